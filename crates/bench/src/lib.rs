@@ -1,0 +1,2 @@
+//! uext4 bench.
+#![forbid(unsafe_code)]

@@ -1,0 +1,1 @@
+//! uext4 block.

@@ -1,0 +1,2 @@
+//! uext4 buffer.
+#![forbid(unsafe_code)]

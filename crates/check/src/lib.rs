@@ -1,0 +1,2 @@
+//! uext4 check.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! uext4 ext4.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! uext4 jbd2.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! uext4 mkfs.
+#![forbid(unsafe_code)]

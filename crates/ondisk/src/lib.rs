@@ -1,0 +1,2 @@
+//! uext4 ondisk.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! uext4 testkit.
+#![forbid(unsafe_code)]

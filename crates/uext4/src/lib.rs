@@ -1,0 +1,2 @@
+//! uext4 uext4.
+#![forbid(unsafe_code)]

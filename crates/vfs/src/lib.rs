@@ -1,0 +1,2 @@
+//! uext4 vfs.
+#![forbid(unsafe_code)]
