@@ -1,4 +1,38 @@
-//! Ranked, counted locks. (under construction)
+//! Ranked, counted locks: the one place where uext4 makes a lock.
+//!
+//! Every lock belongs to a [`LockClass`]; a class has a [`Rank`] in the lock order of
+//! `docs/LOCKING.md`, which is generated from the tables in [`class`]. Debug builds keep the ranks a
+//! thread holds and panic on an acquisition that breaks the order, naming both classes. With
+//! [`stat::enable`] every class counts acquisitions, contention, waiting and holding time; off, that
+//! costs one relaxed load.
+//!
+//! Built with `--cfg shuttle` the primitives are Shuttle's, so that lock protocols can be explored
+//! schedule by schedule.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`class`] | the table of ranks and classes |
+//! | [`order`] | the debug check of the lock order |
+//! | [`stat`] | lock statistics |
+//! | [`mutex`], [`rwlock`], [`condvar`] | the locks |
+//! | [`percpu`] | values per CPU |
+//! | [`atomic`], [`thread`] | what Shuttle replaces as well |
 
-/// Panics in debug builds when the calling thread holds a lock of rank `group` or below.
-pub fn assert_may_block(_what: &'static str) {}
+pub mod class;
+pub mod condvar;
+mod imp;
+pub mod mutex;
+pub mod order;
+pub mod percpu;
+pub mod rwlock;
+pub mod stat;
+
+pub use class::{LockClass, Rank};
+pub use condvar::Condvar;
+pub use imp::{atomic, thread};
+pub use mutex::{Mutex, MutexGuard};
+pub use order::assert_may_block;
+pub use percpu::PerCpu;
+pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+pub use crossbeam_utils::CachePadded;

@@ -1,0 +1,196 @@
+//! The table of ranks and lock classes; `docs/LOCKING.md` is generated from it.
+
+use crate::stat::ClassStats;
+
+/// A place in the lock order, outermost first. A thread that holds a lock of some rank takes only
+/// locks of higher ranks, or of the same rank as [`SameRank`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Rank {
+    /// The table of mounts and the superblock registry's slow paths.
+    MountTable = 1,
+    /// A superblock being mounted, synced or unmounted.
+    SUmount = 2,
+    /// The rename mutex of a file system.
+    Rename = 3,
+    /// A directory's inode lock, ancestors first.
+    DirIlock = 4,
+    /// Another inode's lock, ascending by (superblock, inode number).
+    Ilock = 5,
+    /// Starting a journal handle; waiting for journal space counts as a lock.
+    HandleStart = 6,
+    /// An inode's extended attributes.
+    Xattr = 7,
+    /// An inode's extent map.
+    ExtentMap = 8,
+    /// The orphan list.
+    OrphanList = 9,
+    /// A metadata block's content; parent before child.
+    Buffer = 10,
+    /// A block group.
+    Group = 11,
+    /// The journal's state.
+    JournalState = 12,
+    /// A list of buffers in a transaction.
+    JournalList = 13,
+    /// Leaves: nothing is taken under them.
+    Leaf = 14,
+}
+
+impl Rank {
+    /// Every rank, outermost first.
+    pub const ALL: [Rank; 14] = [
+        Rank::MountTable,
+        Rank::SUmount,
+        Rank::Rename,
+        Rank::DirIlock,
+        Rank::Ilock,
+        Rank::HandleStart,
+        Rank::Xattr,
+        Rank::ExtentMap,
+        Rank::OrphanList,
+        Rank::Buffer,
+        Rank::Group,
+        Rank::JournalState,
+        Rank::JournalList,
+        Rank::Leaf,
+    ];
+
+    /// Whether a thread may do I/O, wait or call back while it holds a lock of this rank.
+    pub const fn may_block(self) -> bool {
+        (self as u8) < Rank::Group as u8
+    }
+}
+
+/// What a second lock of the same rank needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SameRank {
+    /// Refused.
+    Refused,
+    /// Only with a larger key (`lock_keyed`).
+    Ascending,
+    /// Allowed: the tree of the objects gives the order.
+    ParentFirst,
+}
+
+/// A class of locks: a name, a rank and the statistics of all its locks.
+#[derive(Debug)]
+pub struct LockClass {
+    /// The name in tables and in panics.
+    pub name: &'static str,
+    /// The place in the lock order.
+    pub rank: Rank,
+    /// What a second lock of the same rank needs.
+    pub same_rank: SameRank,
+    /// What it protects, for `docs/LOCKING.md`.
+    pub guards: &'static str,
+    pub(crate) stats: ClassStats,
+}
+
+impl LockClass {
+    const fn new(
+        name: &'static str,
+        rank: Rank,
+        same_rank: SameRank,
+        guards: &'static str,
+    ) -> LockClass {
+        LockClass {
+            name,
+            rank,
+            same_rank,
+            guards,
+            stats: ClassStats::new(),
+        }
+    }
+}
+
+macro_rules! classes {
+    ($($id:ident = $name:literal, $rank:ident, $same:ident, $guards:literal;)*) => {
+        $(#[doc = $guards]
+        pub static $id: LockClass =
+            LockClass::new($name, Rank::$rank, SameRank::$same, $guards);)*
+
+        /// Every class, in the order of the table.
+        pub fn all() -> &'static [&'static LockClass] {
+            static ALL: &[&LockClass] = &[$(&$id),*];
+            ALL
+        }
+    };
+}
+
+classes! {
+    MOUNT_TABLE = "mount_table", MountTable, Refused, "the mounts of this process";
+    S_UMOUNT = "s_umount", SUmount, Refused, "a superblock against unmounting";
+    RENAME = "rename", Rename, Refused, "the shape of the directory tree";
+    DIR_ILOCK = "dir_ilock", DirIlock, ParentFirst, "a directory's entries";
+    ILOCK = "ilock", Ilock, Ascending, "a file's size and data layout";
+    HANDLE = "handle", HandleStart, ParentFirst, "a running transaction against closing";
+    XATTR = "xattr", Xattr, Ascending, "an inode's extended attributes";
+    EXTENT_MAP = "extent_map", ExtentMap, Ascending, "an inode's block mapping";
+    ORPHAN_LIST = "orphan_list", OrphanList, Refused, "the on-disk orphan list";
+    BUFFER = "buffer", Buffer, ParentFirst, "a metadata block's content";
+    GROUP = "group", Group, Refused, "a block group's block bitmap";
+    JOURNAL_STATE = "journal_state", JournalState, Refused, "which transactions run and commit";
+    JOURNAL_LIST = "journal_list", JournalList, Refused, "the buffers of a transaction, one shard";
+    INODE_STATE = "inode_state", Leaf, Refused, "an inode's attributes in memory";
+    ICACHE = "icache", Leaf, Refused, "an inode cache bucket, or all of it";
+    REGISTRY = "registry", Leaf, Refused, "a shard of the superblock registry";
+    BUFFER_CACHE = "buffer_cache", Leaf, Refused, "a shard of the metadata block cache";
+    GENERATION = "generation", Leaf, Refused, "the counter of inode generations";
+    DEVICE = "device", Leaf, Refused, "a chunk or a list of a device in memory";
+    OPEN_FILES = "open_files", Leaf, Refused, "a table of open files";
+    MQUEUE = "mqueue", Leaf, Refused, "a message queue or its namespace";
+    TEST_OUTER = "test_outer", Rename, Refused, "tests only";
+    TEST_LEAF = "test_leaf", Leaf, Refused, "tests only";
+}
+
+/// The lock order as the Markdown of `docs/LOCKING.md`.
+pub fn locking_markdown() -> String {
+    let mut out = String::from(
+        "# Lock order\n\nGenerated from `crates/sync/src/class.rs` by `make docs`; `make test` checks it.\n\
+         Outermost first. A thread that holds a lock takes only locks further down, or of the same rank\n\
+         where the table says so: *ascending* means by (superblock, inode number), *parent first* means\n\
+         that the tree of the objects gives the order. `try_` variants are free of it, as they never wait.\n\
+         No I/O, no waiting and no callback under a lock of rank 11 or more: debug builds panic.\n\n\
+         | rank | class | guards | a second of the same rank |\n| --- | --- | --- | --- |\n",
+    );
+    for rank in Rank::ALL {
+        for class in all()
+            .iter()
+            .filter(|c| c.rank == rank && !c.name.starts_with("test_"))
+        {
+            let same = match class.same_rank {
+                SameRank::Refused => "no",
+                SameRank::Ascending => "ascending",
+                SameRank::ParentFirst => "parent first",
+            };
+            out.push_str(&format!(
+                "| {} | `{}` | {} | {} |\n",
+                rank as u8, class.name, class.guards, same
+            ));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn locking_md_is_current() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/LOCKING.md");
+        let want = super::locking_markdown();
+        if std::env::var_os("UEXT4_WRITE_DOCS").is_some() {
+            std::fs::write(path, &want).expect("write docs/LOCKING.md");
+        }
+        let have = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(have == want, "docs/LOCKING.md is stale: run `make docs`");
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<_> = super::all().iter().map(|c| c.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), super::all().len());
+    }
+}

@@ -1,0 +1,162 @@
+//! A mutex with a class.
+
+use crate::class::LockClass;
+use crate::imp;
+use crate::order;
+use crate::stat::{self, Mode};
+use std::ops::{Deref, DerefMut};
+
+/// A mutual exclusion lock with a rank and statistics; no poisoning.
+#[derive(Debug)]
+pub struct Mutex<T> {
+    class: &'static LockClass,
+    raw: imp::RawMutex<T>,
+}
+
+/// Holds a [`Mutex`] until dropped.
+#[derive(Debug)]
+pub struct MutexGuard<'a, T> {
+    lock: &'a Mutex<T>,
+    /// None only while a condition variable has the lock.
+    raw: Option<imp::RawMutexGuard<'a, T>>,
+    /// When it was taken; 0 when statistics were off then.
+    since_ns: u64,
+}
+
+impl<T> Mutex<T> {
+    /// An unlocked mutex of `class`.
+    pub const fn new(class: &'static LockClass, value: T) -> Mutex<T> {
+        Mutex {
+            class,
+            raw: imp::RawMutex::new(value),
+        }
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Takes the lock, waiting for it.
+    ///
+    /// # Locks
+    /// Panics in debug builds when the lock order forbids it here.
+    #[inline]
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        self.lock_keyed(0)
+    }
+
+    /// Takes the lock as one of several of its rank; `key` must be larger than theirs.
+    #[inline]
+    pub fn lock_keyed(&self, key: u64) -> MutexGuard<'_, T> {
+        order::before_wait(self.class, key);
+        let (raw, since_ns) = if stat::is_enabled() {
+            self.lock_counted()
+        } else {
+            (imp::lock(&self.raw), 0)
+        };
+        order::acquired(self.class, key, self.address());
+        MutexGuard {
+            lock: self,
+            raw: Some(raw),
+            since_ns,
+        }
+    }
+
+    #[cold]
+    fn lock_counted(&self) -> (imp::RawMutexGuard<'_, T>, u64) {
+        if let Some(raw) = imp::try_lock(&self.raw) {
+            self.class.stats.acquired(Mode::Exclusive, false, 0);
+            return (raw, stat::now_ns());
+        }
+        let start = stat::now_ns();
+        let raw = imp::lock(&self.raw);
+        let now = stat::now_ns();
+        self.class
+            .stats
+            .acquired(Mode::Exclusive, true, now - start);
+        (raw, now)
+    }
+
+    /// Takes the lock if it is free. Never waits, so the lock order does not apply.
+    #[inline]
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        let raw = imp::try_lock(&self.raw)?;
+        let mut since_ns = 0;
+        if stat::is_enabled() {
+            self.class.stats.acquired(Mode::Exclusive, false, 0);
+            since_ns = stat::now_ns();
+        }
+        order::acquired(self.class, u64::MAX, self.address());
+        Some(MutexGuard {
+            lock: self,
+            raw: Some(raw),
+            since_ns,
+        })
+    }
+
+    /// The value, when nobody else can have it.
+    pub fn into_inner(self) -> T {
+        #[cfg(not(shuttle))]
+        return self.raw.into_inner();
+        #[cfg(shuttle)]
+        return self.raw.into_inner().unwrap_or_else(|e| e.into_inner());
+    }
+}
+
+impl<'a, T> MutexGuard<'a, T> {
+    fn release_bookkeeping(&mut self) {
+        if self.since_ns != 0 {
+            let held = stat::now_ns() - self.since_ns;
+            self.lock.class.stats.released(Mode::Exclusive, held);
+            self.since_ns = 0;
+        }
+        order::released(self.lock.class, self.lock.address());
+    }
+
+    /// Gives the raw guard to `wait` and takes it back; for [`crate::Condvar`].
+    pub(crate) fn unlocked_while<R>(
+        &mut self,
+        wait: impl FnOnce(imp::RawMutexGuard<'a, T>) -> (imp::RawMutexGuard<'a, T>, R),
+    ) -> R {
+        self.release_bookkeeping();
+        order::assert_may_block("waiting on a condition variable");
+        let Some(raw) = self.raw.take() else {
+            unreachable!("a guard in use holds its lock")
+        };
+        let (raw, result) = wait(raw);
+        self.raw = Some(raw);
+        if stat::is_enabled() {
+            self.since_ns = stat::now_ns();
+        }
+        order::acquired(self.lock.class, 0, self.lock.address());
+        result
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        match &self.raw {
+            Some(raw) => raw,
+            None => unreachable!("a guard in use holds its lock"),
+        }
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        match &mut self.raw {
+            Some(raw) => raw,
+            None => unreachable!("a guard in use holds its lock"),
+        }
+    }
+}
+
+impl<T> Drop for MutexGuard<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.release_bookkeeping();
+    }
+}

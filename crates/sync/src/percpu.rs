@@ -1,0 +1,95 @@
+//! Values per CPU.
+//!
+//! A thread may move to another CPU between the look-up and the use, so what is stored must be safe
+//! to share; the gain is that it is hardly ever shared at the same moment.
+
+use crossbeam_utils::CachePadded;
+use std::sync::OnceLock;
+
+/// The CPU that the caller runs on, or ran on a moment ago.
+#[inline(always)]
+pub fn cpu() -> usize {
+    #[cfg(all(target_os = "linux", not(miri), not(shuttle)))]
+    {
+        unsafe extern "C" {
+            safe fn sched_getcpu() -> std::ffi::c_int;
+        }
+        usize::try_from(sched_getcpu()).unwrap_or(0)
+    }
+    #[cfg(not(all(target_os = "linux", not(miri), not(shuttle))))]
+    {
+        0
+    }
+}
+
+/// The number of CPUs this process may use, rounded up to a power of two, at most 64.
+pub fn cpu_shards() -> usize {
+    static SHARDS: OnceLock<usize> = OnceLock::new();
+    *SHARDS.get_or_init(|| {
+        std::thread::available_parallelism()
+            .map_or(1, std::num::NonZero::get)
+            .next_power_of_two()
+            .min(64)
+    })
+}
+
+/// One value per CPU, each on its own cache lines.
+#[derive(Debug)]
+pub struct PerCpu<T> {
+    values: Box<[CachePadded<T>]>,
+}
+
+impl<T> PerCpu<T> {
+    /// Makes a value for each CPU; `make` gets the index.
+    pub fn new(mut make: impl FnMut(usize) -> T) -> PerCpu<T> {
+        PerCpu {
+            values: (0..cpu_shards())
+                .map(|i| CachePadded::new(make(i)))
+                .collect(),
+        }
+    }
+
+    /// The value of the CPU that the caller runs on.
+    #[inline(always)]
+    pub fn get(&self) -> &T {
+        &self.values[self.index()]
+    }
+
+    /// The index of the value of the CPU that the caller runs on.
+    #[inline(always)]
+    pub fn index(&self) -> usize {
+        cpu() & (self.values.len() - 1)
+    }
+
+    /// The value at `index`.
+    #[inline(always)]
+    pub fn at(&self, index: usize) -> &T {
+        &self.values[index]
+    }
+
+    /// Every value.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.values.iter().map(|v| &**v)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    #[test]
+    fn sums_over_threads() {
+        let p = PerCpu::new(|_| AtomicU64::new(0));
+        std::thread::scope(|s| {
+            for _ in 0..4 {
+                s.spawn(|| {
+                    (0..1000).for_each(|_| {
+                        p.get().fetch_add(1, Relaxed);
+                    })
+                });
+            }
+        });
+        assert_eq!(p.iter().map(|v| v.load(Relaxed)).sum::<u64>(), 4000);
+    }
+}
