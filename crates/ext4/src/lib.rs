@@ -1,2 +1,53 @@
-//! uext4 ext4.
+//! ext4: the file system over the journal, for many threads at once.
+//!
+//! # Data model
+//! [`Ext4`] is a mounted file system; [`InodeRef`] a counted reference to an inode in it. On disk
+//! are the structures of `uext4_ondisk`; in memory a group keeps its bitmaps as atomic words
+//! ([`group`]) and an inode its decoded form ([`inode`]). Everything else is buffers, changed through
+//! journal handles only.
+//!
+//! # Invariants
+//! A handle's changes become durable together. What a transaction changed is completed (native state
+//! encoded, checksums computed) once, when the journal copies it ([`freeze`]).
+//!
+//! # Locking
+//! See `docs/LOCKING.md`: directory `ilock`, other `ilock`, handle, `xattr`, `map`, orphan list,
+//! buffers, group.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`fs`], [`options`] | mounting, syncing, unmounting |
+//! | [`group`], [`ialloc`], [`balloc`] | groups and the allocators |
+//! | [`generation`] | stamps of inodes |
+//! | [`inode`], [`create`], [`orphan`] | inodes: in memory, made, taken away, on record |
+//! | [`extents`], [`file`] | block mapping and data |
+//! | [`dir`], [`namei`], [`rename`] | directories and names |
+//! | [`xattr`], [`access`] | attributes and permission |
+//! | [`freeze`], [`kinds`] | completing blocks for the journal |
+//! | [`vfs_impl`] | the adapter to `vfs`, and errors to errno |
 #![forbid(unsafe_code)]
+
+pub mod access;
+pub mod balloc;
+pub mod create;
+pub mod dir;
+pub mod error;
+pub mod extents;
+pub mod file;
+pub mod freeze;
+pub mod fs;
+pub mod generation;
+pub mod group;
+pub mod ialloc;
+pub mod inode;
+pub mod kinds;
+pub mod namei;
+pub mod options;
+pub mod orphan;
+pub mod rename;
+pub mod xattr;
+
+pub use error::{Ext4Error, Result};
+pub use fs::{Ext4, read_superblock};
+pub use inode::{Inode, InodeRef};
+pub use options::MountOptions;

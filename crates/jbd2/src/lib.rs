@@ -1,2 +1,50 @@
-//! uext4 jbd2.
+//! jbd2: the journal of ext4, as Linux writes and recovers it.
+//!
+//! # Data model
+//! A [`Handle`] groups the changes that must become durable together. Handles join the one running
+//! transaction; commit closes it, opens the next, copies what the closed one changed into the log,
+//! flushes the device and writes the commit block. Checkpointing writes committed blocks in place and
+//! frees their log. Without a log ([`Journal::without_log`]) commit writes in place at once: the same
+//! freezing, the same deferred reuse of freed blocks, no atomicity.
+//!
+//! # Invariants
+//! - A transaction that runs has room in the log for every block it may still attach.
+//! - A block attached to a transaction is copied before anybody changes it for the next one: by
+//!   commit, or by the first writer of the next transaction (freezing).
+//! - A block freed in a transaction is given out again only once that transaction is durable, and is
+//!   revoked if it held metadata.
+//! - Only the commit thread writes the log and checkpoints.
+//!
+//! # Locking
+//! Starting a handle counts as a lock (rank `handle`): it may wait for room. It writes no line that
+//! another CPU writes: the count of active handles and the credits are per CPU. `journal_state` and
+//! `journal_list` are held for a few instructions and never across I/O.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`journal`] | opening, waiting, shutting down |
+//! | [`handle`] | a handle |
+//! | [`transaction`] | what a transaction holds |
+//! | [`commit`] | the commit thread |
+//! | [`checkpoint`] | writing in place |
+//! | [`log`] | the log: head, tail, room |
+//! | [`map`] | where the log lies on the device |
+//! | [`recovery`] | replaying a log |
 #![forbid(unsafe_code)]
+
+pub mod checkpoint;
+pub mod commit;
+pub mod error;
+pub mod handle;
+pub mod journal;
+pub mod log;
+pub mod map;
+pub mod recovery;
+pub mod transaction;
+
+pub use error::{JournalError, Result};
+pub use handle::Handle;
+pub use journal::{Journal, JournalClient, JournalOptions, JournalStats};
+pub use log::LogFeatures;
+pub use map::{LogMap, LogRun};
+pub use recovery::{RecoveryReport, recover};

@@ -1,2 +1,80 @@
-//! uext4 ondisk.
+//! ext4 and jbd2 on disk: bytes to values and back, checksums and name hashes.
+//!
+//! # Data model
+//! One file per structure, named after it. A `Raw*` type or a slice is disk bytes; the decoded type
+//! next to it holds plain values. Views (`ExtentNode`, `DxView`, ...) read and change bytes in place.
+//! Everything takes slices and gives values; only extended attributes and error details allocate.
+//!
+//! # Invariants
+//! Parsing never panics, whatever the bytes: a check that fails gives a [`Corrupt`] with the one
+//! [`CorruptKind`] of that check, or a [`FormatError`] for a superblock. There is no I/O and no lock.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`types`] | block, inode, group and transaction numbers |
+//! | [`corrupt`] | errors |
+//! | [`checksum`] | crc32c as ext4 chains it, crc16, seeds |
+//! | [`features`] | feature bits and their mke2fs names |
+//! | [`superblock`], [`geometry`] | superblock, and what follows from it |
+//! | [`group_desc`] | group descriptors, bitmap checksums |
+//! | [`inode`], [`file_type`], [`timestamp`] | inodes |
+//! | [`extent`] | extent tree nodes |
+//! | [`dirent`], [`hash`], [`htree`] | directories |
+//! | [`xattr`], [`acl`] | extended attributes |
+//! | [`jbd2`], [`jbd2_super`], [`jbd2_tag`] | the journal |
+//! | [`orphan_file`], [`mmp`] | orphan file and multi-mount protection blocks |
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
+
+pub mod acl;
+mod bytes;
+pub mod checksum;
+pub mod corrupt;
+pub mod dirent;
+pub mod extent;
+pub mod features;
+pub mod file_type;
+pub mod geometry;
+pub mod group_desc;
+pub mod hash;
+pub mod htree;
+pub mod inode;
+pub mod jbd2;
+pub mod jbd2_super;
+pub mod jbd2_tag;
+pub mod mmp;
+pub mod orphan_file;
+pub mod superblock;
+pub mod timestamp;
+pub mod types;
+pub mod xattr;
+
+pub use acl::*;
+pub use checksum::*;
+pub use corrupt::*;
+pub use dirent::*;
+pub use extent::*;
+pub use features::*;
+pub use file_type::*;
+pub use geometry::*;
+pub use group_desc::*;
+pub use hash::*;
+pub use htree::*;
+pub use inode::*;
+pub use jbd2::*;
+pub use jbd2_super::*;
+pub use jbd2_tag::*;
+pub use mmp::*;
+pub use orphan_file::*;
+pub use superblock::*;
+pub use timestamp::*;
+pub use types::*;
+pub use xattr::*;

@@ -124,7 +124,7 @@ classes! {
     RENAME = "rename", Rename, Refused, "the shape of the directory tree";
     DIR_ILOCK = "dir_ilock", DirIlock, ParentFirst, "a directory's entries";
     ILOCK = "ilock", Ilock, Ascending, "a file's size and data layout";
-    HANDLE = "handle", HandleStart, ParentFirst, "a running transaction against closing";
+    HANDLE = "handle", HandleStart, Refused, "a running transaction against closing";
     XATTR = "xattr", Xattr, Ascending, "an inode's extended attributes";
     EXTENT_MAP = "extent_map", ExtentMap, Ascending, "an inode's block mapping";
     ORPHAN_LIST = "orphan_list", OrphanList, Refused, "the on-disk orphan list";

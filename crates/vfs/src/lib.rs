@@ -1,2 +1,51 @@
-//! uext4 vfs.
+//! What every file system shares: the trait it gives, and the caches, locks and rules above it.
+//!
+//! # Data model
+//! A file system type has a [`registry::Registry`] of live superblocks; a superblock has an
+//! [`icache::InodeCache`]; an inode has an [`ilock::ILock`]. Front ends see a
+//! [`filesystem::FileSystem`] and its nodes, find nodes by path with [`walk`], and keep an
+//! [`open_file::OpenFile`] for each open(2). Nothing here knows a disk.
+//!
+//! # References
+//! A `SuperRef` keeps a superblock alive; an open file keeps the file system and its node; a node
+//! keeps its inode in memory. They are let go in the opposite order: open file, node, superblock.
+//!
+//! # Locking
+//! Outermost first: `s_umount`, `rename`, `dir_ilock`, `ilock` (see `docs/LOCKING.md`), then what the
+//! file system takes itself. `registry`, `icache` and `open_files` are leaves: no callback, no load and
+//! no wait happens under them. Superblocks and inodes under construction are published *unborn*,
+//! filled with no lock held, and then made *born*.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`errno`] | error numbers and the error type |
+//! | [`arm`] | names of arms |
+//! | [`attr`], [`caller`] | attributes and credentials |
+//! | [`filesystem`] | the trait that a file system gives |
+//! | [`registry`] | live superblocks of a type (`mqueue-super=`) |
+//! | [`icache`] | inodes in memory (`icache=`) |
+//! | [`ilock`] | the inode lock, and the order of two (`dio-lock=`) |
+//! | [`permission`] | who may do what |
+//! | [`walk`] | paths |
+//! | [`open_file`] | open files |
 #![forbid(unsafe_code)]
+
+pub mod arm;
+pub mod attr;
+pub mod caller;
+pub mod errno;
+pub mod filesystem;
+pub mod icache;
+pub mod ilock;
+pub mod registry;
+
+pub use attr::{
+    Attr, DirEntry, FileHandle, FileKind, NewKind, NewNode, RenameFlags, SetAttr, StatFs, TimeSet,
+    Timestamp, XattrFlags,
+};
+pub use caller::{Caller, Capabilities};
+pub use errno::{Errno, Error, Result};
+pub use filesystem::{FileSystem, NAME_BYTES_MAX, PATH_BYTES_MAX};
+pub use icache::{CachedInode, IcacheArm, InodeCache};
+pub use ilock::{DioLock, ILock, ILockGuard, LockMode, ilock, try_ilock};
+pub use registry::{DeviceId, Registry, SuperArm, SuperRef, Superblock};

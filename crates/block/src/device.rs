@@ -1,0 +1,200 @@
+//! The trait of everything that holds an image.
+
+use crate::error::Result;
+use std::fmt::Debug;
+use std::io::{IoSlice, IoSliceMut};
+use std::sync::Arc;
+
+/// The most buffers that one vectored call of the host takes (`IOV_MAX`).
+pub const IOV_MAX: usize = 1024;
+
+/// What tells one image from another, so that two opens of the same one can be recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum DeviceId {
+    /// A regular file.
+    File {
+        /// The file system it is on.
+        st_dev: u64,
+        /// Its inode number there.
+        st_ino: u64,
+    },
+    /// A block device, whatever node it was opened by.
+    Block {
+        /// Its device number.
+        rdev: u64,
+    },
+}
+
+/// A range of bytes with positioned I/O. Offsets and lengths are in bytes and need no alignment.
+///
+/// Calls may run at the same time. Where they overlap, each byte is that of one of them. Nothing
+/// is durable before [`BlockDevice::flush`] or [`BlockDevice::write_fua`] says so.
+///
+/// # Locks
+/// Every call but `len`, `is_read_only` and `identity` may sleep: no lock of rank `group` or below
+/// may be held.
+///
+/// # Errors
+/// A range past the end is refused as a whole; a short read is an error that names the offset.
+pub trait BlockDevice: Send + Sync + Debug {
+    /// The size of the device.
+    fn len(&self) -> u64;
+
+    /// Whether the device has no bytes.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether writes are refused.
+    fn is_read_only(&self) -> bool;
+
+    /// Fills `buf` from `offset` on.
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()>;
+
+    /// Fills `bufs`, one after the other, from `offset` on.
+    fn read_vectored_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<()> {
+        let mut at = offset;
+        for buf in bufs {
+            self.read_at(at, buf)?;
+            at = at.saturating_add(buf.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// Writes `buf` at `offset`.
+    fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()>;
+
+    /// Writes `bufs`, one after the other on the device, from `offset` on.
+    fn write_vectored_at(&self, offset: u64, bufs: &[IoSlice<'_>]) -> Result<()> {
+        let mut at = offset;
+        for buf in bufs {
+            self.write_at(at, buf)?;
+            at = at.saturating_add(buf.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// Writes scattered ranges, best sorted by offset: neighbours go out as one vectored write.
+    /// After an error, any part of them may be on the device.
+    fn write_batch(&self, writes: &[(u64, &[u8])]) -> Result<()> {
+        let mut run: Vec<IoSlice<'_>> = Vec::with_capacity(writes.len().min(IOV_MAX));
+        let (mut start, mut end) = (0, 0);
+        for &(offset, bytes) in writes {
+            if !run.is_empty() && (offset != end || run.len() == IOV_MAX) {
+                self.write_vectored_at(start, &run)?;
+                run.clear();
+            }
+            if run.is_empty() {
+                start = offset;
+            }
+            run.push(IoSlice::new(bytes));
+            end = offset.saturating_add(bytes.len() as u64);
+        }
+        if run.is_empty() {
+            return Ok(());
+        }
+        self.write_vectored_at(start, &run)
+    }
+
+    /// Makes every write that had returned before this call durable.
+    fn flush(&self) -> Result<()>;
+
+    /// Writes `buf` at `offset` and makes it durable; promises nothing for other writes.
+    fn write_fua(&self, offset: u64, buf: &[u8]) -> Result<()> {
+        self.write_at(offset, buf)?;
+        self.flush()
+    }
+
+    /// Says that a range holds nothing of use; what it reads as afterwards isn't defined. A device
+    /// that can't do it does nothing.
+    fn discard(&self, offset: u64, len: u64) -> Result<()>;
+
+    /// Makes a range read as zeros, cheaper than by writing them where the device can.
+    fn zero(&self, offset: u64, len: u64) -> Result<()>;
+
+    /// Changes the size of the device; new bytes read as zeros.
+    ///
+    /// # Errors
+    /// `EINVAL` where the size is fixed.
+    fn set_len(&self, len: u64) -> Result<()>;
+
+    /// What tells this image from others; `None` for one that nobody else can open.
+    fn identity(&self) -> Option<DeviceId>;
+}
+
+impl<T: BlockDevice + ?Sized> BlockDevice for Arc<T> {
+    fn len(&self) -> u64 {
+        (**self).len()
+    }
+    fn is_read_only(&self) -> bool {
+        (**self).is_read_only()
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        (**self).read_at(offset, buf)
+    }
+    fn read_vectored_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<()> {
+        (**self).read_vectored_at(offset, bufs)
+    }
+    fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
+        (**self).write_at(offset, buf)
+    }
+    fn write_vectored_at(&self, offset: u64, bufs: &[IoSlice<'_>]) -> Result<()> {
+        (**self).write_vectored_at(offset, bufs)
+    }
+    fn write_batch(&self, writes: &[(u64, &[u8])]) -> Result<()> {
+        (**self).write_batch(writes)
+    }
+    fn flush(&self) -> Result<()> {
+        (**self).flush()
+    }
+    fn write_fua(&self, offset: u64, buf: &[u8]) -> Result<()> {
+        (**self).write_fua(offset, buf)
+    }
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        (**self).discard(offset, len)
+    }
+    fn zero(&self, offset: u64, len: u64) -> Result<()> {
+        (**self).zero(offset, len)
+    }
+    fn set_len(&self, len: u64) -> Result<()> {
+        (**self).set_len(len)
+    }
+    fn identity(&self) -> Option<DeviceId> {
+        (**self).identity()
+    }
+}
+
+/// The bytes of a vectored call together.
+pub(crate) fn total_len(bufs: &[IoSlice<'_>]) -> u64 {
+    bufs.iter().map(|buf| buf.len() as u64).sum()
+}
+
+/// The bytes of a vectored read together.
+pub(crate) fn total_len_mut(bufs: &[IoSliceMut<'_>]) -> u64 {
+    bufs.iter().map(|buf| buf.len() as u64).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CountDevice, MemoryDevice};
+
+    #[test]
+    fn batch_merges_neighbours_and_respects_iov_max() {
+        let device = CountDevice::new(MemoryDevice::new(1 << 20));
+        let block = [7u8; 16];
+        let mut writes: Vec<(u64, &[u8])> = (0..IOV_MAX as u64 + 1)
+            .map(|i| (i * 16, &block[..]))
+            .collect();
+        writes.push((500_000, &block));
+        device.write_batch(&writes).unwrap();
+        // Two for the run of 1025, one for the write apart.
+        assert_eq!(device.counts().writes, 3);
+        let mut back = vec![0; (IOV_MAX + 2) * 16];
+        device.read_at(0, &mut back).unwrap();
+        assert!(back[..(IOV_MAX + 1) * 16].iter().all(|&b| b == 7));
+        assert!(back[(IOV_MAX + 1) * 16..].iter().all(|&b| b == 0));
+        device.write_batch(&[]).unwrap();
+        assert_eq!(device.counts().writes, 3);
+    }
+}

@@ -1,0 +1,179 @@
+//! The error of every device call.
+
+use rustix::io::Errno;
+use std::{fmt, io, path::PathBuf};
+
+/// The result of a device call.
+pub type Result<T> = std::result::Result<T, BlockError>;
+
+/// What was asked of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BlockOp {
+    /// A read.
+    Read,
+    /// A write, with or without FUA.
+    Write,
+    /// A flush.
+    Flush,
+    /// A discard.
+    Discard,
+    /// Zeroing.
+    Zero,
+    /// A change of the device's length.
+    SetLen,
+}
+
+impl fmt::Display for BlockOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            BlockOp::Read => "read",
+            BlockOp::Write => "write",
+            BlockOp::Flush => "flush",
+            BlockOp::Discard => "discard",
+            BlockOp::Zero => "zero",
+            BlockOp::SetLen => "set length",
+        })
+    }
+}
+
+/// Why a device call failed. Offsets and lengths are in bytes.
+#[derive(Debug, thiserror::Error)]
+pub enum BlockError {
+    /// The device failed.
+    #[error("{op} of {len} bytes at offset {offset} failed: {source}")]
+    Io {
+        /// What was asked.
+        op: BlockOp,
+        /// Where it began.
+        offset: u64,
+        /// How much was asked.
+        len: u64,
+        /// What the host said.
+        source: io::Error,
+    },
+    /// The device ended, though its length promised more.
+    #[error("short {op} at offset {offset}: {done} of {len} bytes")]
+    Short {
+        /// What was asked.
+        op: BlockOp,
+        /// Where it began.
+        offset: u64,
+        /// How much was asked.
+        len: u64,
+        /// How much was there.
+        done: u64,
+    },
+    /// The call goes past the end of the device.
+    #[error("{op} of {len} bytes at offset {offset} is past the end of the device ({device_len})")]
+    OutOfRange {
+        /// What was asked.
+        op: BlockOp,
+        /// Where it began.
+        offset: u64,
+        /// How much was asked.
+        len: u64,
+        /// The length of the device.
+        device_len: u64,
+    },
+    /// The device was opened read-only.
+    #[error("{op} of {len} bytes at offset {offset} refused: device is read-only")]
+    ReadOnly {
+        /// What was asked.
+        op: BlockOp,
+        /// Where it began.
+        offset: u64,
+        /// How much was asked.
+        len: u64,
+    },
+    /// The image can't be opened.
+    #[error("can't open {}: {source}", path.display())]
+    Open {
+        /// The path as given.
+        path: PathBuf,
+        /// What the host said.
+        source: io::Error,
+    },
+    /// Neither a regular file nor a block device.
+    #[error("{} is neither a regular file nor a block device", path.display())]
+    NotADevice {
+        /// The path as given.
+        path: PathBuf,
+    },
+    /// Somebody else has the image open.
+    #[error("{}: image is already open {mode} elsewhere", path.display())]
+    Busy {
+        /// The path as given.
+        path: PathBuf,
+        /// How the other one has it open.
+        mode: &'static str,
+    },
+    /// The file backs a loop device, so the kernel may have it mounted.
+    #[error("{}: image backs loop device {loop_device}", path.display())]
+    BacksLoop {
+        /// The path as given.
+        path: PathBuf,
+        /// The loop device, as `/dev/loop0`.
+        loop_device: String,
+    },
+}
+
+impl BlockError {
+    /// An [`BlockError::Io`] with `source`.
+    pub fn io(op: BlockOp, offset: u64, len: u64, source: impl Into<io::Error>) -> BlockError {
+        BlockError::Io {
+            op,
+            offset,
+            len,
+            source: source.into(),
+        }
+    }
+
+    /// The errno that fits; `None` when an [`io::Error`] made outside the host has none.
+    pub fn raw_os_error(&self) -> Option<i32> {
+        let errno = match self {
+            BlockError::Io { source, .. } | BlockError::Open { source, .. } => {
+                return source.raw_os_error();
+            }
+            BlockError::Short { .. } | BlockError::OutOfRange { .. } => Errno::IO,
+            BlockError::ReadOnly { .. } => Errno::ROFS,
+            BlockError::NotADevice { .. } => Errno::NOTBLK,
+            BlockError::Busy { .. } | BlockError::BacksLoop { .. } => Errno::BUSY,
+        };
+        Some(errno.raw_os_error())
+    }
+
+    /// What was asked of the device; `None` when it couldn't be opened.
+    pub fn op(&self) -> Option<BlockOp> {
+        match self {
+            BlockError::Io { op, .. }
+            | BlockError::Short { op, .. }
+            | BlockError::OutOfRange { op, .. }
+            | BlockError::ReadOnly { op, .. } => Some(*op),
+            _ => None,
+        }
+    }
+
+    /// Where the failed call began; `None` when the device couldn't be opened.
+    pub fn offset(&self) -> Option<u64> {
+        match self {
+            BlockError::Io { offset, .. }
+            | BlockError::Short { offset, .. }
+            | BlockError::OutOfRange { offset, .. }
+            | BlockError::ReadOnly { offset, .. } => Some(*offset),
+            _ => None,
+        }
+    }
+}
+
+/// Refuses a range that isn't inside a device of `device_len` bytes.
+pub(crate) fn check_range(op: BlockOp, offset: u64, len: u64, device_len: u64) -> Result<()> {
+    match offset.checked_add(len) {
+        Some(end) if end <= device_len => Ok(()),
+        _ => Err(BlockError::OutOfRange {
+            op,
+            offset,
+            len,
+            device_len,
+        }),
+    }
+}

@@ -1,0 +1,135 @@
+//! Who else uses an image: locks on the file, and loop devices that it backs.
+
+use crate::error::{BlockError, Result};
+use rustix::fs::{FlockOperation, Mode, OFlags, Stat, flock, open, stat};
+use rustix::io::Errno;
+use rustix::ioctl::{Getter, Opcode, ioctl};
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// `LOOP_GET_STATUS64` of `linux/loop.h`.
+const LOOP_GET_STATUS64: Opcode = 0x4C05;
+
+/// `struct loop_info64` in words: the first is the backing file's device, the second its inode.
+type LoopInfo = [u64; 29];
+
+/// Locks an open image: shared for readers, exclusive for a writer. The lock goes with the file
+/// description, so that it ends with the process.
+///
+/// # Errors
+/// `EBUSY` when somebody else's lock conflicts.
+pub fn lock_image(path: &Path, fd: &OwnedFd, read_only: bool) -> Result<()> {
+    let operation = if read_only {
+        FlockOperation::NonBlockingLockShared
+    } else {
+        FlockOperation::NonBlockingLockExclusive
+    };
+    match flock(fd, operation) {
+        Ok(()) => Ok(()),
+        Err(Errno::WOULDBLOCK) => Err(BlockError::Busy {
+            path: path.to_owned(),
+            // Only a reader's lock lets another reader in.
+            mode: match flock(fd, FlockOperation::NonBlockingLockShared) {
+                Ok(()) => "read-only",
+                Err(_) => "read-write",
+            },
+        }),
+        Err(errno) => Err(BlockError::Open {
+            path: path.to_owned(),
+            source: errno.into(),
+        }),
+    }
+}
+
+/// Refuses a file that backs a loop device; a read-only loop device doesn't bother a reader.
+///
+/// # Errors
+/// `EBUSY`.
+pub fn refuse_loop_backing(path: &Path, image: &Stat, read_only: bool) -> Result<()> {
+    // Without sysfs there is no way to tell, and hardly a loop device.
+    let Ok(entries) = fs::read_dir("/sys/block") else {
+        return Ok(());
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Ok(backing) = fs::read(entry.path().join("loop/backing_file")) else {
+            continue;
+        };
+        if !backs(&name, &backing, image) {
+            continue;
+        }
+        let loop_is_read_only =
+            fs::read(entry.path().join("ro")).is_ok_and(|ro| ro.starts_with(b"1"));
+        if !(read_only && loop_is_read_only) {
+            return Err(BlockError::BacksLoop {
+                path: path.to_owned(),
+                loop_device: format!("/dev/{name}"),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Whether loop device `name` is backed by `image`. The driver knows; who may not ask it has the
+/// path in sysfs, which is another's in another mount namespace.
+fn backs(name: &str, backing: &[u8], image: &Stat) -> bool {
+    if let Some(info) = loop_info(name) {
+        return info[0] == image.st_dev && info[1] == image.st_ino;
+    }
+    backing_paths(backing)
+        .iter()
+        .filter_map(|path| stat(path).ok())
+        .any(|found| found.st_dev == image.st_dev && found.st_ino == image.st_ino)
+}
+
+fn loop_info(name: &str) -> Option<LoopInfo> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let fd = open(format!("/dev/{name}"), flags, Mode::empty()).ok()?;
+    // SAFETY: LOOP_GET_STATUS64 writes one `struct loop_info64`, 232 bytes without padding.
+    unsafe { ioctl(fd.as_fd(), Getter::<LOOP_GET_STATUS64, LoopInfo>::new()) }.ok()
+}
+
+/// The paths that a line of `backing_file` may mean: a file unlinked since is marked, but a name may
+/// also end like the mark.
+fn backing_paths(line: &[u8]) -> Vec<PathBuf> {
+    let line = String::from_utf8_lossy(line);
+    let line = line.strip_suffix('\n').unwrap_or(&line);
+    let mut paths = vec![PathBuf::from(line)];
+    paths.extend(line.strip_suffix(" (deleted)").map(PathBuf::from));
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deleted_mark() {
+        assert_eq!(backing_paths(b"/a b\n"), [PathBuf::from("/a b")]);
+        assert_eq!(
+            backing_paths(b"/a (deleted)\n"),
+            [PathBuf::from("/a (deleted)"), PathBuf::from("/a")]
+        );
+    }
+
+    /// Without a node to ask, as where `/dev` is closed to the user.
+    #[test]
+    fn the_path_tells_where_the_driver_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let (image, other) = (dir.path().join("image"), dir.path().join("other"));
+        fs::write(&image, b"").unwrap();
+        fs::write(&other, b"").unwrap();
+        let found = stat(&image).unwrap();
+        let line = |path: &Path, mark: &str| format!("{}{mark}\n", path.display()).into_bytes();
+        assert!(backs("none", &line(&image, ""), &found));
+        assert!(backs("none", &line(&image, " (deleted)"), &found));
+        assert!(!backs("none", &line(&other, ""), &found));
+        assert!(!backs("none", &line(&dir.path().join("gone"), ""), &found));
+    }
+
+    #[test]
+    fn loop_info_has_the_kernel_s_size() {
+        assert_eq!(size_of::<LoopInfo>(), 232);
+    }
+}

@@ -1,0 +1,597 @@
+//! An image in a file, or a block device of the host.
+//!
+//! # Invariants
+//! The file is as long as `len` says for as long as nobody else changes it; a file that shrank
+//! underneath gives short reads, which are errors.
+//!
+//! # Locking
+//! None: the host's calls are positioned, and `len` is atomic.
+
+use crate::device::{BlockDevice, DeviceId, IOV_MAX, total_len, total_len_mut};
+use crate::error::{BlockError, BlockOp, Result, check_range};
+use crate::exclusion;
+use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
+use rustix::ioctl::{Getter, Opcode, ioctl, opcode};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use uext4_sync::assert_may_block;
+
+/// `BLKGETSIZE64` of `linux/fs.h`; its number is made with the size of a pointer, what it writes is
+/// 64 bits long.
+const BLKGETSIZE64: Opcode = opcode::read::<usize>(0x12, 114);
+
+/// What [`BlockDevice::zero`] writes where the host can't zero by itself.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// How to open an image.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// Refuse writes. Default false.
+    pub read_only: bool,
+    /// Keep others out: one writer, or any number of readers. Default true; without it nothing is
+    /// locked and nothing is checked.
+    pub exclusive: bool,
+    /// Make the file if there is none. Default false.
+    pub create: bool,
+    /// The length to give to the file, in bytes; a block device must be at least as large. Default:
+    /// as it is.
+    pub size: Option<u64>,
+}
+
+impl OpenOptions {
+    /// An existing image, to write to.
+    pub fn read_write() -> OpenOptions {
+        OpenOptions {
+            read_only: false,
+            exclusive: true,
+            create: false,
+            size: None,
+        }
+    }
+
+    /// An existing image, to read from.
+    pub fn read_only() -> OpenOptions {
+        OpenOptions {
+            read_only: true,
+            ..OpenOptions::read_write()
+        }
+    }
+
+    /// A new image of `size` bytes, or an existing file made that long; what it held stays.
+    pub fn create(size: u64) -> OpenOptions {
+        OpenOptions {
+            create: true,
+            size: Some(size),
+            ..OpenOptions::read_write()
+        }
+    }
+}
+
+impl Default for OpenOptions {
+    fn default() -> OpenOptions {
+        OpenOptions::read_write()
+    }
+}
+
+/// An image in a file, or a block device of the host.
+#[derive(Debug)]
+pub struct FileDevice {
+    /// Immutable.
+    fd: OwnedFd,
+    /// Immutable; for messages.
+    path: PathBuf,
+    /// Immutable.
+    read_only: bool,
+    /// Immutable.
+    id: DeviceId,
+    /// Bytes; atomic.
+    len: AtomicU64,
+}
+
+impl FileDevice {
+    /// Opens an image.
+    ///
+    /// # Errors
+    /// `EBUSY` when another open of it conflicts, or when it backs a loop device; `ENOTBLK` when it
+    /// is neither a file nor a block device; else what the host says.
+    pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<FileDevice> {
+        assert_may_block("device open");
+        let path = path.as_ref();
+        let fd = open_fd(path, options)?;
+        let stat = rustix::fs::fstat(&fd).map_err(|errno| open_error(path, errno))?;
+        let id = identify(path, &stat)?;
+        if options.exclusive {
+            exclusion::lock_image(path, &fd, options.read_only)?;
+            if matches!(id, DeviceId::File { .. }) {
+                exclusion::refuse_loop_backing(path, &stat, options.read_only)?;
+            }
+        }
+        // Only under the lock does the size hold still.
+        let len = size_of_image(&fd, id).map_err(|errno| open_error(path, errno))?;
+        let device = FileDevice {
+            fd,
+            path: path.to_owned(),
+            read_only: options.read_only,
+            id,
+            len: AtomicU64::new(len),
+        };
+        match options.size {
+            Some(size) if matches!(id, DeviceId::File { .. }) => device.set_len(size)?,
+            Some(size) => check_range(BlockOp::SetLen, 0, size, len)?,
+            None => {}
+        }
+        Ok(device)
+    }
+
+    /// The path that it was opened by.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn check(&self, op: BlockOp, offset: u64, len: u64) -> Result<()> {
+        if self.read_only && op != BlockOp::Read {
+            return Err(BlockError::ReadOnly { op, offset, len });
+        }
+        check_range(op, offset, len, self.len())
+    }
+
+    fn read_all(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let mut done = 0;
+        while done < buf.len() {
+            let at = offset + done as u64;
+            match rustix::io::pread(&self.fd, &mut buf[done..], at) {
+                Ok(0) => return Err(short(BlockOp::Read, offset, buf.len(), done)),
+                Ok(n) => done += n,
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(BlockError::io(BlockOp::Read, offset, buf.len() as u64, e)),
+            }
+        }
+        Ok(())
+    }
+
+    fn write_all(&self, offset: u64, buf: &[u8]) -> Result<()> {
+        let mut done = 0;
+        while done < buf.len() {
+            match rustix::io::pwrite(&self.fd, &buf[done..], offset + done as u64) {
+                Ok(0) => return Err(short(BlockOp::Write, offset, buf.len(), done)),
+                Ok(n) => done += n,
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(BlockError::io(BlockOp::Write, offset, buf.len() as u64, e)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes at most [`IOV_MAX`] buffers: one call of the host, unless it stops half-way.
+    fn write_run(&self, offset: u64, bufs: &[IoSlice<'_>]) -> Result<u64> {
+        let want = total_len(bufs);
+        let done = retry_on_intr(|| rustix::io::pwritev(&self.fd, bufs, offset))
+            .map_err(|e| BlockError::io(BlockOp::Write, offset, want, e))?;
+        let (mut at, mut skip) = (offset, done);
+        for buf in bufs.iter().filter(|_| (done as u64) < want) {
+            let present = skip.min(buf.len());
+            skip -= present;
+            self.write_all(at + present as u64, &buf[present..])?;
+            at += buf.len() as u64;
+        }
+        Ok(want)
+    }
+
+    /// Reads at most [`IOV_MAX`] buffers, as [`FileDevice::write_run`] writes them.
+    fn read_run(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<u64> {
+        let want = total_len_mut(bufs);
+        let done = retry_on_intr(|| rustix::io::preadv(&self.fd, bufs, offset))
+            .map_err(|e| BlockError::io(BlockOp::Read, offset, want, e))?;
+        let (mut at, mut skip) = (offset, done);
+        for buf in bufs.iter_mut().filter(|_| (done as u64) < want) {
+            let present = skip.min(buf.len());
+            skip -= present;
+            self.read_all(at + present as u64, &mut buf[present..])?;
+            at += buf.len() as u64;
+        }
+        Ok(want)
+    }
+
+    fn fallocate(&self, mode: FallocateFlags, offset: u64, len: u64) -> rustix::io::Result<()> {
+        let mode = mode | FallocateFlags::KEEP_SIZE;
+        retry_on_intr(|| rustix::fs::fallocate(&self.fd, mode, offset, len))
+    }
+}
+
+impl BlockDevice for FileDevice {
+    fn len(&self) -> u64 {
+        self.len.load(Ordering::Acquire)
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        assert_may_block("device read");
+        self.check(BlockOp::Read, offset, buf.len() as u64)?;
+        self.read_all(offset, buf)
+    }
+
+    fn read_vectored_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<()> {
+        assert_may_block("device read");
+        self.check(BlockOp::Read, offset, total_len_mut(bufs))?;
+        let mut at = offset;
+        for run in bufs.chunks_mut(IOV_MAX) {
+            at += self.read_run(at, run)?;
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
+        assert_may_block("device write");
+        self.check(BlockOp::Write, offset, buf.len() as u64)?;
+        self.write_all(offset, buf)
+    }
+
+    fn write_vectored_at(&self, offset: u64, bufs: &[IoSlice<'_>]) -> Result<()> {
+        assert_may_block("device write");
+        self.check(BlockOp::Write, offset, total_len(bufs))?;
+        let mut at = offset;
+        for run in bufs.chunks(IOV_MAX) {
+            at += self.write_run(at, run)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<()> {
+        assert_may_block("device flush");
+        retry_on_intr(|| rustix::fs::fdatasync(&self.fd))
+            .map_err(|e| BlockError::io(BlockOp::Flush, 0, 0, e))
+    }
+
+    fn write_fua(&self, offset: u64, buf: &[u8]) -> Result<()> {
+        assert_may_block("device write");
+        let len = buf.len() as u64;
+        self.check(BlockOp::Write, offset, len)?;
+        let bufs = [IoSlice::new(buf)];
+        let flags = ReadWriteFlags::DSYNC;
+        match retry_on_intr(|| rustix::io::pwritev2(&self.fd, &bufs, offset, flags)) {
+            Ok(done) if done == buf.len() => Ok(()),
+            // Half-way, or a host that doesn't know the flag: in two steps.
+            Ok(_) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+                self.write_all(offset, buf)?;
+                self.flush()
+            }
+            Err(e) => Err(BlockError::io(BlockOp::Write, offset, len, e)),
+        }
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        assert_may_block("device discard");
+        self.check(BlockOp::Discard, offset, len)?;
+        if len == 0 {
+            return Ok(());
+        }
+        match self.fallocate(FallocateFlags::PUNCH_HOLE, offset, len) {
+            Ok(()) => Ok(()),
+            // EINVAL is a block device's word for a range that isn't whole sectors.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+            Err(e) => Err(BlockError::io(BlockOp::Discard, offset, len, e)),
+        }
+    }
+
+    fn zero(&self, offset: u64, len: u64) -> Result<()> {
+        assert_may_block("device zero");
+        self.check(BlockOp::Zero, offset, len)?;
+        if len == 0 {
+            return Ok(());
+        }
+        // A hole keeps an image file sparse; a block device keeps its blocks.
+        let modes = match self.id {
+            DeviceId::File { .. } => [FallocateFlags::PUNCH_HOLE, FallocateFlags::ZERO_RANGE],
+            DeviceId::Block { .. } => [FallocateFlags::ZERO_RANGE, FallocateFlags::PUNCH_HOLE],
+        };
+        for mode in modes {
+            match self.fallocate(mode, offset, len) {
+                Ok(()) => return Ok(()),
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
+                Err(e) => return Err(BlockError::io(BlockOp::Zero, offset, len, e)),
+            }
+        }
+        zero_by_writing(self, offset, len)
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        assert_may_block("device set length");
+        if self.read_only {
+            let op = BlockOp::SetLen;
+            return Err(BlockError::ReadOnly { op, offset: 0, len });
+        }
+        let result = match self.id {
+            DeviceId::Block { .. } if len == self.len() => Ok(()),
+            DeviceId::Block { .. } => Err(Errno::INVAL),
+            DeviceId::File { .. } => retry_on_intr(|| rustix::fs::ftruncate(&self.fd, len)),
+        };
+        result.map_err(|e| BlockError::io(BlockOp::SetLen, 0, len, e))?;
+        self.len.store(len, Ordering::Release);
+        Ok(())
+    }
+
+    fn identity(&self) -> Option<DeviceId> {
+        Some(self.id)
+    }
+}
+
+/// Writes zeros over a range, a megabyte a call.
+fn zero_by_writing(device: &FileDevice, offset: u64, len: u64) -> Result<()> {
+    let (mut at, end) = (offset, offset + len);
+    while at < end {
+        let mut left = (end - at).min(1 << 20) as usize;
+        let mut run = Vec::with_capacity(16);
+        while left > 0 {
+            let part = left.min(ZEROS.len());
+            run.push(IoSlice::new(&ZEROS[..part]));
+            left -= part;
+        }
+        at += device.write_run(at, &run)?;
+    }
+    Ok(())
+}
+
+fn open_fd(path: &Path, options: &OpenOptions) -> Result<OwnedFd> {
+    // Looked at first, as opening a FIFO would wait and as only block devices take O_EXCL alone.
+    let is_block = match rustix::fs::stat(path) {
+        Ok(stat) => matches!(identify(path, &stat)?, DeviceId::Block { .. }),
+        Err(Errno::NOENT) if options.create => false,
+        Err(errno) => return Err(open_error(path, errno)),
+    };
+    let mut flags = OFlags::CLOEXEC;
+    flags |= match options.read_only {
+        true => OFlags::RDONLY,
+        false => OFlags::RDWR,
+    };
+    if options.create && !is_block {
+        flags |= OFlags::CREATE;
+    }
+    if options.exclusive && !options.read_only && is_block {
+        flags |= OFlags::EXCL;
+    }
+    retry_on_intr(|| rustix::fs::open(path, flags, Mode::from_raw_mode(0o666))).map_err(|errno| {
+        match errno {
+            Errno::BUSY => BlockError::Busy {
+                path: path.to_owned(),
+                mode: "read-write",
+            },
+            _ => open_error(path, errno),
+        }
+    })
+}
+
+fn identify(path: &Path, stat: &Stat) -> Result<DeviceId> {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok(DeviceId::File {
+            st_dev: stat.st_dev,
+            st_ino: stat.st_ino,
+        }),
+        FileType::BlockDevice => Ok(DeviceId::Block { rdev: stat.st_rdev }),
+        _ => Err(BlockError::NotADevice {
+            path: path.to_owned(),
+        }),
+    }
+}
+
+fn size_of_image(fd: &OwnedFd, id: DeviceId) -> rustix::io::Result<u64> {
+    match id {
+        DeviceId::File { .. } => {
+            rustix::fs::fstat(fd).map(|stat| u64::try_from(stat.st_size).unwrap_or(0))
+        }
+        // SAFETY: BLKGETSIZE64 writes one u64.
+        DeviceId::Block { .. } => unsafe { ioctl(fd, Getter::<BLKGETSIZE64, u64>::new()) },
+    }
+}
+
+fn open_error(path: &Path, errno: Errno) -> BlockError {
+    BlockError::Open {
+        path: path.to_owned(),
+        source: io::Error::from(errno),
+    }
+}
+
+fn short(op: BlockOp, offset: u64, len: usize, done: usize) -> BlockError {
+    BlockError::Short {
+        op,
+        offset,
+        len: len as u64,
+        done: done as u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model;
+    use std::process::Command;
+    use tempfile::TempDir;
+
+    fn image(len: u64) -> (TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("image");
+        FileDevice::open(&path, &OpenOptions::create(len)).unwrap();
+        (dir, path)
+    }
+
+    #[test]
+    fn reftest_file() {
+        for seed in 0..4 {
+            let (_dir, path) = image(700_001);
+            let device = FileDevice::open(&path, &OpenOptions::read_write()).unwrap();
+            model::check(&device, seed, 200, true);
+        }
+    }
+
+    #[test]
+    fn zero_by_writing_zeros() {
+        let (_dir, path) = image(3 << 20);
+        let device = FileDevice::open(&path, &OpenOptions::read_write()).unwrap();
+        device.write_at(0, &vec![1; 3 << 20]).unwrap();
+        zero_by_writing(&device, 1001, 2_500_000).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!(bytes.len(), 3 << 20);
+        assert!((0..3 << 20).all(|i| bytes[i] == u8::from(!(1001..2_501_001).contains(&i))));
+    }
+
+    #[test]
+    fn one_writer_or_many_readers() {
+        let (_dir, path) = image(4096);
+        let (rw, ro) = (OpenOptions::read_write(), OpenOptions::read_only());
+        let writer = FileDevice::open(&path, &rw).unwrap();
+        for options in [&rw, &ro] {
+            let error = FileDevice::open(&path, options).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(Errno::BUSY.raw_os_error()));
+            assert!(error.to_string().ends_with("open read-write elsewhere"));
+        }
+        let mut unlocked = ro.clone();
+        unlocked.exclusive = false;
+        let peek = FileDevice::open(&path, &unlocked).unwrap();
+        assert_eq!(peek.identity(), writer.identity());
+        drop(writer);
+        let readers = [(); 2].map(|()| FileDevice::open(&path, &ro).unwrap());
+        let error = FileDevice::open(&path, &rw).unwrap_err();
+        assert!(error.to_string().ends_with("open read-only elsewhere"));
+        drop(readers);
+        FileDevice::open(&path, &rw).unwrap();
+    }
+
+    #[test]
+    fn a_refused_open_leaves_the_size() {
+        let (_dir, path) = image(4096);
+        let _writer = FileDevice::open(&path, &OpenOptions::read_write()).unwrap();
+        FileDevice::open(&path, &OpenOptions::create(1)).unwrap_err();
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 4096);
+    }
+
+    #[test]
+    fn read_only_refuses_writes() {
+        let (_dir, path) = image(4096);
+        let device = FileDevice::open(&path, &OpenOptions::read_only()).unwrap();
+        let rofs = Some(Errno::ROFS.raw_os_error());
+        assert!(device.is_read_only());
+        assert_eq!(device.write_at(0, &[1]).unwrap_err().raw_os_error(), rofs);
+        assert_eq!(device.write_fua(0, &[1]).unwrap_err().raw_os_error(), rofs);
+        assert_eq!(device.zero(0, 1).unwrap_err().raw_os_error(), rofs);
+        assert_eq!(device.discard(0, 1).unwrap_err().raw_os_error(), rofs);
+        assert_eq!(device.set_len(1).unwrap_err().raw_os_error(), rofs);
+        device.read_at(0, &mut [0; 4096]).unwrap();
+    }
+
+    #[test]
+    fn short_read_names_the_offset() {
+        let (_dir, path) = image(8192);
+        let device = FileDevice::open(&path, &OpenOptions::read_write()).unwrap();
+        std::fs::File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(5000)
+            .unwrap();
+        let error = device.read_at(4096, &mut [0; 4096]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "short read at offset 4096: 904 of 4096 bytes"
+        );
+        let (mut first, mut second) = ([0; 2048], [0; 2048]);
+        let mut bufs = [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)];
+        device.read_vectored_at(4096, &mut bufs).unwrap_err();
+    }
+
+    #[test]
+    fn odd_files_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = OpenOptions::read_only();
+        let error = FileDevice::open(dir.path(), &options).unwrap_err();
+        assert!(matches!(error, BlockError::NotADevice { .. }));
+        let error = FileDevice::open("/dev/null", &options).unwrap_err();
+        assert!(matches!(error, BlockError::NotADevice { .. }));
+        let error = FileDevice::open(dir.path().join("none"), &options).unwrap_err();
+        assert_eq!(
+            error.raw_os_error(),
+            Some(Errno::NOENT.raw_os_error()),
+            "{error}"
+        );
+    }
+
+    /// A loop device that goes when dropped.
+    struct Loop(String);
+
+    impl Loop {
+        /// None, said on stderr, where the machine or the user can't have one.
+        fn attach(path: &Path, options: &[&str]) -> Option<Loop> {
+            let output = Command::new("losetup")
+                .args(["-f", "--show"])
+                .args(options)
+                .arg(path)
+                .output();
+            match output {
+                Ok(out) if out.status.success() => {
+                    Some(Loop(String::from_utf8(out.stdout).unwrap().trim().into()))
+                }
+                other => {
+                    eprintln!("SKIPPED: needs losetup, root and a loop device: {other:?}");
+                    None
+                }
+            }
+        }
+    }
+
+    impl Drop for Loop {
+        fn drop(&mut self) {
+            let _ = Command::new("losetup").args(["-d", &self.0]).status();
+        }
+    }
+
+    #[test]
+    fn loop_backed_file_is_refused() {
+        let (dir, path) = image(1 << 20);
+        let Some(device) = Loop::attach(&path, &[]) else {
+            return;
+        };
+        for options in [OpenOptions::read_write(), OpenOptions::read_only()] {
+            let error = FileDevice::open(&path, &options).unwrap_err();
+            assert!(error.to_string().ends_with(&device.0), "{error}");
+            assert_eq!(error.raw_os_error(), Some(Errno::BUSY.raw_os_error()));
+        }
+        let alias = dir.path().join("alias");
+        std::fs::hard_link(&path, &alias).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let error = FileDevice::open(&alias, &OpenOptions::read_write()).unwrap_err();
+        assert!(matches!(error, BlockError::BacksLoop { .. }), "{error}");
+        // Another file in the place of the one that backs it.
+        FileDevice::open(&path, &OpenOptions::create(4096)).unwrap();
+    }
+
+    #[test]
+    fn read_only_loop_lets_readers_in() {
+        let (_dir, path) = image(1 << 20);
+        let Some(_device) = Loop::attach(&path, &["-r"]) else {
+            return;
+        };
+        FileDevice::open(&path, &OpenOptions::read_only()).unwrap();
+        FileDevice::open(&path, &OpenOptions::read_write()).unwrap_err();
+    }
+
+    #[test]
+    fn block_device_is_opened_exclusively() {
+        let (_dir, path) = image(1 << 20);
+        let Some(node) = Loop::attach(&path, &[]) else {
+            return;
+        };
+        let device = FileDevice::open(&node.0, &OpenOptions::read_write()).unwrap();
+        assert!(matches!(device.identity(), Some(DeviceId::Block { .. })));
+        assert_eq!(device.len(), 1 << 20);
+        device.set_len(2 << 20).unwrap_err();
+        for options in [OpenOptions::read_write(), OpenOptions::read_only()] {
+            let error = FileDevice::open(&node.0, &options).unwrap_err();
+            assert!(matches!(error, BlockError::Busy { .. }), "{error}");
+        }
+        model::check(&device, 1, 100, false);
+    }
+}

@@ -1,0 +1,250 @@
+//! A device with the latency and the parallelism of a modelled one.
+//!
+//! # Data model
+//! The modelled device serves `parallelism` requests at a time, each in `latency`. As all take
+//! equally long they end in the order in which they came, so one queue of deadlines is the model:
+//! a request ends at `latency` after it came, or after the one `parallelism` places ahead of it
+//! ended, whichever is later. Each call that does I/O is a request, also a vectored one.
+//!
+//! # Locking
+//! The queue has a lock of class `device`, held to compute a deadline, not while waiting.
+
+use crate::device::{BlockDevice, DeviceId};
+use crate::error::Result;
+use rustix::thread::{ClockId, clock_nanosleep_absolute, set_current_timer_slack};
+use rustix::time::{Timespec, clock_gettime};
+use std::collections::VecDeque;
+use std::io::{IoSlice, IoSliceMut};
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use uext4_sync::{Mutex, assert_may_block, class};
+
+/// How long before its deadline a caller stops sleeping and spins: what waking up takes.
+const SPIN_NS: u64 = 4_000;
+
+/// Latencies as callers saw them, waiting for the modelled device included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LatencyReport {
+    /// Requests.
+    pub count: u64,
+    /// The mean over all requests.
+    pub mean: Duration,
+    /// The longest.
+    pub max: Duration,
+}
+
+/// A device that takes the time of a modelled one.
+///
+/// The first request of a thread sets its timer slack to the least, for deadlines to be met.
+#[derive(Debug)]
+pub struct LatencyDevice<D> {
+    inner: D,
+    latency_ns: u64,
+    queue: Mutex<DeadlineQueue>,
+    count: AtomicU64,
+    total_ns: AtomicU64,
+    max_ns: AtomicU64,
+}
+
+/// When each of the modelled servers is free; times are in nanoseconds.
+#[derive(Debug)]
+struct DeadlineQueue {
+    /// The deadlines of the last `parallelism` requests, ascending.
+    free_at: VecDeque<u64>,
+}
+
+impl DeadlineQueue {
+    fn new(parallelism: usize) -> DeadlineQueue {
+        DeadlineQueue {
+            free_at: std::iter::repeat_n(0, parallelism.max(1)).collect(),
+        }
+    }
+
+    /// The deadline of a request that comes now.
+    fn admit(&mut self, now_ns: u64, latency_ns: u64) -> u64 {
+        let free = self.free_at.pop_front().unwrap_or(0);
+        // Callers read the clock before they take the lock, so `now_ns` may step back a little;
+        // the order in the queue is that of the lock.
+        let last = self.free_at.back().copied().unwrap_or(0);
+        let deadline = (now_ns.max(free) + latency_ns).max(last);
+        self.free_at.push_back(deadline);
+        deadline
+    }
+}
+
+impl<D: BlockDevice> LatencyDevice<D> {
+    /// Models a device that serves `parallelism` (at least 1) requests at a time.
+    pub fn new(inner: D, latency: Duration, parallelism: usize) -> LatencyDevice<D> {
+        LatencyDevice {
+            inner,
+            latency_ns: u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX / 2),
+            queue: Mutex::new(&class::DEVICE, DeadlineQueue::new(parallelism)),
+            count: AtomicU64::new(0),
+            total_ns: AtomicU64::new(0),
+            max_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// The latencies achieved so far.
+    pub fn report(&self) -> LatencyReport {
+        let count = self.count.load(Relaxed);
+        LatencyReport {
+            count,
+            mean: Duration::from_nanos(self.total_ns.load(Relaxed) / count.max(1)),
+            max: Duration::from_nanos(self.max_ns.load(Relaxed)),
+        }
+    }
+
+    /// Forgets the latencies achieved so far.
+    pub fn reset_report(&self) {
+        for value in [&self.count, &self.total_ns, &self.max_ns] {
+            value.store(0, Relaxed);
+        }
+    }
+
+    /// Does a request and returns at its deadline. The wrapped device's time is part of it.
+    fn request<T>(&self, io: impl FnOnce(&D) -> Result<T>) -> Result<T> {
+        assert_may_block("device latency");
+        let start = now_ns();
+        let deadline = self.queue.lock().admit(start, self.latency_ns);
+        let result = io(&self.inner);
+        let took = wait_until(deadline).saturating_sub(start);
+        self.count.fetch_add(1, Relaxed);
+        self.total_ns.fetch_add(took, Relaxed);
+        // Most requests leave the line of the maximum shared.
+        if took > self.max_ns.load(Relaxed) {
+            self.max_ns.fetch_max(took, Relaxed);
+        }
+        result
+    }
+}
+
+impl<D: BlockDevice> BlockDevice for LatencyDevice<D> {
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.inner.is_read_only()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.request(|inner| inner.read_at(offset, buf))
+    }
+
+    fn read_vectored_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<()> {
+        self.request(|inner| inner.read_vectored_at(offset, bufs))
+    }
+
+    fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
+        self.request(|inner| inner.write_at(offset, buf))
+    }
+
+    fn write_vectored_at(&self, offset: u64, bufs: &[IoSlice<'_>]) -> Result<()> {
+        self.request(|inner| inner.write_vectored_at(offset, bufs))
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.request(|inner| inner.flush())
+    }
+
+    fn write_fua(&self, offset: u64, buf: &[u8]) -> Result<()> {
+        self.request(|inner| inner.write_fua(offset, buf))
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.request(|inner| inner.discard(offset, len))
+    }
+
+    fn zero(&self, offset: u64, len: u64) -> Result<()> {
+        self.request(|inner| inner.zero(offset, len))
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.inner.set_len(len)
+    }
+
+    fn identity(&self) -> Option<DeviceId> {
+        self.inner.identity()
+    }
+}
+
+/// The monotonic clock.
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Sleeps until shortly before the deadline, then spins; the time when it returned.
+fn wait_until(deadline_ns: u64) -> u64 {
+    thread_local! {
+        static PRECISE: () = {
+            // The default slack, 50 us, is as long as a modelled request; without the right to
+            // change it the report shows the difference.
+            let _ = set_current_timer_slack(NonZeroU64::new(1));
+        };
+    }
+    PRECISE.with(|()| ());
+    loop {
+        let now = now_ns();
+        if now >= deadline_ns {
+            return now;
+        }
+        let wake_ns = deadline_ns.saturating_sub(SPIN_NS);
+        if wake_ns > now {
+            let wake = Timespec {
+                tv_sec: (wake_ns / 1_000_000_000) as i64,
+                tv_nsec: (wake_ns % 1_000_000_000) as _,
+            };
+            // A signal only means another turn of the loop.
+            let _ = clock_nanosleep_absolute(ClockId::Monotonic, &wake);
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MemoryDevice, model};
+
+    #[test]
+    fn reftest_latency() {
+        let device = LatencyDevice::new(MemoryDevice::new(100_000), Duration::from_micros(20), 4);
+        model::check(&device, 3, 200, true);
+        let report = device.report();
+        assert!(report.count > 150 && report.max >= report.mean);
+        device.reset_report();
+        assert_eq!(device.report(), LatencyReport::default());
+    }
+
+    #[test]
+    fn deadlines_model_servers() {
+        let mut queue = DeadlineQueue::new(2);
+        let deadlines: Vec<u64> = [100, 100, 100, 110, 350]
+            .map(|now| queue.admit(now, 80))
+            .to_vec();
+        assert_eq!(deadlines, [180, 180, 260, 260, 430]);
+        let mut one = DeadlineQueue::new(0);
+        assert_eq!([0, 0, 500].map(|now| one.admit(now, 80)), [80, 160, 580]);
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_keeps_order() {
+        let mut queue = DeadlineQueue::new(4);
+        assert_eq!(
+            [100, 90, 101].map(|now| queue.admit(now, 10)),
+            [110, 110, 111]
+        );
+    }
+
+    /// By the clock that the device goes by: never before the deadline.
+    #[test]
+    fn waits_for_the_deadline() {
+        let deadline = now_ns() + 200_000;
+        assert!(wait_until(deadline) >= deadline);
+        assert!(wait_until(0) > 0);
+    }
+}

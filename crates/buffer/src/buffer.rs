@@ -1,0 +1,237 @@
+//! One metadata block, and what the journal knows of it.
+//!
+//! # Invariants
+//! - [`Buffer::tid`] is the newest transaction that may change the block; it only grows, and only
+//!   under the content's lock, so a reader that finds its own transaction there needs no lock.
+//! - `Journaled::pending` is set from the attachment to a transaction until commit has its copy. A
+//!   buffer with `pending` set must not be written in place.
+
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use uext4_sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, class};
+
+/// The content is what the device has, or newer.
+const UPTODATE: u8 = 1;
+/// The owner has checked the content since it was read.
+const VERIFIED: u8 = 2;
+
+/// A cached metadata block.
+#[derive(Debug)]
+pub struct Buffer {
+    block: u64,
+    /// The newest transaction that has write access; 0 for none. Changed under `content`.
+    tid: AtomicU64,
+    /// What the file system keeps here, for its freeze hook; immutable while attached.
+    kind: AtomicU8,
+    /// The checksum seed of the owner, for the freeze hook.
+    seed: AtomicU32,
+    /// Which parts changed since the last freeze, as the file system counts them.
+    dirty_mask: AtomicU64,
+    /// Whatever a user wants to remember of the content; lost on eviction.
+    hint: AtomicU32,
+    /// [`UPTODATE`] and [`VERIFIED`]; set under `content`, read without.
+    state: AtomicU8,
+    /// Used since the last sweep of the cache.
+    pub(crate) referenced: AtomicU8,
+    content: RwLock<Content>,
+}
+
+#[derive(Debug)]
+struct Content {
+    data: Box<[u8]>,
+    journaled: Journaled,
+}
+
+/// What the journal keeps with a buffer, under its content's lock.
+#[derive(Debug, Default)]
+pub struct Journaled {
+    /// The newest transaction that has the block and whose copy commit has not taken; 0 for none.
+    pub pending: u64,
+    /// The content as the transaction before `pending` left it, until commit takes it.
+    pub frozen: Option<Box<[u8]>>,
+    /// The committed transaction from whose list the block is to be written in place; 0 for none.
+    pub checkpoint: u64,
+    /// The transaction that freed the block; 0 for none.
+    pub forgotten: u64,
+}
+
+/// A buffer's content, shared.
+#[derive(Debug)]
+pub struct BufferRead<'a> {
+    guard: RwLockReadGuard<'a, Content>,
+}
+
+/// A buffer's content, alone.
+#[derive(Debug)]
+pub struct BufferWrite<'a> {
+    guard: RwLockWriteGuard<'a, Content>,
+}
+
+impl Buffer {
+    pub(crate) fn new(block: u64, size: usize) -> Buffer {
+        Buffer {
+            block,
+            tid: AtomicU64::new(0),
+            kind: AtomicU8::new(0),
+            seed: AtomicU32::new(0),
+            dirty_mask: AtomicU64::new(0),
+            hint: AtomicU32::new(0),
+            state: AtomicU8::new(0),
+            referenced: AtomicU8::new(1),
+            content: RwLock::new(
+                &class::BUFFER,
+                Content {
+                    data: vec![0; size].into_boxed_slice(),
+                    journaled: Journaled::default(),
+                },
+            ),
+        }
+    }
+
+    /// The block's number on the device.
+    pub fn block(&self) -> u64 {
+        self.block
+    }
+
+    /// The newest transaction that has write access, 0 for none.
+    #[inline(always)]
+    pub fn tid(&self) -> u64 {
+        self.tid.load(Ordering::Acquire)
+    }
+
+    /// What the file system keeps here; 0 until set.
+    pub fn kind(&self) -> u8 {
+        self.kind.load(Ordering::Relaxed)
+    }
+
+    /// Says what the file system keeps here and the checksum seed of its owner.
+    pub fn set_kind(&self, kind: u8, seed: u32) {
+        if self.kind.load(Ordering::Relaxed) != kind {
+            self.kind.store(kind, Ordering::Relaxed);
+        }
+        if self.seed.load(Ordering::Relaxed) != seed {
+            self.seed.store(seed, Ordering::Relaxed);
+        }
+    }
+
+    /// The checksum seed of the owner.
+    pub fn seed(&self) -> u32 {
+        self.seed.load(Ordering::Relaxed)
+    }
+
+    /// Adds to the parts that changed since the last freeze.
+    #[inline(always)]
+    pub fn mark_dirty(&self, mask: u64) {
+        if self.dirty_mask.load(Ordering::Relaxed) & mask != mask {
+            self.dirty_mask.fetch_or(mask, Ordering::Relaxed);
+        }
+    }
+
+    /// The parts that changed since they were last taken.
+    pub fn dirty(&self) -> u64 {
+        self.dirty_mask.load(Ordering::Relaxed)
+    }
+
+    /// The parts that changed since the last call.
+    pub fn take_dirty(&self) -> u64 {
+        self.dirty_mask.swap(0, Ordering::Relaxed)
+    }
+
+    /// What [`Buffer::set_hint`] left, or 0.
+    #[inline(always)]
+    pub fn hint(&self) -> u32 {
+        self.hint.load(Ordering::Relaxed)
+    }
+
+    /// Remembers something of the content that need not be true.
+    #[inline(always)]
+    pub fn set_hint(&self, hint: u32) {
+        self.hint.store(hint, Ordering::Relaxed);
+    }
+
+    /// The content, shared.
+    ///
+    /// # Locks
+    /// Takes the buffer's lock; may sleep.
+    #[inline]
+    pub fn read(&self) -> BufferRead<'_> {
+        BufferRead {
+            guard: self.content.read(),
+        }
+    }
+
+    /// The content, alone. Change it only as `jbd2::Handle` does: after attaching the buffer.
+    ///
+    /// # Locks
+    /// Takes the buffer's lock; may sleep.
+    #[inline]
+    pub fn write(&self) -> BufferWrite<'_> {
+        BufferWrite {
+            guard: self.content.write(),
+        }
+    }
+
+    /// Whether the content was read or made.
+    #[inline(always)]
+    pub fn is_uptodate(&self) -> bool {
+        self.state.load(Ordering::Acquire) & UPTODATE != 0
+    }
+
+    /// Whether the owner has checked the content.
+    #[inline(always)]
+    pub fn is_verified(&self) -> bool {
+        self.state.load(Ordering::Acquire) & VERIFIED != 0
+    }
+
+    /// Says that the content was read or made. The guard proves the lock.
+    pub fn set_uptodate(&self, _locked: &mut BufferWrite<'_>) {
+        self.state.fetch_or(UPTODATE, Ordering::Release);
+    }
+
+    /// Says that the owner has checked the content. The guard proves the lock.
+    pub fn set_verified(&self, _locked: &mut BufferWrite<'_>) {
+        self.state.fetch_or(VERIFIED, Ordering::Release);
+    }
+
+    /// Records that transaction `tid` has write access. The guard proves the lock.
+    pub fn set_tid(&self, _locked: &mut BufferWrite<'_>, tid: u64) {
+        self.tid.store(tid, Ordering::Release);
+    }
+}
+
+impl BufferRead<'_> {
+    /// The block's bytes.
+    #[inline(always)]
+    pub fn data(&self) -> &[u8] {
+        &self.guard.data
+    }
+
+    /// What the journal keeps.
+    pub fn journaled(&self) -> &Journaled {
+        &self.guard.journaled
+    }
+}
+
+impl BufferWrite<'_> {
+    /// The block's bytes.
+    #[inline(always)]
+    pub fn data(&self) -> &[u8] {
+        &self.guard.data
+    }
+
+    /// The block's bytes, to change.
+    #[inline(always)]
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        &mut self.guard.data
+    }
+
+    /// What the journal keeps.
+    pub fn journaled(&mut self) -> &mut Journaled {
+        &mut self.guard.journaled
+    }
+
+    /// The bytes and what the journal keeps, both to change.
+    pub fn parts(&mut self) -> (&mut [u8], &mut Journaled) {
+        let content = &mut *self.guard;
+        (&mut content.data, &mut content.journaled)
+    }
+}

@@ -1,0 +1,281 @@
+//! Directories: linear blocks of records, and above them, once there is more than one block, a tree of
+//! hashes.
+//!
+//! # Data model
+//! Block 0 of a hashed directory is the root of the tree; leaves are linear blocks, each with the
+//! names of a range of hashes. A directory of one block is linear and becomes hashed when it grows.
+//!
+//! # Invariants
+//! - A leaf's hint says where free space starts at the earliest, as far as is known.
+//! - Blocks are validated and their checksum checked once, when they are loaded.
+//!
+//! # Locking
+//! The directory's `ilock`: shared to find and list, alone to change. Blocks are buffers.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`hashed`] | the way down the tree, splitting |
+//! | [`change`] | adding, removing and changing entries |
+//! | [`list`] | reading a directory in the order of hashes |
+
+mod change;
+mod hashed;
+pub(crate) mod list;
+
+use crate::error::{Ext4Error, Result};
+use crate::fs::Ext4;
+use crate::inode::Inode;
+use crate::kinds;
+use hashed::DxPath;
+use std::sync::Arc;
+use uext4_buffer::Buffer;
+use uext4_ondisk::{
+    Compat, Corrupt, CorruptKind, Dirent, DxKind, DxRootInfo, DxView, FileType, Incompat, Ino,
+    InodeFlags, Lblk, NameHash, dir_data_end,
+};
+use uext4_sync::{Mutex, class};
+
+/// The longest name, in bytes.
+pub const NAME_MAX: usize = 255;
+
+/// What a directory remembers: the buffers of its blocks.
+#[derive(Debug)]
+pub struct DirCache {
+    blocks: Mutex<Vec<Option<Arc<Buffer>>>>,
+}
+
+impl Default for DirCache {
+    fn default() -> Self {
+        DirCache {
+            blocks: Mutex::new(&class::INODE_STATE, Vec::new()),
+        }
+    }
+}
+
+impl DirCache {
+    fn get(&self, lblk: Lblk) -> Option<Arc<Buffer>> {
+        self.blocks.lock().get(lblk.0 as usize)?.clone()
+    }
+
+    fn put(&self, lblk: Lblk, buffer: &Arc<Buffer>) {
+        let mut blocks = self.blocks.lock();
+        let at = lblk.0 as usize;
+        if blocks.len() <= at {
+            blocks.resize(at + 1, None);
+        }
+        if let Some(slot) = blocks.get_mut(at) {
+            *slot = Some(Arc::clone(buffer));
+        }
+    }
+
+    pub(crate) fn clear(&self) {
+        self.blocks.lock().clear();
+    }
+}
+
+/// What a block of a directory is used as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Leaf,
+    Index(DxKind),
+}
+
+/// An entry that was found, and where; good as long as the directory is locked.
+#[derive(Clone, Debug)]
+pub(crate) struct Hit {
+    pub ino: Ino,
+    pub file_type: FileType,
+    pub leaf: Arc<Buffer>,
+    pub offset: usize,
+    pub prev: Option<usize>,
+}
+
+impl Hit {
+    fn new(leaf: &Arc<Buffer>, d: &Dirent<'_>) -> Hit {
+        Hit {
+            ino: d.ino,
+            file_type: d.file_type,
+            leaf: Arc::clone(leaf),
+            offset: d.offset,
+            prev: d.prev,
+        }
+    }
+}
+
+/// Where a name that does not exist would go; good as long as the directory is locked.
+#[derive(Debug)]
+pub(crate) struct Vacancy {
+    hash: NameHash,
+    /// None for a linear directory.
+    path: Option<DxPath>,
+}
+
+/// A name, found or not.
+#[derive(Debug)]
+pub(crate) enum Found {
+    Hit(Hit),
+    Vacancy(Vacancy),
+}
+
+/// Refuses names that no directory can hold.
+pub(crate) fn check_name(name: &[u8]) -> Result<()> {
+    if name.len() > NAME_MAX {
+        return Err(Ext4Error::NameTooLong);
+    }
+    if name.is_empty() {
+        return Err(Ext4Error::NotFound);
+    }
+    if name.contains(&b'/') || name.contains(&0) {
+        return Err(Ext4Error::Invalid("a name with a slash or a zero byte"));
+    }
+    Ok(())
+}
+
+impl Ext4 {
+    /// Where records end in a block.
+    pub(crate) fn dir_end(&self) -> usize {
+        dir_data_end(self.cache().block_size(), self.dir_tail())
+    }
+
+    /// Whether directory blocks end in a checksum.
+    pub(crate) fn dir_tail(&self) -> bool {
+        self.sb.has_metadata_csum()
+    }
+
+    /// Whether `filetype` is on.
+    pub(crate) fn has_filetype(&self) -> bool {
+        self.sb.incompat.contains(Incompat::FILETYPE)
+    }
+
+    pub(crate) fn dir_blocks(&self, dir: &Inode) -> u32 {
+        (dir.size() / self.block_size()) as u32
+    }
+
+    fn is_hashed(&self, dir: &Inode) -> bool {
+        self.sb.compat.contains(Compat::DIR_INDEX) && dir.flags().contains(InodeFlags::INDEX)
+    }
+
+    /// A block of a directory, checked as what it is used as.
+    pub(crate) fn dir_block(&self, dir: &Inode, lblk: Lblk, role: Role) -> Result<Arc<Buffer>> {
+        let remembered = dir.dir.get_or_init(Box::default);
+        if let Some(buffer) = remembered.get(lblk)
+            && buffer.is_verified()
+        {
+            return Ok(buffer);
+        }
+        let Some(pblk) = self.map_block(dir, lblk)?.pblk else {
+            return Err(Corrupt::new(CorruptKind::DirShort)
+                .ino(dir.ino)
+                .detail(format_args!("no block {lblk}"))
+                .into());
+        };
+        let buffer = self.cache().get_verified(pblk.0, |data| {
+            self.check_dir_block(dir, data, role)
+                .map_err(|e| Ext4Error::from(e.ino(dir.ino).pblk(pblk)))
+        })?;
+        let kind = match role {
+            Role::Leaf => kinds::DIR_LEAF,
+            Role::Index(_) => kinds::DIR_INDEX,
+        };
+        buffer.set_kind(kind, dir.seed().0);
+        remembered.put(lblk, &buffer);
+        Ok(buffer)
+    }
+
+    fn check_dir_block(
+        &self,
+        dir: &Inode,
+        data: &[u8],
+        role: Role,
+    ) -> uext4_ondisk::Result<()> {
+        let tail = self.dir_tail();
+        match role {
+            Role::Leaf => {
+                if tail {
+                    uext4_ondisk::dir_checksum_verify(data, dir.seed())?;
+                }
+                uext4_ondisk::dir_validate(data, tail, self.geometry().inodes_count)
+            }
+            Role::Index(kind) => {
+                if tail {
+                    uext4_ondisk::dx_checksum_verify(data, kind, dir.seed())?;
+                }
+                if kind == DxKind::Root {
+                    DxRootInfo::read(data, self.sb.incompat.contains(Incompat::LARGE_DIR))?;
+                }
+                DxView::validate(data, kind, tail, self.dir_blocks(dir)).map(|_| ())
+            }
+        }
+    }
+
+    /// Looks a name up, `.` and `..` not among them.
+    ///
+    /// # Locks
+    /// The caller holds the directory's `ilock`.
+    pub(crate) fn dir_find(&self, dir: &Inode, name: &[u8]) -> Result<Found> {
+        if self.is_hashed(dir) {
+            return self.find_hashed(dir, name);
+        }
+        for lblk in 0..self.dir_blocks(dir) {
+            let leaf = self.dir_block(dir, Lblk(lblk), Role::Leaf)?;
+            if let Some(hit) = self.find_in_leaf(&leaf, name)? {
+                return Ok(Found::Hit(hit));
+            }
+        }
+        Ok(Found::Vacancy(Vacancy {
+            hash: NameHash::default(),
+            path: None,
+        }))
+    }
+
+    fn find_in_leaf(&self, leaf: &Arc<Buffer>, name: &[u8]) -> Result<Option<Hit>> {
+        let content = leaf.read();
+        let found = uext4_ondisk::dir_find(content.data(), self.dir_end(), name)?;
+        Ok(found.map(|d| Hit::new(leaf, &d)))
+    }
+
+    /// The parent that a directory's `..` names.
+    ///
+    /// # Locks
+    /// The caller holds the directory's `ilock`.
+    pub(crate) fn dir_parent(&self, dir: &Inode) -> Result<Ino> {
+        let block = self.dir_block(dir, Lblk(0), self.first_role(dir))?;
+        let parent = uext4_ondisk::dir_parent(block.read().data());
+        Ok(parent.map_err(|e| e.ino(dir.ino))?)
+    }
+
+    fn first_role(&self, dir: &Inode) -> Role {
+        if self.is_hashed(dir) {
+            Role::Index(DxKind::Root)
+        } else {
+            Role::Leaf
+        }
+    }
+
+    /// Whether a directory has no entries but `.` and `..`.
+    ///
+    /// # Locks
+    /// The caller holds the directory's `ilock`.
+    pub(crate) fn dir_is_empty(&self, dir: &Inode) -> Result<bool> {
+        if self.is_hashed(dir) {
+            let mut path = Some(self.descend(dir, 0)?);
+            while let Some(p) = path {
+                if !self.leaf_is_empty(&self.leaf_of(dir, &p)?)? {
+                    return Ok(false);
+                }
+                path = self.next_leaf(dir, p)?;
+            }
+            return Ok(true);
+        }
+        for lblk in 0..self.dir_blocks(dir) {
+            if !self.leaf_is_empty(&self.dir_block(dir, Lblk(lblk), Role::Leaf)?)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn leaf_is_empty(&self, leaf: &Arc<Buffer>) -> Result<bool> {
+        Ok(uext4_ondisk::dir_block_is_empty(leaf.read().data(), self.dir_end())?)
+    }
+}

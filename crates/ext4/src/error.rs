@@ -1,0 +1,119 @@
+//! What can go wrong in the file system.
+
+use uext4_block::BlockError;
+use uext4_buffer::BufferError;
+use uext4_jbd2::JournalError;
+use uext4_ondisk::{Corrupt, FormatError};
+
+/// Why an operation failed. `vfs_impl` alone turns it into an errno.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each variant's message says what it is")]
+pub enum Ext4Error {
+    #[error(transparent)]
+    Corrupt(Box<Corrupt>),
+    #[error(transparent)]
+    Format(Box<FormatError>),
+    #[error(transparent)]
+    Journal(Box<JournalError>),
+    #[error(transparent)]
+    Device(Box<BlockError>),
+    #[error("no free block")]
+    NoSpace,
+    #[error("no free inode")]
+    NoInode,
+    #[error("mounted read-only")]
+    ReadOnly,
+    #[error("name exists")]
+    Exists,
+    #[error("no such name")]
+    NotFound,
+    #[error("not a directory")]
+    NotDirectory,
+    #[error("is a directory")]
+    IsDirectory,
+    #[error("directory not empty")]
+    NotEmpty,
+    #[error("name longer than 255 bytes")]
+    NameTooLong,
+    #[error("too many links")]
+    TooManyLinks,
+    #[error("directory has no room for another entry")]
+    DirectoryFull,
+    #[error("file too large")]
+    TooLarge,
+    #[error("stale handle")]
+    Stale,
+    #[error("no such attribute")]
+    NoAttribute,
+    #[error("attribute exists")]
+    AttributeExists,
+    #[error("{0} is not supported")]
+    Unsupported(&'static str),
+    #[error("invalid argument: {0}")]
+    Invalid(&'static str),
+    #[error("not permitted")]
+    NotPermitted,
+    #[error("access denied")]
+    AccessDenied,
+    #[error("busy: {0}")]
+    Busy(&'static str),
+    #[error(transparent)]
+    Vfs(Box<uext4_vfs::errno::Error>),
+}
+
+/// What the file system's calls return.
+pub type Result<T> = std::result::Result<T, Ext4Error>;
+
+impl From<Corrupt> for Ext4Error {
+    #[cold]
+    fn from(e: Corrupt) -> Self {
+        Ext4Error::Corrupt(Box::new(e))
+    }
+}
+
+impl From<uext4_ondisk::CorruptKind> for Ext4Error {
+    #[cold]
+    fn from(e: uext4_ondisk::CorruptKind) -> Self {
+        Corrupt::new(e).into()
+    }
+}
+
+impl From<FormatError> for Ext4Error {
+    fn from(e: FormatError) -> Self {
+        Ext4Error::Format(Box::new(e))
+    }
+}
+
+impl From<JournalError> for Ext4Error {
+    #[cold]
+    fn from(e: JournalError) -> Self {
+        Ext4Error::Journal(Box::new(e))
+    }
+}
+
+impl From<BlockError> for Ext4Error {
+    #[cold]
+    fn from(e: BlockError) -> Self {
+        Ext4Error::Device(Box::new(e))
+    }
+}
+
+impl From<BufferError> for Ext4Error {
+    #[cold]
+    fn from(e: BufferError) -> Self {
+        match e {
+            BufferError::Device(e) => e.into(),
+            BufferError::OutOfRange { block, .. } => {
+                Corrupt::new(uext4_ondisk::CorruptKind::BlockRange)
+                    .pblk(uext4_ondisk::Pblk(block))
+                    .into()
+            }
+        }
+    }
+}
+
+impl From<uext4_vfs::errno::Error> for Ext4Error {
+    fn from(e: uext4_vfs::errno::Error) -> Self {
+        Ext4Error::Vfs(Box::new(e))
+    }
+}

@@ -1,0 +1,276 @@
+//! The extent tree: which blocks of a file are where on disk.
+//!
+//! # Data model
+//! The root is the 60 bytes of `i_block`; below it are blocks of index entries and, at depth 0, of
+//! extents. Nodes are validated and their checksum checked once, when they are loaded.
+//!
+//! # Invariants
+//! Inner nodes are never empty. The first entry of a node is not below the key its parent has for it.
+//! Every change leaves a tree that is right by itself.
+//!
+//! # Locking
+//! The inode's `map` lock: shared to look up, alone to change. Nodes are buffers, parent before child.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`insert`] | adding extents, splitting nodes, converting unwritten ones |
+//! | [`remove`] | taking extents away and freeing what they hold |
+
+mod insert;
+mod remove;
+
+pub(crate) use remove::Content;
+
+use crate::error::{Ext4Error, Result};
+use crate::fs::Ext4;
+use crate::inode::Inode;
+use crate::kinds;
+use std::sync::Arc;
+use uext4_buffer::{Buffer, BufferCache};
+use uext4_ondisk::{
+    BlockBounds, Corrupt, CorruptKind, Extent, ExtentCheck, ExtentNode, Ino, InodeFlags, InodeSeed,
+    Lblk, Pblk,
+};
+
+/// What a block of a file is, and for how many blocks from there on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// Where it is; None for a hole.
+    pub pblk: Option<Pblk>,
+    /// Allocated, but reads as zeros.
+    pub unwritten: bool,
+    /// For how many blocks that goes on at least; at least 1.
+    pub len: u32,
+}
+
+/// One level of a path from the root: the node, and the position in it.
+#[derive(Debug)]
+struct Step {
+    /// None for the root.
+    buffer: Option<Arc<Buffer>>,
+    /// The entry that covers the block, or the last one before it; None if all are after it.
+    at: Option<usize>,
+    /// What the node must satisfy.
+    check: ExtentCheck,
+}
+
+/// The root and the way down to the leaf that has, or would have, a block.
+#[derive(Debug)]
+struct Path {
+    root: [u8; 60],
+    steps: Vec<Step>,
+}
+
+impl Path {
+    /// Runs `f` on the node at `level`, 0 being the root.
+    fn with_node<R>(&self, level: usize, f: impl FnOnce(ExtentNode<'_>) -> R) -> R {
+        match self.steps.get(level).and_then(|s| s.buffer.as_ref()) {
+            Some(buffer) => f(ExtentNode::new(buffer.read().data())),
+            None => f(ExtentNode::new(&self.root)),
+        }
+    }
+
+    fn leaf_level(&self) -> usize {
+        self.steps.len().saturating_sub(1)
+    }
+
+    /// The position in the leaf.
+    fn leaf_at(&self) -> Option<usize> {
+        self.steps.last().and_then(|s| s.at)
+    }
+
+    /// The extent that covers the block, or the last one before it in its leaf.
+    fn extent(&self) -> Option<Extent> {
+        let at = self.leaf_at()?;
+        self.with_node(self.leaf_level(), |node| node.extent(at))
+    }
+
+    /// The first file block after `lblk` that a later entry of the path may map.
+    fn next_start(&self) -> u64 {
+        for level in (0..self.steps.len()).rev() {
+            let after = self.steps.get(level).and_then(|s| s.at).map_or(0, |at| at + 1);
+            if let Some(next) = self.with_node(level, |node| node.lblk(after)) {
+                return u64::from(next.0);
+            }
+        }
+        1 << 32
+    }
+}
+
+/// What it takes to load nodes of one inode's tree.
+#[derive(Clone, Copy, Debug)]
+struct Loader<'a> {
+    cache: &'a BufferCache,
+    bounds: BlockBounds,
+    /// None without checksums.
+    seed: Option<InodeSeed>,
+    ino: Ino,
+}
+
+impl Loader<'_> {
+    fn load(&self, pblk: Pblk, check: &ExtentCheck) -> Result<Arc<Buffer>> {
+        let buffer = self.cache.get_verified(pblk.0, |data| -> Result<()> {
+            let place = |e: Corrupt| e.ino(self.ino).pblk(pblk);
+            if let Some(seed) = self.seed {
+                uext4_ondisk::extent_block_checksum_verify(data, seed).map_err(place)?;
+            }
+            ExtentNode::validate(data, check).map_err(place)?;
+            Ok(())
+        })?;
+        buffer.set_kind(kinds::EXTENT_NODE, self.seed.map_or(0, |s| s.0));
+        Ok(buffer)
+    }
+
+    /// The path to `lblk`.
+    fn path(&self, root: [u8; 60], lblk: Lblk) -> Result<Path> {
+        let mut check = ExtentCheck::root(self.bounds);
+        let mut depth = ExtentNode::validate(&root, &check).map_err(|e| e.ino(self.ino))?.depth();
+        let mut path = Path {
+            root,
+            steps: Vec::with_capacity(usize::from(depth) + 1),
+        };
+        let mut buffer: Option<Arc<Buffer>> = None;
+        loop {
+            let level = path.steps.len();
+            path.steps.push(Step {
+                buffer: buffer.take(),
+                at: None,
+                check,
+            });
+            let found = path.with_node(level, |node| {
+                let at = node.find(lblk);
+                if depth == 0 {
+                    return (at, None);
+                }
+                // A block below the first key belongs to the first child.
+                let at = at.unwrap_or(0);
+                let child = node.idx(at).zip(node.child_check(at, &check));
+                (Some(at), child)
+            });
+            if let Some(step) = path.steps.last_mut() {
+                step.at = found.0;
+            }
+            if depth == 0 {
+                return Ok(path);
+            }
+            let Some((idx, child_check)) = found.1 else {
+                return Err(Corrupt::new(CorruptKind::ExtentEmptyIndex).ino(self.ino).into());
+            };
+            check = child_check;
+            buffer = Some(self.load(idx.child, &check)?);
+            depth -= 1;
+        }
+    }
+}
+
+/// Calls `f` for every extent of a tree, in order.
+///
+/// # Errors
+/// Damage, naming the inode, or the device's.
+pub fn walk(
+    cache: &BufferCache,
+    root: &[u8; 60],
+    bounds: BlockBounds,
+    seed: Option<InodeSeed>,
+    ino: Ino,
+    f: &mut dyn FnMut(Extent),
+) -> Result<()> {
+    let loader = Loader {
+        cache,
+        bounds,
+        seed,
+        ino,
+    };
+    let check = ExtentCheck::root(bounds);
+    let node = ExtentNode::validate(root, &check).map_err(|e| e.ino(ino))?;
+    walk_node(&loader, node, &check, f)
+}
+
+fn walk_node(
+    loader: &Loader<'_>,
+    node: ExtentNode<'_>,
+    check: &ExtentCheck,
+    f: &mut dyn FnMut(Extent),
+) -> Result<()> {
+    if node.depth() == 0 {
+        node.extents().for_each(f);
+        return Ok(());
+    }
+    for (i, idx) in node.indexes().enumerate() {
+        let Some(child_check) = node.child_check(i, check) else {
+            break;
+        };
+        let buffer = loader.load(idx.child, &child_check)?;
+        let content = buffer.read();
+        walk_node(loader, ExtentNode::new(content.data()), &child_check, f)?;
+    }
+    Ok(())
+}
+
+impl Ext4 {
+    fn loader(&self, inode: &Inode) -> Loader<'_> {
+        Loader {
+            cache: self.cache(),
+            bounds: self.geometry().block_bounds(),
+            seed: self.seed().map(|_| inode.seed()),
+            ino: inode.ino,
+        }
+    }
+
+    /// The path to a block. The caller holds the inode's `map` lock.
+    fn path(&self, inode: &Inode, lblk: Lblk) -> Result<Path> {
+        let (root, flags) = {
+            let state = inode.state();
+            (state.i_block, state.flags)
+        };
+        if !flags.contains(InodeFlags::EXTENTS) {
+            return Err(Ext4Error::Unsupported("a file with a block map instead of extents"));
+        }
+        self.loader(inode).path(root, lblk)
+    }
+
+    /// What `lblk` is, and for how long that goes on.
+    ///
+    /// # Locks
+    /// The inode's `map` lock, shared; may read from the device.
+    ///
+    /// # Errors
+    /// Damage, or the device's.
+    pub fn map_block(&self, inode: &Inode, lblk: Lblk) -> Result<Mapping> {
+        let _map = inode.map.read();
+        self.map_block_locked(inode, lblk)
+    }
+
+    /// As [`Ext4::map_block`], with the `map` lock held by the caller.
+    pub(crate) fn map_block_locked(&self, inode: &Inode, lblk: Lblk) -> Result<Mapping> {
+        let path = self.path(inode, lblk)?;
+        if let Some(extent) = path.extent()
+            && let Some(pblk) = extent.map(lblk)
+        {
+            return Ok(Mapping {
+                pblk: Some(pblk),
+                unwritten: extent.unwritten,
+                len: (extent.end() - u64::from(lblk.0)) as u32,
+            });
+        }
+        let len = path.next_start() - u64::from(lblk.0);
+        Ok(Mapping {
+            pblk: None,
+            unwritten: false,
+            len: u32::try_from(len).unwrap_or(u32::MAX),
+        })
+    }
+
+    /// Every extent of the inode, in order.
+    ///
+    /// # Errors
+    /// Damage, or the device's.
+    pub fn extents(&self, inode: &Inode) -> Result<Vec<Extent>> {
+        let _map = inode.map.read();
+        let root = inode.state().i_block;
+        let loader = self.loader(inode);
+        let mut all = Vec::new();
+        walk(self.cache(), &root, loader.bounds, loader.seed, inode.ino, &mut |e| all.push(e))?;
+        Ok(all)
+    }
+}

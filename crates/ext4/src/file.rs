@@ -1,0 +1,460 @@
+//! Data of files: reading, writing, truncating, syncing.
+//!
+//! # Data model
+//! There is no cache of dirty data: blocks are reserved in memory, the data is written to them, and
+//! then a handle publishes blocks, extents and size. So what a committed transaction maps is on the
+//! device, or in its cache before the flush that precedes the commit block.
+//!
+//! # Invariants
+//! What a file maps past its size is never read: extending it first zeroes the rest of the last block.
+//!
+//! # Locking
+//! The inode's `ilock`: shared to read, alone to write; then the handle; then the `map` lock.
+
+use crate::balloc::Run;
+use crate::create::DELETE_CREDITS;
+use crate::error::{Ext4Error, Result};
+use crate::extents::{Content, Mapping};
+use crate::fs::Ext4;
+use crate::inode::{Inode, InodeRef, now};
+use uext4_jbd2::Handle;
+use uext4_ondisk::{Extent, FileType, Lblk, Pblk};
+use uext4_vfs::ilock::{LockMode, ilock};
+
+/// Blocks that one piece of a write changes: superblock, descriptors, bitmap, inode, extent nodes.
+const WRITE_CREDITS: u32 = 24;
+/// The most that one handle publishes, in blocks.
+const PIECE_BLOCKS: u32 = 2048;
+const ZEROS: [u8; 65536] = [0; 65536];
+
+impl Ext4 {
+    /// The largest size a file may have, in bytes.
+    pub fn file_bytes_max(&self) -> u64 {
+        (u64::from(u32::MAX) - 1) * self.block_size()
+    }
+
+    /// Reads from a file; less than asked for at its end.
+    ///
+    /// # Locks
+    /// The inode's `ilock`, shared.
+    ///
+    /// # Errors
+    /// [`Ext4Error::IsDirectory`], damage, the device's.
+    pub fn read(&self, inode: &InodeRef, offset: u64, data: &mut [u8]) -> Result<usize> {
+        check_regular(inode)?;
+        let _locked = ilock(&inode.ilock, LockMode::Shared);
+        self.read_locked(inode, offset, data)
+    }
+
+    pub(crate) fn read_locked(&self, inode: &Inode, offset: u64, data: &mut [u8]) -> Result<usize> {
+        let left = inode.size().saturating_sub(offset);
+        let want = usize::try_from(left).unwrap_or(usize::MAX).min(data.len());
+        let data = data.get_mut(..want).unwrap_or(&mut []);
+        let size = self.block_size();
+        let mut done = 0;
+        while done < want {
+            let at = offset + done as u64;
+            let (lblk, within) = (Lblk((at / size) as u32), at % size);
+            let mapping = self.map_block(inode, lblk)?;
+            let here = (u64::from(mapping.len) * size - within).min((want - done) as u64) as usize;
+            let part = data.get_mut(done..done + here).unwrap_or(&mut []);
+            match mapping.pblk {
+                Some(pblk) if !mapping.unwritten => {
+                    self.device().read_at(pblk.0 * size + within, part)?;
+                }
+                _ => part.fill(0),
+            }
+            done += here;
+        }
+        Ok(done)
+    }
+
+    /// Writes to a file, which grows as needed.
+    ///
+    /// # Locks
+    /// The inode's `ilock`, alone.
+    ///
+    /// # Crash
+    /// Size and mapping survive with the data they stand for; overwritten data may be old, new or, by
+    /// block, both, until fsync.
+    ///
+    /// # Errors
+    /// [`Ext4Error::NoSpace`] if not a byte could be written, [`Ext4Error::TooLarge`].
+    pub fn write(&self, inode: &InodeRef, offset: u64, data: &[u8], privileged: bool) -> Result<usize> {
+        self.check_writable()?;
+        check_regular(inode)?;
+        let _locked = ilock(&inode.ilock, LockMode::Exclusive);
+        self.write_locked(inode, offset, data, privileged)
+    }
+
+    /// Writes to the end of a file; returns where that is then.
+    ///
+    /// # Errors
+    /// As [`Ext4::write`]; and [`Ext4Error::NoSpace`] if not all could be written.
+    pub fn append(&self, inode: &InodeRef, data: &[u8], privileged: bool) -> Result<u64> {
+        self.check_writable()?;
+        check_regular(inode)?;
+        let _locked = ilock(&inode.ilock, LockMode::Exclusive);
+        let mut offset = inode.size();
+        let mut rest = data;
+        while !rest.is_empty() {
+            let done = self.write_locked(inode, offset, rest, privileged)?;
+            offset += done as u64;
+            rest = rest.get(done..).unwrap_or(&[]);
+        }
+        Ok(offset)
+    }
+
+    fn write_locked(
+        &self,
+        inode: &InodeRef,
+        offset: u64,
+        data: &[u8],
+        privileged: bool,
+    ) -> Result<usize> {
+        if data.is_empty() {
+            return Ok(0);
+        }
+        let end = offset.checked_add(data.len() as u64).ok_or(Ext4Error::TooLarge)?;
+        if end > self.file_bytes_max() {
+            return Err(Ext4Error::TooLarge);
+        }
+        let old_size = inode.size();
+        if offset > old_size {
+            self.zero_tail(inode, old_size, offset)?;
+        }
+        let mut done = 0;
+        while done < data.len() {
+            let rest = data.get(done..).unwrap_or(&[]);
+            let at = offset + done as u64;
+            match self.retry_no_space(|| self.write_piece(inode, at, rest, privileged)) {
+                Ok(n) => done += n,
+                Err(Ext4Error::NoSpace) if done > 0 => break,
+                Err(e) => return Err(e),
+            }
+        }
+        if offset + done as u64 <= old_size {
+            self.touch_times(inode)?;
+        }
+        Ok(done)
+    }
+
+    /// Writes as much of `data` as one mapping or one new run of blocks takes.
+    fn write_piece(
+        &self,
+        inode: &InodeRef,
+        offset: u64,
+        data: &[u8],
+        privileged: bool,
+    ) -> Result<usize> {
+        let size = self.block_size();
+        let lblk = Lblk((offset / size) as u32);
+        let within = offset % size;
+        let mapping = self.map_block(inode, lblk)?;
+        let want = (within + data.len() as u64).div_ceil(size);
+        let blocks = u32::try_from(want).unwrap_or(u32::MAX).min(mapping.len).min(PIECE_BLOCKS);
+        match mapping.pblk {
+            Some(pblk) if !mapping.unwritten => {
+                let n = (u64::from(mapping.len) * size - within).min(data.len() as u64) as usize;
+                let part = data.get(..n).unwrap_or(data);
+                self.device().write_at(pblk.0 * size + within, part)?;
+                self.publish_overwrite(inode, offset + n as u64)?;
+                Ok(n)
+            }
+            Some(pblk) => {
+                let n = self.fill_run(Run { pblk, len: blocks }, within, data)?;
+                let handle = self.journal().start(WRITE_CREDITS)?;
+                {
+                    let _map = inode.map.write();
+                    self.mark_written(&handle, inode, lblk, blocks, privileged)?;
+                }
+                self.publish_size(&handle, inode, offset + n as u64, 0)?;
+                Ok(n)
+            }
+            None => {
+                let goal = self.data_goal(inode, lblk)?;
+                let run = self.reserve_blocks(goal, blocks, privileged)?;
+                self.write_new(inode, offset, data, run, privileged)
+                    .inspect_err(|e| {
+                        if !matches!(e, Ext4Error::Journal(_)) {
+                            self.unreserve(run);
+                        }
+                    })
+            }
+        }
+    }
+
+    /// Writes data to a reserved run and publishes it.
+    fn write_new(
+        &self,
+        inode: &InodeRef,
+        offset: u64,
+        data: &[u8],
+        run: Run,
+        privileged: bool,
+    ) -> Result<usize> {
+        let size = self.block_size();
+        let (lblk, within) = (Lblk((offset / size) as u32), offset % size);
+        let n = self.fill_run(run, within, data)?;
+        let handle = self.journal().start(WRITE_CREDITS)?;
+        {
+            let _map = inode.map.write();
+            let extent = Extent {
+                lblk,
+                len: run.len as u16,
+                unwritten: false,
+                pblk: run.pblk,
+            };
+            self.insert_extent(&handle, inode, extent, privileged)?;
+        }
+        self.publish_run(&handle, run)?;
+        let sectors = u64::from(run.len) * (size / 512);
+        self.publish_size(&handle, inode, offset + n as u64, sectors)?;
+        Ok(n)
+    }
+
+    /// Writes data into blocks that hold nothing yet, from byte `within` on, and zeros around it.
+    fn fill_run(&self, run: Run, within: u64, data: &[u8]) -> Result<usize> {
+        let size = self.block_size();
+        let bytes = u64::from(run.len) * size;
+        let n = (bytes - within).min(data.len() as u64) as usize;
+        let start = run.pblk.0 * size;
+        let part = data.get(..n).unwrap_or(data);
+        let tail = bytes - within - n as u64;
+        if within == 0 && tail == 0 {
+            self.device().write_at(start, part)?;
+            return Ok(n);
+        }
+        let head = ZEROS.get(..within as usize).unwrap_or(&ZEROS);
+        let zeros = ZEROS.get(..tail as usize).unwrap_or(&ZEROS);
+        self.device().write_vectored_at(
+            start,
+            &[
+                std::io::IoSlice::new(head),
+                std::io::IoSlice::new(part),
+                std::io::IoSlice::new(zeros),
+            ],
+        )?;
+        Ok(n)
+    }
+
+    /// Where new blocks of a file should go: behind those before them.
+    fn data_goal(&self, inode: &Inode, lblk: Lblk) -> Result<Pblk> {
+        let before = match lblk.0.checked_sub(1) {
+            Some(before) => self.map_block(inode, Lblk(before))?.pblk,
+            None => None,
+        };
+        Ok(before.map_or_else(|| self.goal_of(inode.ino), |p| Pblk(p.0 + 1)))
+    }
+
+    /// After data was written to mapped blocks: the size, if it grew.
+    fn publish_overwrite(&self, inode: &InodeRef, end: u64) -> Result<()> {
+        inode.mark_unflushed();
+        if end > inode.size() {
+            let handle = self.journal().start(2)?;
+            self.publish_size(&handle, inode, end, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Sets the size if `end` lies past it, adds to the blocks in use, and notes the time.
+    fn publish_size(&self, handle: &Handle<'_>, inode: &Inode, end: u64, sectors: u64) -> Result<()> {
+        let time = now();
+        inode.touch_data(handle);
+        inode.update(handle, |disk| {
+            disk.size = disk.size.max(end);
+            disk.blocks += sectors;
+            disk.mtime = time;
+            disk.ctime = time;
+        })
+    }
+
+    /// Notes that the data changed, unless the clock has not moved since it was noted.
+    fn touch_times(&self, inode: &Inode) -> Result<()> {
+        let time = now();
+        if inode.state().mtime == time {
+            return Ok(());
+        }
+        let handle = self.journal().start(2)?;
+        inode.update(&handle, |disk| {
+            disk.mtime = time;
+            disk.ctime = time;
+        })
+    }
+
+    /// Zeroes the mapped rest of the last block, from `from` to its end or to `to`.
+    fn zero_tail(&self, inode: &Inode, from: u64, to: u64) -> Result<()> {
+        let size = self.block_size();
+        let within = from % size;
+        if within == 0 {
+            return Ok(());
+        }
+        let mapping = self.map_block(inode, Lblk((from / size) as u32))?;
+        if let Mapping {
+            pblk: Some(pblk),
+            unwritten: false,
+            ..
+        } = mapping
+        {
+            let n = (size - within).min(to - from) as usize;
+            let zeros = ZEROS.get(..n).unwrap_or(&ZEROS);
+            self.device().write_at(pblk.0 * size + within, zeros)?;
+        }
+        Ok(())
+    }
+
+    /// Sets a file's size; what lies past it is freed, or reads as zeros when the file grows.
+    ///
+    /// # Locks
+    /// The inode's `ilock`, alone.
+    ///
+    /// # Crash
+    /// The size survives or not; if it does, the blocks past it are freed at the latest by the next
+    /// mount.
+    ///
+    /// # Errors
+    /// [`Ext4Error::TooLarge`], [`Ext4Error::IsDirectory`].
+    pub fn truncate(&self, inode: &InodeRef, size: u64) -> Result<()> {
+        self.check_writable()?;
+        check_regular(inode)?;
+        let _locked = ilock(&inode.ilock, LockMode::Exclusive);
+        self.truncate_locked(inode, size)
+    }
+
+    pub(crate) fn truncate_locked(&self, inode: &InodeRef, size: u64) -> Result<()> {
+        if size > self.file_bytes_max() {
+            return Err(Ext4Error::TooLarge);
+        }
+        let old = inode.size();
+        if size > old {
+            self.zero_tail(inode, old, size)?;
+        }
+        let time = now();
+        let shrinks = size < old;
+        let handle = self.journal().start(DELETE_CREDITS)?;
+        inode.touch_data(&handle);
+        inode.update(&handle, |disk| {
+            disk.size = size;
+            disk.mtime = time;
+            disk.ctime = time;
+        })?;
+        if !shrinks {
+            return Ok(());
+        }
+        self.add_orphan(&handle, inode)?;
+        let first = size.div_ceil(self.block_size());
+        let handle = self.remove_blocks(handle, inode, first, 1 << 32, Content::Data)?;
+        let handle = if handle.extend(4) { handle } else { handle.restart(4)? };
+        if !inode.is_doomed() {
+            self.remove_orphan(&handle, inode)?;
+        }
+        drop(handle);
+        self.zero_tail(inode, size, u64::MAX)
+    }
+
+    /// Makes everything of an inode durable; with `data_only` not its times.
+    ///
+    /// # Errors
+    /// The device's, or that the journal was aborted: then it may not be durable.
+    pub fn fsync(&self, inode: &InodeRef, data_only: bool) -> Result<()> {
+        if self.is_read_only() {
+            return self.check_synced();
+        }
+        let unflushed = inode.take_unflushed();
+        let tid = inode.sync_tid(data_only);
+        let synced = self.sync_tid(tid, unflushed);
+        if synced.is_err() && unflushed {
+            inode.mark_unflushed();
+        }
+        synced
+    }
+
+    fn sync_tid(&self, tid: u64, unflushed: bool) -> Result<()> {
+        if tid != 0 && !self.journal().is_committed(tid) {
+            // The commit flushes the device; but it may have done so before the last overwrite.
+            self.journal().wait_commit(tid)?;
+        }
+        if unflushed {
+            self.device().flush()?;
+        }
+        Ok(())
+    }
+
+    fn check_synced(&self) -> Result<()> {
+        if self.journal().is_aborted() {
+            return Err(self.journal().sync().err().map_or(Ext4Error::ReadOnly, Into::into));
+        }
+        Ok(())
+    }
+
+    /// Stores the target of a new symbolic link.
+    pub(crate) fn write_symlink(
+        &self,
+        handle: &Handle<'_>,
+        inode: &InodeRef,
+        target: &[u8],
+    ) -> Result<()> {
+        if target.is_empty() {
+            return Err(Ext4Error::NotFound);
+        }
+        // The target and its final zero must fit a block.
+        if target.len() as u64 >= self.block_size() {
+            return Err(Ext4Error::NameTooLong);
+        }
+        let len = target.len();
+        if len < 60 {
+            return inode.update(handle, |disk| {
+                if let Some(to) = disk.i_block.get_mut(..len) {
+                    to.copy_from_slice(target);
+                }
+                disk.size = len as u64;
+            });
+        }
+        let run = self.claim_blocks(handle, self.goal_of(inode.ino), 1, true)?;
+        self.fill_run(run, 0, target)?;
+        inode.update(handle, |disk| {
+            disk.flags |= uext4_ondisk::InodeFlags::EXTENTS;
+            uext4_ondisk::ExtentNodeMut::init(&mut disk.i_block, 0);
+        })?;
+        let _map = inode.map.write();
+        let extent = Extent {
+            lblk: Lblk(0),
+            len: 1,
+            unwritten: false,
+            pblk: run.pblk,
+        };
+        self.insert_extent(handle, inode, extent, true)?;
+        self.publish_size(handle, inode, len as u64, self.block_size() / 512)
+    }
+
+    /// The target of a symbolic link.
+    ///
+    /// # Errors
+    /// [`Ext4Error::Invalid`] if it is none, damage.
+    pub fn readlink(&self, inode: &InodeRef) -> Result<Vec<u8>> {
+        if inode.file_type != FileType::Symlink {
+            return Err(Ext4Error::Invalid("not a symbolic link"));
+        }
+        if let Some(target) = inode.state().fast_symlink_target() {
+            return Ok(target.to_vec());
+        }
+        let size = inode.size();
+        if size == 0 || size >= self.block_size() {
+            return Err(uext4_ondisk::Corrupt::new(uext4_ondisk::CorruptKind::InodeShort)
+                .ino(inode.ino)
+                .detail("length of a symbolic link")
+                .into());
+        }
+        let mut target = vec![0; size as usize];
+        self.read_locked(inode, 0, &mut target)?;
+        Ok(target)
+    }
+}
+
+fn check_regular(inode: &Inode) -> Result<()> {
+    match inode.file_type {
+        FileType::Regular => Ok(()),
+        FileType::Directory => Err(Ext4Error::IsDirectory),
+        _ => Err(Ext4Error::Invalid("not a regular file")),
+    }
+}

@@ -1,0 +1,133 @@
+//! Completing metadata blocks before the journal copies them: native state is encoded, checksums are
+//! computed, once per transaction and block.
+//!
+//! # Locking
+//! Runs under the buffer's lock and takes no other: what it reads of groups is atomic.
+
+use crate::group::{self, BitmapBytes, Group};
+use crate::kinds;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use uext4_buffer::{Buffer, FreezeHook};
+use uext4_ondisk::{
+    CsumSeed, DxKind, GroupCsum, Ino, InodeSeed, Lblk, Pblk, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE,
+};
+use zerocopy_superblock::with_superblock;
+
+/// The file system's hook in the journal.
+#[derive(Debug)]
+pub struct Freezer {
+    pub groups: Arc<[Group]>,
+    pub csum: GroupCsum,
+    /// None without metadata checksums.
+    pub seed: Option<CsumSeed>,
+    pub bitmap_bytes: BitmapBytes,
+    pub desc_size: usize,
+    pub inode_size: usize,
+    /// Where the superblock lies in its block.
+    pub super_at: usize,
+}
+
+impl FreezeHook for Freezer {
+    fn freeze(&self, buffer: &Buffer, data: &mut [u8]) {
+        match buffer.kind() {
+            kinds::SUPER => self.superblock(data),
+            kinds::DESCRIPTORS => self.descriptors(buffer.seed(), data),
+            kinds::BLOCK_BITMAP => {
+                if let Some(bits) = self.group(buffer).and_then(Group::block_bits) {
+                    group::encode_words(&bits.on_disk, data);
+                }
+            }
+            kinds::INODE_BITMAP => {
+                if let Some(bits) = self.group(buffer).and_then(Group::inode_bits) {
+                    group::encode_words(&bits.words, data);
+                }
+            }
+            kinds::INODE_TABLE => self.inode_table(buffer, data),
+            kind => self.owned(kind, buffer, data),
+        }
+    }
+}
+
+impl Freezer {
+    fn group(&self, buffer: &Buffer) -> Option<&Group> {
+        self.groups.get(buffer.seed() as usize)
+    }
+
+    fn superblock(&self, data: &mut [u8]) {
+        let (mut blocks, mut inodes) = (0u64, 0u32);
+        for group in self.groups.iter() {
+            blocks += u64::from(group.free_blocks.load(Relaxed));
+            inodes = inodes.wrapping_add(group.free_inodes.load(Relaxed));
+        }
+        with_superblock(data, self.super_at, |raw| {
+            raw.set_free_blocks_count(blocks);
+            raw.free_inodes_count = inodes.into();
+            raw.update_checksum();
+        });
+    }
+
+    fn descriptors(&self, first: u32, data: &mut [u8]) {
+        let groups = self.groups.get(first as usize..).unwrap_or(&[]);
+        for (group, raw) in groups.iter().zip(data.chunks_exact_mut(self.desc_size)) {
+            let desc = group.encode(self.seed, self.bitmap_bytes, self.desc_size >= 64);
+            desc.encode_into(raw);
+            self.csum.set_desc_checksum(group.no, raw);
+        }
+    }
+
+    fn inode_table(&self, buffer: &Buffer, data: &mut [u8]) {
+        let Some(seed) = self.seed else { return };
+        let mut dirty = buffer.take_dirty();
+        while dirty != 0 {
+            let slot = dirty.trailing_zeros();
+            dirty &= dirty - 1;
+            let at = slot as usize * self.inode_size;
+            if let Some(raw) = data.get_mut(at..at + self.inode_size) {
+                uext4_ondisk::inode_checksum_set(raw, seed, Ino(buffer.seed() + slot));
+            }
+        }
+    }
+
+    /// Blocks that belong to one inode.
+    fn owned(&self, kind: u8, buffer: &Buffer, data: &mut [u8]) {
+        let Some(fs_seed) = self.seed else { return };
+        let seed = InodeSeed(buffer.seed());
+        match kind {
+            kinds::DIR_LEAF => uext4_ondisk::dir_checksum_set(data, seed),
+            kinds::DIR_INDEX => {
+                // A node starts with an empty record that spans it, a root with `.`.
+                let kind = uext4_ondisk::dx_kind_of(data, Lblk(1)).unwrap_or(DxKind::Root);
+                uext4_ondisk::dx_checksum_set(data, kind, seed);
+            }
+            kinds::EXTENT_NODE => uext4_ondisk::extent_block_checksum_set(data, seed),
+            kinds::XATTR_BLOCK => {
+                uext4_ondisk::xattr_block_checksum_set(data, fs_seed, Pblk(buffer.block()));
+            }
+            kinds::ORPHAN_FILE => {
+                uext4_ondisk::orphan_checksum_set(data, seed, Pblk(buffer.block()));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The superblock inside its block.
+pub mod zerocopy_superblock {
+    use super::{RawSuperblock, SUPERBLOCK_SIZE};
+
+    /// Changes the superblock that starts at byte `at` of its block.
+    pub fn with_superblock(data: &mut [u8], at: usize, change: impl FnOnce(&mut RawSuperblock)) {
+        if let Some(bytes) = data.get_mut(at..at + SUPERBLOCK_SIZE)
+            && let Some(raw) = RawSuperblock::mut_from(bytes)
+        {
+            change(raw);
+        }
+    }
+}
+
+/// The block of the primary superblock, and where it starts there.
+pub fn superblock_place(block_size: u32) -> (Pblk, usize) {
+    let size = u64::from(block_size);
+    (Pblk(SUPERBLOCK_OFFSET / size), (SUPERBLOCK_OFFSET % size) as usize)
+}

@@ -1,0 +1,558 @@
+//! A mounted file system: its parts, mounting, syncing and unmounting.
+//!
+//! # Crash
+//! While mounted for writing the superblock says that the journal needs recovery. Unmounting commits,
+//! writes everything in place, empties the log and takes that mark away. Dropping without
+//! unmounting does the same as far as it can; a killed process leaves a journal that recovers.
+
+use crate::error::{Ext4Error, Result};
+use crate::extents;
+use crate::freeze::zerocopy_superblock::with_superblock;
+use crate::freeze::{Freezer, superblock_place};
+use crate::generation::Generator;
+use crate::group::{BitmapBytes, Group};
+use crate::inode::{Inode, InodeRef};
+use crate::kinds;
+use crate::options::MountOptions;
+use crate::orphan::Orphans;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use uext4_block::BlockDevice;
+use uext4_buffer::{Buffer, BufferCache};
+use uext4_jbd2::{Journal, JournalClient, JournalError, JournalOptions, LogMap, LogRun};
+use uext4_ondisk::{
+    Compat, Corrupt, CorruptKind, CsumSeed, Geometry, GroupCsum, GroupDesc, GroupNo, Incompat, Ino,
+    InodeParams, RawSuperblock, RoCompat, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, Superblock,
+};
+use uext4_vfs::icache::InodeCache;
+use uext4_vfs::ilock::RenameMutex;
+
+/// A mounted ext4 file system.
+pub struct Ext4 {
+    me: Weak<Ext4>,
+    /// As mounted; the counters and the orphan head in it are not current.
+    pub(crate) sb: Superblock,
+    pub(crate) super_buffer: Arc<Buffer>,
+    groups: Arc<[Group]>,
+    cache: Arc<BufferCache>,
+    journal: Arc<Journal>,
+    pub(crate) icache: InodeCache<Inode>,
+    pub(crate) options: MountOptions,
+    pub(crate) csum: GroupCsum,
+    pub(crate) bitmap_bytes: BitmapBytes,
+    pub(crate) params: InodeParams,
+    pub(crate) generator: Generator,
+    pub(crate) orphans: Orphans,
+    /// Guards the shape of the tree: renames of directories.
+    pub(crate) rename: RenameMutex,
+    /// Free blocks in all groups, those that wait for their transaction included.
+    pub(crate) free_blocks: AtomicI64,
+    /// Freed runs that wait for their transaction.
+    pub(crate) pending_frees: AtomicI64,
+    /// Where the next top-level directory goes.
+    pub(crate) next_top_group: AtomicU32,
+    read_only: AtomicBool,
+    errors_seen: AtomicU64,
+    mounted: AtomicBool,
+}
+
+impl std::fmt::Debug for Ext4 {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ext4")
+            .field("uuid", &self.sb.raw.uuid)
+            .field("read_only", &self.is_read_only())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the journal tells of commits; weak, because the file system owns the journal.
+struct Client(Weak<Ext4>);
+
+impl JournalClient for Client {
+    fn committed(&self, _tid: u64, freed: &[(u64, u32)]) {
+        if let Some(fs) = self.0.upgrade() {
+            fs.release_runs(freed);
+        }
+    }
+
+    fn aborted(&self, why: &JournalError) {
+        if let Some(fs) = self.0.upgrade() {
+            tracing::error!("mounted read-only from now on: {why}");
+            fs.read_only.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+/// The features that this file system writes.
+const WRITES_INCOMPAT: Incompat = Incompat::FILETYPE
+    .union(Incompat::RECOVER)
+    .union(Incompat::EXTENT)
+    .union(Incompat::BIT64)
+    .union(Incompat::FLEX_BG)
+    .union(Incompat::CSUM_SEED);
+
+/// The features that this file system at least reads.
+const READS_RO_COMPAT: RoCompat = RoCompat::SPARSE_SUPER
+    .union(RoCompat::LARGE_FILE)
+    .union(RoCompat::HUGE_FILE)
+    .union(RoCompat::GDT_CSUM)
+    .union(RoCompat::DIR_NLINK)
+    .union(RoCompat::EXTRA_ISIZE)
+    .union(RoCompat::METADATA_CSUM)
+    .union(RoCompat::ORPHAN_PRESENT);
+
+/// Reads and checks the superblock of a device.
+///
+/// # Errors
+/// The device's, or why it is no superblock.
+pub fn read_superblock(device: &dyn BlockDevice) -> Result<Superblock> {
+    let mut bytes = [0u8; SUPERBLOCK_SIZE];
+    device.read_at(SUPERBLOCK_OFFSET, &mut bytes)?;
+    Ok(Superblock::parse(&bytes)?)
+}
+
+impl Ext4 {
+    /// Mounts the file system on `device`, recovering its journal and its orphans.
+    ///
+    /// # Errors
+    /// No ext4, an unsupported feature (by name), damage (by place), or the device's.
+    pub fn mount(device: Arc<dyn BlockDevice>, options: MountOptions) -> Result<Arc<Ext4>> {
+        let mut sb = read_superblock(&*device)?;
+        let mut options = options;
+        options.read_only |= device.is_read_only();
+        check_features(&sb, &mut options)?;
+        check_size(&sb, &*device)?;
+        let log = find_log(&sb, &device)?;
+        if sb.incompat.contains(Incompat::RECOVER) && !options.noload {
+            if let Some(map) = &log {
+                if device.is_read_only() {
+                    return Err(Ext4Error::Unsupported(
+                        "mounting read-only an image whose journal needs recovery, without noload,",
+                    ));
+                }
+                uext4_jbd2::recover(map, &*device)?;
+            }
+            sb = read_superblock(&*device)?;
+            check_features(&sb, &mut options)?;
+        }
+        let fs = Self::assemble(device, sb, log, options)?;
+        if !fs.is_read_only() {
+            fs.mark_mounted()?;
+            fs.recover_orphans()?;
+        }
+        Ok(fs)
+    }
+
+    fn assemble(
+        device: Arc<dyn BlockDevice>,
+        sb: Superblock,
+        log: Option<LogMap>,
+        options: MountOptions,
+    ) -> Result<Arc<Ext4>> {
+        let geometry = sb.geometry;
+        let block_size = geometry.block_size as usize;
+        let blocks = (options.cache_bytes / block_size as u64) as usize;
+        let cache = Arc::new(BufferCache::new(Arc::clone(&device), block_size, blocks));
+        let csum = GroupCsum::of(&sb);
+        let groups: Arc<[Group]> = load_groups(&sb, &cache, csum)?.into();
+        let (super_block, super_at) = superblock_place(geometry.block_size);
+        let super_buffer = cache.get(super_block.0)?;
+        super_buffer.set_kind(kinds::SUPER, 0);
+        let bitmap_bytes = BitmapBytes {
+            inodes: geometry.inode_bitmap_bytes(),
+            blocks: geometry.block_bitmap_bytes(),
+        };
+        cache.set_hook(Arc::new(Freezer {
+            groups: Arc::clone(&groups),
+            csum,
+            seed: sb.has_metadata_csum().then_some(sb.csum_seed),
+            bitmap_bytes,
+            desc_size: usize::from(geometry.desc_size),
+            inode_size: usize::from(geometry.inode_size),
+            super_at,
+        }));
+        let journal = open_journal(&sb, &cache, log, &options)?;
+        let free = groups.iter().map(|g| i64::from(g.free_blocks.load(Ordering::Relaxed))).sum();
+        let fs = Arc::new_cyclic(|me: &Weak<Ext4>| Ext4 {
+            me: Weak::clone(me),
+            super_buffer,
+            groups,
+            cache,
+            journal,
+            icache: InodeCache::new(options.icache, options.inodes_max, geometry.inodes_per_block),
+            csum,
+            bitmap_bytes,
+            params: InodeParams::of(&sb),
+            generator: Generator,
+            orphans: Orphans::new(&sb),
+            rename: RenameMutex::new(),
+            free_blocks: AtomicI64::new(free),
+            pending_frees: AtomicI64::new(0),
+            next_top_group: AtomicU32::new(0),
+            read_only: AtomicBool::new(options.read_only),
+            errors_seen: AtomicU64::new(0),
+            mounted: AtomicBool::new(false),
+            options,
+            sb,
+        });
+        fs.journal.set_client(Arc::new(Client(Arc::downgrade(&fs))));
+        Ok(fs)
+    }
+
+    /// Writes into the superblock that the journal needs recovery from now on.
+    fn mark_mounted(&self) -> Result<()> {
+        let has_log = self.journal.has_log();
+        self.write_superblock(|raw| {
+            if has_log {
+                raw.set_features(
+                    raw.compat(),
+                    raw.incompat() | Incompat::RECOVER,
+                    raw.ro_compat(),
+                );
+            } else {
+                raw.state = (raw.state.get() & !uext4_ondisk::STATE_CLEAN).into();
+            }
+            if raw.compat().contains(Compat::ORPHAN_FILE) {
+                raw.set_features(
+                    raw.compat(),
+                    raw.incompat(),
+                    raw.ro_compat() | RoCompat::ORPHAN_PRESENT,
+                );
+            }
+            raw.mnt_count = raw.mnt_count.get().saturating_add(1).into();
+            raw.set_mount_time(unix_now());
+        })?;
+        self.mounted.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Changes the superblock in place, past the journal: only while no transaction has it.
+    fn write_superblock(&self, change: impl FnOnce(&mut RawSuperblock)) -> Result<()> {
+        let (block, at) = superblock_place(self.geometry().block_size);
+        let mut content = self.super_buffer.write();
+        with_superblock(content.data_mut(), at, |raw| {
+            change(raw);
+            raw.set_write_time(unix_now());
+        });
+        self.cache.freeze(&self.super_buffer, content.data_mut());
+        let offset = self.geometry().block_offset(block);
+        self.cache.device().write_at(offset, content.data())?;
+        self.cache.device().flush()?;
+        Ok(())
+    }
+
+    /// Writes everything back and leaves the image clean. No operation may run; references to inodes
+    /// may remain but are of no use after.
+    ///
+    /// # Errors
+    /// The device's, or that the journal was aborted; the image then needs recovery.
+    pub fn unmount(&self) -> Result<()> {
+        if !self.mounted.swap(false, Ordering::SeqCst) {
+            self.journal.stop();
+            return Ok(());
+        }
+        let flushed = self.journal.shutdown();
+        flushed?;
+        let orphans_left = self.orphans.any_left();
+        self.write_superblock(|raw| {
+            let mut ro_compat = raw.ro_compat();
+            if !orphans_left {
+                ro_compat -= RoCompat::ORPHAN_PRESENT;
+            }
+            raw.set_features(raw.compat(), raw.incompat() - Incompat::RECOVER, ro_compat);
+            if !self.journal.has_log() && raw.error_count.get() == 0 {
+                raw.state = (raw.state.get() | uext4_ondisk::STATE_CLEAN).into();
+            }
+        })?;
+        self.read_only.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Stops without writing anything, as a crash would; for tests of recovery.
+    pub fn crash(&self) {
+        self.mounted.store(false, Ordering::SeqCst);
+        self.read_only.store(true, Ordering::SeqCst);
+        self.journal.abort(JournalError::Aborted("crashed on purpose".into()));
+        self.journal.stop();
+    }
+
+    /// Makes everything durable that was done before the call.
+    ///
+    /// # Errors
+    /// The device's, or that the journal was aborted.
+    pub fn sync(&self) -> Result<()> {
+        if self.is_read_only() {
+            return Ok(());
+        }
+        Ok(self.journal.sync()?)
+    }
+
+    /// Refuses to change anything when mounted read-only.
+    #[inline]
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.is_read_only() {
+            return Err(Ext4Error::ReadOnly);
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is written.
+    #[inline]
+    pub fn is_read_only(&self) -> bool {
+        self.read_only.load(Ordering::Relaxed)
+    }
+
+    /// Sizes and places.
+    #[inline(always)]
+    pub fn geometry(&self) -> &Geometry {
+        &self.sb.geometry
+    }
+
+    /// The superblock as mounted.
+    pub fn superblock(&self) -> &Superblock {
+        &self.sb
+    }
+
+    /// The groups.
+    #[inline(always)]
+    pub(crate) fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    pub(crate) fn group(&self, no: GroupNo) -> Result<&Group> {
+        self.groups.get(no.0 as usize).ok_or_else(|| {
+            Corrupt::new(CorruptKind::BlockRange).detail(format_args!("group {no}")).into()
+        })
+    }
+
+    /// The metadata block cache.
+    #[inline(always)]
+    pub fn cache(&self) -> &Arc<BufferCache> {
+        &self.cache
+    }
+
+    /// The journal.
+    #[inline(always)]
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// The device.
+    #[inline(always)]
+    pub fn device(&self) -> &Arc<dyn BlockDevice> {
+        self.cache.device()
+    }
+
+    /// The seed of metadata checksums, if there are any.
+    #[inline]
+    pub(crate) fn seed(&self) -> Option<CsumSeed> {
+        self.sb.has_metadata_csum().then_some(self.sb.csum_seed)
+    }
+
+    pub(crate) fn me(&self) -> Weak<Ext4> {
+        Weak::clone(&self.me)
+    }
+
+    /// Bytes of a block.
+    #[inline(always)]
+    pub(crate) fn block_size(&self) -> u64 {
+        u64::from(self.sb.geometry.block_size)
+    }
+
+    pub(crate) fn free_blocks_total(&self) -> i64 {
+        self.free_blocks.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn reserved_blocks(&self) -> i64 {
+        i64::try_from(self.sb.raw.reserved_blocks_count()).unwrap_or(i64::MAX)
+    }
+
+    /// Remembers damage that was seen; the superblock counts it when it is written next.
+    pub(crate) fn note_error(&self, why: &Corrupt) {
+        self.errors_seen.fetch_add(1, Ordering::Relaxed);
+        tracing::error!("{why}");
+    }
+
+    /// The inode `ino`, from the cache or the disk.
+    ///
+    /// # Locks
+    /// May read from the device and wait for another thread that loads it.
+    ///
+    /// # Errors
+    /// [`Ext4Error::Stale`] if it is not in use, damage, or the device's.
+    pub fn get_inode(&self, ino: Ino) -> Result<InodeRef> {
+        self.get_inode_with(ino, false)
+    }
+
+    /// As [`Ext4::get_inode`], for an orphan, which may have no links.
+    pub(crate) fn get_orphan(&self, ino: Ino) -> Result<InodeRef> {
+        self.get_inode_with(ino, true)
+    }
+
+    fn get_inode_with(&self, ino: Ino, unlinked: bool) -> Result<InodeRef> {
+        let load = || self.load_inode(ino, unlinked);
+        let inode = self.icache.get_or_load(u64::from(ino.0), load)?;
+        InodeRef::pin(inode).ok_or(Ext4Error::Stale)
+    }
+
+    fn load_inode(&self, ino: Ino, unlinked: bool) -> Result<Inode> {
+        let place = self.inode_place(ino, false)?;
+        let content = place.buffer.read();
+        let end = place.offset + usize::from(self.params.inode_size);
+        let raw = content.data().get(place.offset..end).unwrap_or(&[]);
+        // What a transaction changed has its checksum only once it is frozen.
+        if let Some(seed) = self.seed()
+            && place.buffer.dirty() & (1 << place.slot) == 0
+            && !uext4_ondisk::inode_checksum_ok(raw, seed, ino)
+        {
+            if raw.iter().all(|b| *b == 0) {
+                return Err(Ext4Error::Stale);
+            }
+            return Err(Corrupt::new(CorruptKind::InodeChecksum)
+                .ino(ino)
+                .pblk(uext4_ondisk::Pblk(place.buffer.block()))
+                .into());
+        }
+        let disk = uext4_ondisk::Inode::decode(raw, &self.params).map_err(|e| e.ino(ino))?;
+        if disk.mode == 0 || (disk.links == 0 && !unlinked) {
+            return Err(Ext4Error::Stale);
+        }
+        let seed = disk.seed(self.sb.csum_seed, ino);
+        drop(content);
+        Ok(Inode::new(self.me(), ino, place, disk, self.params, seed))
+    }
+}
+
+impl Drop for Ext4 {
+    fn drop(&mut self) {
+        if self.mounted.load(Ordering::SeqCst)
+            && let Err(why) = self.unmount()
+        {
+            tracing::error!("not unmounted cleanly: {why}");
+        }
+        self.journal.stop();
+    }
+}
+
+/// Seconds since 1970.
+pub(crate) fn unix_now() -> u64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |d| d.as_secs())
+}
+
+fn check_features(sb: &Superblock, options: &mut MountOptions) -> Result<()> {
+    let unknown = sb.incompat - WRITES_INCOMPAT;
+    if !unknown.is_empty() {
+        return Err(uext4_ondisk::FormatError::UnsupportedIncompat(unknown.describe()).into());
+    }
+    let read_only = sb.ro_compat - READS_RO_COMPAT;
+    if !read_only.is_empty() && !options.read_only {
+        tracing::warn!("mounted read-only: unsupported features {}", read_only.describe());
+        options.read_only = true;
+    }
+    if !sb.incompat.contains(Incompat::EXTENT) && !options.read_only {
+        tracing::warn!("mounted read-only: files without extents are not written");
+        options.read_only = true;
+    }
+    Ok(())
+}
+
+fn check_size(sb: &Superblock, device: &dyn BlockDevice) -> Result<()> {
+    let blocks = device.len() / u64::from(sb.geometry.block_size);
+    if sb.geometry.blocks_count > blocks {
+        return Err(uext4_ondisk::FormatError::BadGeometry {
+            what: "the number of blocks, more than the device holds,",
+            value: sb.geometry.blocks_count,
+        }
+        .into());
+    }
+    Ok(())
+}
+
+fn load_groups(sb: &Superblock, cache: &BufferCache, csum: GroupCsum) -> Result<Vec<Group>> {
+    let geometry = &sb.geometry;
+    let mut groups = Vec::new();
+    for no in (0..geometry.groups_count).map(GroupNo) {
+        let (block, at) = geometry.group_desc_location(no);
+        let buffer = cache.get(block.0)?;
+        if at == 0 {
+            buffer.set_kind(kinds::DESCRIPTORS, no.0);
+        }
+        let content = buffer.read();
+        let raw = content.data().get(at..at + usize::from(geometry.desc_size)).unwrap_or(&[]);
+        csum.verify_desc(no, raw).map_err(|e| e.pblk(block))?;
+        let desc = GroupDesc::decode(raw)?;
+        desc.validate(geometry, no).map_err(|e| e.pblk(block))?;
+        drop(content);
+        groups.push(Group::new(no, desc, buffer));
+    }
+    Ok(groups)
+}
+
+/// Where the journal lies, if there is one.
+fn find_log(sb: &Superblock, device: &Arc<dyn BlockDevice>) -> Result<Option<LogMap>> {
+    if !sb.compat.contains(Compat::HAS_JOURNAL) {
+        return Ok(None);
+    }
+    let ino = Ino(sb.raw.journal_inum.get());
+    if ino == Ino::NONE {
+        return Err(Ext4Error::Unsupported("a journal on another device"));
+    }
+    let block_size = sb.geometry.block_size as usize;
+    let cache = BufferCache::new(Arc::clone(device), block_size, 64);
+    let (no, index) = sb.geometry.group_of_ino(ino)?;
+    let (desc_block, desc_at) = sb.geometry.group_desc_location(no);
+    let desc_size = usize::from(sb.geometry.desc_size);
+    let desc = cache.with(desc_block.0, |content| {
+        GroupDesc::decode(content.data().get(desc_at..desc_at + desc_size).unwrap_or(&[]))
+    })??;
+    desc.validate(&sb.geometry, no).map_err(|e| e.pblk(desc_block))?;
+    let (block, at) = sb.geometry.itable_position(index);
+    let params = InodeParams::of(sb);
+    let place = desc.inode_table.0 + u64::from(block);
+    let inode = cache.with(place, |content| {
+        let end = at + usize::from(params.inode_size);
+        uext4_ondisk::Inode::decode(content.data().get(at..end).unwrap_or(&[]), &params)
+    })?;
+    let inode = inode.map_err(|e| e.ino(ino))?;
+    let seed = sb.has_metadata_csum().then(|| inode.seed(sb.csum_seed, ino));
+    let mut runs = Vec::new();
+    extents::walk(&cache, &inode.i_block, sb.geometry.block_bounds(), seed, ino, &mut |e| {
+        runs.push(LogRun {
+            first: e.lblk.0,
+            pblk: e.pblk.0,
+            len: u32::from(e.len),
+        });
+    })?;
+    let mut next = 0;
+    for run in &runs {
+        if run.first != next {
+            return Err(Corrupt::new(CorruptKind::JournalMaxLen).ino(ino).detail("a hole").into());
+        }
+        next = run.first + run.len;
+    }
+    Ok(Some(LogMap::new(Arc::clone(device), block_size, runs)))
+}
+
+fn open_journal(
+    sb: &Superblock,
+    cache: &Arc<BufferCache>,
+    log: Option<LogMap>,
+    options: &MountOptions,
+) -> Result<Arc<Journal>> {
+    let journal_options = JournalOptions {
+        commit_interval: options.commit_interval,
+        barrier: options.barrier,
+    };
+    match log {
+        Some(map) if !options.read_only => {
+            let features = uext4_jbd2::LogFeatures {
+                checksums: sb.has_metadata_csum(),
+                wide: sb.incompat.contains(Incompat::BIT64),
+            };
+            Ok(Journal::open(Arc::clone(cache), map, features, journal_options)?)
+        }
+        _ => Ok(Journal::without_log(Arc::clone(cache), journal_options)),
+    }
+}

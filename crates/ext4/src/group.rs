@@ -1,0 +1,341 @@
+//! A block group in memory: bitmaps as atomic words, counters, and where its metadata lies.
+//!
+//! # Data model
+//! Inode bits are claimed and freed by atomic operations. A group has two block bitmaps: `on_disk`,
+//! what the journal will write, and `busy`, what the allocator may not give out. They differ by the
+//! blocks freed in transactions that are not durable yet.
+//!
+//! # Invariants
+//! - Whoever changes a bitmap, a counter or a flag runs in a handle that has journal access to the
+//!   group's descriptor block first, then to the bitmap's block. So the state a transaction left
+//!   is encoded (by the freeze hook) before the next transaction changes it.
+//! - `busy` contains `on_disk`.
+//!
+//! # Locking
+//! `lock` (rank `group`) serialises changes of the block bitmaps. Inode bits and counters are atomic.
+
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use uext4_buffer::Buffer;
+use uext4_ondisk::{GroupDesc, GroupFlags, GroupNo, Pblk};
+use uext4_sync::{Mutex, class};
+
+/// One block group.
+#[derive(Debug)]
+pub struct Group {
+    /// Which one; immutable.
+    pub no: GroupNo,
+    /// The places and whatever else of the descriptor does not change; immutable.
+    base: GroupDesc,
+    /// The block of group descriptors that holds this group's; immutable.
+    pub desc_buffer: Arc<Buffer>,
+    /// Atomic counters and flags of the descriptor.
+    pub free_blocks: AtomicU32,
+    pub free_inodes: AtomicU32,
+    pub used_dirs: AtomicU32,
+    pub itable_unused: AtomicU32,
+    flags: AtomicU16,
+    block_bitmap_csum: AtomicU32,
+    inode_bitmap_csum: AtomicU32,
+    /// Serialises changes of the block bitmaps.
+    pub lock: Mutex<()>,
+    blocks: OnceLock<BlockBits>,
+    inodes: OnceLock<InodeBits>,
+    /// A bitmap was found damaged: nothing is allocated here.
+    pub damaged: AtomicBool,
+    /// Where the search for a free inode may begin, as a word index.
+    pub inode_hint: AtomicU32,
+    /// Where the search for free blocks may begin.
+    pub block_hint: AtomicU32,
+}
+
+/// The block bitmaps of a group.
+#[derive(Debug)]
+pub struct BlockBits {
+    /// The block that holds the bitmap on disk.
+    pub buffer: Arc<Buffer>,
+    /// What the journal writes.
+    pub on_disk: Box<[AtomicU64]>,
+    /// What the allocator may not give out.
+    pub busy: Box<[AtomicU64]>,
+    /// Changed since its checksum was computed.
+    dirty: AtomicBool,
+}
+
+/// The inode bitmap of a group.
+#[derive(Debug)]
+pub struct InodeBits {
+    /// The block that holds the bitmap on disk.
+    pub buffer: Arc<Buffer>,
+    /// One bit for each inode, then ones.
+    pub words: Box<[AtomicU64]>,
+    dirty: AtomicBool,
+}
+
+/// The words of a bitmap block.
+pub fn words_of(bytes: &[u8]) -> Box<[AtomicU64]> {
+    let (words, _) = bytes.as_chunks::<8>();
+    words.iter().map(|w| AtomicU64::new(u64::from_le_bytes(*w))).collect()
+}
+
+/// Writes the words of a bitmap to its block.
+pub fn encode_words(words: &[AtomicU64], bytes: &mut [u8]) {
+    let (chunks, _) = bytes.as_chunks_mut::<8>();
+    for (chunk, word) in chunks.iter_mut().zip(words) {
+        *chunk = word.load(Relaxed).to_le_bytes();
+    }
+}
+
+impl BlockBits {
+    /// The bits as read from disk.
+    pub fn new(buffer: Arc<Buffer>, bytes: &[u8]) -> BlockBits {
+        BlockBits {
+            buffer,
+            on_disk: words_of(bytes),
+            busy: words_of(bytes),
+            dirty: AtomicBool::new(false),
+        }
+    }
+
+    /// Says that the bitmap changed.
+    pub fn mark_dirty(&self) {
+        if !self.dirty.load(Relaxed) {
+            self.dirty.store(true, Relaxed);
+        }
+    }
+}
+
+impl InodeBits {
+    /// The bits as read from disk.
+    pub fn new(buffer: Arc<Buffer>, bytes: &[u8]) -> InodeBits {
+        InodeBits {
+            buffer,
+            words: words_of(bytes),
+            dirty: AtomicBool::new(false),
+        }
+    }
+
+    /// Says that the bitmap changed.
+    pub fn mark_dirty(&self) {
+        if !self.dirty.load(Relaxed) {
+            self.dirty.store(true, Relaxed);
+        }
+    }
+
+    /// Whether bit `index` is set; true past the end.
+    pub fn is_set(&self, index: u32) -> bool {
+        self.words
+            .get(index as usize / 64)
+            .is_none_or(|w| w.load(Relaxed) & (1 << (index % 64)) != 0)
+    }
+}
+
+/// Where in the bitmap the last bits are that its checksum covers, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct BitmapBytes {
+    /// Of the inode bitmap.
+    pub inodes: usize,
+    /// Of the block bitmap.
+    pub blocks: usize,
+}
+
+impl Group {
+    /// The group as its descriptor says.
+    pub fn new(no: GroupNo, desc: GroupDesc, desc_buffer: Arc<Buffer>) -> Group {
+        Group {
+            no,
+            base: desc,
+            desc_buffer,
+            free_blocks: AtomicU32::new(desc.free_blocks),
+            free_inodes: AtomicU32::new(desc.free_inodes),
+            used_dirs: AtomicU32::new(desc.used_dirs),
+            itable_unused: AtomicU32::new(desc.itable_unused),
+            flags: AtomicU16::new(desc.flags.bits()),
+            block_bitmap_csum: AtomicU32::new(desc.block_bitmap_csum),
+            inode_bitmap_csum: AtomicU32::new(desc.inode_bitmap_csum),
+            lock: Mutex::new(&class::GROUP, ()),
+            blocks: OnceLock::new(),
+            inodes: OnceLock::new(),
+            damaged: AtomicBool::new(false),
+            inode_hint: AtomicU32::new(0),
+            block_hint: AtomicU32::new(0),
+        }
+    }
+
+    /// The first block of the inode table.
+    pub fn inode_table(&self) -> Pblk {
+        self.base.inode_table
+    }
+
+    /// The block of the inode bitmap.
+    pub fn inode_bitmap(&self) -> Pblk {
+        self.base.inode_bitmap
+    }
+
+    /// The block of the block bitmap.
+    pub fn block_bitmap(&self) -> Pblk {
+        self.base.block_bitmap
+    }
+
+    /// How many inodes at the end of the table had never been used when it was mounted.
+    pub fn mounted_unused(&self) -> u32 {
+        self.base.itable_unused
+    }
+
+    /// The flags.
+    pub fn flags(&self) -> GroupFlags {
+        GroupFlags::from_bits_retain(self.flags.load(Relaxed))
+    }
+
+    /// Clears flags, in a handle that has access to the descriptor block.
+    pub fn clear_flags(&self, flags: GroupFlags) {
+        if self.flags().intersects(flags) {
+            self.flags.fetch_and(!flags.bits(), Relaxed);
+        }
+    }
+
+    /// The block bitmaps, if they were loaded.
+    #[inline(always)]
+    pub fn block_bits(&self) -> Option<&BlockBits> {
+        self.blocks.get()
+    }
+
+    /// The inode bitmap, if it was loaded.
+    #[inline(always)]
+    pub fn inode_bits(&self) -> Option<&InodeBits> {
+        self.inodes.get()
+    }
+
+    /// Publishes the block bitmaps; those of the first thread to get here stay.
+    pub fn publish_blocks(&self, bits: BlockBits) -> &BlockBits {
+        self.blocks.get_or_init(|| bits)
+    }
+
+    /// Publishes the inode bitmap; that of the first thread to get here stays.
+    pub fn publish_inodes(&self, bits: InodeBits) -> &InodeBits {
+        self.inodes.get_or_init(|| bits)
+    }
+
+    /// The descriptor as it is now, with the checksums of changed bitmaps computed; only the freeze
+    /// hook calls it.
+    pub fn encode(&self, seed: Option<uext4_ondisk::CsumSeed>, bytes: BitmapBytes, wide: bool) -> GroupDesc {
+        if let Some(seed) = seed {
+            if let Some(bits) = self.blocks.get()
+                && bits.dirty.swap(false, Relaxed)
+            {
+                self.block_bitmap_csum.store(checksum(seed, &bits.on_disk, bytes.blocks), Relaxed);
+            }
+            if let Some(bits) = self.inodes.get()
+                && bits.dirty.swap(false, Relaxed)
+            {
+                self.inode_bitmap_csum.store(checksum(seed, &bits.words, bytes.inodes), Relaxed);
+            }
+        }
+        let kept = if wide { u32::MAX } else { 0xffff };
+        GroupDesc {
+            free_blocks: self.free_blocks.load(Relaxed),
+            free_inodes: self.free_inodes.load(Relaxed),
+            used_dirs: self.used_dirs.load(Relaxed),
+            itable_unused: self.itable_unused.load(Relaxed),
+            flags: self.flags(),
+            block_bitmap_csum: self.block_bitmap_csum.load(Relaxed) & kept,
+            inode_bitmap_csum: self.inode_bitmap_csum.load(Relaxed) & kept,
+            ..self.base
+        }
+    }
+}
+
+fn checksum(seed: uext4_ondisk::CsumSeed, words: &[AtomicU64], bytes: usize) -> u32 {
+    let mut crc = seed.0;
+    let mut chunk = [0u8; 512];
+    let mut left = bytes;
+    for words in words.chunks(64) {
+        if left == 0 {
+            break;
+        }
+        encode_words(words, &mut chunk);
+        let n = left.min(words.len() * 8);
+        crc = uext4_ondisk::crc32c(crc, chunk.get(..n).unwrap_or(&chunk));
+        left -= n;
+    }
+    crc
+}
+
+/// Finds the first clear bit at or after `from` and before `end`.
+pub fn find_clear(words: &[AtomicU64], from: u32, end: u32) -> Option<u32> {
+    let mut at = from;
+    while at < end {
+        let word = words.get(at as usize / 64)?.load(Relaxed) | ((1u64 << (at % 64)) - 1);
+        if word != u64::MAX {
+            let bit = (at & !63) + (!word).trailing_zeros();
+            return (bit < end).then_some(bit);
+        }
+        at = (at & !63) + 64;
+    }
+    None
+}
+
+/// Finds the first set bit at or after `from`, or `end` if there is none before it.
+pub fn find_set(words: &[AtomicU64], from: u32, end: u32) -> u32 {
+    let mut at = from;
+    while at < end {
+        let Some(word) = words.get(at as usize / 64) else {
+            return end;
+        };
+        let word = word.load(Relaxed) & !((1u64 << (at % 64)) - 1);
+        if word != 0 {
+            return ((at & !63) + word.trailing_zeros()).min(end);
+        }
+        at = (at & !63) + 64;
+    }
+    end
+}
+
+/// Sets or clears `len` bits from `first` on.
+pub fn assign_run(words: &[AtomicU64], first: u32, len: u32, set: bool) {
+    let mut at = first;
+    let end = first + len;
+    while at < end {
+        let n = (64 - at % 64).min(end - at);
+        let mask = if n == 64 { u64::MAX } else { ((1u64 << n) - 1) << (at % 64) };
+        if let Some(word) = words.get(at as usize / 64) {
+            if set {
+                word.fetch_or(mask, Relaxed);
+            } else {
+                word.fetch_and(!mask, Relaxed);
+            }
+        }
+        at += n;
+    }
+}
+
+/// Whether all of `len` bits from `first` on are `set`.
+pub fn run_is(words: &[AtomicU64], first: u32, len: u32, set: bool) -> bool {
+    let end = first + len;
+    if set {
+        find_clear(words, first, end).is_none() && end as usize <= words.len() * 64
+    } else {
+        find_set(words, first, end) == end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs() {
+        let words = words_of(&[0; 64]);
+        assign_run(&words, 60, 10, true);
+        assert!(run_is(&words, 60, 10, true));
+        assert!(!run_is(&words, 59, 10, true));
+        assert_eq!(find_clear(&words, 60, 512), Some(70));
+        assert_eq!(find_set(&words, 0, 512), 60);
+        assert_eq!(find_set(&words, 70, 512), 512);
+        assign_run(&words, 0, 512, true);
+        assert_eq!(find_clear(&words, 0, 512), None);
+        assign_run(&words, 100, 1, false);
+        assert_eq!(find_clear(&words, 0, 512), Some(100));
+        assert!(!run_is(&words, 500, 20, true), "past the end nothing is free or used");
+    }
+}

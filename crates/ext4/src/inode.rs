@@ -1,0 +1,370 @@
+//! An inode in memory.
+//!
+//! # Data model
+//! The decoded inode is the truth; every change is encoded into the inode-table block before its
+//! handle stops ([`Inode::update`]), so that an inode in the cache never holds anything unwritten.
+//! In-inode extended attributes live in that block only.
+//!
+//! # Invariants
+//! - `pins` counts the references that [`InodeRef`] hands out. [`DEAD`] is set, once and for good,
+//!   when the inode is being deleted; nobody gets a reference after that.
+//! - An inode with links is evicted from memory, one without is deleted, when the last reference goes.
+//!
+//! # Locking
+//! `ilock` (ranks `dir_ilock`, `ilock`) guards entries, size and layout; `map` (rank `extent_map`)
+//! the block mapping; `xattr` the attributes; `state` (a leaf) the decoded inode, for moments. The
+//! inode-table block is locked before `state`.
+
+use crate::dir::DirCache;
+use crate::error::Result;
+use crate::fs::Ext4;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use uext4_buffer::Buffer;
+use uext4_jbd2::Handle;
+use uext4_ondisk::{FileType, Generation, Ino, InodeFlags, InodeParams, InodeSeed, Timestamp};
+use uext4_sync::{Mutex, MutexGuard, RwLock, class};
+use uext4_vfs::attr::FileKind;
+use uext4_vfs::icache::CachedInode;
+use uext4_vfs::ilock::ILock;
+
+/// Set in `pins` when the inode is being deleted.
+pub const DEAD: u32 = 1 << 31;
+
+/// A cached inode; see the module.
+#[derive(Debug)]
+pub struct Inode {
+    /// Its number; immutable.
+    pub ino: Ino,
+    /// What it is; immutable.
+    pub file_type: FileType,
+    fs: Weak<Ext4>,
+    /// The inode lock.
+    pub ilock: ILock,
+    /// The block of the inode table, and the byte and slot in it; immutable.
+    pub itable: Arc<Buffer>,
+    offset: usize,
+    slot: u32,
+    params: InodeParams,
+    /// The decoded inode.
+    state: Mutex<uext4_ondisk::Inode>,
+    /// The block mapping in `i_block` and below.
+    pub map: RwLock<()>,
+    /// The extended attributes.
+    pub xattr: Mutex<()>,
+    pins: AtomicU32,
+    /// No link is left: the last reference deletes it.
+    doomed: AtomicBool,
+    /// The last transaction that changed anything, and one that `fdatasync` must wait for.
+    tid: AtomicU64,
+    data_tid: AtomicU64,
+    /// Data was written that no handle's commit is known to flush.
+    unflushed: AtomicBool,
+    /// The seed of checksums of blocks it owns.
+    seed: InodeSeed,
+    /// What a directory remembers of its blocks.
+    pub dir: OnceLock<Box<DirCache>>,
+}
+
+/// Where an inode lies in its table.
+#[derive(Clone, Debug)]
+pub struct InodePlace {
+    /// The block of the inode table.
+    pub buffer: Arc<Buffer>,
+    /// The byte in it.
+    pub offset: usize,
+    /// Which inode of the block it is.
+    pub slot: u32,
+}
+
+impl Inode {
+    /// An inode as decoded from `place`, or as it will be encoded there.
+    pub fn new(
+        fs: Weak<Ext4>,
+        ino: Ino,
+        place: InodePlace,
+        disk: uext4_ondisk::Inode,
+        params: InodeParams,
+        seed: InodeSeed,
+    ) -> Inode {
+        let file_type = disk.file_type();
+        Inode {
+            ino,
+            file_type,
+            fs,
+            ilock: ILock::new(u64::from(ino.0), kind_of(file_type)),
+            itable: place.buffer,
+            offset: place.offset,
+            slot: place.slot,
+            params,
+            doomed: AtomicBool::new(disk.links == 0),
+            state: Mutex::new(&class::INODE_STATE, disk),
+            map: RwLock::new(&class::EXTENT_MAP, ()),
+            xattr: Mutex::new(&class::XATTR, ()),
+            pins: AtomicU32::new(0),
+            tid: AtomicU64::new(0),
+            data_tid: AtomicU64::new(0),
+            unflushed: AtomicBool::new(false),
+            seed,
+            dir: OnceLock::new(),
+        }
+    }
+
+    /// The decoded inode, to read.
+    ///
+    /// # Locks
+    /// A leaf: hold it for a moment only.
+    #[inline]
+    pub fn state(&self) -> MutexGuard<'_, uext4_ondisk::Inode> {
+        self.state.lock()
+    }
+
+    /// Changes the decoded inode and encodes it into the inode table, as part of `handle`.
+    ///
+    /// # Locks
+    /// Takes the inode-table block, then the inode's state.
+    ///
+    /// # Journal
+    /// One credit.
+    ///
+    /// # Errors
+    /// The journal's; then nothing changed.
+    #[inline]
+    pub fn update<R>(
+        &self,
+        handle: &Handle<'_>,
+        change: impl FnOnce(&mut uext4_ondisk::Inode) -> R,
+    ) -> Result<R> {
+        let mut content = handle.modify(&self.itable)?;
+        let mut state = self.state.lock();
+        let result = change(&mut state);
+        self.encode(&state, content.data_mut());
+        drop(state);
+        drop(content);
+        self.touch(handle);
+        Ok(result)
+    }
+
+    fn encode(&self, state: &uext4_ondisk::Inode, data: &mut [u8]) {
+        let end = self.offset + usize::from(self.params.inode_size);
+        if let Some(raw) = data.get_mut(self.offset..end) {
+            state.encode_into(raw, &self.params);
+            self.itable.mark_dirty(1 << self.slot);
+        }
+    }
+
+    /// Changes the raw bytes of the inode in its table: all of `inode_size`, for what the decoded
+    /// inode does not have (in-inode attributes).
+    ///
+    /// # Locks
+    /// Takes the inode-table block. The caller holds what guards the bytes it changes.
+    ///
+    /// # Errors
+    /// The journal's.
+    pub fn update_raw<R>(
+        &self,
+        handle: &Handle<'_>,
+        change: impl FnOnce(&mut [u8]) -> R,
+    ) -> Result<R> {
+        let mut content = handle.modify(&self.itable)?;
+        let end = self.offset + usize::from(self.params.inode_size);
+        let raw = content.data_mut().get_mut(self.offset..end).unwrap_or(&mut []);
+        let result = change(raw);
+        self.itable.mark_dirty(1 << self.slot);
+        drop(content);
+        self.touch(handle);
+        Ok(result)
+    }
+
+    /// Runs `f` on the raw bytes of the inode in its table.
+    pub fn with_raw<R>(&self, f: impl FnOnce(&[u8]) -> R) -> R {
+        let content = self.itable.read();
+        let end = self.offset + usize::from(self.params.inode_size);
+        f(content.data().get(self.offset..end).unwrap_or(&[]))
+    }
+
+    /// Remembers that `handle`'s transaction changed the inode, so that fsync waits for it.
+    #[inline]
+    pub fn touch(&self, handle: &Handle<'_>) {
+        if self.tid.load(Ordering::Relaxed) != handle.tid() {
+            self.tid.fetch_max(handle.tid(), Ordering::Relaxed);
+        }
+    }
+
+    /// Remembers that `handle`'s transaction changed what fdatasync promises: size or mapping.
+    #[inline]
+    pub fn touch_data(&self, handle: &Handle<'_>) {
+        self.touch(handle);
+        if self.data_tid.load(Ordering::Relaxed) != handle.tid() {
+            self.data_tid.fetch_max(handle.tid(), Ordering::Relaxed);
+        }
+    }
+
+    /// The transaction that fsync (or fdatasync) waits for; 0 for none.
+    pub fn sync_tid(&self, data_only: bool) -> u64 {
+        if data_only {
+            self.data_tid.load(Ordering::Relaxed)
+        } else {
+            self.tid.load(Ordering::Relaxed)
+        }
+    }
+
+    /// Says that data was written which no later commit is known to flush.
+    pub fn mark_unflushed(&self) {
+        self.unflushed.store(true, Ordering::Release);
+    }
+
+    /// Whether [`Inode::mark_unflushed`] was called since the last time; clears it.
+    pub fn take_unflushed(&self) -> bool {
+        self.unflushed.swap(false, Ordering::AcqRel)
+    }
+
+    /// The seed of checksums of blocks it owns.
+    pub fn seed(&self) -> InodeSeed {
+        self.seed
+    }
+
+    /// The generation it has now.
+    pub fn generation(&self) -> Generation {
+        self.state.lock().generation
+    }
+
+    /// Whether it is a directory.
+    pub fn is_dir(&self) -> bool {
+        self.file_type == FileType::Directory
+    }
+
+    /// The size in bytes.
+    pub fn size(&self) -> u64 {
+        self.state.lock().size
+    }
+
+    /// The flags.
+    pub fn flags(&self) -> InodeFlags {
+        self.state.lock().flags
+    }
+
+    /// The parameters that decide how it is encoded.
+    pub fn params(&self) -> &InodeParams {
+        &self.params
+    }
+
+    /// The file system, unless it is being unmounted.
+    pub fn fs(&self) -> Option<Arc<Ext4>> {
+        self.fs.upgrade()
+    }
+
+    /// Says that no link is left, or that there is one again.
+    pub fn set_doomed(&self, doomed: bool) {
+        self.doomed.store(doomed, Ordering::SeqCst);
+    }
+
+    /// Whether no link is left.
+    pub fn is_doomed(&self) -> bool {
+        self.doomed.load(Ordering::SeqCst)
+    }
+}
+
+impl CachedInode for Inode {
+    fn ino(&self) -> u64 {
+        u64::from(self.ino.0)
+    }
+
+    fn may_evict(&self) -> bool {
+        self.pins.load(Ordering::SeqCst) == 0 && !self.is_doomed()
+    }
+}
+
+/// A counted reference to an inode: as long as one exists, the inode does, even without a name.
+///
+/// # Locks
+/// Dropping the last reference to an inode without links deletes it, which starts handles: never drop
+/// one inside a handle.
+#[derive(Debug)]
+pub struct InodeRef(Arc<Inode>);
+
+impl InodeRef {
+    /// A reference, unless the inode is being deleted.
+    pub fn pin(inode: Arc<Inode>) -> Option<InodeRef> {
+        if inode.pins.fetch_add(1, Ordering::SeqCst) & DEAD != 0 {
+            inode.pins.fetch_sub(1, Ordering::SeqCst);
+            return None;
+        }
+        Some(InodeRef(inode))
+    }
+
+    /// The inode.
+    pub fn inode(&self) -> &Arc<Inode> {
+        &self.0
+    }
+
+    /// Takes the inode for deletion if this is the only reference; nobody gets another then.
+    pub fn claim_deletion(&self) -> bool {
+        self.0
+            .pins
+            .compare_exchange(1, 1 | DEAD, Ordering::SeqCst, Ordering::SeqCst)
+            .is_ok()
+    }
+}
+
+impl std::ops::Deref for InodeRef {
+    type Target = Inode;
+    fn deref(&self) -> &Inode {
+        &self.0
+    }
+}
+
+impl Clone for InodeRef {
+    fn clone(&self) -> InodeRef {
+        self.0.pins.fetch_add(1, Ordering::SeqCst);
+        InodeRef(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for InodeRef {
+    fn drop(&mut self) {
+        let before = self.0.pins.fetch_sub(1, Ordering::SeqCst);
+        if before == 1 && self.0.is_doomed() {
+            self.last_dropped();
+        }
+    }
+}
+
+impl InodeRef {
+    #[cold]
+    fn last_dropped(&mut self) {
+        let claimed = self
+            .0
+            .pins
+            .compare_exchange(0, DEAD, Ordering::SeqCst, Ordering::SeqCst)
+            .is_ok();
+        if !claimed {
+            return;
+        }
+        if let Some(fs) = self.0.fs()
+            && let Err(why) = fs.delete_inode(&self.0)
+        {
+            // It stays on the orphan list, and the next mount deletes it.
+            tracing::warn!("cannot delete inode {}: {why}", self.0.ino);
+        }
+    }
+}
+
+/// The kind of a file as front ends name it; what is not known counts as regular.
+pub fn kind_of(file_type: FileType) -> FileKind {
+    match file_type {
+        FileType::Directory => FileKind::Directory,
+        FileType::Symlink => FileKind::Symlink,
+        FileType::CharDevice => FileKind::CharDevice,
+        FileType::BlockDevice => FileKind::BlockDevice,
+        FileType::Fifo => FileKind::Fifo,
+        FileType::Socket => FileKind::Socket,
+        FileType::Regular | FileType::Unknown => FileKind::Regular,
+    }
+}
+
+/// The time that goes into inodes; precise to a clock tick, as in the kernel.
+pub fn now() -> Timestamp {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    Timestamp::new(t.tv_sec, u32::try_from(t.tv_nsec).unwrap_or(0))
+}

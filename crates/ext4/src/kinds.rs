@@ -1,0 +1,24 @@
+//! What a metadata block holds, for the freeze hook.
+
+/// No checksum, or one that is stored with every change.
+pub const PLAIN: u8 = 0;
+/// The block of the superblock.
+pub const SUPER: u8 = 1;
+/// Group descriptors; the buffer's seed is the first group.
+pub const DESCRIPTORS: u8 = 2;
+/// A block bitmap; the buffer's seed is the group.
+pub const BLOCK_BITMAP: u8 = 3;
+/// An inode bitmap; the buffer's seed is the group.
+pub const INODE_BITMAP: u8 = 4;
+/// Part of an inode table; the buffer's seed is its first inode, the dirty mask says which changed.
+pub const INODE_TABLE: u8 = 5;
+/// A leaf of a directory; the buffer's seed is its inode's.
+pub const DIR_LEAF: u8 = 6;
+/// An index block of a hashed directory; the buffer's seed is its inode's.
+pub const DIR_INDEX: u8 = 7;
+/// A node of an extent tree; the buffer's seed is its inode's.
+pub const EXTENT_NODE: u8 = 8;
+/// A block of extended attributes.
+pub const XATTR_BLOCK: u8 = 9;
+/// A block of the orphan file; the buffer's seed is its inode's.
+pub const ORPHAN_FILE: u8 = 10;

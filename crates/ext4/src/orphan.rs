@@ -1,0 +1,301 @@
+//! Orphans: inodes without links that are still open, and files whose truncation may be interrupted.
+//! They are on record on disk, so that the next mount finishes what a crash cut short.
+//!
+//! # Data model
+//! With the feature `orphan_file` an orphan has a slot in a file made for that, and claiming one is a
+//! compare-exchange in memory. Without, orphans form a list through `i_dtime` that starts in the
+//! superblock; its order in memory is the order on disk.
+//!
+//! # Locking
+//! The list's lock (rank `orphan_list`) is held while superblock or inode-table blocks change; slots
+//! are claimed without a lock.
+
+use crate::error::{Ext4Error, Result};
+use crate::extents;
+use crate::freeze::{superblock_place, zerocopy_superblock::with_superblock};
+use crate::fs::Ext4;
+use crate::inode::Inode;
+use crate::kinds;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use uext4_buffer::Buffer;
+use uext4_jbd2::Handle;
+use uext4_ondisk::{Compat, Corrupt, CorruptKind, Ino, Superblock, orphan_slots};
+use uext4_sync::{Mutex, class};
+
+/// The orphans of a file system.
+#[derive(Debug)]
+pub struct Orphans {
+    /// The list through `i_dtime`, first the one the superblock names; and what is in which slot.
+    list: Mutex<List>,
+    /// The orphan file, once it was read.
+    file: OnceLock<Option<OrphanFile>>,
+    has_file: bool,
+    left: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    order: Vec<Ino>,
+    slots: HashMap<Ino, Slot>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    block: usize,
+    index: usize,
+}
+
+#[derive(Debug)]
+struct OrphanFile {
+    blocks: Vec<OrphanBlock>,
+    /// Where the next search begins.
+    hint: AtomicU32,
+}
+
+#[derive(Debug)]
+struct OrphanBlock {
+    buffer: Arc<Buffer>,
+    /// A bit for each slot in use.
+    used: Box<[AtomicU64]>,
+}
+
+impl Orphans {
+    /// None yet; [`Ext4::recover_orphans`] reads what is on disk.
+    pub fn new(sb: &Superblock) -> Orphans {
+        Orphans {
+            list: Mutex::new(&class::ORPHAN_LIST, List::default()),
+            file: OnceLock::new(),
+            has_file: sb.compat.contains(Compat::ORPHAN_FILE),
+            left: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether some could not be dealt with and are still on record.
+    pub fn any_left(&self) -> bool {
+        let list = self.list.lock();
+        self.left.load(Ordering::Relaxed) || !list.slots.is_empty() || !list.order.is_empty()
+    }
+}
+
+impl OrphanFile {
+    fn claim(&self) -> Option<Slot> {
+        let count = self.blocks.len();
+        let start = self.hint.load(Ordering::Relaxed) as usize;
+        for i in 0..count {
+            let block = (start + i) % count;
+            let used = &self.blocks.get(block)?.used;
+            for (w, word) in used.iter().enumerate() {
+                let mut seen = word.load(Ordering::Relaxed);
+                while seen != u64::MAX {
+                    let bit = 1u64 << (!seen).trailing_zeros();
+                    let before = word.fetch_or(bit, Ordering::Relaxed);
+                    if before & bit == 0 {
+                        self.hint.store(block as u32, Ordering::Relaxed);
+                        let index = w * 64 + bit.trailing_zeros() as usize;
+                        return Some(Slot { block, index });
+                    }
+                    seen = before;
+                }
+            }
+        }
+        None
+    }
+
+    fn release(&self, slot: Slot) {
+        if let Some(word) =
+            self.blocks.get(slot.block).and_then(|b| b.used.get(slot.index / 64))
+        {
+            word.fetch_and(!(1 << (slot.index % 64)), Ordering::Relaxed);
+        }
+    }
+}
+
+impl Ext4 {
+    /// Puts an inode on record as an orphan; nothing happens if it is.
+    ///
+    /// # Journal
+    /// Two credits.
+    pub(crate) fn add_orphan(&self, handle: &Handle<'_>, inode: &Inode) -> Result<()> {
+        let mut list = self.orphans.list.lock();
+        if list.slots.contains_key(&inode.ino) || list.order.contains(&inode.ino) {
+            return Ok(());
+        }
+        if let Some(file) = self.orphan_file()?
+            && let Some(slot) = file.claim()
+        {
+            list.slots.insert(inode.ino, slot);
+            return self.write_slot(handle, file, slot, inode.ino);
+        }
+        let next = list.order.first().copied().unwrap_or(Ino(0));
+        inode.update(handle, |disk| disk.dtime = next.0)?;
+        self.set_orphan_head(handle, inode.ino)?;
+        list.order.insert(0, inode.ino);
+        Ok(())
+    }
+
+    /// Takes an inode off the record; nothing happens if it is not there.
+    ///
+    /// # Journal
+    /// Two credits.
+    pub(crate) fn remove_orphan(&self, handle: &Handle<'_>, inode: &Inode) -> Result<()> {
+        let mut list = self.orphans.list.lock();
+        if let Some(slot) = list.slots.remove(&inode.ino) {
+            if let Some(file) = self.orphan_file()? {
+                self.write_slot(handle, file, slot, Ino(0))?;
+                file.release(slot);
+            }
+            return Ok(());
+        }
+        let Some(at) = list.order.iter().position(|ino| *ino == inode.ino) else {
+            return Ok(());
+        };
+        let next = list.order.get(at + 1).copied().unwrap_or(Ino(0));
+        match at.checked_sub(1).and_then(|i| list.order.get(i)).copied() {
+            None => self.set_orphan_head(handle, next)?,
+            Some(previous) => self.set_orphan_next(handle, previous, next)?,
+        }
+        list.order.remove(at);
+        inode.update(handle, |disk| disk.dtime = 0)
+    }
+
+    fn set_orphan_head(&self, handle: &Handle<'_>, ino: Ino) -> Result<()> {
+        let (_, at) = superblock_place(self.geometry().block_size);
+        let mut content = handle.modify(&self.super_buffer)?;
+        with_superblock(content.data_mut(), at, |raw| raw.last_orphan = ino.0.into());
+        Ok(())
+    }
+
+    /// An orphan is always in the inode cache: it is open, being truncated, or was just recovered.
+    fn set_orphan_next(&self, handle: &Handle<'_>, previous: Ino, next: Ino) -> Result<()> {
+        let Some(inode) = self.icache.find(u64::from(previous.0)) else {
+            return Err(Corrupt::new(CorruptKind::InoRange).ino(previous).detail("orphan").into());
+        };
+        inode.update(handle, |disk| disk.dtime = next.0)
+    }
+
+    fn write_slot(&self, handle: &Handle<'_>, file: &OrphanFile, slot: Slot, ino: Ino) -> Result<()> {
+        let Some(block) = file.blocks.get(slot.block) else {
+            return Ok(());
+        };
+        let mut content = handle.modify(&block.buffer)?;
+        uext4_ondisk::orphan_slot_set(content.data_mut(), slot.index, ino);
+        Ok(())
+    }
+
+    /// The orphan file, if the file system has one.
+    fn orphan_file(&self) -> Result<Option<&OrphanFile>> {
+        if !self.orphans.has_file {
+            return Ok(None);
+        }
+        if let Some(file) = self.orphans.file.get() {
+            return Ok(file.as_ref());
+        }
+        let file = self.load_orphan_file()?;
+        Ok(self.orphans.file.get_or_init(|| Some(file)).as_ref())
+    }
+
+    fn load_orphan_file(&self) -> Result<OrphanFile> {
+        let ino = Ino(self.sb.raw.orphan_file_inum.get());
+        let inode = self.get_inode(ino)?;
+        let mut places = Vec::new();
+        let root = inode.state().i_block;
+        let seed = self.seed().map(|_| inode.seed());
+        let bounds = self.geometry().block_bounds();
+        extents::walk(self.cache(), &root, bounds, seed, ino, &mut |e| {
+            places.extend((0..u64::from(e.len)).map(|i| uext4_ondisk::Pblk(e.pblk.0 + i)));
+        })?;
+        let mut blocks = Vec::new();
+        for pblk in places {
+            let buffer = self.cache().get_verified(pblk.0, |data| -> Result<()> {
+                uext4_ondisk::orphan_block_verify(data, seed, pblk).map_err(|e| e.ino(ino))?;
+                Ok(())
+            })?;
+            buffer.set_kind(kinds::ORPHAN_FILE, inode.seed().0);
+            let slots = orphan_slots(self.cache().block_size());
+            let used: Box<[AtomicU64]> = (0..slots.div_ceil(64))
+                .map(|w| {
+                    let past = (w * 64 + 64).saturating_sub(slots);
+                    AtomicU64::new(if past == 0 { 0 } else { u64::MAX << (64 - past) })
+                })
+                .collect();
+            for (index, _) in uext4_ondisk::orphan_entries(buffer.read().data()) {
+                if let Some(word) = used.get(index / 64) {
+                    word.fetch_or(1 << (index % 64), Ordering::Relaxed);
+                }
+            }
+            blocks.push(OrphanBlock { buffer, used });
+        }
+        Ok(OrphanFile {
+            blocks,
+            hint: AtomicU32::new(0),
+        })
+    }
+
+    /// Deletes or truncates what a crash left on record.
+    pub(crate) fn recover_orphans(&self) -> Result<()> {
+        let mut found = self.read_orphan_list()?;
+        if let Some(file) = self.orphan_file()? {
+            let mut list = self.orphans.list.lock();
+            for (block, b) in file.blocks.iter().enumerate() {
+                for (index, ino) in uext4_ondisk::orphan_entries(b.buffer.read().data()) {
+                    list.slots.insert(ino, Slot { block, index });
+                    found.push(ino);
+                }
+            }
+        }
+        for ino in found {
+            if let Err(why) = self.recover_orphan(ino) {
+                tracing::error!("orphan inode {ino} stays on record: {why}");
+                self.orphans.left.store(true, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    /// The list that starts in the superblock, each inode in the cache.
+    fn read_orphan_list(&self) -> Result<Vec<Ino>> {
+        let mut order = Vec::new();
+        let mut next = Ino(self.sb.raw.last_orphan.get());
+        while next != Ino(0) {
+            if order.contains(&next) {
+                return Err(Corrupt::new(CorruptKind::InoRange)
+                    .ino(next)
+                    .detail("orphan list has a loop")
+                    .into());
+            }
+            let inode = self.get_orphan(next)?;
+            order.push(next);
+            next = Ino(inode.state().dtime);
+        }
+        self.orphans.list.lock().order.clone_from(&order);
+        Ok(order)
+    }
+
+    fn recover_orphan(&self, ino: Ino) -> Result<()> {
+        let inode = match self.get_orphan(ino) {
+            Ok(inode) => inode,
+            Err(Ext4Error::Stale) => return self.forget_orphan(ino),
+            Err(e) => return Err(e),
+        };
+        let links = inode.state().links;
+        if links == 0 {
+            // The last reference, dropped here, deletes it.
+            inode.set_doomed(true);
+            return Ok(());
+        }
+        self.finish_truncate(&inode)
+    }
+
+    /// A slot that names an inode that is not in use.
+    fn forget_orphan(&self, ino: Ino) -> Result<()> {
+        let handle = self.journal().start(4)?;
+        let mut list = self.orphans.list.lock();
+        if let (Some(slot), Some(file)) = (list.slots.remove(&ino), self.orphan_file()?) {
+            self.write_slot(&handle, file, slot, Ino(0))?;
+            file.release(slot);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,331 @@
+//! Renaming: moving a name, over another or in exchange for it.
+//!
+//! # Locking
+//! Between two directories the rename mutex is held, so that the shape of the tree stands still: then
+//! both directories, the ancestor first; then the inodes that are moved or replaced, directories before
+//! others, others by number.
+
+use crate::create::DELETE_CREDITS;
+use crate::dir::{Found, Hit, check_name};
+use crate::error::{Ext4Error, Result};
+use crate::fs::Ext4;
+use crate::inode::{Inode, InodeRef, now};
+use crate::namei::{LINK_CREDITS, check_alive, check_directory};
+use uext4_jbd2::Handle;
+use uext4_ondisk::{DevNo, FileType, Ino, InodeFlags};
+use uext4_vfs::attr::RenameFlags;
+use uext4_vfs::caller::Caller;
+use uext4_vfs::ilock::{DirOrder, ILockGuard, LockMode, ilock, ilock_two_dirs};
+
+/// One side of a rename.
+#[derive(Clone, Copy)]
+struct Side<'a> {
+    dir: &'a InodeRef,
+    name: &'a [u8],
+}
+
+impl Ext4 {
+    /// Renames; see rename(2) for the flags.
+    ///
+    /// # Crash
+    /// The old or the new state survives, nothing in between.
+    ///
+    /// # Errors
+    /// As rename(2).
+    pub fn rename(
+        &self,
+        caller: &Caller,
+        old_dir: &InodeRef,
+        old_name: &[u8],
+        new_dir: &InodeRef,
+        new_name: &[u8],
+        flags: RenameFlags,
+    ) -> Result<()> {
+        self.check_writable()?;
+        if flags.contains(RenameFlags::EXCHANGE)
+            && flags.intersects(RenameFlags::NOREPLACE | RenameFlags::WHITEOUT)
+        {
+            return Err(Ext4Error::Invalid("flags of a rename that exclude each other"));
+        }
+        for (dir, name) in [(old_dir, old_name), (new_dir, new_name)] {
+            check_directory(dir)?;
+            check_name(name)?;
+            if name == b"." || name == b".." {
+                return Err(Ext4Error::Busy("`.` and `..` are not renamed"));
+            }
+        }
+        let old = Side {
+            dir: old_dir,
+            name: old_name,
+        };
+        let new = Side {
+            dir: new_dir,
+            name: new_name,
+        };
+        if old_dir.ino == new_dir.ino {
+            let _locked = ilock(&old_dir.ilock, LockMode::Exclusive);
+            return self.rename_locked(caller, old, new, flags);
+        }
+        let renaming = self.rename.lock();
+        let order = self.dir_order(old_dir, new_dir)?;
+        let _locked = ilock_two_dirs(
+            &old_dir.ilock,
+            &new_dir.ilock,
+            LockMode::Exclusive,
+            order,
+            &renaming,
+        );
+        self.rename_locked(caller, old, new, flags)
+    }
+
+    /// Which of two directories is above the other. The rename mutex is held.
+    fn dir_order(&self, a: &InodeRef, b: &InodeRef) -> Result<DirOrder> {
+        if self.is_above(a.ino, b)? {
+            Ok(DirOrder::FirstAbove)
+        } else if self.is_above(b.ino, a)? {
+            Ok(DirOrder::SecondAbove)
+        } else {
+            Ok(DirOrder::Unrelated)
+        }
+    }
+
+    /// Whether `above` is `below` or an ancestor of it. The rename mutex is held.
+    fn is_above(&self, above: Ino, below: &InodeRef) -> Result<bool> {
+        let mut at = below.clone();
+        for _ in 0..=self.geometry().inodes_count {
+            if at.ino == above {
+                return Ok(true);
+            }
+            if at.ino == Ino::ROOT || at.is_doomed() {
+                return Ok(false);
+            }
+            let parent = {
+                let _locked = ilock(&at.ilock, LockMode::Shared);
+                self.dir_parent(&at)?
+            };
+            at = self.get_inode(parent)?;
+        }
+        Err(uext4_ondisk::Corrupt::new(uext4_ondisk::CorruptKind::DirNotDotDot)
+            .ino(below.ino)
+            .detail("directories form a loop")
+            .into())
+    }
+
+    /// The rest of a rename, with the directories locked.
+    fn rename_locked(
+        &self,
+        caller: &Caller,
+        old: Side<'_>,
+        new: Side<'_>,
+        flags: RenameFlags,
+    ) -> Result<()> {
+        let Found::Hit(source_hit) = self.dir_find(old.dir, old.name)? else {
+            return Err(Ext4Error::NotFound);
+        };
+        let source = self.get_entry(source_hit.ino)?;
+        self.may_delete(caller, old.dir, &source)?;
+        check_alive(new.dir)?;
+        let target_hit = match self.dir_find(new.dir, new.name)? {
+            Found::Hit(hit) => Some(hit),
+            Found::Vacancy(_) => None,
+        };
+        let target = match &target_hit {
+            Some(hit) => Some(self.get_entry(hit.ino)?),
+            None => None,
+        };
+        match &target {
+            Some(_) if flags.contains(RenameFlags::NOREPLACE) => return Err(Ext4Error::Exists),
+            Some(target) => self.may_delete(caller, new.dir, target)?,
+            None if flags.contains(RenameFlags::EXCHANGE) => return Err(Ext4Error::NotFound),
+            None => self.may_change_dir(caller, new.dir)?,
+        }
+        if target.as_ref().is_some_and(|t| t.ino == source.ino) {
+            return Ok(());
+        }
+        self.check_no_loop(old, new, &source, target.as_ref(), flags)?;
+        let _locked = lock_moved(&source, target.as_ref());
+        match (&target, &target_hit) {
+            (Some(target), Some(hit)) if flags.contains(RenameFlags::EXCHANGE) => {
+                self.exchange(old, new, (&source, &source_hit), (target, hit))
+            }
+            (Some(target), Some(hit)) => {
+                self.check_replaces(&source, target)?;
+                self.replace(caller, old, new, &source, (target, hit), flags)
+            }
+            _ => self.move_name(caller, old, new, &source, flags),
+        }
+    }
+
+    /// A directory must not end up below itself.
+    fn check_no_loop(
+        &self,
+        old: Side<'_>,
+        new: Side<'_>,
+        source: &InodeRef,
+        target: Option<&InodeRef>,
+        flags: RenameFlags,
+    ) -> Result<()> {
+        if old.dir.ino == new.dir.ino {
+            return Ok(());
+        }
+        if source.is_dir() && self.is_above_locked(source.ino, new.dir)? {
+            return Err(Ext4Error::Invalid("moving a directory into itself"));
+        }
+        if let Some(target) = target
+            && target.is_dir()
+            && self.is_above_locked(target.ino, old.dir)?
+        {
+            return Err(if flags.contains(RenameFlags::EXCHANGE) {
+                Ext4Error::Invalid("moving a directory into itself")
+            } else {
+                Ext4Error::NotEmpty
+            });
+        }
+        Ok(())
+    }
+
+    /// As [`Ext4::is_above`], with both directories locked: only their ancestors are read.
+    fn is_above_locked(&self, above: Ino, below: &InodeRef) -> Result<bool> {
+        let mut at = below.clone();
+        for _ in 0..=self.geometry().inodes_count {
+            if at.ino == above {
+                return Ok(true);
+            }
+            if at.ino == Ino::ROOT {
+                return Ok(false);
+            }
+            // `..` changes only under the rename mutex, which is held.
+            let parent = self.dir_parent(&at)?;
+            at = self.get_inode(parent)?;
+        }
+        Ok(true)
+    }
+
+    fn check_replaces(&self, source: &Inode, target: &InodeRef) -> Result<()> {
+        match (source.is_dir(), target.is_dir()) {
+            (true, false) => Err(Ext4Error::NotDirectory),
+            (false, true) => Err(Ext4Error::IsDirectory),
+            (true, true) if !self.dir_is_empty(target)? => Err(Ext4Error::NotEmpty),
+            _ => Ok(()),
+        }
+    }
+
+    /// Moves a name to where there is none.
+    fn move_name(
+        &self,
+        caller: &Caller,
+        old: Side<'_>,
+        new: Side<'_>,
+        source: &InodeRef,
+        flags: RenameFlags,
+    ) -> Result<()> {
+        let moves_dir = source.is_dir() && old.dir.ino != new.dir.ino;
+        if moves_dir {
+            self.check_links(new.dir)?;
+        }
+        self.retry_no_space(|| {
+            let Found::Vacancy(vacancy) = self.dir_find(new.dir, new.name)? else {
+                return Err(Ext4Error::Exists);
+            };
+            let handle = self.journal().start(LINK_CREDITS * 2 + 8)?;
+            self.dir_insert(&handle, new.dir, vacancy, new.name, source.ino, source.file_type)?;
+            if moves_dir {
+                self.dir_set_parent(&handle, source, new.dir.ino)?;
+                self.touch_dir(&handle, new.dir, 1)?;
+            } else {
+                self.touch_dir(&handle, new.dir, 0)?;
+            }
+            self.vacate(&handle, caller, old, source, flags, moves_dir)
+        })
+    }
+
+    /// Takes the old name away, or leaves a whiteout there.
+    fn vacate(
+        &self,
+        handle: &Handle<'_>,
+        caller: &Caller,
+        old: Side<'_>,
+        source: &InodeRef,
+        flags: RenameFlags,
+        moves_dir: bool,
+    ) -> Result<()> {
+        // The insertion may have split the leaf that the old name is in.
+        let Found::Hit(hit) = self.dir_find(old.dir, old.name)? else {
+            return Err(Ext4Error::NotFound);
+        };
+        if flags.contains(RenameFlags::WHITEOUT) {
+            let whiteout = crate::create::NewInode {
+                mode: FileType::CharDevice.to_mode(),
+                uid: caller.uid,
+                gid: caller.gid,
+                device: Some(DevNo { major: 0, minor: 0 }),
+                flags: InodeFlags::empty(),
+            };
+            let made = self.new_inode(handle, old.dir.ino, &whiteout, 1)?;
+            self.dir_replace(handle, old.dir, &hit, made.ino, made.file_type)?;
+        } else {
+            self.dir_remove(handle, old.dir, &hit)?;
+        }
+        self.touch_dir(handle, old.dir, -i32::from(moves_dir))?;
+        let time = now();
+        source.update(handle, |disk| disk.ctime = time)
+    }
+
+    /// Moves a name over another.
+    fn replace(
+        &self,
+        caller: &Caller,
+        old: Side<'_>,
+        new: Side<'_>,
+        source: &InodeRef,
+        (target, hit): (&InodeRef, &Hit),
+        flags: RenameFlags,
+    ) -> Result<()> {
+        let moves_dir = source.is_dir() && old.dir.ino != new.dir.ino;
+        let handle = self.journal().start(LINK_CREDITS + DELETE_CREDITS)?;
+        self.dir_replace(&handle, new.dir, hit, source.ino, source.file_type)?;
+        // One subdirectory goes, and one comes if it is another directory's.
+        let change = i32::from(moves_dir) - i32::from(target.is_dir());
+        self.touch_dir(&handle, new.dir, change)?;
+        if moves_dir {
+            self.dir_set_parent(&handle, source, new.dir.ino)?;
+        }
+        self.vacate(&handle, caller, old, source, flags, moves_dir)?;
+        if target.is_dir() {
+            return self.bury_dir(handle, target);
+        }
+        self.drop_link(handle, target)
+    }
+
+    fn exchange(
+        &self,
+        old: Side<'_>,
+        new: Side<'_>,
+        (a, a_hit): (&InodeRef, &Hit),
+        (b, b_hit): (&InodeRef, &Hit),
+    ) -> Result<()> {
+        let apart = old.dir.ino != new.dir.ino;
+        let handle = self.journal().start(LINK_CREDITS)?;
+        self.dir_replace(&handle, old.dir, a_hit, b.ino, b.file_type)?;
+        self.dir_replace(&handle, new.dir, b_hit, a.ino, a.file_type)?;
+        let change = if apart { i32::from(b.is_dir()) - i32::from(a.is_dir()) } else { 0 };
+        self.touch_dir(&handle, old.dir, change)?;
+        self.touch_dir(&handle, new.dir, -change)?;
+        if apart && a.is_dir() {
+            self.dir_set_parent(&handle, a, new.dir.ino)?;
+        }
+        if apart && b.is_dir() {
+            self.dir_set_parent(&handle, b, old.dir.ino)?;
+        }
+        let time = now();
+        a.update(&handle, |disk| disk.ctime = time)?;
+        b.update(&handle, |disk| disk.ctime = time)
+    }
+}
+
+/// Locks the inodes that a rename moves or replaces.
+fn lock_moved<'a>(source: &'a InodeRef, target: Option<&'a InodeRef>) -> Vec<ILockGuard<'a>> {
+    let mut inodes: Vec<&InodeRef> = std::iter::once(source).chain(target).collect();
+    inodes.sort_by_key(|i| (!i.is_dir(), i.ino));
+    inodes.into_iter().map(|i| ilock(&i.ilock, LockMode::Exclusive)).collect()
+}

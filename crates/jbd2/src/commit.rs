@@ -1,0 +1,229 @@
+//! The commit thread: closes the running transaction, copies it to the log, makes it durable.
+
+use crate::error::{JournalError, Result};
+use crate::journal::Journal;
+use crate::log::Log;
+use crate::transaction::{Committed, Lists};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use uext4_buffer::Buffer;
+
+/// Bytes written in place at a time.
+pub(crate) const IN_PLACE_BYTES: usize = 1 << 20;
+
+/// The commit thread's own state.
+pub(crate) struct Committer {
+    pub journal: Arc<Journal>,
+    /// None: commit writes in place.
+    pub log: Option<Log>,
+    /// Committed transactions that still need their log, oldest first.
+    pub committed: VecDeque<Committed>,
+}
+
+/// What the commit thread found to do.
+struct Work {
+    commit: bool,
+    room: bool,
+    empty: bool,
+    stop: bool,
+}
+
+/// Marks the thread as ended, also when it panics, so that nobody waits for it.
+struct EndOfThread(Arc<Journal>);
+
+impl Drop for EndOfThread {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.abort(JournalError::Aborted("the commit thread panicked".into()));
+        }
+        let mut state = self.0.state().lock();
+        state.stopped = true;
+        state.epoch += 1;
+        self.0.done().notify_all();
+    }
+}
+
+impl Committer {
+    pub fn new(journal: Arc<Journal>, log: Option<Log>) -> Committer {
+        Committer {
+            journal,
+            log,
+            committed: VecDeque::new(),
+        }
+    }
+
+    /// The thread's loop, until it is told to stop or something fails.
+    pub fn run(mut self) {
+        let _end = EndOfThread(Arc::clone(&self.journal));
+        loop {
+            let work = self.wait_for_work();
+            if work.stop || self.journal.is_aborted() {
+                return;
+            }
+            if let Err(why) = self.work(&work) {
+                self.journal.abort(why);
+                return;
+            }
+        }
+    }
+
+    fn wait_for_work(&self) -> Work {
+        let journal = &self.journal;
+        let mut state = journal.state().lock();
+        loop {
+            let running = journal.running_tid();
+            let mut work = Work {
+                commit: state.requested >= running,
+                room: std::mem::take(&mut state.need_room),
+                empty: state.need_empty,
+                stop: state.stop,
+            };
+            if work.commit || work.room || work.empty || work.stop || journal.is_aborted() {
+                return work;
+            }
+            let old = journal.work().wait_for(&mut state, journal.options.commit_interval);
+            if old && journal.reserved() > 0 {
+                work.commit = true;
+                return work;
+            }
+        }
+    }
+
+    fn work(&mut self, work: &Work) -> Result<()> {
+        if work.commit || (work.room && self.journal.reserved() > 0) {
+            self.commit()?;
+        }
+        let low = self.log.as_ref().is_some_and(Log::is_low);
+        if work.room || work.empty || low {
+            self.checkpoint(work.room || work.empty)?;
+            let room = self.room();
+            self.journal.set_room(room);
+        }
+        if work.empty {
+            self.empty_log()?;
+        }
+        let mut state = self.journal.state().lock();
+        if work.empty {
+            state.need_empty = false;
+        }
+        state.epoch += 1;
+        self.journal.done().notify_all();
+        Ok(())
+    }
+
+    fn room(&self) -> i64 {
+        self.log.as_ref().map_or(i64::MAX, Log::room)
+    }
+
+    /// Commits the running transaction.
+    fn commit(&mut self) -> Result<()> {
+        let tid = self.journal.close_gate();
+        let mut lists = Lists::default();
+        for shard in self.journal.shards() {
+            lists.append(std::mem::take(&mut *shard.lists.lock()));
+        }
+        let blocks = lists.buffers.len() as i64 + (lists.revoked.len() / 256) as i64;
+        let room = self.log.as_ref().map_or(i64::MAX, |log| log.room_after(blocks));
+        self.journal.open_gate(room);
+
+        lists.buffers.sort_unstable_by_key(|b| b.block());
+        match &mut self.log {
+            Some(_) => self.commit_to_log(tid, &mut lists)?,
+            None => self.commit_in_place(tid, &lists)?,
+        }
+        self.journal.counters.commits.fetch_add(1, Ordering::Relaxed);
+        if let Some(client) = self.journal.client() {
+            client.committed(tid, &lists.freed);
+        }
+        let mut state = self.journal.state().lock();
+        state.committed = tid;
+        self.journal.done().notify_all();
+        Ok(())
+    }
+
+    fn commit_to_log(&mut self, tid: u64, lists: &mut Lists) -> Result<()> {
+        let Some(log) = &mut self.log else { return Ok(()) };
+        let journal = &self.journal;
+        let start = log.begin(tid)?;
+        log.revokes(&lists.revoked)?;
+        for buffer in &lists.buffers {
+            copy_out(journal, buffer, tid, |block, data| log.block(block, data))?;
+        }
+        log.finish_blocks()?;
+        // Ordered mode: the data that handles of this transaction published reaches the device
+        // before the commit block does.
+        if journal.options.barrier {
+            journal.cache().device().flush()?;
+            log.flush_if_apart(journal.cache().device())?;
+        }
+        let bytes = log.commit(journal.options.barrier)?;
+        journal.counters.journal_bytes.fetch_add(bytes, Ordering::Relaxed);
+        lists.buffers.retain(|b| !drop_forgotten(b, tid));
+        self.committed.push_back(Committed {
+            tid,
+            start,
+            buffers: std::mem::take(&mut lists.buffers),
+        });
+        Ok(())
+    }
+
+    fn commit_in_place(&mut self, tid: u64, lists: &Lists) -> Result<()> {
+        let journal = &self.journal;
+        let mut out = crate::checkpoint::InPlace::new(Arc::clone(journal.cache()));
+        for buffer in &lists.buffers {
+            copy_out(journal, buffer, tid, |block, data| out.block(block, data))?;
+            let mut content = buffer.write();
+            content.journaled().checkpoint = 0;
+            drop(content);
+            drop_forgotten(buffer, tid);
+        }
+        let bytes = out.finish()?;
+        journal.counters.checkpoint_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if journal.options.barrier {
+            journal.cache().device().flush()?;
+        }
+        Ok(())
+    }
+}
+
+/// Gives what `buffer` holds as transaction `tid` left it to `take`, unless `tid` freed the block.
+fn copy_out(
+    journal: &Journal,
+    buffer: &Arc<Buffer>,
+    tid: u64,
+    take: impl FnOnce(u64, &[u8]) -> Result<()>,
+) -> Result<()> {
+    let mut content = buffer.write();
+    let forgotten = content.journaled().forgotten == tid;
+    let (data, journaled) = content.parts();
+    let own = journaled.pending == tid;
+    if own {
+        journaled.pending = 0;
+    }
+    let frozen = journaled.frozen.take();
+    if forgotten {
+        return Ok(());
+    }
+    journaled.checkpoint = tid;
+    if own {
+        journal.cache().freeze(buffer, data);
+    }
+    let bytes: &[u8] = match &frozen {
+        Some(frozen) => frozen,
+        None => data,
+    };
+    // The bytes go to memory or to the log under the buffer's lock: I/O is allowed at this rank.
+    take(buffer.block(), bytes)
+}
+
+/// True if transaction `tid`, durable now, freed the block: its old content must never be written.
+fn drop_forgotten(buffer: &Arc<Buffer>, tid: u64) -> bool {
+    let mut content = buffer.write();
+    let journaled = content.journaled();
+    if journaled.forgotten != tid {
+        return false;
+    }
+    journaled.checkpoint = 0;
+    true
+}

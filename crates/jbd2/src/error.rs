@@ -1,0 +1,55 @@
+//! What can go wrong in the journal.
+
+use std::sync::Arc;
+use uext4_block::BlockError;
+use uext4_buffer::BufferError;
+use uext4_ondisk::Corrupt;
+
+/// Why the journal could not do it.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The journal gave up after an earlier fault; nothing more is written.
+    #[error("journal aborted: {0}")]
+    Aborted(Arc<str>),
+    /// The device failed.
+    #[error("journal: {0}")]
+    Device(Arc<BlockError>),
+    /// A metadata block could not be read.
+    #[error(transparent)]
+    Buffer(Arc<BufferError>),
+    /// The log is damaged.
+    #[error(transparent)]
+    Corrupt(Arc<Corrupt>),
+    /// The log has a feature that is not known.
+    #[error("journal has unsupported features: {0}")]
+    Unsupported(String),
+    /// One handle wants more blocks than a transaction may hold.
+    #[error("journal too small: a change needs {wanted} blocks, a transaction holds {limit}")]
+    TooLarge {
+        /// Blocks wanted.
+        wanted: u32,
+        /// Blocks a transaction may hold.
+        limit: u32,
+    },
+}
+
+impl From<BlockError> for JournalError {
+    fn from(e: BlockError) -> Self {
+        JournalError::Device(Arc::new(e))
+    }
+}
+
+impl From<BufferError> for JournalError {
+    fn from(e: BufferError) -> Self {
+        JournalError::Buffer(Arc::new(e))
+    }
+}
+
+impl From<Corrupt> for JournalError {
+    fn from(e: Corrupt) -> Self {
+        JournalError::Corrupt(Arc::new(e))
+    }
+}
+
+/// What the journal's calls return.
+pub type Result<T> = std::result::Result<T, JournalError>;

@@ -1,0 +1,230 @@
+//! A handle: the changes that one operation makes, in one transaction.
+
+use crate::error::{JournalError, Result};
+use crate::journal::Journal;
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use uext4_buffer::{Buffer, BufferWrite};
+use uext4_sync::{class, order};
+
+/// An operation's part in the running transaction, which cannot close before the handle is dropped.
+///
+/// # Crash
+/// Either everything changed under a handle survives, or nothing; a later handle never without an
+/// earlier one.
+#[derive(Debug)]
+pub struct Handle<'j> {
+    journal: &'j Journal,
+    shard: usize,
+    tid: u64,
+    /// Blocks that may still be attached without asking.
+    credits: Cell<i64>,
+    _held: order::Held,
+}
+
+impl<'j> Handle<'j> {
+    pub(crate) fn new(journal: &'j Journal, shard: usize, tid: u64, credits: i64) -> Handle<'j> {
+        Handle {
+            journal,
+            shard,
+            tid,
+            credits: Cell::new(credits),
+            _held: order::Held::new(&class::HANDLE),
+        }
+    }
+
+    /// The transaction that the handle is part of; never 0.
+    #[inline(always)]
+    pub fn tid(&self) -> u64 {
+        self.tid
+    }
+
+    /// The journal.
+    pub fn journal(&self) -> &'j Journal {
+        self.journal
+    }
+
+    /// Attaches `buffer` to the transaction and gives its content to be changed.
+    ///
+    /// # Locks
+    /// Takes the buffer's lock, which the guard keeps; may sleep.
+    ///
+    /// # Errors
+    /// [`JournalError::Aborted`].
+    #[inline]
+    pub fn modify<'b>(&self, buffer: &'b Arc<Buffer>) -> Result<BufferWrite<'b>> {
+        let mut content = buffer.write();
+        if buffer.tid() != self.tid {
+            self.attach(buffer, &mut content, true)?;
+        }
+        Ok(content)
+    }
+
+    /// Attaches `buffer` without changing it yet.
+    ///
+    /// # Locks
+    /// Takes the buffer's lock for a moment unless the transaction has the block already.
+    ///
+    /// # Errors
+    /// [`JournalError::Aborted`].
+    #[inline]
+    pub fn access(&self, buffer: &Arc<Buffer>) -> Result<()> {
+        if buffer.tid() != self.tid {
+            drop(self.modify(buffer)?);
+        }
+        Ok(())
+    }
+
+    /// Attaches `buffer`, whose owner keeps its content natively and encodes it when frozen.
+    ///
+    /// # Locks
+    /// Takes the buffer's lock for a moment unless the transaction has the block already.
+    ///
+    /// # Errors
+    /// [`JournalError::Aborted`].
+    #[inline]
+    pub fn access_native(&self, buffer: &Arc<Buffer>) -> Result<()> {
+        if buffer.tid() == self.tid {
+            return Ok(());
+        }
+        let mut content = buffer.write();
+        if buffer.tid() != self.tid {
+            self.attach(buffer, &mut content, false)?;
+        }
+        Ok(())
+    }
+
+    /// Attaches a block that was just allocated: zeroed, not read, nothing to check.
+    ///
+    /// # Locks
+    /// Takes the buffer's lock, which the guard keeps; may sleep.
+    ///
+    /// # Errors
+    /// [`JournalError::Aborted`].
+    pub fn create<'b>(&self, buffer: &'b Arc<Buffer>) -> Result<BufferWrite<'b>> {
+        let mut content = self.modify(buffer)?;
+        content.data_mut().fill(0);
+        content.journaled().forgotten = 0;
+        let _ = buffer.take_dirty();
+        buffer.set_hint(0);
+        buffer.set_uptodate(&mut content);
+        buffer.set_verified(&mut content);
+        Ok(content)
+    }
+
+    /// The slow part of getting write access. `copies`: the content is changed in the buffer itself,
+    /// so what an earlier transaction still has to commit must be copied out.
+    fn attach(
+        &self,
+        buffer: &Arc<Buffer>,
+        content: &mut BufferWrite<'_>,
+        copies: bool,
+    ) -> Result<()> {
+        self.journal.check_aborted()?;
+        debug_assert!(buffer.tid() < self.tid, "a handle of a closed transaction");
+        let (data, journaled) = content.parts();
+        if journaled.pending != 0 {
+            self.journal.cache().freeze(buffer, data);
+            // A native buffer's bytes are only written by freezing, and this transaction is frozen
+            // after commit has copied them.
+            if copies {
+                journaled.frozen = Some(data.into());
+            }
+        }
+        journaled.pending = self.tid;
+        buffer.set_tid(content, self.tid);
+        self.spend(1);
+        self.journal.shard(self.shard).lists.lock().buffers.push(Arc::clone(buffer));
+        Ok(())
+    }
+
+    fn spend(&self, n: i64) {
+        let left = self.credits.get() - n;
+        if left < 0 {
+            self.journal.overrun(-left);
+            self.credits.set(0);
+        } else {
+            self.credits.set(left);
+        }
+    }
+
+    /// Blocks that may still be attached without asking.
+    pub fn credits(&self) -> u32 {
+        u32::try_from(self.credits.get()).unwrap_or(0)
+    }
+
+    /// Makes sure that `wanted` more blocks may be attached; false if the transaction has no room,
+    /// and then [`Handle::restart`] is due.
+    pub fn extend(&self, wanted: u32) -> bool {
+        let missing = i64::from(wanted) - self.credits.get();
+        if missing <= 0 {
+            return true;
+        }
+        if self.journal.reserve(self.shard, missing) {
+            self.credits.set(self.credits.get() + missing);
+            return true;
+        }
+        false
+    }
+
+    /// Ends this handle and starts another, perhaps in the next transaction. What was done so far
+    /// must be consistent by itself.
+    ///
+    /// # Errors
+    /// As [`Journal::start`].
+    pub fn restart(self, credits: u32) -> Result<Handle<'j>> {
+        let journal = self.journal;
+        drop(self);
+        journal.start(credits)
+    }
+
+    /// Says that the metadata block in `buffer` is being freed in this transaction: it need not be
+    /// journaled, and no earlier copy of it may be replayed.
+    ///
+    /// # Errors
+    /// [`JournalError::Aborted`].
+    pub fn forget(&self, buffer: &Arc<Buffer>) -> Result<()> {
+        let mut content = self.modify(buffer)?;
+        content.journaled().forgotten = self.tid;
+        let _ = buffer.take_dirty();
+        buffer.set_kind(0, 0);
+        drop(content);
+        let mut lists = self.journal.shard(self.shard).lists.lock();
+        lists.revoked.push(buffer.block());
+        let charge = lists.revoked.len().is_multiple_of(64);
+        drop(lists);
+        if charge {
+            self.spend(1);
+        }
+        Ok(())
+    }
+
+    /// Says that `len` blocks from `block` on are free once this transaction is durable.
+    pub fn free(&self, block: u64, len: u32) {
+        self.journal.shard(self.shard).lists.lock().freed.push((block, len));
+    }
+}
+
+impl Drop for Handle<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let shard = self.journal.shard(self.shard);
+        let left = self.credits.get();
+        if left > 0 {
+            shard.credits.fetch_add(left, Ordering::Relaxed);
+        }
+        self.journal.leave(shard);
+    }
+}
+
+impl From<&Handle<'_>> for u64 {
+    fn from(h: &Handle<'_>) -> u64 {
+        h.tid
+    }
+}
+
+const _: () = {
+    const fn send<T: Send>() {}
+    send::<JournalError>();
+};

@@ -1,0 +1,578 @@
+//! The journal: handles start here, and threads wait here for room and for commits.
+
+use crate::commit::Committer;
+use crate::error::{JournalError, Result};
+use crate::handle::Handle;
+use crate::map::LogMap;
+use crate::transaction::{Freed, Shard};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use uext4_buffer::BufferCache;
+use uext4_sync::{CachePadded, Condvar, Mutex, PerCpu, class, order};
+
+/// Blocks reserved for a CPU at a time.
+const CREDIT_BATCH: i64 = 128;
+/// Blocks a transaction without a log may hold before it is written.
+const WITHOUT_LOG_ROOM: i64 = 1 << 16;
+
+/// What the file system above wants to know.
+pub trait JournalClient: Send + Sync {
+    /// Transaction `tid` is durable, so `freed` may be given out again.
+    ///
+    /// # Locks
+    /// Called by the commit thread with no lock held.
+    fn committed(&self, tid: u64, freed: &[Freed]);
+    /// The journal gave up; nothing will be written any more.
+    fn aborted(&self, why: &JournalError);
+}
+
+/// How the journal behaves.
+#[derive(Clone, Debug)]
+pub struct JournalOptions {
+    /// A transaction is committed when it is this old.
+    pub commit_interval: Duration,
+    /// Whether the device is flushed around a commit block.
+    pub barrier: bool,
+}
+
+impl Default for JournalOptions {
+    fn default() -> Self {
+        JournalOptions {
+            commit_interval: Duration::from_secs(5),
+            barrier: true,
+        }
+    }
+}
+
+/// What the journal did since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JournalStats {
+    /// Transactions committed.
+    pub commits: u64,
+    /// Bytes written to the log.
+    pub journal_bytes: u64,
+    /// Bytes written in place.
+    pub checkpoint_bytes: u64,
+    /// Blocks attached beyond what their handles had reserved.
+    pub overruns: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub commits: AtomicU64,
+    pub journal_bytes: AtomicU64,
+    pub checkpoint_bytes: AtomicU64,
+    pub overruns: AtomicU64,
+}
+
+/// What threads wait for, under `journal_state`.
+#[derive(Debug)]
+pub(crate) struct State {
+    /// The last transaction that is durable.
+    pub committed: u64,
+    /// The last transaction that somebody wants durable.
+    pub requested: u64,
+    /// Somebody waits for room in the log.
+    pub need_room: bool,
+    /// Somebody wants everything in place and the log empty.
+    pub need_empty: bool,
+    /// Counts the moments at which waiting for room may be over.
+    pub epoch: u64,
+    /// The commit thread shall end.
+    pub stop: bool,
+    /// The commit thread has ended.
+    pub stopped: bool,
+}
+
+/// What every start of a handle reads and hardly anything writes.
+#[derive(Debug)]
+struct Gate {
+    /// The running transaction is being closed: no handle may start.
+    closing: AtomicBool,
+    aborted: AtomicBool,
+    /// The running transaction; 64 bits, of which the log has the low 32.
+    running: AtomicU64,
+    /// Blocks that the running transaction may reserve.
+    room: AtomicI64,
+    /// When this many are reserved, commit starts on its own.
+    commit_at: AtomicI64,
+}
+
+/// A journal that is open for writing.
+pub struct Journal {
+    gate: CachePadded<Gate>,
+    shards: PerCpu<Shard>,
+    /// Blocks reserved in the running transaction.
+    reserved: CachePadded<AtomicI64>,
+    state: Mutex<State>,
+    /// Wakes the commit thread.
+    work: Condvar,
+    /// Wakes those who wait for a commit, for room, or for the gate to open.
+    done: Condvar,
+    /// Wakes the commit thread when the last handle leaves a closing transaction.
+    drained: Condvar,
+    why_aborted: OnceLock<JournalError>,
+    cache: Arc<BufferCache>,
+    client: OnceLock<Arc<dyn JournalClient>>,
+    /// The most blocks one transaction may hold.
+    transaction_max: i64,
+    has_log: bool,
+    pub(crate) options: JournalOptions,
+    pub(crate) counters: Counters,
+    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+impl std::fmt::Debug for Journal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Journal")
+            .field("running", &self.running_tid())
+            .field("has_log", &self.has_log)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Journal {
+    /// Opens a log that needs no recovery ([`crate::recover`] first) and starts its commit thread.
+    ///
+    /// # Errors
+    /// A log that cannot be read, is damaged, or has unknown features.
+    pub fn open(
+        cache: Arc<BufferCache>,
+        map: LogMap,
+        features: crate::log::LogFeatures,
+        options: JournalOptions,
+    ) -> Result<Arc<Journal>> {
+        let log = crate::log::Log::open(map, features)?;
+        let first = log.next_tid();
+        let (max, room) = (log.transaction_max(), log.room());
+        Ok(Self::launch(cache, Some(log), first, max, room, options))
+    }
+
+    /// A journal without a log: commit writes in place, and a crash may tear a transaction.
+    pub fn without_log(cache: Arc<BufferCache>, options: JournalOptions) -> Arc<Journal> {
+        let room = WITHOUT_LOG_ROOM;
+        Self::launch(cache, None, 1 << 32, room, room, options)
+    }
+
+    fn launch(
+        cache: Arc<BufferCache>,
+        log: Option<crate::log::Log>,
+        first: u64,
+        transaction_max: i64,
+        room: i64,
+        options: JournalOptions,
+    ) -> Arc<Journal> {
+        let room = room.min(transaction_max);
+        let journal = Arc::new(Journal {
+            gate: CachePadded::new(Gate {
+                closing: AtomicBool::new(false),
+                aborted: AtomicBool::new(false),
+                running: AtomicU64::new(first),
+                room: AtomicI64::new(room),
+                commit_at: AtomicI64::new(room / 2),
+            }),
+            shards: PerCpu::new(|_| Shard::new()),
+            reserved: CachePadded::new(AtomicI64::new(0)),
+            state: Mutex::new(
+                &class::JOURNAL_STATE,
+                State {
+                    committed: first - 1,
+                    requested: first - 1,
+                    need_room: false,
+                    need_empty: false,
+                    epoch: 0,
+                    stop: false,
+                    stopped: false,
+                },
+            ),
+            work: Condvar::new(),
+            done: Condvar::new(),
+            drained: Condvar::new(),
+            why_aborted: OnceLock::new(),
+            cache,
+            client: OnceLock::new(),
+            transaction_max,
+            has_log: log.is_some(),
+            options,
+            counters: Counters::default(),
+            thread: Mutex::new(&class::JOURNAL_STATE, None),
+        });
+        let committer = Committer::new(Arc::clone(&journal), log);
+        let thread = std::thread::Builder::new()
+            .name("uext4-commit".into())
+            .spawn(move || committer.run());
+        match thread {
+            Ok(thread) => *journal.thread.lock() = Some(thread),
+            Err(e) => journal.abort(JournalError::Aborted(
+                format!("cannot start the commit thread: {e}").into(),
+            )),
+        }
+        journal
+    }
+
+    /// Sets who is told of commits; at most once, before the first handle.
+    pub fn set_client(&self, client: Arc<dyn JournalClient>) {
+        let _ = self.client.set(client);
+    }
+
+    pub(crate) fn client(&self) -> Option<&Arc<dyn JournalClient>> {
+        self.client.get()
+    }
+
+    /// Starts a handle that may attach `credits` blocks to the running transaction.
+    ///
+    /// # Locks
+    /// Rank `handle`: waits while the transaction closes or the log has no room, so nothing of that
+    /// rank or below may be held.
+    ///
+    /// # Errors
+    /// [`JournalError::Aborted`]; [`JournalError::TooLarge`] if no transaction could ever hold that.
+    #[inline]
+    pub fn start(&self, credits: u32) -> Result<Handle<'_>> {
+        order::Held::check(&class::HANDLE);
+        let wanted = i64::from(credits);
+        loop {
+            let index = self.shards.index();
+            let shard = self.shards.at(index);
+            shard.active.fetch_add(1, Ordering::SeqCst);
+            if !self.gate.closing.load(Ordering::SeqCst) {
+                // The running transaction cannot change while this handle counts as active.
+                let tid = self.gate.running.load(Ordering::Relaxed);
+                if shard.take_credits(wanted) || self.reserve_batch(shard, wanted) {
+                    if !self.gate.aborted.load(Ordering::Relaxed) {
+                        return Ok(Handle::new(self, index, tid, wanted));
+                    }
+                    self.leave(shard);
+                    return Err(self.abort_error());
+                }
+                self.leave(shard);
+                self.wait_for_room(tid, credits)?;
+            } else {
+                self.leave(shard);
+                self.wait_for_gate()?;
+            }
+        }
+    }
+
+    /// Reserves a batch for the shard, or just what is wanted, and takes it.
+    #[cold]
+    fn reserve_batch(&self, shard: &Shard, wanted: i64) -> bool {
+        let batch = CREDIT_BATCH.min(self.transaction_max / 32).max(wanted);
+        if self.reserve_exact(batch) {
+            shard.credits.fetch_add(batch - wanted, Ordering::Relaxed);
+            return true;
+        }
+        batch > wanted && self.reserve_exact(wanted)
+    }
+
+    fn reserve_exact(&self, n: i64) -> bool {
+        let before = self.reserved.fetch_add(n, Ordering::Relaxed);
+        if before + n > self.gate.room.load(Ordering::Relaxed) {
+            self.reserved.fetch_sub(n, Ordering::Relaxed);
+            return false;
+        }
+        let commit_at = self.gate.commit_at.load(Ordering::Relaxed);
+        if before < commit_at && before + n >= commit_at {
+            self.request_commit(self.running_tid());
+        }
+        true
+    }
+
+    pub(crate) fn reserve(&self, shard: usize, n: i64) -> bool {
+        self.shards.at(shard).take_credits(n) || self.reserve_exact(n)
+    }
+
+    /// A handle attached more than it had asked for; the room keeps a margin for that.
+    #[cold]
+    pub(crate) fn overrun(&self, n: i64) {
+        self.reserved.fetch_add(n, Ordering::Relaxed);
+        self.counters.overruns.fetch_add(n.unsigned_abs(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn shard(&self, index: usize) -> &Shard {
+        self.shards.at(index)
+    }
+
+    pub(crate) fn shards(&self) -> impl Iterator<Item = &Shard> {
+        self.shards.iter()
+    }
+
+    #[inline(always)]
+    pub(crate) fn leave(&self, shard: &Shard) {
+        if shard.active.fetch_sub(1, Ordering::SeqCst) == 1
+            && self.gate.closing.load(Ordering::SeqCst)
+        {
+            self.notify_drained();
+        }
+    }
+
+    #[cold]
+    fn notify_drained(&self) {
+        let _state = self.state.lock();
+        self.drained.notify_all();
+    }
+
+    #[cold]
+    fn wait_for_gate(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        while self.gate.closing.load(Ordering::SeqCst) {
+            if state.stopped {
+                return Err(self.abort_error());
+            }
+            self.done.wait(&mut state);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn wait_for_room(&self, tid: u64, credits: u32) -> Result<()> {
+        self.check_aborted()?;
+        if i64::from(credits) > self.transaction_max {
+            return Err(JournalError::TooLarge {
+                wanted: credits,
+                limit: u32::try_from(self.transaction_max).unwrap_or(u32::MAX),
+            });
+        }
+        let mut state = self.state.lock();
+        if self.running_tid() != tid {
+            return Ok(());
+        }
+        let epoch = state.epoch;
+        state.requested = state.requested.max(tid);
+        state.need_room = true;
+        self.work.notify_all();
+        while state.epoch == epoch {
+            if state.stopped {
+                return Err(self.abort_error());
+            }
+            self.done.wait(&mut state);
+        }
+        Ok(())
+    }
+
+    /// The running transaction.
+    #[inline(always)]
+    pub fn running_tid(&self) -> u64 {
+        self.gate.running.load(Ordering::Acquire)
+    }
+
+    /// Asks for a commit of `tid` without waiting for it.
+    pub fn request_commit(&self, tid: u64) {
+        let mut state = self.state.lock();
+        if tid > state.requested {
+            state.requested = tid;
+            self.work.notify_all();
+        }
+    }
+
+    /// Waits until transaction `tid` is durable, committing it if it runs. The data that its handles
+    /// published is durable with it.
+    ///
+    /// # Locks
+    /// Waits; nothing of rank `handle` or below may be held.
+    ///
+    /// # Errors
+    /// [`JournalError::Aborted`], and then it may not be durable.
+    pub fn wait_commit(&self, tid: u64) -> Result<()> {
+        order::Held::check(&class::HANDLE);
+        let mut state = self.state.lock();
+        if tid > state.requested && tid > state.committed {
+            state.requested = tid;
+            self.work.notify_all();
+        }
+        while state.committed < tid {
+            if state.stopped || self.gate.aborted.load(Ordering::Relaxed) {
+                return Err(self.abort_error());
+            }
+            self.done.wait(&mut state);
+        }
+        Ok(())
+    }
+
+    /// Whether transaction `tid` is durable.
+    pub fn is_committed(&self, tid: u64) -> bool {
+        self.state.lock().committed >= tid
+    }
+
+    /// Makes everything durable that was done before the call, data included.
+    ///
+    /// # Errors
+    /// The device's, or [`JournalError::Aborted`].
+    pub fn sync(&self) -> Result<()> {
+        self.check_aborted()?;
+        let running = self.running_tid();
+        if self.reserved.load(Ordering::Relaxed) > 0 {
+            return self.wait_commit(running);
+        }
+        self.wait_commit(running - 1)?;
+        self.cache.device().flush()?;
+        Ok(())
+    }
+
+    /// Commits, writes everything in place and leaves the log empty.
+    ///
+    /// # Errors
+    /// The device's, or [`JournalError::Aborted`].
+    pub fn flush_log(&self) -> Result<()> {
+        self.sync()?;
+        let mut state = self.state.lock();
+        state.need_empty = true;
+        self.work.notify_all();
+        while state.need_empty {
+            if state.stopped || self.gate.aborted.load(Ordering::Relaxed) {
+                return Err(self.abort_error());
+            }
+            self.done.wait(&mut state);
+        }
+        Ok(())
+    }
+
+    /// Commits what there is, empties the log and ends the commit thread. No handle may be active.
+    ///
+    /// # Errors
+    /// As [`Journal::flush_log`]; the thread has ended even so.
+    pub fn shutdown(&self) -> Result<()> {
+        let flushed = self.flush_log();
+        self.stop();
+        flushed
+    }
+
+    /// Ends the commit thread without writing anything more, as a crash would.
+    pub fn stop(&self) {
+        let mut state = self.state.lock();
+        state.stop = true;
+        self.work.notify_all();
+        drop(state);
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
+        {
+            // A panic of the commit thread has aborted the journal, which every caller sees.
+            let _ = thread.join();
+        }
+    }
+
+    /// Gives up: nothing more is written, every later call fails.
+    pub fn abort(&self, why: JournalError) {
+        let first = self.why_aborted.set(why.clone()).is_ok();
+        self.gate.aborted.store(true, Ordering::SeqCst);
+        let mut state = self.state.lock();
+        state.epoch += 1;
+        self.work.notify_all();
+        self.done.notify_all();
+        self.drained.notify_all();
+        drop(state);
+        if first {
+            tracing::error!("journal aborted: {why}");
+            if let Some(client) = self.client() {
+                client.aborted(&why);
+            }
+        }
+    }
+
+    /// Whether the journal gave up.
+    pub fn is_aborted(&self) -> bool {
+        self.gate.aborted.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    pub(crate) fn check_aborted(&self) -> Result<()> {
+        if self.gate.aborted.load(Ordering::Relaxed) {
+            return Err(self.abort_error());
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn abort_error(&self) -> JournalError {
+        match self.why_aborted.get() {
+            Some(why) => JournalError::Aborted(why.to_string().into()),
+            None => JournalError::Aborted("it is shut down".into()),
+        }
+    }
+
+    /// The most blocks one transaction may hold, which bounds the credits of a handle.
+    pub fn transaction_max(&self) -> u32 {
+        u32::try_from(self.transaction_max).unwrap_or(u32::MAX)
+    }
+
+    /// Whether there is a log.
+    pub fn has_log(&self) -> bool {
+        self.has_log
+    }
+
+    /// The cache that the journal writes from.
+    pub fn cache(&self) -> &Arc<BufferCache> {
+        &self.cache
+    }
+
+    /// What the journal did since it was opened.
+    pub fn stats(&self) -> JournalStats {
+        JournalStats {
+            commits: self.counters.commits.load(Ordering::Relaxed),
+            journal_bytes: self.counters.journal_bytes.load(Ordering::Relaxed),
+            checkpoint_bytes: self.counters.checkpoint_bytes.load(Ordering::Relaxed),
+            overruns: self.counters.overruns.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(crate) fn state(&self) -> &Mutex<State> {
+        &self.state
+    }
+
+    pub(crate) fn work(&self) -> &Condvar {
+        &self.work
+    }
+
+    pub(crate) fn done(&self) -> &Condvar {
+        &self.done
+    }
+
+    /// Blocks reserved in the running transaction.
+    pub(crate) fn reserved(&self) -> i64 {
+        self.reserved.load(Ordering::Relaxed)
+    }
+
+    /// Says how many blocks the running transaction may reserve from now on.
+    pub(crate) fn set_room(&self, room: i64) {
+        let room = room.clamp(0, self.transaction_max);
+        self.gate.room.store(room, Ordering::Relaxed);
+        self.gate.commit_at.store((room / 2).max(1), Ordering::Relaxed);
+    }
+
+    /// Closes the running transaction: no handle starts, those that run end. Returns it.
+    pub(crate) fn close_gate(&self) -> u64 {
+        self.gate.closing.store(true, Ordering::SeqCst);
+        let mut state = self.state.lock();
+        while self.shards.iter().any(|s| s.active.load(Ordering::SeqCst) != 0) {
+            self.drained.wait(&mut state);
+        }
+        self.running_tid()
+    }
+
+    /// Starts the transaction after the closed one. Credits of the closed one are void.
+    pub(crate) fn open_gate(&self, room: i64) {
+        for shard in self.shards.iter() {
+            shard.credits.store(0, Ordering::Relaxed);
+        }
+        self.reserved.store(0, Ordering::Relaxed);
+        self.set_room(room);
+        self.gate.running.fetch_add(1, Ordering::SeqCst);
+        let mut state = self.state.lock();
+        self.gate.closing.store(false, Ordering::SeqCst);
+        state.epoch += 1;
+        self.done.notify_all();
+    }
+}
+
+impl Shard {
+    #[inline(always)]
+    pub(crate) fn take_credits(&self, wanted: i64) -> bool {
+        if self.credits.fetch_sub(wanted, Ordering::Relaxed) >= wanted {
+            return true;
+        }
+        self.credits.fetch_add(wanted, Ordering::Relaxed);
+        false
+    }
+}

@@ -1,0 +1,310 @@
+//! The log: where the next block goes, how much room there is, what its superblock says.
+//!
+//! # Invariants
+//! Blocks from the tail to the head belong to transactions that are not all in place. The superblock
+//! names the tail, durably, before the blocks behind it are written again.
+
+use crate::error::{JournalError, Result};
+use crate::map::LogMap;
+use std::sync::Arc;
+use uext4_block::BlockDevice;
+use uext4_ondisk::{
+    CommitBlock, DescriptorBuilder, JournalFormat, JournalIncompat, JournalSuper, Pblk,
+    RevokeBuilder, Tid, journal_escape, journal_needs_escape,
+};
+
+/// What the file system wants of a log that it opens.
+#[derive(Clone, Copy, Debug)]
+pub struct LogFeatures {
+    /// Checksums (version 3, unless the log has version 2).
+    pub checksums: bool,
+    /// Block numbers of 64 bits.
+    pub wide: bool,
+}
+
+/// A log that is open for writing.
+#[derive(Debug)]
+pub(crate) struct Log {
+    map: LogMap,
+    sb: JournalSuper,
+    format: JournalFormat,
+    /// The next block to be written.
+    head: u32,
+    /// Blocks from the tail to the head.
+    used: u32,
+    /// The transaction being written.
+    tid: Tid,
+    /// A descriptor block, to be filled in, and the blocks behind it.
+    chunk: Vec<u8>,
+    /// Where the blocks in `chunk` belong, whether they are escaped, their checksums.
+    tags: Vec<(Pblk, bool, u32)>,
+    /// Bytes written for the transaction.
+    bytes: u64,
+}
+
+impl Log {
+    /// Opens a log that holds nothing to be replayed.
+    pub fn open(map: LogMap, features: LogFeatures) -> Result<Log> {
+        let block_size = map.block_size();
+        let mut block = vec![0; block_size];
+        map.read(0, &mut block)?;
+        let mut sb = JournalSuper::parse(&block, block_size as u32)?;
+        if !sb.is_empty() {
+            return Err(JournalError::Unsupported("it needs recovery first".into()));
+        }
+        if sb.raw.maxlen.get() > map.len() {
+            return Err(uext4_ondisk::Corrupt::new(uext4_ondisk::CorruptKind::JournalMaxLen).into());
+        }
+        if sb.raw.block_type.get() == uext4_ondisk::JournalBlockType::SuperV2.to_raw() {
+            sb = set_features(&map, sb, features)?;
+        }
+        let format = sb.format();
+        Ok(Log {
+            head: sb.raw.first.get(),
+            used: 0,
+            tid: Tid(sb.raw.sequence.get()),
+            chunk: Vec::new(),
+            tags: Vec::new(),
+            bytes: 0,
+            format,
+            sb,
+            map,
+        })
+    }
+
+    /// The number of the first transaction, with the bits above those of the log never all 0.
+    pub fn next_tid(&self) -> u64 {
+        1 << 32 | u64::from(self.sb.raw.sequence.get())
+    }
+
+    fn first(&self) -> u32 {
+        self.sb.raw.first.get()
+    }
+
+    fn capacity(&self) -> u32 {
+        self.sb.log_end() - self.first()
+    }
+
+    fn free(&self) -> i64 {
+        i64::from(self.capacity()) - i64::from(self.used)
+    }
+
+    /// The most blocks one transaction may hold.
+    pub fn transaction_max(&self) -> i64 {
+        i64::from(self.capacity() / 4)
+    }
+
+    /// Blocks that a transaction may hold now, with what describes them left aside.
+    pub fn room(&self) -> i64 {
+        Self::without_overhead(self.free())
+    }
+
+    /// [`Log::room`] after a transaction of `blocks` blocks is written.
+    pub fn room_after(&self, blocks: i64) -> i64 {
+        Self::without_overhead(self.free() - blocks - blocks / 128 - 16)
+    }
+
+    fn without_overhead(free: i64) -> i64 {
+        free - free / 32 - 16
+    }
+
+    /// Whether it is time to make room.
+    pub fn is_low(&self) -> bool {
+        self.free() < i64::from(self.capacity() / 2)
+    }
+
+    /// Starts writing a transaction; returns its first block.
+    pub fn begin(&mut self, tid: u64) -> Result<u32> {
+        self.tid = Tid(tid as u32);
+        self.bytes = 0;
+        self.chunk.clear();
+        self.tags.clear();
+        if self.used == 0 {
+            // Nobody looks into a log that is marked empty.
+            self.write_super(self.head, self.tid)?;
+        }
+        Ok(self.head)
+    }
+
+    fn write_super(&mut self, start: u32, sequence: Tid) -> Result<()> {
+        self.sb.raw.start = start.into();
+        self.sb.raw.sequence = sequence.0.into();
+        write_super(&self.map, &mut self.sb)
+    }
+
+    /// Writes blocks at the head, which moves; the log may wrap in between.
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        let size = self.format.block_size as usize;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let till_end = (self.sb.log_end() - self.head) as usize * size;
+            let (now, later) = rest.split_at(till_end.min(rest.len()));
+            let blocks = (now.len() / size) as u32;
+            if i64::from(blocks) >= self.free() {
+                return Err(JournalError::Aborted("the log is full".into()));
+            }
+            self.map.write(self.head, now)?;
+            self.advance(blocks);
+            rest = later;
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, blocks: u32) {
+        self.head += blocks;
+        self.used += blocks;
+        self.bytes += u64::from(blocks) * u64::from(self.format.block_size);
+        if self.head >= self.sb.log_end() {
+            self.head = self.first();
+        }
+    }
+
+    /// Writes revoke records.
+    pub fn revokes(&mut self, blocks: &[u64]) -> Result<()> {
+        let mut block = vec![0; self.format.block_size as usize];
+        for some in blocks.chunks(RevokeBuilder::capacity(&self.format).max(1)) {
+            let mut builder = RevokeBuilder::new(&mut block, self.format, self.tid);
+            for b in some {
+                // The chunk is no longer than a block's capacity.
+                let _ = builder.push(Pblk(*b));
+            }
+            builder.finish();
+            self.append(&block)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a block that belongs at `block` on the device.
+    pub fn block(&mut self, block: u64, data: &[u8]) -> Result<()> {
+        let size = self.format.block_size as usize;
+        if self.tags.len() >= self.format.tags_per_block() {
+            self.write_chunk()?;
+        }
+        if self.chunk.is_empty() {
+            self.chunk.resize(size, 0);
+        }
+        let at = self.chunk.len();
+        self.chunk.extend_from_slice(data);
+        let copy = self.chunk.get_mut(at..).unwrap_or(&mut []);
+        let escaped = journal_needs_escape(copy);
+        if escaped {
+            journal_escape(copy);
+        }
+        let checksum = self.format.data_checksum(self.tid, copy);
+        self.tags.push((Pblk(block), escaped, checksum));
+        Ok(())
+    }
+
+    fn write_chunk(&mut self) -> Result<()> {
+        if self.tags.is_empty() {
+            return Ok(());
+        }
+        let size = self.format.block_size as usize;
+        let mut chunk = std::mem::take(&mut self.chunk);
+        if let Some(head) = chunk.get_mut(..size) {
+            let mut builder = DescriptorBuilder::new(head, self.format, self.tid);
+            for (pblk, escaped, checksum) in self.tags.drain(..) {
+                // No more were taken than fit.
+                let _ = builder.push(pblk, escaped, checksum);
+            }
+            builder.finish();
+        }
+        let written = self.append(&chunk);
+        chunk.clear();
+        self.chunk = chunk;
+        written
+    }
+
+    /// Writes the blocks that were taken and not written yet.
+    pub fn finish_blocks(&mut self) -> Result<()> {
+        self.write_chunk()
+    }
+
+    /// Flushes the log's device where it is not `device`.
+    pub fn flush_if_apart(&self, device: &Arc<dyn BlockDevice>) -> Result<()> {
+        if !Arc::ptr_eq(device, self.map.device()) && device.identity() != self.map.device().identity()
+        {
+            self.map.device().flush()?;
+        }
+        Ok(())
+    }
+
+    /// Writes the commit block, durably if `barrier`; returns the bytes of the transaction.
+    pub fn commit(&mut self, barrier: bool) -> Result<u64> {
+        let now = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap_or_default();
+        let mut block = vec![0; self.format.block_size as usize];
+        CommitBlock {
+            tid: self.tid,
+            sec: now.as_secs(),
+            nsec: now.subsec_nanos(),
+            v1_checksum: None,
+        }
+        .encode_into(&mut block, &self.format);
+        if self.free() <= 1 {
+            return Err(JournalError::Aborted("the log is full".into()));
+        }
+        if barrier {
+            self.map.write_fua(self.head, &block)?;
+        } else {
+            self.map.write(self.head, &block)?;
+        }
+        self.advance(1);
+        Ok(self.bytes)
+    }
+
+    /// Moves the tail to the start of a transaction, or empties the log; `next` is the transaction
+    /// that will be written next.
+    pub fn set_tail(&mut self, tail: Option<(u64, u32)>, next: u64) -> Result<()> {
+        let Some((tid, start)) = tail else {
+            self.used = 0;
+            if self.sb.is_empty() && self.sb.raw.sequence.get() == next as u32 {
+                return Ok(());
+            }
+            return self.write_super(0, Tid(next as u32));
+        };
+        self.used = if start <= self.head {
+            self.head - start
+        } else {
+            self.head + self.capacity() - start
+        };
+        if self.sb.raw.start.get() == start {
+            return Ok(());
+        }
+        self.write_super(start, Tid(tid as u32))
+    }
+}
+
+fn set_features(map: &LogMap, mut sb: JournalSuper, features: LogFeatures) -> Result<JournalSuper> {
+    let mut want = sb.incompat | JournalIncompat::REVOKE;
+    if features.wide {
+        want |= JournalIncompat::BIT64;
+    }
+    if features.checksums && !want.contains(JournalIncompat::CSUM_V2) {
+        want |= JournalIncompat::CSUM_V3;
+    }
+    if want == sb.incompat {
+        return Ok(sb);
+    }
+    sb.raw.feature_incompat = want.bits().into();
+    if features.checksums {
+        // Version 1 checksums exclude the newer ones.
+        sb.raw.feature_compat = 0.into();
+    }
+    write_super(map, &mut sb)?;
+    let mut block = vec![0; map.block_size()];
+    map.read(0, &mut block)?;
+    Ok(JournalSuper::parse(&block, map.block_size() as u32)?)
+}
+
+/// Writes the log's superblock, durably.
+pub(crate) fn write_super(map: &LogMap, sb: &mut JournalSuper) -> Result<()> {
+    sb.raw.update_checksum();
+    let mut block = vec![0; map.block_size()];
+    let bytes = sb.bytes();
+    if let Some(head) = block.get_mut(..bytes.len()) {
+        head.copy_from_slice(bytes);
+    }
+    map.write_fua(0, &block)
+}

@@ -1,0 +1,111 @@
+//! Checksums: crc32c as ext4 and jbd2 chain it, crc16 of `uninit_bg`, crc32 of journal checksum v1.
+//!
+//! The kernel's `crc32c(seed, ..)` is the bare register: no inversion before or after, so a value can
+//! be continued. ext4 starts chains with all ones.
+
+use crc_fast::{CrcAlgorithm, Digest};
+
+use crate::types::{Generation, Ino};
+
+/// Register value that starts a chain.
+pub const CRC_INIT: u32 = !0;
+
+/// Continues the crc32c register `seed` over `bytes`.
+#[inline]
+pub fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
+    let mut d = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(seed));
+    d.update(bytes);
+    d.get_state() as u32
+}
+
+/// Continues the big-endian crc32 register `seed` over `bytes` (journal checksum v1).
+pub fn crc32_be(seed: u32, bytes: &[u8]) -> u32 {
+    let mut d = Digest::new_with_init_state(CrcAlgorithm::Crc32Mpeg2, u64::from(seed));
+    d.update(bytes);
+    d.get_state() as u32
+}
+
+#[allow(
+    clippy::indexing_slicing,
+    reason = "evaluated at compile time, where out of bounds does not build"
+)]
+const CRC16_TABLE: [u16; 256] = {
+    let mut table = [0u16; 256];
+    let mut i = 0;
+    while i < 256 {
+        let mut v = i as u16;
+        let mut bit = 0;
+        while bit < 8 {
+            v = if v & 1 != 0 {
+                (v >> 1) ^ 0xa001
+            } else {
+                v >> 1
+            };
+            bit += 1;
+        }
+        table[i] = v;
+        i += 1;
+    }
+    table
+};
+
+/// Continues the crc16 (polynomial 0x8005, reflected) `seed` over `bytes`; `uninit_bg` starts with
+/// all ones.
+pub fn crc16(seed: u16, bytes: &[u8]) -> u16 {
+    bytes.iter().fold(seed, |crc, b| {
+        let at = usize::from((crc as u8) ^ b);
+        (crc >> 8) ^ CRC16_TABLE.get(at).copied().unwrap_or(0)
+    })
+}
+
+/// The register every metadata checksum of a file system starts from.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct CsumSeed(pub u32);
+
+impl CsumSeed {
+    /// The seed of a file system without `metadata_csum_seed`: its UUID.
+    pub fn from_uuid(uuid: &[u8; 16]) -> Self {
+        CsumSeed(crc32c(CRC_INIT, uuid))
+    }
+
+    /// The seed of an inode's own structures: extent nodes, directory blocks, orphan file blocks.
+    #[inline]
+    pub fn inode(self, ino: Ino, generation: Generation) -> InodeSeed {
+        let mut key = [0u8; 8];
+        let (lo, hi) = key.split_at_mut(4);
+        lo.copy_from_slice(&ino.0.to_le_bytes());
+        hi.copy_from_slice(&generation.0.to_le_bytes());
+        InodeSeed(crc32c(self.0, &key))
+    }
+}
+
+/// The register that checksums of one inode's structures start from.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct InodeSeed(pub u32);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_answers() {
+        assert_eq!(!crc32c(CRC_INIT, b"123456789"), 0xe306_9283);
+        assert_eq!(crc16(0xffff, b"123456789"), 0x4b37);
+        assert_eq!(crc32_be(!0, b"123456789"), 0x0376_e6e7);
+        assert_eq!(crc32c(7, b""), 7);
+    }
+
+    #[test]
+    fn chains_at_every_split() {
+        let data: Vec<u8> = (0..700u32).map(|i| (i * 7 + i / 3) as u8).collect();
+        for (start, end) in [(0, 20), (0, 256), (3, 700)] {
+            let whole = crc32c(CRC_INIT, &data[start..end]);
+            for mid in start..end {
+                let a = crc32c(CRC_INIT, &data[start..mid]);
+                assert_eq!(crc32c(a, &data[mid..end]), whole);
+                let a = crc32_be(9, &data[start..mid]);
+                assert_eq!(crc32_be(a, &data[mid..end]), crc32_be(9, &data[start..end]));
+            }
+        }
+    }
+}

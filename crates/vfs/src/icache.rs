@@ -1,0 +1,523 @@
+//! Mechanism 3, the cache's side: the inodes in memory, and the look-ups of a lazytime hint.
+//!
+//! # Arms
+//! Writing an inode also writes the pending timestamps of the others in its inode-table block, for
+//! which it must look each of them up ([`InodeCache::hint`]). [`IcacheArm`] chooses how:
+//! * `global` (before): one lock for the cache; each look-up waits for it.
+//! * `global-nowait` (after): one lock; each look-up tries it and gives up: a missed hint is harmless.
+//! * `per-bucket` (beyond): a lock per bucket, inodes hashed by inode-table block, so that one try
+//!   serves the whole hint.
+//!
+//! The arms share everything but the number of locks and that look-up.
+//!
+//! # Invariants
+//! * An inode number has at most one slot, and an inode is in memory at most once.
+//! * A slot is *empty* while its inode is unborn (being loaded) or dying (being evicted). Whoever
+//!   emptied it holds a `Claim`, works with no lock held, and fills or removes the slot; look-ups
+//!   wait for that. So an inode is never read from disk before its last state got there.
+//! * References are given out under the bucket lock only, and that an inode is idle is decided under it.
+//!
+//! # Locking
+//! A bucket is guarded by its shard's `icache` lock, a leaf: no load, no eviction and no callback
+//! runs under it, but for the methods of [`CachedInode`], which take no lock. The counters are
+//! atomic, `hand` too: it is only a place to start from.
+
+mod bucket;
+
+use bucket::{Bucket, Slot};
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::str::FromStr;
+use std::sync::Arc;
+use uext4_sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
+use uext4_sync::{CachePadded, Condvar, Mutex, MutexGuard, PerCpu, class};
+
+/// What the cache asks of an inode. It may hold its lock meanwhile, so these take no lock.
+pub trait CachedInode: Send + Sync + 'static {
+    /// The inode number: from 1, below 2^63.
+    fn ino(&self) -> u64;
+
+    /// Whether it is clean, so that it can be read from disk again. That nobody has a reference is
+    /// the cache's to see.
+    fn may_evict(&self) -> bool;
+
+    /// A reference is given out.
+    fn on_get(&self) {}
+
+    /// Whether it has no name and no user any more, so that [`InodeCache::reap`] may take it.
+    fn is_abandoned(&self) -> bool {
+        false
+    }
+}
+
+/// The arms of mechanism 3 (`icache=`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum IcacheArm {
+    /// `global` (before): one lock, waited for.
+    Global,
+    /// `global-nowait` (after): one lock, tried by hints.
+    GlobalNowait,
+    /// `per-bucket` (beyond): a lock per bucket, tried once per hint.
+    #[default]
+    PerBucket,
+}
+
+impl IcacheArm {
+    /// Every arm, the replaced one first.
+    pub const ALL: [IcacheArm; 3] = [
+        IcacheArm::Global,
+        IcacheArm::GlobalNowait,
+        IcacheArm::PerBucket,
+    ];
+
+    /// The name in options and results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            IcacheArm::Global => "global",
+            IcacheArm::GlobalNowait => "global-nowait",
+            IcacheArm::PerBucket => "per-bucket",
+        }
+    }
+}
+
+impl fmt::Display for IcacheArm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for IcacheArm {
+    type Err = crate::arm::UnknownArm;
+
+    fn from_str(text: &str) -> Result<IcacheArm, Self::Err> {
+        crate::arm::parse("icache", text, &IcacheArm::ALL, IcacheArm::name)
+    }
+}
+
+/// The inodes of one superblock that are in memory.
+pub struct InodeCache<I: CachedInode> {
+    arm: IcacheArm,
+    /// An inode number less one, shifted by this, is the inode-table block.
+    block_shift: u32,
+    /// The number of buckets less one.
+    bucket_mask: usize,
+    /// As many as buckets, or one.
+    shards: Box<[CachePadded<Shard<I>>]>,
+    /// Slots, counted where they were made or removed; only the sum means anything.
+    slots: PerCpu<AtomicIsize>,
+    /// The bucket that eviction looks at next.
+    hand: AtomicUsize,
+}
+
+struct Shard<I> {
+    buckets: Mutex<Buckets<I>>,
+    /// An empty slot was filled or removed.
+    settled: Condvar,
+}
+
+enum Buckets<I> {
+    One(Bucket<I>),
+    All(Box<[Bucket<I>]>),
+}
+
+impl<I> Buckets<I> {
+    #[inline(always)]
+    fn at(&mut self, index: usize) -> &mut Bucket<I> {
+        match self {
+            Buckets::One(bucket) => bucket,
+            Buckets::All(buckets) => &mut buckets[index],
+        }
+    }
+}
+
+/// A hint collects so many inodes on the stack: a 4 KiB block of 128-byte inodes.
+const HINT_BATCH: usize = 32;
+
+impl<I: CachedInode> InodeCache<I> {
+    /// An empty cache that is quick with up to `capacity` inodes, and then grows slower, not full.
+    /// `inodes_per_block` is a power of two.
+    pub fn new(arm: IcacheArm, capacity: usize, inodes_per_block: u32) -> InodeCache<I> {
+        debug_assert!(inodes_per_block.is_power_of_two());
+        // 64 inodes are a handful of inode-table blocks, in a table of 2 KiB.
+        let buckets = (capacity / 64).clamp(16, 1 << 15).next_power_of_two();
+        let shard = |buckets| {
+            CachePadded::new(Shard {
+                buckets: Mutex::new(&class::ICACHE, buckets),
+                settled: Condvar::new(),
+            })
+        };
+        let shards = match arm {
+            IcacheArm::Global | IcacheArm::GlobalNowait => {
+                let all = (0..buckets).map(|_| Bucket::new()).collect();
+                Box::from([shard(Buckets::All(all))])
+            }
+            IcacheArm::PerBucket => (0..buckets)
+                .map(|_| shard(Buckets::One(Bucket::new())))
+                .collect(),
+        };
+        InodeCache {
+            arm,
+            block_shift: inodes_per_block.max(1).ilog2(),
+            bucket_mask: buckets - 1,
+            shards,
+            slots: PerCpu::new(|_| AtomicIsize::new(0)),
+            hand: AtomicUsize::new(0),
+        }
+    }
+
+    /// The number of the inode-table block of `ino`, for [`InodeCache::hint`].
+    #[inline(always)]
+    pub const fn block_of(&self, ino: u64) -> u64 {
+        ino.wrapping_sub(1) >> self.block_shift
+    }
+
+    /// How many inodes are cached, those being loaded or evicted included.
+    pub fn len(&self) -> usize {
+        let sum: isize = self.slots.iter().map(|n| n.load(Relaxed)).sum();
+        usize::try_from(sum).unwrap_or(0)
+    }
+
+    /// Whether nothing is cached.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The inode, if it is cached; waits while it is loaded or evicted.
+    ///
+    /// # Locks
+    /// May sleep. Takes `icache`.
+    pub fn find(&self, ino: u64) -> Option<Arc<I>> {
+        let (index, shard) = self.locate(ino);
+        let mut buckets = shard.buckets.lock();
+        match self.find_settled(index, shard, &mut buckets, ino) {
+            Some(slot) => slot.inode.as_ref().map(give),
+            None => None,
+        }
+    }
+
+    /// The inode, loaded first if it is not cached. Callers who ask at the same time wait for that
+    /// load, and try for themselves when it fails.
+    ///
+    /// # Locks
+    /// May sleep. Takes `icache`, but holds nothing during `load`.
+    ///
+    /// # Errors
+    /// What `load` gives.
+    pub fn get_or_load<E>(
+        &self,
+        ino: u64,
+        load: impl FnOnce() -> Result<I, E>,
+    ) -> Result<Arc<I>, E> {
+        let (index, shard) = self.locate(ino);
+        let claim = {
+            let mut buckets = shard.buckets.lock();
+            if let Some(slot) = self.find_settled(index, shard, &mut buckets, ino)
+                && let Some(inode) = &slot.inode
+            {
+                return Ok(give(inode));
+            }
+            buckets.at(index).insert(ino, None);
+            self.count(1);
+            Claim { cache: self, ino }
+        };
+        let inode = Arc::new(load()?);
+        debug_assert_eq!(inode.ino(), ino);
+        claim.fill(&inode);
+        Ok(inode)
+    }
+
+    /// Adds an inode that was just allocated.
+    ///
+    /// # Locks
+    /// Takes `icache`; sleeps only while a stale look-up of that number ends.
+    ///
+    /// # Errors
+    /// The inode that has the number already: the bitmap it was claimed from is wrong.
+    pub fn insert_new(&self, ino: u64, inode: Arc<I>) -> Result<(), Arc<I>> {
+        debug_assert_eq!(inode.ino(), ino);
+        let (index, shard) = self.locate(ino);
+        let mut buckets = shard.buckets.lock();
+        if let Some(slot) = self.find_settled(index, shard, &mut buckets, ino)
+            && let Some(other) = &slot.inode
+        {
+            return Err(Arc::clone(other));
+        }
+        inode.on_get();
+        buckets.at(index).insert(ino, Some(inode));
+        self.count(1);
+        Ok(())
+    }
+
+    /// Forgets an inode, whoever still has it; gives it if it was cached. One being loaded or
+    /// evicted stays with whoever does that.
+    ///
+    /// # Locks
+    /// Takes `icache`.
+    pub fn remove(&self, ino: u64) -> Option<Arc<I>> {
+        let (index, shard) = self.locate(ino);
+        let slot = {
+            let mut buckets = shard.buckets.lock();
+            buckets.at(index).remove_if(ino, |s| s.inode.is_some())?
+        };
+        self.count(-1);
+        slot.inode
+    }
+
+    /// Takes an inode that is abandoned out of the cache for its deletion. Look-ups wait until what
+    /// is returned here is dropped, and then find nothing.
+    ///
+    /// # Locks
+    /// Takes `icache`.
+    pub fn reap(&self, ino: u64) -> Option<Dying<'_, I>> {
+        let (index, shard) = self.locate(ino);
+        let mut buckets = shard.buckets.lock();
+        let slot = buckets.at(index).slot_mut(ino)?;
+        if !slot.inode.as_ref()?.is_abandoned() {
+            return None;
+        }
+        let inode = slot.inode.take()?;
+        drop(buckets);
+        Some(self.dying(inode))
+    }
+
+    /// Calls `f` for the cached inodes of one inode-table block, as lazytime asks before it writes
+    /// that block. False when some were not looked at, as their lock was busy.
+    ///
+    /// `f` gets inodes that may be on their way out, and all it may trust is their own state. This
+    /// counts as no use of them.
+    ///
+    /// # Locks
+    /// Takes `icache`: `global` waits for it, the others never wait. Holds nothing during `f`.
+    pub fn hint(&self, block: u64, f: impl FnMut(&Arc<I>)) -> bool {
+        match self.arm {
+            IcacheArm::Global => self.hint_waiting(block, f),
+            IcacheArm::GlobalNowait => self.hint_each(block, f),
+            IcacheArm::PerBucket => self.hint_whole(block, f),
+        }
+    }
+
+    fn hint_waiting(&self, block: u64, mut f: impl FnMut(&Arc<I>)) -> bool {
+        for ino in self.inos_of(block) {
+            let (index, shard) = self.locate(ino);
+            let found = shard.buckets.lock().at(index).peek(ino).cloned();
+            if let Some(inode) = found {
+                f(&inode);
+            }
+        }
+        true
+    }
+
+    fn hint_each(&self, block: u64, mut f: impl FnMut(&Arc<I>)) -> bool {
+        let mut complete = true;
+        for ino in self.inos_of(block) {
+            let (index, shard) = self.locate(ino);
+            let Some(mut buckets) = shard.buckets.try_lock() else {
+                complete = false;
+                continue;
+            };
+            let found = buckets.at(index).peek(ino).cloned();
+            drop(buckets);
+            if let Some(inode) = found {
+                f(&inode);
+            }
+        }
+        complete
+    }
+
+    fn hint_whole(&self, block: u64, mut f: impl FnMut(&Arc<I>)) -> bool {
+        let mut inos = self.inos_of(block);
+        let (index, shard) = self.locate(inos.start);
+        while !inos.is_empty() {
+            let mut batch: [Option<Arc<I>>; HINT_BATCH] = [const { None }; HINT_BATCH];
+            let Some(mut buckets) = shard.buckets.try_lock() else {
+                return false;
+            };
+            let bucket = buckets.at(index);
+            for (place, ino) in batch.iter_mut().zip(inos.by_ref()) {
+                *place = bucket.peek(ino).cloned();
+            }
+            drop(buckets);
+            batch.iter().flatten().for_each(&mut f);
+        }
+        true
+    }
+
+    /// Evicts idle inodes until at most `target` are left, or none is idle: those not used for a
+    /// round of the clock first. At most `step` slots are looked at under one lock. `evict` is
+    /// called for each before look-ups can load it again. Gives the number evicted.
+    ///
+    /// # Locks
+    /// Takes `icache`, but holds nothing during `evict`.
+    pub fn shrink(&self, target: usize, step: usize, mut evict: impl FnMut(&Arc<I>)) -> usize {
+        let step = step.max(1);
+        let mut batch = Vec::with_capacity(step.min(1024));
+        let mut evicted = 0;
+        // The first round may find every inode used, and the second began in the middle of a bucket.
+        let mut rounds_left = 2 * self.bucket_count() + 1;
+        while rounds_left > 0 {
+            let excess = self.len().saturating_sub(target);
+            if excess == 0 {
+                break;
+            }
+            let hand = self.hand.load(Relaxed);
+            let index = hand & self.bucket_mask;
+            let round_ended = self
+                .shard_of(index)
+                .buckets
+                .lock()
+                .at(index)
+                .sweep(step, excess, &mut batch);
+            if round_ended {
+                // Where another thread moved the hand, it stays there.
+                let next = hand.wrapping_add(1);
+                let _ = self.hand.compare_exchange(hand, next, Relaxed, Relaxed);
+                rounds_left -= 1;
+            }
+            evicted += batch.len();
+            // All are claimed before the first is evicted: if that panics, none is left empty.
+            let dying: Vec<_> = batch.drain(..).map(|inode| self.dying(inode)).collect();
+            for one in dying {
+                evict(&one.inode);
+            }
+        }
+        evicted
+    }
+
+    /// Calls `f` for every inode that is cached throughout.
+    ///
+    /// # Locks
+    /// Takes `icache`, but holds nothing during `f`.
+    pub fn for_each(&self, mut f: impl FnMut(&Arc<I>)) {
+        let mut batch = Vec::new();
+        for index in 0..self.bucket_count() {
+            self.shard_of(index)
+                .buckets
+                .lock()
+                .at(index)
+                .snapshot(&mut batch);
+            batch.drain(..).for_each(|inode| f(&inode));
+        }
+    }
+
+    fn bucket_count(&self) -> usize {
+        self.bucket_mask + 1
+    }
+
+    /// The bucket of `ino` and the shard that has it.
+    #[inline(always)]
+    fn locate(&self, ino: u64) -> (usize, &Shard<I>) {
+        let spread = self.block_of(ino).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let index = (spread >> 32) as usize & self.bucket_mask;
+        (index, self.shard_of(index))
+    }
+
+    #[inline(always)]
+    fn shard_of(&self, index: usize) -> &Shard<I> {
+        // One shard has every bucket, or each has its own.
+        &self.shards[index & (self.shards.len() - 1)]
+    }
+
+    fn inos_of(&self, block: u64) -> std::ops::Range<u64> {
+        let first = (block << self.block_shift) + 1;
+        first..first + (1 << self.block_shift)
+    }
+
+    #[inline(always)]
+    fn count(&self, change: isize) {
+        self.slots.get().fetch_add(change, Relaxed);
+    }
+
+    /// The slot of `ino`, marked as used, once it is not empty; `None` when there is none.
+    fn find_settled<'b>(
+        &self,
+        index: usize,
+        shard: &Shard<I>,
+        buckets: &'b mut MutexGuard<'_, Buckets<I>>,
+        ino: u64,
+    ) -> Option<&'b mut Slot<I>> {
+        loop {
+            let bucket = buckets.at(index);
+            let place = bucket.place(ino)?;
+            if bucket.is_filled(place) {
+                return buckets.at(index).use_slot(place);
+            }
+            shard.settled.wait(buckets);
+        }
+    }
+
+    /// Takes charge of the slot that `inode` was just taken from.
+    fn dying(&self, inode: Arc<I>) -> Dying<'_, I> {
+        let ino = inode.ino();
+        Dying {
+            inode,
+            _claim: Claim { cache: self, ino },
+        }
+    }
+}
+
+/// Gives out a reference; the bucket lock is held.
+fn give<I: CachedInode>(inode: &Arc<I>) -> Arc<I> {
+    inode.on_get();
+    Arc::clone(inode)
+}
+
+/// The right to fill or remove an empty slot; removes it when dropped.
+struct Claim<'a, I: CachedInode> {
+    cache: &'a InodeCache<I>,
+    ino: u64,
+}
+
+impl<I: CachedInode> Claim<'_, I> {
+    /// The inode is born.
+    fn fill(self, inode: &Arc<I>) {
+        let claim = ManuallyDrop::new(self);
+        let (index, shard) = claim.cache.locate(claim.ino);
+        let mut buckets = shard.buckets.lock();
+        if let Some(slot) = buckets.at(index).slot_mut(claim.ino) {
+            slot.inode = Some(give(inode));
+        }
+        drop(buckets);
+        shard.settled.notify_all();
+    }
+}
+
+impl<I: CachedInode> Drop for Claim<'_, I> {
+    fn drop(&mut self) {
+        let (index, shard) = self.cache.locate(self.ino);
+        shard
+            .buckets
+            .lock()
+            .at(index)
+            .remove_if(self.ino, |s| s.inode.is_none());
+        self.cache.count(-1);
+        shard.settled.notify_all();
+    }
+}
+
+/// An inode on its way out: look-ups of its number wait until this is dropped.
+pub struct Dying<'a, I: CachedInode> {
+    // Dropped before the claim, so that the inode is in memory at most once.
+    inode: Arc<I>,
+    _claim: Claim<'a, I>,
+}
+
+impl<I: CachedInode> Deref for Dying<'_, I> {
+    type Target = Arc<I>;
+
+    fn deref(&self) -> &Arc<I> {
+        &self.inode
+    }
+}
+
+impl<I: CachedInode> fmt::Debug for InodeCache<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InodeCache")
+            .field("arm", &self.arm)
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests;

@@ -1,0 +1,354 @@
+//! Mechanism 4, the lock's side: the inode lock, shared or exclusive, and the order of two.
+//!
+//! # Arms
+//! [`DioLock`] names how direct I/O takes the lock (`dio-lock=`): `exclusive-first` (before),
+//! `shared-first` (after), `shared-always`, `range` (beyond). The lock is the same for all of them.
+//!
+//! # Invariants
+//! A directory's lock has the class `dir_ilock`, any other `ilock`; the kind of an inode never
+//! changes, so the class is chosen when the lock is made.
+//!
+//! # Locking
+//! Directories before other inodes. Two directories: the ancestor first, unrelated ones by inode
+//! number, and only with the rename mutex held, as nothing else keeps the tree from turning
+//! their order round. Other inodes: ascending inode number.
+
+use crate::attr::FileKind;
+use std::fmt;
+use std::str::FromStr;
+use uext4_sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, class};
+
+/// How an inode is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockMode {
+    /// Together with others who only look.
+    Shared,
+    /// Alone.
+    Exclusive,
+}
+
+/// The lock of one inode: a directory's entries, or a file's size and data layout.
+#[derive(Debug)]
+pub struct ILock {
+    lock: RwLock<()>,
+    ino: u64,
+    is_dir: bool,
+}
+
+/// Holds an [`ILock`] until dropped.
+#[derive(Debug)]
+pub struct ILockGuard<'a>(Guard<'a>);
+
+/// Only held: what an inode lock guards lies in the inode.
+#[derive(Debug)]
+enum Guard<'a> {
+    Shared(#[expect(dead_code)] RwLockReadGuard<'a, ()>),
+    Exclusive(#[cfg_attr(shuttle, expect(dead_code))] RwLockWriteGuard<'a, ()>),
+}
+
+impl ILock {
+    /// An unlocked lock for an inode that is a `kind` of file.
+    pub const fn new(ino: u64, kind: FileKind) -> ILock {
+        let is_dir = matches!(kind, FileKind::Directory);
+        let class = if is_dir {
+            &class::DIR_ILOCK
+        } else {
+            &class::ILOCK
+        };
+        ILock {
+            lock: RwLock::new(class, ()),
+            ino,
+            is_dir,
+        }
+    }
+
+    /// Where this lock stands among those that do not follow from the tree.
+    const fn rank_key(&self) -> (bool, u64) {
+        (!self.is_dir, self.ino)
+    }
+}
+
+impl AsRef<ILock> for ILock {
+    fn as_ref(&self) -> &ILock {
+        self
+    }
+}
+
+/// Locks an inode, waiting for it.
+///
+/// # Locks
+/// Takes `ilock` or `dir_ilock`. Under another of its kind only a child directory's, or one with a
+/// larger inode number; see [`ilock_two`].
+#[inline]
+pub fn ilock<I: AsRef<ILock> + ?Sized>(inode: &I, mode: LockMode) -> ILockGuard<'_> {
+    let ilock = inode.as_ref();
+    ILockGuard(match mode {
+        LockMode::Shared => Guard::Shared(ilock.lock.read_keyed(ilock.ino)),
+        LockMode::Exclusive => Guard::Exclusive(ilock.lock.write_keyed(ilock.ino)),
+    })
+}
+
+/// Locks an inode if that needs no waiting (`RWF_NOWAIT`); `None` stands for `EAGAIN`.
+#[inline]
+pub fn try_ilock<I: AsRef<ILock> + ?Sized>(inode: &I, mode: LockMode) -> Option<ILockGuard<'_>> {
+    let ilock = inode.as_ref();
+    Some(ILockGuard(match mode {
+        LockMode::Shared => Guard::Shared(ilock.lock.try_read()?),
+        LockMode::Exclusive => Guard::Exclusive(ilock.lock.try_write()?),
+    }))
+}
+
+impl<'a> ILockGuard<'a> {
+    /// How the inode is locked.
+    pub const fn mode(&self) -> LockMode {
+        match self.0 {
+            Guard::Shared(_) => LockMode::Shared,
+            Guard::Exclusive(_) => LockMode::Exclusive,
+        }
+    }
+
+    /// Shares the lock from now on, with no moment in between at which another writer has it.
+    #[cfg(not(shuttle))]
+    pub fn downgrade(self) -> ILockGuard<'a> {
+        ILockGuard(match self.0 {
+            Guard::Exclusive(guard) => Guard::Shared(RwLockWriteGuard::downgrade(guard)),
+            shared => shared,
+        })
+    }
+}
+
+/// The one lock of a file system that renames between directories hold: it keeps the tree's shape.
+#[derive(Debug)]
+pub struct RenameMutex(Mutex<()>);
+
+/// Proof that the [`RenameMutex`] is held.
+#[derive(Debug)]
+pub struct RenameGuard<'a> {
+    _held: MutexGuard<'a, ()>,
+}
+
+impl RenameMutex {
+    /// An unlocked one.
+    pub const fn new() -> RenameMutex {
+        RenameMutex(Mutex::new(&class::RENAME, ()))
+    }
+
+    /// Takes it, waiting.
+    ///
+    /// # Locks
+    /// Takes `rename`: with no inode lock held.
+    pub fn lock(&self) -> RenameGuard<'_> {
+        RenameGuard {
+            _held: self.0.lock(),
+        }
+    }
+}
+
+impl Default for RenameMutex {
+    fn default() -> RenameMutex {
+        RenameMutex::new()
+    }
+}
+
+/// How two directories lie in the tree, as found with the rename mutex held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirOrder {
+    /// The first is an ancestor of the second.
+    FirstAbove,
+    /// The second is an ancestor of the first.
+    SecondAbove,
+    /// Neither.
+    Unrelated,
+}
+
+/// The guards of two inodes, in the order of the arguments; `second` is `None` when they are one.
+#[derive(Debug)]
+pub struct ILockPair<'a> {
+    /// Holds the first argument's lock.
+    pub first: ILockGuard<'a>,
+    /// Holds the second argument's lock.
+    pub second: Option<ILockGuard<'a>>,
+}
+
+/// Locks two inodes of which at most one is a directory: that one first, else by inode number.
+///
+/// # Locks
+/// Takes `dir_ilock`, then `ilock`; no other of the latter may be held with a larger number.
+pub fn ilock_two<'a, I: AsRef<ILock> + ?Sized>(
+    first: &'a I,
+    second: &'a I,
+    mode: LockMode,
+) -> ILockPair<'a> {
+    let (a, b) = (first.as_ref(), second.as_ref());
+    debug_assert!(
+        std::ptr::eq(a, b) || !(a.is_dir && b.is_dir),
+        "two directories need ilock_two_dirs"
+    );
+    lock_pair(a, b, mode, a.rank_key() < b.rank_key())
+}
+
+/// Locks two directories: the ancestor first, unrelated ones by inode number.
+///
+/// # Locks
+/// The rename mutex is held, which `_rename` proves. Takes `dir_ilock` twice.
+pub fn ilock_two_dirs<'a, I: AsRef<ILock> + ?Sized>(
+    first: &'a I,
+    second: &'a I,
+    mode: LockMode,
+    order: DirOrder,
+    _rename: &RenameGuard<'_>,
+) -> ILockPair<'a> {
+    let (a, b) = (first.as_ref(), second.as_ref());
+    let first_first = match order {
+        DirOrder::FirstAbove => true,
+        DirOrder::SecondAbove => false,
+        DirOrder::Unrelated => a.ino < b.ino,
+    };
+    lock_pair(a, b, mode, first_first)
+}
+
+fn lock_pair<'a>(a: &'a ILock, b: &'a ILock, mode: LockMode, a_first: bool) -> ILockPair<'a> {
+    if std::ptr::eq(a, b) {
+        return ILockPair {
+            first: ilock(a, mode),
+            second: None,
+        };
+    }
+    if a_first {
+        let first = ilock(a, mode);
+        let second = Some(ilock(b, mode));
+        ILockPair { first, second }
+    } else {
+        let second = Some(ilock(b, mode));
+        let first = ilock(a, mode);
+        ILockPair { first, second }
+    }
+}
+
+/// The arms of mechanism 4 (`dio-lock=`): how direct I/O takes the inode lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DioLock {
+    /// `exclusive-first` (before): exclusive, then demoted once the write is seen to overwrite.
+    ExclusiveFirst,
+    /// `shared-first` (after): shared with dioread_nolock, exclusive only when that proves wrong.
+    SharedFirst,
+    /// `shared-always`: shared overwrites in both mount modes.
+    SharedAlways,
+    /// `range` (beyond): writes that do not overlap run together, even when they allocate.
+    Range,
+}
+
+impl DioLock {
+    /// Every arm, the replaced one first.
+    pub const ALL: [DioLock; 4] = [
+        DioLock::ExclusiveFirst,
+        DioLock::SharedFirst,
+        DioLock::SharedAlways,
+        DioLock::Range,
+    ];
+
+    /// The name in options and results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DioLock::ExclusiveFirst => "exclusive-first",
+            DioLock::SharedFirst => "shared-first",
+            DioLock::SharedAlways => "shared-always",
+            DioLock::Range => "range",
+        }
+    }
+}
+
+impl fmt::Display for DioLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for DioLock {
+    type Err = crate::arm::UnknownArm;
+
+    fn from_str(text: &str) -> Result<DioLock, Self::Err> {
+        crate::arm::parse("dio-lock", text, &DioLock::ALL, DioLock::name)
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    const FILE: FileKind = FileKind::Regular;
+    const DIR: FileKind = FileKind::Directory;
+
+    #[test]
+    fn shared_and_exclusive_exclude_each_other() {
+        let lock = ILock::new(12, FILE);
+        {
+            let shared = ilock(&lock, LockMode::Shared);
+            assert_eq!(shared.mode(), LockMode::Shared);
+            assert!(try_ilock(&lock, LockMode::Shared).is_some());
+            assert!(try_ilock(&lock, LockMode::Exclusive).is_none());
+        }
+        let exclusive = ilock(&lock, LockMode::Exclusive);
+        assert!(try_ilock(&lock, LockMode::Shared).is_none());
+        let shared = exclusive.downgrade();
+        assert_eq!(shared.mode(), LockMode::Shared);
+        assert!(try_ilock(&lock, LockMode::Shared).is_some());
+        assert_eq!(shared.downgrade().mode(), LockMode::Shared);
+    }
+
+    #[test]
+    fn two_files_in_either_order() {
+        let (a, b) = (ILock::new(20, FILE), ILock::new(13, FILE));
+        drop(ilock_two(&a, &b, LockMode::Exclusive));
+        drop(ilock_two(&b, &a, LockMode::Shared));
+        let same = ilock_two(&a, &a, LockMode::Exclusive);
+        assert!(same.second.is_none());
+    }
+
+    #[test]
+    fn a_directory_goes_before_a_file() {
+        let (dir, file) = (ILock::new(99, DIR), ILock::new(13, FILE));
+        let pair = ilock_two(&file, &dir, LockMode::Exclusive);
+        assert!(try_ilock(&file, LockMode::Shared).is_none());
+        assert!(try_ilock(&dir, LockMode::Shared).is_none());
+        drop(pair.second);
+        assert!(try_ilock(&dir, LockMode::Shared).is_some());
+    }
+
+    #[test]
+    fn two_directories_under_the_rename_mutex() {
+        let (a, b) = (ILock::new(2, DIR), ILock::new(11, DIR));
+        let mutex = RenameMutex::default();
+        let rename = mutex.lock();
+        for order in [
+            DirOrder::FirstAbove,
+            DirOrder::SecondAbove,
+            DirOrder::Unrelated,
+        ] {
+            let pair = ilock_two_dirs(&a, &b, LockMode::Exclusive, order, &rename);
+            assert!(try_ilock(&a, LockMode::Shared).is_none());
+            assert!(pair.second.is_some());
+        }
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "lock order: taking ilock")]
+    fn descending_inode_numbers_panic() {
+        let (a, b) = (ILock::new(20, FILE), ILock::new(13, FILE));
+        let _a = ilock(&a, LockMode::Shared);
+        let _b = ilock(&b, LockMode::Shared);
+    }
+
+    #[test]
+    fn arm_names_round_trip() {
+        for arm in DioLock::ALL {
+            assert_eq!(arm.to_string().parse(), Ok(arm));
+        }
+        let error = "fast".parse::<DioLock>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "dio-lock: no arm `fast`; there are exclusive-first, shared-first, shared-always, range"
+        );
+    }
+}
