@@ -1,2 +1,78 @@
-//! uext4 check.
+//! The verifier behind `uext4 check`: everything of an ext4 image is checked, nothing is changed.
+//!
+//! # Data model
+//! [`check`] reads through a [`view::View`], the image as journal replay would leave it. What is found
+//! goes into a [`context::Context`]: a bitmap of claimed clusters, and for each inode a byte of
+//! state, its link count on disk and the links found. There is no heap object per inode.
+//!
+//! # Invariants
+//! - Nothing is written, whatever the image holds.
+//! - Work is bounded by the size of the image: a tree block is descended into only by whoever claimed
+//!   it first, so loops end; counts from the disk are clamped to what fits the device.
+//! - No byte from the disk can cause a panic.
+//! - The report does not depend on how threads interleave: what is claimed twice is only noted while
+//!   claiming, and its owners are looked up afterwards ([`duplicates`]).
+//!
+//! # Locking
+//! There is no lock: workers own what they collect and hand it over when they end; what they share are
+//! atomics in [`context`].
+//!
+//! | module | checks |
+//! | --- | --- |
+//! | [`layout`], [`backups`] | superblock, descriptors, places of fixed metadata |
+//! | [`journal`], [`view`] | the journal, and the image as replay leaves it |
+//! | [`orphans`] | orphan list and orphan file |
+//! | [`scan`], [`inode`], [`special`], [`resize`] | inode tables and inodes |
+//! | [`mapping`], [`filemap`] | extent trees and block maps |
+//! | [`xattrs`], [`xattr_blocks`] | extended attributes, in inodes, blocks and value inodes |
+//! | [`duplicates`] | owners of blocks claimed more than once |
+//! | [`dirs`], [`dirblock`], [`htree`], [`names`], [`inline_dir`] | directories |
+//! | [`connect`] | that every directory hangs off the root, once |
+//! | [`links`] | link counts |
+//! | [`bitmaps`] | bitmaps and counters against what was found |
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
+
+mod backups;
+mod bitmap;
+mod bitmaps;
+mod bytes;
+mod connect;
+mod context;
+mod dirblock;
+mod dirs;
+mod duplicates;
+mod error;
+mod fault;
+mod filemap;
+mod htree;
+mod inline_dir;
+mod inode;
+mod journal;
+mod layout;
+mod links;
+mod mapping;
+mod names;
+mod orphans;
+mod parallel;
+mod passes;
+mod report;
+mod resize;
+mod scan;
+mod special;
+mod view;
+mod xattr_blocks;
+mod xattrs;
+
+pub use error::CheckError;
+pub use fault::{Fault, FaultKind};
+pub use passes::check;
+pub use report::{CheckOptions, CheckReport, NoProgress, Progress};

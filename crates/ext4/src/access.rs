@@ -2,20 +2,16 @@
 
 use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
-use crate::inode::{Inode, kind_of};
-use uext4_vfs::attr::{Attr, Timestamp};
+use crate::inode::{Inode, InodeRef, kind_of, now};
+use uext4_ondisk::InodeFlags;
+use uext4_vfs::attr::{Attr, SetAttr, Timestamp};
 use uext4_vfs::caller::{Caller, Capabilities};
+use uext4_vfs::ilock::{LockMode, ilock};
+use uext4_vfs::permission::{self, Access, check_access};
 
 /// What lets a caller do anything to directories.
 const ALMIGHTY: Capabilities =
     Capabilities::DAC_OVERRIDE.union(Capabilities::DAC_READ_SEARCH).union(Capabilities::FOWNER);
-
-fn time(t: uext4_ondisk::Timestamp) -> Timestamp {
-    Timestamp {
-        sec: t.sec,
-        nsec: t.nsec,
-    }
-}
 
 impl Ext4 {
     /// The attributes of an inode.
@@ -38,10 +34,10 @@ impl Ext4 {
             size: state.size,
             blocks: state.blocks,
             block_size: self.geometry().block_size,
-            atime: time(state.atime),
-            mtime: time(state.mtime),
-            ctime: time(state.ctime),
-            crtime: time(state.crtime),
+            atime: vfs_time(state.atime),
+            mtime: vfs_time(state.mtime),
+            ctime: vfs_time(state.ctime),
+            crtime: vfs_time(state.crtime),
             rdev_major: device.major,
             rdev_minor: device.minor,
             flags: state.flags.bits(),
@@ -53,28 +49,85 @@ impl Ext4 {
         if caller.has(ALMIGHTY) {
             return Ok(());
         }
-        Ok(())
+        Ok(check_access(&self.attr(dir), caller, Access::EXEC)?)
     }
 
     /// Refuses a caller who may not add names to a directory.
     pub(crate) fn may_change_dir(&self, caller: &Caller, dir: &Inode) -> Result<()> {
-        if dir.flags().contains(uext4_ondisk::InodeFlags::IMMUTABLE) {
+        if dir.flags().contains(InodeFlags::IMMUTABLE) {
             return Err(Ext4Error::NotPermitted);
         }
         if caller.has(ALMIGHTY) {
             return Ok(());
         }
-        let attr = self.attr(dir);
-        
-        Ok(())
+        Ok(check_access(&self.attr(dir), caller, Access::WRITE | Access::EXEC)?)
     }
 
-    /// Refuses a caller who may not remove the name of `target` from `dir`.
-    pub(crate) fn may_delete(&self, caller: &Caller, dir: &Inode, target: &Inode) -> Result<()> {
-        self.may_change_dir(caller, dir)?;
-        if caller.has(ALMIGHTY) {
-            return Ok(());
+    /// Refuses a caller who may not remove the name of `target` from `dir`, `as_dir` as rmdir(2) does.
+    pub(crate) fn may_delete(
+        &self,
+        caller: &Caller,
+        dir: &Inode,
+        target: &Inode,
+        as_dir: bool,
+    ) -> Result<()> {
+        let fixed = InodeFlags::IMMUTABLE | InodeFlags::APPEND;
+        if caller.has(ALMIGHTY) && !(dir.flags() | target.flags()).intersects(fixed) {
+            return match (as_dir, target.is_dir()) {
+                (true, false) => Err(Ext4Error::NotDirectory),
+                (false, true) => Err(Ext4Error::IsDirectory),
+                _ => Ok(()),
+            };
         }
-        Ok(())
+        let (dir, target) = (self.attr(dir), self.attr(target));
+        Ok(permission::may_delete(&dir, &target, caller, as_dir)?)
+    }
+
+    /// Changes attributes.
+    ///
+    /// # Locks
+    /// The inode's `ilock`, alone.
+    ///
+    /// # Errors
+    /// As chmod(2), chown(2), truncate(2) and utimensat(2).
+    pub fn setattr(&self, caller: &Caller, inode: &InodeRef, change: &SetAttr) -> Result<Attr> {
+        self.check_writable()?;
+        let _locked = ilock(&inode.ilock, LockMode::Exclusive);
+        let change = permission::prepare_setattr(&self.attr(inode), caller, change)?;
+        if let Some(size) = change.size {
+            self.truncate_locked(inode, size)?;
+        }
+        let handle = self.journal().start(2)?;
+        let time = now();
+        let stamp = vfs_time(time);
+        inode.update(&handle, |disk| {
+            if let Some(mode) = change.mode {
+                disk.mode = disk.mode & 0o170_000 | mode & 0o7777;
+            }
+            disk.uid = change.uid.unwrap_or(disk.uid);
+            disk.gid = change.gid.unwrap_or(disk.gid);
+            disk.ctime = time;
+            let times = [
+                (&mut disk.atime, change.atime),
+                (&mut disk.mtime, change.mtime),
+                (&mut disk.ctime, change.ctime),
+                (&mut disk.crtime, change.crtime),
+            ];
+            for (field, set) in times {
+                if let Some(set) = set {
+                    let t = set.resolve(stamp);
+                    *field = uext4_ondisk::Timestamp::new(t.sec, t.nsec);
+                }
+            }
+        })?;
+        drop(handle);
+        Ok(self.attr(inode))
+    }
+}
+
+fn vfs_time(t: uext4_ondisk::Timestamp) -> Timestamp {
+    Timestamp {
+        sec: t.sec,
+        nsec: t.nsec,
     }
 }

@@ -45,6 +45,7 @@ pub mod namei;
 pub mod options;
 pub mod orphan;
 pub mod rename;
+pub mod vfs_impl;
 pub mod xattr;
 
 pub use error::{Ext4Error, Result};

@@ -132,27 +132,17 @@ impl Ext4 {
 
     fn template(&self, caller: &Caller, dir: &Inode, new: &NewNode<'_>) -> NewInode {
         let kind = new.kind.file_kind();
-        let mut mode = new.mode & 0o7777;
-        let (mut gid, dir_mode, dir_gid, dir_flags) = {
-            let state = dir.state();
-            (caller.gid, state.mode, state.gid, state.flags)
-        };
-        if dir_mode & 0o2000 != 0 {
-            gid = dir_gid;
-            if kind == FileKind::Directory {
-                mode |= 0o2000;
-            }
-        }
+        let owner = uext4_vfs::permission::new_owner(&self.attr(dir), caller, kind, new.mode);
         let device = match new.kind {
             NewKind::Device { major, minor, .. } => Some(DevNo { major, minor }),
             _ => None,
         };
         NewInode {
-            mode: mode | kind.mode_bits() as u16,
-            uid: caller.uid,
-            gid,
+            mode: owner.mode | kind.mode_bits() as u16,
+            uid: owner.uid,
+            gid: owner.gid,
             device,
-            flags: (dir_flags & InodeFlags::INHERITED)
+            flags: (dir.flags() & InodeFlags::INHERITED)
                 & !(InodeFlags::EXTENTS | InodeFlags::INDEX),
         }
     }
@@ -281,10 +271,7 @@ impl Ext4 {
             return Err(Ext4Error::NotFound);
         };
         let target = self.get_entry(hit.ino)?;
-        self.may_delete(caller, dir, &target)?;
-        if target.is_dir() {
-            return Err(Ext4Error::IsDirectory);
-        }
+        self.may_delete(caller, dir, &target, false)?;
         let _locked = ilock(&target.ilock, LockMode::Exclusive);
         let handle = self.journal().start(DELETE_CREDITS)?;
         self.dir_remove(&handle, dir, &hit)?;
@@ -337,8 +324,7 @@ impl Ext4 {
             return Err(Ext4Error::NotFound);
         };
         let target = self.get_entry(hit.ino)?;
-        self.may_delete(caller, dir, &target)?;
-        check_directory(&target)?;
+        self.may_delete(caller, dir, &target, true)?;
         let _locked = ilock(&target.ilock, LockMode::Exclusive);
         if !self.dir_is_empty(&target)? {
             return Err(Ext4Error::NotEmpty);

@@ -123,7 +123,7 @@ impl Ext4 {
             return Err(Ext4Error::NotFound);
         };
         let source = self.get_entry(source_hit.ino)?;
-        self.may_delete(caller, old.dir, &source)?;
+        self.may_delete(caller, old.dir, &source, source.is_dir())?;
         check_alive(new.dir)?;
         let target_hit = match self.dir_find(new.dir, new.name)? {
             Found::Hit(hit) => Some(hit),
@@ -135,7 +135,7 @@ impl Ext4 {
         };
         match &target {
             Some(_) if flags.contains(RenameFlags::NOREPLACE) => return Err(Ext4Error::Exists),
-            Some(target) => self.may_delete(caller, new.dir, target)?,
+            Some(target) => self.may_delete(caller, new.dir, target, target.is_dir())?,
             None if flags.contains(RenameFlags::EXCHANGE) => return Err(Ext4Error::NotFound),
             None => self.may_change_dir(caller, new.dir)?,
         }

@@ -44,10 +44,6 @@ impl Lists {
         self.revoked.append(&mut other.revoked);
         self.freed.append(&mut other.freed);
     }
-
-    pub fn is_empty(&self) -> bool {
-        self.buffers.is_empty() && self.revoked.is_empty() && self.freed.is_empty()
-    }
 }
 
 /// A committed transaction whose blocks are not all in place yet.

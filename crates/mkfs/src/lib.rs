@@ -1,2 +1,66 @@
-//! uext4 mkfs.
+//! Making ext4 images, empty or filled from a directory tree, fast and reproducibly.
+//!
+//! # Data model
+//! Three steps, each with its own type. [`Scan::read`] reads a tree into memory, all but the files'
+//! data. [`Plan::new`] gives everything a place; from then on the size of the image is known
+//! ([`Plan::image_bytes`]), before there is a device. [`Plan::write`] fills a device. [`mkfs()`] does all
+//! three.
+//!
+//! # Invariants
+//! A plan is immutable and made on one thread in the order of names: the same tree, UUID and time give
+//! the same bytes, whatever the number of threads. Inodes are given out without gaps, so that an inode
+//! bitmap is a number, and what a tree needs is taken from the front of the free space, so that
+//! writing it is sequential.
+//!
+//! # Locking
+//! None: threads take work by counting up an atomic ([`parallel`]), and what they find or write is put
+//! together when they are done. Device calls may sleep.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`options`], [`features`] | what can be asked |
+//! | [`scan`], [`source`], [`xattrs`] | reading a tree |
+//! | [`tree`] | a tree in memory |
+//! | [`layout`], [`space`] | sizes, fixed metadata, free blocks |
+//! | [`measure`], [`directory`], [`extents`] | what a tree needs; directory blocks, extent trees |
+//! | [`system`], [`place`], [`plan`] | giving places |
+//! | [`copy`], [`itable`], [`group`], [`write`] | filling the device |
+//! | [`parallel`] | threads |
+//! | [`progress`], [`report`], [`error`] | what the caller is told |
 #![forbid(unsafe_code)]
+#![allow(
+    rustdoc::private_intra_doc_links,
+    reason = "the table is for readers of the source"
+)]
+
+mod copy;
+mod directory;
+mod error;
+mod extents;
+mod features;
+mod group;
+mod itable;
+mod layout;
+mod measure;
+mod options;
+mod parallel;
+mod place;
+mod plan;
+mod progress;
+mod report;
+mod scan;
+mod source;
+mod space;
+mod system;
+mod tree;
+mod write;
+mod xattrs;
+
+pub use error::{MkfsError, Result};
+pub use features::FeatureSet;
+pub use options::MkfsOptions;
+pub use plan::Plan;
+pub use progress::{NoProgress, Progress};
+pub use report::MkfsReport;
+pub use scan::Scan;
+pub use write::mkfs;

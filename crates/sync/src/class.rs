@@ -120,6 +120,7 @@ macro_rules! classes {
 
 classes! {
     MOUNT_TABLE = "mount_table", MountTable, Refused, "the mounts of this process";
+    FILE_POS = "file_pos", MountTable, Refused, "the position of an open file";
     S_UMOUNT = "s_umount", SUmount, Refused, "a superblock against unmounting";
     RENAME = "rename", Rename, Refused, "the shape of the directory tree";
     DIR_ILOCK = "dir_ilock", DirIlock, ParentFirst, "a directory's entries";

@@ -20,6 +20,7 @@
 use crate::attr::{Attr, DirEntry, FileHandle, NewNode, RenameFlags, SetAttr, StatFs, XattrFlags};
 use crate::caller::Caller;
 use crate::errno::{Errno, Result};
+use crate::permission::{self, Access};
 
 /// The longest name in bytes.
 pub const NAME_BYTES_MAX: usize = 255;
@@ -46,6 +47,16 @@ pub trait FileSystem: Send + Sync + 'static {
 
     /// The attributes; needs no permission on the file itself (stat(2)).
     fn getattr(&self, node: &Self::Node) -> Result<Attr>;
+
+    /// Checks that the caller may do `want` with the file (access(2)); open(2) asks it.
+    ///
+    /// A file system with access control lists has its own.
+    ///
+    /// # Errors
+    /// As [`permission::check_access`].
+    fn access(&self, caller: &Caller, node: &Self::Node, want: Access) -> Result<()> {
+        permission::check_access(&self.getattr(node)?, caller, want)
+    }
 
     /// Changes attributes and gives the new ones (chmod(2), chown(2), truncate(2), utimensat(2)).
     ///

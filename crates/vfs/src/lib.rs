@@ -24,7 +24,7 @@
 //! | [`filesystem`] | the trait that a file system gives |
 //! | [`registry`] | live superblocks of a type (`mqueue-super=`) |
 //! | [`icache`] | inodes in memory (`icache=`) |
-//! | [`ilock`] | the inode lock, and the order of two (`dio-lock=`) |
+//! | [`mod@ilock`] | the inode lock, and the order of two (`dio-lock=`) |
 //! | [`permission`] | who may do what |
 //! | [`walk`] | paths |
 //! | [`open_file`] | open files |
@@ -37,7 +37,12 @@ pub mod errno;
 pub mod filesystem;
 pub mod icache;
 pub mod ilock;
+#[cfg(all(test, not(shuttle)))]
+mod memory_fs;
+pub mod open_file;
+pub mod permission;
 pub mod registry;
+pub mod walk;
 
 pub use attr::{
     Attr, DirEntry, FileHandle, FileKind, NewKind, NewNode, RenameFlags, SetAttr, StatFs, TimeSet,
@@ -48,4 +53,7 @@ pub use errno::{Errno, Error, Result};
 pub use filesystem::{FileSystem, NAME_BYTES_MAX, PATH_BYTES_MAX};
 pub use icache::{CachedInode, IcacheArm, InodeCache};
 pub use ilock::{DioLock, ILock, ILockGuard, LockMode, ilock, try_ilock};
+pub use open_file::{OpenFile, OpenFlags};
+pub use permission::Access;
 pub use registry::{DeviceId, Registry, SuperArm, SuperRef, Superblock};
+pub use walk::{Parent, WalkFlags, resolve, resolve_parent};

@@ -122,7 +122,7 @@ const SHARDS: usize = 128;
 pub struct Registry<K, S> {
     arm: SuperArm,
     /// One, or [`SHARDS`]. A superblock keeps its own shard alive, so that no counter is shared.
-    shards: Box<[Arc<CachePadded<Shard<K, S>>>]>,
+    shards: Box<[Home<K, S>]>,
 }
 
 struct Shard<K, S> {

@@ -56,8 +56,8 @@ type Cache = Arc<InodeCache<Inode>>;
 
 fn explore(arm: IcacheArm, scenario: fn(&Cache)) {
     let run = move || scenario(&Arc::new(InodeCache::new(arm, 64, 16)));
-    shuttle::check_random(run, 300);
-    shuttle::check_pct(run, 300, 3);
+    shuttle::check_random(run, 2000);
+    shuttle::check_pct(run, 2000, 3);
 }
 
 /// Three threads change the inode while a fourth evicts it: no change is lost, and it is never in

@@ -31,8 +31,8 @@ impl Superblock for Super {
 }
 
 fn explore(arm: SuperArm, scenario: fn(SuperArm)) {
-    shuttle::check_random(move || scenario(arm), 300);
-    shuttle::check_pct(move || scenario(arm), 300, 3);
+    shuttle::check_random(move || scenario(arm), 2000);
+    shuttle::check_pct(move || scenario(arm), 2000, 3);
 }
 
 /// Threads mount, clone and unmount one key: never two superblocks at once, none left.

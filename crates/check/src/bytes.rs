@@ -1,0 +1,13 @@
+//! Bounds-checked little-endian integers in byte slices.
+
+/// The 16-bit integer at byte `at`, or `None` beyond the end.
+#[inline]
+pub(crate) fn le16(b: &[u8], at: usize) -> Option<u16> {
+    b.get(at..)?.first_chunk().map(|c| u16::from_le_bytes(*c))
+}
+
+/// The 32-bit integer at byte `at`, or `None` beyond the end.
+#[inline]
+pub(crate) fn le32(b: &[u8], at: usize) -> Option<u32> {
+    b.get(at..)?.first_chunk().map(|c| u32::from_le_bytes(*c))
+}

@@ -1,0 +1,262 @@
+//! The table of directories, and the pass over their blocks in the order they lie on disk.
+
+use crate::context::Context;
+use crate::dirblock::DirWorker;
+use crate::error::Result;
+use crate::fault::{Fault, FaultKind, Faults};
+use crate::parallel;
+use crate::scan::{DirBlockFound, DirFound};
+use uext4_ondisk::{HashVersion, Ino, InodeSeed, Lblk, Pblk};
+use uext4_sync::atomic::{AtomicU32, Ordering};
+
+/// Blocks that a worker takes at once.
+const BATCH: usize = 512;
+/// Blocks of a read at most, and blocks that are read along to make one read of two.
+const RUN_BLOCKS: u64 = 256;
+const GAP_BLOCKS: u64 = 4;
+
+/// What a block of a directory holds, in place of its hashes. Hashes are even.
+pub(crate) const SPAN_UNREAD: (u32, u32) = (5, 0);
+/// A leaf without names.
+pub(crate) const SPAN_EMPTY: (u32, u32) = (1, 0);
+/// A node of the hash tree.
+pub(crate) const SPAN_NODE: (u32, u32) = (3, 0);
+
+/// A directory.
+#[derive(Debug)]
+pub(crate) struct Dir {
+    pub(crate) ino: Ino,
+    pub(crate) seed: InodeSeed,
+    /// Blocks by its size.
+    pub(crate) size_blocks: u32,
+    /// Its range of [`Dirs::blocks`].
+    pub(crate) first: usize,
+    pub(crate) len: usize,
+    /// Hash and levels of its tree, if it has a sound root.
+    pub(crate) tree: Option<(HashVersion, u8)>,
+    pub(crate) indexed: bool,
+    pub(crate) inline: bool,
+    pub(crate) encrypted: bool,
+    pub(crate) casefolded: bool,
+    /// The directory that names it; 0 if none was found.
+    pub(crate) parent: AtomicU32,
+    /// What its `..` says; 0 if that is missing.
+    pub(crate) dot_dot: AtomicU32,
+}
+
+/// A block of a directory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DirBlock {
+    pub(crate) pblk: Pblk,
+    pub(crate) lblk: Lblk,
+    /// Position in [`Dirs::dirs`].
+    pub(crate) dir: u32,
+}
+
+/// Lowest and highest hash of a leaf.
+#[derive(Debug)]
+struct Span {
+    min: AtomicU32,
+    max: AtomicU32,
+}
+
+/// All directories, by inode.
+#[derive(Debug, Default)]
+pub(crate) struct Dirs {
+    pub(crate) dirs: Vec<Dir>,
+    /// Blocks of each directory in order.
+    pub(crate) blocks: Vec<DirBlock>,
+    /// Positions in `blocks`, in the order of the disk.
+    order: Vec<u32>,
+    spans: Vec<Span>,
+}
+
+impl Dirs {
+    /// Joins what the workers of the scan found.
+    pub(crate) fn build(
+        parts: Vec<(Vec<DirFound>, Vec<DirBlockFound>)>,
+        faults: &mut Faults,
+    ) -> Self {
+        let mut all: Vec<(DirFound, usize)> = Vec::new();
+        for (i, (dirs, _)) in parts.iter().enumerate() {
+            all.extend(dirs.iter().map(|d| (*d, i)));
+        }
+        all.sort_unstable_by_key(|(d, _)| d.ino);
+        let mut out = Dirs::default();
+        for (found, part) in all {
+            let blocks = parts
+                .get(part)
+                .and_then(|p| p.1.get(found.first..)?.get(..found.len));
+            out.add(&found, blocks.unwrap_or(&[]), faults);
+        }
+        drop(parts);
+        out.order = (0..out.blocks.len() as u32).collect();
+        let blocks = &out.blocks;
+        out.order
+            .sort_unstable_by_key(|i| blocks.get(*i as usize).map(|b| b.pblk));
+        out.spans.resize_with(out.blocks.len(), || Span {
+            min: AtomicU32::new(SPAN_UNREAD.0),
+            max: AtomicU32::new(SPAN_UNREAD.1),
+        });
+        out
+    }
+
+    fn add(&mut self, found: &DirFound, blocks: &[DirBlockFound], faults: &mut Faults) {
+        let first = self.blocks.len();
+        let dir = self.dirs.len() as u32;
+        let inside = blocks.iter().filter(|b| b.lblk.0 < found.size_blocks);
+        self.blocks.extend(inside.map(|b| DirBlock {
+            pblk: b.pblk,
+            lblk: b.lblk,
+            dir,
+        }));
+        if let Some(mine) = self.blocks.get_mut(first..) {
+            mine.sort_by_key(|b| b.lblk);
+        }
+        let len = self.blocks.len() - first;
+        if !found.inline {
+            self.check_holes(found, first, faults);
+        }
+        self.dirs.push(Dir {
+            ino: found.ino,
+            seed: found.seed,
+            size_blocks: found.size_blocks,
+            first,
+            len,
+            tree: None,
+            indexed: found.indexed,
+            inline: found.inline,
+            encrypted: found.encrypted,
+            casefolded: found.casefolded,
+            parent: AtomicU32::new(0),
+            dot_dot: AtomicU32::new(0),
+        });
+    }
+
+    fn check_holes(&self, found: &DirFound, first: usize, faults: &mut Faults) {
+        let mine = self.blocks.get(first..).unwrap_or(&[]);
+        if mine.is_empty() {
+            faults.push(Fault::new(FaultKind::DirEmpty).ino(found.ino));
+            return;
+        }
+        let hole = mine
+            .iter()
+            .enumerate()
+            .find(|(i, b)| b.lblk.0 as usize != *i);
+        let at = hole.map(|(i, _)| i).or_else(|| {
+            let short = mine.len() < found.size_blocks as usize;
+            short.then_some(mine.len())
+        });
+        if let Some(at) = at {
+            let fault = Fault::new(FaultKind::DirHole).ino(found.ino);
+            faults.push(fault.detail(format_args!("file block {at}")));
+        }
+    }
+
+    /// The blocks of a directory.
+    pub(crate) fn blocks_of(&self, dir: &Dir) -> &[DirBlock] {
+        let all = self.blocks.get(dir.first..).unwrap_or(&[]);
+        all.get(..dir.len).unwrap_or(all)
+    }
+
+    /// Position in [`Dirs::blocks`] of a block of a directory.
+    pub(crate) fn find_block(&self, dir: &Dir, lblk: Lblk) -> Option<usize> {
+        let mine = self.blocks_of(dir);
+        let guess = lblk.0 as usize;
+        let i = if mine.get(guess).is_some_and(|b| b.lblk == lblk) {
+            guess
+        } else {
+            mine.binary_search_by_key(&lblk, |b| b.lblk).ok()?
+        };
+        Some(dir.first + i)
+    }
+
+    /// The directory with a number.
+    pub(crate) fn find(&self, ino: Ino) -> Option<&Dir> {
+        let i = self.dirs.binary_search_by_key(&ino, |d| d.ino).ok()?;
+        self.dirs.get(i)
+    }
+
+    /// Notes lowest and highest hash of a block, or what else it is.
+    pub(crate) fn set_span(&self, i: usize, (min, max): (u32, u32)) {
+        if let Some(s) = self.spans.get(i) {
+            s.min.store(min, Ordering::Relaxed);
+            s.max.store(max, Ordering::Relaxed);
+        }
+    }
+
+    /// What [`Dirs::set_span`] noted.
+    pub(crate) fn span(&self, i: usize) -> (u32, u32) {
+        let s = self.spans.get(i);
+        s.map_or(SPAN_UNREAD, |s| {
+            (s.min.load(Ordering::Relaxed), s.max.load(Ordering::Relaxed))
+        })
+    }
+}
+
+/// Checks every block of every directory.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn run(cx: &Context<'_>, dirs: &Dirs, faults: &mut Faults) -> Result<()> {
+    let batches = dirs.order.len().div_ceil(BATCH);
+    let inline: Vec<&Dir> = dirs.dirs.iter().filter(|d| d.inline).collect();
+    cx.progress.phase("directories", dirs.order.len() as u64);
+    let workers = parallel::run(
+        cx.threads,
+        batches + inline.len().div_ceil(BATCH),
+        || DirWorker::new(cx, dirs),
+        |w, i| {
+            if i < batches {
+                return w.batch(dirs.order.chunks(BATCH).nth(i).unwrap_or(&[]));
+            }
+            let mine = inline.chunks(BATCH).nth(i - batches).unwrap_or(&[]);
+            mine.iter().try_for_each(|d| w.inline_dir(d))
+        },
+    )?;
+    faults.absorb(workers.into_iter().map(|w| w.faults));
+    Ok(())
+}
+
+impl DirWorker<'_, '_> {
+    /// Reads blocks that lie close together in one go, and checks each.
+    fn batch(&mut self, order: &[u32]) -> Result<()> {
+        let (cx, dirs) = (self.cx, self.dirs);
+        let block = |i: &u32| dirs.blocks.get(*i as usize).copied();
+        let size = cx.block_size();
+        let mut buf = std::mem::take(&mut self.buf);
+        let mut rest = order;
+        while let Some(first) = rest.first().and_then(block) {
+            let start = first.pblk.0;
+            let mut end = start + 1;
+            let mut n = 0;
+            for b in rest.iter().filter_map(block) {
+                let next = b.pblk.0.saturating_add(1);
+                if next > start + RUN_BLOCKS || next > end + 1 + GAP_BLOCKS {
+                    break;
+                }
+                end = end.max(next);
+                n += 1;
+            }
+            let (run, later) = rest.split_at(n.clamp(1, rest.len()));
+            rest = later;
+            buf.resize((end - start) as usize * size, 0);
+            cx.view.read(first.pblk, &mut buf)?;
+            for i in run {
+                let Some(b) = block(i) else {
+                    continue;
+                };
+                let at = (b.pblk.0 - start) as usize * size;
+                let (Some(bytes), Some(dir)) =
+                    (buf.get(at..at + size), dirs.dirs.get(b.dir as usize))
+                else {
+                    continue;
+                };
+                self.block(dir, *i as usize, &b, bytes);
+            }
+        }
+        self.buf = buf;
+        cx.progress.advance(order.len() as u64);
+        Ok(())
+    }
+}

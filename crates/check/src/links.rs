@@ -1,0 +1,42 @@
+//! Link counts: as many names as each inode says.
+
+use crate::context::Context;
+use crate::fault::{Fault, FaultKind, Faults};
+use crate::inode::is_hidden;
+use uext4_ondisk::{FileType, Ino, RoCompat};
+
+/// Links above which a directory says 1.
+const LINK_MAX: u32 = 65000;
+
+/// Checks every inode; `values` are the inodes that hold attribute values, sorted.
+pub(crate) fn run(cx: &Context<'_>, values: &[Ino], faults: &mut Faults) {
+    cx.progress.phase("links", u64::from(cx.geo.inodes_count));
+    for ino in (Ino::ROOT.0..=cx.geo.inodes_count).map(Ino) {
+        let state = cx.inodes.state(ino);
+        if !state.used() || state.orphan() || (cx.is_reserved(ino) && ino != Ino::ROOT) {
+            continue;
+        }
+        let (links, mut found) = (u32::from(cx.inodes.links(ino)), cx.inodes.found(ino));
+        if found == 0 && is_hidden(cx, ino) {
+            continue;
+        }
+        if state.value() && values.binary_search(&ino).is_ok() {
+            found = found.saturating_add(1);
+        }
+        if found == links {
+            continue;
+        }
+        let is_dir = state.file_type() == FileType::Directory;
+        if found == 0 {
+            faults.push(Fault::new(FaultKind::Unattached).ino(ino));
+            continue;
+        }
+        // Once a directory had too many links to count, it says 1 for good.
+        if is_dir && links == 1 && cx.ro_compat(RoCompat::DIR_NLINK) && found > LINK_MAX {
+            continue;
+        }
+        let fault = Fault::new(FaultKind::LinkCount).ino(ino);
+        faults.push(fault.detail(format_args!("is {links}, not {found}")));
+    }
+    cx.progress.advance(u64::from(cx.geo.inodes_count));
+}

@@ -1,0 +1,164 @@
+//! Names that are in a directory twice: within a block, and across the blocks of a linear directory.
+
+use crate::context::Context;
+use crate::dirs::{Dir, Dirs};
+use crate::error::Result;
+use crate::fault::{Fault, FaultKind, Faults, printable};
+use crate::parallel;
+use uext4_ondisk::{Pblk, dir_data_end, dir_entries, dir_has_tail};
+
+/// The names of a block, found again by a short hash.
+#[derive(Debug, Default)]
+pub(crate) struct NameSet {
+    keys: Vec<(u64, u32, u16)>,
+    bytes: Vec<u8>,
+}
+
+/// A hash of a name: fast, and not the directory's.
+fn name_key(name: &[u8]) -> u64 {
+    const MUL: u64 = 0x9e37_79b9_7f4a_7c15;
+    let (words, rest) = name.as_chunks::<8>();
+    let step = |h: u64, w: u64| (h.rotate_left(23) ^ w).wrapping_mul(MUL);
+    let h = words
+        .iter()
+        .fold(name.len() as u64, |h, w| step(h, u64::from_le_bytes(*w)));
+    let last = rest.iter().fold(1u64, |v, b| v << 8 | u64::from(*b));
+    step(h, last)
+}
+
+impl NameSet {
+    pub(crate) fn clear(&mut self) {
+        self.keys.clear();
+        self.bytes.clear();
+    }
+
+    /// Adds a name, of 255 bytes at most.
+    pub(crate) fn push(&mut self, name: &[u8]) {
+        self.keys
+            .push((name_key(name), self.bytes.len() as u32, name.len() as u16));
+        self.bytes.extend_from_slice(name);
+    }
+
+    fn name(&self, start: u32, len: u16) -> &[u8] {
+        let rest = self.bytes.get(start as usize..).unwrap_or(&[]);
+        rest.get(..usize::from(len)).unwrap_or(&[])
+    }
+
+    /// A name that is there twice.
+    pub(crate) fn find_duplicate(&mut self) -> Option<&[u8]> {
+        self.keys.sort_unstable();
+        let at = self.keys.chunk_by(|a, b| a.0 == b.0).find_map(|same| {
+            let (_, start, len) = *same.first()?;
+            let others = same.get(1..)?;
+            let name = self.name(start, len);
+            others
+                .iter()
+                .any(|o| self.name(o.1, o.2) == name)
+                .then_some((start, len))
+        });
+        at.map(|(start, len)| self.name(start, len))
+    }
+}
+
+/// Looks for names that are in two blocks of a linear directory.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn run(cx: &Context<'_>, dirs: &Dirs, faults: &mut Faults) -> Result<()> {
+    let linear = |d: &&Dir| d.len > 1 && (!d.indexed || d.tree.is_none());
+    let linear: Vec<&Dir> = dirs.dirs.iter().filter(linear).collect();
+    cx.progress.phase("names", linear.len() as u64);
+    let workers = parallel::run(
+        cx.threads,
+        linear.len(),
+        || Faults::new(cx.faults_max),
+        |faults, i| {
+            cx.progress.advance(1);
+            let Some(dir) = linear.get(i) else {
+                return Ok(());
+            };
+            let blocks: Vec<Pblk> = dirs.blocks_of(dir).iter().map(|b| b.pblk).collect();
+            check_across(cx, dir, &blocks, faults)
+        },
+    )?;
+    faults.absorb(workers);
+    Ok(())
+}
+
+/// Looks for names that are in two of the blocks.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn check_across(
+    cx: &Context<'_>,
+    dir: &Dir,
+    blocks: &[Pblk],
+    faults: &mut Faults,
+) -> Result<()> {
+    let mut keys: Vec<(u64, u32)> = Vec::new();
+    let mut block = vec![0; cx.block_size()];
+    for (i, at) in blocks.iter().enumerate() {
+        for_names(cx, *at, &mut block, |name| {
+            keys.push((name_key(name), i as u32))
+        })?;
+    }
+    keys.sort_unstable();
+    for same in keys.chunk_by(|a, b| a.0 == b.0) {
+        let (Some(first), Some(last)) = (same.first(), same.last()) else {
+            continue;
+        };
+        // Within a block it was seen before.
+        if first.1 == last.1 {
+            continue;
+        }
+        let mut names: Vec<Vec<u8>> = Vec::new();
+        for i in same.chunk_by(|a, b| a.1 == b.1).filter_map(|c| c.first()) {
+            let Some(at) = blocks.get(i.1 as usize) else {
+                continue;
+            };
+            let mut here = Vec::new();
+            for_names(cx, *at, &mut block, |name| {
+                if name_key(name) == first.0 && !here.iter().any(|h| h == name) {
+                    here.push(name.to_vec());
+                }
+            })?;
+            if let Some(twice) = here.iter().find(|h| names.contains(h)) {
+                let fault = Fault::new(FaultKind::EntryDuplicate).ino(dir.ino).pblk(*at);
+                faults.push(fault.detail(format_args!("`{}`", printable(twice))));
+                break;
+            }
+            names.append(&mut here);
+        }
+    }
+    Ok(())
+}
+
+fn for_names(cx: &Context<'_>, at: Pblk, block: &mut [u8], mut f: impl FnMut(&[u8])) -> Result<()> {
+    cx.view.read(at, block)?;
+    let end = dir_data_end(block.len(), cx.seed.is_some() && dir_has_tail(block));
+    for d in dir_entries(block, end).map_while(std::result::Result::ok) {
+        if d.ino.0 != 0 {
+            f(d.name);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn twice_is_seen() {
+        let mut set = NameSet::default();
+        for name in [&b"a"[..], b"b", b"ab", b"", b"12345678", b"123456789"] {
+            set.push(name);
+        }
+        assert_eq!(set.find_duplicate(), None);
+        set.push(b"12345678");
+        assert_eq!(set.find_duplicate(), Some(&b"12345678"[..]));
+        set.clear();
+        set.push(b"a");
+        assert_eq!(set.find_duplicate(), None);
+    }
+}

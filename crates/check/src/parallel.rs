@@ -1,0 +1,86 @@
+//! Workers that share a list of work items.
+
+use crate::error::{CheckError, Result};
+use uext4_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use uext4_sync::thread;
+
+/// Runs `work` on every item from 0 to `items`, from `threads` threads, each with what `make` gives,
+/// and returns those. Items are handed out in order.
+///
+/// # Errors
+/// The first error of any worker; the others stop at their next item.
+pub(crate) fn run<W: Send>(
+    threads: usize,
+    items: usize,
+    make: impl Fn() -> W + Sync,
+    work: impl Fn(&mut W, usize) -> Result<()> + Sync,
+) -> Result<Vec<W>> {
+    let next = AtomicUsize::new(0);
+    let failed = AtomicBool::new(false);
+    let body = || {
+        let mut worker = make();
+        while !failed.load(Ordering::Relaxed) {
+            let item = next.fetch_add(1, Ordering::Relaxed);
+            if item >= items {
+                break;
+            }
+            if let Err(e) = work(&mut worker, item) {
+                failed.store(true, Ordering::Relaxed);
+                return Err(e);
+            }
+        }
+        Ok(worker)
+    };
+    let threads = threads.clamp(1, items.max(1));
+    if threads == 1 {
+        return Ok(vec![body()?]);
+    }
+    thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(body)).collect();
+        let mut done = Vec::with_capacity(threads);
+        let mut error: Option<CheckError> = None;
+        for handle in handles {
+            match handle.join() {
+                Ok(Ok(worker)) => done.push(worker),
+                Ok(Err(e)) => error = error.or(Some(e)),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        error.map_or(Ok(done), Err)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_item_once() {
+        for threads in [1, 3] {
+            let workers = run(threads, 100, Vec::new, |w, i| {
+                w.push(i);
+                Ok(())
+            })
+            .unwrap();
+            let mut all: Vec<usize> = workers.into_iter().flatten().collect();
+            all.sort_unstable();
+            assert!(all.into_iter().eq(0..100));
+        }
+    }
+
+    #[test]
+    fn an_error_ends_the_run() {
+        let e = run(
+            2,
+            100,
+            || (),
+            |(), i| {
+                if i == 7 {
+                    return Err(CheckError::Unsupported("sevens".into()));
+                }
+                Ok(())
+            },
+        );
+        assert!(e.is_err());
+    }
+}

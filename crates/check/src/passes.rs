@@ -1,0 +1,172 @@
+//! The order of the passes, and the report.
+
+use crate::context::Context;
+use crate::dirs::{self, Dirs};
+use crate::error::Result;
+use crate::fault::Faults;
+use crate::report::{CheckOptions, CheckReport, Progress};
+use crate::scan::{self, Counts, Mode, Scanner, ValueRef};
+use crate::view::View;
+use crate::{
+    backups, bitmaps, connect, duplicates, htree, journal, layout, links, names, orphans,
+    xattr_blocks,
+};
+use uext4_block::BlockDevice;
+use uext4_ondisk::{Incompat, Ino, Pblk, STATE_ERROR};
+
+/// Checks everything of the ext4 file system on a device, and changes nothing.
+///
+/// # Errors
+/// Only what makes a check impossible: the device fails, there is no ext4, or it has a feature that
+/// can't be checked. Anything wrong with the image is a fault in the report.
+pub fn check(
+    device: &dyn BlockDevice,
+    options: &CheckOptions,
+    progress: &dyn Progress,
+) -> Result<CheckReport> {
+    let mut report = CheckReport::default();
+    let mut faults = Faults::new(options.faults_max);
+    let done = check_into(device, options, progress, &mut report, &mut faults)?;
+    report.incomplete = !done;
+    report.faults_total = faults.total();
+    report.faults = faults.into_list();
+    Ok(report)
+}
+
+/// What the scan of the inodes leaves for later passes.
+struct Scanned {
+    dirs: Dirs,
+    counts: Counts,
+    values: Vec<Ino>,
+}
+
+/// False if a fault made later passes impossible.
+fn check_into<'d>(
+    device: &'d dyn BlockDevice,
+    options: &CheckOptions,
+    progress: &'d dyn Progress,
+    report: &mut CheckReport,
+    faults: &mut Faults,
+) -> Result<bool> {
+    progress.phase("superblock", 1);
+    let Some(mut cx) = prepare(device, options, progress, report, faults)? else {
+        return Ok(false);
+    };
+    report.block_size = cx.geo.block_size;
+    report.inodes_total = cx.geo.inodes_count.into();
+    report.blocks_total = cx.geo.blocks_count / u64::from(cx.geo.cluster_ratio);
+    report.errors_recorded =
+        cx.sb.raw.state.get() & STATE_ERROR != 0 || cx.sb.raw.error_count.get() != 0;
+    orphans::collect(&mut cx, faults)?;
+    report.orphans = cx.orphans.len() as u64;
+    backups::check(&cx, faults)?;
+    let mut scanned = scan_inodes(&cx, faults)?;
+    htree::load_roots(&cx, &mut scanned.dirs, faults)?;
+    dirs::run(&cx, &scanned.dirs, faults)?;
+    htree::run(&cx, &scanned.dirs, faults)?;
+    names::run(&cx, &scanned.dirs, faults)?;
+    progress.phase("connectivity", scanned.dirs.dirs.len() as u64);
+    connect::run(&scanned.dirs, faults);
+    drop(scanned.dirs);
+    links::run(&cx, &scanned.values, faults);
+    let totals = bitmaps::run(&cx, faults)?;
+    report.inodes_used = scanned.counts.inodes;
+    report.files = scanned.counts.files;
+    report.directories = scanned.counts.directories;
+    report.symlinks = scanned.counts.symlinks;
+    report.specials = scanned.counts.specials;
+    report.blocks_used = totals.blocks_used;
+    Ok(true)
+}
+
+/// Superblock, journal and descriptors; `None` if they are too damaged to go on.
+fn prepare<'d>(
+    device: &'d dyn BlockDevice,
+    options: &CheckOptions,
+    progress: &'d dyn Progress,
+    report: &mut CheckReport,
+    faults: &mut Faults,
+) -> Result<Option<Context<'d>>> {
+    let mut early = Faults::new(options.faults_max);
+    let Some(mut sb) = layout::superblock(device, None, &mut early)? else {
+        faults.absorb([early]);
+        return Ok(None);
+    };
+    layout::check_fields(&sb, &mut early)?;
+    if !layout::fits_device(&sb, device.len(), &mut early) {
+        faults.absorb([early]);
+        return Ok(None);
+    }
+    let mut view = View::new(device, sb.geometry.block_bits);
+    let mut descs = layout::read_descs(&view, &sb.geometry)?;
+    let decoded: Vec<_> = descs.iter().map(|d| d.0).collect();
+    let log = journal::open(&view, &sb, &decoded, faults)?;
+    report.needs_recovery = sb.incompat.contains(Incompat::RECOVER);
+    if let Some(log) = log.filter(|_| report.needs_recovery) {
+        let overlay = journal::overlay(&view, &log, &sb.geometry, faults)?;
+        view = view.with_overlay(overlay);
+        report.replay_blocks = view.redirected();
+        // What was read so far may have newer copies in the journal.
+        if view.redirected() > 0 {
+            early = Faults::new(options.faults_max);
+            let Some(newer) = layout::superblock(view.device(), Some(&view), &mut early)? else {
+                faults.absorb([early]);
+                return Ok(None);
+            };
+            layout::check_fields(&newer, &mut early)?;
+            if newer.geometry.block_size != sb.geometry.block_size
+                || !layout::fits_device(&newer, device.len(), &mut early)
+            {
+                faults.absorb([early]);
+                return Ok(None);
+            }
+            sb = newer;
+            descs = layout::read_descs(&view, &sb.geometry)?;
+        }
+    }
+    faults.absorb([early]);
+    let mut cx = Context::new(view, sb, options.threads(), options.faults_max, progress);
+    cx.needs_recovery = report.needs_recovery;
+    layout::check(&mut cx, descs, faults)?;
+    progress.advance(1);
+    Ok(Some(cx))
+}
+
+/// The scan, attribute blocks, value inodes, and owners of blocks claimed twice.
+fn scan_inodes(cx: &Context<'_>, faults: &mut Faults) -> Result<Scanned> {
+    cx.progress.phase("inodes", u64::from(cx.geo.inodes_count));
+    let mut workers = scan::run(cx, Mode::Claim)?;
+    let mut xattr_refs: Vec<(Pblk, Ino)> = Vec::new();
+    for w in &mut workers {
+        xattr_refs.append(&mut w.xattr_blocks);
+    }
+    let blocks = xattr_blocks::distinct(xattr_refs);
+    workers.extend(xattr_blocks::run(cx, &blocks, Mode::Claim)?);
+    let mut counts = Counts::default();
+    let mut value_refs: Vec<ValueRef> = Vec::new();
+    let mut duplicates = Vec::new();
+    let (mut parts, mut found) = (Vec::new(), Vec::new());
+    for w in workers {
+        let Scanner { counts: c, .. } = w;
+        counts.inodes += c.inodes;
+        counts.files += c.files;
+        counts.directories += c.directories;
+        counts.symlinks += c.symlinks;
+        counts.specials += c.specials;
+        value_refs.extend(w.value_refs);
+        duplicates.extend(w.duplicates);
+        parts.push(w.faults);
+        found.push((w.dirs, w.dir_blocks));
+    }
+    faults.absorb(parts);
+    let dirs = Dirs::build(found, faults);
+    if !duplicates.is_empty() {
+        duplicates::report(cx, duplicates, faults)?;
+    }
+    let values = xattr_blocks::check_values(cx, value_refs, faults)?;
+    Ok(Scanned {
+        dirs,
+        counts,
+        values,
+    })
+}

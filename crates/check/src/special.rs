@@ -1,0 +1,147 @@
+//! Inodes that are not plain files: reserved ones, symbolic links, devices, pipes and sockets.
+
+use crate::context::InodeState;
+use crate::error::Result;
+use crate::fault::{Fault, FaultKind};
+use crate::filemap;
+use crate::scan::Scanner;
+use uext4_ondisk::{FileType, Ino, Inode, InodeFlags, Lblk, RoCompat};
+
+impl Scanner<'_, '_> {
+    /// An inode below the first ordinary one. All count as in use.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn reserved(&mut self, ino: Ino, raw: &[u8], inode: &Inode) -> Result<()> {
+        if ino == Ino::ROOT {
+            if inode.file_type() != FileType::Directory {
+                let fault = Fault::new(FaultKind::RootMode).ino(ino);
+                self.faults
+                    .push(fault.detail(format_args!("{:#o}", inode.mode)));
+            }
+            if inode.links > 0 {
+                return self.used(ino, raw, inode, false);
+            }
+        }
+        self.cx
+            .inodes
+            .set(ino, inode.file_type(), InodeState::USED, inode.links as u16);
+        self.counts.inodes += 1;
+        let is_regular = inode.file_type() == FileType::Regular;
+        let bad = match ino {
+            Ino::BAD_BLOCKS => inode.mode != 0 && !is_regular,
+            Ino::ROOT => false,
+            Ino::RESIZE => return self.check_resize_inode(ino, raw, inode),
+            _ if self.in_service(ino) => !is_regular,
+            Ino::BOOT_LOADER => inode.mode != 0 && !is_regular,
+            Ino::JOURNAL => inode.links != 0 || inode.blocks != 0 || inode.i_block != [0; 60],
+            _ => inode.mode != 0,
+        };
+        if bad {
+            let fault = Fault::new(FaultKind::InodeReserved).ino(ino);
+            self.faults
+                .push(fault.detail(format_args!("mode {:#o}", inode.mode)));
+            return Ok(());
+        }
+        if inode.i_block == [0; 60] && inode.blocks == 0 {
+            return Ok(());
+        }
+        let mapped = self.walk(ino, inode)?;
+        if mapped.complete {
+            self.check_block_count(ino, inode, mapped.blocks);
+        }
+        if is_regular
+            && mapped
+                .last_written
+                .is_some_and(|l| inode.size < l << self.cx.geo.block_bits)
+        {
+            let fault = Fault::new(FaultKind::InodeSize).ino(ino);
+            self.faults.push(fault.detail("data past the end"));
+        }
+        Ok(())
+    }
+
+    /// True for the journal and quota files that the superblock names.
+    fn in_service(&self, ino: Ino) -> bool {
+        let raw = &self.cx.sb.raw;
+        let quota = self.cx.ro_compat(RoCompat::QUOTA)
+            && [
+                raw.usr_quota_inum.get(),
+                raw.grp_quota_inum.get(),
+                raw.prj_quota_inum.get(),
+            ]
+            .contains(&ino.0);
+        self.cx.sb.journal_ino() == Some(ino) || quota
+    }
+
+    /// A device, pipe or socket.
+    pub(crate) fn check_special(&mut self, ino: Ino, inode: &Inode, xattr_blocks: u64) {
+        let mut bad = |why: &str| {
+            let fault = Fault::new(FaultKind::SpecialFile).ino(ino);
+            self.faults.push(fault.detail(why));
+        };
+        if inode.size != 0 {
+            bad("size is not 0");
+        }
+        if inode.flags.contains(InodeFlags::INDEX) {
+            bad("hashed");
+        }
+        self.check_block_count(ino, inode, xattr_blocks);
+    }
+
+    /// A symbolic link: target in the inode, in inline data, or in one block.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn check_symlink(
+        &mut self,
+        ino: Ino,
+        raw: &[u8],
+        inode: &Inode,
+        xattr_blocks: u64,
+    ) -> Result<()> {
+        if inode.flags.contains(InodeFlags::INLINE_DATA) {
+            self.check_inline(ino, raw, inode);
+            self.check_block_count(ino, inode, xattr_blocks);
+            return Ok(());
+        }
+        let encrypted = inode.flags.contains(InodeFlags::ENCRYPT);
+        if let Some(target) = inode.fast_symlink_target() {
+            let zero = inode.i_block.get(target.len()) == Some(&0);
+            if !encrypted && (target.contains(&0) || !zero) {
+                self.bad_link(ino, "target length differs from the size");
+            }
+            self.check_block_count(ino, inode, xattr_blocks);
+            return Ok(());
+        }
+        let mapped = self.walk(ino, inode)?;
+        if mapped.complete {
+            self.check_block_count(ino, inode, mapped.blocks.saturating_add(xattr_blocks));
+        }
+        let block_size = self.cx.block_size();
+        if inode.size == 0 || inode.size >= block_size as u64 || mapped.last != Some(0) {
+            self.bad_link(ino, "size does not fit its block");
+            return Ok(());
+        }
+        let (runs, _) = filemap::load(&self.cx.view, &self.cx.geo, inode)?;
+        let Some(at) = filemap::find(&runs, Lblk(0)) else {
+            return Ok(());
+        };
+        let mut block = self.take_buf();
+        self.cx.view.read(at, &mut block)?;
+        let len = block.iter().position(|b| *b == 0).unwrap_or(block_size);
+        if !encrypted && len as u64 != inode.size {
+            self.bad_link(ino, "target length differs from the size");
+        }
+        if inode.size < 60 && !encrypted {
+            self.bad_link(ino, "short target is not in the inode");
+        }
+        self.pool.push(block);
+        Ok(())
+    }
+
+    fn bad_link(&mut self, ino: Ino, why: &str) {
+        self.faults
+            .push(Fault::new(FaultKind::Symlink).ino(ino).detail(why));
+    }
+}

@@ -1,0 +1,99 @@
+//! Extended attributes of an inode and of a block.
+
+use crate::error::Result;
+use crate::fault::{Fault, FaultKind};
+use crate::scan::{Scanner, ValueRef};
+use uext4_ondisk::{
+    Incompat, Ino, Inode, Pblk, XattrArea, XattrIndex, XattrValue, xattr_entry_hash,
+};
+
+impl Scanner<'_, '_> {
+    /// Checks the attributes in an inode and notes its attribute block. Returns the blocks this adds to
+    /// the inode's count.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn check_xattrs(&mut self, ino: Ino, raw: &[u8], inode: &Inode) -> Result<u64> {
+        let mut blocks = 0;
+        if inode.extra_isize != 0 {
+            match XattrArea::in_inode(raw) {
+                Ok(Some(area)) => {
+                    self.check_area(ino, &area, None);
+                    blocks = self.value_blocks(&area);
+                }
+                Ok(None) => {}
+                Err(e) => self.faults.push(e.ino(ino)),
+            }
+        }
+        if inode.file_acl == Pblk(0) {
+            return Ok(blocks);
+        }
+        if !self.cx.bounds().contains(inode.file_acl, 1) {
+            let fault = Fault::new(FaultKind::XattrBlock).ino(ino);
+            self.faults.push(fault.pblk(inode.file_acl));
+            return Ok(blocks);
+        }
+        self.xattr_blocks.push((inode.file_acl, ino));
+        if self.cx.incompat(Incompat::EA_INODE) {
+            let mut block = self.take_buf();
+            self.cx.view.read(inode.file_acl, &mut block)?;
+            let area = XattrArea::in_block(&block);
+            blocks += area.map_or(0, |area| self.value_blocks(&area));
+            self.pool.push(block);
+        }
+        Ok(blocks + u64::from(self.cx.geo.cluster_ratio))
+    }
+
+    /// Blocks of values in inodes of their own: those who have the attribute are charged, each.
+    fn value_blocks(&self, area: &XattrArea<'_>) -> u64 {
+        if !self.cx.incompat(Incompat::EA_INODE) {
+            return 0;
+        }
+        let ratio = u64::from(self.cx.geo.cluster_ratio);
+        let cluster = u64::from(self.cx.geo.block_size) * ratio;
+        let sizes = area.entries().map(|e| match e.value {
+            XattrValue::Inline(_) => 0,
+            XattrValue::Inode { size, .. } => u64::from(size).div_ceil(cluster) * ratio,
+        });
+        sizes.sum()
+    }
+
+    /// Checks hashes, values that overlap, and notes value inodes.
+    pub(crate) fn check_area(&mut self, ino: Ino, area: &XattrArea<'_>, at: Option<Pblk>) {
+        let place = |f: Fault| match at {
+            Some(at) => f.ino(ino).pblk(at),
+            None => f.ino(ino),
+        };
+        if let Err(e) = area.verify_hashes() {
+            self.faults.push(place(e.into()));
+        }
+        let mut spans: Vec<(usize, usize)> = Vec::new();
+        for e in area.entries() {
+            if e.index == XattrIndex(0) {
+                self.faults.push(place(Fault::new(FaultKind::XattrName)));
+            }
+            match e.value {
+                XattrValue::Inline([]) => {}
+                XattrValue::Inline(value) => {
+                    let start = value.as_ptr() as usize;
+                    spans.push((start, start.saturating_add(value.len())));
+                }
+                XattrValue::Inode { ino: value, size } => self.value_refs.push(ValueRef {
+                    value,
+                    owner: ino,
+                    size,
+                    hash: e.hash,
+                    name_hash: xattr_entry_hash(e.name, &[]),
+                }),
+            }
+        }
+        spans.sort_unstable();
+        let overlap = spans
+            .iter()
+            .zip(spans.iter().skip(1))
+            .any(|(a, b)| b.0 < a.1);
+        if overlap {
+            self.faults.push(place(Fault::new(FaultKind::XattrOverlap)));
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! The adapter to `vfs`: the inode-level API for front ends, and errors to errno. The only place where
+//! an [`Ext4Error`] becomes an errno; the chain is kept.
+
+use crate::error::Ext4Error;
+use crate::fs::Ext4;
+use crate::inode::{InodeRef, kind_of};
+use uext4_jbd2::JournalError;
+use uext4_ondisk::{FileType, Ino, XattrIndex, acl_decode_disk, acl_decode_xattr, acl_encode_disk, acl_encode_xattr};
+use uext4_vfs::attr::{
+    Attr, DirEntry, FileHandle, NewNode, RenameFlags, SetAttr, StatFs, XattrFlags,
+};
+use uext4_vfs::caller::{Caller, Capabilities};
+use uext4_vfs::errno::{Errno, Error, Result};
+use uext4_vfs::filesystem::FileSystem;
+use uext4_vfs::ilock::{LockMode, ilock};
+use uext4_vfs::permission::{self, Access};
+
+fn errno_of(e: &Ext4Error) -> Errno {
+    match e {
+        Ext4Error::Corrupt(_) => Errno::EUCLEAN,
+        Ext4Error::Format(_) => Errno::EINVAL,
+        Ext4Error::Journal(e) => match &**e {
+            JournalError::Corrupt(_) => Errno::EUCLEAN,
+            JournalError::Unsupported(_) => Errno::EOPNOTSUPP,
+            JournalError::TooLarge { .. } => Errno::ENOSPC,
+            JournalError::Device(e) => device_errno(e),
+            _ => Errno::EIO,
+        },
+        Ext4Error::Device(e) => device_errno(e),
+        Ext4Error::NoSpace | Ext4Error::NoInode | Ext4Error::DirectoryFull => Errno::ENOSPC,
+        Ext4Error::ReadOnly => Errno::EROFS,
+        Ext4Error::Exists | Ext4Error::AttributeExists => Errno::EEXIST,
+        Ext4Error::NotFound => Errno::ENOENT,
+        Ext4Error::NotDirectory => Errno::ENOTDIR,
+        Ext4Error::IsDirectory => Errno::EISDIR,
+        Ext4Error::NotEmpty => Errno::ENOTEMPTY,
+        Ext4Error::NameTooLong => Errno::ENAMETOOLONG,
+        Ext4Error::TooManyLinks => Errno::EMLINK,
+        Ext4Error::TooLarge => Errno::EFBIG,
+        Ext4Error::Stale => Errno::ESTALE,
+        Ext4Error::NoAttribute => Errno::ENODATA,
+        Ext4Error::Unsupported(_) => Errno::EOPNOTSUPP,
+        Ext4Error::Invalid(_) => Errno::EINVAL,
+        Ext4Error::NotPermitted => Errno::EPERM,
+        Ext4Error::AccessDenied => Errno::EACCES,
+        Ext4Error::Busy(_) => Errno::EBUSY,
+        Ext4Error::Vfs(e) => e.errno(),
+    }
+}
+
+fn device_errno(e: &uext4_block::BlockError) -> Errno {
+    match e.raw_os_error() {
+        Some(code) => Errno(code),
+        None => Errno::EIO,
+    }
+}
+
+impl From<Ext4Error> for Error {
+    fn from(e: Ext4Error) -> Error {
+        match e {
+            Ext4Error::Vfs(e) => *e,
+            // What a message adds nothing to stays without one, and without an allocation.
+            Ext4Error::NotFound
+            | Ext4Error::Exists
+            | Ext4Error::NotDirectory
+            | Ext4Error::IsDirectory
+            | Ext4Error::NotEmpty
+            | Ext4Error::ReadOnly
+            | Ext4Error::Stale
+            | Ext4Error::NoSpace
+            | Ext4Error::NoAttribute => Error::new(errno_of(&e)),
+            e => Error::from_source(errno_of(&e), e),
+        }
+    }
+}
+
+fn check_kind(inode: &InodeRef, caller: &Caller, index: XattrIndex) -> Result<()> {
+    match index {
+        XattrIndex::TRUSTED if !caller.has(Capabilities::SYS_ADMIN) => Err(Errno::ENODATA.into()),
+        XattrIndex::USER
+            if !matches!(inode.file_type, FileType::Regular | FileType::Directory) =>
+        {
+            Err(Errno::EPERM.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn split(name: &[u8]) -> Result<(XattrIndex, &[u8])> {
+    if name.is_empty() || name.len() > 255 {
+        return Err(Errno::ERANGE.into());
+    }
+    XattrIndex::split_name(name).ok_or_else(|| Errno::EOPNOTSUPP.into())
+}
+
+fn is_acl(index: XattrIndex) -> bool {
+    matches!(index, XattrIndex::POSIX_ACL_ACCESS | XattrIndex::POSIX_ACL_DEFAULT)
+}
+
+impl Ext4 {
+    fn check_xattr_write(&self, caller: &Caller, node: &InodeRef, index: XattrIndex) -> Result<()> {
+        check_kind(node, caller, index)?;
+        let attr = self.attr(node);
+        match index {
+            XattrIndex::USER => permission::check_access(&attr, caller, Access::WRITE),
+            XattrIndex::TRUSTED => Ok(()),
+            XattrIndex::POSIX_ACL_ACCESS | XattrIndex::POSIX_ACL_DEFAULT => {
+                if permission::is_owner_or_capable(&attr, caller) {
+                    Ok(())
+                } else {
+                    Err(Errno::EPERM.into())
+                }
+            }
+            _ if caller.has(Capabilities::SYS_ADMIN) => Ok(()),
+            _ => Err(Errno::EPERM.into()),
+        }
+    }
+}
+
+impl FileSystem for Ext4 {
+    type Node = InodeRef;
+
+    fn root(&self) -> Result<InodeRef> {
+        Ok(Ext4::root(self)?)
+    }
+
+    fn handle(&self, node: &InodeRef) -> FileHandle {
+        FileHandle {
+            ino: u64::from(node.ino.0),
+            generation: node.generation().0,
+        }
+    }
+
+    fn open_handle(&self, handle: FileHandle) -> Result<InodeRef> {
+        let stale = || Error::new(Errno::ESTALE);
+        let ino = Ino(u32::try_from(handle.ino).map_err(|_| stale())?);
+        if ino != Ino::ROOT && ino < self.geometry().first_ino {
+            return Err(stale());
+        }
+        if ino.0 > self.geometry().inodes_count {
+            return Err(stale());
+        }
+        let inode = self.get_inode(ino).map_err(|e| match e {
+            // Whatever the inode table has there, it is no inode of this handle.
+            Ext4Error::Corrupt(_) => stale(),
+            e => e.into(),
+        })?;
+        if inode.generation().0 != handle.generation {
+            return Err(stale());
+        }
+        Ok(inode)
+    }
+
+    fn getattr(&self, node: &InodeRef) -> Result<Attr> {
+        Ok(self.attr(node))
+    }
+
+    fn setattr(&self, caller: &Caller, node: &InodeRef, change: &SetAttr) -> Result<Attr> {
+        Ok(Ext4::setattr(self, caller, node, change)?)
+    }
+
+    fn lookup(&self, caller: &Caller, dir: &InodeRef, name: &[u8]) -> Result<InodeRef> {
+        Ok(Ext4::lookup(self, caller, dir, name)?)
+    }
+
+    fn create(
+        &self,
+        caller: &Caller,
+        dir: &InodeRef,
+        name: &[u8],
+        new: &NewNode<'_>,
+    ) -> Result<InodeRef> {
+        Ok(Ext4::create(self, caller, dir, name, new)?)
+    }
+
+    fn tmpfile(&self, caller: &Caller, dir: &InodeRef, mode: u16) -> Result<InodeRef> {
+        Ok(Ext4::tmpfile(self, caller, dir, mode)?)
+    }
+
+    fn link(&self, caller: &Caller, node: &InodeRef, dir: &InodeRef, name: &[u8]) -> Result<()> {
+        Ok(Ext4::link(self, caller, node, dir, name)?)
+    }
+
+    fn unlink(&self, caller: &Caller, dir: &InodeRef, name: &[u8]) -> Result<()> {
+        Ok(Ext4::unlink(self, caller, dir, name)?)
+    }
+
+    fn rmdir(&self, caller: &Caller, dir: &InodeRef, name: &[u8]) -> Result<()> {
+        Ok(Ext4::rmdir(self, caller, dir, name)?)
+    }
+
+    fn rename(
+        &self,
+        caller: &Caller,
+        old_dir: &InodeRef,
+        old_name: &[u8],
+        new_dir: &InodeRef,
+        new_name: &[u8],
+        flags: RenameFlags,
+    ) -> Result<()> {
+        Ok(Ext4::rename(self, caller, old_dir, old_name, new_dir, new_name, flags)?)
+    }
+
+    fn readlink(&self, _caller: &Caller, node: &InodeRef) -> Result<Vec<u8>> {
+        Ok(Ext4::readlink(self, node)?)
+    }
+
+    fn readdir(
+        &self,
+        caller: &Caller,
+        dir: &InodeRef,
+        cookie: u64,
+        emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
+    ) -> Result<()> {
+        if !dir.is_dir() {
+            return Err(Errno::ENOTDIR.into());
+        }
+        permission::check_access(&self.attr(dir), caller, Access::READ)?;
+        let mut cookie = cookie;
+        loop {
+            let batch = {
+                let _locked = ilock(&dir.ilock, LockMode::Shared);
+                self.dir_list(dir, cookie)?
+            };
+            let Some(last) = batch.last() else {
+                return Ok(());
+            };
+            cookie = last.cookie;
+            for entry in &batch {
+                let known = entry.file_type != FileType::Unknown;
+                let more = emit(&DirEntry {
+                    ino: u64::from(entry.ino.0),
+                    kind: known.then(|| kind_of(entry.file_type)),
+                    name: &entry.name,
+                    cookie: entry.cookie,
+                });
+                if !more {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn read(&self, node: &InodeRef, offset: u64, data: &mut [u8]) -> Result<usize> {
+        Ok(Ext4::read(self, node, offset, data)?)
+    }
+
+    fn write(&self, node: &InodeRef, offset: u64, data: &[u8]) -> Result<usize> {
+        Ok(Ext4::write(self, node, offset, data, true)?)
+    }
+
+    fn append(&self, node: &InodeRef, data: &[u8]) -> Result<u64> {
+        Ok(Ext4::append(self, node, data, true)?)
+    }
+
+    fn fsync(&self, node: &InodeRef, data_only: bool) -> Result<()> {
+        Ok(Ext4::fsync(self, node, data_only)?)
+    }
+
+    fn syncfs(&self) -> Result<()> {
+        Ok(self.sync()?)
+    }
+
+    fn statfs(&self) -> Result<StatFs> {
+        let geometry = self.geometry();
+        let free = u64::try_from(self.free_blocks_total()).unwrap_or(0);
+        let reserved = u64::try_from(self.reserved_blocks()).unwrap_or(0);
+        let (mut inodes_free, mut overhead) = (0u64, u64::from(geometry.first_data_block));
+        for group in self.groups() {
+            let free_inodes = group.free_inodes.load(std::sync::atomic::Ordering::Relaxed);
+            inodes_free += u64::from(free_inodes);
+            overhead += u64::from(geometry.base_meta_blocks(group.no))
+                + u64::from(geometry.itable_blocks_per_group)
+                + 2;
+        }
+        let uuid = u128::from_le_bytes(self.sb.raw.uuid);
+        Ok(StatFs {
+            block_size: geometry.block_size,
+            blocks: geometry.blocks_count.saturating_sub(overhead),
+            blocks_free: free,
+            blocks_available: free.saturating_sub(reserved),
+            inodes: u64::from(geometry.inodes_count),
+            inodes_free,
+            fsid: (uuid as u64) ^ ((uuid >> 64) as u64),
+            name_bytes_max: 255,
+            read_only: self.is_read_only(),
+        })
+    }
+
+    fn getxattr(&self, caller: &Caller, node: &InodeRef, name: &[u8]) -> Result<Vec<u8>> {
+        let (index, rest) = split(name)?;
+        check_kind(node, caller, index)?;
+        if index == XattrIndex::USER {
+            permission::check_access(&self.attr(node), caller, Access::READ)?;
+        }
+        let value = self.get_xattr(node, index, rest)?;
+        if is_acl(index) {
+            let acl = acl_decode_disk(&value).map_err(|e| Ext4Error::from(e.ino(node.ino)))?;
+            return Ok(acl_encode_xattr(&acl));
+        }
+        Ok(value)
+    }
+
+    fn setxattr(
+        &self,
+        caller: &Caller,
+        node: &InodeRef,
+        name: &[u8],
+        value: &[u8],
+        flags: XattrFlags,
+    ) -> Result<()> {
+        let (index, rest) = split(name)?;
+        self.check_xattr_write(caller, node, index)?;
+        if is_acl(index) {
+            let acl = acl_decode_xattr(value).map_err(|_| Error::new(Errno::EINVAL))?;
+            return Ok(self.set_xattr(node, index, rest, &acl_encode_disk(&acl), flags)?);
+        }
+        Ok(self.set_xattr(node, index, rest, value, flags)?)
+    }
+
+    fn listxattr(&self, caller: &Caller, node: &InodeRef) -> Result<Vec<Vec<u8>>> {
+        let mut names = self.list_xattrs(node)?;
+        if !caller.has(Capabilities::SYS_ADMIN) {
+            names.retain(|n| !n.starts_with(b"trusted."));
+        }
+        Ok(names)
+    }
+
+    fn removexattr(&self, caller: &Caller, node: &InodeRef, name: &[u8]) -> Result<()> {
+        let (index, rest) = split(name)?;
+        self.check_xattr_write(caller, node, index)?;
+        Ok(self.remove_xattr(node, index, rest)?)
+    }
+}

@@ -1,0 +1,198 @@
+//! Operations on images that mke2fs made, verified by e2fsck.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use uext4_block::{FileDevice, OpenOptions};
+use uext4_ext4::{Ext4, MountOptions};
+use uext4_vfs::attr::{NewKind, NewNode, RenameFlags, XattrFlags};
+use uext4_vfs::caller::Caller;
+
+fn image(dir: &Path, size: &str, args: &[&str]) -> std::path::PathBuf {
+    let path = dir.join("image");
+    let _ = std::fs::remove_file(&path);
+    let out = Command::new("mke2fs")
+        .args(["-q", "-t", "ext4"])
+        .args(args)
+        .arg(&path)
+        .arg(size)
+        .output()
+        .expect("mke2fs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    path
+}
+
+fn mount(path: &Path) -> Arc<Ext4> {
+    let device = FileDevice::open(path, &OpenOptions::read_write()).expect("open image");
+    Ext4::mount(Arc::new(device), MountOptions::default()).expect("mount")
+}
+
+fn fsck(path: &Path) {
+    let out = Command::new("e2fsck").args(["-fn"]).arg(path).output().expect("e2fsck");
+    assert!(
+        out.status.success(),
+        "e2fsck: {}\n{}",
+        String::from_utf8_lossy(&out.stdout),
+        String::from_utf8_lossy(&out.stderr)
+    );
+}
+
+const FILE: NewNode<'_> = NewNode {
+    mode: 0o644,
+    kind: NewKind::Regular,
+};
+const DIR: NewNode<'_> = NewNode {
+    mode: 0o755,
+    kind: NewKind::Directory,
+};
+
+const SHAPES: &[&[&str]] = &[
+    &["-b", "4096"],
+    &["-b", "4096", "-O", "^has_journal"],
+    &["-b", "4096", "-O", "orphan_file"],
+    &["-b", "4096", "-O", "^metadata_csum,^64bit"],
+    &["-b", "1024"],
+];
+
+#[test]
+fn empty_mount_leaves_a_clean_image() {
+    let tmp = tempfile::tempdir().expect("tempdir");
+    for shape in SHAPES {
+        let path = image(tmp.path(), "64M", shape);
+        let fs = mount(&path);
+        fs.unmount().expect("unmount");
+        drop(fs);
+        fsck(&path);
+    }
+}
+
+#[test]
+fn files_and_directories() {
+    let tmp = tempfile::tempdir().expect("tempdir");
+    let root = Caller::root();
+    for shape in SHAPES {
+        let path = image(tmp.path(), "64M", shape);
+        let fs = mount(&path);
+        let top = fs.root().expect("root");
+        let dir = fs.create(&root, &top, b"dir", &DIR).expect("mkdir");
+        for i in 0..3000 {
+            let name = format!("file-with-a-name-{i}");
+            let file = fs.create(&root, &dir, name.as_bytes(), &FILE).expect("create");
+            if i % 7 == 0 {
+                fs.write(&file, 0, name.as_bytes(), true).expect("write");
+            }
+        }
+        assert!(fs.create(&root, &dir, b"file-with-a-name-1", &FILE).is_err());
+        for i in (0..3000).step_by(3) {
+            fs.unlink(&root, &dir, format!("file-with-a-name-{i}").as_bytes()).expect("unlink");
+        }
+        for i in 0..3000 {
+            let found = fs.lookup(&root, &dir, format!("file-with-a-name-{i}").as_bytes());
+            assert_eq!(found.is_ok(), i % 3 != 0, "name {i}");
+        }
+        let sub = fs.create(&root, &dir, b"sub", &DIR).expect("mkdir");
+        fs.rename(&root, &dir, b"file-with-a-name-7", &sub, b"moved", RenameFlags::empty())
+            .expect("rename");
+        fs.rename(&root, &dir, b"sub", &top, b"sub", RenameFlags::empty()).expect("rename dir");
+        let link = NewNode {
+            mode: 0o777,
+            kind: NewKind::Symlink(&[b'x'; 200]),
+        };
+        let link = fs.create(&root, &top, b"link", &link).expect("symlink");
+        assert_eq!(fs.readlink(&link).expect("readlink"), vec![b'x'; 200]);
+        let (index, name) = uext4_ondisk::XattrIndex::split_name(b"user.a").expect("name");
+        for len in [10, 50, 900, 0] {
+            let value = vec![7; len];
+            fs.set_xattr(&sub, index, name, &value, XattrFlags::empty()).unwrap_or_else(|e| panic!("setxattr {len} {shape:?}: {e}"));
+            assert_eq!(fs.get_xattr(&sub, index, name).expect("getxattr"), value);
+        }
+        drop((sub, link, dir, top));
+        fs.unmount().expect("unmount");
+        drop(fs);
+        fsck(&path);
+    }
+}
+
+#[test]
+fn data_survives() {
+    let tmp = tempfile::tempdir().expect("tempdir");
+    let root = Caller::root();
+    for shape in SHAPES {
+        let path = image(tmp.path(), "64M", shape);
+        let mut model = vec![0u8; 3 << 20];
+        let mut rng = fastrand::Rng::with_seed(7);
+        let mut size = 0;
+        {
+            let fs = mount(&path);
+            let top = fs.root().expect("root");
+            let file = fs.create(&root, &top, b"data", &FILE).expect("create");
+            for _ in 0..300 {
+                if rng.u8(..) < 30 {
+                    let to = rng.usize(..model.len());
+                    fs.truncate(&file, to as u64).expect("truncate");
+                    model[to..].fill(0);
+                    size = to;
+                    continue;
+                }
+                let at = rng.usize(..model.len() - 1);
+                let len = rng.usize(1..=(model.len() - at).min(100_000));
+                let byte = rng.u8(1..);
+                let data = vec![byte; len];
+                assert_eq!(fs.write(&file, at as u64, &data, true).expect("write"), len);
+                model[at..at + len].fill(byte);
+                size = size.max(at + len);
+            }
+            let mut have = vec![1; model.len()];
+            let n = fs.read(&file, 0, &mut have).expect("read");
+            assert_eq!(n, size);
+            assert!(have[..n] == model[..n]);
+            drop((file, top));
+            fs.unmount().expect("unmount");
+        }
+        fsck(&path);
+        let fs = mount(&path);
+        let top = fs.root().expect("root");
+        let file = fs.lookup(&root, &top, b"data").expect("lookup");
+        let mut have = vec![1; model.len()];
+        let n = fs.read(&file, 0, &mut have).expect("read");
+        assert!(n == size && have[..n] == model[..n]);
+        fs.unlink(&root, &top, b"data").expect("unlink");
+        assert_eq!(fs.read(&file, 0, &mut have).expect("read unlinked"), size);
+        drop((file, top));
+        fs.unmount().expect("unmount");
+        drop(fs);
+        fsck(&path);
+    }
+}
+
+#[test]
+fn a_crash_recovers_what_was_synced() {
+    let tmp = tempfile::tempdir().expect("tempdir");
+    let root = Caller::root();
+    let path = image(tmp.path(), "64M", &[]);
+    {
+        let fs = mount(&path);
+        let top = fs.root().expect("root");
+        for i in 0..500 {
+            let name = format!("f{i}");
+            let file = fs.create(&root, &top, name.as_bytes(), &FILE).expect("create");
+            fs.write(&file, 0, name.as_bytes(), true).expect("write");
+        }
+        fs.sync().expect("sync");
+        drop(top);
+        fs.crash();
+    }
+    let fs = mount(&path);
+    let top = fs.root().expect("root");
+    for i in 0..500 {
+        let name = format!("f{i}");
+        let file = fs.lookup(&root, &top, name.as_bytes()).expect("lookup");
+        let mut data = [0; 16];
+        let n = fs.read(&file, 0, &mut data).expect("read");
+        assert_eq!(&data[..n], name.as_bytes());
+    }
+    drop(top);
+    fs.unmount().expect("unmount");
+    drop(fs);
+    fsck(&path);
+}

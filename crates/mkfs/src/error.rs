@@ -1,0 +1,110 @@
+//! The error of everything here.
+
+use std::io;
+use std::path::PathBuf;
+
+use uext4_block::BlockError;
+use uext4_ondisk::FormatError;
+
+/// The result of everything here.
+pub type Result<T> = std::result::Result<T, MkfsError>;
+
+/// Why an image can't be made.
+#[derive(Debug, thiserror::Error)]
+pub enum MkfsError {
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] BlockError),
+    /// The sizes asked for contradict each other.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// No such feature.
+    #[error("feature {0:?} is unknown")]
+    UnknownFeature(String),
+    /// A feature that can't be turned on.
+    #[error("feature {0} is not supported")]
+    UnsupportedFeature(String),
+    /// A feature that can't be turned off.
+    #[error("feature {0} can't be left out")]
+    RequiredFeature(&'static str),
+    /// An option out of its range.
+    #[error("{name} can't be {value}: {why}")]
+    Option {
+        /// The option.
+        name: &'static str,
+        /// What was asked.
+        value: String,
+        /// What is allowed.
+        why: &'static str,
+    },
+    /// The image has no room for its own metadata, or for the tree.
+    #[error("{blocks} blocks are too few: {what} does not fit")]
+    NoSpace {
+        /// Blocks of the image.
+        blocks: u64,
+        /// What has no room.
+        what: &'static str,
+    },
+    /// The image has too few inodes for the tree.
+    #[error("{inodes} inodes are too few: {needed} are needed")]
+    NoInodes {
+        /// Inodes of the image.
+        inodes: u64,
+        /// Inodes that tree and file system need.
+        needed: u64,
+    },
+    /// The device is smaller than the image.
+    #[error("device has {have} bytes, the image needs {need}")]
+    DeviceTooSmall {
+        /// Bytes of the device.
+        have: u64,
+        /// Bytes of the image.
+        need: u64,
+    },
+    /// Neither a size nor a tree to take it from.
+    #[error("size is missing, and there is no tree to take it from")]
+    NoSize,
+    /// The tree can't be read.
+    #[error("can't {op} {}: {source}", path.display())]
+    Tree {
+        /// What was tried.
+        op: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// What the host said.
+        source: io::Error,
+    },
+    /// A file of the tree that the format has no place for.
+    #[error("{}: {what}", path.display())]
+    Unfit {
+        /// Which file.
+        path: PathBuf,
+        /// What is the matter.
+        what: String,
+    },
+}
+
+impl MkfsError {
+    pub(crate) fn tree(op: &'static str, path: PathBuf, source: impl Into<io::Error>) -> MkfsError {
+        MkfsError::Tree {
+            op,
+            path,
+            source: source.into(),
+        }
+    }
+
+    pub(crate) fn unfit(path: PathBuf, what: impl Into<String>) -> MkfsError {
+        MkfsError::Unfit {
+            path,
+            what: what.into(),
+        }
+    }
+
+    pub(crate) fn option(name: &'static str, value: impl ToString, why: &'static str) -> MkfsError {
+        MkfsError::Option {
+            name,
+            value: value.to_string(),
+            why,
+        }
+    }
+}

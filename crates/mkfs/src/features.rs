@@ -1,0 +1,174 @@
+//! Which features an image gets, and what can be asked of them.
+
+use uext4_ondisk::{Compat, Feature, Incompat, RoCompat};
+
+use crate::error::{MkfsError, Result};
+
+/// The three feature words of an image.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FeatureSet {
+    /// Compatible features.
+    pub compat: Compat,
+    /// Incompatible features.
+    pub incompat: Incompat,
+    /// Read-only-compatible features.
+    pub ro_compat: RoCompat,
+}
+
+const COMPAT: Compat = Compat::HAS_JOURNAL
+    .union(Compat::EXT_ATTR)
+    .union(Compat::RESIZE_INODE)
+    .union(Compat::DIR_INDEX)
+    .union(Compat::ORPHAN_FILE);
+const INCOMPAT: Incompat = Incompat::FILETYPE
+    .union(Incompat::EXTENT)
+    .union(Incompat::BIT64)
+    .union(Incompat::FLEX_BG)
+    .union(Incompat::CSUM_SEED);
+const RO_COMPAT: RoCompat = RoCompat::SPARSE_SUPER
+    .union(RoCompat::LARGE_FILE)
+    .union(RoCompat::HUGE_FILE)
+    .union(RoCompat::DIR_NLINK)
+    .union(RoCompat::EXTRA_ISIZE)
+    .union(RoCompat::METADATA_CSUM);
+
+impl Default for FeatureSet {
+    /// What mke2fs 1.47 gives an ext4 file system.
+    fn default() -> Self {
+        FeatureSet {
+            compat: COMPAT,
+            incompat: INCOMPAT,
+            ro_compat: RO_COMPAT,
+        }
+    }
+}
+
+impl FeatureSet {
+    /// No feature at all.
+    pub const NONE: FeatureSet = FeatureSet {
+        compat: Compat::empty(),
+        incompat: Incompat::empty(),
+        ro_compat: RoCompat::empty(),
+    };
+
+    /// The defaults, changed as a list like `-O a,^b` of mke2fs says; `none` starts from nothing.
+    ///
+    /// # Errors
+    /// [`MkfsError::UnknownFeature`], and what [`FeatureSet::check`] says.
+    pub fn parse(list: &str) -> Result<Self> {
+        let mut set = FeatureSet::default();
+        for word in list.split([',', ' ']).filter(|w| !w.is_empty()) {
+            if word == "none" {
+                set = FeatureSet::NONE;
+                continue;
+            }
+            let (name, on) = match word.strip_prefix('^') {
+                Some(name) => (name, false),
+                None => (word, true),
+            };
+            set.set(name, on)?;
+        }
+        set.check()?;
+        Ok(set)
+    }
+
+    /// Turns a feature on or off by its mke2fs name.
+    ///
+    /// # Errors
+    /// [`MkfsError::UnknownFeature`].
+    pub fn set(&mut self, name: &str, on: bool) -> Result<()> {
+        match Feature::parse_name(name) {
+            Some(Feature::Compat(f)) => self.compat.set(f, on),
+            Some(Feature::Incompat(f)) => self.incompat.set(f, on),
+            Some(Feature::RoCompat(f)) => self.ro_compat.set(f, on),
+            None => return Err(MkfsError::UnknownFeature(name.to_owned())),
+        }
+        Ok(())
+    }
+
+    /// Refuses what can't be made, by name.
+    ///
+    /// # Errors
+    /// [`MkfsError::UnsupportedFeature`], [`MkfsError::RequiredFeature`].
+    pub fn check(&self) -> Result<()> {
+        let unsupported = [
+            self.compat.difference(COMPAT).describe(),
+            self.incompat.difference(INCOMPAT).describe(),
+            self.ro_compat
+                .difference(RO_COMPAT | RoCompat::GDT_CSUM)
+                .describe(),
+        ];
+        if let Some(names) = unsupported.into_iter().find(|n| !n.is_empty()) {
+            return Err(MkfsError::UnsupportedFeature(names));
+        }
+        if !self.incompat.contains(Incompat::EXTENT) {
+            return Err(MkfsError::RequiredFeature("extent"));
+        }
+        if !self.incompat.contains(Incompat::FILETYPE) {
+            return Err(MkfsError::RequiredFeature("filetype"));
+        }
+        Ok(())
+    }
+
+    /// Leaves out what means nothing without another feature that is not there, as mke2fs does.
+    #[must_use]
+    pub(crate) fn settled(mut self) -> Self {
+        if self.ro_compat.contains(RoCompat::METADATA_CSUM) {
+            self.ro_compat.remove(RoCompat::GDT_CSUM);
+        } else {
+            self.incompat.remove(Incompat::CSUM_SEED);
+        }
+        if !self.compat.contains(Compat::HAS_JOURNAL) {
+            self.compat.remove(Compat::ORPHAN_FILE);
+        }
+        self
+    }
+
+    /// The same without a journal and what needs one.
+    #[must_use]
+    pub(crate) fn without_journal(mut self) -> Self {
+        self.compat.remove(Compat::HAS_JOURNAL);
+        self.settled()
+    }
+
+    pub(crate) fn has_journal(&self) -> bool {
+        self.compat.contains(Compat::HAS_JOURNAL)
+    }
+
+    pub(crate) fn has_orphan_file(&self) -> bool {
+        self.compat.contains(Compat::ORPHAN_FILE)
+    }
+
+    pub(crate) fn has_metadata_csum(&self) -> bool {
+        self.ro_compat.contains(RoCompat::METADATA_CSUM)
+    }
+
+    /// True if groups can be left uninitialised.
+    pub(crate) fn has_group_csum(&self) -> bool {
+        self.ro_compat
+            .intersects(RoCompat::METADATA_CSUM | RoCompat::GDT_CSUM)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parses_as_mke2fs_does() {
+        let set = FeatureSet::parse("^has_journal,^metadata_csum,uninit_bg").unwrap();
+        let set = set.settled();
+        assert!(!set.has_journal() && !set.has_orphan_file() && set.has_group_csum());
+        assert!(!set.incompat.contains(Incompat::CSUM_SEED));
+        let bare = FeatureSet::parse("none,extent,filetype").unwrap();
+        assert_eq!(bare.ro_compat, RoCompat::empty());
+    }
+
+    #[test]
+    fn refuses_by_name() {
+        let error = |list| FeatureSet::parse(list).unwrap_err().to_string();
+        assert_eq!(error("frob"), "feature \"frob\" is unknown");
+        assert_eq!(error("bigalloc"), "feature bigalloc is not supported");
+        assert_eq!(error("^extent"), "feature extent can't be left out");
+    }
+}

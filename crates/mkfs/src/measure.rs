@@ -1,0 +1,223 @@
+//! What a tree needs in an image, before places are known.
+
+use std::collections::HashMap;
+use uext4_ondisk::{Compat, FileType, HashParams, HashVersion, RoCompat};
+
+use crate::directory::{self, DirFormat, DirPlan};
+use crate::error::{MkfsError, Result};
+use crate::extents;
+use crate::options::{Identity, MkfsOptions};
+use crate::tree::{Kind, NodeId, Tree};
+use crate::xattrs::{self, Divided};
+
+/// Most links of a file.
+const LINKS_MAX: u32 = 65000;
+/// Bytes that a symbolic link can keep in its inode.
+const FAST_SYMLINK_MAX: u64 = 59;
+/// Bytes of `lost+found`, and most blocks.
+const LOST_AND_FOUND: (u32, u32) = (16 << 10, 12);
+
+/// How the shape of directories and attributes follows from the options.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Format {
+    /// Of directories.
+    pub dir: DirFormat,
+    /// Bytes of a block.
+    pub block_size: u32,
+    /// Bytes of an inode.
+    pub inode_size: u16,
+    /// Bytes of fields beyond 128.
+    pub extra_isize: u16,
+}
+
+impl Format {
+    /// The format that options ask for.
+    pub fn new(options: &MkfsOptions, id: &Identity) -> Format {
+        let features = options.features.settled();
+        let mut seed = [0; 4];
+        for (to, from) in seed.iter_mut().zip(id.hash_seed.as_bytes().as_chunks().0) {
+            *to = u32::from_le_bytes(*from);
+        }
+        Format {
+            dir: DirFormat {
+                block_size: options.block_size as usize,
+                has_tail: features.has_metadata_csum(),
+                indexed: features.compat.contains(Compat::DIR_INDEX),
+                hash: HashParams {
+                    seed,
+                    version: HashVersion::HalfMd4,
+                    unsigned: false,
+                },
+            },
+            block_size: options.block_size,
+            inode_size: options.inode_size,
+            extra_isize: if options.inode_size > 128 { 32 } else { 0 },
+        }
+    }
+}
+
+/// A range of a file's blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Piece {
+    /// First block in the file.
+    pub lblk: u64,
+    /// Number of blocks.
+    pub len: u64,
+}
+
+/// What a tree needs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Needs {
+    /// Directories of more than one block.
+    pub dirs: HashMap<NodeId, DirPlan>,
+    /// The tree's attributes, divided.
+    pub xattrs: Vec<Divided>,
+    /// Blocks of files, directories and attributes, and a guess at those of extent trees.
+    pub blocks: u64,
+    /// Bytes of files' data.
+    pub data_bytes: u64,
+}
+
+/// The pieces of a regular file that need blocks.
+pub(crate) fn pieces(tree: &Tree, id: NodeId, block_size: u32) -> impl Iterator<Item = Piece> {
+    let bs = u64::from(block_size);
+    let mut done = 0;
+    tree.segments_of(id).filter_map(move |s| {
+        // Two segments may share a block.
+        let first = (s.start / bs).max(done);
+        let end = s.end.div_ceil(bs);
+        done = done.max(end);
+        (end > first).then(|| Piece {
+            lblk: first,
+            len: end - first,
+        })
+    })
+}
+
+/// True if the target of a symbolic link is kept in the inode.
+pub(crate) fn is_fast_symlink(size: u64) -> bool {
+    size <= FAST_SYMLINK_MAX
+}
+
+/// Blocks of `lost+found`.
+pub(crate) fn lost_and_found_blocks(block_size: u32) -> u32 {
+    (LOST_AND_FOUND.0 / block_size).min(LOST_AND_FOUND.1)
+}
+
+impl Needs {
+    /// Measures a tree.
+    ///
+    /// # Errors
+    /// [`MkfsError::Unfit`] for what the format can't hold.
+    pub fn of(
+        options: &MkfsOptions,
+        format: &Format,
+        tree: &Tree,
+        lost_and_found: NodeId,
+    ) -> Result<Needs> {
+        let mut needs = Needs::default();
+        if !tree.xattrs.is_empty() && !options.features.compat.contains(Compat::EXT_ATTR) {
+            let what = "extended attributes need the feature ext_attr";
+            return Err(MkfsError::unfit(tree.root.clone(), what));
+        }
+        for id in tree.ids() {
+            check_links(options, tree, id)?;
+            let node = tree.node(id);
+            match node.kind {
+                Kind::Directory(_) => {
+                    let list_blocks = match id == lost_and_found {
+                        true => lost_and_found_blocks(format.block_size),
+                        false => 0,
+                    };
+                    let plan = directory::divide(&format.dir, tree, id, list_blocks)
+                        .map_err(|()| MkfsError::unfit(tree.path(id), "too many names"))?;
+                    needs.blocks += plan.as_ref().map_or(1, |p| u64::from(p.blocks));
+                    if let Some(plan) = plan {
+                        needs.dirs.insert(id, plan);
+                    }
+                }
+                Kind::Regular(_) => needs.add_file(options, format, tree, id)?,
+                Kind::Symlink(_) => needs.add_symlink(format, tree, id)?,
+                Kind::Device(_) | Kind::Other => {}
+            }
+        }
+        needs.add_xattrs(format, tree)?;
+        Ok(needs)
+    }
+
+    fn add_file(
+        &mut self,
+        options: &MkfsOptions,
+        format: &Format,
+        tree: &Tree,
+        id: NodeId,
+    ) -> Result<()> {
+        let (mut blocks, mut extents) = (0, 0);
+        for piece in pieces(tree, id, format.block_size) {
+            blocks += piece.len;
+            extents += piece.len.div_ceil(32768);
+        }
+        let size = tree.node(id).attributes.size;
+        if size.div_ceil(u64::from(format.block_size)) > u64::from(u32::MAX) {
+            return Err(MkfsError::unfit(tree.path(id), "file is too large"));
+        }
+        let sectors = blocks * u64::from(format.block_size / 512);
+        let huge_file = options.features.ro_compat.contains(RoCompat::HUGE_FILE);
+        if sectors >= 1 << 32 && !huge_file {
+            let what = "file needs the feature huge_file";
+            return Err(MkfsError::unfit(tree.path(id), what));
+        }
+        self.blocks += blocks;
+        self.data_bytes += tree.segments_of(id).map(|s| s.end - s.start).sum::<u64>();
+        // Metadata that lies in the way may cut a few more extents.
+        let cut = if blocks > 32768 { extents + 8 } else { extents };
+        self.blocks += extents::tree_blocks(cut as usize, format.block_size) as u64;
+        Ok(())
+    }
+
+    fn add_symlink(&mut self, format: &Format, tree: &Tree, id: NodeId) -> Result<()> {
+        let size = tree.node(id).attributes.size;
+        if size == 0 || size >= u64::from(format.block_size) {
+            let what = format!("target of {size} bytes does not fit a block");
+            return Err(MkfsError::unfit(tree.path(id), what));
+        }
+        self.blocks += u64::from(!is_fast_symlink(size));
+        Ok(())
+    }
+
+    fn add_xattrs(&mut self, format: &Format, tree: &Tree) -> Result<()> {
+        let (inode_size, extra) = (format.inode_size, format.extra_isize);
+        for (i, list) in tree.xattrs.iter().enumerate() {
+            let Some(divided) = xattrs::divide(list, inode_size, extra, format.block_size) else {
+                let owner = tree
+                    .ids()
+                    .find(|id| tree.node(*id).xattrs == Some(i as u32));
+                let path = tree.path(owner.unwrap_or(NodeId::ROOT));
+                let what = "extended attributes do not fit an inode and a block";
+                return Err(MkfsError::unfit(path, what));
+            };
+            self.blocks += u64::from(!divided.block.is_empty());
+            self.xattrs.push(divided);
+        }
+        Ok(())
+    }
+}
+
+/// Links of a directory on disk; 1 means too many to count.
+pub(crate) fn dir_links(subdirectories: u32) -> u32 {
+    match subdirectories.saturating_add(2) {
+        n if n > LINKS_MAX => 1,
+        n => n,
+    }
+}
+
+fn check_links(options: &MkfsOptions, tree: &Tree, id: NodeId) -> Result<()> {
+    let node = tree.node(id);
+    let counted = node.file_type() != FileType::Directory
+        || !options.features.ro_compat.contains(RoCompat::DIR_NLINK);
+    if counted && node.links > LINKS_MAX - 2 {
+        let what = format!("{} links are too many", node.links);
+        return Err(MkfsError::unfit(tree.path(id), what));
+    }
+    Ok(())
+}

@@ -1,0 +1,193 @@
+//! What can be asked of an image.
+
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use uext4_ondisk::{CRC_INIT, crc32c};
+use uuid::Uuid;
+
+use crate::error::{MkfsError, Result};
+use crate::features::FeatureSet;
+
+/// What can be asked of an image. The default is an empty file system as mke2fs makes it; at least
+/// `size` or `from` has to be set.
+#[derive(Clone, Debug)]
+pub struct MkfsOptions {
+    /// Bytes of the image; `None` with `from` means just as many as the tree needs and 5 % more.
+    pub size: Option<u64>,
+    /// Bytes of a block: 1024, 2048 or 4096.
+    pub block_size: u32,
+    /// Bytes of an inode: a power of two from 128 to the block size.
+    pub inode_size: u16,
+    /// Number of inodes, rounded to fill the inode tables; `None` takes it from `inode_ratio`, or from
+    /// the tree if that needs more or the size follows from it.
+    pub inodes: Option<u32>,
+    /// Bytes of the image for every inode.
+    pub inode_ratio: u32,
+    /// Features.
+    pub features: FeatureSet,
+    /// Bytes of the journal; `None` takes mke2fs's table.
+    pub journal_size: Option<u64>,
+    /// UUID; `None` makes a random one.
+    pub uuid: Option<Uuid>,
+    /// Label of at most 16 bytes.
+    pub label: String,
+    /// Share of the blocks kept for root, in percent, 0 to 50; `None` means 5, or 0 for an image
+    /// whose size follows from a tree.
+    pub reserved_percent: Option<f64>,
+    /// Time of creation in seconds since 1970, as `SOURCE_DATE_EPOCH` has it; `None` means now. With a
+    /// time given the image is to be reproducible: what a tree's file was changed at is that time at
+    /// the latest, and access times, which the reading of links changes, are those of the last change.
+    pub time: Option<i64>,
+    /// Groups whose metadata lies together, a power of two.
+    pub flex_bg_size: u32,
+    /// The tree to fill the image with.
+    pub from: Option<PathBuf>,
+    /// Threads that read the tree and write the image; 0 means one for each CPU.
+    pub threads: usize,
+    /// User and group that own everything, instead of those of the tree.
+    pub owner: Option<(u32, u32)>,
+}
+
+impl Default for MkfsOptions {
+    fn default() -> Self {
+        MkfsOptions {
+            size: None,
+            block_size: 4096,
+            inode_size: 256,
+            inodes: None,
+            inode_ratio: 16384,
+            features: FeatureSet::default(),
+            journal_size: None,
+            uuid: None,
+            label: String::new(),
+            reserved_percent: None,
+            time: None,
+            flex_bg_size: 16,
+            from: None,
+            threads: 0,
+            owner: None,
+        }
+    }
+}
+
+impl MkfsOptions {
+    /// Refuses what is out of range.
+    ///
+    /// # Errors
+    /// [`MkfsError::Option`], and what [`FeatureSet::check`] says.
+    pub fn check(&self) -> Result<()> {
+        self.features.check()?;
+        if ![1024, 2048, 4096].contains(&self.block_size) {
+            return Err(MkfsError::option(
+                "block size",
+                self.block_size,
+                "1024, 2048 or 4096",
+            ));
+        }
+        let inode = u32::from(self.inode_size);
+        if inode < 128 || !inode.is_power_of_two() || inode > self.block_size {
+            let why = "a power of two from 128 to the block size";
+            return Err(MkfsError::option("inode size", inode, why));
+        }
+        if self.inode_ratio < 1024 {
+            return Err(MkfsError::option(
+                "inode ratio",
+                self.inode_ratio,
+                "at least 1024",
+            ));
+        }
+        if self.label.len() > 16 {
+            return Err(MkfsError::option("label", &self.label, "at most 16 bytes"));
+        }
+        if !self.flex_bg_size.is_power_of_two() || self.flex_bg_size > 1 << 20 {
+            let why = "a power of two up to 1048576";
+            return Err(MkfsError::option("flex group size", self.flex_bg_size, why));
+        }
+        match self.reserved_percent {
+            Some(p) if !(0.0..=50.0).contains(&p) => {
+                Err(MkfsError::option("reserved share", p, "0 to 50 percent"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The number of threads to use.
+    pub(crate) fn thread_count(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            n => n.min(256),
+        }
+    }
+
+    /// What is random or read from the clock, decided once.
+    pub(crate) fn identity(&self) -> Identity {
+        let uuid = self.uuid.unwrap_or_else(Uuid::new_v4);
+        let hash_seed = match self.uuid {
+            Some(uuid) => derived_seed(&uuid),
+            None => Uuid::new_v4(),
+        };
+        let now = || {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH);
+            since.map_or(0, |d| d.as_secs() as i64)
+        };
+        Identity {
+            uuid,
+            hash_seed,
+            time: self.time.unwrap_or_else(now),
+        }
+    }
+}
+
+/// What makes one image differ from another of the same options and tree.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Identity {
+    /// UUID of the file system.
+    pub uuid: Uuid,
+    /// Seed of name hashes.
+    pub hash_seed: Uuid,
+    /// Time of creation.
+    pub time: i64,
+}
+
+/// A seed that follows from the UUID, shaped as a random UUID so that tools can show it.
+fn derived_seed(uuid: &Uuid) -> Uuid {
+    let mut bytes = [0; 16];
+    let mut state = CRC_INIT;
+    for word in bytes.chunks_exact_mut(4) {
+        state = crc32c(state ^ 0x5eed, uuid.as_bytes());
+        word.copy_from_slice(&state.to_le_bytes());
+    }
+    uuid::Builder::from_random_bytes(bytes).into_uuid()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_given_uuid_fixes_the_seed() {
+        let options = MkfsOptions {
+            uuid: Some(Uuid::from_u128(7)),
+            time: Some(5),
+            ..MkfsOptions::default()
+        };
+        let (a, b) = (options.identity(), options.identity());
+        assert_eq!((a.hash_seed, a.time), (b.hash_seed, 5));
+        assert_ne!(a.hash_seed, MkfsOptions::default().identity().hash_seed);
+    }
+
+    #[test]
+    fn ranges_are_checked() {
+        let with = |f: fn(&mut MkfsOptions)| {
+            let mut options = MkfsOptions::default();
+            f(&mut options);
+            options.check()
+        };
+        with(|_| ()).unwrap();
+        with(|o| o.block_size = 512).unwrap_err();
+        with(|o| o.inode_size = 8192).unwrap_err();
+        with(|o| o.reserved_percent = Some(51.0)).unwrap_err();
+        with(|o| o.label = "seventeen letters".into()).unwrap_err();
+    }
+}

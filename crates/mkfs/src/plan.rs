@@ -1,0 +1,263 @@
+//! An image that is planned: every place is known, nothing is written.
+
+use std::os::fd::OwnedFd;
+
+use uext4_ondisk::{GroupNo, Ino, RoCompat};
+
+use crate::error::{MkfsError, Result};
+use crate::layout::{Layout, Request, inodes_by_ratio};
+use crate::measure::{Format, Needs};
+use crate::options::{Identity, MkfsOptions};
+use crate::place::{Placer, Places};
+use crate::scan::Scan;
+use crate::space::Space;
+use crate::system::System;
+use crate::tree::{NodeId, Tree};
+
+/// Blocks that an image grows by when its last group was too short to be of use.
+const GROW_MIN: u64 = 64;
+/// Share of spare blocks and inodes in an image whose size follows from a tree.
+const SPARE_PERCENT: u64 = 5;
+/// Bytes from which on a file needs `large_file`.
+const LARGE_FILE: u64 = 1 << 31;
+/// Attempts to find a size; each comes nearer, so that many are a bug.
+const ATTEMPTS_MAX: u32 = 100_000;
+
+/// An image that is planned.
+#[derive(Debug)]
+pub struct Plan {
+    pub(crate) layout: Layout,
+    pub(crate) tree: Tree,
+    /// Root of the source tree.
+    pub(crate) source: Option<OwnedFd>,
+    pub(crate) needs: Needs,
+    pub(crate) format: Format,
+    pub(crate) id: Identity,
+    pub(crate) owner: Option<(u32, u32)>,
+    /// Times of the tree end at the time of creation.
+    pub(crate) reproducible: bool,
+    pub(crate) threads: usize,
+    pub(crate) system: System,
+    pub(crate) places: Places,
+    /// What stays free.
+    pub(crate) space: Space,
+    /// Directories per group; groups after the last with one are missing.
+    directories: Vec<u32>,
+    lost_and_found: NodeId,
+    image_bytes: u64,
+}
+
+/// What of a plan depends on the size.
+struct Fitted {
+    layout: Layout,
+    system: System,
+    places: Places,
+    space: Space,
+}
+
+impl Plan {
+    /// Plans an image of `options.size` bytes, or the smallest that holds the tree with 5 % of blocks
+    /// and inodes to spare. [`MkfsOptions::from`] is not read here: the tree is `scan`.
+    ///
+    /// # Errors
+    /// [`MkfsError::Option`], [`MkfsError::UnsupportedFeature`] and so on for options that can't be;
+    /// [`MkfsError::NoSize`]; [`MkfsError::NoSpace`] and [`MkfsError::NoInodes`] if the tree does not
+    /// fit; [`MkfsError::Unfit`] for a file that the format can't hold.
+    pub fn new(options: &MkfsOptions, scan: Option<Scan>) -> Result<Plan> {
+        options.check()?;
+        let (mut options, id) = (options.clone(), options.identity());
+        let (mut tree, source) = match scan {
+            Some(scan) => (scan.tree, Some(scan.root)),
+            None => (Tree::empty(id.time), None),
+        };
+        let Some(lost_and_found) = tree.lost_and_found(id.time) else {
+            let path = tree.root.join("lost+found");
+            return Err(MkfsError::unfit(path, "must be a directory"));
+        };
+        if tree.nodes.iter().any(|n| n.attributes.size >= LARGE_FILE) {
+            options.features.ro_compat.insert(RoCompat::LARGE_FILE);
+        }
+        let format = Format::new(&options, &id);
+        let needs = Needs::of(&options, &format, &tree, lost_and_found)?;
+        let fit = Fit {
+            options: &options,
+            id: &id,
+            tree: &tree,
+            needs: &needs,
+            lost_and_found,
+        };
+        let (fitted, image_bytes) = match options.size {
+            Some(size) => (fit.of_size(size)?, size),
+            None if source.is_none() => return Err(MkfsError::NoSize),
+            None => {
+                let fitted = fit.smallest()?;
+                let geo = *fitted.layout.geo();
+                (fitted, geo.blocks_count * u64::from(geo.block_size))
+            }
+        };
+        let mut plan = Plan {
+            layout: fitted.layout,
+            system: fitted.system,
+            places: fitted.places,
+            space: fitted.space,
+            tree,
+            source,
+            needs,
+            format,
+            id,
+            owner: options.owner,
+            reproducible: options.time.is_some(),
+            threads: options.thread_count(),
+            directories: Vec::new(),
+            lost_and_found,
+            image_bytes,
+        };
+        plan.count_directories();
+        if options.features.has_journal() && !plan.layout.features.has_journal() {
+            let warning = "image is too small for a journal";
+            plan.tree.warnings.push(warning.to_owned());
+        }
+        Ok(plan)
+    }
+
+    /// Bytes that the image has, and that a device for it needs.
+    pub fn image_bytes(&self) -> u64 {
+        self.image_bytes
+    }
+
+    /// The last inode in use; all before it are.
+    pub(crate) fn last_ino(&self) -> Ino {
+        Ino(self.places.first.0 + self.places.order.len() as u32 - 1)
+    }
+
+    /// The node that has an inode.
+    pub(crate) fn node_of(&self, ino: Ino) -> Option<NodeId> {
+        match ino {
+            Ino::ROOT => Some(NodeId::ROOT),
+            Ino::GOOD_OLD_FIRST => Some(self.lost_and_found),
+            _ => {
+                let i = ino.0.checked_sub(self.places.first.0)?;
+                self.places.order.get(i as usize).copied()
+            }
+        }
+    }
+
+    /// Inodes of a group in use, the first ones.
+    pub(crate) fn inodes_used(&self, g: GroupNo) -> u32 {
+        let per_group = self.layout.geo().inodes_per_group;
+        let before = u64::from(g.0) * u64::from(per_group);
+        let used = u64::from(self.last_ino().0).saturating_sub(before);
+        used.min(u64::from(per_group)) as u32
+    }
+
+    /// Directories whose inodes are in a group.
+    pub(crate) fn directories_in(&self, g: GroupNo) -> u32 {
+        self.directories.get(g.0 as usize).copied().unwrap_or(0)
+    }
+
+    fn count_directories(&mut self) {
+        let per_group = self.layout.geo().inodes_per_group;
+        let dirs = self.tree.ids().filter(|id| self.tree.node(*id).is_dir());
+        for id in dirs {
+            let g = (self.places.inos[id.at()].0 - 1) as usize / per_group as usize;
+            if self.directories.len() <= g {
+                self.directories.resize(g + 1, 0);
+            }
+            self.directories[g] += 1;
+        }
+    }
+}
+
+/// A number, and the spare on top of it.
+fn spare(n: u64) -> u64 {
+    n + (n * SPARE_PERCENT).div_ceil(100)
+}
+
+/// Fits a tree into an image.
+struct Fit<'a> {
+    options: &'a MkfsOptions,
+    id: &'a Identity,
+    tree: &'a Tree,
+    needs: &'a Needs,
+    lost_and_found: NodeId,
+}
+
+impl Fit<'_> {
+    fn request(&self, blocks: u64, inodes: u64, reserved_percent: f64) -> Request {
+        let percent = self.options.reserved_percent.unwrap_or(reserved_percent);
+        Request {
+            blocks,
+            inodes: self.options.inodes.map_or(inodes, u64::from),
+            reserved: (blocks as f64 * percent / 100.0) as u64,
+        }
+    }
+
+    fn of_size(&self, size: u64) -> Result<Fitted> {
+        let blocks = size / u64::from(self.options.block_size);
+        let inodes = inodes_by_ratio(self.options, blocks).max(spare(self.inodes()));
+        let request = self.request(blocks, inodes, 5.0);
+        self.place(Layout::new(self.options, self.id, request)?)
+    }
+
+    /// Inodes in use: those of the tree, ten reserved ones, the orphan file.
+    fn inodes(&self) -> u64 {
+        self.tree.nodes.len() as u64 + 10
+    }
+
+    fn smallest(&self) -> Result<Fitted> {
+        let (wanted, inodes) = (spare(self.needs.blocks), spare(self.inodes()));
+        let (mut blocks, mut ask) = (wanted + 64, inodes);
+        for _ in 0..ATTEMPTS_MAX {
+            let request = self.request(blocks, ask, 0.0);
+            let layout = match Layout::new(self.options, self.id, request) {
+                Ok(layout) => layout,
+                Err(MkfsError::NoSpace { .. }) => {
+                    blocks += GROW_MIN;
+                    continue;
+                }
+                Err(e) => return Err(e),
+            };
+            let short = inodes.saturating_sub(u64::from(layout.geo().inodes_count));
+            if short > 0 && self.options.inodes.is_none() {
+                // Inode counts are rounded down to whole bytes of bitmap.
+                ask += short.max(8);
+                continue;
+            }
+            let system = u64::from(layout.journal_blocks) + u64::from(layout.orphan_blocks) + 1;
+            let missing = (wanted + system).saturating_sub(layout.space.free());
+            let cut = blocks - layout.geo().blocks_count;
+            if missing == 0 {
+                match self.place(layout) {
+                    // More extents than were guessed.
+                    Err(MkfsError::NoSpace { .. }) => blocks += GROW_MIN.max(blocks / 100),
+                    other => return other,
+                }
+            } else if cut > 0 {
+                blocks += GROW_MIN.max(missing.saturating_sub(cut));
+            } else {
+                blocks += missing;
+            }
+        }
+        let what = "the tree";
+        Err(MkfsError::NoSpace { blocks, what })
+    }
+
+    fn place(&self, layout: Layout) -> Result<Fitted> {
+        let mut space = layout.space.clone();
+        let system = System::place(&layout, &mut space, self.id.time)?;
+        let places = Placer::run(
+            self.tree,
+            self.needs,
+            &layout,
+            &mut space,
+            self.lost_and_found,
+            system.first_ino,
+        )?;
+        Ok(Fitted {
+            layout,
+            system,
+            places,
+            space,
+        })
+    }
+}

@@ -1,0 +1,20 @@
+//! How far the making of an image is.
+
+/// Is told what is being done and how far it is; called from many threads.
+pub trait Progress: Sync {
+    /// A phase begins: `scan` counts entries of the tree (its total is not known, 0), `data` bytes,
+    /// `metadata` groups, `flush` nothing.
+    fn phase(&self, name: &str, total: u64);
+
+    /// `n` more of the phase's units are done.
+    fn advance(&self, n: u64);
+}
+
+/// Tells nobody.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoProgress;
+
+impl Progress for NoProgress {
+    fn phase(&self, _name: &str, _total: u64) {}
+    fn advance(&self, _n: u64) {}
+}

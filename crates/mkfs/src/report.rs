@@ -1,0 +1,25 @@
+//! What was made.
+
+/// What an image holds and how long it took. The root and `lost+found` count as directories.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct MkfsReport {
+    /// Regular files, each once.
+    pub files: u64,
+    /// Directories.
+    pub directories: u64,
+    /// Symbolic links.
+    pub symlinks: u64,
+    /// Devices, FIFOs and sockets.
+    pub others: u64,
+    /// Names of a file beyond its first.
+    pub hard_links: u64,
+    /// Bytes of the files' data, holes not counted.
+    pub data_bytes: u64,
+    /// Bytes of the image.
+    pub image_bytes: u64,
+    /// Seconds of wall-clock time, reading the tree included.
+    pub seconds: f64,
+    /// What is not as in the tree or as asked: files that changed under the copy, attributes without
+    /// a place in ext4, a journal that does not fit. Sorted.
+    pub warnings: Vec<String>,
+}

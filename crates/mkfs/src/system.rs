@@ -1,0 +1,231 @@
+//! The files that belong to the file system: bad blocks, journal, resize inode, orphan file.
+
+use uext4_ondisk::{
+    Compat, Extent, FileType, Generation, GroupNo, Ino, Inode, InodeFlags, JOURNAL_SUPER_SIZE,
+    Pblk, RawJournalSuper, Timestamp, orphan_block_init, orphan_checksum_set,
+};
+use zerocopy::IntoBytes;
+
+use crate::error::{MkfsError, Result};
+use crate::extents;
+use crate::layout::Layout;
+use crate::space::{Run, Space};
+
+/// Blocks that an inode maps itself, without extents.
+const DIRECT: u64 = 12;
+
+/// The system's files: inodes and what is written for them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct System {
+    /// Inodes with their numbers, ascending.
+    pub inodes: Vec<(Ino, Inode)>,
+    /// Blocks to be written.
+    pub blocks: Vec<(Pblk, Vec<u8>)>,
+    /// Runs of blocks that must read as zeros.
+    pub zeros: Vec<Run>,
+    /// The first inode for files of the tree.
+    pub first_ino: Ino,
+}
+
+impl System {
+    /// Places the system's files.
+    ///
+    /// # Errors
+    /// [`MkfsError::NoSpace`].
+    pub fn place(layout: &Layout, space: &mut Space, time: i64) -> Result<System> {
+        let mut system = System {
+            first_ino: Ino(12),
+            ..System::default()
+        };
+        let file = |bytes: u64| new_inode(layout, time, bytes);
+        let mut bad_blocks = file(0);
+        (bad_blocks.mode, bad_blocks.links) = (0, 0);
+        bad_blocks.extra_isize = 0;
+        system.inodes.push((Ino::BAD_BLOCKS, bad_blocks));
+        // The journal first: it wants to be in one piece.
+        let journal = match layout.journal_blocks {
+            0 => None,
+            n => Some(system.journal(layout, space, file(0), n)?),
+        };
+        if layout.features.compat.contains(Compat::RESIZE_INODE) {
+            system.resize(layout, space, file(0))?;
+        }
+        system.inodes.extend(journal.map(|i| (Ino::JOURNAL, i)));
+        if layout.orphan_blocks > 0 {
+            system.orphan_file(layout, space, file(0))?;
+        }
+        Ok(system)
+    }
+
+    /// Takes blocks near `goal` in one run, or anywhere.
+    fn take(layout: &Layout, space: &mut Space, goal: u64, n: u64) -> Result<Vec<Run>> {
+        let one = space
+            .take_contiguous(goal, n)
+            .or_else(|| space.take_contiguous(0, n));
+        if let Some(start) = one {
+            return Ok(vec![Run {
+                start: start.0,
+                len: n,
+            }]);
+        }
+        let mut runs = Vec::new();
+        if space.take_first(n, |run| runs.push(run)) {
+            return Ok(runs);
+        }
+        Err(MkfsError::NoSpace {
+            blocks: layout.geo().blocks_count,
+            what: "the journal or the orphan file",
+        })
+    }
+
+    /// Maps runs with extents.
+    fn map(
+        &mut self,
+        layout: &Layout,
+        space: &mut Space,
+        file: &mut FileOf,
+        runs: &[Run],
+    ) -> Result<()> {
+        let block_size = layout.geo().block_size;
+        let mut list: Vec<Extent> = Vec::new();
+        let mut lblk = 0;
+        for run in runs {
+            extents::push_run(&mut list, 0, lblk, *run);
+            lblk += run.len;
+        }
+        let n = extents::tree_blocks(list.len(), block_size) as u64;
+        let mut places = Vec::new();
+        if n > 0 {
+            for run in Self::take(layout, space, 0, n)? {
+                places.extend((run.start..run.start + run.len).map(Pblk));
+            }
+        }
+        let seed = layout.features.has_metadata_csum();
+        let seed = seed.then(|| layout.sb.csum_seed.inode(file.ino, Generation(0)));
+        let tree = extents::build(&list, block_size, seed, &places);
+        self.blocks.extend(tree.blocks);
+        file.inode.i_block = tree.root;
+        file.inode.flags = InodeFlags::EXTENTS;
+        file.inode.size = lblk * u64::from(block_size);
+        file.inode.blocks = (lblk + n) * u64::from(block_size / 512);
+        Ok(())
+    }
+
+    fn journal(
+        &mut self,
+        layout: &Layout,
+        space: &mut Space,
+        inode: Inode,
+        n: u32,
+    ) -> Result<Inode> {
+        let geo = layout.geo();
+        let middle = geo.group_first_block(GroupNo(geo.groups_count / 2)).0;
+        let runs = Self::take(layout, space, middle, u64::from(n))?;
+        let mut file = FileOf {
+            ino: Ino::JOURNAL,
+            inode,
+        };
+        self.map(layout, space, &mut file, &runs)?;
+        let mut raw = RawJournalSuper::new_empty(geo.block_size, n);
+        raw.uuid = layout.sb.raw.uuid;
+        let mut block = vec![0; geo.block_size as usize];
+        block[..JOURNAL_SUPER_SIZE].copy_from_slice(raw.as_bytes());
+        self.blocks.push((Pblk(runs[0].start), block));
+        for (i, run) in runs.iter().enumerate() {
+            let skip = u64::from(i == 0);
+            if run.len > skip {
+                self.zeros.push(Run {
+                    start: run.start + skip,
+                    len: run.len - skip,
+                });
+            }
+        }
+        Ok(file.inode)
+    }
+
+    fn orphan_file(&mut self, layout: &Layout, space: &mut Space, inode: Inode) -> Result<()> {
+        let ino = Ino(12);
+        let runs = Self::take(layout, space, 0, u64::from(layout.orphan_blocks))?;
+        let mut file = FileOf { ino, inode };
+        self.map(layout, space, &mut file, &runs)?;
+        let seed = layout.features.has_metadata_csum();
+        let seed = seed.then(|| layout.sb.csum_seed.inode(ino, Generation(0)));
+        for at in runs.iter().flat_map(|r| r.start..r.start + r.len) {
+            let mut block = vec![0; layout.geo().block_size as usize];
+            orphan_block_init(&mut block);
+            if let Some(seed) = seed {
+                orphan_checksum_set(&mut block, seed, Pblk(at));
+            }
+            self.blocks.push((Pblk(at), block));
+        }
+        self.inodes.push((ino, file.inode));
+        self.first_ino = Ino(13);
+        Ok(())
+    }
+
+    /// The resize inode keeps the reserved descriptor blocks: a double-indirect block names the primary
+    /// ones, and each of those is an indirect block that names its backups.
+    fn resize(&mut self, layout: &Layout, space: &mut Space, mut inode: Inode) -> Result<()> {
+        let geo = layout.geo();
+        let per_block = u64::from(geo.block_size) / 4;
+        let top = Self::take(layout, space, 0, 1)?[0].start;
+        let backups: Vec<u64> = (1..geo.groups_count)
+            .map(GroupNo)
+            .filter(|g| geo.has_super(*g))
+            .map(|g| u64::from(g.0) * u64::from(geo.blocks_per_group))
+            .collect();
+        let mut top_block = vec![0; geo.block_size as usize];
+        for i in 0..u64::from(geo.reserved_gdt_blocks) {
+            let nr = u64::from(geo.desc_blocks) + i;
+            let at = u64::from(geo.first_data_block) + 1 + nr;
+            put(&mut top_block, nr % per_block, at);
+            let mut block = vec![0; geo.block_size as usize];
+            for (j, offset) in backups.iter().enumerate() {
+                put(&mut block, j as u64, at + offset);
+            }
+            self.blocks.push((Pblk(at), block));
+        }
+        self.blocks.push((Pblk(top), top_block));
+        put(&mut inode.i_block, 13, top);
+        let reserved = u64::from(geo.reserved_gdt_blocks);
+        let first = u64::from(geo.first_data_block) + 1 + u64::from(geo.desc_blocks);
+        if reserved > 0 {
+            self.zeros.extend(backups.iter().map(|offset| Run {
+                start: first + offset,
+                len: reserved,
+            }));
+        }
+        let blocks = 1 + reserved * (1 + backups.len() as u64);
+        inode.blocks = blocks * u64::from(geo.block_size / 512);
+        inode.size = (DIRECT + per_block + per_block * per_block) * u64::from(geo.block_size);
+        self.inodes.push((Ino::RESIZE, inode));
+        Ok(())
+    }
+}
+
+/// A file on the way.
+struct FileOf {
+    ino: Ino,
+    inode: Inode,
+}
+
+fn put(block: &mut [u8], index: u64, value: u64) {
+    let at = index as usize * 4;
+    block[at..at + 4].copy_from_slice(&(value as u32).to_le_bytes());
+}
+
+/// A regular file of the system.
+fn new_inode(layout: &Layout, time: i64, size: u64) -> Inode {
+    let time = Timestamp::new(time, 0);
+    Inode {
+        mode: FileType::Regular.to_mode() | 0o600,
+        size,
+        links: 1,
+        atime: time,
+        ctime: time,
+        mtime: time,
+        crtime: time,
+        extra_isize: layout.geo().want_extra_isize,
+        ..Inode::default()
+    }
+}

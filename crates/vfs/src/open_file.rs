@@ -1,0 +1,366 @@
+//! An open file: a node, how it may be used, and a position.
+//!
+//! # Invariants
+//! What a file was opened for is checked once, when it is opened; later changes of its mode do not
+//! matter. Of reads and writes at the position none overlap, so that each byte is read once.
+//!
+//! # Locking
+//! The position is guarded by its `file_pos` lock, which is held during the read or write and is
+//! therefore the outermost: nobody calls here with a lock held.
+
+use crate::attr::{FileKind, SetAttr};
+use crate::caller::{Caller, Capabilities};
+use crate::errno::{Errno, Result};
+use crate::filesystem::FileSystem;
+use crate::permission::{self, Access};
+use bitflags::bitflags;
+use std::io::SeekFrom;
+use std::sync::Arc;
+use uext4_sync::{Mutex, class};
+
+bitflags! {
+    /// What a file is opened for.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct OpenFlags: u32 {
+        /// Reading.
+        const READ = 1;
+        /// Writing.
+        const WRITE = 2;
+        /// Every write goes to the end.
+        const APPEND = 4;
+        /// Cut to length 0 at opening; needs `WRITE`.
+        const TRUNCATE = 8;
+    }
+}
+
+/// An open file. The file system and the node stay until it is dropped.
+pub struct OpenFile<F: FileSystem> {
+    fs: Arc<F>,
+    node: F::Node,
+    flags: OpenFlags,
+    /// Who opened it; what he writes to may lose its set-id bits.
+    opener: Caller,
+    position: Mutex<u64>,
+}
+
+impl<F: FileSystem> OpenFile<F> {
+    /// Opens a node that exists (open(2)).
+    ///
+    /// # Locks
+    /// May sleep.
+    ///
+    /// # Errors
+    /// `EACCES`: the mode forbids it. `EISDIR`: a directory, to be written. `ELOOP`: a symbolic link.
+    /// `EPERM`: an append-only file, to be written elsewhere or cut. `EINVAL`: neither reading nor
+    /// writing, or cutting without writing. `ENXIO`: a socket.
+    pub fn open(
+        fs: Arc<F>,
+        caller: &Caller,
+        node: F::Node,
+        flags: OpenFlags,
+    ) -> Result<OpenFile<F>> {
+        let writes = flags.contains(OpenFlags::WRITE);
+        if !flags.intersects(OpenFlags::READ | OpenFlags::WRITE)
+            || flags.contains(OpenFlags::TRUNCATE) && !writes
+        {
+            return Err(Errno::EINVAL.into());
+        }
+        let attr = fs.getattr(&node)?;
+        match attr.kind {
+            FileKind::Symlink => return Err(Errno::ELOOP.into()),
+            FileKind::Socket => return Err(Errno::ENXIO.into()),
+            FileKind::Directory if writes => return Err(Errno::EISDIR.into()),
+            _ => {}
+        }
+        let mut want = Access::empty();
+        want.set(Access::READ, flags.contains(OpenFlags::READ));
+        want.set(Access::WRITE, writes);
+        fs.access(caller, &node, want)?;
+        let append_only = attr.flags & crate::attr::Attr::FLAG_APPEND != 0;
+        if append_only
+            && writes
+            && flags & (OpenFlags::APPEND | OpenFlags::TRUNCATE) != OpenFlags::APPEND
+        {
+            return Err(Errno::EPERM.into());
+        }
+        let file = OpenFile::new(fs, caller, node, flags);
+        if flags.contains(OpenFlags::TRUNCATE) && attr.kind == FileKind::Regular {
+            let cut = SetAttr {
+                size: Some(0),
+                ..SetAttr::default()
+            };
+            file.fs.setattr(caller, &file.node, &cut)?;
+        }
+        Ok(file)
+    }
+
+    /// Opens a file that the caller just created, whatever its mode says.
+    pub fn new(fs: Arc<F>, caller: &Caller, node: F::Node, flags: OpenFlags) -> OpenFile<F> {
+        OpenFile {
+            fs,
+            node,
+            flags,
+            opener: caller.clone(),
+            position: Mutex::new(&class::FILE_POS, 0),
+        }
+    }
+
+    /// The file system it is on.
+    pub fn fs(&self) -> &Arc<F> {
+        &self.fs
+    }
+
+    /// The file.
+    pub fn node(&self) -> &F::Node {
+        &self.node
+    }
+
+    /// What it was opened for.
+    pub fn flags(&self) -> OpenFlags {
+        self.flags
+    }
+
+    /// Reads at the position, and moves it (read(2)).
+    ///
+    /// # Locks
+    /// Takes `file_pos`; may sleep.
+    ///
+    /// # Errors
+    /// As [`OpenFile::read_at`].
+    pub fn read(&self, data: &mut [u8]) -> Result<usize> {
+        let mut position = self.position.lock();
+        let n = self.read_at(*position, data)?;
+        *position += n as u64;
+        Ok(n)
+    }
+
+    /// Reads at a byte offset (pread(2)).
+    ///
+    /// # Errors
+    /// `EBADF`: not open for reading. Others as [`FileSystem::read`].
+    pub fn read_at(&self, offset: u64, data: &mut [u8]) -> Result<usize> {
+        if !self.flags.contains(OpenFlags::READ) {
+            return Err(Errno::EBADF.into());
+        }
+        self.fs.read(&self.node, offset, data)
+    }
+
+    /// Writes at the position or, when appending, at the end, and moves the position (write(2)).
+    ///
+    /// # Locks
+    /// Takes `file_pos`; may sleep.
+    ///
+    /// # Errors
+    /// As [`OpenFile::write_at`].
+    pub fn write(&self, data: &[u8]) -> Result<usize> {
+        let mut position = self.position.lock();
+        if self.flags.contains(OpenFlags::APPEND) {
+            self.prepare_write(data)?;
+            *position = self.fs.append(&self.node, data)?;
+            return Ok(data.len());
+        }
+        let n = self.write_at(*position, data)?;
+        *position += n as u64;
+        Ok(n)
+    }
+
+    /// Writes at a byte offset (pwrite(2)); when appending, at the end all the same, as on Linux.
+    ///
+    /// # Errors
+    /// `EBADF`: not open for writing. Others as [`FileSystem::write`].
+    pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<usize> {
+        self.prepare_write(data)?;
+        if self.flags.contains(OpenFlags::APPEND) {
+            self.fs.append(&self.node, data)?;
+            return Ok(data.len());
+        }
+        self.fs.write(&self.node, offset, data)
+    }
+
+    /// Checks that it may be written, and takes set-id bits away before the data changes.
+    fn prepare_write(&self, data: &[u8]) -> Result<()> {
+        if !self.flags.contains(OpenFlags::WRITE) {
+            return Err(Errno::EBADF.into());
+        }
+        if self.opener.has(Capabilities::FSETID) || data.is_empty() {
+            return Ok(());
+        }
+        let attr = self.fs.getattr(&self.node)?;
+        let mode = permission::mode_after_write(&attr, &self.opener);
+        if mode.is_some() {
+            let change = SetAttr {
+                mode,
+                ..SetAttr::default()
+            };
+            self.fs.setattr(&Caller::root(), &self.node, &change)?;
+        }
+        Ok(())
+    }
+
+    /// Moves the position and gives the new one (lseek(2)); it may lie beyond the end.
+    ///
+    /// # Locks
+    /// Takes `file_pos`; may sleep.
+    ///
+    /// # Errors
+    /// `EINVAL`: before the start. `EOVERFLOW`: beyond 2^63 - 1.
+    pub fn seek(&self, to: SeekFrom) -> Result<u64> {
+        let mut position = self.position.lock();
+        let (base, change) = match to {
+            SeekFrom::Start(offset) => (offset, 0),
+            SeekFrom::Current(change) => (*position, change),
+            SeekFrom::End(change) => (self.fs.getattr(&self.node)?.size, change),
+        };
+        let target = i128::from(base) + i128::from(change);
+        if target < 0 {
+            return Err(Errno::EINVAL.into());
+        }
+        if target > i128::from(i64::MAX) {
+            return Err(Errno::EOVERFLOW.into());
+        }
+        *position = target as u64;
+        Ok(*position)
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use crate::attr::{NewKind, NewNode};
+    use crate::filesystem::open_or_create;
+    use crate::memory_fs::MemoryFs;
+
+    const ROOT: Caller = Caller::root();
+    const USER: Caller = Caller::user(1000, 1000);
+    const READ: OpenFlags = OpenFlags::READ;
+    const WRITE: OpenFlags = OpenFlags::WRITE;
+
+    fn file(fs: &Arc<MemoryFs>, mode: u16) -> u64 {
+        let new = NewNode {
+            mode,
+            kind: NewKind::Regular,
+        };
+        open_or_create(&**fs, &ROOT, &1, b"f", &new)
+            .expect("makes it")
+            .0
+    }
+
+    fn open(
+        fs: &Arc<MemoryFs>,
+        who: &Caller,
+        node: u64,
+        flags: OpenFlags,
+    ) -> Result<OpenFile<MemoryFs>, Errno> {
+        OpenFile::open(Arc::clone(fs), who, node, flags).map_err(|e| e.errno())
+    }
+
+    #[test]
+    fn the_position_moves() {
+        let fs = Arc::new(MemoryFs::new());
+        let node = file(&fs, 0o644);
+        let f = open(&fs, &ROOT, node, READ | WRITE).expect("opens");
+        assert_eq!(f.write(b"hello ").unwrap(), 6);
+        assert_eq!(f.write(b"world").unwrap(), 5);
+        assert_eq!(f.seek(SeekFrom::Start(3)).unwrap(), 3);
+        let mut data = [0; 4];
+        assert_eq!(f.read(&mut data).unwrap(), 4);
+        assert_eq!(&data, b"lo w");
+        assert_eq!(f.seek(SeekFrom::Current(-1)).unwrap(), 6);
+        assert_eq!(f.read(&mut data).unwrap(), 4);
+        assert_eq!(&data, b"worl");
+        assert_eq!(f.read(&mut data).unwrap(), 1);
+        assert_eq!(f.read(&mut data).unwrap(), 0);
+        assert_eq!(f.seek(SeekFrom::End(-2)).unwrap(), 9);
+        assert_eq!(f.seek(SeekFrom::End(-12)).unwrap_err(), Errno::EINVAL);
+        let beyond = f.seek(SeekFrom::Start(u64::MAX));
+        assert_eq!(beyond.unwrap_err(), Errno::EOVERFLOW);
+        assert_eq!(f.seek(SeekFrom::Current(0)).unwrap(), 9);
+    }
+
+    #[test]
+    fn appends_go_to_the_end() {
+        let fs = Arc::new(MemoryFs::new());
+        let node = file(&fs, 0o644);
+        let f = open(&fs, &ROOT, node, READ | WRITE | OpenFlags::APPEND).expect("opens");
+        f.write(b"abc").unwrap();
+        f.seek(SeekFrom::Start(0)).unwrap();
+        f.write(b"de").unwrap();
+        f.write_at(0, b"f").unwrap();
+        assert_eq!(f.seek(SeekFrom::Current(0)).unwrap(), 5);
+        let mut data = [0; 8];
+        assert_eq!(f.read_at(0, &mut data).unwrap(), 6);
+        assert_eq!(&data[..6], b"abcdef");
+    }
+
+    #[test]
+    fn a_file_is_used_as_it_was_opened() {
+        let fs = Arc::new(MemoryFs::new());
+        let node = file(&fs, 0o644);
+        let reader = open(&fs, &USER, node, READ).expect("opens");
+        assert_eq!(reader.write(b"x").unwrap_err(), Errno::EBADF);
+        let writer = open(&fs, &ROOT, node, WRITE).expect("opens");
+        assert_eq!(writer.read(&mut [0]).unwrap_err(), Errno::EBADF);
+        fs.set_mode(node, 0);
+        assert_eq!(reader.read(&mut [0]).unwrap(), 0, "opened before");
+        assert_eq!(open(&fs, &USER, node, READ).err(), Some(Errno::EACCES));
+    }
+
+    #[test]
+    fn what_can_not_be_opened() {
+        let fs = Arc::new(MemoryFs::new());
+        let node = file(&fs, 0o644);
+        let nothing = OpenFlags::empty();
+        let cut = OpenFlags::TRUNCATE;
+        assert_eq!(open(&fs, &USER, node, WRITE).err(), Some(Errno::EACCES));
+        assert_eq!(open(&fs, &ROOT, node, nothing).err(), Some(Errno::EINVAL));
+        assert_eq!(
+            open(&fs, &ROOT, node, READ | cut).err(),
+            Some(Errno::EINVAL)
+        );
+        assert_eq!(open(&fs, &ROOT, 1, WRITE).err(), Some(Errno::EISDIR));
+        let link = NewNode {
+            mode: 0,
+            kind: NewKind::Symlink(b"f"),
+        };
+        let link = fs.create(&ROOT, &1, b"l", &link).expect("makes it");
+        assert_eq!(open(&fs, &ROOT, link, READ).err(), Some(Errno::ELOOP));
+    }
+
+    #[test]
+    fn opening_can_cut() {
+        let fs = Arc::new(MemoryFs::new());
+        let node = file(&fs, 0o644);
+        fs.write(&node, 0, b"abc").unwrap();
+        open(&fs, &ROOT, node, WRITE | OpenFlags::TRUNCATE).expect("opens");
+        assert_eq!(fs.getattr(&node).unwrap().size, 0);
+    }
+
+    #[test]
+    fn writing_takes_set_id_bits() {
+        let fs = Arc::new(MemoryFs::new());
+        let node = file(&fs, 0o6777);
+        let by_root = open(&fs, &ROOT, node, WRITE).expect("opens");
+        by_root.write(b"x").unwrap();
+        assert_eq!(fs.getattr(&node).unwrap().mode, 0o6777);
+        let by_user = open(&fs, &USER, node, WRITE).expect("opens");
+        by_user.write(b"").unwrap();
+        assert_eq!(fs.getattr(&node).unwrap().mode, 0o6777);
+        by_user.write(b"x").unwrap();
+        assert_eq!(fs.getattr(&node).unwrap().mode, 0o777);
+    }
+
+    #[test]
+    fn create_is_found_the_second_time() {
+        let fs = Arc::new(MemoryFs::new());
+        let new = NewNode {
+            mode: 0o600,
+            kind: NewKind::Regular,
+        };
+        let (a, made) = open_or_create(&*fs, &ROOT, &1, b"n", &new).unwrap();
+        assert!(made);
+        let again = open_or_create(&*fs, &ROOT, &1, b"n", &new).unwrap();
+        assert_eq!(again, (a, false));
+        let denied = open_or_create(&*fs, &USER, &1, b"m", &new);
+        assert_eq!(denied.unwrap_err(), Errno::EACCES);
+    }
+}

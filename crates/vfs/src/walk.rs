@@ -1,0 +1,414 @@
+//! Paths: from a byte string to a node, as path_resolution(7) says.
+//!
+//! # Invariants
+//! A walk follows at most [`SYMLINKS_MAX`] symbolic links. The file system answers `.` and `..`
+//! itself, `..` of the root being the root; so no walk leaves the file system. Search permission is
+//! checked by [`FileSystem::lookup`].
+//!
+//! # Locking
+//! None is held between steps: the tree may change while a walk goes through it.
+
+use crate::attr::FileKind;
+use crate::caller::Caller;
+use crate::errno::{Errno, Result};
+use crate::filesystem::{FileSystem, NAME_BYTES_MAX, PATH_BYTES_MAX};
+use bitflags::bitflags;
+use std::borrow::Cow;
+
+/// The most symbolic links that one walk follows.
+pub const SYMLINKS_MAX: u32 = 40;
+
+bitflags! {
+    /// How symbolic links are treated. Those before the last component are followed in any case.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct WalkFlags: u32 {
+        /// Follow the last component too. Where slashes trail, [`resolve`] always does.
+        const FOLLOW_LAST = 1;
+        /// Follow none: fail with `ELOOP` instead.
+        const NO_SYMLINKS = 2;
+    }
+}
+
+/// A directory, and a name in it that may or may not exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parent<'p, N> {
+    /// The directory.
+    pub dir: N,
+    /// The last component; `.` and `..` as they stand, and `.` for the root itself.
+    pub name: Cow<'p, [u8]>,
+    /// Slashes trail: only a directory may have that name.
+    pub must_be_dir: bool,
+}
+
+/// The node that `path` names, from `start` if it is relative.
+///
+/// # Errors
+/// `ENOENT`: a component does not exist, or the path or a link's target is empty. `ENOTDIR`: a
+/// component before the last, or before a trailing slash, is no directory. `ELOOP`: too many symbolic
+/// links, or one where none may be followed. `ENAMETOOLONG`: a component above 255 bytes, or a path
+/// above 4095. `EINVAL`: a NUL byte. `EACCES`: no search permission. What the file system gives.
+pub fn resolve<F: FileSystem>(
+    fs: &F,
+    caller: &Caller,
+    start: &F::Node,
+    path: &[u8],
+    flags: WalkFlags,
+) -> Result<F::Node> {
+    let mut walk = Walk::new(fs, caller, start, path, flags)?;
+    while let Some(step) = walk.next_step()? {
+        let follow = !step.is_last || step.must_be_dir || flags.contains(WalkFlags::FOLLOW_LAST);
+        let node = fs.lookup(caller, &walk.at, &step.name)?;
+        let kind = fs.getattr(&node)?.kind;
+        if kind == FileKind::Symlink && follow {
+            walk.follow(&node)?;
+            continue;
+        }
+        if kind != FileKind::Directory && (!step.is_last || step.must_be_dir) {
+            return Err(Errno::ENOTDIR.into());
+        }
+        walk.at = node;
+    }
+    Ok(walk.at)
+}
+
+/// The directory in which the last component of `path` is or would be, and that component. With
+/// `FOLLOW_LAST`, where that is a symbolic link, the same for its target: so does open(2) with
+/// `O_CREAT`.
+///
+/// # Errors
+/// As [`resolve`], but that the last component need not exist.
+pub fn resolve_parent<'p, F: FileSystem>(
+    fs: &F,
+    caller: &Caller,
+    start: &F::Node,
+    path: &'p [u8],
+    flags: WalkFlags,
+) -> Result<Parent<'p, F::Node>> {
+    let mut walk = Walk::new(fs, caller, start, path, flags)?;
+    while let Some(step) = walk.next_step()? {
+        if step.is_last {
+            if flags.contains(WalkFlags::FOLLOW_LAST)
+                && let Some(link) = walk.last_link(&step.name)?
+            {
+                walk.follow(&link)?;
+                continue;
+            }
+            return Ok(Parent {
+                dir: walk.directory()?,
+                name: step.name,
+                must_be_dir: step.must_be_dir,
+            });
+        }
+        let node = fs.lookup(caller, &walk.at, &step.name)?;
+        match fs.getattr(&node)?.kind {
+            FileKind::Symlink => walk.follow(&node)?,
+            FileKind::Directory => walk.at = node,
+            _ => return Err(Errno::ENOTDIR.into()),
+        }
+    }
+    Ok(Parent {
+        dir: walk.at,
+        name: Cow::Borrowed(b"."),
+        must_be_dir: true,
+    })
+}
+
+/// A walk under way.
+struct Walk<'a, 'p, F: FileSystem> {
+    fs: &'a F,
+    caller: &'a Caller,
+    flags: WalkFlags,
+    /// What the next component is looked up in.
+    at: F::Node,
+    /// What is left to go, after links already read.
+    rest: Cow<'p, [u8]>,
+    links: u32,
+}
+
+/// One component of a path.
+struct Step<'p> {
+    name: Cow<'p, [u8]>,
+    is_last: bool,
+    /// Slashes trail, after the last.
+    must_be_dir: bool,
+}
+
+impl<'a, 'p, F: FileSystem> Walk<'a, 'p, F> {
+    fn new(
+        fs: &'a F,
+        caller: &'a Caller,
+        start: &F::Node,
+        path: &'p [u8],
+        flags: WalkFlags,
+    ) -> Result<Walk<'a, 'p, F>> {
+        check_path(path)?;
+        let at = if path[0] == b'/' {
+            fs.root()?
+        } else {
+            start.clone()
+        };
+        Ok(Walk {
+            fs,
+            caller,
+            flags,
+            at,
+            rest: Cow::Borrowed(path),
+            links: 0,
+        })
+    }
+
+    /// Takes the next component off what is left.
+    fn next_step(&mut self) -> Result<Option<Step<'p>>> {
+        let rest = &self.rest[..];
+        let Some(start) = rest.iter().position(|&b| b != b'/') else {
+            return Ok(None);
+        };
+        let length = rest[start..].iter().position(|&b| b == b'/');
+        let end = length.map_or(rest.len(), |n| start + n);
+        if end - start > NAME_BYTES_MAX {
+            return Err(Errno::ENAMETOOLONG.into());
+        }
+        let is_last = rest[end..].iter().all(|&b| b == b'/');
+        let must_be_dir = is_last && end < rest.len();
+        let name = match &mut self.rest {
+            Cow::Borrowed(rest) => {
+                let name = &rest[start..end];
+                *rest = &rest[end..];
+                Cow::Borrowed(name)
+            }
+            Cow::Owned(rest) => {
+                let name = rest[start..end].to_vec();
+                rest.drain(..end);
+                Cow::Owned(name)
+            }
+        };
+        Ok(Some(Step {
+            name,
+            is_last,
+            must_be_dir,
+        }))
+    }
+
+    /// Goes on with the target of a link, then with what is left.
+    fn follow(&mut self, link: &F::Node) -> Result<()> {
+        self.links += 1;
+        if self.links > SYMLINKS_MAX || self.flags.contains(WalkFlags::NO_SYMLINKS) {
+            return Err(Errno::ELOOP.into());
+        }
+        let mut target = self.fs.readlink(self.caller, link)?;
+        check_path(&target)?;
+        if target[0] == b'/' {
+            self.at = self.fs.root()?;
+        }
+        target.extend_from_slice(&self.rest);
+        self.rest = Cow::Owned(target);
+        Ok(())
+    }
+
+    /// The last component, where it exists and is a symbolic link.
+    fn last_link(&self, name: &[u8]) -> Result<Option<F::Node>> {
+        match self.fs.lookup(self.caller, &self.at, name) {
+            Ok(node) => {
+                let is_link = self.fs.getattr(&node)?.kind == FileKind::Symlink;
+                Ok(is_link.then_some(node))
+            }
+            Err(e) if e == Errno::ENOENT => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Where the walk is, which must be a directory: the start may be anything.
+    fn directory(self) -> Result<F::Node> {
+        if self.fs.getattr(&self.at)?.kind == FileKind::Directory {
+            Ok(self.at)
+        } else {
+            Err(Errno::ENOTDIR.into())
+        }
+    }
+}
+
+/// What is wrong with a path, or a link's target, before any of it is looked at.
+fn check_path(path: &[u8]) -> Result<()> {
+    if path.is_empty() {
+        return Err(Errno::ENOENT.into());
+    }
+    if path.len() > PATH_BYTES_MAX {
+        return Err(Errno::ENAMETOOLONG.into());
+    }
+    if path.contains(&0) {
+        return Err(Errno::EINVAL.into());
+    }
+    Ok(())
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use crate::attr::{NewKind, NewNode};
+    use crate::memory_fs::MemoryFs;
+
+    const FOLLOW: WalkFlags = WalkFlags::FOLLOW_LAST;
+    const NONE: WalkFlags = WalkFlags::empty();
+    const ROOT: Caller = Caller::root();
+
+    fn add(fs: &MemoryFs, dir: u64, name: &str, kind: NewKind<'_>) -> u64 {
+        let new = NewNode { mode: 0o755, kind };
+        fs.create(&ROOT, &dir, name.as_bytes(), &new)
+            .expect("is free")
+    }
+
+    /// `/a/b/f`, and links: `/l` to `a/b`, `/a/abs` to `/a/b/f`, `/loop` to itself, `/dangling`.
+    fn tree() -> (MemoryFs, u64, u64, u64) {
+        let fs = MemoryFs::new();
+        let root = fs.root().expect("has one");
+        let a = add(&fs, root, "a", NewKind::Directory);
+        let b = add(&fs, a, "b", NewKind::Directory);
+        let f = add(&fs, b, "f", NewKind::Regular);
+        add(&fs, root, "l", NewKind::Symlink(b"a/b"));
+        add(&fs, a, "abs", NewKind::Symlink(b"/a/b/f"));
+        add(&fs, root, "loop", NewKind::Symlink(b"loop"));
+        add(&fs, root, "dangling", NewKind::Symlink(b"a/new"));
+        add(&fs, root, "slashed", NewKind::Symlink(b"a/b/f/"));
+        (fs, a, b, f)
+    }
+
+    fn walk(fs: &MemoryFs, start: u64, path: &str, flags: WalkFlags) -> Result<u64, Errno> {
+        resolve(fs, &ROOT, &start, path.as_bytes(), flags).map_err(|e| e.errno())
+    }
+
+    fn parent(fs: &MemoryFs, path: &str, flags: WalkFlags) -> Result<(u64, String, bool), Errno> {
+        let start = fs.root().expect("has one");
+        resolve_parent(fs, &ROOT, &start, path.as_bytes(), flags)
+            .map(|p| {
+                let name = String::from_utf8(p.name.into_owned()).expect("ascii");
+                (p.dir, name, p.must_be_dir)
+            })
+            .map_err(|e| e.errno())
+    }
+
+    #[test]
+    fn plain_paths() {
+        let (fs, a, b, f) = tree();
+        let root = fs.root().expect("has one");
+        for (start, path, want) in [
+            (root, "/", root),
+            (b, "/", root),
+            (root, "a/b/f", f),
+            (b, "//a///b/f", f),
+            (a, "b", b),
+            (a, "./b/.", b),
+            (b, "..", a),
+            (b, "../../../../..", root),
+            (b, "../b/../b/f", f),
+            (root, "a/b/", b),
+        ] {
+            assert_eq!(walk(&fs, start, path, NONE), Ok(want), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_or_no_directory() {
+        let (fs, _, _, f) = tree();
+        for (path, want) in [
+            ("", Errno::ENOENT),
+            ("x", Errno::ENOENT),
+            ("a/x/f", Errno::ENOENT),
+            ("a/b/f/", Errno::ENOTDIR),
+            ("a/b/f/g", Errno::ENOTDIR),
+            ("a/b/f/..", Errno::ENOTDIR),
+            ("a/b/f/.", Errno::ENOTDIR),
+            ("a\0b", Errno::EINVAL),
+        ] {
+            assert_eq!(walk(&fs, 1, path, FOLLOW), Err(want), "{path}");
+        }
+        assert_eq!(walk(&fs, f, "x", FOLLOW), Err(Errno::ENOTDIR));
+    }
+
+    #[test]
+    fn symbolic_links() {
+        let (fs, _, b, f) = tree();
+        assert_eq!(walk(&fs, 1, "l", FOLLOW), Ok(b));
+        assert_ne!(walk(&fs, 1, "l", NONE), Ok(b));
+        assert_eq!(walk(&fs, 1, "l/f", NONE), Ok(f));
+        assert_eq!(walk(&fs, 1, "l/", NONE), Ok(b), "a trailing slash follows");
+        assert_eq!(walk(&fs, b, "../abs", FOLLOW), Ok(f));
+        assert_eq!(walk(&fs, 1, "loop", FOLLOW), Err(Errno::ELOOP));
+        assert_eq!(walk(&fs, 1, "loop/x", NONE), Err(Errno::ELOOP));
+        assert_eq!(walk(&fs, 1, "dangling", FOLLOW), Err(Errno::ENOENT));
+        assert_eq!(walk(&fs, 1, "slashed", FOLLOW), Err(Errno::ENOTDIR));
+        let none = WalkFlags::NO_SYMLINKS;
+        assert_eq!(walk(&fs, 1, "l/f", none), Err(Errno::ELOOP));
+        assert_eq!(walk(&fs, 1, "l", none | FOLLOW), Err(Errno::ELOOP));
+        assert!(walk(&fs, 1, "l", none).is_ok(), "the link itself");
+    }
+
+    #[test]
+    fn forty_links_are_followed_and_no_more() {
+        let (fs, _, _, f) = tree();
+        let mut target = String::from("a/b/f");
+        for i in 1..=41 {
+            let name = format!("link{i}");
+            add(&fs, 1, &name, NewKind::Symlink(target.as_bytes()));
+            target = name;
+        }
+        assert_eq!(walk(&fs, 1, "link40", FOLLOW), Ok(f));
+        assert_eq!(walk(&fs, 1, "link41", FOLLOW), Err(Errno::ELOOP));
+    }
+
+    #[test]
+    fn long_names_and_paths() {
+        let (fs, ..) = tree();
+        let name = "n".repeat(255);
+        assert_eq!(walk(&fs, 1, &name, NONE), Err(Errno::ENOENT));
+        let long = Err(Errno::ENAMETOOLONG);
+        assert_eq!(walk(&fs, 1, &format!("{name}n"), NONE), long);
+        assert_eq!(walk(&fs, 1, &format!("a/{name}n/b"), NONE), long);
+        assert_eq!(walk(&fs, 1, &"./".repeat(2047), NONE), Ok(1));
+        assert_eq!(walk(&fs, 1, &"./".repeat(2048), NONE), long);
+        assert_eq!(
+            parent(&fs, &format!("{name}n"), NONE),
+            Err(Errno::ENAMETOOLONG)
+        );
+    }
+
+    #[test]
+    fn parents() {
+        let (fs, a, b, _) = tree();
+        for (path, dir, name, must_be_dir) in [
+            ("x", 1, "x", false),
+            ("a", 1, "a", false),
+            ("/a/b/x//", b, "x", true),
+            ("l/x", b, "x", false),
+            ("l", 1, "l", false),
+            ("/", 1, ".", true),
+            ("a/.", a, ".", false),
+            ("a/..", a, "..", false),
+        ] {
+            let want = Ok((dir, name.to_owned(), must_be_dir));
+            assert_eq!(parent(&fs, path, NONE), want, "{path}");
+        }
+        assert_eq!(parent(&fs, "", NONE), Err(Errno::ENOENT));
+        assert_eq!(parent(&fs, "x/y", NONE), Err(Errno::ENOENT));
+        assert_eq!(parent(&fs, "a/b/f/y", NONE), Err(Errno::ENOTDIR));
+    }
+
+    #[test]
+    fn parents_of_link_targets() {
+        let (fs, a, b, _) = tree();
+        let at = |dir, name: &str| Ok((dir, name.to_owned(), false));
+        assert_eq!(parent(&fs, "dangling", FOLLOW), at(a, "new"));
+        assert_eq!(parent(&fs, "a/abs", FOLLOW), at(b, "f"));
+        assert_eq!(parent(&fs, "x", FOLLOW), at(1, "x"));
+        assert_eq!(parent(&fs, "loop", FOLLOW), Err(Errno::ELOOP));
+    }
+
+    #[test]
+    fn search_permission_is_needed_on_the_way() {
+        let (fs, a, ..) = tree();
+        fs.set_mode(a, 0o600);
+        let user = Caller::user(1000, 1000);
+        let denied = resolve(&fs, &user, &1, b"a/b", NONE);
+        assert_eq!(denied.unwrap_err(), Errno::EACCES);
+        assert!(resolve(&fs, &user, &1, b"a", NONE).is_ok());
+    }
+}
