@@ -3,10 +3,12 @@
 use crate::context::Context;
 use crate::error::Result;
 use crate::fault::{Fault, FaultKind, Faults};
-use uext4_ondisk::{EXT4_MAGIC, GroupNo, Pblk, RawSuperblock, SUPERBLOCK_SIZE};
+use uext4_ondisk::{EXT4_MAGIC, GroupNo, Incompat, Pblk, RawSuperblock, SUPERBLOCK_SIZE};
 
 /// What must be the same in all copies.
 fn shape(raw: &RawSuperblock) -> [(&'static str, u64); 11] {
+    let bit64 = raw.incompat().contains(Incompat::BIT64);
+    let desc_size = if bit64 { raw.desc_size.get() } else { 0 };
     [
         ("magic", raw.magic.get().into()),
         ("block count", raw.blocks_count()),
@@ -18,7 +20,7 @@ fn shape(raw: &RawSuperblock) -> [(&'static str, u64); 11] {
         ("clusters per group", raw.clusters_per_group.get().into()),
         ("inodes per group", raw.inodes_per_group.get().into()),
         ("inode size", raw.inode_size.get().into()),
-        ("descriptor size", raw.desc_size.get().into()),
+        ("descriptor size", desc_size.into()),
     ]
 }
 

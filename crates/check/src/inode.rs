@@ -90,7 +90,7 @@ impl Scanner<'_, '_> {
         if orphan && inode.links == 0 {
             bits |= InodeState::ORPHAN;
         }
-        if inode.flags.contains(InodeFlags::EA_INODE) {
+        if inode.flags.contains(InodeFlags::EA_INODE) && self.cx.incompat(Incompat::EA_INODE) {
             bits |= InodeState::VALUE;
         }
         self.cx.inodes.set(ino, file_type, bits, inode.links as u16);
@@ -114,7 +114,7 @@ impl Scanner<'_, '_> {
                 Ok(())
             }
             _ => {
-                self.check_special(ino, inode, xattr_blocks);
+                self.check_special(ino, raw, inode, xattr_blocks);
                 Ok(())
             }
         }
@@ -258,7 +258,8 @@ impl Scanner<'_, '_> {
         });
     }
 
-    fn check_size(&mut self, ino: Ino, inode: &Inode, mapped: &Mapped) {
+    /// Compares the size with the blocks found.
+    pub(crate) fn check_size(&mut self, ino: Ino, inode: &Inode, mapped: &Mapped) {
         let bits = self.cx.geo.block_bits;
         let mut bad = |why: &str| {
             let fault = Fault::new(FaultKind::InodeSize).ino(ino);
@@ -303,7 +304,7 @@ impl Scanner<'_, '_> {
 
 impl Context<'_> {
     /// The largest size of a regular file.
-    fn file_size_max(&self, extents: bool) -> u64 {
+    pub(crate) fn file_size_max(&self, extents: bool) -> u64 {
         let bits = self.geo.block_bits;
         if extents {
             return ((1u64 << 32) << bits) - 1;

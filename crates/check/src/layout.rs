@@ -98,6 +98,15 @@ pub(crate) fn check_fields(sb: &Superblock, faults: &mut Faults) -> Result<()> {
             check(ok, what, v.into());
         }
     }
+    let flex = raw.log_groups_per_flex;
+    check(
+        flex <= 31,
+        "logarithm of groups per flex group",
+        flex.into(),
+    );
+    let desc = raw.desc_size.get();
+    let fits = desc == 0 || (desc.is_power_of_two() && desc <= 1024);
+    check(fits, "descriptor size", desc.into());
     let reserved_gdt = raw.reserved_gdt_blocks.get();
     let resize = sb.compat.contains(Compat::RESIZE_INODE);
     check(

@@ -17,12 +17,7 @@ impl Scanner<'_, '_> {
     ///
     /// # Errors
     /// The device's.
-    pub(crate) fn check_resize_inode(
-        &mut self,
-        ino: Ino,
-        _raw: &[u8],
-        inode: &Inode,
-    ) -> Result<()> {
+    pub(crate) fn check_resize_inode(&mut self, ino: Ino, raw: &[u8], inode: &Inode) -> Result<()> {
         let fault = |why: &str| Fault::new(FaultKind::ResizeInode).ino(ino).detail(why);
         if !self.cx.sb.compat.contains(Compat::RESIZE_INODE) {
             if inode.mode != 0 || inode.links != 0 || inode.i_block != [0; 60] {
@@ -56,7 +51,13 @@ impl Scanner<'_, '_> {
         let blocks = 1 + reserved.saturating_mul(1 + backups.len() as u64);
         let blocks = blocks.saturating_mul(u64::from(self.cx.geo.cluster_ratio));
         self.check_reserved_map(ino, double, &backups)?;
-        self.check_block_count(ino, inode, blocks);
+        self.check_dtime(ino, inode);
+        let xattr_blocks = self.check_xattrs(ino, raw, inode)?;
+        self.check_block_count(ino, inode, blocks.saturating_add(xattr_blocks));
+        if inode.size > self.cx.file_size_max(false) {
+            let fault = Fault::new(FaultKind::InodeSize).ino(ino);
+            self.faults.push(fault.detail(inode.size));
+        }
         Ok(())
     }
 

@@ -1,11 +1,15 @@
 //! Inodes that are not plain files: reserved ones, symbolic links, devices, pipes and sockets.
 
+use crate::bytes::le32;
 use crate::context::InodeState;
 use crate::error::Result;
 use crate::fault::{Fault, FaultKind};
 use crate::filemap;
 use crate::scan::Scanner;
 use uext4_ondisk::{FileType, Ino, Inode, InodeFlags, Lblk, RoCompat};
+
+/// Where `i_size_high` is.
+const SIZE_HIGH_AT: usize = 0x6c;
 
 impl Scanner<'_, '_> {
     /// An inode below the first ordinary one. All count as in use.
@@ -43,22 +47,27 @@ impl Scanner<'_, '_> {
                 .push(fault.detail(format_args!("mode {:#o}", inode.mode)));
             return Ok(());
         }
+        self.check_dtime(ino, inode);
+        let xattr_blocks = self.check_xattrs(ino, raw, inode)?;
         if inode.i_block == [0; 60] && inode.blocks == 0 {
             return Ok(());
         }
         let mapped = self.walk(ino, inode)?;
         if mapped.complete {
-            self.check_block_count(ino, inode, mapped.blocks);
+            self.check_block_count(ino, inode, mapped.blocks.saturating_add(xattr_blocks));
         }
-        if is_regular
-            && mapped
-                .last_written
-                .is_some_and(|l| inode.size < l << self.cx.geo.block_bits)
-        {
-            let fault = Fault::new(FaultKind::InodeSize).ino(ino);
-            self.faults.push(fault.detail("data past the end"));
+        if is_regular {
+            self.check_size(ino, inode, &mapped);
         }
         Ok(())
+    }
+
+    /// A reserved inode has no deletion time that could be the next of an orphan list.
+    pub(crate) fn check_dtime(&mut self, ino: Ino, inode: &Inode) {
+        if inode.dtime != 0 && inode.dtime <= self.cx.geo.inodes_count {
+            let fault = Fault::new(FaultKind::InodeDtime).ino(ino);
+            self.faults.push(fault.detail(inode.dtime));
+        }
     }
 
     /// True for the journal and quota files that the superblock names.
@@ -75,12 +84,12 @@ impl Scanner<'_, '_> {
     }
 
     /// A device, pipe or socket.
-    pub(crate) fn check_special(&mut self, ino: Ino, inode: &Inode, xattr_blocks: u64) {
+    pub(crate) fn check_special(&mut self, ino: Ino, raw: &[u8], inode: &Inode, xattr_blocks: u64) {
         let mut bad = |why: &str| {
             let fault = Fault::new(FaultKind::SpecialFile).ino(ino);
             self.faults.push(fault.detail(why));
         };
-        if inode.size != 0 {
+        if inode.size != 0 || le32(raw, SIZE_HIGH_AT) != Some(0) {
             bad("size is not 0");
         }
         if inode.flags.contains(InodeFlags::INDEX) {

@@ -4,8 +4,15 @@ use crate::error::Result;
 use crate::fault::{Fault, FaultKind};
 use crate::scan::{Scanner, ValueRef};
 use uext4_ondisk::{
-    Incompat, Ino, Inode, Pblk, XattrArea, XattrIndex, XattrValue, xattr_entry_hash,
+    Incompat, Ino, Inode, InodeFlags, Pblk, XattrArea, XattrIndex, XattrValue, xattr_entry_hash,
 };
+
+/// Name of the attribute that tells how an inode is encrypted.
+const CONTEXT_NAME: &[u8] = b"c";
+
+fn has_context(area: &XattrArea<'_>) -> bool {
+    area.find(XattrIndex::ENCRYPTION, CONTEXT_NAME).is_some()
+}
 
 impl Scanner<'_, '_> {
     /// Checks the attributes in an inode and notes its attribute block. Returns the blocks this adds to
@@ -15,17 +22,23 @@ impl Scanner<'_, '_> {
     /// The device's.
     pub(crate) fn check_xattrs(&mut self, ino: Ino, raw: &[u8], inode: &Inode) -> Result<u64> {
         let mut blocks = 0;
+        let mut encrypted = inode.flags.contains(InodeFlags::ENCRYPT);
         if inode.extra_isize != 0 {
             match XattrArea::in_inode(raw) {
                 Ok(Some(area)) => {
                     self.check_area(ino, &area, None);
                     blocks = self.value_blocks(&area);
+                    encrypted &= !has_context(&area);
                 }
                 Ok(None) => {}
                 Err(e) => self.faults.push(e.ino(ino)),
             }
         }
         if inode.file_acl == Pblk(0) {
+            if encrypted {
+                self.faults
+                    .push(Fault::new(FaultKind::XattrContext).ino(ino));
+            }
             return Ok(blocks);
         }
         if !self.cx.bounds().contains(inode.file_acl, 1) {
@@ -34,11 +47,17 @@ impl Scanner<'_, '_> {
             return Ok(blocks);
         }
         self.xattr_blocks.push((inode.file_acl, ino));
-        if self.cx.incompat(Incompat::EA_INODE) {
+        if encrypted || self.cx.incompat(Incompat::EA_INODE) {
             let mut block = self.take_buf();
             self.cx.view.read(inode.file_acl, &mut block)?;
-            let area = XattrArea::in_block(&block);
-            blocks += area.map_or(0, |area| self.value_blocks(&area));
+            if let Ok(area) = XattrArea::in_block(&block) {
+                blocks += self.value_blocks(&area);
+                encrypted &= !has_context(&area);
+            }
+            if encrypted {
+                self.faults
+                    .push(Fault::new(FaultKind::XattrContext).ino(ino));
+            }
             self.pool.push(block);
         }
         Ok(blocks + u64::from(self.cx.geo.cluster_ratio))

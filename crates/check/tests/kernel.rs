@@ -166,7 +166,11 @@ fn crashed(name: &str, options: &str, extras: &str) {
     let replayed = assert_clean(&image, &format!("{name}, replayed: {journal:?}"));
     assert!(!replayed.needs_recovery, "{replayed:?}");
     // e2fsck deletes the orphans along the way; none of them has a name.
-    assert_eq!(report.inodes_used - report.orphans, replayed.inodes_used, "{name}");
+    assert_eq!(
+        report.inodes_used - report.orphans,
+        replayed.inodes_used,
+        "{name}"
+    );
     eprintln!(
         "{name}: {} blocks to replay, {} orphans",
         report.replay_blocks, report.orphans

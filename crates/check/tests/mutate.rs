@@ -38,13 +38,15 @@ fn verdict(bytes: &[u8]) -> (bool, Vec<String>) {
 }
 
 /// What we find and e2fsck does not: it ignores the depth of extent blocks, an orphan list that can't be,
-/// the extra size of the journal's inode, and sizes beyond what inline data holds. The kernel refuses
-/// all of these.
+/// the extra size of reserved inodes, attribute values that are not padded with zeros, and sizes
+/// beyond what inline data holds.
 const SHARPER: &[&str] = &[
     "extent tree is too deep",
     "extent node depth is wrong",
     "orphan list names an invalid inode",
+    "inode extra size does not fit the inode (inode 7)",
     "inode extra size does not fit the inode (inode 8)",
+    "extended attribute entry hash is wrong",
     "inline data is damaged",
 ];
 

@@ -90,7 +90,8 @@ fn tweak(rng: &mut Rng, bytes: &mut [u8], at: usize, len: usize) -> String {
 
 /// Damages one thing and says what.
 pub fn mutate(rng: &mut Rng, image: &mut Image, targets: &[Target]) -> String {
-    match rng.u8(0..12) {
+    match rng.u8(0..13) {
+        12 => mutate_unused(rng, image),
         0 => mutate_super(rng, image),
         1 => mutate_desc(rng, image),
         2 => mutate_bitmap(rng, image),
@@ -156,6 +157,25 @@ fn mutate_inode(rng: &mut Rng, image: &mut Image) -> String {
         image.fix_inode(ino);
     }
     format!("inode {ino} {name}: {how}")
+}
+
+/// A field of an inode that is not in use.
+fn mutate_unused(rng: &mut Rng, image: &mut Image) -> String {
+    let used = image.used();
+    let all: Vec<Ino> = (1..=image.geo().inodes_count)
+        .map(Ino)
+        .filter(|i| !used.contains(i))
+        .collect();
+    let ino = if rng.bool() {
+        all[rng.usize(0..all.len().min(8))]
+    } else {
+        all[rng.usize(0..all.len())]
+    };
+    let (name, at, len) = INODE[rng.usize(0..15)];
+    let range = image.inode_at(ino);
+    let how = tweak(rng, &mut image.bytes[range], at, len);
+    image.fix_inode(ino);
+    format!("unused inode {ino} {name}: {how}")
 }
 
 /// A byte of an inode table, checksums left wrong.

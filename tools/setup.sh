@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Installs the programs that the tests and the demo compare with; nothing where they are there.
+set -euo pipefail
+missing=()
+command -v mke2fs >/dev/null && command -v e2fsck >/dev/null && command -v debugfs >/dev/null || missing+=(e2fsprogs)
+command -v setfattr >/dev/null || missing+=(attr)
+command -v losetup >/dev/null || missing+=(mount)
+command -v cc >/dev/null || missing+=(gcc libc6-dev)
+if [ ${#missing[@]} -gt 0 ]; then
+  sudo=""; [ "$(id -u)" = 0 ] || sudo=sudo
+  if ! command -v apt-get >/dev/null; then
+    echo "setup: please install: ${missing[*]}" >&2; exit 1
+  fi
+  $sudo apt-get update -qq
+  $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
