@@ -38,7 +38,9 @@ impl Scanner<'_, '_> {
             Ino::RESIZE => return self.check_resize_inode(ino, raw, inode),
             _ if self.in_service(ino) => !is_regular,
             Ino::BOOT_LOADER => inode.mode != 0 && !is_regular,
-            Ino::JOURNAL => inode.links != 0 || inode.blocks != 0 || inode.i_block != [0; 60],
+            Ino::JOURNAL | Ino::USER_QUOTA | Ino::GROUP_QUOTA => {
+                inode.links != 0 || inode.blocks != 0 || !inode.i_block.starts_with(&[0; 4])
+            }
             _ => inode.mode != 0,
         };
         if bad {
@@ -49,7 +51,7 @@ impl Scanner<'_, '_> {
         }
         self.check_dtime(ino, inode);
         let xattr_blocks = self.check_xattrs(ino, raw, inode)?;
-        if inode.i_block == [0; 60] && inode.blocks == 0 {
+        if !is_regular && ino != Ino::BAD_BLOCKS {
             return Ok(());
         }
         let mapped = self.walk(ino, inode)?;

@@ -1,2 +1,92 @@
-//! uext4 uext4.
+//! ext4 images in user space: made, checked, opened, read and written, from many threads at once.
+//!
+//! # Data model
+//! [`mkfs()`] makes an image and [`check()`] verifies one. A [`Filesystem`] is an open image, used by
+//! path as `std::fs` is; a [`File`] is an open file; a [`Dir`] is a directory that names are looked up
+//! in, as the `*at` system calls do. [`Filesystem::inode`] gives the level below, where front ends live.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use uext4::{Filesystem, MemoryDevice, MkfsOptions, NoProgress, OpenOptions, mkfs_on};
+//!
+//! let device = Arc::new(MemoryDevice::new(16 << 20));
+//! mkfs_on(&*device, &MkfsOptions::default(), &NoProgress)?;
+//! let fs = Filesystem::open_device(device, &OpenOptions::read_write())?;
+//! fs.create_dir_all("/etc/conf.d")?;
+//! fs.write("/etc/hostname", b"demo\n")?;
+//! assert_eq!(fs.read("/etc/hostname")?, b"demo\n");
+//! fs.unmount()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Locking
+//! Everything is `Send + Sync` and needs no lock around it; calls on different files run at the same
+//! time, and so do calls on different names of a directory as far as the format allows.
+//!
+//! # Crash
+//! A change is durable once [`Filesystem::sync`], [`File::sync_all`] or [`Filesystem::unmount`] returns;
+//! what was not is, after recovery, as a whole there or not there.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`filesystem`], [`options`] | opening an image |
+//! | [`paths`] | operations by path |
+//! | [`file`], [`file_options`] | open files |
+//! | [`dir`], [`read_dir`] | directories |
+//! | [`image`] | making and checking images in files |
+//! | [`overlay`] | reading an image whose journal needs recovery, without changing it |
 #![forbid(unsafe_code)]
+#![allow(
+    rustdoc::private_intra_doc_links,
+    reason = "the table is for readers of the source"
+)]
+
+mod dir;
+mod file;
+mod file_options;
+mod filesystem;
+mod image;
+mod options;
+mod overlay;
+mod paths;
+mod read_dir;
+
+pub use dir::Dir;
+pub use file::File;
+pub use file_options::FileOptions;
+pub use filesystem::Filesystem;
+pub use image::{check, check_on, mkfs, mkfs_on};
+pub use options::OpenOptions;
+pub use overlay::OverlayDevice;
+pub use read_dir::{Entry, ReadDir};
+
+pub use uext4_block::{
+    BlockDevice, BlockError, FileDevice, LatencyDevice, MemoryDevice,
+    OpenOptions as DeviceOptions,
+};
+pub use uext4_check::{
+    CheckError, CheckOptions, CheckReport, Fault, FaultKind, NoProgress as NoCheckProgress,
+    Progress as CheckProgress,
+};
+pub use uext4_ext4::{Ext4, Ext4Error, InodeRef, MountOptions, read_superblock};
+pub use uext4_mkfs::{FeatureSet, MkfsError, MkfsOptions, MkfsReport, NoProgress, Progress};
+/// The structures of the format, as they are on disk and decoded.
+pub use uext4_ondisk as ondisk;
+/// Statistics of every lock, as `--lock-stat` prints them.
+pub use uext4_sync::stat as lock_stat;
+pub use uext4_vfs::{
+    Attr, Caller, Capabilities, Errno, Error, FileHandle, FileKind, FileSystem, NewKind, NewNode,
+    RenameFlags, Result, SetAttr, StatFs, TimeSet, Timestamp, XattrFlags,
+};
+
+const _: () = {
+    const fn shared_between_threads<T: Send + Sync>() {}
+    shared_between_threads::<Filesystem>();
+    shared_between_threads::<File>();
+    shared_between_threads::<Dir>();
+    shared_between_threads::<ReadDir>();
+    shared_between_threads::<OverlayDevice>();
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! An open file.
+
+use crate::{Attr, Caller, Errno, Error, Ext4, FileHandle, FileSystem, Result, SetAttr};
+use std::fmt;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use uext4_vfs::{OpenFile, OpenFlags};
+
+/// An open file. Its position is shared by the threads that use it, as in a process.
+///
+/// It implements [`Read`], [`Write`] and [`Seek`], as does a reference to it; nothing is buffered, so
+/// wrap it where reads or writes are small.
+pub struct File {
+    open: OpenFile<Ext4>,
+    caller: Caller,
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("File")
+            .field("ino", &self.open.node().ino.0)
+            .field("flags", &self.open.flags())
+            .finish_non_exhaustive()
+    }
+}
+
+impl File {
+    pub(crate) fn new(open: OpenFile<Ext4>, caller: Caller) -> File {
+        File { open, caller }
+    }
+
+    /// The attributes.
+    ///
+    /// # Errors
+    /// `EIO`.
+    pub fn metadata(&self) -> Result<Attr> {
+        self.open.fs().getattr(self.open.node())
+    }
+
+    /// What finds the file again whatever its name is then.
+    pub fn handle(&self) -> FileHandle {
+        self.open.fs().handle(self.open.node())
+    }
+
+    /// Reads from a byte offset; fewer bytes than asked only at the end of the file.
+    ///
+    /// # Errors
+    /// `EBADF`: not open for reading. `EISDIR`, `EIO`, `EUCLEAN`.
+    pub fn read_at(&self, data: &mut [u8], offset: u64) -> Result<usize> {
+        self.open.read_at(offset, data)
+    }
+
+    /// Writes at a byte offset, or at the end when appending; fewer bytes than given only when space
+    /// ran out part way.
+    ///
+    /// # Errors
+    /// `EBADF`: not open for writing. `ENOSPC`, `EFBIG`, `EROFS`, `EIO`.
+    pub fn write_at(&self, data: &[u8], offset: u64) -> Result<usize> {
+        self.open.write_at(offset, data)
+    }
+
+    /// Writes all of `data` at a byte offset.
+    ///
+    /// # Errors
+    /// As [`File::write_at`].
+    pub fn write_all_at(&self, mut data: &[u8], mut offset: u64) -> Result<()> {
+        while !data.is_empty() {
+            match self.write_at(data, offset)? {
+                0 => return Err(Errno::ENOSPC.into()),
+                n => {
+                    data = &data[n..];
+                    offset += n as u64;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all of `data` at the position.
+    ///
+    /// # Errors
+    /// As [`File::write_at`].
+    pub fn write_all(&self, mut data: &[u8]) -> Result<()> {
+        while !data.is_empty() {
+            match self.open.write(data)? {
+                0 => return Err(Errno::ENOSPC.into()),
+                n => data = &data[n..],
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts or grows the file to `len` bytes; what is new is a hole.
+    ///
+    /// # Errors
+    /// `EBADF`: not open for writing. `EFBIG`, `EPERM`, `EROFS`, `EIO`.
+    pub fn set_len(&self, len: u64) -> Result<()> {
+        if !self.open.flags().contains(OpenFlags::WRITE) {
+            return Err(Errno::EBADF.into());
+        }
+        self.set_attr(&SetAttr {
+            size: Some(len),
+            ..SetAttr::default()
+        })?;
+        Ok(())
+    }
+
+    /// Changes attributes and gives the new ones.
+    ///
+    /// # Errors
+    /// As [`FileSystem::setattr`].
+    pub fn set_attr(&self, change: &SetAttr) -> Result<Attr> {
+        self.open.fs().setattr(&self.caller, self.open.node(), change)
+    }
+
+    /// Returns once the file is on the device.
+    ///
+    /// # Errors
+    /// `EIO`: something of it could not be written.
+    pub fn sync_all(&self) -> Result<()> {
+        self.open.fs().fsync(self.open.node(), false)
+    }
+
+    /// Returns once the data is on the device, and what is needed to read it.
+    ///
+    /// # Errors
+    /// `EIO`: something of it could not be written.
+    pub fn sync_data(&self) -> Result<()> {
+        self.open.fs().fsync(self.open.node(), true)
+    }
+}
+
+/// The error for traits of `std::io`.
+fn io_error(e: Error) -> io::Error {
+    let plain = io::Error::from_raw_os_error(e.errno().0);
+    if e.to_string() == e.errno().text() {
+        plain
+    } else {
+        io::Error::new(plain.kind(), e)
+    }
+}
+
+impl Read for &File {
+    fn read(&mut self, data: &mut [u8]) -> io::Result<usize> {
+        self.open.read(data).map_err(io_error)
+    }
+}
+
+impl Write for &File {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        self.open.write(data).map_err(io_error)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for &File {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.open.seek(to).map_err(io_error)
+    }
+}
+
+impl Read for File {
+    fn read(&mut self, data: &mut [u8]) -> io::Result<usize> {
+        (&*self).read(data)
+    }
+}
+
+impl Write for File {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        (&*self).write(data)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for File {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        (&*self).seek(to)
+    }
+}

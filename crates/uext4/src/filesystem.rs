@@ -1,0 +1,185 @@
+//! An open image.
+
+use crate::image::device_error;
+use crate::overlay::OverlayDevice;
+use crate::{
+    BlockDevice, Caller, DeviceOptions, Dir, Ext4, File, FileDevice, FileHandle, FileOptions,
+    FileSystem, InodeRef, OpenOptions, Result, StatFs, read_superblock,
+};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use uext4_ondisk::Incompat;
+use uext4_vfs::{Parent, WalkFlags, resolve, resolve_parent};
+
+/// An open image. Cheap to clone; the clones share the mount, which ends with the last of them and of
+/// the files and directories opened through it, or with [`Filesystem::unmount`].
+///
+/// Paths are absolute or relative to the root, which is the same here.
+#[derive(Clone, Debug)]
+pub struct Filesystem {
+    pub(crate) fs: Arc<Ext4>,
+    pub(crate) caller: Caller,
+}
+
+impl Filesystem {
+    /// Opens the image in a file, or on a block device.
+    ///
+    /// Opened to read only, an image whose journal needs recovery is recovered in memory.
+    ///
+    /// # Locks
+    /// May sleep.
+    ///
+    /// # Errors
+    /// `EBUSY`: in use elsewhere, or behind a loop device. `EINVAL`: not ext4, or an unknown feature.
+    /// `EUCLEAN`: damage. `ENOENT`, `EACCES`: as the host says.
+    pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Filesystem> {
+        let device_options = DeviceOptions {
+            exclusive: options.exclusive,
+            ..if options.mount.read_only {
+                DeviceOptions::read_only()
+            } else {
+                DeviceOptions::read_write()
+            }
+        };
+        let device = FileDevice::open(path, &device_options).map_err(device_error)?;
+        Filesystem::open_device(Arc::new(device), options)
+    }
+
+    /// Opens the image on a device.
+    ///
+    /// # Errors
+    /// As [`Filesystem::open`].
+    pub fn open_device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Result<Filesystem> {
+        let mut mount = options.mount.clone();
+        mount.read_only |= device.is_read_only();
+        let device = if mount.read_only && !mount.noload && needs_recovery(&*device)? {
+            Arc::new(OverlayDevice::new(device))
+        } else {
+            device
+        };
+        Ok(Filesystem {
+            fs: Ext4::mount(device, mount)?,
+            caller: options.caller.clone(),
+        })
+    }
+
+    /// The same mount, used on behalf of another.
+    pub fn with_caller(&self, caller: Caller) -> Filesystem {
+        Filesystem {
+            fs: Arc::clone(&self.fs),
+            caller,
+        }
+    }
+
+    /// Who calls act for.
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// The operations by inode, which front ends use: [`Ext4`] is a [`FileSystem`].
+    pub fn inode(&self) -> &Arc<Ext4> {
+        &self.fs
+    }
+
+    /// The root directory.
+    ///
+    /// # Errors
+    /// `EUCLEAN`: damage.
+    pub fn root(&self) -> Result<Dir> {
+        Ok(Dir::new(self.clone(), FileSystem::root(&*self.fs)?))
+    }
+
+    /// The directory at `path`, for operations on names in it.
+    ///
+    /// # Errors
+    /// `ENOTDIR`, and those of a path: `ENOENT`, `EACCES`, `ELOOP`, `ENAMETOOLONG`.
+    pub fn open_dir(&self, path: impl AsRef<Path>) -> Result<Dir> {
+        let node = self.resolve(path.as_ref(), WalkFlags::FOLLOW_LAST)?;
+        Dir::of(self.clone(), node)
+    }
+
+    /// The file at `path`, for reading.
+    ///
+    /// # Errors
+    /// As [`FileOptions::open`].
+    pub fn open_file(&self, path: impl AsRef<Path>) -> Result<File> {
+        FileOptions::new().read(true).open(self, path)
+    }
+
+    /// The file at `path`, for writing: made if there is none, else cut to nothing.
+    ///
+    /// # Errors
+    /// As [`FileOptions::open`].
+    pub fn create_file(&self, path: impl AsRef<Path>) -> Result<File> {
+        FileOptions::new().write(true).create(true).truncate(true).open(self, path)
+    }
+
+    /// What finds the file at `path` again whatever its name is then; a last symbolic link is followed.
+    ///
+    /// # Errors
+    /// Those of a path.
+    pub fn handle(&self, path: impl AsRef<Path>) -> Result<FileHandle> {
+        Ok(self.fs.handle(&self.resolve(path.as_ref(), WalkFlags::FOLLOW_LAST)?))
+    }
+
+    /// Opens the file that `handle` was made for, for reading, and with `write` for writing.
+    ///
+    /// # Errors
+    /// `ESTALE`: it is gone, whether its inode is used again or not. `EACCES`, `EISDIR`.
+    pub fn open_handle(&self, handle: FileHandle, write: bool) -> Result<File> {
+        let node = self.fs.open_handle(handle)?;
+        FileOptions::new().read(true).write(write).open_node(self, node)
+    }
+
+    /// Makes everything durable that was done before the call.
+    ///
+    /// # Errors
+    /// `EIO`: the device failed, or the journal was aborted.
+    pub fn sync(&self) -> Result<()> {
+        self.fs.syncfs()
+    }
+
+    /// Sizes and free space.
+    ///
+    /// # Errors
+    /// `EIO`.
+    pub fn statfs(&self) -> Result<StatFs> {
+        self.fs.statfs()
+    }
+
+    /// Whether writes are refused.
+    pub fn is_read_only(&self) -> bool {
+        self.fs.is_read_only()
+    }
+
+    /// Writes everything back and leaves the image clean. Files still open are of no use afterwards.
+    ///
+    /// # Crash
+    /// Before it returns the image may need recovery, which the next open does.
+    ///
+    /// # Errors
+    /// `EIO`: the device failed, or the journal was aborted.
+    pub fn unmount(self) -> Result<()> {
+        Ok(self.fs.unmount()?)
+    }
+
+    pub(crate) fn resolve(&self, path: &Path, flags: WalkFlags) -> Result<InodeRef> {
+        let root = FileSystem::root(&*self.fs)?;
+        resolve(&*self.fs, &self.caller, &root, path.as_os_str().as_bytes(), flags)
+    }
+
+    pub(crate) fn resolve_parent<'p>(
+        &self,
+        path: &'p Path,
+        flags: WalkFlags,
+    ) -> Result<Parent<'p, InodeRef>> {
+        let root = FileSystem::root(&*self.fs)?;
+        resolve_parent(&*self.fs, &self.caller, &root, path.as_os_str().as_bytes(), flags)
+    }
+}
+
+fn needs_recovery(device: &dyn BlockDevice) -> Result<bool> {
+    let sb = read_superblock(device)?;
+    Ok(sb.incompat.contains(Incompat::RECOVER))
+}

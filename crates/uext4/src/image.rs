@@ -1,0 +1,96 @@
+//! Making and checking the image in a file.
+
+use crate::{
+    BlockDevice, BlockError, CheckError, CheckOptions, CheckProgress, CheckReport, DeviceOptions,
+    Errno, Error, FileDevice, MkfsError, MkfsOptions, MkfsReport, Progress,
+};
+use std::path::Path;
+use uext4_mkfs::{Plan, Scan};
+
+/// Makes the image `path`, a file of just the size that `options` ask for, or a block device. Without a
+/// size and a tree the image is as large as what is there. A file that was made is removed on failure.
+///
+/// # Crash
+/// The superblock is written last: before that, there is no file system.
+///
+/// # Errors
+/// Options that can't be, a tree that can't be read, or the device's: busy, or failing.
+pub fn mkfs(
+    path: impl AsRef<Path>,
+    options: &MkfsOptions,
+    progress: &dyn Progress,
+) -> Result<MkfsReport, MkfsError> {
+    let path = path.as_ref();
+    let start = std::time::Instant::now();
+    let existing = std::fs::metadata(path).ok();
+    if options.size.is_none() && options.from.is_none() {
+        if existing.is_none() {
+            return Err(MkfsError::NoSize);
+        }
+        let device = FileDevice::open(path, &DeviceOptions::read_write())?;
+        return mkfs_on(&device, options, progress);
+    }
+    let scan = match &options.from {
+        Some(from) => Some(Scan::read(from, options.threads, progress)?),
+        None => None,
+    };
+    let plan = Plan::new(options, scan)?;
+    let is_node = existing.as_ref().is_some_and(|m| !m.is_file());
+    let device_options = if is_node {
+        DeviceOptions::read_write()
+    } else {
+        DeviceOptions::create(plan.image_bytes())
+    };
+    let device = FileDevice::open(path, &device_options)?;
+    let written = plan.write(&device, progress);
+    if written.is_err() && existing.is_none() {
+        // The error that is reported is the one that led here.
+        let _ = std::fs::remove_file(path);
+    }
+    let mut report = written?;
+    report.seconds = start.elapsed().as_secs_f64();
+    Ok(report)
+}
+
+/// Makes an image on a device. Without a size and a tree it fills the device.
+///
+/// # Errors
+/// As [`mkfs()`].
+pub fn mkfs_on(
+    device: &dyn BlockDevice,
+    options: &MkfsOptions,
+    progress: &dyn Progress,
+) -> Result<MkfsReport, MkfsError> {
+    uext4_mkfs::mkfs(device, options, progress)
+}
+
+/// Checks everything of the image `path`, and changes nothing.
+///
+/// # Errors
+/// Only what makes a check impossible: the image is busy or can't be read, or is not ext4.
+pub fn check(
+    path: impl AsRef<Path>,
+    options: &CheckOptions,
+    progress: &dyn CheckProgress,
+) -> Result<CheckReport, CheckError> {
+    let device = FileDevice::open(path, &DeviceOptions::read_only())?;
+    check_on(&device, options, progress)
+}
+
+/// Checks everything of the image on a device, and changes nothing.
+///
+/// # Errors
+/// As [`check()`].
+pub fn check_on(
+    device: &dyn BlockDevice,
+    options: &CheckOptions,
+    progress: &dyn CheckProgress,
+) -> Result<CheckReport, CheckError> {
+    uext4_check::check(device, options, progress)
+}
+
+/// The errno of a device's error, the reason kept.
+pub(crate) fn device_error(e: BlockError) -> Error {
+    let errno = e.raw_os_error().map_or(Errno::EIO, Errno);
+    Error::from_source(errno, e)
+}

@@ -1,0 +1,45 @@
+//! How an image is opened.
+
+use crate::{Caller, MountOptions};
+
+/// How an image is opened: how it is mounted, in whose name, and whether others are kept out.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// How it is mounted.
+    pub mount: MountOptions,
+    /// Who the calls by path and by directory act for.
+    pub caller: Caller,
+    /// Keep others out: one writer, or any number of readers. Without it nothing is locked and
+    /// nothing is checked.
+    pub exclusive: bool,
+}
+
+impl OpenOptions {
+    /// For reading and writing, as the superuser.
+    pub fn read_write() -> OpenOptions {
+        OpenOptions {
+            mount: MountOptions::default(),
+            caller: Caller::root(),
+            exclusive: true,
+        }
+    }
+
+    /// For reading, as the superuser. The image is not written, even where its journal needs recovery.
+    pub fn read_only() -> OpenOptions {
+        let mut options = OpenOptions::read_write();
+        options.mount.read_only = true;
+        options
+    }
+
+    /// The same on behalf of `caller`.
+    pub fn caller(mut self, caller: Caller) -> OpenOptions {
+        self.caller = caller;
+        self
+    }
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        OpenOptions::read_write()
+    }
+}

@@ -1,0 +1,177 @@
+//! A device whose writes stay in memory.
+//!
+//! # Locking
+//! The map of changed pages is guarded by one lock of class `device`; the device below is never
+//! called with it held.
+
+use crate::{BlockDevice, BlockError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use uext4_block::{BlockOp, DeviceId};
+use uext4_sync::{RwLock, class};
+
+const PAGE_BYTES: usize = 4096;
+
+type Result<T> = std::result::Result<T, BlockError>;
+type Pages = BTreeMap<u64, Box<[u8; PAGE_BYTES]>>;
+
+/// A device that reads as the one below, which it never writes: changed pages are kept in memory. So an
+/// image is recovered for reading without being changed.
+#[derive(Debug)]
+pub struct OverlayDevice {
+    below: Arc<dyn BlockDevice>,
+    pages: RwLock<Pages>,
+}
+
+/// The part of a call that lies in one page.
+struct Piece {
+    page: u64,
+    /// Where in the page.
+    at: usize,
+    len: usize,
+}
+
+fn pieces(offset: u64, len: usize) -> impl Iterator<Item = Piece> {
+    let end = offset + len as u64;
+    let mut from = offset;
+    std::iter::from_fn(move || {
+        if from == end {
+            return None;
+        }
+        let page = from / PAGE_BYTES as u64;
+        let at = (from % PAGE_BYTES as u64) as usize;
+        let len = (end - from).min((PAGE_BYTES - at) as u64) as usize;
+        from += len as u64;
+        Some(Piece { page, at, len })
+    })
+}
+
+impl OverlayDevice {
+    /// Nothing changed yet.
+    pub fn new(below: Arc<dyn BlockDevice>) -> OverlayDevice {
+        OverlayDevice {
+            below,
+            pages: RwLock::new(&class::DEVICE, BTreeMap::new()),
+        }
+    }
+
+    fn check(&self, op: BlockOp, offset: u64, len: u64) -> Result<()> {
+        let device_len = self.below.len();
+        match offset.checked_add(len) {
+            Some(end) if end <= device_len => Ok(()),
+            _ => Err(BlockError::OutOfRange {
+                op,
+                offset,
+                len,
+                device_len,
+            }),
+        }
+    }
+
+    /// The page as the device below has it, zeros past its end.
+    fn page_below(&self, page: u64) -> Result<Box<[u8; PAGE_BYTES]>> {
+        let mut bytes = Box::new([0; PAGE_BYTES]);
+        let start = page * PAGE_BYTES as u64;
+        let len = (self.below.len() - start).min(PAGE_BYTES as u64) as usize;
+        self.below.read_at(start, &mut bytes[..len])?;
+        Ok(bytes)
+    }
+}
+
+impl BlockDevice for OverlayDevice {
+    fn len(&self) -> u64 {
+        self.below.len()
+    }
+
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.below.read_at(offset, buf)?;
+        let pages = self.pages.read();
+        if pages.is_empty() {
+            return Ok(());
+        }
+        let mut rest = buf;
+        for piece in pieces(offset, rest.len()) {
+            let (part, after) = rest.split_at_mut(piece.len);
+            if let Some(page) = pages.get(&piece.page) {
+                part.copy_from_slice(&page[piece.at..piece.at + piece.len]);
+            }
+            rest = after;
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
+        self.check(BlockOp::Write, offset, buf.len() as u64)?;
+        let mut rest = buf;
+        for piece in pieces(offset, buf.len()) {
+            let (part, after) = rest.split_at(piece.len);
+            let is_known = self.pages.read().contains_key(&piece.page);
+            let fresh = match is_known || piece.len == PAGE_BYTES {
+                true => Box::new([0; PAGE_BYTES]),
+                false => self.page_below(piece.page)?,
+            };
+            let mut pages = self.pages.write();
+            let page = pages.entry(piece.page).or_insert(fresh);
+            page[piece.at..piece.at + piece.len].copy_from_slice(part);
+            drop(pages);
+            rest = after;
+        }
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.check(BlockOp::Discard, offset, len)
+    }
+
+    fn zero(&self, offset: u64, len: u64) -> Result<()> {
+        self.check(BlockOp::Zero, offset, len)?;
+        let zeros = [0; PAGE_BYTES];
+        let mut at = offset;
+        while at < offset + len {
+            let n = (offset + len - at).min(PAGE_BYTES as u64);
+            self.write_at(at, &zeros[..n as usize])?;
+            at += n;
+        }
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        let source = std::io::Error::from_raw_os_error(crate::Errno::EINVAL.0);
+        Err(BlockError::io(BlockOp::SetLen, 0, len, source))
+    }
+
+    fn identity(&self) -> Option<DeviceId> {
+        self.below.identity()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemoryDevice;
+
+    #[test]
+    fn writes_stay_above_and_reads_see_both() {
+        let below = Arc::new(MemoryDevice::from_bytes(&[7; 10_000]));
+        let over = OverlayDevice::new(below.clone());
+        over.write_at(4000, &[1; 200]).unwrap();
+        over.zero(9_000, 1000).unwrap();
+        let mut got = vec![0; 10_000];
+        over.read_at(0, &mut got).unwrap();
+        let mut want = vec![7; 10_000];
+        want[4000..4200].fill(1);
+        want[9000..].fill(0);
+        assert_eq!(got, want);
+        assert_eq!(below.snapshot(), vec![7; 10_000]);
+        over.write_at(9_999, &[1; 2]).unwrap_err();
+        over.set_len(5).unwrap_err();
+    }
+}

@@ -1,0 +1,440 @@
+//! Operations by path, shaped like those of `std::fs`.
+//!
+//! All take the errors of a path besides their own: `ENOENT`, `ENOTDIR`, `ELOOP`, `ENAMETOOLONG` and
+//! `EACCES`; and those that change something `EROFS`, `ENOSPC` and `EIO`.
+
+use crate::{
+    Attr, Dir, Errno, FileKind, FileOptions, FileSystem, Filesystem, InodeRef, NewKind, NewNode,
+    ReadDir, RenameFlags, Result, SetAttr, TimeSet, XattrFlags,
+};
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use uext4_vfs::permission::Access;
+use uext4_vfs::{Parent, WalkFlags};
+
+/// Bytes that [`Filesystem::copy`] and [`Filesystem::read`] move at once.
+const CHUNK_BYTES: usize = 1 << 20;
+
+const FOLLOW: WalkFlags = WalkFlags::FOLLOW_LAST;
+const NO_FOLLOW: WalkFlags = WalkFlags::empty();
+
+/// Data.
+impl Filesystem {
+    /// The whole content of a file.
+    ///
+    /// # Errors
+    /// `EISDIR`, `EACCES`, `EUCLEAN`.
+    pub fn read(&self, path: impl AsRef<Path>) -> Result<Vec<u8>> {
+        let file = self.open_file(path)?;
+        let mut data = Vec::new();
+        loop {
+            let at = data.len();
+            // The size is not to be trusted with memory: it may be a hole of terabytes.
+            let size = file.metadata()?.size.saturating_sub(at as u64);
+            let step = size.clamp(1, CHUNK_BYTES as u64) as usize;
+            data.resize(at + step, 0);
+            let n = file.read_at(&mut data[at..], at as u64)?;
+            data.truncate(at + n);
+            if n == 0 {
+                return Ok(data);
+            }
+        }
+    }
+
+    /// Makes the file with this content, replacing what it held.
+    ///
+    /// # Errors
+    /// `EISDIR`, `EACCES`.
+    pub fn write(&self, path: impl AsRef<Path>, data: impl AsRef<[u8]>) -> Result<()> {
+        self.create_file(path)?.write_all_at(data.as_ref(), 0)
+    }
+
+    /// Copies content and permission bits of a file and gives the number of bytes; holes stay holes
+    /// where whole chunks are zero.
+    ///
+    /// # Errors
+    /// `EISDIR`, `EACCES`. `EINVAL`: both paths are of one file.
+    pub fn copy(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<u64> {
+        let source = self.open_file(from)?;
+        let attr = source.metadata()?;
+        if attr.kind == FileKind::Directory {
+            return Err(Errno::EISDIR.into());
+        }
+        match self.metadata(to.as_ref()) {
+            Ok(there) if there.ino == attr.ino => return Err(Errno::EINVAL.into()),
+            _ => {}
+        }
+        let target = FileOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(attr.mode)
+            .open(self, to)?;
+        let mut buf = vec![0; CHUNK_BYTES];
+        let mut at = 0;
+        loop {
+            let n = source.read_at(&mut buf, at)?;
+            if n == 0 {
+                break;
+            }
+            if buf[..n].iter().any(|b| *b != 0) {
+                target.write_all_at(&buf[..n], at)?;
+            }
+            at += n as u64;
+        }
+        target.set_len(at)?;
+        Ok(at)
+    }
+
+    /// Cuts or grows a file to `len` bytes (truncate(2)).
+    ///
+    /// # Errors
+    /// `EISDIR`, `EFBIG`, `EPERM`, `EACCES`.
+    pub fn truncate(&self, path: impl AsRef<Path>, len: u64) -> Result<()> {
+        FileOptions::new().write(true).open(self, path)?.set_len(len)
+    }
+}
+
+/// Names.
+impl Filesystem {
+    /// Makes a directory of mode 0755.
+    ///
+    /// # Errors
+    /// `EEXIST`, `EMLINK`.
+    pub fn create_dir(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.make(path.as_ref(), 0o755, NewKind::Directory)
+    }
+
+    /// Makes a directory of mode 0755 and those above it, as far as there are none.
+    ///
+    /// # Errors
+    /// `ENOTDIR`: a component is something else.
+    pub fn create_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
+        let mut so_far = PathBuf::from("/");
+        for part in path.as_ref().components() {
+            so_far.push(part);
+            match self.create_dir(&so_far) {
+                Ok(()) => {}
+                Err(e) if e == Errno::EEXIST => {
+                    if self.metadata(&so_far)?.kind != FileKind::Directory {
+                        return Err(Errno::ENOTDIR.into());
+                    }
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a device, a pipe or anything else (mknod(2)).
+    ///
+    /// # Errors
+    /// `EEXIST`. `EPERM`: a device, without the capability `MKNOD`.
+    pub fn mknod(&self, path: impl AsRef<Path>, mode: u16, kind: NewKind<'_>) -> Result<()> {
+        self.make(path.as_ref(), mode, kind)
+    }
+
+    /// Makes `link`, a symbolic link that holds `target`.
+    ///
+    /// # Errors
+    /// `EEXIST`. `ENAMETOOLONG`: a target above 4095 bytes.
+    pub fn symlink(&self, target: impl AsRef<Path>, link: impl AsRef<Path>) -> Result<()> {
+        let target = target.as_ref().as_os_str().as_bytes();
+        self.make(link.as_ref(), 0o777, NewKind::Symlink(target))
+    }
+
+    /// Gives the file at `original` the name `link` too; a symbolic link is not followed.
+    ///
+    /// # Errors
+    /// `EEXIST`. `EPERM`: a directory. `EMLINK`.
+    pub fn hard_link(&self, original: impl AsRef<Path>, link: impl AsRef<Path>) -> Result<()> {
+        let node = self.resolve(original.as_ref(), NO_FOLLOW)?;
+        let parent = self.parent(link.as_ref())?;
+        self.fs.link(&self.caller, &node, &parent.dir, &parent.name)
+    }
+
+    /// What a symbolic link holds.
+    ///
+    /// # Errors
+    /// `EINVAL`: not a symbolic link.
+    pub fn read_link(&self, path: impl AsRef<Path>) -> Result<PathBuf> {
+        let node = self.resolve(path.as_ref(), NO_FOLLOW)?;
+        let target = self.fs.readlink(&self.caller, &node)?;
+        Ok(PathBuf::from(OsString::from_vec(target)))
+    }
+
+    /// Removes a name that is not a directory's.
+    ///
+    /// # Errors
+    /// `EISDIR`, `EPERM`.
+    pub fn remove_file(&self, path: impl AsRef<Path>) -> Result<()> {
+        let parent = self.parent(path.as_ref())?;
+        if parent.must_be_dir {
+            return Err(Errno::ENOTDIR.into());
+        }
+        self.fs.unlink(&self.caller, &parent.dir, &parent.name)
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// `ENOTEMPTY`, `ENOTDIR`, `EPERM`.
+    pub fn remove_dir(&self, path: impl AsRef<Path>) -> Result<()> {
+        let parent = self.parent(path.as_ref())?;
+        self.fs.rmdir(&self.caller, &parent.dir, &parent.name)
+    }
+
+    /// Removes a directory and all in it; of a symbolic link, the link.
+    ///
+    /// # Errors
+    /// `ENOTEMPTY`: somebody else made files there meanwhile. `EPERM`.
+    pub fn remove_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
+        let parent = self.parent(path.as_ref())?;
+        let node = self.fs.lookup(&self.caller, &parent.dir, &parent.name)?;
+        if self.fs.getattr(&node)?.kind != FileKind::Directory {
+            return self.fs.unlink(&self.caller, &parent.dir, &parent.name);
+        }
+        self.empty_dir(node)?;
+        self.fs.rmdir(&self.caller, &parent.dir, &parent.name)
+    }
+
+    /// Removes all that is in a directory; on a stack of its own, as trees may be deep.
+    fn empty_dir(&self, node: InodeRef) -> Result<()> {
+        let top = Dir::new(self.clone(), node);
+        let dirs = remove_files(&top)?;
+        let mut stack = vec![(top, dirs)];
+        while let Some((dir, pending)) = stack.last_mut() {
+            if let Some(name) = pending.last() {
+                let child = dir.open_dir(name)?;
+                let dirs = remove_files(&child)?;
+                stack.push((child, dirs));
+                continue;
+            }
+            stack.pop();
+            if let Some((dir, pending)) = stack.last_mut()
+                && let Some(name) = pending.pop()
+            {
+                dir.rmdir(name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves a name, replacing what has the new one.
+    ///
+    /// # Errors
+    /// `ENOTEMPTY`, `EISDIR`, `ENOTDIR`, `EINVAL`: a directory into itself. `EPERM`.
+    pub fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
+        self.rename_with(from, to, RenameFlags::empty())
+    }
+
+    /// Moves a name as `flags` say: exchange, do not replace, leave a whiteout.
+    ///
+    /// # Errors
+    /// As [`Filesystem::rename`]; `EEXIST`: `NOREPLACE` and the new name exists.
+    pub fn rename_with(
+        &self,
+        from: impl AsRef<Path>,
+        to: impl AsRef<Path>,
+        flags: RenameFlags,
+    ) -> Result<()> {
+        let old = self.parent(from.as_ref())?;
+        let new = self.parent(to.as_ref())?;
+        self.fs.rename(&self.caller, &old.dir, &old.name, &new.dir, &new.name, flags)
+    }
+
+    /// The entries of a directory, without `.` and `..`.
+    ///
+    /// # Errors
+    /// `ENOTDIR`, `EACCES`.
+    pub fn read_dir(&self, path: impl AsRef<Path>) -> Result<ReadDir> {
+        self.open_dir(path)?.read_dir()
+    }
+
+    fn parent<'p>(&self, path: &'p Path) -> Result<Parent<'p, InodeRef>> {
+        self.resolve_parent(path, NO_FOLLOW)
+    }
+
+    fn make(&self, path: &Path, mode: u16, kind: NewKind<'_>) -> Result<()> {
+        let parent = self.parent(path)?;
+        if &*parent.name == b"." || &*parent.name == b".." {
+            return Err(Errno::EEXIST.into());
+        }
+        if parent.must_be_dir && kind != NewKind::Directory {
+            return Err(Errno::ENOENT.into());
+        }
+        let new = NewNode { mode, kind };
+        self.fs.create(&self.caller, &parent.dir, &parent.name, &new).map(drop)
+    }
+}
+
+/// Removes what is no directory, and gives the names of the directories.
+fn remove_files(dir: &Dir) -> Result<Vec<Vec<u8>>> {
+    let entries: Vec<_> = dir.read_dir()?.collect::<Result<_>>()?;
+    let mut dirs = Vec::new();
+    for entry in entries {
+        let kind = match entry.kind() {
+            Some(kind) => kind,
+            None => dir.metadata(entry.name())?.kind,
+        };
+        if kind == FileKind::Directory {
+            dirs.push(entry.name().to_vec());
+        } else {
+            dir.unlink(entry.name())?;
+        }
+    }
+    Ok(dirs)
+}
+
+/// Attributes.
+impl Filesystem {
+    /// The attributes; a last symbolic link is followed.
+    ///
+    /// # Errors
+    /// Those of a path.
+    pub fn metadata(&self, path: impl AsRef<Path>) -> Result<Attr> {
+        self.fs.getattr(&self.resolve(path.as_ref(), FOLLOW)?)
+    }
+
+    /// The attributes, of a symbolic link its own.
+    ///
+    /// # Errors
+    /// Those of a path.
+    pub fn symlink_metadata(&self, path: impl AsRef<Path>) -> Result<Attr> {
+        self.fs.getattr(&self.resolve(path.as_ref(), NO_FOLLOW)?)
+    }
+
+    /// Whether the path leads to something.
+    ///
+    /// # Errors
+    /// Those of a path, but for `ENOENT` and `ENOTDIR`.
+    pub fn exists(&self, path: impl AsRef<Path>) -> Result<bool> {
+        match self.resolve(path.as_ref(), FOLLOW) {
+            Ok(_) => Ok(true),
+            Err(e) if e == Errno::ENOENT || e == Errno::ENOTDIR => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Sets the 12 permission bits.
+    ///
+    /// # Errors
+    /// `EPERM`: not the owner.
+    pub fn set_permissions(&self, path: impl AsRef<Path>, mode: u16) -> Result<()> {
+        let change = SetAttr {
+            mode: Some(mode & 0o7777),
+            ..SetAttr::default()
+        };
+        self.change(path.as_ref(), FOLLOW, &change)
+    }
+
+    /// Sets owner and group, where given; of a symbolic link its own.
+    ///
+    /// # Errors
+    /// `EPERM`: not allowed to give files away.
+    pub fn chown(&self, path: impl AsRef<Path>, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
+        let change = SetAttr {
+            uid,
+            gid,
+            ..SetAttr::default()
+        };
+        self.change(path.as_ref(), NO_FOLLOW, &change)
+    }
+
+    /// Sets the times of last access and last change, where given; a last symbolic link is followed.
+    ///
+    /// # Errors
+    /// `EPERM`: not the owner.
+    pub fn set_times(
+        &self,
+        path: impl AsRef<Path>,
+        atime: Option<TimeSet>,
+        mtime: Option<TimeSet>,
+    ) -> Result<()> {
+        let change = SetAttr {
+            atime,
+            mtime,
+            ..SetAttr::default()
+        };
+        self.change(path.as_ref(), FOLLOW, &change)
+    }
+
+    /// Changes attributes, but not the size; of a symbolic link its own.
+    ///
+    /// # Errors
+    /// As [`FileSystem::setattr`]; `EINVAL`: the size, for which there is [`Filesystem::truncate`].
+    pub fn set_attr(&self, path: impl AsRef<Path>, change: &SetAttr) -> Result<()> {
+        if change.size.is_some() {
+            return Err(Errno::EINVAL.into());
+        }
+        self.change(path.as_ref(), NO_FOLLOW, change)
+    }
+
+    /// Checks that the caller may do `read`, `write` and `execute` with the file (access(2)).
+    ///
+    /// # Errors
+    /// `EACCES`: not all of them.
+    pub fn access(
+        &self,
+        path: impl AsRef<Path>,
+        read: bool,
+        write: bool,
+        execute: bool,
+    ) -> Result<()> {
+        let node = self.resolve(path.as_ref(), FOLLOW)?;
+        let mut want = Access::empty();
+        want.set(Access::READ, read);
+        want.set(Access::WRITE, write);
+        want.set(Access::EXEC, execute);
+        self.fs.access(&self.caller, &node, want)
+    }
+
+    /// The value of an extended attribute, `name` with its namespace; of a symbolic link its own, as
+    /// for all of these.
+    ///
+    /// # Errors
+    /// `ENODATA`: no such attribute. `EOPNOTSUPP`: no such namespace.
+    pub fn get_xattr(&self, path: impl AsRef<Path>, name: impl AsRef<[u8]>) -> Result<Vec<u8>> {
+        let node = self.resolve(path.as_ref(), NO_FOLLOW)?;
+        self.fs.getxattr(&self.caller, &node, name.as_ref())
+    }
+
+    /// Sets an extended attribute.
+    ///
+    /// # Errors
+    /// `EEXIST`, `ENODATA`: as the flags say. `ENOSPC`, `E2BIG`: too large. `EOPNOTSUPP`, `EPERM`.
+    pub fn set_xattr(
+        &self,
+        path: impl AsRef<Path>,
+        name: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        flags: XattrFlags,
+    ) -> Result<()> {
+        let node = self.resolve(path.as_ref(), NO_FOLLOW)?;
+        self.fs.setxattr(&self.caller, &node, name.as_ref(), value.as_ref(), flags)
+    }
+
+    /// The names of all extended attributes that the caller may see.
+    ///
+    /// # Errors
+    /// `EUCLEAN`: damage.
+    pub fn list_xattrs(&self, path: impl AsRef<Path>) -> Result<Vec<Vec<u8>>> {
+        let node = self.resolve(path.as_ref(), NO_FOLLOW)?;
+        self.fs.listxattr(&self.caller, &node)
+    }
+
+    /// Removes an extended attribute.
+    ///
+    /// # Errors
+    /// `ENODATA`: no such attribute.
+    pub fn remove_xattr(&self, path: impl AsRef<Path>, name: impl AsRef<[u8]>) -> Result<()> {
+        let node = self.resolve(path.as_ref(), NO_FOLLOW)?;
+        self.fs.removexattr(&self.caller, &node, name.as_ref())
+    }
+
+    fn change(&self, path: &Path, flags: WalkFlags, change: &SetAttr) -> Result<()> {
+        let node = self.resolve(path, flags)?;
+        self.fs.setattr(&self.caller, &node, change).map(drop)
+    }
+}

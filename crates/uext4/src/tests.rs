@@ -1,0 +1,129 @@
+use super::*;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::sync::Arc;
+
+fn image() -> (Arc<MemoryDevice>, Filesystem) {
+    let device = Arc::new(MemoryDevice::new(32 << 20));
+    mkfs_on(&*device, &MkfsOptions::default(), &NoProgress).unwrap();
+    let fs = Filesystem::open_device(device.clone(), &OpenOptions::read_write()).unwrap();
+    (device, fs)
+}
+
+fn assert_clean(device: &MemoryDevice) {
+    let report = check_on(device, &CheckOptions::default(), &NoCheckProgress).unwrap();
+    assert!(report.is_clean(), "{:?}", report.faults);
+}
+
+#[test]
+fn paths_work_like_std() {
+    let (device, fs) = image();
+    fs.create_dir_all("/a/b/c").unwrap();
+    fs.create_dir_all("/a/b/c").unwrap();
+    fs.write("/a/b/f", b"data").unwrap();
+    assert!(fs.create_dir_all("/a/b/f/x").is_err());
+    fs.symlink("b/f", "/a/link").unwrap();
+    assert_eq!(fs.read("/a/link").unwrap(), b"data");
+    assert_eq!(fs.read_link("/a/link").unwrap().to_str(), Some("b/f"));
+    fs.hard_link("/a/b/f", "/a/hard").unwrap();
+    assert_eq!(fs.metadata("/a/hard").unwrap().nlink, 2);
+    fs.rename("/a/hard", "/a/b/c/moved").unwrap();
+    assert!(!fs.exists("/a/hard").unwrap());
+    assert_eq!(fs.copy("/a/b/f", "/a/copy").unwrap(), 4);
+    assert_eq!(fs.copy("/a/b/f", "/a/b/f").unwrap_err(), Errno::EINVAL);
+    fs.set_permissions("/a/copy", 0o600).unwrap();
+    fs.chown("/a/copy", Some(7), None).unwrap();
+    let attr = fs.metadata("/a/copy").unwrap();
+    assert_eq!((attr.mode, attr.uid, attr.gid), (0o600, 7, 0));
+    fs.set_xattr("/a/copy", "user.k", b"v", XattrFlags::empty()).unwrap();
+    assert_eq!(fs.list_xattrs("/a/copy").unwrap(), [b"user.k".to_vec()]);
+    fs.remove_xattr("/a/copy", "user.k").unwrap();
+    assert_eq!(fs.get_xattr("/a/copy", "user.k").unwrap_err(), Errno::ENODATA);
+    assert_eq!(fs.remove_dir("/a").unwrap_err(), Errno::ENOTEMPTY);
+    fs.remove_dir_all("/a").unwrap();
+    assert!(!fs.exists("/a").unwrap());
+    assert_eq!(fs.create_dir("/").unwrap_err(), Errno::EEXIST);
+    fs.unmount().unwrap();
+    assert_clean(&device);
+}
+
+#[test]
+fn files_read_write_and_seek() {
+    let (device, fs) = image();
+    let mut file = FileOptions::new().read(true).write(true).create_new(true).open(&fs, "/f").unwrap();
+    Write::write_all(&mut file, b"hello world").unwrap();
+    file.seek(SeekFrom::Start(6)).unwrap();
+    let mut text = String::new();
+    file.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "world");
+    file.set_len(5).unwrap();
+    file.write_all_at(b"x", 100_000).unwrap();
+    assert_eq!(file.metadata().unwrap().size, 100_001);
+    let mut five = [1; 10];
+    assert_eq!(file.read_at(&mut five, 0).unwrap(), 10);
+    assert_eq!(&five, b"hello\0\0\0\0\0");
+    file.sync_all().unwrap();
+    let again = FileOptions::new().write(true).create_new(true).open(&fs, "/f");
+    assert_eq!(again.unwrap_err(), Errno::EEXIST);
+    assert_eq!(fs.open_file("/f").unwrap().set_len(0).unwrap_err(), Errno::EBADF);
+    drop(file);
+    fs.unmount().unwrap();
+    assert_clean(&device);
+}
+
+#[test]
+fn directories_hold_many_and_come_once() {
+    let (device, fs) = image();
+    let dir = fs.root().unwrap().mkdir("d", 0o755).unwrap();
+    for i in 0..1000 {
+        dir.create_new(format!("file-{i}"), 0o644).unwrap();
+    }
+    assert_eq!(dir.create_new("file-3", 0o644).unwrap_err(), Errno::EEXIST);
+    let mut names: Vec<_> = dir.read_dir().unwrap().map(|e| e.unwrap().into_name()).collect();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 1000);
+    for i in 0..1000 {
+        dir.unlink(format!("file-{i}")).unwrap();
+    }
+    fs.root().unwrap().rmdir("d").unwrap();
+    drop(dir);
+    fs.unmount().unwrap();
+    assert_clean(&device);
+}
+
+#[test]
+fn a_handle_goes_stale() {
+    let (_device, fs) = image();
+    fs.write("/f", b"1").unwrap();
+    let handle = fs.handle("/f").unwrap();
+    assert_eq!(fs.open_handle(handle, false).unwrap().metadata().unwrap().size, 1);
+    fs.remove_file("/f").unwrap();
+    fs.write("/g", b"2").unwrap();
+    assert_eq!(fs.open_handle(handle, false).unwrap_err(), Errno::ESTALE);
+}
+
+#[test]
+fn crashed_image_is_read_without_being_written() {
+    let (device, fs) = image();
+    fs.write("/kept", b"synced").unwrap();
+    fs.sync().unwrap();
+    fs.inode().crash();
+    drop(fs);
+    let before = device.snapshot();
+    let fs = Filesystem::open_device(device.clone(), &OpenOptions::read_only()).unwrap();
+    assert_eq!(fs.read("/kept").unwrap(), b"synced");
+    assert_eq!(fs.write("/new", b"").unwrap_err(), Errno::EROFS);
+    fs.unmount().unwrap();
+    assert!(device.snapshot() == before, "the image was written");
+}
+
+#[test]
+fn permission_follows_the_caller() {
+    let (_device, fs) = image();
+    fs.write("/secret", b"x").unwrap();
+    fs.set_permissions("/secret", 0o600).unwrap();
+    let user = fs.with_caller(Caller::user(1000, 1000));
+    assert_eq!(user.read("/secret").unwrap_err(), Errno::EACCES);
+    assert_eq!(user.write("/new", b"").unwrap_err(), Errno::EACCES);
+    user.access("/", true, false, true).unwrap();
+}
