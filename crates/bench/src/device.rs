@@ -41,7 +41,8 @@ pub fn parse_size(s: &str) -> Result<u64, String> {
         other => return Err(format!("unknown unit `{other}`: use K, M, G or T")),
     };
     let n: u64 = digits.parse().map_err(|_| format!("`{s}` is no size"))?;
-    n.checked_mul(unit).ok_or_else(|| format!("`{s}` is too large"))
+    n.checked_mul(unit)
+        .ok_or_else(|| format!("`{s}` is too large"))
 }
 
 /// What image to make.
@@ -97,7 +98,10 @@ pub fn verify(device: &dyn BlockDevice) -> anyhow::Result<()> {
         &uext4_check::NoProgress,
     )?;
     if let Some(fault) = report.faults.first() {
-        bail!("the image is damaged after the run ({} faults): {fault}", report.faults_total);
+        bail!(
+            "the image is damaged after the run ({} faults): {fault}",
+            report.faults_total
+        );
     }
     Ok(())
 }

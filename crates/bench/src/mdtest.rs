@@ -21,7 +21,13 @@ use uext4_vfs::filesystem::FileSystem;
 #[derive(Clone, Debug, Args)]
 pub struct MdtestArgs {
     /// Workers; a comma list runs each count.
-    #[arg(long, visible_alias = "threads", short = 'N', default_value = "48", value_delimiter = ',')]
+    #[arg(
+        long,
+        visible_alias = "threads",
+        short = 'N',
+        default_value = "48",
+        value_delimiter = ','
+    )]
     pub np: Vec<usize>,
     /// Files for each worker.
     #[arg(short = 'n', default_value_t = 30_000)]
@@ -133,7 +139,10 @@ pub fn run(args: &MdtestArgs) -> anyhow::Result<()> {
     }
     for &np in &args.np {
         let some: Vec<&Row> = rows.iter().filter(|r| r.threads == np).collect();
-        println!("{np} workers, {} files each, {} iterations\n", args.items, args.iterations);
+        println!(
+            "{np} workers, {} files each, {} iterations\n",
+            args.items, args.iterations
+        );
         println!("SUMMARY rate: (of {} iterations)", args.iterations);
         println!("{}\n", summary(&some));
         for row in some.iter().filter(|r| !r.locks.is_empty()) {
@@ -147,7 +156,16 @@ pub fn run(args: &MdtestArgs) -> anyhow::Result<()> {
 fn summary(rows: &[&Row]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["Operation", "Max", "Min", "Mean", "Std Dev", "commits", "journal MB", "in place MB"]);
+    table.set_header([
+        "Operation",
+        "Max",
+        "Min",
+        "Mean",
+        "Std Dev",
+        "commits",
+        "journal MB",
+        "in place MB",
+    ]);
     for row in rows {
         let title = match row.op {
             "create" => Phase::Create.title(),
@@ -173,11 +191,15 @@ fn summary(rows: &[&Row]) -> Table {
 
 fn phases(args: &MdtestArgs) -> Vec<Phase> {
     let all = !(args.create || args.stat || args.remove);
-    [(Phase::Create, args.create), (Phase::Stat, args.stat), (Phase::Remove, args.remove)]
-        .into_iter()
-        .filter(|(_, chosen)| all || *chosen)
-        .map(|(phase, _)| phase)
-        .collect()
+    [
+        (Phase::Create, args.create),
+        (Phase::Stat, args.stat),
+        (Phase::Remove, args.remove),
+    ]
+    .into_iter()
+    .filter(|(_, chosen)| all || *chosen)
+    .map(|(phase, _)| phase)
+    .collect()
 }
 
 /// What one phase took and did.
@@ -220,7 +242,11 @@ fn run_count(args: &MdtestArgs, np: usize) -> anyhow::Result<Vec<Row>> {
     if !args.no_check {
         device::verify(&*device)?;
     }
-    Ok(phases.iter().zip(&measured).map(|(phase, m)| row(*phase, np, files, m)).collect())
+    Ok(phases
+        .iter()
+        .zip(&measured)
+        .map(|(phase, m)| row(*phase, np, files, m))
+        .collect())
 }
 
 fn row(phase: Phase, np: usize, files: u64, measured: &[Measured]) -> Row {
@@ -295,7 +321,9 @@ fn run_phase(
         start_line.wait();
         let mut start = Instant::now();
         for worker in workers {
-            let began = worker.join().map_err(|_| anyhow::anyhow!("a worker panicked"))??;
+            let began = worker
+                .join()
+                .map_err(|_| anyhow::anyhow!("a worker panicked"))??;
             start = start.min(began);
         }
         fs.sync()?;
@@ -317,7 +345,13 @@ fn run_phase(
     })
 }
 
-fn work(fs: &Arc<Ext4>, dir: &InodeRef, worker: usize, items: u32, phase: Phase) -> anyhow::Result<()> {
+fn work(
+    fs: &Arc<Ext4>,
+    dir: &InodeRef,
+    worker: usize,
+    items: u32,
+    phase: Phase,
+) -> anyhow::Result<()> {
     let root = Caller::root();
     let file = NewNode {
         mode: 0o644,

@@ -64,7 +64,14 @@ impl From<&LockStat> for LockRow {
 pub fn lock_table(locks: &[LockRow], ops: u64) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["class", "acquisitions", "per op", "contended", "wait us", "hold us"]);
+    table.set_header([
+        "class",
+        "acquisitions",
+        "per op",
+        "contended",
+        "wait us",
+        "hold us",
+    ]);
     for lock in locks {
         table.add_row([
             lock.class.clone(),
@@ -98,7 +105,10 @@ impl Host {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let cpu = read("/proc/cpuinfo")
             .lines()
-            .find_map(|l| l.strip_prefix("model name").map(|m| m.trim_matches([' ', '\t', ':']).to_owned()))
+            .find_map(|l| {
+                l.strip_prefix("model name")
+                    .map(|m| m.trim_matches([' ', '\t', ':']).to_owned())
+            })
             .unwrap_or_default();
         Host {
             cpus: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),

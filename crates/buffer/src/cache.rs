@@ -135,7 +135,9 @@ impl BufferCache {
             self.sweep(&mut shard);
         }
         let buffer = Arc::new(Buffer::new(block, self.block_size));
-        shard.table.insert_unique(hashed, Arc::clone(&buffer), |b| hash(b.block()));
+        shard
+            .table
+            .insert_unique(hashed, Arc::clone(&buffer), |b| hash(b.block()));
         self.len.fetch_add(1, Ordering::Relaxed);
         buffer
     }
@@ -199,7 +201,11 @@ impl BufferCache {
     ///
     /// # Errors
     /// The device's.
-    pub fn with<R>(&self, block: u64, f: impl FnOnce(&BufferRead<'_>) -> R) -> Result<R, BufferError> {
+    pub fn with<R>(
+        &self,
+        block: u64,
+        f: impl FnOnce(&BufferRead<'_>) -> R,
+    ) -> Result<R, BufferError> {
         let buffer = self.get(block)?;
         let content = buffer.read();
         Ok(f(&content))
@@ -210,20 +216,20 @@ impl BufferCache {
     /// Only for a block that was freed and whose transaction is durable.
     pub fn remove(&self, block: u64) {
         let mut shard = self.shards[shard_of(block)].lock();
-        if let Ok(found) = shard.table.find_entry(hash(block), |b| b.block() == block) {
-            if Arc::strong_count(found.get()) == 1 {
-                found.remove();
-                self.len.fetch_sub(1, Ordering::Relaxed);
-            }
+        if let Ok(found) = shard.table.find_entry(hash(block), |b| b.block() == block)
+            && Arc::strong_count(found.get()) == 1
+        {
+            found.remove();
+            self.len.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
     /// Lets go of the unreferenced buffers that were not used since the last sweep.
     fn sweep(&self, shard: &mut Shard) {
         let before = shard.table.len();
-        shard.table.retain(|b| {
-            Arc::strong_count(b) > 1 || b.referenced.swap(0, Ordering::Relaxed) != 0
-        });
+        shard
+            .table
+            .retain(|b| Arc::strong_count(b) > 1 || b.referenced.swap(0, Ordering::Relaxed) != 0);
         let after = shard.table.len();
         self.len.fetch_sub(before - after, Ordering::Relaxed);
         // A shard full of blocks in use may grow; look again when it has by an eighth.
@@ -252,7 +258,10 @@ mod tests {
     fn a_block_past_the_end_is_an_error() {
         assert!(matches!(
             cache(1000).get(1024),
-            Err(BufferError::OutOfRange { block: 1024, blocks: 1024 })
+            Err(BufferError::OutOfRange {
+                block: 1024,
+                blocks: 1024
+            })
         ));
     }
 
@@ -272,13 +281,21 @@ mod tests {
     #[test]
     fn a_failed_check_is_made_again() {
         let cache = cache(100);
-        let bad: Result<_, BufferError> =
-            cache.get_verified(3, |_| Err(BufferError::OutOfRange { block: 3, blocks: 0 }));
+        let bad: Result<_, BufferError> = cache.get_verified(3, |_| {
+            Err(BufferError::OutOfRange {
+                block: 3,
+                blocks: 0,
+            })
+        });
         assert!(bad.is_err());
         let good: Result<_, BufferError> = cache.get_verified(3, |_| Ok(()));
         assert!(good.is_ok());
-        let again: Result<_, BufferError> =
-            cache.get_verified(3, |_| Err(BufferError::OutOfRange { block: 3, blocks: 0 }));
+        let again: Result<_, BufferError> = cache.get_verified(3, |_| {
+            Err(BufferError::OutOfRange {
+                block: 3,
+                blocks: 0,
+            })
+        });
         assert!(again.is_ok(), "checked once only");
     }
 }

@@ -57,6 +57,7 @@ kinds! {
     InodeMode = "inode has an invalid mode",
     InodeDtime = "inode in use has a deletion time",
     InodeZeroDtime = "deleted inode has no deletion time",
+    InodeLostOrphan = "unused inode has the next of an orphan list as its deletion time",
     InodeReserved = "reserved inode is not clear",
     InodeFlags = "inode has flags that it can't have",
     InodeField = "inode field should be zero",

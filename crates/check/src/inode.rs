@@ -32,6 +32,13 @@ pub(crate) fn is_hidden(cx: &Context<'_>, ino: Ino) -> bool {
     quota || project
 }
 
+/// True if the file system was never written at a time that could be an inode number.
+fn clock_is_right(cx: &Context<'_>) -> bool {
+    let (raw, inodes) = (&cx.sb.raw, u64::from(cx.geo.inodes_count));
+    let right = |time: u64| time == 0 || time >= inodes;
+    raw.write_time() >= inodes && right(raw.mount_time()) && right(raw.mkfs_time())
+}
+
 impl Scanner<'_, '_> {
     /// Checks the inode with these bytes.
     ///

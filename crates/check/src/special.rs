@@ -33,7 +33,10 @@ impl Scanner<'_, '_> {
         self.counts.inodes += 1;
         let is_regular = inode.file_type() == FileType::Regular;
         let bad = match ino {
-            Ino::BAD_BLOCKS => inode.mode != 0 && !is_regular,
+            Ino::BAD_BLOCKS => {
+                let owned = inode.uid != 0 || inode.gid != 0 || inode.file_acl.0 != 0;
+                inode.mode != 0 || inode.links != 0 || owned
+            }
             Ino::ROOT => false,
             Ino::RESIZE => return self.check_resize_inode(ino, raw, inode),
             _ if self.in_service(ino) => !is_regular,
@@ -51,7 +54,14 @@ impl Scanner<'_, '_> {
         }
         self.check_dtime(ino, inode);
         let xattr_blocks = self.check_xattrs(ino, raw, inode)?;
-        if !is_regular && ino != Ino::BAD_BLOCKS {
+        if ino == Ino::BAD_BLOCKS {
+            if inode.i_block != [0; 60] {
+                self.walk(ino, inode)?;
+            }
+            return Ok(());
+        }
+        if !is_regular {
+            self.check_block_count(ino, inode, xattr_blocks);
             return Ok(());
         }
         let mapped = self.walk(ino, inode)?;

@@ -88,7 +88,7 @@ impl Scanner<'_, '_> {
         }
         let mut spans: Vec<(usize, usize)> = Vec::new();
         for e in area.entries() {
-            if e.index == XattrIndex(0) {
+            if e.index == XattrIndex(0) && at.is_some() {
                 self.faults.push(place(Fault::new(FaultKind::XattrName)));
             }
             match e.value {

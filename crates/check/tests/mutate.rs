@@ -38,7 +38,8 @@ fn verdict(bytes: &[u8]) -> (bool, Vec<String>) {
 }
 
 /// What we find and e2fsck does not: it ignores the depth of extent blocks, an orphan list that can't be,
-/// the extra size of reserved inodes, attribute values that are not padded with zeros, and sizes
+/// the extra size of reserved inodes, attribute values that are not padded with zeros, names
+/// that a linear directory has in two blocks, and sizes
 /// beyond what inline data holds.
 const SHARPER: &[&str] = &[
     "extent tree is too deep",
@@ -48,6 +49,7 @@ const SHARPER: &[&str] = &[
     "inode extra size does not fit the inode (inode 8)",
     "extended attribute entry hash is wrong",
     "inline data is damaged",
+    "directory entry repeats an earlier name",
 ];
 
 fn known(e2fsck_clean: bool, faults: &[String]) -> bool {

@@ -10,8 +10,9 @@ use uext4_vfs::ilock::{LockMode, ilock};
 use uext4_vfs::permission::{self, Access, check_access};
 
 /// What lets a caller do anything to directories.
-const ALMIGHTY: Capabilities =
-    Capabilities::DAC_OVERRIDE.union(Capabilities::DAC_READ_SEARCH).union(Capabilities::FOWNER);
+const ALMIGHTY: Capabilities = Capabilities::DAC_OVERRIDE
+    .union(Capabilities::DAC_READ_SEARCH)
+    .union(Capabilities::FOWNER);
 
 impl Ext4 {
     /// The attributes of an inode.
@@ -60,7 +61,11 @@ impl Ext4 {
         if caller.has(ALMIGHTY) {
             return Ok(());
         }
-        Ok(check_access(&self.attr(dir), caller, Access::WRITE | Access::EXEC)?)
+        Ok(check_access(
+            &self.attr(dir),
+            caller,
+            Access::WRITE | Access::EXEC,
+        )?)
     }
 
     /// Refuses a caller who may not remove the name of `target` from `dir`, `as_dir` as rmdir(2) does.

@@ -41,7 +41,8 @@ impl Ext4 {
         privileged: bool,
     ) -> Result<Run> {
         let run = self.reserve_blocks(goal, want, privileged)?;
-        self.publish_run(handle, run).inspect_err(|_| self.unreserve(run))?;
+        self.publish_run(handle, run)
+            .inspect_err(|_| self.unreserve(run))?;
         Ok(run)
     }
 
@@ -77,7 +78,13 @@ impl Ext4 {
     }
 
     /// Reserves up to `want` and at least `least` blocks in one group.
-    fn reserve_in_group(&self, no: GroupNo, from: u32, want: u32, least: u32) -> Result<Option<Run>> {
+    fn reserve_in_group(
+        &self,
+        no: GroupNo,
+        from: u32,
+        want: u32,
+        least: u32,
+    ) -> Result<Option<Run>> {
         let group = self.group(no)?;
         if group.free_blocks.load(Relaxed) < least || group.damaged.load(Relaxed) {
             return Ok(None);
@@ -92,7 +99,11 @@ impl Ext4 {
         };
         let end = self.geometry().blocks_in_group(no);
         let locked = group.lock.lock();
-        let from = if from == 0 { group.block_hint.load(Relaxed).min(end) } else { from };
+        let from = if from == 0 {
+            group.block_hint.load(Relaxed).min(end)
+        } else {
+            from
+        };
         let Some((first, len)) = find_run(bits, from, end, want, least) else {
             return Ok(None);
         };
@@ -186,7 +197,10 @@ impl Ext4 {
         }
         drop(locked);
         if !used {
-            return Err(Corrupt::new(CorruptKind::BlockRange).pblk(pblk).detail("freed twice").into());
+            return Err(Corrupt::new(CorruptKind::BlockRange)
+                .pblk(pblk)
+                .detail("freed twice")
+                .into());
         }
         self.free_blocks.fetch_add(i64::from(len), Relaxed);
         self.pending_frees.fetch_add(1, Relaxed);
@@ -261,7 +275,8 @@ impl Ext4 {
     #[cold]
     fn load_block_bits<'g>(&self, group: &'g Group) -> Result<&'g BlockBits> {
         let geometry = self.geometry();
-        let uninit = group.flags().contains(GroupFlags::BLOCK_UNINIT) && self.csum != GroupCsum::None;
+        let uninit =
+            group.flags().contains(GroupFlags::BLOCK_UNINIT) && self.csum != GroupCsum::None;
         let buffer = if uninit {
             self.cache().get_unread(group.block_bitmap().0)
         } else {
@@ -310,7 +325,10 @@ impl Ext4 {
         for g in self.groups() {
             mark(g.block_bitmap().0, 1);
             mark(g.inode_bitmap().0, 1);
-            mark(g.inode_table().0, u64::from(geometry.itable_blocks_per_group));
+            mark(
+                g.inode_table().0,
+                u64::from(geometry.itable_blocks_per_group),
+            );
         }
     }
 

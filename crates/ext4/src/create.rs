@@ -8,8 +8,8 @@ use crate::inode::{Inode, InodeRef, now};
 use std::sync::Arc;
 use uext4_jbd2::Handle;
 use uext4_ondisk::{
-    Corrupt, CorruptKind, DevNo, EXTRA_ISIZE_KNOWN, ExtentNodeMut, FileType, Ino, InodeFlags, Pblk, RoCompat,
-    raw_generation,
+    Corrupt, CorruptKind, DevNo, EXTRA_ISIZE_KNOWN, ExtentNodeMut, FileType, Ino, InodeFlags, Pblk,
+    RoCompat, raw_generation,
 };
 
 /// Blocks that deleting a small inode changes.
@@ -50,13 +50,18 @@ impl Ext4 {
         let place = self.inode_place(ino, true)?;
         let mut content = handle.modify(&place.buffer)?;
         let end = place.offset + usize::from(self.params.inode_size);
-        let raw = content.data_mut().get_mut(place.offset..end).unwrap_or(&mut []);
+        let raw = content
+            .data_mut()
+            .get_mut(place.offset..end)
+            .unwrap_or(&mut []);
         let generation = self.generator.draw(raw_generation(raw));
         raw.fill(0);
         drop(content);
         let time = now();
         let extra = if self.params.inode_size > 128 {
-            self.geometry().want_extra_isize.clamp(EXTRA_ISIZE_KNOWN, self.params.inode_size - 128)
+            self.geometry()
+                .want_extra_isize
+                .clamp(EXTRA_ISIZE_KNOWN, self.params.inode_size - 128)
         } else {
             0
         };
@@ -85,13 +90,21 @@ impl Ext4 {
         let seed = disk.seed(self.sb.csum_seed, ino);
         let inode = Arc::new(Inode::new(self.me(), ino, place, disk, self.params, seed));
         inode.update(handle, |_| ())?;
-        if self.icache.insert_new(u64::from(ino.0), Arc::clone(&inode)).is_err() {
+        if self
+            .icache
+            .insert_new(u64::from(ino.0), Arc::clone(&inode))
+            .is_err()
+        {
             return Err(Corrupt::new(CorruptKind::InoRange)
                 .ino(ino)
                 .detail("claimed while in use")
                 .into());
         }
-        InodeRef::pin(inode).ok_or(Ext4Error::Stale)
+        let pinned = InodeRef::pin(inode).ok_or(Ext4Error::Stale)?;
+        if ino.0.is_multiple_of(64) {
+            self.limit_icache();
+        }
+        Ok(pinned)
     }
 
     /// Deletes an inode without links that nobody can reach any more, with handles of its own. It is
@@ -117,15 +130,18 @@ impl Ext4 {
         let root = uext4_ondisk::ExtentNode::new(&state.i_block);
         !state.flags.contains(InodeFlags::EXTENTS)
             || (root.depth() == 0
-                && (inode.file_type != FileType::Directory
-                    || state.size <= 8 * self.block_size()))
+                && (inode.file_type != FileType::Directory || state.size <= 8 * self.block_size()))
     }
 
     /// Deletes a small inode without links, taken for deletion, within `handle`.
     ///
     /// # Journal
     /// [`DELETE_CREDITS`].
-    pub(crate) fn delete_small<'h>(&self, handle: Handle<'h>, inode: &Arc<Inode>) -> Result<Handle<'h>> {
+    pub(crate) fn delete_small<'h>(
+        &self,
+        handle: Handle<'h>,
+        inode: &Arc<Inode>,
+    ) -> Result<Handle<'h>> {
         let handle = if inode.state().blocks == 0 {
             handle
         } else {
@@ -163,15 +179,18 @@ impl Ext4 {
         let first = size.div_ceil(self.block_size());
         let handle = self.journal().start(DELETE_CREDITS)?;
         let handle = self.remove_blocks(handle, inode, first, 1 << 32, content_of(inode))?;
-        let handle = if handle.extend(4) { handle } else { handle.restart(4)? };
+        let handle = if handle.extend(4) {
+            handle
+        } else {
+            handle.restart(4)?
+        };
         self.remove_orphan(&handle, inode)
     }
 
     /// The most links an inode may have.
     pub(crate) fn check_links(&self, inode: &Inode) -> Result<()> {
         let links = inode.state().links;
-        let unlimited =
-            inode.is_dir() && self.sb.ro_compat.contains(RoCompat::DIR_NLINK);
+        let unlimited = inode.is_dir() && self.sb.ro_compat.contains(RoCompat::DIR_NLINK);
         if links >= 65000 && !unlimited {
             return Err(Ext4Error::TooManyLinks);
         }
@@ -193,5 +212,9 @@ impl Ext4 {
 }
 
 fn content_of(inode: &Inode) -> Content {
-    if inode.is_dir() { Content::Metadata } else { Content::Data }
+    if inode.is_dir() {
+        Content::Metadata
+    } else {
+        Content::Data
+    }
 }

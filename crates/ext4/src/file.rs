@@ -25,7 +25,7 @@ use uext4_vfs::ilock::{LockMode, ilock};
 const WRITE_CREDITS: u32 = 24;
 /// The most that one handle publishes, in blocks.
 const PIECE_BLOCKS: u32 = 2048;
-const ZEROS: [u8; 65536] = [0; 65536];
+static ZEROS: [u8; 65536] = [0; 65536];
 
 impl Ext4 {
     /// The largest size a file may have, in bytes.
@@ -80,7 +80,13 @@ impl Ext4 {
     ///
     /// # Errors
     /// [`Ext4Error::NoSpace`] if not a byte could be written, [`Ext4Error::TooLarge`].
-    pub fn write(&self, inode: &InodeRef, offset: u64, data: &[u8], privileged: bool) -> Result<usize> {
+    pub fn write(
+        &self,
+        inode: &InodeRef,
+        offset: u64,
+        data: &[u8],
+        privileged: bool,
+    ) -> Result<usize> {
         self.check_writable()?;
         check_regular(inode)?;
         let _locked = ilock(&inode.ilock, LockMode::Exclusive);
@@ -115,7 +121,9 @@ impl Ext4 {
         if data.is_empty() {
             return Ok(0);
         }
-        let end = offset.checked_add(data.len() as u64).ok_or(Ext4Error::TooLarge)?;
+        let end = offset
+            .checked_add(data.len() as u64)
+            .ok_or(Ext4Error::TooLarge)?;
         if end > self.file_bytes_max() {
             return Err(Ext4Error::TooLarge);
         }
@@ -152,7 +160,10 @@ impl Ext4 {
         let within = offset % size;
         let mapping = self.map_block(inode, lblk)?;
         let want = (within + data.len() as u64).div_ceil(size);
-        let blocks = u32::try_from(want).unwrap_or(u32::MAX).min(mapping.len).min(PIECE_BLOCKS);
+        let blocks = u32::try_from(want)
+            .unwrap_or(u32::MAX)
+            .min(mapping.len)
+            .min(PIECE_BLOCKS);
         match mapping.pblk {
             Some(pblk) if !mapping.unwritten => {
                 let n = (u64::from(mapping.len) * size - within).min(data.len() as u64) as usize;
@@ -258,7 +269,13 @@ impl Ext4 {
     }
 
     /// Sets the size if `end` lies past it, adds to the blocks in use, and notes the time.
-    fn publish_size(&self, handle: &Handle<'_>, inode: &Inode, end: u64, sectors: u64) -> Result<()> {
+    fn publish_size(
+        &self,
+        handle: &Handle<'_>,
+        inode: &Inode,
+        end: u64,
+        sectors: u64,
+    ) -> Result<()> {
         let time = now();
         inode.touch_data(handle);
         inode.update(handle, |disk| {
@@ -344,7 +361,11 @@ impl Ext4 {
         self.add_orphan(&handle, inode)?;
         let first = size.div_ceil(self.block_size());
         let handle = self.remove_blocks(handle, inode, first, 1 << 32, Content::Data)?;
-        let handle = if handle.extend(4) { handle } else { handle.restart(4)? };
+        let handle = if handle.extend(4) {
+            handle
+        } else {
+            handle.restart(4)?
+        };
         if !inode.is_doomed() {
             self.remove_orphan(&handle, inode)?;
         }
@@ -382,7 +403,11 @@ impl Ext4 {
 
     fn check_synced(&self) -> Result<()> {
         if self.journal().is_aborted() {
-            return Err(self.journal().sync().err().map_or(Ext4Error::ReadOnly, Into::into));
+            return Err(self
+                .journal()
+                .sync()
+                .err()
+                .map_or(Ext4Error::ReadOnly, Into::into));
         }
         Ok(())
     }
@@ -440,10 +465,12 @@ impl Ext4 {
         }
         let size = inode.size();
         if size == 0 || size >= self.block_size() {
-            return Err(uext4_ondisk::Corrupt::new(uext4_ondisk::CorruptKind::InodeShort)
-                .ino(inode.ino)
-                .detail("length of a symbolic link")
-                .into());
+            return Err(
+                uext4_ondisk::Corrupt::new(uext4_ondisk::CorruptKind::InodeShort)
+                    .ino(inode.ino)
+                    .detail("length of a symbolic link")
+                    .into(),
+            );
         }
         let mut target = vec![0; size as usize];
         self.read_locked(inode, 0, &mut target)?;

@@ -10,19 +10,25 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use uext4_buffer::{Buffer, FreezeHook};
 use uext4_ondisk::{
-    CsumSeed, DxKind, GroupCsum, Ino, InodeSeed, Lblk, Pblk, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE,
+    CsumSeed, DxKind, GroupCsum, Ino, InodeSeed, Lblk, Pblk, RawSuperblock, SUPERBLOCK_OFFSET,
+    SUPERBLOCK_SIZE,
 };
 use zerocopy_superblock::with_superblock;
 
 /// The file system's hook in the journal.
 #[derive(Debug)]
 pub struct Freezer {
+    /// The groups, whose state is native.
     pub groups: Arc<[Group]>,
+    /// How descriptors are checked.
     pub csum: GroupCsum,
     /// None without metadata checksums.
     pub seed: Option<CsumSeed>,
+    /// What bitmap checksums cover.
     pub bitmap_bytes: BitmapBytes,
+    /// Bytes of a descriptor.
     pub desc_size: usize,
+    /// Bytes of an inode.
     pub inode_size: usize,
     /// Where the superblock lies in its block.
     pub super_at: usize,
@@ -129,5 +135,8 @@ pub mod zerocopy_superblock {
 /// The block of the primary superblock, and where it starts there.
 pub fn superblock_place(block_size: u32) -> (Pblk, usize) {
     let size = u64::from(block_size);
-    (Pblk(SUPERBLOCK_OFFSET / size), (SUPERBLOCK_OFFSET % size) as usize)
+    (
+        Pblk(SUPERBLOCK_OFFSET / size),
+        (SUPERBLOCK_OFFSET % size) as usize,
+    )
 }

@@ -172,14 +172,21 @@ impl Ext4 {
             super_at,
         }));
         let journal = open_journal(&sb, &cache, log, &options)?;
-        let free = groups.iter().map(|g| i64::from(g.free_blocks.load(Ordering::Relaxed))).sum();
+        let free = groups
+            .iter()
+            .map(|g| i64::from(g.free_blocks.load(Ordering::Relaxed)))
+            .sum();
         let fs = Arc::new_cyclic(|me: &Weak<Ext4>| Ext4 {
             me: Weak::clone(me),
             super_buffer,
             groups,
             cache,
             journal,
-            icache: InodeCache::new(options.icache, options.inodes_max, geometry.inodes_per_block),
+            icache: InodeCache::new(
+                options.icache,
+                options.inodes_max,
+                geometry.inodes_per_block,
+            ),
             csum,
             bitmap_bytes,
             params: InodeParams::of(&sb),
@@ -272,7 +279,8 @@ impl Ext4 {
     pub fn crash(&self) {
         self.mounted.store(false, Ordering::SeqCst);
         self.read_only.store(true, Ordering::SeqCst);
-        self.journal.abort(JournalError::Aborted("crashed on purpose".into()));
+        self.journal
+            .abort(JournalError::Aborted("crashed on purpose".into()));
         self.journal.stop();
     }
 
@@ -321,7 +329,9 @@ impl Ext4 {
 
     pub(crate) fn group(&self, no: GroupNo) -> Result<&Group> {
         self.groups.get(no.0 as usize).ok_or_else(|| {
-            Corrupt::new(CorruptKind::BlockRange).detail(format_args!("group {no}")).into()
+            Corrupt::new(CorruptKind::BlockRange)
+                .detail(format_args!("group {no}"))
+                .into()
         })
     }
 
@@ -390,9 +400,21 @@ impl Ext4 {
     }
 
     fn get_inode_with(&self, ino: Ino, unlinked: bool) -> Result<InodeRef> {
-        let load = || self.load_inode(ino, unlinked);
+        let load = || {
+            self.limit_icache();
+            self.load_inode(ino, unlinked)
+        };
         let inode = self.icache.get_or_load(u64::from(ino.0), load)?;
         InodeRef::pin(inode).ok_or(Ext4Error::Stale)
+    }
+
+    /// Lets go of inodes that nobody uses when there are more than the options say; what they hold is
+    /// in the inode table already.
+    pub(crate) fn limit_icache(&self) {
+        let max = self.options.inodes_max;
+        if self.icache.len() > max + max / 16 {
+            self.icache.shrink(max, 256, |_| ());
+        }
     }
 
     fn load_inode(&self, ino: Ino, unlinked: bool) -> Result<Inode> {
@@ -448,7 +470,10 @@ fn check_features(sb: &Superblock, options: &mut MountOptions) -> Result<()> {
     }
     let read_only = sb.ro_compat - READS_RO_COMPAT;
     if !read_only.is_empty() && !options.read_only {
-        tracing::warn!("mounted read-only: unsupported features {}", read_only.describe());
+        tracing::warn!(
+            "mounted read-only: unsupported features {}",
+            read_only.describe()
+        );
         options.read_only = true;
     }
     if !sb.incompat.contains(Incompat::EXTENT) && !options.read_only {
@@ -480,7 +505,10 @@ fn load_groups(sb: &Superblock, cache: &BufferCache, csum: GroupCsum) -> Result<
             buffer.set_kind(kinds::DESCRIPTORS, no.0);
         }
         let content = buffer.read();
-        let raw = content.data().get(at..at + usize::from(geometry.desc_size)).unwrap_or(&[]);
+        let raw = content
+            .data()
+            .get(at..at + usize::from(geometry.desc_size))
+            .unwrap_or(&[]);
         csum.verify_desc(no, raw).map_err(|e| e.pblk(block))?;
         let desc = GroupDesc::decode(raw)?;
         desc.validate(geometry, no).map_err(|e| e.pblk(block))?;
@@ -505,9 +533,15 @@ fn find_log(sb: &Superblock, device: &Arc<dyn BlockDevice>) -> Result<Option<Log
     let (desc_block, desc_at) = sb.geometry.group_desc_location(no);
     let desc_size = usize::from(sb.geometry.desc_size);
     let desc = cache.with(desc_block.0, |content| {
-        GroupDesc::decode(content.data().get(desc_at..desc_at + desc_size).unwrap_or(&[]))
+        GroupDesc::decode(
+            content
+                .data()
+                .get(desc_at..desc_at + desc_size)
+                .unwrap_or(&[]),
+        )
     })??;
-    desc.validate(&sb.geometry, no).map_err(|e| e.pblk(desc_block))?;
+    desc.validate(&sb.geometry, no)
+        .map_err(|e| e.pblk(desc_block))?;
     let (block, at) = sb.geometry.itable_position(index);
     let params = InodeParams::of(sb);
     let place = desc.inode_table.0 + u64::from(block);
@@ -516,19 +550,31 @@ fn find_log(sb: &Superblock, device: &Arc<dyn BlockDevice>) -> Result<Option<Log
         uext4_ondisk::Inode::decode(content.data().get(at..end).unwrap_or(&[]), &params)
     })?;
     let inode = inode.map_err(|e| e.ino(ino))?;
-    let seed = sb.has_metadata_csum().then(|| inode.seed(sb.csum_seed, ino));
+    let seed = sb
+        .has_metadata_csum()
+        .then(|| inode.seed(sb.csum_seed, ino));
     let mut runs = Vec::new();
-    extents::walk(&cache, &inode.i_block, sb.geometry.block_bounds(), seed, ino, &mut |e| {
-        runs.push(LogRun {
-            first: e.lblk.0,
-            pblk: e.pblk.0,
-            len: u32::from(e.len),
-        });
-    })?;
+    extents::walk(
+        &cache,
+        &inode.i_block,
+        sb.geometry.block_bounds(),
+        seed,
+        ino,
+        &mut |e| {
+            runs.push(LogRun {
+                first: e.lblk.0,
+                pblk: e.pblk.0,
+                len: u32::from(e.len),
+            });
+        },
+    )?;
     let mut next = 0;
     for run in &runs {
         if run.first != next {
-            return Err(Corrupt::new(CorruptKind::JournalMaxLen).ino(ino).detail("a hole").into());
+            return Err(Corrupt::new(CorruptKind::JournalMaxLen)
+                .ino(ino)
+                .detail("a hole")
+                .into());
         }
         next = run.first + run.len;
     }
@@ -551,7 +597,12 @@ fn open_journal(
                 checksums: sb.has_metadata_csum(),
                 wide: sb.incompat.contains(Incompat::BIT64),
             };
-            Ok(Journal::open(Arc::clone(cache), map, features, journal_options)?)
+            Ok(Journal::open(
+                Arc::clone(cache),
+                map,
+                features,
+                journal_options,
+            )?)
         }
         _ => Ok(Journal::without_log(Arc::clone(cache), journal_options)),
     }

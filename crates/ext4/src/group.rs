@@ -29,10 +29,13 @@ pub struct Group {
     base: GroupDesc,
     /// The block of group descriptors that holds this group's; immutable.
     pub desc_buffer: Arc<Buffer>,
-    /// Atomic counters and flags of the descriptor.
+    /// Blocks that are free on disk; atomic, as are the other counters and the flags.
     pub free_blocks: AtomicU32,
+    /// Free inodes.
     pub free_inodes: AtomicU32,
+    /// Directories.
     pub used_dirs: AtomicU32,
+    /// Inodes at the end of the table that were never used.
     pub itable_unused: AtomicU32,
     flags: AtomicU16,
     block_bitmap_csum: AtomicU32,
@@ -75,7 +78,10 @@ pub struct InodeBits {
 /// The words of a bitmap block.
 pub fn words_of(bytes: &[u8]) -> Box<[AtomicU64]> {
     let (words, _) = bytes.as_chunks::<8>();
-    words.iter().map(|w| AtomicU64::new(u64::from_le_bytes(*w))).collect()
+    words
+        .iter()
+        .map(|w| AtomicU64::new(u64::from_le_bytes(*w)))
+        .collect()
 }
 
 /// Writes the words of a bitmap to its block.
@@ -218,17 +224,24 @@ impl Group {
 
     /// The descriptor as it is now, with the checksums of changed bitmaps computed; only the freeze
     /// hook calls it.
-    pub fn encode(&self, seed: Option<uext4_ondisk::CsumSeed>, bytes: BitmapBytes, wide: bool) -> GroupDesc {
+    pub fn encode(
+        &self,
+        seed: Option<uext4_ondisk::CsumSeed>,
+        bytes: BitmapBytes,
+        wide: bool,
+    ) -> GroupDesc {
         if let Some(seed) = seed {
             if let Some(bits) = self.blocks.get()
                 && bits.dirty.swap(false, Relaxed)
             {
-                self.block_bitmap_csum.store(checksum(seed, &bits.on_disk, bytes.blocks), Relaxed);
+                self.block_bitmap_csum
+                    .store(checksum(seed, &bits.on_disk, bytes.blocks), Relaxed);
             }
             if let Some(bits) = self.inodes.get()
                 && bits.dirty.swap(false, Relaxed)
             {
-                self.inode_bitmap_csum.store(checksum(seed, &bits.words, bytes.inodes), Relaxed);
+                self.inode_bitmap_csum
+                    .store(checksum(seed, &bits.words, bytes.inodes), Relaxed);
             }
         }
         let kept = if wide { u32::MAX } else { 0xffff };
@@ -297,7 +310,11 @@ pub fn assign_run(words: &[AtomicU64], first: u32, len: u32, set: bool) {
     let end = first + len;
     while at < end {
         let n = (64 - at % 64).min(end - at);
-        let mask = if n == 64 { u64::MAX } else { ((1u64 << n) - 1) << (at % 64) };
+        let mask = if n == 64 {
+            u64::MAX
+        } else {
+            ((1u64 << n) - 1) << (at % 64)
+        };
         if let Some(word) = words.get(at as usize / 64) {
             if set {
                 word.fetch_or(mask, Relaxed);
@@ -336,6 +353,9 @@ mod tests {
         assert_eq!(find_clear(&words, 0, 512), None);
         assign_run(&words, 100, 1, false);
         assert_eq!(find_clear(&words, 0, 512), Some(100));
-        assert!(!run_is(&words, 500, 20, true), "past the end nothing is free or used");
+        assert!(
+            !run_is(&words, 500, 20, true),
+            "past the end nothing is free or used"
+        );
     }
 }

@@ -51,14 +51,21 @@ impl Ext4 {
             step <<= 1;
         }
         for i in 0..count {
-            if let Some(ino) = self.claim_in_group(handle, GroupNo((start.0 + i) % count), is_dir)? {
+            if let Some(ino) =
+                self.claim_in_group(handle, GroupNo((start.0 + i) % count), is_dir)?
+            {
                 return Ok(ino);
             }
         }
         Err(Ext4Error::NoInode)
     }
 
-    fn claim_in_group(&self, handle: &Handle<'_>, no: GroupNo, is_dir: bool) -> Result<Option<Ino>> {
+    fn claim_in_group(
+        &self,
+        handle: &Handle<'_>,
+        no: GroupNo,
+        is_dir: bool,
+    ) -> Result<Option<Ino>> {
         let Some(group) = self.groups().get(no.0 as usize) else {
             return Ok(None);
         };
@@ -178,7 +185,8 @@ impl Ext4 {
     #[cold]
     fn load_inode_bits<'g>(&self, group: &'g Group) -> Result<&'g InodeBits> {
         let geometry = self.geometry();
-        let uninit = group.flags().contains(GroupFlags::INODE_UNINIT) && self.csum != GroupCsum::None;
+        let uninit =
+            group.flags().contains(GroupFlags::INODE_UNINIT) && self.csum != GroupCsum::None;
         let buffer = if uninit {
             self.cache().get_unread(group.inode_bitmap().0)
         } else {
@@ -253,7 +261,8 @@ impl Ext4 {
         let per_group = u64::from(self.geometry().inodes_per_group);
         let dirs_max = dirs / count + per_group / 16;
         let inodes_min = mean_inodes.saturating_sub(per_group / 4).max(1);
-        let blocks_min = mean_blocks.saturating_sub(u64::from(self.geometry().blocks_per_group) / 4);
+        let blocks_min =
+            mean_blocks.saturating_sub(u64::from(self.geometry().blocks_per_group) / 4);
         from(parent_group.0)
             .filter_map(|i| groups.get(i))
             .find(|g| {
@@ -285,7 +294,10 @@ impl Ext4 {
                 drop(self.cache().get(pblk.0)?);
             }
         }
-        buffer.set_kind(crate::kinds::INODE_TABLE, geometry.ino_in_group(no, first).0);
+        buffer.set_kind(
+            crate::kinds::INODE_TABLE,
+            geometry.ino_in_group(no, first).0,
+        );
         Ok(crate::inode::InodePlace {
             buffer: Arc::clone(&buffer),
             offset,
@@ -300,7 +312,9 @@ impl Ext4 {
             return false;
         };
         let end = first + self.geometry().inodes_per_block;
-        let others = (first..end).filter(|i| *i != index && bits.is_set(*i)).count();
+        let others = (first..end)
+            .filter(|i| *i != index && bits.is_set(*i))
+            .count();
         others == 0 && self.csum != GroupCsum::None && first >= self.highest_used_at_mount(group)
     }
 

@@ -168,7 +168,10 @@ impl Inode {
     ) -> Result<R> {
         let mut content = handle.modify(&self.itable)?;
         let end = self.offset + usize::from(self.params.inode_size);
-        let raw = content.data_mut().get_mut(self.offset..end).unwrap_or(&mut []);
+        let raw = content
+            .data_mut()
+            .get_mut(self.offset..end)
+            .unwrap_or(&mut []);
         let result = change(raw);
         self.itable.mark_dirty(1 << self.slot);
         drop(content);

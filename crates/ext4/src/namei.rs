@@ -47,7 +47,11 @@ impl Ext4 {
         let _locked = ilock(&dir.ilock, LockMode::Shared);
         if name == b".." {
             let parent = self.dir_parent(dir)?;
-            return if parent == dir.ino { Ok(dir.clone()) } else { self.get_inode(parent) };
+            return if parent == dir.ino {
+                Ok(dir.clone())
+            } else {
+                self.get_inode(parent)
+            };
         }
         match self.dir_find(dir, name)? {
             // The entry keeps the inode alive as long as the directory is locked.
@@ -217,7 +221,13 @@ impl Ext4 {
     ///
     /// # Errors
     /// [`Ext4Error::Exists`], [`Ext4Error::NotPermitted`] for a directory, too many links.
-    pub fn link(&self, caller: &Caller, node: &InodeRef, dir: &InodeRef, name: &[u8]) -> Result<()> {
+    pub fn link(
+        &self,
+        caller: &Caller,
+        node: &InodeRef,
+        dir: &InodeRef,
+        name: &[u8],
+    ) -> Result<()> {
         self.check_writable()?;
         check_directory(dir)?;
         check_name(name)?;
@@ -348,14 +358,26 @@ fn links_after(links: u32, change: i32) -> u32 {
         return 1;
     }
     let after = links.saturating_add_signed(change);
-    if change > 0 && after >= 65000 { 1 } else { after.max(2) }
+    if change > 0 && after >= 65000 {
+        1
+    } else {
+        after.max(2)
+    }
 }
 
 pub(crate) fn check_directory(dir: &Inode) -> Result<()> {
-    if dir.file_type == FileType::Directory { Ok(()) } else { Err(Ext4Error::NotDirectory) }
+    if dir.file_type == FileType::Directory {
+        Ok(())
+    } else {
+        Err(Ext4Error::NotDirectory)
+    }
 }
 
 /// Refuses a directory that was removed.
 pub(crate) fn check_alive(dir: &Inode) -> Result<()> {
-    if dir.is_doomed() || dir.state().links == 0 { Err(Ext4Error::NotFound) } else { Ok(()) }
+    if dir.is_doomed() || dir.state().links == 0 {
+        Err(Ext4Error::NotFound)
+    } else {
+        Ok(())
+    }
 }

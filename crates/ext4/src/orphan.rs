@@ -104,8 +104,10 @@ impl OrphanFile {
     }
 
     fn release(&self, slot: Slot) {
-        if let Some(word) =
-            self.blocks.get(slot.block).and_then(|b| b.used.get(slot.index / 64))
+        if let Some(word) = self
+            .blocks
+            .get(slot.block)
+            .and_then(|b| b.used.get(slot.index / 64))
         {
             word.fetch_and(!(1 << (slot.index % 64)), Ordering::Relaxed);
         }
@@ -170,12 +172,21 @@ impl Ext4 {
     /// An orphan is always in the inode cache: it is open, being truncated, or was just recovered.
     fn set_orphan_next(&self, handle: &Handle<'_>, previous: Ino, next: Ino) -> Result<()> {
         let Some(inode) = self.icache.find(u64::from(previous.0)) else {
-            return Err(Corrupt::new(CorruptKind::InoRange).ino(previous).detail("orphan").into());
+            return Err(Corrupt::new(CorruptKind::InoRange)
+                .ino(previous)
+                .detail("orphan")
+                .into());
         };
         inode.update(handle, |disk| disk.dtime = next.0)
     }
 
-    fn write_slot(&self, handle: &Handle<'_>, file: &OrphanFile, slot: Slot, ino: Ino) -> Result<()> {
+    fn write_slot(
+        &self,
+        handle: &Handle<'_>,
+        file: &OrphanFile,
+        slot: Slot,
+        ino: Ino,
+    ) -> Result<()> {
         let Some(block) = file.blocks.get(slot.block) else {
             return Ok(());
         };
@@ -217,7 +228,11 @@ impl Ext4 {
             let used: Box<[AtomicU64]> = (0..slots.div_ceil(64))
                 .map(|w| {
                     let past = (w * 64 + 64).saturating_sub(slots);
-                    AtomicU64::new(if past == 0 { 0 } else { u64::MAX << (64 - past) })
+                    AtomicU64::new(if past == 0 {
+                        0
+                    } else {
+                        u64::MAX << (64 - past)
+                    })
                 })
                 .collect();
             for (index, _) in uext4_ondisk::orphan_entries(buffer.read().data()) {

@@ -45,7 +45,9 @@ impl Ext4 {
         if flags.contains(RenameFlags::EXCHANGE)
             && flags.intersects(RenameFlags::NOREPLACE | RenameFlags::WHITEOUT)
         {
-            return Err(Ext4Error::Invalid("flags of a rename that exclude each other"));
+            return Err(Ext4Error::Invalid(
+                "flags of a rename that exclude each other",
+            ));
         }
         for (dir, name) in [(old_dir, old_name), (new_dir, new_name)] {
             check_directory(dir)?;
@@ -105,10 +107,12 @@ impl Ext4 {
             };
             at = self.get_inode(parent)?;
         }
-        Err(uext4_ondisk::Corrupt::new(uext4_ondisk::CorruptKind::DirNotDotDot)
-            .ino(below.ino)
-            .detail("directories form a loop")
-            .into())
+        Err(
+            uext4_ondisk::Corrupt::new(uext4_ondisk::CorruptKind::DirNotDotDot)
+                .ino(below.ino)
+                .detail("directories form a loop")
+                .into(),
+        )
     }
 
     /// The rest of a rename, with the directories locked.
@@ -228,7 +232,14 @@ impl Ext4 {
                 return Err(Ext4Error::Exists);
             };
             let handle = self.journal().start(LINK_CREDITS * 2 + 8)?;
-            self.dir_insert(&handle, new.dir, vacancy, new.name, source.ino, source.file_type)?;
+            self.dir_insert(
+                &handle,
+                new.dir,
+                vacancy,
+                new.name,
+                source.ino,
+                source.file_type,
+            )?;
             if moves_dir {
                 self.dir_set_parent(&handle, source, new.dir.ino)?;
                 self.touch_dir(&handle, new.dir, 1)?;
@@ -308,7 +319,11 @@ impl Ext4 {
         let handle = self.journal().start(LINK_CREDITS)?;
         self.dir_replace(&handle, old.dir, a_hit, b.ino, b.file_type)?;
         self.dir_replace(&handle, new.dir, b_hit, a.ino, a.file_type)?;
-        let change = if apart { i32::from(b.is_dir()) - i32::from(a.is_dir()) } else { 0 };
+        let change = if apart {
+            i32::from(b.is_dir()) - i32::from(a.is_dir())
+        } else {
+            0
+        };
         self.touch_dir(&handle, old.dir, change)?;
         self.touch_dir(&handle, new.dir, -change)?;
         if apart && a.is_dir() {
@@ -327,5 +342,8 @@ impl Ext4 {
 fn lock_moved<'a>(source: &'a InodeRef, target: Option<&'a InodeRef>) -> Vec<ILockGuard<'a>> {
     let mut inodes: Vec<&InodeRef> = std::iter::once(source).chain(target).collect();
     inodes.sort_by_key(|i| (!i.is_dir(), i.ino));
-    inodes.into_iter().map(|i| ilock(&i.ilock, LockMode::Exclusive)).collect()
+    inodes
+        .into_iter()
+        .map(|i| ilock(&i.ilock, LockMode::Exclusive))
+        .collect()
 }

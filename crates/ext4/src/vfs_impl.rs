@@ -5,7 +5,9 @@ use crate::error::Ext4Error;
 use crate::fs::Ext4;
 use crate::inode::{InodeRef, kind_of};
 use uext4_jbd2::JournalError;
-use uext4_ondisk::{FileType, Ino, XattrIndex, acl_decode_disk, acl_decode_xattr, acl_encode_disk, acl_encode_xattr};
+use uext4_ondisk::{
+    FileType, Ino, XattrIndex, acl_decode_disk, acl_decode_xattr, acl_encode_disk, acl_encode_xattr,
+};
 use uext4_vfs::attr::{
     Attr, DirEntry, FileHandle, NewNode, RenameFlags, SetAttr, StatFs, XattrFlags,
 };
@@ -77,9 +79,7 @@ impl From<Ext4Error> for Error {
 fn check_kind(inode: &InodeRef, caller: &Caller, index: XattrIndex) -> Result<()> {
     match index {
         XattrIndex::TRUSTED if !caller.has(Capabilities::SYS_ADMIN) => Err(Errno::ENODATA.into()),
-        XattrIndex::USER
-            if !matches!(inode.file_type, FileType::Regular | FileType::Directory) =>
-        {
+        XattrIndex::USER if !matches!(inode.file_type, FileType::Regular | FileType::Directory) => {
             Err(Errno::EPERM.into())
         }
         _ => Ok(()),
@@ -94,7 +94,10 @@ fn split(name: &[u8]) -> Result<(XattrIndex, &[u8])> {
 }
 
 fn is_acl(index: XattrIndex) -> bool {
-    matches!(index, XattrIndex::POSIX_ACL_ACCESS | XattrIndex::POSIX_ACL_DEFAULT)
+    matches!(
+        index,
+        XattrIndex::POSIX_ACL_ACCESS | XattrIndex::POSIX_ACL_DEFAULT
+    )
 }
 
 impl Ext4 {
@@ -198,7 +201,9 @@ impl FileSystem for Ext4 {
         new_name: &[u8],
         flags: RenameFlags,
     ) -> Result<()> {
-        Ok(Ext4::rename(self, caller, old_dir, old_name, new_dir, new_name, flags)?)
+        Ok(Ext4::rename(
+            self, caller, old_dir, old_name, new_dir, new_name, flags,
+        )?)
     }
 
     fn readlink(&self, _caller: &Caller, node: &InodeRef) -> Result<Vec<u8>> {

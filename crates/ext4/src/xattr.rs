@@ -35,7 +35,9 @@ struct Lists {
 impl Ext4 {
     /// A block of extended attributes, checked.
     pub(crate) fn xattr_block(&self, inode: &Inode, pblk: Pblk) -> Result<Arc<Buffer>> {
-        self.geometry().check_block(pblk).map_err(|e| e.ino(inode.ino))?;
+        self.geometry()
+            .check_block(pblk)
+            .map_err(|e| e.ino(inode.ino))?;
         let buffer = self.cache().get_verified(pblk.0, |data| -> Result<()> {
             let place = |e: uext4_ondisk::Corrupt| e.ino(inode.ino).pblk(pblk);
             if let Some(seed) = self.seed() {
@@ -121,7 +123,8 @@ impl Ext4 {
         flags: XattrFlags,
     ) -> Result<()> {
         self.change_xattrs(inode, |lists| {
-            let exists = lists.body.get(index, name).is_some() || lists.block.get(index, name).is_some();
+            let exists =
+                lists.body.get(index, name).is_some() || lists.block.get(index, name).is_some();
             if exists && flags.contains(XattrFlags::CREATE) {
                 return Err(Ext4Error::AttributeExists);
             }
@@ -148,7 +151,10 @@ impl Ext4 {
     /// [`Ext4Error::NoAttribute`].
     pub fn remove_xattr(&self, inode: &InodeRef, index: XattrIndex, name: &[u8]) -> Result<()> {
         self.change_xattrs(inode, |lists| {
-            let was = lists.body.remove(index, name).or_else(|| lists.block.remove(index, name));
+            let was = lists
+                .body
+                .remove(index, name)
+                .or_else(|| lists.block.remove(index, name));
             was.map(|_| ()).ok_or(Ext4Error::NoAttribute)
         })
     }
@@ -248,6 +254,8 @@ impl Ext4 {
 fn owned(value: XattrValue<'_>) -> Result<Vec<u8>> {
     match value {
         XattrValue::Inline(value) => Ok(value.to_vec()),
-        XattrValue::Inode { .. } => Err(Ext4Error::Unsupported("an attribute in an inode of its own")),
+        XattrValue::Inode { .. } => Err(Ext4Error::Unsupported(
+            "an attribute in an inode of its own",
+        )),
     }
 }

@@ -18,7 +18,11 @@ fn image(dir: &Path, size: &str, args: &[&str]) -> std::path::PathBuf {
         .arg(size)
         .output()
         .expect("mke2fs");
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
     path
 }
 
@@ -28,7 +32,11 @@ fn mount(path: &Path) -> Arc<Ext4> {
 }
 
 fn fsck(path: &Path) {
-    let out = Command::new("e2fsck").args(["-fn"]).arg(path).output().expect("e2fsck");
+    let out = Command::new("e2fsck")
+        .args(["-fn"])
+        .arg(path)
+        .output()
+        .expect("e2fsck");
     assert!(
         out.status.success(),
         "e2fsck: {}\n{}",
@@ -77,23 +85,37 @@ fn files_and_directories() {
         let dir = fs.create(&root, &top, b"dir", &DIR).expect("mkdir");
         for i in 0..3000 {
             let name = format!("file-with-a-name-{i}");
-            let file = fs.create(&root, &dir, name.as_bytes(), &FILE).expect("create");
+            let file = fs
+                .create(&root, &dir, name.as_bytes(), &FILE)
+                .expect("create");
             if i % 7 == 0 {
                 fs.write(&file, 0, name.as_bytes(), true).expect("write");
             }
         }
-        assert!(fs.create(&root, &dir, b"file-with-a-name-1", &FILE).is_err());
+        assert!(
+            fs.create(&root, &dir, b"file-with-a-name-1", &FILE)
+                .is_err()
+        );
         for i in (0..3000).step_by(3) {
-            fs.unlink(&root, &dir, format!("file-with-a-name-{i}").as_bytes()).expect("unlink");
+            fs.unlink(&root, &dir, format!("file-with-a-name-{i}").as_bytes())
+                .expect("unlink");
         }
         for i in 0..3000 {
             let found = fs.lookup(&root, &dir, format!("file-with-a-name-{i}").as_bytes());
             assert_eq!(found.is_ok(), i % 3 != 0, "name {i}");
         }
         let sub = fs.create(&root, &dir, b"sub", &DIR).expect("mkdir");
-        fs.rename(&root, &dir, b"file-with-a-name-7", &sub, b"moved", RenameFlags::empty())
-            .expect("rename");
-        fs.rename(&root, &dir, b"sub", &top, b"sub", RenameFlags::empty()).expect("rename dir");
+        fs.rename(
+            &root,
+            &dir,
+            b"file-with-a-name-7",
+            &sub,
+            b"moved",
+            RenameFlags::empty(),
+        )
+        .expect("rename");
+        fs.rename(&root, &dir, b"sub", &top, b"sub", RenameFlags::empty())
+            .expect("rename dir");
         let link = NewNode {
             mode: 0o777,
             kind: NewKind::Symlink(&[b'x'; 200]),
@@ -103,7 +125,8 @@ fn files_and_directories() {
         let (index, name) = uext4_ondisk::XattrIndex::split_name(b"user.a").expect("name");
         for len in [10, 50, 900, 0] {
             let value = vec![7; len];
-            fs.set_xattr(&sub, index, name, &value, XattrFlags::empty()).unwrap_or_else(|e| panic!("setxattr {len} {shape:?}: {e}"));
+            fs.set_xattr(&sub, index, name, &value, XattrFlags::empty())
+                .unwrap_or_else(|e| panic!("setxattr {len} {shape:?}: {e}"));
             assert_eq!(fs.get_xattr(&sub, index, name).expect("getxattr"), value);
         }
         drop((sub, link, dir, top));
@@ -175,7 +198,9 @@ fn a_crash_recovers_what_was_synced() {
         let top = fs.root().expect("root");
         for i in 0..500 {
             let name = format!("f{i}");
-            let file = fs.create(&root, &top, name.as_bytes(), &FILE).expect("create");
+            let file = fs
+                .create(&root, &top, name.as_bytes(), &FILE)
+                .expect("create");
             fs.write(&file, 0, name.as_bytes(), true).expect("write");
         }
         fs.sync().expect("sync");

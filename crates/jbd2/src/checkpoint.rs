@@ -86,7 +86,10 @@ impl Committer {
             }
         }
         let bytes = out.finish()?;
-        self.journal.counters.checkpoint_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.journal
+            .counters
+            .checkpoint_bytes
+            .fetch_add(bytes, Ordering::Relaxed);
         if self.journal.options.barrier {
             self.journal.cache().device().flush()?;
         }

@@ -35,7 +35,8 @@ struct EndOfThread(Arc<Journal>);
 impl Drop for EndOfThread {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.abort(JournalError::Aborted("the commit thread panicked".into()));
+            self.0
+                .abort(JournalError::Aborted("the commit thread panicked".into()));
         }
         let mut state = self.0.state().lock();
         state.stopped = true;
@@ -82,7 +83,9 @@ impl Committer {
             if work.commit || work.room || work.empty || work.stop || journal.is_aborted() {
                 return work;
             }
-            let old = journal.work().wait_for(&mut state, journal.options.commit_interval);
+            let old = journal
+                .work()
+                .wait_for(&mut state, journal.options.commit_interval);
             if old && journal.reserved() > 0 {
                 work.commit = true;
                 return work;
@@ -124,7 +127,10 @@ impl Committer {
             lists.append(std::mem::take(&mut *shard.lists.lock()));
         }
         let blocks = lists.buffers.len() as i64 + (lists.revoked.len() / 256) as i64;
-        let room = self.log.as_ref().map_or(i64::MAX, |log| log.room_after(blocks));
+        let room = self
+            .log
+            .as_ref()
+            .map_or(i64::MAX, |log| log.room_after(blocks));
         self.journal.open_gate(room);
 
         lists.buffers.sort_unstable_by_key(|b| b.block());
@@ -132,7 +138,10 @@ impl Committer {
             Some(_) => self.commit_to_log(tid, &mut lists)?,
             None => self.commit_in_place(tid, &lists)?,
         }
-        self.journal.counters.commits.fetch_add(1, Ordering::Relaxed);
+        self.journal
+            .counters
+            .commits
+            .fetch_add(1, Ordering::Relaxed);
         if let Some(client) = self.journal.client() {
             client.committed(tid, &lists.freed);
         }
@@ -143,7 +152,9 @@ impl Committer {
     }
 
     fn commit_to_log(&mut self, tid: u64, lists: &mut Lists) -> Result<()> {
-        let Some(log) = &mut self.log else { return Ok(()) };
+        let Some(log) = &mut self.log else {
+            return Ok(());
+        };
         let journal = &self.journal;
         let start = log.begin(tid)?;
         log.revokes(&lists.revoked)?;
@@ -158,7 +169,10 @@ impl Committer {
             log.flush_if_apart(journal.cache().device())?;
         }
         let bytes = log.commit(journal.options.barrier)?;
-        journal.counters.journal_bytes.fetch_add(bytes, Ordering::Relaxed);
+        journal
+            .counters
+            .journal_bytes
+            .fetch_add(bytes, Ordering::Relaxed);
         lists.buffers.retain(|b| !drop_forgotten(b, tid));
         self.committed.push_back(Committed {
             tid,
@@ -179,7 +193,10 @@ impl Committer {
             drop_forgotten(buffer, tid);
         }
         let bytes = out.finish()?;
-        journal.counters.checkpoint_bytes.fetch_add(bytes, Ordering::Relaxed);
+        journal
+            .counters
+            .checkpoint_bytes
+            .fetch_add(bytes, Ordering::Relaxed);
         if journal.options.barrier {
             journal.cache().device().flush()?;
         }

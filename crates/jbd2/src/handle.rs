@@ -135,7 +135,12 @@ impl<'j> Handle<'j> {
         journaled.pending = self.tid;
         buffer.set_tid(content, self.tid);
         self.spend(1);
-        self.journal.shard(self.shard).lists.lock().buffers.push(Arc::clone(buffer));
+        self.journal
+            .shard(self.shard)
+            .lists
+            .lock()
+            .buffers
+            .push(Arc::clone(buffer));
         Ok(())
     }
 
@@ -202,7 +207,12 @@ impl<'j> Handle<'j> {
 
     /// Says that `len` blocks from `block` on are free once this transaction is durable.
     pub fn free(&self, block: u64, len: u32) {
-        self.journal.shard(self.shard).lists.lock().freed.push((block, len));
+        self.journal
+            .shard(self.shard)
+            .lists
+            .lock()
+            .freed
+            .push((block, len));
     }
 }
 

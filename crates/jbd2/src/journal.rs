@@ -287,7 +287,9 @@ impl Journal {
     #[cold]
     pub(crate) fn overrun(&self, n: i64) {
         self.reserved.fetch_add(n, Ordering::Relaxed);
-        self.counters.overruns.fetch_add(n.unsigned_abs(), Ordering::Relaxed);
+        self.counters
+            .overruns
+            .fetch_add(n.unsigned_abs(), Ordering::Relaxed);
     }
 
     pub(crate) fn shard(&self, index: usize) -> &Shard {
@@ -538,14 +540,20 @@ impl Journal {
     pub(crate) fn set_room(&self, room: i64) {
         let room = room.clamp(0, self.transaction_max);
         self.gate.room.store(room, Ordering::Relaxed);
-        self.gate.commit_at.store((room / 2).max(1), Ordering::Relaxed);
+        self.gate
+            .commit_at
+            .store((room / 2).max(1), Ordering::Relaxed);
     }
 
     /// Closes the running transaction: no handle starts, those that run end. Returns it.
     pub(crate) fn close_gate(&self) -> u64 {
         self.gate.closing.store(true, Ordering::SeqCst);
         let mut state = self.state.lock();
-        while self.shards.iter().any(|s| s.active.load(Ordering::SeqCst) != 0) {
+        while self
+            .shards
+            .iter()
+            .any(|s| s.active.load(Ordering::SeqCst) != 0)
+        {
             self.drained.wait(&mut state);
         }
         self.running_tid()

@@ -53,7 +53,9 @@ impl Log {
             return Err(JournalError::Unsupported("it needs recovery first".into()));
         }
         if sb.raw.maxlen.get() > map.len() {
-            return Err(uext4_ondisk::Corrupt::new(uext4_ondisk::CorruptKind::JournalMaxLen).into());
+            return Err(
+                uext4_ondisk::Corrupt::new(uext4_ondisk::CorruptKind::JournalMaxLen).into(),
+            );
         }
         if sb.raw.block_type.get() == uext4_ondisk::JournalBlockType::SuperV2.to_raw() {
             sb = set_features(&map, sb, features)?;
@@ -222,7 +224,8 @@ impl Log {
 
     /// Flushes the log's device where it is not `device`.
     pub fn flush_if_apart(&self, device: &Arc<dyn BlockDevice>) -> Result<()> {
-        if !Arc::ptr_eq(device, self.map.device()) && device.identity() != self.map.device().identity()
+        if !Arc::ptr_eq(device, self.map.device())
+            && device.identity() != self.map.device().identity()
         {
             self.map.device().flush()?;
         }

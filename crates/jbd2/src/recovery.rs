@@ -198,7 +198,11 @@ fn replay(
     let mut newest: BTreeMap<u64, Copy> = BTreeMap::new();
     for copy in &scan.copies {
         let block = copy.tag.pblk.0;
-        if scan.revoked.get(&block).is_some_and(|revoked| revoked.after_eq(copy.tid)) {
+        if scan
+            .revoked
+            .get(&block)
+            .is_some_and(|revoked| revoked.after_eq(copy.tid))
+        {
             continue;
         }
         if block >= blocks {

@@ -47,11 +47,13 @@ impl Ext4 {
         ino: Ino,
         file_type: FileType,
     ) -> Result<()> {
-        let file_type = if self.has_filetype() { file_type } else { FileType::Unknown };
+        let file_type = if self.has_filetype() {
+            file_type
+        } else {
+            FileType::Unknown
+        };
         match vacancy.path {
-            Some(path) => {
-                self.insert_hashed(handle, dir, path, vacancy.hash, name, ino, file_type)
-            }
+            Some(path) => self.insert_hashed(handle, dir, path, vacancy.hash, name, ino, file_type),
             None => self.insert_linear(handle, dir, name, ino, file_type),
         }
     }
@@ -169,10 +171,20 @@ impl Ext4 {
         ino: Ino,
         file_type: FileType,
     ) -> Result<()> {
-        let file_type = if self.has_filetype() { file_type } else { FileType::Unknown };
+        let file_type = if self.has_filetype() {
+            file_type
+        } else {
+            FileType::Unknown
+        };
         let mut content = handle.modify(&hit.leaf)?;
-        uext4_ondisk::dir_set_ino(content.data_mut(), self.dir_end(), hit.offset, ino, file_type)
-            .map_err(|e| e.ino(dir.ino))?;
+        uext4_ondisk::dir_set_ino(
+            content.data_mut(),
+            self.dir_end(),
+            hit.offset,
+            ino,
+            file_type,
+        )
+        .map_err(|e| e.ino(dir.ino))?;
         Ok(())
     }
 
@@ -180,10 +192,18 @@ impl Ext4 {
     ///
     /// # Journal
     /// One credit.
-    pub(crate) fn dir_set_parent(&self, handle: &Handle<'_>, dir: &Inode, parent: Ino) -> Result<()> {
+    pub(crate) fn dir_set_parent(
+        &self,
+        handle: &Handle<'_>,
+        dir: &Inode,
+        parent: Ino,
+    ) -> Result<()> {
         let block = self.dir_block(dir, Lblk(0), self.first_role(dir))?;
-        let file_type =
-            if self.has_filetype() { FileType::Directory } else { FileType::Unknown };
+        let file_type = if self.has_filetype() {
+            FileType::Directory
+        } else {
+            FileType::Unknown
+        };
         let mut content = handle.modify(&block)?;
         // The record of `..` follows the twelve bytes of `.`, and in a root spans the whole block.
         let end = content.data().len();

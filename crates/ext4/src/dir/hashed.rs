@@ -56,7 +56,9 @@ impl Ext4 {
     pub(super) fn tree_hash(&self, dir: &Inode) -> Result<HashVersion> {
         let root = self.dir_block(dir, Lblk(0), Role::Index(DxKind::Root))?;
         let content = root.read();
-        Ok(DxRootInfo::read(content.data(), true).map_err(|e| e.ino(dir.ino))?.hash_version)
+        Ok(DxRootInfo::read(content.data(), true)
+            .map_err(|e| e.ino(dir.ino))?
+            .hash_version)
     }
 
     /// The way to the leaf for a major hash.
@@ -194,7 +196,10 @@ impl Ext4 {
             }
             path = self.next_leaf(dir, p)?;
         }
-        Err(Corrupt::new(CorruptKind::DxBlock).ino(dir.ino).detail("a leaf was lost").into())
+        Err(Corrupt::new(CorruptKind::DxBlock)
+            .ino(dir.ino)
+            .detail("a leaf was lost")
+            .into())
     }
 
     /// Splits the lowest full index block that has room above it, or adds a level.
@@ -205,7 +210,8 @@ impl Ext4 {
             .rev()
             .find(|&level| !path.view(level, |view, _| view.is_full()).unwrap_or(true));
         if let Some(parent) = roomy {
-            let (node_lblk, node) = self.append_dir_block(handle, dir, Role::Index(DxKind::Node))?;
+            let (node_lblk, node) =
+                self.append_dir_block(handle, dir, Role::Index(DxKind::Node))?;
             let (Some((child, kind, _)), Some((above, above_kind, at))) =
                 (path.steps.get(parent + 1), path.steps.get(parent))
             else {

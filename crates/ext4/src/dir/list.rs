@@ -5,8 +5,8 @@
 //! the name it stands behind. Names that share all 63 bits share a cookie that stands before them:
 //! one that is read in two pieces may be given twice, never lost.
 
-use super::hashed::DxPath;
 use super::Role;
+use super::hashed::DxPath;
 use crate::error::Result;
 use crate::fs::Ext4;
 use crate::inode::Inode;
@@ -41,7 +41,11 @@ impl Ext4 {
         if cookie < DOTDOT {
             for (at, name) in [(DOT, &b"."[..]), (DOTDOT, b"..")] {
                 if cookie < at {
-                    let ino = if at == DOT { dir.ino } else { self.dir_parent(dir)? };
+                    let ino = if at == DOT {
+                        dir.ino
+                    } else {
+                        self.dir_parent(dir)?
+                    };
                     listed.push(Listed {
                         ino,
                         file_type: FileType::Directory,
@@ -62,7 +66,7 @@ impl Ext4 {
                 self.list_leaf(dir, &leaf, self.sb.hash.version, from, &mut batch)?;
             }
         }
-        batch.sort_by(|a, b| a.0.cmp(&b.0));
+        batch.sort_by_key(|(key, _)| *key);
         let keys: Vec<u64> = batch.iter().map(|(key, _)| *key).collect();
         for (i, (key, mut entry)) in batch.into_iter().enumerate() {
             let shared = keys.get(i + 1) == Some(&key);

@@ -30,7 +30,7 @@ use hashed::DxPath;
 use std::sync::Arc;
 use uext4_buffer::Buffer;
 use uext4_ondisk::{
-    Compat, Corrupt, CorruptKind, Dirent, DxKind, DxRootInfo, DxView, FileType, Incompat, Ino,
+    Compat, Corrupt, CorruptKind, Dirent, DxKind, DxRootInfo, DxView, Incompat, Ino,
     InodeFlags, Lblk, NameHash, dir_data_end,
 };
 use uext4_sync::{Mutex, class};
@@ -84,7 +84,6 @@ pub(crate) enum Role {
 #[derive(Clone, Debug)]
 pub(crate) struct Hit {
     pub ino: Ino,
-    pub file_type: FileType,
     pub leaf: Arc<Buffer>,
     pub offset: usize,
     pub prev: Option<usize>,
@@ -94,7 +93,6 @@ impl Hit {
     fn new(leaf: &Arc<Buffer>, d: &Dirent<'_>) -> Hit {
         Hit {
             ino: d.ino,
-            file_type: d.file_type,
             leaf: Arc::clone(leaf),
             offset: d.offset,
             prev: d.prev,
@@ -182,12 +180,7 @@ impl Ext4 {
         Ok(buffer)
     }
 
-    fn check_dir_block(
-        &self,
-        dir: &Inode,
-        data: &[u8],
-        role: Role,
-    ) -> uext4_ondisk::Result<()> {
+    fn check_dir_block(&self, dir: &Inode, data: &[u8], role: Role) -> uext4_ondisk::Result<()> {
         let tail = self.dir_tail();
         match role {
             Role::Leaf => {
@@ -276,6 +269,9 @@ impl Ext4 {
     }
 
     fn leaf_is_empty(&self, leaf: &Arc<Buffer>) -> Result<bool> {
-        Ok(uext4_ondisk::dir_block_is_empty(leaf.read().data(), self.dir_end())?)
+        Ok(uext4_ondisk::dir_block_is_empty(
+            leaf.read().data(),
+            self.dir_end(),
+        )?)
     }
 }

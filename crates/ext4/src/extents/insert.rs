@@ -173,7 +173,9 @@ impl Ext4 {
     ) -> Result<Arc<Buffer>> {
         let goal = match path.steps.last().and_then(|s| s.buffer.as_ref()) {
             Some(buffer) => Pblk(buffer.block()),
-            None => path.extent().map_or_else(|| self.goal_of(inode.ino), |e| e.pblk),
+            None => path
+                .extent()
+                .map_or_else(|| self.goal_of(inode.ino), |e| e.pblk),
         };
         let run = self.claim_blocks(handle, goal, 1, privileged)?;
         let buffer = self.cache().get_unread(run.pblk.0);
@@ -197,7 +199,8 @@ impl Ext4 {
         let mut content = handle.create(&buffer)?;
         let mut child = ExtentNodeMut::init(content.data_mut(), depth);
         let mut root = ExtentNodeMut::new(&mut path.root);
-        root.move_tail(0, &mut child).map_err(|NodeFull| full(inode))?;
+        root.move_tail(0, &mut child)
+            .map_err(|NodeFull| full(inode))?;
         drop(content);
         root.set_depth(depth + 1);
         let idx = ExtentIdx {
@@ -247,9 +250,15 @@ impl Ext4 {
             lblk: key,
             child: Pblk(buffer.block()),
         };
-        let after = path.steps.get(parent).and_then(|s| s.at).map_or(0, |at| at + 1);
-        self.change_node(handle, inode, path, parent, |node| node.insert_idx_at(after, idx))?
-            .map_err(|NodeFull| full(inode))
+        let after = path
+            .steps
+            .get(parent)
+            .and_then(|s| s.at)
+            .map_or(0, |at| at + 1);
+        self.change_node(handle, inode, path, parent, |node| {
+            node.insert_idx_at(after, idx)
+        })?
+        .map_err(|NodeFull| full(inode))
     }
 
     /// Makes the part `[lblk, lblk + len)` of an unwritten extent initialised.
@@ -314,5 +323,8 @@ fn cut_three(e: Extent, from: u64, to: u64) -> (Option<Extent>, Extent, Option<E
 
 #[cold]
 fn full(inode: &Inode) -> Ext4Error {
-    Corrupt::new(CorruptKind::ExtentMax).ino(inode.ino).detail("no room after splitting").into()
+    Corrupt::new(CorruptKind::ExtentMax)
+        .ino(inode.ino)
+        .detail("no room after splitting")
+        .into()
 }

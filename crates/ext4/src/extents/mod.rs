@@ -50,8 +50,6 @@ struct Step {
     buffer: Option<Arc<Buffer>>,
     /// The entry that covers the block, or the last one before it; None if all are after it.
     at: Option<usize>,
-    /// What the node must satisfy.
-    check: ExtentCheck,
 }
 
 /// The root and the way down to the leaf that has, or would have, a block.
@@ -88,7 +86,11 @@ impl Path {
     /// The first file block after `lblk` that a later entry of the path may map.
     fn next_start(&self) -> u64 {
         for level in (0..self.steps.len()).rev() {
-            let after = self.steps.get(level).and_then(|s| s.at).map_or(0, |at| at + 1);
+            let after = self
+                .steps
+                .get(level)
+                .and_then(|s| s.at)
+                .map_or(0, |at| at + 1);
             if let Some(next) = self.with_node(level, |node| node.lblk(after)) {
                 return u64::from(next.0);
             }
@@ -124,7 +126,9 @@ impl Loader<'_> {
     /// The path to `lblk`.
     fn path(&self, root: [u8; 60], lblk: Lblk) -> Result<Path> {
         let mut check = ExtentCheck::root(self.bounds);
-        let mut depth = ExtentNode::validate(&root, &check).map_err(|e| e.ino(self.ino))?.depth();
+        let mut depth = ExtentNode::validate(&root, &check)
+            .map_err(|e| e.ino(self.ino))?
+            .depth();
         let mut path = Path {
             root,
             steps: Vec::with_capacity(usize::from(depth) + 1),
@@ -135,7 +139,6 @@ impl Loader<'_> {
             path.steps.push(Step {
                 buffer: buffer.take(),
                 at: None,
-                check,
             });
             let found = path.with_node(level, |node| {
                 let at = node.find(lblk);
@@ -154,7 +157,9 @@ impl Loader<'_> {
                 return Ok(path);
             }
             let Some((idx, child_check)) = found.1 else {
-                return Err(Corrupt::new(CorruptKind::ExtentEmptyIndex).ino(self.ino).into());
+                return Err(Corrupt::new(CorruptKind::ExtentEmptyIndex)
+                    .ino(self.ino)
+                    .into());
             };
             check = child_check;
             buffer = Some(self.load(idx.child, &check)?);
@@ -224,7 +229,9 @@ impl Ext4 {
             (state.i_block, state.flags)
         };
         if !flags.contains(InodeFlags::EXTENTS) {
-            return Err(Ext4Error::Unsupported("a file with a block map instead of extents"));
+            return Err(Ext4Error::Unsupported(
+                "a file with a block map instead of extents",
+            ));
         }
         self.loader(inode).path(root, lblk)
     }
@@ -270,7 +277,14 @@ impl Ext4 {
         let root = inode.state().i_block;
         let loader = self.loader(inode);
         let mut all = Vec::new();
-        walk(self.cache(), &root, loader.bounds, loader.seed, inode.ino, &mut |e| all.push(e))?;
+        walk(
+            self.cache(),
+            &root,
+            loader.bounds,
+            loader.seed,
+            inode.ino,
+            &mut |e| all.push(e),
+        )?;
         Ok(all)
     }
 }

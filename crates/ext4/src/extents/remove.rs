@@ -84,7 +84,9 @@ impl Ext4 {
         }
         self.free_run(handle, Run { pblk, len })?;
         let sectors = u64::from(len) * (self.block_size() / 512);
-        inode.update(handle, |disk| disk.blocks = disk.blocks.saturating_sub(sectors))?;
+        inode.update(handle, |disk| {
+            disk.blocks = disk.blocks.saturating_sub(sectors)
+        })?;
         Ok(cut_from)
     }
 
@@ -94,7 +96,9 @@ impl Ext4 {
         // key is where the leaf's range begins, and what is before it is in another leaf.
         for level in (0..path.leaf_level()).rev() {
             let at = path.steps.get(level).and_then(|s| s.at).unwrap_or(0);
-            let key = path.with_node(level, |node| node.lblk(at)).map_or(0, |l| u64::from(l.0));
+            let key = path
+                .with_node(level, |node| node.lblk(at))
+                .map_or(0, |l| u64::from(l.0));
             if at > 0 && key > from && key < to && path.extent().is_none() {
                 return key;
             }
