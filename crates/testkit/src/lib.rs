@@ -1,2 +1,33 @@
-//! uext4 testkit.
+//! What tests of uext4 need: a model file system, random workloads, power losses, and oracles.
+//!
+//! # Data model
+//! A [`model::Model`] is what a file system should be; a [`tree::Tree`] what one was found to be, ours
+//! or the kernel's. A [`workload::Worker`] applies the same random operations to both sides.
+//! [`crash`] cuts what such workers did to a recorded device and decides whether what recovery leaves
+//! is allowed.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`model`], [`tree`] | what should be, what is |
+//! | [`workload`], [`operation`] | random operations |
+//! | [`image`] | images to start from, how they are mounted |
+//! | [`crash`], [`verdict`] | power losses, and what may be left after one |
+//! | [`oracle`] | e2fsck, the kernel, `uext4-check` |
 #![forbid(unsafe_code)]
+
+pub mod crash;
+pub mod image;
+pub mod model;
+pub mod operation;
+pub mod oracle;
+pub mod tree;
+pub mod verdict;
+pub mod workload;
+
+/// The number in the environment variable `name`, or `default`.
+pub fn env_number(name: &str, default: u64) -> u64 {
+    std::env::var(name)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(default)
+}

@@ -1,0 +1,343 @@
+//! A model file system: what the operations should do, with nothing on a device.
+//!
+//! Nodes are shared between copies of a model, so that a copy after every operation is cheap.
+
+use crate::operation::Op;
+use crate::tree::{Entry, Tree, join};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use uext4_vfs::attr::{FileKind, RenameFlags};
+use uext4_vfs::errno::Errno;
+
+/// The number of a node; never used twice.
+pub type Id = u64;
+
+/// What a node holds.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// Bytes.
+    File(Arc<Vec<u8>>),
+    /// Names.
+    Dir(BTreeMap<Vec<u8>, Id>),
+    /// A target.
+    Symlink(Vec<u8>),
+}
+
+/// A file of any kind.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// What it holds.
+    pub content: Content,
+    /// Permission bits.
+    pub mode: u16,
+    /// Number of names, of what is no directory.
+    pub names: u32,
+    /// Extended attributes.
+    pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// The step that changed the inode last.
+    pub changed: usize,
+}
+
+/// A tree of nodes.
+#[derive(Clone, Debug)]
+pub struct Model {
+    nodes: BTreeMap<Id, Arc<Node>>,
+    next: Id,
+    /// Number of operations applied.
+    pub step: usize,
+}
+
+const ROOT: Id = 1;
+
+type Answer<T = ()> = std::result::Result<T, Errno>;
+
+impl Default for Model {
+    fn default() -> Self {
+        Model::new()
+    }
+}
+
+/// Directory and name of a path.
+pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|b| *b == b'/') {
+        Some(at) => (&path[..at], &path[at + 1..]),
+        None => (&[], path),
+    }
+}
+
+impl Model {
+    /// An empty root.
+    pub fn new() -> Model {
+        let mut model = Model {
+            nodes: BTreeMap::new(),
+            next: ROOT,
+            step: 0,
+        };
+        model.add(Content::Dir(BTreeMap::new()), 0o755);
+        model
+    }
+
+    fn add(&mut self, content: Content, mode: u16) -> Id {
+        let id = self.next;
+        self.next += 1;
+        let node = Node {
+            content,
+            mode,
+            names: 1,
+            xattrs: BTreeMap::new(),
+            changed: self.step,
+        };
+        self.nodes.insert(id, Arc::new(node));
+        id
+    }
+
+    /// A node by its number.
+    pub fn node(&self, id: Id) -> Option<&Node> {
+        self.nodes.get(&id).map(Arc::as_ref)
+    }
+
+    /// The bytes of a file.
+    pub fn data(&self, id: Id) -> Option<&Arc<Vec<u8>>> {
+        match &self.node(id)?.content {
+            Content::File(data) => Some(data),
+            _ => None,
+        }
+    }
+
+    /// Finds a path; links are not followed.
+    ///
+    /// # Errors
+    /// `ENOENT`, `ENOTDIR`.
+    pub fn find(&self, path: &[u8]) -> Answer<Id> {
+        let mut at = ROOT;
+        for name in path.split(|b| *b == b'/').filter(|name| !name.is_empty()) {
+            at = *self.entries(at)?.get(name).ok_or(Errno::ENOENT)?;
+        }
+        Ok(at)
+    }
+
+    fn entries(&self, id: Id) -> Answer<&BTreeMap<Vec<u8>, Id>> {
+        match &self.node(id).ok_or(Errno::ENOENT)?.content {
+            Content::Dir(entries) => Ok(entries),
+            _ => Err(Errno::ENOTDIR),
+        }
+    }
+
+    fn change(&mut self, id: Id) -> Answer<&mut Node> {
+        let step = self.step;
+        let node = Arc::make_mut(self.nodes.get_mut(&id).ok_or(Errno::ENOENT)?);
+        node.changed = step;
+        Ok(node)
+    }
+
+    fn entries_mut(&mut self, id: Id) -> Answer<&mut BTreeMap<Vec<u8>, Id>> {
+        match &mut self.change(id)?.content {
+            Content::Dir(entries) => Ok(entries),
+            _ => Err(Errno::ENOTDIR),
+        }
+    }
+
+    fn insert(&mut self, path: &[u8], content: Content, mode: u16) -> Answer {
+        let (dir, name) = split(path);
+        let dir = self.find(dir)?;
+        if self.entries(dir)?.contains_key(name) {
+            return Err(Errno::EEXIST);
+        }
+        let id = self.add(content, mode);
+        self.entries_mut(dir)?.insert(name.to_vec(), id);
+        Ok(())
+    }
+
+    fn drop_name(&mut self, id: Id) -> Answer {
+        let node = self.change(id)?;
+        node.names -= 1;
+        if node.names == 0 {
+            self.nodes.remove(&id);
+        }
+        Ok(())
+    }
+
+    /// Applies an operation, or says why it must fail; then nothing has changed.
+    ///
+    /// # Errors
+    /// What the file system has to answer.
+    pub fn apply(&mut self, op: &Op) -> Answer {
+        self.step += 1;
+        let done = self.apply_inner(op);
+        if done.is_err() {
+            self.step -= 1;
+        }
+        done
+    }
+
+    fn apply_inner(&mut self, op: &Op) -> Answer {
+        match op {
+            Op::Create { path, mode } => self.insert(path, Content::File(Arc::default()), *mode),
+            Op::Mkdir { path, mode } => self.insert(path, Content::Dir(BTreeMap::new()), *mode),
+            Op::Symlink { path, target } => {
+                self.insert(path, Content::Symlink(target.clone()), 0o777)
+            }
+            Op::Link { old, new } => self.link(old, new),
+            Op::Unlink { path, .. } => self.unlink(path),
+            Op::Rmdir { path } => self.rmdir(path),
+            Op::Rename { old, new, flags } => self.rename(old, new, *flags),
+            Op::Write { path, at, data } => self.write(path, *at as usize, data),
+            Op::Append { path, data } => {
+                let id = self.find(path)?;
+                let at = self.data(id).ok_or(Errno::EISDIR)?.len();
+                self.write(path, at, data)
+            }
+            Op::Truncate { path, size } => self.with_data(path, |data| data.resize(*size as usize, 0)),
+            Op::Chmod { path, mode } => {
+                let id = self.find(path)?;
+                self.change(id)?.mode = *mode;
+                Ok(())
+            }
+            Op::SetXattr { path, name, value } => {
+                let id = self.find(path)?;
+                self.change(id)?.xattrs.insert(name.clone(), value.clone());
+                Ok(())
+            }
+            Op::RemoveXattr { path, name } => {
+                let id = self.find(path)?;
+                if !self.nodes[&id].xattrs.contains_key(name) {
+                    return Err(Errno::ENODATA);
+                }
+                self.change(id)?.xattrs.remove(name);
+                Ok(())
+            }
+            Op::Fsync { path, .. } => self.find(path).map(|_| ()),
+            Op::Syncfs => Ok(()),
+        }
+    }
+
+    fn write(&mut self, path: &[u8], at: usize, bytes: &[u8]) -> Answer {
+        self.with_data(path, |data| {
+            if !bytes.is_empty() {
+                data.resize(data.len().max(at + bytes.len()), 0);
+                data[at..at + bytes.len()].copy_from_slice(bytes);
+            }
+        })
+    }
+
+    fn with_data(&mut self, path: &[u8], change: impl FnOnce(&mut Vec<u8>)) -> Answer {
+        let id = self.find(path)?;
+        match &mut self.change(id)?.content {
+            Content::File(data) => change(Arc::make_mut(data)),
+            Content::Dir(_) => return Err(Errno::EISDIR),
+            Content::Symlink(_) => return Err(Errno::EINVAL),
+        }
+        Ok(())
+    }
+
+    fn link(&mut self, old: &[u8], new: &[u8]) -> Answer {
+        let id = self.find(old)?;
+        let (dir, name) = split(new);
+        let dir = self.find(dir)?;
+        if matches!(self.nodes[&id].content, Content::Dir(_)) {
+            return Err(Errno::EPERM);
+        }
+        if self.entries(dir)?.contains_key(name) {
+            return Err(Errno::EEXIST);
+        }
+        self.change(id)?.names += 1;
+        self.entries_mut(dir)?.insert(name.to_vec(), id);
+        Ok(())
+    }
+
+    fn unlink(&mut self, path: &[u8]) -> Answer {
+        let id = self.find(path)?;
+        if matches!(self.nodes[&id].content, Content::Dir(_)) {
+            return Err(Errno::EISDIR);
+        }
+        let (dir, name) = split(path);
+        let dir = self.find(dir)?;
+        self.entries_mut(dir)?.remove(name);
+        self.drop_name(id)
+    }
+
+    fn rmdir(&mut self, path: &[u8]) -> Answer {
+        let id = self.find(path)?;
+        if !self.entries(id)?.is_empty() {
+            return Err(Errno::ENOTEMPTY);
+        }
+        let (dir, name) = split(path);
+        let dir = self.find(dir)?;
+        self.entries_mut(dir)?.remove(name);
+        self.drop_name(id)
+    }
+
+    fn rename(&mut self, old: &[u8], new: &[u8], flags: RenameFlags) -> Answer {
+        let id = self.find(old)?;
+        let ((old_dir, old_name), (new_dir, new_name)) = (split(old), split(new));
+        let (old_dir, new_dir) = (self.find(old_dir)?, self.find(new_dir)?);
+        let there = self.entries(new_dir)?.get(new_name).copied();
+        let is_dir = |id: Id| matches!(self.nodes[&id].content, Content::Dir(_));
+        let below = |path: &[u8], top: &[u8]| path.starts_with(top) && path.get(top.len()) == Some(&b'/');
+        if flags.contains(RenameFlags::NOREPLACE) && there.is_some() {
+            return Err(Errno::EEXIST);
+        }
+        if flags.contains(RenameFlags::EXCHANGE) {
+            let other = there.ok_or(Errno::ENOENT)?;
+            if below(new, old) || below(old, new) {
+                return Err(Errno::EINVAL);
+            }
+            self.entries_mut(old_dir)?.insert(old_name.to_vec(), other);
+            self.entries_mut(new_dir)?.insert(new_name.to_vec(), id);
+            return Ok(());
+        }
+        if there == Some(id) {
+            return Ok(());
+        }
+        if below(new, old) {
+            return Err(Errno::EINVAL);
+        }
+        if let Some(there) = there {
+            match (is_dir(id), is_dir(there)) {
+                (false, true) if below(old, new) => return Err(Errno::ENOTEMPTY),
+                (false, true) => return Err(Errno::EISDIR),
+                (true, false) => return Err(Errno::ENOTDIR),
+                (true, true) if !self.entries(there)?.is_empty() => return Err(Errno::ENOTEMPTY),
+                _ => self.drop_name(there)?,
+            }
+        }
+        self.entries_mut(old_dir)?.remove(old_name);
+        self.entries_mut(new_dir)?.insert(new_name.to_vec(), id);
+        Ok(())
+    }
+
+    /// Everything by path.
+    pub fn tree(&self) -> Tree {
+        let mut tree = Tree::new();
+        self.collect(ROOT, b"", &mut tree);
+        tree
+    }
+
+    fn collect(&self, dir: Id, path: &[u8], tree: &mut Tree) {
+        for (name, id) in self.entries(dir).into_iter().flatten() {
+            let node = &self.nodes[id];
+            let at = join(path, name);
+            let (kind, nlink, data) = match &node.content {
+                Content::File(data) => (FileKind::Regular, node.names, data.to_vec()),
+                Content::Symlink(target) => (FileKind::Symlink, node.names, target.clone()),
+                Content::Dir(entries) => {
+                    let is_dir = |id: &&Id| matches!(self.nodes[*id].content, Content::Dir(_));
+                    let subdirs = entries.values().filter(is_dir).count() as u32;
+                    (FileKind::Directory, 2 + subdirs, Vec::new())
+                }
+            };
+            let entry = Entry {
+                kind,
+                mode: node.mode,
+                nlink,
+                data,
+                xattrs: node.xattrs.clone(),
+                ino: *id,
+            };
+            if kind == FileKind::Directory {
+                self.collect(*id, &at, tree);
+            }
+            tree.insert(at, entry);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! An operation by path, applied to a file system.
+
+use crate::model::split;
+use crate::tree::show;
+use std::fmt;
+use uext4_vfs::attr::{NewKind, NewNode, RenameFlags, SetAttr, XattrFlags};
+use uext4_vfs::caller::Caller;
+use uext4_vfs::errno::{Errno, Result};
+use uext4_vfs::filesystem::FileSystem;
+
+/// An operation.
+#[derive(Clone)]
+#[allow(missing_docs, reason = "the fields are what the system calls take")]
+pub enum Op {
+    Create { path: Vec<u8>, mode: u16 },
+    Mkdir { path: Vec<u8>, mode: u16 },
+    Symlink { path: Vec<u8>, target: Vec<u8> },
+    Link { old: Vec<u8>, new: Vec<u8> },
+    /// With `keep` the file stays open.
+    Unlink { path: Vec<u8>, keep: bool },
+    Rmdir { path: Vec<u8> },
+    Rename { old: Vec<u8>, new: Vec<u8>, flags: RenameFlags },
+    Write { path: Vec<u8>, at: u64, data: Vec<u8> },
+    Append { path: Vec<u8>, data: Vec<u8> },
+    Truncate { path: Vec<u8>, size: u64 },
+    Chmod { path: Vec<u8>, mode: u16 },
+    SetXattr { path: Vec<u8>, name: Vec<u8>, value: Vec<u8> },
+    RemoveXattr { path: Vec<u8>, name: Vec<u8> },
+    Fsync { path: Vec<u8>, data_only: bool },
+    Syncfs,
+}
+
+impl fmt::Debug for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Op::Create { path, .. } => write!(f, "create {}", show(path)),
+            Op::Mkdir { path, .. } => write!(f, "mkdir {}", show(path)),
+            Op::Symlink { path, target } => write!(f, "symlink {} ({})", show(path), target.len()),
+            Op::Link { old, new } => write!(f, "link {} {}", show(old), show(new)),
+            Op::Unlink { path, keep } => write!(f, "unlink {} (keep {keep})", show(path)),
+            Op::Rmdir { path } => write!(f, "rmdir {}", show(path)),
+            Op::Rename { old, new, flags } => {
+                write!(f, "rename {} {} {flags:?}", show(old), show(new))
+            }
+            Op::Write { path, at, data } => {
+                write!(f, "write {} at {at} {} bytes", show(path), data.len())
+            }
+            Op::Append { path, data } => write!(f, "append {} {} bytes", show(path), data.len()),
+            Op::Truncate { path, size } => write!(f, "truncate {} {size}", show(path)),
+            Op::Chmod { path, mode } => write!(f, "chmod {} {mode:o}", show(path)),
+            Op::SetXattr { path, name, value } => {
+                write!(f, "setxattr {} {} {} bytes", show(path), show(name), value.len())
+            }
+            Op::RemoveXattr { path, name } => {
+                write!(f, "removexattr {} {}", show(path), show(name))
+            }
+            Op::Fsync { path, data_only } => write!(f, "fsync {} {data_only}", show(path)),
+            Op::Syncfs => write!(f, "syncfs"),
+        }
+    }
+}
+
+/// Finds a path; links are not followed.
+///
+/// # Errors
+/// Those of looking up.
+pub fn find<F: FileSystem>(fs: &F, path: &[u8]) -> Result<F::Node> {
+    let mut node = fs.root()?;
+    for name in path.split(|b| *b == b'/').filter(|name| !name.is_empty()) {
+        node = fs.lookup(&Caller::root(), &node, name)?;
+    }
+    Ok(node)
+}
+
+/// Applies an operation. Gives the node of a file that stays open without this name.
+///
+/// # Errors
+/// Those of the operation; `EIO` with a short write is the caller's to see by the size.
+pub fn apply<F: FileSystem>(fs: &F, op: &Op) -> Result<Option<F::Node>> {
+    let root = Caller::root();
+    let create = |path: &[u8], mode, kind| {
+        let (dir, name) = split(path);
+        let dir = find(fs, dir)?;
+        fs.create(&root, &dir, name, &NewNode { mode, kind }).map(|_| None)
+    };
+    match op {
+        Op::Create { path, mode } => return create(path, *mode, NewKind::Regular),
+        Op::Mkdir { path, mode } => return create(path, *mode, NewKind::Directory),
+        Op::Symlink { path, target } => return create(path, 0o777, NewKind::Symlink(target)),
+        Op::Link { old, new } => {
+            let node = find(fs, old)?;
+            let (dir, name) = split(new);
+            fs.link(&root, &node, &find(fs, dir)?, name)?;
+        }
+        Op::Unlink { path, keep } => {
+            let (dir, name) = split(path);
+            let dir = find(fs, dir)?;
+            let node = keep.then(|| fs.lookup(&root, &dir, name)).transpose()?;
+            fs.unlink(&root, &dir, name)?;
+            return Ok(node);
+        }
+        Op::Rmdir { path } => {
+            let (dir, name) = split(path);
+            fs.rmdir(&root, &find(fs, dir)?, name)?;
+        }
+        Op::Rename { old, new, flags } => {
+            let ((old_dir, old_name), (new_dir, new_name)) = (split(old), split(new));
+            let (old_dir, new_dir) = (find(fs, old_dir)?, find(fs, new_dir)?);
+            fs.rename(&root, &old_dir, old_name, &new_dir, new_name, *flags)?;
+        }
+        Op::Write { path, at, data } => {
+            let n = fs.write(&find(fs, path)?, *at, data)?;
+            if n < data.len() {
+                return Err(Errno::ENOSPC.into());
+            }
+        }
+        Op::Append { path, data } => {
+            fs.append(&find(fs, path)?, data)?;
+        }
+        Op::Truncate { path, size } => {
+            let change = SetAttr {
+                size: Some(*size),
+                ..SetAttr::default()
+            };
+            fs.setattr(&root, &find(fs, path)?, &change)?;
+        }
+        Op::Chmod { path, mode } => {
+            let change = SetAttr {
+                mode: Some(*mode),
+                ..SetAttr::default()
+            };
+            fs.setattr(&root, &find(fs, path)?, &change)?;
+        }
+        Op::SetXattr { path, name, value } => {
+            fs.setxattr(&root, &find(fs, path)?, name, value, XattrFlags::empty())?;
+        }
+        Op::RemoveXattr { path, name } => fs.removexattr(&root, &find(fs, path)?, name)?,
+        Op::Fsync { path, data_only } => fs.fsync(&find(fs, path)?, *data_only)?,
+        Op::Syncfs => fs.syncfs()?,
+    }
+    Ok(None)
+}
