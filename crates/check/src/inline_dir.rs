@@ -1,6 +1,6 @@
 //! Data in the inode: 60 bytes of the block area, the rest in the attribute `system.data`.
 
-use crate::bytes::le32;
+use crate::bytes::{le16, le32};
 use crate::dirblock::DirWorker;
 use crate::dirs::Dir;
 use crate::error::Result;
@@ -8,11 +8,16 @@ use crate::fault::{Fault, FaultKind};
 use crate::journal::read_inode;
 use crate::scan::Scanner;
 use uext4_ondisk::{
-    FileType, Ino, Inode, Pblk, XATTR_NAME_DATA, XattrArea, XattrIndex, XattrValue,
+    FileType, GOOD_OLD_INODE_SIZE, Ino, Inode, Pblk, XATTR_NAME_DATA, XattrArea, XattrIndex,
+    XattrValue,
 };
 
 /// Bytes before the entries of a directory: its parent's number.
 const PARENT_BYTES: usize = 4;
+
+/// Bytes of the magic before the attributes, and of an entry before its name.
+const AREA_MAGIC: usize = 4;
+const ENTRY_HEADER: usize = 16;
 
 /// The part of inline data that is an attribute; `None` if there is no such attribute.
 fn rest(raw: &[u8]) -> Option<&[u8]> {
@@ -23,6 +28,21 @@ fn rest(raw: &[u8]) -> Option<&[u8]> {
     }
 }
 
+/// Even an empty value of `system.data` must lie within the attributes.
+fn offset_in_area(raw: &[u8], inode: &Inode) -> bool {
+    let start = GOOD_OLD_INODE_SIZE + usize::from(inode.extra_isize) + AREA_MAGIC;
+    let area = raw.get(start..).unwrap_or(&[]);
+    let Ok(Some(parsed)) = XattrArea::in_inode(raw) else {
+        return false;
+    };
+    let Some(entry) = parsed.find(XattrIndex::SYSTEM, XATTR_NAME_DATA) else {
+        return false;
+    };
+    let name_at = (entry.name.as_ptr() as usize).wrapping_sub(area.as_ptr() as usize);
+    let value_at = le16(area, name_at.wrapping_sub(ENTRY_HEADER).wrapping_add(2));
+    value_at.is_some_and(|at| usize::from(at) <= area.len())
+}
+
 impl Scanner<'_, '_> {
     /// Checks that the data is there and as long as the size says.
     pub(crate) fn check_inline(&mut self, ino: Ino, raw: &[u8], inode: &Inode) {
@@ -31,6 +51,10 @@ impl Scanner<'_, '_> {
             self.faults.push(fault("no system.data attribute"));
             return;
         };
+        if !offset_in_area(raw, inode) {
+            self.faults
+                .push(fault("value of system.data is out of range"));
+        }
         let have = (inode.i_block.len() + rest.len()) as u64;
         let fits = match inode.file_type() {
             FileType::Directory => inode.size == have,

@@ -66,9 +66,16 @@ impl Scanner<'_, '_> {
         }
         let orphan = cx.is_orphan(ino);
         if links == 0 && !orphan {
-            if mode != 0 && le32(raw, 0x14) == Some(0) {
+            let dtime = le32(raw, 0x14).unwrap_or(0);
+            if mode != 0 && dtime == 0 {
                 self.faults
                     .push(Fault::new(FaultKind::InodeZeroDtime).ino(ino));
+            } else if dtime != 0 && dtime < cx.geo.inodes_count && clock_is_right(cx) {
+                self.faults.push(
+                    Fault::new(FaultKind::InodeLostOrphan)
+                        .ino(ino)
+                        .detail(dtime),
+                );
             }
             return Ok(());
         }

@@ -35,12 +35,13 @@ impl Scanner<'_, '_> {
         let bad = match ino {
             Ino::BAD_BLOCKS => {
                 let owned = inode.uid != 0 || inode.gid != 0 || inode.file_acl.0 != 0;
-                inode.mode != 0 || inode.links != 0 || owned
+                let inline = inode.flags.contains(InodeFlags::INLINE_DATA);
+                inode.mode != 0 || inode.links != 0 || owned || inline
             }
             Ino::ROOT => false,
             Ino::RESIZE => return self.check_resize_inode(ino, raw, inode),
             _ if self.in_service(ino) => !is_regular,
-            Ino::BOOT_LOADER => inode.mode != 0 && !is_regular,
+            Ino::BOOT_LOADER => inode.mode & FileType::MODE_MASK != 0 && !is_regular,
             Ino::JOURNAL | Ino::USER_QUOTA | Ino::GROUP_QUOTA => {
                 inode.links != 0 || inode.blocks != 0 || !inode.i_block.starts_with(&[0; 4])
             }
@@ -121,6 +122,9 @@ impl Scanner<'_, '_> {
         inode: &Inode,
         xattr_blocks: u64,
     ) -> Result<()> {
+        if le32(raw, SIZE_HIGH_AT) != Some(0) {
+            self.bad_link(ino, "size is too large");
+        }
         if inode.flags.contains(InodeFlags::INLINE_DATA) {
             self.check_inline(ino, raw, inode);
             self.check_block_count(ino, inode, xattr_blocks);

@@ -49,6 +49,9 @@ const SHARPER: &[&str] = &[
     "inode extra size does not fit the inode (inode 8)",
     "extended attribute entry hash is wrong",
     "inline data is damaged",
+    "block bitmap checksum is wrong",
+    "extended attribute block is outside the file system",
+    "block is claimed but holds metadata (inode 1,",
     "directory entry repeats an earlier name",
 ];
 

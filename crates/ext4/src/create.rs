@@ -2,14 +2,14 @@
 
 use crate::balloc::Run;
 use crate::error::{Ext4Error, Result};
-use crate::extents::Content;
+use crate::extents::{Content, Restart};
 use crate::fs::Ext4;
 use crate::inode::{Inode, InodeRef, now};
 use std::sync::Arc;
 use uext4_jbd2::Handle;
 use uext4_ondisk::{
-    Corrupt, CorruptKind, DevNo, EXTRA_ISIZE_KNOWN, ExtentNodeMut, FileType, Ino, InodeFlags, Pblk,
-    RoCompat, raw_generation,
+    DevNo, EXTRA_ISIZE_KNOWN, ExtentNodeMut, FileType, Ino, InodeFlags, Pblk, RoCompat,
+    raw_generation,
 };
 
 /// Blocks that deleting a small inode changes.
@@ -90,16 +90,11 @@ impl Ext4 {
         let seed = disk.seed(self.sb.csum_seed, ino);
         let inode = Arc::new(Inode::new(self.me(), ino, place, disk, self.params, seed));
         inode.update(handle, |_| ())?;
-        if self
-            .icache
-            .insert_new(u64::from(ino.0), Arc::clone(&inode))
-            .is_err()
-        {
-            return Err(Corrupt::new(CorruptKind::InoRange)
-                .ino(ino)
-                .detail("claimed while in use")
-                .into());
-        }
+        // A stale handle may have made somebody load it since it was encoded: then that is the one.
+        let inode = match self.icache.insert_new(u64::from(ino.0), Arc::clone(&inode)) {
+            Ok(()) => inode,
+            Err(loaded) => loaded,
+        };
         let pinned = InodeRef::pin(inode).ok_or(Ext4Error::Stale)?;
         if ino.0.is_multiple_of(64) {
             self.limit_icache();
@@ -114,7 +109,14 @@ impl Ext4 {
             return Err(Ext4Error::ReadOnly);
         }
         let handle = self.journal().start(DELETE_CREDITS)?;
-        let handle = self.remove_blocks(handle, inode, 0, 1 << 32, content_of(inode))?;
+        let handle = self.remove_blocks(
+            handle,
+            inode,
+            0,
+            1 << 32,
+            content_of(inode),
+            Restart::Allowed,
+        )?;
         let handle = if handle.extend(DELETE_CREDITS) {
             handle
         } else {
@@ -145,7 +147,8 @@ impl Ext4 {
         let handle = if inode.state().blocks == 0 {
             handle
         } else {
-            self.remove_blocks(handle, inode, 0, 1 << 32, content_of(inode))?
+            // Name and inode go together, so the handle must not be restarted.
+            self.remove_blocks(handle, inode, 0, 1 << 32, content_of(inode), Restart::Never)?
         };
         self.free_inode(&handle, inode)?;
         Ok(handle)
@@ -178,7 +181,14 @@ impl Ext4 {
         let size = inode.size();
         let first = size.div_ceil(self.block_size());
         let handle = self.journal().start(DELETE_CREDITS)?;
-        let handle = self.remove_blocks(handle, inode, first, 1 << 32, content_of(inode))?;
+        let handle = self.remove_blocks(
+            handle,
+            inode,
+            first,
+            1 << 32,
+            content_of(inode),
+            Restart::Allowed,
+        )?;
         let handle = if handle.extend(4) {
             handle
         } else {

@@ -14,7 +14,7 @@
 use crate::balloc::Run;
 use crate::create::DELETE_CREDITS;
 use crate::error::{Ext4Error, Result};
-use crate::extents::{Content, Mapping};
+use crate::extents::{Content, Mapping, Restart};
 use crate::fs::Ext4;
 use crate::inode::{Inode, InodeRef, now};
 use uext4_jbd2::Handle;
@@ -360,7 +360,14 @@ impl Ext4 {
         }
         self.add_orphan(&handle, inode)?;
         let first = size.div_ceil(self.block_size());
-        let handle = self.remove_blocks(handle, inode, first, 1 << 32, Content::Data)?;
+        let handle = self.remove_blocks(
+            handle,
+            inode,
+            first,
+            1 << 32,
+            Content::Data,
+            Restart::Allowed,
+        )?;
         let handle = if handle.extend(4) {
             handle
         } else {

@@ -88,6 +88,8 @@ impl Inode {
         seed: InodeSeed,
     ) -> Inode {
         let file_type = disk.file_type();
+        // Whoever had it in memory before may have changed it in a transaction that still runs.
+        let tid = place.buffer.tid();
         Inode {
             ino,
             file_type,
@@ -102,8 +104,8 @@ impl Inode {
             map: RwLock::new(&class::EXTENT_MAP, ()),
             xattr: Mutex::new(&class::XATTR, ()),
             pins: AtomicU32::new(0),
-            tid: AtomicU64::new(0),
-            data_tid: AtomicU64::new(0),
+            tid: AtomicU64::new(tid),
+            data_tid: AtomicU64::new(tid),
             unflushed: AtomicBool::new(false),
             seed,
             dir: OnceLock::new(),
@@ -274,7 +276,9 @@ impl CachedInode for Inode {
     }
 
     fn may_evict(&self) -> bool {
-        self.pins.load(Ordering::SeqCst) == 0 && !self.is_doomed()
+        self.pins.load(Ordering::SeqCst) == 0
+            && !self.is_doomed()
+            && !self.unflushed.load(Ordering::Acquire)
     }
 }
 

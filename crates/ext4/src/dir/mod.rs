@@ -30,8 +30,8 @@ use hashed::DxPath;
 use std::sync::Arc;
 use uext4_buffer::Buffer;
 use uext4_ondisk::{
-    Compat, Corrupt, CorruptKind, Dirent, DxKind, DxRootInfo, DxView, Incompat, Ino,
-    InodeFlags, Lblk, NameHash, dir_data_end,
+    Compat, Corrupt, CorruptKind, Dirent, DxKind, DxRootInfo, DxView, Incompat, Ino, InodeFlags,
+    Lblk, NameHash, dir_data_end,
 };
 use uext4_sync::{Mutex, class};
 

@@ -19,7 +19,7 @@
 mod insert;
 mod remove;
 
-pub(crate) use remove::Content;
+pub(crate) use remove::{Content, Restart};
 
 use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;

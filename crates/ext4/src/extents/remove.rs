@@ -21,6 +21,15 @@ pub(crate) enum Content {
     Metadata,
 }
 
+/// Whether the handle may be restarted between two steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Restart {
+    /// The inode is on record as an orphan, or the rest can wait.
+    Allowed,
+    /// All of it belongs to one transaction; it is little.
+    Never,
+}
+
 impl Ext4 {
     /// Frees what `[from, to)` of a file maps. The handle may be restarted in between, so the inode is
     /// on the orphan list or does not need it; every step leaves a tree that is right by itself.
@@ -37,13 +46,14 @@ impl Ext4 {
         from: u64,
         to: u64,
         content: Content,
+        restart: Restart,
     ) -> Result<Handle<'h>> {
         if !inode.flags().contains(InodeFlags::EXTENTS) {
             return Ok(handle);
         }
         let mut end = to.min(1 << 32);
         while end > from {
-            if !handle.extend(STEP_CREDITS) {
+            if !handle.extend(STEP_CREDITS) && restart == Restart::Allowed {
                 handle = handle.restart(STEP_CREDITS * 4)?;
             }
             let map = inode.map.write();
