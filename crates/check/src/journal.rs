@@ -130,7 +130,8 @@ fn check_super(
     let blocks = inode.size >> sb.geometry.block_bits;
     let mapped: u64 = runs.iter().map(|r| u64::from(r.len)).sum();
     let most = blocks.min(mapped).min(sb.geometry.blocks_count);
-    if u64::from(len) > most {
+    let bytes = mapped.saturating_mul(u64::from(sb.geometry.block_size));
+    if u64::from(len) > most || inode.size > bytes {
         let detail = format!("length {len}, inode has {mapped} blocks");
         faults.push(fault(CorruptKind::JournalMaxLen).detail(detail));
         return None;

@@ -77,7 +77,7 @@ impl Scanner<'_, '_> {
 
     /// A reserved inode has no deletion time that could be the next of an orphan list.
     pub(crate) fn check_dtime(&mut self, ino: Ino, inode: &Inode) {
-        if inode.dtime != 0 && inode.dtime <= self.cx.geo.inodes_count {
+        if inode.dtime != 0 && inode.dtime < self.cx.geo.inodes_count {
             let fault = Fault::new(FaultKind::InodeDtime).ino(ino);
             self.faults.push(fault.detail(inode.dtime));
         }

@@ -4,7 +4,8 @@ use crate::error::Result;
 use crate::fault::{Fault, FaultKind};
 use crate::scan::{Scanner, ValueRef};
 use uext4_ondisk::{
-    Incompat, Ino, Inode, InodeFlags, Pblk, XattrArea, XattrIndex, XattrValue, xattr_entry_hash,
+    FileType, Incompat, Ino, Inode, InodeFlags, Pblk, XattrArea, XattrIndex, XattrValue,
+    xattr_entry_hash,
 };
 
 /// Name of the attribute that tells how an inode is encrypted.
@@ -22,7 +23,8 @@ impl Scanner<'_, '_> {
     /// The device's.
     pub(crate) fn check_xattrs(&mut self, ino: Ino, raw: &[u8], inode: &Inode) -> Result<u64> {
         let mut blocks = 0;
-        let mut encrypted = inode.flags.contains(InodeFlags::ENCRYPT);
+        let mut encrypted =
+            inode.flags.contains(InodeFlags::ENCRYPT) && inode.file_type() != FileType::Unknown;
         if inode.extra_isize != 0 {
             match XattrArea::in_inode(raw) {
                 Ok(Some(area)) => {

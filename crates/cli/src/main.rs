@@ -1,1 +1,63 @@
-fn main() {}
+//! The command `uext4`: ext4 images made, read, written and checked.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`commands`] | a file for each command |
+//! | [`location`], [`images`] | `IMAGE:/path`, and the images that a command has open |
+//! | [`side`] | one interface to files of the host and of an image, for copying |
+//! | [`failure`] | errors as one line that says what to do |
+//! | [`bar`], [`show`], [`when`], [`size`], [`glob`] | output and input forms |
+#![forbid(unsafe_code)]
+
+mod bar;
+mod commands;
+mod failure;
+mod glob;
+mod images;
+mod location;
+mod show;
+mod side;
+mod size;
+mod when;
+
+use clap::Parser;
+use commands::Command;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Makes, reads, writes and checks ext4 images, without root and without a kernel driver.
+///
+/// A file in an image is named IMAGE:/path. Sizes take K, M, G and T.
+#[derive(Debug, Parser)]
+#[command(name = "uext4", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(after_help = "Example: uext4 mkfs disk.img --from rootfs && uext4 ls -l disk.img:/etc")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+fn main() -> ExitCode {
+    let command = Cli::parse_from(arguments()).command;
+    let code_of_failure = command.failure_code();
+    match command.run() {
+        Ok(code) => code,
+        Err(e) if failure::is_closed_pipe(&e) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("uext4: {}", failure::one_line(&e));
+            ExitCode::from(code_of_failure)
+        }
+    }
+}
+
+/// The arguments, where `find -name` is `find --name`, as find(1) writes it.
+fn arguments() -> Vec<OsString> {
+    let mut args: Vec<OsString> = std::env::args_os().collect();
+    if args.get(1).is_some_and(|a| a == "find") {
+        for arg in &mut args[2..] {
+            if arg == "-name" || arg == "-type" {
+                *arg = OsString::from(format!("-{}", arg.to_string_lossy()));
+            }
+        }
+    }
+    args
+}

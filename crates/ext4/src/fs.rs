@@ -21,8 +21,9 @@ use uext4_block::BlockDevice;
 use uext4_buffer::{Buffer, BufferCache};
 use uext4_jbd2::{Journal, JournalClient, JournalError, JournalOptions, LogMap, LogRun};
 use uext4_ondisk::{
-    Compat, Corrupt, CorruptKind, CsumSeed, Geometry, GroupCsum, GroupDesc, GroupNo, Incompat, Ino,
-    InodeParams, RawSuperblock, RoCompat, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, Superblock,
+    Compat, Corrupt, CorruptKind, CsumSeed, FormatError, Geometry, GroupCsum, GroupDesc, GroupNo,
+    Incompat, Ino, InodeParams, RawSuperblock, RoCompat, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE,
+    Superblock,
 };
 use uext4_vfs::icache::InodeCache;
 use uext4_vfs::ilock::RenameMutex;
@@ -111,29 +112,69 @@ pub fn read_superblock(device: &dyn BlockDevice) -> Result<Superblock> {
     Ok(Superblock::parse(&bytes)?)
 }
 
+/// As [`read_superblock`], but one whose checksum alone is wrong is given too, with the error: a crash
+/// may have torn its last write, and then the log has it whole.
+fn read_superblock_to_recover(
+    device: &dyn BlockDevice,
+) -> Result<(Superblock, Option<FormatError>)> {
+    let mut bytes = [0u8; SUPERBLOCK_SIZE];
+    device.read_at(SUPERBLOCK_OFFSET, &mut bytes)?;
+    match Superblock::parse(&bytes) {
+        Ok(sb) => Ok((sb, None)),
+        Err(why @ FormatError::Checksum { .. }) => {
+            let Some(raw) = RawSuperblock::mut_from(&mut bytes) else {
+                return Err(why.into());
+            };
+            Ok((Superblock::from_raw(raw.clone())?, Some(why)))
+        }
+        Err(why) => Err(why.into()),
+    }
+}
+
+/// Replays the log if it holds anything; true if it did. A log that the superblock says is not needed
+/// is emptied, as the kernel does.
+fn recover_log(
+    map: &LogMap,
+    device: &Arc<dyn BlockDevice>,
+    sb: &Superblock,
+    torn: bool,
+) -> Result<bool> {
+    if uext4_jbd2::is_empty(map)? {
+        return Ok(false);
+    }
+    if device.is_read_only() {
+        return Err(Ext4Error::Unsupported(
+            "mounting read-only an image whose journal needs recovery, without noload,",
+        ));
+    }
+    if torn || sb.incompat.contains(Incompat::RECOVER) {
+        uext4_jbd2::recover(map, &**device)?;
+    } else {
+        uext4_jbd2::skip(map)?;
+    }
+    Ok(true)
+}
+
 impl Ext4 {
     /// Mounts the file system on `device`, recovering its journal and its orphans.
     ///
     /// # Errors
     /// No ext4, an unsupported feature (by name), damage (by place), or the device's.
     pub fn mount(device: Arc<dyn BlockDevice>, options: MountOptions) -> Result<Arc<Ext4>> {
-        let mut sb = read_superblock(&*device)?;
         let mut options = options;
         options.read_only |= device.is_read_only();
+        let (mut sb, torn) = read_superblock_to_recover(&*device)?;
         check_features(&sb, &mut options)?;
         check_size(&sb, &*device)?;
         let log = find_log(&sb, &device)?;
-        if sb.incompat.contains(Incompat::RECOVER) && !options.noload {
-            if let Some(map) = &log {
-                if device.is_read_only() {
-                    return Err(Ext4Error::Unsupported(
-                        "mounting read-only an image whose journal needs recovery, without noload,",
-                    ));
-                }
-                uext4_jbd2::recover(map, &*device)?;
-            }
+        if let Some(map) = &log
+            && !options.noload
+            && recover_log(map, &device, &sb, torn.is_some())?
+        {
             sb = read_superblock(&*device)?;
             check_features(&sb, &mut options)?;
+        } else if let Some(why) = torn {
+            return Err(why.into());
         }
         let fs = Self::assemble(device, sb, log, options)?;
         if !fs.is_read_only() {
@@ -209,43 +250,42 @@ impl Ext4 {
     /// Writes into the superblock that the journal needs recovery from now on.
     fn mark_mounted(&self) -> Result<()> {
         let has_log = self.journal.has_log();
-        self.write_superblock(|raw| {
-            if has_log {
-                raw.set_features(
-                    raw.compat(),
-                    raw.incompat() | Incompat::RECOVER,
-                    raw.ro_compat(),
-                );
-            } else {
-                raw.state = (raw.state.get() & !uext4_ondisk::STATE_CLEAN).into();
-            }
+        self.mounted.store(true, Ordering::SeqCst);
+        self.change_superblock(|raw| {
+            let mut ro_compat = raw.ro_compat();
             if raw.compat().contains(Compat::ORPHAN_FILE) {
-                raw.set_features(
-                    raw.compat(),
-                    raw.incompat(),
-                    raw.ro_compat() | RoCompat::ORPHAN_PRESENT,
-                );
+                ro_compat |= RoCompat::ORPHAN_PRESENT;
+            }
+            if has_log {
+                raw.set_features(raw.compat(), raw.incompat() | Incompat::RECOVER, ro_compat);
+            } else {
+                raw.set_features(raw.compat(), raw.incompat(), ro_compat);
+                raw.state = (raw.state.get() & !uext4_ondisk::STATE_CLEAN).into();
             }
             raw.mnt_count = raw.mnt_count.get().saturating_add(1).into();
             raw.set_mount_time(unix_now());
         })?;
-        self.mounted.store(true, Ordering::SeqCst);
-        Ok(())
-    }
-
-    /// Changes the superblock in place, past the journal: only while no transaction has it.
-    fn write_superblock(&self, change: impl FnOnce(&mut RawSuperblock)) -> Result<()> {
-        let (block, at) = superblock_place(self.geometry().block_size);
-        let mut content = self.super_buffer.write();
-        with_superblock(content.data_mut(), at, |raw| {
-            change(raw);
-            raw.set_write_time(unix_now());
-        });
-        self.cache.freeze(&self.super_buffer, content.data_mut());
+        // The log has it; should this write be torn, the next mount finds it there.
+        let (block, _) = superblock_place(self.geometry().block_size);
+        let content = self.super_buffer.read();
         let offset = self.geometry().block_offset(block);
         self.cache.device().write_at(offset, content.data())?;
         self.cache.device().flush()?;
         Ok(())
+    }
+
+    /// Changes the superblock and waits until that is durable in the log.
+    fn change_superblock(&self, change: impl FnOnce(&mut RawSuperblock)) -> Result<()> {
+        let (_, at) = superblock_place(self.geometry().block_size);
+        let handle = self.journal.start(1)?;
+        let mut content = handle.modify(&self.super_buffer)?;
+        with_superblock(content.data_mut(), at, |raw| {
+            change(raw);
+            raw.set_write_time(unix_now());
+        });
+        drop(content);
+        drop(handle);
+        Ok(self.journal.sync()?)
     }
 
     /// Writes everything back and leaves the image clean. No operation may run; references to inodes
@@ -258,21 +298,28 @@ impl Ext4 {
             self.journal.stop();
             return Ok(());
         }
-        let flushed = self.journal.shutdown();
-        flushed?;
+        let finished = self.finish();
+        self.journal.stop();
+        self.read_only.store(true, Ordering::SeqCst);
+        finished
+    }
+
+    /// Everything in place, and only then the superblock that says so.
+    fn finish(&self) -> Result<()> {
+        self.journal.flush_log()?;
         let orphans_left = self.orphans.any_left();
-        self.write_superblock(|raw| {
+        let has_log = self.journal.has_log();
+        self.change_superblock(|raw| {
             let mut ro_compat = raw.ro_compat();
             if !orphans_left {
                 ro_compat -= RoCompat::ORPHAN_PRESENT;
             }
             raw.set_features(raw.compat(), raw.incompat() - Incompat::RECOVER, ro_compat);
-            if !self.journal.has_log() && raw.error_count.get() == 0 {
+            if !has_log && raw.error_count.get() == 0 {
                 raw.state = (raw.state.get() | uext4_ondisk::STATE_CLEAN).into();
             }
         })?;
-        self.read_only.store(true, Ordering::SeqCst);
-        Ok(())
+        Ok(self.journal.flush_log()?)
     }
 
     /// Stops without writing anything, as a crash would; for tests of recovery.

@@ -47,4 +47,4 @@ pub use handle::Handle;
 pub use journal::{Journal, JournalClient, JournalOptions, JournalStats};
 pub use log::LogFeatures;
 pub use map::{LogMap, LogRun};
-pub use recovery::{RecoveryReport, recover};
+pub use recovery::{RecoveryReport, is_empty, recover, skip};

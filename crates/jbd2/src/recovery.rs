@@ -75,20 +75,52 @@ impl Cursor<'_> {
     }
 }
 
+/// Reads and checks the log's superblock.
+fn read_super(map: &LogMap) -> Result<JournalSuper> {
+    let size = map.block_size();
+    let mut block = vec![0; size];
+    map.read(0, &mut block)?;
+    let sb = JournalSuper::parse(&block, size as u32)?;
+    if sb.raw.maxlen.get() > map.len() {
+        return Err(Corrupt::new(CorruptKind::JournalMaxLen).into());
+    }
+    Ok(sb)
+}
+
+/// Whether the log holds nothing to be replayed.
+///
+/// # Errors
+/// A damaged log, or the device's.
+pub fn is_empty(map: &LogMap) -> Result<bool> {
+    Ok(read_super(map)?.is_empty())
+}
+
+/// Marks the log empty without replaying it.
+///
+/// # Errors
+/// A damaged log, or the device's.
+pub fn skip(map: &LogMap) -> Result<()> {
+    let mut sb = read_super(map)?;
+    let first_tid = Tid(sb.raw.sequence.get());
+    let transactions = scan(map, &sb, first_tid)?.transactions;
+    mark_empty(map, &mut sb, first_tid, transactions)
+}
+
+/// One past the last: what an older, longer run left behind the end never looks like the next.
+fn mark_empty(map: &LogMap, sb: &mut JournalSuper, first: Tid, transactions: u32) -> Result<()> {
+    sb.raw.start = 0.into();
+    sb.raw.sequence = first.0.wrapping_add(transactions + 1).into();
+    log::write_super(map, sb)
+}
+
 /// Replays what the log at `map` holds onto `device` and marks it empty.
 ///
 /// # Errors
 /// A damaged log (naming the block), unknown features, or the device's.
 pub fn recover(map: &LogMap, device: &dyn BlockDevice) -> Result<RecoveryReport> {
-    let size = map.block_size();
-    let mut block = vec![0; size];
-    map.read(0, &mut block)?;
-    let mut sb = JournalSuper::parse(&block, size as u32)?;
+    let mut sb = read_super(map)?;
     if sb.is_empty() {
         return Ok(RecoveryReport::default());
-    }
-    if sb.raw.maxlen.get() > map.len() {
-        return Err(Corrupt::new(CorruptKind::JournalMaxLen).into());
     }
     if sb.incompat.contains(JournalIncompat::FAST_COMMIT) {
         return Err(JournalError::Unsupported("fast_commit".into()));
@@ -97,10 +129,7 @@ pub fn recover(map: &LogMap, device: &dyn BlockDevice) -> Result<RecoveryReport>
     let scan = scan(map, &sb, first_tid)?;
     let report = replay(map, device, &sb.format(), &scan)?;
     device.flush()?;
-    sb.raw.start = 0.into();
-    // One past the last: what an older, longer run left behind the end never looks like the next.
-    sb.raw.sequence = first_tid.0.wrapping_add(scan.transactions + 1).into();
-    log::write_super(map, &mut sb)?;
+    mark_empty(map, &mut sb, first_tid, scan.transactions)?;
     Ok(report)
 }
 

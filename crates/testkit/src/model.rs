@@ -36,6 +36,8 @@ pub struct Node {
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The step that changed the inode last.
     pub changed: usize,
+    /// The step that changed the data last.
+    pub written: usize,
 }
 
 /// A tree of nodes.
@@ -86,6 +88,7 @@ impl Model {
             names: 1,
             xattrs: BTreeMap::new(),
             changed: self.step,
+            written: self.step,
         };
         self.nodes.insert(id, Arc::new(node));
         id
@@ -222,7 +225,10 @@ impl Model {
 
     fn with_data(&mut self, path: &[u8], change: impl FnOnce(&mut Vec<u8>)) -> Answer {
         let id = self.find(path)?;
-        match &mut self.change(id)?.content {
+        let step = self.step;
+        let node = self.change(id)?;
+        node.written = step;
+        match &mut node.content {
             Content::File(data) => change(Arc::make_mut(data)),
             Content::Dir(_) => return Err(Errno::EISDIR),
             Content::Symlink(_) => return Err(Errno::EINVAL),

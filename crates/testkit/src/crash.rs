@@ -1,0 +1,239 @@
+//! One crash run: a random workload on a recorded device, power losses, recovery, verdict.
+
+use crate::image::{Shape, mount};
+use crate::operation::{Op, apply};
+use crate::oracle;
+use crate::tree;
+use crate::verdict::History;
+use crate::workload::{Habits, Promise, Worker};
+use anyhow::{Context, Result, anyhow, bail};
+use fastrand::Rng;
+use std::sync::{Arc, Mutex};
+use uext4_block::{Cut, MemoryDevice, RecordDevice, RecordLog, RecordOp};
+use uext4_ext4::Ext4;
+
+/// What to do in a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Decides everything but the interleaving of threads.
+    pub seed: u64,
+    /// The image.
+    pub shape: Shape,
+    /// Threads.
+    pub threads: usize,
+    /// Operations of a thread.
+    pub operations: usize,
+    /// Cuts at writes between flushes, besides those at each flush.
+    pub cuts: usize,
+    /// Of how many images, in a thousand, e2fsck and the kernel are asked.
+    pub sample_permille: u32,
+    /// Whether the kernel can be asked.
+    pub kernel: bool,
+}
+
+/// What a workload left.
+#[derive(Debug)]
+pub struct Recording {
+    /// The device's log.
+    pub log: RecordLog,
+    /// What each thread did.
+    pub histories: Vec<History>,
+    /// The promises by number of their mark: thread and promise.
+    pub promises: Vec<(usize, Promise)>,
+}
+
+/// What a run looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// Images recovered.
+    pub cuts: usize,
+    /// Those of them that e2fsck and the kernel were asked about.
+    pub sampled: usize,
+    /// Promises made.
+    pub promises: usize,
+}
+
+/// Runs the workload.
+///
+/// # Errors
+/// The file system and the model disagree while it runs.
+pub fn record(plan: &Plan) -> Result<Recording> {
+    let device = Arc::new(RecordDevice::new(plan.shape.make()?)?);
+    let fs = mount(Arc::clone(&device) as Arc<_>)?;
+    let mut rng = Rng::with_seed(plan.seed);
+    apply(
+        &*fs,
+        &Op::Mkdir {
+            path: b"shared".to_vec(),
+            mode: 0o755,
+        },
+    )?;
+    let habits = Habits {
+        sync_percent: *rng.choice(&[3, 10, 25]).unwrap_or(&10),
+        ..Habits::default()
+    };
+    let mut workers = Vec::new();
+    for index in 0..plan.threads {
+        workers.push(Worker::new(&*fs, &format!("t{index}"), rng.u64(..), habits)?);
+    }
+    fs.sync()?;
+    device.mark(u64::MAX);
+    let promises = Mutex::new(Vec::new());
+    let histories: Result<Vec<History>> = std::thread::scope(|scope| {
+        let (device, promises) = (&device, &promises);
+        let threads: Vec<_> = workers
+            .into_iter()
+            .enumerate()
+            .map(|(index, worker)| {
+                scope.spawn(move || work(plan, index, worker, device, promises))
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?)
+            .collect()
+    });
+    let histories = histories?;
+    if rng.bool() {
+        fs.unmount()?;
+    } else {
+        fs.crash();
+    }
+    let promises = promises.into_inner().map_err(|_| anyhow!("poisoned"))?;
+    Ok(Recording {
+        log: device.log(),
+        histories,
+        promises,
+    })
+}
+
+fn work(
+    plan: &Plan,
+    index: usize,
+    mut worker: Worker<'_, Ext4>,
+    device: &RecordDevice<MemoryDevice>,
+    promises: &Mutex<Vec<(usize, Promise)>>,
+) -> Result<History> {
+    let mut states = vec![worker.model.clone()];
+    for _ in 0..plan.operations {
+        let (_, promise) = worker.step()?;
+        if states.last().is_some_and(|last| last.step < worker.model.step) {
+            states.push(worker.model.clone());
+        }
+        if let Some(promise) = promise {
+            let mut promises = promises.lock().map_err(|_| anyhow!("poisoned"))?;
+            promises.push((index, promise));
+            device.mark(promises.len() as u64 - 1);
+        }
+    }
+    Ok(History {
+        name: format!("t{index}"),
+        states,
+    })
+}
+
+/// Cuts a recording everywhere that the plan says and judges what is left.
+///
+/// # Errors
+/// The first image that is not as it must be, with what reproduces it.
+pub fn examine(plan: &Plan, recording: &Recording) -> Result<Tally> {
+    let mut rng = Rng::with_seed(!plan.seed);
+    let mut tally = Tally {
+        promises: recording.promises.len(),
+        ..Tally::default()
+    };
+    let mut replayer = recording.log.replayer();
+    for cut in cuts(plan, &recording.log, &mut rng) {
+        let image = replayer.image_at(&cut);
+        let sampled = rng.u32(..1000) < plan.sample_permille;
+        judge(plan, recording, &cut, image, sampled)
+            .with_context(|| format!("seed {}, {}, {cut:?}", plan.seed, plan.shape.name))?;
+        tally.cuts += 1;
+        tally.sampled += usize::from(sampled);
+    }
+    Ok(tally)
+}
+
+/// Whether any image is caught when the device lies about flushes.
+///
+/// # Errors
+/// None but those of the machine.
+pub fn canary_is_caught(plan: &Plan, recording: &Recording) -> Result<bool> {
+    let mut rng = Rng::with_seed(plan.seed);
+    let mut replayer = recording.log.replayer().ignore_flushes();
+    for cut in cuts(plan, &recording.log, &mut rng) {
+        let image = replayer.image_at(&cut);
+        if judge(plan, recording, &cut, image, false).is_err() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn cuts(plan: &Plan, log: &RecordLog, rng: &mut Rng) -> Vec<Cut> {
+    let start = log.ops.iter().position(|op| matches!(op, RecordOp::Mark(u64::MAX)));
+    let start = start.unwrap_or(0);
+    let mut places: Vec<usize> = (start..log.ops.len())
+        .filter(|at| matches!(log.ops[*at], RecordOp::Flush { .. }))
+        .flat_map(|at| [at, at + 1])
+        .collect();
+    places.push(log.ops.len());
+    places.extend((0..plan.cuts).map(|_| rng.usize(start..=log.ops.len())));
+    places.sort_unstable();
+    let with_seed = places.into_iter().map(|at| match rng.u8(..8) {
+        0 => Cut::at(at),
+        _ => Cut::at(at).seeded(rng.u64(..)),
+    });
+    with_seed.collect()
+}
+
+fn judge(plan: &Plan, recording: &Recording, cut: &Cut, image: MemoryDevice, sampled: bool) -> Result<()> {
+    let before = image.clone();
+    let device = Arc::new(image);
+    let fs = mount(Arc::clone(&device) as Arc<_>).context("recovery")?;
+    let found = tree::of_fs(&*fs).context("walk after recovery")?;
+    let marks = recording.log.marks_before(cut);
+    for (index, history) in recording.histories.iter().enumerate() {
+        let promises: Vec<Promise> = marks
+            .iter()
+            .filter_map(|mark| recording.promises.get(usize::try_from(mark.value).ok()?))
+            .filter(|(thread, _)| *thread == index)
+            .map(|(_, promise)| *promise)
+            .collect();
+        if let Err(why) = history.judge(&found, &promises) {
+            bail!("{why}");
+        }
+    }
+    fs.unmount().context("unmount after recovery")?;
+    drop(fs);
+    oracle::check(&*device).context("after recovery and unmount")?;
+    if sampled {
+        ask_others(plan, &before, &device, &found)?;
+    }
+    Ok(())
+}
+
+/// e2fsck agrees that our recovery is clean, and its own recovery leaves the same tree.
+fn ask_others(plan: &Plan, before: &MemoryDevice, after: &MemoryDevice, found: &tree::Tree) -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let (ours, theirs) = (dir.path().join("ours"), dir.path().join("theirs"));
+    after.save_to(&ours)?;
+    oracle::fsck(&ours).context("e2fsck after our recovery")?;
+    if !plan.kernel {
+        return Ok(());
+    }
+    before.save_to(&theirs)?;
+    let said = oracle::repair(&theirs).context("e2fsck of the image before recovery")?;
+    let their_tree = oracle::kernel_tree(&theirs, &dir.path().join("mount"))?;
+    if let Some(difference) = tree::difference(found, &their_tree) {
+        bail!("our recovery / e2fsck's: {difference}\n{said}");
+    }
+    before.save_to(&theirs)?;
+    let mount = oracle::KernelMount::new(&theirs, &dir.path().join("mount"), "rw")?;
+    let kernel = tree::of_dir(mount.dir());
+    mount.unmount()?;
+    match tree::difference(found, &kernel?) {
+        Some(difference) => bail!("our recovery / the kernel's: {difference}"),
+        None => Ok(()),
+    }
+}

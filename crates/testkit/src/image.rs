@@ -1,0 +1,98 @@
+//! Images to start from.
+
+use anyhow::Result;
+use std::sync::Arc;
+use std::time::Duration;
+use uext4_block::{BlockDevice, MemoryDevice};
+use uext4_ext4::{Ext4, MountOptions};
+use uext4_mkfs::{FeatureSet, MkfsOptions, NoProgress};
+
+/// An image's size and features.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// For messages.
+    pub name: &'static str,
+    /// Bytes.
+    pub bytes: u64,
+    /// Features as `-O` of mke2fs lists them.
+    pub features: &'static str,
+    /// Bytes of a block.
+    pub block_size: u32,
+    /// Bytes of the journal.
+    pub journal_bytes: Option<u64>,
+    /// Inodes.
+    pub inodes: Option<u32>,
+}
+
+impl Shape {
+    /// The default features, 32 MiB.
+    pub const DEFAULT: Shape = Shape {
+        name: "default",
+        bytes: 32 << 20,
+        features: "",
+        block_size: 4096,
+        journal_bytes: None,
+        inodes: None,
+    };
+
+    /// The shapes that tests go through.
+    pub const ALL: [Shape; 5] = [
+        Shape::DEFAULT,
+        Shape {
+            name: "without an orphan file",
+            features: "^orphan_file",
+            ..Shape::DEFAULT
+        },
+        Shape {
+            name: "without metadata_csum",
+            features: "^metadata_csum,^metadata_csum_seed,^orphan_file",
+            ..Shape::DEFAULT
+        },
+        Shape {
+            name: "blocks of 1 KiB and a small journal",
+            block_size: 1024,
+            journal_bytes: Some(1 << 20),
+            ..Shape::DEFAULT
+        },
+        Shape {
+            name: "small journal",
+            bytes: 48 << 20,
+            journal_bytes: Some(4 << 20),
+            ..Shape::DEFAULT
+        },
+    ];
+
+    /// Makes an image in memory.
+    ///
+    /// # Errors
+    /// Those of mkfs.
+    pub fn make(&self) -> Result<MemoryDevice> {
+        let device = MemoryDevice::new(self.bytes);
+        let options = MkfsOptions {
+            size: Some(self.bytes),
+            block_size: self.block_size,
+            journal_size: self.journal_bytes,
+            inodes: self.inodes,
+            features: FeatureSet::parse(self.features)?,
+            reserved_percent: Some(0.0),
+            threads: 1,
+            ..MkfsOptions::default()
+        };
+        uext4_mkfs::mkfs(&device, &options, &NoProgress)?;
+        Ok(device)
+    }
+}
+
+/// Mounts a device as the tests do: few commits by age, a small cache.
+///
+/// # Errors
+/// Those of mounting.
+pub fn mount(device: Arc<dyn BlockDevice>) -> Result<Arc<Ext4>> {
+    let options = MountOptions {
+        commit_interval: Duration::from_secs(5),
+        cache_bytes: 8 << 20,
+        inodes_max: 1000,
+        ..MountOptions::default()
+    };
+    Ok(Ext4::mount(device, options)?)
+}

@@ -1,0 +1,142 @@
+//! Who else can say whether an image is right: `uext4-check`, e2fsck, and the kernel's own mount.
+
+use crate::tree::{self, Tree};
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use uext4_block::{BlockDevice, MemoryDevice};
+use uext4_check::{CheckOptions, NoProgress};
+
+/// Runs a command; its output if it fails.
+///
+/// # Errors
+/// An exit code above `code_max`.
+pub fn run(program: &str, args: &[&str], code_max: i32) -> Result<String> {
+    let out = Command::new(program).args(args).output().with_context(|| program.to_owned())?;
+    let text = String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned();
+    match out.status.code() {
+        Some(code) if code <= code_max => Ok(text),
+        code => bail!("{program} {args:?} ended with {code:?}:\n{text}"),
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap_or("")
+}
+
+/// `uext4-check` finds nothing.
+///
+/// # Errors
+/// The first faults.
+pub fn check(device: &dyn BlockDevice) -> Result<()> {
+    let options = CheckOptions {
+        threads: 1,
+        ..CheckOptions::default()
+    };
+    let report = uext4_check::check(device, &options, &NoProgress)?;
+    if !report.is_clean() || report.incomplete {
+        let faults: Vec<String> = report.faults.iter().take(5).map(ToString::to_string).collect();
+        bail!("uext4-check, {} faults: {faults:#?}", report.faults_total);
+    }
+    Ok(())
+}
+
+/// `e2fsck -fn` finds nothing.
+///
+/// # Errors
+/// Its output.
+pub fn fsck(image: &Path) -> Result<()> {
+    run("e2fsck", &["-fn", text(image)], 0).map(|_| ())
+}
+
+/// As [`fsck`], of an image in memory.
+///
+/// # Errors
+/// Its output.
+pub fn fsck_device(device: &MemoryDevice) -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let image = dir.path().join("image");
+    device.save_to(&image)?;
+    fsck(&image)
+}
+
+/// `e2fsck -fy` replays and repairs; true if there was anything besides the journal and orphans.
+///
+/// # Errors
+/// It could not repair everything.
+pub fn repair(image: &Path) -> Result<String> {
+    run("e2fsck", &["-fy", text(image)], 1)
+}
+
+/// A mount of the kernel's; ends when dropped.
+#[derive(Debug)]
+pub struct KernelMount {
+    dir: PathBuf,
+    mounted: bool,
+}
+
+impl KernelMount {
+    /// Mounts an image through a loop device.
+    ///
+    /// # Errors
+    /// mount(8) failed.
+    pub fn new(image: &Path, dir: &Path, options: &str) -> Result<KernelMount> {
+        std::fs::create_dir_all(dir)?;
+        let options = format!("loop,{options}");
+        run("mount", &["-t", "ext4", "-o", &options, text(image), text(dir)], 0)?;
+        Ok(KernelMount {
+            dir: dir.to_path_buf(),
+            mounted: true,
+        })
+    }
+
+    /// Where it is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Unmounts.
+    ///
+    /// # Errors
+    /// umount(8) failed.
+    pub fn unmount(mut self) -> Result<()> {
+        self.mounted = false;
+        run("umount", &[text(&self.dir)], 0).map(|_| ())
+    }
+}
+
+impl Drop for KernelMount {
+    fn drop(&mut self) {
+        if self.mounted {
+            let _ = run("umount", &["-l", text(&self.dir)], 0);
+        }
+    }
+}
+
+/// The tree that the kernel sees in an image, read-only.
+///
+/// # Errors
+/// Those of mounting and reading.
+pub fn kernel_tree(image: &Path, dir: &Path) -> Result<Tree> {
+    let mount = KernelMount::new(image, dir, "ro")?;
+    let tree = tree::of_dir(mount.dir());
+    mount.unmount()?;
+    tree
+}
+
+/// Whether this machine mounts images of ours; says so on the terminal if not.
+pub fn kernel_mounts() -> bool {
+    let tried = || -> Result<()> {
+        let dir = tempfile::tempdir()?;
+        let image = dir.path().join("image");
+        crate::image::Shape::DEFAULT.make()?.save_to(&image)?;
+        KernelMount::new(&image, &dir.path().join("mount"), "ro")?.unmount()
+    };
+    match tried() {
+        Ok(()) => true,
+        Err(why) => {
+            eprintln!("SKIPPED: the kernel does not mount images here: {why:#}");
+            false
+        }
+    }
+}

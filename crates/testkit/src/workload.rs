@@ -1,0 +1,391 @@
+//! Random operations from a seed, applied to a file system and to a model of what the worker owns.
+//!
+//! A worker owns one directory of the root, and the names in `shared` that start as its own name
+//! does; nobody else changes those, so that its model is exact while others work beside it.
+
+use crate::model::{Content, Id, Model};
+use crate::operation::{Op, apply};
+use crate::tree::{self, Tree, join};
+use anyhow::{Context, Result, bail};
+use fastrand::Rng;
+use uext4_vfs::attr::{FileKind, RenameFlags};
+use uext4_vfs::errno::Errno;
+use uext4_vfs::filesystem::FileSystem;
+
+/// What a worker is allowed to meet and how much it does.
+#[derive(Clone, Copy, Debug)]
+pub struct Habits {
+    /// `ENOSPC` is no fault of the file system.
+    pub no_space: bool,
+    /// The most bytes a file has.
+    pub file_bytes_max: u64,
+    /// Share of fsync and syncfs, in percent.
+    pub sync_percent: u8,
+}
+
+impl Default for Habits {
+    fn default() -> Self {
+        Habits {
+            no_space: false,
+            file_bytes_max: 64 << 10,
+            sync_percent: 12,
+        }
+    }
+}
+
+/// A promise that the file system made.
+#[derive(Clone, Copy, Debug)]
+pub enum Promise {
+    /// All that was done up to this step.
+    Everything(usize),
+    /// A file as it was at a step, and what of its inode was changed by the earlier step.
+    File {
+        /// The model's number.
+        id: Id,
+        /// When the inode, or with data only the size, changed last.
+        changed: usize,
+        /// When the promise was made.
+        at: usize,
+    },
+}
+
+/// One thread's operations.
+pub struct Worker<'f, F: FileSystem> {
+    fs: &'f F,
+    rng: Rng,
+    name: String,
+    habits: Habits,
+    /// What should be there.
+    pub model: Model,
+    /// Files open without this name, and what they held if it was their last.
+    open: Vec<(F::Node, Option<Vec<u8>>)>,
+    pending: Vec<Op>,
+}
+
+impl<'f, F: FileSystem> Worker<'f, F> {
+    /// A worker called `name` on a file system that has the directory `shared`.
+    ///
+    /// # Errors
+    /// Those of making its directory.
+    pub fn new(fs: &'f F, name: &str, seed: u64, habits: Habits) -> Result<Worker<'f, F>> {
+        let mut model = Model::new();
+        let dir = |path: &str| Op::Mkdir {
+            path: path.into(),
+            mode: 0o755,
+        };
+        apply(fs, &dir(name))?;
+        for path in ["shared", name] {
+            let made = model.apply(&dir(path));
+            made.map_err(|e| anyhow::anyhow!("model: {e}"))?;
+        }
+        Ok(Self::resume(fs, name, seed, habits, model))
+    }
+
+    /// A worker that goes on from a model.
+    pub fn resume(fs: &'f F, name: &str, seed: u64, habits: Habits, model: Model) -> Self {
+        Worker {
+            fs,
+            rng: Rng::with_seed(seed),
+            name: name.to_owned(),
+            habits,
+            model,
+            open: Vec::new(),
+            pending: Vec::new(),
+        }
+    }
+
+    /// Does one operation on both sides.
+    ///
+    /// # Errors
+    /// The two disagree.
+    pub fn step(&mut self) -> Result<(Op, Option<Promise>)> {
+        if self.rng.u8(..100) < 6 {
+            self.use_open()?;
+        }
+        let op = match self.pending.pop() {
+            Some(op) => op,
+            None => self.choose(),
+        };
+        let promise = self.both(&op).with_context(|| format!("{}: {op:?}", self.name))?;
+        Ok((op, promise))
+    }
+
+    fn both(&mut self, op: &Op) -> Result<Option<Promise>> {
+        let mut after = self.model.clone();
+        let expected = after.apply(op);
+        let kept = match op {
+            Op::Unlink { path, keep: true } => self.last_data(path),
+            _ => None,
+        };
+        match (apply(self.fs, op), expected) {
+            (Ok(node), Ok(())) => {
+                self.model = after;
+                if let Some(node) = node {
+                    self.open.push((node, kept));
+                }
+                Ok(self.promise(op))
+            }
+            (Err(e), Err(errno)) if e == errno => Ok(None),
+            (Err(e), Ok(())) if e == Errno::ENOSPC && self.habits.no_space => {
+                self.resize_after_short_write(op)?;
+                Ok(None)
+            }
+            (Err(e), _) if e == Errno::ENOSPC && self.habits.no_space => Ok(None),
+            (Ok(_), Err(errno)) => bail!("succeeded instead of {errno:?}"),
+            (Err(e), expected) => bail!("{e:?} instead of {expected:?}"),
+        }
+    }
+
+    /// What a file holds whose only name is `path`.
+    fn last_data(&self, path: &[u8]) -> Option<Vec<u8>> {
+        let id = self.model.find(path).ok()?;
+        let only = self.model.node(id)?.names == 1;
+        only.then(|| self.model.data(id).map(|data| data.to_vec())).flatten()
+    }
+
+    /// A write that met the end of space has written a part; the model follows what it finds.
+    fn resize_after_short_write(&mut self, op: &Op) -> Result<()> {
+        let (path, at, data) = match op {
+            Op::Write { path, at, data } => (path, *at as usize, data),
+            Op::Append { path, data } => {
+                let id = self.model.find(path).unwrap_or_default();
+                let at = self.model.data(id).map_or(0, |data| data.len());
+                (path, at, data)
+            }
+            _ => return Ok(()),
+        };
+        let node = crate::operation::find(self.fs, path)?;
+        let size = self.fs.getattr(&node)?.size as usize;
+        let mut now = vec![0; size];
+        self.fs.read(&node, 0, &mut now)?;
+        let id = self.model.find(path).unwrap_or_default();
+        let old = self.model.data(id).map(|data| data.to_vec()).unwrap_or_default();
+        let len = size.saturating_sub(at).min(data.len());
+        let fits = |n: usize| {
+            let mut want = old.clone();
+            want.resize(old.len().max(if n > 0 { at + n } else { 0 }), 0);
+            want.get_mut(at..at + n).map(|part| part.copy_from_slice(&data[..n]));
+            want == now
+        };
+        // Written is what the size tells, or within the old size, whole blocks.
+        let Some(n) = (0..=len).rev().find(|&n| (n == len || n % 512 == 0 || (at + n) % 512 == 0) && fits(n)) else {
+            bail!("after a short write: size {size}, was {}", old.len());
+        };
+        let part = Op::Write {
+            path: path.clone(),
+            at: at as u64,
+            data: data[..n].to_vec(),
+        };
+        self.model.apply(&part).map_err(|e| anyhow::anyhow!("model: {e}"))
+    }
+
+    fn promise(&self, op: &Op) -> Option<Promise> {
+        let at = self.model.step;
+        match op {
+            Op::Syncfs => Some(Promise::Everything(at)),
+            Op::Fsync { path, data_only } => {
+                let id = self.model.find(path).ok()?;
+                let node = self.model.node(id)?;
+                let changed = if *data_only { node.written } else { node.changed };
+                Some(Promise::File { id, changed, at })
+            }
+            _ => None,
+        }
+    }
+
+    /// Reads, writes or closes a file that is open without a name.
+    fn use_open(&mut self) -> Result<()> {
+        if self.open.is_empty() {
+            return Ok(());
+        }
+        let index = self.rng.usize(..self.open.len());
+        let (node, data) = &mut self.open[index];
+        if let Some(data) = data {
+            let mut have = vec![0; data.len() + 1];
+            let n = self.fs.read(node, 0, &mut have)?;
+            if have[..n] != data[..] {
+                bail!("{}: an open file without a name lost its data", self.name);
+            }
+            if self.rng.bool() {
+                let more = vec![self.rng.u8(1..); self.rng.usize(1..5000)];
+                match self.fs.write(node, data.len() as u64, &more) {
+                    Ok(n) => data.extend_from_slice(&more[..n]),
+                    Err(e) if e == Errno::ENOSPC && self.habits.no_space => {}
+                    Err(e) => return Err(e.into()),
+                }
+            }
+        }
+        if self.rng.bool() {
+            self.open.swap_remove(index);
+        }
+        Ok(())
+    }
+
+    /// Closes all files.
+    pub fn close(&mut self) {
+        self.open.clear();
+    }
+
+    /// What of `tree` belongs to this worker.
+    pub fn own_part(&self, tree: &Tree) -> Tree {
+        own_part(&self.name, tree)
+    }
+
+    /// Compares all that the worker owns with its model.
+    ///
+    /// # Errors
+    /// The first difference.
+    pub fn compare(&self) -> Result<()> {
+        let have = self.own_part(&tree::of_fs(self.fs)?);
+        let want = self.own_part(&self.model.tree());
+        match tree::difference(&want, &have) {
+            Some(difference) => bail!("{}, model / found: {difference}", self.name),
+            None => Ok(()),
+        }
+    }
+
+    fn paths(&self, kind: Option<FileKind>) -> Vec<Vec<u8>> {
+        let tree = self.model.tree();
+        let all = tree.into_iter().filter(|(path, entry)| {
+            path != b"shared"
+                && path != self.name.as_bytes()
+                && kind.is_none_or(|kind| kind == entry.kind)
+        });
+        all.map(|(path, _)| path).collect()
+    }
+
+    fn any(&mut self, kind: Option<FileKind>) -> Option<Vec<u8>> {
+        let paths = self.paths(kind);
+        let index = self.rng.usize(..paths.len().max(1));
+        paths.into_iter().nth(index)
+    }
+
+    fn file(&mut self) -> Option<Vec<u8>> {
+        self.any(Some(FileKind::Regular))
+    }
+
+    /// A path for a new name; now and then one that exists.
+    fn fresh(&mut self) -> Vec<u8> {
+        if self.rng.u8(..100) < 5
+            && let Some(path) = self.any(None)
+        {
+            return path;
+        }
+        let mut dirs = self.paths(Some(FileKind::Directory));
+        let own = self.name.clone().into_bytes();
+        dirs.extend([own.clone(), own, b"shared".to_vec()]);
+        let dir = dirs[self.rng.usize(..dirs.len())].clone();
+        let pad = match self.rng.u8(..4) {
+            0 => self.rng.usize(..200),
+            _ => 0,
+        };
+        let name = format!("{}-{}{}", self.name, self.rng.u32(..2000), "x".repeat(pad));
+        join(&dir, name.as_bytes())
+    }
+
+    fn choose(&mut self) -> Op {
+        if self.rng.u8(..100) < self.habits.sync_percent {
+            return self.choose_sync();
+        }
+        self.choose_change().unwrap_or_else(|| Op::Create {
+            path: self.fresh(),
+            mode: 0o644,
+        })
+    }
+
+    fn choose_sync(&mut self) -> Op {
+        match (self.rng.u8(..3), self.any(None)) {
+            (1.., Some(path)) => match self.model.find(&path).ok().and_then(|id| self.model.node(id)) {
+                Some(node) if matches!(node.content, Content::File(_) | Content::Dir(_)) => Op::Fsync {
+                    path,
+                    data_only: self.rng.bool(),
+                },
+                _ => Op::Syncfs,
+            },
+            _ => Op::Syncfs,
+        }
+    }
+
+    fn choose_change(&mut self) -> Option<Op> {
+        let mode = 0o600 | self.rng.u16(..0o100);
+        Some(match self.rng.u8(..40) {
+            0..=5 => Op::Create { path: self.fresh(), mode },
+            6..=8 => Op::Mkdir { path: self.fresh(), mode: mode | 0o100 },
+            9 => Op::Symlink {
+                path: self.fresh(),
+                target: vec![b't'; *self.rng.choice(&[1, 30, 59, 60, 61, 200, 800]).unwrap_or(&5)],
+            },
+            10..=11 => Op::Link { old: self.any(None)?, new: self.fresh() },
+            12..=15 => Op::Unlink { path: self.any(None)?, keep: self.rng.bool() },
+            16..=17 => Op::Rmdir { path: self.any(Some(FileKind::Directory))? },
+            18..=21 => {
+                let (old, fresh) = (self.any(None)?, self.fresh());
+                let (new, flags) = match self.rng.u8(..6) {
+                    0 => (self.any(None)?, RenameFlags::EXCHANGE),
+                    1 => (fresh, RenameFlags::NOREPLACE),
+                    2..=3 => (self.any(None)?, RenameFlags::empty()),
+                    _ => (fresh, RenameFlags::empty()),
+                };
+                Op::Rename { old, new, flags }
+            }
+            22..=26 => {
+                let (path, data) = (self.file()?, self.bytes());
+                let max = self.habits.file_bytes_max.saturating_sub(data.len() as u64).max(1);
+                Op::Write { path, at: self.rng.u64(..max), data }
+            }
+            27..=29 => {
+                let (path, data) = (self.file()?, self.bytes());
+                let len = self.model.find(&path).ok().and_then(|id| self.model.data(id)).map_or(0, |d| d.len());
+                if len as u64 > self.habits.file_bytes_max {
+                    return Some(Op::Truncate { path, size: 0 });
+                }
+                Op::Append { path, data }
+            }
+            30..=32 => Op::Truncate {
+                path: self.file()?,
+                size: self.rng.u64(..self.habits.file_bytes_max),
+            },
+            33 => Op::Chmod { path: self.file()?, mode },
+            34..=36 => Op::SetXattr {
+                path: self.file()?,
+                name: format!("user.{}", self.rng.char('a'..='e')).into_bytes(),
+                value: vec![self.rng.u8(..); *self.rng.choice(&[0, 10, 40, 300, 600]).unwrap_or(&1)],
+            },
+            37 => Op::RemoveXattr {
+                path: self.file()?,
+                name: format!("user.{}", self.rng.char('a'..='e')).into_bytes(),
+            },
+            _ => {
+                let dir = self.any(Some(FileKind::Directory)).unwrap_or(self.name.clone().into_bytes());
+                let pad = "y".repeat(self.rng.usize(..150));
+                for i in 0..self.rng.usize(5..40) {
+                    let name = format!("{}-many-{i}{pad}", self.name);
+                    self.pending.push(Op::Create { path: join(&dir, name.as_bytes()), mode });
+                }
+                return self.pending.pop();
+            }
+        })
+    }
+
+    fn bytes(&mut self) -> Vec<u8> {
+        let len = match self.rng.u8(..6) {
+            0 => 4096 * self.rng.usize(1..6),
+            1 => self.rng.usize(1..40_000),
+            _ => self.rng.usize(1..6000),
+        };
+        // Each write has bytes of its own, so that old data shows.
+        let byte = self.rng.u8(1..);
+        (0..len).map(|i| byte ^ (i / 512) as u8 | 1).collect()
+    }
+}
+
+/// What of `tree` belongs to the worker `name`.
+pub fn own_part(name: &str, tree: &Tree) -> Tree {
+    let own = name.as_bytes();
+    let shared = format!("shared/{name}-").into_bytes();
+    let prefix = format!("{name}/").into_bytes();
+    let mine = tree.iter().filter(|(path, _)| {
+        *path == own || path.starts_with(&prefix) || path.starts_with(&shared)
+    });
+    mine.map(|(path, entry)| (path.clone(), entry.clone())).collect()
+}

@@ -1,0 +1,68 @@
+//! Power losses under random workloads. `UEXT4_CRASH_RUNS` sets how many workloads,
+//! `UEXT4_CRASH_SEED` the first seed.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use uext4_testkit::crash::{Plan, canary_is_caught, examine, record};
+use uext4_testkit::image::Shape;
+use uext4_testkit::{env_number, oracle};
+
+fn plan(seed: u64, kernel: bool) -> Plan {
+    let shape = Shape::ALL[(seed % Shape::ALL.len() as u64) as usize];
+    Plan {
+        seed,
+        shape,
+        threads: 2,
+        operations: 50,
+        cuts: 20,
+        sample_permille: 50,
+        kernel,
+    }
+}
+
+#[test]
+fn crash_random_workloads() {
+    let runs = env_number("UEXT4_CRASH_RUNS", 15);
+    let first = env_number("UEXT4_CRASH_SEED", 0);
+    let kernel = oracle::kernel_mounts();
+    let next = AtomicU64::new(first);
+    let (cuts, sampled, promises) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let failures = std::sync::Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= first + runs {
+                        return;
+                    }
+                    let plan = plan(seed, kernel);
+                    let done = record(&plan).and_then(|recording| examine(&plan, &recording));
+                    match done {
+                        Ok(tally) => {
+                            cuts.fetch_add(tally.cuts, Ordering::Relaxed);
+                            sampled.fetch_add(tally.sampled, Ordering::Relaxed);
+                            promises.fetch_add(tally.promises, Ordering::Relaxed);
+                        }
+                        Err(why) => {
+                            eprintln!("FAILED seed {seed}, {}: {why:#}", plan.shape.name);
+                            failures.lock().unwrap().push(seed);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    println!("{runs} workloads, {cuts:?} power losses, {sampled:?} of them also for e2fsck and the kernel, {promises:?} promises");
+    let failures = failures.into_inner().unwrap();
+    assert!(failures.is_empty(), "{} of {runs} failed: {failures:?}", failures.len());
+}
+
+#[test]
+fn crash_canary_ignored_flushes_are_caught() {
+    let caught = (1000..1010).any(|seed| {
+        let plan = plan(seed, false);
+        let recording = record(&plan).expect("workload");
+        canary_is_caught(&plan, &recording).expect("canary")
+    });
+    assert!(caught, "a device that ignores flushes went unnoticed");
+}
