@@ -131,6 +131,7 @@ impl<'f, F: FileSystem> Worker<'f, F> {
                 Ok(None)
             }
             (Err(e), _) if e == Errno::ENOSPC && self.habits.no_space => Ok(None),
+            (Err(e), Ok(())) if e == Errno::ENOSPC && attribute_bytes(op, &after) > 700 => Ok(None),
             (Ok(_), Err(errno)) => bail!("succeeded instead of {errno:?}"),
             (Err(e), expected) => bail!("{e:?} instead of {expected:?}"),
         }
@@ -377,6 +378,15 @@ impl<'f, F: FileSystem> Worker<'f, F> {
         let byte = self.rng.u8(1..);
         (0..len).map(|i| byte ^ (i / 512) as u8 | 1).collect()
     }
+}
+
+/// The bytes of all attributes of the file whose attribute `op` sets: they must fit a block.
+fn attribute_bytes(op: &Op, after: &Model) -> usize {
+    let Op::SetXattr { path, .. } = op else {
+        return 0;
+    };
+    let node = after.find(path).ok().and_then(|id| after.node(id));
+    node.map_or(0, |node| node.xattrs.iter().map(|(k, v)| k.len() + v.len() + 20).sum())
 }
 
 /// What of `tree` belongs to the worker `name`.

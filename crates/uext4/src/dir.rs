@@ -32,7 +32,7 @@ impl Dir {
 
     /// Refuses what is no directory.
     pub(crate) fn of(fs: Filesystem, node: InodeRef) -> Result<Dir> {
-        if fs.fs.getattr(&node)?.kind != FileKind::Directory {
+        if fs.vfs().getattr(&node)?.kind != FileKind::Directory {
             return Err(Errno::ENOTDIR.into());
         }
         Ok(Dir::new(fs, node))
@@ -45,7 +45,7 @@ impl Dir {
 
     /// What finds the directory again whatever its name is then.
     pub fn handle(&self) -> FileHandle {
-        self.fs.fs.handle(&self.node)
+        self.fs.vfs().handle(&self.node)
     }
 
     /// The directory `name`; symbolic links are refused.
@@ -111,7 +111,7 @@ impl Dir {
     /// `ENOENT`, `EISDIR`, `EACCES`, `EPERM`, `EROFS`.
     #[inline]
     pub fn unlink(&self, name: impl AsRef<[u8]>) -> Result<()> {
-        self.fs.fs.unlink(&self.fs.caller, &self.node, name.as_ref())
+        self.fs.vfs().unlink(&self.fs.caller, &self.node, name.as_ref())
     }
 
     /// Removes an empty directory.
@@ -119,7 +119,7 @@ impl Dir {
     /// # Errors
     /// `ENOTEMPTY`, `ENOENT`, `ENOTDIR`, `EACCES`, `EPERM`, `EROFS`.
     pub fn rmdir(&self, name: impl AsRef<[u8]>) -> Result<()> {
-        self.fs.fs.rmdir(&self.fs.caller, &self.node, name.as_ref())
+        self.fs.vfs().rmdir(&self.fs.caller, &self.node, name.as_ref())
     }
 
     /// Moves the name `old` to `new` in `to`.
@@ -137,7 +137,7 @@ impl Dir {
             return Err(Errno::EXDEV.into());
         }
         let (old, new) = (old.as_ref(), new.as_ref());
-        self.fs.fs.rename(&self.fs.caller, &self.node, old, &to.node, new, flags)
+        self.fs.vfs().rename(&self.fs.caller, &self.node, old, &to.node, new, flags)
     }
 
     /// The attributes of `name`; a symbolic link is not followed.
@@ -145,7 +145,7 @@ impl Dir {
     /// # Errors
     /// `ENOENT`, `EACCES`.
     pub fn metadata(&self, name: impl AsRef<[u8]>) -> Result<Attr> {
-        self.fs.fs.getattr(&self.lookup(name.as_ref())?)
+        self.fs.vfs().getattr(&self.lookup(name.as_ref())?)
     }
 
     /// The attributes of the directory.
@@ -153,7 +153,7 @@ impl Dir {
     /// # Errors
     /// `EIO`.
     pub fn self_metadata(&self) -> Result<Attr> {
-        self.fs.fs.getattr(&self.node)
+        self.fs.vfs().getattr(&self.node)
     }
 
     /// The entries, without `.` and `..`.
@@ -165,12 +165,12 @@ impl Dir {
     }
 
     fn lookup(&self, name: &[u8]) -> Result<InodeRef> {
-        self.fs.fs.lookup(&self.fs.caller, &self.node, name)
+        self.fs.vfs().lookup(&self.fs.caller, &self.node, name)
     }
 
     #[inline]
     fn make(&self, name: &[u8], mode: u16, kind: NewKind<'_>) -> Result<InodeRef> {
         let new = NewNode { mode, kind };
-        self.fs.fs.create(&self.fs.caller, &self.node, name, &new)
+        self.fs.vfs().create(&self.fs.caller, &self.node, name, &new)
     }
 }

@@ -1,6 +1,6 @@
 //! An open file.
 
-use crate::{Attr, Caller, Errno, Error, Ext4, FileHandle, FileSystem, Result, SetAttr};
+use crate::{Attr, Caller, Errno, Error, Ext4, FileHandle, FileSystem, InodeRef, Result, SetAttr};
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use uext4_vfs::{OpenFile, OpenFlags};
@@ -28,17 +28,22 @@ impl File {
         File { open, caller }
     }
 
+    /// The mount as any file system, so that errors are those of every front end.
+    fn vfs(&self) -> &impl FileSystem<Node = InodeRef> {
+        &**self.open.fs()
+    }
+
     /// The attributes.
     ///
     /// # Errors
     /// `EIO`.
     pub fn metadata(&self) -> Result<Attr> {
-        self.open.fs().getattr(self.open.node())
+        self.vfs().getattr(self.open.node())
     }
 
     /// What finds the file again whatever its name is then.
     pub fn handle(&self) -> FileHandle {
-        self.open.fs().handle(self.open.node())
+        self.vfs().handle(self.open.node())
     }
 
     /// Reads from a byte offset; fewer bytes than asked only at the end of the file.
@@ -109,7 +114,7 @@ impl File {
     /// # Errors
     /// As [`FileSystem::setattr`].
     pub fn set_attr(&self, change: &SetAttr) -> Result<Attr> {
-        self.open.fs().setattr(&self.caller, self.open.node(), change)
+        self.vfs().setattr(&self.caller, self.open.node(), change)
     }
 
     /// Returns once the file is on the device.
@@ -117,7 +122,7 @@ impl File {
     /// # Errors
     /// `EIO`: something of it could not be written.
     pub fn sync_all(&self) -> Result<()> {
-        self.open.fs().fsync(self.open.node(), false)
+        self.vfs().fsync(self.open.node(), false)
     }
 
     /// Returns once the data is on the device, and what is needed to read it.
@@ -125,7 +130,7 @@ impl File {
     /// # Errors
     /// `EIO`: something of it could not be written.
     pub fn sync_data(&self) -> Result<()> {
-        self.open.fs().fsync(self.open.node(), true)
+        self.vfs().fsync(self.open.node(), true)
     }
 }
 

@@ -1,8 +1,6 @@
 //! What a file is opened for.
 
-use crate::{
-    Errno, File, FileSystem, Filesystem, InodeRef, NewKind, NewNode, Result,
-};
+use crate::{Errno, File, FileSystem, Filesystem, InodeRef, NewKind, NewNode, Result};
 use std::path::Path;
 use uext4_vfs::filesystem::open_or_create;
 use uext4_vfs::{OpenFile, OpenFlags, WalkFlags};
@@ -121,10 +119,10 @@ impl FileOptions {
             kind: NewKind::Regular,
         };
         if self.create_new {
-            let node = fs.fs.create(&fs.caller, dir, name, &new)?;
+            let node = fs.vfs().create(&fs.caller, dir, name, &new)?;
             return Ok(self.made(fs, node));
         }
-        let (node, made) = open_or_create(&*fs.fs, &fs.caller, dir, name, &new)?;
+        let (node, made) = open_or_create(fs.vfs(), &fs.caller, dir, name, &new)?;
         if made {
             Ok(self.made(fs, node))
         } else {

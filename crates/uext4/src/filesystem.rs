@@ -87,7 +87,7 @@ impl Filesystem {
     /// # Errors
     /// `EUCLEAN`: damage.
     pub fn root(&self) -> Result<Dir> {
-        Ok(Dir::new(self.clone(), FileSystem::root(&*self.fs)?))
+        Ok(Dir::new(self.clone(), self.vfs().root()?))
     }
 
     /// The directory at `path`, for operations on names in it.
@@ -120,7 +120,7 @@ impl Filesystem {
     /// # Errors
     /// Those of a path.
     pub fn handle(&self, path: impl AsRef<Path>) -> Result<FileHandle> {
-        Ok(self.fs.handle(&self.resolve(path.as_ref(), WalkFlags::FOLLOW_LAST)?))
+        Ok(self.vfs().handle(&self.resolve(path.as_ref(), WalkFlags::FOLLOW_LAST)?))
     }
 
     /// Opens the file that `handle` was made for, for reading, and with `write` for writing.
@@ -128,7 +128,7 @@ impl Filesystem {
     /// # Errors
     /// `ESTALE`: it is gone, whether its inode is used again or not. `EACCES`, `EISDIR`.
     pub fn open_handle(&self, handle: FileHandle, write: bool) -> Result<File> {
-        let node = self.fs.open_handle(handle)?;
+        let node = self.vfs().open_handle(handle)?;
         FileOptions::new().read(true).write(write).open_node(self, node)
     }
 
@@ -137,7 +137,7 @@ impl Filesystem {
     /// # Errors
     /// `EIO`: the device failed, or the journal was aborted.
     pub fn sync(&self) -> Result<()> {
-        self.fs.syncfs()
+        self.vfs().syncfs()
     }
 
     /// Sizes and free space.
@@ -145,7 +145,7 @@ impl Filesystem {
     /// # Errors
     /// `EIO`.
     pub fn statfs(&self) -> Result<StatFs> {
-        self.fs.statfs()
+        self.vfs().statfs()
     }
 
     /// Whether writes are refused.
@@ -164,9 +164,15 @@ impl Filesystem {
         Ok(self.fs.unmount()?)
     }
 
+    /// The mount as any file system, so that errors are those of every front end.
+    #[inline(always)]
+    pub(crate) fn vfs(&self) -> &impl FileSystem<Node = InodeRef> {
+        &*self.fs
+    }
+
     pub(crate) fn resolve(&self, path: &Path, flags: WalkFlags) -> Result<InodeRef> {
-        let root = FileSystem::root(&*self.fs)?;
-        resolve(&*self.fs, &self.caller, &root, path.as_os_str().as_bytes(), flags)
+        let root = self.vfs().root()?;
+        resolve(self.vfs(), &self.caller, &root, path.as_os_str().as_bytes(), flags)
     }
 
     pub(crate) fn resolve_parent<'p>(
@@ -174,8 +180,8 @@ impl Filesystem {
         path: &'p Path,
         flags: WalkFlags,
     ) -> Result<Parent<'p, InodeRef>> {
-        let root = FileSystem::root(&*self.fs)?;
-        resolve_parent(&*self.fs, &self.caller, &root, path.as_os_str().as_bytes(), flags)
+        let root = self.vfs().root()?;
+        resolve_parent(self.vfs(), &self.caller, &root, path.as_os_str().as_bytes(), flags)
     }
 }
 

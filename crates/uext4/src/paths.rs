@@ -151,7 +151,7 @@ impl Filesystem {
     pub fn hard_link(&self, original: impl AsRef<Path>, link: impl AsRef<Path>) -> Result<()> {
         let node = self.resolve(original.as_ref(), NO_FOLLOW)?;
         let parent = self.parent(link.as_ref())?;
-        self.fs.link(&self.caller, &node, &parent.dir, &parent.name)
+        self.vfs().link(&self.caller, &node, &parent.dir, &parent.name)
     }
 
     /// What a symbolic link holds.
@@ -160,7 +160,7 @@ impl Filesystem {
     /// `EINVAL`: not a symbolic link.
     pub fn read_link(&self, path: impl AsRef<Path>) -> Result<PathBuf> {
         let node = self.resolve(path.as_ref(), NO_FOLLOW)?;
-        let target = self.fs.readlink(&self.caller, &node)?;
+        let target = self.vfs().readlink(&self.caller, &node)?;
         Ok(PathBuf::from(OsString::from_vec(target)))
     }
 
@@ -173,7 +173,7 @@ impl Filesystem {
         if parent.must_be_dir {
             return Err(Errno::ENOTDIR.into());
         }
-        self.fs.unlink(&self.caller, &parent.dir, &parent.name)
+        self.vfs().unlink(&self.caller, &parent.dir, &parent.name)
     }
 
     /// Removes an empty directory.
@@ -182,7 +182,7 @@ impl Filesystem {
     /// `ENOTEMPTY`, `ENOTDIR`, `EPERM`.
     pub fn remove_dir(&self, path: impl AsRef<Path>) -> Result<()> {
         let parent = self.parent(path.as_ref())?;
-        self.fs.rmdir(&self.caller, &parent.dir, &parent.name)
+        self.vfs().rmdir(&self.caller, &parent.dir, &parent.name)
     }
 
     /// Removes a directory and all in it; of a symbolic link, the link.
@@ -191,12 +191,12 @@ impl Filesystem {
     /// `ENOTEMPTY`: somebody else made files there meanwhile. `EPERM`.
     pub fn remove_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
         let parent = self.parent(path.as_ref())?;
-        let node = self.fs.lookup(&self.caller, &parent.dir, &parent.name)?;
-        if self.fs.getattr(&node)?.kind != FileKind::Directory {
-            return self.fs.unlink(&self.caller, &parent.dir, &parent.name);
+        let node = self.vfs().lookup(&self.caller, &parent.dir, &parent.name)?;
+        if self.vfs().getattr(&node)?.kind != FileKind::Directory {
+            return self.vfs().unlink(&self.caller, &parent.dir, &parent.name);
         }
         self.empty_dir(node)?;
-        self.fs.rmdir(&self.caller, &parent.dir, &parent.name)
+        self.vfs().rmdir(&self.caller, &parent.dir, &parent.name)
     }
 
     /// Removes all that is in a directory; on a stack of its own, as trees may be deep.
@@ -241,7 +241,7 @@ impl Filesystem {
     ) -> Result<()> {
         let old = self.parent(from.as_ref())?;
         let new = self.parent(to.as_ref())?;
-        self.fs.rename(&self.caller, &old.dir, &old.name, &new.dir, &new.name, flags)
+        self.vfs().rename(&self.caller, &old.dir, &old.name, &new.dir, &new.name, flags)
     }
 
     /// The entries of a directory, without `.` and `..`.
@@ -265,7 +265,7 @@ impl Filesystem {
             return Err(Errno::ENOENT.into());
         }
         let new = NewNode { mode, kind };
-        self.fs.create(&self.caller, &parent.dir, &parent.name, &new).map(drop)
+        self.vfs().create(&self.caller, &parent.dir, &parent.name, &new).map(drop)
     }
 }
 
@@ -294,7 +294,7 @@ impl Filesystem {
     /// # Errors
     /// Those of a path.
     pub fn metadata(&self, path: impl AsRef<Path>) -> Result<Attr> {
-        self.fs.getattr(&self.resolve(path.as_ref(), FOLLOW)?)
+        self.vfs().getattr(&self.resolve(path.as_ref(), FOLLOW)?)
     }
 
     /// The attributes, of a symbolic link its own.
@@ -302,7 +302,7 @@ impl Filesystem {
     /// # Errors
     /// Those of a path.
     pub fn symlink_metadata(&self, path: impl AsRef<Path>) -> Result<Attr> {
-        self.fs.getattr(&self.resolve(path.as_ref(), NO_FOLLOW)?)
+        self.vfs().getattr(&self.resolve(path.as_ref(), NO_FOLLOW)?)
     }
 
     /// Whether the path leads to something.
@@ -387,7 +387,7 @@ impl Filesystem {
         want.set(Access::READ, read);
         want.set(Access::WRITE, write);
         want.set(Access::EXEC, execute);
-        self.fs.access(&self.caller, &node, want)
+        self.vfs().access(&self.caller, &node, want)
     }
 
     /// The value of an extended attribute, `name` with its namespace; of a symbolic link its own, as
@@ -397,7 +397,7 @@ impl Filesystem {
     /// `ENODATA`: no such attribute. `EOPNOTSUPP`: no such namespace.
     pub fn get_xattr(&self, path: impl AsRef<Path>, name: impl AsRef<[u8]>) -> Result<Vec<u8>> {
         let node = self.resolve(path.as_ref(), NO_FOLLOW)?;
-        self.fs.getxattr(&self.caller, &node, name.as_ref())
+        self.vfs().getxattr(&self.caller, &node, name.as_ref())
     }
 
     /// Sets an extended attribute.
@@ -412,7 +412,7 @@ impl Filesystem {
         flags: XattrFlags,
     ) -> Result<()> {
         let node = self.resolve(path.as_ref(), NO_FOLLOW)?;
-        self.fs.setxattr(&self.caller, &node, name.as_ref(), value.as_ref(), flags)
+        self.vfs().setxattr(&self.caller, &node, name.as_ref(), value.as_ref(), flags)
     }
 
     /// The names of all extended attributes that the caller may see.
@@ -421,7 +421,7 @@ impl Filesystem {
     /// `EUCLEAN`: damage.
     pub fn list_xattrs(&self, path: impl AsRef<Path>) -> Result<Vec<Vec<u8>>> {
         let node = self.resolve(path.as_ref(), NO_FOLLOW)?;
-        self.fs.listxattr(&self.caller, &node)
+        self.vfs().listxattr(&self.caller, &node)
     }
 
     /// Removes an extended attribute.
@@ -430,11 +430,11 @@ impl Filesystem {
     /// `ENODATA`: no such attribute.
     pub fn remove_xattr(&self, path: impl AsRef<Path>, name: impl AsRef<[u8]>) -> Result<()> {
         let node = self.resolve(path.as_ref(), NO_FOLLOW)?;
-        self.fs.removexattr(&self.caller, &node, name.as_ref())
+        self.vfs().removexattr(&self.caller, &node, name.as_ref())
     }
 
     fn change(&self, path: &Path, flags: WalkFlags, change: &SetAttr) -> Result<()> {
         let node = self.resolve(path, flags)?;
-        self.fs.setattr(&self.caller, &node, change).map(drop)
+        self.vfs().setattr(&self.caller, &node, change).map(drop)
     }
 }

@@ -77,7 +77,7 @@ impl ReadDir {
         } = self;
         *done = true;
         let start = *cookie;
-        fs.fs.readdir(&fs.caller, dir, start, &mut |entry| {
+        fs.vfs().readdir(&fs.caller, dir, start, &mut |entry| {
             if batch.len() == BATCH {
                 *done = false;
                 return false;

@@ -1,0 +1,60 @@
+//! `uext4 chown`.
+
+use super::walk::walk;
+use crate::failure;
+use crate::images::Images;
+use crate::location::InImage;
+use anyhow::Result;
+use std::ffi::OsString;
+
+/// Set owner and group, by number.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: uext4 chown -R 1000:1000 disk.img:/home/me")]
+pub struct Args {
+    /// All below directories too
+    #[arg(short = 'R')]
+    recursive: bool,
+    /// UID, UID:GID or :GID
+    #[arg(value_parser = owner)]
+    owner: Owner,
+    /// IMAGE:/path
+    #[arg(required = true)]
+    paths: Vec<OsString>,
+}
+
+/// What is not given stays.
+#[derive(Clone, Copy, Debug)]
+struct Owner {
+    uid: Option<u32>,
+    gid: Option<u32>,
+}
+
+fn owner(text: &str) -> Result<Owner, String> {
+    let (uid, gid) = text.split_once(':').unwrap_or((text, ""));
+    let number = |text: &str| match text {
+        "" => Ok(None),
+        digits => digits.parse().map(Some).map_err(|_| format!("`{digits}` is no number")),
+    };
+    Ok(Owner {
+        uid: number(uid)?,
+        gid: number(gid)?,
+    })
+}
+
+pub fn run(args: Args) -> Result<()> {
+    let mut images = Images::default();
+    let Owner { uid, gid } = args.owner;
+    for path in args.paths {
+        let at = InImage::parse(path);
+        let fs = images.get(&at.image, true)?;
+        let set = |path: &std::path::Path| {
+            fs.chown(path, uid, gid).map_err(|e| failure::in_image(&at, e))
+        };
+        if args.recursive {
+            walk(&fs, &at, |met| set(&met.path))?;
+        } else {
+            set(&at.path)?;
+        }
+    }
+    images.close()
+}

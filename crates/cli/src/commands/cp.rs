@@ -1,0 +1,319 @@
+//! `uext4 cp`.
+
+use crate::bar::Bar;
+use crate::images::Images;
+use crate::location::Location;
+use crate::side::{Found, Host, Image, Side, Sink, Source};
+use anyhow::{Result, bail};
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use uext4::{Attr, FileKind, NewKind, Progress, SetAttr, TimeSet};
+
+/// Bytes that are read at once.
+const CHUNK_BYTES: usize = 1 << 20;
+/// The unit in which zeros become holes.
+const HOLE_BYTES: usize = 4096;
+
+/// Copy files between the host and images, or within them.
+///
+/// Files in an image belong to root unless -a keeps the owner.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: uext4 cp -a rootfs/. disk.img:/\n         uext4 cp disk.img:/etc/passwd .")]
+pub struct Args {
+    /// Directories and all in them too
+    #[arg(short, visible_short_alias = 'R')]
+    recursive: bool,
+    /// All as it is: -r, and modes, owners, times, attributes, links, devices and holes kept
+    #[arg(short)]
+    archive: bool,
+    /// Files to copy, then what to copy to: paths, or IMAGE:/path
+    #[arg(required = true, num_args = 2..)]
+    paths: Vec<OsString>,
+}
+
+/// A file on its side.
+struct Place {
+    side: Rc<dyn Side>,
+    path: PathBuf,
+}
+
+pub fn run(args: Args) -> Result<()> {
+    let mut paths = args.paths.clone();
+    let Some(last) = paths.pop() else {
+        return Ok(());
+    };
+    let mut images = Images::default();
+    let umask = umask();
+    // What is written is opened first, so that a source in the same image shares its mount.
+    let mut sides = Sides {
+        images: &mut images,
+        known: Vec::new(),
+        umask: if args.archive { 0 } else { umask },
+    };
+    let to = sides.place(last, true)?;
+    let from: Result<Vec<_>> = paths.into_iter().map(|p| sides.place(p, false)).collect();
+    copy_all(&args, &from?, &to)?;
+    drop(sides);
+    images.close()
+}
+
+/// The umask of the process.
+fn umask() -> u16 {
+    // It can only be read by setting it; no other thread makes files yet.
+    let mask = rustix::process::umask(rustix::fs::Mode::empty());
+    rustix::process::umask(mask);
+    (mask.as_raw_mode() & 0o777) as u16
+}
+
+/// The sides in use.
+struct Sides<'a> {
+    images: &'a mut Images,
+    known: Vec<(PathBuf, Rc<dyn Side>)>,
+    umask: u16,
+}
+
+impl Sides<'_> {
+    fn place(&mut self, text: OsString, write: bool) -> Result<Place> {
+        let at = match Location::parse(text) {
+            Location::Host(path) => {
+                let side = Rc::new(Host);
+                return Ok(Place { side, path });
+            }
+            Location::Image(at) => at,
+        };
+        let fs = self.images.get(&at.image, write)?;
+        let key = at.image.canonicalize().unwrap_or_else(|_| at.image.clone());
+        let side = match self.known.iter().find(|(k, _)| *k == key) {
+            Some((_, side)) => Rc::clone(side),
+            None => {
+                let id = self.known.len() + 1;
+                let side: Rc<dyn Side> = Rc::new(Image::new(id, at.image, fs, self.umask));
+                self.known.push((key, Rc::clone(&side)));
+                side
+            }
+        };
+        let path = at.path;
+        Ok(Place { side, path })
+    }
+}
+
+fn copy_all(args: &Args, from: &[Place], to: &Place) -> Result<()> {
+    let there = to.side.find(&to.path, true)?;
+    let into = there.is_some_and(|f| f.attr.kind == FileKind::Directory);
+    if !into && (from.len() > 1 || to.path.as_os_str().as_bytes().ends_with(b"/")) {
+        bail!("{}: not a directory; make it first", to.side.display(&to.path));
+    }
+    let bar = Bar::new();
+    bar.phase("copy", 0);
+    let mut job = Job {
+        archive: args.archive,
+        recursive: args.recursive || args.archive,
+        to: &*to.side,
+        links: HashMap::new(),
+        buf: vec![0; CHUNK_BYTES],
+        bar: &bar,
+    };
+    for source in from {
+        let path = match own_name(&source.path) {
+            Some(name) if into => to.path.join(name),
+            _ => to.path.clone(),
+        };
+        job.copy(&*source.side, &source.path, &path, true)?;
+    }
+    Ok(())
+}
+
+/// The name that a copy gets in a directory; none for `/`, `.` and what ends in `/.`, of which the content
+/// is copied.
+fn own_name(path: &Path) -> Option<&OsStr> {
+    if path.as_os_str().as_bytes().ends_with(b"/.") {
+        return None;
+    }
+    path.file_name()
+}
+
+/// A copy under way.
+struct Job<'a> {
+    archive: bool,
+    recursive: bool,
+    to: &'a dyn Side,
+    /// Where files with several names were copied to, by side, device and inode.
+    links: HashMap<(usize, u64, u64), PathBuf>,
+    buf: Vec<u8>,
+    bar: &'a Bar,
+}
+
+impl Job<'_> {
+    /// Copies what is at `path`; `is_named` if the user named it.
+    fn copy(&mut self, from: &dyn Side, path: &Path, to: &Path, is_named: bool) -> Result<()> {
+        // Links that the user names are followed unless links are copied as links.
+        let follow = is_named && !self.recursive;
+        let Some(source) = from.find(path, follow)? else {
+            bail!("{}: no such file or directory", from.display(path));
+        };
+        let there = self.to.find(to, false)?;
+        if let Some(there) = there
+            && from.id() == self.to.id()
+            && (there.dev, there.attr.ino) == (source.dev, source.attr.ino)
+        {
+            bail!("{}: is the same file as {}", from.display(path), self.to.display(to));
+        }
+        if source.attr.kind == FileKind::Directory {
+            return self.directory(from, path, &source, to, there);
+        }
+        if there.is_some_and(|t| t.attr.kind == FileKind::Directory) {
+            bail!("{}: is a directory, {} is not", self.to.display(to), from.display(path));
+        }
+        let key = (from.id(), source.dev, source.attr.ino);
+        let shares = self.archive && source.attr.nlink > 1;
+        if shares && let Some(first) = self.links.get(&key) {
+            if there.is_some() {
+                self.to.remove(to)?;
+            }
+            return self.to.link(first, to);
+        }
+        self.file(from, path, &source.attr, to, there)?;
+        self.keep(from, path, &source.attr, to)?;
+        if shares {
+            self.links.insert(key, to.to_owned());
+        }
+        Ok(())
+    }
+
+    fn directory(
+        &mut self,
+        from: &dyn Side,
+        path: &Path,
+        source: &Found,
+        to: &Path,
+        there: Option<Found>,
+    ) -> Result<()> {
+        if !self.recursive {
+            bail!("{}: is a directory; -r copies it with all in it", from.display(path));
+        }
+        if from.id() == self.to.id() && to.starts_with(path) {
+            bail!("{}: can't be copied into itself", from.display(path));
+        }
+        match there {
+            // A link that leads to a directory is one to copy into.
+            Some(t) if t.attr.kind == FileKind::Directory => {}
+            Some(t) if t.attr.kind == FileKind::Symlink && self.leads_to_dir(to)? => {}
+            Some(_) => bail!("{}: is not a directory, {} is", self.to.display(to), from.display(path)),
+            None => self.to.make(to, source.attr.mode | 0o700, NewKind::Directory)?,
+        }
+        for name in from.list(path)? {
+            let name = OsStr::from_bytes(&name);
+            self.copy(from, &path.join(name), &to.join(name), false)?;
+        }
+        self.keep(from, path, &source.attr, to)
+    }
+
+    fn leads_to_dir(&self, path: &Path) -> Result<bool> {
+        let found = self.to.find(path, true)?;
+        Ok(found.is_some_and(|f| f.attr.kind == FileKind::Directory))
+    }
+
+    /// Copies what is no directory.
+    fn file(
+        &mut self,
+        from: &dyn Side,
+        path: &Path,
+        attr: &Attr,
+        to: &Path,
+        there: Option<Found>,
+    ) -> Result<()> {
+        let is_data = attr.kind == FileKind::Regular;
+        if let Some(there) = there
+            && (!is_data || there.attr.kind != FileKind::Regular)
+        {
+            self.to.remove(to)?;
+        }
+        let target;
+        let kind = match attr.kind {
+            FileKind::Symlink => {
+                target = from.read_link(path)?;
+                NewKind::Symlink(&target)
+            }
+            FileKind::Fifo => NewKind::Fifo,
+            FileKind::Socket => NewKind::Socket,
+            FileKind::CharDevice | FileKind::BlockDevice => NewKind::Device {
+                kind: attr.kind,
+                major: attr.rdev_major,
+                minor: attr.rdev_minor,
+            },
+            FileKind::Regular | FileKind::Directory => {
+                let (source, sink) = (from.open(path)?, self.to.create(to, attr.mode & 0o777)?);
+                return self.data(&*source, &*sink, attr.blocks * 512 < attr.size);
+            }
+        };
+        self.to.make(to, attr.mode, kind)
+    }
+
+    /// Copies data; of a file that has holes, blocks of zeros are left out.
+    fn data(&mut self, source: &dyn Source, sink: &dyn Sink, sparse: bool) -> Result<()> {
+        let mut at = 0;
+        loop {
+            let n = source.read_at(&mut self.buf, at)?;
+            if n == 0 {
+                break;
+            }
+            let data = &self.buf[..n];
+            if sparse {
+                write_sparse(sink, data, at)?;
+            } else {
+                sink.write_at(data, at)?;
+            }
+            at += n as u64;
+            self.bar.advance(n as u64);
+        }
+        sink.set_len(at)
+    }
+
+    /// Gives a copy what `-a` keeps: owner and mode first, as they take attributes away; times last.
+    fn keep(&self, from: &dyn Side, path: &Path, attr: &Attr, to: &Path) -> Result<()> {
+        if !self.archive {
+            return Ok(());
+        }
+        let owner = SetAttr {
+            mode: Some(attr.mode),
+            uid: Some(attr.uid),
+            gid: Some(attr.gid),
+            ..SetAttr::default()
+        };
+        self.to.set_attr(to, attr.kind, &owner)?;
+        for (name, value) in from.xattrs(path)? {
+            if !self.to.set_xattr(to, &name, &value)? {
+                let (file, name) = (self.to.display(to), String::from_utf8_lossy(&name));
+                eprintln!("uext4: warning: {file}: can't keep attribute {name}");
+            }
+        }
+        let times = SetAttr {
+            atime: Some(TimeSet::At(attr.atime)),
+            mtime: Some(TimeSet::At(attr.mtime)),
+            ..SetAttr::default()
+        };
+        self.to.set_attr(to, attr.kind, &times)
+    }
+}
+
+/// Writes `data` but for the blocks of zeros in it.
+fn write_sparse(sink: &dyn Sink, data: &[u8], at: u64) -> Result<()> {
+    let is_hole = |block: &[u8]| block.iter().all(|b| *b == 0);
+    let mut start = 0;
+    while start < data.len() {
+        let block_end = |from: usize| (from + HOLE_BYTES).min(data.len());
+        let hole = is_hole(&data[start..block_end(start)]);
+        let mut end = block_end(start);
+        while end < data.len() && is_hole(&data[end..block_end(end)]) == hole {
+            end = block_end(end);
+        }
+        if !hole {
+            sink.write_at(&data[start..end], at + start as u64)?;
+        }
+        start = end;
+    }
+    Ok(())
+}

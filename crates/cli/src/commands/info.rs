@@ -1,0 +1,236 @@
+//! `uext4 info`.
+
+use crate::{failure, show, when};
+use anyhow::Result;
+use comfy_table::{Table, presets};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use uext4::ondisk::{
+    ErrorsBehaviour, GroupDesc, GroupFlags, GroupNo, Incompat, STATE_CLEAN, STATE_ERROR, Superblock,
+};
+use uext4::{BlockDevice, DeviceOptions, FileDevice};
+use uuid::Uuid;
+
+/// Show superblock, features, journal and groups, as dumpe2fs does.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: uext4 info --groups disk.img")]
+pub struct Args {
+    /// A table of the block groups too
+    #[arg(long, short)]
+    groups: bool,
+    /// As JSON, with the groups
+    #[arg(long)]
+    json: bool,
+    /// The image
+    image: PathBuf,
+}
+
+#[derive(Serialize)]
+struct Json {
+    label: String,
+    uuid: String,
+    state: &'static str,
+    errors: &'static str,
+    features: Vec<String>,
+    needs_recovery: bool,
+    journal_bytes: Option<u64>,
+    block_size: u32,
+    inode_size: u16,
+    blocks: u64,
+    blocks_free: u64,
+    blocks_reserved: u64,
+    inodes: u32,
+    inodes_free: u32,
+    blocks_per_group: u32,
+    inodes_per_group: u32,
+    flex_bg_size: u32,
+    desc_size: u16,
+    first_block: u32,
+    created: String,
+    mounted: Option<String>,
+    written: String,
+    mount_count: u16,
+    error_count: u32,
+    groups: Vec<GroupJson>,
+}
+
+#[derive(Serialize)]
+struct GroupJson {
+    group: u32,
+    first_block: u64,
+    block_bitmap: u64,
+    inode_bitmap: u64,
+    inode_table: u64,
+    blocks_free: u32,
+    inodes_free: u32,
+    directories: u32,
+    inodes_unused: u32,
+    flags: Vec<&'static str>,
+    super_backup: bool,
+}
+
+pub fn run(args: &Args) -> Result<()> {
+    let image = &args.image;
+    let options = DeviceOptions::read_only();
+    let device = FileDevice::open(image, &options).map_err(|e| failure::device(image, e))?;
+    let sb = uext4::read_superblock(&device).map_err(|e| failure::opening(image, &e.into()))?;
+    let groups = if args.groups || args.json {
+        groups(image, &device, &sb)?
+    } else {
+        Vec::new()
+    };
+    let info = info(&sb, groups);
+    if args.json {
+        return show::json(&info);
+    }
+    print(&info);
+    if args.groups {
+        print_groups(&info.groups);
+    }
+    Ok(())
+}
+
+fn info(sb: &Superblock, groups: Vec<GroupJson>) -> Json {
+    let (raw, geometry) = (&sb.raw, &sb.geometry);
+    let features = [sb.compat.describe(), sb.incompat.describe(), sb.ro_compat.describe()];
+    let features = features.iter().flat_map(|list| list.split([',', ' ']));
+    let label = raw.volume_name.split(|b| *b == 0).next().unwrap_or(&[]);
+    let state = raw.state.get();
+    Json {
+        label: label.escape_ascii().to_string(),
+        uuid: Uuid::from_bytes(raw.uuid).to_string(),
+        state: match (state & STATE_CLEAN != 0, state & STATE_ERROR != 0) {
+            (_, true) => "with errors",
+            (true, false) => "clean",
+            (false, false) => "not clean",
+        },
+        errors: match raw.errors_behaviour() {
+            ErrorsBehaviour::Continue => "continue",
+            ErrorsBehaviour::RemountRo => "remount-ro",
+            ErrorsBehaviour::Panic => "panic",
+        },
+        features: features.filter(|f| !f.is_empty()).map(str::to_owned).collect(),
+        needs_recovery: sb.incompat.contains(Incompat::RECOVER),
+        journal_bytes: (raw.jnl_backup_type == 1).then(|| {
+            u64::from(raw.jnl_blocks[15].get()) << 32 | u64::from(raw.jnl_blocks[16].get())
+        }),
+        block_size: geometry.block_size,
+        inode_size: geometry.inode_size,
+        blocks: geometry.blocks_count,
+        blocks_free: raw.free_blocks_count(),
+        blocks_reserved: raw.reserved_blocks_count(),
+        inodes: geometry.inodes_count,
+        inodes_free: raw.free_inodes_count.get(),
+        blocks_per_group: geometry.blocks_per_group,
+        inodes_per_group: geometry.inodes_per_group,
+        flex_bg_size: 1 << geometry.log_groups_per_flex.min(31),
+        desc_size: geometry.desc_size,
+        first_block: geometry.first_data_block,
+        created: when::seconds(raw.mkfs_time().cast_signed()),
+        mounted: match raw.mount_time() {
+            0 => None,
+            time => Some(when::seconds(time.cast_signed())),
+        },
+        written: when::seconds(raw.write_time().cast_signed()),
+        mount_count: raw.mnt_count.get(),
+        error_count: raw.error_count.get(),
+        groups,
+    }
+}
+
+fn groups(image: &Path, device: &dyn BlockDevice, sb: &Superblock) -> Result<Vec<GroupJson>> {
+    let geometry = &sb.geometry;
+    let mut groups = Vec::new();
+    let mut raw = vec![0; usize::from(geometry.desc_size)];
+    for no in (0..geometry.groups_count).map(GroupNo) {
+        let (block, at) = geometry.group_desc_location(no);
+        let offset = geometry.block_offset(block) + at as u64;
+        device.read_at(offset, &mut raw).map_err(|e| failure::device(image, e))?;
+        let desc = GroupDesc::decode(&raw)
+            .map_err(|e| anyhow::anyhow!("{}: group {no}: {e}", image.display()))?;
+        let flags = [
+            (GroupFlags::INODE_UNINIT, "INODE_UNINIT"),
+            (GroupFlags::BLOCK_UNINIT, "BLOCK_UNINIT"),
+            (GroupFlags::ITABLE_ZEROED, "ITABLE_ZEROED"),
+        ];
+        groups.push(GroupJson {
+            group: no.0,
+            first_block: geometry.group_first_block(no).0,
+            block_bitmap: desc.block_bitmap.0,
+            inode_bitmap: desc.inode_bitmap.0,
+            inode_table: desc.inode_table.0,
+            blocks_free: desc.free_blocks,
+            inodes_free: desc.free_inodes,
+            directories: desc.used_dirs,
+            inodes_unused: desc.itable_unused,
+            flags: flags.iter().filter(|(f, _)| desc.flags.contains(*f)).map(|(_, n)| *n).collect(),
+            super_backup: geometry.has_super(no),
+        });
+    }
+    Ok(groups)
+}
+
+fn print(info: &Json) {
+    let line = |name: &str, value: &dyn std::fmt::Display| println!("{:<20} {value}", format!("{name}:"));
+    let unit = u64::from(info.block_size);
+    let blocks = |n: u64| format!("{n} ({})", show::bytes(n.saturating_mul(unit)));
+    line("label", &if info.label.is_empty() { "<none>" } else { &info.label });
+    line("UUID", &info.uuid);
+    line("state", &info.state);
+    line("errors behaviour", &info.errors);
+    line("features", &info.features.join(" "));
+    match info.journal_bytes {
+        Some(bytes) if info.needs_recovery => {
+            line("journal", &format!("{}, needs recovery", show::bytes(bytes)));
+        }
+        Some(bytes) => line("journal", &format!("{}, empty", show::bytes(bytes))),
+        None => line("journal", &"<none>"),
+    }
+    line("block size", &info.block_size);
+    line("blocks", &blocks(info.blocks));
+    line("free blocks", &blocks(info.blocks_free));
+    line("reserved blocks", &blocks(info.blocks_reserved));
+    line("first block", &info.first_block);
+    line("blocks per group", &info.blocks_per_group);
+    line("inode size", &info.inode_size);
+    line("inodes", &info.inodes);
+    line("free inodes", &info.inodes_free);
+    line("inodes per group", &info.inodes_per_group);
+    line("flex group size", &info.flex_bg_size);
+    line("descriptor size", &info.desc_size);
+    line("created", &info.created);
+    line("last mounted", &info.mounted.as_deref().unwrap_or("<never>"));
+    line("last written", &info.written);
+    line("mount count", &info.mount_count);
+    if info.error_count > 0 {
+        line("errors recorded", &info.error_count);
+    }
+}
+
+fn print_groups(groups: &[GroupJson]) {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header([
+        "group", "first", "block bitmap", "inode bitmap", "inode table", "free blocks",
+        "free inodes", "dirs", "unused", "flags",
+    ]);
+    for g in groups {
+        let mut flags = g.flags.clone();
+        if g.super_backup {
+            flags.push("SUPER");
+        }
+        table.add_row([
+            g.group.to_string(),
+            g.first_block.to_string(),
+            g.block_bitmap.to_string(),
+            g.inode_bitmap.to_string(),
+            g.inode_table.to_string(),
+            g.blocks_free.to_string(),
+            g.inodes_free.to_string(),
+            g.directories.to_string(),
+            g.inodes_unused.to_string(),
+            flags.join(" "),
+        ]);
+    }
+    println!("\n{table}");
+}

@@ -1,0 +1,141 @@
+//! `uext4 mkfs`.
+
+use crate::bar::Bar;
+use crate::{failure, show, size};
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use std::os::unix::fs::FileTypeExt;
+use std::path::PathBuf;
+use uext4::{FeatureSet, MkfsOptions, MkfsReport};
+use uuid::Uuid;
+
+/// Make an image, empty or filled from a directory.
+///
+/// An existing file is replaced unless it is in use. With --from and no --size the image is just as
+/// large as the tree needs. With SOURCE_DATE_EPOCH set, the same tree and --uuid give the same bytes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: uext4 mkfs root.img --from rootfs --label root")]
+pub struct Args {
+    /// The file to make, or a block device
+    image: PathBuf,
+    /// Bytes of the image, such as 4G
+    #[arg(long, value_parser = size::parse)]
+    size: Option<u64>,
+    /// Bytes of a block: 1024, 2048 or 4096
+    #[arg(long, short, value_parser = size::parse, default_value = "4096")]
+    block_size: u64,
+    /// Features, as mke2fs names them: a,^b; none starts from nothing
+    #[arg(long, short = 'O')]
+    features: Option<String>,
+    /// Bytes of the journal
+    #[arg(long, value_parser = size::parse)]
+    journal_size: Option<u64>,
+    /// Number of inodes
+    #[arg(long, short = 'N')]
+    inodes: Option<u32>,
+    /// UUID; random unless given
+    #[arg(long, short = 'U')]
+    uuid: Option<Uuid>,
+    /// Label, at most 16 bytes
+    #[arg(long, short = 'L', default_value = "")]
+    label: String,
+    /// Directory to fill the image from
+    #[arg(long, short = 'd')]
+    from: Option<PathBuf>,
+    /// Threads; 0 means one for each CPU
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// Report as JSON
+    #[arg(long)]
+    json: bool,
+    /// Write to a block device
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    image: String,
+    image_bytes: u64,
+    files: u64,
+    directories: u64,
+    symlinks: u64,
+    others: u64,
+    hard_links: u64,
+    data_bytes: u64,
+    seconds: f64,
+    warnings: &'a [String],
+}
+
+pub fn run(args: &Args) -> Result<()> {
+    let name = args.image.display();
+    if let Ok(there) = std::fs::metadata(&args.image) {
+        if there.file_type().is_block_device() && !args.force {
+            bail!("{name}: is a block device; --force overwrites what is on it");
+        }
+        if there.is_dir() {
+            bail!("{name}: is a directory; name the file to make");
+        }
+    }
+    let bar = Bar::new();
+    let made = uext4::mkfs(&args.image, &options(args)?, &bar);
+    drop(bar);
+    let report = made.map_err(|e| failure::making(&args.image, e))?;
+    for warning in &report.warnings {
+        eprintln!("uext4: warning: {warning}");
+    }
+    tell(args, &report)
+}
+
+fn options(args: &Args) -> Result<MkfsOptions> {
+    let mut options = MkfsOptions {
+        size: args.size,
+        block_size: u32::try_from(args.block_size).unwrap_or(u32::MAX),
+        journal_size: args.journal_size,
+        inodes: args.inodes,
+        uuid: args.uuid,
+        label: args.label.clone(),
+        from: args.from.clone(),
+        threads: args.threads,
+        ..MkfsOptions::default()
+    };
+    if let Some(list) = &args.features {
+        options.features = FeatureSet::parse(list).map_err(|e| failure::making(&args.image, e))?;
+    }
+    if let Ok(epoch) = std::env::var("SOURCE_DATE_EPOCH") {
+        let time = epoch.parse().with_context(|| format!("SOURCE_DATE_EPOCH: `{epoch}` is no number of seconds"));
+        options.time = Some(time?);
+    }
+    Ok(options)
+}
+
+fn tell(args: &Args, report: &MkfsReport) -> Result<()> {
+    if args.json {
+        return show::json(&Json {
+            image: args.image.display().to_string(),
+            image_bytes: report.image_bytes,
+            files: report.files,
+            directories: report.directories,
+            symlinks: report.symlinks,
+            others: report.others,
+            hard_links: report.hard_links,
+            data_bytes: report.data_bytes,
+            seconds: report.seconds,
+            warnings: &report.warnings,
+        });
+    }
+    let what = if args.from.is_some() {
+        format!(
+            ", {} files, {} directories, {} symlinks, {} of data",
+            report.files,
+            report.directories,
+            report.symlinks,
+            show::bytes(report.data_bytes)
+        )
+    } else {
+        String::new()
+    };
+    let size = show::bytes(report.image_bytes);
+    println!("{}: {size}{what}, {:.2} s", args.image.display(), report.seconds);
+    Ok(())
+}

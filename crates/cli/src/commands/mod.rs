@@ -1,0 +1,95 @@
+//! The commands, a file for each.
+
+mod bench;
+mod cat;
+mod check;
+mod chmod;
+mod chown;
+mod cp;
+mod df;
+mod du;
+mod find;
+mod info;
+mod ln;
+mod ls;
+mod mkdir;
+mod mkfs;
+mod mv;
+mod rm;
+mod stat;
+mod touch;
+mod tree;
+mod truncate;
+mod walk;
+mod xattr;
+
+use anyhow::Result;
+use clap::Subcommand;
+use std::process::ExitCode;
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Mkfs(mkfs::Args),
+    Info(info::Args),
+    Ls(ls::Args),
+    Tree(tree::Args),
+    Stat(stat::Args),
+    Cat(cat::Args),
+    Find(find::Args),
+    Du(du::Args),
+    Df(df::Args),
+    Cp(cp::Args),
+    Mkdir(mkdir::Args),
+    Rm(rm::Args),
+    Mv(mv::Args),
+    Ln(ln::Args),
+    Chmod(chmod::Args),
+    Chown(chown::Args),
+    Touch(touch::Args),
+    Truncate(truncate::Args),
+    Xattr(xattr::Args),
+    Check(check::Args),
+    Bench(bench::Args),
+}
+
+impl Command {
+    /// What the process exits with when the command can't be done.
+    pub fn failure_code(&self) -> u8 {
+        match self {
+            Command::Check(_) => check::OPERATIONAL,
+            _ => 1,
+        }
+    }
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// One that says what to do.
+    pub fn run(self) -> Result<ExitCode> {
+        match self {
+            Command::Check(args) => return check::run(&args),
+            Command::Mkfs(args) => mkfs::run(&args),
+            Command::Info(args) => info::run(&args),
+            Command::Ls(args) => ls::run(args),
+            Command::Tree(args) => tree::run(args),
+            Command::Stat(args) => stat::run(args),
+            Command::Cat(args) => cat::run(args),
+            Command::Find(args) => find::run(args),
+            Command::Du(args) => du::run(args),
+            Command::Df(args) => df::run(&args),
+            Command::Cp(args) => cp::run(args),
+            Command::Mkdir(args) => mkdir::run(args),
+            Command::Rm(args) => rm::run(args),
+            Command::Mv(args) => mv::run(args),
+            Command::Ln(args) => ln::run(args),
+            Command::Chmod(args) => chmod::run(args),
+            Command::Chown(args) => chown::run(args),
+            Command::Touch(args) => touch::run(args),
+            Command::Truncate(args) => truncate::run(args),
+            Command::Xattr(args) => xattr::run(args),
+            Command::Bench(args) => bench::run(args),
+        }?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,46 @@
+//! `uext4 rm`.
+
+use crate::failure;
+use crate::images::Images;
+use crate::location::InImage;
+use anyhow::{Result, bail};
+use std::ffi::OsString;
+use uext4::{Errno, FileKind};
+
+/// Remove files, and with -r directories.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: uext4 rm -r disk.img:/var/cache")]
+pub struct Args {
+    /// Directories and all in them too
+    #[arg(short, visible_short_alias = 'R')]
+    recursive: bool,
+    /// What does not exist is no error
+    #[arg(short)]
+    force: bool,
+    /// IMAGE:/path
+    #[arg(required = true)]
+    paths: Vec<OsString>,
+}
+
+pub fn run(args: Args) -> Result<()> {
+    let mut images = Images::default();
+    for path in args.paths {
+        let at = InImage::parse(path);
+        if at.path.file_name().is_none() {
+            bail!("{at}: the root can't be removed; name what is in it");
+        }
+        let fs = images.get(&at.image, true)?;
+        let attr = match fs.symlink_metadata(&at.path) {
+            Ok(attr) => attr,
+            Err(e) if e == Errno::ENOENT && args.force => continue,
+            Err(e) => return Err(failure::in_image(&at, e)),
+        };
+        let removed = match attr.kind {
+            FileKind::Directory if args.recursive => fs.remove_dir_all(&at.path),
+            FileKind::Directory => bail!("{at}: is a directory; -r removes it with all in it"),
+            _ => fs.remove_file(&at.path),
+        };
+        removed.map_err(|e| failure::in_image(&at, e))?;
+    }
+    images.close()
+}

@@ -1,0 +1,76 @@
+//! `uext4 stat`.
+
+use crate::images::Images;
+use crate::location::InImage;
+use crate::{failure, show, when};
+use anyhow::Result;
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use uext4::{Attr, FileKind};
+
+/// Show all attributes of files.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: uext4 stat disk.img:/etc/passwd")]
+pub struct Args {
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    /// IMAGE:/path
+    #[arg(required = true)]
+    paths: Vec<OsString>,
+}
+
+pub fn run(args: Args) -> Result<()> {
+    let mut images = Images::default();
+    let mut found = Vec::new();
+    for path in args.paths {
+        let at = InImage::parse(path);
+        let fail = |e| failure::in_image(&at, e);
+        let fs = images.get(&at.image, false)?;
+        let attr = fs.symlink_metadata(&at.path).map_err(fail)?;
+        let target = match attr.kind {
+            FileKind::Symlink => Some(fs.read_link(&at.path).map_err(fail)?),
+            _ => None,
+        };
+        found.push((at, attr, target));
+    }
+    if args.json {
+        let json = |(at, attr, target): &(InImage, Attr, Option<std::path::PathBuf>)| {
+            let target = target.as_ref().map(|t| t.as_os_str().as_bytes());
+            show::FileJson::new(at.path.as_os_str().as_bytes(), attr, target)
+        };
+        let files: Vec<_> = found.iter().map(json).collect();
+        return match files.as_slice() {
+            [one] => show::json(one),
+            many => show::json(&many),
+        };
+    }
+    for (at, attr, target) in &found {
+        print(at, attr, target.as_deref())?;
+    }
+    images.close()
+}
+
+fn print(at: &InImage, a: &Attr, target: Option<&std::path::Path>) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    write!(out, "  File: ")?;
+    out.write_all(&show::name(at.path.as_os_str().as_bytes()))?;
+    if let Some(target) = target {
+        write!(out, " -> ")?;
+        out.write_all(&show::name(target.as_os_str().as_bytes()))?;
+    }
+    writeln!(out, "\n  Type: {}", show::kind(a.kind))?;
+    writeln!(out, "  Size: {}  Blocks: {}  IO Block: {}", a.size, a.blocks, a.block_size)?;
+    writeln!(out, " Inode: {}  Generation: {}  Links: {}", a.ino, a.generation, a.nlink)?;
+    if matches!(a.kind, FileKind::CharDevice | FileKind::BlockDevice) {
+        writeln!(out, "Device: {},{}", a.rdev_major, a.rdev_minor)?;
+    }
+    writeln!(out, "Access: ({:04o}/{})  Uid: {}  Gid: {}", a.mode, show::mode(a), a.uid, a.gid)?;
+    writeln!(out, " Flags: 0x{:x}", a.flags)?;
+    for (name, time) in [("Access", a.atime), ("Modify", a.mtime), ("Change", a.ctime), (" Birth", a.crtime)]
+    {
+        writeln!(out, "{name}: {}", when::exact(time))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! `uext4 xattr`.
+
+use crate::location::InImage;
+use crate::{failure, images, show};
+use anyhow::Result;
+use clap::Subcommand;
+use std::ffi::OsString;
+use std::io::Write;
+use uext4::XattrFlags;
+
+/// Show and change extended attributes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: uext4 xattr set disk.img:/etc/hosts user.origin dhcp")]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List the names
+    ///
+    /// Example: uext4 xattr list disk.img:/etc/hosts
+    List {
+        /// IMAGE:/path
+        path: OsString,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write a value to standard output, as it is
+    ///
+    /// Example: uext4 xattr get disk.img:/etc/hosts user.origin
+    Get {
+        /// IMAGE:/path
+        path: OsString,
+        /// The name, with its namespace
+        name: String,
+    },
+    /// Set a value
+    ///
+    /// Example: uext4 xattr set disk.img:/etc/hosts user.origin dhcp
+    Set {
+        /// IMAGE:/path
+        path: OsString,
+        /// The name, with its namespace
+        name: String,
+        /// The value
+        value: OsString,
+    },
+    /// Remove an attribute
+    ///
+    /// Example: uext4 xattr remove disk.img:/etc/hosts user.origin
+    Remove {
+        /// IMAGE:/path
+        path: OsString,
+        /// The name, with its namespace
+        name: String,
+    },
+}
+
+pub fn run(args: Args) -> Result<()> {
+    let open = |path: OsString, write: bool| {
+        let at = InImage::parse(path);
+        images::open(&at.image, write).map(|fs| (at, fs))
+    };
+    match args.action {
+        Action::List { path, json } => {
+            let (at, fs) = open(path, false)?;
+            let names = fs.list_xattrs(&at.path).map_err(|e| failure::in_image(&at, e))?;
+            if json {
+                let text = |n: &Vec<u8>| String::from_utf8_lossy(n).into_owned();
+                return show::json(&names.iter().map(text).collect::<Vec<_>>());
+            }
+            let mut out = std::io::stdout().lock();
+            for name in names {
+                out.write_all(&show::name(&name))?;
+                out.write_all(b"\n")?;
+            }
+            Ok(())
+        }
+        Action::Get { path, name } => {
+            let (at, fs) = open(path, false)?;
+            let value = fs.get_xattr(&at.path, &name).map_err(|e| failure::in_image(&at, e))?;
+            Ok(std::io::stdout().lock().write_all(&value)?)
+        }
+        Action::Set { path, name, value } => {
+            let (at, fs) = open(path, true)?;
+            let fail = |e| failure::in_image(&at, e);
+            let value = value.into_encoded_bytes();
+            fs.set_xattr(&at.path, name, value, XattrFlags::empty()).map_err(fail)?;
+            fs.unmount().map_err(fail)
+        }
+        Action::Remove { path, name } => {
+            let (at, fs) = open(path, true)?;
+            let fail = |e| failure::in_image(&at, e);
+            fs.remove_xattr(&at.path, name).map_err(fail)?;
+            fs.unmount().map_err(fail)
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The images that a command has open, each once.
+
+use crate::failure;
+use anyhow::Result;
+use std::path::{Path, PathBuf};
+use uext4::{Filesystem, OpenOptions};
+
+/// The images that a command has open.
+#[derive(Default)]
+pub struct Images {
+    open: Vec<(PathBuf, Filesystem)>,
+}
+
+impl Images {
+    /// The image in the file `image`, opened unless it is. Ask for those to be written first: one
+    /// that was opened to read is not opened again.
+    ///
+    /// # Errors
+    /// One that says what to do.
+    pub fn get(&mut self, image: &Path, write: bool) -> Result<Filesystem> {
+        // Where that fails, so does opening it, with the better message.
+        let key = image.canonicalize().unwrap_or_else(|_| image.to_owned());
+        if let Some((_, fs)) = self.open.iter().find(|(k, _)| *k == key) {
+            return Ok(fs.clone());
+        }
+        let fs = open(image, write)?;
+        self.open.push((key, fs.clone()));
+        Ok(fs)
+    }
+
+    /// Closes all; what was written is on the device then.
+    ///
+    /// # Errors
+    /// A device that failed.
+    pub fn close(self) -> Result<()> {
+        for (image, fs) in self.open {
+            fs.unmount().map_err(|e| failure::opening(&image, &e))?;
+        }
+        Ok(())
+    }
+}
+
+/// Opens an image.
+///
+/// # Errors
+/// One that says what to do.
+pub fn open(image: &Path, write: bool) -> Result<Filesystem> {
+    let options = if write {
+        OpenOptions::read_write()
+    } else {
+        OpenOptions::read_only()
+    };
+    let fs = Filesystem::open(image, &options).map_err(|e| failure::opening(image, &e))?;
+    if write && fs.is_read_only() {
+        anyhow::bail!("{}: has features that can only be read; `uext4 info` lists them", image.display());
+    }
+    Ok(fs)
+}

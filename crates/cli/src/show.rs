@@ -1,0 +1,127 @@
+//! Files as text and as JSON.
+
+use crate::when;
+use serde::Serialize;
+use std::borrow::Cow;
+use std::io::IsTerminal;
+use uext4::{Attr, FileKind};
+
+/// A name for standard output: as it is, but on a terminal without what could control that.
+pub fn name(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let is_control = |b: &u8| *b < 0x20 || *b == 0x7f;
+    if bytes.iter().any(is_control) && std::io::stdout().is_terminal() {
+        Cow::Owned(bytes.escape_ascii().collect())
+    } else {
+        Cow::Borrowed(bytes)
+    }
+}
+
+/// The letter of a kind of file in `ls -l`.
+pub const fn letter(kind: FileKind) -> char {
+    match kind {
+        FileKind::Regular => '-',
+        FileKind::Directory => 'd',
+        FileKind::Symlink => 'l',
+        FileKind::CharDevice => 'c',
+        FileKind::BlockDevice => 'b',
+        FileKind::Fifo => 'p',
+        FileKind::Socket => 's',
+    }
+}
+
+/// A kind of file in words.
+pub const fn kind(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::Regular => "file",
+        FileKind::Directory => "directory",
+        FileKind::Symlink => "symlink",
+        FileKind::CharDevice => "char-device",
+        FileKind::BlockDevice => "block-device",
+        FileKind::Fifo => "fifo",
+        FileKind::Socket => "socket",
+    }
+}
+
+/// `drwxr-xr-x`.
+pub fn mode(attr: &Attr) -> String {
+    let mut text = String::from(letter(attr.kind));
+    for (shift, special, set, unset) in [(6, 0o4000, 's', 'S'), (3, 0o2000, 's', 'S'), (0, 0o1000, 't', 'T')]
+    {
+        let bits = attr.mode >> shift;
+        text.push(if bits & 4 != 0 { 'r' } else { '-' });
+        text.push(if bits & 2 != 0 { 'w' } else { '-' });
+        text.push(match (attr.mode & special != 0, bits & 1 != 0) {
+            (true, true) => set,
+            (true, false) => unset,
+            (false, true) => 'x',
+            (false, false) => '-',
+        });
+    }
+    text
+}
+
+/// A file as JSON has it.
+#[derive(Debug, Serialize)]
+pub struct FileJson {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
+    ino: u64,
+    generation: u32,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    mode: String,
+    nlink: u32,
+    uid: u32,
+    gid: u32,
+    size: u64,
+    blocks: u64,
+    atime: String,
+    mtime: String,
+    ctime: String,
+    crtime: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rdev: Option<[u32; 2]>,
+    flags: u32,
+}
+
+impl FileJson {
+    /// A file under a name, and for a symbolic link its target.
+    pub fn new(name: &[u8], attr: &Attr, target: Option<&[u8]>) -> FileJson {
+        let is_device = matches!(attr.kind, FileKind::CharDevice | FileKind::BlockDevice);
+        FileJson {
+            name: String::from_utf8_lossy(name).into_owned(),
+            target: target.map(|t| String::from_utf8_lossy(t).into_owned()),
+            ino: attr.ino,
+            generation: attr.generation,
+            kind: kind(attr.kind),
+            mode: format!("{:04o}", attr.mode),
+            nlink: attr.nlink,
+            uid: attr.uid,
+            gid: attr.gid,
+            size: attr.size,
+            blocks: attr.blocks,
+            atime: when::exact(attr.atime),
+            mtime: when::exact(attr.mtime),
+            ctime: when::exact(attr.ctime),
+            crtime: when::exact(attr.crtime),
+            rdev: is_device.then_some([attr.rdev_major, attr.rdev_minor]),
+            flags: attr.flags,
+        }
+    }
+}
+
+/// Prints one JSON document.
+///
+/// # Errors
+/// Standard output is closed.
+pub fn json(document: &impl Serialize) -> anyhow::Result<()> {
+    use std::io::Write;
+    let text = serde_json::to_string_pretty(document)?;
+    Ok(writeln!(std::io::stdout().lock(), "{text}")?)
+}
+
+/// A number of bytes, short: `1.5 GiB`.
+pub fn bytes(n: u64) -> String {
+    indicatif::BinaryBytes(n).to_string()
+}

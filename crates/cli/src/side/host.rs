@@ -1,0 +1,229 @@
+//! The files of the host.
+
+use super::{Found, Side, Sink, Source};
+use crate::failure;
+use anyhow::Result;
+use rustix::fs::{AtFlags, CWD, Dev, FileType, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags};
+use rustix::io::Errno as HostErrno;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+use uext4::{Attr, FileKind, NewKind, SetAttr, TimeSet, Timestamp};
+
+/// The files of the host.
+pub struct Host;
+
+/// A file of the host, open.
+struct Open {
+    path: PathBuf,
+    file: File,
+}
+
+impl Source for Open {
+    fn read_at(&self, data: &mut [u8], offset: u64) -> Result<usize> {
+        let mut done = 0;
+        while done < data.len() {
+            match self.file.read_at(&mut data[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(n) => done += n,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(failure::on_host(&self.path, e)),
+            }
+        }
+        Ok(done)
+    }
+}
+
+impl Sink for Open {
+    fn write_at(&self, data: &[u8], offset: u64) -> Result<()> {
+        self.file.write_all_at(data, offset).map_err(|e| failure::on_host(&self.path, e))
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.file.set_len(len).map_err(|e| failure::on_host(&self.path, e))
+    }
+}
+
+fn attr(m: &fs::Metadata) -> Attr {
+    let born = m.created().ok().and_then(|t| t.duration_since(UNIX_EPOCH).ok());
+    let time = |sec: i64, nsec: i64| Timestamp {
+        sec,
+        nsec: nsec as u32,
+    };
+    let ctime = time(m.ctime(), m.ctime_nsec());
+    Attr {
+        ino: m.ino(),
+        generation: 0,
+        kind: FileKind::from_mode_bits(m.mode()).unwrap_or(FileKind::Regular),
+        mode: (m.mode() & 0o7777) as u16,
+        nlink: u32::try_from(m.nlink()).unwrap_or(u32::MAX),
+        uid: m.uid(),
+        gid: m.gid(),
+        size: m.size(),
+        blocks: m.blocks(),
+        block_size: m.blksize() as u32,
+        atime: time(m.atime(), m.atime_nsec()),
+        mtime: time(m.mtime(), m.mtime_nsec()),
+        ctime,
+        crtime: born.map_or(ctime, |d| time(d.as_secs().cast_signed(), d.subsec_nanos().into())),
+        rdev_major: rustix::fs::major(m.rdev()),
+        rdev_minor: rustix::fs::minor(m.rdev()),
+        flags: 0,
+    }
+}
+
+/// Whether an error says that this file system, or this user, can't have it.
+fn is_refusal(e: HostErrno) -> bool {
+    matches!(e, HostErrno::OPNOTSUPP | HostErrno::PERM | HostErrno::ACCESS | HostErrno::INVAL)
+}
+
+/// A time for utimensat(2).
+fn timespec(time: Option<TimeSet>) -> Timespec {
+    let (tv_sec, tv_nsec) = match time {
+        Some(TimeSet::At(t)) => (t.sec, t.nsec.into()),
+        Some(TimeSet::Now) => (0, rustix::fs::UTIME_NOW),
+        None => (0, rustix::fs::UTIME_OMIT),
+    };
+    Timespec { tv_sec, tv_nsec }
+}
+
+impl Side for Host {
+    fn id(&self) -> usize {
+        0
+    }
+
+    fn display(&self, path: &Path) -> String {
+        path.display().to_string()
+    }
+
+    fn find(&self, path: &Path, follow: bool) -> Result<Option<Found>> {
+        let metadata = if follow {
+            fs::metadata(path)
+        } else {
+            fs::symlink_metadata(path)
+        };
+        match metadata {
+            Ok(m) => Ok(Some(Found {
+                attr: attr(&m),
+                dev: m.dev(),
+            })),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(failure::on_host(path, e)),
+        }
+    }
+
+    fn list(&self, path: &Path) -> Result<Vec<Vec<u8>>> {
+        let fail = |e| failure::on_host(path, e);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(path).map_err(fail)? {
+            names.push(entry.map_err(fail)?.file_name().into_vec());
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn read_link(&self, path: &Path) -> Result<Vec<u8>> {
+        let target = fs::read_link(path).map_err(|e| failure::on_host(path, e))?;
+        Ok(target.into_os_string().into_vec())
+    }
+
+    fn open(&self, path: &Path) -> Result<Box<dyn Source>> {
+        let file = File::open(path).map_err(|e| failure::on_host(path, e))?;
+        let path = path.to_owned();
+        Ok(Box::new(Open { path, file }))
+    }
+
+    fn create(&self, path: &Path, mode: u16) -> Result<Box<dyn Sink>> {
+        let mut options = File::options();
+        options.write(true).create(true).truncate(true).mode(mode.into());
+        let file = options.open(path).map_err(|e| failure::on_host(path, e))?;
+        let path = path.to_owned();
+        Ok(Box::new(Open { path, file }))
+    }
+
+    fn make(&self, path: &Path, mode: u16, kind: NewKind<'_>) -> Result<()> {
+        let fail = |e: HostErrno| failure::on_host(path, e);
+        let mode = Mode::from_raw_mode(mode.into());
+        let node = |kind: FileType, dev: Dev| rustix::fs::mknodat(CWD, path, kind, mode, dev);
+        match kind {
+            NewKind::Regular => node(FileType::RegularFile, 0),
+            NewKind::Directory => rustix::fs::mkdir(path, mode),
+            NewKind::Symlink(target) => rustix::fs::symlink(OsStr::from_bytes(target), path),
+            NewKind::Fifo => node(FileType::Fifo, 0),
+            NewKind::Socket => node(FileType::Socket, 0),
+            NewKind::Device { kind, major, minor } => {
+                let kind = match kind {
+                    FileKind::BlockDevice => FileType::BlockDevice,
+                    _ => FileType::CharacterDevice,
+                };
+                node(kind, rustix::fs::makedev(major, minor))
+            }
+        }
+        .map_err(fail)
+    }
+
+    fn link(&self, original: &Path, link: &Path) -> Result<()> {
+        fs::hard_link(original, link).map_err(|e| failure::on_host(link, e))
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        fs::remove_file(path).map_err(|e| failure::on_host(path, e))
+    }
+
+    fn set_attr(&self, path: &Path, kind: FileKind, change: &SetAttr) -> Result<()> {
+        let fail = |e: HostErrno| failure::on_host(path, e);
+        if change.uid.is_some() || change.gid.is_some() {
+            let (uid, gid) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
+            let set = rustix::fs::chownat(CWD, path, uid, gid, AtFlags::SYMLINK_NOFOLLOW);
+            match set {
+                // Only root gives files away; like cp(1), others keep what they copy.
+                Err(HostErrno::PERM) if !rustix::process::geteuid().is_root() => {}
+                set => set.map_err(fail)?,
+            }
+        }
+        if let Some(mode) = change.mode.filter(|_| kind != FileKind::Symlink) {
+            let mode = Mode::from_raw_mode(mode.into());
+            rustix::fs::chmodat(CWD, path, mode, AtFlags::empty()).map_err(fail)?;
+        }
+        if change.atime.is_some() || change.mtime.is_some() {
+            let times = Timestamps {
+                last_access: timespec(change.atime),
+                last_modification: timespec(change.mtime),
+            };
+            rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).map_err(fail)?;
+        }
+        Ok(())
+    }
+
+    fn xattrs(&self, path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        // The kernel's limits: 64 KiB of names, and 64 KiB for a value.
+        let mut buf = vec![0; 1 << 16];
+        let list = match rustix::fs::llistxattr(path, &mut buf[..]) {
+            Ok(n) => buf[..n].to_vec(),
+            Err(HostErrno::OPNOTSUPP) => return Ok(Vec::new()),
+            Err(e) => return Err(failure::on_host(path, e)),
+        };
+        let mut found = Vec::new();
+        for name in list.split(|b| *b == 0).filter(|n| !n.is_empty()) {
+            match rustix::fs::lgetxattr(path, OsStr::from_bytes(name), &mut buf[..]) {
+                Ok(n) => found.push((name.to_vec(), buf[..n].to_vec())),
+                Err(e) if is_refusal(e) || e == HostErrno::NODATA => {}
+                Err(e) => return Err(failure::on_host(path, e)),
+            }
+        }
+        Ok(found)
+    }
+
+    fn set_xattr(&self, path: &Path, name: &[u8], value: &[u8]) -> Result<bool> {
+        let name = OsStr::from_bytes(name);
+        match rustix::fs::lsetxattr(path, name, value, XattrFlags::empty()) {
+            Ok(()) => Ok(true),
+            Err(e) if is_refusal(e) => Ok(false),
+            Err(e) => Err(failure::on_host(path, e)),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The files of an image.
+
+use super::{Found, Side, Sink, Source};
+use crate::failure;
+use crate::location::InImage;
+use anyhow::Result;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use uext4::{
+    Errno, Error, File, FileKind, FileOptions, Filesystem, NewKind, SetAttr, XattrFlags,
+};
+
+/// The files of an image.
+pub struct Image {
+    id: usize,
+    image: PathBuf,
+    fs: Filesystem,
+    umask: u16,
+}
+
+/// A file of an image, open.
+struct Open {
+    at: InImage,
+    file: File,
+}
+
+impl Image {
+    /// The image `fs` in the file `image`; `umask` is kept from modes of what is made.
+    pub fn new(id: usize, image: PathBuf, fs: Filesystem, umask: u16) -> Image {
+        Image {
+            id,
+            image,
+            fs,
+            umask,
+        }
+    }
+
+    fn at(&self, path: &Path) -> InImage {
+        InImage {
+            image: self.image.clone(),
+            path: path.to_owned(),
+        }
+    }
+
+    fn fail(&self, path: &Path, e: Error) -> anyhow::Error {
+        failure::in_image(self.at(path), e)
+    }
+}
+
+impl Source for Open {
+    fn read_at(&self, data: &mut [u8], offset: u64) -> Result<usize> {
+        self.file.read_at(data, offset).map_err(|e| failure::in_image(&self.at, e))
+    }
+}
+
+impl Sink for Open {
+    fn write_at(&self, data: &[u8], offset: u64) -> Result<()> {
+        self.file.write_all_at(data, offset).map_err(|e| failure::in_image(&self.at, e))
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.file.set_len(len).map_err(|e| failure::in_image(&self.at, e))
+    }
+}
+
+impl Side for Image {
+    fn id(&self) -> usize {
+        self.id
+    }
+
+    fn display(&self, path: &Path) -> String {
+        self.at(path).to_string()
+    }
+
+    fn find(&self, path: &Path, follow: bool) -> Result<Option<Found>> {
+        let attr = if follow {
+            self.fs.metadata(path)
+        } else {
+            self.fs.symlink_metadata(path)
+        };
+        match attr {
+            Ok(attr) => Ok(Some(Found { attr, dev: 0 })),
+            Err(e) if e == Errno::ENOENT => Ok(None),
+            Err(e) => Err(self.fail(path, e)),
+        }
+    }
+
+    fn list(&self, path: &Path) -> Result<Vec<Vec<u8>>> {
+        let names = self.fs.read_dir(path).and_then(|entries| {
+            entries.map(|e| e.map(|e| e.into_name().into_vec())).collect::<uext4::Result<Vec<_>>>()
+        });
+        let mut names = names.map_err(|e| self.fail(path, e))?;
+        names.sort();
+        Ok(names)
+    }
+
+    fn read_link(&self, path: &Path) -> Result<Vec<u8>> {
+        let target = self.fs.read_link(path).map_err(|e| self.fail(path, e))?;
+        Ok(target.into_os_string().into_vec())
+    }
+
+    fn open(&self, path: &Path) -> Result<Box<dyn Source>> {
+        let file = self.fs.open_file(path).map_err(|e| self.fail(path, e))?;
+        let at = self.at(path);
+        Ok(Box::new(Open { at, file }))
+    }
+
+    fn create(&self, path: &Path, mode: u16) -> Result<Box<dyn Sink>> {
+        let options = FileOptions::new().write(true).create(true).truncate(true);
+        let file = options.mode(mode & !self.umask).open(&self.fs, path);
+        let file = file.map_err(|e| self.fail(path, e))?;
+        let at = self.at(path);
+        Ok(Box::new(Open { at, file }))
+    }
+
+    fn make(&self, path: &Path, mode: u16, kind: NewKind<'_>) -> Result<()> {
+        self.fs.mknod(path, mode & !self.umask, kind).map_err(|e| self.fail(path, e))
+    }
+
+    fn link(&self, original: &Path, link: &Path) -> Result<()> {
+        self.fs.hard_link(original, link).map_err(|e| self.fail(link, e))
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        self.fs.remove_file(path).map_err(|e| self.fail(path, e))
+    }
+
+    fn set_attr(&self, path: &Path, kind: FileKind, change: &SetAttr) -> Result<()> {
+        let mut change = *change;
+        if kind == FileKind::Symlink {
+            change.mode = None;
+        }
+        self.fs.set_attr(path, &change).map_err(|e| self.fail(path, e))
+    }
+
+    fn xattrs(&self, path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let names = self.fs.list_xattrs(path).map_err(|e| self.fail(path, e))?;
+        let value = |name: Vec<u8>| match self.fs.get_xattr(path, &name) {
+            Ok(value) => Some(Ok((name, value))),
+            // An attribute that only the file system itself can read.
+            Err(e) if e == Errno::EOPNOTSUPP => None,
+            Err(e) => Some(Err(self.fail(path, e))),
+        };
+        names.into_iter().filter_map(value).collect()
+    }
+
+    fn set_xattr(&self, path: &Path, name: &[u8], value: &[u8]) -> Result<bool> {
+        match self.fs.set_xattr(path, name, value, XattrFlags::empty()) {
+            Ok(()) => Ok(true),
+            Err(e) if e == Errno::EOPNOTSUPP => Ok(false),
+            Err(e) => Err(self.fail(path, e)),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! One interface to the files of the host and of an image.
+
+mod host;
+mod image;
+
+pub use host::Host;
+pub use image::Image;
+
+use anyhow::Result;
+use std::path::Path;
+use uext4::{Attr, FileKind, NewKind, SetAttr};
+
+/// A file as it was found.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    /// Its attributes.
+    pub attr: Attr,
+    /// Which file system of its side it is on.
+    pub dev: u64,
+}
+
+/// Where data comes from.
+pub trait Source {
+    /// Reads at an offset; fewer bytes than asked only at the end.
+    fn read_at(&self, data: &mut [u8], offset: u64) -> Result<usize>;
+}
+
+/// Where data goes.
+pub trait Sink {
+    /// Writes all at an offset.
+    fn write_at(&self, data: &[u8], offset: u64) -> Result<()>;
+    /// Sets the length; what was not written is a hole.
+    fn set_len(&self, len: u64) -> Result<()>;
+}
+
+/// Files of the host or of an image, by path. Symbolic links are followed only where it says so.
+///
+/// # Errors
+/// All name the file.
+pub trait Side {
+    /// Tells sides apart: files of two sides are never the same.
+    fn id(&self) -> usize;
+    /// The file as messages name it.
+    fn display(&self, path: &Path) -> String;
+    /// What is there; `None` if nothing is.
+    fn find(&self, path: &Path, follow: bool) -> Result<Option<Found>>;
+    /// The names in a directory, in order.
+    fn list(&self, path: &Path) -> Result<Vec<Vec<u8>>>;
+    /// What a symbolic link holds.
+    fn read_link(&self, path: &Path) -> Result<Vec<u8>>;
+    /// Opens a file to read; follows.
+    fn open(&self, path: &Path) -> Result<Box<dyn Source>>;
+    /// Opens a file to write, empty, made with `mode` if there is none; follows.
+    fn create(&self, path: &Path, mode: u16) -> Result<Box<dyn Sink>>;
+    /// Makes something else than a file with data.
+    fn make(&self, path: &Path, mode: u16, kind: NewKind<'_>) -> Result<()>;
+    /// Gives a file another name.
+    fn link(&self, original: &Path, link: &Path) -> Result<()>;
+    /// Removes a name that is not a directory's.
+    fn remove(&self, path: &Path) -> Result<()>;
+    /// Changes attributes of what is a `kind`; owners as far as the user may.
+    fn set_attr(&self, path: &Path, kind: FileKind, change: &SetAttr) -> Result<()>;
+    /// The extended attributes.
+    fn xattrs(&self, path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>>;
+    /// Sets an extended attribute; false if this side can't hold it.
+    fn set_xattr(&self, path: &Path, name: &[u8], value: &[u8]) -> Result<bool>;
+}
