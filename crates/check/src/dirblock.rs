@@ -5,8 +5,9 @@ use crate::dirs::{Dir, DirBlock, Dirs, SPAN_EMPTY, SPAN_NODE};
 use crate::fault::{Fault, FaultKind, Faults, printable};
 use crate::names::NameSet;
 use uext4_ondisk::{
-    Dirent, DxKind, DxView, FileType, HashVersion, Incompat, Ino, Lblk, Pblk, dir_checksum_verify,
-    dir_data_end, dir_entries, dir_has_tail, dx_checksum_verify, dx_kind_of, dx_limit,
+    DIRENT_HEADER, Dirent, DxKind, DxView, FileType, HashVersion, Incompat, Ino, Lblk, Pblk,
+    dir_checksum_verify, dir_data_end, dir_entries, dir_has_tail, dx_checksum_verify, dx_kind_of,
+    dx_limit,
 };
 use uext4_sync::atomic::Ordering;
 
@@ -63,7 +64,7 @@ impl<'c, 'd> DirWorker<'c, 'd> {
                 self.faults.push(e.ino(dir.ino).pblk(at));
             }
             if kind == DxKind::Root {
-                self.names.clear();
+                self.names.clear(bytes.len());
                 self.first_block(dir, bytes, bytes.len(), at);
             }
             return;
@@ -73,7 +74,7 @@ impl<'c, 'd> DirWorker<'c, 'd> {
             self.faults.push(e.ino(dir.ino).pblk(at));
         }
         let end = dir_data_end(bytes.len(), has_tail && dir_has_tail(bytes));
-        self.names.clear();
+        self.names.clear(bytes.len());
         if b.lblk == Lblk(0) {
             self.first_block(dir, bytes, end, at);
         } else {
@@ -81,7 +82,7 @@ impl<'c, 'd> DirWorker<'c, 'd> {
             let span = self.entries(dir, bytes, end, at, hash);
             self.dirs.set_span(i, span);
         }
-        self.check_names(dir, at);
+        self.check_names(dir, bytes, at);
     }
 
     /// The block that starts with `.` and `..`.
@@ -135,8 +136,21 @@ impl<'c, 'd> DirWorker<'c, 'd> {
         at: Pblk,
         hash: Option<HashVersion>,
     ) -> (u32, u32) {
+        self.entries_from(dir, bytes, 0, end, at, hash)
+    }
+
+    /// Checks the records from byte `start` on.
+    pub(crate) fn entries_from(
+        &mut self,
+        dir: &Dir,
+        bytes: &[u8],
+        start: usize,
+        end: usize,
+        at: Pblk,
+        hash: Option<HashVersion>,
+    ) -> (u32, u32) {
         let mut span = SPAN_EMPTY;
-        for record in dir_entries(bytes, end) {
+        for record in dir_entries(bytes, end).starting_at(start) {
             let d = match record {
                 Ok(d) => d,
                 Err(e) => {
@@ -200,7 +214,7 @@ impl<'c, 'd> DirWorker<'c, 'd> {
         if d.ino == Ino::NONE {
             return;
         }
-        self.check_name(dir, d, at);
+        self.check_name(dir, d, bytes, at);
         let cx = self.cx;
         let name = || format!("`{}` names inode {}", printable(d.name), d.ino);
         if d.ino.0 > cx.geo.inodes_count || (cx.is_reserved(d.ino) && d.ino != Ino::ROOT) {
@@ -223,14 +237,15 @@ impl<'c, 'd> DirWorker<'c, 'd> {
         }
     }
 
-    fn check_name(&mut self, dir: &Dir, d: &Dirent<'_>, at: Pblk) {
+    fn check_name(&mut self, dir: &Dir, d: &Dirent<'_>, bytes: &[u8], at: Pblk) {
         let dots = d.is_dot_or_dotdot();
         let illegal = !dir.encrypted && d.name.iter().any(|b| matches!(b, 0 | b'/'));
         if d.name.is_empty() || dots || illegal {
             let detail = format!("`{}` at offset {}", printable(d.name), d.offset);
             self.fault(FaultKind::EntryName, dir, at, detail);
         }
-        self.names.push(d.name);
+        let name_at = d.offset.saturating_add(DIRENT_HEADER);
+        self.names.push(bytes, name_at, d.name.len());
     }
 
     fn subdirectory(&mut self, dir: &Dir, d: &Dirent<'_>, at: Pblk) {
@@ -257,8 +272,8 @@ impl<'c, 'd> DirWorker<'c, 'd> {
     }
 
     /// No name may be there twice.
-    pub(crate) fn check_names(&mut self, dir: &Dir, at: Pblk) {
-        if let Some(name) = self.names.find_duplicate() {
+    pub(crate) fn check_names(&mut self, dir: &Dir, bytes: &[u8], at: Pblk) {
+        if let Some(name) = self.names.find_duplicate(bytes) {
             let detail = format!("`{}`", printable(name));
             let fault = Fault::new(FaultKind::EntryDuplicate).ino(dir.ino).pblk(at);
             self.faults.push(fault.detail(detail));

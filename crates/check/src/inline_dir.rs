@@ -95,13 +95,14 @@ impl DirWorker<'_, '_> {
         let parent = Ino(le32(&inode.i_block, 0).unwrap_or(0));
         self.found_dot(dir);
         self.found_dot_dot(dir, parent, at);
-        self.names.clear();
+        // Records never cross from one part to the other.
         let first = inode.i_block.get(PARENT_BYTES..).unwrap_or(&[]);
-        self.entries(dir, first, first.len(), at, None);
-        if let Some(rest) = rest(&raw) {
-            self.entries(dir, rest, rest.len(), at, None);
-        }
-        self.check_names(dir, at);
+        let mut all = first.to_vec();
+        all.extend_from_slice(rest(&raw).unwrap_or(&[]));
+        self.names.clear(all.len());
+        self.entries(dir, &all, first.len(), at, None);
+        self.entries_from(dir, &all, first.len(), all.len(), at, None);
+        self.check_names(dir, &all, at);
         Ok(())
     }
 }

@@ -5,13 +5,30 @@ use crate::dirs::{Dir, Dirs};
 use crate::error::Result;
 use crate::fault::{Fault, FaultKind, Faults, printable};
 use crate::parallel;
-use uext4_ondisk::{Pblk, dir_data_end, dir_entries, dir_has_tail};
+use uext4_ondisk::{DIRENT_MIN, Pblk, dir_data_end, dir_entries, dir_has_tail};
 
-/// The names of a block, found again by a short hash.
+/// The names of a block, by where they are in it, found again by a short hash.
 #[derive(Debug, Default)]
 pub(crate) struct NameSet {
-    keys: Vec<(u64, u32, u16)>,
-    bytes: Vec<u8>,
+    names: Vec<NameAt>,
+    /// Slots of a hash table: positions in `names`, from 1 on.
+    slots: Vec<u32>,
+    /// Where names that were there before are.
+    duplicate: Option<NameAt>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct NameAt {
+    key: u64,
+    at: u32,
+    len: u16,
+}
+
+impl NameAt {
+    fn of<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        let rest = bytes.get(self.at as usize..).unwrap_or(&[]);
+        rest.get(..usize::from(self.len)).unwrap_or(&[])
+    }
 }
 
 /// A hash of a name: fast, and not the directory's.
@@ -27,36 +44,47 @@ fn name_key(name: &[u8]) -> u64 {
 }
 
 impl NameSet {
-    pub(crate) fn clear(&mut self) {
-        self.keys.clear();
-        self.bytes.clear();
+    /// Makes room for the names of `len` bytes of records.
+    pub(crate) fn clear(&mut self, len: usize) {
+        self.names.clear();
+        self.duplicate = None;
+        self.slots.clear();
+        let slots = (len / DIRENT_MIN + 1).next_power_of_two();
+        self.slots.resize(slots * 2, 0);
     }
 
-    /// Adds a name, of 255 bytes at most.
-    pub(crate) fn push(&mut self, name: &[u8]) {
-        self.keys
-            .push((name_key(name), self.bytes.len() as u32, name.len() as u16));
-        self.bytes.extend_from_slice(name);
-    }
-
-    fn name(&self, start: u32, len: u16) -> &[u8] {
-        let rest = self.bytes.get(start as usize..).unwrap_or(&[]);
-        rest.get(..usize::from(len)).unwrap_or(&[])
+    /// Adds the name of `len` bytes, at most 255, at `at` of `bytes`.
+    pub(crate) fn push(&mut self, bytes: &[u8], at: usize, len: usize) {
+        let at = at as u32;
+        let mut new = NameAt {
+            key: 0,
+            at,
+            len: len as u16,
+        };
+        new.key = name_key(new.of(bytes));
+        let mask = self.slots.len().wrapping_sub(1);
+        let mut i = (new.key >> 32) as usize & mask;
+        // There are more slots than names that fit.
+        while let Some(slot) = self.slots.get_mut(i) {
+            let Some(had) = (*slot as usize)
+                .checked_sub(1)
+                .and_then(|n| self.names.get(n))
+            else {
+                self.names.push(new);
+                *slot = self.names.len() as u32;
+                return;
+            };
+            if had.key == new.key && had.of(bytes) == new.of(bytes) {
+                self.duplicate = Some(new);
+                return;
+            }
+            i = (i + 1) & mask;
+        }
     }
 
     /// A name that is there twice.
-    pub(crate) fn find_duplicate(&mut self) -> Option<&[u8]> {
-        self.keys.sort_unstable();
-        let at = self.keys.chunk_by(|a, b| a.0 == b.0).find_map(|same| {
-            let (_, start, len) = *same.first()?;
-            let others = same.get(1..)?;
-            let name = self.name(start, len);
-            others
-                .iter()
-                .any(|o| self.name(o.1, o.2) == name)
-                .then_some((start, len))
-        });
-        at.map(|(start, len)| self.name(start, len))
+    pub(crate) fn find_duplicate<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        self.duplicate.map(|d| d.of(bytes))
     }
 }
 
@@ -150,15 +178,19 @@ mod tests {
 
     #[test]
     fn twice_is_seen() {
+        let bytes = b"a b ab 12345678 123456789 12345678 a";
         let mut set = NameSet::default();
-        for name in [&b"a"[..], b"b", b"ab", b"", b"12345678", b"123456789"] {
-            set.push(name);
+        set.clear(bytes.len() * DIRENT_MIN);
+        for (at, len) in [(0, 1), (2, 1), (4, 2), (0, 0), (7, 8), (16, 9)] {
+            set.push(bytes, at, len);
         }
-        assert_eq!(set.find_duplicate(), None);
-        set.push(b"12345678");
-        assert_eq!(set.find_duplicate(), Some(&b"12345678"[..]));
-        set.clear();
-        set.push(b"a");
-        assert_eq!(set.find_duplicate(), None);
+        assert_eq!(set.find_duplicate(bytes), None);
+        set.push(bytes, 26, 8);
+        assert_eq!(set.find_duplicate(bytes), Some(&b"12345678"[..]));
+        set.clear(24);
+        set.push(bytes, 0, 1);
+        assert_eq!(set.find_duplicate(bytes), None);
+        set.push(bytes, 35, 1);
+        assert_eq!(set.find_duplicate(bytes), Some(&b"a"[..]));
     }
 }

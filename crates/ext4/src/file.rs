@@ -388,13 +388,13 @@ impl Ext4 {
         if self.is_read_only() {
             return self.check_synced();
         }
-        let unflushed = inode.take_unflushed();
+        let unflushed = inode.unflushed();
         let tid = inode.sync_tid(data_only);
-        let synced = self.sync_tid(tid, unflushed);
-        if synced.is_err() && unflushed {
-            inode.mark_unflushed();
+        self.sync_tid(tid, unflushed.is_some())?;
+        if let Some(writes) = unflushed {
+            inode.set_flushed(writes);
         }
-        synced
+        Ok(())
     }
 
     fn sync_tid(&self, tid: u64, unflushed: bool) -> Result<()> {

@@ -58,8 +58,10 @@ pub struct Inode {
     /// The last transaction that changed anything, and one that `fdatasync` must wait for.
     tid: AtomicU64,
     data_tid: AtomicU64,
-    /// Data was written that no handle's commit is known to flush.
-    unflushed: AtomicBool,
+    /// Counts writes of data that no handle's commit is known to flush.
+    unflushed: AtomicU64,
+    /// How many of them are flushed.
+    flushed: AtomicU64,
     /// The seed of checksums of blocks it owns.
     seed: InodeSeed,
     /// What a directory remembers of its blocks.
@@ -106,7 +108,8 @@ impl Inode {
             pins: AtomicU32::new(0),
             tid: AtomicU64::new(tid),
             data_tid: AtomicU64::new(tid),
-            unflushed: AtomicBool::new(false),
+            unflushed: AtomicU64::new(0),
+            flushed: AtomicU64::new(0),
             seed,
             dir: OnceLock::new(),
         }
@@ -216,12 +219,19 @@ impl Inode {
 
     /// Says that data was written which no later commit is known to flush.
     pub fn mark_unflushed(&self) {
-        self.unflushed.store(true, Ordering::Release);
+        self.unflushed.fetch_add(1, Ordering::Release);
     }
 
-    /// Whether [`Inode::mark_unflushed`] was called since the last time; clears it.
-    pub fn take_unflushed(&self) -> bool {
-        self.unflushed.swap(false, Ordering::AcqRel)
+    /// Which writes a flush from now on covers, if there are some that none has covered. They stay
+    /// until [`Inode::set_flushed`], so that whoever syncs beside another also waits for a flush.
+    pub fn unflushed(&self) -> Option<u64> {
+        let writes = self.unflushed.load(Ordering::Acquire);
+        (self.flushed.load(Ordering::Acquire) < writes).then_some(writes)
+    }
+
+    /// Says that a flush covered the writes that [`Inode::unflushed`] gave.
+    pub fn set_flushed(&self, writes: u64) {
+        self.flushed.fetch_max(writes, Ordering::Release);
     }
 
     /// The seed of checksums of blocks it owns.
@@ -278,7 +288,7 @@ impl CachedInode for Inode {
     fn may_evict(&self) -> bool {
         self.pins.load(Ordering::SeqCst) == 0
             && !self.is_doomed()
-            && !self.unflushed.load(Ordering::Acquire)
+            && self.unflushed().is_none()
     }
 }
 

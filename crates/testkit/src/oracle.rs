@@ -101,7 +101,15 @@ impl KernelMount {
     /// umount(8) failed.
     pub fn unmount(mut self) -> Result<()> {
         self.mounted = false;
-        run("umount", &[text(&self.dir)], 0).map(|_| ())
+        // A process that another thread is just starting has our open directories until its exec.
+        let mut tries = 0;
+        loop {
+            match run("umount", &[text(&self.dir)], 0) {
+                Err(_) if tries < 50 => tries += 1,
+                done => return done.map(|_| ()),
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
     }
 }
 

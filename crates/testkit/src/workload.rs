@@ -60,6 +60,8 @@ pub struct Worker<'f, F: FileSystem> {
     /// Files open without this name, and what they held if it was their last.
     open: Vec<(F::Node, Option<Vec<u8>>)>,
     pending: Vec<Op>,
+    /// The model as it would be, had the operation that failed last not.
+    failed: Option<Model>,
 }
 
 impl<'f, F: FileSystem> Worker<'f, F> {
@@ -91,6 +93,7 @@ impl<'f, F: FileSystem> Worker<'f, F> {
             model,
             open: Vec::new(),
             pending: Vec::new(),
+            failed: None,
         }
     }
 
@@ -133,7 +136,10 @@ impl<'f, F: FileSystem> Worker<'f, F> {
             (Err(e), _) if e == Errno::ENOSPC && self.habits.no_space => Ok(None),
             (Err(e), Ok(())) if e == Errno::ENOSPC && attribute_bytes(op, &after) > 700 => Ok(None),
             (Ok(_), Err(errno)) => bail!("succeeded instead of {errno:?}"),
-            (Err(e), expected) => bail!("{e:?} instead of {expected:?}"),
+            (Err(e), expected) => {
+                self.failed = expected.is_ok().then_some(after);
+                bail!("{e:?} instead of {expected:?}")
+            }
         }
     }
 
@@ -220,6 +226,11 @@ impl<'f, F: FileSystem> Worker<'f, F> {
             self.open.swap_remove(index);
         }
         Ok(())
+    }
+
+    /// The model with the operation done after which [`Worker::step`] failed: it may have happened.
+    pub fn pending_after_failure(&mut self) -> Option<Model> {
+        self.failed.take()
     }
 
     /// Closes all files.

@@ -1,0 +1,324 @@
+//! Random operations against the model: alone with remounts, many threads at once, without space,
+//! without inodes, and on a device that fails. `UEXT4_STRESS_SECONDS` and `UEXT4_MODEL_RUNS` make it
+//! longer.
+
+use anyhow::{Context, Result, anyhow};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use uext4_block::{FaultCall, FaultDevice, FaultPlan, FaultRule, MemoryDevice};
+use uext4_testkit::image::{Shape, mount};
+use uext4_testkit::operation::{Op, apply};
+use uext4_testkit::verdict::History;
+use uext4_testkit::workload::{Habits, Promise, Worker};
+use uext4_testkit::{env_number, oracle, tree};
+use uext4_vfs::attr::{NewKind, NewNode};
+use uext4_vfs::caller::Caller;
+use uext4_vfs::errno::Errno;
+use uext4_vfs::filesystem::FileSystem;
+
+fn shared() -> Op {
+    Op::Mkdir {
+        path: b"shared".to_vec(),
+        mode: 0o755,
+    }
+}
+
+fn clean(device: &MemoryDevice) -> Result<()> {
+    oracle::check(device)?;
+    oracle::fsck_device(device)
+}
+
+#[test]
+fn reftest_random_operations_with_remounts() {
+    let runs = env_number("UEXT4_MODEL_RUNS", 10);
+    for seed in 0..runs {
+        let shape = Shape::ALL[(seed % 5) as usize];
+        let done = remounts(seed, shape);
+        done.with_context(|| format!("seed {seed}, {}", shape.name)).unwrap();
+    }
+}
+
+fn remounts(seed: u64, shape: Shape) -> Result<()> {
+    let device = Arc::new(shape.make()?);
+    let mut model = None;
+    for round in 0..4 {
+        let fs = mount(Arc::clone(&device) as Arc<_>)?;
+        let habits = Habits::default();
+        let mut worker = match model.take() {
+            Some(model) => Worker::resume(&*fs, "t0", seed ^ round, habits, model),
+            None => {
+                apply(&*fs, &shared())?;
+                Worker::new(&*fs, "t0", seed, habits)?
+            }
+        };
+        for step in 0..150 {
+            worker.step().with_context(|| format!("round {round}, step {step}"))?;
+        }
+        worker.compare().with_context(|| format!("round {round}"))?;
+        worker.close();
+        model = Some(worker.model.clone());
+        drop(worker);
+        fs.unmount()?;
+        drop(fs);
+        clean(&device).with_context(|| format!("round {round}"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn stress_eight_threads() {
+    let seconds = env_number("UEXT4_STRESS_SECONDS", 3);
+    let device = Arc::new(Shape { bytes: 256 << 20, ..Shape::DEFAULT }.make().unwrap());
+    let fs = mount(Arc::clone(&device) as Arc<_>).unwrap();
+    apply(&*fs, &shared()).unwrap();
+    apply(&*fs, &Op::Mkdir { path: b"contested".to_vec(), mode: 0o755 }).unwrap();
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let steps: u64 = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8)
+            .map(|index| {
+                let fs = &*fs;
+                scope.spawn(move || stress(fs, index, end).unwrap())
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    println!("{steps} operations in {seconds} s");
+    fs.unmount().unwrap();
+    drop(fs);
+    clean(&device).unwrap();
+}
+
+fn stress<F: FileSystem>(fs: &F, index: u64, end: Instant) -> Result<u64> {
+    let habits = Habits {
+        no_space: true,
+        sync_percent: 3,
+        ..Habits::default()
+    };
+    let mut worker = Worker::new(fs, &format!("t{index}"), index, habits)?;
+    let mut rng = fastrand::Rng::with_seed(index);
+    let mut steps = 0;
+    while Instant::now() < end {
+        worker.step()?;
+        contest(fs, &mut rng)?;
+        steps += 2;
+    }
+    worker.close();
+    // Others still work, so only what is this worker's is compared; the walk may meet names that go.
+    worker.compare().or_else(|_| worker.compare()).or_else(|_| worker.compare())?;
+    Ok(steps)
+}
+
+/// Names that all threads make, remove and rename: only errors that another thread explains.
+fn contest<F: FileSystem>(fs: &F, rng: &mut fastrand::Rng) -> Result<()> {
+    let path = |rng: &mut fastrand::Rng| format!("contested/{}", rng.u8(..12)).into_bytes();
+    let (path, other) = (path(rng), path(rng));
+    let op = match rng.u8(..9) {
+        0..=1 => Op::Create { path, mode: 0o644 },
+        2 => Op::Unlink { path, keep: rng.bool() },
+        3 => Op::Mkdir { path, mode: 0o755 },
+        4 => Op::Rmdir { path },
+        5 => Op::Link { old: path, new: other },
+        6 => Op::Append { path, data: vec![7; 5000] },
+        7 => Op::Truncate { path, size: 0 },
+        _ => Op::Rename { old: path, new: other, flags: Default::default() },
+    };
+    use Errno as E;
+    let fine = [E::EEXIST, E::ENOENT, E::EISDIR, E::ENOTDIR, E::ENOTEMPTY, E::EPERM, E::EINVAL, E::ENOSPC];
+    match apply(fs, &op) {
+        Err(e) if !fine.contains(&e.errno()) => Err(anyhow!("{op:?}: {e:?}")),
+        _ => Ok(()),
+    }
+}
+
+/// A name that was created belongs to exactly one thread, until that one removes it.
+#[test]
+fn stress_names_are_created_once() {
+    let device = Arc::new(Shape::DEFAULT.make().unwrap());
+    let fs = mount(Arc::clone(&device) as Arc<_>).unwrap();
+    apply(&*fs, &shared()).unwrap();
+    let owned = std::sync::Mutex::new(BTreeSet::new());
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let (fs, owned) = (&*fs, &owned);
+            scope.spawn(move || {
+                let mut rng = fastrand::Rng::with_seed(thread);
+                let mut mine = Vec::new();
+                for _ in 0..1500 {
+                    let name = rng.u8(..40);
+                    let path = format!("shared/name-{name}").into_bytes();
+                    match apply(fs, &Op::Create { path, mode: 0o600 }) {
+                        Ok(_) => {
+                            assert!(owned.lock().unwrap().insert(name), "{name} created twice");
+                            mine.push(name);
+                        }
+                        Err(e) => assert!(e == Errno::EEXIST, "{e:?}"),
+                    }
+                    if rng.bool() && let Some(name) = mine.pop() {
+                        assert!(owned.lock().unwrap().remove(&name));
+                        let path = format!("shared/name-{name}").into_bytes();
+                        apply(fs, &Op::Unlink { path, keep: false }).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    let dir = uext4_testkit::operation::find(&*fs, b"shared").unwrap();
+    let left: BTreeSet<_> = tree::names(&*fs, &dir, 1000).unwrap().into_iter().collect();
+    let want = owned.into_inner().unwrap();
+    let want: BTreeSet<_> = want.iter().map(|n| format!("name-{n}").into_bytes()).collect();
+    assert_eq!(left, want);
+    drop(dir);
+    fs.unmount().unwrap();
+    drop(fs);
+    clean(&device).unwrap();
+}
+
+#[test]
+fn fault_no_space_never_corrupts() {
+    for seed in 0..env_number("UEXT4_MODEL_RUNS", 4) {
+        fill_and_empty(seed).with_context(|| format!("seed {seed}")).unwrap();
+    }
+}
+
+fn fill_and_empty(seed: u64) -> Result<()> {
+    let shape = Shape {
+        bytes: 8 << 20,
+        journal_bytes: Some(4 << 20),
+        ..Shape::DEFAULT
+    };
+    let device = Arc::new(shape.make()?);
+    let fs = mount(Arc::clone(&device) as Arc<_>)?;
+    apply(&*fs, &shared())?;
+    let habits = Habits {
+        no_space: true,
+        file_bytes_max: 1 << 20,
+        ..Habits::default()
+    };
+    let free = fs.statfs()?.blocks_free;
+    let mut worker = Worker::new(&*fs, "t0", seed, habits)?;
+    for round in 0..4 {
+        let (path, mut full) = (format!("t0/big{round}").into_bytes(), false);
+        apply(&*fs, &Op::Create { path: path.clone(), mode: 0o600 })?;
+        let create = Op::Create { path: path.clone(), mode: 0o600 };
+        worker.model.apply(&create).map_err(|e| anyhow!("{e}"))?;
+        while !full {
+            let node = uext4_testkit::operation::find(&*fs, &path)?;
+            let at = fs.getattr(&node)?.size;
+            full = match FileSystem::write(&*fs, &node, at, &[3; 50_000]) {
+                Ok(n) => n < 50_000,
+                Err(e) if e == Errno::ENOSPC => true,
+                Err(e) => return Err(e.into()),
+            };
+        }
+        let node = uext4_testkit::operation::find(&*fs, &path)?;
+        let size = fs.getattr(&node)?.size as usize;
+        drop(node);
+        let write = Op::Write { path: path.clone(), at: 0, data: vec![3; size] };
+        worker.model.apply(&write).map_err(|e| anyhow!("{e}"))?;
+        for _ in 0..60 {
+            worker.step().with_context(|| format!("round {round}, full"))?;
+        }
+        worker.compare()?;
+        // The random operations may have moved or removed it.
+        for (path, entry) in worker.model.tree() {
+            if entry.data.len() > 1 << 20 {
+                let gone = Op::Unlink { path, keep: false };
+                apply(&*fs, &gone)?;
+                worker.model.apply(&gone).map_err(|e| anyhow!("{e}"))?;
+            }
+        }
+        for _ in 0..40 {
+            worker.step().with_context(|| format!("round {round}, emptied"))?;
+        }
+    }
+    worker.close();
+    worker.compare()?;
+    drop(worker);
+    fs.syncfs()?;
+    anyhow::ensure!(fs.statfs()?.blocks_free <= free, "space out of nothing");
+    fs.unmount()?;
+    drop(fs);
+    clean(&device)
+}
+
+#[test]
+fn fault_inodes_run_out() {
+    let shape = Shape { inodes: Some(256), bytes: 16 << 20, ..Shape::DEFAULT };
+    let device = Arc::new(shape.make().unwrap());
+    let fs = mount(Arc::clone(&device) as Arc<_>).unwrap();
+    let (root, top) = (Caller::root(), FileSystem::root(&*fs).unwrap());
+    let new = NewNode { mode: 0o600, kind: NewKind::Regular };
+    for round in 0..3 {
+        let mut made = Vec::new();
+        let error = loop {
+            let name = format!("{round}-{}", made.len()).into_bytes();
+            match FileSystem::create(&*fs, &root, &top, &name, &new) {
+                Ok(_) => made.push(name),
+                Err(e) => break e,
+            }
+        };
+        assert!(error == Errno::ENOSPC, "{error:?}");
+        assert!(made.len() > 200, "{}", made.len());
+        assert_eq!(fs.statfs().unwrap().inodes_free, 0);
+        for name in &made {
+            FileSystem::unlink(&*fs, &root, &top, name).unwrap();
+        }
+    }
+    drop(top);
+    fs.unmount().unwrap();
+    drop(fs);
+    clean(&device).unwrap();
+}
+
+#[test]
+fn fault_device_errors_lose_nothing_promised() {
+    for seed in 0..env_number("UEXT4_FAULT_RUNS", 60) {
+        device_error(seed).with_context(|| format!("seed {seed}")).unwrap();
+    }
+}
+
+/// One call of the device fails, or all from one on; what was promised before or after it holds.
+fn device_error(seed: u64) -> Result<()> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let shape = Shape::ALL[rng.usize(..5)];
+    let device = Arc::new(shape.make()?);
+    let plan = FaultPlan::new();
+    let failing = FaultDevice::new(Arc::clone(&device), plan.clone());
+    let fs = mount(Arc::new(failing))?;
+    apply(&*fs, &shared())?;
+    let mut worker = Worker::new(&*fs, "t0", seed, Habits { sync_percent: 20, ..Habits::default() })?;
+    fs.sync()?;
+    let call = [FaultCall::Read, FaultCall::Write, FaultCall::Flush][rng.usize(..3)];
+    let rule = FaultRule::new(call);
+    let n = rng.u64(1..40);
+    plan.add(if rng.bool() { rule.nth(n) } else { rule.from_nth(n) });
+    let mut states = vec![worker.model.clone()];
+    let mut promises: Vec<Promise> = Vec::new();
+    for _ in 0..60 {
+        // An operation that failed may have happened in part: nothing after it is compared.
+        let Ok((_, promise)) = worker.step() else { break };
+        if states.last().is_some_and(|last| last.step < worker.model.step) {
+            states.push(worker.model.clone());
+        }
+        promises.extend(promise);
+    }
+    let last = worker.pending_after_failure();
+    states.extend(last);
+    worker.close();
+    drop(worker);
+    plan.clear();
+    if rng.bool() {
+        let _ = fs.unmount();
+    } else {
+        fs.crash();
+    }
+    drop(fs);
+    let fs = mount(Arc::clone(&device) as Arc<_>).context("recovery")?;
+    let found = tree::of_fs(&*fs)?;
+    let history = History { name: "t0".into(), states };
+    history.judge(&found, &promises).map_err(|why| anyhow!("{call:?} {n}: {why}"))?;
+    fs.unmount()?;
+    drop(fs);
+    clean(&device)
+}
