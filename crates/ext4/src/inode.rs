@@ -286,9 +286,7 @@ impl CachedInode for Inode {
     }
 
     fn may_evict(&self) -> bool {
-        self.pins.load(Ordering::SeqCst) == 0
-            && !self.is_doomed()
-            && self.unflushed().is_none()
+        self.pins.load(Ordering::SeqCst) == 0 && !self.is_doomed() && self.unflushed().is_none()
     }
 }
 

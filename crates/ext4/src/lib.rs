@@ -20,7 +20,7 @@
 //! | [`group`], [`ialloc`], [`balloc`] | groups and the allocators |
 //! | [`generation`] | stamps of inodes |
 //! | [`inode`], [`create`], [`orphan`] | inodes: in memory, made, taken away, on record |
-//! | [`extents`], [`file`] | block mapping and data |
+//! | [`extents`], [`mod@file`] | block mapping and data |
 //! | [`dir`], [`namei`], [`rename`] | directories and names |
 //! | [`xattr`], [`access`] | attributes and permission |
 //! | [`freeze`], [`kinds`] | completing blocks for the journal |

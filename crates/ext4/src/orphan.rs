@@ -62,7 +62,7 @@ struct OrphanBlock {
 }
 
 impl Orphans {
-    /// None yet; [`Ext4::recover_orphans`] reads what is on disk.
+    /// None yet; mounting reads what is on disk.
     pub fn new(sb: &Superblock) -> Orphans {
         Orphans {
             list: Mutex::new(&class::ORPHAN_LIST, List::default()),

@@ -232,7 +232,9 @@ fn deep_trees() {
     let dir = fs.create(&root, &top, b"many", &DIR).expect("mkdir");
     let name = |i: u32| format!("a-rather-long-name-so-that-leaves-fill-{i}");
     for i in 0..60_000 {
-        let _file = fs.create(&root, &dir, name(i).as_bytes(), &FILE).expect("create");
+        let _file = fs
+            .create(&root, &dir, name(i).as_bytes(), &FILE)
+            .expect("create");
     }
     let holes = fs.create(&root, &top, b"holes", &FILE).expect("create");
     // Every other block, from the back: as many extents as blocks, each before the others.
@@ -241,7 +243,8 @@ fn deep_trees() {
     }
     fs.sync().expect("sync");
     for i in (0..20_000u64).step_by(3) {
-        fs.write(&holes, i * 2048 + 1024, &[2; 1024], true).expect("fill");
+        fs.write(&holes, i * 2048 + 1024, &[2; 1024], true)
+            .expect("fill");
     }
     fs.truncate(&holes, 20_000 * 1024 + 100).expect("truncate");
     for i in (0..60_000).step_by(2) {
@@ -255,7 +258,10 @@ fn deep_trees() {
     let top = fs.root().expect("root");
     let dir = fs.lookup(&root, &top, b"many").expect("lookup");
     for i in 0..60_000 {
-        assert_eq!(fs.lookup(&root, &dir, name(i).as_bytes()).is_ok(), i % 2 == 1);
+        assert_eq!(
+            fs.lookup(&root, &dir, name(i).as_bytes()).is_ok(),
+            i % 2 == 1
+        );
     }
     let mut seen = 0;
     uext4_vfs::filesystem::FileSystem::readdir(&*fs, &root, &dir, 0, &mut |_| {
@@ -267,7 +273,8 @@ fn deep_trees() {
     for i in (1..60_000).step_by(2) {
         fs.unlink(&root, &dir, name(i).as_bytes()).expect("unlink");
     }
-    fs.rmdir(&root, &top, b"many").expect("rmdir of an open directory");
+    fs.rmdir(&root, &top, b"many")
+        .expect("rmdir of an open directory");
     fs.unlink(&root, &top, b"holes").expect("unlink");
     drop((dir, top));
     fs.unmount().expect("unmount");

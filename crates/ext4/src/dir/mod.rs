@@ -14,9 +14,9 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`hashed`] | the way down the tree, splitting |
-//! | [`change`] | adding, removing and changing entries |
-//! | [`list`] | reading a directory in the order of hashes |
+//! | `hashed` | the way down the tree, splitting |
+//! | `change` | adding, removing and changing entries |
+//! | `list` | reading a directory in the order of hashes |
 
 mod change;
 mod hashed;

@@ -13,8 +13,8 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`insert`] | adding extents, splitting nodes, converting unwritten ones |
-//! | [`remove`] | taking extents away and freeing what they hold |
+//! | `insert` | adding extents, splitting nodes, converting unwritten ones |
+//! | `remove` | taking extents away and freeing what they hold |
 
 mod insert;
 mod remove;
