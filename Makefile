@@ -22,7 +22,7 @@ test: setup
 check: setup
 	cargo fmt --all -- --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 
 crash: setup
 	UEXT4_CRASH_RUNS=1000 cargo test --release -p uext4-testkit --test crash -- --nocapture

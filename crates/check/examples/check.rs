@@ -1,4 +1,4 @@
-//! `cargo run --release --example check IMAGE [THREADS]`: checks an image and says how long it took.
+//! `cargo run --release --example check IMAGE [THREADS]`: checks an image, says how long it took.
 
 use std::process::ExitCode;
 use std::time::Instant;

@@ -18,8 +18,8 @@ impl ClaimBitmap {
         ClaimBitmap { words: v, len }
     }
 
-    /// Sets the bits from `at` on and calls `taken` with each that was set before. Bits past the end
-    /// are ignored.
+    /// Sets the bits from `at` on and calls `taken` with each that was set before. Bits past the
+    /// end are ignored.
     #[inline]
     pub(crate) fn claim(&self, at: u64, len: u64, mut taken: impl FnMut(u64)) {
         let end = at.saturating_add(len).min(self.len);

@@ -1,8 +1,8 @@
 //! What all passes share: the file system's shape, and what is known of blocks and inodes.
 //!
 //! # Locking
-//! Everything is immutable after [`crate::layout`] but the atomics, which are relaxed: a pass reads what
-//! an earlier pass wrote, and threads are joined in between.
+//! Everything is immutable after [`crate::layout`] but the atomics, which are relaxed: a pass reads
+//! what an earlier pass wrote, and threads are joined in between.
 
 use crate::bitmap::{ClaimBitmap, bit};
 use crate::report::Progress;

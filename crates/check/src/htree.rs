@@ -66,7 +66,7 @@ fn read_root(cx: &Context<'_>, block: &[u8]) -> uext4_ondisk::Result<DxRootInfo>
         info.hash_version,
         HashVersion::Legacy | HashVersion::HalfMd4 | HashVersion::Tea
     );
-    if !stored && !(keyed && cx.incompat(Incompat::CASEFOLD)) {
+    if !(stored || keyed && cx.incompat(Incompat::CASEFOLD)) {
         let kind = uext4_ondisk::CorruptKind::DxRootHash;
         return Err(Corrupt::new(kind).detail(info.hash_version as u8));
     }
@@ -108,7 +108,7 @@ struct Tree<'a, 'd> {
     continued: Vec<(Pblk, Pblk)>,
 }
 
-/// The hashes a block may hold: from `lo` up to below `hi`, or to `hi` if that has its lowest bit set.
+/// The hashes a block may hold: from `lo` to below `hi`, or to `hi` if that has its lowest bit set.
 #[derive(Clone, Copy)]
 struct Range {
     lo: u32,

@@ -28,19 +28,18 @@ fn rest(raw: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Even an empty value of `system.data` must lie within the attributes.
-fn offset_in_area(raw: &[u8], inode: &Inode) -> bool {
+/// Even empty values must lie within the attributes, or readers give up before `system.data`.
+fn offsets_in_area(raw: &[u8], inode: &Inode) -> bool {
     let start = GOOD_OLD_INODE_SIZE + usize::from(inode.extra_isize) + AREA_MAGIC;
     let area = raw.get(start..).unwrap_or(&[]);
     let Ok(Some(parsed)) = XattrArea::in_inode(raw) else {
         return false;
     };
-    let Some(entry) = parsed.find(XattrIndex::SYSTEM, XATTR_NAME_DATA) else {
-        return false;
-    };
-    let name_at = (entry.name.as_ptr() as usize).wrapping_sub(area.as_ptr() as usize);
-    let value_at = le16(area, name_at.wrapping_sub(ENTRY_HEADER).wrapping_add(2));
-    value_at.is_some_and(|at| usize::from(at) <= area.len())
+    parsed.entries().all(|entry| {
+        let name_at = (entry.name.as_ptr() as usize).wrapping_sub(area.as_ptr() as usize);
+        let value_at = le16(area, name_at.wrapping_sub(ENTRY_HEADER).wrapping_add(2));
+        value_at.is_some_and(|at| usize::from(at) <= area.len())
+    })
 }
 
 impl Scanner<'_, '_> {
@@ -51,9 +50,8 @@ impl Scanner<'_, '_> {
             self.faults.push(fault("no system.data attribute"));
             return;
         };
-        if !offset_in_area(raw, inode) {
-            self.faults
-                .push(fault("value of system.data is out of range"));
+        if !offsets_in_area(raw, inode) {
+            self.faults.push(fault("attribute value is out of range"));
         }
         let have = (inode.i_block.len() + rest.len()) as u64;
         let fits = match inode.file_type() {

@@ -189,7 +189,9 @@ impl Scanner<'_, '_> {
         let (cx, flags, kind) = (self.cx, inode.flags, inode.file_type());
         let is_dir = kind == FileType::Directory;
         if flags.contains(InodeFlags::INDEX)
-            && (!is_dir || !cx.sb.compat.contains(Compat::DIR_INDEX))
+            && (!is_dir
+                || !cx.sb.compat.contains(Compat::DIR_INDEX)
+                || flags.contains(InodeFlags::INLINE_DATA))
         {
             self.faults.push(Fault::new(FaultKind::HtreeFlag).ino(ino));
         }

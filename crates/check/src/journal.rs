@@ -1,7 +1,7 @@
 //! The journal: its superblock, and what replay would change.
 //!
-//! Replay here writes nothing: the newest copy of each block of every complete transaction that was not
-//! revoked later becomes a [`Redirect`].
+//! Replay here writes nothing: the newest copy of each block of every complete transaction that was
+//! not revoked later becomes a [`Redirect`].
 
 use crate::bytes::{le16, le32};
 use crate::error::{CheckError, Result};
@@ -63,7 +63,7 @@ pub(crate) fn read_inode(
     Ok(buf.get(at..end).map(<[u8]>::to_vec))
 }
 
-/// Finds and checks the journal; `None` if there is none inside, or it is unusable, which is a fault.
+/// Finds and checks the journal; `None` if there is none inside or it is unusable, which is a fault.
 pub(crate) fn open(
     view: &View<'_>,
     sb: &Superblock,

@@ -1,35 +1,36 @@
 //! The verifier behind `uext4 check`: everything of an ext4 image is checked, nothing is changed.
 //!
 //! # Data model
-//! [`check`] reads through a [`view::View`], the image as journal replay would leave it. What is found
-//! goes into a [`context::Context`]: a bitmap of claimed clusters, and for each inode a byte of
-//! state, its link count on disk and the links found. There is no heap object per inode.
+//! [`check`] reads through a `View`, the image as journal replay would leave it. What is found goes
+//! into a `Context`: a bitmap of claimed clusters, and for each inode a byte of state, its link count
+//! on disk and the links found. There is no heap object per inode.
 //!
 //! # Invariants
 //! - Nothing is written, whatever the image holds.
-//! - Work is bounded by the size of the image: a tree block is descended into only by whoever claimed
-//!   it first, so loops end; counts from the disk are clamped to what fits the device.
+//! - Work is bounded by the size of the image: a tree block is descended into only by whoever
+//!   claimed it first, so loops end; counts from the disk are clamped to what fits the device.
 //! - No byte from the disk can cause a panic.
-//! - The report does not depend on how threads interleave: what is claimed twice is only noted while
-//!   claiming, and its owners are looked up afterwards ([`duplicates`]).
+//! - Threads do not change the report: what is claimed twice is only noted while claiming, and its
+//!   owners are looked up afterwards (`duplicates`). Only what else such a block makes wrong depends
+//!   on who claimed it first.
 //!
 //! # Locking
-//! There is no lock: workers own what they collect and hand it over when they end; what they share are
-//! atomics in [`context`].
+//! There is no lock: workers own what they collect and hand it over when they end; what they share
+//! are atomics in `context`.
 //!
 //! | module | checks |
 //! | --- | --- |
-//! | [`layout`], [`backups`] | superblock, descriptors, places of fixed metadata |
-//! | [`journal`], [`view`] | the journal, and the image as replay leaves it |
-//! | [`orphans`] | orphan list and orphan file |
-//! | [`scan`], [`inode`], [`special`], [`resize`] | inode tables and inodes |
-//! | [`mapping`], [`filemap`] | extent trees and block maps |
-//! | [`xattrs`], [`xattr_blocks`] | extended attributes, in inodes, blocks and value inodes |
-//! | [`duplicates`] | owners of blocks claimed more than once |
-//! | [`dirs`], [`dirblock`], [`htree`], [`names`], [`inline_dir`] | directories |
-//! | [`connect`] | that every directory hangs off the root, once |
-//! | [`links`] | link counts |
-//! | [`bitmaps`] | bitmaps and counters against what was found |
+//! | `layout`, `backups` | superblock, descriptors, places of fixed metadata |
+//! | `journal`, `view` | the journal, and the image as replay leaves it |
+//! | `orphans` | orphan list and orphan file |
+//! | `scan`, `inode`, `special`, `resize` | inode tables and inodes |
+//! | `mapping`, `filemap` | extent trees and block maps |
+//! | `xattrs`, `xattr_blocks` | extended attributes, in inodes, blocks and value inodes |
+//! | `duplicates` | owners of blocks claimed more than once |
+//! | `dirs`, `dirblock`, `htree`, `names`, `inline_dir` | directories |
+//! | `connect` | that every directory hangs off the root, once |
+//! | `links` | link counts |
+//! | `bitmaps` | bitmaps and counters against what was found |
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),

@@ -1,4 +1,4 @@
-//! Names that are in a directory twice: within a block, and across the blocks of a linear directory.
+//! Names that are in a directory twice: in a block, and across the blocks of a linear directory.
 
 use crate::context::Context;
 use crate::dirs::{Dir, Dirs};

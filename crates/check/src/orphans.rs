@@ -1,5 +1,5 @@
-//! Orphans: inodes that the next mount deletes or truncates. Both the list through deletion times and
-//! the orphan file are read.
+//! Orphans: inodes that the next mount deletes or truncates. Both the list through deletion times
+//! and the orphan file are read.
 
 use crate::bytes::le32;
 use crate::context::Context;

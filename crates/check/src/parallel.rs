@@ -4,8 +4,8 @@ use crate::error::{CheckError, Result};
 use uext4_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use uext4_sync::thread;
 
-/// Runs `work` on every item from 0 to `items`, from `threads` threads, each with what `make` gives,
-/// and returns those. Items are handed out in order.
+/// Runs `work` on every item from 0 to `items`, from `threads` threads, each with what `make`
+/// gives, and returns those. Items are handed out in order.
 ///
 /// # Errors
 /// The first error of any worker; the others stop at their next item.

@@ -63,8 +63,8 @@ pub(crate) struct Counts {
 pub(crate) enum Mode<'c> {
     /// It is noted in the bitmap.
     Claim,
-    /// It is looked up among clusters that were claimed twice (sorted); the budget of tree blocks to
-    /// read ends the search.
+    /// It is looked up among clusters that were claimed twice (sorted); the budget of tree blocks
+    /// to read ends the search.
     Find {
         wanted: &'c [u64],
         budget: &'c AtomicU64,

@@ -53,6 +53,12 @@ impl Scanner<'_, '_> {
                 .push(fault.detail(format_args!("mode {:#o}", inode.mode)));
             return Ok(());
         }
+        let flags = inode.flags & (InodeFlags::INDEX | InodeFlags::CASEFOLD);
+        if !flags.is_empty() {
+            let fault = Fault::new(FaultKind::InodeFlags).ino(ino);
+            self.faults
+                .push(fault.detail(format_args!("{:#x}", flags.bits())));
+        }
         self.check_dtime(ino, inode);
         let xattr_blocks = self.check_xattrs(ino, raw, inode)?;
         if ino == Ino::BAD_BLOCKS {

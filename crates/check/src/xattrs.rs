@@ -4,8 +4,7 @@ use crate::error::Result;
 use crate::fault::{Fault, FaultKind};
 use crate::scan::{Scanner, ValueRef};
 use uext4_ondisk::{
-    FileType, Incompat, Ino, Inode, InodeFlags, Pblk, XattrArea, XattrIndex, XattrValue,
-    xattr_entry_hash,
+    Incompat, Ino, Inode, InodeFlags, Pblk, XattrArea, XattrIndex, XattrValue, xattr_entry_hash,
 };
 
 /// Name of the attribute that tells how an inode is encrypted.
@@ -16,15 +15,15 @@ fn has_context(area: &XattrArea<'_>) -> bool {
 }
 
 impl Scanner<'_, '_> {
-    /// Checks the attributes in an inode and notes its attribute block. Returns the blocks this adds to
-    /// the inode's count.
+    /// Checks the attributes in an inode and notes its attribute block. Returns the blocks this adds
+    /// to the inode's count.
     ///
     /// # Errors
     /// The device's.
     pub(crate) fn check_xattrs(&mut self, ino: Ino, raw: &[u8], inode: &Inode) -> Result<u64> {
         let mut blocks = 0;
-        let mut encrypted =
-            inode.flags.contains(InodeFlags::ENCRYPT) && inode.file_type() != FileType::Unknown;
+        let mut encrypted = inode.flags.contains(InodeFlags::ENCRYPT)
+            && !(self.cx.is_reserved(ino) && ino != Ino::ROOT);
         if inode.extra_isize != 0 {
             match XattrArea::in_inode(raw) {
                 Ok(Some(area)) => {

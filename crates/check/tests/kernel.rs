@@ -1,4 +1,4 @@
-//! Images that the kernel wrote: clean after unmounting, and clean through the journal after a crash.
+//! Images that the kernel wrote: clean after unmounting, and through the journal after a crash.
 //!
 //! Needs root, a loop device and the kernel's ext4; skips, saying so, without them.
 

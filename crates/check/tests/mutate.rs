@@ -37,10 +37,10 @@ fn verdict(bytes: &[u8]) -> (bool, Vec<String>) {
     }
 }
 
-/// What we find and e2fsck does not: it ignores the depth of extent blocks, an orphan list that can't be,
-/// the extra size of reserved inodes, attribute values that are not padded with zeros, names
-/// that a linear directory has in two blocks, and sizes
-/// beyond what inline data holds.
+/// What we find and e2fsck does not: it ignores the depth of extent blocks, an orphan list that can't
+/// be, extra size, attribute block and upper size half of reserved inodes, attribute values that are
+/// not padded with zeros, names that a linear directory has in two blocks, a bitmap with a wrong
+/// checksum in some cases, bad blocks inside metadata, and sizes beyond what inline data holds.
 const SHARPER: &[&str] = &[
     "extent tree is too deep",
     "extent node depth is wrong",
@@ -50,6 +50,7 @@ const SHARPER: &[&str] = &[
     "extended attribute entry hash is wrong",
     "inline data is damaged",
     "block bitmap checksum is wrong",
+    "journal is too short (inode 8,",
     "extended attribute block is outside the file system",
     "block is claimed but holds metadata (inode 1,",
     "directory entry repeats an earlier name",

@@ -1,11 +1,12 @@
 //! Errors as one line: what, why, and what to do about it.
 
-use std::error::Error as _;
-use std::fmt::Display;
+use crate::location::InImage;
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
-use uext4::ondisk::FormatError;
-use uext4::{BlockError, CheckError, Errno, Error, Ext4Error, MkfsError};
+use uext4::ondisk::{EXT4_MAGIC, SUPERBLOCK_OFFSET};
+use uext4::{BlockError, CheckError, Errno, Error, MkfsError};
 
 /// The chain of an error as one line; what an outer message already ends with is not repeated.
 pub fn one_line(e: &anyhow::Error) -> String {
@@ -30,14 +31,23 @@ pub fn is_closed_pipe(e: &anyhow::Error) -> bool {
 }
 
 /// An error about a file of an image.
-pub fn in_image(name: impl Display, e: Error) -> anyhow::Error {
+pub fn in_image(at: &InImage, e: Error) -> anyhow::Error {
+    let image = at.image.display();
     let hint = match e.errno() {
-        Errno::EROFS => "; the image is mounted read-only",
-        Errno::ENOSPC => "; the image is full",
-        Errno::EUCLEAN => "; `uext4 check` tells what is damaged",
-        _ => "",
+        Errno::ENOENT => match at.path.file_name() {
+            Some(name) => {
+                let name = name.to_string_lossy();
+                format!("; `uext4 find {image}:/ --name {name}` looks for it elsewhere")
+            }
+            None => String::new(),
+        },
+        Errno::EISDIR => format!("; `uext4 ls {at}` lists it"),
+        Errno::EROFS => "; the image is mounted read-only".to_owned(),
+        Errno::ENOSPC => format!("; `uext4 df {image}` shows what is used"),
+        Errno::EUCLEAN => format!("; `uext4 check {image}` tells what is damaged"),
+        _ => String::new(),
     };
-    anyhow::anyhow!("{name}: {e}{hint}")
+    anyhow::anyhow!("{at}: {e}{hint}")
 }
 
 /// An error about a file of the host.
@@ -53,25 +63,32 @@ pub fn on_host(path: &Path, e: impl Into<io::Error>) -> anyhow::Error {
 /// An image that can't be opened.
 pub fn opening(image: &Path, e: &Error) -> anyhow::Error {
     let name = image.display();
-    if let Some(why) = find_source::<FormatError>(e) {
-        return format(image, why);
-    }
     match e.errno() {
         Errno::ENOENT => missing(image),
         Errno::EBUSY => anyhow::anyhow!("{}", busy(image, &e.to_string())),
         Errno::EACCES => anyhow::anyhow!("{name}: permission denied; it must be readable to you"),
-        Errno::EISDIR | Errno(15) => not_an_image(image),
-        Errno::EUCLEAN => anyhow::anyhow!("{name}: {e}; `uext4 check {name}` tells what is damaged"),
+        _ if !has_magic(image) => not_an_image(image),
+        Errno::EUCLEAN => {
+            anyhow::anyhow!("{name}: {e}; `uext4 check {name}` tells what is damaged")
+        }
         Errno::EIO => anyhow::anyhow!("{name}: {e}; is the image complete?"),
         _ => anyhow::anyhow!("{name}: {e}"),
     }
+}
+
+/// Whether the file has what tells ext4 from anything else.
+fn has_magic(image: &Path) -> bool {
+    const MAGIC_OFFSET: u64 = SUPERBLOCK_OFFSET + 56;
+    let mut magic = [0; 2];
+    let read = File::open(image).and_then(|file| file.read_exact_at(&mut magic, MAGIC_OFFSET));
+    read.is_ok() && u16::from_le_bytes(magic) == EXT4_MAGIC
 }
 
 /// A check that could not run.
 pub fn checking(image: &Path, e: CheckError) -> anyhow::Error {
     match e {
         CheckError::Device(e) => device(image, e),
-        CheckError::Format(e) => format(image, &e),
+        CheckError::Format(_) if !has_magic(image) => not_an_image(image),
         e => anyhow::anyhow!("{}: {e}", image.display()),
     }
 }
@@ -81,7 +98,9 @@ pub fn making(image: &Path, e: MkfsError) -> anyhow::Error {
     let name = image.display();
     match e {
         MkfsError::NoSize => {
-            anyhow::anyhow!("{name}: size is missing; give --size 1G, or --from DIR to take it from")
+            anyhow::anyhow!(
+                "{name}: size is missing; give --size 1G, or --from DIR to take it from"
+            )
         }
         MkfsError::Device(BlockError::Open { source, .. })
             if source.kind() == io::ErrorKind::NotFound =>
@@ -99,13 +118,6 @@ pub fn device(image: &Path, e: BlockError) -> anyhow::Error {
     opening(image, &Error::from_source(errno, e))
 }
 
-fn format(image: &Path, e: &FormatError) -> anyhow::Error {
-    match e {
-        FormatError::BadMagic(_) | FormatError::Short(_) => not_an_image(image),
-        e => anyhow::anyhow!("{}: {e}", image.display()),
-    }
-}
-
 fn missing(image: &Path) -> anyhow::Error {
     let name = image.display();
     anyhow::anyhow!("{name}: no such image; `uext4 mkfs {name} --size 1G` makes one")
@@ -113,7 +125,12 @@ fn missing(image: &Path) -> anyhow::Error {
 
 fn not_an_image(image: &Path) -> anyhow::Error {
     let name = image.display();
-    anyhow::anyhow!("{name}: not an ext4 image; `uext4 mkfs {name} --size 1G` makes one")
+    if image.is_dir() {
+        return anyhow::anyhow!(
+            "{name}: is a directory, not an image; `uext4 mkfs NEW --from {name}` makes one of it"
+        );
+    }
+    anyhow::anyhow!("{name}: not an ext4 image; is it the right file?")
 }
 
 fn busy(image: &Path, why: &str) -> String {
@@ -125,21 +142,4 @@ fn busy(image: &Path, why: &str) -> String {
         "wait for the other program or unmount it first"
     };
     format!("{name}: {why}; {what_to_do}")
-}
-
-/// The error of a type somewhere under `e`.
-fn find_source<T: std::error::Error + 'static>(e: &Error) -> Option<&T> {
-    let mut next = e.source();
-    while let Some(cause) = next {
-        if let Some(found) = cause.downcast_ref::<T>() {
-            return Some(found);
-        }
-        if let Some(Ext4Error::Format(found)) = cause.downcast_ref::<Ext4Error>()
-            && let Some(found) = (found as &dyn std::error::Error).downcast_ref::<T>()
-        {
-            return Some(found);
-        }
-        next = cause.source();
-    }
-    None
 }

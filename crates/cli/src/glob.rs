@@ -66,14 +66,34 @@ mod tests {
     #[test]
     fn patterns() {
         let yes = [
-            ("*", ""), ("*.rs", "a.rs"), ("a*b*c", "aXbYbc"), ("?b", "ab"), ("[a-c]x", "bx"),
-            ("[!a]x", "bx"), ("\\*", "*"), ("[]]", "]"), ("[", "["), ("a**", "a"),
+            ("*", ""),
+            ("*.rs", "a.rs"),
+            ("a*b*c", "aXbYbc"),
+            ("?b", "ab"),
+            ("[a-c]x", "bx"),
+            ("[!a]x", "bx"),
+            ("\\*", "*"),
+            ("[]]", "]"),
+            ("[", "["),
+            ("a**", "a"),
         ];
         for (pattern, name) in yes {
-            assert!(matches(pattern.as_bytes(), name.as_bytes()), "{pattern} {name}");
+            assert!(
+                matches(pattern.as_bytes(), name.as_bytes()),
+                "{pattern} {name}"
+            );
         }
-        for (pattern, name) in [("*.rs", "a.rsx"), ("?", ""), ("[a-c]", "d"), ("a", "ab"), ("\\*", "x")] {
-            assert!(!matches(pattern.as_bytes(), name.as_bytes()), "{pattern} {name}");
+        for (pattern, name) in [
+            ("*.rs", "a.rsx"),
+            ("?", ""),
+            ("[a-c]", "d"),
+            ("a", "ab"),
+            ("\\*", "x"),
+        ] {
+            assert!(
+                !matches(pattern.as_bytes(), name.as_bytes()),
+                "{pattern} {name}"
+            );
         }
     }
 }

@@ -52,7 +52,10 @@ pub fn open(image: &Path, write: bool) -> Result<Filesystem> {
     };
     let fs = Filesystem::open(image, &options).map_err(|e| failure::opening(image, &e))?;
     if write && fs.is_read_only() {
-        anyhow::bail!("{}: has features that can only be read; `uext4 info` lists them", image.display());
+        anyhow::bail!(
+            "{}: has features that can only be read; `uext4 info` lists them",
+            image.display()
+        );
     }
     Ok(fs)
 }

@@ -83,7 +83,10 @@ mod tests {
         assert_eq!(Location::parse("a.img:/x/y".into()), image("a.img", "/x/y"));
         assert_eq!(Location::parse("a.img:".into()), image("a.img", "/"));
         assert_eq!(Location::parse("a:/b:/c".into()), image("a", "/b:/c"));
-        assert_eq!(Location::parse("/tmp".into()), Location::Host("/tmp".into()));
+        assert_eq!(
+            Location::parse("/tmp".into()),
+            Location::Host("/tmp".into())
+        );
         assert_eq!(Location::parse("a:b".into()), Location::Host("a:b".into()));
         assert_eq!(InImage::parse("a.img".into()).path, Path::new("/"));
     }

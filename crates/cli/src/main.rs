@@ -29,7 +29,12 @@ use std::process::ExitCode;
 ///
 /// A file in an image is named IMAGE:/path. Sizes take K, M, G and T.
 #[derive(Debug, Parser)]
-#[command(name = "uext4", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(
+    name = "uext4",
+    version,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
 #[command(after_help = "Example: uext4 mkfs disk.img --from rootfs && uext4 ls -l disk.img:/etc")]
 struct Cli {
     #[command(subcommand)]

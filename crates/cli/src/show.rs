@@ -45,8 +45,11 @@ pub const fn kind(kind: FileKind) -> &'static str {
 /// `drwxr-xr-x`.
 pub fn mode(attr: &Attr) -> String {
     let mut text = String::from(letter(attr.kind));
-    for (shift, special, set, unset) in [(6, 0o4000, 's', 'S'), (3, 0o2000, 's', 'S'), (0, 0o1000, 't', 'T')]
-    {
+    for (shift, special, set, unset) in [
+        (6, 0o4000, 's', 'S'),
+        (3, 0o2000, 's', 'S'),
+        (0, 0o1000, 't', 'T'),
+    ] {
         let bits = attr.mode >> shift;
         text.push(if bits & 4 != 0 { 'r' } else { '-' });
         text.push(if bits & 2 != 0 { 'w' } else { '-' });

@@ -16,7 +16,9 @@ pub fn parse(text: &str) -> Result<u64, String> {
         _ => (text, 0),
     };
     let number: u64 = digits.parse().map_err(|_| wrong())?;
-    number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| format!("`{text}` is too large"))
 }
 
 #[cfg(test)]

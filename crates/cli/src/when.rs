@@ -13,7 +13,11 @@ fn civil(sec: i64) -> (i64, u32, u32, u32, u32, u32) {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted = (5 * day_of_year + 2) / 153;
     let day = (day_of_year - (153 * shifted + 2) / 5 + 1) as u32;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 } as u32;
+    let month = if shifted < 10 {
+        shifted + 3
+    } else {
+        shifted - 9
+    } as u32;
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     (year, month, day, rest / 3600, rest / 60 % 60, rest % 60)
 }
@@ -33,7 +37,10 @@ pub fn seconds(sec: i64) -> String {
 /// `2026-01-31T23:59:59.123456789Z`.
 pub fn exact(time: Timestamp) -> String {
     let (y, mo, d, h, mi, s) = civil(time.sec);
-    format!("{y:04}-{mo:02}-{d:02}T{h:02}:{mi:02}:{s:02}.{:09}Z", time.nsec)
+    format!(
+        "{y:04}-{mo:02}-{d:02}T{h:02}:{mi:02}:{s:02}.{:09}Z",
+        time.nsec
+    )
 }
 
 #[cfg(test)]

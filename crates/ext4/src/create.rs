@@ -46,8 +46,15 @@ impl Ext4 {
         links: u32,
     ) -> Result<InodeRef> {
         let file_type = FileType::from_mode(new.mode);
-        let ino = self.claim_ino(handle, parent, file_type == FileType::Directory)?;
-        let place = self.inode_place(ino, true)?;
+        let is_dir = file_type == FileType::Directory;
+        let ino = self.claim_ino(handle, parent, is_dir)?;
+        let place = match self.inode_place(ino, true) {
+            Ok(place) => place,
+            Err(why) => {
+                self.release_ino(handle, ino, is_dir)?;
+                return Err(why);
+            }
+        };
         let mut content = handle.modify(&place.buffer)?;
         let end = place.offset + usize::from(self.params.inode_size);
         let raw = content

@@ -114,11 +114,12 @@ fn work(
     device: &RecordDevice<MemoryDevice>,
     promises: &Mutex<Vec<(usize, Promise)>>,
 ) -> Result<History> {
-    let mut states = vec![worker.model.clone()];
+    let (mut states, mut changes) = (vec![worker.model.clone()], Vec::new());
     for _ in 0..plan.operations {
-        let (_, promise) = worker.step()?;
+        let (op, promise) = worker.step()?;
         if states.last().is_some_and(|last| last.step < worker.model.step) {
             states.push(worker.model.clone());
+            changes.push(op);
         }
         if let Some(promise) = promise {
             let mut promises = promises.lock().map_err(|_| anyhow!("poisoned"))?;
@@ -129,6 +130,7 @@ fn work(
     Ok(History {
         name: format!("t{index}"),
         states,
+        changes,
     })
 }
 
@@ -219,7 +221,8 @@ fn ask_others(plan: &Plan, before: &MemoryDevice, after: &MemoryDevice, found: &
     let (ours, theirs) = (dir.path().join("ours"), dir.path().join("theirs"));
     after.save_to(&ours)?;
     oracle::fsck(&ours).context("e2fsck after our recovery")?;
-    if !plan.kernel {
+    // Neither repairs a superblock whose write was torn from the journal, as our recovery does.
+    if !plan.kernel || uext4_ext4::read_superblock(before).is_err() {
         return Ok(());
     }
     before.save_to(&theirs)?;

@@ -36,8 +36,8 @@ pub struct Node {
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The step that changed the inode last.
     pub changed: usize,
-    /// The step that changed the data last.
-    pub written: usize,
+    /// The step that changed the size last.
+    pub resized: usize,
 }
 
 /// A tree of nodes.
@@ -88,7 +88,7 @@ impl Model {
             names: 1,
             xattrs: BTreeMap::new(),
             changed: self.step,
-            written: self.step,
+            resized: self.step,
         };
         self.nodes.insert(id, Arc::new(node));
         id
@@ -227,9 +227,14 @@ impl Model {
         let id = self.find(path)?;
         let step = self.step;
         let node = self.change(id)?;
-        node.written = step;
         match &mut node.content {
-            Content::File(data) => change(Arc::make_mut(data)),
+            Content::File(data) => {
+                let old = data.len();
+                change(Arc::make_mut(data));
+                if data.len() != old {
+                    node.resized = step;
+                }
+            }
             Content::Dir(_) => return Err(Errno::EISDIR),
             Content::Symlink(_) => return Err(Errno::EINVAL),
         }

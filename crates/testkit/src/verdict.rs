@@ -5,6 +5,7 @@
 //! byte: overwriting is not ordered with anything until a sync.
 
 use crate::model::{Id, Model};
+use crate::operation::Op;
 use crate::tree::{Entry, Tree, brief, show};
 use crate::workload::{Promise, own_part};
 use std::collections::HashMap;
@@ -17,6 +18,8 @@ pub struct History {
     pub name: String,
     /// The model at the start and after each change.
     pub states: Vec<Model>,
+    /// The change that led to each state after the first, for messages.
+    pub changes: Vec<Op>,
 }
 
 impl History {
@@ -39,7 +42,7 @@ impl History {
         }
         let found = own_part(&self.name, found);
         let base = self.states.first().map_or(0, |state| state.step);
-        let mut best = (0, String::from("no state at all"));
+        let mut reasons = Vec::new();
         for (index, state) in self.states.iter().enumerate().rev() {
             if state.step < first {
                 break;
@@ -50,14 +53,33 @@ impl History {
             };
             match self.fits(index, &found, &floor) {
                 Ok(()) => return Ok(()),
-                Err((depth, why)) if depth >= best.0 => best = (depth, format!("as after step {}: {why}", state.step)),
-                Err(_) => {}
+                Err((depth, why)) => reasons.push((depth, state.step, why)),
             }
         }
+        // Those that fit in most of what they have.
+        reasons.sort_by_key(|(depth, ..)| std::cmp::Reverse(*depth));
+        reasons.truncate(4);
         Err(format!(
-            "{}: no step from {first} on left this; closest: {}",
-            self.name, best.1
+            "{}: no step from {first} on left this; closest (entries that fit, step, what does not): {reasons:?}{}",
+            self.name,
+            self.story(&found)
         ))
+    }
+
+    /// With `UEXT4_CRASH_VERBOSE` set, what was done and what was found.
+    fn story(&self, found: &Tree) -> String {
+        if std::env::var_os("UEXT4_CRASH_VERBOSE").is_none() {
+            return String::new();
+        }
+        let base = self.states.first().map_or(0, |state| state.step);
+        let mut lines = String::new();
+        for (change, step) in self.changes.iter().zip(base + 1..) {
+            lines += &format!("\n  {step}: {change:?}");
+        }
+        for (path, entry) in found {
+            lines += &format!("\n  found {}: {}", show(path), brief(entry));
+        }
+        lines
     }
 
     fn fits(

@@ -193,7 +193,7 @@ impl<'f, F: FileSystem> Worker<'f, F> {
             Op::Fsync { path, data_only } => {
                 let id = self.model.find(path).ok()?;
                 let node = self.model.node(id)?;
-                let changed = if *data_only { node.written } else { node.changed };
+                let changed = if *data_only { node.resized } else { node.changed };
                 Some(Promise::File { id, changed, at })
             }
             _ => None,

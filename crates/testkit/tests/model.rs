@@ -316,7 +316,7 @@ fn device_error(seed: u64) -> Result<()> {
     drop(fs);
     let fs = mount(Arc::clone(&device) as Arc<_>).context("recovery")?;
     let found = tree::of_fs(&*fs)?;
-    let history = History { name: "t0".into(), states };
+    let history = History { name: "t0".into(), states, changes: Vec::new() };
     history.judge(&found, &promises).map_err(|why| anyhow!("{call:?} {n}: {why}"))?;
     fs.unmount()?;
     drop(fs);

@@ -1,8 +1,8 @@
 //! A directory that names are looked up in, as the `*at` system calls do.
 
 use crate::{
-    Attr, Errno, File, FileHandle, FileKind, FileOptions, FileSystem, Filesystem, InodeRef, NewKind,
-    NewNode, ReadDir, RenameFlags, Result,
+    Attr, Errno, File, FileHandle, FileKind, FileOptions, FileSystem, Filesystem, InodeRef,
+    NewKind, NewNode, ReadDir, RenameFlags, Result,
 };
 
 /// A directory that stays open whatever its name is. Names are bytes without `/`.
@@ -111,7 +111,9 @@ impl Dir {
     /// `ENOENT`, `EISDIR`, `EACCES`, `EPERM`, `EROFS`.
     #[inline]
     pub fn unlink(&self, name: impl AsRef<[u8]>) -> Result<()> {
-        self.fs.vfs().unlink(&self.fs.caller, &self.node, name.as_ref())
+        self.fs
+            .vfs()
+            .unlink(&self.fs.caller, &self.node, name.as_ref())
     }
 
     /// Removes an empty directory.
@@ -119,7 +121,9 @@ impl Dir {
     /// # Errors
     /// `ENOTEMPTY`, `ENOENT`, `ENOTDIR`, `EACCES`, `EPERM`, `EROFS`.
     pub fn rmdir(&self, name: impl AsRef<[u8]>) -> Result<()> {
-        self.fs.vfs().rmdir(&self.fs.caller, &self.node, name.as_ref())
+        self.fs
+            .vfs()
+            .rmdir(&self.fs.caller, &self.node, name.as_ref())
     }
 
     /// Moves the name `old` to `new` in `to`.
@@ -137,7 +141,9 @@ impl Dir {
             return Err(Errno::EXDEV.into());
         }
         let (old, new) = (old.as_ref(), new.as_ref());
-        self.fs.vfs().rename(&self.fs.caller, &self.node, old, &to.node, new, flags)
+        self.fs
+            .vfs()
+            .rename(&self.fs.caller, &self.node, old, &to.node, new, flags)
     }
 
     /// The attributes of `name`; a symbolic link is not followed.
@@ -171,6 +177,8 @@ impl Dir {
     #[inline]
     fn make(&self, name: &[u8], mode: u16, kind: NewKind<'_>) -> Result<InodeRef> {
         let new = NewNode { mode, kind };
-        self.fs.vfs().create(&self.fs.caller, &self.node, name, &new)
+        self.fs
+            .vfs()
+            .create(&self.fs.caller, &self.node, name, &new)
     }
 }

@@ -19,7 +19,10 @@ use uext4_vfs::{OpenFile, OpenFlags, WalkFlags};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-#[allow(clippy::struct_excessive_bools, reason = "each is an option of open(2)")]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of open(2)"
+)]
 pub struct FileOptions {
     read: bool,
     write: bool,

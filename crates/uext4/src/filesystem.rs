@@ -112,7 +112,11 @@ impl Filesystem {
     /// # Errors
     /// As [`FileOptions::open`].
     pub fn create_file(&self, path: impl AsRef<Path>) -> Result<File> {
-        FileOptions::new().write(true).create(true).truncate(true).open(self, path)
+        FileOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(self, path)
     }
 
     /// What finds the file at `path` again whatever its name is then; a last symbolic link is followed.
@@ -120,7 +124,9 @@ impl Filesystem {
     /// # Errors
     /// Those of a path.
     pub fn handle(&self, path: impl AsRef<Path>) -> Result<FileHandle> {
-        Ok(self.vfs().handle(&self.resolve(path.as_ref(), WalkFlags::FOLLOW_LAST)?))
+        Ok(self
+            .vfs()
+            .handle(&self.resolve(path.as_ref(), WalkFlags::FOLLOW_LAST)?))
     }
 
     /// Opens the file that `handle` was made for, for reading, and with `write` for writing.
@@ -129,7 +135,10 @@ impl Filesystem {
     /// `ESTALE`: it is gone, whether its inode is used again or not. `EACCES`, `EISDIR`.
     pub fn open_handle(&self, handle: FileHandle, write: bool) -> Result<File> {
         let node = self.vfs().open_handle(handle)?;
-        FileOptions::new().read(true).write(write).open_node(self, node)
+        FileOptions::new()
+            .read(true)
+            .write(write)
+            .open_node(self, node)
     }
 
     /// Makes everything durable that was done before the call.
@@ -172,7 +181,13 @@ impl Filesystem {
 
     pub(crate) fn resolve(&self, path: &Path, flags: WalkFlags) -> Result<InodeRef> {
         let root = self.vfs().root()?;
-        resolve(self.vfs(), &self.caller, &root, path.as_os_str().as_bytes(), flags)
+        resolve(
+            self.vfs(),
+            &self.caller,
+            &root,
+            path.as_os_str().as_bytes(),
+            flags,
+        )
     }
 
     pub(crate) fn resolve_parent<'p>(
@@ -181,7 +196,13 @@ impl Filesystem {
         flags: WalkFlags,
     ) -> Result<Parent<'p, InodeRef>> {
         let root = self.vfs().root()?;
-        resolve_parent(self.vfs(), &self.caller, &root, path.as_os_str().as_bytes(), flags)
+        resolve_parent(
+            self.vfs(),
+            &self.caller,
+            &root,
+            path.as_os_str().as_bytes(),
+            flags,
+        )
     }
 }
 

@@ -61,8 +61,7 @@ pub use overlay::OverlayDevice;
 pub use read_dir::{Entry, ReadDir};
 
 pub use uext4_block::{
-    BlockDevice, BlockError, FileDevice, LatencyDevice, MemoryDevice,
-    OpenOptions as DeviceOptions,
+    BlockDevice, BlockError, FileDevice, LatencyDevice, MemoryDevice, OpenOptions as DeviceOptions,
 };
 pub use uext4_check::{
     CheckError, CheckOptions, CheckReport, Fault, FaultKind, NoProgress as NoCheckProgress,

@@ -4,9 +4,10 @@
 //! `EACCES`; and those that change something `EROFS`, `ENOSPC` and `EIO`.
 
 use crate::{
-    Attr, Dir, Errno, FileKind, FileOptions, FileSystem, Filesystem, InodeRef, NewKind, NewNode,
-    ReadDir, RenameFlags, Result, SetAttr, TimeSet, XattrFlags,
+    Attr, Dir, Errno, Error, FileKind, FileOptions, FileSystem, Filesystem, InodeRef, NewKind,
+    NewNode, ReadDir, RenameFlags, Result, SetAttr, TimeSet, XattrFlags,
 };
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -92,7 +93,10 @@ impl Filesystem {
     /// # Errors
     /// `EISDIR`, `EFBIG`, `EPERM`, `EACCES`.
     pub fn truncate(&self, path: impl AsRef<Path>, len: u64) -> Result<()> {
-        FileOptions::new().write(true).open(self, path)?.set_len(len)
+        FileOptions::new()
+            .write(true)
+            .open(self, path)?
+            .set_len(len)
     }
 }
 
@@ -151,7 +155,8 @@ impl Filesystem {
     pub fn hard_link(&self, original: impl AsRef<Path>, link: impl AsRef<Path>) -> Result<()> {
         let node = self.resolve(original.as_ref(), NO_FOLLOW)?;
         let parent = self.parent(link.as_ref())?;
-        self.vfs().link(&self.caller, &node, &parent.dir, &parent.name)
+        self.vfs()
+            .link(&self.caller, &node, &parent.dir, &parent.name)
     }
 
     /// What a symbolic link holds.
@@ -203,10 +208,16 @@ impl Filesystem {
     fn empty_dir(&self, node: InodeRef) -> Result<()> {
         let top = Dir::new(self.clone(), node);
         let dirs = remove_files(&top)?;
+        // In a damaged image a directory may be below itself.
+        let mut seen = HashSet::from([top.node().ino]);
         let mut stack = vec![(top, dirs)];
         while let Some((dir, pending)) = stack.last_mut() {
             if let Some(name) = pending.last() {
                 let child = dir.open_dir(name)?;
+                if !seen.insert(child.node().ino) {
+                    let what = format!("directory {} has two names", child.node().ino);
+                    return Err(Error::new(Errno::EUCLEAN).context(what));
+                }
                 let dirs = remove_files(&child)?;
                 stack.push((child, dirs));
                 continue;
@@ -241,7 +252,14 @@ impl Filesystem {
     ) -> Result<()> {
         let old = self.parent(from.as_ref())?;
         let new = self.parent(to.as_ref())?;
-        self.vfs().rename(&self.caller, &old.dir, &old.name, &new.dir, &new.name, flags)
+        self.vfs().rename(
+            &self.caller,
+            &old.dir,
+            &old.name,
+            &new.dir,
+            &new.name,
+            flags,
+        )
     }
 
     /// The entries of a directory, without `.` and `..`.
@@ -265,7 +283,9 @@ impl Filesystem {
             return Err(Errno::ENOENT.into());
         }
         let new = NewNode { mode, kind };
-        self.vfs().create(&self.caller, &parent.dir, &parent.name, &new).map(drop)
+        self.vfs()
+            .create(&self.caller, &parent.dir, &parent.name, &new)
+            .map(drop)
     }
 }
 
@@ -412,7 +432,8 @@ impl Filesystem {
         flags: XattrFlags,
     ) -> Result<()> {
         let node = self.resolve(path.as_ref(), NO_FOLLOW)?;
-        self.vfs().setxattr(&self.caller, &node, name.as_ref(), value.as_ref(), flags)
+        self.vfs()
+            .setxattr(&self.caller, &node, name.as_ref(), value.as_ref(), flags)
     }
 
     /// The names of all extended attributes that the caller may see.

@@ -1,6 +1,6 @@
 //! The entries of a directory, one after the other.
 
-use crate::{FileKind, FileSystem, Filesystem, InodeRef, Result};
+use crate::{Errno, Error, FileKind, FileSystem, Filesystem, InodeRef, Result};
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -105,6 +105,12 @@ impl Iterator for ReadDir {
         {
             return Some(Err(e));
         }
-        self.batch.pop_front().map(Ok)
+        let entry = self.batch.pop_front()?;
+        // Whoever joins a name to a path relies on it; a damaged image can hold anything.
+        if entry.name.is_empty() || entry.name.iter().any(|b| matches!(b, b'/' | 0)) {
+            let what = format!("directory {}: illegal name", self.dir.ino);
+            return Some(Err(Error::new(Errno::EUCLEAN).context(what)));
+        }
+        Some(Ok(entry))
     }
 }

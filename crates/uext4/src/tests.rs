@@ -34,10 +34,14 @@ fn paths_work_like_std() {
     fs.chown("/a/copy", Some(7), None).unwrap();
     let attr = fs.metadata("/a/copy").unwrap();
     assert_eq!((attr.mode, attr.uid, attr.gid), (0o600, 7, 0));
-    fs.set_xattr("/a/copy", "user.k", b"v", XattrFlags::empty()).unwrap();
+    fs.set_xattr("/a/copy", "user.k", b"v", XattrFlags::empty())
+        .unwrap();
     assert_eq!(fs.list_xattrs("/a/copy").unwrap(), [b"user.k".to_vec()]);
     fs.remove_xattr("/a/copy", "user.k").unwrap();
-    assert_eq!(fs.get_xattr("/a/copy", "user.k").unwrap_err(), Errno::ENODATA);
+    assert_eq!(
+        fs.get_xattr("/a/copy", "user.k").unwrap_err(),
+        Errno::ENODATA
+    );
     assert_eq!(fs.remove_dir("/a").unwrap_err(), Errno::ENOTEMPTY);
     fs.remove_dir_all("/a").unwrap();
     assert!(!fs.exists("/a").unwrap());
@@ -49,7 +53,12 @@ fn paths_work_like_std() {
 #[test]
 fn files_read_write_and_seek() {
     let (device, fs) = image();
-    let mut file = FileOptions::new().read(true).write(true).create_new(true).open(&fs, "/f").unwrap();
+    let mut file = FileOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(&fs, "/f")
+        .unwrap();
     Write::write_all(&mut file, b"hello world").unwrap();
     file.seek(SeekFrom::Start(6)).unwrap();
     let mut text = String::new();
@@ -62,9 +71,15 @@ fn files_read_write_and_seek() {
     assert_eq!(file.read_at(&mut five, 0).unwrap(), 10);
     assert_eq!(&five, b"hello\0\0\0\0\0");
     file.sync_all().unwrap();
-    let again = FileOptions::new().write(true).create_new(true).open(&fs, "/f");
+    let again = FileOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&fs, "/f");
     assert_eq!(again.unwrap_err(), Errno::EEXIST);
-    assert_eq!(fs.open_file("/f").unwrap().set_len(0).unwrap_err(), Errno::EBADF);
+    assert_eq!(
+        fs.open_file("/f").unwrap().set_len(0).unwrap_err(),
+        Errno::EBADF
+    );
     drop(file);
     fs.unmount().unwrap();
     assert_clean(&device);
@@ -78,7 +93,11 @@ fn directories_hold_many_and_come_once() {
         dir.create_new(format!("file-{i}"), 0o644).unwrap();
     }
     assert_eq!(dir.create_new("file-3", 0o644).unwrap_err(), Errno::EEXIST);
-    let mut names: Vec<_> = dir.read_dir().unwrap().map(|e| e.unwrap().into_name()).collect();
+    let mut names: Vec<_> = dir
+        .read_dir()
+        .unwrap()
+        .map(|e| e.unwrap().into_name())
+        .collect();
     names.sort();
     names.dedup();
     assert_eq!(names.len(), 1000);
@@ -96,7 +115,14 @@ fn a_handle_goes_stale() {
     let (_device, fs) = image();
     fs.write("/f", b"1").unwrap();
     let handle = fs.handle("/f").unwrap();
-    assert_eq!(fs.open_handle(handle, false).unwrap().metadata().unwrap().size, 1);
+    assert_eq!(
+        fs.open_handle(handle, false)
+            .unwrap()
+            .metadata()
+            .unwrap()
+            .size,
+        1
+    );
     fs.remove_file("/f").unwrap();
     fs.write("/g", b"2").unwrap();
     assert_eq!(fs.open_handle(handle, false).unwrap_err(), Errno::ESTALE);

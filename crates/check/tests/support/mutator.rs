@@ -1,4 +1,4 @@
-//! Damages one field of an image, with checksums made right again, so that the checks behind them run.
+//! Damages one field of an image, with checksums made right again, so that later checks run.
 
 use super::image::{Image, Target};
 use fastrand::Rng;

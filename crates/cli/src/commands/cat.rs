@@ -23,7 +23,10 @@ pub fn run(args: Args) -> Result<()> {
     for path in args.paths {
         let at = InImage::parse(path);
         let fail = |e| failure::in_image(&at, e);
-        let file = images.get(&at.image, false)?.open_file(&at.path).map_err(fail)?;
+        let file = images
+            .get(&at.image, false)?
+            .open_file(&at.path)
+            .map_err(fail)?;
         let mut offset = 0;
         loop {
             let n = file.read_at(&mut buf, offset).map_err(fail)?;

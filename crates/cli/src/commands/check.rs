@@ -95,7 +95,10 @@ fn text(args: &Args, report: &CheckReport) -> Result<()> {
         writeln!(out, "{name}: the rest can't be checked")?;
     }
     if report.needs_recovery {
-        writeln!(out, "{name}: journal needs recovery; checked as recovery would leave it")?;
+        writeln!(
+            out,
+            "{name}: journal needs recovery; checked as recovery would leave it"
+        )?;
     }
     if report.errors_recorded {
         writeln!(out, "{name}: errors were recorded while it was mounted")?;

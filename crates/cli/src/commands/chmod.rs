@@ -36,7 +36,8 @@ pub fn run(args: Args) -> Result<()> {
         let at = InImage::parse(path);
         let fs = images.get(&at.image, true)?;
         let set = |path: &std::path::Path| {
-            fs.set_permissions(path, args.mode).map_err(|e| failure::in_image(&at, e))
+            fs.set_permissions(path, args.mode)
+                .map_err(|e| failure::in_image(&at, e))
         };
         if !args.recursive {
             set(&at.path)?;

@@ -33,7 +33,10 @@ fn owner(text: &str) -> Result<Owner, String> {
     let (uid, gid) = text.split_once(':').unwrap_or((text, ""));
     let number = |text: &str| match text {
         "" => Ok(None),
-        digits => digits.parse().map(Some).map_err(|_| format!("`{digits}` is no number")),
+        digits => digits
+            .parse()
+            .map(Some)
+            .map_err(|_| format!("`{digits}` is no number")),
     };
     Ok(Owner {
         uid: number(uid)?,
@@ -48,7 +51,8 @@ pub fn run(args: Args) -> Result<()> {
         let at = InImage::parse(path);
         let fs = images.get(&at.image, true)?;
         let set = |path: &std::path::Path| {
-            fs.chown(path, uid, gid).map_err(|e| failure::in_image(&at, e))
+            fs.chown(path, uid, gid)
+                .map_err(|e| failure::in_image(&at, e))
         };
         if args.recursive {
             walk(&fs, &at, |met| set(&met.path))?;

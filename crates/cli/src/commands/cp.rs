@@ -5,7 +5,7 @@ use crate::images::Images;
 use crate::location::Location;
 use crate::side::{Found, Host, Image, Side, Sink, Source};
 use anyhow::{Result, bail};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,9 @@ const HOLE_BYTES: usize = 4096;
 ///
 /// Files in an image belong to root unless -a keeps the owner.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: uext4 cp -a rootfs/. disk.img:/\n         uext4 cp disk.img:/etc/passwd .")]
+#[command(
+    after_help = "Example: uext4 cp -a rootfs/. disk.img:/\n         uext4 cp disk.img:/etc/passwd ."
+)]
 pub struct Args {
     /// Directories and all in them too
     #[arg(short, visible_short_alias = 'R')]
@@ -104,7 +106,10 @@ fn copy_all(args: &Args, from: &[Place], to: &Place) -> Result<()> {
     let there = to.side.find(&to.path, true)?;
     let into = there.is_some_and(|f| f.attr.kind == FileKind::Directory);
     if !into && (from.len() > 1 || to.path.as_os_str().as_bytes().ends_with(b"/")) {
-        bail!("{}: not a directory; make it first", to.side.display(&to.path));
+        bail!(
+            "{}: not a directory; make it first",
+            to.side.display(&to.path)
+        );
     }
     let bar = Bar::new();
     bar.phase("copy", 0);
@@ -113,6 +118,7 @@ fn copy_all(args: &Args, from: &[Place], to: &Place) -> Result<()> {
         recursive: args.recursive || args.archive,
         to: &*to.side,
         links: HashMap::new(),
+        directories: HashSet::new(),
         buf: vec![0; CHUNK_BYTES],
         bar: &bar,
     };
@@ -121,7 +127,13 @@ fn copy_all(args: &Args, from: &[Place], to: &Place) -> Result<()> {
             Some(name) if into => to.path.join(name),
             _ => to.path.clone(),
         };
-        job.copy(&*source.side, &source.path, &path, true)?;
+        // Only the destination as the user wrote it may be a link to be followed: anything else may
+        // come from an image, which could so lead out of the destination.
+        let named = Named {
+            source: true,
+            target: path == to.path,
+        };
+        job.copy(&*source.side, &source.path, &path, named)?;
     }
     Ok(())
 }
@@ -135,6 +147,18 @@ fn own_name(path: &Path) -> Option<&OsStr> {
     path.file_name()
 }
 
+/// Which paths the user wrote.
+#[derive(Clone, Copy)]
+struct Named {
+    source: bool,
+    target: bool,
+}
+
+const FOUND: Named = Named {
+    source: false,
+    target: false,
+};
+
 /// A copy under way.
 struct Job<'a> {
     archive: bool,
@@ -142,30 +166,40 @@ struct Job<'a> {
     to: &'a dyn Side,
     /// Where files with several names were copied to, by side, device and inode.
     links: HashMap<(usize, u64, u64), PathBuf>,
+    /// The directories that were copied: in a damaged image one may be below itself.
+    directories: HashSet<(usize, u64)>,
     buf: Vec<u8>,
     bar: &'a Bar,
 }
 
 impl Job<'_> {
-    /// Copies what is at `path`; `is_named` if the user named it.
-    fn copy(&mut self, from: &dyn Side, path: &Path, to: &Path, is_named: bool) -> Result<()> {
+    /// Copies what is at `path`.
+    fn copy(&mut self, from: &dyn Side, path: &Path, to: &Path, named: Named) -> Result<()> {
         // Links that the user names are followed unless links are copied as links.
-        let follow = is_named && !self.recursive;
+        let follow = named.source && !self.recursive;
         let Some(source) = from.find(path, follow)? else {
             bail!("{}: no such file or directory", from.display(path));
         };
-        let there = self.to.find(to, false)?;
+        let there = self.to.find(to, named.target)?;
         if let Some(there) = there
             && from.id() == self.to.id()
             && (there.dev, there.attr.ino) == (source.dev, source.attr.ino)
         {
-            bail!("{}: is the same file as {}", from.display(path), self.to.display(to));
+            bail!(
+                "{}: is the same file as {}",
+                from.display(path),
+                self.to.display(to)
+            );
         }
         if source.attr.kind == FileKind::Directory {
             return self.directory(from, path, &source, to, there);
         }
         if there.is_some_and(|t| t.attr.kind == FileKind::Directory) {
-            bail!("{}: is a directory, {} is not", self.to.display(to), from.display(path));
+            bail!(
+                "{}: is a directory, {} is not",
+                self.to.display(to),
+                from.display(path)
+            );
         }
         let key = (from.id(), source.dev, source.attr.ino);
         let shares = self.archive && source.attr.nlink > 1;
@@ -192,28 +226,44 @@ impl Job<'_> {
         there: Option<Found>,
     ) -> Result<()> {
         if !self.recursive {
-            bail!("{}: is a directory; -r copies it with all in it", from.display(path));
+            bail!(
+                "{}: is a directory; -r copies it with all in it",
+                from.display(path)
+            );
         }
         if from.id() == self.to.id() && to.starts_with(path) {
             bail!("{}: can't be copied into itself", from.display(path));
         }
+        if from.is_image() && !self.directories.insert((from.id(), source.attr.ino)) {
+            bail!(
+                "{}: damaged: the directory has two names",
+                from.display(path)
+            );
+        }
         match there {
-            // A link that leads to a directory is one to copy into.
             Some(t) if t.attr.kind == FileKind::Directory => {}
-            Some(t) if t.attr.kind == FileKind::Symlink && self.leads_to_dir(to)? => {}
-            Some(_) => bail!("{}: is not a directory, {} is", self.to.display(to), from.display(path)),
-            None => self.to.make(to, source.attr.mode | 0o700, NewKind::Directory)?,
+            Some(_) => bail!(
+                "{}: is not a directory, {} is",
+                self.to.display(to),
+                from.display(path)
+            ),
+            None => self
+                .to
+                .make(to, source.attr.mode | 0o700, NewKind::Directory)?,
         }
         for name in from.list(path)? {
             let name = OsStr::from_bytes(&name);
-            self.copy(from, &path.join(name), &to.join(name), false)?;
+            self.copy(from, &path.join(name), &to.join(name), FOUND)?;
+        }
+        let mode = source.attr.mode;
+        if !self.archive && there.is_none() && mode & 0o700 != 0o700 {
+            let change = SetAttr {
+                mode: Some(mode & 0o777),
+                ..SetAttr::default()
+            };
+            self.to.set_attr(to, FileKind::Directory, &change)?;
         }
         self.keep(from, path, &source.attr, to)
-    }
-
-    fn leads_to_dir(&self, path: &Path) -> Result<bool> {
-        let found = self.to.find(path, true)?;
-        Ok(found.is_some_and(|f| f.attr.kind == FileKind::Directory))
     }
 
     /// Copies what is no directory.

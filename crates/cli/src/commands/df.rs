@@ -33,7 +33,7 @@ pub fn run(args: &Args) -> Result<()> {
     let mut rows = Vec::new();
     for image in &args.images {
         let fs = images::open(image, false)?;
-        let s = fs.statfs().map_err(|e| failure::in_image(image.display(), e))?;
+        let s = fs.statfs().map_err(|e| failure::opening(image, &e))?;
         let unit = u64::from(s.block_size);
         rows.push(Json {
             image: image.display().to_string(),
@@ -50,7 +50,14 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["image", "size", "used", "available", "inodes", "free inodes"]);
+    table.set_header([
+        "image",
+        "size",
+        "used",
+        "available",
+        "inodes",
+        "free inodes",
+    ]);
     for row in &rows {
         table.add_row([
             row.image.clone(),

@@ -62,8 +62,15 @@ pub fn run(args: Args) -> Result<()> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let mut found = Vec::new();
     walk(&fs, &at, |met| {
-        let name = met.path.file_name().unwrap_or(met.path.as_os_str()).as_bytes();
-        let name_fits = args.name.as_ref().is_none_or(|p| glob::matches(p.as_bytes(), name));
+        let name = met
+            .path
+            .file_name()
+            .unwrap_or(met.path.as_os_str())
+            .as_bytes();
+        let name_fits = args
+            .name
+            .as_ref()
+            .is_none_or(|p| glob::matches(p.as_bytes(), name));
         if !name_fits || !args.kind.is_none_or(|k| k.is(met.attr.kind)) {
             return Ok(());
         }

@@ -92,7 +92,11 @@ pub fn run(args: &Args) -> Result<()> {
 
 fn info(sb: &Superblock, groups: Vec<GroupJson>) -> Json {
     let (raw, geometry) = (&sb.raw, &sb.geometry);
-    let features = [sb.compat.describe(), sb.incompat.describe(), sb.ro_compat.describe()];
+    let features = [
+        sb.compat.describe(),
+        sb.incompat.describe(),
+        sb.ro_compat.describe(),
+    ];
     let features = features.iter().flat_map(|list| list.split([',', ' ']));
     let label = raw.volume_name.split(|b| *b == 0).next().unwrap_or(&[]);
     let state = raw.state.get();
@@ -109,7 +113,10 @@ fn info(sb: &Superblock, groups: Vec<GroupJson>) -> Json {
             ErrorsBehaviour::RemountRo => "remount-ro",
             ErrorsBehaviour::Panic => "panic",
         },
-        features: features.filter(|f| !f.is_empty()).map(str::to_owned).collect(),
+        features: features
+            .filter(|f| !f.is_empty())
+            .map(str::to_owned)
+            .collect(),
         needs_recovery: sb.incompat.contains(Incompat::RECOVER),
         journal_bytes: (raw.jnl_backup_type == 1).then(|| {
             u64::from(raw.jnl_blocks[15].get()) << 32 | u64::from(raw.jnl_blocks[16].get())
@@ -145,7 +152,9 @@ fn groups(image: &Path, device: &dyn BlockDevice, sb: &Superblock) -> Result<Vec
     for no in (0..geometry.groups_count).map(GroupNo) {
         let (block, at) = geometry.group_desc_location(no);
         let offset = geometry.block_offset(block) + at as u64;
-        device.read_at(offset, &mut raw).map_err(|e| failure::device(image, e))?;
+        device
+            .read_at(offset, &mut raw)
+            .map_err(|e| failure::device(image, e))?;
         let desc = GroupDesc::decode(&raw)
             .map_err(|e| anyhow::anyhow!("{}: group {no}: {e}", image.display()))?;
         let flags = [
@@ -163,7 +172,11 @@ fn groups(image: &Path, device: &dyn BlockDevice, sb: &Superblock) -> Result<Vec
             inodes_free: desc.free_inodes,
             directories: desc.used_dirs,
             inodes_unused: desc.itable_unused,
-            flags: flags.iter().filter(|(f, _)| desc.flags.contains(*f)).map(|(_, n)| *n).collect(),
+            flags: flags
+                .iter()
+                .filter(|(f, _)| desc.flags.contains(*f))
+                .map(|(_, n)| *n)
+                .collect(),
             super_backup: geometry.has_super(no),
         });
     }
@@ -171,17 +184,28 @@ fn groups(image: &Path, device: &dyn BlockDevice, sb: &Superblock) -> Result<Vec
 }
 
 fn print(info: &Json) {
-    let line = |name: &str, value: &dyn std::fmt::Display| println!("{:<20} {value}", format!("{name}:"));
+    let line =
+        |name: &str, value: &dyn std::fmt::Display| println!("{:<20} {value}", format!("{name}:"));
     let unit = u64::from(info.block_size);
     let blocks = |n: u64| format!("{n} ({})", show::bytes(n.saturating_mul(unit)));
-    line("label", &if info.label.is_empty() { "<none>" } else { &info.label });
+    line(
+        "label",
+        &if info.label.is_empty() {
+            "<none>"
+        } else {
+            &info.label
+        },
+    );
     line("UUID", &info.uuid);
     line("state", &info.state);
     line("errors behaviour", &info.errors);
     line("features", &info.features.join(" "));
     match info.journal_bytes {
         Some(bytes) if info.needs_recovery => {
-            line("journal", &format!("{}, needs recovery", show::bytes(bytes)));
+            line(
+                "journal",
+                &format!("{}, needs recovery", show::bytes(bytes)),
+            );
         }
         Some(bytes) => line("journal", &format!("{}, empty", show::bytes(bytes))),
         None => line("journal", &"<none>"),
@@ -199,7 +223,10 @@ fn print(info: &Json) {
     line("flex group size", &info.flex_bg_size);
     line("descriptor size", &info.desc_size);
     line("created", &info.created);
-    line("last mounted", &info.mounted.as_deref().unwrap_or("<never>"));
+    line(
+        "last mounted",
+        &info.mounted.as_deref().unwrap_or("<never>"),
+    );
     line("last written", &info.written);
     line("mount count", &info.mount_count);
     if info.error_count > 0 {
@@ -211,8 +238,16 @@ fn print_groups(groups: &[GroupJson]) {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header([
-        "group", "first", "block bitmap", "inode bitmap", "inode table", "free blocks",
-        "free inodes", "dirs", "unused", "flags",
+        "group",
+        "first",
+        "block bitmap",
+        "inode bitmap",
+        "inode table",
+        "free blocks",
+        "free inodes",
+        "dirs",
+        "unused",
+        "flags",
     ]);
     for g in groups {
         let mut flags = g.flags.clone();

@@ -28,7 +28,10 @@ pub fn run(args: Args) -> Result<()> {
     } else {
         match Location::parse(args.target) {
             Location::Image(at) if at.image != link.image => {
-                bail!("{at}: is not in {}; only a symbolic link could lead there", link.image.display())
+                bail!(
+                    "{at}: is not in {}; only a symbolic link could lead there",
+                    link.image.display()
+                )
             }
             Location::Image(at) => at.path,
             Location::Host(path) => path,
@@ -36,7 +39,9 @@ pub fn run(args: Args) -> Result<()> {
     };
     let mut images = Images::default();
     let fs = images.get(&link.image, true)?;
-    if fs.metadata(&link.path).is_ok_and(|a| a.kind == FileKind::Directory)
+    if fs
+        .metadata(&link.path)
+        .is_ok_and(|a| a.kind == FileKind::Directory)
         && let Some(name) = target.file_name()
     {
         link.path.push(name);

@@ -103,7 +103,9 @@ fn options(args: &Args) -> Result<MkfsOptions> {
         options.features = FeatureSet::parse(list).map_err(|e| failure::making(&args.image, e))?;
     }
     if let Ok(epoch) = std::env::var("SOURCE_DATE_EPOCH") {
-        let time = epoch.parse().with_context(|| format!("SOURCE_DATE_EPOCH: `{epoch}` is no number of seconds"));
+        let time = epoch
+            .parse()
+            .with_context(|| format!("SOURCE_DATE_EPOCH: `{epoch}` is no number of seconds"));
         options.time = Some(time?);
     }
     Ok(options)
@@ -136,6 +138,10 @@ fn tell(args: &Args, report: &MkfsReport) -> Result<()> {
         String::new()
     };
     let size = show::bytes(report.image_bytes);
-    println!("{}: {size}{what}, {:.2} s", args.image.display(), report.seconds);
+    println!(
+        "{}: {size}{what}, {:.2} s",
+        args.image.display(),
+        report.seconds
+    );
     Ok(())
 }

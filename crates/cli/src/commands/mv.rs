@@ -22,11 +22,16 @@ pub fn run(args: Args) -> Result<()> {
         return Ok(());
     };
     if let Some(other) = all.iter().find(|at| at.image != to.image) {
-        bail!("{other}: is not in {}; copy it with `uext4 cp -a`", to.image.display());
+        bail!(
+            "{other}: is not in {}; copy it with `uext4 cp -a`",
+            to.image.display()
+        );
     }
     let mut images = Images::default();
     let fs = images.get(&to.image, true)?;
-    let into = fs.metadata(&to.path).is_ok_and(|a| a.kind == FileKind::Directory);
+    let into = fs
+        .metadata(&to.path)
+        .is_ok_and(|a| a.kind == FileKind::Directory);
     if all.len() > 1 && !into {
         bail!("{to}: not a directory; several files can only be moved to one");
     }
@@ -35,7 +40,8 @@ pub fn run(args: Args) -> Result<()> {
             Some(name) if into => to.path.join(name),
             _ => to.path.clone(),
         };
-        fs.rename(&from.path, &target).map_err(|e| failure::in_image(&from, e))?;
+        fs.rename(&from.path, &target)
+            .map_err(|e| failure::in_image(&from, e))?;
     }
     images.close()
 }

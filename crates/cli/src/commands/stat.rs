@@ -61,15 +61,34 @@ fn print(at: &InImage, a: &Attr, target: Option<&std::path::Path>) -> Result<()>
         out.write_all(&show::name(target.as_os_str().as_bytes()))?;
     }
     writeln!(out, "\n  Type: {}", show::kind(a.kind))?;
-    writeln!(out, "  Size: {}  Blocks: {}  IO Block: {}", a.size, a.blocks, a.block_size)?;
-    writeln!(out, " Inode: {}  Generation: {}  Links: {}", a.ino, a.generation, a.nlink)?;
+    writeln!(
+        out,
+        "  Size: {}  Blocks: {}  IO Block: {}",
+        a.size, a.blocks, a.block_size
+    )?;
+    writeln!(
+        out,
+        " Inode: {}  Generation: {}  Links: {}",
+        a.ino, a.generation, a.nlink
+    )?;
     if matches!(a.kind, FileKind::CharDevice | FileKind::BlockDevice) {
         writeln!(out, "Device: {},{}", a.rdev_major, a.rdev_minor)?;
     }
-    writeln!(out, "Access: ({:04o}/{})  Uid: {}  Gid: {}", a.mode, show::mode(a), a.uid, a.gid)?;
+    writeln!(
+        out,
+        "Access: ({:04o}/{})  Uid: {}  Gid: {}",
+        a.mode,
+        show::mode(a),
+        a.uid,
+        a.gid
+    )?;
     writeln!(out, " Flags: 0x{:x}", a.flags)?;
-    for (name, time) in [("Access", a.atime), ("Modify", a.mtime), ("Change", a.ctime), (" Birth", a.crtime)]
-    {
+    for (name, time) in [
+        ("Access", a.atime),
+        ("Modify", a.mtime),
+        ("Change", a.ctime),
+        (" Birth", a.crtime),
+    ] {
         writeln!(out, "{name}: {}", when::exact(time))?;
     }
     Ok(())

@@ -30,9 +30,14 @@ pub fn run(args: Args) -> Result<()> {
         let fail = |e| failure::in_image(&at, e);
         let fs = images.get(&at.image, true)?;
         if !fs.exists(&at.path).map_err(fail)? {
-            FileOptions::new().write(true).create(true).open(&fs, &at.path).map_err(fail)?;
+            FileOptions::new()
+                .write(true)
+                .create(true)
+                .open(&fs, &at.path)
+                .map_err(fail)?;
         }
-        fs.set_times(&at.path, Some(time), Some(time)).map_err(fail)?;
+        fs.set_times(&at.path, Some(time), Some(time))
+            .map_err(fail)?;
     }
     images.close()
 }

@@ -51,13 +51,21 @@ pub fn run(args: Args) -> Result<()> {
     walk(&fs, &at, |met| {
         lasts.truncate(met.depth);
         for was_last in lasts.iter().skip(1) {
-            out.write_all(if *was_last { b"    " } else { "│   ".as_bytes() })?;
+            out.write_all(if *was_last {
+                b"    "
+            } else {
+                "│   ".as_bytes()
+            })?;
         }
         lasts.push(met.is_last);
         let name = if met.depth == 0 {
             met.path.as_os_str()
         } else {
-            let branch = if met.is_last { "└── " } else { "├── " };
+            let branch = if met.is_last {
+                "└── "
+            } else {
+                "├── "
+            };
             out.write_all(branch.as_bytes())?;
             met.path.file_name().unwrap_or(met.path.as_os_str())
         };
@@ -66,7 +74,9 @@ pub fn run(args: Args) -> Result<()> {
             FileKind::Directory => directories += u64::from(met.depth > 0),
             FileKind::Symlink => {
                 others += 1;
-                let target = fs.read_link(&met.path).map_err(|e| failure::in_image(&at, e))?;
+                let target = fs
+                    .read_link(&met.path)
+                    .map_err(|e| failure::in_image(&at, e))?;
                 out.write_all(b" -> ")?;
                 out.write_all(&show::name(target.as_os_str().as_bytes()))?;
             }

@@ -24,7 +24,10 @@ pub fn run(args: Args) -> Result<()> {
     for path in args.paths {
         let at = InImage::parse(path);
         let fs = images.get(&at.image, true)?;
-        let file = FileOptions::new().write(true).create(true).open(&fs, &at.path);
+        let file = FileOptions::new()
+            .write(true)
+            .create(true)
+            .open(&fs, &at.path);
         let cut = file.and_then(|file| file.set_len(args.size));
         cut.map_err(|e| failure::in_image(&at, e))?;
     }

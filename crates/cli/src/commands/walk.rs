@@ -3,8 +3,9 @@
 use crate::failure;
 use crate::location::InImage;
 use anyhow::Result;
+use std::collections::HashSet;
 use std::path::PathBuf;
-use uext4::{Attr, FileKind, Filesystem};
+use uext4::{Attr, Errno, Error, FileKind, Filesystem};
 
 /// A file that was met.
 pub struct Met {
@@ -29,6 +30,8 @@ pub fn walk(
     mut visit: impl FnMut(&Met) -> Result<()>,
 ) -> Result<()> {
     let mut stack = vec![(at.path.clone(), 0, true)];
+    // In a damaged image a directory may be below itself.
+    let mut directories = HashSet::new();
     while let Some((path, depth, is_last)) = stack.pop() {
         let here = InImage {
             image: at.image.clone(),
@@ -49,6 +52,10 @@ pub fn walk(
         visit(&met)?;
         if attr.kind != FileKind::Directory {
             continue;
+        }
+        if !directories.insert(attr.ino) {
+            let what = format!("directory {} has two names", attr.ino);
+            return Err(fail(Error::new(Errno::EUCLEAN).context(what)));
         }
         let entries: uext4::Result<Vec<_>> = fs.read_dir(&met.path).map_err(fail)?.collect();
         let mut entries = entries.map_err(fail)?;

@@ -67,7 +67,9 @@ pub fn run(args: Args) -> Result<()> {
     match args.action {
         Action::List { path, json } => {
             let (at, fs) = open(path, false)?;
-            let names = fs.list_xattrs(&at.path).map_err(|e| failure::in_image(&at, e))?;
+            let names = fs
+                .list_xattrs(&at.path)
+                .map_err(|e| failure::in_image(&at, e))?;
             if json {
                 let text = |n: &Vec<u8>| String::from_utf8_lossy(n).into_owned();
                 return show::json(&names.iter().map(text).collect::<Vec<_>>());
@@ -81,14 +83,17 @@ pub fn run(args: Args) -> Result<()> {
         }
         Action::Get { path, name } => {
             let (at, fs) = open(path, false)?;
-            let value = fs.get_xattr(&at.path, &name).map_err(|e| failure::in_image(&at, e))?;
+            let value = fs
+                .get_xattr(&at.path, &name)
+                .map_err(|e| failure::in_image(&at, e))?;
             Ok(std::io::stdout().lock().write_all(&value)?)
         }
         Action::Set { path, name, value } => {
             let (at, fs) = open(path, true)?;
             let fail = |e| failure::in_image(&at, e);
             let value = value.into_encoded_bytes();
-            fs.set_xattr(&at.path, name, value, XattrFlags::empty()).map_err(fail)?;
+            fs.set_xattr(&at.path, name, value, XattrFlags::empty())
+                .map_err(fail)?;
             fs.unmount().map_err(fail)
         }
         Action::Remove { path, name } => {

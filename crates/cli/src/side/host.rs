@@ -40,16 +40,23 @@ impl Source for Open {
 
 impl Sink for Open {
     fn write_at(&self, data: &[u8], offset: u64) -> Result<()> {
-        self.file.write_all_at(data, offset).map_err(|e| failure::on_host(&self.path, e))
+        self.file
+            .write_all_at(data, offset)
+            .map_err(|e| failure::on_host(&self.path, e))
     }
 
     fn set_len(&self, len: u64) -> Result<()> {
-        self.file.set_len(len).map_err(|e| failure::on_host(&self.path, e))
+        self.file
+            .set_len(len)
+            .map_err(|e| failure::on_host(&self.path, e))
     }
 }
 
 fn attr(m: &fs::Metadata) -> Attr {
-    let born = m.created().ok().and_then(|t| t.duration_since(UNIX_EPOCH).ok());
+    let born = m
+        .created()
+        .ok()
+        .and_then(|t| t.duration_since(UNIX_EPOCH).ok());
     let time = |sec: i64, nsec: i64| Timestamp {
         sec,
         nsec: nsec as u32,
@@ -69,7 +76,9 @@ fn attr(m: &fs::Metadata) -> Attr {
         atime: time(m.atime(), m.atime_nsec()),
         mtime: time(m.mtime(), m.mtime_nsec()),
         ctime,
-        crtime: born.map_or(ctime, |d| time(d.as_secs().cast_signed(), d.subsec_nanos().into())),
+        crtime: born.map_or(ctime, |d| {
+            time(d.as_secs().cast_signed(), d.subsec_nanos().into())
+        }),
         rdev_major: rustix::fs::major(m.rdev()),
         rdev_minor: rustix::fs::minor(m.rdev()),
         flags: 0,
@@ -78,7 +87,10 @@ fn attr(m: &fs::Metadata) -> Attr {
 
 /// Whether an error says that this file system, or this user, can't have it.
 fn is_refusal(e: HostErrno) -> bool {
-    matches!(e, HostErrno::OPNOTSUPP | HostErrno::PERM | HostErrno::ACCESS | HostErrno::INVAL)
+    matches!(
+        e,
+        HostErrno::OPNOTSUPP | HostErrno::PERM | HostErrno::ACCESS | HostErrno::INVAL
+    )
 }
 
 /// A time for utimensat(2).
@@ -139,7 +151,11 @@ impl Side for Host {
 
     fn create(&self, path: &Path, mode: u16) -> Result<Box<dyn Sink>> {
         let mut options = File::options();
-        options.write(true).create(true).truncate(true).mode(mode.into());
+        options
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(mode.into());
         let file = options.open(path).map_err(|e| failure::on_host(path, e))?;
         let path = path.to_owned();
         Ok(Box::new(Open { path, file }))
@@ -176,16 +192,20 @@ impl Side for Host {
 
     fn set_attr(&self, path: &Path, kind: FileKind, change: &SetAttr) -> Result<()> {
         let fail = |e: HostErrno| failure::on_host(path, e);
+        let mut mode = change.mode.filter(|_| kind != FileKind::Symlink);
         if change.uid.is_some() || change.gid.is_some() {
             let (uid, gid) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
             let set = rustix::fs::chownat(CWD, path, uid, gid, AtFlags::SYMLINK_NOFOLLOW);
             match set {
-                // Only root gives files away; like cp(1), others keep what they copy.
-                Err(HostErrno::PERM) if !rustix::process::geteuid().is_root() => {}
+                // Only root gives files away; like cp(1), others keep what they copy, but not the
+                // right to run it as somebody else.
+                Err(HostErrno::PERM) if !rustix::process::geteuid().is_root() => {
+                    mode = mode.map(|m| m & !0o6000);
+                }
                 set => set.map_err(fail)?,
             }
         }
-        if let Some(mode) = change.mode.filter(|_| kind != FileKind::Symlink) {
+        if let Some(mode) = mode {
             let mode = Mode::from_raw_mode(mode.into());
             rustix::fs::chmodat(CWD, path, mode, AtFlags::empty()).map_err(fail)?;
         }

@@ -6,9 +6,7 @@ use crate::location::InImage;
 use anyhow::Result;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use uext4::{
-    Errno, Error, File, FileKind, FileOptions, Filesystem, NewKind, SetAttr, XattrFlags,
-};
+use uext4::{Errno, Error, File, FileKind, FileOptions, Filesystem, NewKind, SetAttr, XattrFlags};
 
 /// The files of an image.
 pub struct Image {
@@ -43,23 +41,29 @@ impl Image {
     }
 
     fn fail(&self, path: &Path, e: Error) -> anyhow::Error {
-        failure::in_image(self.at(path), e)
+        failure::in_image(&self.at(path), e)
     }
 }
 
 impl Source for Open {
     fn read_at(&self, data: &mut [u8], offset: u64) -> Result<usize> {
-        self.file.read_at(data, offset).map_err(|e| failure::in_image(&self.at, e))
+        self.file
+            .read_at(data, offset)
+            .map_err(|e| failure::in_image(&self.at, e))
     }
 }
 
 impl Sink for Open {
     fn write_at(&self, data: &[u8], offset: u64) -> Result<()> {
-        self.file.write_all_at(data, offset).map_err(|e| failure::in_image(&self.at, e))
+        self.file
+            .write_all_at(data, offset)
+            .map_err(|e| failure::in_image(&self.at, e))
     }
 
     fn set_len(&self, len: u64) -> Result<()> {
-        self.file.set_len(len).map_err(|e| failure::in_image(&self.at, e))
+        self.file
+            .set_len(len)
+            .map_err(|e| failure::in_image(&self.at, e))
     }
 }
 
@@ -87,7 +91,9 @@ impl Side for Image {
 
     fn list(&self, path: &Path) -> Result<Vec<Vec<u8>>> {
         let names = self.fs.read_dir(path).and_then(|entries| {
-            entries.map(|e| e.map(|e| e.into_name().into_vec())).collect::<uext4::Result<Vec<_>>>()
+            entries
+                .map(|e| e.map(|e| e.into_name().into_vec()))
+                .collect::<uext4::Result<Vec<_>>>()
         });
         let mut names = names.map_err(|e| self.fail(path, e))?;
         names.sort();
@@ -114,11 +120,15 @@ impl Side for Image {
     }
 
     fn make(&self, path: &Path, mode: u16, kind: NewKind<'_>) -> Result<()> {
-        self.fs.mknod(path, mode & !self.umask, kind).map_err(|e| self.fail(path, e))
+        self.fs
+            .mknod(path, mode & !self.umask, kind)
+            .map_err(|e| self.fail(path, e))
     }
 
     fn link(&self, original: &Path, link: &Path) -> Result<()> {
-        self.fs.hard_link(original, link).map_err(|e| self.fail(link, e))
+        self.fs
+            .hard_link(original, link)
+            .map_err(|e| self.fail(link, e))
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
@@ -130,7 +140,9 @@ impl Side for Image {
         if kind == FileKind::Symlink {
             change.mode = None;
         }
-        self.fs.set_attr(path, &change).map_err(|e| self.fail(path, e))
+        self.fs
+            .set_attr(path, &change)
+            .map_err(|e| self.fail(path, e))
     }
 
     fn xattrs(&self, path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {

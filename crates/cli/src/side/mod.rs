@@ -40,6 +40,10 @@ pub trait Sink {
 pub trait Side {
     /// Tells sides apart: files of two sides are never the same.
     fn id(&self) -> usize;
+    /// Whether it is an image, which may be damaged.
+    fn is_image(&self) -> bool {
+        self.id() != 0
+    }
     /// The file as messages name it.
     fn display(&self, path: &Path) -> String;
     /// What is there; `None` if nothing is.

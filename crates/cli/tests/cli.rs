@@ -1,0 +1,389 @@
+//! The command as a user meets it: what it prints, what it exits with, what it leaves on disk.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+/// A directory to work in.
+struct Here(TempDir);
+
+impl Here {
+    fn new() -> Here {
+        Here(TempDir::new().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_uext4"));
+        command
+            .current_dir(self.0.path())
+            .args(args)
+            .output()
+            .unwrap()
+    }
+
+    /// Standard output of a command that has to work.
+    fn ok(&self, args: &[&str]) -> String {
+        let out = self.run(args);
+        let err = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{args:?}: {err}");
+        String::from_utf8(out.stdout).unwrap()
+    }
+
+    /// The one line that a command which has to fail prints.
+    fn fails(&self, code: i32, args: &[&str]) -> String {
+        let out = self.run(args);
+        let err = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(code), "{args:?}: {err}");
+        assert_eq!(err.lines().count(), 1, "{err}");
+        assert!(err.starts_with("uext4: "), "{err}");
+        err
+    }
+
+    /// e2fsck and our own check find nothing to say about an image.
+    fn assert_clean(&self, image: &str) {
+        self.ok(&["check", image]);
+        match Command::new("e2fsck")
+            .arg("-fn")
+            .arg(self.path(image))
+            .output()
+        {
+            Ok(out) => {
+                let said = String::from_utf8_lossy(&out.stdout);
+                assert_eq!(out.status.code(), Some(0), "{said}");
+            }
+            Err(e) => eprintln!("SKIPPED e2fsck: {e}"),
+        }
+    }
+
+    /// A small tree with one of everything that needs no root.
+    fn tree(&self) -> PathBuf {
+        let root = self.path("tree");
+        fs::create_dir_all(root.join("etc/empty")).unwrap();
+        fs::write(root.join("etc/passwd"), "root:x:0:0\n").unwrap();
+        fs::set_permissions(root.join("etc/passwd"), PermissionsExt::from_mode(0o4751)).unwrap();
+        fs::hard_link(root.join("etc/passwd"), root.join("etc/same")).unwrap();
+        symlink("passwd", root.join("etc/link")).unwrap();
+        symlink("x".repeat(200), root.join("long-link")).unwrap();
+        fs::write(root.join("large"), vec![0xa5; 3_000_001]).unwrap();
+        let sparse = fs::File::create(root.join("sparse")).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&sparse, b"middle", 2 << 20).unwrap();
+        sparse.set_len(8 << 20).unwrap();
+        let node = rustix::fs::FileType::Fifo;
+        let mode = rustix::fs::Mode::from_raw_mode(0o640);
+        rustix::fs::mknodat(rustix::fs::CWD, root.join("pipe"), node, mode, 0).unwrap();
+        for i in 0..300 {
+            fs::write(root.join(format!("etc/file-{i}")), i.to_string()).unwrap();
+        }
+        root
+    }
+}
+
+/// All that `cp -a` keeps, a line for each file.
+fn describe(root: &Path) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut todo = vec![root.to_owned()];
+    while let Some(path) = todo.pop() {
+        let name = path.strip_prefix(root).unwrap().display().to_string();
+        if name == "lost+found" {
+            continue;
+        }
+        let m = fs::symlink_metadata(&path).unwrap();
+        let content = if m.is_dir() {
+            todo.extend(fs::read_dir(&path).unwrap().map(|e| e.unwrap().path()));
+            String::new()
+        } else if m.is_symlink() {
+            fs::read_link(&path).unwrap().display().to_string()
+        } else if m.is_file() {
+            format!(
+                "{:x?}",
+                fs::read(&path).unwrap().iter().fold(0u64, |h, b| {
+                    (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3)
+                })
+            )
+        } else {
+            m.rdev().to_string()
+        };
+        let size = if m.is_dir() { 0 } else { m.size() };
+        // A link removed does not count against a directory's time, which each copy keeps.
+        let links = if m.is_dir() { 0 } else { m.nlink() };
+        lines.push(format!(
+            "{name} {:o} {links} {} {} {size} {}.{:09} {content}",
+            m.mode(),
+            m.uid(),
+            m.gid(),
+            m.mtime(),
+            m.mtime_nsec()
+        ));
+    }
+    lines.sort();
+    lines
+}
+
+#[test]
+fn a_tree_survives_mkfs_and_cp_both_ways() {
+    let here = Here::new();
+    let tree = here.tree();
+    here.ok(&["mkfs", "a.img", "--from", "tree"]);
+    here.assert_clean("a.img");
+    here.ok(&["cp", "-a", "a.img:/", "out-a"]);
+    assert_eq!(describe(&tree), describe(&here.path("out-a")));
+
+    here.ok(&["mkfs", "b.img", "--size", "64M"]);
+    here.ok(&["cp", "-a", "tree/.", "b.img:/"]);
+    here.assert_clean("b.img");
+    here.ok(&["cp", "-a", "b.img:/", "out-b"]);
+    assert_eq!(describe(&tree), describe(&here.path("out-b")));
+    let sparse = fs::metadata(here.path("out-b/sparse")).unwrap();
+    assert!(sparse.blocks() < 1000, "the hole was filled");
+
+    here.ok(&["mkfs", "c.img", "--size", "64M"]);
+    here.ok(&["cp", "-a", "b.img:/.", "c.img:/"]);
+    here.assert_clean("c.img");
+    here.ok(&["cp", "-a", "c.img:/", "out-c"]);
+    assert_eq!(describe(&tree), describe(&here.path("out-c")));
+}
+
+#[test]
+fn reading_commands_show_what_is_there() {
+    let here = Here::new();
+    here.tree();
+    here.ok(&["mkfs", "a.img", "--from", "tree", "--label", "demo"]);
+    assert_eq!(here.ok(&["cat", "a.img:/etc/link"]), "root:x:0:0\n");
+    let names = here.ok(&["ls", "a.img:/"]);
+    assert_eq!(names, "etc\nlarge\nlong-link\nlost+found\npipe\nsparse\n");
+    let long = here.ok(&["ls", "-l", "a.img:/etc"]);
+    assert!(long.contains("-rwsr-x--x 2"), "{long}");
+    assert!(long.contains("link -> passwd"), "{long}");
+    assert!(here.ok(&["ls", "-a", "a.img"]).starts_with(".\n..\n"));
+    let found = here.ok(&["find", "a.img:/", "-name", "file-1?", "-type", "f"]);
+    assert_eq!(found.lines().count(), 10);
+    assert_eq!(found.lines().next(), Some("/etc/file-10"));
+    assert!(
+        here.ok(&["stat", "a.img:/etc/passwd"])
+            .contains("(4751/-rwsr-x--x)")
+    );
+    let stat: serde_json::Value =
+        serde_json::from_str(&here.ok(&["stat", "--json", "a.img:/large"])).unwrap();
+    assert_eq!(
+        (&stat["type"], &stat["size"]),
+        (&"file".into(), &3_000_001.into())
+    );
+    assert!(here.ok(&["tree", "a.img:/"]).contains("│   ├── empty\n"));
+    assert!(
+        here.ok(&["info", "a.img"])
+            .contains("label:               demo")
+    );
+    for args in [
+        &["info", "--json", "a.img"][..],
+        &["ls", "--json", "a.img"],
+        &["df", "--json", "a.img"],
+        &["du", "--json", "a.img"],
+        &["tree", "--json", "a.img"],
+        &["check", "--json", "a.img"],
+    ] {
+        let json: serde_json::Value = serde_json::from_str(&here.ok(args)).unwrap();
+        assert!(!json.is_null());
+    }
+}
+
+#[test]
+fn writing_commands_leave_a_clean_image() {
+    let here = Here::new();
+    here.tree();
+    here.ok(&["mkfs", "a.img", "--size", "64M"]);
+    here.ok(&["mkdir", "-p", "a.img:/x/y/z"]);
+    here.ok(&["cp", "-r", "tree/etc", "a.img:/x/"]);
+    here.ok(&["cp", "a.img:/x/etc/passwd", "a.img:/copy"]);
+    here.ok(&["mv", "a.img:/x/etc", "a.img:/moved"]);
+    here.ok(&["ln", "-s", "moved/passwd", "a.img:/soft"]);
+    here.ok(&["ln", "a.img:/copy", "a.img:/hard"]);
+    here.ok(&["chmod", "600", "a.img:/copy"]);
+    here.ok(&["chown", "7:8", "a.img:/copy"]);
+    here.ok(&["touch", "--time", "1000000000", "a.img:/copy", "a.img:/new"]);
+    here.ok(&["truncate", "-s", "1M", "a.img:/new"]);
+    here.ok(&["xattr", "set", "a.img:/copy", "user.k", "v"]);
+    assert_eq!(here.ok(&["xattr", "get", "a.img:/hard", "user.k"]), "v");
+    here.ok(&["rm", "-r", "a.img:/x"]);
+    here.ok(&["rm", "-f", "a.img:/nothing"]);
+    let long = here.ok(&["ls", "-l", "a.img:/copy"]);
+    assert!(
+        long.starts_with("-rw------- 2 7 8 11 2001-09-09 01:46 "),
+        "{long}"
+    );
+    assert_eq!(here.ok(&["cat", "a.img:/soft"]), "root:x:0:0\n");
+    here.assert_clean("a.img");
+}
+
+#[test]
+fn failures_are_one_line_that_says_what_to_do() {
+    let here = Here::new();
+    here.tree();
+    here.ok(&["mkfs", "a.img", "--size", "16M"]);
+    let line = here.fails(1, &["ls", "none.img"]);
+    assert!(line.contains("no such image; `uext4 mkfs"), "{line}");
+    for file in ["tree/large", "tree/etc/passwd"] {
+        assert!(here.fails(1, &["ls", file]).contains("not an ext4 image"));
+        assert!(
+            here.fails(8, &["check", file])
+                .contains("not an ext4 image")
+        );
+        assert!(here.fails(1, &["info", file]).contains("not an ext4 image"));
+    }
+    assert!(here.fails(1, &["ls", "tree"]).contains("is a directory"));
+    let line = here.fails(1, &["cat", "a.img:/nope"]);
+    assert!(
+        line.contains("a.img:/nope: no such file or directory; `uext4 find"),
+        "{line}"
+    );
+    assert!(
+        here.fails(1, &["cat", "a.img:/"])
+            .contains("is a directory")
+    );
+    assert!(here.fails(1, &["mkfs", "b.img"]).contains("give --size"));
+    assert!(
+        here.fails(1, &["mkfs", "b.img", "--from", "nowhere"])
+            .contains("nowhere")
+    );
+    assert!(!here.path("b.img").exists());
+    assert!(
+        here.fails(1, &["cp", "tree", "a.img:/"])
+            .contains("-r copies it")
+    );
+    assert!(
+        here.fails(1, &["cp", "tree/none", "a.img:/"])
+            .contains("no such file")
+    );
+    assert!(
+        here.fails(1, &["rm", "a.img:/lost+found"])
+            .contains("-r removes it")
+    );
+    assert!(
+        here.fails(1, &["cp", "tree/large", "tree/sparse", "a.img:/none"])
+            .contains("make it first")
+    );
+    assert_eq!(here.run(&["frobnicate"]).status.code(), Some(2));
+    assert_eq!(here.run(&["ls"]).status.code(), Some(2));
+    assert_eq!(
+        here.run(&["mkfs", "b.img", "--size", "1X"]).status.code(),
+        Some(2)
+    );
+    here.assert_clean("a.img");
+}
+
+#[test]
+fn a_full_image_stays_clean() {
+    let here = Here::new();
+    here.tree();
+    here.ok(&["mkfs", "a.img", "--size", "4M", "--inodes", "1024"]);
+    let line = here.fails(1, &["cp", "-a", "tree/.", "a.img:/"]);
+    assert!(line.contains("no space left on device"), "{line}");
+    here.assert_clean("a.img");
+}
+
+#[test]
+fn check_exits_with_4_for_faults() {
+    let here = Here::new();
+    here.tree();
+    here.ok(&["mkfs", "a.img", "--from", "tree"]);
+    let image = fs::OpenOptions::new()
+        .write(true)
+        .open(here.path("a.img"))
+        .unwrap();
+    // Free inodes of the primary superblock, whose checksum then is wrong too.
+    std::os::unix::fs::FileExt::write_all_at(&image, &[0xff; 4], 1024 + 16).unwrap();
+    assert_eq!(here.run(&["check", "a.img"]).status.code(), Some(4));
+}
+
+#[test]
+fn the_same_tree_gives_the_same_bytes() {
+    let here = Here::new();
+    here.tree();
+    let make = |image: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_uext4"));
+        command
+            .current_dir(here.0.path())
+            .env("SOURCE_DATE_EPOCH", "1767225600");
+        let uuid = "00000000-0000-4000-8000-000000000001";
+        command.args(["mkfs", image, "--from", "tree", "--uuid", uuid]);
+        assert!(command.output().unwrap().status.success());
+        fs::read(here.path(image)).unwrap()
+    };
+    assert!(make("a.img") == make("b.img"));
+}
+
+#[test]
+fn nothing_from_an_image_is_written_through_a_link() {
+    let here = Here::new();
+    here.ok(&["mkfs", "a.img", "--size", "16M"]);
+    here.ok(&["mkdir", "a.img:/d"]);
+    here.ok(&["touch", "a.img:/d/file"]);
+    fs::create_dir_all(here.path("out")).unwrap();
+    fs::create_dir_all(here.path("outside")).unwrap();
+    symlink("../outside", here.path("out/d")).unwrap();
+    let line = here.fails(1, &["cp", "-a", "a.img:/.", "out"]);
+    assert!(line.contains("out/d: is not a directory"), "{line}");
+    assert_eq!(fs::read_dir(here.path("outside")).unwrap().count(), 0);
+}
+
+#[test]
+fn an_image_in_use_is_refused() {
+    let here = Here::new();
+    here.ok(&["mkfs", "a.img", "--size", "16M"]);
+    let fs =
+        uext4::Filesystem::open(here.path("a.img"), &uext4::OpenOptions::read_write()).unwrap();
+    let line = here.fails(1, &["ls", "a.img"]);
+    assert!(
+        line.contains("already open") && line.contains("first"),
+        "{line}"
+    );
+    here.fails(8, &["check", "a.img"]);
+    here.fails(1, &["mkfs", "a.img", "--size", "16M"]);
+    fs.unmount().unwrap();
+    here.ok(&["ls", "a.img"]);
+}
+
+#[test]
+fn an_image_behind_a_loop_device_is_refused() {
+    let here = Here::new();
+    here.ok(&["mkfs", "a.img", "--size", "16M"]);
+    let image = here.path("a.img");
+    let setup = Command::new("losetup")
+        .args(["--find", "--show"])
+        .arg(&image)
+        .output();
+    let device = match setup {
+        Ok(out) if out.status.success() => String::from_utf8(out.stdout).unwrap(),
+        Ok(out) => return eprintln!("SKIPPED: {}", String::from_utf8_lossy(&out.stderr)),
+        Err(e) => return eprintln!("SKIPPED: losetup: {e}"),
+    };
+    let out = here.run(&["touch", "a.img:/new"]);
+    Command::new("losetup")
+        .args(["-d", device.trim()])
+        .status()
+        .unwrap();
+    let line = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(out.status.code(), Some(1), "{line}");
+    assert!(
+        line.contains("loop device") && line.contains("first"),
+        "{line}"
+    );
+}
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    let here = Here::new();
+    let commands = [
+        "mkfs", "info", "ls", "tree", "stat", "cat", "find", "du", "df", "cp", "mkdir", "rm", "mv",
+        "ln", "chmod", "chown", "touch", "truncate", "xattr", "check",
+    ];
+    for command in commands {
+        let help = here.ok(&[command, "--help"]);
+        assert!(help.contains("Example: uext4"), "{command}");
+    }
+}

@@ -1,0 +1,130 @@
+//! Images on which the kernel was writing when it was shut down: our recovery of its journal against
+//! e2fsck's. `UEXT4_KERNEL_JOURNALS` sets how many. Needs root, loop devices and python3.
+
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use uext4_block::{FileDevice, OpenOptions};
+use uext4_testkit::image::mount;
+use uext4_testkit::oracle::{self, KernelMount};
+use uext4_testkit::{env_number, tree};
+
+#[test]
+fn crash_kernel_journals_are_recovered_as_e2fsck_does() {
+    if !oracle::kernel_mounts() {
+        return;
+    }
+    let (mut replayed, runs) = (0, env_number("UEXT4_KERNEL_JOURNALS", 6));
+    for seed in 0..runs {
+        let done = one(seed).with_context(|| format!("seed {seed}"));
+        replayed += u64::from(done.unwrap());
+    }
+    println!("{runs} images, {replayed} of them with a journal to replay");
+    assert!(replayed > 0, "no journal had anything to replay");
+}
+
+/// True if the journal had something to replay.
+fn one(seed: u64) -> Result<bool> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let dir = tempfile::tempdir()?;
+    let image = dir.path().join("image");
+    let features = ["", "^metadata_csum", "^metadata_csum,^64bit", "orphan_file"][rng.usize(..4)];
+    let block = ["4096", "4096", "1024"][rng.usize(..3)];
+    let path = image.to_str().context("path")?;
+    let args = ["-q", "-t", "ext4", "-b", block, "-J", "size=8", "-O", features, path, "64M"];
+    let args: Vec<&str> = match features.is_empty() {
+        true => args.into_iter().filter(|a| !["-O", ""].contains(a)).collect(),
+        false => args.to_vec(),
+    };
+    oracle::run("mke2fs", &args, 0)?;
+    let kernel = KernelMount::new(&image, &dir.path().join("mount"), "commit=1")?;
+    let stop = AtomicBool::new(false);
+    let shut = std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let (stop, root) = (&stop, kernel.dir());
+            scope.spawn(move || load(root, seed * 10 + thread, stop));
+        }
+        std::thread::sleep(Duration::from_millis(rng.u64(150..1800)));
+        let shut = shut_down(kernel.dir());
+        stop.store(true, Ordering::Relaxed);
+        shut
+    });
+    shut?;
+    kernel.unmount()?;
+    let (ours, theirs) = (dir.path().join("ours"), dir.path().join("theirs"));
+    std::fs::copy(&image, &ours)?;
+    std::fs::copy(&image, &theirs)?;
+    let device = Arc::new(FileDevice::open(&ours, &OpenOptions::read_write())?);
+    let needed = uext4_ext4::read_superblock(&*device)?
+        .incompat
+        .bits()
+        & 4
+        != 0;
+    let fs = mount(Arc::clone(&device) as Arc<_>)?;
+    let seen = tree::of_fs(&*fs)?;
+    fs.unmount()?;
+    drop(fs);
+    oracle::check(&*device)?;
+    drop(device);
+    oracle::fsck(&ours)?;
+    let said = oracle::repair(&theirs)?;
+    let mount = dir.path().join("mount");
+    let (a, b) = (oracle::kernel_tree(&ours, &mount)?, oracle::kernel_tree(&theirs, &mount)?);
+    for (what, left) in [("the kernel's view of our recovery", &a), ("our view", &seen)] {
+        if let Some(difference) = tree::difference(left, &b) {
+            bail!("{what} / of e2fsck's: {difference}\n{said}");
+        }
+    }
+    Ok(needed)
+}
+
+/// Makes, changes and removes files until told to stop or the file system is gone.
+fn load(root: &Path, seed: u64, stop: &AtomicBool) {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let dir = root.join(format!("t{seed}"));
+    let _ = std::fs::create_dir(&dir);
+    let mut open = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        let name = |rng: &mut fastrand::Rng| {
+            let n = rng.u32(..400);
+            let parent = if rng.u8(..4) == 0 { dir.join(format!("d{}", n % 5)) } else { dir.clone() };
+            parent.join(format!("f{n}{}", "n".repeat(n as usize % 90)))
+        };
+        let (path, other) = (name(&mut rng), name(&mut rng));
+        // Errors are no concern here: names may be missing or taken, the mount may be shut down.
+        let _ = match rng.u8(..16) {
+            0..=4 => std::fs::write(&path, vec![rng.u8(..); rng.usize(..30_000)]),
+            5 => std::fs::create_dir(dir.join(format!("d{}", rng.u8(..5)))),
+            6..=7 => std::fs::remove_file(&path),
+            8 => std::fs::rename(&path, &other),
+            9 => std::fs::hard_link(&path, &other),
+            10 => std::os::unix::fs::symlink("t".repeat(rng.usize(1..200)), &path),
+            11 => std::fs::File::open(&path).and_then(|file| file.sync_all()),
+            12 => std::fs::remove_dir_all(dir.join(format!("d{}", rng.u8(..5)))),
+            13 => std::fs::OpenOptions::new()
+                .write(true)
+                .open(&path)
+                .and_then(|file| file.set_len(rng.u64(..50_000))),
+            14 => std::fs::File::open(&path).map(|file| open.push(file)),
+            _ => {
+                open.truncate(3);
+                Ok(())
+            }
+        };
+    }
+}
+
+fn shut_down(dir: &Path) -> Result<()> {
+    // EXT4_IOC_SHUTDOWN with EXT4_GOING_FLAGS_NOLOGFLUSH.
+    let code = "import fcntl,os,struct,sys\n\
+                fd=os.open(sys.argv[1],os.O_RDONLY)\n\
+                fcntl.ioctl(fd,0x8004587D,struct.pack('I',2))";
+    let out = Command::new("python3").args(["-c", code]).arg(dir).output()?;
+    match out.status.success() {
+        true => Ok(()),
+        false => bail!("shutdown: {}", String::from_utf8_lossy(&out.stderr)),
+    }
+}
