@@ -68,7 +68,7 @@ impl Scanner<'_, '_> {
         match XattrArea::in_block(&block) {
             Err(e) => self.faults.push(e.ino(ino).pblk(at)),
             Ok(area) => {
-                self.check_area(ino, &area, Some(at));
+                self.check_area(ino, &area, &block, Some(at));
                 let count = xattr_refcount(&block).unwrap_or(0);
                 if count != named {
                     let fault = Fault::new(FaultKind::XattrRefcount).ino(ino).pblk(at);

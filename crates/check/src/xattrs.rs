@@ -27,7 +27,7 @@ impl Scanner<'_, '_> {
         if inode.extra_isize != 0 {
             match XattrArea::in_inode(raw) {
                 Ok(Some(area)) => {
-                    self.check_area(ino, &area, None);
+                    self.check_area(ino, &area, raw, None);
                     blocks = self.value_blocks(&area);
                     encrypted &= !has_context(&area);
                 }
@@ -78,8 +78,14 @@ impl Scanner<'_, '_> {
         sizes.sum()
     }
 
-    /// Checks hashes, values that overlap, and notes value inodes.
-    pub(crate) fn check_area(&mut self, ino: Ino, area: &XattrArea<'_>, at: Option<Pblk>) {
+    /// Checks hashes, values that overlap, and notes value inodes. The area ends where `bytes` do.
+    pub(crate) fn check_area(
+        &mut self,
+        ino: Ino,
+        area: &XattrArea<'_>,
+        bytes: &[u8],
+        at: Option<Pblk>,
+    ) {
         let place = |f: Fault| match at {
             Some(at) => f.ino(ino).pblk(at),
             None => f.ino(ino),
@@ -96,7 +102,8 @@ impl Scanner<'_, '_> {
                 XattrValue::Inline([]) => {}
                 XattrValue::Inline(value) => {
                     let start = value.as_ptr() as usize;
-                    spans.push((start, start.saturating_add(value.len())));
+                    // Values take whole words.
+                    spans.push((start, start.saturating_add(value.len().next_multiple_of(4))));
                 }
                 XattrValue::Inode { ino: value, size } => self.value_refs.push(ValueRef {
                     value,
@@ -108,10 +115,10 @@ impl Scanner<'_, '_> {
             }
         }
         spans.sort_unstable();
-        let overlap = spans
-            .iter()
-            .zip(spans.iter().skip(1))
-            .any(|(a, b)| b.0 < a.1);
+        let end = (bytes.as_ptr() as usize).saturating_add(bytes.len());
+        let pairs = spans.iter().zip(spans.iter().skip(1));
+        let overlap = spans.last().is_some_and(|last| last.1 > end)
+            || pairs.into_iter().any(|(a, b)| b.0 < a.1);
         if overlap {
             self.faults.push(place(Fault::new(FaultKind::XattrOverlap)));
         }

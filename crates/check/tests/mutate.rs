@@ -51,6 +51,7 @@ const SHARPER: &[&str] = &[
     "inline data is damaged",
     "block bitmap checksum is wrong",
     "journal is too short (inode 8,",
+    "reserved inode is not clear (inode 5)",
     "extended attribute block is outside the file system",
     "block is claimed but holds metadata (inode 1,",
     "directory entry repeats an earlier name",

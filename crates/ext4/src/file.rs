@@ -442,8 +442,10 @@ impl Ext4 {
                 disk.size = len as u64;
             });
         }
-        let run = self.claim_blocks(handle, self.goal_of(inode.ino), 1, true)?;
-        self.fill_run(run, 0, target)?;
+        let run = self.reserve_blocks(self.goal_of(inode.ino), 1, true)?;
+        self.fill_run(run, 0, target)
+            .and_then(|_| self.publish_run(handle, run))
+            .inspect_err(|_| self.unreserve(run))?;
         inode.update(handle, |disk| {
             disk.flags |= uext4_ondisk::InodeFlags::EXTENTS;
             uext4_ondisk::ExtentNodeMut::init(&mut disk.i_block, 0);

@@ -403,13 +403,18 @@ impl Journal {
     /// The device's, or [`JournalError::Aborted`].
     pub fn sync(&self) -> Result<()> {
         self.check_aborted()?;
-        let running = self.running_tid();
-        if self.reserved.load(Ordering::Relaxed) > 0 {
-            return self.wait_commit(running);
+        loop {
+            let running = self.running_tid();
+            if self.reserved.load(Ordering::SeqCst) > 0 {
+                return self.wait_commit(running);
+            }
+            // Nothing is reserved in the running transaction, if it is still the one that runs.
+            if self.running_tid() == running {
+                self.wait_commit(running - 1)?;
+                self.cache.device().flush()?;
+                return Ok(());
+            }
         }
-        self.wait_commit(running - 1)?;
-        self.cache.device().flush()?;
-        Ok(())
     }
 
     /// Commits, writes everything in place and leaves the log empty.
@@ -564,9 +569,10 @@ impl Journal {
         for shard in self.shards.iter() {
             shard.credits.store(0, Ordering::Relaxed);
         }
-        self.reserved.store(0, Ordering::Relaxed);
-        self.set_room(room);
+        // In this order: who sees nothing reserved sees the next transaction.
         self.gate.running.fetch_add(1, Ordering::SeqCst);
+        self.reserved.store(0, Ordering::SeqCst);
+        self.set_room(room);
         let mut state = self.state.lock();
         self.gate.closing.store(false, Ordering::SeqCst);
         state.epoch += 1;

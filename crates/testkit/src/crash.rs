@@ -74,7 +74,12 @@ pub fn record(plan: &Plan) -> Result<Recording> {
     };
     let mut workers = Vec::new();
     for index in 0..plan.threads {
-        workers.push(Worker::new(&*fs, &format!("t{index}"), rng.u64(..), habits)?);
+        workers.push(Worker::new(
+            &*fs,
+            &format!("t{index}"),
+            rng.u64(..),
+            habits,
+        )?);
     }
     fs.sync()?;
     device.mark(u64::MAX);
@@ -84,9 +89,7 @@ pub fn record(plan: &Plan) -> Result<Recording> {
         let threads: Vec<_> = workers
             .into_iter()
             .enumerate()
-            .map(|(index, worker)| {
-                scope.spawn(move || work(plan, index, worker, device, promises))
-            })
+            .map(|(index, worker)| scope.spawn(move || work(plan, index, worker, device, promises)))
             .collect();
         threads
             .into_iter()
@@ -117,7 +120,10 @@ fn work(
     let (mut states, mut changes) = (vec![worker.model.clone()], Vec::new());
     for _ in 0..plan.operations {
         let (op, promise) = worker.step()?;
-        if states.last().is_some_and(|last| last.step < worker.model.step) {
+        if states
+            .last()
+            .is_some_and(|last| last.step < worker.model.step)
+        {
             states.push(worker.model.clone());
             changes.push(op);
         }
@@ -173,7 +179,10 @@ pub fn canary_is_caught(plan: &Plan, recording: &Recording) -> Result<bool> {
 }
 
 fn cuts(plan: &Plan, log: &RecordLog, rng: &mut Rng) -> Vec<Cut> {
-    let start = log.ops.iter().position(|op| matches!(op, RecordOp::Mark(u64::MAX)));
+    let start = log
+        .ops
+        .iter()
+        .position(|op| matches!(op, RecordOp::Mark(u64::MAX)));
     let start = start.unwrap_or(0);
     let mut places: Vec<usize> = (start..log.ops.len())
         .filter(|at| matches!(log.ops[*at], RecordOp::Flush { .. }))
@@ -189,7 +198,13 @@ fn cuts(plan: &Plan, log: &RecordLog, rng: &mut Rng) -> Vec<Cut> {
     with_seed.collect()
 }
 
-fn judge(plan: &Plan, recording: &Recording, cut: &Cut, image: MemoryDevice, sampled: bool) -> Result<()> {
+fn judge(
+    plan: &Plan,
+    recording: &Recording,
+    cut: &Cut,
+    image: MemoryDevice,
+    sampled: bool,
+) -> Result<()> {
     let before = image.clone();
     let device = Arc::new(image);
     let fs = mount(Arc::clone(&device) as Arc<_>).context("recovery")?;
@@ -216,7 +231,12 @@ fn judge(plan: &Plan, recording: &Recording, cut: &Cut, image: MemoryDevice, sam
 }
 
 /// e2fsck agrees that our recovery is clean, and its own recovery leaves the same tree.
-fn ask_others(plan: &Plan, before: &MemoryDevice, after: &MemoryDevice, found: &tree::Tree) -> Result<()> {
+fn ask_others(
+    plan: &Plan,
+    before: &MemoryDevice,
+    after: &MemoryDevice,
+    found: &tree::Tree,
+) -> Result<()> {
     let dir = tempfile::tempdir()?;
     let (ours, theirs) = (dir.path().join("ours"), dir.path().join("theirs"));
     after.save_to(&ours)?;

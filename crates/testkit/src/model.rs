@@ -190,7 +190,9 @@ impl Model {
                 let at = self.data(id).ok_or(Errno::EISDIR)?.len();
                 self.write(path, at, data)
             }
-            Op::Truncate { path, size } => self.with_data(path, |data| data.resize(*size as usize, 0)),
+            Op::Truncate { path, size } => {
+                self.with_data(path, |data| data.resize(*size as usize, 0))
+            }
             Op::Chmod { path, mode } => {
                 let id = self.find(path)?;
                 self.change(id)?.mode = *mode;
@@ -226,6 +228,7 @@ impl Model {
     fn with_data(&mut self, path: &[u8], change: impl FnOnce(&mut Vec<u8>)) -> Answer {
         let id = self.find(path)?;
         let step = self.step;
+        let before = self.node(id).map_or(0, |node| node.changed);
         let node = self.change(id)?;
         match &mut node.content {
             Content::File(data) => {
@@ -233,6 +236,9 @@ impl Model {
                 change(Arc::make_mut(data));
                 if data.len() != old {
                     node.resized = step;
+                } else {
+                    // Within one tick of the clock overwriting changes nothing of the inode.
+                    node.changed = before;
                 }
             }
             Content::Dir(_) => return Err(Errno::EISDIR),
@@ -284,7 +290,8 @@ impl Model {
         let (old_dir, new_dir) = (self.find(old_dir)?, self.find(new_dir)?);
         let there = self.entries(new_dir)?.get(new_name).copied();
         let is_dir = |id: Id| matches!(self.nodes[&id].content, Content::Dir(_));
-        let below = |path: &[u8], top: &[u8]| path.starts_with(top) && path.get(top.len()) == Some(&b'/');
+        let below =
+            |path: &[u8], top: &[u8]| path.starts_with(top) && path.get(top.len()) == Some(&b'/');
         if flags.contains(RenameFlags::NOREPLACE) && there.is_some() {
             return Err(Errno::EEXIST);
         }

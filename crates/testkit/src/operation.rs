@@ -12,21 +12,65 @@ use uext4_vfs::filesystem::FileSystem;
 #[derive(Clone)]
 #[allow(missing_docs, reason = "the fields are what the system calls take")]
 pub enum Op {
-    Create { path: Vec<u8>, mode: u16 },
-    Mkdir { path: Vec<u8>, mode: u16 },
-    Symlink { path: Vec<u8>, target: Vec<u8> },
-    Link { old: Vec<u8>, new: Vec<u8> },
+    Create {
+        path: Vec<u8>,
+        mode: u16,
+    },
+    Mkdir {
+        path: Vec<u8>,
+        mode: u16,
+    },
+    Symlink {
+        path: Vec<u8>,
+        target: Vec<u8>,
+    },
+    Link {
+        old: Vec<u8>,
+        new: Vec<u8>,
+    },
     /// With `keep` the file stays open.
-    Unlink { path: Vec<u8>, keep: bool },
-    Rmdir { path: Vec<u8> },
-    Rename { old: Vec<u8>, new: Vec<u8>, flags: RenameFlags },
-    Write { path: Vec<u8>, at: u64, data: Vec<u8> },
-    Append { path: Vec<u8>, data: Vec<u8> },
-    Truncate { path: Vec<u8>, size: u64 },
-    Chmod { path: Vec<u8>, mode: u16 },
-    SetXattr { path: Vec<u8>, name: Vec<u8>, value: Vec<u8> },
-    RemoveXattr { path: Vec<u8>, name: Vec<u8> },
-    Fsync { path: Vec<u8>, data_only: bool },
+    Unlink {
+        path: Vec<u8>,
+        keep: bool,
+    },
+    Rmdir {
+        path: Vec<u8>,
+    },
+    Rename {
+        old: Vec<u8>,
+        new: Vec<u8>,
+        flags: RenameFlags,
+    },
+    Write {
+        path: Vec<u8>,
+        at: u64,
+        data: Vec<u8>,
+    },
+    Append {
+        path: Vec<u8>,
+        data: Vec<u8>,
+    },
+    Truncate {
+        path: Vec<u8>,
+        size: u64,
+    },
+    Chmod {
+        path: Vec<u8>,
+        mode: u16,
+    },
+    SetXattr {
+        path: Vec<u8>,
+        name: Vec<u8>,
+        value: Vec<u8>,
+    },
+    RemoveXattr {
+        path: Vec<u8>,
+        name: Vec<u8>,
+    },
+    Fsync {
+        path: Vec<u8>,
+        data_only: bool,
+    },
     Syncfs,
 }
 
@@ -49,7 +93,13 @@ impl fmt::Debug for Op {
             Op::Truncate { path, size } => write!(f, "truncate {} {size}", show(path)),
             Op::Chmod { path, mode } => write!(f, "chmod {} {mode:o}", show(path)),
             Op::SetXattr { path, name, value } => {
-                write!(f, "setxattr {} {} {} bytes", show(path), show(name), value.len())
+                write!(
+                    f,
+                    "setxattr {} {} {} bytes",
+                    show(path),
+                    show(name),
+                    value.len()
+                )
             }
             Op::RemoveXattr { path, name } => {
                 write!(f, "removexattr {} {}", show(path), show(name))
@@ -81,7 +131,8 @@ pub fn apply<F: FileSystem>(fs: &F, op: &Op) -> Result<Option<F::Node>> {
     let create = |path: &[u8], mode, kind| {
         let (dir, name) = split(path);
         let dir = find(fs, dir)?;
-        fs.create(&root, &dir, name, &NewNode { mode, kind }).map(|_| None)
+        fs.create(&root, &dir, name, &NewNode { mode, kind })
+            .map(|_| None)
     };
     match op {
         Op::Create { path, mode } => return create(path, *mode, NewKind::Regular),

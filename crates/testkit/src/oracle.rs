@@ -12,7 +12,10 @@ use uext4_check::{CheckOptions, NoProgress};
 /// # Errors
 /// An exit code above `code_max`.
 pub fn run(program: &str, args: &[&str], code_max: i32) -> Result<String> {
-    let out = Command::new(program).args(args).output().with_context(|| program.to_owned())?;
+    let out = Command::new(program)
+        .args(args)
+        .output()
+        .with_context(|| program.to_owned())?;
     let text = String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned();
     match out.status.code() {
         Some(code) if code <= code_max => Ok(text),
@@ -35,7 +38,12 @@ pub fn check(device: &dyn BlockDevice) -> Result<()> {
     };
     let report = uext4_check::check(device, &options, &NoProgress)?;
     if !report.is_clean() || report.incomplete {
-        let faults: Vec<String> = report.faults.iter().take(5).map(ToString::to_string).collect();
+        let faults: Vec<String> = report
+            .faults
+            .iter()
+            .take(5)
+            .map(ToString::to_string)
+            .collect();
         bail!("uext4-check, {} faults: {faults:#?}", report.faults_total);
     }
     Ok(())
@@ -83,7 +91,11 @@ impl KernelMount {
     pub fn new(image: &Path, dir: &Path, options: &str) -> Result<KernelMount> {
         std::fs::create_dir_all(dir)?;
         let options = format!("loop,{options}");
-        run("mount", &["-t", "ext4", "-o", &options, text(image), text(dir)], 0)?;
+        run(
+            "mount",
+            &["-t", "ext4", "-o", &options, text(image), text(dir)],
+            0,
+        )?;
         Ok(KernelMount {
             dir: dir.to_path_buf(),
             mounted: true,

@@ -195,12 +195,20 @@ pub fn difference(left: &Tree, right: &Tree) -> Option<String> {
             return Some(format!("{} is missing on the right", show(path)));
         };
         if !entry.same_attributes(other) {
-            return Some(format!("{}: {} / {}", show(path), brief(entry), brief(other)));
+            return Some(format!(
+                "{}: {} / {}",
+                show(path),
+                brief(entry),
+                brief(other)
+            ));
         }
         if entry.data != other.data {
             let at = entry.data.iter().zip(&other.data).position(|(a, b)| a != b);
             let sizes = (entry.data.len(), other.data.len());
-            return Some(format!("{}: data differs at {at:?}, sizes {sizes:?}", show(path)));
+            return Some(format!(
+                "{}: data differs at {at:?}, sizes {sizes:?}",
+                show(path)
+            ));
         }
     }
     let extra = right.keys().find(|path| !left.contains_key(*path));
@@ -209,7 +217,10 @@ pub fn difference(left: &Tree, right: &Tree) -> Option<String> {
 
 /// An entry for a message.
 pub fn brief(entry: &Entry) -> String {
-    let xattrs = entry.xattrs.iter().map(|(k, v)| format!("{}={}", show(k), v.len()));
+    let xattrs = entry
+        .xattrs
+        .iter()
+        .map(|(k, v)| format!("{}={}", show(k), v.len()));
     format!(
         "{:?} {:o} nlink {} bytes {} xattrs {:?}",
         entry.kind,

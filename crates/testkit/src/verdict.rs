@@ -96,7 +96,10 @@ impl History {
                 return Err((good, format!("{} is missing", show(path))));
             };
             if !entry.same_attributes(have) {
-                return Err((good, format!("{}: {} / found {}", show(path), brief(entry), brief(have))));
+                return Err((
+                    good,
+                    format!("{}: {} / found {}", show(path), brief(entry), brief(have)),
+                ));
             }
             self.data_fits(index, entry, have, floor(entry.ino))
                 .map_err(|why| (good, format!("{}: {why}", show(path))))?;
@@ -108,9 +111,18 @@ impl History {
         }
     }
 
-    fn data_fits(&self, index: usize, entry: &Entry, have: &Entry, floor: usize) -> Result<(), String> {
+    fn data_fits(
+        &self,
+        index: usize,
+        entry: &Entry,
+        have: &Entry,
+        floor: usize,
+    ) -> Result<(), String> {
         let size = have.data.len();
-        let next = self.states.get(index + 1).and_then(|next| next.data(entry.ino));
+        let next = self
+            .states
+            .get(index + 1)
+            .and_then(|next| next.data(entry.ino));
         // A write in several pieces, or one that ended early, leaves a size on the way.
         let on_the_way = next.is_some_and(|next| (entry.data.len()..=next.len()).contains(&size));
         if size != entry.data.len() && !on_the_way {
@@ -129,7 +141,9 @@ impl History {
             return Ok(());
         }
         let wrong = have.data.iter().enumerate().position(|(at, byte)| {
-            !versions.iter().any(|data| data.get(at).copied().unwrap_or(0) == *byte)
+            !versions
+                .iter()
+                .any(|data| data.get(at).copied().unwrap_or(0) == *byte)
         });
         match wrong {
             Some(at) => Err(format!(

@@ -109,7 +109,9 @@ impl<'f, F: FileSystem> Worker<'f, F> {
             Some(op) => op,
             None => self.choose(),
         };
-        let promise = self.both(&op).with_context(|| format!("{}: {op:?}", self.name))?;
+        let promise = self
+            .both(&op)
+            .with_context(|| format!("{}: {op:?}", self.name))?;
         Ok((op, promise))
     }
 
@@ -147,7 +149,8 @@ impl<'f, F: FileSystem> Worker<'f, F> {
     fn last_data(&self, path: &[u8]) -> Option<Vec<u8>> {
         let id = self.model.find(path).ok()?;
         let only = self.model.node(id)?.names == 1;
-        only.then(|| self.model.data(id).map(|data| data.to_vec())).flatten()
+        only.then(|| self.model.data(id).map(|data| data.to_vec()))
+            .flatten()
     }
 
     /// A write that met the end of space has written a part; the model follows what it finds.
@@ -166,16 +169,24 @@ impl<'f, F: FileSystem> Worker<'f, F> {
         let mut now = vec![0; size];
         self.fs.read(&node, 0, &mut now)?;
         let id = self.model.find(path).unwrap_or_default();
-        let old = self.model.data(id).map(|data| data.to_vec()).unwrap_or_default();
+        let old = self
+            .model
+            .data(id)
+            .map(|data| data.to_vec())
+            .unwrap_or_default();
         let len = size.saturating_sub(at).min(data.len());
         let fits = |n: usize| {
             let mut want = old.clone();
             want.resize(old.len().max(if n > 0 { at + n } else { 0 }), 0);
-            want.get_mut(at..at + n).map(|part| part.copy_from_slice(&data[..n]));
+            want.get_mut(at..at + n)
+                .map(|part| part.copy_from_slice(&data[..n]));
             want == now
         };
         // Written is what the size tells, or within the old size, whole blocks.
-        let Some(n) = (0..=len).rev().find(|&n| (n == len || n % 512 == 0 || (at + n) % 512 == 0) && fits(n)) else {
+        let Some(n) = (0..=len)
+            .rev()
+            .find(|&n| (n == len || n % 512 == 0 || (at + n) % 512 == 0) && fits(n))
+        else {
             bail!("after a short write: size {size}, was {}", old.len());
         };
         let part = Op::Write {
@@ -183,7 +194,9 @@ impl<'f, F: FileSystem> Worker<'f, F> {
             at: at as u64,
             data: data[..n].to_vec(),
         };
-        self.model.apply(&part).map_err(|e| anyhow::anyhow!("model: {e}"))
+        self.model
+            .apply(&part)
+            .map_err(|e| anyhow::anyhow!("model: {e}"))
     }
 
     fn promise(&self, op: &Op) -> Option<Promise> {
@@ -193,7 +206,11 @@ impl<'f, F: FileSystem> Worker<'f, F> {
             Op::Fsync { path, data_only } => {
                 let id = self.model.find(path).ok()?;
                 let node = self.model.node(id)?;
-                let changed = if *data_only { node.resized } else { node.changed };
+                let changed = if *data_only {
+                    node.resized
+                } else {
+                    node.changed
+                };
                 Some(Promise::File { id, changed, at })
             }
             _ => None,
@@ -307,11 +324,18 @@ impl<'f, F: FileSystem> Worker<'f, F> {
 
     fn choose_sync(&mut self) -> Op {
         match (self.rng.u8(..3), self.any(None)) {
-            (1.., Some(path)) => match self.model.find(&path).ok().and_then(|id| self.model.node(id)) {
-                Some(node) if matches!(node.content, Content::File(_) | Content::Dir(_)) => Op::Fsync {
-                    path,
-                    data_only: self.rng.bool(),
-                },
+            (1.., Some(path)) => match self
+                .model
+                .find(&path)
+                .ok()
+                .and_then(|id| self.model.node(id))
+            {
+                Some(node) if matches!(node.content, Content::File(_) | Content::Dir(_)) => {
+                    Op::Fsync {
+                        path,
+                        data_only: self.rng.bool(),
+                    }
+                }
                 _ => Op::Syncfs,
             },
             _ => Op::Syncfs,
@@ -321,15 +345,35 @@ impl<'f, F: FileSystem> Worker<'f, F> {
     fn choose_change(&mut self) -> Option<Op> {
         let mode = 0o600 | self.rng.u16(..0o100);
         Some(match self.rng.u8(..40) {
-            0..=5 => Op::Create { path: self.fresh(), mode },
-            6..=8 => Op::Mkdir { path: self.fresh(), mode: mode | 0o100 },
+            0..=5 => Op::Create {
+                path: self.fresh(),
+                mode,
+            },
+            6..=8 => Op::Mkdir {
+                path: self.fresh(),
+                mode: mode | 0o100,
+            },
             9 => Op::Symlink {
                 path: self.fresh(),
-                target: vec![b't'; *self.rng.choice(&[1, 30, 59, 60, 61, 200, 800]).unwrap_or(&5)],
+                target: vec![
+                    b't';
+                    *self
+                        .rng
+                        .choice(&[1, 30, 59, 60, 61, 200, 800])
+                        .unwrap_or(&5)
+                ],
             },
-            10..=11 => Op::Link { old: self.any(None)?, new: self.fresh() },
-            12..=15 => Op::Unlink { path: self.any(None)?, keep: self.rng.bool() },
-            16..=17 => Op::Rmdir { path: self.any(Some(FileKind::Directory))? },
+            10..=11 => Op::Link {
+                old: self.any(None)?,
+                new: self.fresh(),
+            },
+            12..=15 => Op::Unlink {
+                path: self.any(None)?,
+                keep: self.rng.bool(),
+            },
+            16..=17 => Op::Rmdir {
+                path: self.any(Some(FileKind::Directory))?,
+            },
             18..=21 => {
                 let (old, fresh) = (self.any(None)?, self.fresh());
                 let (new, flags) = match self.rng.u8(..6) {
@@ -342,12 +386,25 @@ impl<'f, F: FileSystem> Worker<'f, F> {
             }
             22..=26 => {
                 let (path, data) = (self.file()?, self.bytes());
-                let max = self.habits.file_bytes_max.saturating_sub(data.len() as u64).max(1);
-                Op::Write { path, at: self.rng.u64(..max), data }
+                let max = self
+                    .habits
+                    .file_bytes_max
+                    .saturating_sub(data.len() as u64)
+                    .max(1);
+                Op::Write {
+                    path,
+                    at: self.rng.u64(..max),
+                    data,
+                }
             }
             27..=29 => {
                 let (path, data) = (self.file()?, self.bytes());
-                let len = self.model.find(&path).ok().and_then(|id| self.model.data(id)).map_or(0, |d| d.len());
+                let len = self
+                    .model
+                    .find(&path)
+                    .ok()
+                    .and_then(|id| self.model.data(id))
+                    .map_or(0, |d| d.len());
                 if len as u64 > self.habits.file_bytes_max {
                     return Some(Op::Truncate { path, size: 0 });
                 }
@@ -357,22 +414,33 @@ impl<'f, F: FileSystem> Worker<'f, F> {
                 path: self.file()?,
                 size: self.rng.u64(..self.habits.file_bytes_max),
             },
-            33 => Op::Chmod { path: self.file()?, mode },
+            33 => Op::Chmod {
+                path: self.file()?,
+                mode,
+            },
             34..=36 => Op::SetXattr {
                 path: self.file()?,
                 name: format!("user.{}", self.rng.char('a'..='e')).into_bytes(),
-                value: vec![self.rng.u8(..); *self.rng.choice(&[0, 10, 40, 300, 600]).unwrap_or(&1)],
+                value: vec![
+                    self.rng.u8(..);
+                    *self.rng.choice(&[0, 10, 40, 300, 600]).unwrap_or(&1)
+                ],
             },
             37 => Op::RemoveXattr {
                 path: self.file()?,
                 name: format!("user.{}", self.rng.char('a'..='e')).into_bytes(),
             },
             _ => {
-                let dir = self.any(Some(FileKind::Directory)).unwrap_or(self.name.clone().into_bytes());
+                let dir = self
+                    .any(Some(FileKind::Directory))
+                    .unwrap_or(self.name.clone().into_bytes());
                 let pad = "y".repeat(self.rng.usize(..150));
                 for i in 0..self.rng.usize(5..40) {
                     let name = format!("{}-many-{i}{pad}", self.name);
-                    self.pending.push(Op::Create { path: join(&dir, name.as_bytes()), mode });
+                    self.pending.push(Op::Create {
+                        path: join(&dir, name.as_bytes()),
+                        mode,
+                    });
                 }
                 return self.pending.pop();
             }
@@ -397,7 +465,12 @@ fn attribute_bytes(op: &Op, after: &Model) -> usize {
         return 0;
     };
     let node = after.find(path).ok().and_then(|id| after.node(id));
-    node.map_or(0, |node| node.xattrs.iter().map(|(k, v)| k.len() + v.len() + 20).sum())
+    node.map_or(0, |node| {
+        node.xattrs
+            .iter()
+            .map(|(k, v)| k.len() + v.len() + 20)
+            .sum()
+    })
 }
 
 /// What of `tree` belongs to the worker `name`.
@@ -405,8 +478,9 @@ pub fn own_part(name: &str, tree: &Tree) -> Tree {
     let own = name.as_bytes();
     let shared = format!("shared/{name}-").into_bytes();
     let prefix = format!("{name}/").into_bytes();
-    let mine = tree.iter().filter(|(path, _)| {
-        *path == own || path.starts_with(&prefix) || path.starts_with(&shared)
-    });
-    mine.map(|(path, entry)| (path.clone(), entry.clone())).collect()
+    let mine = tree
+        .iter()
+        .filter(|(path, _)| *path == own || path.starts_with(&prefix) || path.starts_with(&shared));
+    mine.map(|(path, entry)| (path.clone(), entry.clone()))
+        .collect()
 }

@@ -25,7 +25,11 @@ fn crash_random_workloads() {
     let first = env_number("UEXT4_CRASH_SEED", 0);
     let kernel = oracle::kernel_mounts();
     let next = AtomicU64::new(first);
-    let (cuts, sampled, promises) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let (cuts, sampled, promises) = (
+        AtomicUsize::new(0),
+        AtomicUsize::new(0),
+        AtomicUsize::new(0),
+    );
     let failures = std::sync::Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -52,9 +56,15 @@ fn crash_random_workloads() {
             });
         }
     });
-    println!("{runs} workloads, {cuts:?} power losses, {sampled:?} of them also for e2fsck and the kernel, {promises:?} promises");
+    println!(
+        "{runs} workloads, {cuts:?} power losses, {sampled:?} of them also for e2fsck and the kernel, {promises:?} promises"
+    );
     let failures = failures.into_inner().unwrap();
-    assert!(failures.is_empty(), "{} of {runs} failed: {failures:?}", failures.len());
+    assert!(
+        failures.is_empty(),
+        "{} of {runs} failed: {failures:?}",
+        failures.len()
+    );
 }
 
 #[test]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 use uext4_block::{BlockDevice, MemoryDevice};
+use uext4_testkit::env_number;
 use uext4_testkit::image::{Shape, mount};
 use uext4_testkit::operation::{Op, apply};
 use uext4_testkit::workload::{Habits, Worker};
-use uext4_testkit::env_number;
 use uext4_vfs::attr::FileKind;
 use uext4_vfs::caller::Caller;
 use uext4_vfs::filesystem::FileSystem;
@@ -19,7 +19,14 @@ const ENTRIES_MAX: usize = 5000;
 fn image(shape: Shape, seed: u64) -> Vec<u8> {
     let device = Arc::new(shape.make().unwrap());
     let fs = mount(Arc::clone(&device) as Arc<_>).unwrap();
-    apply(&*fs, &Op::Mkdir { path: b"shared".to_vec(), mode: 0o755 }).unwrap();
+    apply(
+        &*fs,
+        &Op::Mkdir {
+            path: b"shared".to_vec(),
+            mode: 0o755,
+        },
+    )
+    .unwrap();
     let mut worker = Worker::new(&*fs, "t0", seed, Habits::default()).unwrap();
     for _ in 0..300 {
         worker.step().unwrap();
@@ -42,8 +49,16 @@ fn damage(bytes: &mut Vec<u8>, rng: &mut fastrand::Rng) {
         0 => bytes.truncate(rng.usize(..bytes.len())),
         kind => {
             for _ in 0..rng.usize(1..20) {
-                let at = if kind < 3 { rng.usize(1024..2048) } else { rng.usize(..bytes.len()) };
-                let near = bytes[at..].iter().take(1 << 20).position(|b| *b != 0).unwrap_or(0);
+                let at = if kind < 3 {
+                    rng.usize(1024..2048)
+                } else {
+                    rng.usize(..bytes.len())
+                };
+                let near = bytes[at..]
+                    .iter()
+                    .take(1 << 20)
+                    .position(|b| *b != 0)
+                    .unwrap_or(0);
                 bytes[at + near] = match rng.bool() {
                     true => bytes[at + near] ^ (1 << rng.u8(..8)),
                     false => rng.u8(..),
@@ -74,8 +89,12 @@ fn exercise(bytes: &[u8], seed: u64) {
             if seen > ENTRIES_MAX {
                 break;
             }
-            let Ok(node) = FileSystem::lookup(&*fs, &caller, &dir, name) else { continue };
-            let Ok(attr) = fs.getattr(&node) else { continue };
+            let Ok(node) = FileSystem::lookup(&*fs, &caller, &dir, name) else {
+                continue;
+            };
+            let Ok(attr) = fs.getattr(&node) else {
+                continue;
+            };
             let mut data = vec![0; 70_000];
             let _ = FileSystem::read(&*fs, &node, 0, &mut data);
             let _ = FileSystem::read(&*fs, &node, attr.size.saturating_sub(100), &mut data);
@@ -115,7 +134,15 @@ fn fuzz_damaged_images() {
     let runs = env_number("UEXT4_DAMAGE_RUNS", 150);
     let first = env_number("UEXT4_DAMAGE_SEED", 0);
     let images: Vec<Vec<u8>> = (0..6)
-        .map(|i| image(Shape { bytes: 16 << 20, ..Shape::ALL[i % 4] }, i as u64))
+        .map(|i| {
+            image(
+                Shape {
+                    bytes: 16 << 20,
+                    ..Shape::ALL[i % 4]
+                },
+                i as u64,
+            )
+        })
         .collect();
     let mut failed = Vec::new();
     for seed in first..first + runs {

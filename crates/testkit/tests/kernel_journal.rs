@@ -34,9 +34,14 @@ fn one(seed: u64) -> Result<bool> {
     let features = ["", "^metadata_csum", "^metadata_csum,^64bit", "orphan_file"][rng.usize(..4)];
     let block = ["4096", "4096", "1024"][rng.usize(..3)];
     let path = image.to_str().context("path")?;
-    let args = ["-q", "-t", "ext4", "-b", block, "-J", "size=8", "-O", features, path, "64M"];
+    let args = [
+        "-q", "-t", "ext4", "-b", block, "-J", "size=8", "-O", features, path, "64M",
+    ];
     let args: Vec<&str> = match features.is_empty() {
-        true => args.into_iter().filter(|a| !["-O", ""].contains(a)).collect(),
+        true => args
+            .into_iter()
+            .filter(|a| !["-O", ""].contains(a))
+            .collect(),
         false => args.to_vec(),
     };
     oracle::run("mke2fs", &args, 0)?;
@@ -58,11 +63,7 @@ fn one(seed: u64) -> Result<bool> {
     std::fs::copy(&image, &ours)?;
     std::fs::copy(&image, &theirs)?;
     let device = Arc::new(FileDevice::open(&ours, &OpenOptions::read_write())?);
-    let needed = uext4_ext4::read_superblock(&*device)?
-        .incompat
-        .bits()
-        & 4
-        != 0;
+    let needed = uext4_ext4::read_superblock(&*device)?.incompat.bits() & 4 != 0;
     let fs = mount(Arc::clone(&device) as Arc<_>)?;
     let seen = tree::of_fs(&*fs)?;
     fs.unmount()?;
@@ -72,8 +73,14 @@ fn one(seed: u64) -> Result<bool> {
     oracle::fsck(&ours)?;
     let said = oracle::repair(&theirs)?;
     let mount = dir.path().join("mount");
-    let (a, b) = (oracle::kernel_tree(&ours, &mount)?, oracle::kernel_tree(&theirs, &mount)?);
-    for (what, left) in [("the kernel's view of our recovery", &a), ("our view", &seen)] {
+    let (a, b) = (
+        oracle::kernel_tree(&ours, &mount)?,
+        oracle::kernel_tree(&theirs, &mount)?,
+    );
+    for (what, left) in [
+        ("the kernel's view of our recovery", &a),
+        ("our view", &seen),
+    ] {
         if let Some(difference) = tree::difference(left, &b) {
             bail!("{what} / of e2fsck's: {difference}\n{said}");
         }
@@ -90,7 +97,11 @@ fn load(root: &Path, seed: u64, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let name = |rng: &mut fastrand::Rng| {
             let n = rng.u32(..400);
-            let parent = if rng.u8(..4) == 0 { dir.join(format!("d{}", n % 5)) } else { dir.clone() };
+            let parent = if rng.u8(..4) == 0 {
+                dir.join(format!("d{}", n % 5))
+            } else {
+                dir.clone()
+            };
             parent.join(format!("f{n}{}", "n".repeat(n as usize % 90)))
         };
         let (path, other) = (name(&mut rng), name(&mut rng));
@@ -122,7 +133,10 @@ fn shut_down(dir: &Path) -> Result<()> {
     let code = "import fcntl,os,struct,sys\n\
                 fd=os.open(sys.argv[1],os.O_RDONLY)\n\
                 fcntl.ioctl(fd,0x8004587D,struct.pack('I',2))";
-    let out = Command::new("python3").args(["-c", code]).arg(dir).output()?;
+    let out = Command::new("python3")
+        .args(["-c", code])
+        .arg(dir)
+        .output()?;
     match out.status.success() {
         true => Ok(()),
         false => bail!("shutdown: {}", String::from_utf8_lossy(&out.stderr)),

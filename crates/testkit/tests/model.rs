@@ -35,7 +35,8 @@ fn reftest_random_operations_with_remounts() {
     for seed in 0..runs {
         let shape = Shape::ALL[(seed % 5) as usize];
         let done = remounts(seed, shape);
-        done.with_context(|| format!("seed {seed}, {}", shape.name)).unwrap();
+        done.with_context(|| format!("seed {seed}, {}", shape.name))
+            .unwrap();
     }
 }
 
@@ -53,7 +54,9 @@ fn remounts(seed: u64, shape: Shape) -> Result<()> {
             }
         };
         for step in 0..150 {
-            worker.step().with_context(|| format!("round {round}, step {step}"))?;
+            worker
+                .step()
+                .with_context(|| format!("round {round}, step {step}"))?;
         }
         worker.compare().with_context(|| format!("round {round}"))?;
         worker.close();
@@ -69,10 +72,24 @@ fn remounts(seed: u64, shape: Shape) -> Result<()> {
 #[test]
 fn stress_eight_threads() {
     let seconds = env_number("UEXT4_STRESS_SECONDS", 3);
-    let device = Arc::new(Shape { bytes: 256 << 20, ..Shape::DEFAULT }.make().unwrap());
+    let device = Arc::new(
+        Shape {
+            bytes: 256 << 20,
+            ..Shape::DEFAULT
+        }
+        .make()
+        .unwrap(),
+    );
     let fs = mount(Arc::clone(&device) as Arc<_>).unwrap();
     apply(&*fs, &shared()).unwrap();
-    apply(&*fs, &Op::Mkdir { path: b"contested".to_vec(), mode: 0o755 }).unwrap();
+    apply(
+        &*fs,
+        &Op::Mkdir {
+            path: b"contested".to_vec(),
+            mode: 0o755,
+        },
+    )
+    .unwrap();
     let end = Instant::now() + Duration::from_secs(seconds);
     let steps: u64 = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8)
@@ -81,7 +98,10 @@ fn stress_eight_threads() {
                 scope.spawn(move || stress(fs, index, end).unwrap())
             })
             .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .sum()
     });
     println!("{steps} operations in {seconds} s");
     fs.unmount().unwrap();
@@ -105,7 +125,10 @@ fn stress<F: FileSystem>(fs: &F, index: u64, end: Instant) -> Result<u64> {
     }
     worker.close();
     // Others still work, so only what is this worker's is compared; the walk may meet names that go.
-    worker.compare().or_else(|_| worker.compare()).or_else(|_| worker.compare())?;
+    worker
+        .compare()
+        .or_else(|_| worker.compare())
+        .or_else(|_| worker.compare())?;
     Ok(steps)
 }
 
@@ -115,16 +138,38 @@ fn contest<F: FileSystem>(fs: &F, rng: &mut fastrand::Rng) -> Result<()> {
     let (path, other) = (path(rng), path(rng));
     let op = match rng.u8(..9) {
         0..=1 => Op::Create { path, mode: 0o644 },
-        2 => Op::Unlink { path, keep: rng.bool() },
+        2 => Op::Unlink {
+            path,
+            keep: rng.bool(),
+        },
         3 => Op::Mkdir { path, mode: 0o755 },
         4 => Op::Rmdir { path },
-        5 => Op::Link { old: path, new: other },
-        6 => Op::Append { path, data: vec![7; 5000] },
+        5 => Op::Link {
+            old: path,
+            new: other,
+        },
+        6 => Op::Append {
+            path,
+            data: vec![7; 5000],
+        },
         7 => Op::Truncate { path, size: 0 },
-        _ => Op::Rename { old: path, new: other, flags: Default::default() },
+        _ => Op::Rename {
+            old: path,
+            new: other,
+            flags: Default::default(),
+        },
     };
     use Errno as E;
-    let fine = [E::EEXIST, E::ENOENT, E::EISDIR, E::ENOTDIR, E::ENOTEMPTY, E::EPERM, E::EINVAL, E::ENOSPC];
+    let fine = [
+        E::EEXIST,
+        E::ENOENT,
+        E::EISDIR,
+        E::ENOTDIR,
+        E::ENOTEMPTY,
+        E::EPERM,
+        E::EINVAL,
+        E::ENOSPC,
+    ];
     match apply(fs, &op) {
         Err(e) if !fine.contains(&e.errno()) => Err(anyhow!("{op:?}: {e:?}")),
         _ => Ok(()),
@@ -154,7 +199,9 @@ fn stress_names_are_created_once() {
                         }
                         Err(e) => assert!(e == Errno::EEXIST, "{e:?}"),
                     }
-                    if rng.bool() && let Some(name) = mine.pop() {
+                    if rng.bool()
+                        && let Some(name) = mine.pop()
+                    {
                         assert!(owned.lock().unwrap().remove(&name));
                         let path = format!("shared/name-{name}").into_bytes();
                         apply(fs, &Op::Unlink { path, keep: false }).unwrap();
@@ -166,7 +213,10 @@ fn stress_names_are_created_once() {
     let dir = uext4_testkit::operation::find(&*fs, b"shared").unwrap();
     let left: BTreeSet<_> = tree::names(&*fs, &dir, 1000).unwrap().into_iter().collect();
     let want = owned.into_inner().unwrap();
-    let want: BTreeSet<_> = want.iter().map(|n| format!("name-{n}").into_bytes()).collect();
+    let want: BTreeSet<_> = want
+        .iter()
+        .map(|n| format!("name-{n}").into_bytes())
+        .collect();
     assert_eq!(left, want);
     drop(dir);
     fs.unmount().unwrap();
@@ -177,7 +227,9 @@ fn stress_names_are_created_once() {
 #[test]
 fn fault_no_space_never_corrupts() {
     for seed in 0..env_number("UEXT4_MODEL_RUNS", 4) {
-        fill_and_empty(seed).with_context(|| format!("seed {seed}")).unwrap();
+        fill_and_empty(seed)
+            .with_context(|| format!("seed {seed}"))
+            .unwrap();
     }
 }
 
@@ -199,8 +251,17 @@ fn fill_and_empty(seed: u64) -> Result<()> {
     let mut worker = Worker::new(&*fs, "t0", seed, habits)?;
     for round in 0..4 {
         let (path, mut full) = (format!("t0/big{round}").into_bytes(), false);
-        apply(&*fs, &Op::Create { path: path.clone(), mode: 0o600 })?;
-        let create = Op::Create { path: path.clone(), mode: 0o600 };
+        apply(
+            &*fs,
+            &Op::Create {
+                path: path.clone(),
+                mode: 0o600,
+            },
+        )?;
+        let create = Op::Create {
+            path: path.clone(),
+            mode: 0o600,
+        };
         worker.model.apply(&create).map_err(|e| anyhow!("{e}"))?;
         while !full {
             let node = uext4_testkit::operation::find(&*fs, &path)?;
@@ -214,10 +275,16 @@ fn fill_and_empty(seed: u64) -> Result<()> {
         let node = uext4_testkit::operation::find(&*fs, &path)?;
         let size = fs.getattr(&node)?.size as usize;
         drop(node);
-        let write = Op::Write { path: path.clone(), at: 0, data: vec![3; size] };
+        let write = Op::Write {
+            path: path.clone(),
+            at: 0,
+            data: vec![3; size],
+        };
         worker.model.apply(&write).map_err(|e| anyhow!("{e}"))?;
         for _ in 0..60 {
-            worker.step().with_context(|| format!("round {round}, full"))?;
+            worker
+                .step()
+                .with_context(|| format!("round {round}, full"))?;
         }
         worker.compare()?;
         // The random operations may have moved or removed it.
@@ -229,7 +296,9 @@ fn fill_and_empty(seed: u64) -> Result<()> {
             }
         }
         for _ in 0..40 {
-            worker.step().with_context(|| format!("round {round}, emptied"))?;
+            worker
+                .step()
+                .with_context(|| format!("round {round}, emptied"))?;
         }
     }
     worker.close();
@@ -244,11 +313,18 @@ fn fill_and_empty(seed: u64) -> Result<()> {
 
 #[test]
 fn fault_inodes_run_out() {
-    let shape = Shape { inodes: Some(256), bytes: 16 << 20, ..Shape::DEFAULT };
+    let shape = Shape {
+        inodes: Some(256),
+        bytes: 16 << 20,
+        ..Shape::DEFAULT
+    };
     let device = Arc::new(shape.make().unwrap());
     let fs = mount(Arc::clone(&device) as Arc<_>).unwrap();
     let (root, top) = (Caller::root(), FileSystem::root(&*fs).unwrap());
-    let new = NewNode { mode: 0o600, kind: NewKind::Regular };
+    let new = NewNode {
+        mode: 0o600,
+        kind: NewKind::Regular,
+    };
     for round in 0..3 {
         let mut made = Vec::new();
         let error = loop {
@@ -274,7 +350,9 @@ fn fault_inodes_run_out() {
 #[test]
 fn fault_device_errors_lose_nothing_promised() {
     for seed in 0..env_number("UEXT4_FAULT_RUNS", 60) {
-        device_error(seed).with_context(|| format!("seed {seed}")).unwrap();
+        device_error(seed)
+            .with_context(|| format!("seed {seed}"))
+            .unwrap();
     }
 }
 
@@ -287,18 +365,35 @@ fn device_error(seed: u64) -> Result<()> {
     let failing = FaultDevice::new(Arc::clone(&device), plan.clone());
     let fs = mount(Arc::new(failing))?;
     apply(&*fs, &shared())?;
-    let mut worker = Worker::new(&*fs, "t0", seed, Habits { sync_percent: 20, ..Habits::default() })?;
+    let mut worker = Worker::new(
+        &*fs,
+        "t0",
+        seed,
+        Habits {
+            sync_percent: 20,
+            ..Habits::default()
+        },
+    )?;
     fs.sync()?;
     let call = [FaultCall::Read, FaultCall::Write, FaultCall::Flush][rng.usize(..3)];
     let rule = FaultRule::new(call);
     let n = rng.u64(1..40);
-    plan.add(if rng.bool() { rule.nth(n) } else { rule.from_nth(n) });
+    plan.add(if rng.bool() {
+        rule.nth(n)
+    } else {
+        rule.from_nth(n)
+    });
     let mut states = vec![worker.model.clone()];
     let mut promises: Vec<Promise> = Vec::new();
     for _ in 0..60 {
         // An operation that failed may have happened in part: nothing after it is compared.
-        let Ok((_, promise)) = worker.step() else { break };
-        if states.last().is_some_and(|last| last.step < worker.model.step) {
+        let Ok((_, promise)) = worker.step() else {
+            break;
+        };
+        if states
+            .last()
+            .is_some_and(|last| last.step < worker.model.step)
+        {
             states.push(worker.model.clone());
         }
         promises.extend(promise);
@@ -316,8 +411,14 @@ fn device_error(seed: u64) -> Result<()> {
     drop(fs);
     let fs = mount(Arc::clone(&device) as Arc<_>).context("recovery")?;
     let found = tree::of_fs(&*fs)?;
-    let history = History { name: "t0".into(), states, changes: Vec::new() };
-    history.judge(&found, &promises).map_err(|why| anyhow!("{call:?} {n}: {why}"))?;
+    let history = History {
+        name: "t0".into(),
+        states,
+        changes: Vec::new(),
+    };
+    history
+        .judge(&found, &promises)
+        .map_err(|why| anyhow!("{call:?} {n}: {why}"))?;
     fs.unmount()?;
     drop(fs);
     clean(&device)
