@@ -24,7 +24,7 @@
 //! | [`layout`], [`space`] | sizes, fixed metadata, free blocks |
 //! | [`measure`], [`directory`], [`extents`] | what a tree needs; directory blocks, extent trees |
 //! | [`system`], [`place`], [`plan`] | giving places |
-//! | [`copy`], [`itable`], [`group`], [`write`] | filling the device |
+//! | [`copy`], [`itable`], [`group`], [`mod@write`] | filling the device |
 //! | [`parallel`] | threads |
 //! | [`progress`], [`report`], [`error`] | what the caller is told |
 #![forbid(unsafe_code)]

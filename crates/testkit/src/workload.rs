@@ -178,8 +178,9 @@ impl<'f, F: FileSystem> Worker<'f, F> {
         let fits = |n: usize| {
             let mut want = old.clone();
             want.resize(old.len().max(if n > 0 { at + n } else { 0 }), 0);
-            want.get_mut(at..at + n)
-                .map(|part| part.copy_from_slice(&data[..n]));
+            if let Some(part) = want.get_mut(at..at + n) {
+                part.copy_from_slice(&data[..n]);
+            }
             want == now
         };
         // Written is what the size tells, or within the old size, whole blocks.

@@ -31,7 +31,7 @@
 //! | --- | --- |
 //! | [`filesystem`], [`options`] | opening an image |
 //! | [`paths`] | operations by path |
-//! | [`file`], [`file_options`] | open files |
+//! | [`mod@file`], [`file_options`] | open files |
 //! | [`dir`], [`read_dir`] | directories |
 //! | [`image`] | making and checking images in files |
 //! | [`overlay`] | reading an image whose journal needs recovery, without changing it |
