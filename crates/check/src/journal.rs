@@ -63,7 +63,7 @@ pub(crate) fn read_inode(
     Ok(buf.get(at..end).map(<[u8]>::to_vec))
 }
 
-/// Finds and checks the journal; `None` if there is none inside or it is unusable, which is a fault.
+/// Finds and checks the journal; `None` if there is none inside, or a fault makes it unusable.
 pub(crate) fn open(
     view: &View<'_>,
     sb: &Superblock,

@@ -2,8 +2,8 @@
 //!
 //! # Data model
 //! [`check`] reads through a `View`, the image as journal replay would leave it. What is found goes
-//! into a `Context`: a bitmap of claimed clusters, and for each inode a byte of state, its link count
-//! on disk and the links found. There is no heap object per inode.
+//! into a `Context`: a bitmap of claimed clusters, and for each inode a byte of state, its link
+//! count on disk and the links found. There is no heap object per inode.
 //!
 //! # Invariants
 //! - Nothing is written, whatever the image holds.
@@ -11,8 +11,8 @@
 //!   claimed it first, so loops end; counts from the disk are clamped to what fits the device.
 //! - No byte from the disk can cause a panic.
 //! - Threads do not change the report: what is claimed twice is only noted while claiming, and its
-//!   owners are looked up afterwards (`duplicates`). Only what else such a block makes wrong depends
-//!   on who claimed it first.
+//!   owners are looked up afterwards (`duplicates`). Only what else such a block makes wrong
+//!   depends on who claimed it first.
 //!
 //! # Locking
 //! There is no lock: workers own what they collect and hand it over when they end; what they share

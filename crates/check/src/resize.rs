@@ -7,10 +7,20 @@ use crate::bytes::le32;
 use crate::error::Result;
 use crate::fault::{Fault, FaultKind};
 use crate::scan::Scanner;
-use uext4_ondisk::{Compat, FileType, GroupNo, Ino, Inode, Pblk};
+use uext4_ondisk::{Compat, FileType, Geometry, GroupNo, Ino, Inode, InodeFlags, Pblk};
 
 /// Byte of the doubly indirect pointer in the block area.
 const DOUBLE_AT: usize = 13 * 4;
+
+/// The last block of the file that is mapped, if there are reserved blocks and backups of them.
+fn last_block(geo: &Geometry, backups: u64) -> Option<u64> {
+    let per_block = u64::from(geo.block_size / 4);
+    let first = u64::from(geo.desc_blocks) % per_block;
+    let reserved = u64::from(geo.reserved_gdt_blocks).checked_sub(1)?;
+    // The entries wrap at the end of the doubly indirect block.
+    let entry = (first + reserved).min(per_block - 1);
+    Some(12 + per_block + entry * per_block + backups.checked_sub(1)?)
+}
 
 impl Scanner<'_, '_> {
     /// Checks the resize inode; its data is metadata of the groups and claimed there.
@@ -27,7 +37,9 @@ impl Scanner<'_, '_> {
         }
         let double = le32(&inode.i_block, DOUBLE_AT).unwrap_or(0);
         let pointers = inode.i_block.as_chunks::<4>().0.iter();
-        let others = pointers.enumerate().any(|(i, p)| i != 13 && *p != [0; 4]);
+        let mapped = InodeFlags::EXTENTS | InodeFlags::INLINE_DATA;
+        let others = inode.flags.intersects(mapped)
+            || pointers.enumerate().any(|(i, p)| i != 13 && *p != [0; 4]);
         let bounds = self.cx.bounds();
         if inode.file_type() != FileType::Regular || inode.links == 0 || others {
             self.faults
@@ -54,7 +66,9 @@ impl Scanner<'_, '_> {
         self.check_dtime(ino, inode);
         let xattr_blocks = self.check_xattrs(ino, raw, inode)?;
         self.check_block_count(ino, inode, blocks.saturating_add(xattr_blocks));
-        if inode.size > self.cx.file_size_max(false) {
+        let short = last_block(&self.cx.geo, backups.len() as u64)
+            .is_some_and(|last| inode.size < last << self.cx.geo.block_bits);
+        if short || inode.size > self.cx.file_size_max(false) {
             let fault = Fault::new(FaultKind::InodeSize).ino(ino);
             self.faults.push(fault.detail(inode.size));
         }

@@ -15,8 +15,8 @@ fn has_context(area: &XattrArea<'_>) -> bool {
 }
 
 impl Scanner<'_, '_> {
-    /// Checks the attributes in an inode and notes its attribute block. Returns the blocks this adds
-    /// to the inode's count.
+    /// Checks the attributes in an inode and notes its attribute block. Returns the blocks this
+    /// adds to the inode's count.
     ///
     /// # Errors
     /// The device's.

@@ -37,9 +37,9 @@ fn verdict(bytes: &[u8]) -> (bool, Vec<String>) {
     }
 }
 
-/// What we find and e2fsck does not: it ignores the depth of extent blocks, an orphan list that can't
-/// be, extra size, attribute block and upper size half of reserved inodes, attribute values that are
-/// not padded with zeros, names that a linear directory has in two blocks, a bitmap with a wrong
+/// What we find and e2fsck does not: it ignores the depth of extent blocks, an orphan list that
+/// can't be, extra size, attribute block and high size of reserved inodes, values that are not
+/// padded with zeros, names that a linear directory has in two blocks, a bitmap with a wrong
 /// checksum in some cases, bad blocks inside metadata, and sizes beyond what inline data holds.
 const SHARPER: &[&str] = &[
     "extent tree is too deep",

@@ -233,8 +233,14 @@ impl<'f, F: FileSystem> Worker<'f, F> {
             }
             if self.rng.bool() {
                 let more = vec![self.rng.u8(1..); self.rng.usize(1..5000)];
-                match self.fs.write(node, data.len() as u64, &more) {
-                    Ok(n) => data.extend_from_slice(&more[..n]),
+                // In a block of its own: where the file had data before it was truncated, a crash may
+                // bring that size back, with what was written there since.
+                let at = data.len().next_multiple_of(4096);
+                match self.fs.write(node, at as u64, &more) {
+                    Ok(n) => {
+                        data.resize(at, 0);
+                        data.extend_from_slice(&more[..n]);
+                    }
                     Err(e) if e == Errno::ENOSPC && self.habits.no_space => {}
                     Err(e) => return Err(e.into()),
                 }
