@@ -3,11 +3,12 @@
 # make check   formatting, clippy and documentation, warnings denied
 # make crash   the crash tests at full length
 # make bench   mdtest on tmpfs, 48 workers
+# make tsan    the stress test under ThreadSanitizer, on nightly
 # make docs    regenerates docs/LOCKING.md
 SHELL := /bin/bash
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: demo test check crash bench docs setup
+.PHONY: demo test check crash bench tsan docs setup
 
 setup:
 	@tools/setup.sh
@@ -30,6 +31,11 @@ crash: setup
 bench: setup
 	cargo build --release -p uext4-cli
 	target/release/uext4 bench mdtest --device file:/dev/shm/uext4-bench.img --np 48 -n 30000 -F -C -r -u -i 3
+
+tsan: setup
+	RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" UEXT4_STRESS_SECONDS=20 \
+	TSAN_OPTIONS="halt_on_error=0 suppressions=$(CURDIR)/tools/tsan.supp" \
+	cargo +nightly test --target x86_64-unknown-linux-gnu --target-dir target/tsan -p uext4-testkit --test model stress -- --nocapture
 
 docs:
 	UEXT4_WRITE_DOCS=1 cargo test -p uext4-sync --lib class::tests::locking_md_is_current

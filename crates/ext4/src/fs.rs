@@ -597,6 +597,9 @@ fn find_log(sb: &Superblock, device: &Arc<dyn BlockDevice>) -> Result<Option<Log
         uext4_ondisk::Inode::decode(content.data().get(at..end).unwrap_or(&[]), &params)
     })?;
     let inode = inode.map_err(|e| e.ino(ino))?;
+    if !inode.flags.contains(uext4_ondisk::InodeFlags::EXTENTS) {
+        return Err(Ext4Error::Unsupported("a journal with a block map (ext3)"));
+    }
     let seed = sb
         .has_metadata_csum()
         .then(|| inode.seed(sb.csum_seed, ino));

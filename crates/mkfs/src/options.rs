@@ -37,7 +37,7 @@ pub struct MkfsOptions {
     pub reserved_percent: Option<f64>,
     /// Time of creation in seconds since 1970, as `SOURCE_DATE_EPOCH` has it; `None` means now. With a
     /// time given the image is to be reproducible: what a tree's file was changed at is that time at
-    /// the latest, and access times, which the reading of links changes, are those of the last change.
+    /// the latest, and its other times, which no copy of the tree keeps, are the same.
     pub time: Option<i64>,
     /// Groups whose metadata lies together, a power of two.
     pub flex_bg_size: u32,

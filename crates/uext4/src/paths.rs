@@ -197,7 +197,11 @@ impl Filesystem {
     pub fn remove_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
         let parent = self.parent(path.as_ref())?;
         let node = self.vfs().lookup(&self.caller, &parent.dir, &parent.name)?;
-        if self.vfs().getattr(&node)?.kind != FileKind::Directory {
+        let is_dir = self.vfs().getattr(&node)?.kind == FileKind::Directory;
+        if parent.must_be_dir && !is_dir {
+            return Err(Errno::ENOTDIR.into());
+        }
+        if !is_dir {
             return self.vfs().unlink(&self.caller, &parent.dir, &parent.name);
         }
         self.empty_dir(node)?;
@@ -252,6 +256,12 @@ impl Filesystem {
     ) -> Result<()> {
         let old = self.parent(from.as_ref())?;
         let new = self.parent(to.as_ref())?;
+        if old.must_be_dir || new.must_be_dir {
+            let node = self.vfs().lookup(&self.caller, &old.dir, &old.name)?;
+            if self.vfs().getattr(&node)?.kind != FileKind::Directory {
+                return Err(Errno::ENOTDIR.into());
+            }
+        }
         self.vfs().rename(
             &self.caller,
             &old.dir,
