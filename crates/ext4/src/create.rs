@@ -142,6 +142,43 @@ impl Ext4 {
                 && (inode.file_type != FileType::Directory || state.size <= 8 * self.block_size()))
     }
 
+    /// Reads what deleting a small inode will need, so that a device that fails does so before
+    /// anything changed.
+    ///
+    /// # Locks
+    /// Reads from the device: before the handle starts.
+    ///
+    /// # Errors
+    /// The device's, or damage.
+    pub(crate) fn preload_for_delete(&self, inode: &Inode) -> Result<()> {
+        let (no, _) = self.geometry().group_of_ino(inode.ino)?;
+        self.inode_bits(self.group(no)?)?;
+        let (blocks, acl) = {
+            let state = inode.state();
+            (state.blocks, state.file_acl)
+        };
+        if blocks == 0 || !self.is_small(inode) {
+            return Ok(());
+        }
+        let mut places: Vec<Pblk> = Vec::new();
+        if inode.flags().contains(InodeFlags::EXTENTS) {
+            for extent in self.extents(inode)? {
+                places.push(extent.pblk);
+                places.push(Pblk(extent.pblk.0 + u64::from(extent.len) - 1));
+            }
+        }
+        if acl != Pblk(0) {
+            self.xattr_block(inode, acl)?;
+            places.push(acl);
+        }
+        for pblk in places {
+            if let Some((no, _)) = self.geometry().group_of_block(pblk) {
+                self.block_bits(self.group(no)?)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Deletes a small inode without links, taken for deletion, within `handle`.
     ///
     /// # Journal

@@ -283,6 +283,7 @@ impl Ext4 {
         let target = self.get_entry(hit.ino)?;
         self.may_delete(caller, dir, &target, false)?;
         let _locked = ilock(&target.ilock, LockMode::Exclusive);
+        self.preload_for_delete(&target)?;
         let handle = self.journal().start(DELETE_CREDITS)?;
         self.dir_remove(&handle, dir, &hit)?;
         self.touch_dir(&handle, dir, 0)?;
@@ -339,6 +340,7 @@ impl Ext4 {
         if !self.dir_is_empty(&target)? {
             return Err(Ext4Error::NotEmpty);
         }
+        self.preload_for_delete(&target)?;
         let handle = self.journal().start(DELETE_CREDITS)?;
         self.dir_remove(&handle, dir, &hit)?;
         self.touch_dir(&handle, dir, -1)?;

@@ -293,6 +293,7 @@ impl Ext4 {
         flags: RenameFlags,
     ) -> Result<()> {
         let moves_dir = source.is_dir() && old.dir.ino != new.dir.ino;
+        self.preload_for_delete(target)?;
         let handle = self.journal().start(LINK_CREDITS + DELETE_CREDITS)?;
         self.dir_replace(&handle, new.dir, hit, source.ino, source.file_type)?;
         // One subdirectory goes, and one comes if it is another directory's.
