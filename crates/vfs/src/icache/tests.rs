@@ -265,29 +265,3 @@ fn one_and_a_half_million_inodes() {
     assert_eq!(cache.shrink(1_000_000, 64, |_| {}), 500_000);
     assert_eq!(cache.len(), 1_000_000);
 }
-
-/// Not a check of speed: prints it, for `cargo test --release -- --ignored --nocapture`.
-#[test]
-#[ignore = "prints times"]
-fn hot_path_times() {
-    for cache in caches() {
-        let inodes: Vec<_> = (1..=100_000).map(|i| Arc::new(inode(i))).collect();
-        let time = |what: &str, f: &mut dyn FnMut(&Arc<Inode>)| {
-            let start = std::time::Instant::now();
-            inodes.iter().for_each(f);
-            let ns = start.elapsed().as_nanos() / inodes.len() as u128;
-            println!("{} {what}: {ns} ns", cache.arm);
-        };
-        time("insert (growing)", &mut |i| {
-            let _ = cache.insert_new(i.ino, Arc::clone(i));
-        });
-        time("find", &mut |i| drop(cache.find(i.ino)));
-        time("hint of 16", &mut |i| {
-            cache.hint(cache.block_of(i.ino), |_| {});
-        });
-        time("remove", &mut |i| drop(cache.remove(i.ino)));
-        time("insert", &mut |i| {
-            let _ = cache.insert_new(i.ino, Arc::clone(i));
-        });
-    }
-}
