@@ -79,6 +79,7 @@ pub fn repair(image: &Path) -> Result<String> {
 /// A mount of the kernel's; ends when dropped.
 #[derive(Debug)]
 pub struct KernelMount {
+    image: PathBuf,
     dir: PathBuf,
     mounted: bool,
 }
@@ -97,6 +98,7 @@ impl KernelMount {
             0,
         )?;
         Ok(KernelMount {
+            image: image.to_path_buf(),
             dir: dir.to_path_buf(),
             mounted: true,
         })
@@ -107,7 +109,7 @@ impl KernelMount {
         &self.dir
     }
 
-    /// Unmounts.
+    /// Unmounts, and waits until the loop device has let go of the image.
     ///
     /// # Errors
     /// umount(8) failed.
@@ -118,11 +120,30 @@ impl KernelMount {
         loop {
             match run("umount", &[text(&self.dir)], 0) {
                 Err(_) if tries < 50 => tries += 1,
-                done => return done.map(|_| ()),
+                Err(why) => return Err(why),
+                Ok(_) => break,
             }
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
+        for _ in 0..250 {
+            if !backs_loop_device(&self.image) {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        Ok(())
     }
+}
+
+/// Whether a loop device still has the image open: it lets go some time after umount(8) returns.
+fn backs_loop_device(image: &Path) -> bool {
+    let Ok(devices) = std::fs::read_dir("/sys/block") else {
+        return false;
+    };
+    devices.flatten().any(|device| {
+        std::fs::read_to_string(device.path().join("loop/backing_file"))
+            .is_ok_and(|backing| backing.trim_end() == text(image))
+    })
 }
 
 impl Drop for KernelMount {
