@@ -6,7 +6,7 @@
 //! - `Journaled::pending` is set from the attachment to a transaction until commit has its copy. A
 //!   buffer with `pending` set must not be written in place.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use uext4_sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use uext4_sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, class};
 
 /// The content is what the device has, or newer.

@@ -3,9 +3,9 @@
 use crate::buffer::{Buffer, BufferRead};
 use crate::freeze::FreezeHook;
 use hashbrown::HashTable;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use uext4_block::{BlockDevice, BlockError};
+use uext4_sync::atomic::{AtomicUsize, Ordering};
 use uext4_sync::{CachePadded, Mutex, class};
 
 const SHARDS: usize = 64;

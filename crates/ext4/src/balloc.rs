@@ -11,9 +11,9 @@
 use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
 use crate::group::{self, BlockBits, Group};
-use std::sync::atomic::Ordering::Relaxed;
 use uext4_jbd2::Handle;
 use uext4_ondisk::{Corrupt, CorruptKind, GroupCsum, GroupFlags, GroupNo, Pblk};
+use uext4_sync::atomic::Ordering::Relaxed;
 
 /// A run of blocks on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,12 +7,12 @@
 use crate::group::{self, BitmapBytes, Group};
 use crate::kinds;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use uext4_buffer::{Buffer, FreezeHook};
 use uext4_ondisk::{
     CsumSeed, DxKind, GroupCsum, Ino, InodeSeed, Lblk, Pblk, RawSuperblock, SUPERBLOCK_OFFSET,
     SUPERBLOCK_SIZE,
 };
+use uext4_sync::atomic::Ordering::Relaxed;
 use zerocopy_superblock::with_superblock;
 
 /// The file system's hook in the journal.

@@ -15,7 +15,6 @@ use crate::inode::{Inode, InodeRef};
 use crate::kinds;
 use crate::options::MountOptions;
 use crate::orphan::Orphans;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use uext4_block::BlockDevice;
 use uext4_buffer::{Buffer, BufferCache};
@@ -25,6 +24,7 @@ use uext4_ondisk::{
     Incompat, Ino, InodeParams, RawSuperblock, RoCompat, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE,
     Superblock,
 };
+use uext4_sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use uext4_vfs::icache::InodeCache;
 use uext4_vfs::ilock::RenameMutex;
 
@@ -231,7 +231,7 @@ impl Ext4 {
             csum,
             bitmap_bytes,
             params: InodeParams::of(&sb),
-            generator: Generator,
+            generator: Generator::new(options.generation),
             orphans: Orphans::new(&sb),
             rename: RenameMutex::new(),
             free_blocks: AtomicI64::new(free),
@@ -640,6 +640,7 @@ fn open_journal(
     let journal_options = JournalOptions {
         commit_interval: options.commit_interval,
         barrier: options.barrier,
+        delay: options.journal_delay,
     };
     match log {
         Some(map) if !options.read_only => {

@@ -14,10 +14,10 @@
 //! # Locking
 //! `lock` (rank `group`) serialises changes of the block bitmaps. Inode bits and counters are atomic.
 
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use uext4_buffer::Buffer;
 use uext4_ondisk::{GroupDesc, GroupFlags, GroupNo, Pblk};
+use uext4_sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 use uext4_sync::{Mutex, class};
 
 /// One block group.

@@ -18,11 +18,11 @@
 use crate::dir::DirCache;
 use crate::error::Result;
 use crate::fs::Ext4;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use uext4_buffer::Buffer;
 use uext4_jbd2::Handle;
 use uext4_ondisk::{FileType, Generation, Ino, InodeFlags, InodeParams, InodeSeed, Timestamp};
+use uext4_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use uext4_sync::{Mutex, MutexGuard, RwLock, class};
 use uext4_vfs::attr::FileKind;
 use uext4_vfs::icache::CachedInode;

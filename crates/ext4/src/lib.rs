@@ -50,5 +50,7 @@ pub mod xattr;
 
 pub use error::{Ext4Error, Result};
 pub use fs::{Ext4, read_superblock};
+pub use generation::GenerationArm;
+pub use ialloc::IallocArm;
 pub use inode::{Inode, InodeRef};
-pub use options::MountOptions;
+pub use options::{AtimeUpdate, MountOptions};

@@ -1,7 +1,21 @@
 //! How a file system is mounted.
 
+use crate::generation::GenerationArm;
+use crate::ialloc::IallocArm;
 use std::time::Duration;
 use uext4_vfs::icache::IcacheArm;
+
+/// When reading changes a file's access time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AtimeUpdate {
+    /// `relatime`: if it is not after the last change, or a day old.
+    #[default]
+    Relative,
+    /// `strictatime`: always.
+    Strict,
+    /// `noatime`: never.
+    Never,
+}
 
 /// Options of a mount.
 #[derive(Clone, Debug)]
@@ -18,8 +32,25 @@ pub struct MountOptions {
     pub cache_bytes: u64,
     /// Inodes to keep in memory that nobody uses.
     pub inodes_max: usize,
-    /// The arm of the inode cache.
+    /// How inode numbers are claimed (mechanism 1).
+    pub ialloc: IallocArm,
+    /// How generations are drawn (mechanism 2).
+    pub generation: GenerationArm,
+    /// How the inode cache is locked (mechanism 3).
     pub icache: IcacheArm,
+    /// Timestamps stay in memory until the inode is written for another reason, a sync, its
+    /// eviction, or [`MountOptions::lazytime_max_age`].
+    pub lazytime: bool,
+    /// How old a pending timestamp may get before it is written; a day, as in the kernel.
+    pub lazytime_max_age: Duration,
+    /// When reading changes the access time.
+    pub atime: AtimeUpdate,
+    /// The inode number at which every search for a free inode starts, 0 for none; as the kernel's
+    /// `inode_goal`.
+    pub inode_goal: u32,
+    /// For measuring: how long starting a journal handle and getting write access to an inode bitmap
+    /// sleep, as they do while a transaction closes.
+    pub journal_delay: Duration,
 }
 
 impl Default for MountOptions {
@@ -31,7 +62,14 @@ impl Default for MountOptions {
             barrier: true,
             cache_bytes: 256 << 20,
             inodes_max: 1 << 18,
+            ialloc: IallocArm::default(),
+            generation: GenerationArm::default(),
             icache: IcacheArm::default(),
+            lazytime: false,
+            lazytime_max_age: Duration::from_secs(24 * 60 * 60),
+            atime: AtimeUpdate::default(),
+            inode_goal: 0,
+            journal_delay: Duration::ZERO,
         }
     }
 }

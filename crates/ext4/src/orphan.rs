@@ -17,11 +17,11 @@ use crate::fs::Ext4;
 use crate::inode::Inode;
 use crate::kinds;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use uext4_buffer::Buffer;
 use uext4_jbd2::Handle;
 use uext4_ondisk::{Compat, Corrupt, CorruptKind, Ino, Superblock, orphan_slots};
+use uext4_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use uext4_sync::{Mutex, class};
 
 /// The orphans of a file system.

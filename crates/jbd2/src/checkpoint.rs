@@ -3,8 +3,8 @@
 use crate::commit::{Committer, IN_PLACE_BYTES};
 use crate::error::Result;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use uext4_buffer::{Buffer, BufferCache};
+use uext4_sync::atomic::Ordering;
 
 /// Collects blocks in ascending order and writes runs of them.
 pub(crate) struct InPlace {

@@ -6,8 +6,8 @@ use crate::log::Log;
 use crate::transaction::{Committed, Lists};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use uext4_buffer::Buffer;
+use uext4_sync::atomic::Ordering;
 
 /// Bytes written in place at a time.
 pub(crate) const IN_PLACE_BYTES: usize = 1 << 20;

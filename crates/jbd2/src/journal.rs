@@ -5,11 +5,12 @@ use crate::error::{JournalError, Result};
 use crate::handle::Handle;
 use crate::map::LogMap;
 use crate::transaction::{Freed, Shard};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use uext4_buffer::BufferCache;
-use uext4_sync::{CachePadded, Condvar, Mutex, PerCpu, class, order};
+use uext4_sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use uext4_sync::stage::{self, Stage};
+use uext4_sync::{CachePadded, Condvar, Mutex, PerCpu, class, order, thread};
 
 /// Blocks reserved for a CPU at a time.
 const CREDIT_BATCH: i64 = 128;
@@ -34,6 +35,9 @@ pub struct JournalOptions {
     pub commit_interval: Duration,
     /// Whether the device is flushed around a commit block.
     pub barrier: bool,
+    /// For measuring: how long starting a handle and every [`Handle::access_sleepy`] sleep, as they do
+    /// while a transaction closes. Zero, the default, for not at all.
+    pub delay: Duration,
 }
 
 impl Default for JournalOptions {
@@ -41,6 +45,7 @@ impl Default for JournalOptions {
         JournalOptions {
             commit_interval: Duration::from_secs(5),
             barrier: true,
+            delay: Duration::ZERO,
         }
     }
 }
@@ -120,7 +125,7 @@ pub struct Journal {
     has_log: bool,
     pub(crate) options: JournalOptions,
     pub(crate) counters: Counters,
-    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+    thread: Mutex<Option<thread::JoinHandle<()>>>,
 }
 
 impl std::fmt::Debug for Journal {
@@ -199,7 +204,7 @@ impl Journal {
             thread: Mutex::new(&class::JOURNAL_STATE, None),
         });
         let committer = Committer::new(Arc::clone(&journal), log);
-        let thread = std::thread::Builder::new()
+        let thread = thread::Builder::new()
             .name("uext4-commit".into())
             .spawn(move || committer.run());
         match thread {
@@ -231,6 +236,8 @@ impl Journal {
     #[inline]
     pub fn start(&self, credits: u32) -> Result<Handle<'_>> {
         order::Held::check(&class::HANDLE);
+        let _timed = stage::time(Stage::JournalStart);
+        self.delay();
         let wanted = i64::from(credits);
         loop {
             let index = self.shards.index();
@@ -252,6 +259,14 @@ impl Journal {
                 self.leave(shard);
                 self.wait_for_gate()?;
             }
+        }
+    }
+
+    /// Sleeps as [`JournalOptions::delay`] says.
+    #[inline(always)]
+    pub(crate) fn delay(&self) {
+        if !self.options.delay.is_zero() {
+            thread::sleep(self.options.delay);
         }
     }
 
@@ -453,7 +468,7 @@ impl Journal {
         drop(state);
         let thread = self.thread.lock().take();
         if let Some(thread) = thread
-            && thread.thread().id() != std::thread::current().id()
+            && thread.thread().id() != thread::current().id()
         {
             // A panic of the commit thread has aborted the journal, which every caller sees.
             let _ = thread.join();

@@ -2,8 +2,8 @@
 //! blocks to be written in place once it is committed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64};
 use uext4_buffer::Buffer;
+use uext4_sync::atomic::{AtomicI64, AtomicU64};
 use uext4_sync::{Mutex, class};
 
 /// A run of blocks freed in a transaction: first block and count.

@@ -13,7 +13,7 @@
 //! | --- | --- |
 //! | [`class`] | the table of ranks and classes |
 //! | [`order`] | the debug check of the lock order |
-//! | [`stat`] | lock statistics |
+//! | [`stat`], [`stage`] | lock statistics; counts and times of the create path |
 //! | [`mutex`], [`rwlock`], [`condvar`] | the locks |
 //! | [`percpu`] | values per CPU |
 //! | [`atomic`], [`thread`] | what Shuttle replaces as well |
@@ -25,6 +25,7 @@ pub mod mutex;
 pub mod order;
 pub mod percpu;
 pub mod rwlock;
+pub mod stage;
 pub mod stat;
 
 pub use class::{LockClass, Rank};

@@ -121,11 +121,12 @@ pub fn is_enabled() -> bool {
     ENABLED.load(Relaxed)
 }
 
-/// Sets every counter to zero.
+/// Sets every counter to zero, those of [`crate::stage`] too.
 pub fn reset() {
     for class in crate::class::all() {
         class.stats.reset();
     }
+    crate::stage::reset();
 }
 
 /// Every class and mode that was used, the longest waiting time first.

@@ -77,6 +77,19 @@ impl Filesystem {
         &self.caller
     }
 
+    /// What every class of locks cost since [`lock_stat::reset`](crate::lock_stat::reset), the longest
+    /// waiting first. Nothing is counted before [`lock_stat::enable`](crate::lock_stat::enable).
+    ///
+    /// The counters are those of the whole process: of every mount in it.
+    pub fn lock_stats(&self) -> Vec<crate::lock_stat::LockStat> {
+        crate::lock_stat::snapshot()
+    }
+
+    /// How often the stages of creating a file ran, and how long they took; counted with the locks.
+    pub fn stage_stats(&self) -> Vec<crate::stage_stat::StageStat> {
+        crate::stage_stat::snapshot()
+    }
+
     /// The operations by inode, which front ends use: [`Ext4`] is a [`FileSystem`].
     pub fn inode(&self) -> &Arc<Ext4> {
         &self.fs

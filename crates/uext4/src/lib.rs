@@ -67,15 +67,17 @@ pub use uext4_check::{
     CheckError, CheckOptions, CheckReport, Fault, FaultKind, NoProgress as NoCheckProgress,
     Progress as CheckProgress,
 };
-pub use uext4_ext4::{Ext4, Ext4Error, InodeRef, MountOptions, read_superblock};
+pub use uext4_ext4::{
+    AtimeUpdate, Ext4, Ext4Error, GenerationArm, IallocArm, InodeRef, MountOptions, read_superblock,
+};
 pub use uext4_mkfs::{FeatureSet, MkfsError, MkfsOptions, MkfsReport, NoProgress, Progress};
 /// The structures of the format, as they are on disk and decoded.
 pub use uext4_ondisk as ondisk;
 /// Statistics of every lock, as `--lock-stat` prints them.
-pub use uext4_sync::stat as lock_stat;
+pub use uext4_sync::{stage as stage_stat, stat as lock_stat};
 pub use uext4_vfs::{
-    Attr, Caller, Capabilities, Errno, Error, FileHandle, FileKind, FileSystem, NewKind, NewNode,
-    RenameFlags, Result, SetAttr, StatFs, TimeSet, Timestamp, XattrFlags,
+    Attr, Caller, Capabilities, Errno, Error, FileHandle, FileKind, FileSystem, IcacheArm, NewKind,
+    NewNode, RenameFlags, Result, SetAttr, StatFs, TimeSet, Timestamp, XattrFlags,
 };
 
 const _: () = {

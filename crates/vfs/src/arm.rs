@@ -20,7 +20,10 @@ impl fmt::Display for Names<'_> {
 }
 
 /// The one of `arms` whose name is `text`.
-pub(crate) fn parse<A: Copy>(
+///
+/// # Errors
+/// [`UnknownArm`], which names those there are.
+pub fn parse<A: Copy>(
     mechanism: &'static str,
     text: &str,
     arms: &[A],

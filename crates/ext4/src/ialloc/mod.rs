@@ -16,13 +16,17 @@
 //! # Locking
 //! None on the path but those of the buffers, and those only once per transaction.
 
+mod arm;
+
+pub use arm::IallocArm;
+
 use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
 use crate::group::{self, Group, InodeBits};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use uext4_jbd2::Handle;
 use uext4_ondisk::{Corrupt, CorruptKind, GroupCsum, GroupFlags, GroupNo, Ino, Pblk};
+use uext4_sync::atomic::Ordering::Relaxed;
 use uext4_sync::{class, stat};
 
 impl Ext4 {
