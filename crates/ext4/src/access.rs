@@ -4,7 +4,7 @@ use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
 use crate::inode::{Inode, InodeRef, kind_of, now};
 use uext4_ondisk::InodeFlags;
-use uext4_vfs::attr::{Attr, SetAttr, Timestamp};
+use uext4_vfs::attr::{Attr, FileKind, SetAttr, Timestamp};
 use uext4_vfs::caller::{Caller, Capabilities};
 use uext4_vfs::ilock::{LockMode, ilock};
 use uext4_vfs::permission::{self, Access, check_access};
@@ -53,39 +53,34 @@ impl Ext4 {
         Ok(check_access(&self.attr(dir), caller, Access::EXEC)?)
     }
 
-    /// Refuses a caller who may not add names to a directory.
-    pub(crate) fn may_change_dir(&self, caller: &Caller, dir: &Inode) -> Result<()> {
-        if dir.flags().contains(InodeFlags::IMMUTABLE) {
+    /// Refuses a caller who may not add names to a directory with these attributes.
+    pub(crate) fn may_change_dir(&self, caller: &Caller, dir: &Attr) -> Result<()> {
+        if dir.flags & InodeFlags::IMMUTABLE.bits() != 0 {
             return Err(Ext4Error::NotPermitted);
         }
         if caller.has(ALMIGHTY) {
             return Ok(());
         }
-        Ok(check_access(
-            &self.attr(dir),
-            caller,
-            Access::WRITE | Access::EXEC,
-        )?)
+        Ok(check_access(dir, caller, Access::WRITE | Access::EXEC)?)
     }
 
     /// Refuses a caller who may not remove the name of `target` from `dir`, `as_dir` as rmdir(2) does.
     pub(crate) fn may_delete(
         &self,
         caller: &Caller,
-        dir: &Inode,
-        target: &Inode,
+        dir: &Attr,
+        target: &Attr,
         as_dir: bool,
     ) -> Result<()> {
-        let fixed = InodeFlags::IMMUTABLE | InodeFlags::APPEND;
-        if caller.has(ALMIGHTY) && !(dir.flags() | target.flags()).intersects(fixed) {
-            return match (as_dir, target.is_dir()) {
+        let fixed = (InodeFlags::IMMUTABLE | InodeFlags::APPEND).bits();
+        if caller.has(ALMIGHTY) && (dir.flags | target.flags) & fixed == 0 {
+            return match (as_dir, target.kind == FileKind::Directory) {
                 (true, false) => Err(Ext4Error::NotDirectory),
                 (false, true) => Err(Ext4Error::IsDirectory),
                 _ => Ok(()),
             };
         }
-        let (dir, target) = (self.attr(dir), self.attr(target));
-        Ok(permission::may_delete(&dir, &target, caller, as_dir)?)
+        Ok(permission::may_delete(dir, target, caller, as_dir)?)
     }
 
     /// Changes attributes.
@@ -105,7 +100,7 @@ impl Ext4 {
         let handle = self.journal().start(2)?;
         let time = now();
         let stamp = vfs_time(time);
-        inode.update(&handle, |disk| {
+        self.update_inode(inode, &handle, |disk| {
             if let Some(mode) = change.mode {
                 disk.mode = disk.mode & 0o170_000 | mode & 0o7777;
             }

@@ -10,7 +10,8 @@
 
 use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
-use crate::group::{self, BlockBits, Group};
+use crate::group::{BlockBits, Group};
+use crate::ialloc::bitmap;
 use uext4_jbd2::Handle;
 use uext4_ondisk::{Corrupt, CorruptKind, GroupCsum, GroupFlags, GroupNo, Pblk};
 use uext4_sync::atomic::Ordering::Relaxed;
@@ -107,7 +108,7 @@ impl Ext4 {
         let Some((first, len)) = find_run(bits, from, end, want, least) else {
             return Ok(None);
         };
-        group::assign_run(&bits.busy, first, len, true);
+        bitmap::assign_run(&bits.busy, first, len, true);
         group.block_hint.store(first + len, Relaxed);
         drop(locked);
         self.free_blocks.fetch_sub(i64::from(len), Relaxed);
@@ -124,7 +125,7 @@ impl Ext4 {
             && let Some(bits) = group.block_bits()
         {
             let _locked = group.lock.lock();
-            group::assign_run(&bits.busy, first.0, run.len, false);
+            bitmap::assign_run(&bits.busy, first.0, run.len, false);
             group.block_hint.fetch_min(first.0, Relaxed);
             self.free_blocks.fetch_add(i64::from(run.len), Relaxed);
         }
@@ -143,7 +144,7 @@ impl Ext4 {
         self.access_group(handle, group)?;
         handle.access_native(&bits.buffer)?;
         let _locked = group.lock.lock();
-        group::assign_run(&bits.on_disk, first.0, run.len, true);
+        bitmap::assign_run(&bits.on_disk, first.0, run.len, true);
         bits.mark_dirty();
         group.clear_flags(GroupFlags::BLOCK_UNINIT);
         group.free_blocks.fetch_sub(run.len, Relaxed);
@@ -189,9 +190,9 @@ impl Ext4 {
         self.access_group(handle, group)?;
         handle.access_native(&bits.buffer)?;
         let locked = group.lock.lock();
-        let used = group::run_is(&bits.on_disk, first, len, true);
+        let used = bitmap::run_is(&bits.on_disk, first, len, true);
         if used {
-            group::assign_run(&bits.on_disk, first, len, false);
+            bitmap::assign_run(&bits.on_disk, first, len, false);
             bits.mark_dirty();
             group.free_blocks.fetch_add(len, Relaxed);
         }
@@ -232,7 +233,7 @@ impl Ext4 {
             };
             if let Some(bits) = group.block_bits() {
                 let _locked = group.lock.lock();
-                group::assign_run(&bits.busy, first.0, len, false);
+                bitmap::assign_run(&bits.busy, first.0, len, false);
                 if group.block_hint.load(Relaxed) > first.0 {
                     group.block_hint.store(first.0, Relaxed);
                 }
@@ -274,6 +275,16 @@ impl Ext4 {
 
     #[cold]
     fn load_block_bits<'g>(&self, group: &'g Group) -> Result<&'g BlockBits> {
+        let loaded = self.read_block_bits(group);
+        // Whoever was faster may have changed flags, content and checksum under our eyes.
+        match (group.block_bits(), loaded) {
+            (Some(bits), _) => Ok(bits),
+            (None, Ok(bits)) => Ok(group.publish_blocks(bits)),
+            (None, Err(why)) => Err(why),
+        }
+    }
+
+    fn read_block_bits(&self, group: &Group) -> Result<BlockBits> {
         let geometry = self.geometry();
         let uninit =
             group.flags().contains(GroupFlags::BLOCK_UNINIT) && self.csum != GroupCsum::None;
@@ -301,10 +312,10 @@ impl Ext4 {
         let end = geometry.blocks_in_group(group.no);
         let all = (bytes.len() * 8) as u32;
         for words in [&bits.busy, &bits.on_disk] {
-            group::assign_run(words, end, all - end, true);
+            bitmap::assign_run(words, end, all - end, true);
         }
         self.check_own_metadata(group, &bits)?;
-        Ok(group.publish_blocks(bits))
+        Ok(bits)
     }
 
     /// The bitmap of a group whose flag says that nothing but metadata is in it.
@@ -343,7 +354,7 @@ impl Ext4 {
         for (pblk, len) in places {
             if let Some((no, first)) = geometry.group_of_block(pblk)
                 && no == group.no
-                && !group::run_is(&bits.on_disk, first.0, len, true)
+                && !bitmap::run_is(&bits.on_disk, first.0, len, true)
             {
                 return Err(Corrupt::new(CorruptKind::BlockBitmapChecksum)
                     .pblk(group.block_bitmap())
@@ -369,9 +380,9 @@ fn find_run(bits: &BlockBits, from: u32, end: u32, want: u32, least: u32) -> Opt
     let mut best: Option<(u32, u32)> = None;
     for (start, stop) in [(from, end), (0, from.min(end))] {
         let mut at = start;
-        while let Some(first) = group::find_clear(&bits.busy, at, stop) {
+        while let Some(first) = bitmap::find_clear(&bits.busy, at, stop) {
             let limit = end.min(first.saturating_add(want));
-            let len = group::find_set(&bits.busy, first, limit) - first;
+            let len = bitmap::find_set(&bits.busy, first, limit) - first;
             if len >= want {
                 return Some((first, want));
             }

@@ -4,13 +4,15 @@ use crate::balloc::Run;
 use crate::error::{Ext4Error, Result};
 use crate::extents::{Content, Restart};
 use crate::fs::Ext4;
-use crate::inode::{Inode, InodeRef, now};
+use crate::inode::{Inode, InodePlace, InodeRef, now};
+use crate::late_handle::LateHandle;
 use std::sync::Arc;
 use uext4_jbd2::Handle;
 use uext4_ondisk::{
-    DevNo, EXTRA_ISIZE_KNOWN, ExtentNodeMut, FileType, Ino, InodeFlags, Pblk, RoCompat,
+    DevNo, EXTRA_ISIZE_KNOWN, ExtentNodeMut, FileType, Generation, Ino, InodeFlags, Pblk, RoCompat,
     raw_generation,
 };
+use uext4_sync::stage::{self, Stage};
 
 /// Blocks that deleting a small inode changes.
 pub(crate) const DELETE_CREDITS: u32 = 24;
@@ -30,24 +32,39 @@ pub struct NewInode {
     pub flags: InodeFlags,
 }
 
+/// What deleting an inode has to deal with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Remains {
+    /// Its names.
+    pub links: u32,
+    /// It takes a handful of blocks, so that one handle does it.
+    pub small: bool,
+    /// Sectors that it has.
+    pub blocks: u64,
+    /// The block of its extended attributes, or 0.
+    pub acl: Pblk,
+    /// It has extents.
+    pub extents: bool,
+}
+
 impl Ext4 {
     /// Makes an inode in memory and in the inode table; it has one link, or two if a directory.
     ///
     /// # Journal
-    /// Five credits.
+    /// Five credits. The handle starts here at the latest.
     ///
     /// # Errors
     /// [`Ext4Error::NoInode`].
     pub(crate) fn new_inode(
         &self,
-        handle: &Handle<'_>,
-        parent: Ino,
+        late: &LateHandle<'_>,
+        parent: &Inode,
         new: &NewInode,
         links: u32,
     ) -> Result<InodeRef> {
-        let file_type = FileType::from_mode(new.mode);
-        let is_dir = file_type == FileType::Directory;
-        let ino = self.claim_ino(handle, parent, is_dir)?;
+        let is_dir = FileType::from_mode(new.mode) == FileType::Directory;
+        let ino = self.claim_ino(late, parent, is_dir)?;
+        let handle = late.get()?;
         let place = match self.inode_place(ino, true) {
             Ok(place) => place,
             Err(why) => {
@@ -55,15 +72,50 @@ impl Ext4 {
                 return Err(why);
             }
         };
-        let mut content = handle.modify(&place.buffer)?;
+        let inode = self.write_new_inode(handle, ino, place, new, links)?;
+        // A stale handle may have made somebody load it since it was encoded: then that is the one.
+        let inode = match self.icache.insert_new(u64::from(ino.0), Arc::clone(&inode)) {
+            Ok(()) => inode,
+            Err(loaded) => loaded,
+        };
+        InodeRef::pin(inode).ok_or(Ext4Error::Stale)
+    }
+
+    /// Encodes a new inode into its place.
+    fn write_new_inode(
+        &self,
+        handle: &Handle<'_>,
+        ino: Ino,
+        place: InodePlace,
+        new: &NewInode,
+        links: u32,
+    ) -> Result<Arc<Inode>> {
+        let _timed = stage::time(Stage::MarkInodeDirty);
+        let buffer = Arc::clone(&place.buffer);
+        let mut content = handle.modify(&buffer)?;
         let end = place.offset + usize::from(self.params.inode_size);
         let raw = content
             .data_mut()
             .get_mut(place.offset..end)
             .unwrap_or(&mut []);
-        let generation = self.generator.draw(raw_generation(raw));
+        let disk = self.new_disk_inode(new, links, self.generator.draw(raw_generation(raw)));
         raw.fill(0);
+        disk.encode_into(raw, &self.params);
+        buffer.mark_dirty(1 << place.slot);
+        self.write_pending_neighbours(handle, &mut content, &buffer, ino);
         drop(content);
+        let seed = disk.seed(self.sb.csum_seed, ino);
+        let inode = Inode::new(self.me(), ino, place, disk, self.params, seed);
+        inode.touch(handle);
+        Ok(Arc::new(inode))
+    }
+
+    fn new_disk_inode(
+        &self,
+        new: &NewInode,
+        links: u32,
+        generation: Generation,
+    ) -> uext4_ondisk::Inode {
         let time = now();
         let extra = if self.params.inode_size > 128 {
             self.geometry()
@@ -88,25 +140,13 @@ impl Ext4 {
         };
         match new.device {
             Some(device) => disk.set_dev_no(device),
-            None if matches!(file_type, FileType::Regular | FileType::Directory) => {
+            None if matches!(disk.file_type(), FileType::Regular | FileType::Directory) => {
                 disk.flags |= InodeFlags::EXTENTS;
                 ExtentNodeMut::init(&mut disk.i_block, 0);
             }
             None => {}
         }
-        let seed = disk.seed(self.sb.csum_seed, ino);
-        let inode = Arc::new(Inode::new(self.me(), ino, place, disk, self.params, seed));
-        inode.update(handle, |_| ())?;
-        // A stale handle may have made somebody load it since it was encoded: then that is the one.
-        let inode = match self.icache.insert_new(u64::from(ino.0), Arc::clone(&inode)) {
-            Ok(()) => inode,
-            Err(loaded) => loaded,
-        };
-        let pinned = InodeRef::pin(inode).ok_or(Ext4Error::Stale)?;
-        if ino.0.is_multiple_of(64) {
-            self.limit_icache();
-        }
-        Ok(pinned)
+        disk
     }
 
     /// Deletes an inode without links that nobody can reach any more, with handles of its own. It is
@@ -130,53 +170,58 @@ impl Ext4 {
             handle.restart(DELETE_CREDITS)?
         };
         self.remove_orphan(&handle, inode)?;
-        self.free_inode(&handle, inode)
+        let acl = inode.state().file_acl;
+        self.free_inode(&handle, inode, acl)
     }
 
     /// Whether deleting the inode takes a handful of blocks, so that one handle does it.
-    pub(crate) fn is_small(&self, inode: &Inode) -> bool {
-        let state = inode.state();
-        let root = uext4_ondisk::ExtentNode::new(&state.i_block);
+    pub(crate) fn is_small(&self, file_type: FileType, state: &uext4_ondisk::Inode) -> bool {
         !state.flags.contains(InodeFlags::EXTENTS)
-            || (root.depth() == 0
-                && (inode.file_type != FileType::Directory || state.size <= 8 * self.block_size()))
+            || (uext4_ondisk::ExtentNode::new(&state.i_block).depth() == 0
+                && (file_type != FileType::Directory || state.size <= 8 * self.block_size()))
     }
 
-    /// Reads what deleting a small inode will need, so that a device that fails does so before
-    /// anything changed.
+    /// Reads what deleting an inode will need, if it is small, so that a device that fails does so
+    /// before anything changed; and says what there is to do.
     ///
     /// # Locks
-    /// Reads from the device: before the handle starts.
+    /// The caller holds the inode's `ilock` alone. Reads from the device: before the handle starts.
     ///
     /// # Errors
     /// The device's, or damage.
-    pub(crate) fn preload_for_delete(&self, inode: &Inode) -> Result<()> {
+    pub(crate) fn prepare_delete(&self, inode: &Inode) -> Result<Remains> {
+        let remains = {
+            let state = inode.state();
+            Remains {
+                links: state.links,
+                small: self.is_small(inode.file_type, &state),
+                blocks: state.blocks,
+                acl: state.file_acl,
+                extents: state.flags.contains(InodeFlags::EXTENTS),
+            }
+        };
         let (no, _) = self.geometry().group_of_ino(inode.ino)?;
         self.inode_bits(self.group(no)?)?;
-        let (blocks, acl) = {
-            let state = inode.state();
-            (state.blocks, state.file_acl)
-        };
-        if blocks == 0 || !self.is_small(inode) {
-            return Ok(());
+        if remains.blocks == 0 || !remains.small {
+            return Ok(remains);
         }
         let mut places: Vec<Pblk> = Vec::new();
-        if inode.flags().contains(InodeFlags::EXTENTS) {
+        if remains.extents {
             for extent in self.extents(inode)? {
                 places.push(extent.pblk);
                 places.push(Pblk(extent.pblk.0 + u64::from(extent.len) - 1));
             }
         }
-        if acl != Pblk(0) {
-            self.xattr_block(inode, acl)?;
-            places.push(acl);
+        if remains.acl != Pblk(0) {
+            self.xattr_block(inode, remains.acl)?;
+            places.push(remains.acl);
         }
         for pblk in places {
             if let Some((no, _)) = self.geometry().group_of_block(pblk) {
                 self.block_bits(self.group(no)?)?;
             }
         }
-        Ok(())
+        Ok(remains)
     }
 
     /// Deletes a small inode without links, taken for deletion, within `handle`.
@@ -187,25 +232,26 @@ impl Ext4 {
         &self,
         handle: Handle<'h>,
         inode: &Arc<Inode>,
+        blocks: u64,
+        acl: Pblk,
     ) -> Result<Handle<'h>> {
-        let handle = if inode.state().blocks == 0 {
+        let handle = if blocks == 0 {
             handle
         } else {
             // Name and inode go together, so the handle must not be restarted.
             self.remove_blocks(handle, inode, 0, 1 << 32, content_of(inode), Restart::Never)?
         };
-        self.free_inode(&handle, inode)?;
+        self.free_inode(&handle, inode, acl)?;
         Ok(handle)
     }
 
     /// Gives the inode's number back. Nothing of it is left but what says that it was deleted.
-    fn free_inode(&self, handle: &Handle<'_>, inode: &Arc<Inode>) -> Result<()> {
-        let acl = inode.state().file_acl;
+    fn free_inode(&self, handle: &Handle<'_>, inode: &Arc<Inode>, acl: Pblk) -> Result<()> {
         if acl != Pblk(0) {
             self.put_xattr_block(handle, inode, acl)?;
         }
         let time = now();
-        inode.update(handle, |disk| {
+        self.update_inode(inode, handle, |disk| {
             disk.links = 0;
             disk.dtime = u32::try_from(time.sec).unwrap_or(u32::MAX);
             disk.size = 0;
@@ -214,9 +260,6 @@ impl Ext4 {
         })?;
         // Out of the cache before the number can be claimed again.
         self.icache.remove(u64::from(inode.ino.0));
-        if let Some(dir) = inode.dir.get() {
-            dir.clear();
-        }
         self.release_ino(handle, inode.ino, inode.is_dir())
     }
 
@@ -242,8 +285,7 @@ impl Ext4 {
     }
 
     /// The most links an inode may have.
-    pub(crate) fn check_links(&self, inode: &Inode) -> Result<()> {
-        let links = inode.state().links;
+    pub(crate) fn check_links(&self, inode: &Inode, links: u32) -> Result<()> {
         let unlimited = inode.is_dir() && self.sb.ro_compat.contains(RoCompat::DIR_NLINK);
         if links >= 65000 && !unlimited {
             return Err(Ext4Error::TooManyLinks);

@@ -43,7 +43,9 @@ impl Ext4 {
     pub fn read(&self, inode: &InodeRef, offset: u64, data: &mut [u8]) -> Result<usize> {
         check_regular(inode)?;
         let _locked = ilock(&inode.ilock, LockMode::Shared);
-        self.read_locked(inode, offset, data)
+        let done = self.read_locked(inode, offset, data)?;
+        self.touch_atime(inode);
+        Ok(done)
     }
 
     pub(crate) fn read_locked(&self, inode: &Inode, offset: u64, data: &mut [u8]) -> Result<usize> {
@@ -278,7 +280,7 @@ impl Ext4 {
     ) -> Result<()> {
         let time = now();
         inode.touch_data(handle);
-        inode.update(handle, |disk| {
+        self.update_inode(inode, handle, |disk| {
             disk.size = disk.size.max(end);
             disk.blocks += sectors;
             disk.mtime = time;
@@ -292,8 +294,7 @@ impl Ext4 {
         if inode.state().mtime == time {
             return Ok(());
         }
-        let handle = self.journal().start(2)?;
-        inode.update(&handle, |disk| {
+        self.change_times(inode, |disk| {
             disk.mtime = time;
             disk.ctime = time;
         })
@@ -350,7 +351,7 @@ impl Ext4 {
         let shrinks = size < old;
         let handle = self.journal().start(DELETE_CREDITS)?;
         inode.touch_data(&handle);
-        inode.update(&handle, |disk| {
+        self.update_inode(inode, &handle, |disk| {
             disk.size = size;
             disk.mtime = time;
             disk.ctime = time;
@@ -387,6 +388,9 @@ impl Ext4 {
     pub fn fsync(&self, inode: &InodeRef, data_only: bool) -> Result<()> {
         if self.is_read_only() {
             return self.check_synced();
+        }
+        if !data_only {
+            self.write_pending(inode)?;
         }
         let unflushed = inode.unflushed();
         let tid = inode.sync_tid(data_only);
@@ -435,7 +439,7 @@ impl Ext4 {
         }
         let len = target.len();
         if len < 60 {
-            return inode.update(handle, |disk| {
+            return self.update_inode(inode, handle, |disk| {
                 if let Some(to) = disk.i_block.get_mut(..len) {
                     to.copy_from_slice(target);
                 }
@@ -446,7 +450,7 @@ impl Ext4 {
         self.fill_run(run, 0, target)
             .and_then(|_| self.publish_run(handle, run))
             .inspect_err(|_| self.unreserve(run))?;
-        inode.update(handle, |disk| {
+        self.update_inode(inode, handle, |disk| {
             disk.flags |= uext4_ondisk::InodeFlags::EXTENTS;
             uext4_ondisk::ExtentNodeMut::init(&mut disk.i_block, 0);
         })?;
@@ -469,6 +473,7 @@ impl Ext4 {
         if inode.file_type != FileType::Symlink {
             return Err(Ext4Error::Invalid("not a symbolic link"));
         }
+        self.touch_atime(inode);
         if let Some(target) = inode.state().fast_symlink_target() {
             return Ok(target.to_vec());
         }

@@ -13,9 +13,11 @@ use crate::generation::Generator;
 use crate::group::{BitmapBytes, Group};
 use crate::inode::{Inode, InodeRef};
 use crate::kinds;
+use crate::lazytime::Lazytime;
 use crate::options::MountOptions;
 use crate::orphan::Orphans;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use uext4_block::BlockDevice;
 use uext4_buffer::{Buffer, BufferCache};
 use uext4_jbd2::{Journal, JournalClient, JournalError, JournalOptions, LogMap, LogRun};
@@ -44,6 +46,7 @@ pub struct Ext4 {
     pub(crate) params: InodeParams,
     pub(crate) generator: Generator,
     pub(crate) orphans: Orphans,
+    pub(crate) lazytime: Arc<Lazytime>,
     /// Guards the shape of the tree: renames of directories.
     pub(crate) rename: RenameMutex,
     /// Free blocks in all groups, those that wait for their transaction included.
@@ -180,6 +183,9 @@ impl Ext4 {
         if !fs.is_read_only() {
             fs.mark_mounted()?;
             fs.recover_orphans()?;
+            if fs.options.lazytime {
+                fs.lazytime.start(fs.me(), fs.options.lazytime_max_age);
+            }
         }
         Ok(fs)
     }
@@ -233,6 +239,7 @@ impl Ext4 {
             params: InodeParams::of(&sb),
             generator: Generator::new(options.generation),
             orphans: Orphans::new(&sb),
+            lazytime: Arc::new(Lazytime::new()),
             rename: RenameMutex::new(),
             free_blocks: AtomicI64::new(free),
             pending_frees: AtomicI64::new(0),
@@ -294,6 +301,7 @@ impl Ext4 {
     /// # Errors
     /// The device's, or that the journal was aborted; the image then needs recovery.
     pub fn unmount(&self) -> Result<()> {
+        self.lazytime.stop();
         if !self.mounted.swap(false, Ordering::SeqCst) {
             self.journal.stop();
             return Ok(());
@@ -306,6 +314,7 @@ impl Ext4 {
 
     /// Everything in place, and only then the superblock that says so.
     fn finish(&self) -> Result<()> {
+        self.write_pending_times(Duration::ZERO)?;
         self.journal.flush_log()?;
         let orphans_left = self.orphans.any_left();
         let has_log = self.journal.has_log();
@@ -328,6 +337,7 @@ impl Ext4 {
         self.read_only.store(true, Ordering::SeqCst);
         self.journal
             .abort(JournalError::Aborted("crashed on purpose".into()));
+        self.lazytime.stop();
         self.journal.stop();
     }
 
@@ -339,6 +349,7 @@ impl Ext4 {
         if self.is_read_only() {
             return Ok(());
         }
+        self.write_pending_times(Duration::ZERO)?;
         Ok(self.journal.sync()?)
     }
 
@@ -455,12 +466,14 @@ impl Ext4 {
         InodeRef::pin(inode).ok_or(Ext4Error::Stale)
     }
 
-    /// Lets go of inodes that nobody uses when there are more than the options say; what they hold is
-    /// in the inode table already.
+    /// Lets go of inodes that nobody uses when there are more than the options say.
+    ///
+    /// # Locks
+    /// May start a handle for pending timestamps, so nothing of that rank or below may be held.
     pub(crate) fn limit_icache(&self) {
         let max = self.options.inodes_max;
         if self.icache.len() > max + max / 16 {
-            self.icache.shrink(max, 256, |_| ());
+            self.icache.shrink(max, 256, |inode| self.evict(inode));
         }
     }
 
@@ -499,6 +512,7 @@ impl Drop for Ext4 {
         {
             tracing::error!("not unmounted cleanly: {why}");
         }
+        self.lazytime.stop();
         self.journal.stop();
     }
 }

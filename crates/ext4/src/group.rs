@@ -12,13 +12,16 @@
 //! - `busy` contains `on_disk`.
 //!
 //! # Locking
-//! `lock` (rank `group`) serialises changes of the block bitmaps. Inode bits and counters are atomic.
+//! `lock` (rank `group`) serialises changes of the block bitmaps, and in two arms of inode allocation
+//! those of the inode bitmap. Inode bits and counters are atomic.
 
+use crate::ialloc::bitmap;
 use std::sync::{Arc, OnceLock};
 use uext4_buffer::Buffer;
 use uext4_ondisk::{GroupDesc, GroupFlags, GroupNo, Pblk};
-use uext4_sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
-use uext4_sync::{Mutex, class};
+use uext4_sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use uext4_sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64};
+use uext4_sync::{Mutex, PerCpu, class};
 
 /// One block group.
 #[derive(Debug)]
@@ -46,8 +49,6 @@ pub struct Group {
     inodes: OnceLock<InodeBits>,
     /// A bitmap was found damaged: nothing is allocated here.
     pub damaged: AtomicBool,
-    /// Where the search for a free inode may begin, as a word index.
-    pub inode_hint: AtomicU32,
     /// Where the search for free blocks may begin.
     pub block_hint: AtomicU32,
 }
@@ -73,7 +74,15 @@ pub struct InodeBits {
     /// One bit for each inode, then ones.
     pub words: Box<[AtomicU64]>,
     dirty: AtomicBool,
+    /// For each CPU the word where its searches start, [`UNSTARTED`] before the first; a hint.
+    starts: PerCpu<AtomicU32>,
+    /// When each inode was deleted, in seconds since 1970, and 0 for not since the mount; without a
+    /// journal only.
+    deleted: OnceLock<Box<[AtomicU32]>>,
 }
+
+/// A CPU that has not searched a bitmap yet.
+const UNSTARTED: u32 = u32::MAX;
 
 /// The words of a bitmap block.
 pub fn words_of(bytes: &[u8]) -> Box<[AtomicU64]> {
@@ -118,6 +127,8 @@ impl InodeBits {
             buffer,
             words: words_of(bytes),
             dirty: AtomicBool::new(false),
+            starts: PerCpu::new(|_| AtomicU32::new(UNSTARTED)),
+            deleted: OnceLock::new(),
         }
     }
 
@@ -130,10 +141,70 @@ impl InodeBits {
 
     /// Whether bit `index` is set; true past the end.
     pub fn is_set(&self, index: u32) -> bool {
-        self.words
-            .get(index as usize / 64)
-            .is_none_or(|w| w.load(Relaxed) & (1 << (index % 64)) != 0)
+        bitmap::is_set(&self.words, index)
     }
+
+    /// The word where this CPU's search starts: where it claimed last; at first, a word for each CPU.
+    #[inline]
+    pub fn start(&self) -> u32 {
+        let cpu = self.starts.index();
+        match self.starts.at(cpu).load(Relaxed) {
+            UNSTARTED => cpu as u32,
+            start => start,
+        }
+    }
+
+    /// Says where this CPU claimed last.
+    #[inline]
+    pub fn set_start(&self, word: u32) {
+        let start = self.starts.get();
+        if start.load(Relaxed) != word {
+            start.store(word, Relaxed);
+        }
+    }
+
+    /// Whether another CPU claims in this word.
+    pub fn is_anothers_start(&self, word: u32) -> bool {
+        let own = self.starts.index();
+        self.starts
+            .iter()
+            .enumerate()
+            .any(|(cpu, start)| cpu != own && start.load(Relaxed) == word)
+    }
+
+    /// Says that there is room in an earlier word than where this CPU claimed last.
+    pub fn lower_start(&self, word: u32) {
+        let start = self.starts.get();
+        if start.load(Relaxed) > word && !self.is_anothers_start(word) {
+            start.store(word, Relaxed);
+        }
+    }
+
+    /// Remembers that an inode was deleted now.
+    pub fn note_deleted(&self, index: u32, now_s: u32) {
+        let all = self.deleted.get_or_init(|| {
+            (0..self.words.len() * 64)
+                .map(|_| AtomicU32::new(0))
+                .collect()
+        });
+        if let Some(at) = all.get(index as usize) {
+            at.store(now_s, Relaxed);
+        }
+    }
+
+    /// Whether an inode was deleted in the last `seconds`, as far as this mount has seen.
+    pub fn deleted_within(&self, index: u32, seconds: u32) -> bool {
+        let Some(at) = self.deleted.get().and_then(|all| all.get(index as usize)) else {
+            return false;
+        };
+        let at = at.load(Relaxed);
+        at != 0 && now_s().saturating_sub(at) < seconds
+    }
+}
+
+/// Seconds since 1970, as deletion times have them.
+pub fn now_s() -> u32 {
+    u32::try_from(crate::inode::now().sec).unwrap_or(u32::MAX)
 }
 
 /// Where in the bitmap the last bits are that its checksum covers, in bytes.
@@ -163,7 +234,6 @@ impl Group {
             blocks: OnceLock::new(),
             inodes: OnceLock::new(),
             damaged: AtomicBool::new(false),
-            inode_hint: AtomicU32::new(0),
             block_hint: AtomicU32::new(0),
         }
     }
@@ -190,13 +260,13 @@ impl Group {
 
     /// The flags.
     pub fn flags(&self) -> GroupFlags {
-        GroupFlags::from_bits_retain(self.flags.load(Relaxed))
+        GroupFlags::from_bits_retain(self.flags.load(Acquire))
     }
 
     /// Clears flags, in a handle that has access to the descriptor block.
     pub fn clear_flags(&self, flags: GroupFlags) {
         if self.flags().intersects(flags) {
-            self.flags.fetch_and(!flags.bits(), Relaxed);
+            self.flags.fetch_and(!flags.bits(), Release);
         }
     }
 
@@ -272,90 +342,4 @@ fn checksum(seed: uext4_ondisk::CsumSeed, words: &[AtomicU64], bytes: usize) -> 
         left -= n;
     }
     crc
-}
-
-/// Finds the first clear bit at or after `from` and before `end`.
-pub fn find_clear(words: &[AtomicU64], from: u32, end: u32) -> Option<u32> {
-    let mut at = from;
-    while at < end {
-        let word = words.get(at as usize / 64)?.load(Relaxed) | ((1u64 << (at % 64)) - 1);
-        if word != u64::MAX {
-            let bit = (at & !63) + (!word).trailing_zeros();
-            return (bit < end).then_some(bit);
-        }
-        at = (at & !63) + 64;
-    }
-    None
-}
-
-/// Finds the first set bit at or after `from`, or `end` if there is none before it.
-pub fn find_set(words: &[AtomicU64], from: u32, end: u32) -> u32 {
-    let mut at = from;
-    while at < end {
-        let Some(word) = words.get(at as usize / 64) else {
-            return end;
-        };
-        let word = word.load(Relaxed) & !((1u64 << (at % 64)) - 1);
-        if word != 0 {
-            return ((at & !63) + word.trailing_zeros()).min(end);
-        }
-        at = (at & !63) + 64;
-    }
-    end
-}
-
-/// Sets or clears `len` bits from `first` on.
-pub fn assign_run(words: &[AtomicU64], first: u32, len: u32, set: bool) {
-    let mut at = first;
-    let end = first + len;
-    while at < end {
-        let n = (64 - at % 64).min(end - at);
-        let mask = if n == 64 {
-            u64::MAX
-        } else {
-            ((1u64 << n) - 1) << (at % 64)
-        };
-        if let Some(word) = words.get(at as usize / 64) {
-            if set {
-                word.fetch_or(mask, Relaxed);
-            } else {
-                word.fetch_and(!mask, Relaxed);
-            }
-        }
-        at += n;
-    }
-}
-
-/// Whether all of `len` bits from `first` on are `set`.
-pub fn run_is(words: &[AtomicU64], first: u32, len: u32, set: bool) -> bool {
-    let end = first + len;
-    if set {
-        find_clear(words, first, end).is_none() && end as usize <= words.len() * 64
-    } else {
-        find_set(words, first, end) == end
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn runs() {
-        let words = words_of(&[0; 64]);
-        assign_run(&words, 60, 10, true);
-        assert!(run_is(&words, 60, 10, true));
-        assert!(!run_is(&words, 59, 10, true));
-        assert_eq!(find_clear(&words, 60, 512), Some(70));
-        assert_eq!(find_set(&words, 0, 512), 60);
-        assert_eq!(find_set(&words, 70, 512), 512);
-        assign_run(&words, 0, 512, true);
-        assert_eq!(find_clear(&words, 0, 512), None);
-        assign_run(&words, 100, 1, false);
-        assert_eq!(find_clear(&words, 0, 512), Some(100));
-        assert!(
-            !run_is(&words, 500, 20, true),
-            "past the end nothing is free or used"
-        );
-    }
 }

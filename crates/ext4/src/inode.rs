@@ -2,7 +2,8 @@
 //!
 //! # Data model
 //! The decoded inode is the truth; every change is encoded into the inode-table block before its
-//! handle stops ([`Inode::update`]), so that an inode in the cache never holds anything unwritten.
+//! handle stops ([`Ext4::update_inode`]), so that an inode in the cache never holds anything unwritten
+//! but timestamps, with `lazytime`.
 //! In-inode extended attributes live in that block only.
 //!
 //! # Invariants
@@ -15,14 +16,17 @@
 //! the block mapping; `xattr` the attributes; `state` (a leaf) the decoded inode, for moments. The
 //! inode-table block is locked before `state`.
 
-use crate::dir::DirCache;
+use crate::dir::DirBlocks;
 use crate::error::Result;
 use crate::fs::Ext4;
 use std::sync::{Arc, OnceLock, Weak};
-use uext4_buffer::Buffer;
+use uext4_buffer::{Buffer, BufferWrite};
 use uext4_jbd2::Handle;
-use uext4_ondisk::{FileType, Generation, Ino, InodeFlags, InodeParams, InodeSeed, Timestamp};
+use uext4_ondisk::{
+    FileType, Generation, GroupNo, Ino, InodeFlags, InodeParams, InodeSeed, Timestamp,
+};
 use uext4_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use uext4_sync::stage::{self, Stage};
 use uext4_sync::{Mutex, MutexGuard, RwLock, class};
 use uext4_vfs::attr::FileKind;
 use uext4_vfs::icache::CachedInode;
@@ -62,11 +66,18 @@ pub struct Inode {
     unflushed: AtomicU64,
     /// How many of them are flushed.
     flushed: AtomicU64,
+    /// Since when a timestamp is in `state` only, in seconds since 1970, or 0. Changed under `state`.
+    pending_since: AtomicU32,
     /// The seed of checksums of blocks it owns.
     seed: InodeSeed,
-    /// What a directory remembers of its blocks.
-    pub dir: OnceLock<Box<DirCache>>,
+    /// The blocks of a directory, as far as they were used.
+    blocks: OnceLock<Box<DirBlocks>>,
+    /// The group where a directory's last child found room; [`NO_GROUP`] for its own.
+    alloc_group: AtomicU32,
 }
+
+/// No group.
+const NO_GROUP: u32 = u32::MAX;
 
 /// Where an inode lies in its table.
 #[derive(Clone, Debug)]
@@ -110,8 +121,10 @@ impl Inode {
             data_tid: AtomicU64::new(tid),
             unflushed: AtomicU64::new(0),
             flushed: AtomicU64::new(0),
+            pending_since: AtomicU32::new(0),
             seed,
-            dir: OnceLock::new(),
+            blocks: OnceLock::new(),
+            alloc_group: AtomicU32::new(NO_GROUP),
         }
     }
 
@@ -124,30 +137,51 @@ impl Inode {
         self.state.lock()
     }
 
-    /// Changes the decoded inode and encodes it into the inode table, as part of `handle`.
+    /// Changes the timestamps in memory; they are pending from now on. True if none were before.
+    pub(crate) fn set_times_lazily(&self, change: impl FnOnce(&mut uext4_ondisk::Inode)) -> bool {
+        let mut state = self.state.lock();
+        change(&mut state);
+        if self.pending_since.load(Ordering::Relaxed) != 0 {
+            return false;
+        }
+        let now = crate::group::now_s().max(1);
+        self.pending_since.store(now, Ordering::Relaxed);
+        true
+    }
+
+    /// Since when a timestamp waits to be written, in seconds since 1970; 0 for none.
+    #[inline]
+    pub(crate) fn pending_since(&self) -> u32 {
+        self.pending_since.load(Ordering::Relaxed)
+    }
+
+    /// Encodes the decoded inode into its block if timestamps are pending, as part of `handle`. Does
+    /// nothing for an inode that was deleted, whose number may be another's by now: what deleted it
+    /// has written it.
     ///
     /// # Locks
-    /// Takes the inode-table block, then the inode's state.
-    ///
-    /// # Journal
-    /// One credit.
-    ///
-    /// # Errors
-    /// The journal's; then nothing changed.
-    #[inline]
-    pub fn update<R>(
+    /// `content` proves the inode-table block's. With `nowait` gives up if the state is locked.
+    pub(crate) fn write_pending(
         &self,
         handle: &Handle<'_>,
-        change: impl FnOnce(&mut uext4_ondisk::Inode) -> R,
-    ) -> Result<R> {
-        let mut content = handle.modify(&self.itable)?;
-        let mut state = self.state.lock();
-        let result = change(&mut state);
-        self.encode(&state, content.data_mut());
-        drop(state);
-        drop(content);
-        self.touch(handle);
-        Ok(result)
+        content: &mut BufferWrite<'_>,
+        nowait: bool,
+    ) {
+        if self.pending_since() == 0 {
+            return;
+        }
+        let state = if nowait {
+            self.state.try_lock()
+        } else {
+            Some(self.state.lock())
+        };
+        if let Some(state) = state
+            && self.pending_since() != 0
+        {
+            self.encode(&state, content.data_mut());
+            drop(state);
+            self.touch(handle);
+        }
     }
 
     fn encode(&self, state: &uext4_ondisk::Inode, data: &mut [u8]) {
@@ -155,6 +189,9 @@ impl Inode {
         if let Some(raw) = data.get_mut(self.offset..end) {
             state.encode_into(raw, &self.params);
             self.itable.mark_dirty(1 << self.slot);
+        }
+        if self.pending_since() != 0 {
+            self.pending_since.store(0, Ordering::Relaxed);
         }
     }
 
@@ -234,6 +271,24 @@ impl Inode {
         self.flushed.fetch_max(writes, Ordering::Release);
     }
 
+    /// The blocks of a directory that are remembered.
+    pub fn blocks(&self) -> &DirBlocks {
+        self.blocks.get_or_init(Box::default)
+    }
+
+    /// The group where a directory's last child found room, if that is not its own.
+    pub fn alloc_group(&self) -> Option<GroupNo> {
+        match self.alloc_group.load(Ordering::Relaxed) {
+            NO_GROUP => None,
+            no => Some(GroupNo(no)),
+        }
+    }
+
+    /// Says where a child found room.
+    pub fn set_alloc_group(&self, no: GroupNo) {
+        self.alloc_group.store(no.0, Ordering::Relaxed);
+    }
+
     /// The seed of checksums of blocks it owns.
     pub fn seed(&self) -> InodeSeed {
         self.seed
@@ -287,6 +342,38 @@ impl CachedInode for Inode {
 
     fn may_evict(&self) -> bool {
         self.pins.load(Ordering::SeqCst) == 0 && !self.is_doomed() && self.unflushed().is_none()
+    }
+}
+
+impl Ext4 {
+    /// Changes the decoded inode and encodes it into the inode table, as part of `handle`; with
+    /// `lazytime` also the pending timestamps of its neighbours in the same block.
+    ///
+    /// # Locks
+    /// Takes the inode-table block, then the inode's state.
+    ///
+    /// # Journal
+    /// One credit.
+    ///
+    /// # Errors
+    /// The journal's; then nothing changed.
+    #[inline]
+    pub(crate) fn update_inode<R>(
+        &self,
+        inode: &Inode,
+        handle: &Handle<'_>,
+        change: impl FnOnce(&mut uext4_ondisk::Inode) -> R,
+    ) -> Result<R> {
+        let _timed = stage::time(Stage::MarkInodeDirty);
+        let mut content = handle.modify(&inode.itable)?;
+        let mut state = inode.state.lock();
+        let result = change(&mut state);
+        inode.encode(&state, content.data_mut());
+        drop(state);
+        self.write_pending_neighbours(handle, &mut content, &inode.itable, inode.ino);
+        drop(content);
+        inode.touch(handle);
+        Ok(result)
     }
 }
 

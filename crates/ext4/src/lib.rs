@@ -19,6 +19,8 @@
 //! | [`fs`], [`options`] | mounting, syncing, unmounting |
 //! | [`group`], [`ialloc`], [`balloc`] | groups and the allocators |
 //! | [`generation`] | stamps of inodes |
+//! | `lazytime` | timestamps that wait in memory |
+//! | `late_handle` | a handle that starts when it is needed |
 //! | [`inode`], [`create`], [`orphan`] | inodes: in memory, made, taken away, on record |
 //! | [`extents`], [`mod@file`] | block mapping and data |
 //! | [`dir`], [`namei`], [`rename`] | directories and names |
@@ -41,6 +43,8 @@ pub mod group;
 pub mod ialloc;
 pub mod inode;
 pub mod kinds;
+mod late_handle;
+mod lazytime;
 pub mod namei;
 pub mod options;
 pub mod orphan;

@@ -4,14 +4,16 @@
 //! The directory's `ilock`, then the target's, then the handle. References to inodes are taken before
 //! the handle starts and dropped after it stopped.
 
-use crate::create::{DELETE_CREDITS, NewInode};
-use crate::dir::{Found, check_name};
+use crate::create::{DELETE_CREDITS, NewInode, Remains};
+use crate::dir::{Found, Vacancy, check_name};
 use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
 use crate::inode::{Inode, InodeRef, now};
+use crate::late_handle::LateHandle;
 use uext4_jbd2::Handle;
 use uext4_ondisk::{DevNo, FileType, InodeFlags};
-use uext4_vfs::attr::{FileKind, NewKind, NewNode};
+use uext4_sync::stage::{self, Stage};
+use uext4_vfs::attr::{Attr, FileKind, NewKind, NewNode};
 use uext4_vfs::caller::Caller;
 use uext4_vfs::ilock::{LockMode, ilock};
 
@@ -53,7 +55,7 @@ impl Ext4 {
                 self.get_inode(parent)
             };
         }
-        match self.dir_find(dir, name)? {
+        match self.dir_find(dir, self.dir_shape(dir), name)? {
             // The entry keeps the inode alive as long as the directory is locked.
             Found::Hit(hit) => self.get_entry(hit.ino),
             Found::Vacancy(_) => Err(Ext4Error::NotFound),
@@ -94,61 +96,66 @@ impl Ext4 {
         if name == b"." || name == b".." {
             return Err(Ext4Error::Exists);
         }
-        let _locked = ilock(&dir.ilock, LockMode::Exclusive);
-        if let Found::Hit(_) = self.dir_find(dir, name)? {
+        let timed = stage::time(Stage::Create);
+        let locked = ilock(&dir.ilock, LockMode::Exclusive);
+        let attr = self.attr(dir);
+        let shape = self.shape_of(InodeFlags::from_bits_retain(attr.flags), attr.size);
+        let Found::Vacancy(vacancy) = self.dir_find(dir, shape, name)? else {
             return Err(Ext4Error::Exists);
+        };
+        if dir.is_doomed() || attr.nlink == 0 {
+            return Err(Ext4Error::NotFound);
         }
-        check_alive(dir)?;
-        self.may_change_dir(caller, dir)?;
-        self.retry_no_space(|| self.create_locked(caller, dir, name, new))
+        self.may_change_dir(caller, &attr)?;
+        if new.kind.file_kind() == FileKind::Directory {
+            self.check_links(dir, attr.nlink)?;
+        }
+        let template = template(caller, &attr, new);
+        let mut vacancy = Some(vacancy);
+        let inode = self.retry_no_space(|| {
+            // Looked for again: the first attempt may have split a leaf.
+            let vacancy = match vacancy.take() {
+                Some(vacancy) => vacancy,
+                None => match self.dir_find(dir, self.dir_shape(dir), name)? {
+                    Found::Vacancy(vacancy) => vacancy,
+                    Found::Hit(_) => return Err(Ext4Error::Exists),
+                },
+            };
+            self.create_locked(dir, vacancy, name, new, &template)
+        })?;
+        drop(locked);
+        drop(timed);
+        if inode.ino.0.is_multiple_of(64) {
+            self.limit_icache();
+        }
+        Ok(inode)
     }
 
     fn create_locked(
         &self,
-        caller: &Caller,
         dir: &InodeRef,
+        vacancy: Vacancy,
         name: &[u8],
         new: &NewNode<'_>,
+        template: &NewInode,
     ) -> Result<InodeRef> {
-        let kind = new.kind.file_kind();
-        let is_dir = kind == FileKind::Directory;
-        if is_dir {
-            self.check_links(dir)?;
-        }
-        let template = self.template(caller, dir, new);
-        // Looked for again: a wait for space in between does not unlock the directory, but the first
-        // attempt may have split a leaf.
-        let Found::Vacancy(vacancy) = self.dir_find(dir, name)? else {
-            return Err(Ext4Error::Exists);
-        };
-        let handle = self.journal().start(CREATE_CREDITS)?;
-        let inode = self.new_inode(&handle, dir.ino, &template, if is_dir { 2 } else { 1 })?;
-        let filled = self.fill_new(&handle, dir, &inode, new).and_then(|()| {
-            self.dir_insert(&handle, dir, vacancy, name, inode.ino, inode.file_type)
+        let is_dir = new.kind.file_kind() == FileKind::Directory;
+        let late = LateHandle::new(self.journal(), CREATE_CREDITS);
+        let inode = self.new_inode(&late, dir, template, if is_dir { 2 } else { 1 })?;
+        let handle = late.get()?;
+        let filled = self.fill_new(handle, dir, &inode, new).and_then(|()| {
+            let _timed = stage::time(Stage::AddEntry);
+            self.dir_insert(handle, dir, vacancy, name, inode.ino, inode.file_type)
         });
         if let Err(why) = filled {
-            return Err(self.discard_new(handle, inode, why));
+            return Err(match late.into_handle() {
+                Some(handle) => self.discard_new(handle, inode, why),
+                None => why,
+            });
         }
-        self.touch_dir(&handle, dir, i32::from(is_dir))?;
-        drop(handle);
+        self.touch_dir(handle, dir, i32::from(is_dir))?;
+        drop(late);
         Ok(inode)
-    }
-
-    fn template(&self, caller: &Caller, dir: &Inode, new: &NewNode<'_>) -> NewInode {
-        let kind = new.kind.file_kind();
-        let owner = uext4_vfs::permission::new_owner(&self.attr(dir), caller, kind, new.mode);
-        let device = match new.kind {
-            NewKind::Device { major, minor, .. } => Some(DevNo { major, minor }),
-            _ => None,
-        };
-        NewInode {
-            mode: owner.mode | kind.mode_bits() as u16,
-            uid: owner.uid,
-            gid: owner.gid,
-            device,
-            flags: (dir.flags() & InodeFlags::INHERITED)
-                & !(InodeFlags::EXTENTS | InodeFlags::INDEX),
-        }
     }
 
     /// What a new inode needs besides itself: a directory its first block, a link its target.
@@ -171,7 +178,11 @@ impl Ext4 {
         if !inode.claim_deletion() {
             return why;
         }
-        match self.delete_small(handle, inode.inode()) {
+        let (blocks, acl) = {
+            let state = inode.state();
+            (state.blocks, state.file_acl)
+        };
+        match self.delete_small(handle, inode.inode(), blocks, acl) {
             Ok(handle) => {
                 drop(handle);
                 why
@@ -183,7 +194,7 @@ impl Ext4 {
     /// Notes in a directory that its entries changed, and how many subdirectories more it has.
     pub(crate) fn touch_dir(&self, handle: &Handle<'_>, dir: &Inode, subdirs: i32) -> Result<()> {
         let time = now();
-        dir.update(handle, |disk| {
+        self.update_inode(dir, handle, |disk| {
             disk.mtime = time;
             disk.ctime = time;
             disk.version = disk.version.wrapping_add(1);
@@ -200,17 +211,18 @@ impl Ext4 {
     pub fn tmpfile(&self, caller: &Caller, dir: &InodeRef, mode: u16) -> Result<InodeRef> {
         self.check_writable()?;
         check_directory(dir)?;
-        self.may_change_dir(caller, dir)?;
+        let attr = self.attr(dir);
+        self.may_change_dir(caller, &attr)?;
         let new = NewNode {
             mode,
             kind: NewKind::Regular,
         };
-        let template = self.template(caller, dir, &new);
-        let handle = self.journal().start(CREATE_CREDITS)?;
-        let inode = self.new_inode(&handle, dir.ino, &template, 0)?;
-        self.add_orphan(&handle, &inode)?;
+        let template = template(caller, &attr, &new);
+        let late = LateHandle::new(self.journal(), CREATE_CREDITS);
+        let inode = self.new_inode(&late, dir, &template, 0)?;
+        self.add_orphan(late.get()?, &inode)?;
         inode.set_doomed(true);
-        drop(handle);
+        drop(late);
         Ok(inode)
     }
 
@@ -237,20 +249,22 @@ impl Ext4 {
         let _dir_locked = ilock(&dir.ilock, LockMode::Exclusive);
         let _locked = ilock(&node.ilock, LockMode::Exclusive);
         check_alive(dir)?;
-        self.may_change_dir(caller, dir)?;
-        self.check_links(node)?;
-        let was_orphan = node.state().links == 0;
+        self.may_change_dir(caller, &self.attr(dir))?;
+        let links = node.state().links;
+        self.check_links(node, links)?;
+        let was_orphan = links == 0;
         if was_orphan && !node.is_doomed() {
             return Err(Ext4Error::NotFound);
         }
         self.retry_no_space(|| {
-            let Found::Vacancy(vacancy) = self.dir_find(dir, name)? else {
+            let found = self.dir_find(dir, self.dir_shape(dir), name)?;
+            let Found::Vacancy(vacancy) = found else {
                 return Err(Ext4Error::Exists);
             };
             let handle = self.journal().start(LINK_CREDITS)?;
             self.dir_insert(&handle, dir, vacancy, name, node.ino, node.file_type)?;
             let time = now();
-            node.update(&handle, |disk| {
+            self.update_inode(node, &handle, |disk| {
                 disk.links += 1;
                 disk.ctime = time;
             })?;
@@ -277,35 +291,44 @@ impl Ext4 {
             return Err(Ext4Error::IsDirectory);
         }
         let _dir_locked = ilock(&dir.ilock, LockMode::Exclusive);
-        let Found::Hit(hit) = self.dir_find(dir, name)? else {
+        let attr = self.attr(dir);
+        let shape = self.shape_of(InodeFlags::from_bits_retain(attr.flags), attr.size);
+        let Found::Hit(hit) = self.dir_find(dir, shape, name)? else {
             return Err(Ext4Error::NotFound);
         };
         let target = self.get_entry(hit.ino)?;
-        self.may_delete(caller, dir, &target, false)?;
+        self.may_delete(caller, &attr, &self.attr(&target), false)?;
         let _locked = ilock(&target.ilock, LockMode::Exclusive);
-        self.preload_for_delete(&target)?;
+        let remains = self.prepare_delete(&target)?;
         let handle = self.journal().start(DELETE_CREDITS)?;
         self.dir_remove(&handle, dir, &hit)?;
         self.touch_dir(&handle, dir, 0)?;
-        self.drop_link(handle, &target)
+        self.drop_link(handle, &target, &remains)
     }
 
     /// One link less; an inode without links is deleted, now if nobody else has it and it is small.
-    pub(crate) fn drop_link(&self, handle: Handle<'_>, target: &InodeRef) -> Result<()> {
-        let links = target.state().links;
-        if links > 1 {
+    ///
+    /// # Locks
+    /// The caller has held the inode's `ilock` alone since it prepared.
+    pub(crate) fn drop_link(
+        &self,
+        handle: Handle<'_>,
+        target: &InodeRef,
+        remains: &Remains,
+    ) -> Result<()> {
+        if remains.links > 1 {
             let time = now();
-            return target.update(&handle, |disk| {
+            return self.update_inode(target, &handle, |disk| {
                 disk.links -= 1;
                 disk.ctime = time;
             });
         }
-        if self.is_small(target) && target.claim_deletion() {
-            drop(self.delete_small(handle, target.inode())?);
+        if remains.small && target.claim_deletion() {
+            drop(self.delete_small(handle, target.inode(), remains.blocks, remains.acl)?);
             return Ok(());
         }
         let time = now();
-        target.update(&handle, |disk| {
+        self.update_inode(target, &handle, |disk| {
             disk.links = 0;
             disk.ctime = time;
         })?;
@@ -331,26 +354,54 @@ impl Ext4 {
             _ => {}
         }
         let _dir_locked = ilock(&dir.ilock, LockMode::Exclusive);
-        let Found::Hit(hit) = self.dir_find(dir, name)? else {
+        let attr = self.attr(dir);
+        let shape = self.shape_of(InodeFlags::from_bits_retain(attr.flags), attr.size);
+        let Found::Hit(hit) = self.dir_find(dir, shape, name)? else {
             return Err(Ext4Error::NotFound);
         };
         let target = self.get_entry(hit.ino)?;
-        self.may_delete(caller, dir, &target, true)?;
+        self.may_delete(caller, &attr, &self.attr(&target), true)?;
         let _locked = ilock(&target.ilock, LockMode::Exclusive);
         if !self.dir_is_empty(&target)? {
             return Err(Ext4Error::NotEmpty);
         }
-        self.preload_for_delete(&target)?;
+        let remains = self.prepare_delete(&target)?;
         let handle = self.journal().start(DELETE_CREDITS)?;
         self.dir_remove(&handle, dir, &hit)?;
         self.touch_dir(&handle, dir, -1)?;
-        self.bury_dir(handle, &target)
+        self.bury_dir(handle, &target, &remains)
     }
 
     /// Deletes an empty directory whose name is gone.
-    pub(crate) fn bury_dir(&self, handle: Handle<'_>, target: &InodeRef) -> Result<()> {
-        target.update(&handle, |disk| disk.links = 1)?;
-        self.drop_link(handle, target)
+    pub(crate) fn bury_dir(
+        &self,
+        handle: Handle<'_>,
+        target: &InodeRef,
+        remains: &Remains,
+    ) -> Result<()> {
+        self.update_inode(target, &handle, |disk| disk.links = 1)?;
+        let remains = Remains {
+            links: 1,
+            ..*remains
+        };
+        self.drop_link(handle, target, &remains)
+    }
+}
+
+fn template(caller: &Caller, dir: &Attr, new: &NewNode<'_>) -> NewInode {
+    let kind = new.kind.file_kind();
+    let owner = uext4_vfs::permission::new_owner(dir, caller, kind, new.mode);
+    let device = match new.kind {
+        NewKind::Device { major, minor, .. } => Some(DevNo { major, minor }),
+        _ => None,
+    };
+    NewInode {
+        mode: owner.mode | kind.mode_bits() as u16,
+        uid: owner.uid,
+        gid: owner.gid,
+        device,
+        flags: (InodeFlags::from_bits_retain(dir.flags) & InodeFlags::INHERITED)
+            & !(InodeFlags::EXTENTS | InodeFlags::INDEX),
     }
 }
 

@@ -131,7 +131,7 @@ impl Ext4 {
             return self.write_slot(handle, file, slot, inode.ino);
         }
         let next = list.order.first().copied().unwrap_or(Ino(0));
-        inode.update(handle, |disk| disk.dtime = next.0)?;
+        self.update_inode(inode, handle, |disk| disk.dtime = next.0)?;
         self.set_orphan_head(handle, inode.ino)?;
         list.order.insert(0, inode.ino);
         Ok(())
@@ -159,7 +159,7 @@ impl Ext4 {
             Some(previous) => self.set_orphan_next(handle, previous, next)?,
         }
         list.order.remove(at);
-        inode.update(handle, |disk| disk.dtime = 0)
+        self.update_inode(inode, handle, |disk| disk.dtime = 0)
     }
 
     fn set_orphan_head(&self, handle: &Handle<'_>, ino: Ino) -> Result<()> {
@@ -177,7 +177,7 @@ impl Ext4 {
                 .detail("orphan")
                 .into());
         };
-        inode.update(handle, |disk| disk.dtime = next.0)
+        self.update_inode(&inode, handle, |disk| disk.dtime = next.0)
     }
 
     fn write_slot(

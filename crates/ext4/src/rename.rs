@@ -10,8 +10,8 @@ use crate::dir::{Found, Hit, check_name};
 use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
 use crate::inode::{Inode, InodeRef, now};
+use crate::late_handle::LateHandle;
 use crate::namei::{LINK_CREDITS, check_alive, check_directory};
-use uext4_jbd2::Handle;
 use uext4_ondisk::{DevNo, FileType, Ino, InodeFlags};
 use uext4_vfs::attr::RenameFlags;
 use uext4_vfs::caller::Caller;
@@ -123,13 +123,19 @@ impl Ext4 {
         new: Side<'_>,
         flags: RenameFlags,
     ) -> Result<()> {
-        let Found::Hit(source_hit) = self.dir_find(old.dir, old.name)? else {
+        let Found::Hit(source_hit) = self.dir_find(old.dir, self.dir_shape(old.dir), old.name)?
+        else {
             return Err(Ext4Error::NotFound);
         };
         let source = self.get_entry(source_hit.ino)?;
-        self.may_delete(caller, old.dir, &source, source.is_dir())?;
+        self.may_delete(
+            caller,
+            &self.attr(old.dir),
+            &self.attr(&source),
+            source.is_dir(),
+        )?;
         check_alive(new.dir)?;
-        let target_hit = match self.dir_find(new.dir, new.name)? {
+        let target_hit = match self.dir_find(new.dir, self.dir_shape(new.dir), new.name)? {
             Found::Hit(hit) => Some(hit),
             Found::Vacancy(_) => None,
         };
@@ -139,9 +145,14 @@ impl Ext4 {
         };
         match &target {
             Some(_) if flags.contains(RenameFlags::NOREPLACE) => return Err(Ext4Error::Exists),
-            Some(target) => self.may_delete(caller, new.dir, target, target.is_dir())?,
+            Some(target) => self.may_delete(
+                caller,
+                &self.attr(new.dir),
+                &self.attr(target),
+                target.is_dir(),
+            )?,
             None if flags.contains(RenameFlags::EXCHANGE) => return Err(Ext4Error::NotFound),
-            None => self.may_change_dir(caller, new.dir)?,
+            None => self.may_change_dir(caller, &self.attr(new.dir))?,
         }
         if target.as_ref().is_some_and(|t| t.ino == source.ino) {
             return Ok(());
@@ -225,15 +236,18 @@ impl Ext4 {
     ) -> Result<()> {
         let moves_dir = source.is_dir() && old.dir.ino != new.dir.ino;
         if moves_dir {
-            self.check_links(new.dir)?;
+            self.check_links(new.dir, new.dir.state().links)?;
         }
         self.retry_no_space(|| {
-            let Found::Vacancy(vacancy) = self.dir_find(new.dir, new.name)? else {
+            let Found::Vacancy(vacancy) =
+                self.dir_find(new.dir, self.dir_shape(new.dir), new.name)?
+            else {
                 return Err(Ext4Error::Exists);
             };
-            let handle = self.journal().start(LINK_CREDITS * 2 + 8)?;
+            let late = LateHandle::new(self.journal(), LINK_CREDITS * 2 + 8);
+            let handle = late.get()?;
             self.dir_insert(
-                &handle,
+                handle,
                 new.dir,
                 vacancy,
                 new.name,
@@ -241,27 +255,28 @@ impl Ext4 {
                 source.file_type,
             )?;
             if moves_dir {
-                self.dir_set_parent(&handle, source, new.dir.ino)?;
-                self.touch_dir(&handle, new.dir, 1)?;
+                self.dir_set_parent(handle, source, new.dir.ino)?;
+                self.touch_dir(handle, new.dir, 1)?;
             } else {
-                self.touch_dir(&handle, new.dir, 0)?;
+                self.touch_dir(handle, new.dir, 0)?;
             }
-            self.vacate(&handle, caller, old, source, flags, moves_dir)
+            self.vacate(&late, caller, old, source, flags, moves_dir)
         })
     }
 
     /// Takes the old name away, or leaves a whiteout there.
     fn vacate(
         &self,
-        handle: &Handle<'_>,
+        late: &LateHandle<'_>,
         caller: &Caller,
         old: Side<'_>,
         source: &InodeRef,
         flags: RenameFlags,
         moves_dir: bool,
     ) -> Result<()> {
+        let handle = late.get()?;
         // The insertion may have split the leaf that the old name is in.
-        let Found::Hit(hit) = self.dir_find(old.dir, old.name)? else {
+        let Found::Hit(hit) = self.dir_find(old.dir, self.dir_shape(old.dir), old.name)? else {
             return Err(Ext4Error::NotFound);
         };
         if flags.contains(RenameFlags::WHITEOUT) {
@@ -272,14 +287,14 @@ impl Ext4 {
                 device: Some(DevNo { major: 0, minor: 0 }),
                 flags: InodeFlags::empty(),
             };
-            let made = self.new_inode(handle, old.dir.ino, &whiteout, 1)?;
+            let made = self.new_inode(late, old.dir, &whiteout, 1)?;
             self.dir_replace(handle, old.dir, &hit, made.ino, made.file_type)?;
         } else {
             self.dir_remove(handle, old.dir, &hit)?;
         }
         self.touch_dir(handle, old.dir, -i32::from(moves_dir))?;
         let time = now();
-        source.update(handle, |disk| disk.ctime = time)
+        self.update_inode(source, handle, |disk| disk.ctime = time)
     }
 
     /// Moves a name over another.
@@ -293,20 +308,25 @@ impl Ext4 {
         flags: RenameFlags,
     ) -> Result<()> {
         let moves_dir = source.is_dir() && old.dir.ino != new.dir.ino;
-        self.preload_for_delete(target)?;
-        let handle = self.journal().start(LINK_CREDITS + DELETE_CREDITS)?;
-        self.dir_replace(&handle, new.dir, hit, source.ino, source.file_type)?;
+        let remains = self.prepare_delete(target)?;
+        let late = LateHandle::new(self.journal(), LINK_CREDITS + DELETE_CREDITS);
+        let handle = late.get()?;
+        self.dir_replace(handle, new.dir, hit, source.ino, source.file_type)?;
         // One subdirectory goes, and one comes if it is another directory's.
         let change = i32::from(moves_dir) - i32::from(target.is_dir());
-        self.touch_dir(&handle, new.dir, change)?;
+        self.touch_dir(handle, new.dir, change)?;
         if moves_dir {
-            self.dir_set_parent(&handle, source, new.dir.ino)?;
+            self.dir_set_parent(handle, source, new.dir.ino)?;
         }
-        self.vacate(&handle, caller, old, source, flags, moves_dir)?;
+        self.vacate(&late, caller, old, source, flags, moves_dir)?;
+        let handle = match late.into_handle() {
+            Some(handle) => handle,
+            None => self.journal().start(DELETE_CREDITS)?,
+        };
         if target.is_dir() {
-            return self.bury_dir(handle, target);
+            return self.bury_dir(handle, target, &remains);
         }
-        self.drop_link(handle, target)
+        self.drop_link(handle, target, &remains)
     }
 
     fn exchange(
@@ -334,8 +354,8 @@ impl Ext4 {
             self.dir_set_parent(&handle, b, old.dir.ino)?;
         }
         let time = now();
-        a.update(&handle, |disk| disk.ctime = time)?;
-        b.update(&handle, |disk| disk.ctime = time)
+        self.update_inode(a, &handle, |disk| disk.ctime = time)?;
+        self.update_inode(b, &handle, |disk| disk.ctime = time)
     }
 }
 

@@ -227,6 +227,7 @@ impl FileSystem for Ext4 {
                 let _locked = ilock(&dir.ilock, LockMode::Shared);
                 self.dir_list(dir, cookie)?
             };
+            self.touch_atime(dir);
             let Some(last) = batch.last() else {
                 return Ok(());
             };

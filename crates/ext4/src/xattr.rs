@@ -187,7 +187,7 @@ impl Ext4 {
                 .update_raw(&handle, |raw| lists.body.encode_in_inode(raw))?
                 .map_err(|XattrNoSpace| Ext4Error::NoSpace)?;
             let time = now();
-            inode.update(&handle, |disk| disk.ctime = time)
+            self.update_inode(inode, &handle, |disk| disk.ctime = time)
         })
     }
 
@@ -239,7 +239,7 @@ impl Ext4 {
                 .map_err(|XattrNoSpace| Ext4Error::NoSpace)?;
             run.pblk
         };
-        inode.update(handle, |disk| {
+        self.update_inode(inode, handle, |disk| {
             disk.file_acl = new;
             if had {
                 disk.blocks = disk.blocks.saturating_sub(sectors);

@@ -138,6 +138,7 @@ classes! {
     REGISTRY = "registry", Leaf, Refused, "a shard of the superblock registry";
     BUFFER_CACHE = "buffer_cache", Leaf, Refused, "a shard of the metadata block cache";
     GENERATION = "generation", Leaf, Refused, "the counter of inode generations";
+    LAZYTIME = "lazytime", Leaf, Refused, "inodes with pending timestamps, one shard";
     DEVICE = "device", Leaf, Refused, "a chunk or a list of a device in memory";
     OPEN_FILES = "open_files", Leaf, Refused, "a table of open files";
     MQUEUE = "mqueue", Leaf, Refused, "a message queue or its namespace";

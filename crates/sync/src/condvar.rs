@@ -27,8 +27,22 @@ impl Condvar {
     }
 
     /// As [`Condvar::wait`], for at most `timeout`; true when that passed.
+    #[cfg(not(shuttle))]
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> bool {
         guard.unlocked_while(|raw| imp::wait_for(&self.raw, raw, timeout))
+    }
+
+    /// As [`Condvar::wait`]; now and then the time has passed when others have run for a while. So
+    /// whoever waits in a loop is blocked in the end, and needs a notification to go on.
+    #[cfg(shuttle)]
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _timeout: Duration) -> bool {
+        let timed_out = imp::times_out();
+        if timed_out {
+            guard.relock();
+        } else {
+            self.wait(guard);
+        }
+        timed_out
     }
 
     /// Wakes one waiter.

@@ -7,7 +7,8 @@
 //! costs one relaxed load.
 //!
 //! Built with `--cfg shuttle` the primitives are Shuttle's, so that lock protocols can be explored
-//! schedule by schedule.
+//! schedule by schedule. Built with `--cfg loom` the atomics are loom's, so that what only they guard
+//! can be proved for every order that the memory model allows.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -16,7 +17,7 @@
 //! | [`stat`], [`stage`] | lock statistics; counts and times of the create path |
 //! | [`mutex`], [`rwlock`], [`condvar`] | the locks |
 //! | [`percpu`] | values per CPU |
-//! | [`atomic`], [`thread`] | what Shuttle replaces as well |
+//! | [`atomic`], [`thread`] | what Shuttle replaces as well, and loom the first |
 
 pub mod class;
 pub mod condvar;

@@ -131,6 +131,17 @@ impl<'a, T> MutexGuard<'a, T> {
         order::acquired(self.lock.class, 0, self.lock.address());
         result
     }
+
+    /// Gives the lock back, lets others run, and takes it again: a wait that nobody notified.
+    #[cfg(shuttle)]
+    pub(crate) fn relock(&mut self) {
+        let lock = self.lock;
+        self.unlocked_while(|raw| {
+            drop(raw);
+            imp::thread::yield_now();
+            (imp::lock(&lock.raw), ())
+        });
+    }
 }
 
 impl<T> Deref for MutexGuard<'_, T> {

@@ -4,25 +4,41 @@
 //! to share; the gain is that it is hardly ever shared at the same moment.
 
 use crossbeam_utils::CachePadded;
+#[cfg(not(shuttle))]
 use std::sync::OnceLock;
 
 /// The CPU that the caller runs on, or ran on a moment ago.
+#[cfg(all(target_os = "linux", not(miri), not(shuttle)))]
 #[inline(always)]
 pub fn cpu() -> usize {
-    #[cfg(all(target_os = "linux", not(miri), not(shuttle)))]
-    {
-        unsafe extern "C" {
-            safe fn sched_getcpu() -> std::ffi::c_int;
-        }
-        usize::try_from(sched_getcpu()).unwrap_or(0)
+    unsafe extern "C" {
+        safe fn sched_getcpu() -> std::ffi::c_int;
     }
-    #[cfg(not(all(target_os = "linux", not(miri), not(shuttle))))]
-    {
-        0
+    usize::try_from(sched_getcpu()).unwrap_or(0)
+}
+
+/// The CPU that the caller runs on.
+#[cfg(not(any(all(target_os = "linux", not(miri)), shuttle)))]
+#[inline(always)]
+pub fn cpu() -> usize {
+    0
+}
+
+/// One of two CPUs: a task has a home, and is found away from it one time in four.
+#[cfg(shuttle)]
+pub fn cpu() -> usize {
+    use shuttle::rand::{RngCore, thread_rng};
+    match shuttle::current::try_get_current_task() {
+        Some(task) => {
+            let away = thread_rng().next_u32().is_multiple_of(4);
+            (usize::from(task) + usize::from(away)) % 2
+        }
+        None => 0,
     }
 }
 
 /// The number of CPUs this process may use, rounded up to a power of two, at most 64.
+#[cfg(not(shuttle))]
 pub fn cpu_shards() -> usize {
     static SHARDS: OnceLock<usize> = OnceLock::new();
     *SHARDS.get_or_init(|| {
@@ -31,6 +47,12 @@ pub fn cpu_shards() -> usize {
             .next_power_of_two()
             .min(64)
     })
+}
+
+/// Two: few schedules explore two shards, and more show nothing new.
+#[cfg(shuttle)]
+pub fn cpu_shards() -> usize {
+    2
 }
 
 /// One value per CPU, each on its own cache lines.

@@ -53,7 +53,9 @@ impl Ext4 {
             FileType::Unknown
         };
         match vacancy.path {
-            Some(path) => self.insert_hashed(handle, dir, path, vacancy.hash, name, ino, file_type),
+            Some((path, leaf)) => {
+                self.insert_hashed(handle, dir, path, leaf, vacancy.hash, name, ino, file_type)
+            }
             None => self.insert_linear(handle, dir, name, ino, file_type),
         }
     }
@@ -77,7 +79,8 @@ impl Ext4 {
             self.make_hashed(handle, dir)?;
             let hash = self.sb.hash.hash_default(name);
             let path = self.descend(dir, hash.major)?;
-            return self.insert_hashed(handle, dir, path, hash, name, ino, file_type);
+            let leaf = self.leaf_of(dir, &path)?;
+            return self.insert_hashed(handle, dir, path, leaf, hash, name, ino, file_type);
         }
         let (_, leaf) = self.append_dir_block(handle, dir, Role::Leaf)?;
         uext4_ondisk::dir_block_init(handle.create(&leaf)?.data_mut(), self.dir_tail());
@@ -91,12 +94,12 @@ impl Ext4 {
         handle: &Handle<'_>,
         dir: &Inode,
         path: DxPath,
+        leaf: Arc<Buffer>,
         hash: NameHash,
         name: &[u8],
         ino: Ino,
         file_type: FileType,
     ) -> Result<()> {
-        let leaf = self.leaf_of(dir, &path)?;
         if self.insert_in_leaf(handle, dir, &leaf, name, ino, file_type)? {
             return Ok(());
         }
@@ -110,7 +113,10 @@ impl Ext4 {
         // then its names go on in the next.
         let next = self.continuation(dir, &path, hash.major)?;
         match next {
-            Some(next) => self.insert_hashed(handle, dir, next, hash, name, ino, file_type),
+            Some(next) => {
+                let leaf = self.leaf_of(dir, &next)?;
+                self.insert_hashed(handle, dir, next, leaf, hash, name, ino, file_type)
+            }
             None => Err(crate::error::Ext4Error::DirectoryFull),
         }
     }
@@ -258,7 +264,7 @@ impl Ext4 {
         }
         drop(map);
         let size = self.block_size();
-        dir.update(handle, |disk| {
+        self.update_inode(dir, handle, |disk| {
             disk.size += size;
             disk.blocks += size / 512;
         })?;
@@ -268,7 +274,7 @@ impl Ext4 {
             Role::Index(_) => kinds::DIR_INDEX,
         };
         buffer.set_kind(kind, dir.seed().0);
-        dir.dir.get_or_init(Box::default).put(lblk, &buffer);
+        dir.blocks().put(lblk, &buffer);
         Ok((lblk, buffer))
     }
 
@@ -293,7 +299,7 @@ impl Ext4 {
             leaf_lblk,
         );
         drop(content);
-        dir.update(handle, |disk| disk.flags |= InodeFlags::INDEX)
+        self.update_inode(dir, handle, |disk| disk.flags |= InodeFlags::INDEX)
     }
 
     /// The records of a leaf but `.` and `..`, in the order of their hashes.

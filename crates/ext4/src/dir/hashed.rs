@@ -4,19 +4,27 @@ use super::{Found, Role, Vacancy};
 use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
 use crate::inode::Inode;
+use arrayvec::ArrayVec;
 use std::sync::Arc;
 use uext4_buffer::Buffer;
 use uext4_jbd2::Handle;
 use uext4_ondisk::{
     Corrupt, CorruptKind, DxEntry, DxFull, DxKind, DxRootInfo, DxView, DxViewMut, HashVersion,
-    Incompat, Lblk,
+    Incompat, Lblk, NameHash,
 };
+
+/// More levels than any tree has.
+const LEVELS_MAX: usize = 4;
+
+/// An index block on the way down, as what, and the position taken in it.
+type Step = (Arc<Buffer>, DxKind, usize);
 
 /// The index blocks from the root to the one above the leaf, with the position taken in each.
 #[derive(Debug)]
 pub(crate) struct DxPath {
-    steps: Vec<(Arc<Buffer>, DxKind, usize)>,
-    version: HashVersion,
+    steps: ArrayVec<Step, LEVELS_MAX>,
+    /// The entry that follows the path's, at whatever level: that level, and its hash.
+    following: Option<(usize, u32)>,
     /// The leaf's block.
     pub leaf: Lblk,
 }
@@ -27,13 +35,23 @@ impl DxPath {
         let content = buffer.read();
         Some(f(DxView::new(content.data(), *kind), *at))
     }
+
+    /// Looks for the entry that follows after the positions changed.
+    fn find_following(&mut self) {
+        self.following = (0..self.steps.len()).rev().find_map(|level| {
+            let next = self.view(level, |view, at| view.entry(at + 1).map(|e| e.hash))??;
+            Some((level, next))
+        });
+    }
 }
 
 impl Ext4 {
     pub(super) fn find_hashed(&self, dir: &Inode, name: &[u8]) -> Result<Found> {
-        let version = self.tree_hash(dir)?;
-        let hash = self.sb.hash.hash(version, name);
-        let path = self.descend(dir, hash.major)?;
+        let mut hash = NameHash::default();
+        let path = self.descend_with(dir, |version| {
+            hash = self.sb.hash.hash(version, name);
+            hash.major
+        })?;
         let leaf = self.leaf_of(dir, &path)?;
         if let Some(hit) = self.find_in_leaf(&leaf, name)? {
             return Ok(Found::Hit(hit));
@@ -49,7 +67,7 @@ impl Ext4 {
         }
         Ok(Found::Vacancy(Vacancy {
             hash,
-            path: Some(path),
+            path: Some((path, leaf)),
         }))
     }
 
@@ -63,35 +81,39 @@ impl Ext4 {
 
     /// The way to the leaf for a major hash.
     pub(super) fn descend(&self, dir: &Inode, major: u32) -> Result<DxPath> {
-        self.descend_with(dir, |view| view.find(major))
+        self.descend_with(dir, |_| major)
     }
 
-    fn descend_with(&self, dir: &Inode, pick: impl Fn(&DxView<'_>) -> usize) -> Result<DxPath> {
-        let root = self.dir_block(dir, Lblk(0), Role::Index(DxKind::Root))?;
-        let info = DxRootInfo::read(root.read().data(), true).map_err(|e| e.ino(dir.ino))?;
+    /// The way to the leaf for the major hash that `hash` gives for the tree's hash version. Takes
+    /// the lock of each index block once.
+    fn descend_with(&self, dir: &Inode, hash: impl FnOnce(HashVersion) -> u32) -> Result<DxPath> {
         let mut path = DxPath {
-            steps: Vec::with_capacity(usize::from(info.indirect_levels) + 1),
-            version: info.hash_version,
+            steps: ArrayVec::new(),
+            following: None,
             leaf: Lblk(0),
         };
-        let (mut buffer, mut kind) = (root, DxKind::Root);
+        let mut buffer = self.dir_block(dir, Lblk(0), Role::Index(DxKind::Root))?;
+        let (major, levels, mut child) = {
+            let content = buffer.read();
+            let info = DxRootInfo::read(content.data(), true).map_err(|e| e.ino(dir.ino))?;
+            let major = hash(info.hash_version);
+            let taken = take(&mut path, content.data(), DxKind::Root, major);
+            (major, usize::from(info.indirect_levels), taken)
+        };
+        let mut kind = DxKind::Root;
         loop {
-            let (at, child) = {
-                let content = buffer.read();
-                let view = DxView::new(content.data(), kind);
-                let at = pick(&view);
-                (at, view.entry(at))
-            };
-            let Some(child) = child else {
-                return Err(Corrupt::new(CorruptKind::DxCountZero).ino(dir.ino).into());
-            };
-            path.steps.push((buffer, kind, at));
-            if path.steps.len() > usize::from(info.indirect_levels) {
-                path.leaf = child.block;
+            let (at, block) =
+                child.ok_or_else(|| Corrupt::new(CorruptKind::DxCountZero).ino(dir.ino))?;
+            path.steps
+                .try_push((buffer, kind, at))
+                .map_err(|_| Corrupt::new(CorruptKind::DxBlock).ino(dir.ino))?;
+            if path.steps.len() > levels {
+                path.leaf = block;
                 return Ok(path);
             }
             kind = DxKind::Node;
-            buffer = self.dir_block(dir, child.block, Role::Index(kind))?;
+            buffer = self.dir_block(dir, block, Role::Index(kind))?;
+            child = take(&mut path, buffer.read().data(), kind, major);
         }
     }
 
@@ -99,17 +121,9 @@ impl Ext4 {
         self.dir_block(dir, path.leaf, Role::Leaf)
     }
 
-    /// The entry that follows the path's, at whatever level: (level, hash).
-    fn following(path: &DxPath) -> Option<(usize, u32)> {
-        (0..path.steps.len()).rev().find_map(|level| {
-            let next = path.view(level, |view, at| view.entry(at + 1).map(|e| e.hash))??;
-            Some((level, next))
-        })
-    }
-
     /// The way to the leaf after the path's, if there is one.
     pub(super) fn next_leaf(&self, dir: &Inode, mut path: DxPath) -> Result<Option<DxPath>> {
-        let Some((level, _)) = Self::following(&path) else {
+        let Some((level, _)) = path.following else {
             return Ok(None);
         };
         let depth = path.steps.len();
@@ -125,10 +139,13 @@ impl Ext4 {
             };
             if path.steps.len() == depth {
                 path.leaf = child.block;
+                path.find_following();
                 return Ok(Some(path));
             }
             let node = self.dir_block(dir, child.block, Role::Index(DxKind::Node))?;
-            path.steps.push((node, DxKind::Node, 0));
+            path.steps
+                .try_push((node, DxKind::Node, 0))
+                .map_err(|_| Corrupt::new(CorruptKind::DxBlock).ino(dir.ino))?;
         }
     }
 
@@ -139,13 +156,13 @@ impl Ext4 {
         path: &DxPath,
         major: u32,
     ) -> Result<Option<DxPath>> {
-        match Self::following(path) {
+        match path.following {
             Some((_, next)) if next & 1 == 1 && next & !1 == major & !1 => {}
             _ => return Ok(None),
         }
         let copy = DxPath {
             steps: path.steps.clone(),
-            version: path.version,
+            following: path.following,
             leaf: path.leaf,
         };
         self.next_leaf(dir, copy)
@@ -153,7 +170,7 @@ impl Ext4 {
 
     /// The lowest hash of the leaf after the path's, and whether it continues this one.
     pub(super) fn next_hash(path: &DxPath) -> Option<u32> {
-        Self::following(path).map(|(_, hash)| hash)
+        path.following.map(|(_, hash)| hash)
     }
 
     /// Adds an entry for a new leaf behind the path's, making room in the tree for it.
@@ -248,4 +265,14 @@ impl Ext4 {
             .push_down(below.data_mut(), tail, node_lblk)
             .ok_or(Ext4Error::DirectoryFull)
     }
+}
+
+/// The entry for `major` in the index block that comes next on the path: its position and block.
+fn take(path: &mut DxPath, block: &[u8], kind: DxKind, major: u32) -> Option<(usize, Lblk)> {
+    let view = DxView::new(block, kind);
+    let at = view.find(major);
+    if let Some(next) = view.entry(at + 1) {
+        path.following = Some((path.steps.len(), next.hash));
+    }
+    Some((at, view.entry(at)?.block))
 }

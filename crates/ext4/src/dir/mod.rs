@@ -14,10 +14,12 @@
 //!
 //! | module | holds |
 //! | --- | --- |
+//! | `blocks` | the blocks it remembers |
 //! | `hashed` | the way down the tree, splitting |
 //! | `change` | adding, removing and changing entries |
 //! | `list` | reading a directory in the order of hashes |
 
+mod blocks;
 mod change;
 mod hashed;
 pub(crate) mod list;
@@ -26,6 +28,7 @@ use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
 use crate::inode::Inode;
 use crate::kinds;
+pub use blocks::DirBlocks;
 use hashed::DxPath;
 use std::sync::Arc;
 use uext4_buffer::Buffer;
@@ -33,51 +36,24 @@ use uext4_ondisk::{
     Compat, Corrupt, CorruptKind, Dirent, DxKind, DxRootInfo, DxView, Incompat, Ino, InodeFlags,
     Lblk, NameHash, dir_data_end,
 };
-use uext4_sync::{Mutex, class};
 
 /// The longest name, in bytes.
 pub const NAME_MAX: usize = 255;
-
-/// What a directory remembers: the buffers of its blocks.
-#[derive(Debug)]
-pub struct DirCache {
-    blocks: Mutex<Vec<Option<Arc<Buffer>>>>,
-}
-
-impl Default for DirCache {
-    fn default() -> Self {
-        DirCache {
-            blocks: Mutex::new(&class::INODE_STATE, Vec::new()),
-        }
-    }
-}
-
-impl DirCache {
-    fn get(&self, lblk: Lblk) -> Option<Arc<Buffer>> {
-        self.blocks.lock().get(lblk.0 as usize)?.clone()
-    }
-
-    fn put(&self, lblk: Lblk, buffer: &Arc<Buffer>) {
-        let mut blocks = self.blocks.lock();
-        let at = lblk.0 as usize;
-        if blocks.len() <= at {
-            blocks.resize(at + 1, None);
-        }
-        if let Some(slot) = blocks.get_mut(at) {
-            *slot = Some(Arc::clone(buffer));
-        }
-    }
-
-    pub(crate) fn clear(&self) {
-        self.blocks.lock().clear();
-    }
-}
 
 /// What a block of a directory is used as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Leaf,
     Index(DxKind),
+}
+
+/// What looking a name up must know of a directory's inode.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DirShape {
+    /// Whether there is a tree of hashes.
+    hashed: bool,
+    /// How many blocks there are.
+    blocks: u32,
 }
 
 /// An entry that was found, and where; good as long as the directory is locked.
@@ -104,8 +80,8 @@ impl Hit {
 #[derive(Debug)]
 pub(crate) struct Vacancy {
     hash: NameHash,
-    /// None for a linear directory.
-    path: Option<DxPath>,
+    /// The way down, and the leaf; none for a linear directory.
+    path: Option<(DxPath, Arc<Buffer>)>,
 }
 
 /// A name, found or not.
@@ -155,11 +131,11 @@ impl Ext4 {
 
     /// A block of a directory, checked as what it is used as.
     pub(crate) fn dir_block(&self, dir: &Inode, lblk: Lblk, role: Role) -> Result<Arc<Buffer>> {
-        let remembered = dir.dir.get_or_init(Box::default);
+        let remembered = dir.blocks();
         if let Some(buffer) = remembered.get(lblk)
             && buffer.is_verified()
         {
-            return Ok(buffer);
+            return Ok(Arc::clone(buffer));
         }
         let Some(pblk) = self.map_block(dir, lblk)?.pblk else {
             return Err(Corrupt::new(CorruptKind::DirShort)
@@ -201,15 +177,29 @@ impl Ext4 {
         }
     }
 
+    /// What looking a name up must know of a directory's inode.
+    pub(crate) fn dir_shape(&self, dir: &Inode) -> DirShape {
+        let state = dir.state();
+        self.shape_of(state.flags, state.size)
+    }
+
+    /// The same, of the flags and the size that the caller has read.
+    pub(crate) fn shape_of(&self, flags: InodeFlags, size: u64) -> DirShape {
+        DirShape {
+            hashed: self.sb.compat.contains(Compat::DIR_INDEX) && flags.contains(InodeFlags::INDEX),
+            blocks: (size / self.block_size()) as u32,
+        }
+    }
+
     /// Looks a name up, `.` and `..` not among them.
     ///
     /// # Locks
-    /// The caller holds the directory's `ilock`.
-    pub(crate) fn dir_find(&self, dir: &Inode, name: &[u8]) -> Result<Found> {
-        if self.is_hashed(dir) {
+    /// The caller holds the directory's `ilock`, since before it read the shape.
+    pub(crate) fn dir_find(&self, dir: &Inode, shape: DirShape, name: &[u8]) -> Result<Found> {
+        if shape.hashed {
             return self.find_hashed(dir, name);
         }
-        for lblk in 0..self.dir_blocks(dir) {
+        for lblk in 0..shape.blocks {
             let leaf = self.dir_block(dir, Lblk(lblk), Role::Leaf)?;
             if let Some(hit) = self.find_in_leaf(&leaf, name)? {
                 return Ok(Found::Hit(hit));

@@ -114,7 +114,7 @@ impl Ext4 {
             None => {
                 let result = change(&mut ExtentNodeMut::new(&mut path.root));
                 let root = path.root;
-                inode.update(handle, |disk| disk.i_block = root)?;
+                self.update_inode(inode, handle, |disk| disk.i_block = root)?;
                 Ok(result)
             }
         }
@@ -181,7 +181,7 @@ impl Ext4 {
         let buffer = self.cache().get_unread(run.pblk.0);
         buffer.set_kind(kinds::EXTENT_NODE, inode.seed().0);
         let sectors = self.block_size() / 512;
-        inode.update(handle, |disk| disk.blocks += sectors)?;
+        self.update_inode(inode, handle, |disk| disk.blocks += sectors)?;
         Ok(buffer)
     }
 
@@ -209,7 +209,7 @@ impl Ext4 {
         };
         root.insert_idx_at(0, idx).map_err(|NodeFull| full(inode))?;
         let root = path.root;
-        inode.update(handle, |disk| disk.i_block = root)
+        self.update_inode(inode, handle, |disk| disk.i_block = root)
     }
 
     /// Splits the child of the node at level `parent` that the path goes through.

@@ -94,7 +94,7 @@ impl Ext4 {
         }
         self.free_run(handle, Run { pblk, len })?;
         let sectors = u64::from(len) * (self.block_size() / 512);
-        inode.update(handle, |disk| {
+        self.update_inode(inode, handle, |disk| {
             disk.blocks = disk.blocks.saturating_sub(sectors)
         })?;
         Ok(cut_from)
@@ -186,7 +186,7 @@ impl Ext4 {
         if freed > 0 || root_empty {
             let sectors = freed * (self.block_size() / 512);
             let root = path.root;
-            inode.update(handle, |disk| {
+            self.update_inode(inode, handle, |disk| {
                 disk.i_block = root;
                 disk.blocks = disk.blocks.saturating_sub(sectors);
             })?;

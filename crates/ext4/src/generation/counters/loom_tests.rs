@@ -1,0 +1,142 @@
+//! The counters in every order that the memory model allows.
+
+use super::*;
+use loom::sync::Arc;
+use loom::thread;
+use std::collections::HashSet;
+use uext4_sync::atomic::AtomicUsize;
+
+/// What `threads` threads get, each by calling `take` twice.
+fn taken<T: Send + Sync + 'static>(
+    shared: T,
+    threads: usize,
+    take: impl Fn(&T, usize) -> u32 + Copy + Send + 'static,
+) -> Vec<u32> {
+    let shared = Arc::new(shared);
+    let handles: Vec<_> = (1..threads)
+        .map(|thread| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || [take(&shared, thread), take(&shared, thread)])
+        })
+        .collect();
+    let mut all = vec![take(&shared, 0), take(&shared, 0)];
+    for handle in handles {
+        all.extend(handle.join().unwrap());
+    }
+    all
+}
+
+fn assert_distinct(stamps: &[u32]) {
+    let distinct: HashSet<_> = stamps.iter().collect();
+    assert_eq!(distinct.len(), stamps.len(), "{stamps:?}");
+    assert!(!distinct.contains(&0));
+}
+
+/// `atomic`, and `percpu` when a thread moves to another CPU in the middle of a draw.
+#[test]
+fn loom_a_counter_gives_each_value_once() {
+    loom::model(|| {
+        let all = taken(Counter::new(u32::MAX - 1), 3, |counter, _| {
+            counter.take(1, u32::MAX)
+        });
+        assert_distinct(&all);
+    });
+}
+
+#[test]
+fn loom_a_narrow_counter_gives_each_value_once() {
+    loom::model(|| {
+        let all = taken(Counter::new(0xfe), 2, |counter, _| counter.take(1, 0xff));
+        assert_distinct(&all);
+    });
+}
+
+/// `percpu-stride`: threads 0 and 2 are on the first CPU of two, thread 1 on the second.
+#[test]
+fn loom_strides_do_not_meet() {
+    loom::model(|| {
+        let counters = [Counter::new(u32::MAX - 1), Counter::new(u32::MAX)];
+        let all = taken(counters, 3, |counters, thread| {
+            let stamp = counters[thread % 2].take(2, u32::MAX);
+            assert_eq!(stamp as usize % 2, thread % 2);
+            stamp
+        });
+        assert_distinct(&all);
+    });
+}
+
+/// A slice of four stamps, and how many bases were drawn for it.
+struct Drained {
+    slice: Slice,
+    bases: AtomicUsize,
+}
+
+impl Drained {
+    /// The slice of stamps 4 to 7, with `left` of them left.
+    fn new(left: u64) -> Drained {
+        Drained {
+            slice: Slice {
+                first: 4,
+                len: 4,
+                next: AtomicU64::new(4 - left),
+            },
+            bases: AtomicUsize::new(0),
+        }
+    }
+
+    fn take(&self) -> u32 {
+        let stamp = self.slice.take(|len| {
+            assert_eq!(len, 4);
+            self.bases.fetch_add(1, Relaxed);
+            0
+        });
+        assert!((4..8).contains(&stamp), "{stamp} is another's");
+        stamp
+    }
+}
+
+/// `percpu-range`: the slice runs out under two threads. The last one stamp is given once, and
+/// what follows comes from one new base: the first three stamps from there.
+#[test]
+fn loom_a_slice_that_runs_out_starts_again_once() {
+    loom::model(|| {
+        let mut all = taken(Drained::new(1), 2, |drained, _| drained.take());
+        all.sort_unstable();
+        assert_eq!(all, [4, 5, 6, 7]);
+    });
+}
+
+/// The same with nothing left, and with more threads: two start it, one finds it started.
+#[test]
+fn loom_a_slice_that_ran_out_starts_again_once() {
+    loom::model(|| {
+        let drained = Arc::new(Drained::new(0));
+        let handles: Vec<_> = (0..2)
+            .map(|_| {
+                let drained = Arc::clone(&drained);
+                thread::spawn(move || drained.take())
+            })
+            .collect();
+        let mut all = vec![drained.take()];
+        all.extend(handles.into_iter().map(|h| h.join().unwrap()));
+        all.sort_unstable();
+        assert_eq!(all, [4, 5, 6]);
+        let bases = drained.bases.load(Relaxed);
+        assert!((1..=3).contains(&bases), "{bases}");
+    });
+}
+
+/// A slice so short that it runs out again while others still start it: each stamp is given as often
+/// as bases were used.
+#[test]
+fn loom_a_short_slice_runs_out_again_and_again() {
+    loom::model(|| {
+        let slice = Slice {
+            first: 9,
+            len: 1,
+            next: AtomicU64::new(1),
+        };
+        let all = taken(slice, 2, |slice, _| slice.take(|_| 0));
+        assert_eq!(all, [9; 4]);
+    });
+}

@@ -1,0 +1,206 @@
+//! The arms: how a clear bit of a group's inode bitmap becomes ours.
+//!
+//! # Locking
+//! `retry-unlocked` and `retry-locked` search without the group's lock, then start the handle and get
+//! write access, either of which may sleep, and only then take the lock: another may have the bit by
+//! then. `lock-free` starts the handle first, and nothing sleeps between its search and its claim.
+//!
+//! The published code gets write access to the descriptor once, after the claim. Here every change of a
+//! group asks for it before it touches the bitmap, once per claim as well: the descriptor that an
+//! earlier transaction still has to write is completed (with the bitmap's checksum) at that moment.
+
+use super::{IallocArm, bitmap};
+use crate::error::Result;
+use crate::fs::Ext4;
+use crate::group::{Group, InodeBits};
+use crate::late_handle::LateHandle;
+use uext4_ondisk::{Corrupt, CorruptKind, GroupCsum, GroupFlags, Ino};
+use uext4_sync::atomic::Ordering::Relaxed;
+use uext4_sync::{class, stat};
+
+impl Ext4 {
+    /// Sets a clear bit at or after `from`, then before it; None if there is none.
+    ///
+    /// # Journal
+    /// Three credits: superblock, descriptors, bitmap. The handle starts here at the latest.
+    pub(super) fn claim_bit(
+        &self,
+        late: &LateHandle<'_>,
+        group: &Group,
+        bits: &InodeBits,
+        from: u32,
+    ) -> Result<Option<u32>> {
+        let claimed = match self.options.ialloc {
+            IallocArm::LockFree => self.claim_lock_free(late, group, bits, from)?,
+            IallocArm::RetryUnlocked => {
+                self.claim_retrying(late, group, bits, from, |_, _| None)?
+            }
+            IallocArm::RetryLocked => {
+                self.claim_retrying(late, group, bits, from, |fs, lost_at| {
+                    let index = fs.find_in_group(group, bits, lost_at)?;
+                    bitmap::set(&bits.words, index).then_some(index)
+                })?
+            }
+        };
+        if claimed.is_some() {
+            bits.mark_dirty();
+        }
+        Ok(claimed)
+    }
+
+    /// The two arms that race: `again` is what a loser does with the group locked.
+    fn claim_retrying(
+        &self,
+        late: &LateHandle<'_>,
+        group: &Group,
+        bits: &InodeBits,
+        from: u32,
+        again: impl Fn(&Ext4, u32) -> Option<u32>,
+    ) -> Result<Option<u32>> {
+        let mut at = from;
+        let mut described = false;
+        while let Some(index) = self.find_in_group(group, bits, at) {
+            let handle = late.get()?;
+            if !described {
+                self.access_group(handle, group)?;
+                described = true;
+            }
+            handle.access_sleepy(&bits.buffer)?;
+            let locked = group.lock.lock();
+            if bitmap::set(&bits.words, index) {
+                return Ok(Some(index));
+            }
+            if let Some(index) = again(self, index) {
+                return Ok(Some(index));
+            }
+            drop(locked);
+            if group.damaged.load(Relaxed) {
+                break;
+            }
+            at = index + 1;
+        }
+        Ok(None)
+    }
+
+    /// Finds the first clear bit at or after `from` that may be given out. Claims nothing.
+    ///
+    /// A clear bit of a reserved inode is damage: it is reported and the group left alone. Without a
+    /// journal, an inode that was deleted just now is taken only if there is no other.
+    fn find_in_group(&self, group: &Group, bits: &InodeBits, from: u32) -> Option<u32> {
+        let end = self.geometry().inodes_per_group;
+        let mut deleted = None;
+        let mut at = from;
+        while let Some(index) = bitmap::find_clear(&bits.words, at, end) {
+            if index < self.reserved_in(group) {
+                self.leave_group(group, &reserved_is_free(group));
+                return None;
+            }
+            if !self.is_recently_deleted(bits, index) {
+                return Some(index);
+            }
+            deleted = deleted.or(Some(index));
+            at = index + 1;
+        }
+        deleted
+    }
+
+    fn claim_lock_free(
+        &self,
+        late: &LateHandle<'_>,
+        group: &Group,
+        bits: &InodeBits,
+        goal: u32,
+    ) -> Result<Option<u32>> {
+        let handle = late.get()?;
+        self.access_group(handle, group)?;
+        handle.access_sleepy(&bits.buffer)?;
+        let end = self.geometry().inodes_per_group;
+        let reserved = self.reserved_in(group);
+        // Where the inode table was not zeroed, inodes that are skipped would be garbage in use.
+        let dense =
+            self.csum != GroupCsum::None && !group.flags().contains(GroupFlags::ITABLE_ZEROED);
+        let start = if goal > reserved {
+            goal
+        } else if dense {
+            reserved
+        } else {
+            (bits.start() * 64).clamp(reserved, end)
+        };
+        let mut retries = 0;
+        let claimed = if self.journal().has_log() && dense {
+            bitmap::claim(&bits.words, start, end, &mut retries)
+        } else if self.journal().has_log() {
+            self.claim_anew(bits, start, &mut retries)
+                .or_else(|| bitmap::claim(&bits.words, reserved, end, &mut retries))
+        } else {
+            self.claim_undeleted(bits, start, &mut retries)
+                .or_else(|| self.claim_undeleted(bits, reserved, &mut retries))
+                .or_else(|| bitmap::claim(&bits.words, reserved, end, &mut retries))
+        };
+        if let Some(index) = claimed {
+            stat::count_atomic(&class::GROUP, retries);
+            bits.set_start(index / 64);
+        }
+        Ok(claimed)
+    }
+
+    /// Claims in the word where this CPU claimed last, or in one that is no other CPU's.
+    fn claim_anew(&self, bits: &InodeBits, start: u32, retries: &mut u64) -> Option<u32> {
+        let end = self.geometry().inodes_per_group;
+        let word_end = ((start | 63) + 1).min(end);
+        if let Some(index) = bitmap::claim(&bits.words, start, word_end, retries) {
+            return Some(index);
+        }
+        let mut at = word_end;
+        while let Some(index) = bitmap::find_clear(&bits.words, at, end) {
+            let word_end = ((index | 63) + 1).min(end);
+            if !bits.is_anothers_start(index / 64)
+                && let Some(index) = bitmap::claim(&bits.words, index, word_end, retries)
+            {
+                return Some(index);
+            }
+            at = word_end;
+        }
+        None
+    }
+
+    /// Claims a bit whose inode was not deleted just now.
+    fn claim_undeleted(&self, bits: &InodeBits, from: u32, retries: &mut u64) -> Option<u32> {
+        let end = self.geometry().inodes_per_group;
+        let mut at = from;
+        while let Some(index) = bitmap::find_clear(&bits.words, at, end) {
+            if !self.is_recently_deleted(bits, index) {
+                if bitmap::set(&bits.words, index) {
+                    return Some(index);
+                }
+                *retries += 1;
+            }
+            at = index + 1;
+        }
+        None
+    }
+
+    /// Whether inode `index` was deleted so short ago that, without a journal, what refers to it may
+    /// still be on the device.
+    fn is_recently_deleted(&self, bits: &InodeBits, index: u32) -> bool {
+        !self.journal().has_log()
+            && bits.deleted_within(index, self.options.commit_interval.as_secs() as u32 + 5)
+    }
+
+    /// How many inodes at the start of the group are reserved.
+    pub(super) fn reserved_in(&self, group: &Group) -> u32 {
+        if group.no.0 == 0 {
+            self.geometry().first_ino.0.saturating_sub(1)
+        } else {
+            0
+        }
+    }
+}
+
+/// The damage of a bitmap that claims reserved inodes free.
+pub(super) fn reserved_is_free(group: &Group) -> Corrupt {
+    Corrupt::new(CorruptKind::InodeBitmapChecksum)
+        .ino(Ino(1))
+        .pblk(group.inode_bitmap())
+        .detail("reserved inodes are marked free")
+}

@@ -1,0 +1,59 @@
+//! Where an inode lies in the inode table.
+
+use crate::error::Result;
+use crate::fs::Ext4;
+use crate::group::Group;
+use std::sync::Arc;
+use uext4_ondisk::{GroupCsum, Ino, Pblk};
+
+impl Ext4 {
+    /// The block of the inode table that holds `ino`, and where. `fresh`: the inode was just claimed,
+    /// so that a block in which nothing else was ever used need not be read.
+    pub(crate) fn inode_place(&self, ino: Ino, fresh: bool) -> Result<crate::inode::InodePlace> {
+        let geometry = self.geometry();
+        let (no, index) = geometry.group_of_ino(ino)?;
+        let group = self.group(no)?;
+        let (block, offset) = geometry.itable_position(index);
+        let pblk = Pblk(group.inode_table().0 + u64::from(block));
+        let first = index - index % geometry.inodes_per_block;
+        let buffer = self.cache().get_unread(pblk.0);
+        if !buffer.is_uptodate() {
+            if fresh && self.block_never_used(group, first, index) {
+                let mut content = buffer.write();
+                if !buffer.is_uptodate() {
+                    content.data_mut().fill(0);
+                    buffer.set_uptodate(&mut content);
+                }
+            } else {
+                drop(self.cache().get(pblk.0)?);
+            }
+        }
+        buffer.set_kind(
+            crate::kinds::INODE_TABLE,
+            geometry.ino_in_group(no, first).0,
+        );
+        Ok(crate::inode::InodePlace {
+            buffer: Arc::clone(&buffer),
+            offset,
+            slot: index - first,
+        })
+    }
+
+    /// Whether no inode of the table block from index `first` on is in use but `index` itself, so
+    /// that what the device has there does not matter.
+    fn block_never_used(&self, group: &Group, first: u32, index: u32) -> bool {
+        let Some(bits) = group.inode_bits() else {
+            return false;
+        };
+        let end = first + self.geometry().inodes_per_block;
+        let others = (first..end)
+            .filter(|i| *i != index && bits.is_set(*i))
+            .count();
+        others == 0 && self.csum != GroupCsum::None && first >= self.highest_used_at_mount(group)
+    }
+
+    /// The inode index in `group` from which on no inode was ever used when it was mounted.
+    fn highest_used_at_mount(&self, group: &Group) -> u32 {
+        self.geometry().inodes_per_group - group.mounted_unused()
+    }
+}

@@ -1,0 +1,225 @@
+//! Mechanism 3, the file system's side: timestamps that stay in memory.
+//!
+//! # Data model
+//! With `lazytime` a change of nothing but timestamps changes the decoded inode only: they are *pending*.
+//! Five reasons write them: the inode is written anyway; another inode of the same inode-table block
+//! is, and looks its neighbours up ([`Ext4::write_pending_neighbours`]); a sync, of the file or of all;
+//! the inode's eviction from memory; and their age.
+//!
+//! # Invariants
+//! * An inode with pending timestamps is in the set of its file system until they are written.
+//! * Whoever writes them looks under the lock of the inode-table block whether they still are pending. An
+//!   inode that was deleted has none, so that nobody writes over the number's next inode.
+//!
+//! # Locking
+//! The inode-table block, then the inode's state. The sets are leaves. A look-up of neighbours is a hint:
+//! but in the `global` arm of the inode cache it never waits, and a neighbour whose state is locked is
+//! left for later.
+
+use crate::error::Result;
+use crate::fs::Ext4;
+use crate::group::now_s;
+use crate::inode::{Inode, InodeRef, now};
+use crate::options::AtimeUpdate;
+use std::collections::HashSet;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use uext4_buffer::{Buffer, BufferWrite};
+use uext4_jbd2::Handle;
+use uext4_ondisk::{Ino, InodeFlags};
+use uext4_sync::{Condvar, Mutex, PerCpu, class, thread};
+
+/// The inodes with pending timestamps, and the thread that writes those that get too old.
+#[derive(Debug)]
+pub(crate) struct Lazytime {
+    pending: PerCpu<Mutex<HashSet<Ino>>>,
+    stop: Mutex<bool>,
+    stopping: Condvar,
+    thread: Mutex<Option<thread::JoinHandle<()>>>,
+}
+
+impl Lazytime {
+    pub fn new() -> Lazytime {
+        Lazytime {
+            pending: PerCpu::new(|_| Mutex::new(&class::LAZYTIME, HashSet::new())),
+            stop: Mutex::new(&class::LAZYTIME, false),
+            stopping: Condvar::new(),
+            thread: Mutex::new(&class::LAZYTIME, None),
+        }
+    }
+
+    fn add(&self, ino: Ino) {
+        self.pending.get().lock().insert(ino);
+    }
+
+    fn take(&self) -> Vec<Ino> {
+        self.pending
+            .iter()
+            .flat_map(|set| std::mem::take(&mut *set.lock()))
+            .collect()
+    }
+
+    /// Starts the thread that writes what is older than `age_max`.
+    pub fn start(self: &Arc<Self>, fs: Weak<Ext4>, age_max: Duration) {
+        let lazytime = Arc::clone(self);
+        let spawned = thread::Builder::new()
+            .name("uext4-writeback".into())
+            .spawn(move || lazytime.write_old(&fs, age_max));
+        match spawned {
+            Ok(thread) => *self.thread.lock() = Some(thread),
+            Err(why) => {
+                tracing::warn!("old timestamps wait for a sync, as no thread starts: {why}")
+            }
+        }
+    }
+
+    /// Ends the thread.
+    pub fn stop(&self) {
+        *self.stop.lock() = true;
+        self.stopping.notify_all();
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread
+            && thread.thread().id() != thread::current().id()
+        {
+            // It only logs what goes wrong.
+            let _ = thread.join();
+        }
+    }
+
+    /// Writes pending timestamps at an age between `age_max` and its half more. Does not keep the
+    /// file system alive meanwhile.
+    fn write_old(&self, fs: &Weak<Ext4>, age_max: Duration) {
+        let round = (age_max / 2).max(Duration::from_millis(1));
+        while self.wait(round) {
+            let Some(fs) = fs.upgrade() else { return };
+            if let Err(why) = fs.write_pending_times(age_max) {
+                tracing::warn!("cannot write timestamps: {why}");
+            }
+        }
+    }
+
+    /// Waits for the next round; false when there is none.
+    fn wait(&self, time: Duration) -> bool {
+        let mut stop = self.stop.lock();
+        if !*stop {
+            self.stopping.wait_for(&mut stop, time);
+        }
+        !*stop
+    }
+}
+
+impl Ext4 {
+    /// Writes the pending timestamps of the other inodes in the block of `ino`, which is being written.
+    ///
+    /// # Locks
+    /// `content` is the block's. Waits for nothing but, in the `global` arm, the inode cache.
+    #[inline]
+    pub(crate) fn write_pending_neighbours(
+        &self,
+        handle: &Handle<'_>,
+        content: &mut BufferWrite<'_>,
+        buffer: &Arc<Buffer>,
+        ino: Ino,
+    ) {
+        if !self.options.lazytime {
+            return;
+        }
+        let block = self.icache.block_of(u64::from(ino.0));
+        self.icache.hint(block, |other: &Arc<Inode>| {
+            if other.ino != ino && Arc::ptr_eq(&other.itable, buffer) {
+                other.write_pending(handle, content, true);
+            }
+        });
+    }
+
+    /// Changes nothing but timestamps: at once, or with `lazytime` in memory.
+    ///
+    /// # Errors
+    /// The journal's.
+    pub(crate) fn change_times(
+        &self,
+        inode: &Inode,
+        change: impl FnOnce(&mut uext4_ondisk::Inode),
+    ) -> Result<()> {
+        if self.options.lazytime {
+            if inode.set_times_lazily(change) {
+                self.lazytime.add(inode.ino);
+            }
+            return Ok(());
+        }
+        let handle = self.journal().start(1)?;
+        self.update_inode(inode, &handle, change)
+    }
+
+    /// Notes that `inode` was read, as the mount's rule for access times says. What goes wrong with
+    /// that does not concern the reader.
+    pub(crate) fn touch_atime(&self, inode: &InodeRef) {
+        if self.options.atime == AtimeUpdate::Never || self.is_read_only() {
+            return;
+        }
+        let time = now();
+        {
+            let state = inode.state();
+            let is_due = self.options.atime == AtimeUpdate::Strict
+                || state.atime <= state.mtime
+                || state.atime <= state.ctime
+                || time.sec.saturating_sub(state.atime.sec) >= 24 * 60 * 60;
+            if !is_due || state.atime == time || state.flags.contains(InodeFlags::NOATIME) {
+                return;
+            }
+        }
+        if let Err(why) = self.change_times(inode, |disk| disk.atime = time) {
+            tracing::debug!("inode {}: access time not updated: {why}", inode.ino);
+        }
+    }
+
+    /// Writes an inode's pending timestamps, if it has some.
+    ///
+    /// # Locks
+    /// Starts a handle, so nothing of that rank or below may be held.
+    ///
+    /// # Errors
+    /// The journal's.
+    pub(crate) fn write_pending(&self, inode: &Inode) -> Result<()> {
+        if inode.pending_since() == 0 {
+            return Ok(());
+        }
+        let handle = self.journal().start(1)?;
+        let mut content = handle.modify(&inode.itable)?;
+        inode.write_pending(&handle, &mut content, false);
+        self.write_pending_neighbours(&handle, &mut content, &inode.itable, inode.ino);
+        Ok(())
+    }
+
+    /// Writes all pending timestamps that are at least `age` old.
+    ///
+    /// # Errors
+    /// The journal's; what was not written is still pending.
+    pub(crate) fn write_pending_times(&self, age: Duration) -> Result<()> {
+        if !self.options.lazytime {
+            return Ok(());
+        }
+        let mut result = Ok(());
+        for ino in self.lazytime.take() {
+            let Some(inode) = self.icache.find(u64::from(ino.0)) else {
+                continue;
+            };
+            let since = inode.pending_since();
+            let is_young = u64::from(now_s().saturating_sub(since)) < age.as_secs();
+            if since != 0 && (is_young || result.is_err()) {
+                self.lazytime.add(ino);
+            } else if let Err(why) = self.write_pending(&inode) {
+                self.lazytime.add(ino);
+                result = Err(why);
+            }
+        }
+        result
+    }
+
+    /// What is left to do for an inode that leaves memory.
+    pub(crate) fn evict(&self, inode: &Inode) {
+        if let Err(why) = self.write_pending(inode) {
+            tracing::warn!("inode {}: timestamps are lost: {why}", inode.ino);
+        }
+    }
+}
