@@ -16,6 +16,7 @@ use crate::kinds;
 use crate::lazytime::Lazytime;
 use crate::options::MountOptions;
 use crate::orphan::Orphans;
+use arc_swap::ArcSwapOption;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use uext4_block::BlockDevice;
@@ -26,6 +27,7 @@ use uext4_ondisk::{
     Incompat, Ino, InodeParams, RawSuperblock, RoCompat, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE,
     Superblock,
 };
+use uext4_sync::PerCpu;
 use uext4_sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use uext4_vfs::icache::InodeCache;
 use uext4_vfs::ilock::RenameMutex;
@@ -45,6 +47,8 @@ pub struct Ext4 {
     pub(crate) bitmap_bytes: BitmapBytes,
     pub(crate) params: InodeParams,
     pub(crate) generator: Generator,
+    /// The block of an inode table in which each CPU made an inode last.
+    pub(crate) last_tables: PerCpu<ArcSwapOption<Buffer>>,
     pub(crate) orphans: Orphans,
     pub(crate) lazytime: Arc<Lazytime>,
     /// Guards the shape of the tree: renames of directories.
@@ -238,6 +242,7 @@ impl Ext4 {
             bitmap_bytes,
             params: InodeParams::of(&sb),
             generator: Generator::new(options.generation),
+            last_tables: PerCpu::new(|_| ArcSwapOption::empty()),
             orphans: Orphans::new(&sb),
             lazytime: Arc::new(Lazytime::new()),
             rename: RenameMutex::new(),

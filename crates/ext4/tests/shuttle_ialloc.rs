@@ -170,7 +170,10 @@ fn last_inode_again(base: &Base, arm: IallocArm) {
 fn unused_group(base: &Base, arm: IallocArm) {
     let (device, fs) = mount_arm(base, arm);
     let first_full = base.inodes_free == u64::from(fs.geometry().inodes_per_group);
-    assert_eq!(is_unused(&fs, GroupNo(fs.geometry().groups_count - 1)), first_full);
+    assert_eq!(
+        is_unused(&fs, GroupNo(fs.geometry().groups_count - 1)),
+        first_full
+    );
     let live = Arc::new(Live::default());
     let seen = Arc::clone(&live);
     in_each_dir(&fs, move |fs, name| {

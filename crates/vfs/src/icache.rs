@@ -351,7 +351,6 @@ impl<I: CachedInode> InodeCache<I> {
     /// Takes `icache`, but holds nothing during `evict`.
     pub fn shrink(&self, target: usize, step: usize, mut evict: impl FnMut(&Arc<I>)) -> usize {
         let step = step.max(1);
-        let mut batch = Vec::with_capacity(step.min(1024));
         let mut evicted = 0;
         // The first round may find every inode used, and the second began in the middle of a bucket.
         let mut rounds_left = 2 * self.bucket_count() + 1;
@@ -362,24 +361,24 @@ impl<I: CachedInode> InodeCache<I> {
             }
             let hand = self.hand.load(Relaxed);
             let index = hand & self.bucket_mask;
-            let round_ended = self
-                .shard_of(index)
-                .buckets
-                .lock()
-                .at(index)
-                .sweep(step, excess, &mut batch);
+            let mut batch = DyingBatch {
+                cache: self,
+                index,
+                inodes: Vec::with_capacity(step.min(64)),
+            };
+            let round_ended = self.shard_of(index).buckets.lock().at(index).sweep(
+                step,
+                excess,
+                &mut batch.inodes,
+            );
             if round_ended {
                 // Where another thread moved the hand, it stays there.
                 let next = hand.wrapping_add(1);
                 let _ = self.hand.compare_exchange(hand, next, Relaxed, Relaxed);
                 rounds_left -= 1;
             }
-            evicted += batch.len();
-            // All are claimed before the first is evicted: if that panics, none is left empty.
-            let dying: Vec<_> = batch.drain(..).map(|inode| self.dying(inode)).collect();
-            for one in dying {
-                evict(&one.inode);
-            }
+            evicted += batch.inodes.len();
+            batch.inodes.iter().for_each(&mut evict);
         }
         evicted
     }
@@ -507,6 +506,35 @@ impl<I: CachedInode> Deref for Dying<'_, I> {
 
     fn deref(&self) -> &Arc<I> {
         &self.inode
+    }
+}
+
+/// Inodes of one bucket on their way out: look-ups of their numbers wait until this is dropped, which
+/// takes the bucket's lock once for all of them.
+struct DyingBatch<'a, I: CachedInode> {
+    cache: &'a InodeCache<I>,
+    index: usize,
+    inodes: Vec<Arc<I>>,
+}
+
+impl<I: CachedInode> Drop for DyingBatch<'_, I> {
+    fn drop(&mut self) {
+        if self.inodes.is_empty() {
+            return;
+        }
+        let inos: Vec<u64> = self.inodes.iter().map(|inode| inode.ino()).collect();
+        // Before the slots, so that an inode is in memory at most once.
+        self.inodes.clear();
+        let shard = self.cache.shard_of(self.index);
+        let mut buckets = shard.buckets.lock();
+        for ino in &inos {
+            buckets
+                .at(self.index)
+                .remove_if(*ino, |s| s.inode.is_none());
+        }
+        drop(buckets);
+        self.cache.count(-inos.len().cast_signed());
+        shard.settled.notify_all();
     }
 }
 

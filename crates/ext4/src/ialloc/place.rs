@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::fs::Ext4;
 use crate::group::Group;
 use std::sync::Arc;
+use uext4_buffer::Buffer;
 use uext4_ondisk::{GroupCsum, Ino, Pblk};
 
 impl Ext4 {
@@ -16,7 +17,7 @@ impl Ext4 {
         let (block, offset) = geometry.itable_position(index);
         let pblk = Pblk(group.inode_table().0 + u64::from(block));
         let first = index - index % geometry.inodes_per_block;
-        let buffer = self.cache().get_unread(pblk.0);
+        let buffer = self.table_buffer(pblk, fresh);
         if !buffer.is_uptodate() {
             if fresh && self.block_never_used(group, first, index) {
                 let mut content = buffer.write();
@@ -33,10 +34,28 @@ impl Ext4 {
             geometry.ino_in_group(no, first).0,
         );
         Ok(crate::inode::InodePlace {
-            buffer: Arc::clone(&buffer),
+            buffer,
             offset,
             slot: index - first,
         })
+    }
+
+    /// The buffer of a block of an inode table. The one in which this CPU made an inode last is
+    /// remembered, so that most new inodes are made without a look-up.
+    #[inline]
+    fn table_buffer(&self, pblk: Pblk, fresh: bool) -> Arc<Buffer> {
+        if !fresh {
+            return self.cache().get_unread(pblk.0);
+        }
+        let last = self.last_tables.get();
+        if let Some(buffer) = &*last.load()
+            && buffer.block() == pblk.0
+        {
+            return Arc::clone(buffer);
+        }
+        let buffer = self.cache().get_unread(pblk.0);
+        last.store(Some(Arc::clone(&buffer)));
+        buffer
     }
 
     /// Whether no inode of the table block from index `first` on is in use but `index` itself, so

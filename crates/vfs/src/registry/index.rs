@@ -20,7 +20,7 @@ pub(super) struct Entry<K> {
 }
 
 impl<K> Entry<K> {
-    pub(super) const fn new(key: K, hash: u64) -> Entry<K> {
+    pub(super) fn new(key: K, hash: u64) -> Entry<K> {
         Entry {
             key,
             hash,

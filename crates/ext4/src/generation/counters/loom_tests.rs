@@ -4,7 +4,7 @@ use super::*;
 use loom::sync::Arc;
 use loom::thread;
 use std::collections::HashSet;
-use uext4_sync::atomic::AtomicUsize;
+use std::sync::atomic::AtomicUsize;
 
 /// What `threads` threads get, each by calling `take` twice.
 fn taken<T: Send + Sync + 'static>(
@@ -65,7 +65,7 @@ fn loom_strides_do_not_meet() {
     });
 }
 
-/// A slice of four stamps, and how many bases were drawn for it.
+/// A slice of four stamps, and how many bases were drawn for it, which loom need not know.
 struct Drained {
     slice: Slice,
     bases: AtomicUsize,
