@@ -262,7 +262,7 @@ impl Ext4 {
 
     /// After data was written to mapped blocks: the size, if it grew.
     fn publish_overwrite(&self, inode: &InodeRef, end: u64) -> Result<()> {
-        inode.mark_unflushed();
+        inode.unflushed.add();
         if end > inode.size() {
             let handle = self.journal().start(2)?;
             self.publish_size(&handle, inode, end, 0)?;
@@ -392,11 +392,15 @@ impl Ext4 {
         if !data_only {
             self.write_pending(inode)?;
         }
-        let unflushed = inode.unflushed();
+        // Data of an inode that left memory meanwhile counts for all.
+        let (own, evicted) = (inode.unflushed.due(), self.unflushed_evicted.due());
         let tid = inode.sync_tid(data_only);
-        self.sync_tid(tid, unflushed.is_some())?;
-        if let Some(writes) = unflushed {
-            inode.set_flushed(writes);
+        self.sync_tid(tid, own.is_some() || evicted.is_some())?;
+        if let Some(writes) = own {
+            inode.unflushed.paid(writes);
+        }
+        if let Some(writes) = evicted {
+            self.unflushed_evicted.paid(writes);
         }
         Ok(())
     }

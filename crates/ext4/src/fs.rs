@@ -7,6 +7,7 @@
 
 use crate::error::{Ext4Error, Result};
 use crate::extents;
+use crate::flush_debt::FlushDebt;
 use crate::freeze::zerocopy_superblock::with_superblock;
 use crate::freeze::{Freezer, superblock_place};
 use crate::generation::Generator;
@@ -49,6 +50,8 @@ pub struct Ext4 {
     pub(crate) generator: Generator,
     /// The block of an inode table in which each CPU made an inode last.
     pub(crate) last_tables: PerCpu<ArcSwapOption<Buffer>>,
+    /// Overwritten data of inodes that left memory.
+    pub(crate) unflushed_evicted: FlushDebt,
     pub(crate) orphans: Orphans,
     pub(crate) lazytime: Arc<Lazytime>,
     /// Guards the shape of the tree: renames of directories.
@@ -243,6 +246,7 @@ impl Ext4 {
             params: InodeParams::of(&sb),
             generator: Generator::new(options.generation),
             last_tables: PerCpu::new(|_| ArcSwapOption::empty()),
+            unflushed_evicted: FlushDebt::new(),
             orphans: Orphans::new(&sb),
             lazytime: Arc::new(Lazytime::new()),
             rename: RenameMutex::new(),
@@ -479,6 +483,21 @@ impl Ext4 {
         let max = self.options.inodes_max;
         if self.icache.len() > max + max / 16 {
             self.icache.shrink(max, 256, |inode| self.evict(inode));
+        }
+    }
+
+    /// How many inodes are in memory.
+    pub fn cached_inodes(&self) -> usize {
+        self.icache.len()
+    }
+
+    /// What is left to do for an inode that leaves memory; it cannot be loaded again before that is done.
+    fn evict(&self, inode: &Inode) {
+        if inode.unflushed.due().is_some() {
+            self.unflushed_evicted.add();
+        }
+        if let Err(why) = self.write_pending(inode) {
+            tracing::warn!("inode {}: timestamps are lost: {why}", inode.ino);
         }
     }
 

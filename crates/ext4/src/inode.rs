@@ -18,6 +18,7 @@
 
 use crate::dir::DirBlocks;
 use crate::error::Result;
+use crate::flush_debt::FlushDebt;
 use crate::fs::Ext4;
 use std::sync::{Arc, OnceLock, Weak};
 use uext4_buffer::{Buffer, BufferWrite};
@@ -62,14 +63,12 @@ pub struct Inode {
     /// The last transaction that changed anything, and one that `fdatasync` must wait for.
     tid: AtomicU64,
     data_tid: AtomicU64,
-    /// Counts writes of data that no handle's commit is known to flush.
-    unflushed: AtomicU64,
-    /// How many of them are flushed.
-    flushed: AtomicU64,
+    /// Overwritten data that the device may not have made durable.
+    pub(crate) unflushed: FlushDebt,
     /// Since when a timestamp is in `state` only, in seconds since 1970, or 0. Changed under `state`.
     pending_since: AtomicU32,
-    /// The seed of checksums of blocks it owns.
-    seed: InodeSeed,
+    /// The seed of checksums of blocks it owns. Changed with `map` held alone.
+    seed: AtomicU32,
     /// The blocks of a directory, as far as they were used.
     blocks: OnceLock<Box<DirBlocks>>,
     /// The group where a directory's last child found room; [`NO_GROUP`] for its own.
@@ -119,10 +118,9 @@ impl Inode {
             pins: AtomicU32::new(0),
             tid: AtomicU64::new(tid),
             data_tid: AtomicU64::new(tid),
-            unflushed: AtomicU64::new(0),
-            flushed: AtomicU64::new(0),
+            unflushed: FlushDebt::new(),
             pending_since: AtomicU32::new(0),
-            seed,
+            seed: AtomicU32::new(seed.0),
             blocks: OnceLock::new(),
             alloc_group: AtomicU32::new(NO_GROUP),
         }
@@ -254,23 +252,6 @@ impl Inode {
         }
     }
 
-    /// Says that data was written which no later commit is known to flush.
-    pub fn mark_unflushed(&self) {
-        self.unflushed.fetch_add(1, Ordering::Release);
-    }
-
-    /// Which writes a flush from now on covers, if there are some that none has covered. They stay
-    /// until [`Inode::set_flushed`], so that whoever syncs beside another also waits for a flush.
-    pub fn unflushed(&self) -> Option<u64> {
-        let writes = self.unflushed.load(Ordering::Acquire);
-        (self.flushed.load(Ordering::Acquire) < writes).then_some(writes)
-    }
-
-    /// Says that a flush covered the writes that [`Inode::unflushed`] gave.
-    pub fn set_flushed(&self, writes: u64) {
-        self.flushed.fetch_max(writes, Ordering::Release);
-    }
-
     /// The blocks of a directory that are remembered.
     pub fn blocks(&self) -> &DirBlocks {
         self.blocks.get_or_init(Box::default)
@@ -291,7 +272,15 @@ impl Inode {
 
     /// The seed of checksums of blocks it owns.
     pub fn seed(&self) -> InodeSeed {
-        self.seed
+        InodeSeed(self.seed.load(Ordering::Relaxed))
+    }
+
+    /// Says that its generation changed, and so the seed of what it owns.
+    ///
+    /// # Locks
+    /// The caller holds `map` alone.
+    pub(crate) fn set_seed(&self, seed: InodeSeed) {
+        self.seed.store(seed.0, Ordering::Relaxed);
     }
 
     /// The generation it has now.
@@ -341,7 +330,7 @@ impl CachedInode for Inode {
     }
 
     fn may_evict(&self) -> bool {
-        self.pins.load(Ordering::SeqCst) == 0 && !self.is_doomed() && self.unflushed().is_none()
+        self.pins.load(Ordering::SeqCst) == 0 && !self.is_doomed()
     }
 }
 

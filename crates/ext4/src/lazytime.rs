@@ -173,6 +173,11 @@ impl Ext4 {
         }
     }
 
+    /// Whether an inode has timestamps that are in memory only.
+    pub fn has_pending_times(&self, inode: &Inode) -> bool {
+        inode.pending_since() != 0
+    }
+
     /// Writes an inode's pending timestamps, if it has some.
     ///
     /// # Locks
@@ -214,12 +219,5 @@ impl Ext4 {
             }
         }
         result
-    }
-
-    /// What is left to do for an inode that leaves memory.
-    pub(crate) fn evict(&self, inode: &Inode) {
-        if let Err(why) = self.write_pending(inode) {
-            tracing::warn!("inode {}: timestamps are lost: {why}", inode.ino);
-        }
     }
 }

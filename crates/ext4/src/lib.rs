@@ -18,11 +18,12 @@
 //! | --- | --- |
 //! | [`fs`], [`options`] | mounting, syncing, unmounting |
 //! | [`group`], [`ialloc`], [`balloc`] | groups and the allocators |
-//! | [`generation`] | stamps of inodes |
+//! | [`generation`], [`version`] | stamps of inodes: drawn; read, set, and changed with the boot loader |
 //! | `lazytime` | timestamps that wait in memory |
 //! | `late_handle` | a handle that starts when it is needed |
 //! | [`inode`], [`create`], [`orphan`] | inodes: in memory, made, taken away, on record |
 //! | [`extents`], [`mod@file`] | block mapping and data |
+//! | `flush_debt` | data that the device may still cache |
 //! | [`dir`], [`namei`], [`rename`] | directories and names |
 //! | [`xattr`], [`access`] | attributes and permission |
 //! | [`freeze`], [`kinds`] | completing blocks for the journal |
@@ -36,6 +37,7 @@ pub mod dir;
 pub mod error;
 pub mod extents;
 pub mod file;
+mod flush_debt;
 pub mod freeze;
 pub mod fs;
 pub mod generation;
@@ -49,6 +51,7 @@ pub mod namei;
 pub mod options;
 pub mod orphan;
 pub mod rename;
+pub mod version;
 pub mod vfs_impl;
 pub mod xattr;
 

@@ -15,9 +15,11 @@
 //! | --- | --- |
 //! | `insert` | adding extents, splitting nodes, converting unwritten ones |
 //! | `remove` | taking extents away and freeing what they hold |
+//! | `reseed` | nodes that become another inode's, or another generation's |
 
 mod insert;
 mod remove;
+mod reseed;
 
 pub(crate) use remove::{Content, Restart};
 

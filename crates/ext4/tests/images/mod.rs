@@ -1,0 +1,66 @@
+//! Images that mke2fs makes, mounted by us and verified by e2fsck.
+
+#![allow(dead_code, reason = "each test binary uses what it needs")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use uext4_block::{FileDevice, OpenOptions};
+use uext4_ext4::{Ext4, MountOptions};
+use uext4_vfs::attr::{NewKind, NewNode};
+
+/// A new file.
+pub const FILE: NewNode<'_> = NewNode {
+    mode: 0o644,
+    kind: NewKind::Regular,
+};
+/// A new directory.
+pub const DIR: NewNode<'_> = NewNode {
+    mode: 0o755,
+    kind: NewKind::Directory,
+};
+
+/// An image in `dir`, made by mke2fs.
+pub fn image(dir: &Path, size: &str, args: &[&str]) -> PathBuf {
+    let path = dir.join("image");
+    let _ = std::fs::remove_file(&path);
+    make(&path, size, args);
+    path
+}
+
+/// The same, over what the file has already.
+pub fn make(path: &Path, size: &str, args: &[&str]) {
+    let mut command = Command::new("mke2fs");
+    command.args(["-q", "-F", "-t", "ext4"]).args(args);
+    run(command.arg(path).arg(size));
+}
+
+/// Mounts an image.
+pub fn mount(path: &Path, options: MountOptions) -> Arc<Ext4> {
+    // The lock of the last mount may live on in a child of another test, between its fork and exec.
+    let device = (0..100)
+        .find_map(|_| {
+            FileDevice::open(path, &OpenOptions::read_write())
+                .inspect_err(|_| std::thread::sleep(std::time::Duration::from_millis(10)))
+                .ok()
+        })
+        .expect("open image");
+    Ext4::mount(Arc::new(device), options).expect("mount")
+}
+
+/// Fails unless `e2fsck -fn` is content.
+pub fn fsck(path: &Path) {
+    run(Command::new("e2fsck").arg("-fn").arg(path));
+}
+
+/// Runs a command, and gives what it printed.
+pub fn run(command: &mut Command) -> String {
+    let out = command.output().expect("the command starts");
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(
+        out.status.success(),
+        "{command:?}: {text}\n{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    text
+}
