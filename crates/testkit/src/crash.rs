@@ -1,6 +1,6 @@
 //! One crash run: a random workload on a recorded device, power losses, recovery, verdict.
 
-use crate::image::{Shape, mount};
+use crate::image::{Shape, mount, mount_as};
 use crate::operation::{Op, apply};
 use crate::oracle;
 use crate::tree;
@@ -59,7 +59,7 @@ pub struct Tally {
 /// The file system and the model disagree while it runs.
 pub fn record(plan: &Plan) -> Result<Recording> {
     let device = Arc::new(RecordDevice::new(plan.shape.make()?)?);
-    let fs = mount(Arc::clone(&device) as Arc<_>)?;
+    let fs = mount_as(Arc::clone(&device) as Arc<_>, plan.seed)?;
     let mut rng = Rng::with_seed(plan.seed);
     apply(
         &*fs,

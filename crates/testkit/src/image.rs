@@ -1,11 +1,13 @@
 //! Images to start from.
 
 use anyhow::Result;
+use fastrand::Rng;
 use std::sync::Arc;
 use std::time::Duration;
 use uext4_block::{BlockDevice, MemoryDevice};
-use uext4_ext4::{Ext4, MountOptions};
+use uext4_ext4::{AtimeUpdate, Ext4, GenerationArm, IallocArm, MountOptions};
 use uext4_mkfs::{FeatureSet, MkfsOptions, NoProgress};
+use uext4_vfs::icache::IcacheArm;
 
 /// An image's size and features.
 #[derive(Clone, Copy, Debug)]
@@ -88,11 +90,31 @@ impl Shape {
 /// # Errors
 /// Those of mounting.
 pub fn mount(device: Arc<dyn BlockDevice>) -> Result<Arc<Ext4>> {
-    let options = MountOptions {
+    mount_as(device, 0)
+}
+
+/// The same, in arms that `seed` chooses: every combination is as good as the default, which 0 gives.
+///
+/// # Errors
+/// Those of mounting.
+pub fn mount_as(device: Arc<dyn BlockDevice>, seed: u64) -> Result<Arc<Ext4>> {
+    let mut options = MountOptions {
         commit_interval: Duration::from_secs(5),
         cache_bytes: 8 << 20,
         inodes_max: 1000,
         ..MountOptions::default()
     };
+    if seed != 0 {
+        let mut rng = Rng::with_seed(seed);
+        options.ialloc = rng.choice(IallocArm::ALL).unwrap_or_default();
+        options.generation = rng.choice(GenerationArm::ALL).unwrap_or_default();
+        options.icache = rng.choice(IcacheArm::ALL).unwrap_or_default();
+        options.lazytime = rng.bool();
+        options.lazytime_max_age = Duration::from_millis(rng.u64(1..2000));
+        options.inodes_max = rng.usize(8..1000);
+        if rng.bool() {
+            options.atime = AtimeUpdate::Strict;
+        }
+    }
     Ok(Ext4::mount(device, options)?)
 }

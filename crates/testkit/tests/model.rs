@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use uext4_block::{FaultCall, FaultDevice, FaultPlan, FaultRule, MemoryDevice};
-use uext4_testkit::image::{Shape, mount};
+use uext4_testkit::image::{Shape, mount, mount_as};
 use uext4_testkit::operation::{Op, apply};
 use uext4_testkit::verdict::History;
 use uext4_testkit::workload::{Habits, Promise, Worker};
@@ -44,7 +44,7 @@ fn remounts(seed: u64, shape: Shape) -> Result<()> {
     let device = Arc::new(shape.make()?);
     let mut model = None;
     for round in 0..4 {
-        let fs = mount(Arc::clone(&device) as Arc<_>)?;
+        let fs = mount_as(Arc::clone(&device) as Arc<_>, seed ^ round)?;
         let habits = Habits::default();
         let mut worker = match model.take() {
             Some(model) => Worker::resume(&*fs, "t0", seed ^ round, habits, model),
@@ -180,7 +180,7 @@ fn contest<F: FileSystem>(fs: &F, rng: &mut fastrand::Rng) -> Result<()> {
 #[test]
 fn stress_names_are_created_once() {
     let device = Arc::new(Shape::DEFAULT.make().unwrap());
-    let fs = mount(Arc::clone(&device) as Arc<_>).unwrap();
+    let fs = mount_as(Arc::clone(&device) as Arc<_>, fastrand::u64(..)).unwrap();
     apply(&*fs, &shared()).unwrap();
     let owned = std::sync::Mutex::new(BTreeSet::new());
     std::thread::scope(|scope| {
@@ -240,7 +240,7 @@ fn fill_and_empty(seed: u64) -> Result<()> {
         ..Shape::DEFAULT
     };
     let device = Arc::new(shape.make()?);
-    let fs = mount(Arc::clone(&device) as Arc<_>)?;
+    let fs = mount_as(Arc::clone(&device) as Arc<_>, seed)?;
     apply(&*fs, &shared())?;
     let habits = Habits {
         no_space: true,
