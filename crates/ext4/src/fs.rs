@@ -17,7 +17,6 @@ use crate::kinds;
 use crate::lazytime::Lazytime;
 use crate::options::MountOptions;
 use crate::orphan::Orphans;
-use arc_swap::ArcSwapOption;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use uext4_block::BlockDevice;
@@ -28,10 +27,12 @@ use uext4_ondisk::{
     Incompat, Ino, InodeParams, RawSuperblock, RoCompat, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE,
     Superblock,
 };
-use uext4_sync::PerCpu;
 use uext4_sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use uext4_vfs::icache::InodeCache;
 use uext4_vfs::ilock::RenameMutex;
+
+/// How many mounts this process has seen.
+static MOUNTS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
 
 /// A mounted ext4 file system.
 pub struct Ext4 {
@@ -48,8 +49,8 @@ pub struct Ext4 {
     pub(crate) bitmap_bytes: BitmapBytes,
     pub(crate) params: InodeParams,
     pub(crate) generator: Generator,
-    /// The block of an inode table in which each CPU made an inode last.
-    pub(crate) last_tables: PerCpu<ArcSwapOption<Buffer>>,
+    /// Tells this mount from every other of the process.
+    pub(crate) mount_id: u64,
     /// Overwritten data of inodes that left memory.
     pub(crate) unflushed_evicted: FlushDebt,
     pub(crate) orphans: Orphans,
@@ -245,7 +246,7 @@ impl Ext4 {
             bitmap_bytes,
             params: InodeParams::of(&sb),
             generator: Generator::new(options.generation),
-            last_tables: PerCpu::new(|_| ArcSwapOption::empty()),
+            mount_id: MOUNTS.fetch_add(1, Ordering::Relaxed),
             unflushed_evicted: FlushDebt::new(),
             orphans: Orphans::new(&sb),
             lazytime: Arc::new(Lazytime::new()),

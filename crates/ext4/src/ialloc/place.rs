@@ -3,9 +3,16 @@
 use crate::error::Result;
 use crate::fs::Ext4;
 use crate::group::Group;
+use std::cell::RefCell;
 use std::sync::Arc;
 use uext4_buffer::Buffer;
 use uext4_ondisk::{GroupCsum, Ino, Pblk};
+
+thread_local! {
+    /// The block of an inode table in which this thread made an inode last, and of which mount. As
+    /// long as it is held here it is the one that the cache has.
+    static LAST_TABLE: RefCell<Option<(u64, Arc<Buffer>)>> = const { RefCell::new(None) };
+}
 
 impl Ext4 {
     /// The block of the inode table that holds `ino`, and where. `fresh`: the inode was just claimed,
@@ -40,22 +47,24 @@ impl Ext4 {
         })
     }
 
-    /// The buffer of a block of an inode table. The one in which this CPU made an inode last is
-    /// remembered, so that most new inodes are made without a look-up.
+    /// The buffer of a block of an inode table. Each thread remembers the one in which it made an
+    /// inode last, so that most new inodes are made without a look-up.
     #[inline]
     fn table_buffer(&self, pblk: Pblk, fresh: bool) -> Arc<Buffer> {
         if !fresh {
             return self.cache().get_unread(pblk.0);
         }
-        let last = self.last_tables.get();
-        if let Some(buffer) = &*last.load()
-            && buffer.block() == pblk.0
-        {
-            return Arc::clone(buffer);
-        }
-        let buffer = self.cache().get_unread(pblk.0);
-        last.store(Some(Arc::clone(&buffer)));
-        buffer
+        let remembered = LAST_TABLE.with_borrow(|last| match last {
+            Some((mount, buffer)) if *mount == self.mount_id && buffer.block() == pblk.0 => {
+                Some(Arc::clone(buffer))
+            }
+            _ => None,
+        });
+        remembered.unwrap_or_else(|| {
+            let buffer = self.cache().get_unread(pblk.0);
+            LAST_TABLE.set(Some((self.mount_id, Arc::clone(&buffer))));
+            buffer
+        })
     }
 
     /// Whether no inode of the table block from index `first` on is in use but `index` itself, so

@@ -106,10 +106,22 @@ fn loom_a_slice_that_runs_out_starts_again_once() {
     });
 }
 
-/// The same with nothing left, and with more threads: two start it, one finds it started.
+/// The same with nothing left.
 #[test]
 fn loom_a_slice_that_ran_out_starts_again_once() {
     loom::model(|| {
+        let mut all = taken(Drained::new(0), 2, |drained, _| drained.take());
+        all.sort_unstable();
+        assert_eq!(all, [4, 5, 6, 7]);
+    });
+}
+
+/// With three threads, in every order that has at most three preemptions.
+#[test]
+fn loom_of_three_that_start_a_slice_one_does() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
         let drained = Arc::new(Drained::new(0));
         let handles: Vec<_> = (0..2)
             .map(|_| {

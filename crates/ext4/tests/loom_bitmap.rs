@@ -1,0 +1,116 @@
+//! Bits of the inode bitmap as the arm `lock-free` claims and releases them, in every order that the
+//! memory model allows.
+#![cfg(loom)]
+
+use loom::sync::Arc;
+use loom::thread;
+use uext4_ext4::ialloc::bitmap;
+use uext4_sync::atomic::AtomicU64;
+
+/// Words in which the bits before 128 are set but for those given.
+fn bitmap_with_clear(clear: &[u32]) -> Arc<[AtomicU64; 2]> {
+    let mut words = [u64::MAX; 2];
+    for bit in clear {
+        words[*bit as usize / 64] &= !(1 << (bit % 64));
+    }
+    Arc::new(words.map(AtomicU64::new))
+}
+
+/// A claimer, and what it counts of lost races.
+fn claim(words: &[AtomicU64]) -> (Option<u32>, u64) {
+    let mut retries = 0;
+    let claimed = bitmap::claim(words, 0, 128, &mut retries);
+    (claimed, retries)
+}
+
+fn claimer(words: &Arc<[AtomicU64; 2]>) -> thread::JoinHandle<(Option<u32>, u64)> {
+    let words = Arc::clone(words);
+    thread::spawn(move || claim(&*words))
+}
+
+fn all_set(words: &[AtomicU64]) -> bool {
+    bitmap::run_is(words, 0, 128, true)
+}
+
+#[test]
+fn loom_no_bit_is_given_twice() {
+    loom::model(|| {
+        let words = bitmap_with_clear(&[3, 5, 64]);
+        let others = [claimer(&words), claimer(&words)];
+        let (mine, _) = claim(&*words);
+        let mut bits = vec![mine];
+        bits.extend(others.map(|other| other.join().unwrap().0));
+        bits.sort_unstable();
+        assert_eq!(bits, [Some(3), Some(5), Some(64)]);
+        assert!(all_set(&*words));
+    });
+}
+
+#[test]
+fn loom_of_two_takers_of_the_last_bit_one_wins() {
+    loom::model(|| {
+        let words = bitmap_with_clear(&[70]);
+        let other = claimer(&words);
+        let (mine, my_retries) = claim(&*words);
+        let (theirs, their_retries) = other.join().unwrap();
+        let won: Vec<u32> = [mine, theirs].into_iter().flatten().collect();
+        assert_eq!(won, [70]);
+        // Who lost a race was told so once; who came later found nothing.
+        assert!(my_retries + their_retries <= 1);
+        assert!(all_set(&*words));
+    });
+}
+
+#[test]
+fn loom_no_release_is_lost() {
+    loom::model(|| {
+        // Both change the same word.
+        let words = bitmap_with_clear(&[9]);
+        let releaser = {
+            let words = Arc::clone(&words);
+            thread::spawn(move || bitmap::clear(&*words, 40))
+        };
+        let (claimed, _) = claim(&*words);
+        assert!(releaser.join().unwrap(), "it was set");
+        assert_eq!(claimed, Some(9), "a lower bit was clear all the time");
+        assert_eq!(claim(&*words).0, Some(40), "the release is there");
+        assert!(all_set(&*words));
+    });
+}
+
+#[test]
+fn loom_a_bit_goes_from_one_to_the_other() {
+    loom::model(|| {
+        let words = bitmap_with_clear(&[]);
+        let releaser = {
+            let words = Arc::clone(&words);
+            thread::spawn(move || bitmap::clear(&*words, 9))
+        };
+        let (claimed, retries) = claim(&*words);
+        assert!(releaser.join().unwrap());
+        assert_eq!(retries, 0);
+        // Claimed, or still there for the next one: never both, never neither.
+        match claimed {
+            Some(bit) => assert_eq!(bit, 9),
+            None => assert_eq!(claim(&*words).0, Some(9)),
+        }
+        assert!(all_set(&*words));
+    });
+}
+
+#[test]
+fn loom_of_two_releases_one_counts() {
+    loom::model(|| {
+        let words = bitmap_with_clear(&[]);
+        let other = {
+            let words = Arc::clone(&words);
+            thread::spawn(move || bitmap::clear(&*words, 9))
+        };
+        let mine = bitmap::clear(&*words, 9);
+        assert!(
+            mine ^ other.join().unwrap(),
+            "exactly one is told it was set"
+        );
+        assert!(!bitmap::is_set(&*words, 9));
+    });
+}
