@@ -4,11 +4,13 @@
 # make crash   the crash tests at full length
 # make bench   mdtest on tmpfs, 48 workers
 # make tsan    the stress test under ThreadSanitizer, on nightly
+# make shuttle lock protocols, up to the whole file system, schedule by schedule
+# make loom    lock-free protocols in every order that the memory model allows
 # make docs    regenerates docs/LOCKING.md
 SHELL := /bin/bash
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: demo test check crash bench tsan docs setup
+.PHONY: demo test check crash bench tsan shuttle loom docs setup
 
 setup:
 	@tools/setup.sh
@@ -19,6 +21,7 @@ demo: setup
 
 test: setup
 	cargo test --workspace
+	$(MAKE) shuttle loom
 
 check: setup
 	cargo fmt --all -- --check
@@ -36,6 +39,12 @@ tsan: setup
 	RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" UEXT4_STRESS_SECONDS=20 \
 	TSAN_OPTIONS="halt_on_error=0 suppressions=$(CURDIR)/tools/tsan.supp" \
 	cargo +nightly test --target x86_64-unknown-linux-gnu --target-dir target/tsan -p uext4-testkit --test model stress -- --nocapture
+
+shuttle:
+	RUSTFLAGS="--cfg shuttle" cargo test --target-dir target/shuttle -p uext4-vfs -p uext4-ext4 --test 'shuttle_*'
+
+loom:
+	RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p uext4-ext4 --lib --test loom_bitmap loom_
 
 docs:
 	UEXT4_WRITE_DOCS=1 cargo test -p uext4-sync --lib class::tests::locking_md_is_current

@@ -2,7 +2,7 @@
 //!
 //! # Data model
 //! The decoded inode is the truth; every change is encoded into the inode-table block before its
-//! handle stops ([`Ext4::update_inode`]), so that an inode in the cache never holds anything unwritten
+//! handle stops (`Ext4::update_inode`), so that an inode in the cache never holds anything unwritten
 //! but timestamps, with `lazytime`.
 //! In-inode extended attributes live in that block only.
 //!

@@ -3,7 +3,7 @@
 //! # Data model
 //! With `lazytime` a change of nothing but timestamps changes the decoded inode only: they are *pending*.
 //! Five reasons write them: the inode is written anyway; another inode of the same inode-table block
-//! is, and looks its neighbours up ([`Ext4::write_pending_neighbours`]); a sync, of the file or of all;
+//! is, and looks its neighbours up (`Ext4::write_pending_neighbours`); a sync, of the file or of all;
 //! the inode's eviction from memory; and their age.
 //!
 //! # Invariants

@@ -158,7 +158,7 @@ impl Ext4 {
             disk.i_block = data.disk.i_block;
             disk.size = data.disk.size;
             disk.blocks = data.sectors + xattr_sectors(disk, sectors);
-            disk.flags = disk.flags - MAPPING_FLAGS | data.disk.flags & MAPPING_FLAGS;
+            disk.flags = (disk.flags - MAPPING_FLAGS) | (data.disk.flags & MAPPING_FLAGS);
             disk.atime = data.disk.atime;
             disk.mtime = data.disk.mtime;
             disk.ctime = time;

@@ -2,6 +2,7 @@
 //! consistent cut, and what was done before a sync is in it.
 #![cfg(shuttle)]
 
+#[allow(dead_code, reason = "each test binary uses what it needs")]
 mod support;
 
 use shuttle::rand::{Rng, thread_rng};

@@ -2,6 +2,7 @@
 //! is lost, counters are what bitmaps say.
 #![cfg(shuttle)]
 
+#[allow(dead_code, reason = "each test binary uses what it needs")]
 mod support;
 
 use shuttle::thread;

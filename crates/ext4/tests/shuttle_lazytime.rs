@@ -2,6 +2,7 @@
 //! loading and reuse. No timestamp is lost, and none is written over a number's next inode.
 #![cfg(shuttle)]
 
+#[allow(dead_code, reason = "each test binary uses what it needs")]
 mod support;
 
 use shuttle::rand::{Rng, thread_rng};

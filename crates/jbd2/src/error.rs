@@ -23,6 +23,9 @@ pub enum JournalError {
     /// The log has a feature that is not known.
     #[error("journal has unsupported features: {0}")]
     Unsupported(String),
+    /// The commit thread was asked to wait for itself.
+    #[error("journal: the commit thread cannot wait for a commit")]
+    OnCommitThread,
     /// One handle wants more blocks than a transaction may hold.
     #[error("journal too small: a change needs {wanted} blocks, a transaction holds {limit}")]
     TooLarge {

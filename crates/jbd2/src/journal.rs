@@ -435,8 +435,11 @@ impl Journal {
     /// Commits, writes everything in place and leaves the log empty.
     ///
     /// # Errors
-    /// The device's, or [`JournalError::Aborted`].
+    /// The device's, [`JournalError::Aborted`], or [`JournalError::OnCommitThread`].
     pub fn flush_log(&self) -> Result<()> {
+        if self.on_commit_thread() {
+            return Err(JournalError::OnCommitThread);
+        }
         self.sync()?;
         let mut state = self.state.lock();
         state.need_empty = true;
@@ -448,6 +451,15 @@ impl Journal {
             self.done.wait(&mut state);
         }
         Ok(())
+    }
+
+    /// Whether the caller is the commit thread, which can wait for no commit: its client may let go
+    /// of a file system there that nobody else has any more.
+    fn on_commit_thread(&self) -> bool {
+        let thread = self.thread.lock();
+        thread
+            .as_ref()
+            .is_some_and(|t| t.thread().id() == thread::current().id())
     }
 
     /// Commits what there is, empties the log and ends the commit thread. No handle may be active.
@@ -603,5 +615,36 @@ impl Shard {
         }
         self.credits.fetch_add(wanted, Ordering::Relaxed);
         false
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use uext4_block::MemoryDevice;
+
+    /// Asks for what only another thread can have.
+    struct Impatient(Arc<Journal>, mpsc::Sender<Result<()>>);
+
+    impl JournalClient for Impatient {
+        fn committed(&self, _tid: u64, _freed: &[Freed]) {
+            let _ = self.1.send(self.0.flush_log());
+        }
+        fn aborted(&self, _why: &JournalError) {}
+    }
+
+    #[test]
+    fn the_commit_thread_does_not_wait_for_itself() {
+        let device = Arc::new(MemoryDevice::new(1 << 20));
+        let cache = Arc::new(BufferCache::new(device, 4096, 16));
+        let journal = Journal::without_log(cache, JournalOptions::default());
+        let (told, hears) = mpsc::channel();
+        journal.set_client(Arc::new(Impatient(Arc::clone(&journal), told)));
+        drop(journal.start(1).expect("start"));
+        journal.sync().expect("sync");
+        let flushed = hears.recv().expect("told");
+        assert!(matches!(flushed, Err(JournalError::OnCommitThread)));
+        journal.shutdown().expect("shutdown");
     }
 }

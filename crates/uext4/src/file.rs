@@ -3,6 +3,7 @@
 use crate::{Attr, Caller, Errno, Error, Ext4, FileHandle, FileSystem, InodeRef, Result, SetAttr};
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use uext4_ondisk::Generation;
 use uext4_vfs::{OpenFile, OpenFlags};
 
 /// An open file. Its position is shared by the threads that use it, as in a process.
@@ -41,9 +42,49 @@ impl File {
         self.vfs().getattr(self.open.node())
     }
 
-    /// What finds the file again whatever its name is then.
+    /// What finds the file again whatever its name is then, with [`Filesystem::open_handle`]; also after
+    /// the image was closed and opened again.
+    ///
+    /// It goes stale (`ESTALE`) when the file is deleted, its inode used again or not, and when the file
+    /// gets another generation.
+    ///
+    /// [`Filesystem::open_handle`]: crate::Filesystem::open_handle
     pub fn handle(&self) -> FileHandle {
         self.vfs().handle(self.open.node())
+    }
+
+    /// The generation, which tells this use of the inode number from others (`EXT4_IOC_GETVERSION`); the
+    /// one in [`File::handle`].
+    pub fn generation(&self) -> u32 {
+        self.open.fs().generation(self.open.node()).0
+    }
+
+    /// Sets the generation, so that handles made before are stale (`EXT4_IOC_SETVERSION`).
+    ///
+    /// # Errors
+    /// `EPERM`: not the owner. `ENOTTY`: the image has metadata checksums, which depend on it. `EROFS`.
+    pub fn set_generation(&self, generation: u32) -> Result<()> {
+        let generation = Generation(generation);
+        let fs = self.open.fs();
+        Ok(fs.set_generation(&self.caller, self.open.node(), generation)?)
+    }
+
+    /// Swaps the data with that of the boot loader's inode, number 5 (`EXT4_IOC_SWAP_BOOT`): content, size
+    /// and the times of reading and writing. Both get new generations, so handles of the file go stale;
+    /// this and other open files stay good, and see the other content.
+    ///
+    /// # Crash
+    /// It is swapped, or it is not.
+    ///
+    /// # Errors
+    /// `EBADF`: not open for writing. `EINVAL`: not a regular file with one link, or one whose data cannot
+    /// leave its inode. `EPERM`: not the owner, not the capability `SYS_ADMIN`, immutable or append-only.
+    /// `EFBIG`, `ENOSPC`: a file in too many pieces for one transaction. `EROFS`.
+    pub fn swap_boot(&self) -> Result<()> {
+        if !self.open.flags().contains(OpenFlags::WRITE) {
+            return Err(Errno::EBADF.into());
+        }
+        Ok(self.open.fs().swap_boot(&self.caller, self.open.node())?)
     }
 
     /// Reads from a byte offset; fewer bytes than asked only at the end of the file.

@@ -145,7 +145,9 @@ impl Filesystem {
     /// Opens the file that `handle` was made for, for reading, and with `write` for writing.
     ///
     /// # Errors
-    /// `ESTALE`: it is gone, whether its inode is used again or not. `EACCES`, `EISDIR`.
+    /// `ESTALE`: it is gone, whether its inode is used again or not, or it has another generation since
+    /// ([`File::set_generation`], [`File::swap_boot`]). `EACCES`: no permission on the file itself; the
+    /// way to it is not asked for, so a handle is a key. `EISDIR`: a directory, to be written.
     pub fn open_handle(&self, handle: FileHandle, write: bool) -> Result<File> {
         let node = self.vfs().open_handle(handle)?;
         FileOptions::new()

@@ -153,3 +153,83 @@ fn permission_follows_the_caller() {
     assert_eq!(user.write("/new", b"").unwrap_err(), Errno::EACCES);
     user.access("/", true, false, true).unwrap();
 }
+
+#[test]
+fn the_boot_loader_is_swapped_through_an_open_file() {
+    let (device, fs) = image();
+    fs.write("/stage2", b"first").unwrap();
+    let read_only = fs.open_file("/stage2").unwrap();
+    assert_eq!(read_only.swap_boot().unwrap_err(), Errno::EBADF);
+    let file = FileOptions::new()
+        .read(true)
+        .write(true)
+        .open(&fs, "/stage2")
+        .unwrap();
+    let handle = file.handle();
+    assert_eq!(handle.generation, file.generation());
+    file.swap_boot().unwrap();
+    assert_eq!(file.metadata().unwrap().size, 0);
+    assert_ne!(file.generation(), handle.generation);
+    assert_eq!(fs.open_handle(handle, false).unwrap_err(), Errno::ESTALE);
+    file.write_all_at(b"second one", 0).unwrap();
+    let handle = file.handle();
+    drop((file, read_only));
+    fs.unmount().unwrap();
+    assert_clean(&device);
+
+    let fs = Filesystem::open_device(device.clone(), &OpenOptions::read_write()).unwrap();
+    let file = fs.open_handle(handle, true).unwrap();
+    file.swap_boot().unwrap();
+    drop(file);
+    assert_eq!(fs.read("/stage2").unwrap(), b"first");
+    fs.create_dir("/d").unwrap();
+    fs.hard_link("/stage2", "/d/again").unwrap();
+    let file = FileOptions::new().write(true).open(&fs, "/stage2").unwrap();
+    assert_eq!(file.swap_boot().unwrap_err(), Errno::EINVAL);
+    drop(file);
+    fs.unmount().unwrap();
+    assert_clean(&device);
+}
+
+#[test]
+fn generations_are_set_where_checksums_do_not_depend_on_them() {
+    for (features, settable) in [("", false), ("^metadata_csum,^metadata_csum_seed", true)] {
+        let device = Arc::new(MemoryDevice::new(32 << 20));
+        let options = MkfsOptions {
+            features: FeatureSet::parse(features).unwrap(),
+            ..MkfsOptions::default()
+        };
+        mkfs_on(&*device, &options, &NoProgress).unwrap();
+        let fs = Filesystem::open_device(device.clone(), &OpenOptions::read_write()).unwrap();
+        fs.write("/f", b"data").unwrap();
+        let old = fs.handle("/f").unwrap();
+        let file = fs.open_file("/f").unwrap();
+        if settable {
+            file.set_generation(old.generation ^ 1).unwrap();
+            assert_eq!(fs.open_handle(old, false).unwrap_err(), Errno::ESTALE);
+            fs.open_handle(file.handle(), false).unwrap();
+        } else {
+            let refused = file.set_generation(1).unwrap_err();
+            assert_eq!(refused, Errno::ENOTTY);
+            fs.open_handle(old, false).unwrap();
+        }
+        drop(file);
+        fs.unmount().unwrap();
+        assert_clean(&device);
+    }
+}
+
+#[test]
+fn a_handle_needs_permission_on_the_file_alone() {
+    let (_device, fs) = image();
+    fs.create_dir("/hidden").unwrap();
+    fs.write("/hidden/f", b"data").unwrap();
+    fs.set_permissions("/hidden", 0o700).unwrap();
+    let handle = fs.handle("/hidden/f").unwrap();
+    let user = fs.with_caller(Caller::user(1000, 1000));
+    assert_eq!(user.read("/hidden/f").unwrap_err(), Errno::EACCES);
+    user.open_handle(handle, false).unwrap();
+    assert_eq!(user.open_handle(handle, true).unwrap_err(), Errno::EACCES);
+    fs.remove_file("/hidden/f").unwrap();
+    assert_eq!(user.open_handle(handle, false).unwrap_err(), Errno::ESTALE);
+}

@@ -20,12 +20,12 @@
 //!
 //! # Locking
 //! `spinlock` takes the class `generation`, a leaf. The others take no lock: the protocols of
-//! [`counters`] are proved by loom (`make loom`), and what [`random`] keeps belongs to one thread.
+//! `counters` are proved by loom (`make loom`), and what `random` keeps belongs to one thread.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`counters`] | what the counting arms share between threads |
-//! | [`random`] | words from the thread's generator |
+//! | `counters` | what the counting arms share between threads |
+//! | `random` | words from the thread's generator |
 
 mod counters;
 mod random;

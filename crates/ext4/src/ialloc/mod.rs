@@ -9,7 +9,7 @@
 //!   each CPU in a word of its own; a lost race costs another round on the same word.
 //!
 //! # Policy
-//! Directories spread by the Orlov rules ([`orlov`]). Files follow their parent: its group, those of
+//! Directories spread by the Orlov rules (`orlov`). Files follow their parent: its group, those of
 //! its flex group, then others by quadratic, then linear probing. A directory remembers the group in
 //! which its last child found room. A goal, where the mount has one, comes before all that.
 //!

@@ -3,7 +3,6 @@
 //!
 //! # Locking
 //! What the tests share is in locks of `std`, held across no point at which Shuttle may switch.
-#![allow(dead_code, reason = "each test needs a part of it")]
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
