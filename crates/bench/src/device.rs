@@ -1,13 +1,16 @@
 //! The device and image a benchmark runs on.
 
 use anyhow::{Context as _, bail};
-use std::path::PathBuf;
+use std::fs::File;
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uext4_block::{BlockDevice, FileDevice, MemoryDevice, OpenOptions};
 use uext4_mkfs::{MkfsOptions, NoProgress};
+use uext4_ondisk::{EXT4_MAGIC, SUPERBLOCK_OFFSET};
 
 /// Where the image lies.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceSpec {
     /// In memory.
     Mem,
@@ -24,6 +27,40 @@ impl std::str::FromStr for DeviceSpec {
             _ => Err(format!("`{s}` is neither mem nor file:PATH")),
         }
     }
+}
+
+impl DeviceSpec {
+    /// The file that holds an image already, if there is one.
+    ///
+    /// # Errors
+    /// Something else is there, which is not overwritten.
+    pub fn found(&self) -> anyhow::Result<Option<&Path>> {
+        let DeviceSpec::File(path) = self else {
+            return Ok(None);
+        };
+        let Ok(meta) = std::fs::metadata(path) else {
+            return Ok(None);
+        };
+        if meta.is_file() && meta.len() == 0 {
+            return Ok(None);
+        }
+        if holds_image(path) {
+            return Ok(Some(path));
+        }
+        let name = path.display();
+        if meta.file_type().is_block_device() {
+            bail!("{name}: a block device without ext4; `uext4 mkfs {name}` makes it");
+        }
+        bail!("{name}: something else than an ext4 image; give another name, or remove it first");
+    }
+}
+
+fn holds_image(path: &Path) -> bool {
+    const MAGIC_OFFSET: u64 = SUPERBLOCK_OFFSET + 56;
+    let mut magic = [0; 2];
+    File::open(path)
+        .and_then(|file| file.read_exact_at(&mut magic, MAGIC_OFFSET))
+        .is_ok_and(|()| u16::from_le_bytes(magic) == EXT4_MAGIC)
 }
 
 /// A size in bytes, with K, M, G or T.
@@ -56,21 +93,68 @@ pub struct ImageSpec {
     pub journal_bytes: u64,
     /// Inodes it must hold.
     pub inodes: u32,
+    /// The image was there before the run: it is used as it is, and the rest is not looked at.
+    pub found: bool,
+    /// An image file that the run made stays.
+    pub keep: bool,
 }
 
-/// Makes the image and opens it.
+impl ImageSpec {
+    /// About what the image takes of the memory once the run has filled it, if it lies there, with what
+    /// a mount of it keeps.
+    pub fn memory_bytes(&self) -> u64 {
+        const PER_INODE: u64 = 1024;
+        self.journal_bytes + u64::from(self.inodes) * PER_INODE + (256 << 20)
+    }
+}
+
+/// A file that a run made, removed when it is dropped.
+#[derive(Debug)]
+pub struct MadeFile(PathBuf);
+
+impl Drop for MadeFile {
+    fn drop(&mut self) {
+        // Nothing depends on it: the next run says if it is still there.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// An open image.
+pub struct Image {
+    /// The device it lies on. Declared first: closed before the file goes.
+    pub device: Arc<dyn BlockDevice>,
+    _made: Option<MadeFile>,
+}
+
+/// Opens the image that is there, or makes it.
 ///
 /// # Errors
 /// A device that fails, or an image that cannot hold what is asked.
-pub fn make(spec: &ImageSpec) -> anyhow::Result<Arc<dyn BlockDevice>> {
-    let device: Arc<dyn BlockDevice> = match &spec.device {
-        DeviceSpec::Mem => Arc::new(MemoryDevice::new(spec.bytes)),
+pub fn open(spec: &ImageSpec) -> anyhow::Result<Image> {
+    let opened = |path: &Path, options: &OpenOptions| -> anyhow::Result<Arc<dyn BlockDevice>> {
+        let device = FileDevice::open(path, options);
+        Ok(Arc::new(device.with_context(|| {
+            format!("open the image {}", path.display())
+        })?))
+    };
+    let (device, made) = match &spec.device {
+        DeviceSpec::File(path) if spec.found => {
+            return Ok(Image {
+                device: opened(path, &OpenOptions::read_write())?,
+                _made: None,
+            });
+        }
+        DeviceSpec::Mem => {
+            let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(spec.bytes));
+            (device, None)
+        }
         DeviceSpec::File(path) => {
-            let options = OpenOptions::create(spec.bytes);
-            Arc::new(
-                FileDevice::open(path, &options)
-                    .with_context(|| format!("make the image {}", path.display()))?,
-            )
+            // An earlier round's, kept for the last.
+            if path.exists() {
+                std::fs::remove_file(path)?;
+            }
+            let device = opened(path, &OpenOptions::create(spec.bytes))?;
+            (device, (!spec.keep).then(|| MadeFile(path.clone())))
         }
     };
     let mut options = MkfsOptions {
@@ -84,7 +168,10 @@ pub fn make(spec: &ImageSpec) -> anyhow::Result<Arc<dyn BlockDevice>> {
         options.journal_size = Some(spec.journal_bytes);
     }
     uext4_mkfs::mkfs(&*device, &options, &NoProgress)?;
-    Ok(device)
+    Ok(Image {
+        device,
+        _made: made,
+    })
 }
 
 /// Checks the image after a run.

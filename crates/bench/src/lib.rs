@@ -1,24 +1,56 @@
 //! The workloads that measure uext4, as docs/BENCHMARKS.md describes them.
 //!
-//! Every run ends with a check of its image: a fast run that leaves a bad image is a failure.
+//! Every run ends with a check of its image: a fast run that leaves a bad image is a failure. Arms are
+//! interleaved ([`rounds`]), each on an image of its own.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`mdtest`] | creating, statting and removing files from many workers |
-//! | [`device`] | the device and image a benchmark runs on |
-//! | [`report`] | rows, JSON and tables |
+//! | [`mdtest`] | creating, statting, reading and removing files from many workers |
+//! | [`create_unlink`] | creating and unlinking one file in a loop |
+//! | [`fsync`] | appending and fsyncing, beside a kernel file system |
+//! | [`generation`] | drawing stamps, and how often they repeat |
+//! | [`icache_shrink`] | reading while the inode cache shrinks |
+//! | [`arms`], [`setup`] | the arms of a run; the options that all workloads share |
+//! | [`device`], [`bed`], [`tree`] | images, mounts, and directories in them |
+//! | [`rounds`], [`crew`] | turns of the arms; threads that start together |
+//! | [`sample`], [`histogram`], [`memory`] | what is measured |
+//! | [`report`], [`locks`], [`stages`], [`tables`], [`host`], [`progress`] | what is printed |
 #![forbid(unsafe_code)]
 
+pub mod arms;
+pub mod bed;
+pub mod create_unlink;
+pub mod crew;
 pub mod device;
+pub mod fsync;
+pub mod generation;
+pub mod histogram;
+pub mod host;
+pub mod icache_shrink;
+pub mod locks;
 pub mod mdtest;
+pub mod memory;
+pub mod progress;
 pub mod report;
+pub mod rounds;
+pub mod sample;
+pub mod setup;
+pub mod stages;
+pub mod tables;
+pub mod tree;
 
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
+use std::io::Write;
 
-/// Measures uext4.
+/// Measures uext4: each workload prints tables, or with --json one document.
+///
+/// Arms given as comma lists are interleaved, each on an image of its own, which is checked at the end.
 #[derive(Debug, Parser)]
-#[command(name = "uext4 bench", bin_name = "uext4 bench")]
+#[command(name = "uext4 bench", bin_name = "uext4 bench", max_term_width = 100)]
+#[command(
+    after_help = "Example: uext4 bench create-unlink --generation spinlock,beyond --lock-stat"
+)]
 struct Args {
     #[command(subcommand)]
     workload: Workload,
@@ -26,19 +58,63 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Workload {
-    /// Creates, stats and removes empty files from many workers, each phase ending with a sync.
-    ///
-    /// Example: uext4 bench mdtest --device file:/dev/shm/a.img --np 48 -n 30000 -F -C -r -u -i 3
+    /// Creates, stats, reads and removes files from many workers, each phase ending with a sync
+    #[command(
+        after_help = "Example: uext4 bench mdtest --np 48 -n 30000 -F -C -r -u -i 3 \
+                            --ialloc all --lock-stat"
+    )]
     Mdtest(mdtest::MdtestArgs),
+    /// Creates and unlinks one file in a directory for each task, in a loop
+    #[command(
+        after_help = "Example: uext4 bench create-unlink --generation all --tasks 2,128 --time 1 -i 9\n\
+                            Example: uext4 bench create-unlink --icache all --lazytime off,on --tasks 32"
+    )]
+    CreateUnlink(create_unlink::CreateUnlinkArgs),
+    /// Appends 4 KiB and fsyncs, a file for each thread; give it a file on a real disk
+    #[command(
+        after_help = "Example: uext4 bench fsync --device file:/var/tmp/u.img --peer /mnt/ext4-on-that-disk"
+    )]
+    Fsync(fsync::FsyncArgs),
+    /// How fast inode generations are drawn, and how often they repeat
+    #[command(
+        after_help = "Example: uext4 bench generation --generation random,beyond --widths 8 --reuses 2^30"
+    )]
+    Generation(generation::GenerationArgs),
+    /// What a reader notices while the inode cache shrinks to its limit
+    #[command(after_help = "Example: uext4 bench icache-shrink --items 1440000 --inodes-max 16384")]
+    IcacheShrink(icache_shrink::IcacheShrinkArgs),
 }
 
-/// Runs the benchmark that `args` (without the word `bench`) names.
+/// Runs the benchmark that `args` (without the word `bench`) names, and prints to standard output.
+/// Wrong usage ends the process, with the exit code 2.
+///
+/// # Errors
+/// A device that fails, or an image that is damaged after the run.
+pub fn run(args: Vec<OsString>) -> anyhow::Result<()> {
+    match parse(args) {
+        Ok(args) => dispatch(&args.workload, &mut std::io::stdout().lock()),
+        Err(usage) => usage.exit(),
+    }
+}
+
+/// As [`run`], but prints to `out` and gives wrong usage as an error.
 ///
 /// # Errors
 /// Wrong arguments, a device that fails, or an image that is damaged after the run.
-pub fn run(args: Vec<OsString>) -> anyhow::Result<()> {
-    let argv = std::iter::once(OsString::from("uext4 bench")).chain(args);
-    match Args::parse_from(argv).workload {
-        Workload::Mdtest(args) => mdtest::run(&args),
+pub fn run_to(args: Vec<OsString>, out: &mut dyn Write) -> anyhow::Result<()> {
+    dispatch(&parse(args)?.workload, out)
+}
+
+fn parse(args: Vec<OsString>) -> Result<Args, clap::Error> {
+    Args::try_parse_from(std::iter::once(OsString::from("uext4 bench")).chain(args))
+}
+
+fn dispatch(workload: &Workload, out: &mut dyn Write) -> anyhow::Result<()> {
+    match workload {
+        Workload::Mdtest(args) => mdtest::run(args, out),
+        Workload::CreateUnlink(args) => create_unlink::run(args, out),
+        Workload::Fsync(args) => fsync::run(args, out),
+        Workload::Generation(args) => generation::run(args, out),
+        Workload::IcacheShrink(args) => icache_shrink::run(args, out),
     }
 }

@@ -1,11 +1,16 @@
-//! Rows, JSON and tables.
+//! Rows and the JSON document, whose keys are a contract (docs/BENCHMARKS.md).
 
-use comfy_table::{CellAlignment, Table, presets};
+use crate::histogram::{Histogram, LatencyUs};
+use crate::host::Host;
+use crate::locks::{LockRow, lock_table};
+use crate::memory;
+use crate::sample::{Cell, JournalCost, Sample};
+use crate::stages::{StageRow, stage_table};
 use serde::Serialize;
-use uext4_sync::stat::{self, LockStat};
+use std::io::{self, Write};
 
 /// Minimum, median and maximum.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Spread {
     /// The least.
     pub min: f64,
@@ -29,91 +34,143 @@ impl Spread {
     }
 }
 
-/// A lock class in a row.
-#[derive(Clone, Debug, Serialize)]
-pub struct LockRow {
-    /// Class and mode.
-    pub class: String,
-    /// How often it was taken.
-    pub acquisitions: u64,
-    /// How often the first try failed.
-    pub contended: u64,
-    /// Total waiting, in microseconds.
-    pub wait_us: u64,
-    /// Total holding, in microseconds.
-    pub hold_us: u64,
+/// One arm, operation and count of threads.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    /// The arm's name.
+    pub arm: String,
+    /// The operation.
+    pub op: &'static str,
+    /// Threads, tasks or workers.
+    pub threads: usize,
+    /// Rounds that gave the figures.
+    pub iterations: usize,
+    /// Operations of one round: of the one that counted locks, or else of the median one.
+    pub ops: u64,
+    /// How long that round took.
+    pub seconds: f64,
+    /// Over the rounds.
+    pub ops_per_s: Spread,
+    /// Of the rounds' rates.
+    pub mean: f64,
+    /// Of the rounds' rates.
+    pub std_dev: f64,
+    /// Of every operation whose latency was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_us: Option<LatencyUs>,
+    /// Of all rounds that gave the figures.
+    #[serde(flatten)]
+    pub journal: JournalCost,
+    /// Resident when the last round ended.
+    pub resident_bytes: u64,
+    /// Of the round that counted.
+    pub locks: Vec<LockRow>,
+    /// Of the round that counted.
+    pub stages: Vec<StageRow>,
 }
 
-impl From<&LockStat> for LockRow {
-    fn from(s: &LockStat) -> LockRow {
-        let mode = match s.mode {
-            stat::Mode::Shared => "-R",
-            stat::Mode::Exclusive => "",
-        };
-        LockRow {
-            class: format!("{}{mode}", s.class),
-            acquisitions: s.acquisitions,
-            contended: s.contended,
-            wait_us: s.wait_ns / 1000,
-            hold_us: s.hold_ns / 1000,
+impl Row {
+    /// What the runs of a cell gave.
+    pub fn of(arm: &str, op: &'static str, threads: usize, cell: &Cell) -> Row {
+        let rates: Vec<f64> = cell.plain.iter().map(Sample::rate).collect();
+        let n = rates.len().max(1) as f64;
+        let mean = rates.iter().sum::<f64>() / n;
+        let variance = rates.iter().map(|r| (r - mean).powi(2)).sum::<f64>() / n;
+        let mut latency = Histogram::default();
+        let mut journal = JournalCost::default();
+        for sample in &cell.plain {
+            latency.add(&sample.work.latency);
+            journal = journal.plus(sample.journal);
+        }
+        let counted = cell.counted.as_ref();
+        let shown = counted.or_else(|| median_of(&cell.plain));
+        let last = counted.or(cell.plain.last());
+        Row {
+            arm: arm.to_owned(),
+            op,
+            threads,
+            iterations: cell.plain.len(),
+            ops: shown.map_or(0, |s| s.work.ops),
+            seconds: shown.map_or(0.0, |s| s.work.seconds),
+            ops_per_s: Spread::of(&rates),
+            mean,
+            std_dev: variance.sqrt(),
+            latency_us: latency.latency(),
+            journal,
+            resident_bytes: last.map_or(0, |s| s.resident_bytes),
+            locks: counted.map(|s| s.locks.clone()).unwrap_or_default(),
+            stages: counted.map(|s| s.stages.clone()).unwrap_or_default(),
         }
     }
-}
 
-/// The lock table, the longest waiting first; `ops` gives acquisitions per operation.
-pub fn lock_table(locks: &[LockRow], ops: u64) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header([
-        "class",
-        "acquisitions",
-        "per op",
-        "contended",
-        "wait us",
-        "hold us",
-    ]);
-    for lock in locks {
-        table.add_row([
-            lock.class.clone(),
-            lock.acquisitions.to_string(),
-            format!("{:.2}", lock.acquisitions as f64 / ops.max(1) as f64),
-            lock.contended.to_string(),
-            lock.wait_us.to_string(),
-            lock.hold_us.to_string(),
-        ]);
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
-
-/// The machine a figure is from.
-#[derive(Clone, Debug, Serialize)]
-pub struct Host {
-    /// CPUs that may be used.
-    pub cpus: usize,
-    /// The model of the CPU.
-    pub cpu: String,
-    /// The kernel.
-    pub kernel: String,
-}
-
-impl Host {
-    /// This machine.
-    pub fn here() -> Host {
-        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-        let cpu = read("/proc/cpuinfo")
-            .lines()
-            .find_map(|l| {
-                l.strip_prefix("model name")
-                    .map(|m| m.trim_matches([' ', '\t', ':']).to_owned())
-            })
-            .unwrap_or_default();
-        Host {
-            cpus: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-            cpu,
-            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+    /// Prints its lock and stage tables, if it has any.
+    ///
+    /// # Errors
+    /// Of the output.
+    pub fn print_tables(&self, out: &mut dyn Write) -> io::Result<()> {
+        if self.locks.is_empty() {
+            return Ok(());
         }
+        let (arm, op, threads, ops) = (&self.arm, self.op, self.threads, self.ops);
+        writeln!(out, "locks: {arm}, {op}, {threads} threads, {ops} ops")?;
+        writeln!(out, "{}\n", lock_table(&self.locks))?;
+        if !self.stages.is_empty() {
+            writeln!(out, "stages: {arm}, {op}, {threads} threads, {ops} ops")?;
+            writeln!(out, "{}\n", stage_table(&self.stages))?;
+        }
+        Ok(())
+    }
+}
+
+/// The sample whose rate is in the middle.
+fn median_of(samples: &[Sample]) -> Option<&Sample> {
+    let mut sorted: Vec<&Sample> = samples.iter().collect();
+    sorted.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
+    sorted.get(sorted.len() / 2).copied()
+}
+
+/// The whole result.
+#[derive(Debug, Serialize)]
+pub struct Document<R> {
+    /// The workload's name.
+    pub benchmark: &'static str,
+    /// Where it ran.
+    pub host: Host,
+    /// The most that was resident.
+    pub peak_resident_bytes: u64,
+    /// The figures.
+    pub rows: Vec<R>,
+}
+
+impl<R: Serialize> Document<R> {
+    /// Of rows just measured.
+    pub fn new(benchmark: &'static str, rows: Vec<R>) -> Document<R> {
+        Document {
+            benchmark,
+            host: Host::here(),
+            peak_resident_bytes: memory::peak_resident_bytes(),
+            rows,
+        }
+    }
+
+    /// Prints it as JSON.
+    ///
+    /// # Errors
+    /// Of the output.
+    pub fn print_json(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, self)?;
+        writeln!(out)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spread() {
+        let s = Spread::of(&[3.0, 1.0, 2.0]);
+        assert_eq!((s.min, s.median, s.max), (1.0, 2.0, 3.0));
     }
 }

@@ -387,3 +387,41 @@ fn every_command_has_help_with_an_example() {
         assert!(help.contains("Example: uext4"), "{command}");
     }
 }
+
+#[test]
+fn bench_prints_one_document_and_leaves_no_image() {
+    let here = Here::new();
+    let device = format!("file:{}", here.path("bench.img").display());
+    let printed = here.ok(&[
+        "bench",
+        "mdtest",
+        "--np",
+        "2",
+        "-n",
+        "20",
+        "-F",
+        "-C",
+        "-T",
+        "-r",
+        "-u",
+        "-i",
+        "1",
+        "--ialloc",
+        "all",
+        "--image-size",
+        "64M",
+        "--journal-size",
+        "4M",
+        "--device",
+        &device,
+        "--json",
+    ]);
+    let document: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(document["benchmark"], "mdtest");
+    assert_eq!(document["rows"].as_array().unwrap().len(), 9);
+    assert!(!here.path("bench.img").exists());
+    fs::write(here.path("bench.img"), "something else").unwrap();
+    here.fails(1, &["bench", "mdtest", "--device", &device]);
+    let wrong = here.run(&["bench", "mdtest", "--ialloc", "fast"]);
+    assert_eq!(wrong.status.code(), Some(2));
+}

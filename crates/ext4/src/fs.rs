@@ -28,6 +28,7 @@ use uext4_ondisk::{
     Superblock,
 };
 use uext4_sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use uext4_sync::thread;
 use uext4_vfs::icache::InodeCache;
 use uext4_vfs::ilock::RenameMutex;
 
@@ -80,18 +81,32 @@ impl std::fmt::Debug for Ext4 {
 /// What the journal tells of commits; weak, because the file system owns the journal.
 struct Client(Weak<Ext4>);
 
+impl Client {
+    /// Calls `f` if the file system still is. Should everybody else let go of it meanwhile, another
+    /// thread unmounts it: that waits for the commit thread, which is here.
+    fn with(&self, f: impl FnOnce(&Ext4)) {
+        let Some(fs) = self.0.upgrade() else { return };
+        f(&fs);
+        if let Some(last) = Arc::into_inner(fs) {
+            let unmount = move || drop(last);
+            let name = "uext4-unmount".into();
+            if let Err(why) = thread::Builder::new().name(name).spawn(unmount) {
+                tracing::error!("not unmounted, as no thread starts: {why}");
+            }
+        }
+    }
+}
+
 impl JournalClient for Client {
     fn committed(&self, _tid: u64, freed: &[(u64, u32)]) {
-        if let Some(fs) = self.0.upgrade() {
-            fs.release_runs(freed);
-        }
+        self.with(|fs| fs.release_runs(freed));
     }
 
     fn aborted(&self, why: &JournalError) {
-        if let Some(fs) = self.0.upgrade() {
+        self.with(|fs| {
             tracing::error!("mounted read-only from now on: {why}");
             fs.read_only.store(true, Ordering::SeqCst);
-        }
+        });
     }
 }
 

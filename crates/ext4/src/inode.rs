@@ -135,16 +135,23 @@ impl Inode {
         self.state.lock()
     }
 
-    /// Changes the timestamps in memory; they are pending from now on. True if none were before.
-    pub(crate) fn set_times_lazily(&self, change: impl FnOnce(&mut uext4_ondisk::Inode)) -> bool {
+    /// Changes the timestamps in memory; they are pending from now on. If none were, `remember` is
+    /// called before anybody can see the change, so that whoever saw it and syncs writes it.
+    ///
+    /// # Locks
+    /// Takes the inode's state, and under it what `remember` takes.
+    pub(crate) fn set_times_lazily(
+        &self,
+        change: impl FnOnce(&mut uext4_ondisk::Inode),
+        remember: impl FnOnce(),
+    ) {
         let mut state = self.state.lock();
         change(&mut state);
-        if self.pending_since.load(Ordering::Relaxed) != 0 {
-            return false;
+        if self.pending_since.load(Ordering::Relaxed) == 0 {
+            let now = crate::group::now_s().max(1);
+            self.pending_since.store(now, Ordering::Relaxed);
+            remember();
         }
-        let now = crate::group::now_s().max(1);
-        self.pending_since.store(now, Ordering::Relaxed);
-        true
     }
 
     /// Since when a timestamp waits to be written, in seconds since 1970; 0 for none.
@@ -176,9 +183,9 @@ impl Inode {
         if let Some(state) = state
             && self.pending_since() != 0
         {
-            self.encode(&state, content.data_mut());
-            drop(state);
+            // First: whoever finds nothing pending any more finds the transaction that has it.
             self.touch(handle);
+            self.encode(&state, content.data_mut());
         }
     }
 
@@ -357,11 +364,12 @@ impl Ext4 {
         let mut content = handle.modify(&inode.itable)?;
         let mut state = inode.state.lock();
         let result = change(&mut state);
+        // First: whoever finds nothing pending any more finds the transaction that has it.
+        inode.touch(handle);
         inode.encode(&state, content.data_mut());
         drop(state);
         self.write_pending_neighbours(handle, &mut content, &inode.itable, inode.ino);
         drop(content);
-        inode.touch(handle);
         Ok(result)
     }
 }

@@ -33,6 +33,8 @@ use uext4_sync::{Condvar, Mutex, PerCpu, class, thread};
 #[derive(Debug)]
 pub(crate) struct Lazytime {
     pending: PerCpu<Mutex<HashSet<Ino>>>,
+    /// Held by whoever took inodes out of the sets, until they are written or back.
+    writing: Mutex<()>,
     stop: Mutex<bool>,
     stopping: Condvar,
     thread: Mutex<Option<thread::JoinHandle<()>>>,
@@ -42,6 +44,7 @@ impl Lazytime {
     pub fn new() -> Lazytime {
         Lazytime {
             pending: PerCpu::new(|_| Mutex::new(&class::LAZYTIME, HashSet::new())),
+            writing: Mutex::new(&class::LAZYTIME_WRITE, ()),
             stop: Mutex::new(&class::LAZYTIME, false),
             stopping: Condvar::new(),
             thread: Mutex::new(&class::LAZYTIME, None),
@@ -142,9 +145,7 @@ impl Ext4 {
         change: impl FnOnce(&mut uext4_ondisk::Inode),
     ) -> Result<()> {
         if self.options.lazytime {
-            if inode.set_times_lazily(change) {
-                self.lazytime.add(inode.ino);
-            }
+            inode.set_times_lazily(change, || self.lazytime.add(inode.ino));
             return Ok(());
         }
         let handle = self.journal().start(1)?;
@@ -196,7 +197,11 @@ impl Ext4 {
         Ok(())
     }
 
-    /// Writes all pending timestamps that are at least `age` old.
+    /// Writes all pending timestamps that are at least `age` old, and waits for those that another
+    /// thread is writing.
+    ///
+    /// # Locks
+    /// Takes `lazytime_write`, and starts handles under it.
     ///
     /// # Errors
     /// The journal's; what was not written is still pending.
@@ -205,6 +210,7 @@ impl Ext4 {
             return Ok(());
         }
         let mut result = Ok(());
+        let _writing = self.lazytime.writing.lock();
         for ino in self.lazytime.take() {
             let Some(inode) = self.icache.find(u64::from(ino.0)) else {
                 continue;

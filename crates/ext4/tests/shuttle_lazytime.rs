@@ -163,7 +163,6 @@ fn shuttle_evict_and_reuse() {
 }
 
 #[test]
-#[ignore = "a sync does not wait for timestamps that another thread is writing"]
 fn shuttle_sync_and_evict() {
     explore_arms(sync_and_evict);
 }

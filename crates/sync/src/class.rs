@@ -122,6 +122,7 @@ classes! {
     MOUNT_TABLE = "mount_table", MountTable, Refused, "the mounts of this process";
     FILE_POS = "file_pos", MountTable, Refused, "the position of an open file";
     S_UMOUNT = "s_umount", SUmount, Refused, "a superblock against unmounting";
+    LAZYTIME_WRITE = "lazytime_write", SUmount, Refused, "pending timestamps that are being written";
     RENAME = "rename", Rename, Refused, "the shape of the directory tree";
     DIR_ILOCK = "dir_ilock", DirIlock, ParentFirst, "a directory's entries";
     ILOCK = "ilock", Ilock, Ascending, "a file's size and data layout";
@@ -133,7 +134,7 @@ classes! {
     GROUP = "group", Group, Refused, "a block group's block bitmap";
     JOURNAL_STATE = "journal_state", JournalState, Refused, "which transactions run and commit";
     JOURNAL_LIST = "journal_list", JournalList, Refused, "the buffers of a transaction, one shard";
-    INODE_STATE = "inode_state", Leaf, Refused, "an inode's attributes in memory";
+    INODE_STATE = "inode_state", JournalList, Refused, "an inode's attributes in memory";
     ICACHE = "icache", Leaf, Refused, "an inode cache bucket, or all of it";
     REGISTRY = "registry", Leaf, Refused, "a shard of the superblock registry";
     BUFFER_CACHE = "buffer_cache", Leaf, Refused, "a shard of the metadata block cache";

@@ -1,0 +1,275 @@
+//! The arms that a run compares: the product of the lists that the command line gives.
+
+use clap::Args;
+use std::fmt::Display;
+use std::str::FromStr;
+use std::time::Duration;
+use uext4_ext4::{GenerationArm, IallocArm, MountOptions};
+use uext4_vfs::icache::IcacheArm;
+
+/// A comma list of arms, in the order given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArmList<A>(pub Vec<A>);
+
+/// `a,b` or `all`.
+///
+/// # Errors
+/// The first name that is no arm.
+pub fn parse_list<A>(text: &str, all: &[A]) -> Result<ArmList<A>, String>
+where
+    A: Copy + FromStr<Err: Display>,
+{
+    if text == "all" {
+        return Ok(ArmList(all.to_vec()));
+    }
+    text.split(',')
+        .map(|name| name.parse().map_err(|e: A::Err| e.to_string()))
+        .collect::<Result<_, _>>()
+        .map(ArmList)
+}
+
+fn ialloc_list(text: &str) -> Result<ArmList<IallocArm>, String> {
+    parse_list(text, &IallocArm::ALL)
+}
+
+fn generation_list(text: &str) -> Result<ArmList<GenerationArm>, String> {
+    parse_list(text, &GenerationArm::ALL)
+}
+
+fn icache_list(text: &str) -> Result<ArmList<IcacheArm>, String> {
+    parse_list(text, &IcacheArm::ALL)
+}
+
+fn on_off_list(text: &str) -> Result<ArmList<bool>, String> {
+    let one = |word: &str| match word {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(format!("`{word}` is neither on nor off")),
+    };
+    let words = if text == "all" { "off,on" } else { text };
+    words
+        .split(',')
+        .map(one)
+        .collect::<Result<_, _>>()
+        .map(ArmList)
+}
+
+/// A time with its unit: `100us`, `1.5ms`, `2s`.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text.get(digits.len()..).unwrap_or("") {
+        "ns" => 1e-9,
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        _ if digits == "0" => 1.0,
+        other => return Err(format!("unit `{other}` of `{text}`: use ns, us, ms or s")),
+    };
+    let number: f64 = digits.parse().map_err(|_| format!("`{text}` is no time"))?;
+    Duration::try_from_secs_f64(number * unit).map_err(|e| format!("`{text}`: {e}"))
+}
+
+/// Seconds, as `1` or `0.2`.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let number: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
+    Duration::try_from_secs_f64(number).map_err(|e| format!("`{text}`: {e}"))
+}
+
+/// The mechanisms' arms, as comma lists, and how every arm is mounted.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Arms (comma lists or `all`; their product is run, interleaved)")]
+pub struct ArmArgs {
+    /// How inode numbers are claimed: retry-unlocked, retry-locked, lock-free
+    #[arg(long, value_name = "LIST", value_parser = ialloc_list)]
+    pub ialloc: Option<ArmList<IallocArm>>,
+    /// How generations are drawn: spinlock, atomic, percpu, percpu-range, percpu-stride, random, beyond
+    #[arg(long, value_name = "LIST", value_parser = generation_list)]
+    pub generation: Option<ArmList<GenerationArm>>,
+    /// How the inode cache is locked: global, global-nowait, per-bucket
+    #[arg(long, value_name = "LIST", value_parser = icache_list)]
+    pub icache: Option<ArmList<IcacheArm>>,
+    /// Timestamps stay in memory until the inode is written anyhow: on, off
+    #[arg(long, value_name = "LIST", value_parser = on_off_list)]
+    pub lazytime: Option<ArmList<bool>>,
+    /// Makes journal start and write access sleep so long, as while a transaction closes (100us)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub journal_delay: Option<Duration>,
+    /// Idle inodes to keep in memory
+    #[arg(long, value_name = "N")]
+    pub inodes_max: Option<usize>,
+    /// How old a transaction gets before it is committed (5s)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub commit_interval: Option<Duration>,
+}
+
+/// One way to mount, and its name in results.
+#[derive(Clone, Debug)]
+pub struct Arm {
+    /// What varies in this run, or `default`.
+    pub name: String,
+    /// How it is mounted.
+    pub options: MountOptions,
+}
+
+/// One choice of every list.
+type Choice = (
+    Option<IallocArm>,
+    Option<GenerationArm>,
+    Option<IcacheArm>,
+    Option<bool>,
+);
+
+impl ArmArgs {
+    /// The arms of the run, the first of every list first. An arm that is listed twice is run twice,
+    /// which shows the noise.
+    pub fn arms(&self) -> Vec<Arm> {
+        let mut arms: Vec<Arm> = Vec::new();
+        for choice in self.choices() {
+            let name = self.name_of(&choice);
+            let same = |arm: &&Arm| arm.name.split('#').next() == Some(&name);
+            let before = arms.iter().filter(same).count();
+            arms.push(Arm {
+                name: match before {
+                    0 => name,
+                    n => format!("{name}#{}", n + 1),
+                },
+                options: self.mount_options(&choice),
+            });
+        }
+        arms
+    }
+
+    /// How every arm is mounted, before a list is looked at.
+    fn mount_options(&self, choice: &Choice) -> MountOptions {
+        let default = MountOptions::default();
+        MountOptions {
+            ialloc: choice.0.unwrap_or(default.ialloc),
+            generation: choice.1.unwrap_or(default.generation),
+            icache: choice.2.unwrap_or(default.icache),
+            lazytime: choice.3.unwrap_or(default.lazytime),
+            journal_delay: self.journal_delay.unwrap_or(default.journal_delay),
+            inodes_max: self.inodes_max.unwrap_or(default.inodes_max),
+            commit_interval: self.commit_interval.unwrap_or(default.commit_interval),
+            ..default
+        }
+    }
+
+    fn choices(&self) -> Vec<Choice> {
+        let mut choices = Vec::new();
+        for a in each(self.ialloc.as_ref()) {
+            for b in each(self.generation.as_ref()) {
+                for c in each(self.icache.as_ref()) {
+                    choices.extend(
+                        each(self.lazytime.as_ref())
+                            .into_iter()
+                            .map(|d| (a, b, c, d)),
+                    );
+                }
+            }
+        }
+        choices
+    }
+
+    /// What varies, or if nothing does, what was given.
+    fn name_of(&self, choice: &Choice) -> String {
+        let lazytime = |on| if on { "lazytime" } else { "no-lazytime" };
+        let parts = [
+            (length(self.ialloc.as_ref()), choice.0.map(|a| a.name())),
+            (length(self.generation.as_ref()), choice.1.map(|a| a.name())),
+            (length(self.icache.as_ref()), choice.2.map(|a| a.name())),
+            (length(self.lazytime.as_ref()), choice.3.map(lazytime)),
+        ];
+        let any_varies = parts.iter().any(|(len, _)| *len > 1);
+        let named: Vec<&str> = parts
+            .iter()
+            .filter(|(len, _)| !any_varies || *len > 1)
+            .filter_map(|(_, name)| *name)
+            .collect();
+        match named.is_empty() {
+            true => "default".to_owned(),
+            false => named.join("/"),
+        }
+    }
+}
+
+fn each<A: Copy>(list: Option<&ArmList<A>>) -> Vec<Option<A>> {
+    list.map_or_else(
+        || vec![None],
+        |list| list.0.iter().copied().map(Some).collect(),
+    )
+}
+
+fn length<A>(list: Option<&ArmList<A>>) -> usize {
+    list.map_or(0, |list| list.0.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(args: &ArmArgs) -> Vec<String> {
+        args.arms().into_iter().map(|arm| arm.name).collect()
+    }
+
+    #[test]
+    fn product_is_named_by_what_varies() {
+        assert_eq!(names(&ArmArgs::default()), ["default"]);
+        let mut args = ArmArgs {
+            icache: Some(icache_list("global").unwrap()),
+            ..ArmArgs::default()
+        };
+        assert_eq!(names(&args), ["global"]);
+        args.ialloc = Some(ialloc_list("all").unwrap());
+        assert_eq!(
+            names(&args),
+            ["retry-unlocked", "retry-locked", "lock-free"]
+        );
+        args.ialloc = Some(ialloc_list("lock-free,retry-locked").unwrap());
+        args.lazytime = Some(on_off_list("on,off").unwrap());
+        let want = [
+            "lock-free/lazytime",
+            "lock-free/no-lazytime",
+            "retry-locked/lazytime",
+            "retry-locked/no-lazytime",
+        ];
+        assert_eq!(names(&args), want);
+        let arms = args.arms();
+        assert!(arms.iter().all(|a| a.options.icache == IcacheArm::Global));
+        assert!(arms[0].options.lazytime && !arms[1].options.lazytime);
+    }
+
+    #[test]
+    fn the_same_arm_twice_has_two_names() {
+        let args = ArmArgs {
+            ialloc: Some(ialloc_list("lock-free,lock-free,retry-locked").unwrap()),
+            ..ArmArgs::default()
+        };
+        assert_eq!(names(&args), ["lock-free", "lock-free#2", "retry-locked"]);
+    }
+
+    #[test]
+    fn unknown_arms_and_units_are_refused() {
+        assert!(
+            ialloc_list("lock-fre")
+                .unwrap_err()
+                .contains("retry-locked")
+        );
+        assert!(on_off_list("yes").is_err());
+        assert!(parse_duration("3").is_err());
+        assert!(parse_duration("-3s").is_err());
+    }
+
+    #[test]
+    fn durations() {
+        assert_eq!(parse_duration("100us"), Ok(Duration::from_micros(100)));
+        assert_eq!(parse_duration("1.5ms"), Ok(Duration::from_micros(1500)));
+        assert_eq!(parse_duration("2s"), Ok(Duration::from_secs(2)));
+        assert_eq!(parse_duration("0"), Ok(Duration::ZERO));
+    }
+}

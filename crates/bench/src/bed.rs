@@ -1,0 +1,41 @@
+//! An image, made or found, and its mount.
+
+use crate::device::{self, Image, ImageSpec};
+use std::sync::Arc;
+use uext4_ext4::{Ext4, MountOptions};
+
+/// An image and its mount.
+pub struct Bed {
+    fs: Arc<Ext4>,
+    image: Image,
+}
+
+impl Bed {
+    /// Opens or makes the image and mounts it.
+    ///
+    /// # Errors
+    /// As [`device::open`], and of mounting.
+    pub fn make(spec: &ImageSpec, options: &MountOptions) -> anyhow::Result<Bed> {
+        let image = device::open(spec)?;
+        let fs = Ext4::mount(Arc::clone(&image.device), options.clone())?;
+        Ok(Bed { fs, image })
+    }
+
+    /// The mount.
+    pub fn fs(&self) -> &Arc<Ext4> {
+        &self.fs
+    }
+
+    /// Unmounts, and checks the image.
+    ///
+    /// # Errors
+    /// Of unmounting, or what is damaged.
+    pub fn finish(self, check: bool) -> anyhow::Result<()> {
+        self.fs.unmount()?;
+        drop(self.fs);
+        if check {
+            device::verify(&*self.image.device)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,241 @@
+//! fsync: each thread appends 4 KiB to a file of its own and fsyncs it, on a real disk; a kernel file
+//! system on the same disk takes turns with it.
+
+use crate::arms::parse_seconds;
+use crate::crew;
+use crate::histogram::Histogram;
+use crate::report::{Document, Row, Spread};
+use crate::rounds::{Rounds, Turn, Workload};
+use crate::sample::{Grid, Sample, Work};
+use crate::setup::{Need, SetupArgs};
+use crate::tables::{self, ComparedRow, count, ratio, side_by_side};
+use crate::tree::{FILE, Tree};
+use anyhow::Context as _;
+use clap::Args;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use uext4_ext4::{Ext4, InodeRef};
+use uext4_vfs::caller::Caller;
+use uext4_vfs::filesystem::FileSystem;
+
+const APPEND: [u8; 4096] = [0x55; 4096];
+
+/// The counts of threads, the peer, and the image and arms.
+#[derive(Clone, Debug, Args)]
+pub struct FsyncArgs {
+    /// Threads; a comma list runs each count
+    #[arg(long, default_value = "1,2,4,8,16,32,48", value_delimiter = ',')]
+    pub threads: Vec<usize>,
+    /// Seconds for each arm, count and round
+    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = parse_seconds)]
+    pub time: Duration,
+    /// Rounds
+    #[arg(short = 'i', long, default_value_t = 3)]
+    pub iterations: usize,
+    /// A directory of another file system on the same disk, which does the same in turn
+    #[arg(long, value_name = "DIR")]
+    pub peer: Option<PathBuf>,
+    /// The image, the arms and the output.
+    #[command(flatten)]
+    pub setup: SetupArgs,
+}
+
+struct Job<'a> {
+    args: &'a FsyncArgs,
+    grid: Grid,
+}
+
+fn file_name(thread: usize) -> String {
+    format!("fsync.{thread}")
+}
+
+/// Runs `append` in each thread until the time is over.
+fn append_for(
+    threads: usize,
+    time: Duration,
+    append: impl Fn(usize) -> anyhow::Result<()> + Sync,
+) -> anyhow::Result<Work> {
+    let done = crew::run(threads, Some(time), |thread, stop| {
+        let mut latency = Histogram::default();
+        while stop.is_running() {
+            let since = Instant::now();
+            append(thread)?;
+            latency.record(since.elapsed().as_nanos() as u64);
+        }
+        Ok(latency)
+    })?;
+    let mut work = Work {
+        seconds: done.began.elapsed().as_secs_f64(),
+        ..Work::default()
+    };
+    for latency in done.results {
+        work.ops += latency.count();
+        work.latency.add(&latency);
+    }
+    Ok(work)
+}
+
+impl Workload for Job<'_> {
+    type State = Tree;
+
+    fn prepare(&self, fs: &Arc<Ext4>) -> anyhow::Result<Tree> {
+        Tree::make(fs, "fsync", vec!["files".to_owned()])
+    }
+
+    fn run(&mut self, turn: Turn, fs: &Arc<Ext4>, tree: &Tree) -> anyhow::Result<()> {
+        let counted = turn.round >= self.args.iterations;
+        let (threads, time) = (self.args.threads[turn.case], self.args.time);
+        let root = Caller::root();
+        let dir = tree.dir(0);
+        let nodes: Vec<InodeRef> = (0..threads)
+            .map(|i| FileSystem::create(&**fs, &root, dir, file_name(i).as_bytes(), &FILE))
+            .collect::<Result<_, _>>()?;
+        FileSystem::syncfs(&**fs)?;
+        let sample = Sample::take(Some(fs), counted, || {
+            append_for(threads, time, |thread| {
+                FileSystem::append(&**fs, &nodes[thread], &APPEND)?;
+                Ok(FileSystem::fsync(&**fs, &nodes[thread], false)?)
+            })
+        })?;
+        self.grid.push(turn.lane, turn.case, sample, counted);
+        drop(nodes);
+        for i in 0..threads {
+            FileSystem::unlink(&**fs, &root, dir, file_name(i).as_bytes())?;
+        }
+        Ok(FileSystem::syncfs(&**fs)?)
+    }
+
+    fn run_peer(&mut self, turn: Turn) -> anyhow::Result<()> {
+        let Some(dir) = &self.args.peer else {
+            return Ok(());
+        };
+        // The round that counts locks has nothing to count here.
+        if turn.round >= self.args.iterations {
+            return Ok(());
+        }
+        let sample = peer_sample(dir, self.args.threads[turn.case], self.args.time)?;
+        self.grid.push(turn.lane, turn.case, sample, false);
+        Ok(())
+    }
+
+    fn clean(&self, fs: &Arc<Ext4>, tree: Tree) -> anyhow::Result<()> {
+        tree.remove(fs)
+    }
+}
+
+fn peer_sample(dir: &Path, threads: usize, time: Duration) -> anyhow::Result<Sample> {
+    let path = |i| dir.join(format!("uext4-bench-{}", file_name(i)));
+    let make = |i| File::create_new(path(i)).with_context(|| path(i).display().to_string());
+    let files: Vec<File> = (0..threads).map(make).collect::<Result<_, _>>()?;
+    for file in &files {
+        file.sync_all()?;
+    }
+    let sample = Sample::take(None, false, || {
+        append_for(threads, time, |thread| {
+            let mut file = &files[thread];
+            file.write_all(&APPEND)?;
+            Ok(file.sync_all()?)
+        })
+    });
+    drop(files);
+    for i in 0..threads {
+        std::fs::remove_file(path(i))?;
+    }
+    File::open(dir)?.sync_all()?;
+    sample
+}
+
+/// Runs fsync for each count of threads, and prints.
+///
+/// # Errors
+/// An operation that fails, or an image that is damaged after the run.
+pub fn run(args: &FsyncArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let arms = args.setup.arms();
+    let mut names: Vec<String> = arms.iter().map(|arm| arm.name.clone()).collect();
+    names.extend(args.peer.iter().map(|_| "peer".to_owned()));
+    let mut job = Job {
+        args,
+        grid: Grid::new(names.len(), args.threads.len()),
+    };
+    Rounds {
+        setup: &args.setup,
+        arms: &arms,
+        image: args.setup.image(Need {
+            inodes: 4096,
+            data_bytes: 2 << 30,
+        })?,
+        rounds: args.setup.rounds(args.iterations),
+        cases: args.threads.len(),
+        peers: names.len() - arms.len(),
+        label: &|case| format!("{} threads", args.threads[case]),
+    }
+    .run(&mut job)?;
+    let mut rows = Vec::new();
+    for (lane, name) in names.iter().enumerate() {
+        for (case, &threads) in args.threads.iter().enumerate() {
+            rows.push(Row::of(name, "fsync", threads, job.grid.cell(lane, case)));
+        }
+    }
+    if args.setup.json {
+        return Document::new("fsync", rows).print_json(out);
+    }
+    print(args, &names, &rows, out)
+}
+
+fn print(
+    args: &FsyncArgs,
+    names: &[String],
+    rows: &[Row],
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let (time, rounds) = (args.time.as_secs_f64(), args.iterations);
+    writeln!(
+        out,
+        "appends of 4 KiB with fsync per second, {rounds} rounds of {time} s"
+    )?;
+    let of_count = |threads| rows.iter().filter(move |row| row.threads == threads);
+    let compared: Vec<ComparedRow> = args
+        .threads
+        .iter()
+        .map(|&threads| {
+            let spreads: Vec<Spread> = of_count(threads).map(|row| row.ops_per_s).collect();
+            (threads.to_string(), spreads)
+        })
+        .collect();
+    writeln!(out, "{}\n", side_by_side("threads", names, &compared))?;
+    if args.peer.is_some() {
+        for (threads, spreads) in &compared {
+            let [ours @ .., peer] = spreads.as_slice() else {
+                continue;
+            };
+            for (name, spread) in names.iter().zip(ours) {
+                let ratio = ratio(spread.median, peer.median);
+                writeln!(out, "{threads} threads: {name} over peer: {ratio}")?;
+            }
+        }
+        writeln!(out)?;
+    }
+    let mut table = tables::plain(["threads", "arm", "p50 us", "p99 us", "max us", "commits"]);
+    for &threads in &args.threads {
+        for row in of_count(threads) {
+            let us = row.latency_us;
+            table.add_row([
+                threads.to_string(),
+                row.arm.clone(),
+                us.map_or_else(String::new, |l| count(l.p50)),
+                us.map_or_else(String::new, |l| count(l.p99)),
+                us.map_or_else(String::new, |l| count(l.max)),
+                count(row.journal.commits as f64),
+            ]);
+        }
+    }
+    tables::align(&mut table);
+    writeln!(out, "{table}\n")?;
+    for row in rows {
+        row.print_tables(out)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! Draws per second.
+
+use super::GenerationArgs;
+use crate::crew;
+use crate::report::Row;
+use crate::sample::{Grid, Sample, Work};
+use std::hint::black_box;
+use std::time::Duration;
+use uext4_ext4::GenerationArm;
+use uext4_ext4::generation::Generator;
+
+/// Draws between two looks at the flag.
+const BATCH: u64 = 256;
+
+/// Draws with each arm and count of threads, in turn; a chunk of rows for each arm.
+///
+/// # Errors
+/// A thread that fails.
+pub fn run(args: &GenerationArgs) -> anyhow::Result<Vec<Row>> {
+    let arms = &args.generation.0;
+    let mut grid = Grid::new(arms.len(), args.threads.len());
+    for round in 0..args.iterations + usize::from(args.lock_stat) {
+        let counted = round >= args.iterations;
+        for (case, &threads) in args.threads.iter().enumerate() {
+            for i in 0..arms.len() {
+                let lane = (i + round + case) % arms.len();
+                let sample = Sample::take(None, counted, || draw(arms[lane], threads, args.time))?;
+                grid.push(lane, case, sample, counted);
+            }
+        }
+    }
+    let mut rows = Vec::new();
+    for (lane, arm) in arms.iter().enumerate() {
+        for (case, &threads) in args.threads.iter().enumerate() {
+            rows.push(Row::of(arm.name(), "draw", threads, grid.cell(lane, case)));
+        }
+    }
+    Ok(rows)
+}
+
+fn draw(arm: GenerationArm, threads: usize, time: Duration) -> anyhow::Result<Work> {
+    let generator = Generator::new(arm);
+    let done = crew::run(threads, Some(time), |_, stop| {
+        let mut draws = 0;
+        while stop.is_running() {
+            for _ in 0..BATCH {
+                black_box(generator.draw(None));
+            }
+            draws += BATCH;
+        }
+        Ok(draws)
+    })?;
+    Ok(Work {
+        ops: done.results.iter().sum(),
+        seconds: done.began.elapsed().as_secs_f64(),
+        ..Work::default()
+    })
+}

@@ -1,0 +1,386 @@
+//! icache-shrink: what shrinking the inode cache to its limit costs somebody who reads meanwhile.
+//!
+//! A creator makes many more files than the cache may keep, so that it shrinks all the time; a reader
+//! looks up and stats a few files of another directory at random. The same is run with a limit too
+//! large to be met, in turn, and the reader's latencies stand side by side.
+
+use crate::arms::Arm;
+use crate::crew;
+use crate::histogram::Histogram;
+use crate::memory;
+use crate::report::{Document, Row};
+use crate::rounds::{Rounds, Turn, Workload};
+use crate::sample::{Grid, Sample, Work};
+use crate::setup::{Need, SetupArgs};
+use crate::tables::{self, count};
+use crate::tree::{FILE, Tree};
+use clap::Args;
+use comfy_table::Table;
+use serde::Serialize;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use uext4_ext4::{Ext4, MountOptions};
+use uext4_vfs::caller::Caller;
+use uext4_vfs::filesystem::FileSystem;
+
+/// Files that the reader looks up.
+const HOT_FILES: usize = 256;
+/// Files of the creator in a directory.
+const DIRECTORY_FILES: u64 = 30_000;
+/// The limit, if none is given.
+const INODES_MAX: usize = 16_384;
+/// How often memory is looked at.
+const TICK: Duration = Duration::from_millis(20);
+
+/// How many files, and the image and arms.
+#[derive(Clone, Debug, Args)]
+pub struct IcacheShrinkArgs {
+    /// Files to create
+    #[arg(long, default_value_t = 1_440_000)]
+    pub items: u64,
+    /// Rounds
+    #[arg(short = 'i', long, default_value_t = 3)]
+    pub iterations: usize,
+    /// The image, the arms and the output; --inodes-max is the limit (16384 if not given).
+    #[command(flatten)]
+    pub setup: SetupArgs,
+}
+
+/// The cache and memory at one time.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Moment {
+    /// Since the creator began.
+    pub seconds: f64,
+    /// Files made.
+    pub created: u64,
+    /// Inodes in the cache.
+    pub cached: usize,
+    /// Of the process.
+    pub resident_bytes: u64,
+}
+
+/// How it went in the last round of an arm.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Timeline {
+    arm: String,
+    moments: Vec<Moment>,
+}
+
+#[derive(Serialize)]
+struct ShrinkDocument {
+    #[serde(flatten)]
+    document: Document<Row>,
+    timelines: Vec<Timeline>,
+}
+
+struct Job<'a> {
+    args: &'a IcacheShrinkArgs,
+    /// For each arm the reader and the creator.
+    grid: Grid,
+    timelines: Vec<Timeline>,
+}
+
+/// What the creator, the reader and the watcher share.
+#[derive(Default)]
+struct Shared {
+    created: AtomicU64,
+    finished: AtomicBool,
+}
+
+/// What each of them gives.
+enum Part {
+    Creator(Duration),
+    Reader(Histogram, Duration),
+    Watcher(Vec<Moment>),
+}
+
+impl Job<'_> {
+    fn create(&self, fs: &Arc<Ext4>, tree: &Tree, shared: &Shared) -> anyhow::Result<Duration> {
+        let since = Instant::now();
+        let result = self.each_file(|dir, name| {
+            let dir = tree.dir(dir);
+            drop(FileSystem::create(
+                &**fs,
+                &Caller::root(),
+                dir,
+                name,
+                &FILE,
+            )?);
+            shared.created.fetch_add(1, Relaxed);
+            Ok(())
+        });
+        shared.finished.store(true, Relaxed);
+        result.map(|()| since.elapsed())
+    }
+
+    /// The number of the directory and the name of every file of the creator.
+    fn each_file(
+        &self,
+        mut f: impl FnMut(usize, &[u8]) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let mut name = Vec::new();
+        for i in 0..self.args.items {
+            name.clear();
+            write!(name, "file.{i}")?;
+            // The first directory is the reader's.
+            f(1 + (i / DIRECTORY_FILES) as usize, &name)?;
+        }
+        Ok(())
+    }
+
+    fn measure(&self, fs: &Arc<Ext4>, tree: &Tree) -> anyhow::Result<(Work, Work, Vec<Moment>)> {
+        let shared = Shared::default();
+        let done = crew::run(3, None, |part, _| {
+            Ok(match part {
+                0 => Part::Creator(self.create(fs, tree, &shared)?),
+                1 => {
+                    let since = Instant::now();
+                    Part::Reader(read(fs, tree, &shared)?, since.elapsed())
+                }
+                _ => Part::Watcher(watch(fs, &shared)),
+            })
+        })?;
+        let (mut reader, mut creator, mut moments) = Default::default();
+        for part in done.results {
+            match part {
+                Part::Creator(time) => {
+                    creator = Work {
+                        ops: self.args.items,
+                        seconds: time.as_secs_f64(),
+                        latency: Histogram::default(),
+                    };
+                }
+                Part::Reader(latency, time) => {
+                    reader = Work {
+                        ops: latency.count(),
+                        seconds: time.as_secs_f64(),
+                        latency,
+                    };
+                }
+                Part::Watcher(seen) => moments = seen,
+            }
+        }
+        Ok((reader, creator, moments))
+    }
+}
+
+/// Looks up and stats hot files until the creator is done.
+fn read(fs: &Arc<Ext4>, tree: &Tree, shared: &Shared) -> anyhow::Result<Histogram> {
+    let root = Caller::root();
+    let names: Vec<String> = (0..HOT_FILES).map(hot_name).collect();
+    let mut latency = Histogram::default();
+    let mut rng = fastrand::Rng::with_seed(1);
+    while !shared.finished.load(Relaxed) {
+        let name = &names[rng.usize(..HOT_FILES)];
+        let since = Instant::now();
+        let node = FileSystem::lookup(&**fs, &root, tree.dir(0), name.as_bytes())?;
+        std::hint::black_box(FileSystem::getattr(&**fs, &node)?);
+        drop(node);
+        latency.record(since.elapsed().as_nanos() as u64);
+    }
+    Ok(latency)
+}
+
+fn watch(fs: &Ext4, shared: &Shared) -> Vec<Moment> {
+    let since = Instant::now();
+    let mut moments = Vec::new();
+    loop {
+        let finished = shared.finished.load(Relaxed);
+        moments.push(Moment {
+            seconds: since.elapsed().as_secs_f64(),
+            created: shared.created.load(Relaxed),
+            cached: fs.cached_inodes(),
+            resident_bytes: memory::resident_bytes(),
+        });
+        if finished {
+            return moments;
+        }
+        std::thread::sleep(TICK);
+    }
+}
+
+fn hot_name(i: usize) -> String {
+    format!("hot.{i}")
+}
+
+impl Workload for Job<'_> {
+    type State = Tree;
+
+    fn prepare(&self, fs: &Arc<Ext4>) -> anyhow::Result<Tree> {
+        let directories = self.args.items.div_ceil(DIRECTORY_FILES);
+        let names = std::iter::once("hot".to_owned())
+            .chain((0..directories).map(|i| format!("many.{i}")))
+            .collect();
+        let tree = Tree::make(fs, "icache-shrink", names)?;
+        for i in 0..HOT_FILES {
+            let name = hot_name(i);
+            FileSystem::create(&**fs, &Caller::root(), tree.dir(0), name.as_bytes(), &FILE)?;
+        }
+        Ok(tree)
+    }
+
+    fn run(&mut self, turn: Turn, fs: &Arc<Ext4>, tree: &Tree) -> anyhow::Result<()> {
+        let counted = turn.round >= self.args.iterations;
+        let mut creator = Work::default();
+        let mut moments = Vec::new();
+        let reader = Sample::take(Some(fs), counted, || {
+            let (reader, made, seen) = self.measure(fs, tree)?;
+            (creator, moments) = (made, seen);
+            Ok(reader)
+        })?;
+        let made = Sample::take(None, false, || Ok(creator))?;
+        if !counted {
+            self.grid.push(turn.lane, 1, made, false);
+            self.timelines[turn.lane].moments = moments;
+        }
+        self.grid.push(turn.lane, 0, reader, counted);
+        self.each_file(|dir, name| {
+            Ok(FileSystem::unlink(
+                &**fs,
+                &Caller::root(),
+                tree.dir(dir),
+                name,
+            )?)
+        })?;
+        Ok(FileSystem::syncfs(&**fs)?)
+    }
+
+    fn clean(&self, fs: &Arc<Ext4>, tree: Tree) -> anyhow::Result<()> {
+        for i in 0..HOT_FILES {
+            let name = hot_name(i);
+            FileSystem::unlink(&**fs, &Caller::root(), tree.dir(0), name.as_bytes())?;
+        }
+        tree.remove(fs)
+    }
+}
+
+/// Every arm with the limit and with one that is not met.
+fn arms(args: &IcacheShrinkArgs) -> Vec<Arm> {
+    let limit = args.setup.arms.inodes_max.unwrap_or(INODES_MAX);
+    let no_limit = args.items.saturating_mul(2) as usize + HOT_FILES;
+    let mut arms = Vec::new();
+    for arm in args.setup.arms() {
+        for (inodes_max, name) in [(no_limit, "no limit"), (limit, "shrinking")] {
+            arms.push(Arm {
+                name: format!("{}, {name}", arm.name),
+                options: MountOptions {
+                    inodes_max,
+                    ..arm.options.clone()
+                },
+            });
+        }
+    }
+    arms
+}
+
+/// Runs icache-shrink, and prints.
+///
+/// # Errors
+/// An operation that fails, or an image that is damaged after the run.
+pub fn run(args: &IcacheShrinkArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let arms = arms(args);
+    let timeline = |arm: &Arm| Timeline {
+        arm: arm.name.clone(),
+        moments: Vec::new(),
+    };
+    let mut job = Job {
+        args,
+        grid: Grid::new(arms.len(), 2),
+        timelines: arms.iter().map(timeline).collect(),
+    };
+    Rounds {
+        setup: &args.setup,
+        arms: &arms,
+        image: args.setup.image(Need {
+            inodes: args.items + HOT_FILES as u64,
+            data_bytes: 0,
+        })?,
+        rounds: args.setup.rounds(args.iterations),
+        cases: 1,
+        peers: 0,
+        label: &|_| format!("{} files", args.items),
+    }
+    .run(&mut job)?;
+    let mut rows = Vec::new();
+    for (lane, arm) in arms.iter().enumerate() {
+        let of = |op, place| Row::of(&arm.name, op, 1, job.grid.cell(lane, place));
+        rows.extend([of("lookup+getattr", 0), of("create", 1)]);
+    }
+    if args.setup.json {
+        let document = ShrinkDocument {
+            document: Document::new("icache-shrink", rows),
+            timelines: job.timelines,
+        };
+        serde_json::to_writer_pretty(&mut *out, &document)?;
+        return Ok(writeln!(out)?);
+    }
+    let limit = args.setup.arms.inodes_max.unwrap_or(INODES_MAX);
+    writeln!(
+        out,
+        "{} files created beside a reader of {HOT_FILES}, limit {limit} inodes, {} rounds",
+        args.items, args.iterations
+    )?;
+    writeln!(out, "{}\n", latencies(&job, &rows))?;
+    for timeline in &job.timelines {
+        writeln!(out, "{}", timeline.arm)?;
+        writeln!(out, "{}\n", timeline.table())?;
+    }
+    for row in &rows {
+        row.print_tables(out)?;
+    }
+    Ok(())
+}
+
+fn latencies(job: &Job<'_>, rows: &[Row]) -> Table {
+    let mut table = tables::plain([
+        "arm",
+        "reads/s",
+        "p50 us",
+        "p99 us",
+        "p99.9 us",
+        "max us",
+        "creates/s",
+    ]);
+    for (lane, pair) in rows.chunks(2).enumerate() {
+        let mut all = Histogram::default();
+        for sample in &job.grid.cell(lane, 0).plain {
+            all.add(&sample.work.latency);
+        }
+        let us = |ns: u64| format!("{:.2}", ns as f64 / 1000.0);
+        let [reader, creator] = pair else { continue };
+        table.add_row([
+            reader.arm.clone(),
+            count(reader.ops_per_s.median),
+            us(all.percentile_ns(0.5)),
+            us(all.percentile_ns(0.99)),
+            us(all.percentile_ns(0.999)),
+            us(all.max_ns()),
+            count(creator.ops_per_s.median),
+        ]);
+    }
+    tables::align(&mut table);
+    table
+}
+
+impl Timeline {
+    /// Some of the moments, the first and the last included.
+    fn table(&self) -> Table {
+        const SHOWN: usize = 8;
+        let mut table = tables::plain(["  seconds", "created", "in cache", "resident MiB"]);
+        let last = self.moments.len().saturating_sub(1);
+        let mut places: Vec<usize> = (0..=SHOWN).map(|i| i * last / SHOWN).collect();
+        places.dedup();
+        for moment in places.iter().filter_map(|&place| self.moments.get(place)) {
+            table.add_row([
+                format!("  {:.2}", moment.seconds),
+                count(moment.created as f64),
+                count(moment.cached as f64),
+                count((moment.resident_bytes >> 20) as f64),
+            ]);
+        }
+        tables::align(&mut table);
+        table
+    }
+}

@@ -1,0 +1,260 @@
+//! mdtest: many workers create, stat, read and remove files and directories.
+//!
+//! An operation is openat(O_CREAT, O_EXCL) and close, a stat, or unlinkat on a directory handle, and
+//! **each phase ends with a sync inside its time**. One warm-up run loads the inode tables; the workers'
+//! directories are made before it and stay for all iterations, so that it loads the right ones.
+
+mod job;
+mod phase;
+
+use crate::arms::parse_seconds;
+use crate::device::parse_size;
+use crate::report::{Document, Row};
+use crate::rounds::Rounds;
+use crate::sample::Grid;
+use crate::setup::{Need, SetupArgs};
+use crate::tables::{self, ComparedRow, count, side_by_side};
+use clap::Args;
+use comfy_table::Table;
+use job::Job;
+use phase::Phase;
+use std::io::Write;
+use std::time::Duration;
+
+/// mdtest's own flags, and the image and arms.
+#[derive(Clone, Debug, Args)]
+pub struct MdtestArgs {
+    /// Workers; a comma list runs each count
+    #[arg(
+        long,
+        visible_alias = "threads",
+        short = 'N',
+        default_value = "48",
+        value_delimiter = ','
+    )]
+    pub np: Vec<usize>,
+    /// Files (and directories) for each worker
+    #[arg(short = 'n', default_value_t = 30_000)]
+    pub items: u32,
+    /// Files only (without any of -F -C -T -E -r -u: -F -C -r -u)
+    #[arg(short = 'F')]
+    pub files_only: bool,
+    /// Only create
+    #[arg(short = 'C')]
+    pub create: bool,
+    /// Only stat
+    #[arg(short = 'T')]
+    pub stat: bool,
+    /// Only read
+    #[arg(short = 'E')]
+    pub read: bool,
+    /// Only remove
+    #[arg(short = 'r')]
+    pub remove: bool,
+    /// A directory for each worker
+    #[arg(short = 'u')]
+    pub unique: bool,
+    /// Runs that count
+    #[arg(short = 'i', long, default_value_t = 3)]
+    pub iterations: usize,
+    /// Seconds to wait before each phase
+    #[arg(short = 'p', long, value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
+    pub pause: Duration,
+    /// Bytes to write into each file after creating it
+    #[arg(short = 'w', value_name = "BYTES", default_value = "0", value_parser = parse_size)]
+    pub write_bytes: u64,
+    /// Bytes to read from each file; without a number, those of -w
+    #[arg(short = 'e', value_name = "BYTES", num_args = 0..=1, default_missing_value = "all",
+          value_parser = parse_read_size)]
+    pub read_bytes: Option<ReadBytes>,
+    /// Fsync each file after writing it
+    #[arg(short = 'y')]
+    pub sync_files: bool,
+    /// The image, the arms and the output.
+    #[command(flatten)]
+    pub setup: SetupArgs,
+}
+
+/// How much a read takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadBytes {
+    /// What was written.
+    All,
+    /// So many.
+    Number(u64),
+}
+
+fn parse_read_size(text: &str) -> Result<ReadBytes, String> {
+    match text {
+        "all" => Ok(ReadBytes::All),
+        _ => parse_size(text).map(ReadBytes::Number),
+    }
+}
+
+impl MdtestArgs {
+    /// With no flags at all, those of the published figures.
+    fn with_defaults(&self) -> MdtestArgs {
+        let mut args = self.clone();
+        let any = [
+            args.files_only,
+            args.create,
+            args.stat,
+            args.read,
+            args.remove,
+            args.unique,
+        ];
+        if !any.contains(&true) {
+            args.files_only = true;
+            args.create = true;
+            args.read = args.read_bytes.is_some();
+            args.remove = true;
+            args.unique = true;
+        }
+        args
+    }
+
+    fn bytes_to_read(&self) -> u64 {
+        match self.read_bytes {
+            Some(ReadBytes::Number(bytes)) => bytes,
+            Some(ReadBytes::All) => self.write_bytes,
+            None => 0,
+        }
+    }
+
+    fn need(&self, workers: usize) -> Need {
+        let items = u64::from(self.items) * workers as u64;
+        let of_files = self.write_bytes.div_ceil(4096);
+        let of_directories = u64::from(!self.files_only);
+        Need {
+            inodes: items,
+            data_bytes: items * of_files.max(of_directories) * 4096,
+        }
+    }
+}
+
+/// Runs mdtest for each count of workers, and prints.
+///
+/// # Errors
+/// An operation that fails, or an image that is damaged after the run.
+pub fn run(args: &MdtestArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let args = args.with_defaults();
+    let mut rows = Vec::new();
+    for &workers in &args.np {
+        let some = run_count(&args, workers)?;
+        if !args.setup.json {
+            print(&args, workers, &some, out)?;
+        }
+        rows.extend(some);
+    }
+    if args.setup.json {
+        return Document::new("mdtest", rows).print_json(out);
+    }
+    let peak = crate::memory::peak_resident_bytes() >> 20;
+    writeln!(out, "peak resident {peak} MiB{}", images_in_it(&args.setup))?;
+    Ok(())
+}
+
+fn images_in_it(setup: &SetupArgs) -> &'static str {
+    match setup.device {
+        crate::device::DeviceSpec::Mem => ", the images of all arms included",
+        crate::device::DeviceSpec::File(_) => "",
+    }
+}
+
+fn run_count(args: &MdtestArgs, workers: usize) -> anyhow::Result<Vec<Row>> {
+    let arms = args.setup.arms();
+    let phases = phase::phases(args);
+    let mut job = Job {
+        args,
+        workers,
+        grid: Grid::new(arms.len(), phases.len()),
+        phases,
+    };
+    Rounds {
+        setup: &args.setup,
+        arms: &arms,
+        image: args.setup.image(args.need(workers))?,
+        rounds: args.setup.rounds(args.iterations),
+        cases: 1,
+        peers: 0,
+        label: &|_| format!("{workers} workers"),
+    }
+    .run(&mut job)?;
+    let mut rows = Vec::new();
+    for (lane, arm) in arms.iter().enumerate() {
+        for (place, phase) in job.phases.iter().enumerate() {
+            let cell = job.grid.cell(lane, place);
+            rows.push(Row::of(&arm.name, phase.op(), workers, cell));
+        }
+    }
+    Ok(rows)
+}
+
+fn print(
+    args: &MdtestArgs,
+    workers: usize,
+    rows: &[Row],
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let (items, iterations) = (args.items, args.iterations);
+    let phases = phase::phases(args);
+    let arms: Vec<String> = args.setup.arms().into_iter().map(|a| a.name).collect();
+    writeln!(
+        out,
+        "{workers} workers, {items} items each, {iterations} iterations"
+    )?;
+    for some in rows.chunks(phases.len()) {
+        let arm = some.first().map_or("", |row| &row.arm);
+        writeln!(out, "\nSUMMARY rate: (of {iterations} iterations), {arm}")?;
+        writeln!(out, "{}", summary(&phases, some))?;
+        let created = some.iter().find(|r| r.op == "create").or(some.first());
+        if let Some(row) = created {
+            let mib = row.resident_bytes >> 20;
+            writeln!(out, "resident after {}: {mib} MiB", row.op)?;
+        }
+    }
+    writeln!(out)?;
+    if arms.len() > 1 {
+        let compared: Vec<ComparedRow> = phases
+            .iter()
+            .map(|phase| {
+                let of_op = rows.iter().filter(|r| r.op == phase.op());
+                let spreads = of_op.map(|r| r.ops_per_s).collect();
+                (format!("{}s/s", phase.op()), spreads)
+            })
+            .collect();
+        writeln!(out, "{}\n", side_by_side("median", &arms, &compared))?;
+    }
+    for row in rows {
+        row.print_tables(out)?;
+    }
+    Ok(())
+}
+
+/// mdtest's summary, and what the journal wrote.
+fn summary(phases: &[Phase], rows: &[Row]) -> Table {
+    let mut table = tables::plain([
+        "Operation",
+        "Max",
+        "Min",
+        "Mean",
+        "Std Dev",
+        "commits",
+        "journal MB",
+        "in place MB",
+    ]);
+    for (phase, row) in phases.iter().zip(rows) {
+        table.add_row([
+            phase.title().to_owned(),
+            count(row.ops_per_s.max),
+            count(row.ops_per_s.min),
+            count(row.mean),
+            count(row.std_dev),
+            row.journal.commits.to_string(),
+            (row.journal.journal_bytes >> 20).to_string(),
+            (row.journal.checkpoint_bytes >> 20).to_string(),
+        ]);
+    }
+    tables::align(&mut table);
+    table
+}

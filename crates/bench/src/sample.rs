@@ -1,0 +1,158 @@
+//! One run, measured.
+
+use crate::histogram::Histogram;
+use crate::locks::LockRow;
+use crate::memory;
+use crate::stages::StageRow;
+use serde::Serialize;
+use uext4_ext4::Ext4;
+use uext4_sync::{stage, stat};
+
+/// What a run did, and how long it took.
+#[derive(Debug, Default)]
+pub struct Work {
+    /// Operations.
+    pub ops: u64,
+    /// Wall-clock time.
+    pub seconds: f64,
+    /// Of the operations whose latency was measured.
+    pub latency: Histogram,
+}
+
+/// What reached the device through the journal.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct JournalCost {
+    /// Transactions committed.
+    pub commits: u64,
+    /// Bytes written to the log.
+    pub journal_bytes: u64,
+    /// Bytes written in place.
+    pub checkpoint_bytes: u64,
+}
+
+impl JournalCost {
+    fn of(fs: &Ext4) -> JournalCost {
+        let stats = fs.journal().stats();
+        JournalCost {
+            commits: stats.commits,
+            journal_bytes: stats.journal_bytes,
+            checkpoint_bytes: stats.checkpoint_bytes,
+        }
+    }
+
+    fn since(self, before: JournalCost) -> JournalCost {
+        JournalCost {
+            commits: self.commits - before.commits,
+            journal_bytes: self.journal_bytes - before.journal_bytes,
+            checkpoint_bytes: self.checkpoint_bytes - before.checkpoint_bytes,
+        }
+    }
+
+    /// Both together.
+    pub fn plus(self, other: JournalCost) -> JournalCost {
+        JournalCost {
+            commits: self.commits + other.commits,
+            journal_bytes: self.journal_bytes + other.journal_bytes,
+            checkpoint_bytes: self.checkpoint_bytes + other.checkpoint_bytes,
+        }
+    }
+}
+
+/// One run, measured.
+#[derive(Debug)]
+pub struct Sample {
+    /// What was done.
+    pub work: Work,
+    /// What it cost the journal.
+    pub journal: JournalCost,
+    /// Locks, if they were counted.
+    pub locks: Vec<LockRow>,
+    /// Stages of creating, if they were counted.
+    pub stages: Vec<StageRow>,
+    /// Resident when it ended.
+    pub resident_bytes: u64,
+}
+
+impl Sample {
+    /// Runs `work` and measures; `counted` counts locks and stages. A peer has no `fs`.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub fn take(
+        fs: Option<&Ext4>,
+        counted: bool,
+        work: impl FnOnce() -> anyhow::Result<Work>,
+    ) -> anyhow::Result<Sample> {
+        let cost = || fs.map(JournalCost::of).unwrap_or_default();
+        let before = cost();
+        stat::reset();
+        stat::enable(counted);
+        let result = work();
+        stat::enable(false);
+        let work = result?;
+        let journal = cost().since(before);
+        let (mut locks, mut stages) = (Vec::new(), Vec::new());
+        if counted {
+            locks = LockRow::all(&stat::snapshot(), work.ops);
+            stages = StageRow::all(&stage::snapshot(), work.ops);
+        }
+        Ok(Sample {
+            work,
+            journal,
+            locks,
+            stages,
+            resident_bytes: memory::resident_bytes(),
+        })
+    }
+
+    /// Operations per second.
+    pub fn rate(&self) -> f64 {
+        self.work.ops as f64 / self.work.seconds.max(1e-9)
+    }
+}
+
+/// The runs of one arm and one case.
+#[derive(Debug, Default)]
+pub struct Cell {
+    /// Those that give the figures.
+    pub plain: Vec<Sample>,
+    /// The one that counted locks.
+    pub counted: Option<Sample>,
+}
+
+impl Cell {
+    /// Adds a run.
+    pub fn push(&mut self, sample: Sample, counted: bool) {
+        match counted {
+            true => self.counted = Some(sample),
+            false => self.plain.push(sample),
+        }
+    }
+}
+
+/// A cell for each arm and case.
+#[derive(Debug)]
+pub struct Grid {
+    cases: usize,
+    cells: Vec<Cell>,
+}
+
+impl Grid {
+    /// All empty.
+    pub fn new(lanes: usize, cases: usize) -> Grid {
+        Grid {
+            cases,
+            cells: (0..lanes * cases).map(|_| Cell::default()).collect(),
+        }
+    }
+
+    /// Adds a run.
+    pub fn push(&mut self, lane: usize, case: usize, sample: Sample, counted: bool) {
+        self.cells[lane * self.cases + case].push(sample, counted);
+    }
+
+    /// The runs of an arm and case.
+    pub fn cell(&self, lane: usize, case: usize) -> &Cell {
+        &self.cells[lane * self.cases + case]
+    }
+}

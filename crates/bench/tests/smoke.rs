@@ -1,0 +1,257 @@
+//! Every workload for a blink, with all arms: that it runs, that its image is clean (checked inside), and
+//! that its JSON has the keys of docs/BENCHMARKS.md. Never how fast.
+
+use serde_json::Value;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+
+/// Lock statistics are for the whole process.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+const SMALL: [&str; 4] = ["--image-size", "128M", "--journal-size", "8M"];
+
+fn print(args: &[&str]) -> anyhow::Result<String> {
+    let _alone = ONE_AT_A_TIME
+        .lock()
+        .unwrap_or_else(|broken| broken.into_inner());
+    let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+    let mut out = Vec::new();
+    uext4_bench::run_to(args, &mut out)?;
+    Ok(String::from_utf8(out)?)
+}
+
+fn json(workload: &str, args: &[&str]) -> Value {
+    let all = [&[workload], args, &["--json"]].concat();
+    let document: Value = serde_json::from_str(&print(&all).unwrap()).unwrap();
+    assert_eq!(document["benchmark"], workload);
+    assert!(document["host"]["cpus"].as_u64().unwrap() > 0);
+    assert!(document["peak_resident_bytes"].as_u64().unwrap() > 0);
+    for row in rows(&document) {
+        assert!(row["arm"].is_string() && row["op"].is_string(), "{row}");
+        assert!(row["threads"].as_u64().unwrap() > 0, "{row}");
+        assert!(row["ops"].is_u64() && row["seconds"].is_f64(), "{row}");
+        for key in ["min", "median", "max"] {
+            assert!(row["ops_per_s"][key].is_f64(), "{row}");
+        }
+        for key in [
+            "commits",
+            "journal_bytes",
+            "checkpoint_bytes",
+            "resident_bytes",
+        ] {
+            assert!(row[key].is_u64(), "{row}");
+        }
+        for lock in row["locks"].as_array().unwrap() {
+            assert!(lock["class"].is_string(), "{lock}");
+            for key in ["acquisitions", "contended", "wait_us", "hold_us"] {
+                assert!(lock[key].is_u64(), "{lock}");
+            }
+        }
+        for stage in row["stages"].as_array().unwrap() {
+            assert!(stage["stage"].is_string() && stage["calls"].is_u64());
+        }
+    }
+    document
+}
+
+fn rows(document: &Value) -> &[Value] {
+    document["rows"].as_array().unwrap()
+}
+
+fn assert_latency(row: &Value) {
+    assert!(row["latency_us"]["p50"].is_f64() && row["latency_us"]["p99"].is_f64());
+}
+
+#[test]
+fn mdtest_with_all_arms() {
+    let args = [
+        &SMALL[..],
+        &[
+            "--np", "1,3", "-n", "20", "-i", "2", "-F", "-C", "-T", "-r", "-u",
+        ],
+        &[
+            "--ialloc",
+            "all",
+            "--icache",
+            "all",
+            "--lazytime",
+            "all",
+            "--lock-stat",
+        ],
+    ]
+    .concat();
+    let document = json("mdtest", &args);
+    assert_eq!(rows(&document).len(), 2 * 18 * 3);
+    for row in rows(&document) {
+        assert_eq!(row["ops"], 20 * row["threads"].as_u64().unwrap());
+        assert_eq!(row["iterations"], 2);
+        if row["op"] == "create" {
+            assert!(!row["locks"].as_array().unwrap().is_empty());
+            let stages = row["stages"].as_array().unwrap();
+            let create = stages.iter().find(|s| s["stage"] == "create").unwrap();
+            assert_eq!(create["calls"], row["ops"]);
+        }
+    }
+}
+
+#[test]
+fn mdtest_with_all_its_flags() {
+    let args = [
+        &SMALL[..],
+        &["-N", "2", "-n", "10", "-i", "1", "-C", "-T", "-E", "-r"],
+        &["-w", "5000", "-e", "-y", "-p", "0.01", "--inodes", "4096"],
+        &[
+            "--journal-delay",
+            "10us",
+            "--inodes-max",
+            "64",
+            "--commit-interval",
+            "20ms",
+        ],
+    ]
+    .concat();
+    let document = json("mdtest", &args);
+    let ops: Vec<&str> = rows(&document)
+        .iter()
+        .map(|row| row["op"].as_str().unwrap())
+        .collect();
+    let want = [
+        "dir_create",
+        "dir_stat",
+        "dir_remove",
+        "create",
+        "stat",
+        "read",
+        "remove",
+    ];
+    assert_eq!(ops, want);
+}
+
+#[test]
+fn mdtest_with_a_part_of_its_phases() {
+    for phase in ["-C", "-T", "-r"] {
+        let args = [&SMALL[..], &["-N", "2", "-n", "10", "-i", "2", "-F", phase]].concat();
+        assert_eq!(rows(&json("mdtest", &args)).len(), 1);
+    }
+}
+
+#[test]
+fn create_unlink_with_all_arms() {
+    let common = [
+        &SMALL[..],
+        &["--tasks", "1,5", "--time", "0.005", "-i", "1"],
+    ]
+    .concat();
+    let generations = ["--generation", "all"];
+    let document = json("create-unlink", &[&common[..], &generations].concat());
+    assert_eq!(rows(&document).len(), 7 * 2);
+    rows(&document).iter().for_each(assert_latency);
+    let caches = ["--icache", "all", "--lazytime", "off,on", "--lock-stat"];
+    let text = print(&[&["create-unlink"], &common[..], &caches].concat()).unwrap();
+    let extra = "per-bucket/lazytime, 5 tasks: extra icache acquisitions per inode written";
+    assert!(text.contains(extra), "{text}");
+    assert!(text.contains("TOTAL"), "{text}");
+}
+
+#[test]
+fn generation_with_all_arms() {
+    let args = [
+        "--threads",
+        "1,3",
+        "--time",
+        "0.002",
+        "-i",
+        "1",
+        "--reuses",
+        "2^14",
+    ];
+    let document = json(
+        "generation",
+        &[&args[..], &["--widths", "8,9", "--lock-stat"]].concat(),
+    );
+    assert_eq!(rows(&document).len(), 7 * 2);
+    let repeats = document["repeats"].as_array().unwrap();
+    assert_eq!(repeats.len(), 7 * 3);
+    for row in repeats {
+        assert!(row["expected"]["earlier_handle"].is_f64());
+        if row["arm"] == "beyond" && row["width_bits"] != 32 {
+            assert_eq!(row["measured"]["back_to_back"], 0);
+        }
+    }
+}
+
+#[test]
+fn fsync_beside_a_peer() {
+    let dir = tempfile::tempdir().unwrap();
+    let peer = dir.path().to_str().unwrap();
+    let args = [
+        "--threads",
+        "1,3",
+        "--time",
+        "0.01",
+        "-i",
+        "1",
+        "--peer",
+        peer,
+    ];
+    let document = json("fsync", &[&SMALL[..], &args].concat());
+    assert_eq!(rows(&document).len(), 2 * 2);
+    assert_eq!(rows(&document)[3]["arm"], "peer");
+    rows(&document).iter().for_each(assert_latency);
+    assert_eq!(dir.path().read_dir().unwrap().count(), 0);
+}
+
+#[test]
+fn icache_shrink_with_all_arms() {
+    let args = [
+        "--items",
+        "2000",
+        "--inodes-max",
+        "300",
+        "-i",
+        "1",
+        "--icache",
+        "all",
+    ];
+    let document = json("icache-shrink", &[&SMALL[..], &args].concat());
+    assert_eq!(rows(&document).len(), 3 * 2 * 2);
+    rows(&document).iter().step_by(2).for_each(assert_latency);
+    assert_eq!(document["timelines"].as_array().unwrap().len(), 3 * 2);
+}
+
+#[test]
+fn an_image_that_is_there_is_used_and_left_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("u.img");
+    let device = format!("file:{}", image.display());
+    let run = [
+        "mdtest", "-N", "2", "-n", "10", "-i", "1", "-F", "-u", "--ialloc", "all",
+    ];
+    let on_it = [&run[..], &["--device", &device]].concat();
+    print(&[&on_it[..], &SMALL, &["--keep"]].concat()).unwrap();
+    assert_clean(&image);
+    let why = print(&[&on_it[..], &SMALL].concat()).unwrap_err();
+    assert!(why.to_string().contains("is used as it is"), "{why}");
+    print(&on_it).unwrap();
+    print(&on_it).unwrap();
+    assert_clean(&image);
+}
+
+fn assert_clean(image: &Path) {
+    match Command::new("e2fsck").arg("-fn").arg(image).output() {
+        Ok(out) => {
+            let said = String::from_utf8_lossy(&out.stdout);
+            assert_eq!(out.status.code(), Some(0), "{said}");
+        }
+        Err(e) => eprintln!("SKIPPED e2fsck: {e}"),
+    }
+}
+
+#[test]
+fn wrong_usage_is_an_error() {
+    assert!(print(&["mdtest", "--generation", "fast"]).is_err());
+    assert!(print(&["create-unlink", "--device", "disk"]).is_err());
+    assert!(print(&["mdtest", "--journal-delay", "5"]).is_err());
+}
