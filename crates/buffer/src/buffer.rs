@@ -148,6 +148,18 @@ impl Buffer {
         self.hint.store(hint, Ordering::Relaxed);
     }
 
+    /// Adds bits to what [`Buffer::hint`] gives.
+    #[inline(always)]
+    pub fn add_hint(&self, bits: u32) {
+        self.hint.fetch_or(bits, Ordering::Relaxed);
+    }
+
+    /// Takes bits from what [`Buffer::hint`] gives.
+    #[inline(always)]
+    pub fn clear_hint(&self, bits: u32) {
+        self.hint.fetch_and(!bits, Ordering::Relaxed);
+    }
+
     /// The content, shared.
     ///
     /// # Locks

@@ -150,6 +150,7 @@ impl Inode {
         if self.pending_since.load(Ordering::Relaxed) == 0 {
             let now = crate::group::now_s().max(1);
             self.pending_since.store(now, Ordering::Relaxed);
+            self.itable.add_hint(self.slot_bit());
             remember();
         }
     }
@@ -197,7 +198,14 @@ impl Inode {
         }
         if self.pending_since() != 0 {
             self.pending_since.store(0, Ordering::Relaxed);
+            self.itable.clear_hint(self.slot_bit());
         }
+    }
+
+    /// The bit of the inode-table block's hint that says that timestamps of this inode are pending;
+    /// more inodes than bits share them.
+    fn slot_bit(&self) -> u32 {
+        1 << (self.slot % 32)
     }
 
     /// Changes the raw bytes of the inode in its table: all of `inode_size`, for what the decoded

@@ -14,7 +14,8 @@
 //! # Locking
 //! The inode-table block, then the inode's state. The sets are leaves. A look-up of neighbours is a hint:
 //! but in the `global` arm of the inode cache it never waits, and a neighbour whose state is locked is
-//! left for later.
+//! left for later. In the `per-bucket` arm the block's buffer says whether any inode of it has pending
+//! timestamps, and where none has, nothing is looked up.
 
 use crate::error::Result;
 use crate::fs::Ext4;
@@ -28,6 +29,7 @@ use uext4_buffer::{Buffer, BufferWrite};
 use uext4_jbd2::Handle;
 use uext4_ondisk::{Ino, InodeFlags};
 use uext4_sync::{Condvar, Mutex, PerCpu, class, thread};
+use uext4_vfs::icache::IcacheArm;
 
 /// The inodes with pending timestamps, and the thread that writes those that get too old.
 #[derive(Debug)]
@@ -125,6 +127,10 @@ impl Ext4 {
         ino: Ino,
     ) {
         if !self.options.lazytime {
+            return;
+        }
+        // The block itself says whether a look-up is worth its while; the replaced arms do not ask.
+        if self.options.icache == IcacheArm::PerBucket && buffer.hint() == 0 {
             return;
         }
         let block = self.icache.block_of(u64::from(ino.0));
