@@ -8,10 +8,10 @@
 //! # Locking
 //! The group's lock is held while its bitmap is searched and changed; no I/O under it.
 
+use crate::bitmap;
 use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
 use crate::group::{BlockBits, Group};
-use crate::ialloc::bitmap;
 use uext4_jbd2::Handle;
 use uext4_ondisk::{Corrupt, CorruptKind, GroupCsum, GroupFlags, GroupNo, Pblk};
 use uext4_sync::atomic::Ordering::Relaxed;

@@ -64,7 +64,7 @@ impl Freezer {
         let (mut blocks, mut inodes) = (0u64, 0u32);
         for group in self.groups.iter() {
             blocks += u64::from(group.free_blocks.load(Relaxed));
-            inodes = inodes.wrapping_add(group.free_inodes.load(Relaxed));
+            inodes = inodes.wrapping_add(group.free_inodes());
         }
         with_superblock(data, self.super_at, |raw| {
             raw.set_free_blocks_count(blocks);

@@ -15,13 +15,13 @@
 //! `lock` (rank `group`) serialises changes of the block bitmaps, and in two arms of inode allocation
 //! those of the inode bitmap. Inode bits and counters are atomic.
 
-use crate::ialloc::bitmap;
+use crate::ialloc::bits::InodeBits;
 use std::sync::{Arc, OnceLock};
 use uext4_buffer::Buffer;
 use uext4_ondisk::{GroupDesc, GroupFlags, GroupNo, Pblk};
 use uext4_sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use uext4_sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64};
-use uext4_sync::{Mutex, PerCpu, class};
+use uext4_sync::{Mutex, class};
 
 /// One block group.
 #[derive(Debug)]
@@ -34,10 +34,6 @@ pub struct Group {
     pub desc_buffer: Arc<Buffer>,
     /// Blocks that are free on disk; atomic, as are the other counters and the flags.
     pub free_blocks: AtomicU32,
-    /// Free inodes.
-    pub free_inodes: AtomicU32,
-    /// Directories.
-    pub used_dirs: AtomicU32,
     /// Inodes at the end of the table that were never used.
     pub itable_unused: AtomicU32,
     flags: AtomicU16,
@@ -65,24 +61,6 @@ pub struct BlockBits {
     /// Changed since its checksum was computed.
     dirty: AtomicBool,
 }
-
-/// The inode bitmap of a group.
-#[derive(Debug)]
-pub struct InodeBits {
-    /// The block that holds the bitmap on disk.
-    pub buffer: Arc<Buffer>,
-    /// One bit for each inode, then ones.
-    pub words: Box<[AtomicU64]>,
-    dirty: AtomicBool,
-    /// For each CPU the word where its searches start, [`UNSTARTED`] before the first; a hint.
-    starts: PerCpu<AtomicU32>,
-    /// When each inode was deleted, in seconds since 1970, and 0 for not since the mount; without a
-    /// journal only.
-    deleted: OnceLock<Box<[AtomicU32]>>,
-}
-
-/// A CPU that has not searched a bitmap yet.
-const UNSTARTED: u32 = u32::MAX;
 
 /// The words of a bitmap block.
 pub fn words_of(bytes: &[u8]) -> Box<[AtomicU64]> {
@@ -120,93 +98,6 @@ impl BlockBits {
     }
 }
 
-impl InodeBits {
-    /// The bits as read from disk.
-    pub fn new(buffer: Arc<Buffer>, bytes: &[u8]) -> InodeBits {
-        InodeBits {
-            buffer,
-            words: words_of(bytes),
-            dirty: AtomicBool::new(false),
-            starts: PerCpu::new(|_| AtomicU32::new(UNSTARTED)),
-            deleted: OnceLock::new(),
-        }
-    }
-
-    /// Says that the bitmap changed.
-    pub fn mark_dirty(&self) {
-        if !self.dirty.load(Relaxed) {
-            self.dirty.store(true, Relaxed);
-        }
-    }
-
-    /// Whether bit `index` is set; true past the end.
-    pub fn is_set(&self, index: u32) -> bool {
-        bitmap::is_set(&self.words, index)
-    }
-
-    /// The word where this CPU's search starts: where it claimed last; at first, a word for each CPU.
-    #[inline]
-    pub fn start(&self) -> u32 {
-        let cpu = self.starts.index();
-        match self.starts.at(cpu).load(Relaxed) {
-            UNSTARTED => cpu as u32,
-            start => start,
-        }
-    }
-
-    /// Says where this CPU claimed last.
-    #[inline]
-    pub fn set_start(&self, word: u32) {
-        let start = self.starts.get();
-        if start.load(Relaxed) != word {
-            start.store(word, Relaxed);
-        }
-    }
-
-    /// Whether another CPU claims in this word.
-    pub fn is_anothers_start(&self, word: u32) -> bool {
-        let own = self.starts.index();
-        self.starts
-            .iter()
-            .enumerate()
-            .any(|(cpu, start)| cpu != own && start.load(Relaxed) == word)
-    }
-
-    /// Says that there is room in an earlier word than where this CPU claimed last.
-    pub fn lower_start(&self, word: u32) {
-        let start = self.starts.get();
-        if start.load(Relaxed) > word && !self.is_anothers_start(word) {
-            start.store(word, Relaxed);
-        }
-    }
-
-    /// Remembers that an inode was deleted now.
-    pub fn note_deleted(&self, index: u32, now_s: u32) {
-        let all = self.deleted.get_or_init(|| {
-            (0..self.words.len() * 64)
-                .map(|_| AtomicU32::new(0))
-                .collect()
-        });
-        if let Some(at) = all.get(index as usize) {
-            at.store(now_s, Relaxed);
-        }
-    }
-
-    /// Whether an inode was deleted in the last `seconds`, as far as this mount has seen.
-    pub fn deleted_within(&self, index: u32, seconds: u32) -> bool {
-        let Some(at) = self.deleted.get().and_then(|all| all.get(index as usize)) else {
-            return false;
-        };
-        let at = at.load(Relaxed);
-        at != 0 && now_s().saturating_sub(at) < seconds
-    }
-}
-
-/// Seconds since 1970, as deletion times have them.
-pub fn now_s() -> u32 {
-    u32::try_from(crate::inode::now().sec).unwrap_or(u32::MAX)
-}
-
 /// Where in the bitmap the last bits are that its checksum covers, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct BitmapBytes {
@@ -224,8 +115,6 @@ impl Group {
             base: desc,
             desc_buffer,
             free_blocks: AtomicU32::new(desc.free_blocks),
-            free_inodes: AtomicU32::new(desc.free_inodes),
-            used_dirs: AtomicU32::new(desc.used_dirs),
             itable_unused: AtomicU32::new(desc.itable_unused),
             flags: AtomicU16::new(desc.flags.bits()),
             block_bitmap_csum: AtomicU32::new(desc.block_bitmap_csum),
@@ -256,6 +145,27 @@ impl Group {
     /// How many inodes at the end of the table had never been used when it was mounted.
     pub fn mounted_unused(&self) -> u32 {
         self.base.itable_unused
+    }
+
+    /// Free inodes: those of the mount, and what was claimed and released since.
+    pub fn free_inodes(&self) -> u32 {
+        let change = self.inodes.get().map_or(0, |bits| bits.counted().0);
+        self.base.free_inodes.saturating_add_signed(change)
+    }
+
+    /// Directories.
+    pub fn used_dirs(&self) -> u32 {
+        let change = self.inodes.get().map_or(0, |bits| bits.counted().1);
+        self.base.used_dirs.saturating_add_signed(change)
+    }
+
+    /// Whether it is worth looking for a free inode.
+    #[inline]
+    pub fn has_free_inode(&self) -> bool {
+        match self.inodes.get() {
+            Some(bits) => !bits.is_full(),
+            None => self.base.free_inodes > 0,
+        }
     }
 
     /// The flags.
@@ -308,7 +218,7 @@ impl Group {
                     .store(checksum(seed, &bits.on_disk, bytes.blocks), Relaxed);
             }
             if let Some(bits) = self.inodes.get()
-                && bits.dirty.swap(false, Relaxed)
+                && bits.take_dirty()
             {
                 self.inode_bitmap_csum
                     .store(checksum(seed, &bits.words, bytes.inodes), Relaxed);
@@ -317,8 +227,8 @@ impl Group {
         let kept = if wide { u32::MAX } else { 0xffff };
         GroupDesc {
             free_blocks: self.free_blocks.load(Relaxed),
-            free_inodes: self.free_inodes.load(Relaxed),
-            used_dirs: self.used_dirs.load(Relaxed),
+            free_inodes: self.free_inodes(),
+            used_dirs: self.used_dirs(),
             itable_unused: self.itable_unused.load(Relaxed),
             flags: self.flags(),
             block_bitmap_csum: self.block_bitmap_csum.load(Relaxed) & kept,

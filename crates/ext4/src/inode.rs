@@ -148,7 +148,7 @@ impl Inode {
         let mut state = self.state.lock();
         change(&mut state);
         if self.pending_since.load(Ordering::Relaxed) == 0 {
-            let now = crate::group::now_s().max(1);
+            let now = now_s().max(1);
             self.pending_since.store(now, Ordering::Relaxed);
             self.itable.add_hint(self.slot_bit());
             remember();
@@ -474,4 +474,9 @@ pub fn kind_of(file_type: FileType) -> FileKind {
 pub fn now() -> Timestamp {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
     Timestamp::new(t.tv_sec, u32::try_from(t.tv_nsec).unwrap_or(0))
+}
+
+/// The same in whole seconds, as deletion times have them.
+pub fn now_s() -> u32 {
+    u32::try_from(now().sec).unwrap_or(u32::MAX)
 }

@@ -19,8 +19,8 @@
 
 use crate::error::Result;
 use crate::fs::Ext4;
-use crate::group::now_s;
-use crate::inode::{Inode, InodeRef, now};
+
+use crate::inode::{Inode, InodeRef, now, now_s};
 use crate::options::AtimeUpdate;
 use std::collections::HashSet;
 use std::sync::{Arc, Weak};

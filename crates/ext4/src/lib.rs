@@ -17,7 +17,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`fs`], [`options`] | mounting, syncing, unmounting |
-//! | [`group`], [`ialloc`], [`balloc`] | groups and the allocators |
+//! | [`group`], [`bitmap`], [`ialloc`], [`balloc`] | groups and the allocators |
 //! | [`generation`], [`version`] | stamps of inodes: drawn; read, set, and changed with the boot loader |
 //! | `lazytime` | timestamps that wait in memory |
 //! | `late_handle` | a handle that starts when it is needed |
@@ -32,6 +32,7 @@
 
 pub mod access;
 pub mod balloc;
+pub mod bitmap;
 pub mod create;
 pub mod dir;
 pub mod error;

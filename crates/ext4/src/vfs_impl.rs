@@ -273,10 +273,7 @@ impl FileSystem for Ext4 {
         let reserved = u64::try_from(self.reserved_blocks()).unwrap_or(0);
         let (mut inodes_free, mut overhead) = (0u64, u64::from(geometry.first_data_block));
         for group in self.groups() {
-            let free_inodes = group
-                .free_inodes
-                .load(uext4_sync::atomic::Ordering::Relaxed);
-            inodes_free += u64::from(free_inodes);
+            inodes_free += u64::from(group.free_inodes());
             overhead += u64::from(geometry.base_meta_blocks(group.no))
                 + u64::from(geometry.itable_blocks_per_group)
                 + 2;

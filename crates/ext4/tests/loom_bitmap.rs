@@ -4,7 +4,7 @@
 
 use loom::sync::Arc;
 use loom::thread;
-use uext4_ext4::ialloc::bitmap;
+use uext4_ext4::bitmap;
 use uext4_sync::atomic::AtomicU64;
 
 /// Words in which the bits before 128 are set but for those given.

@@ -9,10 +9,12 @@
 //! group asks for it before it touches the bitmap, once per claim as well: the descriptor that an
 //! earlier transaction still has to write is completed (with the bitmap's checksum) at that moment.
 
-use super::{IallocArm, bitmap};
+use super::IallocArm;
+use super::bits::InodeBits;
+use crate::bitmap;
 use crate::error::Result;
 use crate::fs::Ext4;
-use crate::group::{Group, InodeBits};
+use crate::group::Group;
 use crate::late_handle::LateHandle;
 use uext4_ondisk::{Corrupt, CorruptKind, GroupCsum, GroupFlags, Ino};
 use uext4_sync::atomic::Ordering::Relaxed;
@@ -144,19 +146,15 @@ impl Ext4 {
         Ok(claimed)
     }
 
-    /// Claims in the word where this CPU claimed last, or in one that is no other CPU's.
+    /// Claims from where this CPU claimed last on, in cache lines of the bitmap that no other CPU uses.
     fn claim_anew(&self, bits: &InodeBits, start: u32, retries: &mut u64) -> Option<u32> {
         let end = self.geometry().inodes_per_group;
-        let word_end = ((start | 63) + 1).min(end);
-        if let Some(index) = bitmap::claim(&bits.words, start, word_end, retries) {
-            return Some(index);
-        }
-        let mut at = word_end;
+        let mut at = start;
         while let Some(index) = bitmap::find_clear(&bits.words, at, end) {
             let word_end = ((index | 63) + 1).min(end);
-            if !bits.is_anothers_start(index / 64)
-                && let Some(index) = bitmap::claim(&bits.words, index, word_end, retries)
-            {
+            // The word it starts in is its own, whoever came there since.
+            let own = index / 64 == start / 64 || !bits.is_anothers(index / 64);
+            if own && let Some(index) = bitmap::claim(&bits.words, index, word_end, retries) {
                 return Some(index);
             }
             at = word_end;

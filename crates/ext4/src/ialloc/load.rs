@@ -1,10 +1,11 @@
 //! Loading a group's inode bitmap, and leaving a group alone whose bitmap is damaged.
 
-use super::bitmap;
+use super::bits::InodeBits;
 use super::claim::reserved_is_free;
+use crate::bitmap;
 use crate::error::Result;
 use crate::fs::Ext4;
-use crate::group::{Group, InodeBits};
+use crate::group::Group;
 use uext4_ondisk::{Corrupt, GroupCsum, GroupFlags};
 use uext4_sync::atomic::Ordering::Relaxed;
 

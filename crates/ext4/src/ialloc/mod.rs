@@ -15,8 +15,7 @@
 //!
 //! # Invariants
 //! Access to the superblock, the descriptor block and the bitmap block is had before a bit changes.
-//! Counters are changed in the same handle as the bit. A group's number of free inodes is at least
-//! that of its clear bits, less those whose release is under way.
+//! Counters are changed in the same handle as the bit.
 //!
 //! # Locking
 //! `lock-free`: none on the path but those of the buffers, and those only once per transaction. The
@@ -25,12 +24,12 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `arm`, `claim` | the arms: names, and what they do |
-//! | [`bitmap`] | bits in atomic words |
+//! | [`bits`] | a group's inode bitmap: bits, and what each CPU counts and remembers |
 //! | `orlov` | the group of a new directory |
 //! | `load`, `place` | the bitmap and the inode table of a group |
 
 mod arm;
-pub mod bitmap;
+pub mod bits;
 mod claim;
 mod load;
 mod orlov;
@@ -38,9 +37,10 @@ mod place;
 
 pub use arm::IallocArm;
 
+use crate::bitmap;
 use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
-use crate::group::{self, Group};
+use crate::group::Group;
 use crate::inode::Inode;
 use crate::late_handle::LateHandle;
 use uext4_jbd2::Handle;
@@ -87,7 +87,7 @@ impl Ext4 {
         let has_room = |no: &GroupNo| {
             self.groups()
                 .get(no.0 as usize)
-                .is_some_and(|g| g.free_inodes.load(Relaxed) > 0)
+                .is_some_and(Group::has_free_inode)
         };
         Ok(parent
             .alloc_group()
@@ -131,7 +131,7 @@ impl Ext4 {
         let Some(group) = self.groups().get(no.0 as usize) else {
             return Ok(None);
         };
-        if group.free_inodes.load(Relaxed) == 0 || group.damaged.load(Relaxed) {
+        if !group.has_free_inode() || group.damaged.load(Relaxed) {
             return Ok(None);
         }
         let bits = match self.inode_bits(group) {
@@ -143,13 +143,11 @@ impl Ext4 {
             Err(e) => return Err(e),
         };
         let Some(index) = self.claim_bit(late, group, bits, from)? else {
+            bits.note_full(self.geometry().inodes_per_group);
             return Ok(None);
         };
         group.clear_flags(GroupFlags::INODE_UNINIT);
-        group.free_inodes.fetch_sub(1, Relaxed);
-        if is_dir {
-            group.used_dirs.fetch_add(1, Relaxed);
-        }
+        bits.count(-1, i32::from(is_dir));
         let unused = self.geometry().inodes_per_group - index - 1;
         if group.itable_unused.load(Relaxed) > unused {
             group.itable_unused.fetch_min(unused, Relaxed);
@@ -181,14 +179,12 @@ impl Ext4 {
                 .into());
         }
         bits.mark_dirty();
-        group.free_inodes.fetch_add(1, Relaxed);
-        if is_dir {
-            group.used_dirs.fetch_sub(1, Relaxed);
-        }
+        bits.note_room();
+        bits.count(1, -i32::from(is_dir));
         if self.journal().has_log() {
             bits.lower_start(index / 64);
         } else {
-            bits.note_deleted(index, group::now_s());
+            bits.note_deleted(index);
         }
         Ok(())
     }

@@ -21,9 +21,9 @@ struct Room {
 impl Room {
     fn of(groups: &[Group]) -> Room {
         groups.iter().fold(Room::default(), |sum, g| Room {
-            inodes: sum.inodes + u64::from(g.free_inodes.load(Relaxed)),
+            inodes: sum.inodes + u64::from(g.free_inodes()),
             blocks: sum.blocks + u64::from(g.free_blocks.load(Relaxed)),
-            dirs: sum.dirs + u64::from(g.used_dirs.load(Relaxed)),
+            dirs: sum.dirs + u64::from(g.used_dirs()),
         })
     }
 }
@@ -85,7 +85,7 @@ impl Ext4 {
     /// The parent's group if it is in the flex group and has room, otherwise the first that has.
     fn group_in_flex(&self, flex: usize, per_flex: usize, home: GroupNo) -> Option<GroupNo> {
         let groups = self.groups().chunks(per_flex).nth(flex)?;
-        let has_room = |g: &&Group| g.free_inodes.load(Relaxed) > 0;
+        let has_room = |g: &&Group| g.has_free_inode();
         groups
             .iter()
             .filter(has_room)
@@ -100,7 +100,7 @@ impl Ext4 {
         after
             .iter()
             .chain(before)
-            .find(|g| u64::from(g.free_inodes.load(Relaxed)) >= inodes.max(1))
+            .find(|g| u64::from(g.free_inodes()) >= inodes.max(1))
             .map(|g| g.no)
     }
 }

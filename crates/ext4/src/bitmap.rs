@@ -4,10 +4,12 @@
 //! Of all who try to set one bit that is clear, or to clear one that is set, exactly one is told so.
 //!
 //! # Locking
-//! None: every change is one atomic operation on a word. The order of memory is relaxed, as a bit says
-//! nothing of other memory: what an inode or a block holds is guarded by locks of its own.
+//! None: every change is one atomic operation on a word. What an inode or a block holds is guarded by
+//! locks of its own, so a bit says nothing of other memory; clearing and finding are in one order with
+//! the flag that says that a group is full ([`crate::ialloc::bits`]).
 
-use uext4_sync::atomic::{AtomicU64, Ordering::Relaxed};
+use uext4_sync::atomic::AtomicU64;
+use uext4_sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// Sets a bit; true if it was clear. False past the end.
 #[inline]
@@ -24,7 +26,7 @@ pub fn clear(words: &[AtomicU64], index: u32) -> bool {
     let bit = 1u64 << (index % 64);
     words
         .get(index as usize / 64)
-        .is_some_and(|word| word.fetch_and(!bit, Relaxed) & bit != 0)
+        .is_some_and(|word| word.fetch_and(!bit, SeqCst) & bit != 0)
 }
 
 /// Whether a bit is set; true past the end.
@@ -54,7 +56,7 @@ pub fn claim(words: &[AtomicU64], from: u32, end: u32, retries: &mut u64) -> Opt
 pub fn find_clear(words: &[AtomicU64], from: u32, end: u32) -> Option<u32> {
     let mut at = from;
     while at < end {
-        let word = words.get(at as usize / 64)?.load(Relaxed) | ((1u64 << (at % 64)) - 1);
+        let word = words.get(at as usize / 64)?.load(SeqCst) | ((1u64 << (at % 64)) - 1);
         if word != u64::MAX {
             let bit = (at & !63) + (!word).trailing_zeros();
             return (bit < end).then_some(bit);
