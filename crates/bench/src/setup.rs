@@ -25,7 +25,7 @@ pub struct SetupArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub journal_size: Option<u64>,
     /// Inodes of the image [default: what the run needs]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_inodes)]
     pub inodes: Option<u32>,
     /// Keeps an image file that the run made
     #[arg(long)]
@@ -42,6 +42,12 @@ pub struct SetupArgs {
     /// The arms.
     #[command(flatten)]
     pub arms: ArmArgs,
+}
+
+/// A number of inodes, also with K or M.
+fn parse_inodes(text: &str) -> Result<u32, String> {
+    let count = parse_size(text)?;
+    u32::try_from(count).map_err(|_| format!("{count} inodes are more than ext4 has"))
 }
 
 /// What a run puts into an image.

@@ -110,6 +110,18 @@ pub struct LockStat {
     pub hold_ns: u64,
 }
 
+impl LockStat {
+    /// Average waiting time of a contended acquisition, in nanoseconds.
+    pub fn wait_avg_ns(&self) -> u64 {
+        self.wait_ns / self.contended.max(1)
+    }
+
+    /// Average time held, in nanoseconds.
+    pub fn hold_avg_ns(&self) -> u64 {
+        self.hold_ns / self.acquisitions.max(1)
+    }
+}
+
 /// Starts (or stops) counting.
 pub fn enable(on: bool) {
     ENABLED.store(on, Relaxed);
@@ -186,10 +198,9 @@ mod tests {
         *m.lock() += 1;
         assert!(class::TEST_LEAF.stats.sum(Mode::Exclusive).0 >= before + 2);
         enable(false);
-        assert!(
-            snapshot()
-                .iter()
-                .any(|r| r.class == "test_leaf" && r.acquisitions >= 2)
-        );
+        assert!(snapshot().iter().any(|r| r.class == "test_leaf"
+            && r.acquisitions >= 2
+            && r.wait_avg_ns() == 0
+            && r.hold_avg_ns() <= r.hold_ns));
     }
 }
