@@ -7,6 +7,7 @@ use rustix::ioctl::{Getter, Opcode, ioctl};
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// `LOOP_GET_STATUS64` of `linux/loop.h`.
 const LOOP_GET_STATUS64: Opcode = 0x4C05;
@@ -14,8 +15,12 @@ const LOOP_GET_STATUS64: Opcode = 0x4C05;
 /// `struct loop_info64` in words: the first is the backing file's device, the second its inode.
 type LoopInfo = [u64; 29];
 
+/// How long a lock that conflicts may take to go. A child that another thread forks has the image open
+/// until it executes its program, though nobody uses it any more.
+const PATIENCE: Duration = Duration::from_millis(300);
+
 /// Locks an open image: shared for readers, exclusive for a writer. The lock goes with the file
-/// description, so that it ends with the process.
+/// description, so that it ends with the process. Waits a moment for one that conflicts.
 ///
 /// # Errors
 /// `EBUSY` when somebody else's lock conflicts.
@@ -25,7 +30,13 @@ pub fn lock_image(path: &Path, fd: &OwnedFd, read_only: bool) -> Result<()> {
     } else {
         FlockOperation::NonBlockingLockExclusive
     };
-    match flock(fd, operation) {
+    let since = Instant::now();
+    let mut locked = flock(fd, operation);
+    while locked == Err(Errno::WOULDBLOCK) && since.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(5));
+        locked = flock(fd, operation);
+    }
+    match locked {
         Ok(()) => Ok(()),
         Err(Errno::WOULDBLOCK) => Err(BlockError::Busy {
             path: path.to_owned(),

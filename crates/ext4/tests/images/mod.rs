@@ -37,14 +37,7 @@ pub fn make(path: &Path, size: &str, args: &[&str]) {
 
 /// Mounts an image.
 pub fn mount(path: &Path, options: MountOptions) -> Arc<Ext4> {
-    // The lock of the last mount may live on in a child of another test, between its fork and exec.
-    let device = (0..100)
-        .find_map(|_| {
-            FileDevice::open(path, &OpenOptions::read_write())
-                .inspect_err(|_| std::thread::sleep(std::time::Duration::from_millis(10)))
-                .ok()
-        })
-        .expect("open image");
+    let device = FileDevice::open(path, &OpenOptions::read_write()).expect("open image");
     Ext4::mount(Arc::new(device), options).expect("mount")
 }
 
