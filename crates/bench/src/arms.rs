@@ -209,6 +209,37 @@ fn length<A>(list: Option<&ArmList<A>>) -> usize {
     list.map_or(0, |list| list.0.len())
 }
 
+/// A count of threads.
+///
+/// # Errors
+/// None, or more than any machine runs.
+pub fn parse_threads(text: &str) -> Result<usize, String> {
+    bounded(text, 4096)
+}
+
+/// A count of rounds.
+///
+/// # Errors
+/// None, or more than anybody waits for.
+pub fn parse_rounds(text: &str) -> Result<usize, String> {
+    bounded(text, 100_000)
+}
+
+/// A count of files.
+///
+/// # Errors
+/// None, or more than ext4 has inodes.
+pub fn parse_items(text: &str) -> Result<u64, String> {
+    bounded(text, usize::try_from(u32::MAX).unwrap_or(usize::MAX)).map(|n| n as u64)
+}
+
+fn bounded(text: &str, max: usize) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if (1..=max).contains(&n) => Ok(n),
+        _ => Err(format!("a number from 1 to {max} is wanted")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

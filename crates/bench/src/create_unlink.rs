@@ -1,6 +1,6 @@
 //! create-unlink: each task creates and unlinks one file in its own directory in a loop.
 
-use crate::arms::{Arm, parse_seconds};
+use crate::arms::{Arm, parse_rounds, parse_seconds, parse_threads};
 use crate::crew::{self, StopFlag};
 use crate::histogram::Histogram;
 use crate::locks::acquisitions_of;
@@ -31,14 +31,15 @@ pub struct CreateUnlinkArgs {
         long,
         visible_alias = "threads",
         default_value = "1,2,4,8,16,32,64,128",
-        value_delimiter = ','
+        value_delimiter = ',',
+        value_parser = parse_threads
     )]
     pub tasks: Vec<usize>,
     /// Seconds for each arm, count and round
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
     pub time: Duration,
     /// Rounds
-    #[arg(short = 'i', long, default_value_t = 9)]
+    #[arg(short = 'i', long, default_value_t = 9, value_parser = parse_rounds)]
     pub iterations: usize,
     /// The image, the arms and the output.
     #[command(flatten)]

@@ -41,9 +41,6 @@ impl DeviceSpec {
         let Ok(meta) = std::fs::metadata(path) else {
             return Ok(None);
         };
-        if meta.is_file() && meta.len() == 0 {
-            return Ok(None);
-        }
         if holds_image(path) {
             return Ok(Some(path));
         }

@@ -1,7 +1,7 @@
 //! fsync: each thread appends 4 KiB to a file of its own and fsyncs it, on a real disk; a kernel file
 //! system on the same disk takes turns with it.
 
-use crate::arms::parse_seconds;
+use crate::arms::{parse_rounds, parse_seconds, parse_threads};
 use crate::crew;
 use crate::histogram::Histogram;
 use crate::report::{Document, Row, Spread};
@@ -27,13 +27,13 @@ const APPEND: [u8; 4096] = [0x55; 4096];
 #[derive(Clone, Debug, Args)]
 pub struct FsyncArgs {
     /// Threads; a comma list runs each count
-    #[arg(long, default_value = "1,2,4,8,16,32,48", value_delimiter = ',')]
+    #[arg(long, default_value = "1,2,4,8,16,32,48", value_delimiter = ',', value_parser = parse_threads)]
     pub threads: Vec<usize>,
     /// Seconds for each arm, count and round
     #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = parse_seconds)]
     pub time: Duration,
     /// Rounds
-    #[arg(short = 'i', long, default_value_t = 3)]
+    #[arg(short = 'i', long, default_value_t = 3, value_parser = parse_rounds)]
     pub iterations: usize,
     /// A directory of another file system on the same disk, which does the same in turn
     #[arg(long, value_name = "DIR")]

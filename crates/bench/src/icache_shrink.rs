@@ -4,7 +4,7 @@
 //! looks up and stats a few files of another directory at random. The same is run with a limit too
 //! large to be met, in turn, and the reader's latencies stand side by side.
 
-use crate::arms::Arm;
+use crate::arms::{Arm, parse_items, parse_rounds};
 use crate::crew;
 use crate::histogram::Histogram;
 use crate::memory;
@@ -38,10 +38,10 @@ const TICK: Duration = Duration::from_millis(20);
 #[derive(Clone, Debug, Args)]
 pub struct IcacheShrinkArgs {
     /// Files to create
-    #[arg(long, default_value_t = 1_440_000)]
+    #[arg(long, default_value_t = 1_440_000, value_parser = parse_items)]
     pub items: u64,
     /// Rounds
-    #[arg(short = 'i', long, default_value_t = 3)]
+    #[arg(short = 'i', long, default_value_t = 3, value_parser = parse_rounds)]
     pub iterations: usize,
     /// The image, the arms and the output; --inodes-max is the limit (16384 if not given).
     #[command(flatten)]

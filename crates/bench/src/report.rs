@@ -28,7 +28,7 @@ impl Spread {
         let at = |i: usize| sorted.get(i).copied().unwrap_or(0.0);
         Spread {
             min: at(0),
-            median: at(sorted.len() / 2),
+            median: f64::midpoint(at(sorted.len() / 2), at(sorted.len().saturating_sub(1) / 2)),
             max: at(sorted.len().saturating_sub(1)),
         }
     }

@@ -460,7 +460,7 @@ impl Ext4 {
         i64::try_from(self.sb.raw.reserved_blocks_count()).unwrap_or(i64::MAX)
     }
 
-    /// Remembers damage that was seen; the superblock counts it when it is written next.
+    /// Counts and logs damage that was seen.
     pub(crate) fn note_error(&self, why: &Corrupt) {
         self.errors_seen.fetch_add(1, Ordering::Relaxed);
         tracing::error!("{why}");
@@ -483,12 +483,18 @@ impl Ext4 {
     }
 
     fn get_inode_with(&self, ino: Ino, unlinked: bool) -> Result<InodeRef> {
-        let load = || {
-            self.limit_icache();
+        let mut loaded = false;
+        let inode = self.icache.get_or_load(u64::from(ino.0), || {
+            loaded = true;
             self.load_inode(ino, unlinked)
-        };
-        let inode = self.icache.get_or_load(u64::from(ino.0), load)?;
-        InodeRef::pin(inode).ok_or(Ext4Error::Stale)
+        })?;
+        let pinned = InodeRef::pin(inode).ok_or(Ext4Error::Stale)?;
+        // Not while the number's slot is empty: a create that claimed the number waits for it in a
+        // handle, and what must be written first may wait for that handle's transaction.
+        if loaded {
+            self.limit_icache();
+        }
+        Ok(pinned)
     }
 
     /// Lets go of inodes that nobody uses when there are more than the options say.
@@ -498,23 +504,24 @@ impl Ext4 {
     pub(crate) fn limit_icache(&self) {
         let max = self.options.inodes_max;
         if self.icache.len() > max + max / 16 {
-            self.icache.shrink(max, 256, |inode| self.evict(inode));
+            let write = |inode: &Arc<Inode>| {
+                if let Err(why) = self.write_pending(inode) {
+                    tracing::warn!("inode {}: its timestamps stay in memory: {why}", inode.ino);
+                }
+            };
+            // Data that the device may still cache counts for all from now on.
+            let evict = |inode: &Arc<Inode>| {
+                if inode.unflushed.due().is_some() {
+                    self.unflushed_evicted.add();
+                }
+            };
+            self.icache.shrink(max, 256, write, evict);
         }
     }
 
     /// How many inodes are in memory.
     pub fn cached_inodes(&self) -> usize {
         self.icache.len()
-    }
-
-    /// What is left to do for an inode that leaves memory; it cannot be loaded again before that is done.
-    fn evict(&self, inode: &Inode) {
-        if inode.unflushed.due().is_some() {
-            self.unflushed_evicted.add();
-        }
-        if let Err(why) = self.write_pending(inode) {
-            tracing::warn!("inode {}: timestamps are lost: {why}", inode.ino);
-        }
     }
 
     fn load_inode(&self, ino: Ino, unlinked: bool) -> Result<Inode> {
@@ -575,6 +582,11 @@ fn check_features(sb: &Superblock, options: &mut MountOptions) -> Result<()> {
             "mounted read-only: unsupported features {}",
             read_only.describe()
         );
+        options.read_only = true;
+    }
+    // What changed in a block of the inode table is kept in as many bits.
+    if sb.geometry.inodes_per_block > 64 && !options.read_only {
+        tracing::warn!("mounted read-only: more than 64 inodes in a block");
         options.read_only = true;
     }
     if !sb.incompat.contains(Incompat::EXTENT) && !options.read_only {

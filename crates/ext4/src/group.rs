@@ -227,7 +227,8 @@ impl Group {
         let kept = if wide { u32::MAX } else { 0xffff };
         GroupDesc {
             free_blocks: self.free_blocks.load(Relaxed),
-            free_inodes: self.free_inodes(),
+            // One that the image counted too high must not grow past what a descriptor may say.
+            free_inodes: self.free_inodes().min(bytes.inodes as u32 * 8),
             used_dirs: self.used_dirs(),
             itable_unused: self.itable_unused.load(Relaxed),
             flags: self.flags(),

@@ -347,6 +347,10 @@ impl CachedInode for Inode {
     fn may_evict(&self) -> bool {
         self.pins.load(Ordering::SeqCst) == 0 && !self.is_doomed()
     }
+
+    fn needs_write(&self) -> bool {
+        self.pending_since() != 0
+    }
 }
 
 impl Ext4 {

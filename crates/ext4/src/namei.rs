@@ -57,13 +57,22 @@ impl Ext4 {
         }
         match self.dir_find(dir, self.dir_shape(dir), name)? {
             // The entry keeps the inode alive as long as the directory is locked.
-            Found::Hit(hit) => self.get_entry(hit.ino),
+            Found::Hit(hit) => self.get_entry(dir, hit.ino),
             Found::Vacancy(_) => Err(Ext4Error::NotFound),
         }
     }
 
-    /// The inode that an entry names: one that is not in use is damage here.
-    pub(crate) fn get_entry(&self, ino: uext4_ondisk::Ino) -> Result<InodeRef> {
+    /// The inode that an entry of `dir` names. Damage: one that is not in use, that is reserved, the root,
+    /// or the directory itself.
+    pub(crate) fn get_entry(&self, dir: &Inode, ino: uext4_ondisk::Ino) -> Result<InodeRef> {
+        if ino == dir.ino || ino < self.geometry().first_ino {
+            return Err(
+                uext4_ondisk::Corrupt::new(uext4_ondisk::CorruptKind::DirInoRange)
+                    .ino(dir.ino)
+                    .detail(format_args!("an entry names inode {ino}"))
+                    .into(),
+            );
+        }
         self.get_inode(ino).map_err(|e| match e {
             Ext4Error::Stale => uext4_ondisk::Corrupt::new(uext4_ondisk::CorruptKind::DirInoRange)
                 .ino(ino)
@@ -176,7 +185,13 @@ impl Ext4 {
     /// Takes back an inode that could not be named.
     fn discard_new(&self, handle: Handle<'_>, inode: InodeRef, why: Ext4Error) -> Ext4Error {
         if !inode.claim_deletion() {
-            return why;
+            // Somebody opened it by its number meanwhile; the last to let go deletes it.
+            let unlinked = self
+                .update_inode(&inode, &handle, |disk| disk.links = 0)
+                .and_then(|()| self.add_orphan(&handle, &inode));
+            inode.set_doomed(true);
+            drop(handle);
+            return unlinked.err().unwrap_or(why);
         }
         let (blocks, acl) = {
             let state = inode.state();
@@ -296,7 +311,7 @@ impl Ext4 {
         let Found::Hit(hit) = self.dir_find(dir, shape, name)? else {
             return Err(Ext4Error::NotFound);
         };
-        let target = self.get_entry(hit.ino)?;
+        let target = self.get_entry(dir, hit.ino)?;
         self.may_delete(caller, &attr, &self.attr(&target), false)?;
         let _locked = ilock(&target.ilock, LockMode::Exclusive);
         let remains = self.prepare_delete(&target)?;
@@ -359,7 +374,7 @@ impl Ext4 {
         let Found::Hit(hit) = self.dir_find(dir, shape, name)? else {
             return Err(Ext4Error::NotFound);
         };
-        let target = self.get_entry(hit.ino)?;
+        let target = self.get_entry(dir, hit.ino)?;
         self.may_delete(caller, &attr, &self.attr(&target), true)?;
         let _locked = ilock(&target.ilock, LockMode::Exclusive);
         if !self.dir_is_empty(&target)? {

@@ -14,9 +14,9 @@ use crate::error::{Ext4Error, Result};
 use crate::extents;
 use crate::freeze::{superblock_place, zerocopy_superblock::with_superblock};
 use crate::fs::Ext4;
-use crate::inode::Inode;
+use crate::inode::{Inode, InodeRef};
 use crate::kinds;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 use uext4_buffer::Buffer;
 use uext4_jbd2::Handle;
@@ -250,7 +250,7 @@ impl Ext4 {
 
     /// Deletes or truncates what a crash left on record.
     pub(crate) fn recover_orphans(&self) -> Result<()> {
-        let mut found = self.read_orphan_list()?;
+        let mut found = Vec::new();
         if let Some(file) = self.orphan_file()? {
             let mut list = self.orphans.list.lock();
             for (block, b) in file.blocks.iter().enumerate() {
@@ -260,47 +260,69 @@ impl Ext4 {
                 }
             }
         }
+        for inode in self.read_orphan_list()? {
+            self.note_orphan(inode.ino, self.finish_orphan(inode));
+        }
         for ino in found {
-            if let Err(why) = self.recover_orphan(ino) {
-                tracing::error!("orphan inode {ino} stays on record: {why}");
-                self.orphans.left.store(true, Ordering::Relaxed);
-            }
+            let finished = match self.get_orphan(ino) {
+                Ok(inode) => self.finish_orphan(inode),
+                Err(Ext4Error::Stale) => self.forget_orphan(ino),
+                Err(e) => Err(e),
+            };
+            self.note_orphan(ino, finished);
         }
         Ok(())
     }
 
-    /// The list that starts in the superblock, each inode in the cache.
-    fn read_orphan_list(&self) -> Result<Vec<Ino>> {
-        let mut order = Vec::new();
-        let mut next = Ino(self.sb.raw.last_orphan.get());
-        while next != Ino(0) {
-            if order.contains(&next) {
-                return Err(Corrupt::new(CorruptKind::InoRange)
-                    .ino(next)
-                    .detail("orphan list has a loop")
-                    .into());
-            }
-            let inode = self.get_orphan(next)?;
-            order.push(next);
-            next = Ino(inode.state().dtime);
+    fn note_orphan(&self, ino: Ino, finished: Result<()>) {
+        if let Err(why) = finished {
+            tracing::error!("orphan inode {ino} stays on record: {why}");
+            self.orphans.left.store(true, Ordering::Relaxed);
         }
-        self.orphans.list.lock().order.clone_from(&order);
-        Ok(order)
     }
 
-    fn recover_orphan(&self, ino: Ino) -> Result<()> {
-        let inode = match self.get_orphan(ino) {
-            Ok(inode) => inode,
-            Err(Ext4Error::Stale) => return self.forget_orphan(ino),
-            Err(e) => return Err(e),
-        };
-        let links = inode.state().links;
-        if links == 0 {
-            // The last reference, dropped here, deletes it.
+    /// Ends the truncate of an orphan; one without links is deleted with this, its last reference.
+    fn finish_orphan(&self, inode: InodeRef) -> Result<()> {
+        if inode.state().links == 0 {
             inode.set_doomed(true);
             return Ok(());
         }
         self.finish_truncate(&inode)
+    }
+
+    /// The list that starts in the superblock. The references are let go of only when the list is known:
+    /// a deletion takes the inode off it.
+    fn read_orphan_list(&self) -> Result<Vec<InodeRef>> {
+        let mut listed: Vec<InodeRef> = Vec::new();
+        let mut seen = HashSet::new();
+        let mut next = Ino(self.sb.raw.last_orphan.get());
+        let read = loop {
+            if next == Ino(0) {
+                break Ok(());
+            }
+            if !seen.insert(next) {
+                break Err(Corrupt::new(CorruptKind::InoRange)
+                    .ino(next)
+                    .detail("orphan list has a loop")
+                    .into());
+            }
+            match self.get_orphan(next) {
+                Ok(inode) => {
+                    next = Ino(inode.state().dtime);
+                    listed.push(inode);
+                }
+                Err(why) => break Err(why),
+            }
+        };
+        if let Err(why) = read {
+            // Nothing is deleted by a list that is damaged.
+            for inode in &listed {
+                inode.set_doomed(false);
+            }
+            return Err(why);
+        }
+        self.orphans.list.lock().order = listed.iter().map(|inode| inode.ino).collect();
+        Ok(listed)
     }
 
     /// A slot that names an inode that is not in use.

@@ -127,7 +127,7 @@ impl Ext4 {
         else {
             return Err(Ext4Error::NotFound);
         };
-        let source = self.get_entry(source_hit.ino)?;
+        let source = self.get_entry(old.dir, source_hit.ino)?;
         self.may_delete(
             caller,
             &self.attr(old.dir),
@@ -140,7 +140,7 @@ impl Ext4 {
             Found::Vacancy(_) => None,
         };
         let target = match &target_hit {
-            Some(hit) => Some(self.get_entry(hit.ino)?),
+            Some(hit) => Some(self.get_entry(new.dir, hit.ino)?),
             None => None,
         };
         match &target {

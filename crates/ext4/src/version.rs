@@ -108,6 +108,9 @@ impl Ext4 {
         self.check_writable()?;
         self.may_swap_boot(caller, inode)?;
         let boot = self.boot_loader()?;
+        if inode.ino == boot.ino {
+            return Err(Ext4Error::Invalid("the boot loader's inode itself"));
+        }
         let _locked = ilock_two(&inode.ilock, &boot.ilock, LockMode::Exclusive);
         self.may_swap_boot(caller, inode)?;
         check_swapped(&boot)?;

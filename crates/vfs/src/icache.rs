@@ -42,6 +42,11 @@ pub trait CachedInode: Send + Sync + 'static {
     /// the cache's to see.
     fn may_evict(&self) -> bool;
 
+    /// Whether it must be written before it may go.
+    fn needs_write(&self) -> bool {
+        false
+    }
+
     /// A reference is given out.
     fn on_get(&self) {}
 
@@ -344,16 +349,26 @@ impl<I: CachedInode> InodeCache<I> {
     }
 
     /// Evicts idle inodes until at most `target` are left, or none is idle: those not used for a
-    /// round of the clock first. At most `step` slots are looked at under one lock. `evict` is
-    /// called for each before look-ups can load it again. Gives the number evicted.
+    /// round of the clock first. At most `step` slots are looked at under one lock. `write` is called
+    /// for each that must be written first; it stays cached until the next round. `evict` is called for
+    /// each that goes, before look-ups can load it again. Gives the number evicted.
     ///
     /// # Locks
-    /// Takes `icache`, but holds nothing during `evict`.
-    pub fn shrink(&self, target: usize, step: usize, mut evict: impl FnMut(&Arc<I>)) -> usize {
+    /// Takes `icache`, but holds nothing during `write`, which may wait for whatever it likes. During
+    /// `evict` look-ups of the inode wait, some of them in a journal handle: it must not wait for one.
+    pub fn shrink(
+        &self,
+        target: usize,
+        step: usize,
+        mut write: impl FnMut(&Arc<I>),
+        mut evict: impl FnMut(&Arc<I>),
+    ) -> usize {
         let step = step.max(1);
         let mut evicted = 0;
-        // The first round may find every inode used, and the second began in the middle of a bucket.
-        let mut rounds_left = 2 * self.bucket_count() + 1;
+        // The first round may find every inode used, the second each to be written, and the third began
+        // in the middle of a bucket.
+        let mut rounds_left = 3 * self.bucket_count() + 1;
+        let mut dirty = Vec::new();
         while rounds_left > 0 {
             let excess = self.len().saturating_sub(target);
             if excess == 0 {
@@ -370,6 +385,7 @@ impl<I: CachedInode> InodeCache<I> {
                 step,
                 excess,
                 &mut batch.inodes,
+                &mut dirty,
             );
             if round_ended {
                 // Where another thread moved the hand, it stays there.
@@ -379,6 +395,8 @@ impl<I: CachedInode> InodeCache<I> {
             }
             evicted += batch.inodes.len();
             batch.inodes.iter().for_each(&mut evict);
+            drop(batch);
+            dirty.drain(..).for_each(|inode| write(&inode));
         }
         evicted
     }

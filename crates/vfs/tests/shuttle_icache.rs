@@ -83,14 +83,14 @@ fn load_and_evict(cache: &Cache) {
     let evictor = Arc::clone(cache);
     threads.push(thread::spawn(move || {
         for _ in 0..3 {
-            evictor.shrink(0, 4, |inode| inode.evict());
+            evictor.shrink(0, 4, |_| (), |inode| inode.evict());
             evictor.hint(0, |inode| assert_eq!(inode.ino(), 5));
         }
     }));
     for t in threads {
         t.join().expect("no panic");
     }
-    cache.shrink(0, 4, |inode| inode.evict());
+    cache.shrink(0, 4, |_| (), |inode| inode.evict());
     assert!(cache.is_empty());
     assert_eq!(disk.value.load(SeqCst), 6);
 }
@@ -251,7 +251,7 @@ fn hint_and_evict(cache: &Arc<InodeCache<Lazy>>) {
                 assert!(inode.time.load(SeqCst) <= 2);
                 inode.touch(time);
                 drop(inode);
-                cache.shrink(0, 4, |inode| inode.evict());
+                cache.shrink(0, 4, |_| (), |inode| inode.evict());
             })
         })
         .collect();
@@ -265,7 +265,7 @@ fn hint_and_evict(cache: &Arc<InodeCache<Lazy>>) {
     for t in threads {
         t.join().expect("no panic");
     }
-    cache.shrink(0, 4, |inode| inode.evict());
+    cache.shrink(0, 4, |_| (), |inode| inode.evict());
     assert!(cache.is_empty());
     assert_eq!(table.block.lock().time, 2);
 }
@@ -306,7 +306,7 @@ fn hint_and_reuse(cache: &Arc<InodeCache<Lazy>>) {
     for t in threads {
         t.join().expect("no panic");
     }
-    cache.shrink(0, 4, |inode| inode.evict());
+    cache.shrink(0, 4, |_| (), |inode| inode.evict());
     let record = *table.block.lock();
     assert_eq!((record.owner, record.time), (1, 3));
 }
@@ -345,7 +345,7 @@ fn hint_never_waits(cache: &Arc<InodeCache<Slow>>) {
     drop(cache.get_or_load(5, load).expect("loads"));
     let evictor = {
         let cache = Arc::clone(cache);
-        thread::spawn(move || cache.shrink(0, 4, |_| ()))
+        thread::spawn(move || cache.shrink(0, 4, |_| (), |_| ()))
     };
     while !asked.load(SeqCst) {
         thread::yield_now();

@@ -9,7 +9,7 @@ mod arithmetic;
 mod repeats;
 mod speed;
 
-use crate::arms::{ArmList, parse_list, parse_seconds};
+use crate::arms::{ArmList, parse_list, parse_rounds, parse_seconds, parse_threads};
 use crate::host;
 use crate::report::{Document, Row};
 use crate::tables::{self, ComparedRow, count, side_by_side};
@@ -29,13 +29,13 @@ pub struct GenerationArgs {
     #[arg(long, value_name = "LIST", default_value = "all", value_parser = generation_list)]
     pub generation: ArmList<GenerationArm>,
     /// Threads that draw; a comma list runs each count
-    #[arg(long, default_value = "1,2,4,8,16", value_delimiter = ',')]
+    #[arg(long, default_value = "1,2,4,8,16", value_delimiter = ',', value_parser = parse_threads)]
     pub threads: Vec<usize>,
     /// Seconds for each arm, count and round of drawing
     #[arg(long, value_name = "SECONDS", default_value = "0.2", value_parser = parse_seconds)]
     pub time: Duration,
     /// Rounds of drawing
-    #[arg(short = 'i', long, default_value_t = 3)]
+    #[arg(short = 'i', long, default_value_t = 3, value_parser = parse_rounds)]
     pub iterations: usize,
     /// Bits of the stamps whose repeats are counted, 8 to 20
     #[arg(long, value_name = "LIST", default_value = "8,10,12,14,16", value_delimiter = ',',

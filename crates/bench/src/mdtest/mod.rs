@@ -7,7 +7,7 @@
 mod job;
 mod phase;
 
-use crate::arms::parse_seconds;
+use crate::arms::{parse_rounds, parse_seconds, parse_threads};
 use crate::device::parse_size;
 use crate::report::{Document, Row};
 use crate::rounds::Rounds;
@@ -30,7 +30,8 @@ pub struct MdtestArgs {
         visible_alias = "threads",
         short = 'N',
         default_value = "48",
-        value_delimiter = ','
+        value_delimiter = ',',
+        value_parser = parse_threads
     )]
     pub np: Vec<usize>,
     /// Files (and directories) for each worker
@@ -55,13 +56,13 @@ pub struct MdtestArgs {
     #[arg(short = 'u')]
     pub unique: bool,
     /// Runs that count
-    #[arg(short = 'i', long, default_value_t = 3)]
+    #[arg(short = 'i', long, default_value_t = 3, value_parser = parse_rounds)]
     pub iterations: usize,
     /// Seconds to wait before each phase
     #[arg(short = 'p', long, value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
     pub pause: Duration,
     /// Bytes to write into each file after creating it
-    #[arg(short = 'w', value_name = "BYTES", default_value = "0", value_parser = parse_size)]
+    #[arg(short = 'w', value_name = "BYTES", default_value = "0", value_parser = parse_file_size)]
     pub write_bytes: u64,
     /// Bytes to read from each file; without a number, those of -w
     #[arg(short = 'e', value_name = "BYTES", num_args = 0..=1, default_missing_value = "all",
@@ -84,10 +85,18 @@ pub enum ReadBytes {
     Number(u64),
 }
 
+/// Bytes of one file, which a worker has in memory.
+fn parse_file_size(text: &str) -> Result<u64, String> {
+    match parse_size(text)? {
+        bytes if bytes <= 1 << 30 => Ok(bytes),
+        bytes => Err(format!("{bytes} bytes are more than 1G")),
+    }
+}
+
 fn parse_read_size(text: &str) -> Result<ReadBytes, String> {
     match text {
         "all" => Ok(ReadBytes::All),
-        _ => parse_size(text).map(ReadBytes::Number),
+        _ => parse_file_size(text).map(ReadBytes::Number),
     }
 }
 

@@ -32,8 +32,12 @@ impl Ext4 {
         bits: &InodeBits,
         from: u32,
     ) -> Result<Option<u32>> {
+        // Where the inode table was not zeroed, inodes that are skipped would be garbage in use.
+        let dense =
+            self.csum != GroupCsum::None && !group.flags().contains(GroupFlags::ITABLE_ZEROED);
+        let from = if dense { 0 } else { from };
         let claimed = match self.options.ialloc {
-            IallocArm::LockFree => self.claim_lock_free(late, group, bits, from)?,
+            IallocArm::LockFree => self.claim_lock_free(late, group, bits, from, dense)?,
             IallocArm::RetryUnlocked => {
                 self.claim_retrying(late, group, bits, from, |_, _| None)?
             }
@@ -112,15 +116,13 @@ impl Ext4 {
         group: &Group,
         bits: &InodeBits,
         goal: u32,
+        dense: bool,
     ) -> Result<Option<u32>> {
         let handle = late.get()?;
         self.access_group(handle, group)?;
         handle.access_sleepy(&bits.buffer)?;
         let end = self.geometry().inodes_per_group;
         let reserved = self.reserved_in(group);
-        // Where the inode table was not zeroed, inodes that are skipped would be garbage in use.
-        let dense =
-            self.csum != GroupCsum::None && !group.flags().contains(GroupFlags::ITABLE_ZEROED);
         let start = if goal > reserved {
             goal
         } else if dense {

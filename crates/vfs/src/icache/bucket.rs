@@ -106,17 +106,30 @@ impl<I: CachedInode> Bucket<I> {
     }
 
     /// Moves the hand over at most `steps` places, and empties into `out` at most `wanted` slots
-    /// whose inode nobody used since the last round, holds, or needs. True at the end of the round.
-    pub(super) fn sweep(&mut self, steps: usize, wanted: usize, out: &mut Vec<Arc<I>>) -> bool {
+    /// whose inode nobody used since the last round, holds, or needs; those that must be written first
+    /// are only listed in `dirty`, and count. True at the end of the round.
+    pub(super) fn sweep(
+        &mut self,
+        steps: usize,
+        wanted: usize,
+        out: &mut Vec<Arc<I>>,
+        dirty: &mut Vec<Arc<I>>,
+    ) -> bool {
         let places = self.table.num_buckets();
         let end = places.min(self.hand.saturating_add(steps));
         let full = out.len().saturating_add(wanted);
-        while self.hand < end && out.len() < full {
+        while self.hand < end && out.len() + dirty.len() < full {
             if let Some(slot) = self.table.get_bucket_mut(self.hand) {
                 if slot.key & USED != 0 {
                     slot.key &= !USED;
-                } else if slot.inode.as_mut().is_some_and(is_idle) {
-                    out.extend(slot.inode.take());
+                } else if let Some(inode) = slot.inode.as_mut()
+                    && is_idle(inode)
+                {
+                    if inode.needs_write() {
+                        dirty.push(Arc::clone(inode));
+                    } else {
+                        out.extend(slot.inode.take());
+                    }
                 }
             }
             self.hand += 1;

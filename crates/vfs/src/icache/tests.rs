@@ -150,14 +150,14 @@ fn shrink_spares_what_is_held_or_dirty() {
             load(&cache, ino);
         }
         let mut gone = Vec::new();
-        let evicted = cache.shrink(0, 8, |i| gone.push(i.ino));
+        let evicted = cache.shrink(0, 8, |_| (), |i| gone.push(i.ino));
         assert_eq!(evicted, 998);
         gone.sort_unstable();
         assert_eq!(gone, (3..=1000).collect::<Vec<_>>());
         assert_eq!(cache.len(), 2);
         assert!(cache.find(2).is_some());
         drop(held);
-        assert_eq!(cache.shrink(1, 64, |i| assert_eq!(i.ino, 1)), 1);
+        assert_eq!(cache.shrink(1, 64, |_| (), |i| assert_eq!(i.ino, 1)), 1);
     }
 }
 
@@ -167,7 +167,7 @@ fn shrink_stops_at_its_target_and_spares_the_used() {
         for ino in 1..=512 {
             load(&cache, ino);
         }
-        assert_eq!(cache.shrink(500, 16, |_| {}), 12);
+        assert_eq!(cache.shrink(500, 16, |_| (), |_| {}), 12);
         assert_eq!(cache.len(), 500);
         let survivors: Vec<u64> = {
             let mut all = Vec::new();
@@ -178,7 +178,7 @@ fn shrink_stops_at_its_target_and_spares_the_used() {
         let used = survivors[250];
         cache.find(used).expect("cached");
         // The clock is in its second round: what it has not passed since is not marked, but this is.
-        cache.shrink(300, 16, |i| assert_ne!(i.ino, used));
+        cache.shrink(300, 16, |_| (), |i| assert_ne!(i.ino, used));
     }
 }
 
@@ -187,14 +187,19 @@ fn a_look_up_waits_for_the_eviction() {
     for cache in caches() {
         load(&cache, 9);
         std::thread::scope(|s| {
-            cache.shrink(0, 4, |old| {
-                assert_eq!(old.ino, 9);
-                let cache = &cache;
-                s.spawn(move || load(cache, 9));
-                // Nothing to see here but that the load does not come before the eviction ends.
-                std::thread::sleep(Duration::from_millis(5));
-                assert_eq!(cache.len(), 1);
-            });
+            cache.shrink(
+                0,
+                4,
+                |_| (),
+                |old| {
+                    assert_eq!(old.ino, 9);
+                    let cache = &cache;
+                    s.spawn(move || load(cache, 9));
+                    // Nothing to see here but that the load does not come before the eviction ends.
+                    std::thread::sleep(Duration::from_millis(5));
+                    assert_eq!(cache.len(), 1);
+                },
+            );
         });
         assert!(cache.find(9).is_some());
     }
@@ -207,7 +212,7 @@ fn an_eviction_that_panics_leaves_nothing_empty() {
             load(&cache, ino);
         }
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            cache.shrink(0, 1000, |_| panic!("in evict"))
+            cache.shrink(0, 1000, |_| (), |_| panic!("in evict"))
         }));
         assert!(panicked.is_err());
         for ino in 1..=16 {
@@ -262,6 +267,6 @@ fn one_and_a_half_million_inodes() {
         assert!(cache.insert_new(ino, Arc::new(inode(ino))).is_ok());
     }
     assert_eq!(cache.len(), 1_500_000);
-    assert_eq!(cache.shrink(1_000_000, 64, |_| {}), 500_000);
+    assert_eq!(cache.shrink(1_000_000, 64, |_| (), |_| {}), 500_000);
     assert_eq!(cache.len(), 1_000_000);
 }
