@@ -295,6 +295,7 @@ impl Ext4 {
             return Ok(());
         }
         self.change_times(inode, |disk| {
+            let time = now();
             disk.mtime = time;
             disk.ctime = time;
         })

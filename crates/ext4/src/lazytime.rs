@@ -141,7 +141,9 @@ impl Ext4 {
         });
     }
 
-    /// Changes nothing but timestamps: at once, or with `lazytime` in memory.
+    /// Changes nothing but timestamps: at once, or with `lazytime` in memory. `change` reads the clock
+    /// itself, as the inode's state is locked then: otherwise the time of a slower thread would
+    /// replace a later one.
     ///
     /// # Errors
     /// The journal's.
@@ -175,7 +177,7 @@ impl Ext4 {
                 return;
             }
         }
-        if let Err(why) = self.change_times(inode, |disk| disk.atime = time) {
+        if let Err(why) = self.change_times(inode, |disk| disk.atime = now()) {
             tracing::debug!("inode {}: access time not updated: {why}", inode.ino);
         }
     }
