@@ -90,13 +90,8 @@ impl Ext4 {
         if group.free_blocks.load(Relaxed) < least || group.damaged.load(Relaxed) {
             return Ok(None);
         }
-        let bits = match self.block_bits(group) {
-            Ok(bits) => bits,
-            Err(Ext4Error::Corrupt(why)) => {
-                self.leave_group(group, &why);
-                return Ok(None);
-            }
-            Err(e) => return Err(e),
+        let Some(bits) = self.or_leave(group, self.block_bits(group))? else {
+            return Ok(None);
         };
         let end = self.geometry().blocks_in_group(no);
         let locked = group.lock.lock();

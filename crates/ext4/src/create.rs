@@ -93,11 +93,7 @@ impl Ext4 {
         let _timed = stage::time(Stage::MarkInodeDirty);
         let buffer = Arc::clone(&place.buffer);
         let mut content = handle.modify(&buffer)?;
-        let end = place.offset + usize::from(self.params.inode_size);
-        let raw = content
-            .data_mut()
-            .get_mut(place.offset..end)
-            .unwrap_or(&mut []);
+        let raw = place.raw_mut(&mut content, &self.params);
         let disk = self.new_disk_inode(new, links, self.generator.draw(raw_generation(raw)));
         raw.fill(0);
         disk.encode_into(raw, &self.params);
@@ -110,7 +106,8 @@ impl Ext4 {
         Ok(Arc::new(inode))
     }
 
-    fn new_disk_inode(
+    /// A new inode as it will be encoded.
+    pub(crate) fn new_disk_inode(
         &self,
         new: &NewInode,
         links: u32,
@@ -174,8 +171,20 @@ impl Ext4 {
         self.free_inode(&handle, inode, acl)
     }
 
+    /// What there is to do when the inode is deleted.
+    pub(crate) fn remains(&self, inode: &Inode) -> Remains {
+        let state = inode.state();
+        Remains {
+            links: state.links,
+            small: self.is_small(inode.file_type, &state),
+            blocks: state.blocks,
+            acl: state.file_acl,
+            extents: state.flags.contains(InodeFlags::EXTENTS),
+        }
+    }
+
     /// Whether deleting the inode takes a handful of blocks, so that one handle does it.
-    pub(crate) fn is_small(&self, file_type: FileType, state: &uext4_ondisk::Inode) -> bool {
+    fn is_small(&self, file_type: FileType, state: &uext4_ondisk::Inode) -> bool {
         !state.flags.contains(InodeFlags::EXTENTS)
             || (uext4_ondisk::ExtentNode::new(&state.i_block).depth() == 0
                 && (file_type != FileType::Directory || state.size <= 8 * self.block_size()))
@@ -190,16 +199,7 @@ impl Ext4 {
     /// # Errors
     /// The device's, or damage.
     pub(crate) fn prepare_delete(&self, inode: &Inode) -> Result<Remains> {
-        let remains = {
-            let state = inode.state();
-            Remains {
-                links: state.links,
-                small: self.is_small(inode.file_type, &state),
-                blocks: state.blocks,
-                acl: state.file_acl,
-                extents: state.flags.contains(InodeFlags::EXTENTS),
-            }
-        };
+        let remains = self.remains(inode);
         let (no, _) = self.geometry().group_of_ino(inode.ino)?;
         self.inode_bits(self.group(no)?)?;
         if remains.blocks == 0 || !remains.small {

@@ -89,6 +89,19 @@ pub struct InodePlace {
     pub slot: u32,
 }
 
+impl InodePlace {
+    /// The bytes of the inode in its block, whose `content` is given.
+    pub fn raw_mut<'c>(
+        &self,
+        content: &'c mut BufferWrite<'_>,
+        params: &InodeParams,
+    ) -> &'c mut [u8] {
+        let end = self.offset + usize::from(params.inode_size);
+        let data = content.data_mut();
+        data.get_mut(self.offset..end).unwrap_or(&mut [])
+    }
+}
+
 impl Inode {
     /// An inode as decoded from `place`, or as it will be encoded there.
     pub fn new(

@@ -5,7 +5,7 @@
 //! the handle starts and dropped after it stopped.
 
 use crate::create::{DELETE_CREDITS, NewInode, Remains};
-use crate::dir::{Found, Vacancy, check_name};
+use crate::dir::{Found, Hit, Vacancy, check_name};
 use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
 use crate::inode::{Inode, InodeRef, now};
@@ -158,7 +158,7 @@ impl Ext4 {
         });
         if let Err(why) = filled {
             return Err(match late.into_handle() {
-                Some(handle) => self.discard_new(handle, inode, why),
+                Some(handle) => self.discard_new(handle, &inode, why),
                 None => why,
             });
         }
@@ -182,26 +182,15 @@ impl Ext4 {
         }
     }
 
-    /// Takes back an inode that could not be named.
-    fn discard_new(&self, handle: Handle<'_>, inode: InodeRef, why: Ext4Error) -> Ext4Error {
-        if !inode.claim_deletion() {
-            // Somebody opened it by its number meanwhile; the last to let go deletes it.
-            let unlinked = self
-                .update_inode(&inode, &handle, |disk| disk.links = 0)
-                .and_then(|()| self.add_orphan(&handle, &inode));
-            inode.set_doomed(true);
-            drop(handle);
-            return unlinked.err().unwrap_or(why);
-        }
-        let (blocks, acl) = {
-            let state = inode.state();
-            (state.blocks, state.file_acl)
+    /// Takes back an inode that could not be named. If somebody opened it by its number meanwhile, the
+    /// last to let go deletes it.
+    fn discard_new(&self, handle: Handle<'_>, inode: &InodeRef, why: Ext4Error) -> Ext4Error {
+        let remains = Remains {
+            links: 1,
+            ..self.remains(inode)
         };
-        match self.delete_small(handle, inode.inode(), blocks, acl) {
-            Ok(handle) => {
-                drop(handle);
-                why
-            }
+        match self.drop_link(handle, inode, &remains) {
+            Ok(()) => why,
             Err(worse) => worse,
         }
     }
@@ -306,19 +295,34 @@ impl Ext4 {
             return Err(Ext4Error::IsDirectory);
         }
         let _dir_locked = ilock(&dir.ilock, LockMode::Exclusive);
-        let attr = self.attr(dir);
-        let shape = self.shape_of(InodeFlags::from_bits_retain(attr.flags), attr.size);
-        let Found::Hit(hit) = self.dir_find(dir, shape, name)? else {
-            return Err(Ext4Error::NotFound);
-        };
-        let target = self.get_entry(dir, hit.ino)?;
-        self.may_delete(caller, &attr, &self.attr(&target), false)?;
+        let (hit, target) = self.find_to_remove(caller, dir, name, false)?;
         let _locked = ilock(&target.ilock, LockMode::Exclusive);
         let remains = self.prepare_delete(&target)?;
         let handle = self.journal().start(DELETE_CREDITS)?;
         self.dir_remove(&handle, dir, &hit)?;
         self.touch_dir(&handle, dir, 0)?;
         self.drop_link(handle, &target, &remains)
+    }
+
+    /// The entry that the caller wants to remove, and may, `as_dir` as rmdir(2) does.
+    ///
+    /// # Locks
+    /// The caller holds the directory's `ilock` alone.
+    fn find_to_remove(
+        &self,
+        caller: &Caller,
+        dir: &InodeRef,
+        name: &[u8],
+        as_dir: bool,
+    ) -> Result<(Hit, InodeRef)> {
+        let attr = self.attr(dir);
+        let shape = self.shape_of(InodeFlags::from_bits_retain(attr.flags), attr.size);
+        let Found::Hit(hit) = self.dir_find(dir, shape, name)? else {
+            return Err(Ext4Error::NotFound);
+        };
+        let target = self.get_entry(dir, hit.ino)?;
+        self.may_delete(caller, &attr, &self.attr(&target), as_dir)?;
+        Ok((hit, target))
     }
 
     /// One link less; an inode without links is deleted, now if nobody else has it and it is small.
@@ -369,13 +373,7 @@ impl Ext4 {
             _ => {}
         }
         let _dir_locked = ilock(&dir.ilock, LockMode::Exclusive);
-        let attr = self.attr(dir);
-        let shape = self.shape_of(InodeFlags::from_bits_retain(attr.flags), attr.size);
-        let Found::Hit(hit) = self.dir_find(dir, shape, name)? else {
-            return Err(Ext4Error::NotFound);
-        };
-        let target = self.get_entry(dir, hit.ino)?;
-        self.may_delete(caller, &attr, &self.attr(&target), true)?;
+        let (hit, target) = self.find_to_remove(caller, dir, name, true)?;
         let _locked = ilock(&target.ilock, LockMode::Exclusive);
         if !self.dir_is_empty(&target)? {
             return Err(Ext4Error::NotEmpty);

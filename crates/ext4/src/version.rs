@@ -13,13 +13,14 @@
 //! # Locking
 //! Both inodes' `ilock`, by inode number; the handle; both `map` locks, by inode number.
 
+use crate::create::NewInode;
 use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
 use crate::inode::{Inode, InodeRef, now};
 use std::sync::Arc;
 use uext4_buffer::Buffer;
 use uext4_jbd2::Handle;
-use uext4_ondisk::{EXTRA_ISIZE_KNOWN, ExtentNodeMut, FileType, Generation, Ino, InodeFlags, Pblk};
+use uext4_ondisk::{FileType, Generation, Ino, InodeFlags, Pblk};
 use uext4_vfs::caller::{Caller, Capabilities};
 use uext4_vfs::errno::{Errno, Error};
 use uext4_vfs::ilock::{LockMode, ilock, ilock_two};
@@ -27,6 +28,15 @@ use uext4_vfs::permission;
 
 /// Flags that say how `i_block` reads, and so go with it.
 const MAPPING_FLAGS: InodeFlags = InodeFlags::EXTENTS.union(InodeFlags::HUGE_FILE);
+
+/// A regular file of root on which nobody has any permission.
+const EMPTY_BOOT_LOADER: NewInode = NewInode {
+    mode: 0o100_000,
+    uid: 0,
+    gid: 0,
+    device: None,
+    flags: InodeFlags::empty(),
+};
 
 /// Flags of files whose data depends on the inode that has it.
 const NOT_SWAPPED: InodeFlags = InodeFlags::ENCRYPT
@@ -184,43 +194,20 @@ impl Ext4 {
         let place = self.inode_place(Ino::BOOT_LOADER, false)?;
         let handle = self.journal().start(1)?;
         let mut content = handle.modify(&place.buffer)?;
-        let end = place.offset + usize::from(self.params.inode_size);
-        let raw = content
-            .data_mut()
-            .get_mut(place.offset..end)
-            .unwrap_or(&mut []);
+        let raw = place.raw_mut(&mut content, &self.params);
         let old =
             uext4_ondisk::Inode::decode(raw, &self.params).map_err(|e| e.ino(Ino::BOOT_LOADER))?;
         // Somebody else may have made it meanwhile.
         if old.mode == 0 || old.links == 0 {
             raw.fill(0);
-            self.empty_boot_loader(old.generation)
+            let generation = self.generator.draw(Some(old.generation));
+            self.new_disk_inode(&EMPTY_BOOT_LOADER, 1, generation)
                 .encode_into(raw, &self.params);
             place.buffer.mark_dirty(1 << place.slot);
         }
         drop(content);
         drop(handle);
         self.get_inode(Ino::BOOT_LOADER)
-    }
-
-    fn empty_boot_loader(&self, last: Generation) -> uext4_ondisk::Inode {
-        let time = now();
-        let room = self.params.inode_size.saturating_sub(128);
-        let mut disk = uext4_ondisk::Inode {
-            // A regular file on which nobody has any permission.
-            mode: 0o100_000,
-            links: 1,
-            flags: InodeFlags::EXTENTS,
-            atime: time,
-            ctime: time,
-            mtime: time,
-            crtime: time,
-            generation: self.generator.draw(Some(last)),
-            extra_isize: EXTRA_ISIZE_KNOWN.min(room),
-            ..uext4_ondisk::Inode::default()
-        };
-        ExtentNodeMut::init(&mut disk.i_block, 0);
-        disk
     }
 }
 

@@ -19,6 +19,39 @@ impl fmt::Display for Names<'_> {
     }
 }
 
+/// Gives an enum of arms their list, their names, and both ways between name and arm. The replaced arm
+/// comes first.
+#[macro_export]
+macro_rules! arms {
+    ($arm:ident, $mechanism:literal, $($variant:ident = $name:literal),+ $(,)?) => {
+        impl $arm {
+            /// Every arm, the replaced one first.
+            pub const ALL: [$arm; [$($name),+].len()] = [$($arm::$variant),+];
+
+            /// The name in options and results.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $($arm::$variant => $name),+
+                }
+            }
+        }
+
+        impl ::std::fmt::Display for $arm {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl ::std::str::FromStr for $arm {
+            type Err = $crate::arm::UnknownArm;
+
+            fn from_str(text: &str) -> ::std::result::Result<$arm, Self::Err> {
+                $crate::arm::parse($mechanism, text, &$arm::ALL, $arm::name)
+            }
+        }
+    };
+}
+
 /// The one of `arms` whose name is `text`.
 ///
 /// # Errors

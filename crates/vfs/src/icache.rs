@@ -28,7 +28,6 @@ use bucket::{Bucket, Slot};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
-use std::str::FromStr;
 use std::sync::Arc;
 use uext4_sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
 use uext4_sync::{CachePadded, Condvar, Mutex, MutexGuard, PerCpu, class};
@@ -68,37 +67,13 @@ pub enum IcacheArm {
     PerBucket,
 }
 
-impl IcacheArm {
-    /// Every arm, the replaced one first.
-    pub const ALL: [IcacheArm; 3] = [
-        IcacheArm::Global,
-        IcacheArm::GlobalNowait,
-        IcacheArm::PerBucket,
-    ];
-
-    /// The name in options and results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            IcacheArm::Global => "global",
-            IcacheArm::GlobalNowait => "global-nowait",
-            IcacheArm::PerBucket => "per-bucket",
-        }
-    }
-}
-
-impl fmt::Display for IcacheArm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for IcacheArm {
-    type Err = crate::arm::UnknownArm;
-
-    fn from_str(text: &str) -> Result<IcacheArm, Self::Err> {
-        crate::arm::parse("icache", text, &IcacheArm::ALL, IcacheArm::name)
-    }
-}
+crate::arms!(
+    IcacheArm,
+    "icache",
+    Global = "global",
+    GlobalNowait = "global-nowait",
+    PerBucket = "per-bucket",
+);
 
 /// The inodes of one superblock that are in memory.
 pub struct InodeCache<I: CachedInode> {

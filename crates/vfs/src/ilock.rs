@@ -14,8 +14,6 @@
 //! their order round. Other inodes: ascending inode number.
 
 use crate::attr::FileKind;
-use std::fmt;
-use std::str::FromStr;
 use uext4_sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, class};
 
 /// How an inode is locked.
@@ -238,39 +236,14 @@ pub enum DioLock {
     Range,
 }
 
-impl DioLock {
-    /// Every arm, the replaced one first.
-    pub const ALL: [DioLock; 4] = [
-        DioLock::ExclusiveFirst,
-        DioLock::SharedFirst,
-        DioLock::SharedAlways,
-        DioLock::Range,
-    ];
-
-    /// The name in options and results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            DioLock::ExclusiveFirst => "exclusive-first",
-            DioLock::SharedFirst => "shared-first",
-            DioLock::SharedAlways => "shared-always",
-            DioLock::Range => "range",
-        }
-    }
-}
-
-impl fmt::Display for DioLock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for DioLock {
-    type Err = crate::arm::UnknownArm;
-
-    fn from_str(text: &str) -> Result<DioLock, Self::Err> {
-        crate::arm::parse("dio-lock", text, &DioLock::ALL, DioLock::name)
-    }
-}
+crate::arms!(
+    DioLock,
+    "dio-lock",
+    ExclusiveFirst = "exclusive-first",
+    SharedFirst = "shared-first",
+    SharedAlways = "shared-always",
+    Range = "range",
+);
 
 #[cfg(all(test, not(shuttle)))]
 mod tests {

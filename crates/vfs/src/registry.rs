@@ -30,7 +30,6 @@ use index::{Entry, Index};
 use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::ops::Deref;
-use std::str::FromStr;
 use std::sync::Arc;
 use uext4_sync::atomic::Ordering::{AcqRel, Relaxed};
 use uext4_sync::{CachePadded, Condvar, Mutex, MutexGuard, class};
@@ -87,33 +86,13 @@ pub enum SuperArm {
     Beyond,
 }
 
-impl SuperArm {
-    /// Every arm, the replaced one first.
-    pub const ALL: [SuperArm; 3] = [SuperArm::Keyed, SuperArm::Nodev, SuperArm::Beyond];
-
-    /// The name in options and results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            SuperArm::Keyed => "keyed",
-            SuperArm::Nodev => "nodev",
-            SuperArm::Beyond => "beyond",
-        }
-    }
-}
-
-impl fmt::Display for SuperArm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for SuperArm {
-    type Err = crate::arm::UnknownArm;
-
-    fn from_str(text: &str) -> Result<SuperArm, Self::Err> {
-        crate::arm::parse("mqueue-super", text, &SuperArm::ALL, SuperArm::name)
-    }
-}
+crate::arms!(
+    SuperArm,
+    "mqueue-super",
+    Keyed = "keyed",
+    Nodev = "nodev",
+    Beyond = "beyond",
+);
 
 /// Shards of the `beyond` arm: many more than CPUs, so that two hardly ever meet.
 const SHARDS: usize = 128;

@@ -31,11 +31,8 @@ mod counters;
 mod random;
 
 use counters::{Counter, Slice};
-use std::fmt;
-use std::str::FromStr;
 use uext4_ondisk::Generation;
 use uext4_sync::{CachePadded, Mutex, PerCpu, class, stat};
-use uext4_vfs::arm::{self, UnknownArm};
 
 /// The arms of mechanism 2 (`generation=`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -57,45 +54,17 @@ pub enum GenerationArm {
     Beyond,
 }
 
-impl GenerationArm {
-    /// Every arm, the replaced one first.
-    pub const ALL: [GenerationArm; 7] = [
-        GenerationArm::Spinlock,
-        GenerationArm::Atomic,
-        GenerationArm::Percpu,
-        GenerationArm::PercpuRange,
-        GenerationArm::PercpuStride,
-        GenerationArm::Random,
-        GenerationArm::Beyond,
-    ];
-
-    /// The name in options and results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            GenerationArm::Spinlock => "spinlock",
-            GenerationArm::Atomic => "atomic",
-            GenerationArm::Percpu => "percpu",
-            GenerationArm::PercpuRange => "percpu-range",
-            GenerationArm::PercpuStride => "percpu-stride",
-            GenerationArm::Random => "random",
-            GenerationArm::Beyond => "beyond",
-        }
-    }
-}
-
-impl fmt::Display for GenerationArm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for GenerationArm {
-    type Err = UnknownArm;
-
-    fn from_str(text: &str) -> Result<GenerationArm, UnknownArm> {
-        arm::parse("generation", text, &GenerationArm::ALL, GenerationArm::name)
-    }
-}
+uext4_vfs::arms!(
+    GenerationArm,
+    "generation",
+    Spinlock = "spinlock",
+    Atomic = "atomic",
+    Percpu = "percpu",
+    PercpuRange = "percpu-range",
+    PercpuStride = "percpu-stride",
+    Random = "random",
+    Beyond = "beyond",
+);
 
 /// Bits of the narrowest stamps: a share of the numbers must be left for each of 64 CPUs.
 const BITS_MIN: u32 = 8;

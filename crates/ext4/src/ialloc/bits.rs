@@ -181,12 +181,10 @@ impl InodeBits {
         }
     }
 
-    /// Whether an inode was deleted in the last `seconds`, as far as this mount has seen.
-    pub fn deleted_within(&self, index: u32, seconds: u32) -> bool {
-        let Some(at) = self.deleted.get().and_then(|all| all.get(index as usize)) else {
-            return false;
-        };
-        let at = at.load(Relaxed);
-        at != 0 && crate::inode::now_s().saturating_sub(at) < seconds
+    /// Whether an inode was deleted after `since`, in seconds since 1970, as far as this mount has seen.
+    pub fn deleted_since(&self, index: u32, since: u32) -> bool {
+        let all = self.deleted.get();
+        all.and_then(|all| all.get(index as usize))
+            .is_some_and(|at| at.load(Relaxed) > since)
     }
 }

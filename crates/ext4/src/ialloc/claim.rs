@@ -15,13 +15,14 @@ use crate::bitmap;
 use crate::error::Result;
 use crate::fs::Ext4;
 use crate::group::Group;
+use crate::inode::now_s;
 use crate::late_handle::LateHandle;
 use uext4_ondisk::{Corrupt, CorruptKind, GroupCsum, GroupFlags, Ino};
 use uext4_sync::atomic::Ordering::Relaxed;
 use uext4_sync::{class, stat};
 
 impl Ext4 {
-    /// Sets a clear bit at or after `from`, then before it; None if there is none.
+    /// Sets a clear bit at or after `from`; None if there is none. `lock-free` looks before it, too.
     ///
     /// # Journal
     /// Three credits: superblock, descriptors, bitmap. The handle starts here at the latest.
@@ -94,6 +95,7 @@ impl Ext4 {
     /// journal, an inode that was deleted just now is taken only if there is no other.
     fn find_in_group(&self, group: &Group, bits: &InodeBits, from: u32) -> Option<u32> {
         let end = self.geometry().inodes_per_group;
+        let resting = self.deleted_since();
         let mut deleted = None;
         let mut at = from;
         while let Some(index) = bitmap::find_clear(&bits.words, at, end) {
@@ -101,7 +103,7 @@ impl Ext4 {
                 self.leave_group(group, &reserved_is_free(group));
                 return None;
             }
-            if !self.is_recently_deleted(bits, index) {
+            if !resting.is_some_and(|since| bits.deleted_since(index, since)) {
                 return Some(index);
             }
             deleted = deleted.or(Some(index));
@@ -131,16 +133,15 @@ impl Ext4 {
             (bits.start() * 64).clamp(reserved, end)
         };
         let mut retries = 0;
-        let claimed = if self.journal().has_log() && dense {
-            bitmap::claim(&bits.words, start, end, &mut retries)
-        } else if self.journal().has_log() {
-            self.claim_anew(bits, start, &mut retries)
-                .or_else(|| bitmap::claim(&bits.words, reserved, end, &mut retries))
-        } else {
+        let claimed = if !self.journal().has_log() {
             self.claim_undeleted(bits, start, &mut retries)
                 .or_else(|| self.claim_undeleted(bits, reserved, &mut retries))
-                .or_else(|| bitmap::claim(&bits.words, reserved, end, &mut retries))
+        } else if dense {
+            None
+        } else {
+            self.claim_anew(bits, start, &mut retries)
         };
+        let claimed = claimed.or_else(|| bitmap::claim(&bits.words, reserved, end, &mut retries));
         if let Some(index) = claimed {
             stat::count_atomic(&class::GROUP, retries);
             bits.set_start(index / 64);
@@ -167,9 +168,10 @@ impl Ext4 {
     /// Claims a bit whose inode was not deleted just now.
     fn claim_undeleted(&self, bits: &InodeBits, from: u32, retries: &mut u64) -> Option<u32> {
         let end = self.geometry().inodes_per_group;
+        let resting = self.deleted_since();
         let mut at = from;
         while let Some(index) = bitmap::find_clear(&bits.words, at, end) {
-            if !self.is_recently_deleted(bits, index) {
+            if !resting.is_some_and(|since| bits.deleted_since(index, since)) {
                 if bitmap::set(&bits.words, index) {
                     return Some(index);
                 }
@@ -180,11 +182,11 @@ impl Ext4 {
         None
     }
 
-    /// Whether inode `index` was deleted so short ago that, without a journal, what refers to it may
-    /// still be on the device.
-    fn is_recently_deleted(&self, bits: &InodeBits, index: u32) -> bool {
-        !self.journal().has_log()
-            && bits.deleted_within(index, self.options.commit_interval.as_secs() as u32 + 5)
+    /// Without a journal: since when an inode must have been deleted to be left alone, as what refers to
+    /// it may still be on the device.
+    fn deleted_since(&self) -> Option<u32> {
+        let rest = self.options.commit_interval.as_secs() as u32 + 5;
+        (!self.journal().has_log()).then(|| now_s().saturating_sub(rest))
     }
 
     /// How many inodes at the start of the group are reserved.

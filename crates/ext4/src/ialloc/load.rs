@@ -3,7 +3,7 @@
 use super::bits::InodeBits;
 use super::claim::reserved_is_free;
 use crate::bitmap;
-use crate::error::Result;
+use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
 use crate::group::Group;
 use uext4_ondisk::{Corrupt, GroupCsum, GroupFlags};
@@ -64,6 +64,18 @@ impl Ext4 {
             return Err(reserved_is_free(group).into());
         }
         Ok(bits)
+    }
+
+    /// A bitmap as it was loaded; none if it is damaged, and then the group is left alone.
+    pub(crate) fn or_leave<B>(&self, group: &Group, loaded: Result<B>) -> Result<Option<B>> {
+        match loaded {
+            Ok(bits) => Ok(Some(bits)),
+            Err(Ext4Error::Corrupt(why)) => {
+                self.leave_group(group, &why);
+                Ok(None)
+            }
+            Err(e) => Err(e),
+        }
     }
 
     /// Leaves a group with a damaged bitmap alone from now on.

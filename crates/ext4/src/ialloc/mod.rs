@@ -134,13 +134,8 @@ impl Ext4 {
         if !group.has_free_inode() || group.damaged.load(Relaxed) {
             return Ok(None);
         }
-        let bits = match self.inode_bits(group) {
-            Ok(bits) => bits,
-            Err(Ext4Error::Corrupt(why)) => {
-                self.leave_group(group, &why);
-                return Ok(None);
-            }
-            Err(e) => return Err(e),
+        let Some(bits) = self.or_leave(group, self.inode_bits(group))? else {
+            return Ok(None);
         };
         let Some(index) = self.claim_bit(late, group, bits, from)? else {
             bits.note_full(self.geometry().inodes_per_group);
