@@ -4,12 +4,12 @@ use crate::arms::{Arm, parse_rounds, parse_seconds, parse_threads};
 use crate::crew::{self, StopFlag};
 use crate::histogram::Histogram;
 use crate::locks::acquisitions_of;
-use crate::report::{Document, Row};
+use crate::report::{Document, Row, compared};
 use crate::rounds::{Rounds, Turn, Workload};
 use crate::sample::{Grid, Sample, Work};
 use crate::setup::{Need, SetupArgs};
 use crate::stages;
-use crate::tables::{ComparedRow, ratio, side_by_side};
+use crate::tables::{ratio, side_by_side};
 use crate::tree::{FILE, Tree};
 use clap::Args;
 use std::io::Write;
@@ -133,23 +133,18 @@ pub fn run(args: &CreateUnlinkArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         label: &|case| format!("{} tasks", args.tasks[case]),
     }
     .run(&mut job)?;
-    // A chunk of rows for each arm.
-    let mut rows = Vec::new();
-    for (lane, arm) in arms.iter().enumerate() {
-        for (case, &tasks) in args.tasks.iter().enumerate() {
-            let cell = job.grid.cell(lane, case);
-            rows.push(Row::of(&arm.name, "create+unlink", tasks, cell));
-        }
-    }
+    let names: Vec<String> = arms.iter().map(|arm| arm.name.clone()).collect();
+    let rows = job.grid.rows(&names, "create+unlink", &args.tasks);
     if args.setup.json {
         return Document::new("create-unlink", rows).print_json(out);
     }
-    print(args, &arms, &rows, out)
+    print(args, &arms, &names, &rows, out)
 }
 
 fn print(
     args: &CreateUnlinkArgs,
     arms: &[Arm],
+    names: &[String],
     rows: &[Row],
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
@@ -158,17 +153,8 @@ fn print(
         out,
         "create+unlink pairs per second, {rounds} rounds of {time} s"
     )?;
-    let names: Vec<String> = arms.iter().map(|arm| arm.name.clone()).collect();
-    let compared: Vec<ComparedRow> = args
-        .tasks
-        .iter()
-        .map(|&tasks| {
-            let of_count = rows.iter().filter(|row| row.threads == tasks);
-            let spreads = of_count.map(|row| row.ops_per_s).collect();
-            (tasks.to_string(), spreads)
-        })
-        .collect();
-    writeln!(out, "{}\n", side_by_side("tasks", &names, &compared))?;
+    let compared = compared(rows, &args.tasks);
+    writeln!(out, "{}\n", side_by_side("tasks", names, &compared))?;
     for (arm, some) in names.iter().zip(rows.chunks(args.tasks.len())) {
         if let Some(line) = scaling(some) {
             writeln!(out, "{arm}: {line}")?;

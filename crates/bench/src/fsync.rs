@@ -4,11 +4,11 @@
 use crate::arms::{parse_rounds, parse_seconds, parse_threads};
 use crate::crew;
 use crate::histogram::Histogram;
-use crate::report::{Document, Row, Spread};
+use crate::report::{Document, Row, compared};
 use crate::rounds::{Rounds, Turn, Workload};
 use crate::sample::{Grid, Sample, Work};
 use crate::setup::{Need, SetupArgs};
-use crate::tables::{self, ComparedRow, count, ratio, side_by_side};
+use crate::tables::{self, count, ratio, side_by_side};
 use crate::tree::{FILE, Tree};
 use anyhow::Context as _;
 use clap::Args;
@@ -173,12 +173,7 @@ pub fn run(args: &FsyncArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         label: &|case| format!("{} threads", args.threads[case]),
     }
     .run(&mut job)?;
-    let mut rows = Vec::new();
-    for (lane, name) in names.iter().enumerate() {
-        for (case, &threads) in args.threads.iter().enumerate() {
-            rows.push(Row::of(name, "fsync", threads, job.grid.cell(lane, case)));
-        }
-    }
+    let rows = job.grid.rows(&names, "fsync", &args.threads);
     if args.setup.json {
         return Document::new("fsync", rows).print_json(out);
     }
@@ -196,15 +191,7 @@ fn print(
         out,
         "appends of 4 KiB with fsync per second, {rounds} rounds of {time} s"
     )?;
-    let of_count = |threads| rows.iter().filter(move |row| row.threads == threads);
-    let compared: Vec<ComparedRow> = args
-        .threads
-        .iter()
-        .map(|&threads| {
-            let spreads: Vec<Spread> = of_count(threads).map(|row| row.ops_per_s).collect();
-            (threads.to_string(), spreads)
-        })
-        .collect();
+    let compared = compared(rows, &args.threads);
     writeln!(out, "{}\n", side_by_side("threads", names, &compared))?;
     if args.peer.is_some() {
         for (threads, spreads) in &compared {
@@ -220,7 +207,7 @@ fn print(
     }
     let mut table = tables::plain(["threads", "arm", "p50 us", "p99 us", "max us", "commits"]);
     for &threads in &args.threads {
-        for row in of_count(threads) {
+        for row in rows.iter().filter(|row| row.threads == threads) {
             let us = row.latency_us;
             table.add_row([
                 threads.to_string(),

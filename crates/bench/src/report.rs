@@ -6,6 +6,7 @@ use crate::locks::{LockRow, lock_table};
 use crate::memory;
 use crate::sample::{Cell, JournalCost, Sample};
 use crate::stages::{StageRow, stage_table};
+use crate::tables::ComparedRow;
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -127,6 +128,16 @@ fn median_of(samples: &[Sample]) -> Option<&Sample> {
     let mut sorted: Vec<&Sample> = samples.iter().collect();
     sorted.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
     sorted.get(sorted.len() / 2).copied()
+}
+
+/// What the arms did at each count of threads, to stand side by side.
+pub fn compared(rows: &[Row], counts: &[usize]) -> Vec<ComparedRow> {
+    let spreads = |count| {
+        let of_count = rows.iter().filter(move |row| row.threads == count);
+        of_count.map(|row| row.ops_per_s).collect()
+    };
+    let row = |&count: &usize| (count.to_string(), spreads(count));
+    counts.iter().map(row).collect()
 }
 
 /// The whole result.

@@ -3,6 +3,7 @@
 use crate::histogram::Histogram;
 use crate::locks::LockRow;
 use crate::memory;
+use crate::report::Row;
 use crate::stages::StageRow;
 use serde::Serialize;
 use uext4_ext4::Ext4;
@@ -149,6 +150,17 @@ impl Grid {
     /// Adds a run.
     pub fn push(&mut self, lane: usize, case: usize, sample: Sample, counted: bool) {
         self.cells[lane * self.cases + case].push(sample, counted);
+    }
+
+    /// A row of `op` for each arm and count of threads, the counts of an arm together.
+    pub fn rows(&self, arms: &[String], op: &'static str, counts: &[usize]) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for (lane, arm) in arms.iter().enumerate() {
+            for (case, &count) in counts.iter().enumerate() {
+                rows.push(Row::of(arm, op, count, self.cell(lane, case)));
+            }
+        }
+        rows
     }
 
     /// The runs of an arm and case.

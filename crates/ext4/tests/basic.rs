@@ -1,58 +1,17 @@
 //! Operations on images that mke2fs made, verified by e2fsck.
 
+mod images;
+
+use images::{DIR, FILE, fsck, image};
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
-use uext4_block::{FileDevice, OpenOptions};
 use uext4_ext4::{Ext4, MountOptions};
 use uext4_vfs::attr::{NewKind, NewNode, RenameFlags, XattrFlags};
 use uext4_vfs::caller::Caller;
 
-fn image(dir: &Path, size: &str, args: &[&str]) -> std::path::PathBuf {
-    let path = dir.join("image");
-    let _ = std::fs::remove_file(&path);
-    let out = Command::new("mke2fs")
-        .args(["-q", "-t", "ext4"])
-        .args(args)
-        .arg(&path)
-        .arg(size)
-        .output()
-        .expect("mke2fs");
-    assert!(
-        out.status.success(),
-        "{}",
-        String::from_utf8_lossy(&out.stderr)
-    );
-    path
-}
-
 fn mount(path: &Path) -> Arc<Ext4> {
-    let device = FileDevice::open(path, &OpenOptions::read_write()).expect("open image");
-    Ext4::mount(Arc::new(device), MountOptions::default()).expect("mount")
+    images::mount(path, MountOptions::default())
 }
-
-fn fsck(path: &Path) {
-    let out = Command::new("e2fsck")
-        .args(["-fn"])
-        .arg(path)
-        .output()
-        .expect("e2fsck");
-    assert!(
-        out.status.success(),
-        "e2fsck: {}\n{}",
-        String::from_utf8_lossy(&out.stdout),
-        String::from_utf8_lossy(&out.stderr)
-    );
-}
-
-const FILE: NewNode<'_> = NewNode {
-    mode: 0o644,
-    kind: NewKind::Regular,
-};
-const DIR: NewNode<'_> = NewNode {
-    mode: 0o755,
-    kind: NewKind::Directory,
-};
 
 const SHAPES: &[&[&str]] = &[
     &["-b", "4096"],

@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::Command;
-use std::sync::Mutex;
 use uext4_ext4::{Ext4, Ext4Error, IallocArm, InodeRef, MountOptions};
 use uext4_vfs::caller::Caller;
 
@@ -79,26 +78,35 @@ fn threads_get_numbers_of_their_own() {
         let fs = mount(&path, options(arm));
         let top = fs.root().expect("root");
         let dir = |name: &str| fs.create(&Caller::root(), &top, name.as_bytes(), &DIR);
-        let all = Mutex::new(BTreeSet::new());
-        std::thread::scope(|s| {
-            for t in 0..6 {
-                let dir = dir(&format!("dir-{}", t / 2)).or_else(|_| {
-                    fs.lookup(&Caller::root(), &top, format!("dir-{}", t / 2).as_bytes())
-                });
-                let (dir, fs, all) = (dir.expect("directory"), &fs, &all);
-                s.spawn(move || {
-                    create_many(fs, &dir, t, 300);
-                    for i in (0..300).step_by(2) {
-                        let name = format!("file-{t}-{i}");
-                        fs.unlink(&Caller::root(), &dir, name.as_bytes())
-                            .expect("unlink");
-                    }
-                    let made = create_many(fs, &dir, 10 + t, 300);
-                    all.lock().expect("lock").extend(made);
-                });
-            }
+        let kept: Vec<u32> = std::thread::scope(|s| {
+            let workers: Vec<_> = (0..6)
+                .map(|t| {
+                    let dir = dir(&format!("dir-{}", t / 2)).or_else(|_| {
+                        fs.lookup(&Caller::root(), &top, format!("dir-{}", t / 2).as_bytes())
+                    });
+                    let (dir, fs) = (dir.expect("directory"), &fs);
+                    s.spawn(move || {
+                        let first = create_many(fs, &dir, t, 300);
+                        for i in (0..300).step_by(2) {
+                            let name = format!("file-{t}-{i}");
+                            fs.unlink(&Caller::root(), &dir, name.as_bytes())
+                                .expect("unlink");
+                        }
+                        let mut kept = create_many(fs, &dir, 10 + t, 300);
+                        kept.extend(first.iter().skip(1).step_by(2));
+                        kept
+                    })
+                })
+                .collect();
+            let joined = workers.into_iter().map(|w| w.join().expect("worker"));
+            joined.flatten().collect()
         });
-        assert_eq!(all.lock().expect("lock").len(), 6 * 300, "{arm} {shape:?}");
+        let distinct: BTreeSet<u32> = kept.iter().copied().collect();
+        assert_eq!(
+            (kept.len(), distinct.len()),
+            (6 * 450, 6 * 450),
+            "{arm} {shape:?}"
+        );
         drop(top);
         fs.unmount().expect("unmount");
         drop(fs);

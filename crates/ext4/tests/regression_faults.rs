@@ -1,24 +1,13 @@
 //! A failing device under lazytime, and entries that name their own directory.
 #![cfg(not(any(shuttle, loom)))]
 mod images;
-use images::{FILE, image};
+use images::{FILE, image, within};
 use std::sync::Arc;
 use std::time::Duration;
 use uext4_block::*;
 use uext4_ext4::{AtimeUpdate, Ext4, MountOptions};
 use uext4_vfs::attr::RenameFlags;
 use uext4_vfs::caller::Caller;
-
-fn within<T: Send + 'static>(what: &str, f: impl FnOnce() -> T + Send + 'static) -> T {
-    let (tx, rx) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let _ = tx.send(f());
-    });
-    match rx.recv_timeout(Duration::from_secs(60)) {
-        Ok(v) => v,
-        Err(e) => panic!("HANG/PANIC in {what}: {e}"),
-    }
-}
 
 #[test]
 fn self_rename() {

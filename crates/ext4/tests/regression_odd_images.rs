@@ -1,7 +1,7 @@
 //! Images and calls that are odd: goals, ages, counts that lie, the boot loader's inode itself.
 #![cfg(not(any(shuttle, loom)))]
 mod images;
-use images::{DIR, FILE, fsck, image, make, mount};
+use images::{DIR, FILE, fsck, image, make, mount, within};
 use std::sync::Arc;
 use std::time::Duration;
 use uext4_ext4::{Ext4Error, GenerationArm, IallocArm, MountOptions};
@@ -9,17 +9,6 @@ use uext4_ondisk::Ino;
 use uext4_vfs::attr::{FileHandle, SetAttr, TimeSet};
 use uext4_vfs::caller::Caller;
 use uext4_vfs::filesystem::FileSystem;
-
-fn within<T: Send + 'static>(what: &str, f: impl FnOnce() -> T + Send + 'static) -> T {
-    let (tx, rx) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let _ = tx.send(f());
-    });
-    match rx.recv_timeout(Duration::from_secs(60)) {
-        Ok(v) => v,
-        Err(e) => panic!("HANG/PANIC in {what}: {e}"),
-    }
-}
 
 #[test]
 fn swap_boot_with_itself() {

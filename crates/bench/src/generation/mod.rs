@@ -11,8 +11,8 @@ mod speed;
 
 use crate::arms::{ArmList, parse_list, parse_rounds, parse_seconds, parse_threads};
 use crate::host;
-use crate::report::{Document, Row};
-use crate::tables::{self, ComparedRow, count, side_by_side};
+use crate::report::{Document, Row, compared};
+use crate::tables::{self, count, side_by_side};
 use arithmetic::Expected;
 use clap::Args;
 use comfy_table::Table;
@@ -129,17 +129,7 @@ fn print_speed(args: &GenerationArgs, rows: &[Row], out: &mut dyn Write) -> anyh
     let (time, rounds) = (args.time.as_secs_f64(), args.iterations);
     writeln!(out, "draws per second, {rounds} rounds of {time} s")?;
     let arms: Vec<String> = args.generation.0.iter().map(|a| a.to_string()).collect();
-    let compared: Vec<ComparedRow> = args
-        .threads
-        .iter()
-        .map(|&threads| {
-            let of_count = rows.iter().filter(|row| row.threads == threads);
-            (
-                threads.to_string(),
-                of_count.map(|row| row.ops_per_s).collect(),
-            )
-        })
-        .collect();
+    let compared = compared(rows, &args.threads);
     writeln!(out, "{}\n", side_by_side("threads", &arms, &compared))?;
     for row in rows {
         row.print_tables(out)?;

@@ -29,13 +29,8 @@ pub fn run(args: &GenerationArgs) -> anyhow::Result<Vec<Row>> {
             }
         }
     }
-    let mut rows = Vec::new();
-    for (lane, arm) in arms.iter().enumerate() {
-        for (case, &threads) in args.threads.iter().enumerate() {
-            rows.push(Row::of(arm.name(), "draw", threads, grid.cell(lane, case)));
-        }
-    }
-    Ok(rows)
+    let names: Vec<String> = arms.iter().map(|arm| arm.name().to_owned()).collect();
+    Ok(grid.rows(&names, "draw", &args.threads))
 }
 
 fn draw(arm: GenerationArm, threads: usize, time: Duration) -> anyhow::Result<Work> {

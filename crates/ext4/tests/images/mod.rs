@@ -57,3 +57,15 @@ pub fn run(command: &mut Command) -> String {
     );
     text
 }
+
+/// Runs `f` in a thread of its own; fails when it does not come back.
+pub fn within<T: Send + 'static>(what: &str, f: impl FnOnce() -> T + Send + 'static) -> T {
+    let (tx, rx) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let _ = tx.send(f());
+    });
+    match rx.recv_timeout(std::time::Duration::from_secs(60)) {
+        Ok(v) => v,
+        Err(e) => panic!("HANG/PANIC in {what}: {e}"),
+    }
+}
