@@ -4,6 +4,7 @@ use crate::generation::GenerationArm;
 use crate::ialloc::IallocArm;
 use std::time::Duration;
 use uext4_vfs::icache::IcacheArm;
+use uext4_vfs::ilock::DioLock;
 
 /// When reading changes a file's access time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,6 +39,11 @@ pub struct MountOptions {
     pub generation: GenerationArm,
     /// How the inode cache is locked (mechanism 3).
     pub icache: IcacheArm,
+    /// How direct I/O takes the inode lock (mechanism 4).
+    pub dio_lock: DioLock,
+    /// Direct writes into holes allocate unwritten extents, which become written when the data is on
+    /// the device; so direct reads need not wait for them.
+    pub dioread_nolock: bool,
     /// Timestamps stay in memory until the inode is written for another reason, a sync, its
     /// eviction, or [`MountOptions::lazytime_max_age`].
     pub lazytime: bool,
@@ -65,6 +71,8 @@ impl Default for MountOptions {
             ialloc: IallocArm::default(),
             generation: GenerationArm::default(),
             icache: IcacheArm::default(),
+            dio_lock: DioLock::default(),
+            dioread_nolock: true,
             lazytime: false,
             lazytime_max_age: Duration::from_secs(24 * 60 * 60),
             atime: AtimeUpdate::default(),

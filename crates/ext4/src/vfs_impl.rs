@@ -15,6 +15,7 @@ use uext4_vfs::caller::{Caller, Capabilities};
 use uext4_vfs::errno::{Errno, Error, Result};
 use uext4_vfs::filesystem::FileSystem;
 use uext4_vfs::ilock::{LockMode, ilock};
+use uext4_vfs::io::{Fallocate, IoFlags, Written};
 use uext4_vfs::permission::{self, Access};
 
 fn errno_of(e: &Ext4Error) -> Errno {
@@ -247,16 +248,45 @@ impl FileSystem for Ext4 {
         }
     }
 
-    fn read(&self, node: &InodeRef, offset: u64, data: &mut [u8]) -> Result<usize> {
+    fn read_with(
+        &self,
+        node: &InodeRef,
+        offset: u64,
+        data: &mut [u8],
+        _flags: IoFlags,
+    ) -> Result<usize> {
         Ok(Ext4::read(self, node, offset, data)?)
     }
 
-    fn write(&self, node: &InodeRef, offset: u64, data: &[u8]) -> Result<usize> {
-        Ok(Ext4::write(self, node, offset, data, true)?)
+    fn write_with(
+        &self,
+        node: &InodeRef,
+        offset: u64,
+        data: &[u8],
+        flags: IoFlags,
+    ) -> Result<Written> {
+        if flags.contains(IoFlags::APPEND) {
+            let end = Ext4::append(self, node, data, true)?;
+            let len = data.len();
+            return Ok(Written {
+                offset: end - len as u64,
+                len,
+            });
+        }
+        let len = Ext4::write(self, node, offset, data, true)?;
+        Ok(Written { offset, len })
     }
 
-    fn append(&self, node: &InodeRef, data: &[u8]) -> Result<u64> {
-        Ok(Ext4::append(self, node, data, true)?)
+    fn fallocate(&self, _: &InodeRef, _: Fallocate, _: u64, _: u64) -> Result<()> {
+        Err(Errno::EOPNOTSUPP.into())
+    }
+
+    fn seek_data(&self, _: &InodeRef, _: u64) -> Result<u64> {
+        Err(Errno::EOPNOTSUPP.into())
+    }
+
+    fn seek_hole(&self, _: &InodeRef, _: u64) -> Result<u64> {
+        Err(Errno::EOPNOTSUPP.into())
     }
 
     fn fsync(&self, node: &InodeRef, data_only: bool) -> Result<()> {

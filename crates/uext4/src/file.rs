@@ -1,9 +1,13 @@
 //! An open file.
 
-use crate::{Attr, Caller, Errno, Error, Ext4, FileHandle, FileSystem, InodeRef, Result, SetAttr};
+use crate::{
+    Attr, Caller, Errno, Error, Ext4, Fallocate, FileHandle, FileSystem, InodeRef, IoFlags, Result,
+    SetAttr, Written,
+};
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use uext4_ondisk::Generation;
+use uext4_vfs::open_file::Wanted;
 use uext4_vfs::{OpenFile, OpenFlags};
 
 /// An open file. Its position is shared by the threads that use it, as in a process.
@@ -93,6 +97,58 @@ impl File {
     /// `EBADF`: not open for reading. `EISDIR`, `EIO`, `EUCLEAN`.
     pub fn read_at(&self, data: &mut [u8], offset: u64) -> Result<usize> {
         self.open.read_at(offset, data)
+    }
+
+    /// As [`File::read_at`], done as `flags` say beside what the file was opened with: directly, or
+    /// without ever waiting (preadv2(2)).
+    ///
+    /// # Errors
+    /// As [`File::read_at`]. `EINVAL`: direct, and offset, length or memory are not multiples of
+    /// [`File::direct_alignment`]. `EAGAIN`: [`IoFlags::NOWAIT`], and it would wait.
+    pub fn read_at_with(&self, data: &mut [u8], offset: u64, flags: IoFlags) -> Result<usize> {
+        self.open.read_at_with(offset, data, flags)
+    }
+
+    /// As [`File::write_at`], done as `flags` say beside what the file was opened with: directly, at the
+    /// end, durably, or without ever waiting (pwritev2(2)).
+    ///
+    /// # Errors
+    /// As [`File::write_at`]; `EINVAL` and `EAGAIN` as [`File::read_at_with`].
+    pub fn write_at_with(&self, data: &[u8], offset: u64, flags: IoFlags) -> Result<Written> {
+        self.open.write_at_with(offset, data, flags)
+    }
+
+    /// What offset, length and memory of direct reads and writes must be multiples of, in bytes.
+    pub fn direct_alignment(&self) -> u32 {
+        self.vfs().direct_alignment()
+    }
+
+    /// Allocates, frees or zeroes a range, in bytes (fallocate(2)).
+    ///
+    /// # Crash
+    /// What was not synced is there in part: from its start on, or for a hole, from its end.
+    ///
+    /// # Errors
+    /// `EBADF`: not open for writing. `EINVAL`: an empty range. `ENOSPC`, `EFBIG`, `EPERM`, `EROFS`, `EIO`.
+    pub fn fallocate(&self, what: Fallocate, offset: u64, len: u64) -> Result<()> {
+        self.open.fallocate(what, offset, len)
+    }
+
+    /// Moves the position to the first data at `offset` or after it (lseek(2) with `SEEK_DATA`).
+    ///
+    /// # Errors
+    /// `ENXIO`: there is none.
+    pub fn seek_data(&self, offset: u64) -> Result<u64> {
+        self.open.seek_to(Wanted::Data, offset)
+    }
+
+    /// Moves the position to the first hole at `offset` or after it, or to the end (lseek(2) with
+    /// `SEEK_HOLE`).
+    ///
+    /// # Errors
+    /// `ENXIO`: the offset is at the end or beyond.
+    pub fn seek_hole(&self, offset: u64) -> Result<u64> {
+        self.open.seek_to(Wanted::Hole, offset)
     }
 
     /// Writes at a byte offset, or at the end when appending; fewer bytes than given only when space

@@ -30,6 +30,9 @@ pub struct FileOptions {
     truncate: bool,
     create: bool,
     create_new: bool,
+    direct: bool,
+    data_sync: bool,
+    sync: bool,
     mode: u16,
 }
 
@@ -43,6 +46,9 @@ impl FileOptions {
             truncate: false,
             create: false,
             create_new: false,
+            direct: false,
+            data_sync: false,
+            sync: false,
             mode: 0o644,
         }
     }
@@ -80,6 +86,25 @@ impl FileOptions {
     /// Made, and refused where there is one.
     pub const fn create_new(mut self, on: bool) -> FileOptions {
         self.create_new = on;
+        self
+    }
+
+    /// Every read and write goes straight between the caller's memory and the device (`O_DIRECT`): offset,
+    /// length and memory are multiples of [`File::direct_alignment`].
+    pub const fn direct(mut self, on: bool) -> FileOptions {
+        self.direct = on;
+        self
+    }
+
+    /// A write returns once what is needed to read it back is durable (`O_DSYNC`).
+    pub const fn data_sync(mut self, on: bool) -> FileOptions {
+        self.data_sync = on;
+        self
+    }
+
+    /// A write returns once all of the file is durable (`O_SYNC`).
+    pub const fn sync(mut self, on: bool) -> FileOptions {
+        self.sync = on;
         self
     }
 
@@ -150,6 +175,9 @@ impl FileOptions {
         flags.set(OpenFlags::WRITE, self.write || self.append);
         flags.set(OpenFlags::APPEND, self.append);
         flags.set(OpenFlags::TRUNCATE, self.truncate);
+        flags.set(OpenFlags::DIRECT, self.direct);
+        flags.set(OpenFlags::DSYNC, self.data_sync);
+        flags.set(OpenFlags::SYNC, self.sync);
         flags
     }
 }

@@ -76,8 +76,9 @@ pub use uext4_ondisk as ondisk;
 /// Statistics of every lock, as `--lock-stat` prints them.
 pub use uext4_sync::{stage as stage_stat, stat as lock_stat};
 pub use uext4_vfs::{
-    Attr, Caller, Capabilities, Errno, Error, FileHandle, FileKind, FileSystem, IcacheArm, NewKind,
-    NewNode, RenameFlags, Result, SetAttr, StatFs, TimeSet, Timestamp, XattrFlags,
+    Attr, Caller, Capabilities, DioLock, Errno, Error, Fallocate, FileHandle, FileKind, FileSystem,
+    IcacheArm, IoFlags, NewKind, NewNode, RenameFlags, Result, SetAttr, StatFs, TimeSet, Timestamp,
+    Written, XattrFlags,
 };
 
 const _: () = {

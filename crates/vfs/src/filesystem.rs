@@ -20,6 +20,7 @@
 use crate::attr::{Attr, DirEntry, FileHandle, NewNode, RenameFlags, SetAttr, StatFs, XattrFlags};
 use crate::caller::Caller;
 use crate::errno::{Errno, Result};
+use crate::io::{Fallocate, IoFlags, Written};
 use crate::permission::{self, Access};
 
 /// The longest name in bytes.
@@ -161,26 +162,91 @@ pub trait FileSystem: Send + Sync + 'static {
         emit: &mut dyn FnMut(&DirEntry<'_>) -> bool,
     ) -> Result<()>;
 
-    /// Reads from a byte offset; fewer bytes than asked only at the end of the file (pread(2)).
+    /// Reads from a byte offset; fewer bytes than asked only at the end of the file (preadv2(2)).
     ///
     /// # Errors
-    /// `EISDIR`: a directory. `EINVAL`: not a regular file.
-    fn read(&self, node: &Self::Node, offset: u64, data: &mut [u8]) -> Result<usize>;
+    /// `EISDIR`: a directory. `EINVAL`: not a regular file; with [`IoFlags::DIRECT`] offset, length or
+    /// memory not aligned to [`FileSystem::direct_alignment`]. `EAGAIN`: with [`IoFlags::NOWAIT`], and
+    /// it would wait.
+    fn read_with(
+        &self,
+        node: &Self::Node,
+        offset: u64,
+        data: &mut [u8],
+        flags: IoFlags,
+    ) -> Result<usize>;
 
-    /// Writes at a byte offset; fewer bytes than asked only when space ran out part way
-    /// (pwrite(2)). Set-id bits are for the caller to clear, as [`crate::open_file::OpenFile`] does.
+    /// Writes at a byte offset, or with [`IoFlags::APPEND`] at the end, in one step that no other append
+    /// comes between; fewer bytes than asked only when space ran out part way (pwritev2(2)). Set-id
+    /// bits are for the caller to clear, as [`crate::open_file::OpenFile`] does.
     ///
     /// # Errors
-    /// `EFBIG`: beyond the largest file. `EISDIR`, `EINVAL`: as [`FileSystem::read`]. `EPERM`: the
-    /// file is immutable, or append-only and the offset is not its end.
-    fn write(&self, node: &Self::Node, offset: u64, data: &[u8]) -> Result<usize>;
+    /// `EFBIG`: beyond the largest file. `EPERM`: the file is immutable, or append-only and the offset is
+    /// not its end. `EISDIR`, `EINVAL`, `EAGAIN`: as [`FileSystem::read_with`].
+    fn write_with(
+        &self,
+        node: &Self::Node,
+        offset: u64,
+        data: &[u8],
+        flags: IoFlags,
+    ) -> Result<Written>;
 
-    /// Writes all at the end, in one step that no other append comes between, and gives the new end
-    /// (write(2) with `O_APPEND`).
+    /// What offset, length and memory of direct reads and writes must be multiples of, in bytes
+    /// (`STATX_DIOALIGN`).
+    fn direct_alignment(&self) -> u32 {
+        512
+    }
+
+    /// As [`FileSystem::read_with`] without flags (pread(2)).
     ///
     /// # Errors
-    /// As [`FileSystem::write`].
-    fn append(&self, node: &Self::Node, data: &[u8]) -> Result<u64>;
+    /// As [`FileSystem::read_with`].
+    fn read(&self, node: &Self::Node, offset: u64, data: &mut [u8]) -> Result<usize> {
+        self.read_with(node, offset, data, IoFlags::empty())
+    }
+
+    /// As [`FileSystem::write_with`] without flags (pwrite(2)).
+    ///
+    /// # Errors
+    /// As [`FileSystem::write_with`].
+    fn write(&self, node: &Self::Node, offset: u64, data: &[u8]) -> Result<usize> {
+        Ok(self.write_with(node, offset, data, IoFlags::empty())?.len)
+    }
+
+    /// Writes all at the end, and gives the new end (write(2) with `O_APPEND`).
+    ///
+    /// # Errors
+    /// As [`FileSystem::write_with`]; `ENOSPC` if not all could be written, though a part may be.
+    fn append(&self, node: &Self::Node, data: &[u8]) -> Result<u64> {
+        let written = self.write_with(node, 0, data, IoFlags::APPEND)?;
+        if written.len < data.len() {
+            return Err(Errno::ENOSPC.into());
+        }
+        Ok(written.end())
+    }
+
+    /// Allocates, frees or zeroes a range of a file, in bytes (fallocate(2)).
+    ///
+    /// # Errors
+    /// `EINVAL`: an empty range. `EFBIG`: beyond the largest file. `ENODEV`: not a regular file. `EISDIR`.
+    /// `EPERM`: immutable, or append-only and not [`Fallocate::Allocate`]. `EOPNOTSUPP`: the file system
+    /// or the file has none.
+    fn fallocate(&self, node: &Self::Node, what: Fallocate, offset: u64, len: u64) -> Result<()>;
+
+    /// The first byte at `offset` or after it that is data (lseek(2) with `SEEK_DATA`). What is allocated
+    /// but was never written is none.
+    ///
+    /// # Errors
+    /// `ENXIO`: no data from there on, or the offset is at the end or beyond. `EINVAL`: not a regular
+    /// file. `EISDIR`.
+    fn seek_data(&self, node: &Self::Node, offset: u64) -> Result<u64>;
+
+    /// The first byte at `offset` or after it that is in a hole; the end of the file counts as one
+    /// (lseek(2) with `SEEK_HOLE`).
+    ///
+    /// # Errors
+    /// `ENXIO`: the offset is at the end or beyond. `EINVAL`: not a regular file. `EISDIR`.
+    fn seek_hole(&self, node: &Self::Node, offset: u64) -> Result<u64>;
 
     /// Returns once the file is on the device (fsync(2)); with `data_only`, without timestamps
     /// (fdatasync(2)).

@@ -224,7 +224,7 @@ fn lock_pair<'a>(a: &'a ILock, b: &'a ILock, mode: LockMode, a_first: bool) -> I
 }
 
 /// The arms of mechanism 4 (`dio-lock=`): how direct I/O takes the inode lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DioLock {
     /// `exclusive-first` (before): exclusive, then demoted once the write is seen to overwrite.
     ExclusiveFirst,
@@ -233,6 +233,7 @@ pub enum DioLock {
     /// `shared-always`: shared overwrites in both mount modes.
     SharedAlways,
     /// `range` (beyond): writes that do not overlap run together, even when they allocate.
+    #[default]
     Range,
 }
 

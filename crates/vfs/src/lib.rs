@@ -21,7 +21,7 @@
 //! | [`errno`] | error numbers and the error type |
 //! | [`arm`] | names of arms |
 //! | [`attr`], [`caller`] | attributes and credentials |
-//! | [`filesystem`] | the trait that a file system gives |
+//! | [`filesystem`], [`io`] | the trait that a file system gives; how it reads and writes |
 //! | [`registry`] | live superblocks of a type (`mqueue-super=`) |
 //! | [`icache`] | inodes in memory (`icache=`) |
 //! | [`mod@ilock`] | the inode lock, and the order of two (`dio-lock=`) |
@@ -37,6 +37,7 @@ pub mod errno;
 pub mod filesystem;
 pub mod icache;
 pub mod ilock;
+pub mod io;
 #[cfg(all(test, not(shuttle)))]
 mod memory_fs;
 pub mod open_file;
@@ -53,6 +54,7 @@ pub use errno::{Errno, Error, Result};
 pub use filesystem::{FileSystem, NAME_BYTES_MAX, PATH_BYTES_MAX};
 pub use icache::{CachedInode, IcacheArm, InodeCache};
 pub use ilock::{DioLock, ILock, ILockGuard, LockMode, ilock, try_ilock};
+pub use io::{Fallocate, IoFlags, Written};
 pub use open_file::{OpenFile, OpenFlags};
 pub use permission::Access;
 pub use registry::{DeviceId, Registry, SuperArm, SuperRef, Superblock};

@@ -7,6 +7,7 @@ use crate::attr::{
 use crate::caller::Caller;
 use crate::errno::{Errno, Result};
 use crate::filesystem::{FileSystem, NAME_BYTES_MAX};
+use crate::io::{Fallocate, IoFlags, Written};
 use crate::permission::{self, Access};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -178,7 +179,7 @@ impl FileSystem for MemoryFs {
         })
     }
 
-    fn read(&self, node: &u64, offset: u64, data: &mut [u8]) -> Result<usize> {
+    fn read_with(&self, node: &u64, offset: u64, data: &mut [u8], _: IoFlags) -> Result<usize> {
         self.file(*node, |node| {
             let from = node.data.get(offset as usize..).unwrap_or_default();
             let n = from.len().min(data.len());
@@ -187,24 +188,42 @@ impl FileSystem for MemoryFs {
         })
     }
 
-    fn write(&self, node: &u64, offset: u64, data: &[u8]) -> Result<usize> {
+    fn write_with(&self, node: &u64, offset: u64, data: &[u8], flags: IoFlags) -> Result<Written> {
         self.file(*node, |node| {
-            let end = offset as usize + data.len();
             let mut all = std::mem::take(&mut node.data);
+            let offset = match flags.contains(IoFlags::APPEND) {
+                true => all.len() as u64,
+                false => offset,
+            };
+            let end = offset as usize + data.len();
             all.resize(all.len().max(end), 0);
             all[offset as usize..end].copy_from_slice(data);
             node.set_data(all);
-            data.len()
+            let len = data.len();
+            Written { offset, len }
         })
     }
 
-    fn append(&self, node: &u64, data: &[u8]) -> Result<u64> {
-        self.file(*node, |node| {
-            let mut all = std::mem::take(&mut node.data);
-            all.extend_from_slice(data);
-            node.set_data(all);
-            node.attr.size
-        })
+    fn fallocate(&self, _: &u64, _: Fallocate, _: u64, _: u64) -> Result<()> {
+        Err(Errno::EOPNOTSUPP.into())
+    }
+
+    fn seek_data(&self, node: &u64, offset: u64) -> Result<u64> {
+        let size = self.getattr(node)?.size;
+        if offset < size {
+            Ok(offset)
+        } else {
+            Err(Errno::ENXIO.into())
+        }
+    }
+
+    fn seek_hole(&self, node: &u64, offset: u64) -> Result<u64> {
+        let size = self.getattr(node)?.size;
+        if offset < size {
+            Ok(size)
+        } else {
+            Err(Errno::ENXIO.into())
+        }
     }
 
     fn fsync(&self, _node: &u64, _data_only: bool) -> Result<()> {

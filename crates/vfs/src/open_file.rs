@@ -12,6 +12,7 @@ use crate::attr::{FileKind, SetAttr};
 use crate::caller::{Caller, Capabilities};
 use crate::errno::{Errno, Result};
 use crate::filesystem::FileSystem;
+use crate::io::{Fallocate, IoFlags, Written};
 use crate::permission::{self, Access};
 use bitflags::bitflags;
 use std::io::SeekFrom;
@@ -30,7 +31,43 @@ bitflags! {
         const APPEND = 4;
         /// Cut to length 0 at opening; needs `WRITE`.
         const TRUNCATE = 8;
+        /// Every read and write is [`IoFlags::DIRECT`].
+        const DIRECT = 16;
+        /// Every write is [`IoFlags::DSYNC`].
+        const DSYNC = 32;
+        /// Every write is [`IoFlags::SYNC`].
+        const SYNC = 64;
     }
+}
+
+impl OpenFlags {
+    /// What they say of each read and write.
+    const fn io(self) -> IoFlags {
+        let mut io = IoFlags::empty();
+        let all = [
+            (OpenFlags::DIRECT, IoFlags::DIRECT),
+            (OpenFlags::DSYNC, IoFlags::DSYNC),
+            (OpenFlags::SYNC, IoFlags::SYNC),
+            (OpenFlags::APPEND, IoFlags::APPEND),
+        ];
+        let mut i = 0;
+        while i < all.len() {
+            if self.contains(all[i].0) {
+                io = io.union(all[i].1);
+            }
+            i += 1;
+        }
+        io
+    }
+}
+
+/// What [`OpenFile::seek_to`] looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Data (`SEEK_DATA`).
+    Data,
+    /// A hole, or the end (`SEEK_HOLE`).
+    Hole,
 }
 
 /// An open file. The file system and the node stay until it is dropped.
@@ -38,6 +75,8 @@ pub struct OpenFile<F: FileSystem> {
     fs: Arc<F>,
     node: F::Node,
     flags: OpenFlags,
+    /// What the flags say of each read and write; immutable.
+    io: IoFlags,
     /// Who opened it; what he writes to may lose its set-id bits.
     opener: Caller,
     position: Mutex<u64>,
@@ -100,6 +139,7 @@ impl<F: FileSystem> OpenFile<F> {
             fs,
             node,
             flags,
+            io: flags.io(),
             opener: caller.clone(),
             position: Mutex::new(&class::FILE_POS, 0),
         }
@@ -137,12 +177,20 @@ impl<F: FileSystem> OpenFile<F> {
     /// Reads at a byte offset (pread(2)).
     ///
     /// # Errors
-    /// `EBADF`: not open for reading. Others as [`FileSystem::read`].
+    /// `EBADF`: not open for reading. Others as [`FileSystem::read_with`].
     pub fn read_at(&self, offset: u64, data: &mut [u8]) -> Result<usize> {
+        self.read_at_with(offset, data, IoFlags::empty())
+    }
+
+    /// As [`OpenFile::read_at`], `flags` added to those it was opened with (preadv2(2)).
+    ///
+    /// # Errors
+    /// As [`OpenFile::read_at`].
+    pub fn read_at_with(&self, offset: u64, data: &mut [u8], flags: IoFlags) -> Result<usize> {
         if !self.flags.contains(OpenFlags::READ) {
             return Err(Errno::EBADF.into());
         }
-        self.fs.read(&self.node, offset, data)
+        self.fs.read_with(&self.node, offset, data, flags | self.io)
     }
 
     /// Writes at the position or, when appending, at the end, and moves the position (write(2)).
@@ -154,27 +202,53 @@ impl<F: FileSystem> OpenFile<F> {
     /// As [`OpenFile::write_at`].
     pub fn write(&self, data: &[u8]) -> Result<usize> {
         let mut position = self.position.lock();
-        if self.flags.contains(OpenFlags::APPEND) {
-            self.prepare_write(data)?;
-            *position = self.fs.append(&self.node, data)?;
-            return Ok(data.len());
-        }
-        let n = self.write_at(*position, data)?;
-        *position += n as u64;
-        Ok(n)
+        let written = self.write_at_with(*position, data, IoFlags::empty())?;
+        *position = written.end();
+        Ok(written.len)
     }
 
     /// Writes at a byte offset (pwrite(2)); when appending, at the end all the same, as on Linux.
     ///
     /// # Errors
-    /// `EBADF`: not open for writing. Others as [`FileSystem::write`].
+    /// `EBADF`: not open for writing. Others as [`FileSystem::write_with`].
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<usize> {
+        Ok(self.write_at_with(offset, data, IoFlags::empty())?.len)
+    }
+
+    /// As [`OpenFile::write_at`], `flags` added to those it was opened with; where it was written
+    /// (pwritev2(2)).
+    ///
+    /// # Errors
+    /// As [`OpenFile::write_at`].
+    pub fn write_at_with(&self, offset: u64, data: &[u8], flags: IoFlags) -> Result<Written> {
         self.prepare_write(data)?;
-        if self.flags.contains(OpenFlags::APPEND) {
-            self.fs.append(&self.node, data)?;
-            return Ok(data.len());
-        }
-        self.fs.write(&self.node, offset, data)
+        self.fs
+            .write_with(&self.node, offset, data, flags | self.io)
+    }
+
+    /// Allocates, frees or zeroes a range (fallocate(2)).
+    ///
+    /// # Errors
+    /// `EBADF`: not open for writing. Others as [`FileSystem::fallocate`].
+    pub fn fallocate(&self, what: Fallocate, offset: u64, len: u64) -> Result<()> {
+        self.prepare_write(&[0])?;
+        self.fs.fallocate(&self.node, what, offset, len)
+    }
+
+    /// Moves the position to the next data, or the next hole (lseek(2)).
+    ///
+    /// # Locks
+    /// Takes `file_pos`; may sleep.
+    ///
+    /// # Errors
+    /// As [`FileSystem::seek_data`] and [`FileSystem::seek_hole`].
+    pub fn seek_to(&self, wanted: Wanted, offset: u64) -> Result<u64> {
+        let mut position = self.position.lock();
+        *position = match wanted {
+            Wanted::Data => self.fs.seek_data(&self.node, offset)?,
+            Wanted::Hole => self.fs.seek_hole(&self.node, offset)?,
+        };
+        Ok(*position)
     }
 
     /// Checks that it may be written, and takes set-id bits away before the data changes.
