@@ -6,6 +6,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`device`] | the [`BlockDevice`] trait |
+//! | `batch` | which ranges of a batch are one request |
 //! | [`error`] | [`BlockError`] |
 //! | [`mod@file`] | [`FileDevice`]: an image file or a block device of the host |
 //! | [`memory`] | [`MemoryDevice`]: sparse, in memory, cheap to clone |
@@ -19,6 +20,7 @@
 //! Device I/O may sleep: a device that holds bytes calls [`uext4_sync::assert_may_block`] first. The
 //! locks in here are leaves (class `device`), and none is held over a call to a wrapped device.
 
+mod batch;
 pub mod device;
 pub mod error;
 mod exclusion;

@@ -233,6 +233,12 @@ impl BlockDevice for MemoryDevice {
         Ok(())
     }
 
+    fn read_batch(&self, reads: &mut [(u64, &mut [u8])]) -> Result<()> {
+        reads
+            .iter_mut()
+            .try_for_each(|(offset, buf)| self.read_at(*offset, buf))
+    }
+
     fn write_batch(&self, writes: &[(u64, &[u8])]) -> Result<()> {
         writes
             .iter()
