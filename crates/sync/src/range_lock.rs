@@ -199,3 +199,71 @@ impl Drop for RangeGuard<'_> {
         requests.remove(self.ticket, |ticket| lock.granted(ticket).notify_all());
     }
 }
+
+#[cfg(all(test, not(shuttle), not(loom)))]
+mod tests {
+    use super::*;
+
+    fn requests(lock: &RangeLock) -> usize {
+        lock.requests.lock().list.len()
+    }
+
+    #[test]
+    fn only_what_overlaps_excludes() {
+        let lock = RangeLock::default();
+        let held = lock.lock(10..20, 0);
+        assert!(lock.try_lock(0..10).is_some());
+        assert!(lock.try_lock(20..u64::MAX).is_some());
+        assert!(lock.try_lock(15..15).is_some());
+        for overlap in [0..11, 19..30, 12..13, 0..u64::MAX] {
+            assert!(lock.try_lock(overlap).is_none());
+        }
+        drop(held);
+        assert!(lock.try_lock(0..u64::MAX).is_some());
+        assert_eq!(requests(&lock), 0);
+    }
+
+    #[test]
+    fn the_list_keeps_its_memory() {
+        let lock = RangeLock::new();
+        assert_eq!(lock.requests.lock().list.capacity(), 0);
+        drop(lock.lock(0..1, 0));
+        let before = lock.requests.lock().list.as_ptr();
+        for i in 0..100 {
+            drop(lock.lock(i..i + 1, 0));
+        }
+        assert_eq!(lock.requests.lock().list.as_ptr(), before);
+    }
+
+    /// Everything waits for a wide range that waits, in the order of coming.
+    #[test]
+    fn first_come_first_served() {
+        let lock = RangeLock::new();
+        let order = std::sync::Mutex::new(Vec::new());
+        let held = lock.try_lock(0..4).expect("free");
+        std::thread::scope(|s| {
+            for (at, range) in [0..8, 4..6, 6..8, 5..7].into_iter().enumerate() {
+                let (lock, order) = (&lock, &order);
+                s.spawn(move || {
+                    let _range = lock.lock(range, 0);
+                    order.lock().unwrap().push(at);
+                });
+                while requests(lock) != at + 2 {
+                    std::thread::yield_now();
+                }
+            }
+            drop(held);
+        });
+        let order = order.into_inner().unwrap();
+        assert!(order == [0, 1, 2, 3] || order == [0, 2, 1, 3], "{order:?}");
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "lock order: taking range")]
+    fn a_second_range_of_one_inode_panics() {
+        let lock = RangeLock::new();
+        let _a = lock.lock(0..1, 25);
+        let _b = lock.lock(1..2, 25);
+    }
+}

@@ -610,3 +610,137 @@ impl Drop for RwSemGuard<'_> {
         }
     }
 }
+
+#[cfg(all(test, not(shuttle), not(loom)))]
+mod tests {
+    use super::*;
+
+    fn lock() -> RwSem {
+        RwSem::new(&class::ILOCK)
+    }
+
+    fn is_wide(lock: &RwSem) -> bool {
+        lock.word.load(SeqCst) & WIDE != 0
+    }
+
+    /// Readers meet until the lock is wide.
+    fn make_wide(lock: &RwSem) {
+        drop(lock.exclusive(0));
+        let _first = lock.try_shared();
+        for _ in 0..=met_max() / MET {
+            assert!(!is_wide(lock));
+            assert_eq!(lock.try_shared().unwrap().hold, Hold::Narrow);
+        }
+        assert!(is_wide(lock));
+    }
+
+    #[test]
+    fn an_idle_lock_is_small() {
+        assert_eq!(size_of::<RwSem>(), 24);
+        let lock = lock();
+        drop(lock.shared(0));
+        drop(lock.exclusive(0));
+        drop(lock.exclusive(0).downgrade());
+        assert!(lock.busy.get().is_none(), "made for nothing");
+        assert_eq!(lock.word.load(SeqCst), 0);
+    }
+
+    #[test]
+    fn shared_and_exclusive_exclude_each_other() {
+        let lock = lock();
+        for wide in [false, true] {
+            if wide {
+                make_wide(&lock);
+            }
+            let reader = lock.shared(0);
+            assert_eq!(matches!(reader.hold, Hold::Wide(_)), wide);
+            assert!(lock.try_shared().is_some());
+            assert!(lock.try_exclusive().is_none());
+            drop(reader);
+            let writer = lock.try_exclusive().expect("free");
+            assert_eq!(writer.mode(), Mode::Exclusive);
+            assert!(lock.try_shared().is_none());
+            assert!(lock.try_exclusive().is_none());
+            let reader = writer.downgrade();
+            assert_eq!(reader.mode(), Mode::Shared);
+            assert!(lock.try_shared().is_some());
+            assert!(lock.try_exclusive().is_none());
+            assert_eq!(reader.downgrade().mode(), Mode::Shared);
+            assert_eq!(lock.word.load(SeqCst) & !MET_MASK, 0);
+        }
+    }
+
+    #[test]
+    fn a_reader_counted_in_the_word_outlives_widening() {
+        let lock = lock();
+        let first = lock.shared(0);
+        while !is_wide(&lock) {
+            drop(lock.try_shared());
+        }
+        assert_eq!(first.hold, Hold::Narrow);
+        drop(first);
+        assert!(is_wide(&lock));
+        drop(lock.exclusive(0));
+        assert_eq!(lock.word.load(SeqCst), 0);
+    }
+
+    #[test]
+    fn one_reader_after_the_other_leaves_it_narrow() {
+        let lock = lock();
+        for _ in 0..1000 {
+            drop(lock.shared(0));
+        }
+        assert!(!is_wide(&lock));
+    }
+
+    #[test]
+    fn meetings_count_from_the_last_writer() {
+        let lock = lock();
+        for _ in 0..100 {
+            let first = lock.shared(0);
+            drop(lock.try_shared());
+            drop(lock.try_shared());
+            drop(first);
+            drop(lock.exclusive(0));
+        }
+        assert!(!is_wide(&lock));
+    }
+
+    #[test]
+    fn the_starved_are_handed_the_lock() {
+        let lock = lock();
+        let writer = lock.exclusive(0);
+        std::thread::scope(|s| {
+            s.spawn(|| drop(lock.shared(0)));
+            s.spawn(|| drop(lock.exclusive(0)));
+            let wanted = |q: &Queue| q.readers == 1 && q.next_writer == 1;
+            while !wanted(&lock.busy().queue.lock()) {
+                std::thread::yield_now();
+            }
+            lock.busy().queue.lock().starved = true;
+            drop(writer);
+        });
+        let queue = lock.busy().queue.lock();
+        assert_eq!((queue.batch, queue.first_writer), (1, 1));
+        assert!(queue.is_empty() && !queue.starved);
+        assert_eq!(lock.word.load(SeqCst), 0);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "lock order: taking ilock")]
+    fn keys_descend_and_panic() {
+        let (a, b) = (lock(), lock());
+        let _a = a.shared(2);
+        let _b = b.exclusive(1);
+    }
+
+    #[test]
+    fn is_given_back_under_a_leaf() {
+        let (lock, leaf) = (lock(), crate::Mutex::new(&class::TEST_LEAF, ()));
+        make_wide(&lock);
+        let (reader, _leaf) = (lock.shared(0), leaf.lock());
+        drop(reader);
+        assert!(lock.try_exclusive().is_some());
+    }
+}
