@@ -182,6 +182,12 @@ impl Buffer {
         }
     }
 
+    /// The content, alone, if nobody else has it.
+    pub fn try_write(&self) -> Option<BufferWrite<'_>> {
+        let guard = self.content.try_write()?;
+        Some(BufferWrite { guard })
+    }
+
     /// Whether the content was read or made.
     #[inline(always)]
     pub fn is_uptodate(&self) -> bool {

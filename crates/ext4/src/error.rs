@@ -55,6 +55,10 @@ pub enum Ext4Error {
     NotPermitted,
     #[error("access denied")]
     AccessDenied,
+    #[error("would have to wait")]
+    WouldBlock,
+    #[error("no data from there on")]
+    NoData,
     #[error("busy: {0}")]
     Busy(&'static str),
     #[error(transparent)]

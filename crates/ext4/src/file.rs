@@ -13,19 +13,21 @@
 
 use crate::balloc::Run;
 use crate::create::DELETE_CREDITS;
+use crate::dio::lock_inode;
 use crate::error::{Ext4Error, Result};
-use crate::extents::{Content, Mapping, Restart};
+use crate::extents::{self, Content, Mapping, Restart};
 use crate::fs::Ext4;
 use crate::inode::{Inode, InodeRef, now};
 use uext4_jbd2::Handle;
-use uext4_ondisk::{Extent, FileType, Lblk, Pblk};
+use uext4_ondisk::{Extent, FileType, InodeFlags, Lblk};
 use uext4_vfs::ilock::{LockMode, ilock};
+use uext4_vfs::io::{IoFlags, Written};
 
 /// Blocks that one piece of a write changes: superblock, descriptors, bitmap, inode, extent nodes.
 const WRITE_CREDITS: u32 = 24;
 /// The most that one handle publishes, in blocks.
 const PIECE_BLOCKS: u32 = 2048;
-static ZEROS: [u8; 65536] = [0; 65536];
+pub(crate) static ZEROS: [u8; 65536] = [0; 65536];
 
 impl Ext4 {
     /// The largest size a file may have, in bytes.
@@ -41,34 +43,73 @@ impl Ext4 {
     /// # Errors
     /// [`Ext4Error::IsDirectory`], damage, the device's.
     pub fn read(&self, inode: &InodeRef, offset: u64, data: &mut [u8]) -> Result<usize> {
-        check_regular(inode)?;
-        let _locked = ilock(&inode.ilock, LockMode::Shared);
-        let done = self.read_locked(inode, offset, data)?;
-        self.touch_atime(inode);
-        Ok(done)
+        self.read_with(inode, offset, data, IoFlags::empty())
     }
 
-    pub(crate) fn read_locked(&self, inode: &Inode, offset: u64, data: &mut [u8]) -> Result<usize> {
+    /// As [`Ext4::read`], as the flags say: directly, or without waiting.
+    ///
+    /// # Locks
+    /// The inode's `ilock`, shared.
+    ///
+    /// # Errors
+    /// As [`Ext4::read`]; [`Ext4Error::Invalid`] for what is not aligned as direct I/O must be, and with
+    /// `NOWAIT` [`Ext4Error::WouldBlock`].
+    pub fn read_with(
+        &self,
+        inode: &InodeRef,
+        offset: u64,
+        data: &mut [u8],
+        flags: IoFlags,
+    ) -> Result<usize> {
+        check_regular(inode)?;
+        let nowait = flags.contains(IoFlags::NOWAIT);
+        let _locked = lock_inode(inode, LockMode::Shared, nowait)?;
         let left = inode.size().saturating_sub(offset);
         let want = usize::try_from(left).unwrap_or(usize::MAX).min(data.len());
-        let data = data.get_mut(..want).unwrap_or(&mut []);
-        let size = self.block_size();
-        let mut done = 0;
-        while done < want {
-            let at = offset + done as u64;
-            let (lblk, within) = (Lblk((at / size) as u32), at % size);
-            let mapping = self.map_block(inode, lblk)?;
-            let here = (u64::from(mapping.len) * size - within).min((want - done) as u64) as usize;
-            let part = data.get_mut(done..done + here).unwrap_or(&mut []);
-            match mapping.pblk {
-                Some(pblk) if !mapping.unwritten => {
-                    self.device().read_at(pblk.0 * size + within, part)?;
-                }
-                _ => part.fill(0),
-            }
-            done += here;
+        let mut until = want;
+        if flags.contains(IoFlags::DIRECT) && want > 0 {
+            self.check_aligned(offset, data)?;
+            until = want.next_multiple_of(self.direct_alignment() as usize);
         }
-        Ok(done)
+        let (part, _) = data
+            .split_at_mut_checked(until)
+            .unwrap_or((&mut [], &mut []));
+        self.read_mapped(inode, offset, part, nowait)?;
+        // What the last sector holds past the size is nobody's business.
+        part.get_mut(want..).unwrap_or(&mut []).fill(0);
+        if !nowait {
+            self.touch_atime(inode);
+        }
+        Ok(want)
+    }
+
+    /// Reads all of `data`, whatever the size is; holes as zeros.
+    fn read_mapped(&self, inode: &Inode, offset: u64, data: &mut [u8], nowait: bool) -> Result<()> {
+        let block = self.block_size();
+        let (mut at, mut rest) = (offset, data);
+        let mut reads: Vec<(u64, &mut [u8])> = Vec::new();
+        while !rest.is_empty() {
+            let (lblk, within) = (Lblk((at / block) as u32), at % block);
+            let mapping = self.map_for(inode, lblk, nowait)?;
+            let here = (u64::from(mapping.len) * block - within).min(rest.len() as u64) as usize;
+            let (part, after) = rest.split_at_mut(here);
+            match mapping.pblk.filter(|_| !mapping.unwritten) {
+                Some(pblk) => {
+                    let place = pblk.0 * block + within;
+                    if after.is_empty() && reads.is_empty() {
+                        return Ok(self.device().read_at(place, part)?);
+                    }
+                    reads.push((place, part));
+                }
+                None => part.fill(0),
+            }
+            at += here as u64;
+            rest = after;
+        }
+        if !reads.is_empty() {
+            self.device().read_batch(&mut reads)?;
+        }
+        Ok(())
     }
 
     /// Writes to a file, which grows as needed.
@@ -89,33 +130,50 @@ impl Ext4 {
         data: &[u8],
         privileged: bool,
     ) -> Result<usize> {
-        self.check_writable()?;
-        check_regular(inode)?;
-        let _locked = ilock(&inode.ilock, LockMode::Exclusive);
-        self.write_locked(inode, offset, data, privileged)
+        let written = self.write_with(inode, offset, data, IoFlags::empty(), privileged)?;
+        Ok(written.len)
     }
 
-    /// Writes to the end of a file; returns where that is then.
+    /// As [`Ext4::write`], as the flags say: directly, without waiting, at the end, durably.
     ///
     /// # Errors
-    /// As [`Ext4::write`]; and [`Ext4Error::NoSpace`] if not all could be written.
-    pub fn append(&self, inode: &InodeRef, data: &[u8], privileged: bool) -> Result<u64> {
-        self.check_writable()?;
-        check_regular(inode)?;
-        let _locked = ilock(&inode.ilock, LockMode::Exclusive);
-        let mut offset = inode.size();
-        let mut rest = data;
-        while !rest.is_empty() {
-            let done = self.write_locked(inode, offset, rest, privileged)?;
-            offset += done as u64;
-            rest = rest.get(done..).unwrap_or(&[]);
-        }
-        Ok(offset)
-    }
-
-    fn write_locked(
+    /// As [`Ext4::write`] and [`Ext4::write_direct`]; [`Ext4Error::Unsupported`] for a write that is not
+    /// direct and must not wait.
+    pub fn write_with(
         &self,
         inode: &InodeRef,
+        offset: u64,
+        data: &[u8],
+        flags: IoFlags,
+        privileged: bool,
+    ) -> Result<Written> {
+        let written = if flags.contains(IoFlags::DIRECT) {
+            self.write_direct(inode, offset, data, flags, privileged)?
+        } else if flags.contains(IoFlags::NOWAIT) {
+            return Err(Ext4Error::Unsupported(
+                "a buffered write that must not wait",
+            ));
+        } else {
+            self.check_writable()?;
+            check_regular(inode)?;
+            let _locked = ilock(&inode.ilock, LockMode::Exclusive);
+            let offset = match flags.contains(IoFlags::APPEND) {
+                true => inode.size(),
+                false => offset,
+            };
+            let len = self.write_locked(inode, offset, data, privileged)?;
+            Written { offset, len }
+        };
+        if flags.intersects(IoFlags::DSYNC | IoFlags::SYNC) && written.len > 0 {
+            self.fsync(inode, !flags.contains(IoFlags::SYNC))?;
+        }
+        Ok(written)
+    }
+
+    /// Writes with whatever locked that keeps everybody else from the range, and from the size if it grows.
+    pub(crate) fn write_locked(
+        &self,
+        inode: &Inode,
         offset: u64,
         data: &[u8],
         privileged: bool,
@@ -152,7 +210,7 @@ impl Ext4 {
     /// Writes as much of `data` as one mapping or one new run of blocks takes.
     fn write_piece(
         &self,
-        inode: &InodeRef,
+        inode: &Inode,
         offset: u64,
         data: &[u8],
         privileged: bool,
@@ -179,7 +237,14 @@ impl Ext4 {
                 let handle = self.journal().start(WRITE_CREDITS)?;
                 {
                     let _map = inode.map.write();
-                    self.mark_written(&handle, inode, lblk, blocks, privileged)?;
+                    let (from, to) = (u64::from(lblk.0), u64::from(lblk.0) + u64::from(blocks));
+                    self.convert_extents(
+                        &handle,
+                        inode,
+                        (from, to),
+                        extents::Written::Yes,
+                        privileged,
+                    )?;
                 }
                 self.publish_size(&handle, inode, offset + n as u64, 0)?;
                 Ok(n)
@@ -200,7 +265,7 @@ impl Ext4 {
     /// Writes data to a reserved run and publishes it.
     fn write_new(
         &self,
-        inode: &InodeRef,
+        inode: &Inode,
         offset: u64,
         data: &[u8],
         run: Run,
@@ -251,17 +316,8 @@ impl Ext4 {
         Ok(n)
     }
 
-    /// Where new blocks of a file should go: behind those before them.
-    fn data_goal(&self, inode: &Inode, lblk: Lblk) -> Result<Pblk> {
-        let before = match lblk.0.checked_sub(1) {
-            Some(before) => self.map_block(inode, Lblk(before))?.pblk,
-            None => None,
-        };
-        Ok(before.map_or_else(|| self.goal_of(inode.ino), |p| Pblk(p.0 + 1)))
-    }
-
     /// After data was written to mapped blocks: the size, if it grew.
-    fn publish_overwrite(&self, inode: &InodeRef, end: u64) -> Result<()> {
+    fn publish_overwrite(&self, inode: &Inode, end: u64) -> Result<()> {
         inode.unflushed.add();
         if end > inode.size() {
             let handle = self.journal().start(2)?;
@@ -271,7 +327,7 @@ impl Ext4 {
     }
 
     /// Sets the size if `end` lies past it, adds to the blocks in use, and notes the time.
-    fn publish_size(
+    pub(crate) fn publish_size(
         &self,
         handle: &Handle<'_>,
         inode: &Inode,
@@ -289,35 +345,51 @@ impl Ext4 {
     }
 
     /// Notes that the data changed, unless the clock has not moved since it was noted.
-    fn touch_times(&self, inode: &Inode) -> Result<()> {
-        let time = now();
-        if inode.state().mtime == time {
+    #[inline]
+    pub(crate) fn touch_times(&self, inode: &Inode) -> Result<()> {
+        if inode.is_changed_at(now()) {
             return Ok(());
         }
-        self.change_times(inode, |disk| {
-            let time = now();
-            disk.mtime = time;
-            disk.ctime = time;
-        })
+        self.change_times(inode, changed_now)
+    }
+
+    /// As [`Ext4::touch_times`], but [`Ext4Error::WouldBlock`] where it would have to wait.
+    pub(crate) fn touch_times_nowait(&self, inode: &Inode) -> Result<()> {
+        if inode.is_changed_at(now()) || self.change_times_nowait(inode, changed_now)? {
+            return Ok(());
+        }
+        Err(Ext4Error::WouldBlock)
     }
 
     /// Zeroes the mapped rest of the last block, from `from` to its end or to `to`.
-    fn zero_tail(&self, inode: &Inode, from: u64, to: u64) -> Result<()> {
-        let size = self.block_size();
-        let within = from % size;
-        if within == 0 {
+    pub(crate) fn zero_tail(&self, inode: &Inode, from: u64, to: u64) -> Result<()> {
+        if from.is_multiple_of(self.block_size()) {
             return Ok(());
         }
-        let mapping = self.map_block(inode, Lblk((from / size) as u32))?;
+        self.zero_data(
+            inode,
+            from,
+            to.min(from.next_multiple_of(self.block_size())),
+        )
+    }
+
+    /// Zeroes `[from, to)`, in bytes and in one block, if that holds data.
+    pub(crate) fn zero_data(&self, inode: &Inode, from: u64, to: u64) -> Result<()> {
+        let block = self.block_size();
+        if from >= to {
+            return Ok(());
+        }
+        let mapping = self.map_block(inode, Lblk((from / block) as u32))?;
         if let Mapping {
             pblk: Some(pblk),
             unwritten: false,
             ..
         } = mapping
         {
-            let n = (size - within).min(to - from) as usize;
-            let zeros = ZEROS.get(..n).unwrap_or(&ZEROS);
-            self.device().write_at(pblk.0 * size + within, zeros)?;
+            let zeros = ZEROS.get(..(to - from) as usize).unwrap_or(&ZEROS);
+            self.device()
+                .write_at(pblk.0 * block + from % block, zeros)?;
+            inode.unflushed.add();
         }
         Ok(())
     }
@@ -349,7 +421,8 @@ impl Ext4 {
             self.zero_tail(inode, old, size)?;
         }
         let time = now();
-        let shrinks = size < old;
+        // What was allocated past the size goes even if that stays.
+        let shrinks = size < old || size == old && self.maps_past(inode, size)?;
         let handle = self.journal().start(DELETE_CREDITS)?;
         inode.touch_data(&handle);
         self.update_inode(inode, &handle, |disk| {
@@ -380,6 +453,16 @@ impl Ext4 {
         }
         drop(handle);
         self.zero_tail(inode, size, u64::MAX)
+    }
+
+    /// Whether blocks are allocated past `size`.
+    fn maps_past(&self, inode: &Inode, size: u64) -> Result<bool> {
+        let next = size.div_ceil(self.block_size());
+        if !inode.flags().contains(InodeFlags::EXTENTS) || next > u64::from(u32::MAX) {
+            return Ok(false);
+        }
+        let mapping = self.map_block(inode, Lblk(next as u32))?;
+        Ok(mapping.pblk.is_some() || next + u64::from(mapping.len) < u64::from(u32::MAX))
     }
 
     /// Makes everything of an inode durable; with `data_only` not its times.
@@ -456,7 +539,7 @@ impl Ext4 {
             .and_then(|_| self.publish_run(handle, run))
             .inspect_err(|_| self.unreserve(run))?;
         self.update_inode(inode, handle, |disk| {
-            disk.flags |= uext4_ondisk::InodeFlags::EXTENTS;
+            disk.flags |= InodeFlags::EXTENTS;
             uext4_ondisk::ExtentNodeMut::init(&mut disk.i_block, 0);
         })?;
         let _map = inode.map.write();
@@ -492,12 +575,18 @@ impl Ext4 {
             );
         }
         let mut target = vec![0; size as usize];
-        self.read_locked(inode, 0, &mut target)?;
+        self.read_mapped(inode, 0, &mut target, false)?;
         Ok(target)
     }
 }
 
-fn check_regular(inode: &Inode) -> Result<()> {
+fn changed_now(disk: &mut uext4_ondisk::Inode) {
+    let time = now();
+    disk.mtime = time;
+    disk.ctime = time;
+}
+
+pub(crate) fn check_regular(inode: &Inode) -> Result<()> {
     match inode.file_type {
         FileType::Regular => Ok(()),
         FileType::Directory => Err(Ext4Error::IsDirectory),

@@ -14,10 +14,13 @@
 //! # Locking
 //! `ilock` (ranks `dir_ilock`, `ilock`) guards entries, size and layout; `map` (rank `extent_map`)
 //! the block mapping; `xattr` the attributes; `state` (a leaf) the decoded inode, for moments. The
-//! inode-table block is locked before `state`.
+//! inode-table block is locked before `state`. What many threads look at for each read or write (size,
+//! the clock tick of the last change, the mapping) is also kept where they can look without a lock.
 
+use crate::dio::DirectState;
 use crate::dir::DirBlocks;
 use crate::error::Result;
+use crate::extents::MapSnapshot;
 use crate::flush_debt::FlushDebt;
 use crate::fs::Ext4;
 use std::sync::{Arc, OnceLock, Weak};
@@ -53,8 +56,17 @@ pub struct Inode {
     params: InodeParams,
     /// The decoded inode.
     state: Mutex<uext4_ondisk::Inode>,
+    /// Of `state`, for those who only look: the size, and the time of the last change of data.
+    size: AtomicU64,
+    mtime_tick: AtomicU64,
+    /// When it was last seen that the access time needs no change, or had one.
+    atime_tick: AtomicU64,
     /// The block mapping in `i_block` and below.
     pub map: RwLock<()>,
+    /// The same, to look up without a lock.
+    pub(crate) snapshot: MapSnapshot,
+    /// What direct I/O keeps, once there was some.
+    direct: OnceLock<Box<DirectState>>,
     /// The extended attributes.
     pub xattr: Mutex<()>,
     pins: AtomicU32,
@@ -125,8 +137,13 @@ impl Inode {
             slot: place.slot,
             params,
             doomed: AtomicBool::new(disk.links == 0),
+            size: AtomicU64::new(disk.size),
+            mtime_tick: AtomicU64::new(tick(disk.mtime)),
+            atime_tick: AtomicU64::new(NO_TICK),
             state: Mutex::new(&class::INODE_STATE, disk),
             map: RwLock::new(&class::EXTENT_MAP, ()),
+            snapshot: MapSnapshot::new(),
+            direct: OnceLock::new(),
             xattr: Mutex::new(&class::XATTR, ()),
             pins: AtomicU32::new(0),
             tid: AtomicU64::new(tid),
@@ -160,12 +177,52 @@ impl Inode {
     ) {
         let mut state = self.state.lock();
         change(&mut state);
+        self.mirror(&state);
         if self.pending_since.load(Ordering::Relaxed) == 0 {
             let now = now_s().max(1);
             self.pending_since.store(now, Ordering::Relaxed);
             self.itable.add_hint(self.slot_bit());
             remember();
         }
+    }
+
+    /// Shows what changed in the state to those who look without its lock.
+    #[inline]
+    fn mirror(&self, state: &uext4_ondisk::Inode) {
+        // Hardly ever both: a line that readers share is written only when it changes.
+        if self.size.load(Ordering::Relaxed) != state.size {
+            self.size.store(state.size, Ordering::Release);
+        }
+        let mtime = tick(state.mtime);
+        if self.mtime_tick.load(Ordering::Relaxed) != mtime {
+            self.mtime_tick.store(mtime, Ordering::Relaxed);
+        }
+        if self.atime_tick.load(Ordering::Relaxed) != NO_TICK {
+            self.atime_tick.store(NO_TICK, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the data's last change is noted as of `time`.
+    #[inline]
+    pub(crate) fn is_changed_at(&self, time: Timestamp) -> bool {
+        self.mtime_tick.load(Ordering::Relaxed) == tick(time)
+    }
+
+    /// Whether the access time was looked at as of `time`, and nothing changed since.
+    #[inline]
+    pub(crate) fn is_read_at(&self, time: Timestamp) -> bool {
+        self.atime_tick.load(Ordering::Relaxed) == tick(time)
+    }
+
+    /// Says that the access time is as it should be as of `time`.
+    #[inline]
+    pub(crate) fn set_read_at(&self, time: Timestamp) {
+        self.atime_tick.store(tick(time), Ordering::Relaxed);
+    }
+
+    /// What direct I/O keeps for this inode.
+    pub(crate) fn direct(&self) -> &DirectState {
+        self.direct.get_or_init(Box::default)
     }
 
     /// Since when a timestamp waits to be written, in seconds since 1970; 0 for none.
@@ -322,8 +379,9 @@ impl Inode {
     }
 
     /// The size in bytes.
+    #[inline]
     pub fn size(&self) -> u64 {
-        self.state.lock().size
+        self.size.load(Ordering::Acquire)
     }
 
     /// The flags.
@@ -386,16 +444,27 @@ impl Ext4 {
         change: impl FnOnce(&mut uext4_ondisk::Inode) -> R,
     ) -> Result<R> {
         let _timed = stage::time(Stage::MarkInodeDirty);
-        let mut content = handle.modify(&inode.itable)?;
+        let content = handle.modify(&inode.itable)?;
+        Ok(self.update_inode_in(inode, handle, content, change))
+    }
+
+    /// As [`Ext4::update_inode`], with its block at hand.
+    pub(crate) fn update_inode_in<R>(
+        &self,
+        inode: &Inode,
+        handle: &Handle<'_>,
+        mut content: BufferWrite<'_>,
+        change: impl FnOnce(&mut uext4_ondisk::Inode) -> R,
+    ) -> R {
         let mut state = inode.state.lock();
         let result = change(&mut state);
+        inode.mirror(&state);
         // First: whoever finds nothing pending any more finds the transaction that has it.
         inode.touch(handle);
         inode.encode(&state, content.data_mut());
         drop(state);
         self.write_pending_neighbours(handle, &mut content, &inode.itable, inode.ino);
-        drop(content);
-        Ok(result)
+        result
     }
 }
 
@@ -491,6 +560,14 @@ pub fn kind_of(file_type: FileType) -> FileKind {
 pub fn now() -> Timestamp {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
     Timestamp::new(t.tv_sec, u32::try_from(t.tv_nsec).unwrap_or(0))
+}
+
+/// No clock tick.
+const NO_TICK: u64 = u64::MAX;
+
+/// A time as a number, to be compared.
+fn tick(time: Timestamp) -> u64 {
+    (time.sec as u64) << 30 | u64::from(time.nsec)
 }
 
 /// The same in whole seconds, as deletion times have them.

@@ -160,6 +160,29 @@ impl Ext4 {
         self.update_inode(inode, &handle, change)
     }
 
+    /// As [`Ext4::change_times`], but false where it would have to wait, and then nothing changed.
+    ///
+    /// # Errors
+    /// The journal's.
+    pub(crate) fn change_times_nowait(
+        &self,
+        inode: &Inode,
+        change: impl FnOnce(&mut uext4_ondisk::Inode),
+    ) -> Result<bool> {
+        if self.options.lazytime {
+            inode.set_times_lazily(change, || self.lazytime.add(inode.ino));
+            return Ok(true);
+        }
+        let Some(handle) = self.journal().try_start(1)? else {
+            return Ok(false);
+        };
+        let Some(content) = handle.try_modify(&inode.itable)? else {
+            return Ok(false);
+        };
+        self.update_inode_in(inode, &handle, content, change);
+        Ok(true)
+    }
+
     /// Notes that `inode` was read, as the mount's rule for access times says. What goes wrong with
     /// that does not concern the reader.
     pub(crate) fn touch_atime(&self, inode: &InodeRef) {
@@ -167,6 +190,9 @@ impl Ext4 {
             return;
         }
         let time = now();
+        if inode.is_read_at(time) {
+            return;
+        }
         {
             let state = inode.state();
             let is_due = self.options.atime == AtimeUpdate::Strict
@@ -174,6 +200,7 @@ impl Ext4 {
                 || state.atime <= state.ctime
                 || time.sec.saturating_sub(state.atime.sec) >= 24 * 60 * 60;
             if !is_due || state.atime == time || state.flags.contains(InodeFlags::NOATIME) {
+                inode.set_read_at(time);
                 return;
             }
         }

@@ -22,7 +22,8 @@
 //! | `lazytime` | timestamps that wait in memory |
 //! | `late_handle` | a handle that starts when it is needed |
 //! | [`inode`], [`create`], [`orphan`] | inodes: in memory, made, taken away, on record |
-//! | [`extents`], [`mod@file`] | block mapping and data |
+//! | [`extents`], [`mod@file`], [`dio`] | block mapping and data, also direct |
+//! | [`fallocate`], [`seek`] | ranges that get or lose blocks; where data is |
 //! | `flush_debt` | data that the device may still cache |
 //! | [`dir`], [`namei`], [`rename`] | directories and names |
 //! | [`xattr`], [`access`] | attributes and permission |
@@ -34,9 +35,11 @@ pub mod access;
 pub mod balloc;
 pub mod bitmap;
 pub mod create;
+pub mod dio;
 pub mod dir;
 pub mod error;
 pub mod extents;
+pub mod fallocate;
 pub mod file;
 mod flush_debt;
 pub mod freeze;
@@ -52,6 +55,7 @@ pub mod namei;
 pub mod options;
 pub mod orphan;
 pub mod rename;
+pub mod seek;
 pub mod version;
 pub mod vfs_impl;
 pub mod xattr;

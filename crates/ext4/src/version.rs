@@ -179,6 +179,7 @@ impl Ext4 {
             disk.generation = generation;
         })?;
         inode.set_seed(seed);
+        inode.snapshot.changed();
         Ok(())
     }
 

@@ -46,6 +46,8 @@ fn errno_of(e: &Ext4Error) -> Errno {
         Ext4Error::Invalid(_) => Errno::EINVAL,
         Ext4Error::NotPermitted => Errno::EPERM,
         Ext4Error::AccessDenied => Errno::EACCES,
+        Ext4Error::WouldBlock => Errno::EAGAIN,
+        Ext4Error::NoData => Errno::ENXIO,
         Ext4Error::Busy(_) => Errno::EBUSY,
         Ext4Error::Vfs(e) => e.errno(),
     }
@@ -71,6 +73,8 @@ impl From<Ext4Error> for Error {
             | Ext4Error::ReadOnly
             | Ext4Error::Stale
             | Ext4Error::NoSpace
+            | Ext4Error::WouldBlock
+            | Ext4Error::NoData
             | Ext4Error::NoAttribute => Error::new(errno_of(&e)),
             e => Error::from_source(errno_of(&e), e),
         }
@@ -253,9 +257,9 @@ impl FileSystem for Ext4 {
         node: &InodeRef,
         offset: u64,
         data: &mut [u8],
-        _flags: IoFlags,
+        flags: IoFlags,
     ) -> Result<usize> {
-        Ok(Ext4::read(self, node, offset, data)?)
+        Ok(Ext4::read_with(self, node, offset, data, flags)?)
     }
 
     fn write_with(
@@ -265,28 +269,23 @@ impl FileSystem for Ext4 {
         data: &[u8],
         flags: IoFlags,
     ) -> Result<Written> {
-        if flags.contains(IoFlags::APPEND) {
-            let end = Ext4::append(self, node, data, true)?;
-            let len = data.len();
-            return Ok(Written {
-                offset: end - len as u64,
-                len,
-            });
-        }
-        let len = Ext4::write(self, node, offset, data, true)?;
-        Ok(Written { offset, len })
+        Ok(Ext4::write_with(self, node, offset, data, flags, true)?)
     }
 
-    fn fallocate(&self, _: &InodeRef, _: Fallocate, _: u64, _: u64) -> Result<()> {
-        Err(Errno::EOPNOTSUPP.into())
+    fn direct_alignment(&self) -> u32 {
+        Ext4::direct_alignment(self)
     }
 
-    fn seek_data(&self, _: &InodeRef, _: u64) -> Result<u64> {
-        Err(Errno::EOPNOTSUPP.into())
+    fn fallocate(&self, node: &InodeRef, what: Fallocate, offset: u64, len: u64) -> Result<()> {
+        Ok(Ext4::fallocate(self, node, what, offset, len)?)
     }
 
-    fn seek_hole(&self, _: &InodeRef, _: u64) -> Result<u64> {
-        Err(Errno::EOPNOTSUPP.into())
+    fn seek_data(&self, node: &InodeRef, offset: u64) -> Result<u64> {
+        Ok(Ext4::seek_data(self, node, offset)?)
+    }
+
+    fn seek_hole(&self, node: &InodeRef, offset: u64) -> Result<u64> {
+        Ok(Ext4::seek_hole(self, node, offset)?)
     }
 
     fn fsync(&self, node: &InodeRef, data_only: bool) -> Result<()> {

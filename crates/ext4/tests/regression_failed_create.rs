@@ -16,8 +16,8 @@ fn failing_creates_beside_stale_handles() {
     let fs = mount(&path, MountOptions::default());
     let top = fs.root().unwrap();
     let f = fs.create(&Caller::root(), &top, b"fill", &FILE).unwrap();
-    while fs.append(&f, &[7; 65536], true).is_ok() {}
-    while fs.append(&f, &[7; 1024], true).is_ok() {}
+    while FileSystem::append(&*fs, &f, &[7; 65536]).is_ok() {}
+    while FileSystem::append(&*fs, &f, &[7; 1024]).is_ok() {}
     drop(f);
     fs.sync().unwrap();
     let stop = AtomicBool::new(false);

@@ -62,6 +62,20 @@ impl<'j> Handle<'j> {
         Ok(content)
     }
 
+    /// As [`Handle::modify`], but `None` if somebody else has the buffer's lock.
+    ///
+    /// # Errors
+    /// [`JournalError::Aborted`].
+    pub fn try_modify<'b>(&self, buffer: &'b Arc<Buffer>) -> Result<Option<BufferWrite<'b>>> {
+        let Some(mut content) = buffer.try_write() else {
+            return Ok(None);
+        };
+        if buffer.tid() != self.tid {
+            self.attach(buffer, &mut content, true)?;
+        }
+        Ok(Some(content))
+    }
+
     /// Attaches `buffer` without changing it yet.
     ///
     /// # Locks

@@ -262,6 +262,33 @@ impl Journal {
         }
     }
 
+    /// As [`Journal::start`], but never waits: `None` while the transaction closes or the log has no room,
+    /// and then it is asked for some.
+    ///
+    /// # Errors
+    /// [`JournalError::Aborted`].
+    pub fn try_start(&self, credits: u32) -> Result<Option<Handle<'_>>> {
+        let wanted = i64::from(credits);
+        let index = self.shards.index();
+        let shard = self.shards.at(index);
+        shard.active.fetch_add(1, Ordering::SeqCst);
+        let open = !self.gate.closing.load(Ordering::SeqCst);
+        let tid = self.gate.running.load(Ordering::Relaxed);
+        let has_room = open && (shard.take_credits(wanted) || self.reserve_batch(shard, wanted));
+        if has_room && !self.gate.aborted.load(Ordering::Relaxed) {
+            return Ok(Some(Handle::new(self, index, tid, wanted)));
+        }
+        self.leave(shard);
+        self.check_aborted()?;
+        if open {
+            let mut state = self.state.lock();
+            state.requested = state.requested.max(tid);
+            state.need_room = true;
+            self.work.notify_all();
+        }
+        Ok(None)
+    }
+
     /// Sleeps as [`JournalOptions::delay`] says.
     #[inline(always)]
     pub(crate) fn delay(&self) {

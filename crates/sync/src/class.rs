@@ -33,13 +33,15 @@ pub enum Rank {
     JournalState = 12,
     /// A list of buffers in a transaction.
     JournalList = 13,
-    /// Leaves: nothing is taken under them.
+    /// Leaves: nothing is taken under them but what the release of a lock needs.
     Leaf = 14,
+    /// Inside a lock: held for a moment by whoever queues for it or wakes others.
+    Inner = 15,
 }
 
 impl Rank {
     /// Every rank, outermost first.
-    pub const ALL: [Rank; 14] = [
+    pub const ALL: [Rank; 15] = [
         Rank::MountTable,
         Rank::SUmount,
         Rank::Rename,
@@ -54,6 +56,7 @@ impl Rank {
         Rank::JournalState,
         Rank::JournalList,
         Rank::Leaf,
+        Rank::Inner,
     ];
 
     /// Whether a thread may do I/O, wait or call back while it holds a lock of this rank.
@@ -84,11 +87,14 @@ pub struct LockClass {
     pub same_rank: SameRank,
     /// What it protects, for `docs/LOCKING.md`.
     pub guards: &'static str,
+    /// The place in [`all`], for locks that have a byte for their class and not a pointer.
+    pub(crate) id: u8,
     pub(crate) stats: ClassStats,
 }
 
 impl LockClass {
     const fn new(
+        id: u8,
         name: &'static str,
         rank: Rank,
         same_rank: SameRank,
@@ -99,6 +105,7 @@ impl LockClass {
             rank,
             same_rank,
             guards,
+            id,
             stats: ClassStats::new(),
         }
     }
@@ -106,9 +113,16 @@ impl LockClass {
 
 macro_rules! classes {
     ($($id:ident = $name:literal, $rank:ident, $same:ident, $guards:literal;)*) => {
+        /// The classes by number.
+        #[allow(clippy::upper_case_acronyms, non_camel_case_types, reason = "named as the classes")]
+        #[repr(u8)]
+        enum Id {
+            $($id),*
+        }
+
         $(#[doc = $guards]
         pub static $id: LockClass =
-            LockClass::new($name, Rank::$rank, SameRank::$same, $guards);)*
+            LockClass::new(Id::$id as u8, $name, Rank::$rank, SameRank::$same, $guards);)*
 
         /// Every class, in the order of the table.
         pub fn all() -> &'static [&'static LockClass] {
@@ -126,6 +140,7 @@ classes! {
     RENAME = "rename", Rename, Refused, "the shape of the directory tree";
     DIR_ILOCK = "dir_ilock", DirIlock, ParentFirst, "a directory's entries";
     ILOCK = "ilock", Ilock, Ascending, "a file's size and data layout";
+    RANGE = "range", Ilock, Ascending, "a range of a file, under its ilock";
     HANDLE = "handle", HandleStart, Refused, "a running transaction against closing";
     XATTR = "xattr", Xattr, Ascending, "an inode's extended attributes";
     EXTENT_MAP = "extent_map", ExtentMap, Ascending, "an inode's block mapping";
@@ -141,10 +156,17 @@ classes! {
     GENERATION = "generation", Leaf, Refused, "the counter of inode generations";
     LAZYTIME = "lazytime", Leaf, Refused, "inodes with pending timestamps, one shard";
     DEVICE = "device", Leaf, Refused, "a chunk or a list of a device in memory";
+    DIRECT = "direct", Leaf, Refused, "direct writes whose blocks are to become written";
     OPEN_FILES = "open_files", Leaf, Refused, "a table of open files";
     MQUEUE = "mqueue", Leaf, Refused, "a message queue or its namespace";
+    LOCK_QUEUE = "lock_queue", Inner, Refused, "who waits for an ilock or a range";
     TEST_OUTER = "test_outer", Rename, Refused, "tests only";
     TEST_LEAF = "test_leaf", Leaf, Refused, "tests only";
+}
+
+/// The class with this number.
+pub(crate) fn by_id(id: u8) -> &'static LockClass {
+    all()[usize::from(id)]
 }
 
 /// The lock order as the Markdown of `docs/LOCKING.md`.
@@ -152,8 +174,9 @@ pub fn locking_markdown() -> String {
     let mut out = String::from(
         "# Lock order\n\nGenerated from `crates/sync/src/class.rs` by `make docs`; `make test` checks it.\n\
          Outermost first. A thread that holds a lock takes only locks further down, or of the same rank\n\
-         where the table says so: *ascending* means by (superblock, inode number), *parent first* means\n\
-         that the tree of the objects gives the order. `try_` variants are free of it, as they never wait.\n\
+         where the table says so: *ascending* means by (superblock, inode number), an inode's\n\
+         range after its ilock; *parent first* means that the tree of the objects gives the order. `try_`\n\
+         variants are free of it, as they never wait.\n\
          No I/O, no waiting and no callback under a lock of rank 11 or more: debug builds panic.\n\n\
          | rank | class | guards | a second of the same rank |\n| --- | --- | --- | --- |\n",
     );

@@ -16,6 +16,7 @@
 //! | [`order`] | the debug check of the lock order |
 //! | [`stat`], [`stage`] | lock statistics; counts and times of the create path |
 //! | [`mutex`], [`rwlock`], [`condvar`] | the locks |
+//! | [`rwsem`], [`range_lock`] | the locks of inodes: for many readers, and on ranges |
 //! | [`percpu`] | values per CPU |
 //! | [`atomic`], [`thread`] | what Shuttle replaces as well, and loom the first |
 
@@ -25,7 +26,9 @@ mod imp;
 pub mod mutex;
 pub mod order;
 pub mod percpu;
+pub mod range_lock;
 pub mod rwlock;
+pub mod rwsem;
 pub mod stage;
 pub mod stat;
 
@@ -35,6 +38,8 @@ pub use imp::{atomic, thread};
 pub use mutex::{Mutex, MutexGuard};
 pub use order::assert_may_block;
 pub use percpu::PerCpu;
+pub use range_lock::{RangeGuard, RangeLock};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use rwsem::{RwSem, RwSemGuard};
 
 pub use crossbeam_utils::CachePadded;

@@ -1,4 +1,5 @@
-//! Mechanism 4, the lock's side: the inode lock, shared or exclusive, and the order of two.
+//! Mechanism 4, the lock's side: the inode lock, shared or exclusive, the order of two, and locks on
+//! ranges of a file.
 //!
 //! # Arms
 //! [`DioLock`] names how direct I/O takes the lock (`dio-lock=`): `exclusive-first` (before),
@@ -11,10 +12,12 @@
 //! # Locking
 //! Directories before other inodes. Two directories: the ancestor first, unrelated ones by inode
 //! number, and only with the rename mutex held, as nothing else keeps the tree from turning
-//! their order round. Other inodes: ascending inode number.
+//! their order round. Other inodes: ascending inode number. A range of a file: after its inode lock,
+//! which is held shared, and before those of larger inodes.
 
 use crate::attr::FileKind;
-use uext4_sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, class};
+use std::ops::Range;
+use uext4_sync::{Mutex, MutexGuard, RangeGuard, RangeLock, RwSem, RwSemGuard, class, stat};
 
 /// How an inode is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,41 +31,41 @@ pub enum LockMode {
 /// The lock of one inode: a directory's entries, or a file's size and data layout.
 #[derive(Debug)]
 pub struct ILock {
-    lock: RwLock<()>,
+    lock: RwSem,
     ino: u64,
-    is_dir: bool,
 }
 
-/// Holds an [`ILock`] until dropped.
+/// Holds an [`ILock`] until dropped: what it guards lies in the inode.
 #[derive(Debug)]
-pub struct ILockGuard<'a>(Guard<'a>);
-
-/// Only held: what an inode lock guards lies in the inode.
-#[derive(Debug)]
-enum Guard<'a> {
-    Shared(#[expect(dead_code)] RwLockReadGuard<'a, ()>),
-    Exclusive(#[cfg_attr(shuttle, expect(dead_code))] RwLockWriteGuard<'a, ()>),
-}
+#[must_use]
+pub struct ILockGuard<'a>(RwSemGuard<'a>);
 
 impl ILock {
     /// An unlocked lock for an inode that is a `kind` of file.
     pub const fn new(ino: u64, kind: FileKind) -> ILock {
-        let is_dir = matches!(kind, FileKind::Directory);
-        let class = if is_dir {
+        let class = if matches!(kind, FileKind::Directory) {
             &class::DIR_ILOCK
         } else {
             &class::ILOCK
         };
         ILock {
-            lock: RwLock::new(class, ()),
+            lock: RwSem::new(class),
             ino,
-            is_dir,
         }
     }
 
+    fn is_dir(&self) -> bool {
+        std::ptr::eq(self.lock.class(), &class::DIR_ILOCK)
+    }
+
     /// Where this lock stands among those that do not follow from the tree.
-    const fn rank_key(&self) -> (bool, u64) {
-        (!self.is_dir, self.ino)
+    fn rank_key(&self) -> (bool, u64) {
+        (!self.is_dir(), self.ino)
+    }
+
+    /// The key of the lock among those of its rank; the next one is that of the inode's ranges.
+    const fn key(&self) -> u64 {
+        self.ino.wrapping_mul(2)
     }
 }
 
@@ -81,8 +84,8 @@ impl AsRef<ILock> for ILock {
 pub fn ilock<I: AsRef<ILock> + ?Sized>(inode: &I, mode: LockMode) -> ILockGuard<'_> {
     let ilock = inode.as_ref();
     ILockGuard(match mode {
-        LockMode::Shared => Guard::Shared(ilock.lock.read_keyed(ilock.ino)),
-        LockMode::Exclusive => Guard::Exclusive(ilock.lock.write_keyed(ilock.ino)),
+        LockMode::Shared => ilock.lock.shared(ilock.key()),
+        LockMode::Exclusive => ilock.lock.exclusive(ilock.key()),
     })
 }
 
@@ -91,28 +94,47 @@ pub fn ilock<I: AsRef<ILock> + ?Sized>(inode: &I, mode: LockMode) -> ILockGuard<
 pub fn try_ilock<I: AsRef<ILock> + ?Sized>(inode: &I, mode: LockMode) -> Option<ILockGuard<'_>> {
     let ilock = inode.as_ref();
     Some(ILockGuard(match mode {
-        LockMode::Shared => Guard::Shared(ilock.lock.try_read()?),
-        LockMode::Exclusive => Guard::Exclusive(ilock.lock.try_write()?),
+        LockMode::Shared => ilock.lock.try_shared()?,
+        LockMode::Exclusive => ilock.lock.try_exclusive()?,
     }))
 }
 
 impl<'a> ILockGuard<'a> {
     /// How the inode is locked.
+    #[inline]
     pub const fn mode(&self) -> LockMode {
-        match self.0 {
-            Guard::Shared(_) => LockMode::Shared,
-            Guard::Exclusive(_) => LockMode::Exclusive,
+        match self.0.mode() {
+            stat::Mode::Shared => LockMode::Shared,
+            stat::Mode::Exclusive => LockMode::Exclusive,
         }
     }
 
     /// Shares the lock from now on, with no moment in between at which another writer has it.
-    #[cfg(not(shuttle))]
     pub fn downgrade(self) -> ILockGuard<'a> {
-        ILockGuard(match self.0 {
-            Guard::Exclusive(guard) => Guard::Shared(RwLockWriteGuard::downgrade(guard)),
-            shared => shared,
-        })
+        ILockGuard(self.0.downgrade())
     }
+}
+
+/// Locks a range of a file alone, waiting for every overlapping one that was asked for before.
+///
+/// # Locks
+/// The inode's lock is held, shared or not, which `_locked` proves. Takes `range`.
+pub fn ilock_range<'a, I: AsRef<ILock> + ?Sized>(
+    inode: &I,
+    ranges: &'a RangeLock,
+    range: Range<u64>,
+    _locked: &ILockGuard<'_>,
+) -> RangeGuard<'a> {
+    ranges.lock(range, inode.as_ref().key() | 1)
+}
+
+/// As [`ilock_range`] if that needs no waiting (`RWF_NOWAIT`); `None` stands for `EAGAIN`.
+pub fn try_ilock_range<'a>(
+    ranges: &'a RangeLock,
+    range: Range<u64>,
+    _locked: &ILockGuard<'_>,
+) -> Option<RangeGuard<'a>> {
+    ranges.try_lock(range)
 }
 
 /// The one lock of a file system that renames between directories hold: it keeps the tree's shape.
@@ -179,7 +201,7 @@ pub fn ilock_two<'a, I: AsRef<ILock> + ?Sized>(
 ) -> ILockPair<'a> {
     let (a, b) = (first.as_ref(), second.as_ref());
     debug_assert!(
-        std::ptr::eq(a, b) || !(a.is_dir && b.is_dir),
+        std::ptr::eq(a, b) || !(a.is_dir() && b.is_dir()),
         "two directories need ilock_two_dirs"
     );
     lock_pair(a, b, mode, a.rank_key() < b.rank_key())
@@ -312,6 +334,32 @@ mod tests {
         let (a, b) = (ILock::new(20, FILE), ILock::new(13, FILE));
         let _a = ilock(&a, LockMode::Shared);
         let _b = ilock(&b, LockMode::Shared);
+    }
+
+    #[test]
+    fn a_range_goes_after_its_inode_and_before_the_next() {
+        let (a, b) = (ILock::new(12, FILE), ILock::new(13, FILE));
+        let ranges = RangeLock::new();
+        let locked = ilock(&a, LockMode::Shared);
+        let _held = ilock_range(&a, &ranges, 0..4096, &locked);
+        assert!(try_ilock_range(&ranges, 4095..5000, &locked).is_none());
+        assert!(try_ilock_range(&ranges, 4096..5000, &locked).is_some());
+        drop(ilock(&b, LockMode::Shared));
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "lock order: taking ilock (rank 5) while holding range")]
+    fn an_inode_under_its_range_panics() {
+        let a = ILock::new(12, FILE);
+        let ranges = RangeLock::new();
+        let _held = ilock_range(&a, &ranges, 0..1, &ilock(&a, LockMode::Shared));
+        let _locked = ilock(&a, LockMode::Shared);
+    }
+
+    #[test]
+    fn an_idle_lock_is_small() {
+        assert_eq!(size_of::<ILock>(), 32);
     }
 
     #[test]

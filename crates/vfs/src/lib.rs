@@ -24,7 +24,7 @@
 //! | [`filesystem`], [`io`] | the trait that a file system gives; how it reads and writes |
 //! | [`registry`] | live superblocks of a type (`mqueue-super=`) |
 //! | [`icache`] | inodes in memory (`icache=`) |
-//! | [`mod@ilock`] | the inode lock, and the order of two (`dio-lock=`) |
+//! | [`mod@ilock`] | the inode lock, the order of two, and ranges of a file (`dio-lock=`) |
 //! | [`permission`] | who may do what |
 //! | [`walk`] | paths |
 //! | [`open_file`] | open files |
@@ -53,9 +53,12 @@ pub use caller::{Caller, Capabilities};
 pub use errno::{Errno, Error, Result};
 pub use filesystem::{FileSystem, NAME_BYTES_MAX, PATH_BYTES_MAX};
 pub use icache::{CachedInode, IcacheArm, InodeCache};
-pub use ilock::{DioLock, ILock, ILockGuard, LockMode, ilock, try_ilock};
+pub use ilock::{
+    DioLock, ILock, ILockGuard, LockMode, ilock, ilock_range, try_ilock, try_ilock_range,
+};
 pub use io::{Fallocate, IoFlags, Written};
 pub use open_file::{OpenFile, OpenFlags};
 pub use permission::Access;
 pub use registry::{DeviceId, Registry, SuperArm, SuperRef, Superblock};
+pub use uext4_sync::{RangeGuard, RangeLock};
 pub use walk::{Parent, WalkFlags, resolve, resolve_parent};

@@ -27,10 +27,33 @@ impl Ext4 {
         extent: Extent,
         privileged: bool,
     ) -> Result<()> {
+        self.insert(handle, inode, extent, true, privileged)
+    }
+
+    /// As [`Ext4::insert_extent`], but the extent stays apart from its neighbours: it is to become written
+    /// as it is.
+    pub(crate) fn insert_extent_apart(
+        &self,
+        handle: &Handle<'_>,
+        inode: &Inode,
+        extent: Extent,
+        privileged: bool,
+    ) -> Result<()> {
+        self.insert(handle, inode, extent, false, privileged)
+    }
+
+    fn insert(
+        &self,
+        handle: &Handle<'_>,
+        inode: &Inode,
+        extent: Extent,
+        merges: bool,
+        privileged: bool,
+    ) -> Result<()> {
         // Each round makes room one level further down; a tree has at most five.
         for _ in 0..16 {
             let mut path = self.path(inode, extent.lblk)?;
-            if self.merge(handle, inode, &mut path, extent)? {
+            if merges && self.merge(handle, inode, &mut path, extent)? {
                 return Ok(());
             }
             let leaf = path.leaf_level();
@@ -106,18 +129,20 @@ impl Ext4 {
         change: impl FnOnce(&mut ExtentNodeMut<'_>) -> R,
     ) -> Result<R> {
         inode.touch_data(handle);
-        match path.steps.get(level).and_then(|s| s.buffer.as_ref()) {
+        let result = match path.steps.get(level).and_then(|s| s.buffer.as_ref()) {
             Some(buffer) => {
                 let mut content = handle.modify(buffer)?;
-                Ok(change(&mut ExtentNodeMut::new(content.data_mut())))
+                change(&mut ExtentNodeMut::new(content.data_mut()))
             }
             None => {
                 let result = change(&mut ExtentNodeMut::new(&mut path.root));
                 let root = path.root;
                 self.update_inode(inode, handle, |disk| disk.i_block = root)?;
-                Ok(result)
+                result
             }
-        }
+        };
+        inode.snapshot.changed();
+        Ok(result)
     }
 
     /// After the first entry of the node at `child` changed, makes the keys above it say so.
@@ -146,7 +171,7 @@ impl Ext4 {
     }
 
     /// Splits one node so that the path to `lblk` has more room than before.
-    fn split_full(
+    pub(super) fn split_full(
         &self,
         handle: &Handle<'_>,
         inode: &Inode,
@@ -227,7 +252,9 @@ impl Ext4 {
         let is_leaf = level == path.leaf_level();
         let at = path.steps.get(level).and_then(|s| s.at);
         let (len, depth) = path.with_node(level, |node| (usize::from(node.len()), node.depth()));
-        let appends = at.is_some_and(|at| at + 1 == len);
+        // Not where an extent that covers the block is to be cut there.
+        let covered = is_leaf && path.extent().is_some_and(|e| e.contains(lblk));
+        let appends = at.is_some_and(|at| at + 1 == len) && !covered;
         // A file that grows at its end leaves full nodes behind.
         let cut = match (is_leaf, appends) {
             (true, true) => len,
@@ -260,69 +287,10 @@ impl Ext4 {
         })?
         .map_err(|NodeFull| full(inode))
     }
-
-    /// Makes the part `[lblk, lblk + len)` of an unwritten extent initialised.
-    ///
-    /// # Locks
-    /// The caller holds the inode's `map` lock alone.
-    ///
-    /// # Errors
-    /// [`Ext4Error::NoSpace`] when splitting the extent needs a block.
-    pub(crate) fn mark_written(
-        &self,
-        handle: &Handle<'_>,
-        inode: &Inode,
-        lblk: Lblk,
-        len: u32,
-        privileged: bool,
-    ) -> Result<()> {
-        let mut at = u64::from(lblk.0);
-        let end = at + u64::from(len);
-        while at < end {
-            let mut path = self.path(inode, Lblk(at as u32))?;
-            let Some(extent) = path.extent().filter(|e| e.contains(Lblk(at as u32))) else {
-                return Err(Corrupt::new(CorruptKind::ExtentOrder).ino(inode.ino).into());
-            };
-            let stop = end.min(extent.end());
-            if extent.unwritten {
-                let (before, middle, after) = cut_three(extent, at, stop);
-                let level = path.leaf_level();
-                let pos = path.leaf_at().unwrap_or(0);
-                let first = before.unwrap_or(middle);
-                self.change_node(handle, inode, &mut path, level, |node| {
-                    node.set_extent(pos, first);
-                })?;
-                if let Some(after) = after {
-                    self.insert_extent(handle, inode, after, privileged)?;
-                }
-                if before.is_some() {
-                    self.insert_extent(handle, inode, middle, privileged)?;
-                }
-            }
-            at = stop;
-        }
-        Ok(())
-    }
-}
-
-/// Cuts an extent at `[from, to)`: what is before, the part itself as written, what is after.
-fn cut_three(e: Extent, from: u64, to: u64) -> (Option<Extent>, Extent, Option<Extent>) {
-    let start = u64::from(e.lblk.0);
-    let part = |from: u64, to: u64, unwritten: bool| Extent {
-        lblk: Lblk(from as u32),
-        len: (to - from) as u16,
-        unwritten,
-        pblk: Pblk(e.pblk.0 + (from - start)),
-    };
-    (
-        (from > start).then(|| part(start, from, true)),
-        part(from, to, false),
-        (to < e.end()).then(|| part(to, e.end(), true)),
-    )
 }
 
 #[cold]
-fn full(inode: &Inode) -> Ext4Error {
+pub(super) fn full(inode: &Inode) -> Ext4Error {
     Corrupt::new(CorruptKind::ExtentMax)
         .ino(inode.ino)
         .detail("no room after splitting")

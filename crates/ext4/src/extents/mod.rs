@@ -13,15 +13,21 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `insert` | adding extents, splitting nodes, converting unwritten ones |
+//! | `insert` | adding extents, splitting nodes |
+//! | `convert` | extents that become written or unwritten |
 //! | `remove` | taking extents away and freeing what they hold |
+//! | `snapshot` | the mapping as it was a moment ago, to look up without a lock |
 //! | `reseed` | nodes that become another inode's, or another generation's |
 
+mod convert;
 mod insert;
 mod remove;
 mod reseed;
+mod snapshot;
 
+pub(crate) use convert::Written;
 pub(crate) use remove::{Content, Restart};
+pub(crate) use snapshot::MapSnapshot;
 
 use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
@@ -245,9 +251,65 @@ impl Ext4 {
     ///
     /// # Errors
     /// Damage, or the device's.
+    #[inline]
     pub fn map_block(&self, inode: &Inode, lblk: Lblk) -> Result<Mapping> {
+        match inode.snapshot.find(lblk) {
+            Some(mapping) => Ok(mapping),
+            None => self.map_block_in_tree(inode, lblk),
+        }
+    }
+
+    fn map_block_in_tree(&self, inode: &Inode, lblk: Lblk) -> Result<Mapping> {
         let _map = inode.map.read();
+        if inode.snapshot.missed() {
+            let extents = self.extents_locked(inode, snapshot::EXTENTS_MAX)?;
+            inode.snapshot.set(extents);
+        }
         self.map_block_locked(inode, lblk)
+    }
+
+    /// As [`Ext4::map_block`], but never waits: `None` where it would have to.
+    pub(crate) fn map_block_nowait(&self, inode: &Inode, lblk: Lblk) -> Result<Option<Mapping>> {
+        if let Some(mapping) = inode.snapshot.find(lblk) {
+            return Ok(Some(mapping));
+        }
+        inode.snapshot.want();
+        let Some(_map) = inode.map.try_read() else {
+            return Ok(None);
+        };
+        // What the inode itself has needs no block; the rest waits for whoever may wait.
+        let root = inode.state().i_block;
+        if ExtentNode::new(&root).depth() > 0 {
+            return Ok(None);
+        }
+        self.map_block_locked(inode, lblk).map(Some)
+    }
+
+    /// Whether no extent goes on from the block before `at` to `at`.
+    pub(crate) fn has_boundary(&self, inode: &Inode, at: u64) -> Result<bool> {
+        let Ok(lblk) = u32::try_from(at).map(Lblk) else {
+            return Ok(true);
+        };
+        let _map = inode.map.read();
+        let extent = self.path(inode, lblk)?.extent();
+        Ok(extent.is_none_or(|e| e.lblk >= lblk || !e.contains(lblk)))
+    }
+
+    /// Where a new block of a file should go: where it would be if all that the tree has beside it went on.
+    pub(crate) fn data_goal(&self, inode: &Inode, lblk: Lblk) -> Result<Pblk> {
+        let _map = inode.map.read();
+        let path = self.path(inode, lblk)?;
+        let after = path.leaf_at().map_or(0, |at| at + 1);
+        let near = path
+            .extent()
+            .or_else(|| path.with_node(path.leaf_level(), |node| node.extent(after)));
+        let goal = near.map(|e| {
+            let distance = i64::from(lblk.0) - i64::from(e.lblk.0);
+            Pblk(e.pblk.0.saturating_add_signed(distance))
+        });
+        Ok(goal
+            .filter(|p| self.geometry().check_block(*p).is_ok())
+            .unwrap_or_else(|| self.goal_of(inode.ino)))
     }
 
     /// As [`Ext4::map_block`], with the `map` lock held by the caller.
@@ -276,17 +338,33 @@ impl Ext4 {
     /// Damage, or the device's.
     pub fn extents(&self, inode: &Inode) -> Result<Vec<Extent>> {
         let _map = inode.map.read();
-        let root = inode.state().i_block;
+        Ok(self.extents_locked(inode, usize::MAX)?.unwrap_or_default())
+    }
+
+    /// As [`Ext4::extents`], with the `map` lock held by the caller; None if there are more than `max`.
+    fn extents_locked(&self, inode: &Inode, max: usize) -> Result<Option<Vec<Extent>>> {
+        let (root, flags) = {
+            let state = inode.state();
+            (state.i_block, state.flags)
+        };
+        if !flags.contains(InodeFlags::EXTENTS) {
+            return Ok(None);
+        }
         let loader = self.loader(inode);
-        let mut all = Vec::new();
+        let (mut all, mut count) = (Vec::new(), 0);
         walk(
             self.cache(),
             &root,
             loader.bounds,
             loader.seed,
             inode.ino,
-            &mut |e| all.push(e),
+            &mut |e| {
+                count += 1;
+                if count <= max {
+                    all.push(e);
+                }
+            },
         )?;
-        Ok(all)
+        Ok((count <= max).then_some(all))
     }
 }

@@ -63,7 +63,8 @@ impl Ext4 {
         Ok(handle)
     }
 
-    /// Frees the end of the last extent in `[from, to)`; returns where the rest ends.
+    /// Frees the end of the last extent in `[from, to)`, or cuts it at `to` first; returns where the rest
+    /// ends.
     fn remove_step(
         &self,
         handle: &Handle<'_>,
@@ -78,15 +79,19 @@ impl Ext4 {
             // Nothing in this leaf before `to`; the leaf may start after it, though.
             return Ok(self.previous_end(&path, from, to));
         };
+        if extent.end() > to {
+            self.split_extent(handle, inode, to, true)?;
+            return Ok(to);
+        }
         let start = u64::from(extent.lblk.0);
         let mut cut_from = start.max(from);
-        let cut_to = extent.end().min(to);
+        let cut_to = extent.end();
         if content == Content::Metadata {
             cut_from = cut_from.max(cut_to.saturating_sub(METADATA_STEP));
         }
         let len = (cut_to - cut_from) as u32;
         let pblk = Pblk(extent.pblk.0 + (cut_from - start));
-        self.cut(handle, inode, &mut path, extent, cut_from, cut_to)?;
+        self.cut(handle, inode, &mut path, extent, cut_from)?;
         if content == Content::Metadata {
             for i in 0..u64::from(len) {
                 handle.forget(&self.cache().get_unread(pblk.0 + i))?;
@@ -116,7 +121,7 @@ impl Ext4 {
         from
     }
 
-    /// Takes `[cut_from, cut_to)` out of the extent that `path` leads to.
+    /// Takes what is at `cut_from` and after it out of the extent that `path` leads to.
     fn cut(
         &self,
         handle: &Handle<'_>,
@@ -124,41 +129,20 @@ impl Ext4 {
         path: &mut Path,
         extent: Extent,
         cut_from: u64,
-        cut_to: u64,
     ) -> Result<()> {
         let start = u64::from(extent.lblk.0);
         let level = path.leaf_level();
         let at = path.leaf_at().unwrap_or(0);
-        let rest = (cut_to < extent.end()).then(|| Extent {
-            lblk: Lblk(cut_to as u32),
-            len: (extent.end() - cut_to) as u16,
-            unwritten: extent.unwritten,
-            pblk: Pblk(extent.pblk.0 + (cut_to - start)),
-        });
-        match (cut_from > start, rest) {
-            (true, rest) => {
-                let len = (cut_from - start) as u16;
-                self.change_node(handle, inode, path, level, |node| {
-                    node.set_extent(at, Extent { len, ..extent });
-                })?;
-                match rest {
-                    Some(rest) => self.insert_extent(handle, inode, rest, true),
-                    None => Ok(()),
-                }
-            }
-            (false, Some(rest)) => {
-                self.change_node(handle, inode, path, level, |node| {
-                    node.set_extent(at, rest);
-                })?;
-                self.sync_keys(handle, inode, path, level)
-            }
-            (false, None) => {
-                self.change_node(handle, inode, path, level, |node| {
-                    node.remove_range(at..at + 1);
-                })?;
-                self.drop_empty(handle, inode, path)
-            }
+        if cut_from > start {
+            let len = (cut_from - start) as u16;
+            return self.change_node(handle, inode, path, level, |node| {
+                node.set_extent(at, Extent { len, ..extent });
+            });
         }
+        self.change_node(handle, inode, path, level, |node| {
+            node.remove_range(at..at + 1);
+        })?;
+        self.drop_empty(handle, inode, path)
     }
 
     /// Frees the nodes of the path that became empty, from the leaf up.

@@ -1,0 +1,157 @@
+//! Direct writes to holes, to blocks that were never written, and past the size.
+
+use super::Request;
+use crate::error::{Ext4Error, Result};
+use crate::file::ZEROS;
+use crate::fs::Ext4;
+use crate::inode::Inode;
+use uext4_ondisk::{Lblk, Pblk};
+use uext4_vfs::io::Written;
+
+/// Credits of a handle that cuts an extent at two places.
+const CUT_CREDITS: u32 = 32;
+
+/// A run of blocks that a write changes.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    lblk: u64,
+    pblk: Pblk,
+    blocks: u64,
+    /// To be converted when the data is there.
+    unwritten: bool,
+}
+
+impl Ext4 {
+    /// Writes where blocks are missing or were never written.
+    ///
+    /// # Locks
+    /// The caller holds the inode's `ilock` alone, or shared and the write's range.
+    pub(super) fn fill(&self, write: &Request<'_>, offset: u64) -> Result<Written> {
+        if write.nowait {
+            return Err(Ext4Error::WouldBlock);
+        }
+        let (inode, data) = (write.inode, write.data);
+        let inside = offset + write.len() <= inode.size();
+        let len = if inside && self.options.dioread_nolock {
+            self.fill_and_convert(inode, offset, data, write.privileged)?
+        } else {
+            self.write_locked(inode, offset, data, write.privileged)?
+        };
+        Ok(Written { offset, len })
+    }
+
+    /// Maps what is missing as unwritten, writes the data, and converts.
+    fn fill_and_convert(
+        &self,
+        inode: &Inode,
+        offset: u64,
+        data: &[u8],
+        privileged: bool,
+    ) -> Result<usize> {
+        let block = self.block_size();
+        let end = offset + data.len() as u64;
+        let (first, last) = (offset / block, end.div_ceil(block));
+        let pieces = self.prepare(inode, first, last, privileged)?;
+        let mapped: u64 = pieces.iter().map(|piece| piece.blocks).sum();
+        let done = (((first + mapped) * block).min(end) - offset) as usize;
+        let data = data.get(..done).unwrap_or(data);
+        let mut writes = Vec::with_capacity(pieces.len() + 2);
+        for piece in &pieces {
+            add_writes(&mut writes, piece, block, offset, data);
+        }
+        self.device().write_batch(&writes)?;
+        let mut unwritten: Vec<(u64, u64)> = Vec::with_capacity(pieces.len());
+        for piece in pieces.iter().filter(|piece| piece.unwritten) {
+            unwritten.push((piece.lblk, piece.lblk + piece.blocks));
+        }
+        if unwritten.len() < pieces.len() {
+            inode.unflushed.add();
+        }
+        self.convert_when_written(inode, &unwritten)?;
+        Ok(done)
+    }
+
+    /// Makes blocks `[first, last)` mapped, as far as there is space.
+    fn prepare(
+        &self,
+        inode: &Inode,
+        first: u64,
+        last: u64,
+        privileged: bool,
+    ) -> Result<Vec<Piece>> {
+        let mut pieces: Vec<Piece> = Vec::new();
+        let mut at = first;
+        while at < last {
+            let piece =
+                self.retry_no_space(|| self.prepare_piece(inode, at, last - at, privileged));
+            match piece {
+                Ok(piece) => {
+                    at += piece.blocks;
+                    pieces.push(piece);
+                }
+                Err(Ext4Error::NoSpace) if !pieces.is_empty() => break,
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(pieces)
+    }
+
+    /// Makes up to `most` blocks from `at` on mapped, as one run.
+    fn prepare_piece(&self, inode: &Inode, at: u64, most: u64, privileged: bool) -> Result<Piece> {
+        let lblk = Lblk(at as u32);
+        let mapping = self.map_block(inode, lblk)?;
+        let blocks = u64::from(mapping.len).min(most);
+        let (pblk, blocks) = match mapping.pblk {
+            Some(pblk) => {
+                if mapping.unwritten {
+                    self.cut_out(inode, at, at + blocks, privileged)?;
+                }
+                (pblk, blocks)
+            }
+            None => {
+                let run = self.allocate_unwritten(inode, lblk, blocks as u32, privileged)?;
+                (run.pblk, u64::from(run.len))
+            }
+        };
+        Ok(Piece {
+            lblk: at,
+            pblk,
+            blocks,
+            unwritten: mapping.unwritten || mapping.pblk.is_none(),
+        })
+    }
+
+    /// Makes `[from, to)` of unwritten extents end where it does.
+    fn cut_out(&self, inode: &Inode, from: u64, to: u64, privileged: bool) -> Result<()> {
+        if self.has_boundary(inode, from)? && self.has_boundary(inode, to)? {
+            return Ok(());
+        }
+        let handle = self.journal().start(CUT_CREDITS)?;
+        let _map = inode.map.write();
+        self.split_extent(&handle, inode, from, privileged)?;
+        self.split_extent(&handle, inode, to, privileged)
+    }
+}
+
+/// Adds what of the data goes to a piece; in a block that was never written, zeros around it.
+fn add_writes<'a>(
+    writes: &mut Vec<(u64, &'a [u8])>,
+    piece: &Piece,
+    block: u64,
+    offset: u64,
+    data: &'a [u8],
+) {
+    let (start, stop) = (piece.lblk * block, (piece.lblk + piece.blocks) * block);
+    let from = start.max(offset);
+    let to = stop.min(offset + data.len() as u64);
+    let place = |at: u64| piece.pblk.0 * block + (at - start);
+    let zeros = |from: u64, to: u64| ZEROS.get(..(to - from) as usize).unwrap_or(&ZEROS);
+    if piece.unwritten && start < from {
+        writes.push((place(start), zeros(start, from)));
+    }
+    let part = data.get((from - offset) as usize..(to - offset) as usize);
+    writes.push((place(from), part.unwrap_or(&[])));
+    if piece.unwritten && to < stop {
+        writes.push((place(to), zeros(to, stop)));
+    }
+}

@@ -1,0 +1,51 @@
+//! lseek(2) with `SEEK_DATA` and `SEEK_HOLE`: what of a file is data.
+//!
+//! # Locking
+//! The inode's `ilock`, shared.
+
+use crate::error::{Ext4Error, Result};
+use crate::file::check_regular;
+use crate::fs::Ext4;
+use crate::inode::InodeRef;
+use uext4_ondisk::Lblk;
+use uext4_vfs::ilock::{LockMode, ilock};
+
+impl Ext4 {
+    /// The first byte at `offset` or after it that is data.
+    ///
+    /// # Errors
+    /// [`Ext4Error::NoData`] if there is none.
+    pub fn seek_data(&self, inode: &InodeRef, offset: u64) -> Result<u64> {
+        self.seek(inode, offset, true)?.ok_or(Ext4Error::NoData)
+    }
+
+    /// The first byte at `offset` or after it that is in a hole, or was allocated and never written; at the
+    /// latest the end.
+    ///
+    /// # Errors
+    /// [`Ext4Error::NoData`] if the offset is at the end or beyond.
+    pub fn seek_hole(&self, inode: &InodeRef, offset: u64) -> Result<u64> {
+        let found = self.seek(inode, offset, false)?;
+        Ok(found.unwrap_or_else(|| inode.size()))
+    }
+
+    fn seek(&self, inode: &InodeRef, offset: u64, wants_data: bool) -> Result<Option<u64>> {
+        check_regular(inode)?;
+        let _locked = ilock(&inode.ilock, LockMode::Shared);
+        let (block, size) = (self.block_size(), inode.size());
+        if offset >= size {
+            return Err(Ext4Error::NoData);
+        }
+        let mut at = offset;
+        while at < size {
+            let lblk = at / block;
+            let mapping = self.map_block(inode, Lblk(lblk as u32))?;
+            let is_data = mapping.pblk.is_some() && !mapping.unwritten;
+            if is_data == wants_data {
+                return Ok(Some(at));
+            }
+            at = (lblk + u64::from(mapping.len)) * block;
+        }
+        Ok(None)
+    }
+}
