@@ -8,6 +8,7 @@ use uext4_block::{BlockDevice, MemoryDevice};
 use uext4_ext4::{AtimeUpdate, Ext4, GenerationArm, IallocArm, MountOptions};
 use uext4_mkfs::{FeatureSet, MkfsOptions, NoProgress};
 use uext4_vfs::icache::IcacheArm;
+use uext4_vfs::ilock::DioLock;
 
 /// An image's size and features.
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +110,8 @@ pub fn mount_as(device: Arc<dyn BlockDevice>, seed: u64) -> Result<Arc<Ext4>> {
         options.ialloc = rng.choice(IallocArm::ALL).unwrap_or_default();
         options.generation = rng.choice(GenerationArm::ALL).unwrap_or_default();
         options.icache = rng.choice(IcacheArm::ALL).unwrap_or_default();
+        options.dio_lock = rng.choice(DioLock::ALL).unwrap_or_default();
+        options.dioread_nolock = rng.bool();
         options.lazytime = rng.bool();
         options.lazytime_max_age = Duration::from_millis(rng.u64(1..2000));
         options.inodes_max = rng.usize(8..1000);

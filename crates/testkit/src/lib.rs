@@ -12,9 +12,11 @@
 //! | [`workload`], [`operation`] | random operations |
 //! | [`image`] | images to start from, how they are mounted |
 //! | [`crash`], [`verdict`] | power losses, and what may be left after one |
+//! | [`aligned`] | memory for direct I/O |
 //! | [`oracle`] | e2fsck, the kernel, `uext4-check` |
 #![forbid(unsafe_code)]
 
+pub mod aligned;
 pub mod crash;
 pub mod image;
 pub mod model;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use uext4_vfs::attr::{FileKind, RenameFlags};
 use uext4_vfs::errno::Errno;
+use uext4_vfs::io::Fallocate;
 
 /// The number of a node; never used twice.
 pub type Id = u64;
@@ -184,7 +185,13 @@ impl Model {
             Op::Unlink { path, .. } => self.unlink(path),
             Op::Rmdir { path } => self.rmdir(path),
             Op::Rename { old, new, flags } => self.rename(old, new, *flags),
-            Op::Write { path, at, data } => self.write(path, *at as usize, data),
+            Op::Write { path, at, data, .. } => self.write(path, *at as usize, data),
+            Op::Fallocate {
+                path,
+                what,
+                at,
+                len,
+            } => self.fallocate(path, *what, *at as usize, (*at + *len) as usize),
             Op::Append { path, data } => {
                 let id = self.find(path)?;
                 let at = self.data(id).ok_or(Errno::EISDIR)?.len();
@@ -214,6 +221,19 @@ impl Model {
             Op::Fsync { path, .. } => self.find(path).map(|_| ()),
             Op::Syncfs => Ok(()),
         }
+    }
+
+    fn fallocate(&mut self, path: &[u8], what: Fallocate, at: usize, end: usize) -> Answer {
+        self.with_data(path, |data| {
+            let zeroes = !matches!(what, Fallocate::Allocate | Fallocate::AllocateKeepSize);
+            let stop = end.min(data.len());
+            if zeroes && at < stop {
+                data[at..stop].fill(0);
+            }
+            if !what.keeps_size() && end > data.len() {
+                data.resize(end, 0);
+            }
+        })
     }
 
     fn write(&mut self, path: &[u8], at: usize, bytes: &[u8]) -> Answer {

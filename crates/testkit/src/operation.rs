@@ -1,5 +1,6 @@
 //! An operation by path, applied to a file system.
 
+use crate::aligned::Aligned;
 use crate::model::split;
 use crate::tree::show;
 use std::fmt;
@@ -7,6 +8,7 @@ use uext4_vfs::attr::{NewKind, NewNode, RenameFlags, SetAttr, XattrFlags};
 use uext4_vfs::caller::Caller;
 use uext4_vfs::errno::{Errno, Result};
 use uext4_vfs::filesystem::FileSystem;
+use uext4_vfs::io::{Fallocate, IoFlags};
 
 /// An operation.
 #[derive(Clone)]
@@ -41,10 +43,18 @@ pub enum Op {
         new: Vec<u8>,
         flags: RenameFlags,
     },
+    /// With `direct`, `at` and the length are multiples of 512.
     Write {
         path: Vec<u8>,
         at: u64,
         data: Vec<u8>,
+        direct: bool,
+    },
+    Fallocate {
+        path: Vec<u8>,
+        what: Fallocate,
+        at: u64,
+        len: u64,
     },
     Append {
         path: Vec<u8>,
@@ -86,9 +96,21 @@ impl fmt::Debug for Op {
             Op::Rename { old, new, flags } => {
                 write!(f, "rename {} {} {flags:?}", show(old), show(new))
             }
-            Op::Write { path, at, data } => {
-                write!(f, "write {} at {at} {} bytes", show(path), data.len())
+            Op::Write {
+                path,
+                at,
+                data,
+                direct,
+            } => {
+                let (path, len) = (show(path), data.len());
+                write!(f, "write {path} at {at} {len} bytes (direct {direct})")
             }
+            Op::Fallocate {
+                path,
+                what,
+                at,
+                len,
+            } => write!(f, "{what:?} {} at {at} {len} bytes", show(path)),
             Op::Append { path, data } => write!(f, "append {} {} bytes", show(path), data.len()),
             Op::Truncate { path, size } => write!(f, "truncate {} {size}", show(path)),
             Op::Chmod { path, mode } => write!(f, "chmod {} {mode:o}", show(path)),
@@ -159,12 +181,31 @@ pub fn apply<F: FileSystem>(fs: &F, op: &Op) -> Result<Option<F::Node>> {
             let (old_dir, new_dir) = (find(fs, old_dir)?, find(fs, new_dir)?);
             fs.rename(&root, &old_dir, old_name, &new_dir, new_name, *flags)?;
         }
-        Op::Write { path, at, data } => {
-            let n = fs.write(&find(fs, path)?, *at, data)?;
+        Op::Write {
+            path,
+            at,
+            data,
+            direct,
+        } => {
+            let node = find(fs, path)?;
+            let n = match direct {
+                true => {
+                    let data = Aligned::of(data);
+                    fs.write_with(&node, *at, data.bytes(), IoFlags::DIRECT)?
+                        .len
+                }
+                false => fs.write(&node, *at, data)?,
+            };
             if n < data.len() {
                 return Err(Errno::ENOSPC.into());
             }
         }
+        Op::Fallocate {
+            path,
+            what,
+            at,
+            len,
+        } => fs.fallocate(&find(fs, path)?, *what, *at, *len)?,
         Op::Append { path, data } => {
             fs.append(&find(fs, path)?, data)?;
         }

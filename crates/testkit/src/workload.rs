@@ -8,9 +8,11 @@ use crate::operation::{Op, apply};
 use crate::tree::{self, Tree, join};
 use anyhow::{Context, Result, bail};
 use fastrand::Rng;
+use std::ops::Range;
 use uext4_vfs::attr::{FileKind, RenameFlags};
 use uext4_vfs::errno::Errno;
 use uext4_vfs::filesystem::FileSystem;
+use uext4_vfs::io::Fallocate;
 
 /// What a worker is allowed to meet and how much it does.
 #[derive(Clone, Copy, Debug)]
@@ -153,10 +155,48 @@ impl<'f, F: FileSystem> Worker<'f, F> {
             .flatten()
     }
 
+    /// A range that met the end of space is allocated or zeroed in part; the model follows what it finds.
+    fn follow_short_fallocate(&mut self, path: &[u8], range: Range<u64>) -> Result<()> {
+        let node = crate::operation::find(self.fs, path)?;
+        let mut now = vec![0; self.fs.getattr(&node)?.size as usize];
+        self.fs.read(&node, 0, &mut now)?;
+        let id = self.model.find(path).unwrap_or_default();
+        let old = self.model.data(id).map(|data| data.to_vec());
+        let old = old.unwrap_or_default();
+        let wrong = now.iter().enumerate().find(|&(at, &byte)| {
+            let before = old.get(at).copied().unwrap_or(0);
+            byte != before && (byte != 0 || !range.contains(&(at as u64)))
+        });
+        if let Some((at, byte)) = wrong {
+            bail!("after a short fallocate: byte {at} is {byte:#x}");
+        }
+        if now.len() < old.len() || now.len() as u64 > range.end.max(old.len() as u64) {
+            bail!(
+                "after a short fallocate: size {}, was {}",
+                now.len(),
+                old.len()
+            );
+        }
+        if now == old {
+            return Ok(());
+        }
+        let write = Op::Write {
+            path: path.to_vec(),
+            at: 0,
+            data: now,
+            direct: false,
+        };
+        let applied = self.model.apply(&write);
+        applied.map_err(|e| anyhow::anyhow!("model: {e}"))
+    }
+
     /// A write that met the end of space has written a part; the model follows what it finds.
     fn resize_after_short_write(&mut self, op: &Op) -> Result<()> {
+        if let Op::Fallocate { path, at, len, .. } = op {
+            return self.follow_short_fallocate(path, *at..*at + *len);
+        }
         let (path, at, data) = match op {
-            Op::Write { path, at, data } => (path, *at as usize, data),
+            Op::Write { path, at, data, .. } => (path, *at as usize, data),
             Op::Append { path, data } => {
                 let id = self.model.find(path).unwrap_or_default();
                 let at = self.model.data(id).map_or(0, |data| data.len());
@@ -194,6 +234,7 @@ impl<'f, F: FileSystem> Worker<'f, F> {
             path: path.clone(),
             at: at as u64,
             data: data[..n].to_vec(),
+            direct: false,
         };
         self.model
             .apply(&part)
@@ -351,7 +392,7 @@ impl<'f, F: FileSystem> Worker<'f, F> {
 
     fn choose_change(&mut self) -> Option<Op> {
         let mode = 0o600 | self.rng.u16(..0o100);
-        Some(match self.rng.u8(..40) {
+        Some(match self.rng.u8(..43) {
             0..=5 => Op::Create {
                 path: self.fresh(),
                 mode,
@@ -392,16 +433,24 @@ impl<'f, F: FileSystem> Worker<'f, F> {
                 Op::Rename { old, new, flags }
             }
             22..=26 => {
-                let (path, data) = (self.file()?, self.bytes());
+                let (path, mut data) = (self.file()?, self.bytes());
                 let max = self
                     .habits
                     .file_bytes_max
                     .saturating_sub(data.len() as u64)
                     .max(1);
+                let mut at = self.rng.u64(..max);
+                let direct = self.rng.bool();
+                if direct {
+                    let unit = *self.rng.choice(&[512, 1024, 4096]).unwrap_or(&512);
+                    at -= at % unit as u64;
+                    data.resize(data.len().next_multiple_of(unit), 0x5a);
+                }
                 Op::Write {
                     path,
-                    at: self.rng.u64(..max),
+                    at,
                     data,
+                    direct,
                 }
             }
             27..=29 => {
@@ -437,6 +486,27 @@ impl<'f, F: FileSystem> Worker<'f, F> {
                 path: self.file()?,
                 name: format!("user.{}", self.rng.char('a'..='e')).into_bytes(),
             },
+            38..=40 => {
+                use Fallocate::{
+                    Allocate, AllocateKeepSize, PunchHole, ZeroRange, ZeroRangeKeepSize,
+                };
+                let all = [
+                    Allocate,
+                    AllocateKeepSize,
+                    PunchHole,
+                    PunchHole,
+                    ZeroRange,
+                    ZeroRangeKeepSize,
+                ];
+                let max = self.habits.file_bytes_max;
+                let at = self.rng.u64(..max);
+                Op::Fallocate {
+                    path: self.file()?,
+                    what: self.rng.choice(all).unwrap_or(Allocate),
+                    at,
+                    len: self.rng.u64(1..=(max - at).min(100_000)),
+                }
+            }
             _ => {
                 let dir = self
                     .any(Some(FileKind::Directory))

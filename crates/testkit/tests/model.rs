@@ -279,6 +279,7 @@ fn fill_and_empty(seed: u64) -> Result<()> {
             path: path.clone(),
             at: 0,
             data: vec![3; size],
+            direct: false,
         };
         worker.model.apply(&write).map_err(|e| anyhow!("{e}"))?;
         for _ in 0..60 {
