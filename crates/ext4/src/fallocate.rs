@@ -182,7 +182,11 @@ impl Ext4 {
     fn punch(&self, inode: &InodeRef, from: u64, to: u64) -> Result<()> {
         let block = self.block_size();
         // Past the size there is nothing to read; what is allocated there stays.
-        let to = to.min(inode.size().next_multiple_of(block));
+        let size = inode.size();
+        let to = match to < size {
+            true => to,
+            false => size.next_multiple_of(block),
+        };
         if from >= to {
             return Ok(());
         }

@@ -29,6 +29,13 @@ const WRITE_CREDITS: u32 = 24;
 const PIECE_BLOCKS: u32 = 2048;
 pub(crate) static ZEROS: [u8; 65536] = [0; 65536];
 
+/// How a read is done.
+#[derive(Clone, Copy, Debug, Default)]
+struct ReadKind {
+    direct: bool,
+    nowait: bool,
+}
+
 impl Ext4 {
     /// The largest size a file may have, in bytes.
     pub fn file_bytes_max(&self) -> u64 {
@@ -66,16 +73,23 @@ impl Ext4 {
         let _locked = lock_inode(inode, LockMode::Shared, nowait)?;
         let left = inode.size().saturating_sub(offset);
         let want = usize::try_from(left).unwrap_or(usize::MAX).min(data.len());
-        let mut until = want;
-        if flags.contains(IoFlags::DIRECT) && want > 0 {
-            self.check_aligned(offset, data)?;
-            until = want.next_multiple_of(self.direct_alignment() as usize);
-        }
+        let kind = ReadKind {
+            direct: flags.contains(IoFlags::DIRECT),
+            nowait,
+        };
+        let until = match kind.direct && want > 0 {
+            // The device reads whole sectors; a caller has room for them, or will be refused.
+            true => {
+                let end = (offset + want as u64).next_multiple_of(self.block_size()) - offset;
+                usize::try_from(end).unwrap_or(want).min(data.len())
+            }
+            false => want,
+        };
         let (part, _) = data
             .split_at_mut_checked(until)
             .unwrap_or((&mut [], &mut []));
-        self.read_mapped(inode, offset, part, nowait)?;
-        // What the last sector holds past the size is nobody's business.
+        self.read_mapped(inode, offset, part, kind)?;
+        // What the last block holds past the size is nobody's business.
         part.get_mut(want..).unwrap_or(&mut []).fill(0);
         if !nowait {
             self.touch_atime(inode);
@@ -83,18 +97,28 @@ impl Ext4 {
         Ok(want)
     }
 
-    /// Reads all of `data`, whatever the size is; holes as zeros.
-    fn read_mapped(&self, inode: &Inode, offset: u64, data: &mut [u8], nowait: bool) -> Result<()> {
+    /// Reads all of `data`, whatever the size is; holes as zeros, for which, as in the kernel, nothing has
+    /// to be aligned.
+    fn read_mapped(
+        &self,
+        inode: &Inode,
+        offset: u64,
+        data: &mut [u8],
+        kind: ReadKind,
+    ) -> Result<()> {
         let block = self.block_size();
         let (mut at, mut rest) = (offset, data);
         let mut reads: Vec<(u64, &mut [u8])> = Vec::new();
         while !rest.is_empty() {
             let (lblk, within) = (Lblk((at / block) as u32), at % block);
-            let mapping = self.map_for(inode, lblk, nowait)?;
+            let mapping = self.map_for(inode, lblk, kind.nowait)?;
             let here = (u64::from(mapping.len) * block - within).min(rest.len() as u64) as usize;
             let (part, after) = rest.split_at_mut(here);
             match mapping.pblk.filter(|_| !mapping.unwritten) {
                 Some(pblk) => {
+                    if kind.direct {
+                        self.check_aligned(at, part)?;
+                    }
                     let place = pblk.0 * block + within;
                     if after.is_empty() && reads.is_empty() {
                         return Ok(self.device().read_at(place, part)?);
@@ -575,7 +599,7 @@ impl Ext4 {
             );
         }
         let mut target = vec![0; size as usize];
-        self.read_mapped(inode, 0, &mut target, false)?;
+        self.read_mapped(inode, 0, &mut target, ReadKind::default())?;
         Ok(target)
     }
 }
