@@ -57,7 +57,7 @@ const READER: u32 = 1 << 11;
 
 /// Whoever waits for longer is handed the lock.
 #[cfg(not(shuttle))]
-const STARVED: std::time::Duration = std::time::Duration::from_micros(500);
+const STARVED: std::time::Duration = std::time::Duration::from_micros(100);
 
 /// A readers-writer lock without a value, with a rank and statistics; see the module.
 #[derive(Debug)]
