@@ -38,7 +38,7 @@ use crate::atomic::{AtomicU32, Ordering::SeqCst};
 use crate::class::{self, LockClass};
 use crate::order;
 use crate::stat::{self, Mode};
-use queue::{Busy, Counters, Queue};
+use queue::{Busy, Counters};
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
@@ -46,7 +46,7 @@ use std::sync::OnceLock;
 const WRITER: u32 = 1;
 /// Readers may count themselves in on their CPU.
 const WIDE: u32 = 1 << 1;
-/// The queue is not empty.
+/// Somebody sleeps who is to be woken when the gate is given back.
 const WAITING: u32 = 1 << 2;
 /// One meeting of readers since the last writer.
 const MET: u32 = 1 << 3;
@@ -57,7 +57,7 @@ const READER: u32 = 1 << 11;
 
 /// Whoever waits for longer is handed the lock.
 #[cfg(not(shuttle))]
-const STARVED: std::time::Duration = std::time::Duration::from_micros(500);
+const STARVED: std::time::Duration = std::time::Duration::from_micros(100);
 
 /// A readers-writer lock without a value, with a rank and statistics; see the module.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ pub struct RwSem {
 #[must_use]
 pub struct RwSemGuard<'a> {
     lock: &'a RwSem,
-    hold: Hold,
+    hold: Hold<'a>,
     /// When it was taken; 0 when statistics were off then.
     since_ns: u64,
     /// The debug lock order is kept by thread.
@@ -81,16 +81,16 @@ pub struct RwSemGuard<'a> {
 }
 
 /// How a lock is held, which says how it is given back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hold {
+#[derive(Clone, Copy, Debug)]
+enum Hold<'a> {
     /// Shared, counted in the word.
     Narrow,
-    /// Shared, counted in the counter with this index.
-    Wide(u32),
+    /// Shared, counted here.
+    Wide(&'a AtomicU32),
     Exclusive,
 }
 
-impl Hold {
+impl Hold<'_> {
     const fn mode(self) -> Mode {
         match self {
             Hold::Narrow | Hold::Wide(_) => Mode::Shared,
@@ -169,7 +169,7 @@ impl RwSem {
     }
 
     #[inline(always)]
-    fn guard(&self, hold: Hold, key: u64, since_ns: u64) -> RwSemGuard<'_> {
+    fn guard<'a>(&'a self, hold: Hold<'a>, key: u64, since_ns: u64) -> RwSemGuard<'a> {
         order::acquired(self.class(), key, self.address());
         RwSemGuard {
             lock: self,
@@ -180,7 +180,7 @@ impl RwSem {
     }
 
     #[inline(always)]
-    fn tried(&self, hold: Hold) -> u64 {
+    fn tried(&self, hold: Hold<'_>) -> u64 {
         if !stat::is_enabled() {
             return 0;
         }
@@ -189,12 +189,12 @@ impl RwSem {
     }
 
     #[cold]
-    fn counted(
-        &self,
-        fast: fn(&RwSem) -> Option<Hold>,
-        slow: fn(&RwSem) -> Hold,
+    fn counted<'a>(
+        &'a self,
+        fast: fn(&'a RwSem) -> Option<Hold<'a>>,
+        slow: fn(&'a RwSem) -> Hold<'a>,
         mode: Mode,
-    ) -> (Hold, u64) {
+    ) -> (Hold<'a>, u64) {
         let stats = &self.class().stats;
         if let Some(hold) = fast(self) {
             stats.acquired(mode, false, 0);
@@ -216,16 +216,9 @@ impl RwSem {
         self.busy.get()?.counters()
     }
 
-    /// Sets `WAITING` to whether somebody does; the caller has the queue.
-    fn leave_queue(&self, queue: &Queue) {
-        if queue.is_empty() {
-            self.word.fetch_and(!WAITING, SeqCst);
-        }
-    }
-
-    /// Changes the word by `enter` if the gate is open; else, with the queue held, says that somebody
-    /// waits.
-    fn enter_or_wait(&self, enter: fn(u32) -> u32) -> bool {
+    /// Changes the word by `enter` if the gate is open; else, with the queue held, says that the caller
+    /// is going to sleep.
+    fn enter_or_wait(&self, enter: impl Fn(u32) -> u32) -> bool {
         let step = |word| match word & WRITER {
             0 => enter(word),
             _ => word | WAITING,
@@ -238,10 +231,15 @@ impl RwSem {
 /// Readers.
 impl RwSem {
     #[inline(always)]
-    fn enter_shared(&self) -> Hold {
+    fn enter_shared(&self) -> Hold<'_> {
         let word = self.word.load(SeqCst);
         if word & (WRITER | WIDE) == 0 && word < READER && self.replace(word, word + READER) {
             return Hold::Narrow;
+        }
+        if word & (WRITER | WIDE) == WIDE
+            && let Some(hold) = self.try_enter_wide()
+        {
+            return hold;
         }
         self.enter_shared_met()
     }
@@ -252,7 +250,7 @@ impl RwSem {
     }
 
     #[inline(never)]
-    fn enter_shared_met(&self) -> Hold {
+    fn enter_shared_met(&self) -> Hold<'_> {
         let mut spin = Spin::new();
         loop {
             if let Some(hold) = self.try_enter_shared() {
@@ -265,7 +263,7 @@ impl RwSem {
     }
 
     /// Comes in if the gate is open.
-    fn try_enter_shared(&self) -> Option<Hold> {
+    fn try_enter_shared(&self) -> Option<Hold<'_>> {
         let mut met = false;
         loop {
             let word = self.word.load(SeqCst);
@@ -293,14 +291,14 @@ impl RwSem {
 
     /// Counts the caller in on its CPU; takes it out again if it came too late.
     #[inline(always)]
-    fn try_enter_wide(&self) -> Option<Hold> {
+    fn try_enter_wide(&self) -> Option<Hold<'_>> {
         let counters = self.counters()?;
-        let index = counters.index();
-        counters.at(index).fetch_add(1, SeqCst);
+        let counter = counters.get();
+        counter.fetch_add(1, SeqCst);
         if self.word.load(SeqCst) & (WRITER | WIDE) == WIDE {
-            return Some(Hold::Wide(index as u32));
+            return Some(Hold::Wide(counter));
         }
-        self.leave_wide(counters, index);
+        self.leave_wide(counter);
         None
     }
 
@@ -316,7 +314,7 @@ impl RwSem {
     }
 
     #[cold]
-    fn queue_reader(&self) -> Hold {
+    fn queue_reader(&self) -> Hold<'_> {
         let busy = self.busy();
         let waiting = Waiting::now();
         let mut queue = busy.queue.lock();
@@ -324,7 +322,6 @@ impl RwSem {
         loop {
             if self.enter_or_wait(|word| word + READER) {
                 queue.readers -= 1;
-                self.leave_queue(&queue);
                 return Hold::Narrow;
             }
             queue.starved |= waiting.for_too_long();
@@ -346,8 +343,8 @@ impl RwSem {
     }
 
     #[inline(always)]
-    fn leave_wide(&self, counters: &Counters, index: usize) {
-        let before = counters.at(index).fetch_sub(1, SeqCst);
+    fn leave_wide(&self, counter: &AtomicU32) {
+        let before = counter.fetch_sub(1, SeqCst);
         if before == 1 && self.word.load(SeqCst) & WRITER != 0 {
             self.wake_drained();
         }
@@ -367,7 +364,7 @@ impl RwSem {
 /// Writers.
 impl RwSem {
     #[inline(always)]
-    fn enter_exclusive(&self) -> Hold {
+    fn enter_exclusive(&self) -> Hold<'_> {
         if !self.replace(0, WRITER) {
             self.enter_exclusive_met();
         }
@@ -387,7 +384,7 @@ impl RwSem {
     }
 
     #[inline]
-    fn try_enter_exclusive(&self) -> Option<Hold> {
+    fn try_enter_exclusive(&self) -> Option<Hold<'_>> {
         if self.replace(0, WRITER) {
             return Some(Hold::Exclusive);
         }
@@ -419,9 +416,14 @@ impl RwSem {
         loop {
             if queue.first_writer == ticket {
                 queue.writer_awake = false;
-                if self.enter_or_wait(closed) {
+                // The writers behind it sleep on, until it gives the gate back.
+                let waiting = if queue.next_writer > ticket + 1 {
+                    WAITING
+                } else {
+                    0
+                };
+                if self.enter_or_wait(|word| closed(word) | waiting) {
                     queue.first_writer += 1;
-                    self.leave_queue(&queue);
                     return;
                 }
             }
@@ -483,16 +485,21 @@ impl RwSem {
         let busy = self.busy();
         let mut queue = busy.queue.lock();
         let mut enter = keep;
-        let mut next = 0;
+        let mut bits = 0;
         if queue.starved {
             let handed = busy.hand_over(&mut queue);
             enter += handed.readers * READER;
-            next = if handed.writer { WRITER } else { 0 };
+            if handed.writer {
+                bits = if queue.has_writer() {
+                    WRITER | WAITING
+                } else {
+                    WRITER
+                };
+            }
         } else {
             busy.wake(&mut queue);
         }
-        let waiting = if queue.is_empty() { 0 } else { WAITING };
-        let step = |word: u32| Some(((word & !(WRITER | WAITING)) | next | waiting) + enter);
+        let step = |word: u32| Some(((word & !(WRITER | WAITING)) | bits) + enter);
         // Readers that came before the gate closed may be leaving, if the caller only tried.
         let _ = self.word.fetch_update(SeqCst, SeqCst, step);
     }
@@ -576,7 +583,7 @@ impl RwSemGuard<'_> {
 
     /// Shares the lock from now on, with no moment in between at which another writer has it.
     pub fn downgrade(mut self) -> Self {
-        if self.hold == Hold::Exclusive {
+        if matches!(self.hold, Hold::Exclusive) {
             if self.since_ns != 0 {
                 let stats = &self.lock.class().stats;
                 let now = stat::now_ns();
@@ -603,16 +610,14 @@ impl Drop for RwSemGuard<'_> {
         match self.hold {
             Hold::Narrow => lock.leave_narrow(),
             Hold::Exclusive => lock.leave_exclusive(0),
-            Hold::Wide(index) => match lock.counters() {
-                Some(counters) => lock.leave_wide(counters, index as usize),
-                None => unreachable!("who counted itself in there finds the counters"),
-            },
+            Hold::Wide(counter) => lock.leave_wide(counter),
         }
     }
 }
 
 #[cfg(all(test, not(shuttle), not(loom)))]
 mod tests {
+    use super::queue::Queue;
     use super::*;
 
     fn lock() -> RwSem {
@@ -629,7 +634,7 @@ mod tests {
         let _first = lock.try_shared();
         for _ in 0..=met_max() / MET {
             assert!(!is_wide(lock));
-            assert_eq!(lock.try_shared().unwrap().hold, Hold::Narrow);
+            assert!(matches!(lock.try_shared().unwrap().hold, Hold::Narrow));
         }
         assert!(is_wide(lock));
     }
@@ -677,7 +682,7 @@ mod tests {
         while !is_wide(&lock) {
             drop(lock.try_shared());
         }
-        assert_eq!(first.hold, Hold::Narrow);
+        assert!(matches!(first.hold, Hold::Narrow));
         drop(first);
         assert!(is_wide(&lock));
         drop(lock.exclusive(0));
@@ -722,7 +727,7 @@ mod tests {
         });
         let queue = lock.busy().queue.lock();
         assert_eq!((queue.batch, queue.first_writer), (1, 1));
-        assert!(queue.is_empty() && !queue.starved);
+        assert!(queue.readers == 0 && !queue.starved);
         assert_eq!(lock.word.load(SeqCst), 0);
     }
 

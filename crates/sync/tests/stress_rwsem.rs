@@ -24,44 +24,47 @@ impl Watched {
         }
     }
 
-    /// Changes the pair if held alone, else compares; returns how often it was changed now.
-    fn visit(&self, guard: &RwSemGuard<'_>) -> u64 {
+    /// Changes the pair if held alone, else compares; returns how often it was changed now. If it
+    /// `lingers`, others run meanwhile.
+    fn visit(&self, guard: &RwSemGuard<'_>, lingers: bool) -> u64 {
+        let linger = || {
+            if lingers {
+                thread::yield_now();
+            }
+        };
         let left = self.left.load(Relaxed);
         if guard.mode() == Mode::Exclusive {
             self.left.store(left + 1, Relaxed);
-            std::hint::spin_loop();
+            linger();
             self.right.store(self.right.load(Relaxed) + 1, Relaxed);
             return 1;
         }
-        std::hint::spin_loop();
+        linger();
         assert_eq!(self.right.load(Relaxed), left, "a writer among readers");
         0
     }
 
-    /// One visit of a kind that `draw` says; returns how often the pair was changed.
-    fn random_visit(&self, draw: u64) -> u64 {
-        let guard = match draw % 16 {
-            0 | 1 => self.lock.exclusive(0),
-            2 => {
+    /// One visit of a kind that `draw` says, alone one time in `rare`; returns how often the pair was
+    /// changed.
+    fn random_visit(&self, draw: u64, rare: u64) -> u64 {
+        let (alone, kind) = (draw.is_multiple_of(rare), (draw >> 20) % 3);
+        let lingers = (draw >> 30).is_multiple_of(4);
+        let guard = match (alone, kind) {
+            (true, 0) => {
                 let guard = self.lock.exclusive(0);
-                let changed = self.visit(&guard);
+                let changed = self.visit(&guard, lingers);
                 let guard = guard.downgrade();
                 let left = self.left.load(Relaxed);
-                self.visit(&guard);
+                self.visit(&guard, lingers);
                 assert_eq!(self.left.load(Relaxed), left, "a writer got in between");
                 return changed;
             }
-            3 => match self.lock.try_exclusive() {
-                Some(guard) => guard,
-                None => return 0,
-            },
-            4 | 5 => match self.lock.try_shared() {
-                Some(guard) => guard,
-                None => return 0,
-            },
-            _ => self.lock.shared(0),
+            (true, 1) => self.lock.try_exclusive(),
+            (true, _) => Some(self.lock.exclusive(0)),
+            (false, 0) => self.lock.try_shared(),
+            (false, _) => Some(self.lock.shared(0)),
         };
-        self.visit(&guard)
+        guard.map_or(0, |guard| self.visit(&guard, lingers))
     }
 }
 
@@ -73,8 +76,8 @@ fn draw(state: &mut u64) -> u64 {
     *state >> 8
 }
 
-#[test]
-fn stress_readers_and_writers() {
+/// All threads visit at random, alone one time in `rare`.
+fn visit_at_random(rare: u64) {
     let watched = Watched::new();
     let changed: u64 = thread::scope(|s| {
         let watched = &watched;
@@ -83,19 +86,29 @@ fn stress_readers_and_writers() {
                 s.spawn(move || {
                     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
                     (0..40_000)
-                        .map(|_| watched.random_visit(draw(&mut state)))
+                        .map(|_| watched.random_visit(draw(&mut state), rare))
                         .sum::<u64>()
                 })
             })
             .collect();
-        threads
-            .into_iter()
-            .map(|t| t.join().expect("no panic"))
-            .sum()
+        let joined = threads.into_iter().map(|t| t.join().expect("no panic"));
+        joined.sum()
     });
     assert_eq!(watched.left.load(Relaxed), changed);
     assert_eq!(watched.right.load(Relaxed), changed);
     assert!(watched.lock.try_exclusive().is_some());
+}
+
+/// So many writers that the lock is narrow for most of the time.
+#[test]
+fn stress_narrow() {
+    visit_at_random(4);
+}
+
+/// So few writers that it is wide for most of the time.
+#[test]
+fn stress_wide() {
+    visit_at_random(100);
 }
 
 /// All threads but one loop in `loopers`' mode until that one has been in 300 times in its own.
@@ -110,12 +123,12 @@ fn one_among_many(one: Mode, loopers: Mode) {
         for _ in 1..THREADS {
             s.spawn(|| {
                 while !done.load(Relaxed) {
-                    watched.visit(&enter(loopers));
+                    watched.visit(&enter(loopers), true);
                 }
             });
         }
         for _ in 0..300 {
-            watched.visit(&enter(one));
+            watched.visit(&enter(one), false);
         }
         done.store(true, Relaxed);
     });
@@ -158,7 +171,11 @@ fn stress_ranges() {
                         };
                         let _range = lock.lock(start..end, 0);
                         for cell in &cells[start as usize..end as usize] {
-                            cell.store(cell.load(Relaxed) + 1, Relaxed);
+                            let before = cell.load(Relaxed);
+                            if round % 8 == 0 {
+                                thread::yield_now();
+                            }
+                            cell.store(before + 1, Relaxed);
                         }
                         added += end - start;
                     }

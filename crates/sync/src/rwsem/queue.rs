@@ -1,10 +1,10 @@
 //! What a readers-writer semaphore has once somebody had to wait for it, or many read it at once.
 //!
 //! # Invariants
-//! The lock's word says `WAITING` exactly while [`Queue::is_empty`] is false, as seen under the
-//! queue's mutex. While it is not empty, a writer has the gate, or every waiting reader and the first
-//! waiting writer are awake and about to look again. So whoever gives the gate back with `WAITING` set
-//! comes here, and wakes those who would sleep on.
+//! While somebody waits, either a writer has the gate and the lock's word says `WAITING`, or all
+//! waiting readers and the first waiting writer are awake, and about to look again under the mutex:
+//! they come in, or say `WAITING` before they sleep. A writer that comes in says it for those behind it.
+//! So whoever gives the gate back with `WAITING` set comes here, and wakes those who would sleep on.
 //!
 //! # Locking
 //! The mutex has the class `lock_queue`: held for a moment, and nothing is taken under it.
@@ -163,12 +163,8 @@ pub(super) struct HandedOver {
 }
 
 impl Queue {
-    fn has_writer(&self) -> bool {
+    /// A writer waits for the gate.
+    pub fn has_writer(&self) -> bool {
         self.first_writer < self.next_writer
-    }
-
-    /// Nobody waits for the gate.
-    pub fn is_empty(&self) -> bool {
-        self.readers == 0 && !self.has_writer()
     }
 }
