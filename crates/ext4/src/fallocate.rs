@@ -183,7 +183,7 @@ impl Ext4 {
         let block = self.block_size();
         // Past the size there is nothing to read; what is allocated there stays.
         let size = inode.size();
-        let to = match to < size {
+        let to = match to <= size {
             true => to,
             false => size.next_multiple_of(block),
         };
