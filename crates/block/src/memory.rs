@@ -12,7 +12,8 @@
 
 use crate::device::{BlockDevice, DeviceId, total_len, total_len_mut};
 use crate::error::{BlockOp, Result, check_range};
-use crate::file::{FileDevice, OpenOptions};
+use crate::file::FileDevice;
+use crate::open::OpenOptions;
 use std::collections::BTreeMap;
 use std::io::{IoSlice, IoSliceMut};
 use std::path::Path;
