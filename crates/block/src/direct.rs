@@ -174,6 +174,28 @@ impl Direct {
         }
     }
 
+    /// Writes durably with one call; false where that isn't to be had.
+    pub fn write_durably(&self, host: &HostFile, offset: u64, buf: &[u8]) -> Result<bool> {
+        match self.fit(offset, [buf].into_iter()) {
+            Fit::Aligned => {
+                let _shared = self.share();
+                host.write_durably(offset, buf)
+            }
+            Fit::Memory if buf.len() <= BOUNCE_BYTES => {
+                let mut bounce = self.bounce();
+                let bytes = self.aligned(&mut bounce, buf.len());
+                bytes.copy_from_slice(buf);
+                let result = {
+                    let _shared = self.share();
+                    host.write_durably(offset, bytes)
+                };
+                self.put_bounce(bounce);
+                result
+            }
+            _ => Ok(false),
+        }
+    }
+
     /// Cuts a file that ends within a sector, after a write up to `end` may have made that whole.
     fn cut_tail(&self, host: &HostFile, end: u64, file_len: u64) -> rustix::io::Result<()> {
         let tail = file_len % self.sector();

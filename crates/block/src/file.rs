@@ -15,7 +15,7 @@
 use crate::align::{self, Alignment};
 use crate::batch::Ranged;
 use crate::device::{BlockDevice, DeviceId, IOV_MAX, total_len, total_len_mut};
-use crate::direct::{Direct, Fit};
+use crate::direct::Direct;
 use crate::engine::IoEngine;
 use crate::error::{BlockError, BlockOp, Result, check_range};
 use crate::exclusion;
@@ -234,11 +234,7 @@ impl BlockDevice for FileDevice {
         self.check(BlockOp::Write, offset, len)?;
         let is_done = match &self.direct {
             None => self.host.write_durably(offset, buf)?,
-            Some(direct) if direct.fit(offset, [buf].into_iter()) == Fit::Aligned => {
-                let _shared = direct.share();
-                self.host.write_durably(offset, buf)?
-            }
-            Some(_) => false,
+            Some(direct) => direct.write_durably(&self.host, offset, buf)?,
         };
         if is_done {
             return Ok(());
@@ -363,6 +359,48 @@ mod tests {
             let device = FileDevice::open(&path, &OpenOptions::read_write()).unwrap();
             model::check(&device, seed, 200, true);
         }
+    }
+
+    /// In a process of its own, which may open no more files: a ring is one.
+    #[test]
+    fn without_io_uring_batches_go_one_by_one() {
+        const CHILD: &str = "UEXT4_TEST_WITHOUT_URING";
+        if std::env::var_os(CHILD).is_none() {
+            let name = "file::tests::without_io_uring_batches_go_one_by_one";
+            let child = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", name, "--nocapture"])
+                .env(CHILD, "1")
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&child.stderr);
+            assert!(child.status.success(), "{said}");
+            eprint!("{said}");
+            return;
+        }
+        let (_dir, path) = image(1 << 20);
+        let device = match FileDevice::open(&path, &OpenOptions::read_write().direct()) {
+            Err(error @ BlockError::NoDirect { .. }) => return eprintln!("SKIPPED: {error}"),
+            other => other.unwrap(),
+        };
+        use rustix::process::{Resource, getrlimit, setrlimit};
+        let before = getrlimit(Resource::Nofile);
+        let mut none = before;
+        none.current = Some(3);
+        setrlimit(Resource::Nofile, none).unwrap();
+        let refused = choose_rings(Some(IoEngine::Uring)).unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(Errno::MFILE.raw_os_error()));
+        assert!(refused.to_string().contains("choose pread/pwrite"));
+        assert_eq!(device.engine(), IoEngine::Plain);
+        device
+            .write_batch(&[(0, &[1; 700]), (5000, &[2; 700])])
+            .unwrap();
+        let (mut first, mut second) = ([0; 700], [0; 700]);
+        let mut reads: [(u64, &mut [u8]); 2] = [(5000, &mut first), (0, &mut second)];
+        device.read_batch(&mut reads).unwrap();
+        assert_eq!((first, second), ([2; 700], [1; 700]));
+        setrlimit(Resource::Nofile, before).unwrap();
+        // Decided once.
+        assert_eq!(device.engine(), IoEngine::Plain);
     }
 
     #[test]
