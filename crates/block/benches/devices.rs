@@ -17,23 +17,32 @@ const ROUNDS: usize = 5;
 #[repr(align(4096))]
 struct Block([u8; BLOCK]);
 
-/// Blocks that `threads` do in a round, per second, each calling `work` with its number of calls so far.
-fn rate(
-    threads: usize,
-    blocks: u64,
-    work: &(dyn Fn(&mut fastrand::Rng) -> Result<()> + Sync),
-) -> f64 {
+/// What a thread works with.
+struct Worker {
+    rng: fastrand::Rng,
+    blocks: Vec<Block>,
+}
+
+/// Blocks that `threads` read and write in a round, per second, in batches of `depth`.
+fn rate(device: &dyn BlockDevice, threads: usize, depth: usize) -> f64 {
     let (stop, calls) = (AtomicBool::new(false), AtomicU64::new(0));
     let start = Instant::now();
     std::thread::scope(|scope| {
         for seed in 0..threads as u64 {
             let (stop, calls) = (&stop, &calls);
             scope.spawn(move || {
-                let mut rng = fastrand::Rng::with_seed(seed);
+                let mut worker = Worker {
+                    rng: fastrand::Rng::with_seed(seed),
+                    blocks: (0..depth).map(|_| Block([7; BLOCK])).collect(),
+                };
                 let mut own = 0;
                 while !stop.load(Relaxed) {
-                    work(&mut rng).expect("the device failed");
-                    own += 1;
+                    let done = match depth {
+                        1 => worker.one(device),
+                        _ => worker.batch(device),
+                    };
+                    done.expect("the device failed");
+                    own += depth as u64;
                 }
                 calls.fetch_add(own, Relaxed);
             });
@@ -41,33 +50,31 @@ fn rate(
         std::thread::sleep(Duration::from_millis(300));
         stop.store(true, Relaxed);
     });
-    (calls.load(Relaxed) * blocks) as f64 / start.elapsed().as_secs_f64()
+    calls.load(Relaxed) as f64 / start.elapsed().as_secs_f64()
 }
 
-/// Half reads, half writes.
-fn one(device: &dyn BlockDevice, rng: &mut fastrand::Rng) -> Result<()> {
-    let at = rng.u64(..device.len() / BLOCK as u64) * BLOCK as u64;
-    let mut block = Block([7; BLOCK]);
-    match rng.bool() {
-        true => device.read_at(at, &mut block.0),
-        false => device.write_at(at, &block.0),
-    }
-}
-
-/// A batch of `depth` blocks that are no neighbours.
-fn batch(device: &dyn BlockDevice, rng: &mut fastrand::Rng, depth: usize) -> Result<()> {
-    let mut blocks: Vec<Block> = (0..depth).map(|_| Block([7; BLOCK])).collect();
-    let all = device.len() / BLOCK as u64;
-    let (start, step) = (rng.u64(..all), all / depth as u64 - 1);
-    let at = |i: u64| (start + i * step) % all * BLOCK as u64;
-    match rng.bool() {
-        true => {
-            let reads = (0..).map(at).zip(blocks.iter_mut().map(|b| &mut b.0[..]));
-            device.read_batch(&mut reads.collect::<Vec<_>>())
+impl Worker {
+    /// Half reads, half writes.
+    fn one(&mut self, device: &dyn BlockDevice) -> Result<()> {
+        let at = self.rng.u64(..device.len() / BLOCK as u64) * BLOCK as u64;
+        let block = &mut self.blocks[0].0;
+        match self.rng.bool() {
+            true => device.read_at(at, block),
+            false => device.write_at(at, block),
         }
-        false => {
-            let writes = (0..).map(at).zip(blocks.iter().map(|b| &b.0[..]));
-            device.write_batch(&writes.collect::<Vec<_>>())
+    }
+
+    /// A batch of blocks that are no neighbours.
+    fn batch(&mut self, device: &dyn BlockDevice) -> Result<()> {
+        let all = device.len() / BLOCK as u64;
+        let (start, step) = (self.rng.u64(..all), all / self.blocks.len() as u64 - 1);
+        let at = |i: u64| (start + i * step) % all * BLOCK as u64;
+        if self.rng.bool() {
+            let blocks = self.blocks.iter_mut().map(|block| &mut block.0[..]);
+            device.read_batch(&mut (0..).map(at).zip(blocks).collect::<Vec<_>>())
+        } else {
+            let blocks = self.blocks.iter().map(|block| &block.0[..]);
+            device.write_batch(&(0..).map(at).zip(blocks).collect::<Vec<_>>())
         }
     }
 }
@@ -82,7 +89,7 @@ fn latency() {
     let latency = Duration::from_micros(80);
     for threads in [1, 2, 4, 8, 12, 16, 24] {
         let device = LatencyDevice::new(filled(64 << 20), latency, 32);
-        let rates = (0..ROUNDS).map(|_| rate(threads, 1, &|rng| one(&device, rng)));
+        let rates = (0..ROUNDS).map(|_| rate(&device, threads, 1));
         show(&format!("latency, {threads} threads"), rates.collect());
         let report = device.report();
         let model = threads as f64 / latency.as_secs_f64() / 1000.0;
@@ -100,7 +107,7 @@ fn filled(len: usize) -> MemoryDevice {
 fn memory() {
     for threads in [1, 2, 4, 8, 24] {
         let device = filled(256 << 20);
-        let rates = (0..ROUNDS).map(|_| rate(threads, 1, &|rng| one(&device, rng)));
+        let rates = (0..ROUNDS).map(|_| rate(&device, threads, 1));
         show(&format!("memory, {threads} threads"), rates.collect());
     }
 }
@@ -127,10 +134,7 @@ fn engines(path: &str, direct: bool) {
             let mut rates = [vec![], vec![]];
             for _ in 0..ROUNDS {
                 for (rates, device) in rates.iter_mut().zip([&plain, &uring]) {
-                    rates.push(match depth {
-                        1 => rate(threads, 1, &|rng| one(device, rng)),
-                        _ => rate(threads, depth as u64, &|rng| batch(device, rng, depth)),
-                    });
+                    rates.push(rate(&**device, threads, depth));
                 }
             }
             for (rates, device) in rates.into_iter().zip([&plain, &uring]) {

@@ -12,6 +12,9 @@ const BLKSSZGET: Opcode = opcode::none(0x12, 104);
 /// The alignment when the host doesn't tell: no sector is larger.
 const FALLBACK: u32 = 4096;
 
+/// `TMPFS_MAGIC` of `linux/magic.h`.
+const TMPFS_MAGIC: u64 = 0x0102_1994;
+
 /// Alignments in bytes, powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Alignment {
@@ -46,6 +49,12 @@ impl Alignment {
             memory: FALLBACK,
         })
     }
+}
+
+/// Whether the file has its only home in memory. A tmpfs since Linux 6.6 takes `O_DIRECT`, and goes on as
+/// without: there is nothing to bypass, to align for or to wait for.
+pub(crate) fn is_in_memory(fd: &OwnedFd) -> bool {
+    rustix::fs::fstatfs(fd).is_ok_and(|found| found.f_type as u64 == TMPFS_MAGIC)
 }
 
 /// The logical sector of a block device of the host.

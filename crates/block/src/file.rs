@@ -37,6 +37,7 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 /// An image in a file, or a block device of the host.
 #[derive(Debug)]
 pub struct FileDevice {
+    /// Immutable.
     pub(crate) host: HostFile,
     /// Immutable; for messages.
     path: PathBuf,
@@ -48,7 +49,7 @@ pub struct FileDevice {
     len: AtomicU64,
     /// The unit of I/O. Immutable.
     sector: u32,
-    /// There if the host's cache is bypassed. Immutable.
+    /// There if the host has a cache, and it is bypassed. Immutable.
     pub(crate) direct: Option<Direct>,
     /// Empty until a batch asks; `None` if batches go request by request.
     rings: OnceLock<Option<Rings>>,
@@ -76,7 +77,7 @@ impl FileDevice {
         // Only under the lock does the size hold still.
         let len = size_of_image(&fd, id).map_err(|errno| open_error(path, errno))?;
         let is_block = matches!(id, DeviceId::Block { .. });
-        let direct = match options.direct {
+        let direct = match options.direct && (is_block || !align::is_in_memory(&fd)) {
             true => Some(Direct::new(find_alignment(path, &fd, is_block)?)),
             false => None,
         };
@@ -111,7 +112,7 @@ impl FileDevice {
     }
 
     /// How batches reach the host. Where the options leave it open: io_uring if the host's cache is bypassed
-    /// and the host allows it, for in the cache there is nothing to wait for.
+    /// and the host allows it. In the cache there is hardly anything to wait for, and rings only cost.
     pub fn engine(&self) -> IoEngine {
         match self.rings() {
             Some(_) => IoEngine::Uring,
@@ -404,6 +405,23 @@ mod tests {
     }
 
     #[test]
+    fn a_file_in_memory_has_no_cache_to_bypass() {
+        let Ok(dir) = tempfile::tempdir_in("/dev/shm") else {
+            return eprintln!("SKIPPED: needs /dev/shm");
+        };
+        let options = OpenOptions::create(100_001).direct();
+        match FileDevice::open(dir.path().join("image"), &options) {
+            Err(error @ BlockError::NoDirect { .. }) => eprintln!("SKIPPED: {error}"),
+            other => {
+                let device = other.unwrap();
+                assert_eq!(device.engine(), IoEngine::Plain);
+                assert_eq!(device.logical_block_size(), 512);
+                model::check(&device, 9, 100, true);
+            }
+        }
+    }
+
+    #[test]
     fn zero_by_writing_zeros() {
         let (_dir, path) = image(3 << 20);
         let device = FileDevice::open(&path, &OpenOptions::read_write()).unwrap();
@@ -568,5 +586,10 @@ mod tests {
             assert!(matches!(error, BlockError::Busy { .. }), "{error}");
         }
         model::check(&device, 1, 100, false);
+        drop(device);
+        let device = FileDevice::open(&node.0, &OpenOptions::read_write().direct()).unwrap();
+        assert!(device.logical_block_size() >= 512);
+        device.zero(0, device.len()).unwrap();
+        model::check(&device, 2, 100, false);
     }
 }

@@ -22,7 +22,8 @@
 //!
 //! # Locking
 //! Device I/O may sleep: a device that holds bytes calls [`uext4_sync::assert_may_block`] first. The
-//! locks in here are leaves (class `device`), and none is held over a call to a wrapped device.
+//! locks in here are leaves (class `device`), and none is held over a call to a wrapped device. Only
+//! `device_edges`, of an image opened for direct I/O, is held over the host's I/O.
 
 mod align;
 mod batch;
