@@ -24,16 +24,16 @@ pub(crate) struct Run {
 pub(crate) trait Ranged {
     /// The offset on the device.
     fn offset(&self) -> u64;
-    /// The bytes.
-    fn bytes(&self) -> u64;
+    /// The caller's memory.
+    fn memory(&self) -> &[u8];
 }
 
 impl Ranged for (u64, &[u8]) {
     fn offset(&self) -> u64 {
         self.0
     }
-    fn bytes(&self) -> u64 {
-        self.1.len() as u64
+    fn memory(&self) -> &[u8] {
+        self.1
     }
 }
 
@@ -41,8 +41,8 @@ impl Ranged for (u64, &mut [u8]) {
     fn offset(&self) -> u64 {
         self.0
     }
-    fn bytes(&self) -> u64 {
-        self.1.len() as u64
+    fn memory(&self) -> &[u8] {
+        self.1
     }
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn first_run(batch: &[impl Ranged]) -> Option<Run> {
     let first = batch.first()?;
     let mut run = Run {
         offset: first.offset(),
-        bytes: first.bytes(),
+        bytes: first.memory().len() as u64,
         ranges: 1,
     };
     for next in batch.iter().take(IOV_MAX).skip(1) {
@@ -59,7 +59,7 @@ pub(crate) fn first_run(batch: &[impl Ranged]) -> Option<Run> {
         if run.offset.checked_add(run.bytes) != Some(next.offset()) {
             break;
         }
-        run.bytes += next.bytes();
+        run.bytes += next.memory().len() as u64;
         run.ranges += 1;
     }
     Some(run)

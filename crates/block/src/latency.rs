@@ -4,7 +4,11 @@
 //! The modelled device serves `parallelism` requests at a time, each in `latency`. As all take
 //! equally long they end in the order in which they came, so one queue of deadlines is the model:
 //! a request ends at `latency` after it came, or after the one `parallelism` places ahead of it
-//! ended, whichever is later. Each call that does I/O is a request, also a vectored one.
+//! ended, whichever is later. Each call that does I/O is a request, also a vectored one; of a batch each run
+//! is one, and all come at once.
+//!
+//! # Invariants
+//! No call returns before its deadline.
 //!
 //! # Locking
 //! The queue has a lock of class `device`, held to compute a deadline, not while waiting.
@@ -14,15 +18,28 @@ use crate::device::{BlockDevice, DeviceId};
 use crate::error::Result;
 use rustix::thread::{ClockId, clock_nanosleep_absolute, set_current_timer_slack};
 use rustix::time::{Timespec, clock_gettime};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
-use uext4_sync::{Mutex, assert_may_block, class};
+use uext4_sync::{Mutex, PerCpu, assert_may_block, class};
 
-/// How long before its deadline a caller stops sleeping and spins: what waking up takes.
+/// How long before its deadline a caller stops sleeping and yields. Sleeping costs a timer and, on a virtual
+/// machine, an exit or two to its host: with deadlines this near, more than what else could be done meanwhile.
+const YIELD_NS: u64 = 200_000;
+
+/// How long before its deadline a caller that doesn't yield stops sleeping and spins: what waking up takes.
 const SPIN_NS: u64 = 4_000;
+
+/// A yield that took this long gave the CPU to somebody who didn't give it back, and the scheduler holds
+/// having yielded against us.
+const LONG_YIELD_NS: u64 = 300_000;
+
+/// For how many waits a caller sleeps after a long yield, at first and at most.
+const SLEEPS: Range<u32> = 16..4096;
 
 /// Latencies as callers saw them, waiting for the modelled device included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,10 +59,27 @@ pub struct LatencyReport {
 pub struct LatencyDevice<D> {
     inner: D,
     latency_ns: u64,
+    parallelism: usize,
     queue: Mutex<DeadlineQueue>,
+    seen: PerCpu<Seen>,
+}
+
+/// Latencies that callers on one CPU saw; times are in nanoseconds.
+#[derive(Debug, Default)]
+struct Seen {
     count: AtomicU64,
     total_ns: AtomicU64,
     max_ns: AtomicU64,
+}
+
+impl Seen {
+    fn add(&self, count: u64, took_ns: u64) {
+        self.count.fetch_add(count, Relaxed);
+        self.total_ns.fetch_add(took_ns * count, Relaxed);
+        if took_ns > self.max_ns.load(Relaxed) {
+            self.max_ns.fetch_max(took_ns, Relaxed);
+        }
+    }
 }
 
 /// When each of the modelled servers is free; times are in nanoseconds.
@@ -80,63 +114,64 @@ impl<D: BlockDevice> LatencyDevice<D> {
         LatencyDevice {
             inner,
             latency_ns: u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX / 2),
+            parallelism: parallelism.max(1),
             queue: Mutex::new(&class::DEVICE, DeadlineQueue::new(parallelism)),
-            count: AtomicU64::new(0),
-            total_ns: AtomicU64::new(0),
-            max_ns: AtomicU64::new(0),
+            seen: PerCpu::new(|_| Seen::default()),
         }
+    }
+
+    /// How long a request takes.
+    pub fn latency(&self) -> Duration {
+        Duration::from_nanos(self.latency_ns)
+    }
+
+    /// How many requests are served at a time.
+    pub fn parallelism(&self) -> usize {
+        self.parallelism
     }
 
     /// The latencies achieved so far.
     pub fn report(&self) -> LatencyReport {
-        let count = self.count.load(Relaxed);
+        let sum = |value: fn(&Seen) -> &AtomicU64| -> u64 {
+            self.seen.iter().map(|seen| value(seen).load(Relaxed)).sum()
+        };
+        let count = sum(|seen| &seen.count);
+        let max = self.seen.iter().map(|seen| seen.max_ns.load(Relaxed)).max();
         LatencyReport {
             count,
-            mean: Duration::from_nanos(self.total_ns.load(Relaxed) / count.max(1)),
-            max: Duration::from_nanos(self.max_ns.load(Relaxed)),
+            mean: Duration::from_nanos(sum(|seen| &seen.total_ns) / count.max(1)),
+            max: Duration::from_nanos(max.unwrap_or(0)),
         }
     }
 
     /// Forgets the latencies achieved so far.
     pub fn reset_report(&self) {
-        for value in [&self.count, &self.total_ns, &self.max_ns] {
-            value.store(0, Relaxed);
+        for seen in self.seen.iter() {
+            for value in [&seen.count, &seen.total_ns, &seen.max_ns] {
+                value.store(0, Relaxed);
+            }
         }
-    }
-
-    /// Does the runs of a batch, all of which come now: returns at the last deadline.
-    fn requests<T>(&self, count: usize, io: impl FnOnce(&D) -> Result<T>) -> Result<T> {
-        assert_may_block("device latency");
-        let start = now_ns();
-        let deadline = {
-            let mut queue = self.queue.lock();
-            (0..count)
-                .map(|_| queue.admit(start, self.latency_ns))
-                .last()
-        };
-        let result = io(&self.inner);
-        let took = wait_until(deadline.unwrap_or(0)).saturating_sub(start);
-        self.count.fetch_add(count as u64, Relaxed);
-        self.total_ns.fetch_add(took * count as u64, Relaxed);
-        if took > self.max_ns.load(Relaxed) {
-            self.max_ns.fetch_max(took, Relaxed);
-        }
-        result
     }
 
     /// Does a request and returns at its deadline. The wrapped device's time is part of it.
     fn request<T>(&self, io: impl FnOnce(&D) -> Result<T>) -> Result<T> {
+        self.requests(1, io)
+    }
+
+    /// Does `count` requests, all of which come now, and returns at the last deadline.
+    fn requests<T>(&self, count: usize, io: impl FnOnce(&D) -> Result<T>) -> Result<T> {
         assert_may_block("device latency");
         let start = now_ns();
-        let deadline = self.queue.lock().admit(start, self.latency_ns);
+        let mut deadline = 0;
+        if count > 0 {
+            let mut queue = self.queue.lock();
+            for _ in 0..count {
+                deadline = queue.admit(start, self.latency_ns);
+            }
+        }
         let result = io(&self.inner);
         let took = wait_until(deadline).saturating_sub(start);
-        self.count.fetch_add(1, Relaxed);
-        self.total_ns.fetch_add(took, Relaxed);
-        // Most requests leave the line of the maximum shared.
-        if took > self.max_ns.load(Relaxed) {
-            self.max_ns.fetch_max(took, Relaxed);
-        }
+        self.seen.get().add(count as u64, took);
         result
     }
 }
@@ -209,33 +244,84 @@ fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Sleeps until shortly before the deadline, then spins; the time when it returned.
+thread_local! {
+    static HABIT: Cell<Habit> = Cell::new(Habit::new());
+}
+
+/// How a thread waits.
+#[derive(Clone, Copy, Debug)]
+struct Habit {
+    /// Waits to come in which it sleeps rather than yields.
+    sleeps_left: u32,
+    /// Sleeps after the next long yield.
+    sleeps_next: u32,
+}
+
+impl Habit {
+    fn new() -> Habit {
+        // The default slack, 50 us, is as long as a modelled request; without the right to change it the
+        // report shows the difference.
+        let _ = set_current_timer_slack(NonZeroU64::new(1));
+        Habit {
+            sleeps_left: 0,
+            sleeps_next: SLEEPS.start,
+        }
+    }
+
+    /// What is not slept through before a deadline.
+    fn awake_ns(&self) -> u64 {
+        match self.sleeps_left {
+            0 => YIELD_NS,
+            _ => SPIN_NS,
+        }
+    }
+
+    fn after_long_yield(&mut self) {
+        self.sleeps_left = self.sleeps_next;
+        self.sleeps_next = (self.sleeps_next * 4).min(SLEEPS.end);
+    }
+
+    fn after_wait(&mut self) {
+        match self.sleeps_left {
+            0 => self.sleeps_next = (self.sleeps_next - 1).max(SLEEPS.start),
+            _ => self.sleeps_left -= 1,
+        }
+    }
+}
+
+/// Waits for a deadline: the time when it returned, which isn't before.
+///
+/// Yields to whoever can use the CPU, most likely another caller. Where that takes long, as beside other
+/// programs, it sleeps instead for some time.
 fn wait_until(deadline_ns: u64) -> u64 {
-    thread_local! {
-        static PRECISE: () = {
-            // The default slack, 50 us, is as long as a modelled request; without the right to
-            // change it the report shows the difference.
-            let _ = set_current_timer_slack(NonZeroU64::new(1));
-        };
-    }
-    PRECISE.with(|()| ());
-    loop {
-        let now = now_ns();
-        if now >= deadline_ns {
-            return now;
-        }
-        let wake_ns = deadline_ns.saturating_sub(SPIN_NS);
-        if wake_ns > now {
-            let wake = Timespec {
-                tv_sec: (wake_ns / 1_000_000_000) as i64,
-                tv_nsec: (wake_ns % 1_000_000_000) as _,
-            };
-            // A signal only means another turn of the loop.
-            let _ = clock_nanosleep_absolute(ClockId::Monotonic, &wake);
-        } else {
+    let mut habit = HABIT.get();
+    let mut now = now_ns();
+    while now < deadline_ns {
+        let left = deadline_ns - now;
+        if left > habit.awake_ns() {
+            sleep_until(deadline_ns - habit.awake_ns());
+        } else if habit.sleeps_left > 0 {
             std::hint::spin_loop();
+        } else {
+            std::thread::yield_now();
+            if now_ns() - now > LONG_YIELD_NS {
+                habit.after_long_yield();
+            }
         }
+        now = now_ns();
     }
+    habit.after_wait();
+    HABIT.set(habit);
+    now
+}
+
+fn sleep_until(wake_ns: u64) {
+    let wake = Timespec {
+        tv_sec: (wake_ns / 1_000_000_000) as i64,
+        tv_nsec: (wake_ns % 1_000_000_000) as _,
+    };
+    // A signal only means another turn of the caller's loop.
+    let _ = clock_nanosleep_absolute(ClockId::Monotonic, &wake);
 }
 
 #[cfg(test)]
@@ -251,6 +337,35 @@ mod tests {
         assert!(report.count > 150 && report.max >= report.mean);
         device.reset_report();
         assert_eq!(device.report(), LatencyReport::default());
+    }
+
+    #[test]
+    fn runs_of_a_batch_are_served_side_by_side() {
+        let latency = Duration::from_millis(3);
+        let device = LatencyDevice::new(MemoryDevice::new(100_000), latency, 4);
+        assert_eq!((device.latency(), device.parallelism()), (latency, 4));
+        // Six runs on four servers are two rounds.
+        let batch: Vec<(u64, &[u8])> = (0..6).map(|i| (i * 10, &[1; 5][..])).collect();
+        device.write_batch(&batch).unwrap();
+        let report = device.report();
+        assert_eq!((report.count, report.mean), (6, report.max));
+        assert!(report.mean >= latency * 2);
+        device.read_batch(&mut []).unwrap();
+        assert_eq!(device.report().count, 6);
+    }
+
+    #[test]
+    fn a_long_yield_makes_it_sleep_for_a_while() {
+        let mut habit = Habit::new();
+        assert_eq!(habit.awake_ns(), YIELD_NS);
+        habit.after_long_yield();
+        (0..SLEEPS.start).for_each(|_| {
+            assert_eq!(habit.awake_ns(), SPIN_NS);
+            habit.after_wait();
+        });
+        assert_eq!(habit.awake_ns(), YIELD_NS);
+        (0..10).for_each(|_| habit.after_long_yield());
+        assert_eq!(habit.sleeps_left, SLEEPS.end);
     }
 
     #[test]

@@ -12,7 +12,8 @@
 
 use crate::device::{BlockDevice, DeviceId, total_len, total_len_mut};
 use crate::error::{BlockOp, Result, check_range};
-use crate::file::{FileDevice, OpenOptions};
+use crate::file::FileDevice;
+use crate::open::OpenOptions;
 use std::collections::BTreeMap;
 use std::io::{IoSlice, IoSliceMut};
 use std::path::Path;
@@ -25,7 +26,8 @@ const SHARDS: usize = 64;
 /// From how many chunks on it is cheaper to look at those that exist than at those that may.
 const SWEEP_CHUNKS: u64 = 4096;
 
-type Chunk = Arc<Box<[u8]>>;
+/// Its count lies beside its bytes: one place in memory to fetch.
+type Chunk = Arc<[u8]>;
 type Shard = BTreeMap<u64, Chunk>;
 
 /// A sparse device in memory. Its clone is an image of its own that shares what neither has
@@ -120,8 +122,8 @@ impl MemoryDevice {
     fn fill_chunk(&self, chunk: u64, bytes: &[u8]) {
         if bytes.iter().any(|&byte| byte != 0) {
             let mut whole = zero_chunk();
-            whole[..bytes.len()].copy_from_slice(bytes);
-            self.shard(chunk).write().insert(chunk, Arc::new(whole));
+            Arc::make_mut(&mut whole)[..bytes.len()].copy_from_slice(bytes);
+            self.shard(chunk).write().insert(chunk, whole);
         }
     }
 
@@ -140,9 +142,7 @@ impl MemoryDevice {
         for piece in pieces(offset, buf.len() as u64) {
             let (part, rest) = buf.split_at(piece.len);
             let mut shard = self.shard(piece.chunk).write();
-            let chunk = shard
-                .entry(piece.chunk)
-                .or_insert_with(|| Arc::new(zero_chunk()));
+            let chunk = shard.entry(piece.chunk).or_insert_with(zero_chunk);
             Arc::make_mut(chunk)[piece.start..piece.start + piece.len].copy_from_slice(part);
             buf = rest;
         }
@@ -278,8 +278,8 @@ impl BlockDevice for MemoryDevice {
     }
 }
 
-fn zero_chunk() -> Box<[u8]> {
-    vec![0; CHUNK_BYTES].into_boxed_slice()
+fn zero_chunk() -> Chunk {
+    std::iter::repeat_n(0, CHUNK_BYTES).collect()
 }
 
 /// Cuts a range at chunk boundaries.
