@@ -1,9 +1,10 @@
 //! What every workload that mounts takes from the command line: the image, the arms and the output.
 
-use crate::arms::{Arm, ArmArgs};
-use crate::device::{DeviceSpec, ImageSpec, parse_size};
+use crate::arms::{Arm, ArmArgs, parse_duration, parse_threads};
+use crate::device::{DeviceSpec, ImageSpec, Model, parse_size};
 use anyhow::bail;
 use clap::Args;
+use std::time::Duration;
 
 /// Blocks of the images made here, in bytes.
 const BLOCK_BYTES: u64 = 4096;
@@ -18,6 +19,12 @@ pub struct SetupArgs {
     /// Where the image lies: an image that is there is used as it is, otherwise one is made
     #[arg(long, default_value = "mem", value_name = "mem|file:PATH")]
     pub device: DeviceSpec,
+    /// The mounted device takes so long for each request (80us), as a modelled one would
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub device_latency: Option<Duration>,
+    /// Requests that the modelled device serves at a time
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = parse_threads)]
+    pub device_parallelism: usize,
     /// Bytes of the image [default: what the run needs]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub image_size: Option<u64>,
@@ -95,9 +102,19 @@ impl SetupArgs {
                 .image_size
                 .unwrap_or_else(|| image_bytes(u64::from(inodes), journal_bytes, need)),
             journal_bytes,
+            data_bytes: need.data_bytes,
             inodes,
             found: found.is_some(),
             keep: self.keep,
+            model: self.model(),
+        })
+    }
+
+    /// What the mounted device takes the time of.
+    pub fn model(&self) -> Option<Model> {
+        self.device_latency.map(|latency| Model {
+            latency,
+            parallelism: self.device_parallelism,
         })
     }
 
