@@ -1,5 +1,6 @@
 //! The trait of everything that holds an image.
 
+use crate::batch::first_run;
 use crate::error::Result;
 use std::fmt::Debug;
 use std::io::{IoSlice, IoSliceMut};
@@ -48,6 +49,13 @@ pub trait BlockDevice: Send + Sync + Debug {
     /// Whether writes are refused.
     fn is_read_only(&self) -> bool;
 
+    /// The unit, in bytes and a power of two, that offset, length and memory of a call should be multiples
+    /// of: what direct I/O of the host needs, and what a file system above asks of its callers. Other calls
+    /// work as well, but may be slow.
+    fn logical_block_size(&self) -> u32 {
+        512
+    }
+
     /// Fills `buf` from `offset` on.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()>;
 
@@ -74,26 +82,31 @@ pub trait BlockDevice: Send + Sync + Debug {
         Ok(())
     }
 
-    /// Writes scattered ranges, best sorted by offset: neighbours go out as one vectored write.
-    /// After an error, any part of them may be on the device.
+    /// Fills scattered ranges: neighbours in the list that follow each other on the device are one vectored
+    /// read, and the rest is in flight together where the device can do that. Best sorted by offset. After
+    /// an error, what the buffers hold isn't defined.
+    fn read_batch(&self, reads: &mut [(u64, &mut [u8])]) -> Result<()> {
+        let mut rest = reads;
+        while let Some(run) = first_run(rest) {
+            let (now, after) = rest.split_at_mut(run.ranges);
+            let mut bufs: Vec<_> = now.iter_mut().map(|(_, b)| IoSliceMut::new(b)).collect();
+            self.read_vectored_at(run.offset, &mut bufs)?;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    /// Writes scattered ranges as [`BlockDevice::read_batch`] reads them; ranges that overlap are written in
+    /// any order. After an error, any part of them may be on the device.
     fn write_batch(&self, writes: &[(u64, &[u8])]) -> Result<()> {
-        let mut run: Vec<IoSlice<'_>> = Vec::with_capacity(writes.len().min(IOV_MAX));
-        let (mut start, mut end) = (0, 0);
-        for &(offset, bytes) in writes {
-            if !run.is_empty() && (offset != end || run.len() == IOV_MAX) {
-                self.write_vectored_at(start, &run)?;
-                run.clear();
-            }
-            if run.is_empty() {
-                start = offset;
-            }
-            run.push(IoSlice::new(bytes));
-            end = offset.saturating_add(bytes.len() as u64);
+        let mut rest = writes;
+        while let Some(run) = first_run(rest) {
+            let (now, after) = rest.split_at(run.ranges);
+            let bufs: Vec<_> = now.iter().map(|(_, b)| IoSlice::new(b)).collect();
+            self.write_vectored_at(run.offset, &bufs)?;
+            rest = after;
         }
-        if run.is_empty() {
-            return Ok(());
-        }
-        self.write_vectored_at(start, &run)
+        Ok(())
     }
 
     /// Makes every write that had returned before this call durable.
@@ -129,6 +142,9 @@ impl<T: BlockDevice + ?Sized> BlockDevice for Arc<T> {
     fn is_read_only(&self) -> bool {
         (**self).is_read_only()
     }
+    fn logical_block_size(&self) -> u32 {
+        (**self).logical_block_size()
+    }
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         (**self).read_at(offset, buf)
     }
@@ -140,6 +156,9 @@ impl<T: BlockDevice + ?Sized> BlockDevice for Arc<T> {
     }
     fn write_vectored_at(&self, offset: u64, bufs: &[IoSlice<'_>]) -> Result<()> {
         (**self).write_vectored_at(offset, bufs)
+    }
+    fn read_batch(&self, reads: &mut [(u64, &mut [u8])]) -> Result<()> {
+        (**self).read_batch(reads)
     }
     fn write_batch(&self, writes: &[(u64, &[u8])]) -> Result<()> {
         (**self).write_batch(writes)

@@ -93,6 +93,23 @@ pub enum BlockError {
         /// What the host said.
         source: io::Error,
     },
+    /// The file system that the image is on takes no direct I/O.
+    #[error(
+        "can't open {} for direct I/O: its file system refuses it; \
+         open it without direct, or keep it on another file system", path.display()
+    )]
+    NoDirect {
+        /// The path as given.
+        path: PathBuf,
+    },
+    /// The host doesn't allow io_uring.
+    #[error(
+        "can't use io_uring: {source}; leave the choice of the engine to us, or choose pread/pwrite"
+    )]
+    NoUring {
+        /// What the host said.
+        source: io::Error,
+    },
     /// Neither a regular file nor a block device.
     #[error("{} is neither a regular file nor a block device", path.display())]
     NotADevice {
@@ -131,9 +148,10 @@ impl BlockError {
     /// The errno that fits; `None` when an [`io::Error`] made outside the host has none.
     pub fn raw_os_error(&self) -> Option<i32> {
         let errno = match self {
-            BlockError::Io { source, .. } | BlockError::Open { source, .. } => {
-                return source.raw_os_error();
-            }
+            BlockError::Io { source, .. }
+            | BlockError::Open { source, .. }
+            | BlockError::NoUring { source } => return source.raw_os_error(),
+            BlockError::NoDirect { .. } => Errno::INVAL,
             BlockError::Short { .. } | BlockError::OutOfRange { .. } => Errno::IO,
             BlockError::ReadOnly { .. } => Errno::ROFS,
             BlockError::NotADevice { .. } => Errno::NOTBLK,

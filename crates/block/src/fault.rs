@@ -3,6 +3,7 @@
 //! # Locking
 //! The plan's rules have a lock of class `device`, held to look at them, never over I/O.
 
+use crate::batch::{Ranged, runs};
 use crate::device::{BlockDevice, DeviceId, total_len, total_len_mut};
 use crate::error::{BlockError, BlockOp, Result};
 use rustix::io::Errno;
@@ -14,9 +15,9 @@ use uext4_sync::{Mutex, assert_may_block, class};
 /// A kind of call that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultCall {
-    /// Reads; a vectored one counts once.
+    /// Reads; a vectored one counts once, and so does each run of a batch.
     Read,
-    /// Writes, FUA writes and zeroing; a vectored one counts once.
+    /// Writes, FUA writes and zeroing; a vectored one counts once, and so does each run of a batch.
     Write,
     /// Flushes.
     Flush,
@@ -173,6 +174,24 @@ impl<D: BlockDevice> FaultDevice<D> {
     pub fn new(inner: D, plan: FaultPlan) -> FaultDevice<D> {
         FaultDevice { inner, plan }
     }
+
+    /// Checks the runs of a batch, up to one that fails: how many ranges of the batch are before it, which
+    /// go out as if they had been calls of their own.
+    fn check_batch(
+        &self,
+        op: BlockOp,
+        call: FaultCall,
+        batch: &[impl Ranged],
+    ) -> (usize, Result<()>) {
+        let mut passed = 0;
+        for run in runs(batch) {
+            if let Err(error) = self.plan.check(op, call, run.offset, run.bytes) {
+                return (passed, Err(error));
+            }
+            passed += run.ranges;
+        }
+        (passed, Ok(()))
+    }
 }
 
 impl<D: BlockDevice> BlockDevice for FaultDevice<D> {
@@ -182,6 +201,10 @@ impl<D: BlockDevice> BlockDevice for FaultDevice<D> {
 
     fn is_read_only(&self) -> bool {
         self.inner.is_read_only()
+    }
+
+    fn logical_block_size(&self) -> u32 {
+        self.inner.logical_block_size()
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
@@ -210,6 +233,18 @@ impl<D: BlockDevice> BlockDevice for FaultDevice<D> {
         self.plan
             .check(BlockOp::Write, FaultCall::Write, offset, len)?;
         self.inner.write_vectored_at(offset, bufs)
+    }
+
+    fn read_batch(&self, reads: &mut [(u64, &mut [u8])]) -> Result<()> {
+        let (passed, result) = self.check_batch(BlockOp::Read, FaultCall::Read, reads);
+        self.inner.read_batch(&mut reads[..passed])?;
+        result
+    }
+
+    fn write_batch(&self, writes: &[(u64, &[u8])]) -> Result<()> {
+        let (passed, result) = self.check_batch(BlockOp::Write, FaultCall::Write, writes);
+        self.inner.write_batch(&writes[..passed])?;
+        result
     }
 
     fn flush(&self) -> Result<()> {
@@ -307,5 +342,22 @@ mod tests {
         device.zero(5, 1).unwrap_err();
         device.write_fua(9, &[1, 1]).unwrap_err();
         device.write_batch(&[(20, &[1]), (9, &[1])]).unwrap_err();
+    }
+
+    #[test]
+    fn runs_of_a_batch_are_calls() {
+        let (device, plan) = device();
+        plan.add(FaultRule::new(FaultCall::Write).nth(2));
+        let batch: [(u64, &[u8]); 4] = [(0, &[1]), (1, &[1]), (9, &[1]), (20, &[1])];
+        let error = device.write_batch(&batch).unwrap_err();
+        assert_eq!(error.offset(), Some(9));
+        assert_eq!(plan.calls(FaultCall::Write), 2);
+        let (mut start, mut end) = ([0; 2], [7; 12]);
+        let mut reads: [(u64, &mut [u8]); 2] = [(0, &mut start), (9, &mut end)];
+        device.read_batch(&mut reads).unwrap();
+        assert_eq!((start, end), ([1; 2], [0; 12]));
+        assert_eq!(plan.calls(FaultCall::Read), 2);
+        device.write_batch(&batch).unwrap();
+        assert_eq!(plan.calls(FaultCall::Write), 5);
     }
 }

@@ -1,86 +1,43 @@
 //! An image in a file, or a block device of the host.
 //!
+//! # Data model
+//! Calls of one request are `preadv` and `pwritev`. A batch of several goes to the kernel as a whole where
+//! the device has rings, else request by request. With `direct` the host's cache is bypassed.
+//!
 //! # Invariants
 //! The file is as long as `len` says for as long as nobody else changes it; a file that shrank
 //! underneath gives short reads, which are errors.
 //!
 //! # Locking
-//! None: the host's calls are positioned, and `len` is atomic.
+//! None unless `direct`: the host's calls are positioned, and `len` is atomic. With `direct`, changes share
+//! or take class `device_edges`, so that `len` changes under it alone.
 
+use crate::align::{self, Alignment};
+use crate::batch::Ranged;
 use crate::device::{BlockDevice, DeviceId, IOV_MAX, total_len, total_len_mut};
+use crate::direct::{Direct, Fit};
+use crate::engine::IoEngine;
 use crate::error::{BlockError, BlockOp, Result, check_range};
 use crate::exclusion;
-use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, Stat};
-use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
-use rustix::ioctl::{Getter, Opcode, ioctl, opcode};
-use std::io::{self, IoSlice, IoSliceMut};
+use crate::host::HostFile;
+use crate::open::{OpenOptions, identify, open_error, open_fd, size_of_image};
+use crate::uring::Rings;
+use rustix::fs::FallocateFlags;
+use rustix::io::{Errno, retry_on_intr};
+use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use uext4_sync::assert_may_block;
-
-/// `BLKGETSIZE64` of `linux/fs.h`; its number is made with the size of a pointer, what it writes is
-/// 64 bits long.
-const BLKGETSIZE64: Opcode = opcode::read::<usize>(0x12, 114);
 
 /// What [`BlockDevice::zero`] writes where the host can't zero by itself.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// How to open an image.
-#[derive(Clone, Debug)]
-pub struct OpenOptions {
-    /// Refuse writes. Default false.
-    pub read_only: bool,
-    /// Keep others out: one writer, or any number of readers. Default true; without it nothing is
-    /// locked and nothing is checked.
-    pub exclusive: bool,
-    /// Make the file if there is none. Default false.
-    pub create: bool,
-    /// The length to give to the file, in bytes; a block device must be at least as large. Default:
-    /// as it is.
-    pub size: Option<u64>,
-}
-
-impl OpenOptions {
-    /// An existing image, to write to.
-    pub fn read_write() -> OpenOptions {
-        OpenOptions {
-            read_only: false,
-            exclusive: true,
-            create: false,
-            size: None,
-        }
-    }
-
-    /// An existing image, to read from.
-    pub fn read_only() -> OpenOptions {
-        OpenOptions {
-            read_only: true,
-            ..OpenOptions::read_write()
-        }
-    }
-
-    /// A new image of `size` bytes, or an existing file made that long; what it held stays.
-    pub fn create(size: u64) -> OpenOptions {
-        OpenOptions {
-            create: true,
-            size: Some(size),
-            ..OpenOptions::read_write()
-        }
-    }
-}
-
-impl Default for OpenOptions {
-    fn default() -> OpenOptions {
-        OpenOptions::read_write()
-    }
-}
-
 /// An image in a file, or a block device of the host.
 #[derive(Debug)]
 pub struct FileDevice {
-    /// Immutable.
-    fd: OwnedFd,
+    pub(crate) host: HostFile,
     /// Immutable; for messages.
     path: PathBuf,
     /// Immutable.
@@ -89,6 +46,12 @@ pub struct FileDevice {
     id: DeviceId,
     /// Bytes; atomic.
     len: AtomicU64,
+    /// The unit of I/O. Immutable.
+    sector: u32,
+    /// There if the host's cache is bypassed. Immutable.
+    pub(crate) direct: Option<Direct>,
+    /// Empty until a batch asks; `None` if batches go request by request.
+    rings: OnceLock<Option<Rings>>,
 }
 
 impl FileDevice {
@@ -96,7 +59,8 @@ impl FileDevice {
     ///
     /// # Errors
     /// `EBUSY` when another open of it conflicts, or when it backs a loop device; `ENOTBLK` when it
-    /// is neither a file nor a block device; else what the host says.
+    /// is neither a file nor a block device; `EINVAL` when direct I/O is asked for where the host has none;
+    /// what the host says of io_uring when that is asked for and refused; else what the host says.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<FileDevice> {
         assert_may_block("device open");
         let path = path.as_ref();
@@ -111,12 +75,27 @@ impl FileDevice {
         }
         // Only under the lock does the size hold still.
         let len = size_of_image(&fd, id).map_err(|errno| open_error(path, errno))?;
+        let is_block = matches!(id, DeviceId::Block { .. });
+        let direct = match options.direct {
+            true => Some(Direct::new(find_alignment(path, &fd, is_block)?)),
+            false => None,
+        };
+        let sector = match &direct {
+            Some(direct) => direct.unit().max(512),
+            None if is_block => {
+                align::sector_bytes(&fd).map_err(|errno| open_error(path, errno))?
+            }
+            None => 512,
+        };
         let device = FileDevice {
-            fd,
+            host: HostFile { fd },
             path: path.to_owned(),
             read_only: options.read_only,
             id,
             len: AtomicU64::new(len),
+            sector,
+            direct,
+            rings: choose_rings(options.engine)?,
         };
         match options.size {
             Some(size) if matches!(id, DeviceId::File { .. }) => device.set_len(size)?,
@@ -131,6 +110,15 @@ impl FileDevice {
         &self.path
     }
 
+    /// How batches reach the host. Where the options leave it open: io_uring if the host's cache is bypassed
+    /// and the host allows it, for in the cache there is nothing to wait for.
+    pub fn engine(&self) -> IoEngine {
+        match self.rings() {
+            Some(_) => IoEngine::Uring,
+            None => IoEngine::Plain,
+        }
+    }
+
     fn check(&self, op: BlockOp, offset: u64, len: u64) -> Result<()> {
         if self.read_only && op != BlockOp::Read {
             return Err(BlockError::ReadOnly { op, offset, len });
@@ -138,66 +126,36 @@ impl FileDevice {
         check_range(op, offset, len, self.len())
     }
 
-    fn read_all(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        let mut done = 0;
-        while done < buf.len() {
-            let at = offset + done as u64;
-            match rustix::io::pread(&self.fd, &mut buf[done..], at) {
-                Ok(0) => return Err(short(BlockOp::Read, offset, buf.len(), done)),
-                Ok(n) => done += n,
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(BlockError::io(BlockOp::Read, offset, buf.len() as u64, e)),
-            }
+    /// Reads at most [`IOV_MAX`] buffers.
+    pub(crate) fn read_run(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<()> {
+        match &self.direct {
+            None => self.host.read_run(offset, bufs),
+            Some(direct) => direct.read_run(&self.host, offset, bufs),
         }
-        Ok(())
     }
 
-    fn write_all(&self, offset: u64, buf: &[u8]) -> Result<()> {
-        let mut done = 0;
-        while done < buf.len() {
-            match rustix::io::pwrite(&self.fd, &buf[done..], offset + done as u64) {
-                Ok(0) => return Err(short(BlockOp::Write, offset, buf.len(), done)),
-                Ok(n) => done += n,
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(BlockError::io(BlockOp::Write, offset, buf.len() as u64, e)),
-            }
+    /// Writes at most [`IOV_MAX`] buffers.
+    pub(crate) fn write_run(&self, offset: u64, bufs: &[IoSlice<'_>]) -> Result<()> {
+        match &self.direct {
+            None => self.host.write_run(offset, bufs),
+            Some(direct) => direct.write_run(&self.host, offset, bufs, &self.len),
         }
-        Ok(())
     }
 
-    /// Writes at most [`IOV_MAX`] buffers: one call of the host, unless it stops half-way.
-    fn write_run(&self, offset: u64, bufs: &[IoSlice<'_>]) -> Result<u64> {
-        let want = total_len(bufs);
-        let done = retry_on_intr(|| rustix::io::pwritev(&self.fd, bufs, offset))
-            .map_err(|e| BlockError::io(BlockOp::Write, offset, want, e))?;
-        let (mut at, mut skip) = (offset, done);
-        for buf in bufs.iter().filter(|_| (done as u64) < want) {
-            let present = skip.min(buf.len());
-            skip -= present;
-            self.write_all(at + present as u64, &buf[present..])?;
-            at += buf.len() as u64;
-        }
-        Ok(want)
-    }
-
-    /// Reads at most [`IOV_MAX`] buffers, as [`FileDevice::write_run`] writes them.
-    fn read_run(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<u64> {
-        let want = total_len_mut(bufs);
-        let done = retry_on_intr(|| rustix::io::preadv(&self.fd, bufs, offset))
-            .map_err(|e| BlockError::io(BlockOp::Read, offset, want, e))?;
-        let (mut at, mut skip) = (offset, done);
-        for buf in bufs.iter_mut().filter(|_| (done as u64) < want) {
-            let present = skip.min(buf.len());
-            skip -= present;
-            self.read_all(at + present as u64, &mut buf[present..])?;
-            at += buf.len() as u64;
-        }
-        Ok(want)
+    /// The rings, if the device uses any: decided here, once.
+    pub(crate) fn rings(&self) -> Option<&Rings> {
+        let rings = self.rings.get_or_init(|| match self.direct {
+            Some(_) => Rings::new().ok(),
+            None => None,
+        });
+        rings.as_ref()
     }
 
     fn fallocate(&self, mode: FallocateFlags, offset: u64, len: u64) -> rustix::io::Result<()> {
+        // An unaligned write would put back what is zeroed here.
+        let _shared = self.direct.as_ref().map(Direct::share);
         let mode = mode | FallocateFlags::KEEP_SIZE;
-        retry_on_intr(|| rustix::fs::fallocate(&self.fd, mode, offset, len))
+        retry_on_intr(|| rustix::fs::fallocate(&self.host.fd, mode, offset, len))
     }
 }
 
@@ -210,10 +168,14 @@ impl BlockDevice for FileDevice {
         self.read_only
     }
 
+    fn logical_block_size(&self) -> u32 {
+        self.sector
+    }
+
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         assert_may_block("device read");
         self.check(BlockOp::Read, offset, buf.len() as u64)?;
-        self.read_all(offset, buf)
+        self.read_run(offset, &mut [IoSliceMut::new(buf)])
     }
 
     fn read_vectored_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<()> {
@@ -221,7 +183,8 @@ impl BlockDevice for FileDevice {
         self.check(BlockOp::Read, offset, total_len_mut(bufs))?;
         let mut at = offset;
         for run in bufs.chunks_mut(IOV_MAX) {
-            at += self.read_run(at, run)?;
+            self.read_run(at, run)?;
+            at += total_len_mut(run);
         }
         Ok(())
     }
@@ -229,7 +192,7 @@ impl BlockDevice for FileDevice {
     fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
         assert_may_block("device write");
         self.check(BlockOp::Write, offset, buf.len() as u64)?;
-        self.write_all(offset, buf)
+        self.write_run(offset, &[IoSlice::new(buf)])
     }
 
     fn write_vectored_at(&self, offset: u64, bufs: &[IoSlice<'_>]) -> Result<()> {
@@ -237,14 +200,31 @@ impl BlockDevice for FileDevice {
         self.check(BlockOp::Write, offset, total_len(bufs))?;
         let mut at = offset;
         for run in bufs.chunks(IOV_MAX) {
-            at += self.write_run(at, run)?;
+            self.write_run(at, run)?;
+            at += total_len(run);
         }
         Ok(())
     }
 
+    fn read_batch(&self, reads: &mut [(u64, &mut [u8])]) -> Result<()> {
+        assert_may_block("device read");
+        for read in reads.iter() {
+            self.check(BlockOp::Read, read.offset(), read.memory().len() as u64)?;
+        }
+        self.read_scattered(reads)
+    }
+
+    fn write_batch(&self, writes: &[(u64, &[u8])]) -> Result<()> {
+        assert_may_block("device write");
+        for write in writes {
+            self.check(BlockOp::Write, write.offset(), write.memory().len() as u64)?;
+        }
+        self.write_scattered(writes)
+    }
+
     fn flush(&self) -> Result<()> {
         assert_may_block("device flush");
-        retry_on_intr(|| rustix::fs::fdatasync(&self.fd))
+        retry_on_intr(|| rustix::fs::fdatasync(&self.host.fd))
             .map_err(|e| BlockError::io(BlockOp::Flush, 0, 0, e))
     }
 
@@ -252,17 +232,19 @@ impl BlockDevice for FileDevice {
         assert_may_block("device write");
         let len = buf.len() as u64;
         self.check(BlockOp::Write, offset, len)?;
-        let bufs = [IoSlice::new(buf)];
-        let flags = ReadWriteFlags::DSYNC;
-        match retry_on_intr(|| rustix::io::pwritev2(&self.fd, &bufs, offset, flags)) {
-            Ok(done) if done == buf.len() => Ok(()),
-            // Half-way, or a host that doesn't know the flag: in two steps.
-            Ok(_) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
-                self.write_all(offset, buf)?;
-                self.flush()
+        let is_done = match &self.direct {
+            None => self.host.write_durably(offset, buf)?,
+            Some(direct) if direct.fit(offset, [buf].into_iter()) == Fit::Aligned => {
+                let _shared = direct.share();
+                self.host.write_durably(offset, buf)?
             }
-            Err(e) => Err(BlockError::io(BlockOp::Write, offset, len, e)),
+            Some(_) => false,
+        };
+        if is_done {
+            return Ok(());
         }
+        self.write_run(offset, &[IoSlice::new(buf)])?;
+        self.flush()
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
@@ -306,10 +288,11 @@ impl BlockDevice for FileDevice {
             let op = BlockOp::SetLen;
             return Err(BlockError::ReadOnly { op, offset: 0, len });
         }
+        let _alone = self.direct.as_ref().map(Direct::exclude);
         let result = match self.id {
             DeviceId::Block { .. } if len == self.len() => Ok(()),
             DeviceId::Block { .. } => Err(Errno::INVAL),
-            DeviceId::File { .. } => retry_on_intr(|| rustix::fs::ftruncate(&self.fd, len)),
+            DeviceId::File { .. } => retry_on_intr(|| rustix::fs::ftruncate(&self.host.fd, len)),
         };
         result.map_err(|e| BlockError::io(BlockOp::SetLen, 0, len, e))?;
         self.len.store(len, Ordering::Release);
@@ -332,77 +315,31 @@ fn zero_by_writing(device: &FileDevice, offset: u64, len: u64) -> Result<()> {
             run.push(IoSlice::new(&ZEROS[..part]));
             left -= part;
         }
-        at += device.write_run(at, &run)?;
+        device.write_run(at, &run)?;
+        at += total_len(&run);
     }
     Ok(())
 }
 
-fn open_fd(path: &Path, options: &OpenOptions) -> Result<OwnedFd> {
-    // Looked at first, as opening a FIFO would wait and as only block devices take O_EXCL alone.
-    let is_block = match rustix::fs::stat(path) {
-        Ok(stat) => matches!(identify(path, &stat)?, DeviceId::Block { .. }),
-        Err(Errno::NOENT) if options.create => false,
-        Err(errno) => return Err(open_error(path, errno)),
-    };
-    let mut flags = OFlags::CLOEXEC;
-    flags |= match options.read_only {
-        true => OFlags::RDONLY,
-        false => OFlags::RDWR,
-    };
-    if options.create && !is_block {
-        flags |= OFlags::CREATE;
-    }
-    if options.exclusive && !options.read_only && is_block {
-        flags |= OFlags::EXCL;
-    }
-    retry_on_intr(|| rustix::fs::open(path, flags, Mode::from_raw_mode(0o666))).map_err(|errno| {
-        match errno {
-            Errno::BUSY => BlockError::Busy {
-                path: path.to_owned(),
-                mode: "read-write",
-            },
-            _ => open_error(path, errno),
-        }
+fn find_alignment(path: &Path, fd: &OwnedFd, is_block: bool) -> Result<Alignment> {
+    Alignment::of(fd, is_block).map_err(|errno| match errno {
+        Errno::INVAL => BlockError::NoDirect {
+            path: path.to_owned(),
+        },
+        _ => open_error(path, errno),
     })
 }
 
-fn identify(path: &Path, stat: &Stat) -> Result<DeviceId> {
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => Ok(DeviceId::File {
-            st_dev: stat.st_dev,
-            st_ino: stat.st_ino,
-        }),
-        FileType::BlockDevice => Ok(DeviceId::Block { rdev: stat.st_rdev }),
-        _ => Err(BlockError::NotADevice {
-            path: path.to_owned(),
-        }),
-    }
-}
-
-fn size_of_image(fd: &OwnedFd, id: DeviceId) -> rustix::io::Result<u64> {
-    match id {
-        DeviceId::File { .. } => {
-            rustix::fs::fstat(fd).map(|stat| u64::try_from(stat.st_size).unwrap_or(0))
+/// Rings if they are asked for, else decided or left to be.
+fn choose_rings(engine: Option<IoEngine>) -> Result<OnceLock<Option<Rings>>> {
+    Ok(match engine {
+        None => OnceLock::new(),
+        Some(IoEngine::Plain) => OnceLock::from(None),
+        Some(IoEngine::Uring) => {
+            let rings = Rings::new().map_err(|source| BlockError::NoUring { source })?;
+            OnceLock::from(Some(rings))
         }
-        // SAFETY: BLKGETSIZE64 writes one u64.
-        DeviceId::Block { .. } => unsafe { ioctl(fd, Getter::<BLKGETSIZE64, u64>::new()) },
-    }
-}
-
-fn open_error(path: &Path, errno: Errno) -> BlockError {
-    BlockError::Open {
-        path: path.to_owned(),
-        source: io::Error::from(errno),
-    }
-}
-
-fn short(op: BlockOp, offset: u64, len: usize, done: usize) -> BlockError {
-    BlockError::Short {
-        op,
-        offset,
-        len: len as u64,
-        done: done as u64,
-    }
+    })
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //! # Locking
 //! The queue has a lock of class `device`, held to compute a deadline, not while waiting.
 
+use crate::batch::runs;
 use crate::device::{BlockDevice, DeviceId};
 use crate::error::Result;
 use rustix::thread::{ClockId, clock_nanosleep_absolute, set_current_timer_slack};
@@ -103,6 +104,26 @@ impl<D: BlockDevice> LatencyDevice<D> {
         }
     }
 
+    /// Does the runs of a batch, all of which come now: returns at the last deadline.
+    fn requests<T>(&self, count: usize, io: impl FnOnce(&D) -> Result<T>) -> Result<T> {
+        assert_may_block("device latency");
+        let start = now_ns();
+        let deadline = {
+            let mut queue = self.queue.lock();
+            (0..count)
+                .map(|_| queue.admit(start, self.latency_ns))
+                .last()
+        };
+        let result = io(&self.inner);
+        let took = wait_until(deadline.unwrap_or(0)).saturating_sub(start);
+        self.count.fetch_add(count as u64, Relaxed);
+        self.total_ns.fetch_add(took * count as u64, Relaxed);
+        if took > self.max_ns.load(Relaxed) {
+            self.max_ns.fetch_max(took, Relaxed);
+        }
+        result
+    }
+
     /// Does a request and returns at its deadline. The wrapped device's time is part of it.
     fn request<T>(&self, io: impl FnOnce(&D) -> Result<T>) -> Result<T> {
         assert_may_block("device latency");
@@ -129,6 +150,10 @@ impl<D: BlockDevice> BlockDevice for LatencyDevice<D> {
         self.inner.is_read_only()
     }
 
+    fn logical_block_size(&self) -> u32 {
+        self.inner.logical_block_size()
+    }
+
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.request(|inner| inner.read_at(offset, buf))
     }
@@ -143,6 +168,14 @@ impl<D: BlockDevice> BlockDevice for LatencyDevice<D> {
 
     fn write_vectored_at(&self, offset: u64, bufs: &[IoSlice<'_>]) -> Result<()> {
         self.request(|inner| inner.write_vectored_at(offset, bufs))
+    }
+
+    fn read_batch(&self, reads: &mut [(u64, &mut [u8])]) -> Result<()> {
+        self.requests(runs(reads).count(), |inner| inner.read_batch(reads))
+    }
+
+    fn write_batch(&self, writes: &[(u64, &[u8])]) -> Result<()> {
+        self.requests(runs(writes).count(), |inner| inner.write_batch(writes))
     }
 
     fn flush(&self) -> Result<()> {

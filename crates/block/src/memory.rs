@@ -12,7 +12,8 @@
 
 use crate::device::{BlockDevice, DeviceId, total_len, total_len_mut};
 use crate::error::{BlockOp, Result, check_range};
-use crate::file::{FileDevice, OpenOptions};
+use crate::file::FileDevice;
+use crate::open::OpenOptions;
 use std::collections::BTreeMap;
 use std::io::{IoSlice, IoSliceMut};
 use std::path::Path;
@@ -231,6 +232,12 @@ impl BlockDevice for MemoryDevice {
             at += buf.len() as u64;
         }
         Ok(())
+    }
+
+    fn read_batch(&self, reads: &mut [(u64, &mut [u8])]) -> Result<()> {
+        reads
+            .iter_mut()
+            .try_for_each(|(offset, buf)| self.read_at(*offset, buf))
     }
 
     fn write_batch(&self, writes: &[(u64, &[u8])]) -> Result<()> {

@@ -47,16 +47,7 @@ fn step(device: &dyn BlockDevice, rng: &mut Rng, model: &mut Vec<u8>, resize: bo
             let bufs = [IoSlice::new(first), IoSlice::new(&[]), IoSlice::new(second)];
             device.write_vectored_at(at, &bufs).unwrap();
         }
-        5 => {
-            rng.fill(&mut model[target.clone()]);
-            let writes: Vec<_> = model[target]
-                .chunks(4096)
-                .enumerate()
-                .map(|(i, bytes)| (at + i as u64 * 4096, bytes))
-                .collect();
-            device.write_batch(&writes).unwrap();
-            device.flush().unwrap();
-        }
+        5 => batch(device, rng, &mut model[target], at),
         6 => {
             rng.fill(&mut model[target.clone()]);
             device.write_fua(at, &model[target]).unwrap();
@@ -72,6 +63,34 @@ fn step(device: &dyn BlockDevice, rng: &mut Rng, model: &mut Vec<u8>, resize: bo
             assert_eq!(device.len(), len as u64);
         }
     }
+}
+
+/// Writes some of the pieces of a range as a batch, and reads others back.
+fn batch(device: &dyn BlockDevice, rng: &mut Rng, model: &mut [u8], at: u64) {
+    let piece = [512, 4096, 700][rng.usize(..3)];
+    let mut writes = Vec::new();
+    for (i, bytes) in model.chunks_mut(piece).enumerate() {
+        if rng.u8(..4) > 0 {
+            rng.fill(bytes);
+            writes.push((at + (i * piece) as u64, &*bytes));
+        }
+    }
+    if rng.bool() {
+        rng.shuffle(&mut writes);
+    }
+    device.write_batch(&writes).unwrap();
+    device.flush().unwrap();
+    let mut back = vec![0xAA; model.len()];
+    let mut reads: Vec<_> = back
+        .chunks_mut(piece)
+        .enumerate()
+        .map(|(i, buf)| (at + (i * piece) as u64, buf))
+        .collect();
+    if rng.bool() {
+        rng.shuffle(&mut reads);
+    }
+    device.read_batch(&mut reads).unwrap();
+    assert!(back == model);
 }
 
 fn refuses_past_end(device: &dyn BlockDevice) {

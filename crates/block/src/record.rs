@@ -193,6 +193,10 @@ impl<D: BlockDevice> BlockDevice for RecordDevice<D> {
         self.inner.is_read_only()
     }
 
+    fn logical_block_size(&self) -> u32 {
+        self.inner.logical_block_size()
+    }
+
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.inner.read_at(offset, buf)
     }
@@ -213,6 +217,10 @@ impl<D: BlockDevice> BlockDevice for RecordDevice<D> {
         self.inner.write_vectored_at(offset, bufs)?;
         self.push_write(offset, data.into(), false);
         Ok(())
+    }
+
+    fn read_batch(&self, reads: &mut [(u64, &mut [u8])]) -> Result<()> {
+        self.inner.read_batch(reads)
     }
 
     fn flush(&self) -> Result<()> {

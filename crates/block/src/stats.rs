@@ -1,5 +1,6 @@
 //! A device that counts what passes.
 
+use crate::batch::runs;
 use crate::device::{BlockDevice, DeviceId, total_len, total_len_mut};
 use crate::error::Result;
 use std::io::{IoSlice, IoSliceMut};
@@ -8,11 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Calls and bytes that reached a device, failed calls included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCounts {
-    /// Reads; a vectored one counts once.
+    /// Reads; a vectored one and a run of a batch count once.
     pub reads: u64,
     /// Bytes asked for.
     pub read_bytes: u64,
-    /// Writes, FUA writes included; a vectored one counts once.
+    /// Writes, FUA writes included; a vectored one and a run of a batch count once.
     pub writes: u64,
     /// Bytes given.
     pub written_bytes: u64,
@@ -90,6 +91,10 @@ impl<D: BlockDevice> BlockDevice for CountDevice<D> {
         self.inner.is_read_only()
     }
 
+    fn logical_block_size(&self) -> u32 {
+        self.inner.logical_block_size()
+    }
+
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.count_read(buf.len() as u64);
         self.inner.read_at(offset, buf)
@@ -108,6 +113,16 @@ impl<D: BlockDevice> BlockDevice for CountDevice<D> {
     fn write_vectored_at(&self, offset: u64, bufs: &[IoSlice<'_>]) -> Result<()> {
         self.count_write(total_len(bufs));
         self.inner.write_vectored_at(offset, bufs)
+    }
+
+    fn read_batch(&self, reads: &mut [(u64, &mut [u8])]) -> Result<()> {
+        runs(reads).for_each(|run| self.count_read(run.bytes));
+        self.inner.read_batch(reads)
+    }
+
+    fn write_batch(&self, writes: &[(u64, &[u8])]) -> Result<()> {
+        runs(writes).for_each(|run| self.count_write(run.bytes));
+        self.inner.write_batch(writes)
     }
 
     fn flush(&self) -> Result<()> {

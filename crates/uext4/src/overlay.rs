@@ -76,6 +76,22 @@ impl OverlayDevice {
         self.below.read_at(start, &mut bytes[..len])?;
         Ok(bytes)
     }
+
+    /// Replaces what changed in `buf`, which holds the bytes of the device below.
+    fn lay_over(&self, offset: u64, buf: &mut [u8]) {
+        let pages = self.pages.read();
+        if pages.is_empty() {
+            return;
+        }
+        let mut rest = buf;
+        for piece in pieces(offset, rest.len()) {
+            let (part, after) = rest.split_at_mut(piece.len);
+            if let Some(page) = pages.get(&piece.page) {
+                part.copy_from_slice(&page[piece.at..piece.at + piece.len]);
+            }
+            rest = after;
+        }
+    }
 }
 
 impl BlockDevice for OverlayDevice {
@@ -87,19 +103,20 @@ impl BlockDevice for OverlayDevice {
         false
     }
 
+    fn logical_block_size(&self) -> u32 {
+        self.below.logical_block_size()
+    }
+
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.below.read_at(offset, buf)?;
-        let pages = self.pages.read();
-        if pages.is_empty() {
-            return Ok(());
-        }
-        let mut rest = buf;
-        for piece in pieces(offset, rest.len()) {
-            let (part, after) = rest.split_at_mut(piece.len);
-            if let Some(page) = pages.get(&piece.page) {
-                part.copy_from_slice(&page[piece.at..piece.at + piece.len]);
-            }
-            rest = after;
+        self.lay_over(offset, buf);
+        Ok(())
+    }
+
+    fn read_batch(&self, reads: &mut [(u64, &mut [u8])]) -> Result<()> {
+        self.below.read_batch(reads)?;
+        for (offset, buf) in reads {
+            self.lay_over(*offset, buf);
         }
         Ok(())
     }
@@ -170,6 +187,10 @@ mod tests {
         want[4000..4200].fill(1);
         want[9000..].fill(0);
         assert_eq!(got, want);
+        let (mut first, mut last) = (vec![0; 5000], vec![0; 1000]);
+        let mut reads: [(u64, &mut [u8]); 2] = [(0, &mut first), (9000, &mut last)];
+        over.read_batch(&mut reads).unwrap();
+        assert_eq!((&first[..], &last[..]), (&want[..5000], &want[9000..]));
         assert_eq!(below.snapshot(), vec![7; 10_000]);
         over.write_at(9_999, &[1; 2]).unwrap_err();
         over.set_len(5).unwrap_err();
