@@ -121,6 +121,8 @@ pub struct ImageSpec {
     pub keep: bool,
     /// What the mounted device takes the time of; making and checking the image do not wait for it.
     pub model: Option<Model>,
+    /// A file is opened past the cache of the host.
+    pub direct: bool,
 }
 
 impl ImageSpec {
@@ -187,10 +189,10 @@ pub fn open(spec: &ImageSpec) -> anyhow::Result<Image> {
     if let DeviceSpec::File(path) = &spec.device
         && spec.found
     {
-        let device = open_file(path, &OpenOptions::read_write())?;
+        let device = open_file(path, spec, OpenOptions::read_write())?;
         return Ok(Image::new(device, spec.model, None));
     }
-    let (device, made) = make(&spec.device, spec.bytes, spec.keep)?;
+    let (device, made) = make(&spec.device, spec, spec.bytes, spec.keep)?;
     let mut options = MkfsOptions {
         size: Some(spec.bytes),
         inodes: Some(spec.inodes),
@@ -226,20 +228,28 @@ pub fn open_bare(spec: &ImageSpec, bytes: u64) -> anyhow::Result<Image> {
             DeviceSpec::File(beside)
         }
     };
-    let (device, made) = make(&device, bytes, false)?;
+    let (device, made) = make(&device, spec, bytes, false)?;
     Ok(Image::new(device, spec.model, made))
 }
 
-fn open_file(path: &Path, options: &OpenOptions) -> anyhow::Result<Arc<dyn BlockDevice>> {
-    let device = FileDevice::open(path, options);
-    Ok(Arc::new(device.with_context(|| {
-        format!("open the image {}", path.display())
-    })?))
+fn open_file(
+    path: &Path,
+    spec: &ImageSpec,
+    options: OpenOptions,
+) -> anyhow::Result<Arc<dyn BlockDevice>> {
+    let options = match spec.direct {
+        true => options.direct(),
+        false => options,
+    };
+    let device = FileDevice::open(path, &options);
+    let name = || format!("open the image {}", path.display());
+    Ok(Arc::new(device.with_context(name)?))
 }
 
 type Made = (Arc<dyn BlockDevice>, Option<MadeFile>);
 
-fn make(device: &DeviceSpec, bytes: u64, keep: bool) -> anyhow::Result<Made> {
+/// A new device at `device`, otherwise as `spec` says.
+fn make(device: &DeviceSpec, spec: &ImageSpec, bytes: u64, keep: bool) -> anyhow::Result<Made> {
     let DeviceSpec::File(path) = device else {
         return Ok((Arc::new(MemoryDevice::new(bytes)), None));
     };
@@ -247,7 +257,7 @@ fn make(device: &DeviceSpec, bytes: u64, keep: bool) -> anyhow::Result<Made> {
     if path.exists() {
         std::fs::remove_file(path)?;
     }
-    let device = open_file(path, &OpenOptions::create(bytes))?;
+    let device = open_file(path, spec, OpenOptions::create(bytes))?;
     Ok((device, (!keep).then(|| MadeFile::new(path))))
 }
 

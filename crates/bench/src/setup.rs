@@ -19,6 +19,9 @@ pub struct SetupArgs {
     /// Where the image lies: an image that is there is used as it is, otherwise one is made
     #[arg(long, default_value = "mem", value_name = "mem|file:PATH")]
     pub device: DeviceSpec,
+    /// Opens image files with O_DIRECT, past the cache of the host
+    #[arg(long)]
+    pub direct: bool,
     /// The mounted device takes so long for each request (80us), as a modelled one would
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub device_latency: Option<Duration>,
@@ -79,6 +82,9 @@ impl SetupArgs {
     pub fn image(&self, need: Need) -> anyhow::Result<ImageSpec> {
         let shaped =
             self.image_size.is_some() || self.journal_size.is_some() || self.inodes.is_some();
+        if self.direct && self.device == DeviceSpec::Mem {
+            bail!("--direct: there is no cache to pass by in memory; give --device file:PATH");
+        }
         let found = self.device.found()?;
         if let Some(path) = found
             && shaped
@@ -107,6 +113,7 @@ impl SetupArgs {
             found: found.is_some(),
             keep: self.keep,
             model: self.model(),
+            direct: self.direct,
         })
     }
 

@@ -256,7 +256,7 @@ fn randrw_on_a_file_beside_its_peers() {
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (device, peer) = (format!("file:{}", path("u.img")), path("peer"));
     let args = [
-        &["--device", &device, "--bare", "--peer", &peer][..],
+        &["--device", &device, "--direct", "--bare", "--peer", &peer][..],
         &["--bs", "4K", "--numjobs", "2", "--iodepth", "2"],
         &["--rwmixread", "70"],
     ]
@@ -358,4 +358,7 @@ fn wrong_usage_is_an_error() {
     assert!(print(&["mdtest", "--generation", "fast"]).is_err());
     assert!(print(&["create-unlink", "--device", "disk"]).is_err());
     assert!(print(&["mdtest", "--journal-delay", "5"]).is_err());
+    assert!(print(&["randrw", "--bs", "1000"]).is_err());
+    assert!(print(&["randrw", "--size", "4K", "--bs", "8K"]).is_err());
+    assert!(print(&["randrw", "--direct"]).is_err());
 }

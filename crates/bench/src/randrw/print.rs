@@ -74,6 +74,9 @@ fn header(args: &RandrwArgs, out: &mut dyn Write) -> io::Result<()> {
         DeviceSpec::Mem => write!(out, "; in memory")?,
         DeviceSpec::File(path) => write!(out, "; {}", path.display())?,
     }
+    if args.setup.direct {
+        write!(out, ", O_DIRECT")?;
+    }
     match args.setup.model() {
         Some(m) => writeln!(out, ", {:?} x {}\n", m.latency, m.parallelism),
         None => writeln!(out, "\n"),
