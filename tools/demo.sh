@@ -55,4 +55,4 @@ step "create+unlink with three arms of inode generation"
 
 step "direct I/O and the inode lock: what the threads gain, on a modelled device (80 us, 32 requests at a time)"
 "$uext4" bench randrw --device-latency 80us --device-parallelism 32 --bs 4K --threads 1,4,8,24 \
-  --dio-lock exclusive-first,shared-first,range --time 0.5 -i 3 --size 64M
+  --dio-lock exclusive-first,shared-first,range --time 0.25 -i 3 --size 64M

@@ -18,7 +18,11 @@ const ROUNDS: usize = 5;
 struct Block([u8; BLOCK]);
 
 /// Blocks that `threads` do in a round, per second, each calling `work` with its number of calls so far.
-fn rate(threads: usize, blocks: u64, work: &(dyn Fn(&mut fastrand::Rng) -> Result<()> + Sync)) -> f64 {
+fn rate(
+    threads: usize,
+    blocks: u64,
+    work: &(dyn Fn(&mut fastrand::Rng) -> Result<()> + Sync),
+) -> f64 {
     let (stop, calls) = (AtomicBool::new(false), AtomicU64::new(0));
     let start = Instant::now();
     std::thread::scope(|scope| {
@@ -82,7 +86,10 @@ fn latency() {
         show(&format!("latency, {threads} threads"), rates.collect());
         let report = device.report();
         let model = threads as f64 / latency.as_secs_f64() / 1000.0;
-        println!("    model {model:.1}; achieved mean {:?}, max {:?}", report.mean, report.max);
+        println!(
+            "    model {model:.1}; achieved mean {:?}, max {:?}",
+            report.mean, report.max
+        );
     }
 }
 
@@ -128,14 +135,20 @@ fn engines(path: &str, direct: bool) {
             }
             for (rates, device) in rates.into_iter().zip([&plain, &uring]) {
                 let engine = device.engine();
-                show(&format!("direct {direct} {engine}, {threads} threads, {depth} a batch"), rates);
+                show(
+                    &format!("direct {direct} {engine}, {threads} threads, {depth} a batch"),
+                    rates,
+                );
             }
         }
     }
 }
 
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    let args: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|arg| arg != "--bench")
+        .collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args[..] {
         ["latency"] => latency(),

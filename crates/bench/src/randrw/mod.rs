@@ -74,7 +74,7 @@ pub struct RandrwArgs {
     /// Bytes of the data file, all written before
     #[arg(long, default_value = "512M", value_parser = parse_block)]
     pub size: u64,
-    /// Percent of the writes that fill a hole, each block of it once
+    /// Percent of the writes that fill a hole, each block of it once; peers overwrite instead
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
     pub holes: u8,
     /// Bytes of the hole [default: what the time may need, at most 4G]

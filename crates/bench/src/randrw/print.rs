@@ -46,11 +46,11 @@ pub fn print(
             )?;
             writeln!(out, "{allowed}\n")?;
         }
+        for point in lanes.iter().flatten() {
+            point.rows.both.print_tables(out)?;
+        }
     }
-    points
-        .all
-        .iter()
-        .try_for_each(|point| point.rows.both.print_tables(out))
+    Ok(())
 }
 
 fn header(args: &RandrwArgs, out: &mut dyn Write) -> io::Result<()> {
