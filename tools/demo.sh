@@ -52,3 +52,7 @@ step "the same while transactions close (journal calls sleep 100us): locks and s
 
 step "create+unlink with three arms of inode generation"
 "$uext4" bench create-unlink --generation spinlock,atomic,beyond --tasks 2,16,128 --time 0.2 -i 3
+
+step "direct I/O and the inode lock: what the threads gain, on a modelled device (80 us, 32 requests at a time)"
+"$uext4" bench randrw --device-latency 80us --device-parallelism 32 --bs 4K --threads 1,4,8,24 \
+  --dio-lock exclusive-first,shared-first,range --time 0.25 -i 3 --size 64M

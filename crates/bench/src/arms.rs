@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 use uext4_ext4::{GenerationArm, IallocArm, MountOptions};
 use uext4_vfs::icache::IcacheArm;
+use uext4_vfs::ilock::DioLock;
 
 /// A comma list of arms, in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,18 +41,29 @@ fn icache_list(text: &str) -> Result<ArmList<IcacheArm>, String> {
     parse_list(text, &IcacheArm::ALL)
 }
 
+fn dio_lock_list(text: &str) -> Result<ArmList<DioLock>, String> {
+    parse_list(text, &DioLock::ALL)
+}
+
 fn on_off_list(text: &str) -> Result<ArmList<bool>, String> {
-    let one = |word: &str| match word {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err(format!("`{word}` is neither on nor off")),
-    };
     let words = if text == "all" { "off,on" } else { text };
     words
         .split(',')
-        .map(one)
+        .map(parse_on_off)
         .collect::<Result<_, _>>()
         .map(ArmList)
+}
+
+/// `on` or `off`.
+///
+/// # Errors
+/// Anything else.
+pub fn parse_on_off(word: &str) -> Result<bool, String> {
+    match word {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(format!("`{word}` is neither on nor off")),
+    }
 }
 
 /// A time with its unit: `100us`, `1.5ms`, `2s`.
@@ -97,6 +109,12 @@ pub struct ArmArgs {
     /// Timestamps stay in memory until the inode is written anyhow: on, off
     #[arg(long, value_name = "LIST", value_parser = on_off_list)]
     pub lazytime: Option<ArmList<bool>>,
+    /// How direct I/O locks a file: exclusive-first, shared-first, shared-always, range
+    #[arg(long, value_name = "LIST", value_parser = dio_lock_list)]
+    pub dio_lock: Option<ArmList<DioLock>>,
+    /// Direct writes into holes allocate unwritten extents: on, off
+    #[arg(long, value_name = "LIST", value_parser = on_off_list)]
+    pub dioread_nolock: Option<ArmList<bool>>,
     /// Makes journal start and write access sleep so long, as while a transaction closes (100us)
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub journal_delay: Option<Duration>,
@@ -113,17 +131,28 @@ pub struct ArmArgs {
 pub struct Arm {
     /// What varies in this run, or `default`.
     pub name: String,
+    /// What the lists give.
+    pub choice: Choice,
     /// How it is mounted.
     pub options: MountOptions,
 }
 
-/// One choice of every list.
-type Choice = (
-    Option<IallocArm>,
-    Option<GenerationArm>,
-    Option<IcacheArm>,
-    Option<bool>,
-);
+/// One of every list; `None` where there is no list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// How inode numbers are claimed.
+    pub ialloc: Option<IallocArm>,
+    /// How generations are drawn.
+    pub generation: Option<GenerationArm>,
+    /// How the inode cache is locked.
+    pub icache: Option<IcacheArm>,
+    /// Whether timestamps stay in memory.
+    pub lazytime: Option<bool>,
+    /// How direct I/O locks a file.
+    pub dio_lock: Option<DioLock>,
+    /// Whether direct writes into holes allocate unwritten extents.
+    pub dioread_nolock: Option<bool>,
+}
 
 impl ArmArgs {
     /// The arms of the run, the first of every list first. An arm that is listed twice is run twice,
@@ -139,6 +168,7 @@ impl ArmArgs {
                     0 => name,
                     n => format!("{name}#{}", n + 1),
                 },
+                choice,
                 options: self.mount_options(&choice),
             });
         }
@@ -149,10 +179,12 @@ impl ArmArgs {
     fn mount_options(&self, choice: &Choice) -> MountOptions {
         let default = MountOptions::default();
         MountOptions {
-            ialloc: choice.0.unwrap_or(default.ialloc),
-            generation: choice.1.unwrap_or(default.generation),
-            icache: choice.2.unwrap_or(default.icache),
-            lazytime: choice.3.unwrap_or(default.lazytime),
+            ialloc: choice.ialloc.unwrap_or(default.ialloc),
+            generation: choice.generation.unwrap_or(default.generation),
+            icache: choice.icache.unwrap_or(default.icache),
+            lazytime: choice.lazytime.unwrap_or(default.lazytime),
+            dio_lock: choice.dio_lock.unwrap_or(default.dio_lock),
+            dioread_nolock: choice.dioread_nolock.unwrap_or(default.dioread_nolock),
             journal_delay: self.journal_delay.unwrap_or(default.journal_delay),
             inodes_max: self.inodes_max.unwrap_or(default.inodes_max),
             commit_interval: self.commit_interval.unwrap_or(default.commit_interval),
@@ -160,30 +192,56 @@ impl ArmArgs {
         }
     }
 
+    /// The product of the lists; the last list varies fastest.
     fn choices(&self) -> Vec<Choice> {
-        let mut choices = Vec::new();
-        for a in each(self.ialloc.as_ref()) {
-            for b in each(self.generation.as_ref()) {
-                for c in each(self.icache.as_ref()) {
-                    choices.extend(
-                        each(self.lazytime.as_ref())
-                            .into_iter()
-                            .map(|d| (a, b, c, d)),
-                    );
-                }
-            }
-        }
-        choices
+        let mut all = vec![Choice::default()];
+        vary(&mut all, self.ialloc.as_ref(), |c, a| c.ialloc = Some(a));
+        vary(&mut all, self.generation.as_ref(), |c, a| {
+            c.generation = Some(a);
+        });
+        vary(&mut all, self.icache.as_ref(), |c, a| c.icache = Some(a));
+        vary(&mut all, self.lazytime.as_ref(), |c, a| {
+            c.lazytime = Some(a);
+        });
+        vary(&mut all, self.dio_lock.as_ref(), |c, a| {
+            c.dio_lock = Some(a);
+        });
+        vary(&mut all, self.dioread_nolock.as_ref(), |c, a| {
+            c.dioread_nolock = Some(a);
+        });
+        all
     }
 
     /// What varies, or if nothing does, what was given.
     fn name_of(&self, choice: &Choice) -> String {
-        let lazytime = |on| if on { "lazytime" } else { "no-lazytime" };
+        let word = |on, yes, no| if on { yes } else { no };
+        let lazytime = |on| word(on, "lazytime", "no-lazytime");
+        let nolock = |on| word(on, "dioread_nolock", "dioread_lock");
         let parts = [
-            (length(self.ialloc.as_ref()), choice.0.map(|a| a.name())),
-            (length(self.generation.as_ref()), choice.1.map(|a| a.name())),
-            (length(self.icache.as_ref()), choice.2.map(|a| a.name())),
-            (length(self.lazytime.as_ref()), choice.3.map(lazytime)),
+            (
+                length(self.ialloc.as_ref()),
+                choice.ialloc.map(|a| a.name()),
+            ),
+            (
+                length(self.generation.as_ref()),
+                choice.generation.map(|a| a.name()),
+            ),
+            (
+                length(self.icache.as_ref()),
+                choice.icache.map(|a| a.name()),
+            ),
+            (
+                length(self.lazytime.as_ref()),
+                choice.lazytime.map(lazytime),
+            ),
+            (
+                length(self.dio_lock.as_ref()),
+                choice.dio_lock.map(|a| a.name()),
+            ),
+            (
+                length(self.dioread_nolock.as_ref()),
+                choice.dioread_nolock.map(nolock),
+            ),
         ];
         let any_varies = parts.iter().any(|(len, _)| *len > 1);
         let named: Vec<&str> = parts
@@ -198,11 +256,20 @@ impl ArmArgs {
     }
 }
 
-fn each<A: Copy>(list: Option<&ArmList<A>>) -> Vec<Option<A>> {
-    list.map_or_else(
-        || vec![None],
-        |list| list.0.iter().copied().map(Some).collect(),
-    )
+/// Each choice so far with each arm of the list.
+fn vary<A: Copy>(all: &mut Vec<Choice>, list: Option<&ArmList<A>>, set: fn(&mut Choice, A)) {
+    let Some(list) = list else {
+        return;
+    };
+    let with = |choice: &Choice, arm: A| {
+        let mut choice = *choice;
+        set(&mut choice, arm);
+        choice
+    };
+    *all = all
+        .iter()
+        .flat_map(|choice| list.0.iter().map(move |&arm| with(choice, arm)))
+        .collect();
 }
 
 fn length<A>(list: Option<&ArmList<A>>) -> usize {

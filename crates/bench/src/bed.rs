@@ -1,6 +1,6 @@
 //! An image, made or found, and its mount.
 
-use crate::device::{self, Image, ImageSpec};
+use crate::device::{self, Image, ImageSpec, ModelDevice};
 use std::sync::Arc;
 use uext4_ext4::{Ext4, MountOptions};
 
@@ -17,13 +17,18 @@ impl Bed {
     /// As [`device::open`], and of mounting.
     pub fn make(spec: &ImageSpec, options: &MountOptions) -> anyhow::Result<Bed> {
         let image = device::open(spec)?;
-        let fs = Ext4::mount(Arc::clone(&image.device), options.clone())?;
+        let fs = Ext4::mount(image.measured(), options.clone())?;
         Ok(Bed { fs, image })
     }
 
     /// The mount.
     pub fn fs(&self) -> &Arc<Ext4> {
         &self.fs
+    }
+
+    /// The modelled device below it, if there is one.
+    pub fn model(&self) -> Option<&ModelDevice> {
+        self.image.model.as_deref()
     }
 
     /// Unmounts, and checks the image.

@@ -1,6 +1,7 @@
 //! create-unlink: each task creates and unlinks one file in its own directory in a loop.
 
-use crate::arms::{Arm, parse_rounds, parse_seconds, parse_threads};
+use crate::arms::{Arm, Choice, parse_rounds, parse_seconds, parse_threads};
+use crate::bed::Bed;
 use crate::crew::{self, StopFlag};
 use crate::histogram::Histogram;
 use crate::locks::acquisitions_of;
@@ -95,7 +96,8 @@ impl Workload for Job<'_> {
         Ok(tree)
     }
 
-    fn run(&mut self, turn: Turn, fs: &Arc<Ext4>, tree: &Tree) -> anyhow::Result<()> {
+    fn run(&mut self, turn: Turn, bed: &Bed, tree: &Tree) -> anyhow::Result<()> {
+        let fs = bed.fs();
         let counted = turn.round >= self.args.iterations;
         let (tasks, time) = (self.args.tasks[turn.case], self.args.time);
         // What the run before left to write is not in this one's time.
@@ -129,7 +131,7 @@ pub fn run(args: &CreateUnlinkArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         })?,
         rounds: args.setup.rounds(args.iterations),
         cases: args.tasks.len(),
-        peers: 0,
+        peers: &[],
         label: &|case| format!("{} tasks", args.tasks[case]),
     }
     .run(&mut job)?;
@@ -192,13 +194,12 @@ fn scaling(rows: &[Row]) -> Option<String> {
 /// over the inodes written per operation with it.
 fn lazytime_lines(arms: &[Arm], rows: &[Row], cases: usize) -> Vec<String> {
     let mut lines = Vec::new();
-    let same = |a: &Arm, b: &Arm| {
-        a.options.ialloc == b.options.ialloc
-            && a.options.generation == b.options.generation
-            && a.options.icache == b.options.icache
+    let apart_from_it = |arm: &Arm| Choice {
+        lazytime: None,
+        ..arm.choice
     };
     for (with, arm) in arms.iter().enumerate().filter(|(_, a)| a.options.lazytime) {
-        let other = |b: &Arm| !b.options.lazytime && same(arm, b);
+        let other = |b: &Arm| !b.options.lazytime && apart_from_it(arm) == apart_from_it(b);
         let Some(without) = arms.iter().position(other) else {
             continue;
         };

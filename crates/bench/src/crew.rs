@@ -3,17 +3,46 @@
 use anyhow::anyhow;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 /// Tells the threads of a timed run to end.
-#[derive(Debug, Default)]
-pub struct StopFlag(AtomicBool);
+#[derive(Debug)]
+pub struct StopFlag {
+    stopped: AtomicBool,
+    /// The thread that waits for the time to be over.
+    waiting: Thread,
+}
 
 impl StopFlag {
+    fn new() -> StopFlag {
+        StopFlag {
+            stopped: AtomicBool::new(false),
+            waiting: thread::current(),
+        }
+    }
+
     /// Whether to go on.
     #[inline(always)]
     pub fn is_running(&self) -> bool {
-        !self.0.load(Relaxed)
+        !self.stopped.load(Relaxed)
+    }
+
+    /// Stops every thread of the run, before its time.
+    pub fn stop(&self) {
+        self.stopped.store(true, Relaxed);
+        self.waiting.unpark();
+    }
+
+    /// Stops them after `time`, unless one of them does before.
+    fn stop_after(&self, time: Duration) {
+        let since = Instant::now();
+        while self.is_running() {
+            match time.checked_sub(since.elapsed()) {
+                Some(left) if !left.is_zero() => thread::park_timeout(left),
+                _ => self.stopped.store(true, Relaxed),
+            }
+        }
     }
 }
 
@@ -36,8 +65,8 @@ pub fn run<T: Send>(
     work: impl Fn(usize, &StopFlag) -> anyhow::Result<T> + Sync,
 ) -> anyhow::Result<Done<T>> {
     let start_line = Barrier::new(count + 1);
-    let stop = StopFlag::default();
-    std::thread::scope(|scope| {
+    let stop = StopFlag::new();
+    thread::scope(|scope| {
         let (start_line, stop, work) = (&start_line, &stop, &work);
         let threads: Vec<_> = (0..count)
             .map(|number| {
@@ -52,9 +81,8 @@ pub fn run<T: Send>(
         start_line.wait();
         let mut began = Instant::now();
         if let Some(time) = time {
-            std::thread::sleep(time);
+            stop.stop_after(time);
         }
-        stop.0.store(time.is_some(), Relaxed);
         let mut results = Vec::with_capacity(count);
         for thread in threads {
             let (at, result) = thread.join().map_err(|_| anyhow!("a thread panicked"))??;

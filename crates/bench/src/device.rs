@@ -5,7 +5,8 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use uext4_block::{BlockDevice, FileDevice, MemoryDevice, OpenOptions};
+use std::time::Duration;
+use uext4_block::{BlockDevice, FileDevice, LatencyDevice, MemoryDevice, OpenOptions};
 use uext4_mkfs::{MkfsOptions, NoProgress};
 use uext4_ondisk::{EXT4_MAGIC, SUPERBLOCK_OFFSET};
 
@@ -79,6 +80,28 @@ pub fn parse_size(s: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("`{s}` is too large"))
 }
 
+/// A size as [`parse_size`] takes it: in the largest unit that divides it.
+pub fn size_name(bytes: u64) -> String {
+    let units = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];
+    let fits = |(shift, _): &&(u32, &str)| bytes > 0 && bytes.is_multiple_of(1 << shift);
+    match units.iter().find(fits) {
+        Some((shift, unit)) => format!("{}{unit}", bytes >> shift),
+        None => bytes.to_string(),
+    }
+}
+
+/// What a device is to take the time of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Model {
+    /// Of a request.
+    pub latency: Duration,
+    /// Requests served at a time.
+    pub parallelism: usize,
+}
+
+/// The device that takes the time of a modelled one.
+pub type ModelDevice = LatencyDevice<Arc<dyn BlockDevice>>;
+
 /// What image to make.
 #[derive(Clone, Debug)]
 pub struct ImageSpec {
@@ -88,12 +111,18 @@ pub struct ImageSpec {
     pub bytes: u64,
     /// Bytes of the journal; 0 for none.
     pub journal_bytes: u64,
+    /// Bytes of file data that the run puts into it.
+    pub data_bytes: u64,
     /// Inodes it must hold.
     pub inodes: u32,
     /// The image was there before the run: it is used as it is, and the rest is not looked at.
     pub found: bool,
     /// An image file that the run made stays.
     pub keep: bool,
+    /// What the mounted device takes the time of; making and checking the image do not wait for it.
+    pub model: Option<Model>,
+    /// A file is opened past the cache of the host.
+    pub direct: bool,
 }
 
 impl ImageSpec {
@@ -101,13 +130,20 @@ impl ImageSpec {
     /// a mount of it keeps.
     pub fn memory_bytes(&self) -> u64 {
         const PER_INODE: u64 = 1024;
-        self.journal_bytes + u64::from(self.inodes) * PER_INODE + (256 << 20)
+        self.journal_bytes + self.data_bytes + u64::from(self.inodes) * PER_INODE + (256 << 20)
     }
 }
 
 /// A file that a run made, removed when it is dropped.
 #[derive(Debug)]
 pub struct MadeFile(PathBuf);
+
+impl MadeFile {
+    /// The file at `path`.
+    pub fn new(path: &Path) -> MadeFile {
+        MadeFile(path.to_owned())
+    }
+}
 
 impl Drop for MadeFile {
     fn drop(&mut self) {
@@ -116,11 +152,33 @@ impl Drop for MadeFile {
     }
 }
 
-/// An open image.
+/// An open image, or a raw device.
 pub struct Image {
-    /// The device it lies on. Declared first: closed before the file goes.
+    /// What holds the bytes. Declared first: closed before the file goes.
     pub device: Arc<dyn BlockDevice>,
+    /// The modelled device around it, if there is one.
+    pub model: Option<Arc<ModelDevice>>,
     _made: Option<MadeFile>,
+}
+
+impl Image {
+    fn new(device: Arc<dyn BlockDevice>, model: Option<Model>, made: Option<MadeFile>) -> Image {
+        let around =
+            |m: Model| LatencyDevice::new(Arc::clone(&device), m.latency, m.parallelism).into();
+        Image {
+            model: model.map(around),
+            device,
+            _made: made,
+        }
+    }
+
+    /// The device that is measured.
+    pub fn measured(&self) -> Arc<dyn BlockDevice> {
+        match &self.model {
+            Some(model) => Arc::clone(model) as Arc<dyn BlockDevice>,
+            None => Arc::clone(&self.device),
+        }
+    }
 }
 
 /// Opens the image that is there, or makes it.
@@ -128,32 +186,13 @@ pub struct Image {
 /// # Errors
 /// A device that fails, or an image that cannot hold what is asked.
 pub fn open(spec: &ImageSpec) -> anyhow::Result<Image> {
-    let opened = |path: &Path, options: &OpenOptions| -> anyhow::Result<Arc<dyn BlockDevice>> {
-        let device = FileDevice::open(path, options);
-        Ok(Arc::new(device.with_context(|| {
-            format!("open the image {}", path.display())
-        })?))
-    };
-    let (device, made) = match &spec.device {
-        DeviceSpec::File(path) if spec.found => {
-            return Ok(Image {
-                device: opened(path, &OpenOptions::read_write())?,
-                _made: None,
-            });
-        }
-        DeviceSpec::Mem => {
-            let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(spec.bytes));
-            (device, None)
-        }
-        DeviceSpec::File(path) => {
-            // An earlier round's, kept for the last.
-            if path.exists() {
-                std::fs::remove_file(path)?;
-            }
-            let device = opened(path, &OpenOptions::create(spec.bytes))?;
-            (device, (!spec.keep).then(|| MadeFile(path.clone())))
-        }
-    };
+    if let DeviceSpec::File(path) = &spec.device
+        && spec.found
+    {
+        let device = open_file(path, spec, OpenOptions::read_write())?;
+        return Ok(Image::new(device, spec.model, None));
+    }
+    let (device, made) = make(&spec.device, spec, spec.bytes, spec.keep)?;
     let mut options = MkfsOptions {
         size: Some(spec.bytes),
         inodes: Some(spec.inodes),
@@ -165,10 +204,61 @@ pub fn open(spec: &ImageSpec) -> anyhow::Result<Image> {
         options.journal_size = Some(spec.journal_bytes);
     }
     uext4_mkfs::mkfs(&*device, &options, &NoProgress)?;
-    Ok(Image {
-        device,
-        _made: made,
-    })
+    Ok(Image::new(device, spec.model, made))
+}
+
+/// Makes a device of the same kind with no file system, of `bytes` bytes: in memory, or a file beside the
+/// image.
+///
+/// # Errors
+/// A device that fails, a file that is there, or an image on a block device, which has nothing beside it.
+pub fn open_bare(spec: &ImageSpec, bytes: u64) -> anyhow::Result<Image> {
+    let device = match &spec.device {
+        DeviceSpec::Mem => DeviceSpec::Mem,
+        DeviceSpec::File(path) => {
+            if std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_block_device()) {
+                bail!("{}: nothing lies beside a block device", path.display());
+            }
+            let mut name = path.clone().into_os_string();
+            name.push(".bare");
+            let beside = PathBuf::from(name);
+            if beside.exists() {
+                bail!("{}: is there already", beside.display());
+            }
+            DeviceSpec::File(beside)
+        }
+    };
+    let (device, made) = make(&device, spec, bytes, false)?;
+    Ok(Image::new(device, spec.model, made))
+}
+
+fn open_file(
+    path: &Path,
+    spec: &ImageSpec,
+    options: OpenOptions,
+) -> anyhow::Result<Arc<dyn BlockDevice>> {
+    let options = match spec.direct {
+        true => options.direct(),
+        false => options,
+    };
+    let device = FileDevice::open(path, &options);
+    let name = || format!("open the image {}", path.display());
+    Ok(Arc::new(device.with_context(name)?))
+}
+
+type Made = (Arc<dyn BlockDevice>, Option<MadeFile>);
+
+/// A new device at `device`, otherwise as `spec` says.
+fn make(device: &DeviceSpec, spec: &ImageSpec, bytes: u64, keep: bool) -> anyhow::Result<Made> {
+    let DeviceSpec::File(path) = device else {
+        return Ok((Arc::new(MemoryDevice::new(bytes)), None));
+    };
+    // An earlier round's, kept for the last.
+    if path.exists() {
+        std::fs::remove_file(path)?;
+    }
+    let device = open_file(path, spec, OpenOptions::create(bytes))?;
+    Ok((device, (!keep).then(|| MadeFile::new(path))))
 }
 
 /// Checks the image after a run.
@@ -188,4 +278,16 @@ pub fn verify(device: &dyn BlockDevice) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_sizes() {
+        for name in ["512", "4K", "1025K", "1M", "3G"] {
+            assert_eq!(size_name(parse_size(name).unwrap()), name);
+        }
+    }
 }

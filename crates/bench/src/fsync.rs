@@ -2,6 +2,7 @@
 //! system on the same disk takes turns with it.
 
 use crate::arms::{parse_rounds, parse_seconds, parse_threads};
+use crate::bed::Bed;
 use crate::crew;
 use crate::histogram::Histogram;
 use crate::report::{Document, Row, compared};
@@ -85,7 +86,8 @@ impl Workload for Job<'_> {
         Tree::make(fs, "fsync", vec!["files".to_owned()])
     }
 
-    fn run(&mut self, turn: Turn, fs: &Arc<Ext4>, tree: &Tree) -> anyhow::Result<()> {
+    fn run(&mut self, turn: Turn, bed: &Bed, tree: &Tree) -> anyhow::Result<()> {
+        let fs = bed.fs();
         let counted = turn.round >= self.args.iterations;
         let (threads, time) = (self.args.threads[turn.case], self.args.time);
         let root = Caller::root();
@@ -154,8 +156,9 @@ fn peer_sample(dir: &Path, threads: usize, time: Duration) -> anyhow::Result<Sam
 /// An operation that fails, or an image that is damaged after the run.
 pub fn run(args: &FsyncArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let arms = args.setup.arms();
+    let peers: Vec<&'static str> = args.peer.iter().map(|_| "peer").collect();
     let mut names: Vec<String> = arms.iter().map(|arm| arm.name.clone()).collect();
-    names.extend(args.peer.iter().map(|_| "peer".to_owned()));
+    names.extend(peers.iter().map(|name| (*name).to_owned()));
     let mut job = Job {
         args,
         grid: Grid::new(names.len(), args.threads.len()),
@@ -169,7 +172,7 @@ pub fn run(args: &FsyncArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         })?,
         rounds: args.setup.rounds(args.iterations),
         cases: args.threads.len(),
-        peers: names.len() - arms.len(),
+        peers: &peers,
         label: &|case| format!("{} threads", args.threads[case]),
     }
     .run(&mut job)?;

@@ -5,6 +5,7 @@
 //! large to be met, in turn, and the reader's latencies stand side by side.
 
 use crate::arms::{Arm, parse_items, parse_rounds};
+use crate::bed::Bed;
 use crate::crew;
 use crate::histogram::Histogram;
 use crate::memory;
@@ -221,7 +222,8 @@ impl Workload for Job<'_> {
         Ok(tree)
     }
 
-    fn run(&mut self, turn: Turn, fs: &Arc<Ext4>, tree: &Tree) -> anyhow::Result<()> {
+    fn run(&mut self, turn: Turn, bed: &Bed, tree: &Tree) -> anyhow::Result<()> {
+        let fs = bed.fs();
         let counted = turn.round >= self.args.iterations;
         let mut creator = Work::default();
         let mut moments = Vec::new();
@@ -265,6 +267,7 @@ fn arms(args: &IcacheShrinkArgs) -> Vec<Arm> {
         for (inodes_max, name) in [(no_limit, "no limit"), (limit, "shrinking")] {
             arms.push(Arm {
                 name: format!("{}, {name}", arm.name),
+                choice: arm.choice,
                 options: MountOptions {
                     inodes_max,
                     ..arm.options.clone()
@@ -299,7 +302,7 @@ pub fn run(args: &IcacheShrinkArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         })?,
         rounds: args.setup.rounds(args.iterations),
         cases: 1,
-        peers: 0,
+        peers: &[],
         label: &|_| format!("{} files", args.items),
     }
     .run(&mut job)?;

@@ -9,6 +9,7 @@
 //! | [`create_unlink`] | creating and unlinking one file in a loop |
 //! | [`fsync`] | appending and fsyncing, beside a kernel file system |
 //! | [`generation`] | drawing stamps, and how often they repeat |
+//! | [`randrw`] | random direct reads and writes of one file |
 //! | [`icache_shrink`] | reading while the inode cache shrinks |
 //! | [`arms`], [`setup`] | the arms of a run; the options that all workloads share |
 //! | [`device`], [`bed`], [`tree`] | images, mounts, and directories in them |
@@ -31,6 +32,7 @@ pub mod locks;
 pub mod mdtest;
 pub mod memory;
 pub mod progress;
+pub mod randrw;
 pub mod report;
 pub mod rounds;
 pub mod sample;
@@ -75,6 +77,12 @@ enum Workload {
         after_help = "Example: uext4 bench fsync --device file:/var/tmp/u.img --peer /mnt/ext4-on-that-disk"
     )]
     Fsync(fsync::FsyncArgs),
+    /// Random direct reads and writes of one file, from many threads
+    #[command(
+        after_help = "Example: uext4 bench randrw --device-latency 80us --dio-lock all --dioread-nolock on,off\n\
+                            Example: uext4 bench randrw --device file:/dev/shm/u.img --bs 4K --numjobs 24 --runtime 5"
+    )]
+    Randrw(randrw::RandrwArgs),
     /// How fast inode generations are drawn, and how often they repeat
     #[command(
         after_help = "Example: uext4 bench generation --generation random,beyond --widths 8 --reuses 2^30"
@@ -114,6 +122,7 @@ fn dispatch(workload: &Workload, out: &mut dyn Write) -> anyhow::Result<()> {
         Workload::Mdtest(args) => mdtest::run(args, out),
         Workload::CreateUnlink(args) => create_unlink::run(args, out),
         Workload::Fsync(args) => fsync::run(args, out),
+        Workload::Randrw(args) => randrw::run(args, out),
         Workload::Generation(args) => generation::run(args, out),
         Workload::IcacheShrink(args) => icache_shrink::run(args, out),
     }

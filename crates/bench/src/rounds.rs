@@ -40,9 +40,9 @@ pub trait Workload {
     ///
     /// # Errors
     /// Of any operation.
-    fn run(&mut self, turn: Turn, fs: &Arc<Ext4>, state: &Self::State) -> anyhow::Result<()>;
+    fn run(&mut self, turn: Turn, bed: &Bed, state: &Self::State) -> anyhow::Result<()>;
 
-    /// Runs the peer once.
+    /// Runs a peer once.
     ///
     /// # Errors
     /// Of any operation.
@@ -69,8 +69,8 @@ pub struct Rounds<'a> {
     pub rounds: usize,
     /// Runs of an arm in a round, each with another count of threads.
     pub cases: usize,
-    /// Peers, which have no image.
-    pub peers: usize,
+    /// The names of the peers, which have no image.
+    pub peers: &'a [&'static str],
     /// Adds what a case is to the progress shown.
     pub label: &'a dyn Fn(usize) -> String,
 }
@@ -96,7 +96,7 @@ impl Rounds<'_> {
     }
 
     fn lanes(&self) -> usize {
-        self.arms.len() + self.peers
+        self.arms.len() + self.peers.len()
     }
 
     fn all_at_once(&self) -> bool {
@@ -163,12 +163,16 @@ impl Rounds<'_> {
         bed: Option<&(Bed, W::State)>,
         progress: &mut Progress,
     ) -> anyhow::Result<()> {
-        let name = self.arms.get(turn.lane).map_or("peer", |arm| &arm.name);
+        let peer = || self.peers.get(turn.lane - self.arms.len());
+        let name = match self.arms.get(turn.lane) {
+            Some(arm) => &arm.name,
+            None => peer().map_or("peer", |name| name),
+        };
         let case = (self.label)(turn.case);
         let (round, rounds) = (turn.round + 1, self.rounds);
         progress.begin(format!("round {round}/{rounds}, {name}, {case}"));
         match bed {
-            Some((bed, state)) => workload.run(turn, bed.fs(), state)?,
+            Some((bed, state)) => workload.run(turn, bed, state)?,
             None => workload.run_peer(turn)?,
         }
         progress.done();

@@ -1,9 +1,10 @@
 //! What every workload that mounts takes from the command line: the image, the arms and the output.
 
-use crate::arms::{Arm, ArmArgs};
-use crate::device::{DeviceSpec, ImageSpec, parse_size};
+use crate::arms::{Arm, ArmArgs, parse_duration, parse_threads};
+use crate::device::{DeviceSpec, ImageSpec, Model, parse_size};
 use anyhow::bail;
 use clap::Args;
+use std::time::Duration;
 
 /// Blocks of the images made here, in bytes.
 const BLOCK_BYTES: u64 = 4096;
@@ -18,6 +19,15 @@ pub struct SetupArgs {
     /// Where the image lies: an image that is there is used as it is, otherwise one is made
     #[arg(long, default_value = "mem", value_name = "mem|file:PATH")]
     pub device: DeviceSpec,
+    /// Opens image files with O_DIRECT, past the cache of the host
+    #[arg(long)]
+    pub direct: bool,
+    /// The mounted device takes so long for each request (80us), as a modelled one would
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub device_latency: Option<Duration>,
+    /// Requests that the modelled device serves at a time
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = parse_threads)]
+    pub device_parallelism: usize,
     /// Bytes of the image [default: what the run needs]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub image_size: Option<u64>,
@@ -72,6 +82,9 @@ impl SetupArgs {
     pub fn image(&self, need: Need) -> anyhow::Result<ImageSpec> {
         let shaped =
             self.image_size.is_some() || self.journal_size.is_some() || self.inodes.is_some();
+        if self.direct && self.device == DeviceSpec::Mem {
+            bail!("--direct: there is no cache to pass by in memory; give --device file:PATH");
+        }
         let found = self.device.found()?;
         if let Some(path) = found
             && shaped
@@ -95,9 +108,20 @@ impl SetupArgs {
                 .image_size
                 .unwrap_or_else(|| image_bytes(u64::from(inodes), journal_bytes, need)),
             journal_bytes,
+            data_bytes: need.data_bytes,
             inodes,
             found: found.is_some(),
             keep: self.keep,
+            model: self.model(),
+            direct: self.direct,
+        })
+    }
+
+    /// What the mounted device takes the time of.
+    pub fn model(&self) -> Option<Model> {
+        self.device_latency.map(|latency| Model {
+            latency,
+            parallelism: self.device_parallelism,
         })
     }
 

@@ -203,6 +203,110 @@ fn fsync_beside_a_peer() {
     assert_eq!(dir.path().read_dir().unwrap().count(), 0);
 }
 
+fn randrw(args: &[&str]) -> Value {
+    let common = [
+        &["--image-size", "160M", "--journal-size", "8M"][..],
+        &["--size", "2M", "--time", "0.01", "-i", "1"],
+    ]
+    .concat();
+    let document = json("randrw", &[&common[..], args].concat());
+    for row in rows(&document) {
+        assert!(row["block_size"].as_u64().unwrap() >= 4096, "{row}");
+        assert!(row["rounds_ended_early"].is_u64(), "{row}");
+    }
+    document
+}
+
+#[test]
+fn randrw_with_all_arms() {
+    let document = randrw(&[
+        "--bs",
+        "4K,64K",
+        "--threads",
+        "1,3",
+        "--dio-lock",
+        "all",
+        "--dioread-nolock",
+        "on,off",
+        "--holes",
+        "50",
+        "--hole-size",
+        "8M",
+        "--device-latency",
+        "20us",
+        "--lock-stat",
+    ]);
+    // Eight arms and the bare device; two block sizes, two counts; reads and writes.
+    assert_eq!(rows(&document).len(), 9 * 2 * 2 * 2);
+    for row in rows(&document) {
+        let arm = row["arm"].as_str().unwrap();
+        assert!(row["bare_ops_per_s"].is_f64(), "{row}");
+        assert!(row["device_latency_us"]["mean"].is_f64(), "{row}");
+        let is_first = arm.starts_with("exclusive-first");
+        let is_peer = arm == "bare";
+        assert_eq!(row["gain_percent"].is_f64(), !is_first && !is_peer, "{row}");
+        let excludes = !is_peer && !arm.starts_with("range");
+        assert_eq!(row["allowed_ops_per_s"].is_f64(), excludes, "{row}");
+    }
+}
+
+#[test]
+fn randrw_on_a_file_beside_its_peers() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (device, peer) = (format!("file:{}", path("u.img")), path("peer"));
+    let args = [
+        &["--device", &device, "--direct", "--bare", "--peer", &peer][..],
+        &["--bs", "4K", "--numjobs", "2", "--iodepth", "2"],
+        &["--rwmixread", "70"],
+    ]
+    .concat();
+    let document = randrw(&args);
+    let arms: Vec<&str> = rows(&document)
+        .iter()
+        .map(|row| row["arm"].as_str().unwrap())
+        .collect();
+    let want = ["default", "default", "bare", "bare", "peer", "peer"];
+    assert_eq!(arms, want);
+    rows(&document).iter().for_each(assert_latency);
+    assert_eq!(dir.path().read_dir().unwrap().count(), 0);
+}
+
+#[test]
+fn randrw_prints_gain_and_what_is_allowed() {
+    let text = print(&[
+        "randrw",
+        "--image-size",
+        "160M",
+        "--journal-size",
+        "8M",
+        "--size",
+        "2M",
+        "--runtime",
+        "0.01",
+        "-i",
+        "1",
+        "--bs",
+        "4K",
+        "--threads",
+        "2",
+        "--dio-lock",
+        "exclusive-first,range",
+        "--holes",
+        "100",
+        "--hole-size",
+        "64K",
+    ]);
+    let text = text.unwrap();
+    for part in [
+        "range: percent gained over exclusive-first",
+        "what arithmetic allows",
+        "ended early, every hole being filled",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
 #[test]
 fn icache_shrink_with_all_arms() {
     let args = [
@@ -254,4 +358,7 @@ fn wrong_usage_is_an_error() {
     assert!(print(&["mdtest", "--generation", "fast"]).is_err());
     assert!(print(&["create-unlink", "--device", "disk"]).is_err());
     assert!(print(&["mdtest", "--journal-delay", "5"]).is_err());
+    assert!(print(&["randrw", "--bs", "1000"]).is_err());
+    assert!(print(&["randrw", "--size", "4K", "--bs", "8K"]).is_err());
+    assert!(print(&["randrw", "--direct"]).is_err());
 }

@@ -2,6 +2,7 @@
 
 use super::MdtestArgs;
 use super::phase::{self, Item, Phase, Step};
+use crate::bed::Bed;
 use crate::crew;
 use crate::rounds::{Turn, Workload};
 use crate::sample::{Grid, Sample, Work};
@@ -125,7 +126,8 @@ impl Workload for Job<'_> {
         Ok(tree)
     }
 
-    fn run(&mut self, turn: Turn, fs: &Arc<Ext4>, tree: &Tree) -> anyhow::Result<()> {
+    fn run(&mut self, turn: Turn, bed: &Bed, tree: &Tree) -> anyhow::Result<()> {
+        let fs = bed.fs();
         let counted = turn.round >= self.args.iterations;
         let mut samples = Vec::new();
         self.iteration(fs, tree, |place, run| {

@@ -185,7 +185,7 @@ fn run_count(args: &MdtestArgs, workers: usize) -> anyhow::Result<Vec<Row>> {
         image: args.setup.image(args.need(workers))?,
         rounds: args.setup.rounds(args.iterations),
         cases: 1,
-        peers: 0,
+        peers: &[],
         label: &|_| format!("{workers} workers"),
     }
     .run(&mut job)?;

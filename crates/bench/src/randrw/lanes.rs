@@ -1,0 +1,242 @@
+//! The turns of a run: each arm on its data file, the bare device and the file of the host between them.
+//!
+//! # Data model
+//! A case is a block size and a count of threads. The data file has its data first and, with `--holes`, a hole
+//! behind them, within its size, so that filling it does not extend the file.
+//!
+//! # Invariants
+//! All data is written once, in large direct writes, and synced before the first run. Each run ends with a
+//! sync, and if it filled holes with making them again, outside its time.
+
+use super::RandrwArgs;
+use super::jobs::{self, Mix, Run};
+use super::target::{Bare, OurFile, Target, fill};
+use crate::bed::Bed;
+use crate::device::{self, Image, ImageSpec, MadeFile, ModelDevice};
+use crate::rounds::{Turn, Workload};
+use crate::sample::{Cell, Sample, Work};
+use crate::tree::{FILE, Tree};
+use anyhow::Context as _;
+use rustix::fs::OFlags;
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use uext4_block::LatencyReport;
+use uext4_ext4::{Ext4, InodeRef};
+use uext4_vfs::attr::SetAttr;
+use uext4_vfs::caller::Caller;
+use uext4_vfs::filesystem::FileSystem;
+
+const NAME: &[u8] = b"data";
+
+/// A block size and a count of threads.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// Bytes of a request.
+    pub block_bytes: u64,
+    /// Threads, each with `--iodepth` requests in flight.
+    pub threads: usize,
+}
+
+/// The runs of one lane and case.
+#[derive(Debug, Default)]
+pub struct CaseRuns {
+    /// Reads and writes together.
+    pub both: Cell,
+    /// The reads of the same runs.
+    pub reads: Cell,
+    /// The writes of the same runs.
+    pub writes: Cell,
+    /// What the modelled device achieved.
+    pub device: Vec<LatencyReport>,
+    /// Runs that ended early, all holes being filled.
+    pub used_up: usize,
+}
+
+/// A lane that has no image.
+pub enum Peer {
+    /// A device of the same kind without a file system.
+    Bare(Bare, Image),
+    /// A file of the host, opened for direct I/O.
+    Host {
+        /// Declared first: closed before it is removed.
+        file: File,
+        /// Removes it in the end.
+        _made: MadeFile,
+    },
+}
+
+impl Peer {
+    /// A device like the image's, filled.
+    ///
+    /// # Errors
+    /// As [`device::open_bare`].
+    pub fn bare(args: &RandrwArgs, image: &ImageSpec) -> anyhow::Result<Peer> {
+        let image = device::open_bare(image, args.size)?;
+        fill(&Bare(Arc::clone(&image.device)), args.size)?;
+        Ok(Peer::Bare(Bare(image.measured()), image))
+    }
+
+    /// A new file of the host, filled.
+    ///
+    /// # Errors
+    /// One of that name is there, or the host refuses direct I/O.
+    pub fn host(args: &RandrwArgs, path: &Path) -> anyhow::Result<Peer> {
+        let open = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .custom_flags(OFlags::DIRECT.bits().cast_signed())
+            .open(path);
+        let file = open.with_context(|| path.display().to_string())?;
+        let _made = MadeFile::new(path);
+        fill(&file, args.size).with_context(|| path.display().to_string())?;
+        Ok(Peer::Host { file, _made })
+    }
+
+    /// Its name in results.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Peer::Bare(..) => "bare",
+            Peer::Host { .. } => "peer",
+        }
+    }
+}
+
+/// The runs of all lanes.
+pub struct Lanes<'a> {
+    /// Of the command line.
+    pub args: &'a RandrwArgs,
+    /// The block sizes and counts of threads.
+    pub cases: Vec<Case>,
+    /// How many arms come before the peers.
+    pub arms: usize,
+    /// The lanes without an image.
+    pub peers: &'a [Peer],
+    /// What was measured: for each lane its cases.
+    pub runs: Vec<CaseRuns>,
+}
+
+/// The data file in an image, and the directory it is in.
+pub struct DataFile {
+    tree: Tree,
+    file: OurFile,
+}
+
+impl Lanes<'_> {
+    /// The runs of a lane and case.
+    pub fn of(&self, lane: usize, case: usize) -> &CaseRuns {
+        &self.runs[lane * self.cases.len() + case]
+    }
+
+    fn mix(&self, case: Case, holes: bool) -> Mix {
+        Mix {
+            block_bytes: case.block_bytes,
+            data_bytes: self.args.size,
+            read_percent: self.args.rwmixread,
+            hole_percent: if holes { self.args.holes } else { 0 },
+            hole_bytes: self.args.hole_bytes(),
+        }
+    }
+
+    /// One run of a lane.
+    fn measure(
+        &mut self,
+        turn: Turn,
+        target: &impl Target,
+        fs: Option<&Ext4>,
+        model: Option<&ModelDevice>,
+    ) -> anyhow::Result<()> {
+        let counted = turn.round >= self.args.iterations;
+        let case = self.cases[turn.case];
+        let mix = self.mix(case, fs.is_some());
+        let jobs = case.threads * self.args.iodepth;
+        if let Some(model) = model {
+            model.reset_report();
+        }
+        let mut run = Run::default();
+        let both = Sample::take(fs, counted, || {
+            run = jobs::run(target, mix, jobs, self.args.time)?;
+            Ok(run.both())
+        })?;
+        let runs = &mut self.runs[turn.lane * self.cases.len() + turn.case];
+        if !counted {
+            runs.device.extend(model.map(ModelDevice::report));
+        }
+        runs.used_up += usize::from(run.used_up);
+        runs.reads.push(part_of(&both, run.reads), counted);
+        runs.writes.push(part_of(&both, run.writes), counted);
+        runs.both.push(both, counted);
+        target.sync()
+    }
+}
+
+/// What `both` measured, but of some of its requests.
+fn part_of(both: &Sample, work: Work) -> Sample {
+    Sample {
+        work,
+        journal: both.journal,
+        locks: both.locks.clone(),
+        stages: both.stages.clone(),
+        resident_bytes: both.resident_bytes,
+    }
+}
+
+/// Makes all that lies behind the data a hole of `holes` bytes.
+fn make_holes(file: &OurFile, data: u64, holes: u64) -> anyhow::Result<()> {
+    for size in [data, data + holes] {
+        let change = SetAttr {
+            size: Some(size),
+            ..SetAttr::default()
+        };
+        FileSystem::setattr(&*file.fs, &Caller::root(), &file.node, &change)?;
+    }
+    file.sync()
+}
+
+impl Workload for Lanes<'_> {
+    type State = DataFile;
+
+    fn prepare(&self, fs: &Arc<Ext4>) -> anyhow::Result<DataFile> {
+        let tree = Tree::make(fs, "randrw", vec!["files".to_owned()])?;
+        let node: InodeRef = FileSystem::create(&**fs, &Caller::root(), tree.dir(0), NAME, &FILE)?;
+        let fs = Arc::clone(fs);
+        let file = OurFile { fs, node };
+        fill(&file, self.args.size)?;
+        make_holes(&file, self.args.size, self.args.hole_bytes())?;
+        if let Some(&case) = self.cases.iter().max_by_key(|case| case.threads) {
+            let jobs = case.threads * self.args.iodepth;
+            jobs::run(&file, self.mix(case, false), jobs, self.args.warm_up())?;
+            file.sync()?;
+        }
+        Ok(DataFile { tree, file })
+    }
+
+    fn run(&mut self, turn: Turn, bed: &Bed, data: &DataFile) -> anyhow::Result<()> {
+        self.measure(turn, &data.file, Some(bed.fs()), bed.model())?;
+        match self.args.hole_bytes() {
+            0 => Ok(()),
+            holes => make_holes(&data.file, self.args.size, holes),
+        }
+    }
+
+    fn run_peer(&mut self, turn: Turn) -> anyhow::Result<()> {
+        // The round that counts locks has nothing to count here.
+        if turn.round >= self.args.iterations {
+            return Ok(());
+        }
+        let peers = self.peers;
+        match peers.get(turn.lane - self.arms) {
+            Some(Peer::Bare(bare, image)) => self.measure(turn, bare, None, image.model.as_deref()),
+            Some(Peer::Host { file, .. }) => self.measure(turn, file, None, None),
+            None => Ok(()),
+        }
+    }
+
+    fn clean(&self, fs: &Arc<Ext4>, data: DataFile) -> anyhow::Result<()> {
+        drop(data.file);
+        FileSystem::unlink(&**fs, &Caller::root(), data.tree.dir(0), NAME)?;
+        data.tree.remove(fs)
+    }
+}

@@ -1,0 +1,258 @@
+//! What the runs of a lane at one block size and count of threads say, beside the others.
+
+use super::RandrwArgs;
+use super::arithmetic::Exclusion;
+use super::lanes::{Case, CaseRuns, Lanes};
+use crate::arms::{Arm, Choice};
+use crate::report::Row;
+use serde::Serialize;
+use uext4_block::LatencyReport;
+use uext4_vfs::ilock::DioLock;
+
+/// Something for reads and writes together and apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts<T> {
+    /// Together.
+    pub both: T,
+    /// Reads.
+    pub reads: T,
+    /// Writes.
+    pub writes: T,
+}
+
+/// What a modelled device achieved, in microseconds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct DeviceLatency {
+    /// What it should take.
+    pub nominal: f64,
+    /// The mean over all requests.
+    pub mean: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+/// A lane at a block size and count of threads.
+#[derive(Debug)]
+pub struct Point {
+    /// Block size and count of threads.
+    pub case: Case,
+    /// What was measured.
+    pub rows: Parts<Row>,
+    /// What the bare device reached, in operations per second.
+    pub bare: Option<Parts<f64>>,
+    /// Percent over the arm that differs in being `exclusive-first`.
+    pub gain: Option<Parts<f64>>,
+    /// What arithmetic allows an arm whose writes exclude others, in operations per second.
+    pub allowed: Option<f64>,
+    /// What the modelled device achieved.
+    pub device: Option<DeviceLatency>,
+    /// Rounds that ended early, all holes being filled.
+    pub used_up: usize,
+}
+
+/// A row of JSON.
+#[derive(Debug, Serialize)]
+pub struct RandrwRow {
+    #[serde(flatten)]
+    row: Row,
+    block_size: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bare_ops_per_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gain_percent: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allowed_ops_per_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device_latency_us: Option<DeviceLatency>,
+    rounds_ended_early: usize,
+}
+
+impl Point {
+    /// The median, in operations per second.
+    pub fn medians(&self) -> Parts<f64> {
+        let of = |row: &Row| row.ops_per_s.median;
+        Parts {
+            both: of(&self.rows.both),
+            reads: of(&self.rows.reads),
+            writes: of(&self.rows.writes),
+        }
+    }
+
+    /// What was reached over what is allowed.
+    pub fn reached(&self) -> Option<f64> {
+        self.allowed
+            .filter(|allowed| *allowed > 0.0)
+            .map(|allowed| self.medians().both / allowed)
+    }
+
+    /// Its rows of JSON: one of the reads and one of the writes. `reads` is the share of the requests
+    /// that read.
+    pub fn into_json(self, reads: f64) -> [RandrwRow; 2] {
+        let row = |row, bare, gain, share: f64| RandrwRow {
+            row,
+            block_size: self.case.block_bytes,
+            bare_ops_per_s: bare,
+            gain_percent: gain,
+            allowed_ops_per_s: self.allowed.map(|both| both * share),
+            device_latency_us: self.device,
+            rounds_ended_early: self.used_up,
+        };
+        let (bare, gain) = (self.bare, self.gain);
+        [
+            row(
+                self.rows.reads,
+                bare.map(|b| b.reads),
+                gain.map(|g| g.reads),
+                reads,
+            ),
+            row(
+                self.rows.writes,
+                bare.map(|b| b.writes),
+                gain.map(|g| g.writes),
+                1.0 - reads,
+            ),
+        ]
+    }
+}
+
+/// The points of a run: those of a lane together, the arms first.
+pub struct Points {
+    /// All of them.
+    pub all: Vec<Point>,
+    cases: usize,
+}
+
+impl Points {
+    /// Of all runs of `lanes`.
+    pub fn of(lanes: &Lanes<'_>, arms: &[Arm], names: &[String]) -> Points {
+        let cases = lanes.cases.len();
+        let mut all = Vec::new();
+        for (lane, name) in names.iter().enumerate() {
+            for (place, &case) in lanes.cases.iter().enumerate() {
+                all.push(measured(lanes.args, name, case, lanes.of(lane, place)));
+            }
+        }
+        let mut points = Points { all, cases };
+        if let Some(bare) = names.iter().position(|name| name == "bare") {
+            points.compare_with_bare(bare);
+        }
+        points.compare_arms(arms);
+        points.allow(lanes.args, arms, names);
+        points
+    }
+
+    /// Of a lane.
+    pub fn of_lane(&self, lane: usize) -> &[Point] {
+        &self.all[lane * self.cases..][..self.cases]
+    }
+
+    fn medians(&self, lane: usize) -> Vec<Parts<f64>> {
+        self.of_lane(lane).iter().map(Point::medians).collect()
+    }
+
+    fn compare_with_bare(&mut self, bare: usize) {
+        let bare = self.medians(bare);
+        for (point, of_bare) in self.all.iter_mut().zip(bare.iter().cycle()) {
+            point.bare = Some(*of_bare);
+        }
+    }
+
+    fn compare_arms(&mut self, arms: &[Arm]) {
+        let apart = |arm: &Arm| Choice {
+            dio_lock: None,
+            ..arm.choice
+        };
+        let is_before = |arm: &Arm| arm.options.dio_lock == DioLock::ExclusiveFirst;
+        for (lane, arm) in arms.iter().enumerate() {
+            let matches = |b: &Arm| is_before(b) && apart(b) == apart(arm);
+            let Some(before) = arms.iter().position(matches).filter(|&b| b != lane) else {
+                continue;
+            };
+            let before = self.medians(before);
+            for (point, before) in self.all[lane * self.cases..].iter_mut().zip(before) {
+                point.gain = gain(point.medians(), before);
+            }
+        }
+    }
+
+    /// Says what arithmetic allows the arms whose writes exclude others.
+    fn allow(&mut self, args: &RandrwArgs, arms: &[Arm], names: &[String]) {
+        let writes = 1.0 - f64::from(args.rwmixread) / 100.0;
+        let holes = f64::from(args.holes) / 100.0;
+        let bare = names.iter().position(|name| name == "bare");
+        for (lane, arm) in arms.iter().enumerate() {
+            let options = &arm.options;
+            let exclusion = Exclusion::of(options.dio_lock, options.dioread_nolock, writes, holes);
+            let Some(exclusion) = exclusion else {
+                continue;
+            };
+            for place in 0..self.cases {
+                let case = self.of_lane(lane)[place].case;
+                let Some(service) = self.service_seconds(args, bare, case) else {
+                    continue;
+                };
+                let jobs = case.threads * args.iodepth;
+                let point = &mut self.all[lane * self.cases + place];
+                let most = point.bare.map_or(f64::INFINITY, |bare| bare.both);
+                point.allowed = exclusion
+                    .ops_per_round(jobs)
+                    .map(|ops| (ops / service).min(most));
+            }
+        }
+    }
+
+    /// How long a request takes: on the bare device with the fewest threads, or by the model.
+    fn service_seconds(&self, args: &RandrwArgs, bare: Option<usize>, case: Case) -> Option<f64> {
+        let Some(bare) = bare else {
+            return args.setup.device_latency.map(|time| time.as_secs_f64());
+        };
+        let alike = |point: &&Point| point.case.block_bytes == case.block_bytes;
+        let fewest = self.of_lane(bare).iter().filter(alike);
+        let fewest = fewest.min_by_key(|point| point.case.threads)?;
+        let jobs = (fewest.case.threads * args.iodepth) as f64;
+        Some(jobs / fewest.medians().both.max(f64::MIN_POSITIVE))
+    }
+}
+
+fn measured(args: &RandrwArgs, name: &str, case: Case, runs: &CaseRuns) -> Point {
+    let row = |op, cell| Row::of(name, op, case.threads, cell);
+    Point {
+        case,
+        rows: Parts {
+            both: row("readwrite", &runs.both),
+            reads: row("read", &runs.reads),
+            writes: row("write", &runs.writes),
+        },
+        bare: None,
+        gain: None,
+        allowed: None,
+        device: args
+            .setup
+            .device_latency
+            .and_then(|nominal| achieved(nominal.as_secs_f64() * 1e6, &runs.device)),
+        used_up: runs.used_up,
+    }
+}
+
+fn achieved(nominal: f64, reports: &[LatencyReport]) -> Option<DeviceLatency> {
+    let requests: u64 = reports.iter().map(|r| r.count).sum();
+    let us = |time: std::time::Duration| time.as_secs_f64() * 1e6;
+    let total: f64 = reports.iter().map(|r| us(r.mean) * r.count as f64).sum();
+    (requests > 0).then(|| DeviceLatency {
+        nominal,
+        mean: total / requests as f64,
+        max: reports.iter().map(|r| us(r.max)).fold(0.0, f64::max),
+    })
+}
+
+fn gain(of: Parts<f64>, over: Parts<f64>) -> Option<Parts<f64>> {
+    let percent = |a: f64, b: f64| match b > 0.0 {
+        true => (a / b - 1.0) * 100.0,
+        false => 0.0,
+    };
+    (over.both > 0.0).then(|| Parts {
+        both: percent(of.both, over.both),
+        reads: percent(of.reads, over.reads),
+        writes: percent(of.writes, over.writes),
+    })
+}

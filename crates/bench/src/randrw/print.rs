@@ -1,0 +1,221 @@
+//! The tables and the histogram of a run.
+
+use super::RandrwArgs;
+use super::points::{Parts, Point, Points};
+use crate::device::{DeviceSpec, size_name};
+use crate::histogram::LatencyUs;
+use crate::tables::{self, count, ratio};
+use comfy_table::Table;
+use std::io::{self, Write};
+
+/// Characters of the longest bar.
+const BAR: f64 = 28.0;
+/// The scale ends here at least, so that noise does not fill it.
+const GAIN_MIN: f64 = 10.0;
+
+/// Prints all of it, a block size after the other.
+///
+/// # Errors
+/// Of the output.
+pub fn print(
+    args: &RandrwArgs,
+    names: &[String],
+    points: &Points,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    header(args, out)?;
+    for &bytes in &args.bs {
+        writeln!(out, "blocks of {}", size_name(bytes))?;
+        let of_size = |lane: usize| {
+            let alike = move |point: &&Point| point.case.block_bytes == bytes;
+            points.of_lane(lane).iter().filter(alike)
+        };
+        let lanes: Vec<Vec<&Point>> = (0..names.len()).map(|i| of_size(i).collect()).collect();
+        writeln!(out, "{}\n", figures(&lanes))?;
+        if lanes.iter().flatten().any(|point| point.used_up > 0) {
+            early(&lanes, out)?;
+        }
+        for lane in &lanes {
+            gains(lane, out)?;
+        }
+        let allowed = allowed(&lanes);
+        if !allowed.is_empty() {
+            writeln!(
+                out,
+                "what arithmetic allows arms whose writes exclude others, in ops/s"
+            )?;
+            writeln!(out, "{allowed}\n")?;
+        }
+        for point in lanes.iter().flatten() {
+            point.rows.both.print_tables(out)?;
+        }
+    }
+    Ok(())
+}
+
+fn header(args: &RandrwArgs, out: &mut dyn Write) -> io::Result<()> {
+    let (time, rounds) = (args.time.as_secs_f64(), args.iterations);
+    let size = size_name(args.size);
+    write!(
+        out,
+        "direct random I/O, {} % reads, one file of {size}, {rounds} rounds of {time} s after a warm-up \
+         of {} s",
+        args.rwmixread,
+        args.warm_up().as_secs_f64()
+    )?;
+    if args.iodepth > 1 {
+        write!(out, ", {} requests in flight a thread", args.iodepth)?;
+    }
+    if args.holes > 0 {
+        let room = size_name(args.hole_bytes());
+        write!(out, "; {} % of the writes fill holes of {room}", args.holes)?;
+    }
+    match &args.setup.device {
+        DeviceSpec::Mem => write!(out, "; in memory")?,
+        DeviceSpec::File(path) => write!(out, "; {}", path.display())?,
+    }
+    if args.setup.direct {
+        write!(out, ", O_DIRECT")?;
+    }
+    match args.setup.model() {
+        Some(m) => writeln!(out, ", {:?} x {}\n", m.latency, m.parallelism),
+        None => writeln!(out, "\n"),
+    }
+}
+
+/// A row for each lane and count of threads.
+fn figures(lanes: &[Vec<&Point>]) -> Table {
+    let mut table = tables::plain([
+        "threads",
+        "arm",
+        "ops/s",
+        "min-max",
+        "MB/s",
+        "over bare",
+        "read p50 us",
+        "p99",
+        "write p50 us",
+        "p99",
+        "device mean us",
+        "max",
+    ]);
+    let cases = lanes.first().map_or(0, Vec::len);
+    for case in 0..cases {
+        for (lane, points) in lanes.iter().enumerate() {
+            let point = points[case];
+            let threads = match lane {
+                0 => point.case.threads.to_string(),
+                _ => String::new(),
+            };
+            table.add_row(std::iter::once(threads).chain(figures_of(point)));
+        }
+    }
+    tables::align(&mut table);
+    table
+}
+
+fn figures_of(point: &Point) -> [String; 11] {
+    let rows = &point.rows;
+    let spread = rows.both.ops_per_s;
+    let none = || "-".to_owned();
+    let us = |latency: Option<LatencyUs>, part: fn(LatencyUs) -> f64| {
+        latency.map_or_else(none, |l| micros(part(l)))
+    };
+    let device = |part: f64| point.device.map_or_else(none, |_| micros(part));
+    let achieved = point.device.map_or((0.0, 0.0), |d| (d.mean, d.max));
+    [
+        rows.both.arm.clone(),
+        count(spread.median),
+        format!("{}-{}", count(spread.min), count(spread.max)),
+        count(spread.median * point.case.block_bytes as f64 / 1e6),
+        point
+            .bare
+            .map_or_else(none, |bare| ratio(spread.median, bare.both)),
+        us(rows.reads.latency_us, |l| l.p50),
+        us(rows.reads.latency_us, |l| l.p99),
+        us(rows.writes.latency_us, |l| l.p50),
+        us(rows.writes.latency_us, |l| l.p99),
+        device(achieved.0),
+        device(achieved.1),
+    ]
+}
+
+/// Three digits are enough.
+fn micros(us: f64) -> String {
+    match us < 10.0 {
+        true => format!("{us:.2}"),
+        false => count(us),
+    }
+}
+
+fn early(lanes: &[Vec<&Point>], out: &mut dyn Write) -> io::Result<()> {
+    for point in lanes.iter().flatten().filter(|point| point.used_up > 0) {
+        let (arm, threads, rounds) = (&point.rows.both.arm, point.case.threads, point.used_up);
+        writeln!(
+            out,
+            "{arm}, {threads} threads: {rounds} rounds ended early, every hole being filled (--hole-size)"
+        )?;
+    }
+    writeln!(out)
+}
+
+/// The gain of a lane, a bar for each count of threads, of the reads and of the writes.
+fn gains(lane: &[&Point], out: &mut dyn Write) -> io::Result<()> {
+    let gains: Vec<(usize, Parts<f64>)> = lane
+        .iter()
+        .filter_map(|point| point.gain.map(|gain| (point.case.threads, gain)))
+        .collect();
+    let Some(first) = lane.first().filter(|_| !gains.is_empty()) else {
+        return Ok(());
+    };
+    let arm = &first.rows.both.arm;
+    writeln!(out, "{arm}: percent gained over exclusive-first")?;
+    let most = gains
+        .iter()
+        .map(|(_, gain)| gain.reads.abs().max(gain.writes.abs()))
+        .fold(GAIN_MIN, f64::max);
+    let width = BAR as usize + 8;
+    writeln!(out, "{:>7}  {:<width$} writes", "threads", "reads")?;
+    for (threads, gain) in gains {
+        let (reads, writes) = (bar(gain.reads, most), bar(gain.writes, most));
+        writeln!(out, "{threads:>7}  {reads:<width$} {writes}")?;
+    }
+    writeln!(out)
+}
+
+/// A bar with its number at its end; of `-` where something was lost.
+fn bar(percent: f64, most: f64) -> String {
+    let mark = if percent < 0.0 { "-" } else { "#" };
+    let long = (percent.abs() / most * BAR).round() as usize;
+    format!("|{} {percent:.1}", mark.repeat(long))
+}
+
+fn allowed(lanes: &[Vec<&Point>]) -> Table {
+    let mut table = tables::plain(["threads", "arm", "allowed", "reached", "ratio"]);
+    for point in lanes.iter().flatten() {
+        let (Some(allowed), Some(reached)) = (point.allowed, point.reached()) else {
+            continue;
+        };
+        table.add_row([
+            point.case.threads.to_string(),
+            point.rows.both.arm.clone(),
+            count(allowed),
+            count(point.medians().both),
+            format!("{reached:.2}"),
+        ]);
+    }
+    tables::align(&mut table);
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars() {
+        assert_eq!(bar(0.04, 10.0), "| 0.0");
+        assert_eq!(bar(70.0, 70.0), format!("|{} 70.0", "#".repeat(28)));
+        assert_eq!(bar(-5.0, 10.0), format!("|{} -5.0", "-".repeat(14)));
+    }
+}
