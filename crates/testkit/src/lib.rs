@@ -13,6 +13,7 @@
 //! | [`image`] | images to start from, how they are mounted |
 //! | [`crash`], [`verdict`] | power losses, and what may be left after one |
 //! | [`aligned`] | memory for direct I/O |
+//! | [`stamps`] | what concurrent readers of a file may find |
 //! | [`oracle`] | e2fsck, the kernel, `uext4-check` |
 #![forbid(unsafe_code)]
 
@@ -22,6 +23,7 @@ pub mod image;
 pub mod model;
 pub mod operation;
 pub mod oracle;
+pub mod stamps;
 pub mod tree;
 pub mod verdict;
 pub mod workload;
