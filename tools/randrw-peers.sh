@@ -14,7 +14,7 @@ disk=${DISK:-/var/tmp} arm=${ARM:-}
 command -v fio >/dev/null || { apt-get update -q && apt-get install -qy fio; } >&2
 shm=$(mktemp -d -p /dev/shm) disk_dir='' mounted=''
 cleanup() {
-  [ -z "$mounted" ] || umount "$shm/mnt"
+  [ -z "$mounted" ] || umount "$shm/mnt" || umount -l "$shm/mnt"
   rm -rf "$shm" ${disk_dir:+"$disk_dir"}
 }
 trap cleanup EXIT

@@ -88,6 +88,20 @@ impl Histogram {
         self.max_ns
     }
 
+    /// The mean of the longest of `draws` of them, drawn independently, in nanoseconds; the mean of all
+    /// for one draw.
+    pub fn mean_of_longest_ns(&self, draws: usize) -> f64 {
+        let power = i32::try_from(draws).unwrap_or(i32::MAX);
+        let (mut seen, mut below, mut mean) = (0, 0.0, 0.0);
+        for (bucket, &count) in self.counts.iter().enumerate().filter(|(_, c)| **c > 0) {
+            seen += count;
+            let chance = (seen as f64 / self.total as f64).powi(power);
+            mean += value_of(bucket) as f64 * (chance - below);
+            below = chance;
+        }
+        mean
+    }
+
     /// The longest, in nanoseconds.
     pub fn max_ns(&self) -> u64 {
         self.max_ns
@@ -118,6 +132,16 @@ mod tests {
             assert!(bucket >= last || ns < 100_000);
             last = bucket;
         }
+    }
+
+    #[test]
+    fn longest_of_some() {
+        let mut coin = Histogram::default();
+        coin.record(10);
+        coin.record(20);
+        let of = |draws| coin.mean_of_longest_ns(draws);
+        assert_eq!([of(1), of(2), of(3)], [15.0, 17.5, 18.75]);
+        assert_eq!(Histogram::default().mean_of_longest_ns(2), 0.0);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! What arithmetic allows an arm whose writes exclude others.
 //!
-//! A closed system of N jobs, each with one request at a time, which takes the device T; the device has room
-//! for all of them. With the probability p a request needs the lock exclusively: *writers* here; all others
+//! A closed system of N jobs, each with one request at a time; the device has room for all of them. With the probability p a request needs the lock exclusively: *writers* here; all others
 //! share it: *readers*. The lock is phase-fair: when a writer lets readers in, all that wait come in, and
-//! the next writer waits for all of them. So time goes in rounds of T. The state is w, the writers
-//! that wait; the other r = N - w jobs wait as readers. Each job that ended draws anew.
+//! the next writer waits for all of them. So time goes in rounds, each as long as the slowest of its requests.
+//! The state is w, the writers that wait; the other r = N - w jobs wait as readers. Each job that ended
+//! draws anew.
 //!
 //! - w = 0: the N readers run.
 //! - A writer that demotes (an overwrite with `exclusive-first` and dioread_nolock) shares the lock at once, so
@@ -12,8 +12,9 @@
 //! - A writer that stays alone (without dioread_nolock, or filling a hole) has a round for itself, and the
 //!   readers that wait then, if there are any, have the next.
 //!
-//! The stationary distribution of that Markov chain, by power iteration, gives operations per round;
-//! divided by T that is what is allowed. It counts no CPU time and no scattering of T.
+//! The stationary distribution of that Markov chain, by power iteration, gives the requests that end in a round and
+//! the time it takes. How long the slowest of k requests takes comes from the latencies of the bare device
+//! with the fewest threads; if all are T, a round is T. Handing the lock over is taken to cost nothing.
 
 use uext4_vfs::ilock::DioLock;
 
@@ -44,8 +45,9 @@ impl Exclusion {
         (exclusive > 0.0).then_some(Exclusion { exclusive, alone })
     }
 
-    /// Requests that end in each T, in the long run; `None` for more jobs than are worth the arithmetic.
-    pub fn ops_per_round(self, jobs: usize) -> Option<f64> {
+    /// Requests per second in the long run, where the slowest of k requests takes `seconds(k)`; `None` for
+    /// more jobs than are worth the arithmetic.
+    pub fn ops_per_s(self, jobs: usize, seconds: impl Fn(usize) -> f64) -> Option<f64> {
         if jobs > JOBS_MAX {
             return None;
         }
@@ -53,6 +55,7 @@ impl Exclusion {
             jobs,
             exclusion: self,
             draws: binomials(jobs, self.exclusive),
+            seconds: (0..=jobs).map(seconds).collect(),
         };
         let mut waiting = vec![0.0; jobs + 1];
         waiting[0] = 1.0;
@@ -70,7 +73,7 @@ impl Exclusion {
             }
         }
         let step = chain.step(&waiting);
-        Some(step.ops / step.rounds)
+        (step.seconds > 0.0).then(|| step.ops / step.seconds)
     }
 }
 
@@ -79,6 +82,8 @@ struct Chain {
     exclusion: Exclusion,
     /// `draws[n][k]`: of n jobs that draw, k become writers.
     draws: Vec<Vec<f64>>,
+    /// `seconds[k]`: what the slowest of k requests takes.
+    seconds: Vec<f64>,
 }
 
 /// What comes of a distribution in one step.
@@ -86,16 +91,8 @@ struct Step {
     waiting: Vec<f64>,
     /// The mean of the requests that ended.
     ops: f64,
-    /// The mean of the rounds it took.
-    rounds: f64,
-}
-
-impl Step {
-    /// With the probability `share`, `ended` requests end in one round.
-    fn round(&mut self, share: f64, ended: usize) {
-        self.ops += share * ended as f64;
-        self.rounds += share;
-    }
+    /// The mean of the time it took.
+    seconds: f64,
 }
 
 impl Chain {
@@ -103,7 +100,7 @@ impl Chain {
         let mut step = Step {
             waiting: vec![0.0; self.jobs + 1],
             ops: 0.0,
-            rounds: 0.0,
+            seconds: 0.0,
         };
         let alone = self.exclusion.alone;
         for (writers, &share) in waiting.iter().enumerate() {
@@ -112,13 +109,13 @@ impl Chain {
             }
             let readers = self.jobs - writers;
             if writers == 0 {
-                step.round(share, readers);
+                self.round(&mut step, share, readers);
                 self.draw(&mut step, share, 0, readers);
                 continue;
             }
-            step.round(share * (1.0 - alone), readers + 1);
+            self.round(&mut step, share * (1.0 - alone), readers + 1);
             self.draw(&mut step, share * (1.0 - alone), writers - 1, readers + 1);
-            step.round(share * alone, 1);
+            self.round(&mut step, share * alone, 1);
             for (drawn, chance) in self.draws[1].iter().enumerate() {
                 self.readers_after(&mut step, share * alone * chance, writers - 1 + drawn);
             }
@@ -126,11 +123,17 @@ impl Chain {
         step
     }
 
+    /// With the probability `share`, `ended` requests end in one round.
+    fn round(&self, step: &mut Step, share: f64, ended: usize) {
+        step.ops += share * ended as f64;
+        step.seconds += share * self.seconds[ended];
+    }
+
     /// The round of the readers that a writer kept out.
     fn readers_after(&self, step: &mut Step, share: f64, writers: usize) {
         let readers = self.jobs - writers;
         if readers > 0 {
-            step.round(share, readers);
+            self.round(step, share, readers);
         }
         self.draw(step, share, writers, readers);
     }
@@ -165,7 +168,7 @@ mod tests {
 
     fn per_round(jobs: usize, exclusive: f64, alone: f64) -> f64 {
         let exclusion = Exclusion { exclusive, alone };
-        exclusion.ops_per_round(jobs).unwrap()
+        exclusion.ops_per_s(jobs, |_| 1.0).unwrap()
     }
 
     fn assert_near(a: f64, b: f64) {
@@ -195,6 +198,19 @@ mod tests {
         assert!((per_round(24, 0.5, 0.0) - 2.0).abs() < 0.01);
         assert!(per_round(24, 0.5, 1.0) < per_round(24, 0.5, 0.5));
         assert!(per_round(24, 0.5, 0.5) < per_round(24, 0.5, 0.0));
+    }
+
+    /// As above, but a round of two takes twice as long as a round of one.
+    #[test]
+    fn slow_rounds_count_by_their_time() {
+        let exclusion = Exclusion {
+            exclusive: 0.5,
+            alone: 0.0,
+        };
+        let twice = exclusion.ops_per_s(2, |k| k as f64).unwrap();
+        assert_near(twice, 1.0);
+        let half = exclusion.ops_per_s(24, |_| 0.5).unwrap();
+        assert_near(half, 2.0 * per_round(24, 0.5, 0.0));
     }
 
     #[test]

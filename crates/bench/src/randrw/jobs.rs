@@ -97,8 +97,12 @@ struct Did {
 pub fn run(target: &impl Target, mix: Mix, jobs: usize, time: Duration) -> anyhow::Result<Run> {
     let seed = fastrand::u64(..);
     let hole_blocks = mix.hole_bytes / mix.block_bytes;
+    // Random bytes take longer than many requests: they are there before the time begins.
+    let len = mix.block_bytes as usize;
+    let from: Vec<AlignedBuf> = (0..jobs).map(|_| AlignedBuf::random(len)).collect();
     let done = crew::run(jobs, Some(time), |job, stop| {
-        work(target, mix, Share::new(job, jobs, hole_blocks, seed), stop)
+        let holes = Share::new(job, jobs, hole_blocks, seed);
+        work(target, mix, from[job].bytes(), holes, stop)
     })?;
     let ended = done.results.iter().map(|did| did.ended).max();
     let seconds = ended.map_or(0.0, |at| (at - done.began).as_secs_f64());
@@ -114,10 +118,15 @@ pub fn run(target: &impl Target, mix: Mix, jobs: usize, time: Duration) -> anyho
     Ok(run)
 }
 
-fn work(target: &impl Target, mix: Mix, mut holes: Share, stop: &StopFlag) -> anyhow::Result<Did> {
+fn work(
+    target: &impl Target,
+    mix: Mix,
+    from: &[u8],
+    mut holes: Share,
+    stop: &StopFlag,
+) -> anyhow::Result<Did> {
     let mut rng = fastrand::Rng::new();
-    let len = mix.block_bytes as usize;
-    let (mut into, from) = (AlignedBuf::random(len), AlignedBuf::random(len));
+    let mut into = AlignedBuf::zeroed(from.len());
     let blocks = mix.data_bytes / mix.block_bytes;
     let percent = |rng: &mut fastrand::Rng, of: u8| rng.u8(0..100) < of;
     let mut sampler = Sampler::default();
@@ -145,7 +154,7 @@ fn work(target: &impl Target, mix: Mix, mut holes: Share, stop: &StopFlag) -> an
             },
         };
         let since = sampler.begin();
-        target.write(at, from.bytes())?;
+        target.write(at, from)?;
         sampler.end(since, &mut write_latency);
         writes += 1;
     }

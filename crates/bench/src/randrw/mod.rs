@@ -5,13 +5,13 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`lanes`] | the turns: the data file of each arm, the bare device, the host's file |
-//! | [`jobs`] | the requests of a run, and their latency |
-//! | [`target`] | what is read and written, and memory for it |
-//! | [`holes`] | each block of a region once, in random order |
-//! | [`arithmetic`] | what is allowed to an arm whose writes exclude others |
-//! | [`points`] | what was measured, compared |
-//! | [`print`](mod@print) | the tables and the histogram |
+//! | `lanes` | the turns: the data file of each arm, the bare device, the host's file |
+//! | `jobs` | the requests of a run, and their latency |
+//! | `target` | what is read and written, and memory for it |
+//! | `holes` | each block of a region once, in random order |
+//! | `arithmetic` | what is allowed to an arm whose writes exclude others |
+//! | `points` | what was measured, compared |
+//! | `print` | the tables and the histogram |
 
 mod arithmetic;
 mod holes;

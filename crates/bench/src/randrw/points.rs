@@ -4,8 +4,10 @@ use super::RandrwArgs;
 use super::arithmetic::Exclusion;
 use super::lanes::{Case, CaseRuns, Lanes};
 use crate::arms::{Arm, Choice};
+use crate::histogram::Histogram;
 use crate::report::Row;
 use serde::Serialize;
+use std::time::Duration;
 use uext4_block::LatencyReport;
 use uext4_vfs::ilock::DioLock;
 
@@ -137,7 +139,7 @@ impl Points {
             points.compare_with_bare(bare);
         }
         points.compare_arms(arms);
-        points.allow(lanes.args, arms, names);
+        points.allow(lanes, arms, names);
         points
     }
 
@@ -176,41 +178,59 @@ impl Points {
     }
 
     /// Says what arithmetic allows the arms whose writes exclude others.
-    fn allow(&mut self, args: &RandrwArgs, arms: &[Arm], names: &[String]) {
+    fn allow(&mut self, lanes: &Lanes<'_>, arms: &[Arm], names: &[String]) {
+        let args = lanes.args;
         let writes = 1.0 - f64::from(args.rwmixread) / 100.0;
         let holes = f64::from(args.holes) / 100.0;
         let bare = names.iter().position(|name| name == "bare");
         for (lane, arm) in arms.iter().enumerate() {
             let options = &arm.options;
-            let exclusion = Exclusion::of(options.dio_lock, options.dioread_nolock, writes, holes);
-            let Some(exclusion) = exclusion else {
+            let (dio_lock, nolock) = (options.dio_lock, options.dioread_nolock);
+            let Some(exclusion) = Exclusion::of(dio_lock, nolock, writes, holes) else {
                 continue;
             };
-            for place in 0..self.cases {
-                let case = self.of_lane(lane)[place].case;
-                let Some(service) = self.service_seconds(args, bare, case) else {
+            for (place, case) in lanes.cases.iter().enumerate() {
+                let Some(service) = Service::of(lanes, bare, case.block_bytes) else {
                     continue;
                 };
                 let jobs = case.threads * args.iodepth;
+                let allowed = exclusion.ops_per_s(jobs, |k| service.seconds_of_slowest(k));
                 let point = &mut self.all[lane * self.cases + place];
                 let most = point.bare.map_or(f64::INFINITY, |bare| bare.both);
-                point.allowed = exclusion
-                    .ops_per_round(jobs)
-                    .map(|ops| (ops / service).min(most));
+                point.allowed = allowed.map(|allowed| allowed.min(most));
             }
         }
     }
+}
 
-    /// How long a request takes: on the bare device with the fewest threads, or by the model.
-    fn service_seconds(&self, args: &RandrwArgs, bare: Option<usize>, case: Case) -> Option<f64> {
+/// How long requests take with nobody in the way.
+enum Service {
+    /// As the bare device took, with the fewest threads.
+    Measured(Histogram),
+    /// By the model.
+    Nominal(Duration),
+}
+
+impl Service {
+    fn of(lanes: &Lanes<'_>, bare: Option<usize>, block_bytes: u64) -> Option<Service> {
         let Some(bare) = bare else {
-            return args.setup.device_latency.map(|time| time.as_secs_f64());
+            return lanes.args.setup.device_latency.map(Service::Nominal);
         };
-        let alike = |point: &&Point| point.case.block_bytes == case.block_bytes;
-        let fewest = self.of_lane(bare).iter().filter(alike);
-        let fewest = fewest.min_by_key(|point| point.case.threads)?;
-        let jobs = (fewest.case.threads * args.iodepth) as f64;
-        Some(jobs / fewest.medians().both.max(f64::MIN_POSITIVE))
+        let cases = lanes.cases.iter().enumerate();
+        let alike = cases.filter(|(_, case)| case.block_bytes == block_bytes);
+        let (place, _) = alike.min_by_key(|(_, case)| case.threads)?;
+        let mut latency = Histogram::default();
+        for sample in &lanes.of(bare, place).both.plain {
+            latency.add(&sample.work.latency);
+        }
+        (latency.count() > 0).then_some(Service::Measured(latency))
+    }
+
+    fn seconds_of_slowest(&self, requests: usize) -> f64 {
+        match self {
+            Service::Measured(latency) => latency.mean_of_longest_ns(requests) / 1e9,
+            Service::Nominal(time) => time.as_secs_f64(),
+        }
     }
 }
 
@@ -236,7 +256,7 @@ fn measured(args: &RandrwArgs, name: &str, case: Case, runs: &CaseRuns) -> Point
 
 fn achieved(nominal: f64, reports: &[LatencyReport]) -> Option<DeviceLatency> {
     let requests: u64 = reports.iter().map(|r| r.count).sum();
-    let us = |time: std::time::Duration| time.as_secs_f64() * 1e6;
+    let us = |time: Duration| time.as_secs_f64() * 1e6;
     let total: f64 = reports.iter().map(|r| us(r.mean) * r.count as f64).sum();
     (requests > 0).then(|| DeviceLatency {
         nominal,

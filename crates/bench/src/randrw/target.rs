@@ -24,12 +24,18 @@ pub struct AlignedBuf {
 }
 
 impl AlignedBuf {
-    /// `len` random bytes.
-    pub fn random(len: usize) -> AlignedBuf {
-        let mut bytes = vec![0; len + ALIGNMENT];
-        fastrand::fill(&mut bytes);
+    /// `len` zeros.
+    pub fn zeroed(len: usize) -> AlignedBuf {
+        let bytes = vec![0; len + ALIGNMENT];
         let start = bytes.as_ptr().align_offset(ALIGNMENT);
         AlignedBuf { bytes, start, len }
+    }
+
+    /// `len` random bytes.
+    pub fn random(len: usize) -> AlignedBuf {
+        let mut buf = AlignedBuf::zeroed(len);
+        fastrand::fill(buf.bytes_mut());
+        buf
     }
 
     /// To write from.
