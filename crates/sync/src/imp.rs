@@ -9,6 +9,9 @@ mod real {
     };
     pub use std::thread;
 
+    /// What locks are made of, under loom too.
+    pub use std::sync::atomic as lock_atomic;
+
     #[cfg(loom)]
     pub use loom::sync::atomic;
     #[cfg(not(loom))]
@@ -53,6 +56,9 @@ mod real {
         RwLockReadGuard as RawReadGuard, RwLockWriteGuard as RawWriteGuard, atomic,
     };
     pub use shuttle::thread;
+
+    /// What locks are made of.
+    pub use shuttle::sync::atomic as lock_atomic;
 
     pub fn lock<T>(m: &RawMutex<T>) -> RawMutexGuard<'_, T> {
         m.lock().unwrap_or_else(|e| e.into_inner())

@@ -182,27 +182,6 @@ fn counted<G>(
     (raw, now)
 }
 
-#[cfg(not(shuttle))]
-impl<'a, T> RwLockWriteGuard<'a, T> {
-    /// Keeps the lock, shared from now on, with no moment in between at which another writer has it.
-    pub fn downgrade(this: RwLockWriteGuard<'a, T>) -> RwLockReadGuard<'a, T> {
-        let RwLockWriteGuard { raw, mut held } = this;
-        if held.since_ns != 0 {
-            let now = stat::now_ns();
-            held.class
-                .stats
-                .released(Mode::Exclusive, now - held.since_ns);
-            held.class.stats.acquired(Mode::Shared, false, 0);
-            held.since_ns = now;
-        }
-        held.mode = Mode::Shared;
-        RwLockReadGuard {
-            raw: imp::RawWriteGuard::downgrade(raw),
-            held,
-        }
-    }
-}
-
 impl<T> Deref for RwLockReadGuard<'_, T> {
     type Target = T;
     #[inline(always)]
@@ -234,13 +213,15 @@ mod tests {
     use crate::class;
 
     #[test]
-    fn downgrade_lets_readers_in() {
+    fn shared_and_exclusive_exclude_each_other() {
         let lock = RwLock::new(&class::TEST_LEAF, 1);
-        let mut w = lock.write();
-        *w = 2;
-        assert!(lock.try_read().is_none());
-        let r = RwLockWriteGuard::downgrade(w);
-        assert_eq!(*r, 2);
+        {
+            let mut writer = lock.write();
+            *writer = 2;
+            assert!(lock.try_read().is_none());
+        }
+        let reader = lock.read();
+        assert_eq!(*reader, 2);
         assert!(lock.try_read().is_some());
         assert!(lock.try_write().is_none());
     }

@@ -34,8 +34,8 @@
 
 mod queue;
 
-use crate::atomic::{AtomicU32, Ordering::SeqCst};
 use crate::class::{self, LockClass};
+use crate::imp::lock_atomic::{AtomicU32, Ordering::SeqCst};
 use crate::order;
 use crate::stat::{self, Mode};
 use queue::{Busy, Counters};

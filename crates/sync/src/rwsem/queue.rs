@@ -9,8 +9,8 @@
 //! # Locking
 //! The mutex has the class `lock_queue`: held for a moment, and nothing is taken under it.
 
-use crate::atomic::AtomicU32;
 use crate::class;
+use crate::imp::lock_atomic::AtomicU32;
 use crate::{CachePadded, Condvar, Mutex, PerCpu, percpu};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
