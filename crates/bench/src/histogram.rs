@@ -88,18 +88,11 @@ impl Histogram {
         self.max_ns
     }
 
-    /// The mean of the longest of `draws` of them, drawn independently, in nanoseconds; the mean of all
-    /// for one draw.
-    pub fn mean_of_longest_ns(&self, draws: usize) -> f64 {
-        let power = i32::try_from(draws).unwrap_or(i32::MAX);
-        let (mut seen, mut below, mut mean) = (0, 0.0, 0.0);
-        for (bucket, &count) in self.counts.iter().enumerate().filter(|(_, c)| **c > 0) {
-            seen += count;
-            let chance = (seen as f64 / self.total as f64).powi(power);
-            mean += value_of(bucket) as f64 * (chance - below);
-            below = chance;
-        }
-        mean
+    /// `n` values that are spread as all of them are, ascending, in nanoseconds; none of nothing.
+    pub fn spread_ns(&self, n: usize) -> Vec<u64> {
+        let share = |i: usize| (i as f64 + 0.5) / n as f64;
+        let n = if self.total > 0 { n } else { 0 };
+        (0..n).map(|i| self.percentile_ns(share(i))).collect()
     }
 
     /// The longest, in nanoseconds.
@@ -135,13 +128,12 @@ mod tests {
     }
 
     #[test]
-    fn longest_of_some() {
-        let mut coin = Histogram::default();
-        coin.record(10);
-        coin.record(20);
-        let of = |draws| coin.mean_of_longest_ns(draws);
-        assert_eq!([of(1), of(2), of(3)], [15.0, 17.5, 18.75]);
-        assert_eq!(Histogram::default().mean_of_longest_ns(2), 0.0);
+    fn spread_as_counted() {
+        let mut some = Histogram::default();
+        (0..3).for_each(|_| some.record(10));
+        some.record(20);
+        assert_eq!(some.spread_ns(4), [10, 10, 10, 20]);
+        assert!(Histogram::default().spread_ns(4).is_empty());
     }
 
     #[test]

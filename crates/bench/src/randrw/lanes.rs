@@ -9,6 +9,7 @@
 //! sync, and if it filled holes with making them again, outside its time.
 
 use super::RandrwArgs;
+use super::handover::{self, Nanos};
 use super::jobs::{self, Mix, Run};
 use super::target::{Bare, OurFile, Target, fill};
 use crate::bed::Bed;
@@ -95,6 +96,17 @@ impl Peer {
         Ok(Peer::Host { file, _made })
     }
 
+    /// How long handing an inode lock over takes while the device is used; 0 where no device is bare.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn handover_ns(&self) -> anyhow::Result<Nanos> {
+        match self {
+            Peer::Bare(bare, _) => handover::measure(&*bare.0),
+            Peer::Host { .. } => Ok(0),
+        }
+    }
+
     /// Its name in results.
     pub fn name(&self) -> &'static str {
         match self {
@@ -114,6 +126,8 @@ pub struct Lanes<'a> {
     pub arms: usize,
     /// The lanes without an image.
     pub peers: &'a [Peer],
+    /// How long handing an inode lock over takes.
+    pub handover_ns: Nanos,
     /// What was measured: for each lane its cases.
     pub runs: Vec<CaseRuns>,
 }

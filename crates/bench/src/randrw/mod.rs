@@ -10,10 +10,12 @@
 //! | `target` | what is read and written, and memory for it |
 //! | `holes` | each block of a region once, in random order |
 //! | `arithmetic` | what is allowed to an arm whose writes exclude others |
+//! | `handover` | how long handing an inode lock over takes on this machine |
 //! | `points` | what was measured, compared |
 //! | `print` | the tables and the histogram |
 
 mod arithmetic;
+mod handover;
 mod holes;
 mod jobs;
 mod lanes;
@@ -178,6 +180,7 @@ pub fn run(args: &RandrwArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         args,
         arms: arms.len(),
         peers: &peers,
+        handover_ns: peers.first().map_or(Ok(0), Peer::handover_ns)?,
         runs: (0..names.len() * cases.len())
             .map(|_| CaseRuns::default())
             .collect(),
@@ -199,7 +202,7 @@ pub fn run(args: &RandrwArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         let rows = points.all.into_iter().flat_map(|p| p.into_json(reads));
         return Document::new("randrw", rows.collect()).print_json(out);
     }
-    Ok(print::print(args, &names, &points, out)?)
+    Ok(print::print(args, &names, &points, lanes.handover_ns, out)?)
 }
 
 fn label(case: Case) -> String {

@@ -2,14 +2,19 @@
 
 use super::RandrwArgs;
 use super::arithmetic::Exclusion;
+use super::handover::Nanos;
 use super::lanes::{Case, CaseRuns, Lanes};
 use crate::arms::{Arm, Choice};
 use crate::histogram::Histogram;
 use crate::report::Row;
+use fastrand::Rng;
 use serde::Serialize;
 use std::time::Duration;
 use uext4_block::LatencyReport;
 use uext4_vfs::ilock::DioLock;
+
+/// So many service times stand for all that were measured.
+const SERVICE_VALUES: usize = 1024;
 
 /// Something for reads and writes together and apart.
 #[derive(Clone, Copy, Debug)]
@@ -135,11 +140,11 @@ impl Points {
             }
         }
         let mut points = Points { all, cases };
+        points.compare_arms(arms);
         if let Some(bare) = names.iter().position(|name| name == "bare") {
             points.compare_with_bare(bare);
+            points.allow(lanes, arms, bare);
         }
-        points.compare_arms(arms);
-        points.allow(lanes, arms, names);
         points
     }
 
@@ -178,11 +183,10 @@ impl Points {
     }
 
     /// Says what arithmetic allows the arms whose writes exclude others.
-    fn allow(&mut self, lanes: &Lanes<'_>, arms: &[Arm], names: &[String]) {
+    fn allow(&mut self, lanes: &Lanes<'_>, arms: &[Arm], bare: usize) {
         let args = lanes.args;
         let writes = 1.0 - f64::from(args.rwmixread) / 100.0;
         let holes = f64::from(args.holes) / 100.0;
-        let bare = names.iter().position(|name| name == "bare");
         for (lane, arm) in arms.iter().enumerate() {
             let options = &arm.options;
             let (dio_lock, nolock) = (options.dio_lock, options.dioread_nolock);
@@ -190,48 +194,48 @@ impl Points {
                 continue;
             };
             for (place, case) in lanes.cases.iter().enumerate() {
-                let Some(service) = Service::of(lanes, bare, case.block_bytes) else {
-                    continue;
-                };
+                let own = self.all[lane * self.cases + place].device;
+                let times = service_ns(lanes, bare, case.block_bytes, own);
+                let draw = |rng: &mut Rng| rng.choice(&times).copied().unwrap_or(0);
                 let jobs = case.threads * args.iodepth;
-                let allowed = exclusion.ops_per_s(jobs, |k| service.seconds_of_slowest(k));
+                let allowed = exclusion.ops_per_s(jobs, lanes.handover_ns, &draw);
                 let point = &mut self.all[lane * self.cases + place];
                 let most = point.bare.map_or(f64::INFINITY, |bare| bare.both);
-                point.allowed = allowed.map(|allowed| allowed.min(most));
+                point.allowed = Some(allowed.min(most));
             }
         }
     }
 }
 
-/// How long requests take with nobody in the way.
-enum Service {
-    /// As the bare device took, with the fewest threads.
-    Measured(Histogram),
-    /// By the model.
-    Nominal(Duration),
-}
-
-impl Service {
-    fn of(lanes: &Lanes<'_>, bare: Option<usize>, block_bytes: u64) -> Option<Service> {
-        let Some(bare) = bare else {
-            return lanes.args.setup.device_latency.map(Service::Nominal);
-        };
-        let cases = lanes.cases.iter().enumerate();
-        let alike = cases.filter(|(_, case)| case.block_bytes == block_bytes);
-        let (place, _) = alike.min_by_key(|(_, case)| case.threads)?;
-        let mut latency = Histogram::default();
-        for sample in &lanes.of(bare, place).both.plain {
-            latency.add(&sample.work.latency);
-        }
-        (latency.count() > 0).then_some(Service::Measured(latency))
+/// How long requests of the bare device take with the fewest threads; spread so around the mean of a run's
+/// `own` requests, where that is known: large blocks of many threads are copied more slowly than those of
+/// one.
+fn service_ns(
+    lanes: &Lanes<'_>,
+    bare: usize,
+    block_bytes: u64,
+    own: Option<DeviceLatency>,
+) -> Vec<Nanos> {
+    let cases = lanes.cases.iter().enumerate();
+    let alike = cases.filter(|(_, case)| case.block_bytes == block_bytes);
+    let Some((place, _)) = alike.min_by_key(|(_, case)| case.threads) else {
+        return Vec::new();
+    };
+    let runs = lanes.of(bare, place);
+    let mut latency = Histogram::default();
+    for sample in &runs.both.plain {
+        latency.add(&sample.work.latency);
     }
-
-    fn seconds_of_slowest(&self, requests: usize) -> f64 {
-        match self {
-            Service::Measured(latency) => latency.mean_of_longest_ns(requests) / 1e9,
-            Service::Nominal(time) => time.as_secs_f64(),
-        }
+    let nominal = own.map_or(0.0, |own| own.nominal);
+    let scale = match (own, achieved(nominal, &runs.device)) {
+        (Some(own), Some(of_bare)) if of_bare.mean > 0.0 => own.mean / of_bare.mean,
+        _ => 1.0,
+    };
+    let mut times = latency.spread_ns(SERVICE_VALUES);
+    for time in &mut times {
+        *time = (*time as f64 * scale) as Nanos;
     }
+    times
 }
 
 fn measured(args: &RandrwArgs, name: &str, case: Case, runs: &CaseRuns) -> Point {
