@@ -4,7 +4,7 @@ use anyhow::{Context as _, bail};
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 use uext4_block::{BlockDevice, FileDevice, LatencyDevice, MemoryDevice, OpenOptions};
 use uext4_mkfs::{MkfsOptions, NoProgress};
@@ -243,7 +243,13 @@ fn open_file(
     };
     let device = FileDevice::open(path, &options);
     let name = || format!("open the image {}", path.display());
-    Ok(Arc::new(device.with_context(name)?))
+    let device = device.with_context(name)?;
+    if spec.direct {
+        static SAID: Once = Once::new();
+        let engine = device.engine();
+        SAID.call_once(|| eprintln!("batches of requests go out by {engine}"));
+    }
+    Ok(Arc::new(device))
 }
 
 type Made = (Arc<dyn BlockDevice>, Option<MadeFile>);

@@ -9,7 +9,7 @@
 //! # Locking
 //! None: counters that only grow.
 
-use uext4_sync::atomic::{AtomicU64, Ordering};
+use uext4_sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Counts writes, and how many of them a flush has covered.
 #[derive(Debug)]
@@ -33,19 +33,22 @@ impl FlushDebt {
 
     /// Says that data was written which no later commit is known to flush.
     pub fn add(&self) {
-        let writes = self.writes.load(Ordering::SeqCst);
-        if self.claimed.load(Ordering::SeqCst) >= writes {
-            self.writes.fetch_add(1, Ordering::SeqCst);
+        // Either this finds the claim of a flush, or that flush finds the data.
+        fence(Ordering::SeqCst);
+        let writes = self.writes.load(Ordering::Acquire);
+        if self.claimed.load(Ordering::Relaxed) >= writes {
+            self.writes.fetch_add(1, Ordering::AcqRel);
         }
     }
 
     /// Which writes a flush from now on covers, if there are some that none has covered.
     pub fn due(&self) -> Option<u64> {
-        let writes = self.writes.load(Ordering::SeqCst);
+        let writes = self.writes.load(Ordering::Acquire);
         if self.flushed.load(Ordering::Acquire) >= writes {
             return None;
         }
-        self.claimed.fetch_max(writes, Ordering::SeqCst);
+        self.claimed.fetch_max(writes, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
         Some(writes)
     }
 
@@ -81,5 +84,58 @@ mod tests {
         let first = debt.due();
         assert!(first.is_some());
         assert_eq!(debt.due(), first);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// A file and its device: what was written, and how much of it is durable.
+    struct Disk {
+        debt: FlushDebt,
+        written: AtomicU64,
+        durable: AtomicU64,
+    }
+
+    impl Disk {
+        fn write(&self) {
+            self.written.fetch_add(1, Ordering::Relaxed);
+            self.debt.add();
+        }
+
+        fn sync(&self) {
+            if let Some(writes) = self.debt.due() {
+                let written = self.written.load(Ordering::Acquire);
+                self.durable.fetch_max(written, Ordering::AcqRel);
+                self.debt.paid(writes);
+            }
+        }
+    }
+
+    /// Whoever wrote and syncs finds its write durable, whatever others sync beside it.
+    #[test]
+    fn loom_what_was_synced_is_durable() {
+        loom::model(|| {
+            let disk = Arc::new(Disk {
+                debt: FlushDebt::new(),
+                written: AtomicU64::new(0),
+                durable: AtomicU64::new(0),
+            });
+            disk.write();
+            let other = {
+                let disk = Arc::clone(&disk);
+                thread::spawn(move || {
+                    disk.sync();
+                    disk.sync();
+                })
+            };
+            disk.write();
+            disk.sync();
+            assert_eq!(disk.durable.load(Ordering::Acquire), 2);
+            other.join().expect("joins");
+        });
     }
 }

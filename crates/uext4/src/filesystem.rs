@@ -36,6 +36,7 @@ impl Filesystem {
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Filesystem> {
         let device_options = DeviceOptions {
             exclusive: options.exclusive,
+            direct: options.direct,
             ..if options.mount.read_only {
                 DeviceOptions::read_only()
             } else {

@@ -61,7 +61,8 @@ pub use overlay::OverlayDevice;
 pub use read_dir::{Entry, ReadDir};
 
 pub use uext4_block::{
-    BlockDevice, BlockError, FileDevice, LatencyDevice, MemoryDevice, OpenOptions as DeviceOptions,
+    BlockDevice, BlockError, FileDevice, IoEngine, LatencyDevice, MemoryDevice,
+    OpenOptions as DeviceOptions,
 };
 pub use uext4_check::{
     CheckError, CheckOptions, CheckReport, Fault, FaultKind, NoProgress as NoCheckProgress,

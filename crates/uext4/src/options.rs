@@ -12,6 +12,8 @@ pub struct OpenOptions {
     /// Keep others out: one writer, or any number of readers. Without it nothing is locked and
     /// nothing is checked.
     pub exclusive: bool,
+    /// The image is read and written past the cache of the host (`O_DIRECT`).
+    pub direct: bool,
 }
 
 impl OpenOptions {
@@ -21,6 +23,7 @@ impl OpenOptions {
             mount: MountOptions::default(),
             caller: Caller::root(),
             exclusive: true,
+            direct: false,
         }
     }
 
@@ -29,6 +32,12 @@ impl OpenOptions {
         let mut options = OpenOptions::read_write();
         options.mount.read_only = true;
         options
+    }
+
+    /// The same, past the cache of the host or not.
+    pub fn direct(mut self, on: bool) -> OpenOptions {
+        self.direct = on;
+        self
     }
 
     /// The same on behalf of `caller`.
