@@ -296,30 +296,44 @@ impl Job<'_> {
             },
             FileKind::Regular | FileKind::Directory => {
                 let (source, sink) = (from.open(path)?, self.to.create(to, attr.mode & 0o777)?);
-                return self.data(&*source, &*sink, attr.blocks * 512 < attr.size);
+                return match attr.blocks * 512 < attr.size {
+                    true => self.sparse_data(&*source, &*sink, attr.size),
+                    false => self.data(&*source, &*sink),
+                };
             }
         };
         self.to.make(to, attr.mode, kind)
     }
 
-    /// Copies data; of a file that has holes, blocks of zeros are left out.
-    fn data(&mut self, source: &dyn Source, sink: &dyn Sink, sparse: bool) -> Result<()> {
+    /// Copies data.
+    fn data(&mut self, source: &dyn Source, sink: &dyn Sink) -> Result<()> {
         let mut at = 0;
         loop {
             let n = source.read_at(&mut self.buf, at)?;
             if n == 0 {
-                break;
+                return sink.set_len(at);
             }
-            let data = &self.buf[..n];
-            if sparse {
-                write_sparse(sink, data, at)?;
-            } else {
-                sink.write_at(data, at)?;
-            }
+            sink.write_at(&self.buf[..n], at)?;
             at += n as u64;
             self.bar.advance(n as u64);
         }
-        sink.set_len(at)
+    }
+
+    /// Copies the data of a file that has holes; blocks of zeros in it become holes too.
+    fn sparse_data(&mut self, source: &dyn Source, sink: &dyn Sink, size: u64) -> Result<()> {
+        let mut at = 0;
+        while let Some(data_at) = source.next_data(at)? {
+            let n = source.read_at(&mut self.buf, data_at)?;
+            if n == 0 {
+                break;
+            }
+            write_sparse(sink, &self.buf[..n], data_at)?;
+            self.bar.advance(data_at - at + n as u64);
+            at = data_at + n as u64;
+        }
+        let end = size.max(at);
+        self.bar.advance(end - at);
+        sink.set_len(end)
     }
 
     /// Gives a copy what `-a` keeps: owner and mode first, as they take attributes away; times last.

@@ -3,7 +3,9 @@
 use super::{Found, Side, Sink, Source};
 use crate::failure;
 use anyhow::Result;
-use rustix::fs::{AtFlags, CWD, Dev, FileType, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags};
+use rustix::fs::{
+    AtFlags, CWD, Dev, FileType, Gid, Mode, SeekFrom, Timespec, Timestamps, Uid, XattrFlags,
+};
 use rustix::io::Errno as HostErrno;
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -35,6 +37,15 @@ impl Source for Open {
             }
         }
         Ok(done)
+    }
+
+    fn next_data(&self, offset: u64) -> Result<Option<u64>> {
+        match rustix::fs::seek(&self.file, SeekFrom::Data(offset)) {
+            Ok(at) => Ok(Some(at)),
+            Err(HostErrno::NXIO) => Ok(None),
+            // What does not know of holes has none.
+            Err(_) => Ok(Some(offset)),
+        }
     }
 }
 

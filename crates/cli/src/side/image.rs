@@ -51,6 +51,14 @@ impl Source for Open {
             .read_at(data, offset)
             .map_err(|e| failure::in_image(&self.at, e))
     }
+
+    fn next_data(&self, offset: u64) -> Result<Option<u64>> {
+        match self.file.seek_data(offset) {
+            Ok(at) => Ok(Some(at)),
+            Err(e) if e == Errno::ENXIO => Ok(None),
+            Err(e) => Err(failure::in_image(&self.at, e)),
+        }
+    }
 }
 
 impl Sink for Open {

@@ -23,6 +23,8 @@ pub struct Found {
 pub trait Source {
     /// Reads at an offset; fewer bytes than asked only at the end.
     fn read_at(&self, data: &mut [u8], offset: u64) -> Result<usize>;
+    /// The first byte at `offset` or after it that may be data; `None` if only a hole follows.
+    fn next_data(&self, offset: u64) -> Result<Option<u64>>;
 }
 
 /// Where data goes.
