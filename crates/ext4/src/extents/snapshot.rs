@@ -15,7 +15,7 @@
 
 use super::Mapping;
 use arc_swap::ArcSwapOption;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use uext4_ondisk::{Extent, Lblk};
 use uext4_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -34,7 +34,8 @@ struct Copy {
 #[derive(Debug)]
 pub(crate) struct MapSnapshot {
     version: AtomicU64,
-    copy: ArcSwapOption<Copy>,
+    /// Made with the first copy: of the many inodes that never have one, none pays for letting go of it.
+    copy: OnceLock<Box<ArcSwapOption<Copy>>>,
     /// Look-ups in the tree until a copy is made.
     misses_left: AtomicU32,
     /// Somebody who must not wait wants one.
@@ -46,7 +47,7 @@ impl MapSnapshot {
     pub fn new() -> MapSnapshot {
         MapSnapshot {
             version: AtomicU64::new(0),
-            copy: ArcSwapOption::empty(),
+            copy: OnceLock::new(),
             misses_left: AtomicU32::new(MISSES_MIN),
             wanted: AtomicBool::new(false),
         }
@@ -56,7 +57,7 @@ impl MapSnapshot {
     #[inline]
     pub fn find(&self, lblk: Lblk) -> Option<Mapping> {
         let version = self.version.load(Ordering::Acquire);
-        let copy = self.copy.load();
+        let copy = self.copy.get()?.load();
         let copy = copy.as_ref().filter(|copy| copy.version == version)?;
         let after = copy.extents.partition_point(|e| e.lblk <= lblk);
         let before = after.checked_sub(1).and_then(|at| copy.extents.get(at));
@@ -108,12 +109,13 @@ impl MapSnapshot {
     pub fn set(&self, extents: Option<Vec<Extent>>) {
         let len = extents.as_ref().map_or(EXTENTS_MAX, Vec::len);
         let version = self.version.load(Ordering::Acquire);
-        self.copy.store(extents.map(|extents| {
+        let copy = extents.map(|extents| {
             Arc::new(Copy {
                 version,
                 extents: extents.into(),
             })
-        }));
+        });
+        self.copy.get_or_init(Box::default).store(copy);
         self.wanted.store(false, Ordering::Relaxed);
         let misses = MISSES_MIN + u32::try_from(len / 4).unwrap_or(u32::MAX / 2);
         self.misses_left.store(misses, Ordering::Relaxed);
