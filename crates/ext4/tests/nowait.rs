@@ -353,7 +353,8 @@ fn blocks_that_are_not_there() {
         let flags = IoFlags::DIRECT;
         let written = case.fs.write_with(&case.file, 0, data.bytes(), flags, true);
         assert_eq!(written.expect("write").len, data.bytes().len());
-        // Whoever may wait brings the new mapping into memory.
+        // The new mapping is brought into memory by who may wait, once somebody asked who may not.
+        let _ = case.go(Try::Write(2 * unit, BLOCK));
         let read = case.fs.read(&case.file, 0, &mut [0; 512]);
         read.expect("read");
         let all = tries.into_iter().filter(|what| *what != Try::Append);
