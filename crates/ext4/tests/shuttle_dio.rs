@@ -241,6 +241,26 @@ fn fill(base: &Base, arm: Arm) {
     assert_clean(&*device);
 }
 
+/// The blocks of a file on the device.
+fn blocks(fs: &Ext4, file: &InodeRef) -> BTreeSet<u64> {
+    let extents = fs.extents(file).expect("extents");
+    let blocks = extents
+        .iter()
+        .flat_map(|e| e.pblk.0..e.pblk.0 + u64::from(e.len));
+    blocks.collect()
+}
+
+/// What blocks hold, whosever they are.
+fn raw(fs: &Ext4, blocks: &BTreeSet<u64>) -> Vec<(u64, u8)> {
+    let byte = |block: &u64| {
+        let mut data = [0; PER_BLOCK * SECTOR];
+        let at = block * data.len() as u64;
+        fs.device().read_at(at, &mut data).expect("read");
+        (*block, data[0])
+    };
+    blocks.iter().map(byte).collect()
+}
+
 /// What is taken from a file that is written and read is given to another one.
 fn take(base: &Base, arm: Arm) {
     const SECTORS: usize = 12;
@@ -249,6 +269,7 @@ fn take(base: &Base, arm: Arm) {
     let fs = mount(device.clone(), arm.options());
     let (file, other) = (make_file(&fs, b"file"), make_file(&fs, b"other"));
     write(&fs, &file, &(0..SECTORS), OLD, IoFlags::empty());
+    let before = blocks(&fs, &file);
     let truncates = thread_rng().r#gen();
     let writer = {
         let (fs, file) = (Arc::clone(&fs), file.clone());
@@ -272,12 +293,20 @@ fn take(base: &Base, arm: Arm) {
         fs.fallocate(&file, punches, offset as u64, len as u64)
             .expect("punch");
     }
+    let gone: BTreeSet<u64> = &before - &blocks(&fs, &file);
+    let left = raw(&fs, &gone);
     // Then the blocks are free.
     fs.journal().sync().expect("commit");
-    write(&fs, &other, &(0..SECTORS), C, IoFlags::empty());
+    write(&fs, &other, &(0..TAKEN.len()), C, IoFlags::empty());
     writer.join().expect("no panic");
     reader.join().expect("no panic");
-    assert_eq!(read(&fs, &other, SECTORS), [C; SECTORS]);
+    assert_eq!(read(&fs, &other, SECTORS), [C; 4]);
+    let mut unused: BTreeSet<u64> = &gone - &blocks(&fs, &file);
+    unused = &unused - &blocks(&fs, &other);
+    for block in left.iter().filter(|(no, _)| unused.contains(no)) {
+        let now = raw(&fs, &BTreeSet::from([block.0]));
+        assert_eq!(now, [*block], "a free block was written");
+    }
     let found = read(&fs, &file, SECTORS);
     for (at, byte) in found.iter().enumerate() {
         let gone = TAKEN.contains(&at) || truncates && at >= TAKEN.start;
