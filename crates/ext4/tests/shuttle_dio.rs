@@ -60,17 +60,25 @@ impl Arm {
 
 /// Explores a scenario on images whose free blocks hold stale bytes, for each arm in each mode.
 fn explore_arms(scenario: fn(&Base, Arm)) {
-    let base = Base::make_used(SMALL, |device| {
-        let fs = mount(device.clone(), MountOptions::default());
-        let file = make_file(&fs, b"stale");
-        let data = vec![STALE; 256 << 10];
-        fs.write(&file, 0, &data, true).expect("write");
-        drop(file);
-        let top = fs.root().expect("root");
-        fs.unlink(&Caller::root(), &top, b"stale").expect("unlink");
-        drop(top);
-        fs.unmount().expect("unmount");
-    });
+    explore_arms_on(leave_stale, scenario);
+}
+
+/// Uses an image so that its free blocks hold stale bytes.
+fn leave_stale(device: &Arc<MemoryDevice>) {
+    let fs = mount(device.clone(), MountOptions::default());
+    let file = make_file(&fs, b"stale");
+    let data = vec![STALE; 256 << 10];
+    fs.write(&file, 0, &data, true).expect("write");
+    drop(file);
+    let top = fs.root().expect("root");
+    fs.unlink(&Caller::root(), &top, b"stale").expect("unlink");
+    drop(top);
+    fs.unmount().expect("unmount");
+}
+
+/// The same, on images that were used so.
+fn explore_arms_on(uses: fn(&Arc<MemoryDevice>), scenario: fn(&Base, Arm)) {
+    let base = Base::make_used(SMALL, uses);
     for dio_lock in DioLock::ALL {
         for dioread_nolock in [true, false] {
             // Without dioread_nolock it is the same as `exclusive-first`.
@@ -452,6 +460,65 @@ fn extend_and_truncate(base: &Base, arm: Arm) {
     assert_clean(&*device);
 }
 
+/// Two writers cut what they write out of extents that were never written, whose tree has no room, on a
+/// device without a free block: all of an extent is zeroed instead, but for what others write.
+fn full(base: &Base, arm: Arm) {
+    let device = base.device();
+    let fs = mount(device.clone(), arm.options());
+    let top = fs.root().expect("root");
+    let file = fs.lookup(&Caller::root(), &top, b"file").expect("file");
+    let writers = [
+        Writer::new(some_range(FULL_SECTORS), A),
+        Writer::new(some_range(FULL_SECTORS), B),
+    ];
+    let threads = writers.clone().map(|writer| {
+        let (fs, file) = (Arc::clone(&fs), file.clone());
+        thread::spawn(move || writer.run(&fs, &file))
+    });
+    for _ in 0..2 {
+        let done = writers.each_ref().map(|w| w.done.load(SeqCst));
+        let found = read(&fs, &file, FULL_SECTORS);
+        judge(&found, &full_content(), &writers, &done);
+    }
+    threads
+        .into_iter()
+        .for_each(|t| t.join().expect("no panic"));
+    let found = read(&fs, &file, FULL_SECTORS);
+    judge(&found, &full_content(), &writers, &[true; 2]);
+    drop((file, top));
+    fs.unmount().expect("unmount");
+    assert_clean(&*device);
+}
+
+/// The size of the file of [`full`].
+const FULL_SECTORS: usize = 30;
+
+/// What the file of [`full`] holds at first.
+fn full_content() -> Vec<u8> {
+    let mut content = vec![0; FULL_SECTORS];
+    content[14..16].fill(OLD);
+    content
+}
+
+/// Makes the image of [`full`]: three of the four extents that the root of the tree has room for.
+fn fill_up(device: &Arc<MemoryDevice>) {
+    leave_stale(device);
+    let fs = mount(device.clone(), MountOptions::default());
+    let (file, hog) = (make_file(&fs, b"file"), make_file(&fs, b"hog"));
+    let give = |file: &InodeRef, what, sectors: Range<usize>| {
+        let (at, len) = (sectors.start * SECTOR, sectors.len() * SECTOR);
+        fs.fallocate(file, what, at as u64, len as u64)
+    };
+    give(&file, Fallocate::Allocate, 0..FULL_SECTORS).expect("fallocate");
+    write(&fs, &file, &(14..16), OLD, IoFlags::empty());
+    for len in [512, 64, 2] {
+        let next = |hog: &InodeRef| hog.size() as usize / SECTOR;
+        while give(&hog, Fallocate::Allocate, next(&hog)..next(&hog) + len).is_ok() {}
+    }
+    drop((file, hog));
+    fs.unmount().expect("unmount");
+}
+
 /// What was written and synced, and the place in the device's log where that was known.
 type Synced = Mutex<Vec<(Range<usize>, u8, usize)>>;
 
@@ -543,6 +610,11 @@ fn shuttle_extend() {
 #[test]
 fn shuttle_extend_and_truncate() {
     explore_arms(extend_and_truncate);
+}
+
+#[test]
+fn shuttle_full() {
+    explore_arms_on(fill_up, full);
 }
 
 #[test]
