@@ -192,13 +192,15 @@ impl Ext4 {
         }
         self.zero_edges(inode, from, to)?;
         let (first, last) = (from.div_ceil(block), to / block);
-        let handle = self.journal().start(PUBLISH_CREDITS)?;
-        let handle = if first < last {
-            self.remove_blocks(handle, inode, first, last, Content::Data, Restart::Allowed)?
-        } else {
-            handle
-        };
-        drop(handle);
+        if first < last {
+            // What a hole frees may have to make room for the tree of the next one.
+            self.retry_no_space(|| {
+                let handle = self.journal().start(PUBLISH_CREDITS)?;
+                let (content, restart) = (Content::Data, Restart::Allowed);
+                self.remove_blocks(handle, inode, first, last, content, restart)
+                    .map(drop)
+            })?;
+        }
         self.finish_fallocate(inode, None, true)
     }
 

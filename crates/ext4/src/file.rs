@@ -13,7 +13,7 @@
 
 use crate::balloc::Run;
 use crate::create::DELETE_CREDITS;
-use crate::dio::lock_inode;
+use crate::dio::{CutOut, lock_inode};
 use crate::error::{Ext4Error, Result};
 use crate::extents::{self, Content, Mapping, Restart};
 use crate::fs::Ext4;
@@ -257,11 +257,14 @@ impl Ext4 {
                 Ok(n)
             }
             Some(pblk) => {
+                let (from, to) = (u64::from(lblk.0), u64::from(lblk.0) + u64::from(blocks));
+                if self.cut_out(inode, from, to, privileged)? == CutOut::Zeroed {
+                    return self.write_piece(inode, offset, data, privileged);
+                }
                 let n = self.fill_run(Run { pblk, len: blocks }, within, data)?;
                 let handle = self.journal().start(WRITE_CREDITS)?;
                 {
                     let _map = inode.map.write();
-                    let (from, to) = (u64::from(lblk.0), u64::from(lblk.0) + u64::from(blocks));
                     self.convert_extents(
                         &handle,
                         inode,

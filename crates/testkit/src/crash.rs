@@ -23,6 +23,8 @@ pub struct Plan {
     pub threads: usize,
     /// Operations of a thread.
     pub operations: usize,
+    /// Share of direct writes, in percent; see [`Habits`].
+    pub direct_percent: u8,
     /// Cuts at writes between flushes, besides those at each flush.
     pub cuts: usize,
     /// Of how many images, in a thousand, e2fsck and the kernel are asked.
@@ -70,6 +72,7 @@ pub fn record(plan: &Plan) -> Result<Recording> {
     )?;
     let habits = Habits {
         sync_percent: *rng.choice(&[3, 10, 25]).unwrap_or(&10),
+        direct_percent: plan.direct_percent,
         ..Habits::default()
     };
     let mut workers = Vec::new();

@@ -23,6 +23,9 @@ pub struct Habits {
     pub file_bytes_max: u64,
     /// Share of fsync and syncfs, in percent.
     pub sync_percent: u8,
+    /// Share, in percent of the rest, of direct writes to one file, most of which fill holes or extend it,
+    /// and of what gives blocks to it or takes them.
+    pub direct_percent: u8,
 }
 
 impl Default for Habits {
@@ -31,6 +34,7 @@ impl Default for Habits {
             no_space: false,
             file_bytes_max: 64 << 10,
             sync_percent: 12,
+            direct_percent: 0,
         }
     }
 }
@@ -364,6 +368,14 @@ impl<'f, F: FileSystem> Worker<'f, F> {
         if self.rng.u8(..100) < self.habits.sync_percent {
             return self.choose_sync();
         }
+        // Without the habit, random numbers stay what they were.
+        let percent = self.habits.direct_percent;
+        if percent > 0
+            && self.rng.u8(..100) < percent
+            && let Some(op) = self.choose_direct()
+        {
+            return op;
+        }
         self.choose_change().unwrap_or_else(|| Op::Create {
             path: self.fresh(),
             mode: 0o644,
@@ -388,6 +400,45 @@ impl<'f, F: FileSystem> Worker<'f, F> {
             },
             _ => Op::Syncfs,
         }
+    }
+
+    /// Something that direct writes to one file are about.
+    fn choose_direct(&mut self) -> Option<Op> {
+        let path = self.paths(Some(FileKind::Regular)).into_iter().next()?;
+        let id = self.model.find(&path).ok()?;
+        let size = self.model.data(id)?.len() as u64;
+        let max = self.habits.file_bytes_max;
+        let unit = *self.rng.choice(&[512, 1024, 4096]).unwrap_or(&512);
+        let kind = self.rng.u8(..20);
+        let at = match kind {
+            // At the end, or with a gap before it.
+            0..=6 => size.next_multiple_of(unit) + unit * self.rng.u64(..3),
+            _ => self.rng.u64(..max),
+        };
+        let at = at - at % unit;
+        if kind >= 17 || at >= max {
+            use Fallocate::{Allocate, AllocateKeepSize, PunchHole, ZeroRange};
+            let all = [Allocate, AllocateKeepSize, PunchHole, PunchHole, ZeroRange];
+            let at = self.rng.u64(..max);
+            return Some(match self.rng.u8(..3) {
+                0 => Op::Truncate { path, size: at },
+                _ => Op::Fallocate {
+                    path,
+                    what: self.rng.choice(all).unwrap_or(PunchHole),
+                    at,
+                    len: self.rng.u64(1..=(max - at).min(30_000)),
+                },
+            });
+        }
+        let mut data = self.bytes();
+        data.truncate((max - at) as usize);
+        data.resize(data.len().next_multiple_of(unit as usize), 0x5a);
+        Some(Op::Write {
+            path,
+            at,
+            data,
+            direct: true,
+        })
     }
 
     fn choose_change(&mut self) -> Option<Op> {

@@ -13,15 +13,23 @@ fn plan(seed: u64, kernel: bool) -> Plan {
         shape,
         threads: 2,
         operations: 50,
+        direct_percent: 0,
         cuts: 20,
         sample_permille: 50,
         kernel,
     }
 }
 
-#[test]
-fn crash_random_workloads() {
-    let runs = env_number("UEXT4_CRASH_RUNS", 15);
+/// Each thread fills holes of one file, extends it and syncs it, directly.
+fn direct_plan(seed: u64, kernel: bool) -> Plan {
+    Plan {
+        threads: 3,
+        direct_percent: 90,
+        ..plan(seed, kernel)
+    }
+}
+
+fn run(runs: u64, plan: impl Fn(u64, bool) -> Plan + Sync) {
     let first = env_number("UEXT4_CRASH_SEED", 0);
     let kernel = oracle::kernel_mounts();
     let next = AtomicU64::new(first);
@@ -65,6 +73,16 @@ fn crash_random_workloads() {
         "{} of {runs} failed: {failures:?}",
         failures.len()
     );
+}
+
+#[test]
+fn crash_random_workloads() {
+    run(env_number("UEXT4_CRASH_RUNS", 15), plan);
+}
+
+#[test]
+fn crash_direct_writes() {
+    run(env_number("UEXT4_CRASH_RUNS", 15), direct_plan);
 }
 
 #[test]

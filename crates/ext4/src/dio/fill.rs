@@ -21,6 +21,15 @@ struct Piece {
     unwritten: bool,
 }
 
+/// What became of blocks that were to be cut out of an unwritten extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CutOut {
+    /// They are unwritten, in an extent of their own.
+    Apart,
+    /// They are written, and zero.
+    Zeroed,
+}
+
 impl Ext4 {
     /// Writes where blocks are missing or were never written.
     ///
@@ -101,35 +110,58 @@ impl Ext4 {
         let lblk = Lblk(at as u32);
         let mapping = self.map_block(inode, lblk)?;
         let blocks = u64::from(mapping.len).min(most);
-        let (pblk, blocks) = match mapping.pblk {
-            Some(pblk) => {
-                if mapping.unwritten {
-                    self.cut_out(inode, at, at + blocks, privileged)?;
-                }
-                (pblk, blocks)
+        let (pblk, blocks, unwritten) = match mapping.pblk {
+            Some(pblk) if mapping.unwritten => {
+                let cut = self.cut_out(inode, at, at + blocks, privileged)?;
+                (pblk, blocks, cut == CutOut::Apart)
             }
+            Some(pblk) => (pblk, blocks, false),
             None => {
                 let run = self.allocate_unwritten(inode, lblk, blocks as u32, privileged)?;
-                (run.pblk, u64::from(run.len))
+                (run.pblk, u64::from(run.len), true)
             }
         };
         Ok(Piece {
             lblk: at,
             pblk,
             blocks,
-            unwritten: mapping.unwritten || mapping.pblk.is_none(),
+            unwritten,
         })
     }
 
-    /// Makes `[from, to)` of unwritten extents end where it does.
-    fn cut_out(&self, inode: &Inode, from: u64, to: u64, privileged: bool) -> Result<()> {
+    /// Makes `[from, to)` of an unwritten extent one of its own. Where that takes a block for the tree and
+    /// none is free, makes the whole extent written, as zeros: blocks that a file has can be written.
+    ///
+    /// # Locks
+    /// The caller holds the inode's `ilock` alone, or shared and the range; all who do write to unwritten
+    /// blocks only once they have cut them out.
+    pub(crate) fn cut_out(
+        &self,
+        inode: &Inode,
+        from: u64,
+        to: u64,
+        privileged: bool,
+    ) -> Result<CutOut> {
         if self.has_boundary(inode, from)? && self.has_boundary(inode, to)? {
-            return Ok(());
+            return Ok(CutOut::Apart);
         }
-        let handle = self.journal().start(CUT_CREDITS)?;
-        let _map = inode.map.write();
-        self.split_extent(&handle, inode, from, privileged)?;
-        self.split_extent(&handle, inode, to, privileged)
+        let cut = self.retry_no_space(|| {
+            let handle = self.journal().start(CUT_CREDITS)?;
+            let _map = inode.map.write();
+            self.split_extent(&handle, inode, from, privileged)?;
+            self.split_extent(&handle, inode, to, privileged)
+        });
+        match cut {
+            Ok(()) => Ok(CutOut::Apart),
+            Err(Ext4Error::NoSpace) => {
+                let handle = self.journal().start(CUT_CREDITS)?;
+                let _map = inode.map.write();
+                self.zero_extent(&handle, inode, Lblk(from as u32))?;
+                inode.touch_data(&handle);
+                Ok(CutOut::Zeroed)
+            }
+            Err(why) => Err(why),
+        }
     }
 }
 

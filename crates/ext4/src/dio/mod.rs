@@ -46,6 +46,7 @@ use crate::file::check_regular;
 use crate::fs::Ext4;
 use crate::inode::{Inode, InodeRef};
 use conversions::Conversions;
+pub(crate) use fill::CutOut;
 use uext4_sync::RangeLock;
 use uext4_vfs::ilock::{ILockGuard, LockMode, ilock, try_ilock};
 use uext4_vfs::io::{IoFlags, Written};

@@ -7,7 +7,7 @@
 
 use super::insert::full;
 use super::{Ext4, Path};
-use crate::error::Result;
+use crate::error::{Ext4Error, Result};
 use crate::inode::Inode;
 use uext4_jbd2::Handle;
 use uext4_ondisk::{
@@ -33,13 +33,25 @@ impl Ext4 {
     /// As `insert_extent`.
     ///
     /// # Errors
-    /// [`crate::error::Ext4Error::NoSpace`] when the tree needs a block; nothing changed then.
+    /// [`Ext4Error::NoSpace`] when the tree needs a block; nothing changed then.
     pub(crate) fn split_extent(
         &self,
         handle: &Handle<'_>,
         inode: &Inode,
         at: u64,
         privileged: bool,
+    ) -> Result<()> {
+        self.split_extent_if(handle, inode, at, privileged, |_| true)
+    }
+
+    /// As [`Ext4::split_extent`], if the extent is such a one.
+    fn split_extent_if(
+        &self,
+        handle: &Handle<'_>,
+        inode: &Inode,
+        at: u64,
+        privileged: bool,
+        is_such: impl Fn(&Extent) -> bool,
     ) -> Result<()> {
         let Ok(lblk) = u32::try_from(at).map(Lblk) else {
             return Ok(());
@@ -50,6 +62,9 @@ impl Ext4 {
             let Some(extent) = path.extent().filter(|e| e.contains(lblk) && e.lblk < lblk) else {
                 return Ok(());
             };
+            if !is_such(&extent) {
+                return Ok(());
+            }
             let leaf = path.leaf_level();
             if path.with_node(leaf, |node| node.is_full()) {
                 self.split_full(handle, inode, &mut path, lblk, privileged)?;
@@ -77,7 +92,7 @@ impl Ext4 {
     /// begin and end there.
     ///
     /// # Errors
-    /// [`crate::error::Ext4Error::NoSpace`] when a cut needs a block; a hole, which is damage.
+    /// [`Ext4Error::NoSpace`] when a cut needs a block; a hole, which is damage.
     pub(crate) fn convert_extents(
         &self,
         handle: &Handle<'_>,
@@ -86,8 +101,12 @@ impl Ext4 {
         written: Written,
         privileged: bool,
     ) -> Result<()> {
-        self.split_extent(handle, inode, from, privileged)?;
-        self.split_extent(handle, inode, to, privileged)?;
+        let unwritten = written == Written::No;
+        // What is as it is to be needs no cut.
+        for end in [from, to] {
+            let changes = |e: &Extent| e.unwritten != unwritten;
+            self.split_extent_if(handle, inode, end, privileged, changes)?;
+        }
         let mut at = from;
         while at < to {
             let mut path = self.path(inode, Lblk(at as u32))?;
@@ -97,7 +116,6 @@ impl Ext4 {
                     .detail(format_args!("a hole at block {at}"))
                     .into());
             };
-            let unwritten = written == Written::No;
             if unwritten && extent.len > EXTENT_LEN_MAX_UNWRITTEN && !extent.unwritten {
                 let most = u64::from(extent.lblk.0) + u64::from(EXTENT_LEN_MAX_UNWRITTEN);
                 self.split_extent(handle, inode, most, privileged)?;
@@ -113,6 +131,36 @@ impl Ext4 {
             }
         }
         Ok(())
+    }
+
+    /// Makes the unwritten extent that covers `at`, if it is one, a written one of zeros: for that the tree
+    /// needs no room.
+    ///
+    /// # Locks
+    /// As `convert_extents`. Writes to the device: nobody else's data may be on its way to this extent.
+    ///
+    /// # Journal
+    /// A credit for the leaf and one for the inode.
+    ///
+    /// # Errors
+    /// [`Ext4Error::NoSpace`] if it goes on past the size; the device's or the journal's.
+    pub(crate) fn zero_extent(&self, handle: &Handle<'_>, inode: &Inode, at: Lblk) -> Result<()> {
+        let mut path = self.path(inode, at)?;
+        let Some(extent) = path.extent().filter(|e| e.contains(at) && e.unwritten) else {
+            return Ok(());
+        };
+        let block = self.block_size();
+        // What is written lies within the size.
+        if extent.end() > inode.size().div_ceil(block) {
+            return Err(Ext4Error::NoSpace);
+        }
+        self.device()
+            .zero(extent.pblk.0 * block, u64::from(extent.len) * block)?;
+        let converted = Extent {
+            unwritten: false,
+            ..extent
+        };
+        self.replace_and_merge(handle, inode, &mut path, converted)
     }
 
     /// Puts `extent` where the path leads, as one with its neighbours where that fits.

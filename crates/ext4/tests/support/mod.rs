@@ -89,16 +89,24 @@ pub struct Base {
 impl Base {
     /// Makes an image.
     pub fn make(shape: Shape) -> Arc<Base> {
+        Base::make_used(shape, |_| ())
+    }
+
+    /// The same, and uses it once.
+    pub fn make_used(
+        shape: Shape,
+        uses: impl Fn(&Arc<MemoryDevice>) + Send + Sync + 'static,
+    ) -> Arc<Base> {
         let made = Arc::new(Mutex::new(None));
         let out = Arc::clone(&made);
         let once = shuttle::scheduler::RandomScheduler::new(1);
         // The device's locks are Shuttle's, so that this too needs an execution to run in.
         shuttle::Runner::new(once, config())
-            .run(move || *lock(&out) = Some(Base::make_here(shape)));
+            .run(move || *lock(&out) = Some(Base::make_here(shape, &uses)));
         Arc::new(lock(&made).take().expect("made"))
     }
 
-    fn make_here(shape: Shape) -> Base {
+    fn make_here(shape: Shape, uses: &dyn Fn(&Arc<MemoryDevice>)) -> Base {
         let tree = tempfile::tempdir().expect("tempdir");
         for name in DIRS {
             std::fs::create_dir(tree.path().join(name)).expect("mkdir");
@@ -119,9 +127,10 @@ impl Base {
             threads: 1,
             ..MkfsOptions::default()
         };
-        let device = MemoryDevice::new(shape.bytes);
-        uext4_mkfs::mkfs(&device, &options, &uext4_mkfs::NoProgress).expect("mkfs");
-        let report = assert_clean(&device);
+        let device = Arc::new(MemoryDevice::new(shape.bytes));
+        uext4_mkfs::mkfs(&*device, &options, &uext4_mkfs::NoProgress).expect("mkfs");
+        uses(&device);
+        let report = assert_clean(&*device);
         let bytes = device.snapshot();
         let chunks = (0u64..).zip(bytes.chunks(CHUNK_BYTES));
         Base {
