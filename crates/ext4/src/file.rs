@@ -37,9 +37,10 @@ struct ReadKind {
 }
 
 impl Ext4 {
-    /// The largest size a file may have, in bytes.
+    /// The largest size a file may have, in bytes; as in the kernel, so that the number of its blocks fits
+    /// 32 bits.
     pub fn file_bytes_max(&self) -> u64 {
-        (u64::from(u32::MAX) - 1) * self.block_size()
+        u64::from(u32::MAX) * self.block_size()
     }
 
     /// Reads from a file; less than asked for at its end.

@@ -412,6 +412,7 @@ fn the_largest_file() {
         let fs = mount(&device, &options);
         let file = make(&fs, "file");
         let max = fs.file_bytes_max();
+        assert_eq!(max, 17_592_186_040_320, "what the kernel allows");
         let errno = |e: Ext4Error| uext4_vfs::errno::Error::from(e).errno();
         assert_eq!(
             write(&fs, &file, max, BLOCK, 1).map_err(errno),
@@ -452,6 +453,8 @@ fn the_largest_file() {
         );
         write(&fs, &file, max - 512, 512, 9).expect("the last sector");
         fs.truncate(&file, max - BLOCK).expect("truncate");
+        assert_eq!(fs.extents(&file).expect("extents"), []);
+        write(&fs, &file, max - BLOCK, BLOCK, 1).expect("the last block again");
         drop(file);
         end(&fs, &device);
     }

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use support::{Base, FILE, Shape, assert_clean, explore, lock, mount};
+use support::{Base, FILE, Shape, assert_clean, explore_part, lock, mount};
 use uext4_block::{Cut, MemoryDevice, RecordDevice};
 use uext4_ext4::{Ext4, InodeRef, MountOptions};
 use uext4_vfs::caller::Caller;
@@ -90,7 +90,7 @@ fn explore_arms_on(uses: fn(&Arc<MemoryDevice>), scenario: fn(&Base, Arm)) {
                 dio_lock,
                 dioread_nolock,
             };
-            explore(move || scenario(&base, arm));
+            explore_part(3, move || scenario(&base, arm));
         }
     }
 }

@@ -35,10 +35,16 @@ const RUNS: usize = 100;
 
 /// Explores `scenario` at random, and by random priorities that change at three places.
 pub fn explore(scenario: impl Fn() + Clone + Send + Sync + 'static) {
-    let runs = std::env::var("UEXT4_SHUTTLE_RUNS")
+    explore_part(1, scenario);
+}
+
+/// The same with one in `part` of the schedules, where there are many arms.
+pub fn explore_part(part: usize, scenario: impl Fn() + Clone + Send + Sync + 'static) {
+    let runs: usize = std::env::var("UEXT4_SHUTTLE_RUNS")
         .ok()
         .and_then(|text| text.parse().ok())
         .unwrap_or(RUNS);
+    let runs = runs.div_ceil(part);
     let random = shuttle::scheduler::RandomScheduler::new(runs);
     shuttle::Runner::new(random, config()).run(scenario.clone());
     let priorities = shuttle::scheduler::PctScheduler::new(3, runs);
