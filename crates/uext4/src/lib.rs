@@ -91,5 +91,10 @@ const _: () = {
     shared_between_threads::<OverlayDevice>();
 };
 
+/// The example of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 #[cfg(test)]
 mod tests;
