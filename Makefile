@@ -38,7 +38,7 @@ bench: setup
 tsan: setup
 	RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" UEXT4_STRESS_SECONDS=20 \
 	TSAN_OPTIONS="halt_on_error=0 suppressions=$(CURDIR)/tools/tsan.supp" \
-	cargo +nightly test --target x86_64-unknown-linux-gnu --target-dir target/tsan -p uext4-testkit --test model stress -- --nocapture
+	cargo +nightly test --target x86_64-unknown-linux-gnu --target-dir target/tsan -p uext4-testkit --test model --test direct_oracle stress -- --nocapture
 
 shuttle:
 	RUSTFLAGS="--cfg shuttle" cargo test --target-dir target/shuttle -p uext4-vfs -p uext4-ext4 --test 'shuttle_*'
