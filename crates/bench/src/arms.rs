@@ -90,7 +90,10 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 /// What is wrong with it.
 pub fn parse_seconds(text: &str) -> Result<Duration, String> {
     let number: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
-    Duration::try_from_secs_f64(number).map_err(|e| format!("`{text}`: {e}"))
+    match Duration::try_from_secs_f64(number) {
+        Ok(Duration::ZERO) => Err("no time at all measures nothing".to_owned()),
+        time => time.map_err(|e| format!("`{text}`: {e}")),
+    }
 }
 
 /// The mechanisms' arms, as comma lists, and how every arm is mounted.

@@ -134,41 +134,21 @@ impl ImageSpec {
     }
 }
 
-/// A file that a run made, removed when it is dropped.
-#[derive(Debug)]
-pub struct MadeFile(PathBuf);
-
-impl MadeFile {
-    /// The file at `path`.
-    pub fn new(path: &Path) -> MadeFile {
-        MadeFile(path.to_owned())
-    }
-}
-
-impl Drop for MadeFile {
-    fn drop(&mut self) {
-        // Nothing depends on it: the next run says if it is still there.
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
 /// An open image, or a raw device.
 pub struct Image {
-    /// What holds the bytes. Declared first: closed before the file goes.
+    /// What holds the bytes.
     pub device: Arc<dyn BlockDevice>,
     /// The modelled device around it, if there is one.
     pub model: Option<Arc<ModelDevice>>,
-    _made: Option<MadeFile>,
 }
 
 impl Image {
-    fn new(device: Arc<dyn BlockDevice>, model: Option<Model>, made: Option<MadeFile>) -> Image {
+    fn new(device: Arc<dyn BlockDevice>, model: Option<Model>) -> Image {
         let around =
             |m: Model| LatencyDevice::new(Arc::clone(&device), m.latency, m.parallelism).into();
         Image {
             model: model.map(around),
             device,
-            _made: made,
         }
     }
 
@@ -190,9 +170,9 @@ pub fn open(spec: &ImageSpec) -> anyhow::Result<Image> {
         && spec.found
     {
         let device = open_file(path, spec, OpenOptions::read_write())?;
-        return Ok(Image::new(device, spec.model, None));
+        return Ok(Image::new(device, spec.model));
     }
-    let (device, made) = make(&spec.device, spec, spec.bytes, spec.keep)?;
+    let device = make(&spec.device, spec, spec.bytes, spec.keep)?;
     let mut options = MkfsOptions {
         size: Some(spec.bytes),
         inodes: Some(spec.inodes),
@@ -204,7 +184,7 @@ pub fn open(spec: &ImageSpec) -> anyhow::Result<Image> {
         options.journal_size = Some(spec.journal_bytes);
     }
     uext4_mkfs::mkfs(&*device, &options, &NoProgress)?;
-    Ok(Image::new(device, spec.model, made))
+    Ok(Image::new(device, spec.model))
 }
 
 /// Makes a device of the same kind with no file system, of `bytes` bytes: in memory, or a file beside the
@@ -228,8 +208,8 @@ pub fn open_bare(spec: &ImageSpec, bytes: u64) -> anyhow::Result<Image> {
             DeviceSpec::File(beside)
         }
     };
-    let (device, made) = make(&device, spec, bytes, false)?;
-    Ok(Image::new(device, spec.model, made))
+    let device = make(&device, spec, bytes, false)?;
+    Ok(Image::new(device, spec.model))
 }
 
 fn open_file(
@@ -252,19 +232,26 @@ fn open_file(
     Ok(Arc::new(device))
 }
 
-type Made = (Arc<dyn BlockDevice>, Option<MadeFile>);
-
-/// A new device at `device`, otherwise as `spec` says.
-fn make(device: &DeviceSpec, spec: &ImageSpec, bytes: u64, keep: bool) -> anyhow::Result<Made> {
+/// A new device at `device`, otherwise as `spec` says. A file that is not kept loses its name at once, so that
+/// nothing stays of a run that is interrupted.
+fn make(
+    device: &DeviceSpec,
+    spec: &ImageSpec,
+    bytes: u64,
+    keep: bool,
+) -> anyhow::Result<Arc<dyn BlockDevice>> {
     let DeviceSpec::File(path) = device else {
-        return Ok((Arc::new(MemoryDevice::new(bytes)), None));
+        return Ok(Arc::new(MemoryDevice::new(bytes)));
     };
     // An earlier round's, kept for the last.
     if path.exists() {
         std::fs::remove_file(path)?;
     }
     let device = open_file(path, spec, OpenOptions::create(bytes))?;
-    Ok((device, (!keep).then(|| MadeFile::new(path))))
+    if !keep {
+        std::fs::remove_file(path)?;
+    }
+    Ok(device)
 }
 
 /// Checks the image after a run.

@@ -182,6 +182,12 @@ impl Buffer {
         }
     }
 
+    /// The content, shared, if nobody has it alone.
+    pub fn try_read(&self) -> Option<BufferRead<'_>> {
+        let guard = self.content.try_read()?;
+        Some(BufferRead { guard })
+    }
+
     /// The content, alone, if nobody else has it.
     pub fn try_write(&self) -> Option<BufferWrite<'_>> {
         let guard = self.content.try_write()?;

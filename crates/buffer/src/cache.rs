@@ -142,6 +142,16 @@ impl BufferCache {
         buffer
     }
 
+    /// The buffer of `block` if it is in memory with its content.
+    ///
+    /// # Locks
+    /// Takes a leaf lock; does no I/O.
+    pub fn peek(&self, block: u64) -> Option<Arc<Buffer>> {
+        let shard = self.shards[shard_of(block)].lock();
+        let found = shard.table.find(hash(block), |b| b.block() == block)?;
+        found.is_uptodate().then(|| Arc::clone(found))
+    }
+
     /// The buffer of `block`, read from the device unless it is cached.
     ///
     /// # Locks

@@ -32,7 +32,9 @@ pub(crate) static ZEROS: [u8; 65536] = [0; 65536];
 /// How a read is done.
 #[derive(Clone, Copy, Debug, Default)]
 struct ReadKind {
-    direct: bool,
+    /// What of it is mapped has to be aligned: it is direct, and as a whole not aligned.
+    checks: bool,
+    /// Never waits.
     nowait: bool,
 }
 
@@ -74,11 +76,12 @@ impl Ext4 {
         let _locked = lock_inode(inode, LockMode::Shared, nowait)?;
         let left = inode.size().saturating_sub(offset);
         let want = usize::try_from(left).unwrap_or(usize::MAX).min(data.len());
+        let is_direct = flags.contains(IoFlags::DIRECT);
         let kind = ReadKind {
-            direct: flags.contains(IoFlags::DIRECT),
+            checks: is_direct && self.check_aligned(offset, data).is_err(),
             nowait,
         };
-        let until = match kind.direct && want > 0 {
+        let until = match is_direct && want > 0 {
             // The device reads whole sectors; a caller has room for them, or will be refused.
             true => {
                 let end = (offset + want as u64).next_multiple_of(self.block_size()) - offset;
@@ -117,7 +120,7 @@ impl Ext4 {
             let (part, after) = rest.split_at_mut(here);
             match mapping.pblk.filter(|_| !mapping.unwritten) {
                 Some(pblk) => {
-                    if kind.direct {
+                    if kind.checks {
                         self.check_aligned(at, part)?;
                     }
                     let place = pblk.0 * block + within;

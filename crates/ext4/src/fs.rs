@@ -56,6 +56,8 @@ pub struct Ext4 {
     pub(crate) unflushed_evicted: FlushDebt,
     pub(crate) orphans: Orphans,
     pub(crate) lazytime: Arc<Lazytime>,
+    /// Of copies of mappings.
+    pub(crate) snapshot_budget: extents::Budget,
     /// Guards the shape of the tree: renames of directories.
     pub(crate) rename: RenameMutex,
     /// Free blocks in all groups, those that wait for their transaction included.
@@ -265,6 +267,7 @@ impl Ext4 {
             unflushed_evicted: FlushDebt::new(),
             orphans: Orphans::new(&sb),
             lazytime: Arc::new(Lazytime::new()),
+            snapshot_budget: extents::Budget::new(options.cache_bytes / 4),
             rename: RenameMutex::new(),
             free_blocks: AtomicI64::new(free),
             pending_frees: AtomicI64::new(0),
@@ -545,6 +548,12 @@ impl Ext4 {
         let disk = uext4_ondisk::Inode::decode(raw, &self.params).map_err(|e| e.ino(ino))?;
         if disk.mode == 0 || (disk.links == 0 && !unlinked) {
             return Err(Ext4Error::Stale);
+        }
+        if disk.size > self.file_bytes_max() {
+            return Err(Corrupt::new(CorruptKind::InodeSize)
+                .ino(ino)
+                .detail(format_args!("{} bytes", disk.size))
+                .into());
         }
         let seed = disk.seed(self.sb.csum_seed, ino);
         drop(content);

@@ -517,8 +517,11 @@ impl Clone for InodeRef {
 impl Drop for InodeRef {
     fn drop(&mut self) {
         let before = self.0.pins.fetch_sub(1, Ordering::SeqCst);
-        if before == 1 && self.0.is_doomed() {
-            self.last_dropped();
+        if before == 1 {
+            self.0.snapshot.forget();
+            if self.0.is_doomed() {
+                self.last_dropped();
+            }
         }
     }
 }

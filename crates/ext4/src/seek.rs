@@ -16,7 +16,12 @@ impl Ext4 {
     /// # Errors
     /// [`Ext4Error::NoData`] if there is none.
     pub fn seek_data(&self, inode: &InodeRef, offset: u64) -> Result<u64> {
-        self.seek(inode, offset, true)?.ok_or(Ext4Error::NoData)
+        let (found, size) = self.seek(inode, offset, true)?;
+        if found < size {
+            Ok(found)
+        } else {
+            Err(Ext4Error::NoData)
+        }
     }
 
     /// The first byte at `offset` or after it that is in a hole, or was allocated and never written; at the
@@ -25,11 +30,12 @@ impl Ext4 {
     /// # Errors
     /// [`Ext4Error::NoData`] if the offset is at the end or beyond.
     pub fn seek_hole(&self, inode: &InodeRef, offset: u64) -> Result<u64> {
-        let found = self.seek(inode, offset, false)?;
-        Ok(found.unwrap_or_else(|| inode.size()))
+        let (found, size) = self.seek(inode, offset, false)?;
+        Ok(found.min(size))
     }
 
-    fn seek(&self, inode: &InodeRef, offset: u64, wants_data: bool) -> Result<Option<u64>> {
+    /// Where what is wanted begins, and the size; past the size if there is none.
+    fn seek(&self, inode: &InodeRef, offset: u64, wants_data: bool) -> Result<(u64, u64)> {
         check_regular(inode)?;
         let _locked = ilock(&inode.ilock, LockMode::Shared);
         let (block, size) = (self.block_size(), inode.size());
@@ -42,10 +48,10 @@ impl Ext4 {
             let mapping = self.map_block(inode, Lblk(lblk as u32))?;
             let is_data = mapping.pblk.is_some() && !mapping.unwritten;
             if is_data == wants_data {
-                return Ok(Some(at));
+                break;
             }
             at = (lblk + u64::from(mapping.len)) * block;
         }
-        Ok(None)
+        Ok((at, size))
     }
 }

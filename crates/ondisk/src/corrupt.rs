@@ -43,6 +43,7 @@ kinds! {
     InodeBitmapChecksum = "inode bitmap checksum is wrong",
     InodeShort = "inode is shorter than 128 bytes",
     InodeExtraSize = "inode extra size does not fit the inode",
+    InodeSize = "inode size is beyond the last block number",
     InodeChecksum = "inode checksum is wrong",
     InodeHugeBlocks = "inode block count overflows",
     ExtentShort = "extent node is too short for its header",

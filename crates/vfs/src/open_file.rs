@@ -221,9 +221,9 @@ impl<F: FileSystem> OpenFile<F> {
     /// # Errors
     /// As [`OpenFile::write_at`].
     pub fn write_at_with(&self, offset: u64, data: &[u8], flags: IoFlags) -> Result<Written> {
-        self.prepare_write(data)?;
-        self.fs
-            .write_with(&self.node, offset, data, flags | self.io)
+        let flags = flags | self.io;
+        self.prepare_write(data, flags)?;
+        self.fs.write_with(&self.node, offset, data, flags)
     }
 
     /// Allocates, frees or zeroes a range (fallocate(2)).
@@ -231,7 +231,7 @@ impl<F: FileSystem> OpenFile<F> {
     /// # Errors
     /// `EBADF`: not open for writing. Others as [`FileSystem::fallocate`].
     pub fn fallocate(&self, what: Fallocate, offset: u64, len: u64) -> Result<()> {
-        self.prepare_write(&[0])?;
+        self.prepare_write(&[0], IoFlags::empty())?;
         self.fs.fallocate(&self.node, what, offset, len)
     }
 
@@ -252,7 +252,7 @@ impl<F: FileSystem> OpenFile<F> {
     }
 
     /// Checks that it may be written, and takes set-id bits away before the data changes.
-    fn prepare_write(&self, data: &[u8]) -> Result<()> {
+    fn prepare_write(&self, data: &[u8], flags: IoFlags) -> Result<()> {
         if !self.flags.contains(OpenFlags::WRITE) {
             return Err(Errno::EBADF.into());
         }
@@ -262,6 +262,9 @@ impl<F: FileSystem> OpenFile<F> {
         let attr = self.fs.getattr(&self.node)?;
         let mode = permission::mode_after_write(&attr, &self.opener);
         if mode.is_some() {
+            if flags.contains(IoFlags::NOWAIT) {
+                return Err(Errno::EAGAIN.into());
+            }
             let change = SetAttr {
                 mode,
                 ..SetAttr::default()

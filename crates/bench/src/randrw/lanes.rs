@@ -13,7 +13,7 @@ use super::handover::{self, Nanos};
 use super::jobs::{self, Mix, Run};
 use super::target::{Bare, OurFile, Target, fill};
 use crate::bed::Bed;
-use crate::device::{self, Image, ImageSpec, MadeFile, ModelDevice};
+use crate::device::{self, Image, ImageSpec, ModelDevice};
 use crate::rounds::{Turn, Workload};
 use crate::sample::{Cell, Sample, Work};
 use crate::tree::{FILE, Tree};
@@ -60,12 +60,7 @@ pub enum Peer {
     /// A device of the same kind without a file system.
     Bare(Bare, Image),
     /// A file of the host, opened for direct I/O.
-    Host {
-        /// Declared first: closed before it is removed.
-        file: File,
-        /// Removes it in the end.
-        _made: MadeFile,
-    },
+    Host(File),
 }
 
 impl Peer {
@@ -91,9 +86,10 @@ impl Peer {
             .custom_flags(OFlags::DIRECT.bits().cast_signed())
             .open(path);
         let file = open.with_context(|| path.display().to_string())?;
-        let _made = MadeFile::new(path);
+        // Nothing of it stays, however the run ends.
+        std::fs::remove_file(path)?;
         fill(&file, args.size).with_context(|| path.display().to_string())?;
-        Ok(Peer::Host { file, _made })
+        Ok(Peer::Host(file))
     }
 
     /// How long handing an inode lock over takes while the device is used; 0 where no device is bare.
@@ -103,7 +99,7 @@ impl Peer {
     pub fn handover_ns(&self) -> anyhow::Result<Nanos> {
         match self {
             Peer::Bare(bare, _) => handover::measure(&*bare.0),
-            Peer::Host { .. } => Ok(0),
+            Peer::Host(_) => Ok(0),
         }
     }
 
@@ -111,7 +107,7 @@ impl Peer {
     pub fn name(&self) -> &'static str {
         match self {
             Peer::Bare(..) => "bare",
-            Peer::Host { .. } => "peer",
+            Peer::Host(_) => "peer",
         }
     }
 }
@@ -243,7 +239,7 @@ impl Workload for Lanes<'_> {
         let peers = self.peers;
         match peers.get(turn.lane - self.arms) {
             Some(Peer::Bare(bare, image)) => self.measure(turn, bare, None, image.model.as_deref()),
-            Some(Peer::Host { file, .. }) => self.measure(turn, file, None, None),
+            Some(Peer::Host(file)) => self.measure(turn, file, None, None),
             None => Ok(()),
         }
     }

@@ -95,7 +95,6 @@ impl Ext4 {
                 batches.failed = mine;
             }
             conversions.ended.notify_all();
-            return result;
         }
         let failed = batches.failed >= mine;
         drop(batches);

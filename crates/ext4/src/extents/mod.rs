@@ -27,18 +27,21 @@ mod snapshot;
 
 pub(crate) use convert::Written;
 pub(crate) use remove::{Content, Restart};
-pub(crate) use snapshot::MapSnapshot;
+pub(crate) use snapshot::{Budget, MapSnapshot};
 
 use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
 use crate::inode::Inode;
 use crate::kinds;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use uext4_buffer::{Buffer, BufferCache};
 use uext4_ondisk::{
     BlockBounds, Corrupt, CorruptKind, Extent, ExtentCheck, ExtentNode, Ino, InodeFlags, InodeSeed,
     Lblk, Pblk,
 };
+
+const NO_EXTENTS: Ext4Error = Ext4Error::Unsupported("a file with a block map instead of extents");
 
 /// What a block of a file is, and for how many blocks from there on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +134,52 @@ impl Loader<'_> {
         Ok(buffer)
     }
 
+    /// Calls `f` for every extent, in order, until it says that it has enough.
+    fn walk(
+        &self,
+        root: &[u8; 60],
+        f: &mut dyn FnMut(Extent) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        let check = ExtentCheck::root(self.bounds);
+        let node = ExtentNode::validate(root, &check).map_err(|e| e.ino(self.ino))?;
+        walk_node(self, node, &check, f)
+    }
+
+    /// What `lblk` is, as far as nodes are in memory and nobody changes them.
+    fn find_nowait(&self, root: &[u8; 60], lblk: Lblk) -> Result<Option<Mapping>> {
+        let check = ExtentCheck::root(self.bounds);
+        let node = ExtentNode::validate(root, &check).map_err(|e| e.ino(self.ino))?;
+        let (mut found, mut next_start) = look_in(node, lblk, 1 << 32);
+        // No deeper than the root says, whatever a damaged child does.
+        for _ in 0..node.depth() {
+            let Look::Child(child) = found else { break };
+            let Some(buffer) = self.cache.peek(child.0) else {
+                return Ok(None);
+            };
+            let Some(content) = buffer.try_read() else {
+                return Ok(None);
+            };
+            // What was verified when it was loaded needs no check here.
+            if !buffer.is_verified() {
+                return Ok(None);
+            }
+            (found, next_start) = look_in(ExtentNode::new(content.data()), lblk, next_start);
+        }
+        Ok(match found {
+            Look::Extent(extent) => extent.map(lblk).map(|pblk| Mapping {
+                pblk: Some(pblk),
+                unwritten: extent.unwritten,
+                len: (extent.end() - u64::from(lblk.0)) as u32,
+            }),
+            Look::Hole => Some(Mapping {
+                pblk: None,
+                unwritten: false,
+                len: u32::try_from(next_start - u64::from(lblk.0)).unwrap_or(u32::MAX),
+            }),
+            Look::Child(_) => None,
+        })
+    }
+
     /// The path to `lblk`.
     fn path(&self, root: [u8; 60], lblk: Lblk) -> Result<Path> {
         let mut check = ExtentCheck::root(self.bounds);
@@ -176,6 +225,35 @@ impl Loader<'_> {
     }
 }
 
+/// What a node says of a block.
+enum Look {
+    /// It is in this child.
+    Child(Pblk),
+    /// This extent covers it.
+    Extent(Extent),
+    Hole,
+}
+
+/// What `node` says of `lblk`, and where the next thing begins that it or its parents know of.
+fn look_in(node: ExtentNode<'_>, lblk: Lblk, next_start: u64) -> (Look, u64) {
+    let at = node.find(lblk);
+    let after = node.lblk(at.map_or(0, |at| at + 1));
+    let next_start = match (node.depth(), after) {
+        // The first child has what is before its key too.
+        (0, Some(after)) => u64::from(after.0).min(next_start),
+        (_, Some(after)) if after > lblk => u64::from(after.0).min(next_start),
+        _ => next_start,
+    };
+    if node.depth() > 0 {
+        let child = node.idx(at.unwrap_or(0)).map(|idx| Look::Child(idx.child));
+        return (child.unwrap_or(Look::Hole), next_start);
+    }
+    let extent = at
+        .and_then(|at| node.extent(at))
+        .filter(|e| e.contains(lblk));
+    (extent.map_or(Look::Hole, Look::Extent), next_start)
+}
+
 /// Calls `f` for every extent of a tree, in order.
 ///
 /// # Errors
@@ -194,20 +272,21 @@ pub fn walk(
         seed,
         ino,
     };
-    let check = ExtentCheck::root(bounds);
-    let node = ExtentNode::validate(root, &check).map_err(|e| e.ino(ino))?;
-    walk_node(&loader, node, &check, f)
+    let mut all = |extent| {
+        f(extent);
+        ControlFlow::Continue(())
+    };
+    loader.walk(root, &mut all).map(|_| ())
 }
 
 fn walk_node(
     loader: &Loader<'_>,
     node: ExtentNode<'_>,
     check: &ExtentCheck,
-    f: &mut dyn FnMut(Extent),
-) -> Result<()> {
+    f: &mut dyn FnMut(Extent) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>> {
     if node.depth() == 0 {
-        node.extents().for_each(f);
-        return Ok(());
+        return Ok(node.extents().try_for_each(f));
     }
     for (i, idx) in node.indexes().enumerate() {
         let Some(child_check) = node.child_check(i, check) else {
@@ -215,9 +294,12 @@ fn walk_node(
         };
         let buffer = loader.load(idx.child, &child_check)?;
         let content = buffer.read();
-        walk_node(loader, ExtentNode::new(content.data()), &child_check, f)?;
+        let node = ExtentNode::new(content.data());
+        if walk_node(loader, node, &child_check, f)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
     }
-    Ok(())
+    Ok(ControlFlow::Continue(()))
 }
 
 impl Ext4 {
@@ -237,9 +319,7 @@ impl Ext4 {
             (state.i_block, state.flags)
         };
         if !flags.contains(InodeFlags::EXTENTS) {
-            return Err(Ext4Error::Unsupported(
-                "a file with a block map instead of extents",
-            ));
+            return Err(NO_EXTENTS);
         }
         self.loader(inode).path(root, lblk)
     }
@@ -263,26 +343,28 @@ impl Ext4 {
         let _map = inode.map.read();
         if inode.snapshot.missed() {
             let extents = self.extents_locked(inode, snapshot::EXTENTS_MAX)?;
-            inode.snapshot.set(extents);
+            inode.snapshot.set(extents, &self.snapshot_budget);
         }
         self.map_block_locked(inode, lblk)
     }
 
-    /// As [`Ext4::map_block`], but never waits: `None` where it would have to.
+    /// As [`Ext4::map_block`], but never waits: `None` where it would have to, because the tree is being
+    /// changed, or a node of it is not in memory.
     pub(crate) fn map_block_nowait(&self, inode: &Inode, lblk: Lblk) -> Result<Option<Mapping>> {
         if let Some(mapping) = inode.snapshot.find(lblk) {
             return Ok(Some(mapping));
         }
-        inode.snapshot.want();
         let Some(_map) = inode.map.try_read() else {
             return Ok(None);
         };
-        // What the inode itself has needs no block; the rest waits for whoever may wait.
-        let root = inode.state().i_block;
-        if ExtentNode::new(&root).depth() > 0 {
-            return Ok(None);
+        let (root, flags) = {
+            let state = inode.state();
+            (state.i_block, state.flags)
+        };
+        if !flags.contains(InodeFlags::EXTENTS) {
+            return Err(NO_EXTENTS);
         }
-        self.map_block_locked(inode, lblk).map(Some)
+        self.loader(inode).find_nowait(&root, lblk)
     }
 
     /// Whether no extent goes on from the block before `at` to `at`.
@@ -350,21 +432,14 @@ impl Ext4 {
         if !flags.contains(InodeFlags::EXTENTS) {
             return Ok(None);
         }
-        let loader = self.loader(inode);
-        let (mut all, mut count) = (Vec::new(), 0);
-        walk(
-            self.cache(),
-            &root,
-            loader.bounds,
-            loader.seed,
-            inode.ino,
-            &mut |e| {
-                count += 1;
-                if count <= max {
-                    all.push(e);
-                }
-            },
-        )?;
-        Ok((count <= max).then_some(all))
+        let mut all = Vec::new();
+        let walked = self.loader(inode).walk(&root, &mut |extent| {
+            if all.len() == max {
+                return ControlFlow::Break(());
+            }
+            all.push(extent);
+            ControlFlow::Continue(())
+        })?;
+        Ok(walked.is_continue().then_some(all))
     }
 }
