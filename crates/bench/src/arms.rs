@@ -90,9 +90,17 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 /// What is wrong with it.
 pub fn parse_seconds(text: &str) -> Result<Duration, String> {
     let number: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
-    match Duration::try_from_secs_f64(number) {
-        Ok(Duration::ZERO) => Err("no time at all measures nothing".to_owned()),
-        time => time.map_err(|e| format!("`{text}`: {e}")),
+    Duration::try_from_secs_f64(number).map_err(|e| format!("`{text}`: {e}"))
+}
+
+/// Seconds that a run takes: as [`parse_seconds`], and not none.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_run_time(text: &str) -> Result<Duration, String> {
+    match parse_seconds(text)? {
+        Duration::ZERO => Err("no time at all measures nothing".to_owned()),
+        time => Ok(time),
     }
 }
 

@@ -1,6 +1,6 @@
 //! create-unlink: each task creates and unlinks one file in its own directory in a loop.
 
-use crate::arms::{Arm, Choice, parse_rounds, parse_seconds, parse_threads};
+use crate::arms::{Arm, Choice, parse_rounds, parse_run_time, parse_threads};
 use crate::bed::Bed;
 use crate::crew::{self, StopFlag};
 use crate::histogram::Histogram;
@@ -37,7 +37,7 @@ pub struct CreateUnlinkArgs {
     )]
     pub tasks: Vec<usize>,
     /// Seconds for each arm, count and round
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_run_time)]
     pub time: Duration,
     /// Rounds
     #[arg(short = 'i', long, default_value_t = 9, value_parser = parse_rounds)]

@@ -1,7 +1,7 @@
 //! fsync: each thread appends 4 KiB to a file of its own and fsyncs it, on a real disk; a kernel file
 //! system on the same disk takes turns with it.
 
-use crate::arms::{parse_rounds, parse_seconds, parse_threads};
+use crate::arms::{parse_rounds, parse_run_time, parse_threads};
 use crate::bed::Bed;
 use crate::crew;
 use crate::histogram::Histogram;
@@ -31,7 +31,7 @@ pub struct FsyncArgs {
     #[arg(long, default_value = "1,2,4,8,16,32,48", value_delimiter = ',', value_parser = parse_threads)]
     pub threads: Vec<usize>,
     /// Seconds for each arm, count and round
-    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = parse_run_time)]
     pub time: Duration,
     /// Rounds
     #[arg(short = 'i', long, default_value_t = 3, value_parser = parse_rounds)]

@@ -9,7 +9,7 @@ mod arithmetic;
 mod repeats;
 mod speed;
 
-use crate::arms::{ArmList, parse_list, parse_rounds, parse_seconds, parse_threads};
+use crate::arms::{ArmList, parse_list, parse_rounds, parse_run_time, parse_threads};
 use crate::host;
 use crate::report::{Document, Row, compared};
 use crate::tables::{self, count, side_by_side};
@@ -32,7 +32,7 @@ pub struct GenerationArgs {
     #[arg(long, default_value = "1,2,4,8,16", value_delimiter = ',', value_parser = parse_threads)]
     pub threads: Vec<usize>,
     /// Seconds for each arm, count and round of drawing
-    #[arg(long, value_name = "SECONDS", default_value = "0.2", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "0.2", value_parser = parse_run_time)]
     pub time: Duration,
     /// Rounds of drawing
     #[arg(short = 'i', long, default_value_t = 3, value_parser = parse_rounds)]

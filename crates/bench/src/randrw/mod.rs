@@ -23,7 +23,7 @@ mod points;
 mod print;
 mod target;
 
-use crate::arms::{parse_on_off, parse_rounds, parse_seconds, parse_threads};
+use crate::arms::{parse_on_off, parse_rounds, parse_run_time, parse_threads};
 use crate::device::{DeviceSpec, parse_size};
 use crate::report::Document;
 use crate::rounds::Rounds;
@@ -68,7 +68,7 @@ pub struct RandrwArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_threads)]
     pub iodepth: usize,
     /// Seconds for each arm, block size, count and round
-    #[arg(long, visible_alias = "runtime", value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
+    #[arg(long, visible_alias = "runtime", value_name = "SECONDS", default_value = "1", value_parser = parse_run_time)]
     pub time: Duration,
     /// Rounds
     #[arg(short = 'i', long, default_value_t = 5, value_parser = parse_rounds)]
