@@ -186,20 +186,7 @@ pub fn apply<F: FileSystem>(fs: &F, op: &Op) -> Result<Option<F::Node>> {
             at,
             data,
             direct,
-        } => {
-            let node = find(fs, path)?;
-            let n = match direct {
-                true => {
-                    let data = Aligned::of(data);
-                    fs.write_with(&node, *at, data.bytes(), IoFlags::DIRECT)?
-                        .len
-                }
-                false => fs.write(&node, *at, data)?,
-            };
-            if n < data.len() {
-                return Err(Errno::ENOSPC.into());
-            }
-        }
+        } => write(fs, path, *at, data, *direct)?,
         Op::Fallocate {
             path,
             what,
@@ -231,4 +218,19 @@ pub fn apply<F: FileSystem>(fs: &F, op: &Op) -> Result<Option<F::Node>> {
         Op::Syncfs => fs.syncfs()?,
     }
     Ok(None)
+}
+
+fn write<F: FileSystem>(fs: &F, path: &[u8], at: u64, data: &[u8], direct: bool) -> Result<()> {
+    let node = find(fs, path)?;
+    let n = match direct {
+        true => {
+            let data = Aligned::of(data);
+            fs.write_with(&node, at, data.bytes(), IoFlags::DIRECT)?.len
+        }
+        false => fs.write(&node, at, data)?,
+    };
+    match n < data.len() {
+        true => Err(Errno::ENOSPC.into()),
+        false => Ok(()),
+    }
 }

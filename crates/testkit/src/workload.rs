@@ -443,7 +443,17 @@ impl<'f, F: FileSystem> Worker<'f, F> {
 
     fn choose_change(&mut self) -> Option<Op> {
         let mode = 0o600 | self.rng.u16(..0o100);
-        Some(match self.rng.u8(..43) {
+        match self.rng.u8(..43) {
+            0..=21 => self.choose_name(mode),
+            22..=32 => self.choose_data(),
+            33..=37 => self.choose_attribute(mode),
+            38..=40 => self.choose_fallocate(),
+            _ => self.choose_many(mode),
+        }
+    }
+
+    fn choose_name(&mut self, mode: u16) -> Option<Op> {
+        Some(match self.rng.u8(..22) {
             0..=5 => Op::Create {
                 path: self.fresh(),
                 mode,
@@ -473,7 +483,7 @@ impl<'f, F: FileSystem> Worker<'f, F> {
             16..=17 => Op::Rmdir {
                 path: self.any(Some(FileKind::Directory))?,
             },
-            18..=21 => {
+            _ => {
                 let (old, fresh) = (self.any(None)?, self.fresh());
                 let (new, flags) = match self.rng.u8(..6) {
                     0 => (self.any(None)?, RenameFlags::EXCHANGE),
@@ -483,7 +493,12 @@ impl<'f, F: FileSystem> Worker<'f, F> {
                 };
                 Op::Rename { old, new, flags }
             }
-            22..=26 => {
+        })
+    }
+
+    fn choose_data(&mut self) -> Option<Op> {
+        Some(match self.rng.u8(..11) {
+            0..=4 => {
                 let (path, mut data) = (self.file()?, self.bytes());
                 let max = self
                     .habits
@@ -504,7 +519,7 @@ impl<'f, F: FileSystem> Worker<'f, F> {
                     direct,
                 }
             }
-            27..=29 => {
+            5..=7 => {
                 let (path, data) = (self.file()?, self.bytes());
                 let len = self
                     .model
@@ -517,15 +532,20 @@ impl<'f, F: FileSystem> Worker<'f, F> {
                 }
                 Op::Append { path, data }
             }
-            30..=32 => Op::Truncate {
+            _ => Op::Truncate {
                 path: self.file()?,
                 size: self.rng.u64(..self.habits.file_bytes_max),
             },
-            33 => Op::Chmod {
+        })
+    }
+
+    fn choose_attribute(&mut self, mode: u16) -> Option<Op> {
+        Some(match self.rng.u8(..5) {
+            0 => Op::Chmod {
                 path: self.file()?,
                 mode,
             },
-            34..=36 => Op::SetXattr {
+            1..=3 => Op::SetXattr {
                 path: self.file()?,
                 name: format!("user.{}", self.rng.char('a'..='e')).into_bytes(),
                 value: vec![
@@ -533,46 +553,47 @@ impl<'f, F: FileSystem> Worker<'f, F> {
                     *self.rng.choice(&[0, 10, 40, 300, 600]).unwrap_or(&1)
                 ],
             },
-            37 => Op::RemoveXattr {
+            _ => Op::RemoveXattr {
                 path: self.file()?,
                 name: format!("user.{}", self.rng.char('a'..='e')).into_bytes(),
             },
-            38..=40 => {
-                use Fallocate::{
-                    Allocate, AllocateKeepSize, PunchHole, ZeroRange, ZeroRangeKeepSize,
-                };
-                let all = [
-                    Allocate,
-                    AllocateKeepSize,
-                    PunchHole,
-                    PunchHole,
-                    ZeroRange,
-                    ZeroRangeKeepSize,
-                ];
-                let max = self.habits.file_bytes_max;
-                let at = self.rng.u64(..max);
-                Op::Fallocate {
-                    path: self.file()?,
-                    what: self.rng.choice(all).unwrap_or(Allocate),
-                    at,
-                    len: self.rng.u64(1..=(max - at).min(100_000)),
-                }
-            }
-            _ => {
-                let dir = self
-                    .any(Some(FileKind::Directory))
-                    .unwrap_or(self.name.clone().into_bytes());
-                let pad = "y".repeat(self.rng.usize(..150));
-                for i in 0..self.rng.usize(5..40) {
-                    let name = format!("{}-many-{i}{pad}", self.name);
-                    self.pending.push(Op::Create {
-                        path: join(&dir, name.as_bytes()),
-                        mode,
-                    });
-                }
-                return self.pending.pop();
-            }
         })
+    }
+
+    fn choose_fallocate(&mut self) -> Option<Op> {
+        use Fallocate::{Allocate, AllocateKeepSize, PunchHole, ZeroRange, ZeroRangeKeepSize};
+        let all = [
+            Allocate,
+            AllocateKeepSize,
+            PunchHole,
+            PunchHole,
+            ZeroRange,
+            ZeroRangeKeepSize,
+        ];
+        let max = self.habits.file_bytes_max;
+        let at = self.rng.u64(..max);
+        Some(Op::Fallocate {
+            path: self.file()?,
+            what: self.rng.choice(all).unwrap_or(Allocate),
+            at,
+            len: self.rng.u64(1..=(max - at).min(100_000)),
+        })
+    }
+
+    /// Many names in one directory.
+    fn choose_many(&mut self, mode: u16) -> Option<Op> {
+        let dir = self
+            .any(Some(FileKind::Directory))
+            .unwrap_or(self.name.clone().into_bytes());
+        let pad = "y".repeat(self.rng.usize(..150));
+        for i in 0..self.rng.usize(5..40) {
+            let name = format!("{}-many-{i}{pad}", self.name);
+            self.pending.push(Op::Create {
+                path: join(&dir, name.as_bytes()),
+                mode,
+            });
+        }
+        self.pending.pop()
     }
 
     fn bytes(&mut self) -> Vec<u8> {

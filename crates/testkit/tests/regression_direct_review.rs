@@ -69,10 +69,10 @@ fn what_lies_past_the_last_block_number_is_not_the_first_block() {
 fn seeking_in_a_damaged_size_ends() {
     let (done, ended) = mpsc::channel();
     std::thread::spawn(move || {
-        if let Some((fs, file)) = with_size(u64::MAX) {
-            if let Ok(at) = fs.seek_data(&file, u64::MAX - 6000) {
-                assert!(at >= u64::MAX - 6000);
-            }
+        if let Some((fs, file)) = with_size(u64::MAX)
+            && let Ok(at) = fs.seek_data(&file, u64::MAX - 6000)
+        {
+            assert!(at >= u64::MAX - 6000);
         }
         done.send(()).unwrap();
     });
