@@ -286,6 +286,33 @@ fn a_full_image_stays_clean() {
     here.assert_clean("a.img");
 }
 
+/// As when `| head` has seen enough.
+#[test]
+fn nobody_reading_what_is_printed_is_no_failure() {
+    let here = Here::new();
+    here.ok(&["mkfs", "a.img", "--size", "16M"]);
+    let commands = [
+        &["info", "--groups", "a.img"][..],
+        &["ls", "-l", "a.img:/"],
+        &["tree", "a.img:/"],
+        &["stat", "a.img:/"],
+        &["find", "a.img:/"],
+        &["df", "a.img"],
+        &["du", "a.img:/"],
+        &["check", "a.img"],
+        &["mkfs", "b.img", "--size", "16M"],
+    ];
+    for args in commands {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_uext4"));
+        command.current_dir(here.0.path()).args(args).stdout(writer);
+        let out = command.output().unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success() && said.is_empty(), "{args:?}: {said}");
+    }
+}
+
 #[test]
 fn check_exits_with_4_for_faults() {
     let here = Here::new();

@@ -4,6 +4,7 @@ use crate::{failure, images, show};
 use anyhow::Result;
 use comfy_table::{Table, presets};
 use serde::Serialize;
+use std::io::Write;
 use std::path::PathBuf;
 
 /// Show the free space of images.
@@ -68,6 +69,6 @@ pub fn run(args: &Args) -> Result<()> {
             row.inodes_free.to_string(),
         ]);
     }
-    println!("{table}");
+    writeln!(std::io::stdout(), "{table}")?;
     Ok(())
 }

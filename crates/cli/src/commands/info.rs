@@ -4,6 +4,7 @@ use crate::{failure, show, when};
 use anyhow::Result;
 use comfy_table::{Table, presets};
 use serde::Serialize;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use uext4::ondisk::{
     ErrorsBehaviour, GroupDesc, GroupFlags, GroupNo, Incompat, STATE_CLEAN, STATE_ERROR, Superblock,
@@ -83,9 +84,10 @@ pub fn run(args: &Args) -> Result<()> {
     if args.json {
         return show::json(&info);
     }
-    print(&info);
+    let out = &mut std::io::stdout().lock();
+    out.write_all(text(&info).as_bytes())?;
     if args.groups {
-        print_groups(&info.groups);
+        writeln!(out, "\n{}", groups_table(&info.groups))?;
     }
     Ok(())
 }
@@ -183,9 +185,12 @@ fn groups(image: &Path, device: &dyn BlockDevice, sb: &Superblock) -> Result<Vec
     Ok(groups)
 }
 
-fn print(info: &Json) {
-    let line =
-        |name: &str, value: &dyn std::fmt::Display| println!("{:<20} {value}", format!("{name}:"));
+/// A line for each thing that is known.
+fn text(info: &Json) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: &dyn std::fmt::Display| {
+        text += &format!("{:<20} {value}\n", format!("{name}:"));
+    };
     let unit = u64::from(info.block_size);
     let blocks = |n: u64| format!("{n} ({})", show::bytes(n.saturating_mul(unit)));
     line(
@@ -232,9 +237,10 @@ fn print(info: &Json) {
     if info.error_count > 0 {
         line("errors recorded", &info.error_count);
     }
+    text
 }
 
-fn print_groups(groups: &[GroupJson]) {
+fn groups_table(groups: &[GroupJson]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header([
@@ -267,5 +273,5 @@ fn print_groups(groups: &[GroupJson]) {
             flags.join(" "),
         ]);
     }
-    println!("\n{table}");
+    table
 }

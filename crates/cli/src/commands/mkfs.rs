@@ -4,6 +4,7 @@ use crate::bar::Bar;
 use crate::{failure, show, size};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
+use std::io::Write;
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use uext4::{FeatureSet, MkfsOptions, MkfsReport};
@@ -138,10 +139,11 @@ fn tell(args: &Args, report: &MkfsReport) -> Result<()> {
         String::new()
     };
     let size = show::bytes(report.image_bytes);
-    println!(
+    writeln!(
+        std::io::stdout(),
         "{}: {size}{what}, {:.2} s",
         args.image.display(),
         report.seconds
-    );
+    )?;
     Ok(())
 }
