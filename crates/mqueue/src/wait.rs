@@ -2,11 +2,11 @@
 //!
 //! # Invariants
 //! A waiter has a slot of the queue from the moment he is in one of its lists until he has seen what came
-//! of it. Whether it is done is said in the slot, under the queue's lock; the flag in [`Wake`] is a hint
+//! of it. Whether it is done is said in the slot, under the queue's lock; the flag in `Wake` is a hint
 //! for who spins, and may be left over from the slot's last use.
 //!
 //! # Locking
-//! All but [`Wake`] and the flag of [`Interrupt`] is guarded by the lock of the queue.
+//! All but `Wake` and the flag of [`Interrupt`] is guarded by the lock of the queue.
 
 use crate::message::Message;
 use std::collections::VecDeque;
