@@ -179,6 +179,45 @@ fn interrupted_at_that_moment() {
     assert_eq!(queue.waiting(), (0, 0));
 }
 
+/// A signal comes while room comes: the message is sent, or its sender told otherwise. One that comes
+/// alone is never missed.
+fn interrupted_sender() {
+    let queue = queue(1);
+    send(&queue, 1, &Wait::default()).expect("fits");
+    let interrupt = Interrupt::new();
+    let wait = Wait {
+        interrupt: Some(interrupt.clone()),
+        ..Wait::default()
+    };
+    let sender = {
+        let (queue, wait) = (Arc::clone(&queue), wait.clone());
+        thread::spawn(move || send(&queue, 2, &wait).is_ok())
+    };
+    let receiver = {
+        let queue = Arc::clone(&queue);
+        thread::spawn(move || receive(&queue, false, &Wait::default()).expect("there"))
+    };
+    queue.interrupt(&interrupt);
+    let mut all = vec![receiver.join().expect("no panic")];
+    let sent = sender.join().expect("no panic");
+    all.extend(drain(&queue));
+    assert_eq!(all, if sent { vec![1, 2] } else { vec![1] });
+    let alone = {
+        let queue = Arc::clone(&queue);
+        let interrupt = Interrupt::new();
+        let wait = Wait {
+            interrupt: Some(interrupt.clone()),
+            ..Wait::default()
+        };
+        let waits = Arc::clone(&queue);
+        let waiter = thread::spawn(move || receive(&waits, false, &wait).is_err());
+        queue.interrupt(&interrupt);
+        waiter
+    };
+    assert!(alone.join().expect("no panic"));
+    assert_eq!(queue.waiting(), (0, 0));
+}
+
 /// A message goes to who waits for it, though another looks for one meanwhile.
 fn handed_over() {
     let queue = queue(1);
@@ -291,6 +330,11 @@ fn shuttle_senders_time_out() {
 #[test]
 fn shuttle_interrupted_at_that_moment() {
     explore(interrupted_at_that_moment);
+}
+
+#[test]
+fn shuttle_interrupted_sender() {
+    explore(interrupted_sender);
 }
 
 #[test]
