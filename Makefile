@@ -41,7 +41,7 @@ tsan: setup
 	cargo +nightly test --target x86_64-unknown-linux-gnu --target-dir target/tsan -p uext4-testkit --test model --test direct_oracle stress -- --nocapture
 
 shuttle:
-	RUSTFLAGS="--cfg shuttle" cargo test --target-dir target/shuttle -p uext4-vfs -p uext4-ext4 --test 'shuttle_*'
+	RUSTFLAGS="--cfg shuttle" cargo test --target-dir target/shuttle -p uext4-vfs -p uext4-ext4 -p uext4-mqueue --test 'shuttle_*'
 
 loom:
 	RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p uext4-ext4 --lib --test loom_bitmap loom_

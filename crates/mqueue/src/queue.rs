@@ -1,0 +1,555 @@
+//! A message queue: messages, who waits to send or to receive, and who is told.
+//!
+//! # Invariants
+//! - Who receives is given the highest priority there is, and of that the oldest message.
+//! - Receivers wait only while the queue is empty, senders only while it is full. So a message that comes
+//!   while somebody waits for it goes to him and never into the queue, and the place that a message
+//!   leaves goes to the sender who waits, not to one who comes meanwhile.
+//! - A call that waits is completed by somebody else or gives up, under the lock, and never both: a message
+//!   is sent or its sender is told otherwise; it is received once.
+//! - Message buffers, slots of waiters and their lists are kept and used again: where nobody waits, a
+//!   message takes the lock once and allocates nothing, once the queue has been as full as it gets.
+//!
+//! # Locking
+//! One lock of class `mqueue`. Each waiter has a condition variable of his own; he spins for a moment
+//! before he sleeps if he is the only one, for whoever completes his call is then at work. Waiters are
+//! woken, and notifications run, once the lock is free. Long messages are copied without it.
+
+use crate::limits::QueueSize;
+use crate::message::Message;
+use crate::notify::{Notification, Registrant, Registration};
+use crate::wait::{Interrupt, Slots, Wait, Waiters, Wake};
+use bitflags::bitflags;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use uext4_sync::{Mutex, MutexGuard, class};
+use uext4_vfs::{Errno, Result, Timestamp};
+
+/// How many priorities there are: 0 to 32767 (`MQ_PRIO_MAX`).
+pub const PRIORITIES: u32 = 32_768;
+
+/// Longer messages are copied without the lock, which is taken twice instead.
+const LOCKED_COPY_BYTES_MAX: usize = 8192;
+
+/// How often a lock that somebody holds is tried before its waiter sleeps, and the pauses between.
+const LOCK_TRIES: u32 = 50;
+const LOCK_PAUSES: u32 = 8;
+
+bitflags! {
+    /// What can be done without waiting, as poll(2) tells it.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Ready: u8 {
+        /// There is a message.
+        const READ = 1;
+        /// There is room for one.
+        const WRITE = 2;
+    }
+}
+
+/// What came with a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Its length in bytes.
+    pub len: usize,
+    /// Its priority.
+    pub priority: u32,
+}
+
+/// When a queue was last used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// Last message received, or attributes set.
+    pub atime: Timestamp,
+    /// Last message sent.
+    pub mtime: Timestamp,
+    /// Last of both.
+    pub ctime: Timestamp,
+}
+
+/// A message queue.
+pub struct Queue {
+    size: QueueSize,
+    state: Mutex<State>,
+}
+
+/// What the lock guards.
+struct State {
+    messages: BinaryHeap<Message>,
+    /// The order of the next message that comes in.
+    next_order: u64,
+    /// The length of all messages.
+    bytes: u64,
+    /// Buffers that no message uses.
+    spare: Vec<Vec<u8>>,
+    slots: Slots,
+    senders: Waiters,
+    receivers: Waiters,
+    pollers: Vec<Poller>,
+    registration: Option<Registration>,
+    times: Times,
+}
+
+/// Who waits until something can be done.
+struct Poller {
+    slot: usize,
+    interest: Ready,
+}
+
+/// What is left to do once the lock is free.
+#[derive(Default)]
+struct After {
+    wake: Option<Arc<Wake>>,
+    wake_pollers: Vec<Arc<Wake>>,
+    notification: Option<Notification>,
+}
+
+impl After {
+    fn run(self) {
+        if let Some(wake) = self.wake {
+            wake.wake();
+        }
+        for wake in self.wake_pollers {
+            wake.wake();
+        }
+        if let Some(notification) = self.notification {
+            notification.deliver();
+        }
+    }
+}
+
+/// How a wait ended.
+enum Woken {
+    Done,
+    Interrupted,
+    TimedOut,
+}
+
+impl State {
+    /// A message of `bytes`, in a buffer that was used before if there is one.
+    fn fill(&mut self, bytes: &[u8], priority: u32) -> Message {
+        let mut data = self.spare.pop().unwrap_or_default();
+        data.clear();
+        data.extend_from_slice(bytes);
+        Message {
+            priority,
+            order: 0,
+            data,
+        }
+    }
+
+    fn push(&mut self, mut message: Message) {
+        message.order = self.next_order;
+        self.next_order += 1;
+        self.bytes += message.data.len() as u64;
+        self.messages.push(message);
+    }
+
+    fn recycle(&mut self, message: Option<Message>) {
+        if let Some(message) = message {
+            self.spare.push(message.data);
+        }
+    }
+
+    fn sent(&mut self) {
+        self.times.mtime = clock();
+        self.times.ctime = self.times.mtime;
+    }
+
+    fn received(&mut self) {
+        self.times.atime = clock();
+        self.times.ctime = self.times.atime;
+    }
+
+    fn ready(&self, maxmsg: usize) -> Ready {
+        let mut ready = Ready::empty();
+        ready.set(Ready::READ, !self.messages.is_empty());
+        ready.set(Ready::WRITE, self.messages.len() < maxmsg);
+        ready
+    }
+
+    /// Completes the calls of who polls for `ready`.
+    fn finish_pollers(&mut self, ready: Ready) -> Vec<Arc<Wake>> {
+        if self.pollers.is_empty() {
+            return Vec::new();
+        }
+        let slots = &mut self.slots;
+        let done = self
+            .pollers
+            .extract_if(.., |p| p.interest.intersects(ready));
+        done.map(|p| slots.finish(p.slot)).collect()
+    }
+
+    /// Puts a message that nobody waits for into the queue.
+    fn store(&mut self, message: Message) -> After {
+        self.push(message);
+        if self.messages.len() > 1 {
+            return After::default();
+        }
+        After {
+            wake: None,
+            wake_pollers: self.finish_pollers(Ready::READ),
+            notification: self.registration.take().map(|r| r.how),
+        }
+    }
+
+    /// Takes the next message out, and the message of a sender who waits in.
+    fn take(&mut self) -> Option<(Message, After)> {
+        let message = self.messages.pop()?;
+        self.bytes -= message.data.len() as u64;
+        self.received();
+        let mut after = After::default();
+        if let Some(slot) = self.senders.pop() {
+            if let Some(theirs) = self.slots.slot(slot).message.take() {
+                self.push(theirs);
+                self.sent();
+            }
+            after.wake = Some(self.slots.finish(slot));
+        } else {
+            after.wake_pollers = self.finish_pollers(Ready::WRITE);
+        }
+        Some((message, after))
+    }
+}
+
+impl Queue {
+    /// An empty queue.
+    pub fn new(size: QueueSize) -> Queue {
+        let now = clock();
+        Queue {
+            size,
+            state: Mutex::new(
+                &class::MQUEUE,
+                State {
+                    messages: BinaryHeap::new(),
+                    next_order: 0,
+                    bytes: 0,
+                    spare: Vec::new(),
+                    slots: Slots::default(),
+                    senders: Waiters::default(),
+                    receivers: Waiters::default(),
+                    pollers: Vec::new(),
+                    registration: None,
+                    times: Times {
+                        atime: now,
+                        mtime: now,
+                        ctime: now,
+                    },
+                },
+            ),
+        }
+    }
+
+    /// How many messages it takes, and how long.
+    pub fn size(&self) -> QueueSize {
+        self.size
+    }
+
+    /// How many messages there are.
+    pub fn curmsgs(&self) -> usize {
+        self.lock().messages.len()
+    }
+
+    /// How many wait to send, and how many to receive.
+    pub fn waiting(&self) -> (usize, usize) {
+        let state = self.lock();
+        (state.senders.len(), state.receivers.len())
+    }
+
+    /// When it was last used.
+    pub fn times(&self) -> Times {
+        self.lock().times
+    }
+
+    /// Notes that attributes of a description were set.
+    pub(crate) fn attributes_set(&self) {
+        self.lock().received();
+    }
+
+    /// Takes the lock. It is held for less time than going to sleep takes, so that this looks for a while;
+    /// debug builds go the way that checks the lock order.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        if cfg!(not(any(shuttle, debug_assertions))) {
+            for _ in 0..LOCK_TRIES {
+                if let Some(state) = self.state.try_lock() {
+                    return state;
+                }
+                for _ in 0..LOCK_PAUSES {
+                    std::hint::spin_loop();
+                }
+            }
+        }
+        self.state.lock()
+    }
+
+    fn maxmsg(&self) -> usize {
+        self.size.maxmsg as usize
+    }
+
+    /// Sends a message (mq_timedsend(3)). With `nonblock` it waits for nothing.
+    ///
+    /// # Locks
+    /// Takes `mqueue`; may sleep; may run a notification.
+    ///
+    /// # Errors
+    /// `EINVAL`: the priority or the deadline. `EMSGSIZE`: too long. `EAGAIN`: full, with `nonblock`.
+    /// `ETIMEDOUT`: full until the deadline. `EINTR`: interrupted.
+    pub fn send(&self, bytes: &[u8], priority: u32, nonblock: bool, wait: &Wait) -> Result<()> {
+        wait.check()?;
+        if priority >= PRIORITIES {
+            return Err(Errno::EINVAL.into());
+        }
+        if bytes.len() > self.size.msgsize as usize {
+            return Err(Errno::EMSGSIZE.into());
+        }
+        let mut state = self.lock();
+        if nonblock && state.messages.len() >= self.maxmsg() {
+            return Err(Errno::EAGAIN.into());
+        }
+        let message = if bytes.len() <= LOCKED_COPY_BYTES_MAX {
+            state.fill(bytes, priority)
+        } else {
+            let mut message = state.fill(&[], priority);
+            drop(state);
+            message.data.extend_from_slice(bytes);
+            state = self.lock();
+            message
+        };
+        if let Some(receiver) = state.receivers.pop() {
+            state.slots.slot(receiver).message = Some(message);
+            let wake = state.slots.finish(receiver);
+            state.sent();
+            state.received();
+            drop(state);
+            wake.wake();
+            return Ok(());
+        }
+        if state.messages.len() < self.maxmsg() {
+            state.sent();
+            let after = state.store(message);
+            drop(state);
+            after.run();
+            return Ok(());
+        }
+        if nonblock {
+            state.recycle(Some(message));
+            return Err(Errno::EAGAIN.into());
+        }
+        self.send_later(state, message, wait)
+    }
+
+    /// Waits until a receiver has taken the message into the queue.
+    fn send_later(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        message: Message,
+        wait: &Wait,
+    ) -> Result<()> {
+        let slot = state.slots.claim(Some(message), wait);
+        state.senders.insert(wait.sched_priority, slot);
+        let alone = state.senders.len() == 1;
+        let (mut state, woken) = self.sleep(state, slot, alone, wait);
+        if !matches!(woken, Woken::Done) {
+            state.senders.remove(slot);
+        }
+        let unsent = state.slots.release(slot);
+        state.recycle(unsent);
+        woken.into_result()
+    }
+
+    /// Receives a message (mq_timedreceive(3)). With `nonblock` it waits for nothing.
+    ///
+    /// # Locks
+    /// Takes `mqueue`; may sleep.
+    ///
+    /// # Errors
+    /// `EINVAL`: the deadline. `EMSGSIZE`: the buffer is shorter than the queue's longest message.
+    /// `EAGAIN`: empty, with `nonblock`. `ETIMEDOUT`: empty until the deadline. `EINTR`: interrupted.
+    pub fn receive(&self, buffer: &mut [u8], nonblock: bool, wait: &Wait) -> Result<Received> {
+        wait.check()?;
+        if buffer.len() < self.size.msgsize as usize {
+            return Err(Errno::EMSGSIZE.into());
+        }
+        let mut state = self.lock();
+        if let Some((message, after)) = state.take() {
+            return Ok(self.hand_out(state, message, after, buffer));
+        }
+        if nonblock {
+            return Err(Errno::EAGAIN.into());
+        }
+        let slot = state.slots.claim(None, wait);
+        state.receivers.insert(wait.sched_priority, slot);
+        let alone = state.receivers.len() == 1;
+        let (mut state, woken) = self.sleep(state, slot, alone, wait);
+        if !matches!(woken, Woken::Done) {
+            state.receivers.remove(slot);
+        }
+        match state.slots.release(slot) {
+            Some(message) => Ok(self.hand_out(state, message, After::default(), buffer)),
+            None => Err(woken.into_result().err().unwrap_or(Errno::EINTR.into())),
+        }
+    }
+
+    /// Copies a message to who receives it, and keeps its buffer.
+    fn hand_out(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        message: Message,
+        after: After,
+        buffer: &mut [u8],
+    ) -> Received {
+        let received = Received {
+            len: message.data.len(),
+            priority: message.priority,
+        };
+        let target = &mut buffer[..received.len];
+        if received.len <= LOCKED_COPY_BYTES_MAX {
+            target.copy_from_slice(&message.data);
+            state.recycle(Some(message));
+            drop(state);
+            after.run();
+        } else {
+            drop(state);
+            after.run();
+            target.copy_from_slice(&message.data);
+            self.lock().recycle(Some(message));
+        }
+        received
+    }
+
+    /// Waits until the call of `slot` is complete, or somebody or the clock says to give up.
+    fn sleep<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        slot: usize,
+        alone: bool,
+        wait: &Wait,
+    ) -> (MutexGuard<'a, State>, Woken) {
+        let wake = state.slots.wake(slot);
+        if alone {
+            drop(state);
+            wake.spin();
+            state = self.lock();
+        }
+        let mut passed = false;
+        loop {
+            // A call that was completed is complete, whatever came after that.
+            let woken = if state.slots.is_done(slot) {
+                Woken::Done
+            } else if state.slots.is_interrupted(slot) {
+                Woken::Interrupted
+            } else if passed {
+                Woken::TimedOut
+            } else {
+                passed = wake.sleep(&mut state, wait.deadline);
+                continue;
+            };
+            return (state, woken);
+        }
+    }
+
+    /// Makes the calls that wait with `interrupt`, and those that will, fail with `EINTR` unless they
+    /// are complete by then.
+    ///
+    /// # Locks
+    /// Takes `mqueue`.
+    pub fn interrupt(&self, interrupt: &Interrupt) {
+        let state = self.lock();
+        interrupt.set();
+        let waiting = state.slots.waiting_with(interrupt);
+        drop(state);
+        for wake in waiting {
+            wake.wake();
+        }
+    }
+
+    /// What can be done without waiting.
+    pub fn poll(&self) -> Ready {
+        self.lock().ready(self.maxmsg())
+    }
+
+    /// Waits until some of `interest` can be done without waiting, and tells which; another thread may
+    /// be faster all the same.
+    ///
+    /// # Locks
+    /// Takes `mqueue`; may sleep.
+    ///
+    /// # Errors
+    /// `EINVAL`: the deadline. `ETIMEDOUT`, `EINTR`: nothing could be done until then.
+    pub fn poll_wait(&self, interest: Ready, wait: &Wait) -> Result<Ready> {
+        wait.check()?;
+        let mut state = self.lock();
+        loop {
+            let ready = state.ready(self.maxmsg()) & interest;
+            if !ready.is_empty() {
+                return Ok(ready);
+            }
+            let slot = state.slots.claim(None, wait);
+            state.pollers.push(Poller { slot, interest });
+            let woken;
+            (state, woken) = self.sleep(state, slot, false, wait);
+            if !matches!(woken, Woken::Done) {
+                state.pollers.retain(|p| p.slot != slot);
+            }
+            state.slots.release(slot);
+            woken.into_result()?;
+        }
+    }
+
+    /// Registers `who` to be told when a message comes to the empty queue and nobody waits for it
+    /// (mq_notify(3)); with `None`, takes the registration of that process back, if it has one.
+    ///
+    /// # Errors
+    /// `EBUSY`: a process is registered, be it this one.
+    pub fn notify(&self, who: Registrant, how: Option<Notification>) -> Result<()> {
+        let Some(how) = how else {
+            self.unregister(|r| r.process == who.process);
+            return Ok(());
+        };
+        let mut state = self.lock();
+        if state.registration.is_some() {
+            return Err(Errno::EBUSY.into());
+        }
+        state.registration = Some(Registration { who, how });
+        state.received();
+        Ok(())
+    }
+
+    /// Takes the registration away if it is one of those. It is dropped once the lock is free.
+    pub(crate) fn unregister(&self, which: impl Fn(&Registrant) -> bool) {
+        let mut state = self.lock();
+        let gone = state.registration.take_if(|r| which(&r.who));
+        drop(state);
+        drop(gone);
+    }
+
+    /// The status line that reading the queue's file gives (mq_overview(7)).
+    pub fn status(&self) -> String {
+        let state = self.lock();
+        let (how, signo, process) = match &state.registration {
+            Some(r) => (r.how.sigev_notify(), r.how.signo(), r.who.process),
+            None => (0, 0, 0),
+        };
+        let bytes = state.bytes;
+        drop(state);
+        format!("QSIZE:{bytes:<10} NOTIFY:{how:<5} SIGNO:{signo:<5} NOTIFY_PID:{process:<6}\n")
+    }
+}
+
+impl Woken {
+    fn into_result(self) -> Result<()> {
+        match self {
+            Woken::Done => Ok(()),
+            Woken::Interrupted => Err(Errno::EINTR.into()),
+            Woken::TimedOut => Err(Errno::ETIMEDOUT.into()),
+        }
+    }
+}
+
+/// The time, to a clock tick: a message is not worth more.
+pub(crate) fn clock() -> Timestamp {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    Timestamp {
+        sec: now.tv_sec,
+        nsec: u32::try_from(now.tv_nsec).unwrap_or(0),
+    }
+}

@@ -1,0 +1,274 @@
+//! Waiting: for how long, with which priority, and how each waiter is woken by himself.
+//!
+//! # Invariants
+//! A waiter has a slot of the queue from the moment he is in one of its lists until he has seen what came
+//! of it. Whether it is done is said in the slot, under the queue's lock; the flag in `Wake` is a hint
+//! for who spins, and may be left over from the slot's last use.
+//!
+//! # Locking
+//! All but `Wake` and the flag of [`Interrupt`] is guarded by the lock of the queue.
+
+use crate::message::Message;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use uext4_sync::atomic::{AtomicBool, Ordering};
+use uext4_sync::{Condvar, MutexGuard};
+use uext4_vfs::{Errno, Result, Timestamp};
+
+/// How a call waits; the default is for as long as it takes, with priority 0.
+#[derive(Clone, Debug, Default)]
+pub struct Wait {
+    /// When to give up, by the clock `CLOCK_REALTIME`.
+    pub deadline: Option<Timestamp>,
+    /// The thread's scheduling priority: of several that wait, the highest goes first.
+    pub sched_priority: i32,
+    /// What can end the wait from outside.
+    pub interrupt: Option<Interrupt>,
+}
+
+impl Wait {
+    /// Until `deadline`.
+    pub fn until(deadline: Timestamp) -> Wait {
+        Wait {
+            deadline: Some(deadline),
+            ..Wait::default()
+        }
+    }
+
+    /// Checks the deadline, as Linux does even where nobody has to wait.
+    ///
+    /// # Errors
+    /// `EINVAL`: seconds below 0, or nanoseconds of a second and more.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.deadline {
+            Some(at) if at.sec < 0 || at.nsec >= 1_000_000_000 => Err(Errno::EINVAL.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Ends a wait from outside, as a signal does: see [`crate::Queue::interrupt`].
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// One that has not happened.
+    pub fn new() -> Interrupt {
+        Interrupt::default()
+    }
+
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    fn is(&self, other: &Interrupt) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// Wakes one waiter.
+#[derive(Debug)]
+pub(crate) struct Wake {
+    /// For who spins.
+    hint: AtomicBool,
+    /// For who sleeps.
+    condvar: Condvar,
+}
+
+/// How often a waiter looks before he sleeps: for less than going to sleep takes, as on a busy machine
+/// whoever is to complete his call may wait for this CPU.
+const SPINS: u32 = if cfg!(shuttle) { 1 } else { 64 };
+
+/// A clock that is set while somebody waits is noticed within this time.
+const SLEEP_MAX: Duration = Duration::from_secs(1);
+
+impl Wake {
+    /// Wakes the waiter. Called without the queue's lock, so that he finds it free.
+    pub fn wake(&self) {
+        self.hint.store(true, Ordering::Release);
+        self.condvar.notify_one();
+    }
+
+    /// Looks for a while whether somebody called [`Wake::wake`].
+    pub fn spin(&self) {
+        for _ in 0..SPINS {
+            if self.hint.load(Ordering::Acquire) {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Sleeps until woken; true when `deadline` has passed.
+    pub fn sleep<T>(&self, guard: &mut MutexGuard<'_, T>, deadline: Option<Timestamp>) -> bool {
+        let Some(deadline) = deadline else {
+            self.condvar.wait(guard);
+            return false;
+        };
+        if cfg!(shuttle) {
+            return self.condvar.wait_for(guard, SLEEP_MAX);
+        }
+        let left = time_left(deadline, Timestamp::now());
+        if left.is_zero() {
+            return true;
+        }
+        self.condvar.wait_for(guard, left.min(SLEEP_MAX));
+        false
+    }
+}
+
+/// From `now` to `deadline`; zero when it has passed.
+fn time_left(deadline: Timestamp, now: Timestamp) -> Duration {
+    let since_epoch = |t: Timestamp| Duration::new(t.sec.max(0).cast_unsigned(), t.nsec);
+    since_epoch(deadline).saturating_sub(since_epoch(now))
+}
+
+/// Where a waiter and who completes his call meet.
+pub(crate) struct Slot {
+    wake: Arc<Wake>,
+    /// Of a sender: what he sends, until it is taken. Of a receiver: what he gets.
+    pub message: Option<Message>,
+    /// Whether somebody completed the call.
+    done: bool,
+    interrupt: Option<Interrupt>,
+}
+
+/// The slots of a queue; they are used again.
+#[derive(Default)]
+pub(crate) struct Slots {
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+}
+
+impl Slots {
+    /// A slot for a waiter.
+    pub fn claim(&mut self, message: Option<Message>, wait: &Wait) -> usize {
+        let interrupt = wait.interrupt.clone();
+        if let Some(index) = self.free.pop() {
+            let slot = &mut self.slots[index];
+            slot.wake.hint.store(false, Ordering::Relaxed);
+            slot.message = message;
+            slot.done = false;
+            slot.interrupt = interrupt;
+            return index;
+        }
+        self.slots.push(Slot {
+            wake: Arc::new(Wake {
+                hint: AtomicBool::new(false),
+                condvar: Condvar::new(),
+            }),
+            message,
+            done: false,
+            interrupt,
+        });
+        self.slots.len() - 1
+    }
+
+    /// Gives a slot back, and what is in it to its waiter.
+    pub fn release(&mut self, index: usize) -> Option<Message> {
+        let slot = &mut self.slots[index];
+        slot.interrupt = None;
+        self.free.push(index);
+        slot.message.take()
+    }
+
+    /// Says that a call is complete; the waiter is to be woken once the lock is free.
+    pub fn finish(&mut self, index: usize) -> Arc<Wake> {
+        let slot = &mut self.slots[index];
+        slot.done = true;
+        Arc::clone(&slot.wake)
+    }
+
+    pub fn slot(&mut self, index: usize) -> &mut Slot {
+        &mut self.slots[index]
+    }
+
+    pub fn wake(&self, index: usize) -> Arc<Wake> {
+        Arc::clone(&self.slots[index].wake)
+    }
+
+    pub fn is_done(&self, index: usize) -> bool {
+        self.slots[index].done
+    }
+
+    pub fn is_interrupted(&self, index: usize) -> bool {
+        let interrupt = &self.slots[index].interrupt;
+        interrupt.as_ref().is_some_and(Interrupt::is_set)
+    }
+
+    /// Whoever waits with `interrupt`.
+    pub fn waiting_with(&self, interrupt: &Interrupt) -> Vec<Arc<Wake>> {
+        let with = |slot: &&Slot| slot.interrupt.as_ref().is_some_and(|i| i.is(interrupt));
+        let waiting = self.slots.iter().filter(with);
+        waiting.map(|slot| Arc::clone(&slot.wake)).collect()
+    }
+}
+
+/// Who waits to send, or to receive: the highest scheduling priority first, then the longest waiter.
+#[derive(Default)]
+pub(crate) struct Waiters(VecDeque<Waiter>);
+
+struct Waiter {
+    sched_priority: i32,
+    slot: usize,
+}
+
+impl Waiters {
+    /// Puts a waiter behind those who go before him.
+    pub fn insert(&mut self, sched_priority: i32, slot: usize) {
+        let at = self
+            .0
+            .partition_point(|w| w.sched_priority >= sched_priority);
+        self.0.insert(
+            at,
+            Waiter {
+                sched_priority,
+                slot,
+            },
+        );
+    }
+
+    /// Takes out the slot of whoever is next.
+    pub fn pop(&mut self) -> Option<usize> {
+        self.0.pop_front().map(|w| w.slot)
+    }
+
+    /// Takes out a waiter who gives up.
+    pub fn remove(&mut self, slot: usize) {
+        self.0.retain(|w| w.slot != slot);
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_waiter_of_the_highest_priority_is_next() {
+        let mut waiters = Waiters::default();
+        for (priority, slot) in [(0, 1), (5, 2), (0, 3), (5, 4), (-1, 5), (9, 6)] {
+            waiters.insert(priority, slot);
+        }
+        waiters.remove(3);
+        let order: Vec<_> = std::iter::from_fn(|| waiters.pop()).collect();
+        assert_eq!(order, [6, 2, 4, 1, 5]);
+    }
+
+    #[test]
+    fn a_deadline_that_passed_leaves_nothing() {
+        let at = |sec, nsec| Timestamp { sec, nsec };
+        assert_eq!(time_left(at(5, 0), at(5, 1)), Duration::ZERO);
+        assert_eq!(time_left(at(5, 1), at(4, 999_999_999)), Duration::new(0, 2));
+        assert!(Wait::until(at(-1, 0)).check().is_err());
+        assert!(Wait::until(at(0, 1_000_000_000)).check().is_err());
+    }
+}

@@ -1,0 +1,169 @@
+//! The library's side.
+
+use crate::mq::{Attr, Mq, Res, Time, Told, capabilities};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use uext4_mqueue::{
+    Description, Interrupt, IpcNamespace, MqAttr, MqOpen, Notification, Ready, Wait,
+};
+use uext4_vfs::{Caller, Capabilities, Errno, Error, Timestamp};
+
+thread_local! {
+    static UID: Cell<u32> = const { Cell::new(0) };
+    static INTERRUPT: Cell<Option<Interrupt>> = const { Cell::new(None) };
+}
+
+#[derive(Default)]
+pub struct Library {
+    namespace: IpcNamespace,
+    open: Mutex<HashMap<i32, Arc<Description>>>,
+    next: AtomicI32,
+    told: Arc<AtomicU32>,
+}
+
+fn errno(e: Error) -> i32 {
+    e.errno().0
+}
+
+fn caller() -> Caller {
+    let mut caller = Caller::user(UID.get(), UID.get());
+    caller.capabilities &= Capabilities::from_bits_truncate(capabilities());
+    caller
+}
+
+fn wait(until: Option<Time>) -> Wait {
+    let interrupt = INTERRUPT.take();
+    INTERRUPT.set(interrupt.clone());
+    Wait {
+        deadline: until.map(|(sec, nsec)| Timestamp {
+            sec,
+            nsec: u32::try_from(nsec).unwrap_or(u32::MAX),
+        }),
+        interrupt,
+        ..Wait::default()
+    }
+}
+
+fn attr(a: MqAttr) -> Attr {
+    Attr {
+        flags: a.flags,
+        maxmsg: a.maxmsg,
+        msgsize: a.msgsize,
+        curmsgs: a.curmsgs,
+    }
+}
+
+impl Library {
+    fn get(&self, d: i32) -> Res<Arc<Description>> {
+        let open = self.open.lock().expect("no panic");
+        open.get(&d).cloned().ok_or(Errno::EBADF.0)
+    }
+}
+
+impl Mq for Library {
+    fn open(&self, name: &[u8], flags: i32, mode: u32, size: Option<(i64, i64)>) -> Res<i32> {
+        let mut how = match flags & libc::O_ACCMODE {
+            libc::O_RDONLY => MqOpen::READ,
+            libc::O_WRONLY => MqOpen::WRITE,
+            libc::O_RDWR => MqOpen::READ | MqOpen::WRITE,
+            _ => MqOpen::empty(),
+        };
+        how.set(MqOpen::NONBLOCK, flags & libc::O_NONBLOCK != 0);
+        how.set(MqOpen::CREATE, flags & libc::O_CREAT != 0);
+        how.set(MqOpen::EXCLUSIVE, flags & libc::O_EXCL != 0);
+        let mode = u16::try_from(mode).expect("a mode");
+        let made = self.namespace.open(&caller(), name, how, mode, size);
+        let made = made.map_err(errno)?;
+        let d = self.next.fetch_add(1, Ordering::Relaxed);
+        self.open.lock().expect("no panic").insert(d, made);
+        Ok(d)
+    }
+
+    fn close(&self, d: i32) -> Res<()> {
+        let gone = self.open.lock().expect("no panic").remove(&d);
+        gone.ok_or(Errno::EBADF.0)?.close(std::process::id());
+        Ok(())
+    }
+
+    fn unlink(&self, name: &[u8]) -> Res<()> {
+        self.namespace.unlink(&caller(), name).map_err(errno)
+    }
+
+    fn timedsend(&self, d: i32, bytes: &[u8], priority: u32, until: Option<Time>) -> Res<()> {
+        let d = self.get(d)?;
+        d.send(bytes, priority, &wait(until)).map_err(errno)
+    }
+
+    fn timedreceive(&self, d: i32, len: usize, until: Option<Time>) -> Res<(Vec<u8>, u32)> {
+        let mut buffer = vec![0; len];
+        let d = self.get(d)?;
+        let got = d.receive(&mut buffer, &wait(until)).map_err(errno)?;
+        buffer.truncate(got.len);
+        Ok((buffer, got.priority))
+    }
+
+    fn getattr(&self, d: i32) -> Res<Attr> {
+        Ok(attr(self.get(d)?.getattr()))
+    }
+
+    fn setattr(&self, d: i32, flags: i64) -> Res<Attr> {
+        self.get(d)?.setattr(flags).map(attr).map_err(errno)
+    }
+
+    fn notify(&self, d: i32, how: Option<Told>) -> Res<()> {
+        let told = Arc::clone(&self.told);
+        let how = how.map(|how| match how {
+            Told::None => Notification::None,
+            Told::Signal => Notification::Signal {
+                signo: libc::SIGUSR1,
+                deliver: Box::new(move || {
+                    told.fetch_add(1, Ordering::SeqCst);
+                }),
+            },
+        });
+        let d = self.get(d)?;
+        d.notify(std::process::id(), how).map_err(errno)
+    }
+
+    fn told(&self) -> u32 {
+        self.told.load(Ordering::SeqCst)
+    }
+
+    fn poll(&self, d: i32) -> (bool, bool) {
+        let ready = self.get(d).expect("open").poll();
+        (ready.contains(Ready::READ), ready.contains(Ready::WRITE))
+    }
+
+    fn status(&self, d: i32) -> String {
+        self.get(d).expect("open").status()
+    }
+
+    fn become_user(&self, uid: u32) {
+        UID.set(uid);
+    }
+
+    fn set_queues_max(&self, max: u32) {
+        let mut limits = self.namespace.limits();
+        limits.queues_max = max;
+        self.namespace.set_limits(limits);
+    }
+
+    fn interrupted(&self, call: &(dyn Fn() -> Res<()> + Sync), d: i32) -> Res<()> {
+        let d = self.get(d)?;
+        let interrupt = Interrupt::new();
+        std::thread::scope(|s| {
+            let waiter = s.spawn(|| {
+                INTERRUPT.set(Some(interrupt.clone()));
+                call()
+            });
+            while d.node().queue.waiting() == (0, 0) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            d.interrupt(&interrupt);
+            waiter.join().expect("no panic")
+        })
+    }
+}

@@ -1,0 +1,83 @@
+//! mq_notify(3).
+
+use crate::mq::*;
+use libc::{EBADF, EBUSY};
+
+#[test]
+fn told_once() {
+    both(|mq| {
+        let d = mq.small(b"/q", 0);
+        let before = mq.told();
+        mq.notify(d, Some(Told::Signal)).expect("registers");
+        assert_eq!(mq.notify(d, Some(Told::Signal)), Err(EBUSY));
+        mq.send(d, b"x", 0).expect("fits");
+        assert_eq!(mq.told() - before, 1);
+        mq.receive(d, 16).expect("there");
+        mq.send(d, b"x", 0).expect("fits");
+        assert_eq!(mq.told() - before, 1, "removed on delivery");
+        mq.notify(d, Some(Told::Signal)).expect("registers");
+        mq.send(d, b"y", 0).expect("fits");
+        assert_eq!(mq.told() - before, 1, "the queue was not empty");
+        mq.receive(d, 16).expect("there");
+        mq.receive(d, 16).expect("there");
+        mq.send(d, b"z", 0).expect("fits");
+        assert_eq!(mq.told() - before, 2);
+    });
+}
+
+#[test]
+fn not_told() {
+    both(|mq| {
+        let d = mq.small(b"/q", 0);
+        let before = mq.told();
+        mq.notify(d, Some(Told::Signal)).expect("registers");
+        assert_eq!(mq.notify(d, None), Ok(()));
+        assert_eq!(mq.notify(d, None), Ok(()), "none is fine");
+        mq.send(d, b"x", 0).expect("fits");
+        mq.receive(d, 16).expect("there");
+        mq.notify(d, Some(Told::None)).expect("registers");
+        mq.send(d, b"x", 0).expect("fits");
+        mq.receive(d, 16).expect("there");
+        mq.notify(d, Some(Told::Signal)).expect("it went silently");
+        // Whoever waits gets the message, and nobody is told.
+        std::thread::scope(|s| {
+            let receiver = s.spawn(move || mq.receive(d, 16));
+            std::thread::sleep(std::time::Duration::from_millis(30));
+            mq.send(d, b"x", 0).expect("fits");
+            receiver.join().expect("no panic").expect("receives");
+        });
+        assert_eq!(mq.told(), before);
+        assert_eq!(mq.notify(d, Some(Told::Signal)), Err(EBUSY), "still there");
+        assert_eq!(mq.notify(mq.closed(), None), Err(EBADF));
+    });
+}
+
+#[test]
+fn any_access_will_do() {
+    both(|mq| {
+        mq.small(b"/q", 0);
+        for flags in [O_RDONLY, O_WRONLY] {
+            let d = mq.open(b"/q", flags, 0, None).expect("opens");
+            assert_eq!(mq.notify(d, Some(Told::Signal)), Ok(()));
+            assert_eq!(mq.notify(d, None), Ok(()));
+        }
+    });
+}
+
+#[test]
+fn a_sender_who_waited_tells_nobody() {
+    both(|mq| {
+        let d = mq.open(b"/q", O_CREAT | O_RDWR, 0o600, Some((1, 8)));
+        let d = d.expect("opens");
+        let before = mq.told();
+        mq.send(d, b"1", 0).expect("fits");
+        mq.notify(d, Some(Told::Signal)).expect("registers");
+        std::thread::scope(|s| {
+            let sender = s.spawn(move || mq.send(d, b"2", 0));
+            std::thread::sleep(std::time::Duration::from_millis(30));
+            mq.receive(d, 8).expect("there");
+            sender.join().expect("no panic").expect("sends");
+        });
+        assert_eq!(mq.told(), before, "the queue was never empty");
+    });
+}

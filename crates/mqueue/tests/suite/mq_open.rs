@@ -1,0 +1,171 @@
+//! mq_open(3).
+
+use crate::mq::*;
+use libc::{EACCES, EEXIST, EINVAL, EMFILE, ENAMETOOLONG, ENOENT, ENOSPC};
+
+#[test]
+fn names() {
+    both(|mq| {
+        let make = |name: &[u8]| {
+            let made = mq.open(name, O_CREAT | O_RDWR, 0o600, Some((1, 8)));
+            made.map(|d| mq.close(d).expect("closes"))
+        };
+        assert_eq!(make(b"no-slash"), Err(EINVAL));
+        assert_eq!(make(b""), Err(EINVAL));
+        assert_eq!(make(b"/"), Err(ENOENT));
+        assert_eq!(make(b"/a/b"), Err(EACCES));
+        assert_eq!(make(b"//a"), Err(EACCES));
+        assert_eq!(make(b"/."), Err(EACCES));
+        assert_eq!(make(b"/.."), Err(EACCES));
+        assert_eq!(make(b"/..."), Ok(()));
+        let long = |n: usize| [b"/".as_slice(), &vec![b'x'; n]].concat();
+        assert_eq!(make(&long(255)), Ok(()));
+        assert_eq!(make(&long(256)), Err(ENAMETOOLONG));
+        assert_eq!(make(&long(5000)), Err(ENAMETOOLONG));
+        let slashed = [long(300).as_slice(), b"/x"].concat();
+        assert_eq!(make(&slashed), Err(EACCES));
+        let slashed = [long(4096).as_slice(), b"/x"].concat();
+        assert_eq!(make(&slashed), Err(ENAMETOOLONG));
+    });
+}
+
+#[test]
+fn creating() {
+    both(|mq| {
+        assert_eq!(mq.open(b"/q", O_RDWR, 0, None), Err(ENOENT));
+        let d = mq.small(b"/q", 0);
+        assert_eq!(
+            mq.open(b"/q", O_CREAT | O_EXCL | O_RDWR, 0o600, None),
+            Err(EEXIST)
+        );
+        // Mode and size of a queue that exists are not looked at.
+        let again = mq.open(b"/q", O_CREAT | O_RDWR, 0, Some((-1, -1)));
+        assert_eq!(mq.getattr(again.expect("opens")), mq.getattr(d));
+        // A mode that allows nothing does not concern who makes the queue.
+        mq.become_user(4711);
+        let d = mq.open(b"/mine", O_CREAT | O_RDWR, 0, Some((1, 8)));
+        mq.send(d.expect("opens"), b"x", 0).expect("sends");
+        assert_eq!(mq.open(b"/mine", O_RDONLY, 0, None), Err(EACCES));
+        mq.become_user(0);
+    });
+}
+
+#[test]
+fn sizes() {
+    both(|mq| {
+        let make = |name: &[u8], size| {
+            let d = mq.open(name, O_CREAT | O_EXCL | O_RDWR, 0o600, size)?;
+            let attr = mq.getattr(d).expect("open");
+            mq.close(d).and_then(|()| mq.unlink(name)).expect("goes");
+            Ok((attr.maxmsg, attr.msgsize))
+        };
+        for user in [0, 4711] {
+            mq.become_user(user);
+            assert_eq!(make(b"/q", None), Ok((10, 8192)));
+            assert_eq!(make(b"/q", Some((1, 1))), Ok((1, 1)));
+            for bad in [(0, 1), (1, 0), (-1, 1), (1, -1), (65_537, 1), (1, 1 << 25)] {
+                assert_eq!(make(b"/q", Some(bad)), Err(EINVAL), "{bad:?} by {user}");
+            }
+            assert_eq!(make(b"/q", Some((i64::MAX, i64::MAX))), Err(EINVAL));
+        }
+        assert_eq!(make(b"/q", Some((11, 1))), Err(EINVAL));
+        assert_eq!(make(b"/q", Some((1, 8193))), Err(EINVAL));
+        mq.become_user(0);
+        let beyond = make(b"/q", Some((11, 8193)));
+        let far_beyond = make(b"/q", Some((65_536, 1 << 24)));
+        if root_has_no_limits() {
+            assert_eq!((beyond, far_beyond), (Ok((11, 8193)), Err(EMFILE)));
+        } else {
+            assert_eq!((beyond, far_beyond), (Err(EINVAL), Err(EINVAL)));
+        }
+    });
+}
+
+#[test]
+fn permissions() {
+    both(|mq| {
+        let open = |flags| mq.open(b"/q", flags, 0, None).map(|d| mq.close(d));
+        mq.become_user(4711);
+        let d = mq.open(b"/q", O_CREAT | O_RDWR, 0o642, Some((1, 8)));
+        let d = d.expect("opens");
+        assert_eq!(open(O_RDWR), Ok(Ok(())));
+        mq.become_user(0);
+        mq.become_user(4712);
+        assert_eq!(open(O_RDONLY), Err(EACCES));
+        // The umask of a test run takes the write bit of others.
+        assert_eq!(open(O_RDWR), Err(EACCES));
+        mq.become_user(0);
+        assert_eq!(open(O_RDWR), Ok(Ok(())));
+        assert_eq!(open(O_RDWR | O_WRONLY), Err(EINVAL));
+        mq.close(d).expect("closes");
+    });
+}
+
+#[test]
+fn limits_of_a_user() {
+    both(|mq| {
+        mq.become_user(4713);
+        let make = |n: u8| mq.open(&[b'/', b'a' + n], O_CREAT | O_RDWR, 0o600, None);
+        let open: Vec<_> = (0..9).map(|n| make(n).expect("fits")).collect();
+        assert_eq!(make(9), Err(EMFILE));
+        // What is unlinked counts until it is closed.
+        mq.unlink(b"/a").expect("unlinks");
+        assert_eq!(make(9), Err(EMFILE));
+        mq.close(open[0]).expect("closes");
+        make(9).expect("fits again");
+        mq.become_user(0);
+    });
+}
+
+#[test]
+fn limits_of_a_namespace() {
+    both(|mq| {
+        mq.set_queues_max(2);
+        mq.become_user(4714);
+        let make = |n: u8| mq.open(&[b'/', b'a' + n], O_CREAT | O_RDWR, 0o600, Some((1, 8)));
+        let first = make(0).expect("fits");
+        make(1).expect("fits");
+        assert_eq!(make(2), Err(ENOSPC));
+        let bad = mq.open(b"/c", O_CREAT | O_RDWR, 0o600, Some((0, 0)));
+        assert_eq!(bad, Err(ENOSPC), "looked at before the size");
+        mq.unlink(b"/a").expect("unlinks");
+        assert_eq!(make(2), Err(ENOSPC));
+        mq.close(first).expect("closes");
+        make(2).expect("fits again");
+        mq.become_user(0);
+        let more = make(3).map(drop);
+        if root_has_no_limits() {
+            assert_eq!(more, Ok(()));
+        } else {
+            assert_eq!(more, Err(ENOSPC));
+        }
+    });
+}
+
+/// What the kernel's side shows only where root has every capability.
+#[test]
+fn limits_of_root_in_the_library() {
+    use uext4_mqueue::{IpcNamespace, MqOpen};
+    use uext4_vfs::{Caller, Errno};
+    let namespace = IpcNamespace::default();
+    let make = |name: &[u8], size| {
+        let how = MqOpen::CREATE | MqOpen::READ;
+        namespace.open(&Caller::root(), name, how, 0o600, Some(size))
+    };
+    let mut limits = namespace.limits();
+    limits.queues_max = 0;
+    namespace.set_limits(limits);
+    make(b"/a", (11, 8193)).expect("beyond the limits");
+    let errno = |size| make(b"/b", size).err().map(|e| e.errno());
+    assert_eq!(errno((65_536, 1 << 24)), Some(Errno::EMFILE));
+    assert_eq!(errno((65_537, 1)), Some(Errno::EINVAL));
+    assert_eq!(errno((1, (1 << 24) + 1)), Some(Errno::EINVAL));
+    assert_eq!(namespace.queues(), 1, "what was refused does not count");
+    let charged = namespace.accounts().bytes_of(0);
+    assert_eq!(charged, 11 * (8193 + 96));
+    namespace.unlink(&Caller::root(), b"/a").expect("unlinks");
+    assert_eq!(
+        (namespace.queues(), namespace.accounts().bytes_of(0)),
+        (0, 0)
+    );
+}

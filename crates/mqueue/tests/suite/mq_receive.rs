@@ -1,0 +1,85 @@
+//! mq_receive(3), mq_timedreceive(3).
+
+use crate::mq::*;
+use libc::{EAGAIN, EBADF, EINTR, EINVAL, EMSGSIZE, ETIMEDOUT};
+
+#[test]
+fn arguments() {
+    both(|mq| {
+        let d = mq.small(b"/q", O_NONBLOCK);
+        assert_eq!(mq.receive(mq.closed(), 16), Err(EBADF));
+        let writes = mq.open(b"/q", O_WRONLY, 0, None).expect("opens");
+        assert_eq!(mq.receive(writes, 16), Err(EBADF));
+        assert_eq!(mq.receive(writes, 15), Err(EBADF));
+        assert_eq!(mq.receive(d, 16), Err(EAGAIN));
+        assert_eq!(mq.receive(d, 15), Err(EMSGSIZE));
+        mq.send(d, b"ab", 3).expect("fits");
+        assert_eq!(mq.receive(d, 15), Err(EMSGSIZE), "short though it is");
+        assert_eq!(mq.receive(d, 17), Ok((b"ab".to_vec(), 3)));
+    });
+}
+
+#[test]
+fn order() {
+    both(|mq| {
+        let d = mq.open(b"/q", O_CREAT | O_RDWR, 0o600, Some((10, 1)));
+        let d = d.expect("opens");
+        let sent = [
+            (1, 5),
+            (2, 0),
+            (3, 32_767),
+            (4, 5),
+            (5, 0),
+            (6, 1),
+            (7, 32_767),
+        ];
+        for (byte, priority) in sent {
+            mq.send(d, &[byte], priority).expect("fits");
+        }
+        let got: Vec<_> = sent
+            .iter()
+            .map(|_| mq.receive(d, 1).expect("there").0[0])
+            .collect();
+        assert_eq!(got, [3, 7, 1, 4, 6, 2, 5]);
+    });
+}
+
+#[test]
+fn deadlines() {
+    both(|mq| {
+        let d = mq.small(b"/q", 0);
+        assert_eq!(mq.timedreceive(d, 16, Some((0, 0))), Err(ETIMEDOUT));
+        assert_eq!(mq.timedreceive(d, 16, Some(after(20))), Err(ETIMEDOUT));
+        for bad in [(-1, 0), (1, -1), (1, 1_000_000_000)] {
+            assert_eq!(mq.timedreceive(d, 16, Some(bad)), Err(EINVAL));
+        }
+        mq.send(d, b"x", 0).expect("fits");
+        assert_eq!(mq.timedreceive(d, 16, Some((1, -1))), Err(EINVAL));
+        let got = mq.timedreceive(d, 16, Some((0, 0)));
+        assert_eq!(got, Ok((b"x".to_vec(), 0)));
+    });
+}
+
+#[test]
+fn waiting_for_a_message() {
+    both(|mq| {
+        let d = mq.small(b"/q", 0);
+        std::thread::scope(|s| {
+            let receiver = s.spawn(move || mq.receive(d, 16));
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert_eq!(mq.send(d, b"here", 9), Ok(()));
+            let got = receiver.join().expect("no panic");
+            assert_eq!(got, Ok((b"here".to_vec(), 9)));
+        });
+        assert_eq!(mq.getattr(d).map(|a| a.curmsgs), Ok(0));
+    });
+}
+
+#[test]
+fn interrupted() {
+    both(|mq| {
+        let d = mq.small(b"/q", 0);
+        let call = || mq.receive(d, 16).map(drop);
+        assert_eq!(mq.interrupted(&call, d), Err(EINTR));
+    });
+}

@@ -1,0 +1,75 @@
+//! mq_send(3), mq_timedsend(3).
+
+use crate::mq::*;
+use libc::{EAGAIN, EBADF, EINTR, EINVAL, EMSGSIZE, ETIMEDOUT};
+
+fn full(mq: &dyn Mq, flags: i32) -> i32 {
+    let d = mq.small(b"/q", flags);
+    for i in 0..3 {
+        mq.send(d, &[i], 0).expect("fits");
+    }
+    d
+}
+
+#[test]
+fn arguments() {
+    both(|mq| {
+        let d = mq.small(b"/q", O_NONBLOCK);
+        assert_eq!(mq.send(mq.closed(), b"", 0), Err(EBADF));
+        let reads = mq.open(b"/q", O_RDONLY, 0, None).expect("opens");
+        assert_eq!(mq.send(reads, b"", 0), Err(EBADF));
+        assert_eq!(mq.send(d, b"", 32_768), Err(EINVAL));
+        assert_eq!(mq.send(d, &[0; 17], 0), Err(EMSGSIZE));
+        assert_eq!(mq.send(d, &[0; 16], 32_767), Ok(()));
+        assert_eq!(mq.send(d, b"", 0), Ok(()), "no bytes are a message");
+        // Which complaint comes first.
+        assert_eq!(mq.send(reads, b"", 32_768), Err(EINVAL));
+        assert_eq!(mq.send(reads, &[0; 17], 0), Err(EBADF));
+        mq.send(d, b"", 0).expect("fits");
+        assert_eq!(mq.send(d, b"", 0), Err(EAGAIN));
+        assert_eq!(mq.send(d, &[0; 17], 0), Err(EMSGSIZE));
+        assert_eq!(mq.timedsend(d, b"", 0, Some(after(0))), Err(EAGAIN));
+    });
+}
+
+#[test]
+fn deadlines() {
+    both(|mq| {
+        let d = full(mq, 0);
+        assert_eq!(mq.timedsend(d, b"", 0, Some((0, 0))), Err(ETIMEDOUT));
+        assert_eq!(mq.timedsend(d, b"", 0, Some(after(20))), Err(ETIMEDOUT));
+        for bad in [(-1, 0), (1, -1), (1, 1_000_000_000)] {
+            assert_eq!(mq.timedsend(d, b"", 0, Some(bad)), Err(EINVAL));
+        }
+        mq.receive(d, 16).expect("has some");
+        // Looked at even where nothing has to be waited for; one that has passed does no harm then.
+        assert_eq!(mq.timedsend(d, b"", 0, Some((1, -1))), Err(EINVAL));
+        assert_eq!(mq.timedsend(d, b"", 0, Some((0, 0))), Ok(()));
+        assert_eq!(mq.getattr(d).map(|a| a.curmsgs), Ok(3));
+    });
+}
+
+#[test]
+fn waiting_for_room() {
+    both(|mq| {
+        let d = full(mq, 0);
+        std::thread::scope(|s| {
+            let sender = s.spawn(move || mq.send(d, b"late", 7));
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert_eq!(mq.receive(d, 16), Ok((vec![0], 0)));
+            assert_eq!(sender.join().expect("no panic"), Ok(()));
+        });
+        assert_eq!(mq.receive(d, 16), Ok((b"late".to_vec(), 7)));
+        assert_eq!(mq.receive(d, 16), Ok((vec![1], 0)));
+    });
+}
+
+#[test]
+fn interrupted() {
+    both(|mq| {
+        let d = full(mq, 0);
+        let call = || mq.send(d, b"", 0);
+        assert_eq!(mq.interrupted(&call, d), Err(EINTR));
+        assert_eq!(mq.getattr(d).map(|a| a.curmsgs), Ok(3));
+    });
+}
