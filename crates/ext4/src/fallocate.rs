@@ -9,7 +9,7 @@
 
 use crate::balloc::Run;
 use crate::error::{Ext4Error, Result};
-use crate::extents::{Content, Restart, Written};
+use crate::extents::{Content, Neighbours, Restart, Written};
 use crate::file::check_regular;
 use crate::fs::Ext4;
 use crate::inode::{Inode, InodeRef};
@@ -20,14 +20,6 @@ use uext4_vfs::io::Fallocate;
 
 /// What publishing a run of unwritten blocks changes: superblock, descriptors, bitmap, inode, extent nodes.
 const PUBLISH_CREDITS: u32 = 24;
-
-/// Whether an extent may become one with its neighbours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Neighbours {
-    Merge,
-    /// Its own writer is to convert it.
-    Apart,
-}
 
 impl Ext4 {
     /// Allocates, frees or zeroes a range of a file, in bytes.
@@ -157,14 +149,8 @@ impl Ext4 {
         };
         {
             let _map = inode.map.write();
-            match publish.neighbours {
-                Neighbours::Merge => {
-                    self.insert_extent(&handle, inode, extent, publish.privileged)?
-                }
-                Neighbours::Apart => {
-                    self.insert_extent_apart(&handle, inode, extent, publish.privileged)?
-                }
-            }
+            let (neighbours, privileged) = (publish.neighbours, publish.privileged);
+            self.insert_extent_as(&handle, inode, extent, neighbours, privileged)?;
         }
         self.publish_run(&handle, run)?;
         let block = self.block_size();

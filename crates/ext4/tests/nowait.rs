@@ -378,20 +378,27 @@ fn wait_until_closed(fs: &Ext4) {
     }
 }
 
+impl Case {
+    /// Reads go on, and writes are refused until `handle` ends, as no other can start.
+    fn needs_a_transaction(&self, handle: Handle<'_>) {
+        wait_until_closed(&self.fs);
+        self.does(Try::Read);
+        for what in [OVERWRITE, PART, Try::Append] {
+            self.refuses(what);
+        }
+        drop(handle);
+        self.does_soon(OVERWRITE);
+        self.does_soon(PART);
+    }
+}
+
 #[test]
 fn a_journal_that_closes_a_transaction() {
     Case::all(false, |case| {
         case.let_the_clock_move();
         let handle = case.fs.journal().start(1).expect("handle");
         case.fs.journal().request_commit(handle.tid());
-        wait_until_closed(&case.fs);
-        case.does(Try::Read);
-        for what in [OVERWRITE, PART, Try::Append] {
-            case.refuses(what);
-        }
-        drop(handle);
-        case.does_soon(OVERWRITE);
-        case.does_soon(PART);
+        case.needs_a_transaction(handle);
     });
 }
 
@@ -400,14 +407,7 @@ fn a_transaction_without_room() {
     Case::all(false, |case| {
         case.let_the_clock_move();
         let handle = take_all_credits(&case.fs);
-        wait_until_closed(&case.fs);
-        case.does(Try::Read);
-        for what in [OVERWRITE, PART, Try::Append] {
-            case.refuses(what);
-        }
-        drop(handle);
-        case.does_soon(OVERWRITE);
-        case.does_soon(PART);
+        case.needs_a_transaction(handle);
     });
 }
 

@@ -1,6 +1,7 @@
 //! Senders, receivers and waits that end, schedule by schedule: nothing is lost, nothing comes twice.
 #![cfg(shuttle)]
 
+#[path = "../../vfs/tests/support/mod.rs"]
 mod support;
 
 use shuttle::thread;

@@ -14,7 +14,12 @@ pub struct Aligned {
 impl Aligned {
     /// `len` zeros.
     pub fn new(len: usize) -> Aligned {
-        let memory = vec![0; len + ALIGNMENT];
+        Aligned::filled(len, 0)
+    }
+
+    /// `len` times this byte.
+    pub fn filled(len: usize, byte: u8) -> Aligned {
+        let memory = vec![byte; len + ALIGNMENT];
         let start = memory.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
         Aligned { memory, start, len }
     }

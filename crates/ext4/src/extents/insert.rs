@@ -9,6 +9,14 @@ use uext4_buffer::Buffer;
 use uext4_jbd2::Handle;
 use uext4_ondisk::{Corrupt, CorruptKind, Extent, ExtentIdx, ExtentNodeMut, Lblk, NodeFull, Pblk};
 
+/// Whether an extent may become one with its neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Neighbours {
+    Merge,
+    /// Its own writer is to convert it, as it is.
+    Apart,
+}
+
 impl Ext4 {
     /// Adds an extent where the file has a hole, merging it with its neighbours where that fits.
     ///
@@ -27,33 +35,22 @@ impl Ext4 {
         extent: Extent,
         privileged: bool,
     ) -> Result<()> {
-        self.insert(handle, inode, extent, true, privileged)
+        self.insert_extent_as(handle, inode, extent, Neighbours::Merge, privileged)
     }
 
-    /// As [`Ext4::insert_extent`], but the extent stays apart from its neighbours: it is to become written
-    /// as it is.
-    pub(crate) fn insert_extent_apart(
+    /// As [`Ext4::insert_extent`], with its neighbours or apart from them.
+    pub(crate) fn insert_extent_as(
         &self,
         handle: &Handle<'_>,
         inode: &Inode,
         extent: Extent,
-        privileged: bool,
-    ) -> Result<()> {
-        self.insert(handle, inode, extent, false, privileged)
-    }
-
-    fn insert(
-        &self,
-        handle: &Handle<'_>,
-        inode: &Inode,
-        extent: Extent,
-        merges: bool,
+        neighbours: Neighbours,
         privileged: bool,
     ) -> Result<()> {
         // Each round makes room one level further down; a tree has at most five.
         for _ in 0..16 {
             let mut path = self.path(inode, extent.lblk)?;
-            if merges && self.merge(handle, inode, &mut path, extent)? {
+            if neighbours == Neighbours::Merge && self.merge(handle, inode, &mut path, extent)? {
                 return Ok(());
             }
             let leaf = path.leaf_level();

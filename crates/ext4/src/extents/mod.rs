@@ -26,6 +26,7 @@ mod reseed;
 mod snapshot;
 
 pub(crate) use convert::Written;
+pub(crate) use insert::Neighbours;
 pub(crate) use remove::{Content, Restart};
 pub(crate) use snapshot::{Budget, MapSnapshot};
 

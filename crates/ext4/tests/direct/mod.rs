@@ -1,36 +1,11 @@
-//! Memory that direct I/O takes.
+//! Memory that direct I/O takes, and images for it.
 
 #![allow(dead_code, reason = "each test binary uses what it needs")]
 
-/// Multiples of this are aligned for every device.
-const ALIGNMENT: usize = 4096;
+#[path = "../../../testkit/src/aligned.rs"]
+mod aligned;
 
-/// Bytes that begin at a multiple of 4096.
-#[derive(Clone, Debug)]
-pub struct Aligned {
-    memory: Vec<u8>,
-    start: usize,
-    len: usize,
-}
-
-impl Aligned {
-    /// `len` times this byte.
-    pub fn filled(len: usize, byte: u8) -> Aligned {
-        let memory = vec![byte; len + ALIGNMENT];
-        let start = memory.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
-        Aligned { memory, start, len }
-    }
-
-    /// The bytes.
-    pub fn bytes(&self) -> &[u8] {
-        &self.memory[self.start..self.start + self.len]
-    }
-
-    /// The bytes, to change.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.memory[self.start..self.start + self.len]
-    }
-}
+pub use aligned::Aligned;
 
 /// An image in memory, made by our mkfs, with nothing reserved for the superuser.
 #[cfg(not(shuttle))]
