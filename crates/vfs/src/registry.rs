@@ -9,15 +9,17 @@
 //!
 //! # Life cycle
 //! unborn (published, being filled) -> live -> dying (no reference left, being shut down) -> gone.
-//! A superblock has a value only while it is live. Filling and shutting down happen outside the
-//! registry lock; look-ups that meet an unborn or dying one wait, without that lock, and try again
-//! when it is born, failed or gone. So a device is never open for two superblocks.
+//! Filling and shutting down happen outside the registry lock; look-ups that meet an unborn or dying
+//! superblock wait, without that lock, and try again when it is born, failed or gone. So a device is
+//! never mounted twice.
 //!
 //! # Invariants
 //! * A key has at most one superblock in the registry, provided that callers of `get_tree_nodev` pass a
 //!   key that nothing has.
-//! * A live superblock has `active` of 1 or more whenever the registry lock is held; only who holds that
-//!   lock takes `active` to 0, and takes the value out in the same breath.
+//! * An unborn superblock has no value. A live one has a value, and `active` of 1 or more whenever the
+//!   registry lock is held: only who holds that lock takes `active` to 0, which makes it a dying one.
+//! * Whoever waits is counted, under the lock, before he looks for the last time; whoever is born looks
+//!   at that count after his value can be seen. So birth needs no lock unless somebody waits.
 //!
 //! # Locking
 //! A shard's entries are guarded by its `registry` lock, a leaf: nothing is called under it but `Eq` of
@@ -31,47 +33,26 @@ use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::ops::Deref;
 use std::sync::Arc;
-use uext4_sync::atomic::Ordering::{AcqRel, Relaxed};
+use uext4_sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
+use uext4_sync::atomic::{AtomicUsize, fence};
 use uext4_sync::{CachePadded, Condvar, Mutex, MutexGuard, class};
 
 /// What the registry asks of a superblock.
 pub trait Superblock: Send + Sync + 'static {
-    /// Ends it: writes what is not written, and closes the device. No reference is left, and nobody
-    /// can mount the same key before this returns.
+    /// Ends it: writes what is not written, and leaves the device alone from then on. No reference is
+    /// left, and nobody can mount the same key before this returns; it is dropped soon after.
     ///
     /// # Locks
     /// May sleep; called with none held by the registry.
     ///
     /// # Errors
     /// What could not be written; it is gone nevertheless.
-    fn shutdown(self) -> crate::Result<()>;
+    fn shutdown(&self) -> crate::Result<()>;
 
     /// Whether it was mounted read-only.
     fn is_read_only(&self) -> bool {
         false
     }
-}
-
-/// What makes two mounts of a disk file system the same: the image or device behind them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DeviceId {
-    /// A block device, by its number.
-    Block {
-        /// As in `st_rdev`.
-        rdev: u64,
-    },
-    /// An image in a file, by the file's identity.
-    Image {
-        /// As in `st_dev`.
-        dev: u64,
-        /// As in `st_ino`.
-        ino: u64,
-    },
-    /// A device that exists in this process only, by a number that is its own.
-    Memory {
-        /// Chosen by who made it.
-        id: u64,
-    },
 }
 
 /// The arms of mechanism 5 (`mqueue-super=`).
@@ -106,8 +87,59 @@ pub struct Registry<K, S> {
 
 struct Shard<K, S> {
     index: Mutex<Index<K, S>>,
+    /// How many wait for `settled`; changed under the lock.
+    waiting: AtomicUsize,
     /// An unborn superblock was born or failed, or a dying one is gone.
     settled: Condvar,
+}
+
+impl<K, S> Shard<K, S> {
+    fn new(index: Index<K, S>) -> Shard<K, S> {
+        Shard {
+            index: Mutex::new(&class::REGISTRY, index),
+            waiting: AtomicUsize::new(0),
+            settled: Condvar::new(),
+        }
+    }
+
+    /// Waits until something has settled, unless `is_settled` by now.
+    fn wait(
+        &self,
+        index: &mut MutexGuard<'_, Index<K, S>>,
+        is_settled: impl FnOnce(&Index<K, S>) -> bool,
+    ) {
+        self.waiting.fetch_add(1, SeqCst);
+        fence(SeqCst);
+        if !is_settled(index) {
+            self.settled.wait(index);
+        }
+        self.waiting.fetch_sub(1, SeqCst);
+    }
+
+    /// Wakes who waits, after something has settled that can be seen without the lock.
+    fn wake_after_birth(&self) {
+        fence(SeqCst);
+        if self.waiting.load(SeqCst) > 0 {
+            // Who is counted waits by now, or has seen it.
+            drop(self.index.lock());
+            self.settled.notify_all();
+        }
+    }
+
+    /// Takes an entry out, and wakes who waits for that.
+    fn remove(&self, entry: &Arc<Entry<K, S>>)
+    where
+        K: Eq,
+    {
+        let mut index = self.index.lock();
+        let gone = index.remove(entry);
+        let waiting = self.waiting.load(Relaxed) > 0;
+        drop(index);
+        drop(gone);
+        if waiting {
+            self.settled.notify_all();
+        }
+    }
 }
 
 /// Where a superblock belongs.
@@ -116,12 +148,7 @@ type Home<K, S> = Arc<CachePadded<Shard<K, S>>>;
 impl<K: Hash + Eq, S: Superblock> Registry<K, S> {
     /// A registry without superblocks.
     pub fn new(arm: SuperArm) -> Registry<K, S> {
-        let shard = |index| {
-            Arc::new(CachePadded::new(Shard {
-                index: Mutex::new(&class::REGISTRY, index),
-                settled: Condvar::new(),
-            }))
-        };
+        let shard = |index| Arc::new(CachePadded::new(Shard::new(index)));
         Registry {
             arm,
             shards: match arm {
@@ -155,7 +182,7 @@ impl<K: Hash + Eq, S: Superblock> Registry<K, S> {
             Found::Absent(mut index) => {
                 let unborn = Unborn::publish(home, &mut index, key, hash);
                 drop(index);
-                Ok(unborn.born(fill()?))
+                unborn.fill(fill)
             }
         }
     }
@@ -178,7 +205,30 @@ impl<K: Hash + Eq, S: Superblock> Registry<K, S> {
         }
         let (hash, home) = self.locate(&key);
         let unborn = Unborn::publish(home, &mut home.index.lock(), key, hash);
-        Ok(unborn.born(fill()?))
+        unborn.fill(fill)
+    }
+
+    /// The superblock on a device or image, which `key` names, shared by all its mounts.
+    ///
+    /// # Locks
+    /// As [`Registry::get_tree_keyed`].
+    ///
+    /// # Errors
+    /// `EBUSY`: it is mounted read-only and asked for read-write, or the reverse. What `fill` gives.
+    pub fn get_tree_bdev<E: From<Errno>>(
+        &self,
+        key: K,
+        read_only: bool,
+        fill: impl FnOnce() -> Result<S, E>,
+    ) -> Result<SuperRef<K, S>, E> {
+        let compatible = |live: &S| {
+            if live.is_read_only() == read_only {
+                Ok(())
+            } else {
+                Err(E::from(Errno::EBUSY))
+            }
+        };
+        self.get_tree_keyed(key, compatible, fill)
     }
 
     /// The live superblock with this key; `None` when there is none, or when it is being made and that
@@ -235,31 +285,6 @@ impl<S: Superblock> Registry<(), S> {
     }
 }
 
-impl<S: Superblock> Registry<DeviceId, S> {
-    /// The superblock on a device or image, shared by all its mounts.
-    ///
-    /// # Locks
-    /// As [`Registry::get_tree_keyed`].
-    ///
-    /// # Errors
-    /// `EBUSY`: it is mounted read-only and asked for read-write, or the reverse. What `fill` gives.
-    pub fn get_tree_bdev<E: From<Errno>>(
-        &self,
-        device: DeviceId,
-        read_only: bool,
-        fill: impl FnOnce() -> Result<S, E>,
-    ) -> Result<SuperRef<DeviceId, S>, E> {
-        let compatible = |live: &S| {
-            if live.is_read_only() == read_only {
-                Ok(())
-            } else {
-                Err(E::from(Errno::EBUSY))
-            }
-        };
-        self.get_tree_keyed(device, compatible, fill)
-    }
-}
-
 enum Found<'a, K: Eq, S: Superblock> {
     Live(SuperRef<K, S>),
     Absent(MutexGuard<'a, Index<K, S>>),
@@ -267,33 +292,29 @@ enum Found<'a, K: Eq, S: Superblock> {
 
 /// Looks `key` up, waiting while it is unborn or dying.
 fn find_settled<'a, K: Eq, S: Superblock>(
-    home: &Home<K, S>,
+    home: &'a Home<K, S>,
     mut index: MutexGuard<'a, Index<K, S>>,
     key: &K,
     hash: u64,
 ) -> Found<'a, K, S> {
     loop {
-        let Some(node) = index.find(key, hash) else {
+        let Some(entry) = index.find(key, hash) else {
             return Found::Absent(index);
         };
-        if let Some(value) = &node.live {
-            node.entry.active.fetch_add(1, Relaxed);
-            let superblock = SuperRef {
-                entry: Arc::clone(&node.entry),
-                value: Some(Arc::clone(value)),
-                home: Arc::clone(home),
-            };
-            return Found::Live(superblock);
+        if entry.is_live() {
+            entry.active.fetch_add(1, Relaxed);
+            return Found::Live(SuperRef::new(Arc::clone(entry)));
         }
-        home.settled.wait(&mut index);
+        home.wait(&mut index, |index| {
+            index.find(key, hash).is_none_or(|entry| entry.is_live())
+        });
     }
 }
 
 /// An entry without a value, in the registry; removed when dropped without having been born.
 struct Unborn<'a, K: Eq, S> {
     home: &'a Home<K, S>,
-    entry: Arc<Entry<K>>,
-    is_born: bool,
+    entry: Arc<Entry<K, S>>,
 }
 
 impl<'a, K: Eq, S: Superblock> Unborn<'a, K, S> {
@@ -303,112 +324,100 @@ impl<'a, K: Eq, S: Superblock> Unborn<'a, K, S> {
         key: K,
         hash: u64,
     ) -> Unborn<'a, K, S> {
-        let entry = Arc::new(Entry::new(key, hash));
+        let entry = Arc::new(Entry::new(key, hash, Arc::clone(home)));
         index.insert(Arc::clone(&entry));
-        Unborn {
-            home,
-            entry,
-            is_born: false,
-        }
+        Unborn { home, entry }
     }
 
-    fn born(mut self, value: S) -> SuperRef<K, S> {
-        let value = Arc::new(value);
-        let superblock = SuperRef {
-            entry: Arc::clone(&self.entry),
-            value: Some(Arc::clone(&value)),
-            home: Arc::clone(self.home),
-        };
-        self.home.index.lock().set_live(&self.entry, value);
-        self.is_born = true;
-        superblock
+    fn fill<E>(self, fill: impl FnOnce() -> Result<S, E>) -> Result<SuperRef<K, S>, E> {
+        // What `fill` panics with, or its error, drops the entry.
+        let value = fill()?;
+        let entry = Arc::clone(&self.entry);
+        entry.be_born(value);
+        self.home.wake_after_birth();
+        Ok(SuperRef::new(entry))
     }
 }
 
 impl<K: Eq, S> Drop for Unborn<'_, K, S> {
     fn drop(&mut self) {
-        if !self.is_born {
-            self.home.index.lock().remove(&self.entry);
+        if !self.entry.is_born() {
+            self.home.remove(&self.entry);
         }
-        self.home.settled.notify_all();
     }
 }
 
-/// A dying entry, in the registry without a value; removed when dropped.
-struct Dying<'a, K: Eq, S> {
-    home: &'a Home<K, S>,
-    entry: &'a Arc<Entry<K>>,
-}
+/// A dying entry; removed when dropped.
+struct Dying<'a, K: Eq, S>(&'a Arc<Entry<K, S>>);
 
 impl<K: Eq, S> Drop for Dying<'_, K, S> {
     fn drop(&mut self) {
-        self.home.index.lock().remove(self.entry);
-        self.home.settled.notify_all();
+        self.0.home.remove(self.0);
     }
 }
 
 /// A counted reference to a live superblock; the last one dropped shuts it down.
 pub struct SuperRef<K: Eq, S: Superblock> {
-    entry: Arc<Entry<K>>,
-    /// `None` only while it is dropped. Let go before `active` goes down, so that the last reference
-    /// finds that the registry's is the only one.
-    value: Option<Arc<S>>,
-    home: Home<K, S>,
+    /// `None` only while it is dropped.
+    entry: Option<Arc<Entry<K, S>>>,
 }
 
 impl<K: Eq, S: Superblock> SuperRef<K, S> {
-    /// The key it is registered under.
-    pub fn key(&self) -> &K {
-        &self.entry.key
+    /// Of an entry whose `active` counts this reference.
+    fn new(entry: Arc<Entry<K, S>>) -> SuperRef<K, S> {
+        SuperRef { entry: Some(entry) }
     }
 
-    /// Lets go of it, as dropping does, and says what its end came to where this was the last.
+    #[inline(always)]
+    fn entry(&self) -> &Arc<Entry<K, S>> {
+        match &self.entry {
+            Some(entry) => entry,
+            None => unreachable!("only a dropped reference has no entry"),
+        }
+    }
+
+    /// The key it is registered under.
+    pub fn key(&self) -> &K {
+        &self.entry().key
+    }
+
+    /// Lets go of it, as dropping does, and says whether this was the last reference.
     ///
     /// # Locks
     /// May sleep. Takes `registry`, but holds nothing during [`Superblock::shutdown`].
     ///
     /// # Errors
-    /// What [`Superblock::shutdown`] gives.
-    pub fn deactivate(mut self) -> crate::Result<()> {
+    /// What [`Superblock::shutdown`] gives, where this was the last.
+    pub fn deactivate(mut self) -> crate::Result<bool> {
         self.release()
     }
 
-    fn release(&mut self) -> crate::Result<()> {
-        let Some(value) = self.value.take() else {
-            return Ok(());
+    fn release(&mut self) -> crate::Result<bool> {
+        let Some(entry) = self.entry.take() else {
+            return Ok(false);
         };
-        drop(value);
-        if self.entry.release_unless_last() {
-            return Ok(());
+        if entry.release_unless_last() {
+            return Ok(false);
         }
-        let value = {
-            let mut index = self.home.index.lock();
-            // A look-up may have come between.
-            if self.entry.active.fetch_sub(1, AcqRel) > 1 {
-                return Ok(());
-            }
-            index.take_live(&self.entry)
-        };
-        let _dying = Dying {
-            home: &self.home,
-            entry: &self.entry,
-        };
-        match value.and_then(Arc::into_inner) {
-            Some(superblock) => superblock.shutdown(),
-            None => unreachable!("a reference outlived the count of references"),
+        let index = entry.home.index.lock();
+        // A look-up may have come between.
+        if entry.active.fetch_sub(1, AcqRel) > 1 {
+            return Ok(false);
         }
+        drop(index);
+        let dying = Dying(&entry);
+        let ended = dying.0.value().shutdown();
+        drop(dying);
+        ended.map(|()| true)
     }
 }
 
 impl<K: Eq, S: Superblock> Clone for SuperRef<K, S> {
     fn clone(&self) -> SuperRef<K, S> {
+        let entry = self.entry();
         // From 1 upwards: this reference is there.
-        self.entry.active.fetch_add(1, Relaxed);
-        SuperRef {
-            entry: Arc::clone(&self.entry),
-            value: self.value.clone(),
-            home: Arc::clone(&self.home),
-        }
+        entry.active.fetch_add(1, Relaxed);
+        SuperRef::new(Arc::clone(entry))
     }
 }
 
@@ -417,10 +426,7 @@ impl<K: Eq, S: Superblock> Deref for SuperRef<K, S> {
 
     #[inline(always)]
     fn deref(&self) -> &S {
-        match &self.value {
-            Some(value) => value,
-            None => unreachable!("only a dropped reference has no value"),
-        }
+        self.entry().value()
     }
 }
 
@@ -433,9 +439,10 @@ impl<K: Eq, S: Superblock> Drop for SuperRef<K, S> {
 
 impl<K: Eq + fmt::Debug, S: Superblock> fmt::Debug for SuperRef<K, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let entry = self.entry();
         f.debug_struct("SuperRef")
-            .field("key", &self.entry.key)
-            .field("active", &self.entry.active.load(Relaxed))
+            .field("key", &entry.key)
+            .field("active", &entry.active.load(Relaxed))
             .finish_non_exhaustive()
     }
 }

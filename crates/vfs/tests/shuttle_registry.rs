@@ -26,7 +26,7 @@ impl Super {
 }
 
 impl Superblock for Super {
-    fn shutdown(self) -> uext4_vfs::Result<()> {
+    fn shutdown(&self) -> uext4_vfs::Result<()> {
         thread::yield_now();
         assert_eq!(self.open.fetch_sub(1, SeqCst), 1);
         Ok(())

@@ -4,28 +4,60 @@
 //! `position` of an entry in a list is its place there, so that removal needs no search in either
 //! form: what the arms differ in is how a key is found.
 
+use super::Home;
 use hashbrown::HashTable;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use uext4_sync::atomic::{AtomicUsize, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
 
-/// What the references to a superblock share.
-pub(super) struct Entry<K> {
+/// A superblock in the registry, and what the references to it share.
+pub(super) struct Entry<K, S> {
     pub(super) key: K,
     /// Of the key; for tables only.
     hash: u64,
-    /// References that the registry gave out. 1 at birth, for who made it.
+    /// References that the registry gave out; 1 at birth, for who made it.
     pub(super) active: AtomicUsize,
     /// Where it is in the list; guarded by the shard's lock.
     position: AtomicUsize,
+    /// A superblock keeps its own shard alive, so that no counter is shared by all.
+    pub(super) home: Home<K, S>,
+    /// Nothing while it is unborn.
+    value: OnceLock<S>,
 }
 
-impl<K> Entry<K> {
-    pub(super) fn new(key: K, hash: u64) -> Entry<K> {
+impl<K, S> Entry<K, S> {
+    pub(super) fn new(key: K, hash: u64, home: Home<K, S>) -> Entry<K, S> {
         Entry {
             key,
             hash,
             active: AtomicUsize::new(1),
             position: AtomicUsize::new(0),
+            home,
+            value: OnceLock::new(),
+        }
+    }
+
+    /// Whether its value was made.
+    pub(super) fn is_born(&self) -> bool {
+        self.value.get().is_some()
+    }
+
+    /// Whether it is born and not dying; asked with the registry lock held.
+    pub(super) fn is_live(&self) -> bool {
+        self.is_born() && self.active.load(Relaxed) > 0
+    }
+
+    pub(super) fn be_born(&self, value: S) {
+        if self.value.set(value).is_err() {
+            unreachable!("only who published a superblock fills it");
+        }
+    }
+
+    /// The value of a superblock that is born.
+    #[inline(always)]
+    pub(super) fn value(&self) -> &S {
+        match self.value.get() {
+            Some(value) => value,
+            None => unreachable!("nobody has a reference before birth"),
         }
     }
 
@@ -36,19 +68,12 @@ impl<K> Entry<K> {
     }
 }
 
-/// A superblock in the registry.
-pub(super) struct Node<K, S> {
-    pub(super) entry: Arc<Entry<K>>,
-    /// `None` while it is unborn or dying.
-    pub(super) live: Option<Arc<S>>,
-}
-
 /// The superblocks of one shard.
 pub(super) enum Index<K, S> {
     /// In no order.
-    List(Vec<Node<K, S>>),
+    List(Vec<Arc<Entry<K, S>>>),
     /// By hash.
-    Table(HashTable<Node<K, S>>),
+    Table(HashTable<Arc<Entry<K, S>>>),
 }
 
 impl<K: Eq, S> Index<K, S> {
@@ -62,64 +87,46 @@ impl<K: Eq, S> Index<K, S> {
 
     pub(super) fn len(&self) -> usize {
         match self {
-            Index::List(nodes) => nodes.len(),
-            Index::Table(nodes) => nodes.len(),
+            Index::List(entries) => entries.len(),
+            Index::Table(entries) => entries.len(),
         }
     }
 
-    pub(super) fn find(&self, key: &K, hash: u64) -> Option<&Node<K, S>> {
+    pub(super) fn find(&self, key: &K, hash: u64) -> Option<&Arc<Entry<K, S>>> {
         match self {
-            Index::List(nodes) => nodes.iter().find(|n| n.entry.key == *key),
-            Index::Table(nodes) => nodes.find(hash, |n| n.entry.key == *key),
+            Index::List(entries) => entries.iter().find(|e| e.key == *key),
+            Index::Table(entries) => entries.find(hash, |e| e.key == *key),
         }
     }
 
     /// Adds an unborn superblock.
-    pub(super) fn insert(&mut self, entry: Arc<Entry<K>>) {
+    pub(super) fn insert(&mut self, entry: Arc<Entry<K, S>>) {
         match self {
-            Index::List(nodes) => {
-                entry.position.store(nodes.len(), Relaxed);
-                nodes.push(Node { entry, live: None });
+            Index::List(entries) => {
+                entry.position.store(entries.len(), Relaxed);
+                entries.push(entry);
             }
-            Index::Table(nodes) => {
-                let hash = entry.hash;
-                let node = Node { entry, live: None };
-                nodes.insert_unique(hash, node, |n| n.entry.hash);
+            Index::Table(entries) => {
+                entries.insert_unique(entry.hash, entry, |e| e.hash);
             }
         }
     }
 
-    pub(super) fn set_live(&mut self, entry: &Arc<Entry<K>>, value: Arc<S>) {
-        if let Some(node) = self.node_mut(entry) {
-            node.live = Some(value);
-        }
-    }
-
-    pub(super) fn take_live(&mut self, entry: &Arc<Entry<K>>) -> Option<Arc<S>> {
-        self.node_mut(entry)?.live.take()
-    }
-
-    pub(super) fn remove(&mut self, entry: &Arc<Entry<K>>) {
+    /// Takes an entry out.
+    pub(super) fn remove(&mut self, entry: &Arc<Entry<K, S>>) -> Option<Arc<Entry<K, S>>> {
         match self {
-            Index::List(nodes) => {
+            Index::List(entries) => {
                 let position = entry.position.load(Relaxed);
-                nodes.swap_remove(position);
-                if let Some(moved) = nodes.get(position) {
-                    moved.entry.position.store(position, Relaxed);
+                let gone = entries.swap_remove(position);
+                if let Some(moved) = entries.get(position) {
+                    moved.position.store(position, Relaxed);
                 }
+                Some(gone)
             }
-            Index::Table(nodes) => {
-                if let Ok(found) = nodes.find_entry(entry.hash, |n| Arc::ptr_eq(&n.entry, entry)) {
-                    found.remove();
-                }
+            Index::Table(entries) => {
+                let found = entries.find_entry(entry.hash, |e| Arc::ptr_eq(e, entry));
+                found.ok().map(|found| found.remove().0)
             }
-        }
-    }
-
-    fn node_mut(&mut self, entry: &Arc<Entry<K>>) -> Option<&mut Node<K, S>> {
-        match self {
-            Index::List(nodes) => nodes.get_mut(entry.position.load(Relaxed)),
-            Index::Table(nodes) => nodes.find_mut(entry.hash, |n| Arc::ptr_eq(&n.entry, entry)),
         }
     }
 }
