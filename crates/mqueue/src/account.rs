@@ -17,6 +17,10 @@ pub struct Accounts {
     users: Mutex<HashMap<u32, u64>>,
 }
 
+/// One of several references to the same accounts: whoever counts his on it seldom meets others there.
+#[derive(Debug)]
+pub(crate) struct SharedAccounts(pub Arc<Accounts>);
+
 impl Default for Accounts {
     fn default() -> Accounts {
         Accounts {

@@ -1,8 +1,28 @@
 //! POSIX message queues in process, as mq_overview(7) describes them.
 //!
 //! # Data model
-//! An [`IpcNamespace`] has named [`Node`]s, each a [`Queue`] with an owner, a mode and times. Opening a
-//! name gives a [`Description`], which says what may be done with the queue, and whether it waits.
+//! A [`MqueueType`] has IPC namespaces, each of them a superblock in its registry. An [`IpcNamespace`]
+//! has named [`Node`]s, each a [`Queue`] with an owner, a mode and times. Opening a name gives a
+//! [`Description`], which says what may be done with the queue, and whether it waits.
+//!
+//! ```
+//! use uext4_mqueue::{Limits, MqOpen, MqueueType, Wait};
+//! use uext4_vfs::Caller;
+//!
+//! let queues = MqueueType::default();
+//! let namespace = queues.create(Limits::default());
+//! let how = MqOpen::READ | MqOpen::WRITE | MqOpen::CREATE;
+//! let queue = namespace.open(&Caller::root(), b"/jobs", how, 0o600, Some((10, 64)))?;
+//! queue.send(b"first", 1, &Wait::default())?;
+//! queue.send(b"urgent", 9, &Wait::default())?;
+//! let mut buffer = [0; 64];
+//! let got = queue.receive(&mut buffer, &Wait::default())?;
+//! assert_eq!((&buffer[..got.len], got.priority), (&b"urgent"[..], 9));
+//!
+//! let again = queues.mount(namespace.id())?;
+//! assert_eq!(again.names().len(), 1);
+//! # Ok::<(), uext4_vfs::Error>(())
+//! ```
 //!
 //! # References
 //! A description keeps its node, and a node what its user and its namespace are charged for it. A name
@@ -14,7 +34,8 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`namespace`] | names, opening, unlinking |
+//! | [`mqueue_type`], [`ipc_namespace`] | creating namespaces, mounting them (`mqueue-super=`) |
+//! | [`namespace`] | the superblock: names, opening, unlinking |
 //! | [`description`] | an open queue |
 //! | [`node`] | a queue with owner, mode and times |
 //! | [`queue`] | messages, who waits for them, who is told |
@@ -24,8 +45,10 @@
 
 pub mod account;
 pub mod description;
+pub mod ipc_namespace;
 pub mod limits;
 pub mod message;
+pub mod mqueue_type;
 pub mod name;
 pub mod namespace;
 pub mod node;
@@ -35,8 +58,10 @@ pub mod wait;
 
 pub use account::Accounts;
 pub use description::{Description, MqAttr};
+pub use ipc_namespace::{IpcNamespace, NamespaceId};
 pub use limits::{Limits, QueueSize};
-pub use namespace::{IpcNamespace, MqOpen};
+pub use mqueue_type::MqueueType;
+pub use namespace::{MqOpen, Namespace};
 pub use node::Node;
 pub use notify::Notification;
 pub use queue::{PRIORITIES, Queue, Ready, Received};

@@ -1,6 +1,7 @@
-//! A namespace of message queues: their names, and how many there may be.
+//! The superblock of a namespace of message queues: their names, and how many there may be.
 //!
 //! # Invariants
+//! Nothing has to be written when it ends: the names go, and queues that are open stay with who has them.
 //! A name refers to one queue. A queue that is made is charged to its user and counted before its name
 //! appears; when another thread was faster with the name, that is taken back.
 //!
@@ -8,7 +9,7 @@
 //! The names have a lock of class `mqueue`, which is held for a look-up or a change of them alone: what
 //! needs the lock of a node or of the accounts is done without it, and looked at again after.
 
-use crate::account::Accounts;
+use crate::account::{Accounts, SharedAccounts};
 use crate::description::Description;
 use crate::limits::Limits;
 use crate::name;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use uext4_sync::atomic::{AtomicU32, Ordering};
 use uext4_sync::{Mutex, class};
 use uext4_vfs::{
-    Access, Attr, Caller, Capabilities, Errno, FileKind, Result, Timestamp, permission,
+    Access, Attr, Caller, Capabilities, Errno, FileKind, Result, Superblock, Timestamp, permission,
 };
 
 /// The inode number of the root directory.
@@ -43,9 +44,9 @@ bitflags! {
     }
 }
 
-/// A namespace of message queues, shared by whoever has an `Arc` of it.
-pub struct IpcNamespace {
-    accounts: Arc<Accounts>,
+/// What an IPC namespace has of message queues, and the superblock of the file system that shows them.
+pub struct Namespace {
+    accounts: Arc<SharedAccounts>,
     /// How many queues there are, with and without a name.
     queues: Arc<AtomicU32>,
     state: Mutex<State>,
@@ -68,17 +69,17 @@ struct Root {
     changed: Timestamp,
 }
 
-impl Default for IpcNamespace {
-    fn default() -> IpcNamespace {
-        IpcNamespace::new(Limits::default(), Accounts::new())
+impl Superblock for Namespace {
+    fn shutdown(&self) -> Result<()> {
+        Ok(())
     }
 }
 
-impl IpcNamespace {
+impl Namespace {
     /// A namespace without queues, whose users are charged in `accounts`. Everybody may make queues in
     /// it, and only the owner or root remove them.
-    pub fn new(limits: Limits, accounts: Arc<Accounts>) -> IpcNamespace {
-        IpcNamespace {
+    pub(crate) fn new(limits: Limits, accounts: Arc<SharedAccounts>) -> Namespace {
+        Namespace {
             accounts,
             queues: Arc::new(AtomicU32::new(0)),
             state: Mutex::new(
@@ -110,7 +111,7 @@ impl IpcNamespace {
 
     /// What users are charged.
     pub fn accounts(&self) -> &Arc<Accounts> {
-        &self.accounts
+        &self.accounts.0
     }
 
     /// How many queues there are, with those that are open and have no name.
@@ -217,7 +218,7 @@ impl IpcNamespace {
         }
         let size = limits.queue_size(caller, size)?;
         let charge =
-            self.accounts
+            self.accounts()
                 .charge(caller.uid, size.charged_bytes(), limits.user_bytes_max)?;
         let root = self.root_attr();
         let owner = permission::new_owner(&root, caller, FileKind::Regular, mode);

@@ -71,6 +71,12 @@ impl<T> PerCpu<T> {
         }
     }
 
+    /// How many values there are; never 0.
+    #[allow(clippy::len_without_is_empty, reason = "it never is")]
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
     /// The value of the CPU that the caller runs on.
     #[inline(always)]
     pub fn get(&self) -> &T {

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use uext4_mqueue::{
-    Description, Interrupt, IpcNamespace, MqAttr, MqOpen, Notification, Ready, Wait,
+    Description, Interrupt, IpcNamespace, Limits, MqAttr, MqOpen, MqueueType, Notification, Ready,
+    Wait,
 };
 use uext4_vfs::{Caller, Capabilities, Errno, Error, Timestamp};
 
@@ -16,12 +17,22 @@ thread_local! {
     static INTERRUPT: Cell<Option<Interrupt>> = const { Cell::new(None) };
 }
 
-#[derive(Default)]
 pub struct Library {
     namespace: IpcNamespace,
     open: Mutex<HashMap<i32, Arc<Description>>>,
     next: AtomicI32,
     told: Arc<AtomicU32>,
+}
+
+impl Default for Library {
+    fn default() -> Library {
+        Library {
+            namespace: MqueueType::default().create(Limits::default()),
+            open: Mutex::default(),
+            next: AtomicI32::default(),
+            told: Arc::default(),
+        }
+    }
 }
 
 fn errno(e: Error) -> i32 {

@@ -145,9 +145,9 @@ fn limits_of_a_namespace() {
 /// What the kernel's side shows only where root has every capability.
 #[test]
 fn limits_of_root_in_the_library() {
-    use uext4_mqueue::{IpcNamespace, MqOpen};
+    use uext4_mqueue::{Limits, MqOpen, MqueueType};
     use uext4_vfs::{Caller, Errno};
-    let namespace = IpcNamespace::default();
+    let namespace = MqueueType::default().create(Limits::default());
     let make = |name: &[u8], size| {
         let how = MqOpen::CREATE | MqOpen::READ;
         namespace.open(&Caller::root(), name, how, 0o600, Some(size))

@@ -1,0 +1,37 @@
+//! An IPC namespace, as far as it has message queues, or a mount of its queues: both are the same here.
+
+use crate::namespace::Namespace;
+use std::ops::Deref;
+use uext4_vfs::SuperRef;
+
+/// Names a namespace among those of a [`crate::MqueueType`]; none ever has the number of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NamespaceId(pub u64);
+
+/// A namespace of message queues, shared by its clones and by the other mounts of it
+/// ([`crate::MqueueType::mount`]). It ends with the last of them; queues that are open stay with who has
+/// them open, and have no name then.
+#[derive(Clone)]
+pub struct IpcNamespace {
+    superblock: SuperRef<NamespaceId, Namespace>,
+}
+
+impl IpcNamespace {
+    pub(crate) fn new(superblock: SuperRef<NamespaceId, Namespace>) -> IpcNamespace {
+        IpcNamespace { superblock }
+    }
+
+    /// The number to mount it by.
+    pub fn id(&self) -> NamespaceId {
+        *self.superblock.key()
+    }
+}
+
+impl Deref for IpcNamespace {
+    type Target = Namespace;
+
+    #[inline(always)]
+    fn deref(&self) -> &Namespace {
+        &self.superblock
+    }
+}

@@ -1,0 +1,90 @@
+//! The file system type of message queues: a superblock for each IPC namespace, in one registry.
+//!
+//! # Arms
+//! [`SuperArm`] (`mqueue-super=`), as [`uext4_vfs::registry`] has them. A namespace that is created has a
+//! number that was never given out, so that only the `keyed` arm searches for it; mounting the queues of
+//! one that exists goes by its number in every arm, so that two mounts show the same queues.
+//!
+//! # Invariants
+//! A number is given out once. Each CPU has numbers of its own, and its own way to the accounts, so that
+//! namespaces are created without writing what all write.
+
+use crate::account::{Accounts, SharedAccounts};
+use crate::ipc_namespace::{IpcNamespace, NamespaceId};
+use crate::limits::Limits;
+use crate::namespace::Namespace;
+use std::sync::Arc;
+use uext4_sync::PerCpu;
+use uext4_sync::atomic::{AtomicU64, Ordering::Relaxed};
+use uext4_vfs::{Errno, Registry, Result, SuperArm};
+
+/// The message queues of a process, all namespaces of it; users are charged over all of them.
+pub struct MqueueType {
+    registry: Registry<NamespaceId, Namespace>,
+    per_cpu: PerCpu<OfCpu>,
+}
+
+/// What belongs to a CPU.
+struct OfCpu {
+    /// The next number to give out; the CPUs' are apart by how many there are.
+    next_id: AtomicU64,
+    accounts: Arc<SharedAccounts>,
+}
+
+impl Default for MqueueType {
+    fn default() -> MqueueType {
+        MqueueType::new(SuperArm::default())
+    }
+}
+
+impl MqueueType {
+    /// Without a namespace.
+    pub fn new(arm: SuperArm) -> MqueueType {
+        MqueueType::with_accounts(arm, Accounts::new())
+    }
+
+    /// Without a namespace; users are charged in `accounts`.
+    pub fn with_accounts(arm: SuperArm, accounts: Arc<Accounts>) -> MqueueType {
+        MqueueType {
+            registry: Registry::new(arm),
+            per_cpu: PerCpu::new(|cpu| OfCpu {
+                next_id: AtomicU64::new(cpu as u64),
+                accounts: Arc::new(SharedAccounts(Arc::clone(&accounts))),
+            }),
+        }
+    }
+
+    /// Creates a namespace without queues (`CLONE_NEWIPC`), and mounts its queues.
+    ///
+    /// # Locks
+    /// Takes `registry`.
+    pub fn create(&self, limits: Limits) -> IpcNamespace {
+        let here = self.per_cpu.get();
+        let id = here.next_id.fetch_add(self.per_cpu.len() as u64, Relaxed);
+        let fill = || Ok(Namespace::new(limits, Arc::clone(&here.accounts)));
+        match self.registry.get_tree_nodev::<Errno>(NamespaceId(id), fill) {
+            Ok(superblock) => IpcNamespace::new(superblock),
+            Err(_) => unreachable!("filling cannot fail"),
+        }
+    }
+
+    /// Mounts the queues of a namespace that exists, once more.
+    ///
+    /// # Locks
+    /// Takes `registry`; may sleep.
+    ///
+    /// # Errors
+    /// `ENOENT`: it is gone.
+    pub fn mount(&self, id: NamespaceId) -> Result<IpcNamespace> {
+        let superblock = self.registry.find(&id).ok_or(Errno::ENOENT)?;
+        Ok(IpcNamespace::new(superblock))
+    }
+
+    /// How many namespaces there are.
+    ///
+    /// # Locks
+    /// Takes `registry`, one shard after the other.
+    pub fn namespaces(&self) -> usize {
+        self.registry.len()
+    }
+}
