@@ -2,8 +2,10 @@
 
 use crate::batch::first_run;
 use crate::error::Result;
+use crate::open::{identify, open_error};
 use std::fmt::Debug;
 use std::io::{IoSlice, IoSliceMut};
+use std::path::Path;
 use std::sync::Arc;
 
 /// The most buffers that one vectored call of the host takes (`IOV_MAX`).
@@ -24,6 +26,17 @@ pub enum DeviceId {
         /// Its device number.
         rdev: u64,
     },
+}
+
+impl DeviceId {
+    /// Of what is at `path` now.
+    ///
+    /// # Errors
+    /// `ENOTBLK`: neither a file nor a block device. Else what the host says.
+    pub fn of_path(path: &Path) -> Result<DeviceId> {
+        let stat = rustix::fs::stat(path).map_err(|errno| open_error(path, errno))?;
+        identify(path, &stat)
+    }
 }
 
 /// A range of bytes with positioned I/O. Offsets and lengths are in bytes and need no alignment.

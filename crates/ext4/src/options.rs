@@ -19,7 +19,7 @@ pub enum AtimeUpdate {
 }
 
 /// Options of a mount.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountOptions {
     /// Nothing is written, not even a recovered journal's result unless the device allows it.
     pub read_only: bool,

@@ -21,13 +21,14 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct Dir {
-    fs: Filesystem,
+    /// Let go before the mount, which may end with it.
     node: InodeRef,
+    fs: Filesystem,
 }
 
 impl Dir {
     pub(crate) fn new(fs: Filesystem, node: InodeRef) -> Dir {
-        Dir { fs, node }
+        Dir { node, fs }
     }
 
     /// Refuses what is no directory.
@@ -137,7 +138,7 @@ impl Dir {
         new: impl AsRef<[u8]>,
         flags: RenameFlags,
     ) -> Result<()> {
-        if !std::sync::Arc::ptr_eq(&self.fs.fs, &to.fs.fs) {
+        if !std::sync::Arc::ptr_eq(self.fs.inode(), to.fs.inode()) {
             return Err(Errno::EXDEV.into());
         }
         let (old, new) = (old.as_ref(), new.as_ref());

@@ -1,7 +1,8 @@
 //! An open file.
 
+use crate::mount::Mount;
 use crate::{
-    Attr, Caller, Errno, Error, Ext4, Fallocate, FileHandle, FileSystem, InodeRef, IoFlags, Result,
+    Attr, Caller, Errno, Error, Fallocate, FileHandle, FileSystem, InodeRef, IoFlags, Result,
     SetAttr, Written,
 };
 use std::fmt;
@@ -15,7 +16,7 @@ use uext4_vfs::{OpenFile, OpenFlags};
 /// It implements [`Read`], [`Write`] and [`Seek`], as does a reference to it; nothing is buffered, so
 /// wrap it where reads or writes are small.
 pub struct File {
-    open: OpenFile<Ext4>,
+    open: OpenFile<Mount>,
     caller: Caller,
 }
 
@@ -29,13 +30,13 @@ impl fmt::Debug for File {
 }
 
 impl File {
-    pub(crate) fn new(open: OpenFile<Ext4>, caller: Caller) -> File {
+    pub(crate) fn new(open: OpenFile<Mount>, caller: Caller) -> File {
         File { open, caller }
     }
 
     /// The mount as any file system, so that errors are those of every front end.
     fn vfs(&self) -> &impl FileSystem<Node = InodeRef> {
-        &**self.open.fs()
+        self.open.fs()
     }
 
     /// The attributes.

@@ -160,12 +160,12 @@ impl FileOptions {
 
     /// Opens a file that exists.
     pub(crate) fn open_node(&self, fs: &Filesystem, node: InodeRef) -> Result<File> {
-        let open = OpenFile::open(fs.fs.clone(), &fs.caller, node, self.flags())?;
+        let open = OpenFile::open(fs.mount.clone(), &fs.caller, node, self.flags())?;
         Ok(File::new(open, fs.caller.clone()))
     }
 
     fn made(&self, fs: &Filesystem, node: InodeRef) -> File {
-        let open = OpenFile::new(fs.fs.clone(), &fs.caller, node, self.flags());
+        let open = OpenFile::new(fs.mount.clone(), &fs.caller, node, self.flags());
         File::new(open, fs.caller.clone())
     }
 

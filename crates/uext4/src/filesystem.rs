@@ -1,15 +1,13 @@
 //! An open image.
 
-use crate::image::device_error;
-use crate::overlay::OverlayDevice;
+use crate::mount::Mount;
 use crate::{
-    BlockDevice, Caller, DeviceOptions, Dir, Ext4, File, FileDevice, FileHandle, FileOptions,
-    FileSystem, InodeRef, OpenOptions, Result, StatFs, read_superblock,
+    BlockDevice, Caller, Dir, Ext4, File, FileHandle, FileOptions, FileSystem, InodeRef,
+    OpenOptions, Result, StatFs,
 };
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use uext4_ondisk::Incompat;
 use uext4_vfs::{Parent, WalkFlags, resolve, resolve_parent};
 
 /// An open image. Cheap to clone; the clones share the mount, which ends with the last of them and of
@@ -18,49 +16,38 @@ use uext4_vfs::{Parent, WalkFlags, resolve, resolve_parent};
 /// Paths are absolute or relative to the root, which is the same here.
 #[derive(Clone, Debug)]
 pub struct Filesystem {
-    pub(crate) fs: Arc<Ext4>,
+    pub(crate) mount: Mount,
     pub(crate) caller: Caller,
 }
 
 impl Filesystem {
     /// Opens the image in a file, or on a block device.
     ///
-    /// Opened to read only, an image whose journal needs recovery is recovered in memory.
+    /// Opened to read only, an image whose journal needs recovery is recovered in memory. An image that
+    /// is open in this process already, with the same options, is shared: each open is a mount of it, and
+    /// the image is closed with the last.
     ///
     /// # Locks
-    /// May sleep.
+    /// May sleep; waits for another thread that opens or closes the image.
     ///
     /// # Errors
-    /// `EBUSY`: in use elsewhere, or behind a loop device. `EINVAL`: not ext4, or an unknown feature.
-    /// `EUCLEAN`: damage. `ENOENT`, `EACCES`: as the host says.
+    /// `EBUSY`: in use elsewhere, or behind a loop device; or open in this process with other options,
+    /// be it read-only while it is asked for read-write, or the reverse. `EINVAL`: not ext4, or an unknown
+    /// feature. `EUCLEAN`: damage. `ENOENT`, `EACCES`: as the host says.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Filesystem> {
-        let device_options = DeviceOptions {
-            exclusive: options.exclusive,
-            direct: options.direct,
-            ..if options.mount.read_only {
-                DeviceOptions::read_only()
-            } else {
-                DeviceOptions::read_write()
-            }
-        };
-        let device = FileDevice::open(path, &device_options).map_err(device_error)?;
-        Filesystem::open_device(Arc::new(device), options)
+        Ok(Filesystem {
+            mount: Mount::open(path.as_ref(), options)?,
+            caller: options.caller.clone(),
+        })
     }
 
-    /// Opens the image on a device.
+    /// Opens the image on a device; the same device, opened again, is shared.
     ///
     /// # Errors
     /// As [`Filesystem::open`].
     pub fn open_device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Result<Filesystem> {
-        let mut mount = options.mount.clone();
-        mount.read_only |= device.is_read_only();
-        let device = if mount.read_only && !mount.noload && needs_recovery(&*device)? {
-            Arc::new(OverlayDevice::new(device))
-        } else {
-            device
-        };
         Ok(Filesystem {
-            fs: Ext4::mount(device, mount)?,
+            mount: Mount::open_device(device, options)?,
             caller: options.caller.clone(),
         })
     }
@@ -68,7 +55,7 @@ impl Filesystem {
     /// The same mount, used on behalf of another.
     pub fn with_caller(&self, caller: Caller) -> Filesystem {
         Filesystem {
-            fs: Arc::clone(&self.fs),
+            mount: self.mount.clone(),
             caller,
         }
     }
@@ -93,7 +80,7 @@ impl Filesystem {
 
     /// The operations by inode, which front ends use: [`Ext4`] is a [`FileSystem`].
     pub fn inode(&self) -> &Arc<Ext4> {
-        &self.fs
+        self.mount.fs()
     }
 
     /// The root directory.
@@ -175,10 +162,11 @@ impl Filesystem {
 
     /// Whether writes are refused.
     pub fn is_read_only(&self) -> bool {
-        self.fs.is_read_only()
+        self.mount.is_read_only()
     }
 
-    /// Writes everything back and leaves the image clean. Files still open are of no use afterwards.
+    /// Ends the mount: writes everything back and, if the image is open nowhere else in this process, leaves
+    /// it clean. Files of the mount that are still open are of no use afterwards.
     ///
     /// # Crash
     /// Before it returns the image may need recovery, which the next open does.
@@ -186,13 +174,13 @@ impl Filesystem {
     /// # Errors
     /// `EIO`: the device failed, or the journal was aborted.
     pub fn unmount(self) -> Result<()> {
-        Ok(self.fs.unmount()?)
+        self.mount.end()
     }
 
     /// The mount as any file system, so that errors are those of every front end.
     #[inline(always)]
     pub(crate) fn vfs(&self) -> &impl FileSystem<Node = InodeRef> {
-        &*self.fs
+        &*self.mount
     }
 
     pub(crate) fn resolve(&self, path: &Path, flags: WalkFlags) -> Result<InodeRef> {
@@ -220,9 +208,4 @@ impl Filesystem {
             flags,
         )
     }
-}
-
-fn needs_recovery(device: &dyn BlockDevice) -> Result<bool> {
-    let sb = read_superblock(device)?;
-    Ok(sb.incompat.contains(Incompat::RECOVER))
 }

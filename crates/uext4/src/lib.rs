@@ -30,6 +30,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`filesystem`], [`options`] | opening an image |
+//! | [`mount`] | which images are open, and how |
 //! | [`paths`] | operations by path |
 //! | [`mod@file`], [`file_options`] | open files |
 //! | [`dir`], [`read_dir`] | directories |
@@ -46,6 +47,7 @@ mod file;
 mod file_options;
 mod filesystem;
 mod image;
+mod mount;
 mod options;
 mod overlay;
 mod paths;

@@ -46,8 +46,9 @@ impl Entry {
 /// The entries of a directory, without `.` and `..`. An entry that exists all the time comes once.
 #[derive(Debug)]
 pub struct ReadDir {
-    fs: Filesystem,
+    /// Let go before the mount, which may end with it.
     dir: InodeRef,
+    fs: Filesystem,
     cookie: u64,
     batch: VecDeque<Entry>,
     /// No more is to come after `batch`.

@@ -233,3 +233,103 @@ fn a_handle_needs_permission_on_the_file_alone() {
     fs.remove_file("/hidden/f").unwrap();
     assert_eq!(user.open_handle(handle, false).unwrap_err(), Errno::ESTALE);
 }
+
+#[test]
+fn an_image_opened_twice_is_shared() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("image");
+    let size = MkfsOptions {
+        size: Some(16 << 20),
+        ..MkfsOptions::default()
+    };
+    mkfs(&path, &size, &NoProgress).unwrap();
+    let first = Filesystem::open(&path, &OpenOptions::read_write()).unwrap();
+    std::fs::hard_link(&path, dir.path().join("link")).unwrap();
+    let by_user = OpenOptions::read_write().caller(Caller::user(7, 7));
+    let second = Filesystem::open(dir.path().join("link"), &by_user).unwrap();
+    assert!(Arc::ptr_eq(first.inode(), second.inode()));
+    assert_eq!(second.caller().uid, 7);
+
+    let refused = Filesystem::open(&path, &OpenOptions::read_only()).unwrap_err();
+    assert_eq!(refused, Errno::EBUSY);
+    let text = format!("{}: is mounted read-write already", path.display());
+    assert_eq!(refused.to_string(), text);
+    let mut other = OpenOptions::read_write();
+    other.mount.lazytime = true;
+    let refused = Filesystem::open(&path, &other).unwrap_err();
+    assert!(
+        refused.to_string().ends_with("with other options"),
+        "{refused}"
+    );
+
+    // A mount that ends leaves the other; what was done is durable.
+    first.write("/f", b"one").unwrap();
+    first.unmount().unwrap();
+    assert_eq!(second.read("/f").unwrap(), b"one");
+    let third = Filesystem::open(&path, &OpenOptions::read_write()).unwrap();
+    drop(second);
+    third.write("/f", b"two").unwrap();
+
+    // An open file keeps the image open.
+    let file = third.open_file("/f").unwrap();
+    drop(third);
+    let refused = Filesystem::open(&path, &OpenOptions::read_only()).unwrap_err();
+    assert_eq!(refused, Errno::EBUSY);
+    assert_eq!(file.metadata().unwrap().size, 3);
+    drop(file);
+    let [a, b] = [(); 2].map(|()| Filesystem::open(&path, &OpenOptions::read_only()).unwrap());
+    assert_eq!(a.read("/f").unwrap(), b"two");
+    assert!(Filesystem::open(&path, &OpenOptions::read_write()).is_err());
+    drop((a, b));
+    let report = check(&path, &CheckOptions::default(), &NoCheckProgress).unwrap();
+    assert!(report.is_clean(), "{:?}", report.faults);
+}
+
+#[test]
+fn opens_and_unmounts_race() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("image");
+    let size = MkfsOptions {
+        size: Some(16 << 20),
+        ..MkfsOptions::default()
+    };
+    mkfs(&path, &size, &NoProgress).unwrap();
+    std::thread::scope(|s| {
+        for thread in 0..4 {
+            let path = &path;
+            s.spawn(move || {
+                for i in 0..20 {
+                    let fs = Filesystem::open(path, &OpenOptions::read_write()).unwrap();
+                    fs.write(format!("/f{thread}"), [i]).unwrap();
+                    match i % 3 {
+                        0 => fs.unmount().unwrap(),
+                        1 => drop(fs),
+                        _ => drop((fs.open_file(format!("/f{thread}")).unwrap(), fs)),
+                    }
+                }
+            });
+        }
+    });
+    let fs = Filesystem::open(&path, &OpenOptions::read_only()).unwrap();
+    for thread in 0..4 {
+        assert_eq!(fs.read(format!("/f{thread}")).unwrap(), [19]);
+    }
+    drop(fs);
+    let report = check(&path, &CheckOptions::default(), &NoCheckProgress).unwrap();
+    assert!(report.is_clean(), "{:?}", report.faults);
+}
+
+#[test]
+fn a_device_opened_twice_is_shared() {
+    let (device, fs) = image();
+    let again = Filesystem::open_device(device.clone(), &OpenOptions::read_write()).unwrap();
+    assert!(Arc::ptr_eq(fs.inode(), again.inode()));
+    fs.unmount().unwrap();
+    again.write("/f", b"still there").unwrap();
+    let refused = Filesystem::open_device(device.clone(), &OpenOptions::read_only());
+    assert_eq!(refused.unwrap_err(), Errno::EBUSY);
+    again.unmount().unwrap();
+    assert_clean(&device);
+    let fs = Filesystem::open_device(device, &OpenOptions::read_only()).unwrap();
+    assert_eq!(fs.read("/f").unwrap(), b"still there");
+}

@@ -16,7 +16,7 @@ use crate::io::{Fallocate, IoFlags, Written};
 use crate::permission::{self, Access};
 use bitflags::bitflags;
 use std::io::SeekFrom;
-use std::sync::Arc;
+use std::ops::Deref;
 use uext4_sync::{Mutex, class};
 
 bitflags! {
@@ -70,10 +70,11 @@ pub enum Wanted {
     Hole,
 }
 
-/// An open file. The file system and the node stay until it is dropped.
-pub struct OpenFile<F: FileSystem> {
-    fs: Arc<F>,
-    node: F::Node,
+/// An open file. The node and `mount`, which keeps the file system mounted and leads to it, stay until it
+/// is dropped, and are let go in this order.
+pub struct OpenFile<M: Deref<Target: FileSystem>> {
+    node: <M::Target as FileSystem>::Node,
+    mount: M,
     flags: OpenFlags,
     /// What the flags say of each read and write; immutable.
     io: IoFlags,
@@ -82,7 +83,7 @@ pub struct OpenFile<F: FileSystem> {
     position: Mutex<u64>,
 }
 
-impl<F: FileSystem> OpenFile<F> {
+impl<F: FileSystem, M: Deref<Target = F>> OpenFile<M> {
     /// Opens a node that exists (open(2)).
     ///
     /// # Locks
@@ -92,19 +93,14 @@ impl<F: FileSystem> OpenFile<F> {
     /// `EACCES`: the mode forbids it. `EISDIR`: a directory, to be written. `ELOOP`: a symbolic link.
     /// `EPERM`: an append-only file, to be written elsewhere or cut. `EINVAL`: neither reading nor
     /// writing, or cutting without writing. `ENXIO`: a socket.
-    pub fn open(
-        fs: Arc<F>,
-        caller: &Caller,
-        node: F::Node,
-        flags: OpenFlags,
-    ) -> Result<OpenFile<F>> {
+    pub fn open(mount: M, caller: &Caller, node: F::Node, flags: OpenFlags) -> Result<OpenFile<M>> {
         let writes = flags.contains(OpenFlags::WRITE);
         if !flags.intersects(OpenFlags::READ | OpenFlags::WRITE)
             || flags.contains(OpenFlags::TRUNCATE) && !writes
         {
             return Err(Errno::EINVAL.into());
         }
-        let attr = fs.getattr(&node)?;
+        let attr = mount.getattr(&node)?;
         match attr.kind {
             FileKind::Symlink => return Err(Errno::ELOOP.into()),
             FileKind::Socket => return Err(Errno::ENXIO.into()),
@@ -114,7 +110,7 @@ impl<F: FileSystem> OpenFile<F> {
         let mut want = Access::empty();
         want.set(Access::READ, flags.contains(OpenFlags::READ));
         want.set(Access::WRITE, writes);
-        fs.access(caller, &node, want)?;
+        mount.access(caller, &node, want)?;
         let append_only = attr.flags & crate::attr::Attr::FLAG_APPEND != 0;
         if append_only
             && writes
@@ -122,22 +118,22 @@ impl<F: FileSystem> OpenFile<F> {
         {
             return Err(Errno::EPERM.into());
         }
-        let file = OpenFile::new(fs, caller, node, flags);
+        let file = OpenFile::new(mount, caller, node, flags);
         if flags.contains(OpenFlags::TRUNCATE) && attr.kind == FileKind::Regular {
             let cut = SetAttr {
                 size: Some(0),
                 ..SetAttr::default()
             };
-            file.fs.setattr(caller, &file.node, &cut)?;
+            file.mount.setattr(caller, &file.node, &cut)?;
         }
         Ok(file)
     }
 
     /// Opens a file that the caller just created, whatever its mode says.
-    pub fn new(fs: Arc<F>, caller: &Caller, node: F::Node, flags: OpenFlags) -> OpenFile<F> {
+    pub fn new(mount: M, caller: &Caller, node: F::Node, flags: OpenFlags) -> OpenFile<M> {
         OpenFile {
-            fs,
             node,
+            mount,
             flags,
             io: flags.io(),
             opener: caller.clone(),
@@ -146,8 +142,8 @@ impl<F: FileSystem> OpenFile<F> {
     }
 
     /// The file system it is on.
-    pub fn fs(&self) -> &Arc<F> {
-        &self.fs
+    pub fn fs(&self) -> &F {
+        &self.mount
     }
 
     /// The file.
@@ -190,7 +186,8 @@ impl<F: FileSystem> OpenFile<F> {
         if !self.flags.contains(OpenFlags::READ) {
             return Err(Errno::EBADF.into());
         }
-        self.fs.read_with(&self.node, offset, data, flags | self.io)
+        self.mount
+            .read_with(&self.node, offset, data, flags | self.io)
     }
 
     /// Writes at the position or, when appending, at the end, and moves the position (write(2)).
@@ -223,7 +220,7 @@ impl<F: FileSystem> OpenFile<F> {
     pub fn write_at_with(&self, offset: u64, data: &[u8], flags: IoFlags) -> Result<Written> {
         let flags = flags | self.io;
         self.prepare_write(data, flags)?;
-        self.fs.write_with(&self.node, offset, data, flags)
+        self.mount.write_with(&self.node, offset, data, flags)
     }
 
     /// Allocates, frees or zeroes a range (fallocate(2)).
@@ -232,7 +229,7 @@ impl<F: FileSystem> OpenFile<F> {
     /// `EBADF`: not open for writing. Others as [`FileSystem::fallocate`].
     pub fn fallocate(&self, what: Fallocate, offset: u64, len: u64) -> Result<()> {
         self.prepare_write(&[0], IoFlags::empty())?;
-        self.fs.fallocate(&self.node, what, offset, len)
+        self.mount.fallocate(&self.node, what, offset, len)
     }
 
     /// Moves the position to the next data, or the next hole (lseek(2)).
@@ -245,8 +242,8 @@ impl<F: FileSystem> OpenFile<F> {
     pub fn seek_to(&self, wanted: Wanted, offset: u64) -> Result<u64> {
         let mut position = self.position.lock();
         *position = match wanted {
-            Wanted::Data => self.fs.seek_data(&self.node, offset)?,
-            Wanted::Hole => self.fs.seek_hole(&self.node, offset)?,
+            Wanted::Data => self.mount.seek_data(&self.node, offset)?,
+            Wanted::Hole => self.mount.seek_hole(&self.node, offset)?,
         };
         Ok(*position)
     }
@@ -259,7 +256,7 @@ impl<F: FileSystem> OpenFile<F> {
         if self.opener.has(Capabilities::FSETID) || data.is_empty() {
             return Ok(());
         }
-        let attr = self.fs.getattr(&self.node)?;
+        let attr = self.mount.getattr(&self.node)?;
         let mode = permission::mode_after_write(&attr, &self.opener);
         if mode.is_some() {
             if flags.contains(IoFlags::NOWAIT) {
@@ -269,7 +266,7 @@ impl<F: FileSystem> OpenFile<F> {
                 mode,
                 ..SetAttr::default()
             };
-            self.fs.setattr(&Caller::root(), &self.node, &change)?;
+            self.mount.setattr(&Caller::root(), &self.node, &change)?;
         }
         Ok(())
     }
@@ -286,7 +283,7 @@ impl<F: FileSystem> OpenFile<F> {
         let (base, change) = match to {
             SeekFrom::Start(offset) => (offset, 0),
             SeekFrom::Current(change) => (*position, change),
-            SeekFrom::End(change) => (self.fs.getattr(&self.node)?.size, change),
+            SeekFrom::End(change) => (self.mount.getattr(&self.node)?.size, change),
         };
         let target = i128::from(base) + i128::from(change);
         if target < 0 {
@@ -306,6 +303,7 @@ mod tests {
     use crate::attr::{NewKind, NewNode};
     use crate::filesystem::open_or_create;
     use crate::memory_fs::MemoryFs;
+    use std::sync::Arc;
 
     const ROOT: Caller = Caller::root();
     const USER: Caller = Caller::user(1000, 1000);
@@ -327,7 +325,7 @@ mod tests {
         who: &Caller,
         node: u64,
         flags: OpenFlags,
-    ) -> Result<OpenFile<MemoryFs>, Errno> {
+    ) -> Result<OpenFile<Arc<MemoryFs>>, Errno> {
         OpenFile::open(Arc::clone(fs), who, node, flags).map_err(|e| e.errno())
     }
 

@@ -27,7 +27,7 @@
 
 mod index;
 
-use crate::errno::Errno;
+use crate::errno::{Errno, Error};
 use index::{Entry, Index};
 use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
@@ -74,6 +74,20 @@ crate::arms!(
     Nodev = "nodev",
     Beyond = "beyond",
 );
+
+/// A device is mounted read-only and asked for read-write, or the reverse (`EBUSY`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("is mounted {} already", if *.mounted_read_only { "read-only" } else { "read-write" })]
+pub struct OtherMode {
+    /// How it is mounted.
+    pub mounted_read_only: bool,
+}
+
+impl From<OtherMode> for Error {
+    fn from(other: OtherMode) -> Error {
+        Error::from_source(Errno::EBUSY, other)
+    }
+}
 
 /// Shards of the `beyond` arm: many more than CPUs, so that two hardly ever meet.
 const SHARDS: usize = 128;
@@ -214,19 +228,18 @@ impl<K: Hash + Eq, S: Superblock> Registry<K, S> {
     /// As [`Registry::get_tree_keyed`].
     ///
     /// # Errors
-    /// `EBUSY`: it is mounted read-only and asked for read-write, or the reverse. What `fill` gives.
-    pub fn get_tree_bdev<E: From<Errno>>(
+    /// [`OtherMode`]. What `fill` gives.
+    pub fn get_tree_bdev<E: From<OtherMode>>(
         &self,
         key: K,
         read_only: bool,
         fill: impl FnOnce() -> Result<S, E>,
     ) -> Result<SuperRef<K, S>, E> {
-        let compatible = |live: &S| {
-            if live.is_read_only() == read_only {
-                Ok(())
-            } else {
-                Err(E::from(Errno::EBUSY))
+        let compatible = |live: &S| match live.is_read_only() {
+            mounted_read_only if mounted_read_only != read_only => {
+                Err(E::from(OtherMode { mounted_read_only }))
             }
+            _ => Ok(()),
         };
         self.get_tree_keyed(key, compatible, fill)
     }

@@ -1,0 +1,212 @@
+//! Mounts of images: which image is open in this process, and how.
+//!
+//! # Invariants
+//! - An image is mounted once in a process, however often it is opened: one superblock for each, in the
+//!   registry of [`Ext4`] superblocks. Who opens it again the same way shares it; another way is refused.
+//! - An image that is opened without keeping others out is a superblock of its own.
+//!
+//! # Locking
+//! A mount's superblock is guarded by a lock of class `mount_table`, taken to end it.
+
+use crate::image::device_error;
+use crate::overlay::OverlayDevice;
+use crate::{
+    BlockDevice, DeviceOptions, Errno, Error, Ext4, FileDevice, MountOptions, OpenOptions, Result,
+    read_superblock,
+};
+use std::fmt;
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use uext4_block::DeviceId;
+use uext4_ondisk::Incompat;
+use uext4_sync::{Mutex, class};
+use uext4_vfs::{FileSystem, Registry, SuperArm, SuperRef, Superblock};
+
+/// The images that are open in this process.
+static IMAGES: LazyLock<Registry<ImageId, Image>> =
+    LazyLock::new(|| Registry::new(SuperArm::default()));
+
+/// What makes two opens those of one image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum ImageId {
+    /// The file or block device.
+    Device(DeviceId),
+    /// A device that has no identity but its address.
+    Object(usize),
+    /// Shared with nobody.
+    Private(u64),
+}
+
+/// How an image was asked for; who asks the same way shares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct How {
+    mount: MountOptions,
+    direct: bool,
+    /// The address of a device that the caller brought.
+    object: Option<usize>,
+}
+
+/// An open image.
+struct Image {
+    fs: Arc<Ext4>,
+    how: How,
+}
+
+impl Superblock for Image {
+    fn shutdown(&self) -> Result<()> {
+        Ok(self.fs.unmount()?)
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.how.mount.read_only
+    }
+}
+
+/// A mount of an image, which its clones and open files share. It ends with the last of them, or by
+/// [`Mount::end`]; the image is closed with its last mount.
+#[derive(Clone)]
+pub(crate) struct Mount(Arc<Mounted>);
+
+struct Mounted {
+    fs: Arc<Ext4>,
+    /// Nothing once it has ended.
+    superblock: Mutex<Option<SuperRef<ImageId, Image>>>,
+}
+
+impl Deref for Mount {
+    type Target = Ext4;
+
+    #[inline(always)]
+    fn deref(&self) -> &Ext4 {
+        &self.0.fs
+    }
+}
+
+impl fmt::Debug for Mount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fs.fmt(f)
+    }
+}
+
+impl Mount {
+    /// Mounts the image at `path`.
+    ///
+    /// # Errors
+    /// As [`crate::Filesystem::open`].
+    pub fn open(path: &Path, options: &OpenOptions) -> Result<Mount> {
+        let device_options = DeviceOptions {
+            exclusive: options.exclusive,
+            direct: options.direct,
+            ..if options.mount.read_only {
+                DeviceOptions::read_only()
+            } else {
+                DeviceOptions::read_write()
+            }
+        };
+        loop {
+            let id = DeviceId::of_path(path).map_err(device_error)?;
+            // Another file may take the name before it is opened.
+            let (mut is_first, mut replaced) = (false, false);
+            let open = || {
+                is_first = true;
+                let device = FileDevice::open(path, &device_options).map_err(device_error)?;
+                replaced = device.identity() != Some(id);
+                match replaced {
+                    true => Err(Errno::ESTALE.into()),
+                    false => Ok(Arc::new(device) as Arc<dyn BlockDevice>),
+                }
+            };
+            let mounted = Mount::get(ImageId::Device(id), None, options, open);
+            match mounted {
+                Err(_) if replaced => {}
+                Err(e) if !is_first => return Err(e.context(path.display().to_string())),
+                other => return other,
+            }
+        }
+    }
+
+    /// Mounts the image on `device`.
+    ///
+    /// # Errors
+    /// As [`crate::Filesystem::open`].
+    pub fn open_device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Result<Mount> {
+        let address = Arc::as_ptr(&device).cast::<()>().addr();
+        let id = match device.identity() {
+            Some(id) => ImageId::Device(id),
+            None => ImageId::Object(address),
+        };
+        Mount::get(id, Some(address), options, || Ok(device))
+    }
+
+    fn get(
+        id: ImageId,
+        object: Option<usize>,
+        options: &OpenOptions,
+        open: impl FnOnce() -> Result<Arc<dyn BlockDevice>>,
+    ) -> Result<Mount> {
+        static PRIVATE: AtomicU64 = AtomicU64::new(0);
+        let how = How {
+            mount: options.mount.clone(),
+            direct: options.direct,
+            object,
+        };
+        let fill = || {
+            Ok(Image {
+                fs: mount_device(open()?, &how.mount)?,
+                how: how.clone(),
+            })
+        };
+        let superblock = if options.exclusive {
+            IMAGES.get_tree_bdev::<Error>(id, how.mount.read_only, fill)?
+        } else {
+            let id = ImageId::Private(PRIVATE.fetch_add(1, Ordering::Relaxed));
+            IMAGES.get_tree_nodev::<Error>(id, fill)?
+        };
+        if superblock.how != how {
+            let why = "is open in this process with other options";
+            return Err(Error::from_source(Errno::EBUSY, why));
+        }
+        Ok(Mount(Arc::new(Mounted {
+            fs: Arc::clone(&superblock.fs),
+            superblock: Mutex::new(&class::MOUNT_TABLE, Some(superblock)),
+        })))
+    }
+
+    /// The file system.
+    pub fn fs(&self) -> &Arc<Ext4> {
+        &self.0.fs
+    }
+
+    /// Ends this mount; the last of the image leaves it clean, others what was done before durable.
+    ///
+    /// # Errors
+    /// `EIO`: the device failed, or the journal was aborted.
+    pub fn end(self) -> Result<()> {
+        let superblock = self.0.superblock.lock().take();
+        let Some(superblock) = superblock else {
+            return Ok(());
+        };
+        match superblock.deactivate()? {
+            true => Ok(()),
+            false => FileSystem::syncfs(&*self.0.fs),
+        }
+    }
+}
+
+fn mount_device(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Arc<Ext4>> {
+    let mut options = options.clone();
+    options.read_only |= device.is_read_only();
+    let device = if options.read_only && !options.noload && needs_recovery(&*device)? {
+        Arc::new(OverlayDevice::new(device))
+    } else {
+        device
+    };
+    Ok(Ext4::mount(device, options)?)
+}
+
+fn needs_recovery(device: &dyn BlockDevice) -> Result<bool> {
+    let sb = read_superblock(device)?;
+    Ok(sb.incompat.contains(Incompat::RECOVER))
+}
