@@ -39,7 +39,7 @@
 //! | [`description`] | an open queue |
 //! | [`node`] | a queue with owner, mode and times |
 //! | [`queue`] | messages, who waits for them, who is told |
-//! | [`message`], [`wait`], [`notify`] | what a queue is made of |
+//! | [`message`], [`wait`], [`patience`], [`notify`] | what a queue is made of |
 //! | [`limits`], [`account`], [`name`] | how many, how large, for whom, under which name |
 #![forbid(unsafe_code)]
 
@@ -53,6 +53,7 @@ pub mod name;
 pub mod namespace;
 pub mod node;
 pub mod notify;
+pub mod patience;
 pub mod queue;
 pub mod wait;
 

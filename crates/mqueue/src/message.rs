@@ -1,23 +1,30 @@
-//! A message, and the order in which messages leave a queue.
+//! Messages: the order in which they leave a queue, and the buffers they are in.
 //!
 //! # Invariants
-//! The greatest message leaves first: the highest priority, and of one priority the oldest.
+//! - The greatest message leaves first: the highest priority, and of one priority the oldest.
+//! - A buffer belongs to one message, in the queue or on its way into it or out of it, or it is free.
+//!   Buffers are kept and used again, so that a queue allocates nothing once it has been as full as it
+//!   gets; and what says where they are is not written then, so that it stays in every CPU's cache.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
 
-/// A message in a queue, or on its way to a receiver.
+/// A message in a queue, or on its way in or out. Not `Clone`: whoever has it has its buffer.
+#[derive(Debug)]
 pub(crate) struct Message {
     /// 0 to 32767.
     pub priority: u32,
+    /// In bytes.
+    pub len: u32,
     /// Counts up with every message that a queue takes in.
-    pub order: u64,
-    /// The content; the queue uses the buffer again.
-    pub data: Vec<u8>,
+    order: u64,
+    /// Which buffer it is in.
+    buffer: u32,
 }
 
 impl Message {
-    fn key(&self) -> (u32, std::cmp::Reverse<u64>) {
-        (self.priority, std::cmp::Reverse(self.order))
+    fn key(&self) -> (u32, Reverse<u64>) {
+        (self.priority, Reverse(self.order))
     }
 }
 
@@ -40,3 +47,121 @@ impl PartialEq for Message {
 }
 
 impl Eq for Message {}
+
+/// The messages of a queue.
+#[derive(Default)]
+#[repr(C)]
+pub(crate) struct Messages {
+    heap: BinaryHeap<Message>,
+    free: Vec<u32>,
+    /// The order of the next message that comes in.
+    next_order: u64,
+    /// The length of all that are in.
+    bytes: u64,
+    /// Written only when there are more of them, or longer ones.
+    buffers: Vec<Box<[u8]>>,
+}
+
+impl Messages {
+    /// How many are in.
+    pub fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.heap.is_empty()
+    }
+
+    /// The length of all that are in.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// A message of `len` bytes that is not in yet, its content what the buffer had.
+    pub fn claim(&mut self, len: u32, priority: u32) -> Message {
+        let buffer = self.free.pop().unwrap_or_else(|| {
+            self.buffers.push(Box::default());
+            (self.buffers.len() - 1) as u32
+        });
+        if self.buffers[buffer as usize].len() < len as usize {
+            self.buffers[buffer as usize] = vec![0; len as usize].into_boxed_slice();
+        }
+        Message {
+            priority,
+            len,
+            order: 0,
+            buffer,
+        }
+    }
+
+    /// The content.
+    pub fn data(&mut self, message: &Message) -> &mut [u8] {
+        &mut self.buffers[message.buffer as usize][..message.len as usize]
+    }
+
+    /// Takes the buffer away, to be used without the queue's lock and put back.
+    pub fn lend(&mut self, message: &Message) -> Box<[u8]> {
+        std::mem::take(&mut self.buffers[message.buffer as usize])
+    }
+
+    /// Puts a buffer back.
+    pub fn put_back(&mut self, message: &Message, buffer: Box<[u8]>) {
+        self.buffers[message.buffer as usize] = buffer;
+    }
+
+    /// Lets a message in, behind those of its priority.
+    pub fn push(&mut self, mut message: Message) {
+        message.order = self.next_order;
+        self.next_order += 1;
+        self.bytes += u64::from(message.len);
+        self.heap.push(message);
+    }
+
+    /// Takes the next message out.
+    pub fn pop(&mut self) -> Option<Message> {
+        let message = self.heap.pop()?;
+        self.bytes -= u64::from(message.len);
+        Some(message)
+    }
+
+    /// Frees the buffer of a message that is not in any more.
+    pub fn recycle(&mut self, message: Message) {
+        self.free.push(message.buffer);
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_of_the_highest_priority_is_next() {
+        let mut messages = Messages::default();
+        for (priority, byte) in [(0, 1), (9, 2), (0, 3), (9, 4), (5, 5)] {
+            let message = messages.claim(1, priority);
+            messages.data(&message)[0] = byte;
+            messages.push(message);
+        }
+        assert_eq!((messages.len(), messages.bytes()), (5, 5));
+        let next = |_| {
+            let message = messages.pop()?;
+            let byte = messages.data(&message)[0];
+            messages.recycle(message);
+            Some(byte)
+        };
+        let order: Vec<_> = (0..6).map_while(next).collect();
+        assert_eq!(order, [2, 4, 5, 1, 3]);
+        assert_eq!(messages.bytes(), 0);
+    }
+
+    #[test]
+    fn buffers_are_used_again() {
+        let mut messages = Messages::default();
+        for len in [10, 3, 7, 20, 0] {
+            let message = messages.claim(len, 0);
+            assert_eq!(messages.data(&message).len(), len as usize);
+            messages.recycle(message);
+        }
+        assert_eq!(messages.buffers.len(), 1);
+    }
+}

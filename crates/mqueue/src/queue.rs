@@ -9,20 +9,23 @@
 //!   is sent or its sender is told otherwise; it is received once.
 //! - Message buffers, slots of waiters and their lists are kept and used again: where nobody waits, a
 //!   message takes the lock once and allocates nothing, once the queue has been as full as it gets.
+//! - `level` says how many messages there are. It is written under the lock, and read without it by who
+//!   looks for a moment before he waits ([`crate::patience`]); he counts as one who waits only then.
 //!
 //! # Locking
-//! One lock of class `mqueue`. Each waiter has a condition variable of his own; he spins for a moment
-//! before he sleeps if he is the only one, for whoever completes his call is then at work. Waiters are
-//! woken, and notifications run, once the lock is free. Long messages are copied without it.
+//! One lock of class `mqueue`. Each waiter has a condition variable of his own. Waiters are woken, and
+//! notifications run, once the lock is free. Long messages are copied without it.
 
 use crate::limits::QueueSize;
-use crate::message::Message;
+use crate::message::{Message, Messages};
 use crate::notify::{Notification, Registrant, Registration};
+use crate::patience::Patience;
 use crate::wait::{Interrupt, Slots, Wait, Waiters, Wake};
 use bitflags::bitflags;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
-use uext4_sync::{Mutex, MutexGuard, class};
+use std::time::Instant;
+use uext4_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use uext4_sync::{CachePadded, Mutex, MutexGuard, class};
 use uext4_vfs::{Errno, Result, Timestamp};
 
 /// How many priorities there are: 0 to 32767 (`MQ_PRIO_MAX`).
@@ -32,7 +35,7 @@ pub const PRIORITIES: u32 = 32_768;
 const LOCKED_COPY_BYTES_MAX: usize = 8192;
 
 /// How often a lock that somebody holds is tried before its waiter sleeps, and the pauses between.
-const LOCK_TRIES: u32 = 50;
+const LOCK_TRIES: u32 = if cfg!(shuttle) { 1 } else { 50 };
 const LOCK_PAUSES: u32 = 8;
 
 bitflags! {
@@ -69,24 +72,40 @@ pub struct Times {
 /// A message queue.
 pub struct Queue {
     size: QueueSize,
-    state: Mutex<State>,
+    level: CachePadded<Level>,
+    patience: CachePadded<[Patience; 2]>,
+    state: CachePadded<Mutex<State>>,
 }
 
-/// What the lock guards.
+/// What can be seen without the lock.
+#[derive(Default)]
+struct Level {
+    messages: AtomicUsize,
+    /// Whether somebody wants to be told of a message that nobody waits for.
+    is_registered: AtomicBool,
+}
+
+/// Who waits, as an index into [`Queue::patience`].
+#[derive(Clone, Copy)]
+enum Side {
+    Sender,
+    Receiver,
+}
+
+/// What the lock guards. What every message changes comes first and lies together, apart from what is
+/// only looked at.
+#[repr(C)]
 struct State {
-    messages: BinaryHeap<Message>,
-    /// The order of the next message that comes in.
-    next_order: u64,
-    /// The length of all messages.
-    bytes: u64,
-    /// Buffers that no message uses.
-    spare: Vec<Vec<u8>>,
+    /// When the last message was sent.
+    sent: Timestamp,
+    /// When the last was received, or attributes set.
+    received: Timestamp,
+    messages: Messages,
     slots: Slots,
     senders: Waiters,
     receivers: Waiters,
     pollers: Vec<Poller>,
     registration: Option<Registration>,
-    times: Times,
 }
 
 /// Who waits until something can be done.
@@ -125,41 +144,6 @@ enum Woken {
 }
 
 impl State {
-    /// A message of `bytes`, in a buffer that was used before if there is one.
-    fn fill(&mut self, bytes: &[u8], priority: u32) -> Message {
-        let mut data = self.spare.pop().unwrap_or_default();
-        data.clear();
-        data.extend_from_slice(bytes);
-        Message {
-            priority,
-            order: 0,
-            data,
-        }
-    }
-
-    fn push(&mut self, mut message: Message) {
-        message.order = self.next_order;
-        self.next_order += 1;
-        self.bytes += message.data.len() as u64;
-        self.messages.push(message);
-    }
-
-    fn recycle(&mut self, message: Option<Message>) {
-        if let Some(message) = message {
-            self.spare.push(message.data);
-        }
-    }
-
-    fn sent(&mut self) {
-        self.times.mtime = clock();
-        self.times.ctime = self.times.mtime;
-    }
-
-    fn received(&mut self) {
-        self.times.atime = clock();
-        self.times.ctime = self.times.atime;
-    }
-
     fn ready(&self, maxmsg: usize) -> Ready {
         let mut ready = Ready::empty();
         ready.set(Ready::READ, !self.messages.is_empty());
@@ -181,7 +165,7 @@ impl State {
 
     /// Puts a message that nobody waits for into the queue.
     fn store(&mut self, message: Message) -> After {
-        self.push(message);
+        self.messages.push(message);
         if self.messages.len() > 1 {
             return After::default();
         }
@@ -193,15 +177,14 @@ impl State {
     }
 
     /// Takes the next message out, and the message of a sender who waits in.
-    fn take(&mut self) -> Option<(Message, After)> {
+    fn take(&mut self, now: Timestamp) -> Option<(Message, After)> {
         let message = self.messages.pop()?;
-        self.bytes -= message.data.len() as u64;
-        self.received();
+        self.received = now;
         let mut after = After::default();
         if let Some(slot) = self.senders.pop() {
             if let Some(theirs) = self.slots.slot(slot).message.take() {
-                self.push(theirs);
-                self.sent();
+                self.messages.push(theirs);
+                self.sent = now;
             }
             after.wake = Some(self.slots.finish(slot));
         } else {
@@ -217,25 +200,21 @@ impl Queue {
         let now = clock();
         Queue {
             size,
-            state: Mutex::new(
+            level: CachePadded::default(),
+            patience: CachePadded::default(),
+            state: CachePadded::new(Mutex::new(
                 &class::MQUEUE,
                 State {
-                    messages: BinaryHeap::new(),
-                    next_order: 0,
-                    bytes: 0,
-                    spare: Vec::new(),
+                    sent: now,
+                    received: now,
+                    messages: Messages::default(),
                     slots: Slots::default(),
                     senders: Waiters::default(),
                     receivers: Waiters::default(),
                     pollers: Vec::new(),
                     registration: None,
-                    times: Times {
-                        atime: now,
-                        mtime: now,
-                        ctime: now,
-                    },
                 },
-            ),
+            )),
         }
     }
 
@@ -257,28 +236,22 @@ impl Queue {
 
     /// When it was last used.
     pub fn times(&self) -> Times {
-        self.lock().times
+        let state = self.lock();
+        Times {
+            atime: state.received,
+            mtime: state.sent,
+            ctime: state.sent.max(state.received),
+        }
     }
 
     /// Notes that attributes of a description were set.
     pub(crate) fn attributes_set(&self) {
-        self.lock().received();
+        self.lock().received = clock();
     }
 
-    /// Takes the lock. It is held for less time than going to sleep takes, so that this looks for a while;
-    /// debug builds go the way that checks the lock order.
+    /// Takes the lock, which is held for less time than going to sleep takes.
     fn lock(&self) -> MutexGuard<'_, State> {
-        if cfg!(not(any(shuttle, debug_assertions))) {
-            for _ in 0..LOCK_TRIES {
-                if let Some(state) = self.state.try_lock() {
-                    return state;
-                }
-                for _ in 0..LOCK_PAUSES {
-                    std::hint::spin_loop();
-                }
-            }
-        }
-        self.state.lock()
+        self.state.lock_trying(LOCK_TRIES, LOCK_PAUSES)
     }
 
     fn maxmsg(&self) -> usize {
@@ -301,40 +274,60 @@ impl Queue {
         if bytes.len() > self.size.msgsize as usize {
             return Err(Errno::EMSGSIZE.into());
         }
+        if !nonblock {
+            self.look_for_room();
+        }
+        let now = clock();
         let mut state = self.lock();
         if nonblock && state.messages.len() >= self.maxmsg() {
             return Err(Errno::EAGAIN.into());
         }
-        let message = if bytes.len() <= LOCKED_COPY_BYTES_MAX {
-            state.fill(bytes, priority)
-        } else {
-            let mut message = state.fill(&[], priority);
-            drop(state);
-            message.data.extend_from_slice(bytes);
-            state = self.lock();
-            message
-        };
+        let message;
+        (state, message) = self.take_in(state, bytes, priority);
         if let Some(receiver) = state.receivers.pop() {
             state.slots.slot(receiver).message = Some(message);
             let wake = state.slots.finish(receiver);
-            state.sent();
-            state.received();
+            (state.sent, state.received) = (now, now);
             drop(state);
             wake.wake();
             return Ok(());
         }
         if state.messages.len() < self.maxmsg() {
-            state.sent();
+            state.sent = now;
             let after = state.store(message);
+            self.note_level(&state);
+            if after.notification.is_some() {
+                self.note_registration(&state);
+            }
             drop(state);
             after.run();
             return Ok(());
         }
         if nonblock {
-            state.recycle(Some(message));
+            state.messages.recycle(message);
             return Err(Errno::EAGAIN.into());
         }
         self.send_later(state, message, wait)
+    }
+
+    /// A message with this content, which is not in the queue yet.
+    fn take_in<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        bytes: &[u8],
+        priority: u32,
+    ) -> (MutexGuard<'a, State>, Message) {
+        let message = state.messages.claim(bytes.len() as u32, priority);
+        if bytes.len() <= LOCKED_COPY_BYTES_MAX {
+            state.messages.data(&message).copy_from_slice(bytes);
+            return (state, message);
+        }
+        let mut buffer = state.messages.lend(&message);
+        drop(state);
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        let mut state = self.lock();
+        state.messages.put_back(&message, buffer);
+        (state, message)
     }
 
     /// Waits until a receiver has taken the message into the queue.
@@ -346,13 +339,13 @@ impl Queue {
     ) -> Result<()> {
         let slot = state.slots.claim(Some(message), wait);
         state.senders.insert(wait.sched_priority, slot);
-        let alone = state.senders.len() == 1;
-        let (mut state, woken) = self.sleep(state, slot, alone, wait);
+        let (mut state, woken) = self.sleep(state, slot, Side::Sender, wait);
         if !matches!(woken, Woken::Done) {
             state.senders.remove(slot);
         }
-        let unsent = state.slots.release(slot);
-        state.recycle(unsent);
+        if let Some(unsent) = state.slots.release(slot) {
+            state.messages.recycle(unsent);
+        }
         woken.into_result()
     }
 
@@ -369,8 +362,13 @@ impl Queue {
         if buffer.len() < self.size.msgsize as usize {
             return Err(Errno::EMSGSIZE.into());
         }
+        if !nonblock {
+            self.look_for_message();
+        }
+        let now = clock();
         let mut state = self.lock();
-        if let Some((message, after)) = state.take() {
+        if let Some((message, after)) = state.take(now) {
+            self.note_level(&state);
             return Ok(self.hand_out(state, message, after, buffer));
         }
         if nonblock {
@@ -378,8 +376,7 @@ impl Queue {
         }
         let slot = state.slots.claim(None, wait);
         state.receivers.insert(wait.sched_priority, slot);
-        let alone = state.receivers.len() == 1;
-        let (mut state, woken) = self.sleep(state, slot, alone, wait);
+        let (mut state, woken) = self.sleep(state, slot, Side::Receiver, wait);
         if !matches!(woken, Woken::Done) {
             state.receivers.remove(slot);
         }
@@ -398,22 +395,56 @@ impl Queue {
         buffer: &mut [u8],
     ) -> Received {
         let received = Received {
-            len: message.data.len(),
+            len: message.len as usize,
             priority: message.priority,
         };
         let target = &mut buffer[..received.len];
         if received.len <= LOCKED_COPY_BYTES_MAX {
-            target.copy_from_slice(&message.data);
-            state.recycle(Some(message));
+            target.copy_from_slice(state.messages.data(&message));
+            state.messages.recycle(message);
             drop(state);
             after.run();
         } else {
+            let lent = state.messages.lend(&message);
             drop(state);
             after.run();
-            target.copy_from_slice(&message.data);
-            self.lock().recycle(Some(message));
+            target.copy_from_slice(&lent[..received.len]);
+            let mut state = self.lock();
+            state.messages.put_back(&message, lent);
+            state.messages.recycle(message);
         }
         received
+    }
+
+    /// Notes what can be seen without the lock.
+    fn note_level(&self, state: &State) {
+        let messages = state.messages.len();
+        self.level.messages.store(messages, Ordering::Relaxed);
+    }
+
+    fn note_registration(&self, state: &State) {
+        let is_registered = state.registration.is_some();
+        self.level
+            .is_registered
+            .store(is_registered, Ordering::Relaxed);
+    }
+
+    /// Looks for a moment whether a full queue gets room: for half of its messages, so that one who sends
+    /// faster than the other receives comes by less often.
+    fn look_for_room(&self) {
+        let messages = || self.level.messages.load(Ordering::Relaxed);
+        if messages() >= self.maxmsg() {
+            self.patience[Side::Sender as usize].look(|| messages() <= self.maxmsg() / 2);
+        }
+    }
+
+    /// Looks for a moment whether a message comes to an empty queue; not where that would tell somebody
+    /// that nobody waits for it.
+    fn look_for_message(&self) {
+        let is_empty = || self.level.messages.load(Ordering::Relaxed) == 0;
+        if is_empty() && !self.level.is_registered.load(Ordering::Relaxed) {
+            self.patience[Side::Receiver as usize].look(|| !is_empty());
+        }
     }
 
     /// Waits until the call of `slot` is complete, or somebody or the clock says to give up.
@@ -421,19 +452,16 @@ impl Queue {
         &'a self,
         mut state: MutexGuard<'a, State>,
         slot: usize,
-        alone: bool,
+        side: Side,
         wait: &Wait,
     ) -> (MutexGuard<'a, State>, Woken) {
+        let since = Instant::now();
         let wake = state.slots.wake(slot);
-        if alone {
-            drop(state);
-            wake.spin();
-            state = self.lock();
-        }
         let mut passed = false;
         loop {
             // A call that was completed is complete, whatever came after that.
             let woken = if state.slots.is_done(slot) {
+                self.patience[side as usize].slept(since);
                 Woken::Done
             } else if state.slots.is_interrupted(slot) {
                 Woken::Interrupted
@@ -486,7 +514,7 @@ impl Queue {
             let slot = state.slots.claim(None, wait);
             state.pollers.push(Poller { slot, interest });
             let woken;
-            (state, woken) = self.sleep(state, slot, false, wait);
+            (state, woken) = self.sleep(state, slot, Side::Receiver, wait);
             if !matches!(woken, Woken::Done) {
                 state.pollers.retain(|p| p.slot != slot);
             }
@@ -510,7 +538,8 @@ impl Queue {
             return Err(Errno::EBUSY.into());
         }
         state.registration = Some(Registration { who, how });
-        state.received();
+        self.note_registration(&state);
+        state.received = clock();
         Ok(())
     }
 
@@ -518,6 +547,7 @@ impl Queue {
     pub(crate) fn unregister(&self, which: impl Fn(&Registrant) -> bool) {
         let mut state = self.lock();
         let gone = state.registration.take_if(|r| which(&r.who));
+        self.note_registration(&state);
         drop(state);
         drop(gone);
     }
@@ -529,7 +559,7 @@ impl Queue {
             Some(r) => (r.how.sigev_notify(), r.how.signo(), r.who.process),
             None => (0, 0, 0),
         };
-        let bytes = state.bytes;
+        let bytes = state.messages.bytes();
         drop(state);
         format!("QSIZE:{bytes:<10} NOTIFY:{how:<5} SIGNO:{signo:<5} NOTIFY_PID:{process:<6}\n")
     }

@@ -2,11 +2,10 @@
 //!
 //! # Invariants
 //! A waiter has a slot of the queue from the moment he is in one of its lists until he has seen what came
-//! of it. Whether it is done is said in the slot, under the queue's lock; the flag in `Wake` is a hint
-//! for who spins, and may be left over from the slot's last use.
+//! of it. Whether it is done is said in the slot, under the queue's lock.
 //!
 //! # Locking
-//! All but `Wake` and the flag of [`Interrupt`] is guarded by the lock of the queue.
+//! All but the flag of [`Interrupt`] is guarded by the lock of the queue.
 
 use crate::message::Message;
 use std::collections::VecDeque;
@@ -74,15 +73,8 @@ impl Interrupt {
 /// Wakes one waiter.
 #[derive(Debug)]
 pub(crate) struct Wake {
-    /// For who spins.
-    hint: AtomicBool,
-    /// For who sleeps.
     condvar: Condvar,
 }
-
-/// How often a waiter looks before he sleeps: for less than going to sleep takes, as on a busy machine
-/// whoever is to complete his call may wait for this CPU.
-const SPINS: u32 = if cfg!(shuttle) { 1 } else { 64 };
 
 /// A clock that is set while somebody waits is noticed within this time.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
@@ -90,18 +82,7 @@ const SLEEP_MAX: Duration = Duration::from_secs(1);
 impl Wake {
     /// Wakes the waiter. Called without the queue's lock, so that he finds it free.
     pub fn wake(&self) {
-        self.hint.store(true, Ordering::Release);
         self.condvar.notify_one();
-    }
-
-    /// Looks for a while whether somebody called [`Wake::wake`].
-    pub fn spin(&self) {
-        for _ in 0..SPINS {
-            if self.hint.load(Ordering::Acquire) {
-                return;
-            }
-            std::hint::spin_loop();
-        }
     }
 
     /// Sleeps until woken; true when `deadline` has passed.
@@ -151,7 +132,6 @@ impl Slots {
         let interrupt = wait.interrupt.clone();
         if let Some(index) = self.free.pop() {
             let slot = &mut self.slots[index];
-            slot.wake.hint.store(false, Ordering::Relaxed);
             slot.message = message;
             slot.done = false;
             slot.interrupt = interrupt;
@@ -159,7 +139,6 @@ impl Slots {
         }
         self.slots.push(Slot {
             wake: Arc::new(Wake {
-                hint: AtomicBool::new(false),
                 condvar: Condvar::new(),
             }),
             message,

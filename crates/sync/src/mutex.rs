@@ -50,7 +50,7 @@ impl<T> Mutex<T> {
     pub fn lock_keyed(&self, key: u64) -> MutexGuard<'_, T> {
         order::before_wait(self.class, key);
         let (raw, since_ns) = if stat::is_enabled() {
-            self.lock_counted()
+            self.lock_counted(|| imp::lock(&self.raw))
         } else {
             (imp::lock(&self.raw), 0)
         };
@@ -62,14 +62,47 @@ impl<T> Mutex<T> {
         }
     }
 
+    /// Takes the lock, trying `tries` times, `pauses` apart, before it sleeps for it: for a lock that is
+    /// held for less time than going to sleep takes.
+    ///
+    /// # Locks
+    /// As [`Mutex::lock`].
+    #[inline]
+    pub fn lock_trying(&self, tries: u32, pauses: u32) -> MutexGuard<'_, T> {
+        order::before_wait(self.class, 0);
+        let try_for_a_while = || {
+            (0..tries).find_map(|_| {
+                let raw = imp::try_lock(&self.raw);
+                if raw.is_none() {
+                    (0..pauses).for_each(|_| std::hint::spin_loop());
+                }
+                raw
+            })
+        };
+        let (raw, since_ns) = if stat::is_enabled() {
+            self.lock_counted(|| try_for_a_while().unwrap_or_else(|| imp::lock(&self.raw)))
+        } else {
+            (try_for_a_while().unwrap_or_else(|| imp::lock(&self.raw)), 0)
+        };
+        order::acquired(self.class, 0, self.address());
+        MutexGuard {
+            lock: self,
+            raw: Some(raw),
+            since_ns,
+        }
+    }
+
     #[cold]
-    fn lock_counted(&self) -> (imp::RawMutexGuard<'_, T>, u64) {
+    fn lock_counted<'a>(
+        &'a self,
+        wait: impl FnOnce() -> imp::RawMutexGuard<'a, T>,
+    ) -> (imp::RawMutexGuard<'a, T>, u64) {
         if let Some(raw) = imp::try_lock(&self.raw) {
             self.class.stats.acquired(Mode::Exclusive, false, 0);
             return (raw, stat::now_ns());
         }
         let start = stat::now_ns();
-        let raw = imp::lock(&self.raw);
+        let raw = wait();
         let now = stat::now_ns();
         self.class
             .stats
