@@ -12,6 +12,7 @@
 //! | [`randrw`] | random direct reads and writes of one file |
 //! | [`icache_shrink`] | reading while the inode cache shrinks |
 //! | [`clone`] | creating and dropping IPC namespaces, many being alive |
+//! | [`mq`] | messages through queues |
 //! | [`arms`], [`setup`] | the arms of a run; the options that all workloads share |
 //! | [`device`], [`bed`], [`tree`] | images, mounts, and directories in them |
 //! | [`peer`] | what the kernel does of the same |
@@ -34,6 +35,7 @@ pub mod icache_shrink;
 pub mod locks;
 pub mod mdtest;
 pub mod memory;
+pub mod mq;
 pub mod peer;
 pub mod progress;
 pub mod randrw;
@@ -101,6 +103,11 @@ enum Workload {
                             Example: uext4 bench clone --workers 1 --live 1 --peer kernel"
     )]
     Clone(clone::CloneArgs),
+    /// Sends messages through queues, from thread to thread
+    #[command(
+        after_help = "Example: uext4 bench mq --op stream,ping-pong --queues 1,32 --peer kernel"
+    )]
+    Mq(mq::MqArgs),
 }
 
 /// Runs the benchmark that `args` (without the word `bench`) names, and prints to standard output.
@@ -136,5 +143,6 @@ fn dispatch(workload: &Workload, out: &mut dyn Write) -> anyhow::Result<()> {
         Workload::Generation(args) => generation::run(args, out),
         Workload::IcacheShrink(args) => icache_shrink::run(args, out),
         Workload::Clone(args) => clone::run(args, out),
+        Workload::Mq(args) => mq::run(args, out),
     }
 }

@@ -13,7 +13,7 @@ const STEP: u64 = 256;
 /// A registry, and those of its namespaces that no worker has.
 pub struct Population {
     queues: MqueueType,
-    /// The oldest first, as far as one worker goes.
+    /// The oldest first, so that no worker drops what was just made.
     live: Vec<IpcNamespace>,
 }
 
@@ -46,8 +46,11 @@ impl Population {
         for (i, namespace) in self.live.drain(..).enumerate() {
             rings[i % workers].push_back(namespace);
         }
-        let (turn_over, rings) = workers::run(&self.queues, rings, time)?;
-        self.live.extend(rings.into_iter().flatten());
+        let (turn_over, mut rings) = workers::run(&self.queues, rings, time)?;
+        for _ in 0..share {
+            self.live
+                .extend(rings.iter_mut().filter_map(VecDeque::pop_front));
+        }
         Ok(turn_over)
     }
 
