@@ -169,21 +169,14 @@ impl ArmArgs {
     /// The arms of the run, the first of every list first. An arm that is listed twice is run twice,
     /// which shows the noise.
     pub fn arms(&self) -> Vec<Arm> {
-        let mut arms: Vec<Arm> = Vec::new();
-        for choice in self.choices() {
-            let name = self.name_of(&choice);
-            let same = |arm: &&Arm| arm.name.split('#').next() == Some(&name);
-            let before = arms.iter().filter(same).count();
-            arms.push(Arm {
-                name: match before {
-                    0 => name,
-                    n => format!("{name}#{}", n + 1),
-                },
-                choice,
-                options: self.mount_options(&choice),
-            });
-        }
-        arms
+        let choices = self.choices();
+        let names = apart(choices.iter().map(|choice| self.name_of(choice)));
+        let arm = |(choice, name): (Choice, String)| Arm {
+            name,
+            choice,
+            options: self.mount_options(&choice),
+        };
+        choices.into_iter().zip(names).map(arm).collect()
     }
 
     /// How every arm is mounted, before a list is looked at.
@@ -281,6 +274,17 @@ fn vary<A: Copy>(all: &mut Vec<Choice>, list: Option<&ArmList<A>>, set: fn(&mut 
         .iter()
         .flat_map(|choice| list.0.iter().map(move |&arm| with(choice, arm)))
         .collect();
+}
+
+/// The same names, numbered where one comes again.
+pub fn apart(names: impl Iterator<Item = String>) -> Vec<String> {
+    let names: Vec<String> = names.collect();
+    let name = |(i, name): (usize, &String)| match names[..i].iter().filter(|n| *n == name).count()
+    {
+        0 => name.clone(),
+        before => format!("{name}#{}", before + 1),
+    };
+    names.iter().enumerate().map(name).collect()
 }
 
 fn length<A>(list: Option<&ArmList<A>>) -> usize {

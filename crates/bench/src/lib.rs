@@ -11,8 +11,11 @@
 //! | [`generation`] | drawing stamps, and how often they repeat |
 //! | [`randrw`] | random direct reads and writes of one file |
 //! | [`icache_shrink`] | reading while the inode cache shrinks |
+//! | [`clone`] | creating and dropping IPC namespaces, many being alive |
+//! | [`mq`] | messages through queues |
 //! | [`arms`], [`setup`] | the arms of a run; the options that all workloads share |
 //! | [`device`], [`bed`], [`tree`] | images, mounts, and directories in them |
+//! | [`peer`] | what the kernel does of the same |
 //! | [`rounds`], [`crew`] | turns of the arms; threads that start together |
 //! | [`sample`], [`histogram`], [`memory`] | what is measured |
 //! | [`report`], [`locks`], [`stages`], [`tables`], [`host`], [`progress`] | what is printed |
@@ -20,6 +23,7 @@
 
 pub mod arms;
 pub mod bed;
+pub mod clone;
 pub mod create_unlink;
 pub mod crew;
 pub mod device;
@@ -31,6 +35,8 @@ pub mod icache_shrink;
 pub mod locks;
 pub mod mdtest;
 pub mod memory;
+pub mod mq;
+pub mod peer;
 pub mod progress;
 pub mod randrw;
 pub mod report;
@@ -91,6 +97,17 @@ enum Workload {
     /// What a reader notices while the inode cache shrinks to its limit
     #[command(after_help = "Example: uext4 bench icache-shrink --items 1440000 --inodes-max 16384")]
     IcacheShrink(icache_shrink::IcacheShrinkArgs),
+    /// Creates and drops IPC namespaces of message queues, while a number of them is alive
+    #[command(
+        after_help = "Example: uext4 bench clone --live 10,1000,100000 --mqueue-super nodev,beyond --lock-stat\n\
+                            Example: uext4 bench clone --workers 1 --live 1 --peer kernel"
+    )]
+    Clone(clone::CloneArgs),
+    /// Sends messages through queues, from thread to thread
+    #[command(
+        after_help = "Example: uext4 bench mq --op stream,ping-pong --queues 1,32 --peer kernel"
+    )]
+    Mq(mq::MqArgs),
 }
 
 /// Runs the benchmark that `args` (without the word `bench`) names, and prints to standard output.
@@ -125,5 +142,7 @@ fn dispatch(workload: &Workload, out: &mut dyn Write) -> anyhow::Result<()> {
         Workload::Randrw(args) => randrw::run(args, out),
         Workload::Generation(args) => generation::run(args, out),
         Workload::IcacheShrink(args) => icache_shrink::run(args, out),
+        Workload::Clone(args) => clone::run(args, out),
+        Workload::Mq(args) => mq::run(args, out),
     }
 }

@@ -191,7 +191,7 @@ impl Rounds<'_> {
 }
 
 /// `0..n`, begun at `by` and turned round.
-fn turned(n: usize, by: usize) -> impl Iterator<Item = usize> {
+pub(crate) fn turned(n: usize, by: usize) -> impl Iterator<Item = usize> {
     (0..n).map(move |i| (i + by) % n)
 }
 

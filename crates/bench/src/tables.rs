@@ -8,7 +8,8 @@ pub fn plain<const N: usize>(header: [&str; N]) -> Table {
     with_header(header.iter().map(|h| (*h).to_owned()).collect())
 }
 
-fn with_header(header: Vec<String>) -> Table {
+/// A table with as many headings as there are arms.
+pub fn with_header(header: Vec<String>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(header);

@@ -325,6 +325,137 @@ fn icache_shrink_with_all_arms() {
     assert_eq!(document["timelines"].as_array().unwrap().len(), 3 * 2);
 }
 
+/// What the kernel does, or nothing where it refuses.
+fn is_peer(row: &Value) -> bool {
+    row["arm"] == "kernel"
+}
+
+fn skipped_unless(any: bool, what: &str) {
+    if !any {
+        eprintln!("SKIPPED {what}: the kernel refuses");
+    }
+}
+
+#[test]
+fn clone_with_all_arms() {
+    let args = [
+        &["--workers", "1,5", "--live", "3,40", "--time", "0.01"][..],
+        &["-i", "2", "--lock-stat", "--peer", "kernel"],
+    ]
+    .concat();
+    let document = json("clone", &args);
+    let (peers, ours): (Vec<&Value>, Vec<&Value>) =
+        rows(&document).iter().partition(|r| is_peer(r));
+    assert_eq!(ours.len(), 2 * 3 * 2);
+    for row in &ours {
+        assert!([3, 40].map(Value::from).contains(&row["live"]), "{row}");
+        for key in ["create_us", "drop_us"] {
+            assert!(
+                row[key]["p50"].is_f64() && row[key]["p99"].is_f64(),
+                "{row}"
+            );
+        }
+        let locks = row["locks"].as_array().unwrap();
+        assert!(
+            locks.iter().any(|lock| lock["class"] == "registry"),
+            "{row}"
+        );
+    }
+    for row in rows(&document) {
+        assert_eq!(row["op"], "create+drop");
+        assert_eq!(row["iterations"], 2);
+        assert!(row["ops"].as_u64().unwrap() > 0, "{row}");
+        assert!(row["cost_ns"].as_f64().unwrap() > 0.0, "{row}");
+        assert_latency(row);
+    }
+    assert!(peers.iter().all(|row| row["live"].is_null()));
+    assert!([0, 2].contains(&peers.len()));
+    skipped_unless(!peers.is_empty(), "unshare");
+}
+
+#[test]
+fn clone_prints_how_costs_grow() {
+    let args = [
+        "--threads",
+        "2",
+        "--live",
+        "8,2",
+        "--time",
+        "0.005",
+        "-i",
+        "1",
+    ];
+    let text = print(&[&["clone"], &args[..]].concat()).unwrap();
+    for part in [
+        "cost of a namespace in ns",
+        "keyed: 8 live over 2 live: ",
+        "nodev over keyed, 8 live: ",
+        "drop p50",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    let twice = ["--mqueue-super", "beyond,beyond", "--lock-stat"];
+    let text = print(&[&["clone"], &args[..], &twice].concat()).unwrap();
+    assert!(text.contains("beyond#2: 8 live over 2 live"), "{text}");
+    assert!(
+        text.contains("locks: beyond#2, create+drop, 2 threads"),
+        "{text}"
+    );
+}
+
+#[test]
+fn mq_beside_the_kernel() {
+    let args = [
+        &["--queues", "1,3", "--time", "0.01", "-i", "1"][..],
+        &["--lock-stat", "--peer", "kernel"],
+    ]
+    .concat();
+    let document = json("mq", &args);
+    let (peers, ours): (Vec<&Value>, Vec<&Value>) =
+        rows(&document).iter().partition(|r| is_peer(r));
+    assert_eq!(ours.len(), 3 * 2);
+    for row in ours {
+        assert_eq!(row["arm"], "uext4");
+        let locks = row["locks"].as_array().unwrap();
+        assert!(locks.iter().any(|lock| lock["class"] == "mqueue"), "{row}");
+    }
+    for row in rows(&document) {
+        let queues = row["queues"].as_u64().unwrap();
+        assert_eq!(row["threads"].as_u64().unwrap(), 2 * queues);
+        assert!(row["ops"].as_u64().unwrap() > 0, "{row}");
+        if row["op"] == "ping-pong" {
+            assert_latency(row);
+        }
+    }
+    assert!([0, 3 * 2].contains(&peers.len()));
+    skipped_unless(!peers.is_empty(), "mq_open");
+}
+
+#[test]
+fn mq_with_other_sizes() {
+    let args = [
+        &[
+            "mq",
+            "--op",
+            "mixed,stream",
+            "--queues",
+            "2",
+            "--time",
+            "0.01",
+        ][..],
+        &["-i", "1", "--msgsize", "9000", "--maxmsg", "20"],
+    ]
+    .concat();
+    let text = print(&args).unwrap();
+    for part in [
+        "mixed: messages",
+        "stream: messages",
+        "9000 bytes, maxmsg 20",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
 #[test]
 fn an_image_that_is_there_is_used_and_left_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
@@ -361,4 +492,12 @@ fn wrong_usage_is_an_error() {
     assert!(print(&["randrw", "--bs", "1000"]).is_err());
     assert!(print(&["randrw", "--size", "4K", "--bs", "8K"]).is_err());
     assert!(print(&["randrw", "--direct"]).is_err());
+    assert!(print(&["clone", "--mqueue-super", "hashed"]).is_err());
+    assert!(print(&["clone", "--live", "0"]).is_err());
+    assert!(print(&["clone", "--workers", "0"]).is_err());
+    assert!(print(&["clone", "--peer", "bsd"]).is_err());
+    assert!(print(&["clone", "--time", "0"]).is_err());
+    assert!(print(&["mq", "--op", "pong"]).is_err());
+    assert!(print(&["mq", "--msgsize", "7"]).is_err());
+    assert!(print(&["mq", "--queues", "none"]).is_err());
 }

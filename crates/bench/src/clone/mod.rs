@@ -1,0 +1,211 @@
+//! clone: workers create IPC namespaces, each with its superblock of message queues, and drop the oldest.
+//!
+//! A number of namespaces is alive beforehand and shared out to the workers; each creates one and drops
+//! its oldest, in a loop. What a namespace costs should not depend on how many there are.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `population` | the namespaces that are alive, of one arm |
+//! | `workers` | the timed loops, ours and the kernel's |
+//! | `row` | what was measured |
+//! | `print` | the tables |
+
+mod population;
+mod print;
+mod row;
+mod workers;
+
+use crate::arms::{
+    ArmList, apart, parse_items, parse_list, parse_rounds, parse_run_time, parse_threads,
+};
+use crate::peer::{self, Peer};
+use crate::progress::Progress;
+use crate::report::Document;
+use crate::rounds::turned;
+use crate::sample::Sample;
+use crate::tables::count;
+use anyhow::anyhow;
+use clap::Args;
+use population::Population;
+use row::{CloneRow, Runs};
+use std::io::Write;
+use std::thread;
+use std::time::Duration;
+use uext4_vfs::SuperArm;
+use workers::TurnOver;
+
+/// The counts of workers and of live namespaces, and the arms.
+#[derive(Clone, Debug, Args)]
+pub struct CloneArgs {
+    /// Workers; a comma list runs each count
+    #[arg(
+        long,
+        visible_alias = "threads",
+        value_name = "LIST",
+        default_value = "32",
+        value_delimiter = ',',
+        value_parser = parse_threads
+    )]
+    pub workers: Vec<usize>,
+    /// Namespaces that are alive, beside one for each worker; a comma list runs each count
+    #[arg(long, value_name = "LIST", default_value = "10,100,1000,10000,100000",
+          value_delimiter = ',', value_parser = parse_items)]
+    pub live: Vec<u64>,
+    /// How the registry finds and makes superblocks: keyed, nodev, beyond, or all
+    #[arg(long, value_name = "LIST", default_value = "all", value_parser = super_list)]
+    pub mqueue_super: ArmList<SuperArm>,
+    /// Seconds for each arm, count and round
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_run_time)]
+    pub time: Duration,
+    /// Rounds
+    #[arg(short = 'i', long, default_value_t = 3, value_parser = parse_rounds)]
+    pub iterations: usize,
+    /// Takes turns with the arms at the fewest live namespaces: each worker unshares its own, in a loop;
+    /// needs root
+    #[arg(long, value_name = "PEER")]
+    pub peer: Option<Peer>,
+    /// One more round counts locks; counting costs some speed, so it is in no other figure
+    #[arg(long)]
+    pub lock_stat: bool,
+    /// Prints one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn super_list(text: &str) -> Result<ArmList<SuperArm>, String> {
+    parse_list(text, &SuperArm::ALL)
+}
+
+/// Runs clone for each count of live namespaces and of workers, and prints.
+///
+/// # Errors
+/// A worker that fails, a namespace that is left in the end, or the output.
+pub fn run(args: &CloneArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let names = apart(args.mqueue_super.0.iter().map(|arm| arm.name().to_owned()));
+    let peer = args.peer.filter(|peer| is_allowed(*peer));
+    let fewest = args.live.iter().min();
+    let mut rows = Vec::new();
+    for live in &args.live {
+        let lanes = Lanes {
+            args,
+            names: &names,
+            live: *live,
+            peer: peer.filter(|_| fewest == Some(live)),
+        };
+        rows.extend(lanes.run()?);
+    }
+    if args.json {
+        return Document::new("clone", rows).print_json(out);
+    }
+    Ok(print::print(args, &names, &rows, out)?)
+}
+
+/// Whether the peer can run here; says why not.
+fn is_allowed(peer: Peer) -> bool {
+    // A thread of its own, which takes its namespace with it.
+    match thread::spawn(peer::new_ipc_namespace).join() {
+        Ok(Ok(())) => true,
+        Ok(Err(e)) => {
+            eprintln!(
+                "note: no row of {}: unshare(CLONE_NEWIPC): {e}",
+                peer.name()
+            );
+            false
+        }
+        Err(_) => false,
+    }
+}
+
+/// The arms with one count of live namespaces, and maybe the peer.
+struct Lanes<'a> {
+    args: &'a CloneArgs,
+    names: &'a [String],
+    live: u64,
+    peer: Option<Peer>,
+}
+
+impl Lanes<'_> {
+    /// Measures all of them in turn; a row for each and each count of workers.
+    fn run(&self) -> anyhow::Result<Vec<CloneRow>> {
+        let mut populations = Vec::new();
+        for (arm, name) in self.args.mqueue_super.0.iter().zip(self.names) {
+            let label = format!("{} live, {name}: namespaces made", count(self.live as f64));
+            populations.push(Population::make(*arm, self.live, &label));
+        }
+        let runs = self.measure(&mut populations)?;
+        for (population, name) in populations.into_iter().zip(self.names) {
+            match population.end() {
+                0 => {}
+                left => return Err(anyhow!("{name}: {left} namespaces are left")),
+            }
+        }
+        let mut rows = Vec::new();
+        for (lane, runs) in runs.iter().enumerate() {
+            let (name, live) = match self.names.get(lane) {
+                Some(name) => (name.as_str(), Some(self.live)),
+                None => (self.peer.map_or("", Peer::name), None),
+            };
+            let of_count = self.args.workers.iter().zip(runs);
+            rows.extend(of_count.map(|(&workers, runs)| CloneRow::of(name, live, workers, runs)));
+        }
+        Ok(rows)
+    }
+
+    /// For each lane and count of workers what was measured.
+    fn measure(&self, populations: &mut [Population]) -> anyhow::Result<Vec<Vec<Runs>>> {
+        let args = self.args;
+        let most = args.workers.iter().copied().max().unwrap_or(1);
+        for population in &mut *populations {
+            population.turn_over(most, args.time / 4)?;
+        }
+        let lanes = populations.len() + usize::from(self.peer.is_some());
+        let rounds = args.iterations + usize::from(args.lock_stat);
+        let mut runs: Vec<Vec<Runs>> = Vec::new();
+        runs.resize_with(lanes, || {
+            args.workers.iter().map(|_| Runs::default()).collect()
+        });
+        let mut progress = Progress::new((rounds * args.workers.len() * lanes) as u64);
+        for round in 0..rounds {
+            let counted = round >= args.iterations;
+            for (case, &workers) in args.workers.iter().enumerate() {
+                for lane in turned(lanes, round + case) {
+                    let live = count(self.live as f64);
+                    progress.begin(format!(
+                        "round {}/{rounds}, {live} live, {workers} workers",
+                        round + 1
+                    ));
+                    match populations.get_mut(lane) {
+                        Some(population) => {
+                            let run = || population.turn_over(workers, args.time);
+                            take(&mut runs[lane][case], counted, run)?;
+                        }
+                        // The round that counts locks has nothing to count in the kernel.
+                        None if counted => {}
+                        None => {
+                            let run = || workers::kernel(workers, args.time);
+                            take(&mut runs[lane][case], false, run)?;
+                        }
+                    }
+                    progress.done();
+                }
+            }
+        }
+        Ok(runs)
+    }
+}
+
+/// Runs once and measures.
+fn take(
+    runs: &mut Runs,
+    counted: bool,
+    run: impl FnOnce() -> anyhow::Result<TurnOver>,
+) -> anyhow::Result<()> {
+    let mut parts = None;
+    let sample = Sample::take(None, counted, || {
+        let TurnOver { work, create, drop } = run()?;
+        parts = Some((create, drop));
+        Ok(work)
+    })?;
+    runs.push(sample, parts.unwrap_or_default(), counted);
+    Ok(())
+}

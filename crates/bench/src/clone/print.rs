@@ -1,0 +1,186 @@
+//! The tables of a run.
+
+use super::CloneArgs;
+use super::row::CloneRow;
+use crate::histogram::LatencyUs;
+use crate::host;
+use crate::report::Spread;
+use crate::tables::{self, ComparedRow, count, ratio, side_by_side};
+use comfy_table::Table;
+use std::io::{self, Write};
+use uext4_vfs::SuperArm;
+
+/// The rows of one count of workers.
+struct OfWorkers<'a> {
+    workers: usize,
+    /// The arms in order.
+    names: &'a [String],
+    /// For each count of live namespaces, ascending, the arms' rows in order.
+    by_live: Vec<(u64, Vec<&'a CloneRow>)>,
+    /// The kernel's row.
+    kernel: Option<&'a CloneRow>,
+}
+
+/// Prints all of it, a count of workers after the other.
+///
+/// # Errors
+/// Of the output.
+pub fn print(
+    args: &CloneArgs,
+    names: &[String],
+    rows: &[CloneRow],
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut lives = args.live.clone();
+    lives.sort_unstable();
+    lives.dedup();
+    for &workers in &args.workers {
+        let here = |row: &&CloneRow| row.row.threads == workers;
+        let of_live = |&live: &u64| {
+            let rows = rows
+                .iter()
+                .filter(here)
+                .filter(|row| row.live == Some(live));
+            (live, rows.take(names.len()).collect())
+        };
+        let some = OfWorkers {
+            workers,
+            names,
+            by_live: lives.iter().map(of_live).collect(),
+            kernel: rows.iter().filter(here).find(|row| row.live.is_none()),
+        };
+        let (time, rounds) = (args.time.as_secs_f64(), args.iterations);
+        writeln!(
+            out,
+            "namespaces created and dropped per second, {workers} workers, {rounds} rounds of {time} s"
+        )?;
+        some.print(out)?;
+    }
+    Ok(())
+}
+
+impl OfWorkers<'_> {
+    fn print(&self, out: &mut dyn Write) -> io::Result<()> {
+        let rates = self.compare(|row| row.row.ops_per_s);
+        writeln!(out, "{}\n", side_by_side("live", self.names, &rates))?;
+        self.print_kernel(out)?;
+        let cpus = host::cpus().min(self.workers);
+        writeln!(
+            out,
+            "cost of a namespace in ns, by live namespaces: {cpus} CPUs x seconds / namespaces"
+        )?;
+        writeln!(out, "{}\n", self.costs())?;
+        self.print_growth(out)?;
+        writeln!(out, "latency in us")?;
+        writeln!(out, "{}\n", self.latencies())?;
+        for (live, rows) in &self.by_live {
+            for row in rows.iter().filter(|row| !row.row.locks.is_empty()) {
+                writeln!(out, "{} live", count(*live as f64))?;
+                row.row.print_tables(out)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn compare(&self, part: fn(&CloneRow) -> Spread) -> Vec<ComparedRow> {
+        let label = |live: u64| count(live as f64);
+        let row = |(live, rows): &(u64, Vec<&CloneRow>)| {
+            (label(*live), rows.iter().map(|row| part(row)).collect())
+        };
+        self.by_live.iter().map(row).collect()
+    }
+
+    fn print_kernel(&self, out: &mut dyn Write) -> io::Result<()> {
+        let (Some(kernel), Some((live, rows))) = (self.kernel, self.by_live.first()) else {
+            return Ok(());
+        };
+        let rate = kernel.row.ops_per_s;
+        writeln!(
+            out,
+            "kernel, unshare(CLONE_NEWIPC): {} ({}-{})",
+            count(rate.median),
+            count(rate.min),
+            count(rate.max)
+        )?;
+        for row in rows {
+            let over = row.row.ops_per_s.median / rate.median.max(1e-9);
+            let (arm, live) = (&row.row.arm, count(*live as f64));
+            writeln!(out, "{arm}, {live} live, over kernel: {over:.1} times")?;
+        }
+        writeln!(out)
+    }
+
+    fn costs(&self) -> Table {
+        let mut table = tables::with_header(
+            std::iter::once("live".to_owned())
+                .chain(self.names.iter().cloned())
+                .collect(),
+        );
+        for (live, rows) in &self.by_live {
+            let costs = rows.iter().map(|row| count(row.cost_ns));
+            table.add_row(std::iter::once(count(*live as f64)).chain(costs));
+        }
+        tables::align(&mut table);
+        table
+    }
+
+    /// The most live namespaces over the fewest, and what `nodev` gains over `keyed`.
+    fn print_growth(&self, out: &mut dyn Write) -> io::Result<()> {
+        if let [(few, first), .., (many, last)] = &self.by_live[..] {
+            let (few, many) = (count(*few as f64), count(*many as f64));
+            for (row, base) in last.iter().zip(first) {
+                let over = ratio(row.cost_ns, base.cost_ns);
+                writeln!(out, "{}: {many} live over {few} live: {over}", row.row.arm)?;
+            }
+        }
+        let place = |arm: SuperArm| self.names.iter().position(|name| name == arm.name());
+        if let (Some(keyed), Some(nodev)) = (place(SuperArm::Keyed), place(SuperArm::Nodev)) {
+            for (live, rows) in &self.by_live {
+                let rate = |i: usize| rows[i].row.ops_per_s.median;
+                let gain = (rate(nodev) / rate(keyed).max(1e-9) - 1.0) * 100.0;
+                let sign = if gain < 0.0 { "" } else { "+" };
+                let (live, gain) = (count(*live as f64), count(gain));
+                writeln!(out, "nodev over keyed, {live} live: {sign}{gain} %")?;
+            }
+        }
+        writeln!(out)
+    }
+
+    fn latencies(&self) -> Table {
+        let mut table = tables::plain([
+            "live",
+            "arm",
+            "create p50",
+            "p99",
+            "drop p50",
+            "p99",
+            "both p50",
+            "p99",
+        ]);
+        let us = |latency: Option<LatencyUs>, part: fn(LatencyUs) -> f64| {
+            latency.map_or_else(|| "-".to_owned(), |l| format!("{:.2}", part(l)))
+        };
+        let cells = |first: String, row: &CloneRow| {
+            let mut cells = vec![first, row.row.arm.clone()];
+            for latency in [row.create_us, row.drop_us, row.row.latency_us] {
+                cells.extend([us(latency, |l| l.p50), us(latency, |l| l.p99)]);
+            }
+            cells
+        };
+        for (live, rows) in &self.by_live {
+            for (i, row) in rows.iter().enumerate() {
+                let first = if i == 0 {
+                    count(*live as f64)
+                } else {
+                    String::new()
+                };
+                table.add_row(cells(first, row));
+            }
+        }
+        if let Some(kernel) = self.kernel {
+            table.add_row(cells("-".to_owned(), kernel));
+        }
+        tables::align(&mut table);
+        table
+    }
+}

@@ -1,0 +1,106 @@
+//! Workers that create a namespace and drop the oldest, in a loop.
+
+use crate::crew::{self, StopFlag};
+use crate::histogram::Histogram;
+use crate::peer;
+use crate::sample::Work;
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use uext4_mqueue::{IpcNamespace, Limits, MqueueType};
+
+/// Of so many namespaces the latency of one is measured.
+const SAMPLED: u64 = 16;
+
+/// What the workers did; one operation creates a namespace and drops one.
+#[derive(Debug, Default)]
+pub struct TurnOver {
+    /// Both together.
+    pub work: Work,
+    /// Creating alone; nothing where both are one call.
+    pub create: Histogram,
+    /// Dropping alone.
+    pub drop: Histogram,
+}
+
+impl TurnOver {
+    fn add(&mut self, other: &TurnOver) {
+        self.work.ops += other.work.ops;
+        self.work.latency.add(&other.work.latency);
+        self.create.add(&other.create);
+        self.drop.add(&other.drop);
+    }
+}
+
+fn ns(time: Duration) -> u64 {
+    time.as_nanos() as u64
+}
+
+/// A worker for each ring runs for `time`. Gives the rings back, each as long as before.
+///
+/// # Errors
+/// A worker panicked.
+pub fn run(
+    queues: &MqueueType,
+    rings: Vec<VecDeque<IpcNamespace>>,
+    time: Duration,
+) -> anyhow::Result<(TurnOver, Vec<VecDeque<IpcNamespace>>)> {
+    let rings: Vec<Mutex<VecDeque<IpcNamespace>>> = rings.into_iter().map(Mutex::new).collect();
+    let done = crew::run(rings.len(), Some(time), |worker, stop| {
+        let mut ring = rings[worker].lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(turn_over(queues, &mut ring, stop))
+    })?;
+    let mut all = TurnOver::default();
+    all.work.seconds = done.began.elapsed().as_secs_f64();
+    done.results.iter().for_each(|one| all.add(one));
+    let rings = rings.into_iter().map(Mutex::into_inner);
+    let rings = rings.map(|ring| ring.unwrap_or_else(PoisonError::into_inner));
+    Ok((all, rings.collect()))
+}
+
+fn turn_over(queues: &MqueueType, ring: &mut VecDeque<IpcNamespace>, stop: &StopFlag) -> TurnOver {
+    let mut done = TurnOver::default();
+    let mut ops = 0;
+    while stop.is_running() {
+        if ops % SAMPLED == 0 {
+            let began = Instant::now();
+            ring.push_back(queues.create(Limits::default()));
+            let created = Instant::now();
+            drop(ring.pop_front());
+            let dropped = Instant::now();
+            done.create.record(ns(created - began));
+            done.drop.record(ns(dropped - created));
+            done.work.latency.record(ns(dropped - began));
+        } else {
+            ring.push_back(queues.create(Limits::default()));
+            drop(ring.pop_front());
+        }
+        ops += 1;
+    }
+    done.work.ops = ops;
+    done
+}
+
+/// The same by the kernel: each worker unshares its IPC namespace, which creates one and drops that
+/// before. The kernel frees it some time later, on a work queue.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn kernel(workers: usize, time: Duration) -> anyhow::Result<TurnOver> {
+    let done = crew::run(workers, Some(time), |_, stop| {
+        let mut done = TurnOver::default();
+        while stop.is_running() {
+            let since = (done.work.ops % SAMPLED == 0).then(Instant::now);
+            peer::new_ipc_namespace()?;
+            if let Some(since) = since {
+                done.work.latency.record(ns(since.elapsed()));
+            }
+            done.work.ops += 1;
+        }
+        Ok(done)
+    })?;
+    let mut all = TurnOver::default();
+    all.work.seconds = done.began.elapsed().as_secs_f64();
+    done.results.iter().for_each(|one| all.add(one));
+    Ok(all)
+}

@@ -1,0 +1,30 @@
+//! What messages are sent through.
+
+use std::sync::Arc;
+use uext4_mqueue::{Description, Wait};
+
+/// A message queue that is open; both calls wait.
+pub trait Channel: Sync {
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// Of the queue.
+    fn send(&self, bytes: &[u8], priority: u32) -> anyhow::Result<()>;
+
+    /// Receives a message into `buffer`; its length and priority.
+    ///
+    /// # Errors
+    /// Of the queue.
+    fn receive(&self, buffer: &mut [u8]) -> anyhow::Result<(usize, u32)>;
+}
+
+impl Channel for Arc<Description> {
+    fn send(&self, bytes: &[u8], priority: u32) -> anyhow::Result<()> {
+        Ok(Description::send(self, bytes, priority, &Wait::default())?)
+    }
+
+    fn receive(&self, buffer: &mut [u8]) -> anyhow::Result<(usize, u32)> {
+        let received = Description::receive(self, buffer, &Wait::default())?;
+        Ok((received.len, received.priority))
+    }
+}

@@ -1,0 +1,293 @@
+//! mq: messages through queues, from thread to thread, beside the kernel's queues.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `op` | stream, ping-pong, mixed |
+//! | `stream`, `ping_pong` | the threads of each |
+//! | `message` | what a message says |
+//! | `channel`, `kernel` | our queues and the kernel's |
+
+mod channel;
+mod kernel;
+mod message;
+mod op;
+mod ping_pong;
+mod stream;
+
+use crate::arms::{ArmList, parse_list, parse_rounds, parse_run_time, parse_threads};
+use crate::peer::Peer;
+use crate::progress::Progress;
+use crate::report::{Document, Row};
+use crate::rounds::turned;
+use crate::sample::{Grid, Sample};
+use crate::tables::{self, side_by_side};
+use anyhow::ensure;
+use clap::Args;
+use kernel::KernelQueue;
+use op::Op;
+use serde::Serialize;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+use uext4_mqueue::{Description, IpcNamespace, Limits, MqOpen, MqueueType, QueueSize};
+use uext4_vfs::Caller;
+
+/// The arm that is ours, in results.
+const OURS: &str = "uext4";
+
+/// What is done, with how many queues of which size.
+#[derive(Clone, Debug, Args)]
+pub struct MqArgs {
+    /// Queues, or pairs of them, each with two threads; a comma list runs each count
+    #[arg(long, value_name = "LIST", default_value = "1,4,32", value_delimiter = ',', value_parser = parse_threads)]
+    pub queues: Vec<usize>,
+    /// What is done: stream, ping-pong, mixed, or all
+    #[arg(long, value_name = "LIST", default_value = "all", value_parser = op_list)]
+    pub op: ArmList<Op>,
+    /// Bytes of a message
+    #[arg(long, value_name = "BYTES", default_value_t = 64,
+          value_parser = clap::value_parser!(u32).range(message::BYTES_MIN as i64..=16_777_216))]
+    pub msgsize: u32,
+    /// Messages that a queue holds
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub maxmsg: u32,
+    /// Seconds for each of what is done, count of queues and round
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_run_time)]
+    pub time: Duration,
+    /// Rounds
+    #[arg(short = 'i', long, default_value_t = 3, value_parser = parse_rounds)]
+    pub iterations: usize,
+    /// Takes turns with uext4: the same through the kernel's queues, whose limits root raises
+    #[arg(long, value_name = "PEER")]
+    pub peer: Option<Peer>,
+    /// One more round counts locks; counting costs some speed, so it is in no other figure
+    #[arg(long)]
+    pub lock_stat: bool,
+    /// Prints one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn op_list(text: &str) -> Result<ArmList<Op>, String> {
+    parse_list(text, &Op::ALL)
+}
+
+/// Who did what, with how many queues.
+#[derive(Debug, Serialize)]
+struct MqRow {
+    #[serde(flatten)]
+    row: Row,
+    /// Queues of a stream, or pairs of queues of ping-pong.
+    queues: usize,
+}
+
+/// What is done with how many queues, or pairs of queues.
+#[derive(Clone, Copy)]
+struct Case {
+    op: Op,
+    pairs: usize,
+}
+
+/// Our queues, and the peer's.
+struct Lanes {
+    /// Ends with the queues.
+    namespace: IpcNamespace,
+    ours: Vec<Arc<Description>>,
+    kernel: Option<Vec<KernelQueue>>,
+}
+
+impl Lanes {
+    fn make(args: &MqArgs, queues: &MqueueType) -> anyhow::Result<Lanes> {
+        let pairs = args.queues.iter().copied().max().unwrap_or(1);
+        let each = args.op.0.iter().map(|op| op.queues_of_pair()).max();
+        let n = pairs * each.unwrap_or(1);
+        let namespace = queues.create(Limits {
+            queues_max: u32::MAX,
+            user_bytes_max: u64::MAX,
+            ..Limits::default()
+        });
+        let how = MqOpen::READ | MqOpen::WRITE | MqOpen::CREATE | MqOpen::EXCLUSIVE;
+        let size = Some((args.maxmsg.into(), args.msgsize.into()));
+        let open = |i| {
+            let name = format!("/q{i}");
+            namespace.open(&Caller::root(), name.as_bytes(), how, 0o600, size)
+        };
+        let ours = (0..n).map(open).collect::<Result<_, _>>()?;
+        Ok(Lanes {
+            namespace,
+            ours,
+            kernel: args.peer.and_then(|Peer::Kernel| kernel_queues(args, n)),
+        })
+    }
+
+    fn len(&self) -> usize {
+        1 + usize::from(self.kernel.is_some())
+    }
+
+    fn names(&self) -> Vec<String> {
+        let all = [OURS, Peer::Kernel.name()];
+        all[..self.len()]
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect()
+    }
+
+    fn run(
+        &self,
+        lane: usize,
+        case: Case,
+        args: &MqArgs,
+        time: Duration,
+        counted: bool,
+    ) -> anyhow::Result<Sample> {
+        let (pairs, bytes) = (case.pairs, args.msgsize as usize);
+        Sample::take(None, counted, || match &self.kernel {
+            Some(kernel) if lane > 0 => case.op.run(kernel, pairs, bytes, time),
+            _ => case.op.run(&self.ours, pairs, bytes, time),
+        })
+    }
+}
+
+/// The kernel's queues, or why there are none.
+fn kernel_queues(args: &MqArgs, n: usize) -> Option<Vec<KernelQueue>> {
+    let size = QueueSize {
+        maxmsg: args.maxmsg,
+        msgsize: args.msgsize,
+    };
+    match KernelQueue::make(n, size) {
+        Ok(queues) => Some(queues),
+        Err(e) => {
+            eprintln!(
+                "note: no rows of kernel: {n} queues of {} messages of {} bytes: {e:#}",
+                args.maxmsg, args.msgsize
+            );
+            None
+        }
+    }
+}
+
+/// Runs mq for each of what is done and each count of queues, and prints.
+///
+/// # Errors
+/// A message that is not what was sent, a queue that is left in the end, or the output.
+pub fn run(args: &MqArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let queues = MqueueType::default();
+    let lanes = Lanes::make(args, &queues)?;
+    let names = lanes.names();
+    let of_op = |&op: &Op| args.queues.iter().map(move |&pairs| Case { op, pairs });
+    let cases: Vec<Case> = args.op.0.iter().flat_map(of_op).collect();
+    let grid = measure(args, &lanes, &cases)?;
+    let Lanes {
+        namespace, ours, ..
+    } = lanes;
+    drop(ours);
+    for name in namespace.names() {
+        namespace.unlink(&Caller::root(), &[b"/", &*name].concat())?;
+    }
+    ensure!(
+        namespace.queues() == 0,
+        "{} queues are left",
+        namespace.queues()
+    );
+    drop(namespace);
+    ensure!(queues.namespaces() == 0, "the namespace is left");
+    let mut rows = Vec::new();
+    for (lane, name) in names.iter().enumerate() {
+        for (i, case) in cases.iter().enumerate() {
+            let row = Row::of(name, case.op.name(), 2 * case.pairs, grid.cell(lane, i));
+            rows.push(MqRow {
+                row,
+                queues: case.pairs,
+            });
+        }
+    }
+    if args.json {
+        return Document::new("mq", rows).print_json(out);
+    }
+    Ok(print(args, &names, &rows, out)?)
+}
+
+fn measure(args: &MqArgs, lanes: &Lanes, cases: &[Case]) -> anyhow::Result<Grid> {
+    let rounds = args.iterations + usize::from(args.lock_stat);
+    let mut grid = Grid::new(lanes.len(), cases.len());
+    for lane in 0..lanes.len() {
+        for &case in cases {
+            lanes.run(lane, case, args, args.time / 10, false)?;
+        }
+    }
+    let mut progress = Progress::new((rounds * cases.len() * lanes.len()) as u64);
+    for round in 0..rounds {
+        let counted = round >= args.iterations;
+        for (i, &case) in cases.iter().enumerate() {
+            let Case { op, pairs } = case;
+            for lane in turned(lanes.len(), round + i) {
+                progress.begin(format!(
+                    "round {}/{rounds}, {}, {pairs} queues",
+                    round + 1,
+                    op.name()
+                ));
+                // The round that counts locks has nothing to count in the kernel.
+                if lane == 0 || !counted {
+                    let sample = lanes.run(lane, case, args, args.time, counted)?;
+                    grid.push(lane, i, sample, counted);
+                }
+                progress.done();
+            }
+        }
+    }
+    Ok(grid)
+}
+
+fn print(args: &MqArgs, names: &[String], rows: &[MqRow], out: &mut dyn Write) -> io::Result<()> {
+    let (time, rounds) = (args.time.as_secs_f64(), args.iterations);
+    // The kernel first, as ratios are to the first.
+    let names: Vec<String> = names.iter().rev().cloned().collect();
+    for op in &args.op.0 {
+        writeln!(
+            out,
+            "{}: {}, {} bytes, maxmsg {}, {rounds} rounds of {time} s",
+            op.name(),
+            op.counts(),
+            args.msgsize,
+            args.maxmsg
+        )?;
+        let of_op: Vec<&MqRow> = rows
+            .iter()
+            .rev()
+            .filter(|r| r.row.op == op.name())
+            .collect();
+        let of_count = |&queues: &usize| {
+            let some = of_op.iter().filter(move |row| row.queues == queues);
+            let spreads = some.map(|row| row.row.ops_per_s).collect();
+            (queues.to_string(), spreads)
+        };
+        let compared: Vec<_> = args.queues.iter().map(of_count).collect();
+        writeln!(out, "{}\n", side_by_side("queues", &names, &compared))?;
+        print_latency(&of_op, out)?;
+        for row in of_op.iter().rev() {
+            row.row.print_tables(out)?;
+        }
+    }
+    Ok(())
+}
+
+/// Of round trips, if they are what was measured.
+fn print_latency(rows: &[&MqRow], out: &mut dyn Write) -> io::Result<()> {
+    let mut table = tables::plain(["queues", "arm", "p50 us", "p99 us", "max us"]);
+    let mut any = false;
+    let mut sorted = rows.to_vec();
+    sorted.sort_by_key(|row| row.queues);
+    for row in sorted {
+        if let Some(us) = row.row.latency_us {
+            any = true;
+            let shown = |us: f64| format!("{us:.1}");
+            let (queues, arm) = (row.queues.to_string(), row.row.arm.clone());
+            table.add_row([queues, arm, shown(us.p50), shown(us.p99), shown(us.max)]);
+        }
+    }
+    tables::align(&mut table);
+    match any {
+        true => writeln!(out, "{table}\n"),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,78 @@
+//! What is done with the queues.
+
+use super::channel::Channel;
+use super::ping_pong;
+use super::stream::{self, Priorities};
+use crate::sample::Work;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// What is done with the queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// One way, all messages with the same priority.
+    Stream,
+    /// Round trips through two queues.
+    PingPong,
+    /// One way, priorities mixed.
+    Mixed,
+}
+
+impl Op {
+    /// Every one.
+    pub const ALL: [Op; 3] = [Op::Stream, Op::PingPong, Op::Mixed];
+
+    /// Its name in options and results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Op::Stream => "stream",
+            Op::PingPong => "ping-pong",
+            Op::Mixed => "mixed",
+        }
+    }
+
+    /// What is counted.
+    pub fn counts(self) -> &'static str {
+        match self {
+            Op::Stream => "messages per second, one way",
+            Op::PingPong => "round trips per second, through two queues",
+            Op::Mixed => "messages per second, one way, priorities 0 to 31 mixed",
+        }
+    }
+
+    /// Queues that a pair of threads has.
+    pub fn queues_of_pair(self) -> usize {
+        match self {
+            Op::Stream | Op::Mixed => 1,
+            Op::PingPong => 2,
+        }
+    }
+
+    /// Does it with `pairs` pairs of threads and messages of so many bytes for `time`.
+    ///
+    /// # Errors
+    /// Of a queue, or a message is not what was sent.
+    pub fn run(
+        self,
+        queues: &[impl Channel],
+        pairs: usize,
+        bytes: usize,
+        time: Duration,
+    ) -> anyhow::Result<Work> {
+        let queues = &queues[..pairs * self.queues_of_pair()];
+        match self {
+            Op::Stream => stream::run(queues, bytes, Priorities::One, time),
+            Op::PingPong => ping_pong::run(queues, bytes, time),
+            Op::Mixed => stream::run(queues, bytes, Priorities::Mixed, time),
+        }
+    }
+}
+
+impl FromStr for Op {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Op, String> {
+        let named = Op::ALL.into_iter().find(|op| op.name() == text);
+        named.ok_or_else(|| format!("`{text}` is none of stream, ping-pong, mixed"))
+    }
+}

@@ -1,0 +1,86 @@
+//! To and fro: a client sends a message through one queue, and a server sends it back through another.
+
+use super::channel::Channel;
+use super::message::{Buffer, Message};
+use crate::crew::{self, StopFlag};
+use crate::histogram::Histogram;
+use crate::sample::Work;
+use anyhow::ensure;
+use std::time::{Duration, Instant};
+
+/// Of so many round trips the latency of one is measured.
+const SAMPLED: u64 = 16;
+
+/// Messages of so many bytes go round for `time`, a pair of queues for each pair of threads.
+///
+/// # Errors
+/// Of a queue, or an answer is not what was sent.
+pub fn run(queues: &[impl Channel], bytes: usize, time: Duration) -> anyhow::Result<Work> {
+    let pairs: Vec<_> = queues.chunks_exact(2).collect();
+    let done = crew::run(2 * pairs.len(), Some(time), |thread, stop| {
+        let (pair, mut buffer) = (pairs[thread / 2], Buffer::new(bytes));
+        match thread % 2 {
+            0 => ask(&pair[0], &pair[1], &mut buffer, stop),
+            _ => answer(&pair[0], &pair[1], &mut buffer),
+        }
+    })?;
+    let mut work = Work {
+        seconds: done.began.elapsed().as_secs_f64(),
+        ..Work::default()
+    };
+    for (trips, latency) in &done.results {
+        work.ops += trips;
+        work.latency.add(latency);
+    }
+    Ok(work)
+}
+
+/// Sends and waits for the answer, until told to stop.
+fn ask<C: Channel>(
+    there: &C,
+    back: &C,
+    buffer: &mut Buffer,
+    stop: &StopFlag,
+) -> anyhow::Result<(u64, Histogram)> {
+    let (mut trips, mut latency) = (0, Histogram::default());
+    let mut outcome = Ok(());
+    while outcome.is_ok() && stop.is_running() {
+        let since = (trips % SAMPLED == 0).then(Instant::now);
+        outcome = round_trip(there, back, buffer, trips);
+        if let Some(since) = since {
+            latency.record(since.elapsed().as_nanos() as u64);
+        }
+        trips += 1;
+    }
+    // Whatever went wrong: the server waits for this one.
+    buffer.send(there, Message::Last(trips), 0)?;
+    outcome.map(|()| (trips, latency))
+}
+
+#[inline(always)]
+fn round_trip<C: Channel>(
+    there: &C,
+    back: &C,
+    buffer: &mut Buffer,
+    number: u64,
+) -> anyhow::Result<()> {
+    let asked = Message::Number(number);
+    buffer.send(there, asked, 0)?;
+    let (answer, _) = buffer.receive(back)?;
+    ensure!(answer == asked, "{answer:?} came back for {asked:?}");
+    Ok(())
+}
+
+/// Sends every message back, until the last.
+fn answer<C: Channel>(
+    there: &C,
+    back: &C,
+    buffer: &mut Buffer,
+) -> anyhow::Result<(u64, Histogram)> {
+    loop {
+        match buffer.receive(there)? {
+            (Message::Last(_), _) => return Ok((0, Histogram::default())),
+            (message, priority) => buffer.send(back, message, priority)?,
+        }
+    }
+}

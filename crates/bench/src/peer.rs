@@ -1,0 +1,28 @@
+//! The kernel as a peer, for workloads that have no file system of the host beside them.
+
+use clap::ValueEnum;
+use nix::sched::{CloneFlags, unshare};
+
+/// Who takes turns with the arms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Peer {
+    /// What the kernel has of the same.
+    Kernel,
+}
+
+impl Peer {
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Peer::Kernel => "kernel",
+        }
+    }
+}
+
+/// Gives the calling thread a new IPC namespace of the kernel; the one it had goes, unless others have it.
+///
+/// # Errors
+/// `EPERM`: without CAP_SYS_ADMIN. `ENOSPC`: the user has too many.
+pub fn new_ipc_namespace() -> nix::Result<()> {
+    unshare(CloneFlags::CLONE_NEWIPC)
+}
