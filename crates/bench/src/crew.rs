@@ -64,17 +64,31 @@ pub fn run<T: Send>(
     time: Option<Duration>,
     work: impl Fn(usize, &StopFlag) -> anyhow::Result<T> + Sync,
 ) -> anyhow::Result<Done<T>> {
+    run_each((0..count).collect(), time, work)
+}
+
+/// As [`run`], a thread for each of `parts`, which is the first argument of its `work`.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_each<P: Send, T: Send>(
+    parts: Vec<P>,
+    time: Option<Duration>,
+    work: impl Fn(P, &StopFlag) -> anyhow::Result<T> + Sync,
+) -> anyhow::Result<Done<T>> {
+    let count = parts.len();
     let start_line = Barrier::new(count + 1);
     let stop = StopFlag::new();
     thread::scope(|scope| {
         let (start_line, stop, work) = (&start_line, &stop, &work);
-        let threads: Vec<_> = (0..count)
-            .map(|number| {
+        let threads: Vec<_> = parts
+            .into_iter()
+            .map(|part| {
                 scope.spawn(move || {
                     start_line.wait();
                     // The thread that waits for the others may get a CPU long after they do.
                     let began = Instant::now();
-                    work(number, stop).map(|result| (began, result))
+                    work(part, stop).map(|result| (began, result))
                 })
             })
             .collect();

@@ -6,28 +6,28 @@
 //! one that exists goes by its number in every arm, so that two mounts show the same queues.
 //!
 //! # Invariants
-//! A number is given out once. Each CPU has numbers of its own, and its own way to the accounts, so that
-//! namespaces are created without writing what all write.
+//! A number is given out once. Threads have series of numbers, each with a shard of the registry and a
+//! reference to the accounts, so that namespaces are created without writing what all write.
 
 use crate::account::{Accounts, SharedAccounts};
-use crate::ipc_namespace::{IpcNamespace, NamespaceId};
+use crate::ipc_namespace::{IpcNamespace, NamespaceId, SERIES};
 use crate::limits::Limits;
 use crate::namespace::Namespace;
 use std::sync::Arc;
-use uext4_sync::PerCpu;
 use uext4_sync::atomic::{AtomicU64, Ordering::Relaxed};
+use uext4_sync::{CachePadded, thread_number};
 use uext4_vfs::{Errno, Registry, Result, SuperArm};
 
 /// The message queues of a process, all namespaces of it; users are charged over all of them.
 pub struct MqueueType {
     registry: Registry<NamespaceId, Namespace>,
-    per_cpu: PerCpu<OfCpu>,
+    series: Box<[CachePadded<Series>]>,
 }
 
-/// What belongs to a CPU.
-struct OfCpu {
-    /// The next number to give out; the CPUs' are apart by how many there are.
-    next_id: AtomicU64,
+/// What belongs to a thread, and to those that come [`SERIES`] threads later.
+struct Series {
+    /// How many numbers were given out.
+    given: AtomicU64,
     accounts: Arc<SharedAccounts>,
 }
 
@@ -47,10 +47,14 @@ impl MqueueType {
     pub fn with_accounts(arm: SuperArm, accounts: Arc<Accounts>) -> MqueueType {
         MqueueType {
             registry: Registry::new(arm),
-            per_cpu: PerCpu::new(|cpu| OfCpu {
-                next_id: AtomicU64::new(cpu as u64),
-                accounts: Arc::new(SharedAccounts(Arc::clone(&accounts))),
-            }),
+            series: (0..SERIES)
+                .map(|_| {
+                    CachePadded::new(Series {
+                        given: AtomicU64::new(0),
+                        accounts: Arc::new(SharedAccounts(Arc::clone(&accounts))),
+                    })
+                })
+                .collect(),
         }
     }
 
@@ -59,10 +63,11 @@ impl MqueueType {
     /// # Locks
     /// Takes `registry`.
     pub fn create(&self, limits: Limits) -> IpcNamespace {
-        let here = self.per_cpu.get();
-        let id = here.next_id.fetch_add(self.per_cpu.len() as u64, Relaxed);
+        let series = thread_number() % SERIES;
+        let here = &self.series[series];
+        let id = NamespaceId::new(series, here.given.fetch_add(1, Relaxed));
         let fill = || Ok(Namespace::new(limits, Arc::clone(&here.accounts)));
-        match self.registry.get_tree_nodev::<Errno>(NamespaceId(id), fill) {
+        match self.registry.get_tree_nodev::<Errno>(id, fill) {
             Ok(superblock) => IpcNamespace::new(superblock),
             Err(_) => unreachable!("filling cannot fail"),
         }

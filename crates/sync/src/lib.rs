@@ -37,7 +37,7 @@ pub use condvar::Condvar;
 pub use imp::{atomic, thread};
 pub use mutex::{Mutex, MutexGuard};
 pub use order::assert_may_block;
-pub use percpu::PerCpu;
+pub use percpu::{PerCpu, thread_number};
 pub use range_lock::{RangeGuard, RangeLock};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use rwsem::{RwSem, RwSemGuard};

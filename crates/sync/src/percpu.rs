@@ -37,6 +37,25 @@ pub fn cpu() -> usize {
     }
 }
 
+/// A number for the calling thread: threads are counted as they first ask.
+#[cfg(not(shuttle))]
+#[inline]
+pub fn thread_number() -> usize {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static NUMBER: usize = THREADS.fetch_add(1, Relaxed);
+    }
+    // A thread that ends has none any more.
+    NUMBER.try_with(|number| *number).unwrap_or(0)
+}
+
+/// The number of the task.
+#[cfg(shuttle)]
+pub fn thread_number() -> usize {
+    shuttle::current::try_get_current_task().map_or(0, usize::from)
+}
+
 /// The number of CPUs this process may use, rounded up to a power of two, at most 64.
 #[cfg(not(shuttle))]
 pub fn cpu_shards() -> usize {
@@ -69,12 +88,6 @@ impl<T> PerCpu<T> {
                 .map(|i| CachePadded::new(make(i)))
                 .collect(),
         }
-    }
-
-    /// How many values there are; never 0.
-    #[allow(clippy::len_without_is_empty, reason = "it never is")]
-    pub fn len(&self) -> usize {
-        self.values.len()
     }
 
     /// The value of the CPU that the caller runs on.

@@ -15,6 +15,7 @@ use crate::{
     read_superblock,
 };
 use std::fmt;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +23,7 @@ use std::sync::{Arc, LazyLock};
 use uext4_block::DeviceId;
 use uext4_ondisk::Incompat;
 use uext4_sync::{Mutex, class};
-use uext4_vfs::{FileSystem, Registry, SuperArm, SuperRef, Superblock};
+use uext4_vfs::{FileSystem, Registry, SuperArm, SuperKey, SuperRef, Superblock};
 
 /// The images that are open in this process.
 static IMAGES: LazyLock<Registry<ImageId, Image>> =
@@ -37,6 +38,12 @@ enum ImageId {
     Object(usize),
     /// Shared with nobody.
     Private(u64),
+}
+
+impl SuperKey for ImageId {
+    fn spread(&self) -> u64 {
+        BuildHasherDefault::<DefaultHasher>::new().hash_one(self)
+    }
 }
 
 /// How an image was asked for; who asks the same way shares it.

@@ -59,6 +59,6 @@ pub use ilock::{
 pub use io::{Fallocate, IoFlags, Written};
 pub use open_file::{OpenFile, OpenFlags};
 pub use permission::Access;
-pub use registry::{OtherMode, Registry, SuperArm, SuperRef, Superblock};
+pub use registry::{OtherMode, Registry, SuperArm, SuperKey, SuperRef, Superblock};
 pub use uext4_sync::{RangeGuard, RangeLock};
 pub use walk::{Parent, WalkFlags, resolve, resolve_parent};

@@ -30,7 +30,6 @@ mod index;
 use crate::errno::{Errno, Error};
 use index::{Entry, Index};
 use std::fmt;
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::ops::Deref;
 use std::sync::Arc;
 use uext4_sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
@@ -52,6 +51,21 @@ pub trait Superblock: Send + Sync + 'static {
     /// Whether it was mounted read-only.
     fn is_read_only(&self) -> bool {
         false
+    }
+}
+
+/// What superblocks of a type are found by.
+pub trait SuperKey: Eq {
+    /// Spreads the keys: the lowest 32 bits over a shard's table, the 8 above over the shards, and the
+    /// highest 7 tell neighbours in a table apart. Keys that one thread makes had better have a shard of
+    /// their own, and lie side by side in its table.
+    fn spread(&self) -> u64;
+}
+
+/// The one key of a type that has one superblock.
+impl SuperKey for () {
+    fn spread(&self) -> u64 {
+        0
     }
 }
 
@@ -90,7 +104,7 @@ impl From<OtherMode> for Error {
 }
 
 /// Shards of the `beyond` arm: many more than CPUs, so that two hardly ever meet.
-const SHARDS: usize = 128;
+pub const SHARDS: usize = 128;
 
 /// The live superblocks of one file system type, by key.
 pub struct Registry<K, S> {
@@ -159,7 +173,7 @@ impl<K, S> Shard<K, S> {
 /// Where a superblock belongs.
 type Home<K, S> = Arc<CachePadded<Shard<K, S>>>;
 
-impl<K: Hash + Eq, S: Superblock> Registry<K, S> {
+impl<K: SuperKey, S: Superblock> Registry<K, S> {
     /// A registry without superblocks.
     pub fn new(arm: SuperArm) -> Registry<K, S> {
         let shard = |index| Arc::new(CachePadded::new(Shard::new(index)));
@@ -276,8 +290,7 @@ impl<K: Hash + Eq, S: Superblock> Registry<K, S> {
         if self.arm != SuperArm::Beyond {
             return (0, &self.shards[0]);
         }
-        let hash = BuildHasherDefault::<DefaultHasher>::new().hash_one(key);
-        // The table inside uses the lowest and the highest bits.
+        let hash = key.spread();
         (hash, &self.shards[(hash >> 32) as usize % SHARDS])
     }
 }

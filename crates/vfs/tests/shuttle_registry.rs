@@ -7,8 +7,17 @@ use shuttle::thread;
 use std::sync::Arc;
 use support::explore;
 use uext4_sync::atomic::{AtomicU32, Ordering::SeqCst};
-use uext4_vfs::registry::{Registry, SuperArm, Superblock};
+use uext4_vfs::registry::{Registry, SuperArm, SuperKey, Superblock};
 use uext4_vfs::{Errno, Error};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Key(u32);
+
+impl SuperKey for Key {
+    fn spread(&self) -> u64 {
+        u64::from(self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
 
 /// Counts the superblocks of one key that have the device open.
 struct Super {
@@ -41,7 +50,7 @@ fn explore_arms(scenario: fn(SuperArm)) {
 
 /// Threads mount, clone and unmount one key: never two superblocks at once, none left.
 fn mount_and_unmount(arm: SuperArm) {
-    let registry = Arc::new(Registry::<u32, Super>::new(arm));
+    let registry = Arc::new(Registry::<Key, Super>::new(arm));
     let open = Arc::new(AtomicU32::new(0));
     let threads: Vec<_> = (0..3)
         .map(|_| {
@@ -49,7 +58,7 @@ fn mount_and_unmount(arm: SuperArm) {
             thread::spawn(move || {
                 for _ in 0..2 {
                     let a = registry
-                        .get_tree_keyed(7, |_| Ok::<_, Error>(()), || Super::fill(&open))
+                        .get_tree_keyed(Key(7), |_| Ok::<_, Error>(()), || Super::fill(&open))
                         .expect("fills");
                     assert_eq!(a.open.load(SeqCst), 1);
                     let b = a.clone();
@@ -68,7 +77,7 @@ fn mount_and_unmount(arm: SuperArm) {
 
 /// The first fill fails: who waited for it is woken and tries for himself.
 fn failing_fill(arm: SuperArm) {
-    let registry = Arc::new(Registry::<u32, Super>::new(arm));
+    let registry = Arc::new(Registry::<Key, Super>::new(arm));
     let open = Arc::new(AtomicU32::new(0));
     let tries = Arc::new(AtomicU32::new(0));
     let threads: Vec<_> = (0..3)
@@ -77,7 +86,7 @@ fn failing_fill(arm: SuperArm) {
                 (Arc::clone(&registry), Arc::clone(&open), Arc::clone(&tries));
             thread::spawn(move || {
                 let got = registry.get_tree_keyed(
-                    7,
+                    Key(7),
                     |_| Ok(()),
                     || {
                         thread::yield_now();
@@ -101,19 +110,19 @@ fn failing_fill(arm: SuperArm) {
 
 /// A namespace is created while another thread mounts its queues by key.
 fn create_and_find(arm: SuperArm) {
-    let registry = Arc::new(Registry::<u32, Super>::new(arm));
+    let registry = Arc::new(Registry::<Key, Super>::new(arm));
     let open = Arc::new(AtomicU32::new(0));
     let finder = {
         let (registry, open) = (Arc::clone(&registry), Arc::clone(&open));
         thread::spawn(move || {
-            if let Some(found) = registry.find(&7) {
+            if let Some(found) = registry.find(&Key(7)) {
                 assert!(Arc::ptr_eq(&found.open, &open));
                 assert_eq!(found.open.load(SeqCst), 1);
             }
         })
     };
     let made = registry
-        .get_tree_nodev(7, || Super::fill(&open))
+        .get_tree_nodev(Key(7), || Super::fill(&open))
         .expect("fills");
     drop(made);
     finder.join().expect("no panic");

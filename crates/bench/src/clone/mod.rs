@@ -86,13 +86,16 @@ pub fn run(args: &CloneArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let fewest = args.live.iter().min();
     let mut rows = Vec::new();
     for live in &args.live {
-        let lanes = Lanes {
-            args,
-            names: &names,
-            live: *live,
-            peer: peer.filter(|_| fewest == Some(live)),
-        };
-        rows.extend(lanes.run()?);
+        for &workers in &args.workers {
+            let lanes = Lanes {
+                args,
+                names: &names,
+                live: *live,
+                workers,
+                peer: peer.filter(|_| fewest == Some(live)),
+            };
+            rows.extend(lanes.run()?);
+        }
     }
     if args.json {
         return Document::new("clone", rows).print_json(out);
@@ -116,21 +119,22 @@ fn is_allowed(peer: Peer) -> bool {
     }
 }
 
-/// The arms with one count of live namespaces, and maybe the peer.
+/// The arms with one count of live namespaces and of workers, and maybe the peer.
 struct Lanes<'a> {
     args: &'a CloneArgs,
     names: &'a [String],
     live: u64,
+    workers: usize,
     peer: Option<Peer>,
 }
 
 impl Lanes<'_> {
-    /// Measures all of them in turn; a row for each and each count of workers.
+    /// Measures all of them in turn; a row for each.
     fn run(&self) -> anyhow::Result<Vec<CloneRow>> {
         let mut populations = Vec::new();
         for (arm, name) in self.args.mqueue_super.0.iter().zip(self.names) {
             let label = format!("{} live, {name}: namespaces made", count(self.live as f64));
-            populations.push(Population::make(*arm, self.live, &label));
+            populations.push(Population::make(*arm, self.live, self.workers, &label)?);
         }
         let runs = self.measure(&mut populations)?;
         for (population, name) in populations.into_iter().zip(self.names) {
@@ -139,55 +143,47 @@ impl Lanes<'_> {
                 left => return Err(anyhow!("{name}: {left} namespaces are left")),
             }
         }
-        let mut rows = Vec::new();
-        for (lane, runs) in runs.iter().enumerate() {
+        let row = |(lane, runs): (usize, &Runs)| {
             let (name, live) = match self.names.get(lane) {
                 Some(name) => (name.as_str(), Some(self.live)),
                 None => (self.peer.map_or("", Peer::name), None),
             };
-            let of_count = self.args.workers.iter().zip(runs);
-            rows.extend(of_count.map(|(&workers, runs)| CloneRow::of(name, live, workers, runs)));
-        }
-        Ok(rows)
+            CloneRow::of(name, live, self.workers, runs)
+        };
+        Ok(runs.iter().enumerate().map(row).collect())
     }
 
-    /// For each lane and count of workers what was measured.
-    fn measure(&self, populations: &mut [Population]) -> anyhow::Result<Vec<Vec<Runs>>> {
+    /// For each lane what was measured.
+    fn measure(&self, populations: &mut [Population]) -> anyhow::Result<Vec<Runs>> {
         let args = self.args;
-        let most = args.workers.iter().copied().max().unwrap_or(1);
         for population in &mut *populations {
-            population.turn_over(most, args.time / 4)?;
+            population.turn_over(args.time / 4)?;
         }
         let lanes = populations.len() + usize::from(self.peer.is_some());
         let rounds = args.iterations + usize::from(args.lock_stat);
-        let mut runs: Vec<Vec<Runs>> = Vec::new();
-        runs.resize_with(lanes, || {
-            args.workers.iter().map(|_| Runs::default()).collect()
-        });
-        let mut progress = Progress::new((rounds * args.workers.len() * lanes) as u64);
+        let mut runs: Vec<Runs> = Vec::new();
+        runs.resize_with(lanes, Runs::default);
+        let mut progress = Progress::new((rounds * lanes) as u64);
         for round in 0..rounds {
             let counted = round >= args.iterations;
-            for (case, &workers) in args.workers.iter().enumerate() {
-                for lane in turned(lanes, round + case) {
-                    let live = count(self.live as f64);
-                    progress.begin(format!(
-                        "round {}/{rounds}, {live} live, {workers} workers",
-                        round + 1
-                    ));
-                    match populations.get_mut(lane) {
-                        Some(population) => {
-                            let run = || population.turn_over(workers, args.time);
-                            take(&mut runs[lane][case], counted, run)?;
-                        }
-                        // The round that counts locks has nothing to count in the kernel.
-                        None if counted => {}
-                        None => {
-                            let run = || workers::kernel(workers, args.time);
-                            take(&mut runs[lane][case], false, run)?;
-                        }
+            for lane in turned(lanes, round) {
+                let (live, workers) = (count(self.live as f64), self.workers);
+                let nth = round + 1;
+                progress.begin(format!(
+                    "round {nth}/{rounds}, {live} live, {workers} workers"
+                ));
+                match populations.get_mut(lane) {
+                    Some(population) => {
+                        take(&mut runs[lane], counted, || population.turn_over(args.time))?;
                     }
-                    progress.done();
+                    // The round that counts locks has nothing to count in the kernel.
+                    None if counted => {}
+                    None => {
+                        let run = || workers::kernel(workers, args.time);
+                        take(&mut runs[lane], false, run)?;
+                    }
                 }
+                progress.done();
             }
         }
         Ok(runs)

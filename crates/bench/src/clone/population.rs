@@ -1,63 +1,63 @@
 //! The namespaces of one arm that are alive.
 
 use super::workers::{self, TurnOver};
+use crate::crew;
 use crate::progress::Progress;
 use std::collections::VecDeque;
 use std::time::Duration;
 use uext4_mqueue::{IpcNamespace, Limits, MqueueType};
 use uext4_vfs::SuperArm;
 
-/// So many are made between two looks at the clock for the progress shown.
-const STEP: u64 = 256;
-
-/// A registry, and those of its namespaces that no worker has.
+/// A registry, and its namespaces: a ring for each worker, the oldest first.
 pub struct Population {
     queues: MqueueType,
-    /// The oldest first, so that no worker drops what was just made.
-    live: Vec<IpcNamespace>,
+    rings: Vec<VecDeque<IpcNamespace>>,
 }
 
 impl Population {
-    /// Makes `live` namespaces; one thread does, as with `keyed` no second could do anything meanwhile.
-    pub fn make(arm: SuperArm, live: u64, label: &str) -> Population {
+    /// Makes `live` namespaces, each worker's by a thread of its own, as it will make the later ones. One
+    /// after the other: with `keyed` no second could do anything meanwhile.
+    ///
+    /// # Errors
+    /// A thread panicked.
+    pub fn make(
+        arm: SuperArm,
+        live: u64,
+        workers: usize,
+        label: &str,
+    ) -> anyhow::Result<Population> {
         let queues = MqueueType::new(arm);
-        let mut all = Vec::new();
-        let mut progress = Progress::new(live);
-        for made in 0..live {
-            if made % STEP == 0 {
-                progress.begin(label.to_owned());
-            }
-            all.push(queues.create(Limits::default()));
+        let mut rings = Vec::new();
+        let mut progress = Progress::new(workers as u64);
+        for worker in 0..workers {
+            progress.begin(label.to_owned());
+            let share = (live as usize + worker) / workers;
+            let make = |()| {
+                // Room for one more, so that no worker allocates.
+                let mut ring = VecDeque::with_capacity(share + 1);
+                ring.extend((0..share).map(|_| queues.create(Limits::default())));
+                Ok(ring)
+            };
+            rings.extend(crew::run_each(vec![()], None, |part, _| make(part))?.results);
             progress.done();
         }
-        Population { queues, live: all }
+        Ok(Population { queues, rings })
     }
 
-    /// Deals the namespaces out to workers who create and drop for `time`, and takes back those that
-    /// are then alive, as many as before.
+    /// The workers create and drop for `time`; as many are alive afterwards.
     ///
     /// # Errors
     /// A worker panicked.
-    pub fn turn_over(&mut self, workers: usize, time: Duration) -> anyhow::Result<TurnOver> {
-        let share = self.live.len().div_ceil(workers);
-        // Room for one more, so that no worker allocates.
-        let ring = || VecDeque::with_capacity(share + 1);
-        let mut rings: Vec<VecDeque<IpcNamespace>> = (0..workers).map(|_| ring()).collect();
-        for (i, namespace) in self.live.drain(..).enumerate() {
-            rings[i % workers].push_back(namespace);
-        }
-        let (turn_over, mut rings) = workers::run(&self.queues, rings, time)?;
-        for _ in 0..share {
-            self.live
-                .extend(rings.iter_mut().filter_map(VecDeque::pop_front));
-        }
+    pub fn turn_over(&mut self, time: Duration) -> anyhow::Result<TurnOver> {
+        let rings = std::mem::take(&mut self.rings);
+        let (turn_over, rings) = workers::run(&self.queues, rings, time)?;
+        self.rings = rings;
         Ok(turn_over)
     }
 
     /// Drops all of them; how many there are then.
     pub fn end(self) -> usize {
-        let Population { queues, live } = self;
-        drop(live);
-        queues.namespaces()
+        drop(self.rings);
+        self.queues.namespaces()
     }
 }

@@ -5,7 +5,6 @@ use crate::histogram::Histogram;
 use crate::peer;
 use crate::sample::Work;
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use uext4_mqueue::{IpcNamespace, Limits, MqueueType};
 
@@ -45,17 +44,15 @@ pub fn run(
     rings: Vec<VecDeque<IpcNamespace>>,
     time: Duration,
 ) -> anyhow::Result<(TurnOver, Vec<VecDeque<IpcNamespace>>)> {
-    let rings: Vec<Mutex<VecDeque<IpcNamespace>>> = rings.into_iter().map(Mutex::new).collect();
-    let done = crew::run(rings.len(), Some(time), |worker, stop| {
-        let mut ring = rings[worker].lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(turn_over(queues, &mut ring, stop))
+    let done = crew::run_each(rings, Some(time), |mut ring, stop| {
+        let done = turn_over(queues, &mut ring, stop);
+        Ok((done, ring))
     })?;
     let mut all = TurnOver::default();
     all.work.seconds = done.began.elapsed().as_secs_f64();
-    done.results.iter().for_each(|one| all.add(one));
-    let rings = rings.into_iter().map(Mutex::into_inner);
-    let rings = rings.map(|ring| ring.unwrap_or_else(PoisonError::into_inner));
-    Ok((all, rings.collect()))
+    let (parts, rings): (Vec<TurnOver>, Vec<_>) = done.results.into_iter().unzip();
+    parts.iter().for_each(|one| all.add(one));
+    Ok((all, rings))
 }
 
 fn turn_over(queues: &MqueueType, ring: &mut VecDeque<IpcNamespace>, stop: &StopFlag) -> TurnOver {

@@ -4,6 +4,12 @@ use super::*;
 use crate::errno::Error;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
+impl SuperKey for u32 {
+    fn spread(&self) -> u64 {
+        u64::from(*self).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
 struct Super {
     id: u32,
     read_only: bool,
