@@ -56,3 +56,10 @@ step "create+unlink with three arms of inode generation"
 step "direct I/O and the inode lock: what the threads gain, on a modelled device (80 us, 32 requests at a time)"
 "$uext4" bench randrw --device-latency 80us --device-parallelism 32 --bs 4K --threads 1,4,8,24 \
   --dio-lock exclusive-first,shared-first,range --time 0.25 -i 3 --size 64M
+
+kernel=(); [ "$(id -u)" -ne 0 ] || kernel=(--peer kernel)   # unshare needs root
+step "what an IPC namespace with its message queues costs while others are alive, beside the kernel's"
+"$uext4" bench clone --live 10,100,1000,10000 --time 0.2 -i 3 "${kernel[@]}" | sed '/^latency in us/,$d'
+
+step "64-byte messages from thread to thread, beside the kernel's queues"
+"$uext4" bench mq --op stream --queues 1,4 --time 0.3 -i 3 "${kernel[@]}"

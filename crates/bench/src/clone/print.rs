@@ -70,7 +70,10 @@ impl OfWorkers<'_> {
             "cost of a namespace in ns, by live namespaces: {cpus} CPUs x seconds / namespaces"
         )?;
         writeln!(out, "{}\n", self.costs())?;
-        self.print_growth(out)?;
+        let growth = self.growth();
+        if !growth.is_empty() {
+            writeln!(out, "{}\n", growth.join("\n"))?;
+        }
         writeln!(out, "latency in us")?;
         writeln!(out, "{}\n", self.latencies())?;
         for (live, rows) in &self.by_live {
@@ -125,12 +128,16 @@ impl OfWorkers<'_> {
     }
 
     /// The most live namespaces over the fewest, and what `nodev` gains over `keyed`.
-    fn print_growth(&self, out: &mut dyn Write) -> io::Result<()> {
+    fn growth(&self) -> Vec<String> {
+        let mut lines = Vec::new();
         if let [(few, first), .., (many, last)] = &self.by_live[..] {
             let (few, many) = (count(*few as f64), count(*many as f64));
             for (row, base) in last.iter().zip(first) {
                 let over = ratio(row.cost_ns, base.cost_ns);
-                writeln!(out, "{}: {many} live over {few} live: {over}", row.row.arm)?;
+                lines.push(format!(
+                    "{}: {many} live over {few} live: {over}",
+                    row.row.arm
+                ));
             }
         }
         let place = |arm: SuperArm| self.names.iter().position(|name| name == arm.name());
@@ -140,10 +147,10 @@ impl OfWorkers<'_> {
                 let gain = (rate(nodev) / rate(keyed).max(1e-9) - 1.0) * 100.0;
                 let sign = if gain < 0.0 { "" } else { "+" };
                 let (live, gain) = (count(*live as f64), count(gain));
-                writeln!(out, "nodev over keyed, {live} live: {sign}{gain} %")?;
+                lines.push(format!("nodev over keyed, {live} live: {sign}{gain} %"));
             }
         }
-        writeln!(out)
+        lines
     }
 
     fn latencies(&self) -> Table {

@@ -5,11 +5,15 @@ use crate::histogram::Histogram;
 use crate::peer;
 use crate::sample::Work;
 use std::collections::VecDeque;
+use std::thread;
 use std::time::{Duration, Instant};
 use uext4_mqueue::{IpcNamespace, Limits, MqueueType};
 
 /// Of so many namespaces the latency of one is measured.
 const SAMPLED: u64 = 16;
+
+/// The kernel's work queue needs less to free what a run of the kernel left, a few thousand namespaces.
+const KERNEL_FREES: Duration = Duration::from_millis(100);
 
 /// What the workers did; one operation creates a namespace and drops one.
 #[derive(Debug, Default)]
@@ -79,7 +83,7 @@ fn turn_over(queues: &MqueueType, ring: &mut VecDeque<IpcNamespace>, stop: &Stop
 }
 
 /// The same by the kernel: each worker unshares its IPC namespace, which creates one and drops that
-/// before. The kernel frees it some time later, on a work queue.
+/// before. The kernel frees it some time later, on a work queue, which is given the time after the run.
 ///
 /// # Errors
 /// The kernel refuses.
@@ -99,5 +103,6 @@ pub fn kernel(workers: usize, time: Duration) -> anyhow::Result<TurnOver> {
     let mut all = TurnOver::default();
     all.work.seconds = done.began.elapsed().as_secs_f64();
     done.results.iter().for_each(|one| all.add(one));
+    thread::sleep(KERNEL_FREES);
     Ok(all)
 }

@@ -152,6 +152,58 @@ fn receive(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mq::channel::Channel;
+    use crate::mq::ping_pong;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    use uext4_mqueue::{Description, Limits, MqOpen, MqueueType};
+    use uext4_vfs::Caller;
+
+    /// A queue that sends the sixth message so many times.
+    struct Faulty {
+        queue: Arc<Description>,
+        sends: AtomicU64,
+        times: usize,
+    }
+
+    impl Channel for Faulty {
+        fn send(&self, bytes: &[u8], priority: u32) -> anyhow::Result<()> {
+            let times = match self.sends.fetch_add(1, Relaxed) {
+                5 => self.times,
+                _ => 1,
+            };
+            (0..times).try_for_each(|_| Channel::send(&self.queue, bytes, priority))
+        }
+
+        fn receive(&self, buffer: &mut [u8]) -> anyhow::Result<(usize, u32)> {
+            Channel::receive(&self.queue, buffer)
+        }
+    }
+
+    fn faulty(names: &[&[u8]], times: usize) -> Vec<Faulty> {
+        let namespace = MqueueType::default().create(Limits::default());
+        let how = MqOpen::READ | MqOpen::WRITE | MqOpen::CREATE;
+        let open = |name: &[u8]| namespace.open(&Caller::root(), name, how, 0o600, Some((10, 8)));
+        let one = |name: &&[u8]| Faulty {
+            queue: open(name).unwrap(),
+            sends: AtomicU64::new(0),
+            times,
+        };
+        names.iter().map(one).collect()
+    }
+
+    #[test]
+    fn a_run_with_a_lost_or_doubled_message_ends_with_an_error() {
+        let time = Duration::from_millis(5);
+        for priorities in [Priorities::One, Priorities::Mixed] {
+            assert!(run(&faulty(&[b"/a"], 1), 8, priorities, time).is_ok());
+            for times in [0, 2] {
+                assert!(run(&faulty(&[b"/a"], times), 8, priorities, time).is_err());
+            }
+        }
+        assert!(ping_pong::run(&faulty(&[b"/a", b"/b"], 1), 8, time).is_ok());
+        assert!(ping_pong::run(&faulty(&[b"/a", b"/b"], 2), 8, time).is_err());
+    }
 
     /// Feeds (number, priority) in order.
     fn checked(priorities: Priorities, numbers: &[u64], sent: u64) -> anyhow::Result<u64> {
