@@ -129,6 +129,30 @@ fn create_and_find(arm: SuperArm) {
     assert!(registry.is_empty());
 }
 
+/// Who waits for a birth is woken by it: nothing else comes while the maker keeps the superblock.
+fn found_while_it_is_kept(arm: SuperArm) {
+    let registry = Arc::new(Registry::<Key, Super>::new(arm));
+    let open = Arc::new(AtomicU32::new(0));
+    let finders = [(); 2].map(|()| {
+        let registry = Arc::clone(&registry);
+        thread::spawn(move || drop(registry.find(&Key(7))))
+    });
+    let made = registry
+        .get_tree_nodev(Key(7), || Super::fill(&open))
+        .expect("fills");
+    for finder in finders {
+        finder.join().expect("no panic");
+    }
+    assert_eq!(open.load(SeqCst), 1);
+    drop(made);
+    assert!(registry.is_empty());
+}
+
+#[test]
+fn shuttle_found_while_it_is_kept() {
+    explore_arms(found_while_it_is_kept);
+}
+
 #[test]
 fn shuttle_mount_and_unmount() {
     explore_arms(mount_and_unmount);
