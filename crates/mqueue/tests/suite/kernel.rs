@@ -1,5 +1,6 @@
 //! The kernel's side, through the C library, in an IPC namespace of its own.
 
+use crate::machine;
 use crate::mq::{Attr, Mq, Res, Time, Told};
 use std::ffi::CString;
 use std::io::Error;
@@ -224,16 +225,7 @@ impl Mq for Kernel {
     }
 
     fn become_user(&self, uid: u32) {
-        let uid = i64::from(uid);
-        // The saved user is the way back; the real one is charged.
-        // SAFETY: no memory is passed; the bare system calls are for this thread alone.
-        unsafe {
-            if uid == 0 {
-                assert_eq!(libc::syscall(libc::SYS_setresuid, 0, 0, 0), 0);
-            }
-            assert_eq!(libc::syscall(libc::SYS_setresgid, uid, uid, 0), 0);
-            assert_eq!(libc::syscall(libc::SYS_setresuid, uid, uid, 0), 0);
-        }
+        machine::become_user(uid);
     }
 
     fn set_queues_max(&self, max: u32) {

@@ -1,6 +1,7 @@
 //! The library's side.
 
-use crate::mq::{Attr, Mq, Res, Time, Told, capabilities};
+use crate::machine::capabilities;
+use crate::mq::{Attr, Mq, Res, Time, Told};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};

@@ -2,6 +2,7 @@
 
 use crate::kernel::Kernel;
 use crate::library::Library;
+use crate::machine::capabilities;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use libc::{O_CREAT, O_EXCL, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY};
@@ -77,13 +78,6 @@ pub fn after(ms: u64) -> Time {
         .expect("after 1970");
     let at = since + Duration::from_millis(ms);
     (at.as_secs().cast_signed(), i64::from(at.subsec_nanos()))
-}
-
-/// The capabilities of this process, as capabilities(7) numbers them: the kernel's side has no more.
-pub fn capabilities() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("/proc");
-    let line = status.lines().find_map(|l| l.strip_prefix("CapEff:"));
-    u64::from_str_radix(line.expect("a line").trim(), 16).expect("a number")
 }
 
 /// Whether root may go beyond the limits here (`CAP_SYS_RESOURCE`).
