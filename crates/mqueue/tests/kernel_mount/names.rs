@@ -13,6 +13,8 @@ const KINDS: [FileKind; 6] = [
     FileKind::Socket,
 ];
 
+type Step = (&'static str, fn(&dyn Mount));
+
 fn long() -> String {
     "x".repeat(256)
 }
@@ -165,7 +167,7 @@ fn times_of_the_directory() {
         let (set_5, set_6) = (Time::Set(5), Time::Set(6));
         set();
         assert_eq!(times("set"), [set_5, set_6, Time::Clock]);
-        let steps: [(&str, fn(&dyn Mount)); 4] = [
+        let steps: [Step; 4] = [
             ("create", |m| m.create("q", 0o600).expect("makes it")),
             ("read", |m| m.read("q", 0, 100).map(drop).expect("reads")),
             ("unlink", |m| m.unlink("q").expect("goes")),

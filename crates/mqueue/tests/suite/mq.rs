@@ -18,6 +18,25 @@ pub type Time = (i64, i64);
 pub enum Told {
     None,
     Signal,
+    /// By the signal of that number, if there is one.
+    Number(i32),
+    Thread,
+}
+
+/// What another process, that has the same descriptions, does before it ends.
+#[derive(Clone, Copy)]
+pub enum Other {
+    Register,
+    TakeBack,
+    Close,
+}
+
+/// What fstat(2) gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct File {
+    pub mode: u32,
+    pub nlink: u64,
+    pub owner: (u32, u32),
 }
 
 /// What mq_getattr(3) gives.
@@ -46,7 +65,17 @@ pub trait Mq: Sync {
     fn status(&self, d: i32) -> String;
     /// This thread goes on as that user.
     fn become_user(&self, uid: u32);
-    fn set_queues_max(&self, max: u32);
+    /// As the file of that name in `/proc/sys/fs/mqueue`.
+    fn set_limit(&self, name: &str, value: u32);
+    fn umask(&self, mask: u32);
+    fn stat(&self, d: i32) -> File;
+    /// Returns once that many wait to send or to receive.
+    fn until_waiting(&self, d: i32, waiting: usize);
+    /// This thread goes on with that scheduling priority, if it may.
+    fn set_priority(&self, priority: i32) -> bool;
+    /// Returns once it can be written, or read.
+    fn wait_ready(&self, d: i32, write: bool);
+    fn other_process(&self, d: i32, what: Other) -> Res<()>;
     /// What a call that waits gives when a signal is caught.
     fn interrupted(&self, call: &(dyn Fn() -> Res<()> + Sync), d: i32) -> Res<()>;
 
