@@ -16,6 +16,9 @@ use uext4_vfs::{Errno, Result};
 /// `O_NONBLOCK`, as `mq_flags` has it.
 pub const O_NONBLOCK: i64 = 0o4000;
 
+/// The greatest signal number; 0 is allowed too, and tells nobody.
+const SIGNO_MAX: i32 = 64;
+
 /// What mq_getattr(3) gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MqAttr {
@@ -128,8 +131,12 @@ impl Description {
     /// Registers `process` for one notification, or takes its registration back (mq_notify(3)).
     ///
     /// # Errors
-    /// As [`crate::Queue::notify`].
+    /// `EINVAL`: no signal has that number. Others as [`crate::Queue::notify`].
     pub fn notify(&self, process: u32, how: Option<Notification>) -> Result<()> {
+        let is_signal = |how: &Notification| (0..=SIGNO_MAX).contains(&how.signo());
+        if !how.as_ref().is_none_or(is_signal) {
+            return Err(Errno::EINVAL.into());
+        }
         let who = Registrant {
             process,
             description: self.number,

@@ -36,8 +36,10 @@
 //! | --- | --- |
 //! | [`mqueue_type`], [`ipc_namespace`] | creating namespaces, mounting them (`mqueue-super=`) |
 //! | [`namespace`] | the superblock: names, opening, unlinking |
+//! | [`names`], [`root`] | what it is made of |
+//! | [`vfs_impl`] | a namespace as a [`uext4_vfs::FileSystem`] |
 //! | [`description`] | an open queue |
-//! | [`node`] | a queue with owner, mode and times |
+//! | [`node`] | a queue as a file |
 //! | [`queue`] | messages, who waits for them, who is told |
 //! | [`message`], [`wait`], [`patience`], [`notify`] | what a queue is made of |
 //! | [`limits`], [`account`], [`name`] | how many, how large, for whom, under which name |
@@ -50,11 +52,14 @@ pub mod limits;
 pub mod message;
 pub mod mqueue_type;
 pub mod name;
+mod names;
 pub mod namespace;
 pub mod node;
 pub mod notify;
 pub mod patience;
 pub mod queue;
+mod root;
+pub mod vfs_impl;
 pub mod wait;
 
 pub use account::Accounts;
@@ -66,4 +71,5 @@ pub use namespace::{MqOpen, Namespace};
 pub use node::Node;
 pub use notify::Notification;
 pub use queue::{PRIORITIES, Queue, Ready, Received};
+pub use vfs_impl::MqFile;
 pub use wait::{Interrupt, Wait};

@@ -13,19 +13,20 @@ use crate::account::{Accounts, SharedAccounts};
 use crate::description::Description;
 use crate::limits::Limits;
 use crate::name;
+use crate::names::Names;
 use crate::node::{Node, Place};
-use crate::queue::{Queue, clock};
+use crate::queue::Queue;
+use crate::root::Root;
 use bitflags::bitflags;
-use std::collections::HashMap;
 use std::sync::Arc;
 use uext4_sync::atomic::{AtomicU32, Ordering};
 use uext4_sync::{Mutex, class};
 use uext4_vfs::{
-    Access, Attr, Caller, Capabilities, Errno, FileKind, Result, Superblock, Timestamp, permission,
+    Access, Attr, Caller, Capabilities, Errno, FileKind, Result, SetAttr, Superblock, permission,
 };
 
-/// The inode number of the root directory.
-const ROOT_INO: u64 = 1;
+/// The first number of a queue: in the directory, lower ones are positions after `.` and `..`.
+pub(crate) const FIRST_QUEUE_INO: u64 = 3;
 
 bitflags! {
     /// How a queue is opened.
@@ -55,18 +56,15 @@ pub struct Namespace {
 /// What the lock guards.
 struct State {
     limits: Limits,
-    names: HashMap<Box<[u8]>, Arc<Node>>,
+    names: Names,
     root: Root,
     next_ino: u64,
 }
 
-/// The root directory.
-#[derive(Clone, Copy)]
-struct Root {
-    uid: u32,
-    gid: u32,
-    mode: u16,
-    changed: Timestamp,
+impl State {
+    fn root_attr(&self) -> Attr {
+        self.root.attr(self.names.len())
+    }
 }
 
 impl Superblock for Namespace {
@@ -86,14 +84,9 @@ impl Namespace {
                 &class::MQUEUE,
                 State {
                     limits,
-                    names: HashMap::new(),
-                    root: Root {
-                        uid: 0,
-                        gid: 0,
-                        mode: permission::S_ISVTX | 0o777,
-                        changed: clock(),
-                    },
-                    next_ino: ROOT_INO + 1,
+                    names: Names::default(),
+                    root: Root::new(),
+                    next_ino: FIRST_QUEUE_INO,
                 },
             ),
         }
@@ -119,9 +112,19 @@ impl Namespace {
         self.queues.load(Ordering::Acquire)
     }
 
-    /// The names, without their slash, in no order.
+    /// The names, without their slash, oldest queue first.
     pub fn names(&self) -> Vec<Box<[u8]>> {
-        self.state.lock().names.keys().cloned().collect()
+        let state = self.state.lock();
+        let names = state.names.after(0);
+        names.map(|(_, name)| Box::from(&**name)).collect()
+    }
+
+    /// Up to `max` numbers and names of queues, from the lowest number above `ino`.
+    pub(crate) fn names_after(&self, ino: u64, max: usize) -> Vec<(u64, Arc<[u8]>)> {
+        let mut state = self.state.lock();
+        state.root.listed();
+        let names = state.names.after(ino).take(max);
+        names.map(|(ino, name)| (ino, Arc::clone(name))).collect()
     }
 
     /// The node of a name.
@@ -129,36 +132,34 @@ impl Namespace {
     /// # Errors
     /// `ENOENT`: there is none. Others as the name is wrong, see mq_open(3).
     pub fn find(&self, name: &[u8]) -> Result<Arc<Node>> {
-        let name = name::check(name)?;
+        self.get(name::check(name)?)
+    }
+
+    /// The node of a name without its slash.
+    pub(crate) fn get(&self, name: &[u8]) -> Result<Arc<Node>> {
         let found = self.state.lock().names.get(name).cloned();
         found.ok_or(Errno::ENOENT.into())
     }
 
+    /// The node with this number, as long as it has its name.
+    pub(crate) fn by_ino(&self, ino: u64) -> Option<Arc<Node>> {
+        self.state.lock().names.by_ino(ino).cloned()
+    }
+
     /// The attributes of the root directory.
     pub fn root_attr(&self) -> Attr {
-        let (root, entries) = {
-            let state = self.state.lock();
-            (state.root, state.names.len() as u64)
-        };
-        Attr {
-            ino: ROOT_INO,
-            generation: 0,
-            kind: FileKind::Directory,
-            mode: root.mode,
-            nlink: 2,
-            uid: root.uid,
-            gid: root.gid,
-            size: entries * 20,
-            blocks: 0,
-            block_size: 4096,
-            atime: root.changed,
-            mtime: root.changed,
-            ctime: root.changed,
-            crtime: root.changed,
-            rdev_major: 0,
-            rdev_minor: 0,
-            flags: 0,
-        }
+        self.state.lock().root_attr()
+    }
+
+    /// Changes owner, mode or times of the root directory, and gives its attributes.
+    ///
+    /// # Errors
+    /// As [`permission::prepare_setattr`].
+    pub(crate) fn set_root(&self, caller: &Caller, change: &SetAttr) -> Result<Attr> {
+        let mut state = self.state.lock();
+        let before = state.root_attr();
+        state.root.setattr(&before, caller, change)?;
+        Ok(state.root_attr())
     }
 
     /// Opens a queue (mq_open(3)). One that is made gets `mode`, the umask applied, and `size` (most
@@ -182,34 +183,50 @@ impl Namespace {
             return Err(Errno::EINVAL.into());
         }
         loop {
-            let found = self.state.lock().names.get(name).cloned();
-            if let Some(node) = found {
-                return open_existing(node, caller, how);
+            match self.get(name) {
+                Ok(node) => return open_existing(node, caller, how),
+                Err(e) if e == Errno::ENOENT && how.contains(MqOpen::CREATE) => {}
+                Err(e) => return Err(e),
             }
-            if !how.contains(MqOpen::CREATE) {
-                return Err(Errno::ENOENT.into());
+            match self.make(caller, name, mode, size) {
+                Ok(node) => return Ok(Arc::new(Description::new(node, how))),
+                // Another thread was faster.
+                Err(e) if e == Errno::EEXIST => {}
+                Err(e) => return Err(e),
             }
-            permission::may_create(&self.root_attr(), caller)?;
-            let node = Arc::new(self.new_node(caller, mode, size)?);
-            let mut state = self.state.lock();
-            if state.names.contains_key(name) {
-                // Another thread was faster; the node is dropped without the lock.
-                drop(state);
-                continue;
-            }
-            state.names.insert(Box::from(name), Arc::clone(&node));
-            state.root.changed = clock();
-            drop(state);
-            return Ok(Arc::new(Description::new(node, how)));
         }
+    }
+
+    /// Makes a queue with a name (without its slash) that is free, as mq_open(3) and creat(2) do.
+    ///
+    /// # Errors
+    /// `EEXIST`. Others as [`Namespace::open`].
+    pub(crate) fn make(
+        &self,
+        caller: &Caller,
+        name: &[u8],
+        mode: u16,
+        size: Option<(i64, i64)>,
+    ) -> Result<Arc<Node>> {
+        permission::may_create(&self.root_attr(), caller)?;
+        let node = Arc::new(self.new_node(caller, mode, size)?);
+        let mut state = self.state.lock();
+        // The node of who fails here is dropped after the lock.
+        if state.names.get(name).is_some() {
+            return Err(Errno::EEXIST.into());
+        }
+        permission::may_create(&state.root_attr(), caller)?;
+        state.names.insert(name, Arc::clone(&node));
+        state.root.changed();
+        Ok(node)
     }
 
     /// A queue without a name, counted and charged.
     fn new_node(&self, caller: &Caller, mode: u16, size: Option<(i64, i64)>) -> Result<Node> {
-        let (limits, ino) = {
+        let (limits, ino, root) = {
             let mut state = self.state.lock();
             state.next_ino += 1;
-            (state.limits, state.next_ino - 1)
+            (state.limits, state.next_ino - 1, state.root_attr())
         };
         let count = self.queues.fetch_add(1, Ordering::AcqRel);
         let place = Place(Arc::clone(&self.queues));
@@ -220,8 +237,9 @@ impl Namespace {
         let charge =
             self.accounts()
                 .charge(caller.uid, size.charged_bytes(), limits.user_bytes_max)?;
-        let root = self.root_attr();
-        let owner = permission::new_owner(&root, caller, FileKind::Regular, mode);
+        let mut owner = permission::new_owner(&root, caller, FileKind::Regular, mode);
+        // A queue has the group of its maker, be the directory set-group-id.
+        owner.gid = caller.gid;
         Ok(Node::new(Queue::new(size), ino, owner, charge, place))
     }
 
@@ -231,25 +249,27 @@ impl Namespace {
     /// `ENOENT`: nothing has the name. `EACCES`: the queue belongs to others, or the name is wrong.
     /// `EINVAL`, `ENAMETOOLONG`: the name is wrong.
     pub fn unlink(&self, caller: &Caller, name: &[u8]) -> Result<()> {
-        let found = self.find(name)?;
-        let name = name::check(name)?;
-        let root = self.root_attr();
-        match permission::may_delete(&root, &found.attr(), caller, false) {
+        match self.remove(caller, name::check(name)?) {
             // POSIX has no EPERM here, so neither has the C library.
-            Err(e) if e == Errno::EPERM => return Err(Errno::EACCES.into()),
-            other => other?,
+            Err(e) if e == Errno::EPERM => Err(Errno::EACCES.into()),
+            other => other,
         }
+    }
+
+    /// Takes a name (without its slash) away, as mq_unlink(3) and unlink(2) do.
+    ///
+    /// # Errors
+    /// `ENOENT`: nothing has it. Others as [`permission::may_delete`].
+    pub(crate) fn remove(&self, caller: &Caller, name: &[u8]) -> Result<()> {
+        let found = self.get(name)?;
+        let victim = found.attr();
         let mut state = self.state.lock();
-        match state.names.get(name) {
-            Some(node) if Arc::ptr_eq(node, &found) => {}
-            // Another thread removed it; what may have the name by now is not what was asked for.
-            _ => return Err(Errno::ENOENT.into()),
-        }
-        let gone = state.names.remove(name);
-        state.root.changed = clock();
+        permission::may_delete(&state.root_attr(), &victim, caller, false)?;
+        // What may have the name by now is not what was asked for.
+        let gone = state.names.remove(name, &found).ok_or(Errno::ENOENT)?;
+        state.root.changed();
         drop(state);
-        found.unlinked();
-        drop(gone);
+        gone.unlinked();
         Ok(())
     }
 }

@@ -5,26 +5,48 @@
 //! last name and its last description; an unlinked queue counts as long as it is open, as on Linux.
 //!
 //! # Locking
-//! Owner and mode have a lock of class `mqueue`; it is not held while the queue's is.
+//! What setattr changes has a lock of class `mqueue`; it is not held while the queue's is.
 
 use crate::account::Charge;
-use crate::queue::Queue;
+use crate::queue::{Queue, Times, clock};
 use std::sync::Arc;
 use uext4_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use uext4_sync::{Mutex, class};
-use uext4_vfs::{Attr, Caller, FileKind, Result, SetAttr, Timestamp, permission};
+use uext4_vfs::{Attr, Caller, Errno, FileKind, Result, SetAttr, TimeSet, Timestamp, permission};
 
-/// The length that the file of a queue seems to have: that of a status line, on Linux.
+/// The length that the file of a queue seems to have at first, as on Linux: room for a status line.
 pub const STATUS_BYTES: u64 = 80;
+/// The greatest length that it can be given, which means nothing but that.
+const SIZE_MAX: u64 = (1 << 31) - 1;
 
-/// Owner and mode of a queue.
+/// What can be set of a queue's file.
 #[derive(Clone, Copy, Debug)]
-struct Owner {
+struct Settable {
     uid: u32,
     gid: u32,
     mode: u16,
+    size: u64,
+    atime: Option<SetTime>,
+    mtime: Option<SetTime>,
     /// Last change of these.
     changed: Timestamp,
+}
+
+/// A time that was set; it holds until the queue is used again.
+#[derive(Clone, Copy, Debug)]
+struct SetTime {
+    to: Timestamp,
+    /// What it was.
+    before: Timestamp,
+}
+
+impl SetTime {
+    fn apply(set: Option<SetTime>, current: Timestamp) -> Timestamp {
+        match set {
+            Some(set) if set.before == current => set.to,
+            _ => current,
+        }
+    }
 }
 
 /// A queue as a file.
@@ -32,7 +54,7 @@ pub struct Node {
     /// The messages.
     pub queue: Queue,
     ino: u64,
-    owner: Mutex<Owner>,
+    settable: Mutex<Settable>,
     created: Timestamp,
     /// 1 while it has its name, then 0.
     nlink: AtomicU32,
@@ -59,16 +81,19 @@ impl Node {
         charge: Charge,
         place: Place,
     ) -> Node {
-        let created = crate::queue::clock();
+        let created = clock();
         Node {
             queue,
             ino,
-            owner: Mutex::new(
+            settable: Mutex::new(
                 &class::MQUEUE,
-                Owner {
+                Settable {
                     uid: owner.uid,
                     gid: owner.gid,
                     mode: owner.mode,
+                    size: STATUS_BYTES,
+                    atime: None,
+                    mtime: None,
                     changed: created,
                 },
             ),
@@ -80,24 +105,32 @@ impl Node {
         }
     }
 
+    pub(crate) fn ino(&self) -> u64 {
+        self.ino
+    }
+
     /// The attributes of the file.
     pub fn attr(&self) -> Attr {
-        let owner = *self.owner.lock();
         let times = self.queue.times();
+        let set = *self.settable.lock();
+        self.attr_from(&set, times)
+    }
+
+    fn attr_from(&self, set: &Settable, times: Times) -> Attr {
         Attr {
             ino: self.ino,
             generation: 0,
             kind: FileKind::Regular,
-            mode: owner.mode,
+            mode: set.mode,
             nlink: self.nlink.load(Ordering::Acquire),
-            uid: owner.uid,
-            gid: owner.gid,
-            size: STATUS_BYTES,
+            uid: set.uid,
+            gid: set.gid,
+            size: set.size,
             blocks: 0,
             block_size: 4096,
-            atime: times.atime,
-            mtime: times.mtime,
-            ctime: times.ctime.max(owner.changed),
+            atime: SetTime::apply(set.atime, times.atime),
+            mtime: SetTime::apply(set.mtime, times.mtime),
+            ctime: times.ctime.max(set.changed),
             crtime: self.created,
             rdev_major: 0,
             rdev_minor: 0,
@@ -105,19 +138,46 @@ impl Node {
         }
     }
 
-    /// Changes owner or mode (fchown(2), fchmod(2)); times cannot be set.
+    /// Changes owner, mode, times, or the length that the file seems to have (chown(2), chmod(2),
+    /// utimensat(2), truncate(2)), and gives the attributes.
     ///
     /// # Errors
-    /// As [`permission::prepare_setattr`].
-    pub fn setattr(&self, caller: &Caller, change: &SetAttr) -> Result<()> {
-        let before = self.attr();
-        let change = permission::prepare_setattr(&before, caller, change)?;
-        let mut owner = self.owner.lock();
-        owner.uid = change.uid.unwrap_or(owner.uid);
-        owner.gid = change.gid.unwrap_or(owner.gid);
-        owner.mode = change.mode.unwrap_or(owner.mode);
-        owner.changed = crate::queue::clock();
-        Ok(())
+    /// `EFBIG`: the length is 2 GiB or more. Others as [`permission::prepare_setattr`].
+    pub fn setattr(&self, caller: &Caller, change: &SetAttr) -> Result<Attr> {
+        let times = self.queue.times();
+        let now = clock();
+        let mut set = self.settable.lock();
+        let change = permission::prepare_setattr(&self.attr_from(&set, times), caller, change)?;
+        if change.size.is_some_and(|size| size > SIZE_MAX) {
+            return Err(Errno::EFBIG.into());
+        }
+        let time = |to: TimeSet, before| SetTime {
+            to: to.resolve(now),
+            before,
+        };
+        set.uid = change.uid.unwrap_or(set.uid);
+        set.gid = change.gid.unwrap_or(set.gid);
+        set.mode = change.mode.unwrap_or(set.mode);
+        set.size = change.size.unwrap_or(set.size);
+        set.atime = change.atime.map(|to| time(to, times.atime)).or(set.atime);
+        set.mtime = change.mtime.map(|to| time(to, times.mtime)).or(set.mtime);
+        set.changed = now;
+        Ok(self.attr_from(&set, times))
+    }
+
+    /// Reads of the status line from `offset`, which counts as an access if there is something.
+    pub(crate) fn read_status(&self, offset: u64, data: &mut [u8]) -> usize {
+        let status = self.queue.status();
+        let from = usize::try_from(offset)
+            .ok()
+            .and_then(|o| status.as_bytes().get(o..));
+        let from = from.unwrap_or_default();
+        let len = from.len().min(data.len());
+        data[..len].copy_from_slice(&from[..len]);
+        if len > 0 {
+            self.queue.attributes_set();
+        }
+        len
     }
 
     pub(crate) fn unlinked(&self) {

@@ -43,6 +43,8 @@ impl Notification {
     pub(crate) fn deliver(self) {
         match self {
             Notification::None => {}
+            // Number 0 is for nobody, as in kill(2).
+            Notification::Signal { signo: 0, .. } => {}
             Notification::Signal { deliver, .. } => deliver(),
             Notification::Call(call) => call(),
         }

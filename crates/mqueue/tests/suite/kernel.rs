@@ -1,6 +1,7 @@
 //! The kernel's side, through the C library, in an IPC namespace of its own.
 
-use crate::mq::{Attr, Mq, Res, Time, Told};
+use crate::machine;
+use crate::mq::{Attr, File, Mq, Other, Res, Time, Told};
 use std::ffi::CString;
 use std::io::Error;
 use std::mem::zeroed;
@@ -24,6 +25,10 @@ extern "C" fn caught(signal: i32) {
     if signal == libc::SIGUSR1 {
         TOLD.fetch_add(1, Ordering::SeqCst);
     }
+}
+
+extern "C" fn called(_: libc::sigval) {
+    TOLD.fetch_add(1, Ordering::SeqCst);
 }
 
 fn errno() -> i32 {
@@ -185,11 +190,21 @@ impl Mq for Kernel {
             match how {
                 None => libc::mq_notify(d, null()),
                 Some(how) => {
+                    event.sigev_signo = libc::SIGUSR1;
                     event.sigev_notify = match how {
                         Told::None => libc::SIGEV_NONE,
                         Told::Signal => libc::SIGEV_SIGNAL,
+                        Told::Number(signo) => {
+                            event.sigev_signo = signo;
+                            libc::SIGEV_SIGNAL
+                        }
+                        Told::Thread => {
+                            // The function is in the union that has the thread's number for libc.
+                            let union = &raw mut event.sigev_notify_thread_id;
+                            union.cast::<extern "C" fn(libc::sigval)>().write(called);
+                            libc::SIGEV_THREAD
+                        }
                     };
-                    event.sigev_signo = libc::SIGUSR1;
                     libc::mq_notify(d, &event)
                 }
             }
@@ -224,20 +239,97 @@ impl Mq for Kernel {
     }
 
     fn become_user(&self, uid: u32) {
-        let uid = i64::from(uid);
-        // The saved user is the way back; the real one is charged.
-        // SAFETY: no memory is passed; the bare system calls are for this thread alone.
+        machine::become_user(uid);
+    }
+
+    fn set_limit(&self, name: &str, value: u32) {
+        let path = format!("/proc/sys/fs/mqueue/{name}");
+        std::fs::write(path, value.to_string()).expect("as root");
+    }
+
+    fn umask(&self, mask: u32) {
+        // SAFETY: no memory is passed; it concerns this thread, which has a umask of its own then.
         unsafe {
-            if uid == 0 {
-                assert_eq!(libc::syscall(libc::SYS_setresuid, 0, 0, 0), 0);
-            }
-            assert_eq!(libc::syscall(libc::SYS_setresgid, uid, uid, 0), 0);
-            assert_eq!(libc::syscall(libc::SYS_setresuid, uid, uid, 0), 0);
+            assert_eq!(libc::unshare(libc::CLONE_FS), 0);
+            libc::umask(mask);
         }
     }
 
-    fn set_queues_max(&self, max: u32) {
-        std::fs::write("/proc/sys/fs/mqueue/queues_max", max.to_string()).expect("as root");
+    fn stat(&self, d: i32) -> File {
+        // SAFETY: the structure lives through the call.
+        let s = unsafe {
+            let mut s: libc::stat = zeroed();
+            assert_eq!(libc::fstat(d, &mut s), 0);
+            s
+        };
+        File {
+            mode: s.st_mode & 0o7777,
+            nlink: s.st_nlink,
+            owner: (s.st_uid, s.st_gid),
+        }
+    }
+
+    fn until_waiting(&self, d: i32, waiting: usize) {
+        let calls = [libc::SYS_mq_timedsend, libc::SYS_mq_timedreceive];
+        let lines = calls.map(|call| format!("{call} {d:#x} "));
+        let waits = |task: std::fs::DirEntry| {
+            // A thread that runs, or is gone, waits for nothing.
+            let line = std::fs::read_to_string(task.path().join("syscall"));
+            line.is_ok_and(|line| lines.iter().any(|l| line.starts_with(l)))
+        };
+        loop {
+            let tasks = std::fs::read_dir("/proc/self/task").expect("/proc");
+            if tasks.flatten().map(waits).filter(|w| *w).count() == waiting {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn set_priority(&self, priority: i32) -> bool {
+        // SAFETY: the structure is plain numbers and lives through the call.
+        unsafe {
+            let mut param: libc::sched_param = zeroed();
+            param.sched_priority = priority;
+            libc::sched_setscheduler(0, libc::SCHED_FIFO, &param) == 0
+        }
+    }
+
+    fn wait_ready(&self, d: i32, write: bool) {
+        let event = if write { libc::POLLOUT } else { libc::POLLIN };
+        let mut poll = libc::pollfd {
+            fd: d,
+            events: event,
+            revents: 0,
+        };
+        // SAFETY: one entry, that lives through the call.
+        assert_eq!(unsafe { libc::poll(&mut poll, 1, -1) }, 1);
+        assert_eq!(poll.revents & event, event);
+    }
+
+    fn other_process(&self, d: i32, what: Other) -> Res<()> {
+        // SAFETY: the child makes system calls alone, and ends; the event lives through its call.
+        unsafe {
+            let mut event: libc::sigevent = zeroed();
+            event.sigev_notify = libc::SIGEV_NONE;
+            let child = libc::fork();
+            if child == 0 {
+                let r = match what {
+                    Other::Register => libc::mq_notify(d, &event),
+                    Other::TakeBack => libc::mq_notify(d, null()),
+                    Other::Close => libc::mq_close(d),
+                };
+                libc::_exit(if r == 0 { 0 } else { *libc::__errno_location() });
+            }
+            let mut status = 0;
+            while libc::waitpid(child, &mut status, 0) < 0 {
+                assert_eq!(errno(), libc::EINTR);
+            }
+            match libc::WEXITSTATUS(status) {
+                0 => Ok(()),
+                e => Err(e),
+            }
+        }
     }
 
     fn interrupted(&self, call: &(dyn Fn() -> Res<()> + Sync), _d: i32) -> Res<()> {

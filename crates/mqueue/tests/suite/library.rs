@@ -1,6 +1,7 @@
 //! The library's side.
 
-use crate::mq::{Attr, Mq, Res, Time, Told, capabilities};
+use crate::machine::capabilities;
+use crate::mq::{Attr, File, Mq, Other, Res, Time, Told};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
@@ -14,6 +15,8 @@ use uext4_vfs::{Caller, Capabilities, Errno, Error, Timestamp};
 
 thread_local! {
     static UID: Cell<u32> = const { Cell::new(0) };
+    static UMASK: Cell<u32> = const { Cell::new(0o022) };
+    static PRIORITY: Cell<i32> = const { Cell::new(0) };
     static INTERRUPT: Cell<Option<Interrupt>> = const { Cell::new(None) };
 }
 
@@ -54,7 +57,7 @@ fn wait(until: Option<Time>) -> Wait {
             nsec: u32::try_from(nsec).unwrap_or(u32::MAX),
         }),
         interrupt,
-        ..Wait::default()
+        sched_priority: PRIORITY.get(),
     }
 }
 
@@ -64,6 +67,20 @@ fn attr(a: MqAttr) -> Attr {
         maxmsg: a.maxmsg,
         msgsize: a.msgsize,
         curmsgs: a.curmsgs,
+    }
+}
+
+/// Counts.
+fn tell(told: Arc<AtomicU32>) -> Box<dyn FnOnce() + Send> {
+    Box::new(move || {
+        told.fetch_add(1, Ordering::SeqCst);
+    })
+}
+
+fn signal(signo: i32, told: Arc<AtomicU32>) -> Notification {
+    Notification::Signal {
+        signo,
+        deliver: tell(told),
     }
 }
 
@@ -85,7 +102,8 @@ impl Mq for Library {
         how.set(MqOpen::NONBLOCK, flags & libc::O_NONBLOCK != 0);
         how.set(MqOpen::CREATE, flags & libc::O_CREAT != 0);
         how.set(MqOpen::EXCLUSIVE, flags & libc::O_EXCL != 0);
-        let mode = u16::try_from(mode).expect("a mode");
+        // The library is given modes with the umask applied.
+        let mode = u16::try_from(mode & !UMASK.get()).expect("a mode");
         let made = self.namespace.open(&caller(), name, how, mode, size);
         let made = made.map_err(errno)?;
         let d = self.next.fetch_add(1, Ordering::Relaxed);
@@ -128,12 +146,9 @@ impl Mq for Library {
         let told = Arc::clone(&self.told);
         let how = how.map(|how| match how {
             Told::None => Notification::None,
-            Told::Signal => Notification::Signal {
-                signo: libc::SIGUSR1,
-                deliver: Box::new(move || {
-                    told.fetch_add(1, Ordering::SeqCst);
-                }),
-            },
+            Told::Signal => signal(libc::SIGUSR1, told),
+            Told::Number(signo) => signal(signo, told),
+            Told::Thread => Notification::Call(tell(told)),
         });
         let d = self.get(d)?;
         d.notify(std::process::id(), how).map_err(errno)
@@ -156,10 +171,64 @@ impl Mq for Library {
         UID.set(uid);
     }
 
-    fn set_queues_max(&self, max: u32) {
+    fn set_limit(&self, name: &str, value: u32) {
         let mut limits = self.namespace.limits();
-        limits.queues_max = max;
+        *match name {
+            "queues_max" => &mut limits.queues_max,
+            "msg_max" => &mut limits.msg_max,
+            "msg_default" => &mut limits.msg_default,
+            "msgsize_max" => &mut limits.msgsize_max,
+            "msgsize_default" => &mut limits.msgsize_default,
+            other => panic!("no such limit: {other}"),
+        } = value;
         self.namespace.set_limits(limits);
+    }
+
+    fn umask(&self, mask: u32) {
+        UMASK.set(mask);
+    }
+
+    fn stat(&self, d: i32) -> File {
+        let attr = self.get(d).expect("open").node().attr();
+        File {
+            mode: attr.mode.into(),
+            nlink: attr.nlink.into(),
+            owner: (attr.uid, attr.gid),
+        }
+    }
+
+    fn until_waiting(&self, d: i32, waiting: usize) {
+        let d = self.get(d).expect("open");
+        loop {
+            let (senders, receivers) = d.node().queue.waiting();
+            if senders + receivers == waiting {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn set_priority(&self, priority: i32) -> bool {
+        PRIORITY.set(priority);
+        true
+    }
+
+    fn wait_ready(&self, d: i32, write: bool) {
+        let interest = if write { Ready::WRITE } else { Ready::READ };
+        let d = self.get(d).expect("open");
+        assert_eq!(d.poll_wait(interest, &Wait::default()).ok(), Some(interest));
+    }
+
+    fn other_process(&self, d: i32, what: Other) -> Res<()> {
+        let other = std::process::id() + 1;
+        let d = self.get(d)?;
+        let result = match what {
+            Other::Register => d.notify(other, Some(Notification::None)),
+            Other::TakeBack => d.notify(other, None),
+            Other::Close => Ok(()),
+        };
+        d.close(other);
+        result.map_err(errno)
     }
 
     fn interrupted(&self, call: &(dyn Fn() -> Res<()> + Sync), d: i32) -> Res<()> {

@@ -6,6 +6,8 @@
 
 mod kernel;
 mod library;
+#[path = "../machine/mod.rs"]
+mod machine;
 mod mq;
 mod mq_close;
 mod mq_getattr;

@@ -2,6 +2,7 @@
 
 use crate::kernel::Kernel;
 use crate::library::Library;
+use crate::machine::capabilities;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use libc::{O_CREAT, O_EXCL, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY};
@@ -17,6 +18,25 @@ pub type Time = (i64, i64);
 pub enum Told {
     None,
     Signal,
+    /// By the signal of that number, if there is one.
+    Number(i32),
+    Thread,
+}
+
+/// What another process, that has the same descriptions, does before it ends.
+#[derive(Clone, Copy)]
+pub enum Other {
+    Register,
+    TakeBack,
+    Close,
+}
+
+/// What fstat(2) gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct File {
+    pub mode: u32,
+    pub nlink: u64,
+    pub owner: (u32, u32),
 }
 
 /// What mq_getattr(3) gives.
@@ -45,7 +65,17 @@ pub trait Mq: Sync {
     fn status(&self, d: i32) -> String;
     /// This thread goes on as that user.
     fn become_user(&self, uid: u32);
-    fn set_queues_max(&self, max: u32);
+    /// As the file of that name in `/proc/sys/fs/mqueue`.
+    fn set_limit(&self, name: &str, value: u32);
+    fn umask(&self, mask: u32);
+    fn stat(&self, d: i32) -> File;
+    /// Returns once that many wait to send or to receive.
+    fn until_waiting(&self, d: i32, waiting: usize);
+    /// This thread goes on with that scheduling priority, if it may.
+    fn set_priority(&self, priority: i32) -> bool;
+    /// Returns once it can be written, or read.
+    fn wait_ready(&self, d: i32, write: bool);
+    fn other_process(&self, d: i32, what: Other) -> Res<()>;
     /// What a call that waits gives when a signal is caught.
     fn interrupted(&self, call: &(dyn Fn() -> Res<()> + Sync), d: i32) -> Res<()>;
 
@@ -77,13 +107,6 @@ pub fn after(ms: u64) -> Time {
         .expect("after 1970");
     let at = since + Duration::from_millis(ms);
     (at.as_secs().cast_signed(), i64::from(at.subsec_nanos()))
-}
-
-/// The capabilities of this process, as capabilities(7) numbers them: the kernel's side has no more.
-pub fn capabilities() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("/proc");
-    let line = status.lines().find_map(|l| l.strip_prefix("CapEff:"));
-    u64::from_str_radix(line.expect("a line").trim(), 16).expect("a number")
 }
 
 /// Whether root may go beyond the limits here (`CAP_SYS_RESOURCE`).

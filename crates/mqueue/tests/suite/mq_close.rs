@@ -1,4 +1,10 @@
 //! mq_close(3).
+//!
+//! | documented | shown by |
+//! | --- | --- |
+//! | `EBADF` | `closing` |
+//! | a registration of the process goes, and another may come | `a_registration_goes` |
+//! | the queue stays | `closing` |
 
 use crate::mq::*;
 use libc::{EBADF, EBUSY};

@@ -1,4 +1,11 @@
 //! mq_getattr(3), mq_setattr(3).
+//!
+//! | documented | shown by |
+//! | --- | --- |
+//! | `EBADF` | `errors` |
+//! | `EINVAL`: other flags than `O_NONBLOCK` | `errors` |
+//! | `O_NONBLOCK` is set, of this description; all else is ignored; what was is given | `attributes` |
+//! | `mq_curmsgs` | `attributes`, `who_waits_does_not_count` |
 
 use crate::mq::*;
 use libc::{EAGAIN, EBADF, EINVAL};
@@ -37,5 +44,45 @@ fn errors() {
             assert_eq!(mq.setattr(d, bad), Err(EINVAL));
         }
         assert_eq!(mq.getattr(d).map(|a| a.flags), Ok(0));
+    });
+}
+
+#[test]
+fn who_waits_does_not_count() {
+    both(|mq| {
+        let d = mq.open(b"/q", O_CREAT | O_RDWR, 0o600, Some((1, 8)));
+        let d = d.expect("opens");
+        let curmsgs = || mq.getattr(d).map(|a| a.curmsgs);
+        std::thread::scope(|s| {
+            s.spawn(move || mq.receive(d, 8).expect("receives"));
+            mq.until_waiting(d, 1);
+            assert_eq!(curmsgs(), Ok(0));
+            mq.send(d, b"1", 0).expect("goes over");
+        });
+        mq.send(d, b"2", 0).expect("fits");
+        std::thread::scope(|s| {
+            s.spawn(move || mq.send(d, b"3", 0).expect("sends"));
+            mq.until_waiting(d, 1);
+            assert_eq!(curmsgs(), Ok(1));
+            mq.receive(d, 8).expect("there");
+        });
+        assert_eq!(curmsgs(), Ok(1));
+    });
+}
+
+/// A call that waits goes on waiting, whatever becomes of the flag.
+#[test]
+fn non_blocking_is_for_calls_to_come() {
+    both(|mq| {
+        let d = mq.small(b"/q", 0);
+        std::thread::scope(|s| {
+            let receiver = s.spawn(move || mq.receive(d, 16));
+            mq.until_waiting(d, 1);
+            mq.setattr(d, O_NONBLOCK.into()).expect("sets");
+            mq.send(d, b"x", 0).expect("goes over");
+            let got = receiver.join().expect("no panic");
+            assert_eq!(got, Ok((b"x".to_vec(), 0)));
+        });
+        assert_eq!(mq.receive(d, 16), Err(EAGAIN));
     });
 }

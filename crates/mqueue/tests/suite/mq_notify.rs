@@ -1,7 +1,18 @@
 //! mq_notify(3).
+//!
+//! | documented | shown by |
+//! | --- | --- |
+//! | `EBADF` | `not_told` |
+//! | `EBUSY`: a process is registered, be it this one | `told_once`, `other_processes` |
+//! | `EINVAL`: no such signal (of `sigev_notify`: the front end's, as the library's type has no other) | `signals` |
+//! | `ENOMEM` | left to the machine |
+//! | `SIGEV_NONE`, `SIGEV_SIGNAL`, `SIGEV_THREAD` | `not_told`, `told_once`, `by_a_thread` |
+//! | only when the queue was empty, and nobody waits | `told_once`, `not_told` |
+//! | removed on delivery, by null, on close | `told_once`, `not_told`, `mq_close::a_registration_goes` |
+//! | another process takes nothing back | `other_processes` |
 
 use crate::mq::*;
-use libc::{EBADF, EBUSY};
+use libc::{EBADF, EBUSY, EINVAL};
 
 #[test]
 fn told_once() {
@@ -79,5 +90,58 @@ fn a_sender_who_waited_tells_nobody() {
             sender.join().expect("no panic").expect("sends");
         });
         assert_eq!(mq.told(), before, "the queue was never empty");
+    });
+}
+
+#[test]
+fn by_a_thread() {
+    both(|mq| {
+        let d = mq.small(b"/q", 0);
+        let before = mq.told();
+        mq.notify(d, Some(Told::Thread)).expect("registers");
+        assert!(mq.status(d).contains(" NOTIFY:2 "));
+        mq.send(d, b"x", 0).expect("fits");
+        while mq.told() == before {
+            std::thread::yield_now();
+        }
+        assert_eq!(mq.notify(d, Some(Told::None)), Ok(()), "it went");
+        assert_eq!(mq.told() - before, 1);
+    });
+}
+
+#[test]
+fn signals() {
+    both(|mq| {
+        let d = mq.small(b"/q", 0);
+        let before = mq.told();
+        for bad in [-1, 65, 1000, i32::MAX, i32::MIN] {
+            assert_eq!(mq.notify(d, Some(Told::Number(bad))), Err(EINVAL));
+        }
+        assert!(mq.status(d).contains(" NOTIFY_PID:0 "));
+        for silent in [0, libc::SIGWINCH] {
+            mq.notify(d, Some(Told::Number(silent))).expect("registers");
+            let line = format!(" NOTIFY:0     SIGNO:{silent} ");
+            assert!(mq.status(d).contains(&line), "{}", mq.status(d));
+            mq.notify(d, None).expect("goes");
+        }
+        mq.notify(d, Some(Told::Number(0))).expect("registers");
+        mq.send(d, b"x", 0).expect("fits");
+        assert_eq!(mq.told(), before, "no signal");
+        assert_eq!(mq.notify(d, Some(Told::Number(64))), Ok(()), "it went");
+    });
+}
+
+#[test]
+fn other_processes() {
+    both(|mq| {
+        let d = mq.small(b"/q", 0);
+        mq.notify(d, Some(Told::None)).expect("registers");
+        assert_eq!(mq.other_process(d, Other::Register), Err(EBUSY));
+        assert_eq!(mq.other_process(d, Other::TakeBack), Ok(()));
+        assert_eq!(mq.other_process(d, Other::Close), Ok(()));
+        assert_eq!(mq.notify(d, Some(Told::None)), Err(EBUSY), "still there");
+        mq.notify(d, None).expect("goes");
+        assert_eq!(mq.other_process(d, Other::Register), Ok(()));
+        assert_eq!(mq.notify(d, Some(Told::None)), Ok(()), "it ended");
     });
 }

@@ -1,4 +1,19 @@
 //! mq_open(3).
+//!
+//! | documented | shown by |
+//! | --- | --- |
+//! | `EACCES`: the mode of a queue that exists; more than one slash | `permissions`, `a_mode_for_each_class`; `names` |
+//! | `EEXIST` | `creating` |
+//! | `EINVAL`: no slash; `mq_maxmsg`, `mq_msgsize`; neither reading nor writing | `names`; `sizes`; `permissions` |
+//! | `EMFILE`: bytes of the user (of descriptors: the front end's) | `limits_of_a_user` |
+//! | `ENAMETOOLONG` | `names` |
+//! | `ENOENT`: nothing has the name; the name is a slash | `creating`; `names` |
+//! | `ENOSPC`: `queues_max` | `limits_of_a_namespace` |
+//! | `ENFILE`, `ENOMEM` | left to the front end and the machine |
+//! | mode with the umask applied; effective user and group | `mode_and_owner` |
+//! | attributes: default, limits, those of a queue that exists stay | `sizes`, `default_sizes`; `creating` |
+//! | `O_NONBLOCK` of one description | `mq_getattr::attributes` |
+//! | `O_EXCL` alone means nothing | `creating` |
 
 use crate::mq::*;
 use libc::{EACCES, EEXIST, EINVAL, EMFILE, ENAMETOOLONG, ENOENT, ENOSPC};
@@ -41,6 +56,7 @@ fn creating() {
         // Mode and size of a queue that exists are not looked at.
         let again = mq.open(b"/q", O_CREAT | O_RDWR, 0, Some((-1, -1)));
         assert_eq!(mq.getattr(again.expect("opens")), mq.getattr(d));
+        mq.open(b"/q", O_EXCL | O_RDWR, 0, None).expect("opens");
         // A mode that allows nothing does not concern who makes the queue.
         mq.become_user(4711);
         let d = mq.open(b"/mine", O_CREAT | O_RDWR, 0, Some((1, 8)));
@@ -120,7 +136,7 @@ fn limits_of_a_user() {
 #[test]
 fn limits_of_a_namespace() {
     both(|mq| {
-        mq.set_queues_max(2);
+        mq.set_limit("queues_max", 2);
         mq.become_user(4714);
         let make = |n: u8| mq.open(&[b'/', b'a' + n], O_CREAT | O_RDWR, 0o600, Some((1, 8)));
         let first = make(0).expect("fits");
@@ -168,4 +184,87 @@ fn limits_of_root_in_the_library() {
         (namespace.queues(), namespace.accounts().bytes_of(0)),
         (0, 0)
     );
+}
+
+#[test]
+fn mode_and_owner() {
+    both(|mq| {
+        let make = |name: &[u8], mode| {
+            let d = mq.open(name, O_CREAT | O_RDWR, mode, Some((1, 8)));
+            mq.stat(d.expect("opens"))
+        };
+        mq.umask(0o027);
+        assert_eq!(make(b"/a", 0o666).mode, 0o640);
+        mq.umask(0);
+        assert_eq!(make(b"/b", 0o666).mode, 0o666);
+        assert_eq!(make(b"/b", 0o600).mode, 0o666, "stays");
+        mq.become_user(4721);
+        let want = File {
+            mode: 0o604,
+            nlink: 1,
+            owner: (4721, 4721),
+        };
+        assert_eq!(make(b"/c", 0o604), want);
+        mq.become_user(0);
+    });
+}
+
+#[test]
+fn a_mode_for_each_class() {
+    both(|mq| {
+        mq.umask(0);
+        mq.become_user(4722);
+        for mode in [0o600, 0o400, 0o200, 0o060, 0o006, 0o004, 0o002, 0] {
+            let d = mq.open(b"/q", O_CREAT | O_EXCL | O_RDWR, mode, Some((1, 8)));
+            let d = d.expect("opens");
+            for (user, shift) in [(4722, 6), (4723, 0)] {
+                mq.become_user(user);
+                let bits = mode >> shift & 7;
+                for (flags, needs) in [(O_RDONLY, 4), (O_WRONLY, 2), (O_RDWR, 6)] {
+                    let want = if bits & needs == needs {
+                        Ok(())
+                    } else {
+                        Err(EACCES)
+                    };
+                    let created = mq.open(b"/q", flags | O_CREAT, 0o666, None);
+                    let opened = mq.open(b"/q", flags, 0, None);
+                    for open in [opened, created] {
+                        let answer = open.map(|d| mq.close(d).expect("closes"));
+                        assert_eq!(answer, want, "{mode:o} by {user}");
+                    }
+                }
+            }
+            mq.become_user(4722);
+            mq.unlink(b"/q").and_then(|()| mq.close(d)).expect("goes");
+        }
+        mq.become_user(0);
+    });
+}
+
+#[test]
+fn default_sizes() {
+    both(|mq| {
+        let made = || {
+            let d = mq.open(b"/q", O_CREAT | O_EXCL | O_RDWR, 0o600, None);
+            let d = d.expect("opens");
+            let attr = mq.getattr(d).expect("open");
+            mq.unlink(b"/q").and_then(|()| mq.close(d)).expect("goes");
+            (attr.maxmsg, attr.msgsize)
+        };
+        mq.set_limit("msg_default", 7);
+        mq.set_limit("msgsize_default", 777);
+        assert_eq!(made(), (7, 777));
+        mq.set_limit("msg_default", 20);
+        mq.set_limit("msgsize_default", 9000);
+        assert_eq!(made(), (10, 8192), "no more than may be asked for");
+        mq.set_limit("msg_max", 30);
+        mq.set_limit("msgsize_max", 10_000);
+        assert_eq!(made(), (20, 9000));
+        mq.become_user(4724);
+        let make = |size| mq.open(b"/u", O_CREAT | O_RDWR, 0o600, Some(size));
+        assert_eq!(make((31, 1)), Err(EINVAL));
+        assert_eq!(make((1, 10_001)), Err(EINVAL));
+        assert_eq!(make((30, 10_000)).map(drop), Ok(()));
+        mq.become_user(0);
+    });
 }

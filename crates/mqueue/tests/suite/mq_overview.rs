@@ -1,4 +1,12 @@
-//! mq_overview(7): polling, and the status line.
+//! mq_overview(7): polling, the status line, limits; getrlimit(2).
+//!
+//! | documented | shown by |
+//! | --- | --- |
+//! | poll(2) tells of messages and room, at once and later | `polling`, `polling_later` |
+//! | `QSIZE`, `NOTIFY`, `SIGNO`, `NOTIFY_PID` | `status` |
+//! | `/proc/sys/fs/mqueue` | `mq_open::{default_sizes, sizes, limits_of_a_namespace}` |
+//! | `RLIMIT_MSGQUEUE`: what a queue counts for | `bytes_of_a_user` |
+//! | a queue lives as long as its name or a description | `mq_close::closing`, `mq_unlink` |
 
 use crate::mq::*;
 
@@ -37,5 +45,46 @@ fn status() {
         assert_eq!(mq.status(d), line(8, 1, 0, me));
         mq.receive(d, 16).expect("there");
         assert_eq!(mq.status(d), line(3, 1, 0, me));
+    });
+}
+
+#[test]
+fn polling_later() {
+    both(|mq| {
+        let d = mq.open(b"/q", O_CREAT | O_RDWR, 0o600, Some((1, 8)));
+        let d = d.expect("opens");
+        std::thread::scope(|s| {
+            let readers = [(); 2].map(|()| s.spawn(move || mq.wait_ready(d, false)));
+            mq.send(d, b"x", 0).expect("fits");
+            for reader in readers {
+                reader.join().expect("readable");
+            }
+            let writers = [(); 2].map(|()| s.spawn(move || mq.wait_ready(d, true)));
+            mq.receive(d, 8).expect("there");
+            for writer in writers {
+                writer.join().expect("writable");
+            }
+        });
+    });
+}
+
+#[test]
+fn bytes_of_a_user() {
+    both(|mq| {
+        mq.become_user(4731);
+        let make = |n: u8, size| mq.open(&[b'/', b'a' + n], O_CREAT | O_RDWR, 0o600, Some(size));
+        for n in 0..9 {
+            make(n, (10, 8192)).expect("82,880 bytes each");
+        }
+        // 73,280 of 819,200 bytes are left; a message counts 48 bytes, and its priority 48.
+        assert_eq!(make(9, (10, 7233)), Err(libc::EMFILE));
+        let last = make(9, (10, 7232)).expect("fits exactly");
+        assert_eq!(make(10, (1, 1)), Err(libc::EMFILE));
+        mq.unlink(b"/j")
+            .and_then(|()| mq.close(last))
+            .expect("goes");
+        make(10, (1, 1)).expect("fits");
+        mq.become_user(0);
+        make(11, (10, 8192)).expect("another user's");
     });
 }

@@ -1,4 +1,13 @@
 //! mq_receive(3), mq_timedreceive(3).
+//!
+//! | documented | shown by |
+//! | --- | --- |
+//! | `EAGAIN`, `EBADF`, `EMSGSIZE` | `arguments` |
+//! | `EINTR` | `interrupted` |
+//! | `EINVAL`, `ETIMEDOUT`: the time, looked at even where nobody waits | `deadlines` |
+//! | highest priority first, then the oldest; 0 to 32767 | `order` |
+//! | a message of no bytes | `no_bytes` |
+//! | several wait: the highest scheduling priority first, then the longest waiter (POSIX) | `the_longest_waiter_is_next`, `the_highest_scheduling_priority_is_next` |
 
 use crate::mq::*;
 use libc::{EAGAIN, EBADF, EINTR, EINVAL, EMSGSIZE, ETIMEDOUT};
@@ -81,5 +90,53 @@ fn interrupted() {
         let d = mq.small(b"/q", 0);
         let call = || mq.receive(d, 16).map(drop);
         assert_eq!(mq.interrupted(&call, d), Err(EINTR));
+    });
+}
+
+#[test]
+fn no_bytes() {
+    both(|mq| {
+        let d = mq.small(b"/q", 0);
+        mq.send(d, b"", 32_767).expect("fits");
+        mq.send(d, b"1", 32_767).expect("fits");
+        assert_eq!(mq.receive(d, 16), Ok((Vec::new(), 32_767)));
+        assert_eq!(mq.receive(d, 16), Ok((b"1".to_vec(), 32_767)));
+    });
+}
+
+/// The order in which three that wait with these scheduling priorities are given messages; `None` where
+/// they may not have such priorities.
+fn order_of_receivers(mq: &dyn Mq, priorities: [i32; 3]) -> Option<[u8; 3]> {
+    let d = mq.small(b"/q", 0);
+    let got = std::thread::scope(|s| {
+        let mut receivers = Vec::new();
+        for priority in priorities {
+            receivers.push(s.spawn(move || {
+                let allowed = priority == 0 || mq.set_priority(priority);
+                (allowed, mq.receive(d, 16).expect("receives").0[0])
+            }));
+            mq.until_waiting(d, receivers.len());
+        }
+        for i in 0..3 {
+            // The message's own priority does not matter to who waits.
+            mq.send(d, &[i], i.into()).expect("goes over");
+        }
+        let got = receivers.into_iter().map(|t| t.join().expect("no panic"));
+        got.collect::<Vec<_>>()
+    });
+    let order = [got[0].1, got[1].1, got[2].1];
+    got.iter().all(|(allowed, _)| *allowed).then_some(order)
+}
+
+#[test]
+fn the_longest_waiter_is_next() {
+    both(|mq| assert_eq!(order_of_receivers(mq, [0; 3]), Some([0, 1, 2])));
+}
+
+#[test]
+fn the_highest_scheduling_priority_is_next() {
+    both(|mq| match order_of_receivers(mq, [5, 20, 20]) {
+        Some(order) => assert_eq!(order, [2, 0, 1]),
+        None => eprintln!("skipped: scheduling priorities: not for this user"),
     });
 }

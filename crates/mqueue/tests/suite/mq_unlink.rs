@@ -1,4 +1,10 @@
 //! mq_unlink(3).
+//!
+//! | documented | shown by |
+//! | --- | --- |
+//! | `EACCES` | `the_root_directory_is_sticky` |
+//! | `ENAMETOOLONG`, `ENOENT` | `names` |
+//! | the name goes at once, the queue with the last description | `unlinking`, `the_last_one_lets_it_go` |
 
 use crate::mq::*;
 use libc::{EACCES, EINVAL, ENAMETOOLONG, ENOENT};
@@ -43,5 +49,21 @@ fn the_root_directory_is_sticky() {
         assert_eq!(mq.unlink(b"/q"), Err(EACCES));
         mq.become_user(0);
         assert_eq!(mq.unlink(b"/q"), Ok(()));
+    });
+}
+
+#[test]
+fn the_last_one_lets_it_go() {
+    both(|mq| {
+        let d = mq.small(b"/q", 0);
+        let other = mq.open(b"/q", O_RDWR, 0, None).expect("opens");
+        assert_eq!(mq.stat(d).nlink, 1);
+        mq.unlink(b"/q").expect("unlinks");
+        assert_eq!((mq.stat(d).nlink, mq.stat(other).nlink), (0, 0));
+        mq.send(d, b"x", 0).expect("fits");
+        mq.close(d).expect("closes");
+        assert_eq!(mq.receive(other, 16), Ok((b"x".to_vec(), 0)));
+        mq.close(other).expect("closes");
+        assert_eq!(mq.receive(other, 16), Err(libc::EBADF));
     });
 }

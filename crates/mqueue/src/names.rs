@@ -1,0 +1,57 @@
+//! The names of a namespace, and its queues by inode number.
+//!
+//! # Invariants
+//! A queue that has a name is in both maps, under the one name and the one number it ever has: queues can
+//! be neither linked nor renamed, and a number is given out once. So the numbers are an order in which a
+//! reader of the directory meets whatever is there all the time exactly once.
+//!
+//! # Locking
+//! Guarded by the lock of the namespace.
+
+use crate::node::Node;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Queues that have a name.
+#[derive(Default)]
+pub(crate) struct Names {
+    by_name: HashMap<Arc<[u8]>, Arc<Node>>,
+    by_ino: BTreeMap<u64, Arc<[u8]>>,
+}
+
+impl Names {
+    pub fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    pub fn get(&self, name: &[u8]) -> Option<&Arc<Node>> {
+        self.by_name.get(name)
+    }
+
+    pub fn by_ino(&self, ino: u64) -> Option<&Arc<Node>> {
+        self.get(self.by_ino.get(&ino)?)
+    }
+
+    /// Gives a new queue a name that is free.
+    pub fn insert(&mut self, name: &[u8], node: Arc<Node>) {
+        let name: Arc<[u8]> = Arc::from(name);
+        self.by_ino.insert(node.ino(), Arc::clone(&name));
+        self.by_name.insert(name, node);
+    }
+
+    /// Takes the name of `node` away, if it has it still.
+    pub fn remove(&mut self, name: &[u8], node: &Node) -> Option<Arc<Node>> {
+        if self.get(name)?.ino() != node.ino() {
+            return None;
+        }
+        self.by_ino.remove(&node.ino());
+        self.by_name.remove(name)
+    }
+
+    /// Numbers and names, from the lowest number above `ino`.
+    pub fn after(&self, ino: u64) -> impl Iterator<Item = (u64, &Arc<[u8]>)> {
+        let above = (Bound::Excluded(ino), Bound::Unbounded);
+        self.by_ino.range(above).map(|(ino, name)| (*ino, name))
+    }
+}
