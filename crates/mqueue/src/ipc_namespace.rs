@@ -39,11 +39,6 @@ impl IpcNamespace {
     pub(crate) fn new(superblock: SuperRef<NamespaceId, Namespace>) -> IpcNamespace {
         IpcNamespace { superblock }
     }
-
-    /// The number to mount it by.
-    pub fn id(&self) -> NamespaceId {
-        *self.superblock.key()
-    }
 }
 
 impl Deref for IpcNamespace {

@@ -66,7 +66,7 @@ impl MqueueType {
         let series = thread_number() % SERIES;
         let here = &self.series[series];
         let id = NamespaceId::new(series, here.given.fetch_add(1, Relaxed));
-        let fill = || Ok(Namespace::new(limits, Arc::clone(&here.accounts)));
+        let fill = || Ok(Namespace::new(id, limits, Arc::clone(&here.accounts)));
         match self.registry.get_tree_nodev::<Errno>(id, fill) {
             Ok(superblock) => IpcNamespace::new(superblock),
             Err(_) => unreachable!("filling cannot fail"),

@@ -11,6 +11,7 @@
 
 use crate::account::{Accounts, SharedAccounts};
 use crate::description::Description;
+use crate::ipc_namespace::NamespaceId;
 use crate::limits::Limits;
 use crate::name;
 use crate::names::Names;
@@ -47,6 +48,7 @@ bitflags! {
 
 /// What an IPC namespace has of message queues, and the superblock of the file system that shows them.
 pub struct Namespace {
+    id: NamespaceId,
     accounts: Arc<SharedAccounts>,
     /// How many queues there are, with and without a name.
     queues: Arc<AtomicU32>,
@@ -76,8 +78,9 @@ impl Superblock for Namespace {
 impl Namespace {
     /// A namespace without queues, whose users are charged in `accounts`. Everybody may make queues in
     /// it, and only the owner or root remove them.
-    pub(crate) fn new(limits: Limits, accounts: Arc<SharedAccounts>) -> Namespace {
+    pub(crate) fn new(id: NamespaceId, limits: Limits, accounts: Arc<SharedAccounts>) -> Namespace {
         Namespace {
+            id,
             accounts,
             queues: Arc::new(AtomicU32::new(0)),
             state: Mutex::new(
@@ -90,6 +93,11 @@ impl Namespace {
                 },
             ),
         }
+    }
+
+    /// The number to mount it by.
+    pub fn id(&self) -> NamespaceId {
+        self.id
     }
 
     /// The limits.

@@ -6,7 +6,6 @@
 //! # Invariants
 //! An inode number is never used again in a namespace, so that handles need no generation.
 
-use crate::ipc_namespace::IpcNamespace;
 use crate::namespace::{FIRST_QUEUE_INO, Namespace};
 use crate::node::Node;
 use crate::root::ROOT_INO;
@@ -54,7 +53,7 @@ impl MqFile {
     }
 }
 
-impl IpcNamespace {
+impl Namespace {
     /// As `lookup`, where the permission to search is checked.
     fn entry(&self, name: &[u8]) -> Result<MqFile> {
         match name {
@@ -94,7 +93,7 @@ fn is_dot(name: &[u8]) -> bool {
     matches!(name, b"." | b"..")
 }
 
-impl FileSystem for IpcNamespace {
+impl FileSystem for Namespace {
     type Node = MqFile;
 
     fn root(&self) -> Result<MqFile> {

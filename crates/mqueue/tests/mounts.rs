@@ -114,7 +114,7 @@ fn numbers_of_namespaces() {
         for _ in 0..3 {
             let many: Vec<_> = (0..100).map(|_| queues.create(Limits::default())).collect();
             assert_eq!(queues.namespaces(), 100);
-            ids.extend(many.iter().map(IpcNamespace::id));
+            ids.extend(many.iter().map(|one| one.id()));
             for fs in &many {
                 assert_eq!(mount(queues, fs.id()).map(|m| m.id()), Ok(fs.id()));
             }
@@ -146,7 +146,7 @@ fn what_is_charged_comes_back() {
         drop(all);
         assert_eq!(accounts.bytes_of(7), 0);
         let node = make(&tenth).expect("fits");
-        FileSystem::unlink(&tenth, &user, &MqFile::Root, b"q").expect("goes");
+        FileSystem::unlink(&*tenth, &user, &MqFile::Root, b"q").expect("goes");
         assert_eq!((tenth.queues(), accounts.bytes_of(7)), (1, 82_880));
         drop(node);
         assert_eq!((tenth.queues(), accounts.bytes_of(7)), (0, 0));
@@ -167,7 +167,7 @@ fn positions_in_the_directory() {
         };
         let unlink = |kind: &str, n: usize| {
             let name = format!("{kind}{n}").into_bytes();
-            FileSystem::unlink(&fs, &ROOT, &MqFile::Root, &name).expect("goes");
+            FileSystem::unlink(&*fs, &ROOT, &MqFile::Root, &name).expect("goes");
         };
         for n in 0..100 {
             make("stays", n);

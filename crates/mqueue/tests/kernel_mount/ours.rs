@@ -13,7 +13,7 @@ use uext4_vfs::{
 };
 
 pub struct Ours {
-    pub fs: Arc<IpcNamespace>,
+    pub fs: IpcNamespace,
     uid: Cell<u32>,
     /// Those of root here.
     capabilities: Capabilities,
@@ -61,7 +61,7 @@ impl Ours {
 
     fn open(&self, name: &str, flags: OpenFlags) -> Res<OpenFile<IpcNamespace>> {
         let node = self.lookup(name)?;
-        OpenFile::open(Arc::clone(&self.fs), &self.caller(), node, flags).map_err(errno)
+        OpenFile::open(self.fs.clone(), &self.caller(), node, flags).map_err(errno)
     }
 
     fn set(&self, name: &str, change: SetAttr) -> Res<()> {
