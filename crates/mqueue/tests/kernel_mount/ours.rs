@@ -22,7 +22,7 @@ pub struct Ours {
 impl Default for Ours {
     fn default() -> Ours {
         Ours {
-            fs: Arc::new(MqueueType::default().create(Limits::default())),
+            fs: MqueueType::default().create(Limits::default()),
             uid: Cell::new(0),
             capabilities: Capabilities::from_bits_truncate(machine::capabilities()),
         }
