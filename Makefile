@@ -4,13 +4,14 @@
 # make crash   the crash tests at full length
 # make bench   mdtest on tmpfs, 48 workers
 # make tsan    the stress test under ThreadSanitizer, on nightly
+# make soak    message queue namespaces by the ten thousand, for five minutes: nothing lost, nothing left
 # make shuttle lock protocols, up to the whole file system, schedule by schedule
 # make loom    lock-free protocols in every order that the memory model allows
 # make docs    regenerates docs/LOCKING.md
 SHELL := /bin/bash
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: demo test check crash bench tsan shuttle loom docs setup
+.PHONY: demo test check crash bench tsan soak shuttle loom docs setup
 
 setup:
 	@tools/setup.sh
@@ -39,6 +40,9 @@ tsan: setup
 	RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" UEXT4_STRESS_SECONDS=20 \
 	TSAN_OPTIONS="halt_on_error=0 suppressions=$(CURDIR)/tools/tsan.supp" \
 	cargo +nightly test --target x86_64-unknown-linux-gnu --target-dir target/tsan -p uext4-testkit --test model --test direct_oracle stress -- --nocapture
+
+soak: setup
+	UEXT4_SOAK_SECONDS=300 UEXT4_SOAK_NAMESPACES=10000 cargo test --release -p uext4-mqueue --test soak -- --nocapture
 
 shuttle:
 	RUSTFLAGS="--cfg shuttle" cargo test --target-dir target/shuttle -p uext4-vfs -p uext4-ext4 -p uext4-mqueue --test 'shuttle_*'

@@ -29,8 +29,8 @@
 //! keeps its node too, until it is unlinked; the last of them lets the queue and its messages go.
 //!
 //! # Locking
-//! The locks of a namespace, a node, a queue and the accounts are leaves of class `mqueue`: none is taken
-//! under another. Notifications run and waiters are woken with none held.
+//! The locks of a namespace's names, a node, a queue and the accounts are leaves of class `mqueue`: none is
+//! taken under another. Names come and go under the directory's lock (`dir_ilock`). Notifications run and waiters are woken with none held.
 //!
 //! | module | holds |
 //! | --- | --- |

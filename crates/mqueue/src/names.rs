@@ -40,13 +40,11 @@ impl Names {
         self.by_name.insert(name, node);
     }
 
-    /// Takes the name of `node` away, if it has it still.
-    pub fn remove(&mut self, name: &[u8], node: &Node) -> Option<Arc<Node>> {
-        if self.get(name)?.ino() != node.ino() {
-            return None;
-        }
+    /// Takes a name away.
+    pub fn remove(&mut self, name: &[u8]) -> Option<Arc<Node>> {
+        let node = self.by_name.remove(name)?;
         self.by_ino.remove(&node.ino());
-        self.by_name.remove(name)
+        Some(node)
     }
 
     /// Numbers and names, from the lowest number above `ino`.

@@ -2,12 +2,13 @@
 //!
 //! # Invariants
 //! Nothing has to be written when it ends: the names go, and queues that are open stay with who has them.
-//! A name refers to one queue. A queue that is made is charged to its user and counted before its name
-//! appears; when another thread was faster with the name, that is taken back.
+//! A name refers to one queue. A queue is counted, and its user charged, once it is sure that the name is
+//! free and may be given: who comes late with a name takes nothing from others, not even for a moment.
 //!
 //! # Locking
-//! The names have a lock of class `mqueue`, which is held for a look-up or a change of them alone: what
-//! needs the lock of a node or of the accounts is done without it, and looked at again after.
+//! Whoever makes or removes a name holds the directory's lock, of class `dir_ilock`, from the look at
+//! what permits it to the change. The names themselves, the limits and the root's attributes have a lock
+//! of class `mqueue`, which is held for a look-up or a change alone: a name that exists is opened with that.
 
 use crate::account::{Accounts, SharedAccounts};
 use crate::description::Description;
@@ -52,6 +53,8 @@ pub struct Namespace {
     accounts: Arc<SharedAccounts>,
     /// How many queues there are, with and without a name.
     queues: Arc<AtomicU32>,
+    /// Held while a name comes or goes, or the root directory is changed.
+    directory: Mutex<()>,
     state: Mutex<State>,
 }
 
@@ -83,6 +86,7 @@ impl Namespace {
             id,
             accounts,
             queues: Arc::new(AtomicU32::new(0)),
+            directory: Mutex::new(&class::DIR_ILOCK, ()),
             state: Mutex::new(
                 &class::MQUEUE,
                 State {
@@ -161,9 +165,13 @@ impl Namespace {
 
     /// Changes owner, mode or times of the root directory, and gives its attributes.
     ///
+    /// # Locks
+    /// Takes `dir_ilock`, `mqueue`.
+    ///
     /// # Errors
     /// As [`permission::prepare_setattr`].
     pub(crate) fn set_root(&self, caller: &Caller, change: &SetAttr) -> Result<Attr> {
+        let _directory = self.directory.lock();
         let mut state = self.state.lock();
         let before = state.root_attr();
         state.root.setattr(&before, caller, change)?;
@@ -172,6 +180,9 @@ impl Namespace {
 
     /// Opens a queue (mq_open(3)). One that is made gets `mode`, the umask applied, and `size` (most
     /// messages, longest message in bytes) or the default.
+    ///
+    /// # Locks
+    /// Takes `mqueue`, and to make a queue `dir_ilock`.
     ///
     /// # Errors
     /// `EINVAL`: the name has no slash in front, neither reading nor writing, or `size` is none that the
@@ -207,6 +218,9 @@ impl Namespace {
 
     /// Makes a queue with a name (without its slash) that is free, as mq_open(3) and creat(2) do.
     ///
+    /// # Locks
+    /// Takes `dir_ilock`, `mqueue`.
+    ///
     /// # Errors
     /// `EEXIST`. Others as [`Namespace::open`].
     pub(crate) fn make(
@@ -216,14 +230,13 @@ impl Namespace {
         mode: u16,
         size: Option<(i64, i64)>,
     ) -> Result<Arc<Node>> {
+        let _directory = self.directory.lock();
+        if self.get(name).is_ok() {
+            return Err(Errno::EEXIST.into());
+        }
         permission::may_create(&self.root_attr(), caller)?;
         let node = Arc::new(self.new_node(caller, mode, size)?);
         let mut state = self.state.lock();
-        // The node of who fails here is dropped after the lock.
-        if state.names.get(name).is_some() {
-            return Err(Errno::EEXIST.into());
-        }
-        permission::may_create(&state.root_attr(), caller)?;
         state.names.insert(name, Arc::clone(&node));
         state.root.changed();
         Ok(node)
@@ -253,6 +266,9 @@ impl Namespace {
 
     /// Takes a name away (mq_unlink(3)); its queue goes when nobody has it open.
     ///
+    /// # Locks
+    /// Takes `dir_ilock`, `mqueue`.
+    ///
     /// # Errors
     /// `ENOENT`: nothing has the name. `EACCES`: the queue belongs to others, or the name is wrong.
     /// `EINVAL`, `ENAMETOOLONG`: the name is wrong.
@@ -266,18 +282,22 @@ impl Namespace {
 
     /// Takes a name (without its slash) away, as mq_unlink(3) and unlink(2) do.
     ///
+    /// # Locks
+    /// Takes `dir_ilock`, `mqueue`.
+    ///
     /// # Errors
     /// `ENOENT`: nothing has it. Others as [`permission::may_delete`].
     pub(crate) fn remove(&self, caller: &Caller, name: &[u8]) -> Result<()> {
+        let directory = self.directory.lock();
         let found = self.get(name)?;
-        let victim = found.attr();
+        permission::may_delete(&self.root_attr(), &found.attr(), caller, false)?;
         let mut state = self.state.lock();
-        permission::may_delete(&state.root_attr(), &victim, caller, false)?;
-        // What may have the name by now is not what was asked for.
-        let gone = state.names.remove(name, &found).ok_or(Errno::ENOENT)?;
+        let gone = state.names.remove(name);
         state.root.changed();
         drop(state);
-        gone.unlinked();
+        found.unlinked();
+        drop(directory);
+        drop((found, gone));
         Ok(())
     }
 }
