@@ -5,6 +5,7 @@
 //! `make soak` has 300 and 10,000.
 #![cfg(not(shuttle))]
 
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -22,12 +23,35 @@ const QUEUES: u64 = 10;
 /// Messages through each; more than fit.
 const MESSAGES: u64 = 6;
 const SIZE: Option<(i64, i64)> = Some((4, 8));
-/// What a namespace must not leave behind.
-const LEAK_BYTES: u64 = 100;
-/// How far the resident memory of a process that has let everything go may differ.
-const NOISE_BYTES: u64 = 2 << 20;
-/// As many as it takes for such a leak to be twice that.
-const NAMESPACES_MIN: u64 = 2 * NOISE_BYTES / LEAK_BYTES;
+/// How many it takes at least for what each leaves behind to be seen.
+const NAMESPACES_MIN: u64 = 30_000;
+/// How far the memory of a process that has let everything go may differ: a few bytes for each namespace
+/// would be more.
+const NOISE_BYTES: u64 = 64 << 10;
+
+/// Counts what is allocated. Resident memory would differ by megabytes from run to run, as what is left of
+/// a heap depends on who came when.
+struct Counting;
+
+static ALLOCATED_BYTES: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: forwards each call unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATED_BYTES.fetch_add(layout.size() as u64, Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        ALLOCATED_BYTES.fetch_sub(layout.size() as u64, Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
 
 fn number(name: &str, default: u64) -> u64 {
     let set = std::env::var(name).ok();
@@ -180,18 +204,6 @@ fn run(arm: SuperArm, alive: u64, seconds: Duration, made_min: u64) -> u64 {
     made.into_inner()
 }
 
-/// What is resident once what is free is given back.
-fn resident_bytes() -> u64 {
-    // SAFETY: no memory is passed.
-    unsafe { libc::malloc_trim(0) };
-    let status = std::fs::read_to_string("/proc/self/status").expect("/proc");
-    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|l| l.trim().strip_suffix(" kB"));
-    kib.and_then(|n| n.trim().parse::<u64>().ok())
-        .expect("a number")
-        << 10
-}
-
 #[test]
 fn soak() {
     // The partner of a thread that panics would wait forever.
@@ -200,31 +212,24 @@ fn soak() {
         print(panic);
         std::process::abort();
     }));
-    // With an arena for each thread, what is left of them differs by megabytes.
-    // SAFETY: no memory is passed.
-    assert_eq!(unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) }, 1);
     let seconds = Duration::from_secs(number("UEXT4_SOAK_SECONDS", 3));
     let alive = number("UEXT4_SOAK_NAMESPACES", 500);
     let arms = SuperArm::ALL.len() as u32;
-    // What is made once and kept: stacks, the allocator's arenas, counters of CPUs.
+    // What is made once and kept.
     for arm in SuperArm::ALL {
         run(arm, alive, Duration::ZERO, 2 * alive);
     }
-    let before = resident_bytes();
+    let before = ALLOCATED_BYTES.load(Relaxed);
     let mut made = 0;
     for arm in SuperArm::ALL {
         let some = run(arm, alive, seconds / arms, NAMESPACES_MIN / u64::from(arms));
         eprintln!(
-            "{arm}: {some} namespaces, {} KiB resident",
-            resident_bytes() >> 10
+            "{arm}: {some} namespaces, {} bytes allocated",
+            ALLOCATED_BYTES.load(Relaxed)
         );
         made += some;
     }
-    let after = resident_bytes();
-    eprintln!(
-        "{made} namespaces, {alive} at a time: {} KiB, then {}",
-        before >> 10,
-        after >> 10
-    );
+    let after = ALLOCATED_BYTES.load(Relaxed);
+    eprintln!("{made} namespaces, {alive} at a time: {before} bytes, then {after}");
     assert!(after < before + NOISE_BYTES, "{before} bytes, then {after}");
 }
