@@ -36,7 +36,7 @@
 //! | --- | --- |
 //! | [`mqueue_type`], [`ipc_namespace`] | creating namespaces, mounting them (`mqueue-super=`) |
 //! | [`namespace`] | the superblock: names, opening, unlinking |
-//! | [`names`], [`root`] | what it is made of |
+//! | `names`, `root` | what it is made of |
 //! | [`vfs_impl`] | a namespace as a [`uext4_vfs::FileSystem`] |
 //! | [`description`] | an open queue |
 //! | [`node`] | a queue as a file |

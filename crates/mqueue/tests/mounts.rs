@@ -40,6 +40,7 @@ fn receive(queue: &Description) -> Vec<u8> {
 fn list(fs: &IpcNamespace, cookie: u64, max: usize) -> Vec<(Vec<u8>, u64)> {
     let mut names = Vec::new();
     let read = fs.readdir(&ROOT, &MqFile::Root, cookie, &mut |entry| {
+        assert!(names.len() < 1000, "no end");
         if names.len() < max {
             names.push((entry.name.to_vec(), entry.cookie));
         }
@@ -181,6 +182,7 @@ fn positions_in_the_directory() {
             let Some((_, last)) = some.last() else {
                 break;
             };
+            assert!(seen.len() < 1000, "no end");
             assert_eq!(
                 list(&fs, cookie, 2)[..],
                 some[..some.len().min(2)],
@@ -201,6 +203,18 @@ fn positions_in_the_directory() {
         let all =
             ["goes", "comes"].map(|kind| (0..100).map(|n| count(&format!("{kind}{n}"))).max());
         assert!(all <= [Some(1); 2], "{all:?}");
+        let mut left: Vec<_> = fs.names().into_iter().map(Vec::from).collect();
+        left.sort_unstable();
+        let mut listed = names(&fs)[2..].to_vec();
+        listed.sort_unstable();
+        assert_eq!(left, listed);
+        assert!(
+            listed
+                .iter()
+                .all(|n| fs.lookup(&ROOT, &MqFile::Root, n).is_ok()),
+            "all there"
+        );
+        assert_eq!(listed.len() as u32, fs.queues());
         for empty in [cookie, cookie + 1, u64::MAX] {
             assert_eq!(list(&fs, empty, 9), []);
         }
