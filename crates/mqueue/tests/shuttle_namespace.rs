@@ -26,7 +26,7 @@ fn open(fs: &IpcNamespace, how: MqOpen) -> Result<Arc<Description>, Errno> {
 }
 
 fn unlink(fs: &IpcNamespace) -> Result<(), Errno> {
-    let gone = FileSystem::unlink(fs, &USER, &MqFile::Root, b"q");
+    let gone = FileSystem::unlink(&**fs, &USER, &MqFile::Root, b"q");
     gone.map_err(|e| e.errno())
 }
 
