@@ -8,7 +8,8 @@ use shuttle::thread;
 use std::sync::Arc;
 use support::explore;
 use uext4_mqueue::{
-    Accounts, Description, IpcNamespace, Limits, MqFile, MqOpen, MqueueType, Notification, Wait,
+    Accounts, Description, IpcNamespace, Limits, MqFile, MqOpen, MqueueType, Namespace,
+    Notification, Wait,
 };
 use uext4_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use uext4_vfs::{Caller, Errno, FileSystem, NewKind, NewNode, SetAttr, SuperArm};
@@ -119,6 +120,23 @@ fn two_unlink() {
         "it is open"
     );
     drop(queue);
+    assert_counts(&fs, 0);
+}
+
+/// Queues come and go beside each other: each is counted and charged as long as it is there.
+fn queues_come_and_go() {
+    let (_all, fs) = with_room(3);
+    let makers = [b"/a", b"/b", b"/c"].map(|name| {
+        spawn(&fs, move |fs| {
+            let made = fs.open(&USER, name, EXCLUSIVE, 0o600, Some((1, 1)));
+            let made = made.expect("there is room for all");
+            Namespace::unlink(fs, &USER, name).expect("goes");
+            drop(made);
+        })
+    });
+    for maker in makers {
+        maker.join().expect("no panic");
+    }
     assert_counts(&fs, 0);
 }
 
@@ -251,7 +269,8 @@ fn told_or_closed() {
             assert!(told == 0 || !late && told == 1);
         })
     };
-    queue.close(1);
+    // Somebody else has the description still.
+    Arc::clone(&queue).close(1);
     closed.store(true, SeqCst);
     sender.join().expect("no panic");
     assert!(other.status().contains(" NOTIFY_PID:0 "));
@@ -317,6 +336,11 @@ fn shuttle_one_name_that_goes() {
 #[test]
 fn shuttle_two_unlink() {
     explore(two_unlink);
+}
+
+#[test]
+fn shuttle_queues_come_and_go() {
+    explore(queues_come_and_go);
 }
 
 #[test]
