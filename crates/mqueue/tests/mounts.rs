@@ -158,8 +158,10 @@ fn what_is_charged_comes_back() {
 #[test]
 fn positions_in_the_directory() {
     in_every_arm(|queues, _| {
-        let mut limits = Limits::default();
-        limits.user_bytes_max = u64::MAX;
+        let limits = Limits {
+            user_bytes_max: u64::MAX,
+            ..Limits::default()
+        };
         let fs = queues.create(limits);
         let make = |kind: &str, n: usize| {
             let name = format!("{kind}{n}").into_bytes();
