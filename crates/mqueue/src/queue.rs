@@ -61,11 +61,11 @@ pub struct Received {
 /// When a queue was last used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// Last message received, or attributes set.
+    /// Last message sent or received, attributes set, or registration made or taken back.
     pub atime: Timestamp,
-    /// Last message sent.
+    /// Last message sent or received.
     pub mtime: Timestamp,
-    /// Last of both.
+    /// As `atime`.
     pub ctime: Timestamp,
 }
 
@@ -96,10 +96,10 @@ enum Side {
 /// only looked at.
 #[repr(C)]
 struct State {
-    /// When the last message was sent.
-    sent: Timestamp,
-    /// When the last was received, or attributes set.
-    received: Timestamp,
+    /// When a message last came or went.
+    passed: Timestamp,
+    /// The same, or when attributes were set or a registration changed.
+    used: Timestamp,
     messages: Messages,
     slots: Slots,
     senders: Waiters,
@@ -176,15 +176,18 @@ impl State {
         }
     }
 
+    fn passed_at(&mut self, now: Timestamp) {
+        (self.passed, self.used) = (now, now);
+    }
+
     /// Takes the next message out, and the message of a sender who waits in.
     fn take(&mut self, now: Timestamp) -> Option<(Message, After)> {
         let message = self.messages.pop()?;
-        self.received = now;
+        self.passed_at(now);
         let mut after = After::default();
         if let Some(slot) = self.senders.pop() {
             if let Some(theirs) = self.slots.slot(slot).message.take() {
                 self.messages.push(theirs);
-                self.sent = now;
             }
             after.wake = Some(self.slots.finish(slot));
         } else {
@@ -205,8 +208,8 @@ impl Queue {
             state: CachePadded::new(Mutex::new(
                 &class::MQUEUE,
                 State {
-                    sent: now,
-                    received: now,
+                    passed: now,
+                    used: now,
                     messages: Messages::default(),
                     slots: Slots::default(),
                     senders: Waiters::default(),
@@ -238,15 +241,15 @@ impl Queue {
     pub fn times(&self) -> Times {
         let state = self.lock();
         Times {
-            atime: state.received,
-            mtime: state.sent,
-            ctime: state.sent.max(state.received),
+            atime: state.used,
+            mtime: state.passed,
+            ctime: state.used,
         }
     }
 
     /// Notes that attributes of a description were set.
     pub(crate) fn attributes_set(&self) {
-        self.lock().received = clock();
+        self.lock().used = clock();
     }
 
     /// Takes the lock, which is held for less time than going to sleep takes.
@@ -287,13 +290,13 @@ impl Queue {
         if let Some(receiver) = state.receivers.pop() {
             state.slots.slot(receiver).message = Some(message);
             let wake = state.slots.finish(receiver);
-            (state.sent, state.received) = (now, now);
+            state.passed_at(now);
             drop(state);
             wake.wake();
             return Ok(());
         }
         if state.messages.len() < self.maxmsg() {
-            state.sent = now;
+            state.passed_at(now);
             let after = state.store(message);
             self.note_level(&state);
             if after.notification.is_some() {
@@ -539,7 +542,7 @@ impl Queue {
         }
         state.registration = Some(Registration { who, how });
         self.note_registration(&state);
-        state.received = clock();
+        state.used = clock();
         Ok(())
     }
 
@@ -547,6 +550,9 @@ impl Queue {
     pub(crate) fn unregister(&self, which: impl Fn(&Registrant) -> bool) {
         let mut state = self.lock();
         let gone = state.registration.take_if(|r| which(&r.who));
+        if gone.is_some() {
+            state.used = clock();
+        }
         self.note_registration(&state);
         drop(state);
         drop(gone);

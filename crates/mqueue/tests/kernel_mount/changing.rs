@@ -81,6 +81,14 @@ fn times() {
         both.same("reading", |m| m.read("q", 0, 9)).expect("may");
         assert_eq!(times("read"), [now, m, now]);
         set();
+        tick();
+        both.same("send", |m| m.mq_send("q", b"x")).expect("fits");
+        assert_eq!(times("sent"), [now, now, now]);
+        set();
+        tick();
+        assert_eq!(both.same("receive", |m| m.mq_receive("q")), Ok(1));
+        assert_eq!(times("received"), [now, now, now]);
+        set();
         both.same("utimes now", |m| m.utimes("q", None))
             .expect("may");
         assert_eq!(times("now"), [now, now, now]);

@@ -1,6 +1,6 @@
 //! What `docs/SEMANTICS.md` says is otherwise with Linux, is.
 
-use crate::mount::{Mount, Time, Xattr, beside_the_kernel};
+use crate::mount::{Xattr, beside_the_kernel};
 use libc::{EACCES, ENODATA, EOPNOTSUPP, EPERM, ESTALE};
 use uext4_vfs::{FileHandle, FileSystem, SetAttr};
 
@@ -34,27 +34,6 @@ fn handles() {
         assert_eq!(open(handle), Err(ESTALE));
         let again = ours.fs.handle(&ours.lookup("q").expect("is there"));
         assert_ne!(again.ino, handle.ino, "no number comes twice");
-    });
-}
-
-#[test]
-fn times_of_messages() {
-    beside_the_kernel(|both| {
-        both.same("create", |m| m.create("q", 0o600))
-            .expect("makes it");
-        let [a, m, now] = [Time::Set(5), Time::Set(6), Time::Clock];
-        let after = |what: &str, step: &dyn Fn(&dyn Mount)| {
-            both.same("utimes", |m| m.utimes("q", Some((5, 6))))
-                .expect("may");
-            // The clock has to tick: a time that was set holds until then.
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            both.same(what, step);
-            both.differ(|m| m.stat("q").map(|s| s.times))
-        };
-        let sent = after("send", &|m| m.mq_send("q", b"x").expect("fits"));
-        assert_eq!(sent, (Ok([a, now, now]), Ok([now; 3])));
-        let received = after("receive", &|m| assert_eq!(m.mq_receive("q"), Ok(1)));
-        assert_eq!(received, (Ok([now, m, now]), Ok([now; 3])));
     });
 }
 
