@@ -10,9 +10,9 @@ use crate::space::Run;
 /// Bytes of an inode's root.
 pub(crate) type Root = [u8; 60];
 
-/// A root, and the blocks below it.
+/// What names a file's blocks: a root, and the blocks below it.
 #[derive(Clone, Debug)]
-pub(crate) struct ExtentTree {
+pub(crate) struct MapTree {
     /// For the inode.
     pub root: Root,
     /// Blocks with their places.
@@ -58,10 +58,10 @@ pub(crate) fn build(
     block_size: u32,
     seed: Option<InodeSeed>,
     places: &[Pblk],
-) -> ExtentTree {
+) -> MapTree {
     let per_block = usize::from(extent_block_entries(block_size));
     let mut places = places.iter().copied();
-    let mut tree = ExtentTree {
+    let mut tree = MapTree {
         root: [0; 60],
         blocks: Vec::new(),
     };
@@ -108,7 +108,7 @@ fn fill_idx(bytes: &mut [u8], depth: u16, children: &[ExtentIdx]) {
 
 /// Gives a block its checksum and place; returns the entry that leads to it.
 fn finish(
-    tree: &mut ExtentTree,
+    tree: &mut MapTree,
     mut block: Vec<u8>,
     seed: Option<InodeSeed>,
     lblk: Lblk,
@@ -179,7 +179,7 @@ mod tests {
         }
     }
 
-    fn walk(node: &ExtentNode<'_>, check: &ExtentCheck, tree: &ExtentTree, out: &mut Vec<Extent>) {
+    fn walk(node: &ExtentNode<'_>, check: &ExtentCheck, tree: &MapTree, out: &mut Vec<Extent>) {
         if node.depth() == 0 {
             out.extend(node.extents());
         }

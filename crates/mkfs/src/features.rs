@@ -51,15 +51,44 @@ impl FeatureSet {
         ro_compat: RoCompat::empty(),
     };
 
-    /// The defaults, changed as a list like `-O a,^b` of mke2fs says; `none` starts from nothing.
+    /// What mke2fs gives a file system of a type: `ext2`, `ext3` or `ext4`.
+    ///
+    /// # Errors
+    /// [`MkfsError::Option`]: another type.
+    pub fn of_type(name: &str) -> Result<Self> {
+        let ext2 = FeatureSet {
+            compat: Compat::EXT_ATTR | Compat::RESIZE_INODE | Compat::DIR_INDEX,
+            incompat: Incompat::FILETYPE,
+            ro_compat: RoCompat::SPARSE_SUPER | RoCompat::LARGE_FILE,
+        };
+        match name {
+            "ext2" => Ok(ext2),
+            "ext3" => Ok(FeatureSet {
+                compat: ext2.compat | Compat::HAS_JOURNAL,
+                ..ext2
+            }),
+            "ext4" => Ok(FeatureSet::default()),
+            _ => Err(MkfsError::option("type", name, "ext2, ext3 or ext4")),
+        }
+    }
+
+    /// The defaults, changed as [`FeatureSet::changed`] has it.
+    ///
+    /// # Errors
+    /// As [`FeatureSet::changed`].
+    pub fn parse(list: &str) -> Result<Self> {
+        FeatureSet::default().changed(list)
+    }
+
+    /// The same, changed as a list like `-O a,^b` of mke2fs says; `none` starts from nothing.
     ///
     /// # Errors
     /// [`MkfsError::UnknownFeature`], and what [`FeatureSet::check`] says.
-    pub fn parse(list: &str) -> Result<Self> {
-        let mut set = FeatureSet::default();
+    pub fn changed(mut self, list: &str) -> Result<Self> {
+        let set = &mut self;
         for word in list.split([',', ' ']).filter(|w| !w.is_empty()) {
             if word == "none" {
-                set = FeatureSet::NONE;
+                *set = FeatureSet::NONE;
                 continue;
             }
             let (name, on) = match word.strip_prefix('^') {
@@ -68,8 +97,8 @@ impl FeatureSet {
             };
             set.set(name, on)?;
         }
-        set.check()?;
-        Ok(set)
+        self.check()?;
+        Ok(self)
     }
 
     /// Turns a feature on or off by its mke2fs name.
@@ -101,9 +130,6 @@ impl FeatureSet {
         if let Some(names) = unsupported.into_iter().find(|n| !n.is_empty()) {
             return Err(MkfsError::UnsupportedFeature(names));
         }
-        if !self.incompat.contains(Incompat::EXTENT) {
-            return Err(MkfsError::RequiredFeature("extent"));
-        }
         if !self.incompat.contains(Incompat::FILETYPE) {
             return Err(MkfsError::RequiredFeature("filetype"));
         }
@@ -120,6 +146,9 @@ impl FeatureSet {
         }
         if !self.compat.contains(Compat::HAS_JOURNAL) {
             self.compat.remove(Compat::ORPHAN_FILE);
+        }
+        if !self.incompat.contains(Incompat::EXTENT) {
+            self.incompat.remove(Incompat::BIT64);
         }
         self
     }
@@ -169,6 +198,6 @@ mod tests {
         let error = |list| FeatureSet::parse(list).unwrap_err().to_string();
         assert_eq!(error("frob"), "feature \"frob\" is unknown");
         assert_eq!(error("bigalloc"), "feature bigalloc is not supported");
-        assert_eq!(error("^extent"), "feature extent can't be left out");
+        assert_eq!(error("^filetype"), "feature filetype can't be left out");
     }
 }

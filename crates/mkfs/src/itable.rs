@@ -1,11 +1,9 @@
 //! Inodes of a tree as they are on disk.
 
-use uext4_ondisk::{
-    EXTENT_ROOT_ENTRIES, Ino, Inode, InodeFlags, InodeParams, Timestamp, inode_checksum_set,
-};
+use uext4_ondisk::{Ino, Inode, InodeFlags, InodeParams, Timestamp, inode_checksum_set};
 
-use crate::extents;
 use crate::layout::Layout;
+use crate::mapping::Mapping;
 use crate::measure;
 use crate::place::{Places, generation};
 use crate::plan::Plan;
@@ -109,17 +107,20 @@ impl<'a> InodeEncoder<'a> {
         (mtime, mtime, mtime)
     }
 
-    /// Stores the root of the extent tree.
+    /// Stores the root of what names the blocks.
     fn map(&self, inode: &mut Inode, id: NodeId) {
         let (places, block_size) = (&self.plan.places, self.params.block_size);
         let place = &places.places[id.at()];
-        inode.flags |= InodeFlags::EXTENTS;
-        inode.i_block = if place.extents > u32::from(EXTENT_ROOT_ENTRIES) {
-            places.roots.get(&id).copied().unwrap_or([0; 60])
-        } else {
+        let mapping = Mapping::of(&self.layout().features);
+        inode.flags |= mapping.flags();
+        let root = match mapping.may_have_tree(place.extents) {
+            true => places.roots.get(&id).copied(),
+            false => None,
+        };
+        inode.i_block = root.unwrap_or_else(|| {
             let first = place.first_extent as usize;
             let list = &places.extents[first..first + place.extents as usize];
-            extents::build(list, block_size, None, &[]).root
-        };
+            mapping.build(list, block_size, None, &[]).root
+        });
     }
 }

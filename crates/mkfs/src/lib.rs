@@ -18,11 +18,12 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`options`], [`features`] | what can be asked |
+//! | [`options`], [`features`], [`usage`] | what can be asked |
 //! | [`scan`], [`source`], [`xattrs`] | reading a tree |
 //! | [`tree`] | a tree in memory |
 //! | [`layout`], [`space`] | sizes, fixed metadata, free blocks |
-//! | [`measure`], [`directory`], [`extents`] | what a tree needs; directory blocks, extent trees |
+//! | [`measure`], [`directory`] | what a tree needs; directory blocks |
+//! | [`mapping`], [`extents`], [`blockmap`] | what names the blocks of files |
 //! | [`system`], [`place`], [`plan`] | giving places |
 //! | [`copy`], [`itable`], [`group`], [`mod@write`] | filling the device |
 //! | [`parallel`] | threads |
@@ -33,6 +34,7 @@
     reason = "the table is for readers of the source"
 )]
 
+mod blockmap;
 mod copy;
 mod directory;
 mod error;
@@ -41,6 +43,7 @@ mod features;
 mod group;
 mod itable;
 mod layout;
+mod mapping;
 mod measure;
 mod options;
 mod parallel;
@@ -53,6 +56,7 @@ mod source;
 mod space;
 mod system;
 mod tree;
+mod usage;
 mod write;
 mod xattrs;
 

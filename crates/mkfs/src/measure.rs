@@ -5,10 +5,11 @@ use uext4_ondisk::{Compat, FileType, HashParams, HashVersion, RoCompat};
 
 use crate::directory::{self, DirFormat, DirPlan};
 use crate::error::{MkfsError, Result};
-use crate::extents;
+use crate::mapping::Mapping;
 use crate::options::{Identity, MkfsOptions};
 use crate::tree::{Kind, NodeId, Tree};
 use crate::xattrs::{self, Divided};
+use crate::{blockmap, extents};
 
 /// Most links of a file.
 const LINKS_MAX: u32 = 65000;
@@ -131,7 +132,12 @@ impl Needs {
                     };
                     let plan = directory::divide(&format.dir, tree, id, list_blocks)
                         .map_err(|()| MkfsError::unfit(tree.path(id), "too many names"))?;
-                    needs.blocks += plan.as_ref().map_or(1, |p| u64::from(p.blocks));
+                    let blocks = plan.as_ref().map_or(1, |p| u64::from(p.blocks));
+                    needs.blocks += blocks;
+                    if Mapping::of(&options.features) == Mapping::Blocks {
+                        let run = std::iter::once((0, blocks));
+                        needs.blocks += blockmap::index_blocks(run, format.block_size);
+                    }
                     if let Some(plan) = plan {
                         needs.dirs.insert(id, plan);
                     }
@@ -157,8 +163,9 @@ impl Needs {
             blocks += piece.len;
             extents += piece.len.div_ceil(32768);
         }
+        let mapping = Mapping::of(&options.features);
         let size = tree.node(id).attributes.size;
-        if size.div_ceil(u64::from(format.block_size)) > u64::from(u32::MAX) {
+        if size.div_ceil(u64::from(format.block_size)) > mapping.blocks_max(format.block_size) {
             return Err(MkfsError::unfit(tree.path(id), "file is too large"));
         }
         let sectors = blocks * u64::from(format.block_size / 512);
@@ -169,9 +176,17 @@ impl Needs {
         }
         self.blocks += blocks;
         self.data_bytes += tree.segments_of(id).map(|s| s.end - s.start).sum::<u64>();
-        // Metadata that lies in the way may cut a few more extents.
-        let cut = if blocks > 32768 { extents + 8 } else { extents };
-        self.blocks += extents::tree_blocks(cut as usize, format.block_size) as u64;
+        self.blocks += match mapping {
+            Mapping::Extents => {
+                // Metadata that lies in the way may cut a few more extents.
+                let cut = if blocks > 32768 { extents + 8 } else { extents };
+                extents::tree_blocks(cut as usize, format.block_size) as u64
+            }
+            Mapping::Blocks => {
+                let runs = pieces(tree, id, format.block_size).map(|p| (p.lblk, p.len));
+                blockmap::index_blocks(runs, format.block_size)
+            }
+        };
         Ok(())
     }
 

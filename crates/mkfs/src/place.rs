@@ -13,6 +13,7 @@ use crate::directory::DirPlan;
 use crate::error::{MkfsError, Result};
 use crate::extents::{self, Root};
 use crate::layout::Layout;
+use crate::mapping::Mapping;
 use crate::measure::{self, Needs, Piece};
 use crate::space::Space;
 use crate::tree::{Kind, NodeId, Tree};
@@ -55,7 +56,7 @@ pub(crate) struct Place {
     pub first_extent: u32,
     /// The number of its extents.
     pub extents: u32,
-    /// Blocks in all, those of the extent tree and attributes too.
+    /// Blocks in all, those that name others and attributes too.
     pub blocks: u64,
     /// Block of its attributes, or 0.
     pub xattr_block: Pblk,
@@ -74,9 +75,9 @@ pub(crate) struct Places {
     pub places: Vec<Place>,
     /// Extents of all nodes.
     pub extents: Vec<Extent>,
-    /// Roots of extent trees with blocks of their own.
+    /// Roots of what names blocks, where that has blocks of its own.
     pub roots: HashMap<NodeId, Root>,
-    /// Blocks of extent trees.
+    /// Those blocks.
     pub tree_blocks: Vec<(Pblk, Vec<u8>)>,
     /// What to write.
     pub items: Vec<Item>,
@@ -211,7 +212,7 @@ impl<'a> Placer<'a> {
             }
             _ => return Ok(()),
         }
-        self.extent_tree(id)
+        self.map(id)
     }
 
     fn full(&self) -> MkfsError {
@@ -267,12 +268,13 @@ impl<'a> Placer<'a> {
         Ok(())
     }
 
-    /// Closes a node's list of extents; a long one gets tree blocks.
-    fn extent_tree(&mut self, id: NodeId) -> Result<()> {
+    /// Closes a node's list of extents; what the inode has no room for gets blocks.
+    fn map(&mut self, id: NodeId) -> Result<()> {
         let first = self.out.places[id.at()].first_extent as usize;
         let count = self.out.extents.len() - first;
         self.out.places[id.at()].extents = count as u32;
-        let n = extents::tree_blocks(count, self.block_size);
+        let mapping = Mapping::of(&self.layout.features);
+        let n = mapping.tree_blocks(&self.out.extents[first..], self.block_size);
         if n == 0 {
             return Ok(());
         }
@@ -285,7 +287,7 @@ impl<'a> Placer<'a> {
         }
         let seed = inode_seed(self.layout, self.out.inos[id.at()]);
         let list = &self.out.extents[first..];
-        let tree = extents::build(list, self.block_size, seed, &places);
+        let tree = mapping.build(list, self.block_size, seed, &places);
         self.out.roots.insert(id, tree.root);
         self.out.tree_blocks.extend(tree.blocks);
         self.out.places[id.at()].blocks += n as u64;

@@ -1,14 +1,15 @@
 //! The files that belong to the file system: bad blocks, journal, resize inode, orphan file.
 
 use uext4_ondisk::{
-    Compat, Extent, FileType, Generation, GroupNo, Ino, Inode, InodeFlags, JOURNAL_SUPER_SIZE,
-    Pblk, RawJournalSuper, Timestamp, orphan_block_init, orphan_checksum_set,
+    Compat, Extent, FileType, Generation, GroupNo, Ino, Inode, JOURNAL_SUPER_SIZE, Pblk,
+    RawJournalSuper, Timestamp, orphan_block_init, orphan_checksum_set,
 };
 use zerocopy::IntoBytes;
 
 use crate::error::{MkfsError, Result};
 use crate::extents;
 use crate::layout::Layout;
+use crate::mapping::Mapping;
 use crate::space::{Run, Space};
 
 /// Blocks that an inode maps itself, without extents.
@@ -78,7 +79,7 @@ impl System {
         })
     }
 
-    /// Maps runs with extents.
+    /// Maps runs.
     fn map(
         &mut self,
         layout: &Layout,
@@ -93,7 +94,8 @@ impl System {
             extents::push_run(&mut list, 0, lblk, *run);
             lblk += run.len;
         }
-        let n = extents::tree_blocks(list.len(), block_size) as u64;
+        let mapping = Mapping::of(&layout.features);
+        let n = mapping.tree_blocks(&list, block_size) as u64;
         let mut places = Vec::new();
         if n > 0 {
             for run in Self::take(layout, space, 0, n)? {
@@ -102,10 +104,10 @@ impl System {
         }
         let seed = layout.features.has_metadata_csum();
         let seed = seed.then(|| layout.sb.csum_seed.inode(file.ino, Generation(0)));
-        let tree = extents::build(&list, block_size, seed, &places);
+        let tree = mapping.build(&list, block_size, seed, &places);
         self.blocks.extend(tree.blocks);
         file.inode.i_block = tree.root;
-        file.inode.flags = InodeFlags::EXTENTS;
+        file.inode.flags = mapping.flags();
         file.inode.size = lblk * u64::from(block_size);
         file.inode.blocks = (lblk + n) * u64::from(block_size / 512);
         Ok(())

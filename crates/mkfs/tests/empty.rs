@@ -46,7 +46,7 @@ fn canary_e2fsck_finds_one_wrong_byte() {
 }
 
 /// Feature lists, one feature changed at a time and some together.
-const FEATURES: [&str; 22] = [
+const FEATURES: [&str; 25] = [
     "",
     "^has_journal",
     "^resize_inode",
@@ -67,6 +67,9 @@ const FEATURES: [&str; 22] = [
     "^flex_bg,^metadata_csum,uninit_bg",
     "^flex_bg,^metadata_csum",
     "^64bit,^metadata_csum,^flex_bg,^has_journal",
+    "^extent",
+    "^extent,^64bit,^flex_bg,^has_journal,^dir_index",
+    "none,filetype",
     "none,extent,filetype",
     "none,extent,filetype,has_journal,metadata_csum",
 ];

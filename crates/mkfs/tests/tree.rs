@@ -336,6 +336,13 @@ fn nasty_tree_in_every_format() {
         (4096, 512, "^dir_index,^has_journal"),
         (1024, 1024, "^flex_bg,^64bit"),
         (4096, 256, "^resize_inode,^sparse_super,^metadata_csum"),
+        (4096, 256, "^extent"),
+        (1024, 256, "^extent,^64bit,^metadata_csum"),
+        (
+            4096,
+            256,
+            "none,filetype,ext_attr,large_file,dir_nlink,extra_isize",
+        ),
     ];
     for (block_size, inode_size, list) in formats {
         let mut options = from(tree.path());

@@ -22,9 +22,29 @@ pub struct Args {
     /// Bytes of the image, such as 4G
     #[arg(long, value_parser = size::parse)]
     size: Option<u64>,
-    /// Bytes of a block: 1024, 2048 or 4096
-    #[arg(long, short, value_parser = size::parse, default_value = "4096")]
-    block_size: u64,
+    /// Type of the file system: ext2 (no journal, block maps), ext3 (block maps) or ext4
+    #[arg(
+        long = "type",
+        short = 't',
+        value_name = "TYPE",
+        default_value = "ext4"
+    )]
+    fs_type: String,
+    /// What it is for, as mke2fs names it: default, floppy, small, big, huge, news, largefile, largefile4
+    #[arg(long, short = 'T', value_name = "LIST")]
+    usage: Option<String>,
+    /// Bytes of a block: 1024, 2048 or 4096; without --usage 4096
+    #[arg(long, short, value_parser = size::parse)]
+    block_size: Option<u64>,
+    /// Bytes of an inode: a power of two from 128 to the block size; 256 unless given
+    #[arg(long, short = 'I')]
+    inode_size: Option<u16>,
+    /// Bytes of the image for every inode
+    #[arg(long, short = 'i', value_parser = size::parse)]
+    inode_ratio: Option<u64>,
+    /// Percent of the blocks that are kept for root
+    #[arg(long, short = 'm', value_name = "PERCENT")]
+    reserved: Option<f64>,
     /// Features, as mke2fs names them: a,^b; none starts from nothing
     #[arg(long, short = 'O')]
     features: Option<String>,
@@ -91,7 +111,6 @@ pub fn run(args: &Args) -> Result<()> {
 fn options(args: &Args) -> Result<MkfsOptions> {
     let mut options = MkfsOptions {
         size: args.size,
-        block_size: u32::try_from(args.block_size).unwrap_or(u32::MAX),
         journal_size: args.journal_size,
         inodes: args.inodes,
         uuid: args.uuid,
@@ -100,8 +119,18 @@ fn options(args: &Args) -> Result<MkfsOptions> {
         threads: args.threads,
         ..MkfsOptions::default()
     };
+    let failed = |e| failure::making(&args.image, e);
+    if let Some(list) = &args.usage {
+        options.set_usage(list).map_err(failed)?;
+    }
+    let narrow = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
+    options.block_size = args.block_size.map_or(options.block_size, narrow);
+    options.inode_ratio = args.inode_ratio.map_or(options.inode_ratio, narrow);
+    options.inode_size = args.inode_size.unwrap_or(options.inode_size);
+    options.reserved_percent = args.reserved;
+    options.features = FeatureSet::of_type(&args.fs_type).map_err(failed)?;
     if let Some(list) = &args.features {
-        options.features = FeatureSet::parse(list).map_err(|e| failure::making(&args.image, e))?;
+        options.features = options.features.changed(list).map_err(failed)?;
     }
     if let Ok(epoch) = std::env::var("SOURCE_DATE_EPOCH") {
         let time = epoch
