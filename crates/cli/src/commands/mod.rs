@@ -8,6 +8,7 @@ mod chown;
 mod cp;
 mod df;
 mod du;
+mod dump;
 mod find;
 mod info;
 mod ln;
@@ -50,6 +51,7 @@ pub enum Command {
     Truncate(truncate::Args),
     Xattr(xattr::Args),
     Check(check::Args),
+    Dump(dump::Args),
     Bench(bench::Args),
 }
 
@@ -88,6 +90,7 @@ impl Command {
             Command::Touch(args) => touch::run(args),
             Command::Truncate(args) => truncate::run(args),
             Command::Xattr(args) => xattr::run(args),
+            Command::Dump(args) => dump::run(&args),
             Command::Bench(args) => bench::run(args),
         }?;
         Ok(ExitCode::SUCCESS)

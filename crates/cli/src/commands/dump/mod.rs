@@ -1,0 +1,101 @@
+//! `uext4 dump`: structures as they are on disk, damaged ones too.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`view`] | an image read by block and by inode, nothing of it trusted |
+//! | [`mapping`] | what names a file's blocks: extent trees and block maps |
+//! | [`inode`], [`dir`], [`journal`], [`block`] | what is shown |
+
+mod block;
+mod dir;
+mod inode;
+mod journal;
+mod mapping;
+mod view;
+
+use crate::failure;
+use crate::show;
+use anyhow::{Result, bail};
+use clap::Subcommand;
+use serde::Serialize;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use uext4::ondisk::Ino;
+use uext4::{Filesystem, OpenOptions};
+use view::View;
+
+/// Show structures as they are on disk: inodes with their mapping, directories, the journal, blocks.
+///
+/// Nothing is recovered or changed first. The superblock and the groups are shown by `uext4 info`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: uext4 dump disk.img inode /etc/passwd\n\
+                        Example: uext4 dump disk.img journal")]
+pub struct Args {
+    /// The image
+    image: PathBuf,
+    /// As JSON
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// An inode: every field, what names its blocks, its extended attributes
+    Inode {
+        /// A number, or a path in the image
+        inode: String,
+    },
+    /// The blocks of a directory: entries, and the nodes of its hash tree
+    Dir {
+        /// A number, or a path in the image
+        inode: String,
+    },
+    /// The journal: its superblock, and what each block of the log is
+    Journal,
+    /// A block in hexadecimal, and what says that it is in use
+    Block {
+        /// Its number
+        block: u64,
+    },
+}
+
+pub fn run(args: &Args) -> Result<()> {
+    let view = View::open(&args.image)?;
+    match &args.what {
+        What::Inode { inode } => tell(args, &inode::dump(&view, find(args, inode)?)?),
+        What::Dir { inode } => tell(args, &dir::dump(&view, find(args, inode)?)?),
+        What::Journal => tell(args, &journal::dump(&view)?),
+        What::Block { block } => tell(args, &block::dump(&view, *block)?),
+    }
+}
+
+/// What can be shown.
+trait Dump: Serialize {
+    /// As text.
+    fn text(&self) -> String;
+}
+
+fn tell(args: &Args, dump: &impl Dump) -> Result<()> {
+    if args.json {
+        return show::json(dump);
+    }
+    Ok(std::io::stdout().lock().write_all(dump.text().as_bytes())?)
+}
+
+/// The number of an inode; a path is looked up in the image as it would be mounted.
+fn find(args: &Args, text: &str) -> Result<Ino> {
+    if !text.starts_with('/') {
+        return match text.parse() {
+            Ok(number) => Ok(Ino(number)),
+            Err(_) => bail!("`{text}` is neither a number nor a path, which begins with a slash"),
+        };
+    }
+    let options = OpenOptions::read_only();
+    let image = &args.image;
+    let fs = Filesystem::open(image, &options).map_err(|e| failure::opening(image, &e))?;
+    let attr = fs.symlink_metadata(Path::new(text));
+    let attr = attr.map_err(|e| anyhow::anyhow!("{}:{text}: {e}", image.display()))?;
+    Ok(Ino(u32::try_from(attr.ino)?))
+}

@@ -1,0 +1,120 @@
+//! An image read by block and by inode, nothing of it trusted.
+
+use crate::failure;
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+use uext4::ondisk::{
+    CsumSeed, GroupDesc, GroupNo, Ino, Inode, InodeParams, Pblk, Superblock, inode_checksum_ok,
+};
+use uext4::{BlockDevice, DeviceOptions, FileDevice};
+
+/// An image.
+pub struct View {
+    device: FileDevice,
+    /// Its superblock.
+    pub sb: Superblock,
+}
+
+/// An inode, and where it lies.
+pub struct Found {
+    /// Decoded.
+    pub inode: Inode,
+    /// Its bytes.
+    pub raw: Vec<u8>,
+    /// The group it belongs to.
+    pub group: GroupNo,
+    /// The block of the inode table.
+    pub block: Pblk,
+    /// Where in it.
+    pub offset: usize,
+    /// Whether its checksum is right; nothing without checksums.
+    pub checksum_ok: Option<bool>,
+}
+
+impl View {
+    /// Opens an image for reading, whoever else has it.
+    ///
+    /// # Errors
+    /// No image, or one that can't be read.
+    pub fn open(image: &Path) -> Result<View> {
+        let options = DeviceOptions {
+            exclusive: false,
+            ..DeviceOptions::read_only()
+        };
+        let device = FileDevice::open(image, &options).map_err(|e| failure::device(image, e))?;
+        let sb = uext4::read_superblock(&device).map_err(|e| failure::opening(image, &e.into()))?;
+        Ok(View { device, sb })
+    }
+
+    /// The content of a block.
+    ///
+    /// # Errors
+    /// No such block, or the device's.
+    pub fn block(&self, at: Pblk) -> Result<Vec<u8>> {
+        let geometry = &self.sb.geometry;
+        if at.0 >= geometry.blocks_count {
+            bail!("block {}: there are {} blocks", at.0, geometry.blocks_count);
+        }
+        let mut bytes = vec![0; geometry.block_size as usize];
+        let offset = geometry.block_offset(at);
+        self.device
+            .read_at(offset, &mut bytes)
+            .with_context(|| format!("block {}", at.0))?;
+        Ok(bytes)
+    }
+
+    /// A group's descriptor.
+    ///
+    /// # Errors
+    /// It can't be read.
+    pub fn group(&self, no: GroupNo) -> Result<GroupDesc> {
+        let (block, at) = self.sb.geometry.group_desc_location(no);
+        let bytes = self.block(block)?;
+        let end = at + usize::from(self.sb.geometry.desc_size);
+        Ok(GroupDesc::decode(bytes.get(at..end).unwrap_or(&[]))?)
+    }
+
+    /// An inode.
+    ///
+    /// # Errors
+    /// No such inode, or it can't be read or decoded.
+    pub fn inode(&self, ino: Ino) -> Result<Found> {
+        let geometry = &self.sb.geometry;
+        let (group, index) = geometry
+            .group_of_ino(ino)
+            .with_context(|| format!("inode {}: there are {}", ino.0, geometry.inodes_count))?;
+        let (block, offset) = geometry.itable_position(index);
+        let block = Pblk(self.group(group)?.inode_table.0 + u64::from(block));
+        let bytes = self.block(block)?;
+        let end = offset + usize::from(geometry.inode_size);
+        let raw = bytes.get(offset..end).unwrap_or(&[]).to_vec();
+        let inode = Inode::decode(&raw, &InodeParams::of(&self.sb))
+            .with_context(|| format!("inode {}", ino.0))?;
+        let checksum_ok = self
+            .sb
+            .has_metadata_csum()
+            .then(|| inode_checksum_ok(&raw, self.seed(), ino));
+        Ok(Found {
+            inode,
+            raw,
+            group,
+            block,
+            offset,
+            checksum_ok,
+        })
+    }
+
+    /// Where all checksums start.
+    pub fn seed(&self) -> CsumSeed {
+        self.sb.csum_seed
+    }
+}
+
+/// How a checksum is shown.
+pub fn checksum_word(ok: Option<bool>) -> &'static str {
+    match ok {
+        Some(true) => ", checksum right",
+        Some(false) => ", checksum WRONG",
+        None => "",
+    }
+}
