@@ -18,6 +18,7 @@
 //! | --- | --- |
 //! | [`fs`], [`options`] | mounting, syncing, unmounting |
 //! | [`group`], [`bitmap`], [`ialloc`], [`balloc`] | groups and the allocators |
+//! | [`flags`] | what chattr(1) sets |
 //! | [`generation`], [`version`] | stamps of inodes: drawn; read, set, and changed with the boot loader |
 //! | `lazytime` | timestamps that wait in memory |
 //! | `late_handle` | a handle that starts when it is needed |
@@ -41,6 +42,7 @@ pub mod error;
 pub mod extents;
 pub mod fallocate;
 pub mod file;
+pub mod flags;
 mod flush_debt;
 pub mod freeze;
 pub mod fs;

@@ -110,6 +110,7 @@ impl InodeFlags {
         .union(Self::DAX);
     /// What `FS_IOC_SETFLAGS` may change.
     pub const USER_MODIFIABLE: InodeFlags = Self::INHERITED
+        .difference(Self::NOCOMPR)
         .union(Self::IMMUTABLE)
         .union(Self::APPEND)
         .union(Self::TOPDIR)

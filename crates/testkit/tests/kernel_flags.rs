@@ -1,0 +1,140 @@
+//! The flags of chattr(1), set beside the kernel's ext4: the same answers, the same flags afterwards.
+
+use fastrand::Rng;
+use rustix::fs::{IFlags, Mode, OFlags};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use uext4_ext4::{Ext4, InodeRef};
+use uext4_ondisk::InodeFlags;
+use uext4_testkit::image::Shape;
+use uext4_testkit::{env_number, oracle};
+use uext4_vfs::attr::{NewKind, NewNode};
+use uext4_vfs::caller::{Caller, Capabilities};
+use uext4_vfs::errno::Errno;
+use uext4_vfs::filesystem::FileSystem;
+use uext4_vfs::{OpenFile, OpenFlags};
+
+/// Flags that Linux can change and this file system doesn't: how data is kept, and one that means nothing
+/// any more (docs/SEMANTICS.md).
+const KEPT: u32 = 0x40_0000
+    | InodeFlags::EXTENTS
+        .union(InodeFlags::JOURNAL_DATA)
+        .union(InodeFlags::DAX)
+        .union(InodeFlags::CASEFOLD)
+        .bits();
+
+/// The flags, or an errno.
+type Answer = Result<u32, i32>;
+
+fn in_kernel(fd: &OwnedFd, flags: u32) -> Answer {
+    let set = rustix::fs::ioctl_setflags(fd, IFlags::from_bits_retain(flags));
+    let now = rustix::fs::ioctl_getflags(fd).expect("has flags").bits();
+    set.map(|()| now).map_err(|e| e.raw_os_error())
+}
+
+fn here(fs: &Ext4, who: &Caller, node: &InodeRef, flags: u32) -> Answer {
+    let set = fs.set_flags(who, node, InodeFlags::from_bits_retain(flags));
+    match set {
+        Ok(()) => Ok(fs.flags(node).bits()),
+        Err(e) => Err(uext4_vfs::Error::from(e).errno().0),
+    }
+}
+
+fn open(path: &Path, directory: bool) -> OwnedFd {
+    let flags = match directory {
+        true => OFlags::RDONLY | OFlags::DIRECTORY,
+        false => OFlags::RDONLY,
+    };
+    rustix::fs::open(path, flags, Mode::empty()).expect("opens")
+}
+
+#[test]
+fn flags_are_set_as_the_kernel_sets_them() {
+    if !oracle::kernel_mounts() {
+        return;
+    }
+    let device = Arc::new(Shape::DEFAULT.make().expect("an image"));
+    let dir = tempfile::tempdir().expect("a directory");
+    let image = dir.path().join("image");
+    device.save_to(&image).expect("saves");
+    let fs = uext4_testkit::image::mount(device.clone()).expect("mounts");
+    let mounted =
+        oracle::KernelMount::new(&image, &dir.path().join("mount"), "rw").expect("mounts");
+    std::fs::create_dir(mounted.dir().join("d")).expect("makes it");
+    std::fs::write(mounted.dir().join("f"), "").expect("makes it");
+    let root = Caller::root();
+    let make = |name: &[u8], kind| {
+        let new = NewNode { mode: 0o755, kind };
+        FileSystem::create(&*fs, &root, &fs.root().expect("there"), name, &new).expect("makes it")
+    };
+    let both = [
+        (
+            make(b"f", NewKind::Regular),
+            open(&mounted.dir().join("f"), false),
+        ),
+        (
+            make(b"d", NewKind::Directory),
+            open(&mounted.dir().join("d"), true),
+        ),
+    ];
+    let mut rng = Rng::with_seed(7);
+    for step in 0..env_number("UEXT4_FLAG_STEPS", 2000) {
+        for (node, fd) in &both {
+            // Mostly one flag changes, sometimes all.
+            let now = fs.flags(node).bits();
+            let flags = match rng.u8(..8) {
+                0 => rng.u32(..),
+                1 => 0,
+                2 => rng.u32(..) & InodeFlags::USER_MODIFIABLE.bits(),
+                _ => now ^ 1 << rng.u32(..32),
+            };
+            let flags = flags & !KEPT | now & KEPT;
+            assert_eq!(
+                here(&fs, &root, node, flags),
+                in_kernel(fd, flags),
+                "step {step}: {:?}",
+                InodeFlags::from_bits_retain(flags)
+            );
+        }
+    }
+    for (node, fd) in &both {
+        // What is immutable is let go one flag at a time.
+        let kept = fs.flags(node).bits() & !InodeFlags::IMMUTABLE.bits();
+        assert_eq!(here(&fs, &root, node, kept), in_kernel(fd, kept));
+    }
+    drop(both);
+    mounted.unmount().expect("unmounts");
+    fs.unmount().expect("unmounts");
+    oracle::fsck_device(&device).expect("clean");
+}
+
+#[test]
+fn only_who_may_sets_flags() {
+    let device = Arc::new(Shape::DEFAULT.make().expect("an image"));
+    let fs = uext4_testkit::image::mount(device).expect("mounts");
+    let (root, user) = (Caller::root(), Caller::user(7, 7));
+    let new = NewNode {
+        mode: 0o644,
+        kind: NewKind::Regular,
+    };
+    let theirs =
+        FileSystem::create(&*fs, &root, &fs.root().expect("there"), b"f", &new).expect("makes it");
+    let nodump = InodeFlags::NODUMP.bits() | fs.flags(&theirs).bits();
+    assert_eq!(here(&fs, &user, &theirs, nodump), Err(Errno::EPERM.0));
+    assert_eq!(here(&fs, &root, &theirs, nodump), Ok(nodump));
+    let mut weak = Caller::root();
+    weak.capabilities -= Capabilities::LINUX_IMMUTABLE;
+    let fixed = nodump | InodeFlags::IMMUTABLE.bits();
+    assert_eq!(here(&fs, &weak, &theirs, fixed), Err(Errno::EPERM.0));
+    assert_eq!(here(&fs, &root, &theirs, fixed), Ok(fixed));
+    let open = |flags| OpenFile::open(Arc::clone(&fs), &root, theirs.clone(), flags).map(drop);
+    let refused = open(OpenFlags::WRITE).map_err(|e| e.errno());
+    assert_eq!(refused, Err(Errno::EPERM));
+    open(OpenFlags::READ).expect("may be read");
+    let gone =
+        FileSystem::unlink(&*fs, &root, &fs.root().expect("there"), b"f").map_err(|e| e.errno());
+    assert_eq!(gone, Err(Errno::EPERM));
+    assert_eq!(here(&fs, &root, &theirs, nodump), Ok(nodump));
+    FileSystem::unlink(&*fs, &root, &fs.root().expect("there"), b"f").expect("goes");
+}
