@@ -53,6 +53,12 @@ pub fn lock_image(path: &Path, fd: &OwnedFd, read_only: bool) -> Result<()> {
     }
 }
 
+/// Lets go of the lock.
+pub fn unlock_image(fd: &OwnedFd) {
+    // Nothing is lost where that fails: the lock goes with the file description.
+    let _ = flock(fd, FlockOperation::NonBlockingUnlock);
+}
+
 /// Refuses a file that backs a loop device; a read-only loop device doesn't bother a reader.
 ///
 /// # Errors

@@ -106,6 +106,12 @@ impl FileDevice {
         Ok(device)
     }
 
+    /// Keeps others out no longer, as closing it does, while somebody may still read. A block device that
+    /// was opened for writing stays claimed until it is closed.
+    pub fn unlock(&self) {
+        exclusion::unlock_image(&self.host.fd);
+    }
+
     /// The path that it was opened by.
     pub fn path(&self) -> &Path {
         &self.path

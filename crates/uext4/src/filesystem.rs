@@ -166,7 +166,8 @@ impl Filesystem {
     }
 
     /// Ends the mount: writes everything back and, if the image is open nowhere else in this process, leaves
-    /// it clean. Files of the mount that are still open are of no use afterwards.
+    /// it clean and to others. Files that are still open are of no use from then on: writing fails, and what
+    /// they read may be out of date.
     ///
     /// # Crash
     /// Before it returns the image may need recovery, which the next open does.

@@ -55,15 +55,28 @@ struct How {
     object: Option<usize>,
 }
 
+/// A device that was just opened, or that the caller brought.
+enum Opened {
+    File(Arc<FileDevice>),
+    Object(Arc<dyn BlockDevice>),
+}
+
 /// An open image.
 struct Image {
     fs: Arc<Ext4>,
     how: How,
+    /// What was opened by its path, and is locked against others.
+    file: Option<Arc<FileDevice>>,
 }
 
 impl Superblock for Image {
     fn shutdown(&self) -> Result<()> {
-        Ok(self.fs.unmount()?)
+        let unmounted = self.fs.unmount();
+        // Files that are still open keep the device, but nobody out.
+        if let Some(file) = &self.file {
+            file.unlock();
+        }
+        Ok(unmounted?)
     }
 
     fn is_read_only(&self) -> bool {
@@ -122,7 +135,7 @@ impl Mount {
                 replaced = device.identity() != Some(id);
                 match replaced {
                     true => Err(Errno::ESTALE.into()),
-                    false => Ok(Arc::new(device) as Arc<dyn BlockDevice>),
+                    false => Ok(Opened::File(Arc::new(device))),
                 }
             };
             let mounted = Mount::get(ImageId::Device(id), None, options, open);
@@ -144,14 +157,14 @@ impl Mount {
             Some(id) => ImageId::Device(id),
             None => ImageId::Object(address),
         };
-        Mount::get(id, Some(address), options, || Ok(device))
+        Mount::get(id, Some(address), options, || Ok(Opened::Object(device)))
     }
 
     fn get(
         id: ImageId,
         object: Option<usize>,
         options: &OpenOptions,
-        open: impl FnOnce() -> Result<Arc<dyn BlockDevice>>,
+        open: impl FnOnce() -> Result<Opened>,
     ) -> Result<Mount> {
         static PRIVATE: AtomicU64 = AtomicU64::new(0);
         let how = How {
@@ -160,21 +173,29 @@ impl Mount {
             object,
         };
         let fill = || {
+            let (device, file): (Arc<dyn BlockDevice>, _) = match open()? {
+                Opened::File(file) => (Arc::clone(&file) as _, Some(file)),
+                Opened::Object(device) => (device, None),
+            };
             Ok(Image {
-                fs: mount_device(open()?, &how.mount)?,
+                fs: mount_device(device, &how.mount)?,
                 how: how.clone(),
+                file,
             })
         };
+        let alike = |live: &Image| match live.how == how {
+            true => Ok(()),
+            false => {
+                let why = "is open in this process with other options";
+                Err(Error::from_source(Errno::EBUSY, why))
+            }
+        };
         let superblock = if options.exclusive {
-            IMAGES.get_tree_bdev::<Error>(id, how.mount.read_only, fill)?
+            IMAGES.get_tree_bdev::<Error>(id, how.mount.read_only, alike, fill)?
         } else {
             let id = ImageId::Private(PRIVATE.fetch_add(1, Ordering::Relaxed));
             IMAGES.get_tree_nodev::<Error>(id, fill)?
         };
-        if superblock.how != how {
-            let why = "is open in this process with other options";
-            return Err(Error::from_source(Errno::EBUSY, why));
-        }
         Ok(Mount(Arc::new(Mounted {
             fs: Arc::clone(&superblock.fs),
             superblock: Mutex::new(&class::MOUNT_TABLE, Some(superblock)),
@@ -195,10 +216,13 @@ impl Mount {
         let Some(superblock) = superblock else {
             return Ok(());
         };
-        match superblock.deactivate()? {
-            true => Ok(()),
-            false => FileSystem::syncfs(&*self.0.fs),
-        }
+        // What another mount that ends later fails to write is told there.
+        let synced = match superblock.is_shared() {
+            true => FileSystem::syncfs(&*self.0.fs),
+            false => Ok(()),
+        };
+        superblock.deactivate()?;
+        synced
     }
 }
 

@@ -252,7 +252,7 @@ fn an_image_opened_twice_is_shared() {
 
     let refused = Filesystem::open(&path, &OpenOptions::read_only()).unwrap_err();
     assert_eq!(refused, Errno::EBUSY);
-    let text = format!("{}: is mounted read-write already", path.display());
+    let text = format!("{}: was opened read-write already", path.display());
     assert_eq!(refused.to_string(), text);
     let mut other = OpenOptions::read_write();
     other.mount.lazytime = true;
@@ -281,6 +281,28 @@ fn an_image_opened_twice_is_shared() {
     assert_eq!(a.read("/f").unwrap(), b"two");
     assert!(Filesystem::open(&path, &OpenOptions::read_write()).is_err());
     drop((a, b));
+    let report = check(&path, &CheckOptions::default(), &NoCheckProgress).unwrap();
+    assert!(report.is_clean(), "{:?}", report.faults);
+}
+
+#[test]
+fn a_file_that_is_kept_keeps_nobody_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("image");
+    let size = MkfsOptions {
+        size: Some(16 << 20),
+        ..MkfsOptions::default()
+    };
+    mkfs(&path, &size, &NoProgress).unwrap();
+    let fs = Filesystem::open(&path, &OpenOptions::read_write()).unwrap();
+    fs.write("/f", b"one").unwrap();
+    let kept = FileOptions::new().write(true).open(&fs, "/f").unwrap();
+    fs.unmount().unwrap();
+    let again = Filesystem::open(&path, &OpenOptions::read_write()).unwrap();
+    assert_eq!(kept.write_at(b"two", 0).unwrap_err(), Errno::EROFS);
+    assert_eq!(again.read("/f").unwrap(), b"one");
+    drop(kept);
+    again.unmount().unwrap();
     let report = check(&path, &CheckOptions::default(), &NoCheckProgress).unwrap();
     assert!(report.is_clean(), "{:?}", report.faults);
 }

@@ -23,12 +23,14 @@
 //!
 //! # Locking
 //! A shard's entries are guarded by its `registry` lock, a leaf: nothing is called under it but `Eq` of
-//! the keys. `active` is atomic; going up from 1 needs no lock, going to 0 does.
+//! the keys, and what says whether a live superblock may be shared: whoever may not share it never has a
+//! reference to it. `active` is atomic; going up from 1 needs no lock, going to 0 does.
 
 mod index;
 
 use crate::errno::{Errno, Error};
 use index::{Entry, Index};
+use std::convert::Infallible;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -48,7 +50,7 @@ pub trait Superblock: Send + Sync + 'static {
     /// What could not be written; it is gone nevertheless.
     fn shutdown(&self) -> crate::Result<()>;
 
-    /// Whether it was mounted read-only.
+    /// Whether it was asked for read-only.
     fn is_read_only(&self) -> bool {
         false
     }
@@ -91,9 +93,9 @@ crate::arms!(
 
 /// A device is mounted read-only and asked for read-write, or the reverse (`EBUSY`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("is mounted {} already", if *.mounted_read_only { "read-only" } else { "read-write" })]
+#[error("was opened {} already", if *.mounted_read_only { "read-only" } else { "read-write" })]
 pub struct OtherMode {
-    /// How it is mounted.
+    /// How it was asked for.
     pub mounted_read_only: bool,
 }
 
@@ -109,7 +111,7 @@ pub const SHARDS: usize = 128;
 /// The live superblocks of one file system type, by key.
 pub struct Registry<K, S> {
     arm: SuperArm,
-    /// One, or [`SHARDS`]. A superblock keeps its own shard alive, so that no counter is shared.
+    /// One, or [`SHARDS`].
     shards: Box<[Home<K, S>]>,
 }
 
@@ -170,7 +172,7 @@ impl<K, S> Shard<K, S> {
     }
 }
 
-/// Where a superblock belongs.
+/// Where a superblock belongs; it keeps its own shard alive, so that no counter is shared by all.
 type Home<K, S> = Arc<CachePadded<Shard<K, S>>>;
 
 impl<K: SuperKey, S: Superblock> Registry<K, S> {
@@ -190,7 +192,8 @@ impl<K: SuperKey, S: Superblock> Registry<K, S> {
     /// none.
     ///
     /// # Locks
-    /// May sleep. Takes `registry`, but holds nothing during `compatible` and `fill`.
+    /// May sleep. Takes `registry`, and holds it during `compatible`, which only looks; but not during
+    /// `fill`, which must not ask for the same key.
     ///
     /// # Errors
     /// What `compatible` or `fill` gives.
@@ -202,11 +205,8 @@ impl<K: SuperKey, S: Superblock> Registry<K, S> {
     ) -> Result<SuperRef<K, S>, E> {
         let (hash, home) = self.locate(&key);
         let index = home.index.lock();
-        match find_settled(home, index, &key, hash) {
-            Found::Live(superblock) => {
-                compatible(&superblock)?;
-                Ok(superblock)
-            }
+        match find_settled(home, index, &key, hash, compatible) {
+            Found::Live(superblock) => superblock,
             Found::Absent(mut index) => {
                 let unborn = Unborn::publish(home, &mut index, key, hash);
                 drop(index);
@@ -236,24 +236,26 @@ impl<K: SuperKey, S: Superblock> Registry<K, S> {
         unborn.fill(fill)
     }
 
-    /// The superblock on a device or image, which `key` names, shared by all its mounts.
+    /// The superblock on a device or image, which `key` names, shared by all its mounts that are alike:
+    /// read-only or not, and as `alike` says.
     ///
     /// # Locks
-    /// As [`Registry::get_tree_keyed`].
+    /// As [`Registry::get_tree_keyed`]; `alike` only looks.
     ///
     /// # Errors
-    /// [`OtherMode`]. What `fill` gives.
+    /// [`OtherMode`]. What `alike` or `fill` gives.
     pub fn get_tree_bdev<E: From<OtherMode>>(
         &self,
         key: K,
         read_only: bool,
+        alike: impl FnOnce(&S) -> Result<(), E>,
         fill: impl FnOnce() -> Result<S, E>,
     ) -> Result<SuperRef<K, S>, E> {
         let compatible = |live: &S| match live.is_read_only() {
             mounted_read_only if mounted_read_only != read_only => {
                 Err(E::from(OtherMode { mounted_read_only }))
             }
-            _ => Ok(()),
+            _ => alike(live),
         };
         self.get_tree_keyed(key, compatible, fill)
     }
@@ -266,8 +268,8 @@ impl<K: SuperKey, S: Superblock> Registry<K, S> {
     pub fn find(&self, key: &K) -> Option<SuperRef<K, S>> {
         let (hash, home) = self.locate(key);
         let index = home.index.lock();
-        match find_settled(home, index, key, hash) {
-            Found::Live(superblock) => Some(superblock),
+        match find_settled(home, index, key, hash, |_| Ok::<(), Infallible>(())) {
+            Found::Live(superblock) => superblock.ok(),
             Found::Absent(_) => None,
         }
     }
@@ -311,25 +313,28 @@ impl<S: Superblock> Registry<(), S> {
     }
 }
 
-enum Found<'a, K: Eq, S: Superblock> {
-    Live(SuperRef<K, S>),
+enum Found<'a, K: Eq, S: Superblock, E> {
+    Live(Result<SuperRef<K, S>, E>),
     Absent(MutexGuard<'a, Index<K, S>>),
 }
 
 /// Looks `key` up, waiting while it is unborn or dying.
-fn find_settled<'a, K: Eq, S: Superblock>(
+fn find_settled<'a, K: Eq, S: Superblock, E>(
     home: &'a Home<K, S>,
     mut index: MutexGuard<'a, Index<K, S>>,
     key: &K,
     hash: u64,
-) -> Found<'a, K, S> {
+    compatible: impl FnOnce(&S) -> Result<(), E>,
+) -> Found<'a, K, S, E> {
     loop {
         let Some(entry) = index.find(key, hash) else {
             return Found::Absent(index);
         };
         if entry.is_live() {
-            entry.active.fetch_add(1, Relaxed);
-            return Found::Live(SuperRef::new(Arc::clone(entry)));
+            return Found::Live(compatible(entry.value()).map(|()| {
+                entry.active.fetch_add(1, Relaxed);
+                SuperRef::new(Arc::clone(entry))
+            }));
         }
         home.wait(&mut index, |index| {
             index.find(key, hash).is_none_or(|entry| entry.is_live())
@@ -407,6 +412,11 @@ impl<K: Eq, S: Superblock> SuperRef<K, S> {
         &self.entry().key
     }
 
+    /// Whether there are other references; they may go at any time, and new ones come.
+    pub fn is_shared(&self) -> bool {
+        self.entry().active.load(Relaxed) > 1
+    }
+
     /// Lets go of it, as dropping does, and says whether this was the last reference.
     ///
     /// # Locks
@@ -458,8 +468,10 @@ impl<K: Eq, S: Superblock> Deref for SuperRef<K, S> {
 
 impl<K: Eq, S: Superblock> Drop for SuperRef<K, S> {
     fn drop(&mut self) {
-        // Nobody is left to hear of it; who wants to, deactivates.
-        let _ = self.release();
+        // Who wants to hear of it deactivates.
+        if let Err(why) = self.release() {
+            tracing::error!("a superblock did not end well: {why}");
+        }
     }
 }
 

@@ -18,7 +18,6 @@ pub(super) struct Entry<K, S> {
     pub(super) active: AtomicUsize,
     /// Where it is in the list; guarded by the shard's lock.
     position: AtomicUsize,
-    /// A superblock keeps its own shard alive, so that no counter is shared by all.
     pub(super) home: Home<K, S>,
     /// Nothing while it is unborn.
     value: OnceLock<S>,

@@ -149,18 +149,40 @@ fn an_incompatible_mount_leaves_the_live_one() {
     }
 }
 
+/// A mount that is refused never has a reference, so it is never the last that ends the superblock.
+#[test]
+fn who_is_refused_ends_nothing() {
+    for registry in registries() {
+        let maker = Maker::default();
+        std::thread::scope(|s| {
+            let (registry, maker) = (&registry, &maker);
+            let refused = s.spawn(move || {
+                for _ in 0..20_000 {
+                    let refuse = |_: &Super| Err(Error::from(Errno::EBUSY));
+                    let got = registry.get_tree_keyed(1, refuse, || Err(Errno::ENOENT.into()));
+                    assert!(got.is_err());
+                }
+            });
+            while !refused.is_finished() {
+                let one = keyed(registry, maker, 1).unwrap();
+                assert!(one.deactivate().unwrap(), "it is the only one");
+            }
+        });
+    }
+}
+
 #[test]
 fn a_device_is_read_write_or_read_only() {
     let registry = Registry::new(SuperArm::Keyed);
     let maker = Maker::default();
     let (image, block) = (1, 2);
-    let open = |read_only| registry.get_tree_bdev(image, read_only, || maker.fill(0));
+    let open = |read_only| registry.get_tree_bdev(image, read_only, |_| Ok(()), || maker.fill(0));
     let a = open(false).unwrap();
     assert_eq!(open(true).unwrap_err(), Errno::EBUSY);
     let b = open(false).unwrap();
     assert!(std::ptr::eq(&*a, &*b));
     let other = registry
-        .get_tree_bdev(block, false, || maker.fill(1))
+        .get_tree_bdev(block, false, |_| Ok(()), || maker.fill(1))
         .unwrap();
     assert_eq!((other.id, registry.len()), (1, 2));
 }
