@@ -315,6 +315,17 @@ pub fn parse_items(text: &str) -> Result<u64, String> {
     bounded(text, usize::try_from(u32::MAX).unwrap_or(usize::MAX)).map(|n| n as u64)
 }
 
+/// Each count of a list once, in the order given.
+pub fn once<T: Copy + PartialEq>(list: &[T]) -> Vec<T> {
+    let mut all = Vec::new();
+    for item in list {
+        if !all.contains(item) {
+            all.push(*item);
+        }
+    }
+    all
+}
+
 fn bounded(text: &str, max: usize) -> Result<usize, String> {
     match text.parse() {
         Ok(n) if (1..=max).contains(&n) => Ok(n),

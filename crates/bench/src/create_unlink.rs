@@ -57,7 +57,7 @@ impl Job<'_> {
         let done = crew::run(tasks, Some(time), |task, stop| {
             work(fs, tree.dir(task), stop)
         })?;
-        let seconds = done.began.elapsed().as_secs_f64();
+        let seconds = done.seconds;
         let mut total = Work {
             seconds,
             ..Work::default()

@@ -1,9 +1,8 @@
 //! Threads that start together.
 
-use anyhow::anyhow;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread::{self, Thread};
+use anyhow::{Context, anyhow};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::*};
+use std::thread::{self, ScopedJoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 /// Tells the threads of a timed run to end.
@@ -46,19 +45,73 @@ impl StopFlag {
     }
 }
 
+/// How long after the end of its time a thread may take; it hangs then.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// Where threads wait for each other.
+struct StartLine {
+    /// [`StartLine::WAIT`], [`StartLine::GO`] or [`StartLine::CANCEL`].
+    signal: AtomicU8,
+    arrived: AtomicUsize,
+    /// Who gives the signal.
+    starter: Thread,
+}
+
+impl StartLine {
+    const WAIT: u8 = 0;
+    const GO: u8 = 1;
+    const CANCEL: u8 = 2;
+
+    fn new() -> StartLine {
+        StartLine {
+            signal: AtomicU8::new(Self::WAIT),
+            arrived: AtomicUsize::new(0),
+            starter: thread::current(),
+        }
+    }
+
+    /// Waits for the signal; false if there is no run.
+    fn wait(&self) -> bool {
+        self.arrived.fetch_add(1, Release);
+        self.starter.unpark();
+        loop {
+            match self.signal.load(Acquire) {
+                Self::WAIT => thread::park(),
+                signal => return signal == Self::GO,
+            }
+        }
+    }
+
+    /// Starts the threads, once all of them wait.
+    fn start<T>(&self, threads: &[ScopedJoinHandle<'_, T>]) {
+        while self.arrived.load(Acquire) < threads.len() {
+            thread::park();
+        }
+        self.give(Self::GO, threads);
+    }
+
+    fn give<T>(&self, signal: u8, threads: &[ScopedJoinHandle<'_, T>]) {
+        self.signal.store(signal, Release);
+        threads.iter().for_each(|t| t.thread().unpark());
+    }
+}
+
 /// What a crew did.
 pub struct Done<T> {
     /// When the first of them began.
     pub began: Instant,
+    /// From then until the last of them ended.
+    pub seconds: f64,
     /// What each gave.
     pub results: Vec<T>,
 }
 
-/// Runs `work` in `count` threads that start at a barrier. With a `time` the flag stops them after it;
+/// Runs `work` in `count` threads that start together. With a `time` the flag stops them after it;
 /// without, each ends by itself. The first argument of `work` is the thread's number.
 ///
 /// # Errors
-/// The first that one of them gave, or that it panicked.
+/// The first that one of them gave, that it panicked, or that there can't be so many. A thread that hangs
+/// long after its time ends the process.
 pub fn run<T: Send>(
     count: usize,
     time: Option<Duration>,
@@ -76,33 +129,91 @@ pub fn run_each<P: Send, T: Send>(
     time: Option<Duration>,
     work: impl Fn(P, &StopFlag) -> anyhow::Result<T> + Sync,
 ) -> anyhow::Result<Done<T>> {
-    let count = parts.len();
-    let start_line = Barrier::new(count + 1);
+    let start_line = StartLine::new();
     let stop = StopFlag::new();
     thread::scope(|scope| {
         let (start_line, stop, work) = (&start_line, &stop, &work);
-        let threads: Vec<_> = parts
-            .into_iter()
-            .map(|part| {
-                scope.spawn(move || {
-                    start_line.wait();
-                    // The thread that waits for the others may get a CPU long after they do.
-                    let began = Instant::now();
-                    work(part, stop).map(|result| (began, result))
-                })
-            })
-            .collect();
-        start_line.wait();
+        let mut threads = Vec::with_capacity(parts.len());
+        for part in parts {
+            let body = move || {
+                if !start_line.wait() {
+                    return Err(anyhow!("was not started"));
+                }
+                // The thread that waits for the others may get a CPU long after they do.
+                let began = Instant::now();
+                work(part, stop).map(|result| (began, Instant::now(), result))
+            };
+            match thread::Builder::new().spawn_scoped(scope, body) {
+                Ok(thread) => threads.push(thread),
+                Err(why) => {
+                    start_line.give(StartLine::CANCEL, &threads);
+                    return Err(why).context(format!("a thread after {}", threads.len()));
+                }
+            }
+        }
+        start_line.start(&threads);
         let mut began = Instant::now();
+        let mut ended = began;
         if let Some(time) = time {
             stop.stop_after(time);
+            end_if_one_hangs(&threads);
         }
-        let mut results = Vec::with_capacity(count);
+        let mut results = Vec::with_capacity(threads.len());
         for thread in threads {
-            let (at, result) = thread.join().map_err(|_| anyhow!("a thread panicked"))??;
-            began = began.min(at);
+            let done = thread.join().map_err(|_| anyhow!("a thread panicked"))?;
+            let (from, to, result) = done?;
+            (began, ended) = (began.min(from), ended.max(to));
             results.push(result);
         }
-        Ok(Done { began, results })
+        let seconds = (ended - began).as_secs_f64();
+        Ok(Done {
+            began,
+            seconds,
+            results,
+        })
     })
+}
+
+/// Waits for threads that were told to stop, but not for ever: nobody could end them.
+fn end_if_one_hangs<T>(threads: &[ScopedJoinHandle<'_, T>]) {
+    let (since, mut pause) = (Instant::now(), Duration::from_micros(50));
+    while !threads.iter().all(ScopedJoinHandle::is_finished) {
+        if since.elapsed() > GRACE {
+            eprintln!("uext4: a thread hangs: it waits for what does not come");
+            std::process::exit(1);
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(10));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_run_and_are_timed() {
+        let time = Duration::from_millis(30);
+        let done = run(5, Some(time), |number, stop| {
+            while stop.is_running() {
+                thread::yield_now();
+            }
+            Ok(number)
+        });
+        let done = done.expect("runs");
+        assert_eq!(done.results, [0, 1, 2, 3, 4]);
+        assert!(done.seconds >= 0.03);
+    }
+
+    #[test]
+    fn the_first_error_is_given() {
+        let failed = run(3, None, |number, _| match number {
+            1 => Err(anyhow!("thread {number}")),
+            _ => Ok(()),
+        });
+        assert_eq!(
+            failed.err().map(|e| e.to_string()),
+            Some("thread 1".to_owned())
+        );
+    }
 }

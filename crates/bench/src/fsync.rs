@@ -69,7 +69,7 @@ fn append_for(
         Ok(latency)
     })?;
     let mut work = Work {
-        seconds: done.began.elapsed().as_secs_f64(),
+        seconds: done.seconds,
         ..Work::default()
     };
     for latency in done.results {
@@ -218,7 +218,8 @@ fn print(
                 us.map_or_else(String::new, |l| count(l.p50)),
                 us.map_or_else(String::new, |l| count(l.p99)),
                 us.map_or_else(String::new, |l| count(l.max)),
-                count(row.journal.commits as f64),
+                row.journal
+                    .map_or_else(String::new, |j| count(j.commits as f64)),
             ]);
         }
     }

@@ -61,7 +61,7 @@ pub struct Row {
     pub latency_us: Option<LatencyUs>,
     /// Of all rounds that gave the figures.
     #[serde(flatten)]
-    pub journal: JournalCost,
+    pub journal: Option<JournalCost>,
     /// Resident when the last round ended.
     pub resident_bytes: u64,
     /// Of the round that counted.
@@ -78,11 +78,11 @@ impl Row {
         let mean = rates.iter().sum::<f64>() / n;
         let variance = rates.iter().map(|r| (r - mean).powi(2)).sum::<f64>() / n;
         let mut latency = Histogram::default();
-        let mut journal = JournalCost::default();
         for sample in &cell.plain {
             latency.add(&sample.work.latency);
-            journal = journal.plus(sample.journal);
         }
+        let journal = cell.plain.iter().filter_map(|sample| sample.journal);
+        let journal = journal.reduce(JournalCost::plus);
         let counted = cell.counted.as_ref();
         let shown = counted.or_else(|| median_of(&cell.plain));
         let last = counted.or(cell.plain.last());

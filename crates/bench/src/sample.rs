@@ -64,8 +64,8 @@ impl JournalCost {
 pub struct Sample {
     /// What was done.
     pub work: Work,
-    /// What it cost the journal.
-    pub journal: JournalCost,
+    /// What it cost the journal, where there is one.
+    pub journal: Option<JournalCost>,
     /// Locks, if they were counted.
     pub locks: Vec<LockRow>,
     /// Stages of creating, if they were counted.
@@ -84,14 +84,16 @@ impl Sample {
         counted: bool,
         work: impl FnOnce() -> anyhow::Result<Work>,
     ) -> anyhow::Result<Sample> {
-        let cost = || fs.map(JournalCost::of).unwrap_or_default();
+        let cost = || fs.map(JournalCost::of);
         let before = cost();
         stat::reset();
         stat::enable(counted);
         let result = work();
         stat::enable(false);
         let work = result?;
-        let journal = cost().since(before);
+        let journal = cost()
+            .zip(before)
+            .map(|(after, before)| after.since(before));
         let (mut locks, mut stages) = (Vec::new(), Vec::new());
         if counted {
             locks = LockRow::all(&stat::snapshot(), work.ops);

@@ -3,11 +3,15 @@
 //! # Invariants
 //! - The greatest message leaves first: the highest priority, and of one priority the oldest.
 //! - A buffer belongs to one message, in the queue or on its way into it or out of it, or it is free.
-//!   Buffers are kept and used again, so that a queue allocates nothing once it has been as full as it
-//!   gets; and what says where they are is not written then, so that it stays in every CPU's cache.
+//!   Buffers are kept and used again, and what says where they are is written only when one has to grow, so
+//!   that it stays in every CPU's cache. Of long ones no more are kept than messages fit: who waits to send
+//!   is not charged for his.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
+
+/// Buffers that are not longer are kept in any case.
+const KEPT_BYTES_MAX: usize = 8192;
 
 /// A message in a queue, or on its way in or out. Not `Clone`: whoever has it has its buffer.
 #[derive(Debug)]
@@ -124,8 +128,14 @@ impl Messages {
         Some(message)
     }
 
-    /// Frees the buffer of a message that is not in any more.
-    pub fn recycle(&mut self, message: Message) {
+    /// Frees the buffer of a message that is not in any more, of a queue for `maxmsg` messages.
+    pub fn recycle(&mut self, message: Message, maxmsg: usize) {
+        if self.heap.len() + self.free.len() >= maxmsg {
+            let buffer = &mut self.buffers[message.buffer as usize];
+            if buffer.len() > KEPT_BYTES_MAX {
+                *buffer = Box::default();
+            }
+        }
         self.free.push(message.buffer);
     }
 }
@@ -146,7 +156,7 @@ mod tests {
         let next = |_| {
             let message = messages.pop()?;
             let byte = messages.data(&message)[0];
-            messages.recycle(message);
+            messages.recycle(message, 10);
             Some(byte)
         };
         let order: Vec<_> = (0..6).map_while(next).collect();
@@ -160,8 +170,19 @@ mod tests {
         for len in [10, 3, 7, 20, 0] {
             let message = messages.claim(len, 0);
             assert_eq!(messages.data(&message).len(), len as usize);
-            messages.recycle(message);
+            messages.recycle(message, 10);
         }
         assert_eq!(messages.buffers.len(), 1);
+    }
+
+    #[test]
+    fn of_long_buffers_no_more_are_kept_than_messages_fit() {
+        let mut messages = Messages::default();
+        let all: Vec<_> = (0..10).map(|_| messages.claim(100_000, 0)).collect();
+        for message in all {
+            messages.recycle(message, 3);
+        }
+        let kept: usize = messages.buffers.iter().map(|b| b.len()).sum();
+        assert_eq!((kept, messages.free.len()), (300_000, 10));
     }
 }

@@ -8,7 +8,8 @@
 //! - A call that waits is completed by somebody else or gives up, under the lock, and never both: a message
 //!   is sent or its sender is told otherwise; it is received once.
 //! - Message buffers, slots of waiters and their lists are kept and used again: where nobody waits, a
-//!   message takes the lock once and allocates nothing, once the queue has been as full as it gets.
+//!   message takes the lock once, and allocates nothing once the queue has been as full as it gets with
+//!   messages as long.
 //! - `level` says how many messages there are. It is written under the lock, and read without it by who
 //!   looks for a moment before he waits ([`crate::patience`]); he counts as one who waits only then.
 //!
@@ -176,8 +177,10 @@ impl State {
         }
     }
 
+    /// Notes that a message came or went; the time was read before the lock was there.
     fn passed_at(&mut self, now: Timestamp) {
-        (self.passed, self.used) = (now, now);
+        self.passed = self.passed.max(now);
+        self.used = self.used.max(now);
     }
 
     /// Takes the next message out, and the message of a sender who waits in.
@@ -307,7 +310,7 @@ impl Queue {
             return Ok(());
         }
         if nonblock {
-            state.messages.recycle(message);
+            state.messages.recycle(message, self.maxmsg());
             return Err(Errno::EAGAIN.into());
         }
         self.send_later(state, message, wait)
@@ -342,12 +345,12 @@ impl Queue {
     ) -> Result<()> {
         let slot = state.slots.claim(Some(message), wait);
         state.senders.insert(wait.sched_priority, slot);
-        let (mut state, woken) = self.sleep(state, slot, Side::Sender, wait);
+        let (mut state, woken) = self.sleep(state, slot, Some(Side::Sender), wait);
         if !matches!(woken, Woken::Done) {
             state.senders.remove(slot);
         }
         if let Some(unsent) = state.slots.release(slot) {
-            state.messages.recycle(unsent);
+            state.messages.recycle(unsent, self.maxmsg());
         }
         woken.into_result()
     }
@@ -379,7 +382,7 @@ impl Queue {
         }
         let slot = state.slots.claim(None, wait);
         state.receivers.insert(wait.sched_priority, slot);
-        let (mut state, woken) = self.sleep(state, slot, Side::Receiver, wait);
+        let (mut state, woken) = self.sleep(state, slot, Some(Side::Receiver), wait);
         if !matches!(woken, Woken::Done) {
             state.receivers.remove(slot);
         }
@@ -404,7 +407,7 @@ impl Queue {
         let target = &mut buffer[..received.len];
         if received.len <= LOCKED_COPY_BYTES_MAX {
             target.copy_from_slice(state.messages.data(&message));
-            state.messages.recycle(message);
+            state.messages.recycle(message, self.maxmsg());
             drop(state);
             after.run();
         } else {
@@ -414,7 +417,7 @@ impl Queue {
             target.copy_from_slice(&lent[..received.len]);
             let mut state = self.lock();
             state.messages.put_back(&message, lent);
-            state.messages.recycle(message);
+            state.messages.recycle(message, self.maxmsg());
         }
         received
     }
@@ -450,12 +453,13 @@ impl Queue {
         }
     }
 
-    /// Waits until the call of `slot` is complete, or somebody or the clock says to give up.
+    /// Waits until the call of `slot` is complete, or somebody or the clock says to give up; a side that
+    /// looked for a moment before learns how long it took.
     fn sleep<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
         slot: usize,
-        side: Side,
+        looked: Option<Side>,
         wait: &Wait,
     ) -> (MutexGuard<'a, State>, Woken) {
         let since = Instant::now();
@@ -464,7 +468,9 @@ impl Queue {
         loop {
             // A call that was completed is complete, whatever came after that.
             let woken = if state.slots.is_done(slot) {
-                self.patience[side as usize].slept(since);
+                if let Some(side) = looked {
+                    self.patience[side as usize].slept(since);
+                }
                 Woken::Done
             } else if state.slots.is_interrupted(slot) {
                 Woken::Interrupted
@@ -478,8 +484,8 @@ impl Queue {
         }
     }
 
-    /// Makes the calls that wait with `interrupt`, and those that will, fail with `EINTR` unless they
-    /// are complete by then.
+    /// Makes the calls that wait with `interrupt` for this queue, and those that will, fail with `EINTR`
+    /// unless they are complete by then.
     ///
     /// # Locks
     /// Takes `mqueue`.
@@ -517,7 +523,7 @@ impl Queue {
             let slot = state.slots.claim(None, wait);
             state.pollers.push(Poller { slot, interest });
             let woken;
-            (state, woken) = self.sleep(state, slot, Side::Receiver, wait);
+            (state, woken) = self.sleep(state, slot, None, wait);
             if !matches!(woken, Woken::Done) {
                 state.pollers.retain(|p| p.slot != slot);
             }

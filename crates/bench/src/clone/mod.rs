@@ -15,9 +15,7 @@ mod print;
 mod row;
 mod workers;
 
-use crate::arms::{
-    ArmList, apart, parse_items, parse_list, parse_rounds, parse_run_time, parse_threads,
-};
+use crate::arms::{ArmList, apart, once, parse_list, parse_rounds, parse_run_time, parse_threads};
 use crate::peer::{self, Peer};
 use crate::progress::Progress;
 use crate::report::Document;
@@ -34,6 +32,9 @@ use std::time::Duration;
 use uext4_vfs::SuperArm;
 use workers::TurnOver;
 
+/// As many take about 6 GB.
+const LIVE_MAX: u64 = 10_000_000;
+
 /// The counts of workers and of live namespaces, and the arms.
 #[derive(Clone, Debug, Args)]
 pub struct CloneArgs {
@@ -49,7 +50,7 @@ pub struct CloneArgs {
     pub workers: Vec<usize>,
     /// Namespaces that are alive, beside one for each worker; a comma list runs each count
     #[arg(long, value_name = "LIST", default_value = "10,100,1000,10000,100000",
-          value_delimiter = ',', value_parser = parse_items)]
+          value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=LIVE_MAX))]
     pub live: Vec<u64>,
     /// How the registry finds and makes superblocks: keyed, nodev, beyond, or all
     #[arg(long, value_name = "LIST", default_value = "all", value_parser = super_list)]
@@ -85,8 +86,8 @@ pub fn run(args: &CloneArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let peer = args.peer.filter(|peer| is_allowed(*peer));
     let fewest = args.live.iter().min();
     let mut rows = Vec::new();
-    for live in &args.live {
-        for &workers in &args.workers {
+    for live in &once(&args.live) {
+        for &workers in &once(&args.workers) {
             let lanes = Lanes {
                 args,
                 names: &names,

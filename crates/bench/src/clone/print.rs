@@ -2,6 +2,7 @@
 
 use super::CloneArgs;
 use super::row::CloneRow;
+use crate::arms::once;
 use crate::histogram::LatencyUs;
 use crate::host;
 use crate::report::Spread;
@@ -34,7 +35,7 @@ pub fn print(
     let mut lives = args.live.clone();
     lives.sort_unstable();
     lives.dedup();
-    for &workers in &args.workers {
+    for &workers in &once(&args.workers) {
         let here = |row: &&CloneRow| row.row.threads == workers;
         let of_live = |&live: &u64| {
             let rows = rows

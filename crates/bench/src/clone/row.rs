@@ -31,8 +31,7 @@ pub struct CloneRow {
     /// Creating and dropping.
     #[serde(flatten)]
     pub row: Row,
-    /// Namespaces alive beside the workers'; the peer has none but those.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Namespaces alive beside the workers'; nothing for the peer, which has none but those.
     pub live: Option<u64>,
     /// What creating one and dropping one costs: the time of the CPUs that the workers may use, over what
     /// they did in it.

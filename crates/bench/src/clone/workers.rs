@@ -53,7 +53,7 @@ pub fn run(
         Ok((done, ring))
     })?;
     let mut all = TurnOver::default();
-    all.work.seconds = done.began.elapsed().as_secs_f64();
+    all.work.seconds = done.seconds;
     let (parts, rings): (Vec<TurnOver>, Vec<_>) = done.results.into_iter().unzip();
     parts.iter().for_each(|one| all.add(one));
     Ok((all, rings))
@@ -101,7 +101,7 @@ pub fn kernel(workers: usize, time: Duration) -> anyhow::Result<TurnOver> {
         Ok(done)
     })?;
     let mut all = TurnOver::default();
-    all.work.seconds = done.began.elapsed().as_secs_f64();
+    all.work.seconds = done.seconds;
     done.results.iter().for_each(|one| all.add(one));
     thread::sleep(KERNEL_FREES);
     Ok(all)

@@ -47,7 +47,7 @@ fn draw(arm: GenerationArm, threads: usize, time: Duration) -> anyhow::Result<Wo
     })?;
     Ok(Work {
         ops: done.results.iter().sum(),
-        seconds: done.began.elapsed().as_secs_f64(),
+        seconds: done.seconds,
         ..Work::default()
     })
 }

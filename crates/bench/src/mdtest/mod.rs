@@ -253,15 +253,16 @@ fn summary(phases: &[Phase], rows: &[Row]) -> Table {
         "in place MB",
     ]);
     for (phase, row) in phases.iter().zip(rows) {
+        let journal = row.journal.unwrap_or_default();
         table.add_row([
             phase.title().to_owned(),
             count(row.ops_per_s.max),
             count(row.ops_per_s.min),
             count(row.mean),
             count(row.std_dev),
-            row.journal.commits.to_string(),
-            (row.journal.journal_bytes >> 20).to_string(),
-            (row.journal.checkpoint_bytes >> 20).to_string(),
+            journal.commits.to_string(),
+            (journal.journal_bytes >> 20).to_string(),
+            (journal.checkpoint_bytes >> 20).to_string(),
         ]);
     }
     tables::align(&mut table);

@@ -14,7 +14,8 @@ mod op;
 mod ping_pong;
 mod stream;
 
-use crate::arms::{ArmList, parse_list, parse_rounds, parse_run_time, parse_threads};
+use crate::arms::{ArmList, once, parse_list, parse_rounds, parse_run_time, parse_threads};
+use crate::device::parse_size;
 use crate::peer::Peer;
 use crate::progress::Progress;
 use crate::report::{Document, Row};
@@ -32,6 +33,9 @@ use std::time::Duration;
 use uext4_mqueue::{Description, IpcNamespace, Limits, MqOpen, MqueueType, QueueSize};
 use uext4_vfs::Caller;
 
+/// The longest message, as Linux has it.
+const BYTES_MAX: u32 = 1 << 24;
+
 /// The arm that is ours, in results.
 const OURS: &str = "uext4";
 
@@ -45,8 +49,7 @@ pub struct MqArgs {
     #[arg(long, value_name = "LIST", default_value = "all", value_parser = op_list)]
     pub op: ArmList<Op>,
     /// Bytes of a message
-    #[arg(long, value_name = "BYTES", default_value_t = 64,
-          value_parser = clap::value_parser!(u32).range(message::BYTES_MIN as i64..=16_777_216))]
+    #[arg(long, value_name = "SIZE", default_value = "64", value_parser = parse_msgsize)]
     pub msgsize: u32,
     /// Messages that a queue holds
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=65_536))]
@@ -66,6 +69,17 @@ pub struct MqArgs {
     /// Prints one JSON document
     #[arg(long)]
     pub json: bool,
+}
+
+fn parse_msgsize(text: &str) -> Result<u32, String> {
+    let bytes = parse_size(text)?;
+    match u32::try_from(bytes) {
+        Ok(small) if (message::BYTES_MIN as u32..=BYTES_MAX).contains(&small) => Ok(small),
+        _ => Err(format!(
+            "{} to {BYTES_MAX} bytes are possible",
+            message::BYTES_MIN
+        )),
+    }
 }
 
 fn op_list(text: &str) -> Result<ArmList<Op>, String> {
@@ -99,7 +113,7 @@ struct Lanes {
 impl Lanes {
     fn make(args: &MqArgs, queues: &MqueueType) -> anyhow::Result<Lanes> {
         let pairs = args.queues.iter().copied().max().unwrap_or(1);
-        let each = args.op.0.iter().map(|op| op.queues_of_pair()).max();
+        let each = once(&args.op.0).iter().map(|op| op.queues_of_pair()).max();
         let n = pairs * each.unwrap_or(1);
         let namespace = queues.create(Limits {
             queues_max: u32::MAX,
@@ -174,8 +188,9 @@ pub fn run(args: &MqArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let queues = MqueueType::default();
     let lanes = Lanes::make(args, &queues)?;
     let names = lanes.names();
-    let of_op = |&op: &Op| args.queues.iter().map(move |&pairs| Case { op, pairs });
-    let cases: Vec<Case> = args.op.0.iter().flat_map(of_op).collect();
+    let counts = once(&args.queues);
+    let of_op = |&op: &Op| counts.iter().map(move |&pairs| Case { op, pairs });
+    let cases: Vec<Case> = once(&args.op.0).iter().flat_map(of_op).collect();
     let grid = measure(args, &lanes, &cases)?;
     let Lanes {
         namespace, ours, ..
@@ -261,7 +276,7 @@ fn print(args: &MqArgs, names: &[String], rows: &[MqRow], out: &mut dyn Write) -
             let spreads = some.map(|row| row.row.ops_per_s).collect();
             (queues.to_string(), spreads)
         };
-        let compared: Vec<_> = args.queues.iter().map(of_count).collect();
+        let compared: Vec<_> = once(&args.queues).iter().map(of_count).collect();
         writeln!(out, "{}\n", side_by_side("queues", &names, &compared))?;
         print_latency(&of_op, out)?;
         for row in of_op.iter().rev() {

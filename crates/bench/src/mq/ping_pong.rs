@@ -25,7 +25,7 @@ pub fn run(queues: &[impl Channel], bytes: usize, time: Duration) -> anyhow::Res
         }
     })?;
     let mut work = Work {
-        seconds: done.began.elapsed().as_secs_f64(),
+        seconds: done.seconds,
         ..Work::default()
     };
     for (trips, latency) in &done.results {

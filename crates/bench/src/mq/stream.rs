@@ -96,7 +96,7 @@ pub fn run(
     })?;
     Ok(Work {
         ops: done.results.iter().sum(),
-        seconds: done.began.elapsed().as_secs_f64(),
+        seconds: done.seconds,
         ..Work::default()
     })
 }
