@@ -35,6 +35,7 @@
 )]
 
 pub mod acl;
+pub mod block_map;
 mod bytes;
 pub mod checksum;
 pub mod corrupt;
@@ -58,6 +59,7 @@ pub mod types;
 pub mod xattr;
 
 pub use acl::*;
+pub use block_map::*;
 pub use checksum::*;
 pub use corrupt::*;
 pub use dirent::*;
