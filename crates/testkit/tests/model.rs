@@ -40,12 +40,29 @@ fn reftest_random_operations_with_remounts() {
     }
 }
 
+#[test]
+fn reftest_block_maps_with_remounts() {
+    let runs = env_number("UEXT4_MODEL_RUNS", 7);
+    for seed in 0..runs {
+        let shape = Shape::BLOCK_MAPPED[seed as usize % Shape::BLOCK_MAPPED.len()];
+        let done = remounts(seed, shape);
+        done.with_context(|| format!("seed {seed}, {}", shape.name))
+            .unwrap();
+    }
+}
+
 fn remounts(seed: u64, shape: Shape) -> Result<()> {
     let device = Arc::new(shape.make()?);
     let mut model = None;
     for round in 0..4 {
         let fs = mount_as(Arc::clone(&device) as Arc<_>, seed ^ round)?;
-        let habits = Habits::default();
+        let block_maps = shape.mke2fs.is_some();
+        let habits = Habits {
+            block_maps,
+            // With blocks of 1 KiB, into the second level of pointer blocks.
+            file_bytes_max: if block_maps { 400 << 10 } else { 64 << 10 },
+            ..Habits::default()
+        };
         let mut worker = match model.take() {
             Some(model) => Worker::resume(&*fs, "t0", seed ^ round, habits, model),
             None => {
