@@ -3,6 +3,7 @@
 //! A worker owns one directory of the root, and the names in `shared` that start as its own name
 //! does; nobody else changes those, so that its model is exact while others work beside it.
 
+use crate::image::Shape;
 use crate::model::{Content, Id, Model};
 use crate::operation::{Op, apply};
 use crate::tree::{self, Tree, join};
@@ -38,6 +39,21 @@ impl Default for Habits {
             sync_percent: 12,
             direct_percent: 0,
             block_maps: false,
+        }
+    }
+}
+
+impl Habits {
+    /// The default ones on such an image. With block maps files are larger: with blocks of 1 KiB, into the
+    /// second level of pointer blocks.
+    pub fn of(shape: &Shape) -> Habits {
+        match shape.mke2fs {
+            None => Habits::default(),
+            Some(_) => Habits {
+                block_maps: true,
+                file_bytes_max: 400 << 10,
+                ..Habits::default()
+            },
         }
     }
 }
