@@ -81,8 +81,13 @@ impl Path {
         self.nodes.len() == self.place.levels
     }
 
-    fn is_on_it(&self, pblk: Pblk) -> bool {
-        self.nodes.iter().any(|buffer| buffer.block() == pblk.0)
+    /// Refuses blocks that it leads through.
+    fn check_apart(&self, reader: &Reader<'_>, pblk: Pblk, len: u64) -> Result<()> {
+        let is_within = |node: &Arc<Buffer>| node.block().wrapping_sub(pblk.0) < len;
+        match self.nodes.iter().any(is_within) {
+            true => Err(reader.corrupt(CorruptKind::MapCycle, pblk)),
+            false => Ok(()),
+        }
     }
 }
 
@@ -144,9 +149,7 @@ impl<'a> Reader<'a> {
                 break;
             };
             self.check_run(child, 1)?;
-            if path.is_on_it(child) {
-                return Err(self.corrupt(CorruptKind::MapCycle, child));
-            }
+            path.check_apart(self, child, 1)?;
             path.nodes.push(self.cache.get(child.0)?);
         }
         Ok(path)

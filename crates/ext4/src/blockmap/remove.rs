@@ -67,6 +67,7 @@ impl Ext4 {
         let cut = path.with_pointers(depth, |pointers| cut_out(pointers, lowest, slot, content));
         for run in &cut.runs {
             reader.check_run(run.pblk, u64::from(run.len))?;
+            path.check_apart(&reader, run.pblk, u64::from(run.len))?;
         }
         if !cut.runs.is_empty() {
             self.change_pointers(handle, inode, &mut path, depth, |pointers| {
