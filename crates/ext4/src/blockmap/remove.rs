@@ -224,7 +224,8 @@ mod tests {
         let of = [5, 6, 0, 0, 7, 8, 20, 19, 0];
         assert_eq!(
             cut(&of, 0, Content::Data),
-            (vec![(19, 1), (20, 1), (7, 2), (5, 2)], 0)
+            (vec![(19, 1), (20, 1), (5, 4)], 0),
+            "blocks that lie together are freed together, whatever is between them in the file"
         );
         assert_eq!(
             cut(&of, 5, Content::Data),
