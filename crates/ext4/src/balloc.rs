@@ -25,6 +25,27 @@ pub struct Run {
     pub len: u32,
 }
 
+/// Where blocks should go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Goal {
+    /// The block that would be best.
+    pub pblk: Pblk,
+    /// The most that are wanted at once.
+    pub most: u32,
+    /// How many groups, from the first on, are in reach.
+    pub groups: u32,
+}
+
+impl From<Pblk> for Goal {
+    fn from(pblk: Pblk) -> Goal {
+        Goal {
+            pblk,
+            most: u32::MAX,
+            groups: u32::MAX,
+        }
+    }
+}
+
 impl Ext4 {
     /// Claims up to `want` blocks that lie together, at `goal` or as near as can be: reserved and
     /// published at once.
@@ -37,7 +58,7 @@ impl Ext4 {
     pub(crate) fn claim_blocks(
         &self,
         handle: &Handle<'_>,
-        goal: Pblk,
+        goal: impl Into<Goal>,
         want: u32,
         privileged: bool,
     ) -> Result<Run> {
@@ -55,17 +76,24 @@ impl Ext4 {
     /// # Errors
     /// [`Ext4Error::NoSpace`]; freed blocks that wait for their transaction do not count as free, so
     /// callers go through [`Ext4::retry_no_space`].
-    pub(crate) fn reserve_blocks(&self, goal: Pblk, want: u32, privileged: bool) -> Result<Run> {
+    pub(crate) fn reserve_blocks(
+        &self,
+        goal: impl Into<Goal>,
+        want: u32,
+        privileged: bool,
+    ) -> Result<Run> {
+        let goal = goal.into();
         if !privileged && self.free_blocks_total() <= self.reserved_blocks() {
             return Err(Ext4Error::NoSpace);
         }
         let geometry = self.geometry();
-        let (start, at) = geometry.group_of_block(goal).unwrap_or_default();
-        let want = want.clamp(1, geometry.blocks_per_group);
+        let (start, at) = geometry.group_of_block(goal.pblk).unwrap_or_default();
+        let want = want.min(goal.most).clamp(1, geometry.blocks_per_group);
+        let groups = geometry.groups_count.min(goal.groups);
         // First whoever has all of it, then whoever has anything.
         for least in [want, 1] {
-            for i in 0..geometry.groups_count {
-                let no = GroupNo((start.0 + i) % geometry.groups_count);
+            for i in 0..groups {
+                let no = GroupNo((start.0 + i) % groups);
                 let from = if i == 0 { at.0 } else { 0 };
                 if let Some(run) = self.reserve_in_group(no, from, want, least)? {
                     return Ok(run);

@@ -6,11 +6,11 @@ use crate::extents::{Content, Restart};
 use crate::fs::Ext4;
 use crate::inode::{Inode, InodePlace, InodeRef, now};
 use crate::late_handle::LateHandle;
+use crate::mapping::Root;
 use std::sync::Arc;
 use uext4_jbd2::Handle;
 use uext4_ondisk::{
-    DevNo, EXTRA_ISIZE_KNOWN, ExtentNodeMut, FileType, Generation, Ino, InodeFlags, Pblk, RoCompat,
-    raw_generation,
+    DevNo, EXTRA_ISIZE_KNOWN, FileType, Generation, Ino, InodeFlags, Pblk, RoCompat, raw_generation,
 };
 use uext4_sync::stage::{self, Stage};
 
@@ -43,8 +43,8 @@ pub(crate) struct Remains {
     pub blocks: u64,
     /// The block of its extended attributes, or 0.
     pub acl: Pblk,
-    /// It has extents.
-    pub extents: bool,
+    /// It has a mapping.
+    pub mapped: bool,
 }
 
 impl Ext4 {
@@ -138,8 +138,7 @@ impl Ext4 {
         match new.device {
             Some(device) => disk.set_dev_no(device),
             None if matches!(disk.file_type(), FileType::Regular | FileType::Directory) => {
-                disk.flags |= InodeFlags::EXTENTS;
-                ExtentNodeMut::init(&mut disk.i_block, 0);
+                self.init_mapping(&mut disk);
             }
             None => {}
         }
@@ -174,20 +173,19 @@ impl Ext4 {
     /// What there is to do when the inode is deleted.
     pub(crate) fn remains(&self, inode: &Inode) -> Remains {
         let state = inode.state();
+        let root = Root::of(&state);
         Remains {
             links: state.links,
-            small: self.is_small(inode.file_type, &state),
+            small: self.is_small(inode.file_type, &root, state.size),
             blocks: state.blocks,
             acl: state.file_acl,
-            extents: state.flags.contains(InodeFlags::EXTENTS),
+            mapped: !matches!(root, Root::Nothing),
         }
     }
 
     /// Whether deleting the inode takes a handful of blocks, so that one handle does it.
-    fn is_small(&self, file_type: FileType, state: &uext4_ondisk::Inode) -> bool {
-        !state.flags.contains(InodeFlags::EXTENTS)
-            || (uext4_ondisk::ExtentNode::new(&state.i_block).depth() == 0
-                && (file_type != FileType::Directory || state.size <= 8 * self.block_size()))
+    fn is_small(&self, file_type: FileType, root: &Root, size: u64) -> bool {
+        root.is_short() && (file_type != FileType::Directory || size <= 8 * self.block_size())
     }
 
     /// Reads what deleting an inode will need, if it is small, so that a device that fails does so
@@ -206,7 +204,7 @@ impl Ext4 {
             return Ok(remains);
         }
         let mut places: Vec<Pblk> = Vec::new();
-        if remains.extents {
+        if remains.mapped {
             for extent in self.extents(inode)? {
                 places.push(extent.pblk);
                 places.push(Pblk(extent.pblk.0 + u64::from(extent.len) - 1));

@@ -32,7 +32,8 @@ impl Ext4 {
     ///
     /// # Errors
     /// [`Ext4Error::Invalid`] for an empty range, [`Ext4Error::TooLarge`], [`Ext4Error::NoSpace`] with a part
-    /// allocated, [`Ext4Error::NotPermitted`] as the file's flags say.
+    /// allocated, [`Ext4Error::NotPermitted`] as the file's flags say,
+    /// [`Ext4Error::Unsupported`] for all but punching a hole into a file without extents.
     pub fn fallocate(
         &self,
         inode: &InodeRef,
@@ -46,9 +47,7 @@ impl Ext4 {
             return Err(Ext4Error::Invalid("an empty range"));
         }
         let end = offset.checked_add(len).ok_or(Ext4Error::TooLarge)?;
-        if end > self.file_bytes_max() {
-            return Err(Ext4Error::TooLarge);
-        }
+        self.check_end(inode, end)?;
         let _locked = ilock(&inode.ilock, LockMode::Exclusive);
         let flags = inode.flags();
         let changes_data = !matches!(what, Fallocate::Allocate | Fallocate::AllocateKeepSize);
@@ -57,13 +56,14 @@ impl Ext4 {
         {
             return Err(Ext4Error::NotPermitted);
         }
-        if !flags.contains(InodeFlags::EXTENTS) {
-            return Err(Ext4Error::Unsupported(
-                "fallocate of a file without extents",
-            ));
-        }
         if what == Fallocate::PunchHole {
             return self.punch(inode, offset, end);
+        }
+        // What is allocated and not written reads as zeros; a block map cannot say that of a block.
+        if !inode.has_extents() {
+            return Err(Ext4Error::Unsupported(
+                "allocating blocks of a file without extents",
+            ));
         }
         let old_size = inode.size();
         let size = (!what.keeps_size() && end > old_size).then_some(end);

@@ -15,11 +15,12 @@ use crate::balloc::Run;
 use crate::create::DELETE_CREDITS;
 use crate::dio::{CutOut, lock_inode};
 use crate::error::{Ext4Error, Result};
-use crate::extents::{self, Content, Mapping, Restart};
+use crate::extents::{self, Content, Restart};
 use crate::fs::Ext4;
 use crate::inode::{Inode, InodeRef, now};
+use crate::mapping::Mapping;
 use uext4_jbd2::Handle;
-use uext4_ondisk::{Extent, FileType, InodeFlags, Lblk};
+use uext4_ondisk::{Extent, FileType, Lblk};
 use uext4_vfs::ilock::{LockMode, ilock};
 use uext4_vfs::io::{IoFlags, Written};
 
@@ -40,7 +41,7 @@ struct ReadKind {
 
 impl Ext4 {
     /// The largest size a file may have, in bytes; as in the kernel, so that the number of its blocks fits
-    /// 32 bits.
+    /// 32 bits. One without extents may have less.
     pub fn file_bytes_max(&self) -> u64 {
         u64::from(u32::MAX) * self.block_size()
     }
@@ -212,9 +213,7 @@ impl Ext4 {
         let end = offset
             .checked_add(data.len() as u64)
             .ok_or(Ext4Error::TooLarge)?;
-        if end > self.file_bytes_max() {
-            return Err(Ext4Error::TooLarge);
-        }
+        self.check_end(inode, end)?;
         let old_size = inode.size();
         if offset > old_size {
             self.zero_tail(inode, old_size, offset)?;
@@ -314,7 +313,7 @@ impl Ext4 {
                 unwritten: false,
                 pblk: run.pblk,
             };
-            self.insert_extent(&handle, inode, extent, privileged)?;
+            self.insert_run(&handle, inode, extent, privileged)?;
         }
         self.publish_run(&handle, run)?;
         let sectors = u64::from(run.len) * (size / 512);
@@ -444,9 +443,7 @@ impl Ext4 {
     }
 
     pub(crate) fn truncate_locked(&self, inode: &InodeRef, size: u64) -> Result<()> {
-        if size > self.file_bytes_max() {
-            return Err(Ext4Error::TooLarge);
-        }
+        self.check_end(inode, size)?;
         let old = inode.size();
         if size > old {
             self.zero_tail(inode, old, size)?;
@@ -489,7 +486,7 @@ impl Ext4 {
     /// Whether blocks are allocated past `size`.
     fn maps_past(&self, inode: &Inode, size: u64) -> Result<bool> {
         let next = size.div_ceil(self.block_size());
-        if !inode.flags().contains(InodeFlags::EXTENTS) || next > u64::from(u32::MAX) {
+        if next > u64::from(u32::MAX) {
             return Ok(false);
         }
         let mapping = self.map_block(inode, Lblk(next as u32))?;
@@ -565,14 +562,15 @@ impl Ext4 {
                 disk.size = len as u64;
             });
         }
-        let run = self.reserve_blocks(self.goal_of(inode.ino), 1, true)?;
+        self.update_inode(inode, handle, |disk| {
+            self.init_mapping(disk);
+            disk.size = len as u64;
+        })?;
+        let goal = self.data_goal(inode, Lblk(0))?;
+        let run = self.reserve_blocks(goal, 1, true)?;
         self.fill_run(run, 0, target)
             .and_then(|_| self.publish_run(handle, run))
             .inspect_err(|_| self.unreserve(run))?;
-        self.update_inode(inode, handle, |disk| {
-            disk.flags |= InodeFlags::EXTENTS;
-            uext4_ondisk::ExtentNodeMut::init(&mut disk.i_block, 0);
-        })?;
         let _map = inode.map.write();
         let extent = Extent {
             lblk: Lblk(0),
@@ -580,7 +578,7 @@ impl Ext4 {
             unwritten: false,
             pblk: run.pblk,
         };
-        self.insert_extent(handle, inode, extent, true)?;
+        self.insert_run(handle, inode, extent, true)?;
         self.publish_size(handle, inode, len as u64, self.block_size() / 512)
     }
 

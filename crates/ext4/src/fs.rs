@@ -7,6 +7,7 @@
 
 use crate::error::{Ext4Error, Result};
 use crate::extents;
+use crate::fixed::FixedBlocks;
 use crate::flush_debt::FlushDebt;
 use crate::freeze::zerocopy_superblock::with_superblock;
 use crate::freeze::{Freezer, superblock_place};
@@ -15,13 +16,14 @@ use crate::group::{BitmapBytes, Group};
 use crate::inode::{Inode, InodeRef};
 use crate::kinds;
 use crate::lazytime::Lazytime;
+use crate::mapping;
 use crate::options::MountOptions;
 use crate::orphan::Orphans;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use uext4_block::BlockDevice;
 use uext4_buffer::{Buffer, BufferCache};
-use uext4_jbd2::{Journal, JournalClient, JournalError, JournalOptions, LogMap, LogRun};
+use uext4_jbd2::{Handle, Journal, JournalClient, JournalError, JournalOptions, LogMap, LogRun};
 use uext4_ondisk::{
     Compat, Corrupt, CorruptKind, CsumSeed, FormatError, Geometry, GroupCsum, GroupDesc, GroupNo,
     Incompat, Ino, InodeParams, RawSuperblock, RoCompat, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE,
@@ -56,6 +58,10 @@ pub struct Ext4 {
     pub(crate) unflushed_evicted: FlushDebt,
     pub(crate) orphans: Orphans,
     pub(crate) lazytime: Arc<Lazytime>,
+    /// Every file may have this size; see `Ext4::check_end`.
+    pub(crate) bytes_max_simple: u64,
+    /// The blocks of no file, once somebody had to know.
+    pub(crate) fixed: OnceLock<FixedBlocks>,
     /// Of copies of mappings.
     pub(crate) snapshot_budget: extents::Budget,
     /// Guards the shape of the tree: renames of directories.
@@ -267,6 +273,8 @@ impl Ext4 {
             unflushed_evicted: FlushDebt::new(),
             orphans: Orphans::new(&sb),
             lazytime: Arc::new(Lazytime::new()),
+            bytes_max_simple: mapping::bytes_max_simple(&sb),
+            fixed: OnceLock::new(),
             snapshot_budget: extents::Budget::new(options.cache_bytes / 4),
             rename: RenameMutex::new(),
             free_blocks: AtomicI64::new(free),
@@ -321,6 +329,35 @@ impl Ext4 {
         drop(content);
         drop(handle);
         Ok(self.journal.sync()?)
+    }
+
+    /// Says in the superblock that the file system uses features from now on that it did not have when it
+    /// was made, as the kernel does with those that need no more than that.
+    ///
+    /// # Journal
+    /// One credit.
+    ///
+    /// # Errors
+    /// The journal's.
+    pub(crate) fn add_features(
+        &self,
+        handle: &Handle<'_>,
+        compat: Compat,
+        ro_compat: RoCompat,
+    ) -> Result<()> {
+        let (_, at) = superblock_place(self.geometry().block_size);
+        let mut content = handle.modify(&self.super_buffer)?;
+        with_superblock(content.data_mut(), at, |raw| {
+            // The first revision has no features, and fixed values of what the second one says.
+            if raw.rev_level.get() == 0 {
+                raw.rev_level = 1.into();
+                raw.first_ino = self.geometry().first_ino.0.into();
+                raw.inode_size = self.geometry().inode_size.into();
+            }
+            let (compat, ro_compat) = (raw.compat() | compat, raw.ro_compat() | ro_compat);
+            raw.set_features(compat, raw.incompat(), ro_compat);
+        });
+        Ok(())
     }
 
     /// Writes everything back and leaves the image clean. No operation may run; references to inodes
@@ -598,10 +635,6 @@ fn check_features(sb: &Superblock, options: &mut MountOptions) -> Result<()> {
         tracing::warn!("mounted read-only: more than 64 inodes in a block");
         options.read_only = true;
     }
-    if !sb.incompat.contains(Incompat::EXTENT) && !options.read_only {
-        tracing::warn!("mounted read-only: files without extents are not written");
-        options.read_only = true;
-    }
     Ok(())
 }
 
@@ -672,16 +705,13 @@ fn find_log(sb: &Superblock, device: &Arc<dyn BlockDevice>) -> Result<Option<Log
         uext4_ondisk::Inode::decode(content.data().get(at..end).unwrap_or(&[]), &params)
     })?;
     let inode = inode.map_err(|e| e.ino(ino))?;
-    if !inode.flags.contains(uext4_ondisk::InodeFlags::EXTENTS) {
-        return Err(Ext4Error::Unsupported("a journal with a block map (ext3)"));
-    }
     let seed = sb
         .has_metadata_csum()
         .then(|| inode.seed(sb.csum_seed, ino));
     let mut runs = Vec::new();
-    extents::walk(
+    mapping::walk(
         &cache,
-        &inode.i_block,
+        &inode,
         sb.geometry.block_bounds(),
         seed,
         ino,

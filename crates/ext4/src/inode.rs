@@ -59,6 +59,8 @@ pub struct Inode {
     /// Of `state`, for those who only look: the size, and the time of the last change of data.
     size: AtomicU64,
     mtime_tick: AtomicU64,
+    /// Of `state`: whether it has extents, and not a block map.
+    extents: AtomicBool,
     /// When it was last seen that the access time needs no change, or had one.
     atime_tick: AtomicU64,
     /// The block mapping in `i_block` and below.
@@ -139,6 +141,7 @@ impl Inode {
             doomed: AtomicBool::new(disk.links == 0),
             size: AtomicU64::new(disk.size),
             mtime_tick: AtomicU64::new(tick(disk.mtime)),
+            extents: AtomicBool::new(disk.flags.contains(InodeFlags::EXTENTS)),
             atime_tick: AtomicU64::new(NO_TICK),
             state: Mutex::new(&class::INODE_STATE, disk),
             map: RwLock::new(&class::EXTENT_MAP, ()),
@@ -196,6 +199,10 @@ impl Inode {
         let mtime = tick(state.mtime);
         if self.mtime_tick.load(Ordering::Relaxed) != mtime {
             self.mtime_tick.store(mtime, Ordering::Relaxed);
+        }
+        let extents = state.flags.contains(InodeFlags::EXTENTS);
+        if self.extents.load(Ordering::Relaxed) != extents {
+            self.extents.store(extents, Ordering::Relaxed);
         }
         if self.atime_tick.load(Ordering::Relaxed) != NO_TICK {
             self.atime_tick.store(NO_TICK, Ordering::Relaxed);
@@ -382,6 +389,12 @@ impl Inode {
     #[inline]
     pub fn size(&self) -> u64 {
         self.size.load(Ordering::Acquire)
+    }
+
+    /// Whether it is mapped by extents, and not by a block map. Changes with `ilock` held alone.
+    #[inline]
+    pub(crate) fn has_extents(&self) -> bool {
+        self.extents.load(Ordering::Relaxed)
     }
 
     /// The flags.

@@ -23,7 +23,8 @@
 //! | `lazytime` | timestamps that wait in memory |
 //! | `late_handle` | a handle that starts when it is needed |
 //! | [`inode`], [`create`], [`orphan`] | inodes: in memory, made, taken away, on record |
-//! | [`extents`], [`mod@file`], [`dio`] | block mapping and data, also direct |
+//! | [`mapping`], [`extents`], `blockmap`, `fixed` | block mapping, of two kinds; blocks of no file |
+//! | [`mod@file`], [`dio`] | data, also direct |
 //! | [`fallocate`], [`seek`] | ranges that get or lose blocks; where data is |
 //! | `flush_debt` | data that the device may still cache |
 //! | [`dir`], [`namei`], [`rename`] | directories and names |
@@ -35,6 +36,7 @@
 pub mod access;
 pub mod balloc;
 pub mod bitmap;
+mod blockmap;
 pub mod create;
 pub mod dio;
 pub mod dir;
@@ -42,6 +44,7 @@ pub mod error;
 pub mod extents;
 pub mod fallocate;
 pub mod file;
+mod fixed;
 pub mod flags;
 mod flush_debt;
 pub mod freeze;
@@ -53,6 +56,7 @@ pub mod inode;
 pub mod kinds;
 mod late_handle;
 mod lazytime;
+pub mod mapping;
 pub mod namei;
 pub mod options;
 pub mod orphan;

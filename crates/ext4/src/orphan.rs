@@ -11,7 +11,6 @@
 //! are claimed without a lock.
 
 use crate::error::{Ext4Error, Result};
-use crate::extents;
 use crate::freeze::{superblock_place, zerocopy_superblock::with_superblock};
 use crate::fs::Ext4;
 use crate::inode::{Inode, InodeRef};
@@ -211,12 +210,10 @@ impl Ext4 {
         let ino = Ino(self.sb.raw.orphan_file_inum.get());
         let inode = self.get_inode(ino)?;
         let mut places = Vec::new();
-        let root = inode.state().i_block;
         let seed = self.seed().map(|_| inode.seed());
-        let bounds = self.geometry().block_bounds();
-        extents::walk(self.cache(), &root, bounds, seed, ino, &mut |e| {
+        for e in self.extents(&inode)? {
             places.extend((0..u64::from(e.len)).map(|i| uext4_ondisk::Pblk(e.pblk.0 + i)));
-        })?;
+        }
         let mut blocks = Vec::new();
         for pblk in places {
             let buffer = self.cache().get_verified(pblk.0, |data| -> Result<()> {

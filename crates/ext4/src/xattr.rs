@@ -16,7 +16,8 @@ use std::sync::Arc;
 use uext4_buffer::Buffer;
 use uext4_jbd2::Handle;
 use uext4_ondisk::{
-    Pblk, XattrArea, XattrIndex, XattrList, XattrNoSpace, XattrOwnedValue, XattrValue,
+    Compat, Pblk, RoCompat, XattrArea, XattrIndex, XattrList, XattrNoSpace, XattrOwnedValue,
+    XattrValue,
 };
 use uext4_vfs::attr::XattrFlags;
 use uext4_vfs::ilock::{LockMode, ilock};
@@ -179,6 +180,9 @@ impl Ext4 {
             let room = XattrList::block_room(self.cache().block_size());
             if lists.block.encoded_size() > room {
                 return Err(Ext4Error::NoSpace);
+            }
+            if !self.sb.compat.contains(Compat::EXT_ATTR) {
+                self.add_features(&handle, Compat::EXT_ATTR, RoCompat::empty())?;
             }
             if had_block || !lists.block.is_empty() {
                 self.store_block(&handle, inode, &lists)?;

@@ -130,6 +130,9 @@ kinds! {
     MmpMagic = "mmp block magic is wrong",
     MmpChecksum = "mmp block checksum is wrong",
     BlockRange = "block number is outside the file system",
+    MapPointer = "block map names a block outside the file system",
+    MapFixed = "block map names a block of fixed metadata",
+    MapCycle = "block map names a block that leads to it",
     InoRange = "inode number is outside the file system",
 }
 

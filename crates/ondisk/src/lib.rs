@@ -18,7 +18,7 @@
 //! | [`superblock`], [`geometry`] | superblock, and what follows from it |
 //! | [`group_desc`] | group descriptors, bitmap checksums |
 //! | [`inode`], [`file_type`], [`timestamp`] | inodes |
-//! | [`extent`] | extent tree nodes |
+//! | [`extent`], [`block_map`] | extent tree nodes; pointers to blocks, where there are no extents |
 //! | [`dirent`], [`hash`], [`htree`] | directories |
 //! | [`xattr`], [`acl`] | extended attributes |
 //! | [`jbd2`], [`jbd2_super`], [`jbd2_tag`] | the journal |
@@ -35,6 +35,7 @@
 )]
 
 pub mod acl;
+pub mod block_map;
 mod bytes;
 pub mod checksum;
 pub mod corrupt;
@@ -58,6 +59,7 @@ pub mod types;
 pub mod xattr;
 
 pub use acl::*;
+pub use block_map::*;
 pub use checksum::*;
 pub use corrupt::*;
 pub use dirent::*;

@@ -73,7 +73,7 @@ pub fn record(plan: &Plan) -> Result<Recording> {
     let habits = Habits {
         sync_percent: *rng.choice(&[3, 10, 25]).unwrap_or(&10),
         direct_percent: plan.direct_percent,
-        ..Habits::default()
+        ..Habits::of(&plan.shape)
     };
     let mut workers = Vec::new();
     for index in 0..plan.threads {

@@ -1,6 +1,7 @@
 //! Images to start from.
 
-use anyhow::Result;
+use crate::oracle;
+use anyhow::{Context, Result};
 use fastrand::Rng;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,9 @@ pub struct Shape {
     pub journal_bytes: Option<u64>,
     /// Inodes.
     pub inodes: Option<u32>,
+    /// What mke2fs is told besides the size, if it makes the image: one without extents, which our mkfs
+    /// does not make. Then what is said above of features, blocks, journal and inodes is not.
+    pub mke2fs: Option<&'static str>,
 }
 
 impl Shape {
@@ -36,7 +40,35 @@ impl Shape {
         block_size: 4096,
         journal_bytes: None,
         inodes: None,
+        mke2fs: None,
     };
+
+    /// Images whose files have block maps; the first ones have a journal.
+    pub const BLOCK_MAPPED: [Shape; 7] = [
+        Shape::made_by_mke2fs("ext3, blocks of 1 KiB", "-t ext3 -b 1024 -J size=1"),
+        Shape::made_by_mke2fs("ext3, blocks of 4 KiB", "-t ext3 -b 4096 -J size=4"),
+        Shape::made_by_mke2fs(
+            "ext4 without extents",
+            "-t ext4 -O ^extent,^64bit -b 1024 -J size=1",
+        ),
+        Shape::made_by_mke2fs(
+            "ext4 without extents and file types",
+            "-t ext4 -O ^extent,^64bit,^filetype,^dir_index,orphan_file -b 2048 -J size=2",
+        ),
+        Shape::made_by_mke2fs("ext2, blocks of 1 KiB", "-t ext2 -b 1024"),
+        Shape::made_by_mke2fs("ext2 without any feature", "-t ext2 -O none -b 4096 -I 128"),
+        Shape::made_by_mke2fs("ext2, revision 0", "-t ext2 -r 0 -b 1024"),
+    ];
+    /// How many of them have a journal.
+    pub const BLOCK_MAPPED_JOURNALED: usize = 4;
+
+    const fn made_by_mke2fs(name: &'static str, args: &'static str) -> Shape {
+        Shape {
+            name,
+            mke2fs: Some(args),
+            ..Shape::DEFAULT
+        }
+    }
 
     /// The shapes that tests go through.
     pub const ALL: [Shape; 5] = [
@@ -70,6 +102,9 @@ impl Shape {
     /// # Errors
     /// Those of mkfs.
     pub fn make(&self) -> Result<MemoryDevice> {
+        if let Some(args) = self.mke2fs {
+            return mke2fs(args, self.bytes);
+        }
         let device = MemoryDevice::new(self.bytes);
         let options = MkfsOptions {
             size: Some(self.bytes),
@@ -84,6 +119,21 @@ impl Shape {
         uext4_mkfs::mkfs(&device, &options, &NoProgress)?;
         Ok(device)
     }
+}
+
+/// An image in memory that mke2fs made.
+///
+/// # Errors
+/// There is no mke2fs, or it does not like its arguments.
+pub fn mke2fs(args: &str, bytes: u64) -> Result<MemoryDevice> {
+    let image = tempfile::NamedTempFile::new()?;
+    let path = image.path().to_str().context("a path in UTF-8")?;
+    let size = format!("{}K", bytes / 1024);
+    let mut all = vec!["-q", "-F", "-m", "0"];
+    all.extend(args.split(' '));
+    all.extend([path, &size]);
+    oracle::run("mke2fs", &all, 0)?;
+    Ok(MemoryDevice::from_bytes(&std::fs::read(path)?))
 }
 
 /// Mounts a device as the tests do: few commits by age, a small cache.

@@ -3,6 +3,7 @@
 //! A worker owns one directory of the root, and the names in `shared` that start as its own name
 //! does; nobody else changes those, so that its model is exact while others work beside it.
 
+use crate::image::Shape;
 use crate::model::{Content, Id, Model};
 use crate::operation::{Op, apply};
 use crate::tree::{self, Tree, join};
@@ -26,6 +27,8 @@ pub struct Habits {
     /// Share, in percent of the rest, of direct writes to one file, most of which fill holes or extend it,
     /// and of what gives blocks to it or takes them.
     pub direct_percent: u8,
+    /// Files have no extents: what fallocate does with them is to punch holes.
+    pub block_maps: bool,
 }
 
 impl Default for Habits {
@@ -35,6 +38,22 @@ impl Default for Habits {
             file_bytes_max: 64 << 10,
             sync_percent: 12,
             direct_percent: 0,
+            block_maps: false,
+        }
+    }
+}
+
+impl Habits {
+    /// The default ones on such an image. With block maps files are larger: with blocks of 1 KiB, into the
+    /// second level of pointer blocks.
+    pub fn of(shape: &Shape) -> Habits {
+        match shape.mke2fs {
+            None => Habits::default(),
+            Some(_) => Habits {
+                block_maps: true,
+                file_bytes_max: 400 << 10,
+                ..Habits::default()
+            },
         }
     }
 }
@@ -123,7 +142,10 @@ impl<'f, F: FileSystem> Worker<'f, F> {
 
     fn both(&mut self, op: &Op) -> Result<Option<Promise>> {
         let mut after = self.model.clone();
-        let expected = after.apply(op);
+        let mut expected = after.apply(op);
+        if self.habits.block_maps && expected.is_ok() && is_unwritten_wanted(op) {
+            (after, expected) = (self.model.clone(), Err(Errno::EOPNOTSUPP));
+        }
         let kept = match op {
             Op::Unlink { path, keep: true } => self.last_data(path),
             _ => None,
@@ -606,6 +628,11 @@ impl<'f, F: FileSystem> Worker<'f, F> {
         let byte = self.rng.u8(1..);
         (0..len).map(|i| byte ^ (i / 512) as u8 | 1).collect()
     }
+}
+
+/// Whether blocks are to be allocated that nobody has written.
+fn is_unwritten_wanted(op: &Op) -> bool {
+    matches!(op, Op::Fallocate { what, .. } if *what != Fallocate::PunchHole)
 }
 
 /// The bytes of all attributes of the file whose attribute `op` sets: they must fit a block.

@@ -29,6 +29,16 @@ fn direct_plan(seed: u64, kernel: bool) -> Plan {
     }
 }
 
+/// Images whose files have no extents.
+fn block_map_plan(seed: u64, kernel: bool) -> Plan {
+    let shapes = &Shape::BLOCK_MAPPED[..Shape::BLOCK_MAPPED_JOURNALED];
+    Plan {
+        shape: shapes[(seed % shapes.len() as u64) as usize],
+        direct_percent: if seed % 8 < 4 { 0 } else { 60 },
+        ..plan(seed, kernel)
+    }
+}
+
 fn run(runs: u64, plan: impl Fn(u64, bool) -> Plan + Sync) {
     let first = env_number("UEXT4_CRASH_SEED", 0);
     let kernel = oracle::kernel_mounts();
@@ -83,6 +93,11 @@ fn crash_random_workloads() {
 #[test]
 fn crash_direct_writes() {
     run(env_number("UEXT4_CRASH_RUNS", 15), direct_plan);
+}
+
+#[test]
+fn crash_block_maps() {
+    run(env_number("UEXT4_CRASH_RUNS", 8), block_map_plan);
 }
 
 #[test]

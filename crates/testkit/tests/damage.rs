@@ -27,7 +27,7 @@ fn image(shape: Shape, seed: u64) -> Vec<u8> {
         },
     )
     .unwrap();
-    let mut worker = Worker::new(&*fs, "t0", seed, Habits::default()).unwrap();
+    let mut worker = Worker::new(&*fs, "t0", seed, Habits::of(&shape)).unwrap();
     for _ in 0..300 {
         worker.step().unwrap();
     }
@@ -132,13 +132,22 @@ fn exercise(bytes: &[u8], seed: u64) {
 #[test]
 fn fuzz_damaged_images() {
     let runs = env_number("UEXT4_DAMAGE_RUNS", 150);
+    fuzz(runs, &Shape::ALL[..4]);
+}
+
+#[test]
+fn fuzz_damaged_block_maps() {
+    fuzz(env_number("UEXT4_DAMAGE_RUNS", 70), &Shape::BLOCK_MAPPED);
+}
+
+fn fuzz(runs: u64, shapes: &[Shape]) {
     let first = env_number("UEXT4_DAMAGE_SEED", 0);
-    let images: Vec<Vec<u8>> = (0..6)
+    let images: Vec<Vec<u8>> = (0..shapes.len().max(6))
         .map(|i| {
             image(
                 Shape {
                     bytes: 16 << 20,
-                    ..Shape::ALL[i % 4]
+                    ..shapes[i % shapes.len()]
                 },
                 i as u64,
             )
@@ -147,7 +156,7 @@ fn fuzz_damaged_images() {
     let mut failed = Vec::new();
     for seed in first..first + runs {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let mut bytes = images[(seed % 6) as usize].clone();
+        let mut bytes = images[(seed % images.len() as u64) as usize].clone();
         damage(&mut bytes, &mut rng);
         let (done, waits) = mpsc::channel();
         let thread = std::thread::spawn(move || {

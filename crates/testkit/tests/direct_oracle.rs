@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use uext4_block::{BlockDevice, DeviceId, MemoryDevice};
 use uext4_ext4::{Ext4, InodeRef};
+use uext4_ondisk::InodeFlags;
 use uext4_testkit::aligned::Aligned;
 use uext4_testkit::image::{Shape, mount_as};
 use uext4_testkit::stamps::{Stamps, is_stamp};
@@ -35,6 +36,8 @@ struct Worker<'a> {
     unit: usize,
     number: usize,
     rng: Rng,
+    /// The file has a block map: ranges can only lose their blocks.
+    block_map: bool,
 }
 
 impl Worker<'_> {
@@ -44,6 +47,7 @@ impl Worker<'_> {
             45..=89 => self.write(),
             90..=92 => self.truncate(),
             93..=95 => self.take(Fallocate::PunchHole),
+            96..=98 if self.block_map => self.take(Fallocate::PunchHole),
             96 => self.take(Fallocate::ZeroRangeKeepSize),
             97..=98 => self.allocate(),
             _ => Ok(FileSystem::fsync(self.fs, self.file, self.rng.bool())?),
@@ -164,6 +168,7 @@ fn run(device: Arc<dyn BlockDevice>, seed: u64, unit: usize, operations: u64) ->
                         unit,
                         number,
                         rng: Rng::with_seed(seed ^ (number as u64) << 32),
+                        block_map: !file.flags().contains(InodeFlags::EXTENTS),
                     };
                     while done.fetch_add(1, Ordering::Relaxed) < operations
                         && !failed.load(Ordering::Relaxed)
@@ -188,12 +193,21 @@ fn run(device: Arc<dyn BlockDevice>, seed: u64, unit: usize, operations: u64) ->
 
 #[test]
 fn stress_direct_io_is_never_torn_or_stale() {
-    let operations = env_number("UEXT4_DIRECT_OPS", 48_000);
+    stress(env_number("UEXT4_DIRECT_OPS", 48_000), &Shape::ALL);
+}
+
+#[test]
+fn stress_direct_io_with_block_maps() {
+    let shapes = &Shape::BLOCK_MAPPED[..Shape::BLOCK_MAPPED_JOURNALED];
+    stress(env_number("UEXT4_DIRECT_OPS", 32_000), shapes);
+}
+
+fn stress(operations: u64, shapes: &[Shape]) {
     let first = env_number("UEXT4_DIRECT_SEED", 1);
     let rounds = (operations / 8_000).clamp(1, 40);
     for seed in first..first + rounds {
         let unit = if seed % 2 == 0 { 512 } else { 4096 };
-        let shape = Shape::ALL[(seed % 5) as usize];
+        let shape = shapes[seed as usize % shapes.len()];
         let device = Arc::new(shape.make().expect("mkfs"));
         run(
             Arc::clone(&device) as Arc<_>,

@@ -31,7 +31,14 @@ fn one(seed: u64) -> Result<bool> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let dir = tempfile::tempdir()?;
     let image = dir.path().join("image");
-    let features = ["", "^metadata_csum", "^metadata_csum,^64bit", "orphan_file"][rng.usize(..4)];
+    let all = [
+        "",
+        "^metadata_csum",
+        "^metadata_csum,^64bit",
+        "orphan_file",
+        "^extent,^64bit",
+    ];
+    let features = all[seed as usize % all.len()];
     let block = ["4096", "4096", "1024"][rng.usize(..3)];
     let path = image.to_str().context("path")?;
     let args = [

@@ -40,12 +40,23 @@ fn reftest_random_operations_with_remounts() {
     }
 }
 
+#[test]
+fn reftest_block_maps_with_remounts() {
+    let runs = env_number("UEXT4_MODEL_RUNS", 7);
+    for seed in 0..runs {
+        let shape = Shape::BLOCK_MAPPED[seed as usize % Shape::BLOCK_MAPPED.len()];
+        let done = remounts(seed, shape);
+        done.with_context(|| format!("seed {seed}, {}", shape.name))
+            .unwrap();
+    }
+}
+
 fn remounts(seed: u64, shape: Shape) -> Result<()> {
     let device = Arc::new(shape.make()?);
     let mut model = None;
     for round in 0..4 {
         let fs = mount_as(Arc::clone(&device) as Arc<_>, seed ^ round)?;
-        let habits = Habits::default();
+        let habits = Habits::of(&shape);
         let mut worker = match model.take() {
             Some(model) => Worker::resume(&*fs, "t0", seed ^ round, habits, model),
             None => {
@@ -227,25 +238,25 @@ fn stress_names_are_created_once() {
 #[test]
 fn fault_no_space_never_corrupts() {
     for seed in 0..env_number("UEXT4_MODEL_RUNS", 4) {
-        fill_and_empty(seed)
+        let shape = Shape {
+            bytes: 8 << 20,
+            journal_bytes: Some(4 << 20),
+            ..Shape::DEFAULT
+        };
+        fill_and_empty(seed, shape)
             .with_context(|| format!("seed {seed}"))
             .unwrap();
     }
 }
 
-fn fill_and_empty(seed: u64) -> Result<()> {
-    let shape = Shape {
-        bytes: 8 << 20,
-        journal_bytes: Some(4 << 20),
-        ..Shape::DEFAULT
-    };
+fn fill_and_empty(seed: u64, shape: Shape) -> Result<()> {
     let device = Arc::new(shape.make()?);
     let fs = mount_as(Arc::clone(&device) as Arc<_>, seed)?;
     apply(&*fs, &shared())?;
     let habits = Habits {
         no_space: true,
         file_bytes_max: 1 << 20,
-        ..Habits::default()
+        ..Habits::of(&shape)
     };
     let free = fs.statfs()?.blocks_free;
     let mut worker = Worker::new(&*fs, "t0", seed, habits)?;
@@ -312,6 +323,20 @@ fn fill_and_empty(seed: u64) -> Result<()> {
     clean(&device)
 }
 
+/// A map needs blocks of pointers beside those of data, at every place where there may be none.
+#[test]
+fn fault_no_space_with_block_maps() {
+    for seed in 0..env_number("UEXT4_MODEL_RUNS", 4) {
+        let shape = Shape {
+            bytes: 16 << 20,
+            ..Shape::BLOCK_MAPPED[seed as usize % Shape::BLOCK_MAPPED.len()]
+        };
+        fill_and_empty(seed, shape)
+            .with_context(|| format!("seed {seed}, {}", shape.name))
+            .unwrap();
+    }
+}
+
 #[test]
 fn fault_inodes_run_out() {
     let shape = Shape {
@@ -351,16 +376,28 @@ fn fault_inodes_run_out() {
 #[test]
 fn fault_device_errors_lose_nothing_promised() {
     for seed in 0..env_number("UEXT4_FAULT_RUNS", 60) {
-        device_error(seed)
+        let shape = Shape::ALL[fastrand::Rng::with_seed(seed).usize(..5)];
+        device_error(seed, shape)
             .with_context(|| format!("seed {seed}"))
             .unwrap();
     }
 }
 
+#[test]
+fn fault_device_errors_with_block_maps() {
+    for seed in 0..env_number("UEXT4_FAULT_RUNS", 30) {
+        let shape = Shape::BLOCK_MAPPED[seed as usize % Shape::BLOCK_MAPPED_JOURNALED];
+        device_error(seed, shape)
+            .with_context(|| format!("seed {seed}, {}", shape.name))
+            .unwrap();
+    }
+}
+
 /// One call of the device fails, or all from one on; what was promised before or after it holds.
-fn device_error(seed: u64) -> Result<()> {
+fn device_error(seed: u64, shape: Shape) -> Result<()> {
     let mut rng = fastrand::Rng::with_seed(seed);
-    let shape = Shape::ALL[rng.usize(..5)];
+    // Has chosen the shape.
+    rng.usize(..5);
     let device = Arc::new(shape.make()?);
     let plan = FaultPlan::new();
     let failing = FaultDevice::new(Arc::clone(&device), plan.clone());
@@ -372,7 +409,7 @@ fn device_error(seed: u64) -> Result<()> {
         seed,
         Habits {
             sync_percent: 20,
-            ..Habits::default()
+            ..Habits::of(&shape)
         },
     )?;
     fs.sync()?;

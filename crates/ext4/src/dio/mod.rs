@@ -21,8 +21,8 @@
 //! - With dioread_nolock, a write within the size maps its blocks as *unwritten* first, each run an extent
 //!   of its own, then writes the data, then converts; nobody reads what is not written yet. A conversion
 //!   finds extents that begin and end where it does: it needs no block, and cannot fail for want of one.
-//! - Otherwise, and past the size, blocks are reserved in memory, written, and then mapped and made part of
-//!   the size in one handle. A crash before that leaves nothing on disk, so there is no orphan to put
+//! - Otherwise, past the size, and in a file without extents, blocks are reserved in memory, written, and
+//!   then mapped and made part of the size in one handle. A crash before that leaves nothing on disk, so there is no orphan to put
 //!   on record.
 //!
 //! # Locking

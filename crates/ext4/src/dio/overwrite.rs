@@ -2,9 +2,9 @@
 
 use super::Request;
 use crate::error::{Ext4Error, Result};
-use crate::extents::Mapping;
 use crate::fs::Ext4;
 use crate::inode::Inode;
+use crate::mapping::Mapping;
 use uext4_ondisk::Lblk;
 use uext4_vfs::io::Written;
 

@@ -244,13 +244,7 @@ impl Ext4 {
     ) -> Result<(Lblk, Arc<Buffer>)> {
         let lblk = Lblk(self.dir_blocks(dir));
         let map = dir.map.write();
-        let goal = match lblk.0.checked_sub(1) {
-            Some(last) => self
-                .map_block_locked(dir, Lblk(last))?
-                .pblk
-                .map_or_else(|| self.goal_of(dir.ino), |p| uext4_ondisk::Pblk(p.0 + 1)),
-            None => self.goal_of(dir.ino),
-        };
+        let goal = self.data_goal_locked(dir, lblk)?;
         let run = self.claim_blocks(handle, goal, 1, true)?;
         let extent = Extent {
             lblk,
@@ -258,7 +252,7 @@ impl Ext4 {
             unwritten: false,
             pblk: run.pblk,
         };
-        if let Err(why) = self.insert_extent(handle, dir, extent, true) {
+        if let Err(why) = self.insert_run(handle, dir, extent, true) {
             self.free_run(handle, run)?;
             return Err(why);
         }

@@ -27,33 +27,20 @@ mod snapshot;
 
 pub(crate) use convert::Written;
 pub(crate) use insert::Neighbours;
-pub(crate) use remove::{Content, Restart};
-pub(crate) use snapshot::{Budget, MapSnapshot};
+pub(crate) use remove::{Content, Restart, STEP_CREDITS};
+pub(crate) use snapshot::{Budget, EXTENTS_MAX, MapSnapshot};
 
-use crate::error::{Ext4Error, Result};
+use crate::error::Result;
 use crate::fs::Ext4;
 use crate::inode::Inode;
 use crate::kinds;
+use crate::mapping::Mapping;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use uext4_buffer::{Buffer, BufferCache};
 use uext4_ondisk::{
-    BlockBounds, Corrupt, CorruptKind, Extent, ExtentCheck, ExtentNode, Ino, InodeFlags, InodeSeed,
-    Lblk, Pblk,
+    BlockBounds, Corrupt, CorruptKind, Extent, ExtentCheck, ExtentNode, Ino, InodeSeed, Lblk, Pblk,
 };
-
-const NO_EXTENTS: Ext4Error = Ext4Error::Unsupported("a file with a block map instead of extents");
-
-/// What a block of a file is, and for how many blocks from there on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mapping {
-    /// Where it is; None for a hole.
-    pub pblk: Option<Pblk>,
-    /// Allocated, but reads as zeros.
-    pub unwritten: bool,
-    /// For how many blocks that goes on at least; at least 1.
-    pub len: u32,
-}
 
 /// One level of a path from the root: the node, and the position in it.
 #[derive(Debug)]
@@ -315,57 +302,18 @@ impl Ext4 {
 
     /// The path to a block. The caller holds the inode's `map` lock.
     fn path(&self, inode: &Inode, lblk: Lblk) -> Result<Path> {
-        let (root, flags) = {
-            let state = inode.state();
-            (state.i_block, state.flags)
-        };
-        if !flags.contains(InodeFlags::EXTENTS) {
-            return Err(NO_EXTENTS);
-        }
+        let root = inode.state().i_block;
         self.loader(inode).path(root, lblk)
     }
 
-    /// What `lblk` is, and for how long that goes on.
-    ///
-    /// # Locks
-    /// The inode's `map` lock, shared; may read from the device.
-    ///
-    /// # Errors
-    /// Damage, or the device's.
-    #[inline]
-    pub fn map_block(&self, inode: &Inode, lblk: Lblk) -> Result<Mapping> {
-        match inode.snapshot.find(lblk) {
-            Some(mapping) => Ok(mapping),
-            None => self.map_block_in_tree(inode, lblk),
-        }
-    }
-
-    fn map_block_in_tree(&self, inode: &Inode, lblk: Lblk) -> Result<Mapping> {
-        let _map = inode.map.read();
-        if inode.snapshot.missed() {
-            let extents = self.extents_locked(inode, snapshot::EXTENTS_MAX)?;
-            inode.snapshot.set(extents, &self.snapshot_budget);
-        }
-        self.map_block_locked(inode, lblk)
-    }
-
-    /// As [`Ext4::map_block`], but never waits: `None` where it would have to, because the tree is being
-    /// changed, or a node of it is not in memory.
-    pub(crate) fn map_block_nowait(&self, inode: &Inode, lblk: Lblk) -> Result<Option<Mapping>> {
-        if let Some(mapping) = inode.snapshot.find(lblk) {
-            return Ok(Some(mapping));
-        }
-        let Some(_map) = inode.map.try_read() else {
-            return Ok(None);
-        };
-        let (root, flags) = {
-            let state = inode.state();
-            (state.i_block, state.flags)
-        };
-        if !flags.contains(InodeFlags::EXTENTS) {
-            return Err(NO_EXTENTS);
-        }
-        self.loader(inode).find_nowait(&root, lblk)
+    /// What `lblk` is in the tree below `root`, as far as it is in memory and nobody changes it.
+    pub(crate) fn find_extent_nowait(
+        &self,
+        inode: &Inode,
+        root: &[u8; 60],
+        lblk: Lblk,
+    ) -> Result<Option<Mapping>> {
+        self.loader(inode).find_nowait(root, lblk)
     }
 
     /// Whether no extent goes on from the block before `at` to `at`.
@@ -379,9 +327,8 @@ impl Ext4 {
     }
 
     /// Where a new block of a file should go: where it would be if all that the tree has beside it went on.
-    pub(crate) fn data_goal(&self, inode: &Inode, lblk: Lblk) -> Result<Pblk> {
-        let _map = inode.map.read();
-        let path = self.path(inode, lblk)?;
+    pub(crate) fn goal_in_tree(&self, inode: &Inode, root: [u8; 60], lblk: Lblk) -> Result<Pblk> {
+        let path = self.loader(inode).path(root, lblk)?;
         let after = path.leaf_at().map_or(0, |at| at + 1);
         let near = path
             .extent()
@@ -395,9 +342,9 @@ impl Ext4 {
             .unwrap_or_else(|| self.goal_of(inode.ino)))
     }
 
-    /// As [`Ext4::map_block`], with the `map` lock held by the caller.
-    pub(crate) fn map_block_locked(&self, inode: &Inode, lblk: Lblk) -> Result<Mapping> {
-        let path = self.path(inode, lblk)?;
+    /// What `lblk` is in the tree below `root`. The caller holds the inode's `map` lock.
+    pub(crate) fn find_extent(&self, inode: &Inode, root: [u8; 60], lblk: Lblk) -> Result<Mapping> {
+        let path = self.loader(inode).path(root, lblk)?;
         if let Some(extent) = path.extent()
             && let Some(pblk) = extent.map(lblk)
         {
@@ -415,32 +362,14 @@ impl Ext4 {
         })
     }
 
-    /// Every extent of the inode, in order.
-    ///
-    /// # Errors
-    /// Damage, or the device's.
-    pub fn extents(&self, inode: &Inode) -> Result<Vec<Extent>> {
-        let _map = inode.map.read();
-        Ok(self.extents_locked(inode, usize::MAX)?.unwrap_or_default())
-    }
-
-    /// As [`Ext4::extents`], with the `map` lock held by the caller; None if there are more than `max`.
-    fn extents_locked(&self, inode: &Inode, max: usize) -> Result<Option<Vec<Extent>>> {
-        let (root, flags) = {
-            let state = inode.state();
-            (state.i_block, state.flags)
-        };
-        if !flags.contains(InodeFlags::EXTENTS) {
-            return Ok(None);
-        }
-        let mut all = Vec::new();
-        let walked = self.loader(inode).walk(&root, &mut |extent| {
-            if all.len() == max {
-                return ControlFlow::Break(());
-            }
-            all.push(extent);
-            ControlFlow::Continue(())
-        })?;
-        Ok(walked.is_continue().then_some(all))
+    /// Calls `each` for every extent below `root`, in order, until it says that it has enough. The caller
+    /// holds the inode's `map` lock.
+    pub(crate) fn walk_extents(
+        &self,
+        inode: &Inode,
+        root: &[u8; 60],
+        each: &mut dyn FnMut(Extent) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        self.loader(inode).walk(root, each)
     }
 }

@@ -5,10 +5,10 @@ use crate::balloc::Run;
 use crate::error::Result;
 use crate::inode::Inode;
 use uext4_jbd2::Handle;
-use uext4_ondisk::{Extent, ExtentNodeMut, InodeFlags, Lblk, Pblk};
+use uext4_ondisk::{Extent, ExtentNodeMut, Lblk, Pblk};
 
 /// Blocks that one step may change: inode, path, two groups' bitmaps and descriptors, superblock.
-const STEP_CREDITS: u32 = 14;
+pub(crate) const STEP_CREDITS: u32 = 14;
 /// Blocks of a directory that one step frees, each of which is revoked.
 const METADATA_STEP: u64 = 64;
 
@@ -31,41 +31,18 @@ pub(crate) enum Restart {
 }
 
 impl Ext4 {
-    /// Frees what `[from, to)` of a file maps. The handle may be restarted in between, so the inode is
-    /// on the orphan list or does not need it; every step leaves a tree that is right by itself.
+    /// Frees the end of the last extent in `[from, to)`, or cuts it at `to` first; returns where the rest
+    /// ends.
     ///
     /// # Locks
-    /// The caller holds the inode lock alone and not the `map` lock, which is taken for each step.
+    /// The caller holds the inode's `map` lock alone.
+    ///
+    /// # Journal
+    /// [`STEP_CREDITS`].
     ///
     /// # Errors
     /// [`crate::error::Ext4Error::NoSpace`] when a hole splits an extent and the tree needs a block.
-    pub(crate) fn remove_blocks<'h>(
-        &self,
-        mut handle: Handle<'h>,
-        inode: &Inode,
-        from: u64,
-        to: u64,
-        content: Content,
-        restart: Restart,
-    ) -> Result<Handle<'h>> {
-        if !inode.flags().contains(InodeFlags::EXTENTS) {
-            return Ok(handle);
-        }
-        let mut end = to.min(1 << 32);
-        while end > from {
-            if !handle.extend(STEP_CREDITS) && restart == Restart::Allowed {
-                handle = handle.restart(STEP_CREDITS * 4)?;
-            }
-            let map = inode.map.write();
-            end = self.remove_step(&handle, inode, from, end, content)?;
-            drop(map);
-        }
-        Ok(handle)
-    }
-
-    /// Frees the end of the last extent in `[from, to)`, or cuts it at `to` first; returns where the rest
-    /// ends.
-    fn remove_step(
+    pub(crate) fn remove_step(
         &self,
         handle: &Handle<'_>,
         inode: &Inode,

@@ -28,10 +28,13 @@ pub fn image(dir: &Path, size: &str, args: &[&str]) -> PathBuf {
     path
 }
 
-/// The same, over what the file has already.
+/// The same, over what the file has already; ext4 unless the arguments name another type.
 pub fn make(path: &Path, size: &str, args: &[&str]) {
     let mut command = Command::new("mke2fs");
-    command.args(["-q", "-F", "-t", "ext4"]).args(args);
+    command.args(["-q", "-F"]).args(args);
+    if !args.contains(&"-t") {
+        command.args(["-t", "ext4"]);
+    }
     run(command.arg(path).arg(size));
 }
 
