@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 use uext4_block::{BlockDevice, MemoryDevice};
 use uext4_ext4::{Ext4, Ext4Error, InodeRef, MountOptions, Result};
-use uext4_ondisk::{CorruptKind, InodeFlags, MAP_DIRECT, MapShape, Pblk, map_pointer};
+use uext4_ondisk::{CorruptKind, InodeFlags, MAP_DIRECT, MapShape, Pblk, RoCompat, map_pointer};
 use uext4_vfs::attr::{NewKind, NewNode};
 use uext4_vfs::caller::Caller;
 use uext4_vfs::io::{Fallocate, IoFlags};
@@ -56,6 +56,21 @@ fn borders(shape: MapShape) -> Vec<u64> {
     ]
 }
 
+/// Each of these blocks holds its number in `at`, from 1; all others of the file are holes.
+fn is_as_written(fs: &Ext4, file: &InodeRef, at: &[u64]) {
+    let block = u64::from(fs.geometry().block_size);
+    for (i, lblk) in at.iter().enumerate() {
+        let data = read(fs, file, lblk * block, block as usize);
+        assert_eq!(data, vec![i as u8 + 1; block as usize], "{lblk}");
+    }
+    assert!(read(fs, file, 14 * block, 4096).iter().all(|b| *b == 0));
+    let extents = fs.extents(file).unwrap();
+    let found = extents.iter().flat_map(|e| u64::from(e.lblk.0)..e.end());
+    assert_eq!(found.collect::<Vec<u64>>(), at);
+    assert_eq!(fs.seek_data(file, 14 * block).unwrap(), at[5] * block);
+    assert_eq!(fs.seek_hole(file, 10 * block).unwrap(), 14 * block);
+}
+
 #[test]
 fn every_level_is_written_read_and_freed() {
     let tmp = tempfile::tempdir().unwrap();
@@ -69,70 +84,65 @@ fn every_level_is_written_read_and_freed() {
         let path = image(tmp.path(), "32M", &args);
         let fs = mount(&path, MountOptions::default());
         assert!(!fs.is_read_only(), "{args:?}");
-        let block = u64::from(fs.geometry().block_size);
-        let shape = MapShape::new(fs.geometry().block_size);
-        let file = create(&fs, "file");
-        assert!(!file.flags().contains(InodeFlags::EXTENTS));
-        let last = shape.data_blocks_within(match fs.superblock().raw.ro_compat() {
-            features if features.contains(uext4_ondisk::RoCompat::HUGE_FILE) => u64::MAX,
-            _ => u64::from(u32::MAX) * 512 / block,
-        });
-        let mut at: Vec<u64> = borders(shape);
-        at.push(last - 1);
-        for (i, lblk) in at.iter().enumerate() {
-            let data = vec![i as u8 + 1; block as usize];
-            fs.write(&file, lblk * block, &data, true).unwrap();
-        }
-        let too_large = fs.write(&file, last * block, &[1], true);
-        assert!(matches!(too_large, Err(Ext4Error::TooLarge)), "{args:?}");
-        let wanted: Vec<u64> = at.clone();
-        let is_as_written = |fs: &Ext4, file: &InodeRef| {
-            for (i, lblk) in wanted.iter().enumerate() {
-                let data = read(fs, file, lblk * block, block as usize);
-                assert_eq!(data, vec![i as u8 + 1; block as usize], "{lblk}");
-            }
-            assert!(read(fs, file, 14 * block, 4096).iter().all(|b| *b == 0));
-            let found: Vec<u64> = fs
-                .extents(file)
-                .unwrap()
-                .iter()
-                .flat_map(|e| u64::from(e.lblk.0)..e.end())
-                .collect();
-            assert_eq!(found, wanted);
-            assert_eq!(fs.seek_data(file, 14 * block).unwrap(), wanted[5] * block);
-            assert_eq!(fs.seek_hole(file, 10 * block).unwrap(), 14 * block);
-        };
-        is_as_written(&fs, &file);
-        drop(file);
+        let at = write_every_level(&fs);
         fs.unmount().unwrap();
         drop(fs);
         check(&path);
-
         let fs = mount(&path, MountOptions::default());
-        let file = lookup(&fs, "file").unwrap();
-        is_as_written(&fs, &file);
-        // A hole across a border takes the pointer block with it that becomes empty.
-        let before = file.state().blocks;
-        let p = shape.per_block() as u64;
-        fs.fallocate(&file, Fallocate::PunchHole, 12 * block, p * block)
-            .unwrap();
-        assert_eq!(file.state().blocks, before - 4 * block / 512);
-        for size in [last - 1, 12 + p + p * p, 12 + p, 11] {
-            fs.truncate(&file, size * block).unwrap();
-            assert_eq!(
-                read(&fs, &file, 11 * block - 4, 9).len() as u64,
-                4 + 5 * u64::from(size > 11)
-            );
-        }
-        assert_eq!(file.state().blocks, 2 * block / 512);
-        fs.truncate(&file, 0).unwrap();
-        let state = file.state().clone();
-        assert_eq!((state.blocks, state.i_block), (0, [0; 60]));
-        drop(file);
+        free_every_level(&fs, &at);
         fs.unmount().unwrap();
         drop(fs);
         check(&path);
     }
+}
+
+/// Writes blocks at the borders of all levels, and the last that a file can have; which they are.
+fn write_every_level(fs: &Ext4) -> Vec<u64> {
+    let block = u64::from(fs.geometry().block_size);
+    let shape = MapShape::new(fs.geometry().block_size);
+    let file = create(fs, "file");
+    assert!(!file.flags().contains(InodeFlags::EXTENTS));
+    let counted = match fs
+        .superblock()
+        .raw
+        .ro_compat()
+        .contains(RoCompat::HUGE_FILE)
+    {
+        true => u64::MAX,
+        false => u64::from(u32::MAX) * 512 / block,
+    };
+    let last = shape.data_blocks_within(counted);
+    let mut at = borders(shape);
+    at.push(last - 1);
+    for (i, lblk) in at.iter().enumerate() {
+        let data = vec![i as u8 + 1; block as usize];
+        fs.write(&file, lblk * block, &data, true).unwrap();
+    }
+    let too_large = fs.write(&file, last * block, &[1], true);
+    assert!(matches!(too_large, Err(Ext4Error::TooLarge)));
+    is_as_written(fs, &file, &at);
+    at
+}
+
+fn free_every_level(fs: &Ext4, at: &[u64]) {
+    let block = u64::from(fs.geometry().block_size);
+    let p = MapShape::new(fs.geometry().block_size).per_block() as u64;
+    let file = lookup(fs, "file").unwrap();
+    is_as_written(fs, &file, at);
+    // A hole across a border takes the pointer block with it that becomes empty.
+    let before = file.state().blocks;
+    fs.fallocate(&file, Fallocate::PunchHole, 12 * block, p * block)
+        .unwrap();
+    assert_eq!(file.state().blocks, before - 4 * block / 512);
+    for size in [at[at.len() - 1], 12 + p + p * p, 12 + p, 11] {
+        fs.truncate(&file, size * block).unwrap();
+        let n = read(fs, &file, 11 * block - 4, 9).len();
+        assert_eq!(n, if size > 11 { 9 } else { 4 });
+    }
+    assert_eq!(file.state().blocks, 2 * block / 512);
+    fs.truncate(&file, 0).unwrap();
+    let state = file.state().clone();
+    assert_eq!((state.blocks, state.i_block), (0, [0; 60]));
 }
 
 #[test]
@@ -318,7 +328,7 @@ fn features_come_with_their_use() {
         check(&path);
         let fs = mount(&path, MountOptions::default());
         let features = fs.superblock().raw.ro_compat();
-        assert!(features.contains(uext4_ondisk::RoCompat::LARGE_FILE));
+        assert!(features.contains(RoCompat::LARGE_FILE));
         assert_eq!(
             read(&fs, &lookup(&fs, "file").unwrap(), 1 << 31, 9),
             b"beyond"
