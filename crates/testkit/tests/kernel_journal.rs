@@ -12,12 +12,68 @@ use uext4_testkit::image::mount;
 use uext4_testkit::oracle::{self, KernelMount};
 use uext4_testkit::{env_number, tree};
 
+/// How the kernel is made to write a journal.
+struct Format {
+    /// Of the file system, as mke2fs takes them.
+    features: &'static str,
+    options: &'static str,
+    /// What the journal must have then, in the words of dumpe2fs.
+    journal: &'static [&'static str],
+}
+
+const fn format(
+    features: &'static str,
+    options: &'static str,
+    journal: &'static [&'static str],
+) -> Format {
+    Format {
+        features,
+        options,
+        journal,
+    }
+}
+
+/// Every kind of journal that a kernel of today writes.
+const FORMATS: [Format; 11] = [
+    format("", "commit=1", &["journal_checksum_v3", "journal_64bit"]),
+    format("^metadata_csum", "commit=1", &["journal_64bit"]),
+    format("^metadata_csum,^64bit", "commit=1", &[]),
+    format("orphan_file,^64bit", "commit=1", &["journal_checksum_v3"]),
+    format(
+        "^metadata_csum",
+        "commit=1,journal_checksum",
+        &["journal_checksum", "journal_64bit"],
+    ),
+    format(
+        "^metadata_csum,^64bit",
+        "commit=1,journal_checksum",
+        &["journal_checksum"],
+    ),
+    format(
+        "^metadata_csum",
+        "commit=1,data=writeback,journal_async_commit",
+        &["journal_checksum", "journal_async_commit"],
+    ),
+    format(
+        "",
+        "commit=1,data=writeback,journal_async_commit",
+        &["journal_checksum_v3", "journal_async_commit"],
+    ),
+    format("", "commit=1,data=journal", &["journal_checksum_v3"]),
+    format("^metadata_csum,^64bit", "commit=1,data=journal", &[]),
+    format(
+        "^metadata_csum",
+        "commit=1,data=journal,journal_async_commit",
+        &["journal_checksum", "journal_async_commit"],
+    ),
+];
+
 #[test]
 fn crash_kernel_journals_are_recovered_as_e2fsck_does() {
     if !oracle::kernel_mounts() {
         return;
     }
-    let (mut replayed, runs) = (0, env_number("UEXT4_KERNEL_JOURNALS", 6));
+    let (mut replayed, runs) = (0, env_number("UEXT4_KERNEL_JOURNALS", 11));
     for seed in 0..runs {
         let done = one(seed).with_context(|| format!("seed {seed}"));
         replayed += u64::from(done.unwrap());
@@ -31,7 +87,8 @@ fn one(seed: u64) -> Result<bool> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let dir = tempfile::tempdir()?;
     let image = dir.path().join("image");
-    let features = ["", "^metadata_csum", "^metadata_csum,^64bit", "orphan_file"][rng.usize(..4)];
+    let format = &FORMATS[seed as usize % FORMATS.len()];
+    let features = format.features;
     let block = ["4096", "4096", "1024"][rng.usize(..3)];
     let path = image.to_str().context("path")?;
     let args = [
@@ -45,7 +102,7 @@ fn one(seed: u64) -> Result<bool> {
         false => args.to_vec(),
     };
     oracle::run("mke2fs", &args, 0)?;
-    let kernel = KernelMount::new(&image, &dir.path().join("mount"), "commit=1")?;
+    let kernel = KernelMount::new(&image, &dir.path().join("mount"), format.options)?;
     let stop = AtomicBool::new(false);
     let shut = std::thread::scope(|scope| {
         for thread in 0..3 {
@@ -59,6 +116,13 @@ fn one(seed: u64) -> Result<bool> {
     });
     shut?;
     kernel.unmount()?;
+    let said = oracle::run("dumpe2fs", &["-h", path], 0)?;
+    let has = said.lines().find(|l| l.starts_with("Journal features"));
+    for feature in format.journal {
+        if !has.is_some_and(|line| line.split_whitespace().any(|word| word == *feature)) {
+            bail!("the kernel wrote a journal without {feature}: {has:?}");
+        }
+    }
     let (ours, theirs) = (dir.path().join("ours"), dir.path().join("theirs"));
     std::fs::copy(&image, &ours)?;
     std::fs::copy(&image, &theirs)?;
@@ -88,6 +152,9 @@ fn one(seed: u64) -> Result<bool> {
     Ok(needed)
 }
 
+/// What every block of a journal but data starts with: data that does, too, is escaped.
+const MAGIC: [u8; 4] = [0xc0, 0x3b, 0x39, 0x98];
+
 /// Makes, changes and removes files until told to stop or the file system is gone.
 fn load(root: &Path, seed: u64, stop: &AtomicBool) {
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -107,7 +174,8 @@ fn load(root: &Path, seed: u64, stop: &AtomicBool) {
         let (path, other) = (name(&mut rng), name(&mut rng));
         // Errors are no concern here: names may be missing or taken, the mount may be shut down.
         let _ = match rng.u8(..16) {
-            0..=4 => std::fs::write(&path, vec![rng.u8(..); rng.usize(..30_000)]),
+            0 => std::fs::write(&path, MAGIC.repeat(rng.usize(..8_000))),
+            1..=4 => std::fs::write(&path, vec![rng.u8(..); rng.usize(..30_000)]),
             5 => std::fs::create_dir(dir.join(format!("d{}", rng.u8(..5)))),
             6..=7 => std::fs::remove_file(&path),
             8 => std::fs::rename(&path, &other),
