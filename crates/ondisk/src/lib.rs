@@ -19,6 +19,7 @@
 //! | [`group_desc`] | group descriptors, bitmap checksums |
 //! | [`inode`], [`file_type`], [`timestamp`] | inodes |
 //! | [`extent`] | extent tree nodes |
+//! | [`fast_commit`] | fast commits |
 //! | [`dirent`], [`hash`], [`htree`] | directories |
 //! | [`xattr`], [`acl`] | extended attributes |
 //! | [`jbd2`], [`jbd2_super`], [`jbd2_tag`] | the journal |
@@ -40,6 +41,7 @@ pub mod checksum;
 pub mod corrupt;
 pub mod dirent;
 pub mod extent;
+pub mod fast_commit;
 pub mod features;
 pub mod file_type;
 pub mod geometry;
@@ -62,6 +64,7 @@ pub use checksum::*;
 pub use corrupt::*;
 pub use dirent::*;
 pub use extent::*;
+pub use fast_commit::*;
 pub use features::*;
 pub use file_type::*;
 pub use geometry::*;
