@@ -23,9 +23,9 @@ use uext4_block::BlockDevice;
 use uext4_buffer::{Buffer, BufferCache};
 use uext4_jbd2::{Journal, JournalClient, JournalError, JournalOptions, LogMap, LogRun};
 use uext4_ondisk::{
-    Compat, Corrupt, CorruptKind, CsumSeed, FormatError, Geometry, GroupCsum, GroupDesc, GroupNo,
-    Incompat, Ino, InodeParams, RawSuperblock, RoCompat, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE,
-    Superblock,
+    Compat, Corrupt, CorruptKind, CsumSeed, FastCommitRecord, FormatError, Geometry, GroupCsum,
+    GroupDesc, GroupNo, Incompat, Ino, InodeParams, RawSuperblock, RoCompat, SUPERBLOCK_OFFSET,
+    SUPERBLOCK_SIZE, Superblock,
 };
 use uext4_sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use uext4_sync::thread;
@@ -112,6 +112,15 @@ impl JournalClient for Client {
     }
 }
 
+/// What a mount begins with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// Whatever its users do.
+    Mount,
+    /// What fast commits say, after the log was replayed.
+    FastCommits,
+}
+
 /// The features that this file system writes.
 const WRITES_INCOMPAT: Incompat = Incompat::FILETYPE
     .union(Incompat::RECOVER)
@@ -159,16 +168,16 @@ fn read_superblock_to_recover(
     }
 }
 
-/// Replays the log if it holds anything; true if it did. A log that the superblock says is not needed
+/// Replays the log if it holds anything; gives the fast commits on top of it then. A log that the superblock says is not needed
 /// is emptied, as the kernel does.
 fn recover_log(
     map: &LogMap,
     device: &Arc<dyn BlockDevice>,
     sb: &Superblock,
     torn: bool,
-) -> Result<bool> {
+) -> Result<Option<Vec<FastCommitRecord>>> {
     if uext4_jbd2::is_empty(map)? {
-        return Ok(false);
+        return Ok(None);
     }
     if device.is_read_only() {
         return Err(Ext4Error::Unsupported(
@@ -176,11 +185,10 @@ fn recover_log(
         ));
     }
     if torn || sb.incompat.contains(Incompat::RECOVER) {
-        uext4_jbd2::recover(map, &**device)?;
-    } else {
-        uext4_jbd2::skip(map)?;
+        return Ok(Some(uext4_jbd2::recover(map, &**device)?.fast_commits));
     }
-    Ok(true)
+    uext4_jbd2::skip(map)?;
+    Ok(Some(Vec::new()))
 }
 
 impl Ext4 {
@@ -197,14 +205,18 @@ impl Ext4 {
         let log = find_log(&sb, &device)?;
         if let Some(map) = &log
             && !options.noload
-            && recover_log(map, &device, &sb, torn.is_some())?
+            && let Some(records) = recover_log(map, &device, &sb, torn.is_some())?
         {
             sb = read_superblock(&*device)?;
+            if !records.is_empty() {
+                Self::replay_fast_commits(&device, &sb, map, &options, &records)?;
+                sb = read_superblock(&*device)?;
+            }
             check_features(&sb, &mut options)?;
         } else if let Some(why) = torn {
             return Err(why.into());
         }
-        let fs = Self::assemble(device, sb, log, options)?;
+        let fs = Self::assemble(device, sb, log, options, Start::Mount)?;
         if !fs.is_read_only() {
             fs.mark_mounted()?;
             fs.recover_orphans()?;
@@ -215,11 +227,36 @@ impl Ext4 {
         Ok(fs)
     }
 
+    /// Replays fast commits, in a mount of its own that ends with it.
+    fn replay_fast_commits(
+        device: &Arc<dyn BlockDevice>,
+        sb: &Superblock,
+        map: &LogMap,
+        options: &MountOptions,
+        records: &[FastCommitRecord],
+    ) -> Result<()> {
+        let mut writing = MountOptions {
+            read_only: false,
+            lazytime: false,
+            ..options.clone()
+        };
+        check_features(sb, &mut writing)?;
+        if writing.read_only {
+            return Err(Ext4Error::Unsupported(
+                "replaying fast commits, with features that are only read,",
+            ));
+        }
+        let (device, map) = (Arc::clone(device), Some(map.clone()));
+        let fs = Self::assemble(device, sb.clone(), map, writing, Start::FastCommits)?;
+        crate::fast_commit::replay(&fs, records)
+    }
+
     fn assemble(
         device: Arc<dyn BlockDevice>,
         sb: Superblock,
         log: Option<LogMap>,
         options: MountOptions,
+        start: Start,
     ) -> Result<Arc<Ext4>> {
         let geometry = sb.geometry;
         let block_size = geometry.block_size as usize;
@@ -243,7 +280,7 @@ impl Ext4 {
             inode_size: usize::from(geometry.inode_size),
             super_at,
         }));
-        let journal = open_journal(&sb, &cache, log, &options)?;
+        let journal = open_journal(&sb, &cache, log, &options, start)?;
         let free = groups
             .iter()
             .map(|g| i64::from(g.free_blocks.load(Ordering::Relaxed)))
@@ -711,6 +748,7 @@ fn open_journal(
     cache: &Arc<BufferCache>,
     log: Option<LogMap>,
     options: &MountOptions,
+    start: Start,
 ) -> Result<Arc<Journal>> {
     let journal_options = JournalOptions {
         commit_interval: options.commit_interval,
@@ -722,13 +760,15 @@ fn open_journal(
             let features = uext4_jbd2::LogFeatures {
                 checksums: sb.has_metadata_csum(),
                 wide: sb.incompat.contains(Incompat::BIT64),
+                fast_commits: sb.compat.contains(Compat::FAST_COMMIT),
             };
-            Ok(Journal::open(
-                Arc::clone(cache),
-                map,
-                features,
-                journal_options,
-            )?)
+            let cache = Arc::clone(cache);
+            Ok(match start {
+                Start::Mount => Journal::open(cache, map, features, journal_options)?,
+                Start::FastCommits => {
+                    Journal::open_after_recovery(cache, map, features, journal_options)?
+                }
+            })
         }
         _ => Ok(Journal::without_log(Arc::clone(cache), journal_options)),
     }

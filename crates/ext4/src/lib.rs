@@ -24,6 +24,7 @@
 //! | [`inode`], [`create`], [`orphan`] | inodes: in memory, made, taken away, on record |
 //! | [`extents`], [`mod@file`], [`dio`] | block mapping and data, also direct |
 //! | [`fallocate`], [`seek`] | ranges that get or lose blocks; where data is |
+//! | `fast_commit` | what other systems' fast commits say, replayed |
 //! | `flush_debt` | data that the device may still cache |
 //! | [`dir`], [`namei`], [`rename`] | directories and names |
 //! | [`xattr`], [`access`] | attributes and permission |
@@ -40,6 +41,7 @@ pub mod dir;
 pub mod error;
 pub mod extents;
 pub mod fallocate;
+mod fast_commit;
 pub mod file;
 mod flush_debt;
 pub mod freeze;

@@ -3,19 +3,19 @@
 //! # Crash
 //! Replaying is idempotent: the log is marked empty only once everything it holds is durable in place.
 
-use crate::error::{JournalError, Result};
+use crate::error::Result;
 use crate::log;
 use crate::map::LogMap;
 use std::collections::{BTreeMap, HashMap};
 use uext4_block::BlockDevice;
 use uext4_ondisk::{
-    BlockTag, CommitBlock, Corrupt, CorruptKind, DescriptorReader, JournalBlockType, JournalCsum,
-    JournalFormat, JournalHeader, JournalIncompat, JournalSuper, RevokeReader, TagFlags, Tid,
-    crc32_be, journal_unescape,
+    BlockTag, CommitBlock, Corrupt, CorruptKind, DescriptorReader, FastCommitRecord,
+    FastCommitScan, JournalBlockType, JournalCsum, JournalFormat, JournalHeader, JournalIncompat,
+    JournalSuper, RevokeReader, TagFlags, Tid, crc32_be, journal_unescape,
 };
 
 /// What recovery did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryReport {
     /// Complete transactions found.
     pub transactions: u32,
@@ -23,6 +23,10 @@ pub struct RecoveryReport {
     pub replayed: u64,
     /// Copies not written because they were revoked or superseded.
     pub skipped: u64,
+    /// What fast commits say happened after these transactions; for the file system to replay in the
+    /// first transaction of [`crate::Journal::open_after_recovery`]. As long as that is not durable, the
+    /// log is not empty and recovery finds them again.
+    pub fast_commits: Vec<FastCommitRecord>,
 }
 
 /// A copy in the log.
@@ -56,6 +60,8 @@ struct Scan {
     /// The newest transaction that revoked a block.
     revoked: HashMap<u64, Tid>,
     transactions: u32,
+    /// Where the next transaction would begin.
+    next: u32,
 }
 
 /// Walks the log, wrapping at its end, no further than its length.
@@ -124,12 +130,15 @@ pub fn skip(map: &LogMap) -> Result<()> {
 
 /// One past the last: what an older, longer run left behind the end never looks like the next.
 fn mark_empty(map: &LogMap, sb: &mut JournalSuper, first: Tid, transactions: u32) -> Result<()> {
+    let incompat = sb.incompat - JournalIncompat::FAST_COMMIT;
+    sb.raw.feature_incompat = incompat.bits().into();
     sb.raw.start = 0.into();
     sb.raw.sequence = first.0.wrapping_add(transactions + 1).into();
     log::write_super(map, sb)
 }
 
-/// Replays what the log at `map` holds onto `device` and marks it empty.
+/// Replays what the log at `map` holds onto `device` and marks it empty, unless there are fast commits
+/// for the file system to replay.
 ///
 /// # Errors
 /// A damaged log (naming the block), unknown features, or the device's.
@@ -138,15 +147,39 @@ pub fn recover(map: &LogMap, device: &dyn BlockDevice) -> Result<RecoveryReport>
     if sb.is_empty() {
         return Ok(RecoveryReport::default());
     }
-    if sb.incompat.contains(JournalIncompat::FAST_COMMIT) {
-        return Err(JournalError::Unsupported("fast_commit".into()));
-    }
     let first_tid = Tid(sb.raw.sequence.get());
     let scan = scan(map, &sb, first_tid)?;
-    let report = replay(map, device, &sb.format(), &scan)?;
+    let next_tid = Tid(first_tid.0.wrapping_add(scan.transactions));
+    let fast_commits = read_fast_commits(map, &sb, next_tid)?;
+    let mut report = replay(map, device, &sb.format(), &scan)?;
     device.flush()?;
-    mark_empty(map, &mut sb, first_tid, scan.transactions)?;
+    if fast_commits.is_empty() {
+        mark_empty(map, &mut sb, first_tid, scan.transactions)?;
+    } else {
+        sb.raw.start = scan.next.into();
+        sb.raw.sequence = next_tid.0.into();
+        log::write_super(map, &mut sb)?;
+    }
+    report.fast_commits = fast_commits;
     Ok(report)
+}
+
+/// The complete fast commits on top of the transaction before `tid`.
+fn read_fast_commits(map: &LogMap, sb: &JournalSuper, tid: Tid) -> Result<Vec<FastCommitRecord>> {
+    let mut scan = FastCommitScan::new(tid);
+    let mut block = vec![0; map.block_size()];
+    if sb.incompat.contains(JournalIncompat::FAST_COMMIT) {
+        for at in sb.fast_commit_area() {
+            map.read(at, &mut block)?;
+            if !scan
+                .block(&block)
+                .map_err(|e| e.detail(format_args!("journal block {at}")))?
+            {
+                break;
+            }
+        }
+    }
+    Ok(scan.into_records())
 }
 
 /// Reads complete transactions in order; the log ends at the first thing that does not fit.
@@ -167,7 +200,10 @@ fn scan(map: &LogMap, sb: &JournalSuper, first_tid: Tid) -> Result<Scan> {
         format: sb.format(),
         asynchronous: sb.incompat.contains(JournalIncompat::ASYNC_COMMIT),
     };
-    let mut scan = Scan::default();
+    let mut scan = Scan {
+        next: reader.cursor.at,
+        ..Scan::default()
+    };
     let mut tid = first_tid;
     loop {
         match reader.transaction(tid)? {
@@ -177,6 +213,7 @@ fn scan(map: &LogMap, sb: &JournalSuper, first_tid: Tid) -> Result<Scan> {
                     scan.revoked.insert(block, tid);
                 }
                 scan.transactions += 1;
+                scan.next = reader.cursor.at;
                 tid = tid.next();
             }
             Outcome::Torn(damage) => match reader.transaction(tid.next())? {
@@ -312,6 +349,7 @@ fn replay(
         transactions: scan.transactions,
         replayed: newest.len() as u64,
         skipped: (scan.copies.len() - newest.len()) as u64,
+        fast_commits: Vec::new(),
     })
 }
 

@@ -3,7 +3,6 @@
 
 use anyhow::{Context, Result, bail};
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -110,7 +109,7 @@ fn one(seed: u64) -> Result<bool> {
             scope.spawn(move || load(root, seed * 10 + thread, stop));
         }
         std::thread::sleep(Duration::from_millis(rng.u64(150..1800)));
-        let shut = shut_down(kernel.dir());
+        let shut = kernel.shut_down();
         stop.store(true, Ordering::Relaxed);
         shut
     });
@@ -193,20 +192,5 @@ fn load(root: &Path, seed: u64, stop: &AtomicBool) {
                 Ok(())
             }
         };
-    }
-}
-
-fn shut_down(dir: &Path) -> Result<()> {
-    // EXT4_IOC_SHUTDOWN with EXT4_GOING_FLAGS_NOLOGFLUSH.
-    let code = "import fcntl,os,struct,sys\n\
-                fd=os.open(sys.argv[1],os.O_RDONLY)\n\
-                fcntl.ioctl(fd,0x8004587D,struct.pack('I',2))";
-    let out = Command::new("python3")
-        .args(["-c", code])
-        .arg(dir)
-        .output()?;
-    match out.status.success() {
-        true => Ok(()),
-        false => bail!("shutdown: {}", String::from_utf8_lossy(&out.stderr)),
     }
 }

@@ -63,6 +63,29 @@ impl Ext4 {
         Ok(handle)
     }
 
+    /// As [`Ext4::remove_blocks`], all of it within `handle`, whatever it takes.
+    ///
+    /// # Locks
+    /// As [`Ext4::remove_blocks`].
+    pub(crate) fn remove_blocks_within(
+        &self,
+        handle: &Handle<'_>,
+        inode: &Inode,
+        (from, to): (u64, u64),
+        content: Content,
+    ) -> Result<()> {
+        if !inode.flags().contains(InodeFlags::EXTENTS) {
+            return Ok(());
+        }
+        let mut end = to.min(1 << 32);
+        while end > from {
+            let _ = handle.extend(STEP_CREDITS);
+            let _map = inode.map.write();
+            end = self.remove_step(handle, inode, from, end, content)?;
+        }
+        Ok(())
+    }
+
     /// Frees the end of the last extent in `[from, to)`, or cuts it at `to` first; returns where the rest
     /// ends.
     fn remove_step(
