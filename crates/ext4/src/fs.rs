@@ -7,6 +7,8 @@
 
 use crate::error::{Ext4Error, Result};
 use crate::extents;
+use crate::external_journal;
+use crate::fast_commit;
 use crate::flush_debt::FlushDebt;
 use crate::freeze::zerocopy_superblock::with_superblock;
 use crate::freeze::{Freezer, superblock_place};
@@ -114,7 +116,7 @@ impl JournalClient for Client {
 
 /// What a mount begins with.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Start {
+pub(crate) enum Start {
     /// Whatever its users do.
     Mount,
     /// What fast commits say, after the log was replayed.
@@ -179,7 +181,7 @@ fn recover_log(
     if uext4_jbd2::is_empty(map)? {
         return Ok(None);
     }
-    if device.is_read_only() {
+    if device.is_read_only() || map.device().is_read_only() {
         return Err(Ext4Error::Unsupported(
             "mounting read-only an image whose journal needs recovery, without noload,",
         ));
@@ -197,19 +199,31 @@ impl Ext4 {
     /// # Errors
     /// No ext4, an unsupported feature (by name), damage (by place), or the device's.
     pub fn mount(device: Arc<dyn BlockDevice>, options: MountOptions) -> Result<Arc<Ext4>> {
-        let mut options = options;
+        Self::mount_with_journal(device, None, options)
+    }
+
+    /// As [`Ext4::mount`], of a file system whose journal is on `journal_device`. A file system that has
+    /// its journal inside, or none, leaves that device alone.
+    ///
+    /// # Errors
+    /// As [`Ext4::mount`]; [`Ext4Error::JournalUuid`], [`Ext4Error::Invalid`]: another's journal.
+    pub fn mount_with_journal(
+        device: Arc<dyn BlockDevice>,
+        journal_device: Option<Arc<dyn BlockDevice>>,
+        mut options: MountOptions,
+    ) -> Result<Arc<Ext4>> {
         options.read_only |= device.is_read_only();
         let (mut sb, torn) = read_superblock_to_recover(&*device)?;
         check_features(&sb, &mut options)?;
         check_size(&sb, &*device)?;
-        let log = find_log(&sb, &device)?;
+        let log = find_log(&sb, &device, journal_device.as_ref(), &options)?;
         if let Some(map) = &log
             && !options.noload
             && let Some(records) = recover_log(map, &device, &sb, torn.is_some())?
         {
             sb = read_superblock(&*device)?;
             if !records.is_empty() {
-                Self::replay_fast_commits(&device, &sb, map, &options, &records)?;
+                fast_commit::replay(&device, &sb, map, &options, &records)?;
                 sb = read_superblock(&*device)?;
             }
             check_features(&sb, &mut options)?;
@@ -227,31 +241,7 @@ impl Ext4 {
         Ok(fs)
     }
 
-    /// Replays fast commits, in a mount of its own that ends with it.
-    fn replay_fast_commits(
-        device: &Arc<dyn BlockDevice>,
-        sb: &Superblock,
-        map: &LogMap,
-        options: &MountOptions,
-        records: &[FastCommitRecord],
-    ) -> Result<()> {
-        let mut writing = MountOptions {
-            read_only: false,
-            lazytime: false,
-            ..options.clone()
-        };
-        check_features(sb, &mut writing)?;
-        if writing.read_only {
-            return Err(Ext4Error::Unsupported(
-                "replaying fast commits, with features that are only read,",
-            ));
-        }
-        let (device, map) = (Arc::clone(device), Some(map.clone()));
-        let fs = Self::assemble(device, sb.clone(), map, writing, Start::FastCommits)?;
-        crate::fast_commit::replay(&fs, records)
-    }
-
-    fn assemble(
+    pub(crate) fn assemble(
         device: Arc<dyn BlockDevice>,
         sb: Superblock,
         log: Option<LogMap>,
@@ -617,7 +607,7 @@ pub(crate) fn unix_now() -> u64 {
         .map_or(0, |d| d.as_secs())
 }
 
-fn check_features(sb: &Superblock, options: &mut MountOptions) -> Result<()> {
+pub(crate) fn check_features(sb: &Superblock, options: &mut MountOptions) -> Result<()> {
     let unknown = sb.incompat - WRITES_INCOMPAT;
     if !unknown.is_empty() {
         return Err(uext4_ondisk::FormatError::UnsupportedIncompat(unknown.describe()).into());
@@ -678,13 +668,18 @@ fn load_groups(sb: &Superblock, cache: &BufferCache, csum: GroupCsum) -> Result<
 }
 
 /// Where the journal lies, if there is one.
-fn find_log(sb: &Superblock, device: &Arc<dyn BlockDevice>) -> Result<Option<LogMap>> {
+fn find_log(
+    sb: &Superblock,
+    device: &Arc<dyn BlockDevice>,
+    journal_device: Option<&Arc<dyn BlockDevice>>,
+    options: &MountOptions,
+) -> Result<Option<LogMap>> {
     if !sb.compat.contains(Compat::HAS_JOURNAL) {
         return Ok(None);
     }
     let ino = Ino(sb.raw.journal_inum.get());
     if ino == Ino::NONE {
-        return Err(Ext4Error::Unsupported("a journal on another device"));
+        return external_journal::find(sb, journal_device, options);
     }
     let block_size = sb.geometry.block_size as usize;
     let cache = BufferCache::new(Arc::clone(device), block_size, 64);

@@ -24,6 +24,7 @@
 //! | [`inode`], [`create`], [`orphan`] | inodes: in memory, made, taken away, on record |
 //! | [`extents`], [`mod@file`], [`dio`] | block mapping and data, also direct |
 //! | [`fallocate`], [`seek`] | ranges that get or lose blocks; where data is |
+//! | `external_journal` | a journal on a device of its own |
 //! | `fast_commit` | what other systems' fast commits say, replayed |
 //! | `flush_debt` | data that the device may still cache |
 //! | [`dir`], [`namei`], [`rename`] | directories and names |
@@ -40,6 +41,7 @@ pub mod dio;
 pub mod dir;
 pub mod error;
 pub mod extents;
+mod external_journal;
 pub mod fallocate;
 mod fast_commit;
 pub mod file;

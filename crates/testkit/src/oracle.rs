@@ -137,13 +137,18 @@ impl KernelMount {
             }
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        for _ in 0..250 {
-            if !backs_loop_device(&self.image) {
-                break;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
+        wait_for_loop_device(&self.image);
         Ok(())
+    }
+}
+
+/// Waits until no loop device has the image open, for some seconds at most.
+pub fn wait_for_loop_device(image: &Path) {
+    for _ in 0..250 {
+        if !backs_loop_device(image) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }
 

@@ -34,29 +34,52 @@ mod maps;
 mod runs;
 
 use crate::error::{Ext4Error, Result};
-use crate::fs::Ext4;
+use crate::fs::{Ext4, Start, check_features};
 use crate::inode::InodeRef;
+use crate::options::MountOptions;
 use maps::FileMap;
 use runs::Runs;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use uext4_jbd2::{Handle, JournalError};
-use uext4_ondisk::{Corrupt, CorruptKind, Extent, FastCommitRecord, FileType, Ino, InodeFlags};
+use std::sync::Arc;
+use uext4_block::BlockDevice;
+use uext4_jbd2::{Handle, JournalError, LogMap};
+use uext4_ondisk::{
+    Corrupt, CorruptKind, Extent, FastCommitRecord, FileType, Ino, InodeFlags, Superblock,
+};
 
 /// Credits to begin with; more are had as they are needed, since the log is empty.
 const CREDITS: u32 = 64;
 
-/// Replays `records` on a file system whose journal was opened for that, and makes them durable in
-/// place. `fs` is of no use after.
+/// Replays `records` of the log at `map`, which was recovered, in a mount of its own that ends with it.
 ///
 /// # Journal
-/// One handle, in the first transaction.
+/// One handle, in the first transaction; all of it is in place at the end.
 ///
 /// # Errors
-/// Records that contradict the file system (naming inode and block), or the device's; then nothing
-/// changed.
-pub(crate) fn replay(fs: &Ext4, records: &[FastCommitRecord]) -> Result<()> {
+/// Records that contradict the file system (naming inode and block), features that are only read, or the
+/// device's; then nothing changed.
+pub(crate) fn replay(
+    device: &Arc<dyn BlockDevice>,
+    sb: &Superblock,
+    map: &LogMap,
+    options: &MountOptions,
+    records: &[FastCommitRecord],
+) -> Result<()> {
+    let mut writing = MountOptions {
+        read_only: false,
+        lazytime: false,
+        ..options.clone()
+    };
+    check_features(sb, &mut writing)?;
+    if writing.read_only {
+        return Err(Ext4Error::Unsupported(
+            "replaying fast commits, with features that are only read,",
+        ));
+    }
+    let (device, map) = (Arc::clone(device), Some(map.clone()));
+    let fs = Ext4::assemble(device, sb.clone(), map, writing, Start::FastCommits)?;
     let handle = fs.journal().start(CREDITS)?;
-    let done = Replay::new(fs, &handle).and_then(|mut replay| replay.run(records));
+    let done = Replay::new(&fs, &handle).and_then(|mut replay| replay.run(records));
     if let Err(why) = done {
         // Before the handle goes: nothing of this may be committed.
         let text = format!("fast commits cannot be replayed: {why}");
