@@ -13,6 +13,7 @@ use std::time::Duration;
 use uext4_block::{Cut, FileDevice, MemoryDevice, OpenOptions, RecordDevice};
 use uext4_testkit::env_number;
 use uext4_testkit::image::mount;
+use uext4_testkit::operation::{Op, apply};
 use uext4_testkit::oracle::{self, KernelMount};
 use uext4_testkit::tree::{self, Tree};
 
@@ -219,6 +220,57 @@ fn crash_a_replay_that_is_cut_short_is_done_again() {
         }
         oracle::check(&*crashed).unwrap();
     }
+}
+
+/// An image goes to and fro: the kernel and we stop on it in turn, and each recovers what the other left.
+#[test]
+fn crash_turns_with_the_kernel() {
+    if !oracle::kernel_mounts() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for seed in 0..2 {
+        let (image, _) = make(dir.path(), seed * 2, 200).unwrap();
+        for turn in 0..3 {
+            take_a_turn(dir.path(), &image, seed * 100 + turn * 10)
+                .with_context(|| format!("seed {seed}, turn {turn}"))
+                .unwrap();
+        }
+    }
+}
+
+/// We recover, make something and stop; the kernel recovers, makes something and stops.
+fn take_a_turn(dir: &Path, image: &Path, seed: u64) -> Result<()> {
+    let device = Arc::new(FileDevice::open(image, &OpenOptions::read_write())?);
+    let fs = mount(Arc::clone(&device) as Arc<_>)?;
+    for i in 0..40 {
+        let path = format!("ours{seed}-{i}").into_bytes();
+        apply(&*fs, &Op::Mkdir { path, mode: 0o755 })?;
+    }
+    fs.sync()?;
+    let want = tree::of_fs(&*fs)?;
+    fs.crash();
+    drop((fs, device));
+    let kernel = KernelMount::new(image, &dir.join("mount"), "commit=300")?;
+    let seen = tree::of_dir(kernel.dir())?;
+    if let Some(difference) = tree::difference(&seen, &want) {
+        bail!("the kernel's view / ours before the crash: {difference}");
+    }
+    let (never, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+    let promised = std::thread::scope(|scope| -> Result<Promised> {
+        let thread = scope.spawn(|| load(kernel.dir(), seed + 1000, &never, &stop));
+        std::thread::sleep(Duration::from_millis(150));
+        // It has stopped by itself before the file system does: all that it synced is promised.
+        stop.store(true, Ordering::Relaxed);
+        let promised = thread.join().unwrap_or_default();
+        kernel.shut_down()?;
+        Ok(promised)
+    })?;
+    kernel.unmount()?;
+    let bytes = std::fs::read(image)?;
+    let fs = mount(Arc::new(MemoryDevice::from_bytes(&bytes)))?;
+    check_promised(&tree::of_fs(&*fs)?, &promised)?;
+    Ok(fs.unmount()?)
 }
 
 /// Damage is passed over, or refused when checksums vouch for it; nothing panics.
