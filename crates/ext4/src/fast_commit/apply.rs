@@ -16,7 +16,8 @@ impl Replay<'_> {
     pub(super) fn apply(&mut self, record: &FastCommitRecord) -> Result<()> {
         match record {
             FastCommitRecord::Inode { ino, raw } => self.put_inode(*ino, raw),
-            FastCommitRecord::Create(name) | FastCommitRecord::Link(name) => self.add_name(name),
+            FastCommitRecord::Create(name) => self.add_name(name),
+            FastCommitRecord::Link(name) => self.link(name),
             FastCommitRecord::Unlink(name) => self.remove_name(name),
             FastCommitRecord::AddRange { ino, extent } => {
                 let extent = *extent;
@@ -28,16 +29,27 @@ impl Replay<'_> {
         }
     }
 
-    fn change_map(&mut self, ino: Ino, change: impl FnOnce(&mut FileMap)) -> Result<()> {
-        let Some(inode) = self.inode(ino)? else {
+    /// Changes the mapping of a file. For one without names the record that follows may be another's, and
+    /// then the change is of that one.
+    fn change_map(&mut self, ino: Ino, change: impl Fn(&mut FileMap)) -> Result<()> {
+        let inode = self.inode(ino)?;
+        if inode.as_ref().is_none_or(|inode| inode.state().links == 0) {
+            change(self.early.entry(ino).or_default());
+        }
+        let Some(inode) = inode else {
             return Ok(());
         };
-        let mapped = matches!(inode.file_type, FileType::Regular | FileType::Symlink);
-        if !mapped || !inode.flags().contains(InodeFlags::EXTENTS) {
-            return Err(damage(
-                ino,
-                "a fast commit maps blocks of what has no extents",
-            ));
+        let mapped = matches!(inode.file_type, FileType::Regular | FileType::Symlink)
+            && inode.flags().contains(InodeFlags::EXTENTS);
+        if !mapped {
+            // What is to come may be.
+            return match inode.state().links {
+                0 => Ok(()),
+                _ => Err(damage(
+                    ino,
+                    "a fast commit maps blocks of what has no extents",
+                )),
+            };
         }
         if !self.maps.contains_key(&ino) {
             let map = FileMap::new(self.extents(&inode)?);
@@ -68,9 +80,19 @@ impl Replay<'_> {
         let same = old
             .filter(|old| old.generation() == new.generation && old.file_type == new.file_type());
         match same {
-            Some(old) => self.change_inode(&old, new),
-            None => self.make_inode(ino, new),
+            Some(old) => {
+                // What came before was of this one.
+                self.early.remove(&ino);
+                self.change_inode(&old, new)?;
+            }
+            None => self.make_inode(ino, new)?,
         }
+        for name in self.early_links.remove(&ino).unwrap_or_default() {
+            if self.forget_early(&name) == Some(ino) {
+                self.add_name(&name)?;
+            }
+        }
+        Ok(())
     }
 
     /// The inode there is changes. What records say elsewhere stays as it is: the mapping; the links,
@@ -108,7 +130,9 @@ impl Replay<'_> {
         if ino == Ino::ROOT || new.file_acl != Pblk(0) {
             return Err(damage(ino, "a fast commit makes an inode as none can be"));
         }
-        let is_dir = new.file_type() == FileType::Directory;
+        let file_type = new.file_type();
+        let has_extents = new.flags.contains(InodeFlags::EXTENTS);
+        let is_dir = file_type == FileType::Directory;
         if let Some(old) = self.inode(ino)? {
             self.clear(&old)?;
             self.fs.release_ino(self.handle, ino, old.is_dir())?;
@@ -125,7 +149,7 @@ impl Replay<'_> {
         // The list of orphans goes through what the inode was.
         let next = uext4_ondisk::Inode::decode(raw, &self.fs.params).map_or(0, |old| old.dtime);
         new.dtime = if self.orphans.contains(&ino) { next } else { 0 };
-        if new.flags.contains(InodeFlags::EXTENTS) {
+        if has_extents {
             new.i_block = [0; 60];
             ExtentNodeMut::init(&mut new.i_block, 0);
         }
@@ -140,7 +164,10 @@ impl Replay<'_> {
         buffer.mark_dirty(1 << place.slot);
         drop(content);
         self.touched.insert(ino);
-        self.maps.insert(ino, FileMap::default());
+        let early = self.early.remove(&ino).unwrap_or_default();
+        let mapped = matches!(file_type, FileType::Regular | FileType::Symlink) && has_extents;
+        let map = if mapped { early } else { FileMap::default() };
+        self.maps.insert(ino, map);
         Ok(())
     }
 
@@ -178,6 +205,21 @@ impl Replay<'_> {
         }
         let alive = dir.state().links > 0;
         Ok(alive.then_some(dir))
+    }
+
+    /// A name, at once if the inode has another; else when its record has come, as the number may have
+    /// been another inode's.
+    fn link(&mut self, name: &FastCommitName) -> Result<()> {
+        match self.inode(name.ino)? {
+            Some(inode) if inode.state().links > 0 => self.add_name(name),
+            _ => {
+                let key = (name.parent, name.name.clone());
+                self.early_names.insert(key, name.ino);
+                let links = self.early_links.entry(name.ino).or_default();
+                links.push(name.clone());
+                Ok(())
+            }
+        }
     }
 
     fn add_name(&mut self, name: &FastCommitName) -> Result<()> {
@@ -228,7 +270,13 @@ impl Replay<'_> {
             .touch_dir(self.handle, &dir, i32::from(inode.is_dir()))
     }
 
+    /// The name is to be something else than it was going to be: what inode's.
+    fn forget_early(&mut self, name: &FastCommitName) -> Option<Ino> {
+        self.early_names.remove(&(name.parent, name.name.clone()))
+    }
+
     fn remove_name(&mut self, name: &FastCommitName) -> Result<()> {
+        self.forget_early(name);
         let Some(dir) = self.directory(name)? else {
             return Ok(());
         };

@@ -44,7 +44,8 @@ use std::sync::Arc;
 use uext4_block::BlockDevice;
 use uext4_jbd2::{Handle, JournalError, LogMap};
 use uext4_ondisk::{
-    Corrupt, CorruptKind, Extent, FastCommitRecord, FileType, Ino, InodeFlags, Superblock,
+    Corrupt, CorruptKind, Extent, FastCommitName, FastCommitRecord, FileType, Ino, InodeFlags,
+    Superblock,
 };
 
 /// Credits to begin with; more are had as they are needed, since the log is empty.
@@ -104,6 +105,12 @@ struct Replay<'r> {
     touched: BTreeSet<Ino>,
     /// Files whose mappings records change.
     maps: BTreeMap<Ino, FileMap>,
+    /// Mappings of inodes that are still to be made: the blocks may come first.
+    early: BTreeMap<Ino, FileMap>,
+    /// Names of inodes that have none: what inode that is, its own record says that comes after.
+    early_names: BTreeMap<(Ino, Box<[u8]>), Ino>,
+    /// The same by inode, with names that are to be something else by now.
+    early_links: BTreeMap<Ino, Vec<FastCommitName>>,
     /// Blocks of touched inodes as they were before.
     before: Runs,
     /// Blocks that were free and are claimed for what records give to files.
@@ -118,6 +125,9 @@ impl<'r> Replay<'r> {
             orphans: fs.orphans_on_record()?,
             touched: BTreeSet::new(),
             maps: BTreeMap::new(),
+            early: BTreeMap::new(),
+            early_names: BTreeMap::new(),
+            early_links: BTreeMap::new(),
             before: Runs::default(),
             claimed: Runs::default(),
         })
