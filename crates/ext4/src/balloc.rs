@@ -174,6 +174,61 @@ impl Ext4 {
         Ok(())
     }
 
+    /// Makes just these blocks allocated, as far as they are not; calls `f` for the parts of the run, with
+    /// whether they were.
+    ///
+    /// # Journal
+    /// Three credits for each group that the run touches.
+    ///
+    /// # Errors
+    /// Blocks outside the file system, a damaged bitmap, or the device's.
+    pub(crate) fn claim_this_run(
+        &self,
+        handle: &Handle<'_>,
+        run: Run,
+        f: &mut dyn FnMut(Run, bool) -> Result<()>,
+    ) -> Result<()> {
+        let geometry = self.geometry();
+        let end = run.pblk.0.saturating_add(u64::from(run.len));
+        let mut pblk = run.pblk;
+        while pblk.0 < end {
+            let range = || Corrupt::new(CorruptKind::BlockRange).pblk(pblk);
+            let (no, first) = geometry.group_of_block(pblk).ok_or_else(range)?;
+            let group = self.group(no)?;
+            let bits = self.block_bits(group)?;
+            let left = u32::try_from(end - pblk.0).unwrap_or(u32::MAX);
+            let stop = first
+                .0
+                .saturating_add(left)
+                .min(geometry.blocks_in_group(no));
+            self.access_group(handle, group)?;
+            handle.access_native(&bits.buffer)?;
+            let locked = group.lock.lock();
+            let was_used = bitmap::is_set(&bits.on_disk, first.0);
+            let upto = if was_used {
+                bitmap::find_clear(&bits.on_disk, first.0, stop).unwrap_or(stop)
+            } else {
+                bitmap::find_set(&bits.on_disk, first.0, stop)
+            };
+            let len = upto.saturating_sub(first.0);
+            if !was_used {
+                bitmap::assign_run(&bits.on_disk, first.0, len, true);
+                bitmap::assign_run(&bits.busy, first.0, len, true);
+                bits.mark_dirty();
+                group.clear_flags(GroupFlags::BLOCK_UNINIT);
+                group.free_blocks.fetch_sub(len, Relaxed);
+                self.free_blocks.fetch_sub(i64::from(len), Relaxed);
+            }
+            drop(locked);
+            if len == 0 {
+                return Err(range().into());
+            }
+            f(Run { pblk, len }, was_used)?;
+            pblk = Pblk(pblk.0 + u64::from(len));
+        }
+        Ok(())
+    }
+
     /// Frees a run of blocks: at once on disk, for the allocator when the transaction is durable.
     ///
     /// # Journal

@@ -244,7 +244,12 @@ impl Ext4 {
     }
 
     /// Gives the inode's number back. Nothing of it is left but what says that it was deleted.
-    fn free_inode(&self, handle: &Handle<'_>, inode: &Arc<Inode>, acl: Pblk) -> Result<()> {
+    pub(crate) fn free_inode(
+        &self,
+        handle: &Handle<'_>,
+        inode: &Arc<Inode>,
+        acl: Pblk,
+    ) -> Result<()> {
         if acl != Pblk(0) {
             self.put_xattr_block(handle, inode, acl)?;
         }
@@ -292,7 +297,12 @@ impl Ext4 {
     }
 
     /// Drops one reference to a block of extended attributes, and the block with the last one.
-    fn put_xattr_block(&self, handle: &Handle<'_>, inode: &Inode, pblk: Pblk) -> Result<()> {
+    pub(crate) fn put_xattr_block(
+        &self,
+        handle: &Handle<'_>,
+        inode: &Inode,
+        pblk: Pblk,
+    ) -> Result<()> {
         let buffer = self.xattr_block(inode, pblk)?;
         let refs = uext4_ondisk::xattr_refcount(buffer.read().data()).unwrap_or(1);
         if refs > 1 {
@@ -305,7 +315,7 @@ impl Ext4 {
     }
 }
 
-fn content_of(inode: &Inode) -> Content {
+pub(crate) fn content_of(inode: &Inode) -> Content {
     if inode.is_dir() {
         Content::Metadata
     } else {

@@ -51,6 +51,8 @@ pub enum Ext4Error {
     Unsupported(&'static str),
     #[error("invalid argument: {0}")]
     Invalid(&'static str),
+    #[error("the journal device has UUID {found}, the file system's journal {wanted}")]
+    JournalUuid { wanted: String, found: String },
     #[error("not permitted")]
     NotPermitted,
     #[error("access denied")]

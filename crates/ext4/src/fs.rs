@@ -7,6 +7,8 @@
 
 use crate::error::{Ext4Error, Result};
 use crate::extents;
+use crate::external_journal;
+use crate::fast_commit;
 use crate::fixed::FixedBlocks;
 use crate::flush_debt::FlushDebt;
 use crate::freeze::zerocopy_superblock::with_superblock;
@@ -25,9 +27,9 @@ use uext4_block::BlockDevice;
 use uext4_buffer::{Buffer, BufferCache};
 use uext4_jbd2::{Handle, Journal, JournalClient, JournalError, JournalOptions, LogMap, LogRun};
 use uext4_ondisk::{
-    Compat, Corrupt, CorruptKind, CsumSeed, FormatError, Geometry, GroupCsum, GroupDesc, GroupNo,
-    Incompat, Ino, InodeParams, RawSuperblock, RoCompat, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE,
-    Superblock,
+    Compat, Corrupt, CorruptKind, CsumSeed, FastCommitRecord, FormatError, Geometry, GroupCsum,
+    GroupDesc, GroupNo, Incompat, Ino, InodeParams, RawSuperblock, RoCompat, SUPERBLOCK_OFFSET,
+    SUPERBLOCK_SIZE, Superblock,
 };
 use uext4_sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use uext4_sync::thread;
@@ -118,6 +120,15 @@ impl JournalClient for Client {
     }
 }
 
+/// What a mount begins with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// Whatever its users do.
+    Mount,
+    /// What fast commits say, after the log was replayed.
+    FastCommits,
+}
+
 /// The features that this file system writes.
 const WRITES_INCOMPAT: Incompat = Incompat::FILETYPE
     .union(Incompat::RECOVER)
@@ -165,28 +176,27 @@ fn read_superblock_to_recover(
     }
 }
 
-/// Replays the log if it holds anything; true if it did. A log that the superblock says is not needed
+/// Replays the log if it holds anything; gives the fast commits on top of it then. A log that the superblock says is not needed
 /// is emptied, as the kernel does.
 fn recover_log(
     map: &LogMap,
     device: &Arc<dyn BlockDevice>,
     sb: &Superblock,
     torn: bool,
-) -> Result<bool> {
+) -> Result<Option<Vec<FastCommitRecord>>> {
     if uext4_jbd2::is_empty(map)? {
-        return Ok(false);
+        return Ok(None);
     }
-    if device.is_read_only() {
+    if device.is_read_only() || map.device().is_read_only() {
         return Err(Ext4Error::Unsupported(
             "mounting read-only an image whose journal needs recovery, without noload,",
         ));
     }
     if torn || sb.incompat.contains(Incompat::RECOVER) {
-        uext4_jbd2::recover(map, &**device)?;
-    } else {
-        uext4_jbd2::skip(map)?;
+        return Ok(Some(uext4_jbd2::recover(map, &**device)?.fast_commits));
     }
-    Ok(true)
+    uext4_jbd2::skip(map)?;
+    Ok(Some(Vec::new()))
 }
 
 impl Ext4 {
@@ -195,22 +205,38 @@ impl Ext4 {
     /// # Errors
     /// No ext4, an unsupported feature (by name), damage (by place), or the device's.
     pub fn mount(device: Arc<dyn BlockDevice>, options: MountOptions) -> Result<Arc<Ext4>> {
-        let mut options = options;
+        Self::mount_with_journal(device, None, options)
+    }
+
+    /// As [`Ext4::mount`], of a file system whose journal is on `journal_device`. A file system that has
+    /// its journal inside, or none, leaves that device alone.
+    ///
+    /// # Errors
+    /// As [`Ext4::mount`]; [`Ext4Error::JournalUuid`], [`Ext4Error::Invalid`]: another's journal.
+    pub fn mount_with_journal(
+        device: Arc<dyn BlockDevice>,
+        journal_device: Option<Arc<dyn BlockDevice>>,
+        mut options: MountOptions,
+    ) -> Result<Arc<Ext4>> {
         options.read_only |= device.is_read_only();
         let (mut sb, torn) = read_superblock_to_recover(&*device)?;
         check_features(&sb, &mut options)?;
         check_size(&sb, &*device)?;
-        let log = find_log(&sb, &device)?;
+        let log = find_log(&sb, &device, journal_device.as_ref(), &options)?;
         if let Some(map) = &log
             && !options.noload
-            && recover_log(map, &device, &sb, torn.is_some())?
+            && let Some(records) = recover_log(map, &device, &sb, torn.is_some())?
         {
             sb = read_superblock(&*device)?;
+            if !records.is_empty() {
+                fast_commit::replay(&device, &sb, map, &options, &records)?;
+                sb = read_superblock(&*device)?;
+            }
             check_features(&sb, &mut options)?;
         } else if let Some(why) = torn {
             return Err(why.into());
         }
-        let fs = Self::assemble(device, sb, log, options)?;
+        let fs = Self::assemble(device, sb, log, options, Start::Mount)?;
         if !fs.is_read_only() {
             fs.mark_mounted()?;
             fs.recover_orphans()?;
@@ -221,11 +247,12 @@ impl Ext4 {
         Ok(fs)
     }
 
-    fn assemble(
+    pub(crate) fn assemble(
         device: Arc<dyn BlockDevice>,
         sb: Superblock,
         log: Option<LogMap>,
         options: MountOptions,
+        start: Start,
     ) -> Result<Arc<Ext4>> {
         let geometry = sb.geometry;
         let block_size = geometry.block_size as usize;
@@ -249,7 +276,7 @@ impl Ext4 {
             inode_size: usize::from(geometry.inode_size),
             super_at,
         }));
-        let journal = open_journal(&sb, &cache, log, &options)?;
+        let journal = open_journal(&sb, &cache, log, &options, start)?;
         let free = groups
             .iter()
             .map(|g| i64::from(g.free_blocks.load(Ordering::Relaxed)))
@@ -617,7 +644,7 @@ pub(crate) fn unix_now() -> u64 {
         .map_or(0, |d| d.as_secs())
 }
 
-fn check_features(sb: &Superblock, options: &mut MountOptions) -> Result<()> {
+pub(crate) fn check_features(sb: &Superblock, options: &mut MountOptions) -> Result<()> {
     let unknown = sb.incompat - WRITES_INCOMPAT;
     if !unknown.is_empty() {
         return Err(uext4_ondisk::FormatError::UnsupportedIncompat(unknown.describe()).into());
@@ -674,13 +701,18 @@ fn load_groups(sb: &Superblock, cache: &BufferCache, csum: GroupCsum) -> Result<
 }
 
 /// Where the journal lies, if there is one.
-fn find_log(sb: &Superblock, device: &Arc<dyn BlockDevice>) -> Result<Option<LogMap>> {
+fn find_log(
+    sb: &Superblock,
+    device: &Arc<dyn BlockDevice>,
+    journal_device: Option<&Arc<dyn BlockDevice>>,
+    options: &MountOptions,
+) -> Result<Option<LogMap>> {
     if !sb.compat.contains(Compat::HAS_JOURNAL) {
         return Ok(None);
     }
     let ino = Ino(sb.raw.journal_inum.get());
     if ino == Ino::NONE {
-        return Err(Ext4Error::Unsupported("a journal on another device"));
+        return external_journal::find(sb, journal_device, options);
     }
     let block_size = sb.geometry.block_size as usize;
     let cache = BufferCache::new(Arc::clone(device), block_size, 64);
@@ -741,6 +773,7 @@ fn open_journal(
     cache: &Arc<BufferCache>,
     log: Option<LogMap>,
     options: &MountOptions,
+    start: Start,
 ) -> Result<Arc<Journal>> {
     let journal_options = JournalOptions {
         commit_interval: options.commit_interval,
@@ -752,13 +785,15 @@ fn open_journal(
             let features = uext4_jbd2::LogFeatures {
                 checksums: sb.has_metadata_csum(),
                 wide: sb.incompat.contains(Incompat::BIT64),
+                fast_commits: sb.compat.contains(Compat::FAST_COMMIT),
             };
-            Ok(Journal::open(
-                Arc::clone(cache),
-                map,
-                features,
-                journal_options,
-            )?)
+            let cache = Arc::clone(cache);
+            Ok(match start {
+                Start::Mount => Journal::open(cache, map, features, journal_options)?,
+                Start::FastCommits => {
+                    Journal::open_after_recovery(cache, map, features, journal_options)?
+                }
+            })
         }
         _ => Ok(Journal::without_log(Arc::clone(cache), journal_options)),
     }

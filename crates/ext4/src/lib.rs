@@ -26,6 +26,8 @@
 //! | [`mapping`], [`extents`], `blockmap`, `fixed` | block mapping, of two kinds; blocks of no file |
 //! | [`mod@file`], [`dio`] | data, also direct |
 //! | [`fallocate`], [`seek`] | ranges that get or lose blocks; where data is |
+//! | `external_journal` | a journal on a device of its own |
+//! | `fast_commit` | what other systems' fast commits say, replayed |
 //! | `flush_debt` | data that the device may still cache |
 //! | [`dir`], [`namei`], [`rename`] | directories and names |
 //! | [`xattr`], [`access`] | attributes and permission |
@@ -42,7 +44,9 @@ pub mod dio;
 pub mod dir;
 pub mod error;
 pub mod extents;
+mod external_journal;
 pub mod fallocate;
+mod fast_commit;
 pub mod file;
 mod fixed;
 pub mod flags;

@@ -336,6 +336,35 @@ impl Ext4 {
         Ok(handle)
     }
 
+    /// As [`Ext4::remove_blocks`], all of it within `handle`, whatever it takes.
+    ///
+    /// # Locks
+    /// As [`Ext4::remove_blocks`].
+    pub(crate) fn remove_blocks_within(
+        &self,
+        handle: &Handle<'_>,
+        inode: &Inode,
+        (from, to): (u64, u64),
+        content: Content,
+    ) -> Result<()> {
+        let root = Root::of(&inode.state());
+        let credits = match root {
+            Root::Extents(_) => STEP_CREDITS,
+            Root::BlockMap(_) => MAP_STEP_CREDITS,
+            Root::Nothing => return Ok(()),
+        };
+        let mut end = to.min(1 << 32);
+        while end > from {
+            let _ = handle.extend(credits);
+            let _map = inode.map.write();
+            end = match root {
+                Root::Extents(_) => self.remove_step(handle, inode, from, end, content)?,
+                _ => self.remove_map_step(handle, inode, from, end, content)?,
+            };
+        }
+        Ok(())
+    }
+
     /// Every run of the inode's blocks, in order.
     ///
     /// # Errors

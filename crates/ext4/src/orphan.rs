@@ -322,6 +322,23 @@ impl Ext4 {
         Ok(listed)
     }
 
+    /// The numbers on record on disk, for who changes inodes before they are dealt with.
+    pub(crate) fn orphans_on_record(&self) -> Result<HashSet<Ino>> {
+        let mut found = HashSet::new();
+        if let Some(file) = self.orphan_file()? {
+            for block in &file.blocks {
+                found.extend(uext4_ondisk::orphan_entries(block.buffer.read().data()).map(|e| e.1));
+            }
+        }
+        let mut next = Ino(self.sb.raw.last_orphan.get());
+        while next != Ino(0) && found.insert(next) {
+            let inode = self.get_orphan(next)?;
+            inode.set_doomed(false);
+            next = Ino(inode.state().dtime);
+        }
+        Ok(found)
+    }
+
     /// A slot that names an inode that is not in use.
     fn forget_orphan(&self, ino: Ino) -> Result<()> {
         let handle = self.journal().start(4)?;

@@ -43,7 +43,7 @@ fn errno_of(e: &Ext4Error) -> Errno {
         Ext4Error::Stale => Errno::ESTALE,
         Ext4Error::NoAttribute => Errno::ENODATA,
         Ext4Error::Unsupported(_) => Errno::EOPNOTSUPP,
-        Ext4Error::Invalid(_) => Errno::EINVAL,
+        Ext4Error::Invalid(_) | Ext4Error::JournalUuid { .. } => Errno::EINVAL,
         Ext4Error::NotPermitted => Errno::EPERM,
         Ext4Error::AccessDenied => Errno::EACCES,
         Ext4Error::WouldBlock => Errno::EAGAIN,

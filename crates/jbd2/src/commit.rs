@@ -122,6 +122,8 @@ impl Committer {
     /// Commits the running transaction.
     fn commit(&mut self) -> Result<()> {
         let tid = self.journal.close_gate();
+        // A handle that gave up half-way may have aborted the journal.
+        self.journal.check_aborted()?;
         let mut lists = Lists::default();
         for shard in self.journal.shards() {
             lists.append(std::mem::take(&mut *shard.lists.lock()));

@@ -3,6 +3,7 @@
 use crate::commit::Committer;
 use crate::error::{JournalError, Result};
 use crate::handle::Handle;
+use crate::log::Opened;
 use crate::map::LogMap;
 use crate::transaction::{Freed, Shard};
 use std::sync::{Arc, OnceLock};
@@ -148,7 +149,31 @@ impl Journal {
         features: crate::log::LogFeatures,
         options: JournalOptions,
     ) -> Result<Arc<Journal>> {
-        let log = crate::log::Log::open(map, features)?;
+        Self::open_as(cache, map, features, options, Opened::Empty)
+    }
+
+    /// As [`Journal::open`], after [`crate::recover`] found fast commits. The first transaction replaces
+    /// them: all that they say belongs into it.
+    ///
+    /// # Errors
+    /// As [`Journal::open`].
+    pub fn open_after_recovery(
+        cache: Arc<BufferCache>,
+        map: LogMap,
+        features: crate::log::LogFeatures,
+        options: JournalOptions,
+    ) -> Result<Arc<Journal>> {
+        Self::open_as(cache, map, features, options, Opened::WithFastCommits)
+    }
+
+    fn open_as(
+        cache: Arc<BufferCache>,
+        map: LogMap,
+        features: crate::log::LogFeatures,
+        options: JournalOptions,
+        opened: Opened,
+    ) -> Result<Arc<Journal>> {
+        let log = crate::log::Log::open(map, features, opened)?;
         let first = log.next_tid();
         let (max, room) = (log.transaction_max(), log.room());
         Ok(Self::launch(cache, Some(log), first, max, room, options))

@@ -20,6 +20,17 @@ pub struct LogFeatures {
     pub checksums: bool,
     /// Block numbers of 64 bits.
     pub wide: bool,
+    /// Blocks at the end are for fast commits: others write them, and so they stay free.
+    pub fast_commits: bool,
+}
+
+/// What a log has to be to be opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Opened {
+    /// Empty.
+    Empty,
+    /// Recovered, but not marked empty because of fast commits.
+    WithFastCommits,
 }
 
 /// A log that is open for writing.
@@ -43,13 +54,13 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Opens a log that holds nothing to be replayed.
-    pub fn open(map: LogMap, features: LogFeatures) -> Result<Log> {
+    /// Opens a log that holds no transactions to be replayed.
+    pub fn open(map: LogMap, features: LogFeatures, opened: Opened) -> Result<Log> {
         let block_size = map.block_size();
         let mut block = vec![0; block_size];
         map.read(0, &mut block)?;
         let mut sb = JournalSuper::parse(&block, block_size as u32)?;
-        if !sb.is_empty() {
+        if !sb.is_empty() && opened == Opened::Empty {
             return Err(JournalError::Unsupported("it needs recovery first".into()));
         }
         if sb.raw.maxlen.get() > map.len() {
@@ -62,7 +73,7 @@ impl Log {
         }
         let format = sb.format();
         Ok(Log {
-            head: sb.raw.first.get(),
+            head: sb.raw.start.get().max(sb.raw.first.get()),
             used: 0,
             tid: Tid(sb.raw.sequence.get()),
             chunk: Vec::new(),
@@ -128,9 +139,15 @@ impl Log {
         Ok(self.head)
     }
 
+    /// An empty log does not say that it has fast commits, so that whoever knows none can open it.
     fn write_super(&mut self, start: u32, sequence: Tid) -> Result<()> {
         self.sb.raw.start = start.into();
         self.sb.raw.sequence = sequence.0.into();
+        let mut incompat = self.sb.incompat;
+        if start == 0 {
+            incompat -= JournalIncompat::FAST_COMMIT;
+        }
+        self.sb.raw.feature_incompat = incompat.bits().into();
         write_super(&self.map, &mut self.sb)
     }
 
@@ -284,6 +301,9 @@ fn set_features(map: &LogMap, mut sb: JournalSuper, features: LogFeatures) -> Re
     if features.wide {
         want |= JournalIncompat::BIT64;
     }
+    // As long as there may be some, they have their blocks.
+    let fast_commits = features.fast_commits || !sb.is_empty();
+    want.set(JournalIncompat::FAST_COMMIT, fast_commits);
     if features.checksums && !want.contains(JournalIncompat::CSUM_V2) {
         want |= JournalIncompat::CSUM_V3;
     }

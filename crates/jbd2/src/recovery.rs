@@ -3,19 +3,19 @@
 //! # Crash
 //! Replaying is idempotent: the log is marked empty only once everything it holds is durable in place.
 
-use crate::error::{JournalError, Result};
+use crate::error::Result;
 use crate::log;
 use crate::map::LogMap;
 use std::collections::{BTreeMap, HashMap};
 use uext4_block::BlockDevice;
 use uext4_ondisk::{
-    BlockTag, CommitBlock, Corrupt, CorruptKind, DescriptorReader, JournalBlockType, JournalFormat,
-    JournalHeader, JournalIncompat, JournalSuper, RevokeReader, TagFlags, Tid, crc32_be,
-    journal_unescape,
+    BlockTag, CommitBlock, Corrupt, CorruptKind, DescriptorReader, FastCommitRecord,
+    FastCommitScan, JournalBlockType, JournalCsum, JournalFormat, JournalHeader, JournalIncompat,
+    JournalSuper, RevokeReader, TagFlags, Tid, crc32_be, journal_unescape,
 };
 
 /// What recovery did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryReport {
     /// Complete transactions found.
     pub transactions: u32,
@@ -23,6 +23,10 @@ pub struct RecoveryReport {
     pub replayed: u64,
     /// Copies not written because they were revoked or superseded.
     pub skipped: u64,
+    /// What fast commits say happened after these transactions; for the file system to replay in the
+    /// first transaction of [`crate::Journal::open_after_recovery`]. As long as that is not durable, the
+    /// log is not empty and recovery finds them again.
+    pub fast_commits: Vec<FastCommitRecord>,
 }
 
 /// A copy in the log.
@@ -33,6 +37,22 @@ struct Copy {
     tid: Tid,
 }
 
+/// What reading one transaction came to.
+enum Outcome {
+    Complete(Found),
+    /// The commit block is there, but this block of the transaction is not what it was.
+    Torn(Corrupt),
+    /// The log ends here.
+    End,
+}
+
+/// What one transaction holds.
+#[derive(Default)]
+struct Found {
+    copies: Vec<Copy>,
+    revoked: Vec<u64>,
+}
+
 /// What the scan collects.
 #[derive(Default)]
 struct Scan {
@@ -40,6 +60,8 @@ struct Scan {
     /// The newest transaction that revoked a block.
     revoked: HashMap<u64, Tid>,
     transactions: u32,
+    /// Where the next transaction would begin.
+    next: u32,
 }
 
 /// Walks the log, wrapping at its end, no further than its length.
@@ -108,12 +130,15 @@ pub fn skip(map: &LogMap) -> Result<()> {
 
 /// One past the last: what an older, longer run left behind the end never looks like the next.
 fn mark_empty(map: &LogMap, sb: &mut JournalSuper, first: Tid, transactions: u32) -> Result<()> {
+    let incompat = sb.incompat - JournalIncompat::FAST_COMMIT;
+    sb.raw.feature_incompat = incompat.bits().into();
     sb.raw.start = 0.into();
     sb.raw.sequence = first.0.wrapping_add(transactions + 1).into();
     log::write_super(map, sb)
 }
 
-/// Replays what the log at `map` holds onto `device` and marks it empty.
+/// Replays what the log at `map` holds onto `device` and marks it empty, unless there are fast commits
+/// for the file system to replay.
 ///
 /// # Errors
 /// A damaged log (naming the block), unknown features, or the device's.
@@ -122,96 +147,163 @@ pub fn recover(map: &LogMap, device: &dyn BlockDevice) -> Result<RecoveryReport>
     if sb.is_empty() {
         return Ok(RecoveryReport::default());
     }
-    if sb.incompat.contains(JournalIncompat::FAST_COMMIT) {
-        return Err(JournalError::Unsupported("fast_commit".into()));
-    }
     let first_tid = Tid(sb.raw.sequence.get());
     let scan = scan(map, &sb, first_tid)?;
-    let report = replay(map, device, &sb.format(), &scan)?;
+    let next_tid = Tid(first_tid.0.wrapping_add(scan.transactions));
+    let fast_commits = read_fast_commits(map, &sb, next_tid)?;
+    let mut report = replay(map, device, &sb.format(), &scan)?;
     device.flush()?;
-    mark_empty(map, &mut sb, first_tid, scan.transactions)?;
+    if fast_commits.is_empty() {
+        mark_empty(map, &mut sb, first_tid, scan.transactions)?;
+    } else {
+        sb.raw.start = scan.next.into();
+        sb.raw.sequence = next_tid.0.into();
+        log::write_super(map, &mut sb)?;
+    }
+    report.fast_commits = fast_commits;
     Ok(report)
 }
 
+/// The complete fast commits on top of the transaction before `tid`.
+fn read_fast_commits(map: &LogMap, sb: &JournalSuper, tid: Tid) -> Result<Vec<FastCommitRecord>> {
+    let mut scan = FastCommitScan::new(tid);
+    let mut block = vec![0; map.block_size()];
+    if sb.incompat.contains(JournalIncompat::FAST_COMMIT) {
+        for at in sb.fast_commit_area() {
+            map.read(at, &mut block)?;
+            if !scan
+                .block(&block)
+                .map_err(|e| e.detail(format_args!("journal block {at}")))?
+            {
+                break;
+            }
+        }
+    }
+    Ok(scan.into_records())
+}
+
 /// Reads complete transactions in order; the log ends at the first thing that does not fit.
+///
+/// Where commit blocks are not waited for, one may be on the device without the blocks before it: then
+/// it is the last, and what it ends never happened. With a transaction after it, it is damage.
 fn scan(map: &LogMap, sb: &JournalSuper, first_tid: Tid) -> Result<Scan> {
-    let format = sb.format();
     let (first, end) = (sb.raw.first.get(), sb.log_end());
-    let mut cursor = Cursor {
+    let cursor = Cursor {
         map,
         at: sb.raw.start.get(),
         first,
         end,
         left: end - first,
     };
-    let mut scan = Scan::default();
+    let mut reader = Reader {
+        cursor,
+        format: sb.format(),
+        asynchronous: sb.incompat.contains(JournalIncompat::ASYNC_COMMIT),
+    };
+    let mut scan = Scan {
+        next: reader.cursor.at,
+        ..Scan::default()
+    };
     let mut tid = first_tid;
-    while let Some(found) = scan_transaction(&mut cursor, &format, tid)? {
-        scan.copies.extend(found.copies);
-        for (block, _) in found.revoked {
-            scan.revoked.insert(block, tid);
+    loop {
+        match reader.transaction(tid)? {
+            Outcome::Complete(found) => {
+                scan.copies.extend(found.copies);
+                for block in found.revoked {
+                    scan.revoked.insert(block, tid);
+                }
+                scan.transactions += 1;
+                scan.next = reader.cursor.at;
+                tid = tid.next();
+            }
+            Outcome::Torn(damage) => match reader.transaction(tid.next())? {
+                Outcome::End => return Ok(scan),
+                _ => return Err(damage.into()),
+            },
+            Outcome::End => return Ok(scan),
         }
-        scan.transactions += 1;
-        tid = tid.next();
     }
-    Ok(scan)
 }
 
-/// Reads one transaction; None if it is not complete.
-fn scan_transaction(
-    cursor: &mut Cursor<'_>,
-    format: &JournalFormat,
-    tid: Tid,
-) -> Result<Option<Scan>> {
-    let mut block = vec![0; format.block_size as usize];
-    let mut found = Scan::default();
-    let mut v1 = u32::MAX;
-    loop {
-        if cursor.read(&mut block)?.is_none() {
-            return Ok(None);
-        }
-        let Ok(header) = JournalHeader::read(&block) else {
-            return Ok(None);
-        };
-        if header.tid != tid {
-            return Ok(None);
-        }
-        match header.block_type {
-            JournalBlockType::Descriptor => {
-                let Ok(tags) = DescriptorReader::new(&block, format) else {
-                    return Ok(None);
-                };
-                let tags: std::result::Result<Vec<BlockTag>, Corrupt> = tags.collect();
-                let Ok(tags) = tags else { return Ok(None) };
-                v1 = crc32_be(v1, &block);
-                for tag in tags {
-                    let at = cursor.at;
-                    if format.csum == uext4_ondisk::JournalCsum::V1 {
-                        if cursor.read(&mut block)?.is_none() {
-                            return Ok(None);
-                        }
-                        v1 = crc32_be(v1, &block);
-                    } else if !cursor.skip() {
-                        return Ok(None);
+/// Reads transactions.
+struct Reader<'a> {
+    cursor: Cursor<'a>,
+    format: JournalFormat,
+    /// Commit blocks are written along with what they end.
+    asynchronous: bool,
+}
+
+impl Reader<'_> {
+    /// Reads the transaction that should come next.
+    fn transaction(&mut self, tid: Tid) -> Result<Outcome> {
+        let mut block = vec![0; self.format.block_size as usize];
+        let mut found = Found::default();
+        let mut torn = None;
+        let mut v1 = u32::MAX;
+        while self.cursor.read(&mut block)?.is_some() {
+            let header = JournalHeader::read(&block);
+            let Some(header) = header.ok().filter(|header| header.tid == tid) else {
+                break;
+            };
+            match header.block_type {
+                JournalBlockType::Descriptor => {
+                    let tags = DescriptorReader::new(&block, &self.format)
+                        .and_then(Iterator::collect::<std::result::Result<Vec<BlockTag>, _>>);
+                    let Ok(tags) = tags else { break };
+                    v1 = crc32_be(v1, &block);
+                    if !self.copies(&tags, tid, &mut found, &mut v1, &mut torn)? {
+                        break;
                     }
-                    found.copies.push(Copy { at, tag, tid });
                 }
+                JournalBlockType::Revoke => {
+                    let Ok(revoked) = RevokeReader::new(&block, &self.format) else {
+                        break;
+                    };
+                    found.revoked.extend(revoked.map(|b| b.0));
+                }
+                JournalBlockType::Commit => {
+                    let commit = CommitBlock::decode(&block, &self.format);
+                    let fits = |commit: &CommitBlock| commit.v1_checksum.is_none_or(|s| s == v1);
+                    if !commit.as_ref().is_ok_and(fits) {
+                        break;
+                    }
+                    return Ok(torn.map_or(Outcome::Complete(found), Outcome::Torn));
+                }
+                _ => break,
             }
-            JournalBlockType::Revoke => {
-                let Ok(revoked) = RevokeReader::new(&block, format) else {
-                    return Ok(None);
-                };
-                found.revoked.extend(revoked.map(|b| (b.0, tid)));
-            }
-            JournalBlockType::Commit => {
-                let Ok(commit) = CommitBlock::decode(&block, format) else {
-                    return Ok(None);
-                };
-                let fits = commit.v1_checksum.is_none_or(|sum| sum == v1);
-                return Ok(fits.then_some(found));
-            }
-            _ => return Ok(None),
         }
+        Ok(Outcome::End)
+    }
+
+    /// Passes the copies that follow a descriptor block, reading them where a checksum needs it; false
+    /// at the end of the log.
+    fn copies(
+        &mut self,
+        tags: &[BlockTag],
+        tid: Tid,
+        found: &mut Found,
+        v1: &mut u32,
+        torn: &mut Option<Corrupt>,
+    ) -> Result<bool> {
+        let mut block = vec![0; self.format.block_size as usize];
+        let (reads_v1, reads_each) = (self.format.csum == JournalCsum::V1, self.asynchronous);
+        for tag in tags {
+            let at = self.cursor.at;
+            if reads_v1 || reads_each {
+                if self.cursor.read(&mut block)?.is_none() {
+                    return Ok(false);
+                }
+                *v1 = crc32_be(*v1, &block);
+                if let Err(damage) = tag.verify_data(&self.format, tid, &block) {
+                    torn.get_or_insert(damage.detail(format_args!("journal block {at}")));
+                }
+            } else if !self.cursor.skip() {
+                return Ok(false);
+            }
+            let tag = *tag;
+            found.copies.push(Copy { at, tag, tid });
+        }
+        Ok(true)
     }
 }
 
@@ -245,7 +337,9 @@ fn replay(
     let mut data = vec![0; size];
     for (block, copy) in &newest {
         map.read(copy.at, &mut data)?;
-        copy.tag.verify_data(format, copy.tid, &data)?;
+        copy.tag
+            .verify_data(format, copy.tid, &data)
+            .map_err(|e| e.detail(format_args!("journal block {}", copy.at)))?;
         if copy.tag.flags.contains(TagFlags::ESCAPE) {
             journal_unescape(&mut data);
         }
@@ -255,5 +349,9 @@ fn replay(
         transactions: scan.transactions,
         replayed: newest.len() as u64,
         skipped: (scan.copies.len() - newest.len()) as u64,
+        fast_commits: Vec::new(),
     })
 }
+
+#[cfg(test)]
+mod tests;

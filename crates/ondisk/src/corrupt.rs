@@ -123,6 +123,7 @@ kinds! {
     JournalDataChecksum = "journaled block checksum is wrong",
     JournalRevokeCount = "journal revoke count is outside the block",
     JournalRevokePartial = "journal revoke block ends in a partial record",
+    FastCommit = "fast commit contradicts the file system",
     OrphanShort = "orphan file block is too short",
     OrphanMagic = "orphan file block magic is wrong",
     OrphanChecksum = "orphan file block checksum is wrong",

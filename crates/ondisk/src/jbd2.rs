@@ -264,13 +264,18 @@ impl CommitBlock {
         if fmt.has_block_csum() && be32(block, 16) != Some(commit_checksum(block, fmt.seed)) {
             return Err(CorruptKind::JournalCommitChecksum.into());
         }
-        let v1 =
-            matches!(block.get(12..14), Some([CHECKSUM_CRC32, 4])) && fmt.csum == JournalCsum::V1;
+        let v1_checksum = match (fmt.csum, block.get(12..14)) {
+            (JournalCsum::V1, Some([CHECKSUM_CRC32, 4])) => be32(block, 16),
+            // Who writes no checksum leaves it all zero.
+            (JournalCsum::V1, Some([0, 0])) if be32(block, 16) == Some(0) => None,
+            (JournalCsum::V1, _) => return Err(CorruptKind::JournalCommitChecksum.into()),
+            _ => None,
+        };
         Ok(CommitBlock {
             tid,
             sec: be64(block, 48).unwrap_or(0),
             nsec: be32(block, 56).unwrap_or(0),
-            v1_checksum: if v1 { be32(block, 16) } else { None },
+            v1_checksum,
         })
     }
 }

@@ -272,6 +272,11 @@ impl JournalSuper {
             .saturating_sub(self.fast_commit_blocks())
     }
 
+    /// The blocks of fast commits: one is left between them and the log.
+    pub fn fast_commit_area(&self) -> std::ops::Range<u32> {
+        self.log_end().saturating_add(1)..self.raw.maxlen.get()
+    }
+
     /// True if there is nothing to replay.
     pub fn is_empty(&self) -> bool {
         self.raw.start.get() == 0

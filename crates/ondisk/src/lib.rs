@@ -19,6 +19,7 @@
 //! | [`group_desc`] | group descriptors, bitmap checksums |
 //! | [`inode`], [`file_type`], [`timestamp`] | inodes |
 //! | [`extent`], [`block_map`] | extent tree nodes; pointers to blocks, where there are no extents |
+//! | [`fast_commit`] | fast commits |
 //! | [`dirent`], [`hash`], [`htree`] | directories |
 //! | [`xattr`], [`acl`] | extended attributes |
 //! | [`jbd2`], [`jbd2_super`], [`jbd2_tag`] | the journal |
@@ -41,6 +42,7 @@ pub mod checksum;
 pub mod corrupt;
 pub mod dirent;
 pub mod extent;
+pub mod fast_commit;
 pub mod features;
 pub mod file_type;
 pub mod geometry;
@@ -64,6 +66,7 @@ pub use checksum::*;
 pub use corrupt::*;
 pub use dirent::*;
 pub use extent::*;
+pub use fast_commit::*;
 pub use features::*;
 pub use file_type::*;
 pub use geometry::*;

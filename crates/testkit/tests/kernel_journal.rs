@@ -3,7 +3,6 @@
 
 use anyhow::{Context, Result, bail};
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,12 +11,69 @@ use uext4_testkit::image::mount;
 use uext4_testkit::oracle::{self, KernelMount};
 use uext4_testkit::{env_number, tree};
 
+/// How the kernel is made to write a journal.
+struct Format {
+    /// Of the file system, as mke2fs takes them.
+    features: &'static str,
+    options: &'static str,
+    /// What the journal must have then, in the words of dumpe2fs.
+    journal: &'static [&'static str],
+}
+
+const fn format(
+    features: &'static str,
+    options: &'static str,
+    journal: &'static [&'static str],
+) -> Format {
+    Format {
+        features,
+        options,
+        journal,
+    }
+}
+
+/// Every kind of journal that a kernel of today writes.
+const FORMATS: [Format; 12] = [
+    format("", "commit=1", &["journal_checksum_v3", "journal_64bit"]),
+    format("^metadata_csum", "commit=1", &["journal_64bit"]),
+    format("^metadata_csum,^64bit", "commit=1", &[]),
+    format("orphan_file,^64bit", "commit=1", &["journal_checksum_v3"]),
+    format("^extent,^64bit", "commit=1", &["journal_checksum_v3"]),
+    format(
+        "^metadata_csum",
+        "commit=1,journal_checksum",
+        &["journal_checksum", "journal_64bit"],
+    ),
+    format(
+        "^metadata_csum,^64bit",
+        "commit=1,journal_checksum",
+        &["journal_checksum"],
+    ),
+    format(
+        "^metadata_csum",
+        "commit=1,data=writeback,journal_async_commit",
+        &["journal_checksum", "journal_async_commit"],
+    ),
+    format(
+        "",
+        "commit=1,data=writeback,journal_async_commit",
+        &["journal_checksum_v3", "journal_async_commit"],
+    ),
+    format("", "commit=1,data=journal", &["journal_checksum_v3"]),
+    format("^metadata_csum,^64bit", "commit=1,data=journal", &[]),
+    format(
+        "^metadata_csum",
+        "commit=1,data=journal,journal_async_commit",
+        &["journal_checksum", "journal_async_commit"],
+    ),
+];
+
 #[test]
 fn crash_kernel_journals_are_recovered_as_e2fsck_does() {
     if !oracle::kernel_mounts() {
         return;
     }
-    let (mut replayed, runs) = (0, env_number("UEXT4_KERNEL_JOURNALS", 6));
+    let (mut replayed, runs) = (0, env_number("UEXT4_KERNEL_JOURNALS", 12));
     for seed in 0..runs {
         let done = one(seed).with_context(|| format!("seed {seed}"));
         replayed += u64::from(done.unwrap());
@@ -31,14 +87,8 @@ fn one(seed: u64) -> Result<bool> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let dir = tempfile::tempdir()?;
     let image = dir.path().join("image");
-    let all = [
-        "",
-        "^metadata_csum",
-        "^metadata_csum,^64bit",
-        "orphan_file",
-        "^extent,^64bit",
-    ];
-    let features = all[seed as usize % all.len()];
+    let format = &FORMATS[seed as usize % FORMATS.len()];
+    let features = format.features;
     let block = ["4096", "4096", "1024"][rng.usize(..3)];
     let path = image.to_str().context("path")?;
     let args = [
@@ -52,7 +102,7 @@ fn one(seed: u64) -> Result<bool> {
         false => args.to_vec(),
     };
     oracle::run("mke2fs", &args, 0)?;
-    let kernel = KernelMount::new(&image, &dir.path().join("mount"), "commit=1")?;
+    let kernel = KernelMount::new(&image, &dir.path().join("mount"), format.options)?;
     let stop = AtomicBool::new(false);
     let shut = std::thread::scope(|scope| {
         for thread in 0..3 {
@@ -60,12 +110,19 @@ fn one(seed: u64) -> Result<bool> {
             scope.spawn(move || load(root, seed * 10 + thread, stop));
         }
         std::thread::sleep(Duration::from_millis(rng.u64(150..1800)));
-        let shut = shut_down(kernel.dir());
+        let shut = kernel.shut_down();
         stop.store(true, Ordering::Relaxed);
         shut
     });
     shut?;
     kernel.unmount()?;
+    let said = oracle::run("dumpe2fs", &["-h", path], 0)?;
+    let has = said.lines().find(|l| l.starts_with("Journal features"));
+    for feature in format.journal {
+        if !has.is_some_and(|line| line.split_whitespace().any(|word| word == *feature)) {
+            bail!("the kernel wrote a journal without {feature}: {has:?}");
+        }
+    }
     let (ours, theirs) = (dir.path().join("ours"), dir.path().join("theirs"));
     std::fs::copy(&image, &ours)?;
     std::fs::copy(&image, &theirs)?;
@@ -95,6 +152,9 @@ fn one(seed: u64) -> Result<bool> {
     Ok(needed)
 }
 
+/// What every block of a journal but data starts with: data that does, too, is escaped.
+const MAGIC: [u8; 4] = [0xc0, 0x3b, 0x39, 0x98];
+
 /// Makes, changes and removes files until told to stop or the file system is gone.
 fn load(root: &Path, seed: u64, stop: &AtomicBool) {
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -114,7 +174,8 @@ fn load(root: &Path, seed: u64, stop: &AtomicBool) {
         let (path, other) = (name(&mut rng), name(&mut rng));
         // Errors are no concern here: names may be missing or taken, the mount may be shut down.
         let _ = match rng.u8(..16) {
-            0..=4 => std::fs::write(&path, vec![rng.u8(..); rng.usize(..30_000)]),
+            0 => std::fs::write(&path, MAGIC.repeat(rng.usize(..8_000))),
+            1..=4 => std::fs::write(&path, vec![rng.u8(..); rng.usize(..30_000)]),
             5 => std::fs::create_dir(dir.join(format!("d{}", rng.u8(..5)))),
             6..=7 => std::fs::remove_file(&path),
             8 => std::fs::rename(&path, &other),
@@ -132,20 +193,5 @@ fn load(root: &Path, seed: u64, stop: &AtomicBool) {
                 Ok(())
             }
         };
-    }
-}
-
-fn shut_down(dir: &Path) -> Result<()> {
-    // EXT4_IOC_SHUTDOWN with EXT4_GOING_FLAGS_NOLOGFLUSH.
-    let code = "import fcntl,os,struct,sys\n\
-                fd=os.open(sys.argv[1],os.O_RDONLY)\n\
-                fcntl.ioctl(fd,0x8004587D,struct.pack('I',2))";
-    let out = Command::new("python3")
-        .args(["-c", code])
-        .arg(dir)
-        .output()?;
-    match out.status.success() {
-        true => Ok(()),
-        false => bail!("shutdown: {}", String::from_utf8_lossy(&out.stderr)),
     }
 }

@@ -17,7 +17,7 @@ use crate::{
 use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::ops::Deref;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use uext4_block::DeviceId;
@@ -51,6 +51,7 @@ impl SuperKey for ImageId {
 struct How {
     mount: MountOptions,
     direct: bool,
+    journal: Option<PathBuf>,
     /// The address of a device that the caller brought.
     object: Option<usize>,
 }
@@ -116,15 +117,7 @@ impl Mount {
     /// # Errors
     /// As [`crate::Filesystem::open`].
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Mount> {
-        let device_options = DeviceOptions {
-            exclusive: options.exclusive,
-            direct: options.direct,
-            ..if options.mount.read_only {
-                DeviceOptions::read_only()
-            } else {
-                DeviceOptions::read_write()
-            }
-        };
+        let device_options = device_options(options);
         loop {
             let id = DeviceId::of_path(path).map_err(device_error)?;
             // Another file may take the name before it is opened.
@@ -170,6 +163,7 @@ impl Mount {
         let how = How {
             mount: options.mount.clone(),
             direct: options.direct,
+            journal: options.journal.clone(),
             object,
         };
         let fill = || {
@@ -178,7 +172,7 @@ impl Mount {
                 Opened::Object(device) => (device, None),
             };
             Ok(Image {
-                fs: mount_device(device, &how.mount)?,
+                fs: mount_device(device, options)?,
                 how: how.clone(),
                 file,
             })
@@ -226,15 +220,36 @@ impl Mount {
     }
 }
 
-fn mount_device(device: Arc<dyn BlockDevice>, options: &MountOptions) -> Result<Arc<Ext4>> {
-    let mut options = options.clone();
-    options.read_only |= device.is_read_only();
-    let device = if options.read_only && !options.noload && needs_recovery(&*device)? {
-        Arc::new(OverlayDevice::new(device))
-    } else {
-        device
+fn device_options(options: &OpenOptions) -> DeviceOptions {
+    DeviceOptions {
+        exclusive: options.exclusive,
+        direct: options.direct,
+        ..if options.mount.read_only {
+            DeviceOptions::read_only()
+        } else {
+            DeviceOptions::read_write()
+        }
+    }
+}
+
+fn mount_device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Result<Arc<Ext4>> {
+    let mut mount = options.mount.clone();
+    mount.read_only |= device.is_read_only();
+    let journal = match &options.journal {
+        Some(path) => {
+            let journal = FileDevice::open(path, &device_options(options)).map_err(device_error)?;
+            Some(Arc::new(journal) as Arc<dyn BlockDevice>)
+        }
+        None => None,
     };
-    Ok(Ext4::mount(device, options)?)
+    // Recovered for reading, neither of them is changed.
+    let overlaid = mount.read_only && !mount.noload && needs_recovery(&*device)?;
+    let over = |device: Arc<dyn BlockDevice>| match overlaid {
+        true => Arc::new(OverlayDevice::new(device)) as Arc<dyn BlockDevice>,
+        false => device,
+    };
+    let (device, journal) = (over(device), journal.map(over));
+    Ok(Ext4::mount_with_journal(device, journal, mount)?)
 }
 
 fn needs_recovery(device: &dyn BlockDevice) -> Result<bool> {

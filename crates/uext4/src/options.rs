@@ -1,6 +1,7 @@
 //! How an image is opened.
 
 use crate::{Caller, MountOptions};
+use std::path::PathBuf;
 
 /// How an image is opened: how it is mounted, in whose name, and whether others are kept out.
 #[derive(Clone, Debug)]
@@ -14,6 +15,8 @@ pub struct OpenOptions {
     pub exclusive: bool,
     /// The image is read and written past the cache of the host (`O_DIRECT`).
     pub direct: bool,
+    /// The file or block device of the journal, for a file system that has it on another device.
+    pub journal: Option<PathBuf>,
 }
 
 impl OpenOptions {
@@ -24,6 +27,7 @@ impl OpenOptions {
             caller: Caller::root(),
             exclusive: true,
             direct: false,
+            journal: None,
         }
     }
 
@@ -37,6 +41,13 @@ impl OpenOptions {
     /// The same, past the cache of the host or not.
     pub fn direct(mut self, on: bool) -> OpenOptions {
         self.direct = on;
+        self
+    }
+
+    /// The same, with the journal on the device at `path`. It is opened as the image is; a journal of
+    /// another file system is refused.
+    pub fn journal(mut self, path: impl Into<PathBuf>) -> OpenOptions {
+        self.journal = Some(path.into());
         self
     }
 

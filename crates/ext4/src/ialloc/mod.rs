@@ -141,13 +141,47 @@ impl Ext4 {
             bits.note_full(self.geometry().inodes_per_group);
             return Ok(None);
         };
+        self.note_claimed(group, bits, index, is_dir);
+        Ok(Some(self.geometry().ino_in_group(no, index)))
+    }
+
+    /// Whether an inode number is in use.
+    pub(crate) fn is_ino_used(&self, ino: Ino) -> Result<bool> {
+        let (no, index) = self.geometry().group_of_ino(ino)?;
+        Ok(self.inode_bits(self.group(no)?)?.is_set(index))
+    }
+
+    /// Claims just this inode number; false if it is in use.
+    ///
+    /// # Journal
+    /// Three credits, as [`Ext4::claim_ino`].
+    pub(crate) fn claim_this_ino(
+        &self,
+        handle: &Handle<'_>,
+        ino: Ino,
+        is_dir: bool,
+    ) -> Result<bool> {
+        let (no, index) = self.geometry().group_of_ino(ino)?;
+        let group = self.group(no)?;
+        let bits = self.inode_bits(group)?;
+        self.access_group(handle, group)?;
+        handle.access_native(&bits.buffer)?;
+        if !bitmap::set(&bits.words, index) {
+            return Ok(false);
+        }
+        bits.mark_dirty();
+        self.note_claimed(group, bits, index, is_dir);
+        Ok(true)
+    }
+
+    /// Counts an inode that was claimed in a group.
+    fn note_claimed(&self, group: &Group, bits: &bits::InodeBits, index: u32, is_dir: bool) {
         group.clear_flags(GroupFlags::INODE_UNINIT);
         bits.count(-1, i32::from(is_dir));
         let unused = self.geometry().inodes_per_group - index - 1;
         if group.itable_unused.load(Relaxed) > unused {
             group.itable_unused.fetch_min(unused, Relaxed);
         }
-        Ok(Some(self.geometry().ino_in_group(no, index)))
     }
 
     /// Gives an inode number back.
