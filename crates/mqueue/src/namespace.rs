@@ -20,7 +20,7 @@ use crate::node::{Node, Place};
 use crate::queue::Queue;
 use crate::root::Root;
 use bitflags::bitflags;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use uext4_sync::atomic::{AtomicU32, Ordering};
 use uext4_sync::{Mutex, class};
 use uext4_vfs::{
@@ -51,8 +51,8 @@ bitflags! {
 pub struct Namespace {
     id: NamespaceId,
     accounts: Arc<SharedAccounts>,
-    /// How many queues there are, with and without a name.
-    queues: Arc<AtomicU32>,
+    /// How many queues there are, with and without a name; allocated with the first.
+    queues: OnceLock<Arc<AtomicU32>>,
     /// Held while a name comes or goes, or the root directory is changed.
     directory: Mutex<()>,
     state: Mutex<State>,
@@ -85,7 +85,7 @@ impl Namespace {
         Namespace {
             id,
             accounts,
-            queues: Arc::new(AtomicU32::new(0)),
+            queues: OnceLock::new(),
             directory: Mutex::new(&class::DIR_ILOCK, ()),
             state: Mutex::new(
                 &class::MQUEUE,
@@ -121,7 +121,7 @@ impl Namespace {
 
     /// How many queues there are, with those that are open and have no name.
     pub fn queues(&self) -> u32 {
-        self.queues.load(Ordering::Acquire)
+        self.queues.get().map_or(0, |n| n.load(Ordering::Acquire))
     }
 
     /// The names, without their slash, oldest queue first.
@@ -249,8 +249,9 @@ impl Namespace {
             state.next_ino += 1;
             (state.limits, state.next_ino - 1, state.root_attr())
         };
-        let count = self.queues.fetch_add(1, Ordering::AcqRel);
-        let place = Place(Arc::clone(&self.queues));
+        let queues = self.queues.get_or_init(Arc::default);
+        let count = queues.fetch_add(1, Ordering::AcqRel);
+        let place = Place(Arc::clone(queues));
         if count >= limits.queues_max && !caller.has(Capabilities::SYS_RESOURCE) {
             return Err(Errno::ENOSPC.into());
         }
