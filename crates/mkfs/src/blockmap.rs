@@ -1,173 +1,128 @@
-//! Block maps, as files without extents have them: twelve blocks in the inode, and blocks of block
-//! numbers, reached over one, two or three steps.
+//! Block maps, as files without extents have them, made in the order of the file's blocks.
 //!
 //! # Invariants
-//! A *leaf* is a block of block numbers that name data. Leaf 0 hangs on the inode; as many more as a block
-//! has numbers hang on the block of leaves; all others hang on blocks of leaves of their own, which
-//! hang on one block. A leaf or a block above it exists only if data lies below.
+//! [`MapShape`] says which pointers lead to a block. The blocks of pointers on the way to the block at hand
+//! are *open*; one is closed, which gives it its place, when the next block lies below another. So a
+//! block of pointers exists only if data lies below it.
 
-use crate::extents::{MapTree, Root};
-use uext4_ondisk::{Extent, Pblk};
+use crate::extents::MapTree;
+use uext4_ondisk::{Extent, Lblk, MapPlace, MapShape, Pblk, map_pointer_set};
 
-/// Blocks that the inode names itself.
-const DIRECT: u64 = 12;
-/// Where the inode has the first leaf, and what stands above the others.
-const SINGLE: usize = 12;
-const DOUBLE: usize = 13;
-const TRIPLE: usize = 14;
-
-/// Block numbers that a block holds.
-fn per_block(block_size: u32) -> u64 {
-    u64::from(block_size) / 4
-}
-
-/// The blocks of the largest file.
-pub(crate) fn blocks_max(block_size: u32) -> u64 {
-    let n = per_block(block_size);
-    DIRECT + n + n * n + n * n * n
-}
-
-/// Blocks of block numbers that a file needs whose runs of blocks (first and length), ascending, are
-/// these.
+/// Blocks of pointers that a file needs whose runs of blocks (first and length), ascending, are these.
 pub(crate) fn index_blocks(runs: impl Iterator<Item = (u64, u64)>, block_size: u32) -> u64 {
-    let n = per_block(block_size);
-    let (mut leaves, mut middles) = (Distinct::default(), Distinct::default());
-    let (mut has_double, mut has_triple) = (false, false);
+    let shape = MapShape::new(block_size);
+    let (mut count, mut last): (u64, Option<MapPlace>) = (0, None);
     for (lblk, len) in runs {
-        let (from, end) = (lblk.max(DIRECT), lblk + len);
-        if from >= end {
-            continue;
-        }
-        let (first, last) = ((from - DIRECT) / n, (end - 1 - DIRECT) / n);
-        leaves.add(first, last);
-        has_double |= last >= 1 && first <= n;
-        if last > n {
-            has_triple = true;
-            middles.add((first.max(n + 1) - n - 1) / n, (last - n - 1) / n);
-        }
-    }
-    leaves.count + middles.count + u64::from(has_double) + u64::from(has_triple)
-}
-
-/// Counts numbers in ascending ranges, each once.
-#[derive(Default)]
-struct Distinct {
-    count: u64,
-    /// The lowest that was not counted yet.
-    next: u64,
-}
-
-impl Distinct {
-    fn add(&mut self, first: u64, last: u64) {
-        let first = first.max(self.next);
-        if first <= last {
-            self.count += last + 1 - first;
-            self.next = last + 1;
+        let mut at = lblk;
+        while at < lblk + len {
+            let Some(place) = shape.place(Lblk(at as u32)) else {
+                return count;
+            };
+            let known = last.map_or(0, |last| shared(&last, &place));
+            count += (place.levels - known) as u64;
+            last = Some(place);
+            // The rest of a block of pointers needs no other.
+            at += match place.levels {
+                0 => 1,
+                levels => (shape.per_block() - place.slot(levels)) as u64,
+            };
         }
     }
+    count
+}
+
+/// How many blocks of pointers the ways to two blocks share.
+fn shared(a: &MapPlace, b: &MapPlace) -> usize {
+    let most = a.levels.min(b.levels);
+    (0..most)
+        .take_while(|&depth| a.slot(depth) == b.slot(depth))
+        .count()
 }
 
 /// Makes the map; `places` gives the blocks, [`index_blocks`] of them.
 pub(crate) fn build(extents: &[Extent], block_size: u32, places: &[Pblk]) -> MapTree {
+    let shape = MapShape::new(block_size);
     let mut map = Builder {
         tree: MapTree {
             root: [0; 60],
             blocks: Vec::new(),
         },
-        block_size,
+        open: Vec::new(),
         places: places.iter().copied(),
     };
-    let n = per_block(block_size);
-    let mut leaf: Option<(u64, Vec<u8>)> = None;
-    let mut leaves = Vec::new();
+    let mut last: Option<MapPlace> = None;
     for extent in extents {
-        for i in 0..u64::from(extent.len) {
-            let (lblk, pblk) = (u64::from(extent.lblk.0) + i, Pblk(extent.pblk.0 + i));
-            let Some(indirect) = lblk.checked_sub(DIRECT) else {
-                put(&mut map.tree.root, lblk, pblk);
-                continue;
+        for i in 0..u32::from(extent.len) {
+            // What is too large for a map was refused.
+            let Some(place) = shape.place(Lblk(extent.lblk.0 + i)) else {
+                break;
             };
-            if leaf.as_ref().is_none_or(|(no, _)| *no != indirect / n) {
-                leaves.extend(leaf.take().map(|(no, block)| (no, map.place(block))));
+            map.close_below(last.map_or(0, |last| shared(&last, &place)));
+            while map.open.len() < place.levels {
+                map.open.push(Open {
+                    slot: place.slot(map.open.len()),
+                    pointers: vec![0; block_size as usize],
+                });
             }
-            let (_, block) =
-                leaf.get_or_insert_with(|| (indirect / n, vec![0; block_size as usize]));
-            put(block, indirect % n, pblk);
+            map.set(place.slot(place.levels), Pblk(extent.pblk.0 + u64::from(i)));
+            last = Some(place);
         }
     }
-    leaves.extend(leaf.map(|(no, block)| (no, map.place(block))));
-    map.link(&leaves);
+    map.close_below(0);
     map.tree
+}
+
+/// A block of pointers that is being filled, and its slot in what stands above it.
+struct Open {
+    slot: usize,
+    pointers: Vec<u8>,
 }
 
 struct Builder<P> {
     tree: MapTree,
-    block_size: u32,
+    /// From the inode downwards.
+    open: Vec<Open>,
     places: P,
 }
 
 impl<P: Iterator<Item = Pblk>> Builder<P> {
-    /// Gives a block its place.
-    fn place(&mut self, block: Vec<u8>) -> Pblk {
-        // As many as it takes were given.
-        let at = self.places.next().unwrap_or_default();
-        self.tree.blocks.push((at, block));
-        at
+    /// Closes all but the first `depth` blocks.
+    fn close_below(&mut self, depth: usize) {
+        while self.open.len() > depth
+            && let Some(done) = self.open.pop()
+        {
+            // As many as it takes were given.
+            let at = self.places.next().unwrap_or_default();
+            self.set(done.slot, at);
+            self.tree.blocks.push((at, done.pointers));
+        }
     }
 
-    /// A block that names those of `below`, each with its index there.
-    fn name(&mut self, below: impl Iterator<Item = (u64, Pblk)>) -> Pblk {
-        let mut block = vec![0; self.block_size as usize];
-        below.for_each(|(index, at)| put(&mut block, index, at));
-        self.place(block)
-    }
-
-    /// Hangs the leaves where they belong.
-    fn link(&mut self, leaves: &[(u64, Pblk)]) {
-        let n = per_block(self.block_size);
-        let (near, far) = leaves.split_at(leaves.partition_point(|(no, _)| *no <= n));
-        let (first, double) = near.split_at(near.partition_point(|(no, _)| *no == 0));
-        if let Some((_, at)) = first.first() {
-            put(&mut self.tree.root, SINGLE as u64, *at);
-        }
-        if !double.is_empty() {
-            let top = self.name(double.iter().map(|(no, at)| (no - 1, *at)));
-            put(&mut self.tree.root, DOUBLE as u64, top);
-        }
-        if far.is_empty() {
-            return;
-        }
-        let mut middles = Vec::new();
-        for some in far.chunk_by(|a, b| (a.0 - n - 1) / n == (b.0 - n - 1) / n) {
-            let at = self.name(some.iter().map(|(no, at)| ((no - n - 1) % n, *at)));
-            middles.push(((some[0].0 - n - 1) / n, at));
-        }
-        let top = self.name(middles.into_iter());
-        put(&mut self.tree.root, TRIPLE as u64, top);
+    /// Sets a pointer of the deepest open block, or of the inode.
+    fn set(&mut self, slot: usize, to: Pblk) {
+        let pointers = match self.open.last_mut() {
+            Some(open) => &mut open.pointers[..],
+            None => &mut self.tree.root[..],
+        };
+        // Without the feature 64bit, block numbers have 32 bits.
+        let _ = map_pointer_set(pointers, slot, to.into());
     }
 }
-
-/// Sets a block number; those of a file system without extents fit 32 bits.
-fn put(block: &mut [u8], index: u64, at: Pblk) {
-    let from = index as usize * 4;
-    block[from..from + 4].copy_from_slice(&(at.0 as u32).to_le_bytes());
-}
-
-const _: () = assert!(size_of::<Root>() == (TRIPLE + 1) * 4);
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use uext4_ondisk::Lblk;
+    use uext4_ondisk::map_pointer;
 
     const BLOCK: u32 = 1024;
     const N: u64 = 256;
+    const DIRECT: u64 = 12;
+    const SINGLE: usize = 12;
+    const DOUBLE: usize = 13;
+    const TRIPLE: usize = 14;
 
     fn get(block: &[u8], index: u64) -> u64 {
-        let from = index as usize * 4;
-        u64::from(u32::from_le_bytes(
-            block[from..from + 4].try_into().unwrap(),
-        ))
+        map_pointer(block, index as usize).map_or(0, |at| at.0)
     }
 
     /// Where a block of the file lies, found as a reader does.
@@ -245,7 +200,7 @@ mod tests {
         assert_eq!(index_blocks([(0, 12)].into_iter(), BLOCK), 0);
         assert_eq!(index_blocks([(0, 13)].into_iter(), BLOCK), 1);
         assert_eq!(index_blocks([(0, 12 + N + 1)].into_iter(), BLOCK), 3);
-        let all = blocks_max(BLOCK);
+        let all = MapShape::new(BLOCK).blocks_max();
         let whole = 1 + (1 + N) + (1 + N + N * N);
         assert_eq!(index_blocks([(0, all)].into_iter(), BLOCK), whole);
         assert_eq!(

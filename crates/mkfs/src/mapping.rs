@@ -3,7 +3,7 @@
 use crate::extents::MapTree;
 use crate::features::FeatureSet;
 use crate::{blockmap, extents};
-use uext4_ondisk::{EXTENT_ROOT_ENTRIES, Extent, Incompat, InodeFlags, InodeSeed, Pblk};
+use uext4_ondisk::{EXTENT_ROOT_ENTRIES, Extent, Incompat, InodeFlags, InodeSeed, MapShape, Pblk};
 
 /// How the files of an image name their blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Mapping {
     pub fn blocks_max(self, block_size: u32) -> u64 {
         match self {
             Mapping::Extents => u64::from(u32::MAX),
-            Mapping::Blocks => blockmap::blocks_max(block_size).min(u64::from(u32::MAX)),
+            Mapping::Blocks => MapShape::new(block_size).blocks_max(),
         }
     }
 

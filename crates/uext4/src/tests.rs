@@ -234,8 +234,8 @@ fn a_handle_needs_permission_on_the_file_alone() {
     assert_eq!(user.open_handle(handle, false).unwrap_err(), Errno::ESTALE);
 }
 
-#[test]
-fn an_image_opened_twice_is_shared() {
+/// An image in a file, in a directory that goes with the test.
+fn image_file() -> (tempfile::TempDir, std::path::PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("image");
     let size = MkfsOptions {
@@ -243,6 +243,17 @@ fn an_image_opened_twice_is_shared() {
         ..MkfsOptions::default()
     };
     mkfs(&path, &size, &NoProgress).unwrap();
+    (dir, path)
+}
+
+fn assert_file_clean(path: &std::path::Path) {
+    let report = check(path, &CheckOptions::default(), &NoCheckProgress).unwrap();
+    assert!(report.is_clean(), "{:?}", report.faults);
+}
+
+#[test]
+fn an_image_opened_twice_is_shared() {
+    let (dir, path) = image_file();
     let first = Filesystem::open(&path, &OpenOptions::read_write()).unwrap();
     std::fs::hard_link(&path, dir.path().join("link")).unwrap();
     let by_user = OpenOptions::read_write().caller(Caller::user(7, 7));
@@ -281,19 +292,12 @@ fn an_image_opened_twice_is_shared() {
     assert_eq!(a.read("/f").unwrap(), b"two");
     assert!(Filesystem::open(&path, &OpenOptions::read_write()).is_err());
     drop((a, b));
-    let report = check(&path, &CheckOptions::default(), &NoCheckProgress).unwrap();
-    assert!(report.is_clean(), "{:?}", report.faults);
+    assert_file_clean(&path);
 }
 
 #[test]
 fn a_file_that_is_kept_keeps_nobody_out() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("image");
-    let size = MkfsOptions {
-        size: Some(16 << 20),
-        ..MkfsOptions::default()
-    };
-    mkfs(&path, &size, &NoProgress).unwrap();
+    let (_dir, path) = image_file();
     let fs = Filesystem::open(&path, &OpenOptions::read_write()).unwrap();
     fs.write("/f", b"one").unwrap();
     let kept = FileOptions::new().write(true).open(&fs, "/f").unwrap();
@@ -303,19 +307,12 @@ fn a_file_that_is_kept_keeps_nobody_out() {
     assert_eq!(again.read("/f").unwrap(), b"one");
     drop(kept);
     again.unmount().unwrap();
-    let report = check(&path, &CheckOptions::default(), &NoCheckProgress).unwrap();
-    assert!(report.is_clean(), "{:?}", report.faults);
+    assert_file_clean(&path);
 }
 
 #[test]
 fn opens_and_unmounts_race() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("image");
-    let size = MkfsOptions {
-        size: Some(16 << 20),
-        ..MkfsOptions::default()
-    };
-    mkfs(&path, &size, &NoProgress).unwrap();
+    let (_dir, path) = image_file();
     std::thread::scope(|s| {
         for thread in 0..4 {
             let path = &path;
@@ -337,8 +334,7 @@ fn opens_and_unmounts_race() {
         assert_eq!(fs.read(format!("/f{thread}")).unwrap(), [19]);
     }
     drop(fs);
-    let report = check(&path, &CheckOptions::default(), &NoCheckProgress).unwrap();
-    assert!(report.is_clean(), "{:?}", report.faults);
+    assert_file_clean(&path);
 }
 
 #[test]

@@ -10,12 +10,9 @@ use serde::Serialize;
 use std::collections::HashSet;
 use std::fmt::Write;
 use uext4::ondisk::{
-    EXTENT_DEPTH_MAX, Extent, ExtentNode, FileType, Ino, Inode, InodeFlags, InodeSeed, Pblk,
-    extent_block_checksum_verify,
+    EXTENT_DEPTH_MAX, Extent, ExtentNode, FileType, Ino, Inode, InodeFlags, InodeSeed, MAP_DIRECT,
+    MapShape, Pblk, extent_block_checksum_verify,
 };
-
-/// Blocks that the inode names itself, without extents.
-const DIRECT: u64 = 12;
 
 /// A node of an extent tree, or a block of a block map.
 #[derive(Serialize)]
@@ -186,48 +183,42 @@ impl Walk<'_> {
 
     fn block_map(&mut self, i_block: &[u8]) -> NodeDump {
         let numbers = numbers(i_block);
-        let per_block = u64::from(self.view.sb.geometry.block_size) / 4;
-        let (direct, indirect) = numbers.split_at(numbers.len().min(DIRECT as usize));
+        let shape = MapShape::new(self.view.sb.geometry.block_size);
+        let (direct, indirect) = numbers.split_at(numbers.len().min(MAP_DIRECT));
         let mut dump = NodeDump {
             entries: numbers.iter().filter(|n| **n != 0).count() as u64,
             room: numbers.len() as u64,
             runs: runs(0, direct),
             ..NodeDump::empty(None, 0)
         };
-        let (mut lblk, mut span) = (DIRECT, per_block);
-        for (depth, at) in indirect.iter().enumerate() {
-            if *at != 0 {
-                dump.depth = depth as u16 + 1;
-                dump.below
-                    .push(self.map_block(Pblk(*at), depth as u16, lblk));
-            }
-            lblk += span;
-            span *= per_block;
+        for (i, at) in indirect.iter().enumerate().filter(|(_, n)| **n != 0) {
+            let (levels, lblk) = shape.root(MAP_DIRECT + i);
+            dump.depth = levels as u16;
+            dump.below
+                .push(self.map_block(Pblk(*at), shape, levels - 1, lblk));
         }
         dump
     }
 
-    /// A block of block numbers; those of depth 0 name data.
-    fn map_block(&mut self, at: Pblk, depth: u16, lblk: u64) -> NodeDump {
+    /// A block of block numbers with `levels` levels of such below it.
+    fn map_block(&mut self, at: Pblk, shape: MapShape, levels: usize, lblk: u64) -> NodeDump {
         let bytes = match self.follow(at) {
             Ok(bytes) => bytes,
-            Err(why) => return NodeDump::faulty(at, depth, &why),
+            Err(why) => return NodeDump::faulty(at, levels as u16, &why),
         };
         let numbers = numbers(&bytes);
-        let per_block = numbers.len() as u64;
         let mut dump = NodeDump {
             entries: numbers.iter().filter(|n| **n != 0).count() as u64,
-            room: per_block,
-            ..NodeDump::empty(Some(at), depth)
+            room: shape.per_block() as u64,
+            ..NodeDump::empty(Some(at), levels as u16)
         };
-        if depth == 0 {
+        if levels == 0 {
             dump.runs = runs(lblk, &numbers);
             return dump;
         }
-        let span = per_block.pow(u32::from(depth));
         for (i, below) in numbers.iter().enumerate().filter(|(_, n)| **n != 0) {
-            let lblk = lblk + i as u64 * span;
-            let child = self.map_block(Pblk(*below), depth - 1, lblk);
+            let lblk = lblk + i as u64 * shape.span(levels);
+            let child = self.map_block(Pblk(*below), shape, levels - 1, lblk);
             dump.below.push(child);
         }
         dump
