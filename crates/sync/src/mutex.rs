@@ -48,18 +48,7 @@ impl<T> Mutex<T> {
     /// Takes the lock as one of several of its rank; `key` must be larger than theirs.
     #[inline]
     pub fn lock_keyed(&self, key: u64) -> MutexGuard<'_, T> {
-        order::before_wait(self.class, key);
-        let (raw, since_ns) = if stat::is_enabled() {
-            self.lock_counted(|| imp::lock(&self.raw))
-        } else {
-            (imp::lock(&self.raw), 0)
-        };
-        order::acquired(self.class, key, self.address());
-        MutexGuard {
-            lock: self,
-            raw: Some(raw),
-            since_ns,
-        }
+        self.lock_by(key, || imp::lock(&self.raw))
     }
 
     /// Takes the lock, trying `tries` times, `pauses` apart, before it sleeps for it: for a lock that is
@@ -69,22 +58,31 @@ impl<T> Mutex<T> {
     /// As [`Mutex::lock`].
     #[inline]
     pub fn lock_trying(&self, tries: u32, pauses: u32) -> MutexGuard<'_, T> {
-        order::before_wait(self.class, 0);
-        let try_for_a_while = || {
-            (0..tries).find_map(|_| {
-                let raw = imp::try_lock(&self.raw);
-                if raw.is_none() {
-                    (0..pauses).for_each(|_| std::hint::spin_loop());
+        self.lock_by(0, || {
+            for _ in 0..tries {
+                if let Some(raw) = imp::try_lock(&self.raw) {
+                    return raw;
                 }
-                raw
-            })
-        };
+                (0..pauses).for_each(|_| std::hint::spin_loop());
+            }
+            imp::lock(&self.raw)
+        })
+    }
+
+    /// Takes the lock as `take` does.
+    #[inline(always)]
+    fn lock_by<'a>(
+        &'a self,
+        key: u64,
+        take: impl FnOnce() -> imp::RawMutexGuard<'a, T>,
+    ) -> MutexGuard<'a, T> {
+        order::before_wait(self.class, key);
         let (raw, since_ns) = if stat::is_enabled() {
-            self.lock_counted(|| try_for_a_while().unwrap_or_else(|| imp::lock(&self.raw)))
+            self.lock_counted(take)
         } else {
-            (try_for_a_while().unwrap_or_else(|| imp::lock(&self.raw)), 0)
+            (take(), 0)
         };
-        order::acquired(self.class, 0, self.address());
+        order::acquired(self.class, key, self.address());
         MutexGuard {
             lock: self,
             raw: Some(raw),
