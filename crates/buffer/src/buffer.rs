@@ -216,6 +216,12 @@ impl Buffer {
         self.state.fetch_or(VERIFIED, Ordering::Release);
     }
 
+    /// Says that the content means nothing any more. The guard proves the lock.
+    pub fn clear_uptodate(&self, _locked: &mut BufferWrite<'_>) {
+        self.state
+            .fetch_and(!(UPTODATE | VERIFIED), Ordering::Release);
+    }
+
     /// Records that transaction `tid` has write access. The guard proves the lock.
     pub fn set_tid(&self, _locked: &mut BufferWrite<'_>, tid: u64) {
         self.tid.store(tid, Ordering::Release);

@@ -157,7 +157,7 @@ impl Ext4 {
             inode,
             0,
             1 << 32,
-            content_of(inode),
+            self.content_of(inode),
             Restart::Allowed,
         )?;
         let handle = if handle.extend(DELETE_CREDITS) {
@@ -176,7 +176,7 @@ impl Ext4 {
         let root = Root::of(&state);
         Remains {
             links: state.links,
-            small: self.is_small(inode.file_type, &root, state.size),
+            small: self.is_small(self.content_of(inode), &root, state.size),
             blocks: state.blocks,
             acl: state.file_acl,
             mapped: !matches!(root, Root::Nothing),
@@ -184,8 +184,8 @@ impl Ext4 {
     }
 
     /// Whether deleting the inode takes a handful of blocks, so that one handle does it.
-    fn is_small(&self, file_type: FileType, root: &Root, size: u64) -> bool {
-        root.is_short() && (file_type != FileType::Directory || size <= 8 * self.block_size())
+    fn is_small(&self, content: Content, root: &Root, size: u64) -> bool {
+        root.is_short() && (content == Content::Data || size <= 8 * self.block_size())
     }
 
     /// Reads what deleting an inode will need, if it is small, so that a device that fails does so
@@ -237,7 +237,7 @@ impl Ext4 {
             handle
         } else {
             // Name and inode go together, so the handle must not be restarted.
-            self.remove_blocks(handle, inode, 0, 1 << 32, content_of(inode), Restart::Never)?
+            self.remove_blocks(handle, inode, 0, 1 << 32, self.content_of(inode), Restart::Never)?
         };
         self.free_inode(&handle, inode, acl)?;
         Ok(handle)
@@ -276,7 +276,7 @@ impl Ext4 {
             inode,
             first,
             1 << 32,
-            content_of(inode),
+            self.content_of(inode),
             Restart::Allowed,
         )?;
         let handle = if handle.extend(4) {
@@ -312,13 +312,5 @@ impl Ext4 {
         }
         handle.forget(&buffer)?;
         self.free_run(handle, Run { pblk, len: 1 })
-    }
-}
-
-pub(crate) fn content_of(inode: &Inode) -> Content {
-    if inode.is_dir() {
-        Content::Metadata
-    } else {
-        Content::Data
     }
 }

@@ -9,7 +9,7 @@
 
 use crate::balloc::Run;
 use crate::error::{Ext4Error, Result};
-use crate::extents::{Content, Neighbours, Restart, Written};
+use crate::extents::{Neighbours, Restart, Written};
 use crate::file::check_regular;
 use crate::fs::Ext4;
 use crate::inode::{Inode, InodeRef};
@@ -182,7 +182,7 @@ impl Ext4 {
             // What a hole frees may have to make room for the tree of the next one.
             self.retry_no_space(|| {
                 let handle = self.journal().start(PUBLISH_CREDITS)?;
-                let (content, restart) = (Content::Data, Restart::Allowed);
+                let (content, restart) = (self.content_of(inode), Restart::Allowed);
                 self.remove_blocks(handle, inode, first, last, content, restart)
                     .map(drop)
             })?;

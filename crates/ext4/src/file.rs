@@ -15,7 +15,7 @@ use crate::balloc::Run;
 use crate::create::DELETE_CREDITS;
 use crate::dio::{CutOut, lock_inode};
 use crate::error::{Ext4Error, Result};
-use crate::extents::{self, Content, Restart};
+use crate::extents::{self, Restart};
 use crate::fs::Ext4;
 use crate::inode::{Inode, InodeRef, now};
 use crate::mapping::Mapping;
@@ -25,7 +25,7 @@ use uext4_vfs::ilock::{LockMode, ilock};
 use uext4_vfs::io::{IoFlags, Written};
 
 /// Blocks that one piece of a write changes: superblock, descriptors, bitmap, inode, extent nodes.
-const WRITE_CREDITS: u32 = 24;
+pub(crate) const WRITE_CREDITS: u32 = 24;
 /// The most that one handle publishes, in blocks.
 const PIECE_BLOCKS: u32 = 2048;
 pub(crate) static ZEROS: [u8; 65536] = [0; 65536];
@@ -77,7 +77,7 @@ impl Ext4 {
         let _locked = lock_inode(inode, LockMode::Shared, nowait)?;
         let left = inode.size().saturating_sub(offset);
         let want = usize::try_from(left).unwrap_or(usize::MAX).min(data.len());
-        let is_direct = flags.contains(IoFlags::DIRECT);
+        let is_direct = flags.contains(IoFlags::DIRECT) && !self.journals_data(inode);
         let kind = ReadKind {
             checks: is_direct && self.check_aligned(offset, data).is_err(),
             nowait,
@@ -125,6 +125,12 @@ impl Ext4 {
                         self.check_aligned(at, part)?;
                     }
                     let place = pblk.0 * block + within;
+                    if self.journals_data(inode) {
+                        self.read_journaled(place, part, kind.nowait)?;
+                        at += here as u64;
+                        rest = after;
+                        continue;
+                    }
                     if after.is_empty() && reads.is_empty() {
                         return Ok(self.device().read_at(place, part)?);
                     }
@@ -176,7 +182,8 @@ impl Ext4 {
         flags: IoFlags,
         privileged: bool,
     ) -> Result<Written> {
-        let written = if flags.contains(IoFlags::DIRECT) {
+        let is_direct = flags.contains(IoFlags::DIRECT) && !self.journals_data(inode);
+        let written = if is_direct {
             self.write_direct(inode, offset, data, flags, privileged)?
         } else if flags.contains(IoFlags::NOWAIT) {
             return Err(Ext4Error::Unsupported(
@@ -222,7 +229,12 @@ impl Ext4 {
         while done < data.len() {
             let rest = data.get(done..).unwrap_or(&[]);
             let at = offset + done as u64;
-            match self.retry_no_space(|| self.write_piece(inode, at, rest, privileged)) {
+            let journaled = self.journals_data(inode);
+            let written = self.retry_no_space(|| match journaled {
+                true => self.write_journaled_piece(inode, at, rest, privileged),
+                false => self.write_piece(inode, at, rest, privileged),
+            });
+            match written {
                 Ok(n) => done += n,
                 Err(Ext4Error::NoSpace) if done > 0 => break,
                 Err(e) => return Err(e),
@@ -416,6 +428,9 @@ impl Ext4 {
             ..
         } = mapping
         {
+            if self.journals_data(inode) {
+                return self.zero_journaled(inode, pblk, from % block, to - from);
+            }
             let zeros = ZEROS.get(..(to - from) as usize).unwrap_or(&ZEROS);
             self.device()
                 .write_at(pblk.0 * block + from % block, zeros)?;
@@ -468,7 +483,7 @@ impl Ext4 {
             inode,
             first,
             1 << 32,
-            Content::Data,
+            self.content_of(inode),
             Restart::Allowed,
         )?;
         let handle = if handle.extend(4) {

@@ -23,7 +23,6 @@ const OF_DIRECTORIES: InodeFlags = InodeFlags::DIRSYNC
 
 /// What would change how data is kept, which is not done here.
 const NOT_CHANGED: InodeFlags = InodeFlags::EXTENTS
-    .union(InodeFlags::JOURNAL_DATA)
     .union(InodeFlags::CASEFOLD)
     .union(InodeFlags::DAX);
 
@@ -44,8 +43,8 @@ impl Ext4 {
     ///
     /// # Errors
     /// `EPERM`: not the owner; without the capability `LINUX_IMMUTABLE`, and immutable or append-only
-    /// would change; an immutable file, and anything else would change. `EOPNOTSUPP`: a flag that
-    /// nobody can set, or only on a directory, or that would change how data is kept (extents, data journaling, names
+    /// would change, or without `SYS_RESOURCE` data journaling; an immutable file, and anything else would change. `EOPNOTSUPP`: a flag that
+    /// nobody can set, or only on a directory, or that would change how data is kept (extents, names
     /// without case, direct access). `ENOTTY`: not a regular file or directory. `EROFS`.
     pub fn set_flags(&self, caller: &Caller, inode: &InodeRef, flags: InodeFlags) -> Result<()> {
         self.check_writable()?;
@@ -79,6 +78,14 @@ impl Ext4 {
         if changed.intersects(NOT_CHANGED) {
             let why = "a flag that would change how data is kept";
             return Err(Error::new(Errno::EOPNOTSUPP).context(why).into());
+        }
+        if changed.contains(InodeFlags::JOURNAL_DATA) {
+            if !caller.has(Capabilities::SYS_RESOURCE) {
+                return Err(Ext4Error::NotPermitted);
+            }
+            if !is_dir {
+                self.settle_data(inode)?;
+            }
         }
         let handle = self.journal().start(1)?;
         let time = now();

@@ -19,7 +19,7 @@ use crate::inode::{Inode, InodeRef};
 use crate::kinds;
 use crate::lazytime::Lazytime;
 use crate::mapping;
-use crate::options::MountOptions;
+use crate::options::{DataMode, MountOptions};
 use crate::orphan::Orphans;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -60,6 +60,8 @@ pub struct Ext4 {
     pub(crate) unflushed_evicted: FlushDebt,
     pub(crate) orphans: Orphans,
     pub(crate) lazytime: Arc<Lazytime>,
+    /// `data=journal`.
+    pub(crate) journals_all_data: bool,
     /// Every file may have this size; see `Ext4::check_end`.
     pub(crate) bytes_max_simple: u64,
     /// The blocks of no file, once somebody had to know.
@@ -132,10 +134,12 @@ pub(crate) enum Start {
 /// The features that this file system writes.
 const WRITES_INCOMPAT: Incompat = Incompat::FILETYPE
     .union(Incompat::RECOVER)
+    .union(Incompat::META_BG)
     .union(Incompat::EXTENT)
     .union(Incompat::BIT64)
     .union(Incompat::FLEX_BG)
-    .union(Incompat::CSUM_SEED);
+    .union(Incompat::CSUM_SEED)
+    .union(Incompat::LARGE_DIR);
 
 /// The features that this file system at least reads.
 const READS_RO_COMPAT: RoCompat = RoCompat::SPARSE_SUPER
@@ -237,6 +241,9 @@ impl Ext4 {
             return Err(why.into());
         }
         let fs = Self::assemble(device, sb, log, options, Start::Mount)?;
+        if fs.options.data.is_some() && !fs.journal.has_log() && !fs.is_read_only() {
+            return Err(Ext4Error::Invalid("data= without a journal"));
+        }
         if !fs.is_read_only() {
             fs.mark_mounted()?;
             fs.recover_orphans()?;
@@ -255,6 +262,7 @@ impl Ext4 {
         start: Start,
     ) -> Result<Arc<Ext4>> {
         let geometry = sb.geometry;
+        let journals_all_data = Self::data_mode(&sb, &options) == DataMode::Journal;
         let block_size = geometry.block_size as usize;
         let blocks = (options.cache_bytes / block_size as u64) as usize;
         let cache = Arc::new(BufferCache::new(Arc::clone(&device), block_size, blocks));
@@ -300,6 +308,7 @@ impl Ext4 {
             unflushed_evicted: FlushDebt::new(),
             orphans: Orphans::new(&sb),
             lazytime: Arc::new(Lazytime::new()),
+            journals_all_data,
             bytes_max_simple: mapping::bytes_max_simple(&sb),
             fixed: OnceLock::new(),
             snapshot_budget: extents::Budget::new(options.cache_bytes / 4),

@@ -61,6 +61,8 @@ pub struct Inode {
     mtime_tick: AtomicU64,
     /// Of `state`: whether it has extents, and not a block map.
     extents: AtomicBool,
+    /// Of `state`: see [`Inode::has_journal_flag`].
+    journal_flag: AtomicBool,
     /// When it was last seen that the access time needs no change, or had one.
     atime_tick: AtomicU64,
     /// The block mapping in `i_block` and below.
@@ -142,6 +144,7 @@ impl Inode {
             size: AtomicU64::new(disk.size),
             mtime_tick: AtomicU64::new(tick(disk.mtime)),
             extents: AtomicBool::new(disk.flags.contains(InodeFlags::EXTENTS)),
+            journal_flag: AtomicBool::new(is_journal_flagged(&disk)),
             atime_tick: AtomicU64::new(NO_TICK),
             state: Mutex::new(&class::INODE_STATE, disk),
             map: RwLock::new(&class::EXTENT_MAP, ()),
@@ -203,6 +206,10 @@ impl Inode {
         let extents = state.flags.contains(InodeFlags::EXTENTS);
         if self.extents.load(Ordering::Relaxed) != extents {
             self.extents.store(extents, Ordering::Relaxed);
+        }
+        let journals = is_journal_flagged(state);
+        if self.journal_flag.load(Ordering::Relaxed) != journals {
+            self.journal_flag.store(journals, Ordering::Relaxed);
         }
         if self.atime_tick.load(Ordering::Relaxed) != NO_TICK {
             self.atime_tick.store(NO_TICK, Ordering::Relaxed);
@@ -397,6 +404,13 @@ impl Inode {
         self.extents.load(Ordering::Relaxed)
     }
 
+    /// Whether it is a regular file whose data goes through the journal by its flag. Changes with `ilock` held
+    /// alone.
+    #[inline]
+    pub(crate) fn has_journal_flag(&self) -> bool {
+        self.journal_flag.load(Ordering::Relaxed)
+    }
+
     /// The flags.
     pub fn flags(&self) -> InodeFlags {
         self.state.lock().flags
@@ -557,6 +571,10 @@ impl InodeRef {
             tracing::warn!("cannot delete inode {}: {why}", self.0.ino);
         }
     }
+}
+
+fn is_journal_flagged(disk: &uext4_ondisk::Inode) -> bool {
+    disk.flags.contains(InodeFlags::JOURNAL_DATA) && disk.file_type() == FileType::Regular
 }
 
 /// The kind of a file as front ends name it; what is not known counts as regular.

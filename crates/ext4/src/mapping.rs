@@ -17,7 +17,7 @@
 use crate::balloc::Goal;
 use crate::blockmap::{MAP_STEP_CREDITS, Reader};
 use crate::error::{Ext4Error, Result};
-use crate::extents::{self, Content, EXTENTS_MAX, Restart, STEP_CREDITS};
+use crate::extents::{self, Content, EXTENTS_MAX, METADATA_STEP_CREDITS, Restart, STEP_CREDITS};
 use crate::fixed::FixedBlocks;
 use crate::fs::Ext4;
 use crate::inode::Inode;
@@ -316,15 +316,18 @@ impl Ext4 {
         restart: Restart,
     ) -> Result<Handle<'h>> {
         let root = Root::of(&inode.state());
-        let credits = match root {
-            Root::Extents(_) => STEP_CREDITS,
-            Root::BlockMap(_) => MAP_STEP_CREDITS,
+        let (credits, fresh) = match root {
+            Root::Extents(_) if content == Content::Metadata => {
+                (METADATA_STEP_CREDITS, METADATA_STEP_CREDITS)
+            }
+            Root::Extents(_) => (STEP_CREDITS, STEP_CREDITS * 4),
+            Root::BlockMap(_) => (MAP_STEP_CREDITS, MAP_STEP_CREDITS * 4),
             Root::Nothing => return Ok(handle),
         };
         let mut end = to.min(1 << 32);
         while end > from {
             if !handle.extend(credits) && restart == Restart::Allowed {
-                handle = handle.restart(credits * 4)?;
+                handle = handle.restart(fresh)?;
             }
             let map = inode.map.write();
             end = match root {

@@ -18,6 +18,29 @@ pub enum AtimeUpdate {
     Never,
 }
 
+/// What the journal does with the data of files (`data=`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataMode {
+    /// It goes to the device before the transaction that publishes it commits.
+    Ordered,
+    /// It need not: but as nothing here keeps dirty data in memory, it does, as with `Ordered`.
+    Writeback,
+    /// It goes through the journal, as metadata does.
+    Journal,
+}
+
+impl DataMode {
+    /// As `data=` names it.
+    pub fn parse(name: &str) -> Option<DataMode> {
+        match name {
+            "ordered" => Some(DataMode::Ordered),
+            "writeback" => Some(DataMode::Writeback),
+            "journal" => Some(DataMode::Journal),
+            _ => None,
+        }
+    }
+}
+
 /// Options of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountOptions {
@@ -29,6 +52,9 @@ pub struct MountOptions {
     pub commit_interval: Duration,
     /// Whether the device is flushed around a commit.
     pub barrier: bool,
+    /// What the journal does with data; None for what the superblock says, which is `Ordered` unless somebody
+    /// changed it (`tune2fs -o`). `Journal` needs a journal.
+    pub data: Option<DataMode>,
     /// Bytes of clean metadata blocks to keep.
     pub cache_bytes: u64,
     /// Inodes to keep in memory that nobody uses.
@@ -66,6 +92,7 @@ impl Default for MountOptions {
             noload: false,
             commit_interval: Duration::from_secs(5),
             barrier: true,
+            data: None,
             cache_bytes: 256 << 20,
             inodes_max: 1 << 18,
             ialloc: IallocArm::default(),

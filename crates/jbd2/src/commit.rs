@@ -128,7 +128,7 @@ impl Committer {
         for shard in self.journal.shards() {
             lists.append(std::mem::take(&mut *shard.lists.lock()));
         }
-        let blocks = lists.buffers.len() as i64 + (lists.revoked.len() / 256) as i64;
+        let blocks = lists.buffers.len() as i64 + (lists.revoked.len() / 64) as i64;
         let room = self
             .log
             .as_ref()

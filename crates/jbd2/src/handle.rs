@@ -224,15 +224,21 @@ impl<'j> Handle<'j> {
         content.journaled().forgotten = self.tid;
         let _ = buffer.take_dirty();
         buffer.set_kind(0, 0);
+        buffer.clear_uptodate(&mut content);
         drop(content);
+        self.revoke(buffer.block());
+        Ok(())
+    }
+
+    /// Says that no earlier copy of `block`, which nobody has in memory, may be replayed.
+    pub fn revoke(&self, block: u64) {
         let mut lists = self.journal.shard(self.shard).lists.lock();
-        lists.revoked.push(buffer.block());
+        lists.revoked.push(block);
         let charge = lists.revoked.len().is_multiple_of(64);
         drop(lists);
         if charge {
             self.spend(1);
         }
-        Ok(())
     }
 
     /// Says that `len` blocks from `block` on are free once this transaction is durable.

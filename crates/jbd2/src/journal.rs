@@ -420,6 +420,11 @@ impl Journal {
         Ok(())
     }
 
+    /// The most blocks that a handle may ask for.
+    pub fn credits_max(&self) -> u32 {
+        u32::try_from(self.transaction_max).unwrap_or(u32::MAX)
+    }
+
     /// The running transaction.
     #[inline(always)]
     pub fn running_tid(&self) -> u64 {

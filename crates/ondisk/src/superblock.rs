@@ -24,6 +24,12 @@ pub const STATE_CLEAN: u16 = 1;
 pub const STATE_ERROR: u16 = 2;
 /// `s_state`: orphans are being recovered.
 pub const STATE_ORPHANS: u16 = 4;
+/// `s_default_mount_opts`: which of the bits say what the journal does with data.
+pub const DEFAULT_DATA_MASK: u32 = 0x60;
+/// `s_default_mount_opts`: `data=journal`.
+pub const DEFAULT_DATA_JOURNAL: u32 = 0x20;
+/// `s_default_mount_opts`: `data=writeback`.
+pub const DEFAULT_DATA_WRITEBACK: u32 = 0x60;
 /// `s_flags`: directory hashes take bytes as signed.
 pub const FLAG_SIGNED_HASH: u32 = 1;
 /// `s_flags`: directory hashes take bytes as unsigned.

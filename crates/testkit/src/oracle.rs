@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use uext4_block::{BlockDevice, MemoryDevice};
 use uext4_check::{CheckOptions, NoProgress};
+use uext4_vfs::caller::{Caller, Capabilities};
 
 /// Runs a command; its output if it fails.
 ///
@@ -180,6 +181,17 @@ pub fn kernel_tree(image: &Path, dir: &Path) -> Result<Tree> {
     let tree = tree::of_dir(mount.dir());
     mount.unmount()?;
     tree
+}
+
+/// The caller that this process is for the kernel: the superuser, who may lack capabilities in a container.
+pub fn this_process() -> Caller {
+    let mut caller = Caller::root();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|l| l.strip_prefix("CapEff:"));
+    if let Some(bits) = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()) {
+        caller.capabilities = Capabilities::from_bits_truncate(bits);
+    }
+    caller
 }
 
 /// Whether this machine mounts images of ours; says so on the terminal if not.

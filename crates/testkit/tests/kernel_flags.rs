@@ -19,7 +19,6 @@ use uext4_vfs::{OpenFile, OpenFlags};
 /// any more (docs/SEMANTICS.md).
 const KEPT: u32 = 0x40_0000
     | InodeFlags::EXTENTS
-        .union(InodeFlags::JOURNAL_DATA)
         .union(InodeFlags::DAX)
         .union(InodeFlags::CASEFOLD)
         .bits();
@@ -63,7 +62,7 @@ fn flags_are_set_as_the_kernel_sets_them() {
         oracle::KernelMount::new(&image, &dir.path().join("mount"), "rw").expect("mounts");
     std::fs::create_dir(mounted.dir().join("d")).expect("makes it");
     std::fs::write(mounted.dir().join("f"), "").expect("makes it");
-    let root = Caller::root();
+    let root = oracle::this_process();
     let make = |name: &[u8], kind| {
         let new = NewNode { mode: 0o755, kind };
         FileSystem::create(&*fs, &root, &fs.root().expect("there"), name, &new).expect("makes it")

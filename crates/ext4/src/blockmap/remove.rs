@@ -93,9 +93,7 @@ impl Ext4 {
         content: Content,
     ) -> Result<()> {
         if content == Content::Metadata {
-            for i in 0..u64::from(run.len) {
-                handle.forget(&self.cache().get_unread(run.pblk.0 + i))?;
-            }
+            self.forget_run(handle, run)?;
         }
         self.free_run(handle, run).map_err(|e| of_inode(e, reader))
     }

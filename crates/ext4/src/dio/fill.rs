@@ -41,7 +41,8 @@ impl Ext4 {
         }
         let (inode, data) = (write.inode, write.data);
         let inside = offset + write.len() <= inode.size();
-        let len = if inside && self.options.dioread_nolock && inode.has_extents() {
+        let in_place = inode.has_extents() && !self.journals_data(inode);
+        let len = if inside && self.options.dioread_nolock && in_place {
             self.fill_and_convert(inode, offset, data, write.privileged)?
         } else {
             self.write_locked(inode, offset, data, write.privileged)?

@@ -28,7 +28,7 @@ impl Ext4 {
     pub(super) fn find_overwrite(&self, write: &Request<'_>, offset: u64) -> Result<Option<Place>> {
         let block = self.block_size();
         let end = offset.saturating_add(write.len());
-        if end > write.inode.size() {
+        if end > write.inode.size() || self.journals_data(write.inode) {
             return Ok(None);
         }
         let mut parts = Vec::new();

@@ -186,7 +186,8 @@ impl Ext4 {
         leaf: Lblk,
     ) -> Result<()> {
         let target = path.leaf;
-        for _ in 0..4 {
+        // Each round makes room one level further down, or adds a level.
+        for _ in 0..=LEVELS_MAX {
             let level = path.steps.len() - 1;
             if !path.view(level, |view, _| view.is_full()).unwrap_or(true) {
                 let Some((buffer, kind, at)) = path.steps.last() else {

@@ -27,7 +27,7 @@ mod snapshot;
 
 pub(crate) use convert::Written;
 pub(crate) use insert::Neighbours;
-pub(crate) use remove::{Content, Restart, STEP_CREDITS};
+pub(crate) use remove::{Content, METADATA_STEP_CREDITS, Restart, STEP_CREDITS};
 pub(crate) use snapshot::{Budget, EXTENTS_MAX, MapSnapshot};
 
 use crate::error::Result;

@@ -11,6 +11,8 @@ use uext4_ondisk::{Extent, ExtentNodeMut, Lblk, Pblk};
 pub(crate) const STEP_CREDITS: u32 = 14;
 /// Blocks of a directory that one step frees, each of which is revoked.
 const METADATA_STEP: u64 = 64;
+/// Blocks that a step changes which frees what was written through the journal.
+pub(crate) const METADATA_STEP_CREDITS: u32 = STEP_CREDITS + METADATA_STEP as u32 + 1;
 
 /// How the blocks of a file were written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,9 +72,7 @@ impl Ext4 {
         let pblk = Pblk(extent.pblk.0 + (cut_from - start));
         self.cut(handle, inode, &mut path, extent, cut_from)?;
         if content == Content::Metadata {
-            for i in 0..u64::from(len) {
-                handle.forget(&self.cache().get_unread(pblk.0 + i))?;
-            }
+            self.forget_run(handle, Run { pblk, len })?;
         }
         self.free_run(handle, Run { pblk, len })?;
         let sectors = u64::from(len) * (self.block_size() / 512);
@@ -80,6 +80,17 @@ impl Ext4 {
             disk.blocks = disk.blocks.saturating_sub(sectors)
         })?;
         Ok(cut_from)
+    }
+
+    /// Says of every block of a run, all written through the journal, that it is being freed.
+    pub(crate) fn forget_run(&self, handle: &Handle<'_>, run: Run) -> Result<()> {
+        for pblk in run.pblk.0..run.pblk.0 + u64::from(run.len) {
+            match self.cache().peek(pblk) {
+                Some(buffer) => handle.forget(&buffer)?,
+                None => handle.revoke(pblk),
+            }
+        }
+        Ok(())
     }
 
     /// Where to go on when the leaf of `path` maps nothing between `from` and `to`.

@@ -2,7 +2,6 @@
 
 use super::maps::FileMap;
 use super::{Replay, damage};
-use crate::create::content_of;
 use crate::dir::{Found, check_name};
 use crate::error::Result;
 use crate::inode::InodeRef;
@@ -173,7 +172,7 @@ impl Replay<'_> {
 
     /// Frees what an inode holds besides itself.
     pub(super) fn clear(&self, inode: &InodeRef) -> Result<()> {
-        let content = content_of(inode);
+        let content = self.fs.content_of(inode);
         self.fs
             .remove_blocks_within(self.handle, inode, (0, 1 << 32), content)?;
         let acl = inode.state().file_acl;
