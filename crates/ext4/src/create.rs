@@ -237,7 +237,14 @@ impl Ext4 {
             handle
         } else {
             // Name and inode go together, so the handle must not be restarted.
-            self.remove_blocks(handle, inode, 0, 1 << 32, self.content_of(inode), Restart::Never)?
+            self.remove_blocks(
+                handle,
+                inode,
+                0,
+                1 << 32,
+                self.content_of(inode),
+                Restart::Never,
+            )?
         };
         self.free_inode(&handle, inode, acl)?;
         Ok(handle)

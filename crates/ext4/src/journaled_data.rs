@@ -216,11 +216,7 @@ impl Ext4 {
         let handle = self.journal().start(1)?;
         let mut content = handle.modify(&buffer)?;
         let range = within as usize..(within + len) as usize;
-        content
-            .data_mut()
-            .get_mut(range)
-            .unwrap_or(&mut [])
-            .fill(0);
+        content.data_mut().get_mut(range).unwrap_or(&mut []).fill(0);
         drop(content);
         inode.touch_data(&handle);
         Ok(())

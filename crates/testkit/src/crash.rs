@@ -1,6 +1,6 @@
 //! One crash run: a random workload on a recorded device, power losses, recovery, verdict.
 
-use crate::image::{Shape, mount, mount_as};
+use crate::image::{Shape, mount, mount_in};
 use crate::operation::{Op, apply};
 use crate::oracle;
 use crate::tree;
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use fastrand::Rng;
 use std::sync::{Arc, Mutex};
 use uext4_block::{Cut, MemoryDevice, RecordDevice, RecordLog, RecordOp};
-use uext4_ext4::Ext4;
+use uext4_ext4::{DataMode, Ext4};
 
 /// What to do in a run.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,8 @@ pub struct Plan {
     pub seed: u64,
     /// The image.
     pub shape: Shape,
+    /// What the journal does with data.
+    pub data: Option<DataMode>,
     /// Threads.
     pub threads: usize,
     /// Operations of a thread.
@@ -61,7 +63,7 @@ pub struct Tally {
 /// The file system and the model disagree while it runs.
 pub fn record(plan: &Plan) -> Result<Recording> {
     let device = Arc::new(RecordDevice::new(plan.shape.make()?)?);
-    let fs = mount_as(Arc::clone(&device) as Arc<_>, plan.seed)?;
+    let fs = mount_in(Arc::clone(&device) as Arc<_>, plan.seed, plan.data)?;
     let mut rng = Rng::with_seed(plan.seed);
     apply(
         &*fs,

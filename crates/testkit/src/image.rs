@@ -6,8 +6,11 @@ use fastrand::Rng;
 use std::sync::Arc;
 use std::time::Duration;
 use uext4_block::{BlockDevice, MemoryDevice};
-use uext4_ext4::{AtimeUpdate, Ext4, GenerationArm, IallocArm, MountOptions};
+use uext4_ext4::{
+    AtimeUpdate, DataMode, Ext4, GenerationArm, IallocArm, MountOptions, read_superblock,
+};
 use uext4_mkfs::{FeatureSet, MkfsOptions, NoProgress};
+use uext4_ondisk::Compat;
 use uext4_vfs::icache::IcacheArm;
 use uext4_vfs::ilock::DioLock;
 
@@ -70,6 +73,22 @@ impl Shape {
         }
     }
 
+    /// Journals of 1024 blocks, the fewest there may be.
+    pub const SMALL_JOURNAL: [Shape; 2] = [
+        Shape {
+            name: "blocks of 1 KiB and a small journal",
+            block_size: 1024,
+            journal_bytes: Some(1 << 20),
+            ..Shape::DEFAULT
+        },
+        Shape {
+            name: "small journal",
+            bytes: 48 << 20,
+            journal_bytes: Some(4 << 20),
+            ..Shape::DEFAULT
+        },
+    ];
+
     /// The shapes that tests go through.
     pub const ALL: [Shape; 5] = [
         Shape::DEFAULT,
@@ -83,18 +102,8 @@ impl Shape {
             features: "^metadata_csum,^metadata_csum_seed,^orphan_file",
             ..Shape::DEFAULT
         },
-        Shape {
-            name: "blocks of 1 KiB and a small journal",
-            block_size: 1024,
-            journal_bytes: Some(1 << 20),
-            ..Shape::DEFAULT
-        },
-        Shape {
-            name: "small journal",
-            bytes: 48 << 20,
-            journal_bytes: Some(4 << 20),
-            ..Shape::DEFAULT
-        },
+        Shape::SMALL_JOURNAL[0],
+        Shape::SMALL_JOURNAL[1],
     ];
 
     /// Makes an image in memory.
@@ -149,10 +158,25 @@ pub fn mount(device: Arc<dyn BlockDevice>) -> Result<Arc<Ext4>> {
 /// # Errors
 /// Those of mounting.
 pub fn mount_as(device: Arc<dyn BlockDevice>, seed: u64) -> Result<Arc<Ext4>> {
+    mount_in(device, seed, None)
+}
+
+/// The same, with what the journal does with data, where there is a journal.
+///
+/// # Errors
+/// Those of mounting.
+pub fn mount_in(
+    device: Arc<dyn BlockDevice>,
+    seed: u64,
+    data: Option<DataMode>,
+) -> Result<Arc<Ext4>> {
+    let has_journal =
+        read_superblock(&*device).is_ok_and(|sb| sb.compat.contains(Compat::HAS_JOURNAL));
     let mut options = MountOptions {
         commit_interval: Duration::from_secs(5),
         cache_bytes: 8 << 20,
         inodes_max: 1000,
+        data: data.filter(|_| has_journal),
         ..MountOptions::default()
     };
     if seed != 0 {

@@ -2,6 +2,7 @@
 //! `UEXT4_CRASH_SEED` the first seed.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use uext4_ext4::DataMode;
 use uext4_testkit::crash::{Plan, canary_is_caught, examine, record};
 use uext4_testkit::image::Shape;
 use uext4_testkit::{env_number, oracle};
@@ -11,6 +12,7 @@ fn plan(seed: u64, kernel: bool) -> Plan {
     Plan {
         seed,
         shape,
+        data: None,
         threads: 2,
         operations: 50,
         direct_percent: 0,
@@ -35,6 +37,19 @@ fn block_map_plan(seed: u64, kernel: bool) -> Plan {
     Plan {
         shape: shapes[(seed % shapes.len() as u64) as usize],
         direct_percent: if seed % 8 < 4 { 0 } else { 60 },
+        ..plan(seed, kernel)
+    }
+}
+
+/// Each mode of `data=` on blocks of 1 and of 4 KiB, with a journal that wraps and checkpoints all the time.
+fn data_mode_plan(seed: u64, kernel: bool) -> Plan {
+    let modes = [DataMode::Journal, DataMode::Ordered, DataMode::Writeback];
+    let shapes = &Shape::SMALL_JOURNAL;
+    Plan {
+        data: Some(modes[seed as usize % modes.len()]),
+        shape: shapes[seed as usize / modes.len() % shapes.len()],
+        operations: 120,
+        direct_percent: if seed % 4 == 0 { 40 } else { 0 },
         ..plan(seed, kernel)
     }
 }
@@ -98,6 +113,11 @@ fn crash_direct_writes() {
 #[test]
 fn crash_block_maps() {
     run(env_number("UEXT4_CRASH_RUNS", 8), block_map_plan);
+}
+
+#[test]
+fn crash_data_modes() {
+    run(env_number("UEXT4_CRASH_RUNS", 12), data_mode_plan);
 }
 
 #[test]

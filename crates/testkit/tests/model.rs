@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use uext4_block::{FaultCall, FaultDevice, FaultPlan, FaultRule, MemoryDevice};
-use uext4_testkit::image::{Shape, mount, mount_as};
+use uext4_ext4::DataMode;
+use uext4_testkit::image::{Shape, mount, mount_as, mount_in};
 use uext4_testkit::operation::{Op, apply};
 use uext4_testkit::verdict::History;
 use uext4_testkit::workload::{Habits, Promise, Worker};
@@ -55,7 +56,9 @@ fn remounts(seed: u64, shape: Shape) -> Result<()> {
     let device = Arc::new(shape.make()?);
     let mut model = None;
     for round in 0..4 {
-        let fs = mount_as(Arc::clone(&device) as Arc<_>, seed ^ round)?;
+        let modes = [None, Some(DataMode::Journal), Some(DataMode::Writeback)];
+        let data = modes[((seed + round) % 3) as usize];
+        let fs = mount_in(Arc::clone(&device) as Arc<_>, seed ^ round, data)?;
         let habits = Habits::of(&shape);
         let mut worker = match model.take() {
             Some(model) => Worker::resume(&*fs, "t0", seed ^ round, habits, model),
