@@ -22,7 +22,7 @@ use uext4_vfs::io::Fallocate;
 const PUBLISH_CREDITS: u32 = 24;
 
 impl Ext4 {
-    /// Allocates, frees or zeroes a range of a file, in bytes.
+    /// Allocates, frees or zeroes a range of a file, in bytes, takes it out or puts it in.
     ///
     /// # Locks
     /// The inode's `ilock`, alone.
@@ -56,8 +56,11 @@ impl Ext4 {
         {
             return Err(Ext4Error::NotPermitted);
         }
-        if what == Fallocate::PunchHole {
-            return self.punch(inode, offset, end);
+        match what {
+            Fallocate::PunchHole => return self.punch(inode, offset, end),
+            Fallocate::CollapseRange => return self.collapse_range(inode, offset, end),
+            Fallocate::InsertRange => return self.insert_range(inode, offset, end),
+            _ => {}
         }
         // What is allocated and not written reads as zeros; a block map cannot say that of a block.
         if !inode.has_extents() {

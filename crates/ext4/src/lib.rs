@@ -62,6 +62,7 @@ pub mod kinds;
 mod late_handle;
 mod lazytime;
 pub mod mapping;
+mod move_range;
 pub mod namei;
 pub mod options;
 pub mod orphan;

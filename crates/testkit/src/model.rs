@@ -224,7 +224,20 @@ impl Model {
     }
 
     fn fallocate(&mut self, path: &[u8], what: Fallocate, at: usize, end: usize) -> Answer {
+        let size = self.data(self.find(path)?).map_or(0, |data| data.len());
+        match what {
+            Fallocate::CollapseRange if end >= size => return Err(Errno::EINVAL),
+            Fallocate::InsertRange if at >= size => return Err(Errno::EINVAL),
+            _ => {}
+        }
         self.with_data(path, |data| {
+            match what {
+                Fallocate::CollapseRange => return drop(data.drain(at..end)),
+                Fallocate::InsertRange => {
+                    return drop(data.splice(at..at, std::iter::repeat_n(0, end - at)));
+                }
+                _ => {}
+            }
             let zeroes = !matches!(what, Fallocate::Allocate | Fallocate::AllocateKeepSize);
             let stop = end.min(data.len());
             if zeroes && at < stop {

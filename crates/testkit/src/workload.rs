@@ -143,7 +143,8 @@ impl<'f, F: FileSystem> Worker<'f, F> {
     fn both(&mut self, op: &Op) -> Result<Option<Promise>> {
         let mut after = self.model.clone();
         let mut expected = after.apply(op);
-        if self.habits.block_maps && expected.is_ok() && is_unwritten_wanted(op) {
+        let is_there = matches!(expected, Ok(()) | Err(Errno::EINVAL));
+        if self.habits.block_maps && is_there && needs_extents(op) {
             (after, expected) = (self.model.clone(), Err(Errno::EOPNOTSUPP));
         }
         let kept = match op {
@@ -594,11 +595,35 @@ impl<'f, F: FileSystem> Worker<'f, F> {
         ];
         let max = self.habits.file_bytes_max;
         let at = self.rng.u64(..max);
+        if self.rng.u8(..4) == 0 {
+            return self.choose_move();
+        }
         Some(Op::Fallocate {
             path: self.file()?,
             what: self.rng.choice(all).unwrap_or(Allocate),
             at,
             len: self.rng.u64(1..=(max - at).min(100_000)),
+        })
+    }
+
+    /// A range that is taken out of a file or put into it; of synced data, so that what a crash leaves of it
+    /// is from one place.
+    fn choose_move(&mut self) -> Option<Op> {
+        let path = self.file()?;
+        let id = self.model.find(&path).ok()?;
+        let blocks = self.model.data(id)?.len() as u64 / 4096;
+        self.pending.push(Op::Fallocate {
+            path: path.clone(),
+            what: match self.rng.bool() {
+                true => Fallocate::CollapseRange,
+                false => Fallocate::InsertRange,
+            },
+            at: self.rng.u64(..=blocks) * 4096,
+            len: self.rng.u64(1..4) * 4096,
+        });
+        Some(Op::Fsync {
+            path,
+            data_only: false,
         })
     }
 
@@ -630,8 +655,8 @@ impl<'f, F: FileSystem> Worker<'f, F> {
     }
 }
 
-/// Whether blocks are to be allocated that nobody has written.
-fn is_unwritten_wanted(op: &Op) -> bool {
+/// Whether blocks are to be allocated that nobody has written, or to move.
+fn needs_extents(op: &Op) -> bool {
     matches!(op, Op::Fallocate { what, .. } if *what != Fallocate::PunchHole)
 }
 

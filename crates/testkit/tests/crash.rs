@@ -49,7 +49,7 @@ fn data_mode_plan(seed: u64, kernel: bool) -> Plan {
         data: Some(modes[seed as usize % modes.len()]),
         shape: shapes[seed as usize / modes.len() % shapes.len()],
         operations: 120,
-        direct_percent: if seed % 4 == 0 { 40 } else { 0 },
+        direct_percent: if seed.is_multiple_of(4) { 40 } else { 0 },
         ..plan(seed, kernel)
     }
 }

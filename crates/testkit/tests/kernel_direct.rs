@@ -227,6 +227,8 @@ impl Pair<'_> {
             Fallocate::PunchHole => FallocateFlags::PUNCH_HOLE | keep,
             Fallocate::ZeroRange => FallocateFlags::ZERO_RANGE,
             Fallocate::ZeroRangeKeepSize => FallocateFlags::ZERO_RANGE | keep,
+            Fallocate::CollapseRange => FallocateFlags::COLLAPSE_RANGE,
+            Fallocate::InsertRange => FallocateFlags::INSERT_RANGE,
         };
         let have = FileSystem::fallocate(self.fs, &self.ours, what, at, len);
         let want = rustix::fs::fallocate(&self.buffered, mode, at, len);
@@ -306,6 +308,13 @@ fn choose(rng: &mut Rng, block: u64, allocates: bool) -> Step {
         },
         15..=17 if allocates => {
             use Fallocate::{Allocate, AllocateKeepSize, ZeroRange, ZeroRangeKeepSize};
+            if rng.u8(..3) == 0 {
+                let unit = if rng.u8(..5) == 0 { 1 } else { 4096 };
+                let (at, len) = (at / unit * unit, rng.u64(0..40_000) / unit * unit);
+                let moves = [Fallocate::CollapseRange, Fallocate::InsertRange];
+                let what = rng.choice(moves).unwrap_or(Fallocate::InsertRange);
+                return Step::Fallocate { what, at, len };
+            }
             let all = [Allocate, AllocateKeepSize, ZeroRange, ZeroRangeKeepSize];
             let len = rng.u64(0..100_000);
             Step::Fallocate {

@@ -49,10 +49,14 @@ pub enum Fallocate {
     ZeroRange,
     /// The same, and the size stays.
     ZeroRangeKeepSize,
+    /// It is taken out of the file, of which it is whole blocks not at the end (`FALLOC_FL_COLLAPSE_RANGE`).
+    CollapseRange,
+    /// A hole of whole blocks is put in, before the end (`FALLOC_FL_INSERT_RANGE`).
+    InsertRange,
 }
 
 impl Fallocate {
-    /// Whether the size stays.
+    /// Whether the size stays if it does not reach to the end of the range.
     pub const fn keeps_size(self) -> bool {
         !matches!(self, Fallocate::Allocate | Fallocate::ZeroRange)
     }

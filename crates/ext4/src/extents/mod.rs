@@ -16,6 +16,7 @@
 //! | `insert` | adding extents, splitting nodes |
 //! | `convert` | extents that become written or unwritten |
 //! | `remove` | taking extents away and freeing what they hold |
+//! | `shift` | moving extents along the file |
 //! | `snapshot` | the mapping as it was a moment ago, to look up without a lock |
 //! | `reseed` | nodes that become another inode's, or another generation's |
 
@@ -23,11 +24,13 @@ mod convert;
 mod insert;
 mod remove;
 mod reseed;
+mod shift;
 mod snapshot;
 
 pub(crate) use convert::Written;
 pub(crate) use insert::Neighbours;
 pub(crate) use remove::{Content, METADATA_STEP_CREDITS, Restart, STEP_CREDITS};
+pub(crate) use shift::Shift;
 pub(crate) use snapshot::{Budget, EXTENTS_MAX, MapSnapshot};
 
 use crate::error::Result;

@@ -267,6 +267,8 @@ impl Mount for Kernel {
             Fallocate::PunchHole => FallocateFlags::PUNCH_HOLE | keep,
             Fallocate::ZeroRange => FallocateFlags::ZERO_RANGE,
             Fallocate::ZeroRangeKeepSize => FallocateFlags::ZERO_RANGE | keep,
+            Fallocate::CollapseRange => FallocateFlags::COLLAPSE_RANGE,
+            Fallocate::InsertRange => FallocateFlags::INSERT_RANGE,
         };
         fs::fallocate(&file, flags, offset, len).map_err(errno)
     }

@@ -76,6 +76,8 @@ fn allocating_and_seeking() {
             Fallocate::PunchHole,
             Fallocate::ZeroRange,
             Fallocate::ZeroRangeKeepSize,
+            Fallocate::CollapseRange,
+            Fallocate::InsertRange,
         ];
         for what in whats {
             for (offset, len) in [

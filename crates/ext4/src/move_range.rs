@@ -1,0 +1,116 @@
+//! fallocate(2) that takes a range out of a file, or puts one in: what follows moves.
+//!
+//! # Invariants
+//! Only whole blocks of files with extents; no data is copied. A file whose tree has a few leaves changes in
+//! one handle; a larger one leaf by leaf, each of which leaves a file that is right by itself.
+//!
+//! # Locking
+//! The inode's `ilock`, alone; then handles; then the `map` lock.
+
+use crate::error::{Ext4Error, Result};
+use crate::extents::{Restart, Shift};
+use crate::fs::Ext4;
+use crate::inode::{Inode, now};
+use uext4_jbd2::Handle;
+use uext4_ondisk::Lblk;
+
+/// Blocks that cutting an extent and freeing a run changes.
+const CREDITS: u32 = 48;
+
+impl Ext4 {
+    /// Takes bytes `[from, to)` out of a file, which gets shorter.
+    ///
+    /// # Locks
+    /// The caller holds the `ilock` alone.
+    ///
+    /// # Crash
+    /// A large file may keep its size, and have its end moved only in part.
+    ///
+    /// # Errors
+    /// [`Ext4Error::Invalid`]: the range is not of whole blocks, or reaches the end of the file.
+    /// [`Ext4Error::Unsupported`]: a file without extents. [`Ext4Error::NoSpace`]: the tree needs a block.
+    pub(crate) fn collapse_range(&self, inode: &Inode, from: u64, to: u64) -> Result<()> {
+        let (first, last) = self.whole_blocks(inode, from, to)?;
+        if to >= inode.size() {
+            return Err(Ext4Error::Invalid(
+                "a range that reaches the end of the file",
+            ));
+        }
+        self.retry_no_space(|| {
+            let handle = self.journal().start(CREDITS)?;
+            let content = self.content_of(inode);
+            let handle = self.remove_blocks(
+                handle,
+                inode,
+                first.into(),
+                last.into(),
+                content,
+                Restart::Allowed,
+            )?;
+            let shift = Shift::Down(last - first);
+            let handle = self.shift_extents(handle, inode, Lblk(last), shift)?;
+            self.resize_moved(handle, inode, inode.size() - (to - from))
+        })
+    }
+
+    /// Puts a hole of bytes `[from, to)` into a file, which gets longer.
+    ///
+    /// # Locks
+    /// The caller holds the `ilock` alone.
+    ///
+    /// # Crash
+    /// A large file may have its end moved only in part.
+    ///
+    /// # Errors
+    /// [`Ext4Error::TooLarge`]; [`Ext4Error::Invalid`]: the range is not of whole blocks, or begins at or
+    /// past the end of the file. [`Ext4Error::Unsupported`]: a file without extents.
+    /// [`Ext4Error::NoSpace`]: the tree needs a block.
+    pub(crate) fn insert_range(&self, inode: &Inode, from: u64, to: u64) -> Result<()> {
+        let (first, last) = self.whole_blocks(inode, from, to)?;
+        let size = inode.size().checked_add(to - from);
+        let size = size.ok_or(Ext4Error::TooLarge)?;
+        self.check_end(inode, size)?;
+        if from >= inode.size() {
+            return Err(Ext4Error::Invalid("a range past the end of the file"));
+        }
+        self.retry_no_space(|| {
+            let handle = self.journal().start(CREDITS)?;
+            {
+                let _map = inode.map.write();
+                self.split_extent(&handle, inode, first.into(), true)?;
+            }
+            let shift = Shift::Up(last - first);
+            let handle = self.shift_extents(handle, inode, Lblk(first), shift)?;
+            self.resize_moved(handle, inode, size)
+        })
+    }
+
+    /// The blocks of a range of bytes, if it is of whole ones.
+    fn whole_blocks(&self, inode: &Inode, from: u64, to: u64) -> Result<(u32, u32)> {
+        if !inode.has_extents() {
+            return Err(Ext4Error::Unsupported(
+                "moving blocks of a file without extents",
+            ));
+        }
+        let block = self.block_size();
+        if !(from | to).is_multiple_of(block) {
+            return Err(Ext4Error::Invalid("a range that is not of whole blocks"));
+        }
+        let number = |at: u64| u32::try_from(at / block).map_err(|_| Ext4Error::TooLarge);
+        Ok((number(from)?, number(to)?))
+    }
+
+    fn resize_moved(&self, handle: Handle<'_>, inode: &Inode, size: u64) -> Result<()> {
+        let handle = match handle.extend(2) {
+            true => handle,
+            false => handle.restart(2)?,
+        };
+        inode.touch_data(&handle);
+        let time = now();
+        self.update_inode(inode, &handle, |disk| {
+            disk.size = size;
+            disk.mtime = time;
+            disk.ctime = time;
+        })
+    }
+}
