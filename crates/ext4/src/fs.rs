@@ -111,7 +111,12 @@ impl Client {
 
 impl JournalClient for Client {
     fn committed(&self, _tid: u64, freed: &[(u64, u32)]) {
-        self.with(|fs| fs.release_runs(freed));
+        self.with(|fs| {
+            if fs.options.discard {
+                fs.discard_freed(freed);
+            }
+            fs.release_runs(freed);
+        });
     }
 
     fn aborted(&self, why: &JournalError) {

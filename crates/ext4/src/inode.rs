@@ -325,6 +325,11 @@ impl Inode {
         f(content.data().get(self.offset..end).unwrap_or(&[]))
     }
 
+    /// Where its bytes are on the device, whose blocks have `block` bytes.
+    pub(crate) fn place_bytes(&self, block: u64) -> u64 {
+        self.itable.block() * block + self.offset as u64
+    }
+
     /// Remembers that `handle`'s transaction changed the inode, so that fsync waits for it.
     #[inline]
     pub fn touch(&self, handle: &Handle<'_>) {

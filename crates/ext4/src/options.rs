@@ -52,6 +52,8 @@ pub struct MountOptions {
     pub commit_interval: Duration,
     /// Whether the device is flushed around a commit.
     pub barrier: bool,
+    /// Blocks that are freed are discarded on the device once that is durable.
+    pub discard: bool,
     /// What the journal does with data; None for what the superblock says, which is `Ordered` unless somebody
     /// changed it (`tune2fs -o`). `Journal` needs a journal.
     pub data: Option<DataMode>,
@@ -92,6 +94,7 @@ impl Default for MountOptions {
             noload: false,
             commit_interval: Duration::from_secs(5),
             barrier: true,
+            discard: false,
             data: None,
             cache_bytes: 256 << 20,
             inodes_max: 1 << 18,

@@ -2,8 +2,8 @@
 
 use crate::mount::Mount;
 use crate::{
-    Attr, Caller, Errno, Error, Fallocate, FileHandle, FileSystem, InodeRef, IoFlags, Result,
-    SetAttr, Written,
+    Attr, Caller, Errno, Error, Fallocate, FiemapExtent, FiemapOf, FileHandle, FileSystem,
+    InodeRef, IoFlags, Result, SetAttr, Written,
 };
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -133,6 +133,15 @@ impl File {
     /// `EBADF`: not open for writing. `EINVAL`: an empty range. `ENOSPC`, `EFBIG`, `EPERM`, `EROFS`, `EIO`.
     pub fn fallocate(&self, what: Fallocate, offset: u64, len: u64) -> Result<()> {
         self.open.fallocate(what, offset, len)
+    }
+
+    /// Where on the image `len` bytes from `start` on are, or the extended attributes (the ioctl
+    /// `FS_IOC_FIEMAP`).
+    ///
+    /// # Errors
+    /// `EINVAL`: an empty range. `EFBIG`: past the largest file. `EUCLEAN`, `EIO`.
+    pub fn fiemap(&self, of: FiemapOf, start: u64, len: u64) -> Result<Vec<FiemapExtent>> {
+        Ok(self.open.fs().fiemap(self.open.node(), of, start, len)?)
     }
 
     /// Moves the position to the first data at `offset` or after it (lseek(2) with `SEEK_DATA`).

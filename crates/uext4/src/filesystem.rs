@@ -152,6 +152,15 @@ impl Filesystem {
         self.vfs().syncfs()
     }
 
+    /// Discards the free space of an image, in runs of at least `least` bytes: a sparse file gives it back to
+    /// its host (the ioctl `FITRIM`). Tells how many bytes that were.
+    ///
+    /// # Errors
+    /// `EROFS`; `EINVAL`: `least` is more than a group of blocks. `EIO`.
+    pub fn trim(&self, least: u64) -> Result<u64> {
+        Ok(self.inode().trim(0, u64::MAX, least)?)
+    }
+
     /// Sizes and free space.
     ///
     /// # Errors

@@ -71,7 +71,8 @@ pub use uext4_check::{
     Progress as CheckProgress,
 };
 pub use uext4_ext4::{
-    AtimeUpdate, Ext4, Ext4Error, GenerationArm, IallocArm, InodeRef, MountOptions, read_superblock,
+    AtimeUpdate, DataMode, Ext4, Ext4Error, GenerationArm, IallocArm, InodeRef, MountOptions,
+    read_superblock,
 };
 pub use uext4_mkfs::{FeatureSet, MkfsError, MkfsOptions, MkfsReport, NoProgress, Progress};
 /// POSIX message queues and their namespaces.
@@ -81,9 +82,9 @@ pub use uext4_ondisk as ondisk;
 /// Statistics of every lock, as `--lock-stat` prints them.
 pub use uext4_sync::{stage as stage_stat, stat as lock_stat};
 pub use uext4_vfs::{
-    Attr, Caller, Capabilities, DioLock, Errno, Error, Fallocate, FileHandle, FileKind, FileSystem,
-    IcacheArm, IoFlags, NewKind, NewNode, RenameFlags, Result, SetAttr, StatFs, SuperArm, TimeSet,
-    Timestamp, Written, XattrFlags,
+    Attr, Caller, Capabilities, DioLock, Errno, Error, Fallocate, FiemapExtent, FiemapFlags,
+    FiemapOf, FileHandle, FileKind, FileSystem, IcacheArm, IoFlags, NewKind, NewNode, RenameFlags,
+    Result, SetAttr, StatFs, SuperArm, TimeSet, Timestamp, Written, XattrFlags,
 };
 
 const _: () = {

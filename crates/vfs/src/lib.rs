@@ -34,6 +34,7 @@ pub mod arm;
 pub mod attr;
 pub mod caller;
 pub mod errno;
+pub mod fiemap;
 pub mod filesystem;
 pub mod icache;
 pub mod ilock;
@@ -51,6 +52,7 @@ pub use attr::{
 };
 pub use caller::{Caller, Capabilities};
 pub use errno::{Errno, Error, Result};
+pub use fiemap::{FiemapExtent, FiemapFlags, FiemapOf};
 pub use filesystem::{FileSystem, NAME_BYTES_MAX, PATH_BYTES_MAX};
 pub use icache::{CachedInode, IcacheArm, InodeCache};
 pub use ilock::{

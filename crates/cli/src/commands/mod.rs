@@ -20,6 +20,7 @@ mod rm;
 mod stat;
 mod touch;
 mod tree;
+mod trim;
 mod truncate;
 mod walk;
 mod xattr;
@@ -49,6 +50,7 @@ pub enum Command {
     Chown(chown::Args),
     Touch(touch::Args),
     Truncate(truncate::Args),
+    Trim(trim::Args),
     Xattr(xattr::Args),
     Check(check::Args),
     Dump(dump::Args),
@@ -89,6 +91,7 @@ impl Command {
             Command::Chown(args) => chown::run(args),
             Command::Touch(args) => touch::run(args),
             Command::Truncate(args) => truncate::run(args),
+            Command::Trim(args) => trim::run(&args),
             Command::Xattr(args) => xattr::run(args),
             Command::Dump(args) => dump::run(&args),
             Command::Bench(args) => bench::run(args),

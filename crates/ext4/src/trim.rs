@@ -1,0 +1,109 @@
+//! FITRIM: telling the device what holds nothing.
+//!
+//! # Invariants
+//! Only blocks are discarded that the allocator could give out, and meanwhile it gives none of them out. A block
+//! that was freed in a transaction that is not durable is not among them.
+//!
+//! # Locking
+//! The group's lock to take a run and to give it back; none while the device works.
+
+use crate::bitmap;
+use crate::error::{Ext4Error, Result};
+use crate::fs::Ext4;
+use crate::group::Group;
+use uext4_sync::atomic::Ordering::Relaxed;
+
+impl Ext4 {
+    /// Discards free blocks in `[start, start + len)`, in bytes of the file system, in runs of at least
+    /// `least` bytes; tells how many bytes that were (`FITRIM`).
+    ///
+    /// # Locks
+    /// Each group's for a moment. Blocks being discarded are not given out, so a file system that is nearly
+    /// full may seem to be.
+    ///
+    /// # Errors
+    /// [`Ext4Error::Invalid`]: `start` is past the end, `len` less than a block, or `least` more than a group
+    /// holds. [`Ext4Error::ReadOnly`]. The device's; one that cannot discard does nothing.
+    pub fn trim(&self, start: u64, len: u64, least: u64) -> Result<u64> {
+        self.check_writable()?;
+        let geometry = self.geometry();
+        let block = self.block_size();
+        let first = (start / block).max(u64::from(geometry.first_data_block));
+        let end = start.saturating_add(len) / block;
+        let end = end.min(geometry.blocks_count);
+        let least = least.div_ceil(block).max(1);
+        if len < block
+            || start / block >= geometry.blocks_count
+            || least > u64::from(geometry.blocks_per_group)
+        {
+            return Err(Ext4Error::Invalid("a range to trim"));
+        }
+        let mut trimmed = 0;
+        for group in self.groups() {
+            let base = geometry.group_first_block(group.no).0;
+            let blocks = u64::from(geometry.blocks_in_group(group.no));
+            let from = first.saturating_sub(base);
+            let to = end.saturating_sub(base).min(blocks);
+            // Both are below the blocks of a group now, unless there is nothing of it in the range.
+            if from < to && !group.damaged.load(Relaxed) {
+                trimmed += self.trim_group(group, from as u32, to as u32, least as u32)?;
+            }
+        }
+        Ok(trimmed * block)
+    }
+
+    /// The same of blocks `[at, end)` of a group; how many blocks it was.
+    fn trim_group(&self, group: &Group, mut at: u32, end: u32, least: u32) -> Result<u64> {
+        if group.free_blocks.load(Relaxed) < least {
+            return Ok(0);
+        }
+        let bits = self.block_bits(group)?;
+        let (base, block) = (
+            self.geometry().group_first_block(group.no).0,
+            self.block_size(),
+        );
+        let mut trimmed = 0;
+        while at < end {
+            let locked = group.lock.lock();
+            let Some(first) = bitmap::find_clear(&bits.busy, at, end) else {
+                break;
+            };
+            let len = bitmap::find_set(&bits.busy, first, end) - first;
+            at = first + len;
+            if len < least {
+                continue;
+            }
+            bitmap::assign_run(&bits.busy, first, len, true);
+            drop(locked);
+            let place = (base + u64::from(first)) * block;
+            let done = self.device().discard(place, u64::from(len) * block);
+            let locked = group.lock.lock();
+            bitmap::assign_run(&bits.busy, first, len, false);
+            group.block_hint.fetch_min(first, Relaxed);
+            drop(locked);
+            done?;
+            trimmed += u64::from(len);
+        }
+        Ok(trimmed)
+    }
+
+    /// With the option `discard`: tells the device of blocks whose transaction is durable, before the
+    /// allocator has them.
+    pub(crate) fn discard_freed(&self, freed: &[(u64, u32)]) {
+        let block = self.block_size();
+        let mut runs: Vec<(u64, u64)> = freed.iter().map(|(b, n)| (*b, u64::from(*n))).collect();
+        runs.sort_unstable();
+        runs.dedup_by(|next, run| {
+            let follows = run.0 + run.1 == next.0;
+            if follows {
+                run.1 += next.1;
+            }
+            follows
+        });
+        for (first, len) in runs {
+            if let Err(why) = self.device().discard(first * block, len * block) {
+                tracing::warn!("blocks from {first} on are not discarded: {why}");
+            }
+        }
+    }
+}
