@@ -94,9 +94,9 @@ impl Ext4 {
         let buffer = Arc::clone(&place.buffer);
         let mut content = handle.modify(&buffer)?;
         let raw = place.raw_mut(&mut content, &self.params);
-        let disk = self.new_disk_inode(new, links, self.generator.draw(raw_generation(raw)));
+        let mut disk = self.new_disk_inode(new, links, self.generator.draw(raw_generation(raw)));
         raw.fill(0);
-        disk.encode_into(raw, &self.params);
+        self.encode_new_inode(&mut disk, raw);
         buffer.mark_dirty(1 << place.slot);
         self.write_pending_neighbours(handle, &mut content, &buffer, ino);
         drop(content);

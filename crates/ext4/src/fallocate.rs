@@ -56,6 +56,9 @@ impl Ext4 {
         {
             return Err(Ext4Error::NotPermitted);
         }
+        if inode.is_inline() {
+            self.convert_inline(inode, true)?;
+        }
         match what {
             Fallocate::PunchHole => return self.punch(inode, offset, end),
             Fallocate::CollapseRange => return self.collapse_range(inode, offset, end),

@@ -10,6 +10,9 @@ use uext4_ondisk::{FileType, GOOD_OLD_INODE_SIZE, Lblk, Pblk, XattrArea};
 use uext4_vfs::fiemap::{FiemapExtent, FiemapFlags, FiemapOf};
 use uext4_vfs::ilock::{LockMode, ilock};
 
+/// Where `i_block` is in an inode, in bytes.
+const I_BLOCK_AT: u64 = 40;
+
 impl Ext4 {
     /// The extents of `len` bytes of a file from `start` on, in order, those past its size too. Blocks that
     /// are in the range in part are given whole.
@@ -50,6 +53,13 @@ impl Ext4 {
 
     fn data_extents(&self, inode: &InodeRef, start: u64, len: u64) -> Result<Vec<FiemapExtent>> {
         let block = self.block_size();
+        if inode.is_inline() {
+            let inside = start < inode.size();
+            return Ok(inside
+                .then(|| inline_extent(inode, block))
+                .into_iter()
+                .collect());
+        }
         let kind = match inode.has_extents() {
             true => FiemapFlags::empty(),
             false => FiemapFlags::MERGED,
@@ -95,5 +105,15 @@ impl Ext4 {
             len: block,
             flags: FiemapFlags::empty(),
         })
+    }
+}
+
+/// The data in an inode, as one extent: as Linux has it, though what does not fit `i_block` is further on.
+fn inline_extent(inode: &InodeRef, block: u64) -> FiemapExtent {
+    FiemapExtent {
+        logical: 0,
+        physical: inode.place_bytes(block) + I_BLOCK_AT,
+        len: inode.size(),
+        flags: FiemapFlags::DATA_INLINE | FiemapFlags::NOT_ALIGNED,
     }
 }

@@ -111,6 +111,9 @@ impl Ext4 {
         data: &mut [u8],
         kind: ReadKind,
     ) -> Result<()> {
+        if inode.is_inline() {
+            return self.read_inline(inode, offset, data);
+        }
         let block = self.block_size();
         let (mut at, mut rest) = (offset, data);
         let mut reads: Vec<(u64, &mut [u8])> = Vec::new();
@@ -221,6 +224,9 @@ impl Ext4 {
             .checked_add(data.len() as u64)
             .ok_or(Ext4Error::TooLarge)?;
         self.check_end(inode, end)?;
+        if inode.is_inline() && self.write_inline(inode, offset, data, privileged)? {
+            return Ok(data.len());
+        }
         let old_size = inode.size();
         if offset > old_size {
             self.zero_tail(inode, old_size, offset)?;
@@ -334,7 +340,7 @@ impl Ext4 {
     }
 
     /// Writes data into blocks that hold nothing yet, from byte `within` on, and zeros around it.
-    fn fill_run(&self, run: Run, within: u64, data: &[u8]) -> Result<usize> {
+    pub(crate) fn fill_run(&self, run: Run, within: u64, data: &[u8]) -> Result<usize> {
         let size = self.block_size();
         let bytes = u64::from(run.len) * size;
         let n = (bytes - within).min(data.len() as u64) as usize;
@@ -459,6 +465,9 @@ impl Ext4 {
 
     pub(crate) fn truncate_locked(&self, inode: &InodeRef, size: u64) -> Result<()> {
         self.check_end(inode, size)?;
+        if inode.is_inline() && self.truncate_inline(inode, size)? {
+            return Ok(());
+        }
         let old = inode.size();
         if size > old {
             self.zero_tail(inode, old, size)?;

@@ -143,6 +143,7 @@ const WRITES_INCOMPAT: Incompat = Incompat::FILETYPE
     .union(Incompat::EXTENT)
     .union(Incompat::BIT64)
     .union(Incompat::FLEX_BG)
+    .union(Incompat::INLINE_DATA)
     .union(Incompat::CSUM_SEED)
     .union(Incompat::LARGE_DIR);
 
@@ -603,39 +604,6 @@ impl Ext4 {
     /// How many inodes are in memory.
     pub fn cached_inodes(&self) -> usize {
         self.icache.len()
-    }
-
-    fn load_inode(&self, ino: Ino, unlinked: bool) -> Result<Inode> {
-        let place = self.inode_place(ino, false)?;
-        let content = place.buffer.read();
-        let end = place.offset + usize::from(self.params.inode_size);
-        let raw = content.data().get(place.offset..end).unwrap_or(&[]);
-        // What a transaction changed has its checksum only once it is frozen.
-        if let Some(seed) = self.seed()
-            && place.buffer.dirty() & (1 << place.slot) == 0
-            && !uext4_ondisk::inode_checksum_ok(raw, seed, ino)
-        {
-            if raw.iter().all(|b| *b == 0) {
-                return Err(Ext4Error::Stale);
-            }
-            return Err(Corrupt::new(CorruptKind::InodeChecksum)
-                .ino(ino)
-                .pblk(uext4_ondisk::Pblk(place.buffer.block()))
-                .into());
-        }
-        let disk = uext4_ondisk::Inode::decode(raw, &self.params).map_err(|e| e.ino(ino))?;
-        if disk.mode == 0 || (disk.links == 0 && !unlinked) {
-            return Err(Ext4Error::Stale);
-        }
-        if disk.size > self.file_bytes_max() {
-            return Err(Corrupt::new(CorruptKind::InodeSize)
-                .ino(ino)
-                .detail(format_args!("{} bytes", disk.size))
-                .into());
-        }
-        let seed = disk.seed(self.sb.csum_seed, ino);
-        drop(content);
-        Ok(Inode::new(self.me(), ino, place, disk, self.params, seed))
     }
 }
 

@@ -59,10 +59,8 @@ pub struct Inode {
     /// Of `state`, for those who only look: the size, and the time of the last change of data.
     size: AtomicU64,
     mtime_tick: AtomicU64,
-    /// Of `state`: whether it has extents, and not a block map.
-    extents: AtomicBool,
-    /// Of `state`: see [`Inode::has_journal_flag`].
-    journal_flag: AtomicBool,
+    /// Of `state`: the flags that say where the data is.
+    layout: AtomicU32,
     /// When it was last seen that the access time needs no change, or had one.
     atime_tick: AtomicU64,
     /// The block mapping in `i_block` and below.
@@ -90,6 +88,12 @@ pub struct Inode {
     /// The group where a directory's last child found room; [`NO_GROUP`] for its own.
     alloc_group: AtomicU32,
 }
+
+/// Flags that say where the data is: in extents, in the inode, or, with neither, in a block map; and whether it
+/// goes through the journal.
+const LAYOUT: InodeFlags = InodeFlags::EXTENTS
+    .union(InodeFlags::INLINE_DATA)
+    .union(InodeFlags::JOURNAL_DATA);
 
 /// No group.
 const NO_GROUP: u32 = u32::MAX;
@@ -143,8 +147,7 @@ impl Inode {
             doomed: AtomicBool::new(disk.links == 0),
             size: AtomicU64::new(disk.size),
             mtime_tick: AtomicU64::new(tick(disk.mtime)),
-            extents: AtomicBool::new(disk.flags.contains(InodeFlags::EXTENTS)),
-            journal_flag: AtomicBool::new(is_journal_flagged(&disk)),
+            layout: AtomicU32::new((disk.flags & LAYOUT).bits()),
             atime_tick: AtomicU64::new(NO_TICK),
             state: Mutex::new(&class::INODE_STATE, disk),
             map: RwLock::new(&class::EXTENT_MAP, ()),
@@ -203,13 +206,9 @@ impl Inode {
         if self.mtime_tick.load(Ordering::Relaxed) != mtime {
             self.mtime_tick.store(mtime, Ordering::Relaxed);
         }
-        let extents = state.flags.contains(InodeFlags::EXTENTS);
-        if self.extents.load(Ordering::Relaxed) != extents {
-            self.extents.store(extents, Ordering::Relaxed);
-        }
-        let journals = is_journal_flagged(state);
-        if self.journal_flag.load(Ordering::Relaxed) != journals {
-            self.journal_flag.store(journals, Ordering::Relaxed);
+        let layout = (state.flags & LAYOUT).bits();
+        if self.layout.load(Ordering::Relaxed) != layout {
+            self.layout.store(layout, Ordering::Relaxed);
         }
         if self.atime_tick.load(Ordering::Relaxed) != NO_TICK {
             self.atime_tick.store(NO_TICK, Ordering::Relaxed);
@@ -306,16 +305,18 @@ impl Inode {
         change: impl FnOnce(&mut [u8]) -> R,
     ) -> Result<R> {
         let mut content = handle.modify(&self.itable)?;
-        let end = self.offset + usize::from(self.params.inode_size);
-        let raw = content
-            .data_mut()
-            .get_mut(self.offset..end)
-            .unwrap_or(&mut []);
-        let result = change(raw);
+        let result = change(self.raw_in(&mut content));
         self.itable.mark_dirty(1 << self.slot);
         drop(content);
         self.touch(handle);
         Ok(result)
+    }
+
+    /// The raw bytes of the inode in its table, whose block's `content` is given.
+    pub(crate) fn raw_in<'c>(&self, content: &'c mut BufferWrite<'_>) -> &'c mut [u8] {
+        let end = self.offset + usize::from(self.params.inode_size);
+        let data = content.data_mut();
+        data.get_mut(self.offset..end).unwrap_or(&mut [])
     }
 
     /// Runs `f` on the raw bytes of the inode in its table.
@@ -406,14 +407,21 @@ impl Inode {
     /// Whether it is mapped by extents, and not by a block map. Changes with `ilock` held alone.
     #[inline]
     pub(crate) fn has_extents(&self) -> bool {
-        self.extents.load(Ordering::Relaxed)
+        self.layout.load(Ordering::Relaxed) & InodeFlags::EXTENTS.bits() != 0
+    }
+
+    /// Whether its data is in the inode itself. Changes with `ilock` held alone.
+    #[inline]
+    pub(crate) fn is_inline(&self) -> bool {
+        self.layout.load(Ordering::Relaxed) & InodeFlags::INLINE_DATA.bits() != 0
     }
 
     /// Whether it is a regular file whose data goes through the journal by its flag. Changes with `ilock` held
     /// alone.
     #[inline]
     pub(crate) fn has_journal_flag(&self) -> bool {
-        self.journal_flag.load(Ordering::Relaxed)
+        self.layout.load(Ordering::Relaxed) & InodeFlags::JOURNAL_DATA.bits() != 0
+            && self.file_type == FileType::Regular
     }
 
     /// The flags.
@@ -576,10 +584,6 @@ impl InodeRef {
             tracing::warn!("cannot delete inode {}: {why}", self.0.ino);
         }
     }
-}
-
-fn is_journal_flagged(disk: &uext4_ondisk::Inode) -> bool {
-    disk.flags.contains(InodeFlags::JOURNAL_DATA) && disk.file_type() == FileType::Regular
 }
 
 /// The kind of a file as front ends name it; what is not known counts as regular.

@@ -21,10 +21,12 @@
 //! | [`flags`] | what chattr(1) sets |
 //! | [`generation`], [`version`] | stamps of inodes: drawn; read, set, and changed with the boot loader |
 //! | `lazytime` | timestamps that wait in memory |
+//! | `load` | inodes as they are in their table |
 //! | `late_handle` | a handle that starts when it is needed |
 //! | [`inode`], [`create`], [`orphan`] | inodes: in memory, made, taken away, on record |
 //! | [`mapping`], [`extents`], `blockmap`, `fixed` | block mapping, of two kinds; blocks of no file |
 //! | [`mod@file`], [`dio`] | data, also direct |
+//! | `inline` | data in the inode itself |
 //! | [`fallocate`], [`seek`] | ranges that get or lose blocks; where data is |
 //! | `external_journal` | a journal on a device of its own |
 //! | `fast_commit` | what other systems' fast commits say, replayed |
@@ -57,11 +59,13 @@ pub mod fs;
 pub mod generation;
 pub mod group;
 pub mod ialloc;
+mod inline;
 pub mod inode;
 mod journaled_data;
 pub mod kinds;
 mod late_handle;
 mod lazytime;
+mod load;
 pub mod mapping;
 mod move_range;
 pub mod namei;

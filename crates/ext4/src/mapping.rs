@@ -3,8 +3,8 @@
 //! # Data model
 //! The flag `EXTENTS` of an inode says which kind it has: an extent tree (`extents`), or the block map of
 //! ext2 and ext3 (`blockmap`). A new inode gets extents where the file system has that feature, and keeps
-//! its kind for life. What has no blocks, such as a device or a short symbolic link, has neither, whatever
-//! `i_block` holds.
+//! its kind for life. What has no blocks, such as a device, a short symbolic link or a file in its inode
+//! (`inline`), has neither, whatever `i_block` holds.
 //!
 //! # Invariants
 //! Nothing in a block map is unwritten. So who would map blocks before their data is written

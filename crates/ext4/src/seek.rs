@@ -42,6 +42,9 @@ impl Ext4 {
         if offset >= size {
             return Err(Ext4Error::NoData);
         }
+        if inode.is_inline() {
+            return Ok((if wants_data { offset } else { size }, size));
+        }
         let mut at = offset;
         while at < size {
             let lblk = at / block;

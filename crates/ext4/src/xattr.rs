@@ -10,6 +10,7 @@
 use crate::balloc::Run;
 use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
+use crate::inline;
 use crate::inode::{Inode, InodeRef, now};
 use crate::kinds;
 use std::sync::Arc;
@@ -72,6 +73,7 @@ impl Ext4 {
     /// # Errors
     /// [`Ext4Error::NoAttribute`], damage.
     pub fn get_xattr(&self, inode: &InodeRef, index: XattrIndex, name: &[u8]) -> Result<Vec<u8>> {
+        check_visible(index, name)?;
         let _locked = inode.xattr.lock();
         let in_body = inode
             .with_raw(|raw| {
@@ -105,7 +107,7 @@ impl Ext4 {
             .body
             .iter()
             .chain(lists.block.iter())
-            .filter(|x| !x.index.prefix().is_empty())
+            .filter(|x| !x.index.prefix().is_empty() && !inline::is_data(x.index, &x.name))
             .map(|x| [x.index.prefix().as_bytes(), &x.name].concat())
             .collect())
     }
@@ -123,6 +125,7 @@ impl Ext4 {
         value: &[u8],
         flags: XattrFlags,
     ) -> Result<()> {
+        check_visible(index, name)?;
         self.change_xattrs(inode, |lists| {
             let exists =
                 lists.body.get(index, name).is_some() || lists.block.get(index, name).is_some();
@@ -151,6 +154,7 @@ impl Ext4 {
     /// # Errors
     /// [`Ext4Error::NoAttribute`].
     pub fn remove_xattr(&self, inode: &InodeRef, index: XattrIndex, name: &[u8]) -> Result<()> {
+        check_visible(index, name)?;
         self.change_xattrs(inode, |lists| {
             let was = lists
                 .body
@@ -171,6 +175,21 @@ impl Ext4 {
     ) -> Result<()> {
         self.check_writable()?;
         let _locked = ilock(&inode.ilock, LockMode::Exclusive);
+        match self.change_xattrs_locked(inode, &change) {
+            // Data in the inode makes room.
+            Err(Ext4Error::NoSpace) if inode.is_inline() => {
+                self.convert_inline(inode, true)?;
+                self.change_xattrs_locked(inode, &change)
+            }
+            done => done,
+        }
+    }
+
+    fn change_xattrs_locked(
+        &self,
+        inode: &InodeRef,
+        change: &impl Fn(&mut Lists) -> Result<()>,
+    ) -> Result<()> {
         self.retry_no_space(|| {
             let handle = self.journal().start(XATTR_CREDITS)?;
             let _xattr = inode.xattr.lock();
@@ -252,6 +271,14 @@ impl Ext4 {
                 disk.blocks += sectors;
             }
         })
+    }
+}
+
+/// Refuses the attribute that holds data.
+fn check_visible(index: XattrIndex, name: &[u8]) -> Result<()> {
+    match inline::is_data(index, name) {
+        true => Err(Ext4Error::Unsupported("the attribute system.data")),
+        false => Ok(()),
     }
 }
 

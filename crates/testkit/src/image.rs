@@ -29,9 +29,13 @@ pub struct Shape {
     pub journal_bytes: Option<u64>,
     /// Inodes.
     pub inodes: Option<u32>,
-    /// What mke2fs is told besides the size, if it makes the image: one without extents, which our mkfs
-    /// does not make. Then what is said above of features, blocks, journal and inodes is not.
+    /// What mke2fs is told besides the size, if it makes the image: one that our mkfs does not make. Then
+    /// what is said above of features, blocks, journal and inodes is not.
     pub mke2fs: Option<&'static str>,
+    /// Files have no extents.
+    pub block_maps: bool,
+    /// Small files are in their inodes.
+    pub inline_data: bool,
 }
 
 impl Shape {
@@ -44,6 +48,8 @@ impl Shape {
         journal_bytes: None,
         inodes: None,
         mke2fs: None,
+        block_maps: false,
+        inline_data: false,
     };
 
     /// Images whose files have block maps; the first ones have a journal.
@@ -69,6 +75,43 @@ impl Shape {
         Shape {
             name,
             mke2fs: Some(args),
+            block_maps: true,
+            ..Shape::DEFAULT
+        }
+    }
+
+    /// Images whose small files are in their inodes.
+    pub const INLINE: [Shape; 5] = [
+        Shape::inline(
+            "inline data",
+            "-t ext4 -O inline_data -b 4096 -I 256 -J size=4",
+        ),
+        Shape::inline(
+            "inline data in large inodes, blocks of 1 KiB",
+            "-t ext4 -O inline_data -b 1024 -I 1024 -J size=1",
+        ),
+        Shape::inline(
+            "inline data without checksums",
+            "-t ext4 -O inline_data,^metadata_csum,^64bit -b 1024 -I 256 -J size=1",
+        ),
+        Shape::inline(
+            "inline data and an orphan file",
+            "-t ext4 -O inline_data,orphan_file,metadata_csum_seed -b 4096 -I 1024 -J size=4",
+        ),
+        Shape {
+            block_maps: true,
+            ..Shape::inline(
+                "inline data and block maps",
+                "-t ext4 -O inline_data,^extent,^64bit,^metadata_csum -b 1024 -I 256 -J size=1",
+            )
+        },
+    ];
+
+    const fn inline(name: &'static str, args: &'static str) -> Shape {
+        Shape {
+            name,
+            mke2fs: Some(args),
+            inline_data: true,
             ..Shape::DEFAULT
         }
     }

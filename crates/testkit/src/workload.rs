@@ -29,6 +29,8 @@ pub struct Habits {
     pub direct_percent: u8,
     /// Files have no extents: what fallocate does with them is to punch holes.
     pub block_maps: bool,
+    /// Share, in percent, of data of about the size that an inode holds.
+    pub tiny_percent: u8,
 }
 
 impl Default for Habits {
@@ -39,6 +41,7 @@ impl Default for Habits {
             sync_percent: 12,
             direct_percent: 0,
             block_maps: false,
+            tiny_percent: 0,
         }
     }
 }
@@ -47,14 +50,15 @@ impl Habits {
     /// The default ones on such an image. With block maps files are larger: with blocks of 1 KiB, into the
     /// second level of pointer blocks.
     pub fn of(shape: &Shape) -> Habits {
-        match shape.mke2fs {
-            None => Habits::default(),
-            Some(_) => Habits {
-                block_maps: true,
-                file_bytes_max: 400 << 10,
-                ..Habits::default()
-            },
+        let mut habits = Habits::default();
+        if shape.block_maps {
+            habits.block_maps = true;
+            habits.file_bytes_max = 400 << 10;
         }
+        if shape.inline_data {
+            habits.tiny_percent = 80;
+        }
+        habits
     }
 }
 
@@ -528,7 +532,7 @@ impl<'f, F: FileSystem> Worker<'f, F> {
                     .file_bytes_max
                     .saturating_sub(data.len() as u64)
                     .max(1);
-                let mut at = self.rng.u64(..max);
+                let mut at = self.position(max);
                 let direct = self.rng.bool();
                 if direct {
                     let unit = *self.rng.choice(&[512, 1024, 4096]).unwrap_or(&512);
@@ -557,7 +561,7 @@ impl<'f, F: FileSystem> Worker<'f, F> {
             }
             _ => Op::Truncate {
                 path: self.file()?,
-                size: self.rng.u64(..self.habits.file_bytes_max),
+                size: self.position(self.habits.file_bytes_max),
             },
         })
     }
@@ -633,7 +637,11 @@ impl<'f, F: FileSystem> Worker<'f, F> {
             .any(Some(FileKind::Directory))
             .unwrap_or(self.name.clone().into_bytes());
         let pad = "y".repeat(self.rng.usize(..150));
-        for i in 0..self.rng.usize(5..40) {
+        let count = match self.is_tiny() {
+            true => 1..8,
+            false => 5..40,
+        };
+        for i in 0..self.rng.usize(count) {
             let name = format!("{}-many-{i}{pad}", self.name);
             self.pending.push(Op::Create {
                 path: join(&dir, name.as_bytes()),
@@ -643,7 +651,25 @@ impl<'f, F: FileSystem> Worker<'f, F> {
         self.pending.pop()
     }
 
+    /// Whether the next data is to be tiny. Without the habit, random numbers stay what they were.
+    fn is_tiny(&mut self) -> bool {
+        let percent = self.habits.tiny_percent;
+        percent > 0 && self.rng.u8(..100) < percent
+    }
+
+    /// A place in a file of `max` bytes.
+    fn position(&mut self, max: u64) -> u64 {
+        match self.is_tiny() {
+            true => self.rng.u64(..max.min(300)),
+            false => self.rng.u64(..max),
+        }
+    }
+
     fn bytes(&mut self) -> Vec<u8> {
+        if self.is_tiny() {
+            let byte = self.rng.u8(1..);
+            return vec![byte; self.rng.usize(1..150)];
+        }
         let len = match self.rng.u8(..6) {
             0 => 4096 * self.rng.usize(1..6),
             1 => self.rng.usize(1..40_000),

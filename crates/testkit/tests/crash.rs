@@ -54,6 +54,15 @@ fn data_mode_plan(seed: u64, kernel: bool) -> Plan {
     }
 }
 
+/// Images whose small files are in their inodes: half of the runs about conversions under direct writes.
+fn inline_plan(seed: u64, kernel: bool) -> Plan {
+    Plan {
+        shape: Shape::INLINE[(seed % Shape::INLINE.len() as u64) as usize],
+        direct_percent: if seed % 10 < 5 { 0 } else { 40 },
+        ..plan(seed, kernel)
+    }
+}
+
 fn run(runs: u64, plan: impl Fn(u64, bool) -> Plan + Sync) {
     let first = env_number("UEXT4_CRASH_SEED", 0);
     let kernel = oracle::kernel_mounts();
@@ -118,6 +127,11 @@ fn crash_block_maps() {
 #[test]
 fn crash_data_modes() {
     run(env_number("UEXT4_CRASH_RUNS", 12), data_mode_plan);
+}
+
+#[test]
+fn crash_inline_data() {
+    run(env_number("UEXT4_CRASH_RUNS", 10), inline_plan);
 }
 
 #[test]

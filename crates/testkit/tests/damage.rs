@@ -129,6 +129,33 @@ fn exercise(bytes: &[u8], seed: u64) {
     let _ = fs.unmount();
 }
 
+/// Damages an inode that has inline data: its fields, its data, its attributes.
+fn damage_inline(bytes: &mut [u8], inode_size: usize, rng: &mut fastrand::Rng) {
+    let named: Vec<usize> = (0..bytes.len() - 24)
+        .step_by(4)
+        .filter(|&at| bytes[at..at + 2] == [4, 7] && bytes[at + 16..at + 20] == *b"data")
+        .collect();
+    for _ in 0..rng.usize(1..4) {
+        let Some(&at) = rng.choice(&named) else {
+            return;
+        };
+        let slot = at - at % inode_size;
+        for _ in 0..rng.usize(1..4) {
+            // Mostly where the data is, or the attribute's entry.
+            let byte = match rng.u8(..4) {
+                0 => slot + rng.usize(..inode_size),
+                1 => slot + 0x28 + rng.usize(..60),
+                2 => slot + rng.usize(..0x28),
+                _ => at + rng.usize(..24),
+            };
+            bytes[byte] = match rng.bool() {
+                true => bytes[byte] ^ (1 << rng.u8(..8)),
+                false => rng.u8(..),
+            };
+        }
+    }
+}
+
 #[test]
 fn fuzz_damaged_images() {
     let runs = env_number("UEXT4_DAMAGE_RUNS", 150);
@@ -140,7 +167,29 @@ fn fuzz_damaged_block_maps() {
     fuzz(env_number("UEXT4_DAMAGE_RUNS", 70), &Shape::BLOCK_MAPPED);
 }
 
+#[test]
+fn fuzz_damaged_inline_data() {
+    fuzz(env_number("UEXT4_DAMAGE_RUNS", 70), &Shape::INLINE);
+}
+
+/// Without checksums, so that all of it is seen.
+#[test]
+fn fuzz_damaged_inodes_with_inline_data() {
+    let shapes = [Shape::INLINE[2], Shape::INLINE[4]];
+    fuzz_with(
+        env_number("UEXT4_DAMAGE_RUNS", 200),
+        &shapes,
+        |bytes, rng| {
+            damage_inline(bytes, 256, rng);
+        },
+    );
+}
+
 fn fuzz(runs: u64, shapes: &[Shape]) {
+    fuzz_with(runs, shapes, damage);
+}
+
+fn fuzz_with(runs: u64, shapes: &[Shape], damage: impl Fn(&mut Vec<u8>, &mut fastrand::Rng)) {
     let first = env_number("UEXT4_DAMAGE_SEED", 0);
     let images: Vec<Vec<u8>> = (0..shapes.len().max(6))
         .map(|i| {

@@ -158,6 +158,7 @@ fn kernel_has_the_same_largest_size() {
 fn largest(args: &'static str) -> Result<()> {
     let shape = Shape {
         mke2fs: Some(args),
+        block_maps: true,
         ..Shape::DEFAULT
     };
     let dir = tempfile::tempdir()?;

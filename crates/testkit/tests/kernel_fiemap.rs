@@ -42,6 +42,10 @@ def put(name, spans, size=None):
 put('plain', [(0, 300000)])
 put('holes', [(i * 20000, 6000) for i in range(60)], 5 << 20)
 put('empty', [])
+put('short', [(0, 50)])
+put('longer', [(0, 120)])
+os.mkdir('little')
+open('little/a', 'w').close()
 fd = os.open('given', os.O_RDWR | os.O_CREAT)
 try:
     os.posix_fallocate(fd, 0, 1 << 20)
@@ -57,7 +61,9 @@ os.sync()
     oracle::run("python3", &["-c", &run], 0).expect("fills");
 }
 
-const FILES: [&str; 5] = ["plain", "holes", "empty", "given", "dir"];
+const FILES: [&str; 8] = [
+    "plain", "holes", "empty", "given", "dir", "short", "longer", "little",
+];
 
 /// The same extents, put together where they follow each other: how a file without extents is cut is not told.
 fn joined(rows: &[[u64; 4]]) -> Vec<[u64; 4]> {
@@ -116,6 +122,7 @@ fn extents_are_told_as_the_kernel_tells_them() {
         "-t ext4 -b 1024 -O ^extent,^64bit",
         "-t ext4 -b 4096 -I 128",
         "-t ext2 -b 1024",
+        "-t ext4 -b 4096 -O inline_data",
     ];
     for args in shapes {
         let dir = tempfile::tempdir().expect("a directory");

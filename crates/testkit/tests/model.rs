@@ -52,6 +52,17 @@ fn reftest_block_maps_with_remounts() {
     }
 }
 
+#[test]
+fn reftest_inline_data_with_remounts() {
+    let runs = env_number("UEXT4_MODEL_RUNS", 15);
+    for seed in 0..runs {
+        let shape = Shape::INLINE[seed as usize % Shape::INLINE.len()];
+        let done = remounts(seed, shape);
+        done.with_context(|| format!("seed {seed}, {}", shape.name))
+            .unwrap();
+    }
+}
+
 fn remounts(seed: u64, shape: Shape) -> Result<()> {
     let device = Arc::new(shape.make()?);
     let mut model = None;
@@ -340,6 +351,20 @@ fn fault_no_space_with_block_maps() {
     }
 }
 
+/// A conversion needs a block where there may be none.
+#[test]
+fn fault_no_space_with_inline_data() {
+    for seed in 0..env_number("UEXT4_MODEL_RUNS", 5) {
+        let shape = Shape {
+            bytes: 16 << 20,
+            ..Shape::INLINE[seed as usize % Shape::INLINE.len()]
+        };
+        fill_and_empty(seed, shape)
+            .with_context(|| format!("seed {seed}, {}", shape.name))
+            .unwrap();
+    }
+}
+
 #[test]
 fn fault_inodes_run_out() {
     let shape = Shape {
@@ -390,6 +415,16 @@ fn fault_device_errors_lose_nothing_promised() {
 fn fault_device_errors_with_block_maps() {
     for seed in 0..env_number("UEXT4_FAULT_RUNS", 30) {
         let shape = Shape::BLOCK_MAPPED[seed as usize % Shape::BLOCK_MAPPED_JOURNALED];
+        device_error(seed, shape)
+            .with_context(|| format!("seed {seed}, {}", shape.name))
+            .unwrap();
+    }
+}
+
+#[test]
+fn fault_device_errors_with_inline_data() {
+    for seed in 0..env_number("UEXT4_FAULT_RUNS", 30) {
+        let shape = Shape::INLINE[seed as usize % Shape::INLINE.len()];
         device_error(seed, shape)
             .with_context(|| format!("seed {seed}, {}", shape.name))
             .unwrap();

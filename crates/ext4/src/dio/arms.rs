@@ -54,6 +54,11 @@ impl Ext4 {
         {
             return self.overwrite(write, write.offset, &place);
         }
+        // Data leaves the inode only while nobody else looks.
+        if write.inode.is_inline() {
+            drop(locked);
+            return self.write_exclusive(write, true);
+        }
         let _range = self.lock_range(write, &locked)?;
         let offset = self.start_of(write)?;
         match self.find_overwrite(write, offset)? {

@@ -68,6 +68,9 @@ impl Ext4 {
         ino: Ino,
         file_type: FileType,
     ) -> Result<()> {
+        if dir.is_inline() && self.inline_insert(handle, dir, name, ino, file_type)? {
+            return Ok(());
+        }
         let blocks = self.dir_blocks(dir);
         for lblk in 0..blocks {
             let leaf = self.dir_block(dir, Lblk(lblk), Role::Leaf)?;
@@ -155,12 +158,15 @@ impl Ext4 {
     /// # Journal
     /// One credit.
     pub(crate) fn dir_remove(&self, handle: &Handle<'_>, dir: &Inode, hit: &Hit) -> Result<()> {
-        let mut content = handle.modify(&hit.leaf)?;
+        let Some(leaf) = &hit.leaf else {
+            return self.inline_remove(handle, dir, hit.offset);
+        };
+        let mut content = handle.modify(leaf)?;
         let room =
             uext4_ondisk::dir_remove(content.data_mut(), self.dir_end(), hit.offset, hit.prev)
                 .map_err(|e| e.ino(dir.ino))?;
-        if hit.leaf.hint() as usize > room {
-            hit.leaf.set_hint(room as u32);
+        if leaf.hint() as usize > room {
+            leaf.set_hint(room as u32);
         }
         Ok(())
     }
@@ -182,7 +188,10 @@ impl Ext4 {
         } else {
             FileType::Unknown
         };
-        let mut content = handle.modify(&hit.leaf)?;
+        let Some(leaf) = &hit.leaf else {
+            return self.inline_replace(handle, dir, hit.offset, ino, file_type);
+        };
+        let mut content = handle.modify(leaf)?;
         uext4_ondisk::dir_set_ino(
             content.data_mut(),
             self.dir_end(),
@@ -204,6 +213,9 @@ impl Ext4 {
         dir: &Inode,
         parent: Ino,
     ) -> Result<()> {
+        if dir.is_inline() {
+            return self.inline_set_parent(handle, dir, parent);
+        }
         let block = self.dir_block(dir, Lblk(0), self.first_role(dir))?;
         let file_type = if self.has_filetype() {
             FileType::Directory
@@ -223,6 +235,9 @@ impl Ext4 {
     /// # Journal
     /// Five credits.
     pub(crate) fn dir_init(&self, handle: &Handle<'_>, dir: &Inode, parent: Ino) -> Result<()> {
+        if dir.is_inline() {
+            return self.inline_dir_init(handle, dir, parent);
+        }
         let (_, block) = self.append_dir_block(handle, dir, Role::Leaf)?;
         let mut content = handle.create(&block)?;
         uext4_ondisk::dir_block_init_dots(

@@ -5,8 +5,8 @@
 //! the name it stands behind. Names that share all 63 bits share a cookie that stands before them:
 //! one that is read in two pieces may be given twice, never lost.
 
-use super::Role;
 use super::hashed::DxPath;
+use super::{Entry, Role};
 use crate::error::Result;
 use crate::fs::Ext4;
 use crate::inode::Inode;
@@ -60,6 +60,8 @@ impl Ext4 {
         let mut batch = Vec::new();
         if self.is_hashed(dir) {
             self.list_hashed(dir, from, &mut batch)?;
+        } else if dir.is_inline() {
+            self.list_inline(dir, from, &mut batch)?;
         } else {
             for lblk in 0..self.dir_blocks(dir) {
                 let leaf = self.dir_block(dir, Lblk(lblk), Role::Leaf)?;
@@ -88,6 +90,27 @@ impl Ext4 {
                 break;
             }
             path = self.next_leaf(dir, p)?;
+        }
+        Ok(())
+    }
+
+    fn list_inline(&self, dir: &Inode, from: u64, batch: &mut Vec<(u64, Listed)>) -> Result<()> {
+        for Entry {
+            ino,
+            file_type,
+            name,
+        } in self.inline_entries(dir)?
+        {
+            let key = key(self.sb.hash.hash(self.sb.hash.version, &name));
+            if key >= from {
+                let listed = Listed {
+                    ino,
+                    file_type,
+                    name,
+                    cookie: 0,
+                };
+                batch.push((key, listed));
+            }
         }
         Ok(())
     }

@@ -33,8 +33,8 @@ use hashed::DxPath;
 use std::sync::Arc;
 use uext4_buffer::Buffer;
 use uext4_ondisk::{
-    Compat, Corrupt, CorruptKind, Dirent, DxKind, DxRootInfo, DxView, Incompat, Ino, InodeFlags,
-    Lblk, NameHash, dir_data_end,
+    Compat, Corrupt, CorruptKind, Dirent, DxKind, DxRootInfo, DxView, FileType, Incompat, Ino,
+    InodeFlags, Lblk, NameHash, dir_data_end,
 };
 
 /// The longest name, in bytes.
@@ -52,6 +52,8 @@ pub(crate) enum Role {
 pub(crate) struct DirShape {
     /// Whether there is a tree of hashes.
     hashed: bool,
+    /// Whether all of it is in the inode.
+    inline: bool,
     /// How many blocks there are.
     blocks: u32,
 }
@@ -60,7 +62,8 @@ pub(crate) struct DirShape {
 #[derive(Clone, Debug)]
 pub(crate) struct Hit {
     pub ino: Ino,
-    pub leaf: Arc<Buffer>,
+    /// None for a directory that is all in its inode.
+    pub leaf: Option<Arc<Buffer>>,
     pub offset: usize,
     pub prev: Option<usize>,
 }
@@ -69,7 +72,7 @@ impl Hit {
     fn new(leaf: &Arc<Buffer>, d: &Dirent<'_>) -> Hit {
         Hit {
             ino: d.ino,
-            leaf: Arc::clone(leaf),
+            leaf: Some(Arc::clone(leaf)),
             offset: d.offset,
             prev: d.prev,
         }
@@ -82,6 +85,14 @@ pub(crate) struct Vacancy {
     hash: NameHash,
     /// The way down, and the leaf; none for a linear directory.
     path: Option<(DxPath, Arc<Buffer>)>,
+}
+
+/// An entry, copied.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub ino: Ino,
+    pub file_type: FileType,
+    pub name: Vec<u8>,
 }
 
 /// A name, found or not.
@@ -187,6 +198,7 @@ impl Ext4 {
     pub(crate) fn shape_of(&self, flags: InodeFlags, size: u64) -> DirShape {
         DirShape {
             hashed: self.sb.compat.contains(Compat::DIR_INDEX) && flags.contains(InodeFlags::INDEX),
+            inline: flags.contains(InodeFlags::INLINE_DATA),
             blocks: (size / self.block_size()) as u32,
         }
     }
@@ -198,6 +210,16 @@ impl Ext4 {
     pub(crate) fn dir_find(&self, dir: &Inode, shape: DirShape, name: &[u8]) -> Result<Found> {
         if shape.hashed {
             return self.find_hashed(dir, name);
+        }
+        if shape.inline
+            && let Some((ino, offset)) = self.inline_find(dir, name)?
+        {
+            return Ok(Found::Hit(Hit {
+                ino,
+                leaf: None,
+                offset,
+                prev: None,
+            }));
         }
         for lblk in 0..shape.blocks {
             let leaf = self.dir_block(dir, Lblk(lblk), Role::Leaf)?;
@@ -222,6 +244,9 @@ impl Ext4 {
     /// # Locks
     /// The caller holds the directory's `ilock`.
     pub(crate) fn dir_parent(&self, dir: &Inode) -> Result<Ino> {
+        if dir.is_inline() {
+            return self.inline_parent(dir);
+        }
         let block = self.dir_block(dir, Lblk(0), self.first_role(dir))?;
         let parent = uext4_ondisk::dir_parent(block.read().data());
         Ok(parent.map_err(|e| e.ino(dir.ino))?)
@@ -249,6 +274,9 @@ impl Ext4 {
                 path = self.next_leaf(dir, p)?;
             }
             return Ok(true);
+        }
+        if dir.is_inline() {
+            return Ok(self.inline_entries(dir)?.is_empty());
         }
         for lblk in 0..self.dir_blocks(dir) {
             if !self.leaf_is_empty(&self.dir_block(dir, Lblk(lblk), Role::Leaf)?)? {

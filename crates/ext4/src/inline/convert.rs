@@ -1,0 +1,147 @@
+//! From the inode to blocks.
+//!
+//! # Crash
+//! One handle takes the data out of the inode and maps the block that has it, which was written before: a
+//! crash leaves the one or the other.
+
+use super::{IN_BLOCK, PARENT, change_list};
+use crate::balloc::Run;
+use crate::error::{Ext4Error, Result};
+use crate::fs::Ext4;
+use crate::inode::Inode;
+use crate::kinds;
+use uext4_jbd2::Handle;
+use uext4_ondisk::{
+    Extent, Ino, InodeFlags, Lblk, XATTR_NAME_DATA, XattrIndex, dir_entries, dir_insert,
+};
+
+/// Superblock, descriptors, bitmap, inode, the directory's block.
+const CONVERT_CREDITS: u32 = 12;
+
+impl Ext4 {
+    /// Moves the data of a file or a directory to a block; an empty file has none then.
+    ///
+    /// # Locks
+    /// The caller holds the inode's `ilock` alone, and no handle.
+    ///
+    /// # Errors
+    /// [`Ext4Error::NoSpace`], damage, the device's, the journal's; nothing changed then.
+    pub(crate) fn convert_inline(&self, inode: &Inode, privileged: bool) -> Result<()> {
+        self.retry_no_space(|| {
+            if inode.is_dir() {
+                let handle = self.journal().start(CONVERT_CREDITS)?;
+                return self.convert_inline_dir(&handle, inode);
+            }
+            let mut data = self.inline_load(inode)?;
+            data.truncate(usize::try_from(inode.size()).unwrap_or(usize::MAX));
+            if data.is_empty() {
+                let handle = self.journal().start(CONVERT_CREDITS)?;
+                return self.take_out(&handle, inode, |_| {});
+            }
+            let run = self.reserve_blocks(self.goal_of(inode.ino), 1, privileged)?;
+            self.convert_file(inode, run, &data).inspect_err(|why| {
+                if !matches!(why, Ext4Error::Journal(_)) {
+                    self.unreserve(run);
+                }
+            })
+        })
+    }
+
+    fn convert_file(&self, inode: &Inode, run: Run, data: &[u8]) -> Result<()> {
+        self.fill_run(run, 0, data)?;
+        let handle = self.journal().start(CONVERT_CREDITS)?;
+        self.publish_run(&handle, run)?;
+        let sectors = self.block_size() / 512;
+        self.take_out(&handle, inode, |disk| disk.blocks += sectors)?;
+        self.map_first_block(&handle, inode, run)
+    }
+
+    /// As [`Ext4::convert_inline`] of a directory, as part of `handle`.
+    ///
+    /// # Locks
+    /// The caller holds the directory's `ilock` alone.
+    ///
+    /// # Journal
+    /// Eight credits.
+    ///
+    /// # Errors
+    /// [`Ext4Error::NoSpace`], damage, the journal's; nothing changed then.
+    pub(super) fn convert_inline_dir(&self, handle: &Handle<'_>, dir: &Inode) -> Result<()> {
+        let all = self.inline_load(dir)?;
+        let parent = self.inline_parent(dir)?;
+        let run = self.claim_blocks(handle, self.goal_of(dir.ino), 1, true)?;
+        let buffer = self.cache().get_unread(run.pblk.0);
+        buffer.set_kind(kinds::DIR_LEAF, dir.seed().0);
+        buffer.set_hint(0);
+        let filled = handle
+            .create(&buffer)
+            .map_err(Ext4Error::from)
+            .and_then(|mut content| self.fill_first(content.data_mut(), dir, parent, &all));
+        if let Err(why) = filled {
+            handle.forget(&buffer)?;
+            self.free_run(handle, run)?;
+            return Err(why);
+        }
+        let size = self.block_size();
+        self.take_out(handle, dir, |disk| {
+            disk.size = size;
+            disk.blocks += size / 512;
+        })?;
+        self.map_first_block(handle, dir, run)?;
+        dir.blocks().put(Lblk(0), &buffer);
+        Ok(())
+    }
+
+    /// Makes a directory's first block of the records in its inode.
+    fn fill_first(&self, block: &mut [u8], dir: &Inode, parent: Ino, all: &[u8]) -> Result<()> {
+        let (end, tail) = (self.dir_end(), self.dir_tail());
+        uext4_ondisk::dir_block_init_dots(block, tail, dir.ino, parent, self.has_filetype());
+        let (first, rest) = all.split_at_checked(IN_BLOCK).unwrap_or((all, &[]));
+        let first = first.get(PARENT..).unwrap_or(&[]);
+        let mut hint = 0;
+        for records in [first, rest] {
+            for d in dir_entries(records, records.len()) {
+                let d = d.map_err(|e| e.ino(dir.ino))?;
+                if d.ino.0 == 0 {
+                    continue;
+                }
+                let inserted = dir_insert(block, end, d.name, d.ino, d.file_type, hint)
+                    .map_err(|e| e.ino(dir.ino))?;
+                hint = inserted.ok_or(Ext4Error::DirectoryFull)?.hint;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the inode one with blocks, of which it has none yet.
+    fn take_out(
+        &self,
+        handle: &Handle<'_>,
+        inode: &Inode,
+        change: impl FnOnce(&mut uext4_ondisk::Inode),
+    ) -> Result<()> {
+        inode.touch_data(handle);
+        let take = |raw: &mut [u8]| {
+            change_list(raw, |list| {
+                list.remove(XattrIndex::SYSTEM, XATTR_NAME_DATA);
+            })
+        };
+        self.change_body(handle, inode, take, |disk| {
+            disk.flags -= InodeFlags::INLINE_DATA;
+            self.init_mapping(disk);
+            change(disk);
+        })
+    }
+
+    /// The mapping is empty: this takes no other block.
+    fn map_first_block(&self, handle: &Handle<'_>, inode: &Inode, run: Run) -> Result<()> {
+        let _map = inode.map.write();
+        let extent = Extent {
+            lblk: Lblk(0),
+            len: 1,
+            unwritten: false,
+            pblk: run.pblk,
+        };
+        self.insert_run(handle, inode, extent, true)
+    }
+}
