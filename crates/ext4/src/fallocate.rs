@@ -56,6 +56,7 @@ impl Ext4 {
         {
             return Err(Ext4Error::NotPermitted);
         }
+        self.forfeit_capability(inode)?;
         if what == Fallocate::PunchHole {
             return self.punch(inode, offset, end);
         }

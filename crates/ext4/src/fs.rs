@@ -29,7 +29,7 @@ use uext4_jbd2::{Handle, Journal, JournalClient, JournalError, JournalOptions, L
 use uext4_ondisk::{
     Compat, Corrupt, CorruptKind, CsumSeed, FastCommitRecord, FormatError, Geometry, GroupCsum,
     GroupDesc, GroupNo, Incompat, Ino, InodeParams, RawSuperblock, RoCompat, SUPERBLOCK_OFFSET,
-    SUPERBLOCK_SIZE, Superblock,
+    SUPERBLOCK_SIZE, Superblock, XattrArea,
 };
 use uext4_sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use uext4_sync::thread;
@@ -145,6 +145,7 @@ const READS_RO_COMPAT: RoCompat = RoCompat::SPARSE_SUPER
     .union(RoCompat::DIR_NLINK)
     .union(RoCompat::EXTRA_ISIZE)
     .union(RoCompat::METADATA_CSUM)
+    .union(RoCompat::PROJECT)
     .union(RoCompat::ORPHAN_PRESENT);
 
 /// Reads and checks the superblock of a device.
@@ -620,8 +621,13 @@ impl Ext4 {
                 .into());
         }
         let seed = disk.seed(self.sb.csum_seed, ino);
+        let has_xattrs = disk.file_acl.0 != 0 || !matches!(XattrArea::in_inode(raw), Ok(None));
         drop(content);
-        Ok(Inode::new(self.me(), ino, place, disk, self.params, seed))
+        let inode = Inode::new(self.me(), ino, place, disk, self.params, seed);
+        if !has_xattrs {
+            inode.acls.set_none();
+        }
+        Ok(inode)
     }
 }
 

@@ -17,6 +17,7 @@
 //! inode-table block is locked before `state`. What many threads look at for each read or write (size,
 //! the clock tick of the last change, the mapping) is also kept where they can look without a lock.
 
+use crate::acl::AclCache;
 use crate::dio::DirectState;
 use crate::dir::DirBlocks;
 use crate::error::Result;
@@ -59,8 +60,8 @@ pub struct Inode {
     /// Of `state`, for those who only look: the size, and the time of the last change of data.
     size: AtomicU64,
     mtime_tick: AtomicU64,
-    /// Of `state`: whether it has extents, and not a block map.
-    extents: AtomicBool,
+    /// Of `state`: the flags.
+    flags: AtomicU32,
     /// When it was last seen that the access time needs no change, or had one.
     atime_tick: AtomicU64,
     /// The block mapping in `i_block` and below.
@@ -71,9 +72,13 @@ pub struct Inode {
     direct: OnceLock<Box<DirectState>>,
     /// The extended attributes.
     pub xattr: Mutex<()>,
+    /// What is known of those that decide who may do what.
+    pub(crate) acls: AclCache,
     pins: AtomicU32,
     /// No link is left: the last reference deletes it.
     doomed: AtomicBool,
+    /// Made without a name, so that it may get one though it has no link.
+    unnamed: AtomicBool,
     /// The last transaction that changed anything, and one that `fdatasync` must wait for.
     tid: AtomicU64,
     data_tid: AtomicU64,
@@ -139,15 +144,17 @@ impl Inode {
             slot: place.slot,
             params,
             doomed: AtomicBool::new(disk.links == 0),
+            unnamed: AtomicBool::new(false),
             size: AtomicU64::new(disk.size),
             mtime_tick: AtomicU64::new(tick(disk.mtime)),
-            extents: AtomicBool::new(disk.flags.contains(InodeFlags::EXTENTS)),
+            flags: AtomicU32::new(disk.flags.bits()),
             atime_tick: AtomicU64::new(NO_TICK),
             state: Mutex::new(&class::INODE_STATE, disk),
             map: RwLock::new(&class::EXTENT_MAP, ()),
             snapshot: MapSnapshot::new(),
             direct: OnceLock::new(),
             xattr: Mutex::new(&class::XATTR, ()),
+            acls: AclCache::new(),
             pins: AtomicU32::new(0),
             tid: AtomicU64::new(tid),
             data_tid: AtomicU64::new(tid),
@@ -200,9 +207,9 @@ impl Inode {
         if self.mtime_tick.load(Ordering::Relaxed) != mtime {
             self.mtime_tick.store(mtime, Ordering::Relaxed);
         }
-        let extents = state.flags.contains(InodeFlags::EXTENTS);
-        if self.extents.load(Ordering::Relaxed) != extents {
-            self.extents.store(extents, Ordering::Relaxed);
+        let flags = state.flags.bits();
+        if self.flags.load(Ordering::Relaxed) != flags {
+            self.flags.store(flags, Ordering::Release);
         }
         if self.atime_tick.load(Ordering::Relaxed) != NO_TICK {
             self.atime_tick.store(NO_TICK, Ordering::Relaxed);
@@ -394,12 +401,13 @@ impl Inode {
     /// Whether it is mapped by extents, and not by a block map. Changes with `ilock` held alone.
     #[inline]
     pub(crate) fn has_extents(&self) -> bool {
-        self.extents.load(Ordering::Relaxed)
+        self.flags().contains(InodeFlags::EXTENTS)
     }
 
     /// The flags.
+    #[inline]
     pub fn flags(&self) -> InodeFlags {
-        self.state.lock().flags
+        InodeFlags::from_bits_retain(self.flags.load(Ordering::Acquire))
     }
 
     /// The parameters that decide how it is encoded.
@@ -415,6 +423,16 @@ impl Inode {
     /// Says that no link is left, or that there is one again.
     pub fn set_doomed(&self, doomed: bool) {
         self.doomed.store(doomed, Ordering::SeqCst);
+    }
+
+    /// Says that it was made without a name.
+    pub(crate) fn set_unnamed(&self) {
+        self.unnamed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was made without a name; it may have got one since.
+    pub(crate) fn is_unnamed(&self) -> bool {
+        self.unnamed.load(Ordering::Relaxed)
     }
 
     /// Whether no link is left.
