@@ -104,25 +104,23 @@ impl Ext4 {
         let wanted = before & !settable | flags & settable;
         let changed = before ^ wanted;
         let stays_immutable = (before & wanted).contains(InodeFlags::IMMUTABLE);
-        if stays_immutable && !(changed.is_empty() && project == project_before) {
+        // As in the kernel, without projects there is none to protect.
+        let moves = project != project_before;
+        if stays_immutable && (!changed.is_empty() || moves && self.has_projects()) {
             return Err(Ext4Error::NotPermitted);
         }
         if changed.intersects(NOT_CHANGED) {
             let why = "a flag that would change how data is kept";
             return Err(Error::new(Errno::EOPNOTSUPP).context(why).into());
         }
-        if project != project_before {
+        if moves {
             self.check_project_room(inode)?;
         }
         let handle = self.journal().start(1)?;
         let time = now();
         self.update_inode(inode, &handle, |disk| {
             disk.flags = wanted;
-            disk.projid = if project == project_before {
-                disk.projid
-            } else {
-                project
-            };
+            disk.projid = if moves { project } else { disk.projid };
             disk.ctime = time;
             disk.version = disk.version.wrapping_add(1);
         })

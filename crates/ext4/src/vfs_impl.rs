@@ -113,6 +113,16 @@ fn acl_of(name: &[u8]) -> Option<Subject> {
     }
 }
 
+/// Whether it is a value of `security.capability`: of the second form, or of the third, which names a user
+/// namespace by its superuser.
+fn is_capability(value: &[u8]) -> bool {
+    let magic = value.first_chunk().map(|m| u32::from_le_bytes(*m));
+    matches!(
+        (magic.map(|m| m & 0xff00_0000), value.len()),
+        (Some(0x0200_0000), 20) | (Some(0x0300_0000), 24)
+    )
+}
+
 /// The entries of an ACL as setxattr(2) gets them; none remove it.
 fn parse_acl(value: &[u8]) -> Result<Option<Vec<AclEntry>>> {
     if value.is_empty() {
@@ -409,6 +419,9 @@ impl FileSystem for Ext4 {
         if let Some(subject) = acl_of(name) {
             let acl = parse_acl(value)?;
             return Ok(self.set_acl(caller, node, subject, acl.as_deref())?);
+        }
+        if name == b"security.capability" && !value.is_empty() && !is_capability(value) {
+            return Err(Errno::EINVAL.into());
         }
         self.check_xattr(caller, node, name, Access::WRITE)?;
         let (index, rest) = split(name)?;

@@ -263,7 +263,7 @@ pub fn prepare_setattr_with(
     let mut out = *change;
     out.mode = match change.mode {
         Some(mode) => Some(chmod_bits(attr, caller, change.gid, mode & 0o7777)),
-        None => lost_set_id(attr, caller, change),
+        None => lost_set_id(attr, caller, change)?,
     };
     Ok(out)
 }
@@ -334,15 +334,20 @@ fn chmod_bits(attr: &Attr, caller: &Caller, new_gid: Option<u32>, mode: u16) -> 
     }
 }
 
-/// The mode after chown(2) or truncation, where that takes set-id bits away.
-fn lost_set_id(attr: &Attr, caller: &Caller, change: &SetAttr) -> Option<u16> {
-    if change.uid.is_some() || change.gid.is_some() {
-        // Even for the superuser: a program keeps no rights that its new owner did not give it.
-        return (attr.kind != FileKind::Directory)
-            .then(|| without_set_id(attr, caller))
-            .flatten();
+/// The mode after chown(2) or truncation, where that takes set-id bits away. With chown(2) that is a change of the
+/// mode, for which the capability `CHOWN` is not enough.
+fn lost_set_id(attr: &Attr, caller: &Caller, change: &SetAttr) -> Result<Option<u16>> {
+    if change.uid.is_none() && change.gid.is_none() {
+        return Ok(change.size.and_then(|_| mode_after_write(attr, caller)));
     }
-    change.size.and_then(|_| mode_after_write(attr, caller))
+    // Even for the superuser: a program keeps no rights that its new owner did not give it.
+    let lost = (attr.kind != FileKind::Directory)
+        .then(|| without_set_id(attr, caller))
+        .flatten();
+    if lost.is_some() && !is_owner_or_capable(attr, caller) {
+        return Err(Errno::EPERM.into());
+    }
+    Ok(lost.map(|mode| chmod_bits(attr, caller, change.gid, mode)))
 }
 
 /// The mode of a file once the caller has written to it, where that takes set-id bits away.
