@@ -34,7 +34,11 @@ impl Ext4 {
             nlink: state.links,
             uid: state.uid,
             gid: state.gid,
-            size: state.size,
+            // A directory that was removed has nothing more to read.
+            size: match inode.is_dir() && state.links == 0 {
+                true => 0,
+                false => state.size,
+            },
             blocks: state.blocks,
             block_size: self.geometry().block_size,
             atime: vfs_time(state.atime),

@@ -77,7 +77,7 @@ pub struct Inode {
     pins: AtomicU32,
     /// No link is left: the last reference deletes it.
     doomed: AtomicBool,
-    /// Made without a name, so that it may get one though it has no link.
+    /// Made without a name, and may get one though it has no link. Changed with `ilock` held alone.
     unnamed: AtomicBool,
     /// The last transaction that changed anything, and one that `fdatasync` must wait for.
     tid: AtomicU64,
@@ -425,12 +425,12 @@ impl Inode {
         self.doomed.store(doomed, Ordering::SeqCst);
     }
 
-    /// Says that it was made without a name.
-    pub(crate) fn set_unnamed(&self) {
-        self.unnamed.store(true, Ordering::Relaxed);
+    /// Says that it was made without a name, or that it has one.
+    pub(crate) fn set_unnamed(&self, unnamed: bool) {
+        self.unnamed.store(unnamed, Ordering::Relaxed);
     }
 
-    /// Whether it was made without a name; it may have got one since.
+    /// Whether it was made without a name and never had one.
     pub(crate) fn is_unnamed(&self) -> bool {
         self.unnamed.load(Ordering::Relaxed)
     }

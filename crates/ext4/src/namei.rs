@@ -264,7 +264,7 @@ impl Ext4 {
         self.add_orphan(late.get()?, &inode)?;
         self.store_new_acls(late.get()?, &inode, &acls)?;
         inode.set_doomed(true);
-        inode.set_unnamed();
+        inode.set_unnamed(true);
         drop(late);
         Ok(inode)
     }
@@ -327,6 +327,7 @@ impl Ext4 {
             })?;
             if was_orphan {
                 node.set_doomed(false);
+                node.set_unnamed(false);
                 self.remove_orphan(&handle, node)?;
             }
             self.touch_dir(&handle, dir, 0)

@@ -295,6 +295,9 @@ impl FileSystem for Ext4 {
             return Err(Errno::ENOTDIR.into());
         }
         self.check_access(caller, dir, &self.attr(dir), Access::READ)?;
+        if dir.is_doomed() {
+            return Err(Errno::ENOENT.into());
+        }
         let mut cookie = cookie;
         loop {
             let batch = {

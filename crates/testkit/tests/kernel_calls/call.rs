@@ -100,6 +100,7 @@ pub enum Call {
     /// For a hole, or for data.
     Seek(usize, bool, u64),
     StatOpen(usize),
+    ListOpen(usize),
 }
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
@@ -266,7 +267,7 @@ impl Call {
     fn random_of_open(rng: &mut Rng, kind: &dyn Fn(&At) -> Option<FileKind>) -> Call {
         let slot = rng.usize(..SLOTS);
         let (place, flags) = (at(rng, kind), open_flags(rng));
-        match rng.u8(..22) {
+        match rng.u8(..23) {
             0..3 => Call::Access(place, rng.u8(..8)),
             3 => Call::Readdir(place),
             4 => Call::Readlink(place),
@@ -302,6 +303,7 @@ impl Call {
             }
             19 => Call::Seek(slot, rng.bool(), offset(rng)),
             20 => Call::Close(slot),
+            21 => Call::ListOpen(slot),
             _ => Call::StatOpen(slot),
         }
     }
@@ -346,7 +348,8 @@ impl Call {
             | Call::Ftruncate(slot, _)
             | Call::Fallocate(slot, ..)
             | Call::Seek(slot, ..)
-            | Call::StatOpen(slot) => Some(*slot),
+            | Call::StatOpen(slot)
+            | Call::ListOpen(slot) => Some(*slot),
             _ => None,
         }
     }

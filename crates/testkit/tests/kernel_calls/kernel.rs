@@ -102,7 +102,11 @@ fn stat(s: &libc::stat) -> Stat {
         mode: (s.st_mode & 0o7777) as u16,
         nlink: s.st_nlink as u32,
         owner: (s.st_uid, s.st_gid),
-        size: s.st_size.cast_unsigned(),
+        // A directory that rename(2) removed keeps it on Linux.
+        size: match kind == FileKind::Directory && s.st_nlink == 0 {
+            true => 0,
+            false => s.st_size.cast_unsigned(),
+        },
         blocks: Blocks(s.st_blocks.cast_unsigned()),
         rdev: match is_device {
             true => (libc::major(s.st_rdev), libc::minor(s.st_rdev)),
@@ -535,6 +539,10 @@ fn on_fd(fd: RawFd, call: &Call) -> Answer {
             }
             // SAFETY: no memory is passed.
             number(unsafe { libc::lseek(fd, offset.cast_signed(), whence) })
+        }
+        Call::ListOpen(_) => {
+            let dir = open_at(fd, c".", libc::O_DIRECTORY | libc::O_CLOEXEC, 0);
+            dir.and_then(list_names)
         }
         Call::StatOpen(_) => Ok(Value::Stat(stat(&stat_at(fd, c"", libc::AT_EMPTY_PATH)?))),
         _ => unreachable!("not of an open file"),

@@ -16,7 +16,7 @@ use call::{Call, Make};
 use fastrand::Rng;
 use person::Person;
 use side::{Side, Value};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -24,6 +24,7 @@ use uext4_block::MemoryDevice;
 use uext4_testkit::image::{self, Shape};
 use uext4_testkit::{env_number, oracle};
 use uext4_vfs::attr::FileKind;
+use uext4_vfs::errno::Errno;
 
 /// Calls of a sequence, and those before them that make something to call about.
 const CALLS: usize = 100;
@@ -65,12 +66,22 @@ impl Drop for Unprotected {
     }
 }
 
+/// How often each kind of call gave what: an errno, or 0.
+type Counts = BTreeMap<(String, i32), u64>;
+
+/// The name of a call.
+fn name_of(call: &Call) -> String {
+    let all = format!("{call:?}");
+    all.split(['(', ' ']).next().unwrap_or("").to_owned()
+}
+
 /// A call on both sides; what is different about it.
 fn step(
     sides: &mut [&mut dyn Side; 2],
     who: &Person,
     call: &Call,
     age: Option<i64>,
+    counts: &mut Counts,
 ) -> Option<String> {
     if let Some(sec) = age {
         sides.iter_mut().for_each(|side| side.age(call, sec));
@@ -79,6 +90,8 @@ fn step(
     if kernel != ours {
         return Some(format!("kernel {kernel:?}, uext4 {ours:?}"));
     }
+    let errno = kernel.as_ref().err().copied().unwrap_or(0);
+    *counts.entry((name_of(call), errno)).or_default() += 1;
     let sec = age?;
     if kernel.is_err() && leaves_times(call) {
         sides.iter_mut().for_each(|side| side.age(call, sec));
@@ -124,6 +137,7 @@ fn sequence(
     sides: &mut [&mut dyn Side; 2],
     seed: u64,
     as_root: bool,
+    counts: &mut Counts,
 ) -> Result<(), (String, String)> {
     let mut rng = Rng::with_seed(seed);
     let mut log = String::new();
@@ -162,12 +176,8 @@ fn sequence(
             if age.is_some() { " (aged)" } else { "" }
         )
         .expect("text");
-        if let Some(what) = step(sides, &who, &call, age) {
-            let kind = format!("{call:?}")
-                .split(['(', ' '])
-                .next()
-                .unwrap_or("")
-                .to_owned();
+        if let Some(what) = step(sides, &who, &call, age, counts) {
+            let kind = name_of(&call);
             let head = what.split_once("Stat").map_or(&what[..], |w| w.0);
             return Err((
                 format!("{kind}: {}", &head[..head.len().min(120)]),
@@ -196,11 +206,12 @@ fn run(as_root: bool, count: u64) -> Vec<String> {
     let mut ours = ours::Ours::new(fs);
     let first = env_number("UEXT4_CALL_SEED", 1);
     let (mut kinds, mut found) = (BTreeSet::new(), Vec::new());
+    let mut counts = Counts::new();
     for seed in first..first + count {
         let name = format!("s{seed}");
         let sides: &mut [&mut dyn Side; 2] = &mut [&mut kernel, &mut ours];
         sides.iter_mut().for_each(|side| side.begin(&name));
-        if let Err((kind, what)) = sequence(sides, seed, as_root)
+        if let Err((kind, what)) = sequence(sides, seed, as_root, &mut counts)
             && kinds.insert(kind)
         {
             found.push(format!("seed {seed}, as root: {as_root}\n{what}\n"));
@@ -210,6 +221,7 @@ fn run(as_root: bool, count: u64) -> Vec<String> {
             break;
         }
     }
+    report(&counts, as_root);
     drop(kernel);
     ours.unmount().expect("unmounts");
     mounted.unmount().expect("unmounts");
@@ -234,6 +246,23 @@ fn write_whole_extents(mount: &Path) {
 fn verify(device: &MemoryDevice, path: &Path) {
     oracle::fsck(path).expect("the kernel's is clean");
     oracle::fsck_device(device).expect("clean");
+}
+
+/// What the calls gave, for who looks whether enough of them were refused, and enough not.
+fn report(counts: &Counts, as_root: bool) {
+    let mut lines: BTreeMap<&str, String> = BTreeMap::new();
+    for ((name, errno), count) in counts {
+        let line = lines.entry(name).or_default();
+        let errno = match errno {
+            0 => "done",
+            errno => Errno(*errno).name(),
+        };
+        write!(line, " {errno} {count}").expect("text");
+    }
+    eprintln!("answers, as root: {as_root}");
+    for (name, line) in lines {
+        eprintln!("{name:>12}{line}");
+    }
 }
 
 fn compare(as_root: bool) {

@@ -166,13 +166,12 @@ impl Ours {
         Ok(Value::Nothing)
     }
 
-    fn list(&self, who: &Caller, at: &At) -> Res {
-        let node = self.find(who, at)?;
+    fn list(&self, who: &Caller, node: &InodeRef) -> Res {
         if !node.is_dir() {
             return Err(Errno::ENOTDIR.into());
         }
         let mut names = Vec::new();
-        FileSystem::readdir(&*self.fs, who, &node, 0, &mut |entry| {
+        FileSystem::readdir(&*self.fs, who, node, 0, &mut |entry| {
             let kind = entry.kind.map_or(0, |k| k.mode_bits() >> 12) as u8;
             names.push([entry.name, &[b' ', kind]].concat());
             true
@@ -255,7 +254,7 @@ impl Ours {
                 let file = OpenFile::new(Arc::clone(&fs), who, node, *flags);
                 self.open[*slot] = Some((file, who.clone()));
             }
-            Call::Readdir(at) => return self.list(who, at),
+            Call::Readdir(at) => return self.list(who, &self.find(who, at)?),
             Call::Readlink(at) => {
                 let target = FileSystem::readlink(&*fs, who, &self.find(who, at)?)?;
                 return Ok(Value::Bytes(target));
@@ -362,6 +361,15 @@ impl Ours {
                     false => FileSystem::seek_data(&*self.fs, node, *offset)?,
                 };
                 Ok(Value::Number(found))
+            }
+            Call::ListOpen(slot) => {
+                let (file, opener) = self.slot(*slot)?;
+                let here = FileSystem::lookup(&*self.fs, opener, file.node(), b".")?;
+                match self.list(opener, &here) {
+                    // The C library's readdir(3), and Rust's, take it for the end.
+                    Err(e) if e == Errno::ENOENT => Ok(Value::Names(Vec::new())),
+                    listed => listed,
+                }
             }
             Call::StatOpen(slot) => {
                 let attr = self.fs.attr(self.slot(*slot)?.0.node());
