@@ -103,6 +103,12 @@ pub enum Call {
     ListOpen(usize),
 }
 
+/// One byte more than a name may have.
+const LONG_NAME: &str = match std::str::from_utf8(&[b'n'; 256]) {
+    Ok(name) => name,
+    Err(_) => "",
+};
+
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
 /// Where something may be: in a directory that is there, as `kind` says.
@@ -195,7 +201,10 @@ impl Call {
     }
 
     fn random_of_names(rng: &mut Rng, kind: &dyn Fn(&At) -> Option<FileKind>) -> Call {
-        let place = at(rng, kind);
+        let mut place = at(rng, kind);
+        if rng.u8(..50) == 0 {
+            place.name = [".", "..", LONG_NAME][rng.usize(..3)];
+        }
         match rng.u8(..20) {
             0..5 => Call::Open {
                 slot: rng.usize(..SLOTS),

@@ -6,7 +6,11 @@ use uext4_ondisk::{AclEntry, AclTag, InodeFlags, acl_encode_xattr};
 
 pub const ACLS: [&str; 2] = ["system.posix_acl_access", "system.posix_acl_default"];
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 13] = [
+    "user.x",
+    "user.x",
+    "user.x",
+    "user.x",
     "user.x",
     "user.y",
     "user.long-name-of-an-attribute",
@@ -16,7 +20,6 @@ const NAMES: [&str; 10] = [
     "user.",
     "system.x",
     "nothing.x",
-    "user.x",
 ];
 
 /// Flags as `FS_IOC_FSSETXATTR` has them, and as `FS_IOC_SETFLAGS`.
@@ -46,7 +49,7 @@ pub fn value(rng: &mut Rng, name: &str) -> Vec<u8> {
         }
         return value;
     }
-    let len = [0, 1, 10, 60, 200][rng.usize(..5)];
+    let len = [0, 1, 10, 60, 200, 2500][rng.usize(..6)];
     vec![rng.u8(..3); len]
 }
 
