@@ -1,13 +1,15 @@
 //! Who may do what: the caller's credentials against an inode's attributes.
 
+use crate::acl::Subject;
 use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
 use crate::inode::{Inode, InodeRef, kind_of, now};
-use uext4_ondisk::InodeFlags;
+use crate::xattr::XATTR_CREDITS;
+use uext4_ondisk::{AclEntry, InodeFlags};
 use uext4_vfs::attr::{Attr, FileKind, SetAttr, Timestamp};
 use uext4_vfs::caller::{Caller, Capabilities};
 use uext4_vfs::ilock::{LockMode, ilock};
-use uext4_vfs::permission::{self, Access, check_access};
+use uext4_vfs::permission::{self, Access, S_ISGID};
 
 /// What lets a caller do anything to directories.
 const ALMIGHTY: Capabilities = Capabilities::DAC_OVERRIDE
@@ -32,7 +34,11 @@ impl Ext4 {
             nlink: state.links,
             uid: state.uid,
             gid: state.gid,
-            size: state.size,
+            // A directory that was removed has nothing more to read.
+            size: match inode.is_dir() && state.links == 0 {
+                true => 0,
+                false => state.size,
+            },
             blocks: state.blocks,
             block_size: self.geometry().block_size,
             atime: vfs_time(state.atime),
@@ -50,37 +56,42 @@ impl Ext4 {
         if caller.has(ALMIGHTY) {
             return Ok(());
         }
-        Ok(check_access(&self.attr(dir), caller, Access::EXEC)?)
+        self.check_access(caller, dir, &self.attr(dir), Access::EXEC)
     }
 
-    /// Refuses a caller who may not add names to a directory with these attributes.
-    pub(crate) fn may_change_dir(&self, caller: &Caller, dir: &Attr) -> Result<()> {
-        if dir.flags & InodeFlags::IMMUTABLE.bits() != 0 {
+    /// Refuses a caller who may not add names to a directory, which has these attributes.
+    pub(crate) fn may_change_dir(&self, caller: &Caller, dir: &Inode, attr: &Attr) -> Result<()> {
+        if attr.flags & InodeFlags::IMMUTABLE.bits() != 0 {
             return Err(Ext4Error::NotPermitted);
         }
         if caller.has(ALMIGHTY) {
             return Ok(());
         }
-        Ok(check_access(dir, caller, Access::WRITE | Access::EXEC)?)
+        self.check_access(caller, dir, attr, Access::WRITE | Access::EXEC)
     }
 
-    /// Refuses a caller who may not remove the name of `target` from `dir`, `as_dir` as rmdir(2) does.
+    /// Refuses a caller who may not remove the name of `target` from `dir`, which has the attributes `attr`;
+    /// `as_dir`: as rmdir(2) does.
     pub(crate) fn may_delete(
         &self,
         caller: &Caller,
-        dir: &Attr,
+        dir: &Inode,
+        attr: &Attr,
         target: &Attr,
         as_dir: bool,
     ) -> Result<()> {
         let fixed = (InodeFlags::IMMUTABLE | InodeFlags::APPEND).bits();
-        if caller.has(ALMIGHTY) && (dir.flags | target.flags) & fixed == 0 {
+        if caller.has(ALMIGHTY) && (attr.flags | target.flags) & fixed == 0 {
             return match (as_dir, target.kind == FileKind::Directory) {
                 (true, false) => Err(Ext4Error::NotDirectory),
                 (false, true) => Err(Ext4Error::IsDirectory),
                 _ => Ok(()),
             };
         }
-        Ok(permission::may_delete(dir, target, caller, as_dir)?)
+        self.check_access(caller, dir, attr, Access::WRITE | Access::EXEC)?;
+        Ok(permission::may_delete_granted(
+            attr, target, caller, as_dir,
+        )?)
     }
 
     /// Changes attributes.
@@ -93,11 +104,25 @@ impl Ext4 {
     pub fn setattr(&self, caller: &Caller, inode: &InodeRef, change: &SetAttr) -> Result<Attr> {
         self.check_writable()?;
         let _locked = ilock(&inode.ilock, LockMode::Exclusive);
-        let change = permission::prepare_setattr(&self.attr(inode), caller, change)?;
+        let attr = self.attr(inode);
+        let mut change = permission::prepare_setattr_with(&attr, caller, change, || {
+            Ok(self.check_access(caller, inode, &attr, Access::WRITE)?)
+        })?;
+        let gives_away = change.uid.or(change.gid).is_some() && !inode.is_dir();
+        let forfeits = (gives_away || change.size.is_some()) && self.has_capability(inode)?;
+        let acl = self.acl_of_setattr(caller, inode, &attr, &mut change)?;
         if let Some(size) = change.size {
             self.truncate_locked(inode, size)?;
         }
-        let handle = self.journal().start(2)?;
+        let handle = self
+            .journal()
+            .start(2 + XATTR_CREDITS * (u32::from(forfeits) + u32::from(acl.is_some())))?;
+        if forfeits {
+            self.drop_capability(&handle, inode)?;
+        }
+        if acl.is_some() {
+            self.store_acl(&handle, inode, Subject::Access, acl.as_deref())?;
+        }
         let time = now();
         let stamp = vfs_time(time);
         self.update_inode(inode, &handle, |disk| {
@@ -121,7 +146,29 @@ impl Ext4 {
             }
         })?;
         drop(handle);
+        if change.size.is_some() && inode.flags().contains(InodeFlags::SYNC) {
+            self.sync_tid(inode.sync_tid(false), false)?;
+        }
         Ok(self.attr(inode))
+    }
+
+    /// The access ACL after a change that sets the mode, if there is one. It is set as anybody sets an ACL, so that
+    /// the set-group-id bit may go.
+    fn acl_of_setattr(
+        &self,
+        caller: &Caller,
+        inode: &Inode,
+        attr: &Attr,
+        change: &mut SetAttr,
+    ) -> Result<Option<Vec<AclEntry>>> {
+        let Some(mode) = &mut change.mode else {
+            return Ok(None);
+        };
+        let acl = self.acl_after_chmod(inode, *mode)?;
+        if acl.is_some() && !permission::keeps_sgid(caller, change.gid.unwrap_or(attr.gid)) {
+            *mode &= !S_ISGID;
+        }
+        Ok(acl)
     }
 }
 

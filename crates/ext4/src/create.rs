@@ -30,6 +30,8 @@ pub struct NewInode {
     pub device: Option<DevNo>,
     /// Flags that it takes from its directory.
     pub flags: InodeFlags,
+    /// Project that it takes from its directory.
+    pub project: u32,
 }
 
 /// What deleting an inode has to deal with.
@@ -102,6 +104,7 @@ impl Ext4 {
         drop(content);
         let seed = disk.seed(self.sb.csum_seed, ino);
         let inode = Inode::new(self.me(), ino, place, disk, self.params, seed);
+        inode.acls.set_none();
         inode.touch(handle);
         Ok(Arc::new(inode))
     }
@@ -133,6 +136,7 @@ impl Ext4 {
             crtime: time,
             generation,
             extra_isize: extra,
+            projid: new.project,
             ..uext4_ondisk::Inode::default()
         };
         match new.device {

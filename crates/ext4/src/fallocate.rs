@@ -56,6 +56,7 @@ impl Ext4 {
         {
             return Err(Ext4Error::NotPermitted);
         }
+        self.forfeit_capability(inode)?;
         if inode.is_inline() {
             self.convert_inline(inode, true)?;
         }
@@ -84,7 +85,7 @@ impl Ext4 {
         if changes_data {
             self.unwrite(inode, offset.div_ceil(block), end / block)?;
         }
-        self.finish_fallocate(inode, size, changes_data)
+        self.finish_fallocate(inode, size)
     }
 
     /// Gives every hole in blocks `[at, to)` blocks; `size`: what the size is to become.
@@ -180,7 +181,7 @@ impl Ext4 {
             false => size.next_multiple_of(block),
         };
         if from >= to {
-            return Ok(());
+            return self.finish_fallocate(inode, None);
         }
         self.zero_edges(inode, from, to)?;
         let (first, last) = (from.div_ceil(block), to / block);
@@ -193,7 +194,7 @@ impl Ext4 {
                     .map(drop)
             })?;
         }
-        self.finish_fallocate(inode, None, true)
+        self.finish_fallocate(inode, None)
     }
 
     /// Zeroes the parts of blocks at both ends of `[from, to)`, in bytes, where they hold data.
@@ -227,17 +228,15 @@ impl Ext4 {
         Ok(())
     }
 
-    /// The size, if it grows, and the times.
-    fn finish_fallocate(&self, inode: &Inode, size: Option<u64>, changes_data: bool) -> Result<()> {
+    /// The size, if it grows, and the times, whatever was done.
+    fn finish_fallocate(&self, inode: &Inode, size: Option<u64>) -> Result<()> {
         let handle: Handle<'_> = self.journal().start(2)?;
         inode.touch_data(&handle);
         let time = crate::inode::now();
         self.update_inode(inode, &handle, |disk| {
             disk.size = disk.size.max(size.unwrap_or(0));
             disk.ctime = time;
-            if size.is_some() || changes_data {
-                disk.mtime = time;
-            }
+            disk.mtime = time;
         })
     }
 }

@@ -20,7 +20,7 @@ use crate::fs::Ext4;
 use crate::inode::{Inode, InodeRef, now};
 use crate::mapping::Mapping;
 use uext4_jbd2::Handle;
-use uext4_ondisk::{Extent, FileType, Lblk};
+use uext4_ondisk::{Extent, FileType, InodeFlags, Lblk};
 use uext4_vfs::ilock::{LockMode, ilock};
 use uext4_vfs::io::{IoFlags, Written};
 
@@ -160,7 +160,8 @@ impl Ext4 {
     /// block, both, until fsync.
     ///
     /// # Errors
-    /// [`Ext4Error::NoSpace`] if not a byte could be written, [`Ext4Error::TooLarge`].
+    /// [`Ext4Error::NoSpace`] if not a byte could be written, [`Ext4Error::TooLarge`],
+    /// [`Ext4Error::NotPermitted`] if it is immutable.
     pub fn write(
         &self,
         inode: &InodeRef,
@@ -185,6 +186,10 @@ impl Ext4 {
         flags: IoFlags,
         privileged: bool,
     ) -> Result<Written> {
+        let flags = match inode.flags().contains(InodeFlags::SYNC) {
+            true => flags | IoFlags::SYNC,
+            false => flags,
+        };
         let is_direct = flags.contains(IoFlags::DIRECT) && !self.journals_data(inode);
         let written = if is_direct {
             self.write_direct(inode, offset, data, flags, privileged)?
@@ -200,6 +205,10 @@ impl Ext4 {
                 true => inode.size(),
                 false => offset,
             };
+            check_mutable(inode)?;
+            if !data.is_empty() {
+                self.forfeit_capability(inode)?;
+            }
             let len = self.write_locked(inode, offset, data, privileged)?;
             Written { offset, len }
         };
@@ -541,7 +550,7 @@ impl Ext4 {
         Ok(())
     }
 
-    fn sync_tid(&self, tid: u64, unflushed: bool) -> Result<()> {
+    pub(crate) fn sync_tid(&self, tid: u64, unflushed: bool) -> Result<()> {
         if tid != 0 && !self.journal().is_committed(tid) {
             // The commit flushes the device; but it may have done so before the last overwrite.
             self.journal().wait_commit(tid)?;
@@ -637,6 +646,14 @@ fn changed_now(disk: &mut uext4_ondisk::Inode) {
     let time = now();
     disk.mtime = time;
     disk.ctime = time;
+}
+
+/// Refuses what must not change.
+pub(crate) fn check_mutable(inode: &Inode) -> Result<()> {
+    match inode.flags().contains(InodeFlags::IMMUTABLE) {
+        true => Err(Ext4Error::NotPermitted),
+        false => Ok(()),
+    }
 }
 
 pub(crate) fn check_regular(inode: &Inode) -> Result<()> {

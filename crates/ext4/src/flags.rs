@@ -1,22 +1,23 @@
-//! Flags of a file as chattr(1) sets them: what the ioctls `FS_IOC_GETFLAGS` and `FS_IOC_SETFLAGS` do.
+//! Flags of a file as chattr(1) sets them, and its project: what the ioctls `FS_IOC_GETFLAGS`, `FS_IOC_SETFLAGS`,
+//! `FS_IOC_FSGETXATTR` and `FS_IOC_FSSETXATTR` do.
 //!
 //! # Locking
 //! The inode's `ilock`, alone; the flags are changed in one handle.
 
 use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
-use crate::inode::{InodeRef, now};
-use uext4_ondisk::{FileType, InodeFlags};
+use crate::inode::{Inode, InodeRef, now};
+use uext4_ondisk::{EXTRA_ISIZE_KNOWN, FileType, InodeFlags, RoCompat};
 use uext4_vfs::caller::{Caller, Capabilities};
 use uext4_vfs::errno::{Errno, Error};
 use uext4_vfs::ilock::{LockMode, ilock};
 use uext4_vfs::permission;
 
 /// What only a privileged caller may change.
-const FIXING: InodeFlags = InodeFlags::IMMUTABLE.union(InodeFlags::APPEND);
+pub(crate) const FIXING: InodeFlags = InodeFlags::IMMUTABLE.union(InodeFlags::APPEND);
 
 /// What means something for directories only.
-const OF_DIRECTORIES: InodeFlags = InodeFlags::DIRSYNC
+pub(crate) const OF_DIRECTORIES: InodeFlags = InodeFlags::DIRSYNC
     .union(InodeFlags::TOPDIR)
     .union(InodeFlags::CASEFOLD)
     .union(InodeFlags::PROJINHERIT);
@@ -30,6 +31,14 @@ impl Ext4 {
     /// The flags of a file, as users see them (`FS_IOC_GETFLAGS`).
     pub fn flags(&self, inode: &InodeRef) -> InodeFlags {
         inode.flags() & InodeFlags::USER_VISIBLE
+    }
+
+    /// The project of a file (`FS_IOC_FSGETXATTR`); 0 without the feature `project`.
+    pub fn project(&self, inode: &InodeRef) -> u32 {
+        match self.has_projects() {
+            true => inode.state().projid,
+            false => 0,
+        }
     }
 
     /// Sets the flags of a regular file or a directory (`FS_IOC_SETFLAGS`); those that users cannot set
@@ -47,32 +56,56 @@ impl Ext4 {
     /// nobody can set, or only on a directory, or that would change how data is kept (extents, names
     /// without case, direct access). `ENOTTY`: not a regular file or directory. `EROFS`.
     pub fn set_flags(&self, caller: &Caller, inode: &InodeRef, flags: InodeFlags) -> Result<()> {
+        self.set_flags_and_project(caller, inode, flags, None)
+    }
+
+    /// As [`Ext4::set_flags`], and sets the project if one is given (`FS_IOC_FSSETXATTR`).
+    ///
+    /// # Locks
+    /// The inode's `ilock`, alone.
+    ///
+    /// # Journal
+    /// A handle of one credit.
+    ///
+    /// # Errors
+    /// As [`Ext4::set_flags`]. `EINVAL`: all ones are no project. `EOPNOTSUPP`: a project, but the file system does not
+    /// have the feature. `EOVERFLOW`: the inode has no room for one.
+    pub fn set_flags_and_project(
+        &self,
+        caller: &Caller,
+        inode: &InodeRef,
+        flags: InodeFlags,
+        project: Option<u32>,
+    ) -> Result<()> {
         self.check_writable()?;
-        let is_dir = match inode.file_type {
-            FileType::Directory => true,
-            FileType::Regular => false,
+        let of_kind = match inode.file_type {
+            FileType::Directory => InodeFlags::USER_VISIBLE,
+            FileType::Regular => InodeFlags::USER_VISIBLE - OF_DIRECTORIES,
             _ => return Err(Error::new(Errno::ENOTTY).into()),
         };
-        let of_kind = match is_dir {
-            true => InodeFlags::USER_VISIBLE,
-            false => InodeFlags::USER_VISIBLE - OF_DIRECTORIES,
-        };
-        if !of_kind.contains(flags) {
-            return Err(Error::new(Errno::EOPNOTSUPP).into());
-        }
         let _locked = ilock(&inode.ilock, LockMode::Exclusive);
         if !permission::is_owner_or_capable(&self.attr(inode), caller) {
             return Err(Ext4Error::NotPermitted);
         }
         let before = inode.flags();
+        let project_before = self.project(inode);
+        let project = project.unwrap_or(project_before);
+        if (before ^ flags).intersects(FIXING) && !caller.has(Capabilities::LINUX_IMMUTABLE) {
+            return Err(Ext4Error::NotPermitted);
+        }
+        if project == u32::MAX {
+            return Err(Ext4Error::Invalid("all ones are no project"));
+        }
+        if !of_kind.contains(flags) {
+            return Err(Error::new(Errno::EOPNOTSUPP).into());
+        }
         let settable = InodeFlags::USER_MODIFIABLE;
         let wanted = before & !settable | flags & settable;
         let changed = before ^ wanted;
-        if changed.intersects(FIXING) && !caller.has(Capabilities::LINUX_IMMUTABLE) {
-            return Err(Ext4Error::NotPermitted);
-        }
         let stays_immutable = (before & wanted).contains(InodeFlags::IMMUTABLE);
-        if stays_immutable && !changed.is_empty() {
+        // As in the kernel, without projects there is none to protect.
+        let moves = project != project_before;
+        if stays_immutable && (!changed.is_empty() || moves && self.has_projects()) {
             return Err(Ext4Error::NotPermitted);
         }
         if changed.intersects(NOT_CHANGED) {
@@ -83,16 +116,70 @@ impl Ext4 {
             if !caller.has(Capabilities::SYS_RESOURCE) {
                 return Err(Ext4Error::NotPermitted);
             }
-            if !is_dir {
+            if inode.file_type == FileType::Regular {
                 self.settle_data(inode)?;
             }
+        }
+        if moves {
+            self.check_project_room(inode)?;
         }
         let handle = self.journal().start(1)?;
         let time = now();
         self.update_inode(inode, &handle, |disk| {
             disk.flags = wanted;
+            disk.projid = if moves { project } else { disk.projid };
             disk.ctime = time;
             disk.version = disk.version.wrapping_add(1);
         })
+    }
+
+    /// Whether files have projects.
+    pub(crate) fn has_projects(&self) -> bool {
+        self.sb.ro_compat.contains(RoCompat::PROJECT)
+    }
+
+    fn check_project_room(&self, inode: &InodeRef) -> Result<()> {
+        if !self.has_projects() {
+            let why = "projects, as the feature `project` is off";
+            return Err(Error::new(Errno::EOPNOTSUPP).context(why).into());
+        }
+        if inode.state().extra_isize < EXTRA_ISIZE_KNOWN {
+            return Err(Error::new(Errno::EOVERFLOW)
+                .context("the inode is too small")
+                .into());
+        }
+        Ok(())
+    }
+
+    /// Whether a name in `dir` would bring a file of another project below a directory that hands its own down.
+    pub(crate) fn crosses_project(&self, dir: &Inode, node: &Inode) -> bool {
+        dir.flags().contains(InodeFlags::PROJINHERIT) && {
+            // One at a time: they are of one rank.
+            let of_dir = dir.state().projid;
+            node.state().projid != of_dir
+        }
+    }
+
+    /// The project of a file made in `dir`.
+    pub(crate) fn inherited_project(&self, dir: &Inode) -> u32 {
+        match self.has_projects() && dir.flags().contains(InodeFlags::PROJINHERIT) {
+            true => dir.state().projid,
+            false => 0,
+        }
+    }
+
+    /// Waits until changes of a directory's entries are durable, if its flags say so.
+    ///
+    /// # Locks
+    /// Waits for a commit: no handle may be open.
+    ///
+    /// # Errors
+    /// The journal's, or the device's.
+    pub(crate) fn settle_dir(&self, dir: &Inode) -> Result<()> {
+        let flags = dir.flags();
+        if !flags.intersects(InodeFlags::SYNC | InodeFlags::DIRSYNC) {
+            return Ok(());
+        }
+        self.sync_tid(dir.sync_tid(false), false)
     }
 }

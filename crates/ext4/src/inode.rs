@@ -17,6 +17,7 @@
 //! inode-table block is locked before `state`. What many threads look at for each read or write (size,
 //! the clock tick of the last change, the mapping) is also kept where they can look without a lock.
 
+use crate::acl::AclCache;
 use crate::dio::DirectState;
 use crate::dir::DirBlocks;
 use crate::error::Result;
@@ -59,8 +60,8 @@ pub struct Inode {
     /// Of `state`, for those who only look: the size, and the time of the last change of data.
     size: AtomicU64,
     mtime_tick: AtomicU64,
-    /// Of `state`: the flags that say where the data is.
-    layout: AtomicU32,
+    /// Of `state`: the flags.
+    flags: AtomicU32,
     /// When it was last seen that the access time needs no change, or had one.
     atime_tick: AtomicU64,
     /// The block mapping in `i_block` and below.
@@ -71,9 +72,13 @@ pub struct Inode {
     direct: OnceLock<Box<DirectState>>,
     /// The extended attributes.
     pub xattr: Mutex<()>,
+    /// What is known of those that decide who may do what.
+    pub(crate) acls: AclCache,
     pins: AtomicU32,
     /// No link is left: the last reference deletes it.
     doomed: AtomicBool,
+    /// Made without a name, and may get one though it has no link. Changed with `ilock` held alone.
+    unnamed: AtomicBool,
     /// The last transaction that changed anything, and one that `fdatasync` must wait for.
     tid: AtomicU64,
     data_tid: AtomicU64,
@@ -88,12 +93,6 @@ pub struct Inode {
     /// The group where a directory's last child found room; [`NO_GROUP`] for its own.
     alloc_group: AtomicU32,
 }
-
-/// Flags that say where the data is: in extents, in the inode, or, with neither, in a block map; and whether it
-/// goes through the journal.
-const LAYOUT: InodeFlags = InodeFlags::EXTENTS
-    .union(InodeFlags::INLINE_DATA)
-    .union(InodeFlags::JOURNAL_DATA);
 
 /// No group.
 const NO_GROUP: u32 = u32::MAX;
@@ -145,15 +144,17 @@ impl Inode {
             slot: place.slot,
             params,
             doomed: AtomicBool::new(disk.links == 0),
+            unnamed: AtomicBool::new(false),
             size: AtomicU64::new(disk.size),
             mtime_tick: AtomicU64::new(tick(disk.mtime)),
-            layout: AtomicU32::new((disk.flags & LAYOUT).bits()),
+            flags: AtomicU32::new(disk.flags.bits()),
             atime_tick: AtomicU64::new(NO_TICK),
             state: Mutex::new(&class::INODE_STATE, disk),
             map: RwLock::new(&class::EXTENT_MAP, ()),
             snapshot: MapSnapshot::new(),
             direct: OnceLock::new(),
             xattr: Mutex::new(&class::XATTR, ()),
+            acls: AclCache::new(),
             pins: AtomicU32::new(0),
             tid: AtomicU64::new(tid),
             data_tid: AtomicU64::new(tid),
@@ -206,9 +207,9 @@ impl Inode {
         if self.mtime_tick.load(Ordering::Relaxed) != mtime {
             self.mtime_tick.store(mtime, Ordering::Relaxed);
         }
-        let layout = (state.flags & LAYOUT).bits();
-        if self.layout.load(Ordering::Relaxed) != layout {
-            self.layout.store(layout, Ordering::Relaxed);
+        let flags = state.flags.bits();
+        if self.flags.load(Ordering::Relaxed) != flags {
+            self.flags.store(flags, Ordering::Release);
         }
         if self.atime_tick.load(Ordering::Relaxed) != NO_TICK {
             self.atime_tick.store(NO_TICK, Ordering::Relaxed);
@@ -407,26 +408,26 @@ impl Inode {
     /// Whether it is mapped by extents, and not by a block map. Changes with `ilock` held alone.
     #[inline]
     pub(crate) fn has_extents(&self) -> bool {
-        self.layout.load(Ordering::Relaxed) & InodeFlags::EXTENTS.bits() != 0
+        self.flags().contains(InodeFlags::EXTENTS)
     }
 
     /// Whether its data is in the inode itself. Changes with `ilock` held alone.
     #[inline]
     pub(crate) fn is_inline(&self) -> bool {
-        self.layout.load(Ordering::Relaxed) & InodeFlags::INLINE_DATA.bits() != 0
+        self.flags().contains(InodeFlags::INLINE_DATA)
     }
 
     /// Whether it is a regular file whose data goes through the journal by its flag. Changes with `ilock` held
     /// alone.
     #[inline]
     pub(crate) fn has_journal_flag(&self) -> bool {
-        self.layout.load(Ordering::Relaxed) & InodeFlags::JOURNAL_DATA.bits() != 0
-            && self.file_type == FileType::Regular
+        self.flags().contains(InodeFlags::JOURNAL_DATA) && self.file_type == FileType::Regular
     }
 
     /// The flags.
+    #[inline]
     pub fn flags(&self) -> InodeFlags {
-        self.state.lock().flags
+        InodeFlags::from_bits_retain(self.flags.load(Ordering::Acquire))
     }
 
     /// The parameters that decide how it is encoded.
@@ -442,6 +443,16 @@ impl Inode {
     /// Says that no link is left, or that there is one again.
     pub fn set_doomed(&self, doomed: bool) {
         self.doomed.store(doomed, Ordering::SeqCst);
+    }
+
+    /// Says that it was made without a name, or that it has one.
+    pub(crate) fn set_unnamed(&self, unnamed: bool) {
+        self.unnamed.store(unnamed, Ordering::Relaxed);
+    }
+
+    /// Whether it was made without a name and never had one.
+    pub(crate) fn is_unnamed(&self) -> bool {
+        self.unnamed.load(Ordering::Relaxed)
     }
 
     /// Whether no link is left.

@@ -32,12 +32,13 @@
 //! | `fast_commit` | what other systems' fast commits say, replayed |
 //! | `flush_debt` | data that the device may still cache |
 //! | [`dir`], [`namei`], [`rename`] | directories and names |
-//! | [`xattr`], [`access`] | attributes and permission |
+//! | [`xattr`], [`access`], `acl` | attributes and permission; access control lists |
 //! | [`freeze`], [`kinds`] | completing blocks for the journal |
 //! | [`vfs_impl`] | the adapter to `vfs`, and errors to errno |
 #![forbid(unsafe_code)]
 
 pub mod access;
+mod acl;
 pub mod balloc;
 pub mod bitmap;
 mod blockmap;

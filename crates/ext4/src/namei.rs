@@ -4,9 +4,11 @@
 //! The directory's `ilock`, then the target's, then the handle. References to inodes are taken before
 //! the handle starts and dropped after it stopped.
 
+use crate::acl::NewAcls;
 use crate::create::{DELETE_CREDITS, NewInode, Remains};
 use crate::dir::{Found, Hit, Vacancy, check_name};
 use crate::error::{Ext4Error, Result};
+use crate::flags::{FIXING, OF_DIRECTORIES};
 use crate::fs::Ext4;
 use crate::inode::{Inode, InodeRef, now};
 use crate::late_handle::LateHandle;
@@ -15,7 +17,9 @@ use uext4_ondisk::{DevNo, FileType, InodeFlags};
 use uext4_sync::stage::{self, Stage};
 use uext4_vfs::attr::{Attr, FileKind, NewKind, NewNode};
 use uext4_vfs::caller::Caller;
+use uext4_vfs::errno::{Errno, Error};
 use uext4_vfs::ilock::{LockMode, ilock};
+use uext4_vfs::permission;
 
 /// Blocks that adding a name and an inode changes: superblock, descriptors, inode bitmap, two inode
 /// tables; leaf, new leaf, index, its parent; block bitmap and descriptors for each; extent nodes.
@@ -101,6 +105,7 @@ impl Ext4 {
     ) -> Result<InodeRef> {
         self.check_writable()?;
         check_directory(dir)?;
+        self.may_search(caller, dir)?;
         check_name(name)?;
         if name == b"." || name == b".." {
             return Err(Ext4Error::Exists);
@@ -115,11 +120,12 @@ impl Ext4 {
         if dir.is_doomed() || attr.nlink == 0 {
             return Err(Ext4Error::NotFound);
         }
-        self.may_change_dir(caller, &attr)?;
+        self.may_change_dir(caller, dir, &attr)?;
+        permission::may_make(caller, &new.kind)?;
         if new.kind.file_kind() == FileKind::Directory {
             self.check_links(dir, attr.nlink)?;
         }
-        let template = template(caller, &attr, new);
+        let template = self.template(caller, dir, &attr, new)?;
         let mut vacancy = Some(vacancy);
         let inode = self.retry_no_space(|| {
             // Looked for again: the first attempt may have split a leaf.
@@ -134,6 +140,7 @@ impl Ext4 {
         })?;
         drop(locked);
         drop(timed);
+        self.settle_dir(dir)?;
         if inode.ino.0.is_multiple_of(64) {
             self.limit_icache();
         }
@@ -146,13 +153,14 @@ impl Ext4 {
         vacancy: Vacancy,
         name: &[u8],
         new: &NewNode<'_>,
-        template: &NewInode,
+        (template, acls): &(NewInode, NewAcls),
     ) -> Result<InodeRef> {
         let is_dir = new.kind.file_kind() == FileKind::Directory;
-        let late = LateHandle::new(self.journal(), CREATE_CREDITS);
+        let late = LateHandle::new(self.journal(), CREATE_CREDITS + acls.credits());
         let inode = self.new_inode(&late, dir, template, if is_dir { 2 } else { 1 })?;
         let handle = late.get()?;
         let filled = self.fill_new(handle, dir, &inode, new).and_then(|()| {
+            self.store_new_acls(handle, &inode, acls)?;
             let _timed = stage::time(Stage::AddEntry);
             self.dir_insert(handle, dir, vacancy, name, inode.ino, inode.file_type)
         });
@@ -165,6 +173,31 @@ impl Ext4 {
         self.touch_dir(handle, dir, i32::from(is_dir))?;
         drop(late);
         Ok(inode)
+    }
+
+    /// What the caller makes in `dir`, which has these attributes.
+    pub(crate) fn template(
+        &self,
+        caller: &Caller,
+        dir: &Inode,
+        attr: &Attr,
+        new: &NewNode<'_>,
+    ) -> Result<(NewInode, NewAcls)> {
+        let kind = new.kind.file_kind();
+        let (owner, acls) = self.inherit(caller, dir, attr, kind, new.mode)?;
+        let device = match new.kind {
+            NewKind::Device { major, minor, .. } => Some(DevNo { major, minor }),
+            _ => None,
+        };
+        let template = NewInode {
+            mode: owner.mode | kind.mode_bits() as u16,
+            uid: owner.uid,
+            gid: owner.gid,
+            device,
+            flags: inherited_flags(InodeFlags::from_bits_retain(attr.flags), kind),
+            project: self.inherited_project(dir),
+        };
+        Ok((template, acls))
     }
 
     /// What a new inode needs besides itself: a directory its first block, a link its target.
@@ -215,17 +248,23 @@ impl Ext4 {
     pub fn tmpfile(&self, caller: &Caller, dir: &InodeRef, mode: u16) -> Result<InodeRef> {
         self.check_writable()?;
         check_directory(dir)?;
+        self.may_search(caller, dir)?;
         let attr = self.attr(dir);
-        self.may_change_dir(caller, &attr)?;
+        self.may_change_dir(caller, dir, &attr)?;
+        if dir.is_doomed() || attr.nlink == 0 {
+            return Err(Ext4Error::NotPermitted);
+        }
         let new = NewNode {
             mode,
             kind: NewKind::Regular,
         };
-        let template = template(caller, &attr, &new);
-        let late = LateHandle::new(self.journal(), CREATE_CREDITS);
+        let (template, acls) = self.template(caller, dir, &attr, &new)?;
+        let late = LateHandle::new(self.journal(), CREATE_CREDITS + acls.credits());
         let inode = self.new_inode(&late, dir, &template, 0)?;
         self.add_orphan(late.get()?, &inode)?;
+        self.store_new_acls(late.get()?, &inode, &acls)?;
         inode.set_doomed(true);
+        inode.set_unnamed(true);
         drop(late);
         Ok(inode)
     }
@@ -246,19 +285,33 @@ impl Ext4 {
     ) -> Result<()> {
         self.check_writable()?;
         check_directory(dir)?;
+        self.may_search(caller, dir)?;
         check_name(name)?;
+        if name == b"." || name == b".." {
+            return Err(Ext4Error::Exists);
+        }
+        let _dir_locked = ilock(&dir.ilock, LockMode::Exclusive);
+        if let Found::Hit(_) = self.dir_find(dir, self.dir_shape(dir), name)? {
+            return Err(Ext4Error::Exists);
+        }
+        check_alive(dir)?;
+        let attr = self.attr(dir);
+        self.may_change_dir(caller, dir, &attr)?;
         if node.is_dir() {
             return Err(Ext4Error::NotPermitted);
         }
-        let _dir_locked = ilock(&dir.ilock, LockMode::Exclusive);
         let _locked = ilock(&node.ilock, LockMode::Exclusive);
-        check_alive(dir)?;
-        self.may_change_dir(caller, &self.attr(dir))?;
+        if node.flags().intersects(FIXING) {
+            return Err(Ext4Error::NotPermitted);
+        }
         let links = node.state().links;
-        self.check_links(node, links)?;
         let was_orphan = links == 0;
-        if was_orphan && !node.is_doomed() {
+        if was_orphan && !node.is_unnamed() {
             return Err(Ext4Error::NotFound);
+        }
+        self.check_links(node, links)?;
+        if self.crosses_project(dir, node) {
+            return Err(Error::new(Errno::EXDEV).into());
         }
         self.retry_no_space(|| {
             let found = self.dir_find(dir, self.dir_shape(dir), name)?;
@@ -274,10 +327,12 @@ impl Ext4 {
             })?;
             if was_orphan {
                 node.set_doomed(false);
+                node.set_unnamed(false);
                 self.remove_orphan(&handle, node)?;
             }
             self.touch_dir(&handle, dir, 0)
-        })
+        })?;
+        self.settle_dir(dir)
     }
 
     /// Removes a name that is not a directory's, and the inode with its last name and reference.
@@ -290,6 +345,7 @@ impl Ext4 {
     pub fn unlink(&self, caller: &Caller, dir: &InodeRef, name: &[u8]) -> Result<()> {
         self.check_writable()?;
         check_directory(dir)?;
+        self.may_search(caller, dir)?;
         check_name(name)?;
         if name == b"." || name == b".." {
             return Err(Ext4Error::IsDirectory);
@@ -301,7 +357,8 @@ impl Ext4 {
         let handle = self.journal().start(DELETE_CREDITS)?;
         self.dir_remove(&handle, dir, &hit)?;
         self.touch_dir(&handle, dir, 0)?;
-        self.drop_link(handle, &target, &remains)
+        self.drop_link(handle, &target, &remains)?;
+        self.settle_dir(dir)
     }
 
     /// The entry that the caller wants to remove, and may, `as_dir` as rmdir(2) does.
@@ -321,7 +378,7 @@ impl Ext4 {
             return Err(Ext4Error::NotFound);
         };
         let target = self.get_entry(dir, hit.ino)?;
-        self.may_delete(caller, &attr, &self.attr(&target), as_dir)?;
+        self.may_delete(caller, dir, &attr, &self.attr(&target), as_dir)?;
         Ok((hit, target))
     }
 
@@ -366,6 +423,7 @@ impl Ext4 {
     pub fn rmdir(&self, caller: &Caller, dir: &InodeRef, name: &[u8]) -> Result<()> {
         self.check_writable()?;
         check_directory(dir)?;
+        self.may_search(caller, dir)?;
         check_name(name)?;
         match name {
             b"." => return Err(Ext4Error::Invalid("removing a directory by `.`")),
@@ -382,7 +440,8 @@ impl Ext4 {
         let handle = self.journal().start(DELETE_CREDITS)?;
         self.dir_remove(&handle, dir, &hit)?;
         self.touch_dir(&handle, dir, -1)?;
-        self.bury_dir(handle, &target, &remains)
+        self.bury_dir(handle, &target, &remains)?;
+        self.settle_dir(dir)
     }
 
     /// Deletes an empty directory whose name is gone.
@@ -401,21 +460,14 @@ impl Ext4 {
     }
 }
 
-fn template(caller: &Caller, dir: &Attr, new: &NewNode<'_>) -> NewInode {
-    let kind = new.kind.file_kind();
-    let owner = uext4_vfs::permission::new_owner(dir, caller, kind, new.mode);
-    let device = match new.kind {
-        NewKind::Device { major, minor, .. } => Some(DevNo { major, minor }),
-        _ => None,
+/// The flags that a file takes from its directory.
+fn inherited_flags(dir: InodeFlags, kind: FileKind) -> InodeFlags {
+    let of_kind = match kind {
+        FileKind::Directory => InodeFlags::all(),
+        FileKind::Regular => InodeFlags::all() - OF_DIRECTORIES,
+        _ => InodeFlags::NODUMP | InodeFlags::NOATIME,
     };
-    NewInode {
-        mode: owner.mode | kind.mode_bits() as u16,
-        uid: owner.uid,
-        gid: owner.gid,
-        device,
-        flags: (InodeFlags::from_bits_retain(dir.flags) & InodeFlags::INHERITED)
-            & !(InodeFlags::EXTENTS | InodeFlags::INDEX),
-    }
+    dir & InodeFlags::INHERITED & of_kind
 }
 
 /// Links of a directory after `change` subdirectories more; 1 stands for too many to count.

@@ -5,17 +5,20 @@
 //! both directories, the ancestor first; then the inodes that are moved or replaced, directories before
 //! others, others by number.
 
-use crate::create::DELETE_CREDITS;
+use crate::acl::NewAcls;
+use crate::create::{DELETE_CREDITS, NewInode};
 use crate::dir::{Found, Hit, check_name};
 use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
-use crate::inode::{Inode, InodeRef, now};
+use crate::inode::{InodeRef, now};
 use crate::late_handle::LateHandle;
 use crate::namei::{LINK_CREDITS, check_alive, check_directory};
-use uext4_ondisk::{DevNo, FileType, Ino, InodeFlags};
-use uext4_vfs::attr::RenameFlags;
+use uext4_ondisk::Ino;
+use uext4_vfs::attr::{FileKind, NewKind, NewNode, RenameFlags};
 use uext4_vfs::caller::Caller;
+use uext4_vfs::errno::{Errno, Error};
 use uext4_vfs::ilock::{DirOrder, ILockGuard, LockMode, ilock, ilock_two_dirs};
+use uext4_vfs::permission::Access;
 
 /// One side of a rename.
 #[derive(Clone, Copy)]
@@ -49,12 +52,15 @@ impl Ext4 {
                 "flags of a rename that exclude each other",
             ));
         }
-        for (dir, name) in [(old_dir, old_name), (new_dir, new_name)] {
+        for dir in [old_dir, new_dir] {
             check_directory(dir)?;
-            check_name(name)?;
+            self.may_search(caller, dir)?;
+        }
+        for name in [old_name, new_name] {
             if name == b"." || name == b".." {
                 return Err(Ext4Error::Busy("`.` and `..` are not renamed"));
             }
+            check_name(name)?;
         }
         let old = Side {
             dir: old_dir,
@@ -66,7 +72,8 @@ impl Ext4 {
         };
         if old_dir.ino == new_dir.ino {
             let _locked = ilock(&old_dir.ilock, LockMode::Exclusive);
-            return self.rename_locked(caller, old, new, flags);
+            self.rename_locked(caller, old, new, flags)?;
+            return self.settle_dir(old_dir);
         }
         let renaming = self.rename.lock();
         let order = self.dir_order(old_dir, new_dir)?;
@@ -77,7 +84,9 @@ impl Ext4 {
             order,
             &renaming,
         );
-        self.rename_locked(caller, old, new, flags)
+        self.rename_locked(caller, old, new, flags)?;
+        self.settle_dir(old_dir)?;
+        self.settle_dir(new_dir)
     }
 
     /// Which of two directories is above the other. The rename mutex is held.
@@ -128,12 +137,6 @@ impl Ext4 {
             return Err(Ext4Error::NotFound);
         };
         let source = self.get_entry(old.dir, source_hit.ino)?;
-        self.may_delete(
-            caller,
-            &self.attr(old.dir),
-            &self.attr(&source),
-            source.is_dir(),
-        )?;
         check_alive(new.dir)?;
         let target_hit = match self.dir_find(new.dir, self.dir_shape(new.dir), new.name)? {
             Found::Hit(hit) => Some(hit),
@@ -145,30 +148,89 @@ impl Ext4 {
         };
         match &target {
             Some(_) if flags.contains(RenameFlags::NOREPLACE) => return Err(Ext4Error::Exists),
-            Some(target) => self.may_delete(
-                caller,
-                &self.attr(new.dir),
-                &self.attr(target),
-                target.is_dir(),
-            )?,
             None if flags.contains(RenameFlags::EXCHANGE) => return Err(Ext4Error::NotFound),
-            None => self.may_change_dir(caller, &self.attr(new.dir))?,
+            _ => {}
         }
+        self.check_no_loop(old, new, &source, target.as_ref(), flags)?;
         if target.as_ref().is_some_and(|t| t.ino == source.ino) {
             return Ok(());
         }
-        self.check_no_loop(old, new, &source, target.as_ref(), flags)?;
+        self.may_rename(caller, old, new, &source, target.as_ref(), flags)?;
+        let whiteout = self.whiteout(caller, old, flags)?;
         let _locked = lock_moved(&source, target.as_ref());
         match (&target, &target_hit) {
             (Some(target), Some(hit)) if flags.contains(RenameFlags::EXCHANGE) => {
                 self.exchange(old, new, (&source, &source_hit), (target, hit))
             }
             (Some(target), Some(hit)) => {
-                self.check_replaces(&source, target)?;
-                self.replace(caller, old, new, &source, (target, hit), flags)
+                if target.is_dir() && !self.dir_is_empty(target)? {
+                    return Err(Ext4Error::NotEmpty);
+                }
+                self.replace(old, new, &source, (target, hit), whiteout.as_ref())
             }
-            _ => self.move_name(caller, old, new, &source, flags),
+            _ => self.move_name(old, new, &source, whiteout.as_ref()),
         }
+    }
+
+    /// Refuses a caller who may not take both names away, or give what they name another parent.
+    fn may_rename(
+        &self,
+        caller: &Caller,
+        old: Side<'_>,
+        new: Side<'_>,
+        source: &InodeRef,
+        target: Option<&InodeRef>,
+        flags: RenameFlags,
+    ) -> Result<()> {
+        let exchanges = flags.contains(RenameFlags::EXCHANGE);
+        let (old_attr, source_attr) = (self.attr(old.dir), self.attr(source));
+        self.may_delete(caller, old.dir, &old_attr, &source_attr, source.is_dir())?;
+        let new_attr = self.attr(new.dir);
+        match target {
+            None => self.may_change_dir(caller, new.dir, &new_attr)?,
+            Some(target) => {
+                let attr = self.attr(target);
+                let as_dir = match exchanges {
+                    true => target.is_dir(),
+                    false => source.is_dir(),
+                };
+                self.may_delete(caller, new.dir, &new_attr, &attr, as_dir)?;
+            }
+        }
+        let exchanged = target.filter(|_| exchanges);
+        for moved in [Some(source), exchanged].into_iter().flatten() {
+            // A directory's `..` changes.
+            if moved.is_dir() && old.dir.ino != new.dir.ino {
+                self.check_access(caller, moved, &self.attr(moved), Access::WRITE)?;
+            }
+        }
+        let back = exchanged.is_some_and(|target| self.crosses_project(old.dir, target));
+        if back || self.crosses_project(new.dir, source) {
+            return Err(Error::new(Errno::EXDEV).into());
+        }
+        Ok(())
+    }
+
+    /// The whiteout that the caller leaves at the old name, if the flags say so.
+    fn whiteout(
+        &self,
+        caller: &Caller,
+        old: Side<'_>,
+        flags: RenameFlags,
+    ) -> Result<Option<(NewInode, NewAcls)>> {
+        if !flags.contains(RenameFlags::WHITEOUT) {
+            return Ok(None);
+        }
+        let new = NewNode {
+            mode: 0,
+            kind: NewKind::Device {
+                kind: FileKind::CharDevice,
+                major: 0,
+                minor: 0,
+            },
+        };
+        let attr = self.attr(old.dir);
+        self.template(caller, old.dir, &attr, &new).map(Some)
     }
 
     /// A directory must not end up below itself.
@@ -216,23 +278,13 @@ impl Ext4 {
         Ok(true)
     }
 
-    fn check_replaces(&self, source: &Inode, target: &InodeRef) -> Result<()> {
-        match (source.is_dir(), target.is_dir()) {
-            (true, false) => Err(Ext4Error::NotDirectory),
-            (false, true) => Err(Ext4Error::IsDirectory),
-            (true, true) if !self.dir_is_empty(target)? => Err(Ext4Error::NotEmpty),
-            _ => Ok(()),
-        }
-    }
-
     /// Moves a name to where there is none.
     fn move_name(
         &self,
-        caller: &Caller,
         old: Side<'_>,
         new: Side<'_>,
         source: &InodeRef,
-        flags: RenameFlags,
+        whiteout: Option<&(NewInode, NewAcls)>,
     ) -> Result<()> {
         let moves_dir = source.is_dir() && old.dir.ino != new.dir.ino;
         if moves_dir {
@@ -244,7 +296,8 @@ impl Ext4 {
             else {
                 return Err(Ext4Error::Exists);
             };
-            let late = LateHandle::new(self.journal(), LINK_CREDITS * 2 + 8);
+            let late =
+                LateHandle::new(self.journal(), LINK_CREDITS * 2 + 8 + acl_credits(whiteout));
             let handle = late.get()?;
             self.dir_insert(
                 handle,
@@ -260,7 +313,7 @@ impl Ext4 {
             } else {
                 self.touch_dir(handle, new.dir, 0)?;
             }
-            self.vacate(&late, caller, old, source, flags, moves_dir)
+            self.vacate(&late, old, source, whiteout, moves_dir)
         })
     }
 
@@ -268,10 +321,9 @@ impl Ext4 {
     fn vacate(
         &self,
         late: &LateHandle<'_>,
-        caller: &Caller,
         old: Side<'_>,
         source: &InodeRef,
-        flags: RenameFlags,
+        whiteout: Option<&(NewInode, NewAcls)>,
         moves_dir: bool,
     ) -> Result<()> {
         let handle = late.get()?;
@@ -279,15 +331,9 @@ impl Ext4 {
         let Found::Hit(hit) = self.dir_find(old.dir, self.dir_shape(old.dir), old.name)? else {
             return Err(Ext4Error::NotFound);
         };
-        if flags.contains(RenameFlags::WHITEOUT) {
-            let whiteout = crate::create::NewInode {
-                mode: FileType::CharDevice.to_mode(),
-                uid: caller.uid,
-                gid: caller.gid,
-                device: Some(DevNo { major: 0, minor: 0 }),
-                flags: InodeFlags::empty(),
-            };
-            let made = self.new_inode(late, old.dir, &whiteout, 1)?;
+        if let Some((whiteout, acls)) = whiteout {
+            let made = self.new_inode(late, old.dir, whiteout, 1)?;
+            self.store_new_acls(handle, &made, acls)?;
             self.dir_replace(handle, old.dir, &hit, made.ino, made.file_type)?;
         } else {
             self.dir_remove(handle, old.dir, &hit)?;
@@ -300,16 +346,18 @@ impl Ext4 {
     /// Moves a name over another.
     fn replace(
         &self,
-        caller: &Caller,
         old: Side<'_>,
         new: Side<'_>,
         source: &InodeRef,
         (target, hit): (&InodeRef, &Hit),
-        flags: RenameFlags,
+        whiteout: Option<&(NewInode, NewAcls)>,
     ) -> Result<()> {
         let moves_dir = source.is_dir() && old.dir.ino != new.dir.ino;
         let remains = self.prepare_delete(target)?;
-        let late = LateHandle::new(self.journal(), LINK_CREDITS + DELETE_CREDITS);
+        let late = LateHandle::new(
+            self.journal(),
+            LINK_CREDITS + DELETE_CREDITS + acl_credits(whiteout),
+        );
         let handle = late.get()?;
         self.dir_replace(handle, new.dir, hit, source.ino, source.file_type)?;
         // One subdirectory goes, and one comes if it is another directory's.
@@ -318,7 +366,7 @@ impl Ext4 {
         if moves_dir {
             self.dir_set_parent(handle, source, new.dir.ino)?;
         }
-        self.vacate(&late, caller, old, source, flags, moves_dir)?;
+        self.vacate(&late, old, source, whiteout, moves_dir)?;
         let handle = match late.into_handle() {
             Some(handle) => handle,
             None => self.journal().start(DELETE_CREDITS)?,
@@ -357,6 +405,11 @@ impl Ext4 {
         self.update_inode(a, &handle, |disk| disk.ctime = time)?;
         self.update_inode(b, &handle, |disk| disk.ctime = time)
     }
+}
+
+/// Blocks that the ACLs of a whiteout change.
+fn acl_credits(whiteout: Option<&(NewInode, NewAcls)>) -> u32 {
+    whiteout.map_or(0, |(_, acls)| acls.credits())
 }
 
 /// Locks the inodes that a rename moves or replaces.

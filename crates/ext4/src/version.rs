@@ -36,6 +36,7 @@ const EMPTY_BOOT_LOADER: NewInode = NewInode {
     gid: 0,
     device: None,
     flags: InodeFlags::empty(),
+    project: 0,
 };
 
 /// Flags of files whose data depends on the inode that has it.

@@ -1,22 +1,26 @@
 //! The adapter to `vfs`: the inode-level API for front ends, and errors to errno. The only place where
 //! an [`Ext4Error`] becomes an errno; the chain is kept.
 
+use crate::acl::Subject;
 use crate::error::Ext4Error;
 use crate::fs::Ext4;
 use crate::inode::{InodeRef, kind_of};
 use uext4_jbd2::JournalError;
 use uext4_ondisk::{
-    FileType, Ino, XattrIndex, acl_decode_disk, acl_decode_xattr, acl_encode_disk, acl_encode_xattr,
+    AclEntry, CorruptKind, FileType, Ino, XattrIndex, acl_decode_xattr, acl_encode_xattr,
 };
 use uext4_vfs::attr::{
-    Attr, DirEntry, FileHandle, NewNode, RenameFlags, SetAttr, StatFs, XattrFlags,
+    Attr, DirEntry, FileHandle, FileKind, NewNode, RenameFlags, SetAttr, StatFs, XattrFlags,
 };
 use uext4_vfs::caller::{Caller, Capabilities};
 use uext4_vfs::errno::{Errno, Error, Result};
 use uext4_vfs::filesystem::FileSystem;
 use uext4_vfs::ilock::{LockMode, ilock};
 use uext4_vfs::io::{Fallocate, IoFlags, Written};
-use uext4_vfs::permission::{self, Access};
+use uext4_vfs::permission::{self, Access, S_ISVTX};
+
+/// The longest value of an extended attribute, as setxattr(2) takes it.
+const XATTR_BYTES_MAX: usize = 1 << 16;
 
 fn errno_of(e: &Ext4Error) -> Errno {
     match e {
@@ -81,47 +85,100 @@ impl From<Ext4Error> for Error {
     }
 }
 
-fn check_kind(inode: &InodeRef, caller: &Caller, index: XattrIndex) -> Result<()> {
-    match index {
-        XattrIndex::TRUSTED if !caller.has(Capabilities::SYS_ADMIN) => Err(Errno::ENODATA.into()),
-        XattrIndex::USER if !matches!(inode.file_type, FileType::Regular | FileType::Directory) => {
-            Err(Errno::EPERM.into())
-        }
-        _ => Ok(()),
-    }
-}
+/// The attributes that there are, beside ACLs.
+const VISIBLE: [XattrIndex; 3] = [XattrIndex::USER, XattrIndex::TRUSTED, XattrIndex::SECURITY];
 
-fn split(name: &[u8]) -> Result<(XattrIndex, &[u8])> {
+fn check_name(name: &[u8]) -> Result<()> {
     if name.is_empty() || name.len() > 255 {
         return Err(Errno::ERANGE.into());
     }
-    XattrIndex::split_name(name).ok_or_else(|| Errno::EOPNOTSUPP.into())
+    Ok(())
 }
 
-fn is_acl(index: XattrIndex) -> bool {
+fn split(name: &[u8]) -> Result<(XattrIndex, &[u8])> {
+    match XattrIndex::split_name(name) {
+        Some(split) if VISIBLE.contains(&split.0) => Ok(split),
+        // A prefix and nothing after it.
+        None if matches!(name, b"user." | b"trusted." | b"security.") => Err(Errno::EINVAL.into()),
+        _ => Err(Errno::EOPNOTSUPP.into()),
+    }
+}
+
+/// The ACL that has this name.
+fn acl_of(name: &[u8]) -> Option<Subject> {
+    match name {
+        b"system.posix_acl_access" => Some(Subject::Access),
+        b"system.posix_acl_default" => Some(Subject::Default),
+        _ => None,
+    }
+}
+
+/// Whether it is a value of `security.capability`: of the second form, or of the third, which names a user
+/// namespace by its superuser.
+fn is_capability(value: &[u8]) -> bool {
+    let magic = value.first_chunk().map(|m| u32::from_le_bytes(*m));
     matches!(
-        index,
-        XattrIndex::POSIX_ACL_ACCESS | XattrIndex::POSIX_ACL_DEFAULT
+        (magic.map(|m| m & 0xff00_0000), value.len()),
+        (Some(0x0200_0000), 20) | (Some(0x0300_0000), 24)
     )
 }
 
+/// The entries of an ACL as setxattr(2) gets them; none remove it.
+fn parse_acl(value: &[u8]) -> Result<Option<Vec<AclEntry>>> {
+    if value.is_empty() {
+        return Ok(None);
+    }
+    match acl_decode_xattr(value) {
+        Ok(acl) => Ok((!acl.is_empty()).then_some(acl)),
+        Err(e) if e.kind == CorruptKind::AclVersion => Err(Errno::EOPNOTSUPP.into()),
+        Err(_) => Err(Errno::EINVAL.into()),
+    }
+}
+
 impl Ext4 {
-    fn check_xattr_write(&self, caller: &Caller, node: &InodeRef, index: XattrIndex) -> Result<()> {
-        check_kind(node, caller, index)?;
+    /// Refuses a caller who may not use attributes of that name, to read or to write one.
+    fn check_xattr(
+        &self,
+        caller: &Caller,
+        node: &InodeRef,
+        name: &[u8],
+        want: Access,
+    ) -> Result<()> {
         let attr = self.attr(node);
-        match index {
-            XattrIndex::USER => permission::check_access(&attr, caller, Access::WRITE),
-            XattrIndex::TRUSTED => Ok(()),
-            XattrIndex::POSIX_ACL_ACCESS | XattrIndex::POSIX_ACL_DEFAULT => {
-                if permission::is_owner_or_capable(&attr, caller) {
-                    Ok(())
-                } else {
-                    Err(Errno::EPERM.into())
-                }
-            }
-            _ if caller.has(Capabilities::SYS_ADMIN) => Ok(()),
-            _ => Err(Errno::EPERM.into()),
+        let writes = want.contains(Access::WRITE);
+        if writes && attr.flags & (Attr::FLAG_IMMUTABLE | Attr::FLAG_APPEND) != 0 {
+            return Err(Errno::EPERM.into());
         }
+        if name.starts_with(b"system.") {
+            return Ok(());
+        }
+        if name.starts_with(b"security.") {
+            let needed = match name {
+                b"security.capability" => Capabilities::SETFCAP,
+                _ => Capabilities::SYS_ADMIN,
+            };
+            return match !writes || caller.has(needed) {
+                true => Ok(()),
+                false => Err(Errno::EPERM.into()),
+            };
+        }
+        let refused = if writes { Errno::EPERM } else { Errno::ENODATA };
+        if name.starts_with(b"trusted.") {
+            return match caller.has(Capabilities::SYS_ADMIN) {
+                true => Ok(()),
+                false => Err(refused.into()),
+            };
+        }
+        if name.starts_with(b"user.") {
+            if !matches!(attr.kind, FileKind::Regular | FileKind::Directory) {
+                return Err(refused.into());
+            }
+            let sticky = attr.kind == FileKind::Directory && attr.mode & S_ISVTX != 0;
+            if sticky && writes && !permission::is_owner_or_capable(&attr, caller) {
+                return Err(Errno::EPERM.into());
+            }
+        }
+        Ok(self.check_access(caller, node, &attr, want)?)
     }
 }
 
@@ -161,6 +218,18 @@ impl FileSystem for Ext4 {
 
     fn getattr(&self, node: &InodeRef) -> Result<Attr> {
         Ok(self.attr(node))
+    }
+
+    fn access(&self, caller: &Caller, node: &InodeRef, want: Access) -> Result<()> {
+        let attr = self.attr(node);
+        let on_disk = matches!(
+            attr.kind,
+            FileKind::Regular | FileKind::Directory | FileKind::Symlink
+        );
+        if want.contains(Access::WRITE) && on_disk && self.is_read_only() {
+            return Err(Errno::EROFS.into());
+        }
+        Ok(self.check_access(caller, node, &attr, want)?)
     }
 
     fn setattr(&self, caller: &Caller, node: &InodeRef, change: &SetAttr) -> Result<Attr> {
@@ -225,7 +294,10 @@ impl FileSystem for Ext4 {
         if !dir.is_dir() {
             return Err(Errno::ENOTDIR.into());
         }
-        permission::check_access(&self.attr(dir), caller, Access::READ)?;
+        self.check_access(caller, dir, &self.attr(dir), Access::READ)?;
+        if dir.is_doomed() {
+            return Err(Errno::ENOENT.into());
+        }
         let mut cookie = cookie;
         loop {
             let batch = {
@@ -322,17 +394,17 @@ impl FileSystem for Ext4 {
     }
 
     fn getxattr(&self, caller: &Caller, node: &InodeRef, name: &[u8]) -> Result<Vec<u8>> {
-        let (index, rest) = split(name)?;
-        check_kind(node, caller, index)?;
-        if index == XattrIndex::USER {
-            permission::check_access(&self.attr(node), caller, Access::READ)?;
-        }
-        let value = self.get_xattr(node, index, rest)?;
-        if is_acl(index) {
-            let acl = acl_decode_disk(&value).map_err(|e| Ext4Error::from(e.ino(node.ino)))?;
+        check_name(name)?;
+        if let Some(subject) = acl_of(name) {
+            if node.file_type == FileType::Symlink {
+                return Err(Errno::EOPNOTSUPP.into());
+            }
+            let acl = self.acl(node, subject)?.ok_or(Errno::ENODATA)?;
             return Ok(acl_encode_xattr(&acl));
         }
-        Ok(value)
+        self.check_xattr(caller, node, name, Access::READ)?;
+        let (index, rest) = split(name)?;
+        Ok(self.get_xattr(node, index, rest)?)
     }
 
     fn setxattr(
@@ -343,12 +415,19 @@ impl FileSystem for Ext4 {
         value: &[u8],
         flags: XattrFlags,
     ) -> Result<()> {
-        let (index, rest) = split(name)?;
-        self.check_xattr_write(caller, node, index)?;
-        if is_acl(index) {
-            let acl = acl_decode_xattr(value).map_err(|_| Error::new(Errno::EINVAL))?;
-            return Ok(self.set_xattr(node, index, rest, &acl_encode_disk(&acl), flags)?);
+        check_name(name)?;
+        if value.len() > XATTR_BYTES_MAX {
+            return Err(Errno::E2BIG.into());
         }
+        if let Some(subject) = acl_of(name) {
+            let acl = parse_acl(value)?;
+            return Ok(self.set_acl(caller, node, subject, acl.as_deref())?);
+        }
+        if name == b"security.capability" && !value.is_empty() && !is_capability(value) {
+            return Err(Errno::EINVAL.into());
+        }
+        self.check_xattr(caller, node, name, Access::WRITE)?;
+        let (index, rest) = split(name)?;
         Ok(self.set_xattr(node, index, rest, value, flags)?)
     }
 
@@ -361,8 +440,12 @@ impl FileSystem for Ext4 {
     }
 
     fn removexattr(&self, caller: &Caller, node: &InodeRef, name: &[u8]) -> Result<()> {
+        check_name(name)?;
+        if let Some(subject) = acl_of(name) {
+            return Ok(self.set_acl(caller, node, subject, None)?);
+        }
+        self.check_xattr(caller, node, name, Access::WRITE)?;
         let (index, rest) = split(name)?;
-        self.check_xattr_write(caller, node, index)?;
         Ok(self.remove_xattr(node, index, rest)?)
     }
 }

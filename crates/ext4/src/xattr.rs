@@ -17,14 +17,14 @@ use std::sync::Arc;
 use uext4_buffer::Buffer;
 use uext4_jbd2::Handle;
 use uext4_ondisk::{
-    Compat, Pblk, RoCompat, XattrArea, XattrIndex, XattrList, XattrNoSpace, XattrOwnedValue,
+    Compat, Pblk, RoCompat, Xattr, XattrArea, XattrIndex, XattrList, XattrNoSpace, XattrOwnedValue,
     XattrValue,
 };
 use uext4_vfs::attr::XattrFlags;
 use uext4_vfs::ilock::{LockMode, ilock};
 
 /// Blocks that setting an attribute changes.
-const XATTR_CREDITS: u32 = 12;
+pub(crate) const XATTR_CREDITS: u32 = 12;
 
 /// The attributes of an inode, decoded.
 struct Lists {
@@ -32,6 +32,40 @@ struct Lists {
     block: XattrList,
     /// The block they came from.
     pblk: Pblk,
+}
+
+impl Lists {
+    fn get(&self, index: XattrIndex, name: &[u8]) -> Option<&Xattr> {
+        self.body
+            .get(index, name)
+            .or_else(|| self.block.get(index, name))
+    }
+
+    /// Sets an attribute, in the inode if it has `room`; false if it was so before.
+    fn set(&mut self, index: XattrIndex, name: &[u8], value: &[u8], room: usize) -> bool {
+        let value = XattrOwnedValue::Inline(value.to_vec());
+        if self.get(index, name).is_some_and(|x| x.value == value) {
+            return false;
+        }
+        self.block.remove(index, name);
+        let before = self.body.clone();
+        self.body.set(index, name, value.clone());
+        if self.body.encoded_size() > room {
+            self.body = before;
+            self.body.remove(index, name);
+            self.block.set(index, name, value);
+        }
+        true
+    }
+
+    /// Removes an attribute; false if there was none.
+    fn remove(&mut self, index: XattrIndex, name: &[u8]) -> bool {
+        let was = self
+            .body
+            .remove(index, name)
+            .or_else(|| self.block.remove(index, name));
+        was.is_some()
+    }
 }
 
 impl Ext4 {
@@ -72,7 +106,7 @@ impl Ext4 {
     ///
     /// # Errors
     /// [`Ext4Error::NoAttribute`], damage.
-    pub fn get_xattr(&self, inode: &InodeRef, index: XattrIndex, name: &[u8]) -> Result<Vec<u8>> {
+    pub fn get_xattr(&self, inode: &Inode, index: XattrIndex, name: &[u8]) -> Result<Vec<u8>> {
         check_visible(index, name)?;
         let _locked = inode.xattr.lock();
         let in_body = inode
@@ -127,25 +161,40 @@ impl Ext4 {
     ) -> Result<()> {
         check_visible(index, name)?;
         self.change_xattrs(inode, |lists| {
-            let exists =
-                lists.body.get(index, name).is_some() || lists.block.get(index, name).is_some();
+            let exists = lists.get(index, name).is_some();
             if exists && flags.contains(XattrFlags::CREATE) {
                 return Err(Ext4Error::AttributeExists);
             }
             if !exists && flags.contains(XattrFlags::REPLACE) {
                 return Err(Ext4Error::NoAttribute);
             }
-            let room = self.body_room(inode);
-            let value = XattrOwnedValue::Inline(value.to_vec());
-            lists.block.remove(index, name);
-            let before = lists.body.clone();
-            lists.body.set(index, name, value.clone());
-            if lists.body.encoded_size() > room {
-                lists.body = before;
-                lists.body.remove(index, name);
-                lists.block.set(index, name, value);
-            }
-            Ok(())
+            Ok(lists.set(index, name, value, self.body_room(inode)))
+        })
+    }
+
+    /// Sets an attribute, or removes it if it is there, as part of `handle`.
+    ///
+    /// # Locks
+    /// The caller holds the inode's `ilock` alone, or has just made it. Takes `xattr`.
+    ///
+    /// # Journal
+    /// [`XATTR_CREDITS`].
+    ///
+    /// # Errors
+    /// [`Ext4Error::NoSpace`]; nothing changed then.
+    pub(crate) fn put_xattr_in(
+        &self,
+        handle: &Handle<'_>,
+        inode: &InodeRef,
+        index: XattrIndex,
+        name: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<()> {
+        self.change_xattrs_in(handle, inode, |lists| {
+            Ok(match value {
+                Some(value) => lists.set(index, name, value, self.body_room(inode)),
+                None => lists.remove(index, name),
+            })
         })
     }
 
@@ -155,12 +204,9 @@ impl Ext4 {
     /// [`Ext4Error::NoAttribute`].
     pub fn remove_xattr(&self, inode: &InodeRef, index: XattrIndex, name: &[u8]) -> Result<()> {
         check_visible(index, name)?;
-        self.change_xattrs(inode, |lists| {
-            let was = lists
-                .body
-                .remove(index, name)
-                .or_else(|| lists.block.remove(index, name));
-            was.map(|_| ()).ok_or(Ext4Error::NoAttribute)
+        self.change_xattrs(inode, |lists| match lists.remove(index, name) {
+            true => Ok(true),
+            false => Err(Ext4Error::NoAttribute),
         })
     }
 
@@ -171,7 +217,7 @@ impl Ext4 {
     fn change_xattrs(
         &self,
         inode: &InodeRef,
-        change: impl Fn(&mut Lists) -> Result<()>,
+        change: impl Fn(&mut Lists) -> Result<bool>,
     ) -> Result<()> {
         self.check_writable()?;
         let _locked = ilock(&inode.ilock, LockMode::Exclusive);
@@ -188,30 +234,44 @@ impl Ext4 {
     fn change_xattrs_locked(
         &self,
         inode: &InodeRef,
-        change: &impl Fn(&mut Lists) -> Result<()>,
+        change: &impl Fn(&mut Lists) -> Result<bool>,
     ) -> Result<()> {
         self.retry_no_space(|| {
             let handle = self.journal().start(XATTR_CREDITS)?;
-            let _xattr = inode.xattr.lock();
-            let mut lists = self.load_lists(inode)?;
-            let had_block = !lists.block.is_empty();
-            change(&mut lists)?;
-            let room = XattrList::block_room(self.cache().block_size());
-            if lists.block.encoded_size() > room {
-                return Err(Ext4Error::NoSpace);
-            }
-            if !self.sb.compat.contains(Compat::EXT_ATTR) {
-                self.add_features(&handle, Compat::EXT_ATTR, RoCompat::empty())?;
-            }
-            if had_block || !lists.block.is_empty() {
-                self.store_block(&handle, inode, &lists)?;
-            }
-            inode
-                .update_raw(&handle, |raw| lists.body.encode_in_inode(raw))?
-                .map_err(|XattrNoSpace| Ext4Error::NoSpace)?;
-            let time = now();
-            self.update_inode(inode, &handle, |disk| disk.ctime = time)
+            self.change_xattrs_in(&handle, inode, change)
         })
+    }
+
+    /// Makes a change of which `change` tells whether there was any.
+    fn change_xattrs_in(
+        &self,
+        handle: &Handle<'_>,
+        inode: &InodeRef,
+        change: impl FnOnce(&mut Lists) -> Result<bool>,
+    ) -> Result<()> {
+        let _xattr = inode.xattr.lock();
+        let mut lists = self.load_lists(inode)?;
+        let had_block = !lists.block.is_empty();
+        if !change(&mut lists)? {
+            return Ok(());
+        }
+        let room = XattrList::block_room(self.cache().block_size());
+        if lists.block.encoded_size() > room {
+            return Err(Ext4Error::NoSpace);
+        }
+        if !self.sb.compat.contains(Compat::EXT_ATTR) {
+            self.add_features(handle, Compat::EXT_ATTR, RoCompat::empty())?;
+        }
+        // Whoever finds out from now on waits for the lock.
+        inode.acls.forget();
+        if had_block || !lists.block.is_empty() {
+            self.store_block(handle, inode, &lists)?;
+        }
+        inode
+            .update_raw(handle, |raw| lists.body.encode_in_inode(raw))?
+            .map_err(|XattrNoSpace| Ext4Error::NoSpace)?;
+        let time = now();
+        self.update_inode(inode, handle, |disk| disk.ctime = time)
     }
 
     /// Writes the attributes of the block: in place, to a copy if it is shared, or none at all.

@@ -253,7 +253,8 @@ impl NewKind<'_> {
 /// A file to be created. Owner and group follow from the caller and the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewNode<'a> {
-    /// The 12 permission bits, the umask applied; without meaning for a symbolic link.
+    /// The 12 permission bits, before the caller's umask; without meaning for a symbolic link, and set-id bits
+    /// without meaning for a directory.
     pub mode: u16,
     /// What is made.
     pub kind: NewKind<'a>,

@@ -25,10 +25,12 @@ bitflags! {
         const SYS_RESOURCE = 1 << 24;
         /// Create device files.
         const MKNOD = 1 << 27;
+        /// Give capabilities to files.
+        const SETFCAP = 1 << 31;
     }
 }
 
-/// The credentials of whoever asks for an operation. The umask is applied before.
+/// The credentials of whoever asks for an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     /// The file system user.
@@ -39,6 +41,9 @@ pub struct Caller {
     pub groups: Option<Arc<[u32]>>,
     /// What is allowed beyond the mode bits.
     pub capabilities: Capabilities,
+    /// The permission bits that files it makes do not get (umask(2)), but in a directory with a default access
+    /// control list, which stands in for it. 0 for a front end that took them away itself.
+    pub umask: u16,
 }
 
 impl Caller {
@@ -49,6 +54,7 @@ impl Caller {
             gid: 0,
             groups: None,
             capabilities: Capabilities::all(),
+            umask: 0,
         }
     }
 
@@ -63,12 +69,19 @@ impl Caller {
             } else {
                 Capabilities::empty()
             },
+            umask: 0,
         }
     }
 
     /// The same with supplementary groups.
     pub fn with_groups(mut self, groups: &[u32]) -> Caller {
         self.groups = (!groups.is_empty()).then(|| Arc::from(groups));
+        self
+    }
+
+    /// The same with a umask.
+    pub const fn with_umask(mut self, umask: u16) -> Caller {
+        self.umask = umask & 0o777;
         self
     }
 

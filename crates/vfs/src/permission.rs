@@ -5,7 +5,7 @@
 //! system asks under the inode locks. The rules are those of path_resolution(7), inode(7),
 //! capabilities(7) and the manual pages of the system calls.
 
-use crate::attr::{Attr, FileKind, SetAttr, TimeSet};
+use crate::attr::{Attr, FileKind, NewKind, SetAttr, TimeSet};
 use crate::caller::{Caller, Capabilities};
 use crate::errno::{Errno, Result};
 use bitflags::bitflags;
@@ -116,6 +116,23 @@ pub fn may_create_granted(dir: &Attr) -> Result<()> {
     Ok(())
 }
 
+/// Checks that the caller may make a file of this kind at all.
+///
+/// # Errors
+/// `EPERM`: a device, without the capability `MKNOD`; but anybody makes a whiteout, character device 0, 0.
+pub fn may_make(caller: &Caller, kind: &NewKind<'_>) -> Result<()> {
+    let whiteout = NewKind::Device {
+        kind: FileKind::CharDevice,
+        major: 0,
+        minor: 0,
+    };
+    let is_device = matches!(kind, NewKind::Device { .. }) && *kind != whiteout;
+    if is_device && !caller.has(Capabilities::MKNOD) {
+        return Err(Errno::EPERM.into());
+    }
+    Ok(())
+}
+
 /// Checks that the name of `victim` can be removed from `dir`, or replaced. With `as_dir`, as rmdir(2)
 /// does; else as unlink(2).
 ///
@@ -168,7 +185,20 @@ pub struct NewOwner {
 /// What a file made in `dir` with `mode` gets: a directory with the set-group-id bit hands down its
 /// group, and to directories the bit; a program of a group that the caller is no member of loses it.
 pub fn new_owner(dir: &Attr, caller: &Caller, kind: FileKind, mode: u16) -> NewOwner {
-    let mut mode = mode & 0o7777;
+    let mut owner = new_owner_unmasked(dir, caller, kind, mode);
+    if kind != FileKind::Symlink {
+        owner.mode &= !caller.umask;
+    }
+    owner
+}
+
+/// As [`new_owner`], but that the umask is not applied: in a directory with a default access control list.
+pub fn new_owner_unmasked(dir: &Attr, caller: &Caller, kind: FileKind, mode: u16) -> NewOwner {
+    let mut mode = match kind {
+        FileKind::Symlink => 0o777,
+        FileKind::Directory => mode & (0o777 | S_ISVTX),
+        _ => mode & 0o7777,
+    };
     let mut gid = caller.gid;
     if dir.mode & S_ISGID != 0 {
         gid = dir.gid;
@@ -186,7 +216,7 @@ pub fn new_owner(dir: &Attr, caller: &Caller, kind: FileKind, mode: u16) -> NewO
 }
 
 /// Whether the caller may give, or leave, the set-group-id bit to a file of `gid`.
-fn keeps_sgid(caller: &Caller, gid: u32) -> bool {
+pub fn keeps_sgid(caller: &Caller, gid: u32) -> bool {
     caller.in_group(gid) || caller.has(Capabilities::FSETID)
 }
 
@@ -197,6 +227,7 @@ fn keeps_sgid(caller: &Caller, gid: u32) -> bool {
 /// `EPERM`: not the owner; giving a file away without the capability `CHOWN`; to a group the owner is no
 /// member of; the file is immutable or append-only. `EACCES`: times set to now without write
 /// permission. `EISDIR`, `EINVAL`: the size of a directory, of anything else that is no regular file.
+/// `EOPNOTSUPP`: the mode of a symbolic link.
 pub fn prepare_setattr(attr: &Attr, caller: &Caller, change: &SetAttr) -> Result<SetAttr> {
     let may_write = || check_access(attr, caller, Access::WRITE);
     prepare_setattr_with(attr, caller, change, may_write)
@@ -214,6 +245,9 @@ pub fn prepare_setattr_with(
     may_write: impl FnOnce() -> Result<()>,
 ) -> Result<SetAttr> {
     check_fixed(attr, change)?;
+    if attr.kind == FileKind::Symlink && change.mode.is_some() {
+        return Err(Errno::EOPNOTSUPP.into());
+    }
     check_owner_change(attr, caller, change)?;
     if !is_owner_or_capable(attr, caller) {
         if change.mode.is_some() || sets_times(change) {
@@ -229,7 +263,7 @@ pub fn prepare_setattr_with(
     let mut out = *change;
     out.mode = match change.mode {
         Some(mode) => Some(chmod_bits(attr, caller, change.gid, mode & 0o7777)),
-        None => lost_set_id(attr, caller, change),
+        None => lost_set_id(attr, caller, change)?,
     };
     Ok(out)
 }
@@ -300,15 +334,20 @@ fn chmod_bits(attr: &Attr, caller: &Caller, new_gid: Option<u32>, mode: u16) -> 
     }
 }
 
-/// The mode after chown(2) or truncation, where that takes set-id bits away.
-fn lost_set_id(attr: &Attr, caller: &Caller, change: &SetAttr) -> Option<u16> {
-    if change.uid.is_some() || change.gid.is_some() {
-        // Even for the superuser: a program keeps no rights that its new owner did not give it.
-        return (attr.kind != FileKind::Directory)
-            .then(|| without_set_id(attr, caller))
-            .flatten();
+/// The mode after chown(2) or truncation, where that takes set-id bits away. With chown(2) that is a change of the
+/// mode, for which the capability `CHOWN` is not enough.
+fn lost_set_id(attr: &Attr, caller: &Caller, change: &SetAttr) -> Result<Option<u16>> {
+    if change.uid.is_none() && change.gid.is_none() {
+        return Ok(change.size.and_then(|_| mode_after_write(attr, caller)));
     }
-    change.size.and_then(|_| mode_after_write(attr, caller))
+    // Even for the superuser: a program keeps no rights that its new owner did not give it.
+    let lost = (attr.kind != FileKind::Directory)
+        .then(|| without_set_id(attr, caller))
+        .flatten();
+    if lost.is_some() && !is_owner_or_capable(attr, caller) {
+        return Err(Errno::EPERM.into());
+    }
+    Ok(lost.map(|mode| chmod_bits(attr, caller, change.gid, mode)))
 }
 
 /// The mode of a file once the caller has written to it, where that takes set-id bits away.

@@ -41,8 +41,9 @@ mod conversions;
 mod fill;
 mod overwrite;
 
+use crate::acl::Subject;
 use crate::error::{Ext4Error, Result};
-use crate::file::check_regular;
+use crate::file::{check_mutable, check_regular};
 use crate::fs::Ext4;
 use crate::inode::{Inode, InodeRef};
 use conversions::Conversions;
@@ -134,7 +135,15 @@ impl Ext4 {
         if data.is_empty() {
             return Ok(Written { offset, len: 0 });
         }
+        check_mutable(inode)?;
         self.check_aligned(offset, data)?;
+        if !inode.acls.has_none(Subject::Capability) {
+            if flags.contains(IoFlags::NOWAIT) {
+                return Err(Ext4Error::WouldBlock);
+            }
+            let _locked = ilock(&inode.ilock, LockMode::Exclusive);
+            self.forfeit_capability(inode)?;
+        }
         self.write_with_arm(&Request {
             inode,
             offset,
