@@ -55,7 +55,7 @@ os.setxattr('plain', 'user.small', b'1')
 os.setxattr('holes', 'user.large', b'2' * 700)
 os.mkdir('dir')
 for i in range(300): open('dir/' + 'n' * 100 + str(i), 'w').close()
-os.sync()
+os.system('sync -f .')
 ";
     let run = format!("import os; os.chdir({dir:?})\n{script}");
     oracle::run("python3", &["-c", &run], 0).expect("fills");
