@@ -2,6 +2,7 @@
 
 mod bench;
 mod cat;
+mod chattr;
 mod check;
 mod chmod;
 mod chown;
@@ -13,6 +14,7 @@ mod find;
 mod info;
 mod ln;
 mod ls;
+mod lsattr;
 mod mkdir;
 mod mkfs;
 mod mv;
@@ -47,6 +49,8 @@ pub enum Command {
     Ln(ln::Args),
     Chmod(chmod::Args),
     Chown(chown::Args),
+    Chattr(chattr::Args),
+    Lsattr(lsattr::Args),
     Touch(touch::Args),
     Truncate(truncate::Args),
     Xattr(xattr::Args),
@@ -87,6 +91,8 @@ impl Command {
             Command::Ln(args) => ln::run(args),
             Command::Chmod(args) => chmod::run(args),
             Command::Chown(args) => chown::run(args),
+            Command::Chattr(args) => chattr::run(args),
+            Command::Lsattr(args) => lsattr::run(args),
             Command::Touch(args) => touch::run(args),
             Command::Truncate(args) => truncate::run(args),
             Command::Xattr(args) => xattr::run(args),
