@@ -29,7 +29,7 @@ use uext4_jbd2::{Handle, Journal, JournalClient, JournalError, JournalOptions, L
 use uext4_ondisk::{
     Compat, Corrupt, CorruptKind, CsumSeed, FastCommitRecord, FormatError, Geometry, GroupCsum,
     GroupDesc, GroupNo, Incompat, Ino, InodeParams, RawSuperblock, RoCompat, SUPERBLOCK_OFFSET,
-    SUPERBLOCK_SIZE, Superblock, XattrArea,
+    SUPERBLOCK_SIZE, Superblock,
 };
 use uext4_sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use uext4_sync::thread;
@@ -144,8 +144,7 @@ const READS_RO_COMPAT: RoCompat = RoCompat::SPARSE_SUPER
     .union(RoCompat::GDT_CSUM)
     .union(RoCompat::DIR_NLINK)
     .union(RoCompat::EXTRA_ISIZE)
-    .union(RoCompat::METADATA_CSUM)
-    .union(RoCompat::PROJECT)
+    .union(RoCompat::METADATA_CSUM.union(RoCompat::PROJECT))
     .union(RoCompat::ORPHAN_PRESENT);
 
 /// Reads and checks the superblock of a device.
@@ -554,7 +553,7 @@ impl Ext4 {
         let mut loaded = false;
         let inode = self.icache.get_or_load(u64::from(ino.0), || {
             loaded = true;
-            self.load_inode(ino, unlinked)
+            self.load_inode(ino, unlinked).inspect(Inode::note_xattrs)
         })?;
         let pinned = InodeRef::pin(inode).ok_or(Ext4Error::Stale)?;
         // Not while the number's slot is empty: a create that claimed the number waits for it in a
@@ -621,13 +620,8 @@ impl Ext4 {
                 .into());
         }
         let seed = disk.seed(self.sb.csum_seed, ino);
-        let has_xattrs = disk.file_acl.0 != 0 || !matches!(XattrArea::in_inode(raw), Ok(None));
         drop(content);
-        let inode = Inode::new(self.me(), ino, place, disk, self.params, seed);
-        if !has_xattrs {
-            inode.acls.set_none();
-        }
-        Ok(inode)
+        Ok(Inode::new(self.me(), ino, place, disk, self.params, seed))
     }
 }
 

@@ -214,3 +214,33 @@ fn projects_are_handed_down_and_kept_apart() {
     assert!(listed.lines().all(|l| l.starts_with("    7 ")), "{listed}");
     mounted.unmount().expect("unmounts");
 }
+
+#[test]
+fn synchronous_directories_and_files_are_durable_on_return() {
+    let device = Arc::new(Shape::DEFAULT.make().expect("an image"));
+    let fs = uext4_testkit::image::mount(device.clone()).expect("mounts");
+    let (root, top) = (Caller::root(), fs.root().expect("there"));
+    let make = |dir: &InodeRef, name: &[u8], kind| {
+        let new = NewNode { mode: 0o755, kind };
+        FileSystem::create(&*fs, &root, dir, name, &new).expect("makes it")
+    };
+    let dir = make(&top, b"d", NewKind::Directory);
+    let both = InodeFlags::SYNC | InodeFlags::DIRSYNC;
+    fs.set_flags(&root, &dir, fs.flags(&dir) | both)
+        .expect("sets them");
+    let file = make(&dir, b"f", NewKind::Regular);
+    assert_eq!(fs.flags(&file) & both, InodeFlags::SYNC, "by kind");
+    FileSystem::write(&*fs, &file, 0, b"durable").expect("writes");
+    make(&top, b"late", NewKind::Regular);
+    fs.crash();
+    drop((top, dir, file, fs));
+    let fs = uext4_testkit::image::mount(device).expect("mounts");
+    let top = fs.root().expect("there");
+    let find = |dir: &InodeRef, name: &[u8]| FileSystem::lookup(&*fs, &root, dir, name);
+    let file = find(&find(&top, b"d").expect("there"), b"f").expect("there");
+    let mut data = [0; 7];
+    FileSystem::read(&*fs, &file, 0, &mut data).expect("reads");
+    assert_eq!(&data, b"durable");
+    let late = find(&top, b"late").map(drop).map_err(|e| e.errno());
+    assert_eq!(late, Err(Errno::ENOENT), "nothing waited for it");
+}
