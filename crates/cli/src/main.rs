@@ -6,6 +6,7 @@
 //! | [`location`], [`images`] | `IMAGE:/path`, and the images that a command has open |
 //! | [`side`] | one interface to files of the host and of an image, for copying |
 //! | [`failure`] | errors as one line that says what to do |
+//! | [`letters`] | flags as chattr(1) writes them |
 //! | [`bar`], [`show`], [`when`], [`size`], [`glob`] | output and input forms |
 #![forbid(unsafe_code)]
 
@@ -14,6 +15,7 @@ mod commands;
 mod failure;
 mod glob;
 mod images;
+mod letters;
 mod location;
 mod show;
 mod side;

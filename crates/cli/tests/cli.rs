@@ -403,11 +403,37 @@ fn an_image_behind_a_loop_device_is_refused() {
 }
 
 #[test]
+fn flags_are_changed_and_listed() {
+    let here = Here::new();
+    here.ok(&["mkfs", "a.img", "--size", "64M"]);
+    here.ok(&["mkdir", "a.img:/d"]);
+    here.ok(&["touch", "a.img:/d/f"]);
+    here.ok(&["chattr", "+id", "a.img:/d/f"]);
+    let line = "----i-d-------e------- /d/f\n";
+    assert_eq!(here.ok(&["lsattr", "a.img:/d"]), line);
+    let fixed = here.fails(1, &["touch", "a.img:/d/f"]);
+    assert!(fixed.contains("not permitted"), "{fixed}");
+    let fixed = here.fails(1, &["chattr", "+A", "a.img:/d/f"]);
+    assert!(fixed.contains("`uext4 chattr -i a.img:/d/f`"), "{fixed}");
+    here.ok(&["chattr", "-R", "-i", "=A", "a.img:/d"]);
+    let json = here.ok(&["lsattr", "-d", "--json", "a.img:/d"]);
+    let document: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(document[0]["flags"][0], "no-atime");
+    assert_eq!(document[0]["project"], 0);
+    let none = here.fails(1, &["chattr", "-p", "7", "a.img:/d"]);
+    assert!(none.contains("tune2fs -O project"), "{none}");
+    here.fails(1, &["chattr", "+D", "a.img:/d/f"]);
+    here.fails(1, &["chattr", "+q", "a.img:/d"]);
+    here.fails(1, &["chattr", "a.img:/d"]);
+    here.assert_clean("a.img");
+}
+
+#[test]
 fn every_command_has_help_with_an_example() {
     let here = Here::new();
     let commands = [
         "mkfs", "info", "ls", "tree", "stat", "cat", "find", "du", "df", "cp", "mkdir", "rm", "mv",
-        "ln", "chmod", "chown", "touch", "truncate", "xattr", "check",
+        "ln", "chmod", "chown", "chattr", "lsattr", "touch", "truncate", "xattr", "check",
     ];
     for command in commands {
         let help = here.ok(&[command, "--help"]);

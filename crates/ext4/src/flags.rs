@@ -56,10 +56,10 @@ impl Ext4 {
     /// nobody can set, or only on a directory, or that would change how data is kept (extents, names
     /// without case, direct access). `ENOTTY`: not a regular file or directory. `EROFS`.
     pub fn set_flags(&self, caller: &Caller, inode: &InodeRef, flags: InodeFlags) -> Result<()> {
-        self.set_flags_and_project(caller, inode, flags, None)
+        self.set_flags_and_project(caller, inode, Some(flags), None)
     }
 
-    /// As [`Ext4::set_flags`], and sets the project if one is given (`FS_IOC_FSSETXATTR`).
+    /// As [`Ext4::set_flags`]; sets the flags and the project if they are given (`FS_IOC_FSSETXATTR`).
     ///
     /// # Locks
     /// The inode's `ilock`, alone.
@@ -74,7 +74,7 @@ impl Ext4 {
         &self,
         caller: &Caller,
         inode: &InodeRef,
-        flags: InodeFlags,
+        flags: Option<InodeFlags>,
         project: Option<u32>,
     ) -> Result<()> {
         self.check_writable()?;
@@ -88,6 +88,7 @@ impl Ext4 {
             return Err(Ext4Error::NotPermitted);
         }
         let before = inode.flags();
+        let flags = flags.unwrap_or(before & InodeFlags::USER_VISIBLE);
         let project_before = self.project(inode);
         let project = project.unwrap_or(project_before);
         if (before ^ flags).intersects(FIXING) && !caller.has(Capabilities::LINUX_IMMUTABLE) {

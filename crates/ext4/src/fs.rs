@@ -154,8 +154,7 @@ const READS_RO_COMPAT: RoCompat = RoCompat::SPARSE_SUPER
     .union(RoCompat::GDT_CSUM)
     .union(RoCompat::DIR_NLINK)
     .union(RoCompat::EXTRA_ISIZE)
-    .union(RoCompat::METADATA_CSUM)
-    .union(RoCompat::PROJECT)
+    .union(RoCompat::METADATA_CSUM.union(RoCompat::PROJECT))
     .union(RoCompat::ORPHAN_PRESENT);
 
 /// Reads and checks the superblock of a device.
@@ -569,7 +568,7 @@ impl Ext4 {
         let mut loaded = false;
         let inode = self.icache.get_or_load(u64::from(ino.0), || {
             loaded = true;
-            self.load_inode(ino, unlinked)
+            self.load_inode(ino, unlinked).inspect(Inode::note_xattrs)
         })?;
         let pinned = InodeRef::pin(inode).ok_or(Ext4Error::Stale)?;
         // Not while the number's slot is empty: a create that claimed the number waits for it in a

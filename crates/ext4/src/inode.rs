@@ -28,7 +28,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use uext4_buffer::{Buffer, BufferWrite};
 use uext4_jbd2::Handle;
 use uext4_ondisk::{
-    FileType, Generation, GroupNo, Ino, InodeFlags, InodeParams, InodeSeed, Timestamp,
+    FileType, Generation, GroupNo, Ino, InodeFlags, InodeParams, InodeSeed, Pblk, Timestamp,
+    XattrArea,
 };
 use uext4_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use uext4_sync::stage::{self, Stage};
@@ -330,6 +331,14 @@ impl Inode {
     /// Where its bytes are on the device, whose blocks have `block` bytes.
     pub(crate) fn place_bytes(&self, block: u64) -> u64 {
         self.itable.block() * block + self.offset as u64
+    }
+
+    /// Notes of an inode just read that it has no extended attributes, if so.
+    pub(crate) fn note_xattrs(&self) {
+        let none_in_body = || self.with_raw(|raw| matches!(XattrArea::in_inode(raw), Ok(None)));
+        if self.state().file_acl == Pblk(0) && none_in_body() {
+            self.acls.set_none();
+        }
     }
 
     /// Remembers that `handle`'s transaction changed the inode, so that fsync waits for it.

@@ -8,7 +8,7 @@ use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
 use crate::inline;
 use crate::inode::{Inode, InodePlace};
-use uext4_ondisk::{Corrupt, CorruptKind, Ino, InodeFlags, Pblk, XattrArea};
+use uext4_ondisk::{Corrupt, CorruptKind, Ino, InodeFlags, Pblk};
 
 impl Ext4 {
     /// An inode, to be cached.
@@ -28,12 +28,7 @@ impl Ext4 {
                 .into());
         }
         let seed = disk.seed(self.sb.csum_seed, ino);
-        let has_block = disk.file_acl != Pblk(0);
-        let inode = Inode::new(self.me(), ino, place, disk, self.params, seed);
-        if !has_block && inode.with_raw(|raw| matches!(XattrArea::in_inode(raw), Ok(None))) {
-            inode.acls.set_none();
-        }
-        Ok(inode)
+        Ok(Inode::new(self.me(), ino, place, disk, self.params, seed))
     }
 
     /// The inode at `place`, decoded.

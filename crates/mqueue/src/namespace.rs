@@ -178,7 +178,7 @@ impl Namespace {
         Ok(state.root_attr())
     }
 
-    /// Opens a queue (mq_open(3)). One that is made gets `mode`, the umask applied, and `size` (most
+    /// Opens a queue (mq_open(3)). One that is made gets `mode` without the caller's umask, and `size` (most
     /// messages, longest message in bytes) or the default.
     ///
     /// # Locks

@@ -284,11 +284,11 @@ impl Model {
         let id = self.find(old)?;
         let (dir, name) = split(new);
         let dir = self.find(dir)?;
-        if matches!(self.nodes[&id].content, Content::Dir(_)) {
-            return Err(Errno::EPERM);
-        }
         if self.entries(dir)?.contains_key(name) {
             return Err(Errno::EEXIST);
+        }
+        if matches!(self.nodes[&id].content, Content::Dir(_)) {
+            return Err(Errno::EPERM);
         }
         self.change(id)?.names += 1;
         self.entries_mut(dir)?.insert(name.to_vec(), id);

@@ -1,4 +1,5 @@
-//! The flags of chattr(1), set beside the kernel's ext4: the same answers, the same flags afterwards.
+//! The flags of chattr(1), set beside the kernel's ext4: the same answers, the same flags afterwards. Projects, which it may
+//! only read, as it does not mount them for writing where it was built without quotas.
 
 use fastrand::Rng;
 use rustix::fs::{IFlags, Mode, OFlags};
@@ -9,7 +10,7 @@ use uext4_ext4::{Ext4, InodeRef};
 use uext4_ondisk::InodeFlags;
 use uext4_testkit::image::Shape;
 use uext4_testkit::{env_number, oracle};
-use uext4_vfs::attr::{NewKind, NewNode};
+use uext4_vfs::attr::{NewKind, NewNode, RenameFlags};
 use uext4_vfs::caller::{Caller, Capabilities};
 use uext4_vfs::errno::Errno;
 use uext4_vfs::filesystem::FileSystem;
@@ -136,4 +137,109 @@ fn only_who_may_sets_flags() {
     assert_eq!(gone, Err(Errno::EPERM));
     assert_eq!(here(&fs, &root, &theirs, nodump), Ok(nodump));
     FileSystem::unlink(&*fs, &root, &fs.root().expect("there"), b"f").expect("goes");
+}
+
+/// An image with projects.
+const WITH_PROJECTS: Shape = Shape {
+    name: "with projects",
+    mke2fs: Some("-t ext4 -O project -I 256"),
+    ..Shape::DEFAULT
+};
+
+#[test]
+fn projects_are_handed_down_and_kept_apart() {
+    let device = Arc::new(WITH_PROJECTS.make().expect("an image"));
+    let fs = uext4_testkit::image::mount(device.clone()).expect("mounts");
+    let (root, top) = (Caller::root(), fs.root().expect("there"));
+    let make = |dir: &InodeRef, name: &[u8], kind| {
+        let new = NewNode { mode: 0o755, kind };
+        FileSystem::create(&*fs, &root, dir, name, &new).expect("makes it")
+    };
+    let errno = |e: uext4_vfs::Error| e.errno();
+    let dir = make(&top, b"d", NewKind::Directory);
+    let inherits = fs.flags(&dir) | InodeFlags::PROJINHERIT;
+    fs.set_flags_and_project(&root, &dir, Some(inherits), Some(7))
+        .expect("sets both");
+    let (sub, file) = (
+        make(&dir, b"sub", NewKind::Directory),
+        make(&dir, b"file", NewKind::Regular),
+    );
+    assert_eq!((fs.project(&sub), fs.project(&file)), (7, 7));
+    assert!(fs.flags(&sub).contains(InodeFlags::PROJINHERIT));
+    assert!(!fs.flags(&file).contains(InodeFlags::PROJINHERIT));
+    let tmpfile = FileSystem::tmpfile(&*fs, &root, &dir, 0o600).expect("makes it");
+    assert_eq!(fs.project(&tmpfile), 7);
+    drop(tmpfile);
+    // A file of another project does not come in, but goes out.
+    let other = make(&top, b"other", NewKind::Regular);
+    let link = |node, dir: &InodeRef, name: &[u8]| {
+        FileSystem::link(&*fs, &root, node, dir, name).map_err(errno)
+    };
+    let rename = |from: &InodeRef, old: &[u8], to: &InodeRef, new: &[u8], flags| {
+        FileSystem::rename(&*fs, &root, from, old, to, new, flags).map_err(errno)
+    };
+    let (plain, exchange) = (RenameFlags::empty(), RenameFlags::EXCHANGE);
+    assert_eq!(link(&other, &dir, b"x"), Err(Errno::EXDEV));
+    assert_eq!(rename(&top, b"other", &dir, b"x", plain), Err(Errno::EXDEV));
+    let crossed = rename(&top, b"other", &dir, b"file", exchange);
+    assert_eq!(crossed, Err(Errno::EXDEV));
+    let crossed = rename(&dir, b"file", &top, b"other", exchange);
+    assert_eq!(crossed, Err(Errno::EXDEV));
+    rename(&dir, b"file", &top, b"out", plain).expect("goes out");
+    rename(&top, b"out", &dir, b"in", plain).expect("is of that project");
+    let user = Caller::user(7, 7);
+    let set = |who, node, project| {
+        fs.set_flags_and_project(who, node, None, Some(project))
+            .map_err(|e| errno(e.into()))
+    };
+    assert_eq!(set(&user, &other, 7), Err(Errno::EPERM));
+    assert_eq!(set(&root, &other, u32::MAX), Err(Errno::EINVAL));
+    assert_eq!(set(&root, &other, 7), Ok(()));
+    link(&other, &dir, b"x").expect("of that project now");
+    drop((dir, sub, file, other, top));
+    fs.unmount().expect("unmounts");
+    oracle::fsck_device(&device).expect("clean");
+    if !oracle::kernel_mounts() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let image = dir.path().join("image");
+    device.save_to(&image).expect("saves");
+    let mounted =
+        oracle::KernelMount::new(&image, &dir.path().join("mount"), "ro").expect("mounts");
+    let path = mounted.dir().join("d");
+    let listed = oracle::run("lsattr", &["-p", path.to_str().expect("text")], 0).expect("lists");
+    assert_eq!(listed.lines().count(), 3, "{listed}");
+    assert!(listed.lines().all(|l| l.starts_with("    7 ")), "{listed}");
+    mounted.unmount().expect("unmounts");
+}
+
+#[test]
+fn synchronous_directories_and_files_are_durable_on_return() {
+    let device = Arc::new(Shape::DEFAULT.make().expect("an image"));
+    let fs = uext4_testkit::image::mount(device.clone()).expect("mounts");
+    let (root, top) = (Caller::root(), fs.root().expect("there"));
+    let make = |dir: &InodeRef, name: &[u8], kind| {
+        let new = NewNode { mode: 0o755, kind };
+        FileSystem::create(&*fs, &root, dir, name, &new).expect("makes it")
+    };
+    let dir = make(&top, b"d", NewKind::Directory);
+    let both = InodeFlags::SYNC | InodeFlags::DIRSYNC;
+    fs.set_flags(&root, &dir, fs.flags(&dir) | both)
+        .expect("sets them");
+    let file = make(&dir, b"f", NewKind::Regular);
+    assert_eq!(fs.flags(&file) & both, InodeFlags::SYNC, "by kind");
+    FileSystem::write(&*fs, &file, 0, b"durable").expect("writes");
+    make(&top, b"late", NewKind::Regular);
+    fs.crash();
+    drop((top, dir, file, fs));
+    let fs = uext4_testkit::image::mount(device).expect("mounts");
+    let top = fs.root().expect("there");
+    let find = |dir: &InodeRef, name: &[u8]| FileSystem::lookup(&*fs, &root, dir, name);
+    let file = find(&find(&top, b"d").expect("there"), b"f").expect("there");
+    let mut data = [0; 7];
+    FileSystem::read(&*fs, &file, 0, &mut data).expect("reads");
+    assert_eq!(&data, b"durable");
+    let late = find(&top, b"late").map(drop).map_err(|e| e.errno());
+    assert_eq!(late, Err(Errno::ENOENT), "nothing waited for it");
 }

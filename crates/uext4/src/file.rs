@@ -7,7 +7,7 @@ use crate::{
 };
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use uext4_ondisk::Generation;
+use uext4_ondisk::{Generation, InodeFlags};
 use uext4_vfs::open_file::Wanted;
 use uext4_vfs::{OpenFile, OpenFlags};
 
@@ -72,6 +72,37 @@ impl File {
         let generation = Generation(generation);
         let fs = self.open.fs();
         Ok(fs.set_generation(&self.caller, self.open.node(), generation)?)
+    }
+
+    /// The flags that chattr(1) sets, as `FS_IOC_GETFLAGS` gives them.
+    pub fn flags(&self) -> InodeFlags {
+        self.open.fs().flags(self.open.node())
+    }
+
+    /// Sets them (`FS_IOC_SETFLAGS`); those that nobody can set stay.
+    ///
+    /// # Errors
+    /// `EPERM`: not the owner; immutable or append-only would change, without the capability `LINUX_IMMUTABLE`; or
+    /// the file is immutable. `EOPNOTSUPP`: a flag that cannot be set here. `ENOTTY`: neither file nor directory.
+    /// `EROFS`.
+    pub fn set_flags(&self, flags: InodeFlags) -> Result<()> {
+        let fs = self.open.fs();
+        Ok(fs.set_flags(&self.caller, self.open.node(), flags)?)
+    }
+
+    /// The project, 0 where the image has none (`FS_IOC_FSGETXATTR`).
+    pub fn project(&self) -> u32 {
+        self.open.fs().project(self.open.node())
+    }
+
+    /// Sets the project (`FS_IOC_FSSETXATTR`).
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP`: the image does not have the feature `project`. `EINVAL`: all ones. Others as
+    /// [`File::set_flags`].
+    pub fn set_project(&self, project: u32) -> Result<()> {
+        let (fs, node) = (self.open.fs(), self.open.node());
+        Ok(fs.set_flags_and_project(&self.caller, node, None, Some(project))?)
     }
 
     /// Swaps the data with that of the boot loader's inode, number 5 (`EXT4_IOC_SWAP_BOOT`): content, size
@@ -204,10 +235,10 @@ impl File {
     /// Cuts or grows the file to `len` bytes; what is new is a hole.
     ///
     /// # Errors
-    /// `EBADF`: not open for writing. `EFBIG`, `EPERM`, `EROFS`, `EIO`.
+    /// `EINVAL`: not open for writing. `EFBIG`, `EPERM`, `EROFS`, `EIO`.
     pub fn set_len(&self, len: u64) -> Result<()> {
         if !self.open.flags().contains(OpenFlags::WRITE) {
-            return Err(Errno::EBADF.into());
+            return Err(Errno::EINVAL.into());
         }
         self.set_attr(&SetAttr {
             size: Some(len),

@@ -11,6 +11,7 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use uext4_ondisk::InodeFlags;
 use uext4_vfs::permission::Access;
 use uext4_vfs::{Parent, WalkFlags};
 
@@ -462,6 +463,44 @@ impl Filesystem {
     pub fn remove_xattr(&self, path: impl AsRef<Path>, name: impl AsRef<[u8]>) -> Result<()> {
         let node = self.resolve(path.as_ref(), NO_FOLLOW)?;
         self.vfs().removexattr(&self.caller, &node, name.as_ref())
+    }
+
+    /// The flags that chattr(1) sets, as `FS_IOC_GETFLAGS` gives them; a symbolic link is not followed, here and below.
+    ///
+    /// # Errors
+    /// Those of a path.
+    pub fn flags(&self, path: impl AsRef<Path>) -> Result<InodeFlags> {
+        Ok(self.inode().flags(&self.resolve(path.as_ref(), NO_FOLLOW)?))
+    }
+
+    /// Sets them; those that nobody can set stay.
+    ///
+    /// # Errors
+    /// As [`File::set_flags`](crate::File::set_flags).
+    pub fn set_flags(&self, path: impl AsRef<Path>, flags: InodeFlags) -> Result<()> {
+        let node = self.resolve(path.as_ref(), NO_FOLLOW)?;
+        Ok(self.inode().set_flags(&self.caller, &node, flags)?)
+    }
+
+    /// The project, 0 where the image has none.
+    ///
+    /// # Errors
+    /// Those of a path.
+    pub fn project(&self, path: impl AsRef<Path>) -> Result<u32> {
+        Ok(self
+            .inode()
+            .project(&self.resolve(path.as_ref(), NO_FOLLOW)?))
+    }
+
+    /// Sets the project.
+    ///
+    /// # Errors
+    /// As [`File::set_project`](crate::File::set_project).
+    pub fn set_project(&self, path: impl AsRef<Path>, project: u32) -> Result<()> {
+        let node = self.resolve(path.as_ref(), NO_FOLLOW)?;
+        Ok(self
+            .inode()
+            .set_flags_and_project(&self.caller, &node, None, Some(project))?)
     }
 
     fn change(&self, path: &Path, flags: WalkFlags, change: &SetAttr) -> Result<()> {

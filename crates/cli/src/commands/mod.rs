@@ -2,6 +2,7 @@
 
 mod bench;
 mod cat;
+mod chattr;
 mod check;
 mod chmod;
 mod chown;
@@ -13,6 +14,7 @@ mod find;
 mod info;
 mod ln;
 mod ls;
+mod lsattr;
 mod mkdir;
 mod mkfs;
 mod mv;
@@ -48,6 +50,8 @@ pub enum Command {
     Ln(ln::Args),
     Chmod(chmod::Args),
     Chown(chown::Args),
+    Chattr(chattr::Args),
+    Lsattr(lsattr::Args),
     Touch(touch::Args),
     Truncate(truncate::Args),
     Trim(trim::Args),
@@ -89,6 +93,8 @@ impl Command {
             Command::Ln(args) => ln::run(args),
             Command::Chmod(args) => chmod::run(args),
             Command::Chown(args) => chown::run(args),
+            Command::Chattr(args) => chattr::run(args),
+            Command::Lsattr(args) => lsattr::run(args),
             Command::Touch(args) => touch::run(args),
             Command::Truncate(args) => truncate::run(args),
             Command::Trim(args) => trim::run(&args),

@@ -138,7 +138,7 @@ fn slot_of(subject: Subject) -> Option<usize> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(shuttle), not(loom)))]
 mod tests {
     use super::*;
 

@@ -191,7 +191,7 @@ impl Ours {
             flags.set(flag, xflags & bit != 0);
         }
         self.fs
-            .set_flags_and_project(who, node, flags, Some(project))?;
+            .set_flags_and_project(who, node, Some(flags), Some(project))?;
         Ok(self.flags_of(node))
     }
 
