@@ -136,6 +136,7 @@ const WRITES_INCOMPAT: Incompat = Incompat::FILETYPE
     .union(Incompat::BIT64)
     .union(Incompat::FLEX_BG)
     .union(Incompat::INLINE_DATA)
+    .union(Incompat::EA_INODE)
     .union(Incompat::CSUM_SEED);
 
 /// The features that this file system at least reads.

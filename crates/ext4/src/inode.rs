@@ -89,8 +89,11 @@ pub struct Inode {
     alloc_group: AtomicU32,
 }
 
-/// Flags that say where the data is: in extents, in the inode, or, with neither, in a block map.
-const LAYOUT: InodeFlags = InodeFlags::EXTENTS.union(InodeFlags::INLINE_DATA);
+/// Flags that say where the data is: in extents, in the inode, or, with neither, in a block map; and that
+/// it is an attribute's.
+const LAYOUT: InodeFlags = InodeFlags::EXTENTS
+    .union(InodeFlags::INLINE_DATA)
+    .union(InodeFlags::EA_INODE);
 
 /// No group.
 const NO_GROUP: u32 = u32::MAX;
@@ -400,6 +403,12 @@ impl Inode {
     #[inline]
     pub(crate) fn has_extents(&self) -> bool {
         self.layout.load(Ordering::Relaxed) & InodeFlags::EXTENTS.bits() != 0
+    }
+
+    /// Whether it holds an attribute's value, and is no file; see [`crate::xattr`].
+    #[inline]
+    pub(crate) fn holds_value(&self) -> bool {
+        self.layout.load(Ordering::Relaxed) & InodeFlags::EA_INODE.bits() != 0
     }
 
     /// Whether its data is in the inode itself. Changes with `ilock` held alone.

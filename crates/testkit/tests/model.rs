@@ -62,6 +62,17 @@ fn reftest_inline_data_with_remounts() {
     }
 }
 
+#[test]
+fn reftest_large_values_with_remounts() {
+    let runs = env_number("UEXT4_MODEL_RUNS", 8);
+    for seed in 0..runs {
+        let shape = Shape::LARGE_VALUES[seed as usize % Shape::LARGE_VALUES.len()];
+        let done = remounts(seed, shape);
+        done.with_context(|| format!("seed {seed}, {}", shape.name))
+            .unwrap();
+    }
+}
+
 fn remounts(seed: u64, shape: Shape) -> Result<()> {
     let device = Arc::new(shape.make()?);
     let mut model = None;
@@ -348,6 +359,20 @@ fn fault_no_space_with_block_maps() {
     }
 }
 
+/// A value needs blocks and an inode.
+#[test]
+fn fault_no_space_with_large_values() {
+    for seed in 0..env_number("UEXT4_MODEL_RUNS", 4) {
+        let shape = Shape {
+            bytes: 16 << 20,
+            ..Shape::LARGE_VALUES[seed as usize % Shape::LARGE_VALUES.len()]
+        };
+        fill_and_empty(seed, shape)
+            .with_context(|| format!("seed {seed}, {}", shape.name))
+            .unwrap();
+    }
+}
+
 /// A conversion needs a block where there may be none.
 #[test]
 fn fault_no_space_with_inline_data() {
@@ -422,6 +447,16 @@ fn fault_device_errors_with_block_maps() {
 fn fault_device_errors_with_inline_data() {
     for seed in 0..env_number("UEXT4_FAULT_RUNS", 30) {
         let shape = Shape::INLINE[seed as usize % Shape::INLINE.len()];
+        device_error(seed, shape)
+            .with_context(|| format!("seed {seed}, {}", shape.name))
+            .unwrap();
+    }
+}
+
+#[test]
+fn fault_device_errors_with_large_values() {
+    for seed in 0..env_number("UEXT4_FAULT_RUNS", 30) {
+        let shape = Shape::LARGE_VALUES[seed as usize % Shape::LARGE_VALUES.len()];
         device_error(seed, shape)
             .with_context(|| format!("seed {seed}, {}", shape.name))
             .unwrap();

@@ -4,7 +4,7 @@ use super::maps::FileMap;
 use super::{Replay, damage};
 use crate::create::content_of;
 use crate::dir::{Found, check_name};
-use crate::error::Result;
+use crate::error::{Ext4Error, Result};
 use crate::inode::InodeRef;
 use uext4_ondisk::{
     ExtentNodeMut, FastCommitName, FastCommitRecord, FileType, Ino, Inode, InodeFlags, Pblk,
@@ -173,6 +173,11 @@ impl Replay<'_> {
 
     /// Frees what an inode holds besides itself.
     pub(super) fn clear(&self, inode: &InodeRef) -> Result<()> {
+        if self.fs.has_values(inode)? {
+            return Err(Ext4Error::Unsupported(
+                "a fast commit that deletes a file with attributes in inodes",
+            ));
+        }
         let content = content_of(inode);
         self.fs
             .remove_blocks_within(self.handle, inode, (0, 1 << 32), content)?;
