@@ -1,6 +1,5 @@
 //! Making inodes and taking them away: the parts of namespace operations that deal with one inode.
 
-use crate::balloc::Run;
 use crate::error::{Ext4Error, Result};
 use crate::extents::{Content, Restart};
 use crate::fs::Ext4;
@@ -155,6 +154,7 @@ impl Ext4 {
         if self.is_read_only() {
             return Err(Ext4Error::ReadOnly);
         }
+        self.drop_values(inode)?;
         let handle = self.journal().start(DELETE_CREDITS)?;
         let handle = self.remove_blocks(
             handle,
@@ -201,7 +201,9 @@ impl Ext4 {
     /// # Errors
     /// The device's, or damage.
     pub(crate) fn prepare_delete(&self, inode: &Inode) -> Result<Remains> {
-        let remains = self.remains(inode);
+        let mut remains = self.remains(inode);
+        // Each value in an inode of its own takes a handle of its own.
+        remains.small &= !self.has_values(inode)?;
         let (no, _) = self.geometry().group_of_ino(inode.ino)?;
         self.inode_bits(self.group(no)?)?;
         if remains.blocks == 0 || !remains.small {
@@ -305,23 +307,5 @@ impl Ext4 {
             return Err(Ext4Error::TooManyLinks);
         }
         Ok(())
-    }
-
-    /// Drops one reference to a block of extended attributes, and the block with the last one.
-    pub(crate) fn put_xattr_block(
-        &self,
-        handle: &Handle<'_>,
-        inode: &Inode,
-        pblk: Pblk,
-    ) -> Result<()> {
-        let buffer = self.xattr_block(inode, pblk)?;
-        let refs = uext4_ondisk::xattr_refcount(buffer.read().data()).unwrap_or(1);
-        if refs > 1 {
-            let mut content = handle.modify(&buffer)?;
-            uext4_ondisk::xattr_refcount_set(content.data_mut(), refs - 1);
-            return Ok(());
-        }
-        handle.forget(&buffer)?;
-        self.free_run(handle, Run { pblk, len: 1 })
     }
 }

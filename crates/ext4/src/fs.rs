@@ -144,6 +144,7 @@ const WRITES_INCOMPAT: Incompat = Incompat::FILETYPE
     .union(Incompat::BIT64)
     .union(Incompat::FLEX_BG)
     .union(Incompat::INLINE_DATA)
+    .union(Incompat::EA_INODE)
     .union(Incompat::CSUM_SEED)
     .union(Incompat::LARGE_DIR);
 

@@ -420,6 +420,12 @@ impl Inode {
         self.flags().contains(InodeFlags::EXTENTS)
     }
 
+    /// Whether it holds an attribute's value, and is no file; see [`crate::xattr`].
+    #[inline]
+    pub(crate) fn holds_value(&self) -> bool {
+        self.flags().contains(InodeFlags::EA_INODE)
+    }
+
     /// Whether its data is in the inode itself. Changes with `ilock` held alone.
     #[inline]
     pub(crate) fn is_inline(&self) -> bool {

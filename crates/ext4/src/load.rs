@@ -35,7 +35,7 @@ impl Ext4 {
     ///
     /// # Errors
     /// [`Ext4Error::Stale`] if it never was in use, damage.
-    fn decode_inode(&self, ino: Ino, place: &InodePlace) -> Result<uext4_ondisk::Inode> {
+    pub(crate) fn decode_inode(&self, ino: Ino, place: &InodePlace) -> Result<uext4_ondisk::Inode> {
         let content = place.buffer.read();
         let end = place.offset + usize::from(self.params.inode_size);
         let raw = content.data().get(place.offset..end).unwrap_or(&[]);

@@ -77,13 +77,22 @@ impl Ext4 {
                     .into(),
             );
         }
-        self.get_inode(ino).map_err(|e| match e {
+        let inode = self.get_inode(ino).map_err(|e| match e {
             Ext4Error::Stale => uext4_ondisk::Corrupt::new(uext4_ondisk::CorruptKind::DirInoRange)
                 .ino(ino)
                 .detail("an entry names an inode that is not in use")
                 .into(),
             e => e,
-        })
+        })?;
+        if inode.holds_value() {
+            return Err(
+                uext4_ondisk::Corrupt::new(uext4_ondisk::CorruptKind::DirInoRange)
+                    .ino(ino)
+                    .detail("an entry names the inode of an attribute's value")
+                    .into(),
+            );
+        }
+        Ok(inode)
     }
 
     /// Creates a file of any kind.
@@ -217,7 +226,12 @@ impl Ext4 {
 
     /// Takes back an inode that could not be named. If somebody opened it by its number meanwhile, the
     /// last to let go deletes it.
-    fn discard_new(&self, handle: Handle<'_>, inode: &InodeRef, why: Ext4Error) -> Ext4Error {
+    pub(crate) fn discard_new(
+        &self,
+        handle: Handle<'_>,
+        inode: &InodeRef,
+        why: Ext4Error,
+    ) -> Ext4Error {
         let remains = Remains {
             links: 1,
             ..self.remains(inode)

@@ -20,7 +20,7 @@ use crate::inode::{Inode, InodeRef, now};
 use std::sync::Arc;
 use uext4_buffer::Buffer;
 use uext4_jbd2::Handle;
-use uext4_ondisk::{FileType, Generation, Ino, InodeFlags, Pblk};
+use uext4_ondisk::{FileType, Generation, Ino, InodeFlags};
 use uext4_vfs::caller::{Caller, Capabilities};
 use uext4_vfs::errno::{Errno, Error};
 use uext4_vfs::ilock::{LockMode, ilock, ilock_two};
@@ -133,6 +133,8 @@ impl Ext4 {
             (Vec::new(), Vec::new())
         };
         let nodes = (file_nodes.len() + boot_nodes.len()) as u32;
+        let file_stays = self.xattr_sectors(inode)?;
+        let boot_stays = self.xattr_sectors(&boot)?;
         let handle = self.journal().start(nodes + SWAP_CREDITS)?;
         let (first, second) = if inode.ino < boot.ino {
             (inode, &boot)
@@ -141,10 +143,10 @@ impl Ext4 {
         };
         let _first_map = first.map.write_keyed(u64::from(first.ino.0));
         let _second_map = second.map.write_keyed(u64::from(second.ino.0));
-        let file_data = Moved::of(inode, &file_nodes, self.block_size());
-        let boot_data = Moved::of(&boot, &boot_nodes, self.block_size());
-        self.give(&handle, inode, &boot_data)?;
-        self.give(&handle, &boot, &file_data)
+        let file_data = Moved::of(inode, &file_nodes, file_stays);
+        let boot_data = Moved::of(&boot, &boot_nodes, boot_stays);
+        self.give(&handle, inode, &boot_data, file_stays)?;
+        self.give(&handle, &boot, &file_data, boot_stays)
     }
 
     /// Refuses to swap a file that cannot be, or that the caller may not change so.
@@ -160,18 +162,17 @@ impl Ext4 {
         Ok(())
     }
 
-    /// Makes `data` that of `inode`, under a new generation.
-    fn give(&self, handle: &Handle<'_>, inode: &Inode, data: &Moved<'_>) -> Result<()> {
+    /// Makes `data` that of `inode`, under a new generation; `stays`: sectors of its attributes.
+    fn give(&self, handle: &Handle<'_>, inode: &Inode, data: &Moved<'_>, stays: u64) -> Result<()> {
         let generation = self.generator.draw(Some(inode.generation()));
         let seed = self.sb.csum_seed.inode(inode.ino, generation);
         self.reseed_nodes(handle, data.nodes, seed)?;
         let time = now();
         inode.touch_data(handle);
-        let sectors = self.block_size() / 512;
         self.update_inode(inode, handle, |disk| {
             disk.i_block = data.disk.i_block;
             disk.size = data.disk.size;
-            disk.blocks = data.sectors + xattr_sectors(disk, sectors);
+            disk.blocks = data.sectors + stays;
             disk.flags = (disk.flags - MAPPING_FLAGS) | (data.disk.flags & MAPPING_FLAGS);
             disk.atime = data.disk.atime;
             disk.mtime = data.disk.mtime;
@@ -223,24 +224,14 @@ struct Moved<'a> {
 }
 
 impl<'a> Moved<'a> {
-    fn of(inode: &Inode, nodes: &'a [Arc<Buffer>], block_size: u64) -> Moved<'a> {
+    /// Of the sectors of an inode, `stays` are those of its attributes.
+    fn of(inode: &Inode, nodes: &'a [Arc<Buffer>], stays: u64) -> Moved<'a> {
         let disk = inode.state().clone();
         Moved {
-            sectors: disk
-                .blocks
-                .saturating_sub(xattr_sectors(&disk, block_size / 512)),
+            sectors: disk.blocks.saturating_sub(stays),
             disk,
             nodes,
         }
-    }
-}
-
-/// The sectors that an inode's extended attributes have, which stay.
-fn xattr_sectors(disk: &uext4_ondisk::Inode, sectors_per_block: u64) -> u64 {
-    if disk.file_acl == Pblk(0) {
-        0
-    } else {
-        sectors_per_block
     }
 }
 

@@ -210,7 +210,7 @@ impl FileSystem for Ext4 {
             Ext4Error::Corrupt(_) => stale(),
             e => e.into(),
         })?;
-        if inode.generation().0 != handle.generation {
+        if inode.generation().0 != handle.generation || inode.holds_value() {
             return Err(stale());
         }
         Ok(inode)

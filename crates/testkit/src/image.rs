@@ -36,6 +36,8 @@ pub struct Shape {
     pub block_maps: bool,
     /// Small files are in their inodes.
     pub inline_data: bool,
+    /// Values of attributes may be in inodes of their own.
+    pub large_values: bool,
 }
 
 impl Shape {
@@ -50,6 +52,7 @@ impl Shape {
         mke2fs: None,
         block_maps: false,
         inline_data: false,
+        large_values: false,
     };
 
     /// Images whose files have block maps; the first ones have a journal.
@@ -106,6 +109,39 @@ impl Shape {
             )
         },
     ];
+
+    /// Images with attributes whose values have inodes of their own.
+    pub const LARGE_VALUES: [Shape; 4] = [
+        Shape::large_values(
+            "large values",
+            "-t ext4 -O ea_inode -b 4096 -I 256 -J size=4",
+        ),
+        Shape::large_values(
+            "large values, blocks of 1 KiB",
+            "-t ext4 -O ea_inode,orphan_file,metadata_csum_seed -b 1024 -I 256 -J size=1",
+        ),
+        Shape::large_values(
+            "large values without checksums, inodes of 128 bytes",
+            "-t ext4 -O ea_inode,^metadata_csum,^64bit -b 1024 -I 128 -J size=1",
+        ),
+        Shape {
+            inline_data: true,
+            ..Shape::large_values(
+                "large values and inline data",
+                "-t ext4 -O ea_inode,inline_data -b 4096 -I 512 -J size=4",
+            )
+        },
+    ];
+
+    const fn large_values(name: &'static str, args: &'static str) -> Shape {
+        Shape {
+            name,
+            bytes: 96 << 20,
+            mke2fs: Some(args),
+            large_values: true,
+            ..Shape::DEFAULT
+        }
+    }
 
     const fn inline(name: &'static str, args: &'static str) -> Shape {
         Shape {

@@ -12,12 +12,14 @@
 //! | [`workload`], [`operation`] | random operations |
 //! | [`image`] | images to start from, how they are mounted |
 //! | [`crash`], [`verdict`] | power losses, and what may be left after one |
+//! | [`beside`] | the same operations by us and by the kernel |
 //! | [`aligned`] | memory for direct I/O |
 //! | [`stamps`] | what concurrent readers of a file may find |
 //! | [`oracle`] | e2fsck, the kernel, `uext4-check` |
 #![forbid(unsafe_code)]
 
 pub mod aligned;
+pub mod beside;
 pub mod crash;
 pub mod image;
 pub mod model;

@@ -31,6 +31,8 @@ pub struct Habits {
     pub block_maps: bool,
     /// Share, in percent, of data of about the size that an inode holds.
     pub tiny_percent: u8,
+    /// Share, in percent, of attributes, with values that fit no block.
+    pub large_values_percent: u8,
 }
 
 impl Default for Habits {
@@ -42,6 +44,7 @@ impl Default for Habits {
             direct_percent: 0,
             block_maps: false,
             tiny_percent: 0,
+            large_values_percent: 0,
         }
     }
 }
@@ -57,6 +60,9 @@ impl Habits {
         }
         if shape.inline_data {
             habits.tiny_percent = 80;
+        }
+        if shape.large_values {
+            habits.large_values_percent = 30;
         }
         habits
     }
@@ -169,7 +175,13 @@ impl<'f, F: FileSystem> Worker<'f, F> {
                 Ok(None)
             }
             (Err(e), _) if e == Errno::ENOSPC && self.habits.no_space => Ok(None),
-            (Err(e), Ok(())) if e == Errno::ENOSPC && attribute_bytes(op, &after) > 700 => Ok(None),
+            (Err(e), Ok(()))
+                if e == Errno::ENOSPC
+                    && self.habits.large_values_percent == 0
+                    && attribute_bytes(op, &after) > 700 =>
+            {
+                Ok(None)
+            }
             (Ok(_), Err(errno)) => bail!("succeeded instead of {errno:?}"),
             (Err(e), expected) => {
                 self.failed = expected.is_ok().then_some(after);
@@ -470,6 +482,10 @@ impl<'f, F: FileSystem> Worker<'f, F> {
 
     fn choose_change(&mut self) -> Option<Op> {
         let mode = 0o600 | self.rng.u16(..0o100);
+        let percent = self.habits.large_values_percent;
+        if percent > 0 && self.rng.u8(..100) < percent {
+            return self.choose_attribute(mode);
+        }
         match self.rng.u8(..43) {
             0..=21 => self.choose_name(mode),
             22..=32 => self.choose_data(),
@@ -575,16 +591,23 @@ impl<'f, F: FileSystem> Worker<'f, F> {
             1..=3 => Op::SetXattr {
                 path: self.file()?,
                 name: format!("user.{}", self.rng.char('a'..='e')).into_bytes(),
-                value: vec![
-                    self.rng.u8(..);
-                    *self.rng.choice(&[0, 10, 40, 300, 600]).unwrap_or(&1)
-                ],
+                value: self.value(),
             },
             _ => Op::RemoveXattr {
                 path: self.file()?,
                 name: format!("user.{}", self.rng.char('a'..='e')).into_bytes(),
             },
         })
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let byte = self.rng.u8(..);
+        let lens: &[usize] = match self.habits.large_values_percent {
+            0 => &[0, 10, 40, 300, 600],
+            // What is left of a block always has room for another entry.
+            _ => &[0, 10, 40, 600, 2500, 4096, 6000, 9000, 65536],
+        };
+        vec![byte; *self.rng.choice(lens).unwrap_or(&1)]
     }
 
     fn choose_fallocate(&mut self) -> Option<Op> {

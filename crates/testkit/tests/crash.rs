@@ -63,6 +63,14 @@ fn inline_plan(seed: u64, kernel: bool) -> Plan {
     }
 }
 
+/// Images with attributes whose values have inodes of their own.
+fn large_values_plan(seed: u64, kernel: bool) -> Plan {
+    Plan {
+        shape: Shape::LARGE_VALUES[(seed % Shape::LARGE_VALUES.len() as u64) as usize],
+        ..plan(seed, kernel)
+    }
+}
+
 fn run(runs: u64, plan: impl Fn(u64, bool) -> Plan + Sync) {
     let first = env_number("UEXT4_CRASH_SEED", 0);
     let kernel = oracle::kernel_mounts();
@@ -132,6 +140,11 @@ fn crash_data_modes() {
 #[test]
 fn crash_inline_data() {
     run(env_number("UEXT4_CRASH_RUNS", 10), inline_plan);
+}
+
+#[test]
+fn crash_large_values() {
+    run(env_number("UEXT4_CRASH_RUNS", 8), large_values_plan);
 }
 
 #[test]

@@ -172,6 +172,11 @@ fn fuzz_damaged_inline_data() {
     fuzz(env_number("UEXT4_DAMAGE_RUNS", 70), &Shape::INLINE);
 }
 
+#[test]
+fn fuzz_damaged_large_values() {
+    fuzz(env_number("UEXT4_DAMAGE_RUNS", 70), &Shape::LARGE_VALUES);
+}
+
 /// Without checksums, so that all of it is seen.
 #[test]
 fn fuzz_damaged_inodes_with_inline_data() {

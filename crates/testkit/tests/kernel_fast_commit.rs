@@ -43,18 +43,24 @@ fn crash_fast_commits_are_replayed_as_the_kernel_does() {
     assert!(mattered > 0, "no image had fast commits to replay");
 }
 
-const FEATURES: [&str; 4] = [
+const FEATURES: [&str; 6] = [
     "fast_commit",
     "fast_commit,orphan_file",
     "fast_commit,^metadata_csum",
     "fast_commit,^metadata_csum,^64bit",
+    "fast_commit,inline_data",
+    "fast_commit,inline_data,^metadata_csum",
 ];
+
+fn features(seed: u64) -> &'static str {
+    FEATURES[seed as usize / 2 % FEATURES.len()]
+}
 
 /// An image of a kernel that was stopped while it was writing, and what it had promised.
 fn make(dir: &Path, seed: u64, wait_ms: u64) -> Result<(PathBuf, Promised)> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let image = dir.join("image");
-    let features = FEATURES[seed as usize / 2 % FEATURES.len()];
+    let features = features(seed);
     let block = ["4096", "1024"][rng.usize(..2)];
     let path = image.to_str().context("path")?;
     let args = ["-q", "-t", "ext4", "-b", block, "-J", "size=8", "-O"];
@@ -106,11 +112,12 @@ fn one(seed: u64) -> Result<Done> {
     oracle::check(&*device)?;
     drop(device);
     oracle::fsck(&ours)?;
-    check_promised(&seen, &promised)?;
+    check_promised(&seen, &promised, features(seed))?;
     let mount_dir = dir.path().join("mount");
     // Names of one file that come and go, and directories that go, the kernel replays wrong: names stay
     // that were removed, of files that have the number since. Some it refuses to replay at all.
-    let plain = is_plain(seed);
+    // With inline data it makes names twice, and files that e2fsck finds blocks of in none.
+    let plain = is_plain(seed) && !features(seed).contains("inline_data");
     let compared = match KernelMount::new(&theirs, &mount_dir, "rw") {
         Ok(kernel) => {
             kernel.unmount()?;
@@ -160,12 +167,16 @@ fn is_plain(seed: u64) -> bool {
     seed.is_multiple_of(2)
 }
 
-fn check_promised(seen: &Tree, promised: &Promised) -> Result<()> {
+fn check_promised(seen: &Tree, promised: &Promised, features: &str) -> Result<()> {
+    // Linux 6.18 journals the block that gets the data of an inode as metadata, and revokes nothing: a replay
+    // of its log brings that back over what was written to the block and synced since.
+    let data_stays = !features.contains("inline_data");
+
     for (path, data) in promised {
         let Some(entry) = seen.get(path) else {
             bail!("{} was synced and is not there", tree::show(path));
         };
-        if entry.data != *data {
+        if entry.data.len() != data.len() || data_stays && entry.data != *data {
             let sizes = (entry.data.len(), data.len());
             bail!("{} is not as synced: {sizes:?} bytes", tree::show(path));
         }
@@ -195,6 +206,60 @@ fn area(image: &Path, dir: &Path) -> Result<Vec<u64>> {
         places.push(number.context("no block number")? * u64::from(block));
     }
     Ok(places)
+}
+
+/// Files and directories that start in their inodes, grow there and leave them, each step synced.
+#[test]
+fn crash_fast_commits_of_data_in_inodes() {
+    if !oracle::kernel_mounts() {
+        return;
+    }
+    for features in &FEATURES[4..] {
+        in_inodes(features).context(*features).unwrap();
+    }
+}
+
+fn in_inodes(features: &str) -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let (image, mount_dir) = (dir.path().join("image"), dir.path().join("mount"));
+    let path = image.to_str().context("path")?;
+    let args = ["-q", "-t", "ext4", "-J", "size=8", "-O", features];
+    oracle::run("mke2fs", &[&args[..], &[path, "64M"]].concat(), 0)?;
+    let kernel = KernelMount::new(&image, &mount_dir, "commit=300")?;
+    let write = |name: &str, at: u64, data: &[u8]| -> Result<()> {
+        let path = kernel.dir().join(name);
+        let mut open = Open::new();
+        let file = open.write(true).create(true).truncate(false).open(path)?;
+        file.write_all_at(data, at)?;
+        Ok(file.sync_all()?)
+    };
+    write("stays", 0, &[1; 10])?;
+    write("leaves", 0, &[2; 100])?;
+    write("stays", 10, &[3; 90])?;
+    write("leaves", 100, &[4; 9000])?;
+    std::fs::create_dir(kernel.dir().join("dir"))?;
+    write("dir/first", 0, b"1")?;
+    for i in 0..20 {
+        write(&format!("dir/name-{i}"), 0, &[i; 70])?;
+    }
+    write("stays", 50, &[5; 30])?;
+    std::fs::remove_file(kernel.dir().join("dir/name-3"))?;
+    write("dir/name-4", 0, b"again")?;
+    let want = tree::of_dir(kernel.dir())?;
+    kernel.shut_down()?;
+    kernel.unmount()?;
+    let device = Arc::new(FileDevice::open(&image, &OpenOptions::read_write())?);
+    let fs = mount(Arc::clone(&device) as Arc<_>)?;
+    let seen = tree::of_fs(&*fs)?;
+    fs.unmount()?;
+    drop(fs);
+    oracle::check(&*device)?;
+    drop(device);
+    oracle::fsck(&image)?;
+    if let Some(difference) = tree::difference(&want, &seen) {
+        bail!("synced / replayed: {difference}");
+    }
+    Ok(())
 }
 
 /// Power is lost at some moments of the replay, and the next one finds what the first had found.
@@ -277,7 +342,7 @@ fn take_a_turn(dir: &Path, image: &Path, seed: u64) -> Result<()> {
     kernel.unmount()?;
     let bytes = std::fs::read(image)?;
     let fs = mount(Arc::new(MemoryDevice::from_bytes(&bytes)))?;
-    check_promised(&tree::of_fs(&*fs)?, &promised)?;
+    check_promised(&tree::of_fs(&*fs)?, &promised, FEATURES[0])?;
     Ok(fs.unmount()?)
 }
 
@@ -361,6 +426,14 @@ fn without_fast_commits(image: &Path, dir: &Path) -> Result<Tree> {
     Ok(tree)
 }
 
+/// Bytes of data; now and then such that an inode may hold it.
+fn length(rng: &mut fastrand::Rng) -> usize {
+    match rng.u8(..3) {
+        0 => rng.usize(..150),
+        _ => rng.usize(..30_000),
+    }
+}
+
 /// Works on files in a directory of its own until told to stop or the file system is gone.
 fn load(root: &Path, seed: u64, closing: &AtomicBool, stop: &AtomicBool) -> Promised {
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -432,7 +505,7 @@ impl Work<'_> {
         match rng.u8(..14) {
             0..=2 => {
                 self.touch(&path);
-                let data = vec![rng.u8(..); rng.usize(..30_000)];
+                let data = vec![rng.u8(..); length(rng)];
                 std::fs::write(&path, &data)?;
                 self.files.insert(path, data);
             }
@@ -482,7 +555,10 @@ impl Work<'_> {
             return Ok(());
         };
         self.touch(&path);
-        let (at, data) = (rng.usize(..80_000), vec![rng.u8(..); rng.usize(1..20_000)]);
+        let (at, data) = match rng.u8(..3) {
+            0 => (rng.usize(..150), vec![rng.u8(..); rng.usize(1..80)]),
+            _ => (rng.usize(..80_000), vec![rng.u8(..); rng.usize(1..20_000)]),
+        };
         Open::new()
             .write(true)
             .open(&path)?
@@ -499,7 +575,7 @@ impl Work<'_> {
         use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
         let flags = OFlags::TMPFILE | OFlags::RDWR;
         let file = File::from(openat(CWD, &self.dir, flags, Mode::from(0o644))?);
-        let data = vec![rng.u8(..); rng.usize(..30_000)];
+        let data = vec![rng.u8(..); length(rng)];
         file.write_all_at(&data, 0)?;
         if rng.bool() {
             file.sync_all()?;

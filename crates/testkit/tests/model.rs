@@ -63,6 +63,17 @@ fn reftest_inline_data_with_remounts() {
     }
 }
 
+#[test]
+fn reftest_large_values_with_remounts() {
+    let runs = env_number("UEXT4_MODEL_RUNS", 8);
+    for seed in 0..runs {
+        let shape = Shape::LARGE_VALUES[seed as usize % Shape::LARGE_VALUES.len()];
+        let done = remounts(seed, shape);
+        done.with_context(|| format!("seed {seed}, {}", shape.name))
+            .unwrap();
+    }
+}
+
 fn remounts(seed: u64, shape: Shape) -> Result<()> {
     let device = Arc::new(shape.make()?);
     let mut model = None;
@@ -96,15 +107,22 @@ fn remounts(seed: u64, shape: Shape) -> Result<()> {
 
 #[test]
 fn stress_eight_threads() {
+    stress_on(Shape::DEFAULT);
+}
+
+/// Files leave their inodes, and values come and go, beside all others.
+#[test]
+fn stress_eight_threads_on_what_inodes_hold() {
+    stress_on(Shape::LARGE_VALUES[3]);
+}
+
+fn stress_on(shape: Shape) {
     let seconds = env_number("UEXT4_STRESS_SECONDS", 3);
-    let device = Arc::new(
-        Shape {
-            bytes: 256 << 20,
-            ..Shape::DEFAULT
-        }
-        .make()
-        .unwrap(),
-    );
+    let shape = Shape {
+        bytes: 256 << 20,
+        ..shape
+    };
+    let device = Arc::new(shape.make().unwrap());
     let fs = mount(Arc::clone(&device) as Arc<_>).unwrap();
     apply(&*fs, &shared()).unwrap();
     apply(
@@ -120,7 +138,8 @@ fn stress_eight_threads() {
         let threads: Vec<_> = (0..8)
             .map(|index| {
                 let fs = &*fs;
-                scope.spawn(move || stress(fs, index, end).unwrap())
+                let habits = Habits::of(&shape);
+                scope.spawn(move || stress(fs, index, habits, end).unwrap())
             })
             .collect();
         threads
@@ -134,11 +153,11 @@ fn stress_eight_threads() {
     clean(&device).unwrap();
 }
 
-fn stress<F: FileSystem>(fs: &F, index: u64, end: Instant) -> Result<u64> {
+fn stress<F: FileSystem>(fs: &F, index: u64, habits: Habits, end: Instant) -> Result<u64> {
     let habits = Habits {
         no_space: true,
         sync_percent: 3,
-        ..Habits::default()
+        ..habits
     };
     let mut worker = Worker::new(fs, &format!("t{index}"), index, habits)?;
     let mut rng = fastrand::Rng::with_seed(index);
@@ -326,6 +345,8 @@ fn fill_and_empty(seed: u64, shape: Shape) -> Result<()> {
                 .step()
                 .with_context(|| format!("round {round}, emptied"))?;
         }
+        // What is open without a name takes space, which the directory may need for the next one.
+        worker.close();
     }
     worker.close();
     worker.compare()?;
@@ -344,6 +365,20 @@ fn fault_no_space_with_block_maps() {
         let shape = Shape {
             bytes: 16 << 20,
             ..Shape::BLOCK_MAPPED[seed as usize % Shape::BLOCK_MAPPED.len()]
+        };
+        fill_and_empty(seed, shape)
+            .with_context(|| format!("seed {seed}, {}", shape.name))
+            .unwrap();
+    }
+}
+
+/// A value needs blocks and an inode.
+#[test]
+fn fault_no_space_with_large_values() {
+    for seed in 0..env_number("UEXT4_MODEL_RUNS", 4) {
+        let shape = Shape {
+            bytes: 16 << 20,
+            ..Shape::LARGE_VALUES[seed as usize % Shape::LARGE_VALUES.len()]
         };
         fill_and_empty(seed, shape)
             .with_context(|| format!("seed {seed}, {}", shape.name))
@@ -425,6 +460,16 @@ fn fault_device_errors_with_block_maps() {
 fn fault_device_errors_with_inline_data() {
     for seed in 0..env_number("UEXT4_FAULT_RUNS", 30) {
         let shape = Shape::INLINE[seed as usize % Shape::INLINE.len()];
+        device_error(seed, shape)
+            .with_context(|| format!("seed {seed}, {}", shape.name))
+            .unwrap();
+    }
+}
+
+#[test]
+fn fault_device_errors_with_large_values() {
+    for seed in 0..env_number("UEXT4_FAULT_RUNS", 30) {
+        let shape = Shape::LARGE_VALUES[seed as usize % Shape::LARGE_VALUES.len()];
         device_error(seed, shape)
             .with_context(|| format!("seed {seed}, {}", shape.name))
             .unwrap();

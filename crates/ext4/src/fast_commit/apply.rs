@@ -3,11 +3,17 @@
 use super::maps::FileMap;
 use super::{Replay, damage};
 use crate::dir::{Found, check_name};
-use crate::error::Result;
+use crate::error::{Ext4Error, Result};
+use crate::inline;
 use crate::inode::InodeRef;
 use uext4_ondisk::{
     ExtentNodeMut, FastCommitName, FastCommitRecord, FileType, Ino, Inode, InodeFlags, Pblk,
 };
+
+/// What the entries of a directory decide.
+const OF_ENTRIES: InodeFlags = InodeFlags::EXTENTS
+    .union(InodeFlags::INLINE_DATA)
+    .union(InodeFlags::INDEX);
 
 impl Replay<'_> {
     /// Does what one record says. What speaks of an inode that is not in use is passed over: a later
@@ -38,6 +44,11 @@ impl Replay<'_> {
         let Some(inode) = inode else {
             return Ok(());
         };
+        if inode.is_inline() && inode.state().links != 0 {
+            // Its data leaves it with a record that is to come.
+            change(self.early.entry(ino).or_default());
+            return Ok(());
+        }
         let mapped = matches!(inode.file_type, FileType::Regular | FileType::Symlink)
             && inode.flags().contains(InodeFlags::EXTENTS);
         if !mapped {
@@ -70,10 +81,15 @@ impl Replay<'_> {
         }
         let new = Inode::decode(&bytes, &self.fs.params).map_err(|e| e.ino(ino))?;
         let has_blocks = matches!(new.file_type(), FileType::Regular | FileType::Directory);
+        let is_inline = new.flags.contains(InodeFlags::INLINE_DATA);
         if new.file_type() == FileType::Unknown
-            || (has_blocks && !new.flags.contains(InodeFlags::EXTENTS))
+            || (has_blocks && !is_inline && !new.flags.contains(InodeFlags::EXTENTS))
         {
             return Err(damage(ino, "a fast commit of an inode without extents"));
+        }
+        // A directory's entries have records of their own.
+        if is_inline && new.file_type() != FileType::Directory {
+            inline::check(&bytes, &new, &self.fs.sb).map_err(|e| e.ino(ino))?;
         }
         let old = self.inode(ino)?;
         let same = old
@@ -81,10 +97,13 @@ impl Replay<'_> {
         match same {
             Some(old) => {
                 // What came before was of this one.
-                self.early.remove(&ino);
-                self.change_inode(&old, new)?;
+                let early = self.early.remove(&ino).unwrap_or_default();
+                if is_inline != old.is_inline() && !old.is_dir() {
+                    self.move_data(&old, early)?;
+                }
+                self.change_inode(&old, new, &bytes)?;
             }
-            None => self.make_inode(ino, new)?,
+            None => self.make_inode(ino, new, &bytes)?,
         }
         for name in self.early_links.remove(&ino).unwrap_or_default() {
             if self.forget_early(&name) == Some(ino) {
@@ -94,22 +113,53 @@ impl Replay<'_> {
         Ok(())
     }
 
+    /// The data of a file is in its inode from now on, or not any more: then the ranges that came before
+    /// map it.
+    fn move_data(&mut self, inode: &InodeRef, early: FileMap) -> Result<()> {
+        if inode.is_inline() {
+            self.maps.insert(inode.ino, early);
+            return Ok(());
+        }
+        let map = self.maps.remove(&inode.ino).unwrap_or_default();
+        if !map.change().added.is_empty() || !self.extents(inode)?.is_empty() {
+            return Err(damage(inode.ino, "a fast commit of a file that has blocks"));
+        }
+        Ok(())
+    }
+
     /// The inode there is changes. What records say elsewhere stays as it is: the mapping; the links,
     /// since an inode's record may count a name that only a later commit has; and of a directory all
     /// that follows from its entries.
-    fn change_inode(&self, inode: &InodeRef, new: Inode) -> Result<()> {
+    fn change_inode(&self, inode: &InodeRef, new: Inode, bytes: &[u8]) -> Result<()> {
         let extents = |flags: InodeFlags| flags.contains(InodeFlags::EXTENTS);
-        if extents(inode.flags()) != extents(new.flags) {
+        let inline = |flags: InodeFlags| flags.contains(InodeFlags::INLINE_DATA);
+        let (was, is) = (inode.flags(), new.flags);
+        let stays = inode.is_dir() || inline(was) || inline(is);
+        if !stays && extents(was) != extents(is) {
             return Err(damage(inode.ino, "a fast commit changes how it is mapped"));
+        }
+        if inline(is) && new.extra_isize != inode.state().extra_isize {
+            return Err(damage(inode.ino, "a fast commit changes its fields"));
         }
         if new.file_acl != inode.state().file_acl {
             return Err(damage(inode.ino, "a fast commit changes its attributes"));
         }
         let is_dir = inode.is_dir();
-        self.fs.update_inode(inode, self.handle, |disk| {
+        let body = |raw: &mut [u8]| match (inode.is_dir(), inline(was), inline(is)) {
+            (false, _, true) => {
+                inline::copy_body(raw, bytes);
+                Ok(())
+            }
+            (false, true, false) => inline::clear_body(raw),
+            _ => Ok(()),
+        };
+        self.fs.change_body(self.handle, inode, body, |disk| {
             let mut new = new;
-            if extents(new.flags) {
+            if extents(new.flags) && !inline(disk.flags) {
                 new.i_block = disk.i_block;
+            } else if extents(new.flags) {
+                new.i_block = [0; 60];
+                ExtentNodeMut::init(&mut new.i_block, 0);
             }
             new.blocks = disk.blocks;
             new.dtime = disk.dtime;
@@ -117,15 +167,15 @@ impl Replay<'_> {
             new.links = disk.links;
             if is_dir {
                 new.size = disk.size;
-                new.flags
-                    .set(InodeFlags::INDEX, disk.flags.contains(InodeFlags::INDEX));
+                new.i_block = disk.i_block;
+                new.flags = (new.flags - OF_ENTRIES) | (disk.flags & OF_ENTRIES);
             }
             *disk = new;
         })
     }
 
     /// An inode comes to be, perhaps where another was.
-    fn make_inode(&mut self, ino: Ino, mut new: Inode) -> Result<()> {
+    fn make_inode(&mut self, ino: Ino, mut new: Inode, bytes: &[u8]) -> Result<()> {
         if ino == Ino::ROOT || new.file_acl != Pblk(0) {
             return Err(damage(ino, "a fast commit makes an inode as none can be"));
         }
@@ -160,6 +210,9 @@ impl Replay<'_> {
         }
         raw.fill(0);
         new.encode_into(raw, &self.fs.params);
+        if new.flags.contains(InodeFlags::INLINE_DATA) {
+            inline::copy_body(raw, bytes);
+        }
         buffer.mark_dirty(1 << place.slot);
         drop(content);
         self.touched.insert(ino);
@@ -172,6 +225,11 @@ impl Replay<'_> {
 
     /// Frees what an inode holds besides itself.
     pub(super) fn clear(&self, inode: &InodeRef) -> Result<()> {
+        if self.fs.has_values(inode)? {
+            return Err(Ext4Error::Unsupported(
+                "a fast commit that deletes a file with attributes in inodes",
+            ));
+        }
         let content = self.fs.content_of(inode);
         self.fs
             .remove_blocks_within(self.handle, inode, (0, 1 << 32), content)?;

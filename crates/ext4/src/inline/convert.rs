@@ -4,16 +4,14 @@
 //! One handle takes the data out of the inode and maps the block that has it, which was written before: a
 //! crash leaves the one or the other.
 
-use super::{IN_BLOCK, PARENT, change_list};
+use super::{IN_BLOCK, PARENT, clear_body};
 use crate::balloc::Run;
 use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
 use crate::inode::Inode;
 use crate::kinds;
 use uext4_jbd2::Handle;
-use uext4_ondisk::{
-    Extent, Ino, InodeFlags, Lblk, XATTR_NAME_DATA, XattrIndex, dir_entries, dir_insert,
-};
+use uext4_ondisk::{Extent, Ino, InodeFlags, Lblk, dir_entries, dir_insert};
 
 /// Superblock, descriptors, bitmap, inode, the directory's block.
 const CONVERT_CREDITS: u32 = 12;
@@ -121,12 +119,7 @@ impl Ext4 {
         change: impl FnOnce(&mut uext4_ondisk::Inode),
     ) -> Result<()> {
         inode.touch_data(handle);
-        let take = |raw: &mut [u8]| {
-            change_list(raw, |list| {
-                list.remove(XattrIndex::SYSTEM, XATTR_NAME_DATA);
-            })
-        };
-        self.change_body(handle, inode, take, |disk| {
+        self.change_body(handle, inode, clear_body, |disk| {
             disk.flags -= InodeFlags::INLINE_DATA;
             self.init_mapping(disk);
             change(disk);

@@ -33,8 +33,9 @@ use crate::fs::Ext4;
 use crate::inode::Inode;
 use uext4_jbd2::Handle;
 use uext4_ondisk::{
-    Corrupt, CorruptKind, FileType, Incompat, InodeFlags, Superblock, XATTR_NAME_DATA, XattrArea,
-    XattrIndex, XattrList, XattrNoSpace, XattrOwnedValue, XattrValue, dir_validate,
+    Corrupt, CorruptKind, FileType, GOOD_OLD_INODE_SIZE, Incompat, InodeFlags, Superblock,
+    XATTR_NAME_DATA, XattrArea, XattrIndex, XattrList, XattrNoSpace, XattrOwnedValue, XattrValue,
+    dir_validate, extra_isize,
 };
 
 /// Bytes of data in `i_block`.
@@ -93,6 +94,23 @@ fn change_list(raw: &mut [u8], change: impl FnOnce(&mut XattrList)) -> Result<()
     change(&mut list);
     list.encode_in_inode(raw)
         .map_err(|XattrNoSpace| Ext4Error::NoSpace)
+}
+
+/// Takes the attributes in an inode's bytes from others of the same inode, which were checked.
+pub(crate) fn copy_body(raw: &mut [u8], from: &[u8]) {
+    let start = GOOD_OLD_INODE_SIZE + usize::from(extra_isize(from).unwrap_or(0));
+    if let (Some(to), Some(from)) = (raw.get_mut(start..), from.get(start..))
+        && to.len() == from.len()
+    {
+        to.copy_from_slice(from);
+    }
+}
+
+/// Takes the data out of an inode's attributes.
+pub(crate) fn clear_body(raw: &mut [u8]) -> Result<()> {
+    change_list(raw, |list| {
+        list.remove(XattrIndex::SYSTEM, XATTR_NAME_DATA);
+    })
 }
 
 /// Checks an inode with the flag.
@@ -227,7 +245,7 @@ impl Ext4 {
     ///
     /// # Errors
     /// What `body` gives, or the journal's; nothing changed then.
-    fn change_body(
+    pub(crate) fn change_body(
         &self,
         handle: &Handle<'_>,
         inode: &Inode,
