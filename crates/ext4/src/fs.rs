@@ -6,6 +6,7 @@
 //! unmounting does the same as far as it can; a killed process leaves a journal that recovers.
 
 use crate::error::{Ext4Error, Result};
+use crate::errors::Errors;
 use crate::extents;
 use crate::external_journal;
 use crate::fast_commit;
@@ -31,7 +32,7 @@ use uext4_ondisk::{
     GroupDesc, GroupNo, Incompat, Ino, InodeParams, RawSuperblock, RoCompat, SUPERBLOCK_OFFSET,
     SUPERBLOCK_SIZE, Superblock,
 };
-use uext4_sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use uext4_sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use uext4_sync::thread;
 use uext4_vfs::icache::InodeCache;
 use uext4_vfs::ilock::RenameMutex;
@@ -77,7 +78,7 @@ pub struct Ext4 {
     /// Where the next top-level directory goes.
     pub(crate) next_top_group: AtomicU32,
     read_only: AtomicBool,
-    errors_seen: AtomicU64,
+    pub(crate) errors: Errors,
     mounted: AtomicBool,
 }
 
@@ -324,7 +325,7 @@ impl Ext4 {
             pending_frees: AtomicI64::new(0),
             next_top_group: AtomicU32::new(0),
             read_only: AtomicBool::new(options.read_only),
-            errors_seen: AtomicU64::new(0),
+            errors: Errors::new(options.errors.unwrap_or_else(|| sb.raw.errors_behaviour())),
             mounted: AtomicBool::new(false),
             options,
             sb,
@@ -423,6 +424,7 @@ impl Ext4 {
     /// Everything in place, and only then the superblock that says so.
     fn finish(&self) -> Result<()> {
         self.write_pending_times(Duration::ZERO)?;
+        self.record_errors();
         self.journal.flush_log()?;
         let orphans_left = self.orphans.any_left();
         let has_log = self.journal.has_log();
@@ -458,6 +460,7 @@ impl Ext4 {
             return Ok(());
         }
         self.write_pending_times(Duration::ZERO)?;
+        self.record_errors();
         Ok(self.journal.sync()?)
     }
 
@@ -543,10 +546,9 @@ impl Ext4 {
         i64::try_from(self.sb.raw.reserved_blocks_count()).unwrap_or(i64::MAX)
     }
 
-    /// Counts and logs damage that was seen.
-    pub(crate) fn note_error(&self, why: &Corrupt) {
-        self.errors_seen.fetch_add(1, Ordering::Relaxed);
-        tracing::error!("{why}");
+    /// Changes nothing from now on.
+    pub(crate) fn set_read_only(&self) {
+        self.read_only.store(true, Ordering::SeqCst);
     }
 
     /// The inode `ino`, from the cache or the disk.

@@ -46,6 +46,7 @@ pub mod create;
 pub mod dio;
 pub mod dir;
 pub mod error;
+mod errors;
 pub mod extents;
 mod external_journal;
 pub mod fallocate;

@@ -3,6 +3,7 @@
 use crate::generation::GenerationArm;
 use crate::ialloc::IallocArm;
 use std::time::Duration;
+use uext4_ondisk::ErrorsBehaviour;
 use uext4_vfs::icache::IcacheArm;
 use uext4_vfs::ilock::DioLock;
 
@@ -52,6 +53,9 @@ pub struct MountOptions {
     pub commit_interval: Duration,
     /// Whether the device is flushed around a commit.
     pub barrier: bool,
+    /// What to do when damage is found, besides recording it in the superblock; None for what that says.
+    /// `Panic` ends the mount, not the process: nothing is written any more.
+    pub errors: Option<ErrorsBehaviour>,
     /// Blocks that are freed are discarded on the device once that is durable.
     pub discard: bool,
     /// What the journal does with data; None for what the superblock says, which is `Ordered` unless somebody
@@ -94,6 +98,7 @@ impl Default for MountOptions {
             noload: false,
             commit_interval: Duration::from_secs(5),
             barrier: true,
+            errors: None,
             discard: false,
             data: None,
             cache_bytes: 256 << 20,

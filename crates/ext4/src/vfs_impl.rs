@@ -178,7 +178,7 @@ impl Ext4 {
                 return Err(Errno::EPERM.into());
             }
         }
-        Ok(self.check_access(caller, node, &attr, want)?)
+        Ok(self.report(self.check_access(caller, node, &attr, want))?)
     }
 }
 
@@ -186,7 +186,7 @@ impl FileSystem for Ext4 {
     type Node = InodeRef;
 
     fn root(&self) -> Result<InodeRef> {
-        Ok(Ext4::root(self)?)
+        Ok(self.report(Ext4::root(self))?)
     }
 
     fn handle(&self, node: &InodeRef) -> FileHandle {
@@ -229,15 +229,15 @@ impl FileSystem for Ext4 {
         if want.contains(Access::WRITE) && on_disk && self.is_read_only() {
             return Err(Errno::EROFS.into());
         }
-        Ok(self.check_access(caller, node, &attr, want)?)
+        Ok(self.report(self.check_access(caller, node, &attr, want))?)
     }
 
     fn setattr(&self, caller: &Caller, node: &InodeRef, change: &SetAttr) -> Result<Attr> {
-        Ok(Ext4::setattr(self, caller, node, change)?)
+        Ok(self.report(Ext4::setattr(self, caller, node, change))?)
     }
 
     fn lookup(&self, caller: &Caller, dir: &InodeRef, name: &[u8]) -> Result<InodeRef> {
-        Ok(Ext4::lookup(self, caller, dir, name)?)
+        Ok(self.report(Ext4::lookup(self, caller, dir, name))?)
     }
 
     fn create(
@@ -247,23 +247,23 @@ impl FileSystem for Ext4 {
         name: &[u8],
         new: &NewNode<'_>,
     ) -> Result<InodeRef> {
-        Ok(Ext4::create(self, caller, dir, name, new)?)
+        Ok(self.report(Ext4::create(self, caller, dir, name, new))?)
     }
 
     fn tmpfile(&self, caller: &Caller, dir: &InodeRef, mode: u16) -> Result<InodeRef> {
-        Ok(Ext4::tmpfile(self, caller, dir, mode)?)
+        Ok(self.report(Ext4::tmpfile(self, caller, dir, mode))?)
     }
 
     fn link(&self, caller: &Caller, node: &InodeRef, dir: &InodeRef, name: &[u8]) -> Result<()> {
-        Ok(Ext4::link(self, caller, node, dir, name)?)
+        Ok(self.report(Ext4::link(self, caller, node, dir, name))?)
     }
 
     fn unlink(&self, caller: &Caller, dir: &InodeRef, name: &[u8]) -> Result<()> {
-        Ok(Ext4::unlink(self, caller, dir, name)?)
+        Ok(self.report(Ext4::unlink(self, caller, dir, name))?)
     }
 
     fn rmdir(&self, caller: &Caller, dir: &InodeRef, name: &[u8]) -> Result<()> {
-        Ok(Ext4::rmdir(self, caller, dir, name)?)
+        Ok(self.report(Ext4::rmdir(self, caller, dir, name))?)
     }
 
     fn rename(
@@ -275,13 +275,13 @@ impl FileSystem for Ext4 {
         new_name: &[u8],
         flags: RenameFlags,
     ) -> Result<()> {
-        Ok(Ext4::rename(
+        Ok(self.report(Ext4::rename(
             self, caller, old_dir, old_name, new_dir, new_name, flags,
-        )?)
+        ))?)
     }
 
     fn readlink(&self, _caller: &Caller, node: &InodeRef) -> Result<Vec<u8>> {
-        Ok(Ext4::readlink(self, node)?)
+        Ok(self.report(Ext4::readlink(self, node))?)
     }
 
     fn readdir(
@@ -300,10 +300,11 @@ impl FileSystem for Ext4 {
         }
         let mut cookie = cookie;
         loop {
-            let batch = {
+            let listed = {
                 let _locked = ilock(&dir.ilock, LockMode::Shared);
-                self.dir_list(dir, cookie)?
+                self.dir_list(dir, cookie)
             };
+            let batch = self.report(listed)?;
             self.touch_atime(dir);
             let Some(last) = batch.last() else {
                 return Ok(());
@@ -331,7 +332,7 @@ impl FileSystem for Ext4 {
         data: &mut [u8],
         flags: IoFlags,
     ) -> Result<usize> {
-        Ok(Ext4::read_with(self, node, offset, data, flags)?)
+        Ok(self.report(Ext4::read_with(self, node, offset, data, flags))?)
     }
 
     fn write_with(
@@ -341,7 +342,7 @@ impl FileSystem for Ext4 {
         data: &[u8],
         flags: IoFlags,
     ) -> Result<Written> {
-        Ok(Ext4::write_with(self, node, offset, data, flags, true)?)
+        Ok(self.report(Ext4::write_with(self, node, offset, data, flags, true))?)
     }
 
     fn direct_alignment(&self) -> u32 {
@@ -349,23 +350,23 @@ impl FileSystem for Ext4 {
     }
 
     fn fallocate(&self, node: &InodeRef, what: Fallocate, offset: u64, len: u64) -> Result<()> {
-        Ok(Ext4::fallocate(self, node, what, offset, len)?)
+        Ok(self.report(Ext4::fallocate(self, node, what, offset, len))?)
     }
 
     fn seek_data(&self, node: &InodeRef, offset: u64) -> Result<u64> {
-        Ok(Ext4::seek_data(self, node, offset)?)
+        Ok(self.report(Ext4::seek_data(self, node, offset))?)
     }
 
     fn seek_hole(&self, node: &InodeRef, offset: u64) -> Result<u64> {
-        Ok(Ext4::seek_hole(self, node, offset)?)
+        Ok(self.report(Ext4::seek_hole(self, node, offset))?)
     }
 
     fn fsync(&self, node: &InodeRef, data_only: bool) -> Result<()> {
-        Ok(Ext4::fsync(self, node, data_only)?)
+        Ok(self.report(Ext4::fsync(self, node, data_only))?)
     }
 
     fn syncfs(&self) -> Result<()> {
-        Ok(self.sync()?)
+        Ok(self.report(self.sync())?)
     }
 
     fn statfs(&self) -> Result<StatFs> {
@@ -404,7 +405,7 @@ impl FileSystem for Ext4 {
         }
         self.check_xattr(caller, node, name, Access::READ)?;
         let (index, rest) = split(name)?;
-        Ok(self.get_xattr(node, index, rest)?)
+        Ok(self.report(self.get_xattr(node, index, rest))?)
     }
 
     fn setxattr(
@@ -421,14 +422,14 @@ impl FileSystem for Ext4 {
         }
         if let Some(subject) = acl_of(name) {
             let acl = parse_acl(value)?;
-            return Ok(self.set_acl(caller, node, subject, acl.as_deref())?);
+            return Ok(self.report(self.set_acl(caller, node, subject, acl.as_deref()))?);
         }
         if name == b"security.capability" && !value.is_empty() && !is_capability(value) {
             return Err(Errno::EINVAL.into());
         }
         self.check_xattr(caller, node, name, Access::WRITE)?;
         let (index, rest) = split(name)?;
-        Ok(self.set_xattr(node, index, rest, value, flags)?)
+        Ok(self.report(self.set_xattr(node, index, rest, value, flags))?)
     }
 
     fn listxattr(&self, caller: &Caller, node: &InodeRef) -> Result<Vec<Vec<u8>>> {
@@ -442,10 +443,10 @@ impl FileSystem for Ext4 {
     fn removexattr(&self, caller: &Caller, node: &InodeRef, name: &[u8]) -> Result<()> {
         check_name(name)?;
         if let Some(subject) = acl_of(name) {
-            return Ok(self.set_acl(caller, node, subject, None)?);
+            return Ok(self.report(self.set_acl(caller, node, subject, None))?);
         }
         self.check_xattr(caller, node, name, Access::WRITE)?;
         let (index, rest) = split(name)?;
-        Ok(self.remove_xattr(node, index, rest)?)
+        Ok(self.report(self.remove_xattr(node, index, rest))?)
     }
 }
