@@ -105,7 +105,11 @@ pub fn of_fs<F: FileSystem>(fs: &F) -> Result<Tree> {
 /// The longest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
-fn entry_of<F: FileSystem>(fs: &F, node: &F::Node) -> Result<Entry> {
+/// What has a name, read whole.
+///
+/// # Errors
+/// The first error of any operation.
+pub fn entry_of<F: FileSystem>(fs: &F, node: &F::Node) -> Result<Entry> {
     let caller = Caller::root();
     let attr = fs.getattr(node)?;
     let data = match attr.kind {
