@@ -166,7 +166,9 @@ impl Ext4 {
 
     #[cold]
     fn check_large_end(&self, inode: &Inode, end: u64) -> Result<()> {
-        let max = match inode.has_extents() {
+        // What leaves its inode gets the mapping that new files have.
+        let extents = self.sb.incompat.contains(Incompat::EXTENT);
+        let max = match inode.has_extents() || (inode.is_inline() && extents) {
             true => self.file_bytes_max(),
             false => map_bytes_max(&self.sb),
         };

@@ -61,10 +61,14 @@ fn regular_files_and_directories_stay_inline_as_long_as_they_fit() {
         ("more", 129),
         ("fallocated", 5),
         ("cut", 500),
+        ("huge", 5),
     ] {
         file(name, len);
     }
     let (path, size) = (b"cut".to_vec(), 3);
+    apply(&*fs, &Op::Truncate { path, size }).unwrap();
+    // No block map reaches that far.
+    let (path, size) = (b"huge".to_vec(), 5 << 40);
     apply(&*fs, &Op::Truncate { path, size }).unwrap();
     let fallocate = Op::Fallocate {
         path: b"fallocated".to_vec(),
@@ -85,6 +89,7 @@ fn regular_files_and_directories_stay_inline_as_long_as_they_fit() {
         "more",
         "fallocated",
         "cut",
+        "huge",
         "none",
         "few",
         "few/0-name",
