@@ -278,7 +278,7 @@ fn compare(shape: Shape, as_root: bool) {
         return;
     }
     let _unprotected = Unprotected::new();
-    let count = env_number("UEXT4_CALL_SEQUENCES", 200);
+    let count = env_number("UEXT4_CALL_SEQUENCES", 500);
     // A thread of its own, as it changes who it is.
     let found = std::thread::spawn(move || run(shape, as_root, count))
         .join()
