@@ -92,7 +92,7 @@ impl Change {
         match self {
             Change::Add(more) => flags | more,
             Change::Remove(less) => flags - less,
-            Change::Set(all) => flags - (InodeFlags::USER_MODIFIABLE - kept) | all,
+            Change::Set(all) => (flags - (InodeFlags::USER_MODIFIABLE - kept)) | all,
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
 use crate::inode::{Inode, InodeRef, kind_of, now};
 use crate::xattr::XATTR_CREDITS;
-use uext4_ondisk::{AclEntry, InodeFlags};
+use uext4_ondisk::{AclEntry, InodeFlags, Timestamp as DiskTime};
 use uext4_vfs::attr::{Attr, FileKind, SetAttr, Timestamp};
 use uext4_vfs::caller::{Caller, Capabilities};
 use uext4_vfs::ilock::{LockMode, ilock};
@@ -141,7 +141,9 @@ impl Ext4 {
             for (field, set) in times {
                 if let Some(set) = set {
                     let t = set.resolve(stamp);
-                    *field = uext4_ondisk::Timestamp::new(t.sec, t.nsec);
+                    let sec = t.sec.clamp(DiskTime::MIN_SEC, DiskTime::MAX_SEC);
+                    // As the kernel: what is out of range becomes the last second in it.
+                    *field = DiskTime::new(sec, if sec == t.sec { t.nsec } else { 0 });
                 }
             }
         })?;

@@ -9,7 +9,8 @@ use crate::mapping::Root;
 use std::sync::Arc;
 use uext4_jbd2::Handle;
 use uext4_ondisk::{
-    DevNo, EXTRA_ISIZE_KNOWN, FileType, Generation, Ino, InodeFlags, Pblk, RoCompat, raw_generation,
+    DevNo, EXTRA_ISIZE_KNOWN, FileType, Generation, Ino, InodeFlags, Pblk, RoCompat, Timestamp,
+    raw_generation,
 };
 use uext4_sync::stage::{self, Stage};
 
@@ -115,7 +116,10 @@ impl Ext4 {
         links: u32,
         generation: Generation,
     ) -> uext4_ondisk::Inode {
-        let time = now();
+        let time = match self.params.inode_size > 128 {
+            true => now(),
+            false => Timestamp::new(now().sec, 0),
+        };
         let extra = if self.params.inode_size > 128 {
             self.geometry()
                 .want_extra_isize

@@ -28,8 +28,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use uext4_buffer::{Buffer, BufferWrite};
 use uext4_jbd2::Handle;
 use uext4_ondisk::{
-    FileType, Generation, GroupNo, Ino, InodeFlags, InodeParams, InodeSeed, Pblk, Timestamp,
-    XattrArea,
+    FileType, GOOD_OLD_INODE_SIZE, Generation, GroupNo, Ino, InodeFlags, InodeParams, InodeSeed,
+    Pblk, Timestamp, XattrArea,
 };
 use uext4_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use uext4_sync::stage::{self, Stage};
@@ -189,6 +189,7 @@ impl Inode {
         let mut state = self.state.lock();
         change(&mut state);
         self.mirror(&state);
+        self.round_times(&mut state);
         if self.pending_since.load(Ordering::Relaxed) == 0 {
             let now = now_s().max(1);
             self.pending_since.store(now, Ordering::Relaxed);
@@ -214,6 +215,19 @@ impl Inode {
         }
         if self.atime_tick.load(Ordering::Relaxed) != NO_TICK {
             self.atime_tick.store(NO_TICK, Ordering::Relaxed);
+        }
+    }
+
+    /// Keeps of the times what an inode without room for more than seconds holds of them, so that they read the same
+    /// from memory as from disk.
+    #[inline]
+    fn round_times(&self, state: &mut uext4_ondisk::Inode) {
+        if usize::from(self.params.inode_size) > GOOD_OLD_INODE_SIZE {
+            return;
+        }
+        for time in [&mut state.atime, &mut state.mtime, &mut state.ctime] {
+            let sec = time.sec.clamp(Timestamp::MIN_SEC, Timestamp::MAX_SEC_SHORT);
+            *time = Timestamp::new(sec, 0);
         }
     }
 
@@ -525,6 +539,7 @@ impl Ext4 {
         let mut state = inode.state.lock();
         let result = change(&mut state);
         inode.mirror(&state);
+        inode.round_times(&mut state);
         // First: whoever finds nothing pending any more finds the transaction that has it.
         inode.touch(handle);
         inode.encode(&state, content.data_mut());

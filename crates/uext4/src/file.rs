@@ -235,10 +235,10 @@ impl File {
     /// Cuts or grows the file to `len` bytes; what is new is a hole.
     ///
     /// # Errors
-    /// `EINVAL`: not open for writing. `EFBIG`, `EPERM`, `EROFS`, `EIO`.
+    /// `EBADF`: not open for writing. `EFBIG`, `EPERM`, `EROFS`, `EIO`.
     pub fn set_len(&self, len: u64) -> Result<()> {
         if !self.open.flags().contains(OpenFlags::WRITE) {
-            return Err(Errno::EINVAL.into());
+            return Err(Errno::EBADF.into());
         }
         self.set_attr(&SetAttr {
             size: Some(len),
