@@ -40,7 +40,12 @@ pub(crate) fn check(cx: &Context<'_>, faults: &mut Faults) -> Result<()> {
         let raw = block
             .get_mut(..SUPERBLOCK_SIZE)
             .and_then(RawSuperblock::mut_from);
-        let fault = || Fault::new(FaultKind::BackupSuperblock).pblk(at).group(g);
+        let fault = || {
+            Fault::new(FaultKind::BackupSuperblock)
+                .note()
+                .pblk(at)
+                .group(g)
+        };
         let Some(raw) = raw.filter(|r| r.magic.get() == EXT4_MAGIC) else {
             faults.push(fault().detail("not a superblock"));
             continue;

@@ -83,8 +83,9 @@ fn check_super(cx: &Context<'_>, totals: &Totals, faults: &mut Faults) {
         ),
     ] {
         if have != want {
-            let fault = Fault::new(kind).pblk(backups::primary(cx));
-            faults.push(fault.detail(format_args!("{have}, not {want}")));
+            // The groups' counters are what counts.
+            let note = Fault::new(kind).note().pblk(backups::primary(cx));
+            faults.push(note.detail(format_args!("{have}, not {want}")));
         }
     }
 }
@@ -152,6 +153,7 @@ impl GroupWorker<'_, '_> {
         let geo = &self.cx.geo;
         let count = geo.inodes_per_group;
         let (mut used, mut dirs) = (0u32, 0u32);
+        let mut named = None;
         self.expected.clear();
         self.expected.resize(geo.inode_bitmap_bytes(), 0);
         for i in 0..count {
@@ -161,6 +163,9 @@ impl GroupWorker<'_, '_> {
                 continue;
             }
             used += 1;
+            if self.cx.inodes.found(ino) > 0 {
+                named = Some(i);
+            }
             let is_dir = state.file_type() == FileType::Directory;
             dirs += u32::from(is_dir);
             if let Some(b) = self.expected.get_mut(i as usize / 8) {
@@ -168,6 +173,7 @@ impl GroupWorker<'_, '_> {
             }
         }
         self.totals.inodes_used += u64::from(used);
+        self.check_unused(g, named);
         let result = (count.saturating_sub(used), dirs);
         let Some(desc) = self.cx.desc(g).copied() else {
             return Ok(result);
@@ -183,6 +189,20 @@ impl GroupWorker<'_, '_> {
             u64::from(geo.ino_in_group(g, i as u32).0)
         });
         Ok(result)
+    }
+
+    /// Flags that mean nothing without group checksums must not hide an inode with a name all the same.
+    fn check_unused(&mut self, g: GroupNo, named: Option<u32>) {
+        let (Some(desc), Some(last)) = (self.cx.desc(g), named) else {
+            return;
+        };
+        let count = self.cx.geo.inodes_per_group;
+        let hides = desc.flags.contains(GroupFlags::INODE_UNINIT)
+            || last >= count.saturating_sub(desc.itable_unused);
+        if hides && !self.cx.sb.has_group_csum() {
+            let fault = Fault::new(FaultKind::GroupUninit).group(g);
+            self.faults.push(fault.detail("holds inodes with names"));
+        }
     }
 
     fn load(&mut self, at: Pblk) -> Result<()> {

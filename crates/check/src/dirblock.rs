@@ -5,9 +5,9 @@ use crate::dirs::{Dir, DirBlock, Dirs, SPAN_EMPTY, SPAN_NODE};
 use crate::fault::{Fault, FaultKind, Faults, printable};
 use crate::names::NameSet;
 use uext4_ondisk::{
-    DIRENT_HEADER, Dirent, DxKind, DxView, FileType, HashVersion, Incompat, Ino, Lblk, Pblk,
-    dir_checksum_verify, dir_data_end, dir_entries, dir_has_tail, dx_checksum_verify, dx_kind_of,
-    dx_limit,
+    CorruptKind, DIRENT_HEADER, Dirent, DxKind, DxView, FileType, HashVersion, Incompat, Ino, Lblk,
+    Pblk, dir_checksum_verify, dir_data_end, dir_entries, dir_has_tail, dx_checksum_verify,
+    dx_kind_of, dx_limit,
 };
 use uext4_sync::atomic::Ordering;
 
@@ -63,6 +63,11 @@ impl<'c, 'd> DirWorker<'c, 'd> {
             {
                 self.faults.push(e.ino(dir.ino).pblk(at));
             }
+            // Readers look for the checksum only where the first entry is all empty.
+            if kind == DxKind::Node && self.cx.seed.is_some() && bytes.get(TYPE_AT) != Some(&0) {
+                let kind = FaultKind::Structure(CorruptKind::DxNodeDirent);
+                self.fault(kind, dir, at, "file type");
+            }
             if kind == DxKind::Root {
                 self.names.clear(bytes.len());
                 self.first_block(dir, bytes, bytes.len(), at);
@@ -96,6 +101,10 @@ impl<'c, 'd> DirWorker<'c, 'd> {
             };
             match records.next() {
                 Some(Ok(d)) if d.name == want && d.ino.0 != 0 => {
+                    let after = d.offset + DIRENT_HEADER + want.len();
+                    if bytes.get(after) != Some(&0) {
+                        self.fault(kind, dir, at, "no zero byte after the name");
+                    }
                     self.check_type(dir, &d, bytes, at, FileType::Directory);
                     if n == 1 {
                         self.found_dot_dot(dir, d.ino, at);
@@ -226,8 +235,9 @@ impl<'c, 'd> DirWorker<'c, 'd> {
             self.fault(FaultKind::EntryUnused, dir, at, name());
             return;
         }
-        if state.value() {
-            self.fault(FaultKind::EntryValueInode, dir, at, name());
+        if state.value() && cx.incompat(Incompat::EA_INODE) {
+            let note = Fault::new(FaultKind::EntryValueInode).note();
+            self.faults.push(note.ino(dir.ino).pblk(at).detail(name()));
         }
         let file_type = state.file_type();
         self.check_type(dir, d, bytes, at, file_type);

@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::error::Result;
 use crate::fault::{Fault, FaultKind, Faults};
+use crate::layout::SUPER_OR_DESCS;
 use crate::scan::{self, Mode};
 use crate::xattr_blocks;
 use uext4_ondisk::Ino;
@@ -100,6 +101,15 @@ impl Run<'_> {
             FaultKind::BlockShared
         };
         let fault = Fault::new(kind).pblk(at).detail(detail);
+        // Metadata may lie on a bad block, but for the first copy of what everything hangs off.
+        let bad = self.owners.iter().all(|o| o.1 == Ino::BAD_BLOCKS);
+        let meta = cx.metadata_at(at);
+        let first = meta.is_some_and(|m| m.group.0 == 0 && m.what == SUPER_OR_DESCS);
+        let fault = if bad && !first && kind == FaultKind::BlockIsMetadata {
+            fault.note()
+        } else {
+            fault
+        };
         match self.owners.first() {
             Some(first) => fault.ino(first.1),
             None => fault,

@@ -1,5 +1,6 @@
 //! A fault: what is wrong, and where. Workers collect them in [`Faults`].
 
+use crate::report::CheckReport;
 use std::fmt;
 use uext4_ondisk::{Corrupt, CorruptKind, GroupNo, Ino, Pblk};
 
@@ -53,7 +54,7 @@ kinds! {
     OrphanIno = "orphan list names an invalid inode",
     OrphanLoop = "orphan list has a loop",
     OrphanFile = "orphan file is unusable",
-    OrphanPresent = "orphan file holds orphans although the file system is clean",
+    OrphanPresent = "orphan file and the feature orphan_present disagree",
     InodeMode = "inode has an invalid mode",
     InodeDtime = "inode in use has a deletion time",
     InodeZeroDtime = "deleted inode has no deletion time",
@@ -105,7 +106,22 @@ kinds! {
     HtreeKind = "hash tree has a block of the wrong kind at this level",
     LinkCount = "inode link count is wrong",
     Unattached = "inode has no name",
+    SuperblockTime = "superblock time lies in the future",
+    QuotaInode = "superblock names an invalid quota inode",
+    QuotaUsage = "quota file disagrees with the usage",
+    OrphanPending = "deleted inode waits for the next mount to free it",
+    JournalErrno = "journal records an error",
+    MmpInUse = "multi-mount protection says that it is being checked",
     MmpBlock = "multi-mount protection block is outside the file system",
+}
+
+/// How grave a finding is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Level {
+    /// Damage: the image is not clean.
+    Fault,
+    /// Odd and worth knowing, but nothing that makes an image unclean: e2fsck lets it pass.
+    Note,
 }
 
 /// Something wrong with the image.
@@ -113,6 +129,8 @@ kinds! {
 pub struct Fault {
     /// The check that failed.
     pub kind: FaultKind,
+    /// How grave it is.
+    pub level: Level,
     /// The inode concerned.
     pub ino: Option<Ino>,
     /// The block concerned.
@@ -128,11 +146,18 @@ impl Fault {
     pub(crate) fn new(kind: FaultKind) -> Self {
         Fault {
             kind,
+            level: Level::Fault,
             ino: None,
             pblk: None,
             group: None,
             detail: None,
         }
+    }
+
+    /// Makes it a note.
+    pub(crate) fn note(mut self) -> Self {
+        self.level = Level::Note;
+        self
     }
 
     /// Says which inode, unless that is known.
@@ -164,6 +189,7 @@ impl From<Corrupt> for Fault {
     fn from(e: Corrupt) -> Self {
         Fault {
             kind: FaultKind::Structure(e.kind),
+            level: Level::Fault,
             ino: e.ino,
             pblk: e.pblk,
             group: None,
@@ -203,34 +229,15 @@ pub(crate) fn printable(name: &[u8]) -> String {
     name.escape_ascii().to_string()
 }
 
-/// The faults of one worker: the first `max`, and how many there were.
-#[derive(Debug)]
-pub(crate) struct Faults {
+/// The first `max` findings of a level, and how many there were.
+#[derive(Debug, Default)]
+struct Found {
     list: Vec<Fault>,
     total: u64,
-    max: usize,
 }
 
-impl Faults {
-    pub(crate) fn new(max: usize) -> Self {
-        Faults {
-            list: Vec::new(),
-            total: 0,
-            max,
-        }
-    }
-
-    /// Counts a fault, and keeps it if there is room.
-    #[cold]
-    pub(crate) fn push(&mut self, fault: impl Into<Fault>) {
-        self.total += 1;
-        if self.list.len() < self.max {
-            self.list.push(fault.into());
-        }
-    }
-
-    /// Takes over what workers of a pass found, in an order that does not depend on the threads.
-    pub(crate) fn absorb(&mut self, parts: impl IntoIterator<Item = Faults>) {
+impl Found {
+    fn absorb(&mut self, parts: Vec<Found>, max: usize) {
         let mut all = Vec::new();
         for part in parts {
             self.total += part.total;
@@ -240,16 +247,55 @@ impl Faults {
             let key = |f: &Fault| (f.ino, f.group, f.pblk);
             key(a).cmp(&key(b)).then_with(|| a.detail.cmp(&b.detail))
         });
-        all.truncate(self.max.saturating_sub(self.list.len()));
+        all.truncate(max.saturating_sub(self.list.len()));
         self.list.append(&mut all);
     }
+}
 
-    pub(crate) fn total(&self) -> u64 {
-        self.total
+/// The faults and notes of one worker.
+#[derive(Debug)]
+pub(crate) struct Faults {
+    faults: Found,
+    notes: Found,
+    max: usize,
+}
+
+impl Faults {
+    pub(crate) fn new(max: usize) -> Self {
+        Faults {
+            faults: Found::default(),
+            notes: Found::default(),
+            max,
+        }
     }
 
-    pub(crate) fn into_list(self) -> Vec<Fault> {
-        self.list
+    /// Counts a fault or note, and keeps it if there is room.
+    #[cold]
+    pub(crate) fn push(&mut self, fault: impl Into<Fault>) {
+        let fault = fault.into();
+        let found = match fault.level {
+            Level::Fault => &mut self.faults,
+            Level::Note => &mut self.notes,
+        };
+        found.total += 1;
+        if found.list.len() < self.max {
+            found.list.push(fault);
+        }
+    }
+
+    /// Takes over what workers of a pass found, in an order that does not depend on the threads.
+    pub(crate) fn absorb(&mut self, parts: impl IntoIterator<Item = Faults>) {
+        let (faults, notes) = parts.into_iter().map(|p| (p.faults, p.notes)).unzip();
+        self.faults.absorb(faults, self.max);
+        self.notes.absorb(notes, self.max);
+    }
+
+    /// Fills in what was found.
+    pub(crate) fn into_report(self, report: &mut CheckReport) {
+        report.faults_total = self.faults.total;
+        report.faults = self.faults.list;
+        report.notes_total = self.notes.total;
+        report.notes = self.notes.list;
     }
 }
 
@@ -279,8 +325,11 @@ mod tests {
             b.push(Fault::new(FaultKind::LinkCount).ino(Ino(i)));
         }
         a.absorb([b]);
-        assert_eq!(a.total(), 3);
-        let inos: Vec<_> = a.into_list().iter().map(|f| f.ino.unwrap().0).collect();
+        let mut report = CheckReport::default();
+        a.push(Fault::new(FaultKind::LinkCount).note());
+        a.into_report(&mut report);
+        assert_eq!((report.faults_total, report.notes_total), (3, 1));
+        let inos: Vec<_> = report.faults.iter().map(|f| f.ino.unwrap().0).collect();
         assert_eq!(inos, [3, 9]);
     }
 }

@@ -22,7 +22,13 @@ const ENTRY_HEADER: usize = 16;
 /// The part of inline data that is an attribute; `None` if there is no such attribute.
 fn rest(raw: &[u8]) -> Option<&[u8]> {
     let area = XattrArea::in_inode(raw).ok()??;
-    match area.find(XattrIndex::SYSTEM, XATTR_NAME_DATA)?.value {
+    // A name may end before its length, at a zero byte.
+    let name = |n: &[u8]| n.split(|b| *b == 0).next() == Some(XATTR_NAME_DATA);
+    let mut entries = area.entries();
+    match entries
+        .find(|e| e.index == XattrIndex::SYSTEM && name(e.name))?
+        .value
+    {
         XattrValue::Inline(value) => Some(value),
         XattrValue::Inode { .. } => None,
     }

@@ -4,11 +4,12 @@ use crate::bytes::{le16, le32};
 use crate::context::{Context, InodeState};
 use crate::error::Result;
 use crate::fault::{Fault, FaultKind};
+use crate::layout::quota_inodes;
 use crate::mapping::Mapped;
 use crate::scan::{DirFound, Scanner};
 use uext4_ondisk::{
-    Compat, CorruptKind, FileType, GOOD_OLD_INODE_SIZE, Incompat, Ino, Inode, InodeFlags,
-    InodeSeed, RoCompat, inode_checksum_ok,
+    Compat, CorruptKind, EXTENT_MAGIC, EXTENT_ROOT_ENTRIES, FileType, GOOD_OLD_INODE_SIZE,
+    Incompat, Ino, Inode, InodeFlags, InodeSeed, RoCompat, inode_checksum_ok,
 };
 
 /// Byte of each time's base and extra word, and how much extra space the latter needs.
@@ -22,14 +23,10 @@ const TIMES: [(&str, usize, usize); 4] = [
 /// True for an inode without a name by design.
 pub(crate) fn is_hidden(cx: &Context<'_>, ino: Ino) -> bool {
     let raw = &cx.sb.raw;
-    if cx.sb.orphan_file() == Some(ino) {
+    if cx.sb.orphan_file() == Some(ino) || cx.is_reserved(ino) && ino != Ino::ROOT {
         return true;
     }
-    let quota = cx.ro_compat(RoCompat::QUOTA)
-        && (ino.0 == raw.usr_quota_inum.get() || ino.0 == raw.grp_quota_inum.get());
-    let project =
-        cx.ro_compat(RoCompat::QUOTA | RoCompat::PROJECT) && ino.0 == raw.prj_quota_inum.get();
-    quota || project
+    cx.ro_compat(RoCompat::QUOTA) && quota_inodes(raw).iter().any(|q| q.1 == ino)
 }
 
 /// True if the file system was never written at a time that could be an inode number.
@@ -65,7 +62,8 @@ impl Scanner<'_, '_> {
             return self.reserved(ino, raw, &inode);
         }
         let orphan = cx.is_orphan(ino);
-        if links == 0 && !orphan {
+        // Quota files and the orphan file are in use by the superblock's word.
+        if links == 0 && !orphan && !is_hidden(cx, ino) {
             let dtime = le32(raw, 0x14).unwrap_or(0);
             if mode != 0 && dtime == 0 {
                 self.faults
@@ -87,7 +85,11 @@ impl Scanner<'_, '_> {
         match Inode::decode(raw, &self.cx.params) {
             Ok(inode) => inode,
             Err(e) => {
-                self.faults.push(e.ino(ino));
+                let extra = e.kind == CorruptKind::InodeExtraSize;
+                let fault = Fault::from(e.ino(ino));
+                // Nobody asks for the extra fields of these.
+                let unused = extra && is_hidden(self.cx, ino);
+                self.faults.push(if unused { fault.note() } else { fault });
                 let short = raw.get(..GOOD_OLD_INODE_SIZE).unwrap_or(raw);
                 Inode::decode(short, &self.cx.params).unwrap_or_default()
             }
@@ -104,11 +106,12 @@ impl Scanner<'_, '_> {
         if orphan && inode.links == 0 {
             bits |= InodeState::ORPHAN;
         }
-        if inode.flags.contains(InodeFlags::EA_INODE) && self.cx.incompat(Incompat::EA_INODE) {
+        if file_type == FileType::Regular && inode.flags.contains(InodeFlags::EA_INODE) {
             bits |= InodeState::VALUE;
         }
         self.cx.inodes.set(ino, file_type, bits, inode.links as u16);
         self.count(file_type);
+        self.usage.add(self.cx, ino, inode);
         if inode.dtime != 0 && !orphan {
             let fault = Fault::new(FaultKind::InodeDtime).ino(ino);
             self.faults.push(fault.detail(inode.dtime));
@@ -148,9 +151,12 @@ impl Scanner<'_, '_> {
     /// Fields that must be zero, and times.
     pub(crate) fn check_fields(&mut self, ino: Ino, raw: &[u8], inode: &Inode) {
         let cx = self.cx;
+        // Without a name nobody comes to look at these.
+        let unused = inode.flags.contains(InodeFlags::EA_INODE) || is_hidden(cx, ino);
         let mut zero = |value: u32, what: &str| {
             if value != 0 {
                 let fault = Fault::new(FaultKind::InodeField).ino(ino);
+                let fault = if unused { fault.note() } else { fault };
                 self.faults
                     .push(fault.detail(format_args!("{what} is {value:#x}")));
             }
@@ -195,6 +201,7 @@ impl Scanner<'_, '_> {
         {
             self.faults.push(Fault::new(FaultKind::HtreeFlag).ino(ino));
         }
+        self.check_lost_flag(ino, inode);
         let mut bad = InodeFlags::empty();
         if !cx.incompat(Incompat::EXTENT) {
             bad |= InodeFlags::EXTENTS;
@@ -224,6 +231,25 @@ impl Scanner<'_, '_> {
             let fault = Fault::new(FaultKind::InodeFlags).ino(ino);
             self.faults
                 .push(fault.detail(format_args!("{:#x}", have.bits())));
+        }
+    }
+
+    /// A root of extents in an inode that does not say so, and the reverse of what clusters need.
+    fn check_lost_flag(&mut self, ino: Ino, inode: &Inode) {
+        let kind = inode.file_type();
+        let plain = matches!(kind, FileType::Regular | FileType::Directory);
+        if !plain || inode.flags.contains(InodeFlags::EXTENTS) {
+            return;
+        }
+        let word = |at| le16(&inode.i_block, at).unwrap_or(0);
+        let (magic, entries, max) = (word(0), word(2), word(4));
+        let root =
+            magic == EXTENT_MAGIC && max.abs_diff(EXTENT_ROOT_ENTRIES) <= 2 && entries <= max;
+        let mapped = !inode.flags.contains(InodeFlags::INLINE_DATA);
+        let clusters = mapped && self.cx.ro_compat(RoCompat::BIGALLOC);
+        if clusters || root && max > 0 && self.cx.incompat(Incompat::EXTENT) {
+            let fault = Fault::new(FaultKind::InodeFlags).ino(ino);
+            self.faults.push(fault.detail("extents without the flag"));
         }
     }
 
@@ -276,6 +302,9 @@ impl Scanner<'_, '_> {
 
     /// Compares the size with the blocks found.
     pub(crate) fn check_size(&mut self, ino: Ino, inode: &Inode, mapped: &Mapped) {
+        if inode.file_type() == FileType::Regular {
+            self.check_large(ino, inode.size);
+        }
         let bits = self.cx.geo.block_bits;
         let mut bad = |why: &str| {
             let fault = Fault::new(FaultKind::InodeSize).ino(ino);
@@ -304,6 +333,15 @@ impl Scanner<'_, '_> {
                 .file_size_max(inode.flags.contains(InodeFlags::EXTENTS))
         {
             bad("too large");
+        }
+    }
+
+    /// A file of 2 GiB needs the feature.
+    pub(crate) fn check_large(&mut self, ino: Ino, size: u64) {
+        if size >= 1 << 31 && !self.cx.ro_compat(RoCompat::LARGE_FILE) {
+            let fault = Fault::new(FaultKind::InodeSize).ino(ino);
+            self.faults
+                .push(fault.detail(format_args!("{size} bytes without large_file")));
         }
     }
 

@@ -11,8 +11,9 @@ use crate::view::{Redirect, View};
 use std::collections::{BTreeMap, HashMap};
 use uext4_ondisk::{
     BlockTag, CommitBlock, Compat, CorruptKind, DescriptorReader, FileType, Geometry, GroupDesc,
-    Incompat, Ino, Inode, InodeParams, JournalBlockType, JournalCsum, JournalFormat, JournalHeader,
-    JournalSuper, Lblk, Pblk, RevokeReader, Superblock, TagFlags, Tid, crc32_be,
+    Incompat, Ino, Inode, InodeParams, JOURNAL_BLOCKS_MIN, JournalBlockType, JournalCsum,
+    JournalFormat, JournalHeader, JournalSuper, Lblk, Pblk, RevokeReader, Superblock, TagFlags,
+    Tid, crc32_be,
 };
 
 /// Tag of the record that a fast commit area starts with.
@@ -63,6 +64,18 @@ pub(crate) fn read_inode(
     Ok(buf.get(at..end).map(<[u8]>::to_vec))
 }
 
+/// True if the inode could be that of a journal.
+fn is_journal(view: &View<'_>, sb: &Superblock, descs: &[GroupDesc], ino: Ino) -> Result<bool> {
+    let Some(raw) = read_inode(view, &sb.geometry, descs, ino)? else {
+        return Ok(false);
+    };
+    let inode = Inode::decode(&raw, &InodeParams::of(sb));
+    Ok(inode.is_ok_and(|i| {
+        let blocks = i.size >> sb.geometry.block_bits;
+        i.file_type() == FileType::Regular && i.links > 0 && blocks >= JOURNAL_BLOCKS_MIN.into()
+    }))
+}
+
 /// Finds and checks the journal; `None` if there is none inside, or a fault makes it unusable.
 pub(crate) fn open(
     view: &View<'_>,
@@ -72,11 +85,22 @@ pub(crate) fn open(
 ) -> Result<Option<Log>> {
     let recover = sb.incompat.contains(Incompat::RECOVER);
     if !sb.has_journal() {
-        if recover || sb.raw.journal_inum.get() != 0 {
-            faults
-                .push(Fault::new(FaultKind::SuperblockField).detail("journal without has_journal"));
+        if sb.raw.journal_uuid != [0; 16] {
+            let detail = "an external journal without has_journal";
+            faults.push(Fault::new(FaultKind::SuperblockField).detail(detail));
+        }
+        let inum = Ino(sb.raw.journal_inum.get());
+        if recover || inum != Ino::NONE {
+            let fault =
+                Fault::new(FaultKind::SuperblockField).detail("journal without has_journal");
+            let there = !recover && is_journal(view, sb, descs, inum)?;
+            faults.push(if there { fault.note() } else { fault });
         }
         return Ok(None);
+    }
+    if sb.journal_ino().is_some() && sb.raw.journal_uuid != [0; 16] {
+        let detail = "an external journal besides the journal inode";
+        faults.push(Fault::new(FaultKind::SuperblockField).detail(detail));
     }
     let Some(ino) = sb.journal_ino() else {
         if recover {
@@ -109,7 +133,11 @@ pub(crate) fn open(
     view.read(first, &mut block)?;
     match JournalSuper::parse(&block, sb.geometry.block_size) {
         Err(e) => {
-            faults.push(e.ino(ino).pblk(first));
+            // Where the log starts matters to a replay only.
+            let of_replay = [CorruptKind::JournalStart, CorruptKind::JournalFirst];
+            let unused = of_replay.contains(&e.kind) && !recover;
+            let fault = Fault::from(e.ino(ino).pblk(first));
+            faults.push(if unused { fault.note() } else { fault });
             Ok(None)
         }
         Ok(j) => Ok(check_super(j, runs, ino, first, sb, &inode, faults)),
@@ -131,14 +159,28 @@ fn check_super(
     let mapped: u64 = runs.iter().map(|r| u64::from(r.len)).sum();
     let most = blocks.min(mapped).min(sb.geometry.blocks_count);
     let bytes = mapped.saturating_mul(u64::from(sb.geometry.block_size));
-    if u64::from(len) > most || inode.size > bytes {
+    // Tools and kernel look at the lower half of the size, and take it as signed.
+    let low = u64::try_from(inode.size as u32 as i32).unwrap_or(0);
+    if inode.size > bytes && low <= bytes {
+        let note = fault(CorruptKind::JournalMaxLen).note();
+        faults.push(note.detail(format_args!("file of {} bytes", inode.size)));
+    }
+    if u64::from(len) > most || low > bytes {
         let detail = format!("length {len}, inode has {mapped} blocks");
         faults.push(fault(CorruptKind::JournalMaxLen).detail(detail));
         return None;
     }
+    if j.users().len() > 1 {
+        faults.push(fault(CorruptKind::JournalUsers).detail(j.users().len()));
+    }
+    if j.raw.errno.get() != 0 {
+        let detail = j.raw.errno.get();
+        let fault = Fault::new(FaultKind::JournalErrno);
+        faults.push(fault.ino(ino).pblk(first).detail(detail));
+    }
     if !j.is_empty() && !sb.incompat.contains(Incompat::RECOVER) {
         let detail = "not empty, but the file system needs no recovery";
-        faults.push(fault(CorruptKind::JournalStart).detail(detail));
+        faults.push(fault(CorruptKind::JournalStart).note().detail(detail));
     }
     if j.incompat
         .contains(uext4_ondisk::JournalIncompat::FAST_COMMIT)

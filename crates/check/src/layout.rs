@@ -4,11 +4,22 @@ use crate::context::{Context, MetaRange};
 use crate::error::{CheckError, Result};
 use crate::fault::{Fault, FaultKind, Faults};
 use crate::view::View;
+use std::time::{SystemTime, UNIX_EPOCH};
 use uext4_block::BlockDevice;
 use uext4_ondisk::{
-    Compat, FormatError, Geometry, GroupCsum, GroupDesc, GroupFlags, GroupNo, Incompat, Mmp, Pblk,
-    RawSuperblock, RoCompat, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, Superblock,
+    Compat, FormatError, Geometry, GroupCsum, GroupDesc, GroupFlags, GroupNo, Incompat, Ino, Mmp,
+    Pblk, RawSuperblock, RoCompat, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, Superblock,
 };
+
+/// The only encoding of names that there is.
+const ENCODING_UTF8: u16 = 1;
+/// The last number that whoever has the file system mounted counts to, and the mark of nobody.
+const MMP_SEQ_MAX: u32 = 0xe24d_4d4f;
+const MMP_CLEAN: u32 = 0xff4d_4d50;
+/// What the front of a group holds.
+pub(crate) const SUPER_OR_DESCS: &str = "superblock or descriptors";
+/// Seconds that clocks may differ.
+const CLOCK_SLACK: u64 = 86_400;
 
 /// Reads the superblock; `None` if its geometry is damaged, which is a fault.
 ///
@@ -65,14 +76,7 @@ fn read_through(view: &View<'_>, bytes: &mut [u8]) -> Result<()> {
 /// # Errors
 /// [`CheckError::Unsupported`].
 pub(crate) fn check_fields(sb: &Superblock, faults: &mut Faults) -> Result<()> {
-    let unknown = sb.ro_compat.difference(RoCompat::all());
-    if !unknown.is_empty() {
-        return Err(CheckError::Unsupported(unknown.describe()));
-    }
-    let unknown = sb.compat.difference(Compat::all());
-    if !unknown.is_empty() {
-        return Err(CheckError::Unsupported(unknown.describe()));
-    }
+    refuse_features(sb)?;
     let (raw, geo) = (&sb.raw, &sb.geometry);
     let mut check = |ok: bool, what: &str, value: u64| {
         if !ok {
@@ -86,18 +90,6 @@ pub(crate) fn check_fields(sb: &Superblock, faults: &mut Faults) -> Result<()> {
         "reserved block count",
         reserved,
     );
-    let last = sb.last_orphan().0;
-    check(last <= geo.inodes_count, "last orphan", last.into());
-    if raw.rev_level.get() > 0 && geo.inode_size > 128 {
-        let room = u32::from(geo.inode_size) - 128;
-        for (what, v) in [
-            ("minimum extra inode size", raw.min_extra_isize.get()),
-            ("wanted extra inode size", raw.want_extra_isize.get()),
-        ] {
-            let ok = v == 0 || (v % 4 == 0 && u32::from(v) <= room);
-            check(ok, what, v.into());
-        }
-    }
     let flex = raw.log_groups_per_flex;
     check(
         flex <= 31,
@@ -114,13 +106,94 @@ pub(crate) fn check_fields(sb: &Superblock, faults: &mut Faults) -> Result<()> {
         "reserved descriptor block count without resize_inode",
         reserved_gdt.into(),
     );
-    let both = sb
-        .ro_compat
-        .contains(RoCompat::METADATA_CSUM | RoCompat::GDT_CSUM);
-    check(!both, "metadata_csum and uninit_bg at once", 1);
+    if !sb.ro_compat.contains(RoCompat::BIGALLOC) {
+        let clusters = raw.clusters_per_group.get();
+        check(
+            clusters == raw.blocks_per_group.get(),
+            "clusters per group",
+            clusters.into(),
+        );
+        let log = raw.log_cluster_size.get();
+        check(
+            log == raw.log_block_size.get(),
+            "logarithm of the cluster size",
+            log.into(),
+        );
+    }
     let meta_resize = geo.meta_bg && resize;
     check(!meta_resize, "meta_bg and resize_inode at once", 1);
+    note_oddities(sb, faults);
     Ok(())
+}
+
+/// Features that no released tool knows, and encodings of names.
+fn refuse_features(sb: &Superblock) -> Result<()> {
+    let never = RoCompat::BTREE_DIR | RoCompat::SNAPSHOT | RoCompat::REPLICA;
+    let unknown = sb.ro_compat.difference(RoCompat::all().difference(never));
+    if !unknown.is_empty() {
+        return Err(CheckError::Unsupported(unknown.describe()));
+    }
+    let never = Compat::LAZY_BG | Compat::SNAPSHOT_BITMAP;
+    let unknown = sb.compat.difference(Compat::all().difference(never));
+    if !unknown.is_empty() {
+        return Err(CheckError::Unsupported(unknown.describe()));
+    }
+    let encoding = sb.raw.encoding.get();
+    if sb.incompat.contains(Incompat::CASEFOLD) && encoding != ENCODING_UTF8 {
+        let what = format!("names in encoding {encoding}");
+        return Err(CheckError::Unsupported(what));
+    }
+    Ok(())
+}
+
+/// What e2fsck offers to mend without calling the file system damaged.
+fn note_oddities(sb: &Superblock, faults: &mut Faults) {
+    let raw = &sb.raw;
+    let mut note = |kind, detail: String| faults.push(Fault::new(kind).note().detail(detail));
+    if sb.incompat.contains(Incompat::CSUM_SEED) && !sb.has_metadata_csum() {
+        let detail = "metadata_csum_seed without metadata_csum";
+        note(FaultKind::SuperblockField, detail.to_owned());
+    }
+    let both = RoCompat::METADATA_CSUM | RoCompat::GDT_CSUM;
+    if sb.ro_compat.contains(both) {
+        let detail = "metadata_csum and uninit_bg at once";
+        note(FaultKind::SuperblockField, detail.to_owned());
+    }
+    let room = u32::from(sb.geometry.inode_size).saturating_sub(128);
+    for (what, v) in [
+        ("minimum extra inode size", raw.min_extra_isize.get()),
+        ("wanted extra inode size", raw.want_extra_isize.get()),
+    ] {
+        let ok = v == 0 || room == 0 || (v % 4 == 0 && u32::from(v) <= room);
+        if !ok {
+            note(FaultKind::SuperblockField, format!("{what} is {v}"));
+        }
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let latest = now.map_or(u64::MAX, |d| d.as_secs().saturating_add(CLOCK_SLACK));
+    for (what, time) in [
+        ("write time", u64::from(raw.wtime.get())),
+        ("mount time", u64::from(raw.mtime.get())),
+    ] {
+        if time > latest {
+            note(FaultKind::SuperblockTime, format!("{what} is {time}"));
+        }
+    }
+    for (what, ino) in quota_inodes(raw) {
+        let reserved = ino.0 < sb.geometry.first_ino.0 && ino.0 != 3 && ino.0 != 4;
+        if ino != Ino::NONE && (reserved || ino.0 > sb.geometry.inodes_count) {
+            note(FaultKind::QuotaInode, format!("{what} quota in {ino}"));
+        }
+    }
+}
+
+/// The quota files that the superblock names, whether or not it has the feature.
+pub(crate) fn quota_inodes(raw: &RawSuperblock) -> [(&'static str, Ino); 3] {
+    [
+        ("user", Ino(raw.usr_quota_inum.get())),
+        ("group", Ino(raw.grp_quota_inum.get())),
+        ("project", Ino(raw.prj_quota_inum.get())),
+    ]
 }
 
 /// True if the device holds all of the file system.
@@ -233,11 +306,11 @@ fn check_uninit(cx: &Context<'_>, group: GroupNo, desc: &GroupDesc, faults: &mut
     let last = group.0 + 1 == cx.geo.groups_count && desc.flags.contains(GroupFlags::BLOCK_UNINIT);
     if without || last {
         let fault = Fault::new(FaultKind::GroupUninit).group(group);
-        faults.push(fault.detail(if last {
-            "last group"
+        faults.push(if without {
+            fault.note().detail("no group checksums")
         } else {
-            "no group checksums"
-        }));
+            fault.detail("last group")
+        });
     }
 }
 
@@ -257,7 +330,7 @@ fn group_ranges(cx: &Context<'_>, group: GroupNo, out: &mut Vec<MetaRange>) {
             });
         }
     };
-    push(first, base, "superblock or descriptors");
+    push(first, base, SUPER_OR_DESCS);
     if let Some(d) = cx.desc(group) {
         push(d.block_bitmap.0, 1, "block bitmap");
         push(d.inode_bitmap.0, 1, "inode bitmap");
@@ -297,8 +370,12 @@ fn check_mmp(cx: &Context<'_>, ranges: &mut Vec<MetaRange>, faults: &mut Faults)
     }
     let mut block = vec![0; cx.block_size()];
     cx.view.read(at, &mut block)?;
-    if let Err(e) = Mmp::parse(&block, cx.seed) {
-        faults.push(e.pblk(at));
+    match Mmp::parse(&block, cx.seed) {
+        Err(e) => faults.push(e.pblk(at)),
+        Ok(mmp) if mmp.seq > MMP_SEQ_MAX && mmp.seq != MMP_CLEAN => {
+            faults.push(Fault::new(FaultKind::MmpInUse).pblk(at).detail(mmp.seq));
+        }
+        Ok(_) => {}
     }
     ranges.push(MetaRange {
         start: at.0,

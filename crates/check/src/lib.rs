@@ -30,6 +30,7 @@
 //! | `dirs`, `dirblock`, `htree`, `names`, `inline_dir` | directories |
 //! | `connect` | that every directory hangs off the root, once |
 //! | `links` | link counts |
+//! | `quota` | quota files |
 //! | `bitmaps` | bitmaps and counters against what was found |
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -65,6 +66,7 @@ mod names;
 mod orphans;
 mod parallel;
 mod passes;
+mod quota;
 mod report;
 mod resize;
 mod scan;
@@ -74,6 +76,6 @@ mod xattr_blocks;
 mod xattrs;
 
 pub use error::CheckError;
-pub use fault::{Fault, FaultKind};
+pub use fault::{Fault, FaultKind, Level};
 pub use passes::check;
 pub use report::{CheckOptions, CheckReport, NoProgress, Progress};

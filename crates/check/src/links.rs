@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::fault::{Fault, FaultKind, Faults};
 use crate::inode::is_hidden;
+use crate::layout::quota_inodes;
 use uext4_ondisk::{FileType, Ino, RoCompat};
 
 /// Links above which a directory says 1.
@@ -11,6 +12,13 @@ const LINK_MAX: u32 = 65000;
 /// Checks every inode; `values` are the inodes that hold attribute values, sorted.
 pub(crate) fn run(cx: &Context<'_>, values: &[Ino], faults: &mut Faults) {
     cx.progress.phase("links", u64::from(cx.geo.inodes_count));
+    for (what, ino) in quota_inodes(&cx.sb.raw) {
+        let ordinary = ino == Ino::ROOT || !cx.is_reserved(ino);
+        if ino != Ino::NONE && ordinary && cx.inodes.found(ino) > 0 {
+            let fault = Fault::new(FaultKind::QuotaInode).ino(ino);
+            faults.push(fault.detail(format_args!("{what} quota file has a name")));
+        }
+    }
     for ino in (Ino::ROOT.0..=cx.geo.inodes_count).map(Ino) {
         let state = cx.inodes.state(ino);
         if !state.used() || state.orphan() || (cx.is_reserved(ino) && ino != Ino::ROOT) {

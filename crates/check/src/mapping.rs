@@ -1,6 +1,6 @@
 //! Extent trees and block maps: order, bounds, checksums, and a claim on every block.
 
-use crate::bytes::le32;
+use crate::bytes::{le16, le32};
 use crate::error::Result;
 use crate::fault::{Fault, FaultKind};
 use crate::scan::{DirBlockFound, Scanner};
@@ -15,6 +15,8 @@ const DIRECT: usize = 12;
 /// Bytes of an extent header and of an entry.
 const EXTENT_HEADER: usize = 12;
 const EXTENT_ENTRY: usize = 12;
+/// Byte of the depth in an extent header.
+const DEPTH_AT: usize = 6;
 
 /// What a map covers.
 #[derive(Debug)]
@@ -34,6 +36,22 @@ pub(crate) struct Mapped {
     last_cluster: Option<u64>,
 }
 
+impl Mapped {
+    /// Of an inode without blocks.
+    pub(crate) fn nothing(ino: Ino) -> Self {
+        Mapped {
+            ino,
+            seed: None,
+            file_type: FileType::Unknown,
+            blocks: 0,
+            last: None,
+            last_written: None,
+            complete: true,
+            last_cluster: None,
+        }
+    }
+}
+
 impl Scanner<'_, '_> {
     /// Walks and claims the blocks of an inode.
     ///
@@ -41,14 +59,9 @@ impl Scanner<'_, '_> {
     /// The device's.
     pub(crate) fn walk(&mut self, ino: Ino, inode: &Inode) -> Result<Mapped> {
         let mut m = Mapped {
-            ino,
             seed: self.cx.seed.map(|s| inode.seed(s, ino)),
             file_type: inode.file_type(),
-            blocks: 0,
-            last: None,
-            last_written: None,
-            complete: true,
-            last_cluster: None,
+            ..Mapped::nothing(ino)
         };
         if inode.flags.contains(InodeFlags::EXTENTS) {
             let root = ExtentCheck::root(self.cx.bounds());
@@ -141,9 +154,25 @@ impl Scanner<'_, '_> {
         {
             self.faults.push(e.ino(m.ino).pblk(at));
         }
+        self.mend_depth(m, &mut block, check, at);
         self.extent_node(m, &block, check, Some(at))?;
         self.pool.push(block);
         Ok(())
+    }
+
+    /// The parent's word for a node's depth is as good as the node's own, which is noted if it differs.
+    fn mend_depth(&mut self, m: &Mapped, block: &mut [u8], check: &ExtentCheck, at: Pblk) {
+        let (Some(want), Some(have)) = (check.depth, block.get_mut(DEPTH_AT..DEPTH_AT + 2)) else {
+            return;
+        };
+        let want = want.to_le_bytes();
+        if have != want {
+            let detail = le16(have, 0).unwrap_or(0);
+            let kind = FaultKind::Structure(CorruptKind::ExtentDepth);
+            let note = Fault::new(kind).note().ino(m.ino).pblk(at);
+            self.faults.push(note.detail(detail));
+            have.copy_from_slice(&want);
+        }
     }
 
     fn extent(&mut self, m: &mut Mapped, e: &Extent) {
@@ -235,6 +264,11 @@ impl Scanner<'_, '_> {
             m.complete &= fresh;
             (m.last, m.last_written, *lblk) = (Some(here), Some(here), next);
             return Ok(());
+        }
+        if m.ino == Ino::BAD_BLOCKS && self.cx.is_metadata(self.cx.cluster(block)) {
+            // Blocks of metadata may be bad, but not those that name them.
+            let fault = Fault::new(FaultKind::BlockIsMetadata);
+            self.faults.push(fault.ino(m.ino).pblk(block));
         }
         let fresh = self.claim(m.ino, block, 1);
         m.blocks = m.blocks.saturating_add(1);

@@ -15,18 +15,27 @@ use uext4_ondisk::{
 /// Where `i_dtime` is.
 const DTIME_AT: usize = 0x14;
 
-/// Collects every orphan.
+/// Collects every orphan, if journal replay is to come before they are dealt with. Returns how many
+/// there are.
 ///
 /// # Errors
 /// The device's.
-pub(crate) fn collect(cx: &mut Context<'_>, faults: &mut Faults) -> Result<()> {
+pub(crate) fn collect(cx: &mut Context<'_>, faults: &mut Faults) -> Result<u64> {
     let mut found = HashSet::new();
     read_list(cx, &mut found, faults)?;
     read_file(cx, &mut found, faults)?;
     let mut list: Vec<Ino> = found.into_iter().collect();
     list.sort_unstable();
-    cx.orphans = list;
-    Ok(())
+    let total = list.len() as u64;
+    if cx.needs_recovery {
+        cx.orphans = list;
+    } else {
+        // Nothing else is to be done before the next mount, so they are taken for what they are now.
+        for ino in list {
+            faults.push(Fault::new(FaultKind::OrphanPending).note().ino(ino));
+        }
+    }
+    Ok(total)
 }
 
 fn valid(cx: &Context<'_>, ino: Ino) -> bool {
@@ -37,11 +46,11 @@ fn read_list(cx: &Context<'_>, found: &mut HashSet<Ino>, faults: &mut Faults) ->
     let mut ino = cx.sb.last_orphan();
     while ino != Ino::NONE {
         if !valid(cx, ino) {
-            faults.push(Fault::new(FaultKind::OrphanIno).ino(ino));
+            faults.push(Fault::new(FaultKind::OrphanIno).note().ino(ino));
             return Ok(());
         }
         if !found.insert(ino) {
-            faults.push(Fault::new(FaultKind::OrphanLoop).ino(ino));
+            faults.push(Fault::new(FaultKind::OrphanLoop).note().ino(ino));
             return Ok(());
         }
         let Some(raw) = read_inode(&cx.view, &cx.geo, &cx.descs, ino)? else {
@@ -79,6 +88,7 @@ fn read_file(cx: &Context<'_>, found: &mut HashSet<Ino>, faults: &mut Faults) ->
     if inode.size == 0 || inode.size & u64::from(cx.geo.block_size - 1) != 0 {
         faults.push(unusable("size is not whole blocks"));
     }
+    let before = found.len();
     let mut block = vec![0; cx.block_size()];
     for l in 0..u32::try_from(blocks.min(cx.geo.blocks_count)).unwrap_or(u32::MAX) {
         let Some(at) = filemap::find(&runs, Lblk(l)) else {
@@ -97,6 +107,11 @@ fn read_file(cx: &Context<'_>, found: &mut HashSet<Ino>, faults: &mut Faults) ->
                 found.insert(orphan);
             }
         }
+    }
+    if !cx.needs_recovery && present != (found.len() > before) {
+        let detail = if present { "holds none" } else { "not marked" };
+        let fault = Fault::new(FaultKind::OrphanPresent).ino(ino);
+        faults.push(fault.detail(detail));
     }
     Ok(())
 }

@@ -4,11 +4,12 @@ use crate::context::Context;
 use crate::dirs::{self, Dirs};
 use crate::error::Result;
 use crate::fault::Faults;
+use crate::quota::Usage;
 use crate::report::{CheckOptions, CheckReport, Progress};
 use crate::scan::{self, Counts, Mode, Scanner, ValueRef};
 use crate::view::View;
 use crate::{
-    backups, bitmaps, connect, duplicates, htree, journal, layout, links, names, orphans,
+    backups, bitmaps, connect, duplicates, htree, journal, layout, links, names, orphans, quota,
     xattr_blocks,
 };
 use uext4_block::BlockDevice;
@@ -28,13 +29,13 @@ pub fn check(
     let mut faults = Faults::new(options.faults_max);
     let done = check_into(device, options, progress, &mut report, &mut faults)?;
     report.incomplete = !done;
-    report.faults_total = faults.total();
-    report.faults = faults.into_list();
+    faults.into_report(&mut report);
     Ok(report)
 }
 
 /// What the scan of the inodes leaves for later passes.
 struct Scanned {
+    usage: Usage,
     dirs: Dirs,
     counts: Counts,
     values: Vec<Ino>,
@@ -57,8 +58,7 @@ fn check_into<'d>(
     report.blocks_total = cx.geo.blocks_count / u64::from(cx.geo.cluster_ratio);
     report.errors_recorded =
         cx.sb.raw.state.get() & STATE_ERROR != 0 || cx.sb.raw.error_count.get() != 0;
-    orphans::collect(&mut cx, faults)?;
-    report.orphans = cx.orphans.len() as u64;
+    report.orphans = orphans::collect(&mut cx, faults)?;
     backups::check(&cx, faults)?;
     let mut scanned = scan_inodes(&cx, faults)?;
     htree::load_roots(&cx, &mut scanned.dirs, faults)?;
@@ -70,6 +70,7 @@ fn check_into<'d>(
     drop(scanned.dirs);
     links::run(&cx, &scanned.values, faults);
     let totals = bitmaps::run(&cx, faults)?;
+    quota::run(&cx, &scanned.usage, faults)?;
     report.inodes_used = scanned.counts.inodes;
     report.files = scanned.counts.files;
     report.directories = scanned.counts.directories;
@@ -143,6 +144,7 @@ fn scan_inodes(cx: &Context<'_>, faults: &mut Faults) -> Result<Scanned> {
     let blocks = xattr_blocks::distinct(xattr_refs);
     workers.extend(xattr_blocks::run(cx, &blocks, Mode::Claim)?);
     let mut counts = Counts::default();
+    let mut usage = Usage::default();
     let mut value_refs: Vec<ValueRef> = Vec::new();
     let mut duplicates = Vec::new();
     let (mut parts, mut found) = (Vec::new(), Vec::new());
@@ -153,6 +155,7 @@ fn scan_inodes(cx: &Context<'_>, faults: &mut Faults) -> Result<Scanned> {
         counts.directories += c.directories;
         counts.symlinks += c.symlinks;
         counts.specials += c.specials;
+        usage.absorb(w.usage);
         value_refs.extend(w.value_refs);
         duplicates.extend(w.duplicates);
         parts.push(w.faults);
@@ -165,6 +168,7 @@ fn scan_inodes(cx: &Context<'_>, faults: &mut Faults) -> Result<Scanned> {
     }
     let values = xattr_blocks::check_values(cx, value_refs, faults)?;
     Ok(Scanned {
+        usage,
         dirs,
         counts,
         values,

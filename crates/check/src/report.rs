@@ -54,6 +54,10 @@ pub struct CheckReport {
     pub faults: Vec<Fault>,
     /// How many faults there are.
     pub faults_total: u64,
+    /// What is odd but no damage, at most `faults_max` of it. Says nothing about the verdict.
+    pub notes: Vec<Fault>,
+    /// How many notes there are.
+    pub notes_total: u64,
     /// The check ended before all passes, since a fault made the rest impossible.
     pub incomplete: bool,
     /// The journal holds transactions; what was checked is the image as replay would leave it.

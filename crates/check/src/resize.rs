@@ -7,19 +7,18 @@ use crate::bytes::le32;
 use crate::error::Result;
 use crate::fault::{Fault, FaultKind};
 use crate::scan::Scanner;
-use uext4_ondisk::{Compat, FileType, Geometry, GroupNo, Ino, Inode, InodeFlags, Pblk};
+use uext4_ondisk::{FileType, GroupNo, Ino, Inode, InodeFlags, Pblk};
 
 /// Byte of the doubly indirect pointer in the block area.
 const DOUBLE_AT: usize = 13 * 4;
 
-/// The last block of the file that is mapped, if there are reserved blocks and backups of them.
-fn last_block(geo: &Geometry, backups: u64) -> Option<u64> {
-    let per_block = u64::from(geo.block_size / 4);
-    let first = u64::from(geo.desc_blocks) % per_block;
-    let reserved = u64::from(geo.reserved_gdt_blocks).checked_sub(1)?;
-    // The entries wrap at the end of the doubly indirect block.
-    let entry = (first + reserved).min(per_block - 1);
-    Some(12 + per_block + entry * per_block + backups.checked_sub(1)?)
+/// What the resize inode maps.
+#[derive(Default)]
+struct Reserved {
+    /// Pointers in use.
+    blocks: u64,
+    /// The last file block mapped.
+    last: Option<u64>,
 }
 
 impl Scanner<'_, '_> {
@@ -29,11 +28,9 @@ impl Scanner<'_, '_> {
     /// The device's.
     pub(crate) fn check_resize_inode(&mut self, ino: Ino, raw: &[u8], inode: &Inode) -> Result<()> {
         let fault = |why: &str| Fault::new(FaultKind::ResizeInode).ino(ino).detail(why);
-        if !self.cx.sb.compat.contains(Compat::RESIZE_INODE) {
-            if inode.mode != 0 || inode.links != 0 || inode.i_block != [0; 60] {
-                self.faults.push(fault("not clear, without resize_inode"));
-            }
-            return Ok(());
+        let of_dirs = InodeFlags::INDEX | InodeFlags::CASEFOLD;
+        if inode.flags.intersects(of_dirs) {
+            self.faults.push(Fault::new(FaultKind::HtreeFlag).ino(ino));
         }
         let double = le32(&inode.i_block, DOUBLE_AT).unwrap_or(0);
         let pointers = inode.i_block.as_chunks::<4>().0.iter();
@@ -41,7 +38,14 @@ impl Scanner<'_, '_> {
         let others = inode.flags.intersects(mapped)
             || pointers.enumerate().any(|(i, p)| i != 13 && *p != [0; 4]);
         let bounds = self.cx.bounds();
-        if inode.file_type() != FileType::Regular || inode.links == 0 || others {
+        if inode.file_type() != FileType::Regular || inode.links == 0 {
+            self.faults.push(fault("not a regular file").note());
+        }
+        if inode.file_type() != FileType::Regular {
+            self.check_block_count(ino, inode, 0);
+            return Ok(());
+        }
+        if others {
             self.faults
                 .push(fault("not a file with a doubly indirect block only"));
             return Ok(());
@@ -55,18 +59,19 @@ impl Scanner<'_, '_> {
         if !self.claim(ino, double, 1) {
             return Ok(());
         }
-        let reserved = u64::from(self.cx.geo.reserved_gdt_blocks);
         let backups = (1..self.cx.geo.groups_count).filter(|g| self.cx.geo.has_super(GroupNo(*g)));
         let backups: Vec<u64> = backups
             .map(|g| u64::from(g).saturating_mul(u64::from(self.cx.geo.blocks_per_group)))
             .collect();
-        let blocks = 1 + reserved.saturating_mul(1 + backups.len() as u64);
+        let map = self.check_reserved_map(ino, double, &backups)?;
+        let blocks = map.blocks.saturating_add(1);
         let blocks = blocks.saturating_mul(u64::from(self.cx.geo.cluster_ratio));
-        self.check_reserved_map(ino, double, &backups)?;
         self.check_dtime(ino, inode);
         let xattr_blocks = self.check_xattrs(ino, raw, inode)?;
         self.check_block_count(ino, inode, blocks.saturating_add(xattr_blocks));
-        let short = last_block(&self.cx.geo, backups.len() as u64)
+        self.check_large(ino, inode.size);
+        let short = map
+            .last
             .is_some_and(|last| inode.size < last << self.cx.geo.block_bits);
         if short || inode.size > self.cx.file_size_max(false) {
             let fault = Fault::new(FaultKind::InodeSize).ino(ino);
@@ -75,45 +80,63 @@ impl Scanner<'_, '_> {
         Ok(())
     }
 
-    fn check_reserved_map(&mut self, ino: Ino, double: Pblk, backups: &[u64]) -> Result<()> {
-        let geo = &self.cx.geo;
+    /// Follows the pointers. One that leads to another reserved block than it should is only noted:
+    /// nothing but growing the file system uses them, and that looks at them first.
+    fn check_reserved_map(&mut self, ino: Ino, double: Pblk, backups: &[u64]) -> Result<Reserved> {
+        let (geo, bounds) = (&self.cx.geo, self.cx.bounds());
         let per_block = geo.block_size / 4;
         let first = u64::from(geo.block_size == 1024) + 1 + u64::from(geo.desc_blocks);
-        let bad = |at: Pblk, i: u32| {
-            let fault = Fault::new(FaultKind::ResizeInode).ino(ino).pblk(at);
-            fault.detail(format_args!("wrong pointer {i}"))
+        let note = |at: Pblk, i: u32| {
+            let note = Fault::new(FaultKind::ResizeInode).note().ino(ino).pblk(at);
+            note.detail(format_args!("wrong pointer {i}"))
         };
+        let outside = |at: Pblk, p: u64| {
+            let fault = Fault::new(FaultKind::MapBlock).ino(ino).pblk(at);
+            fault.detail(p)
+        };
+        let mut found = Reserved::default();
         let (mut top, mut block) = (self.take_buf(), self.take_buf());
         self.cx.view.read(double, &mut top)?;
-        let reserved = geo.reserved_gdt_blocks;
         for i in 0..per_block {
             let rel = (i + per_block - geo.desc_blocks % per_block) % per_block;
-            let want = if rel < reserved {
-                first + u64::from(rel)
-            } else {
-                0
-            };
+            let reserved = rel < geo.reserved_gdt_blocks;
+            let want = u64::from(reserved) * (first + u64::from(rel));
             let have = u64::from(le32(&top, i as usize * 4).unwrap_or(0));
             if have != want {
-                self.faults.push(bad(double, i));
+                self.faults.push(note(double, i));
+            }
+            if have == 0 {
                 continue;
             }
-            if want == 0 || want >= geo.blocks_count {
+            if !bounds.contains(Pblk(have), 1) {
+                self.faults.push(outside(double, have));
                 continue;
             }
-            self.cx.view.read(Pblk(want), &mut block)?;
+            found.blocks += 1;
+            self.cx.view.read(Pblk(have), &mut block)?;
+            let mut wrong = None;
             for j in 0..per_block {
                 let backup = backups
                     .get(j as usize)
-                    .map_or(0, |b| want.saturating_add(*b));
-                if u64::from(le32(&block, j as usize * 4).unwrap_or(0)) != backup {
-                    self.faults.push(bad(Pblk(want), j));
-                    break;
+                    .map_or(0, |b| have.saturating_add(*b));
+                let p = u64::from(le32(&block, j as usize * 4).unwrap_or(0));
+                if p != backup {
+                    wrong.get_or_insert(j);
                 }
+                if p != 0 && !bounds.contains(Pblk(p), 1) {
+                    self.faults.push(outside(Pblk(have), p));
+                } else if p != 0 {
+                    found.blocks += 1;
+                    let entry = u64::from(i) * u64::from(per_block);
+                    found.last = Some(12 + u64::from(per_block) + entry + u64::from(j));
+                }
+            }
+            if let Some(j) = wrong {
+                self.faults.push(note(Pblk(have), j));
             }
         }
         self.pool.push(top);
         self.pool.push(block);
-        Ok(())
+        Ok(found)
     }
 }

@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::fault::Faults;
 use crate::parallel;
+use crate::quota::Usage;
 use uext4_ondisk::{GroupNo, Ino, InodeSeed, Lblk, Pblk};
 use uext4_sync::atomic::{AtomicU64, Ordering};
 
@@ -86,6 +87,7 @@ pub(crate) struct Scanner<'c, 'd> {
     /// Owners of wanted clusters, when finding.
     pub(crate) owners: Vec<(u64, Ino)>,
     pub(crate) counts: Counts,
+    pub(crate) usage: Usage,
     /// Buffers of tree blocks, to be used again.
     pub(crate) pool: Vec<Vec<u8>>,
     table: Vec<u8>,
@@ -112,6 +114,7 @@ impl<'c, 'd> Scanner<'c, 'd> {
             duplicates: Vec::new(),
             owners: Vec::new(),
             counts: Counts::default(),
+            usage: Usage::default(),
             pool: Vec::new(),
             table: Vec::new(),
         }

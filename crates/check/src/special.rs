@@ -5,8 +5,9 @@ use crate::context::InodeState;
 use crate::error::Result;
 use crate::fault::{Fault, FaultKind};
 use crate::filemap;
+use crate::mapping::Mapped;
 use crate::scan::Scanner;
-use uext4_ondisk::{FileType, Ino, Inode, InodeFlags, Lblk, RoCompat};
+use uext4_ondisk::{Compat, FileType, Ino, Inode, InodeFlags, Lblk, RoCompat};
 
 /// Where `i_size_high` is.
 const SIZE_HIGH_AT: usize = 0x6c;
@@ -34,12 +35,24 @@ impl Scanner<'_, '_> {
         let is_regular = inode.file_type() == FileType::Regular;
         let bad = match ino {
             Ino::BAD_BLOCKS => {
-                let owned = inode.uid != 0 || inode.gid != 0 || inode.file_acl.0 != 0;
+                // The upper halves of the owner are nobody's.
+                let owned = inode.uid & 0xffff != 0 || inode.gid & 0xffff != 0;
+                let owned = owned || inode.file_acl.0 != 0;
                 let inline = inode.flags.contains(InodeFlags::INLINE_DATA);
                 inode.mode != 0 || inode.links != 0 || owned || inline
             }
             Ino::ROOT => false,
-            Ino::RESIZE => return self.check_resize_inode(ino, raw, inode),
+            Ino::RESIZE if self.cx.sb.compat.contains(Compat::RESIZE_INODE) => {
+                return self.check_resize_inode(ino, raw, inode);
+            }
+            Ino::RESIZE => {
+                if inode.mode != 0 || inode.links != 0 || inode.i_block != [0; 60] {
+                    let note = Fault::new(FaultKind::ResizeInode).note().ino(ino);
+                    self.faults
+                        .push(note.detail("not clear, without resize_inode"));
+                }
+                false
+            }
             _ if self.in_service(ino) => !is_regular,
             Ino::BOOT_LOADER => inode.mode & FileType::MODE_MASK != 0 && !is_regular,
             Ino::JOURNAL | Ino::USER_QUOTA | Ino::GROUP_QUOTA => {
@@ -53,6 +66,11 @@ impl Scanner<'_, '_> {
                 .push(fault.detail(format_args!("mode {:#o}", inode.mode)));
             return Ok(());
         }
+        let idle = [Ino::JOURNAL, Ino::USER_QUOTA, Ino::GROUP_QUOTA].contains(&ino);
+        if idle && !self.in_service(ino) {
+            self.check_dtime(ino, inode);
+            return Ok(());
+        }
         let flags = inode.flags & (InodeFlags::INDEX | InodeFlags::CASEFOLD);
         if !flags.is_empty() {
             let fault = Fault::new(FaultKind::InodeFlags).ino(ino);
@@ -61,23 +79,28 @@ impl Scanner<'_, '_> {
         }
         self.check_dtime(ino, inode);
         let xattr_blocks = self.check_xattrs(ino, raw, inode)?;
+        if ino != Ino::BAD_BLOCKS && inode.mode == 0 {
+            // Nobody looks at the blocks of these.
+            self.check_block_count(ino, inode, xattr_blocks);
+            let high = u64::from(le32(raw, SIZE_HIGH_AT).unwrap_or(0)) << 32;
+            let whole = Inode {
+                size: high | inode.size & u64::from(u32::MAX),
+                ..inode.clone()
+            };
+            self.check_size(ino, &whole, &Mapped::nothing(ino));
+            return Ok(());
+        }
         if ino == Ino::BAD_BLOCKS {
             if inode.i_block != [0; 60] {
                 self.walk(ino, inode)?;
             }
             return Ok(());
         }
-        if !is_regular {
-            self.check_block_count(ino, inode, xattr_blocks);
-            return Ok(());
-        }
         let mapped = self.walk(ino, inode)?;
         if mapped.complete {
             self.check_block_count(ino, inode, mapped.blocks.saturating_add(xattr_blocks));
         }
-        if is_regular {
-            self.check_size(ino, inode, &mapped);
-        }
+        self.check_size(ino, inode, &mapped);
         Ok(())
     }
 
@@ -99,7 +122,7 @@ impl Scanner<'_, '_> {
                 raw.prj_quota_inum.get(),
             ]
             .contains(&ino.0);
-        self.cx.sb.journal_ino() == Some(ino) || quota
+        raw.journal_inum.get() == ino.0 || quota
     }
 
     /// A device, pipe or socket.

@@ -116,7 +116,8 @@ pub(crate) fn check_values(
         for r in same {
             let hash = r.name_hash.rotate_left(16) ^ word(HASH_AT);
             if u64::from(r.size) != size {
-                faults.push(fault(FaultKind::XattrValueInode, "size differs"));
+                // The attribute's word counts.
+                faults.push(fault(FaultKind::XattrValueInode, "size differs").note());
             } else if r.hash != hash {
                 faults.push(fault(FaultKind::XattrValueInode, "hash differs"));
             }

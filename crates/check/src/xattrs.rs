@@ -2,9 +2,10 @@
 
 use crate::error::Result;
 use crate::fault::{Fault, FaultKind};
+use crate::inode::is_hidden;
 use crate::scan::{Scanner, ValueRef};
 use uext4_ondisk::{
-    Incompat, Ino, Inode, InodeFlags, Pblk, XattrArea, XattrIndex, XattrValue, xattr_entry_hash,
+    Compat, Ino, Inode, InodeFlags, Pblk, XattrArea, XattrIndex, XattrValue, xattr_entry_hash,
 };
 
 /// Name of the attribute that tells how an inode is encrypted.
@@ -42,33 +43,35 @@ impl Scanner<'_, '_> {
             }
             return Ok(blocks);
         }
-        if !self.cx.bounds().contains(inode.file_acl, 1) {
-            let fault = Fault::new(FaultKind::XattrBlock).ino(ino);
-            self.faults.push(fault.pblk(inode.file_acl));
+        let feature = self.cx.sb.compat.contains(Compat::EXT_ATTR);
+        if !feature || !self.cx.bounds().contains(inode.file_acl, 1) {
+            let fault = Fault::new(FaultKind::XattrBlock)
+                .ino(ino)
+                .pblk(inode.file_acl);
+            // Nobody asks for the attributes of the file system's own inodes.
+            let value = inode.flags.contains(InodeFlags::EA_INODE);
+            let unused = (value || is_hidden(self.cx, ino))
+                && self.cx.geo.check_block(inode.file_acl).is_err();
+            self.faults.push(if unused { fault.note() } else { fault });
             return Ok(blocks);
         }
         self.xattr_blocks.push((inode.file_acl, ino));
-        if encrypted || self.cx.incompat(Incompat::EA_INODE) {
-            let mut block = self.take_buf();
-            self.cx.view.read(inode.file_acl, &mut block)?;
-            if let Ok(area) = XattrArea::in_block(&block) {
-                blocks += self.value_blocks(&area);
-                encrypted &= !has_context(&area);
-            }
-            if encrypted {
-                self.faults
-                    .push(Fault::new(FaultKind::XattrContext).ino(ino));
-            }
-            self.pool.push(block);
+        let mut block = self.take_buf();
+        self.cx.view.read(inode.file_acl, &mut block)?;
+        if let Ok(area) = XattrArea::in_block(&block) {
+            blocks += self.value_blocks(&area);
+            encrypted &= !has_context(&area);
         }
+        if encrypted {
+            self.faults
+                .push(Fault::new(FaultKind::XattrContext).ino(ino));
+        }
+        self.pool.push(block);
         Ok(blocks + u64::from(self.cx.geo.cluster_ratio))
     }
 
     /// Blocks of values in inodes of their own: those who have the attribute are charged, each.
     fn value_blocks(&self, area: &XattrArea<'_>) -> u64 {
-        if !self.cx.incompat(Incompat::EA_INODE) {
-            return 0;
-        }
         let ratio = u64::from(self.cx.geo.cluster_ratio);
         let cluster = u64::from(self.cx.geo.block_size) * ratio;
         let sizes = area.entries().map(|e| match e.value {

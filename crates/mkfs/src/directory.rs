@@ -26,6 +26,10 @@ pub(crate) struct DirFormat {
     pub has_tail: bool,
     /// Large directories are hash trees.
     pub indexed: bool,
+    /// Hash trees may have three levels.
+    pub large: bool,
+    /// Entries say the type of their file.
+    pub filetype: bool,
     /// How names are hashed.
     pub hash: HashParams,
 }
@@ -45,7 +49,9 @@ pub(crate) struct DirPlan {
     hashed: Option<Vec<Hashed>>,
     /// Where each leaf starts in that order; one more than leaves, the last is the end.
     starts: Vec<u32>,
-    /// Nodes between root and leaves.
+    /// Nodes right below the root of a tree of three levels.
+    tops: u32,
+    /// Nodes above the leaves, other than the root.
     nodes: u32,
     /// Blocks of the directory.
     pub blocks: u32,
@@ -86,6 +92,7 @@ pub(crate) fn divide(
         return Ok(Some(DirPlan {
             hashed: None,
             starts,
+            tops: 0,
             nodes: 0,
             blocks,
         }));
@@ -106,14 +113,20 @@ pub(crate) fn divide(
     } else {
         leaves.div_ceil(node_fill(format))
     };
-    if nodes > root_limit {
+    let tops = match nodes {
+        n if n <= root_limit => 0,
+        n if format.large => n.div_ceil(node_fill(format)),
+        _ => return Err(()),
+    };
+    if tops > root_limit {
         return Err(());
     }
     Ok(Some(DirPlan {
         hashed: Some(hashed),
         starts,
+        tops: tops as u32,
         nodes: nodes as u32,
-        blocks: (1 + nodes + leaves) as u32,
+        blocks: (1 + tops + nodes + leaves) as u32,
     }))
 }
 
@@ -172,11 +185,13 @@ impl DirBlocks<'_> {
             Some(plan) if plan.is_hashed() => {
                 if at == 0 {
                     self.root(plan, block);
-                } else if at <= plan.nodes {
-                    self.node(plan, at - 1, block);
+                } else if at <= plan.tops {
+                    self.top(plan, at - 1, block);
+                } else if at <= plan.tops + plan.nodes {
+                    self.node(plan, at - 1 - plan.tops, block);
                 } else {
                     dir_block_init(block, self.format.has_tail);
-                    self.leaf(plan, at - 1 - plan.nodes, block, 0);
+                    self.leaf(plan, at - 1 - plan.tops - plan.nodes, block, 0);
                 }
             }
             Some(plan) => {
@@ -193,7 +208,10 @@ impl DirBlocks<'_> {
     }
 
     fn init_first(&self, block: &mut [u8]) {
-        dir_block_init_dots(block, self.format.has_tail, self.ino, self.parent, true);
+        let DirFormat {
+            has_tail, filetype, ..
+        } = *self.format;
+        dir_block_init_dots(block, has_tail, self.ino, self.parent, filetype);
     }
 
     fn finish(&self, block: &mut [u8]) {
@@ -218,7 +236,10 @@ impl DirBlocks<'_> {
         for i in range {
             let entry = &entries[order.map_or(i, |o| o[i].entry as usize)];
             let name = self.tree.bytes(entry.name);
-            let kind: FileType = self.tree.node(entry.node).file_type();
+            let kind = match self.format.filetype {
+                true => self.tree.node(entry.node).file_type(),
+                false => FileType::Unknown,
+            };
             let ino = self.inos[entry.node.at()];
             // The block is our own, and the plan counted that the record fits.
             if let Ok(Some(done)) = dir_insert(block, end, name, ino, kind, hint) {
@@ -239,39 +260,73 @@ impl DirBlocks<'_> {
         first | u32::from(continues)
     }
 
+    /// The children of one of `parents` that share `children` evenly.
+    fn share(children: u32, parents: u32, parent: u32) -> std::ops::Range<u32> {
+        let bound = |n: u32| (u64::from(n) * u64::from(children) / u64::from(parents)) as u32;
+        bound(parent)..bound(parent + 1)
+    }
+
     /// The leaves below a node.
     fn node_leaves(&self, plan: &DirPlan, node: u32) -> std::ops::Range<u32> {
-        let per_node = u64::from(plan.leaves());
-        let bound = |n: u32| (u64::from(n) * per_node / u64::from(plan.nodes)) as u32;
-        bound(node)..bound(node + 1)
+        Self::share(plan.leaves(), plan.nodes, node)
+    }
+
+    /// The lowest hash below a node.
+    fn node_hash(&self, plan: &DirPlan, node: u32) -> u32 {
+        self.leaf_hash(plan, self.node_leaves(plan, node).start)
     }
 
     fn root(&self, plan: &DirPlan, block: &mut [u8]) {
-        let tail = self.format.has_tail;
+        let DirFormat {
+            has_tail: tail,
+            filetype,
+            ..
+        } = *self.format;
         let version = self.format.hash.version;
         let first = Lblk(1);
         let mut root =
-            DxViewMut::init_root(block, tail, self.ino, self.parent, true, version, first);
+            DxViewMut::init_root(block, tail, self.ino, self.parent, filetype, version, first);
         if plan.nodes == 0 {
             self.insert_leaves(plan, &mut root, 0..plan.leaves());
-        } else {
-            for node in 1..plan.nodes {
-                let hash = self.leaf_hash(plan, self.node_leaves(plan, node).start);
-                let block = Lblk(1 + node);
-                // The plan counted the nodes that fit.
-                let _ = root.insert_at(node as usize, DxEntry { hash, block });
-            }
+        } else if plan.tops == 0 {
+            self.insert_nodes(plan, &mut root, 0..plan.nodes);
             dx_set_indirect_levels(block, 1);
+        } else {
+            for top in 1..plan.tops {
+                let hash = self.node_hash(plan, Self::share(plan.nodes, plan.tops, top).start);
+                let block = Lblk(1 + top);
+                // The plan counted the nodes that fit.
+                let _ = root.insert_at(top as usize, DxEntry { hash, block });
+            }
+            dx_set_indirect_levels(block, 2);
         }
         self.finish_dx(block, DxKind::Root);
     }
 
+    fn top(&self, plan: &DirPlan, top: u32, block: &mut [u8]) {
+        let nodes = Self::share(plan.nodes, plan.tops, top);
+        let first = Lblk(1 + plan.tops + nodes.start);
+        let mut view = DxViewMut::init_node(block, self.format.has_tail, first);
+        self.insert_nodes(plan, &mut view, nodes);
+        self.finish_dx(block, DxKind::Node);
+    }
+
     fn node(&self, plan: &DirPlan, node: u32, block: &mut [u8]) {
         let leaves = self.node_leaves(plan, node);
-        let first = Lblk(1 + plan.nodes + leaves.start);
+        let first = Lblk(1 + plan.tops + plan.nodes + leaves.start);
         let mut view = DxViewMut::init_node(block, self.format.has_tail, first);
         self.insert_leaves(plan, &mut view, leaves);
         self.finish_dx(block, DxKind::Node);
+    }
+
+    /// Adds all nodes but the first, which the view was made with.
+    fn insert_nodes(&self, plan: &DirPlan, view: &mut DxViewMut<'_>, nodes: std::ops::Range<u32>) {
+        for (i, node) in nodes.enumerate().skip(1) {
+            let hash = self.node_hash(plan, node);
+            let block = Lblk(1 + plan.tops + node);
+            // The plan counted the nodes that fit.
+            let _ = view.insert_at(i, DxEntry { hash, block });
+        }
     }
 
     fn insert_leaves(
@@ -282,7 +337,7 @@ impl DirBlocks<'_> {
     ) {
         for (i, leaf) in leaves.enumerate().skip(1) {
             let hash = self.leaf_hash(plan, leaf);
-            let block = Lblk(1 + plan.nodes + leaf);
+            let block = Lblk(1 + plan.tops + plan.nodes + leaf);
             // The plan counted the leaves that fit.
             let _ = view.insert_at(i, DxEntry { hash, block });
         }

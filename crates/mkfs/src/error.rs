@@ -24,9 +24,9 @@ pub enum MkfsError {
     /// A feature that can't be turned on.
     #[error("feature {0} is not supported")]
     UnsupportedFeature(String),
-    /// A feature that can't be turned off.
-    #[error("feature {0} can't be left out")]
-    RequiredFeature(&'static str),
+    /// Two features of which an image can have one.
+    #[error("features {0} and {1} can't go together")]
+    Conflict(&'static str, &'static str),
     /// An option out of its range.
     #[error("{name} can't be {value}: {why}")]
     Option {

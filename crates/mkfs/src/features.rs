@@ -15,6 +15,22 @@ pub struct FeatureSet {
     pub ro_compat: RoCompat,
 }
 
+/// What can be turned on beyond the defaults. Some are a promise in the superblock only: the image is
+/// the same without.
+const MORE_COMPAT: Compat = Compat::SPARSE_SUPER2
+    .union(Compat::FAST_COMMIT)
+    .union(Compat::STABLE_INODES);
+const MORE_INCOMPAT: Incompat = Incompat::META_BG
+    .union(Incompat::MMP)
+    .union(Incompat::EA_INODE)
+    .union(Incompat::LARGE_DIR)
+    .union(Incompat::INLINE_DATA)
+    .union(Incompat::ENCRYPT)
+    .union(Incompat::CASEFOLD);
+const MORE_RO_COMPAT: RoCompat = RoCompat::GDT_CSUM
+    .union(RoCompat::PROJECT)
+    .union(RoCompat::VERITY);
+
 const COMPAT: Compat = Compat::HAS_JOURNAL
     .union(Compat::EXT_ATTR)
     .union(Compat::RESIZE_INODE)
@@ -118,22 +134,32 @@ impl FeatureSet {
     /// Refuses what can't be made, by name.
     ///
     /// # Errors
-    /// [`MkfsError::UnsupportedFeature`], [`MkfsError::RequiredFeature`].
+    /// [`MkfsError::UnsupportedFeature`], [`MkfsError::Conflict`].
     pub fn check(&self) -> Result<()> {
         let unsupported = [
-            self.compat.difference(COMPAT).describe(),
-            self.incompat.difference(INCOMPAT).describe(),
+            self.compat.difference(COMPAT | MORE_COMPAT).describe(),
+            self.incompat
+                .difference(INCOMPAT | MORE_INCOMPAT)
+                .describe(),
             self.ro_compat
-                .difference(RO_COMPAT | RoCompat::GDT_CSUM)
+                .difference(RO_COMPAT | MORE_RO_COMPAT)
                 .describe(),
         ];
         if let Some(names) = unsupported.into_iter().find(|n| !n.is_empty()) {
             return Err(MkfsError::UnsupportedFeature(names));
         }
-        if !self.incompat.contains(Incompat::FILETYPE) {
-            return Err(MkfsError::RequiredFeature("filetype"));
+        if self.incompat.contains(Incompat::META_BG) && self.compat.contains(Compat::RESIZE_INODE) {
+            return Err(MkfsError::Conflict("meta_bg", "resize_inode"));
         }
         Ok(())
+    }
+
+    /// Names of everything that can be turned on.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        let compat = (COMPAT | MORE_COMPAT).names();
+        let incompat = (INCOMPAT | MORE_INCOMPAT).names();
+        let ro_compat = (RO_COMPAT | MORE_RO_COMPAT).names();
+        compat.chain(incompat).chain(ro_compat)
     }
 
     /// Leaves out what means nothing without another feature that is not there, as mke2fs does.
@@ -145,7 +171,8 @@ impl FeatureSet {
             self.incompat.remove(Incompat::CSUM_SEED);
         }
         if !self.compat.contains(Compat::HAS_JOURNAL) {
-            self.compat.remove(Compat::ORPHAN_FILE);
+            self.compat
+                .remove(Compat::ORPHAN_FILE | Compat::FAST_COMMIT);
         }
         if !self.incompat.contains(Incompat::EXTENT) {
             self.incompat.remove(Incompat::BIT64);
@@ -198,6 +225,10 @@ mod tests {
         let error = |list| FeatureSet::parse(list).unwrap_err().to_string();
         assert_eq!(error("frob"), "feature \"frob\" is unknown");
         assert_eq!(error("bigalloc"), "feature bigalloc is not supported");
-        assert_eq!(error("^filetype"), "feature filetype can't be left out");
+        assert_eq!(
+            error("meta_bg"),
+            "features meta_bg and resize_inode can't go together"
+        );
+        FeatureSet::parse("meta_bg,^resize_inode").unwrap();
     }
 }

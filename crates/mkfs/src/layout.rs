@@ -19,6 +19,14 @@ use crate::space::Space;
 const LAST_GROUP_SPARE: u64 = 50;
 /// Most inodes that follow from a size: rounding up may add some, and their number has 32 bits.
 const INODES_BY_RATIO_MAX: u64 = (1 << 32) - (1 << 26);
+/// Seconds between the signs of life of who has the file system mounted.
+pub(crate) const MMP_INTERVAL: u16 = 5;
+/// AES-256-XTS for contents and AES-256-CTS for names.
+const ENCRYPT_ALGOS: (u8, u8) = (1, 4);
+/// Names in Unicode 12.1.
+const ENCODING_UTF8: u16 = 1;
+/// Blocks of the journal for each that fast commits get on top.
+const JOURNAL_PER_FAST_COMMIT: u32 = 64;
 /// Bytes of inode fields beyond 128 that new inodes get.
 const WANT_EXTRA_ISIZE: u16 = 32;
 
@@ -57,6 +65,8 @@ pub(crate) struct Layout {
     pub space: Space,
     /// Blocks of the journal; 0 without.
     pub journal_blocks: u32,
+    /// Those of them for fast commits.
+    pub fast_commit_blocks: u32,
     /// Blocks of the orphan file; 0 without.
     pub orphan_blocks: u32,
     /// Blocks that hold no files: before the first, and fixed metadata.
@@ -91,6 +101,11 @@ impl Layout {
             wanted.ro_compat.insert(RoCompat::LARGE_FILE);
         }
         let (features, journal_blocks) = journal(options, wanted, request.blocks)?;
+        let fast_commit_blocks = match features.compat.contains(Compat::FAST_COMMIT) {
+            true => journal_blocks / JOURNAL_PER_FAST_COMMIT,
+            false => 0,
+        };
+        let journal_blocks = journal_blocks + fast_commit_blocks;
         let sizes = sizes(options, &features, request)?;
         let mut raw = raw_superblock(options, id, &features, &sizes);
         let orphan_blocks = if features.has_orphan_file() {
@@ -119,6 +134,7 @@ impl Layout {
             features,
             groups,
             journal_blocks,
+            fast_commit_blocks,
             orphan_blocks,
             overhead: sizes.blocks - space.free(),
             space,
@@ -310,12 +326,32 @@ fn group_metadata(options: &MkfsOptions, features: &FeatureSet, sizes: &Sizes, g
     let table = sizes.inodes_per_group.div_ceil(inodes_per_block);
     let desc_blocks = sizes.groups.div_ceil(descs_per_block(options, features));
     let sparse = features.ro_compat.contains(RoCompat::SPARSE_SUPER);
-    let backup = if !sparse || has_sparse_super(group) {
-        1 + desc_blocks + sizes.reserved_gdt
+    let has_super = if features.compat.contains(Compat::SPARSE_SUPER2) {
+        group == 0 || backup_groups(features, sizes.groups).contains(&(group as u32))
+    } else {
+        !sparse || has_sparse_super(group)
+    };
+    let descs = if features.incompat.contains(Incompat::META_BG) {
+        let per_block = descs_per_block(options, features);
+        let at = group % per_block;
+        u64::from(at <= 1 || at == per_block - 1)
+    } else if has_super {
+        desc_blocks + sizes.reserved_gdt
     } else {
         0
     };
-    2 + table + backup
+    2 + table + u64::from(has_super) + descs
+}
+
+/// Groups with backups, with `sparse_super2`: the second and the last.
+fn backup_groups(features: &FeatureSet, groups: u64) -> [u32; 2] {
+    let last = groups.saturating_sub(1) as u32;
+    match last {
+        _ if !features.compat.contains(Compat::SPARSE_SUPER2) => [0, 0],
+        0 => [0, 0],
+        1 => [1, 0],
+        last => [1, last],
+    }
 }
 
 /// True for groups 0, 1 and powers of 3, 5 and 7.
@@ -383,6 +419,18 @@ fn raw_superblock(
         raw.checksum_seed = uext4_ondisk::CsumSeed::from_uuid(id.uuid.as_bytes())
             .0
             .into();
+    }
+    let backups = backup_groups(features, sizes.groups);
+    raw.backup_bgs = backups.map(Into::into);
+    if features.incompat.contains(Incompat::MMP) {
+        raw.mmp_update_interval = MMP_INTERVAL.into();
+    }
+    if features.incompat.contains(Incompat::ENCRYPT) {
+        let [contents, names, ..] = &mut raw.encrypt_algos;
+        (*contents, *names) = ENCRYPT_ALGOS;
+    }
+    if features.incompat.contains(Incompat::CASEFOLD) {
+        raw.encoding = ENCODING_UTF8.into();
     }
     if options.inode_size > 128 {
         raw.want_extra_isize = WANT_EXTRA_ISIZE.into();

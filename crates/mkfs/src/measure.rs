@@ -1,7 +1,7 @@
 //! What a tree needs in an image, before places are known.
 
 use std::collections::HashMap;
-use uext4_ondisk::{Compat, FileType, HashParams, HashVersion, RoCompat};
+use uext4_ondisk::{Compat, FileType, HashParams, HashVersion, Incompat, RoCompat};
 
 use crate::directory::{self, DirFormat, DirPlan};
 use crate::error::{MkfsError, Result};
@@ -44,6 +44,8 @@ impl Format {
                 block_size: options.block_size as usize,
                 has_tail: features.has_metadata_csum(),
                 indexed: features.compat.contains(Compat::DIR_INDEX),
+                large: features.incompat.contains(Incompat::LARGE_DIR),
+                filetype: features.incompat.contains(Incompat::FILETYPE),
                 hash: HashParams {
                     seed,
                     version: HashVersion::HalfMd4,
@@ -100,9 +102,10 @@ pub(crate) fn is_fast_symlink(size: u64) -> bool {
     size <= FAST_SYMLINK_MAX
 }
 
-/// Blocks of `lost+found`.
-pub(crate) fn lost_and_found_blocks(block_size: u32) -> u32 {
-    (LOST_AND_FOUND.0 / block_size).min(LOST_AND_FOUND.1)
+/// Blocks of `lost+found`: mke2fs takes one less where directories start inline, so that we do too.
+fn lost_and_found_blocks(options: &MkfsOptions) -> u32 {
+    let inline = options.features.incompat.contains(Incompat::INLINE_DATA);
+    (LOST_AND_FOUND.0 / options.block_size).min(LOST_AND_FOUND.1) - u32::from(inline)
 }
 
 impl Needs {
@@ -127,7 +130,7 @@ impl Needs {
             match node.kind {
                 Kind::Directory(_) => {
                     let list_blocks = match id == lost_and_found {
-                        true => lost_and_found_blocks(format.block_size),
+                        true => lost_and_found_blocks(options),
                         false => 0,
                     };
                     let plan = directory::divide(&format.dir, tree, id, list_blocks)

@@ -1,17 +1,19 @@
 //! The files that belong to the file system: bad blocks, journal, resize inode, orphan file.
 
 use uext4_ondisk::{
-    Compat, Extent, FileType, Generation, GroupNo, Ino, Inode, JOURNAL_SUPER_SIZE, Pblk,
-    RawJournalSuper, Timestamp, orphan_block_init, orphan_checksum_set,
+    Compat, Extent, FileType, Generation, GroupNo, Incompat, Ino, Inode, JOURNAL_SUPER_SIZE, Mmp,
+    Pblk, RawJournalSuper, Timestamp, orphan_block_init, orphan_checksum_set,
 };
 use zerocopy::IntoBytes;
 
 use crate::error::{MkfsError, Result};
 use crate::extents;
-use crate::layout::Layout;
+use crate::layout::{Layout, MMP_INTERVAL};
 use crate::mapping::Mapping;
 use crate::space::{Run, Space};
 
+/// The number of who has the file system mounted when nobody has.
+const MMP_CLEAN: u32 = 0xff4d_4d50;
 /// Blocks that an inode maps itself, without extents.
 const DIRECT: u64 = 12;
 
@@ -26,6 +28,8 @@ pub(crate) struct System {
     pub zeros: Vec<Run>,
     /// The first inode for files of the tree.
     pub first_ino: Ino,
+    /// The block of multi-mount protection, or 0.
+    pub mmp_block: Pblk,
 }
 
 impl System {
@@ -52,6 +56,9 @@ impl System {
             system.resize(layout, space, file(0))?;
         }
         system.inodes.extend(journal.map(|i| (Ino::JOURNAL, i)));
+        if layout.features.incompat.contains(Incompat::MMP) {
+            system.mmp(layout, space, time)?;
+        }
         if layout.orphan_blocks > 0 {
             system.orphan_file(layout, space, file(0))?;
         }
@@ -129,6 +136,7 @@ impl System {
         };
         self.map(layout, space, &mut file, &runs)?;
         let mut raw = RawJournalSuper::new_empty(geo.block_size, n);
+        raw.num_fc_blks = layout.fast_commit_blocks.into();
         raw.uuid = layout.sb.raw.uuid;
         let mut block = vec![0; geo.block_size as usize];
         block[..JOURNAL_SUPER_SIZE].copy_from_slice(raw.as_bytes());
@@ -143,6 +151,24 @@ impl System {
             }
         }
         Ok(file.inode)
+    }
+
+    /// The block by which hosts see each other's mounts: nobody has the file system now.
+    fn mmp(&mut self, layout: &Layout, space: &mut Space, time: i64) -> Result<()> {
+        let at = Pblk(Self::take(layout, space, 0, 1)?[0].start);
+        let mmp = Mmp {
+            seq: MMP_CLEAN,
+            time: time as u64,
+            nodename: [0; 64],
+            bdevname: [0; 32],
+            check_interval: MMP_INTERVAL,
+        };
+        let seed = layout.features.has_metadata_csum();
+        let mut block = vec![0; layout.geo().block_size as usize];
+        mmp.encode_into(&mut block, seed.then_some(layout.sb.csum_seed));
+        self.blocks.push((at, block));
+        self.mmp_block = at;
+        Ok(())
     }
 
     fn orphan_file(&mut self, layout: &Layout, space: &mut Space, inode: Inode) -> Result<()> {

@@ -162,20 +162,42 @@ impl Plan {
         Ok(())
     }
 
-    /// Backups, then the primary superblock.
+    /// The descriptors of a group: all of them with a superblock, or with `meta_bg` one block of those of
+    /// its neighbours.
+    fn descs_of<'t>(&self, g: GroupNo, table: &'t [u8]) -> &'t [u8] {
+        let geo = self.layout.geo();
+        if geo.gdt_blocks(g) == 0 {
+            return &[];
+        }
+        if !geo.meta_bg {
+            return table;
+        }
+        let block_size = geo.block_size as usize;
+        let mut blocks = table.chunks_exact(block_size);
+        blocks
+            .nth((g.0 / geo.desc_per_block) as usize)
+            .unwrap_or(&[])
+    }
+
+    /// Descriptors and backups, then the primary superblock.
     fn write_supers(&self, device: &dyn BlockDevice, descs: &[GroupDesc]) -> Result<()> {
         let geo = self.layout.geo();
         let table = group::encode_descs(self, descs);
         let raw = self.superblock(descs);
         for g in (0..geo.groups_count).rev().map(GroupNo) {
-            if !geo.has_super(g) {
+            let has_super = geo.has_super(g);
+            let first = self.offset(geo.group_first_block(g).0);
+            let descs = self.descs_of(g, &table);
+            let after = u64::from(has_super) * u64::from(geo.block_size);
+            if !descs.is_empty() {
+                device.write_at(first + after, descs)?;
+            }
+            if !has_super {
                 continue;
             }
             let mut raw = raw.clone();
             raw.block_group_nr = (g.0 as u16).into();
             raw.update_checksum();
-            let first = self.offset(geo.group_first_block(g).0);
-            device.write_at(first + u64::from(geo.block_size), &table)?;
             if g.0 > 0 {
                 let mut block = vec![0; geo.block_size as usize];
                 block[..SUPERBLOCK_SIZE].copy_from_slice(raw.as_bytes());
@@ -210,6 +232,7 @@ impl Plan {
             raw.jnl_blocks[15] = ((inode.size >> 32) as u32).into();
             raw.jnl_blocks[16] = (inode.size as u32).into();
         }
+        raw.mmp_block = self.system.mmp_block.0.into();
         if self.layout.orphan_blocks > 0 {
             raw.orphan_file_inum = 12.into();
         }

@@ -338,6 +338,10 @@ fn nasty_tree_in_every_format() {
         (4096, 256, "^resize_inode,^sparse_super,^metadata_csum"),
         (4096, 256, "^extent"),
         (1024, 256, "^extent,^64bit,^metadata_csum"),
+        (4096, 256, "^filetype"),
+        (4096, 256, "meta_bg,^resize_inode,fast_commit,mmp"),
+        (4096, 512, "sparse_super2,inline_data,ea_inode,large_dir"),
+        (2048, 256, "^filetype,^dir_index,project,stable_inodes"),
         (
             4096,
             256,
@@ -400,6 +404,41 @@ fn large_directories_are_found_by_the_kernel() {
         }
         drop(mounted);
         fsck(&image, "a directory that the kernel changed");
+    }
+}
+
+#[test]
+fn a_directory_of_three_levels() {
+    let tree = tempfile::tempdir().unwrap();
+    let one = tree.path().join("one");
+    fs::write(&one, "1").unwrap();
+    // 255 bytes each: three to a block of 1 KiB.
+    let name = |i: usize| format!("{i:05}{}", "n".repeat(250));
+    for i in 0..48_000 {
+        fs::hard_link(&one, tree.path().join(name(i))).unwrap();
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("image");
+    let mut options = from(tree.path());
+    (options.block_size, options.size) = (1024, Some(64 << 20));
+    let error = make(&image, &options).unwrap_err();
+    assert!(error.to_string().ends_with("too many names"), "{error}");
+    options.features = FeatureSet::parse("large_dir").unwrap();
+    make(&image, &options).unwrap();
+    fsck(&image, "a directory of three levels");
+    if let Some(mounted) = Mounted::new(&image, "rw") {
+        for i in (0..48_000).step_by(97) {
+            assert!(mounted.path().join(name(i)).exists(), "{i}");
+        }
+        for i in 50_000..52_000 {
+            File::create(mounted.path().join(name(i))).unwrap();
+            fs::remove_file(mounted.path().join(name(i - 50_000))).unwrap();
+        }
+        drop(mounted);
+        fsck(
+            &image,
+            "a directory of three levels that the kernel changed",
+        );
     }
 }
 

@@ -1,16 +1,8 @@
 //! An image in memory, with what a mutator needs to find and to checksum.
 
+use super::targets::{self, Target};
 use std::ops::Range;
 use uext4_ondisk::*;
-
-/// A structure to be damaged.
-#[derive(Clone, Debug)]
-pub enum Target {
-    Linear { ino: Ino, block: u64 },
-    Dx { ino: Ino, block: u64, kind: DxKind },
-    Extents { ino: Ino, block: u64 },
-    Xattr { block: u64 },
-}
 
 /// The bytes of an image and their superblock.
 #[derive(Clone)]
@@ -107,83 +99,55 @@ impl Image {
 
     /// Everything that has a block of its own.
     pub fn targets(&self) -> Vec<Target> {
-        let mut out = Vec::new();
-        for ino in self.used() {
-            let inode = self.inode(ino);
-            if inode.file_acl.0 != 0 {
-                out.push(Target::Xattr {
-                    block: inode.file_acl.0,
-                });
-            }
-            let mut blocks = Vec::new();
-            if inode.flags.contains(InodeFlags::EXTENTS) {
-                self.extents(ino, &inode.i_block, &mut blocks, &mut out);
-            } else if inode.file_type() == FileType::Directory
-                && !inode.flags.contains(InodeFlags::INLINE_DATA)
-            {
-                for i in 0..12u32 {
-                    let at = i as usize * 4;
-                    let p = u32::from_le_bytes(inode.i_block[at..at + 4].try_into().expect("four"));
-                    if p != 0 {
-                        blocks.push((Lblk(i), u64::from(p)));
-                    }
-                }
-            }
-            if inode.file_type() != FileType::Directory {
-                continue;
-            }
-            for (lblk, block) in blocks {
-                let bytes = &self.bytes[self.block(block)];
-                let indexed = inode.flags.contains(InodeFlags::INDEX);
-                match dx_kind_of(bytes, lblk).filter(|_| indexed) {
-                    Some(kind) => out.push(Target::Dx { ino, block, kind }),
-                    None => out.push(Target::Linear { ino, block }),
-                }
-            }
-        }
-        out
-    }
-
-    fn extents(&self, ino: Ino, node: &[u8], data: &mut Vec<(Lblk, u64)>, out: &mut Vec<Target>) {
-        let node = ExtentNode::new(node);
-        if node.depth() == 0 {
-            for e in node.extents() {
-                let each = 0..u64::from(e.len);
-                data.extend(each.map(|i| (Lblk(e.lblk.0 + i as u32), e.pblk.0 + i)));
-            }
-            return;
-        }
-        for idx in node.indexes() {
-            out.push(Target::Extents {
-                ino,
-                block: idx.child.0,
-            });
-            self.extents(ino, &self.bytes[self.block(idx.child.0)], data, out);
-        }
+        targets::find(self)
     }
 
     /// Makes the checksum of a structure right again.
     pub fn fix(&mut self, t: &Target) {
-        if !self.sb.has_metadata_csum() {
-            return;
-        }
-        let (range, seed) = match t {
-            Target::Linear { ino, block }
-            | Target::Dx { ino, block, .. }
-            | Target::Extents { ino, block } => {
-                let seed = self.inode(*ino).seed(self.sb.csum_seed, *ino);
-                (self.block(*block), Some(seed))
-            }
-            Target::Xattr { block } => (self.block(*block), None),
-        };
         let fs = self.sb.csum_seed;
-        let bytes = &mut self.bytes[range];
-        match (t, seed) {
-            (Target::Linear { .. }, Some(seed)) => dir_checksum_set(bytes, seed),
-            (Target::Dx { kind, .. }, Some(seed)) => dx_checksum_set(bytes, *kind, seed),
-            (Target::Extents { .. }, Some(seed)) => extent_block_checksum_set(bytes, seed),
-            (Target::Xattr { block }, _) => xattr_block_checksum_set(bytes, fs, Pblk(*block)),
-            _ => {}
+        let sums = self.sb.has_metadata_csum();
+        let seed = |image: &Image, ino: Ino| image.inode(ino).seed(fs, ino);
+        match *t {
+            Target::InlineDir { ino } | Target::InodeXattr { ino } | Target::Value { ino } => {
+                self.fix_inode(ino);
+            }
+            Target::JournalSuper { block } => {
+                let range = self.block(block);
+                let bytes = &mut self.bytes[range.start..range.start + JOURNAL_SUPER_SIZE];
+                if bytes[0x28..0x2c].iter().any(|b| *b != 0) && bytes[0x2b] & 0x18 != 0 {
+                    bytes[0xfc..0x100].fill(0);
+                    let sum = crc32c(CRC_INIT, bytes);
+                    bytes[0xfc..0x100].copy_from_slice(&sum.to_be_bytes());
+                }
+            }
+            _ if !sums => {}
+            Target::Linear { ino, block } => {
+                let (range, seed) = (self.block(block), seed(self, ino));
+                dir_checksum_set(&mut self.bytes[range], seed);
+            }
+            Target::Dx { ino, block, kind } => {
+                let (range, seed) = (self.block(block), seed(self, ino));
+                dx_checksum_set(&mut self.bytes[range], kind, seed);
+            }
+            Target::Extents { ino, block } => {
+                let (range, seed) = (self.block(block), seed(self, ino));
+                extent_block_checksum_set(&mut self.bytes[range], seed);
+            }
+            Target::OrphanFile { ino, block } => {
+                let (range, seed) = (self.block(block), seed(self, ino));
+                orphan_checksum_set(&mut self.bytes[range], seed, Pblk(block));
+            }
+            Target::Xattr { block } => {
+                let range = self.block(block);
+                xattr_block_checksum_set(&mut self.bytes[range], fs, Pblk(block));
+            }
+            Target::Mmp { block } => {
+                let range = self.block(block);
+                let bytes = &mut self.bytes[range.start..range.start + 1024];
+                let sum = crc32c(fs.0, &bytes[..1020]);
+                bytes[1020..].copy_from_slice(&sum.to_le_bytes());
+            }
+            Target::Link { .. } | Target::Quota { .. } | Target::Indirect { .. } => {}
         }
     }
 }

@@ -1,8 +1,11 @@
 //! Images for the tests, made by mke2fs, and what e2fsck says of them.
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub mod damage;
 pub mod image;
 pub mod mutator;
+pub mod shapes;
+pub mod targets;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -56,13 +59,19 @@ pub fn mke2fs(path: &Path, size: &str, options: &str, source: Option<&Path>) {
     run_ok("mke2fs", &args);
 }
 
-/// What `e2fsck -fn` says: true if it found nothing that it would mend. (It exits with 0 after some
-/// faults that it found.)
+/// What `e2fsck -fn` says: true if its exit code is 0 and it did not have to fall back to a backup of
+/// the superblock or the descriptors.
 pub fn e2fsck(path: &Path) -> (bool, String) {
     let out = run("e2fsck", &["-fn", path.to_str().expect("path")]);
-    let text = String::from_utf8_lossy(&out.stdout).into_owned();
-    let clean = out.status.code() == Some(0) && !text.contains("? no") && !text.contains("IGNORED");
+    let mut text = String::from_utf8_lossy(&out.stdout).into_owned();
+    text.push_str(&String::from_utf8_lossy(&out.stderr));
+    let clean = out.status.code() == Some(0) && !text.contains("trying backup blocks");
     (clean, text)
+}
+
+/// True if e2fsck's words have an offer to mend something.
+pub fn complains(text: &str) -> bool {
+    text.contains("? no") || text.contains("IGNORED")
 }
 
 /// Checks bytes in memory.

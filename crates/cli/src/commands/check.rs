@@ -17,6 +17,8 @@ pub const OPERATIONAL: u8 = 8;
 /// Verify everything of an image, and change nothing.
 ///
 /// Exits with 0 when there is nothing wrong, 4 when there is, 8 when the check could not be done.
+/// Notes tell of what is odd but no damage, such as a backup superblock that differs; they do not
+/// change the exit code.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: uext4 check disk.img")]
 pub struct Args {
@@ -52,6 +54,8 @@ struct Json {
     block_size: u32,
     faults_total: u64,
     faults: Vec<FaultJson>,
+    notes_total: u64,
+    notes: Vec<FaultJson>,
 }
 
 #[derive(Serialize)]
@@ -90,6 +94,13 @@ fn text(args: &Args, report: &CheckReport) -> Result<()> {
     let unnamed = report.faults_total - report.faults.len() as u64;
     if unnamed > 0 {
         writeln!(out, "{name}: {unnamed} more faults")?;
+    }
+    for note in &report.notes {
+        writeln!(out, "{name}: note: {note}")?;
+    }
+    let unnamed = report.notes_total - report.notes.len() as u64;
+    if unnamed > 0 {
+        writeln!(out, "{name}: {unnamed} more notes")?;
     }
     if report.incomplete {
         writeln!(out, "{name}: the rest can't be checked")?;
@@ -148,5 +159,7 @@ fn json(args: &Args, report: &CheckReport) -> Json {
         block_size: report.block_size,
         faults_total: report.faults_total,
         faults: report.faults.iter().map(fault).collect(),
+        notes_total: report.notes_total,
+        notes: report.notes.iter().map(fault).collect(),
     }
 }

@@ -15,7 +15,10 @@ use uuid::Uuid;
 /// An existing file is replaced unless it is in use. With --from and no --size the image is just as
 /// large as the tree needs. With SOURCE_DATE_EPOCH set, the same tree and --uuid give the same bytes.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: uext4 mkfs root.img --from rootfs --label root")]
+#[command(
+    after_help = "Example: uext4 mkfs root.img --from rootfs --label root",
+    after_long_help = long_help()
+)]
 pub struct Args {
     /// The file to make, or a block device
     image: PathBuf,
@@ -45,7 +48,7 @@ pub struct Args {
     /// Percent of the blocks that are kept for root
     #[arg(long, short = 'm', value_name = "PERCENT")]
     reserved: Option<f64>,
-    /// Features, as mke2fs names them: a,^b; none starts from nothing
+    /// Features, as mke2fs names them: a,^b; none starts from nothing; --help lists them
     #[arg(long, short = 'O')]
     features: Option<String>,
     /// Bytes of the journal
@@ -72,6 +75,30 @@ pub struct Args {
     /// Write to a block device
     #[arg(long)]
     force: bool,
+}
+
+/// Features that can be asked for, and what needs an explanation.
+fn long_help() -> String {
+    let mut lines = String::new();
+    let mut line = String::from(" ");
+    for name in FeatureSet::names() {
+        if line.len() + name.len() > 78 {
+            lines.push_str(&line);
+            lines.push('\n');
+            line = String::from(" ");
+        }
+        line.push(' ');
+        line.push_str(name);
+    }
+    lines.push_str(&line);
+    format!(
+        "Features:\n{lines}\n\n\
+         Those of mke2fs's ext4 are on unless left out with ^. meta_bg and resize_inode exclude each\n\
+         other. inline_data, ea_inode, encrypt, casefold, verity, project and stable_inodes are marked in\n\
+         the superblock; no file that --from copies makes use of them. A directory with more names than\n\
+         two levels of a hash tree hold needs large_dir. bigalloc, quota and journal_dev can't be made.\n\n\
+         Example: uext4 mkfs root.img --from rootfs --label root"
+    )
 }
 
 #[derive(Serialize)]
