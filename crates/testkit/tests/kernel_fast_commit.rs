@@ -113,24 +113,7 @@ fn one(seed: u64) -> Result<Done> {
     drop(device);
     oracle::fsck(&ours)?;
     check_promised(&seen, &promised, features(seed))?;
-    let mount_dir = dir.path().join("mount");
-    // Names of one file that come and go, and directories that go, the kernel replays wrong: names stay
-    // that were removed, of files that have the number since. Some it refuses to replay at all.
-    // With inline data it makes names twice, and files that e2fsck finds blocks of in none.
-    let plain = is_plain(seed) && !features(seed).contains("inline_data");
-    let compared = match KernelMount::new(&theirs, &mount_dir, "rw") {
-        Ok(kernel) => {
-            kernel.unmount()?;
-            if plain {
-                compare(&seen, &ours, &theirs, &mount_dir)?;
-            }
-            plain
-        }
-        Err(why) => {
-            println!("seed {seed}: the kernel does not mount what it wrote: {why:#}");
-            false
-        }
-    };
+    let compared = compared(seed, &seen, &ours, &theirs, &dir.path().join("mount"))?;
     // Without them there is less.
     let without = without_fast_commits(&image, dir.path())?;
     Ok(Done {
@@ -138,6 +121,28 @@ fn one(seed: u64) -> Result<Done> {
         compared,
         promised: promised.len() as u64,
     })
+}
+
+/// Lets the kernel replay, too; whether it could, and what it does is to be compared.
+fn compared(seed: u64, seen: &Tree, ours: &Path, theirs: &Path, mount_dir: &Path) -> Result<bool> {
+    // With inline data Linux 6.18 makes names twice, and files whose blocks no file has; and a mount may never
+    // end, which stops every sync(2) of the machine.
+    if features(seed).contains("inline_data") {
+        return Ok(false);
+    }
+    match KernelMount::new(theirs, mount_dir, "rw") {
+        Ok(kernel) => kernel.unmount()?,
+        Err(why) => {
+            println!("seed {seed}: the kernel does not mount what it wrote: {why:#}");
+            return Ok(false);
+        }
+    }
+    // Names of one file that come and go, and directories that go, the kernel replays wrong: names stay
+    // that were removed, of files that have the number since. Some it refuses to replay at all.
+    if is_plain(seed) {
+        compare(seen, ours, theirs, mount_dir)?;
+    }
+    Ok(is_plain(seed))
 }
 
 /// Our replay against the kernel's.
