@@ -429,11 +429,33 @@ fn flags_are_changed_and_listed() {
 }
 
 #[test]
+fn trimming_makes_an_image_smaller() {
+    let here = Here::new();
+    here.tree();
+    here.ok(&["mkfs", "a.img", "--size", "64M"]);
+    fs::write(here.path("large"), vec![7; 20 << 20]).unwrap();
+    here.ok(&["cp", "large", "a.img:/"]);
+    here.ok(&["cp", "-r", "tree", "a.img:/"]);
+    here.ok(&["chattr", "+j", "a.img:/large"]);
+    here.ok(&["rm", "a.img:/large"]);
+    let used = || fs::metadata(here.path("a.img")).unwrap().blocks() * 512;
+    let before = used();
+    let json = here.ok(&["trim", "--json", "a.img"]);
+    let document: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert!(document["bytes_trimmed"].as_u64().unwrap() >= 20 << 20);
+    assert!(used() + (20 << 20) <= before, "{} of {before}", used());
+    here.ok(&["trim", "--minimum", "1M", "a.img"]);
+    here.fails(1, &["trim", "--minimum", "1T", "a.img"]);
+    here.assert_clean("a.img");
+}
+
+#[test]
 fn every_command_has_help_with_an_example() {
     let here = Here::new();
     let commands = [
         "mkfs", "info", "ls", "tree", "stat", "cat", "find", "du", "df", "cp", "mkdir", "rm", "mv",
-        "ln", "chmod", "chown", "chattr", "lsattr", "touch", "truncate", "xattr", "check",
+        "ln", "chmod", "chown", "chattr", "lsattr", "touch", "truncate", "xattr", "check", "trim",
+        "dump",
     ];
     for command in commands {
         let help = here.ok(&[command, "--help"]);

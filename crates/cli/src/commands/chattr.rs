@@ -13,8 +13,8 @@ use uext4::{Errno, Error, FileKind, Filesystem};
 /// Change the flags of files, or their project.
 ///
 /// Flags are given as in chattr(1): +LETTERS adds some, -LETTERS takes some away, =LETTERS sets these and no
-/// others. Letters: a append-only, A no atime, d no dump, D synchronous directory, i immutable, P project
-/// inherited, S synchronous, T top directory; c, s, t and u are kept and mean nothing.
+/// others. Letters: a append-only, A no atime, d no dump, D synchronous directory, i immutable, j data through
+/// the journal, P project inherited, S synchronous, T top directory; c, s, t and u are kept and mean nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: uext4 chattr +i -d disk.img:/etc/passwd")]
 pub struct Args {
