@@ -6,7 +6,7 @@ use uext4_ondisk::{AclEntry, AclTag, InodeFlags, acl_encode_xattr};
 
 pub const ACLS: [&str; 2] = ["system.posix_acl_access", "system.posix_acl_default"];
 
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 16] = [
     "user.x",
     "user.x",
     "user.x",
@@ -16,6 +16,9 @@ const NAMES: [&str; 13] = [
     "user.long-name-of-an-attribute",
     "trusted.x",
     "security.x",
+    "security.capability",
+    "security.capability",
+    "security.capability",
     "security.capability",
     "user.",
     "system.x",
