@@ -133,8 +133,12 @@ pub(crate) fn open(
     view.read(first, &mut block)?;
     match JournalSuper::parse(&block, sb.geometry.block_size) {
         Err(e) => {
-            // Where the log starts matters to a replay only.
-            let of_replay = [CorruptKind::JournalStart, CorruptKind::JournalFirst];
+            // Where the log starts and ends matters to a replay only.
+            let of_replay = [
+                CorruptKind::JournalStart,
+                CorruptKind::JournalFirst,
+                CorruptKind::JournalMaxLen,
+            ];
             let unused = of_replay.contains(&e.kind) && !recover;
             let fault = Fault::from(e.ino(ino).pblk(first));
             faults.push(if unused { fault.note() } else { fault });

@@ -83,7 +83,11 @@ pub(crate) fn run(cx: &Context<'_>, usage: &Usage, faults: &mut Faults) -> Resul
             faults.push(fault("file is unusable"));
             continue;
         };
-        if !file.check_header(magic)? || !file.tree(1, DEPTH)? {
+        let first = file.read(0)?;
+        if le32(&first, 0) != Some(magic) {
+            faults.push(fault("first word is wrong").note());
+        }
+        if !file.check_header(&first) || !file.tree(1, DEPTH)? {
             faults.push(fault("file is damaged"));
             continue;
         }
@@ -155,14 +159,13 @@ impl<'c, 'd> QuotaFile<'c, 'd> {
             .to_vec())
     }
 
-    fn check_header(&mut self, magic: u32) -> Result<bool> {
-        let first = self.read(0)?;
-        let word = |at| le32(&first, at).unwrap_or(0);
+    fn check_header(&mut self, first: &[u8]) -> bool {
+        let word = |at| le32(first, at).unwrap_or(0);
         let blocks = word(BLOCKS_AT);
         let free = word(FREE_BLOCK_AT).max(word(FREE_ENTRY_AT));
-        let fine = word(0) == magic && word(4) == VERSION && blocks <= self.blocks && free < blocks;
+        let fine = word(4) == VERSION && blocks <= self.blocks && free < blocks;
         self.blocks = blocks;
-        Ok(fine)
+        fine
     }
 
     /// Reads a subtree; false if a reference leads nowhere.

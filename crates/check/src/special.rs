@@ -9,6 +9,8 @@ use crate::mapping::Mapped;
 use crate::scan::Scanner;
 use uext4_ondisk::{Compat, FileType, Ino, Inode, InodeFlags, Lblk, RoCompat};
 
+/// Where the lower half of the block count is.
+const BLOCKS_LOW_AT: usize = 0x1c;
 /// Where `i_size_high` is.
 const SIZE_HIGH_AT: usize = 0x6c;
 
@@ -56,7 +58,8 @@ impl Scanner<'_, '_> {
             _ if self.in_service(ino) => !is_regular,
             Ino::BOOT_LOADER => inode.mode & FileType::MODE_MASK != 0 && !is_regular,
             Ino::JOURNAL | Ino::USER_QUOTA | Ino::GROUP_QUOTA => {
-                inode.links != 0 || inode.blocks != 0 || !inode.i_block.starts_with(&[0; 4])
+                let blocks = le32(raw, BLOCKS_LOW_AT) != Some(0);
+                inode.links != 0 || blocks || !inode.i_block.starts_with(&[0; 4])
             }
             _ => inode.mode != 0,
         };

@@ -67,8 +67,8 @@ pub use uext4_block::{
     OpenOptions as DeviceOptions,
 };
 pub use uext4_check::{
-    CheckError, CheckOptions, CheckReport, Fault, FaultKind, NoProgress as NoCheckProgress,
-    Progress as CheckProgress,
+    CheckError, CheckOptions, CheckReport, Fault, FaultKind, Level as FaultLevel,
+    NoProgress as NoCheckProgress, Progress as CheckProgress,
 };
 pub use uext4_ext4::{
     AtimeUpdate, DataMode, Ext4, Ext4Error, GenerationArm, IallocArm, InodeRef, MountOptions,

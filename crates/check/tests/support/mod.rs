@@ -59,10 +59,17 @@ pub fn mke2fs(path: &Path, size: &str, options: &str, source: Option<&Path>) {
     run_ok("mke2fs", &args);
 }
 
+/// What [`e2fsck`] says of an image on which e2fsck never ends.
+pub const NO_VERDICT: &str = "e2fsck does not end";
+
 /// What `e2fsck -fn` says: true if its exit code is 0 and it did not have to fall back to a backup of
 /// the superblock or the descriptors.
 pub fn e2fsck(path: &Path) -> (bool, String) {
-    let out = run("e2fsck", &["-fn", path.to_str().expect("path")]);
+    let path = path.to_str().expect("path");
+    let out = run("timeout", &["60", "e2fsck", "-fn", path]);
+    if out.status.code() == Some(124) {
+        return (false, NO_VERDICT.to_owned());
+    }
     let mut text = String::from_utf8_lossy(&out.stdout).into_owned();
     text.push_str(&String::from_utf8_lossy(&out.stderr));
     let clean = out.status.code() == Some(0) && !text.contains("trying backup blocks");
