@@ -5,7 +5,7 @@ use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
 use crate::inode::{Inode, InodeRef, kind_of, now};
 use crate::xattr::XATTR_CREDITS;
-use uext4_ondisk::{AclEntry, InodeFlags, Timestamp as DiskTime};
+use uext4_ondisk::{AclEntry, FileType, InodeFlags, Timestamp as DiskTime};
 use uext4_vfs::attr::{Attr, FileKind, SetAttr, Timestamp};
 use uext4_vfs::caller::{Caller, Capabilities};
 use uext4_vfs::ilock::{LockMode, ilock};
@@ -39,7 +39,7 @@ impl Ext4 {
                 true => 0,
                 false => state.size,
             },
-            blocks: state.blocks,
+            blocks: state.blocks + inline_sectors(inode, state.size),
             block_size: self.geometry().block_size,
             atime: vfs_time(state.atime),
             mtime: vfs_time(state.mtime),
@@ -172,6 +172,13 @@ impl Ext4 {
         }
         Ok(acl)
     }
+}
+
+/// What stat(2) counts for the data of a file that is in its inode: as if it took room, so that nobody takes the
+/// file for a hole.
+fn inline_sectors(inode: &Inode, size: u64) -> u64 {
+    let is_file = inode.file_type == FileType::Regular && inode.is_inline();
+    if is_file { size.div_ceil(512) } else { 0 }
 }
 
 fn vfs_time(t: uext4_ondisk::Timestamp) -> Timestamp {

@@ -41,9 +41,10 @@ struct ReadKind {
 
 impl Ext4 {
     /// The largest size a file may have, in bytes; as in the kernel, so that the number of its blocks fits
-    /// 32 bits. One without extents may have less.
+    /// 32 bits, and without `huge_file` that of its sectors. One without extents may have less.
+    #[inline]
     pub fn file_bytes_max(&self) -> u64 {
-        u64::from(u32::MAX) * self.block_size()
+        self.bytes_max
     }
 
     /// Reads from a file; less than asked for at its end.

@@ -63,6 +63,8 @@ pub struct Ext4 {
     pub(crate) lazytime: Arc<Lazytime>,
     /// `data=journal`.
     pub(crate) journals_all_data: bool,
+    /// No file may be larger.
+    pub(crate) bytes_max: u64,
     /// Every file may have this size; see `Ext4::check_end`.
     pub(crate) bytes_max_simple: u64,
     /// The blocks of no file, once somebody had to know.
@@ -317,6 +319,7 @@ impl Ext4 {
             orphans: Orphans::new(&sb),
             lazytime: Arc::new(Lazytime::new()),
             journals_all_data,
+            bytes_max: mapping::extents_bytes_max(&sb),
             bytes_max_simple: mapping::bytes_max_simple(&sb),
             fixed: OnceLock::new(),
             snapshot_budget: extents::Budget::new(options.cache_bytes / 4),

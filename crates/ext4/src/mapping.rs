@@ -139,6 +139,16 @@ fn map_bytes_max(sb: &Superblock) -> u64 {
     shape.data_blocks_within(counted) * block
 }
 
+/// The largest size in bytes of a file with extents: as far as block numbers reach, and sectors can be counted.
+pub(crate) fn extents_bytes_max(sb: &Superblock) -> u64 {
+    let block = u64::from(sb.geometry.block_size);
+    let blocks = match sb.ro_compat.contains(RoCompat::HUGE_FILE) {
+        true => u64::from(u32::MAX),
+        false => u64::from(u32::MAX) / (block / 512),
+    };
+    blocks * block
+}
+
 /// The size in bytes that any file may have without a closer look.
 pub(crate) fn bytes_max_simple(sb: &Superblock) -> u64 {
     match sb.ro_compat.contains(RoCompat::LARGE_FILE) {
