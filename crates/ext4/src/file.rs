@@ -20,7 +20,7 @@ use crate::fs::Ext4;
 use crate::inode::{Inode, InodeRef, now};
 use crate::mapping::Mapping;
 use uext4_jbd2::Handle;
-use uext4_ondisk::{Extent, FileType, InodeFlags, Lblk};
+use uext4_ondisk::{FileType, InodeFlags, Lblk};
 use uext4_vfs::ilock::{LockMode, ilock};
 use uext4_vfs::io::{IoFlags, Written};
 
@@ -333,16 +333,7 @@ impl Ext4 {
         let (lblk, within) = (Lblk((offset / size) as u32), offset % size);
         let n = self.fill_run(run, within, data)?;
         let handle = self.journal().start(WRITE_CREDITS)?;
-        {
-            let _map = inode.map.write();
-            let extent = Extent {
-                lblk,
-                len: run.len as u16,
-                unwritten: false,
-                pblk: run.pblk,
-            };
-            self.insert_run(&handle, inode, extent, privileged)?;
-        }
+        self.map_run(&handle, inode, lblk, run, privileged)?;
         self.publish_run(&handle, run)?;
         let sectors = u64::from(run.len) * (size / 512);
         self.publish_size(&handle, inode, offset + n as u64, sectors)?;
@@ -605,14 +596,7 @@ impl Ext4 {
         self.fill_run(run, 0, target)
             .and_then(|_| self.publish_run(handle, run))
             .inspect_err(|_| self.unreserve(run))?;
-        let _map = inode.map.write();
-        let extent = Extent {
-            lblk: Lblk(0),
-            len: 1,
-            unwritten: false,
-            pblk: run.pblk,
-        };
-        self.insert_run(handle, inode, extent, true)?;
+        self.map_run(handle, inode, Lblk(0), run, true)?;
         self.publish_size(handle, inode, len as u64, self.block_size() / 512)
     }
 

@@ -26,7 +26,7 @@ use crate::options::DataMode;
 use std::sync::Arc;
 use uext4_buffer::Buffer;
 use uext4_jbd2::Handle;
-use uext4_ondisk::{Extent, FileType, Lblk, Pblk};
+use uext4_ondisk::{FileType, Lblk, Pblk};
 
 /// The most blocks of data that one handle changes.
 const PIECE_BLOCKS: u32 = 256;
@@ -147,16 +147,7 @@ impl Ext4 {
         };
         let buffers = self.piece_buffers(piece)?;
         let handle = self.journal().start(WRITE_CREDITS + run.len)?;
-        {
-            let _map = inode.map.write();
-            let extent = Extent {
-                lblk,
-                len: run.len as u16,
-                unwritten: false,
-                pblk: run.pblk,
-            };
-            self.insert_run(&handle, inode, extent, privileged)?;
-        }
+        self.map_run(&handle, inode, lblk, run, privileged)?;
         self.publish_run(&handle, run)?;
         self.write_buffers(&handle, piece, &buffers)?;
         let end = u64::from(lblk.0) * size + piece.within + n as u64;

@@ -14,7 +14,7 @@
 //! The inode's `map` lock: shared to look up, alone to change. A copy of the mapping is looked up without
 //! (`extents::snapshot`).
 
-use crate::balloc::Goal;
+use crate::balloc::{Goal, Run};
 use crate::blockmap::{MAP_STEP_CREDITS, Reader};
 use crate::error::{Ext4Error, Result};
 use crate::extents::{self, Content, EXTENTS_MAX, METADATA_STEP_CREDITS, Restart, STEP_CREDITS};
@@ -287,7 +287,29 @@ impl Ext4 {
         }
     }
 
-    /// Adds a run where the file has a hole; no more than its goal says.
+    /// Adds a run of blocks that hold data from `lblk` on, where the file has a hole.
+    ///
+    /// # Locks
+    /// Takes the inode's `map` lock alone.
+    ///
+    /// # Journal
+    /// As `insert_extent` and `insert_in_map`.
+    ///
+    /// # Errors
+    /// [`Ext4Error::NoSpace`] when the mapping needs a block; nothing is mapped then.
+    pub(crate) fn map_run(
+        &self,
+        handle: &Handle<'_>,
+        inode: &Inode,
+        lblk: Lblk,
+        run: Run,
+        privileged: bool,
+    ) -> Result<()> {
+        let _map = inode.map.write();
+        self.insert_run(handle, inode, lblk, run, privileged)
+    }
+
+    /// As [`Ext4::map_run`]; no more than its goal says.
     ///
     /// # Locks
     /// The caller holds the inode's `map` lock alone.
@@ -301,9 +323,16 @@ impl Ext4 {
         &self,
         handle: &Handle<'_>,
         inode: &Inode,
-        extent: Extent,
+        lblk: Lblk,
+        run: Run,
         privileged: bool,
     ) -> Result<()> {
+        let extent = Extent {
+            lblk,
+            len: run.len as u16,
+            unwritten: false,
+            pblk: run.pblk,
+        };
         if inode.has_extents() {
             return self.insert_extent(handle, inode, extent, privileged);
         }

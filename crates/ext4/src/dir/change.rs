@@ -9,9 +9,7 @@ use crate::kinds;
 use std::sync::Arc;
 use uext4_buffer::Buffer;
 use uext4_jbd2::Handle;
-use uext4_ondisk::{
-    Compat, DxViewMut, Extent, FileType, Ino, InodeFlags, Lblk, NameHash, dir_entries,
-};
+use uext4_ondisk::{Compat, DxViewMut, FileType, Ino, InodeFlags, Lblk, NameHash, dir_entries};
 
 /// A record copied out of a leaf.
 struct Record {
@@ -261,13 +259,7 @@ impl Ext4 {
         let map = dir.map.write();
         let goal = self.data_goal_locked(dir, lblk)?;
         let run = self.claim_blocks(handle, goal, 1, true)?;
-        let extent = Extent {
-            lblk,
-            len: 1,
-            unwritten: false,
-            pblk: run.pblk,
-        };
-        if let Err(why) = self.insert_run(handle, dir, extent, true) {
+        if let Err(why) = self.insert_run(handle, dir, lblk, run, true) {
             self.free_run(handle, run)?;
             return Err(why);
         }

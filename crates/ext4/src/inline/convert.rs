@@ -11,7 +11,7 @@ use crate::fs::Ext4;
 use crate::inode::Inode;
 use crate::kinds;
 use uext4_jbd2::Handle;
-use uext4_ondisk::{Extent, Ino, InodeFlags, Lblk, dir_entries, dir_insert};
+use uext4_ondisk::{Ino, InodeFlags, Lblk, dir_entries, dir_insert};
 
 /// Superblock, descriptors, bitmap, inode, the directory's block.
 const CONVERT_CREDITS: u32 = 12;
@@ -51,7 +51,7 @@ impl Ext4 {
         self.publish_run(&handle, run)?;
         let sectors = self.block_size() / 512;
         self.take_out(&handle, inode, |disk| disk.blocks += sectors)?;
-        self.map_first_block(&handle, inode, run)
+        self.map_run(&handle, inode, Lblk(0), run, true)
     }
 
     /// As [`Ext4::convert_inline`] of a directory, as part of `handle`.
@@ -85,7 +85,7 @@ impl Ext4 {
             disk.size = size;
             disk.blocks += size / 512;
         })?;
-        self.map_first_block(handle, dir, run)?;
+        self.map_run(handle, dir, Lblk(0), run, true)?;
         dir.blocks().put(Lblk(0), &buffer);
         Ok(())
     }
@@ -124,17 +124,5 @@ impl Ext4 {
             self.init_mapping(disk);
             change(disk);
         })
-    }
-
-    /// The mapping is empty: this takes no other block.
-    fn map_first_block(&self, handle: &Handle<'_>, inode: &Inode, run: Run) -> Result<()> {
-        let _map = inode.map.write();
-        let extent = Extent {
-            lblk: Lblk(0),
-            len: 1,
-            unwritten: false,
-            pblk: run.pblk,
-        };
-        self.insert_run(handle, inode, extent, true)
     }
 }

@@ -25,7 +25,7 @@ use crate::mapping;
 use std::collections::BTreeMap;
 use uext4_jbd2::Handle;
 use uext4_ondisk::{
-    Corrupt, CorruptKind, Extent, FileType, Incompat, Ino, InodeFlags, Lblk, Timestamp, XattrList,
+    Corrupt, CorruptKind, FileType, Incompat, Ino, InodeFlags, Lblk, Timestamp, XattrList,
     XattrOwnedValue, xattr_inode_hash,
 };
 
@@ -383,16 +383,7 @@ impl Ext4 {
     ) -> Result<()> {
         let mut lblk = 0;
         for run in &new.runs {
-            let extent = Extent {
-                lblk: Lblk(lblk),
-                len: run.len as u16,
-                unwritten: false,
-                pblk: run.pblk,
-            };
-            {
-                let _map = inode.map.write();
-                self.insert_run(handle, inode, extent, true)?;
-            }
+            self.map_run(handle, inode, Lblk(lblk), *run, true)?;
             *mapped += 1;
             self.publish_run(handle, *run)?;
             let sectors = u64::from(run.len) * (self.block_size() / 512);
