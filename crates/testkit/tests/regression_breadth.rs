@@ -107,6 +107,42 @@ fn power_lost_while_a_range_is_put_in() {
     }
 }
 
+#[test]
+fn space_that_is_being_trimmed_is_no_lack_of_space() {
+    let device = Arc::new(Shape::DEFAULT.make().expect("an image"));
+    let fs = mount(device.clone()).expect("mounts");
+    let root = fs.root().expect("there");
+    let (stop, fs_ref) = (AtomicBool::new(false), &*fs);
+    let written = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                fs_ref.trim(0, u64::MAX, 0).expect("trims");
+            }
+        });
+        let file = make(fs_ref, &root, b"f", NewKind::Regular).expect("is made");
+        let written = (0..2000u64)
+            .map(|at| {
+                fs_ref
+                    .write(&file, at % 1000 * 4096, &[7; 4096], true)
+                    .map(drop)
+            })
+            .enumerate()
+            .map(|(i, done)| {
+                if i % 100 == 99 {
+                    fs_ref.truncate(&file, 0).expect("cuts");
+                }
+                done
+            })
+            .find(Result::is_err);
+        stop.store(true, Ordering::Relaxed);
+        written
+    });
+    assert!(written.is_none(), "{written:?}");
+    drop(root);
+    fs.unmount().expect("unmounts");
+    oracle::fsck_device(&device).expect("clean");
+}
+
 /// A default ACL of so many users, as setxattr(2) takes it.
 fn acl(users: u32) -> Vec<u8> {
     let mut value = 2u32.to_le_bytes().to_vec();
