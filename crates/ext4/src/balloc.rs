@@ -324,7 +324,7 @@ impl Ext4 {
     }
 
     /// Runs `attempt`; when it finds no space although freed blocks wait for their transaction,
-    /// commits and runs it again.
+    /// commits and runs it again; and again when free blocks that were being discarded are back.
     ///
     /// # Locks
     /// Waits for a commit: call it with no handle.
@@ -333,11 +333,17 @@ impl Ext4 {
     /// Those of `attempt`.
     pub(crate) fn retry_no_space<R>(&self, mut attempt: impl FnMut() -> Result<R>) -> Result<R> {
         let result = attempt();
-        if !matches!(result, Err(Ext4Error::NoSpace)) || self.pending_frees.load(Relaxed) <= 0 {
+        if !matches!(result, Err(Ext4Error::NoSpace)) {
             return result;
         }
-        self.journal().sync()?;
-        attempt()
+        if self.pending_frees.load(Relaxed) > 0 {
+            self.journal().sync()?;
+            let again = attempt();
+            if !matches!(again, Err(Ext4Error::NoSpace)) {
+                return again;
+            }
+        }
+        self.trims.without(attempt).unwrap_or(result)
     }
 
     /// The block bitmaps of a group, loaded on first touch.

@@ -184,16 +184,18 @@ impl Ext4 {
         let root = Root::of(&state);
         Remains {
             links: state.links,
-            small: self.is_small(self.content_of(inode), &root, state.size),
+            small: root.is_short() && self.is_small(self.content_of(inode), state.blocks),
             blocks: state.blocks,
             acl: state.file_acl,
             mapped: !matches!(root, Root::Nothing),
         }
     }
 
-    /// Whether deleting the inode takes a handful of blocks, so that one handle does it.
-    fn is_small(&self, content: Content, root: &Root, size: u64) -> bool {
-        root.is_short() && (content == Content::Data || size <= 8 * self.block_size())
+    /// Whether deleting what takes so many sectors, with a short root, changes a handful of blocks, so that one
+    /// handle does it: each block that went through the journal is one, also behind the end of a file.
+    fn is_small(&self, content: Content, sectors: u64) -> bool {
+        // One more is for attributes.
+        content == Content::Data || sectors <= 9 * (self.block_size() / 512)
     }
 
     /// Reads what deleting an inode will need, if it is small, so that a device that fails does so

@@ -102,8 +102,12 @@ impl Ext4 {
     /// May start a handle.
     pub(crate) fn record_errors(&self) {
         let seen = self.errors.seen.load(Ordering::SeqCst);
-        let before = self.errors.recorded.swap(seen, Ordering::SeqCst);
-        if before >= seen || self.is_read_only() {
+        // Without a write: every operation that fails comes here, each name that is not there.
+        if self.errors.recorded.load(Ordering::SeqCst) >= seen || self.is_read_only() {
+            return;
+        }
+        let before = self.errors.recorded.fetch_max(seen, Ordering::SeqCst);
+        if before >= seen {
             return;
         }
         let Some(record) = self.errors.last.load_full() else {

@@ -22,6 +22,7 @@ use crate::lazytime::Lazytime;
 use crate::mapping;
 use crate::options::{DataMode, MountOptions};
 use crate::orphan::Orphans;
+use crate::trim::Trims;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use uext4_block::BlockDevice;
@@ -81,6 +82,7 @@ pub struct Ext4 {
     pub(crate) next_top_group: AtomicU32,
     read_only: AtomicBool,
     pub(crate) errors: Errors,
+    pub(crate) trims: Trims,
     mounted: AtomicBool,
 }
 
@@ -329,6 +331,7 @@ impl Ext4 {
             next_top_group: AtomicU32::new(0),
             read_only: AtomicBool::new(options.read_only),
             errors: Errors::new(options.errors.unwrap_or_else(|| sb.raw.errors_behaviour())),
+            trims: Trims::new(),
             mounted: AtomicBool::new(false),
             options,
             sb,

@@ -49,7 +49,8 @@ impl Ext4 {
             )?;
             let shift = Shift::Down(last - first);
             let handle = self.shift_extents(handle, inode, Lblk(last), shift)?;
-            self.resize_moved(handle, inode, inode.size() - (to - from))
+            let size = inode.size() - (to - from);
+            self.resize_moved(handle, inode, size).map(drop)
         })
     }
 
@@ -73,15 +74,18 @@ impl Ext4 {
         if from >= inode.size() {
             return Err(Ext4Error::Invalid("a range past the end of the file"));
         }
+        self.check_room_above(inode, last - first)?;
         self.retry_no_space(|| {
             let handle = self.journal().start(CREDITS)?;
             {
                 let _map = inode.map.write();
                 self.split_extent(&handle, inode, first.into(), true)?;
             }
+            // First: no data is ever past the size, which would be damage.
+            let handle = self.resize_moved(handle, inode, size)?;
             let shift = Shift::Up(last - first);
-            let handle = self.shift_extents(handle, inode, Lblk(first), shift)?;
-            self.resize_moved(handle, inode, size)
+            self.shift_extents(handle, inode, Lblk(first), shift)
+                .map(drop)
         })
     }
 
@@ -100,7 +104,7 @@ impl Ext4 {
         Ok((number(from)?, number(to)?))
     }
 
-    fn resize_moved(&self, handle: Handle<'_>, inode: &Inode, size: u64) -> Result<()> {
+    fn resize_moved<'h>(&self, handle: Handle<'h>, inode: &Inode, size: u64) -> Result<Handle<'h>> {
         let handle = match handle.extend(2) {
             true => handle,
             false => handle.restart(2)?,
@@ -111,6 +115,7 @@ impl Ext4 {
             disk.size = size;
             disk.mtime = time;
             disk.ctime = time;
-        })
+        })?;
+        Ok(handle)
     }
 }

@@ -275,12 +275,15 @@ impl Ext4 {
         let (template, acls) = self.template(caller, dir, &attr, &new)?;
         let late = LateHandle::new(self.journal(), CREATE_CREDITS + acls.credits());
         let inode = self.new_inode(&late, dir, &template, 0)?;
-        self.add_orphan(late.get()?, &inode)?;
-        self.store_new_acls(late.get()?, &inode, &acls)?;
+        let handle = late.get()?;
+        let kept = self
+            .add_orphan(handle, &inode)
+            .and_then(|()| self.store_new_acls(handle, &inode, &acls));
         inode.set_doomed(true);
         inode.set_unnamed(true);
+        // Before the inode, which goes with its last reference if its list found no space.
         drop(late);
-        Ok(inode)
+        kept.map(|()| inode)
     }
 
     /// Gives an inode another name.

@@ -13,6 +13,7 @@ use crate::fs::Ext4;
 use crate::inode::{InodeRef, now};
 use crate::late_handle::LateHandle;
 use crate::namei::{LINK_CREDITS, check_alive, check_directory};
+use uext4_jbd2::Handle;
 use uext4_ondisk::Ino;
 use uext4_vfs::attr::{FileKind, NewKind, NewNode, RenameFlags};
 use uext4_vfs::caller::Caller;
@@ -298,42 +299,64 @@ impl Ext4 {
             };
             let late =
                 LateHandle::new(self.journal(), LINK_CREDITS * 2 + 8 + acl_credits(whiteout));
+            let (late, whiteout) = self.make_whiteout(late, old, whiteout)?;
             let handle = late.get()?;
-            self.dir_insert(
+            let inserted = self.dir_insert(
                 handle,
                 new.dir,
                 vacancy,
                 new.name,
                 source.ino,
                 source.file_type,
-            )?;
+            );
+            if let Err(why) = inserted {
+                return Err(match (&whiteout, late.into_handle()) {
+                    (Some(made), Some(handle)) => self.discard_new(handle, made, why),
+                    _ => why,
+                });
+            }
             if moves_dir {
                 self.dir_set_parent(handle, source, new.dir.ino)?;
-                self.touch_dir(handle, new.dir, 1)?;
-            } else {
-                self.touch_dir(handle, new.dir, 0)?;
             }
-            self.vacate(&late, old, source, whiteout, moves_dir)
+            self.touch_dir(handle, new.dir, i32::from(moves_dir))?;
+            self.vacate(handle, old, source, whiteout.as_ref(), moves_dir)
         })
+    }
+
+    /// Makes a whiteout before anything else changes: it may find no inode or no space.
+    fn make_whiteout<'j>(
+        &self,
+        late: LateHandle<'j>,
+        old: Side<'_>,
+        whiteout: Option<&(NewInode, NewAcls)>,
+    ) -> Result<(LateHandle<'j>, Option<InodeRef>)> {
+        let Some((template, acls)) = whiteout else {
+            return Ok((late, None));
+        };
+        let made = self.new_inode(&late, old.dir, template, 1)?;
+        match self.store_new_acls(late.get()?, &made, acls) {
+            Ok(()) => Ok((late, Some(made))),
+            Err(why) => Err(match late.into_handle() {
+                Some(handle) => self.discard_new(handle, &made, why),
+                None => why,
+            }),
+        }
     }
 
     /// Takes the old name away, or leaves a whiteout there.
     fn vacate(
         &self,
-        late: &LateHandle<'_>,
+        handle: &Handle<'_>,
         old: Side<'_>,
         source: &InodeRef,
-        whiteout: Option<&(NewInode, NewAcls)>,
+        whiteout: Option<&InodeRef>,
         moves_dir: bool,
     ) -> Result<()> {
-        let handle = late.get()?;
         // The insertion may have split the leaf that the old name is in.
         let Found::Hit(hit) = self.dir_find(old.dir, self.dir_shape(old.dir), old.name)? else {
             return Err(Ext4Error::NotFound);
         };
-        if let Some((whiteout, acls)) = whiteout {
-            let made = self.new_inode(late, old.dir, whiteout, 1)?;
-            self.store_new_acls(handle, &made, acls)?;
+        if let Some(made) = whiteout {
             self.dir_replace(handle, old.dir, &hit, made.ino, made.file_type)?;
         } else {
             self.dir_remove(handle, old.dir, &hit)?;
@@ -358,6 +381,7 @@ impl Ext4 {
             self.journal(),
             LINK_CREDITS + DELETE_CREDITS + acl_credits(whiteout),
         );
+        let (late, whiteout) = self.make_whiteout(late, old, whiteout)?;
         let handle = late.get()?;
         self.dir_replace(handle, new.dir, hit, source.ino, source.file_type)?;
         // One subdirectory goes, and one comes if it is another directory's.
@@ -366,7 +390,7 @@ impl Ext4 {
         if moves_dir {
             self.dir_set_parent(handle, source, new.dir.ino)?;
         }
-        self.vacate(&late, old, source, whiteout, moves_dir)?;
+        self.vacate(handle, old, source, whiteout.as_ref(), moves_dir)?;
         let handle = match late.into_handle() {
             Some(handle) => handle,
             None => self.journal().start(DELETE_CREDITS)?,

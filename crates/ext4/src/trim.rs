@@ -5,21 +5,87 @@
 //! that was freed in a transaction that is not durable is not among them.
 //!
 //! # Locking
-//! The group's lock to take a run and to give it back; none while the device works.
+//! The group's lock to take a run and to give it back; none while the device works. Whoever finds no space lets the
+//! runs that are on their way come back first ([`Trims`]).
 
 use crate::bitmap;
 use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
-use crate::group::Group;
-use uext4_sync::atomic::Ordering::Relaxed;
+use crate::group::{BlockBits, Group};
+use std::ops::Range;
+use uext4_sync::atomic::{AtomicBool, Ordering::Relaxed};
+use uext4_sync::{Condvar, Mutex, class};
+
+/// Runs of free blocks that are being discarded, and who waits for them.
+#[derive(Debug)]
+pub(crate) struct Trims {
+    /// Whether anybody ever trimmed this mount.
+    any: AtomicBool,
+    now: Mutex<Now>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Now {
+    /// Runs that the device works on.
+    runs: u32,
+    /// Who found no space, and whom no new run may get in the way of.
+    waiting: u32,
+}
+
+impl Trims {
+    pub fn new() -> Trims {
+        Trims {
+            any: AtomicBool::new(false),
+            now: Mutex::new(&class::TRIM, Now::default()),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Runs `f`, which takes a run from the allocator and gives it back, while nobody looks for space in vain.
+    fn during<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.any.store(true, Relaxed);
+        let mut now = self.now.lock();
+        while now.waiting > 0 {
+            self.changed.wait(&mut now);
+        }
+        now.runs += 1;
+        drop(now);
+        let done = f();
+        self.now.lock().runs -= 1;
+        self.changed.notify_all();
+        done
+    }
+
+    /// Runs `attempt`, which found no space, again when all runs have come back and no new one is taken; None if
+    /// there never was any.
+    ///
+    /// # Locks
+    /// Waits for the device: call it with no handle.
+    #[cold]
+    pub fn without<R>(&self, attempt: impl FnOnce() -> R) -> Option<R> {
+        if !self.any.load(Relaxed) {
+            return None;
+        }
+        let mut now = self.now.lock();
+        now.waiting += 1;
+        while now.runs > 0 {
+            self.changed.wait(&mut now);
+        }
+        drop(now);
+        let done = attempt();
+        self.now.lock().waiting -= 1;
+        self.changed.notify_all();
+        Some(done)
+    }
+}
 
 impl Ext4 {
     /// Discards free blocks in `[start, start + len)`, in bytes of the file system, in runs of at least
     /// `least` bytes; tells how many bytes that were (`FITRIM`).
     ///
     /// # Locks
-    /// Each group's for a moment. Blocks being discarded are not given out, so a file system that is nearly
-    /// full may seem to be.
+    /// Each group's for a moment, and it waits for those who look for space.
     ///
     /// # Errors
     /// [`Ext4Error::Invalid`]: `start` is past the end, `len` less than a block, or `least` more than a group
@@ -58,33 +124,48 @@ impl Ext4 {
             return Ok(0);
         }
         let bits = self.block_bits(group)?;
-        let (base, block) = (
-            self.geometry().group_first_block(group.no).0,
-            self.block_size(),
-        );
         let mut trimmed = 0;
         while at < end {
-            let locked = group.lock.lock();
-            let Some(first) = bitmap::find_clear(&bits.busy, at, end) else {
-                break;
-            };
-            let len = bitmap::find_set(&bits.busy, first, end) - first;
-            at = first + len;
-            if len < least {
-                continue;
+            let run = self
+                .trims
+                .during(|| self.trim_run(group, bits, at..end, least))?;
+            let Some(run) = run else { break };
+            at = run.end;
+            if run.end - run.start >= least {
+                trimmed += u64::from(run.end - run.start);
             }
-            bitmap::assign_run(&bits.busy, first, len, true);
-            drop(locked);
-            let place = (base + u64::from(first)) * block;
-            let done = self.device().discard(place, u64::from(len) * block);
-            let locked = group.lock.lock();
-            bitmap::assign_run(&bits.busy, first, len, false);
-            group.block_hint.fetch_min(first, Relaxed);
-            drop(locked);
-            done?;
-            trimmed += u64::from(len);
         }
         Ok(trimmed)
+    }
+
+    /// Discards the first free run in `range` of a group, if it has at least `least` blocks; says which it is.
+    fn trim_run(
+        &self,
+        group: &Group,
+        bits: &BlockBits,
+        range: Range<u32>,
+        least: u32,
+    ) -> Result<Option<Range<u32>>> {
+        let locked = group.lock.lock();
+        let Some(first) = bitmap::find_clear(&bits.busy, range.start, range.end) else {
+            return Ok(None);
+        };
+        let end = bitmap::find_set(&bits.busy, first, range.end);
+        let len = end - first;
+        if len < least {
+            return Ok(Some(first..end));
+        }
+        bitmap::assign_run(&bits.busy, first, len, true);
+        drop(locked);
+        let block = self.block_size();
+        let place = self.geometry().group_first_block(group.no).0 + u64::from(first);
+        let done = self.device().discard(place * block, u64::from(len) * block);
+        let locked = group.lock.lock();
+        bitmap::assign_run(&bits.busy, first, len, false);
+        group.block_hint.fetch_min(first, Relaxed);
+        drop(locked);
+        done?;
+        Ok(Some(first..end))
     }
 
     /// With the option `discard`: tells the device of blocks whose transaction is durable, before the

@@ -158,6 +158,7 @@ classes! {
     LAZYTIME = "lazytime", Leaf, Refused, "inodes with pending timestamps, one shard";
     DEVICE = "device", Leaf, Refused, "a chunk or a list of a device in memory";
     DIRECT = "direct", Leaf, Refused, "direct writes whose blocks are to become written";
+    TRIM = "trim", Leaf, Refused, "who discards free blocks and who waits for some";
     OPEN_FILES = "open_files", Leaf, Refused, "a table of open files";
     MQUEUE = "mqueue", Leaf, Refused, "a message queue or its namespace";
     LOCK_QUEUE = "lock_queue", Inner, Refused, "who waits for an ilock or a range";

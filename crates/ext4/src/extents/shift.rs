@@ -36,6 +36,24 @@ impl Shift {
 }
 
 impl Ext4 {
+    /// Refuses to move extents up `by` blocks if one would leave the numbers that a file's blocks have.
+    ///
+    /// # Locks
+    /// The caller holds the `ilock` alone and not the `map` lock.
+    ///
+    /// # Errors
+    /// [`Ext4Error::Invalid`], or damage.
+    pub(crate) fn check_room_above(&self, inode: &Inode, by: u32) -> Result<()> {
+        let _map = inode.map.read();
+        let last = self.path(inode, Lblk(u32::MAX))?.extent();
+        match last {
+            Some(e) if e.end() + u64::from(by) > u64::from(u32::MAX) => {
+                Err(Ext4Error::Invalid("blocks past the largest file"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Moves every extent that begins at `from` or after it. None covers the block before and `from`.
     ///
     /// # Locks
@@ -46,8 +64,7 @@ impl Ext4 {
     /// file that is right by itself.
     ///
     /// # Errors
-    /// [`Ext4Error::Invalid`] if an extent would leave the numbers that a file's blocks have; nothing
-    /// changed then. The journal's, or damage.
+    /// The journal's, or damage.
     pub(crate) fn shift_extents<'h>(
         &self,
         mut handle: Handle<'h>,
@@ -55,12 +72,6 @@ impl Ext4 {
         from: Lblk,
         shift: Shift,
     ) -> Result<Handle<'h>> {
-        if let Shift::Up(by) = shift {
-            let last = self.path(inode, Lblk(u32::MAX))?.extent();
-            if last.is_some_and(|e| e.end() + u64::from(by) > u64::from(u32::MAX)) {
-                return Err(Ext4Error::Invalid("blocks past the largest file"));
-            }
-        }
         let mut at = match shift {
             Shift::Down(_) => Some(from),
             Shift::Up(_) => Some(Lblk(u32::MAX)),
@@ -69,6 +80,7 @@ impl Ext4 {
             if !handle.extend(SHIFT_CREDITS) {
                 handle = handle.restart(SHIFT_CREDITS)?;
             }
+            inode.touch_data(&handle);
             let _map = inode.map.write();
             let mut path = self.path(inode, lblk)?;
             at = match shift {

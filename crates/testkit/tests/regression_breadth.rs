@@ -1,0 +1,190 @@
+//! What a review of journaled data, moving ranges, data in inodes, trimming and access control lists found.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use uext4_block::{BlockDevice, Cut, RecordDevice};
+use uext4_ext4::{Ext4, InodeRef};
+use uext4_testkit::image::{Shape, mount};
+use uext4_testkit::oracle;
+use uext4_vfs::attr::{NewKind, NewNode, RenameFlags, XattrFlags};
+use uext4_vfs::caller::Caller;
+use uext4_vfs::errno::Errno;
+use uext4_vfs::filesystem::FileSystem;
+use uext4_vfs::io::Fallocate;
+
+fn make(fs: &Ext4, dir: &InodeRef, name: &[u8], kind: NewKind<'_>) -> Result<InodeRef, Errno> {
+    let new = NewNode { mode: 0o755, kind };
+    FileSystem::create(fs, &Caller::root(), dir, name, &new).map_err(|e| e.errno())
+}
+
+/// Makes empty files until there are no inodes.
+fn use_up_inodes(fs: &Ext4, dir: &InodeRef) {
+    for i in 0.. {
+        match make(fs, dir, format!("x{i}").as_bytes(), NewKind::Regular) {
+            Ok(_) => {}
+            Err(Errno::ENOSPC) => return,
+            Err(why) => panic!("{why}"),
+        }
+    }
+}
+
+#[test]
+fn a_whiteout_without_an_inode_changes_nothing() {
+    for existing in [false, true] {
+        let shape = Shape {
+            inodes: Some(64),
+            ..Shape::DEFAULT
+        };
+        let device = Arc::new(shape.make().expect("an image"));
+        let fs = mount(device.clone()).expect("mounts");
+        let root = fs.root().expect("there");
+        make(&fs, &root, b"a", NewKind::Regular).expect("is made");
+        if existing {
+            make(&fs, &root, b"b", NewKind::Regular).expect("is made");
+        }
+        use_up_inodes(&fs, &root);
+        let caller = Caller::root();
+        let moved = FileSystem::rename(
+            &*fs,
+            &caller,
+            &root,
+            b"a",
+            &root,
+            b"b",
+            RenameFlags::WHITEOUT,
+        );
+        let moved = moved.map_err(|e| e.errno());
+        let a = FileSystem::lookup(&*fs, &caller, &root, b"a").map(|node| node.ino);
+        let b = FileSystem::lookup(&*fs, &caller, &root, b"b").map(|node| node.ino);
+        drop(root);
+        fs.unmount().expect("unmounts");
+        oracle::check(&*device).expect("clean");
+        oracle::fsck_device(&device).expect("clean");
+        assert_eq!(moved, Err(Errno::ENOSPC), "{existing}");
+        assert!(a.is_ok(), "{a:?}");
+        assert_eq!(b.is_ok(), existing);
+    }
+}
+
+#[test]
+fn power_lost_while_a_range_is_put_in() {
+    let shape = Shape {
+        bytes: 64 << 20,
+        ..Shape::SMALL_JOURNAL[0]
+    };
+    let device = Arc::new(RecordDevice::new(shape.make().expect("an image")).expect("records"));
+    let fs = mount(Arc::clone(&device) as Arc<dyn BlockDevice>).expect("mounts");
+    let root = fs.root().expect("there");
+    let file = make(&fs, &root, b"f", NewKind::Regular).expect("is made");
+    let blocks = 60_000;
+    for at in (0..blocks).step_by(2) {
+        fs.write(&file, at * 1024, b"x", true).expect("writes");
+    }
+    fs.sync().expect("syncs");
+    let start = device.ops_len();
+    let (stop, fs) = (AtomicBool::new(false), &*fs);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                fs.sync().expect("syncs");
+            }
+        });
+        for _ in 0..10 {
+            fs.fallocate(&file, Fallocate::InsertRange, 0, 3 * 1024)
+                .expect("is put in");
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    drop((file, root));
+    let log = device.log();
+    let mut replayer = log.replayer();
+    let step = ((log.ops.len() - start) / 30).max(1);
+    for at in (start..log.ops.len()).step_by(step) {
+        let image = Arc::new(replayer.image_at(&Cut::at(at)));
+        let fs = mount(Arc::clone(&image) as Arc<_>).expect("recovers");
+        fs.unmount().expect("unmounts");
+        oracle::fsck_device(&image).expect("clean");
+    }
+}
+
+#[test]
+fn space_that_is_being_trimmed_is_no_lack_of_space() {
+    let device = Arc::new(Shape::DEFAULT.make().expect("an image"));
+    let fs = mount(device.clone()).expect("mounts");
+    let root = fs.root().expect("there");
+    let (stop, fs_ref) = (AtomicBool::new(false), &*fs);
+    let written = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                fs_ref.trim(0, u64::MAX, 0).expect("trims");
+            }
+        });
+        let file = make(fs_ref, &root, b"f", NewKind::Regular).expect("is made");
+        let written = (0..2000u64)
+            .map(|at| {
+                fs_ref
+                    .write(&file, at % 1000 * 4096, &[7; 4096], true)
+                    .map(drop)
+            })
+            .enumerate()
+            .map(|(i, done)| {
+                if i % 100 == 99 {
+                    fs_ref.truncate(&file, 0).expect("cuts");
+                }
+                done
+            })
+            .find(Result::is_err);
+        stop.store(true, Ordering::Relaxed);
+        written
+    });
+    assert!(written.is_none(), "{written:?}");
+    drop(root);
+    fs.unmount().expect("unmounts");
+    oracle::fsck_device(&device).expect("clean");
+}
+
+/// A default ACL of so many users, as setxattr(2) takes it.
+fn acl(users: u32) -> Vec<u8> {
+    let mut value = 2u32.to_le_bytes().to_vec();
+    let mut entry = |tag: u16, id: u32| {
+        value.extend_from_slice(&tag.to_le_bytes());
+        value.extend_from_slice(&7u16.to_le_bytes());
+        value.extend_from_slice(&id.to_le_bytes());
+    };
+    entry(1, u32::MAX);
+    for user in 0..users {
+        entry(2, 1000 + user);
+    }
+    entry(4, u32::MAX);
+    entry(0x10, u32::MAX);
+    entry(0x20, u32::MAX);
+    value
+}
+
+#[test]
+fn a_list_that_finds_no_block_leaves_no_orphan() {
+    let device = Arc::new(Shape::DEFAULT.make().expect("an image"));
+    let fs = mount(device.clone()).expect("mounts");
+    let (root, caller) = (fs.root().expect("there"), Caller::root());
+    let dir = make(&fs, &root, b"d", NewKind::Directory).expect("is made");
+    let name = b"system.posix_acl_default";
+    FileSystem::setxattr(&*fs, &caller, &dir, name, &acl(60), XattrFlags::empty()).expect("is set");
+    let full = make(&fs, &root, b"full", NewKind::Regular).expect("is made");
+    let mut at = 0;
+    while let Ok(n) = fs.write(&full, at, &vec![1; 1 << 20], true) {
+        at += n as u64;
+    }
+    let inodes = |fs: &Ext4| FileSystem::statfs(fs).expect("known").inodes_free;
+    fs.sync().expect("syncs");
+    let before = inodes(&fs);
+    let made = fs.tmpfile(&caller, &dir, 0o600).map(drop);
+    assert!(made.is_err(), "there is no space");
+    for kind in [NewKind::Regular, NewKind::Directory] {
+        assert_eq!(make(&fs, &dir, b"n", kind).map(drop), Err(Errno::ENOSPC));
+    }
+    assert_eq!(inodes(&fs), before);
+    drop((dir, root, full));
+    fs.unmount().expect("unmounts");
+    oracle::check(&*device).expect("clean");
+    oracle::fsck_device(&device).expect("clean");
+}
