@@ -72,6 +72,9 @@ pub fn opening(image: &Path, e: &Error) -> anyhow::Error {
             anyhow::anyhow!("{name}: {e}; `uext4 check {name}` tells what is damaged")
         }
         Errno::EIO => anyhow::anyhow!("{name}: {e}; is the image complete?"),
+        Errno::EOPNOTSUPP if e.to_string().contains("its journal is on") => {
+            anyhow::anyhow!("{name}: {e}; --journal DEVICE names it")
+        }
         _ => anyhow::anyhow!("{name}: {e}"),
     }
 }

@@ -3,7 +3,16 @@
 use crate::failure;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use uext4::{Filesystem, OpenOptions};
+
+/// Where the journal of images is that have it on another device.
+static JOURNAL: OnceLock<PathBuf> = OnceLock::new();
+
+/// Says where that is; at most once.
+pub fn set_journal(device: PathBuf) {
+    let _ = JOURNAL.set(device);
+}
 
 /// The images that a command has open.
 #[derive(Default)]
@@ -45,11 +54,12 @@ impl Images {
 /// # Errors
 /// One that says what to do.
 pub fn open(image: &Path, write: bool) -> Result<Filesystem> {
-    let options = if write {
+    let mut options = if write {
         OpenOptions::read_write()
     } else {
         OpenOptions::read_only()
     };
+    options.journal = JOURNAL.get().cloned();
     let fs = Filesystem::open(image, &options).map_err(|e| failure::opening(image, &e))?;
     if write && fs.is_read_only() {
         anyhow::bail!(

@@ -25,6 +25,7 @@ mod when;
 use clap::Parser;
 use commands::Command;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Makes, reads, writes and checks ext4 images, without root and without a kernel driver.
@@ -39,12 +40,18 @@ use std::process::ExitCode;
 )]
 #[command(after_help = "Example: uext4 mkfs disk.img --from rootfs && uext4 ls -l disk.img:/etc")]
 struct Cli {
+    /// Where the journal is, of an image that has it on another device
+    #[arg(long, global = true, value_name = "DEVICE")]
+    journal: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
 
 fn main() -> ExitCode {
-    let command = Cli::parse_from(arguments()).command;
+    let Cli { journal, command } = Cli::parse_from(arguments());
+    if let Some(device) = journal {
+        images::set_journal(device);
+    }
     let code_of_failure = command.failure_code();
     match command.run() {
         Ok(code) => code,
