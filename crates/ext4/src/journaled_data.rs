@@ -18,7 +18,7 @@
 
 use crate::balloc::Run;
 use crate::error::{Ext4Error, Result};
-use crate::extents::{self, Content};
+use crate::extents::{Content, Written};
 use crate::file::WRITE_CREDITS;
 use crate::fs::Ext4;
 use crate::inode::Inode;
@@ -102,17 +102,13 @@ impl Ext4 {
                 self.publish_size(&handle, inode, end, 0)?;
             }
             Some(pblk) => {
-                let range = (u64::from(lblk.0), u64::from(lblk.0) + u64::from(blocks));
                 let piece = piece(Run { pblk, len: blocks }, true);
-                let buffers = self.piece_buffers(&piece)?;
-                let handle = self.journal().start(2 * WRITE_CREDITS + blocks)?;
-                {
-                    let _map = inode.map.write();
-                    let written = extents::Written::Yes;
-                    self.convert_extents(&handle, inode, range, written, privileged)?;
+                let written = self.write_unwritten_journaled(inode, lblk, &piece, privileged);
+                if matches!(written, Err(Ext4Error::NoSpace)) {
+                    self.make_room_to_write(inode, lblk, blocks, privileged)?;
+                    return self.write_journaled_piece(inode, offset, data, privileged);
                 }
-                self.write_buffers(&handle, &piece, &buffers)?;
-                self.publish_size(&handle, inode, end, 0)?;
+                written?;
             }
             None => {
                 let goal = self.data_goal(inode, lblk)?;
@@ -127,6 +123,43 @@ impl Ext4 {
             }
         }
         Ok(n)
+    }
+
+    /// Makes unwritten blocks written, and fills them.
+    fn write_unwritten_journaled(
+        &self,
+        inode: &Inode,
+        lblk: Lblk,
+        piece: &Piece<'_>,
+        privileged: bool,
+    ) -> Result<()> {
+        let from = u64::from(lblk.0);
+        let range = (from, from + u64::from(piece.run.len));
+        let buffers = self.piece_buffers(piece)?;
+        let handle = self.journal().start(2 * WRITE_CREDITS + piece.run.len)?;
+        {
+            let _map = inode.map.write();
+            self.convert_extents(&handle, inode, range, Written::Yes, privileged)?;
+        }
+        self.write_buffers(&handle, piece, &buffers)?;
+        let end = from * self.block_size() + piece.within + piece.data.len() as u64;
+        self.publish_size(&handle, inode, end, 0)
+    }
+
+    /// Makes blocks that a file has ready to be written where the tree finds no block to say which are: all of
+    /// their extent becomes zeros.
+    fn make_room_to_write(
+        &self,
+        inode: &Inode,
+        lblk: Lblk,
+        blocks: u32,
+        privileged: bool,
+    ) -> Result<()> {
+        // The zeros go straight to the device; what the blocks held before must not come back over them.
+        self.settle_data(inode)?;
+        let from = u64::from(lblk.0);
+        self.cut_out(inode, from, from + u64::from(blocks), privileged)
+            .map(drop)
     }
 
     /// Maps a reserved run and fills it.

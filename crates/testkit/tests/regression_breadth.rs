@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use uext4_block::{BlockDevice, Cut, RecordDevice};
 use uext4_ext4::{Ext4, InodeRef};
+use uext4_ondisk::InodeFlags;
 use uext4_testkit::image::{Shape, mount};
 use uext4_testkit::oracle;
 use uext4_vfs::attr::{NewKind, NewNode, RenameFlags, XattrFlags};
@@ -186,5 +187,58 @@ fn a_list_that_finds_no_block_leaves_no_orphan() {
     drop((dir, root, full));
     fs.unmount().expect("unmounts");
     oracle::check(&*device).expect("clean");
+    oracle::fsck_device(&device).expect("clean");
+}
+
+#[test]
+fn blocks_that_a_journaled_file_has_can_be_written() {
+    let shape = Shape {
+        bytes: 16 << 20,
+        ..Shape::SMALL_JOURNAL[0]
+    };
+    let device = Arc::new(shape.make().expect("an image"));
+    let fs = mount(device.clone()).expect("mounts");
+    let root = fs.root().expect("there");
+    let file = make(&fs, &root, b"f", NewKind::Regular).expect("is made");
+    let flags = fs.flags(&file) | InodeFlags::JOURNAL_DATA;
+    fs.set_flags(&Caller::root(), &file, flags).expect("is set");
+    let blocks = 400;
+    fs.write(&file, 0, &vec![9; blocks * 1024], true)
+        .expect("writes");
+    // What was written is behind in the log and in memory, and reads as zeros.
+    fs.fallocate(&file, Fallocate::ZeroRange, 0, blocks as u64 * 1024)
+        .expect("is zeroed");
+    let full = make(&fs, &root, b"full", NewKind::Regular).expect("is made");
+    let mut at = 0;
+    while let Ok(n) = fs.write(&full, at, &[1; 1024], true) {
+        at += n as u64;
+    }
+    for block in (0..blocks).step_by(2) {
+        let at = block as u64 * 1024 + 10;
+        assert_eq!(fs.write(&file, at, b"new", true).ok(), Some(3), "{block}");
+    }
+    let check = |fs: &Ext4, file: &InodeRef| {
+        for block in 0..blocks {
+            let mut bytes = [7; 20];
+            fs.read(file, block as u64 * 1024, &mut bytes)
+                .expect("reads");
+            let want = match block % 2 {
+                0 => *b"\0\0\0\0\0\0\0\0\0\0new\0\0\0\0\0\0\0",
+                _ => [0; 20],
+            };
+            assert_eq!(bytes, want, "block {block}");
+        }
+    };
+    check(&fs, &file);
+    drop((file, full, root));
+    fs.sync().expect("syncs");
+    fs.crash();
+    drop(fs);
+    let fs = mount(device.clone()).expect("recovers");
+    let root = fs.root().expect("there");
+    let file = FileSystem::lookup(&*fs, &Caller::root(), &root, b"f").expect("there");
+    check(&fs, &file);
+    drop((file, root));
+    fs.unmount().expect("unmounts");
     oracle::fsck_device(&device).expect("clean");
 }
