@@ -34,36 +34,10 @@ impl Scanner<'_, '_> {
             .inodes
             .set(ino, inode.file_type(), InodeState::USED, inode.links as u16);
         self.counts.inodes += 1;
-        let is_regular = inode.file_type() == FileType::Regular;
-        let bad = match ino {
-            Ino::BAD_BLOCKS => {
-                // The upper halves of the owner are nobody's.
-                let owned = inode.uid & 0xffff != 0 || inode.gid & 0xffff != 0;
-                let owned = owned || inode.file_acl.0 != 0;
-                let inline = inode.flags.contains(InodeFlags::INLINE_DATA);
-                inode.mode != 0 || inode.links != 0 || owned || inline
-            }
-            Ino::ROOT => false,
-            Ino::RESIZE if self.cx.sb.compat.contains(Compat::RESIZE_INODE) => {
-                return self.check_resize_inode(ino, raw, inode);
-            }
-            Ino::RESIZE => {
-                if inode.mode != 0 || inode.links != 0 || inode.i_block != [0; 60] {
-                    let note = Fault::new(FaultKind::ResizeInode).note().ino(ino);
-                    self.faults
-                        .push(note.detail("not clear, without resize_inode"));
-                }
-                false
-            }
-            _ if self.in_service(ino) => !is_regular,
-            Ino::BOOT_LOADER => inode.mode & FileType::MODE_MASK != 0 && !is_regular,
-            Ino::JOURNAL | Ino::USER_QUOTA | Ino::GROUP_QUOTA => {
-                let blocks = le32(raw, BLOCKS_LOW_AT) != Some(0);
-                inode.links != 0 || blocks || !inode.i_block.starts_with(&[0; 4])
-            }
-            _ => inode.mode != 0,
-        };
-        if bad {
+        if ino == Ino::RESIZE && self.cx.sb.compat.contains(Compat::RESIZE_INODE) {
+            return self.check_resize_inode(ino, raw, inode);
+        }
+        if self.is_out_of_place(ino, raw, inode) {
             let fault = Fault::new(FaultKind::InodeReserved).ino(ino);
             self.faults
                 .push(fault.detail(format_args!("mode {:#o}", inode.mode)));
@@ -105,6 +79,36 @@ impl Scanner<'_, '_> {
         }
         self.check_size(ino, inode, &mapped);
         Ok(())
+    }
+
+    /// Whether a reserved inode holds what one of its number never does.
+    fn is_out_of_place(&mut self, ino: Ino, raw: &[u8], inode: &Inode) -> bool {
+        let is_regular = inode.file_type() == FileType::Regular;
+        match ino {
+            Ino::BAD_BLOCKS => {
+                // The upper halves of the owner are nobody's.
+                let owned = inode.uid & 0xffff != 0 || inode.gid & 0xffff != 0;
+                let owned = owned || inode.file_acl.0 != 0;
+                let inline = inode.flags.contains(InodeFlags::INLINE_DATA);
+                inode.mode != 0 || inode.links != 0 || owned || inline
+            }
+            Ino::ROOT => false,
+            Ino::RESIZE => {
+                if inode.mode != 0 || inode.links != 0 || inode.i_block != [0; 60] {
+                    let note = Fault::new(FaultKind::ResizeInode).note().ino(ino);
+                    self.faults
+                        .push(note.detail("not clear, without resize_inode"));
+                }
+                false
+            }
+            _ if self.in_service(ino) => !is_regular,
+            Ino::BOOT_LOADER => inode.mode & FileType::MODE_MASK != 0 && !is_regular,
+            Ino::JOURNAL | Ino::USER_QUOTA | Ino::GROUP_QUOTA => {
+                let blocks = le32(raw, BLOCKS_LOW_AT) != Some(0);
+                inode.links != 0 || blocks || !inode.i_block.starts_with(&[0; 4])
+            }
+            _ => inode.mode != 0,
+        }
     }
 
     /// A reserved inode has no deletion time that could be the next of an orphan list.

@@ -297,10 +297,8 @@ impl Ext4 {
             super_at,
         }));
         let journal = open_journal(&sb, &cache, log, &options, start)?;
-        let free = groups
-            .iter()
-            .map(|g| i64::from(g.free_blocks.load(Ordering::Relaxed)))
-            .sum();
+        let free_in = |g: &Group| i64::from(g.free_blocks.load(Ordering::Relaxed));
+        let free = groups.iter().map(free_in).sum();
         let fs = Arc::new_cyclic(|me: &Weak<Ext4>| Ext4 {
             me: Weak::clone(me),
             super_buffer,

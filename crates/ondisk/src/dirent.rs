@@ -226,7 +226,7 @@ pub fn dir_validate(block: &[u8], has_tail: bool, inodes_count: u32) -> Result<(
 ///
 /// # Errors
 /// The `Dir*` kind of a record on the way that is damaged.
-#[inline]
+#[inline(always)]
 pub fn dir_find<'a>(block: &'a [u8], data_end: usize, name: &[u8]) -> Result<Option<Dirent<'a>>> {
     let end = data_end.min(block.len());
     let (mut at, mut prev) = (0, None);

@@ -242,3 +242,49 @@ fn blocks_that_a_journaled_file_has_can_be_written() {
     fs.unmount().expect("unmounts");
     oracle::fsck_device(&device).expect("clean");
 }
+
+#[test]
+fn a_directory_that_finds_no_room_stays_whole() {
+    for runs_out_of_blocks in [true, false] {
+        let shape = Shape {
+            bytes: if runs_out_of_blocks {
+                6 << 20
+            } else {
+                64 << 20
+            },
+            ..Shape::SMALL_JOURNAL[0]
+        };
+        let device = Arc::new(shape.make().expect("an image"));
+        let fs = mount(device.clone()).expect("mounts");
+        let (root, caller) = (fs.root().expect("there"), Caller::root());
+        let dir = make(&fs, &root, b"d", NewKind::Directory).expect("is made");
+        let file = make(&fs, &root, b"f", NewKind::Regular).expect("is made");
+        let full = make(&fs, &root, b"full", NewKind::Regular).expect("is made");
+        let mut at = 0;
+        while runs_out_of_blocks && fs.write(&full, at, &[1; 1024], true).is_ok() {
+            at += 1024;
+        }
+        let mut names = 0;
+        let mut link_until_it_fails = || {
+            let why = loop {
+                let name = format!("{names:0>250}");
+                match FileSystem::link(&*fs, &caller, &file, &dir, name.as_bytes()) {
+                    Ok(()) => names += 1,
+                    Err(why) => break why.errno(),
+                }
+            };
+            assert_eq!(why, Errno::ENOSPC);
+        };
+        link_until_it_fails();
+        // A block more each time: also where the index needs one and then the leaf finds none.
+        for _ in 0..if runs_out_of_blocks { 300 } else { 0 } {
+            at -= 1024;
+            fs.truncate(&full, at).expect("cuts");
+            link_until_it_fails();
+        }
+        drop((dir, file, full, root));
+        fs.unmount().expect("unmounts");
+        oracle::check(&*device).expect("clean");
+        oracle::fsck_device(&device).expect("clean");
+    }
+}

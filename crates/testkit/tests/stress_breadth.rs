@@ -9,7 +9,7 @@ use uext4_ext4::{DataMode, Ext4, InodeRef};
 use uext4_ondisk::InodeFlags;
 use uext4_testkit::aligned::Aligned;
 use uext4_testkit::crash::{Plan, examine, record};
-use uext4_testkit::image::{Shape, mount, mount_as};
+use uext4_testkit::image::{Shape, mount, mount_as, mount_in};
 use uext4_testkit::{env_number, oracle};
 use uext4_vfs::attr::{NewKind, NewNode, RenameFlags, SetAttr, XattrFlags};
 use uext4_vfs::caller::Caller;
@@ -419,4 +419,112 @@ fn a_journaled_file_with_much_behind_its_end_goes() {
     fs.unmount().expect("unmounts");
     oracle::fsck_device(&device).expect("clean");
     assert_eq!(before, after, "more was changed than the handle asked for");
+}
+
+/// Anything that takes blocks, where there are never more than a few.
+#[test]
+fn everything_runs_out_of_space() {
+    for round in 0..env_number("UEXT4_STRESS", 6) {
+        let shapes = [
+            Shape::SMALL_JOURNAL[0],
+            Shape::LARGE_VALUES[1],
+            Shape::INLINE[1],
+            Shape::BLOCK_MAPPED[0],
+            Shape::LARGE_VALUES[3],
+            Shape::BLOCK_MAPPED[2],
+        ];
+        let shape = Shape {
+            bytes: 24 << 20,
+            ..shapes[round as usize % shapes.len()]
+        };
+        let device = Arc::new(shape.make().expect("an image"));
+        let data = (round % 4 == 3).then_some(DataMode::Journal);
+        let fs = mount_in(device.clone(), round + 1, data).expect("mounts");
+        let root = fs.root().expect("there");
+        let full = make(&fs, &root, b"full", NewKind::Regular).expect("is made");
+        let dir = make(&fs, &root, b"d", NewKind::Directory).expect("is made");
+        let files: Vec<InodeRef> = (0..4)
+            .map(|i| {
+                make(&fs, &root, format!("f{i}").as_bytes(), NewKind::Regular).expect("is made")
+            })
+            .collect();
+        journal(&fs, &files[3], true);
+        let block = fs.superblock().geometry.block_size as usize;
+        let mut at = 0;
+        while fs.write(&full, at, &vec![1; block], true).is_ok() {
+            at += block as u64;
+        }
+        let (mut rng, caller) = (Rng::with_seed(round), Caller::root());
+        for step in 0..3000 {
+            if step % 5 == 0 && at > 0 {
+                at -= block as u64;
+                fs.truncate(&full, at).expect("cuts");
+            }
+            let file = rng.choice(&files).unwrap();
+            let offset = rng.u64(..2000) * block as u64;
+            let len = rng.u64(1..5) * block as u64;
+            let name = format!("{:0>200}", rng.u32(..4000));
+            let name = name.as_bytes();
+            match rng.u8(..16) {
+                0..4 => drop(fs.write(file, offset, b"x", true)),
+                4 => drop(fs.fallocate(file, Fallocate::PunchHole, offset, len)),
+                5 => drop(fs.fallocate(file, Fallocate::InsertRange, offset, len)),
+                6 => drop(fs.fallocate(file, Fallocate::CollapseRange, offset, len)),
+                7 => drop(fs.fallocate(file, Fallocate::ZeroRange, offset, len)),
+                8 => drop(fs.fallocate(file, Fallocate::AllocateKeepSize, offset, len * 4)),
+                9 => drop(make(&fs, &dir, name, NewKind::Directory)),
+                10 => drop(make(&fs, &dir, name, NewKind::Symlink(name))),
+                11 | 12 => drop(FileSystem::link(&*fs, &caller, file, &dir, name)),
+                13 => {
+                    let value = vec![7; rng.usize(..3000)];
+                    let attr = format!("user.{}", rng.u8(..8));
+                    let flags = XattrFlags::empty();
+                    let node = if rng.bool() { file } else { &dir };
+                    let set =
+                        FileSystem::setxattr(&*fs, &caller, node, attr.as_bytes(), &value, flags);
+                    if set.is_err() {
+                        drop(FileSystem::removexattr(
+                            &*fs,
+                            &caller,
+                            node,
+                            attr.as_bytes(),
+                        ));
+                    }
+                }
+                14 => {
+                    let name = b"system.posix_acl_default";
+                    let value = acl(rng.u32(..40));
+                    drop(FileSystem::setxattr(
+                        &*fs,
+                        &caller,
+                        &dir,
+                        name,
+                        &value,
+                        XattrFlags::empty(),
+                    ));
+                }
+                _ => {
+                    let flags = RenameFlags::WHITEOUT;
+                    drop(FileSystem::rename(
+                        &*fs, &caller, &dir, name, &root, b"moved", flags,
+                    ));
+                }
+            }
+            let sample = rng.u16(..600) == 0;
+            if sample || step == 2999 {
+                fs.sync().expect("syncs");
+                let image = Arc::new((*device).clone());
+                let fs = mount(image.clone()).expect("recovers");
+                fs.unmount().expect("unmounts");
+                drop(fs);
+                oracle::check(&*image)
+                    .unwrap_or_else(|e| panic!("round {round}, step {step}: {e:#}"));
+                oracle::fsck_device(&image).expect("clean");
+            }
+        }
+        drop((root, full, dir, files));
+        fs.unmount().expect("unmounts");
+        oracle::check(&*device).expect("clean");
+        oracle::fsck_device(&device).expect("clean");
+    }
 }

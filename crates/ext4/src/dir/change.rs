@@ -371,8 +371,10 @@ impl Ext4 {
         };
         // Bit 0 says that names of this hash are in the leaf before, too.
         let hash = first.hash.major | u32::from(first.hash.major == last.hash.major);
+        // First: a block that is no leaf yet must not stay behind where the tree finds no room.
+        let path = self.make_room_behind(handle, dir, path, hash)?;
         let (new_lblk, new) = self.append_dir_block(handle, dir, Role::Leaf)?;
-        self.add_leaf(handle, dir, path, hash, new_lblk)?;
+        self.add_leaf(handle, &path, hash, new_lblk)?;
         self.fill_leaf(handle, &new, upper)?;
         self.fill_leaf(handle, leaf, lower)?;
         Ok(())

@@ -173,36 +173,47 @@ impl Ext4 {
         path.following.map(|(_, hash)| hash)
     }
 
-    /// Adds an entry for a new leaf behind the path's, making room in the tree for it.
+    /// Makes room in the tree for an entry behind the path's, which is given as it is then. The tree is right by
+    /// itself, also where that fails.
     ///
     /// # Errors
-    /// [`Ext4Error::DirectoryFull`] when the tree has as many levels as it may have.
-    pub(super) fn add_leaf(
+    /// [`Ext4Error::DirectoryFull`] when the tree has as many levels as it may have. [`Ext4Error::NoSpace`].
+    pub(super) fn make_room_behind(
         &self,
         handle: &Handle<'_>,
         dir: &Inode,
         mut path: DxPath,
         hash: u32,
-        leaf: Lblk,
-    ) -> Result<()> {
+    ) -> Result<DxPath> {
         let target = path.leaf;
         // Each round makes room one level further down, or adds a level.
         for _ in 0..=LEVELS_MAX {
             let level = path.steps.len() - 1;
             if !path.view(level, |view, _| view.is_full()).unwrap_or(true) {
-                let Some((buffer, kind, at)) = path.steps.last() else {
-                    break;
-                };
-                let mut content = handle.modify(buffer)?;
-                let entry = DxEntry { hash, block: leaf };
-                return DxViewMut::new(content.data_mut(), *kind)
-                    .insert_at(at + 1, entry)
-                    .map_err(|DxFull| Ext4Error::DirectoryFull);
+                return Ok(path);
             }
             self.split_index(handle, dir, &path)?;
             path = self.find_leaf_again(dir, hash, target)?;
         }
         Err(Ext4Error::DirectoryFull)
+    }
+
+    /// Adds an entry for a new leaf behind the path's, where there is room.
+    pub(super) fn add_leaf(
+        &self,
+        handle: &Handle<'_>,
+        path: &DxPath,
+        hash: u32,
+        leaf: Lblk,
+    ) -> Result<()> {
+        let Some((buffer, kind, at)) = path.steps.last() else {
+            return Err(Ext4Error::DirectoryFull);
+        };
+        let mut content = handle.modify(buffer)?;
+        let entry = DxEntry { hash, block: leaf };
+        DxViewMut::new(content.data_mut(), *kind)
+            .insert_at(at + 1, entry)
+            .map_err(|DxFull| Ext4Error::DirectoryFull)
     }
 
     /// The way to `target`, which holds hashes just below `hash`, after the tree changed above it.
