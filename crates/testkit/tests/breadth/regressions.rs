@@ -1,5 +1,6 @@
-//! What a review of journaled data, moving ranges, data in inodes, trimming and access control lists found.
+//! What a review found.
 
+use crate::{acl, make};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use uext4_block::{BlockDevice, Cut, RecordDevice};
@@ -7,16 +8,11 @@ use uext4_ext4::{Ext4, InodeRef};
 use uext4_ondisk::InodeFlags;
 use uext4_testkit::image::{Shape, mount};
 use uext4_testkit::oracle;
-use uext4_vfs::attr::{NewKind, NewNode, RenameFlags, XattrFlags};
+use uext4_vfs::attr::{NewKind, RenameFlags, XattrFlags};
 use uext4_vfs::caller::Caller;
 use uext4_vfs::errno::Errno;
 use uext4_vfs::filesystem::FileSystem;
 use uext4_vfs::io::Fallocate;
-
-fn make(fs: &Ext4, dir: &InodeRef, name: &[u8], kind: NewKind<'_>) -> Result<InodeRef, Errno> {
-    let new = NewNode { mode: 0o755, kind };
-    FileSystem::create(fs, &Caller::root(), dir, name, &new).map_err(|e| e.errno())
-}
 
 /// Makes empty files until there are no inodes.
 fn use_up_inodes(fs: &Ext4, dir: &InodeRef) {
@@ -142,24 +138,6 @@ fn space_that_is_being_trimmed_is_no_lack_of_space() {
     drop(root);
     fs.unmount().expect("unmounts");
     oracle::fsck_device(&device).expect("clean");
-}
-
-/// A default ACL of so many users, as setxattr(2) takes it.
-fn acl(users: u32) -> Vec<u8> {
-    let mut value = 2u32.to_le_bytes().to_vec();
-    let mut entry = |tag: u16, id: u32| {
-        value.extend_from_slice(&tag.to_le_bytes());
-        value.extend_from_slice(&7u16.to_le_bytes());
-        value.extend_from_slice(&id.to_le_bytes());
-    };
-    entry(1, u32::MAX);
-    for user in 0..users {
-        entry(2, 1000 + user);
-    }
-    entry(4, u32::MAX);
-    entry(0x10, u32::MAX);
-    entry(0x20, u32::MAX);
-    value
 }
 
 #[test]
