@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //! Only whole blocks of files with extents; no data is copied. A file whose tree has a few leaves changes in
-//! one handle; a larger one leaf by leaf, each of which leaves a file that is right by itself.
+//! one handle; a larger one leaf by leaf, each of which leaves a file that is right by itself. Nothing is written to
+//! moved blocks before it is durable where they are.
 //!
 //! # Locking
 //! The inode's `ilock`, alone; then handles; then the `map` lock.
@@ -51,7 +52,8 @@ impl Ext4 {
             let handle = self.shift_extents(handle, inode, Lblk(last), shift)?;
             let size = inode.size() - (to - from);
             self.resize_moved(handle, inode, size).map(drop)
-        })
+        })?;
+        self.settle_moved(inode)
     }
 
     /// Puts a hole of bytes `[from, to)` into a file, which gets longer.
@@ -86,7 +88,17 @@ impl Ext4 {
             let shift = Shift::Up(last - first);
             self.shift_extents(handle, inode, Lblk(first), shift)
                 .map(drop)
-        })
+        })?;
+        self.settle_moved(inode)
+    }
+
+    /// Waits until it is durable where blocks moved: data that is written in place from now on would after a crash be
+    /// found where they were, in parts of the file that nobody wrote to.
+    fn settle_moved(&self, inode: &Inode) -> Result<()> {
+        if self.journals_data(inode) || !self.journal().has_log() {
+            return Ok(());
+        }
+        self.sync_tid(inode.sync_tid(true), false)
     }
 
     /// The blocks of a range of bytes, if it is of whole ones.
