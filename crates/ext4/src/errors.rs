@@ -119,12 +119,12 @@ impl Ext4 {
         match self.errors.behaviour {
             ErrorsBehaviour::Continue => {}
             ErrorsBehaviour::RemountRo => {
+                self.set_read_only();
                 // What was done before is kept.
                 if let Err(why) = self.journal().sync() {
                     tracing::error!("what was done before is not durable: {why}");
                 }
                 tracing::error!("mounted read-only from now on");
-                self.set_read_only();
             }
             ErrorsBehaviour::Panic => {
                 let _ = self.journal().sync();

@@ -460,7 +460,7 @@ impl Ext4 {
     /// # Errors
     /// The device's, or that the journal was aborted.
     pub fn sync(&self) -> Result<()> {
-        if self.is_read_only() {
+        if self.writes_nothing() {
             return Ok(());
         }
         self.write_pending_times(Duration::ZERO)?;
@@ -481,6 +481,12 @@ impl Ext4 {
     #[inline]
     pub fn is_read_only(&self) -> bool {
         self.read_only.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing of what was done can still become durable: mounted read-only, unmounted, or aborted. A
+    /// mount that reads only since it met damage still finishes what was begun.
+    pub(crate) fn writes_nothing(&self) -> bool {
+        self.is_read_only() && (!self.mounted.load(Ordering::SeqCst) || self.journal.is_aborted())
     }
 
     /// Sizes and places.

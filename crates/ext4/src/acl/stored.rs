@@ -134,17 +134,35 @@ impl Ext4 {
             }
             stored = stored.filter(|_| !is_trivial);
         }
-        self.retry_no_space(|| {
-            let handle = self.journal().start(XATTR_CREDITS + 1)?;
-            self.store_acl(&handle, inode, subject, stored)?;
-            if mode == attr.mode {
-                return Ok(());
+        let mode = (mode != attr.mode).then_some(mode);
+        let store =
+            || self.retry_no_space(|| self.store_acl_and_mode(inode, subject, stored, mode));
+        match store() {
+            // Data in the inode makes room.
+            Err(Ext4Error::NoSpace) if inode.is_inline() => {
+                self.convert_inline(inode, true)?;
+                store()
             }
-            let time = now();
-            self.update_inode(inode, &handle, |disk| {
-                disk.mode = disk.mode & 0o170_000 | mode;
-                disk.ctime = time;
-            })
+            done => done,
+        }
+    }
+
+    fn store_acl_and_mode(
+        &self,
+        inode: &InodeRef,
+        subject: Subject,
+        acl: Option<&[AclEntry]>,
+        mode: Option<u16>,
+    ) -> Result<()> {
+        let handle = self.journal().start(XATTR_CREDITS + 1)?;
+        self.store_acl(&handle, inode, subject, acl)?;
+        let Some(mode) = mode else {
+            return Ok(());
+        };
+        let time = now();
+        self.update_inode(inode, &handle, |disk| {
+            disk.mode = disk.mode & 0o170_000 | mode;
+            disk.ctime = time;
         })
     }
 
