@@ -266,3 +266,33 @@ fn a_directory_that_finds_no_room_stays_whole() {
         oracle::fsck_device(&device).expect("clean");
     }
 }
+
+#[test]
+fn an_acl_pushes_data_out_of_a_full_inode() {
+    for shape in [Shape::INLINE[0], Shape::INLINE[2], Shape::INLINE[4]] {
+        let device = Arc::new(shape.make().expect("an image"));
+        let fs = mount(device.clone()).expect("mounts");
+        let root = fs.root().expect("there");
+        let file = make(&fs, &root, b"f", NewKind::Regular).expect("is made");
+        fs.write(&file, 0, &[9; 100], true).expect("writes");
+        let is_inline = || file.flags().contains(InodeFlags::INLINE_DATA);
+        let set = |name: &[u8], value: &[u8]| {
+            let who = Caller::root();
+            FileSystem::setxattr(&*fs, &who, &file, name, value, XattrFlags::empty())
+        };
+        // Just as much as the block takes beside an entry of one letter.
+        let block = fs.geometry().block_size as usize;
+        let room = uext4_ondisk::XattrList::block_room(block) - 28;
+        set(b"user.a", &vec![7; room - room % 4]).expect("fits the block");
+        assert!(is_inline(), "{}", shape.name);
+        set(b"system.posix_acl_access", &acl(2)).expect("fits where the data was");
+        assert!(!is_inline(), "{}", shape.name);
+        let mut back = vec![0; 100];
+        fs.read(&file, 0, &mut back).expect("reads");
+        assert_eq!(back, [9; 100], "{}", shape.name);
+        drop((file, root));
+        fs.unmount().expect("unmounts");
+        oracle::check(&*device).expect("clean");
+        oracle::fsck_device(&device).expect("clean");
+    }
+}
