@@ -64,6 +64,7 @@ pub fn make(image: &Path, options: &MkfsOptions) -> uext4_mkfs::Result<MkfsRepor
 
 /// An image that the kernel mounted, until dropped.
 pub struct Mounted {
+    image: PathBuf,
     dir: tempfile::TempDir,
 }
 
@@ -83,7 +84,8 @@ impl Mounted {
         let output = run("mount", &["-t", "ext4", "-o", options, image, at])?;
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{image}: {said}");
-        Some(Mounted { dir })
+        let image = PathBuf::from(image);
+        Some(Mounted { image, dir })
     }
 
     /// Where.
@@ -94,6 +96,31 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.dir.path()).status();
+        // A process that another thread is just starting has our open files until its exec, and the loop
+        // device lets go of the image some time after.
+        let unmounted = || {
+            let done = Command::new("umount").arg(self.dir.path()).status();
+            done.is_ok_and(|status| status.success())
+        };
+        let waits = || (0..250).any(|_| unmounted() || wait_a_little());
+        let image = self.image.as_os_str().as_encoded_bytes();
+        if waits() {
+            let _ = (0..250).any(|_| !backs_loop_device(image) || wait_a_little());
+        }
     }
+}
+
+/// Waits for a moment; says false, for those who go on.
+fn wait_a_little() -> bool {
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    false
+}
+
+/// Whether a loop device still has the image open.
+fn backs_loop_device(image: &[u8]) -> bool {
+    let devices = std::fs::read_dir("/sys/block").into_iter().flatten();
+    devices.flatten().any(|device| {
+        let backing = std::fs::read(device.path().join("loop/backing_file"));
+        backing.is_ok_and(|name| name.trim_ascii_end() == image)
+    })
 }
