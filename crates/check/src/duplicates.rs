@@ -1,14 +1,18 @@
 //! Who owns blocks that were claimed more than once: a second scan, only made if there are any.
 
-use crate::context::Context;
+use crate::bytes::le16;
+use crate::context::{Context, MetaRange};
 use crate::error::Result;
 use crate::fault::{Fault, FaultKind, Faults};
-use crate::layout::SUPER_OR_DESCS;
+use crate::layout::{INODE_TABLE, SUPER_OR_DESCS};
 use crate::scan::{self, Mode};
 use crate::xattr_blocks;
 use uext4_ondisk::Ino;
 use uext4_sync::atomic::AtomicU64;
 
+/// Where mode and number of links are in an inode.
+const MODE_AT: usize = 0;
+const LINKS_AT: usize = 0x1a;
 /// Owners named in a message.
 const OWNERS_MAX: usize = 4;
 
@@ -51,7 +55,7 @@ pub(crate) fn report(cx: &Context<'_>, mut wanted: Vec<u64>, faults: &mut Faults
         }
     }
     for run in runs {
-        faults.push(run.fault(cx));
+        faults.push(run.fault(cx)?);
     }
     Ok(())
 }
@@ -74,7 +78,29 @@ impl Run<'_> {
             && cx.is_metadata(self.start) == cx.is_metadata(cluster)
     }
 
-    fn fault(&self, cx: &Context<'_>) -> Fault {
+    /// Whether files that have names may have their inodes in these blocks of an inode table.
+    fn holds_inodes(&self, cx: &Context<'_>, table: MetaRange) -> Result<bool> {
+        let size = usize::from(cx.geo.inode_size);
+        let mut block = vec![0; cx.geo.block_size as usize];
+        let first = u64::from(table.group.0) * u64::from(cx.geo.inodes_per_group);
+        for cluster in self.start..self.start.saturating_add(self.len) {
+            let at = cx.cluster_block(cluster);
+            cx.view.read(at, &mut block)?;
+            let before = at.0.saturating_sub(table.start) * (block.len() / size) as u64;
+            let used = block.chunks_exact(size).zip(1u64..).any(|(raw, slot)| {
+                let ino = Ino(u32::try_from(first + before + slot).unwrap_or(u32::MAX));
+                let is_file = ino == Ino::ROOT || ino >= cx.geo.first_ino;
+                let set = |at| le16(raw, at).is_some_and(|word| word != 0);
+                is_file && set(MODE_AT) && set(LINKS_AT)
+            });
+            if used {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn fault(&self, cx: &Context<'_>) -> Result<Fault> {
         let at = cx.cluster_block(self.start);
         let names: Vec<String> = self
             .owners
@@ -101,18 +127,20 @@ impl Run<'_> {
             FaultKind::BlockShared
         };
         let fault = Fault::new(kind).pblk(at).detail(detail);
-        // Metadata may lie on a bad block, but for the first copy of what everything hangs off.
+        // Metadata may lie on a bad block, but for the first copy of what everything hangs off, and inodes.
         let bad = self.owners.iter().all(|o| o.1 == Ino::BAD_BLOCKS);
         let meta = cx.metadata_at(at);
         let first = meta.is_some_and(|m| m.group.0 == 0 && m.what == SUPER_OR_DESCS);
-        let fault = if bad && !first && kind == FaultKind::BlockIsMetadata {
+        let table = meta.filter(|m| bad && m.what == INODE_TABLE);
+        let inodes = table.map_or(Ok(false), |table| self.holds_inodes(cx, table))?;
+        let fault = if bad && !first && !inodes && kind == FaultKind::BlockIsMetadata {
             fault.note()
         } else {
             fault
         };
-        match self.owners.first() {
+        Ok(match self.owners.first() {
             Some(first) => fault.ino(first.1),
             None => fault,
-        }
+        })
     }
 }

@@ -16,6 +16,8 @@ const ENCODING_UTF8: u16 = 1;
 /// The last number that whoever has the file system mounted counts to, and the mark of nobody.
 const MMP_SEQ_MAX: u32 = 0xe24d_4d4f;
 const MMP_CLEAN: u32 = 0xff4d_4d50;
+/// What a group's part of the inode table is called.
+pub(crate) const INODE_TABLE: &str = "inode table";
 /// What the front of a group holds.
 pub(crate) const SUPER_OR_DESCS: &str = "superblock or descriptors";
 /// Seconds that clocks may differ.
@@ -335,7 +337,7 @@ fn group_ranges(cx: &Context<'_>, group: GroupNo, out: &mut Vec<MetaRange>) {
         push(d.block_bitmap.0, 1, "block bitmap");
         push(d.inode_bitmap.0, 1, "inode bitmap");
         let len = u64::from(geo.itable_blocks_per_group);
-        push(d.inode_table.0, len, "inode table");
+        push(d.inode_table.0, len, INODE_TABLE);
     }
 }
 
