@@ -24,6 +24,8 @@ impl InodeState {
     pub(crate) const ORPHAN: u8 = 0x20;
     /// The inode holds an attribute value.
     pub(crate) const VALUE: u8 = 0x40;
+    /// The directory is hashed.
+    pub(crate) const HASHED: u8 = 0x80;
 
     pub(crate) fn used(self) -> bool {
         self.0 & Self::USED != 0
@@ -35,6 +37,10 @@ impl InodeState {
 
     pub(crate) fn value(self) -> bool {
         self.0 & Self::VALUE != 0
+    }
+
+    pub(crate) fn hashed(self) -> bool {
+        self.0 & Self::HASHED != 0
     }
 
     pub(crate) fn file_type(self) -> FileType {

@@ -109,6 +109,9 @@ impl Scanner<'_, '_> {
         if file_type == FileType::Regular && inode.flags.contains(InodeFlags::EA_INODE) {
             bits |= InodeState::VALUE;
         }
+        if file_type == FileType::Directory && inode.flags.contains(InodeFlags::INDEX) {
+            bits |= InodeState::HASHED;
+        }
         self.cx.inodes.set(ino, file_type, bits, inode.links as u16);
         self.count(file_type);
         self.usage.add(self.cx, ino, inode);

@@ -39,8 +39,9 @@ pub(crate) fn run(cx: &Context<'_>, values: &[Ino], faults: &mut Faults) {
             faults.push(Fault::new(FaultKind::Unattached).ino(ino));
             continue;
         }
-        // Once a directory had too many links to count, it says 1 for good.
-        if is_dir && links == 1 && cx.ro_compat(RoCompat::DIR_NLINK) && found > LINK_MAX {
+        // Once a directory had too many links to count, it says 1 for good; then it is hashed.
+        let many = cx.ro_compat(RoCompat::DIR_NLINK) && found > LINK_MAX;
+        if is_dir && links == 1 && (state.hashed() || many) {
             continue;
         }
         let fault = Fault::new(FaultKind::LinkCount).ino(ino);
