@@ -141,6 +141,14 @@ impl Ext4 {
         }))
     }
 
+    /// Gives a reserved run back after publishing it failed; not where the journal did, as then nobody knows what
+    /// of it will be found.
+    pub(crate) fn unreserve_after(&self, why: &Ext4Error, run: Run) {
+        if !matches!(why, Ext4Error::Journal(_)) {
+            self.unreserve(run);
+        }
+    }
+
     /// Gives a reserved run back that was not published.
     pub(crate) fn unreserve(&self, run: Run) {
         if let Some((no, first)) = self.geometry().group_of_block(run.pblk)

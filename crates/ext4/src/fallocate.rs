@@ -137,11 +137,8 @@ impl Ext4 {
         let want = blocks.min(u64::from(EXTENT_LEN_MAX_UNWRITTEN)) as u32;
         let goal = self.data_goal(publish.inode, publish.lblk)?;
         let run = self.reserve_blocks(goal, want, publish.privileged)?;
-        self.publish_unwritten(publish, run).inspect_err(|why| {
-            if !matches!(why, Ext4Error::Journal(_)) {
-                self.unreserve(run);
-            }
-        })?;
+        self.publish_unwritten(publish, run)
+            .inspect_err(|why| self.unreserve_after(why, run))?;
         Ok(run)
     }
 

@@ -311,11 +311,7 @@ impl Ext4 {
                 let goal = self.data_goal(inode, lblk)?;
                 let run = self.reserve_blocks(goal, blocks, privileged)?;
                 self.write_new(inode, offset, data, run, privileged)
-                    .inspect_err(|e| {
-                        if !matches!(e, Ext4Error::Journal(_)) {
-                            self.unreserve(run);
-                        }
-                    })
+                    .inspect_err(|why| self.unreserve_after(why, run))
             }
         }
     }

@@ -115,11 +115,7 @@ impl Ext4 {
                 let run = self.reserve_blocks(goal, blocks, privileged)?;
                 return self
                     .write_new_journaled(inode, lblk, &piece(run, true), privileged)
-                    .inspect_err(|e| {
-                        if !matches!(e, Ext4Error::Journal(_)) {
-                            self.unreserve(run);
-                        }
-                    });
+                    .inspect_err(|why| self.unreserve_after(why, run));
             }
         }
         Ok(n)

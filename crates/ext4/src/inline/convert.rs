@@ -37,11 +37,8 @@ impl Ext4 {
                 return self.take_out(&handle, inode, |_| {});
             }
             let run = self.reserve_blocks(self.goal_of(inode.ino), 1, privileged)?;
-            self.convert_file(inode, run, &data).inspect_err(|why| {
-                if !matches!(why, Ext4Error::Journal(_)) {
-                    self.unreserve(run);
-                }
-            })
+            self.convert_file(inode, run, &data)
+                .inspect_err(|why| self.unreserve_after(why, run))
         })
     }
 
