@@ -17,40 +17,7 @@ use std::time::Duration;
 use table::{HARMLESS, REFUSED, Shape};
 use uext4::ondisk::ErrorsBehaviour;
 use uext4::{AtimeUpdate, DataMode, DioLock, GenerationArm, IallocArm, IcacheArm, OpenOptions};
-
-/// How requests come from the kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Transport {
-    /// Rings where the kernel has them, else the device.
-    #[default]
-    Auto,
-    /// Reads and writes of `/dev/fuse`.
-    Dev,
-    /// FUSE over io_uring.
-    Uring,
-}
-
-impl Transport {
-    /// As `transport=` names it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Transport::Auto => "auto",
-            Transport::Dev => "dev",
-            Transport::Uring => "uring",
-        }
-    }
-}
-
-/// Who besides the user that mounts may use the mount.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Others {
-    /// Nobody.
-    Nobody,
-    /// Root.
-    Root,
-    /// Everybody, as permissions say.
-    All,
-}
+use uext4_fuse::TransportKind;
 
 /// How an image is mounted.
 #[derive(Clone, Debug)]
@@ -67,10 +34,10 @@ pub struct Options {
     pub sync: bool,
     /// Every change of a directory is durable when it returns.
     pub dirsync: bool,
-    /// Who may use it; `None` for all if root mounts, else nobody.
-    pub others: Option<Others>,
+    /// Whether others than who mounts may use it, as permissions say; `None` for only if root mounts.
+    pub allow_other: Option<bool>,
     /// How requests come.
-    pub transport: Transport,
+    pub transport: TransportKind,
     /// Threads that serve; `None` for what the server thinks right.
     pub threads: Option<usize>,
     /// The kernel caches writes.
@@ -90,8 +57,8 @@ impl Default for Options {
             noexec: false,
             sync: false,
             dirsync: false,
-            others: None,
-            transport: Transport::Auto,
+            allow_other: None,
+            transport: TransportKind::Auto,
             threads: None,
             writeback: false,
             fs_name: None,
@@ -121,12 +88,9 @@ impl Options {
         Ok(options)
     }
 
-    /// Who may use the mount, if `is_root` mounts it.
-    pub fn others_if(&self, is_root: bool) -> Others {
-        self.others.unwrap_or(match is_root {
-            true => Others::All,
-            false => Others::Nobody,
-        })
+    /// Whether others may use the mount, if root mounts it or another.
+    pub fn allows_others(&self, is_root: bool) -> bool {
+        self.allow_other.unwrap_or(is_root)
     }
 
     fn apply(&mut self, option: &str) -> Result<(), OptionError> {
@@ -257,16 +221,19 @@ impl Options {
     /// How the server works.
     fn set_front_end(&mut self, given: &Given<'_>) -> Result<bool, OptionError> {
         match given.name {
-            "allow_other" => self.others = given.plain().map(|()| Some(Others::All))?,
-            "allow_root" => self.others = given.plain().map(|()| Some(Others::Root))?,
-            "noallow_other" => self.others = given.plain().map(|()| Some(Others::Nobody))?,
+            "allow_other" => self.allow_other = given.plain().map(|()| Some(true))?,
+            "noallow_other" => self.allow_other = given.plain().map(|()| Some(false))?,
             "writeback" => self.writeback = given.plain().map(|()| true)?,
             "nowriteback" => self.writeback = given.plain().map(|()| false)?,
             "direct" => self.open.direct = given.plain().map(|()| true)?,
             "nodirect" => self.open.direct = given.plain().map(|()| false)?,
             "transport" => {
-                let all = [Transport::Auto, Transport::Dev, Transport::Uring];
-                self.transport = given.arm(&all, Transport::name)?;
+                let all = [
+                    TransportKind::Auto,
+                    TransportKind::Dev,
+                    TransportKind::Uring,
+                ];
+                self.transport = given.arm(&all, TransportKind::name)?;
             }
             "threads" => {
                 let allowed = format!("a number from 1 to {THREADS_MAX}");

@@ -160,6 +160,10 @@ pub const REFUSED: &[(&str, &str)] = &[
         "remount",
         "a mount keeps its options; unmount, and mount again",
     ),
+    (
+        "allow_root",
+        "the kernel knows no such thing; give allow_other, permissions are checked",
+    ),
     ("mand", "mandatory locks are no more; leave it out"),
     (
         "nosymfollow",
