@@ -246,7 +246,6 @@ fn splice(s: &mut Scene) {
     s.fstat(b);
 }
 
-
 fn sync(s: &mut Scene) {
     let fd = s.file("f", 100_000);
     s.fsync(fd);
