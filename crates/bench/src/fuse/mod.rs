@@ -9,7 +9,7 @@
 //! | `create`, `client` | processes that create, stat and unlink files |
 //! | `randrw`, `seq`, `aligned` | random and sequential I/O of one file |
 //! | `tar` | a tree unpacked and removed |
-//! | `rounds` | turns of the contestants |
+//! | `rounds`, `interrupt` | turns of the contestants, until the user wants no more |
 //! | `print` | tables |
 //!
 //! # Invariants
@@ -21,6 +21,7 @@ mod aligned;
 pub mod client;
 mod contestant;
 mod create;
+mod interrupt;
 mod place;
 mod print;
 mod randrw;

@@ -102,7 +102,7 @@ impl<'a> Place<'a> {
         let since = Instant::now();
         while let Err(why) = output_of(&mut unmount_command(&self.dir, false)) {
             // A process that was just ended may still have a directory open.
-            if since.elapsed() > PATIENCE {
+            if since.elapsed() > PATIENCE || !why.to_string().contains("busy") {
                 return Err(why);
             }
             sleep(PAUSE);

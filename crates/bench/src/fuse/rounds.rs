@@ -1,6 +1,7 @@
 //! Turns: in each round, for each workload, every contestant in turn.
 
 use super::contestant::Contestant;
+use super::interrupt::Interrupt;
 use super::place::Place;
 use super::scratch::Scratch;
 use super::tar::Tarball;
@@ -37,6 +38,7 @@ pub struct Rounds<'a> {
     args: &'a FuseArgs,
     contestants: &'a [Contestant],
     workloads: Vec<Workload>,
+    interrupt: Interrupt,
     scratch: Scratch,
     tarball: Option<Tarball>,
     series: Vec<Series>,
@@ -48,6 +50,7 @@ impl<'a> Rounds<'a> {
     /// # Errors
     /// Of making files.
     pub fn new(args: &'a FuseArgs, contestants: &'a [Contestant]) -> anyhow::Result<Rounds<'a>> {
+        let interrupt = Interrupt::watch()?;
         let scratch = Scratch::make(&args.dir)?;
         let workloads = once(&args.workload.0);
         let tarball = match workloads.contains(&Workload::Tar) {
@@ -58,6 +61,7 @@ impl<'a> Rounds<'a> {
             args,
             contestants,
             workloads,
+            interrupt,
             scratch,
             tarball,
             series: Vec::new(),
@@ -78,6 +82,7 @@ impl<'a> Rounds<'a> {
                     let what = format!("round {}/{rounds}, {name}, {}", round + 1, workload.name());
                     progress.begin(what.clone());
                     let figures = self.turn(workload, &self.contestants[lane], round);
+                    self.interrupt.check()?;
                     self.add(workload, lane, figures.context(what)?)?;
                     progress.done();
                 }

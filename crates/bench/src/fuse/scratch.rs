@@ -97,6 +97,7 @@ impl Drop for Scratch {
 /// It can't be run, or failed.
 pub fn output_of(command: &mut Command) -> anyhow::Result<String> {
     let out = command
+        .env("LC_ALL", "C")
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("{}: is it installed?", command.get_program().display()))?;
