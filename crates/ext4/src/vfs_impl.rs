@@ -136,6 +136,30 @@ fn parse_acl(value: &[u8]) -> Result<Option<Vec<AclEntry>>> {
 }
 
 impl Ext4 {
+    /// The inode with that number, whatever its generation is; for a front end that compares generations itself.
+    ///
+    /// # Errors
+    /// `ESTALE`: it is free, or none that files have.
+    pub fn inode_by_number(&self, ino: u64) -> Result<InodeRef> {
+        let stale = || Error::new(Errno::ESTALE);
+        let ino = Ino(u32::try_from(ino).map_err(|_| stale())?);
+        if ino != Ino::ROOT && ino < self.geometry().first_ino {
+            return Err(stale());
+        }
+        if ino.0 > self.geometry().inodes_count {
+            return Err(stale());
+        }
+        let inode = self.get_inode(ino).map_err(|e| match e {
+            // Whatever the inode table has there, it is no inode of this handle.
+            Ext4Error::Corrupt(_) => stale(),
+            e => e.into(),
+        })?;
+        match inode.holds_value() {
+            true => Err(stale()),
+            false => Ok(inode),
+        }
+    }
+
     /// Refuses a caller who may not use attributes of that name, to read or to write one.
     fn check_xattr(
         &self,
@@ -197,21 +221,9 @@ impl FileSystem for Ext4 {
     }
 
     fn open_handle(&self, handle: FileHandle) -> Result<InodeRef> {
-        let stale = || Error::new(Errno::ESTALE);
-        let ino = Ino(u32::try_from(handle.ino).map_err(|_| stale())?);
-        if ino != Ino::ROOT && ino < self.geometry().first_ino {
-            return Err(stale());
-        }
-        if ino.0 > self.geometry().inodes_count {
-            return Err(stale());
-        }
-        let inode = self.get_inode(ino).map_err(|e| match e {
-            // Whatever the inode table has there, it is no inode of this handle.
-            Ext4Error::Corrupt(_) => stale(),
-            e => e.into(),
-        })?;
-        if inode.generation().0 != handle.generation || inode.holds_value() {
-            return Err(stale());
+        let inode = self.inode_by_number(handle.ino)?;
+        if inode.generation().0 != handle.generation {
+            return Err(Errno::ESTALE.into());
         }
         Ok(inode)
     }
@@ -342,7 +354,9 @@ impl FileSystem for Ext4 {
         data: &[u8],
         flags: IoFlags,
     ) -> Result<Written> {
-        Ok(self.report(Ext4::write_with(self, node, offset, data, flags, true))?)
+        let privileged = !flags.contains(IoFlags::NO_RESERVE);
+        let written = Ext4::write_with(self, node, offset, data, flags, privileged);
+        Ok(self.report(written)?)
     }
 
     fn direct_alignment(&self) -> u32 {

@@ -160,6 +160,7 @@ classes! {
     DIRECT = "direct", Leaf, Refused, "direct writes whose blocks are to become written";
     TRIM = "trim", Leaf, Refused, "who discards free blocks and who waits for some";
     OPEN_FILES = "open_files", Leaf, Refused, "a table of open files";
+    FUSE_NODES = "fuse_nodes", Leaf, Refused, "nodes that a kernel has references to, one shard";
     MQUEUE = "mqueue", Leaf, Refused, "a message queue or its namespace";
     LOCK_QUEUE = "lock_queue", Inner, Refused, "who waits for an ilock or a range";
     TEST_OUTER = "test_outer", Rename, Refused, "tests only";

@@ -17,6 +17,8 @@ bitflags! {
         const SYNC = 8;
         /// At the end, wherever that is then (`RWF_APPEND`).
         const APPEND = 16;
+        /// Without the blocks that are kept for the superuser: the writer is somebody else.
+        const NO_RESERVE = 32;
     }
 }
 

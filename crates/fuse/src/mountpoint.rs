@@ -1,0 +1,197 @@
+//! A directory that the kernel sends requests for: mounted and negotiated through `fuser`.
+//!
+//! Requests are not served through `fuser`: it decodes them for `/dev/fuse` alone, and leaves out interrupts and
+//! files without a name. So it mounts, as root or through `fusermount3`, agrees with the kernel on a protocol,
+//! and unmounts; the connection it has is served by the transports here.
+
+use fuser::{Config, InitFlags, KernelConfig, MountOption, Session, SessionACL};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+/// The most bytes of a read or write: what 256 pages hold, more the kernel does not send.
+pub const DATA_BYTES_MAX: u32 = 1 << 20;
+
+/// Requests that nobody waits for, in flight at a time: reading ahead, writing back.
+const BACKGROUND_MAX: u16 = 256;
+
+/// What is asked for always, where the kernel has it.
+const WANTED: InitFlags = InitFlags::FUSE_ASYNC_READ
+    .union(InitFlags::FUSE_ATOMIC_O_TRUNC)
+    .union(InitFlags::FUSE_EXPORT_SUPPORT)
+    .union(InitFlags::FUSE_BIG_WRITES)
+    .union(InitFlags::FUSE_DONT_MASK)
+    .union(InitFlags::FUSE_HAS_IOCTL_DIR)
+    .union(InitFlags::FUSE_DO_READDIRPLUS)
+    .union(InitFlags::FUSE_READDIRPLUS_AUTO)
+    .union(InitFlags::FUSE_ASYNC_DIO)
+    .union(InitFlags::FUSE_NO_OPENDIR_SUPPORT)
+    .union(InitFlags::FUSE_PARALLEL_DIROPS)
+    .union(InitFlags::FUSE_HANDLE_KILLPRIV_V2)
+    .union(InitFlags::FUSE_POSIX_ACL)
+    .union(InitFlags::FUSE_MAX_PAGES)
+    .union(InitFlags::FUSE_CACHE_SYMLINKS)
+    .union(InitFlags::FUSE_EXPLICIT_INVAL_DATA)
+    .union(InitFlags::FUSE_SETXATTR_EXT)
+    .union(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
+
+/// What there is no way around: with older kernels requests look otherwise, and permission is another's to keep.
+const NEEDED: InitFlags = InitFlags::FUSE_SETXATTR_EXT
+    .union(InitFlags::FUSE_HANDLE_KILLPRIV_V2)
+    .union(InitFlags::FUSE_DONT_MASK)
+    .union(InitFlags::FUSE_POSIX_ACL);
+
+/// How the kernel mounts it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelOptions {
+    /// Nothing is written.
+    pub read_only: bool,
+    /// Set-id bits mean nothing.
+    pub nosuid: bool,
+    /// Device files mean nothing.
+    pub nodev: bool,
+    /// Nothing is executed.
+    pub noexec: bool,
+    /// No access times.
+    pub noatime: bool,
+    /// Every change is durable when it returns.
+    pub sync: bool,
+    /// Every change of a directory is durable when it returns.
+    pub dirsync: bool,
+    /// Other users than the one who mounts may use it.
+    pub allow_other: bool,
+    /// What is mounted, as `/proc/mounts` shows it.
+    pub fs_name: String,
+    /// The kind of it, after `fuse.`.
+    pub subtype: String,
+    /// The kernel keeps written data for a while.
+    pub writeback: bool,
+    /// Requests are to come over io_uring.
+    pub uring: bool,
+}
+
+impl KernelOptions {
+    fn config(&self) -> Config {
+        let mut options = vec![
+            MountOption::FSName(self.fs_name.clone()),
+            MountOption::Subtype(self.subtype.clone()),
+            MountOption::DefaultPermissions,
+            if self.read_only {
+                MountOption::RO
+            } else {
+                MountOption::RW
+            },
+            if self.nosuid {
+                MountOption::NoSuid
+            } else {
+                MountOption::Suid
+            },
+            if self.nodev {
+                MountOption::NoDev
+            } else {
+                MountOption::Dev
+            },
+        ];
+        let others = [
+            (self.noexec, MountOption::NoExec),
+            (self.noatime, MountOption::NoAtime),
+            (self.sync, MountOption::Sync),
+            (self.dirsync, MountOption::DirSync),
+        ];
+        options.extend(others.into_iter().filter(|o| o.0).map(|o| o.1));
+        let mut config = Config::default();
+        config.mount_options = options;
+        config.acl = match self.allow_other {
+            true => SessionACL::All,
+            false => SessionACL::Owner,
+        };
+        config
+    }
+}
+
+/// What kernel and server agreed on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Negotiated {
+    /// The kernel sends requests over io_uring, once its queues are there.
+    pub uring: bool,
+    /// The kernel keeps written data for a while.
+    pub writeback: bool,
+}
+
+/// Takes part in the handshake, and in nothing else.
+struct Handshake {
+    writeback: bool,
+    uring: bool,
+    agreed: Arc<OnceLock<Negotiated>>,
+}
+
+impl fuser::Filesystem for Handshake {
+    fn init(&mut self, _request: &fuser::Request, config: &mut KernelConfig) -> io::Result<()> {
+        let mut wanted = WANTED;
+        wanted.set(InitFlags::FUSE_WRITEBACK_CACHE, self.writeback);
+        wanted.set(InitFlags::FUSE_OVER_IO_URING, self.uring);
+        let agreed = wanted & config.capabilities();
+        if !agreed.contains(NEEDED) {
+            let why = "this kernel's FUSE is too old: Linux 5.12 or newer is needed";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+        }
+        let refused = |what: &str, bits| io::Error::other(format!("{what}: {bits:?}"));
+        config
+            .add_capabilities(agreed)
+            .map_err(|bits| refused("capabilities", bits))?;
+        let _ = config.set_max_write(DATA_BYTES_MAX);
+        let _ = config.set_max_background(BACKGROUND_MAX);
+        let _ = self.agreed.set(Negotiated {
+            uring: agreed.contains(InitFlags::FUSE_OVER_IO_URING),
+            writeback: agreed.contains(InitFlags::FUSE_WRITEBACK_CACHE),
+        });
+        Ok(())
+    }
+}
+
+/// A mounted directory. Dropping it unmounts.
+pub struct Mountpoint {
+    session: Session<Handshake>,
+    negotiated: Negotiated,
+}
+
+impl Mountpoint {
+    /// Mounts `dir` and does the handshake; requests wait until somebody serves the connection.
+    ///
+    /// # Errors
+    /// As the host says: no such directory, no permission, no `/dev/fuse`, no `fusermount3`.
+    pub fn mount(dir: &Path, options: &KernelOptions) -> io::Result<Mountpoint> {
+        let agreed = Arc::new(OnceLock::new());
+        let handshake = Handshake {
+            writeback: options.writeback,
+            uring: options.uring,
+            agreed: Arc::clone(&agreed),
+        };
+        let session = Session::new(handshake, dir, &options.config())?;
+        let negotiated = agreed.get().copied().unwrap_or_default();
+        Ok(Mountpoint {
+            session,
+            negotiated,
+        })
+    }
+
+    /// The descriptor of `/dev/fuse` that the mount is bound to.
+    pub fn connection(&self) -> BorrowedFd<'_> {
+        self.session.as_fd()
+    }
+
+    /// What was agreed on.
+    pub fn negotiated(&self) -> Negotiated {
+        self.negotiated
+    }
+
+    /// Unmounts, also while files are open: they are of no use then.
+    ///
+    /// # Errors
+    /// As the host says.
+    pub fn unmount(mut self) -> io::Result<()> {
+        self.session.unmount()
+    }
+}

@@ -1,0 +1,154 @@
+//! A file system served to a mount, from its first request to its last.
+
+use crate::abi::{NOTIFY_INVAL_INODE, output};
+use crate::mountpoint::Negotiated;
+use crate::served::Served;
+use crate::server::{Notify, Server, ServerOptions};
+use crate::transport::dev::DevTransport;
+use crate::transport::uring::{THREADS_PER_CPU, UringTransport};
+use crate::transport::{Transport, TransportKind, open_device};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::io::{self, IoSlice};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use zerocopy::IntoBytes;
+
+/// Threads on `/dev/fuse` for each CPU, and the fewest of them: as many can sleep in fsync(2) at a time.
+const DEV_THREADS_PER_CPU: usize = 4;
+const DEV_THREADS_MIN: usize = 8;
+
+/// How a mount is served.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ServeOptions {
+    /// How requests come.
+    pub transport: TransportKind,
+    /// How many threads answer; for io_uring, of each CPU.
+    pub threads: Option<usize>,
+    /// Every change is durable when it returns.
+    pub sync: bool,
+    /// Every change of a directory is durable when it returns.
+    pub dirsync: bool,
+    /// What the statistics say beside what is counted: the image, who watches the server.
+    pub facts: Map<String, Value>,
+}
+
+/// What serving takes from the host: to be had before a sandbox closes.
+pub struct Prepared {
+    devices: Vec<OwnedFd>,
+    cpus: usize,
+}
+
+impl Prepared {
+    /// Descriptors of `/dev/fuse` for the threads that `options` ask for, and the number of CPUs.
+    ///
+    /// # Errors
+    /// As the host says: no `/dev/fuse`, or no permission.
+    pub fn new(options: &ServeOptions) -> io::Result<Prepared> {
+        let cpus = possible_cpus()?;
+        let available = std::thread::available_parallelism().map_or(cpus, usize::from);
+        let threads = match options.transport {
+            TransportKind::Uring => 1,
+            _ => options
+                .threads
+                .unwrap_or((DEV_THREADS_PER_CPU * available).max(DEV_THREADS_MIN)),
+        };
+        let devices = (0..threads.max(1)).map(|_| open_device());
+        Ok(Prepared {
+            devices: devices.collect::<io::Result<_>>()?,
+            cpus,
+        })
+    }
+}
+
+/// How many CPUs the machine could have: the last number of the kernel's list, and one.
+fn possible_cpus() -> io::Result<usize> {
+    let list = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
+    let last = list.trim().rsplit([',', '-']).next().unwrap_or_default();
+    let last: usize = last.parse().map_err(io::Error::other)?;
+    Ok(last + 1)
+}
+
+/// Tells the kernel through the connection.
+struct Connection(OwnedFd);
+
+impl Notify for Connection {
+    fn outdated(&self, node: u64) {
+        let body = output::InvalInode {
+            ino: node,
+            off: 0,
+            len: 0,
+        };
+        let header = output::Header {
+            len: (size_of::<output::Header>() + size_of::<output::InvalInode>()) as u32,
+            error: NOTIFY_INVAL_INODE,
+            unique: 0,
+        };
+        let parts = [
+            IoSlice::new(header.as_bytes()),
+            IoSlice::new(body.as_bytes()),
+        ];
+        // An inode that the kernel does not have is not out of date.
+        let _ = rustix::io::writev(&self.0, &parts);
+    }
+}
+
+/// Serves `fs` to the mount that `connection` is bound to, until it is unmounted. `started` is called once requests
+/// are being answered. The file system stays as it is then: whoever called unmounts it.
+///
+/// # Locks
+/// May sleep; starts threads, and waits for them.
+///
+/// # Errors
+/// As the host says, where it cannot go on; with io_uring asked for, if the kernel has it turned off.
+pub fn serve<F: Served>(
+    fs: Arc<F>,
+    connection: OwnedFd,
+    prepared: Prepared,
+    negotiated: Negotiated,
+    options: &ServeOptions,
+    started: impl FnOnce(),
+) -> io::Result<()> {
+    let Prepared { mut devices, cpus } = prepared;
+    let notify = Box::new(Connection(connection.try_clone()?));
+    let over_uring = match options.transport {
+        TransportKind::Uring if !negotiated.uring => {
+            let why = "FUSE over io_uring is turned off: write Y to /sys/module/fuse/parameters/enable_uring, \
+                       or use transport=dev";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+        }
+        _ => negotiated.uring,
+    };
+    if over_uring {
+        let device = devices.pop().ok_or(io::ErrorKind::InvalidInput)?;
+        drop(devices);
+        let threads = options.threads.unwrap_or(THREADS_PER_CPU);
+        let transport = UringTransport::new(connection, device, cpus, threads)?;
+        return run(fs, transport, "uring", negotiated, options, notify, started);
+    }
+    let transport = DevTransport::new(&connection, devices)?;
+    drop(connection);
+    run(fs, transport, "dev", negotiated, options, notify, started)
+}
+
+fn run<F: Served>(
+    fs: Arc<F>,
+    transport: impl Transport,
+    name: &str,
+    negotiated: Negotiated,
+    options: &ServeOptions,
+    notify: Box<dyn Notify>,
+    started: impl FnOnce(),
+) -> io::Result<()> {
+    let mut facts = options.facts.clone();
+    facts.insert("transport".into(), name.into());
+    facts.insert("threads".into(), transport.workers().into());
+    let server_options = ServerOptions {
+        sync: options.sync,
+        dirsync: options.dirsync,
+        facts,
+    };
+    let server = Server::new(fs, transport.workers(), negotiated, server_options, notify);
+    let server = Arc::new(server.map_err(io::Error::other)?);
+    transport.run(&server, started)
+}

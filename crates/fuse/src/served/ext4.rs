@@ -1,0 +1,182 @@
+//! ext4, served: its ioctls.
+//!
+//! The numbers and structures are those of `linux/fs.h` and of the kernel's documentation of ext4.
+
+use super::{IoctlCall, Served};
+use crate::handler::put;
+use serde_json::{Value, json};
+use uext4::ondisk::{Generation, InodeFlags};
+use uext4::{Caller, Capabilities, Errno, Ext4, InodeRef, Result};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+const FS_IOC_GETFLAGS: u32 = 0x8008_6601;
+const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
+const FS_IOC_FSGETXATTR: u32 = 0x801c_581f;
+const FS_IOC_FSSETXATTR: u32 = 0x401c_5820;
+const FS_IOC_GETVERSION: u32 = 0x8008_7601;
+const FS_IOC_SETVERSION: u32 = 0x4008_7602;
+const EXT4_IOC_GETVERSION: u32 = 0x8008_6603;
+const EXT4_IOC_SETVERSION: u32 = 0x4008_6604;
+const EXT4_IOC_SWAP_BOOT: u32 = 0x6611;
+const FITRIM: u32 = 0xc018_5879;
+
+/// `struct fsxattr`.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct FsXattr {
+    xflags: u32,
+    extsize: u32,
+    nextents: u32,
+    projid: u32,
+    cowextsize: u32,
+    pad: [u8; 8],
+}
+
+/// `struct fstrim_range`, in bytes.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct TrimRange {
+    start: u64,
+    len: u64,
+    minlen: u64,
+}
+
+/// The flags that both pairs of ioctls know: as `FS_IOC_GETFLAGS` and as `FS_IOC_FSGETXATTR` numbers them.
+const XFLAGS: [(InodeFlags, u32); 6] = [
+    (InodeFlags::SYNC, 0x20),
+    (InodeFlags::IMMUTABLE, 0x8),
+    (InodeFlags::APPEND, 0x10),
+    (InodeFlags::NODUMP, 0x80),
+    (InodeFlags::NOATIME, 0x40),
+    (InodeFlags::PROJINHERIT, 0x200),
+];
+
+fn xflags_of(flags: InodeFlags) -> u32 {
+    let set = XFLAGS.iter().filter(|(flag, _)| flags.contains(*flag));
+    set.fold(0, |all, (_, bit)| all | bit)
+}
+
+/// `flags` with those that `xflags` can name as it says.
+///
+/// # Errors
+/// `EOPNOTSUPP`: one that means nothing here.
+fn with_xflags(flags: InodeFlags, xflags: u32) -> Result<InodeFlags, Errno> {
+    let known = XFLAGS.iter().fold(0, |all, (_, bit)| all | bit);
+    // Read only: the file has attributes (of XFS).
+    let ignored = 0x8000_0000;
+    if xflags & !(known | ignored) != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let mut wanted = flags;
+    for (flag, bit) in XFLAGS {
+        wanted.set(flag, xflags & bit != 0);
+    }
+    Ok(wanted)
+}
+
+fn argument<T: FromBytes>(call: &IoctlCall<'_>) -> Result<T, Errno> {
+    match T::read_from_prefix(call.input) {
+        Ok((value, _)) => Ok(value),
+        Err(_) => Err(Errno::EINVAL),
+    }
+}
+
+impl Served for Ext4 {
+    fn node_by_number(&self, ino: u64) -> Result<InodeRef> {
+        self.inode_by_number(ino)
+    }
+
+    fn root_number(&self) -> u64 {
+        u64::from(uext4::ondisk::Ino::ROOT.0)
+    }
+
+    fn ioctl(
+        &self,
+        caller: &Caller,
+        node: &InodeRef,
+        call: &IoctlCall<'_>,
+        out: &mut [u8],
+    ) -> Result<usize> {
+        Ok(match call.command {
+            FS_IOC_GETFLAGS => put(out, &self.flags(node).bits())?,
+            FS_IOC_SETFLAGS => {
+                let flags = InodeFlags::from_bits_retain(argument(call)?);
+                self.set_flags(caller, node, flags)?;
+                0
+            }
+            FS_IOC_FSGETXATTR => put(
+                out,
+                &FsXattr {
+                    xflags: xflags_of(self.flags(node)),
+                    projid: self.project(node),
+                    ..FsXattr::default()
+                },
+            )?,
+            FS_IOC_FSSETXATTR => {
+                let wanted: FsXattr = argument(call)?;
+                let flags = with_xflags(self.flags(node), wanted.xflags)?;
+                self.set_flags_and_project(caller, node, Some(flags), Some(wanted.projid))?;
+                0
+            }
+            FS_IOC_GETVERSION | EXT4_IOC_GETVERSION => put(out, &self.generation(node).0)?,
+            FS_IOC_SETVERSION | EXT4_IOC_SETVERSION => {
+                self.set_generation(caller, node, Generation(argument(call)?))?;
+                0
+            }
+            EXT4_IOC_SWAP_BOOT => {
+                self.swap_boot(caller, node)?;
+                0
+            }
+            FITRIM => trim(self, caller, argument(call)?, out)?,
+            _ => return Err(Errno::ENOTTY.into()),
+        })
+    }
+
+    fn is_outdated_by(&self, command: u32) -> bool {
+        command == EXT4_IOC_SWAP_BOOT
+    }
+
+    fn describe(&self) -> Value {
+        let cache = self.cache();
+        json!({
+            "inodes": self.cached_inodes(),
+            "metadata_blocks": cache.len(),
+            "metadata_bytes": cache.len() * cache.block_size(),
+        })
+    }
+}
+
+/// `FITRIM`: the length comes back as how much was discarded.
+fn trim(fs: &Ext4, caller: &Caller, range: TrimRange, out: &mut [u8]) -> Result<usize> {
+    if !caller.has(Capabilities::SYS_ADMIN) {
+        return Err(Errno::EPERM.into());
+    }
+    let trimmed = fs.trim(range.start, range.len, range.minlen)?;
+    let told = TrimRange {
+        len: trimmed,
+        ..range
+    };
+    Ok(put(out, &told)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_translated_both_ways() {
+        let all = XFLAGS
+            .iter()
+            .fold(InodeFlags::empty(), |all, (flag, _)| all | *flag);
+        assert_eq!(xflags_of(all), 0x2f8);
+        assert_eq!(with_xflags(InodeFlags::EXTENTS, 0x2f8), Ok(all | InodeFlags::EXTENTS));
+        assert_eq!(with_xflags(all, 0), Ok(InodeFlags::empty()));
+        assert_eq!(with_xflags(all, 1), Err(Errno::EOPNOTSUPP));
+    }
+
+    #[test]
+    fn structures_have_the_sizes_in_the_numbers() {
+        assert_eq!(size_of::<FsXattr>(), 28);
+        assert_eq!(size_of::<TrimRange>(), 24);
+    }
+}

@@ -1,0 +1,80 @@
+//! Ioctls, the state of the file system, and the statistics of the mount.
+
+use super::{Answer, Server};
+use crate::abi::{input, output};
+use crate::handler::put;
+use crate::request::Request;
+use crate::served::{IoctlCall, Served};
+use serde_json::{Value, json};
+use uext4::{Errno, lock_stat};
+
+impl<F: Served> Server<F> {
+    pub(super) fn statfs(&self, out: &mut [u8]) -> Answer {
+        let found = self.fs.statfs()?;
+        let reply = output::Statfs {
+            blocks: found.blocks,
+            bfree: found.blocks_free,
+            bavail: found.blocks_available,
+            files: found.inodes,
+            ffree: found.inodes_free,
+            bsize: found.block_size,
+            namelen: found.name_bytes_max,
+            frsize: found.block_size,
+            ..output::Statfs::default()
+        };
+        Ok(put(out, &reply)?)
+    }
+
+    pub(super) fn ioctl(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
+        let arg: input::Ioctl = request.arg()?;
+        let node = self.node(request.header.nodeid)?;
+        let input = request.payload();
+        let call = IoctlCall {
+            command: arg.cmd,
+            input: input.get(..arg.in_size as usize).ok_or(Errno::EIO)?,
+        };
+        let head = put(out, &output::Ioctl::default())?;
+        let room = out.len().min(head + arg.out_size as usize);
+        let room = out.get_mut(head..room).unwrap_or_default();
+        let len = self.fs.ioctl(&self.caller(request), &node, &call, room)?;
+        if self.fs.is_outdated_by(arg.cmd) {
+            self.notify.outdated(request.header.nodeid);
+        }
+        self.settle(&node)?;
+        Ok(head + len)
+    }
+
+    /// What is known about the mount, as one JSON document.
+    pub(super) fn statistics_json(&self) -> Vec<u8> {
+        let mut all = self.options.facts.clone();
+        all.insert("pid".into(), json!(std::process::id()));
+        all.insert(
+            "uptime_s".into(),
+            json!(self.started.elapsed().as_secs_f64()),
+        );
+        all.insert("operations".into(), json!(self.statistics.operations()));
+        all.insert("locks".into(), locks());
+        let mut cache = self.fs.describe();
+        cache["nodes"] = json!(self.nodes.len());
+        all.insert("cache".into(), cache);
+        Value::Object(all).to_string().into_bytes()
+    }
+}
+
+/// The locks that were taken, the longest waiting first.
+fn locks() -> Value {
+    let taken = lock_stat::snapshot();
+    let taken = taken.iter().filter(|stat| stat.acquisitions > 0);
+    taken
+        .map(|stat| {
+            json!({
+                "class": stat.class,
+                "mode": format!("{:?}", stat.mode).to_lowercase(),
+                "acquisitions": stat.acquisitions,
+                "contended": stat.contended,
+                "wait_us": stat.wait_ns as f64 / 1000.0,
+                "hold_us": stat.hold_ns as f64 / 1000.0,
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,233 @@
+//! Open files: reading, writing, ranges, and making durable.
+
+use super::{Answer, Server, convert};
+use crate::abi::{
+    FSYNC_DATA_ONLY, OPEN_KILL_SUIDGID, Opcode, OpenReply, WRITE_KILL_SUIDGID, input, output,
+};
+use crate::handler::put;
+use crate::request::Request;
+use crate::served::Served;
+use uext4::{Attr, Caller, Capabilities, Errno, Fallocate, FileKind, IoFlags, Result, SetAttr};
+use uext4_vfs::permission;
+
+const O_ACCMODE: u32 = libc::O_ACCMODE as u32;
+const O_TRUNC: u32 = libc::O_TRUNC as u32;
+const O_APPEND: u32 = libc::O_APPEND as u32;
+
+/// How much is copied between two files with one read and one write.
+const COPY_BYTES: usize = 1 << 20;
+/// The most that one request copies: nobody can stop it half-way.
+const COPY_BYTES_MAX: u64 = 64 << 20;
+
+/// What fallocate(2) does with that mode.
+///
+/// # Errors
+/// `EOPNOTSUPP`: none that is known.
+fn fallocate_of(mode: u32) -> Result<Fallocate, Errno> {
+    const KEEP_SIZE: u32 = libc::FALLOC_FL_KEEP_SIZE as u32;
+    const PUNCH: u32 = libc::FALLOC_FL_PUNCH_HOLE as u32 | KEEP_SIZE;
+    const ZERO: u32 = libc::FALLOC_FL_ZERO_RANGE as u32;
+    const ZERO_KEEP: u32 = ZERO | KEEP_SIZE;
+    const COLLAPSE: u32 = libc::FALLOC_FL_COLLAPSE_RANGE as u32;
+    const INSERT: u32 = libc::FALLOC_FL_INSERT_RANGE as u32;
+    Ok(match mode {
+        0 => Fallocate::Allocate,
+        KEEP_SIZE => Fallocate::AllocateKeepSize,
+        PUNCH => Fallocate::PunchHole,
+        ZERO => Fallocate::ZeroRange,
+        ZERO_KEEP => Fallocate::ZeroRangeKeepSize,
+        COLLAPSE => Fallocate::CollapseRange,
+        INSERT => Fallocate::InsertRange,
+        _ => return Err(Errno::EOPNOTSUPP),
+    })
+}
+
+impl<F: Served> Server<F> {
+    /// How the kernel may use a file that was opened with `flags`.
+    pub(super) fn opened(&self, flags: u32) -> output::Open {
+        // Nobody else changes the file, so what is cached of it stays right.
+        let mut how = OpenReply::KEEP_CACHE;
+        how.set(OpenReply::NOFLUSH, !self.negotiated.writeback);
+        if convert::io_flags(flags).contains(IoFlags::DIRECT) {
+            how |= OpenReply::DIRECT_IO | OpenReply::PARALLEL_DIRECT_WRITES;
+        }
+        output::Open {
+            open_flags: how.bits(),
+            ..output::Open::default()
+        }
+    }
+
+    pub(super) fn open(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
+        let arg: input::Open = request.arg()?;
+        let node = self.node(request.header.nodeid)?;
+        self.prepare_open(request, &node, arg.flags, arg.open_flags)?;
+        Ok(put(out, &self.opened(arg.flags))?)
+    }
+
+    /// Checks what the kernel cannot, and cuts the file where that is asked for.
+    pub(super) fn prepare_open(
+        &self,
+        request: &Request<'_>,
+        node: &F::Node,
+        flags: u32,
+        open_flags: u32,
+    ) -> Result<()> {
+        if flags & (O_ACCMODE | O_TRUNC) == libc::O_RDONLY as u32 {
+            return Ok(());
+        }
+        let attr = self.fs.getattr(node)?;
+        let append_only = attr.flags & Attr::FLAG_APPEND != 0;
+        if attr.flags & Attr::FLAG_IMMUTABLE != 0
+            || append_only && flags & (O_APPEND | O_TRUNC) != O_APPEND
+        {
+            return Err(Errno::EPERM.into());
+        }
+        if flags & O_TRUNC != 0 && attr.kind == FileKind::Regular {
+            let mut caller = self.caller(request);
+            if open_flags & OPEN_KILL_SUIDGID != 0 {
+                caller.capabilities -= Capabilities::FSETID;
+            }
+            let cut = SetAttr {
+                size: Some(0),
+                ..SetAttr::default()
+            };
+            self.fs.setattr(&caller, node, &cut)?;
+            self.settle(node)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn read(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
+        let arg: input::Read = request.arg()?;
+        let node = self.node(request.header.nodeid)?;
+        let data = out.get_mut(..arg.size as usize).ok_or(Errno::EIO)?;
+        let flags = convert::io_flags(arg.flags) & IoFlags::DIRECT;
+        self.fs.read_with(&node, arg.offset, data, flags)
+    }
+
+    pub(super) fn write(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
+        let arg: input::Write = request.arg()?;
+        let data = request.payload();
+        let data = data.get(..arg.size as usize).ok_or(Errno::EIO)?;
+        let node = self.node(request.header.nodeid)?;
+        let mut flags = convert::io_flags(arg.flags);
+        if self.options.sync {
+            flags |= IoFlags::SYNC;
+        }
+        let caller = self.caller(request);
+        flags.set(
+            IoFlags::NO_RESERVE,
+            !caller.has(Capabilities::SYS_RESOURCE),
+        );
+        if arg.write_flags & WRITE_KILL_SUIDGID != 0 {
+            self.kill_set_id(caller, &node)?;
+        }
+        let written = self.fs.write_with(&node, arg.offset, data, flags)?;
+        let reply = output::Written {
+            size: written.len as u32,
+            padding: 0,
+        };
+        Ok(put(out, &reply)?)
+    }
+
+    /// Takes set-id bits away before somebody writes who may not leave them.
+    fn kill_set_id(&self, caller: Caller, node: &F::Node) -> Result<()> {
+        let caller = Caller {
+            capabilities: caller.capabilities - Capabilities::FSETID,
+            ..caller
+        };
+        let mode = permission::mode_after_write(&self.fs.getattr(node)?, &caller);
+        if mode.is_some() {
+            let change = SetAttr {
+                mode,
+                ..SetAttr::default()
+            };
+            self.fs.setattr(&Caller::root(), node, &change)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn fallocate(&self, request: &Request<'_>) -> Answer {
+        let arg: input::Fallocate = request.arg()?;
+        let node = self.node(request.header.nodeid)?;
+        let what = fallocate_of(arg.mode)?;
+        self.fs.fallocate(&node, what, arg.offset, arg.length)?;
+        self.settle(&node)
+    }
+
+    pub(super) fn lseek(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
+        let arg: input::Lseek = request.arg()?;
+        let node = self.node(request.header.nodeid)?;
+        let offset = match i32::try_from(arg.whence) {
+            Ok(libc::SEEK_DATA) => self.fs.seek_data(&node, arg.offset)?,
+            Ok(libc::SEEK_HOLE) => self.fs.seek_hole(&node, arg.offset)?,
+            _ => return Err(Errno::EINVAL.into()),
+        };
+        Ok(put(out, &output::Lseek { offset })?)
+    }
+
+    pub(super) fn copy_file_range(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
+        let arg: input::CopyFileRange = request.arg()?;
+        let from = self.node(request.header.nodeid)?;
+        let to = self.node(arg.nodeid_out)?;
+        let len = arg.len.min(COPY_BYTES_MAX);
+        let mut chunk = vec![0; COPY_BYTES.min(len as usize)];
+        let mut copied = 0;
+        let outcome = loop {
+            let wanted = (len - copied).min(chunk.len() as u64) as usize;
+            match self.copy_chunk(&from, arg.off_in + copied, &to, arg.off_out + copied, &mut chunk[..wanted]) {
+                Ok(0) => break Ok(()),
+                Ok(n) => copied += n as u64,
+                Err(e) => break Err(e),
+            }
+        };
+        if copied == 0 {
+            outcome?;
+        }
+        if request.opcode == Opcode::CopyFileRange64 {
+            return Ok(put(out, &output::Copied { bytes: copied })?);
+        }
+        let reply = output::Written {
+            size: copied as u32,
+            padding: 0,
+        };
+        Ok(put(out, &reply)?)
+    }
+
+    fn copy_chunk(
+        &self,
+        from: &F::Node,
+        from_offset: u64,
+        to: &F::Node,
+        to_offset: u64,
+        chunk: &mut [u8],
+    ) -> Answer {
+        let read = self.fs.read(from, from_offset, chunk)?;
+        match read {
+            0 => Ok(0),
+            _ => self.fs.write(to, to_offset, &chunk[..read]),
+        }
+    }
+
+    pub(super) fn fsync(&self, request: &Request<'_>) -> Answer {
+        let arg: input::Fsync = request.arg()?;
+        let node = self.node(request.header.nodeid)?;
+        self.fs
+            .fsync(&node, arg.fsync_flags & FSYNC_DATA_ONLY != 0)?;
+        Ok(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_of_fallocate() {
+        assert_eq!(fallocate_of(0), Ok(Fallocate::Allocate));
+        assert_eq!(fallocate_of(3), Ok(Fallocate::PunchHole));
+        assert_eq!(fallocate_of(2), Err(Errno::EOPNOTSUPP));
+        assert_eq!(fallocate_of(8), Ok(Fallocate::CollapseRange));
+        assert_eq!(fallocate_of(0x40), Err(Errno::EOPNOTSUPP));
+    }
+}

@@ -1,0 +1,86 @@
+//! Listing directories.
+
+use super::{Answer, Server, convert};
+use crate::abi::{input, output};
+use crate::handler::put_bytes;
+use crate::request::Request;
+use crate::served::Served;
+use uext4::{Caller, Errno};
+use uext4_vfs::attr::DirEntry;
+use zerocopy::IntoBytes;
+
+/// Records begin at multiples of this, in bytes.
+const ALIGN: usize = 8;
+
+impl<F: Served> Server<F> {
+    /// Entries from a cookie on, as many as there is room for; with `plus`, each with a reference to its node.
+    pub(super) fn readdir(&self, request: &Request<'_>, out: &mut [u8], plus: bool) -> Answer {
+        let arg: input::Read = request.arg()?;
+        let dir = self.node(request.header.nodeid)?;
+        let room = out.get_mut(..arg.size as usize).ok_or(Errno::EIO)?;
+        let mut at = 0;
+        let mut failed = None;
+        // The kernel has checked that it may be read.
+        let root = Caller::root();
+        self.fs.readdir(&root, &dir, arg.offset, &mut |entry| {
+            match self.put_dirent(&dir, entry, &mut room[at..], plus) {
+                Ok(0) => false,
+                Ok(n) => {
+                    at += n;
+                    true
+                }
+                Err(e) => {
+                    failed = Some(e);
+                    false
+                }
+            }
+        })?;
+        match failed {
+            Some(e) if at == 0 => Err(e),
+            _ => Ok(at),
+        }
+    }
+
+    /// Writes one record, and gives its length; 0 if there is no room.
+    fn put_dirent(
+        &self,
+        dir: &F::Node,
+        entry: &DirEntry<'_>,
+        out: &mut [u8],
+        plus: bool,
+    ) -> Answer {
+        let head = if plus { size_of::<output::Entry>() } else { 0 };
+        let named = head + size_of::<output::Dirent>() + entry.name.len();
+        let len = named.next_multiple_of(ALIGN);
+        if len > out.len() {
+            return Ok(0);
+        }
+        let mut at = 0;
+        if plus {
+            at += put_bytes(out, self.entry_of(dir, entry)?.as_bytes())?;
+        }
+        let record = output::Dirent {
+            ino: entry.ino,
+            off: entry.cookie,
+            namelen: entry.name.len() as u32,
+            kind: convert::dirent_kind(entry.kind),
+        };
+        at += put_bytes(&mut out[at..], record.as_bytes())?;
+        at += put_bytes(&mut out[at..], entry.name)?;
+        out[at..len].fill(0);
+        Ok(len)
+    }
+
+    /// The node of an entry; none for `.` and `..`, and where the name has gone meanwhile.
+    fn entry_of(&self, dir: &F::Node, entry: &DirEntry<'_>) -> uext4::Result<output::Entry> {
+        if matches!(entry.name, b"." | b"..") {
+            return Ok(output::Entry::default());
+        }
+        // By name, not by number: that may be another file's by now.
+        match self.fs.lookup(&Caller::root(), dir, entry.name) {
+            Ok(node) => Ok(self.entry(node)?.0),
+            Err(e) if e == Errno::ENOENT => Ok(output::Entry::default()),
+            Err(e) => Err(e),
+        }
+    }
+}

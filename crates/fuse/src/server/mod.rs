@@ -1,0 +1,202 @@
+//! Requests answered from a file system.
+//!
+//! # Data model
+//! Nothing is kept of an open file: a request says what it was opened for, and the kernel's reference keeps the inode.
+//! The kernel checks permission (`default_permissions`, access control lists included), so what gets here was
+//! allowed, and is done with the caller's ids and every capability.
+//!
+//! # Locking
+//! See [`nodes`]; all else is the file system's.
+//!
+//! | module | answers |
+//! | --- | --- |
+//! | `names` | look-ups, and whatever changes names |
+//! | `attributes` | attributes and extended attributes |
+//! | `data` | open files |
+//! | `directories` | listing |
+//! | `control` | ioctls, the state of the file system, statistics |
+//! | [`nodes`] | which inodes the kernel has |
+//! | `convert` | values of the file system to those of the protocol |
+
+mod attributes;
+mod control;
+mod convert;
+mod data;
+mod directories;
+mod names;
+pub mod nodes;
+
+use crate::abi::{Opcode, ROOT_ID};
+use crate::handler::Handler;
+use crate::mountpoint::Negotiated;
+use crate::request::Request;
+use crate::served::Served;
+use crate::statistics::Statistics;
+use nodes::Nodes;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use std::time::Instant;
+use uext4::{Caller, Capabilities, Errno, Error};
+
+/// The result of an answer: the length of what it wrote.
+type Answer = uext4::Result<usize>;
+
+/// What a server is told beside what was negotiated.
+#[derive(Clone, Debug, Default)]
+pub struct ServerOptions {
+    /// Every change is durable when it returns.
+    pub sync: bool,
+    /// Every change of a directory is durable when it returns.
+    pub dirsync: bool,
+    /// What the statistics say beside what is counted: the image, the transport.
+    pub facts: Map<String, Value>,
+}
+
+/// Tells the kernel that it knows something out of date.
+pub trait Notify: Send + Sync {
+    /// Data and attributes of a node.
+    fn outdated(&self, node: u64);
+}
+
+/// Answers requests from a file system.
+pub struct Server<F: Served> {
+    fs: Arc<F>,
+    nodes: Nodes<F::Node>,
+    negotiated: Negotiated,
+    options: ServerOptions,
+    statistics: Statistics,
+    notify: Box<dyn Notify>,
+    started: Instant,
+}
+
+impl<F: Served> Server<F> {
+    /// A server for `workers` threads.
+    ///
+    /// # Errors
+    /// `EUCLEAN`: the root directory cannot be read.
+    pub fn new(
+        fs: Arc<F>,
+        workers: usize,
+        negotiated: Negotiated,
+        options: ServerOptions,
+        notify: Box<dyn Notify>,
+    ) -> uext4::Result<Server<F>> {
+        let root = fs.root()?;
+        Ok(Server {
+            fs,
+            nodes: Nodes::new(root),
+            negotiated,
+            options,
+            statistics: Statistics::new(workers),
+            notify,
+            started: Instant::now(),
+        })
+    }
+
+    /// The node with that id.
+    ///
+    /// # Errors
+    /// `ESTALE`: the kernel has no reference to it.
+    fn node(&self, id: u64) -> Result<F::Node, Errno> {
+        self.nodes.get(id).ok_or(Errno::ESTALE)
+    }
+
+    /// The id of the node with that inode number.
+    fn id_of(&self, ino: u64) -> u64 {
+        match ino == self.fs.root_number() {
+            true => ROOT_ID,
+            false => ino,
+        }
+    }
+
+    /// Who asks. What needs a capability was checked by the kernel, but for what only ext4 knows: that is for the
+    /// superuser.
+    fn caller(&self, request: &Request<'_>) -> Caller {
+        let header = request.header;
+        let mut capabilities = Capabilities::all();
+        if header.uid != 0 {
+            capabilities -= Capabilities::SYS_ADMIN | Capabilities::SYS_RESOURCE;
+        }
+        Caller {
+            uid: header.uid,
+            gid: header.gid,
+            groups: None,
+            capabilities,
+            umask: 0,
+        }
+    }
+
+    fn answer(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
+        match request.opcode {
+            Opcode::Lookup => self.lookup(request, out),
+            Opcode::Forget => self.forget(request),
+            Opcode::BatchForget => self.batch_forget(request),
+            Opcode::Symlink => self.symlink(request, out),
+            Opcode::Mknod => self.mknod(request, out),
+            Opcode::Mkdir => self.mkdir(request, out),
+            Opcode::Create => self.create(request, out),
+            Opcode::Tmpfile => self.tmpfile(request, out),
+            Opcode::Unlink => self.unlink(request),
+            Opcode::Rmdir => self.rmdir(request),
+            Opcode::Rename | Opcode::Rename2 => self.rename(request),
+            Opcode::Link => self.link(request, out),
+            Opcode::Readlink => self.readlink(request, out),
+            Opcode::Getattr => self.getattr(request, out),
+            Opcode::Statx => self.statx(request, out),
+            Opcode::Setattr => self.setattr(request, out),
+            Opcode::Access => self.access(request),
+            Opcode::Getxattr => self.getxattr(request, out),
+            Opcode::Listxattr => self.listxattr(request, out),
+            Opcode::Setxattr => self.setxattr(request),
+            Opcode::Removexattr => self.removexattr(request),
+            Opcode::Open => self.open(request, out),
+            Opcode::Read => self.read(request, out),
+            Opcode::Write => self.write(request, out),
+            Opcode::Fallocate => self.fallocate(request),
+            Opcode::Lseek => self.lseek(request, out),
+            Opcode::CopyFileRange | Opcode::CopyFileRange64 => self.copy_file_range(request, out),
+            Opcode::Fsync | Opcode::Fsyncdir => self.fsync(request),
+            Opcode::Syncfs => self.fs.syncfs().map(|()| 0),
+            Opcode::Readdir => self.readdir(request, out, false),
+            Opcode::Readdirplus => self.readdir(request, out, true),
+            Opcode::Statfs => self.statfs(out),
+            Opcode::Ioctl => self.ioctl(request, out),
+            // Nothing is kept of an open file; nothing waits so long that it could be interrupted.
+            Opcode::Release | Opcode::Releasedir | Opcode::Interrupt | Opcode::Destroy => Ok(0),
+            // The kernel does these itself from the first such answer on: directories are open without asking,
+            // closing writes nothing that is not written, files are always ready, locks are its own.
+            Opcode::Opendir
+            | Opcode::Flush
+            | Opcode::Poll
+            | Opcode::Getlk
+            | Opcode::Setlk
+            | Opcode::Setlkw
+            | Opcode::Bmap
+            | Opcode::Init
+            | Opcode::NotifyReply => Err(Errno::ENOSYS.into()),
+        }
+    }
+}
+
+impl<F: Served> Handler for Server<F> {
+    fn handle(&self, worker: usize, request: &Request<'_>, out: &mut [u8]) -> Result<usize, Errno> {
+        let start = Instant::now();
+        let answer = self.answer(request, out);
+        let failed = answer.is_err();
+        self.statistics
+            .count(worker, request.opcode, start.elapsed(), failed);
+        answer.map_err(|e| self.report(request, &e))
+    }
+}
+
+impl<F: Served> Server<F> {
+    /// Logs what is wrong with the image or its device, and not with the request.
+    fn report(&self, request: &Request<'_>, e: &Error) -> Errno {
+        let errno = e.errno();
+        if errno == Errno::EUCLEAN || errno == Errno::EIO {
+            let (opcode, node) = (request.opcode, request.header.nodeid);
+            tracing::error!("{opcode:?} of inode {node}: {e:#}");
+        }
+        errno
+    }
+}

@@ -1,0 +1,216 @@
+//! Look-ups, and whatever makes, moves and removes names.
+
+use super::convert::{self, VALID_SECONDS};
+use super::{Answer, Server};
+use crate::abi::{Opcode, input, output};
+use crate::handler::{put, put_bytes};
+use crate::request::Request;
+use crate::served::Served;
+use uext4::{Attr, Caller, Errno, NewKind, NewNode, RenameFlags, Result};
+use zerocopy::FromBytes;
+
+impl<F: Served> Server<F> {
+    /// The entry that gives the kernel a reference to `node`.
+    pub(super) fn entry(&self, node: F::Node) -> Result<(output::Entry, Attr)> {
+        let attr = self.fs.getattr(&node)?;
+        let id = self.id_of(attr.ino);
+        self.nodes.hold(id, node);
+        let entry = output::Entry {
+            nodeid: id,
+            generation: u64::from(attr.generation),
+            entry_valid: VALID_SECONDS,
+            attr_valid: VALID_SECONDS,
+            entry_valid_nsec: 0,
+            attr_valid_nsec: 0,
+            attr: convert::attr(&attr),
+        };
+        Ok((entry, attr))
+    }
+
+    fn put_entry(&self, out: &mut [u8], node: F::Node) -> Answer {
+        let (entry, _) = self.entry(node)?;
+        Ok(put(out, &entry)?)
+    }
+
+    pub(super) fn lookup(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
+        let (id, name) = (request.header.nodeid, request.name()?);
+        // By a handle: the kernel may have forgotten the node.
+        if name == b"." {
+            let node = match self.nodes.get(id) {
+                Some(node) => node,
+                None => self.fs.node_by_number(id)?,
+            };
+            return self.put_entry(out, node);
+        }
+        let dir = match self.nodes.get(id) {
+            Some(dir) => dir,
+            None if name == b".." => self.fs.node_by_number(id)?,
+            None => return Err(Errno::ESTALE.into()),
+        };
+        match self.fs.lookup(&self.caller(request), &dir, name) {
+            Ok(node) => self.put_entry(out, node),
+            // The kernel remembers that there is none.
+            Err(e) if e == Errno::ENOENT => Ok(put(
+                out,
+                &output::Entry {
+                    entry_valid: VALID_SECONDS,
+                    ..output::Entry::default()
+                },
+            )?),
+            Err(e) => Err(e),
+        }
+    }
+
+    pub(super) fn forget(&self, request: &Request<'_>) -> Answer {
+        let forgotten: input::Forget = request.arg()?;
+        self.nodes.forget(request.header.nodeid, forgotten.nlookup);
+        Ok(0)
+    }
+
+    pub(super) fn batch_forget(&self, request: &Request<'_>) -> Answer {
+        let batch: input::BatchForget = request.arg()?;
+        let mut rest = request.payload();
+        for _ in 0..batch.count {
+            let Ok((one, after)) = input::ForgetOne::read_from_prefix(rest) else {
+                return Err(Errno::EIO.into());
+            };
+            self.nodes.forget(one.nodeid, one.nlookup);
+            rest = after;
+        }
+        Ok(0)
+    }
+
+    fn make(
+        &self,
+        request: &Request<'_>,
+        name: &[u8],
+        umask: u32,
+        new: &NewNode<'_>,
+    ) -> Result<F::Node> {
+        let dir = self.node(request.header.nodeid)?;
+        let caller = self.caller(request).with_umask(umask as u16);
+        let node = self.fs.create(&caller, &dir, name, new)?;
+        self.settle_dir(&dir)?;
+        Ok(node)
+    }
+
+    pub(super) fn symlink(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
+        let (name, target) = request.two_names()?;
+        let new = NewNode {
+            mode: 0o777,
+            kind: NewKind::Symlink(target),
+        };
+        let node = self.make(request, name, 0, &new)?;
+        self.put_entry(out, node)
+    }
+
+    pub(super) fn mknod(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
+        let arg: input::Mknod = request.arg()?;
+        let new = NewNode {
+            mode: (arg.mode & 0o7777) as u16,
+            kind: convert::new_kind(arg.mode, arg.rdev).ok_or(Errno::EINVAL)?,
+        };
+        let node = self.make(request, request.name()?, arg.umask, &new)?;
+        self.put_entry(out, node)
+    }
+
+    pub(super) fn mkdir(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
+        let arg: input::Mkdir = request.arg()?;
+        let new = NewNode {
+            mode: (arg.mode & 0o7777) as u16,
+            kind: NewKind::Directory,
+        };
+        let node = self.make(request, request.name()?, arg.umask, &new)?;
+        self.put_entry(out, node)
+    }
+
+    pub(super) fn create(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
+        let arg: input::Create = request.arg()?;
+        let new = NewNode {
+            mode: (arg.mode & 0o7777) as u16,
+            kind: NewKind::Regular,
+        };
+        let name = request.name()?;
+        let made = self.make(request, name, arg.umask, &new);
+        let node = match made {
+            // Made since the kernel last looked; open(2) without `O_EXCL` takes it.
+            Err(e) if e == Errno::EEXIST && arg.flags & libc::O_EXCL as u32 == 0 => {
+                let dir = self.node(request.header.nodeid)?;
+                let node = self.fs.lookup(&self.caller(request), &dir, name)?;
+                self.prepare_open(request, &node, arg.flags, arg.open_flags)?;
+                node
+            }
+            made => made?,
+        };
+        self.put_created(out, node, arg.flags)
+    }
+
+    pub(super) fn tmpfile(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
+        let arg: input::Create = request.arg()?;
+        let dir = self.node(request.header.nodeid)?;
+        let caller = self.caller(request).with_umask(arg.umask as u16);
+        let node = self.fs.tmpfile(&caller, &dir, (arg.mode & 0o7777) as u16)?;
+        self.put_created(out, node, arg.flags)
+    }
+
+    fn put_created(&self, out: &mut [u8], node: F::Node, flags: u32) -> Answer {
+        let (entry, _) = self.entry(node)?;
+        let at = put(out, &entry)?;
+        let opened = put(out.get_mut(at..).unwrap_or_default(), &self.opened(flags))?;
+        Ok(at + opened)
+    }
+
+    pub(super) fn unlink(&self, request: &Request<'_>) -> Answer {
+        let dir = self.node(request.header.nodeid)?;
+        self.fs.unlink(&self.caller(request), &dir, request.name()?)?;
+        self.settle_dir(&dir)
+    }
+
+    pub(super) fn rmdir(&self, request: &Request<'_>) -> Answer {
+        let dir = self.node(request.header.nodeid)?;
+        self.fs.rmdir(&self.caller(request), &dir, request.name()?)?;
+        self.settle_dir(&dir)
+    }
+
+    pub(super) fn rename(&self, request: &Request<'_>) -> Answer {
+        let (new_dir, flags) = if request.opcode == Opcode::Rename2 {
+            let arg: input::Rename2 = request.arg()?;
+            (arg.newdir, arg.flags)
+        } else {
+            (request.arg::<input::Rename>()?.newdir, 0)
+        };
+        let flags = RenameFlags::from_bits(flags).ok_or(Errno::EINVAL)?;
+        let (old_name, new_name) = request.two_names()?;
+        let old_dir = self.node(request.header.nodeid)?;
+        let new_dir = self.node(new_dir)?;
+        let caller = self.caller(request);
+        self.fs
+            .rename(&caller, &old_dir, old_name, &new_dir, new_name, flags)?;
+        self.settle_dir(&old_dir)?;
+        self.settle_dir(&new_dir)
+    }
+
+    pub(super) fn link(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
+        let arg: input::Link = request.arg()?;
+        let dir = self.node(request.header.nodeid)?;
+        let node = self.node(arg.oldnodeid)?;
+        let caller = self.caller(request);
+        self.fs.link(&caller, &node, &dir, request.name()?)?;
+        self.settle_dir(&dir)?;
+        self.put_entry(out, node)
+    }
+
+    pub(super) fn readlink(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
+        let node = self.node(request.header.nodeid)?;
+        let target = self.fs.readlink(&Caller::root(), &node)?;
+        Ok(put_bytes(out, &target)?)
+    }
+
+    /// What mounting with `sync` or `dirsync` asks for after a change of a directory.
+    fn settle_dir(&self, dir: &F::Node) -> Answer {
+        if self.options.dirsync || self.options.sync {
+            self.fs.fsync(dir, false)?;
+        }
+        Ok(0)
+    }
+}

@@ -1,0 +1,142 @@
+//! The nodes that the kernel has references to.
+//!
+//! # Data model
+//! A node's id is its inode number, but for the root, which has [`ROOT_ID`]. As long as the kernel has a reference, the
+//! inode is kept here, so its number cannot be given to another file.
+//!
+//! # Locking
+//! A shard for each of the last bits of the number (`fuse_nodes`). What is taken out is dropped after the lock is let
+//! go: the last reference to a file without a name deletes it.
+
+use crate::abi::ROOT_ID;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use uext4_sync::{CachePadded, Mutex, class};
+
+/// Shards; a power of two.
+const SHARDS: usize = 64;
+
+/// A node, and how many references to it the kernel has.
+struct Held<N> {
+    node: N,
+    nlookup: u64,
+}
+
+/// Numbers are their own hash: the kernel takes them from the file system, where they follow each other.
+#[derive(Default)]
+struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // Spread over all bits, of which the table looks at the first and the last.
+        self.0 = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+type Shard<N> = HashMap<u64, Held<N>, BuildHasherDefault<NumberHasher>>;
+
+/// The nodes that the kernel has references to.
+pub struct Nodes<N> {
+    shards: Vec<CachePadded<Mutex<Shard<N>>>>,
+    root: N,
+}
+
+impl<N: Clone> Nodes<N> {
+    /// None but the root, which stays.
+    pub fn new(root: N) -> Nodes<N> {
+        let shard = || CachePadded::new(Mutex::new(&class::FUSE_NODES, Shard::default()));
+        Nodes {
+            shards: (0..SHARDS).map(|_| shard()).collect(),
+            root,
+        }
+    }
+
+    fn shard(&self, id: u64) -> &Mutex<Shard<N>> {
+        &self.shards[id as usize % SHARDS]
+    }
+
+    /// The node with that id.
+    pub fn get(&self, id: u64) -> Option<N> {
+        if id == ROOT_ID {
+            return Some(self.root.clone());
+        }
+        self.shard(id).lock().get(&id).map(|held| held.node.clone())
+    }
+
+    /// Counts a reference that the kernel gets.
+    pub fn hold(&self, id: u64, node: N) {
+        if id == ROOT_ID {
+            return;
+        }
+        let mut spare = Some(node);
+        let mut shard = self.shard(id).lock();
+        let held = shard.entry(id).or_insert_with(|| Held {
+            // Taken only here, so there is one.
+            node: spare.take().unwrap_or_else(|| self.root.clone()),
+            nlookup: 0,
+        });
+        held.nlookup += 1;
+        drop(shard);
+        drop(spare);
+    }
+
+    /// The kernel gives `count` references back.
+    pub fn forget(&self, id: u64, count: u64) {
+        let mut shard = self.shard(id).lock();
+        let Some(held) = shard.get_mut(&id) else {
+            return;
+        };
+        held.nlookup = held.nlookup.saturating_sub(count);
+        let gone = (held.nlookup == 0).then(|| shard.remove(&id));
+        drop(shard);
+        drop(gone);
+    }
+
+    /// How many there are, beside the root.
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_node_stays_until_its_last_reference_goes() {
+        let nodes = Nodes::new(Arc::new(2));
+        let node = Arc::new(77);
+        nodes.hold(77, Arc::clone(&node));
+        nodes.hold(77, Arc::new(77));
+        assert_eq!(Arc::strong_count(&node), 2, "the first one stays");
+        nodes.forget(77, 1);
+        assert!(nodes.get(77).is_some());
+        nodes.forget(77, 1);
+        assert!(nodes.get(77).is_none());
+        assert_eq!(Arc::strong_count(&node), 1);
+        nodes.forget(77, 1);
+        nodes.hold(77, Arc::clone(&node));
+        nodes.forget(77, u64::MAX);
+        assert_eq!(nodes.len(), 0);
+    }
+
+    #[test]
+    fn the_root_stays() {
+        let nodes = Nodes::new(2);
+        nodes.hold(ROOT_ID, 2);
+        nodes.forget(ROOT_ID, 100);
+        assert_eq!(nodes.get(ROOT_ID), Some(2));
+        assert_eq!(nodes.len(), 0);
+    }
+}

@@ -1,0 +1,123 @@
+//! Requests over `/dev/fuse`: each thread reads one, answers it, and reads the next.
+//!
+//! # Invariants
+//! A reply goes through the descriptor that its request came from.
+//!
+//! # Locking
+//! None: threads share nothing but the handler.
+
+use super::Transport;
+use super::buffer::Buffer;
+use super::device;
+use crate::abi::{input, output};
+use crate::handler::Handler;
+use crate::mountpoint::DATA_BYTES_MAX;
+use crate::request::Request;
+use rustix::io::Errno as HostErrno;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::thread;
+use uext4::Errno;
+use zerocopy::IntoBytes;
+
+/// What a write's data has before it.
+const BEFORE_DATA: usize = size_of::<input::Header>() + size_of::<input::Write>();
+
+/// Threads on `/dev/fuse`, each with a descriptor of its own.
+pub struct DevTransport {
+    devices: Vec<OwnedFd>,
+}
+
+impl DevTransport {
+    /// Binds `devices`, one for each thread, to the mount of `connection`.
+    ///
+    /// # Errors
+    /// As the host says.
+    pub fn new(connection: &OwnedFd, devices: Vec<OwnedFd>) -> io::Result<DevTransport> {
+        for fd in &devices {
+            device::bind(fd, connection.as_fd())?;
+        }
+        Ok(DevTransport { devices })
+    }
+}
+
+impl Transport for DevTransport {
+    fn workers(&self) -> usize {
+        self.devices.len()
+    }
+
+    fn run<H: Handler>(self, handler: &Arc<H>, started: impl FnOnce()) -> io::Result<()> {
+        let mut threads = Vec::new();
+        for (number, fd) in self.devices.into_iter().enumerate() {
+            let handler = Arc::clone(handler);
+            let named = thread::Builder::new().name(format!("fuse-{number}"));
+            threads.push(named.spawn(move || serve(number, &fd, &*handler))?);
+        }
+        started();
+        let mut outcome = Ok(());
+        for thread in threads {
+            let served = thread.join();
+            let served = served.unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
+            outcome = outcome.and(served);
+        }
+        outcome
+    }
+}
+
+/// Serves what comes through one descriptor, until the mount is gone.
+pub(super) fn serve<H: Handler>(number: usize, fd: &OwnedFd, handler: &H) -> io::Result<()> {
+    let mut request = Buffer::new(DATA_BYTES_MAX as usize);
+    let mut reply = Buffer::new(DATA_BYTES_MAX as usize);
+    loop {
+        let room = request.with_room_before(BEFORE_DATA);
+        let read = match rustix::io::read(fd, &mut *room) {
+            Ok(read) => read,
+            // The request was taken back, or something else than a request woke the thread.
+            Err(HostErrno::NOENT | HostErrno::INTR | HostErrno::AGAIN) => continue,
+            Err(HostErrno::NODEV | HostErrno::CONNABORTED) => return Ok(()),
+            Err(e) => return Err(e.into()),
+        };
+        match Request::from_bytes(&room[..read]) {
+            Ok(request) => {
+                let out = reply.page();
+                let answer = handler.handle(number, &request, out);
+                let silent = !request.opcode.has_reply()
+                    || request.opcode == crate::abi::Opcode::Interrupt && answer.is_ok();
+                if !silent {
+                    let unique = request.header.unique;
+                    send(fd, unique, answer.map(|len| &out[..len]))?;
+                }
+            }
+            Err((Some(header), errno)) => send(fd, header.unique, Err(errno))?,
+            Err((None, _)) => return Err(io::Error::other("a request without a header")),
+        }
+    }
+}
+
+/// Writes a reply.
+fn send(fd: &OwnedFd, unique: u64, answer: Result<&[u8], Errno>) -> io::Result<()> {
+    let (error, body) = match answer {
+        Ok(body) => (0, body),
+        Err(errno) => (-errno.0, &[][..]),
+    };
+    let header = output::Header {
+        len: (size_of::<output::Header>() + body.len()) as u32,
+        error,
+        unique,
+    };
+    let parts = [IoSlice::new(header.as_bytes()), IoSlice::new(body)];
+    let parts = if body.is_empty() { &parts[..1] } else { &parts[..] };
+    loop {
+        return match rustix::io::writev(fd, parts) {
+            Ok(_) => Ok(()),
+            Err(HostErrno::INTR) => continue,
+            // Nobody waits any more: the caller was killed, or the mount is gone.
+            Err(HostErrno::NOENT | HostErrno::NODEV | HostErrno::CONNABORTED) => Ok(()),
+            Err(e) => Err(io::Error::new(
+                e.kind(),
+                format!("a reply of {} bytes: {e}", header.len),
+            )),
+        };
+    }
+}

@@ -1,0 +1,79 @@
+//! How requests come from the kernel and replies go back.
+//!
+//! # Data model
+//! A [`Transport`] has threads, each with a number and memory of its own. It knows bytes, headers and when the mount
+//! is gone; what requests mean is the [`Handler`]'s.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`dev`] | `/dev/fuse`: threads with a cloned descriptor each, a read and a write for each request |
+//! | [`uring`] | FUSE over io_uring: queues of each CPU, one system call for a reply and the next request |
+//! | [`buffer`] | memory for requests and replies |
+//! | `device`, `ring` | the system calls that need `unsafe` |
+
+pub mod buffer;
+pub mod dev;
+mod device;
+mod ring;
+pub mod uring;
+
+use crate::handler::Handler;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+use std::sync::Arc;
+
+pub use device::open_device;
+
+/// Moves requests from the kernel to a handler.
+pub trait Transport {
+    /// How many threads it has.
+    fn workers(&self) -> usize;
+
+    /// Serves until the mount is gone. `started` is called once all threads are there.
+    ///
+    /// # Errors
+    /// As the host says, where it cannot go on.
+    fn run<H: Handler>(self, handler: &Arc<H>, started: impl FnOnce()) -> io::Result<()>;
+}
+
+/// Which transport.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TransportKind {
+    /// io_uring where the kernel has it enabled, else `/dev/fuse`.
+    #[default]
+    Auto,
+    /// `/dev/fuse`.
+    Dev,
+    /// io_uring.
+    Uring,
+}
+
+impl TransportKind {
+    /// As options name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            TransportKind::Auto => "auto",
+            TransportKind::Dev => "dev",
+            TransportKind::Uring => "uring",
+        }
+    }
+}
+
+impl fmt::Display for TransportKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for TransportKind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<TransportKind, String> {
+        let all = [TransportKind::Auto, TransportKind::Dev, TransportKind::Uring];
+        let found = all.into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| format!("'{name}' is none of auto, dev, uring"))
+    }
+}

@@ -1,0 +1,242 @@
+//! A ring with one request in flight between kernel and server: FUSE over io_uring, as one thread uses it.
+//!
+//! # Data model
+//! The kernel is given two pieces of memory once, one for headers and structures, one for names and data. It fills them
+//! with a request, and takes the reply from them, with one system call for a reply and the next request. Layouts
+//! and numbers are those of `linux/fuse.h`, `struct fuse_uring_req_header` and what goes with it.
+//!
+//! # Invariants
+//! The kernel uses the memory from [`Ring::register`] or [`Ring::commit`] until the completion is there, and no method
+//! looks at it meanwhile. It stays where it is until the ring is gone, which ends what is in flight first.
+#![allow(unsafe_code, reason = "memory that is shared with the kernel")]
+
+use super::buffer::Buffer;
+use crate::abi::{input, output};
+use crate::mountpoint::DATA_BYTES_MAX;
+use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// `FUSE_IO_URING_CMD_REGISTER`.
+const REGISTER: u32 = 1;
+/// `FUSE_IO_URING_CMD_COMMIT_AND_FETCH`.
+const COMMIT_AND_FETCH: u32 = 2;
+
+/// Where in an entry of io_uring its length is, in bytes.
+const SQE_LEN: usize = 24;
+
+/// How much room there is for a header, and for a structure.
+const PART: usize = 128;
+
+/// `struct fuse_uring_ent_in_out`.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct EntInOut {
+    flags: u64,
+    commit_id: u64,
+    payload_bytes: u32,
+    padding: u32,
+    reserved: u64,
+}
+
+/// `struct fuse_uring_req_header`.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Headers {
+    in_out: [u8; PART],
+    op_in: [u8; PART],
+    ent: EntInOut,
+}
+
+/// `struct fuse_uring_cmd_req`.
+#[derive(Clone, Copy, Debug, Default, IntoBytes, Immutable)]
+#[repr(C)]
+struct Command {
+    flags: u64,
+    commit_id: u64,
+    queue: u16,
+    padding: [u8; 6],
+}
+
+/// `struct iovec`, for the kernel to read.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+struct Vector {
+    base: u64,
+    len: u64,
+}
+
+/// The ring of one thread.
+pub struct Ring {
+    ring: IoUring<squeue::Entry128, cqueue::Entry>,
+    connection: Arc<OwnedFd>,
+    queue: u16,
+    headers: Box<Headers>,
+    payload: Buffer,
+    vectors: Box<[Vector; 2]>,
+    /// A request came with the offer.
+    arrived: bool,
+}
+
+impl Ring {
+    /// A ring of the queue with that number, which is a CPU's, for the mount that `connection` is bound to.
+    ///
+    /// # Errors
+    /// As the host says: `EPERM` or `ENOSYS` where io_uring is not allowed, `ENOMEM`.
+    pub fn new(connection: Arc<OwnedFd>, queue: u16) -> io::Result<Ring> {
+        let ring = IoUring::<squeue::Entry128, cqueue::Entry>::builder()
+            .setup_single_issuer()
+            .setup_coop_taskrun()
+            .build(2)?;
+        let headers = Box::new(Headers {
+            in_out: [0; PART],
+            op_in: [0; PART],
+            ent: EntInOut::default(),
+        });
+        let payload = Buffer::new(DATA_BYTES_MAX as usize);
+        Ok(Ring {
+            ring,
+            connection,
+            queue,
+            headers,
+            payload,
+            vectors: Box::new([Vector { base: 0, len: 0 }; 2]),
+            arrived: false,
+        })
+    }
+
+    /// Offers the ring to the kernel, which answers with a request when it has one: see [`Ring::wait`].
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP`, `EINVAL`: the kernel does not have it, or has it turned off. `ENOTCONN`: the mount is gone.
+    pub fn register(&mut self) -> Result<(), Errno> {
+        let headers: *mut Headers = &mut *self.headers;
+        let page = self.payload.page();
+        self.vectors[0] = Vector {
+            base: headers.expose_provenance() as u64,
+            len: size_of::<Headers>() as u64,
+        };
+        self.vectors[1] = Vector {
+            base: page.as_mut_ptr().expose_provenance() as u64,
+            len: page.len() as u64,
+        };
+        self.push(REGISTER, 0)?;
+        self.submit(0)?;
+        // What is refused is so at once.
+        match self.ring.completion().next() {
+            Some(done) => {
+                self.arrived = true;
+                outcome(&done)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Gives the reply that is in the ring to the kernel, and waits for the next request.
+    ///
+    /// # Errors
+    /// `ENOTCONN`, `ECONNABORTED`: the mount is gone.
+    pub fn commit(&mut self, unique: u64, answer: Result<usize, uext4::Errno>) -> Result<(), Errno> {
+        let (error, len) = match answer {
+            Ok(len) => (0, len),
+            Err(errno) => (-errno.0, 0),
+        };
+        let header = output::Header {
+            len: (size_of::<output::Header>() + len) as u32,
+            error,
+            unique,
+        };
+        self.headers.in_out[..size_of::<output::Header>()].copy_from_slice(header.as_bytes());
+        self.headers.ent.payload_bytes = len as u32;
+        self.push(COMMIT_AND_FETCH, self.headers.ent.commit_id)?;
+        self.wait()
+    }
+
+    /// The request that is in the ring: header, structure, and memory for names and data, of which so many bytes
+    /// are there; the reply goes to the same memory.
+    pub fn request(&mut self) -> (input::Header, [u8; PART], &mut [u8], usize) {
+        let header = input::Header::read_from_prefix(&self.headers.in_out);
+        let header = header.map_or_else(|_| input::Header::default(), |(header, _)| header);
+        let filled = self.headers.ent.payload_bytes as usize;
+        let page = self.payload.page();
+        let filled = filled.min(page.len());
+        (header, self.headers.op_in, page, filled)
+    }
+
+    /// Waits until there is a request in the ring.
+    ///
+    /// # Errors
+    /// `ENOTCONN`, `ECONNABORTED`: the mount is gone.
+    pub fn wait(&mut self) -> Result<(), Errno> {
+        if std::mem::take(&mut self.arrived) {
+            return Ok(());
+        }
+        loop {
+            self.submit(1)?;
+            if let Some(done) = self.ring.completion().next() {
+                return outcome(&done);
+            }
+        }
+    }
+
+    fn push(&mut self, command: u32, commit_id: u64) -> Result<(), Errno> {
+        let request = Command {
+            commit_id,
+            queue: self.queue,
+            ..Command::default()
+        };
+        let mut bytes = [0; 80];
+        bytes[..size_of::<Command>()].copy_from_slice(request.as_bytes());
+        let fd = types::Fd(self.connection.as_raw_fd());
+        let vectors: *const [Vector; 2] = &*self.vectors;
+        let mut entry = opcode::UringCmd80::new(fd, command)
+            .cmd(bytes)
+            .addr(Some(vectors.expose_provenance() as u64))
+            .build();
+        let entry_bytes: *mut squeue::Entry128 = &mut entry;
+        // SAFETY: an Entry128 is the kernel's entry of 128 bytes, as its documentation says, and its length, which the
+        // builder of this command leaves out, is the 32 bits at 24; they are aligned as the entry is, to 8 bytes.
+        unsafe {
+            entry_bytes
+                .cast::<u8>()
+                .add(SQE_LEN)
+                .cast::<u32>()
+                .write(self.vectors.len() as u32);
+        }
+        // SAFETY: what the entry leads to (headers, payload, vectors) is the ring's own, on the heap where it stays, and
+        // until the completion is there only the kernel uses it: whoever reads it has waited.
+        let pushed = unsafe { self.ring.submission().push(&entry) };
+        pushed.map_err(|_| Errno::AGAIN)
+    }
+
+    /// Submits what was pushed, and waits for so many completions; a signal may end that before.
+    fn submit(&mut self, completions: usize) -> Result<(), Errno> {
+        match self.ring.submit_and_wait(completions) {
+            Ok(_) => Ok(()),
+            Err(e) if e.raw_os_error() == Some(libc::EINTR) => Ok(()),
+            Err(e) => Err(Errno::from_io_error(&e).unwrap_or(Errno::IO)),
+        }
+    }
+}
+
+fn outcome(done: &cqueue::Entry) -> Result<(), Errno> {
+    match done.result() {
+        result if result >= 0 => Ok(()),
+        result => Err(Errno::from_raw_os_error(-result)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn structures_have_the_sizes_of_the_protocol() {
+        assert_eq!(size_of::<Headers>(), 288);
+        assert_eq!(size_of::<Command>(), 24);
+        assert_eq!(size_of::<squeue::Entry128>(), 128);
+    }
+}

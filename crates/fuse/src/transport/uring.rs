@@ -1,0 +1,158 @@
+//! Requests over io_uring: for each CPU a queue with threads of its own, which stay on that CPU and so next to whoever
+//! asks; one system call gives a reply and brings the next request.
+//!
+//! # Invariants
+//! A thread has one request at a time, so none waits behind another that sleeps while a thread is idle. References
+//! that the kernel gives back come over `/dev/fuse` all the same, and are read by a thread of their own.
+//!
+//! # Locking
+//! None: threads share nothing but the handler.
+
+use super::Transport;
+use super::{dev, device};
+use super::ring::Ring;
+use crate::abi::input;
+use crate::handler::{Handler, put_bytes};
+use crate::request::Request;
+use rustix::io::Errno as HostErrno;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc::{self, Sender};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use uext4::Errno;
+
+/// Threads of a queue: one may sleep in fsync(2) while others answer.
+pub const THREADS_PER_CPU: usize = 4;
+
+/// Names and short data are copied out of the way of the reply; what is longer is used where it lies.
+const COPIED_BYTES_MAX: usize = 4096;
+
+/// Queues of io_uring, one for each CPU.
+pub struct UringTransport {
+    connection: Arc<OwnedFd>,
+    cpus: usize,
+    threads_per_cpu: usize,
+    /// For what comes over `/dev/fuse`.
+    dev: OwnedFd,
+}
+
+impl UringTransport {
+    /// Queues for `cpus` CPUs, all that the machine could have; `device` is bound to the mount of `connection`.
+    ///
+    /// # Errors
+    /// As the host says.
+    pub fn new(
+        connection: OwnedFd,
+        device: OwnedFd,
+        cpus: usize,
+        threads_per_cpu: usize,
+    ) -> io::Result<UringTransport> {
+        device::bind(&device, connection.as_fd())?;
+        Ok(UringTransport {
+            connection: Arc::new(connection),
+            cpus,
+            threads_per_cpu,
+            dev: device,
+        })
+    }
+}
+
+impl Transport for UringTransport {
+    fn workers(&self) -> usize {
+        self.cpus * self.threads_per_cpu + 1
+    }
+
+    fn run<H: Handler>(self, handler: &Arc<H>, started: impl FnOnce()) -> io::Result<()> {
+        let rings = self.cpus * self.threads_per_cpu;
+        let mut threads: Vec<JoinHandle<io::Result<()>>> = Vec::new();
+        let (offered, offers) = mpsc::channel();
+        for number in 0..rings {
+            let (handler, connection) = (Arc::clone(handler), Arc::clone(&self.connection));
+            let (queue, offered) = (number % self.cpus, offered.clone());
+            let named = thread::Builder::new().name(format!("fuse-{queue}-{number}"));
+            threads.push(named.spawn(move || serve(number, queue, connection, &offered, &*handler))?);
+        }
+        drop(offered);
+        let (for_dev, dev) = (Arc::clone(handler), self.dev);
+        let named = thread::Builder::new().name("fuse-dev".into());
+        threads.push(named.spawn(move || dev::serve(rings, &dev, &*for_dev))?);
+        // Until every queue has a ring, the kernel keeps requests back.
+        for offer in offers {
+            offer?;
+        }
+        started();
+        let mut outcome = Ok(());
+        for thread in threads {
+            let served = thread.join();
+            let served = served.unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
+            outcome = outcome.and(served);
+        }
+        outcome
+    }
+}
+
+/// Serves what comes through a ring of that queue, until the mount is gone.
+fn serve<H: Handler>(
+    number: usize,
+    queue: usize,
+    connection: Arc<OwnedFd>,
+    offered: &Sender<io::Result<()>>,
+    handler: &H,
+) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    set.set(queue);
+    // A CPU that is offline: the thread runs where it may.
+    let _ = sched_setaffinity(None, &set);
+    let offer = Ring::new(connection, queue as u16).and_then(|mut ring| {
+        ring.register()?;
+        Ok(ring)
+    });
+    let mut ring = match offer {
+        Ok(ring) => {
+            let _ = offered.send(Ok(()));
+            ring
+        }
+        Err(e) => {
+            let why = format!("FUSE over io_uring: {e}");
+            let _ = offered.send(Err(io::Error::new(e.kind(), why)));
+            return Ok(());
+        }
+    };
+    let mut scratch = Vec::with_capacity(COPIED_BYTES_MAX);
+    let mut waited = ring.wait();
+    loop {
+        match waited {
+            Ok(()) => {}
+            Err(HostErrno::NOTCONN | HostErrno::CONNABORTED | HostErrno::NODEV) => return Ok(()),
+            Err(e) => return Err(e.into()),
+        }
+        let (header, arg, memory, filled) = ring.request();
+        let answer = answer(number, &header, &arg, memory, filled, &mut scratch, handler);
+        waited = ring.commit(header.unique, answer);
+    }
+}
+
+/// Answers the request in `memory`, where the reply goes too.
+fn answer<H: Handler>(
+    number: usize,
+    header: &input::Header,
+    arg: &[u8],
+    memory: &mut [u8],
+    filled: usize,
+    scratch: &mut Vec<u8>,
+    handler: &H,
+) -> Result<usize, Errno> {
+    if filled > COPIED_BYTES_MAX {
+        // Much data, and so a short reply, which waits in the scratch until the data is done with.
+        scratch.resize(COPIED_BYTES_MAX, 0);
+        let request = Request::from_parts(header, arg, &memory[..filled])?;
+        let len = handler.handle(number, &request, scratch)?;
+        return put_bytes(memory, scratch.get(..len).ok_or(Errno::EIO)?);
+    }
+    scratch.clear();
+    scratch.extend_from_slice(&memory[..filled]);
+    let request = Request::from_parts(header, arg, scratch)?;
+    handler.handle(number, &request, memory)
+}
