@@ -119,6 +119,9 @@ enum Workload {
     /// A process of `fuse`, which starts it
     #[command(hide = true)]
     FuseClient(fuse::client::ClientArgs),
+    /// A server that keeps names in memory and nothing else, which `fuse` measures
+    #[command(hide = true)]
+    NullMount(fuse::null::NullArgs),
 }
 
 /// Runs the benchmark that `args` (without the word `bench`) names, and prints to standard output.
@@ -157,5 +160,6 @@ fn dispatch(workload: &Workload, out: &mut dyn Write) -> anyhow::Result<()> {
         Workload::Mq(args) => mq::run(args, out),
         Workload::Fuse(args) => fuse::run(args, out),
         Workload::FuseClient(args) => fuse::client::run(args, out),
+        Workload::NullMount(args) => fuse::null::run(args),
     }
 }

@@ -1,10 +1,12 @@
 //! Who takes turns, and what each needs of the machine.
 
 use super::FuseArgs;
+use super::workload::Workload;
 use crate::arms::once;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::str::FromStr;
+use uext4_fuse::TransportKind;
 
 /// How the kernel reaches a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +26,14 @@ impl Transport {
         match self {
             Transport::Dev => "dev",
             Transport::Uring => "uring",
+        }
+    }
+
+    /// What the front end calls it.
+    pub fn kind(self) -> TransportKind {
+        match self {
+            Transport::Dev => TransportKind::Dev,
+            Transport::Uring => TransportKind::Uring,
         }
     }
 
@@ -57,16 +67,19 @@ pub enum Peer {
     Fuse2fs,
     /// The kernel's ext4 on a loop device.
     Kernel,
+    /// A server that keeps nothing but names, over each transport.
+    Null,
 }
 
 impl Peer {
     /// Every one.
-    pub const ALL: [Peer; 2] = [Peer::Fuse2fs, Peer::Kernel];
+    pub const ALL: [Peer; 3] = [Peer::Fuse2fs, Peer::Kernel, Peer::Null];
 
     fn name(self) -> &'static str {
         match self {
             Peer::Fuse2fs => "fuse2fs",
             Peer::Kernel => "kernel",
+            Peer::Null => "null",
         }
     }
 }
@@ -76,7 +89,7 @@ impl FromStr for Peer {
 
     fn from_str(text: &str) -> Result<Peer, String> {
         let found = Peer::ALL.into_iter().find(|p| p.name() == text);
-        found.ok_or_else(|| format!("no peer `{text}`: use fuse2fs, kernel, all or none"))
+        found.ok_or_else(|| format!("no peer `{text}`: use fuse2fs, kernel, null, all or none"))
     }
 }
 
@@ -94,6 +107,11 @@ pub enum Contestant {
     Fuse2fs,
     /// The kernel's ext4 on a loop device.
     Kernel,
+    /// A server that keeps nothing but names, and has no image.
+    Null {
+        /// How the kernel reaches it.
+        transport: Transport,
+    },
 }
 
 impl Contestant {
@@ -108,6 +126,9 @@ impl Contestant {
             }
             Contestant::Fuse2fs => Peer::Fuse2fs.name().to_owned(),
             Contestant::Kernel => Peer::Kernel.name().to_owned(),
+            Contestant::Null { transport } => {
+                format!("{}-{}", Peer::Null.name(), transport.name())
+            }
         }
     }
 
@@ -121,6 +142,12 @@ impl Contestant {
             Contestant::Fuse2fs => {
                 let mut command = Command::new("fuse2fs");
                 command.arg("-f").arg(image).arg(dir);
+                command
+            }
+            Contestant::Null { transport } => {
+                let mut command = Command::new(std::env::current_exe()?);
+                command.args(["bench", "null-mount", "--transport", transport.name()]);
+                command.arg(dir);
                 command
             }
             Contestant::Ours { transport, options } => {
@@ -138,10 +165,22 @@ impl Contestant {
         Ok(Some(command))
     }
 
+    /// Whether it has an image.
+    pub fn has_image(&self) -> bool {
+        !matches!(self, Contestant::Null { .. })
+    }
+
+    /// Whether it does this workload.
+    pub fn does(&self, workload: Workload) -> bool {
+        self.has_image() || workload == Workload::Create
+    }
+
     /// Why it can't run here.
     fn missing(&self) -> Option<String> {
         match self {
-            Contestant::Ours { transport, .. } => transport.missing(),
+            Contestant::Ours { transport, .. } | Contestant::Null { transport } => {
+                transport.missing()
+            }
             Contestant::Fuse2fs => {
                 let dev = || Transport::Dev.missing();
                 absent("fuse2fs", "the package fuse2fs").or_else(dev)
@@ -168,18 +207,27 @@ fn absent(program: &str, package: &str) -> Option<String> {
 /// Those that the command line names and the machine has, peers first; says which it lacks.
 pub fn all(args: &FuseArgs) -> Vec<Contestant> {
     let mut all = Vec::new();
+    let transports = once(&args.transport.0);
     for peer in once(&args.peer.0) {
-        all.push(match peer {
-            Peer::Fuse2fs => Contestant::Fuse2fs,
-            Peer::Kernel => Contestant::Kernel,
-        });
+        match peer {
+            Peer::Fuse2fs => all.push(Contestant::Fuse2fs),
+            Peer::Kernel => all.push(Contestant::Kernel),
+            Peer::Null => {
+                // Without ours there is nothing to go by.
+                let over = match transports.as_slice() {
+                    [] => &Transport::ALL[..],
+                    some => some,
+                };
+                all.extend(over.iter().map(|&transport| Contestant::Null { transport }));
+            }
+        }
     }
     let plain = [String::new()];
     let options = match args.options.as_slice() {
         [] => &plain[..],
         some => some,
     };
-    for transport in once(&args.transport.0) {
+    for transport in transports {
         for options in options {
             let options = options.clone();
             all.push(Contestant::Ours { transport, options });

@@ -1,11 +1,12 @@
 //! fuse: workloads through a mounted directory, ours beside fuse2fs, the kernel's ext4 and a server that
-//! does nothing.
+//! keeps nothing but names.
 //!
 //! | module | holds |
 //! | --- | --- |
 //! | `workload` | which workloads there are |
 //! | `contestant` | who takes turns, and what each needs of the machine |
 //! | `scratch`, `place` | the image of a turn, mounted, unmounted and checked |
+//! | `null` | a server that keeps names and nothing else |
 //! | `create`, `client` | processes that create, stat and unlink files |
 //! | `randrw`, `seq`, `aligned` | random and sequential I/O of one file |
 //! | `tar` | a tree unpacked and removed |
@@ -22,6 +23,7 @@ pub mod client;
 mod contestant;
 mod create;
 mod interrupt;
+pub mod null;
 mod place;
 mod print;
 mod randrw;
@@ -57,7 +59,8 @@ pub struct FuseArgs {
     /// empty one is the plain mount
     #[arg(short = 'o', long, value_name = "OPTIONS")]
     pub options: Vec<String>,
-    /// Who takes turns with ours: fuse2fs, kernel, null, all or none
+    /// Who takes turns with ours: fuse2fs, kernel, null (no file system: what FUSE itself costs; it only
+    /// creates), all or none
     #[arg(long, value_name = "LIST", default_value = "all", value_parser = peer_list)]
     pub peer: ArmList<Peer>,
     /// Rounds

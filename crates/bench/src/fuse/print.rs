@@ -24,7 +24,9 @@ pub fn print(
             .iter()
             .filter(|row| row.workload == workload.name())
             .collect();
-        writeln!(out, "{}\n", table(&of_workload, peers))?;
+        let there = |peer: &&String| of_workload.iter().any(|row| row.row.arm == **peer);
+        let peers: Vec<&String> = peers.iter().filter(there).collect();
+        writeln!(out, "{}\n", table(&of_workload, &peers))?;
     }
     Ok(())
 }
@@ -54,7 +56,7 @@ fn header(args: &FuseArgs, workload: Workload) -> String {
 }
 
 /// A row for each operation, count of threads and contestant.
-fn table(rows: &[&FuseRow], peers: &[String]) -> Table {
+fn table(rows: &[&FuseRow], peers: &[&String]) -> Table {
     let timed = rows.iter().any(|row| row.row.latency_us.is_some());
     let words = |list: &[&str]| list.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
     let mut heading = words(&["op", "threads", "arm", "median", "min-max"]);
@@ -80,7 +82,7 @@ fn table(rows: &[&FuseRow], peers: &[String]) -> Table {
             let theirs = rows
                 .iter()
                 .filter(same)
-                .find(|other| other.row.arm == *peer);
+                .find(|other| other.row.arm == **peer);
             cells.push(match theirs {
                 Some(theirs) => ratio(rate.median, theirs.row.ops_per_s.median),
                 None => "-".to_owned(),

@@ -78,10 +78,15 @@ impl<'a> Rounds<'a> {
         for round in 0..rounds {
             for (i, workload) in self.workloads.clone().into_iter().enumerate() {
                 for lane in turned(lanes, round + i) {
-                    let name = self.contestants[lane].name();
+                    let contestant = &self.contestants[lane];
+                    if !contestant.does(workload) {
+                        progress.done();
+                        continue;
+                    }
+                    let name = contestant.name();
                     let what = format!("round {}/{rounds}, {name}, {}", round + 1, workload.name());
                     progress.begin(what.clone());
-                    let figures = self.turn(workload, &self.contestants[lane], round);
+                    let figures = self.turn(workload, contestant, round);
                     self.interrupt.check()?;
                     self.add(workload, lane, figures.context(what)?)?;
                     progress.done();
