@@ -1,0 +1,392 @@
+//! Mounting as a user meets it. Needs root and /dev/fuse.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_uext4");
+
+/// An image, and a directory to mount it on; nothing is mounted there when it is dropped.
+struct Bed {
+    dir: TempDir,
+}
+
+impl Bed {
+    /// Nothing, with a word about it, where this machine can't mount.
+    fn new() -> Option<Bed> {
+        if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+            eprintln!("skipped: mounting needs root and /dev/fuse");
+            return None;
+        }
+        let dir = TempDir::new().unwrap();
+        fs::create_dir(dir.path().join("mnt")).unwrap();
+        let bed = Bed { dir };
+        bed.ok(&["mkfs", "a.img", "--size", "64M"]);
+        Some(bed)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.current_dir(self.dir.path()).args(args);
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    fn ok(&self, args: &[&str]) -> String {
+        let out = self.run(args);
+        let err = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{args:?}: {err}");
+        String::from_utf8(out.stdout).unwrap()
+    }
+
+    fn fails(&self, args: &[&str]) -> String {
+        let out = self.run(args);
+        let err = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(1), "{args:?}: {err}");
+        assert_eq!(err.lines().count(), 1, "{err}");
+        err
+    }
+
+    /// Mounts in the foreground, and waits until it says that it is.
+    fn foreground(&self, options: &[&str]) -> Child {
+        let mut args = vec!["mount", "-f", "a.img", "mnt"];
+        args.extend(options);
+        let mut command = self.command(&args);
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = Vec::new();
+        while !said.ends_with(b"is mounted\n") {
+            let mut byte = [0];
+            let stderr = child.stderr.as_mut().unwrap();
+            let len = stderr.read(&mut byte).unwrap();
+            assert_eq!(len, 1, "{}", String::from_utf8_lossy(&said));
+            said.push(byte[0]);
+        }
+        child
+    }
+
+    fn is_mounted(&self) -> bool {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        let dir = self.path("mnt");
+        let dir = dir.to_str().unwrap();
+        mounts
+            .lines()
+            .any(|line| line.split(' ').nth(1) == Some(dir))
+    }
+
+    fn stats(&self) -> serde_json::Value {
+        serde_json::from_str(&self.ok(&["stats", "mnt", "--json"])).unwrap()
+    }
+
+    fn pid(&self, field: &str) -> rustix::process::Pid {
+        let pid = self.stats()[field].as_i64().unwrap();
+        rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap()
+    }
+
+    fn assert_clean(&self) {
+        match Command::new("e2fsck")
+            .arg("-fn")
+            .arg(self.path("a.img"))
+            .output()
+        {
+            Ok(out) => {
+                let said = String::from_utf8_lossy(&out.stdout);
+                assert_eq!(out.status.code(), Some(0), "{said}");
+            }
+            Err(e) => eprintln!("skipped: e2fsck: {e}"),
+        }
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        for _ in 0..20 {
+            if !self.is_mounted() {
+                return;
+            }
+            let _ = self.run(&["umount", "--lazy", "mnt"]);
+            let _ = Command::new("umount")
+                .arg("-l")
+                .arg(self.path("mnt"))
+                .output();
+        }
+    }
+}
+
+fn signal(process: rustix::process::Pid, signal: rustix::process::Signal) {
+    rustix::process::kill_process(process, signal).unwrap();
+}
+
+/// Standard error and the exit code of a child that ends.
+fn end(mut child: Child) -> (Option<i32>, String) {
+    let mut said = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    (child.wait().unwrap().code(), said)
+}
+
+/// Waits for what another process is about to do.
+fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..600 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("not so after half a minute: {what}");
+}
+
+#[test]
+fn mounted_written_unmounted_and_clean() {
+    let Some(bed) = Bed::new() else { return };
+    for options in [
+        "transport=dev,threads=2",
+        "transport=auto,writeback,noatime",
+    ] {
+        bed.ok(&["mount", "a.img", "mnt", "-o", options]);
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        let line = mounts
+            .lines()
+            .find(|l| l.contains(bed.path("mnt").to_str().unwrap()));
+        let line = line.unwrap();
+        assert!(
+            line.starts_with(bed.path("a.img").to_str().unwrap()),
+            "{line}"
+        );
+        assert!(line.contains(" fuse.uext4 rw,"), "{line}");
+        assert!(line.contains("allow_other"), "{line}");
+        let file = bed.path("mnt").join(options);
+        fs::write(&file, options).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), options);
+        bed.ok(&["umount", "mnt"]);
+        bed.assert_clean();
+        let there = bed.ok(&["cat", &format!("a.img:/{options}")]);
+        assert_eq!(there, options);
+    }
+}
+
+#[test]
+fn the_server_has_nothing_to_give_away() {
+    let Some(bed) = Bed::new() else { return };
+    bed.ok(&["mount", "a.img", "mnt"]);
+    let pid = bed.pid("pid").as_raw_nonzero();
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let value = |name: &str| {
+        let line = status.lines().find(|l| l.starts_with(name)).unwrap();
+        line.split_whitespace().nth(1).unwrap().to_owned()
+    };
+    for set in ["CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"] {
+        assert_eq!(value(set), "0000000000000000", "{set}");
+    }
+    assert_eq!(
+        (value("NoNewPrivs:"), value("Seccomp:")),
+        ("1".into(), "2".into())
+    );
+    bed.ok(&["umount", "mnt"]);
+    bed.ok(&["mount", "--no-sandbox", "a.img", "mnt"]);
+    assert_eq!(bed.stats()["sandbox"], "off");
+}
+
+#[test]
+fn a_mount_in_use() {
+    let Some(bed) = Bed::new() else { return };
+    bed.ok(&["mount", "a.img", "mnt"]);
+    let mut open = File::create(bed.path("mnt/open")).unwrap();
+    let said = bed.fails(&["umount", "mnt"]);
+    assert!(said.contains("in use") && said.contains("--lazy"), "{said}");
+    let said = bed.fails(&["mount", "a.img", "mnt"]);
+    assert!(said.contains("a.img: image is already open"), "{said}");
+    bed.ok(&["umount", "--lazy", "mnt"]);
+    assert!(!bed.is_mounted());
+    open.write_all(b"late").unwrap();
+    drop(open);
+    eventually("the image is closed", || {
+        bed.run(&["ls", "a.img:/"]).status.success()
+    });
+    bed.assert_clean();
+    assert_eq!(bed.ok(&["cat", "a.img:/open"]), "late");
+}
+
+#[test]
+fn a_signal_ends_a_mount_that_is_in_use() {
+    let Some(bed) = Bed::new() else { return };
+    let child = bed.foreground(&["-o", "writeback"]);
+    let mut open = File::create(bed.path("mnt/open")).unwrap();
+    open.write_all(b"before").unwrap();
+    let monitor = rustix::process::Pid::from_child(&child);
+    signal(monitor, rustix::process::Signal::INT);
+    let (code, said) = end(child);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("in use") && !bed.is_mounted(), "{said}");
+    let e = open
+        .write_all(b"after")
+        .and_then(|()| open.sync_all())
+        .unwrap_err();
+    assert!(
+        matches!(e.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED)),
+        "{e}"
+    );
+    bed.assert_clean();
+    assert_eq!(bed.ok(&["cat", "a.img:/open"]), "before");
+}
+
+#[test]
+fn a_server_asked_to_end_asks_the_monitor() {
+    let Some(bed) = Bed::new() else { return };
+    let child = bed.foreground(&[]);
+    signal(bed.pid("pid"), rustix::process::Signal::TERM);
+    let (code, said) = end(child);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(!bed.is_mounted());
+    bed.assert_clean();
+}
+
+#[test]
+fn a_server_that_dies_leaves_no_mount() {
+    let Some(bed) = Bed::new() else { return };
+    let child = bed.foreground(&[]);
+    fs::write(bed.path("mnt/synced"), b"kept").unwrap();
+    File::open(bed.path("mnt/synced"))
+        .unwrap()
+        .sync_all()
+        .unwrap();
+    signal(bed.pid("pid"), rustix::process::Signal::KILL);
+    let (code, said) = end(child);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("the server died (signal: 9"), "{said}");
+    assert!(!bed.is_mounted());
+    bed.ok(&["mount", "a.img", "mnt"]);
+    assert_eq!(fs::read(bed.path("mnt/synced")).unwrap(), b"kept");
+    bed.ok(&["umount", "mnt"]);
+    bed.assert_clean();
+}
+
+#[test]
+fn a_monitor_that_dies_takes_nothing_with_it() {
+    let Some(bed) = Bed::new() else { return };
+    bed.ok(&["mount", "a.img", "mnt"]);
+    signal(bed.pid("monitor_pid"), rustix::process::Signal::KILL);
+    fs::write(bed.path("mnt/after"), b"still here").unwrap();
+    // Nobody is there who could unmount, so it goes on.
+    signal(bed.pid("pid"), rustix::process::Signal::TERM);
+    assert_eq!(fs::read(bed.path("mnt/after")).unwrap(), b"still here");
+    bed.ok(&["umount", "mnt"]);
+    bed.assert_clean();
+    assert_eq!(bed.ok(&["cat", "a.img:/after"]), "still here");
+}
+
+#[test]
+fn a_mount_for_reading() {
+    let Some(bed) = Bed::new() else { return };
+    bed.ok(&["mount", "a.img", "mnt", "-o", "ro"]);
+    let e = fs::write(bed.path("mnt/x"), b"").unwrap_err();
+    assert_eq!(e.raw_os_error(), Some(libc::EROFS));
+    bed.ok(&["umount", "mnt"]);
+}
+
+#[test]
+fn what_can_not_be_mounted_says_why() {
+    let Some(bed) = Bed::new() else { return };
+    fs::write(bed.path("text"), vec![b'x'; 1 << 20]).unwrap();
+    for (args, want) in [
+        (&["mount", "none.img", "mnt"][..], "none.img: no such image"),
+        (&["mount", "text", "mnt"], "text: not an ext4 image"),
+        (
+            &["mount", "a.img", "none"],
+            "none: no such file or directory",
+        ),
+        (&["mount", "a.img", "text"], "text: not a directory"),
+        (
+            &["mount", "a.img", "mnt", "-o", "foo"],
+            "unknown option 'foo'",
+        ),
+        (&["mount", "a.img", "mnt", "-o", "noload"], "needs 'ro'"),
+        (&["umount", "mnt"], "mnt: nothing is mounted there"),
+        (&["umount", "/proc"], "not a mount of uext4 but of proc"),
+        (&["stats", "mnt"], "mnt: not a mount of uext4"),
+        (&["serve"], "not by hand"),
+        (&["serve", "--monitor"], "not by hand"),
+    ] {
+        let said = bed.fails(args);
+        assert!(said.contains(want), "{args:?}: {said}");
+    }
+    let out = bed.run(&["mount", "a.img", "mnt", "--metrics", "0.0.0.0:80"]);
+    assert!(String::from_utf8_lossy(&out.stderr).contains("this machine alone"));
+    assert!(!out.status.success() && !bed.is_mounted());
+}
+
+#[test]
+fn metrics_over_http() {
+    let Some(bed) = Bed::new() else { return };
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    bed.ok(&[
+        "mount",
+        "a.img",
+        "mnt",
+        "--lock-stat",
+        "--metrics",
+        &port.to_string(),
+    ]);
+    fs::write(bed.path("mnt/x"), b"x").unwrap();
+    let mut client = TcpStream::connect(port).unwrap();
+    client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let mut said = String::new();
+    client.read_to_string(&mut said).unwrap();
+    assert!(said.contains("\nuext4_operations_total{image=\""), "{said}");
+    assert!(said.contains("\nuext4_lock{"), "{said}");
+    bed.ok(&["umount", "mnt"]);
+    bed.assert_clean();
+}
+
+#[test]
+fn mount_8_and_fstab() {
+    let Some(bed) = Bed::new() else { return };
+    let (image, dir) = (bed.path("a.img"), bed.path("mnt"));
+    // With type fuse.uext4 mount(8) finds the program by itself, if it is installed.
+    let fstab = format!(
+        "{PROGRAM}#{} {} fuse noauto,noatime,nofail,x-systemd.requires=none 0 0\n",
+        image.display(),
+        dir.display()
+    );
+    fs::write(bed.path("fstab"), fstab).unwrap();
+    let mut mount = Command::new("mount");
+    mount.arg("-T").arg(bed.path("fstab")).arg(&dir);
+    match mount.output() {
+        Ok(out) if out.status.success() => {
+            assert!(bed.is_mounted());
+            fs::write(bed.path("mnt/x"), b"x").unwrap();
+            bed.ok(&["umount", "mnt"]);
+        }
+        Ok(out) if Path::new("/sbin/mount.fuse").exists() => panic!("{out:?}"),
+        _ => eprintln!("skipped: mount(8) needs the package fuse3"),
+    }
+    for name in ["mount.fuse.uext4", "umount.fuse.uext4"] {
+        std::os::unix::fs::symlink(PROGRAM, bed.path(name)).unwrap();
+    }
+    let mut helper = Command::new(bed.path("mount.fuse.uext4"));
+    helper
+        .args([&image, &dir])
+        .args(["-s", "-o", "rw,noauto", "-t", "fuse.uext4"]);
+    assert!(helper.status().unwrap().success() && bed.is_mounted());
+    let mut helper = Command::new(bed.path("umount.fuse.uext4"));
+    assert!(helper.arg(&dir).arg("-n").status().unwrap().success());
+    assert!(!bed.is_mounted());
+    bed.assert_clean();
+}
