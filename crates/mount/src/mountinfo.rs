@@ -36,8 +36,8 @@ impl MountEntry {
     /// `/proc` can't be read.
     pub fn at(dir: &Path) -> io::Result<Option<MountEntry>> {
         let text = std::fs::read("/proc/self/mountinfo")?;
-        let entries = text.split(|b| *b == b'\n').filter_map(parse);
-        Ok(entries.filter(|entry| entry.dir == dir).last())
+        let mut entries = text.split(|b| *b == b'\n').filter_map(parse);
+        Ok(entries.rfind(|entry| entry.dir == dir))
     }
 
     /// Whether it is one of ours.

@@ -63,7 +63,7 @@ pub fn run() -> Result<(), Failure> {
         }
         _ => opened.fs.unmount().map_err(Failure::new),
     };
-    let outcome = served.as_ref().map(|()| ()).map_err(ToString::to_string);
+    let outcome = served.clone().map_err(|e| e.to_string());
     // The monitor need not be there any more.
     let _ = channel.send(&FromServer::Closed(outcome), None);
     served
