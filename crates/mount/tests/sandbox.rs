@@ -130,7 +130,7 @@ fn use_image(image: &std::path::Path) {
                 fs.create_dir(format!("/dir{n}")).unwrap();
                 for i in 0..100 {
                     let path = format!("/dir{n}/file{i}");
-                    fs.write(&path, &vec![n; i * 100]).unwrap();
+                    fs.write(&path, vec![n; i * 100]).unwrap();
                 }
                 fs.sync().unwrap();
             });

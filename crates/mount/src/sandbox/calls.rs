@@ -170,6 +170,9 @@ const IOCTL_TYPES: [u64; 2] = [0x12 << 8, 0xe5 << 8];
 /// Where an ioctl's number has its type.
 const IOCTL_TYPE_MASK: u64 = 0xff << 8;
 
+/// `PR_GET_AUXV` of `linux/prctl.h`: what the kernel told the process at its start.
+const PR_GET_AUXV: libc::c_int = 0x4155_5856;
+
 /// Installs the filters for the calling thread and all that it starts.
 ///
 /// # Errors
@@ -220,11 +223,16 @@ fn allowed() -> Result<Rules, FilterError> {
     // Signals to threads of its own, as a panic or an abort sends.
     let own = u64::from(std::process::id());
     rules.insert(libc::SYS_tgkill, vec![condition(0, SeccompCmpOp::Eq, own)?]);
-    let names = [libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_SET_VMA];
-    let names = names.map(|option| condition(0, SeccompCmpOp::Eq, option as u64));
+    let options = [
+        libc::PR_SET_NAME,
+        libc::PR_GET_NAME,
+        libc::PR_SET_VMA,
+        PR_GET_AUXV,
+    ];
+    let options = options.map(|option| condition(0, SeccompCmpOp::Eq, option as u64));
     rules.insert(
         libc::SYS_prctl,
-        names.into_iter().collect::<Result<_, _>>()?,
+        options.into_iter().collect::<Result<_, _>>()?,
     );
     let ioctls =
         IOCTL_TYPES.map(|kind| condition(1, SeccompCmpOp::MaskedEq(IOCTL_TYPE_MASK), kind));
