@@ -76,7 +76,9 @@ pub fn end(dir: &Path, lazy: bool) -> Result<Ended, EndError> {
     }
     let closed = server.as_ref().is_some_and(wait);
     // Its exit is the last trace of the mount.
-    monitor.as_ref().is_some_and(wait);
+    if let Some(monitor) = &monitor {
+        wait(monitor);
+    }
     let image = document.as_ref().and_then(|d| d["image"].as_str());
     if let (true, false, Some(image)) = (closed, entry.read_only, image)
         && needs_recovery(Path::new(image))

@@ -80,7 +80,7 @@ impl Transport for UringTransport {
         let named = thread::Builder::new().name("fuse-dev".into());
         threads.push(named.spawn(move || dev::serve(rings, &dev, &*for_dev))?);
         // Until every queue has a ring, the kernel keeps requests back.
-        for offer in offers {
+        for offer in offers.iter().take(rings) {
             offer?;
         }
         started();
