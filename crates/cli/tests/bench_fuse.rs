@@ -34,7 +34,7 @@ fn rows(args: &[&str]) -> Vec<Value> {
     let dir = scratch();
     let out = bench(
         dir.path(),
-        &[args, &["--transport", "none", "--json"]].concat(),
+        &[args, &["--json"]].concat(),
     );
     let said = String::from_utf8(out.stderr).unwrap();
     assert_empty(dir.path());
