@@ -84,5 +84,8 @@ fn arguments() -> Vec<OsString> {
 /// Whether that is the name of a command.
 fn is_command(name: &OsStr) -> bool {
     let cli = Cli::command();
-    name == "help" || cli.get_subcommands().any(|command| command.get_name() == name)
+    name == "help"
+        || cli
+            .get_subcommands()
+            .any(|command| command.get_name() == name)
 }

@@ -104,7 +104,12 @@ mod tests {
         ] {
             assert_eq!(become_of(line).as_deref(), Some(want), "{line}");
         }
-        for line in ["uext4", "uext4 ls a.img", "uext4 --journal j ls", "uext4 typo a.img -l"] {
+        for line in [
+            "uext4",
+            "uext4 ls a.img",
+            "uext4 --journal j ls",
+            "uext4 typo a.img -l",
+        ] {
             assert_eq!(become_of(line), None, "{line}");
         }
     }

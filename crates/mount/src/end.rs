@@ -29,7 +29,9 @@ pub enum EndError {
     #[error("{0}")]
     Unmount(UnmountError),
     /// The server ended before it had closed the image.
-    #[error("unmounted, but the server has not closed {0}; the next mount recovers it from its journal")]
+    #[error(
+        "unmounted, but the server has not closed {0}; the next mount recovers it from its journal"
+    )]
     Unclean(PathBuf),
 }
 

@@ -71,7 +71,8 @@ pub fn run(args: Args) -> Result<()> {
 
 fn request(args: &Args) -> Result<MountRequest> {
     let image = absolute(&args.image);
-    let image = image.map_err(|e| failure::opening(&args.image, &Error::from_source(errno(&e), e)))?;
+    let image =
+        image.map_err(|e| failure::opening(&args.image, &Error::from_source(errno(&e), e)))?;
     let dir = args.dir.canonicalize();
     let dir = dir.map_err(|e| failure::on_host(&args.dir, e))?;
     if !dir.is_dir() {

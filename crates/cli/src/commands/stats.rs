@@ -104,7 +104,14 @@ fn operations(now: &Sample, before: Option<&Sample>) -> Table {
         let total = format!("{:.0}", count(now, name));
         let errors = operation["errors"].to_string();
         let rate = format!("{:.0}", since / seconds.max(1e-3));
-        let row = vec![name.clone(), rate, total, errors, latency("p50"), latency("p99")];
+        let row = vec![
+            name.clone(),
+            rate,
+            total,
+            errors,
+            latency("p50"),
+            latency("p99"),
+        ];
         rows.push((since, row));
     }
     rows.sort_by(|a, b| b.0.total_cmp(&a.0));

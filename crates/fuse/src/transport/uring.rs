@@ -132,7 +132,15 @@ fn serve<H: Handler>(
             Err(e) => return Err(e.into()),
         }
         let (header, arg, memory, filled) = ring.request();
-        let answer = answer(number, &header, &arg, memory, filled, scratch.page(), handler);
+        let answer = answer(
+            number,
+            &header,
+            &arg,
+            memory,
+            filled,
+            scratch.page(),
+            handler,
+        );
         waited = ring.commit(header.unique, answer);
     }
 }
