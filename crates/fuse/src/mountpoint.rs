@@ -239,7 +239,10 @@ fn mount_as_root(dir: &Path, options: &KernelOptions) -> io::Result<OwnedFd> {
     flags.set(MountFlags::NOATIME, options.noatime);
     flags.set(MountFlags::SYNCHRONOUS, options.sync);
     flags.set(MountFlags::DIRSYNC, options.dirsync);
-    let kind = format!("fuse.{}", options.subtype);
+    let kind = match &*options.subtype {
+        "" => "fuse".to_owned(),
+        subtype => format!("fuse.{subtype}"),
+    };
     let data = CString::new(data).map_err(io::Error::other)?;
     mount(&*options.fs_name, dir, &*kind, flags, &*data)?;
     Ok(device)

@@ -292,11 +292,7 @@ impl Place {
         }
         self.mounted = false;
         while is_held(&self.image)? {
-            ensure!(
-                Instant::now() < end,
-                "{}: still held",
-                self.image.display()
-            );
+            ensure!(Instant::now() < end, "{}: still held", self.image.display());
             std::thread::sleep(Duration::from_millis(10));
         }
         Ok(())

@@ -65,9 +65,17 @@ pub fn run(
         Event::Message(_) | Event::Signal => return Err(monitor.interrupted()),
     };
     let kernel = kernel_options(request, &options, &facts);
-    let mountpoint =
-        Mountpoint::mount(request.dir(), &kernel).map_err(|e| mounting(request, &e))?;
-    let mounted = Mounted::new(request.dir(), mountpoint)?;
+    let mountpoint = Mountpoint::mount(request.dir(), &kernel);
+    let mounted = mountpoint
+        .map_err(|e| mounting(request, &e))
+        .and_then(|mountpoint| Mounted::new(request.dir(), mountpoint));
+    let mounted = match mounted {
+        Ok(mounted) => mounted,
+        Err(failure) => {
+            monitor.dismiss();
+            return Err(failure);
+        }
+    };
     let outcome = monitor.serve(request, &options, &facts, &mounted, || {
         let mut warnings = Vec::new();
         warnings.extend(read_only_warning(&options, &facts));
@@ -194,6 +202,17 @@ impl Monitor {
             // Only the kernel can end the connection, and only root can ask it to.
             let _ = self.channel.send(&ToServer::Stop, None);
         }
+    }
+
+    /// Waits until the server, which has nothing to serve, has closed the image.
+    fn dismiss(self) {
+        let Monitor {
+            channel,
+            mut server,
+            ..
+        } = self;
+        drop(channel);
+        let _ = server.wait();
     }
 
     fn died(&mut self) -> Failure {

@@ -61,7 +61,10 @@ fn make_dirs(dir: &Path) -> Result<()> {
 /// Inodes and blocks in use.
 fn in_use(dir: &Path) -> Result<(u64, u64)> {
     let found = rustix::fs::statvfs(dir)?;
-    Ok((found.f_files - found.f_ffree, found.f_blocks - found.f_bfree))
+    Ok((
+        found.f_files - found.f_ffree,
+        found.f_blocks - found.f_bfree,
+    ))
 }
 
 /// The transports that the kernel has.
@@ -172,6 +175,9 @@ fn a_killed_server_loses_nothing_that_was_durable() -> Result<()> {
         ensure!(broken.is_empty(), "seed {seed}, kill {kill}: {broken:#?}");
         place.remount()?;
     }
-    eprintln!("{kills} kills, {calls} calls, {} promises kept", promises.count());
+    eprintln!(
+        "{kills} kills, {calls} calls, {} promises kept",
+        promises.count()
+    );
     place.finish()
 }

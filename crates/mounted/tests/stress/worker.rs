@@ -26,7 +26,13 @@ pub struct Crew {
 
 impl Crew {
     /// Starts `noisy` threads that do anything, and `careful` ones that note what they were promised.
-    pub fn start(dir: &Path, promises: &Arc<Promises>, noisy: u64, careful: u64, seed: u64) -> Crew {
+    pub fn start(
+        dir: &Path,
+        promises: &Arc<Promises>,
+        noisy: u64,
+        careful: u64,
+        seed: u64,
+    ) -> Crew {
         let stop = Arc::new(AtomicBool::new(false));
         let calls = Arc::new(AtomicU64::new(0));
         let mut threads = Vec::new();
@@ -85,7 +91,11 @@ fn anything(dir: &Path, rng: &mut Rng) -> io::Result<()> {
     match rng.u32(..20) {
         0..5 => {
             let mut file = OpenOptions::new();
-            let mut file = file.create(true).append(rng.bool()).write(true).open(&path)?;
+            let mut file = file
+                .create(true)
+                .append(rng.bool())
+                .write(true)
+                .open(&path)?;
             file.write_all(&vec![rng.u8(..); rng.usize(..20_000)])
         }
         5..7 => {
@@ -107,15 +117,20 @@ fn anything(dir: &Path, rng: &mut Rng) -> io::Result<()> {
         17 => {
             let value = vec![7; rng.usize(..3000)];
             let name = format!("user.n{}", rng.u32(..4));
-            Ok(rustix::fs::setxattr(&path, name, &value, XattrFlags::empty())?)
+            Ok(rustix::fs::setxattr(
+                &path,
+                name,
+                &value,
+                XattrFlags::empty(),
+            )?)
         }
         18 => {
             fs::read_dir(path.parent().unwrap_or(dir))?.try_for_each(|e| e?.metadata().map(|_| ()))
         }
         _ => {
             let file = OpenOptions::new().write(true).open(&path)?;
-            let punch = rustix::fs::FallocateFlags::PUNCH_HOLE
-                | rustix::fs::FallocateFlags::KEEP_SIZE;
+            let punch =
+                rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
             let (flags, at) = match rng.bool() {
                 true => (punch, rng.u64(..BYTES_MAX)),
                 false => (rustix::fs::FallocateFlags::empty(), rng.u64(..BYTES_MAX)),
