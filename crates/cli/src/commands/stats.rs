@@ -126,7 +126,7 @@ fn contended(document: &Value) -> Vec<Vec<String>> {
     contended
         .take(8)
         .map(|lock| {
-            let waited = lock["wait_ns"].as_f64().unwrap_or_default() / 1e6;
+            let waited = lock["wait_us"].as_f64().unwrap_or_default() / 1e3;
             vec![
                 lock["class"].as_str().unwrap_or("?").to_owned(),
                 lock["contended"].to_string(),
