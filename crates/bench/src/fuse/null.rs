@@ -154,6 +154,7 @@ pub fn run(args: &NullArgs) -> anyhow::Result<()> {
     let prepared = Prepared::new(&options)?;
     let kernel = KernelOptions {
         fs_name: "null".to_owned(),
+        subtype: "uext4-null".to_owned(),
         uring: args.transport == Transport::Uring,
         ..KernelOptions::default()
     };
