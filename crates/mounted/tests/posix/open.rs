@@ -289,7 +289,8 @@ fn direct(s: &mut Scene) {
     at(s, 0, 0, 0);
     at(s, 0, 4096, 40_960);
     s.fstat(fd);
-    s.pread(fd, 100_000, 0);
+    let plain = s.open("f", O_RDWR, 0);
+    s.pread(plain, 100_000, 0);
     let memory = block.bytes_mut().as_mut_ptr();
     for (from, len, offset) in [
         (0, 8192, 0),
@@ -303,7 +304,6 @@ fn direct(s: &mut Scene) {
         let answer = call!(pread, fd, memory.wrapping_add(from).cast(), len, offset);
         s.number(format!("direct read({from}, {len}, {offset})"), answer);
     }
-    let plain = s.open("f", O_RDWR, 0);
     s.pwrite(plain, &[b'p'; 4096], 0);
     let answer = call!(pread, fd, memory.cast(), 4096, 0);
     let seen = answer.map(|n| crate::scene::runs(&block.bytes()[..n as usize]));
