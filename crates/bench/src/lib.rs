@@ -13,6 +13,7 @@
 //! | [`icache_shrink`] | reading while the inode cache shrinks |
 //! | [`clone`] | creating and dropping IPC namespaces, many being alive |
 //! | [`mq`] | messages through queues |
+//! | [`fuse`] | files through a mounted directory, beside other ext4 drivers |
 //! | [`arms`], [`setup`] | the arms of a run; the options that all workloads share |
 //! | [`device`], [`bed`], [`tree`] | images, mounts, and directories in them |
 //! | [`peer`] | what the kernel does of the same |
@@ -28,6 +29,7 @@ pub mod create_unlink;
 pub mod crew;
 pub mod device;
 pub mod fsync;
+pub mod fuse;
 pub mod generation;
 pub mod histogram;
 pub mod host;
@@ -108,6 +110,18 @@ enum Workload {
         after_help = "Example: uext4 bench mq --op stream,ping-pong --queues 1,32 --peer kernel"
     )]
     Mq(mq::MqArgs),
+    /// Files through a mounted directory: ours, fuse2fs and the kernel's ext4 in turn
+    #[command(
+        after_help = "Example: uext4 bench fuse --workload create --transport dev --peer fuse2fs,kernel\n\
+                            Example: uext4 bench fuse --workload seq -o '' -o writeback --peer none"
+    )]
+    Fuse(fuse::FuseArgs),
+    /// A process of `fuse`, which starts it
+    #[command(hide = true)]
+    FuseClient(fuse::client::ClientArgs),
+    /// A server that keeps names in memory and nothing else, which `fuse` measures
+    #[command(hide = true)]
+    NullMount(fuse::null::NullArgs),
 }
 
 /// Runs the benchmark that `args` (without the word `bench`) names, and prints to standard output.
@@ -144,5 +158,8 @@ fn dispatch(workload: &Workload, out: &mut dyn Write) -> anyhow::Result<()> {
         Workload::IcacheShrink(args) => icache_shrink::run(args, out),
         Workload::Clone(args) => clone::run(args, out),
         Workload::Mq(args) => mq::run(args, out),
+        Workload::Fuse(args) => fuse::run(args, out),
+        Workload::FuseClient(args) => fuse::client::run(args, out),
+        Workload::NullMount(args) => fuse::null::run(args),
     }
 }

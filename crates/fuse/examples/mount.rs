@@ -30,7 +30,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mountpoint = Mountpoint::mount(Path::new(dir), &kernel)?;
     let connection = mountpoint.connection().as_fd().try_clone_to_owned()?;
     let negotiated = mountpoint.negotiated();
-    serve(fs.inode().clone(), connection, prepared, negotiated, &options, || println!("serving"))?;
+    serve(
+        fs.inode().clone(),
+        connection,
+        prepared,
+        negotiated,
+        &options,
+        || println!("serving"),
+    )?;
     fs.unmount()?;
     Ok(())
 }

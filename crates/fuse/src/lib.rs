@@ -36,7 +36,7 @@ mod serve;
 pub use handler::Handler;
 pub use mountpoint::{KernelOptions, Mountpoint, Negotiated};
 pub use request::Request;
-pub use serve::{Prepared, ServeOptions, serve};
+pub use serve::{Prepared, ServeOptions, serve, serve_handler};
 pub use served::Served;
 pub use server::{Server, ServerOptions};
 pub use transport::{Transport, TransportKind, open_device};

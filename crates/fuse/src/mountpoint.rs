@@ -4,11 +4,15 @@
 //! files without a name. So it mounts, as root or through `fusermount3`, agrees with the kernel on a protocol,
 //! and unmounts; the connection it has is served by the transports here.
 
+use crate::transport::open_device;
 use fuser::{Config, InitFlags, KernelConfig, MountOption, Session, SessionACL};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use serde::{Deserialize, Serialize};
+use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// The most bytes of a read or write: what 256 pages hold, more the kernel does not send.
@@ -151,17 +155,20 @@ impl fuser::Filesystem for Handshake {
     }
 }
 
-/// A mounted directory. Dropping it unmounts.
+/// A mounted directory.
 pub struct Mountpoint {
     session: Session<Handshake>,
     negotiated: Negotiated,
+    /// The directory, where this process mounted it itself.
+    own: Option<PathBuf>,
 }
 
 impl Mountpoint {
     /// Mounts `dir` and does the handshake; requests wait until somebody serves the connection.
     ///
     /// # Errors
-    /// As the host says: no such directory, no permission, no `/dev/fuse`, no `fusermount3`.
+    /// As the host says: no such directory, no permission, no `/dev/fuse`, no `fusermount3`. `Unsupported`: the
+    /// kernel's FUSE is too old.
     pub fn mount(dir: &Path, options: &KernelOptions) -> io::Result<Mountpoint> {
         let agreed = Arc::new(OnceLock::new());
         let handshake = Handshake {
@@ -169,11 +176,25 @@ impl Mountpoint {
             uring: options.uring,
             agreed: Arc::clone(&agreed),
         };
-        let session = Session::new(handshake, dir, &options.config())?;
+        let config = options.config();
+        let is_root = rustix::process::geteuid().is_root();
+        let (session, own) = if is_root {
+            let dir = dir.canonicalize()?;
+            let device = mount_as_root(&dir, options)?;
+            let session = Session::from_fd(handshake, device, config.acl, config);
+            // Nobody would answer those who use it.
+            let session = session.inspect_err(|_| {
+                let _ = unmount(&dir, UnmountFlags::DETACH);
+            });
+            (session?, Some(dir))
+        } else {
+            (Session::new(handshake, dir, &config)?, None)
+        };
         let negotiated = agreed.get().copied().unwrap_or_default();
         Ok(Mountpoint {
             session,
             negotiated,
+            own,
         })
     }
 
@@ -187,11 +208,39 @@ impl Mountpoint {
         self.negotiated
     }
 
-    /// Unmounts, also while files are open: they are of no use then.
+    /// Unmounts, also while files are open: they are of no use once the server has ended.
     ///
     /// # Errors
     /// As the host says.
     pub fn unmount(mut self) -> io::Result<()> {
-        self.session.unmount()
+        match &self.own {
+            Some(dir) => Ok(unmount(dir, UnmountFlags::DETACH)?),
+            None => self.session.unmount(),
+        }
     }
+}
+
+/// Mounts as the superuser may: `fuser` would leave out the kind after `fuse.`.
+fn mount_as_root(dir: &Path, options: &KernelOptions) -> io::Result<OwnedFd> {
+    let device = open_device()?;
+    let root_mode = std::fs::metadata(dir)?.mode() & libc::S_IFMT;
+    let mut data = format!(
+        "fd={},rootmode={root_mode:o},user_id=0,group_id=0,default_permissions",
+        device.as_raw_fd()
+    );
+    if options.allow_other {
+        data.push_str(",allow_other");
+    }
+    let mut flags = MountFlags::empty();
+    flags.set(MountFlags::RDONLY, options.read_only);
+    flags.set(MountFlags::NOSUID, options.nosuid);
+    flags.set(MountFlags::NODEV, options.nodev);
+    flags.set(MountFlags::NOEXEC, options.noexec);
+    flags.set(MountFlags::NOATIME, options.noatime);
+    flags.set(MountFlags::SYNCHRONOUS, options.sync);
+    flags.set(MountFlags::DIRSYNC, options.dirsync);
+    let kind = format!("fuse.{}", options.subtype);
+    let data = CString::new(data).map_err(io::Error::other)?;
+    mount(&*options.fs_name, dir, &*kind, flags, &*data)?;
+    Ok(device)
 }

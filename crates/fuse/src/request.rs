@@ -147,19 +147,31 @@ mod tests {
         let request = Request::from_bytes(&made).expect("whole");
         assert_eq!(request.payload(), b"name\0\0\0\0");
         let too_long = bytes(Opcode::Lookup, b"name\0", 1);
-        assert_eq!(Request::from_bytes(&too_long).err().expect("refused").1, Errno::EIO);
+        assert_eq!(
+            Request::from_bytes(&too_long).expect_err("refused").1,
+            Errno::EIO
+        );
     }
 
     #[test]
     fn short_and_unknown_requests_are_refused() {
         assert!(Request::from_bytes(&[0; 39]).is_err());
         let mut short = bytes(Opcode::Getattr, &[0; 15], 0);
-        assert_eq!(Request::from_bytes(&short).err().expect("short").1, Errno::EIO);
+        assert_eq!(
+            Request::from_bytes(&short).expect_err("short").1,
+            Errno::EIO
+        );
         short.push(0);
-        assert_eq!(Request::from_bytes(&short).err().expect("length").1, Errno::EIO);
+        assert_eq!(
+            Request::from_bytes(&short).expect_err("length").1,
+            Errno::EIO
+        );
         let mut unknown = bytes(Opcode::Lookup, b"x\0", 0);
         unknown[4] = 7;
-        assert_eq!(Request::from_bytes(&unknown).err().expect("unknown").1, Errno::ENOSYS);
+        assert_eq!(
+            Request::from_bytes(&unknown).expect_err("unknown").1,
+            Errno::ENOSYS
+        );
         let nameless = bytes(Opcode::Lookup, b"x", 0);
         let request = Request::from_bytes(&nameless).expect("whole");
         assert_eq!(request.name(), Err(Errno::EIO));

@@ -1,6 +1,7 @@
 //! A file system served to a mount, from its first request to its last.
 
 use crate::abi::{NOTIFY_INVAL_INODE, output};
+use crate::handler::Handler;
 use crate::mountpoint::Negotiated;
 use crate::served::Served;
 use crate::server::{Notify, Server, ServerOptions};
@@ -109,8 +110,37 @@ pub fn serve<F: Served>(
     options: &ServeOptions,
     started: impl FnOnce(),
 ) -> io::Result<()> {
-    let Prepared { mut devices, cpus } = prepared;
     let notify = Box::new(Connection(connection.try_clone()?));
+    let make = |workers: usize, name: &str| {
+        let mut facts = options.facts.clone();
+        facts.insert("transport".into(), name.into());
+        facts.insert("threads".into(), workers.into());
+        let server_options = ServerOptions {
+            sync: options.sync,
+            dirsync: options.dirsync,
+            facts,
+        };
+        Server::new(fs, workers, negotiated, server_options, notify).map_err(io::Error::other)
+    };
+    serve_handler(make, connection, prepared, negotiated, options, started)
+}
+
+/// As [`serve`], with the handler that `make` gives, which gets the number of threads and the name of the transport.
+///
+/// # Locks
+/// May sleep; starts threads, and waits for them.
+///
+/// # Errors
+/// Those of `make`, and as [`serve`].
+pub fn serve_handler<H: Handler>(
+    make: impl FnOnce(usize, &str) -> io::Result<H>,
+    connection: OwnedFd,
+    prepared: Prepared,
+    negotiated: Negotiated,
+    options: &ServeOptions,
+    started: impl FnOnce(),
+) -> io::Result<()> {
+    let Prepared { mut devices, cpus } = prepared;
     let over_uring = match options.transport {
         TransportKind::Uring if !negotiated.uring => {
             let why = "FUSE over io_uring is turned off: write Y to /sys/module/fuse/parameters/enable_uring, \
@@ -124,31 +154,11 @@ pub fn serve<F: Served>(
         drop(devices);
         let threads = options.threads.unwrap_or(THREADS_PER_CPU);
         let transport = UringTransport::new(connection, device, cpus, threads)?;
-        return run(fs, transport, "uring", negotiated, options, notify, started);
+        let handler = make(transport.workers(), TransportKind::Uring.name())?;
+        return transport.run(&Arc::new(handler), started);
     }
     let transport = DevTransport::new(&connection, devices)?;
     drop(connection);
-    run(fs, transport, "dev", negotiated, options, notify, started)
-}
-
-fn run<F: Served>(
-    fs: Arc<F>,
-    transport: impl Transport,
-    name: &str,
-    negotiated: Negotiated,
-    options: &ServeOptions,
-    notify: Box<dyn Notify>,
-    started: impl FnOnce(),
-) -> io::Result<()> {
-    let mut facts = options.facts.clone();
-    facts.insert("transport".into(), name.into());
-    facts.insert("threads".into(), transport.workers().into());
-    let server_options = ServerOptions {
-        sync: options.sync,
-        dirsync: options.dirsync,
-        facts,
-    };
-    let server = Server::new(fs, transport.workers(), negotiated, server_options, notify);
-    let server = Arc::new(server.map_err(io::Error::other)?);
-    transport.run(&server, started)
+    let handler = make(transport.workers(), TransportKind::Dev.name())?;
+    transport.run(&Arc::new(handler), started)
 }

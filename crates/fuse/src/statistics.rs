@@ -142,7 +142,10 @@ fn class_of(ns: u64) -> usize {
 
 /// The end of a class, in microseconds.
 fn class_end_us(class: usize) -> f64 {
-    let (octave, within) = (class as u32 / CLASSES_PER_OCTAVE, class as u32 % CLASSES_PER_OCTAVE);
+    let (octave, within) = (
+        class as u32 / CLASSES_PER_OCTAVE,
+        class as u32 % CLASSES_PER_OCTAVE,
+    );
     let start = f64::from(octave).exp2();
     start * (1.0 + f64::from(within + 1) / f64::from(CLASSES_PER_OCTAVE)) / 1000.0
 }

@@ -46,8 +46,21 @@ impl Filesystem {
     /// # Errors
     /// As [`Filesystem::open`].
     pub fn open_device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Result<Filesystem> {
+        Filesystem::open_devices(device, None, options)
+    }
+
+    /// Opens the image on a device whose journal is on another one. For a process that can open no files any
+    /// more when it begins to read what is in them.
+    ///
+    /// # Errors
+    /// As [`Filesystem::open`].
+    pub fn open_devices(
+        device: Arc<dyn BlockDevice>,
+        journal: Option<Arc<dyn BlockDevice>>,
+        options: &OpenOptions,
+    ) -> Result<Filesystem> {
         Ok(Filesystem {
-            mount: Mount::open_device(device, options)?,
+            mount: Mount::open_device(device, journal, options)?,
             caller: options.caller.clone(),
         })
     }

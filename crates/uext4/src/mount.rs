@@ -11,7 +11,7 @@
 use crate::image::device_error;
 use crate::overlay::OverlayDevice;
 use crate::{
-    BlockDevice, DeviceOptions, Errno, Error, Ext4, FileDevice, MountOptions, OpenOptions, Result,
+    BlockDevice, Errno, Error, Ext4, FileDevice, MountOptions, OpenOptions, Result,
     read_superblock,
 };
 use std::fmt;
@@ -117,7 +117,7 @@ impl Mount {
     /// # Errors
     /// As [`crate::Filesystem::open`].
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Mount> {
-        let device_options = device_options(options);
+        let device_options = options.device();
         loop {
             let id = DeviceId::of_path(path).map_err(device_error)?;
             // Another file may take the name before it is opened.
@@ -131,7 +131,7 @@ impl Mount {
                     false => Ok(Opened::File(Arc::new(device))),
                 }
             };
-            let mounted = Mount::get(ImageId::Device(id), None, options, open);
+            let mounted = Mount::get(ImageId::Device(id), None, options, open, None);
             match mounted {
                 Err(_) if replaced => {}
                 Err(e) if !is_first => return Err(e.context(path.display().to_string())),
@@ -140,17 +140,22 @@ impl Mount {
         }
     }
 
-    /// Mounts the image on `device`.
+    /// Mounts the image on `device`; its journal is on `journal`, if that is given, else where `options` say.
     ///
     /// # Errors
     /// As [`crate::Filesystem::open`].
-    pub fn open_device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Result<Mount> {
+    pub fn open_device(
+        device: Arc<dyn BlockDevice>,
+        journal: Option<Arc<dyn BlockDevice>>,
+        options: &OpenOptions,
+    ) -> Result<Mount> {
         let address = Arc::as_ptr(&device).cast::<()>().addr();
         let id = match device.identity() {
             Some(id) => ImageId::Device(id),
             None => ImageId::Object(address),
         };
-        Mount::get(id, Some(address), options, || Ok(Opened::Object(device)))
+        let open = || Ok(Opened::Object(device));
+        Mount::get(id, Some(address), options, open, journal)
     }
 
     fn get(
@@ -158,6 +163,7 @@ impl Mount {
         object: Option<usize>,
         options: &OpenOptions,
         open: impl FnOnce() -> Result<Opened>,
+        journal: Option<Arc<dyn BlockDevice>>,
     ) -> Result<Mount> {
         static PRIVATE: AtomicU64 = AtomicU64::new(0);
         let how = How {
@@ -172,7 +178,7 @@ impl Mount {
                 Opened::Object(device) => (device, None),
             };
             Ok(Image {
-                fs: mount_device(device, options)?,
+                fs: mount_device(device, journal, options)?,
                 how: how.clone(),
                 file,
             })
@@ -220,27 +226,19 @@ impl Mount {
     }
 }
 
-fn device_options(options: &OpenOptions) -> DeviceOptions {
-    DeviceOptions {
-        exclusive: options.exclusive,
-        direct: options.direct,
-        ..if options.mount.read_only {
-            DeviceOptions::read_only()
-        } else {
-            DeviceOptions::read_write()
-        }
-    }
-}
-
-fn mount_device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Result<Arc<Ext4>> {
+fn mount_device(
+    device: Arc<dyn BlockDevice>,
+    journal: Option<Arc<dyn BlockDevice>>,
+    options: &OpenOptions,
+) -> Result<Arc<Ext4>> {
     let mut mount = options.mount.clone();
     mount.read_only |= device.is_read_only();
-    let journal = match &options.journal {
-        Some(path) => {
-            let journal = FileDevice::open(path, &device_options(options)).map_err(device_error)?;
+    let journal = match (journal, &options.journal) {
+        (None, Some(path)) => {
+            let journal = FileDevice::open(path, &options.device()).map_err(device_error)?;
             Some(Arc::new(journal) as Arc<dyn BlockDevice>)
         }
-        None => None,
+        (journal, _) => journal,
     };
     // Recovered for reading, neither of them is changed.
     let overlaid = mount.read_only && !mount.noload && needs_recovery(&*device)?;

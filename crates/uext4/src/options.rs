@@ -1,6 +1,6 @@
 //! How an image is opened.
 
-use crate::{Caller, MountOptions};
+use crate::{Caller, DeviceOptions, MountOptions};
 use std::path::PathBuf;
 
 /// How an image is opened: how it is mounted, in whose name, and whether others are kept out.
@@ -49,6 +49,20 @@ impl OpenOptions {
     pub fn journal(mut self, path: impl Into<PathBuf>) -> OpenOptions {
         self.journal = Some(path.into());
         self
+    }
+
+    /// How the image's device is opened, and the journal's: for who opens them by himself, and mounts what he has
+    /// opened ([`Filesystem::open_devices`](crate::Filesystem::open_devices)).
+    pub fn device(&self) -> DeviceOptions {
+        let access = match self.mount.read_only {
+            true => DeviceOptions::read_only(),
+            false => DeviceOptions::read_write(),
+        };
+        DeviceOptions {
+            exclusive: self.exclusive,
+            direct: self.direct,
+            ..access
+        }
     }
 
     /// The same on behalf of `caller`.

@@ -169,7 +169,10 @@ mod tests {
             .iter()
             .fold(InodeFlags::empty(), |all, (flag, _)| all | *flag);
         assert_eq!(xflags_of(all), 0x2f8);
-        assert_eq!(with_xflags(InodeFlags::EXTENTS, 0x2f8), Ok(all | InodeFlags::EXTENTS));
+        assert_eq!(
+            with_xflags(InodeFlags::EXTENTS, 0x2f8),
+            Ok(all | InodeFlags::EXTENTS)
+        );
         assert_eq!(with_xflags(all, 0), Ok(InodeFlags::empty()));
         assert_eq!(with_xflags(all, 1), Err(Errno::EOPNOTSUPP));
     }

@@ -119,7 +119,9 @@ impl<F: Served> Server<F> {
             return put_value(out, &self.statistics_json(), arg.size);
         }
         let node = self.node(request.header.nodeid)?;
-        let value = self.fs.getxattr(&self.caller_of_xattr(request), &node, name)?;
+        let value = self
+            .fs
+            .getxattr(&self.caller_of_xattr(request), &node, name)?;
         put_value(out, &value, arg.size)
     }
 

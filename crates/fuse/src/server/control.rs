@@ -55,7 +55,7 @@ impl<F: Served> Server<F> {
         all.insert("operations".into(), json!(self.statistics.operations()));
         all.insert("locks".into(), locks());
         let mut cache = self.fs.describe();
-        cache["nodes"] = json!(self.nodes.len());
+        cache["nodes"] = json!(self.nodes.count());
         all.insert("cache".into(), cache);
         Value::Object(all).to_string().into_bytes()
     }

@@ -113,7 +113,13 @@ mod tests {
     #[test]
     fn flags_of_an_open_file() {
         assert_eq!(io_flags(O_DSYNC), IoFlags::DSYNC);
-        assert_eq!(io_flags(O_SYNC | O_DIRECT), IoFlags::SYNC | IoFlags::DSYNC | IoFlags::DIRECT);
-        assert_eq!(io_flags(libc::O_RDWR as u32 | libc::O_APPEND as u32), IoFlags::empty());
+        assert_eq!(
+            io_flags(O_SYNC | O_DIRECT),
+            IoFlags::SYNC | IoFlags::DSYNC | IoFlags::DIRECT
+        );
+        assert_eq!(
+            io_flags(libc::O_RDWR as u32 | libc::O_APPEND as u32),
+            IoFlags::empty()
+        );
     }
 }

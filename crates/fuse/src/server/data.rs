@@ -115,10 +115,7 @@ impl<F: Served> Server<F> {
             flags |= IoFlags::SYNC;
         }
         let caller = self.caller(request);
-        flags.set(
-            IoFlags::NO_RESERVE,
-            !caller.has(Capabilities::SYS_RESOURCE),
-        );
+        flags.set(IoFlags::NO_RESERVE, !caller.has(Capabilities::SYS_RESOURCE));
         if arg.write_flags & WRITE_KILL_SUIDGID != 0 {
             self.kill_set_id(caller, &node)?;
         }
@@ -175,7 +172,13 @@ impl<F: Served> Server<F> {
         let mut copied = 0;
         let outcome = loop {
             let wanted = (len - copied).min(chunk.len() as u64) as usize;
-            match self.copy_chunk(&from, arg.off_in + copied, &to, arg.off_out + copied, &mut chunk[..wanted]) {
+            match self.copy_chunk(
+                &from,
+                arg.off_in + copied,
+                &to,
+                arg.off_out + copied,
+                &mut chunk[..wanted],
+            ) {
                 Ok(0) => break Ok(()),
                 Ok(n) => copied += n as u64,
                 Err(e) => break Err(e),

@@ -22,8 +22,13 @@ impl<F: Served> Server<F> {
         let mut failed = None;
         // The kernel has checked that it may be read.
         let root = Caller::root();
-        self.fs.readdir(&root, &dir, arg.offset, &mut |entry| {
-            match self.put_dirent(&dir, entry, &mut room[at..], plus) {
+        self.fs
+            .readdir(&root, &dir, arg.offset, &mut |entry| match self.put_dirent(
+                &dir,
+                entry,
+                &mut room[at..],
+                plus,
+            ) {
                 Ok(0) => false,
                 Ok(n) => {
                     at += n;
@@ -33,8 +38,7 @@ impl<F: Served> Server<F> {
                     failed = Some(e);
                     false
                 }
-            }
-        })?;
+            })?;
         match failed {
             Some(e) if at == 0 => Err(e),
             _ => Ok(at),

@@ -162,13 +162,15 @@ impl<F: Served> Server<F> {
 
     pub(super) fn unlink(&self, request: &Request<'_>) -> Answer {
         let dir = self.node(request.header.nodeid)?;
-        self.fs.unlink(&self.caller(request), &dir, request.name()?)?;
+        self.fs
+            .unlink(&self.caller(request), &dir, request.name()?)?;
         self.settle_dir(&dir)
     }
 
     pub(super) fn rmdir(&self, request: &Request<'_>) -> Answer {
         let dir = self.node(request.header.nodeid)?;
-        self.fs.rmdir(&self.caller(request), &dir, request.name()?)?;
+        self.fs
+            .rmdir(&self.caller(request), &dir, request.name()?)?;
         self.settle_dir(&dir)
     }
 

@@ -103,7 +103,7 @@ impl<N: Clone> Nodes<N> {
     }
 
     /// How many there are, beside the root.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
     }
 }
@@ -128,7 +128,7 @@ mod tests {
         nodes.forget(77, 1);
         nodes.hold(77, Arc::clone(&node));
         nodes.forget(77, u64::MAX);
-        assert_eq!(nodes.len(), 0);
+        assert_eq!(nodes.count(), 0);
     }
 
     #[test]
@@ -137,6 +137,6 @@ mod tests {
         nodes.hold(ROOT_ID, 2);
         nodes.forget(ROOT_ID, 100);
         assert_eq!(nodes.get(ROOT_ID), Some(2));
-        assert_eq!(nodes.len(), 0);
+        assert_eq!(nodes.count(), 0);
     }
 }

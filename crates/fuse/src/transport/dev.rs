@@ -107,7 +107,11 @@ fn send(fd: &OwnedFd, unique: u64, answer: Result<&[u8], Errno>) -> io::Result<(
         unique,
     };
     let parts = [IoSlice::new(header.as_bytes()), IoSlice::new(body)];
-    let parts = if body.is_empty() { &parts[..1] } else { &parts[..] };
+    let parts = if body.is_empty() {
+        &parts[..1]
+    } else {
+        &parts[..]
+    };
     loop {
         return match rustix::io::writev(fd, parts) {
             Ok(_) => Ok(()),

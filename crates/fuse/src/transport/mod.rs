@@ -72,7 +72,11 @@ impl FromStr for TransportKind {
     type Err = String;
 
     fn from_str(name: &str) -> Result<TransportKind, String> {
-        let all = [TransportKind::Auto, TransportKind::Dev, TransportKind::Uring];
+        let all = [
+            TransportKind::Auto,
+            TransportKind::Dev,
+            TransportKind::Uring,
+        ];
         let found = all.into_iter().find(|kind| kind.name() == name);
         found.ok_or_else(|| format!("'{name}' is none of auto, dev, uring"))
     }

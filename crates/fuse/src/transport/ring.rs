@@ -139,7 +139,11 @@ impl Ring {
     ///
     /// # Errors
     /// `ENOTCONN`, `ECONNABORTED`: the mount is gone.
-    pub fn commit(&mut self, unique: u64, answer: Result<usize, uext4::Errno>) -> Result<(), Errno> {
+    pub fn commit(
+        &mut self,
+        unique: u64,
+        answer: Result<usize, uext4::Errno>,
+    ) -> Result<(), Errno> {
         let (error, len) = match answer {
             Ok(len) => (0, len),
             Err(errno) => (-errno.0, 0),

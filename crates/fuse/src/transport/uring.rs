@@ -9,8 +9,8 @@
 //! None: threads share nothing but the handler.
 
 use super::Transport;
-use super::{dev, device};
 use super::ring::Ring;
+use super::{dev, device};
 use crate::abi::input;
 use crate::handler::{Handler, put_bytes};
 use crate::request::Request;
@@ -18,8 +18,8 @@ use rustix::io::Errno as HostErrno;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::mpsc::{self, Sender};
 use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 use uext4::Errno;
 
@@ -72,7 +72,8 @@ impl Transport for UringTransport {
             let (handler, connection) = (Arc::clone(handler), Arc::clone(&self.connection));
             let (queue, offered) = (number % self.cpus, offered.clone());
             let named = thread::Builder::new().name(format!("fuse-{queue}-{number}"));
-            threads.push(named.spawn(move || serve(number, queue, connection, &offered, &*handler))?);
+            threads
+                .push(named.spawn(move || serve(number, queue, connection, &offered, &*handler))?);
         }
         drop(offered);
         let (for_dev, dev) = (Arc::clone(handler), self.dev);

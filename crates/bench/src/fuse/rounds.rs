@@ -1,0 +1,174 @@
+//! Turns: in each round, for each workload, every contestant in turn.
+
+use super::contestant::Contestant;
+use super::interrupt::Interrupt;
+use super::place::Place;
+use super::scratch::Scratch;
+use super::tar::Tarball;
+use super::workload::Workload;
+use super::{FuseArgs, FuseRow, create, randrw, seq};
+use crate::arms::once;
+use crate::progress::Progress;
+use crate::report::Row;
+use crate::rounds::turned;
+use crate::sample::{Cell, Sample, Work};
+use anyhow::Context as _;
+
+/// What one operation of a workload gave.
+pub struct Figure {
+    /// The operation.
+    pub op: &'static str,
+    /// Threads or processes.
+    pub threads: usize,
+    /// What was done.
+    pub work: Work,
+}
+
+/// The figures of one contestant and operation, over the rounds.
+struct Series {
+    workload: Workload,
+    op: &'static str,
+    threads: usize,
+    lane: usize,
+    cell: Cell,
+}
+
+/// All of the run.
+pub struct Rounds<'a> {
+    args: &'a FuseArgs,
+    contestants: &'a [Contestant],
+    workloads: Vec<Workload>,
+    interrupt: Interrupt,
+    scratch: Scratch,
+    tarball: Option<Tarball>,
+    series: Vec<Series>,
+}
+
+impl<'a> Rounds<'a> {
+    /// Makes what all turns share.
+    ///
+    /// # Errors
+    /// Of making files.
+    pub fn new(args: &'a FuseArgs, contestants: &'a [Contestant]) -> anyhow::Result<Rounds<'a>> {
+        let interrupt = Interrupt::watch()?;
+        let scratch = Scratch::make(&args.dir)?;
+        let workloads = once(&args.workload.0);
+        let tarball = match workloads.contains(&Workload::Tar) {
+            true => Some(Tarball::make(&scratch, args.tar_files)?),
+            false => None,
+        };
+        Ok(Rounds {
+            args,
+            contestants,
+            workloads,
+            interrupt,
+            scratch,
+            tarball,
+            series: Vec::new(),
+        })
+    }
+
+    /// Runs all turns; the rows of an operation together.
+    ///
+    /// # Errors
+    /// Of any turn.
+    pub fn run(mut self) -> anyhow::Result<Vec<FuseRow>> {
+        let (lanes, rounds) = (self.contestants.len(), self.args.iterations);
+        let mut progress = Progress::new((rounds * self.workloads.len() * lanes) as u64);
+        for round in 0..rounds {
+            for (i, workload) in self.workloads.clone().into_iter().enumerate() {
+                for lane in turned(lanes, round + i) {
+                    let contestant = &self.contestants[lane];
+                    if !contestant.does(workload) {
+                        progress.done();
+                        continue;
+                    }
+                    let name = contestant.name();
+                    let what = format!("round {}/{rounds}, {name}, {}", round + 1, workload.name());
+                    progress.begin(what.clone());
+                    let figures = self.turn(workload, contestant, round);
+                    self.interrupt.check()?;
+                    self.add(workload, lane, figures.context(what)?)?;
+                    progress.done();
+                }
+            }
+        }
+        self.series.sort_by_key(|series| series.workload as usize);
+        Ok(self.rows())
+    }
+
+    fn turn(
+        &self,
+        workload: Workload,
+        contestant: &Contestant,
+        round: usize,
+    ) -> anyhow::Result<Vec<Figure>> {
+        let args = self.args;
+        let files = match (workload, &self.tarball) {
+            (Workload::Create, _) => args.files * args.clients as u64 + args.clients as u64,
+            (Workload::Tar, Some(tarball)) => tarball.entries,
+            _ => 1,
+        };
+        // Directories are spread over groups, which must not fill up.
+        let mut place = Place::make(contestant, &self.scratch, args.image_size, 2 * files)?;
+        let figures = match (workload, &self.tarball) {
+            (Workload::Create, _) => create::run(place.dir(), args.clients, args.files)?,
+            (Workload::Randrw, _) => randrw::run(place.dir(), args, round)?,
+            (Workload::Seq, _) => seq::run(place.dir(), args.seq_size)?,
+            (Workload::Tar, Some(tarball)) => tarball.run(&mut place)?,
+            (Workload::Tar, None) => Vec::new(),
+        };
+        place.finish()?;
+        Ok(figures)
+    }
+
+    fn add(&mut self, workload: Workload, lane: usize, figures: Vec<Figure>) -> anyhow::Result<()> {
+        for Figure { op, threads, work } in figures {
+            let sample = Sample::take(None, false, || Ok(work))?;
+            let key = (workload, op, threads, lane);
+            let same = |s: &&mut Series| (s.workload, s.op, s.threads, s.lane) == key;
+            if let Some(series) = self.series.iter_mut().find(same) {
+                series.cell.push(sample, false);
+                continue;
+            }
+            let mut cell = Cell::default();
+            cell.push(sample, false);
+            self.series.push(Series {
+                workload,
+                op,
+                threads,
+                lane,
+                cell,
+            });
+        }
+        Ok(())
+    }
+
+    /// In the order of the workloads, operations, counts of threads and contestants.
+    fn rows(&self) -> Vec<FuseRow> {
+        let mut keys = Vec::new();
+        for series in &self.series {
+            let key = (series.workload, series.op, series.threads);
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        let mut rows = Vec::new();
+        for key in keys {
+            let mut of_key: Vec<&Series> = self
+                .series
+                .iter()
+                .filter(|s| (s.workload, s.op, s.threads) == key)
+                .collect();
+            of_key.sort_by_key(|series| series.lane);
+            for series in of_key {
+                let name = self.contestants[series.lane].name();
+                rows.push(FuseRow {
+                    row: Row::of(&name, series.op, series.threads, &series.cell),
+                    workload: series.workload.name(),
+                });
+            }
+        }
+        rows
+    }
+}

@@ -1,0 +1,109 @@
+//! The end of a mount as a user asks for it: unmounted, and the image closed.
+
+use crate::mountinfo::{self, MountEntry};
+use crate::stats;
+use crate::unmount::{How, UnmountError, unmount};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use uext4::DeviceOptions;
+use uext4::ondisk::Incompat;
+
+/// A mount has not ended, or not as it should.
+#[derive(Debug, thiserror::Error)]
+pub enum EndError {
+    /// The directory can't be found.
+    #[error("{0}")]
+    Host(#[from] std::io::Error),
+    /// There is none.
+    #[error("nothing is mounted there")]
+    NotMounted,
+    /// It is another's.
+    #[error("not a mount of uext4 but of {0}; umount(8) unmounts it")]
+    NotOurs(String),
+    /// It is in use.
+    #[error("{0}; close them (fuser -m lists who has them), or give --lazy")]
+    Busy(UnmountError),
+    /// The host says no.
+    #[error("{0}")]
+    Unmount(UnmountError),
+    /// The server ended before it had closed the image.
+    #[error("unmounted, but the server has not closed {0}; the next mount recovers it from its journal")]
+    Unclean(PathBuf),
+}
+
+/// What a mount was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// What was mounted.
+    pub source: PathBuf,
+    /// Whether the server is known to have closed it; a lazy end is not waited for.
+    pub closed: bool,
+}
+
+/// Unmounts `dir` and waits until the server has closed the image; does not wait if `lazy`.
+///
+/// # Errors
+/// It is in use, or none of ours; or the image was not closed as it should be.
+pub fn end(dir: &Path, lazy: bool) -> Result<Ended, EndError> {
+    let dir = mountinfo::absolute(dir)?;
+    let entry = MountEntry::at(&dir)?.ok_or(EndError::NotMounted)?;
+    if !entry.is_ours() {
+        return Err(EndError::NotOurs(entry.kind));
+    }
+    // What does not answer is unmounted all the same.
+    let document = stats::read(&dir).ok();
+    let process = |field: &str| {
+        let pid = document.as_ref()?[field].as_i64()?;
+        let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+        pidfd_open(pid, PidfdFlags::empty()).ok()
+    };
+    let (server, monitor) = (process("pid"), process("monitor_pid"));
+    let how = match lazy {
+        true => How::Lazy,
+        false => How::Idle,
+    };
+    unmount(&dir, how).map_err(|e| match e {
+        UnmountError::Busy => EndError::Busy(e),
+        e => EndError::Unmount(e),
+    })?;
+    if lazy {
+        return Ok(Ended {
+            source: entry.source,
+            closed: false,
+        });
+    }
+    let closed = server.as_ref().is_some_and(wait);
+    // Its exit is the last trace of the mount.
+    monitor.as_ref().is_some_and(wait);
+    let image = document.as_ref().and_then(|d| d["image"].as_str());
+    if let (true, false, Some(image)) = (closed, entry.read_only, image)
+        && needs_recovery(Path::new(image))
+    {
+        return Err(EndError::Unclean(image.into()));
+    }
+    Ok(Ended {
+        source: entry.source,
+        closed,
+    })
+}
+
+/// Waits until a process is gone.
+fn wait(process: &OwnedFd) -> bool {
+    loop {
+        match poll(&mut [PollFd::new(process, PollFlags::IN)], None) {
+            Ok(_) => return true,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+/// Whether an image's journal is not empty. One that can't be looked at, or that somebody has mounted again, is
+/// taken for clean.
+fn needs_recovery(image: &Path) -> bool {
+    let device = uext4::FileDevice::open(image, &DeviceOptions::read_only());
+    let superblock = device.ok().and_then(|d| uext4::read_superblock(&d).ok());
+    superblock.is_some_and(|sb| sb.incompat.contains(Incompat::RECOVER))
+}

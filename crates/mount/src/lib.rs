@@ -1,0 +1,24 @@
+//! Mounting an image: everything between the command line and the FUSE server.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`options`] | `-o` as mount(8) and ext4(5) write it |
+//! | [`process`] | the monitor and the server, and what they say to each other |
+//! | [`sandbox`] | what a process that parses images gives up |
+//! | [`unmount`], [`end`], [`mountinfo`] | unmounting; waiting for the server; what is mounted where |
+//! | [`stats`], [`metrics`] | what the server tells of itself; the same over HTTP |
+#![forbid(unsafe_code)]
+
+pub mod end;
+pub mod metrics;
+pub mod mountinfo;
+pub mod options;
+pub mod process;
+pub mod sandbox;
+pub mod stats;
+pub mod unmount;
+
+pub use options::{OptionError, Options};
+pub use process::Failure;
+pub use process::request::{MountRequest, WirePath};
+pub use sandbox::{Confinement, SandboxError};

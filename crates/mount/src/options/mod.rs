@@ -1,0 +1,370 @@
+//! `-o`, as mount(8), mount.fuse3(8) and ext4(5) write it.
+//!
+//! # Data model
+//! [`Options`] is what all `-o` of a command line say, later ones winning. Names are unknown, refused with
+//! the reason, harmless ([`table`]), or set a field.
+
+mod error;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use error::OptionError;
+pub use table::Harmless;
+
+use std::path::PathBuf;
+use std::time::Duration;
+use table::{HARMLESS, REFUSED, Shape};
+use uext4::ondisk::ErrorsBehaviour;
+use uext4::{AtimeUpdate, DataMode, DioLock, GenerationArm, IallocArm, IcacheArm, OpenOptions};
+use uext4_fuse::TransportKind;
+
+/// How an image is mounted.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How it is opened.
+    pub open: OpenOptions,
+    /// Set-id bits and file capabilities count for nothing.
+    pub nosuid: bool,
+    /// Device files can't be opened.
+    pub nodev: bool,
+    /// Nothing can be executed.
+    pub noexec: bool,
+    /// Every write is durable when it returns.
+    pub sync: bool,
+    /// Every change of a directory is durable when it returns.
+    pub dirsync: bool,
+    /// Whether others than who mounts may use it, as permissions say; `None` for only if root mounts.
+    pub allow_other: Option<bool>,
+    /// How requests come.
+    pub transport: TransportKind,
+    /// Threads that serve; `None` for what the server thinks right.
+    pub threads: Option<usize>,
+    /// The kernel caches writes.
+    pub writeback: bool,
+    /// What the list of mounts shows as the source instead of the image.
+    pub fs_name: Option<String>,
+    /// Bytes that the kernel reads ahead; `None` for its default.
+    pub readahead: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            open: OpenOptions::read_write(),
+            nosuid: false,
+            nodev: false,
+            noexec: false,
+            sync: false,
+            dirsync: false,
+            allow_other: None,
+            transport: TransportKind::Auto,
+            threads: None,
+            writeback: false,
+            fs_name: None,
+            readahead: None,
+        }
+    }
+}
+
+/// The most threads that can be asked for.
+const THREADS_MAX: usize = 1024;
+/// The largest readahead that can be asked for.
+const READAHEAD_MAX: u64 = 64 << 20;
+
+impl Options {
+    /// What the lists of all `-o` say; a later option wins over an earlier one.
+    ///
+    /// # Errors
+    /// The first option that is unknown, refused, or has a wrong value; options that exclude each other.
+    pub fn parse<S: AsRef<str>>(lists: &[S]) -> Result<Options, OptionError> {
+        let mut options = Options::default();
+        for list in lists {
+            for option in split(list.as_ref()) {
+                options.apply(&option)?;
+            }
+        }
+        options.check()?;
+        Ok(options)
+    }
+
+    /// Whether others may use the mount, if root mounts it or another.
+    pub fn allows_others(&self, is_root: bool) -> bool {
+        self.allow_other.unwrap_or(is_root)
+    }
+
+    fn apply(&mut self, option: &str) -> Result<(), OptionError> {
+        let given = Given::new(option);
+        if let Some((_, why)) = REFUSED.iter().find(|(name, _)| *name == given.name) {
+            return Err(OptionError::Refused {
+                name: given.name.to_owned(),
+                why,
+            });
+        }
+        if self.set_kernel(&given)?
+            || self.set_ext4(&given)?
+            || self.set_times(&given)?
+            || self.set_arm(&given)?
+            || self.set_front_end(&given)?
+            || is_harmless(&given)?
+        {
+            return Ok(());
+        }
+        Err(OptionError::Unknown(given.name.to_owned()))
+    }
+
+    /// What the kernel does with the mount.
+    fn set_kernel(&mut self, given: &Given<'_>) -> Result<bool, OptionError> {
+        let (field, on) = match given.name {
+            "ro" => (&mut self.open.mount.read_only, true),
+            "rw" => (&mut self.open.mount.read_only, false),
+            "nosuid" => (&mut self.nosuid, true),
+            "suid" => (&mut self.nosuid, false),
+            "nodev" => (&mut self.nodev, true),
+            "dev" => (&mut self.nodev, false),
+            "noexec" => (&mut self.noexec, true),
+            "exec" => (&mut self.noexec, false),
+            "sync" => (&mut self.sync, true),
+            "dirsync" => (&mut self.dirsync, true),
+            _ => return Ok(false),
+        };
+        given.plain()?;
+        *field = on;
+        Ok(true)
+    }
+
+    /// How the file system works.
+    fn set_ext4(&mut self, given: &Given<'_>) -> Result<bool, OptionError> {
+        let mount = &mut self.open.mount;
+        match given.name {
+            "noload" | "norecovery" => mount.noload = given.plain().map(|()| true)?,
+            "discard" => mount.discard = given.plain().map(|()| true)?,
+            "nodiscard" => mount.discard = given.plain().map(|()| false)?,
+            "dioread_nolock" => mount.dioread_nolock = given.plain().map(|()| true)?,
+            "dioread_lock" => mount.dioread_nolock = given.plain().map(|()| false)?,
+            "nobarrier" => mount.barrier = given.plain().map(|()| false)?,
+            "barrier" => {
+                mount.barrier = match given.value {
+                    None | Some("1") => true,
+                    Some("0") => false,
+                    Some(_) => return Err(given.wrong("0 or 1")),
+                }
+            }
+            "commit" => {
+                let allowed = "a number of seconds from 0 (the default, 5) to 86400";
+                mount.commit_interval = match given.number(0, 86_400, allowed)? {
+                    0 => Duration::from_secs(5),
+                    seconds => Duration::from_secs(seconds),
+                };
+            }
+            "data" => {
+                let allowed = "ordered, writeback or journal";
+                let mode = DataMode::parse(given.valued(allowed)?);
+                mount.data = Some(mode.ok_or_else(|| given.wrong(allowed))?);
+            }
+            "errors" => {
+                let allowed = "continue, remount-ro or panic";
+                mount.errors = Some(match given.valued(allowed)? {
+                    "continue" => ErrorsBehaviour::Continue,
+                    "remount-ro" => ErrorsBehaviour::RemountRo,
+                    "panic" => ErrorsBehaviour::Panic,
+                    _ => return Err(given.wrong(allowed)),
+                });
+            }
+            "journal" | "journal_path" => {
+                let path = given.valued("the path of a file or a block device")?;
+                self.open.journal = Some(PathBuf::from(path));
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// When times of files change.
+    fn set_times(&mut self, given: &Given<'_>) -> Result<bool, OptionError> {
+        let mount = &mut self.open.mount;
+        match given.name {
+            "noatime" => mount.atime = AtimeUpdate::Never,
+            // The kernel's default is relatime too.
+            "atime" | "relatime" | "nostrictatime" => mount.atime = AtimeUpdate::Relative,
+            "strictatime" => mount.atime = AtimeUpdate::Strict,
+            "lazytime" => mount.lazytime = true,
+            "nolazytime" => mount.lazytime = false,
+            "nodiratime" if mount.atime == AtimeUpdate::Never => {}
+            "nodiratime" => {
+                return Err(OptionError::Refused {
+                    name: given.name.to_owned(),
+                    why: "directories are treated as files are; give noatime before it",
+                });
+            }
+            _ => return Ok(false),
+        }
+        given.plain()?;
+        Ok(true)
+    }
+
+    /// Which of its mechanisms it uses.
+    fn set_arm(&mut self, given: &Given<'_>) -> Result<bool, OptionError> {
+        let mount = &mut self.open.mount;
+        match given.name {
+            "ialloc" => mount.ialloc = given.arm(&IallocArm::ALL, IallocArm::name)?,
+            "generation" => {
+                mount.generation = given.arm(&GenerationArm::ALL, GenerationArm::name)?;
+            }
+            "icache" => mount.icache = given.arm(&IcacheArm::ALL, IcacheArm::name)?,
+            "dio-lock" => mount.dio_lock = given.arm(&DioLock::ALL, DioLock::name)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// How the server works.
+    fn set_front_end(&mut self, given: &Given<'_>) -> Result<bool, OptionError> {
+        match given.name {
+            "allow_other" => self.allow_other = given.plain().map(|()| Some(true))?,
+            "noallow_other" => self.allow_other = given.plain().map(|()| Some(false))?,
+            "writeback" => self.writeback = given.plain().map(|()| true)?,
+            "nowriteback" => self.writeback = given.plain().map(|()| false)?,
+            "direct" => self.open.direct = given.plain().map(|()| true)?,
+            "nodirect" => self.open.direct = given.plain().map(|()| false)?,
+            "transport" => {
+                let all = [
+                    TransportKind::Auto,
+                    TransportKind::Dev,
+                    TransportKind::Uring,
+                ];
+                self.transport = given.arm(&all, TransportKind::name)?;
+            }
+            "threads" => {
+                let allowed = format!("a number from 1 to {THREADS_MAX}");
+                let threads = given.number(1, THREADS_MAX as u64, &allowed)?;
+                self.threads = usize::try_from(threads).ok();
+            }
+            "fsname" => self.fs_name = Some(given.valued("a name")?.to_owned()),
+            "readahead" => {
+                let allowed = "bytes, with K or M, up to 64M";
+                let bytes = bytes(given.valued(allowed)?).filter(|b| *b <= READAHEAD_MAX);
+                self.readahead = Some(bytes.ok_or_else(|| given.wrong(allowed))?);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn check(&self) -> Result<(), OptionError> {
+        if self.open.mount.noload && !self.open.mount.read_only {
+            return Err(OptionError::Conflict {
+                name: "noload",
+                why: "needs 'ro': what is not recovered must not be written",
+            });
+        }
+        Ok(())
+    }
+}
+
+/// An option as it is given.
+struct Given<'a> {
+    name: &'a str,
+    value: Option<&'a str>,
+}
+
+impl<'a> Given<'a> {
+    fn new(option: &'a str) -> Given<'a> {
+        match option.split_once('=') {
+            Some((name, value)) => Given {
+                name,
+                value: Some(value),
+            },
+            None => Given {
+                name: option,
+                value: None,
+            },
+        }
+    }
+
+    fn plain(&self) -> Result<(), OptionError> {
+        match self.value {
+            None => Ok(()),
+            Some(value) => Err(OptionError::Superfluous {
+                name: self.name.to_owned(),
+                value: value.to_owned(),
+            }),
+        }
+    }
+
+    fn valued(&self, allowed: &str) -> Result<&'a str, OptionError> {
+        match self.value {
+            None | Some("") => Err(OptionError::Missing {
+                name: self.name.to_owned(),
+                allowed: allowed.to_owned(),
+            }),
+            Some(value) => Ok(value),
+        }
+    }
+
+    fn number(&self, least: u64, most: u64, allowed: &str) -> Result<u64, OptionError> {
+        let number = self.valued(allowed)?.parse().ok();
+        let number = number.filter(|n| (least..=most).contains(n));
+        number.ok_or_else(|| self.wrong(allowed))
+    }
+
+    fn arm<A: Copy>(&self, all: &[A], name: fn(A) -> &'static str) -> Result<A, OptionError> {
+        let names: Vec<&str> = all.iter().map(|&arm| name(arm)).collect();
+        let allowed = format!("one of {}", names.join(", "));
+        let value = self.valued(&allowed)?;
+        let arm = all.iter().copied().find(|&arm| name(arm) == value);
+        arm.ok_or_else(|| self.wrong(&allowed))
+    }
+
+    fn wrong(&self, allowed: &str) -> OptionError {
+        OptionError::Value {
+            name: self.name.to_owned(),
+            value: self.value.unwrap_or_default().to_owned(),
+            allowed: allowed.to_owned(),
+        }
+    }
+}
+
+fn is_harmless(given: &Given<'_>) -> Result<bool, OptionError> {
+    if given.name.starts_with("x-") {
+        return Ok(true);
+    }
+    let Some((_, shape, _)) = HARMLESS.iter().find(|(name, ..)| *name == given.name) else {
+        return Ok(false);
+    };
+    match shape {
+        Shape::Plain => given.plain()?,
+        Shape::Valued => given.valued("one").map(|_| ())?,
+        Shape::Both => {}
+    }
+    Ok(true)
+}
+
+/// The options of a list; a comma or backslash after a backslash is part of a value.
+fn split(list: &str) -> Vec<String> {
+    let mut options = vec![String::new()];
+    let mut chars = list.chars();
+    while let Some(c) = chars.next() {
+        let option = options.last_mut().expect("there is one from the start");
+        match c {
+            ',' => options.push(String::new()),
+            '\\' => match chars.next() {
+                Some(next @ (',' | '\\')) => option.push(next),
+                other => option.extend(std::iter::once(c).chain(other)),
+            },
+            c => option.push(c),
+        }
+    }
+    options.retain(|option| !option.is_empty());
+    options
+}
+
+/// Reads `512`, `64K`, `4M`.
+fn bytes(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.as_bytes().last()? {
+        b'K' | b'k' => (&text[..text.len() - 1], 10),
+        b'M' | b'm' => (&text[..text.len() - 1], 20),
+        _ => (text, 0),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}

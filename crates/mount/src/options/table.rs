@@ -1,0 +1,173 @@
+//! Options that change nothing here, and those that are refused, each with the reason.
+
+/// Whether an option comes with a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// `name`.
+    Plain,
+    /// `name=value`.
+    Valued,
+    /// Either.
+    Both,
+}
+
+/// Why an option is accepted and changes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Harmless {
+    /// It is for mount(8), or for who reads fstab.
+    ForMount,
+    /// It says what is so anyway.
+    Always,
+    /// It tunes a mechanism that is another one here; files, and what a crash leaves, are the same.
+    Tuning,
+    /// It tells the quota tools something, and the file system nothing.
+    ForQuotaTools,
+}
+
+use Harmless::{Always, ForMount, ForQuotaTools, Tuning};
+use Shape::{Both, Plain, Valued};
+
+/// The options that change nothing.
+pub const HARMLESS: &[(&str, Shape, Harmless)] = &[
+    ("defaults", Plain, ForMount),
+    ("auto", Plain, ForMount),
+    ("noauto", Plain, ForMount),
+    ("user", Both, ForMount),
+    ("users", Plain, ForMount),
+    ("nouser", Plain, ForMount),
+    ("owner", Plain, ForMount),
+    ("noowner", Plain, ForMount),
+    ("group", Plain, ForMount),
+    ("nogroup", Plain, ForMount),
+    ("nofail", Plain, ForMount),
+    ("_netdev", Plain, ForMount),
+    ("comment", Valued, ForMount),
+    ("subtype", Valued, ForMount),
+    // An image file needs no loop device to be mounted.
+    ("loop", Plain, ForMount),
+    ("silent", Plain, ForMount),
+    ("loud", Plain, ForMount),
+    // The kernel checks permissions, always.
+    ("default_permissions", Plain, Always),
+    ("async", Plain, Always),
+    ("nomand", Plain, Always),
+    ("symfollow", Plain, Always),
+    ("diratime", Plain, Always),
+    ("user_xattr", Plain, Always),
+    ("acl", Plain, Always),
+    ("bsddf", Plain, Always),
+    ("nogrpid", Plain, Always),
+    ("sysvgroups", Plain, Always),
+    ("load", Plain, Always),
+    ("norelatime", Plain, Always),
+    // Metadata is checked wherever it is read.
+    ("block_validity", Plain, Always),
+    ("noblock_validity", Plain, Always),
+    ("iversion", Plain, Always),
+    ("i_version", Plain, Always),
+    ("noiversion", Plain, Always),
+    // Blocks are allocated when they are written; nothing here is delayed.
+    ("delalloc", Plain, Tuning),
+    ("nodelalloc", Plain, Tuning),
+    ("auto_da_alloc", Both, Tuning),
+    ("noauto_da_alloc", Plain, Tuning),
+    ("inode_readahead_blks", Valued, Tuning),
+    ("stripe", Valued, Tuning),
+    ("max_batch_time", Valued, Tuning),
+    ("min_batch_time", Valued, Tuning),
+    ("journal_ioprio", Valued, Tuning),
+    // Recovery looks at the checksums that are there, whoever wrote them.
+    ("journal_checksum", Plain, Tuning),
+    ("nojournal_checksum", Plain, Tuning),
+    ("journal_async_commit", Plain, Tuning),
+    // Inode tables are zeroed when an inode in them is first used.
+    ("init_itable", Both, Tuning),
+    ("noinit_itable", Plain, Tuning),
+    ("mb_optimize_scan", Valued, Tuning),
+    ("prefetch_block_bitmaps", Plain, Tuning),
+    ("no_prefetch_block_bitmaps", Plain, Tuning),
+    ("mbcache", Plain, Tuning),
+    ("no_mbcache", Plain, Tuning),
+    ("orlov", Plain, Tuning),
+    ("oldalloc", Plain, Tuning),
+    ("bh", Plain, Tuning),
+    ("nobh", Plain, Tuning),
+    ("reservation", Plain, Tuning),
+    ("noreservation", Plain, Tuning),
+    // Who writes is told of a write that fails, before anything is committed.
+    ("data_err", Valued, Tuning),
+    ("warn_on_error", Plain, Tuning),
+    ("nowarn_on_error", Plain, Tuning),
+    ("inlinecrypt", Plain, Tuning),
+    ("quota", Plain, ForQuotaTools),
+    ("noquota", Plain, ForQuotaTools),
+    ("usrquota", Plain, ForQuotaTools),
+    ("grpquota", Plain, ForQuotaTools),
+];
+
+/// The options whose effect somebody would miss, and why they can't be had.
+pub const REFUSED: &[(&str, &str)] = &[
+    (
+        "nouser_xattr",
+        "extended attributes of users are always there; leave it out",
+    ),
+    (
+        "noacl",
+        "access control lists in an image are always honoured; leave it out",
+    ),
+    (
+        "minixdf",
+        "statfs leaves out what the file system itself needs; leave it out",
+    ),
+    (
+        "grpid",
+        "a new file gets its maker's group; set the set-group-id bit of a directory instead",
+    ),
+    (
+        "bsdgroups",
+        "a new file gets its maker's group; set the set-group-id bit of a directory instead",
+    ),
+    (
+        "resuid",
+        "the superblock says who may use reserved blocks; tune2fs -u changes it",
+    ),
+    (
+        "resgid",
+        "the superblock says who may use reserved blocks; tune2fs -g changes it",
+    ),
+    (
+        "sb",
+        "only the first superblock is used; e2fsck -b repairs it from another",
+    ),
+    (
+        "journal_dev",
+        "device numbers are not looked up; give journal=DEVICE",
+    ),
+    ("prjquota", "quotas are not kept; leave it out"),
+    ("usrjquota", "quotas are not kept; leave it out"),
+    ("grpjquota", "quotas are not kept; leave it out"),
+    ("jqfmt", "quotas are not kept; leave it out"),
+    ("dax", "there is no mapping of the device; leave it out"),
+    (
+        "max_dir_size_kb",
+        "the size of directories has no limit; leave it out",
+    ),
+    (
+        "abort",
+        "it is for a mount that exists; uext4 umount ends one",
+    ),
+    (
+        "remount",
+        "a mount keeps its options; unmount, and mount again",
+    ),
+    (
+        "allow_root",
+        "the kernel knows no such thing; give allow_other, permissions are checked",
+    ),
+    ("mand", "mandatory locks are no more; leave it out"),
+    (
+        "nosymfollow",
+        "symbolic links are always followed; leave it out",
+    ),
+    ("bind", "that is for mount(8) itself; use mount --bind"),
+];

@@ -1,0 +1,220 @@
+//! Every option, and every refusal.
+
+use super::*;
+
+fn parse(list: &str) -> Options {
+    Options::parse(&[list]).unwrap_or_else(|e| panic!("{list}: {e}"))
+}
+
+fn refusal(list: &str) -> String {
+    match Options::parse(&[list]) {
+        Ok(_) => panic!("{list} is taken"),
+        Err(e) => e.to_string(),
+    }
+}
+
+#[test]
+fn nothing_gives_the_defaults() {
+    for list in ["", "defaults", ",,", "rw,suid,dev,exec,async,relatime"] {
+        let options = parse(list);
+        assert_eq!(options.open.mount, uext4::MountOptions::default());
+        assert!(options.open.exclusive && !options.open.direct);
+        assert!(!(options.nosuid || options.nodev || options.noexec));
+        assert!(options.allows_others(true) && !options.allows_others(false));
+    }
+}
+
+#[test]
+fn kernel_flags() {
+    let options = parse("ro,nosuid,nodev,noexec,sync,dirsync");
+    assert!(options.open.mount.read_only && options.nosuid && options.nodev);
+    assert!(options.noexec && options.sync && options.dirsync);
+    let back = Options::parse(&["ro,nosuid,nodev,noexec", "rw,suid", "dev,exec"]).unwrap();
+    assert!(!(back.open.mount.read_only || back.nosuid || back.nodev || back.noexec));
+}
+
+#[test]
+fn times() {
+    let atime = |list| parse(list).open.mount.atime;
+    assert_eq!(atime("noatime"), AtimeUpdate::Never);
+    assert_eq!(atime("noatime,nodiratime"), AtimeUpdate::Never);
+    assert_eq!(atime("noatime,atime"), AtimeUpdate::Relative);
+    assert_eq!(atime("noatime,relatime"), AtimeUpdate::Relative);
+    assert_eq!(atime("strictatime"), AtimeUpdate::Strict);
+    assert!(parse("lazytime").open.mount.lazytime);
+    assert!(!parse("lazytime,nolazytime").open.mount.lazytime);
+}
+
+#[test]
+fn journal_and_data() {
+    let data = |list| parse(list).open.mount.data;
+    assert_eq!(data("data=ordered"), Some(DataMode::Ordered));
+    assert_eq!(data("data=writeback"), Some(DataMode::Writeback));
+    assert_eq!(data("data=journal"), Some(DataMode::Journal));
+    let commit = |list| parse(list).open.mount.commit_interval.as_secs();
+    assert_eq!((commit("commit=30"), commit("commit=0")), (30, 5));
+    for (list, on) in [
+        ("nobarrier", false),
+        ("barrier=0", false),
+        ("nobarrier,barrier", true),
+        ("nobarrier,barrier=1", true),
+    ] {
+        assert_eq!(parse(list).open.mount.barrier, on, "{list}");
+    }
+    for name in ["journal", "journal_path"] {
+        let options = parse(&format!(r"{name}=/dev/with\,comma\\"));
+        assert_eq!(options.open.journal, Some(r"/dev/with,comma\".into()));
+    }
+    for list in ["ro,noload", "norecovery,ro"] {
+        assert!(parse(list).open.mount.noload);
+    }
+}
+
+#[test]
+fn errors_and_space() {
+    let errors = |list| parse(list).open.mount.errors;
+    assert_eq!(errors("errors=continue"), Some(ErrorsBehaviour::Continue));
+    assert_eq!(
+        errors("errors=remount-ro"),
+        Some(ErrorsBehaviour::RemountRo)
+    );
+    assert_eq!(errors("errors=panic"), Some(ErrorsBehaviour::Panic));
+    assert!(parse("discard").open.mount.discard);
+    assert!(!parse("discard,nodiscard").open.mount.discard);
+    assert!(!parse("dioread_lock").open.mount.dioread_nolock);
+    assert!(
+        parse("dioread_lock,dioread_nolock")
+            .open
+            .mount
+            .dioread_nolock
+    );
+}
+
+#[test]
+fn arms_have_the_names_of_the_benchmarks() {
+    for arm in IallocArm::ALL {
+        assert_eq!(parse(&format!("ialloc={arm}")).open.mount.ialloc, arm);
+    }
+    for arm in GenerationArm::ALL {
+        let options = parse(&format!("generation={arm}"));
+        assert_eq!(options.open.mount.generation, arm);
+    }
+    for arm in IcacheArm::ALL {
+        assert_eq!(parse(&format!("icache={arm}")).open.mount.icache, arm);
+    }
+    for arm in DioLock::ALL {
+        assert_eq!(parse(&format!("dio-lock={arm}")).open.mount.dio_lock, arm);
+    }
+}
+
+#[test]
+fn front_end() {
+    let options =
+        parse("transport=uring,threads=3,writeback,direct,fsname=a=b,subtype=uext4,readahead=1M");
+    assert_eq!(options.transport, TransportKind::Uring);
+    assert_eq!(options.threads, Some(3));
+    assert!(options.writeback && options.open.direct);
+    assert_eq!(options.fs_name.as_deref(), Some("a=b"));
+    assert_eq!(options.readahead, Some(1 << 20));
+    assert_eq!(parse("transport=dev").transport, TransportKind::Dev);
+    assert_eq!(
+        parse("transport=dev,transport=auto").transport,
+        TransportKind::Auto
+    );
+    let back = parse("writeback,nowriteback,direct,nodirect");
+    assert!(!back.writeback && !back.open.direct);
+    assert_eq!(parse("readahead=0").readahead, Some(0));
+    assert_eq!(parse("readahead=128k").readahead, Some(128 << 10));
+}
+
+#[test]
+fn others() {
+    assert!(parse("allow_other").allows_others(false));
+    assert!(!parse("noallow_other").allows_others(true));
+}
+
+#[test]
+fn what_is_harmless_changes_nothing() {
+    for (name, shape, _) in HARMLESS {
+        if *shape != Shape::Valued {
+            assert_eq!(
+                parse(name).open.mount,
+                parse("").open.mount,
+                "{name} changes the mount"
+            );
+        } else {
+            assert!(refusal(name).contains("needs a value"), "{name}");
+        }
+        if *shape != Shape::Plain {
+            parse(&format!("{name}=1"));
+        } else {
+            assert!(refusal(&format!("{name}=1")).contains("takes no value"));
+        }
+    }
+    parse("x-systemd.automount,x-gvfs-show,x-initrd.mount=1");
+}
+
+#[test]
+fn what_is_refused_says_why() {
+    for (name, why) in REFUSED {
+        for option in [(*name).to_owned(), format!("{name}=1")] {
+            let said = refusal(&option);
+            assert_eq!(said, format!("option '{name}' can't be had: {why}"));
+        }
+    }
+    assert!(refusal("nodiratime").contains("noatime"));
+}
+
+#[test]
+fn no_name_is_in_two_tables() {
+    let mut names: Vec<&str> = HARMLESS.iter().map(|(name, ..)| *name).collect();
+    names.extend(REFUSED.iter().map(|(name, _)| *name));
+    names.sort_unstable();
+    let count = names.len();
+    names.dedup();
+    assert_eq!(names.len(), count);
+}
+
+#[test]
+fn unknown_options_and_wrong_values_are_named() {
+    let said = refusal("rw,foo");
+    assert_eq!(said, "unknown option 'foo'; see uext4 mount --help");
+    assert_eq!(refusal("foo=1,rw"), said);
+    assert!(refusal("inode_goal=12").starts_with("unknown option 'inode_goal'"));
+    for option in [
+        "data=odd",
+        "errors=odd",
+        "commit=-1",
+        "commit=86401",
+        "barrier=2",
+        "ialloc=odd",
+        "generation=odd",
+        "icache=odd",
+        "dio-lock=odd",
+        "transport=odd",
+        "threads=0",
+        "threads=1025",
+        "readahead=1G",
+        "readahead=M",
+    ] {
+        let (name, value) = option.split_once('=').unwrap();
+        let said = refusal(option);
+        let starts = format!("option '{name}': '{value}' is not allowed; give ");
+        assert!(said.starts_with(&starts), "{said}");
+        if option != "barrier=2" {
+            let starts = format!("option '{name}' needs a value: give ");
+            assert!(refusal(name).starts_with(&starts), "{}", refusal(name));
+            assert!(refusal(&format!("{name}=")).starts_with(&starts));
+        }
+    }
+    for name in ["ro", "noatime", "discard", "writeback", "noload"] {
+        let said = refusal(&format!("{name}=1"));
+        assert!(said.contains("takes no value"), "{said}");
+    }
+}
+
+#[test]
+fn noload_needs_ro() {
+    assert!(refusal("noload").starts_with("option 'noload' needs 'ro'"));
+    assert!(refusal("ro,noload,rw").starts_with("option 'noload' needs 'ro'"));
+}

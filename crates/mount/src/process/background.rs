@@ -1,0 +1,60 @@
+//! A mount in the background: the command that the user started, and how it hears of the monitor.
+
+use super::request::{MountRequest, ToParent};
+use super::wire::Channel;
+use super::{Failure, death, monitor};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+/// Mounts what `request` asks for, and returns when it is served; with what the user should be told.
+///
+/// # Errors
+/// It can't be mounted.
+pub fn start(request: &MountRequest) -> Result<Vec<String>, Failure> {
+    let (channel, theirs) = Channel::pair()?;
+    let mut monitor = Command::new("/proc/self/exe")
+        .arg0("uext4")
+        .args(["serve", "--monitor"])
+        .stdin(theirs)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|e| Failure::new(format_args!("the monitor can't be started: {e}")))?;
+    channel.send(request, None)?;
+    match channel.receive()? {
+        Some((ToParent::Serving(warnings), _)) => Ok(warnings),
+        Some((ToParent::Failed(failure), _)) => {
+            let _ = monitor.wait();
+            Err(failure)
+        }
+        None => {
+            let status = monitor.wait()?;
+            Err(Failure::new(format_args!("the monitor died ({})", death(status))))
+        }
+    }
+}
+
+/// What the process does that [`start`] started.
+///
+/// # Errors
+/// It was started by hand, or the mount failed; the parent, if it still waits, has been told.
+pub fn run() -> Result<(), Failure> {
+    let parent = Channel::inherited()?;
+    rustix::process::setsid().map_err(io::Error::from)?;
+    // No directory of the user's is in use by a process that he does not see.
+    std::env::set_current_dir("/")?;
+    let Some((request, _)) = parent.receive::<MountRequest>()? else {
+        return Err(Failure::new("nobody asks for a mount"));
+    };
+    let mut waiting = Some(parent);
+    let outcome = monitor::run(&request, |warnings| {
+        let parent = waiting.take().ok_or(io::ErrorKind::NotConnected)?;
+        parent.send(&ToParent::Serving(warnings.to_vec()), None)
+    });
+    if let (Err(failure), Some(parent)) = (&outcome, &waiting) {
+        // One that was interrupted does not wait any more.
+        let _ = parent.send(&ToParent::Failed(failure.clone()), None);
+    }
+    outcome
+}

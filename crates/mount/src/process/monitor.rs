@@ -1,0 +1,333 @@
+//! The monitor: mounts, watches the server, unmounts.
+//!
+//! # Invariants
+//! Nothing of the mounted directory stays open, or it could not be unmounted.
+//!
+//! # Locking
+//! None. One thread waits for the server and for signals; statistics over HTTP have their own.
+
+use super::request::{Facts, FromServer, MountRequest, ToServer};
+use super::wire::Channel;
+use super::{Failure, death};
+use crate::metrics::Metrics;
+use crate::mountinfo::MountEntry;
+use crate::unmount::{How, UnmountError, unmount};
+use crate::{Options, mountinfo};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Mode, OFlags};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+use uext4_fuse::{KernelOptions, Mountpoint};
+
+/// The program that runs, whatever became of its file.
+const THIS_PROGRAM: &str = "/proc/self/exe";
+
+/// How long open files' data is waited for when they are cut off.
+const SYNC_PATIENCE: Duration = Duration::from_secs(30);
+
+/// What the monitor waits for.
+enum Event {
+    Message(FromServer),
+    /// The server is gone.
+    Gone,
+    /// Somebody wants the mount to end.
+    Signal,
+}
+
+/// Mounts what `request` asks for, and returns when it is unmounted. `serving` is called once requests are
+/// answered, with what the user should be told.
+///
+/// # Errors
+/// It can't be mounted, `serving` fails, or the image was not closed as it should be.
+pub fn run(
+    request: &MountRequest,
+    serving: impl FnOnce(&[String]) -> io::Result<()>,
+) -> Result<(), Failure> {
+    let options = request.options()?;
+    check_allow_other(&options)?;
+    // Before anything is begun that a signal would leave behind.
+    let signals = catch_signals()?;
+    let metrics = request.metrics.map(Metrics::bind).transpose()?;
+    let mut monitor = Monitor::start(signals)?;
+    monitor.channel.send(&ToServer::Open(request.clone()), None)?;
+    let facts = match monitor.next()? {
+        Event::Message(FromServer::Ready(facts)) => facts,
+        Event::Message(FromServer::Failed(failure)) => return Err(failure),
+        Event::Gone => return Err(monitor.died()),
+        Event::Message(_) | Event::Signal => return Err(monitor.interrupted()),
+    };
+    let kernel = kernel_options(request, &options, &facts);
+    let mountpoint = Mountpoint::mount(request.dir(), &kernel).map_err(|e| mounting(request, &e))?;
+    let mounted = Mounted::new(request.dir(), mountpoint)?;
+    let outcome = monitor.serve(request, &options, &facts, &mounted, || {
+        let mut warnings = Vec::new();
+        warnings.extend(read_only_warning(&options, &facts));
+        warnings.extend(sandbox_warning(&facts));
+        if let Some(metrics) = metrics {
+            metrics.serve(request.dir().to_owned());
+        }
+        serving(&warnings)
+    });
+    mounted.end();
+    outcome
+}
+
+/// The server, and what it is listened to by.
+struct Monitor {
+    channel: Channel,
+    server: Child,
+    signals: OwnedFd,
+}
+
+impl Monitor {
+    fn start(signals: OwnedFd) -> Result<Monitor, Failure> {
+        let (channel, theirs) = Channel::pair()?;
+        let server = Command::new(THIS_PROGRAM)
+            .arg0("uext4")
+            .arg("serve")
+            .stdin(theirs)
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(|e| Failure::new(format_args!("the server can't be started: {e}")))?;
+        Ok(Monitor {
+            channel,
+            server,
+            signals,
+        })
+    }
+
+    fn next(&self) -> io::Result<Event> {
+        loop {
+            let mut fds = [
+                PollFd::new(&self.signals, PollFlags::IN),
+                PollFd::from_borrowed_fd(self.channel.as_fd(), PollFlags::IN),
+            ];
+            match poll(&mut fds, None) {
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(e) => return Err(e.into()),
+            }
+            if !fds[0].revents().is_empty() {
+                rustix::io::read(&self.signals, &mut [0_u8; 64])?;
+                return Ok(Event::Signal);
+            }
+            if !fds[1].revents().is_empty() {
+                return Ok(match self.channel.receive()? {
+                    Some((message, _)) => Event::Message(message),
+                    None => Event::Gone,
+                });
+            }
+        }
+    }
+
+    fn serve(
+        &mut self,
+        request: &MountRequest,
+        options: &Options,
+        facts: &Facts,
+        mounted: &Mounted,
+        serving: impl FnOnce() -> io::Result<()>,
+    ) -> Result<(), Failure> {
+        let connection = mounted.mountpoint.connection();
+        let negotiated = mounted.mountpoint.negotiated();
+        self.channel
+            .send(&ToServer::Serve(negotiated), Some(connection))?;
+        let mut serving = Some(serving);
+        loop {
+            match self.next()? {
+                Event::Message(FromServer::Serving) => {
+                    mounted.set_readahead(options.readahead)?;
+                    if let Some(serving) = serving.take()
+                        && serving().is_err()
+                    {
+                        self.end(mounted, facts);
+                    }
+                }
+                Event::Message(FromServer::PleaseStop) | Event::Signal => self.end(mounted, facts),
+                Event::Message(FromServer::Closed(outcome)) => {
+                    let _ = self.server.wait();
+                    return outcome
+                        .map_err(|e| Failure::new(format_args!("{}: {e}", request.image().display())));
+                }
+                Event::Message(FromServer::Failed(failure)) => return Err(failure),
+                Event::Message(FromServer::Ready(_)) => {}
+                Event::Gone => return Err(self.died()),
+            }
+        }
+    }
+
+    /// Unmounts; what is still open is cut off after its data is written.
+    fn end(&mut self, mounted: &Mounted, facts: &Facts) {
+        let dir = mounted.dir();
+        if !mounted.is_there() {
+            // Lazily unmounted before, and somebody has a file open still.
+            let _ = self.channel.send(&ToServer::Stop, None);
+            return;
+        }
+        match unmount(dir, How::Idle) {
+            Ok(()) => return,
+            Err(UnmountError::Busy) => {
+                eprintln!(
+                    "uext4: {}: in use; open files are closed, and get ENOTCONN",
+                    dir.display()
+                );
+            }
+            Err(e) => eprintln!("uext4: {}: {e}", dir.display()),
+        }
+        if !facts.read_only {
+            sync_patiently(dir);
+        }
+        if let Err(e) = unmount(dir, How::Forced) {
+            eprintln!("uext4: {}: {e}", dir.display());
+        }
+        if !rustix::process::geteuid().is_root() {
+            // Only the kernel can end the connection, and only root can ask it to.
+            let _ = self.channel.send(&ToServer::Stop, None);
+        }
+    }
+
+    fn died(&mut self) -> Failure {
+        match self.server.wait() {
+            Ok(status) => Failure::new(format_args!(
+                "the server died ({}); what was synced is in the journal, and the next mount recovers it",
+                death(status)
+            )),
+            Err(e) => Failure::from(e),
+        }
+    }
+
+    fn interrupted(&mut self) -> Failure {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+        Failure::new("interrupted before it was mounted")
+    }
+}
+
+/// A mounted directory.
+struct Mounted {
+    entry: MountEntry,
+    mountpoint: Mountpoint,
+}
+
+impl Mounted {
+    fn new(dir: &Path, mountpoint: Mountpoint) -> Result<Mounted, Failure> {
+        match MountEntry::at(dir)? {
+            Some(entry) => Ok(Mounted { entry, mountpoint }),
+            None => Err(Failure::new(format_args!(
+                "{}: mounted, and /proc/self/mountinfo does not know it",
+                dir.display()
+            ))),
+        }
+    }
+
+    fn dir(&self) -> &Path {
+        &self.entry.dir
+    }
+
+    /// Whether it is this mount that is to be seen there.
+    fn is_there(&self) -> bool {
+        let seen = MountEntry::at(self.dir()).ok().flatten();
+        seen.is_some_and(|entry| entry.id == self.entry.id)
+    }
+
+    /// Tells the kernel how much to read ahead; only root may.
+    fn set_readahead(&self, bytes: Option<u64>) -> Result<(), Failure> {
+        let Some(bytes) = bytes else {
+            return Ok(());
+        };
+        let path = format!("/sys/class/bdi/{}/read_ahead_kb", self.entry.device);
+        std::fs::write(path, (bytes >> 10).to_string())
+            .map_err(|e| Failure::new(format_args!("option 'readahead': {e}; only root can set it")))
+    }
+
+    /// Nobody is left with a directory whose server is gone.
+    fn end(self) {
+        if self.is_there()
+            && let Err(e) = unmount(self.dir(), How::Forced)
+        {
+            eprintln!("uext4: {}: {e}", self.dir().display());
+        }
+        // Dropped, it would unmount whatever is mounted there now.
+        std::mem::forget(self.mountpoint);
+    }
+}
+
+/// Writes the kernel's dirty pages of the mount, unless that takes too long: the server may hang.
+fn sync_patiently(dir: &Path) {
+    let (done, wait) = mpsc::channel();
+    let dir = dir.to_owned();
+    thread::spawn(move || {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let synced = rustix::fs::open(&dir, flags, Mode::empty()).and_then(rustix::fs::syncfs);
+        let _ = done.send(synced);
+    });
+    if wait.recv_timeout(SYNC_PATIENCE).is_err() {
+        eprintln!("uext4: what open files had not written is lost: the server does not answer");
+    }
+}
+
+fn catch_signals() -> Result<OwnedFd, Failure> {
+    let flags = rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK;
+    let (signals, on_signal) = rustix::pipe::pipe_with(flags).map_err(io::Error::from)?;
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+        signal_hook::low_level::pipe::register_raw(signal, on_signal.try_clone()?)?;
+    }
+    Ok(signals)
+}
+
+/// What fusermount3 would say on its own standard error, said before the image is opened.
+fn check_allow_other(options: &Options) -> Result<(), Failure> {
+    if rustix::process::geteuid().is_root() || !options.allows_others(false) {
+        return Ok(());
+    }
+    let conf = std::fs::read_to_string("/etc/fuse.conf").unwrap_or_default();
+    match conf.lines().any(|line| line.trim() == "user_allow_other") {
+        true => Ok(()),
+        false => Err(Failure::new(
+            "option 'allow_other' is root's, unless the line user_allow_other is in /etc/fuse.conf",
+        )),
+    }
+}
+
+fn kernel_options(request: &MountRequest, options: &Options, facts: &Facts) -> KernelOptions {
+    let image = || request.image().to_string_lossy().into_owned();
+    KernelOptions {
+        read_only: facts.read_only,
+        nosuid: options.nosuid,
+        nodev: options.nodev,
+        noexec: options.noexec,
+        noatime: options.open.mount.atime == uext4::AtimeUpdate::Never,
+        sync: options.sync,
+        dirsync: options.dirsync,
+        allow_other: options.allows_others(rustix::process::geteuid().is_root()),
+        fs_name: options.fs_name.clone().unwrap_or_else(image),
+        subtype: mountinfo::SUBTYPE.to_owned(),
+        writeback: options.writeback,
+        uring: options.transport != uext4_fuse::TransportKind::Dev,
+    }
+}
+
+fn mounting(request: &MountRequest, e: &io::Error) -> Failure {
+    let hint = match e.kind() {
+        io::ErrorKind::NotFound => "; is the package fuse3 installed?",
+        io::ErrorKind::PermissionDenied => "; it must be a directory of yours",
+        _ => "",
+    };
+    Failure::new(format_args!("{}: {e}{hint}", request.dir().display()))
+}
+
+fn read_only_warning(options: &Options, facts: &Facts) -> Option<String> {
+    let surprising = facts.read_only && !options.open.mount.read_only;
+    surprising.then(|| "mounted read-only: it has features that can only be read".to_owned())
+}
+
+fn sandbox_warning(facts: &Facts) -> Option<String> {
+    let warning = facts.confinement.as_ref()?.warning()?;
+    Some(warning.to_owned())
+}

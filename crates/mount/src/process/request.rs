@@ -1,0 +1,125 @@
+//! What the processes of a mount say to each other.
+
+use super::Failure;
+use crate::{Confinement, OptionError, Options};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use uext4_fuse::Negotiated;
+
+/// A path whose bytes go through JSON as they are, text or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WirePath(pub PathBuf);
+
+impl Serialize for WirePath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.as_os_str().as_bytes().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for WirePath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<WirePath, D::Error> {
+        let bytes = Vec::deserialize(deserializer)?;
+        Ok(WirePath(PathBuf::from(OsString::from_vec(bytes))))
+    }
+}
+
+/// What is to be mounted where, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountRequest {
+    /// The image, absolute.
+    pub image: WirePath,
+    /// The directory, absolute.
+    pub dir: WirePath,
+    /// What follows each `-o`.
+    pub options: Vec<String>,
+    /// Where the journal is, unless an option says so.
+    pub journal: Option<WirePath>,
+    /// Whether the server confines itself.
+    pub sandbox: bool,
+    /// Whether locks are counted from the start.
+    pub lock_stat: bool,
+    /// Where statistics can be fetched over HTTP.
+    pub metrics: Option<SocketAddr>,
+}
+
+impl MountRequest {
+    /// What its options say.
+    ///
+    /// # Errors
+    /// The first that is wrong.
+    pub fn options(&self) -> Result<Options, OptionError> {
+        let mut options = Options::parse(&self.options)?;
+        let open = &mut options.open;
+        open.journal = open.journal.take().or(self.journal.clone().map(|path| path.0));
+        Ok(options)
+    }
+
+    /// The image.
+    pub fn image(&self) -> &Path {
+        &self.image.0
+    }
+
+    /// The directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir.0
+    }
+}
+
+/// From the monitor to the server.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum ToServer {
+    /// The first: open this image.
+    Open(MountRequest),
+    /// It is mounted; the connection comes with the message.
+    Serve(Negotiated),
+    /// End, whatever is still open.
+    Stop,
+}
+
+/// From the server to the monitor.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum FromServer {
+    /// The image is open, and can be mounted.
+    Ready(Facts),
+    /// It can't be opened.
+    Failed(Failure),
+    /// Requests are answered from now on.
+    Serving,
+    /// Somebody asked the server to end.
+    PleaseStop,
+    /// Everything is written back, or what kept it from that.
+    Closed(Result<(), String>),
+}
+
+/// What the monitor must know of an open image.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Facts {
+    /// It can't be written, be it asked for so or by its features.
+    pub read_only: bool,
+    /// What the server has given up; `None` if it was told not to.
+    pub confinement: Option<Confinement>,
+}
+
+/// From the monitor to who started it in the background.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum ToParent {
+    /// It is mounted and served; things to warn of.
+    Serving(Vec<String>),
+    /// It is not.
+    Failed(Failure),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_need_not_be_text() {
+        let path = WirePath(PathBuf::from(OsString::from_vec(vec![b'/', 0xff, b'x'])));
+        let text = serde_json::to_string(&path).unwrap();
+        assert_eq!(serde_json::from_str::<WirePath>(&text).unwrap(), path);
+    }
+}

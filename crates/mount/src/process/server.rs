@@ -1,0 +1,195 @@
+//! The server: opens, confines itself, reads the image, answers.
+//!
+//! # Invariants
+//! Of the image, nothing is read before the sandbox is entered, but its size.
+//!
+//! # Locking
+//! None of its own. The main thread serves; another listens to the monitor and to `SIGTERM`.
+
+use super::Failure;
+use super::request::{Facts, FromServer, MountRequest, ToServer};
+use super::wire::Channel;
+use crate::{Confinement, Options, sandbox};
+use rustix::event::{PollFd, PollFlags, poll};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use uext4::{BlockDevice, BlockError, Errno, FileDevice, Filesystem};
+use uext4_fuse::{Negotiated, Prepared, ServeOptions};
+
+/// An image that is open, and what serving it takes.
+struct Opened {
+    fs: Filesystem,
+    prepared: Prepared,
+    options: ServeOptions,
+    confinement: Option<Confinement>,
+}
+
+/// What the process does that `uext4 serve` is, from its first message to its last.
+///
+/// # Errors
+/// It was started by hand, or the image was not closed as it should be; the monitor has been told.
+pub fn run() -> Result<(), Failure> {
+    // The terminal's signals are for the monitor.
+    for signal in [libc::SIGINT, libc::SIGHUP] {
+        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+    }
+    let flags = rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK;
+    let (terminated, on_signal) = rustix::pipe::pipe_with(flags).map_err(io::Error::from)?;
+    signal_hook::low_level::pipe::register_raw(libc::SIGTERM, on_signal)?;
+    let channel = Arc::new(Channel::inherited()?);
+    let Some((ToServer::Open(request), _)) = channel.receive()? else {
+        return Err(Failure::new("the monitor asks for nothing"));
+    };
+    let opened = match open(&request) {
+        Ok(opened) => opened,
+        Err(failure) => {
+            channel.send(&FromServer::Failed(failure.clone()), None)?;
+            return Err(failure);
+        }
+    };
+    let facts = Facts {
+        read_only: opened.fs.is_read_only(),
+        confinement: opened.confinement.clone(),
+    };
+    channel.send(&FromServer::Ready(facts), None)?;
+    // A monitor that can't mount goes away without a word.
+    let served = match channel.receive()? {
+        Some((ToServer::Serve(negotiated), Some(connection))) => {
+            serve(opened, connection, negotiated, &channel, terminated)
+        }
+        _ => opened.fs.unmount().map_err(Failure::new),
+    };
+    let outcome = served.as_ref().map(|()| ()).map_err(ToString::to_string);
+    // The monitor need not be there any more.
+    let _ = channel.send(&FromServer::Closed(outcome), None);
+    served
+}
+
+fn open(request: &MountRequest) -> Result<Opened, Failure> {
+    let options = request.options()?;
+    if request.lock_stat {
+        uext4::lock_stat::enable();
+    }
+    let image = open_device(request.image(), &options)?;
+    let journal = match &options.open.journal {
+        Some(path) => Some(open_device(path, &options)? as Arc<dyn BlockDevice>),
+        None => None,
+    };
+    let mut serve_options = ServeOptions {
+        transport: options.transport,
+        threads: options.threads,
+        sync: options.sync,
+        dirsync: options.dirsync,
+        ..ServeOptions::default()
+    };
+    let prepared = Prepared::new(&serve_options)
+        .map_err(|e| Failure::new(format_args!("/dev/fuse: {e}; is the module fuse loaded?")))?;
+    let confinement = match request.sandbox {
+        true => Some(sandbox::enter()?),
+        false => None,
+    };
+    let facts = &mut serve_options.facts;
+    let image_name = request.image().to_string_lossy().into_owned();
+    facts.insert("image".into(), image_name.into());
+    facts.insert("pid".into(), std::process::id().into());
+    facts.insert("monitor_pid".into(), parent().into());
+    let sandbox = match &confinement {
+        Some(confinement) => confinement.to_string(),
+        None => "off".to_owned(),
+    };
+    facts.insert("sandbox".into(), sandbox.into());
+    let fs = Filesystem::open_devices(image, journal, &options.open);
+    Ok(Opened {
+        fs: fs.map_err(|e| Failure::opening(&e))?,
+        prepared,
+        options: serve_options,
+        confinement,
+    })
+}
+
+fn parent() -> u32 {
+    std::os::unix::process::parent_id()
+}
+
+/// Opens a device, with all that it would open later.
+fn open_device(path: &Path, options: &Options) -> Result<Arc<FileDevice>, Failure> {
+    let device = FileDevice::open(path, &options.open.device()).map_err(|e: BlockError| {
+        let errno = e.raw_os_error().map_or(Errno::EIO, Errno);
+        Failure::opening(&uext4::Error::from_source(errno, e))
+    })?;
+    // Decides whether it has rings, and makes them.
+    device.engine();
+    Ok(Arc::new(device))
+}
+
+fn serve(
+    opened: Opened,
+    connection: OwnedFd,
+    negotiated: Negotiated,
+    channel: &Arc<Channel>,
+    terminated: OwnedFd,
+) -> Result<(), Failure> {
+    let (to_monitor, fs) = (Arc::clone(channel), opened.fs.clone());
+    thread::Builder::new()
+        .name("control".to_owned())
+        .spawn(move || control(&to_monitor, &terminated, &fs))?;
+    let served = uext4_fuse::serve(
+        Arc::clone(opened.fs.inode()),
+        connection,
+        opened.prepared,
+        negotiated,
+        &opened.options,
+        || {
+            // The monitor need not be there any more.
+            let _ = channel.send(&FromServer::Serving, None);
+        },
+    );
+    // Whatever became of the connection, what it asked for is kept.
+    let closed = opened.fs.unmount();
+    served?;
+    closed.map_err(Failure::new)
+}
+
+/// Listens while others serve, and ends the process if it is told to.
+fn control(channel: &Channel, terminated: &OwnedFd, fs: &Filesystem) {
+    let mut monitored = true;
+    loop {
+        let mut fds = vec![PollFd::new(terminated, PollFlags::IN)];
+        if monitored {
+            fds.push(PollFd::from_borrowed_fd(channel.as_fd(), PollFlags::IN));
+        }
+        if poll(&mut fds, None).is_err() {
+            continue;
+        }
+        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        if ready[0] {
+            let _ = rustix::io::read(terminated, &mut [0_u8; 64]);
+            // Only the monitor can unmount. Without one, what there is gets durable, and who comes to unmount
+            // finds the server here.
+            let asked = monitored && channel.send(&FromServer::PleaseStop, None).is_ok();
+            if !asked {
+                let _ = fs.sync();
+            }
+        }
+        if ready.get(1) == Some(&true) {
+            match channel.receive() {
+                Ok(Some((ToServer::Stop, _))) => stop(channel, fs),
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => monitored = false,
+            }
+        }
+    }
+}
+
+/// Closes the image while the kernel still has the connection, and ends the process.
+fn stop(channel: &Channel, fs: &Filesystem) -> ! {
+    let closed = fs.sync().and_then(|()| fs.clone().unmount());
+    let code = i32::from(closed.is_err());
+    let outcome = closed.map_err(|e| e.to_string());
+    let _ = channel.send(&FromServer::Closed(outcome), None);
+    std::process::exit(code)
+}

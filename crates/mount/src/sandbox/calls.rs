@@ -1,0 +1,252 @@
+//! The system calls that a server may make.
+//!
+//! A call that is not on the list fails with `EPERM`: one that nobody thought of must not end a server that has
+//! data in flight. Only calls that no server makes, and that somebody who took it over would make first, end it.
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch,
+};
+use std::collections::BTreeMap;
+
+/// The rules of each call by its number; a call without rules matches whatever its arguments are.
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// A filter can't be made or installed.
+#[derive(Debug, thiserror::Error)]
+pub enum FilterError {
+    /// It can't be made.
+    #[error("{0}")]
+    Compile(#[from] seccompiler::BackendError),
+    /// The kernel does not take it.
+    #[error("{0}")]
+    Install(#[from] seccompiler::Error),
+}
+
+/// Calls that are made with any arguments.
+const ALLOWED: &[libc::c_long] = &[
+    // The image, the FUSE connection, the socket to the monitor.
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_readv,
+    libc::SYS_writev,
+    libc::SYS_pread64,
+    libc::SYS_pwrite64,
+    libc::SYS_preadv,
+    libc::SYS_pwritev,
+    libc::SYS_preadv2,
+    libc::SYS_pwritev2,
+    libc::SYS_splice,
+    libc::SYS_vmsplice,
+    libc::SYS_tee,
+    libc::SYS_pipe2,
+    libc::SYS_lseek,
+    libc::SYS_fallocate,
+    libc::SYS_ftruncate,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_sync_file_range,
+    libc::SYS_fadvise64,
+    libc::SYS_fstat,
+    libc::SYS_fstatfs,
+    libc::SYS_flock,
+    libc::SYS_fcntl,
+    libc::SYS_dup,
+    libc::SYS_dup3,
+    libc::SYS_close,
+    libc::SYS_close_range,
+    libc::SYS_recvmsg,
+    libc::SYS_sendmsg,
+    libc::SYS_recvfrom,
+    libc::SYS_shutdown,
+    libc::SYS_ppoll,
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait,
+    libc::SYS_eventfd2,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    // Memory.
+    libc::SYS_brk,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_mlock,
+    libc::SYS_munlock,
+    // Threads, and where they run.
+    libc::SYS_futex,
+    libc::SYS_set_robust_list,
+    libc::SYS_rseq,
+    libc::SYS_membarrier,
+    libc::SYS_sched_yield,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_getcpu,
+    libc::SYS_gettid,
+    libc::SYS_getpid,
+    libc::SYS_getppid,
+    libc::SYS_getuid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getegid,
+    libc::SYS_getrusage,
+    libc::SYS_sysinfo,
+    libc::SYS_uname,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_restart_syscall,
+    // Signals of its own.
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_rt_sigpending,
+    libc::SYS_rt_sigsuspend,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_sigaltstack,
+    libc::SYS_signalfd4,
+    // Time and chance.
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_getres,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_nanosleep,
+    libc::SYS_gettimeofday,
+    libc::SYS_timerfd_create,
+    libc::SYS_timerfd_settime,
+    libc::SYS_timerfd_gettime,
+    libc::SYS_getrandom,
+    // The C library falls back to clone, whose flags can be looked at: see [`MISSING`].
+    libc::SYS_clone3,
+];
+
+/// What only this architecture has.
+#[cfg(target_arch = "x86_64")]
+const ALLOWED_HERE: &[libc::c_long] = &[
+    libc::SYS_poll,
+    libc::SYS_epoll_wait,
+    libc::SYS_arch_prctl,
+    libc::SYS_time,
+];
+/// What only this architecture has.
+#[cfg(not(target_arch = "x86_64"))]
+const ALLOWED_HERE: &[libc::c_long] = &[];
+
+/// Calls that end the process.
+const DEADLY: &[libc::c_long] = &[
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_socket,
+    libc::SYS_connect,
+    libc::SYS_bind,
+    libc::SYS_listen,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_bpf,
+    libc::SYS_userfaultfd,
+    libc::SYS_perf_event_open,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+];
+
+/// Calls that are as on a kernel that does not have them.
+const MISSING: &[libc::c_long] = &[libc::SYS_clone3];
+
+/// The types of ioctl that are of use: of block devices, of FUSE, and of rings' peers.
+const IOCTL_TYPES: [u64; 2] = [0x12 << 8, 0xe5 << 8];
+/// Where an ioctl's number has its type.
+const IOCTL_TYPE_MASK: u64 = 0xff << 8;
+
+/// Installs the filters for the calling thread and all that it starts.
+///
+/// # Errors
+/// This architecture has no filters, or the kernel none.
+pub fn install() -> Result<(), FilterError> {
+    let not_there = SeccompAction::Errno(libc::ENOSYS as u32);
+    let not_allowed = SeccompAction::Errno(libc::EPERM as u32);
+    let filters = [
+        (
+            any(DEADLY),
+            SeccompAction::Allow,
+            SeccompAction::KillProcess,
+        ),
+        (any(MISSING), SeccompAction::Allow, not_there),
+        (allowed()?, not_allowed, SeccompAction::Allow),
+    ];
+    let arch: TargetArch = std::env::consts::ARCH.try_into()?;
+    let mut programs = Vec::new();
+    for (rules, otherwise, matched) in filters {
+        let filter = SeccompFilter::new(rules, otherwise, matched, arch)?;
+        programs.push(BpfProgram::try_from(filter)?);
+    }
+    for program in &programs {
+        seccompiler::apply_filter(program)?;
+    }
+    Ok(())
+}
+
+fn any(calls: &[libc::c_long]) -> Rules {
+    calls.iter().map(|&call| (call, Vec::new())).collect()
+}
+
+fn allowed() -> Result<Rules, FilterError> {
+    let mut rules = any(ALLOWED);
+    rules.extend(any(ALLOWED_HERE));
+    let masked = |arg, mask: i32, value: i32| {
+        let (mask, value) = (mask as u32, value as u32);
+        let value = u64::from(value);
+        condition(arg, SeccompCmpOp::MaskedEq(u64::from(mask)), value)
+    };
+    // Memory never becomes code.
+    for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+        rules.insert(call, vec![masked(2, libc::PROT_EXEC, 0)?]);
+    }
+    // Threads, and no processes.
+    let thread = libc::CLONE_THREAD | libc::CLONE_VM;
+    rules.insert(libc::SYS_clone, vec![masked(0, thread, thread)?]);
+    // Signals to threads of its own, as a panic or an abort sends.
+    let own = u64::from(std::process::id());
+    rules.insert(libc::SYS_tgkill, vec![condition(0, SeccompCmpOp::Eq, own)?]);
+    let names = [libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_SET_VMA];
+    let names = names.map(|option| condition(0, SeccompCmpOp::Eq, option as u64));
+    rules.insert(
+        libc::SYS_prctl,
+        names.into_iter().collect::<Result<_, _>>()?,
+    );
+    let ioctls =
+        IOCTL_TYPES.map(|kind| condition(1, SeccompCmpOp::MaskedEq(IOCTL_TYPE_MASK), kind));
+    rules.insert(
+        libc::SYS_ioctl,
+        ioctls.into_iter().collect::<Result<_, _>>()?,
+    );
+    // Of a descriptor, not of a path: Landlock does not keep a path's attributes from being read.
+    let empty_path = libc::AT_EMPTY_PATH;
+    rules.insert(libc::SYS_statx, vec![masked(2, empty_path, empty_path)?]);
+    rules.insert(
+        libc::SYS_newfstatat,
+        vec![masked(3, empty_path, empty_path)?],
+    );
+    // Its limits are read, not set.
+    let limits = condition(2, SeccompCmpOp::Eq, 0)?;
+    rules.insert(libc::SYS_prlimit64, vec![limits]);
+    Ok(rules)
+}
+
+/// A rule that holds if the low half of an argument compares so.
+fn condition(arg: u8, op: SeccompCmpOp, value: u64) -> Result<SeccompRule, FilterError> {
+    let condition = SeccompCondition::new(arg, SeccompCmpArgLen::Dword, op, value)?;
+    Ok(SeccompRule::new(vec![condition])?)
+}

@@ -1,0 +1,173 @@
+//! What a process that parses images gives up before it reads the first byte of one.
+//!
+//! Everything that serving needs is open by then: the image, the journal's device, `/dev/fuse`, the socket to
+//! the monitor. So no path, no program, no network and no other process has to be within reach afterwards.
+//! Threads that are started later inherit all of it; it can't be taken back.
+//!
+//! # Locking
+//! None. To be called while the process has one thread: most of it is the calling thread's alone.
+
+mod calls;
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, LandlockStatus, Ruleset,
+    RulesetAttr, RulesetStatus, Scope,
+};
+use rustix::io::Errno;
+use rustix::thread::{CapabilitySet, CapabilitySets};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The Landlock version whose rights are asked for; an older kernel denies those of them that it knows.
+const LANDLOCK: ABI = ABI::V7;
+
+/// The sandbox can't be entered.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// The kernel refuses a step that every kernel has.
+    #[error("sandbox: {step}: {errno}; --no-sandbox goes without")]
+    Step {
+        /// What it was.
+        step: &'static str,
+        /// What the kernel says.
+        errno: Errno,
+    },
+    /// Landlock is there, and fails.
+    #[error("sandbox: Landlock: {0}; --no-sandbox goes without")]
+    Landlock(#[from] landlock::RulesetError),
+    /// The filter of system calls can't be made or installed.
+    #[error("sandbox: seccomp: {0}; --no-sandbox goes without")]
+    Seccomp(#[from] calls::FilterError),
+}
+
+/// How much of a Landlock rule set the kernel enforces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Enforced {
+    /// All that is asked for.
+    Fully,
+    /// What it knows.
+    Partly,
+    /// Nothing.
+    Not,
+}
+
+/// What is in force in this process; for the log, and for statistics.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confinement {
+    /// The version of Landlock that kernel and program share; 0 for none.
+    pub landlock_abi: u32,
+    /// How much of it is enforced.
+    pub landlock: Enforced,
+    /// Whether system calls are filtered.
+    pub seccomp: bool,
+    /// Whether the process is in a network of its own, which has no interface.
+    pub own_network: bool,
+    /// Capabilities that could be had again by executing a program; no program can be executed.
+    pub bounding_set_empty: bool,
+}
+
+impl Confinement {
+    /// What should be in force, and is not; for a warning.
+    pub fn warning(&self) -> Option<&'static str> {
+        match self.landlock {
+            Enforced::Fully => None,
+            Enforced::Partly => {
+                Some("this kernel's Landlock does not know all rights that are denied")
+            }
+            Enforced::Not => Some(
+                "this kernel has no Landlock; paths are out of reach by the filter of system calls alone",
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Confinement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no new privileges, no capabilities")?;
+        match (self.landlock, self.landlock_abi) {
+            (Enforced::Fully, abi) => write!(f, ", Landlock {abi} fully enforced")?,
+            (Enforced::Partly, abi) => write!(f, ", Landlock {abi} partly enforced")?,
+            (Enforced::Not, _) => f.write_str(", no Landlock")?,
+        }
+        if self.own_network {
+            f.write_str(", no network")?;
+        }
+        if self.seccomp {
+            f.write_str(", system calls filtered")?;
+        }
+        Ok(())
+    }
+}
+
+/// Confines the calling thread and all that it starts, for good.
+///
+/// # Errors
+/// The kernel refuses a step. A kernel without Landlock is no error, but [`Confinement::warning`].
+pub fn enter() -> Result<Confinement, SandboxError> {
+    // Before capabilities are gone. A user may not, and has the other walls.
+    let own_network = nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).is_ok();
+    rustix::thread::set_no_new_privs(true).map_err(step("no_new_privs"))?;
+    let bounding_set_empty = drop_capabilities()?;
+    let (landlock_abi, landlock) = deny_paths()?;
+    calls::install()?;
+    Ok(Confinement {
+        landlock_abi,
+        landlock,
+        seccomp: true,
+        own_network,
+        bounding_set_empty,
+    })
+}
+
+fn step(step: &'static str) -> impl Fn(Errno) -> SandboxError {
+    move |errno| SandboxError::Step { step, errno }
+}
+
+/// Drops every capability from every set; tells whether the bounding set is empty too, which takes a
+/// capability itself.
+fn drop_capabilities() -> Result<bool, SandboxError> {
+    let mut bounding_set_empty = true;
+    for bit in 0..u64::BITS {
+        let capability = CapabilitySet::from_bits_retain(1 << bit);
+        match rustix::thread::capability_is_in_bounding_set(capability) {
+            Ok(true) => {
+                let dropped = rustix::thread::remove_capability_from_bounding_set(capability);
+                bounding_set_empty &= dropped.is_ok();
+            }
+            Ok(false) => {}
+            // The kernel has no such capability, nor any after it.
+            Err(_) => break,
+        }
+    }
+    rustix::thread::clear_ambient_capability_set().map_err(step("ambient capabilities"))?;
+    let none = CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
+        inheritable: CapabilitySet::empty(),
+    };
+    rustix::thread::set_capabilities(None, none).map_err(step("capabilities"))?;
+    Ok(bounding_set_empty)
+}
+
+/// Denies every access by path, the network as far as Landlock knows it, and other processes: there are
+/// rights that are denied, and no rule that gives any.
+fn deny_paths() -> Result<(u32, Enforced), SandboxError> {
+    let status = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(LANDLOCK))?
+        .handle_access(AccessNet::from_all(LANDLOCK))?
+        .scope(Scope::from_all(LANDLOCK))?
+        .create()?
+        .restrict_self()?;
+    let abi = match status.landlock {
+        LandlockStatus::Available { effective_abi, .. } => effective_abi as u32,
+        _ => 0,
+    };
+    let enforced = match status.ruleset {
+        RulesetStatus::FullyEnforced => Enforced::Fully,
+        RulesetStatus::PartiallyEnforced => Enforced::Partly,
+        RulesetStatus::NotEnforced => Enforced::Not,
+    };
+    Ok((abi, enforced))
+}

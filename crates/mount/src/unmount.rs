@@ -1,0 +1,86 @@
+//! Unmounting, as root by the kernel, else through fusermount3.
+
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// How a mount is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// If nothing of it is in use.
+    Idle,
+    /// It disappears now; what is open stays so until it is closed.
+    Lazy,
+    /// It disappears now, and what is open is of no use any more.
+    Forced,
+}
+
+/// Nothing is unmounted.
+#[derive(Debug, thiserror::Error)]
+pub enum UnmountError {
+    /// Something of it is in use.
+    #[error("in use: a file of it is open, or a directory of it is somebody's working directory")]
+    Busy,
+    /// The host says no.
+    #[error("{0}")]
+    Host(std::io::Error),
+    /// fusermount3 says no, or is not there.
+    #[error("fusermount3: {0}")]
+    Helper(String),
+}
+
+/// How often a busy mount is asked again: statistics and shells look into it for a moment.
+const TRIES: u32 = 4;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Unmounts what is mounted at `dir`.
+///
+/// # Errors
+/// It is in use; it is not the user's.
+pub fn unmount(dir: &Path, how: How) -> Result<(), UnmountError> {
+    for _ in 1..TRIES {
+        match once(dir, how) {
+            Err(UnmountError::Busy) => std::thread::sleep(PAUSE),
+            other => return other,
+        }
+    }
+    once(dir, how)
+}
+
+fn once(dir: &Path, how: How) -> Result<(), UnmountError> {
+    let flags = match how {
+        How::Idle => UnmountFlags::empty(),
+        How::Lazy => UnmountFlags::DETACH,
+        // Force ends the connection, which leaves the mount busy; detaching removes it.
+        How::Forced => UnmountFlags::FORCE | UnmountFlags::DETACH,
+    };
+    match rustix::mount::unmount(dir, flags | UnmountFlags::NOFOLLOW) {
+        Ok(()) => Ok(()),
+        Err(Errno::BUSY) => Err(UnmountError::Busy),
+        Err(Errno::PERM) => by_helper(dir, how),
+        Err(errno) => Err(UnmountError::Host(errno.into())),
+    }
+}
+
+fn by_helper(dir: &Path, how: How) -> Result<(), UnmountError> {
+    let mut command = Command::new("fusermount3");
+    command.arg(match how {
+        How::Idle => "-u",
+        How::Lazy | How::Forced => "-uz",
+    });
+    command.arg("--").arg(dir).env("LC_ALL", "C");
+    command.stdin(Stdio::null());
+    let out = command
+        .output()
+        .map_err(|e| UnmountError::Helper(e.to_string()))?;
+    if out.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&out.stderr);
+    match said.contains("busy") {
+        true => Err(UnmountError::Busy),
+        false => Err(UnmountError::Helper(said.trim().to_owned())),
+    }
+}
