@@ -234,3 +234,11 @@ impl Scene {
         value
     }
 }
+
+impl Scene {
+    /// What an ioctl with a number leaves there, with nothing said.
+    pub fn quietly(&mut self, fd: i32, number: libc::c_ulong) -> Answer<i64> {
+        let mut value = 0i64;
+        call!(libc::ioctl, fd, number, &raw mut value).map(|_| value)
+    }
+}
