@@ -91,8 +91,10 @@ fn waiting(s: &mut Scene) {
         crate::scene::exit(0);
     }
     std::thread::sleep(std::time::Duration::from_millis(20));
-    s.line("lets go");
-    s.lock(fd, F_SETLK, F_UNLCK, (0, 10));
+    // SAFETY: all zeros are a `flock`, of everything.
+    let mut all: libc::flock = unsafe { std::mem::zeroed() };
+    all.l_type = F_UNLCK as i16;
+    call!(fcntl, fd, F_SETLK, &raw mut all).expect("lets go");
     let mut status = 0;
     call!(waitpid, child, &raw mut status, 0).expect("ends");
     s.read(pipe[0], 10);
