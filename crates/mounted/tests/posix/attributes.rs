@@ -27,7 +27,7 @@ const ALLOWED: [Allowed; 2] = [
     // What the kernel answers from its cache, nobody is told of.
     Allowed {
         case: "attr_times_changed",
-        kernel: "[true, false, false]",
+        kernel: " [true, false, false]",
         ours: "[false, false, false]",
     },
 ];
