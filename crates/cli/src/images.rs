@@ -14,6 +14,11 @@ pub fn set_journal(device: PathBuf) {
     let _ = JOURNAL.set(device);
 }
 
+/// Where it is, if that was said.
+pub fn journal() -> Option<&'static Path> {
+    JOURNAL.get().map(PathBuf::as_path)
+}
+
 /// The images that a command has open.
 #[derive(Default)]
 pub struct Images {
@@ -59,7 +64,7 @@ pub fn open(image: &Path, write: bool) -> Result<Filesystem> {
     } else {
         OpenOptions::read_only()
     };
-    options.journal = JOURNAL.get().cloned();
+    options.journal = journal().map(Path::to_owned);
     let fs = Filesystem::open(image, &options).map_err(|e| failure::opening(image, &e))?;
     if write && fs.is_read_only() {
         anyhow::bail!(

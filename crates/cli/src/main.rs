@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`commands`] | a file for each command |
 //! | [`location`], [`images`] | `IMAGE:/path`, and the images that a command has open |
+//! | [`mount_helper`] | the command lines of mount(8) and umount(8) |
 //! | [`side`] | one interface to files of the host and of an image, for copying |
 //! | [`failure`] | errors as one line that says what to do |
 //! | [`letters`] | flags as chattr(1) writes them |
@@ -17,14 +18,15 @@ mod glob;
 mod images;
 mod letters;
 mod location;
+mod mount_helper;
 mod show;
 mod side;
 mod size;
 mod when;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use commands::Command;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -63,9 +65,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// The arguments, where `find -name` is `find --name`, as find(1) writes it.
+/// The arguments, where `find -name` is `find --name`, as find(1) writes it, and mount(8)'s are `mount`'s.
 fn arguments() -> Vec<OsString> {
     let mut args: Vec<OsString> = std::env::args_os().collect();
+    if let Some(args) = mount_helper::arguments(&args, is_command) {
+        return args;
+    }
     if args.get(1).is_some_and(|a| a == "find") {
         for arg in &mut args[2..] {
             if arg == "-name" || arg == "-type" {
@@ -74,4 +79,13 @@ fn arguments() -> Vec<OsString> {
         }
     }
     args
+}
+
+/// Whether that is the name of a command.
+fn is_command(name: &OsStr) -> bool {
+    let cli = Cli::command();
+    name == "help"
+        || cli
+            .get_subcommands()
+            .any(|command| command.get_name() == name)
 }

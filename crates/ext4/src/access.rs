@@ -142,8 +142,9 @@ impl Ext4 {
                 if let Some(set) = set {
                     let t = set.resolve(stamp);
                     let sec = t.sec.clamp(DiskTime::MIN_SEC, DiskTime::MAX_SEC);
-                    // As the kernel: what is out of range becomes the last second in it.
-                    *field = DiskTime::new(sec, if sec == t.sec { t.nsec } else { 0 });
+                    // As the kernel: what is out of range becomes the last second in it, of which there is no part.
+                    let is_last = sec == DiskTime::MIN_SEC || sec == DiskTime::MAX_SEC;
+                    *field = DiskTime::new(sec, if is_last { 0 } else { t.nsec });
                 }
             }
         })?;

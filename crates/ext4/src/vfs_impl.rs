@@ -7,7 +7,7 @@ use crate::fs::Ext4;
 use crate::inode::{InodeRef, kind_of};
 use uext4_jbd2::JournalError;
 use uext4_ondisk::{
-    AclEntry, CorruptKind, FileType, Ino, XattrIndex, acl_decode_xattr, acl_encode_xattr,
+    AclEntry, Compat, CorruptKind, FileType, Ino, XattrIndex, acl_decode_xattr, acl_encode_xattr,
 };
 use uext4_vfs::attr::{
     Attr, DirEntry, FileHandle, FileKind, NewNode, RenameFlags, SetAttr, StatFs, XattrFlags,
@@ -136,6 +136,27 @@ fn parse_acl(value: &[u8]) -> Result<Option<Vec<AclEntry>>> {
 }
 
 impl Ext4 {
+    /// The blocks that can never hold data: as the superblock says, else counted as the kernel does.
+    fn overhead_blocks(&self) -> Result<u64> {
+        let geometry = self.geometry();
+        let told = u64::from(self.sb.raw.overhead_clusters.get());
+        if told != 0 && told < geometry.blocks_count {
+            return Ok(told);
+        }
+        let of_groups = self.groups().iter().map(|group| {
+            u64::from(geometry.base_meta_blocks(group.no))
+                + u64::from(geometry.itable_blocks_per_group)
+                + 2
+        });
+        let mut overhead = u64::from(geometry.first_data_block) + of_groups.sum::<u64>();
+        let journal = Ino(self.sb.raw.journal_inum.get());
+        if self.sb.compat.contains(Compat::HAS_JOURNAL) && journal.0 != 0 {
+            let journal = self.get_inode(journal).map_err(Error::from)?;
+            overhead += self.attr(&journal).size / u64::from(geometry.block_size);
+        }
+        Ok(overhead)
+    }
+
     /// The inode with that number, whatever its generation is; for a front end that compares generations itself.
     ///
     /// # Errors
@@ -387,13 +408,9 @@ impl FileSystem for Ext4 {
         let geometry = self.geometry();
         let free = u64::try_from(self.free_blocks_total()).unwrap_or(0);
         let reserved = u64::try_from(self.reserved_blocks()).unwrap_or(0);
-        let (mut inodes_free, mut overhead) = (0u64, u64::from(geometry.first_data_block));
-        for group in self.groups() {
-            inodes_free += u64::from(group.free_inodes());
-            overhead += u64::from(geometry.base_meta_blocks(group.no))
-                + u64::from(geometry.itable_blocks_per_group)
-                + 2;
-        }
+        let inodes_free = self.groups().iter().map(|g| u64::from(g.free_inodes()));
+        let inodes_free = inodes_free.sum();
+        let overhead = self.overhead_blocks()?;
         let uuid = u128::from_le_bytes(self.sb.raw.uuid);
         Ok(StatFs {
             block_size: geometry.block_size,

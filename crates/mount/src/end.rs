@@ -29,7 +29,9 @@ pub enum EndError {
     #[error("{0}")]
     Unmount(UnmountError),
     /// The server ended before it had closed the image.
-    #[error("unmounted, but the server has not closed {0}; the next mount recovers it from its journal")]
+    #[error(
+        "unmounted, but the server has not closed {0}; the next mount recovers it from its journal"
+    )]
     Unclean(PathBuf),
 }
 
@@ -76,7 +78,9 @@ pub fn end(dir: &Path, lazy: bool) -> Result<Ended, EndError> {
     }
     let closed = server.as_ref().is_some_and(wait);
     // Its exit is the last trace of the mount.
-    monitor.as_ref().is_some_and(wait);
+    if let Some(monitor) = &monitor {
+        wait(monitor);
+    }
     let image = document.as_ref().and_then(|d| d["image"].as_str());
     if let (true, false, Some(image)) = (closed, entry.read_only, image)
         && needs_recovery(Path::new(image))

@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -52,7 +52,9 @@ impl Metrics {
             for client in self.0.incoming() {
                 match client {
                     // Who goes away is not answered.
-                    Ok(client) => drop(answer(&client, || stats::read(&dir).map_err(|e| e.to_string()))),
+                    Ok(client) => drop(answer(&client, || {
+                        stats::read(&dir).map_err(|e| e.to_string())
+                    })),
                     // Too many files are open: the next client finds it otherwise, or not.
                     Err(_) => thread::sleep(PATIENCE),
                 }
@@ -62,10 +64,7 @@ impl Metrics {
 }
 
 /// Answers one request and closes the connection.
-fn answer(
-    client: &TcpStream,
-    document: impl FnOnce() -> Result<Value, String>,
-) -> io::Result<()> {
+fn answer(client: &TcpStream, document: impl FnOnce() -> Result<Value, String>) -> io::Result<()> {
     client.set_read_timeout(Some(PATIENCE))?;
     client.set_write_timeout(Some(PATIENCE))?;
     let mut lines = BufReader::new(client.take(REQUEST_BYTES_MAX)).lines();
@@ -101,16 +100,26 @@ pub fn prometheus(document: &Value) -> String {
     let image = document["image"].as_str().unwrap_or_default();
     let mount = format!("image=\"{}\"", escaped(image));
     if let Some(seconds) = document["uptime_s"].as_f64() {
-        let head = ("uext4_uptime_seconds", "gauge", "How long it has been mounted.");
+        let head = (
+            "uext4_uptime_seconds",
+            "gauge",
+            "How long it has been mounted.",
+        );
         metric(&mut text, head, [(mount.clone(), seconds)]);
     }
     operations(&mut text, document, &mount);
     locks(&mut text, document, &mount);
     let mut values = Vec::new();
     numbers(&document["cache"], &mut String::new(), &mut values);
-    let head = ("uext4_cache", "gauge", "What caches hold, and what became of look-ups in them.");
+    let head = (
+        "uext4_cache",
+        "gauge",
+        "What caches hold, and what became of look-ups in them.",
+    );
     let with_label = |(name, value)| (format!("{mount},value=\"{}\"", escaped(name)), value);
-    let values = values.iter().map(|(name, value)| with_label((name.as_str(), *value)));
+    let values = values
+        .iter()
+        .map(|(name, value)| with_label((name.as_str(), *value)));
     metric(&mut text, head, values);
     text
 }
@@ -125,12 +134,28 @@ fn operations(text: &mut String, document: &Value, mount: &str) {
             Some((labels, field(operation)?))
         })
     };
-    let head = ("uext4_operations_total", "counter", "Requests of the kernel.");
+    let head = (
+        "uext4_operations_total",
+        "counter",
+        "Requests of the kernel.",
+    );
     metric(text, head, each(|operation| operation["count"].as_f64()));
-    let head = ("uext4_operation_errors_total", "counter", "Those that failed.");
+    let head = (
+        "uext4_operation_errors_total",
+        "counter",
+        "Those that failed.",
+    );
     metric(text, head, each(|operation| operation["errors"].as_f64()));
-    let head = ("uext4_operation_seconds_total", "counter", "How long they took together.");
-    metric(text, head, each(|operation| Some(operation["total_us"].as_f64()? / 1e6)));
+    let head = (
+        "uext4_operation_seconds_total",
+        "counter",
+        "How long they took together.",
+    );
+    metric(
+        text,
+        head,
+        each(|operation| Some(operation["total_us"].as_f64()? / 1e6)),
+    );
     let quantiles = [("0.5", "p50"), ("0.99", "p99")];
     let latencies = operations.iter().flat_map(|(name, operation)| {
         quantiles.iter().filter_map(move |(quantile, field)| {
@@ -142,7 +167,11 @@ fn operations(text: &mut String, document: &Value, mount: &str) {
             Some((labels, seconds))
         })
     });
-    let head = ("uext4_operation_latency_seconds", "gauge", "How long they took.");
+    let head = (
+        "uext4_operation_latency_seconds",
+        "gauge",
+        "How long they took.",
+    );
     metric(text, head, latencies);
 }
 
@@ -157,7 +186,11 @@ fn locks(text: &mut String, document: &Value, mount: &str) {
         let mut of_class = Vec::new();
         numbers(lock, &mut String::new(), &mut of_class);
         values.extend(of_class.into_iter().map(|(name, value)| {
-            let labels = format!("{mount},class=\"{}\",value=\"{}\"", escaped(class), escaped(&name));
+            let labels = format!(
+                "{mount},class=\"{}\",value=\"{}\"",
+                escaped(class),
+                escaped(&name)
+            );
             (labels, value)
         }));
     }

@@ -268,8 +268,42 @@ impl Place {
         self.mount()
     }
 
+    /// Mounts what is unmounted by uext4, with these options.
+    ///
+    /// # Errors
+    /// Those of mounting.
+    pub fn mount_with(&mut self, options: &str) -> Result<()> {
+        self.driver = Driver::Ours(options.to_owned());
+        self.mount()
+    }
+
+    /// Takes a mount away whose server was killed.
+    ///
+    /// # Errors
+    /// It stays mounted, or the image is held.
+    pub fn abandon(&mut self) -> Result<()> {
+        let end = Instant::now() + PATIENCE;
+        while self.is_mounted()? {
+            ensure!(
+                Instant::now() < end,
+                "{}: still mounted",
+                self.dir.display()
+            );
+            let _ = Command::new("umount").arg("-l").arg(&self.dir).output();
+        }
+        self.mounted = false;
+        while is_held(&self.image)? {
+            ensure!(Instant::now() < end, "{}: still held", self.image.display());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
     /// e2fsck finds nothing to say.
-    fn check(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// It does.
+    pub fn check(&self) -> Result<()> {
         if self.driver == Driver::Tmpfs {
             return Ok(());
         }

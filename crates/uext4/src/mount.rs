@@ -11,8 +11,7 @@
 use crate::image::device_error;
 use crate::overlay::OverlayDevice;
 use crate::{
-    BlockDevice, Errno, Error, Ext4, FileDevice, MountOptions, OpenOptions, Result,
-    read_superblock,
+    BlockDevice, Errno, Error, Ext4, FileDevice, MountOptions, OpenOptions, Result, read_superblock,
 };
 use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};

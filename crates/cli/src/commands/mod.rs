@@ -17,13 +17,17 @@ mod ls;
 mod lsattr;
 mod mkdir;
 mod mkfs;
+mod mount;
 mod mv;
 mod rm;
+mod serve;
 mod stat;
+mod stats;
 mod touch;
 mod tree;
 mod trim;
 mod truncate;
+mod umount;
 mod walk;
 mod xattr;
 
@@ -58,6 +62,11 @@ pub enum Command {
     Xattr(xattr::Args),
     Check(check::Args),
     Dump(dump::Args),
+    Mount(mount::Args),
+    Umount(umount::Args),
+    Stats(stats::Args),
+    #[command(hide = true)]
+    Serve(serve::Args),
     Bench(bench::Args),
 }
 
@@ -100,6 +109,10 @@ impl Command {
             Command::Trim(args) => trim::run(&args),
             Command::Xattr(args) => xattr::run(args),
             Command::Dump(args) => dump::run(&args),
+            Command::Mount(args) => mount::run(args),
+            Command::Umount(args) => umount::run(&args),
+            Command::Stats(args) => stats::run(&args),
+            Command::Serve(args) => serve::run(&args),
             Command::Bench(args) => bench::run(args),
         }?;
         Ok(ExitCode::SUCCESS)

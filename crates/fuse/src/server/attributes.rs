@@ -92,7 +92,8 @@ impl<F: Served> Server<F> {
         let valid = SetattrValid::from_bits_retain(arg.valid);
         let node = self.node(request.header.nodeid)?;
         let mut caller = self.caller(request);
-        if valid.contains(SetattrValid::KILL_SUIDGID) {
+        // With a change of the owner it comes always, and means nothing that does not follow from that.
+        if valid.contains(SetattrValid::KILL_SUIDGID | SetattrValid::SIZE) {
             caller.capabilities -= Capabilities::FSETID;
         }
         let attr = self.fs.setattr(&caller, &node, &change_of(&arg, valid))?;

@@ -144,10 +144,19 @@ impl<F: Served> Server<F> {
         Ok(())
     }
 
+    /// The same where the kernel does not say who may leave them.
+    fn kill_set_id_unless_root(&self, request: &Request<'_>, node: &F::Node) -> Result<()> {
+        match request.header.uid {
+            0 => Ok(()),
+            _ => self.kill_set_id(self.caller(request), node),
+        }
+    }
+
     pub(super) fn fallocate(&self, request: &Request<'_>) -> Answer {
         let arg: input::Fallocate = request.arg()?;
         let node = self.node(request.header.nodeid)?;
         let what = fallocate_of(arg.mode)?;
+        self.kill_set_id_unless_root(request, &node)?;
         self.fs.fallocate(&node, what, arg.offset, arg.length)?;
         self.settle(&node)
     }
@@ -167,6 +176,7 @@ impl<F: Served> Server<F> {
         let arg: input::CopyFileRange = request.arg()?;
         let from = self.node(request.header.nodeid)?;
         let to = self.node(arg.nodeid_out)?;
+        self.kill_set_id_unless_root(request, &to)?;
         let len = arg.len.min(COPY_BYTES_MAX);
         let mut chunk = vec![0; COPY_BYTES.min(len as usize)];
         let mut copied = 0;

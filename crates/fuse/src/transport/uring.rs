@@ -9,6 +9,7 @@
 //! None: threads share nothing but the handler.
 
 use super::Transport;
+use super::buffer::Buffer;
 use super::ring::Ring;
 use super::{dev, device};
 use crate::abi::input;
@@ -26,7 +27,8 @@ use uext4::Errno;
 /// Threads of a queue: one may sleep in fsync(2) while others answer.
 pub const THREADS_PER_CPU: usize = 4;
 
-/// Names and short data are copied out of the way of the reply; what is longer is used where it lies.
+/// Names and short data are copied out of the way of the reply, to a page's start as direct I/O wants it; what is longer
+/// is used where it lies.
 const COPIED_BYTES_MAX: usize = 4096;
 
 /// Queues of io_uring, one for each CPU.
@@ -80,7 +82,7 @@ impl Transport for UringTransport {
         let named = thread::Builder::new().name("fuse-dev".into());
         threads.push(named.spawn(move || dev::serve(rings, &dev, &*for_dev))?);
         // Until every queue has a ring, the kernel keeps requests back.
-        for offer in offers {
+        for offer in offers.iter().take(rings) {
             offer?;
         }
         started();
@@ -121,7 +123,7 @@ fn serve<H: Handler>(
             return Ok(());
         }
     };
-    let mut scratch = Vec::with_capacity(COPIED_BYTES_MAX);
+    let mut scratch = Buffer::new(COPIED_BYTES_MAX);
     let mut waited = ring.wait();
     loop {
         match waited {
@@ -130,7 +132,15 @@ fn serve<H: Handler>(
             Err(e) => return Err(e.into()),
         }
         let (header, arg, memory, filled) = ring.request();
-        let answer = answer(number, &header, &arg, memory, filled, &mut scratch, handler);
+        let answer = answer(
+            number,
+            &header,
+            &arg,
+            memory,
+            filled,
+            scratch.page(),
+            handler,
+        );
         waited = ring.commit(header.unique, answer);
     }
 }
@@ -142,18 +152,17 @@ fn answer<H: Handler>(
     arg: &[u8],
     memory: &mut [u8],
     filled: usize,
-    scratch: &mut Vec<u8>,
+    scratch: &mut [u8],
     handler: &H,
 ) -> Result<usize, Errno> {
     if filled > COPIED_BYTES_MAX {
         // Much data, and so a short reply, which waits in the scratch until the data is done with.
-        scratch.resize(COPIED_BYTES_MAX, 0);
         let request = Request::from_parts(header, arg, &memory[..filled])?;
         let len = handler.handle(number, &request, scratch)?;
         return put_bytes(memory, scratch.get(..len).ok_or(Errno::EIO)?);
     }
-    scratch.clear();
-    scratch.extend_from_slice(&memory[..filled]);
-    let request = Request::from_parts(header, arg, scratch)?;
+    let copied = &mut scratch[..filled];
+    copied.copy_from_slice(&memory[..filled]);
+    let request = Request::from_parts(header, arg, copied)?;
     handler.handle(number, &request, memory)
 }

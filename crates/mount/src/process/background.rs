@@ -30,7 +30,10 @@ pub fn start(request: &MountRequest) -> Result<Vec<String>, Failure> {
         }
         None => {
             let status = monitor.wait()?;
-            Err(Failure::new(format_args!("the monitor died ({})", death(status))))
+            Err(Failure::new(format_args!(
+                "the monitor died ({})",
+                death(status)
+            )))
         }
     }
 }

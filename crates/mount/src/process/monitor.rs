@@ -55,7 +55,9 @@ pub fn run(
     let signals = catch_signals()?;
     let metrics = request.metrics.map(Metrics::bind).transpose()?;
     let mut monitor = Monitor::start(signals)?;
-    monitor.channel.send(&ToServer::Open(request.clone()), None)?;
+    monitor
+        .channel
+        .send(&ToServer::Open(request.clone()), None)?;
     let facts = match monitor.next()? {
         Event::Message(FromServer::Ready(facts)) => facts,
         Event::Message(FromServer::Failed(failure)) => return Err(failure),
@@ -63,7 +65,8 @@ pub fn run(
         Event::Message(_) | Event::Signal => return Err(monitor.interrupted()),
     };
     let kernel = kernel_options(request, &options, &facts);
-    let mountpoint = Mountpoint::mount(request.dir(), &kernel).map_err(|e| mounting(request, &e))?;
+    let mountpoint =
+        Mountpoint::mount(request.dir(), &kernel).map_err(|e| mounting(request, &e))?;
     let mounted = Mounted::new(request.dir(), mountpoint)?;
     let outcome = monitor.serve(request, &options, &facts, &mounted, || {
         let mut warnings = Vec::new();
@@ -152,8 +155,9 @@ impl Monitor {
                 Event::Message(FromServer::PleaseStop) | Event::Signal => self.end(mounted, facts),
                 Event::Message(FromServer::Closed(outcome)) => {
                     let _ = self.server.wait();
-                    return outcome
-                        .map_err(|e| Failure::new(format_args!("{}: {e}", request.image().display())));
+                    return outcome.map_err(|e| {
+                        Failure::new(format_args!("{}: {e}", request.image().display()))
+                    });
                 }
                 Event::Message(FromServer::Failed(failure)) => return Err(failure),
                 Event::Message(FromServer::Ready(_)) => {}
@@ -242,8 +246,11 @@ impl Mounted {
             return Ok(());
         };
         let path = format!("/sys/class/bdi/{}/read_ahead_kb", self.entry.device);
-        std::fs::write(path, (bytes >> 10).to_string())
-            .map_err(|e| Failure::new(format_args!("option 'readahead': {e}; only root can set it")))
+        std::fs::write(path, (bytes >> 10).to_string()).map_err(|e| {
+            Failure::new(format_args!(
+                "option 'readahead': {e}; only root can set it"
+            ))
+        })
     }
 
     /// Nobody is left with a directory whose server is gone.

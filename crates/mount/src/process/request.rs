@@ -53,7 +53,10 @@ impl MountRequest {
     pub fn options(&self) -> Result<Options, OptionError> {
         let mut options = Options::parse(&self.options)?;
         let open = &mut options.open;
-        open.journal = open.journal.take().or(self.journal.clone().map(|path| path.0));
+        open.journal = open
+            .journal
+            .take()
+            .or(self.journal.clone().map(|path| path.0));
         Ok(options)
     }
 

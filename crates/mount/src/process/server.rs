@@ -72,7 +72,7 @@ pub fn run() -> Result<(), Failure> {
 fn open(request: &MountRequest) -> Result<Opened, Failure> {
     let options = request.options()?;
     if request.lock_stat {
-        uext4::lock_stat::enable();
+        uext4::lock_stat::enable(true);
     }
     let image = open_device(request.image(), &options)?;
     let journal = match &options.open.journal {

@@ -95,7 +95,10 @@ impl Channel {
                 fd = fds.next();
             }
         }
-        Ok(Some((serde_json::from_slice(&bytes[..received.bytes])?, fd)))
+        Ok(Some((
+            serde_json::from_slice(&bytes[..received.bytes])?,
+            fd,
+        )))
     }
 }
 
@@ -122,7 +125,9 @@ mod tests {
         assert_eq!((text.as_str(), fd.is_some()), ("first", false));
         let (list, fd) = other.receive::<Vec<u32>>().unwrap().unwrap();
         assert_eq!(list, [1, 2]);
-        std::fs::File::from(fd.unwrap()).write_all(b"through").unwrap();
+        std::fs::File::from(fd.unwrap())
+            .write_all(b"through")
+            .unwrap();
         let mut text = String::new();
         reader.read_to_string(&mut text).unwrap();
         assert_eq!(text, "through");

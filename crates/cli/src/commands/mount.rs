@@ -1,0 +1,133 @@
+//! `uext4 mount`.
+
+use crate::{failure, images};
+use anyhow::{Context, Result, bail};
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use uext4::{Errno, Error};
+use uext4_mount::process::{background, monitor};
+use uext4_mount::{Failure, MountRequest, WirePath, metrics};
+
+/// What `-o` takes.
+const OPTIONS: &str = "\
+Options after -o, as for mount(8) and ext4(5); the last one wins:
+  ro, noatime, relatime, strictatime, lazytime, nosuid, nodev, noexec, sync, dirsync
+  allow_other, noallow_other      others may use it, as permissions say (the default for root)
+  data=ordered|writeback|journal, commit=SECONDS, barrier=0|1, noload (with ro)
+  journal=DEVICE                  where the journal is, if not in the image
+  errors=continue|remount-ro|panic, discard, dioread_nolock, dioread_lock
+  transport=auto|dev|uring        how requests come: over io_uring where the kernel allows it
+  threads=N                       how many threads answer; over io_uring, for each CPU
+  writeback                       the kernel caches writes
+  direct                          the image is read and written past the host's cache
+  readahead=SIZE, fsname=NAME
+  ialloc=, generation=, icache=, dio-lock=   arms, as uext4 bench --help lists them
+Others of ext4(5) that tune what is done another way here are accepted and change nothing.
+
+Example: uext4 mount disk.img /mnt -o noatime && ls /mnt && uext4 umount /mnt";
+
+/// Mount an image: a process without privileges serves it, the kernel asks it through FUSE.
+#[derive(Debug, clap::Args)]
+#[command(after_help = OPTIONS)]
+pub struct Args {
+    /// Options, a comma list; see below
+    #[arg(short = 'o', value_name = "OPTIONS")]
+    options: Vec<OsString>,
+    /// Stay in the foreground until it is unmounted, and log there
+    #[arg(short, long)]
+    foreground: bool,
+    /// Serve with the privileges of who mounts
+    #[arg(long)]
+    no_sandbox: bool,
+    /// Count what locks cost, for uext4 stats
+    #[arg(long)]
+    lock_stat: bool,
+    /// Statistics for Prometheus at http://ADDRESS/metrics, an address of this machine alone
+    #[arg(long, value_name = "ADDRESS", value_parser = metrics::parse_address)]
+    metrics: Option<SocketAddr>,
+    /// The image, a file or block device
+    image: PathBuf,
+    /// An existing directory
+    dir: PathBuf,
+}
+
+pub fn run(args: Args) -> Result<()> {
+    let request = request(&args)?;
+    // Before anything is started for it.
+    request.options().map_err(anyhow::Error::msg)?;
+    let failed = |e: Failure| explained(&args.image, &e);
+    if args.foreground {
+        let served = monitor::run(&request, |warnings| {
+            warn(&args.image, warnings);
+            eprintln!("uext4: {} is mounted", args.dir.display());
+            Ok(())
+        });
+        return served.map_err(failed);
+    }
+    warn(&args.image, &background::start(&request).map_err(failed)?);
+    Ok(())
+}
+
+fn request(args: &Args) -> Result<MountRequest> {
+    let image = absolute(&args.image);
+    let image =
+        image.map_err(|e| failure::opening(&args.image, &Error::from_source(errno(&e), e)))?;
+    let dir = args.dir.canonicalize();
+    let dir = dir.map_err(|e| failure::on_host(&args.dir, e))?;
+    if !dir.is_dir() {
+        bail!("{}: not a directory", args.dir.display());
+    }
+    let text = |option: &OsString| match option.to_str() {
+        Some(option) => Ok(option.to_owned()),
+        None => bail!("option '{}' is not UTF-8", option.display()),
+    };
+    let mut options: Vec<String> = args.options.iter().map(text).collect::<Result<_>>()?;
+    absolute_journal(&mut options)?;
+    let journal = images::journal().map(absolute).transpose();
+    Ok(MountRequest {
+        image: WirePath(image),
+        dir: WirePath(dir),
+        options,
+        journal: journal.context("--journal")?.map(WirePath),
+        sandbox: !args.no_sandbox,
+        lock_stat: args.lock_stat,
+        metrics: args.metrics,
+    })
+}
+
+/// The server has another working directory.
+fn absolute_journal(options: &mut Vec<String>) -> Result<()> {
+    let parsed = uext4_mount::Options::parse(options).map_err(anyhow::Error::msg)?;
+    if let Some(journal) = parsed.open.journal {
+        let absolute = absolute(&journal).map_err(|e| failure::on_host(&journal, e))?;
+        let absolute = absolute.to_string_lossy();
+        let escaped = absolute.replace('\\', r"\\").replace(',', r"\,");
+        options.push(format!("journal={escaped}"));
+    }
+    Ok(())
+}
+
+fn absolute(path: &Path) -> std::io::Result<PathBuf> {
+    path.canonicalize()
+}
+
+fn errno(e: &std::io::Error) -> Errno {
+    e.raw_os_error().map_or(Errno::EIO, Errno)
+}
+
+fn explained(image: &Path, e: &Failure) -> anyhow::Error {
+    match e.errno {
+        Some(errno) => {
+            let e = std::io::Error::other(e.message.clone());
+            failure::opening(image, &Error::from_source(Errno(errno), e))
+        }
+        None => anyhow::anyhow!("{e}"),
+    }
+}
+
+fn warn(image: &Path, warnings: &[String]) {
+    for warning in warnings {
+        eprintln!("uext4: {}: {warning}", image.display());
+    }
+}

@@ -1,0 +1,28 @@
+//! `uext4 umount`.
+
+use anyhow::Result;
+use std::path::PathBuf;
+
+/// Unmount a directory, and wait until the image is closed: then it may be copied, checked, or mounted again.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: uext4 umount /mnt")]
+pub struct Args {
+    /// Also while files are open: the directory is empty at once, the image is closed after the last of them
+    #[arg(short, long)]
+    lazy: bool,
+    /// The directory
+    dir: PathBuf,
+}
+
+pub fn run(args: &Args) -> Result<()> {
+    let dir = args.dir.display();
+    let ended = uext4_mount::end::end(&args.dir, args.lazy);
+    let ended = ended.map_err(|e| anyhow::anyhow!("{dir}: {e}"))?;
+    if !ended.closed && !args.lazy {
+        eprintln!(
+            "uext4: {dir}: unmounted; its server did not say who it is, so it may still be closing {}",
+            ended.source.display()
+        );
+    }
+    Ok(())
+}

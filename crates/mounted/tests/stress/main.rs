@@ -1,0 +1,183 @@
+//! A mount under everything at once: it stays whole, keeps what fsync(2) promised when its server is killed, loses
+//! no inode, and does not grow.
+//!
+//! `UEXT4_MOUNT_STRESS_SECONDS` and `UEXT4_MOUNT_KILLS` make it longer, `UEXT4_SEED` changes what is done.
+
+mod promises;
+mod worker;
+
+use anyhow::{Context, Result, ensure};
+use promises::Promises;
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+use uext4_mounted::place::{Driver, Place, Shape, can_mount};
+use uext4_testkit::env_number;
+use worker::Crew;
+
+const SHAPE: Shape = Shape {
+    bytes: 1 << 30,
+    ..Shape::DEFAULT
+};
+/// How long a mount is used before the next.
+const MOUNT_SECONDS: u64 = 120;
+/// How much a server may grow after its first half, in KiB: caches that fill.
+const GROWTH_KIB_MAX: u64 = 64 << 10;
+
+/// What the server says about itself.
+fn statistics(dir: &Path) -> Result<serde_json::Value> {
+    let mut value = vec![0; 1 << 16];
+    let len = rustix::fs::getxattr(dir, "uext4.stats", &mut value)?;
+    Ok(serde_json::from_slice(&value[..len])?)
+}
+
+fn pid_of(dir: &Path, key: &str) -> Result<Pid> {
+    let stats = statistics(dir)?;
+    let pid = stats[key].as_i64().context("no pid in the statistics")?;
+    Pid::from_raw(pid as i32).context("a pid")
+}
+
+/// The resident memory of a process in KiB.
+fn resident_kib(pid: Pid) -> Result<u64> {
+    let path = format!("/proc/{}/status", pid.as_raw_nonzero());
+    let status = std::fs::read_to_string(path)?;
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|l| l.split_whitespace().next());
+    Ok(kib.context("no VmRSS")?.parse()?)
+}
+
+fn make_dirs(dir: &Path) -> Result<()> {
+    for name in ["shared-0", "shared-1", "shared-2"] {
+        std::fs::create_dir_all(dir.join(name))?;
+    }
+    for worker in 0..64 {
+        std::fs::create_dir_all(dir.join(format!("own-{worker}")))?;
+    }
+    Ok(std::fs::File::open(dir)?.sync_all()?)
+}
+
+/// Inodes and blocks in use.
+fn in_use(dir: &Path) -> Result<(u64, u64)> {
+    let found = rustix::fs::statvfs(dir)?;
+    Ok((
+        found.f_files - found.f_ffree,
+        found.f_blocks - found.f_bfree,
+    ))
+}
+
+/// The transports that the kernel has.
+fn transports() -> Vec<&'static str> {
+    let enabled = std::fs::read_to_string("/sys/module/fuse/parameters/enable_uring");
+    match enabled.is_ok_and(|y| y.starts_with('Y')) {
+        true => vec!["dev", "uring"],
+        false => vec!["dev"],
+    }
+}
+
+#[test]
+fn mixed_work_and_remounts_leave_nothing_behind() -> Result<()> {
+    if !can_mount() {
+        return Ok(());
+    }
+    let seconds = env_number("UEXT4_MOUNT_STRESS_SECONDS", 8);
+    let seed = env_number("UEXT4_SEED", 1);
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let (mut calls, mut mounts) = (0, 0);
+    let kinds = transports();
+    let mut before = None;
+    let mut place: Option<Place> = None;
+    while Instant::now() < end {
+        let transport = kinds[mounts % kinds.len()];
+        let options = format!("transport={transport},lazytime");
+        let this = match place.take() {
+            None => Place::new(Driver::Ours(options), &SHAPE)?,
+            Some(mut last) => {
+                last.unmount()?;
+                last.check()?;
+                last.mount_with(&options)?;
+                last
+            }
+        };
+        let before = before.get_or_insert(in_use(this.dir())?);
+        let slice = Duration::from_secs(MOUNT_SECONDS.min(seconds.div_ceil(2)));
+        calls += one_mount(&this, slice, seed + mounts as u64)?;
+        let left = in_use(this.dir())?;
+        // The root directory keeps the blocks that it grew by.
+        ensure!(
+            left.0 == before.0 && left.1 <= before.1 + 8,
+            "mount {mounts}: {left:?} in use, {before:?} before"
+        );
+        mounts += 1;
+        place = Some(this);
+        eprintln!("{mounts} mounts, {calls} calls");
+    }
+    place.context("no time")?.finish()
+}
+
+/// Works on a mount for a while, removes all, and gives the number of calls.
+fn one_mount(place: &Place, slice: Duration, seed: u64) -> Result<u64> {
+    let dir = place.dir();
+    make_dirs(dir)?;
+    let promises = Arc::new(Promises::default());
+    let server = pid_of(dir, "pid")?;
+    let crew = Crew::start(dir, &promises, 6, 2, seed);
+    thread::sleep(slice / 2);
+    let half = resident_kib(server)?;
+    thread::sleep(slice / 2);
+    let full = resident_kib(server)?;
+    let calls = crew.stop();
+    ensure!(
+        full <= half + GROWTH_KIB_MAX,
+        "the server grew from {half} to {full} KiB"
+    );
+    let broken = promises.broken(dir);
+    ensure!(broken.is_empty(), "{broken:#?}");
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_name() != "lost+found" {
+            std::fs::remove_dir_all(entry.path())?;
+        }
+    }
+    rustix::fs::syncfs(std::fs::File::open(dir)?)?;
+    Ok(calls)
+}
+
+#[test]
+fn a_killed_server_loses_nothing_that_was_durable() -> Result<()> {
+    if !can_mount() {
+        return Ok(());
+    }
+    let kills = env_number("UEXT4_MOUNT_KILLS", 3);
+    let seed = env_number("UEXT4_SEED", 1);
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let promises = Arc::new(Promises::default());
+    let kinds = transports();
+    let mut place = Place::new(Driver::Ours("transport=dev".into()), &SHAPE)?;
+    let mut calls = 0;
+    for kill in 0..kills {
+        make_dirs(place.dir())?;
+        let server = pid_of(place.dir(), "pid")?;
+        let monitor = pid_of(place.dir(), "monitor_pid")?;
+        let crew = Crew::start(place.dir(), &promises, 4, 4, seed + kill);
+        thread::sleep(Duration::from_millis(rng.u64(20..1500)));
+        // One time in three nobody is left to unmount.
+        let both = kill % 3 == 2;
+        if both {
+            kill_process(monitor, Signal::KILL)?;
+        }
+        kill_process(server, Signal::KILL)?;
+        calls += crew.stop();
+        place.abandon()?;
+        place.mount_with(&format!("transport={}", kinds[kill as usize % kinds.len()]))?;
+        let broken = promises.broken(place.dir());
+        ensure!(broken.is_empty(), "seed {seed}, kill {kill}: {broken:#?}");
+        place.remount()?;
+    }
+    eprintln!(
+        "{kills} kills, {calls} calls, {} promises kept",
+        promises.count()
+    );
+    place.finish()
+}
