@@ -187,10 +187,11 @@ impl Place {
             }
             Driver::Ours(options) => {
                 let mut mount = Command::new(binary()?);
-                mount.arg("mount").arg(&self.image);
+                mount.arg("mount");
                 if !options.is_empty() {
                     mount.args(["-o", options]);
                 }
+                mount.arg(&self.image);
                 mount
             }
             Driver::Tmpfs => {

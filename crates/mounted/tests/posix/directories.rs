@@ -39,13 +39,14 @@ fn listing(s: &mut Scene) {
     s.list("d");
     s.list("f");
     let d = open_dir(s, ".");
-    let found = entries(d).expect("lists");
+    let mut found = entries(d).expect("lists");
+    found.sort();
     for entry in found {
         let stat = crate::on_attributes::stat_of(d, &entry.name).expect("is there");
         let is_parent = entry.name == b"..";
         s.line(format_args!(
             "{} inode as stat: {}",
-            short(&entry.name).len(),
+            short(&entry.name),
             is_parent || stat.st_ino == entry.inode
         ));
     }

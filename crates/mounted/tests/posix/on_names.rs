@@ -111,7 +111,12 @@ impl Scene {
             to.as_ptr(),
             flags
         );
-        self.done(format!("linkat({old}, {new}, {flags:#x})"), answer);
+        let named = if old.starts_with("/proc") {
+            "(by number)"
+        } else {
+            old
+        };
+        self.done(format!("linkat({named}, {new}, {flags:#x})"), answer);
     }
 
     pub fn symlink(&mut self, target: impl AsRef<[u8]>, path: &str) {
