@@ -32,10 +32,7 @@ fn assert_empty(dir: &Path) {
 /// The rows of a run, each with its keys; none where the machine has no contestant.
 fn rows(args: &[&str]) -> Vec<Value> {
     let dir = scratch();
-    let out = bench(
-        dir.path(),
-        &[args, &["--json"]].concat(),
-    );
+    let out = bench(dir.path(), &[args, &["--json"]].concat());
     let said = String::from_utf8(out.stderr).unwrap();
     assert_empty(dir.path());
     eprint!("{said}");
