@@ -41,7 +41,7 @@
 //! | [`description`] | an open queue |
 //! | [`node`] | a queue as a file |
 //! | [`queue`] | messages, who waits for them, who is told |
-//! | [`message`], [`wait`], [`patience`], [`notify`] | what a queue is made of |
+//! | [`message`], [`wait`], [`notify`] | what a queue is made of |
 //! | [`limits`], [`account`], [`name`] | how many, how large, for whom, under which name |
 #![forbid(unsafe_code)]
 
@@ -56,7 +56,6 @@ mod names;
 pub mod namespace;
 pub mod node;
 pub mod notify;
-pub mod patience;
 pub mod queue;
 mod root;
 pub mod vfs_impl;

@@ -11,7 +11,7 @@
 //!   message takes the lock once, and allocates nothing once the queue has been as full as it gets with
 //!   messages as long.
 //! - `level` says how many messages there are. It is written under the lock, and read without it by who
-//!   looks for a moment before he waits ([`crate::patience`]); he counts as one who waits only then.
+//!   looks for a moment before he waits ([`uext4_sync::patience`]); he counts as one who waits only then.
 //!
 //! # Locking
 //! One lock of class `mqueue`. Each waiter has a condition variable of his own. Waiters are woken, and
@@ -20,12 +20,13 @@
 use crate::limits::QueueSize;
 use crate::message::{Message, Messages};
 use crate::notify::{Notification, Registrant, Registration};
-use crate::patience::Patience;
 use crate::wait::{Interrupt, Slots, Wait, Waiters, Wake};
 use bitflags::bitflags;
 use std::sync::Arc;
 use std::time::Instant;
 use uext4_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use uext4_sync::patience::{Patience, pause};
+use uext4_sync::percpu::cpu_shards;
 use uext4_sync::{CachePadded, Mutex, MutexGuard, class};
 use uext4_vfs::{Errno, Result, Timestamp};
 
@@ -84,6 +85,17 @@ struct Level {
     messages: AtomicUsize,
     /// Whether somebody wants to be told of a message that nobody waits for.
     is_registered: AtomicBool,
+}
+
+/// The most looks at a queue before waiting for it.
+const LOOKS_MAX: u32 = if cfg!(shuttle) { 1 } else { 1000 };
+
+/// None where nobody can change anything while this thread looks.
+fn patience() -> Patience {
+    Patience::new(match cpu_shards() {
+        1 => 0,
+        _ => LOOKS_MAX,
+    })
 }
 
 /// Who waits, as an index into [`Queue::patience`].
@@ -207,7 +219,7 @@ impl Queue {
         Queue {
             size,
             level: CachePadded::default(),
-            patience: CachePadded::default(),
+            patience: CachePadded::new([patience(), patience()]),
             state: CachePadded::new(Mutex::new(
                 &class::MQUEUE,
                 State {
@@ -440,7 +452,7 @@ impl Queue {
     fn look_for_room(&self) {
         let messages = || self.level.messages.load(Ordering::Relaxed);
         if messages() >= self.maxmsg() {
-            self.patience[Side::Sender as usize].look(|| messages() <= self.maxmsg() / 2);
+            self.patience[Side::Sender as usize].look(|| messages() <= self.maxmsg() / 2, pause);
         }
     }
 
@@ -449,7 +461,7 @@ impl Queue {
     fn look_for_message(&self) {
         let is_empty = || self.level.messages.load(Ordering::Relaxed) == 0;
         if is_empty() && !self.level.is_registered.load(Ordering::Relaxed) {
-            self.patience[Side::Receiver as usize].look(|| !is_empty());
+            self.patience[Side::Receiver as usize].look(|| !is_empty(), pause);
         }
     }
 

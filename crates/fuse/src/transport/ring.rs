@@ -135,14 +135,16 @@ impl Ring {
         }
     }
 
-    /// Gives the reply that is in the ring to the kernel, and waits for the next request.
+    /// Gives the reply that is in the ring to the kernel, which answers with the next request: at once with
+    /// `submit`, else when it is waited for.
     ///
     /// # Errors
-    /// `ENOTCONN`, `ECONNABORTED`: the mount is gone.
+    /// As [`Ring::wait`].
     pub fn commit(
         &mut self,
         unique: u64,
         answer: Result<usize, uext4::Errno>,
+        submit: bool,
     ) -> Result<(), Errno> {
         let (error, len) = match answer {
             Ok(len) => (0, len),
@@ -156,7 +158,15 @@ impl Ring {
         self.headers.in_out[..size_of::<output::Header>()].copy_from_slice(header.as_bytes());
         self.headers.ent.payload_bytes = len as u32;
         self.push(COMMIT_AND_FETCH, self.headers.ent.commit_id)?;
-        self.wait()
+        match submit {
+            true => self.submit(0),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether a request, or the end of the mount, can be had without waiting.
+    pub fn has_arrived(&mut self) -> bool {
+        self.arrived || !self.ring.completion().is_empty()
     }
 
     /// The request that is in the ring: header, structure, and memory for names and data, of which so many bytes
@@ -179,10 +189,10 @@ impl Ring {
             return Ok(());
         }
         loop {
-            self.submit(1)?;
             if let Some(done) = self.ring.completion().next() {
                 return outcome(&done);
             }
+            self.submit(1)?;
         }
     }
 

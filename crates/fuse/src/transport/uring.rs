@@ -16,16 +16,22 @@ use crate::abi::input;
 use crate::handler::{Handler, put_bytes};
 use crate::request::Request;
 use rustix::io::Errno as HostErrno;
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_setaffinity, sched_yield};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 use uext4::Errno;
+use uext4_sync::Patience;
 
 /// Threads of a queue: one may sleep in fsync(2) while others answer.
 pub const THREADS_PER_CPU: usize = 4;
+
+/// The most looks for a request before sleeping: some 50 us where nobody else wants the CPU.
+const LOOKS_MAX: u32 = 100;
 
 /// Names and short data are copied out of the way of the reply, to a page's start as direct I/O wants it; what is longer
 /// is used where it lies.
@@ -70,12 +76,16 @@ impl Transport for UringTransport {
         let rings = self.cpus * self.threads_per_cpu;
         let mut threads: Vec<JoinHandle<io::Result<()>>> = Vec::new();
         let (offered, offers) = mpsc::channel();
+        let queues: Vec<_> = (0..self.cpus)
+            .map(|cpu| Arc::new(Queue::new(cpu)))
+            .collect();
         for number in 0..rings {
             let (handler, connection) = (Arc::clone(handler), Arc::clone(&self.connection));
-            let (queue, offered) = (number % self.cpus, offered.clone());
-            let named = thread::Builder::new().name(format!("fuse-{queue}-{number}"));
+            let (cpu, offered) = (number % self.cpus, offered.clone());
+            let queue = Arc::clone(&queues[cpu]);
+            let named = thread::Builder::new().name(format!("fuse-{cpu}-{number}"));
             threads
-                .push(named.spawn(move || serve(number, queue, connection, &offered, &*handler))?);
+                .push(named.spawn(move || serve(number, &queue, connection, &offered, &*handler))?);
         }
         drop(offered);
         let (for_dev, dev) = (Arc::clone(handler), self.dev);
@@ -96,19 +106,63 @@ impl Transport for UringTransport {
     }
 }
 
+/// What the threads of a CPU share.
+struct Queue {
+    cpu: usize,
+    /// Requests that any of them got.
+    taken: AtomicU64,
+    patience: Patience,
+}
+
+impl Queue {
+    fn new(cpu: usize) -> Queue {
+        Queue {
+            cpu,
+            taken: AtomicU64::new(0),
+            patience: Patience::new(LOOKS_MAX),
+        }
+    }
+
+    /// Gives a reply, and waits for the next request.
+    ///
+    /// As long as that has been of use, the CPU is kept awake until one of its threads gets one: waking a CPU that
+    /// sleeps takes longer than most requests. Who looks yields each time, so whoever asks runs first.
+    fn next(
+        &self,
+        ring: &mut Ring,
+        unique: u64,
+        answer: Result<usize, Errno>,
+    ) -> Result<(), HostErrno> {
+        let looks = self.patience.is_left();
+        ring.commit(unique, answer, looks)?;
+        if looks {
+            let taken = self.taken.load(Relaxed);
+            let has_more = || ring.has_arrived() || self.taken.load(Relaxed) != taken;
+            self.patience.look(has_more, sched_yield);
+        }
+        if ring.has_arrived() {
+            return ring.wait();
+        }
+        let since = Instant::now();
+        let waited = ring.wait();
+        self.patience.slept(since);
+        waited
+    }
+}
+
 /// Serves what comes through a ring of that queue, until the mount is gone.
 fn serve<H: Handler>(
     number: usize,
-    queue: usize,
+    queue: &Queue,
     connection: Arc<OwnedFd>,
     offered: &Sender<io::Result<()>>,
     handler: &H,
 ) -> io::Result<()> {
     let mut set = CpuSet::new();
-    set.set(queue);
+    set.set(queue.cpu);
     // A CPU that is offline: the thread runs where it may.
     let _ = sched_setaffinity(None, &set);
-    let offer = Ring::new(connection, queue as u16).and_then(|mut ring| {
+    let offer = Ring::new(connection, queue.cpu as u16).and_then(|mut ring| {
         ring.register()?;
         Ok(ring)
     });
@@ -126,6 +180,7 @@ fn serve<H: Handler>(
     let mut scratch = Buffer::new(COPIED_BYTES_MAX);
     let mut waited = ring.wait();
     loop {
+        queue.taken.fetch_add(1, Relaxed);
         match waited {
             Ok(()) => {}
             Err(HostErrno::NOTCONN | HostErrno::CONNABORTED | HostErrno::NODEV) => return Ok(()),
@@ -141,7 +196,7 @@ fn serve<H: Handler>(
             scratch.page(),
             handler,
         );
-        waited = ring.commit(header.unique, answer);
+        waited = queue.next(&mut ring, header.unique, answer);
     }
 }
 

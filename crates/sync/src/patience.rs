@@ -1,8 +1,8 @@
 //! Looking for a moment before going to sleep.
 //!
-//! Whoever sleeps takes tens of microseconds to be woken on another CPU, which is many messages. So a
-//! caller who finds the queue full, or empty, first looks for a while whether that changes, without the
-//! lock and before he counts as one who waits: as if he had come that much later.
+//! Whoever sleeps takes tens of microseconds to be woken on another CPU, which is many messages, or requests. So a
+//! caller who finds nothing to do first looks for a while whether that changes, without a lock and before he
+//! counts as one who waits: as if he had come that much later.
 //!
 //! # Invariants
 //! How long he looks is learned from how it went: for as long as it has been of use, and for less each
@@ -12,11 +12,8 @@
 //! # Locking
 //! Atomics only, and what they hold is a guess: a lost update does no harm.
 
+use crate::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use uext4_sync::atomic::{AtomicU32, Ordering::Relaxed};
-
-/// The most looks: about as long as going to sleep and being woken takes.
-const LOOKS_MAX: u32 = if cfg!(shuttle) { 1 } else { 1000 };
 
 /// A wait shorter than this would have been worth looking for.
 const SHORT: Duration = Duration::from_micros(100);
@@ -25,9 +22,11 @@ const SHORT: Duration = Duration::from_micros(100);
 const RETRY_MIN: u32 = 8;
 const RETRY_MAX: u32 = 1 << 8;
 
-/// How long it is worth looking, for the senders or the receivers of a queue.
+/// How long it is worth looking.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub struct Patience {
+    /// About as many looks as going to sleep and being woken takes; immutable.
+    looks_max: u32,
     looks: AtomicU32,
     /// Short waits until the next try.
     until_retry: AtomicU32,
@@ -35,24 +34,29 @@ pub(crate) struct Patience {
     retry: AtomicU32,
 }
 
-impl Default for Patience {
-    fn default() -> Patience {
+impl Patience {
+    /// At most `looks_max` looks; 0 for none ever.
+    pub fn new(looks_max: u32) -> Patience {
         Patience {
-            looks: AtomicU32::new(if has_other_cpus() { LOOKS_MAX } else { 0 }),
+            looks_max,
+            looks: AtomicU32::new(looks_max),
             until_retry: AtomicU32::new(RETRY_MIN),
             retry: AtomicU32::new(RETRY_MIN),
         }
     }
-}
 
-impl Patience {
-    /// Looks for a while whether `is_ready`.
-    pub fn look(&self, is_ready: impl Fn() -> bool) {
+    /// Whether a look is worth it now.
+    pub fn is_left(&self) -> bool {
+        self.looks.load(Relaxed) > 0
+    }
+
+    /// Looks for a while whether `is_ready`; between two looks it calls `pause`.
+    pub fn look(&self, mut is_ready: impl FnMut() -> bool, pause: impl Fn()) {
         let looks = self.looks.load(Relaxed);
         for _ in 0..looks {
             if is_ready() {
-                if looks < LOOKS_MAX {
-                    self.looks.store(LOOKS_MAX, Relaxed);
+                if looks < self.looks_max {
+                    self.looks.store(self.looks_max, Relaxed);
                     self.retry.store(RETRY_MIN, Relaxed);
                 }
                 return;
@@ -77,60 +81,58 @@ impl Patience {
         let retry = self.retry.load(Relaxed);
         self.retry.store((retry * 2).min(RETRY_MAX), Relaxed);
         self.until_retry.store(retry, Relaxed);
-        if has_other_cpus() {
-            self.looks.store(LOOKS_MAX, Relaxed);
-        }
+        self.looks.store(self.looks_max, Relaxed);
     }
 }
 
-fn pause() {
+/// Lets a moment pass on this CPU.
+pub fn pause() {
     #[cfg(not(shuttle))]
     std::hint::spin_loop();
     #[cfg(shuttle)]
-    uext4_sync::thread::yield_now();
-}
-
-/// Whether somebody can change anything while this thread looks.
-fn has_other_cpus() -> bool {
-    uext4_sync::percpu::cpu_shards() > 1
+    crate::thread::yield_now();
 }
 
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
 
+    const LOOKS_MAX: u32 = 1000;
+
     #[test]
     fn what_is_of_no_use_is_given_up_and_tried_again() {
-        let patience = Patience {
-            looks: AtomicU32::new(LOOKS_MAX),
-            ..Patience::default()
-        };
+        let patience = Patience::new(LOOKS_MAX);
         for _ in 0..LOOKS_MAX.ilog2() + 1 {
-            patience.look(|| false);
+            patience.look(|| false, pause);
         }
-        assert_eq!(patience.looks.load(Relaxed), 0);
+        assert!(!patience.is_left());
         let long_ago = Instant::now()
             .checked_sub(2 * SHORT)
             .expect("the machine ran");
         for _ in 0..100 {
             patience.slept(long_ago);
         }
-        assert_eq!(patience.looks.load(Relaxed), 0, "long waits");
-        if has_other_cpus() {
-            for _ in 0..=RETRY_MIN {
-                patience.slept(Instant::now() + SHORT);
-            }
-            assert_eq!(patience.looks.load(Relaxed), LOOKS_MAX);
+        assert!(!patience.is_left(), "long waits");
+        for _ in 0..=RETRY_MIN {
+            patience.slept(Instant::now() + SHORT);
         }
+        assert_eq!(patience.looks.load(Relaxed), LOOKS_MAX);
     }
 
     #[test]
     fn what_was_of_use_is_kept() {
-        let patience = Patience {
-            looks: AtomicU32::new(4),
-            ..Patience::default()
-        };
-        patience.look(|| true);
+        let patience = Patience::new(LOOKS_MAX);
+        patience.look(|| false, pause);
+        patience.look(|| true, pause);
         assert_eq!(patience.looks.load(Relaxed), LOOKS_MAX);
+    }
+
+    #[test]
+    fn none_is_never_found() {
+        let patience = Patience::new(0);
+        for _ in 0..1000 {
+            patience.slept(Instant::now() + SHORT);
+        }
+        assert!(!patience.is_left());
     }
 }
