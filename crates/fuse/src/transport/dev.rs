@@ -18,6 +18,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 use uext4::Errno;
 use zerocopy::IntoBytes;
 
@@ -52,7 +53,7 @@ impl Transport for DevTransport {
         for (number, fd) in self.devices.into_iter().enumerate() {
             let handler = Arc::clone(handler);
             let named = thread::Builder::new().name(format!("fuse-{number}"));
-            threads.push(named.spawn(move || serve(number, &fd, &*handler))?);
+            threads.push(named.spawn(move || serve(number, &fd, &*handler, None))?);
         }
         started();
         let mut outcome = Ok(());
@@ -65,8 +66,14 @@ impl Transport for DevTransport {
     }
 }
 
-/// Serves what comes through one descriptor, until the mount is gone.
-pub(super) fn serve<H: Handler>(number: usize, fd: &OwnedFd, handler: &H) -> io::Result<()> {
+/// Serves what comes through one descriptor, until the mount is gone. Between two requests it lets `pause` pass: what
+/// nobody waits for comes together then, and wakes nobody.
+pub(super) fn serve<H: Handler>(
+    number: usize,
+    fd: &OwnedFd,
+    handler: &H,
+    pause: Option<Duration>,
+) -> io::Result<()> {
     let mut request = Buffer::new(DATA_BYTES_MAX as usize);
     let mut reply = Buffer::new(DATA_BYTES_MAX as usize);
     loop {
@@ -91,6 +98,9 @@ pub(super) fn serve<H: Handler>(number: usize, fd: &OwnedFd, handler: &H) -> io:
             }
             Err((Some(header), errno)) => send(fd, header.unique, Err(errno))?,
             Err((None, _)) => return Err(io::Error::other("a request without a header")),
+        }
+        if let Some(pause) = pause {
+            thread::sleep(pause);
         }
     }
 }

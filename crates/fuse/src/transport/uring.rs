@@ -23,12 +23,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use uext4::Errno;
 use uext4_sync::Patience;
 
 /// Threads of a queue: one may sleep in fsync(2) while others answer.
 pub const THREADS_PER_CPU: usize = 4;
+
+/// How long references that the kernel gives back are left to gather.
+const FORGET_PAUSE: Duration = Duration::from_millis(1);
 
 /// The most looks for a request before sleeping: some 50 us where nobody else wants the CPU.
 const LOOKS_MAX: u32 = 100;
@@ -90,7 +93,7 @@ impl Transport for UringTransport {
         drop(offered);
         let (for_dev, dev) = (Arc::clone(handler), self.dev);
         let named = thread::Builder::new().name("fuse-dev".into());
-        threads.push(named.spawn(move || dev::serve(rings, &dev, &*for_dev))?);
+        threads.push(named.spawn(move || dev::serve(rings, &dev, &*for_dev, Some(FORGET_PAUSE)))?);
         // Until every queue has a ring, the kernel keeps requests back.
         for offer in offers.iter().take(rings) {
             offer?;
