@@ -1,10 +1,12 @@
-//! Linux's side: system calls on a mount of its ext4, by a thread with the caller's credentials.
+//! The side of a mount: system calls in a directory of it, by a thread with the caller's credentials.
 
-use crate::call::{At, Call, Make, SLOTS, To};
-use crate::person::Person;
-use crate::side::{Answer, Blocks, Changed, Entry, Side, Stat, Time, Tree, Value};
-use crate::thread::Identity;
-use crate::values::XFLAGS;
+#![allow(unsafe_code)]
+
+use super::call::{At, Call, Make, SLOTS, To};
+use super::person::Person;
+use super::side::{Answer, Blocks, Changed, Entry, Side, Stat, Time, Tree, Value};
+use super::thread::Identity;
+use super::values::XFLAGS;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -42,7 +44,8 @@ struct Aged {
     before: Option<libc::stat>,
 }
 
-pub struct Kernel {
+/// A mounted file system that system calls are made on.
+pub struct Mounted {
     mount: PathBuf,
     identity: Identity,
     top: PathBuf,
@@ -202,10 +205,10 @@ fn list_xattrs(path: &CStr) -> Result<Vec<Vec<u8>>, i32> {
     Ok(names)
 }
 
-impl Kernel {
+impl Mounted {
     /// On a mount; this thread is prepared.
-    pub fn new(mount: &Path) -> Kernel {
-        Kernel {
+    pub fn new(mount: &Path) -> Mounted {
+        Mounted {
             mount: mount.to_path_buf(),
             identity: Identity::new(),
             top: mount.to_path_buf(),
@@ -549,7 +552,7 @@ fn on_fd(fd: RawFd, call: &Call) -> Answer {
     }
 }
 
-impl Side for Kernel {
+impl Side for Mounted {
     fn begin(&mut self, name: &str) {
         self.top = self.mount.join(name);
         self.identity.become_root();
