@@ -2,7 +2,7 @@
 
 use super::call::{At, Call, Make};
 use super::person::Person;
-use super::side::{Side, Value};
+use super::side::{Side, Stat, Time, Value};
 use fastrand::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -45,6 +45,28 @@ impl Drop for Unprotected {
     }
 }
 
+/// Who makes the calls of a sequence, and what is compared.
+pub struct Rules<'a> {
+    /// Somebody.
+    pub who: &'a dyn Fn(&mut Rng) -> Person,
+    /// Which calls are not made.
+    pub leaves_out: &'a dyn Fn(&Call) -> bool,
+    /// Whether the times that calls change are compared.
+    pub ages: bool,
+    /// Whether access times are.
+    pub access_times: bool,
+}
+
+impl Rules<'_> {
+    /// What is compared of attributes.
+    fn compared(&self, mut stat: Stat) -> Stat {
+        if !self.access_times {
+            stat.times[0] = Time::Recent;
+        }
+        stat
+    }
+}
+
 /// How often each kind of call gave what: an errno, or 0.
 pub type Counts = BTreeMap<(String, i32), u64>;
 
@@ -59,20 +81,27 @@ fn step(
     sides: &mut [&mut dyn Side; 2],
     who: &Person,
     call: &Call,
-    (age, ages): (Option<i64>, bool),
+    age: Option<i64>,
+    rules: &Rules<'_>,
     counts: &mut Counts,
 ) -> Option<String> {
     if let Some(sec) = age {
         sides.iter_mut().for_each(|side| side.age(call, sec));
     }
-    let [kernel, ours] = sides.each_mut().map(|side| side.call(who, call));
+    let [kernel, ours] = sides.each_mut().map(|side| {
+        let answer = side.call(who, call);
+        match answer {
+            Ok(Value::Stat(stat)) => Ok(Value::Stat(rules.compared(stat))),
+            answer => answer,
+        }
+    });
     if kernel != ours {
         return Some(format!("kernel {kernel:?}, uext4 {ours:?}"));
     }
     let errno = kernel.as_ref().err().copied().unwrap_or(0);
     *counts.entry((name_of(call), errno)).or_default() += 1;
     let sec = age?;
-    if !ages || kernel.is_err() && leaves_times(call) {
+    if !rules.ages || kernel.is_err() && leaves_times(call) {
         sides.iter_mut().for_each(|side| side.age(call, sec));
         return None;
     }
@@ -89,8 +118,14 @@ fn leaves_times(call: &Call) -> bool {
 }
 
 /// What is different of the trees.
-fn compare_trees(sides: &mut [&mut dyn Side; 2]) -> Option<String> {
-    let [kernel, ours] = sides.each_mut().map(|side| side.tree());
+fn compare_trees(sides: &mut [&mut dyn Side; 2], rules: &Rules<'_>) -> Option<String> {
+    let [kernel, ours] = sides.each_mut().map(|side| {
+        let mut tree = side.tree();
+        for entry in tree.values_mut() {
+            entry.stat = rules.compared(entry.stat.clone());
+        }
+        tree
+    });
     let names: BTreeSet<_> = kernel.keys().chain(ours.keys()).collect();
     for name in names {
         let (a, b) = (kernel.get(name), ours.get(name));
@@ -124,14 +159,14 @@ fn seeks_in_directory(sides: &mut [&mut dyn Side; 2], call: &Call) -> bool {
     matches!(stat, Ok(Value::Stat(stat)) if stat.kind == FileKind::Directory)
 }
 
-/// A sequence of calls by whom `who` says; what is different, and all that led there.
+/// A sequence of calls as `rules` say; what is different, and all that led there.
 ///
 /// # Errors
 /// A kind of difference, and the whole story.
 pub fn sequence(
     sides: &mut [&mut dyn Side; 2],
     seed: u64,
-    (who, ages): (&dyn Fn(&mut Rng) -> Person, bool),
+    rules: &Rules<'_>,
     counts: &mut Counts,
 ) -> Result<(), (String, String)> {
     let mut rng = Rng::with_seed(seed);
@@ -140,12 +175,15 @@ pub fn sequence(
         let kind = |at: &At| sides[1].kind(at);
         let (who, call) = match i < MAKING {
             true => (Person::root(), Call::random_making(&mut rng, &kind)),
-            false => (who(&mut rng), Call::random(&mut rng, &kind)),
+            false => ((rules.who)(&mut rng), Call::random(&mut rng, &kind)),
         };
-        let age = rng.u8(..3) == 0 && ages || leaves_times(&call);
+        let age = rng.u8(..3) == 0 && rules.ages || leaves_times(&call);
         let age = age.then(|| 1_000_000 + i as i64);
         let first = call.places().first().and_then(|at| kind(at));
-        if is_left_alone(first, &call) || seeks_in_directory(sides, &call) {
+        if (rules.leaves_out)(&call)
+            || is_left_alone(first, &call)
+            || seeks_in_directory(sides, &call)
+        {
             continue;
         }
         writeln!(
@@ -154,7 +192,7 @@ pub fn sequence(
             if age.is_some() { " (aged)" } else { "" }
         )
         .expect("text");
-        if let Some(what) = step(sides, &who, &call, (age, ages), counts) {
+        if let Some(what) = step(sides, &who, &call, age, rules, counts) {
             let kind = name_of(&call);
             let head = what.split_once("Stat").map_or(&what[..], |w| w.0);
             return Err((
@@ -163,7 +201,7 @@ pub fn sequence(
             ));
         }
     }
-    match compare_trees(sides) {
+    match compare_trees(sides, rules) {
         None => Ok(()),
         Some(what) => Err((what.clone(), format!("{log}{what}"))),
     }

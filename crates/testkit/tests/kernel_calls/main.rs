@@ -13,7 +13,7 @@ use std::sync::Arc;
 use uext4_block::MemoryDevice;
 use uext4_testkit::calls::mounted::Mounted;
 use uext4_testkit::calls::person::Person;
-use uext4_testkit::calls::sequence::{Counts, Unprotected, report, sequence};
+use uext4_testkit::calls::sequence::{Counts, Rules, Unprotected, report, sequence};
 use uext4_testkit::calls::side::Side;
 use uext4_testkit::calls::thread;
 use uext4_testkit::image::{self, Shape};
@@ -51,14 +51,19 @@ fn run(shape: Shape, as_root: bool, count: u64) -> Vec<String> {
     // Where times are of whole seconds, a change is not seen.
     let ages = shape.mke2fs.is_none();
     let first = env_number("UEXT4_CALL_SEED", 1);
-    let who = |rng: &mut Rng| Person::random(rng, as_root);
+    let rules = Rules {
+        who: &|rng: &mut Rng| Person::random(rng, as_root),
+        leaves_out: &|_| false,
+        ages,
+        access_times: true,
+    };
     let (mut kinds, mut found) = (BTreeSet::new(), Vec::new());
     let mut counts = Counts::new();
     for seed in first..first + count {
         let name = format!("s{seed}");
         let sides: &mut [&mut dyn Side; 2] = &mut [&mut kernel, &mut ours];
         sides.iter_mut().for_each(|side| side.begin(&name));
-        if let Err((kind, what)) = sequence(sides, seed, (&who, ages), &mut counts)
+        if let Err((kind, what)) = sequence(sides, seed, &rules, &mut counts)
             && kinds.insert(kind)
         {
             found.push(format!("seed {seed}, as root: {as_root}\n{what}\n"));
