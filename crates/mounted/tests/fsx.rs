@@ -281,12 +281,14 @@ impl Subject {
                 }
             }
             Op::Collapse(at, len) if at + len < size => {
-                if self.fallocate(FallocateFlags::COLLAPSE_RANGE, at, len)? {
+                let moved = self.fallocate(FallocateFlags::COLLAPSE_RANGE, at, len)?;
+                if moved {
                     self.model.drain(at..at + len);
                 }
             }
             Op::Insert(at, len) if at < size && size + len < SIZE_MAX => {
-                if self.fallocate(FallocateFlags::INSERT_RANGE, at, len)? {
+                let moved = self.fallocate(FallocateFlags::INSERT_RANGE, at, len)?;
+                if moved {
                     self.model.splice(at..at, std::iter::repeat_n(0, len));
                 }
             }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use uext4_mounted::place::{self, Driver, Place, Shape};
 use uext4_ondisk::InodeFlags;
 use uext4_testkit::calls::call::Call;
-use uext4_testkit::calls::mounted::Mounted;
+use uext4_testkit::calls::mounted::{Mounted, write_whole_extents};
 use uext4_testkit::calls::person::Person;
 use uext4_testkit::calls::sequence::{Counts, Rules, Unprotected, report, sequence};
 use uext4_testkit::calls::side::Side;
@@ -45,6 +45,7 @@ fn run(as_root: bool, count: u64) -> Vec<String> {
     thread::prepare();
     let places = [Driver::Kernel, Driver::compared("")]
         .map(|driver| Place::new(driver, &Shape::DEFAULT).expect("mounts"));
+    write_whole_extents(places[0].dir());
     let [mut kernel, mut ours] = places.each_ref().map(|place| Mounted::new(place.dir()));
     let rules = Rules {
         who: &|rng: &mut Rng| anybody(rng, as_root),
@@ -83,7 +84,7 @@ fn compare(as_root: bool) {
     if !place::can_mount() {
         return;
     }
-    let _unprotected = Unprotected::new();
+    let _unprotected = Unprotected::turn_off();
     let count = env_number("UEXT4_CALL_SEQUENCES", 60);
     // A thread of its own, as it changes who it is.
     let found = std::thread::spawn(move || run(as_root, count))

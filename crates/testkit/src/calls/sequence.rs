@@ -24,7 +24,7 @@ impl Unprotected {
     ///
     /// # Panics
     /// Not as root.
-    pub fn new() -> Unprotected {
+    pub fn turn_off() -> Unprotected {
         let mut users = USERS.lock().expect("whole");
         if users.0 == 0 {
             users.1 = std::fs::read_to_string(SYSCTL).expect("reads");

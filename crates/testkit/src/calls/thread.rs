@@ -60,7 +60,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    pub fn new() -> Identity {
+    pub fn of_thread() -> Identity {
         Identity {
             permitted: permitted(),
         }

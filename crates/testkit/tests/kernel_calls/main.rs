@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use uext4_block::MemoryDevice;
-use uext4_testkit::calls::mounted::Mounted;
+use uext4_testkit::calls::mounted::{Mounted, write_whole_extents};
 use uext4_testkit::calls::person::Person;
 use uext4_testkit::calls::sequence::{Counts, Rules, Unprotected, report, sequence};
 use uext4_testkit::calls::side::Side;
@@ -81,20 +81,6 @@ fn run(shape: Shape, as_root: bool, count: u64) -> Vec<String> {
     found
 }
 
-/// Linux would write zeros around what is written into small unwritten extents, which then count as data.
-fn write_whole_extents(mount: &Path) {
-    let mounts = std::fs::read_to_string("/proc/mounts").expect("/proc");
-    let is_ours = |line: &&str| line.split(' ').nth(1) == mount.to_str();
-    let line = mounts.lines().find(is_ours).expect("is mounted");
-    let device = line
-        .split(' ')
-        .next()
-        .expect("a device")
-        .trim_start_matches("/dev/");
-    let knob = format!("/sys/fs/ext4/{device}/extent_max_zeroout_kb");
-    std::fs::write(knob, "0").expect("as root");
-}
-
 fn verify(device: &MemoryDevice, path: &Path) {
     oracle::fsck(path).expect("the kernel's is clean");
     oracle::fsck_device(device).expect("clean");
@@ -104,7 +90,7 @@ fn compare(shape: Shape, as_root: bool) {
     if !oracle::kernel_mounts() {
         return;
     }
-    let _unprotected = Unprotected::new();
+    let _unprotected = Unprotected::turn_off();
     let count = env_number("UEXT4_CALL_SEQUENCES", 500);
     // A thread of its own, as it changes who it is.
     let found = std::thread::spawn(move || run(shape, as_root, count))
