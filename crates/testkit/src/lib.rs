@@ -13,13 +13,16 @@
 //! | [`image`] | images to start from, how they are mounted |
 //! | [`crash`], [`verdict`] | power losses, and what may be left after one |
 //! | [`beside`] | the same operations by us and by the kernel |
+//! | [`calls`] | random calls that two sides answer |
 //! | [`aligned`] | memory for direct I/O |
 //! | [`stamps`] | what concurrent readers of a file may find |
 //! | [`oracle`] | e2fsck, the kernel, `uext4-check` |
-#![forbid(unsafe_code)]
+// System calls with a user's credentials, in [`calls`].
+#![deny(unsafe_code)]
 
 pub mod aligned;
 pub mod beside;
+pub mod calls;
 pub mod crash;
 pub mod image;
 pub mod model;

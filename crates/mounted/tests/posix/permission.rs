@@ -89,7 +89,7 @@ fn directories(s: &mut Scene) {
         let within = |file: &str| format!("{name}/{file}");
         s.mkdir(&name, 0o755);
         s.file(&within("f"), 1);
-        s.mkdir(&within("d"), 0o777);
+        s.mkdir(within("d"), 0o777);
         s.chown(&name, 1001, 1001);
         s.chmod(&name, mode);
         for (uid, groups) in PEOPLE {

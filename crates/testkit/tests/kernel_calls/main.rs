@@ -4,31 +4,21 @@
 //! A difference is told with its seed; `UEXT4_CALL_SEED` is the first one, so that it and `UEXT4_CALL_SEQUENCES=1`
 //! show it again. Needs root and a loop device, and skips, saying so, without.
 
-mod call;
-mod kernel;
 mod ours;
-mod person;
-mod side;
-mod thread;
-mod values;
 
-use call::{Call, Make};
 use fastrand::Rng;
-use person::Person;
-use side::{Side, Value};
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
+use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use uext4_block::MemoryDevice;
+use uext4_testkit::calls::mounted::{Mounted, write_whole_extents};
+use uext4_testkit::calls::person::Person;
+use uext4_testkit::calls::sequence::{Counts, Rules, Unprotected, report, sequence};
+use uext4_testkit::calls::side::Side;
+use uext4_testkit::calls::thread;
 use uext4_testkit::image::{self, Shape};
 use uext4_testkit::{env_number, oracle};
-use uext4_vfs::attr::FileKind;
-use uext4_vfs::errno::Errno;
 
-/// Calls of a sequence, and those before them that make something to call about.
-const CALLS: usize = 100;
-const MAKING: usize = 15;
 /// Different differences until the test ends.
 const DIFFERENCES_MAX: usize = 12;
 
@@ -45,158 +35,6 @@ const SHORT_INODES: Shape = Shape {
     ..LARGE
 };
 
-/// `fs.protected_hardlinks`, which is not of the file system, off for as long as any test here runs.
-struct Unprotected;
-
-static USERS: Mutex<(usize, String)> = Mutex::new((0, String::new()));
-const SYSCTL: &str = "/proc/sys/fs/protected_hardlinks";
-
-impl Unprotected {
-    fn new() -> Unprotected {
-        let mut users = USERS.lock().expect("whole");
-        if users.0 == 0 {
-            users.1 = std::fs::read_to_string(SYSCTL).expect("reads");
-            std::fs::write(SYSCTL, "0").expect("as root");
-        }
-        users.0 += 1;
-        Unprotected
-    }
-}
-
-impl Drop for Unprotected {
-    fn drop(&mut self) {
-        let mut users = USERS.lock().expect("whole");
-        users.0 -= 1;
-        if users.0 == 0 {
-            let _ = std::fs::write(SYSCTL, &users.1);
-        }
-    }
-}
-
-/// How often each kind of call gave what: an errno, or 0.
-type Counts = BTreeMap<(String, i32), u64>;
-
-/// The name of a call.
-fn name_of(call: &Call) -> String {
-    let all = format!("{call:?}");
-    all.split(['(', ' ']).next().unwrap_or("").to_owned()
-}
-
-/// A call on both sides; what is different about it.
-fn step(
-    sides: &mut [&mut dyn Side; 2],
-    who: &Person,
-    call: &Call,
-    (age, ages): (Option<i64>, bool),
-    counts: &mut Counts,
-) -> Option<String> {
-    if let Some(sec) = age {
-        sides.iter_mut().for_each(|side| side.age(call, sec));
-    }
-    let [kernel, ours] = sides.each_mut().map(|side| side.call(who, call));
-    if kernel != ours {
-        return Some(format!("kernel {kernel:?}, uext4 {ours:?}"));
-    }
-    let errno = kernel.as_ref().err().copied().unwrap_or(0);
-    *counts.entry((name_of(call), errno)).or_default() += 1;
-    let sec = age?;
-    if !ages || kernel.is_err() && leaves_times(call) {
-        sides.iter_mut().for_each(|side| side.age(call, sec));
-        return None;
-    }
-    let [theirs, ours] = sides.each_mut().map(|side| side.changed());
-    (theirs != ours).then(|| {
-        format!("times changed (access, data, attributes): kernel {theirs:?}, uext4 {ours:?}; {kernel:?}")
-    })
-}
-
-/// Calls of which Linux, where it refuses them, has changed times already: a whiteout is made and taken back; the
-/// flags are set before it is seen that there are no projects (docs/SEMANTICS.md).
-fn leaves_times(call: &Call) -> bool {
-    matches!(call, Call::Rename(_, _, 4..) | Call::SetProject(_, _, 1..))
-}
-
-/// What is different of the trees.
-fn compare_trees(sides: &mut [&mut dyn Side; 2]) -> Option<String> {
-    let [kernel, ours] = sides.each_mut().map(|side| side.tree());
-    let names: BTreeSet<_> = kernel.keys().chain(ours.keys()).collect();
-    for name in names {
-        let (a, b) = (kernel.get(name), ours.get(name));
-        if a != b {
-            let name = String::from_utf8_lossy(name);
-            return Some(format!("at the end {name} is\nkernel {a:?}\nuext4  {b:?}"));
-        }
-    }
-    None
-}
-
-/// Whether the kernel would open a device or a pipe, follow a link, or say of `O_CREAT` and another's link in a sticky
-/// directory what is not the file system's to say.
-fn is_left_alone(kind: Option<FileKind>, call: &Call) -> bool {
-    let opens_link = |make: &Make| !matches!(make, Make::Missing(_));
-    match kind {
-        None | Some(FileKind::Regular | FileKind::Directory) => false,
-        Some(FileKind::Symlink) if matches!(call, Call::Open { make, .. } if opens_link(make)) => {
-            false
-        }
-        Some(_) => call.opens(),
-    }
-}
-
-/// A position in a directory stands for a name's hash, not for data.
-fn seeks_in_directory(sides: &mut [&mut dyn Side; 2], call: &Call) -> bool {
-    let Call::Seek(slot, ..) = call else {
-        return false;
-    };
-    let stat = sides[1].call(&Person::root(), &Call::StatOpen(*slot));
-    matches!(stat, Ok(Value::Stat(stat)) if stat.kind == FileKind::Directory)
-}
-
-/// A sequence; what is different, and all that led there.
-fn sequence(
-    sides: &mut [&mut dyn Side; 2],
-    seed: u64,
-    (as_root, ages): (bool, bool),
-    counts: &mut Counts,
-) -> Result<(), (String, String)> {
-    let mut rng = Rng::with_seed(seed);
-    let mut log = String::new();
-    for i in 0..MAKING + CALLS {
-        let kind = |at: &call::At| sides[1].kind(at);
-        let (who, call) = match i < MAKING {
-            true => (Person::root(), Call::random_making(&mut rng, &kind)),
-            false => {
-                let who = Person::random(&mut rng, as_root);
-                (who, Call::random(&mut rng, &kind))
-            }
-        };
-        let age = rng.u8(..3) == 0 && ages || leaves_times(&call);
-        let age = age.then(|| 1_000_000 + i as i64);
-        let first = call.places().first().and_then(|at| kind(at));
-        if is_left_alone(first, &call) || seeks_in_directory(sides, &call) {
-            continue;
-        }
-        writeln!(
-            log,
-            "{i:3} {who:?} {call:?}{}",
-            if age.is_some() { " (aged)" } else { "" }
-        )
-        .expect("text");
-        if let Some(what) = step(sides, &who, &call, (age, ages), counts) {
-            let kind = name_of(&call);
-            let head = what.split_once("Stat").map_or(&what[..], |w| w.0);
-            return Err((
-                format!("{kind}: {}", &head[..head.len().min(120)]),
-                format!("{log}{what}"),
-            ));
-        }
-    }
-    match compare_trees(sides) {
-        None => Ok(()),
-        Some(what) => Err((what.clone(), format!("{log}{what}"))),
-    }
-}
-
 /// Sequences on a new image; what was different.
 fn run(shape: Shape, as_root: bool, count: u64) -> Vec<String> {
     thread::prepare();
@@ -208,18 +46,24 @@ fn run(shape: Shape, as_root: bool, count: u64) -> Vec<String> {
         .expect("mounts");
     write_whole_extents(mounted.dir());
     let fs = image::mount(Arc::clone(&device) as Arc<_>).expect("mounts");
-    let mut kernel = kernel::Kernel::new(mounted.dir());
+    let mut kernel = Mounted::new(mounted.dir());
     let mut ours = ours::Ours::new(fs);
     // Where times are of whole seconds, a change is not seen.
     let ages = shape.mke2fs.is_none();
     let first = env_number("UEXT4_CALL_SEED", 1);
+    let rules = Rules {
+        who: &|rng: &mut Rng| Person::random(rng, as_root),
+        leaves_out: &|_| false,
+        ages,
+        access_times: true,
+    };
     let (mut kinds, mut found) = (BTreeSet::new(), Vec::new());
     let mut counts = Counts::new();
     for seed in first..first + count {
         let name = format!("s{seed}");
         let sides: &mut [&mut dyn Side; 2] = &mut [&mut kernel, &mut ours];
         sides.iter_mut().for_each(|side| side.begin(&name));
-        if let Err((kind, what)) = sequence(sides, seed, (as_root, ages), &mut counts)
+        if let Err((kind, what)) = sequence(sides, seed, &rules, &mut counts)
             && kinds.insert(kind)
         {
             found.push(format!("seed {seed}, as root: {as_root}\n{what}\n"));
@@ -237,47 +81,16 @@ fn run(shape: Shape, as_root: bool, count: u64) -> Vec<String> {
     found
 }
 
-/// Linux would write zeros around what is written into small unwritten extents, which then count as data.
-fn write_whole_extents(mount: &Path) {
-    let mounts = std::fs::read_to_string("/proc/mounts").expect("/proc");
-    let is_ours = |line: &&str| line.split(' ').nth(1) == mount.to_str();
-    let line = mounts.lines().find(is_ours).expect("is mounted");
-    let device = line
-        .split(' ')
-        .next()
-        .expect("a device")
-        .trim_start_matches("/dev/");
-    let knob = format!("/sys/fs/ext4/{device}/extent_max_zeroout_kb");
-    std::fs::write(knob, "0").expect("as root");
-}
-
 fn verify(device: &MemoryDevice, path: &Path) {
     oracle::fsck(path).expect("the kernel's is clean");
     oracle::fsck_device(device).expect("clean");
-}
-
-/// What the calls gave, for who looks whether enough of them were refused, and enough not.
-fn report(counts: &Counts, as_root: bool) {
-    let mut lines: BTreeMap<&str, String> = BTreeMap::new();
-    for ((name, errno), count) in counts {
-        let line = lines.entry(name).or_default();
-        let errno = match errno {
-            0 => "done",
-            errno => Errno(*errno).name(),
-        };
-        write!(line, " {errno} {count}").expect("text");
-    }
-    eprintln!("answers, as root: {as_root}");
-    for (name, line) in lines {
-        eprintln!("{name:>12}{line}");
-    }
 }
 
 fn compare(shape: Shape, as_root: bool) {
     if !oracle::kernel_mounts() {
         return;
     }
-    let _unprotected = Unprotected::new();
+    let _unprotected = Unprotected::turn_off();
     let count = env_number("UEXT4_CALL_SEQUENCES", 500);
     // A thread of its own, as it changes who it is.
     let found = std::thread::spawn(move || run(shape, as_root, count))

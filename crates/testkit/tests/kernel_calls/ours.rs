@@ -1,13 +1,13 @@
 //! uext4's side: the inode-level operations, put together as the system calls are.
 
-use crate::call::{At, Call, Make, SLOTS, To};
-use crate::person::Person;
-use crate::side::{Answer, Blocks, Changed, Entry, Side, Stat, Time, Tree, Value};
-use crate::values::XFLAGS;
 use std::collections::HashMap;
 use std::sync::Arc;
 use uext4_ext4::{Ext4, InodeRef};
 use uext4_ondisk::{FileType, InodeFlags};
+use uext4_testkit::calls::call::{At, Call, Make, SLOTS, To};
+use uext4_testkit::calls::person::Person;
+use uext4_testkit::calls::side::{Answer, Blocks, Changed, Entry, Side, Stat, Time, Tree, Value};
+use uext4_testkit::calls::values::XFLAGS;
 use uext4_vfs::attr::{
     Attr, FileKind, NewKind, NewNode, RenameFlags, SetAttr, TimeSet, Timestamp, XattrFlags,
 };

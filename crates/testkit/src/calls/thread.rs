@@ -1,6 +1,8 @@
 //! The credentials of this thread, by system calls that are for it alone.
 
-use crate::person::Person;
+#![allow(unsafe_code)]
+
+use super::person::Person;
 use std::io::Error;
 
 /// `SECBIT_NO_SETUID_FIXUP`: capabilities stay whatever the user becomes.
@@ -58,7 +60,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    pub fn new() -> Identity {
+    pub fn of_thread() -> Identity {
         Identity {
             permitted: permitted(),
         }

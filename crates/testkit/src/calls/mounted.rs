@@ -1,10 +1,12 @@
-//! Linux's side: system calls on a mount of its ext4, by a thread with the caller's credentials.
+//! The side of a mount: system calls in a directory of it, by a thread with the caller's credentials.
 
-use crate::call::{At, Call, Make, SLOTS, To};
-use crate::person::Person;
-use crate::side::{Answer, Blocks, Changed, Entry, Side, Stat, Time, Tree, Value};
-use crate::thread::Identity;
-use crate::values::XFLAGS;
+#![allow(unsafe_code)]
+
+use super::call::{At, Call, Make, SLOTS, To};
+use super::person::Person;
+use super::side::{Answer, Blocks, Changed, Entry, Side, Stat, Time, Tree, Value};
+use super::thread::Identity;
+use super::values::XFLAGS;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -42,7 +44,8 @@ struct Aged {
     before: Option<libc::stat>,
 }
 
-pub struct Kernel {
+/// A mounted file system that system calls are made on.
+pub struct Mounted {
     mount: PathBuf,
     identity: Identity,
     top: PathBuf,
@@ -202,12 +205,12 @@ fn list_xattrs(path: &CStr) -> Result<Vec<Vec<u8>>, i32> {
     Ok(names)
 }
 
-impl Kernel {
+impl Mounted {
     /// On a mount; this thread is prepared.
-    pub fn new(mount: &Path) -> Kernel {
-        Kernel {
+    pub fn new(mount: &Path) -> Mounted {
+        Mounted {
             mount: mount.to_path_buf(),
-            identity: Identity::new(),
+            identity: Identity::of_thread(),
             top: mount.to_path_buf(),
             open: Default::default(),
             aged: Vec::new(),
@@ -549,7 +552,24 @@ fn on_fd(fd: RawFd, call: &Call) -> Answer {
     }
 }
 
-impl Side for Kernel {
+/// Linux would write zeros around what is written into small unwritten extents, which then count as data.
+///
+/// # Panics
+/// Not as root, or nothing is mounted there.
+pub fn write_whole_extents(mount: &Path) {
+    let mounts = std::fs::read_to_string("/proc/mounts").expect("/proc");
+    let is_ours = |line: &&str| line.split(' ').nth(1) == mount.to_str();
+    let line = mounts.lines().find(is_ours).expect("is mounted");
+    let device = line
+        .split(' ')
+        .next()
+        .expect("a device")
+        .trim_start_matches("/dev/");
+    let knob = format!("/sys/fs/ext4/{device}/extent_max_zeroout_kb");
+    std::fs::write(knob, "0").expect("as root");
+}
+
+impl Side for Mounted {
     fn begin(&mut self, name: &str) {
         self.top = self.mount.join(name);
         self.identity.become_root();

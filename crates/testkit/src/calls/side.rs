@@ -1,7 +1,7 @@
 //! What both sides do, and what they answer.
 
-use crate::call::{At, Call};
-use crate::person::Person;
+use super::call::{At, Call};
+use super::person::Person;
 use std::collections::BTreeMap;
 use std::fmt;
 use uext4_vfs::attr::FileKind;

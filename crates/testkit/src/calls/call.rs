@@ -1,7 +1,7 @@
 //! The calls, and random ones.
 
-use crate::person::{GROUPS, USERS};
-use crate::values;
+use super::person::{GROUPS, USERS};
+use super::values;
 use fastrand::Rng;
 use std::fmt;
 use uext4_vfs::Fallocate;

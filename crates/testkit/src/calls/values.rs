@@ -1,6 +1,6 @@
 //! Values that calls pass: attributes, access control lists, flags.
 
-use crate::person::{GROUPS, USERS};
+use super::person::{GROUPS, USERS};
 use fastrand::Rng;
 use uext4_ondisk::{AclEntry, AclTag, InodeFlags, acl_encode_xattr};
 
