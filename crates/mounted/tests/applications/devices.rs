@@ -19,44 +19,32 @@ const ENGINES: [(&str, &[&str]); 4] = [
     ),
 ];
 
-fn fio(dir: &Path, name: &str, engine: &[&str], rw: &str, more: &[&str]) -> Result<()> {
+/// All jobs at once, each in files of its own.
+fn fio(dir: &Path, what: &[&str]) -> Result<()> {
     let mib = env_number("UEXT4_FIO_MIB", 4);
     let mut fio = Command::new("fio");
     fio.args(["--numjobs=2", "--group_reporting", "--minimal"]);
     // Blocks of each size, and of none between.
     fio.arg("--bssplit=4k/50:8k/10:64k/20:256k/10:1m/10");
     fio.args(["--verify=crc32c", "--verify_fatal=1", "--randrepeat=1"]);
-    fio.arg(format!("--name={name}-{rw}"))
-        .arg(format!("--rw={rw}"));
-    fio.arg(format!("--size={mib}m")).arg("--directory");
-    // What it keeps of a run goes beside nothing.
-    fio.arg(dir)
-        .args(engine)
-        .args(more)
-        .current_dir(std::env::temp_dir());
-    run(&mut fio).with_context(|| format!("{name}, {rw}"))?;
+    fio.arg(format!("--size={mib}m"));
+    fio.arg("--directory").arg(dir).args(what);
+    for (name, engine) in ENGINES {
+        for rw in ["write", "randwrite"] {
+            fio.arg(format!("--name={name}-{rw}"));
+            fio.arg(format!("--rw={rw}")).args(engine);
+        }
+    }
+    // What it keeps of a run is for nobody.
+    run(fio.current_dir(std::env::temp_dir()))?;
     Ok(())
 }
 
 fn verified(options: &str) -> Result<()> {
     on_mount(options, |place| {
-        let each = ENGINES
-            .iter()
-            .flat_map(|engine| ["write", "randwrite"].map(|rw| (engine, rw)));
-        for ((name, engine), rw) in each.clone() {
-            fio(
-                place.dir(),
-                name,
-                engine,
-                rw,
-                &["--do_verify=1", "--end_fsync=1"],
-            )?;
-        }
+        fio(place.dir(), &["--do_verify=1", "--end_fsync=1"])?;
         place.remount()?;
-        for ((name, engine), rw) in each {
-            fio(place.dir(), name, engine, rw, &["--verify_only"])?;
-        }
-        Ok(())
+        fio(place.dir(), &["--verify_only"])
     })
 }
 
