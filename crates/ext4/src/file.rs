@@ -514,7 +514,7 @@ impl Ext4 {
         Ok(mapping.pblk.is_some() || next + u64::from(mapping.len) < u64::from(u32::MAX))
     }
 
-    /// Makes everything of an inode durable; with `data_only` not its times.
+    /// Makes everything of an inode durable; with `data_only` not its times. A directory's data is its names.
     ///
     /// # Errors
     /// The device's, or that the journal was aborted: then it may not be durable.
@@ -527,7 +527,7 @@ impl Ext4 {
         }
         // Data of an inode that left memory meanwhile counts for all.
         let (own, evicted) = (inode.unflushed.due(), self.unflushed_evicted.due());
-        let tid = inode.sync_tid(data_only);
+        let tid = inode.sync_tid(data_only && !inode.is_dir());
         self.sync_tid(tid, own.is_some() || evicted.is_some())?;
         if let Some(writes) = own {
             inode.unflushed.paid(writes);

@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         prepared,
         negotiated,
         &options,
-        || println!("serving"),
+        |_| println!("serving"),
     )?;
     fs.unmount()?;
     Ok(())

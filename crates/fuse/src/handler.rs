@@ -14,6 +14,14 @@ pub trait Handler: Send + Sync + 'static {
     /// # Errors
     /// What the caller is told.
     fn handle(&self, worker: usize, request: &Request<'_>, out: &mut [u8]) -> Result<usize, Errno>;
+
+    /// From now on requests get `ENOTCONN`; returns when none is being answered any more, and what was kept for the
+    /// kernel is let go of. Not to be called by a thread that answers one. Who serves nothing that lasts has nothing
+    /// to do.
+    ///
+    /// # Locks
+    /// May sleep.
+    fn stop(&self) {}
 }
 
 /// Writes a structure to the start of a reply, and gives its length.

@@ -18,11 +18,13 @@
 //! | [`abi`], [`request`] | the protocol's bytes; a request |
 //! | [`handler`], [`transport`] | who answers; how requests come and replies go |
 //! | [`mountpoint`] | mounting, through `fuser` |
+//! | [`gate`] | ending while requests come |
 //! | [`server`], [`served`] | answers from a file system; what a file system adds for this |
 //! | [`statistics`] | how many requests, how long they took |
 #![deny(unsafe_code)]
 
 pub mod abi;
+pub mod gate;
 pub mod handler;
 pub mod mountpoint;
 pub mod request;
@@ -36,7 +38,7 @@ mod serve;
 pub use handler::Handler;
 pub use mountpoint::{KernelOptions, Mountpoint, Negotiated};
 pub use request::Request;
-pub use serve::{Prepared, ServeOptions, serve, serve_handler};
+pub use serve::{Prepared, ServeOptions, Stopper, serve, serve_handler};
 pub use served::Served;
 pub use server::{Server, ServerOptions};
 pub use transport::{Transport, TransportKind, open_device};

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use zerocopy::IntoBytes;
 
 /// Threads on `/dev/fuse` for each CPU, and the fewest of them: as many can sleep in fsync(2) at a time.
@@ -94,8 +94,26 @@ impl Notify for Connection {
     }
 }
 
+/// Ends the answering of requests while the kernel still sends them.
+#[derive(Clone)]
+pub struct Stopper(Weak<dyn Handler>);
+
+impl Stopper {
+    /// From now on requests get `ENOTCONN`; returns when none is being answered any more. The threads stay, and wait
+    /// for the kernel to end the connection, which it does when this process ends.
+    ///
+    /// # Locks
+    /// May sleep.
+    pub fn stop(&self) {
+        // One that has ended by itself answers nothing.
+        if let Some(handler) = self.0.upgrade() {
+            handler.stop();
+        }
+    }
+}
+
 /// Serves `fs` to the mount that `connection` is bound to, until it is unmounted. `started` is called once requests
-/// are being answered. The file system stays as it is then: whoever called unmounts it.
+/// are being answered, with what ends that before the mount does. The file system stays as it is then: whoever called unmounts it.
 ///
 /// # Locks
 /// May sleep; starts threads, and waits for them.
@@ -108,7 +126,7 @@ pub fn serve<F: Served>(
     prepared: Prepared,
     negotiated: Negotiated,
     options: &ServeOptions,
-    started: impl FnOnce(),
+    started: impl FnOnce(Stopper),
 ) -> io::Result<()> {
     let notify = Box::new(Connection(connection.try_clone()?));
     let make = |workers: usize, name: &str| {
@@ -138,7 +156,7 @@ pub fn serve_handler<H: Handler>(
     prepared: Prepared,
     negotiated: Negotiated,
     options: &ServeOptions,
-    started: impl FnOnce(),
+    started: impl FnOnce(Stopper),
 ) -> io::Result<()> {
     let Prepared { mut devices, cpus } = prepared;
     let over_uring = match options.transport {
@@ -155,10 +173,22 @@ pub fn serve_handler<H: Handler>(
         let threads = options.threads.unwrap_or(THREADS_PER_CPU);
         let transport = UringTransport::new(connection, device, cpus, threads)?;
         let handler = make(transport.workers(), TransportKind::Uring.name())?;
-        return transport.run(&Arc::new(handler), started);
+        return run(transport, handler, started);
     }
     let transport = DevTransport::new(&connection, devices)?;
     drop(connection);
     let handler = make(transport.workers(), TransportKind::Dev.name())?;
-    transport.run(&Arc::new(handler), started)
+    run(transport, handler, started)
+}
+
+fn run<H: Handler>(
+    transport: impl Transport,
+    handler: H,
+    started: impl FnOnce(Stopper),
+) -> io::Result<()> {
+    let handler = Arc::new(handler);
+    let for_stopper: Arc<dyn Handler> = handler.clone();
+    let stopper = Stopper(Arc::downgrade(&for_stopper));
+    drop(for_stopper);
+    transport.run(&handler, || started(stopper))
 }

@@ -6,10 +6,12 @@
 //! | [`process`] | the monitor and the server, and what they say to each other |
 //! | [`sandbox`] | what a process that parses images gives up |
 //! | [`unmount`], [`end`], [`mountinfo`] | unmounting; waiting for the server; what is mounted where |
+//! | [`log`] | where is said what goes wrong |
 //! | [`stats`], [`metrics`] | what the server tells of itself; the same over HTTP |
 #![forbid(unsafe_code)]
 
 pub mod end;
+pub mod log;
 pub mod metrics;
 pub mod mountinfo;
 pub mod options;
@@ -18,6 +20,7 @@ pub mod sandbox;
 pub mod stats;
 pub mod unmount;
 
+pub use log::{Log, Severity};
 pub use options::{OptionError, Options};
 pub use process::Failure;
 pub use process::request::{MountRequest, WirePath};

@@ -177,6 +177,11 @@ impl Place {
         &self.dir
     }
 
+    /// The image.
+    pub fn image(&self) -> &Path {
+        &self.image
+    }
+
     fn mount(&mut self) -> Result<()> {
         let mut command = match &self.driver {
             Driver::Kernel => {

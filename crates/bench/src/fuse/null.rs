@@ -168,6 +168,6 @@ pub fn run(args: &NullArgs) -> anyhow::Result<()> {
         prepared,
         negotiated,
         &options,
-        || {},
+        |_| {},
     )?)
 }

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use uext4::{Errno, Error};
 use uext4_mount::process::{background, monitor};
-use uext4_mount::{Failure, MountRequest, WirePath, metrics};
+use uext4_mount::{Failure, Log, MountRequest, WirePath, metrics};
 
 /// What `-o` takes.
 const OPTIONS: &str = "\
@@ -58,7 +58,7 @@ pub fn run(args: Args) -> Result<()> {
     request.options().map_err(anyhow::Error::msg)?;
     let failed = |e: Failure| explained(&args.image, &e);
     if args.foreground {
-        let served = monitor::run(&request, |warnings| {
+        let served = monitor::run(&request, &Log::Terminal, |warnings| {
             warn(&args.image, warnings);
             eprintln!("uext4: {} is mounted", args.dir.display());
             Ok(())

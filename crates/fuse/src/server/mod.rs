@@ -27,6 +27,7 @@ mod names;
 pub mod nodes;
 
 use crate::abi::{Opcode, ROOT_ID};
+use crate::gate::Gate;
 use crate::handler::Handler;
 use crate::mountpoint::Negotiated;
 use crate::request::Request;
@@ -61,6 +62,7 @@ pub trait Notify: Send + Sync {
 /// Answers requests from a file system.
 pub struct Server<F: Served> {
     fs: Arc<F>,
+    gate: Gate,
     nodes: Nodes<F::Node>,
     negotiated: Negotiated,
     options: ServerOptions,
@@ -84,6 +86,7 @@ impl<F: Served> Server<F> {
         let root = fs.root()?;
         Ok(Server {
             fs,
+            gate: Gate::new(workers),
             nodes: Nodes::new(root),
             negotiated,
             options,
@@ -180,12 +183,19 @@ impl<F: Served> Server<F> {
 
 impl<F: Served> Handler for Server<F> {
     fn handle(&self, worker: usize, request: &Request<'_>, out: &mut [u8]) -> Result<usize, Errno> {
+        let _pass = self.gate.enter(worker).ok_or(Errno(libc::ENOTCONN))?;
         let start = Instant::now();
         let answer = self.answer(request, out);
         let failed = answer.is_err();
         self.statistics
             .count(worker, request.opcode, start.elapsed(), failed);
         answer.map_err(|e| self.report(request, &e))
+    }
+
+    fn stop(&self) {
+        self.gate.close();
+        // Files without a name go with their last reference.
+        self.nodes.clear();
     }
 }
 

@@ -102,6 +102,14 @@ impl<N: Clone> Nodes<N> {
         drop(gone);
     }
 
+    /// Lets go of all but the root.
+    pub fn clear(&self) {
+        for shard in &self.shards {
+            let gone = std::mem::take(&mut *shard.lock());
+            drop(gone);
+        }
+    }
+
     /// How many there are, beside the root.
     pub fn count(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
@@ -129,6 +137,17 @@ mod tests {
         nodes.hold(77, Arc::clone(&node));
         nodes.forget(77, u64::MAX);
         assert_eq!(nodes.count(), 0);
+    }
+
+    #[test]
+    fn all_but_the_root_are_let_go_of() {
+        let nodes = Nodes::new(Arc::new(2));
+        let node = Arc::new(77);
+        nodes.hold(77, Arc::clone(&node));
+        nodes.clear();
+        assert_eq!((nodes.count(), Arc::strong_count(&node)), (0, 1));
+        assert!(nodes.get(ROOT_ID).is_some() && nodes.get(77).is_none());
+        nodes.forget(77, 1);
     }
 
     #[test]

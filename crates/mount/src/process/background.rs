@@ -3,6 +3,7 @@
 use super::request::{MountRequest, ToParent};
 use super::wire::Channel;
 use super::{Failure, death, monitor};
+use crate::{Log, Severity};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -51,13 +52,20 @@ pub fn run() -> Result<(), Failure> {
         return Err(Failure::new("nobody asks for a mount"));
     };
     let mut waiting = Some(parent);
-    let outcome = monitor::run(&request, |warnings| {
+    let log = Log::system();
+    let outcome = monitor::run(&request, &log, |warnings| {
         let parent = waiting.take().ok_or(io::ErrorKind::NotConnected)?;
         parent.send(&ToParent::Serving(warnings.to_vec()), None)
     });
-    if let (Err(failure), Some(parent)) = (&outcome, &waiting) {
-        // One that was interrupted does not wait any more.
-        let _ = parent.send(&ToParent::Failed(failure.clone()), None);
+    if let Err(failure) = &outcome {
+        let told = waiting.is_some_and(|parent| {
+            // One that was interrupted does not wait any more.
+            let sent = parent.send(&ToParent::Failed(failure.clone()), None);
+            sent.is_ok()
+        });
+        if !told {
+            log.say(Severity::Error, failure);
+        }
     }
     outcome
 }

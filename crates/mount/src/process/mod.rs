@@ -21,9 +21,11 @@
 //! | [`wire`] | how |
 //! | [`monitor`], [`server`] | the two |
 //! | [`background`] | the third |
+//! | `report` | what the server logs, on its way to the monitor |
 
 pub mod background;
 pub mod monitor;
+mod report;
 pub mod request;
 pub mod server;
 pub mod wire;

@@ -12,13 +12,14 @@ use super::{Failure, death};
 use crate::metrics::Metrics;
 use crate::mountinfo::MountEntry;
 use crate::unmount::{How, UnmountError, unmount};
-use crate::{Options, mountinfo};
+use crate::{Log, Options, Severity, mountinfo};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -41,12 +42,13 @@ enum Event {
 }
 
 /// Mounts what `request` asks for, and returns when it is unmounted. `serving` is called once requests are
-/// answered, with what the user should be told.
+/// answered, with what the user should be told; what goes wrong from then on is said in `log`.
 ///
 /// # Errors
 /// It can't be mounted, `serving` fails, or the image was not closed as it should be.
 pub fn run(
     request: &MountRequest,
+    log: &Log,
     serving: impl FnOnce(&[String]) -> io::Result<()>,
 ) -> Result<(), Failure> {
     let options = request.options()?;
@@ -54,11 +56,11 @@ pub fn run(
     // Before anything is begun that a signal would leave behind.
     let signals = catch_signals()?;
     let metrics = request.metrics.map(Metrics::bind).transpose()?;
-    let mut monitor = Monitor::start(signals)?;
+    let mut monitor = Monitor::start(signals, request, log.clone())?;
     monitor
         .channel
         .send(&ToServer::Open(request.clone()), None)?;
-    let facts = match monitor.next()? {
+    let facts = match monitor.next_but_reports()? {
         Event::Message(FromServer::Ready(facts)) => facts,
         Event::Message(FromServer::Failed(failure)) => return Err(failure),
         Event::Gone => return Err(monitor.died()),
@@ -85,7 +87,7 @@ pub fn run(
         }
         serving(&warnings)
     });
-    mounted.end();
+    mounted.end(&monitor);
     outcome
 }
 
@@ -94,10 +96,12 @@ struct Monitor {
     channel: Channel,
     server: Child,
     signals: OwnedFd,
+    image: PathBuf,
+    log: Log,
 }
 
 impl Monitor {
-    fn start(signals: OwnedFd) -> Result<Monitor, Failure> {
+    fn start(signals: OwnedFd, request: &MountRequest, log: Log) -> Result<Monitor, Failure> {
         let (channel, theirs) = Channel::pair()?;
         let server = Command::new(THIS_PROGRAM)
             .arg0("uext4")
@@ -110,7 +114,28 @@ impl Monitor {
             channel,
             server,
             signals,
+            image: request.image().to_owned(),
+            log,
         })
+    }
+
+    /// Says what happens to a directory.
+    fn warn(&self, dir: &Path, what: impl fmt::Display) {
+        self.log
+            .say(Severity::Warning, format_args!("{}: {what}", dir.display()));
+    }
+
+    /// The next event that is no report of something wrong; those are said.
+    fn next_but_reports(&self) -> io::Result<Event> {
+        loop {
+            match self.next()? {
+                Event::Message(FromServer::Wrong { severity, message }) => {
+                    let image = self.image.display();
+                    self.log.say(severity, format_args!("{image}: {message}"));
+                }
+                event => return Ok(event),
+            }
+        }
     }
 
     fn next(&self) -> io::Result<Event> {
@@ -151,7 +176,7 @@ impl Monitor {
             .send(&ToServer::Serve(negotiated), Some(connection))?;
         let mut serving = Some(serving);
         loop {
-            match self.next()? {
+            match self.next_but_reports()? {
                 Event::Message(FromServer::Serving) => {
                     mounted.set_readahead(options.readahead)?;
                     if let Some(serving) = serving.take()
@@ -168,7 +193,7 @@ impl Monitor {
                     });
                 }
                 Event::Message(FromServer::Failed(failure)) => return Err(failure),
-                Event::Message(FromServer::Ready(_)) => {}
+                Event::Message(FromServer::Ready(_) | FromServer::Wrong { .. }) => {}
                 Event::Gone => return Err(self.died()),
             }
         }
@@ -185,23 +210,38 @@ impl Monitor {
         match unmount(dir, How::Idle) {
             Ok(()) => return,
             Err(UnmountError::Busy) => {
-                eprintln!(
-                    "uext4: {}: in use; open files are closed, and get ENOTCONN",
-                    dir.display()
-                );
+                self.warn(dir, "in use; open files are closed, and get ENOTCONN");
             }
-            Err(e) => eprintln!("uext4: {}: {e}", dir.display()),
+            Err(e) => self.warn(dir, e),
         }
         if !facts.read_only {
-            sync_patiently(dir);
+            self.sync_patiently(dir);
         }
         if let Err(e) = unmount(dir, How::Forced) {
-            eprintln!("uext4: {}: {e}", dir.display());
+            self.warn(dir, e);
         }
         if !rustix::process::geteuid().is_root() {
             // Only the kernel can end the connection, and only root can ask it to.
             let _ = self.channel.send(&ToServer::Stop, None);
         }
+    }
+
+    /// Writes the kernel's dirty pages of the mount, unless that takes too long: the server may hang.
+    fn sync_patiently(&self, dir: &Path) {
+        let (done, wait) = mpsc::channel();
+        let of = dir.to_owned();
+        thread::spawn(move || {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let synced = rustix::fs::open(&of, flags, Mode::empty()).and_then(rustix::fs::syncfs);
+            let _ = done.send(synced);
+        });
+        let lost = match wait.recv_timeout(SYNC_PATIENCE) {
+            Ok(Ok(())) => return,
+            Ok(Err(e)) => format!("what open files had not written may be lost: {e}"),
+            Err(_) => "what open files had not written is lost: the server does not answer".into(),
+        };
+        let dir = dir.display();
+        self.log.say(Severity::Error, format_args!("{dir}: {lost}"));
     }
 
     /// Waits until the server, which has nothing to serve, has closed the image.
@@ -273,28 +313,14 @@ impl Mounted {
     }
 
     /// Nobody is left with a directory whose server is gone.
-    fn end(self) {
+    fn end(self, monitor: &Monitor) {
         if self.is_there()
             && let Err(e) = unmount(self.dir(), How::Forced)
         {
-            eprintln!("uext4: {}: {e}", self.dir().display());
+            monitor.warn(self.dir(), e);
         }
         // Dropped, it would unmount whatever is mounted there now.
         std::mem::forget(self.mountpoint);
-    }
-}
-
-/// Writes the kernel's dirty pages of the mount, unless that takes too long: the server may hang.
-fn sync_patiently(dir: &Path) {
-    let (done, wait) = mpsc::channel();
-    let dir = dir.to_owned();
-    thread::spawn(move || {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let synced = rustix::fs::open(&dir, flags, Mode::empty()).and_then(rustix::fs::syncfs);
-        let _ = done.send(synced);
-    });
-    if wait.recv_timeout(SYNC_PATIENCE).is_err() {
-        eprintln!("uext4: what open files had not written is lost: the server does not answer");
     }
 }
 

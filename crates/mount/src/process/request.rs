@@ -1,7 +1,7 @@
 //! What the processes of a mount say to each other.
 
 use super::Failure;
-use crate::{Confinement, OptionError, Options};
+use crate::{Confinement, OptionError, Options, Severity};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -91,6 +91,13 @@ pub enum FromServer {
     Failed(Failure),
     /// Requests are answered from now on.
     Serving,
+    /// Something is wrong with the image or its device.
+    Wrong {
+        /// How bad it is.
+        severity: Severity,
+        /// What it is.
+        message: String,
+    },
     /// Somebody asked the server to end.
     PleaseStop,
     /// Everything is written back, or what kept it from that.

@@ -7,6 +7,7 @@
 //! None of its own. The main thread serves; another listens to the monitor and to `SIGTERM`.
 
 use super::Failure;
+use super::report::Reporter;
 use super::request::{Facts, FromServer, MountRequest, ToServer};
 use super::wire::Channel;
 use crate::{Confinement, Options, sandbox};
@@ -14,11 +15,11 @@ use rustix::event::{PollFd, PollFlags, poll};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use uext4::{BlockDevice, BlockError, Errno, FileDevice, Filesystem};
-use uext4_fuse::{Negotiated, Prepared, ServeOptions};
+use uext4_fuse::{Negotiated, Prepared, ServeOptions, Stopper};
 
 /// An image that is open, and what serving it takes.
 struct Opened {
@@ -41,6 +42,8 @@ pub fn run() -> Result<(), Failure> {
     let (terminated, on_signal) = rustix::pipe::pipe_with(flags).map_err(io::Error::from)?;
     signal_hook::low_level::pipe::register_raw(libc::SIGTERM, on_signal)?;
     let channel = Arc::new(Channel::inherited()?);
+    tracing::subscriber::set_global_default(Reporter::new(Arc::clone(&channel)))
+        .map_err(Failure::new)?;
     let Some((ToServer::Open(request), _)) = channel.receive()? else {
         return Err(Failure::new("the monitor asks for nothing"));
     };
@@ -133,29 +136,31 @@ fn serve(
     channel: &Arc<Channel>,
     terminated: OwnedFd,
 ) -> Result<(), Failure> {
-    let (to_monitor, fs) = (Arc::clone(channel), opened.fs.clone());
+    let ending = Arc::new(Ending::new(opened.fs.clone()));
+    let (to_monitor, for_control) = (Arc::clone(channel), Arc::clone(&ending));
     thread::Builder::new()
         .name("control".to_owned())
-        .spawn(move || control(&to_monitor, &terminated, &fs))?;
+        .spawn(move || control(&to_monitor, &terminated, &for_control))?;
     let served = uext4_fuse::serve(
         Arc::clone(opened.fs.inode()),
         connection,
         opened.prepared,
         negotiated,
         &opened.options,
-        || {
+        |stopper| {
+            ending.started(stopper);
             // The monitor need not be there any more.
             let _ = channel.send(&FromServer::Serving, None);
         },
     );
     // Whatever became of the connection, what it asked for is kept.
-    let closed = opened.fs.unmount();
+    let closed = ending.close();
     served?;
-    closed.map_err(Failure::new)
+    closed
 }
 
 /// Listens while others serve, and ends the process if it is told to.
-fn control(channel: &Channel, terminated: &OwnedFd, fs: &Filesystem) {
+fn control(channel: &Channel, terminated: &OwnedFd, ending: &Ending) {
     let mut monitored = true;
     loop {
         let mut fds = vec![PollFd::new(terminated, PollFlags::IN)];
@@ -172,12 +177,12 @@ fn control(channel: &Channel, terminated: &OwnedFd, fs: &Filesystem) {
             // finds the server here.
             let asked = monitored && channel.send(&FromServer::PleaseStop, None).is_ok();
             if !asked {
-                let _ = fs.sync();
+                let _ = ending.fs.sync();
             }
         }
         if ready.get(1) == Some(&true) {
             match channel.receive() {
-                Ok(Some((ToServer::Stop, _))) => stop(channel, fs),
+                Ok(Some((ToServer::Stop, _))) => stop(channel, ending),
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => monitored = false,
             }
@@ -185,11 +190,45 @@ fn control(channel: &Channel, terminated: &OwnedFd, fs: &Filesystem) {
     }
 }
 
-/// Closes the image while the kernel still has the connection, and ends the process.
-fn stop(channel: &Channel, fs: &Filesystem) -> ! {
-    let closed = fs.sync().and_then(|()| fs.clone().unmount());
+/// Closes the image while the kernel still has the connection, and ends the process, which ends the connection.
+fn stop(channel: &Channel, ending: &Ending) -> ! {
+    ending.stop();
+    let closed = ending.close();
     let code = i32::from(closed.is_err());
-    let outcome = closed.map_err(|e| e.to_string());
-    let _ = channel.send(&FromServer::Closed(outcome), None);
+    let _ = channel.send(&FromServer::Closed(closed.map_err(|e| e.to_string())), None);
     std::process::exit(code)
+}
+
+/// The end of what is served: by the kernel, when all is unmounted and closed, or by the monitor before that.
+struct Ending {
+    fs: Filesystem,
+    stopper: OnceLock<Stopper>,
+    closed: OnceLock<Result<(), Failure>>,
+}
+
+impl Ending {
+    fn new(fs: Filesystem) -> Ending {
+        Ending {
+            fs,
+            stopper: OnceLock::new(),
+            closed: OnceLock::new(),
+        }
+    }
+
+    /// Requests are answered, and this ends it.
+    fn started(&self, stopper: Stopper) {
+        // It starts once.
+        let _ = self.stopper.set(stopper);
+    }
+
+    /// Ends the answering of requests, once it has begun.
+    fn stop(&self) {
+        self.stopper.wait().stop();
+    }
+
+    /// Closes the image, unless that is done; one who comes meanwhile waits for it.
+    fn close(&self) -> Result<(), Failure> {
+        let close = || self.fs.clone().unmount().map_err(Failure::new);
+        self.closed.get_or_init(close).clone()
+    }
 }

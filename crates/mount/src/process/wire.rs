@@ -56,6 +56,23 @@ impl Channel {
     /// # Errors
     /// `EPIPE`: the other side is gone.
     pub fn send(&self, message: &impl Serialize, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        self.send_with(message, fd, SendFlags::empty())
+    }
+
+    /// Sends a message if there is room for it.
+    ///
+    /// # Errors
+    /// `EAGAIN`: there is none. `EPIPE`: the other side is gone.
+    pub fn try_send(&self, message: &impl Serialize) -> io::Result<()> {
+        self.send_with(message, None, SendFlags::DONTWAIT)
+    }
+
+    fn send_with(
+        &self,
+        message: &impl Serialize,
+        fd: Option<BorrowedFd<'_>>,
+        flags: SendFlags,
+    ) -> io::Result<()> {
         let bytes = serde_json::to_vec(message)?;
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -64,7 +81,7 @@ impl Channel {
             control.push(SendAncillaryMessage::ScmRights(&fds));
         }
         let iov = [IoSlice::new(&bytes)];
-        let flags = SendFlags::NOSIGNAL;
+        let flags = SendFlags::NOSIGNAL | flags;
         retry_on_intr(|| rustix::net::sendmsg(&self.0, &iov, &mut control, flags))?;
         Ok(())
     }
@@ -102,6 +119,12 @@ impl Channel {
     }
 }
 
+impl From<OwnedFd> for Channel {
+    fn from(end: OwnedFd) -> Channel {
+        Channel(end)
+    }
+}
+
 impl AsFd for Channel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
@@ -133,6 +156,14 @@ mod tests {
         assert_eq!(text, "through");
         assert!(other.receive::<String>().unwrap().is_none());
         assert!(other.send(&"late", None).is_err());
+    }
+
+    #[test]
+    fn trying_does_not_wait() {
+        let (one, other) = Channel::pair().unwrap();
+        let refused = (0..1_000_000).find_map(|_| one.try_send(&"more").err());
+        assert_eq!(refused.unwrap().kind(), io::ErrorKind::WouldBlock);
+        assert!(Channel(other).receive::<String>().unwrap().is_some());
     }
 
     #[test]

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use uext4_mounted::place::{Driver, Place, Shape, can_mount};
+use uext4_mounted::served::{in_use, pid_of, transports};
 use uext4_testkit::env_number;
 use worker::Crew;
 
@@ -25,19 +26,6 @@ const SHAPE: Shape = Shape {
 const MOUNT_SECONDS: u64 = 120;
 /// How much a server may grow after its first half, in KiB: caches that fill.
 const GROWTH_KIB_MAX: u64 = 64 << 10;
-
-/// What the server says about itself.
-fn statistics(dir: &Path) -> Result<serde_json::Value> {
-    let mut value = vec![0; 1 << 16];
-    let len = rustix::fs::getxattr(dir, "uext4.stats", &mut value)?;
-    Ok(serde_json::from_slice(&value[..len])?)
-}
-
-fn pid_of(dir: &Path, key: &str) -> Result<Pid> {
-    let stats = statistics(dir)?;
-    let pid = stats[key].as_i64().context("no pid in the statistics")?;
-    Pid::from_raw(pid as i32).context("a pid")
-}
 
 /// The resident memory of a process in KiB.
 fn resident_kib(pid: Pid) -> Result<u64> {
@@ -56,24 +44,6 @@ fn make_dirs(dir: &Path) -> Result<()> {
         std::fs::create_dir_all(dir.join(format!("own-{worker}")))?;
     }
     Ok(std::fs::File::open(dir)?.sync_all()?)
-}
-
-/// Inodes and blocks in use.
-fn in_use(dir: &Path) -> Result<(u64, u64)> {
-    let found = rustix::fs::statvfs(dir)?;
-    Ok((
-        found.f_files - found.f_ffree,
-        found.f_blocks - found.f_bfree,
-    ))
-}
-
-/// The transports that the kernel has.
-fn transports() -> Vec<&'static str> {
-    let enabled = std::fs::read_to_string("/sys/module/fuse/parameters/enable_uring");
-    match enabled.is_ok_and(|y| y.starts_with('Y')) {
-        true => vec!["dev", "uring"],
-        false => vec!["dev"],
-    }
 }
 
 #[test]

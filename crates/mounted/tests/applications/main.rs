@@ -1,0 +1,18 @@
+//! Programs that people use, on a mount: what they say must be as on any file system, and e2fsck finds nothing
+//! after them. Each is skipped, visibly, where it is not installed.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `archives` | trees copied by tar, cp and rsync |
+//! | `building` | Cargo, with its target directory in the mount |
+//! | `databases` | SQLite in each journal mode: locks, and what a killed server leaves |
+//! | `devices` | fio, which verifies what it wrote |
+//! | `repositories` | git |
+//! | `program` | running them |
+
+mod archives;
+mod building;
+mod databases;
+mod devices;
+mod program;
+mod repositories;
