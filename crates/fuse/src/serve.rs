@@ -3,7 +3,7 @@
 use crate::abi::{NOTIFY_INVAL_INODE, output};
 use crate::handler::Handler;
 use crate::mountpoint::Negotiated;
-use crate::served::Served;
+use crate::served::{Outdated, Served};
 use crate::server::{Notify, Server, ServerOptions};
 use crate::transport::dev::DevTransport;
 use crate::transport::uring::{THREADS_PER_CPU, UringTransport};
@@ -74,10 +74,11 @@ fn possible_cpus() -> io::Result<usize> {
 struct Connection(OwnedFd);
 
 impl Notify for Connection {
-    fn outdated(&self, node: u64) {
+    fn outdated(&self, node: u64, what: Outdated) {
         let body = output::InvalInode {
             ino: node,
-            off: 0,
+            // Below zero: no data.
+            off: if what == Outdated::All { 0 } else { -1 },
             len: 0,
         };
         let header = output::Header {

@@ -199,6 +199,8 @@ bitflags! {
 
 /// In [`input::Open`] and [`input::Create`]: set-id bits go with the truncation.
 pub const OPEN_KILL_SUIDGID: u32 = 1;
+/// In [`input::Write`]: from the page cache, not from a call.
+pub const WRITE_CACHE: u32 = 1;
 /// In [`input::Write`]: set-id bits go.
 pub const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 /// In [`input::Setxattr`]: an access control list takes the set-group-id bit.

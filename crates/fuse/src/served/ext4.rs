@@ -2,7 +2,7 @@
 //!
 //! The numbers and structures are those of `linux/fs.h` and of the kernel's documentation of ext4.
 
-use super::{IoctlCall, Served};
+use super::{IoctlCall, Outdated, Served};
 use crate::handler::put;
 use serde_json::{Value, json};
 use uext4::ondisk::{Generation, InodeFlags};
@@ -19,6 +19,10 @@ const EXT4_IOC_GETVERSION: u32 = 0x8008_6603;
 const EXT4_IOC_SETVERSION: u32 = 0x4008_6604;
 const EXT4_IOC_SWAP_BOOT: u32 = 0x6611;
 const FITRIM: u32 = 0xc018_5879;
+const FS_IOC_GETFSLABEL: u32 = 0x8100_9431;
+
+/// `FSLABEL_MAX`, in bytes.
+const LABEL_BYTES: usize = 256;
 
 /// `struct fsxattr`.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -56,22 +60,13 @@ fn xflags_of(flags: InodeFlags) -> u32 {
     set.fold(0, |all, (_, bit)| all | bit)
 }
 
-/// `flags` with those that `xflags` can name as it says.
-///
-/// # Errors
-/// `EOPNOTSUPP`: one that means nothing here.
-fn with_xflags(flags: InodeFlags, xflags: u32) -> Result<InodeFlags, Errno> {
-    let known = XFLAGS.iter().fold(0, |all, (_, bit)| all | bit);
-    // Read only: the file has attributes (of XFS).
-    let ignored = 0x8000_0000;
-    if xflags & !(known | ignored) != 0 {
-        return Err(Errno::EOPNOTSUPP);
-    }
+/// `flags` with those that `xflags` can name as it says. What it names besides is ignored, as the kernel does.
+fn with_xflags(flags: InodeFlags, xflags: u32) -> InodeFlags {
     let mut wanted = flags;
     for (flag, bit) in XFLAGS {
         wanted.set(flag, xflags & bit != 0);
     }
-    Ok(wanted)
+    wanted
 }
 
 fn argument<T: FromBytes>(call: &IoctlCall<'_>) -> Result<T, Errno> {
@@ -114,7 +109,7 @@ impl Served for Ext4 {
             )?,
             FS_IOC_FSSETXATTR => {
                 let wanted: FsXattr = argument(call)?;
-                let flags = with_xflags(self.flags(node), wanted.xflags)?;
+                let flags = with_xflags(self.flags(node), wanted.xflags);
                 self.set_flags_and_project(caller, node, Some(flags), Some(wanted.projid))?;
                 0
             }
@@ -127,13 +122,25 @@ impl Served for Ext4 {
                 self.swap_boot(caller, node)?;
                 0
             }
+            FS_IOC_GETFSLABEL => {
+                let mut label = [0; LABEL_BYTES];
+                let name = &self.superblock().raw.volume_name;
+                label[..name.len()].copy_from_slice(name);
+                put(out, &label)?
+            }
             FITRIM => trim(self, caller, argument(call)?, out)?,
             _ => return Err(Errno::ENOTTY.into()),
         })
     }
 
-    fn is_outdated_by(&self, command: u32) -> bool {
-        command == EXT4_IOC_SWAP_BOOT
+    fn outdated_by(&self, command: u32) -> Outdated {
+        match command {
+            EXT4_IOC_SWAP_BOOT => Outdated::All,
+            FS_IOC_SETFLAGS | FS_IOC_FSSETXATTR | FS_IOC_SETVERSION | EXT4_IOC_SETVERSION => {
+                Outdated::Attributes
+            }
+            _ => Outdated::Nothing,
+        }
     }
 
     fn describe(&self) -> Value {
@@ -171,10 +178,9 @@ mod tests {
         assert_eq!(xflags_of(all), 0x2f8);
         assert_eq!(
             with_xflags(InodeFlags::EXTENTS, 0x2f8),
-            Ok(all | InodeFlags::EXTENTS)
+            all | InodeFlags::EXTENTS
         );
-        assert_eq!(with_xflags(all, 0), Ok(InodeFlags::empty()));
-        assert_eq!(with_xflags(all, 1), Err(Errno::EOPNOTSUPP));
+        assert_eq!(with_xflags(all, 1), InodeFlags::empty());
     }
 
     #[test]

@@ -14,6 +14,17 @@ pub struct IoctlCall<'a> {
     pub input: &'a [u8],
 }
 
+/// What the kernel knows of a file, and is out of date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outdated {
+    /// Nothing.
+    Nothing,
+    /// Its attributes.
+    Attributes,
+    /// Its data too.
+    All,
+}
+
 /// A file system that can be served to the kernel.
 pub trait Served: FileSystem {
     /// The inode with that number, whatever its generation is: the kernel compares that itself.
@@ -40,10 +51,10 @@ pub trait Served: FileSystem {
         Err(Errno::ENOTTY.into())
     }
 
-    /// Whether an ioctl has changed data or attributes behind the kernel's back.
-    fn is_outdated_by(&self, command: u32) -> bool {
+    /// What an ioctl has changed behind the kernel's back.
+    fn outdated_by(&self, command: u32) -> Outdated {
         let _ = command;
-        false
+        Outdated::Nothing
     }
 
     /// What it says about itself in the statistics of a mount: its caches.

@@ -1,6 +1,7 @@
 //! Attributes and extended attributes.
 
 use super::convert::{self, VALID_SECONDS};
+use super::data::without_set_id_rights;
 use super::{Answer, Server};
 use crate::abi::{SETXATTR_ACL_KILL_SGID, SetattrValid, input, output};
 use crate::handler::{put, put_bytes};
@@ -94,7 +95,7 @@ impl<F: Served> Server<F> {
         let mut caller = self.caller(request);
         // With a change of the owner it comes always, and means nothing that does not follow from that.
         if valid.contains(SetattrValid::KILL_SUIDGID | SetattrValid::SIZE) {
-            caller.capabilities -= Capabilities::FSETID;
+            caller = without_set_id_rights(&caller, &self.fs.getattr(&node)?);
         }
         let attr = self.fs.setattr(&caller, &node, &change_of(&arg, valid))?;
         self.settle(&node)?;

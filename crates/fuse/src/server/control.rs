@@ -4,9 +4,9 @@ use super::{Answer, Server};
 use crate::abi::{input, output};
 use crate::handler::put;
 use crate::request::Request;
-use crate::served::{IoctlCall, Served};
+use crate::served::{IoctlCall, Outdated, Served};
 use serde_json::{Value, json};
-use uext4::{Errno, lock_stat};
+use uext4::{Capabilities, Errno, lock_stat};
 
 impl<F: Served> Server<F> {
     pub(super) fn statfs(&self, out: &mut [u8]) -> Answer {
@@ -36,9 +36,15 @@ impl<F: Served> Server<F> {
         let head = put(out, &output::Ioctl::default())?;
         let room = out.len().min(head + arg.out_size as usize);
         let room = out.get_mut(head..room).unwrap_or_default();
-        let len = self.fs.ioctl(&self.caller(request), &node, &call, room)?;
-        if self.fs.is_outdated_by(arg.cmd) {
-            self.notify.outdated(request.header.nodeid);
+        let mut caller = self.caller(request);
+        if caller.uid != 0 {
+            // The kernel has checked those of flags; of others it knows nothing, so the owner's rights count.
+            caller.capabilities = Capabilities::empty();
+        }
+        let len = self.fs.ioctl(&caller, &node, &call, room)?;
+        match self.fs.outdated_by(arg.cmd) {
+            Outdated::Nothing => {}
+            what => self.notify.outdated(request.header.nodeid, what),
         }
         self.settle(&node)?;
         Ok(head + len)

@@ -2,7 +2,8 @@
 
 use super::{Answer, Server, convert};
 use crate::abi::{
-    FSYNC_DATA_ONLY, OPEN_KILL_SUIDGID, Opcode, OpenReply, WRITE_KILL_SUIDGID, input, output,
+    FSYNC_DATA_ONLY, OPEN_KILL_SUIDGID, Opcode, OpenReply, WRITE_CACHE, WRITE_KILL_SUIDGID, input,
+    output,
 };
 use crate::handler::put;
 use crate::request::Request;
@@ -40,6 +41,14 @@ fn fallocate_of(mode: u32) -> Result<Fallocate, Errno> {
         INSERT => Fallocate::InsertRange,
         _ => return Err(Errno::EOPNOTSUPP),
     })
+}
+
+/// The caller without the right to leave set-id bits. Whether he is of the file's group is not known here: as FUSE has
+/// it, the bit of a group that does not execute stays.
+pub(super) fn without_set_id_rights(caller: &Caller, attr: &Attr) -> Caller {
+    let mut caller = caller.clone().with_groups(&[attr.gid]);
+    caller.capabilities -= Capabilities::FSETID;
+    caller
 }
 
 impl<F: Served> Server<F> {
@@ -85,7 +94,7 @@ impl<F: Served> Server<F> {
         if flags & O_TRUNC != 0 && attr.kind == FileKind::Regular {
             let mut caller = self.caller(request);
             if open_flags & OPEN_KILL_SUIDGID != 0 {
-                caller.capabilities -= Capabilities::FSETID;
+                caller = without_set_id_rights(&caller, &attr);
             }
             let cut = SetAttr {
                 size: Some(0),
@@ -116,8 +125,11 @@ impl<F: Served> Server<F> {
         }
         let caller = self.caller(request);
         flags.set(IoFlags::NO_RESERVE, !caller.has(Capabilities::SYS_RESOURCE));
+        if arg.write_flags & WRITE_CACHE == 0 {
+            self.check_append_only(&node, arg.offset)?;
+        }
         if arg.write_flags & WRITE_KILL_SUIDGID != 0 {
-            self.kill_set_id(caller, &node)?;
+            self.kill_set_id(&caller, &node)?;
         }
         let written = self.fs.write_with(&node, arg.offset, data, flags)?;
         let reply = output::Written {
@@ -127,13 +139,19 @@ impl<F: Served> Server<F> {
         Ok(put(out, &reply)?)
     }
 
+    /// The kernel does not know of append-only files, and lets `O_APPEND` be taken from an open one.
+    fn check_append_only(&self, node: &F::Node, offset: u64) -> Result<()> {
+        let attr = self.fs.getattr(node)?;
+        match attr.flags & Attr::FLAG_APPEND != 0 && offset < attr.size {
+            true => Err(Errno::EPERM.into()),
+            false => Ok(()),
+        }
+    }
+
     /// Takes set-id bits away before somebody writes who may not leave them.
-    fn kill_set_id(&self, caller: Caller, node: &F::Node) -> Result<()> {
-        let caller = Caller {
-            capabilities: caller.capabilities - Capabilities::FSETID,
-            ..caller
-        };
-        let mode = permission::mode_after_write(&self.fs.getattr(node)?, &caller);
+    fn kill_set_id(&self, caller: &Caller, node: &F::Node) -> Result<()> {
+        let attr = self.fs.getattr(node)?;
+        let mode = permission::mode_after_write(&attr, &without_set_id_rights(caller, &attr));
         if mode.is_some() {
             let change = SetAttr {
                 mode,
@@ -148,7 +166,7 @@ impl<F: Served> Server<F> {
     fn kill_set_id_unless_root(&self, request: &Request<'_>, node: &F::Node) -> Result<()> {
         match request.header.uid {
             0 => Ok(()),
-            _ => self.kill_set_id(self.caller(request), node),
+            _ => self.kill_set_id(&self.caller(request), node),
         }
     }
 

@@ -31,7 +31,7 @@ use crate::gate::Gate;
 use crate::handler::Handler;
 use crate::mountpoint::Negotiated;
 use crate::request::Request;
-use crate::served::Served;
+use crate::served::{Outdated, Served};
 use crate::statistics::Statistics;
 use nodes::Nodes;
 use serde_json::{Map, Value};
@@ -55,8 +55,8 @@ pub struct ServerOptions {
 
 /// Tells the kernel that it knows something out of date.
 pub trait Notify: Send + Sync {
-    /// Data and attributes of a node.
-    fn outdated(&self, node: u64);
+    /// Of a node, attributes or data too.
+    fn outdated(&self, node: u64, what: Outdated);
 }
 
 /// Answers requests from a file system.
