@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use uext4_mounted::place::{self, Driver, Place, Shape};
 
 /// Seconds after which a case is ended.
-const SECONDS_MAX: u32 = 60;
+const SECONDS_MAX: u32 = 120;
 /// Different lines that are shown of a case.
 const LINES_MAX: usize = 12;
 

@@ -73,12 +73,7 @@ fn mixed_work_and_remounts_leave_nothing_behind() -> Result<()> {
         let before = before.get_or_insert(in_use(this.dir())?);
         let slice = Duration::from_secs(MOUNT_SECONDS.min(seconds.div_ceil(2)));
         calls += one_mount(&this, slice, seed + mounts as u64)?;
-        let left = in_use(this.dir())?;
-        // The root directory keeps the blocks that it grew by.
-        ensure!(
-            left.0 == before.0 && left.1 <= before.1 + 8,
-            "mount {mounts}: {left:?} in use, {before:?} before"
-        );
+        all_is_given_back(this.dir(), *before).with_context(|| format!("mount {mounts}"))?;
         mounts += 1;
         place = Some(this);
         eprintln!("{mounts} mounts, {calls} calls");
