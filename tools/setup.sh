@@ -4,6 +4,11 @@ set -euo pipefail
 missing=()
 command -v mke2fs >/dev/null && command -v e2fsck >/dev/null && command -v debugfs >/dev/null || missing+=(e2fsprogs)
 command -v setfattr >/dev/null || missing+=(attr)
+for program in git fio sqlite3 rsync; do
+  command -v "$program" >/dev/null || missing+=("$program")
+done
+command -v fusermount3 >/dev/null || missing+=(fuse3)
+command -v fuse2fs >/dev/null || missing+=(fuse2fs)
 command -v losetup >/dev/null || missing+=(mount)
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 if [ ${#missing[@]} -gt 0 ]; then

@@ -70,8 +70,7 @@ fn compare(source: &Path, copy: &Path, with_times: bool) -> Result<()> {
         // A fraction of a second.
         false => line
             .split(' ')
-            .map(|w| w.split('.').next())
-            .flatten()
+            .filter_map(|w| w.split('.').next())
             .collect::<Vec<_>>()
             .join(" "),
     };

@@ -1,7 +1,7 @@
 //! fio: what it writes has checksums, which it verifies at once and after the next mount.
 
 use crate::program::{can_run, on_mount, run};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
 use uext4_mounted::served::transports;

@@ -1,8 +1,9 @@
 //! An image whose journal is on another device: mounted, ended, killed and recovered.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use rustix::process::{Signal, kill_process};
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::thread;
@@ -19,7 +20,8 @@ struct Pair {
 }
 
 fn succeeds(command: &mut Command) -> Result<Output> {
-    let out = command.output()?;
+    let out = command.output();
+    let out = out.with_context(|| format!("running {command:?}"))?;
     let said = String::from_utf8_lossy(&out.stderr);
     ensure!(out.status.success(), "{command:?}: {}: {said}", out.status);
     Ok(out)
@@ -122,12 +124,14 @@ fn a_journal_elsewhere_is_written_and_recovered() -> Result<()> {
         fs::write(&file, b"kept")?;
         pair.unmount()?;
         pair.mount(transport)?;
-        ensure!(fs::read(&file)? == b"kept");
+        ensure!(fs::read(&file).context("the first file")? == b"kept");
         for number in 0..100 {
-            fs::write(dir.join(format!("{transport}-{number}")), b"durable")?;
+            let mut file = File::create(dir.join(format!("{transport}-{number}")))?;
+            file.write_all(b"durable")?;
+            // The kernel keeps syncfs(2) to itself.
+            file.sync_all()?;
         }
-        rustix::fs::syncfs(File::open(&dir)?)?;
-        kill_process(pid_of(&dir, "pid")?, Signal::KILL)?;
+        kill_process(pid_of(&dir, "pid").context("its pid")?, Signal::KILL)?;
         let end = Instant::now() + PATIENCE;
         while pair.is_mounted() {
             ensure!(Instant::now() < end, "the monitor does not unmount");
@@ -136,7 +140,8 @@ fn a_journal_elsewhere_is_written_and_recovered() -> Result<()> {
         pair.mount(transport)?;
         for number in 0..100 {
             let path = dir.join(format!("{transport}-{number}"));
-            ensure!(fs::read(&path)? == b"durable", "{}", path.display());
+            let found = fs::read(&path).with_context(|| path.display().to_string())?;
+            ensure!(found == b"durable", "{}", path.display());
         }
         pair.unmount()?;
     }
