@@ -1,6 +1,5 @@
 //! fdatasync(2) of a directory waits for its names: a database takes the removal of its journal for durable then.
 #![cfg(not(any(shuttle, loom)))]
-#[allow(dead_code, reason = "shared with other tests")]
 mod images;
 use images::{FILE, image, mount};
 use uext4_ext4::MountOptions;
