@@ -4,9 +4,11 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `users` | mounts of a user, through fusermount3 |
+//! | `handles` | handles of files, across mounts |
 //! | `journals` | images whose journal is on another device |
 //! | `logs` | what goes wrong in the background |
 
+mod handles;
 mod journals;
 mod logs;
 mod users;
