@@ -1,8 +1,9 @@
 //! What is known of the server behind a mount.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rustix::process::Pid;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// The most that an attribute can be.
 const VALUE_BYTES_MAX: usize = 64 << 10;
@@ -46,4 +47,21 @@ pub fn in_use(dir: &Path) -> Result<(u64, u64)> {
         found.f_files - found.f_ffree,
         found.f_blocks - found.f_bfree,
     ))
+}
+
+/// Waits until no more is in use than `before`, but for so many blocks: the kernel tells the server a moment later
+/// which inodes it has no use for.
+///
+/// # Errors
+/// It stays in use.
+pub fn all_is_given_back(dir: &Path, before: (u64, u64), blocks: u64) -> Result<()> {
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        let left = in_use(dir)?;
+        if left.0 == before.0 && left.1 <= before.1 + blocks {
+            return Ok(());
+        }
+        ensure!(Instant::now() < end, "{left:?} in use, {before:?} before");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }

@@ -6,7 +6,7 @@ use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
-use uext4_mounted::served::in_use;
+use uext4_mounted::served::{all_is_given_back, in_use};
 
 /// Of each name: path, type, mode, owner, links, size but for directories, time of change, target.
 const LISTED: &str = "%P %y %m %U:%G %n %T@ %l\\n";
@@ -122,8 +122,6 @@ fn trees_are_copied_and_removed() -> Result<()> {
                 run(Command::new("rm").arg("-r").arg(tree.path()))?;
             }
         }
-        let after = in_use(dir)?;
-        ensure!(before == after, "{before:?} in use before, {after:?} after");
-        Ok(())
+        all_is_given_back(dir, before, 0)
     })
 }

@@ -32,6 +32,17 @@ impl Promises {
         (!own.is_empty()).then(|| own.swap_remove(rng.usize(..own.len())))
     }
 
+    /// Forgets all but the last `kept` of each worker, and gives their files.
+    pub fn retire(&self, kept: usize) -> Vec<PathBuf> {
+        let mut all = self.0.lock().expect("whole");
+        let mut retired = Vec::new();
+        for own in all.values_mut() {
+            let old = own.len().saturating_sub(kept);
+            retired.extend(own.drain(..old).map(|(path, _)| path));
+        }
+        retired
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         self.0.lock().expect("whole").values().map(Vec::len).sum()
