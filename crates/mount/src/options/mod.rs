@@ -2,7 +2,7 @@
 //!
 //! # Data model
 //! [`Options`] is what all `-o` of a command line say, later ones winning. Names are unknown, refused with
-//! the reason, harmless ([`table`]), or set a field.
+//! the reason, harmless (`table`), or set a field.
 
 mod error;
 mod table;
