@@ -125,7 +125,8 @@ impl<F: Served> Server<F> {
         }
         let caller = self.caller(request);
         flags.set(IoFlags::NO_RESERVE, !caller.has(Capabilities::SYS_RESOURCE));
-        if arg.write_flags & WRITE_CACHE == 0 {
+        // What the kernel kept back may have begun before the end; else only a mapping comes from the cache.
+        if arg.write_flags & WRITE_CACHE == 0 || !self.negotiated.writeback {
             self.check_append_only(&node, arg.offset)?;
         }
         if arg.write_flags & WRITE_KILL_SUIDGID != 0 {
@@ -194,6 +195,7 @@ impl<F: Served> Server<F> {
         let arg: input::CopyFileRange = request.arg()?;
         let from = self.node(request.header.nodeid)?;
         let to = self.node(arg.nodeid_out)?;
+        self.check_append_only(&to, arg.off_out)?;
         self.kill_set_id_unless_root(request, &to)?;
         let len = arg.len.min(COPY_BYTES_MAX);
         let mut chunk = vec![0; COPY_BYTES.min(len as usize)];
@@ -215,6 +217,7 @@ impl<F: Served> Server<F> {
         if copied == 0 {
             outcome?;
         }
+        self.settle(&to)?;
         if request.opcode == Opcode::CopyFileRange64 {
             return Ok(put(out, &output::Copied { bytes: copied })?);
         }

@@ -5,7 +5,7 @@ use crate::abi::{input, output};
 use crate::handler::put_bytes;
 use crate::request::Request;
 use crate::served::Served;
-use uext4::{Caller, Errno};
+use uext4::{Caller, Errno, Error};
 use uext4_vfs::attr::DirEntry;
 use zerocopy::IntoBytes;
 
@@ -53,6 +53,10 @@ impl<F: Served> Server<F> {
         out: &mut [u8],
         plus: bool,
     ) -> Answer {
+        if entry.name.contains(&0) || entry.name.contains(&b'/') {
+            let what = "a directory entry whose name has a NUL or a slash";
+            return Err(Error::from_source(Errno::EUCLEAN, what));
+        }
         let head = if plus { size_of::<output::Entry>() } else { 0 };
         let named = head + size_of::<output::Dirent>() + entry.name.len();
         let len = named.next_multiple_of(ALIGN);
