@@ -13,14 +13,20 @@ use crate::abi::{input, output};
 use crate::handler::Handler;
 use crate::mountpoint::DATA_BYTES_MAX;
 use crate::request::Request;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno as HostErrno;
+use rustix::thread::sched_yield;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use uext4::Errno;
+use uext4_sync::Patience;
 use zerocopy::IntoBytes;
+
+/// The most looks for a request before sleeping.
+const LOOKS_MAX: u32 = 50;
 
 /// What a write's data has before it.
 const BEFORE_DATA: usize = size_of::<input::Header>() + size_of::<input::Write>();
@@ -76,7 +82,9 @@ pub(super) fn serve<H: Handler>(
 ) -> io::Result<()> {
     let mut request = Buffer::new(DATA_BYTES_MAX as usize);
     let mut reply = Buffer::new(DATA_BYTES_MAX as usize);
+    let patience = Patience::new(if pause.is_some() { 0 } else { LOOKS_MAX });
     loop {
+        let slept = wait_awake(fd, &patience);
         let room = request.with_room_before(BEFORE_DATA);
         let read = match rustix::io::read(fd, &mut *room) {
             Ok(read) => read,
@@ -85,6 +93,9 @@ pub(super) fn serve<H: Handler>(
             Err(HostErrno::NODEV | HostErrno::CONNABORTED) => return Ok(()),
             Err(e) => return Err(e.into()),
         };
+        if let Some(since) = slept {
+            patience.slept(since);
+        }
         match Request::from_bytes(&room[..read]) {
             Ok(request) => {
                 let out = reply.page();
@@ -103,6 +114,22 @@ pub(super) fn serve<H: Handler>(
             thread::sleep(pause);
         }
     }
+}
+
+/// Looks for a request for a moment, yielding each time; the time, if there was none and the thread will sleep.
+///
+/// As long as that is of use, it keeps the CPU awake: waking one that sleeps takes longer than most requests.
+fn wait_awake(fd: &OwnedFd, patience: &Patience) -> Option<Instant> {
+    let mut is_there = false;
+    let mut look = || {
+        let mut one = [PollFd::new(fd, PollFlags::IN)];
+        is_there = poll(&mut one, Some(&Timespec::default())).is_ok_and(|n| n > 0);
+        is_there
+    };
+    if patience.is_left() {
+        patience.look(&mut look, sched_yield);
+    }
+    (!is_there).then(Instant::now)
 }
 
 /// Writes a reply.
