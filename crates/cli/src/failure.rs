@@ -66,7 +66,9 @@ pub fn opening(image: &Path, e: &Error) -> anyhow::Error {
     match e.errno() {
         Errno::ENOENT => missing(image),
         Errno::EBUSY => anyhow::anyhow!("{}", busy(image, &e.to_string())),
-        Errno::EACCES => anyhow::anyhow!("{name}: permission denied; it must be readable to you"),
+        Errno::EACCES => anyhow::anyhow!(
+            "{name}: permission denied; it must be readable to you, and writable unless it is only read (mount: -o ro)"
+        ),
         _ if !has_magic(image) => not_an_image(image),
         Errno::EUCLEAN => {
             anyhow::anyhow!("{name}: {e}; `uext4 check {name}` tells what is damaged")

@@ -28,6 +28,11 @@ pub enum EndError {
     /// The host says no.
     #[error("{0}")]
     Unmount(UnmountError),
+    /// The server does not answer.
+    #[error(
+        "its server does not answer; --lazy takes the mount away, and the next one recovers the image"
+    )]
+    Hung,
     /// The server ended before it had closed the image.
     #[error(
         "unmounted, but the server has not closed {0}; the next mount recovers it from its journal"
@@ -54,8 +59,11 @@ pub fn end(dir: &Path, lazy: bool) -> Result<Ended, EndError> {
     if !entry.is_ours() {
         return Err(EndError::NotOurs(entry.kind));
     }
-    // What does not answer is unmounted all the same.
-    let document = stats::read(&dir).ok();
+    // A lazy end waits for nobody.
+    let document = match lazy {
+        true => None,
+        false => stats::read_from_afar(&dir).map_err(|_| EndError::Hung)?,
+    };
     let process = |field: &str| {
         let pid = document.as_ref()?[field].as_i64()?;
         let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;

@@ -46,16 +46,27 @@ impl MountEntry {
     }
 }
 
+/// Symbolic links that are followed, as many as the kernel follows.
+const LINKS_MAX: usize = 40;
+
 /// The absolute path of a mount's directory. It is not looked up itself, as its server may be gone, or hang.
 ///
 /// # Errors
 /// The directory that it lies in can't be found.
 pub fn absolute(dir: &Path) -> io::Result<PathBuf> {
-    let absolute = std::path::absolute(dir)?;
-    match (absolute.parent(), absolute.file_name()) {
-        (Some(parent), Some(name)) => Ok(parent.canonicalize()?.join(name)),
-        _ => absolute.canonicalize(),
+    let mut dir = std::path::absolute(dir)?;
+    for _ in 0..LINKS_MAX {
+        let (Some(parent), Some(name)) = (dir.parent(), dir.file_name()) else {
+            return dir.canonicalize();
+        };
+        let parent = parent.canonicalize()?;
+        let found = parent.join(name);
+        match std::fs::read_link(&found) {
+            Ok(target) => dir = parent.join(target),
+            Err(_) => return Ok(found),
+        }
     }
+    Err(io::Error::from_raw_os_error(libc::ELOOP))
 }
 
 fn parse(line: &[u8]) -> Option<MountEntry> {

@@ -13,6 +13,7 @@ use std::process::{Command, Stdio};
 /// # Errors
 /// It can't be mounted.
 pub fn start(request: &MountRequest) -> Result<Vec<String>, Failure> {
+    keep_to_ourselves();
     let (channel, theirs) = Channel::pair()?;
     let mut monitor = Command::new("/proc/self/exe")
         .arg0("uext4")
@@ -68,4 +69,10 @@ pub fn run() -> Result<(), Failure> {
         }
     }
     outcome
+}
+
+/// What the caller has open is none of the business of processes that outlive the command: his locks, his pipes.
+fn keep_to_ourselves() {
+    const FIRST_BESIDE_STANDARD: i32 = 3;
+    close_fds::set_fds_cloexec(FIRST_BESIDE_STANDARD, &[]);
 }
