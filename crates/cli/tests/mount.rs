@@ -390,3 +390,27 @@ fn mount_8_and_fstab() {
     assert!(!bed.is_mounted());
     bed.assert_clean();
 }
+
+#[test]
+fn a_link_to_the_directory_does_as_well() {
+    let Some(bed) = Bed::new() else { return };
+    std::os::unix::fs::symlink("mnt", bed.path("link")).unwrap();
+    bed.ok(&["mount", "a.img", "link"]);
+    assert!(bed.is_mounted());
+    bed.ok(&["umount", "link"]);
+    assert!(!bed.is_mounted());
+    bed.assert_clean();
+}
+
+#[test]
+fn what_the_caller_has_open_stays_his() {
+    let Some(bed) = Bed::new() else { return };
+    let (mut read, write) = std::io::pipe().unwrap();
+    // A descriptor that a shell would pass on, as it does not close what it has open itself.
+    rustix::io::fcntl_setfd(&write, rustix::io::FdFlags::empty()).unwrap();
+    bed.ok(&["mount", "a.img", "mnt"]);
+    drop(write);
+    // Comes to its end only if no server has the other one.
+    assert_eq!(read.read(&mut [0]).unwrap(), 0);
+    bed.ok(&["umount", "mnt"]);
+}

@@ -3,9 +3,10 @@
 use crate::mountinfo::{self, MountEntry};
 use crate::stats;
 use crate::unmount::{How, UnmountError, unmount};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use uext4::DeviceOptions;
 use uext4::ondisk::Incompat;
@@ -40,6 +41,12 @@ pub enum EndError {
     Unclean(PathBuf),
 }
 
+/// How long a server may take to write everything back.
+const CLOSING_MAX: Timespec = Timespec {
+    tv_sec: 600,
+    tv_nsec: 0,
+};
+
 /// What a mount was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
@@ -67,7 +74,8 @@ pub fn end(dir: &Path, lazy: bool) -> Result<Ended, EndError> {
     let process = |field: &str| {
         let pid = document.as_ref()?[field].as_i64()?;
         let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
-        pidfd_open(pid, PidfdFlags::empty()).ok()
+        let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+        is_this_program(pid).then_some(process)
     };
     let (server, monitor) = (process("pid"), process("monitor_pid"));
     let how = match lazy {
@@ -89,11 +97,9 @@ pub fn end(dir: &Path, lazy: bool) -> Result<Ended, EndError> {
     if let Some(monitor) = &monitor {
         wait(monitor);
     }
-    let image = document.as_ref().and_then(|d| d["image"].as_str());
-    if let (true, false, Some(image)) = (closed, entry.read_only, image)
-        && needs_recovery(Path::new(image))
-    {
-        return Err(EndError::Unclean(image.into()));
+    // As the kernel says, not the server, whom nobody need trust.
+    if closed && !entry.read_only && needs_recovery(&entry.source) {
+        return Err(EndError::Unclean(entry.source));
     }
     Ok(Ended {
         source: entry.source,
@@ -101,11 +107,21 @@ pub fn end(dir: &Path, lazy: bool) -> Result<Ended, EndError> {
     })
 }
 
-/// Waits until a process is gone.
+/// Whether a process runs this program: a server may name any.
+fn is_this_program(pid: Pid) -> bool {
+    let theirs = std::fs::read_link(format!("/proc/{}/exe", pid.as_raw_nonzero()));
+    let ours = std::fs::read_link("/proc/self/exe");
+    matches!((theirs, ours), (Ok(theirs), Ok(ours)) if theirs == ours)
+}
+
+/// Waits until a process is gone; false where it takes too long.
 fn wait(process: &OwnedFd) -> bool {
     loop {
-        match poll(&mut [PollFd::new(process, PollFlags::IN)], None) {
-            Ok(_) => return true,
+        match poll(
+            &mut [PollFd::new(process, PollFlags::IN)],
+            Some(&CLOSING_MAX),
+        ) {
+            Ok(gone) => return gone > 0,
             Err(rustix::io::Errno::INTR) => {}
             Err(_) => return false,
         }
@@ -115,6 +131,10 @@ fn wait(process: &OwnedFd) -> bool {
 /// Whether an image's journal is not empty. One that can't be looked at, or that somebody has mounted again, is
 /// taken for clean.
 fn needs_recovery(image: &Path) -> bool {
+    let kind = std::fs::metadata(image).map(|m| m.file_type());
+    if !kind.is_ok_and(|kind| kind.is_file() || kind.is_block_device()) {
+        return false;
+    }
     let device = uext4::FileDevice::open(image, &DeviceOptions::read_only());
     let superblock = device.ok().and_then(|d| uext4::read_superblock(&d).ok());
     superblock.is_some_and(|sb| sb.incompat.contains(Incompat::RECOVER))

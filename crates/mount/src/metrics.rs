@@ -11,7 +11,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The most bytes of a request that are looked at.
 const REQUEST_BYTES_MAX: u64 = 8 << 10;
@@ -63,11 +63,31 @@ impl Metrics {
     }
 }
 
+/// What a client sends, as long as there is time for it: one that sends little by little keeps others waiting.
+struct Until<'a> {
+    client: &'a TcpStream,
+    end: Instant,
+}
+
+impl Read for Until<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.client.set_read_timeout(Some(left))?;
+        (&mut &*self.client).read(into)
+    }
+}
+
 /// Answers one request and closes the connection.
 fn answer(client: &TcpStream, document: impl FnOnce() -> Result<Value, String>) -> io::Result<()> {
-    client.set_read_timeout(Some(PATIENCE))?;
     client.set_write_timeout(Some(PATIENCE))?;
-    let mut lines = BufReader::new(client.take(REQUEST_BYTES_MAX)).lines();
+    let until = Until {
+        client,
+        end: Instant::now() + PATIENCE,
+    };
+    let mut lines = BufReader::new(until.take(REQUEST_BYTES_MAX)).lines();
     let first = lines.next().transpose()?.unwrap_or_default();
     // The rest is read, so that closing does not cut off the answer.
     for line in lines {

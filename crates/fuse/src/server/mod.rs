@@ -36,8 +36,12 @@ use crate::statistics::Statistics;
 use nodes::Nodes;
 use serde_json::{Map, Value};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use uext4::{Caller, Capabilities, Errno, Error};
+
+/// How often what found no room is tried again, and how long after the last time.
+const GIVEN_BACK_TRIES: u32 = 16;
+const GIVEN_BACK_PAUSE: Duration = Duration::from_millis(4);
 
 /// The result of an answer: the length of what it wrote.
 type Answer = uext4::Result<usize>;
@@ -185,7 +189,10 @@ impl<F: Served> Handler for Server<F> {
     fn handle(&self, worker: usize, request: &Request<'_>, out: &mut [u8]) -> Result<usize, Errno> {
         let _pass = self.gate.enter(worker).ok_or(Errno(libc::ENOTCONN))?;
         let start = Instant::now();
-        let answer = self.answer(request, out);
+        let mut answer = self.answer(request, out);
+        if matches!(&answer, Err(e) if *e == Errno::ENOSPC) {
+            answer = self.answer_once_given_back(answer, request, out);
+        }
         let failed = answer.is_err();
         self.statistics
             .count(worker, request.opcode, start.elapsed(), failed);
@@ -200,6 +207,29 @@ impl<F: Served> Handler for Server<F> {
 }
 
 impl<F: Served> Server<F> {
+    /// Tries again what found no room, as long as the kernel gives nodes back meanwhile: it tells some time after a file
+    /// without a name was closed, and whoever removed it expects its room now.
+    fn answer_once_given_back(
+        &self,
+        refused: Answer,
+        request: &Request<'_>,
+        out: &mut [u8],
+    ) -> Answer {
+        let mut answer = refused;
+        for _ in 0..GIVEN_BACK_TRIES {
+            let held = self.nodes.count();
+            std::thread::sleep(GIVEN_BACK_PAUSE);
+            if self.nodes.count() >= held {
+                break;
+            }
+            answer = self.answer(request, out);
+            if !matches!(&answer, Err(e) if *e == Errno::ENOSPC) {
+                break;
+            }
+        }
+        answer
+    }
+
     /// Logs what is wrong with the image or its device, and not with the request.
     fn report(&self, request: &Request<'_>, e: &Error) -> Errno {
         let errno = e.errno();

@@ -175,7 +175,11 @@ fn serve<H: Handler>(
             ring
         }
         Err(e) => {
-            let why = format!("FUSE over io_uring: {e}");
+            let fewer = match e.kind() {
+                io::ErrorKind::OutOfMemory => "; ask for fewer threads (-o threads=N, of each CPU)",
+                _ => "",
+            };
+            let why = format!("FUSE over io_uring: {e}{fewer}");
             let _ = offered.send(Err(io::Error::new(e.kind(), why)));
             return Ok(());
         }

@@ -45,6 +45,7 @@ pub fn start(request: &MountRequest) -> Result<Vec<String>, Failure> {
 /// # Errors
 /// It was started by hand, or the mount failed; the parent, if it still waits, has been told.
 pub fn run() -> Result<(), Failure> {
+    rustix::thread::set_name(c"uext4-monitor").map_err(io::Error::from)?;
     let parent = Channel::inherited()?;
     rustix::process::setsid().map_err(io::Error::from)?;
     // No directory of the user's is in use by a process that he does not see.
@@ -72,7 +73,7 @@ pub fn run() -> Result<(), Failure> {
 }
 
 /// What the caller has open is none of the business of processes that outlive the command: his locks, his pipes.
-fn keep_to_ourselves() {
+pub(super) fn keep_to_ourselves() {
     const FIRST_BESIDE_STANDARD: i32 = 3;
     close_fds::set_fds_cloexec(FIRST_BESIDE_STANDARD, &[]);
 }

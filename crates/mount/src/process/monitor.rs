@@ -6,6 +6,7 @@
 //! # Locking
 //! None. One thread waits for the server and for signals; statistics over HTTP have their own.
 
+use super::background::keep_to_ourselves;
 use super::request::{Facts, FromServer, MountRequest, ToServer};
 use super::wire::Channel;
 use super::{Failure, death};
@@ -103,6 +104,7 @@ struct Monitor {
 impl Monitor {
     fn start(signals: OwnedFd, request: &MountRequest, log: Log) -> Result<Monitor, Failure> {
         let (channel, theirs) = Channel::pair()?;
+        keep_to_ourselves();
         let server = Command::new(THIS_PROGRAM)
             .arg0("uext4")
             .arg("serve")

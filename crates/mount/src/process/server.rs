@@ -34,6 +34,8 @@ struct Opened {
 /// # Errors
 /// It was started by hand, or the image was not closed as it should be; the monitor has been told.
 pub fn run() -> Result<(), Failure> {
+    // Started through /proc/self/exe, it would be called "exe" by ps(1).
+    rustix::thread::set_name(c"uext4-server").map_err(io::Error::from)?;
     // The terminal's signals are for the monitor.
     for signal in [libc::SIGINT, libc::SIGHUP] {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;

@@ -240,7 +240,7 @@ fn allowed() -> Result<Rules, FilterError> {
         libc::SYS_ioctl,
         ioctls.into_iter().collect::<Result<_, _>>()?,
     );
-    // Of a descriptor, not of a path: Landlock does not keep a path's attributes from being read.
+    // As for a descriptor. A path can still be given beside the flag: of what lies there, attributes can be read.
     let empty_path = libc::AT_EMPTY_PATH;
     rules.insert(libc::SYS_statx, vec![masked(2, empty_path, empty_path)?]);
     rules.insert(
