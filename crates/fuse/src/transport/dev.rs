@@ -6,9 +6,9 @@
 //! # Locking
 //! None: threads share nothing but the handler.
 
-use super::Transport;
 use super::buffer::Buffer;
 use super::device;
+use super::{Transport, join_all};
 use crate::abi::{input, output};
 use crate::handler::Handler;
 use crate::mountpoint::DATA_BYTES_MAX;
@@ -62,13 +62,7 @@ impl Transport for DevTransport {
             threads.push(named.spawn(move || serve(number, &fd, &*handler, None))?);
         }
         started();
-        let mut outcome = Ok(());
-        for thread in threads {
-            let served = thread.join();
-            let served = served.unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
-            outcome = outcome.and(served);
-        }
-        outcome
+        join_all(threads)
     }
 }
 

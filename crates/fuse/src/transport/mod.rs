@@ -23,6 +23,7 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 pub use device::open_device;
 
@@ -36,6 +37,17 @@ pub trait Transport {
     /// # Errors
     /// As the host says, where it cannot go on.
     fn run<H: Handler>(self, handler: &Arc<H>, started: impl FnOnce()) -> io::Result<()>;
+}
+
+/// Waits for all threads, and gives the first error.
+fn join_all(threads: Vec<JoinHandle<io::Result<()>>>) -> io::Result<()> {
+    let mut outcome = Ok(());
+    for thread in threads {
+        let served = thread.join();
+        let served = served.unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
+        outcome = outcome.and(served);
+    }
+    outcome
 }
 
 /// Which transport.

@@ -8,9 +8,9 @@
 //! # Locking
 //! None: threads share nothing but the handler.
 
-use super::Transport;
 use super::buffer::Buffer;
 use super::ring::Ring;
+use super::{Transport, join_all};
 use super::{dev, device};
 use crate::abi::input;
 use crate::handler::{Handler, put_bytes};
@@ -99,13 +99,7 @@ impl Transport for UringTransport {
             offer?;
         }
         started();
-        let mut outcome = Ok(());
-        for thread in threads {
-            let served = thread.join();
-            let served = served.unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
-            outcome = outcome.and(served);
-        }
-        outcome
+        join_all(threads)
     }
 }
 

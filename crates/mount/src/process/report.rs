@@ -5,11 +5,11 @@ use super::wire::Channel;
 use crate::log::Severity;
 use std::fmt::{self, Write};
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber, span};
+use uext4_sync::{Mutex, class};
 
 /// The most messages in a window; a device that is gone makes one of each request.
 const BURST: u64 = 20;
@@ -56,7 +56,7 @@ impl Reporter {
         };
         Reporter {
             channel,
-            window: Mutex::new(window),
+            window: Mutex::new(&class::REPORTS, window),
             spans: AtomicU64::new(1),
         }
     }
@@ -68,10 +68,7 @@ impl Subscriber for Reporter {
     }
 
     fn event(&self, event: &Event<'_>) {
-        let admitted = match self.window.lock() {
-            Ok(mut window) => window.admit(Instant::now()),
-            Err(_) => None,
-        };
+        let admitted = self.window.lock().admit(Instant::now());
         let Some(unsaid) = admitted else { return };
         let mut text = Text::default();
         event.record(&mut text);
