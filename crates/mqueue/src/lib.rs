@@ -42,6 +42,7 @@
 //! | [`node`] | a queue as a file |
 //! | [`queue`] | messages, who waits for them, who is told |
 //! | [`message`], [`wait`], [`notify`] | what a queue is made of |
+//! | [`protocol`] | what the queues of a mounted namespace are asked for |
 //! | [`limits`], [`account`], [`name`] | how many, how large, for whom, under which name |
 #![forbid(unsafe_code)]
 
@@ -56,6 +57,7 @@ mod names;
 pub mod namespace;
 pub mod node;
 pub mod notify;
+pub mod protocol;
 pub mod queue;
 mod root;
 pub mod vfs_impl;
