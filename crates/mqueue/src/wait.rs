@@ -141,19 +141,13 @@ impl Wake {
         if cfg!(shuttle) {
             return self.condvar.wait_for(guard, SLEEP_MAX);
         }
-        let left = time_left(deadline, Timestamp::now());
+        let left = deadline.since(Timestamp::now());
         if left.is_zero() {
             return true;
         }
         self.condvar.wait_for(guard, left.min(SLEEP_MAX));
         false
     }
-}
-
-/// From `now` to `deadline`; zero when it has passed.
-fn time_left(deadline: Timestamp, now: Timestamp) -> Duration {
-    let since_epoch = |t: Timestamp| Duration::new(t.sec.max(0).cast_unsigned(), t.nsec);
-    since_epoch(deadline).saturating_sub(since_epoch(now))
 }
 
 /// Where a waiter and who completes his call meet.
@@ -319,8 +313,8 @@ mod tests {
     #[test]
     fn a_deadline_that_passed_leaves_nothing() {
         let at = |sec, nsec| Timestamp { sec, nsec };
-        assert_eq!(time_left(at(5, 0), at(5, 1)), Duration::ZERO);
-        assert_eq!(time_left(at(5, 1), at(4, 999_999_999)), Duration::new(0, 2));
+        assert_eq!(at(5, 0).since(at(5, 1)), Duration::ZERO);
+        assert_eq!(at(5, 1).since(at(4, 999_999_999)), Duration::new(0, 2));
         assert!(Wait::until(at(-1, 0)).check().is_err());
         assert!(Wait::until(at(0, 1_000_000_000)).check().is_err());
     }
