@@ -1,0 +1,1 @@
+//! Message queues of a mount for programs that call mq_open(3).
