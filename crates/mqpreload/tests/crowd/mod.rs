@@ -34,12 +34,12 @@ pub enum Side {
 }
 
 impl Side {
-    /// Those that `UEXT4_MQ_SIDE` (`kernel`, `mount`) leaves.
-    pub fn chosen() -> Vec<Side> {
-        match std::env::var("UEXT4_MQ_SIDE").as_deref() {
-            Ok("kernel") => vec![Side::Kernel],
-            Ok("mount") => vec![Side::Mount, Side::Directly],
-            _ => vec![Side::Kernel, Side::Mount, Side::Directly],
+    /// All but what `UEXT4_MQ_SIDE` leaves out.
+    pub fn chosen() -> &'static [Side] {
+        let all = &[Side::Kernel, Side::Mount, Side::Directly];
+        match std::env::var("UEXT4_MQ_SIDE").is_ok_and(|side| side == "mount") {
+            true => &all[1..],
+            false => all,
         }
     }
 }

@@ -97,7 +97,7 @@ fn kill_some(side: Side, kills: u64) -> Result<()> {
 #[test]
 fn nothing_is_lost_by_a_kill() -> Result<()> {
     let kills = env_number("UEXT4_MQ_KILLS", 60);
-    for side in Side::chosen() {
+    for &side in Side::chosen() {
         kill_some(side, kills)?;
     }
     Ok(())

@@ -39,7 +39,7 @@ fn on(side: Side) -> Result<()> {
 
 #[test]
 fn who_waits_and_is_killed_takes_nothing() -> Result<()> {
-    for side in Side::chosen() {
+    for &side in Side::chosen() {
         on(side)?;
     }
     Ok(())

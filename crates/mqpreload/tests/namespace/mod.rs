@@ -17,10 +17,12 @@ pub struct Mounted {
     _files: TempDir,
 }
 
-/// Whether this machine can mount; says what is missing.
+/// Whether this machine can mount, and `UEXT4_MQ_SIDE` (`kernel`, `mount`) lets it; says what is missing.
 pub fn can_mount() -> bool {
     let root = rustix::process::geteuid().is_root();
+    let only_kernel = std::env::var("UEXT4_MQ_SIDE").is_ok_and(|side| side == "kernel");
     for (there, what) in [
+        (!only_kernel, "that UEXT4_MQ_SIDE is not kernel"),
         (root, "the superuser"),
         (Path::new("/dev/fuse").exists(), "/dev/fuse"),
     ] {

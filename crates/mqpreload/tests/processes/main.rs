@@ -57,7 +57,7 @@ fn exchange(side: Side) -> Result<()> {
 
 #[test]
 fn one_namespace() -> Result<()> {
-    for side in Side::chosen() {
+    for &side in Side::chosen() {
         exchange(side)?;
     }
     Ok(())

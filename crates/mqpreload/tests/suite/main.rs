@@ -4,6 +4,7 @@
 //! `UEXT4_MQ_SIDE` (`kernel`, `mount`) chooses one side. With `UEXT4_MQ_SUITE_DIR`, the mount is that one, for one
 //! test after the other.
 
+mod at_once;
 #[path = "../../../mqueue/tests/suite/calls.rs"]
 mod calls;
 mod driver;
