@@ -30,11 +30,12 @@
 
 enum {
     OPEN = 1, CLOSE, UNLINK, SEND, RECEIVE, GETATTR, SETATTR, NOTIFY, TOLD, POLL, STATUS, BECOME_USER, WRITE_FILE,
-    UMASK, STAT, PRIORITY, WAIT_READY, OTHER_PROCESS, THREAD,
+    UMASK, STAT, PRIORITY, WAIT_READY, OTHER_PROCESS, THREAD, FORGET_SIGNAL, BAD_ADDRESS,
 };
 
 enum { TOLD_NONE, TOLD_SIGNAL, TOLD_THREAD, TOLD_NO_MORE };
 enum { OTHER_REGISTER, OTHER_TAKE_BACK, OTHER_CLOSE };
+enum { BAD_SEND, BAD_RECEIVE };
 
 /* The numbers of each request are named where it is done. */
 struct request {
@@ -195,23 +196,39 @@ static int do_priority(int priority) {
     return sched_setscheduler(0, SCHED_FIFO, &param);
 }
 
-static int do_other_process(const struct request *r) {
+static int do_other(const struct request *r) {
+    struct sigevent event = {.sigev_notify = SIGEV_NONE};
     mqd_t d = (mqd_t)r->n[0];
+    switch (r->n[1]) {
+    case OTHER_REGISTER:
+        return mq_notify(d, &event);
+    case OTHER_TAKE_BACK:
+        return mq_notify(d, NULL);
+    default:
+        return mq_close(d);
+    }
+}
+
+/* Where no memory is. */
+static int do_bad_address(const struct request *r) {
+    char *volatile nowhere = (char *)8;
+    mqd_t d = (mqd_t)r->n[0];
+    return r->n[1] == BAD_SEND ? mq_send(d, nowhere, 8, 0) : (int)mq_receive(d, nowhere, 16, NULL);
+}
+
+/* Does it in a process of its own, which may end by a signal: its number is the first of the answer. */
+static int do_elsewhere(const struct request *r, struct answer *a, int (*what)(const struct request *)) {
     pid_t child = fork();
     if (child < 0)
         return -1;
-    if (child == 0) {
-        struct sigevent event = {.sigev_notify = SIGEV_NONE};
-        int result = r->n[1] == OTHER_REGISTER    ? mq_notify(d, &event)
-                     : r->n[1] == OTHER_TAKE_BACK ? mq_notify(d, NULL)
-                                                  : mq_close(d);
-        _exit(result == 0 ? 0 : errno);
-    }
+    if (child == 0)
+        _exit(what(r) == 0 ? 0 : errno);
     int status = 0;
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
             return -1;
-    errno = WIFEXITED(status) ? WEXITSTATUS(status) : ECHILD;
+    a->n[0] = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    errno = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
     return errno == 0 ? 0 : -1;
 }
 
@@ -252,7 +269,11 @@ static int serve(const struct request *r, struct answer *a, char *data) {
     case PRIORITY:
         return do_priority((int)r->n[0]);
     case OTHER_PROCESS:
-        return do_other_process(r);
+        return do_elsewhere(r, a, do_other);
+    case BAD_ADDRESS:
+        return do_elsewhere(r, a, do_bad_address);
+    case FORGET_SIGNAL:
+        return signal((int)r->n[0], SIG_DFL) == SIG_ERR ? -1 : 0;
     case THREAD:
         a->n[0] = syscall(SYS_gettid);
         return 0;

@@ -22,7 +22,7 @@ pub fn can_mount() -> bool {
     let root = rustix::process::geteuid().is_root();
     let only_kernel = std::env::var("UEXT4_MQ_SIDE").is_ok_and(|side| side == "kernel");
     for (there, what) in [
-        (!only_kernel, "that UEXT4_MQ_SIDE is not kernel"),
+        (!only_kernel, "another UEXT4_MQ_SIDE than kernel"),
         (root, "the superuser"),
         (Path::new("/dev/fuse").exists(), "/dev/fuse"),
     ] {

@@ -50,6 +50,8 @@ enum What {
     WaitReady,
     OtherProcess,
     Thread,
+    ForgetSignal,
+    BadAddress,
 }
 
 /// Whose queues.
@@ -157,6 +159,54 @@ impl Driver {
     /// Numbers of the call alone.
     fn call_numbers(&self, what: What, numbers: &[i64]) -> Res<[i64; 4]> {
         self.call(what, numbers, &[]).map(|(numbers, _)| numbers)
+    }
+
+    /// Whose queues it has.
+    pub fn queues(&self) -> &Queues {
+        &self.queues
+    }
+
+    /// The driver has no handler for that signal any more.
+    pub fn forget_signal(&self, signal: i32) {
+        let forgotten = self.call_numbers(What::ForgetSignal, &[signal.into()]);
+        forgotten.expect("a signal");
+    }
+
+    /// Has a process of its own make a call (0: send, 1: receive) with an address where no memory is, and
+    /// gives the signal that ends it, or 0.
+    pub fn bad_address(&self, d: i32, call: i64) -> Res<i32> {
+        let numbers = self.call_numbers(What::BadAddress, &[d.into(), call])?;
+        Ok(numbers[0] as i32)
+    }
+
+    /// What a call gives whose thread gets that signal again and again, as long as `goes_on` says, which is told whether
+    /// the call has returned.
+    pub fn signalled(
+        &self,
+        call: &(dyn Fn() -> Res<()> + Sync),
+        signal: i32,
+        goes_on: impl Fn(bool) -> bool,
+    ) -> Res<()> {
+        let done = AtomicBool::new(false);
+        let thread = AtomicI32::new(0);
+        std::thread::scope(|s| {
+            let waiter = s.spawn(|| {
+                let [id, ..] = self.call_numbers(What::Thread, &[]).expect("has one");
+                thread.store(id as i32, Ordering::SeqCst);
+                let result = call();
+                done.store(true, Ordering::SeqCst);
+                result
+            });
+            while goes_on(done.load(Ordering::SeqCst)) {
+                std::thread::sleep(Duration::from_millis(5));
+                let thread = thread.load(Ordering::SeqCst);
+                if thread != 0 {
+                    // SAFETY: no memory is passed. The thread lives as long as the one here that waits for it.
+                    unsafe { libc::syscall(libc::SYS_tgkill, self.id, thread, signal) };
+                }
+            }
+            waiter.join().expect("no panic")
+        })
     }
 
     /// The threads of the driver that are in a call which may wait on that descriptor.
@@ -384,25 +434,6 @@ impl Mq for Driver {
     }
 
     fn interrupted(&self, call: &(dyn Fn() -> Res<()> + Sync), _d: i32) -> Res<()> {
-        let done = AtomicBool::new(false);
-        let thread = AtomicI32::new(0);
-        std::thread::scope(|s| {
-            let waiter = s.spawn(|| {
-                let [id, ..] = self.call_numbers(What::Thread, &[]).expect("has one");
-                thread.store(id as i32, Ordering::SeqCst);
-                let result = call();
-                done.store(true, Ordering::SeqCst);
-                result
-            });
-            while !done.load(Ordering::SeqCst) {
-                std::thread::sleep(Duration::from_millis(5));
-                let thread = thread.load(Ordering::SeqCst);
-                if thread != 0 {
-                    // SAFETY: no memory is passed. The thread lives as long as the one here that waits for it.
-                    unsafe { libc::syscall(libc::SYS_tgkill, self.id, thread, libc::SIGUSR2) };
-                }
-            }
-            waiter.join().expect("no panic")
-        })
+        self.signalled(call, libc::SIGUSR2, |done| !done)
     }
 }

@@ -7,6 +7,7 @@
 mod at_once;
 #[path = "../../../mqueue/tests/suite/calls.rs"]
 mod calls;
+mod differences;
 mod driver;
 #[path = "../library/mod.rs"]
 mod library;

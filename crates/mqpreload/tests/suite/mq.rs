@@ -20,7 +20,7 @@ const LIMITS: [&str; 5] = [
 ];
 
 /// Runs a test in a driver, which has to end well.
-fn run(queues: Queues, test: fn(&dyn Mq)) {
+fn run(queues: Queues, test: &dyn Fn(&Driver)) {
     let side = format!("{queues:?}");
     let Some(driver) = Driver::start(queues).expect("the driver starts") else {
         return;
@@ -46,7 +46,7 @@ fn limits(dir: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 /// On a mount that other tests use before and after.
-fn run_in(dir: PathBuf, test: fn(&dyn Mq)) {
+fn run_in(dir: PathBuf, test: &dyn Fn(&Driver)) {
     let before = limits(&dir);
     run(Queues::Mount(dir.clone()), test);
     for queue in std::fs::read_dir(&dir).expect("is mounted") {
@@ -61,6 +61,11 @@ fn run_in(dir: PathBuf, test: fn(&dyn Mq)) {
 
 /// Runs a test on the kernel's queues, then on those of a mount.
 pub fn both(test: fn(&dyn Mq)) {
+    on_both(&|driver| test(driver));
+}
+
+/// The same with what only a driver can do.
+pub fn on_both(test: &dyn Fn(&Driver)) {
     let side = std::env::var("UEXT4_MQ_SIDE").unwrap_or_default();
     if side != "mount" {
         let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
