@@ -4,13 +4,17 @@ set -euo pipefail
 missing=()
 command -v mke2fs >/dev/null && command -v e2fsck >/dev/null && command -v debugfs >/dev/null || missing+=(e2fsprogs)
 command -v setfattr >/dev/null || missing+=(attr)
-for program in git fio sqlite3 rsync; do
+for program in git fio sqlite3 rsync stress-ng; do
   command -v "$program" >/dev/null || missing+=("$program")
 done
 command -v fusermount3 >/dev/null || missing+=(fuse3)
 command -v fuse2fs >/dev/null || missing+=(fuse2fs)
 command -v losetup >/dev/null || missing+=(mount)
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
+command -v unshare >/dev/null || missing+=(util-linux)
+# What builds a module of Python from its source: the headers, pip, and what pip builds with.
+python3 -c 'import os, sysconfig, pip; assert os.path.exists(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null ||
+  missing+=(python3-dev python3-pip)
 if [ ${#missing[@]} -gt 0 ]; then
   sudo=""; [ "$(id -u)" = 0 ] || sudo=sudo
   if ! command -v apt-get >/dev/null; then

@@ -7,7 +7,7 @@ use uext4_vfs::{Errno, NAME_BYTES_MAX, PATH_BYTES_MAX, Result};
 /// # Errors
 /// As mq_open(3) and Linux have it. `EINVAL`: no slash at the start. `ENOENT`: nothing after it.
 /// `EACCES`: another slash, `.` or `..`. `ENAMETOOLONG`: too long.
-pub(crate) fn check(name: &[u8]) -> Result<&[u8]> {
+pub fn check(name: &[u8]) -> Result<&[u8]> {
     let Some((b'/', name)) = name.split_first() else {
         return Err(Errno::EINVAL.into());
     };

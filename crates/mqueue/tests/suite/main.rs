@@ -4,8 +4,10 @@
 //! The kernel's side needs root for an IPC namespace of its own, and skips, saying so, without.
 #![cfg(not(shuttle))]
 
+mod calls;
 mod kernel;
 mod library;
+mod limits_of_root;
 #[path = "../machine/mod.rs"]
 mod machine;
 mod mq;

@@ -53,7 +53,7 @@ fn not_told() {
         // Whoever waits gets the message, and nobody is told.
         std::thread::scope(|s| {
             let receiver = s.spawn(move || mq.receive(d, 16));
-            std::thread::sleep(std::time::Duration::from_millis(30));
+            mq.until_waiting(d, 1);
             mq.send(d, b"x", 0).expect("fits");
             receiver.join().expect("no panic").expect("receives");
         });
@@ -85,7 +85,7 @@ fn a_sender_who_waited_tells_nobody() {
         mq.notify(d, Some(Told::Signal)).expect("registers");
         std::thread::scope(|s| {
             let sender = s.spawn(move || mq.send(d, b"2", 0));
-            std::thread::sleep(std::time::Duration::from_millis(30));
+            mq.until_waiting(d, 1);
             mq.receive(d, 8).expect("there");
             sender.join().expect("no panic").expect("sends");
         });

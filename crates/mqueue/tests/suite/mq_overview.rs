@@ -37,7 +37,7 @@ fn status() {
         mq.send(d, b"", 0).expect("fits");
         mq.send(d, b"678", 0).expect("fits");
         assert_eq!(mq.status(d), line(8, 0, 0, 0));
-        let me = std::process::id();
+        let me = mq.process();
         mq.notify(d, Some(Told::Signal)).expect("registers");
         assert_eq!(mq.status(d), line(8, 0, libc::SIGUSR1, me));
         mq.notify(d, None).expect("goes");

@@ -75,7 +75,7 @@ fn waiting_for_a_message() {
         let d = mq.small(b"/q", 0);
         std::thread::scope(|s| {
             let receiver = s.spawn(move || mq.receive(d, 16));
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            mq.until_waiting(d, 1);
             assert_eq!(mq.send(d, b"here", 9), Ok(()));
             let got = receiver.join().expect("no panic");
             assert_eq!(got, Ok((b"here".to_vec(), 9)));

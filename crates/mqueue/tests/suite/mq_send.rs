@@ -65,7 +65,7 @@ fn waiting_for_room() {
         let d = full(mq, 0);
         std::thread::scope(|s| {
             let sender = s.spawn(move || mq.send(d, b"late", 7));
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            mq.until_waiting(d, 1);
             assert_eq!(mq.receive(d, 16), Ok((vec![0], 0)));
             assert_eq!(sender.join().expect("no panic"), Ok(()));
         });

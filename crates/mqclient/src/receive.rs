@@ -1,0 +1,112 @@
+//! Receiving: a short message comes with the call, a long one in pieces after it.
+
+use crate::descriptor::{Descriptor, no_queue};
+use crate::restart::unless_handled;
+use crate::send::{SMALL_BYTES, waiting};
+use crate::{Deadline, ioctl};
+use rustix::fs::fcntl_getfl;
+use rustix::io::{Errno, retry_on_intr};
+use uext4_mqueue::protocol::{self, BYTES_MAX, NOWAIT, Piece, RECEIVE, RECEIVE_NOWAIT};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// The length of [`protocol::Received`].
+const HEAD_BYTES: usize = size_of::<protocol::Received>();
+/// The length of [`protocol::Receive`].
+const ASK_BYTES: usize = size_of::<protocol::Receive>();
+
+/// What was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// The message's length.
+    pub len: usize,
+    /// Its priority.
+    pub priority: u32,
+}
+
+impl Descriptor<'_> {
+    /// Receives the oldest message of the highest priority (mq_receive(3), mq_timedreceive(3)).
+    ///
+    /// # Errors
+    /// `EBADF`: no queue, or not open for reading. `EMSGSIZE`: the buffer is shorter than the queue's longest
+    /// message. `EAGAIN`: empty, and `O_NONBLOCK`. `ETIMEDOUT`: empty until the deadline. `EINTR`: a handler without
+    /// `SA_RESTART` may have run.
+    pub fn receive(self, buffer: &mut [u8], deadline: Option<Deadline>) -> Result<Received, Errno> {
+        let flags = fcntl_getfl(self.fd())?;
+        let (flags, (deadline_sec, deadline_nsec)) = waiting(flags, deadline);
+        let ask = protocol::Receive {
+            deadline_sec,
+            deadline_nsec,
+            capacity: buffer.len() as u64,
+            flags,
+            reserved: 0,
+        };
+        let received = match buffer.len().saturating_add(HEAD_BYTES) {
+            ..=SMALL_BYTES => self.receive_in::<SMALL_BYTES>(&ask, buffer),
+            _ => self.receive_in::<BYTES_MAX>(&ask, buffer),
+        };
+        received.map_err(no_queue)
+    }
+
+    /// A stack frame for each size of room.
+    #[inline(never)]
+    fn receive_in<const N: usize>(
+        self,
+        ask: &protocol::Receive,
+        buffer: &mut [u8],
+    ) -> Result<Received, Errno> {
+        let mut room = [0; N];
+        let whole = buffer.len().saturating_add(HEAD_BYTES);
+        let len = whole.min(N);
+        if ask.flags & protocol::DEADLINE == 0 {
+            let command = match ask.flags & NOWAIT {
+                0 => RECEIVE,
+                _ => RECEIVE_NOWAIT,
+            };
+            match unless_handled(|| ioctl::call(self.fd(), command, &mut room[..len])) {
+                Ok(_) => return self.take(&mut room, buffer),
+                // The queue's longest message may be too long for the room, but not for the buffer.
+                Err(Errno::MSGSIZE) if len < whole => {}
+                Err(e) => return Err(e),
+            }
+        }
+        let memory = &mut room[..len.max(ASK_BYTES)];
+        unless_handled(|| {
+            memory[..ASK_BYTES].copy_from_slice(ask.as_bytes());
+            ioctl::call(self.fd(), protocol::RECEIVE_WITH, memory)
+        })?;
+        self.take(&mut room, buffer)
+    }
+
+    /// Takes the message out of `room`, or fetches it by the token that is there.
+    fn take(self, room: &mut [u8], buffer: &mut [u8]) -> Result<Received, Errno> {
+        let (head, data) = protocol::Received::read_from_prefix(room).map_err(|_| Errno::IO)?;
+        let len = head.len as usize;
+        let message = buffer.get_mut(..len).ok_or(Errno::IO)?;
+        match head.token {
+            0 => message.copy_from_slice(data.get(..len).ok_or(Errno::IO)?),
+            token => self.fetch(token, room, message)?,
+        }
+        Ok(Received {
+            len,
+            priority: head.priority,
+        })
+    }
+
+    fn fetch(self, token: u64, room: &mut [u8], message: &mut [u8]) -> Result<(), Errno> {
+        let mut piece = Piece {
+            token,
+            ..Piece::default()
+        };
+        for data in message.chunks_mut(room.len()) {
+            piece.len = data.len() as u32;
+            let memory = &mut room[..data.len().max(size_of::<Piece>())];
+            retry_on_intr(|| {
+                memory[..size_of::<Piece>()].copy_from_slice(piece.as_bytes());
+                ioctl::call(self.fd(), protocol::FETCH, memory)
+            })?;
+            data.copy_from_slice(&memory[..data.len()]);
+            piece.offset += piece.len;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,128 @@
+//! Which calls a signal ends.
+//!
+//! A call on a queue that waits goes on after a handler that was installed with `SA_RESTART`, and ends with `EINTR`
+//! after one without (signal(7)). The kernel does neither for an ioctl on a mount like this: whatever the signal was,
+//! also `SIGSTOP` with `SIGCONT`, and one whose handler has `SA_RESTART`, the server ends the call with `EINTR`. Nobody says
+//! which signal it was. So the dispositions of those that this thread does not block are looked at: without a handler that
+//! lacks `SA_RESTART` it can't have been one that ends calls, and the call is made again; deadlines are absolute, so it ends
+//! when it would have. A process with handlers of both kinds gets `EINTR` for either, which its callers have to expect
+//! anyway. Signals of faults don't count: nothing faults in a call that waits, and language runtimes, Rust's among them,
+//! have handlers for them without `SA_RESTART`.
+#![allow(unsafe_code, reason = "sigaction has no safe form")]
+
+use rustix::io::Errno;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+/// The greatest signal.
+const SIGNO_MAX: i32 = 64;
+/// What a thread gets for what it does itself.
+const FAULTS: [i32; 6] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+];
+
+/// Makes a call that may wait, and again while it ended with `EINTR` for nothing that ends calls.
+///
+/// # Errors
+/// As `call`.
+pub fn unless_handled<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno::INTR) if !any_handler_ends_calls() => {}
+            done => return done,
+        }
+    }
+}
+
+/// Whether a signal that this thread can get has a handler that was installed without `SA_RESTART`.
+fn any_handler_ends_calls() -> bool {
+    let blocked = blocked();
+    // SAFETY: the set is initialized, and signals have such numbers.
+    let comes = |signo: &i32| unsafe { libc::sigismember(&blocked, *signo) } == 0;
+    let signals = (1..=SIGNO_MAX).filter(|signo| !FAULTS.contains(signo));
+    let mut actions = signals.filter(comes).filter_map(disposition);
+    actions.any(|action| {
+        let is_handler = !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN);
+        is_handler && action.sa_flags & libc::SA_RESTART == 0
+    })
+}
+
+/// The signals that this thread does not get.
+fn blocked() -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: nothing is set, and there is room for what there is, with which it is filled in, unless that fails: it is
+    // initialized before.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), set.as_mut_ptr());
+        set.assume_init()
+    }
+}
+
+/// What a signal does; `None` for those that the C library keeps to itself.
+fn disposition(signo: i32) -> Option<libc::sigaction> {
+    let mut action = MaybeUninit::uninit();
+    // SAFETY: nothing is set, and `action` has room for what there is.
+    let said = unsafe { libc::sigaction(signo, ptr::null(), action.as_mut_ptr()) };
+    // SAFETY: it was filled in if the call did not fail.
+    (said == 0).then(|| unsafe { action.assume_init() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    extern "C" fn nothing(_: i32) {}
+
+    fn handle(signo: i32, flags: i32) {
+        let handler: extern "C" fn(i32) = nothing;
+        // SAFETY: the handler does nothing.
+        unsafe {
+            let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
+            action.sa_sigaction = handler as libc::sighandler_t;
+            action.sa_flags = flags;
+            assert_eq!(libc::sigaction(signo, &action, ptr::null_mut()), 0);
+        }
+    }
+
+    fn block(how: i32, signo: i32) {
+        // SAFETY: the set is initialized first.
+        unsafe {
+            let mut set = MaybeUninit::uninit();
+            libc::sigemptyset(set.as_mut_ptr());
+            libc::sigaddset(set.as_mut_ptr(), signo);
+            let set = set.assume_init();
+            assert_eq!(libc::pthread_sigmask(how, &set, ptr::null_mut()), 0);
+        }
+    }
+
+    /// One test, as dispositions are the process's.
+    #[test]
+    fn only_a_handler_without_restart_ends_calls() {
+        let calls = |ends: bool| {
+            let mut left = 3;
+            let done = unless_handled(|| {
+                left -= 1;
+                if left > 0 { Err(Errno::INTR) } else { Ok(()) }
+            });
+            assert_eq!(done, if ends { Err(Errno::INTR) } else { Ok(()) });
+        };
+        calls(false);
+        handle(libc::SIGUSR1, libc::SA_RESTART);
+        calls(false);
+        handle(libc::SIGUSR2, 0);
+        calls(true);
+        block(libc::SIG_BLOCK, libc::SIGUSR2);
+        calls(false);
+        block(libc::SIG_UNBLOCK, libc::SIGUSR2);
+        calls(true);
+        handle(libc::SIGUSR2, libc::SA_RESTART);
+        handle(libc::SIGSEGV, 0);
+        calls(false);
+    }
+}
