@@ -23,7 +23,7 @@ use uext4_sync::{Condvar, Mutex, class};
 
 /// How long an interruption is kept whose request is not known.
 const EARLY_KEPT: Duration = Duration::from_secs(10);
-/// How many are kept before old ones are looked for.
+/// How many are kept before old ones are looked for; then twice as many as are still kept.
 const EARLY_MANY: usize = 256;
 /// A clock that is set is noticed within this time.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
@@ -49,6 +49,8 @@ struct State {
     calls: HashMap<u64, Call>,
     deadlines: BTreeSet<(Timestamp, u64)>,
     early: HashMap<u64, Instant>,
+    /// How many of those there are when old ones are looked for again.
+    early_many: usize,
     stopped: bool,
 }
 
@@ -119,10 +121,11 @@ impl Calls {
             return Some(call.what.clone());
         }
         let now = Instant::now();
-        if state.early.len() >= EARLY_MANY {
+        if state.early.len() >= state.early_many.max(EARLY_MANY) {
             state
                 .early
                 .retain(|_, since| now.duration_since(*since) < EARLY_KEPT);
+            state.early_many = 2 * state.early.len();
         }
         state.early.insert(unique, now);
         None
@@ -186,7 +189,8 @@ mod tests {
     #[test]
     fn old_interruptions_are_forgotten_one_day() {
         let calls = Calls::default();
-        for unique in 0..10_000 {
+        // As many as make it look for old ones.
+        for unique in 0..16 * EARLY_MANY as u64 {
             calls.interrupt(unique);
         }
         let mut state = calls.state.lock();
