@@ -60,6 +60,14 @@ impl Mounted {
         Mounted { dir: dir.into() }
     }
 
+    /// Whether the directory is a mount of queues.
+    ///
+    /// # Errors
+    /// `ENOSYS`: it is not.
+    pub fn check(&self) -> Result<(), Errno> {
+        check_is_mount(self.dir()?.as_fd())
+    }
+
     /// Opens the queue `name`, which starts with a slash, and makes it if `how` says so.
     ///
     /// # Errors
