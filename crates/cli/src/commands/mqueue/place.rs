@@ -67,6 +67,10 @@ impl Place {
             Errno::NOSPC => {
                 anyhow!("{self}: no more queues can be made; remove some with `uext4 mqueue rm`")
             }
+            // mq_open(3) has it for descriptors too, of which a command has few.
+            Errno::MFILE => anyhow!(
+                "{self}: the queues of its owner would take too many bytes; remove some with `uext4 mqueue rm`, or mount with -o user_bytes_max=N"
+            ),
             e => failure::on_host(&self.path, e),
         }
     }
