@@ -19,7 +19,7 @@
  * came, also SIGSTOP with SIGCONT.
  * The calls are no cancellation points (pthreads(7)). The function of a notification by SIGEV_THREAD runs with all
  * signals blocked, and a thread waits for it from mq_notify on. A call with a null buffer fails before anything is
- * sent or received. Making a queue with attributes needs read permission for the directory. When the mount goes while
+ * sent or received; a bad one ends the program by SIGSEGV, and not the call with EFAULT. Making a queue with attributes needs read permission for the directory. When the mount goes while
  * queues are open, calls on them fail with ENOTCONN or ECONNABORTED.
  *
  * The declarations are those of <mqueue.h>; there are no others.

@@ -20,8 +20,8 @@ const FLAGS: OFlags = OFlags::RWMODE
     .union(OFlags::EXCL);
 /// An access mode that means nothing.
 const NO_MODE: OFlags = OFlags::RDWR.union(OFlags::WRONLY);
-/// An attribute that the directory of a mount of uext4 has.
-const STATISTICS: &str = "uext4.stats";
+/// An attribute that only the directory of a namespace has.
+const LIMIT: &str = "uext4.msg_max";
 /// What `statfs` gives for FUSE.
 const FUSE_MAGIC: i64 = 0x6573_5546;
 /// The longest name of a file.
@@ -58,6 +58,14 @@ impl Mounted {
     /// The queues of a directory, which is looked at when one is opened.
     pub fn new(dir: impl Into<PathBuf>) -> Mounted {
         Mounted { dir: dir.into() }
+    }
+
+    /// Whether the directory is a mount of queues.
+    ///
+    /// # Errors
+    /// `ENOSYS`: it is not.
+    pub fn check(&self) -> Result<(), Errno> {
+        check_is_mount(self.dir()?.as_fd())
     }
 
     /// Opens the queue `name`, which starts with a slash, and makes it if `how` says so.
@@ -188,7 +196,7 @@ fn check_is_queue(fd: &OwnedFd) -> Result<(), Errno> {
 
 /// `ENOSYS` unless it is the directory of a mount.
 fn check_is_mount(dir: BorrowedFd<'_>) -> Result<(), Errno> {
-    match listable(dir).and_then(|dir| rustix::fs::fgetxattr(&dir, STATISTICS, &mut [0_u8; 0])) {
+    match listable(dir).and_then(|dir| rustix::fs::fgetxattr(&dir, LIMIT, &mut [0_u8; 0])) {
         Ok(_) => Ok(()),
         // Who may not read the directory may still use what is in it, and is not told more.
         Err(Errno::ACCESS) => match rustix::fs::fstatfs(dir)?.f_type {
