@@ -7,13 +7,19 @@ use zerocopy::{Immutable, IntoBytes};
 /// Answers requests, from many threads at once.
 pub trait Handler: Send + Sync + 'static {
     /// Answers a request: writes the reply's body to `out`, which has room for what the kernel asks for at most,
-    /// and gives its length. What has no reply gives 0.
+    /// and gives its length; `None` where there is no reply, or where it is given later, through what the transport
+    /// gave the handler for that.
     ///
     /// `worker` is the number of the thread, below the number of threads that the transport has.
     ///
     /// # Errors
     /// What the caller is told.
-    fn handle(&self, worker: usize, request: &Request<'_>, out: &mut [u8]) -> Result<usize, Errno>;
+    fn handle(
+        &self,
+        worker: usize,
+        request: &Request<'_>,
+        out: &mut [u8],
+    ) -> Result<Option<usize>, Errno>;
 
     /// From now on requests get `ENOTCONN`; returns when none is being answered any more, and what was kept for the
     /// kernel is let go of. Not to be called by a thread that answers one. Who serves nothing that lasts has nothing

@@ -20,6 +20,7 @@
 //! | [`mountpoint`] | mounting, through `fuser` |
 //! | [`gate`] | ending while requests come |
 //! | [`server`], [`served`] | answers from a file system; what a file system adds for this |
+//! | [`queues`] | what message queues have besides |
 //! | [`statistics`] | how many requests, how long they took |
 #![deny(unsafe_code)]
 
@@ -27,6 +28,7 @@ pub mod abi;
 pub mod gate;
 pub mod handler;
 pub mod mountpoint;
+pub mod queues;
 pub mod request;
 pub mod served;
 pub mod server;
@@ -38,7 +40,7 @@ mod serve;
 pub use handler::Handler;
 pub use mountpoint::{KernelOptions, Mountpoint, Negotiated};
 pub use request::Request;
-pub use serve::{Prepared, ServeOptions, Stopper, serve, serve_handler};
+pub use serve::{Prepared, ServeOptions, Stopper, serve, serve_handler, serve_queues};
 pub use served::Served;
 pub use server::{Server, ServerOptions};
 pub use transport::{Transport, TransportKind, open_device};

@@ -3,16 +3,20 @@
 use crate::abi::{NOTIFY_INVAL_INODE, output};
 use crate::handler::Handler;
 use crate::mountpoint::Negotiated;
+use crate::queues::QueueServer;
 use crate::served::{Outdated, Served};
 use crate::server::{Notify, Server, ServerOptions};
 use crate::transport::dev::DevTransport;
+use crate::transport::reply::send_notification;
 use crate::transport::uring::{THREADS_PER_CPU, UringTransport};
 use crate::transport::{Transport, TransportKind, open_device};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::io::{self, IoSlice};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
+use std::thread;
+use uext4::mqueue::IpcNamespace;
 use zerocopy::IntoBytes;
 
 /// Threads on `/dev/fuse` for each CPU, and the fewest of them: as many can sleep in fsync(2) at a time.
@@ -32,6 +36,19 @@ pub struct ServeOptions {
     pub dirsync: bool,
     /// What the statistics say beside what is counted: the image, who watches the server.
     pub facts: Map<String, Value>,
+}
+
+impl ServeOptions {
+    fn for_server(&self, workers: usize, transport: &str) -> ServerOptions {
+        let mut facts = self.facts.clone();
+        facts.insert("transport".into(), transport.into());
+        facts.insert("threads".into(), workers.into());
+        ServerOptions {
+            sync: self.sync,
+            dirsync: self.dirsync,
+            facts,
+        }
+    }
 }
 
 /// What serving takes from the host: to be had before a sandbox closes.
@@ -81,17 +98,7 @@ impl Notify for Connection {
             off: if what == Outdated::All { 0 } else { -1 },
             len: 0,
         };
-        let header = output::Header {
-            len: (size_of::<output::Header>() + size_of::<output::InvalInode>()) as u32,
-            error: NOTIFY_INVAL_INODE,
-            unique: 0,
-        };
-        let parts = [
-            IoSlice::new(header.as_bytes()),
-            IoSlice::new(body.as_bytes()),
-        ];
-        // An inode that the kernel does not have is not out of date.
-        let _ = rustix::io::writev(&self.0, &parts);
+        send_notification(&self.0, NOTIFY_INVAL_INODE, body.as_bytes());
     }
 }
 
@@ -131,17 +138,44 @@ pub fn serve<F: Served>(
 ) -> io::Result<()> {
     let notify = Box::new(Connection(connection.try_clone()?));
     let make = |workers: usize, name: &str| {
-        let mut facts = options.facts.clone();
-        facts.insert("transport".into(), name.into());
-        facts.insert("threads".into(), workers.into());
-        let server_options = ServerOptions {
-            sync: options.sync,
-            dirsync: options.dirsync,
-            facts,
-        };
+        let server_options = options.for_server(workers, name);
         Server::new(fs, workers, negotiated, server_options, notify).map_err(io::Error::other)
     };
     serve_handler(make, connection, prepared, negotiated, options, started)
+}
+
+/// As [`serve`], the queues of a namespace, over `/dev/fuse`: a ring holds a request until it is answered, and those of
+/// queues may wait for ever.
+///
+/// # Locks
+/// May sleep; starts threads, and waits for them.
+///
+/// # Errors
+/// As the host says, where it cannot go on.
+pub fn serve_queues(
+    namespace: IpcNamespace,
+    connection: OwnedFd,
+    prepared: Prepared,
+    negotiated: Negotiated,
+    options: &ServeOptions,
+    started: impl FnOnce(Stopper),
+) -> io::Result<()> {
+    let transport = DevTransport::new(&connection, prepared.devices)?;
+    let workers = transport.workers();
+    let server_options = options.for_server(workers, TransportKind::Dev.name());
+    let notify = Box::new(Connection(connection.try_clone()?));
+    let server = Server::new(namespace, workers, negotiated, server_options, notify);
+    let server = server.map_err(io::Error::other)?;
+    let handler = Arc::new(QueueServer::new(server, transport.devices(), connection));
+    let for_clock = Arc::clone(&handler);
+    let clock = thread::Builder::new().name("deadlines".into());
+    let clock = clock.spawn(move || for_clock.watch_the_clock())?;
+    let served = run(transport, &handler, started);
+    handler.stop();
+    match clock.join() {
+        Ok(()) => served,
+        Err(_) => Err(io::Error::other("a thread panicked")),
+    }
 }
 
 /// As [`serve`], with the handler that `make` gives, which gets the number of threads and the name of the transport.
@@ -174,22 +208,21 @@ pub fn serve_handler<H: Handler>(
         let threads = options.threads.unwrap_or(THREADS_PER_CPU);
         let transport = UringTransport::new(connection, device, cpus, threads)?;
         let handler = make(transport.workers(), TransportKind::Uring.name())?;
-        return run(transport, handler, started);
+        return run(transport, &Arc::new(handler), started);
     }
     let transport = DevTransport::new(&connection, devices)?;
     drop(connection);
     let handler = make(transport.workers(), TransportKind::Dev.name())?;
-    run(transport, handler, started)
+    run(transport, &Arc::new(handler), started)
 }
 
 fn run<H: Handler>(
     transport: impl Transport,
-    handler: H,
+    handler: &Arc<H>,
     started: impl FnOnce(Stopper),
 ) -> io::Result<()> {
-    let handler = Arc::new(handler);
     let for_stopper: Arc<dyn Handler> = handler.clone();
     let stopper = Stopper(Arc::downgrade(&for_stopper));
     drop(for_stopper);
-    transport.run(&handler, || started(stopper))
+    transport.run(handler, || started(stopper))
 }

@@ -131,6 +131,10 @@ fn wait(process: &OwnedFd) -> bool {
 /// Whether an image's journal is not empty. One that can't be looked at, or that somebody has mounted again, is
 /// taken for clean.
 fn needs_recovery(image: &Path) -> bool {
+    // Queues, or an image by another name.
+    if !image.is_absolute() {
+        return false;
+    }
     let kind = std::fs::metadata(image).map(|m| m.file_type());
     if !kind.is_ok_and(|kind| kind.is_file() || kind.is_block_device()) {
         return false;

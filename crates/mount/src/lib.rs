@@ -1,10 +1,10 @@
-//! Mounting an image: everything between the command line and the FUSE server.
+//! Mounting an image, or message queues: everything between the command line and the FUSE server.
 //!
 //! | module | holds |
 //! | --- | --- |
 //! | [`options`] | `-o` as mount(8) and ext4(5) write it |
 //! | [`process`] | the monitor and the server, and what they say to each other |
-//! | [`sandbox`] | what a process that parses images gives up |
+//! | [`sandbox`] | what a process that serves strangers gives up |
 //! | [`unmount`], [`end`], [`mountinfo`] | unmounting; waiting for the server; what is mounted where |
 //! | [`log`] | where is said what goes wrong |
 //! | [`stats`], [`metrics`] | what the server tells of itself; the same over HTTP |
@@ -23,5 +23,5 @@ pub mod unmount;
 pub use log::{Log, Severity};
 pub use options::{OptionError, Options};
 pub use process::Failure;
-pub use process::request::{MountRequest, WirePath};
+pub use process::request::{MountRequest, Source, WirePath};
 pub use sandbox::{Confinement, SandboxError};

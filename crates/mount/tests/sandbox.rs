@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use tempfile::TempDir;
 use uext4::{DeviceOptions, FileDevice, Filesystem, MkfsOptions, NoProgress, mkfs};
-use uext4_mount::sandbox;
+use uext4_mount::sandbox::{self, Serves};
 
 /// Set in the child, to a directory to work in.
 const CHILD: &str = "UEXT4_TEST_SANDBOX";
@@ -46,7 +46,7 @@ fn paths_are_out_of_reach_and_what_is_open_is_not() {
                 .write(true)
                 .open(dir.join("open"))
                 .unwrap();
-            let confinement = sandbox::enter().unwrap();
+            let confinement = sandbox::enter(Serves::Image).unwrap();
             eprintln!("in force: {confinement}");
             if let Some(warning) = confinement.warning() {
                 eprintln!("skipped: Landlock: {warning}");
@@ -73,7 +73,7 @@ fn paths_are_out_of_reach_and_what_is_open_is_not() {
 fn executing_a_program_ends_it() {
     let name = "executing_a_program_ends_it";
     if std::env::var_os(CHILD).is_some() {
-        sandbox::enter().unwrap();
+        sandbox::enter(Serves::Image).unwrap();
         let error = std::os::unix::process::CommandExt::exec(&mut Command::new("/bin/true"));
         panic!("still here: {error}");
     }
@@ -84,7 +84,7 @@ fn executing_a_program_ends_it() {
 #[test]
 fn a_socket_ends_it() {
     if std::env::var_os(CHILD).is_some() {
-        sandbox::enter().unwrap();
+        sandbox::enter(Serves::Image).unwrap();
         let socket = std::net::UdpSocket::bind("127.0.0.1:0");
         panic!("still here: {socket:?}");
     }
@@ -121,7 +121,7 @@ fn an_image_is_mounted_written_and_clean() {
 fn use_image(image: &std::path::Path) {
     let options = DeviceOptions::read_write();
     let device = Arc::new(FileDevice::open(image, &options).unwrap());
-    sandbox::enter().unwrap();
+    sandbox::enter(Serves::Image).unwrap();
     let fs = Filesystem::open_device(device, &uext4::OpenOptions::read_write()).unwrap();
     std::thread::scope(|scope| {
         for n in 0..4_u8 {

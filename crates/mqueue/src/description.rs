@@ -7,8 +7,8 @@
 use crate::namespace::MqOpen;
 use crate::node::Node;
 use crate::notify::{Notification, Registrant};
-use crate::queue::{Ready, Received};
-use crate::wait::{Interrupt, Wait};
+use crate::queue::{Ready, Received, Started, Tell};
+use crate::wait::{Deferred, Interrupt, OnReceived, OnSent, Wait};
 use std::sync::Arc;
 use uext4_sync::atomic::{AtomicBool, Ordering};
 use uext4_vfs::{Errno, Result};
@@ -42,7 +42,8 @@ pub struct Description {
 }
 
 impl Description {
-    pub(crate) fn new(node: Arc<Node>, how: MqOpen) -> Description {
+    /// Opens a queue for whoever was found to be allowed to.
+    pub fn new(node: Arc<Node>, how: MqOpen) -> Description {
         Description {
             number: node.number_description(),
             node,
@@ -95,6 +96,37 @@ impl Description {
         }
         let queue = &self.node.queue;
         queue.receive(buffer, self.is_nonblocking(), wait)
+    }
+
+    /// Sends a message at once, or later: see [`crate::Queue::start_send`].
+    ///
+    /// # Errors
+    /// `EBADF`: not open for writing. Others as [`crate::Queue::start_send`].
+    pub fn start_send(
+        &self,
+        bytes: &[u8],
+        priority: u32,
+        deferred: Deferred<OnSent>,
+    ) -> Result<Started<()>> {
+        if !self.writes {
+            return Err(Errno::EBADF.into());
+        }
+        self.node.queue.start_send(bytes, priority, deferred)
+    }
+
+    /// Receives a message at once, or later: see [`crate::Queue::start_receive`].
+    ///
+    /// # Errors
+    /// `EBADF`: not open for reading. Others as [`crate::Queue::start_receive`].
+    pub fn start_receive(
+        &self,
+        buffer: &mut [u8],
+        deferred: Deferred<OnReceived>,
+    ) -> Result<Started<Received>> {
+        if !self.reads {
+            return Err(Errno::EBADF.into());
+        }
+        self.node.queue.start_receive(buffer, deferred)
     }
 
     /// Ends waits from outside, see [`crate::Queue::interrupt`].
@@ -155,6 +187,11 @@ impl Description {
         self.node.queue.poll()
     }
 
+    /// What can be done without waiting, and a watch of this description, see [`crate::Queue::watch`].
+    pub fn watch(&self, interest: Ready, tell: Tell) -> Ready {
+        self.node.queue.watch(self.number, interest, tell)
+    }
+
     /// Waits until something can be done, see [`crate::Queue::poll_wait`].
     ///
     /// # Errors
@@ -173,5 +210,6 @@ impl Drop for Description {
     fn drop(&mut self) {
         let number = self.number;
         self.node.queue.unregister(|who| who.description == number);
+        self.node.queue.unwatch(number);
     }
 }

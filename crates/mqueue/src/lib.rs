@@ -71,6 +71,6 @@ pub use mqueue_type::MqueueType;
 pub use namespace::{MqOpen, Namespace};
 pub use node::Node;
 pub use notify::Notification;
-pub use queue::{PRIORITIES, Queue, Ready, Received};
+pub use queue::{PRIORITIES, Queue, Ready, Received, Started};
 pub use vfs_impl::MqFile;
-pub use wait::{Interrupt, Wait};
+pub use wait::{Deferred, Interrupt, Wait};

@@ -61,7 +61,49 @@ impl QueueSize {
     }
 }
 
+/// The limits as `/proc/sys/fs/mqueue` names them, and the least and greatest value that each can be given there.
+const NAMED: [(&str, u32, u32); 5] = [
+    ("msg_default", 1, HARD_MESSAGES_MAX as u32),
+    ("msg_max", 1, HARD_MESSAGES_MAX as u32),
+    ("msgsize_default", 128, HARD_MESSAGE_BYTES_MAX as u32),
+    ("msgsize_max", 128, HARD_MESSAGE_BYTES_MAX as u32),
+    ("queues_max", 0, i32::MAX as u32),
+];
+
 impl Limits {
+    /// The limit of that name in `/proc/sys/fs/mqueue`.
+    pub fn get(&self, name: &str) -> Option<u32> {
+        let values = [
+            self.msg_default,
+            self.msg_max,
+            self.msgsize_default,
+            self.msgsize_max,
+            self.queues_max,
+        ];
+        let at = NAMED.iter().position(|(named, ..)| *named == name)?;
+        Some(values[at])
+    }
+
+    /// Sets the limit of that name.
+    ///
+    /// # Errors
+    /// `ENOENT`: there is none. `EINVAL`: it can't have that value.
+    pub fn set(&mut self, name: &str, value: u32) -> Result<(), Errno> {
+        let known = NAMED.iter().find(|(named, ..)| *named == name);
+        let (_, least, most) = known.ok_or(Errno::ENOENT)?;
+        if !(*least..=*most).contains(&value) {
+            return Err(Errno::EINVAL);
+        }
+        match name {
+            "msg_default" => self.msg_default = value,
+            "msg_max" => self.msg_max = value,
+            "msgsize_default" => self.msgsize_default = value,
+            "msgsize_max" => self.msgsize_max = value,
+            _ => self.queues_max = value,
+        }
+        Ok(())
+    }
+
     /// The size of a new queue: `maxmsg` and `msgsize` as asked for, or the default.
     ///
     /// # Errors

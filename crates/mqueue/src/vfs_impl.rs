@@ -89,6 +89,12 @@ fn no_xattr(name: &[u8], value: &[u8]) -> Errno {
     }
 }
 
+/// The limit that an attribute of the directory is, by what `/proc/sys/fs/mqueue` calls it.
+fn limit_name(attribute: &[u8]) -> Option<&str> {
+    let name = attribute.strip_prefix(b"uext4.")?;
+    std::str::from_utf8(name).ok()
+}
+
 fn is_dot(name: &[u8]) -> bool {
     matches!(name, b"." | b"..")
 }
@@ -343,19 +349,38 @@ impl FileSystem for Namespace {
         })
     }
 
-    fn getxattr(&self, _caller: &Caller, _node: &MqFile, name: &[u8]) -> Result<Vec<u8>> {
+    /// The directory has the limits of the namespace as attributes, which no list names.
+    fn getxattr(&self, _caller: &Caller, node: &MqFile, name: &[u8]) -> Result<Vec<u8>> {
+        if let (MqFile::Root, Some(limit)) = (node, limit_name(name))
+            && let Some(value) = self.limits().get(limit)
+        {
+            return Ok(value.to_string().into_bytes());
+        }
         Err(no_xattr(name, b"").into())
     }
 
+    /// The limits are for root and the owner of the directory to set.
     fn setxattr(
         &self,
-        _caller: &Caller,
-        _node: &MqFile,
+        caller: &Caller,
+        node: &MqFile,
         name: &[u8],
         value: &[u8],
         _flags: XattrFlags,
     ) -> Result<()> {
-        Err(no_xattr(name, value).into())
+        let limit = limit_name(name).filter(|limit| self.limits().get(limit).is_some());
+        let (MqFile::Root, Some(limit)) = (node, limit) else {
+            return Err(no_xattr(name, value).into());
+        };
+        if caller.uid != 0 && caller.uid != self.root_attr().uid {
+            return Err(Errno::EPERM.into());
+        }
+        let value = std::str::from_utf8(value).map_err(|_| Errno::EINVAL)?;
+        let value = value.trim().parse().map_err(|_| Errno::EINVAL)?;
+        let mut limits = self.limits();
+        limits.set(limit, value)?;
+        self.set_limits(limits);
+        Ok(())
     }
 
     fn listxattr(&self, _caller: &Caller, _node: &MqFile) -> Result<Vec<Vec<u8>>> {

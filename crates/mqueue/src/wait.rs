@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //! A waiter has a slot of the queue from the moment he is in one of its lists until he has seen what came
-//! of it. Whether it is done is said in the slot, under the queue's lock.
+//! of it. Whether it is done is said in the slot, under the queue's lock. A [`Deferred`] call has no thread that
+//! waits: who completes it, or ends it, takes it out of its slot under the lock, and answers it after that.
 //!
 //! # Locking
 //! All but the flag of [`Interrupt`] is guarded by the lock of the queue.
@@ -70,6 +71,52 @@ impl Interrupt {
     }
 }
 
+/// Tells that a message was sent, or why not. Called once, with no lock held, by whoever completes or ends the call.
+pub type OnSent = Box<dyn FnOnce(Result<()>) + Send>;
+/// Hands over a message and its priority, or tells why there is none. Called as [`OnSent`].
+pub type OnReceived = Box<dyn FnOnce(Result<(&[u8], u32)>) + Send>;
+
+/// A call that waits without a thread.
+pub struct Deferred<F> {
+    /// What [`crate::Queue::cancel`] finds it by; no other call that waits has it.
+    pub id: u64,
+    /// As [`Wait::sched_priority`].
+    pub sched_priority: i32,
+    /// Answers it.
+    pub answer: F,
+}
+
+/// The answer of a [`Deferred`] call.
+pub(crate) enum Answer {
+    Sent(OnSent),
+    Received(OnReceived),
+}
+
+impl Answer {
+    /// Ends the call.
+    pub fn fail(self, why: Errno) {
+        match self {
+            Answer::Sent(answer) => answer(Err(why.into())),
+            Answer::Received(answer) => answer(Err(why.into())),
+        }
+    }
+}
+
+/// What is left to do, with no lock held, for a call that is complete.
+pub(crate) enum Finished {
+    Wake(Arc<Wake>),
+    Sent(OnSent),
+}
+
+impl Finished {
+    pub fn tell(self) {
+        match self {
+            Finished::Wake(wake) => wake.wake(),
+            Finished::Sent(answer) => answer(Ok(())),
+        }
+    }
+}
+
 /// Wakes one waiter.
 #[derive(Debug)]
 pub(crate) struct Wake {
@@ -94,19 +141,13 @@ impl Wake {
         if cfg!(shuttle) {
             return self.condvar.wait_for(guard, SLEEP_MAX);
         }
-        let left = time_left(deadline, Timestamp::now());
+        let left = deadline.since(Timestamp::now());
         if left.is_zero() {
             return true;
         }
         self.condvar.wait_for(guard, left.min(SLEEP_MAX));
         false
     }
-}
-
-/// From `now` to `deadline`; zero when it has passed.
-fn time_left(deadline: Timestamp, now: Timestamp) -> Duration {
-    let since_epoch = |t: Timestamp| Duration::new(t.sec.max(0).cast_unsigned(), t.nsec);
-    since_epoch(deadline).saturating_sub(since_epoch(now))
 }
 
 /// Where a waiter and who completes his call meet.
@@ -117,6 +158,8 @@ pub(crate) struct Slot {
     /// Whether somebody completed the call.
     done: bool,
     interrupt: Option<Interrupt>,
+    /// Who answers it, and its id, where no thread waits.
+    deferred: Option<(u64, Answer)>,
 }
 
 /// The slots of a queue; they are used again.
@@ -144,8 +187,28 @@ impl Slots {
             message,
             done: false,
             interrupt,
+            deferred: None,
         });
         self.slots.len() - 1
+    }
+
+    /// A slot for a call that no thread waits for.
+    pub fn claim_deferred(&mut self, message: Option<Message>, id: u64, answer: Answer) -> usize {
+        let index = self.claim(message, &Wait::default());
+        self.slots[index].deferred = Some((id, answer));
+        index
+    }
+
+    /// Takes a deferred call out of its slot, which is free then, with its message; `None` if a thread waits there.
+    pub fn take_deferred(&mut self, index: usize) -> Option<(Answer, Option<Message>)> {
+        let (_, answer) = self.slots[index].deferred.take()?;
+        Some((answer, self.release(index)))
+    }
+
+    /// The slot of the deferred call with that id.
+    pub fn find_deferred(&self, id: u64) -> Option<usize> {
+        let has = |slot: &Slot| matches!(&slot.deferred, Some((theirs, _)) if *theirs == id);
+        self.slots.iter().position(has)
     }
 
     /// Gives a slot back, and what is in it to its waiter.
@@ -212,6 +275,11 @@ impl Waiters {
         );
     }
 
+    /// The slot of whoever is next.
+    pub fn next(&self) -> Option<usize> {
+        self.0.front().map(|w| w.slot)
+    }
+
     /// Takes out the slot of whoever is next.
     pub fn pop(&mut self) -> Option<usize> {
         self.0.pop_front().map(|w| w.slot)
@@ -245,8 +313,8 @@ mod tests {
     #[test]
     fn a_deadline_that_passed_leaves_nothing() {
         let at = |sec, nsec| Timestamp { sec, nsec };
-        assert_eq!(time_left(at(5, 0), at(5, 1)), Duration::ZERO);
-        assert_eq!(time_left(at(5, 1), at(4, 999_999_999)), Duration::new(0, 2));
+        assert_eq!(at(5, 0).since(at(5, 1)), Duration::ZERO);
+        assert_eq!(at(5, 1).since(at(4, 999_999_999)), Duration::new(0, 2));
         assert!(Wait::until(at(-1, 0)).check().is_err());
         assert!(Wait::until(at(0, 1_000_000_000)).check().is_err());
     }

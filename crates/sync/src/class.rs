@@ -162,6 +162,7 @@ classes! {
     OPEN_FILES = "open_files", Leaf, Refused, "a table of open files";
     FUSE_NODES = "fuse_nodes", Leaf, Refused, "nodes that a kernel has references to, one shard";
     MQUEUE = "mqueue", Leaf, Refused, "a message queue or its namespace";
+    MQUEUE_CALLS = "mqueue_calls", Leaf, Refused, "calls of a mounted namespace that wait";
     REPORTS = "reports", Inner, Refused, "how many messages a server has sent of late";
     LOCK_QUEUE = "lock_queue", Inner, Refused, "who waits for an ilock or a range";
     TEST_OUTER = "test_outer", Rename, Refused, "tests only";

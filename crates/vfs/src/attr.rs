@@ -1,6 +1,7 @@
 //! What is known about a file, and what can be asked of one: plain values without behaviour.
 
 use bitflags::bitflags;
+use std::time::Duration;
 
 /// What a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,6 +61,12 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
+    /// How long before this `earlier` was; nothing if it was not.
+    pub fn since(self, earlier: Timestamp) -> Duration {
+        let since_epoch = |t: Timestamp| Duration::new(t.sec.max(0).cast_unsigned(), t.nsec);
+        since_epoch(self).saturating_sub(since_epoch(earlier))
+    }
+
     /// The clock of the machine.
     pub fn now() -> Timestamp {
         use std::time::{SystemTime, UNIX_EPOCH};

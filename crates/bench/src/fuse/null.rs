@@ -104,9 +104,9 @@ impl Handler for Null {
         _worker: usize,
         request: &Request<'_>,
         out: &mut [u8],
-    ) -> Result<usize, Errno> {
+    ) -> Result<Option<usize>, Errno> {
         let name = || Ok((request.header.nodeid, request.name()?.into()));
-        match request.opcode {
+        let len = match request.opcode {
             Opcode::Lookup => put(out, &self.lookup(&name()?)),
             Opcode::Create => {
                 let len = put(out, &entry(self.add(name()?, false)?))?;
@@ -138,7 +138,8 @@ impl Handler for Null {
             | Opcode::Interrupt
             | Opcode::Destroy => Ok(0),
             _ => Err(Errno::ENOSYS),
-        }
+        };
+        len.map(Some)
     }
 }
 

@@ -18,6 +18,7 @@ mod lsattr;
 mod mkdir;
 mod mkfs;
 mod mount;
+mod mqueue;
 mod mv;
 mod rm;
 mod serve;
@@ -65,6 +66,7 @@ pub enum Command {
     Mount(mount::Args),
     Umount(umount::Args),
     Stats(stats::Args),
+    Mqueue(mqueue::Args),
     #[command(hide = true)]
     Serve(serve::Args),
     Bench(bench::Args),
@@ -112,6 +114,7 @@ impl Command {
             Command::Mount(args) => mount::run(args),
             Command::Umount(args) => umount::run(&args),
             Command::Stats(args) => stats::run(&args),
+            Command::Mqueue(args) => mqueue::run(args),
             Command::Serve(args) => serve::run(&args),
             Command::Bench(args) => bench::run(args),
         }?;

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use uext4::{Errno, Error};
 use uext4_mount::process::{background, monitor};
-use uext4_mount::{Failure, Log, MountRequest, WirePath, metrics};
+use uext4_mount::{Failure, Log, MountRequest, Source, WirePath, metrics};
 
 /// What `-o` takes.
 const OPTIONS: &str = "\
@@ -31,6 +31,17 @@ Example: uext4 mount disk.img /mnt -o noatime && ls /mnt && uext4 umount /mnt";
 #[derive(Debug, clap::Args)]
 #[command(after_help = OPTIONS)]
 pub struct Args {
+    #[command(flatten)]
+    how: HowArgs,
+    /// The image, a file or block device
+    image: PathBuf,
+    /// An existing directory
+    dir: PathBuf,
+}
+
+/// What any mount can be told.
+#[derive(Debug, clap::Args)]
+pub struct HowArgs {
     /// Options, a comma list; see below
     #[arg(short = 'o', value_name = "OPTIONS")]
     options: Vec<OsString>,
@@ -46,66 +57,76 @@ pub struct Args {
     /// Statistics for Prometheus at http://ADDRESS/metrics, an address of this machine alone
     #[arg(long, value_name = "ADDRESS", value_parser = metrics::parse_address)]
     metrics: Option<SocketAddr>,
-    /// The image, a file or block device
-    image: PathBuf,
-    /// An existing directory
-    dir: PathBuf,
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let request = request(&args)?;
+    let image = absolute(&args.image);
+    let image =
+        image.map_err(|e| failure::opening(&args.image, &Error::from_source(errno(&e), e)))?;
+    let journal = absolute_journal(&args.how.options()?)?;
+    let source = Source::Image(WirePath(image));
+    mount(&args.how, source, journal, &args.dir)
+}
+
+impl HowArgs {
+    fn options(&self) -> Result<Vec<String>> {
+        let text = |option: &OsString| match option.to_str() {
+            Some(option) => Ok(option.to_owned()),
+            None => bail!("option '{}' is not UTF-8", option.display()),
+        };
+        self.options.iter().map(text).collect()
+    }
+}
+
+/// Mounts `source` at `dir`, with what is given and `more` options.
+pub fn mount(how: &HowArgs, source: Source, more: Vec<String>, dir: &Path) -> Result<()> {
+    let request = request(how, source, more, dir)?;
     // Before anything is started for it.
     request.options().map_err(anyhow::Error::msg)?;
-    let failed = |e: Failure| explained(&args.image, &e);
-    if args.foreground {
+    let source = request.source();
+    let failed = |e: Failure| explained(source, &e);
+    if how.foreground {
         let served = monitor::run(&request, &Log::Terminal, |warnings| {
-            warn(&args.image, warnings);
-            eprintln!("uext4: {} is mounted", args.dir.display());
+            warn(source, warnings);
+            eprintln!("uext4: {} is mounted", dir.display());
             Ok(())
         });
         return served.map_err(failed);
     }
-    warn(&args.image, &background::start(&request).map_err(failed)?);
+    warn(source, &background::start(&request).map_err(failed)?);
     Ok(())
 }
 
-fn request(args: &Args) -> Result<MountRequest> {
-    let image = absolute(&args.image);
-    let image =
-        image.map_err(|e| failure::opening(&args.image, &Error::from_source(errno(&e), e)))?;
-    let dir = args.dir.canonicalize();
-    let dir = dir.map_err(|e| failure::on_host(&args.dir, e))?;
-    if !dir.is_dir() {
-        bail!("{}: not a directory", args.dir.display());
+fn request(how: &HowArgs, source: Source, more: Vec<String>, dir: &Path) -> Result<MountRequest> {
+    let absolute_dir = dir.canonicalize();
+    let absolute_dir = absolute_dir.map_err(|e| failure::on_host(dir, e))?;
+    if !absolute_dir.is_dir() {
+        bail!("{}: not a directory", dir.display());
     }
-    let text = |option: &OsString| match option.to_str() {
-        Some(option) => Ok(option.to_owned()),
-        None => bail!("option '{}' is not UTF-8", option.display()),
-    };
-    let mut options: Vec<String> = args.options.iter().map(text).collect::<Result<_>>()?;
-    absolute_journal(&mut options)?;
+    let mut options = how.options()?;
+    options.extend(more);
     let journal = images::journal().map(absolute).transpose();
     Ok(MountRequest {
-        image: WirePath(image),
-        dir: WirePath(dir),
+        source,
+        dir: WirePath(absolute_dir),
         options,
         journal: journal.context("--journal")?.map(WirePath),
-        sandbox: !args.no_sandbox,
-        lock_stat: args.lock_stat,
-        metrics: args.metrics,
+        sandbox: !how.no_sandbox,
+        lock_stat: how.lock_stat,
+        metrics: how.metrics,
     })
 }
 
-/// The server has another working directory.
-fn absolute_journal(options: &mut Vec<String>) -> Result<()> {
+/// The option that names the journal, as the server has another working directory.
+fn absolute_journal(options: &[String]) -> Result<Vec<String>> {
     let parsed = uext4_mount::Options::parse(options).map_err(anyhow::Error::msg)?;
-    if let Some(journal) = parsed.open.journal {
-        let absolute = absolute(&journal).map_err(|e| failure::on_host(&journal, e))?;
-        let absolute = absolute.to_string_lossy();
-        let escaped = absolute.replace('\\', r"\\").replace(',', r"\,");
-        options.push(format!("journal={escaped}"));
-    }
-    Ok(())
+    let Some(journal) = parsed.open.journal else {
+        return Ok(Vec::new());
+    };
+    let absolute = absolute(&journal).map_err(|e| failure::on_host(&journal, e))?;
+    let absolute = absolute.to_string_lossy();
+    let escaped = absolute.replace('\\', r"\\").replace(',', r"\,");
+    Ok(vec![format!("journal={escaped}")])
 }
 
 fn absolute(path: &Path) -> std::io::Result<PathBuf> {

@@ -145,7 +145,10 @@ opcodes! {
 impl Opcode {
     /// Whether the kernel waits for a reply.
     pub const fn has_reply(self) -> bool {
-        !matches!(self, Opcode::Forget | Opcode::BatchForget)
+        !matches!(
+            self,
+            Opcode::Forget | Opcode::BatchForget | Opcode::Interrupt
+        )
     }
 }
 
@@ -210,6 +213,11 @@ pub const FSYNC_DATA_ONLY: u32 = 1;
 /// In [`input::Ioctl`]: the file is a directory.
 pub const IOCTL_DIR: u32 = 1 << 4;
 
+/// In [`input::Poll`]: the kernel is to be told when there is more.
+pub const POLL_SCHEDULE_NOTIFY: u32 = 1;
+
+/// The notification that what a poll waits for may be there.
+pub const NOTIFY_POLL: i32 = 1;
 /// The notification that what is cached of an inode is out of date.
 pub const NOTIFY_INVAL_INODE: i32 = 2;
 

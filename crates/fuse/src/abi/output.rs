@@ -46,6 +46,8 @@ structures! {
     Ioctl { result: i32, flags: u32, in_iovs: u32, out_iovs: u32 }
     /// What is ready.
     Poll { revents: u32, padding: u32 }
+    /// Which poll is to look again.
+    PollWakeup { kh: u64 }
     /// Where it was found.
     Lseek { offset: u64 }
     /// An entry of a directory; the name follows, and zeros up to a multiple of 8 bytes.

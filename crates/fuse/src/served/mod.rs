@@ -1,7 +1,9 @@
 //! What a file system adds to [`FileSystem`] to be served to the kernel.
 
 mod ext4;
+mod queues;
 
+use crate::server::VALID_SECONDS;
 use serde_json::Value;
 use uext4::{Caller, Errno, FileSystem, Result};
 
@@ -35,6 +37,13 @@ pub trait Served: FileSystem {
 
     /// The number of the root directory's inode.
     fn root_number(&self) -> u64;
+
+    /// How long what the kernel knows of an inode's attributes holds, in seconds; for good where nobody but the kernel
+    /// changes them.
+    fn attributes_hold_s(&self, ino: u64) -> u64 {
+        let _ = ino;
+        VALID_SECONDS
+    }
 
     /// Answers an ioctl: writes what the caller gets to `out`, and gives its length.
     ///

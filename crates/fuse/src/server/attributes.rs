@@ -1,6 +1,6 @@
 //! Attributes and extended attributes.
 
-use super::convert::{self, VALID_SECONDS};
+use super::convert;
 use super::data::without_set_id_rights;
 use super::{Answer, Server};
 use crate::abi::{SETXATTR_ACL_KILL_SGID, SetattrValid, input, output};
@@ -51,9 +51,9 @@ fn change_of(arg: &input::Setattr, valid: SetattrValid) -> SetAttr {
     }
 }
 
-fn put_attr(out: &mut [u8], attr: &Attr) -> Answer {
+fn put_attr(out: &mut [u8], attr: &Attr, attr_valid: u64) -> Answer {
     let reply = output::AttrReply {
-        attr_valid: VALID_SECONDS,
+        attr_valid,
         attr: convert::attr(attr),
         ..output::AttrReply::default()
     };
@@ -75,14 +75,16 @@ fn put_value(out: &mut [u8], value: &[u8], room: u32) -> Answer {
 impl<F: Served> Server<F> {
     pub(super) fn getattr(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
         let node = self.node(request.header.nodeid)?;
-        put_attr(out, &self.fs.getattr(&node)?)
+        let attr = self.fs.getattr(&node)?;
+        put_attr(out, &attr, self.fs.attributes_hold_s(attr.ino))
     }
 
     pub(super) fn statx(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
         let node = self.node(request.header.nodeid)?;
+        let attr = self.fs.getattr(&node)?;
         let reply = output::StatxReply {
-            attr_valid: VALID_SECONDS,
-            stat: convert::statx(&self.fs.getattr(&node)?),
+            attr_valid: self.fs.attributes_hold_s(attr.ino),
+            stat: convert::statx(&attr),
             ..output::StatxReply::default()
         };
         Ok(put(out, &reply)?)
@@ -99,7 +101,7 @@ impl<F: Served> Server<F> {
         }
         let attr = self.fs.setattr(&caller, &node, &change_of(&arg, valid))?;
         self.settle(&node)?;
-        put_attr(out, &attr)
+        put_attr(out, &attr, self.fs.attributes_hold_s(attr.ino))
     }
 
     pub(super) fn access(&self, request: &Request<'_>) -> Answer {

@@ -74,7 +74,7 @@ impl<F: Served> Server<F> {
     }
 
     /// Checks what the kernel cannot, and cuts the file where that is asked for.
-    pub(super) fn prepare_open(
+    pub(crate) fn prepare_open(
         &self,
         request: &Request<'_>,
         node: &F::Node,

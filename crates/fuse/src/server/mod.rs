@@ -33,9 +33,10 @@ use crate::mountpoint::Negotiated;
 use crate::request::Request;
 use crate::served::{Outdated, Served};
 use crate::statistics::Statistics;
+pub(crate) use convert::VALID_SECONDS;
 use nodes::Nodes;
 use serde_json::{Map, Value};
-use std::sync::Arc;
+use std::ops::Deref;
 use std::time::{Duration, Instant};
 use uext4::{Caller, Capabilities, Errno, Error};
 
@@ -65,7 +66,8 @@ pub trait Notify: Send + Sync {
 
 /// Answers requests from a file system.
 pub struct Server<F: Served> {
-    fs: Arc<F>,
+    /// What keeps the file system: an [`Arc`], or a reference to a superblock.
+    fs: Box<dyn Deref<Target = F> + Send + Sync>,
     gate: Gate,
     nodes: Nodes<F::Node>,
     negotiated: Negotiated,
@@ -81,7 +83,7 @@ impl<F: Served> Server<F> {
     /// # Errors
     /// `EUCLEAN`: the root directory cannot be read.
     pub fn new(
-        fs: Arc<F>,
+        fs: impl Deref<Target = F> + Send + Sync + 'static,
         workers: usize,
         negotiated: Negotiated,
         options: ServerOptions,
@@ -89,7 +91,7 @@ impl<F: Served> Server<F> {
     ) -> uext4::Result<Server<F>> {
         let root = fs.root()?;
         Ok(Server {
-            fs,
+            fs: Box::new(fs),
             gate: Gate::new(workers),
             nodes: Nodes::new(root),
             negotiated,
@@ -100,11 +102,16 @@ impl<F: Served> Server<F> {
         })
     }
 
+    /// What is served.
+    pub(crate) fn fs(&self) -> &F {
+        &self.fs
+    }
+
     /// The node with that id.
     ///
     /// # Errors
     /// `ESTALE`: the kernel has no reference to it.
-    fn node(&self, id: u64) -> Result<F::Node, Errno> {
+    pub(crate) fn node(&self, id: u64) -> Result<F::Node, Errno> {
         self.nodes.get(id).ok_or(Errno::ESTALE)
     }
 
@@ -118,7 +125,7 @@ impl<F: Served> Server<F> {
 
     /// Who asks. What needs a capability was checked by the kernel, but for what only ext4 knows: that is for the
     /// superuser.
-    fn caller(&self, request: &Request<'_>) -> Caller {
+    pub(crate) fn caller(&self, request: &Request<'_>) -> Caller {
         let header = request.header;
         let mut capabilities = Capabilities::all();
         if header.uid != 0 {
@@ -186,17 +193,13 @@ impl<F: Served> Server<F> {
 }
 
 impl<F: Served> Handler for Server<F> {
-    fn handle(&self, worker: usize, request: &Request<'_>, out: &mut [u8]) -> Result<usize, Errno> {
-        let _pass = self.gate.enter(worker).ok_or(Errno(libc::ENOTCONN))?;
-        let start = Instant::now();
-        let mut answer = self.answer(request, out);
-        if matches!(&answer, Err(e) if *e == Errno::ENOSPC) {
-            answer = self.answer_once_given_back(answer, request, out);
-        }
-        let failed = answer.is_err();
-        self.statistics
-            .count(worker, request.opcode, start.elapsed(), failed);
-        answer.map_err(|e| self.report(request, &e))
+    fn handle(
+        &self,
+        worker: usize,
+        request: &Request<'_>,
+        out: &mut [u8],
+    ) -> Result<Option<usize>, Errno> {
+        self.counted(worker, request, || self.answer_or_wait(request, out))
     }
 
     fn stop(&self) {
@@ -207,27 +210,50 @@ impl<F: Served> Handler for Server<F> {
 }
 
 impl<F: Served> Server<F> {
-    /// Tries again what found no room, as long as the kernel gives nodes back meanwhile: it tells some time after a file
-    /// without a name was closed, and whoever removed it expects its room now.
-    fn answer_once_given_back(
+    /// Lets `answer` answer a request, unless no more are answered, and counts it.
+    pub(crate) fn counted(
         &self,
-        refused: Answer,
+        worker: usize,
+        request: &Request<'_>,
+        answer: impl FnOnce() -> uext4::Result<Option<usize>>,
+    ) -> Result<Option<usize>, Errno> {
+        let _pass = self.gate.enter(worker).ok_or(Errno(libc::ENOTCONN))?;
+        let start = Instant::now();
+        let answer = answer();
+        let failed = answer.is_err();
+        self.statistics
+            .count(worker, request.opcode, start.elapsed(), failed);
+        answer.map_err(|e| self.report(request, &e))
+    }
+
+    /// Answers a request, `None` where it has no reply.
+    pub(crate) fn answer_or_wait(
+        &self,
         request: &Request<'_>,
         out: &mut [u8],
-    ) -> Answer {
-        let mut answer = refused;
+    ) -> uext4::Result<Option<usize>> {
+        let len = self.once_given_back(|| self.answer(request, out))?;
+        Ok(request.opcode.has_reply().then_some(len))
+    }
+
+    /// Tries again what found no room, as long as the kernel gives nodes back meanwhile: it tells some time after a file
+    /// without a name was closed, and whoever removed it expects its room now.
+    pub(crate) fn once_given_back<T>(
+        &self,
+        mut attempt: impl FnMut() -> uext4::Result<T>,
+    ) -> uext4::Result<T> {
         for _ in 0..GIVEN_BACK_TRIES {
             let held = self.nodes.count();
+            match attempt() {
+                Err(e) if e == Errno::ENOSPC || e == Errno::EMFILE => {}
+                other => return other,
+            }
             std::thread::sleep(GIVEN_BACK_PAUSE);
             if self.nodes.count() >= held {
                 break;
             }
-            answer = self.answer(request, out);
-            if !matches!(&answer, Err(e) if *e == Errno::ENOSPC) {
-                break;
-            }
         }
-        answer
+        attempt()
     }
 
     /// Logs what is wrong with the image or its device, and not with the request.

@@ -11,7 +11,7 @@ use zerocopy::FromBytes;
 
 impl<F: Served> Server<F> {
     /// The entry that gives the kernel a reference to `node`.
-    pub(super) fn entry(&self, node: F::Node) -> Result<(output::Entry, Attr)> {
+    pub(crate) fn entry(&self, node: F::Node) -> Result<(output::Entry, Attr)> {
         let attr = self.fs.getattr(&node)?;
         let id = self.id_of(attr.ino);
         self.nodes.hold(id, node);
@@ -19,7 +19,7 @@ impl<F: Served> Server<F> {
             nodeid: id,
             generation: u64::from(attr.generation),
             entry_valid: VALID_SECONDS,
-            attr_valid: VALID_SECONDS,
+            attr_valid: self.fs.attributes_hold_s(attr.ino),
             entry_valid_nsec: 0,
             attr_valid_nsec: 0,
             attr: convert::attr(&attr),

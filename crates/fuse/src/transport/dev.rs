@@ -8,22 +8,21 @@
 
 use super::buffer::Buffer;
 use super::device;
+use super::reply::send;
 use super::{Transport, join_all};
-use crate::abi::{input, output};
+use crate::abi::input;
 use crate::handler::Handler;
 use crate::mountpoint::DATA_BYTES_MAX;
 use crate::request::Request;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno as HostErrno;
 use rustix::thread::sched_yield;
-use std::io::{self, IoSlice};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use uext4::Errno;
 use uext4_sync::Patience;
-use zerocopy::IntoBytes;
 
 /// The most looks for a request before sleeping.
 const LOOKS_MAX: u32 = 50;
@@ -33,7 +32,7 @@ const BEFORE_DATA: usize = size_of::<input::Header>() + size_of::<input::Write>(
 
 /// Threads on `/dev/fuse`, each with a descriptor of its own.
 pub struct DevTransport {
-    devices: Vec<OwnedFd>,
+    devices: Vec<Arc<OwnedFd>>,
 }
 
 impl DevTransport {
@@ -45,7 +44,13 @@ impl DevTransport {
         for fd in &devices {
             device::bind(fd, connection.as_fd())?;
         }
+        let devices = devices.into_iter().map(Arc::new).collect();
         Ok(DevTransport { devices })
+    }
+
+    /// The descriptor of each thread, for replies that are given later.
+    pub fn devices(&self) -> &[Arc<OwnedFd>] {
+        &self.devices
     }
 }
 
@@ -94,11 +99,14 @@ pub(super) fn serve<H: Handler>(
             Ok(request) => {
                 let out = reply.page();
                 let answer = handler.handle(number, &request, out);
-                let silent = !request.opcode.has_reply()
-                    || request.opcode == crate::abi::Opcode::Interrupt && answer.is_ok();
-                if !silent {
-                    let unique = request.header.unique;
-                    send(fd, unique, answer.map(|len| &out[..len]))?;
+                let answer = match answer {
+                    Ok(None) => None,
+                    _ if !request.opcode.has_reply() => None,
+                    Ok(Some(len)) => Some(Ok(&out[..len])),
+                    Err(errno) => Some(Err(errno)),
+                };
+                if let Some(answer) = answer {
+                    send(fd, request.header.unique, answer)?;
                 }
             }
             Err((Some(header), errno)) => send(fd, header.unique, Err(errno))?,
@@ -124,35 +132,4 @@ fn wait_awake(fd: &OwnedFd, patience: &Patience) -> Option<Instant> {
         patience.look(&mut look, sched_yield);
     }
     (!is_there).then(Instant::now)
-}
-
-/// Writes a reply.
-fn send(fd: &OwnedFd, unique: u64, answer: Result<&[u8], Errno>) -> io::Result<()> {
-    let (error, body) = match answer {
-        Ok(body) => (0, body),
-        Err(errno) => (-errno.0, &[][..]),
-    };
-    let header = output::Header {
-        len: (size_of::<output::Header>() + body.len()) as u32,
-        error,
-        unique,
-    };
-    let parts = [IoSlice::new(header.as_bytes()), IoSlice::new(body)];
-    let parts = if body.is_empty() {
-        &parts[..1]
-    } else {
-        &parts[..]
-    };
-    loop {
-        return match rustix::io::writev(fd, parts) {
-            Ok(_) => Ok(()),
-            Err(HostErrno::INTR) => continue,
-            // Nobody waits any more: the caller was killed, or the mount is gone.
-            Err(HostErrno::NOENT | HostErrno::NODEV | HostErrno::CONNABORTED) => Ok(()),
-            Err(e) => Err(io::Error::new(
-                e.kind(),
-                format!("a reply of {} bytes: {e}", header.len),
-            )),
-        };
-    }
 }

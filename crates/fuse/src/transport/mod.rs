@@ -9,11 +9,13 @@
 //! | [`dev`] | `/dev/fuse`: threads with a cloned descriptor each, a read and a write for each request |
 //! | [`uring`] | FUSE over io_uring: queues of each CPU, one system call for a reply and the next request |
 //! | [`buffer`] | memory for requests and replies |
+//! | [`reply`] | replies over `/dev/fuse`, at once or later |
 //! | `device`, `ring` | the system calls that need `unsafe` |
 
 pub mod buffer;
 pub mod dev;
 mod device;
+pub mod reply;
 mod ring;
 pub mod uring;
 

@@ -201,7 +201,8 @@ fn serve<H: Handler>(
     }
 }
 
-/// Answers the request in `memory`, where the reply goes too.
+/// Answers the request in `memory`, where the reply goes too. A ring holds a request until it is answered, so no reply
+/// is given later here.
 fn answer<H: Handler>(
     number: usize,
     header: &input::Header,
@@ -214,11 +215,13 @@ fn answer<H: Handler>(
     if filled > COPIED_BYTES_MAX {
         // Much data, and so a short reply, which waits in the scratch until the data is done with.
         let request = Request::from_parts(header, arg, &memory[..filled])?;
-        let len = handler.handle(number, &request, scratch)?;
+        let len = handler
+            .handle(number, &request, scratch)?
+            .ok_or(Errno::EIO)?;
         return put_bytes(memory, scratch.get(..len).ok_or(Errno::EIO)?);
     }
     let copied = &mut scratch[..filled];
     copied.copy_from_slice(&memory[..filled]);
     let request = Request::from_parts(header, arg, copied)?;
-    handler.handle(number, &request, memory)
+    handler.handle(number, &request, memory)?.ok_or(Errno::EIO)
 }

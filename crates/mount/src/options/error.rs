@@ -6,6 +6,9 @@ pub enum OptionError {
     /// There is no such option.
     #[error("unknown option '{0}'; see uext4 mount --help")]
     Unknown(String),
+    /// Message queues have no such option.
+    #[error("unknown option '{0}'; see uext4 mqueue mount --help")]
+    UnknownOfQueues(String),
     /// Its value is none of those it can have.
     #[error("option '{name}': '{value}' is not allowed; give {allowed}")]
     Value {

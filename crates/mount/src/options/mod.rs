@@ -5,6 +5,7 @@
 //! the reason, harmless (`table`), or set a field.
 
 mod error;
+mod queues;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ pub use table::Harmless;
 use std::path::PathBuf;
 use std::time::Duration;
 use table::{HARMLESS, REFUSED, Shape};
+use uext4::mqueue::Limits;
 use uext4::ondisk::ErrorsBehaviour;
 use uext4::{AtimeUpdate, DataMode, DioLock, GenerationArm, IallocArm, IcacheArm, OpenOptions};
 use uext4_fuse::TransportKind;
@@ -46,6 +48,8 @@ pub struct Options {
     pub fs_name: Option<String>,
     /// Bytes that the kernel reads ahead; `None` for its default.
     pub readahead: Option<u64>,
+    /// The limits of message queues.
+    pub limits: Limits,
 }
 
 impl Default for Options {
@@ -63,6 +67,7 @@ impl Default for Options {
             writeback: false,
             fs_name: None,
             readahead: None,
+            limits: Limits::default(),
         }
     }
 }

@@ -97,7 +97,7 @@ struct Monitor {
     channel: Channel,
     server: Child,
     signals: OwnedFd,
-    image: PathBuf,
+    source: PathBuf,
     log: Log,
 }
 
@@ -116,7 +116,7 @@ impl Monitor {
             channel,
             server,
             signals,
-            image: request.image().to_owned(),
+            source: request.source().to_owned(),
             log,
         })
     }
@@ -132,8 +132,8 @@ impl Monitor {
         loop {
             match self.next()? {
                 Event::Message(FromServer::Wrong { severity, message }) => {
-                    let image = self.image.display();
-                    self.log.say(severity, format_args!("{image}: {message}"));
+                    let source = self.source.display();
+                    self.log.say(severity, format_args!("{source}: {message}"));
                 }
                 event => return Ok(event),
             }
@@ -191,7 +191,7 @@ impl Monitor {
                 Event::Message(FromServer::Closed(outcome)) => {
                     let _ = self.server.wait();
                     return outcome.map_err(|e| {
-                        Failure::new(format_args!("{}: {e}", request.image().display()))
+                        Failure::new(format_args!("{}: {e}", request.source().display()))
                     });
                 }
                 Event::Message(FromServer::Failed(failure)) => return Err(failure),
@@ -350,7 +350,7 @@ fn check_allow_other(options: &Options) -> Result<(), Failure> {
 }
 
 fn kernel_options(request: &MountRequest, options: &Options, facts: &Facts) -> KernelOptions {
-    let image = || request.image().to_string_lossy().into_owned();
+    let source = || request.source().to_string_lossy().into_owned();
     KernelOptions {
         read_only: facts.read_only,
         nosuid: options.nosuid,
@@ -360,7 +360,7 @@ fn kernel_options(request: &MountRequest, options: &Options, facts: &Facts) -> K
         sync: options.sync,
         dirsync: options.dirsync,
         allow_other: options.allows_others(rustix::process::geteuid().is_root()),
-        fs_name: options.fs_name.clone().unwrap_or_else(image),
+        fs_name: options.fs_name.clone().unwrap_or_else(source),
         subtype: mountinfo::SUBTYPE.to_owned(),
         writeback: options.writeback,
         uring: options.transport != uext4_fuse::TransportKind::Dev,

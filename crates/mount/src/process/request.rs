@@ -26,11 +26,20 @@ impl<'de> Deserialize<'de> for WirePath {
     }
 }
 
+/// What is to be mounted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Source {
+    /// An image, absolute.
+    Image(WirePath),
+    /// A new namespace of message queues.
+    Queues,
+}
+
 /// What is to be mounted where, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountRequest {
-    /// The image, absolute.
-    pub image: WirePath,
+    /// What.
+    pub source: Source,
     /// The directory, absolute.
     pub dir: WirePath,
     /// What follows each `-o`.
@@ -51,7 +60,10 @@ impl MountRequest {
     /// # Errors
     /// The first that is wrong.
     pub fn options(&self) -> Result<Options, OptionError> {
-        let mut options = Options::parse(&self.options)?;
+        let mut options = match self.source {
+            Source::Image(_) => Options::parse(&self.options)?,
+            Source::Queues => Options::parse_queues(&self.options)?,
+        };
         let open = &mut options.open;
         open.journal = open
             .journal
@@ -60,9 +72,12 @@ impl MountRequest {
         Ok(options)
     }
 
-    /// The image.
-    pub fn image(&self) -> &Path {
-        &self.image.0
+    /// What is mounted, as lists of mounts show it and messages name it.
+    pub fn source(&self) -> &Path {
+        match &self.source {
+            Source::Image(path) => &path.0,
+            Source::Queues => Path::new("mqueue"),
+        }
     }
 
     /// The directory.

@@ -1,4 +1,4 @@
-//! The server: opens, confines itself, reads the image, answers.
+//! The server: opens, confines itself, reads the image, or makes a namespace of queues, and answers.
 //!
 //! # Invariants
 //! Of the image, nothing is read before the sandbox is entered, but its size.
@@ -8,9 +8,10 @@
 
 use super::Failure;
 use super::report::Reporter;
-use super::request::{Facts, FromServer, MountRequest, ToServer};
+use super::request::{Facts, FromServer, MountRequest, Source, ToServer};
 use super::wire::Channel;
-use crate::{Confinement, Options, sandbox};
+use crate::sandbox::{self, Serves};
+use crate::{Confinement, Options};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,12 +19,45 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use uext4::{BlockDevice, BlockError, Errno, FileDevice, Filesystem};
+use uext4::mqueue::{IpcNamespace, MqueueType};
+use uext4::{BlockDevice, BlockError, Caller, Errno, FileDevice, FileSystem, Filesystem, SetAttr};
 use uext4_fuse::{Negotiated, Prepared, ServeOptions, Stopper};
 
-/// An image that is open, and what serving it takes.
+/// What is served.
+#[derive(Clone)]
+enum Content {
+    Image(Filesystem),
+    Queues(IpcNamespace),
+}
+
+impl Content {
+    fn is_read_only(&self) -> bool {
+        match self {
+            Content::Image(fs) => fs.is_read_only(),
+            Content::Queues(_) => false,
+        }
+    }
+
+    /// Makes all of it durable that can be.
+    fn sync(&self) {
+        if let Content::Image(fs) = self {
+            // What fails is logged where it does.
+            let _ = fs.sync();
+        }
+    }
+
+    /// Closes it.
+    fn close(self) -> Result<(), Failure> {
+        match self {
+            Content::Image(fs) => fs.unmount().map_err(Failure::new),
+            Content::Queues(_) => Ok(()),
+        }
+    }
+}
+
+/// Something to serve, and what serving it takes.
 struct Opened {
-    fs: Filesystem,
+    content: Content,
     prepared: Prepared,
     options: ServeOptions,
     confinement: Option<Confinement>,
@@ -57,7 +91,7 @@ pub fn run() -> Result<(), Failure> {
         }
     };
     let facts = Facts {
-        read_only: opened.fs.is_read_only(),
+        read_only: opened.content.is_read_only(),
         confinement: opened.confinement.clone(),
     };
     channel.send(&FromServer::Ready(facts), None)?;
@@ -66,7 +100,7 @@ pub fn run() -> Result<(), Failure> {
         Some((ToServer::Serve(negotiated), Some(connection))) => {
             serve(opened, connection, negotiated, &channel, terminated)
         }
-        _ => opened.fs.unmount().map_err(Failure::new),
+        _ => opened.content.close(),
     };
     let outcome = served.clone().map_err(|e| e.to_string());
     // The monitor need not be there any more.
@@ -79,10 +113,9 @@ fn open(request: &MountRequest) -> Result<Opened, Failure> {
     if request.lock_stat {
         uext4::lock_stat::enable(true);
     }
-    let image = open_device(request.image(), &options)?;
-    let journal = match &options.open.journal {
-        Some(path) => Some(open_device(path, &options)? as Arc<dyn BlockDevice>),
-        None => None,
+    let devices = match &request.source {
+        Source::Image(path) => Some(open_devices(&path.0, &options)?),
+        Source::Queues => None,
     };
     let mut serve_options = ServeOptions {
         transport: options.transport,
@@ -94,12 +127,15 @@ fn open(request: &MountRequest) -> Result<Opened, Failure> {
     let prepared = Prepared::new(&serve_options)
         .map_err(|e| Failure::new(format_args!("/dev/fuse: {e}; is the module fuse loaded?")))?;
     let confinement = match request.sandbox {
-        true => Some(sandbox::enter()?),
+        true => Some(sandbox::enter(match devices {
+            Some(_) => Serves::Image,
+            None => Serves::Queues,
+        })?),
         false => None,
     };
     let facts = &mut serve_options.facts;
-    let image_name = request.image().to_string_lossy().into_owned();
-    facts.insert("image".into(), image_name.into());
+    let source = request.source().to_string_lossy().into_owned();
+    facts.insert("image".into(), source.into());
     facts.insert("pid".into(), std::process::id().into());
     facts.insert("monitor_pid".into(), parent().into());
     let sandbox = match &confinement {
@@ -107,13 +143,46 @@ fn open(request: &MountRequest) -> Result<Opened, Failure> {
         None => "off".to_owned(),
     };
     facts.insert("sandbox".into(), sandbox.into());
-    let fs = Filesystem::open_devices(image, journal, &options.open);
+    let content = match devices {
+        Some((image, journal)) => {
+            let fs = Filesystem::open_devices(image, journal, &options.open);
+            Content::Image(fs.map_err(|e| Failure::opening(&e))?)
+        }
+        None => Content::Queues(new_namespace(&options)?),
+    };
     Ok(Opened {
-        fs: fs.map_err(|e| Failure::opening(&e))?,
+        content,
         prepared,
         options: serve_options,
         confinement,
     })
+}
+
+/// A namespace whose directory belongs to who mounts it.
+fn new_namespace(options: &Options) -> Result<IpcNamespace, Failure> {
+    let namespace = MqueueType::default().create(options.limits);
+    let owner = SetAttr {
+        uid: Some(rustix::process::geteuid().as_raw()),
+        gid: Some(rustix::process::getegid().as_raw()),
+        ..SetAttr::default()
+    };
+    let root = namespace.root().map_err(Failure::new)?;
+    namespace
+        .setattr(&Caller::root(), &root, &owner)
+        .map_err(Failure::new)?;
+    Ok(namespace)
+}
+
+/// An image's device, and that of its journal if it has one of its own.
+type Devices = (Arc<FileDevice>, Option<Arc<dyn BlockDevice>>);
+
+fn open_devices(image: &Path, options: &Options) -> Result<Devices, Failure> {
+    let device = open_device(image, options)?;
+    let journal = match &options.open.journal {
+        Some(path) => Some(open_device(path, options)? as Arc<dyn BlockDevice>),
+        None => None,
+    };
+    Ok((device, journal))
 }
 
 fn parent() -> u32 {
@@ -138,23 +207,26 @@ fn serve(
     channel: &Arc<Channel>,
     terminated: OwnedFd,
 ) -> Result<(), Failure> {
-    let ending = Arc::new(Ending::new(opened.fs.clone()));
+    let ending = Arc::new(Ending::new(opened.content.clone()));
     let (to_monitor, for_control) = (Arc::clone(channel), Arc::clone(&ending));
     thread::Builder::new()
         .name("control".to_owned())
         .spawn(move || control(&to_monitor, &terminated, &for_control))?;
-    let served = uext4_fuse::serve(
-        Arc::clone(opened.fs.inode()),
-        connection,
-        opened.prepared,
-        negotiated,
-        &opened.options,
-        |stopper| {
-            ending.started(stopper);
-            // The monitor need not be there any more.
-            let _ = channel.send(&FromServer::Serving, None);
-        },
-    );
+    let started = |stopper| {
+        ending.started(stopper);
+        // The monitor need not be there any more.
+        let _ = channel.send(&FromServer::Serving, None);
+    };
+    let (prepared, options) = (opened.prepared, &opened.options);
+    let served = match opened.content {
+        Content::Image(fs) => {
+            let fs = Arc::clone(fs.inode());
+            uext4_fuse::serve(fs, connection, prepared, negotiated, options, started)
+        }
+        Content::Queues(queues) => {
+            uext4_fuse::serve_queues(queues, connection, prepared, negotiated, options, started)
+        }
+    };
     // Whatever became of the connection, what it asked for is kept.
     let closed = ending.close();
     served?;
@@ -179,7 +251,7 @@ fn control(channel: &Channel, terminated: &OwnedFd, ending: &Ending) {
             // finds the server here.
             let asked = monitored && channel.send(&FromServer::PleaseStop, None).is_ok();
             if !asked {
-                let _ = ending.fs.sync();
+                ending.content.sync();
             }
         }
         if ready.get(1) == Some(&true) {
@@ -203,15 +275,15 @@ fn stop(channel: &Channel, ending: &Ending) -> ! {
 
 /// The end of what is served: by the kernel, when all is unmounted and closed, or by the monitor before that.
 struct Ending {
-    fs: Filesystem,
+    content: Content,
     stopper: OnceLock<Stopper>,
     closed: OnceLock<Result<(), Failure>>,
 }
 
 impl Ending {
-    fn new(fs: Filesystem) -> Ending {
+    fn new(content: Content) -> Ending {
         Ending {
-            fs,
+            content,
             stopper: OnceLock::new(),
             closed: OnceLock::new(),
         }
@@ -230,7 +302,7 @@ impl Ending {
 
     /// Closes the image, unless that is done; one who comes meanwhile waits for it.
     fn close(&self) -> Result<(), Failure> {
-        let close = || self.fs.clone().unmount().map_err(Failure::new);
+        let close = || self.content.clone().close();
         self.closed.get_or_init(close).clone()
     }
 }

@@ -3,6 +3,7 @@
 //! A call that is not on the list fails with `EPERM`: one that nobody thought of must not end a server that has
 //! data in flight. Only calls that no server makes, and that somebody who took it over would make first, end it.
 
+use super::Serves;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, TargetArch,
@@ -131,6 +132,14 @@ const ALLOWED_HERE: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_HERE: &[libc::c_long] = &[];
 
+/// What a server of queues asks and tells processes with.
+const ALLOWED_FOR_QUEUES: &[libc::c_long] = &[
+    libc::SYS_pidfd_open,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_sched_getparam,
+    libc::SYS_getpriority,
+];
+
 /// Calls that end the process.
 const DEADLY: &[libc::c_long] = &[
     libc::SYS_execve,
@@ -177,7 +186,7 @@ const PR_GET_AUXV: libc::c_int = 0x4155_5856;
 ///
 /// # Errors
 /// This architecture has no filters, or the kernel none.
-pub fn install() -> Result<(), FilterError> {
+pub fn install(serves: Serves) -> Result<(), FilterError> {
     let not_there = SeccompAction::Errno(libc::ENOSYS as u32);
     let not_allowed = SeccompAction::Errno(libc::EPERM as u32);
     let filters = [
@@ -187,7 +196,7 @@ pub fn install() -> Result<(), FilterError> {
             SeccompAction::KillProcess,
         ),
         (any(MISSING), SeccompAction::Allow, not_there),
-        (allowed()?, not_allowed, SeccompAction::Allow),
+        (allowed(serves)?, not_allowed, SeccompAction::Allow),
     ];
     let arch: TargetArch = std::env::consts::ARCH.try_into()?;
     let mut programs = Vec::new();
@@ -205,8 +214,11 @@ fn any(calls: &[libc::c_long]) -> Rules {
     calls.iter().map(|&call| (call, Vec::new())).collect()
 }
 
-fn allowed() -> Result<Rules, FilterError> {
+fn allowed(serves: Serves) -> Result<Rules, FilterError> {
     let mut rules = any(ALLOWED);
+    if serves == Serves::Queues {
+        rules.extend(any(ALLOWED_FOR_QUEUES));
+    }
     rules.extend(any(ALLOWED_HERE));
     let masked = |arg, mask: i32, value: i32| {
         let (mask, value) = (mask as u32, value as u32);
@@ -222,7 +234,12 @@ fn allowed() -> Result<Rules, FilterError> {
     rules.insert(libc::SYS_clone, vec![masked(0, thread, thread)?]);
     // Signals to threads of its own, as a panic or an abort sends.
     let own = u64::from(std::process::id());
-    rules.insert(libc::SYS_tgkill, vec![condition(0, SeccompCmpOp::Eq, own)?]);
+    let mut signals = vec![condition(0, SeccompCmpOp::Eq, own)?];
+    if serves == Serves::Queues {
+        // Signal 0 asks whether a thread is a process's.
+        signals.push(condition(2, SeccompCmpOp::Eq, 0)?);
+    }
+    rules.insert(libc::SYS_tgkill, signals);
     let options = [
         libc::PR_SET_NAME,
         libc::PR_GET_NAME,

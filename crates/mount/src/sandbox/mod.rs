@@ -1,4 +1,4 @@
-//! What a process that parses images gives up before it reads the first byte of one.
+//! What a process that serves strangers gives up before it reads the first byte of an image, or the first request.
 //!
 //! Everything that serving needs is open by then: the image, the journal's device, `/dev/fuse`, the socket to
 //! the monitor. So no path, no program, no network and no other process has to be within reach afterwards.
@@ -63,6 +63,8 @@ pub struct Confinement {
     pub seccomp: bool,
     /// Whether the process is in a network of its own, which has no interface.
     pub own_network: bool,
+    /// Whether it may send signals to any process.
+    pub may_signal: bool,
     /// Capabilities that could be had again by executing a program; no program can be executed.
     pub bounding_set_empty: bool,
 }
@@ -84,7 +86,11 @@ impl Confinement {
 
 impl fmt::Display for Confinement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no new privileges, no capabilities")?;
+        f.write_str("no new privileges, ")?;
+        f.write_str(match self.may_signal {
+            true => "no capabilities but to send signals",
+            false => "no capabilities",
+        })?;
         match (self.landlock, self.landlock_abi) {
             (Enforced::Fully, abi) => write!(f, ", Landlock {abi} fully enforced")?,
             (Enforced::Partly, abi) => write!(f, ", Landlock {abi} partly enforced")?,
@@ -100,22 +106,33 @@ impl fmt::Display for Confinement {
     }
 }
 
+/// What a process serves, and so what it cannot do without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serves {
+    /// An image, that anybody may have made: nothing.
+    Image,
+    /// Message queues: it sends signals to processes that asked for them, and knows which thread is whose.
+    Queues,
+}
+
 /// Confines the calling thread and all that it starts, for good.
 ///
 /// # Errors
 /// The kernel refuses a step. A kernel without Landlock is no error, but [`Confinement::warning`].
-pub fn enter() -> Result<Confinement, SandboxError> {
+pub fn enter(serves: Serves) -> Result<Confinement, SandboxError> {
     // Before capabilities are gone. A user may not, and has the other walls.
     let own_network = nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).is_ok();
     rustix::thread::set_no_new_privs(true).map_err(step("no_new_privs"))?;
-    let bounding_set_empty = drop_capabilities()?;
-    let (landlock_abi, landlock) = deny_paths()?;
-    calls::install()?;
+    let bounding_set_empty = drop_capabilities(serves)?;
+    let (landlock_abi, landlock) = deny_paths(serves)?;
+    calls::install(serves)?;
     Ok(Confinement {
         landlock_abi,
         landlock,
         seccomp: true,
         own_network,
+        may_signal: rustix::thread::capabilities(None)
+            .is_ok_and(|sets| sets.effective.contains(CapabilitySet::KILL)),
         bounding_set_empty,
     })
 }
@@ -124,9 +141,9 @@ fn step(step: &'static str) -> impl Fn(Errno) -> SandboxError {
     move |errno| SandboxError::Step { step, errno }
 }
 
-/// Drops every capability from every set; tells whether the bounding set is empty too, which takes a
+/// Drops every capability from every set, but what queues need to signal; tells whether the bounding set is empty too, which takes a
 /// capability itself.
-fn drop_capabilities() -> Result<bool, SandboxError> {
+fn drop_capabilities(serves: Serves) -> Result<bool, SandboxError> {
     let mut bounding_set_empty = true;
     for bit in 0..u64::BITS {
         let capability = CapabilitySet::from_bits_retain(1 << bit);
@@ -141,23 +158,34 @@ fn drop_capabilities() -> Result<bool, SandboxError> {
         }
     }
     rustix::thread::clear_ambient_capability_set().map_err(step("ambient capabilities"))?;
-    let none = CapabilitySets {
-        effective: CapabilitySet::empty(),
-        permitted: CapabilitySet::empty(),
+    let kept = match serves {
+        Serves::Image => CapabilitySet::empty(),
+        Serves::Queues => rustix::thread::capabilities(None)
+            .map_err(step("capabilities"))?
+            .effective
+            .intersection(CapabilitySet::KILL),
+    };
+    let sets = CapabilitySets {
+        effective: kept,
+        permitted: kept,
         inheritable: CapabilitySet::empty(),
     };
-    rustix::thread::set_capabilities(None, none).map_err(step("capabilities"))?;
+    rustix::thread::set_capabilities(None, sets).map_err(step("capabilities"))?;
     Ok(bounding_set_empty)
 }
 
 /// Denies every access by path, the network as far as Landlock knows it, and other processes: there are
 /// rights that are denied, and no rule that gives any.
-fn deny_paths() -> Result<(u32, Enforced), SandboxError> {
+fn deny_paths(serves: Serves) -> Result<(u32, Enforced), SandboxError> {
+    let mut scope = Scope::from_all(LANDLOCK);
+    if serves == Serves::Queues {
+        scope.remove(Scope::Signal);
+    }
     let status = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(LANDLOCK))?
         .handle_access(AccessNet::from_all(LANDLOCK))?
-        .scope(Scope::from_all(LANDLOCK))?
+        .scope(scope)?
         .create()?
         .restrict_self()?;
     let abi = match status.landlock {

@@ -17,12 +17,19 @@
 //! One lock of class `mqueue`. Each waiter has a condition variable of his own. Waiters are woken, and
 //! notifications run, once the lock is free. Long messages are copied without it.
 
+mod polling;
+
+pub use polling::Tell;
+
 use crate::limits::QueueSize;
 use crate::message::{Message, Messages};
 use crate::notify::{Notification, Registrant, Registration};
-use crate::wait::{Interrupt, Slots, Wait, Waiters, Wake};
+use crate::wait::{
+    Answer, Deferred, Finished, Interrupt, OnReceived, OnSent, Slots, Wait, Waiters,
+};
 use bitflags::bitflags;
-use std::sync::Arc;
+use polling::{Poller, PollerTold};
+
 use std::time::Instant;
 use uext4_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use uext4_sync::patience::{Patience, pause};
@@ -121,27 +128,37 @@ struct State {
     registration: Option<Registration>,
 }
 
-/// Who waits until something can be done.
-struct Poller {
-    slot: usize,
-    interest: Ready,
+/// What became of a call that does not wait for its end.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Started<T> {
+    /// It is complete.
+    Done(T),
+    /// It will be answered.
+    Waits,
+}
+
+/// What a call does that can't be completed at once.
+enum Otherwise<'a, F> {
+    Fails,
+    Waits(&'a Wait),
+    Deferred(Deferred<F>),
 }
 
 /// What is left to do once the lock is free.
 #[derive(Default)]
 struct After {
-    wake: Option<Arc<Wake>>,
-    wake_pollers: Vec<Arc<Wake>>,
+    finished: Option<Finished>,
+    pollers: Vec<PollerTold>,
     notification: Option<Notification>,
 }
 
 impl After {
     fn run(self) {
-        if let Some(wake) = self.wake {
-            wake.wake();
+        if let Some(finished) = self.finished {
+            finished.tell();
         }
-        for wake in self.wake_pollers {
-            wake.wake();
+        for poller in self.pollers {
+            poller.tell();
         }
         if let Some(notification) = self.notification {
             notification.deliver();
@@ -164,28 +181,28 @@ impl State {
         ready
     }
 
-    /// Completes the calls of who polls for `ready`.
-    fn finish_pollers(&mut self, ready: Ready) -> Vec<Arc<Wake>> {
-        if self.pollers.is_empty() {
-            return Vec::new();
-        }
-        let slots = &mut self.slots;
-        let done = self
-            .pollers
-            .extract_if(.., |p| p.interest.intersects(ready));
-        done.map(|p| slots.finish(p.slot)).collect()
-    }
-
-    /// Puts a message that nobody waits for into the queue.
+    /// Puts a message that nobody waits for into the queue. Who polls is told of each, be there others before it: one
+    /// who waits for edges (epoll(7)) counts on that.
     fn store(&mut self, message: Message) -> After {
         self.messages.push(message);
-        if self.messages.len() > 1 {
-            return After::default();
-        }
+        let notification = match self.messages.len() {
+            1 => self.registration.take().map(|r| r.how),
+            _ => None,
+        };
         After {
-            wake: None,
-            wake_pollers: self.finish_pollers(Ready::READ),
-            notification: self.registration.take().map(|r| r.how),
+            finished: None,
+            pollers: self.finish_pollers(Ready::READ),
+            notification,
+        }
+    }
+
+    /// Takes out the call of the receiver who is next, if no thread waits for it.
+    fn take_deferred_receiver(&mut self) -> Option<OnReceived> {
+        let (answer, _) = self.slots.take_deferred(self.receivers.next()?)?;
+        self.receivers.pop();
+        match answer {
+            Answer::Received(answer) => Some(answer),
+            Answer::Sent(_) => None,
         }
     }
 
@@ -204,9 +221,12 @@ impl State {
             if let Some(theirs) = self.slots.slot(slot).message.take() {
                 self.messages.push(theirs);
             }
-            after.wake = Some(self.slots.finish(slot));
+            after.finished = Some(match self.slots.take_deferred(slot) {
+                Some((Answer::Sent(answer), _)) => Finished::Sent(answer),
+                _ => Finished::Wake(self.slots.finish(slot)),
+            });
         } else {
-            after.wake_pollers = self.finish_pollers(Ready::WRITE);
+            after.pollers = self.finish_pollers(Ready::WRITE);
         }
         Some((message, after))
     }
@@ -286,29 +306,78 @@ impl Queue {
     /// `ETIMEDOUT`: full until the deadline. `EINTR`: interrupted.
     pub fn send(&self, bytes: &[u8], priority: u32, nonblock: bool, wait: &Wait) -> Result<()> {
         wait.check()?;
+        self.check_message(bytes, priority)?;
+        let otherwise = match nonblock {
+            true => Otherwise::Fails,
+            false => {
+                self.look_for_room();
+                Otherwise::Waits(wait)
+            }
+        };
+        self.send_or(bytes, priority, otherwise).map(drop)
+    }
+
+    /// Sends a message, or keeps it until there is room: `deferred` is answered then, and only then.
+    ///
+    /// # Locks
+    /// Takes `mqueue`; may run a notification, and the answer of another call.
+    ///
+    /// # Errors
+    /// `EINVAL`, `EMSGSIZE`: as [`Queue::send`].
+    pub fn start_send(
+        &self,
+        bytes: &[u8],
+        priority: u32,
+        deferred: Deferred<OnSent>,
+    ) -> Result<Started<()>> {
+        self.check_message(bytes, priority)?;
+        self.send_or(bytes, priority, Otherwise::Deferred(deferred))
+    }
+
+    fn check_message(&self, bytes: &[u8], priority: u32) -> Result<()> {
         if priority >= PRIORITIES {
             return Err(Errno::EINVAL.into());
         }
         if bytes.len() > self.size.msgsize as usize {
             return Err(Errno::EMSGSIZE.into());
         }
-        if !nonblock {
-            self.look_for_room();
-        }
+        Ok(())
+    }
+
+    fn send_or(
+        &self,
+        bytes: &[u8],
+        priority: u32,
+        otherwise: Otherwise<'_, OnSent>,
+    ) -> Result<Started<()>> {
         let now = clock();
         let mut state = self.lock();
-        if nonblock && state.messages.len() >= self.maxmsg() {
+        if matches!(otherwise, Otherwise::Fails) && state.messages.len() >= self.maxmsg() {
             return Err(Errno::EAGAIN.into());
+        }
+        if let Some(answer) = state.take_deferred_receiver() {
+            state.passed_at(now);
+            drop(state);
+            answer(Ok((bytes, priority)));
+            return Ok(Started::Done(()));
         }
         let message;
         (state, message) = self.take_in(state, bytes, priority);
+        // Who came while a long message was copied.
+        if let Some(answer) = state.take_deferred_receiver() {
+            state.passed_at(now);
+            state.messages.recycle(message, self.maxmsg());
+            drop(state);
+            answer(Ok((bytes, priority)));
+            return Ok(Started::Done(()));
+        }
         if let Some(receiver) = state.receivers.pop() {
             state.slots.slot(receiver).message = Some(message);
             let wake = state.slots.finish(receiver);
             state.passed_at(now);
             drop(state);
             wake.wake();
-            return Ok(());
+            return Ok(Started::Done(()));
         }
         if state.messages.len() < self.maxmsg() {
             state.passed_at(now);
@@ -319,13 +388,23 @@ impl Queue {
             }
             drop(state);
             after.run();
-            return Ok(());
+            return Ok(Started::Done(()));
         }
-        if nonblock {
-            state.messages.recycle(message, self.maxmsg());
-            return Err(Errno::EAGAIN.into());
+        match otherwise {
+            Otherwise::Fails => {
+                state.messages.recycle(message, self.maxmsg());
+                Err(Errno::EAGAIN.into())
+            }
+            Otherwise::Waits(wait) => self.send_later(state, message, wait).map(Started::Done),
+            Otherwise::Deferred(deferred) => {
+                let answer = Answer::Sent(deferred.answer);
+                let slot = state
+                    .slots
+                    .claim_deferred(Some(message), deferred.id, answer);
+                state.senders.insert(deferred.sched_priority, slot);
+                Ok(Started::Waits)
+            }
         }
-        self.send_later(state, message, wait)
     }
 
     /// A message with this content, which is not in the queue yet.
@@ -402,6 +481,56 @@ impl Queue {
             Some(message) => Ok(self.hand_out(state, message, After::default(), buffer)),
             None => Err(woken.into_result().err().unwrap_or(Errno::EINTR.into())),
         }
+    }
+
+    /// Receives a message into `buffer`, which has room for the longest; or, once there is one, `deferred` is answered
+    /// with it.
+    ///
+    /// # Locks
+    /// Takes `mqueue`; may run the answer of another call.
+    ///
+    /// # Errors
+    /// `EMSGSIZE`: the buffer is shorter than the queue's longest message.
+    pub fn start_receive(
+        &self,
+        buffer: &mut [u8],
+        deferred: Deferred<OnReceived>,
+    ) -> Result<Started<Received>> {
+        if buffer.len() < self.size.msgsize as usize {
+            return Err(Errno::EMSGSIZE.into());
+        }
+        let now = clock();
+        let mut state = self.lock();
+        if let Some((message, after)) = state.take(now) {
+            self.note_level(&state);
+            return Ok(Started::Done(self.hand_out(state, message, after, buffer)));
+        }
+        let answer = Answer::Received(deferred.answer);
+        let slot = state.slots.claim_deferred(None, deferred.id, answer);
+        state.receivers.insert(deferred.sched_priority, slot);
+        Ok(Started::Waits)
+    }
+
+    /// Ends a deferred call with `why`, unless it is complete; whether it has.
+    ///
+    /// # Locks
+    /// Takes `mqueue`; runs the call's answer.
+    pub fn cancel(&self, id: u64, why: Errno) -> bool {
+        let mut state = self.lock();
+        let Some(slot) = state.slots.find_deferred(id) else {
+            return false;
+        };
+        state.senders.remove(slot);
+        state.receivers.remove(slot);
+        let Some((answer, unsent)) = state.slots.take_deferred(slot) else {
+            return false;
+        };
+        if let Some(unsent) = unsent {
+            state.messages.recycle(unsent, self.maxmsg());
+        }
+        drop(state);
+        answer.fail(why);
+        true
     }
 
     /// Copies a message to who receives it, and keeps its buffer.
@@ -511,37 +640,9 @@ impl Queue {
         }
     }
 
-    /// What can be done without waiting.
-    pub fn poll(&self) -> Ready {
-        self.lock().ready(self.maxmsg())
-    }
-
-    /// Waits until some of `interest` can be done without waiting, and tells which; another thread may
-    /// be faster all the same.
-    ///
-    /// # Locks
-    /// Takes `mqueue`; may sleep.
-    ///
-    /// # Errors
-    /// `EINVAL`: the deadline. `ETIMEDOUT`, `EINTR`: nothing could be done until then.
-    pub fn poll_wait(&self, interest: Ready, wait: &Wait) -> Result<Ready> {
-        wait.check()?;
-        let mut state = self.lock();
-        loop {
-            let ready = state.ready(self.maxmsg()) & interest;
-            if !ready.is_empty() {
-                return Ok(ready);
-            }
-            let slot = state.slots.claim(None, wait);
-            state.pollers.push(Poller { slot, interest });
-            let woken;
-            (state, woken) = self.sleep(state, slot, None, wait);
-            if !matches!(woken, Woken::Done) {
-                state.pollers.retain(|p| p.slot != slot);
-            }
-            state.slots.release(slot);
-            woken.into_result()?;
-        }
+    /// Who is registered to be told.
+    pub fn registrant(&self) -> Option<Registrant> {
+        self.lock().registration.as_ref().map(|r| r.who)
     }
 
     /// Registers `who` to be told when a message comes to the empty queue and nobody waits for it
@@ -565,7 +666,7 @@ impl Queue {
     }
 
     /// Takes the registration away if it is one of those. It is dropped once the lock is free.
-    pub(crate) fn unregister(&self, which: impl Fn(&Registrant) -> bool) {
+    pub fn unregister(&self, which: impl Fn(&Registrant) -> bool) {
         let mut state = self.lock();
         let gone = state.registration.take_if(|r| which(&r.who));
         if gone.is_some() {
