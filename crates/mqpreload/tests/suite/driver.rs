@@ -74,6 +74,8 @@ pub struct Driver {
     // Ended by `finish`, or killed.
     process: Mutex<Option<Child>>,
     id: u32,
+    /// The process that answers for the mount.
+    server: Option<u32>,
     first: Option<UnixStream>,
     files: TempDir,
 }
@@ -120,8 +122,16 @@ impl Driver {
             eprintln!("skipped: the kernel's message queues");
             return Ok(None);
         }
+        let server = match &queues {
+            Queues::Kernel => None,
+            Queues::Mount(dir) => {
+                let server = uext4_mounted::served::pid_of(dir, "pid")?;
+                Some(server.as_raw_nonzero().get() as u32)
+            }
+        };
         Ok(Some(Driver {
             queues,
+            server,
             id: process.id(),
             process: Mutex::new(Some(process)),
             first,
@@ -209,16 +219,18 @@ impl Driver {
         })
     }
 
-    /// The threads of the driver that are in a call which may wait on that descriptor.
+    /// The threads of the driver that are blocked in a call which may wait on that descriptor.
     fn waiting(&self, d: i32) -> usize {
-        let tasks = format!("/proc/{}/task", self.id);
-        let tasks = std::fs::read_dir(tasks).expect("the driver runs");
-        let waits = |task: std::fs::DirEntry| {
-            // A thread that runs, or is gone, waits for nothing.
-            let line = std::fs::read_to_string(task.path().join("syscall"));
-            line.is_ok_and(|line| self.is_waiting_call(&line, d))
-        };
-        tasks.flatten().map(waits).filter(|waits| *waits).count()
+        let blocked = blocked(self.id);
+        let calls = blocked.iter().flatten();
+        calls.filter(|line| self.is_waiting_call(line, d)).count()
+    }
+
+    /// Whether calls that are blocked have reached their queue: on a mount, once no thread of the server runs. Who is
+    /// blocked has handed his request to one that runs until it has dealt with it.
+    fn has_arrived(&self) -> bool {
+        let all_blocked = |server| blocked(server).iter().all(Option::is_some);
+        self.server.is_none_or(all_blocked)
     }
 
     fn is_waiting_call(&self, line: &str, d: i32) -> bool {
@@ -249,6 +261,17 @@ impl Drop for Driver {
             let _ = child.wait();
         }
     }
+}
+
+/// The system call of each thread of a process that is blocked in one, with its arguments; `None` for one that runs.
+fn blocked(process: u32) -> Vec<Option<String>> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("the process runs");
+    let call = |task: std::fs::DirEntry| {
+        // One that ends meanwhile is taken for one that runs: who asks looks again.
+        let line = std::fs::read_to_string(task.path().join("syscall")).ok()?;
+        (!line.starts_with("running")).then_some(line)
+    };
+    tasks.flatten().map(call).collect()
 }
 
 /// `None` where the driver is gone.
@@ -406,7 +429,7 @@ impl Mq for Driver {
     }
 
     fn until_waiting(&self, d: i32, waiting: usize) {
-        while self.waiting(d) != waiting {
+        while self.waiting(d) != waiting || !self.has_arrived() {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
