@@ -34,7 +34,6 @@ const WANTED: InitFlags = InitFlags::FUSE_ASYNC_READ
     .union(InitFlags::FUSE_NO_OPENDIR_SUPPORT)
     .union(InitFlags::FUSE_PARALLEL_DIROPS)
     .union(InitFlags::FUSE_HANDLE_KILLPRIV_V2)
-    .union(InitFlags::FUSE_POSIX_ACL)
     .union(InitFlags::FUSE_MAX_PAGES)
     .union(InitFlags::FUSE_CACHE_SYMLINKS)
     .union(InitFlags::FUSE_EXPLICIT_INVAL_DATA)
@@ -44,8 +43,7 @@ const WANTED: InitFlags = InitFlags::FUSE_ASYNC_READ
 /// What there is no way around: with older kernels requests look otherwise, and permission is another's to keep.
 const NEEDED: InitFlags = InitFlags::FUSE_SETXATTR_EXT
     .union(InitFlags::FUSE_HANDLE_KILLPRIV_V2)
-    .union(InitFlags::FUSE_DONT_MASK)
-    .union(InitFlags::FUSE_POSIX_ACL);
+    .union(InitFlags::FUSE_DONT_MASK);
 
 /// How the kernel mounts it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,6 +72,8 @@ pub struct KernelOptions {
     pub writeback: bool,
     /// Requests are to come over io_uring.
     pub uring: bool,
+    /// Its files have access control lists.
+    pub acl: bool,
 }
 
 impl KernelOptions {
@@ -128,6 +128,7 @@ pub struct Negotiated {
 struct Handshake {
     writeback: bool,
     uring: bool,
+    acl: bool,
     agreed: Arc<OnceLock<Negotiated>>,
 }
 
@@ -136,8 +137,11 @@ impl fuser::Filesystem for Handshake {
         let mut wanted = WANTED;
         wanted.set(InitFlags::FUSE_WRITEBACK_CACHE, self.writeback);
         wanted.set(InitFlags::FUSE_OVER_IO_URING, self.uring);
+        wanted.set(InitFlags::FUSE_POSIX_ACL, self.acl);
+        let mut needed = NEEDED;
+        needed.set(InitFlags::FUSE_POSIX_ACL, self.acl);
         let agreed = wanted & config.capabilities();
-        if !agreed.contains(NEEDED) {
+        if !agreed.contains(needed) {
             let why = "this kernel's FUSE is too old: Linux 5.12 or newer is needed";
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
@@ -174,6 +178,7 @@ impl Mountpoint {
         let handshake = Handshake {
             writeback: options.writeback,
             uring: options.uring,
+            acl: options.acl,
             agreed: Arc::clone(&agreed),
         };
         let config = options.config();

@@ -157,7 +157,16 @@ fn create(dir: BorrowedFd<'_>, name: &[u8], how: &How) -> Result<OwnedFd, Errno>
     }
     let mode = Mode::from_raw_mode(how.mode & 0o7777);
     let flags = how.flags | OFlags::CREATE | OFlags::EXCL;
-    let fd = openat(dir, name, flags, mode)?;
+    let fd = openat(dir, name, flags, mode);
+    if let (Err(Errno::EXIST), Some(_)) = (&fd, how.size) {
+        // The kernel knew it, and the server still waits for the queue.
+        let forget = Size {
+            maxmsg: protocol::FORGET,
+            msgsize: 0,
+        };
+        let _ = prepare(dir, name, forget);
+    }
+    let fd = fd?;
     check_is_queue(&fd)?;
     Ok(fd)
 }

@@ -70,6 +70,9 @@ pub const AWAIT: (u32, Way) = (10, Way::In);
 /// On the directory: the queue that this thread makes next under the name that follows [`Prepare`] has that size.
 pub const PREPARE: (u32, Way) = (11, Way::In);
 
+/// In [`Prepare`], as `maxmsg`: what was told before of that name no longer holds.
+pub const FORGET: i64 = i64::MIN;
+
 /// In `flags`: do not wait.
 pub const NOWAIT: u32 = 1;
 /// In `flags`: there is a deadline.

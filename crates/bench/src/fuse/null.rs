@@ -157,6 +157,7 @@ pub fn run(args: &NullArgs) -> anyhow::Result<()> {
         fs_name: "null".to_owned(),
         subtype: "uext4-null".to_owned(),
         uring: args.transport == Transport::Uring,
+        acl: true,
         ..KernelOptions::default()
     };
     let mountpoint = Mountpoint::mount(&args.dir, &kernel)?;

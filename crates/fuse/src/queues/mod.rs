@@ -39,7 +39,7 @@ use crate::transport::reply::{Replier, send_notification};
 use calls::{Calls, WaitsFor};
 use handles::{Handles, Opened};
 use pieces::Pieces;
-use prepared::{Maker, Prepared};
+use prepared::{Maker, Prepared, Size};
 use registrations::Registrations;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -113,7 +113,11 @@ impl QueueServer {
     fn answer(&self, worker: usize, request: &Request<'_>, out: &mut [u8]) -> Answer {
         match request.opcode {
             Opcode::Open => self.open(request, out),
-            Opcode::Create => self.server.once_given_back(|| self.create(request, out)),
+            Opcode::Create => {
+                let size = self.prepared.take(&maker(request, request.name()?));
+                self.server
+                    .once_given_back(|| self.create(request, size, out))
+            }
             Opcode::Release => self.release(request),
             Opcode::Flush => self.flush(request),
             Opcode::Poll => self.poll(request, out),
@@ -145,23 +149,15 @@ impl QueueServer {
         }
     }
 
-    fn create(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
+    fn create(&self, request: &Request<'_>, size: Option<Size>, out: &mut [u8]) -> Answer {
         let arg: input::Create = request.arg()?;
         let name = request.name()?;
-        let maker = maker(request, name);
-        let size = self.prepared.take(&maker);
         let mut wanted = how(arg.flags) | MqOpen::CREATE;
         wanted.set(MqOpen::EXCLUSIVE, arg.flags & libc::O_EXCL as u32 != 0);
         let caller = self.server.caller(request).with_umask(arg.umask as u16);
         let mode = (arg.mode & 0o7777) as u16;
         let path = [b"/", name].concat();
         let made = self.server.fs().open(&caller, &path, wanted, mode, size);
-        if made.is_err()
-            && let Some(size) = size
-        {
-            // For another attempt.
-            self.prepared.remember(maker, size);
-        }
         let node = Arc::clone(made?.node());
         let (entry, _) = self.server.entry(MqFile::Queue(Arc::clone(&node)))?;
         let at = put(out, &entry)?;
@@ -291,8 +287,11 @@ impl QueueServer {
         let Ok((size, name)) = protocol::Prepare::read_from_prefix(input) else {
             return Err(Errno::EINVAL.into());
         };
-        self.prepared
-            .remember(maker(request, name), (size.maxmsg, size.msgsize));
+        let maker = maker(request, name);
+        match size.maxmsg {
+            protocol::FORGET => drop(self.prepared.take(&maker)),
+            maxmsg => self.prepared.remember(maker, (maxmsg, size.msgsize)),
+        }
         Ok(Some(put(out, &output::Ioctl::default())?))
     }
 }

@@ -7,7 +7,7 @@
 //! None. One thread waits for the server and for signals; statistics over HTTP have their own.
 
 use super::background::keep_to_ourselves;
-use super::request::{Facts, FromServer, MountRequest, ToServer};
+use super::request::{Facts, FromServer, MountRequest, Source, ToServer};
 use super::wire::Channel;
 use super::{Failure, death};
 use crate::metrics::Metrics;
@@ -364,6 +364,7 @@ fn kernel_options(request: &MountRequest, options: &Options, facts: &Facts) -> K
         subtype: mountinfo::SUBTYPE.to_owned(),
         writeback: options.writeback,
         uring: options.transport != uext4_fuse::TransportKind::Dev,
+        acl: matches!(request.source, Source::Image(_)),
     }
 }
 
