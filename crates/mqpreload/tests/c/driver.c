@@ -55,6 +55,14 @@ enum { BYTES_MAX = 1 << 16 };
 
 static atomic_int told;
 
+/* Blocks SIGUSR1 in this thread, or no longer. */
+static void mask(int how) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    pthread_sigmask(how, &set, NULL);
+}
+
 static void caught(int signal) {
     if (signal == SIGUSR1)
         told++;
@@ -251,6 +259,9 @@ static int serve(const struct request *r, struct answer *a, char *data) {
     case NOTIFY:
         return do_notify(r);
     case TOLD:
+        /* What was sent to the process is caught now, and here. */
+        mask(SIG_UNBLOCK);
+        mask(SIG_BLOCK);
         a->n[0] = told;
         return 0;
     case POLL:
@@ -275,6 +286,8 @@ static int serve(const struct request *r, struct answer *a, char *data) {
     case FORGET_SIGNAL:
         return signal((int)r->n[0], SIG_DFL) == SIG_ERR ? -1 : 0;
     case THREAD:
+        if (r->n[0])
+            mask(SIG_UNBLOCK);
         a->n[0] = syscall(SYS_gettid);
         return 0;
     default:
@@ -319,6 +332,7 @@ int main(int argc, char **argv) {
     }
     handle(SIGUSR1, SA_RESTART);
     handle(SIGUSR2, 0);
+    mask(SIG_BLOCK);
     for (bool first = true;; first = false) {
         struct connection *connection = malloc(sizeof *connection);
         pthread_t thread;

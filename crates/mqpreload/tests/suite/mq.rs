@@ -48,7 +48,7 @@ fn limits(dir: &Path) -> Vec<(String, Vec<u8>)> {
 /// On a mount that other tests use before and after.
 fn run_in(dir: PathBuf, test: &dyn Fn(&Driver)) {
     let before = limits(&dir);
-    run(Queues::Mount(dir.clone()), test);
+    let ran = catch_unwind(AssertUnwindSafe(|| run(Queues::Mount(dir.clone()), test)));
     for queue in std::fs::read_dir(&dir).expect("is mounted") {
         let path = queue.expect("a queue").path();
         std::fs::remove_file(path).expect("unlinks");
@@ -56,6 +56,10 @@ fn run_in(dir: PathBuf, test: &dyn Fn(&Driver)) {
     for (name, value) in before {
         let flags = rustix::fs::XattrFlags::empty();
         rustix::fs::setxattr(&dir, name, &value, flags).expect("as root");
+    }
+    // What failed leaves nothing to the test after it.
+    if let Err(panic) = ran {
+        resume_unwind(panic);
     }
 }
 

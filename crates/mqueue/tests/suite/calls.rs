@@ -65,6 +65,10 @@ pub trait Mq: Sync {
     fn process(&self) -> u32 {
         std::process::id()
     }
+    /// Whether root may go beyond the limits (`CAP_SYS_RESOURCE`).
+    fn root_has_no_limits(&self) -> bool {
+        capabilities() & (1 << 24) != 0
+    }
     /// This thread goes on as that user.
     fn become_user(&self, uid: u32);
     /// As the file of that name in `/proc/sys/fs/mqueue`.
@@ -109,9 +113,4 @@ pub fn after(ms: u64) -> Time {
         .expect("after 1970");
     let at = since + Duration::from_millis(ms);
     (at.as_secs().cast_signed(), i64::from(at.subsec_nanos()))
-}
-
-/// Whether root may go beyond the limits here (`CAP_SYS_RESOURCE`).
-pub fn root_has_no_limits() -> bool {
-    capabilities() & (1 << 24) != 0
 }
