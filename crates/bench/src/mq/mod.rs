@@ -45,7 +45,7 @@ const OURS: &str = "uext4";
 /// What is done, with how many queues of which size.
 #[derive(Clone, Debug, Args)]
 pub struct MqArgs {
-    /// Queues, or pairs of them, each with two threads; a comma list runs each count
+    /// Queues, or pairs of them, each with two threads or processes; a comma list runs each count
     #[arg(long, value_name = "LIST", default_value = "1,4,32", value_delimiter = ',', value_parser = parse_threads)]
     pub queues: Vec<usize>,
     /// What is done: stream, ping-pong, mixed, or all
@@ -69,7 +69,7 @@ pub struct MqArgs {
     /// From process to process, through queues mounted by `uext4 mqueue mount`, and what a message costs there
     #[arg(long, conflicts_with = "lock_stat")]
     pub mounted: bool,
-    /// Mounted: threads of the server, without what a mount has by itself; a comma list makes each an arm
+    /// Mounted: threads of the server, instead of as many as a mount has by itself; a comma list makes each an arm
     #[arg(long, value_name = "LIST", requires = "mounted", value_delimiter = ',', value_parser = parse_threads)]
     pub threads: Vec<usize>,
     /// One more round counts locks; counting costs some speed, so it is in no other figure

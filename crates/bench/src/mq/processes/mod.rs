@@ -1,7 +1,7 @@
 //! The same from process to process: through a mount of queues, beside the kernel's.
 //!
 //! # Data model
-//! A [`lane::Lane`] for each mount, and one for the kernel. Each is set up once and takes turns with the others. The
+//! A lane for each mount, and one for the kernel. Each is set up once and takes turns with the others. The
 //! processes of a pair are this program, started again ([`client`]).
 //!
 //! | module | holds |
@@ -25,10 +25,11 @@ use crate::progress::Progress;
 use crate::report::Row;
 use crate::rounds::turned;
 use crate::sample::{Cell, Sample};
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use cost::Cost;
 use lane::Lane;
-use std::path::Path;
+use std::fs::File;
+use std::io::ErrorKind;
 use std::process::{Command, Stdio};
 
 /// The arm that is ours, in results.
@@ -67,10 +68,13 @@ pub(super) fn run(args: &MqArgs, cases: &[Case]) -> anyhow::Result<(Vec<String>,
 
 /// Whether directories can be mounted.
 fn check_machine() -> anyhow::Result<()> {
-    ensure!(
-        Path::new("/dev/fuse").exists(),
-        "--mounted needs /dev/fuse, which is not here: as root, `modprobe fuse` makes it"
-    );
+    match File::options().read(true).write(true).open("/dev/fuse") {
+        Ok(_) => {}
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            bail!("--mounted needs /dev/fuse, which is not here: as root, `modprobe fuse` makes it")
+        }
+        Err(e) => bail!("--mounted needs /dev/fuse, which only root may open here: {e}"),
+    }
     let mut fusermount3 = Command::new("fusermount3");
     fusermount3.arg("-V").stdin(Stdio::null());
     ensure!(

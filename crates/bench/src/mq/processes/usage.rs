@@ -37,7 +37,12 @@ impl Usage {
     pub fn of_process(pid: u32) -> anyhow::Result<Usage> {
         let mut all = Usage::default();
         for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
-            all = all.plus(Usage::of_thread(&thread?.path())?);
+            let dir = thread?.path();
+            match Usage::of_thread(&dir) {
+                // It ended meanwhile.
+                Err(_) if !dir.exists() => {}
+                usage => all = all.plus(usage?),
+            }
         }
         Ok(all)
     }
