@@ -1,6 +1,6 @@
 //! Latencies, counted in buckets that are at most 1.6 % wide.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Values below this have a bucket each.
 const LINEAR: u64 = 64;
@@ -8,7 +8,7 @@ const LINEAR: u64 = 64;
 const STEPS: usize = 64;
 
 /// How often each latency occurred, in nanoseconds.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Histogram {
     counts: Vec<u64>,
     total: u64,

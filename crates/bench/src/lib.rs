@@ -105,11 +105,15 @@ enum Workload {
                             Example: uext4 bench clone --workers 1 --live 1 --peer kernel"
     )]
     Clone(clone::CloneArgs),
-    /// Sends messages through queues, from thread to thread
+    /// Sends messages through queues, from thread to thread, or from process to process
     #[command(
-        after_help = "Example: uext4 bench mq --op stream,ping-pong --queues 1,32 --peer kernel"
+        after_help = "Example: uext4 bench mq --op stream,ping-pong --queues 1,32 --peer kernel\n\
+                            Example: uext4 bench mq --mounted --queues 1,4 --peer kernel"
     )]
     Mq(mq::MqArgs),
+    /// A process of `mq --mounted`, which starts it
+    #[command(hide = true)]
+    MqClient(mq::processes::client::ClientArgs),
     /// Files through a mounted directory: ours, fuse2fs and the kernel's ext4 in turn
     #[command(
         after_help = "Example: uext4 bench fuse --workload create --transport dev --peer fuse2fs,kernel\n\
@@ -158,6 +162,7 @@ fn dispatch(workload: &Workload, out: &mut dyn Write) -> anyhow::Result<()> {
         Workload::IcacheShrink(args) => icache_shrink::run(args, out),
         Workload::Clone(args) => clone::run(args, out),
         Workload::Mq(args) => mq::run(args, out),
+        Workload::MqClient(args) => mq::processes::client::run(args, out),
         Workload::Fuse(args) => fuse::run(args, out),
         Workload::FuseClient(args) => fuse::client::run(args, out),
         Workload::NullMount(args) => fuse::null::run(args),

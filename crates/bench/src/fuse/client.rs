@@ -3,6 +3,7 @@
 //! It says `ready`, and then for each phase that it reads when it began and ended, in nanoseconds of the
 //! monotonic clock, which all processes share.
 
+use super::process::READY;
 use anyhow::Context as _;
 use clap::Args;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fsync, openat, statat, unlinkat};
@@ -11,9 +12,6 @@ use std::io::{BufRead as _, Write};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::str::FromStr;
-
-/// What a client says once it waits for its first phase.
-pub const READY: &str = "ready";
 
 /// The files of a client.
 #[derive(Clone, Debug, Args)]
@@ -94,7 +92,8 @@ fn each_file(dir: &OwnedFd, files: u64, phase: Phase) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn now_ns() -> u64 {
+/// The monotonic clock, which all processes share, in nanoseconds.
+pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }

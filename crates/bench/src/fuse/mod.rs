@@ -5,9 +5,9 @@
 //! | --- | --- |
 //! | `workload` | which workloads there are |
 //! | `contestant` | who takes turns, and what each needs of the machine |
-//! | `scratch`, `place` | the image of a turn, mounted, unmounted and checked |
+//! | `scratch`, `place`, `mount` | the image of a turn, mounted, unmounted and checked |
 //! | `null` | a server that keeps names and nothing else |
-//! | `create`, `client` | processes that create, stat and unlink files |
+//! | `create`, `client`, `process` | processes that create, stat and unlink files |
 //! | `randrw`, `seq`, `aligned` | random and sequential I/O of one file |
 //! | `tar` | a tree unpacked and removed |
 //! | `rounds`, `interrupt` | turns of the contestants, until the user wants no more |
@@ -22,13 +22,15 @@ mod aligned;
 pub mod client;
 mod contestant;
 mod create;
-mod interrupt;
+pub(crate) mod interrupt;
+pub(crate) mod mount;
 pub mod null;
 mod place;
 mod print;
+pub(crate) mod process;
 mod randrw;
 mod rounds;
-mod scratch;
+pub(crate) mod scratch;
 mod seq;
 mod tar;
 mod workload;

@@ -51,7 +51,7 @@ impl<'a> Rounds<'a> {
     /// Of making files.
     pub fn new(args: &'a FuseArgs, contestants: &'a [Contestant]) -> anyhow::Result<Rounds<'a>> {
         let interrupt = Interrupt::watch()?;
-        let scratch = Scratch::make(&args.dir)?;
+        let scratch = Scratch::make(&args.dir, "fuse")?;
         let workloads = once(&args.workload.0);
         let tarball = match workloads.contains(&Workload::Tar) {
             true => Some(Tarball::make(&scratch, args.tar_files)?),

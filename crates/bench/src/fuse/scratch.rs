@@ -11,12 +11,12 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes it in `parent`.
+    /// Makes it in `parent`, for this process and `purpose`.
     ///
     /// # Errors
     /// Of making directories.
-    pub fn make(parent: &Path) -> anyhow::Result<Scratch> {
-        let dir = parent.join(format!("uext4-bench-fuse-{}", std::process::id()));
+    pub fn make(parent: &Path, purpose: &str) -> anyhow::Result<Scratch> {
+        let dir = parent.join(format!("uext4-bench-{purpose}-{}", std::process::id()));
         fs::create_dir(&dir).with_context(|| dir.display().to_string())?;
         let scratch = Scratch { dir };
         fs::create_dir(scratch.mount_point())?;

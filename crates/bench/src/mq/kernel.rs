@@ -7,40 +7,62 @@ use nix::sys::stat::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use uext4_mqueue::QueueSize;
 
-/// A queue of the kernel, without a name.
+/// A queue of the kernel.
 pub struct KernelQueue {
     /// There until it is closed.
     descriptor: Option<MqdT>,
 }
 
 impl KernelQueue {
-    /// Makes `n` queues, allowing the process as many bytes as they need beside what it may have.
+    /// Makes `n` queues without names, allowing the process as many bytes as they need beside what it may have.
     ///
     /// # Errors
     /// The kernel refuses.
     pub fn make(n: usize, size: QueueSize) -> anyhow::Result<Vec<KernelQueue>> {
-        allow_bytes(n as u64 * size.charged_bytes())?;
-        (0..n).map(|i| KernelQueue::open(i, size)).collect()
+        KernelQueue::allow(n, size)?;
+        let nameless = |number: usize| {
+            let name = format!("/uext4-bench-{}-{number}", std::process::id());
+            let queue = KernelQueue::create(&name, size)?;
+            // Nothing of it stays, however the run ends.
+            KernelQueue::unlink(&name)?;
+            Ok(queue)
+        };
+        (0..n).map(nameless).collect()
     }
 
-    fn open(number: usize, size: QueueSize) -> anyhow::Result<KernelQueue> {
-        let name = format!("/uext4-bench-{}-{number}", std::process::id());
+    /// Lets the process have `n` queues more.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn allow(n: usize, size: QueueSize) -> anyhow::Result<()> {
+        allow_bytes(n as u64 * size.charged_bytes())
+    }
+
+    /// Makes one.
+    ///
+    /// # Errors
+    /// `EEXIST`, or limits.
+    pub fn create(name: &str, size: QueueSize) -> anyhow::Result<KernelQueue> {
         let how = MQ_OFlag::O_RDWR | MQ_OFlag::O_CREAT | MQ_OFlag::O_EXCL;
         let (most, longest) = (i64::from(size.maxmsg), i64::from(size.msgsize));
         let attr = MqAttr::new(0, most, longest, 0);
-        let opened = mq_open(
-            name.as_str(),
-            how,
-            Mode::S_IRUSR | Mode::S_IWUSR,
-            Some(&attr),
-        );
-        let descriptor = opened.with_context(|| format!("mq_open({name})"))?;
-        let queue = KernelQueue {
-            descriptor: Some(descriptor),
-        };
-        // Nothing of it stays, however the run ends.
-        mq_unlink(name.as_str())?;
-        Ok(queue)
+        opened(name, how, Some(&attr))
+    }
+
+    /// Opens one that is there.
+    ///
+    /// # Errors
+    /// `ENOENT`.
+    pub fn open(name: &str) -> anyhow::Result<KernelQueue> {
+        opened(name, MQ_OFlag::O_RDWR, None)
+    }
+
+    /// Takes its name away.
+    ///
+    /// # Errors
+    /// `ENOENT`.
+    pub fn unlink(name: &str) -> anyhow::Result<()> {
+        mq_unlink(name).with_context(|| format!("mq_unlink({name})"))
     }
 
     fn descriptor(&self) -> anyhow::Result<&MqdT> {
@@ -48,6 +70,14 @@ impl KernelQueue {
             .as_ref()
             .ok_or_else(|| anyhow!("the queue is closed"))
     }
+}
+
+fn opened(name: &str, how: MQ_OFlag, attr: Option<&MqAttr>) -> anyhow::Result<KernelQueue> {
+    let opened = mq_open(name, how, Mode::S_IRUSR | Mode::S_IWUSR, attr);
+    let descriptor = opened.with_context(|| format!("mq_open({name})"))?;
+    Ok(KernelQueue {
+        descriptor: Some(descriptor),
+    })
 }
 
 /// Lets the queues of the process take so many bytes more than now.

@@ -1,9 +1,10 @@
-//! mq: messages through queues, from thread to thread, beside the kernel's queues.
+//! mq: messages through queues, from thread to thread or from process to process, beside the kernel's queues.
 //!
 //! | module | holds |
 //! | --- | --- |
 //! | `op` | stream, ping-pong, mixed |
-//! | `stream`, `ping_pong` | the threads of each |
+//! | `stream`, `ping_pong` | the two sides of each |
+//! | [`processes`] | the same through a mount, each side a process |
 //! | `message` | what a message says |
 //! | `channel`, `kernel` | our queues and the kernel's |
 
@@ -12,6 +13,7 @@ mod kernel;
 mod message;
 mod op;
 mod ping_pong;
+pub mod processes;
 mod stream;
 
 use crate::arms::{ArmList, once, parse_list, parse_rounds, parse_run_time, parse_threads};
@@ -26,6 +28,7 @@ use anyhow::ensure;
 use clap::Args;
 use kernel::KernelQueue;
 use op::Op;
+use processes::cost::{self, MessageCost};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -42,7 +45,7 @@ const OURS: &str = "uext4";
 /// What is done, with how many queues of which size.
 #[derive(Clone, Debug, Args)]
 pub struct MqArgs {
-    /// Queues, or pairs of them, each with two threads; a comma list runs each count
+    /// Queues, or pairs of them, each with two threads or processes; a comma list runs each count
     #[arg(long, value_name = "LIST", default_value = "1,4,32", value_delimiter = ',', value_parser = parse_threads)]
     pub queues: Vec<usize>,
     /// What is done: stream, ping-pong, mixed, or all
@@ -63,12 +66,32 @@ pub struct MqArgs {
     /// Takes turns with uext4: the same through the kernel's queues, whose limits root raises
     #[arg(long, value_name = "PEER")]
     pub peer: Option<Peer>,
+    /// From process to process, through queues mounted by `uext4 mqueue mount`, and what a message costs there
+    #[arg(long, conflicts_with = "lock_stat")]
+    pub mounted: bool,
+    /// Mounted: threads of the server, instead of as many as a mount has by itself; a comma list makes each an arm
+    #[arg(long, value_name = "LIST", requires = "mounted", value_delimiter = ',', value_parser = parse_threads)]
+    pub threads: Vec<usize>,
     /// One more round counts locks; counting costs some speed, so it is in no other figure
     #[arg(long)]
     pub lock_stat: bool,
     /// Prints one JSON document
     #[arg(long)]
     pub json: bool,
+}
+
+impl MqArgs {
+    /// The most queues, or pairs of them.
+    fn pairs_max(&self) -> usize {
+        self.queues.iter().copied().max().unwrap_or(1)
+    }
+
+    /// Each of what is done with each count of queues.
+    fn cases(&self) -> Vec<Case> {
+        let counts = once(&self.queues);
+        let of_op = |&op: &Op| counts.iter().map(move |&pairs| Case { op, pairs });
+        once(&self.op.0).iter().flat_map(of_op).collect()
+    }
 }
 
 fn parse_msgsize(text: &str) -> Result<u32, String> {
@@ -93,6 +116,9 @@ struct MqRow {
     row: Row,
     /// Queues of a stream, or pairs of queues of ping-pong.
     queues: usize,
+    /// From process to process.
+    #[serde(flatten)]
+    cost: Option<MessageCost>,
 }
 
 /// What is done with how many queues, or pairs of queues.
@@ -112,9 +138,8 @@ struct Lanes {
 
 impl Lanes {
     fn make(args: &MqArgs, queues: &MqueueType) -> anyhow::Result<Lanes> {
-        let pairs = args.queues.iter().copied().max().unwrap_or(1);
         let each = once(&args.op.0).iter().map(|op| op.queues_of_pair()).max();
-        let n = pairs * each.unwrap_or(1);
+        let n = args.pairs_max() * each.unwrap_or(1);
         let namespace = queues.create(Limits {
             queues_max: u32::MAX,
             user_bytes_max: u64::MAX,
@@ -183,15 +208,25 @@ fn kernel_queues(args: &MqArgs, n: usize) -> Option<Vec<KernelQueue>> {
 /// Runs mq for each of what is done and each count of queues, and prints.
 ///
 /// # Errors
-/// A message that is not what was sent, a queue that is left in the end, or the output.
+/// A message that is not what was sent, a queue that is left in the end, mounting, or the output.
 pub fn run(args: &MqArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let cases = args.cases();
+    let (names, rows) = match args.mounted {
+        true => processes::run(args, &cases)?,
+        false => run_threads(args, &cases)?,
+    };
+    if args.json {
+        return Document::new("mq", rows).print_json(out);
+    }
+    Ok(print(args, &names, &rows, out)?)
+}
+
+/// From thread to thread: the names of the lanes, and the rows of each together.
+fn run_threads(args: &MqArgs, cases: &[Case]) -> anyhow::Result<(Vec<String>, Vec<MqRow>)> {
     let queues = MqueueType::default();
     let lanes = Lanes::make(args, &queues)?;
     let names = lanes.names();
-    let counts = once(&args.queues);
-    let of_op = |&op: &Op| counts.iter().map(move |&pairs| Case { op, pairs });
-    let cases: Vec<Case> = once(&args.op.0).iter().flat_map(of_op).collect();
-    let grid = measure(args, &lanes, &cases)?;
+    let grid = measure(args, &lanes, cases)?;
     let Lanes {
         namespace, ours, ..
     } = lanes;
@@ -213,13 +248,11 @@ pub fn run(args: &MqArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             rows.push(MqRow {
                 row,
                 queues: case.pairs,
+                cost: None,
             });
         }
     }
-    if args.json {
-        return Document::new("mq", rows).print_json(out);
-    }
-    Ok(print(args, &names, &rows, out)?)
+    Ok((names, rows))
 }
 
 fn measure(args: &MqArgs, lanes: &Lanes, cases: &[Case]) -> anyhow::Result<Grid> {
@@ -279,6 +312,9 @@ fn print(args: &MqArgs, names: &[String], rows: &[MqRow], out: &mut dyn Write) -
         let compared: Vec<_> = once(&args.queues).iter().map(of_count).collect();
         writeln!(out, "{}\n", side_by_side("queues", &names, &compared))?;
         print_latency(&of_op, out)?;
+        if args.mounted {
+            cost::print(&of_op, out)?;
+        }
         for row in of_op.iter().rev() {
             row.row.print_tables(out)?;
         }

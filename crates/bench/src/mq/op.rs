@@ -1,9 +1,13 @@
 //! What is done with the queues.
 
 use super::channel::Channel;
+use super::message::Buffer;
 use super::ping_pong;
 use super::stream::{self, Priorities};
+use crate::crew::StopFlag;
+use crate::histogram::Histogram;
 use crate::sample::Work;
+use clap::ValueEnum;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -40,6 +44,14 @@ impl Op {
         }
     }
 
+    /// Messages of what is counted once.
+    pub fn messages(self) -> u64 {
+        match self {
+            Op::Stream | Op::Mixed => 1,
+            Op::PingPong => 2,
+        }
+    }
+
     /// Queues that a pair of threads has.
     pub fn queues_of_pair(self) -> usize {
         match self {
@@ -64,6 +76,52 @@ impl Op {
             Op::Stream => stream::run(queues, bytes, Priorities::One, time),
             Op::PingPong => ping_pong::run(queues, bytes, time),
             Op::Mixed => stream::run(queues, bytes, Priorities::Mixed, time),
+        }
+    }
+
+    /// Does one side's half of it until told to stop, or the other side is: what this side counts, and how long that took.
+    ///
+    /// # Errors
+    /// Of a queue, or a message is not what was sent.
+    pub fn half(
+        self,
+        side: Side,
+        pair: [&impl Channel; 2],
+        buffer: &mut Buffer,
+        stop: &StopFlag,
+    ) -> anyhow::Result<(u64, Histogram)> {
+        let [there, back] = pair;
+        let priorities = match self {
+            Op::PingPong => return ping_pong::half(side, there, back, buffer, stop),
+            Op::Stream => Priorities::One,
+            Op::Mixed => Priorities::Mixed,
+        };
+        let count = match side {
+            Side::Near => stream::send(there, buffer, priorities, stop)?,
+            Side::Far => stream::receive(there, buffer, priorities, stop)?,
+        };
+        Ok((count, Histogram::default()))
+    }
+}
+
+/// Who of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Side {
+    /// Who sends, or asks.
+    Near,
+    /// Who receives, or answers.
+    Far,
+}
+
+impl Side {
+    /// Both, in the order of a pair.
+    pub const BOTH: [Side; 2] = [Side::Near, Side::Far];
+
+    /// Its name in options.
+    pub fn name(self) -> &'static str {
+        match self {
+            Side::Near => "near",
+            Side::Far => "far",
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::channel::Channel;
 use super::message::{Buffer, Message};
+use super::op::Side;
 use crate::crew::{self, StopFlag};
 use crate::histogram::Histogram;
 use crate::sample::Work;
@@ -19,10 +20,8 @@ pub fn run(queues: &[impl Channel], bytes: usize, time: Duration) -> anyhow::Res
     let pairs: Vec<_> = queues.chunks_exact(2).collect();
     let done = crew::run(2 * pairs.len(), Some(time), |thread, stop| {
         let (pair, mut buffer) = (pairs[thread / 2], Buffer::new(bytes));
-        match thread % 2 {
-            0 => ask(&pair[0], &pair[1], &mut buffer, stop),
-            _ => answer(&pair[0], &pair[1], &mut buffer),
-        }
+        let side = Side::BOTH[thread % 2];
+        half(side, &pair[0], &pair[1], &mut buffer, stop)
     })?;
     let mut work = Work {
         seconds: done.seconds,
@@ -33,6 +32,23 @@ pub fn run(queues: &[impl Channel], bytes: usize, time: Duration) -> anyhow::Res
         work.latency.add(latency);
     }
     Ok(work)
+}
+
+/// Asks or answers: how many round trips it asked for, and how long they took.
+///
+/// # Errors
+/// Of a queue, or an answer is not what was sent.
+pub fn half<C: Channel>(
+    side: Side,
+    there: &C,
+    back: &C,
+    buffer: &mut Buffer,
+    stop: &StopFlag,
+) -> anyhow::Result<(u64, Histogram)> {
+    match side {
+        Side::Near => ask(there, back, buffer, stop),
+        Side::Far => answer(there, back, buffer),
+    }
 }
 
 /// Sends and waits for the answer, until told to stop.

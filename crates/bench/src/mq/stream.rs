@@ -102,7 +102,10 @@ pub fn run(
 }
 
 /// Sends until told to stop. What it sent its receiver counts.
-fn send(
+///
+/// # Errors
+/// Of the queue.
+pub fn send(
     queue: &impl Channel,
     buffer: &mut Buffer,
     priorities: Priorities,
@@ -123,7 +126,10 @@ fn send(
 }
 
 /// Receives until the last message; how many came. After a wrong one too, as the sender waits for room.
-fn receive(
+///
+/// # Errors
+/// Of the queue, or a message is lost, doubled or out of order.
+pub fn receive(
     queue: &impl Channel,
     buffer: &mut Buffer,
     priorities: Priorities,

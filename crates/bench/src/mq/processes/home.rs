@@ -1,0 +1,151 @@
+//! Where queues are that processes find by name, and such a queue.
+
+use crate::mq::channel::Channel;
+use crate::mq::kernel::KernelQueue;
+use rustix::fs::OFlags;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
+use uext4_mqclient::{Descriptor, How, Mounted, Priority, Size};
+use uext4_mqueue::QueueSize;
+
+/// Where queues have names.
+#[derive(Clone, Debug)]
+pub enum Home {
+    /// In the kernel, in the process's IPC namespace.
+    Kernel,
+    /// In a mounted directory.
+    Mounted(Mounted),
+}
+
+/// A queue that is open.
+pub enum OpenQueue {
+    /// Of the kernel.
+    Kernel(KernelQueue),
+    /// Of a mounted directory.
+    Mounted(OwnedFd),
+}
+
+impl Home {
+    /// In that directory, or in the kernel.
+    pub fn new(dir: Option<&Path>) -> Home {
+        dir.map_or(Home::Kernel, |dir| Home::Mounted(Mounted::new(dir)))
+    }
+
+    /// Makes a queue.
+    ///
+    /// # Errors
+    /// `EEXIST`, or limits.
+    pub fn create(&self, name: &str, size: QueueSize) -> anyhow::Result<OpenQueue> {
+        let mounted = match self {
+            Home::Kernel => return Ok(OpenQueue::Kernel(KernelQueue::create(name, size)?)),
+            Home::Mounted(mounted) => mounted,
+        };
+        let how = How {
+            flags: OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
+            mode: 0o600,
+            size: Some(Size {
+                maxmsg: size.maxmsg.into(),
+                msgsize: size.msgsize.into(),
+            }),
+        };
+        Ok(OpenQueue::Mounted(mounted.open(name.as_bytes(), &how)?))
+    }
+
+    /// Opens one that is there.
+    ///
+    /// # Errors
+    /// `ENOENT`.
+    pub fn open(&self, name: &str) -> anyhow::Result<OpenQueue> {
+        let mounted = match self {
+            Home::Kernel => return Ok(OpenQueue::Kernel(KernelQueue::open(name)?)),
+            Home::Mounted(mounted) => mounted,
+        };
+        let how = How {
+            flags: OFlags::RDWR,
+            mode: 0,
+            size: None,
+        };
+        Ok(OpenQueue::Mounted(mounted.open(name.as_bytes(), &how)?))
+    }
+
+    /// Takes its name away.
+    ///
+    /// # Errors
+    /// `ENOENT`.
+    pub fn unlink(&self, name: &str) -> anyhow::Result<()> {
+        match self {
+            Home::Kernel => KernelQueue::unlink(name),
+            Home::Mounted(mounted) => Ok(mounted.unlink(name.as_bytes())?),
+        }
+    }
+}
+
+impl Channel for OpenQueue {
+    fn send(&self, bytes: &[u8], priority: u32) -> anyhow::Result<()> {
+        match self {
+            OpenQueue::Kernel(queue) => queue.send(bytes, priority),
+            OpenQueue::Mounted(fd) => {
+                let queue = Descriptor::new(fd.as_fd());
+                Ok(queue.send(bytes, Priority::new(priority)?, None)?)
+            }
+        }
+    }
+
+    fn receive(&self, buffer: &mut [u8]) -> anyhow::Result<(usize, u32)> {
+        match self {
+            OpenQueue::Kernel(queue) => queue.receive(buffer),
+            OpenQueue::Mounted(fd) => {
+                let received = Descriptor::new(fd.as_fd()).receive(buffer, None)?;
+                Ok((received.len, received.priority))
+            }
+        }
+    }
+}
+
+/// Queues that have names, which are taken away when this is dropped.
+pub struct Named<'a> {
+    home: &'a Home,
+    names: Vec<String>,
+}
+
+impl<'a> Named<'a> {
+    /// Makes so many queues, whose names begin with `prefix`.
+    ///
+    /// # Errors
+    /// Limits of where they are.
+    pub fn make(
+        home: &'a Home,
+        prefix: &str,
+        n: usize,
+        size: QueueSize,
+    ) -> anyhow::Result<Named<'a>> {
+        if let Home::Kernel = home {
+            KernelQueue::allow(n, size)?;
+        }
+        let mut named = Named {
+            home,
+            names: Vec::new(),
+        };
+        for number in 0..n {
+            let name = format!("{prefix}-{number}");
+            // Its name keeps it until the processes that use it have it open.
+            drop(home.create(&name, size)?);
+            named.names.push(name);
+        }
+        Ok(named)
+    }
+
+    /// All of them.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+}
+
+impl Drop for Named<'_> {
+    fn drop(&mut self) {
+        for name in &self.names {
+            // A mount that is gone has none.
+            let _ = self.home.unlink(name);
+        }
+    }
+}

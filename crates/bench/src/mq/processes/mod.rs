@@ -1,0 +1,147 @@
+//! The same from process to process: through a mount of queues, beside the kernel's.
+//!
+//! # Data model
+//! A lane for each mount, and one for the kernel. Each is set up once and takes turns with the others. The
+//! processes of a pair are this program, started again ([`client`]).
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `lane` | pairs of processes and what is between them |
+//! | [`client`] | a process |
+//! | `home` | queues that have names, mounted or the kernel's |
+//! | `cost`, `usage` | what a message costs, what threads took |
+
+pub mod client;
+pub mod cost;
+mod home;
+mod lane;
+mod usage;
+
+use super::{Case, MqArgs, MqRow};
+use crate::arms::once;
+use crate::fuse::interrupt::Interrupt;
+use crate::peer::Peer;
+use crate::progress::Progress;
+use crate::report::Row;
+use crate::rounds::turned;
+use crate::sample::{Cell, Sample};
+use anyhow::{Context as _, bail, ensure};
+use cost::Cost;
+use lane::Lane;
+use std::fs::File;
+use std::io::ErrorKind;
+use std::process::{Command, Stdio};
+
+/// The arm that is ours, in results.
+const OURS: &str = "mounted";
+
+/// The runs of a lane and case.
+#[derive(Default)]
+struct Series {
+    cell: Cell,
+    cost: Cost,
+}
+
+/// Runs all cases in all lanes: their names, and the rows of each lane together.
+///
+/// # Errors
+/// What the machine lacks, a process that fails, or mounting.
+pub(super) fn run(args: &MqArgs, cases: &[Case]) -> anyhow::Result<(Vec<String>, Vec<MqRow>)> {
+    check_machine()?;
+    let interrupt = Interrupt::watch()?;
+    let mut lanes = lanes(args)?;
+    let series = measure(args, &mut lanes, cases, &interrupt)?;
+    let mut rows = Vec::new();
+    for (lane, of_lane) in lanes.iter().zip(&series) {
+        for (&Case { op, pairs }, series) in cases.iter().zip(of_lane) {
+            rows.push(MqRow {
+                row: Row::of(&lane.name, op.name(), 2 * pairs, &series.cell),
+                queues: pairs,
+                cost: Some(series.cost.per_message()),
+            });
+        }
+    }
+    let names = lanes.iter().map(|lane| lane.name.clone()).collect();
+    lanes.into_iter().try_for_each(Lane::finish)?;
+    Ok((names, rows))
+}
+
+/// Whether directories can be mounted.
+fn check_machine() -> anyhow::Result<()> {
+    match File::options().read(true).write(true).open("/dev/fuse") {
+        Ok(_) => {}
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            bail!("--mounted needs /dev/fuse, which is not here: as root, `modprobe fuse` makes it")
+        }
+        Err(e) => bail!("--mounted needs /dev/fuse, which only root may open here: {e}"),
+    }
+    let mut fusermount3 = Command::new("fusermount3");
+    fusermount3.arg("-V").stdin(Stdio::null());
+    ensure!(
+        rustix::process::geteuid().is_root() || fusermount3.output().is_ok(),
+        "--mounted needs root or fusermount3: run it as root, or install the package fuse3"
+    );
+    Ok(())
+}
+
+fn lanes(args: &MqArgs) -> anyhow::Result<Vec<Lane>> {
+    let mut lanes = Vec::new();
+    let threads = once(&args.threads);
+    match threads.as_slice() {
+        [] => lanes.push(Lane::mounted(args, OURS, None)?),
+        [one] => lanes.push(Lane::mounted(args, OURS, Some(*one))?),
+        several => {
+            for &threads in several {
+                let name = format!("{OURS}-{threads}");
+                lanes.push(Lane::mounted(args, &name, Some(threads))?);
+            }
+        }
+    }
+    if let Some(Peer::Kernel) = args.peer {
+        match Lane::of_kernel(args, Peer::Kernel.name()) {
+            Ok(lane) => lanes.push(lane),
+            Err(e) => eprintln!("note: no rows of kernel: {e:#}"),
+        }
+    }
+    Ok(lanes)
+}
+
+/// For each lane, the runs of each case.
+fn measure(
+    args: &MqArgs,
+    lanes: &mut [Lane],
+    cases: &[Case],
+    interrupt: &Interrupt,
+) -> anyhow::Result<Vec<Vec<Series>>> {
+    for lane in &mut *lanes {
+        for &case in cases {
+            let done = lane.run(case, args.time / 10);
+            interrupt.check()?;
+            done.with_context(|| lane.name.clone())?;
+        }
+    }
+    let empty = || cases.iter().map(|_| Series::default()).collect();
+    let mut all: Vec<Vec<Series>> = lanes.iter().map(|_| empty()).collect();
+    let mut progress = Progress::new((args.iterations * cases.len() * lanes.len()) as u64);
+    for round in 0..args.iterations {
+        for (i, &case) in cases.iter().enumerate() {
+            for number in turned(lanes.len(), round + i) {
+                let lane = &mut lanes[number];
+                let (op, pairs) = (case.op.name(), case.pairs);
+                let (n, rounds) = (round + 1, args.iterations);
+                let what = format!("round {n}/{rounds}, {}, {op}, {pairs} pairs", lane.name);
+                progress.begin(what.clone());
+                let done = lane.run(case, args.time);
+                interrupt.check()?;
+                let (work, cost) = done.context(what)?;
+                let series = &mut all[number][i];
+                series
+                    .cell
+                    .push(Sample::take(None, false, || Ok(work))?, false);
+                series.cost = series.cost.plus(cost);
+                progress.done();
+            }
+        }
+    }
+    Ok(all)
+}
