@@ -40,11 +40,30 @@ impl Descriptor<'_> {
             flags,
             reserved: 0,
         };
+        if deadline.is_none() {
+            match self.receive_in_place(flags, buffer) {
+                // The queue's longest message may be too long for the call, but not for the buffer.
+                Err(Errno::MSGSIZE) if buffer.len() > BYTES_MAX => {}
+                received => return received.map_err(no_queue),
+            }
+        }
         let received = match buffer.len().saturating_add(HEAD_BYTES) {
             ..=SMALL_BYTES => self.receive_in::<SMALL_BYTES>(&ask, buffer),
             _ => self.receive_in::<BYTES_MAX>(&ask, buffer),
         };
         received.map_err(no_queue)
+    }
+
+    /// The kernel writes the message where the caller wants it, as its own call does.
+    fn receive_in_place(self, flags: u32, buffer: &mut [u8]) -> Result<Received, Errno> {
+        let command = match flags & NOWAIT {
+            0 => RECEIVE,
+            _ => RECEIVE_NOWAIT,
+        };
+        let len = buffer.len().min(BYTES_MAX);
+        let result = unless_handled(|| ioctl::call(self.fd(), command, &mut buffer[..len]))?;
+        let (len, priority) = protocol::received(result);
+        Ok(Received { len, priority })
     }
 
     /// A stack frame for each size of room.
@@ -57,18 +76,6 @@ impl Descriptor<'_> {
         let mut room = [0; N];
         let whole = buffer.len().saturating_add(HEAD_BYTES);
         let len = whole.min(N);
-        if ask.flags & protocol::DEADLINE == 0 {
-            let command = match ask.flags & NOWAIT {
-                0 => RECEIVE,
-                _ => RECEIVE_NOWAIT,
-            };
-            match unless_handled(|| ioctl::call(self.fd(), command, &mut room[..len])) {
-                Ok(_) => return self.take(&mut room, buffer),
-                // The queue's longest message may be too long for the room, but not for the buffer.
-                Err(Errno::MSGSIZE) if len < whole => {}
-                Err(e) => return Err(e),
-            }
-        }
         let memory = &mut room[..len.max(ASK_BYTES)];
         unless_handled(|| {
             memory[..ASK_BYTES].copy_from_slice(ask.as_bytes());

@@ -46,8 +46,8 @@ pub const fn command_of(number: u32) -> Option<u32> {
     }
 }
 
-/// Receives without a deadline: [`Received`] and the message, which needs so much room after it. Where the queue's
-/// longest message is longer than that room, `EMSGSIZE`.
+/// Receives without a deadline into memory that is all the message's, so that it lies where the caller wants it. The
+/// result is as [`received`] reads it. Where the queue's longest message is longer than the memory, `EMSGSIZE`.
 pub const RECEIVE: (u32, Way) = (1, Way::Out);
 /// The same, without waiting.
 pub const RECEIVE_NOWAIT: (u32, Way) = (2, Way::Out);
@@ -69,6 +69,16 @@ pub const NOTIFY: (u32, Way) = (9, Way::InOut);
 pub const AWAIT: (u32, Way) = (10, Way::In);
 /// On the directory: the queue that this thread makes next under the name that follows [`Prepare`] has that size.
 pub const PREPARE: (u32, Way) = (11, Way::In);
+
+/// The result of [`RECEIVE`] for a message of that length, at most [`BYTES_MAX`], and priority.
+pub const fn result_of(len: usize, priority: u32) -> i32 {
+    (priority << 14 | len as u32).cast_signed()
+}
+
+/// Length and priority in the result of [`RECEIVE`].
+pub const fn received(result: u32) -> (usize, u32) {
+    (result as usize & BYTES_MAX, result >> 14)
+}
 
 /// In [`Prepare`], as `maxmsg`: what was told before of that name no longer holds.
 pub const FORGET: i64 = i64::MIN;
@@ -191,6 +201,15 @@ mod tests {
         assert_eq!(command_of(send), Some(4));
         assert_eq!(command_of(0x8008_6601), None);
         assert_eq!(number(RECEIVE_WITH, BYTES_MAX) >> 16, 0xffff);
+    }
+
+    #[test]
+    fn length_and_priority_fit_into_a_result() {
+        for (len, priority) in [(0, 0), (BYTES_MAX, 0), (0, 32_767), (BYTES_MAX, 32_767)] {
+            let result = result_of(len, priority);
+            assert!(result >= 0);
+            assert_eq!(received(result.cast_unsigned()), (len, priority));
+        }
     }
 
     #[test]

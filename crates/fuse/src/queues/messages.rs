@@ -10,6 +10,7 @@ use crate::handler::{put, put_bytes};
 use crate::transport::reply::Replier;
 use std::sync::Arc;
 use uext4::mqueue::protocol::{self, Piece, Receive, Received, Send};
+use uext4::mqueue::wait::OnReceived;
 use uext4::mqueue::{Deferred, Started, Wait};
 use uext4::{Errno, Result, Timestamp};
 use zerocopy::IntoBytes;
@@ -32,29 +33,65 @@ struct How {
     wait: Wait,
     /// The caller's buffer in bytes.
     capacity: usize,
-    /// What of it there is in this request.
+    form: Form,
+}
+
+/// How a message is handed over.
+#[derive(Clone, Copy)]
+struct Form {
+    /// Whether [`Received`] comes before it; else the result says as much.
+    has_head: bool,
+    /// How much of the message there is room for.
     room: usize,
+}
+
+impl Form {
+    /// Where in the caller's memory the message is.
+    const fn at(self) -> usize {
+        match self.has_head {
+            true => size_of::<Received>(),
+            false => 0,
+        }
+    }
+
+    /// The result of the call.
+    const fn result(self, len: usize, priority: u32) -> output::Ioctl {
+        output::Ioctl {
+            result: match self.has_head {
+                true => 0,
+                false => protocol::result_of(len, priority),
+            },
+            flags: 0,
+            in_iovs: 0,
+            out_iovs: 0,
+        }
+    }
 }
 
 impl How {
     fn of(call: &mut Call<'_>) -> Result<How, Errno> {
-        let memory = call.memory().len();
-        let room = memory.checked_sub(size_of::<Received>());
-        let room = room.ok_or(Errno::EINVAL)?;
+        let room = call.memory().len();
         if call.command != protocol::RECEIVE_WITH.0 {
             return Ok(How {
                 nowait: call.command == protocol::RECEIVE_NOWAIT.0,
                 wait: Wait::default(),
                 capacity: room,
-                room,
+                form: Form {
+                    has_head: false,
+                    room,
+                },
             });
         }
         let (arg, _) = call.argument::<Receive>()?;
+        let room = room.checked_sub(size_of::<Received>());
         Ok(How {
             nowait: arg.flags & protocol::NOWAIT != 0,
             wait: waiting(arg.flags, arg.deadline_sec, arg.deadline_nsec),
             capacity: usize::try_from(arg.capacity).unwrap_or(usize::MAX),
-            room,
+            form: Form {
+                has_head: true,
+                room: room.ok_or(Errno::EINVAL)?,
+            },
         })
     }
 }
@@ -62,12 +99,13 @@ impl How {
 impl QueueServer {
     pub(super) fn receive(&self, mut call: Call<'_>) -> Answer {
         let how = How::of(&mut call)?;
+        let form = how.form;
         let opened = Arc::clone(&call.opened);
         let description = &opened.description;
         let longest = description.node().queue.size().msgsize as usize;
-        let at = call.head + size_of::<Received>();
+        let at = call.head + form.at();
         // Of a queue with messages that do not fit into a request, any may be such a one.
-        let mut long = match longest > how.room && how.capacity >= longest {
+        let mut long = match longest > form.room && how.capacity >= longest {
             true => vec![0; longest],
             false => Vec::new(),
         };
@@ -77,10 +115,7 @@ impl QueueServer {
         };
         let received = match description.receive(buffer, &how.wait) {
             Err(e) if e == Errno::EAGAIN && !how.nowait => {
-                let deferred = self.deferred_receive(&call, &how)?;
-                let Some((id, deferred)) = deferred else {
-                    return Err(Errno::EINTR.into());
-                };
+                let (id, deferred) = self.deferred_receive(&call, &how)?;
                 let buffer = match long.is_empty() {
                     true => &mut call.out[at..],
                     false => &mut long[..],
@@ -93,6 +128,10 @@ impl QueueServer {
             }
             other => other?,
         };
+        put(call.out, &form.result(received.len, received.priority))?;
+        if !form.has_head {
+            return call.done(received.len);
+        }
         let mut head = Received {
             token: 0,
             len: received.len as u32,
@@ -101,7 +140,7 @@ impl QueueServer {
         let mut with_it = received.len;
         if !long.is_empty() {
             long.truncate(received.len);
-            with_it = match long.len() <= how.room {
+            with_it = match long.len() <= form.room {
                 true => put_bytes(&mut call.out[at..], &long)?,
                 false => {
                     head.token = self.pieces.keep(opened.fh, long);
@@ -113,24 +152,21 @@ impl QueueServer {
         call.done(len + with_it)
     }
 
-    /// A call that is about to wait, under the number of its request; `None` if that is interrupted.
-    fn deferred_receive(
-        &self,
-        call: &Call<'_>,
-        how: &How,
-    ) -> Result<Option<(u64, Deferred<uext4::mqueue::wait::OnReceived>)>> {
+    /// A call that is about to wait, under the number of its request.
+    ///
+    /// # Errors
+    /// `EINTR`: it is interrupted.
+    fn deferred_receive(&self, call: &Call<'_>, how: &How) -> Result<(u64, Deferred<OnReceived>)> {
         let replier = self.replier(call.worker, call.request)?;
-        let Some(id) = self.begin(call, &how.wait) else {
-            return Ok(None);
-        };
+        let id = self.begin(call, &how.wait)?;
         let later = Later {
             id,
             calls: Arc::clone(&self.calls),
             replier,
         };
-        let (pieces, fh, room) = (Arc::clone(&self.pieces), call.opened.fh, how.room);
+        let (pieces, fh, form) = (Arc::clone(&self.pieces), call.opened.fh, how.form);
         let answer = move |outcome: Result<(&[u8], u32)>| match outcome {
-            Ok((bytes, priority)) => later.received(bytes, priority, room, &pieces, fh),
+            Ok((bytes, priority)) => later.received(bytes, priority, form, &pieces, fh),
             Err(e) => later.reply(Err(e.errno())),
         };
         let deferred = Deferred {
@@ -138,15 +174,18 @@ impl QueueServer {
             sched_priority: process::rank(call.request.header.pid),
             answer: Box::new(answer) as _,
         };
-        Ok(Some((id, deferred)))
+        Ok((id, deferred))
     }
 
-    /// Notes that a call is about to wait, and gives its number; `None` if it is interrupted.
-    fn begin(&self, call: &Call<'_>, wait: &Wait) -> Option<u64> {
+    /// Notes that a call is about to wait, and gives its number.
+    ///
+    /// # Errors
+    /// `EINTR`: it is interrupted.
+    fn begin(&self, call: &Call<'_>, wait: &Wait) -> Result<u64, Errno> {
         let unique = call.request.header.unique;
         let what = WaitsFor::Queue(Arc::clone(&call.opened));
-        self.calls.begin(unique, what, wait).ok()?;
-        Some(unique)
+        self.calls.begin(unique, what, wait)?;
+        Ok(unique)
     }
 
     /// What became of a call that might have to wait: its result, or `None` if it waits.
@@ -200,7 +239,7 @@ impl QueueServer {
             }
         }
         let replier = self.replier(call.worker, call.request)?;
-        let id = self.begin(&call, &wait).ok_or(Errno::EINTR)?;
+        let id = self.begin(&call, &wait)?;
         let later = Later {
             id,
             calls: Arc::clone(&self.calls),
@@ -268,9 +307,13 @@ impl Later {
         self.reply(Ok(&[output::Ioctl::default().as_bytes()]));
     }
 
-    /// Hands over a message, or the number of one that is longer than `room`.
-    fn received(self, bytes: &[u8], priority: u32, room: usize, pieces: &Pieces, fh: u64) {
-        let fits = bytes.len() <= room;
+    /// Hands over a message, or the number of one that there is no room for.
+    fn received(self, bytes: &[u8], priority: u32, form: Form, pieces: &Pieces, fh: u64) {
+        let result = form.result(bytes.len(), priority);
+        if !form.has_head {
+            return self.reply(Ok(&[result.as_bytes(), bytes]));
+        }
+        let fits = bytes.len() <= form.room;
         let head = Received {
             token: match fits {
                 true => 0,
@@ -279,7 +322,6 @@ impl Later {
             len: bytes.len() as u32,
             priority,
         };
-        let result = output::Ioctl::default();
         let data = if fits { bytes } else { &[] };
         self.reply(Ok(&[result.as_bytes(), head.as_bytes(), data]));
     }

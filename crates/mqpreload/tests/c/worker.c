@@ -165,43 +165,23 @@ static void sends(uint64_t count, bool hurries) {
     }
 }
 
-/* Right into the slot: what the mount answers is what lies there then. */
-static ssize_t receive_directly(struct slot *slot, int d, bool may_wait) {
-    unsigned long bytes = offsetof(struct slot, message) + BYTES;
-    unsigned long number = 2ul << 30 | bytes << 16 | 0xf5 << 8 | (may_wait ? 1 : 2);
-    return ioctl(d, number, slot) < 0 ? -1 : (ssize_t)slot->len;
-}
-
-static ssize_t receive_once(struct slot *slot, int waits, int does_not, bool direct) {
+static ssize_t receive_once(struct slot *slot, mqd_t waits, mqd_t does_not, bool timed) {
     char *data = (char *)&slot->message;
     struct timespec until = soon();
-    int way = (int)chance(3);
-    if (direct)
-        return receive_directly(slot, way == 2 ? does_not : waits, way != 2);
-    switch (way) {
+    switch (chance(timed ? 3 : 2)) {
     case 0:
         return mq_receive(waits, data, BYTES, &slot->priority);
     case 1:
-        return mq_timedreceive(waits, data, BYTES, &slot->priority, &until);
-    default:
         return mq_receive(does_not, data, BYTES, &slot->priority);
+    default:
+        return mq_timedreceive(waits, data, BYTES, &slot->priority, &until);
     }
 }
 
-static int open_directly(uint32_t queue, int flags) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s%s", getenv("UEXT4_MQ_DIR"), name_of(queue));
-    int d = open(path, flags | O_CLOEXEC);
-    if (d < 0)
-        fail(path);
-    return d;
-}
-
 static void receives(bool polls) {
-    bool direct = getenv("UEXT4_MQ_DIRECT") != NULL;
+    bool timed = getenv("UEXT4_MQ_UNTIMED") == NULL;
     uint32_t queue = self % (uint32_t)queues;
-    int (*how)(uint32_t, int) = direct ? open_directly : open_queue;
-    int waits = how(queue, O_RDONLY), does_not = how(queue, O_RDONLY | O_NONBLOCK);
+    mqd_t waits = open_queue(queue, O_RDONLY), does_not = open_queue(queue, O_RDONLY | O_NONBLOCK);
     for (int n = 0; n < SLOTS;) {
         struct slot *slot = &slots[n];
         struct pollfd some = {.fd = does_not, .events = POLLIN};
@@ -209,8 +189,8 @@ static void receives(bool polls) {
         slot->state = CALLING;
         if (polls && poll(&some, 1, -1) < 0)
             fail("poll");
-        ssize_t len = polls && !direct ? mq_receive(does_not, (char *)&slot->message, BYTES, &slot->priority)
-                                       : receive_once(slot, waits, does_not, direct);
+        ssize_t len = polls ? mq_receive(does_not, (char *)&slot->message, BYTES, &slot->priority)
+                            : receive_once(slot, waits, does_not, timed);
         if (len < 0 && errno != EAGAIN && errno != ETIMEDOUT)
             fail("receive");
         if (len < 0) {

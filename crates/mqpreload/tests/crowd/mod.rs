@@ -29,14 +29,14 @@ pub enum Side {
     Kernel,
     /// Those of a mount, through the preloaded library.
     Mount,
-    /// The same, and receivers ask the mount themselves: what it gave to who was killed is seen.
-    Directly,
+    /// The same, and no receiver has a deadline: what was given to who was killed lies in his own memory.
+    Untimed,
 }
 
 impl Side {
     /// All but what `UEXT4_MQ_SIDE` leaves out.
     pub fn chosen() -> &'static [Side] {
-        let all = &[Side::Kernel, Side::Mount, Side::Directly];
+        let all = &[Side::Kernel, Side::Mount, Side::Untimed];
         match std::env::var("UEXT4_MQ_SIDE").is_ok_and(|side| side == "mount") {
             true => &all[1..],
             false => all,
@@ -164,8 +164,8 @@ impl Crowd {
         if let Some(mounted) = &self.mounted {
             preload(&mut command, mounted.dir());
         }
-        if self.side == Side::Directly {
-            command.env("UEXT4_MQ_DIRECT", "1");
+        if self.side == Side::Untimed {
+            command.env("UEXT4_MQ_UNTIMED", "1");
         }
         command.stdin(Stdio::null());
         Ok((index, command))

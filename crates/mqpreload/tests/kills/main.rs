@@ -71,7 +71,7 @@ fn kill_some(side: Side, kills: u64) -> Result<()> {
     crowd.join("poll")?;
     let verdict = judge(&crowd.logs()?, QUEUES)?;
     eprintln!("{side:?}: {kills} kills, {verdict:?}");
-    // Where the kernel writes into the receiver's own memory, nothing is out of sight.
+    // Where messages go to the receiver's own memory, nothing is out of sight; with a deadline the library copies them.
     let out_of_sight = if side == Side::Mount {
         verdict.unseen
     } else {
