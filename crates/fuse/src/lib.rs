@@ -40,7 +40,9 @@ mod serve;
 pub use handler::Handler;
 pub use mountpoint::{KernelOptions, Mountpoint, Negotiated};
 pub use request::Request;
-pub use serve::{Prepared, ServeOptions, Stopper, serve, serve_handler, serve_queues};
+pub use serve::{
+    Prepared, ServeOptions, Stopper, queue_threads, serve, serve_handler, serve_queues,
+};
 pub use served::Served;
 pub use server::{Server, ServerOptions};
 pub use transport::{Transport, TransportKind, open_device};

@@ -23,6 +23,11 @@ use zerocopy::IntoBytes;
 const DEV_THREADS_PER_CPU: usize = 4;
 const DEV_THREADS_MIN: usize = 8;
 
+/// How many threads serve queues best: they never wait, so one for each CPU, and one that is awake when all answer.
+pub fn queue_threads() -> usize {
+    1 + std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// How a mount is served.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ServeOptions {

@@ -3,14 +3,13 @@
 //! # Invariants
 //! In a directory that is no mount of queues nothing is made or unlinked, and no file of it is taken for a queue.
 
-use crate::descriptor::Descriptor;
 use crate::ioctl;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use uext4_mqueue::name;
-use uext4_mqueue::protocol::{self, Prepare};
+use uext4_mqueue::protocol::{self, PROBE, Prepare};
 use zerocopy::IntoBytes;
 
 /// What mq_open(3) looks at of its flags.
@@ -20,10 +19,6 @@ const FLAGS: OFlags = OFlags::RWMODE
     .union(OFlags::EXCL);
 /// An access mode that means nothing.
 const NO_MODE: OFlags = OFlags::RDWR.union(OFlags::WRONLY);
-/// An attribute that only the directory of a namespace has.
-const LIMIT: &str = "uext4.msg_max";
-/// What `statfs` gives for FUSE.
-const FUSE_MAGIC: i64 = 0x6573_5546;
 /// The longest name of a file.
 const NAME_BYTES_MAX: usize = 255;
 
@@ -84,6 +79,8 @@ impl Mounted {
             return Err(Errno::INVAL);
         }
         let dir = self.dir()?;
+        // Before anything is opened there: that has effects where it is no queue.
+        check_is_mount(dir.as_fd())?;
         let exclusive = OFlags::CREATE | OFlags::EXCL;
         if how.flags.contains(exclusive) {
             return create(dir.as_fd(), name, &how);
@@ -91,10 +88,6 @@ impl Mounted {
         loop {
             match open_existing(dir.as_fd(), name, how.flags - exclusive) {
                 Err(Errno::NOENT) if how.flags.contains(OFlags::CREATE) => {}
-                Err(Errno::NOENT) => {
-                    check_is_mount(dir.as_fd())?;
-                    return Err(Errno::NOENT);
-                }
                 opened => return opened,
             }
             match create(dir.as_fd(), name, &how) {
@@ -132,22 +125,13 @@ fn checked(name: &[u8]) -> Result<&[u8], Errno> {
     name::check(name).map_err(|e| Errno::from_raw_os_error(e.errno().0))
 }
 
-/// Opens a file of the directory, which has to be a queue.
+/// Opens a queue that exists.
 fn open_existing(dir: BorrowedFd<'_>, name: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
-    match openat(dir, name, flags, Mode::empty()) {
-        Ok(fd) => {
-            check_is_queue(&fd)?;
-            Ok(fd)
-        }
-        // Directories, symbolic links, sockets: not in a mount of queues.
-        Err(Errno::ISDIR | Errno::LOOP | Errno::NXIO) => Err(Errno::NOSYS),
-        Err(e) => Err(e),
-    }
+    openat(dir, name, flags, Mode::empty())
 }
 
 /// Makes a queue that does not exist.
 fn create(dir: BorrowedFd<'_>, name: &[u8], how: &How) -> Result<OwnedFd, Errno> {
-    check_is_mount(dir)?;
     if let Some(size) = how.size {
         // That it exists comes before what is wrong with its size.
         if rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
@@ -158,21 +142,19 @@ fn create(dir: BorrowedFd<'_>, name: &[u8], how: &How) -> Result<OwnedFd, Errno>
     let mode = Mode::from_raw_mode(how.mode & 0o7777);
     let flags = how.flags | OFlags::CREATE | OFlags::EXCL;
     let fd = openat(dir, name, flags, mode);
-    if let (Err(Errno::EXIST), Some(_)) = (&fd, how.size) {
-        // The kernel knew it, and the server still waits for the queue.
+    if let (Err(_), Some(_)) = (&fd, how.size) {
+        // The kernel may have known it by itself, and the server still wait for the queue.
         let forget = Size {
             maxmsg: protocol::FORGET,
             msgsize: 0,
         };
         let _ = prepare(dir, name, forget);
     }
-    let fd = fd?;
-    check_is_queue(&fd)?;
-    Ok(fd)
+    fd
 }
 
 fn openat(dir: BorrowedFd<'_>, name: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
-    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NOCTTY;
+    let flags = flags | OFlags::CLOEXEC;
     rustix::fs::openat(dir, name, flags, mode)
 }
 
@@ -194,25 +176,12 @@ fn prepare(dir: BorrowedFd<'_>, name: &[u8], size: Size) -> Result<(), Errno> {
     prepared.map_err(no_mount).map(drop)
 }
 
-/// `ENOSYS` unless it is a queue.
-fn check_is_queue(fd: &OwnedFd) -> Result<(), Errno> {
-    match Descriptor::new(fd.as_fd()).getattr() {
-        Ok(_) => Ok(()),
-        Err(Errno::BADF) => Err(Errno::NOSYS),
-        Err(e) => Err(e),
-    }
-}
-
 /// `ENOSYS` unless it is the directory of a mount.
 fn check_is_mount(dir: BorrowedFd<'_>) -> Result<(), Errno> {
-    match listable(dir).and_then(|dir| rustix::fs::fgetxattr(&dir, LIMIT, &mut [0_u8; 0])) {
-        Ok(_) => Ok(()),
-        // Who may not read the directory may still use what is in it, and is not told more.
-        Err(Errno::ACCESS) => match rustix::fs::fstatfs(dir)?.f_type {
-            FUSE_MAGIC => Ok(()),
-            _ => Err(Errno::NOSYS),
-        },
-        Err(e) => Err(no_mount(e)),
+    match rustix::fs::statat(dir, &PROBE[..], AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOTUNIQ) => Ok(()),
+        Err(Errno::ACCESS) => Err(Errno::ACCESS),
+        Ok(_) | Err(_) => Err(Errno::NOSYS),
     }
 }
 

@@ -48,8 +48,8 @@ impl Descriptor<'_> {
             }
         }
         let received = match buffer.len().saturating_add(HEAD_BYTES) {
-            ..=SMALL_BYTES => self.receive_in::<SMALL_BYTES>(&ask, buffer),
-            _ => self.receive_in::<BYTES_MAX>(&ask, buffer),
+            ..=SMALL_BYTES => self.receive_in(&mut [0; SMALL_BYTES], &ask, buffer),
+            whole => self.receive_in(&mut vec![0; whole.min(BYTES_MAX)], &ask, buffer),
         };
         received.map_err(no_queue)
     }
@@ -66,22 +66,19 @@ impl Descriptor<'_> {
         Ok(Received { len, priority })
     }
 
-    /// A stack frame for each size of room.
-    #[inline(never)]
-    fn receive_in<const N: usize>(
+    fn receive_in(
         self,
+        room: &mut [u8],
         ask: &protocol::Receive,
         buffer: &mut [u8],
     ) -> Result<Received, Errno> {
-        let mut room = [0; N];
-        let whole = buffer.len().saturating_add(HEAD_BYTES);
-        let len = whole.min(N);
+        let len = buffer.len().saturating_add(HEAD_BYTES).min(room.len());
         let memory = &mut room[..len.max(ASK_BYTES)];
         unless_handled(|| {
             memory[..ASK_BYTES].copy_from_slice(ask.as_bytes());
             ioctl::call(self.fd(), protocol::RECEIVE_WITH, memory)
         })?;
-        self.take(&mut room, buffer)
+        self.take(room, buffer)
     }
 
     /// Takes the message out of `room`, or fetches it by the token that is there.

@@ -6,13 +6,16 @@
 //! which signal it was. So the dispositions of those that this thread does not block are looked at: without a handler that
 //! lacks `SA_RESTART` it can't have been one that ends calls, and the call is made again; deadlines are absolute, so it ends
 //! when it would have. A process with handlers of both kinds gets `EINTR` for either, which its callers have to expect
-//! anyway. Signals of faults don't count: nothing faults in a call that waits, and language runtimes, Rust's among them,
+//! anyway. A handler may be gone by then (`SA_RESETHAND`, or it sets another): so it counts too if it was there before the
+//! call, or less than [`KNOWN_FOR`] before that, as looking takes some microseconds. Signals of faults don't count: nothing faults in a call that waits, and language runtimes, Rust's among them,
 //! have handlers for them without `SA_RESTART`.
 #![allow(unsafe_code, reason = "sigaction has no safe form")]
 
 use rustix::io::Errno;
+use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ptr;
+use std::time::{Duration, Instant};
 
 /// The greatest signal.
 const SIGNO_MAX: i32 = 64;
@@ -26,14 +29,36 @@ const FAULTS: [i32; 6] = [
     libc::SIGSYS,
 ];
 
+/// How long what was found about handlers is used again.
+const KNOWN_FOR: Duration = Duration::from_millis(10);
+
+thread_local! {
+    /// When this thread looked at handlers last, and whether any ended calls.
+    static KNOWN: Cell<Option<(Instant, bool)>> = const { Cell::new(None) };
+}
+
+/// Whether there was a handler that ends calls a moment ago.
+fn any_handler_ended_calls() -> bool {
+    let now = Instant::now();
+    match KNOWN.get() {
+        Some((then, ended)) if now.duration_since(then) < KNOWN_FOR => ended,
+        _ => {
+            let ends = any_handler_ends_calls();
+            KNOWN.set(Some((now, ends)));
+            ends
+        }
+    }
+}
+
 /// Makes a call that may wait, and again while it ended with `EINTR` for nothing that ends calls.
 ///
 /// # Errors
 /// As `call`.
 pub fn unless_handled<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    let ended = any_handler_ended_calls();
     loop {
         match call() {
-            Err(Errno::INTR) if !any_handler_ends_calls() => {}
+            Err(Errno::INTR) if !ended && !any_handler_ends_calls() => {}
             done => return done,
         }
     }
@@ -106,6 +131,7 @@ mod tests {
     fn only_a_handler_without_restart_ends_calls() {
         let calls = |ends: bool| {
             let mut left = 3;
+            KNOWN.set(None);
             let done = unless_handled(|| {
                 left -= 1;
                 if left > 0 { Err(Errno::INTR) } else { Ok(()) }
@@ -121,7 +147,13 @@ mod tests {
         calls(false);
         block(libc::SIG_UNBLOCK, libc::SIGUSR2);
         calls(true);
-        handle(libc::SIGUSR2, libc::SA_RESTART);
+        // One that is gone when the call ends.
+        KNOWN.set(None);
+        let done: Result<(), _> = unless_handled(|| {
+            handle(libc::SIGUSR2, libc::SA_RESTART);
+            Err(Errno::INTR)
+        });
+        assert_eq!(done, Err(Errno::INTR));
         handle(libc::SIGSEGV, 0);
         calls(false);
     }

@@ -8,7 +8,7 @@ use rustix::io::{Errno, retry_on_intr};
 use uext4_mqueue::protocol::{self, BYTES_MAX, Piece, STAGED};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Room for short messages: all that the stack of a small thread has to have.
+/// Room for short messages: all that is taken from the stack, as that of a thread may be small.
 pub(crate) const SMALL_BYTES: usize = 1024;
 /// The length of [`protocol::Send`].
 const HEAD_BYTES: usize = size_of::<protocol::Send>();
@@ -43,19 +43,16 @@ impl Descriptor<'_> {
         };
         let len = message.len().saturating_add(HEAD_BYTES);
         let sent = if len <= SMALL_BYTES {
-            self.send_in::<SMALL_BYTES>(&head, message)
+            self.send_in(&mut [0; SMALL_BYTES], &head, message)
         } else if len <= BYTES_MAX {
-            self.send_in::<BYTES_MAX>(&head, message)
+            self.send_in(&mut vec![0; len], &head, message)
         } else {
             self.send_in_pieces(head, message)
         };
         sent.map_err(no_queue)
     }
 
-    /// A stack frame for each size of room.
-    #[inline(never)]
-    fn send_in<const N: usize>(self, head: &protocol::Send, message: &[u8]) -> Result<(), Errno> {
-        let mut room = [0; N];
+    fn send_in(self, room: &mut [u8], head: &protocol::Send, message: &[u8]) -> Result<(), Errno> {
         let memory = &mut room[..HEAD_BYTES + message.len()];
         memory[..HEAD_BYTES].copy_from_slice(head.as_bytes());
         memory[HEAD_BYTES..].copy_from_slice(message);
@@ -84,9 +81,8 @@ impl Descriptor<'_> {
     }
 
     /// Brings the message to the server, which gives a number for it.
-    #[inline(never)]
     fn stage(self, message: &[u8]) -> Result<u64, Errno> {
-        let mut room = [0; BYTES_MAX];
+        let mut room = vec![0; BYTES_MAX];
         let mut piece = Piece::default();
         for data in message.chunks(BYTES_MAX - PIECE_BYTES) {
             piece.len = data.len() as u32;

@@ -53,6 +53,11 @@ impl Description {
         }
     }
 
+    /// A number that no other description of the queue has.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
     /// The queue as a file.
     pub fn node(&self) -> &Arc<Node> {
         &self.node

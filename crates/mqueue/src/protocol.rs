@@ -70,6 +70,10 @@ pub const AWAIT: (u32, Way) = (10, Way::In);
 /// On the directory: the queue that this thread makes next under the name that follows [`Prepare`] has that size.
 pub const PREPARE: (u32, Way) = (11, Way::In);
 
+/// A name that no queue can have, as it is too long. To be looked up in a directory, which needs no more than the right
+/// to: in a mount of queues that fails with `ENOTUNIQ`.
+pub const PROBE: [u8; 300] = [b'?'; 300];
+
 /// The result of [`RECEIVE`] for a message of that length, at most [`BYTES_MAX`], and priority.
 pub const fn result_of(len: usize, priority: u32) -> i32 {
     (priority << 14 | len as u32).cast_signed()

@@ -33,8 +33,8 @@ const SLEEP_MAX: Duration = Duration::from_secs(1);
 pub enum WaitsFor {
     /// A queue.
     Queue(Arc<Opened>),
-    /// The registration with that number.
-    Registration(u64),
+    /// The registration of that description with that number.
+    Registration(u64, u64),
 }
 
 struct Call {
@@ -169,7 +169,7 @@ mod tests {
     use std::sync::mpsc;
 
     fn registration(id: u64) -> WaitsFor {
-        WaitsFor::Registration(id)
+        WaitsFor::Registration(1, id)
     }
 
     #[test]

@@ -104,9 +104,17 @@ impl QueueServer {
         let description = &opened.description;
         let longest = description.node().queue.size().msgsize as usize;
         let at = call.head + form.at();
+        if how.capacity < longest {
+            // Whoever may not receive is told that first.
+            description.receive(&mut [], &how.wait)?;
+            return Err(Errno::EMSGSIZE.into());
+        }
         // Of a queue with messages that do not fit into a request, any may be such a one.
-        let mut long = match longest > form.room && how.capacity >= longest {
-            true => vec![0; longest],
+        let mut long = match longest > form.room {
+            true => {
+                self.pieces.check_room(opened.fh)?;
+                vec![0; longest]
+            }
             false => Vec::new(),
         };
         let buffer = match long.is_empty() {
@@ -263,10 +271,16 @@ impl QueueServer {
 
     /// Keeps a piece of a long message.
     pub(super) fn stage(&self, mut call: Call<'_>) -> Answer {
+        call.check_memory::<Piece>()?;
         let (mut piece, data) = call.argument::<Piece>()?;
         let data = data.get(..piece.len as usize).ok_or(Errno::EINVAL)?;
         let max = call.opened.description.node().queue.size().msgsize as usize;
+        if max + size_of::<Send>() <= protocol::BYTES_MAX {
+            // Nobody has to send such messages in pieces.
+            return Err(Errno::EMSGSIZE.into());
+        }
         if piece.token == 0 {
+            self.pieces.check_room(call.opened.fh)?;
             piece.token = self.pieces.keep(call.opened.fh, Vec::new());
         }
         let at = piece.offset as usize;

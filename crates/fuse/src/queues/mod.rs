@@ -97,7 +97,7 @@ impl QueueServer {
         match what {
             // One that is complete, or not there yet, is not to be found; the latter looks for its end itself.
             WaitsFor::Queue(opened) => drop(opened.description.node().queue.cancel(unique, why)),
-            WaitsFor::Registration(id) => self.registrations.interrupt(id, unique),
+            WaitsFor::Registration(fh, id) => self.registrations.interrupt((fh, id), unique),
         }
     }
 
@@ -123,6 +123,9 @@ impl QueueServer {
             Opcode::Poll => self.poll(request, out),
             Opcode::Ioctl => self.ioctl(worker, request, out),
             Opcode::Interrupt => self.interrupt(request),
+            Opcode::Lookup if request.name()? == protocol::PROBE => {
+                Err(Errno(libc::ENOTUNIQ).into())
+            }
             _ => self.server.answer_or_wait(request, out),
         }
     }
@@ -319,6 +322,17 @@ impl Call<'_> {
         T::read_from_prefix(self.input).map_err(|_| Errno::EINVAL)
     }
 
+    /// Checks that the caller's memory has room for a structure.
+    ///
+    /// # Errors
+    /// `EINVAL`: it has not.
+    fn check_memory<T>(&mut self) -> Result<(), Errno> {
+        match self.memory().len() < size_of::<T>() {
+            true => Err(Errno::EINVAL),
+            false => Ok(()),
+        }
+    }
+
     /// The caller's memory.
     fn memory(&mut self) -> &mut [u8] {
         &mut self.out[self.head..]
@@ -331,6 +345,7 @@ impl Call<'_> {
 }
 
 fn attributes(mut call: Call<'_>, are_set: bool) -> Answer {
+    call.check_memory::<protocol::Attributes>()?;
     let description = &call.opened.description;
     let attr = match are_set {
         true => description.setattr(uext4::mqueue::description::O_NONBLOCK)?,

@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 use uext4::Errno;
 use uext4_sync::{Mutex, class};
 
-/// The most messages of a description that are under way; of more the oldest is given up.
-const OF_A_DESCRIPTION_MAX: usize = 64;
+/// The most messages of a description that may be under way when another sets out: as many threads of a program can use
+/// it at once.
+const OF_A_DESCRIPTION_MAX: usize = 4096;
 
 /// Messages by description and number.
 type Messages = BTreeMap<(u64, u64), Vec<u8>>;
@@ -46,12 +47,20 @@ impl Pieces {
         state.last += 1;
         let token = state.last;
         state.messages.insert((fh, token), message);
-        let mut of = state.messages.range((fh, 0)..=(fh, u64::MAX));
-        let oldest = of.next().map(|(key, _)| *key);
-        if let Some(oldest) = oldest.filter(|_| of.count() >= OF_A_DESCRIPTION_MAX) {
-            state.messages.remove(&oldest);
-        }
         token
+    }
+
+    /// Checks that another message of `fh` may set out; one that has is never given up.
+    ///
+    /// # Errors
+    /// `ENOMEM`: there are too many.
+    pub fn check_room(&self, fh: u64) -> Result<(), Errno> {
+        let state = self.state.lock();
+        let of = state.messages.range((fh, 0)..=(fh, u64::MAX));
+        match of.count() < OF_A_DESCRIPTION_MAX {
+            true => Ok(()),
+            false => Err(Errno::ENOMEM),
+        }
     }
 
     /// Adds a piece, which follows those that are there.
@@ -143,11 +152,16 @@ mod tests {
     #[test]
     fn a_description_has_a_bounded_number() {
         let pieces = Pieces::default();
-        let tokens: Vec<_> = (0..100).map(|n| pieces.keep(5, vec![n])).collect();
+        let keep = |_| {
+            assert_eq!(pieces.check_room(5), Ok(()));
+            pieces.keep(5, vec![7])
+        };
+        let tokens: Vec<_> = (0..OF_A_DESCRIPTION_MAX).map(keep).collect();
+        assert_eq!(pieces.check_room(5), Err(Errno::ENOMEM));
+        assert_eq!(pieces.check_room(6), Ok(()));
         let other = pieces.keep(6, vec![1]);
-        assert!(pieces.take(5, tokens[0]).is_err());
-        assert_eq!(pieces.take(5, tokens[99]), Ok(vec![99]));
-        assert!(pieces.state.lock().messages.len() <= OF_A_DESCRIPTION_MAX + 1);
+        assert_eq!(pieces.take(5, tokens[0]), Ok(vec![7]));
+        assert_eq!(pieces.check_room(5), Ok(()));
         pieces.close(5);
         assert_eq!(pieces.state.lock().messages.len(), 1);
         assert_eq!(pieces.take(6, other), Ok(vec![1]));

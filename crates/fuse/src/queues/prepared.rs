@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 use uext4_sync::{Mutex, class};
 
-/// The most that are remembered; who was killed between the two calls leaves one behind.
-const KEPT_MAX: usize = 1024;
+/// The most of a user that are remembered; who was killed between the two calls leaves one behind.
+const OF_A_USER_MAX: usize = 256;
 
 /// Who makes a queue under which name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,8 +41,10 @@ impl Prepared {
     pub fn remember(&self, maker: Maker, size: Size) {
         let mut sizes = self.sizes.lock();
         sizes.retain(|(known, _)| *known != maker);
-        if sizes.len() >= KEPT_MAX {
-            sizes.pop_front();
+        let is_theirs = |(known, _): &(Maker, Size)| known.uid == maker.uid;
+        if sizes.iter().filter(|size| is_theirs(size)).count() >= OF_A_USER_MAX {
+            let oldest = sizes.iter().position(is_theirs);
+            drop(oldest.and_then(|at| sizes.remove(at)));
         }
         sizes.push_back((maker, size));
     }
@@ -73,10 +75,16 @@ mod tests {
         assert_eq!(prepared.take(&maker(1, b"b")), None);
         assert_eq!(prepared.take(&maker(1, b"a")), Some((3, 4)));
         assert_eq!(prepared.take(&maker(1, b"a")), None);
+        let other = Maker {
+            uid: 7,
+            ..maker(1, b"a")
+        };
+        prepared.remember(other.clone(), (5, 6));
         for tid in 0..2000 {
             prepared.remember(maker(tid, b"a"), (1, 1));
         }
-        assert_eq!(prepared.sizes.lock().len(), KEPT_MAX);
+        assert_eq!(prepared.sizes.lock().len(), OF_A_USER_MAX + 1);
+        assert_eq!(prepared.take(&other), Some((5, 6)));
         assert_eq!(prepared.take(&maker(1999, b"a")), Some((1, 1)));
     }
 }

@@ -49,22 +49,67 @@ pub fn rank(tid: u32) -> i32 {
     }
 }
 
-/// A process that may be sent a signal.
-pub struct Target(OwnedFd);
+/// `PIDFD_GET_INFO` of `linux/pidfd.h`, on the first form of its structure.
+const PIDFD_GET_INFO: u32 = 0xc040_ff0b;
+/// `PIDFD_INFO_CREDS`: the users are wanted, and there.
+const PIDFD_INFO_CREDS: u64 = 1 << 1;
+
+/// `struct pidfd_info`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+struct PidfdInfo {
+    mask: u64,
+    cgroupid: u64,
+    pid: u32,
+    tgid: u32,
+    ppid: u32,
+    ruid: u32,
+    rgid: u32,
+    euid: u32,
+    egid: u32,
+    suid: u32,
+    sgid: u32,
+    fsuid: u32,
+    fsgid: u32,
+    exit_code: i32,
+}
+
+/// A process that may be sent a signal for a user.
+pub struct Target {
+    process: OwnedFd,
+    uid: u32,
+}
 
 impl Target {
-    /// The process with that number.
+    /// The process with that number, which user `uid` has.
     ///
     /// # Errors
     /// `EPERM`: the server may not signal it, or can't know it.
-    pub fn new(process: u32) -> Result<Target, Errno> {
+    pub fn new(process: u32, uid: u32) -> Result<Target, Errno> {
         let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
         let opened = pidfd_open(pid.ok_or(Errno::EPERM)?, PidfdFlags::empty());
-        let target = Target(opened.map_err(|_| Errno::EPERM)?);
+        let target = Target {
+            process: opened.map_err(|_| Errno::EPERM)?,
+            uid,
+        };
         match target.send(0, None) {
-            Ok(()) => Ok(target),
-            Err(_) => Err(Errno::EPERM),
+            Ok(()) if target.is_the_users() => Ok(target),
+            _ => Err(Errno::EPERM),
         }
+    }
+
+    /// Whether the user might signal it himself (kill(2)): it may have become another's since, by execve(2). Root may
+    /// always; of others a kernel before Linux 6.13 does not tell.
+    fn is_the_users(&self) -> bool {
+        let mut info = PidfdInfo {
+            mask: PIDFD_INFO_CREDS,
+            ..PidfdInfo::default()
+        };
+        let (fd, request) = (self.process.as_raw_fd(), PIDFD_GET_INFO as libc::Ioctl);
+        // SAFETY: the structure is plain numbers, as long as the request says, and lives through the call.
+        let answer = unsafe { libc::ioctl(fd, request, &raw mut info) };
+        let told = answer == 0 && info.mask & PIDFD_INFO_CREDS != 0;
+        self.uid == 0 || told && (info.ruid == self.uid || info.suid == self.uid)
     }
 
     /// Tells it, as the kernel does, that a message came, by that signal with that value, sent by that process of that
@@ -77,13 +122,15 @@ impl Target {
         put(16, &process.to_ne_bytes());
         put(20, &uid.to_ne_bytes());
         put(24, &value.to_ne_bytes());
-        // One that is gone needs not be told.
-        let _ = self.send(signo, Some(&info));
+        if self.is_the_users() {
+            // One that is gone needs not be told.
+            let _ = self.send(signo, Some(&info));
+        }
     }
 
     fn send(&self, signo: i32, info: Option<&[u8; SIGINFO_BYTES]>) -> Result<(), HostErrno> {
         let info = info.map_or(std::ptr::null(), |info| info.as_ptr());
-        let fd = self.0.as_raw_fd();
+        let fd = self.process.as_raw_fd();
         // SAFETY: the information lives through the call, and is as long as the kernel reads.
         let answer = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, signo, info, 0) };
         match answer {
@@ -117,8 +164,11 @@ mod tests {
 
     #[test]
     fn only_processes_that_are_there_can_be_told() {
-        assert!(Target::new(std::process::id()).is_ok());
-        assert!(Target::new(0).is_err_and(|e| e == Errno::EPERM));
-        assert!(Target::new(u32::MAX).is_err());
+        let uid = rustix::process::getuid().as_raw();
+        assert!(Target::new(std::process::id(), uid).is_ok());
+        assert!(Target::new(0, uid).is_err_and(|e| e == Errno::EPERM));
+        assert!(Target::new(u32::MAX, uid).is_err());
+        let of_another = Target::new(std::process::id(), uid + 4711);
+        assert!(of_another.is_err_and(|e| e == Errno::EPERM));
     }
 }

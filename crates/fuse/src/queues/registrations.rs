@@ -1,14 +1,15 @@
 //! Registrations that a thread of their process waits for (`SIGEV_THREAD`).
 //!
 //! # Invariants
-//! What became of a registration is kept until somebody has waited for it, or its description is closed.
+//! What became of a registration is kept until somebody has waited for it, or its description is closed; of a description's
+//! that nobody waits for, the last [`SETTLED_MAX`].
 //!
 //! # Locking
 //! One lock, of class `open_files`. Replies are given once it is free.
 
 use crate::abi::output;
 use crate::transport::reply::Replier;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use uext4::Errno;
 use uext4_sync::{Mutex, class};
@@ -23,9 +24,10 @@ pub enum Outcome {
     Delivered = 1,
 }
 
+/// The most registrations of a description whose outcome nobody has waited for.
+const SETTLED_MAX: usize = 64;
+
 struct Registration {
-    /// The description that it was made with.
-    fh: u64,
     outcome: Option<Outcome>,
     /// Who waits, by the number of the request.
     waiter: Option<(u64, Replier)>,
@@ -33,7 +35,8 @@ struct Registration {
 
 #[derive(Default)]
 struct State {
-    registrations: HashMap<u64, Registration>,
+    /// By description and number.
+    registrations: BTreeMap<(u64, u64), Registration>,
     last: u64,
 }
 
@@ -53,6 +56,7 @@ impl Default for Registrations {
 /// Says that a registration is gone when it is dropped, unless it was delivered.
 pub struct Guard {
     all: Arc<Registrations>,
+    fh: u64,
     id: u64,
 }
 
@@ -64,13 +68,13 @@ impl Guard {
 
     /// It is delivered.
     pub fn deliver(self) {
-        self.all.settle(self.id, Outcome::Delivered);
+        self.all.settle((self.fh, self.id), Outcome::Delivered);
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.all.settle(self.id, Outcome::Gone);
+        self.all.settle((self.fh, self.id), Outcome::Gone);
     }
 }
 
@@ -81,21 +85,29 @@ impl Registrations {
         state.last += 1;
         let id = state.last;
         let registration = Registration {
-            fh,
             outcome: None,
             waiter: None,
         };
-        state.registrations.insert(id, registration);
+        let of = state.registrations.range((fh, 0)..=(fh, u64::MAX));
+        let settled: Vec<_> = of
+            .filter(|(_, r)| r.outcome.is_some())
+            .map(|(key, _)| *key)
+            .collect();
+        if let Some(oldest) = settled.first().filter(|_| settled.len() >= SETTLED_MAX) {
+            state.registrations.remove(oldest);
+        }
+        state.registrations.insert((fh, id), registration);
         Guard {
             all: Arc::clone(self),
+            fh,
             id,
         }
     }
 
     /// Notes the first outcome, and tells who waits for it.
-    fn settle(&self, id: u64, outcome: Outcome) {
+    fn settle(&self, key: (u64, u64), outcome: Outcome) {
         let mut state = self.state.lock();
-        let Some(registration) = state.registrations.get_mut(&id) else {
+        let Some(registration) = state.registrations.get_mut(&key) else {
             return;
         };
         if registration.outcome.is_some() {
@@ -105,7 +117,7 @@ impl Registrations {
         let Some((_, replier)) = registration.waiter.take() else {
             return;
         };
-        state.registrations.remove(&id);
+        state.registrations.remove(&key);
         drop(state);
         let reply = output::Ioctl {
             result: outcome as i32,
@@ -118,15 +130,15 @@ impl Registrations {
     ///
     /// # Errors
     /// `EINVAL`: it is none of this description, or somebody waits for it.
-    pub fn wait(&self, fh: u64, id: u64, waiter: (u64, Replier)) -> Result<Option<Outcome>, Errno> {
+    pub fn wait(&self, key: (u64, u64), waiter: (u64, Replier)) -> Result<Option<Outcome>, Errno> {
         let mut state = self.state.lock();
-        let registration = state.registrations.get_mut(&id).ok_or(Errno::EINVAL)?;
-        if registration.fh != fh || registration.waiter.is_some() {
+        let registration = state.registrations.get_mut(&key).ok_or(Errno::EINVAL)?;
+        if registration.waiter.is_some() {
             return Err(Errno::EINVAL);
         }
         match registration.outcome {
             Some(outcome) => {
-                state.registrations.remove(&id);
+                state.registrations.remove(&key);
                 Ok(Some(outcome))
             }
             None => {
@@ -137,9 +149,9 @@ impl Registrations {
     }
 
     /// Request `unique` waits no longer, if it still does.
-    pub fn interrupt(&self, id: u64, unique: u64) {
+    pub fn interrupt(&self, key: (u64, u64), unique: u64) {
         let mut state = self.state.lock();
-        let registration = state.registrations.get_mut(&id);
+        let registration = state.registrations.get_mut(&key);
         let waiter = registration.and_then(|r| r.waiter.take_if(|waiter| waiter.0 == unique));
         drop(state);
         if let Some((_, replier)) = waiter {
@@ -148,15 +160,17 @@ impl Registrations {
     }
 
     /// It was not made after all.
-    pub fn forget(&self, id: u64) {
-        let gone = self.state.lock().registrations.remove(&id);
+    pub fn forget(&self, key: (u64, u64)) {
+        let gone = self.state.lock().registrations.remove(&key);
         drop(gone);
     }
 
     /// The description is closed.
     pub fn close(&self, fh: u64) {
         let mut state = self.state.lock();
-        let gone = state.registrations.extract_if(|_, r| r.fh == fh);
+        let gone = state
+            .registrations
+            .extract_if((fh, 0)..=(fh, u64::MAX), |_, _| true);
         let gone: Vec<_> = gone.collect();
         drop(state);
         drop(gone);
@@ -182,10 +196,10 @@ mod tests {
         let gone_id = gone.id();
         told.deliver();
         drop(gone);
-        assert_eq!(all.wait(5, id, replier(1)), Ok(Some(Outcome::Delivered)));
-        assert_eq!(all.wait(5, id, replier(1)), Err(Errno::EINVAL));
-        assert_eq!(all.wait(6, gone_id, replier(1)), Err(Errno::EINVAL));
-        assert_eq!(all.wait(5, gone_id, replier(1)), Ok(Some(Outcome::Gone)));
+        assert_eq!(all.wait((5, id), replier(1)), Ok(Some(Outcome::Delivered)));
+        assert_eq!(all.wait((5, id), replier(1)), Err(Errno::EINVAL));
+        assert_eq!(all.wait((6, gone_id), replier(1)), Err(Errno::EINVAL));
+        assert_eq!(all.wait((5, gone_id), replier(1)), Ok(Some(Outcome::Gone)));
     }
 
     #[test]
@@ -193,14 +207,23 @@ mod tests {
         let all = Arc::new(Registrations::default());
         let guard = all.make(5);
         let id = guard.id();
-        assert_eq!(all.wait(5, id, replier(1)), Ok(None));
-        assert_eq!(all.wait(5, id, replier(2)), Err(Errno::EINVAL));
-        all.interrupt(id, 2);
-        assert_eq!(all.wait(5, id, replier(2)), Err(Errno::EINVAL));
-        all.interrupt(id, 1);
-        assert_eq!(all.wait(5, id, replier(2)), Ok(None));
+        assert_eq!(all.wait((5, id), replier(1)), Ok(None));
+        assert_eq!(all.wait((5, id), replier(2)), Err(Errno::EINVAL));
+        all.interrupt((5, id), 2);
+        assert_eq!(all.wait((5, id), replier(2)), Err(Errno::EINVAL));
+        all.interrupt((5, id), 1);
+        assert_eq!(all.wait((5, id), replier(2)), Ok(None));
         guard.deliver();
         assert!(all.state.lock().registrations.is_empty());
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_bounded() {
+        let all = Arc::new(Registrations::default());
+        for _ in 0..10 * SETTLED_MAX {
+            drop(all.make(5));
+        }
+        assert_eq!(all.state.lock().registrations.len(), SETTLED_MAX);
     }
 
     #[test]

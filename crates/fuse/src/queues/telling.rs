@@ -25,10 +25,19 @@ pub fn sent_by<T>(sender: (u32, u32, u32), send: impl FnOnce() -> T) -> T {
 impl QueueServer {
     pub(super) fn notify(&self, mut call: Call<'_>) -> Answer {
         let (mut arg, _) = call.argument::<Notify>()?;
+        call.check_memory::<Notify>()?;
         let tid = call.request.header.pid;
         let process = process::process_of(arg.process, tid);
         let description = &call.opened.description;
         arg.id = 0;
+        if process == 0 && arg.kind == protocol::TAKE_BACK {
+            // Nothing is known of the caller but which description he has.
+            let mine = description.number();
+            let queue = &description.node().queue;
+            queue.unregister(|who| who.process == 0 && who.description == mine);
+            let len = put(call.memory(), &arg)?;
+            return call.done(len);
+        }
         let how = match arg.kind {
             protocol::TAKE_BACK => None,
             protocol::BY_NOTHING => Some(Notification::None),
@@ -37,12 +46,12 @@ impl QueueServer {
                 arg.id = guard.id();
                 Some(Notification::Call(Box::new(move || guard.deliver())))
             }
-            protocol::BY_SIGNAL => Some(by_signal(process, &arg)?),
+            protocol::BY_SIGNAL => Some(by_signal(process, call.request.header.uid, &arg)?),
             _ => return Err(Errno::EINVAL.into()),
         };
         let registered = description.notify(process, how);
         if registered.is_err() && arg.id != 0 {
-            self.registrations.forget(arg.id);
+            self.registrations.forget((call.opened.fh, arg.id));
         }
         registered?;
         let len = put(call.memory(), &arg)?;
@@ -53,9 +62,9 @@ impl QueueServer {
         let (id, _) = call.argument::<u64>()?;
         let replier = self.replier(call.worker, call.request)?;
         let (fh, unique) = (call.opened.fh, call.request.header.unique);
-        let what = WaitsFor::Registration(id);
+        let what = WaitsFor::Registration(fh, id);
         self.calls.begin(unique, what.clone(), &Wait::default())?;
-        let outcome = self.registrations.wait(fh, id, (unique, replier));
+        let outcome = self.registrations.wait((fh, id), (unique, replier));
         match outcome {
             Ok(None) => {
                 if let Some(why) = self.calls.ended(unique) {
@@ -83,13 +92,13 @@ fn put_outcome(call: &mut Call<'_>, outcome: Outcome) -> Answer {
     Ok(Some(put(call.out, &reply)?))
 }
 
-/// A signal for that process.
+/// A signal for that process of that user.
 ///
 /// # Errors
 /// `EPERM`: the server may not send it.
-fn by_signal(process: u32, arg: &Notify) -> Result<Notification> {
+fn by_signal(process: u32, uid: u32, arg: &Notify) -> Result<Notification> {
     let (signo, value) = (arg.signo, arg.value);
-    let target = Target::new(process)?;
+    let target = Target::new(process, uid)?;
     Ok(Notification::Signal {
         signo,
         deliver: Box::new(move || {

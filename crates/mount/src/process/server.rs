@@ -119,13 +119,21 @@ fn open(request: &MountRequest) -> Result<Opened, Failure> {
     };
     let mut serve_options = ServeOptions {
         transport: options.transport,
-        threads: options.threads,
+        threads: options.threads.or(match request.source {
+            Source::Image(_) => None,
+            Source::Queues => Some(uext4_fuse::queue_threads()),
+        }),
         sync: options.sync,
         dirsync: options.dirsync,
         ..ServeOptions::default()
     };
-    let prepared = Prepared::new(&serve_options)
-        .map_err(|e| Failure::new(format_args!("/dev/fuse: {e}; is the module fuse loaded?")))?;
+    let prepared = Prepared::new(&serve_options).map_err(|e| {
+        let hint = match e.kind() {
+            io::ErrorKind::PermissionDenied => "mounting takes the right to open it",
+            _ => "is the module fuse loaded?",
+        };
+        Failure::new(format_args!("/dev/fuse: {e}; {hint}"))
+    })?;
     let confinement = match request.sandbox {
         true => Some(sandbox::enter(match devices {
             Some(_) => Serves::Image,

@@ -176,6 +176,8 @@ const MISSING: &[libc::c_long] = &[libc::SYS_clone3];
 
 /// The types of ioctl that are of use: of block devices, of FUSE, and of rings' peers.
 const IOCTL_TYPES: [u64; 2] = [0x12 << 8, 0xe5 << 8];
+/// The type of ioctl that tells whose a process is.
+const IOCTL_TYPE_PIDFD: u64 = 0xff << 8;
 /// Where an ioctl's number has its type.
 const IOCTL_TYPE_MASK: u64 = 0xff << 8;
 
@@ -251,12 +253,14 @@ fn allowed(serves: Serves) -> Result<Rules, FilterError> {
         libc::SYS_prctl,
         options.into_iter().collect::<Result<_, _>>()?,
     );
-    let ioctls =
-        IOCTL_TYPES.map(|kind| condition(1, SeccompCmpOp::MaskedEq(IOCTL_TYPE_MASK), kind));
-    rules.insert(
-        libc::SYS_ioctl,
-        ioctls.into_iter().collect::<Result<_, _>>()?,
-    );
+    let mut types = IOCTL_TYPES.to_vec();
+    if serves == Serves::Queues {
+        types.push(IOCTL_TYPE_PIDFD);
+    }
+    let ioctls = types
+        .into_iter()
+        .map(|kind| condition(1, SeccompCmpOp::MaskedEq(IOCTL_TYPE_MASK), kind));
+    rules.insert(libc::SYS_ioctl, ioctls.collect::<Result<_, _>>()?);
     // As for a descriptor. A path can still be given beside the flag: of what lies there, attributes can be read.
     let empty_path = libc::AT_EMPTY_PATH;
     rules.insert(libc::SYS_statx, vec![masked(2, empty_path, empty_path)?]);
