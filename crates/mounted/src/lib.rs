@@ -4,4 +4,5 @@
 #![forbid(unsafe_code)]
 
 pub mod place;
+pub mod program;
 pub mod served;

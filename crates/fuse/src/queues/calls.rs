@@ -7,7 +7,7 @@
 //! # Invariants
 //! Who ends a call notes that here first, and then asks the queue; who lets a call wait looks here once it is in the
 //! queue. So one of the two finds the other, and no end is lost. The kernel may tell that a request is interrupted
-//! before the thread that read the request has come here: that is remembered for [`EARLY_KEPT`], as it can't be told
+//! before the thread that read the request has come here: that is remembered for a while, as it can't be told
 //! from one for a request that is answered already.
 //!
 //! # Locking

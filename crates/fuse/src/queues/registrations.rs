@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! What became of a registration is kept until somebody has waited for it, or its description is closed; of a description's
-//! that nobody waits for, the last [`SETTLED_MAX`].
+//! that nobody waits for, a bounded number.
 //!
 //! # Locking
 //! One lock, of class `open_files`. Replies are given once it is free.

@@ -66,7 +66,7 @@ pub trait Notify: Send + Sync {
 
 /// Answers requests from a file system.
 pub struct Server<F: Served> {
-    /// What keeps the file system: an [`Arc`], or a reference to a superblock.
+    /// What keeps the file system: an `Arc`, or a reference to a superblock.
     fs: Box<dyn Deref<Target = F> + Send + Sync>,
     gate: Gate,
     nodes: Nodes<F::Node>,

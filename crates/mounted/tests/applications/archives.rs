@@ -1,11 +1,12 @@
 //! Trees that are copied into the mount, within it, and removed.
 
-use crate::program::{can_run, is_installed, on_each_transport, run, workspace};
+use crate::program::{can_run, on_each_transport, run, workspace};
 use anyhow::{Result, ensure};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
+use uext4_mounted::program::is_installed;
 use uext4_mounted::served::{all_is_given_back, in_use};
 
 /// Of each name: path, type, mode, owner, links, size but for directories, time of change, target.

@@ -1,9 +1,10 @@
 //! Programs that are run, and the mounts that they are run on.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use uext4_mounted::place::{Driver, Place, Shape, can_mount};
+use uext4_mounted::program::is_installed;
 use uext4_mounted::served::transports;
 
 /// Room for all that these tests write; what is not written takes no memory.
@@ -17,31 +18,12 @@ pub fn can_run(programs: &[&str]) -> bool {
     can_mount() && programs.iter().all(|program| is_installed(program))
 }
 
-/// Whether a program is there; says so if it is not.
-pub fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let there = std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
-    if !there {
-        eprintln!("skipped: needs {program}");
-    }
-    there
-}
-
 /// Runs a program, and gives what it wrote to its standard output.
 ///
 /// # Errors
 /// It can't be run, or fails; with all that it said.
 pub fn run(command: &mut Command) -> Result<String> {
-    let output = command.stdin(Stdio::null()).output();
-    let output = output.with_context(|| format!("running {command:?}"))?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    ensure!(
-        output.status.success(),
-        "{command:?}: {}: {said}{}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(said)
+    uext4_mounted::program::run(command).map(|said| said.out)
 }
 
 /// Does something on a new mount of each transport, which is then checked.

@@ -1,9 +1,10 @@
 //! Python's posix_ipc, which is built from its source and runs its own tests of message queues.
 
-use crate::program::{is_installed, run, run_on_kernel, run_on_mount};
+use crate::program::{run, run_on_kernel, run_on_mount};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use uext4_mounted::program::is_installed;
 
 /// The source, by its version and what is in it.
 const SOURCE: &str = "posix_ipc-1.2.0";

@@ -1,31 +1,15 @@
 //! Programs that are run.
 
 use crate::namespace::{Mounted, can_mount, preload};
-use anyhow::{Context, Result, ensure};
-use std::process::{Command, Stdio};
-
-/// Whether a program is there; says so if it is not.
-pub fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let there = std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
-    if !there {
-        eprintln!("skipped: needs {program}");
-    }
-    there
-}
+use anyhow::{Result, ensure};
+use std::process::Command;
 
 /// Runs a program, and gives all that it said.
 ///
 /// # Errors
 /// It can't be run, or fails; with what it said.
 pub fn run(command: &mut Command) -> Result<String> {
-    let output = command.stdin(Stdio::null()).output();
-    let output = output.with_context(|| format!("running {command:?}"))?;
-    let mut said = String::from_utf8_lossy(&output.stdout).into_owned();
-    said.push_str(&String::from_utf8_lossy(&output.stderr));
-    let status = output.status;
-    ensure!(status.success(), "{command:?}: {status}: {said}");
-    Ok(said)
+    uext4_mounted::program::run(command).map(|said| said.out + &said.err)
 }
 
 /// The same, with the kernel's queues in a namespace of its own; `None`, having said so, where there can be none.

@@ -1,8 +1,9 @@
 //! stress-ng: processes that send each other messages of rising numbers, and verify them.
 
-use crate::program::{is_installed, run_on_kernel, run_on_mount};
+use crate::program::{run_on_kernel, run_on_mount};
 use anyhow::{Result, ensure};
 use std::process::Command;
+use uext4_mounted::program::is_installed;
 
 const MESSAGES: u64 = 20_000;
 
