@@ -4,9 +4,10 @@ use crate::machine;
 use crate::mount::{Mount, beside_the_kernel};
 use crate::permissions::{BY_NAME, in_each_mode};
 use crate::reading::{RANGES, with_queue};
-use libc::{EACCES, EEXIST, EFBIG, EINVAL, ENOENT, ENOSPC, ENXIO, EOPNOTSUPP};
+use libc::{EACCES, EEXIST, EFBIG, EINVAL, ENOENT, ENOSPC, ENXIO, EOPNOTSUPP, ESTALE};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
+use std::time::Duration;
 use uext4_vfs::Fallocate;
 
 /// As capabilities(7) numbers it.
@@ -19,6 +20,20 @@ fn handles() {
         for name in ["q", "."] {
             assert_eq!(both.differ(|m| m.handle(name)), (Ok(()), Err(EOPNOTSUPP)));
         }
+        let ours = &both.ours;
+        let handle = ours.handle_of("q").expect("can be had");
+        let file = rustix::fs::openat(&ours.fd, "q", OFlags::RDONLY, Mode::empty());
+        ours.unlink("q").expect("goes");
+        // The kernel has the file, and does not ask.
+        assert_eq!(ours.open_handle(&handle), Ok(()), "as it is open");
+        drop(file.expect("opens"));
+        // Until the server has answered that it is closed, the kernel has it.
+        while ours.open_handle(&handle).is_ok() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(ours.open_handle(&handle), Err(ESTALE));
+        ours.create("q", 0o600).expect("makes it");
+        assert_eq!(ours.open_handle(&handle), Err(ESTALE));
     });
 }
 

@@ -28,6 +28,9 @@ pub trait Queues {
     fn register(&self, queue: BorrowedFd<'_>) -> Res<()>;
 }
 
+/// A file handle: the length that is offered or used, the type, and room.
+pub type RawHandle = [u32; 34];
+
 /// A mounted directory, and what is called for its queues.
 pub struct Directory<Q: Queues> {
     pub fd: OwnedFd,
@@ -64,6 +67,30 @@ impl<Q: Queues> Directory<Q> {
     /// The directory for calls that take a path.
     fn path(&self) -> String {
         format!("/proc/self/fd/{}", self.fd.as_raw_fd())
+    }
+
+    /// The file handle of a name (name_to_handle_at(2)).
+    pub fn handle_of(&self, name: &str) -> Res<RawHandle> {
+        let name = CString::new(name).expect("no zero byte");
+        let (mut handle, mut mount) = ([0u32; 34], 0);
+        handle[0] = 128;
+        let (fd, out) = (self.fd.as_raw_fd(), handle.as_mut_ptr());
+        let call = libc::SYS_name_to_handle_at;
+        // SAFETY: name, handle and mount number live through the call; the handle has the room it names.
+        check(unsafe { libc::syscall(call, fd, name.as_ptr(), out, &raw mut mount, 0) })?;
+        Ok(handle)
+    }
+
+    /// Opens what a handle is of (open_by_handle_at(2)), and closes it again.
+    pub fn open_handle(&self, handle: &RawHandle) -> Res<()> {
+        let dir = self.open(".", OFlags::RDONLY)?;
+        let (call, fd) = (libc::SYS_open_by_handle_at, dir.as_raw_fd());
+        // SAFETY: the handle lives through the call, and is as it was given.
+        let opened = check(unsafe { libc::syscall(call, fd, handle.as_ptr(), libc::O_RDONLY) })?;
+        let opened = i32::try_from(opened).expect("a descriptor");
+        // SAFETY: it is new, and nobody else's.
+        drop(unsafe { OwnedFd::from_raw_fd(opened) });
+        Ok(())
     }
 
     fn path_of(&self, name: &str) -> String {
@@ -291,22 +318,7 @@ impl<Q: Queues> Mount for Directory<Q> {
     }
 
     fn handle(&self, name: &str) -> Res<()> {
-        let name = CString::new(name).expect("no zero byte");
-        // The length that is offered, the type, and room.
-        let (mut handle, mut mount) = ([0u32; 34], 0);
-        handle[0] = 128;
-        let (fd, out) = (self.fd.as_raw_fd(), handle.as_mut_ptr());
-        let call = libc::SYS_name_to_handle_at;
-        // SAFETY: name, handle and mount number live through the call; the handle has the room it names.
-        check(unsafe { libc::syscall(call, fd, name.as_ptr(), out, &raw mut mount, 0) })?;
-        let dir = self.open(".", OFlags::RDONLY)?;
-        let (call, fd) = (libc::SYS_open_by_handle_at, dir.as_raw_fd());
-        // SAFETY: the handle lives through the call, and is as it was given.
-        let opened = check(unsafe { libc::syscall(call, fd, out, libc::O_RDONLY) })?;
-        let opened = i32::try_from(opened).expect("a descriptor");
-        // SAFETY: it is new, and nobody else's.
-        drop(unsafe { OwnedFd::from_raw_fd(opened) });
-        Ok(())
+        self.open_handle(&self.handle_of(name)?)
     }
 
     fn mq_open(&self, name: &str, create: bool, exclusive: bool) -> Res<()> {
