@@ -135,6 +135,8 @@ impl QueueServer {
         let MqFile::Queue(node) = self.server.node(request.header.nodeid)? else {
             return Err(Errno::EISDIR.into());
         };
+        // Before it is cut.
+        check_flags(arg.flags)?;
         let file = MqFile::Queue(Arc::clone(&node));
         self.server
             .prepare_open(request, &file, arg.flags, arg.open_flags)?;
@@ -154,6 +156,8 @@ impl QueueServer {
 
     fn create(&self, request: &Request<'_>, size: Option<Size>, out: &mut [u8]) -> Answer {
         let arg: input::Create = request.arg()?;
+        // The kernel would go on knowing that there is none, if it failed with the queue made.
+        check_flags(arg.flags)?;
         let name = request.name()?;
         let mut wanted = how(arg.flags) | MqOpen::CREATE;
         wanted.set(MqOpen::EXCLUSIVE, arg.flags & libc::O_EXCL as u32 != 0);
@@ -365,6 +369,14 @@ fn maker(request: &Request<'_>, name: &[u8]) -> Maker {
         tid: request.header.pid,
         uid: request.header.uid,
         name: name.into(),
+    }
+}
+
+/// `EINVAL` for `O_DIRECT`, which no file of a queue can do.
+fn check_flags(flags: u32) -> Result<(), Errno> {
+    match flags & libc::O_DIRECT as u32 {
+        0 => Ok(()),
+        _ => Err(Errno::EINVAL),
     }
 }
 

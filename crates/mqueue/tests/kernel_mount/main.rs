@@ -4,8 +4,11 @@
 //! Linux's side needs root for an IPC and a mount namespace, and skips, saying so, without.
 #![cfg(not(shuttle))]
 
+mod beyond_fuse;
+mod calls;
 mod changing;
 mod differences;
+mod directory;
 mod kernel;
 #[path = "../machine/mod.rs"]
 mod machine;
@@ -14,3 +17,4 @@ mod names;
 mod ours;
 mod permissions;
 mod reading;
+mod sides;

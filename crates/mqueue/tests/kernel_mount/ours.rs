@@ -1,7 +1,7 @@
 //! Our side: a namespace as a file system.
 
+use crate::calls::{Mount, Res, Space, Stat, Xattr};
 use crate::machine;
-use crate::mount::{Mount, Res, Space, Stat, Xattr};
 use std::cell::Cell;
 use std::sync::Arc;
 use uext4_mqueue::{

@@ -4,7 +4,8 @@ use crate::mount::{Both, Mount, beside_the_kernel};
 use libc::{EACCES, EPERM};
 use uext4_vfs::FileKind;
 
-type Step = (&'static str, fn(&dyn Mount) -> Result<(), i32>);
+/// What is tried, and how.
+pub type Step = (&'static str, fn(&dyn Mount) -> Result<(), i32>);
 
 /// What a user tries; `his` is his own queue, `roots` root's, which all may read and write.
 const STEPS: [Step; 22] = [
@@ -34,7 +35,8 @@ const STEPS: [Step; 22] = [
     ("read", |m| m.read("roots", 0, 9).map(drop)),
 ];
 
-const BY_NAME: [Step; 8] = [
+/// The same by the calls for queues.
+pub const BY_NAME: [Step; 8] = [
     ("mq_open", |m| m.mq_open("roots", false, false)),
     ("mq_open nothing", |m| m.mq_open("none", false, false)),
     ("mq_open what is there", |m| m.mq_open("roots", true, false)),
@@ -54,28 +56,34 @@ fn fill(both: &Both) {
         .expect("may");
 }
 
+/// Lets a user try something in a directory of each mode and owner, which is told.
+pub fn in_each_mode(both: &Both, tried: impl Fn(&str)) {
+    let modes = [
+        0o1777, 0o777, 0o755, 0o700, 0o722, 0o733, 0o711, 0o744, 0o766, 0o1733, 0,
+    ];
+    for (uid, gid) in [(0, 0), (0, 4841), (4841, 0)] {
+        for mode in modes
+            .iter()
+            .flat_map(|m| [*m, *m << 3 & 0o700 | m & 0o70 | m & 0o1000])
+        {
+            fill(both);
+            both.same("chown", |m| m.chown(".", Some(uid), Some(gid)))
+                .expect("may");
+            both.same("chmod", |m| m.chmod(".", mode)).expect("may");
+            both.same("a user", |m| m.become_user(4841));
+            tried(&format!("{mode:o} of {uid}:{gid}"));
+        }
+    }
+}
+
 #[test]
 fn modes_of_the_directory() {
     beside_the_kernel(|both| {
-        let modes = [
-            0o1777, 0o777, 0o755, 0o700, 0o722, 0o733, 0o711, 0o744, 0o766, 0o1733, 0,
-        ];
-        for (uid, gid) in [(0, 0), (0, 4841), (4841, 0)] {
-            for mode in modes
-                .iter()
-                .flat_map(|m| [*m, *m << 3 & 0o700 | m & 0o70 | m & 0o1000])
-            {
-                fill(both);
-                both.same("chown", |m| m.chown(".", Some(uid), Some(gid)))
-                    .expect("may");
-                both.same("chmod", |m| m.chmod(".", mode)).expect("may");
-                both.same("a user", |m| m.become_user(4841));
-                for (what, step) in STEPS.iter().chain(&BY_NAME) {
-                    let what = format!("{what}: {mode:o} of {uid}:{gid}");
-                    both.same(&what, step).ok();
-                }
+        in_each_mode(both, |mode| {
+            for (what, step) in STEPS {
+                both.same(&format!("{what}: {mode}"), step).ok();
             }
-        }
+        });
     });
 }
 

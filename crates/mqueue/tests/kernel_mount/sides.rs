@@ -1,0 +1,54 @@
+//! Running a test on a mount of ours and on Linux's.
+
+use crate::calls::Mount;
+use crate::directory::Directory;
+use crate::kernel::Kernel;
+use std::fmt::Debug;
+use std::sync::Mutex;
+
+/// A fresh namespace on each side.
+pub struct Sides<Ours> {
+    pub ours: Ours,
+    pub kernel: Directory<Kernel>,
+}
+
+impl<Ours: Mount> Sides<Ours> {
+    /// Does the same on both, and gives the answer, which must be the same.
+    #[track_caller]
+    pub fn same<T: Debug + PartialEq>(&self, what: &str, call: impl Fn(&dyn Mount) -> T) -> T {
+        let kernel = call(&self.kernel);
+        let ours = call(&self.ours);
+        assert_eq!(
+            ours, kernel,
+            "{what}: uext4 on the left, Linux on the right"
+        );
+        ours
+    }
+
+    /// Does the same on both, where a difference is documented: first ours, then Linux's.
+    pub fn differ<T: Debug + PartialEq>(&self, call: impl Fn(&dyn Mount) -> T) -> (T, T) {
+        let kernel = call(&self.kernel);
+        (call(&self.ours), kernel)
+    }
+}
+
+/// Users' bytes are counted over all namespaces: one test at a time.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// Runs a test in a thread with its own namespaces, if the machine allows it. Our side is made there, after the kernel's.
+pub fn run<Ours: Mount + 'static>(
+    ours: impl FnOnce() -> Ours + Send + 'static,
+    test: fn(&Sides<Ours>),
+) {
+    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let ran = std::thread::spawn(move || {
+        let Some(kernel) = Kernel::mount() else {
+            return;
+        };
+        let ours = ours();
+        test(&Sides { ours, kernel });
+    });
+    if let Err(panic) = ran.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
