@@ -6,7 +6,7 @@ use crate::send::{SMALL_BYTES, waiting};
 use crate::{Deadline, ioctl};
 use rustix::fs::fcntl_getfl;
 use rustix::io::{Errno, retry_on_intr};
-use uext4_mqueue::protocol::{self, BYTES_MAX, NOWAIT, Piece, RECEIVE, RECEIVE_NOWAIT};
+use uext4_mqueue::protocol::{self, BYTES_MAX, NOWAIT, Piece, RECEIVE, RECEIVE_NOWAIT, Way};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// The length of [`protocol::Received`].
@@ -40,12 +40,16 @@ impl Descriptor<'_> {
             flags,
             reserved: 0,
         };
-        if deadline.is_none() {
-            match self.receive_in_place(flags, buffer) {
-                // The queue's longest message may be too long for the call, but not for the buffer.
-                Err(Errno::MSGSIZE) if buffer.len() > BYTES_MAX => {}
-                received => return received.map_err(no_queue),
-            }
+        let received = match deadline {
+            None => self.receive_in_place(ask.flags, buffer),
+            Some(_) => self.receive_until(&ask, buffer),
+        };
+        match received {
+            // The queue's longest message may be too long for the call, but not for the buffer.
+            Err(Errno::MSGSIZE) if buffer.len() > BYTES_MAX => {}
+            // The server does not know which thread this is.
+            Err(Errno::PERM) => {}
+            received => return received.map_err(no_queue),
         }
         let received = match buffer.len().saturating_add(HEAD_BYTES) {
             ..=SMALL_BYTES => self.receive_in(&mut [0; SMALL_BYTES], &ask, buffer),
@@ -54,14 +58,37 @@ impl Descriptor<'_> {
         received.map_err(no_queue)
     }
 
-    /// The kernel writes the message where the caller wants it, as its own call does.
+    /// The kernel writes the message where the caller wants it, as its own call does: so who is killed has it there, or it
+    /// is still in the queue.
     fn receive_in_place(self, flags: u32, buffer: &mut [u8]) -> Result<Received, Errno> {
         let command = match flags & NOWAIT {
             0 => RECEIVE,
             _ => RECEIVE_NOWAIT,
         };
+        unless_handled(|| self.ask_in_place(command, buffer))
+    }
+
+    /// The same until a deadline, which is told before: there is no room for it then. Most find a message without.
+    fn receive_until(self, ask: &protocol::Receive, buffer: &mut [u8]) -> Result<Received, Errno> {
+        match self.ask_in_place(RECEIVE_NOWAIT, buffer) {
+            Err(Errno::AGAIN) if ask.flags & NOWAIT == 0 => {}
+            received => return received,
+        }
+        let until = protocol::Until {
+            sec: ask.deadline_sec,
+            nsec: ask.deadline_nsec,
+        };
+        let mut memory = [0; size_of::<protocol::Until>()];
+        memory.copy_from_slice(until.as_bytes());
+        unless_handled(|| {
+            retry_on_intr(|| ioctl::call(self.fd(), protocol::UNTIL, &mut memory))?;
+            self.ask_in_place(protocol::RECEIVE_UNTIL, buffer)
+        })
+    }
+
+    fn ask_in_place(self, command: (u32, Way), buffer: &mut [u8]) -> Result<Received, Errno> {
         let len = buffer.len().min(BYTES_MAX);
-        let result = unless_handled(|| ioctl::call(self.fd(), command, &mut buffer[..len]))?;
+        let result = ioctl::call(self.fd(), command, &mut buffer[..len])?;
         let (len, priority) = protocol::received(result);
         Ok(Received { len, priority })
     }

@@ -87,6 +87,12 @@ pub const fn received(result: u32) -> (usize, u32) {
 /// In [`Prepare`], as `maxmsg`: what was told before of that name no longer holds.
 pub const FORGET: i64 = i64::MIN;
 
+/// Tells by [`Until`] how long the next [`RECEIVE_UNTIL`] of this thread waits. `EPERM`: the server does not know the thread,
+/// as it is in another namespace of processes; [`RECEIVE_WITH`] does then.
+pub const UNTIL: (u32, Way) = (12, Way::In);
+/// As [`RECEIVE`], with the deadline that was told, which is used up. `EINVAL`: none was.
+pub const RECEIVE_UNTIL: (u32, Way) = (13, Way::Out);
+
 /// In `flags`: do not wait.
 pub const NOWAIT: u32 = 1;
 /// In `flags`: there is a deadline.
@@ -184,6 +190,13 @@ structures! {
         signo: i32,
         /// 0.
         reserved: u32,
+    }
+    /// A deadline by `CLOCK_REALTIME`.
+    Until {
+        /// Its seconds.
+        sec: i64,
+        /// Its nanoseconds.
+        nsec: i64,
     }
     /// The size of a queue that will be made.
     Prepare {

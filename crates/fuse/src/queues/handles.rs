@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use uext4::Timestamp;
 use uext4::mqueue::Description;
 use uext4::mqueue::queue::Tell;
 use uext4_sync::{CachePadded, Mutex, class};
@@ -23,6 +24,8 @@ pub struct Opened {
     pub description: Description,
     /// Tells the kernel to poll again.
     pub tell: OnceLock<Tell>,
+    /// How long threads will wait, until they do.
+    pub until: Mutex<HashMap<u32, Timestamp>>,
 }
 
 type Shard = HashMap<u64, Arc<Opened>>;
@@ -55,6 +58,7 @@ impl Handles {
             fh,
             description,
             tell: OnceLock::new(),
+            until: Mutex::new(&class::OPEN_FILES, HashMap::new()),
         };
         self.shard(fh).lock().insert(fh, Arc::new(opened));
         fh

@@ -9,7 +9,7 @@ use crate::abi::output;
 use crate::handler::{put, put_bytes};
 use crate::transport::reply::Replier;
 use std::sync::Arc;
-use uext4::mqueue::protocol::{self, Piece, Receive, Received, Send};
+use uext4::mqueue::protocol::{self, Piece, Receive, Received, Send, Until};
 use uext4::mqueue::wait::OnReceived;
 use uext4::mqueue::{Deferred, Started, Wait};
 use uext4::{Errno, Result, Timestamp};
@@ -19,12 +19,28 @@ use zerocopy::IntoBytes;
 fn waiting(flags: u32, sec: i64, nsec: i64) -> Wait {
     match flags & protocol::DEADLINE {
         0 => Wait::default(),
-        _ => Wait::until(Timestamp {
-            sec,
-            // What is no such number is beyond those that are allowed.
-            nsec: u32::try_from(nsec).unwrap_or(u32::MAX),
-        }),
+        _ => Wait::until(time(sec, nsec)),
     }
+}
+
+fn time(sec: i64, nsec: i64) -> Timestamp {
+    Timestamp {
+        sec,
+        // What is no such number is beyond those that are allowed.
+        nsec: u32::try_from(nsec).unwrap_or(u32::MAX),
+    }
+}
+
+/// Remembers until when the caller will wait.
+pub fn until(call: Call<'_>) -> Answer {
+    let (arg, _) = call.argument::<Until>()?;
+    let tid = call.request.header.pid;
+    if tid == 0 {
+        return Err(Errno::EPERM.into());
+    }
+    let deadline = time(arg.sec, arg.nsec);
+    call.opened.until.lock().insert(tid, deadline);
+    call.done(0)
 }
 
 /// How a message is to be received.
@@ -72,9 +88,16 @@ impl How {
     fn of(call: &mut Call<'_>) -> Result<How, Errno> {
         let room = call.memory().len();
         if call.command != protocol::RECEIVE_WITH.0 {
+            let wait = match call.command == protocol::RECEIVE_UNTIL.0 {
+                true => {
+                    let told = call.opened.until.lock().remove(&call.request.header.pid);
+                    Wait::until(told.ok_or(Errno::EINVAL)?)
+                }
+                false => Wait::default(),
+            };
             return Ok(How {
                 nowait: call.command == protocol::RECEIVE_NOWAIT.0,
-                wait: Wait::default(),
+                wait,
                 capacity: room,
                 form: Form {
                     has_head: false,

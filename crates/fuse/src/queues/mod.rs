@@ -266,6 +266,8 @@ impl QueueServer {
         const RECEIVE: u32 = protocol::RECEIVE.0;
         const RECEIVE_NOWAIT: u32 = protocol::RECEIVE_NOWAIT.0;
         const RECEIVE_WITH: u32 = protocol::RECEIVE_WITH.0;
+        const RECEIVE_UNTIL: u32 = protocol::RECEIVE_UNTIL.0;
+        const UNTIL: u32 = protocol::UNTIL.0;
         const SEND: u32 = protocol::SEND.0;
         const STAGE: u32 = protocol::STAGE.0;
         const FETCH: u32 = protocol::FETCH.0;
@@ -274,7 +276,8 @@ impl QueueServer {
         const NOTIFY: u32 = protocol::NOTIFY.0;
         const AWAIT: u32 = protocol::AWAIT.0;
         match call.command {
-            RECEIVE | RECEIVE_NOWAIT | RECEIVE_WITH => self.receive(call),
+            RECEIVE | RECEIVE_NOWAIT | RECEIVE_WITH | RECEIVE_UNTIL => self.receive(call),
+            UNTIL => messages::until(call),
             SEND => self.send(call),
             STAGE => self.stage(call),
             FETCH => self.fetch(call),

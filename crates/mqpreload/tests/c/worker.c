@@ -165,10 +165,10 @@ static void sends(uint64_t count, bool hurries) {
     }
 }
 
-static ssize_t receive_once(struct slot *slot, mqd_t waits, mqd_t does_not, bool timed) {
+static ssize_t receive_once(struct slot *slot, mqd_t waits, mqd_t does_not) {
     char *data = (char *)&slot->message;
     struct timespec until = soon();
-    switch (chance(timed ? 3 : 2)) {
+    switch (chance(3)) {
     case 0:
         return mq_receive(waits, data, BYTES, &slot->priority);
     case 1:
@@ -179,7 +179,6 @@ static ssize_t receive_once(struct slot *slot, mqd_t waits, mqd_t does_not, bool
 }
 
 static void receives(bool polls) {
-    bool timed = getenv("UEXT4_MQ_UNTIMED") == NULL;
     uint32_t queue = self % (uint32_t)queues;
     mqd_t waits = open_queue(queue, O_RDONLY), does_not = open_queue(queue, O_RDONLY | O_NONBLOCK);
     for (int n = 0; n < SLOTS;) {
@@ -190,7 +189,7 @@ static void receives(bool polls) {
         if (polls && poll(&some, 1, -1) < 0)
             fail("poll");
         ssize_t len = polls ? mq_receive(does_not, (char *)&slot->message, BYTES, &slot->priority)
-                            : receive_once(slot, waits, does_not, timed);
+                            : receive_once(slot, waits, does_not);
         if (len < 0 && errno != EAGAIN && errno != ETIMEDOUT)
             fail("receive");
         if (len < 0) {

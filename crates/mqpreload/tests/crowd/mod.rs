@@ -29,14 +29,12 @@ pub enum Side {
     Kernel,
     /// Those of a mount, through the preloaded library.
     Mount,
-    /// The same, and no receiver has a deadline: what was given to who was killed lies in his own memory.
-    Untimed,
 }
 
 impl Side {
     /// All but what `UEXT4_MQ_SIDE` leaves out.
     pub fn chosen() -> &'static [Side] {
-        let all = &[Side::Kernel, Side::Mount, Side::Untimed];
+        let all = &[Side::Kernel, Side::Mount];
         match std::env::var("UEXT4_MQ_SIDE").is_ok_and(|side| side == "mount") {
             true => &all[1..],
             false => all,
@@ -55,7 +53,6 @@ struct Worker {
 
 /// The processes, their queues and their logs.
 pub struct Crowd {
-    side: Side,
     queues: u32,
     program: PathBuf,
     log: File,
@@ -99,7 +96,6 @@ impl Crowd {
             .open(log)?;
         log.set_permissions(Permissions::from_mode(0o666))?;
         let mut crowd = Crowd {
-            side,
             queues,
             program: compile("worker", files.path())?,
             log,
@@ -163,9 +159,6 @@ impl Crowd {
         }
         if let Some(mounted) = &self.mounted {
             preload(&mut command, mounted.dir());
-        }
-        if self.side == Side::Untimed {
-            command.env("UEXT4_MQ_UNTIMED", "1");
         }
         command.stdin(Stdio::null());
         Ok((index, command))
