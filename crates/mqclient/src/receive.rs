@@ -61,16 +61,20 @@ impl Descriptor<'_> {
     /// The kernel writes the message where the caller wants it, as its own call does: so who is killed has it there, or it
     /// is still in the queue.
     fn receive_in_place(self, flags: u32, buffer: &mut [u8]) -> Result<Received, Errno> {
-        let command = match flags & NOWAIT {
-            0 => RECEIVE,
-            _ => RECEIVE_NOWAIT,
-        };
-        unless_handled(|| self.ask_in_place(command, buffer))
+        match flags & NOWAIT {
+            0 => unless_handled(|| self.ask_in_place(RECEIVE, buffer)),
+            _ => self.receive_now(buffer),
+        }
+    }
+
+    /// Who does not wait is not interrupted: that ended a request which nobody had seen.
+    fn receive_now(self, buffer: &mut [u8]) -> Result<Received, Errno> {
+        retry_on_intr(|| self.ask_in_place(RECEIVE_NOWAIT, buffer))
     }
 
     /// The same until a deadline, which is told before: there is no room for it then. Most find a message without.
     fn receive_until(self, ask: &protocol::Receive, buffer: &mut [u8]) -> Result<Received, Errno> {
-        match self.ask_in_place(RECEIVE_NOWAIT, buffer) {
+        match self.receive_now(buffer) {
             Err(Errno::AGAIN) if ask.flags & NOWAIT == 0 => {}
             received => return received,
         }

@@ -56,7 +56,13 @@ impl Descriptor<'_> {
         let memory = &mut room[..HEAD_BYTES + message.len()];
         memory[..HEAD_BYTES].copy_from_slice(head.as_bytes());
         memory[HEAD_BYTES..].copy_from_slice(message);
-        unless_handled(|| ioctl::call(self.fd(), protocol::SEND, memory)).map(drop)
+        let mut send = || ioctl::call(self.fd(), protocol::SEND, memory);
+        let sent = match head.flags & protocol::NOWAIT {
+            0 => unless_handled(send),
+            // Who does not wait is not interrupted: that ended a request which nobody had seen.
+            _ => retry_on_intr(&mut send),
+        };
+        sent.map(drop)
     }
 
     fn send_in_pieces(self, mut head: protocol::Send, message: &[u8]) -> Result<(), Errno> {

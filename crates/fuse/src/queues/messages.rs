@@ -188,13 +188,8 @@ impl QueueServer {
     /// # Errors
     /// `EINTR`: it is interrupted.
     fn deferred_receive(&self, call: &Call<'_>, how: &How) -> Result<(u64, Deferred<OnReceived>)> {
-        let replier = self.replier(call.worker, call.request)?;
-        let id = self.begin(call, &how.wait)?;
-        let later = Later {
-            id,
-            calls: Arc::clone(&self.calls),
-            replier,
-        };
+        let later = self.later(call, &how.wait)?;
+        let id = later.id;
         let (pieces, fh, form) = (Arc::clone(&self.pieces), call.opened.fh, how.form);
         let answer = move |outcome: Result<(&[u8], u32)>| match outcome {
             Ok((bytes, priority)) => later.received(bytes, priority, form, &pieces, fh),
@@ -208,15 +203,20 @@ impl QueueServer {
         Ok((id, deferred))
     }
 
-    /// Notes that a call is about to wait, and gives its number.
+    /// Notes that a call is about to wait, and gives what will answer it.
     ///
     /// # Errors
     /// `EINTR`: it is interrupted.
-    fn begin(&self, call: &Call<'_>, wait: &Wait) -> Result<u64, Errno> {
-        let unique = call.request.header.unique;
+    fn later(&self, call: &Call<'_>, wait: &Wait) -> Result<Later, Errno> {
+        let replier = self.replier(call.worker, call.request)?;
+        let id = call.request.header.unique;
         let what = WaitsFor::Queue(Arc::clone(&call.opened));
-        self.calls.begin(unique, what, wait)?;
-        Ok(unique)
+        self.calls.begin(id, what, wait)?;
+        Ok(Later {
+            id,
+            calls: Arc::clone(&self.calls),
+            replier,
+        })
     }
 
     /// What became of a call that might have to wait: its result, or `None` if it waits.
@@ -261,21 +261,17 @@ impl QueueServer {
         let wait = waiting(arg.flags, arg.deadline_sec, arg.deadline_nsec);
         let header = call.request.header;
         let description = &call.opened.description;
+        let sender = (arg.process, header.pid, header.uid);
         let send = || description.send(bytes, arg.priority, &wait);
-        match sent_by((arg.process, header.pid, header.uid), send) {
+        match sent_by(sender, send) {
             Err(e) if e == Errno::EAGAIN && arg.flags & protocol::NOWAIT == 0 => {}
             other => {
                 other?;
                 return call.done(0);
             }
         }
-        let replier = self.replier(call.worker, call.request)?;
-        let id = self.begin(&call, &wait)?;
-        let later = Later {
-            id,
-            calls: Arc::clone(&self.calls),
-            replier,
-        };
+        let later = self.later(&call, &wait)?;
+        let id = later.id;
         let deferred = Deferred {
             id,
             sched_priority: process::rank(header.pid),
@@ -285,7 +281,7 @@ impl QueueServer {
             }) as _,
         };
         let start = || description.start_send(bytes, arg.priority, deferred);
-        let started = sent_by((arg.process, header.pid, header.uid), start);
+        let started = sent_by(sender, start);
         match self.started(id, &call.opened, started)? {
             Some(()) => call.done(0),
             None => Ok(None),
