@@ -14,6 +14,7 @@
 //! | [`clone`] | creating and dropping IPC namespaces, many being alive |
 //! | [`mq`] | messages through queues |
 //! | [`fuse`] | files through a mounted directory, beside other ext4 drivers |
+//! | [`all`] | all of them, and one page that shows them |
 //! | [`arms`], [`setup`] | the arms of a run; the options that all workloads share |
 //! | [`device`], [`bed`], [`tree`] | images, mounts, and directories in them |
 //! | [`peer`] | what the kernel does of the same |
@@ -22,6 +23,7 @@
 //! | [`report`], [`locks`], [`stages`], [`tables`], [`host`], [`progress`] | what is printed |
 #![forbid(unsafe_code)]
 
+pub mod all;
 pub mod arms;
 pub mod bed;
 pub mod clone;
@@ -120,6 +122,11 @@ enum Workload {
                             Example: uext4 bench fuse --workload seq -o '' -o writeback --peer none"
     )]
     Fuse(fuse::FuseArgs),
+    /// Every workload with every arm, beside the peers that this machine has, as one page with charts
+    #[command(after_help = "Example: uext4 bench all --report report --quick\n\
+                            Example: uext4 bench all --report report --only mdtest,randrw\n\
+                            Peers of the kernel's ext4 need root and loop devices; what is not here is left out, and the page says so.")]
+    All(all::AllArgs),
     /// A process of `fuse`, which starts it
     #[command(hide = true)]
     FuseClient(fuse::client::ClientArgs),
@@ -164,6 +171,7 @@ fn dispatch(workload: &Workload, out: &mut dyn Write) -> anyhow::Result<()> {
         Workload::Mq(args) => mq::run(args, out),
         Workload::MqClient(args) => mq::processes::client::run(args, out),
         Workload::Fuse(args) => fuse::run(args, out),
+        Workload::All(args) => all::run(args, out),
         Workload::FuseClient(args) => fuse::client::run(args, out),
         Workload::NullMount(args) => fuse::null::run(args),
     }

@@ -25,7 +25,7 @@ mod create;
 pub(crate) mod interrupt;
 pub(crate) mod mount;
 pub mod null;
-mod place;
+pub(crate) mod place;
 mod print;
 pub(crate) mod process;
 mod randrw;

@@ -98,7 +98,10 @@ impl<'a> Place<'a> {
 }
 
 /// Waits until no loop device has the image open: it lets go some time after umount(8) returns.
-fn wait_for_loop_device(image: &Path) -> anyhow::Result<()> {
+///
+/// # Errors
+/// One keeps it.
+pub fn wait_for_loop_device(image: &Path) -> anyhow::Result<()> {
     let since = Instant::now();
     while backs_loop_device(image) {
         ensure!(

@@ -1,0 +1,159 @@
+//! all: every workload with every arm, beside the peers that the machine has, and one page that shows it.
+//!
+//! # Data model
+//! The plan is a list of sections; each is one command of `uext4 bench`, run in a process of its own, whose
+//! document is kept as it is. `report.json` holds them; the page and its charts are drawn from it alone, so that
+//! `--redraw` makes them again without measuring.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `plan` | the sections and their commands |
+//! | `pair` | two images made alike, one of them mounted by the kernel |
+//! | `runner` | sections run one after the other |
+//! | `result` | `report.json` |
+
+mod pair;
+mod plan;
+mod result;
+mod runner;
+
+use crate::fuse::interrupt::Interrupt;
+use crate::host::Host;
+use anyhow::{Context as _, bail, ensure};
+use clap::Args;
+use plan::{Scale, Section};
+use result::{Outcome, Report, SectionResult};
+use runner::Places;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Instant, SystemTime};
+
+/// What to run, and where the report goes.
+#[derive(Clone, Debug, Args)]
+pub struct AllArgs {
+    /// Where report.html, report.json and the charts go; made if it is not there
+    #[arg(long, value_name = "DIR")]
+    pub report: PathBuf,
+    /// Two or three minutes instead of half an hour: shorter runs, fewer files
+    #[arg(long)]
+    pub quick: bool,
+    /// A blink for each, to see that it runs
+    #[arg(long, hide = true, conflicts_with = "quick")]
+    pub smoke: bool,
+    /// Only these sections, by the names that the run prints
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Measures nothing: draws the page and the charts again from DIR/report.json
+    #[arg(long, conflicts_with_all = ["quick", "smoke", "only"])]
+    pub redraw: bool,
+    /// Where images in memory are
+    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
+    pub memory: PathBuf,
+    /// Where images on a disk are, for fsync
+    #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
+    pub disk: PathBuf,
+    /// Prints report.json, too
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl AllArgs {
+    fn scale(&self) -> Scale {
+        match (self.smoke, self.quick) {
+            (true, _) => Scale::Smoke,
+            (false, true) => Scale::Quick,
+            (false, false) => Scale::Full,
+        }
+    }
+
+    fn sections(&self) -> anyhow::Result<Vec<Section>> {
+        let root = rustix::process::geteuid().is_root();
+        let mut all = plan::sections(self.scale(), root);
+        for name in &self.only {
+            let names: Vec<&str> = all.iter().map(|s| s.name).collect();
+            let known = names.contains(&name.as_str());
+            ensure!(known, "no section `{name}`: there are {}", names.join(", "));
+        }
+        if !self.only.is_empty() {
+            all.retain(|s| self.only.iter().any(|name| name == s.name));
+        }
+        Ok(all)
+    }
+}
+
+/// Runs all sections, and makes the report.
+///
+/// # Errors
+/// A section that failed (the report is made of the others), or a report that can't be written.
+pub fn run(args: &AllArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let dir = &args.report;
+    fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+    let report = match args.redraw {
+        true => read(&json_path(dir))?,
+        false => measure(args, out)?,
+    };
+    if !args.redraw {
+        write_json(&json_path(dir), &report)?;
+    }
+    if args.json {
+        serde_json::to_writer(&mut *out, &report)?;
+        writeln!(out)?;
+    }
+    match report.failed().as_slice() {
+        [] => Ok(()),
+        failed => bail!("sections failed: {}", failed.join(", ")),
+    }
+}
+
+fn json_path(dir: &Path) -> PathBuf {
+    dir.join("report.json")
+}
+
+fn read(path: &Path) -> anyhow::Result<Report> {
+    let name = || path.display().to_string();
+    let text = fs::read(path).with_context(name)?;
+    serde_json::from_slice(&text).with_context(name)
+}
+
+fn write_json(path: &Path, report: &Report) -> anyhow::Result<()> {
+    let text = serde_json::to_vec(report)?;
+    fs::write(path, text).with_context(|| path.display().to_string())
+}
+
+fn measure(args: &AllArgs, out: &mut dyn Write) -> anyhow::Result<Report> {
+    let sections = args.sections()?;
+    let interrupt = Interrupt::watch()?;
+    let places = Places {
+        memory: args.memory.clone(),
+        disk: args.disk.clone(),
+    };
+    let (since, began) = (Instant::now(), SystemTime::now());
+    let mut results = Vec::new();
+    for (i, section) in sections.iter().enumerate() {
+        let result = runner::run(section, &places, &interrupt)?;
+        if !args.json {
+            say(i + 1, sections.len(), &result, out)?;
+        }
+        results.push(result);
+    }
+    Ok(Report {
+        benchmark: "all".to_owned(),
+        host: Host::here(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        date: humantime::format_rfc3339_seconds(began).to_string(),
+        seconds: since.elapsed().as_secs_f64(),
+        quick: args.scale() != Scale::Full,
+        sections: results,
+    })
+}
+
+fn say(nth: usize, of: usize, result: &SectionResult, out: &mut dyn Write) -> std::io::Result<()> {
+    let SectionResult { name, seconds, .. } = result;
+    let came = match &result.outcome {
+        Outcome::Document(_) => String::new(),
+        Outcome::Skipped(why) => format!(", skipped: {why}"),
+        Outcome::Failed(why) => format!(", FAILED: {why}"),
+    };
+    writeln!(out, "{nth:2}/{of} {name:<24} {seconds:6.1} s{came}")
+}

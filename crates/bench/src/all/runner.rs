@@ -1,0 +1,96 @@
+//! Runs the sections, each by this program in a process of its own, which gives its document.
+
+use super::pair::Pair;
+use super::plan::Section;
+use super::result::{Outcome, SectionResult};
+use crate::fuse::interrupt::Interrupt;
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// Where images are for the time of the run.
+pub struct Places {
+    /// In memory.
+    pub memory: PathBuf,
+    /// On a disk.
+    pub disk: PathBuf,
+}
+
+/// Runs one section. What it lacks of the machine, or that it failed, is in the result.
+///
+/// # Errors
+/// The user wants no more.
+pub fn run(
+    section: &Section,
+    places: &Places,
+    interrupt: &Interrupt,
+) -> anyhow::Result<SectionResult> {
+    let since = Instant::now();
+    let outcome = match measure(section, places) {
+        Ok(outcome) => outcome,
+        Err(why) => Outcome::Failed(format!("{why:#}")),
+    };
+    interrupt.check()?;
+    Ok(SectionResult {
+        name: section.name.to_owned(),
+        command: section.command(),
+        before: section
+            .pair
+            .iter()
+            .flat_map(|pair| pair.commands())
+            .collect(),
+        seconds: since.elapsed().as_secs_f64(),
+        outcome,
+    })
+}
+
+fn measure(section: &Section, places: &Places) -> anyhow::Result<Outcome> {
+    let Some(spec) = &section.pair else {
+        return Ok(Outcome::Document(child(&section.words("", ""))?));
+    };
+    let parent = if spec.on_disk {
+        &places.disk
+    } else {
+        &places.memory
+    };
+    let pair = match Pair::make(spec, parent) {
+        Ok(pair) => pair,
+        Err(why) => return Ok(Outcome::Skipped(lacking(&why))),
+    };
+    let words = section.words(&text(&pair.ours())?, &text(&pair.mounted())?);
+    let document = child(&words)?;
+    pair.finish()?;
+    Ok(Outcome::Document(document))
+}
+
+fn lacking(why: &anyhow::Error) -> String {
+    let first = format!("{why:#}")
+        .lines()
+        .take(3)
+        .collect::<Vec<_>>()
+        .join(" ");
+    format!("the kernel's ext4 can't be had here: {first}")
+}
+
+fn text(path: &Path) -> anyhow::Result<String> {
+    let text = path.to_str().map(str::to_owned);
+    text.with_context(|| format!("{}: not UTF-8", path.display()))
+}
+
+/// Runs `uext4 bench WORDS --json`; its progress is shown where ours is.
+fn child(words: &[String]) -> anyhow::Result<Value> {
+    let program = std::env::current_exe().context("this program")?;
+    let mut command = Command::new(program);
+    command.arg("bench").args(words).arg("--json");
+    let out = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("{command:?}"))?;
+    if !out.status.success() {
+        bail!("it ended, {}; what it said is above", out.status);
+    }
+    serde_json::from_slice(&out.stdout).context("what it printed is no JSON")
+}
