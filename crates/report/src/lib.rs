@@ -24,3 +24,4 @@ mod span;
 mod text;
 
 pub use chart::{Axis, Chart, Kind, Mark, Point, Scale, Series};
+pub use page::{Block, Figure, Page, Section, Table};
