@@ -12,6 +12,7 @@ command -v fuse2fs >/dev/null || missing+=(fuse2fs)
 command -v losetup >/dev/null || missing+=(mount)
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v unshare >/dev/null || missing+=(util-linux)
+command -v chromedriver >/dev/null || missing+=(chromium chromium-driver)
 # What builds a module of Python from its source: the headers, pip, and what pip builds with.
 python3 -c 'import os, sysconfig, pip; assert os.path.exists(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null ||
   missing+=(python3-dev python3-pip)

@@ -1,0 +1,124 @@
+//! Numbers as people read them: `400 k`, `1.2 M`, `0.05`.
+
+const UNITS: [(f64, &str); 3] = [(1e9, "G"), (1e6, "M"), (1e3, "k")];
+/// Below this a plain fraction is mostly zeros.
+const PLAIN_MIN: f64 = 1e-3;
+/// Above this even thousands of millions are too long to read.
+const UNIT_MAX: f64 = 1e13;
+
+/// The value to three significant digits; a whole number of up to four digits as it is.
+pub(crate) fn number(value: f64) -> String {
+    if value.abs() < 1e4 && value.fract() == 0.0 && value % 100.0 != 0.0 {
+        return with_minus(format!("{value}"));
+    }
+    let rounded = significant(value);
+    let unit = UNITS.iter().find(|(size, _)| rounded.abs() >= *size);
+    written(rounded, unit.copied(), |x| {
+        (2.0 - x.abs().log10().floor()).max(0.0)
+    })
+}
+
+/// The label of a tick on a linear axis: as many digits as tell it from its neighbours.
+pub(crate) fn tick_label(value: f64, step: f64) -> String {
+    // A tick that floating point moved off zero by a hair is still zero.
+    if value.abs() < step * 1e-6 {
+        return "0".to_owned();
+    }
+    // 1010 beside 1020 is easier to tell apart than 1.01 k beside 1.02 k.
+    let unit = UNITS
+        .iter()
+        .find(|(size, _)| value.abs() >= size * (1.0 - 1e-9) && step >= size / 20.0);
+    let size = unit.map_or(1.0, |(size, _)| *size);
+    written(value, unit.copied(), |_| {
+        (-(step / size).log10() + 1e-9).ceil().max(0.0)
+    })
+}
+
+fn written(value: f64, unit: Option<(f64, &'static str)>, decimals: impl Fn(f64) -> f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    if value.abs() < PLAIN_MIN || value.abs() >= UNIT_MAX {
+        let text = format!("{value:.2e}");
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        return with_minus(format!("{}e{exponent}", without_zeros(mantissa)));
+    }
+    let (size, suffix) = unit.unwrap_or((1.0, ""));
+    let scaled = value / size;
+    let digits = decimals(scaled).min(9.0) as usize;
+    let text = format!("{scaled:.digits$}");
+    let text = without_zeros(&text);
+    with_minus(match suffix {
+        "" => text.to_owned(),
+        _ => format!("{text} {suffix}"),
+    })
+}
+
+fn significant(value: f64) -> f64 {
+    if value == 0.0 {
+        return 0.0;
+    }
+    // Through text, so that 0.1 stays 0.1 and does not gain a hair by the way.
+    format!("{value:.2e}").parse().unwrap_or(value)
+}
+
+fn without_zeros(text: &str) -> &str {
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        text
+    }
+}
+
+fn with_minus(text: String) -> String {
+    text.replace('-', "\u{2212}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{number, tick_label};
+
+    #[test]
+    fn numbers_have_three_digits_and_a_unit() {
+        for (value, want) in [
+            (0.0, "0"),
+            (1.0, "1"),
+            (128.0, "128"),
+            (1000.0, "1 k"),
+            (1024.0, "1024"),
+            (5948.0, "5948"),
+            (5948.45, "5.95 k"),
+            (276_400.0, "276 k"),
+            (400_000.0, "400 k"),
+            (999_999.0, "1 M"),
+            (1_234_000.0, "1.23 M"),
+            (2.5e9, "2.5 G"),
+            (0.05, "0.05"),
+            (0.123_45, "0.123"),
+            (0.000_012, "1.2e\u{2212}5"),
+            (-12.34, "\u{2212}12.3"),
+            (1e40, "1e40"),
+        ] {
+            assert_eq!(number(value), want, "{value}");
+        }
+    }
+
+    #[test]
+    fn ticks_differ_from_their_neighbours() {
+        for (value, step, want) in [
+            (0.0, 5e5, "0"),
+            (5e5, 5e5, "500 k"),
+            (1e6, 5e5, "1 M"),
+            (1.5e6, 5e5, "1.5 M"),
+            (0.6, 0.2, "0.6"),
+            (1.0, 0.2, "1"),
+            (2010.0, 5.0, "2010"),
+            (1050.0, 50.0, "1.05 k"),
+            (-20.0, 20.0, "\u{2212}20"),
+            (1e-19, 0.2, "0"),
+            (0.0004, 0.0002, "4e\u{2212}4"),
+        ] {
+            assert_eq!(tick_label(value, step), want, "{value} by {step}");
+        }
+    }
+}

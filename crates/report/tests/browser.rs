@@ -1,0 +1,137 @@
+//! The sample page in a real browser, wide and narrow: nothing overlaps, nothing is cut off,
+//! nothing asks the network. Skipped, with a line, where no browser is installed.
+
+mod sample;
+
+use std::path::Path;
+use uext4_browser::Browser;
+
+/// What is wrong with the page, as the browser sees it.
+fn faults(browser: &Browser, page: &Path) -> Vec<String> {
+    browser.open_file(page).unwrap();
+    let found = browser.eval(include_str!("checks.js")).unwrap();
+    let mut found: Vec<String> = serde_json::from_value(found).unwrap();
+    let errors = browser.console_errors().unwrap();
+    found.extend(errors.into_iter().map(|error| format!("console: {error}")));
+    found
+}
+
+/// Where `UEXT4_SCREENSHOTS` names a directory, the page is pictured there a screen at a time.
+fn picture(browser: &Browser, width: u32, height: u32) {
+    let Some(dir) = std::env::var_os("UEXT4_SCREENSHOTS") else {
+        return;
+    };
+    let dir = Path::new(&dir);
+    std::fs::create_dir_all(dir).unwrap();
+    let length = browser
+        .eval("return document.scrollingElement.scrollHeight")
+        .unwrap();
+    let screens = length.as_u64().unwrap().div_ceil(u64::from(height));
+    for screen in 0..screens {
+        let at = screen * u64::from(height);
+        let scroll = format!("scrollTo({{top: {at}, behavior: 'instant'}})");
+        browser.eval(&scroll).unwrap();
+        browser
+            .screenshot(&dir.join(format!("{width}-{screen:02}.png")))
+            .unwrap();
+    }
+}
+
+fn looks_good(width: u32, height: u32) {
+    let Some(browser) = Browser::start(width, height) else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("index.html");
+    std::fs::write(&path, sample::page().html()).unwrap();
+    let found = faults(&browser, &path);
+    let inner = browser.eval("return innerWidth").unwrap();
+    picture(&browser, width, height);
+    assert_eq!(found, Vec::<String>::new());
+    assert_eq!(inner, width, "not the width that was asked for");
+}
+
+#[test]
+fn the_page_looks_good_on_a_desk() {
+    looks_good(1280, 1000);
+}
+
+#[test]
+fn the_page_looks_good_on_a_telephone() {
+    looks_good(390, 1600);
+}
+
+#[test]
+fn charts_stand_side_by_side_where_there_is_room() {
+    for (width, together) in [(1280, true), (390, false)] {
+        let Some(browser) = Browser::start(width, 800) else {
+            return;
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("index.html");
+        std::fs::write(&path, sample::page().html()).unwrap();
+        browser.open_file(&path).unwrap();
+        let tops = "return [...document.querySelectorAll('figure')].slice(0, 2)\
+                    .map((figure) => figure.getBoundingClientRect().top)";
+        let tops = browser.eval(tops).unwrap();
+        assert_eq!(tops[0] == tops[1], together, "{width}: {tops}");
+    }
+}
+
+/// The canary: each check finds the page that was broken for it.
+#[test]
+fn broken_pages_are_caught() {
+    let Some(browser) = Browser::start(390, 800) else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("index.html");
+    let html = sample::page().html();
+    let wide = "<p style=\"width: 900px\">wide</p></body>";
+    for (what, page, wanted) in [
+        (
+            "script",
+            html.replace("</body>", "<script>nothing.there()</script></body>"),
+            "console: ",
+        ),
+        (
+            "image",
+            html.replace("</body>", "<img src=\"http://127.0.0.1:9/x.png\"></body>"),
+            "asks the network",
+        ),
+        (
+            "marks",
+            html.replace("class=\"marks\"", "class=\"gone\""),
+            "no marks",
+        ),
+        ("width", html.replace("</body>", wide), "900"),
+        (
+            "overlap",
+            html.replace(">create<", ">one name that is much too long here<"),
+            "overlaps",
+        ),
+        (
+            "outside",
+            html.replace(
+                "text-anchor=\"end\"",
+                "text-anchor=\"start\" transform=\"translate(-90)\"",
+            ),
+            "outside",
+        ),
+        (
+            "small",
+            html.replace("font-size=\"14\"", "font-size=\"11\""),
+            "px: ",
+        ),
+    ] {
+        assert_ne!(page, html, "{what}: nothing was broken");
+        std::fs::write(&path, page).unwrap();
+        let found = faults(&browser, &path);
+        assert!(
+            found.iter().any(|fault| fault.contains(wanted)),
+            "{what}: {found:?}"
+        );
+    }
+    std::fs::write(&path, &html).unwrap();
+    assert_eq!(faults(&browser, &path), Vec::<String>::new());
+}

@@ -1,0 +1,52 @@
+// Returns what is wrong with the page as a list of sentences. Runs as the body of a function.
+const faults = [];
+const fault = (text) => faults.push(text);
+const root = document.scrollingElement;
+if (root.scrollWidth > innerWidth) fault(`the page is ${root.scrollWidth} wide on a screen of ${innerWidth}`);
+for (const entry of performance.getEntriesByType("resource")) {
+  if (!/^(file|data):/.test(entry.name)) fault(`asks the network for ${entry.name}`);
+}
+
+// The corners of a text on the screen, a little smaller than its line.
+const corners = (text) => {
+  const box = text.getBBox(), matrix = text.getScreenCTM();
+  const dx = 1, dy = box.height * 0.15;
+  return [[box.x + dx, box.y + dy], [box.x + box.width - dx, box.y + dy],
+    [box.x + box.width - dx, box.y + box.height - dy], [box.x + dx, box.y + box.height - dy]]
+    .map(([x, y]) => new DOMPoint(x, y).matrixTransform(matrix));
+};
+// Two rectangles are apart if a side of one of them separates them.
+const apart = (a, b) => [a, b].some((shape) => [0, 1].some((side) => {
+  const nx = shape[side + 1].y - shape[side].y, ny = shape[side].x - shape[side + 1].x;
+  const on = (points) => points.map((p) => p.x * nx + p.y * ny);
+  const pa = on(a), pb = on(b);
+  return Math.max(...pa) <= Math.min(...pb) || Math.max(...pb) <= Math.min(...pa);
+}));
+const within = (inner, outer) => inner.left >= outer.left - 0.5 && inner.right <= outer.right + 0.5 &&
+  inner.top >= outer.top - 0.5 && inner.bottom <= outer.bottom + 0.5;
+
+const figures = [...document.querySelectorAll("figure")];
+if (figures.length === 0) fault("no figure");
+for (const figure of figures) {
+  const svg = figure.querySelector("svg");
+  if (!svg) { fault(`${figure.id}: no svg`); continue; }
+  const box = svg.getBoundingClientRect();
+  if (box.width < 100 || box.height < 100) fault(`${figure.id}: ${box.width} x ${box.height}`);
+  const marks = [...svg.querySelectorAll(".marks path, .marks circle, .marks rect")];
+  const empty = [...svg.querySelectorAll("text")].some((text) => text.textContent === "no data");
+  if (marks.length === 0 && !(empty && figure.id === "empty")) fault(`${figure.id}: no marks`);
+  for (const mark of marks) {
+    if (!within(mark.getBoundingClientRect(), box)) fault(`${figure.id}: a mark outside: ${mark.textContent}`);
+  }
+  const words = (text) => (text.firstChild || text).textContent;
+  const texts = [...svg.querySelectorAll("text")].map((text) => ({ text, at: corners(text) }));
+  texts.forEach(({ text, at }, i) => {
+    if (!within(text.getBoundingClientRect(), box)) fault(`${figure.id}: outside: ${words(text)}`);
+    const size = parseFloat(getComputedStyle(text).fontSize) * box.width / svg.viewBox.baseVal.width;
+    if (!(size >= 9)) fault(`${figure.id}: ${size} px: ${words(text)}`);
+    for (const other of texts.slice(i + 1)) {
+      if (!apart(at, other.at)) fault(`${figure.id}: ${words(text)} overlaps ${words(other.text)}`);
+    }
+  });
+}
+return faults;
