@@ -62,7 +62,9 @@ fn rows(document: &Value) -> &[Value] {
 }
 
 fn assert_latency(row: &Value) {
-    assert!(row["latency_us"]["p50"].is_f64() && row["latency_us"]["p99"].is_f64());
+    let us = |key| row["latency_us"][key].as_f64().unwrap();
+    let all = ["p10", "p50", "p90", "p99", "p999", "p9999", "max"].map(us);
+    assert!(all.is_sorted(), "{row}");
 }
 
 #[test]
