@@ -4,22 +4,23 @@ use crate::arms::{Arm, Choice, parse_rounds, parse_run_time, parse_threads};
 use crate::bed::Bed;
 use crate::crew::{self, StopFlag};
 use crate::histogram::Histogram;
+use crate::host_dir::{HostTree, PeerArgs};
 use crate::locks::acquisitions_of;
+use crate::place::{Dir, Place};
 use crate::report::{Document, Row, compared};
 use crate::rounds::{Rounds, Turn, Workload};
 use crate::sample::{Grid, Sample, Work};
 use crate::setup::{Need, SetupArgs};
 use crate::stages;
 use crate::tables::{ratio, side_by_side};
-use crate::tree::{FILE, Tree};
+use crate::tree::Tree;
+use anyhow::Context as _;
 use clap::Args;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use uext4_ext4::{Ext4, InodeRef};
+use uext4_ext4::Ext4;
 use uext4_sync::stage::Stage;
-use uext4_vfs::caller::Caller;
-use uext4_vfs::filesystem::FileSystem;
 
 /// Of so many pairs the latency of one is measured.
 const SAMPLED: u64 = 64;
@@ -42,41 +43,89 @@ pub struct CreateUnlinkArgs {
     /// Rounds
     #[arg(short = 'i', long, default_value_t = 9, value_parser = parse_rounds)]
     pub iterations: usize,
+    /// The peer.
+    #[command(flatten)]
+    pub peer: PeerArgs,
     /// The image, the arms and the output.
     #[command(flatten)]
     pub setup: SetupArgs,
 }
 
-struct Job<'a> {
-    args: &'a CreateUnlinkArgs,
-    grid: Grid,
-}
-
-impl Job<'_> {
-    fn run_for(fs: &Arc<Ext4>, tree: &Tree, tasks: usize, time: Duration) -> anyhow::Result<Work> {
-        let done = crew::run(tasks, Some(time), |task, stop| {
-            work(fs, tree.dir(task), stop)
-        })?;
-        let seconds = done.seconds;
-        let mut total = Work {
-            seconds,
-            ..Work::default()
-        };
-        for (pairs, latency) in done.results {
-            total.ops += pairs;
-            total.latency.add(&latency);
-        }
-        Ok(total)
+impl CreateUnlinkArgs {
+    /// The largest count of tasks.
+    fn tasks_max(&self) -> usize {
+        self.tasks.iter().copied().max().unwrap_or(1)
     }
 }
 
-fn work(fs: &Arc<Ext4>, dir: &InodeRef, stop: &StopFlag) -> anyhow::Result<(u64, Histogram)> {
-    let root = Caller::root();
+struct Job<'a> {
+    args: &'a CreateUnlinkArgs,
+    grid: Grid,
+    peer: Option<HostTree>,
+}
+
+impl<'a> Job<'a> {
+    /// With the peer's directories made, and its warm-up run done.
+    fn new(args: &'a CreateUnlinkArgs, lanes: usize) -> anyhow::Result<Job<'a>> {
+        let mut job = Job {
+            args,
+            grid: Grid::new(lanes, args.tasks.len()),
+            peer: None,
+        };
+        if let Some(tree) = args.peer.tree("create-unlink", job.directories())? {
+            job.warm_up(&tree).context("peer")?;
+            job.peer = Some(tree);
+        }
+        Ok(job)
+    }
+
+    /// The names of the tasks' directories.
+    fn directories(&self) -> Vec<String> {
+        let names = (0..self.args.tasks_max()).map(|task| format!("task.{task}"));
+        names.collect()
+    }
+
+    fn warm_up(&self, place: &impl Place) -> anyhow::Result<()> {
+        run_for(place, self.args.tasks_max(), self.args.time / 4).map(drop)
+    }
+
+    /// `fs` as [`Sample::take`] wants it.
+    fn sample(
+        &self,
+        place: &impl Place,
+        fs: Option<&Ext4>,
+        case: usize,
+        counted: bool,
+    ) -> anyhow::Result<Sample> {
+        let (tasks, time) = (self.args.tasks[case], self.args.time);
+        // What the run before left to write is not in this one's time.
+        place.syncfs()?;
+        Sample::take(fs, counted, || run_for(place, tasks, time))
+    }
+}
+
+fn run_for(place: &impl Place, tasks: usize, time: Duration) -> anyhow::Result<Work> {
+    let done = crew::run(tasks, Some(time), |task, stop| {
+        work(&place.enter(task)?, stop)
+    })?;
+    let seconds = done.seconds;
+    let mut total = Work {
+        seconds,
+        ..Work::default()
+    };
+    for (pairs, latency) in done.results {
+        total.ops += pairs;
+        total.latency.add(&latency);
+    }
+    Ok(total)
+}
+
+fn work(dir: &impl Dir, stop: &StopFlag) -> anyhow::Result<(u64, Histogram)> {
     let (mut pairs, mut latency) = (0u64, Histogram::default());
     while stop.is_running() {
         let since = (pairs % SAMPLED == 0).then(Instant::now);
-        drop(FileSystem::create(&**fs, &root, dir, b"file", &FILE)?);
-        FileSystem::unlink(&**fs, &root, dir, b"file")?;
+        drop(dir.create(b"file")?);
+        dir.unlink(b"file")?;
         if let Some(since) = since {
             latency.record(since.elapsed().as_nanos() as u64);
         }
@@ -89,21 +138,27 @@ impl Workload for Job<'_> {
     type State = Tree;
 
     fn prepare(&self, fs: &Arc<Ext4>) -> anyhow::Result<Tree> {
-        let most = self.args.tasks.iter().copied().max().unwrap_or(1);
-        let names = (0..most).map(|task| format!("task.{task}")).collect();
-        let tree = Tree::make(fs, "create-unlink", names)?;
-        Job::run_for(fs, &tree, most, self.args.time / 4)?;
+        let tree = Tree::make(fs, "create-unlink", self.directories())?;
+        self.warm_up(&tree.on(fs))?;
         Ok(tree)
     }
 
     fn run(&mut self, turn: Turn, bed: &Bed, tree: &Tree) -> anyhow::Result<()> {
         let fs = bed.fs();
         let counted = turn.round >= self.args.iterations;
-        let (tasks, time) = (self.args.tasks[turn.case], self.args.time);
-        // What the run before left to write is not in this one's time.
-        FileSystem::syncfs(&**fs)?;
-        let sample = Sample::take(Some(fs), counted, || Job::run_for(fs, tree, tasks, time))?;
+        let sample = self.sample(&tree.on(fs), Some(fs), turn.case, counted)?;
         self.grid.push(turn.lane, turn.case, sample, counted);
+        Ok(())
+    }
+
+    fn run_peer(&mut self, turn: Turn) -> anyhow::Result<()> {
+        // The round that counts locks has nothing to count here.
+        if let Some(tree) = &self.peer
+            && turn.round < self.args.iterations
+        {
+            let sample = self.sample(tree, None, turn.case, false)?;
+            self.grid.push(turn.lane, turn.case, sample, false);
+        }
         Ok(())
     }
 
@@ -118,24 +173,22 @@ impl Workload for Job<'_> {
 /// An operation that fails, or an image that is damaged after the run.
 pub fn run(args: &CreateUnlinkArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let arms = args.setup.arms();
-    let mut job = Job {
-        args,
-        grid: Grid::new(arms.len(), args.tasks.len()),
-    };
+    let names = args.peer.names(&arms);
+    let mut job = Job::new(args, names.len())?;
     Rounds {
         setup: &args.setup,
         arms: &arms,
         image: args.setup.image(Need {
-            inodes: 2 * args.tasks.iter().copied().max().unwrap_or(1) as u64,
+            inodes: 2 * args.tasks_max() as u64,
             data_bytes: 0,
         })?,
         rounds: args.setup.rounds(args.iterations),
         cases: args.tasks.len(),
-        peers: &[],
+        peers: args.peer.lanes(),
         label: &|case| format!("{} tasks", args.tasks[case]),
     }
     .run(&mut job)?;
-    let names: Vec<String> = arms.iter().map(|arm| arm.name.clone()).collect();
+    job.peer.take().map_or(Ok(()), HostTree::remove)?;
     let rows = job.grid.rows(&names, "create+unlink", &args.tasks);
     if args.setup.json {
         return Document::new("create-unlink", rows).print_json(out);
@@ -157,6 +210,7 @@ fn print(
     )?;
     let compared = compared(rows, &args.tasks);
     writeln!(out, "{}\n", side_by_side("tasks", names, &compared))?;
+    args.peer.print_ratios(names, &compared, " tasks", out)?;
     for (arm, some) in names.iter().zip(rows.chunks(args.tasks.len())) {
         if let Some(line) = scaling(some) {
             writeln!(out, "{arm}: {line}")?;

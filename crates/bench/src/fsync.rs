@@ -5,17 +5,17 @@ use crate::arms::{parse_rounds, parse_run_time, parse_threads};
 use crate::bed::Bed;
 use crate::crew;
 use crate::histogram::Histogram;
+use crate::host_dir::{HostTree, PeerArgs};
 use crate::report::{Document, Row, compared};
 use crate::rounds::{Rounds, Turn, Workload};
 use crate::sample::{Grid, Sample, Work};
 use crate::setup::{Need, SetupArgs};
-use crate::tables::{self, count, ratio, side_by_side};
+use crate::tables::{self, count, side_by_side};
 use crate::tree::{FILE, Tree};
 use anyhow::Context as _;
 use clap::Args;
 use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use uext4_ext4::{Ext4, InodeRef};
@@ -36,9 +36,9 @@ pub struct FsyncArgs {
     /// Rounds
     #[arg(short = 'i', long, default_value_t = 3, value_parser = parse_rounds)]
     pub iterations: usize,
-    /// A directory of another file system on the same disk, which does the same in turn
-    #[arg(long, value_name = "DIR")]
-    pub peer: Option<PathBuf>,
+    /// The peer.
+    #[command(flatten)]
+    pub peer: PeerArgs,
     /// The image, the arms and the output.
     #[command(flatten)]
     pub setup: SetupArgs,
@@ -111,15 +111,16 @@ impl Workload for Job<'_> {
     }
 
     fn run_peer(&mut self, turn: Turn) -> anyhow::Result<()> {
-        let Some(dir) = &self.args.peer else {
-            return Ok(());
-        };
         // The round that counts locks has nothing to count here.
         if turn.round >= self.args.iterations {
             return Ok(());
         }
-        let sample = peer_sample(dir, self.args.threads[turn.case], self.args.time)?;
-        self.grid.push(turn.lane, turn.case, sample, false);
+        if let Some(tree) = self.args.peer.tree("fsync", vec!["files".to_owned()])? {
+            let (threads, time) = (self.args.threads[turn.case], self.args.time);
+            let sample = peer_sample(&tree, threads, time)?;
+            tree.remove()?;
+            self.grid.push(turn.lane, turn.case, sample, false);
+        }
         Ok(())
     }
 
@@ -128,26 +129,20 @@ impl Workload for Job<'_> {
     }
 }
 
-fn peer_sample(dir: &Path, threads: usize, time: Duration) -> anyhow::Result<Sample> {
-    let path = |i| dir.join(format!("uext4-bench-{}", file_name(i)));
+fn peer_sample(tree: &HostTree, threads: usize, time: Duration) -> anyhow::Result<Sample> {
+    let path = |i| tree.path(0).join(file_name(i));
     let make = |i| File::create_new(path(i)).with_context(|| path(i).display().to_string());
     let files: Vec<File> = (0..threads).map(make).collect::<Result<_, _>>()?;
     for file in &files {
         file.sync_all()?;
     }
-    let sample = Sample::take(None, false, || {
+    Sample::take(None, false, || {
         append_for(threads, time, |thread| {
             let mut file = &files[thread];
             file.write_all(&APPEND)?;
             Ok(file.sync_all()?)
         })
-    });
-    drop(files);
-    for i in 0..threads {
-        std::fs::remove_file(path(i))?;
-    }
-    File::open(dir)?.sync_all()?;
-    sample
+    })
 }
 
 /// Runs fsync for each count of threads, and prints.
@@ -156,9 +151,7 @@ fn peer_sample(dir: &Path, threads: usize, time: Duration) -> anyhow::Result<Sam
 /// An operation that fails, or an image that is damaged after the run.
 pub fn run(args: &FsyncArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let arms = args.setup.arms();
-    let peers: Vec<&'static str> = args.peer.iter().map(|_| "peer").collect();
-    let mut names: Vec<String> = arms.iter().map(|arm| arm.name.clone()).collect();
-    names.extend(peers.iter().map(|name| (*name).to_owned()));
+    let names = args.peer.names(&arms);
     let mut job = Job {
         args,
         grid: Grid::new(names.len(), args.threads.len()),
@@ -172,7 +165,7 @@ pub fn run(args: &FsyncArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         })?,
         rounds: args.setup.rounds(args.iterations),
         cases: args.threads.len(),
-        peers: &peers,
+        peers: args.peer.lanes(),
         label: &|case| format!("{} threads", args.threads[case]),
     }
     .run(&mut job)?;
@@ -196,18 +189,7 @@ fn print(
     )?;
     let compared = compared(rows, &args.threads);
     writeln!(out, "{}\n", side_by_side("threads", names, &compared))?;
-    if args.peer.is_some() {
-        for (threads, spreads) in &compared {
-            let [ours @ .., peer] = spreads.as_slice() else {
-                continue;
-            };
-            for (name, spread) in names.iter().zip(ours) {
-                let ratio = ratio(spread.median, peer.median);
-                writeln!(out, "{threads} threads: {name} over peer: {ratio}")?;
-            }
-        }
-        writeln!(out)?;
-    }
+    args.peer.print_ratios(names, &compared, " threads", out)?;
     let mut table = tables::plain(["threads", "arm", "p50 us", "p99 us", "max us", "commits"]);
     for &threads in &args.threads {
         for row in rows.iter().filter(|row| row.threads == threads) {

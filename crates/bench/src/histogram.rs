@@ -18,10 +18,18 @@ pub struct Histogram {
 /// The percentiles that results carry, in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct LatencyUs {
+    /// Of ten, one is at most this.
+    pub p10: f64,
     /// Half are at most this.
     pub p50: f64,
+    /// Of ten, 9 are at most this.
+    pub p90: f64,
     /// Of a hundred, 99 are at most this.
     pub p99: f64,
+    /// Of a thousand, 999 are at most this.
+    pub p999: f64,
+    /// Of ten thousand, 9,999 are at most this.
+    pub p9999: f64,
     /// The longest.
     pub max: f64,
 }
@@ -103,9 +111,14 @@ impl Histogram {
     /// The percentiles, if anything was counted.
     pub fn latency(&self) -> Option<LatencyUs> {
         let us = |ns: u64| ns as f64 / 1000.0;
+        let share = |share| us(self.percentile_ns(share));
         (self.total > 0).then(|| LatencyUs {
-            p50: us(self.percentile_ns(0.5)),
-            p99: us(self.percentile_ns(0.99)),
+            p10: share(0.1),
+            p50: share(0.5),
+            p90: share(0.9),
+            p99: share(0.99),
+            p999: share(0.999),
+            p9999: share(0.9999),
             max: us(self.max_ns),
         })
     }
@@ -150,5 +163,38 @@ mod tests {
         assert!(all.percentile_ns(0.99).abs_diff(990) <= 16);
         assert_eq!(all.percentile_ns(1.0), 1000);
         assert_eq!(all.max_ns(), 1000);
+    }
+
+    #[test]
+    fn results_carry_each_percentile() {
+        let mut all = Histogram::default();
+        // Each share ends at another power of two, so that no two of them are mistaken for each other.
+        let parts = [
+            (1_000, 1),
+            (4_000, 2),
+            (4_000, 4),
+            (900, 8),
+            (90, 16),
+            (9, 32),
+        ];
+        for (count, us) in parts {
+            (0..count).for_each(|_| all.record(us * 1000));
+        }
+        all.record(64_000);
+        let us = serde_json::to_value(all.latency()).unwrap();
+        let want = [
+            ("p10", 1.0),
+            ("p50", 2.0),
+            ("p90", 4.0),
+            ("p99", 8.0),
+            ("p999", 16.0),
+            ("p9999", 32.0),
+            ("max", 64.0),
+        ];
+        for (key, want) in want {
+            let got = us[key].as_f64().unwrap();
+            assert!((got / want - 1.0).abs() < 0.02, "{key}: {got}");
+        }
+        assert_eq!(us.as_object().unwrap().len(), want.len());
     }
 }

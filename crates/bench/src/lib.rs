@@ -17,6 +17,7 @@
 //! | [`all`] | all of them, and one page that shows them |
 //! | [`arms`], [`setup`] | the arms of a run; the options that all workloads share |
 //! | [`device`], [`bed`], [`tree`] | images, mounts, and directories in them |
+//! | [`host_dir`], [`place`] | directories of the host, and what is done in those and in ours alike |
 //! | [`peer`] | what the kernel does of the same |
 //! | [`rounds`], [`crew`] | turns of the arms; threads that start together |
 //! | [`sample`], [`histogram`], [`memory`] | what is measured |
@@ -35,12 +36,14 @@ pub mod fuse;
 pub mod generation;
 pub mod histogram;
 pub mod host;
+pub mod host_dir;
 pub mod icache_shrink;
 pub mod locks;
 pub mod mdtest;
 pub mod memory;
 pub mod mq;
 pub mod peer;
+pub mod place;
 pub mod progress;
 pub mod randrw;
 pub mod report;
@@ -73,13 +76,15 @@ enum Workload {
     /// Creates, stats, reads and removes files from many workers, each phase ending with a sync
     #[command(
         after_help = "Example: uext4 bench mdtest --np 48 -n 30000 -F -C -r -u -i 3 \
-                            --ialloc all --lock-stat"
+                            --ialloc all --lock-stat\n\
+                            Example: uext4 bench mdtest --device file:/dev/shm/u.img --peer /mnt/ext4-on-tmpfs"
     )]
     Mdtest(mdtest::MdtestArgs),
     /// Creates and unlinks one file in a directory for each task, in a loop
     #[command(
         after_help = "Example: uext4 bench create-unlink --generation all --tasks 2,128 --time 1 -i 9\n\
-                            Example: uext4 bench create-unlink --icache all --lazytime off,on --tasks 32"
+                            Example: uext4 bench create-unlink --icache all --lazytime off,on --tasks 32\n\
+                            Example: uext4 bench create-unlink --tasks 1,32 --peer /mnt/ext4-on-tmpfs"
     )]
     CreateUnlink(create_unlink::CreateUnlinkArgs),
     /// Appends 4 KiB and fsyncs, a file for each thread; give it a file on a real disk

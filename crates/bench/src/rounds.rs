@@ -11,6 +11,7 @@ use crate::device::{DeviceSpec, ImageSpec};
 use crate::memory;
 use crate::progress::Progress;
 use crate::setup::SetupArgs;
+use anyhow::Context as _;
 use std::sync::Arc;
 use uext4_ext4::Ext4;
 
@@ -173,7 +174,7 @@ impl Rounds<'_> {
         progress.begin(format!("round {round}/{rounds}, {name}, {case}"));
         match bed {
             Some((bed, state)) => workload.run(turn, bed, state)?,
-            None => workload.run_peer(turn)?,
+            None => workload.run_peer(turn).with_context(|| name.to_owned())?,
         }
         progress.done();
         Ok(())

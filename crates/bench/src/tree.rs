@@ -3,6 +3,7 @@
 //! Not directly in the root: below it Orlov spreads directories, further down it keeps them near their
 //! parent, and that is what makes the workers share groups.
 
+use crate::place::{Dir, Place};
 use std::sync::Arc;
 use uext4_ext4::{Ext4, InodeRef};
 use uext4_vfs::attr::{NewKind, NewNode};
@@ -60,6 +61,11 @@ impl Tree {
         &self.dirs[worker % self.dirs.len()]
     }
 
+    /// Them on their mount, for workers.
+    pub fn on<'a>(&'a self, fs: &'a Arc<Ext4>) -> OurPlace<'a> {
+        OurPlace { fs, tree: self }
+    }
+
     /// Removes the directories, which must be empty.
     ///
     /// # Errors
@@ -78,5 +84,96 @@ impl Tree {
             &top_dir,
             self.top_name.as_bytes(),
         )?)
+    }
+}
+
+/// The directories on their mount.
+#[derive(Clone, Copy)]
+pub struct OurPlace<'a> {
+    fs: &'a Arc<Ext4>,
+    tree: &'a Tree,
+}
+
+impl Place for OurPlace<'_> {
+    type Dir<'a>
+        = OurDir<'a>
+    where
+        Self: 'a;
+
+    fn enter(&self, worker: usize) -> anyhow::Result<OurDir<'_>> {
+        Ok(OurDir {
+            fs: self.fs,
+            node: self.tree.dir(worker),
+            caller: Caller::root(),
+        })
+    }
+
+    fn syncfs(&self) -> anyhow::Result<()> {
+        Ok(FileSystem::syncfs(&**self.fs)?)
+    }
+}
+
+/// A worker's directory.
+pub struct OurDir<'a> {
+    fs: &'a Ext4,
+    node: &'a InodeRef,
+    caller: Caller,
+}
+
+impl OurDir<'_> {
+    fn make(&self, name: &[u8], new: &NewNode<'_>) -> anyhow::Result<InodeRef> {
+        Ok(FileSystem::create(
+            self.fs,
+            &self.caller,
+            self.node,
+            name,
+            new,
+        )?)
+    }
+
+    fn lookup(&self, name: &[u8]) -> anyhow::Result<InodeRef> {
+        Ok(FileSystem::lookup(self.fs, &self.caller, self.node, name)?)
+    }
+}
+
+impl Dir for OurDir<'_> {
+    type File = InodeRef;
+
+    fn create(&self, name: &[u8]) -> anyhow::Result<InodeRef> {
+        self.make(name, &FILE)
+    }
+
+    fn write(&self, file: &InodeRef, bytes: &[u8]) -> anyhow::Result<()> {
+        FileSystem::write(self.fs, file, 0, bytes)?;
+        Ok(())
+    }
+
+    fn fsync(&self, file: &InodeRef) -> anyhow::Result<()> {
+        Ok(FileSystem::fsync(self.fs, file, false)?)
+    }
+
+    fn stat(&self, name: &[u8]) -> anyhow::Result<()> {
+        let node = self.lookup(name)?;
+        std::hint::black_box(FileSystem::getattr(self.fs, &node)?);
+        Ok(())
+    }
+
+    fn read(&self, name: &[u8], buffer: &mut [u8]) -> anyhow::Result<()> {
+        let node = self.lookup(name)?;
+        FileSystem::read(self.fs, &node, 0, buffer)?;
+        Ok(())
+    }
+
+    fn unlink(&self, name: &[u8]) -> anyhow::Result<()> {
+        Ok(FileSystem::unlink(self.fs, &self.caller, self.node, name)?)
+    }
+
+    fn mkdir(&self, name: &[u8]) -> anyhow::Result<()> {
+        drop(self.make(name, &DIRECTORY)?);
+        Ok(())
+    }
+
+    fn rmdir(&self, name: &[u8]) -> anyhow::Result<()> {
+        Ok(FileSystem::rmdir(self.fs, &self.caller, self.node, name)?)
     }
 }

@@ -62,7 +62,9 @@ fn rows(document: &Value) -> &[Value] {
 }
 
 fn assert_latency(row: &Value) {
-    assert!(row["latency_us"]["p50"].is_f64() && row["latency_us"]["p99"].is_f64());
+    let us = |key| row["latency_us"][key].as_f64().unwrap();
+    let all = ["p10", "p50", "p90", "p99", "p999", "p9999", "max"].map(us);
+    assert!(all.is_sorted(), "{row}");
 }
 
 #[test]
@@ -202,6 +204,114 @@ fn fsync_beside_a_peer() {
     assert_eq!(rows(&document)[3]["arm"], "peer");
     rows(&document).iter().for_each(assert_latency);
     assert_eq!(dir.path().read_dir().unwrap().count(), 0);
+}
+
+/// A directory of the host; in memory, where syncing it waits for nobody else's files.
+fn peer_dir() -> tempfile::TempDir {
+    match Path::new("/dev/shm").is_dir() {
+        true => tempfile::tempdir_in("/dev/shm").unwrap(),
+        false => tempfile::tempdir().unwrap(),
+    }
+}
+
+/// The rows of the peer, from a run in a directory that it leaves empty. The peer has no journal and no locks.
+fn peer_rows(workload: &str, args: &[&str]) -> Vec<Value> {
+    let dir = peer_dir();
+    let peer = ["--peer", dir.path().to_str().unwrap()];
+    let all = [&SMALL[..], args, &peer, &["--json"]].concat();
+    let text = print(&[&[workload], &all[..]].concat()).unwrap();
+    assert_eq!(dir.path().read_dir().unwrap().count(), 0);
+    let document: Value = serde_json::from_str(&text).unwrap();
+    let (peers, ours): (Vec<&Value>, Vec<&Value>) =
+        rows(&document).iter().partition(|row| row["arm"] == "peer");
+    assert_eq!(ours.len(), peers.len());
+    for (row, peer) in ours.iter().zip(&peers) {
+        let same = ["op", "threads", "iterations"].map(|key| row[key] == peer[key]);
+        assert_eq!(same, [true; 3], "{row} {peer}");
+        assert!(peer["ops"].as_u64().unwrap() > 0, "{peer}");
+        assert!(peer["ops_per_s"]["min"].as_f64().unwrap() > 0.0, "{peer}");
+        assert!(peer["commits"].is_null(), "{peer}");
+        assert_eq!(peer["locks"], Value::Array(Vec::new()), "{peer}");
+        assert!(!row["locks"].as_array().unwrap().is_empty(), "{row}");
+    }
+    peers.into_iter().cloned().collect()
+}
+
+#[test]
+fn mdtest_beside_a_peer() {
+    let every_phase = ["-C", "-T", "-E", "-r", "-w", "5000", "-e", "-y"];
+    for directories in [&["-u"][..], &[]] {
+        let args = [
+            &["--np", "1,3", "-n", "20", "-i", "2", "--lock-stat"],
+            &every_phase[..],
+            directories,
+        ]
+        .concat();
+        let peers = peer_rows("mdtest", &args);
+        assert_eq!(peers.len(), 2 * 7);
+        for row in peers {
+            assert_eq!(row["ops"], 20 * row["threads"].as_u64().unwrap());
+        }
+    }
+}
+
+#[test]
+fn create_unlink_beside_a_peer() {
+    let args = ["--tasks", "1,5", "--time", "0.01", "-i", "2", "--lock-stat"];
+    let peers = peer_rows("create-unlink", &args);
+    assert_eq!(peers.len(), 2);
+    peers.iter().for_each(assert_latency);
+}
+
+#[test]
+fn peers_are_compared_in_print() {
+    let dir = peer_dir();
+    let peer = ["--peer", dir.path().to_str().unwrap()];
+    let args = ["mdtest", "-N", "2", "-n", "10", "-i", "1"];
+    let text = print(&[&args, &SMALL[..], &peer].concat()).unwrap();
+    for part in [
+        "(of 1 iterations), peer",
+        "creates/s: default over peer: ",
+        "removes/s: default over peer: ",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    assert_eq!(text.matches("resident after create").count(), 1, "{text}");
+    let args = [
+        "create-unlink",
+        "--tasks",
+        "2",
+        "--time",
+        "0.005",
+        "-i",
+        "1",
+    ];
+    let text = print(&[&args, &SMALL[..], &peer].concat()).unwrap();
+    assert!(text.contains("2 tasks: default over peer: "), "{text}");
+}
+
+#[test]
+fn a_peer_is_left_as_it_was_after_an_error() {
+    let dir = peer_dir();
+    let garbage = dir.path().join("garbage.img");
+    std::fs::write(&garbage, "no image").unwrap();
+    let device = format!("file:{}", garbage.display());
+    let peer = dir.path().join("peer");
+    for (workload, size) in [
+        ("mdtest", ["-N", "2", "-n", "10"]),
+        ("create-unlink", ["--tasks", "2", "--time", "0.01"]),
+    ] {
+        let with = ["--device", &device, "--peer", peer.to_str().unwrap()];
+        let args = [&[workload, "-i", "1"], &with[..], &size].concat();
+        let why = print(&args).unwrap_err().to_string();
+        let top = format!("{}/uext4-bench-{workload}", peer.display());
+        assert!(why.starts_with(&top), "{why}");
+        std::fs::create_dir(&peer).unwrap();
+        let why = format!("{:?}", print(&args).unwrap_err());
+        assert!(why.contains("garbage.img"), "{why}");
+        // Fails unless it is empty.
+        std::fs::remove_dir(&peer).unwrap();
+    }
 }
 
 fn randrw(args: &[&str]) -> Value {

@@ -4,14 +4,15 @@ use super::MdtestArgs;
 use super::phase::{self, Item, Phase, Step};
 use crate::bed::Bed;
 use crate::crew;
+use crate::host_dir::HostTree;
+use crate::place::{Dir, Place};
 use crate::rounds::{Turn, Workload};
 use crate::sample::{Grid, Sample, Work};
-use crate::tree::{DIRECTORY, FILE, Tree};
+use crate::tree::Tree;
+use anyhow::Context as _;
 use std::io::Write as _;
 use std::sync::Arc;
-use uext4_ext4::{Ext4, InodeRef};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::filesystem::FileSystem;
+use uext4_ext4::Ext4;
 
 /// mdtest with one count of workers.
 pub struct Job<'a> {
@@ -23,24 +24,54 @@ pub struct Job<'a> {
     pub phases: Vec<Phase>,
     /// For each arm and phase what was measured.
     pub grid: Grid,
+    /// The peer's directories.
+    pub peer: Option<HostTree>,
 }
 
-impl Job<'_> {
+impl<'a> Job<'a> {
+    /// With the peer's directories made, and its warm-up run done.
+    ///
+    /// # Errors
+    /// Of the peer.
+    pub fn new(args: &'a MdtestArgs, workers: usize, lanes: usize) -> anyhow::Result<Job<'a>> {
+        let phases = phase::phases(args);
+        let mut job = Job {
+            args,
+            workers,
+            grid: Grid::new(lanes, phases.len()),
+            phases,
+            peer: None,
+        };
+        if let Some(tree) = args.peer.tree("mdtest", job.directories())? {
+            job.warm_up(&tree).context("peer")?;
+            job.peer = Some(tree);
+        }
+        Ok(job)
+    }
+
+    /// The names of the workers' directories.
+    fn directories(&self) -> Vec<String> {
+        let name = |worker: usize| format!("mdtest_tree.{worker}.0");
+        match self.args.unique {
+            true => (0..self.workers).map(name).collect(),
+            false => vec!["mdtest_tree.0".to_owned()],
+        }
+    }
+
     /// All phases once; `measure` gets those that are asked for.
-    fn iteration(
+    fn iteration<P: Place>(
         &self,
-        fs: &Arc<Ext4>,
-        tree: &Tree,
+        place: &P,
         mut measure: impl FnMut(usize, &dyn Fn() -> anyhow::Result<Work>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         for &item in phase::items(self.args) {
             let chosen = |step| self.phases.iter().position(|p| *p == Phase { item, step });
             for step in [Step::Create, Step::Stat, Step::Read, Step::Remove] {
-                let run = || self.run_phase(fs, tree, Phase { item, step });
+                let run = || self.run_phase(place, Phase { item, step });
                 match chosen(step) {
-                    Some(place) => {
+                    Some(number) => {
                         std::thread::sleep(self.args.pause);
-                        measure(place, &run)?;
+                        measure(number, &run)?;
                     }
                     // Nothing can be done without files, and none may stay.
                     None if matches!(step, Step::Create | Step::Remove) => drop(run()?),
@@ -51,12 +82,38 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// A phase ends with a sync, inside its time.
-    fn run_phase(&self, fs: &Arc<Ext4>, tree: &Tree, phase: Phase) -> anyhow::Result<Work> {
-        let done = crew::run(self.workers, None, |worker, _| {
-            self.work(fs, tree.dir(worker), worker, phase)
+    /// An iteration that counts for nothing: it loads what the others find.
+    fn warm_up(&self, place: &impl Place) -> anyhow::Result<()> {
+        self.iteration(place, |_, run| run().map(drop))
+    }
+
+    /// An iteration with the sample of each phase; `fs` as [`Sample::take`] wants it.
+    fn samples(
+        &self,
+        place: &impl Place,
+        fs: Option<&Ext4>,
+        counted: bool,
+    ) -> anyhow::Result<Vec<(usize, Sample)>> {
+        let mut samples = Vec::new();
+        self.iteration(place, |number, run| {
+            samples.push((number, Sample::take(fs, counted, run)?));
+            Ok(())
         })?;
-        FileSystem::syncfs(&**fs)?;
+        Ok(samples)
+    }
+
+    fn push(&mut self, lane: usize, samples: Vec<(usize, Sample)>, counted: bool) {
+        for (number, sample) in samples {
+            self.grid.push(lane, number, sample, counted);
+        }
+    }
+
+    /// A phase ends with a sync, inside its time.
+    fn run_phase(&self, place: &impl Place, phase: Phase) -> anyhow::Result<Work> {
+        let done = crew::run(self.workers, None, |worker, _| {
+            self.work(&place.enter(worker)?, worker, phase)
+        })?;
+        place.syncfs()?;
         Ok(Work {
             ops: u64::from(self.args.items) * self.workers as u64,
             seconds: done.began.elapsed().as_secs_f64(),
@@ -64,15 +121,8 @@ impl Job<'_> {
         })
     }
 
-    fn work(
-        &self,
-        fs: &Arc<Ext4>,
-        dir: &InodeRef,
-        worker: usize,
-        phase: Phase,
-    ) -> anyhow::Result<()> {
+    fn work(&self, dir: &impl Dir, worker: usize, phase: Phase) -> anyhow::Result<()> {
         let args = self.args;
-        let root = Caller::root();
         let kind = match phase.item {
             Item::File => "file",
             Item::Directory => "dir",
@@ -84,28 +134,20 @@ impl Job<'_> {
             name.clear();
             write!(name, "{kind}.mdtest.{worker}.{i}")?;
             match (phase.step, phase.item) {
-                (Step::Create, Item::Directory) => {
-                    drop(FileSystem::create(&**fs, &root, dir, &name, &DIRECTORY)?);
-                }
+                (Step::Create, Item::Directory) => dir.mkdir(&name)?,
                 (Step::Create, Item::File) => {
-                    let node = FileSystem::create(&**fs, &root, dir, &name, &FILE)?;
+                    let file = dir.create(&name)?;
                     if args.write_bytes > 0 {
-                        FileSystem::write(&**fs, &node, 0, &bytes)?;
+                        dir.write(&file, &bytes)?;
                     }
                     if args.sync_files {
-                        FileSystem::fsync(&**fs, &node, false)?;
+                        dir.fsync(&file)?;
                     }
                 }
-                (Step::Stat, _) => {
-                    let node = FileSystem::lookup(&**fs, &root, dir, &name)?;
-                    std::hint::black_box(FileSystem::getattr(&**fs, &node)?);
-                }
-                (Step::Read, _) => {
-                    let node = FileSystem::lookup(&**fs, &root, dir, &name)?;
-                    FileSystem::read(&**fs, &node, 0, &mut buffer)?;
-                }
-                (Step::Remove, Item::File) => FileSystem::unlink(&**fs, &root, dir, &name)?,
-                (Step::Remove, Item::Directory) => FileSystem::rmdir(&**fs, &root, dir, &name)?,
+                (Step::Stat, _) => dir.stat(&name)?,
+                (Step::Read, _) => dir.read(&name, &mut buffer)?,
+                (Step::Remove, Item::File) => dir.unlink(&name)?,
+                (Step::Remove, Item::Directory) => dir.rmdir(&name)?,
             }
         }
         Ok(())
@@ -116,26 +158,26 @@ impl Workload for Job<'_> {
     type State = Tree;
 
     fn prepare(&self, fs: &Arc<Ext4>) -> anyhow::Result<Tree> {
-        let name = |worker: usize| format!("mdtest_tree.{worker}.0");
-        let names = match self.args.unique {
-            true => (0..self.workers).map(name).collect(),
-            false => vec!["mdtest_tree.0".to_owned()],
-        };
-        let tree = Tree::make(fs, "test-dir.0-0", names)?;
-        self.iteration(fs, &tree, |_, run| run().map(drop))?;
+        let tree = Tree::make(fs, "test-dir.0-0", self.directories())?;
+        self.warm_up(&tree.on(fs))?;
         Ok(tree)
     }
 
     fn run(&mut self, turn: Turn, bed: &Bed, tree: &Tree) -> anyhow::Result<()> {
         let fs = bed.fs();
         let counted = turn.round >= self.args.iterations;
-        let mut samples = Vec::new();
-        self.iteration(fs, tree, |place, run| {
-            samples.push((place, Sample::take(Some(fs), counted, run)?));
-            Ok(())
-        })?;
-        for (place, sample) in samples {
-            self.grid.push(turn.lane, place, sample, counted);
+        let samples = self.samples(&tree.on(fs), Some(fs), counted)?;
+        self.push(turn.lane, samples, counted);
+        Ok(())
+    }
+
+    fn run_peer(&mut self, turn: Turn) -> anyhow::Result<()> {
+        // The round that counts locks has nothing to count here.
+        if let Some(tree) = &self.peer
+            && turn.round < self.args.iterations
+        {
+            let samples = self.samples(tree, None, false)?;
+            self.push(turn.lane, samples, false);
         }
         Ok(())
     }

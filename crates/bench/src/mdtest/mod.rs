@@ -9,9 +9,10 @@ mod phase;
 
 use crate::arms::{parse_rounds, parse_seconds, parse_threads};
 use crate::device::parse_size;
+use crate::host_dir::{HostTree, PeerArgs};
 use crate::report::{Document, Row};
 use crate::rounds::Rounds;
-use crate::sample::Grid;
+use crate::sample::JournalCost;
 use crate::setup::{Need, SetupArgs};
 use crate::tables::{self, ComparedRow, count, side_by_side};
 use clap::Args;
@@ -71,6 +72,9 @@ pub struct MdtestArgs {
     /// Fsync each file after writing it
     #[arg(short = 'y')]
     pub sync_files: bool,
+    /// The peer.
+    #[command(flatten)]
+    pub peer: PeerArgs,
     /// The image, the arms and the output.
     #[command(flatten)]
     pub setup: SetupArgs,
@@ -172,28 +176,24 @@ fn images_in_it(setup: &SetupArgs) -> &'static str {
 
 fn run_count(args: &MdtestArgs, workers: usize) -> anyhow::Result<Vec<Row>> {
     let arms = args.setup.arms();
-    let phases = phase::phases(args);
-    let mut job = Job {
-        args,
-        workers,
-        grid: Grid::new(arms.len(), phases.len()),
-        phases,
-    };
+    let names = args.peer.names(&arms);
+    let mut job = Job::new(args, workers, names.len())?;
     Rounds {
         setup: &args.setup,
         arms: &arms,
         image: args.setup.image(args.need(workers))?,
         rounds: args.setup.rounds(args.iterations),
         cases: 1,
-        peers: &[],
+        peers: args.peer.lanes(),
         label: &|_| format!("{workers} workers"),
     }
     .run(&mut job)?;
+    job.peer.take().map_or(Ok(()), HostTree::remove)?;
     let mut rows = Vec::new();
-    for (lane, arm) in arms.iter().enumerate() {
-        for (place, phase) in job.phases.iter().enumerate() {
-            let cell = job.grid.cell(lane, place);
-            rows.push(Row::of(&arm.name, phase.op(), workers, cell));
+    for (lane, name) in names.iter().enumerate() {
+        for (number, phase) in job.phases.iter().enumerate() {
+            let cell = job.grid.cell(lane, number);
+            rows.push(Row::of(name, phase.op(), workers, cell));
         }
     }
     Ok(rows)
@@ -207,7 +207,7 @@ fn print(
 ) -> anyhow::Result<()> {
     let (items, iterations) = (args.items, args.iterations);
     let phases = phase::phases(args);
-    let arms: Vec<String> = args.setup.arms().into_iter().map(|a| a.name).collect();
+    let names = args.peer.names(&args.setup.arms());
     writeln!(
         out,
         "{workers} workers, {items} items each, {iterations} iterations"
@@ -217,13 +217,14 @@ fn print(
         writeln!(out, "\nSUMMARY rate: (of {iterations} iterations), {arm}")?;
         writeln!(out, "{}", summary(&phases, some))?;
         let created = some.iter().find(|r| r.op == "create").or(some.first());
-        if let Some(row) = created {
+        // The peer's memory is not ours.
+        if let Some(row) = created.filter(|row| row.journal.is_some()) {
             let mib = row.resident_bytes >> 20;
             writeln!(out, "resident after {}: {mib} MiB", row.op)?;
         }
     }
     writeln!(out)?;
-    if arms.len() > 1 {
+    if names.len() > 1 {
         let compared: Vec<ComparedRow> = phases
             .iter()
             .map(|phase| {
@@ -232,7 +233,8 @@ fn print(
                 (format!("{}s/s", phase.op()), spreads)
             })
             .collect();
-        writeln!(out, "{}\n", side_by_side("median", &arms, &compared))?;
+        writeln!(out, "{}\n", side_by_side("median", &names, &compared))?;
+        args.peer.print_ratios(&names, &compared, "", out)?;
     }
     for row in rows {
         row.print_tables(out)?;
@@ -253,16 +255,19 @@ fn summary(phases: &[Phase], rows: &[Row]) -> Table {
         "in place MB",
     ]);
     for (phase, row) in phases.iter().zip(rows) {
-        let journal = row.journal.unwrap_or_default();
+        let of_journal = |part: fn(JournalCost) -> u64| {
+            row.journal
+                .map_or_else(String::new, |cost| part(cost).to_string())
+        };
         table.add_row([
             phase.title().to_owned(),
             count(row.ops_per_s.max),
             count(row.ops_per_s.min),
             count(row.mean),
             count(row.std_dev),
-            journal.commits.to_string(),
-            (journal.journal_bytes >> 20).to_string(),
-            (journal.checkpoint_bytes >> 20).to_string(),
+            of_journal(|cost| cost.commits),
+            of_journal(|cost| cost.journal_bytes >> 20),
+            of_journal(|cost| cost.checkpoint_bytes >> 20),
         ]);
     }
     tables::align(&mut table);

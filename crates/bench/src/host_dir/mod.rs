@@ -1,0 +1,81 @@
+//! A directory of the host that takes turns with the arms: the same work, done by system calls.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `tree` | what a run makes in it, and removes |
+//! | `dir` | what a worker does in its directory |
+
+mod dir;
+mod tree;
+
+pub use tree::HostTree;
+
+use crate::arms::Arm;
+use crate::tables::{ComparedRow, ratio};
+use clap::Args;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+/// The directory, if one is given.
+#[derive(Clone, Debug, Args)]
+pub struct PeerArgs {
+    /// A directory of another file system, which does the same in turn
+    #[arg(long = "peer", value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+}
+
+impl PeerArgs {
+    /// Its name in results, where there is one.
+    pub fn lanes(&self) -> &'static [&'static str] {
+        match self.dir {
+            Some(_) => &["peer"],
+            None => &[],
+        }
+    }
+
+    /// The names of all that take turns: the arms, then the peer.
+    pub fn names(&self, arms: &[Arm]) -> Vec<String> {
+        let ours = arms.iter().map(|arm| arm.name.clone());
+        let peers = self.lanes().iter().map(|name| (*name).to_owned());
+        ours.chain(peers).collect()
+    }
+
+    /// Makes the directories of a run in it, as [`HostTree::make`] does.
+    ///
+    /// # Errors
+    /// As [`HostTree::make`].
+    pub fn tree(
+        &self,
+        top_name: &'static str,
+        names: Vec<String>,
+    ) -> anyhow::Result<Option<HostTree>> {
+        let make = |dir| HostTree::make(dir, top_name, names);
+        self.dir.as_deref().map(make).transpose()
+    }
+
+    /// Prints how many times the peer's median each arm's is; `what` follows the label.
+    ///
+    /// # Errors
+    /// Of the output.
+    pub fn print_ratios(
+        &self,
+        names: &[String],
+        compared: &[ComparedRow],
+        what: &str,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        if self.dir.is_none() {
+            return Ok(());
+        }
+        for (label, spreads) in compared {
+            let [ours @ .., peer] = spreads.as_slice() else {
+                continue;
+            };
+            for (name, spread) in names.iter().zip(ours) {
+                let ratio = ratio(spread.median, peer.median);
+                writeln!(out, "{label}{what}: {name} over peer: {ratio}")?;
+            }
+        }
+        writeln!(out)
+    }
+}
