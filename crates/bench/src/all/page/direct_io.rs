@@ -1,0 +1,186 @@
+//! Direct I/O and the inode lock.
+
+use super::figures::{About, bars, commands, figure, latencies, published, rates};
+use super::rows::{Row, Rows, lock_table, shown};
+use crate::all::result::Report;
+use crate::device::size_name;
+use crate::report::Spread;
+use crate::tables::count;
+use uext4_report::{Block, Kind, Mark, Scale, Section, Series, Table};
+
+/// Percent that the published work gained, at the threads it had: of reads of 4 KiB, of both of 1 MiB.
+const SMALL: [(u64, f64); 7] =
+    [(1, 5.0), (2, 10.0), (4, 30.0), (8, 50.0), (12, 60.0), (16, 65.0), (24, 70.0)];
+const LARGE: [(u64, f64); 3] = [(1, 0.0), (8, 10.0), (24, 20.0)];
+
+/// The section.
+pub fn section(report: &Report) -> Section {
+    let rows = Rows::of(report, "randrw");
+    let mut blocks = vec![Block::Text(
+        "Every thread reads and writes blocks at random places of one file, half and half, direct, on a modelled \
+         device that serves 32 requests at a time in 80 us each. exclusive-first takes the inode lock alone for a \
+         write and only then finds that it overwrites; shared-first starts shared. Without dioread_nolock both \
+         write alone."
+            .to_owned(),
+    )];
+    let sizes = rows.values(|row| row.block_size);
+    for nolock in [true, false] {
+        for &bytes in &sizes {
+            blocks.push(gain(&rows, bytes, nolock));
+        }
+    }
+    for &bytes in &sizes {
+        let name = size_name(bytes);
+        let both = both_ways(&rows.filter(|row| row.block_size == Some(bytes)));
+        for (nolock, mode) in [(true, "dioread_nolock"), (false, "dioread_lock")] {
+            let some = both.filter(|row| is_of(row, nolock) || row.arm == "bare");
+            let about = About {
+                id: &format!("dio-{}-{mode}", name.to_lowercase()),
+                title: &format!("Random direct I/O of {name}, {}", words(nolock)),
+                subtitle: "reads and writes together, medians added; modelled device",
+                x: ("threads", Scale::Log),
+                y: ("requests/s", Scale::Linear),
+            };
+            blocks.push(rates(about, &some, Vec::new()));
+        }
+    }
+    blocks.extend(of_busiest(&rows));
+    blocks.push(beside_kernel(&Rows::of(report, "randrw-kernel")));
+    blocks.extend(commands(report, &["randrw", "randrw-kernel"]));
+    Section {
+        id: "direct-io".to_owned(),
+        title: "Direct I/O and the inode lock".to_owned(),
+        blocks,
+    }
+}
+
+fn words(nolock: bool) -> &'static str {
+    if nolock { "dioread_nolock" } else { "without dioread_nolock" }
+}
+
+fn is_of(row: &Row, nolock: bool) -> bool {
+    row.arm.ends_with(if nolock { "/dioread_nolock" } else { "/dioread_lock" })
+}
+
+/// Percent gain over exclusive-first by threads, as the published histograms have it.
+fn gain(rows: &Rows, bytes: u64, nolock: bool) -> Block {
+    let some = rows.filter(|row| {
+        row.block_size == Some(bytes) && is_of(row, nolock) && row.arm.starts_with("shared-first/")
+    });
+    let threads = some.counts();
+    let place = |n: u64| threads.iter().position(|&t| t == n).map(|i| i as f64);
+    let gained = |row: &Row| row.gain_percent.map(|g| Spread::of(&[g]));
+    let mut series: Vec<Series> = Vec::new();
+    for op in ["read", "write"] {
+        for line in some.op(op).series(Mark::Bars, |row| place(row.threads), gained) {
+            series.push(Series { name: format!("{op}s"), ..line });
+        }
+    }
+    let name = size_name(bytes);
+    let known: &[(u64, f64)] = match (nolock, bytes) {
+        (true, 4096) => &SMALL,
+        (true, _) => &LARGE,
+        (false, _) => &[],
+    };
+    let points: Vec<(f64, f64)> = known.iter().filter_map(|&(n, g)| Some((place(n)?, g))).collect();
+    if !points.is_empty() {
+        series.push(published("reads", &points, Mark::Line));
+    }
+    let line = |&n: &u64| {
+        let of = |op: &str| {
+            let row = some.0.iter().find(|row| row.op == op && row.threads == n);
+            row.and_then(|row| row.gain_percent).map_or_else(String::new, |g| format!("{g:+.0}"))
+        };
+        let there = known.iter().find(|(t, _)| *t == n);
+        let there = there.map_or_else(String::new, |(_, g)| format!("{g:+.0}"));
+        vec![n.to_string(), of("read"), of("write"), there]
+    };
+    let table = Table {
+        header: ["threads", "reads (%)", "writes (%)", "published (%)"].map(str::to_owned).to_vec(),
+        rows: threads.iter().map(line).collect(),
+    };
+    let note = match nolock {
+        true => "The published machine is a kernel with an NVMe device.",
+        false => "Published: within 3 %.",
+    };
+    let about = About {
+        id: &format!("dio-gain-{}-{}", name.to_lowercase(), if nolock { "nolock" } else { "lock" }),
+        title: &format!("What shared-first gains, {name}, {}", words(nolock)),
+        subtitle: "over exclusive-first, by threads; random reads and writes, half and half",
+        x: ("threads", Scale::Categories(threads.iter().map(u64::to_string).collect())),
+        y: ("gain (%)", Scale::Linear),
+    };
+    figure(about, series, table, vec![note.to_owned()])
+}
+
+/// Reads and writes of one arm and count, as one row.
+fn both_ways(rows: &Rows) -> Rows {
+    let mut all: Vec<Row> = Vec::new();
+    for row in &rows.0 {
+        let alike = |other: &&mut Row| other.arm == row.arm && other.threads == row.threads;
+        match all.iter_mut().find(alike) {
+            Some(other) => {
+                other.ops_per_s.min += row.ops_per_s.min;
+                other.ops_per_s.median += row.ops_per_s.median;
+                other.ops_per_s.max += row.ops_per_s.max;
+            }
+            None => all.push(row.clone()),
+        }
+    }
+    Rows(all)
+}
+
+/// Latencies and locks of the most threads, 4 KiB, dioread_nolock.
+fn of_busiest(rows: &Rows) -> Vec<Block> {
+    let small = rows.values(|row| row.block_size).first().copied();
+    let busiest = rows
+        .filter(|row| row.block_size == small && (is_of(row, true) || row.arm == "bare"))
+        .busiest();
+    let threads = busiest.counts().first().copied().unwrap_or(0);
+    let name = small.map_or_else(String::new, size_name);
+    let writes = busiest.op("write");
+    let title = format!("Latency of writes of {name}, {threads} threads");
+    vec![
+        latencies(
+            ("dio-latency", &title, "dioread_nolock, modelled device of 80 us"),
+            &writes,
+            |row| shown(&row.arm),
+            Vec::new(),
+        ),
+        Block::Table {
+            caption: format!("Locks of randrw, {name}, {threads} threads, dioread_nolock"),
+            table: lock_table(&writes.filter(|row| row.arm != "bare")),
+        },
+    ]
+}
+
+fn beside_kernel(rows: &Rows) -> Block {
+    let group = |bytes: u64, threads: u64| {
+        let some = rows.filter(|row| row.block_size == Some(bytes) && row.threads == threads);
+        let name = size_name(bytes);
+        (format!("{name}, {threads}"), both_ways(&some))
+    };
+    let (sizes, counts) = (rows.values(|row| row.block_size), rows.counts());
+    let groups: Vec<_> =
+        sizes.iter().flat_map(|&bytes| counts.iter().map(move |&n| group(bytes, n))).collect();
+    let line = |(name, some): &(String, Rows)| {
+        let of = |kind: Kind| {
+            let found = some.series(Mark::Bars, |_| Some(0.0), |row| Some(row.ops_per_s));
+            found.into_iter().find(|s| s.kind == kind).and_then(|s| s.points.first().map(|p| p.y))
+        };
+        let (ours, theirs) = (of(Kind::Arm)?, of(Kind::Peer)?);
+        (theirs > 0.0).then(|| format!("{name} threads: {:.2} times Linux", ours / theirs))
+    };
+    let said: Vec<String> = groups.iter().filter_map(line).collect();
+    let notes = if said.is_empty() { Vec::new() } else { vec![format!("{}.", said.join("; "))] };
+    bars(
+        (
+            "dio-kernel",
+            "Random direct I/O beside Linux",
+            &format!("{} groups: block size, threads; both images on tmpfs", count(groups.len() as f64)),
+        ),
+        "requests/s",
+        &groups,
+        notes,
+    )
+}
