@@ -1,9 +1,9 @@
 //! The machine a figure is from.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The machine a figure is from.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Host {
     /// CPUs that may be used.
     pub cpus: usize,

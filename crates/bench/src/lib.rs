@@ -14,6 +14,7 @@
 //! | [`clone`] | creating and dropping IPC namespaces, many being alive |
 //! | [`mq`] | messages through queues |
 //! | [`fuse`] | files through a mounted directory, beside other ext4 drivers |
+//! | [`compare`] | two results, row by row |
 //! | [`arms`], [`setup`] | the arms of a run; the options that all workloads share |
 //! | [`device`], [`bed`], [`tree`] | images, mounts, and directories in them |
 //! | [`host_dir`], [`place`] | directories of the host, and what is done in those and in ours alike |
@@ -26,6 +27,7 @@
 pub mod arms;
 pub mod bed;
 pub mod clone;
+pub mod compare;
 pub mod create_unlink;
 pub mod crew;
 pub mod device;
@@ -125,6 +127,11 @@ enum Workload {
                             Example: uext4 bench fuse --workload seq -o '' -o writeback --peer none"
     )]
     Fuse(fuse::FuseArgs),
+    /// What became faster or slower from one result to another, and what is within their spread
+    #[command(
+        after_help = "Example: uext4 bench compare A.json B.json, with what uext4 bench mdtest --json printed"
+    )]
+    Compare(compare::CompareArgs),
     /// A process of `fuse`, which starts it
     #[command(hide = true)]
     FuseClient(fuse::client::ClientArgs),
@@ -169,6 +176,7 @@ fn dispatch(workload: &Workload, out: &mut dyn Write) -> anyhow::Result<()> {
         Workload::Mq(args) => mq::run(args, out),
         Workload::MqClient(args) => mq::processes::client::run(args, out),
         Workload::Fuse(args) => fuse::run(args, out),
+        Workload::Compare(args) => compare::run(args, out),
         Workload::FuseClient(args) => fuse::client::run(args, out),
         Workload::NullMount(args) => fuse::null::run(args),
     }
