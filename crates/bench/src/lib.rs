@@ -15,6 +15,7 @@
 //! | [`mq`] | messages through queues |
 //! | [`fuse`] | files through a mounted directory, beside other ext4 drivers |
 //! | [`all`] | all of them, and one page that shows them |
+//! | [`compare`] | two results, row by row |
 //! | [`arms`], [`setup`] | the arms of a run; the options that all workloads share |
 //! | [`device`], [`bed`], [`tree`] | images, mounts, and directories in them |
 //! | [`host_dir`], [`place`] | directories of the host, and what is done in those and in ours alike |
@@ -28,6 +29,7 @@ pub mod all;
 pub mod arms;
 pub mod bed;
 pub mod clone;
+pub mod compare;
 pub mod create_unlink;
 pub mod crew;
 pub mod device;
@@ -132,6 +134,11 @@ enum Workload {
                             Example: uext4 bench all --report report --only mdtest,randrw\n\
                             Peers of the kernel's ext4 need root and loop devices; what is not here is left out, and the page says so.")]
     All(all::AllArgs),
+    /// What became faster or slower from one result to another, and what is within their spread
+    #[command(
+        after_help = "Example: uext4 bench compare A.json B.json, with what uext4 bench mdtest --json printed"
+    )]
+    Compare(compare::CompareArgs),
     /// A process of `fuse`, which starts it
     #[command(hide = true)]
     FuseClient(fuse::client::ClientArgs),
@@ -177,6 +184,7 @@ fn dispatch(workload: &Workload, out: &mut dyn Write) -> anyhow::Result<()> {
         Workload::MqClient(args) => mq::processes::client::run(args, out),
         Workload::Fuse(args) => fuse::run(args, out),
         Workload::All(args) => all::run(args, out),
+        Workload::Compare(args) => compare::run(args, out),
         Workload::FuseClient(args) => fuse::client::run(args, out),
         Workload::NullMount(args) => fuse::null::run(args),
     }

@@ -7,11 +7,11 @@ use crate::memory;
 use crate::sample::{Cell, JournalCost, Sample};
 use crate::stages::{StageRow, stage_table};
 use crate::tables::ComparedRow;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 
 /// Minimum, median and maximum.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Spread {
     /// The least.
     pub min: f64,

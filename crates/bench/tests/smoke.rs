@@ -54,7 +54,23 @@ fn json(workload: &str, args: &[&str]) -> Value {
             assert!(stage["stage"].is_string() && stage["calls"].is_u64());
         }
     }
+    assert_comparable(&document);
     document
+}
+
+/// Every document can be compared, here with itself.
+fn assert_comparable(document: &Value) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("result.json");
+    std::fs::write(&file, document.to_string()).unwrap();
+    let file = file.to_str().unwrap();
+    let text = print(&["compare", file, file, "--json"]).unwrap();
+    let compared: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(rows(&compared).len(), rows(document).len());
+    for row in rows(&compared) {
+        assert_eq!(row["verdict"], "within", "{row}");
+        assert_eq!(row["section"], document["benchmark"]);
+    }
 }
 
 fn rows(document: &Value) -> &[Value] {
@@ -611,4 +627,5 @@ fn wrong_usage_is_an_error() {
     assert!(print(&["mq", "--op", "pong"]).is_err());
     assert!(print(&["mq", "--msgsize", "7"]).is_err());
     assert!(print(&["mq", "--queues", "none"]).is_err());
+    assert!(print(&["compare", "one.json"]).is_err());
 }

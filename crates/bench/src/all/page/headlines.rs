@@ -1,0 +1,85 @@
+//! What stands out: each mechanism's arms against each other, and ours against the peers.
+
+use super::figures::times;
+use super::rows::{Row, Rows};
+use crate::all::result::Report;
+use crate::tables::count;
+use uext4_report::{Block, Section, Table};
+
+/// The section.
+pub fn section(report: &Report) -> Section {
+    let table = |lines: Vec<Option<Vec<String>>>, header: [&str; 4]| Table {
+        header: header.map(str::to_owned).to_vec(),
+        rows: lines.into_iter().flatten().collect(),
+    };
+    Section {
+        id: "what-stands-out".to_owned(),
+        title: "What stands out".to_owned(),
+        blocks: vec![
+            Block::Table {
+                caption: "What each mechanism gains on this machine".to_owned(),
+                table: table(mechanisms(report), ["", "replaced", "default", "gain"]),
+            },
+            Block::Table {
+                caption: "Beside Linux and fuse2fs".to_owned(),
+                table: table(peers(report), ["", "peer", "uext4", "gain"]),
+            },
+        ],
+    }
+}
+
+/// Of two arms at the most threads.
+fn mechanisms(report: &Report) -> Vec<Option<Vec<String>>> {
+    let of = |section| Rows::of(report, section);
+    let slow = of("mdtest-delay").op("create").busiest();
+    let dio = of("randrw").filter(|row| row.block_size == Some(4096)).op("read").busiest();
+    let cache = of("create-unlink-lazytime").busiest();
+    let clone = of("clone");
+    let many = clone.values(|row| row.live).last().copied();
+    let clone = clone.filter(|row| row.live == many);
+    let live = count(many.unwrap_or(0) as f64);
+    vec![
+        line("creates/s while transactions close", &slow, "retry-unlocked", "lock-free"),
+        line("create+unlink/s", &of("create-unlink").busiest(), "spinlock", "beyond"),
+        line("create+unlink/s with lazytime", &cache, "global/lazytime", "per-bucket/lazytime"),
+        line(
+            "4 KiB direct reads/s beside as many writes",
+            &dio,
+            "exclusive-first/dioread_nolock",
+            "range/dioread_nolock",
+        ),
+        line(&format!("namespaces/s, {live} alive"), &clone, "keyed", "beyond"),
+    ]
+}
+
+fn peers(report: &Report) -> Vec<Option<Vec<String>>> {
+    let of = |section| Rows::of(report, section);
+    let files = of("mdtest-kernel").busiest();
+    let fuse = of("fuse").filter(|row| row.workload.as_deref() == Some("create"));
+    let best = |rows: &Rows| {
+        let ours = rows.filter(|row| row.arm.starts_with("uext4"));
+        let faster = |a: &Row, b: &Row| a.ops_per_s.median.total_cmp(&b.ops_per_s.median);
+        ours.0.into_iter().max_by(faster).map_or_else(String::new, |row| row.arm)
+    };
+    let created = fuse.op("create");
+    let stream = of("mq").op("stream").filter(|row| row.queues == Some(1));
+    let direct = of("randrw-kernel").filter(|row| row.block_size == Some(4096)).op("read");
+    vec![
+        line("creates/s", &files.op("create"), "peer", "default"),
+        line("removes/s", &files.op("remove"), "peer", "default"),
+        line("fsyncs/s", &of("fsync").busiest(), "peer", "default"),
+        line("4 KiB direct reads/s", &direct.busiest(), "peer", "dioread_nolock"),
+        line("messages/s between threads", &stream, "kernel", "uext4"),
+        line("creates/s, mounted, over fuse2fs", &created, "fuse2fs", &best(&created)),
+        line("creates/s, mounted, over Linux", &created, "kernel", &best(&created)),
+    ]
+}
+
+fn line(what: &str, rows: &Rows, before: &str, after: &str) -> Option<Vec<String>> {
+    let of = |arm: &str| rows.arm(arm).0.into_iter().next();
+    let (before, after) = (of(before)?, of(after)?);
+    let gain = times(Some(after.ops_per_s.median), Some(before.ops_per_s.median))?;
+    let said = |row: &Row| format!("{} ({})", count(row.ops_per_s.median), super::rows::shown(&row.arm));
+    let threads = if after.threads > 1 { format!(", {} threads", after.threads) } else { String::new() };
+    Some(vec![format!("{what}{threads}"), said(&before), said(&after), gain])
+}

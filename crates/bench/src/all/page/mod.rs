@@ -1,0 +1,93 @@
+//! The page: charts with their figures, drawn from `report.json` alone.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `rows` | rows of a document, chosen and turned into series |
+//! | `figures` | the kinds of figures |
+//! | `headlines` | what stands out |
+//! | `allocation`, `generation`, `timestamps`, `direct_io`, `namespaces` | the five mechanisms |
+//! | `queues`, `mounts` | message queues; fsync and mounted directories |
+//! | `model` | what a simulation projects for more cores |
+//! | `peers` | how peers are measured |
+
+mod allocation;
+mod direct_io;
+mod figures;
+mod generation;
+mod headlines;
+mod model;
+mod mounts;
+mod namespaces;
+mod peers;
+mod queues;
+mod rows;
+mod timestamps;
+
+use super::result::Report;
+use anyhow::Context as _;
+use std::fs;
+use std::path::Path;
+use uext4_model::Projection;
+use uext4_report::{Page, Section};
+
+/// Writes `report.html` and the charts into `dir`.
+///
+/// # Errors
+/// Of writing.
+pub fn write(dir: &Path, report: &Report, projection: &Projection) -> anyhow::Result<()> {
+    let page = page(report, projection);
+    let put = |name: &str, text: String| {
+        let path = dir.join(name);
+        fs::write(&path, text).with_context(|| path.display().to_string())
+    };
+    put("report.html", page.html())?;
+    page.charts().try_for_each(|chart| put(&format!("{}.svg", chart.id), chart.svg()))
+}
+
+fn page(report: &Report, projection: &Projection) -> Page {
+    let mut sections = vec![headlines::section(report)];
+    let measured = [
+        allocation::section(report),
+        generation::section(report),
+        timestamps::section(report),
+        direct_io::section(report),
+        namespaces::section(report),
+        queues::section(report),
+        mounts::fsync(report),
+        mounts::mounted(report),
+    ];
+    sections.extend(measured.into_iter().filter(|section| is_of_run(section)));
+    sections.push(model::section(projection));
+    sections.push(peers::section());
+    let host = &report.host;
+    let fact = |name: &str, value: String| (name.to_owned(), value);
+    Page {
+        title: "uext4: what a lock costs".to_owned(),
+        facts: vec![
+            fact("CPU", format!("{}, {} CPUs", host.cpu, host.cpus)),
+            fact("Linux", host.kernel.clone()),
+            fact("uext4", report.version.clone()),
+            fact("Date", report.date.clone()),
+            fact("Run", run_of(report)),
+        ],
+        intro: vec![
+            "Every workload with every arm of the five mechanisms, measured on this machine in one run. Arms take \
+             turns in each round, each on an image of its own, which is checked in the end; figures are medians, \
+             with minimum and maximum as whiskers and in brackets. Grey is published work on other machines. Below \
+             the charts of each part stands how to run it alone."
+                .to_owned(),
+        ],
+        sections,
+    }
+}
+
+/// A part of which nothing was run has no commands: it is left out.
+fn is_of_run(section: &Section) -> bool {
+    let command = |block: &uext4_report::Block| matches!(block, uext4_report::Block::Command(_));
+    section.blocks.iter().any(command)
+}
+
+fn run_of(report: &Report) -> String {
+    let kind = if report.quick { "quick (short runs: expect more noise)" } else { "full" };
+    format!("{kind}, {:.0} s", report.seconds)
+}
