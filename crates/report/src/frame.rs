@@ -49,11 +49,11 @@ pub(crate) struct Frame<'a> {
 
 impl<'a> Frame<'a> {
     /// The size of all text but the title.
-    pub(crate) const TEXT: f64 = 14.0;
-    pub(crate) const TITLE: f64 = 17.0;
+    pub(crate) const TEXT: f64 = 15.0;
+    pub(crate) const TITLE: f64 = 18.0;
     /// From the edge of the chart to what stands in it.
     pub(crate) const EDGE: f64 = 12.0;
-    pub(crate) const LINE: f64 = 17.0;
+    pub(crate) const LINE: f64 = 18.0;
     /// The sine and cosine of slanted labels.
     pub(crate) const SLANT: f64 = std::f64::consts::FRAC_1_SQRT_2;
     const WIDTH: f64 = 520.0;
@@ -68,8 +68,8 @@ impl<'a> Frame<'a> {
         let (x, y) = spans(chart, &drawn);
         let room = Self::WIDTH - 2.0 * Self::EDGE;
         let mut cursor = 6.0;
-        let title = lines(&chart.title, Self::TITLE, room / 1.07, 21.0, &mut cursor);
-        let subtitle = lines(&chart.subtitle, Self::TEXT, room, 18.0, &mut cursor);
+        let title = lines(&chart.title, Self::TITLE, room / 1.07, 22.0, &mut cursor);
+        let subtitle = lines(&chart.subtitle, Self::TEXT, room, 19.0, &mut cursor);
         cursor += 8.0;
         let y_title = lines(&chart.y.label, Self::TEXT, room, Self::LINE, &mut cursor);
         let top = cursor + 20.0;

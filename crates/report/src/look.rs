@@ -42,10 +42,10 @@ const SHAPES: [Shape; 8] = [
     Shape::Square,
     Shape::Triangle,
     Shape::Diamond,
-    Shape::Plus,
     Shape::TriangleDown,
-    Shape::Cross,
+    Shape::Plus,
     Shape::Star,
+    Shape::Cross,
 ];
 
 /// How the area of a bar is filled.
