@@ -6,8 +6,8 @@ use crate::number::number;
 use crate::text::width;
 use maud::{Markup, html};
 
-/// Lines of more points than this have small markers.
-const LARGE_MARKERS_MAX: usize = 24;
+/// More points than this have small markers.
+const LARGE_MARKERS_MAX: usize = 32;
 /// More bars than this have no room for their values.
 const VALUED_BARS_MAX: usize = 14;
 /// Of the distance between two places, what bars take.
@@ -63,12 +63,21 @@ fn series(chart: &Chart, frame: &Frame<'_>, slots: &Slots, d: &Drawn<'_>, id: &s
         Mark::Line | Mark::Dots => html! {
             @for p in &d.points { (whisker(frame, place(p).0, p, d.look.colour, 0.65)) }
             @if d.series.mark == Mark::Line && d.points.len() > 1 { (line(d, place)) }
-            @let radius = if d.points.len() > LARGE_MARKERS_MAX { 2.2 } else { 4.6 };
+            @let radius = radius(d);
             @for p in &d.points {
                 @let (x, y) = place(p);
                 (d.look.marker(x, y, radius, Some(&says(chart, d, p))))
             }
         },
+    }
+}
+
+/// Markers that would cover their line are no more than beads on it.
+fn radius(d: &Drawn<'_>) -> f64 {
+    match d.series.mark {
+        _ if d.points.len() <= LARGE_MARKERS_MAX => 4.6,
+        Mark::Line => 1.5,
+        Mark::Dots | Mark::Bars => 3.0,
     }
 }
 
