@@ -195,7 +195,7 @@ impl Look {
     pub(crate) fn marker(&self, x: f64, y: f64, radius: f64, says: Option<&str>) -> Markup {
         let (fill, stroke, width) = if radius < SEEN_RADIUS_MIN {
             // Wide enough to be pointed at.
-            (self.colour, "transparent", 8.0)
+            ("transparent", "transparent", 8.0)
         } else if self.hollow {
             ("#ffffff", self.colour, 1.7)
         } else {
