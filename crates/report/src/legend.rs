@@ -7,10 +7,10 @@ use crate::marks::pattern_id;
 use crate::text::{shorten, width};
 use maud::{Markup, html};
 
-const SWATCH: f64 = 34.0;
+const SWATCH: f64 = 44.0;
 /// Between swatch and name.
 const GAP: f64 = 7.0;
-const ROW: f64 = 21.0;
+const ROW: f64 = 22.0;
 /// Entries take whole columns, so that those of one row stand below those of the row above.
 const COLUMNS: usize = 6;
 
@@ -32,7 +32,7 @@ pub(crate) fn place(drawn: &[Drawn<'_>], room: f64, top: f64) -> (Vec<Entry>, f6
     let (mut row, mut used) = (0.0, 0);
     for d in drawn {
         let name = shorten(&d.series.name, Frame::TEXT, room - SWATCH - GAP);
-        let wide = SWATCH + GAP + width(&name, Frame::TEXT) + 10.0;
+        let wide = SWATCH + GAP + width(&name, Frame::TEXT) + 6.0;
         let columns = ((wide / column).ceil() as usize).clamp(2, COLUMNS);
         if used + columns > COLUMNS {
             row += 1.0;
@@ -73,7 +73,7 @@ impl Entry {
         let end = self.x + SWATCH;
         match self.mark {
             Mark::Bars => html! {
-                rect x=(format!("{:.1}", self.x + 4.0)) y=(format!("{:.1}", self.y - 7.0)) width=(SWATCH - 8.0)
+                rect x=(format!("{:.1}", self.x)) y=(format!("{:.1}", self.y - 7.0)) width=(SWATCH - 6.0)
                     height="14" fill=(self.look.fill(&pattern_id(id, self.at)))
                     stroke=(self.look.colour) stroke-width="1.2" {}
             },

@@ -7,8 +7,8 @@ use crate::number::{number, tick_label};
 const PLOTTABLE_MAX: f64 = 1e100;
 /// Up to so many different counts are ticks themselves on a logarithmic axis.
 const DATA_TICKS_MAX: usize = 9;
-/// About so many ticks on a linear axis.
-const LINEAR_TICKS: f64 = 5.0;
+/// At most about so many steps on a linear axis.
+const LINEAR_STEPS: f64 = 6.5;
 
 /// A place on an axis; one without a label is a minor tick.
 #[derive(Clone, Debug, PartialEq)]
@@ -134,10 +134,10 @@ impl Span {
         } else {
             low + low.abs().max(1.0)
         };
-        let step = nice_step((high - low) / LINEAR_TICKS);
+        let step = nice_step((high - low) / LINEAR_STEPS);
         let first = (low / step + 1e-9).floor();
         let last = (high / step - 1e-9).ceil();
-        let count = (last - first).clamp(1.0, 4.0 * LINEAR_TICKS) as u32;
+        let count = (last - first).clamp(1.0, 4.0 * LINEAR_STEPS) as u32;
         let ticks: Vec<Tick> = (0..=count)
             .map(|i| (first + f64::from(i)) * step)
             .map(|value| Tick {

@@ -2,7 +2,9 @@
 const faults = [];
 const fault = (text) => faults.push(text);
 const root = document.scrollingElement;
-if (root.scrollWidth > innerWidth) fault(`the page is ${root.scrollWidth} wide on a screen of ${innerWidth}`);
+// Not innerWidth, which on a telephone grows with what is too wide.
+const screenWidth = root.clientWidth;
+if (root.scrollWidth > screenWidth) fault(`the page is ${root.scrollWidth} wide on a screen of ${screenWidth}`);
 for (const entry of performance.getEntriesByType("resource")) {
   if (!/^(file|data):/.test(entry.name)) fault(`asks the network for ${entry.name}`);
 }
