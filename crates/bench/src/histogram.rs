@@ -16,7 +16,7 @@ pub struct Histogram {
 }
 
 /// The percentiles that results carry, in microseconds.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct LatencyUs {
     /// Of ten, one is at most this.
     pub p10: f64,

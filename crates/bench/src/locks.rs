@@ -2,11 +2,11 @@
 
 use crate::tables::{self, count};
 use comfy_table::Table;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use uext4_sync::stat::{LockStat, Mode};
 
 /// A lock class in a row.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LockRow {
     /// Class and mode; `-R` is shared.
     pub class: String,

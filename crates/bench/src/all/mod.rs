@@ -11,9 +11,13 @@
 //! | `pair` | two images made alike, one of them mounted by the kernel |
 //! | `runner` | sections run one after the other |
 //! | `result` | `report.json` |
+//! | `projection` | what a simulation makes of it |
+//! | `page` | `report.html` and the charts |
 
+mod page;
 mod pair;
 mod plan;
+mod projection;
 mod result;
 mod runner;
 
@@ -28,6 +32,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
+use uext4_model::Parameters;
 
 /// What to run, and where the report goes.
 #[derive(Clone, Debug, Args)]
@@ -47,6 +52,13 @@ pub struct AllArgs {
     /// Measures nothing: draws the page and the charts again from DIR/report.json
     #[arg(long, conflicts_with_all = ["quick", "smoke", "only"])]
     pub redraw: bool,
+    /// The projection: moving a contended cache line between cores takes so long
+    #[arg(long, value_name = "NS", default_value_t = Parameters::default().line_ns, value_parser = parse_not_negative)]
+    pub line_ns: f64,
+    /// The projection: each core that waits for the line makes it take longer, by this part
+    #[arg(long, value_name = "PART", default_value_t = Parameters::default().growth_per_waiter,
+          value_parser = parse_not_negative)]
+    pub line_growth: f64,
     /// Where images in memory are
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     pub memory: PathBuf,
@@ -58,7 +70,23 @@ pub struct AllArgs {
     pub json: bool,
 }
 
+/// A number that is not negative.
+fn parse_not_negative(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number >= 0.0 && number.is_finite() => Ok(number),
+        _ => Err(format!("`{text}` is no number from 0 on")),
+    }
+}
+
 impl AllArgs {
+    fn parameters(&self) -> Parameters {
+        Parameters {
+            line_ns: self.line_ns,
+            growth_per_waiter: self.line_growth,
+            ..Parameters::default()
+        }
+    }
+
     fn scale(&self) -> Scale {
         match (self.smoke, self.quick) {
             (true, _) => Scale::Smoke,
@@ -89,16 +117,19 @@ impl AllArgs {
 pub fn run(args: &AllArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let dir = &args.report;
     fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
-    let report = match args.redraw {
+    let mut report = match args.redraw {
         true => read(&json_path(dir))?,
         false => measure(args, out)?,
     };
-    if !args.redraw {
-        write_json(&json_path(dir), &report)?;
-    }
+    let projection = projection::of(&report, &args.parameters());
+    page::write(dir, &report, &projection)?;
+    report.model = Some(projection);
+    write_json(&json_path(dir), &report)?;
     if args.json {
         serde_json::to_writer(&mut *out, &report)?;
         writeln!(out)?;
+    } else {
+        writeln!(out, "{}", dir.join("report.html").display())?;
     }
     match report.failed().as_slice() {
         [] => Ok(()),
@@ -145,6 +176,7 @@ fn measure(args: &AllArgs, out: &mut dyn Write) -> anyhow::Result<Report> {
         seconds: since.elapsed().as_secs_f64(),
         quick: args.scale() != Scale::Full,
         sections: results,
+        model: None,
     })
 }
 

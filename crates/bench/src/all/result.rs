@@ -3,6 +3,7 @@
 use crate::host::Host;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use uext4_model::Projection;
 
 /// The whole result.
 #[derive(Debug, Serialize, Deserialize)]
@@ -21,6 +22,9 @@ pub struct Report {
     pub quick: bool,
     /// In the order of the page.
     pub sections: Vec<SectionResult>,
+    /// What the simulation makes of them; always made anew.
+    #[serde(skip_deserializing)]
+    pub model: Option<Projection>,
 }
 
 /// What a section gave.

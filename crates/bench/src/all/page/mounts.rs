@@ -83,12 +83,12 @@ pub fn mounted(report: &Report) -> Section {
     for (workload, ops, id, title, unit) in [
         (
             "seq",
-            &["write", "read", "write-direct", "read-direct"][..],
+            &["write-buffered", "read-buffered", "write-direct", "read-direct"][..],
             "fuse-seq",
             "One large file through a mounted directory",
             "MiB/s",
         ),
-        ("tar", &["untar", "rm"][..], "fuse-tar", "A tree unpacked and removed", "files/s"),
+        ("tar", &["extract", "remove"][..], "fuse-tar", "A tree unpacked and removed", "files/s"),
     ] {
         let some = groups(workload, ops);
         if !some.is_empty() {
