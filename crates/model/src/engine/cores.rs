@@ -133,7 +133,10 @@ mod tests {
             cores.set_timer(core, worker, soft);
         }
         assert_eq!(cores.timers_due(0, 1, 60), [1, 2]);
-        assert!(cores.timers_due(0, 2, 80).is_empty(), "it woke with another");
+        assert!(
+            cores.timers_due(0, 2, 80).is_empty(),
+            "it woke with another"
+        );
         assert_eq!(cores.timers_due(0, 3, 120), [3]);
     }
 

@@ -148,6 +148,9 @@ enum Event {
     SpinEnds,
 }
 
+/// When, in which order among those, what, of which worker, and the end of which spin.
+type Entry = (Ticks, u64, Event, usize, u64);
+
 /// Stops what would go on for ever, were a protocol to end no operation.
 const EVENTS_MAX: u64 = 20_000_000;
 
@@ -157,7 +160,7 @@ pub struct Simulation<'a, P> {
     protocol: &'a mut P,
     now: Ticks,
     entered: u64,
-    events: BinaryHeap<Reverse<(Ticks, u64, Event, usize, u64)>>,
+    events: BinaryHeap<Reverse<Entry>>,
     cores: Cores,
     locks: Vec<Lock>,
     rwlocks: Vec<RwLock>,
@@ -213,7 +216,10 @@ impl<'a, P: Protocol> Simulation<'a, P> {
         }
         let (skip, all) = match setup.quota {
             Some(quota) => (0, quota * setup.workers),
-            None => (setup.operations / 10, setup.operations + setup.operations / 10),
+            None => (
+                setup.operations / 10,
+                setup.operations + setup.operations / 10,
+            ),
         };
         let (mut since, mut acquired, mut skipped) = (0, 0, 0);
         let mut counting = skip == 0;
@@ -243,7 +249,10 @@ impl<'a, P: Protocol> Simulation<'a, P> {
             Event::Resume => self.resume(worker, quota),
             Event::Wake => self.make_ready(worker, self.workers[worker].core),
             Event::Timer => {
-                for due in self.cores.timers_due(self.workers[worker].core, worker, self.now) {
+                for due in self
+                    .cores
+                    .timers_due(self.workers[worker].core, worker, self.now)
+                {
                     self.make_ready(due, self.workers[due].core);
                 }
             }
@@ -294,7 +303,10 @@ impl<'a, P: Protocol> Simulation<'a, P> {
 
     fn resume(&mut self, worker: usize, quota: Option<usize>) {
         let core = self.workers[worker].core;
-        if self.cores.is_over(core, self.now, ticks(self.machine.slice_ns)) {
+        if self
+            .cores
+            .is_over(core, self.now, ticks(self.machine.slice_ns))
+        {
             return self.give_way(worker);
         }
         if let Some(lock) = self.workers[worker].wants
@@ -325,7 +337,8 @@ impl<'a, P: Protocol> Simulation<'a, P> {
             Step::Sleep(time) => {
                 let soft = self.now + time;
                 let hard = soft + ticks(self.machine.slack_ns);
-                self.cores.set_timer(self.workers[worker].core, worker, soft);
+                self.cores
+                    .set_timer(self.workers[worker].core, worker, soft);
                 self.at(hard, Event::Timer, worker, 0);
                 self.leave(worker);
             }

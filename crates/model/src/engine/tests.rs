@@ -60,7 +60,13 @@ const US: Ticks = 1_000_000;
 
 #[test]
 fn computing_scales_with_the_cores() {
-    for (cores, workers, expected) in [(1, 1, 1e6), (2, 1, 1e6), (2, 2, 2e6), (2, 7, 2e6), (8, 8, 8e6)] {
+    for (cores, workers, expected) in [
+        (1, 1, 1e6),
+        (2, 1, 1e6),
+        (2, 2, 2e6),
+        (2, 7, 2e6),
+        (8, 8, 8e6),
+    ] {
         let run = run(&machine(cores), workers, &[Step::Compute(US)]);
         assert_near(run.ops_per_s, expected);
     }
@@ -86,7 +92,12 @@ fn one_lock_lets_one_through_at_a_time() {
         assert_near(run.acquisitions_per_op, 1.0);
     }
     // Half of each operation is outside.
-    let half = [Step::Compute(US), Step::Lock(0), Step::Compute(US), Step::Unlock(0)];
+    let half = [
+        Step::Compute(US),
+        Step::Lock(0),
+        Step::Compute(US),
+        Step::Unlock(0),
+    ];
     assert_near(run(&machine(2), 2, &half).ops_per_s, 1e6);
     assert_near(run(&machine(2), 1, &half).ops_per_s, 0.5e6);
 }
@@ -108,7 +119,12 @@ fn the_line_of_a_lock_moves_and_waiters_make_it_slower() {
 
 #[test]
 fn who_spins_for_too_long_sleeps_and_comes_back_later() {
-    let locked = [Step::Lock(0), Step::Compute(US), Step::Unlock(0), Step::Compute(US / 1000)];
+    let locked = [
+        Step::Lock(0),
+        Step::Compute(US),
+        Step::Unlock(0),
+        Step::Compute(US / 1000),
+    ];
     let sleepy = Machine {
         spin_ns: 100.0,
         wake_ns: 400.0,
@@ -121,7 +137,12 @@ fn who_spins_for_too_long_sleeps_and_comes_back_later() {
 /// Who spins would keep the core from who has the lock.
 #[test]
 fn nobody_spins_while_others_wait_for_a_core() {
-    let locked = [Step::Lock(0), Step::Compute(US), Step::Unlock(0), Step::Compute(3 * US)];
+    let locked = [
+        Step::Lock(0),
+        Step::Compute(US),
+        Step::Unlock(0),
+        Step::Compute(3 * US),
+    ];
     let small = Machine {
         slice_ns: 1500.0,
         ..machine(1)
@@ -201,7 +222,12 @@ fn writers_run_alone_and_readers_together() {
     };
     assert_near(run(&slow, 8, &within(Step::Exclusive(0))).ops_per_s, 8e4);
     // All demote: the next waits until the one before has ended all the same.
-    let demoted = [Step::Exclusive(0), Step::Demote(0), Step::Device(10 * US), Step::Release(0)];
+    let demoted = [
+        Step::Exclusive(0),
+        Step::Demote(0),
+        Step::Device(10 * US),
+        Step::Release(0),
+    ];
     assert_near(run(&big, 8, &demoted).ops_per_s, 1e5);
 }
 
@@ -242,7 +268,11 @@ fn a_phase_has_a_writer_and_the_readers_that_waited() {
         servers: 64,
         ..machine(2)
     };
-    let run = Simulation::run(&big, setup, &mut Mixed(vec![0; 24], fastrand::Rng::with_seed(3)));
+    let run = Simulation::run(
+        &big,
+        setup,
+        &mut Mixed(vec![0; 24], fastrand::Rng::with_seed(3)),
+    );
     assert!((run.ops_per_s / 2e5 - 1.0).abs() < 0.05, "{run:?}");
 }
 
@@ -272,7 +302,12 @@ fn a_quota_ends_with_the_last_worker() {
 
 #[test]
 fn the_same_each_time() {
-    let locked = [Step::Lock(0), Step::Compute(US / 7), Step::Unlock(0), Step::Line(0)];
+    let locked = [
+        Step::Lock(0),
+        Step::Compute(US / 7),
+        Step::Unlock(0),
+        Step::Line(0),
+    ];
     let odd = Machine {
         line_ns: 33.0,
         growth_per_waiter: 0.03,
@@ -298,5 +333,8 @@ fn what_never_ends_an_operation_is_stopped() {
         operations: 1,
         ..Setup::default()
     };
-    assert_eq!(Simulation::run(&machine(1), setup, &mut Idle).ops_per_s, 0.0);
+    assert_eq!(
+        Simulation::run(&machine(1), setup, &mut Idle).ops_per_s,
+        0.0
+    );
 }
