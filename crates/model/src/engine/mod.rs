@@ -1,0 +1,465 @@
+//! Discrete-event simulation of workers on cores.
+//!
+//! # Model
+//! A worker runs a [`Protocol`]: a sequence of [`Step`]s, each given when the one before has ended. Computing,
+//! moving a cache line and spinning for a lock occupy the worker's core; sleeping, waiting for a
+//! device or for an inode lock do not. Time is kept in picoseconds, as a step may be a few nanoseconds
+//! and a device's request a tenth of a millisecond.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`cores`] | who runs where, the run queue, and timers that fire together |
+//! | [`lock`] | a lock whose waiters spin, then sleep |
+//! | [`rwlock`] | a phase-fair lock that is shared or exclusive, and can be demoted |
+//! | [`line`] | a cache line that one core has at a time |
+//! | [`device`] | a device that serves so many requests at a time |
+//!
+//! # Invariants
+//! - A worker that runs has a core, and a core has at most one worker.
+//! - Events at the same time happen in the order in which they were entered, and all chance comes from one
+//!   seed: a simulation gives the same result each time.
+
+pub mod cores;
+pub mod device;
+pub mod line;
+pub mod lock;
+pub mod rwlock;
+
+use cores::Cores;
+use device::Device;
+use line::Line;
+use lock::{Lock, Waiter};
+use rwlock::RwLock;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Time in picoseconds.
+pub type Ticks = u64;
+
+/// Nanoseconds as ticks; nothing for what is negative or no number.
+pub fn ticks(ns: f64) -> Ticks {
+    (ns.max(0.0) * 1000.0) as Ticks
+}
+
+/// What a worker does next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Step {
+    /// Computes on its core.
+    Compute(Ticks),
+    /// Sleeps at least so long; the timer fires later by the machine's slack, or with an earlier timer.
+    Sleep(Ticks),
+    /// Takes a lock, waiting for it.
+    Lock(usize),
+    /// Takes a lock if it is free.
+    TryLock(usize),
+    /// Lets a lock go.
+    Unlock(usize),
+    /// Takes a shared-or-exclusive lock so that others may share it.
+    Shared(usize),
+    /// Takes such a lock alone.
+    Exclusive(usize),
+    /// Shares from now on what it had alone.
+    Demote(usize),
+    /// Lets such a lock go.
+    Release(usize),
+    /// Writes a cache line that others write too.
+    Line(usize),
+    /// Waits for a request of the device.
+    Device(Ticks),
+    /// An operation has ended; the next begins.
+    Done,
+}
+
+/// How the step before ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// As asked.
+    Finished,
+    /// [`Step::TryLock`] found the lock taken.
+    Refused,
+}
+
+/// What workers do.
+pub trait Protocol {
+    /// The next step of a worker, which runs on `core`.
+    fn next(&mut self, worker: usize, core: usize, outcome: Outcome) -> Step;
+}
+
+/// What the workers run on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    /// Cores.
+    pub cores: usize,
+    /// What moving a cache line from another core takes, in nanoseconds.
+    pub line_ns: f64,
+    /// By which part of that each core that waits for the line makes it longer.
+    pub growth_per_waiter: f64,
+    /// How long a worker runs while others wait for a core, in nanoseconds.
+    pub slice_ns: f64,
+    /// What a core takes to go from one worker to another, in nanoseconds.
+    pub switch_ns: f64,
+    /// How long a worker spins for a lock before it sleeps, in nanoseconds.
+    pub spin_ns: f64,
+    /// Until a worker that sleeps for a lock runs after it was let go, in nanoseconds.
+    pub wake_ns: f64,
+    /// What it takes to send a sleeping worker on its way, in nanoseconds of who does.
+    pub notify_ns: f64,
+    /// How much later than asked a timer may fire, in nanoseconds, so that several fire at once.
+    pub slack_ns: f64,
+    /// Requests that the device serves at a time.
+    pub servers: usize,
+}
+
+/// What is shared, and how much is to be simulated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Setup {
+    /// Workers.
+    pub workers: usize,
+    /// Locks that spin, then sleep.
+    pub locks: usize,
+    /// Locks that are shared or exclusive.
+    pub rwlocks: usize,
+    /// Cache lines outside the locks.
+    pub lines: usize,
+    /// Operations of all workers that count, after a tenth as many that do not.
+    pub operations: usize,
+    /// Each worker ends after so many operations instead, all count, and the last to end ends the time.
+    pub quota: Option<usize>,
+}
+
+/// What a simulation gave.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Run {
+    /// Operations in a second.
+    pub ops_per_s: f64,
+    /// How often a lock was taken for each operation, of [`Lock`]s only.
+    pub acquisitions_per_op: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A worker's step on its core has ended.
+    Resume,
+    /// A worker may run again.
+    Wake,
+    /// A timer fires.
+    Timer,
+    /// A worker has spun for long enough.
+    SpinEnds,
+}
+
+/// When, in which order among those, what, of which worker, and the end of which spin.
+type Entry = (Ticks, u64, Event, usize, u64);
+
+/// Stops what would go on for ever, were a protocol to end no operation.
+const EVENTS_MAX: u64 = 20_000_000;
+
+/// A simulation that runs.
+pub struct Simulation<'a, P> {
+    machine: &'a Machine,
+    protocol: &'a mut P,
+    now: Ticks,
+    entered: u64,
+    events: BinaryHeap<Reverse<Entry>>,
+    cores: Cores,
+    locks: Vec<Lock>,
+    rwlocks: Vec<RwLock>,
+    lines: Vec<Line>,
+    device: Device,
+    workers: Vec<Worker>,
+    acquisitions: u64,
+    ended: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Worker {
+    core: usize,
+    outcome: Outcome,
+    /// The lock it is after.
+    wants: Option<usize>,
+    /// Counts its spins, so that the end of an earlier one is not that of a later.
+    spins: u64,
+    ended: usize,
+}
+
+impl<'a, P: Protocol> Simulation<'a, P> {
+    /// Runs `protocol` on `machine` until enough operations have ended.
+    pub fn run(machine: &'a Machine, setup: Setup, protocol: &'a mut P) -> Run {
+        let worker = Worker {
+            core: 0,
+            outcome: Outcome::Finished,
+            wants: None,
+            spins: 0,
+            ended: 0,
+        };
+        let mut simulation = Simulation {
+            machine,
+            protocol,
+            now: 0,
+            entered: 0,
+            events: BinaryHeap::new(),
+            cores: Cores::new(machine.cores),
+            locks: vec![Lock::default(); setup.locks],
+            rwlocks: vec![RwLock::default(); setup.rwlocks],
+            lines: vec![Line::default(); setup.lines],
+            device: Device::new(machine.servers),
+            workers: vec![worker; setup.workers],
+            acquisitions: 0,
+            ended: 0,
+        };
+        simulation.play(setup)
+    }
+
+    fn play(&mut self, setup: Setup) -> Run {
+        for worker in 0..setup.workers {
+            self.make_ready(worker, worker % self.machine.cores.max(1));
+        }
+        let (skip, all) = match setup.quota {
+            Some(quota) => (0, quota * setup.workers),
+            None => (
+                setup.operations / 10,
+                setup.operations + setup.operations / 10,
+            ),
+        };
+        let (mut since, mut acquired, mut skipped) = (0, 0, 0);
+        let mut counting = skip == 0;
+        for _ in 0..EVENTS_MAX {
+            if self.ended >= all {
+                break;
+            }
+            let Some(Reverse((time, _, event, worker, spin))) = self.events.pop() else {
+                break;
+            };
+            self.now = time;
+            self.happen(event, worker, spin, setup.quota);
+            if !counting && self.ended >= skip {
+                counting = true;
+                (since, acquired, skipped) = (self.now, self.acquisitions, self.ended);
+            }
+        }
+        let ops = (self.ended - skipped) as f64;
+        Run {
+            ops_per_s: ops / (self.now - since).max(1) as f64 * 1e12,
+            acquisitions_per_op: (self.acquisitions - acquired) as f64 / ops.max(1.0),
+        }
+    }
+
+    fn happen(&mut self, event: Event, worker: usize, spin: u64, quota: Option<usize>) {
+        match event {
+            Event::Resume => self.resume(worker, quota),
+            Event::Wake => self.make_ready(worker, self.workers[worker].core),
+            Event::Timer => {
+                for due in self
+                    .cores
+                    .timers_due(self.workers[worker].core, worker, self.now)
+                {
+                    self.make_ready(due, self.workers[due].core);
+                }
+            }
+            Event::SpinEnds => self.end_spin(worker, spin),
+        }
+    }
+
+    fn at(&mut self, time: Ticks, event: Event, worker: usize, spin: u64) {
+        self.entered += 1;
+        self.events
+            .push(Reverse((time, self.entered, event, worker, spin)));
+    }
+
+    fn after(&mut self, time: Ticks, event: Event, worker: usize) {
+        self.at(self.now + time, event, worker, 0);
+    }
+
+    fn make_ready(&mut self, worker: usize, core: usize) {
+        if let Some(core) = self.cores.place(worker, core) {
+            self.put_on(worker, core);
+        }
+    }
+
+    fn put_on(&mut self, worker: usize, core: usize) {
+        self.workers[worker].core = core;
+        let takes = match self.cores.is_new(core, worker) {
+            true => ticks(self.machine.switch_ns),
+            false => 0,
+        };
+        let slice_ends = self.now + takes + ticks(self.machine.slice_ns);
+        self.cores.begin(core, worker, slice_ends);
+        self.after(takes, Event::Resume, worker);
+    }
+
+    /// The worker leaves its core to the next in the queue.
+    fn leave(&mut self, worker: usize) {
+        let core = self.workers[worker].core;
+        if let Some(next) = self.cores.leave(core) {
+            self.put_on(next, core);
+        }
+    }
+
+    /// The worker goes to the end of the queue.
+    fn give_way(&mut self, worker: usize) {
+        self.cores.enqueue(worker);
+        self.leave(worker);
+    }
+
+    fn resume(&mut self, worker: usize, quota: Option<usize>) {
+        let core = self.workers[worker].core;
+        if self
+            .cores
+            .is_over(core, self.now, ticks(self.machine.slice_ns))
+        {
+            return self.give_way(worker);
+        }
+        if let Some(lock) = self.workers[worker].wants
+            && !self.try_take(worker, lock)
+        {
+            return;
+        }
+        loop {
+            let outcome = std::mem::replace(&mut self.workers[worker].outcome, Outcome::Finished);
+            let step = self.protocol.next(worker, core, outcome);
+            if step == Step::Done {
+                self.ended += 1;
+                self.workers[worker].ended += 1;
+                if quota.is_some_and(|quota| self.workers[worker].ended >= quota) {
+                    return self.leave(worker);
+                }
+            } else if !self.step(worker, step) {
+                return;
+            }
+        }
+    }
+
+    /// Begins a step; true if it has ended at once.
+    fn step(&mut self, worker: usize, step: Step) -> bool {
+        match step {
+            Step::Compute(0) | Step::Done => return true,
+            Step::Compute(time) => self.after(time, Event::Resume, worker),
+            Step::Sleep(time) => {
+                let soft = self.now + time;
+                let hard = soft + ticks(self.machine.slack_ns);
+                self.cores
+                    .set_timer(self.workers[worker].core, worker, soft);
+                self.at(hard, Event::Timer, worker, 0);
+                self.leave(worker);
+            }
+            Step::Lock(lock) => return self.try_take(worker, lock),
+            Step::TryLock(lock) => return self.try_lock(worker, lock),
+            Step::Unlock(lock) => return self.unlock(worker, lock),
+            Step::Line(line) => {
+                let core = self.workers[worker].core;
+                let took = self.lines[line].write(self.now, core, self.machine);
+                if took == 0 {
+                    return true;
+                }
+                self.after(took, Event::Resume, worker);
+            }
+            Step::Device(service) => {
+                let done = self.device.admit(self.now, service);
+                self.at(done, Event::Wake, worker, 0);
+                self.leave(worker);
+            }
+            Step::Shared(lock) => {
+                let entered = self.rwlocks[lock].share(worker);
+                return self.entered_or_sleeps(worker, entered);
+            }
+            Step::Exclusive(lock) => {
+                let entered = self.rwlocks[lock].exclude(worker);
+                return self.entered_or_sleeps(worker, entered);
+            }
+            Step::Demote(lock) => {
+                let woken = self.rwlocks[lock].demote();
+                self.hand_over(woken);
+                return true;
+            }
+            Step::Release(lock) => {
+                let woken = self.rwlocks[lock].release();
+                self.hand_over(woken);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn entered_or_sleeps(&mut self, worker: usize, entered: bool) -> bool {
+        if !entered {
+            self.leave(worker);
+        }
+        entered
+    }
+
+    fn hand_over(&mut self, woken: Vec<usize>) {
+        for worker in woken {
+            self.after(ticks(self.machine.wake_ns), Event::Wake, worker);
+        }
+    }
+
+    /// Takes the lock, or spins, or lets others run first; true if the worker goes on at once.
+    fn try_take(&mut self, worker: usize, lock: usize) -> bool {
+        let core = self.workers[worker].core;
+        if let Some(moving) = self.locks[lock].take(core, self.machine) {
+            self.acquisitions += 1;
+            self.workers[worker].wants = None;
+            if moving > 0 {
+                self.after(moving, Event::Resume, worker);
+            }
+            return moving == 0;
+        }
+        self.workers[worker].wants = Some(lock);
+        if self.cores.somebody_waits() {
+            self.give_way(worker);
+        } else {
+            let state = &mut self.workers[worker];
+            state.spins += 1;
+            let spin = state.spins;
+            self.locks[lock].spinning.push_back(Waiter { worker, core });
+            let end = self.now + ticks(self.machine.spin_ns);
+            self.at(end, Event::SpinEnds, worker, spin);
+        }
+        false
+    }
+
+    fn try_lock(&mut self, worker: usize, lock: usize) -> bool {
+        let core = self.workers[worker].core;
+        let Some(moving) = self.locks[lock].take(core, self.machine) else {
+            self.workers[worker].outcome = Outcome::Refused;
+            // Who fails has read the line, which the holder writes.
+            self.after(ticks(self.machine.line_ns), Event::Resume, worker);
+            return false;
+        };
+        self.acquisitions += 1;
+        if moving > 0 {
+            self.after(moving, Event::Resume, worker);
+        }
+        moving == 0
+    }
+
+    fn end_spin(&mut self, worker: usize, spin: u64) {
+        let Some(lock) = self.workers[worker].wants else {
+            return;
+        };
+        if self.workers[worker].spins != spin || !self.locks[lock].stop_spinning(worker) {
+            return;
+        }
+        self.locks[lock].sleeping.push_back(worker);
+        self.leave(worker);
+    }
+
+    /// Lets the lock go; true if the worker goes on at once.
+    fn unlock(&mut self, worker: usize, lock: usize) -> bool {
+        let freed = self.locks[lock].release(self.machine);
+        if let Some((next, moving)) = freed.next {
+            self.acquisitions += 1;
+            self.workers[next.worker].wants = None;
+            self.after(moving, Event::Resume, next.worker);
+        }
+        let Some(sleeper) = freed.woken else {
+            return true;
+        };
+        self.after(ticks(self.machine.wake_ns), Event::Wake, sleeper);
+        self.after(ticks(self.machine.notify_ns), Event::Resume, worker);
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+//! Mechanism 2: inode generations. One draw a pair of create and unlink.
+//!
+//! # Protocols
+//! * `spinlock`: the lock's line moves, the lock is held, and let go.
+//! * `atomic`: a line moves.
+//! * `percpu`, `percpu-range`, `percpu-stride`: a line of the core's own; there are 64 at most, so that on larger
+//!   machines a few cores share one.
+//! * `random`, `beyond`: nothing is shared.
+
+use crate::document::Document;
+use crate::engine::Machine;
+use crate::fit::{self, Subject};
+use crate::parameters::Parameters;
+use crate::published;
+use crate::result::{ArmModel, Cost, Mechanism};
+use crate::script::{Part, play};
+use crate::{Omitted, split};
+
+const OPS: &[&str] = &["create+unlink"];
+const FITTED: &[usize] = &[1, 4, 16];
+/// Counters per CPU that there are at most.
+const SHARDS: usize = 64;
+
+/// Fits, checks and projects.
+pub fn model(document: &Document, parameters: &Parameters) -> Mechanism {
+    let mut remarks = Vec::new();
+    let mut arms = Vec::new();
+    for name in document.arms(OPS) {
+        match arm(document, parameters, &name) {
+            Ok(arm) => arms.push(arm),
+            Err(why) => remarks.push(format!("{name} is left out: {why}.")),
+        }
+    }
+    let published = published::generation();
+    remarks.extend(compare(&arms));
+    Mechanism {
+        name: "generation".to_owned(),
+        title: "Inode generation".to_owned(),
+        unit: "create and unlink pairs/s".to_owned(),
+        counts: "tasks".to_owned(),
+        arms,
+        published,
+        remarks,
+    }
+}
+
+/// Whether what the arm draws from is shared by so many; nothing for none.
+enum Shared {
+    Lock { hold_ns: f64 },
+    Line { shards: usize },
+    Nothing,
+}
+
+fn arm(document: &Document, parameters: &Parameters, name: &str) -> Result<ArmModel, Omitted> {
+    let points = document.measured(name, OPS);
+    let cpu_ns = split::alone_ns(&points)?;
+    let mut costs = vec![split::cpu_cost(cpu_ns)];
+    let shared = match name {
+        "spinlock" => {
+            let hold_ns = split::net_hold_ns(document, name, OPS, "generation")?.min(cpu_ns / 2.0);
+            costs.push(split::hold_cost(hold_ns));
+            Shared::Lock { hold_ns }
+        }
+        "atomic" => Shared::Line { shards: 1 },
+        "percpu" | "percpu-range" | "percpu-stride" => Shared::Line { shards: SHARDS },
+        "random" | "beyond" => Shared::Nothing,
+        _ => return Err("its protocol is not known".to_owned()),
+    };
+    let simulate = |machine: &Machine, workers: usize, slowdown: f64| {
+        let slowdown = if workers > 1 { slowdown } else { 1.0 };
+        let mut parts = Vec::with_capacity(3);
+        let outside_ns = match shared {
+            Shared::Lock { hold_ns } => cpu_ns - hold_ns,
+            _ => cpu_ns,
+        } * slowdown;
+        parts.push(Part::Compute(outside_ns / 2.0));
+        match shared {
+            Shared::Lock { hold_ns } => parts.push(Part::Locked {
+                shards: 1,
+                hold_ns: hold_ns * slowdown,
+            }),
+            Shared::Line { shards } => parts.push(Part::Line { shards }),
+            Shared::Nothing => {}
+        }
+        parts.push(Part::Compute(outside_ns / 2.0));
+        play(&parts, machine, workers, parameters)
+    };
+    let measured = |count| {
+        let row = document.row(name, OPS, count)?;
+        matches!(shared, Shared::Lock { .. }).then_some(row.lock("generation")?.per_op)
+    };
+    let subject = Subject {
+        points,
+        counts: FITTED,
+        bounds: split::SLOWDOWN,
+        simulate: &simulate,
+    };
+    let fitted = subject.fit(&parameters.here(document.cpus()));
+    costs.push(split::slowdown_cost(fitted.value));
+    Ok(ArmModel {
+        name: name.to_owned(),
+        projected: fit::project(
+            parameters,
+            |m| m,
+            |machine| simulate(machine, machine.cores, fitted.value).ops_per_s,
+        ),
+        acquisitions_per_op: fitted.acquisitions(measured),
+        worst_error_percent: fitted.worst_error_percent,
+        points: fitted.points,
+        costs,
+        variants: Vec::new(),
+    })
+}
+
+/// What the projection says beside the published curves.
+fn compare(arms: &[ArmModel]) -> Vec<String> {
+    let of = |name: &str| arms.iter().find(|arm| arm.name == name);
+    let mut remarks = Vec::new();
+    for name in ["spinlock", "atomic"] {
+        let Some((first, last)) = of(name).and_then(split::ends) else {
+            continue;
+        };
+        let (from, to) = (first.cores, last.cores);
+        let times = last.ops_per_s / first.ops_per_s;
+        let shape = if times < 1.0 { "falls" } else { "grows" };
+        let same = if times < 1.0 {
+            "so does the published curve, from its peak on"
+        } else {
+            "the published curve falls from its peak on: it has more tasks than cores at the end, and \
+             other locks of that kernel in every operation, which are not in this model"
+        };
+        remarks.push(format!(
+            "{name}: {} from {from} to {to} cores to {times:.2} times as much; {same} ({}).",
+            shape,
+            published::generation_peak(name)
+        ));
+    }
+    if let (Some(before), Some(free)) = (of("spinlock"), of("beyond"))
+        && let (Some((_, a)), Some((_, b))) = (split::ends(before), split::ends(free))
+    {
+        remarks.push(format!(
+            "At {} cores what shares nothing reaches {:.1} times as much as the lock: a pair takes {:.0} ns of \
+             CPU here, so one lock that all pairs take for some 100 ns is full long before that. The \
+             published pairs took 7,300 ns, which leaves the lock more room.",
+            a.cores,
+            b.ops_per_s / a.ops_per_s,
+            free.costs.first().map_or(0.0, |cost: &Cost| cost.value),
+        ));
+    }
+    remarks
+}
