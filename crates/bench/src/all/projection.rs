@@ -1,17 +1,17 @@
 //! What the simulation makes of the sections.
 
 use super::result::Report;
+use serde_json::Value;
 use uext4_model::{Document, Inputs, Parameters, Projection, project};
 
 /// Fits, checks and projects what was measured.
 pub fn of(report: &Report, parameters: &Parameters) -> Projection {
     let read = |name: &str| -> Option<Document> {
-        report.document(name).and_then(|value| serde_json::from_value(value.clone()).ok())
+        report
+            .document(name)
+            .and_then(|value| serde_json::from_value(value.clone()).ok())
     };
-    let mut dio = read("randrw");
-    if let Some(dio) = &mut dio {
-        dio.rows.retain(|row| row.block_size == Some(4096));
-    }
+    let dio = report.document("randrw").cloned().and_then(of_small_blocks);
     let [slow, plain] = ["mdtest-delay", "mdtest"].map(read);
     let [generation, icache] = ["create-unlink", "create-unlink-lazytime"].map(read);
     let registry = read("clone-workers");
@@ -24,4 +24,11 @@ pub fn of(report: &Report, parameters: &Parameters) -> Projection {
         registry: registry.as_ref(),
     };
     project(&inputs, parameters)
+}
+
+/// The rows of 4 KiB: a document may have several sizes of blocks, and the model knows one.
+fn of_small_blocks(mut document: Value) -> Option<Document> {
+    let rows = document.get_mut("rows")?.as_array_mut()?;
+    rows.retain(|row| row.get("block_size").and_then(Value::as_u64) == Some(4096));
+    serde_json::from_value(document).ok()
 }

@@ -20,7 +20,13 @@ pub fn section(report: &Report) -> Section {
     let kernel = Rows::of(report, "mdtest-kernel");
     for (rows, what) in [
         (&plain, ("alloc", "image in memory")),
-        (&slow, ("alloc-delay", "journal calls sleep 50 us, as while a transaction closes")),
+        (
+            &slow,
+            (
+                "alloc-delay",
+                "journal calls sleep 50 us, as while a transaction closes",
+            ),
+        ),
     ] {
         for (op, verb) in [("create", "Creates"), ("remove", "Removes")] {
             let some = rows.op(op);
@@ -44,7 +50,10 @@ pub fn section(report: &Report) -> Section {
             table: lock_table(&busiest),
         });
     }
-    blocks.extend(commands(report, &["mdtest", "mdtest-delay", "mdtest-kernel"]));
+    blocks.extend(commands(
+        report,
+        &["mdtest", "mdtest-delay", "mdtest-kernel"],
+    ));
     Section {
         id: "inode-allocation".to_owned(),
         title: "Inode allocation".to_owned(),
@@ -67,7 +76,8 @@ fn acquisitions(creates: &Rows) -> Block {
     let series = creates.series(Mark::Line, |row| Some(row.threads as f64), per_op);
     let cell = |row: &Row| per_op(row).map_or_else(String::new, |s| format!("{:.2}", s.median));
     let table = creates.table("workers", |row| Some(row.threads), cell);
-    let published = "Published: 180,899,929 acquisitions for 1,440,000 creates by 48 processes, 126 for each.";
+    let published =
+        "Published: 180,899,929 acquisitions for 1,440,000 creates by 48 processes, 126 for each.";
     figure(about, series, table, vec![published.to_owned()])
 }
 

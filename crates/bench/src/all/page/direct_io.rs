@@ -9,8 +9,15 @@ use crate::tables::count;
 use uext4_report::{Block, Kind, Mark, Scale, Section, Series, Table};
 
 /// Percent that the published work gained, at the threads it had: of reads of 4 KiB, of both of 1 MiB.
-const SMALL: [(u64, f64); 7] =
-    [(1, 5.0), (2, 10.0), (4, 30.0), (8, 50.0), (12, 60.0), (16, 65.0), (24, 70.0)];
+const SMALL: [(u64, f64); 7] = [
+    (1, 5.0),
+    (2, 10.0),
+    (4, 30.0),
+    (8, 50.0),
+    (12, 60.0),
+    (16, 65.0),
+    (24, 70.0),
+];
 const LARGE: [(u64, f64); 3] = [(1, 0.0), (8, 10.0), (24, 20.0)];
 
 /// The section.
@@ -55,11 +62,19 @@ pub fn section(report: &Report) -> Section {
 }
 
 fn words(nolock: bool) -> &'static str {
-    if nolock { "dioread_nolock" } else { "without dioread_nolock" }
+    if nolock {
+        "dioread_nolock"
+    } else {
+        "without dioread_nolock"
+    }
 }
 
 fn is_of(row: &Row, nolock: bool) -> bool {
-    row.arm.ends_with(if nolock { "/dioread_nolock" } else { "/dioread_lock" })
+    row.arm.ends_with(if nolock {
+        "/dioread_nolock"
+    } else {
+        "/dioread_lock"
+    })
 }
 
 /// Percent gain over exclusive-first by threads, as the published histograms have it.
@@ -72,8 +87,14 @@ fn gain(rows: &Rows, bytes: u64, nolock: bool) -> Block {
     let gained = |row: &Row| row.gain_percent.map(|g| Spread::of(&[g]));
     let mut series: Vec<Series> = Vec::new();
     for op in ["read", "write"] {
-        for line in some.op(op).series(Mark::Bars, |row| place(row.threads), gained) {
-            series.push(Series { name: format!("{op}s"), ..line });
+        for line in some
+            .op(op)
+            .series(Mark::Bars, |row| place(row.threads), gained)
+        {
+            series.push(Series {
+                name: format!("{op}s"),
+                ..line
+            });
         }
     }
     let name = size_name(bytes);
@@ -82,21 +103,27 @@ fn gain(rows: &Rows, bytes: u64, nolock: bool) -> Block {
         (true, _) => &LARGE,
         (false, _) => &[],
     };
-    let points: Vec<(f64, f64)> = known.iter().filter_map(|&(n, g)| Some((place(n)?, g))).collect();
+    let points: Vec<(f64, f64)> = known
+        .iter()
+        .filter_map(|&(n, g)| Some((place(n)?, g)))
+        .collect();
     if !points.is_empty() {
         series.push(published("reads", &points, Mark::Line));
     }
     let line = |&n: &u64| {
         let of = |op: &str| {
             let row = some.0.iter().find(|row| row.op == op && row.threads == n);
-            row.and_then(|row| row.gain_percent).map_or_else(String::new, |g| format!("{g:+.0}"))
+            row.and_then(|row| row.gain_percent)
+                .map_or_else(String::new, |g| format!("{g:+.0}"))
         };
         let there = known.iter().find(|(t, _)| *t == n);
         let there = there.map_or_else(String::new, |(_, g)| format!("{g:+.0}"));
         vec![n.to_string(), of("read"), of("write"), there]
     };
     let table = Table {
-        header: ["threads", "reads (%)", "writes (%)", "published (%)"].map(str::to_owned).to_vec(),
+        header: ["threads", "reads (%)", "writes (%)", "published (%)"]
+            .map(str::to_owned)
+            .to_vec(),
         rows: threads.iter().map(line).collect(),
     };
     let note = match nolock {
@@ -104,10 +131,17 @@ fn gain(rows: &Rows, bytes: u64, nolock: bool) -> Block {
         false => "Published: within 3 %.",
     };
     let about = About {
-        id: &format!("dio-gain-{}-{}", name.to_lowercase(), if nolock { "nolock" } else { "lock" }),
+        id: &format!(
+            "dio-gain-{}-{}",
+            name.to_lowercase(),
+            if nolock { "nolock" } else { "lock" }
+        ),
         title: &format!("What shared-first gains, {name}, {}", words(nolock)),
         subtitle: "over exclusive-first, by threads; random reads and writes, half and half",
-        x: ("threads", Scale::Categories(threads.iter().map(u64::to_string).collect())),
+        x: (
+            "threads",
+            Scale::Categories(threads.iter().map(u64::to_string).collect()),
+        ),
         y: ("gain (%)", Scale::Linear),
     };
     figure(about, series, table, vec![note.to_owned()])
@@ -142,7 +176,11 @@ fn of_busiest(rows: &Rows) -> Vec<Block> {
     let title = format!("Latency of writes of {name}, {threads} threads");
     vec![
         latencies(
-            ("dio-latency", &title, "dioread_nolock, modelled device of 80 us"),
+            (
+                "dio-latency",
+                &title,
+                "dioread_nolock, modelled device of 80 us",
+            ),
             &writes,
             |row| shown(&row.arm),
             Vec::new(),
@@ -161,23 +199,35 @@ fn beside_kernel(rows: &Rows) -> Block {
         (format!("{name}, {threads}"), both_ways(&some))
     };
     let (sizes, counts) = (rows.values(|row| row.block_size), rows.counts());
-    let groups: Vec<_> =
-        sizes.iter().flat_map(|&bytes| counts.iter().map(move |&n| group(bytes, n))).collect();
+    let groups: Vec<_> = sizes
+        .iter()
+        .flat_map(|&bytes| counts.iter().map(move |&n| group(bytes, n)))
+        .collect();
     let line = |(name, some): &(String, Rows)| {
         let of = |kind: Kind| {
             let found = some.series(Mark::Bars, |_| Some(0.0), |row| Some(row.ops_per_s));
-            found.into_iter().find(|s| s.kind == kind).and_then(|s| s.points.first().map(|p| p.y))
+            found
+                .into_iter()
+                .find(|s| s.kind == kind)
+                .and_then(|s| s.points.first().map(|p| p.y))
         };
         let (ours, theirs) = (of(Kind::Arm)?, of(Kind::Peer)?);
         (theirs > 0.0).then(|| format!("{name} threads: {:.2} times Linux", ours / theirs))
     };
     let said: Vec<String> = groups.iter().filter_map(line).collect();
-    let notes = if said.is_empty() { Vec::new() } else { vec![format!("{}.", said.join("; "))] };
+    let notes = if said.is_empty() {
+        Vec::new()
+    } else {
+        vec![format!("{}.", said.join("; "))]
+    };
     bars(
         (
             "dio-kernel",
             "Random direct I/O beside Linux",
-            &format!("{} groups: block size, threads; both images on tmpfs", count(groups.len() as f64)),
+            &format!(
+                "{} groups: block size, threads; both images on tmpfs",
+                count(groups.len() as f64)
+            ),
         ),
         "requests/s",
         &groups,

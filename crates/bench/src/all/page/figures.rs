@@ -92,7 +92,10 @@ pub fn latencies(
         id,
         title,
         subtitle,
-        x: ("share of operations that are at most so slow", Scale::Categories(percentiles)),
+        x: (
+            "share of operations that are at most so slow",
+            Scale::Categories(percentiles),
+        ),
         y: ("latency (us)", Scale::Log),
     };
     let (series, table) = (rows.latency_series(name), rows.latency_table("", name));
@@ -127,7 +130,9 @@ pub fn commands(report: &Report, names: &[&str]) -> Vec<Block> {
         blocks.push(Block::Command(typed.join("\n")));
         match &section.outcome {
             Outcome::Document(_) => {}
-            Outcome::Skipped(why) => blocks.push(Block::Warning(format!("{name} was left out: {why}"))),
+            Outcome::Skipped(why) => {
+                blocks.push(Block::Warning(format!("{name} was left out: {why}")))
+            }
             Outcome::Failed(why) => blocks.push(Block::Warning(format!("{name} failed: {why}"))),
         }
     }

@@ -55,16 +55,28 @@ pub fn section(report: &Report) -> Section {
     let busiest = rows.busiest();
     let tasks = busiest.counts().first().copied().unwrap_or(0);
     blocks.push(latencies(
-        ("generation-latency", "Latency of create+unlink", &format!("{tasks} tasks, image in memory")),
+        (
+            "generation-latency",
+            "Latency of create+unlink",
+            &format!("{tasks} tasks, image in memory"),
+        ),
         &busiest,
         |row| row.arm.clone(),
-        vec!["With more tasks than CPUs the tail is a task that waits for its turn of a CPU.".to_owned()],
+        vec![
+            "With more tasks than CPUs the tail is a task that waits for its turn of a CPU."
+                .to_owned(),
+        ],
     ));
     blocks.push(Block::Table {
         caption: format!("Locks of create-unlink, {tasks} tasks"),
-        table: lock_table(&busiest.filter(|row| ["spinlock", "atomic", "beyond"].contains(&&*row.arm))),
+        table: lock_table(
+            &busiest.filter(|row| ["spinlock", "atomic", "beyond"].contains(&&*row.arm)),
+        ),
     });
-    blocks.extend(commands(report, &["create-unlink", "create-unlink-kernel", "generation"]));
+    blocks.extend(commands(
+        report,
+        &["create-unlink", "create-unlink-kernel", "generation"],
+    ));
     Section {
         id: "inode-generation".to_owned(),
         title: "Inode generation".to_owned(),
@@ -81,7 +93,11 @@ fn scaling(rows: &Rows) -> Block {
     let mut series = rows.series(Mark::Line, |row| Some(row.threads as f64), over_one);
     for (name, curve) in [("spinlock", SPINLOCK), ("atomic", ATOMIC)] {
         let first = curve[0];
-        let points: Vec<(f64, f64)> = TASKS.iter().zip(curve).map(|(&x, y)| (x, y / first)).collect();
+        let points: Vec<(f64, f64)> = TASKS
+            .iter()
+            .zip(curve)
+            .map(|(&x, y)| (x, y / first))
+            .collect();
         series.push(published(name, &points, Mark::Line));
     }
     let cell = |row: &Row| over_one(row).map_or_else(String::new, |s| format!("{:.2}", s.median));

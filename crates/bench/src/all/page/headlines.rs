@@ -32,23 +32,46 @@ pub fn section(report: &Report) -> Section {
 fn mechanisms(report: &Report) -> Vec<Option<Vec<String>>> {
     let of = |section| Rows::of(report, section);
     let slow = of("mdtest-delay").op("create").busiest();
-    let dio = of("randrw").filter(|row| row.block_size == Some(4096)).op("read").busiest();
+    let dio = of("randrw")
+        .filter(|row| row.block_size == Some(4096))
+        .op("read")
+        .busiest();
     let cache = of("create-unlink-lazytime").busiest();
     let clone = of("clone");
     let many = clone.values(|row| row.live).last().copied();
     let clone = clone.filter(|row| row.live == many);
     let live = count(many.unwrap_or(0) as f64);
     vec![
-        line("creates/s while transactions close", &slow, "retry-unlocked", "lock-free"),
-        line("create+unlink/s", &of("create-unlink").busiest(), "spinlock", "beyond"),
-        line("create+unlink/s with lazytime", &cache, "global/lazytime", "per-bucket/lazytime"),
+        line(
+            "creates/s while transactions close",
+            &slow,
+            "retry-unlocked",
+            "lock-free",
+        ),
+        line(
+            "create+unlink/s",
+            &of("create-unlink").busiest(),
+            "spinlock",
+            "beyond",
+        ),
+        line(
+            "create+unlink/s with lazytime",
+            &cache,
+            "global/lazytime",
+            "per-bucket/lazytime",
+        ),
         line(
             "4 KiB direct reads/s beside as many writes",
             &dio,
             "exclusive-first/dioread_nolock",
             "range/dioread_nolock",
         ),
-        line(&format!("namespaces/s, {live} alive"), &clone, "keyed", "beyond"),
+        line(
+            &format!("namespaces/s, {live} alive"),
+            &clone,
+            "keyed",
+            "beyond",
+        ),
     ]
 }
 
@@ -59,19 +82,39 @@ fn peers(report: &Report) -> Vec<Option<Vec<String>>> {
     let best = |rows: &Rows| {
         let ours = rows.filter(|row| row.arm.starts_with("uext4"));
         let faster = |a: &Row, b: &Row| a.ops_per_s.median.total_cmp(&b.ops_per_s.median);
-        ours.0.into_iter().max_by(faster).map_or_else(String::new, |row| row.arm)
+        ours.0
+            .into_iter()
+            .max_by(faster)
+            .map_or_else(String::new, |row| row.arm)
     };
     let created = fuse.op("create");
     let stream = of("mq").op("stream").filter(|row| row.queues == Some(1));
-    let direct = of("randrw-kernel").filter(|row| row.block_size == Some(4096)).op("read");
+    let direct = of("randrw-kernel")
+        .filter(|row| row.block_size == Some(4096))
+        .op("read");
     vec![
         line("creates/s", &files.op("create"), "peer", "default"),
         line("removes/s", &files.op("remove"), "peer", "default"),
         line("fsyncs/s", &of("fsync").busiest(), "peer", "default"),
-        line("4 KiB direct reads/s", &direct.busiest(), "peer", "dioread_nolock"),
+        line(
+            "4 KiB direct reads/s",
+            &direct.busiest(),
+            "peer",
+            "dioread_nolock",
+        ),
         line("messages/s between threads", &stream, "kernel", "uext4"),
-        line("creates/s, mounted, over fuse2fs", &created, "fuse2fs", &best(&created)),
-        line("creates/s, mounted, over Linux", &created, "kernel", &best(&created)),
+        line(
+            "creates/s, mounted, over fuse2fs",
+            &created,
+            "fuse2fs",
+            &best(&created),
+        ),
+        line(
+            "creates/s, mounted, over Linux",
+            &created,
+            "kernel",
+            &best(&created),
+        ),
     ]
 }
 
@@ -79,7 +122,22 @@ fn line(what: &str, rows: &Rows, before: &str, after: &str) -> Option<Vec<String
     let of = |arm: &str| rows.arm(arm).0.into_iter().next();
     let (before, after) = (of(before)?, of(after)?);
     let gain = times(Some(after.ops_per_s.median), Some(before.ops_per_s.median))?;
-    let said = |row: &Row| format!("{} ({})", count(row.ops_per_s.median), super::rows::shown(&row.arm));
-    let threads = if after.threads > 1 { format!(", {} threads", after.threads) } else { String::new() };
-    Some(vec![format!("{what}{threads}"), said(&before), said(&after), gain])
+    let said = |row: &Row| {
+        format!(
+            "{} ({})",
+            count(row.ops_per_s.median),
+            super::rows::shown(&row.arm)
+        )
+    };
+    let threads = if after.threads > 1 {
+        format!(", {} threads", after.threads)
+    } else {
+        String::new()
+    };
+    Some(vec![
+        format!("{what}{threads}"),
+        said(&before),
+        said(&after),
+        gain,
+    ])
 }

@@ -41,7 +41,8 @@ pub fn write(dir: &Path, report: &Report, projection: &Projection) -> anyhow::Re
         fs::write(&path, text).with_context(|| path.display().to_string())
     };
     put("report.html", page.html())?;
-    page.charts().try_for_each(|chart| put(&format!("{}.svg", chart.id), chart.svg()))
+    page.charts()
+        .try_for_each(|chart| put(&format!("{}.svg", chart.id), chart.svg()))
 }
 
 fn page(report: &Report, projection: &Projection) -> Page {
@@ -88,6 +89,10 @@ fn is_of_run(section: &Section) -> bool {
 }
 
 fn run_of(report: &Report) -> String {
-    let kind = if report.quick { "quick (short runs: expect more noise)" } else { "full" };
+    let kind = if report.quick {
+        "quick (short runs: expect more noise)"
+    } else {
+        "full"
+    };
     format!("{kind}, {:.0} s", report.seconds)
 }

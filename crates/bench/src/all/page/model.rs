@@ -20,7 +20,12 @@ pub fn section(projection: &Projection) -> Section {
     blocks.extend(projection.assumptions.iter().skip(1).map(text));
     blocks.push(Block::Table {
         caption: "Parameters of the model".to_owned(),
-        table: costs(projection.parameters.iter().map(|cost| (cost.name.clone(), cost))),
+        table: costs(
+            projection
+                .parameters
+                .iter()
+                .map(|cost| (cost.name.clone(), cost)),
+        ),
     });
     blocks.push(Block::Table {
         caption: "Error of the model at the counts it was not fitted to".to_owned(),
@@ -45,7 +50,12 @@ fn of_mechanism(mechanism: &Mechanism) -> Vec<Block> {
         over_first(mechanism),
         checked(mechanism),
     ];
-    blocks.extend(mechanism.remarks.iter().map(|remark| Block::Text(remark.clone())));
+    blocks.extend(
+        mechanism
+            .remarks
+            .iter()
+            .map(|remark| Block::Text(remark.clone())),
+    );
     let all = mechanism.arms.iter();
     let named = all.flat_map(|arm| {
         let name = |cost: &Cost| format!("{}: {}", arm.name, cost.name);
@@ -80,7 +90,11 @@ fn projected(mechanism: &Mechanism) -> Block {
         name: arm.name.clone(),
         kind: Kind::Model,
         mark: Mark::Line,
-        points: arm.projected.iter().map(|p| dot(p.cores as f64, p.ops_per_s)).collect(),
+        points: arm
+            .projected
+            .iter()
+            .map(|p| dot(p.cores as f64, p.ops_per_s))
+            .collect(),
     };
     let mut series: Vec<Series> = mechanism.arms.iter().map(line).collect();
     let alike = |curve: &&Curve| curve.unit == mechanism.unit;
@@ -95,8 +109,15 @@ fn projected(mechanism: &Mechanism) -> Block {
         })
     };
     let table = by_cores(mechanism, cell);
-    let mut notes = vec!["In brackets: with a cache line that moves in half and in double the time.".to_owned()];
-    notes.extend(mechanism.published.iter().map(|curve| format!("{}: {}.", curve.name, curve.source)));
+    let mut notes = vec![
+        "In brackets: with a cache line that moves in half and in double the time.".to_owned(),
+    ];
+    notes.extend(
+        mechanism
+            .published
+            .iter()
+            .map(|curve| format!("{}: {}.", curve.name, curve.source)),
+    );
     notes.dedup();
     let about = About {
         id: &format!("model-{}", mechanism.name),
@@ -131,7 +152,12 @@ fn by_cores(mechanism: &Mechanism, cell: impl Fn(&ArmModel, usize) -> String) ->
 fn over_first(mechanism: &Mechanism) -> Block {
     let first = mechanism.arms.first();
     let ratio = |arm: &ArmModel, cores: usize| {
-        let rate = |arm: &ArmModel| arm.projected.iter().find(|p| p.cores == cores).map(|p| p.ops_per_s);
+        let rate = |arm: &ArmModel| {
+            arm.projected
+                .iter()
+                .find(|p| p.cores == cores)
+                .map(|p| p.ops_per_s)
+        };
         let (rate, base) = (rate(arm)?, rate(first?)?);
         (base > 0.0).then(|| rate / base)
     };
@@ -141,12 +167,17 @@ fn over_first(mechanism: &Mechanism) -> Block {
             name: arm.name.clone(),
             kind: Kind::Model,
             mark: Mark::Line,
-            points: arm.projected.iter().filter_map(|p| point(p.cores)).collect(),
+            points: arm
+                .projected
+                .iter()
+                .filter_map(|p| point(p.cores))
+                .collect(),
         }
     };
     let mut series: Vec<Series> = mechanism.arms.iter().skip(1).map(line).collect();
     series.extend(published_ratio(&mechanism.published));
-    let cell = |arm: &ArmModel, cores| ratio(arm, cores).map_or_else(String::new, |r| format!("{r:.2}"));
+    let cell =
+        |arm: &ArmModel, cores| ratio(arm, cores).map_or_else(String::new, |r| format!("{r:.2}"));
     let table = by_cores(mechanism, cell);
     let base = first.map_or("", |arm| &arm.name);
     let about = About {
@@ -173,8 +204,11 @@ fn published_ratio(curves: &[Curve]) -> Option<Series> {
             Some(published(&after.name, &points, Mark::Line))
         }
         [gain] if gain.unit == "percent" => {
-            let points: Vec<(f64, f64)> =
-                gain.points.iter().map(|&(x, percent)| (x, 1.0 + percent / 100.0)).collect();
+            let points: Vec<(f64, f64)> = gain
+                .points
+                .iter()
+                .map(|&(x, percent)| (x, 1.0 + percent / 100.0))
+                .collect();
             Some(published(&gain.name, &points, Mark::Line))
         }
         _ => None,
@@ -203,7 +237,11 @@ fn checked(mechanism: &Mechanism) -> Block {
             name: format!("{}, model", arm.name),
             kind: Kind::Model,
             mark: Mark::Line,
-            points: arm.points.iter().map(|p| dot(p.count as f64, p.modelled)).collect(),
+            points: arm
+                .points
+                .iter()
+                .map(|p| dot(p.count as f64, p.modelled))
+                .collect(),
         });
     }
     let mut rows = Vec::new();
@@ -256,7 +294,9 @@ fn costs<'a>(named: impl Iterator<Item = (String, &'a Cost)>) -> Table {
 fn errors(projection: &Projection) -> Table {
     let counts = |arm: &ArmModel, fitted: bool| {
         let some = arm.points.iter().filter(|p| p.fitted == fitted);
-        some.map(|p| p.count.to_string()).collect::<Vec<_>>().join(", ")
+        some.map(|p| p.count.to_string())
+            .collect::<Vec<_>>()
+            .join(", ")
     };
     let mut rows = Vec::new();
     for mechanism in &projection.mechanisms {
@@ -270,16 +310,26 @@ fn errors(projection: &Projection) -> Table {
         }
     }
     Table {
-        header: ["arm", "fitted at", "checked at", "worst error (%)"].map(str::to_owned).to_vec(),
+        header: ["arm", "fitted at", "checked at", "worst error (%)"]
+            .map(str::to_owned)
+            .to_vec(),
         rows,
     }
 }
 
 fn too_far(projection: &Projection) -> Option<Block> {
-    let all = projection.mechanisms.iter().flat_map(|m| m.arms.iter().map(move |arm| (m, arm)));
+    let all = projection
+        .mechanisms
+        .iter()
+        .flat_map(|m| m.arms.iter().map(move |arm| (m, arm)));
     let far: Vec<String> = all
         .filter(|(_, arm)| arm.worst_error_percent > ERROR_MAX_PERCENT)
-        .map(|(m, arm)| format!("{}: {} ({:.0} %)", m.title, arm.name, arm.worst_error_percent))
+        .map(|(m, arm)| {
+            format!(
+                "{}: {} ({:.0} %)",
+                m.title, arm.name, arm.worst_error_percent
+            )
+        })
         .collect();
     (!far.is_empty()).then(|| {
         let far = far.join("; ");

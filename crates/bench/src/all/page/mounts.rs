@@ -54,7 +54,9 @@ pub fn mounted(report: &Report) -> Section {
         some.collect::<Vec<(String, Rows)>>()
     };
     let create = groups("create", &["create", "remove"]);
-    let randrw = rows.filter(|row| row.workload.as_deref() == Some("randrw")).op("randrw");
+    let randrw = rows
+        .filter(|row| row.workload.as_deref() == Some("randrw"))
+        .op("randrw");
     let mut blocks = vec![
         Block::Text(
             "The same directory by uext4 mount, by fuse2fs and by Linux's ext4; null keeps names in memory and has no \
@@ -83,12 +85,23 @@ pub fn mounted(report: &Report) -> Section {
     for (workload, ops, id, title, unit) in [
         (
             "seq",
-            &["write-buffered", "read-buffered", "write-direct", "read-direct"][..],
+            &[
+                "write-buffered",
+                "read-buffered",
+                "write-direct",
+                "read-direct",
+            ][..],
             "fuse-seq",
             "One large file through a mounted directory",
             "MiB/s",
         ),
-        ("tar", &["extract", "remove"][..], "fuse-tar", "A tree unpacked and removed", "files/s"),
+        (
+            "tar",
+            &["extract", "remove"][..],
+            "fuse-tar",
+            "A tree unpacked and removed",
+            "files/s",
+        ),
     ] {
         let some = groups(workload, ops);
         if !some.is_empty() {
@@ -107,8 +120,16 @@ pub fn mounted(report: &Report) -> Section {
 fn faster(groups: &[(String, Rows)]) -> Vec<String> {
     let said = groups.iter().filter_map(|(op, rows)| {
         let ours = rows.filter(|row| row.arm.starts_with("uext4"));
-        let best = ours.0.iter().map(|row| row.ops_per_s.median).reduce(f64::max);
-        let theirs = rows.arm("fuse2fs").0.first().map(|row| row.ops_per_s.median);
+        let best = ours
+            .0
+            .iter()
+            .map(|row| row.ops_per_s.median)
+            .reduce(f64::max);
+        let theirs = rows
+            .arm("fuse2fs")
+            .0
+            .first()
+            .map(|row| row.ops_per_s.median);
         Some(format!("{op}: {} fuse2fs.", times(best, theirs)?))
     });
     said.collect()

@@ -61,7 +61,10 @@ fn cost(rows: &Rows) -> Block {
     // A row that a second run measured again at the same count is left out.
     let mut once: Vec<Row> = Vec::new();
     for row in rows.0.iter().filter(|row| row.live.is_some()) {
-        if !once.iter().any(|other| other.arm == row.arm && other.live == row.live) {
+        if !once
+            .iter()
+            .any(|other| other.arm == row.arm && other.live == row.live)
+        {
             once.push(row.clone());
         }
     }
@@ -86,7 +89,12 @@ fn cost(rows: &Rows) -> Block {
         ));
     }
     let many = rows.values(|row| row.live).last().copied().unwrap_or(0);
-    if many > 10_000 && !ours.0.iter().any(|row| row.arm == "keyed" && row.live == Some(many)) {
+    if many > 10_000
+        && !ours
+            .0
+            .iter()
+            .any(|row| row.arm == "keyed" && row.live == Some(many))
+    {
         notes.push(format!(
             "keyed is left out at {}: only making so many would take half a minute. The full run has it.",
             count(many as f64)

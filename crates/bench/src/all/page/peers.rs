@@ -27,6 +27,9 @@ pub fn section() -> Section {
     Section {
         id: "peers".to_owned(),
         title: "How the peers are measured".to_owned(),
-        blocks: TEXTS.iter().map(|text| Block::Text((*text).to_owned())).collect(),
+        blocks: TEXTS
+            .iter()
+            .map(|text| Block::Text((*text).to_owned()))
+            .collect(),
     }
 }

@@ -14,7 +14,11 @@ pub fn section(report: &Report) -> Section {
     )];
     let threads = Rows::of(report, "mq");
     blocks.push(bars(
-        ("mq", "Messages between threads", "by queues; an operation of ping-pong is a round trip"),
+        (
+            "mq",
+            "Messages between threads",
+            "by queues; an operation of ping-pong is a round trip",
+        ),
         "messages/s",
         &groups(&threads),
         Vec::new(),

@@ -46,7 +46,10 @@ pub fn section(report: &Report) -> Section {
         caption: format!("Locks of create-unlink by arm of the inode cache, {tasks} tasks"),
         table: lock_table(&busiest),
     });
-    blocks.extend(commands(report, &["create-unlink-lazytime", "icache-shrink"]));
+    blocks.extend(commands(
+        report,
+        &["create-unlink-lazytime", "icache-shrink"],
+    ));
     Section {
         id: "lazy-timestamps".to_owned(),
         title: "Lazy timestamps and the inode cache".to_owned(),
