@@ -122,7 +122,7 @@ fn run_for(place: &impl Place, tasks: usize, time: Duration) -> anyhow::Result<W
 
 fn work(dir: &impl Dir, stop: &StopFlag) -> anyhow::Result<(u64, Histogram)> {
     let (mut pairs, mut latency) = (0u64, Histogram::default());
-    while stop.is_running() {
+    loop {
         let since = (pairs % SAMPLED == 0).then(Instant::now);
         drop(dir.create(b"file")?);
         dir.unlink(b"file")?;
@@ -130,8 +130,10 @@ fn work(dir: &impl Dir, stop: &StopFlag) -> anyhow::Result<(u64, Histogram)> {
             latency.record(since.elapsed().as_nanos() as u64);
         }
         pairs += 1;
+        if !stop.is_running() {
+            return Ok((pairs, latency));
+        }
     }
-    Ok((pairs, latency))
 }
 
 impl Workload for Job<'_> {

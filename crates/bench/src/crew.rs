@@ -21,7 +21,7 @@ impl StopFlag {
         }
     }
 
-    /// Whether to go on.
+    /// Whether to go on. Asked after an operation, it leaves no thread without one, however late that gets a CPU.
     #[inline(always)]
     pub fn is_running(&self) -> bool {
         !self.stopped.load(Relaxed)

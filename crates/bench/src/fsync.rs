@@ -61,12 +61,14 @@ fn append_for(
 ) -> anyhow::Result<Work> {
     let done = crew::run(threads, Some(time), |thread, stop| {
         let mut latency = Histogram::default();
-        while stop.is_running() {
+        loop {
             let since = Instant::now();
             append(thread)?;
             latency.record(since.elapsed().as_nanos() as u64);
+            if !stop.is_running() {
+                return Ok(latency);
+            }
         }
-        Ok(latency)
     })?;
     let mut work = Work {
         seconds: done.seconds,

@@ -173,15 +173,17 @@ fn read(fs: &Arc<Ext4>, tree: &Tree, shared: &Shared) -> anyhow::Result<Histogra
     let names: Vec<String> = (0..HOT_FILES).map(hot_name).collect();
     let mut latency = Histogram::default();
     let mut rng = fastrand::Rng::with_seed(1);
-    while !shared.finished.load(Relaxed) {
+    loop {
         let name = &names[rng.usize(..HOT_FILES)];
         let since = Instant::now();
         let node = FileSystem::lookup(&**fs, &root, tree.dir(0), name.as_bytes())?;
         std::hint::black_box(FileSystem::getattr(&**fs, &node)?);
         drop(node);
         latency.record(since.elapsed().as_nanos() as u64);
+        if shared.finished.load(Relaxed) {
+            return Ok(latency);
+        }
     }
-    Ok(latency)
 }
 
 fn watch(fs: &Ext4, shared: &Shared) -> Vec<Moment> {

@@ -62,7 +62,7 @@ pub fn run(
 fn turn_over(queues: &MqueueType, ring: &mut VecDeque<IpcNamespace>, stop: &StopFlag) -> TurnOver {
     let mut done = TurnOver::default();
     let mut ops = 0;
-    while stop.is_running() {
+    loop {
         if ops % SAMPLED == 0 {
             let began = Instant::now();
             ring.push_back(queues.create(Limits::default()));
@@ -77,9 +77,11 @@ fn turn_over(queues: &MqueueType, ring: &mut VecDeque<IpcNamespace>, stop: &Stop
             drop(ring.pop_front());
         }
         ops += 1;
+        if !stop.is_running() {
+            done.work.ops = ops;
+            return done;
+        }
     }
-    done.work.ops = ops;
-    done
 }
 
 /// The same by the kernel: each worker unshares its IPC namespace, which creates one and drops that
@@ -90,15 +92,17 @@ fn turn_over(queues: &MqueueType, ring: &mut VecDeque<IpcNamespace>, stop: &Stop
 pub fn kernel(workers: usize, time: Duration) -> anyhow::Result<TurnOver> {
     let done = crew::run(workers, Some(time), |_, stop| {
         let mut done = TurnOver::default();
-        while stop.is_running() {
+        loop {
             let since = (done.work.ops % SAMPLED == 0).then(Instant::now);
             peer::new_ipc_namespace()?;
             if let Some(since) = since {
                 done.work.latency.record(ns(since.elapsed()));
             }
             done.work.ops += 1;
+            if !stop.is_running() {
+                return Ok(done);
+            }
         }
-        Ok(done)
     })?;
     let mut all = TurnOver::default();
     all.work.seconds = done.seconds;
