@@ -5,7 +5,7 @@ use crate::chart::{Chart, Mark, Point, Scale, Series};
 use crate::legend::{self, Entry};
 use crate::look::{Look, looks};
 use crate::span::{Span, plottable};
-use crate::text::{shorten, widest_piece, width, wrap};
+use crate::text::{shorten_middle, widest_piece, width, wrap};
 
 /// A line of text and its baseline.
 pub(crate) type Line = (String, f64);
@@ -59,8 +59,8 @@ impl<'a> Frame<'a> {
     const WIDTH: f64 = 520.0;
     const HEIGHT: f64 = 360.0;
     const PLOT_HEIGHT_MIN: f64 = 210.0;
-    const LABEL_LINES_MAX: usize = 3;
-    const SLANTED_WIDTH_MAX: f64 = 150.0;
+    const LABEL_LINES_MAX: usize = 4;
+    const SLANTED_WIDTH_MAX: f64 = 160.0;
 
     /// Works out the places of a chart.
     pub(crate) fn of(chart: &'a Chart) -> Self {
@@ -69,6 +69,7 @@ impl<'a> Frame<'a> {
         let room = Self::WIDTH - 2.0 * Self::EDGE;
         let mut cursor = 6.0;
         let title = lines(&chart.title, Self::TITLE, room / 1.07, 22.0, &mut cursor);
+        cursor += 2.0;
         let subtitle = lines(&chart.subtitle, Self::TEXT, room, 19.0, &mut cursor);
         cursor += 8.0;
         let y_title = lines(&chart.y.label, Self::TEXT, room, Self::LINE, &mut cursor);
@@ -179,14 +180,15 @@ impl<'a> Frame<'a> {
                 .map_or(0.0, |(value, _)| frame.place_x(*value))
         };
         let reach = longest * Self::SLANT + Self::EDGE;
-        self.left += (reach - first(self)).clamp(0.0, 40.0);
+        self.left += (reach - first(self)).clamp(0.0, 60.0);
         let band = (self.right - self.left) / named.len().max(1) as f64;
         let stride = ((Self::LINE / Self::SLANT) / band).ceil().max(1.0) as usize;
-        let room = ((first(self) - Self::EDGE) / Self::SLANT).min(Self::SLANTED_WIDTH_MAX);
-        let labels = named.iter().step_by(stride);
-        let labels: Vec<(f64, String)> = labels
-            .map(|(value, name)| (self.place_x(*value), shorten(name, Self::TEXT, room)))
-            .collect();
+        let labels = named.iter().step_by(stride).map(|(value, name)| {
+            let place = self.place_x(*value);
+            let room = ((place - Self::EDGE) / Self::SLANT).min(Self::SLANTED_WIDTH_MAX);
+            (place, shorten_middle(name, Self::TEXT, room))
+        });
+        let labels: Vec<(f64, String)> = labels.collect();
         let widest = labels.iter().map(|(_, name)| width(name, Self::TEXT));
         let height = widest.fold(0.0, f64::max) * Self::SLANT + 16.0;
         self.x_labels = XLabels::Slanted(labels);

@@ -32,7 +32,7 @@ pub(crate) fn place(drawn: &[Drawn<'_>], room: f64, top: f64) -> (Vec<Entry>, f6
     let (mut row, mut used) = (0.0, 0);
     for d in drawn {
         let name = shorten(&d.series.name, Frame::TEXT, room - SWATCH - GAP);
-        let wide = SWATCH + GAP + width(&name, Frame::TEXT) + 10.0;
+        let wide = SWATCH + GAP + width(&name, Frame::TEXT) + 6.0;
         let columns = ((wide / column).ceil() as usize).clamp(2, COLUMNS);
         if used + columns > COLUMNS {
             row += 1.0;

@@ -22,6 +22,8 @@ const DASHES: [&str; 7] = [
     "8 3",
 ];
 const PUBLISHED_DASHES: [&str; 4] = ["3 3", "1.5 3", "6 3 1.5 3", "8 4"];
+/// Smaller markers are only there to be pointed at.
+const SEEN_RADIUS_MIN: f64 = 2.0;
 const MODEL_DASH: &str = "6 4";
 
 /// The form of a marker.
@@ -191,7 +193,10 @@ impl Look {
 
     /// The marker at a place, with what it says when pointed at.
     pub(crate) fn marker(&self, x: f64, y: f64, radius: f64, says: Option<&str>) -> Markup {
-        let (fill, stroke, width) = if self.hollow {
+        let (fill, stroke, width) = if radius < SEEN_RADIUS_MIN {
+            // Wide enough to be pointed at.
+            ("transparent", "transparent", 8.0)
+        } else if self.hollow {
             ("#ffffff", self.colour, 1.7)
         } else {
             (self.colour, "#ffffff", 0.8)

@@ -6,8 +6,10 @@ use crate::number::number;
 use crate::text::width;
 use maud::{Markup, html};
 
-/// Lines of more points than this have small markers.
-const LARGE_MARKERS_MAX: usize = 24;
+/// More points than this do not all have a large marker.
+const LARGE_MARKERS_MAX: usize = 32;
+/// About so many points of a longer line are marked.
+const MARKERS_OF_MANY: usize = 10;
 /// More bars than this have no room for their values.
 const VALUED_BARS_MAX: usize = 14;
 /// Of the distance between two places, what bars take.
@@ -63,12 +65,23 @@ fn series(chart: &Chart, frame: &Frame<'_>, slots: &Slots, d: &Drawn<'_>, id: &s
         Mark::Line | Mark::Dots => html! {
             @for p in &d.points { (whisker(frame, place(p).0, p, d.look.colour, 0.65)) }
             @if d.series.mark == Mark::Line && d.points.len() > 1 { (line(d, place)) }
-            @let radius = if d.points.len() > LARGE_MARKERS_MAX { 2.2 } else { 4.6 };
-            @for p in &d.points {
+            @for (at, p) in d.points.iter().enumerate() {
                 @let (x, y) = place(p);
-                (d.look.marker(x, y, radius, Some(&says(chart, d, p))))
+                (d.look.marker(x, y, radius(d, at), Some(&says(chart, d, p))))
             }
         },
+    }
+}
+
+/// The marker of a point: where a line has many, most are only there to be pointed at.
+fn radius(d: &Drawn<'_>, at: usize) -> f64 {
+    let count = d.points.len();
+    let stride = count.div_ceil(MARKERS_OF_MANY);
+    match d.series.mark {
+        _ if count <= LARGE_MARKERS_MAX => 4.6,
+        Mark::Line if at % stride == stride / 2 => 4.6,
+        Mark::Line => 1.5,
+        Mark::Dots | Mark::Bars => 3.0,
     }
 }
 

@@ -199,7 +199,7 @@ impl Table {
                     tbody {
                         @for row in &self.rows { tr {
                             @for (column, cell) in row.iter().enumerate() {
-                                @if column == 0 { th scope="row" { (cell) } } @else { td { (cell) } }
+                                @if column == 0 { th scope="row" { span { (cell) } } } @else { td { (cell) } }
                             }
                         } }
                     }

@@ -16,13 +16,14 @@ fn faults(browser: &Browser, page: &Path) -> Vec<String> {
     found
 }
 
-/// Where `UEXT4_SCREENSHOTS` names a directory, the page is pictured there a screen at a time.
+/// Where `UEXT4_SCREENSHOTS` names a directory, the page is put there, and pictured a screen at a time.
 fn picture(browser: &Browser, width: u32) {
     let Some(dir) = std::env::var_os("UEXT4_SCREENSHOTS") else {
         return;
     };
     let dir = Path::new(&dir);
     std::fs::create_dir_all(dir).unwrap();
+    std::fs::write(dir.join("index.html"), sample::page().html()).unwrap();
     let screens = "return Math.ceil(document.scrollingElement.scrollHeight / innerHeight)";
     let screens = browser.eval(screens).unwrap().as_u64().unwrap();
     for screen in 0..screens {

@@ -220,6 +220,6 @@ fn a_page_needs_nothing_else() {
     );
     assert!(!html.contains("<script"));
     assert!(html.contains("group &lt;lock&gt;") && html.contains("href=\"#dio\""));
-    assert!(html.contains("<th scope=\"row\">group"));
+    assert!(html.contains("<th scope=\"row\"><span>group"));
     assert!(html.contains("prefers-color-scheme: dark") && html.contains("@media print"));
 }
