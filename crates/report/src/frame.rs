@@ -262,3 +262,80 @@ fn spans(chart: &Chart, drawn: &[Drawn<'_>]) -> (Span, Span) {
         Span::of_y(&chart.y.scale, &ys, bars),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Frame, XLabels};
+    use crate::chart::{Axis, Chart, Kind, Mark, Point, Scale, Series};
+    use crate::text::width;
+
+    fn chart(x: Scale, xs: &[f64]) -> Chart {
+        let points = xs.iter().map(|x| Point {
+            x: *x,
+            y: 1.0,
+            low: None,
+            high: None,
+        });
+        let series = Series {
+            name: "arm".to_owned(),
+            kind: Kind::Arm,
+            mark: Mark::Line,
+            points: points.collect(),
+        };
+        Chart {
+            id: "c".to_owned(),
+            title: "a title of more words than have room in one line of the picture".to_owned(),
+            subtitle: String::new(),
+            x: Axis {
+                label: "threads".to_owned(),
+                scale: x,
+            },
+            y: Axis {
+                label: "ops/s".to_owned(),
+                scale: Scale::Linear,
+            },
+            series: vec![series],
+        }
+    }
+
+    #[test]
+    fn labels_of_near_counts_do_not_touch() {
+        let crowded = chart(Scale::Log, &[1.0, 2.0, 4.0, 200.0, 202.0, 204.0]);
+        let XLabels::Level(labels) = Frame::of(&crowded).x_labels else {
+            panic!("counts are level");
+        };
+        assert!(labels.len() >= 4, "{labels:?}");
+        let end = |(x, lines): &(f64, Vec<String>), side: f64| {
+            x + side * width(&lines.concat(), Frame::TEXT) / 2.0
+        };
+        for (a, b) in labels.iter().zip(labels.iter().skip(1)) {
+            assert!(end(a, 1.0) < end(b, -1.0), "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn long_names_wrap_and_longer_ones_slant() {
+        let names = |name: &str| Scale::Categories(vec![name.to_owned(); 5]);
+        let wrapped = chart(names("random reads of 4 KiB"), &[0.0]);
+        let slanted = chart(names("fsyncaftereveryappend"), &[0.0]);
+        let lines = match Frame::of(&wrapped).x_labels {
+            XLabels::Level(labels) => labels[0].1.len(),
+            XLabels::Slanted(_) => 0,
+        };
+        assert!((2..=4).contains(&lines), "{lines}");
+        assert!(matches!(Frame::of(&slanted).x_labels, XLabels::Slanted(_)));
+    }
+
+    #[test]
+    fn a_longer_title_moves_the_plot_and_not_its_edges() {
+        let long = chart(Scale::Linear, &[1.0, 2.0]);
+        let short = Chart {
+            title: "short".to_owned(),
+            ..long.clone()
+        };
+        let (long, short) = (Frame::of(&long), Frame::of(&short));
+        assert_eq!((long.title.len(), short.title.len()), (2, 1));
+        assert!(long.top > short.top && long.bottom - long.top >= Frame::PLOT_HEIGHT_MIN);
+        assert_eq!((long.left, long.right), (short.left, short.right));
+    }
+}
