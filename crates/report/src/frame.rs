@@ -323,7 +323,22 @@ mod tests {
             XLabels::Slanted(_) => 0,
         };
         assert!((2..=4).contains(&lines), "{lines}");
-        assert!(matches!(Frame::of(&slanted).x_labels, XLabels::Slanted(_)));
+        let XLabels::Slanted(labels) = Frame::of(&slanted).x_labels else {
+            panic!("no room for a word of this length");
+        };
+        assert!(
+            labels
+                .iter()
+                .all(|(_, name)| name == "fsyncaftereveryappend"),
+            "{labels:?}"
+        );
+        // Longer than the picture is wide: each is cut where it would leave the picture.
+        let endless = chart(names(&"endless".repeat(20)), &[0.0]);
+        let XLabels::Slanted(labels) = Frame::of(&endless).x_labels else {
+            panic!("no room for a word of this length");
+        };
+        let left = |(x, name): &(f64, String)| x - width(name, Frame::TEXT) * Frame::SLANT;
+        assert!(labels.iter().all(|label| left(label) > 0.0), "{labels:?}");
     }
 
     #[test]
