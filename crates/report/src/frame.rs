@@ -180,7 +180,12 @@ impl<'a> Frame<'a> {
                 .map_or(0.0, |(value, _)| frame.place_x(*value))
         };
         let reach = longest * Self::SLANT + Self::EDGE;
-        self.left += (reach - first(self)).clamp(0.0, 60.0);
+        // The plot narrows as its edge moves, so the label moves by less than the edge.
+        let follows = 1.0
+            - named
+                .first()
+                .map_or(0.0, |(value, _)| self.x.fraction(*value));
+        self.left += ((reach - first(self)) / follows.max(0.5) + 0.5).clamp(0.0, 60.0);
         let band = (self.right - self.left) / named.len().max(1) as f64;
         let stride = ((Self::LINE / Self::SLANT) / band).ceil().max(1.0) as usize;
         let labels = named.iter().step_by(stride).map(|(value, name)| {
@@ -338,7 +343,10 @@ mod tests {
             panic!("no room for a word of this length");
         };
         let left = |(x, name): &(f64, String)| x - width(name, Frame::TEXT) * Frame::SLANT;
-        assert!(labels.iter().all(|label| left(label) > 0.0), "{labels:?}");
+        assert!(
+            labels.iter().all(|label| left(label) > Frame::EDGE - 1.0),
+            "{labels:?}"
+        );
     }
 
     #[test]
