@@ -320,9 +320,9 @@ mod tests {
 
     #[test]
     fn long_names_wrap_and_longer_ones_slant() {
-        let names = |name: &str| Scale::Categories(vec![name.to_owned(); 5]);
-        let wrapped = chart(names("random reads of 4 KiB"), &[0.0]);
-        let slanted = chart(names("fsyncaftereveryappend"), &[0.0]);
+        let names = |name: &str, count| Scale::Categories(vec![name.to_owned(); count]);
+        let wrapped = chart(names("random reads of 4 KiB", 5), &[0.0]);
+        let slanted = chart(names("fsyncaftereveryappend", 5), &[0.0]);
         let lines = match Frame::of(&wrapped).x_labels {
             XLabels::Level(labels) => labels[0].1.len(),
             XLabels::Slanted(_) => 0,
@@ -338,7 +338,7 @@ mod tests {
             "{labels:?}"
         );
         // Longer than the picture is wide: each is cut where it would leave the picture.
-        let endless = chart(names(&"endless".repeat(20)), &[0.0]);
+        let endless = chart(names(&"endless".repeat(20), 14), &[0.0]);
         let XLabels::Slanted(labels) = Frame::of(&endless).x_labels else {
             panic!("no room for a word of this length");
         };
