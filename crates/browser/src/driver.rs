@@ -3,7 +3,7 @@
 use crate::BrowserError;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 use ureq::Agent;
 
@@ -15,6 +15,8 @@ pub(crate) struct Driver {
     process: Child,
     address: String,
     agent: Agent,
+    /// Held, as a program that writes to a pipe nobody holds is ended.
+    _out: ChildStdout,
 }
 
 impl Driver {
@@ -29,10 +31,10 @@ impl Driver {
             .stdin(Stdio::null())
             .stderr(Stdio::null());
         let mut process = command.stdout(Stdio::piped()).spawn()?;
-        let port = process.stdout.take().and_then(|out| {
-            let mut lines = BufReader::new(out).lines().map_while(Result::ok);
-            lines.find_map(|line| port_of(&line))
-        });
+        let out = process.stdout.take();
+        let mut out = out.ok_or_else(|| BrowserError::new("chromedriver without an output"))?;
+        let mut lines = BufReader::new(&mut out).lines().map_while(Result::ok);
+        let port = lines.find_map(|line| port_of(&line));
         let config = Agent::config_builder()
             .timeout_global(Some(ANSWER_MAX))
             .http_status_as_error(false)
@@ -44,6 +46,7 @@ impl Driver {
             process,
             address,
             agent: config.into(),
+            _out: out,
         };
         match port {
             Some(_) => Ok(driver),

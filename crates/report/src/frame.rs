@@ -180,7 +180,12 @@ impl<'a> Frame<'a> {
                 .map_or(0.0, |(value, _)| frame.place_x(*value))
         };
         let reach = longest * Self::SLANT + Self::EDGE;
-        self.left += (reach - first(self)).clamp(0.0, 60.0);
+        // The plot narrows as its edge moves, so the label moves by less than the edge.
+        let follows = 1.0
+            - named
+                .first()
+                .map_or(0.0, |(value, _)| self.x.fraction(*value));
+        self.left += ((reach - first(self)) / follows.max(0.5) + 0.5).clamp(0.0, 60.0);
         let band = (self.right - self.left) / named.len().max(1) as f64;
         let stride = ((Self::LINE / Self::SLANT) / band).ceil().max(1.0) as usize;
         let labels = named.iter().step_by(stride).map(|(value, name)| {
@@ -261,4 +266,99 @@ fn spans(chart: &Chart, drawn: &[Drawn<'_>]) -> (Span, Span) {
         Span::of_x(&chart.x.scale, &xs),
         Span::of_y(&chart.y.scale, &ys, bars),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Frame, XLabels};
+    use crate::chart::{Axis, Chart, Kind, Mark, Point, Scale, Series};
+    use crate::text::width;
+
+    fn chart(x: Scale, xs: &[f64]) -> Chart {
+        let points = xs.iter().map(|x| Point {
+            x: *x,
+            y: 1.0,
+            low: None,
+            high: None,
+        });
+        let series = Series {
+            name: "arm".to_owned(),
+            kind: Kind::Arm,
+            mark: Mark::Line,
+            points: points.collect(),
+        };
+        Chart {
+            id: "c".to_owned(),
+            title: "a title of more words than have room in one line of the picture".to_owned(),
+            subtitle: String::new(),
+            x: Axis {
+                label: "threads".to_owned(),
+                scale: x,
+            },
+            y: Axis {
+                label: "ops/s".to_owned(),
+                scale: Scale::Linear,
+            },
+            series: vec![series],
+        }
+    }
+
+    #[test]
+    fn labels_of_near_counts_do_not_touch() {
+        let crowded = chart(Scale::Log, &[1.0, 2.0, 4.0, 200.0, 202.0, 204.0]);
+        let XLabels::Level(labels) = Frame::of(&crowded).x_labels else {
+            panic!("counts are level");
+        };
+        assert!(labels.len() >= 4, "{labels:?}");
+        let end = |(x, lines): &(f64, Vec<String>), side: f64| {
+            x + side * width(&lines.concat(), Frame::TEXT) / 2.0
+        };
+        for (a, b) in labels.iter().zip(labels.iter().skip(1)) {
+            assert!(end(a, 1.0) < end(b, -1.0), "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn long_names_wrap_and_longer_ones_slant() {
+        let names = |name: &str, count| Scale::Categories(vec![name.to_owned(); count]);
+        let wrapped = chart(names("random reads of 4 KiB", 5), &[0.0]);
+        let slanted = chart(names("fsyncaftereveryappend", 5), &[0.0]);
+        let lines = match Frame::of(&wrapped).x_labels {
+            XLabels::Level(labels) => labels[0].1.len(),
+            XLabels::Slanted(_) => 0,
+        };
+        assert!((2..=4).contains(&lines), "{lines}");
+        let XLabels::Slanted(labels) = Frame::of(&slanted).x_labels else {
+            panic!("no room for a word of this length");
+        };
+        assert!(
+            labels
+                .iter()
+                .all(|(_, name)| name == "fsyncaftereveryappend"),
+            "{labels:?}"
+        );
+        // Longer than the picture is wide: each is cut where it would leave the picture.
+        let endless = chart(names(&"endless".repeat(20), 14), &[0.0]);
+        let XLabels::Slanted(labels) = Frame::of(&endless).x_labels else {
+            panic!("no room for a word of this length");
+        };
+        let left = |(x, name): &(f64, String)| x - width(name, Frame::TEXT) * Frame::SLANT;
+        assert!(
+            labels.iter().all(|label| left(label) > Frame::EDGE - 1.0),
+            "{labels:?}"
+        );
+    }
+
+    #[test]
+    fn a_longer_title_moves_the_plot_and_not_its_edges() {
+        let long = chart(Scale::Linear, &[1.0, 2.0]);
+        let short = Chart {
+            title: "short".to_owned(),
+            ..long.clone()
+        };
+        let (long, short) = (Frame::of(&long), Frame::of(&short));
+        assert_eq!((long.title.len(), short.title.len()), (2, 1));
+        assert!(long.top > short.top && long.bottom - long.top >= Frame::PLOT_HEIGHT_MIN);
+        assert_eq!((long.left, long.right), (short.left, short.right));
+    }
 }

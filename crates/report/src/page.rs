@@ -161,9 +161,7 @@ impl Block {
                 pre class="command" tabindex="0" { code { (command) } }
             },
             Self::Figure(figure) => figure.html(),
-            Self::Table { caption, table } => html! {
-                (table.html(Some(caption), caption))
-            },
+            Self::Table { caption, table } => table.html(Some(caption), caption),
             Self::Warning(text) => html! {
                 p class="warning" role="note" { strong { "Note: " } (text) }
             },

@@ -94,6 +94,11 @@ fn broken_pages_are_caught() {
             html.replace("figure id=\"empty\"", "figure id=\"lost\""),
             "lost: no marks",
         ),
+        (
+            "scroll",
+            html.replace("overflow: auto", "overflow: visible"),
+            "does not scroll",
+        ),
         ("width", html.replace("</body>", wide), "the page is 9"),
         (
             "overlap",

@@ -27,6 +27,11 @@ const apart = (a, b) => [a, b].some((shape) => [0, 1].some((side) => {
 const within = (inner, outer) => inner.left >= outer.left - 0.5 && inner.right <= outer.right + 0.5 &&
   inner.top >= outer.top - 0.5 && inner.bottom <= outer.bottom + 0.5;
 
+for (const box of document.querySelectorAll(".table, .command")) {
+  const fits = box.scrollWidth <= box.clientWidth && box.scrollHeight <= box.clientHeight;
+  if (!fits && getComputedStyle(box).overflowX !== "auto") fault(`does not scroll: ${box.textContent.slice(0, 40)}`);
+}
+
 const figures = [...document.querySelectorAll("figure")];
 if (figures.length === 0) fault("no figure");
 for (const figure of figures) {

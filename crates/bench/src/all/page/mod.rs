@@ -25,6 +25,7 @@ mod timestamps;
 
 use super::result::Report;
 use anyhow::Context as _;
+use rows::Rows;
 use std::fs;
 use std::path::Path;
 use uext4_model::Projection;
@@ -33,8 +34,11 @@ use uext4_report::{Page, Section};
 /// Writes `report.html` and the charts into `dir`.
 ///
 /// # Errors
-/// Of writing.
+/// A document that this version does not know, or of writing.
 pub fn write(dir: &Path, report: &Report, projection: &Projection) -> anyhow::Result<()> {
+    for section in &report.sections {
+        Rows::read(report, &section.name).with_context(|| format!("section {}", section.name))?;
+    }
     let page = page(report, projection);
     let put = |name: &str, text: String| {
         let path = dir.join(name);

@@ -46,11 +46,20 @@ pub struct Row {
 pub struct Rows(pub Vec<Row>);
 
 impl Rows {
-    /// Those of a section; none if it has no document, or one that this version does not know.
+    /// Those of a section; none if it has no document.
     pub fn of(report: &Report, section: &str) -> Rows {
-        let rows = report.document(section).and_then(|d| d.get("rows"));
-        let read = |rows| serde_json::from_value(rows).unwrap_or_default();
-        Rows(rows.cloned().map(read).unwrap_or_default())
+        Rows::read(report, section).unwrap_or_default()
+    }
+
+    /// The same.
+    ///
+    /// # Errors
+    /// The document is none that this version knows.
+    pub fn read(report: &Report, section: &str) -> serde_json::Result<Rows> {
+        match report.document(section).and_then(|d| d.get("rows")) {
+            Some(rows) => serde_json::from_value(rows.clone()).map(Rows),
+            None => Ok(Rows::default()),
+        }
     }
 
     /// Whether there is nothing to show.
