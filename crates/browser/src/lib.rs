@@ -3,10 +3,12 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | `driver` | the chromedriver process, and requests to it |
+//! | `page` | what is wrong with a page of charts |
 //! | `session` | [`Browser`]: one window of one size |
 #![forbid(unsafe_code)]
 
 mod driver;
+mod page;
 mod session;
 
 pub use session::{Browser, BrowserError};

@@ -103,7 +103,12 @@ impl Browser {
     /// # Errors
     /// What it throws.
     pub fn eval(&self, script: &str) -> Result<Value, BrowserError> {
-        self.ask("execute/sync", &json!({ "script": script, "args": [] }))
+        self.eval_with(script, &json!([]))
+    }
+
+    /// The same with arguments, which the script finds in `arguments`.
+    pub(crate) fn eval_with(&self, script: &str, args: &Value) -> Result<Value, BrowserError> {
+        self.ask("execute/sync", &json!({ "script": script, "args": args }))
     }
 
     /// The errors on the console since the last call: what scripts threw or printed as an error,
