@@ -60,7 +60,7 @@ pub struct Figure {
     pub notes: Vec<String>,
 }
 
-/// Figures in rows: the first column is text, the others are numbers.
+/// Figures in rows: the first column is text, the others are numbers, unless all of their cells begin with a letter.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
     /// A name for each column.
@@ -189,20 +189,54 @@ impl Figure {
 impl Table {
     /// In a box that scrolls by itself, so that the page never gets wider than the screen.
     fn html(&self, caption: Option<&str>, name: &str) -> Markup {
+        let words: Vec<bool> = (0..self.header.len())
+            .map(|column| self.is_of_words(column))
+            .collect();
+        let class = |column: usize| {
+            let of_words = words.get(column).copied().unwrap_or(false);
+            of_words.then_some("words")
+        };
         html! {
             div class="table" role="region" aria-label=(name) tabindex="0" {
                 table {
-                    @if let Some(caption) = caption { caption { (caption) } }
-                    thead { tr { @for name in &self.header { th scope="col" { (name) } } } }
+                    @if let Some(caption) = caption { caption { span { (caption) } } }
+                    thead { tr { @for (column, name) in self.header.iter().enumerate() {
+                        th scope="col" class=[class(column)] { (name) }
+                    } } }
                     tbody {
                         @for row in &self.rows { tr {
                             @for (column, cell) in row.iter().enumerate() {
-                                @if column == 0 { th scope="row" { span { (cell) } } } @else { td { (cell) } }
+                                @if column == 0 {
+                                    th scope="row" { span { (cell) } }
+                                } @else if let Some(class) = class(column) {
+                                    td class=(class) { span { (cell) } }
+                                } @else {
+                                    td { (number_html(cell)) }
+                                }
                             }
                         } }
                     }
                 }
             }
         }
+    }
+
+    /// Whether a column beside the first has words, which read from the left and may break.
+    fn is_of_words(&self, column: usize) -> bool {
+        let cells = self.rows.iter().filter_map(|row| row.get(column));
+        let mut cells = cells.filter(|cell| !cell.is_empty()).peekable();
+        column > 0
+            && cells.peek().is_some()
+            && cells.all(|cell| cell.starts_with(char::is_alphabetic))
+    }
+}
+
+/// What stands in brackets behind a number matters less than the number.
+fn number_html(cell: &str) -> Markup {
+    match cell.split_once(" (") {
+        Some((number, rest)) if number.ends_with(|c: char| c.is_ascii_digit()) => {
+            html! { (number) " " small { "(" (rest) } }
+        }
+        _ => html! { (cell) },
     }
 }

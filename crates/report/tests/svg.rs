@@ -4,7 +4,7 @@ mod sample;
 
 use roxmltree::{Document, Node};
 use sample::{axis, charts, create_unlink, empty, names, page, series};
-use uext4_report::{Chart, Kind, Mark, Point, Scale};
+use uext4_report::{Block, Chart, Kind, Mark, Page, Point, Scale, Section, Table};
 
 /// The texts of all elements of a name.
 fn texts(document: &Document<'_>, name: &str) -> Vec<String> {
@@ -205,6 +205,38 @@ fn patterns_are_defined_once_on_the_page_and_every_reference_has_one() {
     assert!(references.len() > 20);
     for reference in references {
         assert!(unique.binary_search(&reference).is_ok(), "{reference}");
+    }
+}
+
+#[test]
+fn columns_of_words_are_told_from_columns_of_numbers() {
+    let line = |cells: [&str; 4]| cells.map(str::to_owned).to_vec();
+    let table = Table {
+        header: line(["arm", "rate", "from", "none"]),
+        rows: vec![
+            line(["a", "1,200 (1,100-1,300)", "the clock (of the CPU)", ""]),
+            line(["b", "-3", "", ""]),
+        ],
+    };
+    let caption = "Rates".to_owned();
+    let html = Page {
+        sections: vec![Section {
+            id: "s".to_owned(),
+            title: "S".to_owned(),
+            blocks: vec![Block::Table { caption, table }],
+        }],
+        ..page()
+    }
+    .html();
+    for part in [
+        "<th scope=\"col\">rate</th>",
+        "<th scope=\"col\" class=\"words\">from</th>",
+        "<th scope=\"col\">none</th>",
+        "<td>1,200 <small>(1,100-1,300)</small></td>",
+        "<td class=\"words\"><span>the clock (of the CPU)</span></td>",
+        "<td>-3</td>",
+    ] {
+        assert!(html.contains(part), "{part}: {html}");
     }
 }
 
