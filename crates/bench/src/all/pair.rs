@@ -60,10 +60,18 @@ impl PairSpec {
         mount
     }
 
+    /// What a user would call the image for ours.
+    pub fn typed_image(&self) -> String {
+        format!("{}/u.img", self.typed_dir())
+    }
+
+    fn typed_dir(&self) -> &'static str {
+        if self.on_disk { "/var/tmp" } else { "/dev/shm" }
+    }
+
     /// What a user would type before a section's command, so that its names are there.
     pub fn commands(&self) -> Vec<String> {
-        let dir = if self.on_disk { "/var/tmp" } else { "/dev/shm" };
-        let (ours, theirs) = (format!("{dir}/u.img"), format!("{dir}/k.img"));
+        let (ours, theirs) = (self.typed_image(), format!("{}/k.img", self.typed_dir()));
         let typed = |command: &Command| {
             let words = std::iter::once(command.get_program()).chain(command.get_args());
             words
@@ -96,26 +104,33 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Makes both in a new directory in `parent`, and mounts one.
+    /// A new directory in `parent` for both.
+    ///
+    /// # Errors
+    /// It can't be made there.
+    pub fn begin(parent: &Path) -> anyhow::Result<Pair> {
+        let dir = parent.join(format!("uext4-bench-pair-{}", std::process::id()));
+        fs::create_dir(&dir).with_context(|| dir.display().to_string())?;
+        Ok(Pair { dir, mount: None })
+    }
+
+    /// Makes both, and mounts one.
     ///
     /// # Errors
     /// What the machine lacks: root, a program, loop devices, room.
-    pub fn make(spec: &PairSpec, parent: &Path) -> anyhow::Result<Pair> {
-        let dir = parent.join(format!("uext4-bench-pair-{}", std::process::id()));
-        fs::create_dir(&dir).with_context(|| dir.display().to_string())?;
-        let mut pair = Pair { dir, mount: None };
-        for image in [pair.ours(), pair.theirs()] {
+    pub fn make(&mut self, spec: &PairSpec) -> anyhow::Result<()> {
+        for image in [self.ours(), self.theirs()] {
             write_zeros(&image, spec.mib).with_context(|| image.display().to_string())?;
             output_of(&mut spec.mke2fs(&image))?;
         }
-        let (image, dir) = (pair.theirs(), pair.mounted());
+        let (image, dir) = (self.theirs(), self.mounted());
         fs::create_dir(&dir)?;
-        let mount = Mount::of_kernel(&mut spec.mount(&image, &dir), &dir, &pair.dir.join("log"))?;
-        pair.mount = Some(mount);
+        let mount = Mount::of_kernel(&mut spec.mount(&image, &dir), &dir, &self.dir.join("log"))?;
+        self.mount = Some(mount);
         if spec.on_disk {
             pass_cache_by(&image)?;
         }
-        Ok(pair)
+        Ok(())
     }
 
     /// The image for ours.

@@ -37,6 +37,8 @@ impl Scale {
 pub const IMAGE: &str = "{image}";
 /// Stands in a section's words for the directory where the kernel has mounted its image.
 pub const PEER: &str = "{peer}";
+/// Stands in a section's words for the directory where images in memory are.
+pub const MEMORY: &str = "{memory}";
 
 /// One run of a workload.
 #[derive(Clone, Debug)]
@@ -47,6 +49,8 @@ pub struct Section {
     words: String,
     /// Two images that the run needs, one of them mounted by the kernel.
     pub pair: Option<PairSpec>,
+    /// A device that the run can't do without.
+    pub device: Option<&'static str>,
 }
 
 impl Section {
@@ -55,6 +59,7 @@ impl Section {
             name,
             words,
             pair: None,
+            device: None,
         }
     }
 
@@ -65,18 +70,30 @@ impl Section {
         }
     }
 
-    /// The words after `uext4 bench`, with `image` and `peer` where they belong.
-    pub fn words(&self, image: &str, peer: &str) -> Vec<String> {
-        let filled = |word: &str| word.replace(IMAGE, image).replace(PEER, peer);
+    fn with_device(self, device: &'static str) -> Section {
+        Section {
+            device: Some(device),
+            ..self
+        }
+    }
+
+    /// The words after `uext4 bench`, with what stands for each of the names in them.
+    pub fn words(&self, names: &[(&str, &str)]) -> Vec<String> {
+        let filled = |word: &str| {
+            let fill = |word: String, (name, value): &(&str, &str)| word.replace(name, value);
+            names.iter().fold(word.to_owned(), fill)
+        };
         self.words.split_whitespace().map(filled).collect()
     }
 
     /// The command as a user would type it.
     pub fn command(&self) -> String {
-        format!(
-            "uext4 bench {}",
-            self.words("/dev/shm/u.img", "/mnt").join(" ")
-        )
+        let image = self
+            .pair
+            .as_ref()
+            .map_or_else(String::new, PairSpec::typed_image);
+        let typed = [(IMAGE, &*image), (PEER, "/mnt"), (MEMORY, "/dev/shm")];
+        format!("uext4 bench {}", self.words(&typed).join(" "))
     }
 }
 
@@ -94,7 +111,7 @@ fn inode_allocation(scale: Scale) -> Vec<Section> {
     let counts = scale.of("1,2,4,8,16,32,48", "1,2,4,8,16,32,48", "1,2,3");
     let files = scale.pick(10_000, 2000, 20);
     let slow_files = scale.pick(400, 100, 4);
-    let rounds = scale.pick(5, 3, 1);
+    let rounds = scale.pick(5, 3, 2);
     let small = scale.of("", "", "--image-size 128M --journal-size 8M");
     let phases = "-F -C -r -u";
     let peer_counts = scale.of("1,4,16,48", "1,4,48", "2");
@@ -130,7 +147,7 @@ fn generations_and_cache(scale: Scale) -> Vec<Section> {
     let tasks = scale.of("1,2,4,8,16,32,64,128", "1,2,4,8,16,32,64,128", "1,2,3");
     let cache_tasks = scale.of("1,2,4,8,16,32", "1,2,4,8,16,32", "1,2,3");
     let time = scale.of("0.5", "0.08", "0.01");
-    let rounds = scale.pick(7, 3, 1);
+    let rounds = scale.pick(7, 3, 2);
     let small = scale.of("", "", "--image-size 128M --journal-size 8M");
     let draws = scale.of("--time 0.3 -i 5", "--time 0.04 -i 3", "--time 0.01 -i 1");
     let repeats = scale.of(
@@ -233,7 +250,8 @@ fn namespaces_and_queues(scale: Scale, root: bool) -> Vec<Section> {
         Section::new(
             "mq-mounted",
             format!("mq --mounted --op stream,ping-pong --queues 1,4 {mounted} {peer}"),
-        ),
+        )
+        .with_device("/dev/fuse"),
     ]
 }
 
@@ -260,6 +278,6 @@ fn durability_and_mounts(scale: Scale) -> Vec<Section> {
             on_disk: true,
             ..PairSpec::default()
         }),
-        Section::new("fuse", format!("fuse {fuse}")),
+        Section::new("fuse", format!("fuse --dir {MEMORY} {fuse}")),
     ]
 }

@@ -66,13 +66,12 @@ impl Report {
         }
     }
 
-    /// The sections that failed.
-    pub fn failed(&self) -> Vec<&str> {
-        let failed = |s: &&SectionResult| matches!(s.outcome, Outcome::Failed(_));
-        self.sections
-            .iter()
-            .filter(failed)
-            .map(|s| s.name.as_str())
-            .collect()
+    /// The sections that failed, each with the reason.
+    pub fn failed(&self) -> Vec<String> {
+        let failed = |s: &SectionResult| match &s.outcome {
+            Outcome::Failed(why) => Some(format!("{} ({why})", s.name)),
+            Outcome::Document(_) | Outcome::Skipped(_) => None,
+        };
+        self.sections.iter().filter_map(failed).collect()
     }
 }

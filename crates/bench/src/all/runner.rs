@@ -1,7 +1,7 @@
 //! Runs the sections, each by this program in a process of its own, which gives its document.
 
 use super::pair::Pair;
-use super::plan::Section;
+use super::plan::{IMAGE, MEMORY, PEER, Section};
 use super::result::{Outcome, SectionResult};
 use crate::fuse::interrupt::Interrupt;
 use anyhow::{Context as _, bail};
@@ -47,19 +47,26 @@ pub fn run(
 }
 
 fn measure(section: &Section, places: &Places) -> anyhow::Result<Outcome> {
+    if let Some(device) = section.device.filter(|device| !Path::new(device).exists()) {
+        return Ok(Outcome::Skipped(format!("there is no {device}")));
+    }
+    let memory = text(&places.memory)?;
     let Some(spec) = &section.pair else {
-        return Ok(Outcome::Document(child(&section.words("", ""))?));
+        let words = section.words(&[(MEMORY, &memory)]);
+        return Ok(Outcome::Document(child(&words)?));
     };
     let parent = if spec.on_disk {
         &places.disk
     } else {
         &places.memory
     };
-    let pair = match Pair::make(spec, parent) {
-        Ok(pair) => pair,
-        Err(why) => return Ok(Outcome::Skipped(lacking(&why))),
-    };
-    let words = section.words(&text(&pair.ours())?, &text(&pair.mounted())?);
+    // A place that the user named and that is none is no matter of what the machine has.
+    let mut pair = Pair::begin(parent)?;
+    if let Err(why) = pair.make(spec) {
+        return Ok(Outcome::Skipped(lacking(&why)));
+    }
+    let (ours, theirs) = (text(&pair.ours())?, text(&pair.mounted())?);
+    let words = section.words(&[(IMAGE, &ours), (PEER, &theirs)]);
     let document = child(&words)?;
     pair.finish()?;
     Ok(Outcome::Document(document))
