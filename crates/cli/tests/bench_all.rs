@@ -265,7 +265,6 @@ fn every_part_of_the_page_has_its_figures_and_every_figure_its_file() {
             &["clone-cost", "clone-workers", "clone-latency"],
         ),
         ("message-queues", &["mq", "mq-mounted"]),
-        ("mq-mounted", &["mq-mounted"]),
         ("fsync", &["fsync", "fsync-latency"]),
         ("mounted", &["fuse-create", "fuse-randrw"]),
         (
