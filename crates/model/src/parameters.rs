@@ -94,7 +94,7 @@ impl Parameters {
 
     /// Operations to simulate of `workers`, each of which takes about so many steps.
     pub fn operations_of(&self, workers: usize, steps: usize) -> usize {
-        let of_steps = self.operations.saturating_mul(8) / steps.max(8);
+        let of_steps = self.operations.saturating_mul(16) / steps.max(16);
         let of_workers = workers * (2 + 40 / steps.max(8));
         of_steps.clamp(of_workers, 100_000)
     }

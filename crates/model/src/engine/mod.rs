@@ -41,7 +41,7 @@ const STEP_NS_MAX: f64 = 1e12;
 
 /// Nanoseconds as ticks; nothing for what is negative or no number.
 pub fn ticks(ns: f64) -> Ticks {
-    (ns.max(0.0).min(STEP_NS_MAX) * 1000.0) as Ticks
+    (ns.clamp(0.0, STEP_NS_MAX) * 1000.0) as Ticks
 }
 
 /// What a worker does next.
