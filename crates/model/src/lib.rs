@@ -13,8 +13,8 @@
 //! ([`Parameters`]), and each projection is given at half and double of it.
 //!
 //! # What is fitted
-//! One number for each arm, to the least, a middle and a larger count of workers; the counts between and
-//! beyond are the check, and the error of every point is in the result.
+//! One number for each arm, to some counts of workers, never more than are left for the check; the error of every
+//! point is in the result, and says whether it was fitted.
 //! * CPU-bound arms: by how much two busy CPUs slow each other down (shared caches, hyperthreads, allocator).
 //! * Inode allocation with sleeping journal calls: the CPU time of going to sleep and waking.
 //! * Direct I/O: the CPU time around a request where all requests share the lock; else the time until
@@ -119,7 +119,8 @@ fn assumptions() -> Vec<String> {
          That time is no measurement of this machine but a parameter with its source; results at half and \
          double of it stand beside each.",
         "All cores are equally far from each other: there are no sockets and no core complexes.",
-        "Locks spin for some microseconds, then sleep; who lets go gives a lock to the first that spins.",
+        "Who finds a lock taken looks again ten times within some two microseconds, offering its core to others, then \
+         sleeps; whoever looks while a lock is free has it.",
         "What is computed outside a lock takes between half and one and a half times its mean.",
         "One number is fitted for each arm, to some of the counts of workers; the errors at the others are given. \
          Nothing is fitted to published curves.",
