@@ -4,6 +4,7 @@ use super::figures::{About, figure, published};
 use crate::tables::count;
 use uext4_model::result::{Cost, Curve};
 use uext4_model::{ArmModel, FitPoint, Mechanism, Projection};
+use uext4_report::number::number;
 use uext4_report::{Block, Kind, Mark, Point, Scale, Section, Series, Table};
 
 /// More of the held-out points off than this is said in a warning.
@@ -104,8 +105,8 @@ fn projected(mechanism: &Mechanism) -> Block {
     let cell = |arm: &ArmModel, cores: usize| {
         let found = arm.projected.iter().find(|p| p.cores == cores);
         found.map_or_else(String::new, |p| {
-            let (half, double) = (count(p.at_half_line_cost), count(p.at_double_line_cost));
-            format!("{} ({half} / {double})", count(p.ops_per_s))
+            let (half, double) = (number(p.at_half_line_cost), number(p.at_double_line_cost));
+            format!("{} ({half} / {double})", number(p.ops_per_s))
         })
     };
     let table = by_cores(mechanism, cell);
@@ -249,8 +250,8 @@ fn checked(mechanism: &Mechanism) -> Block {
         for p in &arm.points {
             rows.push(vec![
                 format!("{}, {}", arm.name, p.count),
-                count(p.measured),
-                count(p.modelled),
+                number(p.measured),
+                number(p.modelled),
                 format!("{:+.1}", p.error_percent),
                 if p.fitted { "fitted" } else { "checked" }.to_owned(),
             ]);
