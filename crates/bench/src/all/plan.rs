@@ -165,7 +165,7 @@ fn generations_and_cache(scale: Scale) -> Vec<Section> {
             "icache-shrink",
             match scale {
                 Scale::Full => "icache-shrink --items 1440000 --icache all".to_owned(),
-                Scale::Quick => "icache-shrink --items 100000 --inodes-max 16384 --icache all -i 1".to_owned(),
+                Scale::Quick => "icache-shrink --items 100000 --inodes-max 16384 --icache all -i 2".to_owned(),
                 Scale::Smoke => format!("icache-shrink --items 2000 --inodes-max 256 -i 1 {small}"),
             },
         ),
@@ -251,7 +251,7 @@ fn durability_and_mounts(scale: Scale) -> Vec<Section> {
     let fuse = match scale {
         Scale::Full => "--time 3 -i 3 --files 8000",
         Scale::Quick => {
-            "--workload create,randrw --threads 1,4 --time 0.3 -i 1 --files 500 --size 64M --image-size 1G"
+            "--workload create,randrw --threads 1,4 --time 0.3 -i 2 --files 500 --size 64M --image-size 1G"
         }
         Scale::Smoke => {
             "--workload create,randrw --threads 1,2 --time 0.02 -i 1 --files 5 --clients 2 --size 4M --image-size 128M"
