@@ -11,7 +11,7 @@
 //! | [`cores`] | who runs where, the run queue, and timers that fire together |
 //! | [`lock`] | a lock whose waiters look again a few times, then sleep |
 //! | [`rwlock`] | a phase-fair lock that is shared or exclusive, and can be demoted |
-//! | [`line`] | a cache line that one core has at a time |
+//! | [`mod@line`] | a cache line that one core has at a time |
 //! | [`device`] | a device that serves so many requests at a time |
 //!
 //! # Invariants
