@@ -154,6 +154,7 @@ fn who_waits_offers_the_core_to_others() {
     ];
     let small = Machine {
         slice_ns: 1500.0,
+        yield_ns: 1e6,
         ..machine(1)
     };
     assert_near(run(&small, 4, &locked).ops_per_s, 0.25e6);
