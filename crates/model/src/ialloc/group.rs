@@ -122,14 +122,18 @@ impl Group {
 
     /// Half of the CPU time, more or less.
     fn half(&mut self) -> Step {
+        self.about(self.times.cpu / 2.0)
+    }
+
+    fn about(&mut self, mean_ns: f64) -> Step {
         let spread = 0.5 + self.rng.f64();
-        self.computes(self.times.cpu / 2.0 * spread)
+        self.computes(mean_ns * spread)
     }
 
     /// The CPU part of a journal call.
-    fn call(&self, ns: f64) -> Step {
+    fn call(&mut self, ns: f64) -> Step {
         match self.journal {
-            Journal::Sleeps(cpu) => self.computes(cpu),
+            Journal::Sleeps(cpu) => self.about(cpu),
             Journal::Computes(_) => self.computes(ns),
         }
     }
