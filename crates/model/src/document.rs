@@ -105,6 +105,8 @@ pub struct Measured {
     pub median: f64,
     /// The most.
     pub max: f64,
+    /// How long a round took; for ever where the document does not say how much was done.
+    pub seconds: f64,
 }
 
 /// No row counts more workers: it would be no measurement, and simulating it would take for ever.
@@ -156,6 +158,10 @@ impl Document {
                     min: rate.min,
                     median: rate.median,
                     max: rate.max,
+                    seconds: match row.ops > 0.0 {
+                        true => row.ops / rate.median,
+                        false => f64::INFINITY,
+                    },
                 }),
             }
         }

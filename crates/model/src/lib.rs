@@ -20,8 +20,18 @@
 //! * Direct I/O: the CPU time around a request where all requests share the lock; else the time until
 //!   somebody who sleeps for the lock runs.
 //!
+//! Which counts: two workers (how much two busy CPUs slow each other down) and many (what waiting for a CPU does), and
+//! one worker, whose rate gives the CPU time; where sleeps or a device make the rate, a middle and the largest
+//! count, as only there the CPUs have much to do.
+//!
 //! Nothing is fitted to a published curve. Those are given beside the projection, and where the shapes differ the
 //! remarks say so, with the numbers of the run and a reason.
+//!
+//! # What it leaves out
+//! Memory bandwidth, caches that are too small, sockets, what the allocator and the journal's commit share, and the
+//! sync that ends a phase of mdtest. A simulation of an arm that only computes is about as long as a time slice, so
+//! what it costs to lose the core with a lock held hardly shows in it. Two workers of a short measurement may share
+//! one CPU for a while until the scheduler moves one of them, which the model does not know either.
 //!
 //! | module | holds |
 //! | --- | --- |

@@ -101,7 +101,7 @@ impl Parameters {
 
     /// All of them, for the page.
     pub fn costs(&self) -> Vec<Cost> {
-        vec![
+        [
             Cost::new(
                 "line",
                 self.line_ns,
@@ -126,6 +126,14 @@ impl Parameters {
                 "the same between the CPUs that were measured, which share a cache; 23 ns within a core \
                  complex of EPYC Milan in the same table",
             ),
+        ]
+        .into_iter()
+        .chain(self.scheduling())
+        .collect()
+    }
+
+    fn scheduling(&self) -> [Cost; 7] {
+        [
             Cost::new(
                 "time slice",
                 self.slice_ns,

@@ -11,8 +11,9 @@
 //! | [`cores`] | who runs where, the run queue, and timers that fire together |
 //! | [`lock`] | a lock whose waiters look again a few times, then sleep |
 //! | [`rwlock`] | a phase-fair lock that is shared or exclusive, and can be demoted |
-//! | [`line`] | a cache line that one core has at a time |
+//! | [`mod@line`] | a cache line that one core has at a time |
 //! | [`device`] | a device that serves so many requests at a time |
+//! | `machine`, `protocol` | what workers run on, and what they do |
 //!
 //! # Invariants
 //! - A worker that runs has a core, and a core has at most one worker.
@@ -23,12 +24,16 @@ pub mod cores;
 pub mod device;
 pub mod line;
 pub mod lock;
+mod machine;
+mod protocol;
 pub mod rwlock;
 
 use cores::Cores;
 use device::Device;
 use line::Line;
 use lock::{Lock, PAUSES, YIELDS};
+pub use machine::{Machine, Run, Setup};
+pub use protocol::{Outcome, Protocol, Step};
 use rwlock::RwLock;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -42,104 +47,6 @@ const STEP_NS_MAX: f64 = 1e12;
 /// Nanoseconds as ticks; nothing for what is negative or no number.
 pub fn ticks(ns: f64) -> Ticks {
     (ns.clamp(0.0, STEP_NS_MAX) * 1000.0) as Ticks
-}
-
-/// What a worker does next.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Step {
-    /// Computes on its core.
-    Compute(Ticks),
-    /// Sleeps at least so long; the timer fires later by the machine's slack, or with an earlier timer.
-    Sleep(Ticks),
-    /// Takes a lock, waiting for it.
-    Lock(usize),
-    /// Takes a lock if it is free.
-    TryLock(usize),
-    /// Lets a lock go.
-    Unlock(usize),
-    /// Takes a shared-or-exclusive lock so that others may share it.
-    Shared(usize),
-    /// Takes such a lock alone.
-    Exclusive(usize),
-    /// Shares from now on what it had alone.
-    Demote(usize),
-    /// Lets such a lock go.
-    Release(usize),
-    /// Writes a cache line that others write too.
-    Line(usize),
-    /// Waits for a request of the device.
-    Device(Ticks),
-    /// An operation has ended; the next begins.
-    Done,
-}
-
-/// How the step before ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// As asked.
-    Finished,
-    /// [`Step::TryLock`] found the lock taken.
-    Refused,
-}
-
-/// What workers do.
-pub trait Protocol {
-    /// The next step of a worker, which runs on `core`.
-    fn next(&mut self, worker: usize, core: usize, outcome: Outcome) -> Step;
-}
-
-/// What the workers run on.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Machine {
-    /// Cores.
-    pub cores: usize,
-    /// What moving a cache line from another core takes, in nanoseconds.
-    pub line_ns: f64,
-    /// By which part of that each core that waits for the line makes it longer.
-    pub growth_per_waiter: f64,
-    /// How long a worker runs while others wait for a core, in nanoseconds.
-    pub slice_ns: f64,
-    /// What a core takes to go from one worker to another, in nanoseconds.
-    pub switch_ns: f64,
-    /// The first pause of who finds a lock taken is twice this, the second four, the third eight times, in
-    /// nanoseconds.
-    pub pause_ns: f64,
-    /// What offering the core to others takes if there are none, in nanoseconds.
-    pub yield_ns: f64,
-    /// Until a worker that sleeps for a lock may run after it was let go, in nanoseconds.
-    pub wake_ns: f64,
-    /// What it takes to send a sleeping worker on its way, in nanoseconds of who does.
-    pub notify_ns: f64,
-    /// How much later than asked a timer may fire, in nanoseconds, so that several fire at once.
-    pub slack_ns: f64,
-    /// Requests that the device serves at a time.
-    pub servers: usize,
-}
-
-/// What is shared, and how much is to be simulated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Setup {
-    /// Workers.
-    pub workers: usize,
-    /// Locks of one owner.
-    pub locks: usize,
-    /// Locks that are shared or exclusive.
-    pub rwlocks: usize,
-    /// Cache lines outside the locks.
-    pub lines: usize,
-    /// Operations of all workers that count, after a tenth as many that do not.
-    pub operations: usize,
-    /// Each worker ends after so many operations instead, all count, and the last to end ends the time.
-    pub quota: Option<usize>,
-}
-
-/// What a simulation gave.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Run {
-    /// Operations in a second.
-    pub ops_per_s: f64,
-    /// How often a lock was taken for each operation, of [`Lock`]s only.
-    pub acquisitions_per_op: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

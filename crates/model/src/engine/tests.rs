@@ -153,7 +153,8 @@ fn who_waits_offers_the_core_to_others() {
         Step::Compute(3 * US),
     ];
     let small = Machine {
-        slice_ns: 1500.0,
+        slice_ns: 900.0,
+        yield_ns: 1e6,
         ..machine(1)
     };
     assert_near(run(&small, 4, &locked).ops_per_s, 0.25e6);
