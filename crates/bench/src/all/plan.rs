@@ -92,9 +92,9 @@ pub fn sections(scale: Scale, root: bool) -> Vec<Section> {
 
 fn inode_allocation(scale: Scale) -> Vec<Section> {
     let counts = scale.of("1,2,4,8,16,32,48", "1,2,4,8,16,32,48", "1,2,3");
-    let files = scale.pick(10_000, 2000, 20);
-    let slow_files = scale.pick(400, 100, 4);
-    let rounds = scale.pick(5, 3, 1);
+    let files = scale.pick(10_000, 4000, 20);
+    let slow_files = scale.pick(400, 80, 4);
+    let rounds = scale.pick(5, 5, 1);
     let small = scale.of("", "", "--image-size 128M --journal-size 8M");
     let phases = "-F -C -r -u";
     let peer_counts = scale.of("1,4,16,48", "1,4,48", "2");

@@ -46,7 +46,7 @@ pub fn section(projection: &Projection) -> Section {
 
 fn of_mechanism(mechanism: &Mechanism) -> Vec<Block> {
     let mut blocks = vec![
-        Block::Text(format!("{}.", mechanism.title)),
+        Block::Heading(mechanism.title.clone()),
         projected(mechanism),
         over_first(mechanism),
         checked(mechanism),
@@ -98,7 +98,7 @@ fn projected(mechanism: &Mechanism) -> Block {
             .collect(),
     };
     let mut series: Vec<Series> = mechanism.arms.iter().map(line).collect();
-    let alike = |curve: &&Curve| curve.unit == mechanism.unit;
+    let alike = |curve: &&Curve| mechanism.unit.ends_with(&curve.unit);
     for curve in mechanism.published.iter().filter(alike) {
         series.push(published(&curve.name, &curve.points, Mark::Line));
     }
@@ -175,7 +175,7 @@ fn over_first(mechanism: &Mechanism) -> Block {
                 .collect(),
         }
     };
-    let mut series: Vec<Series> = mechanism.arms.iter().skip(1).map(line).collect();
+    let mut series: Vec<Series> = mechanism.arms.iter().map(line).collect();
     series.extend(published_ratio(&mechanism.published));
     let cell =
         |arm: &ArmModel, cores| ratio(arm, cores).map_or_else(String::new, |r| format!("{r:.2}"));
@@ -284,10 +284,13 @@ fn costs<'a>(named: impl Iterator<Item = (String, &'a Cost)>) -> Table {
             v if v.abs() >= 10.0 => format!("{v:.1}"),
             v => format!("{v:.3}"),
         };
-        vec![name, format!("{value} {}", cost.unit), cost.source.clone()]
+        vec![
+            format!("{name}: {}", cost.source),
+            format!("{value} {}", cost.unit),
+        ]
     };
     Table {
-        header: ["", "value", "from"].map(str::to_owned).to_vec(),
+        header: ["", "value"].map(str::to_owned).to_vec(),
         rows: named.map(line).collect(),
     }
 }
