@@ -1,8 +1,11 @@
-# make demo    an image from a real tree: built, checked, read back, measured beside mke2fs -d
+# make demo    an image from a real tree: built, checked, read back, measured beside mke2fs -d; then
+#              every workload and arm for a moment, as one page: target/report/report.html
 # make test    every test (kernel mounts and loop devices where the machine has them)
 # make check   formatting, clippy and documentation, warnings denied
 # make crash   the crash tests at full length
-# make bench   mdtest on tmpfs, 48 workers
+# make bench   every workload and arm at length, beside the peers: half an hour, target/report-full/report.html
+# make regress the quick run of all workloads beside figures kept before: reported, never failing on a time
+# make baseline keeps the figures of such a run as those to compare with
 # make tsan    the stress test under ThreadSanitizer, on nightly
 # make soak    message queue namespaces by the ten thousand, for five minutes: nothing lost, nothing left
 # make shuttle lock protocols, up to the whole file system, schedule by schedule
@@ -11,7 +14,7 @@
 SHELL := /bin/bash
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: demo test check crash bench tsan soak shuttle loom docs setup
+.PHONY: demo test check crash bench regress baseline tsan soak shuttle loom docs setup
 
 setup:
 	@tools/setup.sh
@@ -34,7 +37,17 @@ crash: setup
 
 bench: setup
 	cargo build --release -p uext4-cli
-	target/release/uext4 bench mdtest --device file:/dev/shm/uext4-bench.img --np 48 -n 30000 -F -C -r -u -i 3
+	target/release/uext4 bench all --report target/report-full
+
+regress: setup
+	cargo build --release -p uext4-cli
+	target/release/uext4 bench all --quick --report target/report
+	target/release/uext4 bench compare tools/baseline.json target/report/report.json
+
+baseline: setup
+	cargo build --release -p uext4-cli
+	target/release/uext4 bench all --quick --report target/report
+	tools/baseline.py target/report/report.json > tools/baseline.json
 
 tsan: setup
 	RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" UEXT4_STRESS_SECONDS=20 \

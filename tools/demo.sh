@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The main job on a real tree: build an image, check it, read it back, compare every byte and attribute,
-# and time mke2fs -d beside it; then short benchmarks of the arms.  usage: demo.sh UEXT4 [TREE]
+# and time mke2fs -d beside it; then every workload and arm, on one page.  usage: demo.sh UEXT4 [TREE]
+# The page goes to target/report, or where UEXT4_REPORT says.
 set -euo pipefail
 uext4=$1; tree=${2:-/usr/share}
 work=$(mktemp -d -p "$([ -w /dev/shm ] && echo /dev/shm || echo /tmp)")
@@ -43,23 +44,7 @@ printf '%-24s %8s s %12s files/s %8s MB/s\n' \
 printf 'image: %s MB for %s MB of files; %s times as fast as mke2fs -d\n' \
   "$((size >> 20))" "$megabytes" "$(python3 -c "print(f'{$theirs/$ours:.0f}')")"
 
-step "what a lock costs: mdtest with each arm of inode allocation, interleaved; images are checked"
-"$uext4" bench mdtest --np 8 -n 2000 -F -C -r -u -i 3 --ialloc all
-
-step "the same while transactions close (journal calls sleep 100us): locks and stages of a create"
-"$uext4" bench mdtest --np 16 -n 100 -F -C -u -i 1 --ialloc all --journal-delay 100us --lock-stat |
-  sed -n '/^ median/,$p'
-
-step "create+unlink with three arms of inode generation"
-"$uext4" bench create-unlink --generation spinlock,atomic,beyond --tasks 2,16,128 --time 0.2 -i 3
-
-step "direct I/O and the inode lock: what the threads gain, on a modelled device (80 us, 32 requests at a time)"
-"$uext4" bench randrw --device-latency 80us --device-parallelism 32 --bs 4K --threads 1,4,8,24 \
-  --dio-lock exclusive-first,shared-first,range --time 0.25 -i 3 --size 64M
-
-kernel=(); [ "$(id -u)" -ne 0 ] || kernel=(--peer kernel)   # unshare needs root
-step "what an IPC namespace with its message queues costs while others are alive, beside the kernel's"
-"$uext4" bench clone --live 10,100,1000,10000 --time 0.2 -i 3 "${kernel[@]}" | sed '/^latency in us/,$d'
-
-step "64-byte messages from thread to thread, beside the kernel's queues"
-"$uext4" bench mq --op stream --queues 1,4 --time 0.3 -i 3 "${kernel[@]}"
+report=${UEXT4_REPORT:-target/report}
+step "what a lock costs: every workload and arm, beside the peers that this machine has (about three minutes)"
+"$uext4" bench all --quick --report "$report"
+printf '\nThe page: %s\n' "$report/report.html"

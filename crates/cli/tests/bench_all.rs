@@ -10,9 +10,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 use uext4_browser::Browser;
+use uext4_report::number;
 
 /// The sections of the run, each with what it measures: arms that must be there, and operations.
-const SECTIONS: [(&str, &[&str], &[&str]); 17] = [
+const SECTIONS: [(&str, &[&str], &[&str]); 18] = [
     ("mdtest", &IALLOC, &["create", "remove"]),
     ("mdtest-delay", &IALLOC, &["create", "remove"]),
     ("mdtest-kernel", &BESIDE_KERNEL, &["create", "remove"]),
@@ -22,6 +23,7 @@ const SECTIONS: [(&str, &[&str], &[&str]); 17] = [
     ("generation", &GENERATION, &["draw"]),
     ("icache-shrink", &[], &["lookup+getattr"]),
     ("randrw", &DIRECT, &["read", "write"]),
+    ("randrw-large", &LARGE, &["read", "write"]),
     (
         "randrw-kernel",
         &["dioread_nolock", "peer"],
@@ -63,6 +65,13 @@ const DIRECT: [&str; 9] = [
     "shared-always/dioread_lock",
     "range/dioread_nolock",
     "range/dioread_lock",
+];
+const LARGE: [&str; 5] = [
+    "bare",
+    "exclusive-first/dioread_nolock",
+    "exclusive-first/dioread_lock",
+    "shared-first/dioread_nolock",
+    "shared-first/dioread_lock",
 ];
 const MQUEUE_SUPER: [&str; 3] = ["keyed", "nodev", "beyond"];
 const BESIDE_KERNEL: [&str; 2] = ["default", "peer"];
@@ -320,11 +329,11 @@ fn figures_on_the_page_are_those_of_the_run() {
             .iter()
             .filter(|row| row["op"] == op)
         {
-            let [min, median, max] = spread(row).map(thousands);
-            let cell = format!("<td>{median} ({min}-{max})</td>");
+            let [min, median, max] = spread(row);
+            let cell = format!("<td>{}</td>", number::spread(min, median, max));
             assert!(figure.contains(&cell), "{id}: {row}: {cell}");
             seen += 1;
-            spreads += u32::from(min != max);
+            spreads += u32::from(min < max);
         }
     }
     assert!(seen > 50 && spreads > 20, "{seen}, {spreads}");
@@ -333,14 +342,6 @@ fn figures_on_the_page_are_those_of_the_run() {
 /// What is in brackets is set smaller.
 fn without_small(html: &str) -> String {
     html.replace("<small>", "").replace("</small>", "")
-}
-
-/// A number without fraction, its thousands apart.
-fn thousands(number: f64) -> String {
-    let digits = format!("{number:.0}");
-    let groups = digits.as_bytes().rchunks(3).rev();
-    let groups: Vec<_> = groups.map(String::from_utf8_lossy).collect();
-    groups.join(",")
 }
 
 #[test]

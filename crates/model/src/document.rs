@@ -105,10 +105,14 @@ pub struct Measured {
     pub median: f64,
     /// The most.
     pub max: f64,
+    /// How long a round took; for ever where the document does not say how much was done.
+    pub seconds: f64,
 }
 
 /// No row counts more workers: it would be no measurement, and simulating it would take for ever.
 const COUNT_MAX: usize = 1024;
+/// Operations per second that anything can do.
+const RATES: std::ops::Range<f64> = 1e-2..1e11;
 /// Holds are averaged over at least so many acquisitions.
 const ACQUISITIONS_MIN: f64 = 500.0;
 /// Reading the clock takes no longer than this, in nanoseconds.
@@ -154,6 +158,10 @@ impl Document {
                     min: rate.min,
                     median: rate.median,
                     max: rate.max,
+                    seconds: match row.ops > 0.0 {
+                        true => row.ops / rate.median,
+                        false => f64::INFINITY,
+                    },
                 }),
             }
         }
@@ -180,7 +188,7 @@ impl Document {
 impl Row {
     fn is_of(&self, ops: &[&str]) -> bool {
         let rate = self.ops_per_s.median;
-        let is_measured = rate.is_finite() && rate > 0.0 && (1..=COUNT_MAX).contains(&self.threads);
+        let is_measured = RATES.contains(&rate) && (1..=COUNT_MAX).contains(&self.threads);
         is_measured && ops.contains(&self.op.as_str())
     }
 

@@ -3,6 +3,9 @@
 //! # Invariants
 //! One number is fitted for each arm, within bounds that its meaning gives. It is the one with the least sum of
 //! squared logarithms of model over measurement, so that being twice too fast is as bad as being twice too slow.
+//! Squares are weighted by how long the measured run was: in one that is as short as a tick of the scheduler two
+//! workers may have shared a CPU while the other was idle, and it says little.
+//!
 //! The rest of the points is never looked at before the errors are computed.
 
 use crate::document::Measured;
@@ -38,6 +41,9 @@ pub struct Fitted {
     acquisitions: Vec<(usize, f64)>,
 }
 
+/// A tick of Linux's scheduler at 250 Hz, in seconds: after that at the latest an idle CPU gets work from a busy one.
+const TICK_S: f64 = 0.004;
+
 /// Steps of the search; each leaves 0.618 of the range.
 const STEPS: usize = 13;
 
@@ -48,7 +54,7 @@ impl Subject<'_> {
         let error = |value: f64| -> f64 {
             let log = |p: &&Measured| {
                 let modelled = (self.simulate)(here, p.count, value).ops_per_s;
-                (modelled.max(1e-9) / p.median).ln().powi(2)
+                weight(p) * (modelled.max(1e-9) / p.median).ln().powi(2)
             };
             fitted.iter().map(log).sum()
         };
@@ -94,6 +100,14 @@ impl Fitted {
             })
         };
         self.acquisitions.iter().filter_map(both).collect()
+    }
+}
+
+/// Half for a run that is as long as a tick of the scheduler, one for a long run.
+fn weight(point: &Measured) -> f64 {
+    match point.seconds {
+        seconds if seconds.is_finite() => seconds / (seconds + TICK_S),
+        _ => 1.0,
     }
 }
 
@@ -153,6 +167,7 @@ mod tests {
             min: median,
             median,
             max: median,
+            seconds: f64::INFINITY,
         };
         Subject {
             points: rates.iter().map(point).collect(),
@@ -176,6 +191,20 @@ mod tests {
         assert_eq!(kinds, [true, false, true]);
         let counted = fitted.acquisitions(|count| (count != 2).then_some(1.0));
         assert_eq!(counted.len(), 2);
+    }
+
+    #[test]
+    fn a_run_as_short_as_a_tick_counts_half() {
+        let point = |seconds| Measured {
+            count: 2,
+            min: 1.0,
+            median: 1.0,
+            max: 1.0,
+            seconds,
+        };
+        assert_eq!(weight(&point(TICK_S)), 0.5);
+        assert_eq!(weight(&point(f64::INFINITY)), 1.0);
+        assert!(weight(&point(1.0)) > 0.99);
     }
 
     #[test]

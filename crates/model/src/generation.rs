@@ -17,7 +17,8 @@ use crate::script::{Part, play};
 use crate::{Omitted, split};
 
 const OPS: &[&str] = &["create+unlink"];
-const FITTED: &[usize] = &[1, 4, 16];
+/// Two tasks show how much two busy CPUs slow each other down, more of them what waiting for a CPU does.
+const FITTED: &[usize] = &[1, 2, 8, 64];
 /// Counters per CPU that there are at most.
 const SHARDS: usize = 64;
 
@@ -122,17 +123,33 @@ fn compare(arms: &[ArmModel]) -> Vec<String> {
         };
         let (from, to) = (first.cores, last.cores);
         let times = last.ops_per_s / first.ops_per_s;
-        let shape = if times < 1.0 { "falls" } else { "grows" };
-        let same = if times < 1.0 {
-            "so does the published curve, from its peak on"
-        } else {
-            "the published curve falls from its peak on: it has more tasks than cores at the end, and \
-             other locks of that kernel in every operation, which are not in this model"
+        let beside = match times {
+            ..0.9 => "it falls, as the published curve does from its peak on",
+            0.9..1.1 => {
+                "it stays about the same, where the published curve falls from its peak on: that kernel's \
+                 waiters all spun on the lock's line, and these sleep after a while"
+            }
+            _ => {
+                "it grows, where the published curve falls from its peak on: other locks of that kernel, \
+                 which are not in this model, may have been full by then"
+            }
         };
         remarks.push(format!(
-            "{name}: {} from {from} to {to} cores to {times:.2} times as much; {same} ({}).",
-            shape,
+            "{name}: {times:.2} times as much at {to} cores as at {from}; {beside} ({}).",
             published::generation_peak(name)
+        ));
+    }
+    if let (Some((_, lock)), Some((_, line))) = (
+        of("spinlock").and_then(split::ends),
+        of("atomic").and_then(split::ends),
+    ) {
+        remarks.push(format!(
+            "atomic over spinlock at {} cores: {:.2} times; published {:.2} at 128 tasks. In the model every core \
+             that wants the counter waits in the line's queue and makes it slower, while most of those that want \
+             the lock sleep; which of the two is worse depends on the growth per waiter.",
+            lock.cores,
+            line.ops_per_s / lock.ops_per_s,
+            published::ATOMIC_OVER_SPINLOCK,
         ));
     }
     if let (Some(before), Some(free)) = (of("spinlock"), of("beyond"))

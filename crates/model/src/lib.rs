@@ -13,15 +13,25 @@
 //! ([`Parameters`]), and each projection is given at half and double of it.
 //!
 //! # What is fitted
-//! One number for each arm, to the least, a middle and a larger count of workers; the counts between and
-//! beyond are the check, and the error of every point is in the result.
+//! One number for each arm, to some counts of workers, never more than are left for the check; the error of every
+//! point is in the result, and says whether it was fitted.
 //! * CPU-bound arms: by how much two busy CPUs slow each other down (shared caches, hyperthreads, allocator).
 //! * Inode allocation with sleeping journal calls: the CPU time of going to sleep and waking.
 //! * Direct I/O: the CPU time around a request where all requests share the lock; else the time until
 //!   somebody who sleeps for the lock runs.
 //!
+//! Which counts: two workers (how much two busy CPUs slow each other down) and many (what waiting for a CPU does), and
+//! one worker, whose rate gives the CPU time; where sleeps or a device make the rate, a middle and the largest
+//! count, as only there the CPUs have much to do.
+//!
 //! Nothing is fitted to a published curve. Those are given beside the projection, and where the shapes differ the
 //! remarks say so, with the numbers of the run and a reason.
+//!
+//! # What it leaves out
+//! Memory bandwidth, caches that are too small, sockets, what the allocator and the journal's commit share, and the
+//! sync that ends a phase of mdtest. A simulation of an arm that only computes is about as long as a time slice, so
+//! what it costs to lose the core with a lock held hardly shows in it. Two workers of a short measurement may share
+//! one CPU for a while until the scheduler moves one of them, which the model does not know either.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -119,7 +129,8 @@ fn assumptions() -> Vec<String> {
          That time is no measurement of this machine but a parameter with its source; results at half and \
          double of it stand beside each.",
         "All cores are equally far from each other: there are no sockets and no core complexes.",
-        "Locks spin for some microseconds, then sleep; who lets go gives a lock to the first that spins.",
+        "Who finds a lock taken looks again ten times within some two microseconds, offering its core to others, then \
+         sleeps; whoever looks while a lock is free has it.",
         "What is computed outside a lock takes between half and one and a half times its mean.",
         "One number is fitted for each arm, to some of the counts of workers; the errors at the others are given. \
          Nothing is fitted to published curves.",

@@ -20,8 +20,10 @@ pub struct Parameters {
     pub slice_ns: f64,
     /// What going from one worker to another takes, in nanoseconds.
     pub switch_ns: f64,
-    /// How long a worker spins for a lock before it sleeps, in nanoseconds.
-    pub spin_ns: f64,
+    /// Half of the first pause of who finds a lock taken, in nanoseconds.
+    pub pause_ns: f64,
+    /// What offering the core to others takes if there are none, in nanoseconds.
+    pub yield_ns: f64,
     /// Until a worker that sleeps for a lock runs after it was woken, in nanoseconds.
     pub wake_ns: f64,
     /// What waking it takes of who does it, in nanoseconds.
@@ -49,7 +51,8 @@ impl Default for Parameters {
             line_here_ns: 23.0,
             slice_ns: 3e6,
             switch_ns: 1500.0,
-            spin_ns: 3000.0,
+            pause_ns: 15.0,
+            yield_ns: 300.0,
             wake_ns: 5000.0,
             notify_ns: 1500.0,
             slack_ns: 50_000.0,
@@ -74,7 +77,8 @@ impl Parameters {
             growth_per_waiter: self.growth_per_waiter,
             slice_ns: self.slice_ns,
             switch_ns: self.switch_ns,
-            spin_ns: self.spin_ns,
+            pause_ns: self.pause_ns,
+            yield_ns: self.yield_ns,
             wake_ns: self.wake_ns,
             notify_ns: self.notify_ns,
             slack_ns: self.slack_ns,
@@ -90,13 +94,14 @@ impl Parameters {
 
     /// Operations to simulate of `workers`, each of which takes about so many steps.
     pub fn operations_of(&self, workers: usize, steps: usize) -> usize {
-        let of_steps = self.operations * 8 / steps.max(8);
-        of_steps.clamp(workers * 6, 100_000)
+        let of_steps = self.operations.saturating_mul(16) / steps.max(16);
+        let of_workers = workers * (2 + 40 / steps.max(8));
+        of_steps.clamp(of_workers, 100_000)
     }
 
     /// All of them, for the page.
     pub fn costs(&self) -> Vec<Cost> {
-        vec![
+        [
             Cost::new(
                 "line",
                 self.line_ns,
@@ -121,6 +126,14 @@ impl Parameters {
                 "the same between the CPUs that were measured, which share a cache; 23 ns within a core \
                  complex of EPYC Milan in the same table",
             ),
+        ]
+        .into_iter()
+        .chain(self.scheduling())
+        .collect()
+    }
+
+    fn scheduling(&self) -> [Cost; 7] {
+        [
             Cost::new(
                 "time slice",
                 self.slice_ns,
@@ -134,10 +147,17 @@ impl Parameters {
                 "from one worker to another on a core; assumed",
             ),
             Cost::new(
-                "spin",
-                self.spin_ns,
+                "pause",
+                self.pause_ns,
                 "ns",
-                "for a lock before sleeping: ten rounds of parking_lot, seven of which yield; assumed",
+                "one spin-loop hint; who finds a lock taken pauses for 2, 4 and 8 of them, offers the core 7 \
+                 times, and then sleeps, as parking_lot's documentation of SpinWait says; its length is assumed",
+            ),
+            Cost::new(
+                "yield",
+                self.yield_ns,
+                "ns",
+                "sched_yield(2) where nobody else wants the core; assumed",
             ),
             Cost::new(
                 "wake",

@@ -40,6 +40,9 @@ pub fn generation() -> Vec<Curve> {
         .into()
 }
 
+/// The last points of the two.
+pub const ATOMIC_OVER_SPINLOCK: f64 = 437.0 / 385.0;
+
 /// Where a curve of the generations peaks and ends, in words.
 pub fn generation_peak(arm: &str) -> String {
     let values = if arm == "atomic" { ATOMIC } else { SPINLOCK };

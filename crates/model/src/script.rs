@@ -109,7 +109,10 @@ mod tests {
     fn rate(parts: &[Part], workers: usize) -> Run {
         let parameters = Parameters {
             line_here_ns: 0.0,
-            spin_ns: 1e9,
+            pause_ns: 1.0,
+            yield_ns: 1.0,
+            wake_ns: 0.0,
+            notify_ns: 0.0,
             ..Parameters::default()
         };
         play(parts, &parameters.here(8), workers, &parameters)

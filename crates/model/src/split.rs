@@ -76,6 +76,7 @@ mod tests {
             min: 1.0,
             median: 2e6,
             max: 3e6,
+            seconds: 1.0,
         };
         assert_eq!(alone_ns(&[at(2), at(1)]), Ok(500.0));
         assert!(alone_ns(&[at(2)]).is_err() && alone_ns(&[]).is_err());

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | [`chart`] | what a chart is made of, and the SVG of it |
 //! | `span` | the range and the ticks of an axis |
-//! | `number` | numbers as people read them |
+//! | [`number`] | numbers as people read them |
 //! | `text` | how wide a text is, where it breaks |
 //! | `look` | colour, marker, dash and hatch of a series |
 //! | `frame` | where everything of a chart stands |
@@ -18,7 +18,7 @@ mod frame;
 mod legend;
 mod look;
 mod marks;
-mod number;
+pub mod number;
 pub mod page;
 mod span;
 mod text;

@@ -7,7 +7,7 @@ const PLAIN_MIN: f64 = 1e-3;
 const UNIT_MAX: f64 = 1e13;
 
 /// The value to three significant digits; a whole number of up to four digits as it is.
-pub(crate) fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     if value.abs() < 1e4 && value.fract() == 0.0 && value % 100.0 != 0.0 {
         return with_minus(format!("{value}"));
     }
@@ -16,6 +16,22 @@ pub(crate) fn number(value: f64) -> String {
     written(rounded, unit.copied(), |x| {
         (2.0 - x.abs().log10().floor()).max(0.0)
     })
+}
+
+/// A median with its minimum and maximum, all in the median's unit: `1.57 M (1.36-2.02)`.
+pub fn spread(min: f64, median: f64, max: f64) -> String {
+    let middle = number(median);
+    let suffix = middle.split_once(' ').map(|(_, suffix)| suffix);
+    let size = UNITS
+        .iter()
+        .find(|(_, name)| Some(*name) == suffix)
+        .map_or(1.0, |(size, _)| *size);
+    let beside = |value: f64| {
+        let scaled = value / size;
+        let digits = (2.0 - scaled.abs().max(1.0).log10().floor()).clamp(0.0, 2.0) as usize;
+        format!("{scaled:.digits$}")
+    };
+    format!("{middle} ({}-{})", beside(min), beside(max))
 }
 
 /// The label of a tick on a linear axis: as many digits as tell it from its neighbours.

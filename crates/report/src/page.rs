@@ -32,6 +32,8 @@ pub struct Section {
 /// A piece of a section.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Block {
+    /// What the next blocks are about.
+    Heading(String),
     /// A paragraph.
     Text(String),
     /// How to run this part alone.
@@ -156,6 +158,7 @@ impl Section {
 impl Block {
     fn html(&self) -> Markup {
         match self {
+            Self::Heading(text) => html! { h3 { (text) } },
             Self::Text(text) => html! { p { (text) } },
             Self::Command(command) => html! {
                 pre class="command" tabindex="0" { code { (command) } }
@@ -234,7 +237,7 @@ impl Table {
 /// What stands in brackets behind a number matters less than the number.
 fn number_html(cell: &str) -> Markup {
     match cell.split_once(" (") {
-        Some((number, rest)) if number.ends_with(|c: char| c.is_ascii_digit()) => {
+        Some((number, rest)) if !number.starts_with(char::is_alphabetic) => {
             html! { (number) " " small { "(" (rest) } }
         }
         _ => html! { (cell) },

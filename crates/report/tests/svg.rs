@@ -214,7 +214,7 @@ fn columns_of_words_are_told_from_columns_of_numbers() {
     let table = Table {
         header: line(["arm", "rate", "from", "none"]),
         rows: vec![
-            line(["a", "1,200 (1,100-1,300)", "the clock (of the CPU)", ""]),
+            line(["a", "1.20 M (1.10-1.30)", "the clock (of the CPU)", ""]),
             line(["b", "-3", "", ""]),
         ],
     };
@@ -232,7 +232,7 @@ fn columns_of_words_are_told_from_columns_of_numbers() {
         "<th scope=\"col\">rate</th>",
         "<th scope=\"col\" class=\"words\">from</th>",
         "<th scope=\"col\">none</th>",
-        "<td>1,200 <small>(1,100-1,300)</small></td>",
+        "<td>1.20 M <small>(1.10-1.30)</small></td>",
         "<td class=\"words\"><span>the clock (of the CPU)</span></td>",
         "<td>-3</td>",
     ] {

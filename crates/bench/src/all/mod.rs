@@ -29,7 +29,7 @@ use plan::{Scale, Section};
 use result::{Outcome, Report, SectionResult};
 use runner::Places;
 use std::fs;
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 use uext4_model::Parameters;
@@ -162,6 +162,10 @@ fn measure(args: &AllArgs, out: &mut dyn Write) -> anyhow::Result<Report> {
     let (since, began) = (Instant::now(), SystemTime::now());
     let mut results = Vec::new();
     for (i, section) in sections.iter().enumerate() {
+        if std::io::stderr().is_terminal() {
+            // Goes under the progress of the section, or its line in the end.
+            eprint!("{:2}/{} {}\r", i + 1, sections.len(), section.name);
+        }
         let result = runner::run(section, &places, &interrupt)?;
         if !args.json {
             say(i + 1, sections.len(), &result, out)?;

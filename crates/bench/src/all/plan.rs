@@ -109,13 +109,13 @@ pub fn sections(scale: Scale, root: bool) -> Vec<Section> {
 
 fn inode_allocation(scale: Scale) -> Vec<Section> {
     let counts = scale.of("1,2,4,8,16,32,48", "1,2,4,8,16,32,48", "1,2,3");
-    let files = scale.pick(10_000, 2000, 20);
-    let slow_files = scale.pick(400, 100, 4);
-    let rounds = scale.pick(5, 3, 2);
+    let files = scale.pick(10_000, 4000, 20);
+    let slow_files = scale.pick(400, 80, 4);
+    let rounds = scale.pick(5, 5, 2);
     let small = scale.of("", "", "--image-size 128M --journal-size 8M");
     let phases = "-F -C -r -u";
     let peer_counts = scale.of("1,4,16,48", "1,4,48", "2");
-    let peer_files = scale.pick(30_000, 4000, 20);
+    let peer_files = scale.pick(30_000, 1500, 20);
     vec![
         Section::new(
             "mdtest",
@@ -135,9 +135,9 @@ fn inode_allocation(scale: Scale) -> Vec<Section> {
             ),
         )
         .beside_kernel(PairSpec {
-            mib: scale.pick(6144, 2048, 128),
-            journal_mib: scale.pick(1024, 512, 8),
-            inodes: scale.pick(1_700_000, 220_000, 1000),
+            mib: scale.pick(6144, 1024, 128),
+            journal_mib: scale.pick(1024, 256, 8),
+            inodes: scale.pick(1_700_000, 100_000, 1000),
             ..PairSpec::default()
         }),
     ]
@@ -146,8 +146,9 @@ fn inode_allocation(scale: Scale) -> Vec<Section> {
 fn generations_and_cache(scale: Scale) -> Vec<Section> {
     let tasks = scale.of("1,2,4,8,16,32,64,128", "1,2,4,8,16,32,64,128", "1,2,3");
     let cache_tasks = scale.of("1,2,4,8,16,32", "1,2,4,8,16,32", "1,2,3");
-    let time = scale.of("0.5", "0.08", "0.01");
-    let rounds = scale.pick(7, 3, 2);
+    let time = scale.of("0.5", "0.05", "0.01");
+    let rounds = scale.pick(7, 5, 2);
+    let peer_tasks = scale.of("1,2,4,8,16,32,64,128", "1,8,32,128", "1,2");
     let small = scale.of("", "", "--image-size 128M --journal-size 8M");
     let draws = scale.of("--time 0.3 -i 5", "--time 0.04 -i 3", "--time 0.01 -i 1");
     let repeats = scale.of(
@@ -169,7 +170,7 @@ fn generations_and_cache(scale: Scale) -> Vec<Section> {
         ),
         Section::new(
             "create-unlink-kernel",
-            format!("create-unlink --device file:{IMAGE} --peer {PEER} --tasks {tasks} --time {time} -i {rounds}"),
+            format!("create-unlink --device file:{IMAGE} --peer {PEER} --tasks {peer_tasks} --time {time} -i {rounds}"),
         )
         .beside_kernel(PairSpec {
             mib: scale.pick(2048, 1024, 128),
@@ -181,7 +182,7 @@ fn generations_and_cache(scale: Scale) -> Vec<Section> {
             "icache-shrink",
             match scale {
                 Scale::Full => "icache-shrink --items 1440000 --icache all".to_owned(),
-                Scale::Quick => "icache-shrink --items 100000 --inodes-max 16384 --icache all -i 1".to_owned(),
+                Scale::Quick => "icache-shrink --items 100000 --inodes-max 16384 --icache all -i 2".to_owned(),
                 Scale::Smoke => format!("icache-shrink --items 2000 --inodes-max 256 -i 1 {small}"),
             },
         ),
@@ -191,6 +192,7 @@ fn generations_and_cache(scale: Scale) -> Vec<Section> {
 fn direct_io(scale: Scale) -> Vec<Section> {
     let threads = scale.of("1,2,4,8,12,16,24", "1,2,4,8,12,16,24", "1,2,3");
     let time = scale.of("--time 0.5 -i 5", "--time 0.06 -i 3", "--time 0.01 -i 1");
+    let model = "--device-latency 80us --device-parallelism 32 --dioread-nolock on,off";
     let file = scale.of("64M", "64M", "4M");
     let small = scale.of(
         "--journal-size 64M",
@@ -203,8 +205,14 @@ fn direct_io(scale: Scale) -> Vec<Section> {
         Section::new(
             "randrw",
             format!(
-                "randrw --device-latency 80us --device-parallelism 32 --dio-lock all --dioread-nolock on,off \
-                 --bs 4K,1M --threads {threads} --size {file} {time} --lock-stat {small}"
+                "randrw {model} --dio-lock all --bs 4K --threads {threads} --size {file} {time} --lock-stat {small}"
+            ),
+        ),
+        Section::new(
+            "randrw-large",
+            format!(
+                "randrw {model} --dio-lock exclusive-first,shared-first --bs 1M --threads {threads} --size {file} \
+                 {time} {small}"
             ),
         ),
         Section::new(
@@ -261,7 +269,7 @@ fn durability_and_mounts(scale: Scale) -> Vec<Section> {
     let fuse = match scale {
         Scale::Full => "--time 3 -i 3 --files 8000",
         Scale::Quick => {
-            "--workload create,randrw --threads 1,4 --time 0.3 -i 1 --files 500 --size 64M --image-size 1G"
+            "--workload create,randrw --threads 1,4 --time 0.3 -i 2 --files 500 --size 64M --image-size 1G"
         }
         Scale::Smoke => {
             "--workload create,randrw --threads 1,2 --time 0.02 -i 1 --files 5 --clients 2 --size 4M --image-size 128M"

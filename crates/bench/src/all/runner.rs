@@ -6,6 +6,7 @@ use super::result::{Outcome, SectionResult};
 use crate::fuse::interrupt::Interrupt;
 use anyhow::{Context as _, bail};
 use serde_json::Value;
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -86,18 +87,27 @@ fn text(path: &Path) -> anyhow::Result<String> {
     text.with_context(|| format!("{}: not UTF-8", path.display()))
 }
 
-/// Runs `uext4 bench WORDS --json`; its progress is shown where ours is.
+/// Runs `uext4 bench WORDS --json`. Its progress is for a terminal; elsewhere what it says is kept for the case
+/// that it fails.
 fn child(words: &[String]) -> anyhow::Result<Value> {
     let program = std::env::current_exe().context("this program")?;
     let mut command = Command::new(program);
-    command.arg("bench").args(words).arg("--json");
-    let out = command
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .with_context(|| format!("{command:?}"))?;
+    command
+        .arg("bench")
+        .args(words)
+        .arg("--json")
+        .stdin(Stdio::null());
+    let shown = std::io::stderr().is_terminal();
+    command.stderr(if shown {
+        Stdio::inherit()
+    } else {
+        Stdio::piped()
+    });
+    let out = command.output().with_context(|| format!("{command:?}"))?;
     if !out.status.success() {
-        bail!("it ended, {}; what it said is above", out.status);
+        let said = String::from_utf8_lossy(&out.stderr);
+        let last = said.lines().last().unwrap_or("what it said is above");
+        bail!("it ended, {}: {last}", out.status);
     }
     serde_json::from_slice(&out.stdout).context("what it printed is no JSON")
 }

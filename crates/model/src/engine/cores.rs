@@ -94,7 +94,7 @@ impl Cores {
             return false;
         }
         if !waits {
-            core.slice_ends = now + slice;
+            core.slice_ends = now.saturating_add(slice);
         }
         waits
     }

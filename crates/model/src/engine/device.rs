@@ -21,7 +21,7 @@ impl Device {
     /// When a request that comes now and is served for `service` ends.
     pub fn admit(&mut self, now: Ticks, service: Ticks) -> Ticks {
         let free = self.free_at.pop().map_or(now, |Reverse(free)| free);
-        let end = now.max(free) + service;
+        let end = now.max(free).saturating_add(service);
         self.free_at.push(Reverse(end));
         end
     }

@@ -27,11 +27,11 @@ impl Line {
             Some(owner) if owner != core => {
                 let waiters = self.moves.len() as f64;
                 let factor = 1.0 + machine.growth_per_waiter * waiters;
-                let end = begins + ticks(machine.line_ns * factor);
+                let end = begins.saturating_add(ticks(machine.line_ns * factor));
                 self.moves.push_back(end);
-                end - now
+                end.saturating_sub(now)
             }
-            _ => begins - now,
+            _ => begins.saturating_sub(now),
         }
     }
 }

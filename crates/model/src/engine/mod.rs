@@ -2,17 +2,18 @@
 //!
 //! # Model
 //! A worker runs a [`Protocol`]: a sequence of [`Step`]s, each given when the one before has ended. Computing,
-//! moving a cache line and spinning for a lock occupy the worker's core; sleeping, waiting for a
+//! moving a cache line and looking again for a lock occupy the worker's core; sleeping, waiting for a
 //! device or for an inode lock do not. Time is kept in picoseconds, as a step may be a few nanoseconds
 //! and a device's request a tenth of a millisecond.
 //!
 //! | module | holds |
 //! | --- | --- |
 //! | [`cores`] | who runs where, the run queue, and timers that fire together |
-//! | [`lock`] | a lock whose waiters spin, then sleep |
+//! | [`lock`] | a lock whose waiters look again a few times, then sleep |
 //! | [`rwlock`] | a phase-fair lock that is shared or exclusive, and can be demoted |
-//! | [`line`] | a cache line that one core has at a time |
+//! | [`mod@line`] | a cache line that one core has at a time |
 //! | [`device`] | a device that serves so many requests at a time |
+//! | `machine`, `protocol` | what workers run on, and what they do |
 //!
 //! # Invariants
 //! - A worker that runs has a core, and a core has at most one worker.
@@ -23,12 +24,16 @@ pub mod cores;
 pub mod device;
 pub mod line;
 pub mod lock;
+mod machine;
+mod protocol;
 pub mod rwlock;
 
 use cores::Cores;
 use device::Device;
 use line::Line;
-use lock::{Lock, Waiter};
+use lock::{Lock, PAUSES, YIELDS};
+pub use machine::{Machine, Run, Setup};
+pub use protocol::{Outcome, Protocol, Step};
 use rwlock::RwLock;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -36,104 +41,12 @@ use std::collections::BinaryHeap;
 /// Time in picoseconds.
 pub type Ticks = u64;
 
+/// No step takes longer, in nanoseconds.
+const STEP_NS_MAX: f64 = 1e12;
+
 /// Nanoseconds as ticks; nothing for what is negative or no number.
 pub fn ticks(ns: f64) -> Ticks {
-    (ns.max(0.0) * 1000.0) as Ticks
-}
-
-/// What a worker does next.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Step {
-    /// Computes on its core.
-    Compute(Ticks),
-    /// Sleeps at least so long; the timer fires later by the machine's slack, or with an earlier timer.
-    Sleep(Ticks),
-    /// Takes a lock, waiting for it.
-    Lock(usize),
-    /// Takes a lock if it is free.
-    TryLock(usize),
-    /// Lets a lock go.
-    Unlock(usize),
-    /// Takes a shared-or-exclusive lock so that others may share it.
-    Shared(usize),
-    /// Takes such a lock alone.
-    Exclusive(usize),
-    /// Shares from now on what it had alone.
-    Demote(usize),
-    /// Lets such a lock go.
-    Release(usize),
-    /// Writes a cache line that others write too.
-    Line(usize),
-    /// Waits for a request of the device.
-    Device(Ticks),
-    /// An operation has ended; the next begins.
-    Done,
-}
-
-/// How the step before ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// As asked.
-    Finished,
-    /// [`Step::TryLock`] found the lock taken.
-    Refused,
-}
-
-/// What workers do.
-pub trait Protocol {
-    /// The next step of a worker, which runs on `core`.
-    fn next(&mut self, worker: usize, core: usize, outcome: Outcome) -> Step;
-}
-
-/// What the workers run on.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Machine {
-    /// Cores.
-    pub cores: usize,
-    /// What moving a cache line from another core takes, in nanoseconds.
-    pub line_ns: f64,
-    /// By which part of that each core that waits for the line makes it longer.
-    pub growth_per_waiter: f64,
-    /// How long a worker runs while others wait for a core, in nanoseconds.
-    pub slice_ns: f64,
-    /// What a core takes to go from one worker to another, in nanoseconds.
-    pub switch_ns: f64,
-    /// How long a worker spins for a lock before it sleeps, in nanoseconds.
-    pub spin_ns: f64,
-    /// Until a worker that sleeps for a lock runs after it was let go, in nanoseconds.
-    pub wake_ns: f64,
-    /// What it takes to send a sleeping worker on its way, in nanoseconds of who does.
-    pub notify_ns: f64,
-    /// How much later than asked a timer may fire, in nanoseconds, so that several fire at once.
-    pub slack_ns: f64,
-    /// Requests that the device serves at a time.
-    pub servers: usize,
-}
-
-/// What is shared, and how much is to be simulated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Setup {
-    /// Workers.
-    pub workers: usize,
-    /// Locks that spin, then sleep.
-    pub locks: usize,
-    /// Locks that are shared or exclusive.
-    pub rwlocks: usize,
-    /// Cache lines outside the locks.
-    pub lines: usize,
-    /// Operations of all workers that count, after a tenth as many that do not.
-    pub operations: usize,
-    /// Each worker ends after so many operations instead, all count, and the last to end ends the time.
-    pub quota: Option<usize>,
-}
-
-/// What a simulation gave.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Run {
-    /// Operations in a second.
-    pub ops_per_s: f64,
-    /// How often a lock was taken for each operation, of [`Lock`]s only.
-    pub acquisitions_per_op: f64,
+    (ns.clamp(0.0, STEP_NS_MAX) * 1000.0) as Ticks
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -144,15 +57,13 @@ enum Event {
     Wake,
     /// A timer fires.
     Timer,
-    /// A worker has spun for long enough.
-    SpinEnds,
 }
 
-/// When, in which order among those, what, of which worker, and the end of which spin.
-type Entry = (Ticks, u64, Event, usize, u64);
+/// When, in which order among those, what, and of which worker.
+type Entry = (Ticks, u64, Event, usize);
 
 /// Stops what would go on for ever, were a protocol to end no operation.
-const EVENTS_MAX: u64 = 20_000_000;
+const EVENTS_MAX: u64 = 5_000_000;
 
 /// A simulation that runs.
 pub struct Simulation<'a, P> {
@@ -177,8 +88,8 @@ struct Worker {
     outcome: Outcome,
     /// The lock it is after.
     wants: Option<usize>,
-    /// Counts its spins, so that the end of an earlier one is not that of a later.
-    spins: u64,
+    /// How often it found that taken, since it came or woke.
+    failed: u32,
     ended: usize,
 }
 
@@ -189,7 +100,7 @@ impl<'a, P: Protocol> Simulation<'a, P> {
             core: 0,
             outcome: Outcome::Finished,
             wants: None,
-            spins: 0,
+            failed: 0,
             ended: 0,
         };
         let mut simulation = Simulation {
@@ -227,11 +138,11 @@ impl<'a, P: Protocol> Simulation<'a, P> {
             if self.ended >= all {
                 break;
             }
-            let Some(Reverse((time, _, event, worker, spin))) = self.events.pop() else {
+            let Some(Reverse((time, _, event, worker))) = self.events.pop() else {
                 break;
             };
             self.now = time;
-            self.happen(event, worker, spin, setup.quota);
+            self.happen(event, worker, setup.quota);
             if !counting && self.ended >= skip {
                 counting = true;
                 (since, acquired, skipped) = (self.now, self.acquisitions, self.ended);
@@ -244,7 +155,7 @@ impl<'a, P: Protocol> Simulation<'a, P> {
         }
     }
 
-    fn happen(&mut self, event: Event, worker: usize, spin: u64, quota: Option<usize>) {
+    fn happen(&mut self, event: Event, worker: usize, quota: Option<usize>) {
         match event {
             Event::Resume => self.resume(worker, quota),
             Event::Wake => self.make_ready(worker, self.workers[worker].core),
@@ -256,18 +167,17 @@ impl<'a, P: Protocol> Simulation<'a, P> {
                     self.make_ready(due, self.workers[due].core);
                 }
             }
-            Event::SpinEnds => self.end_spin(worker, spin),
         }
     }
 
-    fn at(&mut self, time: Ticks, event: Event, worker: usize, spin: u64) {
+    fn at(&mut self, time: Ticks, event: Event, worker: usize) {
         self.entered += 1;
         self.events
-            .push(Reverse((time, self.entered, event, worker, spin)));
+            .push(Reverse((time, self.entered, event, worker)));
     }
 
     fn after(&mut self, time: Ticks, event: Event, worker: usize) {
-        self.at(self.now + time, event, worker, 0);
+        self.at(self.now.saturating_add(time), event, worker);
     }
 
     fn make_ready(&mut self, worker: usize, core: usize) {
@@ -282,7 +192,9 @@ impl<'a, P: Protocol> Simulation<'a, P> {
             true => ticks(self.machine.switch_ns),
             false => 0,
         };
-        let slice_ends = self.now + takes + ticks(self.machine.slice_ns);
+        let slice_ends = self
+            .now
+            .saturating_add(takes + ticks(self.machine.slice_ns));
         self.cores.begin(core, worker, slice_ends);
         self.after(takes, Event::Resume, worker);
     }
@@ -335,11 +247,11 @@ impl<'a, P: Protocol> Simulation<'a, P> {
             Step::Compute(0) | Step::Done => return true,
             Step::Compute(time) => self.after(time, Event::Resume, worker),
             Step::Sleep(time) => {
-                let soft = self.now + time;
-                let hard = soft + ticks(self.machine.slack_ns);
+                let soft = self.now.saturating_add(time);
+                let hard = soft.saturating_add(ticks(self.machine.slack_ns));
                 self.cores
                     .set_timer(self.workers[worker].core, worker, soft);
-                self.at(hard, Event::Timer, worker, 0);
+                self.at(hard, Event::Timer, worker);
                 self.leave(worker);
             }
             Step::Lock(lock) => return self.try_take(worker, lock),
@@ -355,7 +267,7 @@ impl<'a, P: Protocol> Simulation<'a, P> {
             }
             Step::Device(service) => {
                 let done = self.device.admit(self.now, service);
-                self.at(done, Event::Wake, worker, 0);
+                self.at(done, Event::Wake, worker);
                 self.leave(worker);
             }
             Step::Shared(lock) => {
@@ -393,34 +305,44 @@ impl<'a, P: Protocol> Simulation<'a, P> {
         }
     }
 
-    /// Takes the lock, or spins, or lets others run first; true if the worker goes on at once.
+    /// Takes the lock, or pauses, or lets others run, or sleeps; true if the worker goes on at once.
     fn try_take(&mut self, worker: usize, lock: usize) -> bool {
         let core = self.workers[worker].core;
-        if let Some(moving) = self.locks[lock].take(core, self.machine) {
+        let failed = self.workers[worker].failed;
+        if let Some(moving) = self.locks[lock].take(core, self.machine, failed > 0) {
             self.acquisitions += 1;
             self.workers[worker].wants = None;
+            self.workers[worker].failed = 0;
             if moving > 0 {
                 self.after(moving, Event::Resume, worker);
             }
             return moving == 0;
         }
         self.workers[worker].wants = Some(lock);
-        if self.cores.somebody_waits() {
-            self.give_way(worker);
+        self.workers[worker].failed = failed + 1;
+        if failed == 0 {
+            self.locks[lock].looking += 1;
+        }
+        if failed < PAUSES {
+            let pause_ns = self.machine.pause_ns * f64::from(2u32 << failed);
+            self.after(ticks(pause_ns), Event::Resume, worker);
+        } else if failed < PAUSES + YIELDS {
+            if self.cores.somebody_waits() {
+                self.give_way(worker);
+            } else {
+                self.after(ticks(self.machine.yield_ns), Event::Resume, worker);
+            }
         } else {
-            let state = &mut self.workers[worker];
-            state.spins += 1;
-            let spin = state.spins;
-            self.locks[lock].spinning.push_back(Waiter { worker, core });
-            let end = self.now + ticks(self.machine.spin_ns);
-            self.at(end, Event::SpinEnds, worker, spin);
+            self.workers[worker].failed = 0;
+            self.locks[lock].sleep(worker);
+            self.leave(worker);
         }
         false
     }
 
     fn try_lock(&mut self, worker: usize, lock: usize) -> bool {
         let core = self.workers[worker].core;
-        let Some(moving) = self.locks[lock].take(core, self.machine) else {
+        let Some(moving) = self.locks[lock].take(core, self.machine, false) else {
             self.workers[worker].outcome = Outcome::Refused;
             // Who fails has read the line, which the holder writes.
             self.after(ticks(self.machine.line_ns), Event::Resume, worker);
@@ -433,26 +355,9 @@ impl<'a, P: Protocol> Simulation<'a, P> {
         moving == 0
     }
 
-    fn end_spin(&mut self, worker: usize, spin: u64) {
-        let Some(lock) = self.workers[worker].wants else {
-            return;
-        };
-        if self.workers[worker].spins != spin || !self.locks[lock].stop_spinning(worker) {
-            return;
-        }
-        self.locks[lock].sleeping.push_back(worker);
-        self.leave(worker);
-    }
-
     /// Lets the lock go; true if the worker goes on at once.
     fn unlock(&mut self, worker: usize, lock: usize) -> bool {
-        let freed = self.locks[lock].release(self.machine);
-        if let Some((next, moving)) = freed.next {
-            self.acquisitions += 1;
-            self.workers[next.worker].wants = None;
-            self.after(moving, Event::Resume, next.worker);
-        }
-        let Some(sleeper) = freed.woken else {
+        let Some(sleeper) = self.locks[lock].release() else {
             return true;
         };
         self.after(ticks(self.machine.wake_ns), Event::Wake, sleeper);

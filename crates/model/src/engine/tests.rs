@@ -9,7 +9,8 @@ fn machine(cores: usize) -> Machine {
         growth_per_waiter: 0.0,
         slice_ns: 3e6,
         switch_ns: 0.0,
-        spin_ns: 1e9,
+        pause_ns: 1.0,
+        yield_ns: 1.0,
         wake_ns: 0.0,
         notify_ns: 0.0,
         slack_ns: 0.0,
@@ -102,41 +103,49 @@ fn one_lock_lets_one_through_at_a_time() {
     assert_near(run(&machine(2), 1, &half).ops_per_s, 0.5e6);
 }
 
-/// Two that spin for a lock hand its line over each time.
+/// Two that look for a lock all the time get its line each time; who waits makes it slower.
 #[test]
 fn the_line_of_a_lock_moves_and_waiters_make_it_slower() {
-    let locked = [Step::Lock(0), Step::Compute(US), Step::Unlock(0)];
-    let far = Machine {
-        line_ns: 100.0,
-        growth_per_waiter: 0.5,
-        ..machine(8)
-    };
-    assert_near(run(&far, 1, &locked).ops_per_s, 1e6);
-    // Who let go spins again before the line has moved, but was not there when it was asked for.
-    assert_near(run(&far, 2, &locked).ops_per_s, 1e9 / 1100.0);
-    assert_near(run(&far, 4, &locked).ops_per_s, 1e9 / 1200.0);
-}
-
-#[test]
-fn who_spins_for_too_long_sleeps_and_comes_back_later() {
     let locked = [
         Step::Lock(0),
         Step::Compute(US),
         Step::Unlock(0),
-        Step::Compute(US / 1000),
+        Step::Compute(US / 10),
     ];
-    let sleepy = Machine {
-        spin_ns: 100.0,
-        wake_ns: 400.0,
-        ..machine(3)
+    let far = Machine {
+        line_ns: 100.0,
+        growth_per_waiter: 0.5,
+        yield_ns: 300.0,
+        ..machine(8)
     };
-    let rate = run(&sleepy, 3, &locked).ops_per_s;
-    assert!(rate > 0.65e6 && rate < 1.01e6, "{rate}");
+    assert_near(run(&far, 1, &locked).ops_per_s, 1e9 / 1100.0);
+    let two = run(&far, 2, &locked).ops_per_s;
+    assert!(two < 1e9 / 1090.0 && two > 1e9 / 1400.0, "{two}");
+    let many = run(&far, 8, &locked).ops_per_s;
+    assert!(many < 0.97 * two && many > 1e9 / 1700.0, "{many}");
 }
 
-/// Who spins would keep the core from who has the lock.
 #[test]
-fn nobody_spins_while_others_wait_for_a_core() {
+fn who_looked_for_too_long_sleeps_and_comes_back_later() {
+    let locked = [
+        Step::Lock(0),
+        Step::Compute(20 * US),
+        Step::Unlock(0),
+        Step::Compute(US),
+    ];
+    let sleepy = |wake_ns| Machine {
+        wake_ns,
+        ..machine(2)
+    };
+    // Both sleep once for each time that the other has the lock.
+    assert_near(run(&sleepy(0.0), 2, &locked).ops_per_s, 1e6 / 20.0);
+    let rate = run(&sleepy(5000.0), 2, &locked).ops_per_s;
+    assert!(rate < 0.99e6 / 20.0 && rate > 1e6 / 26.0, "{rate}");
+}
+
+/// Who has the lock gets its core back soon.
+#[test]
+fn who_waits_offers_the_core_to_others() {
     let locked = [
         Step::Lock(0),
         Step::Compute(US),
@@ -144,7 +153,8 @@ fn nobody_spins_while_others_wait_for_a_core() {
         Step::Compute(3 * US),
     ];
     let small = Machine {
-        slice_ns: 1500.0,
+        slice_ns: 900.0,
+        yield_ns: 1e6,
         ..machine(1)
     };
     assert_near(run(&small, 4, &locked).ops_per_s, 0.25e6);
@@ -311,7 +321,8 @@ fn the_same_each_time() {
     let odd = Machine {
         line_ns: 33.0,
         growth_per_waiter: 0.03,
-        spin_ns: 300.0,
+        pause_ns: 15.0,
+        yield_ns: 300.0,
         wake_ns: 1000.0,
         notify_ns: 100.0,
         ..machine(5)

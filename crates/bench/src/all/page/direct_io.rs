@@ -22,7 +22,8 @@ const LARGE: [(u64, f64); 3] = [(1, 0.0), (8, 10.0), (24, 20.0)];
 
 /// The section.
 pub fn section(report: &Report) -> Section {
-    let rows = Rows::of(report, "randrw");
+    let mut rows = Rows::of(report, "randrw");
+    rows.0.extend(Rows::of(report, "randrw-large").0);
     let mut blocks = vec![Block::Text(
         "Every thread reads and writes blocks at random places of one file, half and half, direct, on a modelled \
          device that serves 32 requests at a time in 80 us each. exclusive-first takes the inode lock alone for a \
@@ -53,7 +54,10 @@ pub fn section(report: &Report) -> Section {
     }
     blocks.extend(of_busiest(&rows));
     blocks.push(beside_kernel(&Rows::of(report, "randrw-kernel")));
-    blocks.extend(commands(report, &["randrw", "randrw-kernel"]));
+    blocks.extend(commands(
+        report,
+        &["randrw", "randrw-large", "randrw-kernel"],
+    ));
     Section {
         id: "direct-io".to_owned(),
         title: "Direct I/O and the inode lock".to_owned(),

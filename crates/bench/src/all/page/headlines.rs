@@ -1,9 +1,10 @@
 //! What stands out: each mechanism's arms against each other, and ours against the peers.
 
 use super::figures::times;
-use super::rows::{Row, Rows};
+use super::rows::{Row, Rows, shown};
 use crate::all::result::Report;
 use crate::tables::count;
+use uext4_report::number::number;
 use uext4_report::{Block, Section, Table};
 
 /// The section.
@@ -122,13 +123,7 @@ fn line(what: &str, rows: &Rows, before: &str, after: &str) -> Option<Vec<String
     let of = |arm: &str| rows.arm(arm).0.into_iter().next();
     let (before, after) = (of(before)?, of(after)?);
     let gain = times(Some(after.ops_per_s.median), Some(before.ops_per_s.median))?;
-    let said = |row: &Row| {
-        format!(
-            "{} ({})",
-            count(row.ops_per_s.median),
-            super::rows::shown(&row.arm)
-        )
-    };
+    let said = |row: &Row| format!("{} ({})", number(row.ops_per_s.median), shown(&row.arm));
     let threads = if after.threads > 1 {
         format!(", {} threads", after.threads)
     } else {

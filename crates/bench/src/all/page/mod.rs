@@ -61,7 +61,7 @@ fn page(report: &Report, projection: &Projection) -> Page {
         mounts::fsync(report),
         mounts::mounted(report),
     ];
-    sections.extend(measured.into_iter().filter(|section| is_of_run(section)));
+    sections.extend(measured.into_iter().filter(is_of_run));
     sections.push(model::section(projection));
     sections.push(peers::section());
     let host = &report.host;

@@ -4,6 +4,7 @@ use super::figures::{About, figure, published};
 use crate::tables::count;
 use uext4_model::result::{Cost, Curve};
 use uext4_model::{ArmModel, FitPoint, Mechanism, Projection};
+use uext4_report::number::number;
 use uext4_report::{Block, Kind, Mark, Point, Scale, Section, Series, Table};
 
 /// More of the held-out points off than this is said in a warning.
@@ -45,7 +46,7 @@ pub fn section(projection: &Projection) -> Section {
 
 fn of_mechanism(mechanism: &Mechanism) -> Vec<Block> {
     let mut blocks = vec![
-        Block::Text(format!("{}.", mechanism.title)),
+        Block::Heading(mechanism.title.clone()),
         projected(mechanism),
         over_first(mechanism),
         checked(mechanism),
@@ -97,15 +98,15 @@ fn projected(mechanism: &Mechanism) -> Block {
             .collect(),
     };
     let mut series: Vec<Series> = mechanism.arms.iter().map(line).collect();
-    let alike = |curve: &&Curve| curve.unit == mechanism.unit;
+    let alike = |curve: &&Curve| mechanism.unit.ends_with(&curve.unit);
     for curve in mechanism.published.iter().filter(alike) {
         series.push(published(&curve.name, &curve.points, Mark::Line));
     }
     let cell = |arm: &ArmModel, cores: usize| {
         let found = arm.projected.iter().find(|p| p.cores == cores);
         found.map_or_else(String::new, |p| {
-            let (half, double) = (count(p.at_half_line_cost), count(p.at_double_line_cost));
-            format!("{} ({half} / {double})", count(p.ops_per_s))
+            let (half, double) = (number(p.at_half_line_cost), number(p.at_double_line_cost));
+            format!("{} ({half} / {double})", number(p.ops_per_s))
         })
     };
     let table = by_cores(mechanism, cell);
@@ -174,7 +175,7 @@ fn over_first(mechanism: &Mechanism) -> Block {
                 .collect(),
         }
     };
-    let mut series: Vec<Series> = mechanism.arms.iter().skip(1).map(line).collect();
+    let mut series: Vec<Series> = mechanism.arms.iter().map(line).collect();
     series.extend(published_ratio(&mechanism.published));
     let cell =
         |arm: &ArmModel, cores| ratio(arm, cores).map_or_else(String::new, |r| format!("{r:.2}"));
@@ -249,8 +250,8 @@ fn checked(mechanism: &Mechanism) -> Block {
         for p in &arm.points {
             rows.push(vec![
                 format!("{}, {}", arm.name, p.count),
-                count(p.measured),
-                count(p.modelled),
+                number(p.measured),
+                number(p.modelled),
                 format!("{:+.1}", p.error_percent),
                 if p.fitted { "fitted" } else { "checked" }.to_owned(),
             ]);
@@ -283,10 +284,13 @@ fn costs<'a>(named: impl Iterator<Item = (String, &'a Cost)>) -> Table {
             v if v.abs() >= 10.0 => format!("{v:.1}"),
             v => format!("{v:.3}"),
         };
-        vec![name, format!("{value} {}", cost.unit), cost.source.clone()]
+        vec![
+            format!("{name}: {}", cost.source),
+            format!("{value} {}", cost.unit),
+        ]
     };
     Table {
-        header: ["", "value", "from"].map(str::to_owned).to_vec(),
+        header: ["", "value"].map(str::to_owned).to_vec(),
         rows: named.map(line).collect(),
     }
 }

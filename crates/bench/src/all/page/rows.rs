@@ -6,7 +6,7 @@ use crate::locks::LockRow;
 use crate::report::Spread;
 use crate::tables::count;
 use serde::Deserialize;
-use uext4_report::{Kind, Mark, Point, Series, Table};
+use uext4_report::{Kind, Mark, Point, Series, Table, number};
 
 /// A row of any workload, as far as the page shows it.
 #[derive(Clone, Debug, Deserialize)]
@@ -206,7 +206,7 @@ impl Rows {
         let line = |row: &Row| {
             let values = percentiles(row.latency_us.as_ref()?);
             let mut line = vec![name(row)];
-            line.extend(values.map(|us| format!("{us:.2}")));
+            line.extend(values.map(number::number));
             Some(line)
         };
         Table {
@@ -244,7 +244,7 @@ pub fn shown(arm: &str) -> String {
 /// Median, and in brackets minimum and maximum.
 pub fn spread_text(row: &Row) -> String {
     let Spread { min, median, max } = row.ops_per_s;
-    format!("{} ({}-{})", count(median), count(min), count(max))
+    number::spread(min, median, max)
 }
 
 /// The lock tables of some rows, one below the other.
