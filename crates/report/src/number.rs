@@ -18,20 +18,24 @@ pub fn number(value: f64) -> String {
     })
 }
 
-/// A median with its minimum and maximum, all in the median's unit: `1.57 M (1.36-2.02)`.
+/// A median with its minimum and maximum, all in the median's unit: `1.50 M (1.36-2.02)`. The median alone where they
+/// are the same, as those of one round are.
 pub fn spread(min: f64, median: f64, max: f64) -> String {
-    let middle = number(median);
-    let suffix = middle.split_once(' ').map(|(_, suffix)| suffix);
-    let size = UNITS
-        .iter()
-        .find(|(_, name)| Some(*name) == suffix)
-        .map_or(1.0, |(size, _)| *size);
-    let beside = |value: f64| {
+    let alone = number(median);
+    if min >= max {
+        return alone;
+    }
+    let unit = alone
+        .split_once(' ')
+        .and_then(|(_, name)| UNITS.iter().find(|(_, unit)| *unit == name));
+    let size = unit.map_or(1.0, |(size, _)| *size);
+    let digits = |value: f64| {
         let scaled = value / size;
         let digits = (2.0 - scaled.abs().max(1.0).log10().floor()).clamp(0.0, 2.0) as usize;
         format!("{scaled:.digits$}")
     };
-    format!("{middle} ({}-{})", beside(min), beside(max))
+    let middle = unit.map_or(alone, |(_, name)| format!("{} {name}", digits(median)));
+    format!("{middle} ({}-{})", digits(min), digits(max))
 }
 
 /// The label of a tick on a linear axis: as many digits as tell it from its neighbours.
@@ -92,7 +96,20 @@ fn with_minus(text: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{number, tick_label};
+    use super::{number, spread, tick_label};
+
+    #[test]
+    fn the_ends_of_a_spread_are_in_the_unit_of_its_middle() {
+        assert_eq!(spread(1.36e6, 1.5e6, 2.02e6), "1.50 M (1.36-2.02)");
+        assert_eq!(spread(90_000.0, 1.0e6, 1.06e6), "1.00 M (0.09-1.06)");
+        assert_eq!(
+            spread(741_039.0, 999_999.0, 1_061_000.0),
+            "1.00 M (0.74-1.06)"
+        );
+        assert_eq!(spread(850.0, 997.0, 4751.0), "997 (850-4751)");
+        assert_eq!(spread(0.0, 0.0, 100.0), "0 (0.00-100)");
+        assert_eq!(spread(28_000.0, 28_000.0, 28_000.0), "28 k");
+    }
 
     #[test]
     fn numbers_have_three_digits_and_a_unit() {
