@@ -32,7 +32,7 @@ const OPS: &[&str] = &["create"];
 /// CPU: that point is fitted, beside a longer run, and the longer runs are the check.
 const FITTED: &[usize] = &[1, 2, 32];
 /// What sleeping takes of the CPUs shows only where they are busy with it, with many workers.
-const FITTED_SLEEPING: &[usize] = &[1, 4, 48];
+const FITTED_SLEEPING: &[usize] = &[1, 32, 48];
 const CLASS: &str = "group";
 /// Creates of each worker that are simulated, at most; fewer where each takes many tries.
 const QUOTA_MAX: usize = 100;
