@@ -11,7 +11,8 @@
 //! a while until who was let in runs: the number that is fitted where writes exclude others. Where nothing does, the
 //! CPU time around a request is.
 //!
-//! The device serves 32 requests at a time, each in its nominal time and, on average, what it was late by at one thread.
+//! The device serves 32 requests at a time, each in its nominal time and, on average, what it was late by at one
+//! thread.
 
 use crate::document::Document;
 use crate::engine::{Machine, Outcome, Protocol, Run, Setup, Simulation, Step, ticks};
