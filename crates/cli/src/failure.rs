@@ -27,7 +27,8 @@ pub fn one_line(e: &anyhow::Error) -> String {
 /// Whether the reader of our output went away, which is no failure of ours.
 pub fn is_closed_pipe(e: &anyhow::Error) -> bool {
     let kind = e.downcast_ref::<io::Error>().map(io::Error::kind);
-    kind == Some(io::ErrorKind::BrokenPipe)
+    let of_json = e.downcast_ref::<serde_json::Error>();
+    kind.or(of_json.and_then(serde_json::Error::io_error_kind)) == Some(io::ErrorKind::BrokenPipe)
 }
 
 /// An error about a file of an image.

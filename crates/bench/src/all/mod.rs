@@ -13,6 +13,7 @@
 //! | `result` | `report.json` |
 //! | `projection` | what a simulation makes of it |
 //! | `page` | `report.html` and the charts |
+//! | `summary` | what standard output says of them |
 
 mod page;
 mod pair;
@@ -20,6 +21,7 @@ mod plan;
 mod projection;
 mod result;
 mod runner;
+mod summary;
 
 use crate::fuse::interrupt::Interrupt;
 use crate::host::Host;
@@ -123,13 +125,18 @@ pub fn run(args: &AllArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     };
     let projection = projection::of(&report, &args.parameters());
     page::write(dir, &report, &projection)?;
+    if !args.json {
+        summary::print(&report, &projection, out)?;
+        writeln!(out, "{}", dir.join("report.html").display())?;
+    }
     report.model = Some(projection);
     write_json(&json_path(dir), &report)?;
     if args.json {
         serde_json::to_writer(&mut *out, &report)?;
         writeln!(out)?;
-    } else {
-        writeln!(out, "{}", dir.join("report.html").display())?;
+    }
+    if args.redraw {
+        return Ok(());
     }
     match report.failed().as_slice() {
         [] => Ok(()),
@@ -159,8 +166,17 @@ fn measure(args: &AllArgs, out: &mut dyn Write) -> anyhow::Result<Report> {
         memory: args.memory.clone(),
         disk: args.disk.clone(),
     };
-    let (since, began) = (Instant::now(), SystemTime::now());
-    let mut results = Vec::new();
+    let since = Instant::now();
+    let mut report = Report {
+        benchmark: "all".to_owned(),
+        host: Host::here(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        seconds: 0.0,
+        quick: args.scale() != Scale::Full,
+        sections: Vec::new(),
+        model: None,
+    };
     for (i, section) in sections.iter().enumerate() {
         if std::io::stderr().is_terminal() {
             // Goes under the progress of the section, or its line in the end.
@@ -170,18 +186,12 @@ fn measure(args: &AllArgs, out: &mut dyn Write) -> anyhow::Result<Report> {
         if !args.json {
             say(i + 1, sections.len(), &result, out)?;
         }
-        results.push(result);
+        report.sections.push(result);
+        report.seconds = since.elapsed().as_secs_f64();
+        // Half an hour is not lost with the last minute: --redraw makes the page of what is there.
+        write_json(&json_path(&args.report), &report)?;
     }
-    Ok(Report {
-        benchmark: "all".to_owned(),
-        host: Host::here(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        date: humantime::format_rfc3339_seconds(began).to_string(),
-        seconds: since.elapsed().as_secs_f64(),
-        quick: args.scale() != Scale::Full,
-        sections: results,
-        model: None,
-    })
+    Ok(report)
 }
 
 fn say(nth: usize, of: usize, result: &SectionResult, out: &mut dyn Write) -> std::io::Result<()> {

@@ -147,6 +147,14 @@ impl Queue {
     }
 }
 
+/// Whether the mount is gone, and not broken.
+fn is_over(e: HostErrno) -> bool {
+    matches!(
+        e,
+        HostErrno::NOTCONN | HostErrno::CONNABORTED | HostErrno::NODEV
+    )
+}
+
 /// Serves what comes through a ring of that queue, until the mount is gone.
 fn serve<H: Handler>(
     number: usize,
@@ -159,14 +167,20 @@ fn serve<H: Handler>(
     set.set(queue.cpu);
     // A CPU that is offline: the thread runs where it may.
     let _ = sched_setaffinity(None, &set);
-    let offer = Ring::new(connection, queue.cpu as u16).and_then(|mut ring| {
-        ring.register()?;
-        Ok(ring)
-    });
+    let offer =
+        Ring::new(connection, queue.cpu as u16).and_then(|mut ring| match ring.register() {
+            Ok(()) => Ok(Some(ring)),
+            // The first rings may have served all there was before this one came to register.
+            Err(e) if is_over(e) => Ok(None),
+            Err(e) => Err(e.into()),
+        });
     let mut ring = match offer {
         Ok(ring) => {
             let _ = offered.send(Ok(()));
-            ring
+            match ring {
+                Some(ring) => ring,
+                None => return Ok(()),
+            }
         }
         Err(e) => {
             let fewer = match e.kind() {
@@ -184,7 +198,7 @@ fn serve<H: Handler>(
         queue.taken.fetch_add(1, Relaxed);
         match waited {
             Ok(()) => {}
-            Err(HostErrno::NOTCONN | HostErrno::CONNABORTED | HostErrno::NODEV) => return Ok(()),
+            Err(e) if is_over(e) => return Ok(()),
             Err(e) => return Err(e.into()),
         }
         let (header, arg, memory, filled) = ring.request();

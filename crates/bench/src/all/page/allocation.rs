@@ -1,7 +1,7 @@
 //! Inode allocation: creates and removes by workers and arm.
 
 use super::figures::{About, bars, commands, figure, rates, times};
-use super::rows::{Row, Rows, lock_table};
+use super::rows::{Row, Rows, lock_caption, lock_table};
 use crate::all::result::Report;
 use crate::locks::acquisitions_of;
 use crate::report::Spread;
@@ -18,27 +18,25 @@ pub fn section(report: &Report) -> Section {
             .to_owned(),
     )];
     let kernel = Rows::of(report, "mdtest-kernel");
-    for (rows, what) in [
-        (&plain, ("alloc", "image in memory")),
-        (
-            &slow,
-            (
-                "alloc-delay",
-                "journal calls sleep 50 us, as while a transaction closes",
-            ),
-        ),
-    ] {
-        for (op, verb) in [("create", "Creates"), ("remove", "Removes")] {
-            let some = rows.op(op);
-            let about = About {
-                id: &format!("{}-{op}", what.0),
-                title: &format!("{verb} by workers"),
-                subtitle: what.1,
-                x: ("workers", Scale::Log),
-                y: (&format!("{}/s", verb.to_lowercase()), Scale::Linear),
-            };
-            blocks.push(rates(about, &some, Vec::new()));
-        }
+    for (op, verb) in [("create", "Creates"), ("remove", "Removes")] {
+        let about = About {
+            id: &format!("alloc-{op}"),
+            title: &format!("{verb} by workers"),
+            subtitle: "image in memory",
+            x: ("workers", Scale::Log),
+            y: (&format!("{}/s", verb.to_lowercase()), Scale::Linear),
+        };
+        blocks.push(rates(about, &plain.op(op), Vec::new()));
+    }
+    for (op, verb) in [("create", "Creates"), ("remove", "Removes")] {
+        let about = About {
+            id: &format!("alloc-delay-{op}"),
+            title: &format!("{verb} by workers while transactions close"),
+            subtitle: "journal calls sleep 50 us, as they do then",
+            x: ("workers", Scale::Log),
+            y: (&format!("{}/s", verb.to_lowercase()), Scale::Log),
+        };
+        blocks.push(rates(about, &slow.op(op), Vec::new()));
     }
     blocks.push(acquisitions(&slow.op("create")));
     blocks.push(beside_kernel(&kernel));
@@ -46,7 +44,7 @@ pub fn section(report: &Report) -> Section {
         let busiest = rows.op("create").busiest();
         let workers = busiest.counts().first().copied().unwrap_or(0);
         blocks.push(Block::Table {
-            caption: format!("Locks of {what}, creates by {workers} workers"),
+            caption: lock_caption(&format!("{what}, creates by {workers} workers")),
             table: lock_table(&busiest),
         });
     }

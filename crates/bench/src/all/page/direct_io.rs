@@ -1,12 +1,11 @@
 //! Direct I/O and the inode lock.
 
 use super::figures::{About, bars, commands, figure, latencies, published, rates};
-use super::rows::{Row, Rows, lock_table, shown};
+use super::rows::{Row, Rows, lock_caption, lock_table, shown};
 use crate::all::result::Report;
 use crate::device::size_name;
 use crate::report::Spread;
-use crate::tables::count;
-use uext4_report::{Block, Kind, Mark, Scale, Section, Series, Table};
+use uext4_report::{Block, Mark, Scale, Section, Series, Table};
 
 /// Percent that the published work gained, at the threads it had: of reads of 4 KiB, of both of 1 MiB.
 const SMALL: [(u64, f64); 7] = [
@@ -41,19 +40,22 @@ pub fn section(report: &Report) -> Section {
         let name = size_name(bytes);
         let both = both_ways(&rows.filter(|row| row.block_size == Some(bytes)));
         for (nolock, mode) in [(true, "dioread_nolock"), (false, "dioread_lock")] {
-            let some = both.filter(|row| is_of(row, nolock) || row.arm == "bare");
+            let some = without_mode(&both.filter(|row| is_of(row, nolock) || row.arm == "bare"));
             let about = About {
                 id: &format!("dio-{}-{mode}", name.to_lowercase()),
                 title: &format!("Random direct I/O of {name}, {}", words(nolock)),
                 subtitle: "reads and writes together, medians added; modelled device",
                 x: ("threads", Scale::Log),
-                y: ("requests/s", Scale::Linear),
+                y: ("requests/s", Scale::Log),
             };
             blocks.push(rates(about, &some, Vec::new()));
         }
     }
     blocks.extend(of_busiest(&rows));
-    blocks.push(beside_kernel(&Rows::of(report, "randrw-kernel")));
+    let kernel = Rows::of(report, "randrw-kernel");
+    for bytes in kernel.values(|row| row.block_size) {
+        blocks.push(beside_kernel(&kernel, bytes));
+    }
     blocks.extend(commands(
         report,
         &["randrw", "randrw-large", "randrw-kernel"],
@@ -63,6 +65,15 @@ pub fn section(report: &Report) -> Section {
         title: "Direct I/O and the inode lock".to_owned(),
         blocks,
     }
+}
+
+/// The arms by their names alone, where the title says the rest.
+fn without_mode(rows: &Rows) -> Rows {
+    let bare = |row: &Row| Row {
+        arm: row.arm.split('/').next().unwrap_or_default().to_owned(),
+        ..row.clone()
+    };
+    Rows(rows.0.iter().map(bare).collect())
 }
 
 fn words(nolock: bool) -> &'static str {
@@ -114,20 +125,28 @@ fn gain(rows: &Rows, bytes: u64, nolock: bool) -> Block {
     if !points.is_empty() {
         series.push(published("reads", &points, Mark::Line));
     }
+    let percent = |gain: f64| format!("{:+.0}", gain.round() + 0.0);
     let line = |&n: &u64| {
         let of = |op: &str| {
             let row = some.0.iter().find(|row| row.op == op && row.threads == n);
             row.and_then(|row| row.gain_percent)
-                .map_or_else(String::new, |g| format!("{g:+.0}"))
+                .map_or_else(String::new, percent)
         };
-        let there = known.iter().find(|(t, _)| *t == n);
-        let there = there.map_or_else(String::new, |(_, g)| format!("{g:+.0}"));
-        vec![n.to_string(), of("read"), of("write"), there]
+        let mut line = vec![n.to_string(), of("read"), of("write")];
+        if !known.is_empty() {
+            let there = known.iter().find(|(t, _)| *t == n);
+            line.push(there.map_or_else(String::new, |(_, g)| percent(*g)));
+        }
+        line
     };
+    let header = ["threads", "reads (%)", "writes (%)", "published (%)"];
+    let columns = if known.is_empty() { 3 } else { 4 };
     let table = Table {
-        header: ["threads", "reads (%)", "writes (%)", "published (%)"]
-            .map(str::to_owned)
-            .to_vec(),
+        header: header
+            .iter()
+            .take(columns)
+            .map(|h| (*h).to_owned())
+            .collect(),
         rows: threads.iter().map(line).collect(),
     };
     let note = match nolock {
@@ -176,7 +195,7 @@ fn of_busiest(rows: &Rows) -> Vec<Block> {
         .busiest();
     let threads = busiest.counts().first().copied().unwrap_or(0);
     let name = small.map_or_else(String::new, size_name);
-    let writes = busiest.op("write");
+    let writes = without_mode(&busiest.op("write"));
     let title = format!("Latency of writes of {name}, {threads} threads");
     vec![
         latencies(
@@ -190,51 +209,33 @@ fn of_busiest(rows: &Rows) -> Vec<Block> {
             Vec::new(),
         ),
         Block::Table {
-            caption: format!("Locks of randrw, {name}, {threads} threads, dioread_nolock"),
+            caption: lock_caption(&format!(
+                "randrw, {name}, {threads} threads, dioread_nolock"
+            )),
             table: lock_table(&writes.filter(|row| row.arm != "bare")),
         },
     ]
 }
 
-fn beside_kernel(rows: &Rows) -> Block {
-    let group = |bytes: u64, threads: u64| {
-        let some = rows.filter(|row| row.block_size == Some(bytes) && row.threads == threads);
-        let name = size_name(bytes);
-        (format!("{name}, {threads}"), both_ways(&some))
-    };
-    let (sizes, counts) = (rows.values(|row| row.block_size), rows.counts());
-    let groups: Vec<_> = sizes
-        .iter()
-        .flat_map(|&bytes| counts.iter().map(move |&n| group(bytes, n)))
-        .collect();
-    let line = |(name, some): &(String, Rows)| {
-        let of = |kind: Kind| {
-            let found = some.series(Mark::Bars, |_| Some(0.0), |row| Some(row.ops_per_s));
-            found
-                .into_iter()
-                .find(|s| s.kind == kind)
-                .and_then(|s| s.points.first().map(|p| p.y))
+fn beside_kernel(rows: &Rows, bytes: u64) -> Block {
+    let some = rows.filter(|row| row.block_size == Some(bytes));
+    let group = |threads: u64| {
+        let name = match threads {
+            1 => "1 thread".to_owned(),
+            n => format!("{n} threads"),
         };
-        let (ours, theirs) = (of(Kind::Arm)?, of(Kind::Peer)?);
-        (theirs > 0.0).then(|| format!("{name} threads: {:.2} times Linux", ours / theirs))
+        (name, both_ways(&some.filter(|row| row.threads == threads)))
     };
-    let said: Vec<String> = groups.iter().filter_map(line).collect();
-    let notes = if said.is_empty() {
-        Vec::new()
-    } else {
-        vec![format!("{}.", said.join("; "))]
-    };
+    let groups: Vec<_> = some.counts().into_iter().map(group).collect();
+    let name = size_name(bytes);
     bars(
         (
-            "dio-kernel",
-            "Random direct I/O beside Linux",
-            &format!(
-                "{} groups: block size, threads; both images on tmpfs",
-                count(groups.len() as f64)
-            ),
+            &format!("dio-kernel-{}", name.to_lowercase()),
+            &format!("Random direct I/O of {name} beside Linux"),
+            "reads and writes together; both images on tmpfs, Linux through a loop device",
         ),
         "requests/s",
         &groups,
-        notes,
+        Vec::new(),
     )
 }

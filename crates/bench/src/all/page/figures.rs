@@ -4,6 +4,9 @@ use super::rows::{self, PERCENTILES, Row, Rows};
 use crate::all::result::{Outcome, Report};
 use uext4_report::{Axis, Block, Chart, Figure, Kind, Mark, Point, Scale, Series, Table};
 
+/// The spread of more lines is in the table only.
+const WHISKERS_MAX: usize = 4;
+
 /// What a chart is about.
 pub struct About<'a> {
     /// Its file's stem.
@@ -40,7 +43,11 @@ pub fn figure(about: About<'_>, series: Vec<Series>, table: Table, notes: Vec<St
 
 /// Rates over counts of threads, a line for each arm.
 pub fn rates(about: About<'_>, rows: &Rows, notes: Vec<String>) -> Block {
-    let (series, table) = (rows.rates_by_threads(), rows.rate_table(about.x.0));
+    let (mut series, table) = (rows.rates_by_threads(), rows.rate_table(about.x.0));
+    if series.len() > WHISKERS_MAX {
+        let points = series.iter_mut().flat_map(|line| &mut line.points);
+        points.for_each(|point| (point.low, point.high) = (None, None));
+    }
     figure(about, series, table, notes)
 }
 

@@ -1,7 +1,7 @@
 //! Inode generations: create and unlink by tasks and arm, and draws.
 
 use super::figures::{About, commands, figure, latencies, published, rates};
-use super::rows::{Row, Rows, lock_table};
+use super::rows::{Row, Rows, lock_caption, lock_table};
 use crate::all::result::Report;
 use crate::report::Spread;
 use uext4_report::{Block, Mark, Scale, Section};
@@ -34,12 +34,15 @@ pub fn section(report: &Report) -> Section {
         ),
         scaling(&rows),
         rates(
-            about(
-                "generation-kernel",
-                "Create+unlink beside Linux",
-                "both images on tmpfs, Linux through a loop device",
-                "pairs/s",
-            ),
+            About {
+                y: ("pairs/s", Scale::Log),
+                ..about(
+                    "generation-kernel",
+                    "Create+unlink beside Linux",
+                    "both images on tmpfs, Linux through a loop device",
+                    "",
+                )
+            },
             &kernel,
             Vec::new(),
         ),
@@ -68,7 +71,7 @@ pub fn section(report: &Report) -> Section {
         ],
     ));
     blocks.push(Block::Table {
-        caption: format!("Locks of create-unlink, {tasks} tasks"),
+        caption: lock_caption(&format!("create-unlink, {tasks} tasks")),
         table: lock_table(
             &busiest.filter(|row| ["spinlock", "atomic", "beyond"].contains(&&*row.arm)),
         ),

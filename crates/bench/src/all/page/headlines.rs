@@ -1,32 +1,40 @@
 //! What stands out: each mechanism's arms against each other, and ours against the peers.
 
 use super::figures::times;
-use super::rows::{Row, Rows, shown};
+use super::rows::{Row, Rows, shown, spread_text};
 use crate::all::result::Report;
 use crate::tables::count;
-use uext4_report::number::number;
 use uext4_report::{Block, Section, Table};
 
 /// The section.
 pub fn section(report: &Report) -> Section {
+    let block = |(caption, table)| Block::Table { caption, table };
+    Section {
+        id: "what-stands-out".to_owned(),
+        title: "What stands out".to_owned(),
+        blocks: tables(report).into_iter().map(block).collect(),
+    }
+}
+
+/// Its tables, each with its caption; none that would be empty.
+pub fn tables(report: &Report) -> Vec<(String, Table)> {
     let table = |lines: Vec<Option<Vec<String>>>, header: [&str; 4]| Table {
         header: header.map(str::to_owned).to_vec(),
         rows: lines.into_iter().flatten().collect(),
     };
-    Section {
-        id: "what-stands-out".to_owned(),
-        title: "What stands out".to_owned(),
-        blocks: vec![
-            Block::Table {
-                caption: "What each mechanism gains on this machine".to_owned(),
-                table: table(mechanisms(report), ["", "replaced", "default", "gain"]),
-            },
-            Block::Table {
-                caption: "Beside Linux and fuse2fs".to_owned(),
-                table: table(peers(report), ["", "peer", "uext4", "gain"]),
-            },
-        ],
-    }
+    let all = [
+        (
+            "What each mechanism gains on this machine",
+            table(mechanisms(report), ["", "replaced", "default", "gain"]),
+        ),
+        (
+            "Beside Linux and fuse2fs",
+            table(peers(report), ["", "peer", "uext4", "gain"]),
+        ),
+    ];
+    let some = all.into_iter().filter(|(_, table)| !table.rows.is_empty());
+    some.map(|(caption, table)| (caption.to_owned(), table))
+        .collect()
 }
 
 /// Of two arms at the most threads.
@@ -122,12 +130,16 @@ fn peers(report: &Report) -> Vec<Option<Vec<String>>> {
 fn line(what: &str, rows: &Rows, before: &str, after: &str) -> Option<Vec<String>> {
     let of = |arm: &str| rows.arm(arm).0.into_iter().next();
     let (before, after) = (of(before)?, of(after)?);
-    let gain = times(Some(after.ops_per_s.median), Some(before.ops_per_s.median))?;
-    let said = |row: &Row| format!("{} ({})", number(row.ops_per_s.median), shown(&row.arm));
-    let threads = if after.threads > 1 {
-        format!(", {} threads", after.threads)
-    } else {
-        String::new()
+    let (slow, fast) = (before.ops_per_s, after.ops_per_s);
+    let apart = slow.max < fast.min || fast.max < slow.min;
+    let gain = match apart {
+        true => times(Some(fast.median), Some(slow.median))?,
+        false => "within the spread".to_owned(),
+    };
+    let said = |row: &Row| format!("{}: {}", shown(&row.arm), spread_text(row));
+    let threads = match after.threads {
+        1 => String::new(),
+        n => format!(", {n} threads"),
     };
     Some(vec![
         format!("{what}{threads}"),

@@ -14,7 +14,7 @@ mod allocation;
 mod direct_io;
 mod figures;
 mod generation;
-mod headlines;
+pub mod headlines;
 mod model;
 mod mounts;
 mod namespaces;

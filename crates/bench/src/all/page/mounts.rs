@@ -24,7 +24,7 @@ pub fn fsync(report: &Report) -> Section {
                 title: "fsync beside Linux",
                 subtitle: "appends of 4 KiB with fsync, a file for each thread, one disk",
                 x: ("threads", Scale::Log),
-                y: ("fsyncs/s", Scale::Linear),
+                y: ("fsyncs/s", Scale::Log),
             },
             &rows,
             notes.into_iter().collect(),

@@ -1,7 +1,7 @@
 //! The superblock registry: what a namespace costs.
 
 use super::figures::{About, commands, figure, latencies, rates, times};
-use super::rows::{Row, Rows, lock_table};
+use super::rows::{Row, Rows, lock_caption, lock_table};
 use crate::all::result::Report;
 use crate::report::Spread;
 use crate::tables::count;
@@ -46,7 +46,7 @@ pub fn section(report: &Report) -> Section {
         Vec::new(),
     ));
     blocks.push(Block::Table {
-        caption: format!("Locks of clone, 1,000 alive, {workers} workers"),
+        caption: lock_caption(&format!("clone, 1,000 alive, {workers} workers")),
         table: lock_table(&busiest),
     });
     blocks.extend(commands(report, &["clone", "clone-many", "clone-workers"]));

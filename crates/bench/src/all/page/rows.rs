@@ -247,9 +247,16 @@ pub fn spread_text(row: &Row) -> String {
     number::spread(min, median, max)
 }
 
+/// Classes of locks that a table has of each arm.
+const CLASSES: usize = 6;
+
+/// What a table of locks is about.
+pub fn lock_caption(what: &str) -> String {
+    format!("Locks of {what}: of each arm the {CLASSES} classes that waited longest; -R is shared")
+}
+
 /// The lock tables of some rows, one below the other.
 pub fn lock_table(rows: &Rows) -> Table {
-    const SHOWN: usize = 6;
     let header = [
         "arm: class",
         "acquisitions",
@@ -263,7 +270,7 @@ pub fn lock_table(rows: &Rows) -> Table {
     for row in &rows.0 {
         let mut locks: Vec<&LockRow> = row.locks.iter().collect();
         locks.sort_by_key(|lock| std::cmp::Reverse((lock.wait_us, lock.acquisitions)));
-        for lock in locks.into_iter().take(SHOWN) {
+        for lock in locks.into_iter().take(CLASSES) {
             let average = |us: u64, times: u64| count(us as f64 * 1000.0 / times.max(1) as f64);
             let share = lock.contended as f64 / lock.acquisitions.max(1) as f64;
             lines.push(vec![

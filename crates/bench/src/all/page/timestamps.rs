@@ -1,7 +1,7 @@
 //! Lazy timestamps and the inode cache.
 
-use super::figures::{About, commands, figure, latencies, rates};
-use super::rows::{Row, Rows, lock_table};
+use super::figures::{About, commands, figure, latencies};
+use super::rows::{Row, Rows, lock_caption, lock_table};
 use crate::all::result::Report;
 use crate::report::Spread;
 use uext4_report::{Block, Mark, Scale, Section};
@@ -9,6 +9,7 @@ use uext4_report::{Block, Mark, Scale, Section};
 /// The section.
 pub fn section(report: &Report) -> Section {
     let rows = Rows::of(report, "create-unlink-lazytime");
+    let lazy = rows.filter(|row| row.arm.ends_with("/lazytime"));
     let mut blocks = vec![
         Block::Text(
             "With lazytime, writing one inode also writes the pending timestamps of the others in its block of the \
@@ -16,18 +17,19 @@ pub fn section(report: &Report) -> Section {
              they wait for each other; global-nowait gives up instead; per-bucket asks one bucket for all of them."
                 .to_owned(),
         ),
-        rates(
+        figure(
             About {
                 id: "lazytime",
-                title: "Create+unlink with and without lazytime",
-                subtitle: "image in memory",
+                title: "Create+unlink with lazytime",
+                subtitle: "image in memory; those without are in the table",
                 x: ("tasks", Scale::Log),
                 y: ("pairs/s", Scale::Linear),
             },
-            &rows,
+            lazy.rates_by_threads(),
+            rows.rate_table("tasks"),
             Vec::new(),
         ),
-        on_over_off(&rows),
+        on_over_off(&rows, &lazy),
     ];
     let shrink = Rows::of(report, "icache-shrink").op("lookup+getattr");
     blocks.push(latencies(
@@ -43,7 +45,9 @@ pub fn section(report: &Report) -> Section {
     let busiest = rows.busiest();
     let tasks = busiest.counts().first().copied().unwrap_or(0);
     blocks.push(Block::Table {
-        caption: format!("Locks of create-unlink by arm of the inode cache, {tasks} tasks"),
+        caption: lock_caption(&format!(
+            "create-unlink by arm of the inode cache, {tasks} tasks"
+        )),
         table: lock_table(&busiest),
     });
     blocks.extend(commands(
@@ -57,13 +61,12 @@ pub fn section(report: &Report) -> Section {
     }
 }
 
-fn on_over_off(rows: &Rows) -> Block {
+fn on_over_off(rows: &Rows, on: &Rows) -> Block {
     let ratio = |row: &Row| {
         let arm = row.arm.strip_suffix("/lazytime")?;
         let off = rows.rate(&format!("{arm}/no-lazytime"), row.threads)?;
         (off > 0.0).then(|| Spread::of(&[row.ops_per_s.median / off]))
     };
-    let on = rows.filter(|row| row.arm.ends_with("/lazytime"));
     let series = on.series(Mark::Line, |row| Some(row.threads as f64), ratio);
     let cell = |row: &Row| ratio(row).map_or_else(String::new, |s| format!("{:.2}", s.median));
     let table = on.table("tasks", |row| Some(row.threads), cell);
