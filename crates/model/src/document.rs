@@ -109,6 +109,15 @@ pub struct Measured {
     pub seconds: f64,
 }
 
+impl Measured {
+    /// Operations per second of the round that was disturbed least, which is the fastest: what else a machine does
+    /// only takes time, and the model knows of nothing else. Host and guest may halve the rate of a round, and of
+    /// more than half of them.
+    pub fn undisturbed(&self) -> f64 {
+        self.max.max(self.median)
+    }
+}
+
 /// No row counts more workers: it would be no measurement, and simulating it would take for ever.
 const COUNT_MAX: usize = 1024;
 /// Operations per second that anything can do.

@@ -6,7 +6,8 @@
 //! Squares are weighted by how long the measured run was: in one that is as short as a tick of the scheduler two
 //! workers may have shared a CPU while the other was idle, and it says little.
 //!
-//! The rest of the points is never looked at before the errors are computed.
+//! The rest of the points is never looked at before the errors are computed. A point is the fastest round of its count
+//! ([`Measured::undisturbed`]); the error against the median stands beside it.
 
 use crate::document::Measured;
 use crate::engine::{Machine, Run};
@@ -54,7 +55,7 @@ impl Subject<'_> {
         let error = |value: f64| -> f64 {
             let log = |p: &&Measured| {
                 let modelled = (self.simulate)(here, p.count, value).ops_per_s;
-                weight(p) * (modelled.max(1e-9) / p.median).ln().powi(2)
+                weight(p) * (modelled.max(1e-9) / p.undisturbed()).ln().powi(2)
             };
             fitted.iter().map(log).sum()
         };
@@ -70,7 +71,8 @@ impl Subject<'_> {
                 measured: measured.median,
                 measured_max: measured.max,
                 modelled: run.ops_per_s,
-                error_percent: (run.ops_per_s / measured.median - 1.0) * 100.0,
+                error_percent: (run.ops_per_s / measured.undisturbed() - 1.0) * 100.0,
+                error_to_median_percent: (run.ops_per_s / measured.median - 1.0) * 100.0,
                 fitted: self.is_fitted(measured),
             });
         }

@@ -19,7 +19,7 @@ use crate::{Omitted, split};
 
 const OPS: &[&str] = &["create+unlink"];
 /// Two tasks show how much two busy CPUs slow each other down, the most tasks what waiting for a CPU does.
-const FITTED: &[usize] = &[1, 4, 16];
+const FITTED: &[usize] = &[1, 2, 32];
 const CLASS: &str = "icache";
 /// Look-ups in a row: the inodes of a block of 4 KiB.
 const HINT: usize = 16;

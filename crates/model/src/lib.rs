@@ -132,6 +132,8 @@ fn assumptions() -> Vec<String> {
         "Who finds a lock taken looks again ten times within some two microseconds, offering its core to others, then \
          sleeps; whoever looks while a lock is free has it.",
         "What is computed outside a lock takes between half and one and a half times its mean.",
+        "The model knows of no other work on the machine, so it is fitted to and compared with the fastest round of each \
+         count, which was disturbed least; the error against the median stands beside it.",
         "One number is fitted for each arm, to some of the counts of workers; the errors at the others are given. \
          Nothing is fitted to published curves.",
     ]

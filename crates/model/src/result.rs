@@ -100,8 +100,10 @@ pub struct FitPoint {
     pub measured_max: f64,
     /// What the model says.
     pub modelled: f64,
-    /// Model over measurement, less one.
+    /// Model over the fastest round, less one.
     pub error_percent: f64,
+    /// Model over the round in the middle, less one.
+    pub error_to_median_percent: f64,
     /// Whether the model was fitted to this point.
     pub fitted: bool,
 }

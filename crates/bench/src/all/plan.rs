@@ -109,7 +109,8 @@ pub fn sections(scale: Scale, root: bool) -> Vec<Section> {
 
 fn inode_allocation(scale: Scale) -> Vec<Section> {
     let counts = scale.of("1,2,4,8,16,32,48", "1,2,4,8,16,32,48", "1,2,3");
-    let files = scale.pick(10_000, 4000, 20);
+    // So many of the most workers still fit into the inode cache, so that every count has the same work.
+    let files = scale.pick(5000, 4000, 20);
     let slow_files = scale.pick(400, 80, 4);
     let rounds = scale.pick(5, 5, 2);
     let small = scale.of("", "", "--image-size 128M --journal-size 8M");

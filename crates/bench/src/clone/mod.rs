@@ -85,18 +85,24 @@ pub fn run(args: &CloneArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let names = apart(args.mqueue_super.0.iter().map(|arm| arm.name().to_owned()));
     let peer = args.peer.filter(|peer| is_allowed(*peer));
     let fewest = args.live.iter().min();
-    let mut rows = Vec::new();
+    let mut cases = Vec::new();
     for live in &once(&args.live) {
         for &workers in &once(&args.workers) {
-            let lanes = Lanes {
-                args,
-                names: &names,
-                live: *live,
-                workers,
-                peer: peer.filter(|_| fewest == Some(live)),
-            };
-            rows.extend(lanes.run()?);
+            let peer = peer.filter(|_| fewest == Some(live));
+            cases.push(Case::new(args, &names, *live, workers, peer));
         }
+    }
+    let rounds = args.iterations + usize::from(args.lock_stat);
+    let steps: usize = cases.iter().map(|case| case.runs.len()).sum();
+    let mut progress = Progress::new((rounds * steps) as u64);
+    for round in 0..rounds {
+        for case in &mut cases {
+            case.round(round, rounds, &mut progress)?;
+        }
+    }
+    let mut rows = Vec::new();
+    for case in cases {
+        rows.extend(case.finish()?);
     }
     if args.json {
         return Document::new("clone", rows).print_json(out);
@@ -120,30 +126,98 @@ fn is_allowed(peer: Peer) -> bool {
     }
 }
 
-/// The arms with one count of live namespaces and of workers, and maybe the peer.
-struct Lanes<'a> {
+/// So many namespaces are made anew for each round, so that not all of its rounds have the same ones at the same
+/// places in memory; more are kept, as `keyed` takes long to make them.
+const ANEW_MAX: u64 = 10_000;
+
+/// One count of live namespaces and of workers: the arms, and maybe the peer.
+struct Case<'a> {
     args: &'a CloneArgs,
     names: &'a [String],
     live: u64,
     workers: usize,
     peer: Option<Peer>,
+    /// For each lane what was measured.
+    runs: Vec<Runs>,
+    /// Those of the last round, if they are kept.
+    kept: Vec<Population>,
 }
 
-impl Lanes<'_> {
-    /// Measures all of them in turn; a row for each.
-    fn run(&self) -> anyhow::Result<Vec<CloneRow>> {
+impl<'a> Case<'a> {
+    fn new(
+        args: &'a CloneArgs,
+        names: &'a [String],
+        live: u64,
+        workers: usize,
+        peer: Option<Peer>,
+    ) -> Case<'a> {
+        let mut runs = Vec::new();
+        runs.resize_with(names.len() + usize::from(peer.is_some()), Runs::default);
+        Case {
+            args,
+            names,
+            live,
+            workers,
+            peer,
+            runs,
+            kept: Vec::new(),
+        }
+    }
+
+    /// The arms' namespaces, warmed up.
+    fn populations(&mut self) -> anyhow::Result<Vec<Population>> {
+        if !self.kept.is_empty() {
+            return Ok(std::mem::take(&mut self.kept));
+        }
         let mut populations = Vec::new();
         for (arm, name) in self.args.mqueue_super.0.iter().zip(self.names) {
             let label = format!("{} live, {name}: namespaces made", count(self.live as f64));
-            populations.push(Population::make(*arm, self.live, self.workers, &label)?);
+            let mut population = Population::make(*arm, self.live, self.workers, &label)?;
+            population.turn_over(self.args.time / 4)?;
+            populations.push(population);
         }
-        let runs = self.measure(&mut populations)?;
+        Ok(populations)
+    }
+
+    /// Every lane once, in turn.
+    fn round(&mut self, round: usize, of: usize, progress: &mut Progress) -> anyhow::Result<()> {
+        let mut populations = self.populations()?;
+        let counted = round >= self.args.iterations;
+        let (live, workers, time) = (count(self.live as f64), self.workers, self.args.time);
+        for lane in turned(self.runs.len(), round) {
+            let nth = round + 1;
+            progress.begin(format!("round {nth}/{of}, {live} live, {workers} workers"));
+            let runs = &mut self.runs[lane];
+            match populations.get_mut(lane) {
+                Some(population) => take(runs, counted, || population.turn_over(time))?,
+                // The round that counts locks has nothing to count in the kernel.
+                None if counted => {}
+                None => take(runs, false, || workers::kernel(workers, time))?,
+            }
+            progress.done();
+        }
+        match self.live > ANEW_MAX {
+            true => self.kept = populations,
+            false => self.end(populations)?,
+        }
+        Ok(())
+    }
+
+    /// Drops all namespaces; none may be left.
+    fn end(&self, populations: Vec<Population>) -> anyhow::Result<()> {
         for (population, name) in populations.into_iter().zip(self.names) {
             match population.end() {
                 0 => {}
                 left => return Err(anyhow!("{name}: {left} namespaces are left")),
             }
         }
+        Ok(())
+    }
+
+    /// A row for each lane.
+    fn finish(mut self) -> anyhow::Result<Vec<CloneRow>> {
+        let kept = std::mem::take(&mut self.kept);
+        self.end(kept)?;
         let row = |(lane, runs): (usize, &Runs)| {
             let (name, live) = match self.names.get(lane) {
                 Some(name) => (name.as_str(), Some(self.live)),
@@ -151,43 +225,7 @@ impl Lanes<'_> {
             };
             CloneRow::of(name, live, self.workers, runs)
         };
-        Ok(runs.iter().enumerate().map(row).collect())
-    }
-
-    /// For each lane what was measured.
-    fn measure(&self, populations: &mut [Population]) -> anyhow::Result<Vec<Runs>> {
-        let args = self.args;
-        for population in &mut *populations {
-            population.turn_over(args.time / 4)?;
-        }
-        let lanes = populations.len() + usize::from(self.peer.is_some());
-        let rounds = args.iterations + usize::from(args.lock_stat);
-        let mut runs: Vec<Runs> = Vec::new();
-        runs.resize_with(lanes, Runs::default);
-        let mut progress = Progress::new((rounds * lanes) as u64);
-        for round in 0..rounds {
-            let counted = round >= args.iterations;
-            for lane in turned(lanes, round) {
-                let (live, workers) = (count(self.live as f64), self.workers);
-                let nth = round + 1;
-                progress.begin(format!(
-                    "round {nth}/{rounds}, {live} live, {workers} workers"
-                ));
-                match populations.get_mut(lane) {
-                    Some(population) => {
-                        take(&mut runs[lane], counted, || population.turn_over(args.time))?;
-                    }
-                    // The round that counts locks has nothing to count in the kernel.
-                    None if counted => {}
-                    None => {
-                        let run = || workers::kernel(workers, args.time);
-                        take(&mut runs[lane], false, run)?;
-                    }
-                }
-                progress.done();
-            }
-        }
-        Ok(runs)
+        Ok(self.runs.iter().enumerate().map(row).collect())
     }
 }
 

@@ -7,23 +7,21 @@ use crate::crew;
 use crate::host_dir::HostTree;
 use crate::place::{Dir, Place};
 use crate::rounds::{Turn, Workload};
-use crate::sample::{Grid, Sample, Work};
+use crate::sample::{Cell, Grid, Sample, Work};
 use crate::tree::Tree;
 use anyhow::Context as _;
 use std::io::Write as _;
 use std::sync::Arc;
 use uext4_ext4::Ext4;
 
-/// mdtest with one count of workers.
+/// mdtest with every count of workers.
 pub struct Job<'a> {
     /// Of the command line.
     pub args: &'a MdtestArgs,
-    /// Workers.
-    pub workers: usize,
     /// The phases that are measured.
     pub phases: Vec<Phase>,
-    /// For each arm and phase what was measured.
-    pub grid: Grid,
+    /// For each arm what was measured: the phases of a count together.
+    grid: Grid,
     /// The peer's directories.
     pub peer: Option<HostTree>,
 }
@@ -33,12 +31,11 @@ impl<'a> Job<'a> {
     ///
     /// # Errors
     /// Of the peer.
-    pub fn new(args: &'a MdtestArgs, workers: usize, lanes: usize) -> anyhow::Result<Job<'a>> {
+    pub fn new(args: &'a MdtestArgs, lanes: usize) -> anyhow::Result<Job<'a>> {
         let phases = phase::phases(args);
         let mut job = Job {
             args,
-            workers,
-            grid: Grid::new(lanes, phases.len()),
+            grid: Grid::new(lanes, args.np.len() * phases.len()),
             phases,
             peer: None,
         };
@@ -49,11 +46,16 @@ impl<'a> Job<'a> {
         Ok(job)
     }
 
-    /// The names of the workers' directories.
+    /// What a lane did in a phase with a count of workers, all three by their numbers.
+    pub fn cell(&self, lane: usize, case: usize, phase: usize) -> &Cell {
+        self.grid.cell(lane, case * self.phases.len() + phase)
+    }
+
+    /// The names of the workers' directories: with fewer workers the others stay empty.
     fn directories(&self) -> Vec<String> {
         let name = |worker: usize| format!("mdtest_tree.{worker}.0");
         match self.args.unique {
-            true => (0..self.workers).map(name).collect(),
+            true => (0..self.args.workers_max()).map(name).collect(),
             false => vec!["mdtest_tree.0".to_owned()],
         }
     }
@@ -62,12 +64,13 @@ impl<'a> Job<'a> {
     fn iteration<P: Place>(
         &self,
         place: &P,
+        workers: usize,
         mut measure: impl FnMut(usize, &dyn Fn() -> anyhow::Result<Work>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         for &item in phase::items(self.args) {
             let chosen = |step| self.phases.iter().position(|p| *p == Phase { item, step });
             for step in [Step::Create, Step::Stat, Step::Read, Step::Remove] {
-                let run = || self.run_phase(place, Phase { item, step });
+                let run = || self.run_phase(place, workers, Phase { item, step });
                 match chosen(step) {
                     Some(number) => {
                         std::thread::sleep(self.args.pause);
@@ -84,38 +87,40 @@ impl<'a> Job<'a> {
 
     /// An iteration that counts for nothing: it loads what the others find.
     fn warm_up(&self, place: &impl Place) -> anyhow::Result<()> {
-        self.iteration(place, |_, run| run().map(drop))
+        self.iteration(place, self.args.workers_max(), |_, run| run().map(drop))
     }
 
     /// An iteration with the sample of each phase; `fs` as [`Sample::take`] wants it.
     fn samples(
         &self,
         place: &impl Place,
+        case: usize,
         fs: Option<&Ext4>,
         counted: bool,
     ) -> anyhow::Result<Vec<(usize, Sample)>> {
         let mut samples = Vec::new();
-        self.iteration(place, |number, run| {
+        self.iteration(place, self.args.np[case], |number, run| {
             samples.push((number, Sample::take(fs, counted, run)?));
             Ok(())
         })?;
         Ok(samples)
     }
 
-    fn push(&mut self, lane: usize, samples: Vec<(usize, Sample)>, counted: bool) {
+    fn push(&mut self, turn: Turn, samples: Vec<(usize, Sample)>, counted: bool) {
         for (number, sample) in samples {
-            self.grid.push(lane, number, sample, counted);
+            let place = turn.case * self.phases.len() + number;
+            self.grid.push(turn.lane, place, sample, counted);
         }
     }
 
     /// A phase ends with a sync, inside its time.
-    fn run_phase(&self, place: &impl Place, phase: Phase) -> anyhow::Result<Work> {
-        let done = crew::run(self.workers, None, |worker, _| {
+    fn run_phase(&self, place: &impl Place, workers: usize, phase: Phase) -> anyhow::Result<Work> {
+        let done = crew::run(workers, None, |worker, _| {
             self.work(&place.enter(worker)?, worker, phase)
         })?;
         place.syncfs()?;
         Ok(Work {
-            ops: u64::from(self.args.items) * self.workers as u64,
+            ops: u64::from(self.args.items) * workers as u64,
             seconds: done.began.elapsed().as_secs_f64(),
             ..Work::default()
         })
@@ -166,8 +171,8 @@ impl Workload for Job<'_> {
     fn run(&mut self, turn: Turn, bed: &Bed, tree: &Tree) -> anyhow::Result<()> {
         let fs = bed.fs();
         let counted = turn.round >= self.args.iterations;
-        let samples = self.samples(&tree.on(fs), Some(fs), counted)?;
-        self.push(turn.lane, samples, counted);
+        let samples = self.samples(&tree.on(fs), turn.case, Some(fs), counted)?;
+        self.push(turn, samples, counted);
         Ok(())
     }
 
@@ -176,8 +181,8 @@ impl Workload for Job<'_> {
         if let Some(tree) = &self.peer
             && turn.round < self.args.iterations
         {
-            let samples = self.samples(tree, None, false)?;
-            self.push(turn.lane, samples, false);
+            let samples = self.samples(tree, turn.case, None, false)?;
+            self.push(turn, samples, false);
         }
         Ok(())
     }

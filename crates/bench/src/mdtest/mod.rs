@@ -2,7 +2,8 @@
 //!
 //! An operation is openat(O_CREAT, O_EXCL) and close, a stat, or unlinkat on a directory handle, and
 //! **each phase ends with a sync inside its time**. One warm-up run loads the inode tables; the workers'
-//! directories are made before it and stay for all iterations, so that it loads the right ones.
+//! directories are made before it and stay for all iterations, so that it loads the right ones. Counts of workers take
+//! turns in each round, so that a machine that is slow for a while is so for all of them.
 
 mod job;
 mod phase;
@@ -126,6 +127,11 @@ impl MdtestArgs {
         args
     }
 
+    /// The most workers of all counts.
+    fn workers_max(&self) -> usize {
+        self.np.iter().copied().max().unwrap_or(1)
+    }
+
     fn bytes_to_read(&self) -> u64 {
         match self.read_bytes {
             Some(ReadBytes::Number(bytes)) => bytes,
@@ -151,16 +157,12 @@ impl MdtestArgs {
 /// An operation that fails, or an image that is damaged after the run.
 pub fn run(args: &MdtestArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let args = args.with_defaults();
-    let mut rows = Vec::new();
-    for &workers in &args.np {
-        let some = run_count(&args, workers)?;
-        if !args.setup.json {
-            print(&args, workers, &some, out)?;
-        }
-        rows.extend(some);
-    }
+    let rows = measure(&args)?;
     if args.setup.json {
         return Document::new("mdtest", rows).print_json(out);
+    }
+    for (&workers, some) in args.np.iter().zip(rows.chunks(rows.len() / args.np.len())) {
+        print(&args, workers, some, out)?;
     }
     let peak = crate::memory::peak_resident_bytes() >> 20;
     writeln!(out, "peak resident {peak} MiB{}", images_in_it(&args.setup))?;
@@ -174,26 +176,29 @@ fn images_in_it(setup: &SetupArgs) -> &'static str {
     }
 }
 
-fn run_count(args: &MdtestArgs, workers: usize) -> anyhow::Result<Vec<Row>> {
+/// The rows of a count of workers together, those of an arm together among them.
+fn measure(args: &MdtestArgs) -> anyhow::Result<Vec<Row>> {
     let arms = args.setup.arms();
     let names = args.peer.names(&arms);
-    let mut job = Job::new(args, workers, names.len())?;
+    let mut job = Job::new(args, names.len())?;
     Rounds {
         setup: &args.setup,
         arms: &arms,
-        image: args.setup.image(args.need(workers))?,
+        image: args.setup.image(args.need(args.workers_max()))?,
         rounds: args.setup.rounds(args.iterations),
-        cases: 1,
+        cases: args.np.len(),
         peers: args.peer.lanes(),
-        label: &|_| format!("{workers} workers"),
+        label: &|case| format!("{} workers", args.np[case]),
     }
     .run(&mut job)?;
     job.peer.take().map_or(Ok(()), HostTree::remove)?;
     let mut rows = Vec::new();
-    for (lane, name) in names.iter().enumerate() {
-        for (number, phase) in job.phases.iter().enumerate() {
-            let cell = job.grid.cell(lane, number);
-            rows.push(Row::of(name, phase.op(), workers, cell));
+    for (case, &workers) in args.np.iter().enumerate() {
+        for (lane, name) in names.iter().enumerate() {
+            for (number, phase) in job.phases.iter().enumerate() {
+                let cell = job.cell(lane, case, number);
+                rows.push(Row::of(name, phase.op(), workers, cell));
+            }
         }
     }
     Ok(rows)

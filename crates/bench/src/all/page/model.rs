@@ -255,11 +255,12 @@ fn checked(mechanism: &Mechanism, part: usize, arms: &[ArmModel]) -> Block {
                 number::spread(p.measured_min, p.measured, p.measured_max),
                 number::number(p.modelled),
                 format!("{:+.1}", p.error_percent),
+                format!("{:+.1}", p.error_to_median_percent),
                 if p.fitted { "fitted" } else { "checked" }.to_owned(),
             ]);
         }
     }
-    let header = ["measured", "model", "error (%)", ""].map(str::to_owned);
+    let header = ["measured", "model", "error (%)", "to the median (%)", ""].map(str::to_owned);
     let table = Table {
         header: [vec![format!("arm, {}", mechanism.counts)], header.to_vec()].concat(),
         rows,
@@ -271,7 +272,7 @@ fn checked(mechanism: &Mechanism, part: usize, arms: &[ArmModel]) -> Block {
     let about = About {
         id: &format!("model-{}-check{nth}", mechanism.name),
         title: &format!("The model on this machine: {}", mechanism.title),
-        subtitle: "markers: measured; dashed: model",
+        subtitle: "markers: measured, whiskers up to the fastest round; dashed: model",
         x: (&mechanism.counts, Scale::Log),
         y: (&mechanism.unit, Scale::Log),
     };
