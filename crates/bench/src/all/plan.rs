@@ -150,7 +150,7 @@ fn generations_and_cache(scale: Scale) -> Vec<Section> {
     let time = scale.of("0.5", "0.05", "0.01");
     let rounds = scale.pick(7, 5, 2);
     // With one lock for the cache two CPUs may do less than one: rates jump more than others.
-    let cache_time = scale.of("--time 0.5 -i 9", "--time 0.08 -i 7", "--time 0.01 -i 1");
+    let cache_time = scale.of("--time 0.5 -i 9", "--time 0.06 -i 7", "--time 0.01 -i 1");
     let peer_tasks = scale.of("1,2,4,8,16,32,64,128", "1,8,32,128", "1,2");
     let small = scale.of("", "", "--image-size 128M --journal-size 8M");
     let draws = scale.of("--time 0.3 -i 5", "--time 0.04 -i 3", "--time 0.01 -i 1");
