@@ -1,7 +1,7 @@
 //! Inode allocation: creates and removes by workers and arm.
 
 use super::figures::{About, bars, commands, figure, rates, times};
-use super::rows::{Row, Rows, lock_caption, lock_table};
+use super::rows::{Row, Rows, lock_caption, lock_table, stage_table};
 use crate::all::result::Report;
 use crate::locks::acquisitions_of;
 use crate::report::Spread;
@@ -48,6 +48,12 @@ pub fn section(report: &Report) -> Section {
             table: lock_table(&busiest),
         });
     }
+    let busiest = slow.op("create").busiest();
+    blocks.push(Block::Table {
+        caption: "Stages of a create of mdtest-delay, at the most workers; create holds the others"
+            .to_owned(),
+        table: stage_table(&busiest),
+    });
     blocks.extend(commands(
         report,
         &["mdtest", "mdtest-delay", "mdtest-kernel"],

@@ -4,7 +4,9 @@ use super::figures::{About, commands, figure, latencies, published, rates};
 use super::rows::{Row, Rows, lock_caption, lock_table};
 use crate::all::result::Report;
 use crate::report::Spread;
-use uext4_report::{Block, Mark, Scale, Section};
+use serde_json::Value;
+use uext4_report::number::number;
+use uext4_report::{Block, Mark, Scale, Section, Table};
 
 const TASKS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0];
 const SPINLOCK: [f64; 8] = [137.0, 224.0, 356.0, 439.0, 443.0, 598.0, 559.0, 385.0];
@@ -76,6 +78,7 @@ pub fn section(report: &Report) -> Section {
             &busiest.filter(|row| ["spinlock", "atomic", "beyond"].contains(&&*row.arm)),
         ),
     });
+    blocks.extend(repeats(report));
     blocks.extend(commands(
         report,
         &["create-unlink", "create-unlink-kernel", "generation"],
@@ -115,4 +118,41 @@ fn scaling(rows: &Rows) -> Block {
     let note = "Published: 137, 224, 356, 439, 443, 598, 559, 385 with the lock at 1 to 128 tasks; 140, 233, 372, 519, \
                 585, 695, 707, 437 with one atomic counter. No arm can gain more than there are CPUs.";
     figure(about, series, table, vec![note.to_owned()])
+}
+
+/// How often stamps repeat, measured at few bits, beside what arithmetic expects.
+fn repeats(report: &Report) -> Option<Block> {
+    let all = report.document("generation")?.get("repeats")?.as_array()?;
+    let line = |row: &Value| {
+        let number_of = |of: &str, key: &str| row.get(of)?.get(key)?.as_f64();
+        let one_in = |of: &str, key: &str| match number_of(of, key) {
+            Some(rate) if rate > 0.0 => format!("1 in {}", number(1.0 / rate)),
+            Some(_) => "never".to_owned(),
+            None => String::new(),
+        };
+        let arm = row.get("arm")?.as_str()?;
+        let bits = row.get("width_bits")?.as_u64()?;
+        let twice = number_of("measured", "back_to_back").map_or_else(String::new, number);
+        Some(vec![
+            format!("{arm}, {bits} bits"),
+            twice,
+            one_in("measured", "stale_handle"),
+            one_in("expected", "stale_handle"),
+        ])
+    };
+    let header = [
+        "arm, width of stamps",
+        "the same twice running",
+        "stale handle accepted",
+        "expected",
+    ];
+    Some(Block::Table {
+        caption:
+            "How often stamps repeat: measured where they are short, and by arithmetic at 32 bits"
+                .to_owned(),
+        table: Table {
+            header: header.map(str::to_owned).to_vec(),
+            rows: all.iter().filter_map(line).collect(),
+        },
+    })
 }

@@ -27,6 +27,9 @@ pub struct Row {
     /// Of the counted round.
     #[serde(default)]
     pub locks: Vec<LockRow>,
+    /// Stages of creating, of the counted round.
+    #[serde(default)]
+    pub stages: Vec<Stage>,
     /// Bytes of a request.
     pub block_size: Option<u64>,
     /// Namespaces alive.
@@ -39,6 +42,19 @@ pub struct Row {
     pub cost_ns: Option<f64>,
     /// Over exclusive-first.
     pub gain_percent: Option<f64>,
+}
+
+/// How often a stage of creating ran, and how long.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Stage {
+    /// Its name.
+    pub stage: String,
+    /// How often.
+    pub calls: u64,
+    /// How often for each operation.
+    pub per_op: f64,
+    /// All calls together; stages lie within each other.
+    pub total_us: u64,
 }
 
 /// Some rows, in their order.
@@ -284,6 +300,27 @@ pub fn lock_table(rows: &Rows) -> Table {
             ]);
         }
     }
+    Table {
+        header: header.map(str::to_owned).to_vec(),
+        rows: lines,
+    }
+}
+
+/// The stages of a create, of each row.
+pub fn stage_table(rows: &Rows) -> Table {
+    let mut lines = Vec::new();
+    for row in &rows.0 {
+        for stage in &row.stages {
+            let average_ns = stage.total_us as f64 * 1000.0 / stage.calls.max(1) as f64;
+            lines.push(vec![
+                format!("{}: {}", row.arm, stage.stage),
+                count(stage.calls as f64),
+                format!("{:.2}", stage.per_op),
+                count(average_ns),
+            ]);
+        }
+    }
+    let header = ["arm: stage", "calls", "per op", "average (ns)"];
     Table {
         header: header.map(str::to_owned).to_vec(),
         rows: lines,
