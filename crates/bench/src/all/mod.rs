@@ -42,13 +42,13 @@ pub struct AllArgs {
     /// Where report.html, report.json and the charts go; made if it is not there
     #[arg(long, value_name = "DIR")]
     pub report: PathBuf,
-    /// Two or three minutes instead of half an hour: shorter runs, fewer files
+    /// Three minutes instead of half an hour: shorter runs, fewer files
     #[arg(long)]
     pub quick: bool,
     /// A blink for each, to see that it runs
     #[arg(long, hide = true, conflicts_with = "quick")]
     pub smoke: bool,
-    /// Only these sections, by the names that the run prints
+    /// Only these sections, by the names that the run prints; a name that is none prints them all
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Measures nothing: draws the page and the charts again from DIR/report.json

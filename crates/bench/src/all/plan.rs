@@ -7,7 +7,7 @@ use super::pair::PairSpec;
 pub enum Scale {
     /// As long as good figures need: half an hour.
     Full,
-    /// Two or three minutes.
+    /// Three minutes.
     Quick,
     /// A blink each, for tests: figures mean nothing.
     Smoke,
