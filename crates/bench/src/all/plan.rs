@@ -272,7 +272,7 @@ fn durability_and_mounts(scale: Scale) -> Vec<Section> {
     let fuse = match scale {
         Scale::Full => "--time 3 -i 3 --files 8000",
         Scale::Quick => {
-            "--workload create,randrw --threads 1,4 --time 0.3 -i 2 --files 500 --size 64M --image-size 1G"
+            "--workload create,randrw --threads 1,4 --time 0.3 -i 2 --files 1500 --size 64M --image-size 1G"
         }
         Scale::Smoke => {
             "--workload create,randrw --threads 1,2 --time 0.02 -i 1 --files 5 --clients 2 --size 4M --image-size 128M"
