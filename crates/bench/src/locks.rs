@@ -85,7 +85,8 @@ impl LockRow {
 /// How often locks of `class` were taken, shared or not.
 pub fn acquisitions_of(rows: &[LockRow], class: &str) -> u64 {
     let is_it = |r: &&LockRow| r.class.trim_end_matches("-R") == class;
-    rows.iter().filter(is_it).map(|r| r.acquisitions).sum()
+    let counts = rows.iter().filter(is_it).map(|r| r.acquisitions);
+    counts.fold(0, u64::saturating_add)
 }
 
 /// The table, the longest waiting first, and under it the sum. Waiting is averaged over the contended

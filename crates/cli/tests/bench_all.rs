@@ -274,7 +274,7 @@ fn every_part_of_the_page_has_its_figures_and_every_figure_its_file() {
             &["clone-cost", "clone-workers", "clone-latency"],
         ),
         ("message-queues", &["mq", "mq-mounted"]),
-        ("fsync", &["fsync", "fsync-latency"]),
+        ("fsync-on-a-disk", &["fsync", "fsync-latency"]),
         ("mounted", &["fuse-create", "fuse-randrw"]),
         (
             "beyond-this-machine",
@@ -400,7 +400,12 @@ fn one_section_alone_is_a_page() {
     assert_eq!(run.code, Some(0), "{}", run.err);
     let page = run.text("report.html");
     assert!(page.contains("<section id=\"message-queues\""));
-    for other in ["inode-allocation", "direct-io", "fsync", "mounted"] {
+    for other in [
+        "inode-allocation",
+        "direct-io",
+        "fsync-on-a-disk",
+        "mounted",
+    ] {
         assert!(
             !page.contains(&format!("<section id=\"{other}\"")),
             "{other}"

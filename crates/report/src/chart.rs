@@ -111,9 +111,7 @@ impl Chart {
                 (legend::draw(&frame, &id))
             }
         };
-        // XML has no way to write most control characters.
-        svg.into_string()
-            .replace(|c: char| c.is_control() && c != '\n', " ")
+        text::written(&svg.into_string())
     }
 
     /// The identifier in a form that may stand in a URL and in a reference between elements.

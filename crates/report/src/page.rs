@@ -1,6 +1,7 @@
 //! The HTML page: one self-contained file with sections of text, commands, charts and tables.
 
 use crate::chart::Chart;
+use crate::text;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("page.css");
@@ -92,7 +93,7 @@ impl Page {
                 }
             }
         };
-        page.into_string()
+        text::written(&page.into_string())
     }
 
     /// Every chart of the page.

@@ -31,7 +31,8 @@ pub(crate) fn plottable(value: f64, scale: &Scale) -> bool {
     let finite = value.is_finite() && value.abs() <= PLOTTABLE_MAX;
     finite
         && match scale {
-            Scale::Linear => true,
+            // A step between ticks of less would be zero.
+            Scale::Linear => value == 0.0 || value.abs() >= 1.0 / PLOTTABLE_MAX,
             Scale::Log => value >= 1.0 / PLOTTABLE_MAX,
             Scale::Categories(names) => value > -0.5 && value < names.len() as f64 - 0.5,
         }
@@ -303,6 +304,7 @@ mod tests {
         assert!(!plottable(f64::NAN, &Scale::Linear));
         assert!(!plottable(f64::INFINITY, &Scale::Linear));
         assert!(plottable(0.0, &Scale::Linear) && !plottable(0.0, &Scale::Log));
+        assert!(!plottable(5e-324, &Scale::Linear) && plottable(-1e-9, &Scale::Linear));
         let one = Scale::Categories(vec!["a".to_owned()]);
         assert!(plottable(0.0, &one) && !plottable(1.0, &one));
     }

@@ -25,6 +25,13 @@ fn em(c: char) -> f64 {
     }
 }
 
+/// The text with a space for what neither XML nor HTML has a way to write: most control characters, and two that
+/// are no characters.
+pub(crate) fn written(text: &str) -> String {
+    let has_none = |c: char| (c.is_control() && c != '\n') || matches!(c, '\u{fffe}' | '\u{ffff}');
+    text.replace(has_none, " ")
+}
+
 /// The text in lines of at most `width_max`. A word that is wider by itself is cut.
 pub(crate) fn wrap(text: &str, size: f64, width_max: f64) -> Vec<String> {
     let mut lines = Vec::new();
@@ -102,7 +109,12 @@ fn head(text: impl Iterator<Item = char>, ems: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{shorten, shorten_middle, widest_piece, width, wrap};
+    use super::{shorten, shorten_middle, widest_piece, width, wrap, written};
+
+    #[test]
+    fn what_has_no_way_to_be_written_is_a_space() {
+        assert_eq!(written("a\0b\u{1b}c\u{fffe}d\u{ffff}e\nf"), "a b c d e\nf");
+    }
 
     #[test]
     fn lines_keep_to_their_width_and_lose_nothing() {

@@ -38,7 +38,7 @@ pub fn fsync(report: &Report) -> Section {
     ];
     blocks.extend(commands(report, &["fsync"]));
     Section {
-        id: "fsync".to_owned(),
+        id: "fsync-on-a-disk".to_owned(),
         title: "fsync".to_owned(),
         blocks,
     }
