@@ -36,8 +36,8 @@ pub struct Fitted {
     pub value: f64,
     /// Model and measurement.
     pub points: Vec<FitPoint>,
-    /// The worst error of those that were not fitted.
-    pub worst_error_percent: f64,
+    /// The worst error of those that were not fitted; nothing where all were.
+    pub worst_error_percent: Option<f64>,
     /// Acquisitions that the model counts, at each count.
     acquisitions: Vec<(usize, f64)>,
 }
@@ -80,7 +80,7 @@ impl Subject<'_> {
         let worst = held_out.map(|point| point.error_percent.abs());
         Fitted {
             value,
-            worst_error_percent: worst.fold(0.0, f64::max),
+            worst_error_percent: worst.reduce(f64::max),
             points,
             acquisitions,
         }
@@ -188,7 +188,7 @@ mod tests {
         let here = Parameters::default().here(2);
         let fitted = subject(&simulate, &[(1, 40.0), (2, 100.0), (4, 160.0)], &[1, 4]).fit(&here);
         assert!((fitted.value - 2.5).abs() < 0.02, "{}", fitted.value);
-        assert!((fitted.worst_error_percent - 20.0).abs() < 1.0);
+        assert!((fitted.worst_error_percent.expect("one was held out") - 20.0).abs() < 1.0);
         let kinds: Vec<bool> = fitted.points.iter().map(|p| p.fitted).collect();
         assert_eq!(kinds, [true, false, true]);
         let counted = fitted.acquisitions(|count| (count != 2).then_some(1.0));

@@ -43,8 +43,8 @@ pub struct ArmModel {
     pub costs: Vec<Cost>,
     /// Model and measurement at each count.
     pub points: Vec<FitPoint>,
-    /// The worst error of those that were not fitted, without its sign.
-    pub worst_error_percent: f64,
+    /// The worst error of those that were not fitted, without its sign; nothing where all were.
+    pub worst_error_percent: Option<f64>,
     /// Rates with one worker a core.
     pub projected: Vec<CorePoint>,
     /// The same on another machine.

@@ -118,22 +118,29 @@ impl AllArgs {
 /// A section that failed (the report is made of the others), or a report that can't be written.
 pub fn run(args: &AllArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let dir = &args.report;
-    fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
-    let mut report = match args.redraw {
-        true => read(&json_path(dir))?,
-        false => measure(args, out)?,
+    let (mut report, old) = if args.redraw {
+        let report = read(&json_path(dir))?;
+        let charts = report.charts.clone();
+        (report, charts)
+    } else {
+        let sections = args.sections()?;
+        fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+        let old = read(&json_path(dir)).map_or_else(|_| Vec::new(), |report| report.charts);
+        (measure(args, &sections, out)?, old)
     };
+    page::check(&report).with_context(|| json_path(dir).display().to_string())?;
     let projection = projection::of(&report, &args.parameters());
-    page::write(dir, &report, &projection)?;
-    if !args.json {
-        summary::print(&report, &projection, out)?;
-        writeln!(out, "{}", dir.join("report.html").display())?;
-    }
+    report.charts = page::write(dir, &report, &projection)?;
+    remove_old(dir, &old, &report.charts);
     report.model = Some(projection);
     write_json(&json_path(dir), &report)?;
+    // What nobody reads any more does not keep the report from being written.
     if args.json {
         serde_json::to_writer(&mut *out, &report)?;
         writeln!(out)?;
+    } else {
+        summary::print(&report, out)?;
+        writeln!(out, "{}", dir.join("report.html").display())?;
     }
     if args.redraw {
         return Ok(());
@@ -141,6 +148,18 @@ pub fn run(args: &AllArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     match report.failed().as_slice() {
         [] => Ok(()),
         failed => bail!("sections failed: {}", failed.join(", ")),
+    }
+}
+
+/// Charts of a run before that this one has not.
+fn remove_old(dir: &Path, old: &[String], new: &[String]) {
+    let is_chart = |name: &&String| name.ends_with(".svg") && !name.contains('/');
+    for name in old
+        .iter()
+        .filter(|name| !new.contains(name))
+        .filter(is_chart)
+    {
+        let _ = fs::remove_file(dir.join(name));
     }
 }
 
@@ -156,11 +175,14 @@ fn read(path: &Path) -> anyhow::Result<Report> {
 
 fn write_json(path: &Path, report: &Report) -> anyhow::Result<()> {
     let text = serde_json::to_vec(report)?;
-    fs::write(path, text).with_context(|| path.display().to_string())
+    // All of it or what was there: a run that is killed meanwhile has the sections before.
+    let new = path.with_extension("json.new");
+    fs::write(&new, text)
+        .and_then(|()| fs::rename(&new, path))
+        .with_context(|| path.display().to_string())
 }
 
-fn measure(args: &AllArgs, out: &mut dyn Write) -> anyhow::Result<Report> {
-    let sections = args.sections()?;
+fn measure(args: &AllArgs, sections: &[Section], out: &mut dyn Write) -> anyhow::Result<Report> {
     let interrupt = Interrupt::watch()?;
     let places = Places {
         memory: args.memory.clone(),
@@ -174,6 +196,9 @@ fn measure(args: &AllArgs, out: &mut dyn Write) -> anyhow::Result<Report> {
         date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         seconds: 0.0,
         quick: args.scale() != Scale::Full,
+        memory: args.memory.display().to_string(),
+        disk: args.disk.display().to_string(),
+        charts: Vec::new(),
         sections: Vec::new(),
         model: None,
     };
@@ -183,13 +208,14 @@ fn measure(args: &AllArgs, out: &mut dyn Write) -> anyhow::Result<Report> {
             eprint!("{:2}/{} {}\r", i + 1, sections.len(), section.name);
         }
         let result = runner::run(section, &places, &interrupt)?;
-        if !args.json {
-            say(i + 1, sections.len(), &result, out)?;
-        }
         report.sections.push(result);
         report.seconds = since.elapsed().as_secs_f64();
         // Half an hour is not lost with the last minute: --redraw makes the page of what is there.
         write_json(&json_path(&args.report), &report)?;
+        if let Some(result) = report.sections.last().filter(|_| !args.json) {
+            // Nobody may read this while the report goes on.
+            let _ = say(i + 1, sections.len(), result, out);
+        }
     }
     Ok(report)
 }

@@ -1,8 +1,9 @@
 //! Two images made alike: one for ours, and one that the kernel's ext4 has mounted on a loop device.
 //!
 //! Both are fully written, so that neither side waits for the host to find blocks. On a disk the loop device
-//! passes the host's cache by, as opening an image for fsync does.
+//! passes the host's cache by, so that Linux's data are not cached twice; ours writes through it and flushes.
 
+use crate::fuse::interrupt::Interrupt;
 use crate::fuse::mount::Mount;
 use crate::fuse::place::wait_for_loop_device;
 use crate::fuse::scratch::output_of;
@@ -60,18 +61,9 @@ impl PairSpec {
         mount
     }
 
-    /// What a user would call the image for ours.
-    pub fn typed_image(&self) -> String {
-        format!("{}/u.img", self.typed_dir())
-    }
-
-    fn typed_dir(&self) -> &'static str {
-        if self.on_disk { "/var/tmp" } else { "/dev/shm" }
-    }
-
-    /// What a user would type before a section's command, so that its names are there.
-    pub fn commands(&self) -> Vec<String> {
-        let (ours, theirs) = (self.typed_image(), format!("{}/k.img", self.typed_dir()));
+    /// What a user would type before a section's command, so that its names are there; `dir` is where the images are.
+    pub fn commands(&self, dir: &Path) -> Vec<String> {
+        let (ours, theirs) = (typed_image(dir), dir.join("k.img"));
         let typed = |command: &Command| {
             let words = std::iter::once(command.get_program()).chain(command.get_args());
             words
@@ -81,20 +73,27 @@ impl PairSpec {
         };
         let mut all = Vec::new();
         for image in [&ours, &theirs] {
+            let name = image.display();
             all.push(format!(
-                "dd if=/dev/zero of={image} bs=1M count={}",
+                "dd if=/dev/zero of={name} bs=1M count={}",
                 self.mib
             ));
-            all.push(typed(&self.mke2fs(Path::new(image))));
+            all.push(typed(&self.mke2fs(image)));
         }
-        all.push(typed(&self.mount(Path::new(&theirs), Path::new("/mnt"))));
+        all.push(typed(&self.mount(&theirs, Path::new("/mnt"))));
         if self.on_disk {
+            let name = theirs.display();
             all.push(format!(
-                "losetup --direct-io=on $(losetup -n -O NAME -j {theirs})"
+                "losetup --direct-io=on $(losetup -n -O NAME -j {name})"
             ));
         }
         all
     }
+}
+
+/// What a user would call the image for ours.
+pub fn typed_image(dir: &Path) -> PathBuf {
+    dir.join("u.img")
 }
 
 /// Two images, one of them mounted. Gone when it is dropped.
@@ -118,9 +117,10 @@ impl Pair {
     ///
     /// # Errors
     /// What the machine lacks: root, a program, loop devices, room.
-    pub fn make(&mut self, spec: &PairSpec) -> anyhow::Result<()> {
+    pub fn make(&mut self, spec: &PairSpec, interrupt: &Interrupt) -> anyhow::Result<()> {
         for image in [self.ours(), self.theirs()] {
-            write_zeros(&image, spec.mib).with_context(|| image.display().to_string())?;
+            write_zeros(&image, spec.mib, interrupt)
+                .with_context(|| image.display().to_string())?;
             output_of(&mut spec.mke2fs(&image))?;
         }
         let (image, dir) = (self.theirs(), self.mounted());
@@ -174,10 +174,11 @@ impl Drop for Pair {
 }
 
 /// A file of zeros that the host has given blocks to.
-fn write_zeros(path: &Path, mib: u64) -> anyhow::Result<()> {
+fn write_zeros(path: &Path, mib: u64, interrupt: &Interrupt) -> anyhow::Result<()> {
     let mut file = File::create_new(path)?;
     let zeros = vec![0; MIB];
     for _ in 0..mib {
+        interrupt.check()?;
         file.write_all(&zeros)?;
     }
     Ok(file.sync_all()?)
@@ -205,7 +206,7 @@ mod tests {
             on_disk: true,
             ..PairSpec::default()
         };
-        let typed = disk.commands().join("\n");
+        let typed = disk.commands(Path::new("/var/tmp")).join("\n");
         assert!(
             typed.contains("mount -t ext4 -o loop /var/tmp/k.img /mnt"),
             "{typed}"
@@ -213,7 +214,7 @@ mod tests {
         assert!(typed.contains("losetup --direct-io=on"), "{typed}");
         assert!(
             !PairSpec::default()
-                .commands()
+                .commands(Path::new("/dev/shm"))
                 .join("\n")
                 .contains("losetup")
         );

@@ -1,6 +1,7 @@
 //! What `bench all` runs: the sections of its report, each one command.
 
-use super::pair::PairSpec;
+use super::pair::{PairSpec, typed_image};
+use super::runner::Places;
 
 /// How long the runs take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,12 +88,11 @@ impl Section {
     }
 
     /// The command as a user would type it.
-    pub fn command(&self) -> String {
-        let image = self
-            .pair
-            .as_ref()
-            .map_or_else(String::new, PairSpec::typed_image);
-        let typed = [(IMAGE, &*image), (PEER, "/mnt"), (MEMORY, "/dev/shm")];
+    pub fn command(&self, places: &Places) -> String {
+        let image = self.pair.as_ref().map(|pair| typed_image(places.of(pair)));
+        let (image, memory) = (image.unwrap_or_default(), &places.memory);
+        let (image, memory) = (image.to_string_lossy(), memory.to_string_lossy());
+        let typed = [(IMAGE, &*image), (PEER, "/mnt"), (MEMORY, &*memory)];
         format!("uext4 bench {}", self.words(&typed).join(" "))
     }
 }

@@ -20,6 +20,13 @@ pub struct Report {
     pub seconds: f64,
     /// The short run.
     pub quick: bool,
+    /// Where images in memory were.
+    pub memory: String,
+    /// Where images on a disk were.
+    pub disk: String,
+    /// The files of the charts.
+    #[serde(default)]
+    pub charts: Vec<String>,
     /// In the order of the page.
     pub sections: Vec<SectionResult>,
     /// What the simulation makes of them; always made anew.

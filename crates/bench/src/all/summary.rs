@@ -4,13 +4,13 @@ use super::page::headlines;
 use super::result::Report;
 use crate::tables;
 use std::io::{self, Write};
-use uext4_model::{ArmModel, Projection};
+use uext4_model::ArmModel;
 
 /// What stands out, and how well the projection meets what was measured.
 ///
 /// # Errors
 /// Of the output.
-pub fn print(report: &Report, projection: &Projection, out: &mut dyn Write) -> io::Result<()> {
+pub fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     for (caption, table) in headlines::tables(report) {
         writeln!(out, "\n{caption}")?;
         let mut shown = tables::with_header(table.header);
@@ -18,16 +18,17 @@ pub fn print(report: &Report, projection: &Projection, out: &mut dyn Write) -> i
         tables::align(&mut shown);
         writeln!(out, "{shown}")?;
     }
-    let arms: Vec<&ArmModel> = projection.mechanisms.iter().flat_map(|m| &m.arms).collect();
-    let worse =
-        |a: &&&ArmModel, b: &&&ArmModel| a.worst_error_percent.total_cmp(&b.worst_error_percent);
-    if let Some(worst) = arms.iter().max_by(worse) {
+    let mechanisms = report.model.iter().flat_map(|model| &model.mechanisms);
+    let arms: Vec<&ArmModel> = mechanisms.flat_map(|m| &m.arms).collect();
+    let worst = arms
+        .iter()
+        .filter_map(|arm| Some((arm.worst_error_percent?, arm.name.as_str())))
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    if let Some((percent, name)) = worst {
         writeln!(
             out,
-            "\nprojection of {} arms: at counts that it was not fitted to it is off by at most {:.0} % ({})",
+            "\nprojection of {} arms: at counts that it was not fitted to it is off by at most {percent:.0} % ({name})",
             arms.len(),
-            worst.worst_error_percent,
-            worst.name
         )?;
     }
     Ok(())

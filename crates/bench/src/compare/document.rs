@@ -48,6 +48,8 @@ pub struct SectionRead {
     pub document: Option<OfWorkload>,
     /// Why it printed nothing.
     pub skipped: Option<String>,
+    /// What went wrong.
+    pub failed: Option<String>,
 }
 
 /// A row of any workload.

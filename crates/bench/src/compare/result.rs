@@ -59,7 +59,7 @@ impl RunResult {
         self.quick = all.quick;
         for section in all.sections {
             let name = section.name;
-            match (section.document, section.skipped) {
+            match (section.document, section.skipped.or(section.failed)) {
                 (Some(document), _) => self.add(&name, &document)?,
                 (None, Some(why)) => self.skipped.push((name, why)),
                 (None, None) => {

@@ -1,7 +1,7 @@
-//! Ctrl-C: the turn is given up, so that nothing stays mounted.
+//! Ctrl-C, and a terminal that goes: the turn is given up, so that nothing stays mounted.
 
 use anyhow::ensure;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -21,7 +21,7 @@ impl Interrupt {
     /// Of sigaction(2).
     pub fn watch() -> std::io::Result<Interrupt> {
         let asked = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
             flag::register_conditional_shutdown(signal, EXIT_CODE, Arc::clone(&asked))?;
             flag::register(signal, Arc::clone(&asked))?;
         }

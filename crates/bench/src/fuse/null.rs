@@ -4,9 +4,11 @@
 use super::contestant::Transport;
 use clap::Args;
 use rustix::io::dup;
+use rustix::process::{getegid, geteuid};
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use uext4_fuse::abi::{Opcode, ROOT_ID, output};
 use uext4_fuse::handler::{Handler, put};
@@ -77,12 +79,21 @@ impl Null {
     }
 }
 
+/// Everything is of whoever serves, who may use it then.
+fn owner() -> (u32, u32) {
+    static OWNER: OnceLock<(u32, u32)> = OnceLock::new();
+    *OWNER.get_or_init(|| (geteuid().as_raw(), getegid().as_raw()))
+}
+
 fn attr(node: u64) -> output::Attr {
+    let (uid, gid) = owner();
     let directory = node == ROOT_ID || node.is_multiple_of(2);
     output::Attr {
         ino: node,
         mode: if directory { 0o040_755 } else { 0o100_644 },
         nlink: if directory { 2 } else { 1 },
+        uid,
+        gid,
         blksize: 4096,
         ..output::Attr::default()
     }

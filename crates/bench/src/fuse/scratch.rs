@@ -1,6 +1,7 @@
 //! The directory that a run works in: the image, the mount point and what servers print.
 
 use anyhow::{Context as _, bail};
+use rustix::process::{getegid, geteuid};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -59,7 +60,10 @@ impl Scratch {
             .with_context(|| image.display().to_string())?;
         let mut mke2fs = Command::new("mke2fs");
         mke2fs.args(["-q", "-F", "-t", "ext4"]);
-        mke2fs.args(["-E", "lazy_itable_init=0,lazy_journal_init=0"]);
+        // Whoever runs this may work in the root directory.
+        let owner = format!("root_owner={}:{}", geteuid().as_raw(), getegid().as_raw());
+        let extended = format!("lazy_itable_init=0,lazy_journal_init=0,{owner}");
+        mke2fs.args(["-E", &extended]);
         // As many as mke2fs would make, or what the work needs.
         mke2fs.arg("-N").arg(inodes.max(bytes >> 14).to_string());
         output_of(mke2fs.arg(&image)).map(drop)

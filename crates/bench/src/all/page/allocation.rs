@@ -80,8 +80,7 @@ fn acquisitions(creates: &Rows) -> Block {
     let series = creates.series(Mark::Line, |row| Some(row.threads as f64), per_op);
     let cell = |row: &Row| per_op(row).map_or_else(String::new, |s| format!("{:.2}", s.median));
     let table = creates.table("workers", |row| Some(row.threads), cell);
-    let published =
-        "Published: 180,899,929 acquisitions for 1,440,000 creates by 48 processes, 126 for each.";
+    let published = "Published: 180,899,929 acquisitions of spin locks of every kind for 1,440,000 creates by 48 processes, 126 for each.";
     figure(about, series, table, vec![published.to_owned()])
 }
 

@@ -123,7 +123,11 @@ fn gain(rows: &Rows, bytes: u64, nolock: bool) -> Block {
         .filter_map(|&(n, g)| Some((place(n)?, g)))
         .collect();
     if !points.is_empty() {
-        series.push(published("reads", &points, Mark::Line));
+        series.push(published(
+            if bytes == 4096 { "reads" } else { "both" },
+            &points,
+            Mark::Line,
+        ));
     }
     let percent = |gain: f64| format!("{:+.0}", gain.round() + 0.0);
     let line = |&n: &u64| {

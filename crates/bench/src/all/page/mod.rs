@@ -24,29 +24,53 @@ mod rows;
 mod timestamps;
 
 use super::result::Report;
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use rows::Rows;
 use std::fs;
 use std::path::Path;
 use uext4_model::Projection;
 use uext4_report::{Page, Section};
 
-/// Writes `report.html` and the charts into `dir`.
+/// No run has more rows in a section, or more arms.
+const ROWS_MAX: usize = 5000;
+const ARMS_MAX: usize = 64;
+
+/// Writes `report.html` and the charts into `dir`; the names of the charts' files.
 ///
 /// # Errors
-/// A document that this version does not know, or of writing.
-pub fn write(dir: &Path, report: &Report, projection: &Projection) -> anyhow::Result<()> {
-    for section in &report.sections {
-        Rows::read(report, &section.name).with_context(|| format!("section {}", section.name))?;
-    }
+/// Of writing.
+pub fn write(dir: &Path, report: &Report, projection: &Projection) -> anyhow::Result<Vec<String>> {
     let page = page(report, projection);
     let put = |name: &str, text: String| {
         let path = dir.join(name);
         fs::write(&path, text).with_context(|| path.display().to_string())
     };
     put("report.html", page.html())?;
-    page.charts()
-        .try_for_each(|chart| put(&format!("{}.svg", chart.id), chart.svg()))
+    let mut names = Vec::new();
+    for chart in page.charts() {
+        let name = format!("{}.svg", chart.id);
+        put(&name, chart.svg())?;
+        names.push(name);
+    }
+    Ok(names)
+}
+
+/// Whether the report is one that this version makes.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check(report: &Report) -> anyhow::Result<()> {
+    for section in &report.sections {
+        let name = || format!("section {}", section.name);
+        let rows = Rows::read(report, &section.name).with_context(name)?;
+        let (many, arms) = (rows.0.len(), rows.arms().len());
+        ensure!(
+            many <= ROWS_MAX && arms <= ARMS_MAX && rows.counts().len() <= ARMS_MAX,
+            "section {}: {many} rows of {arms} arms are more than a run has",
+            section.name
+        );
+    }
+    Ok(())
 }
 
 fn page(report: &Report, projection: &Projection) -> Page {
@@ -74,11 +98,12 @@ fn page(report: &Report, projection: &Projection) -> Page {
             fact("uext4", report.version.clone()),
             fact("Date", report.date.clone()),
             fact("Run", run_of(report)),
+            fact("Images", format!("{}; {} for fsync", report.memory, report.disk)),
         ],
         intro: vec![
             "Every workload with every arm of the five mechanisms, measured on this machine in one run. Arms take \
              turns in each round, each on an image of its own, which is checked in the end; figures are medians, \
-             with minimum and maximum as whiskers and in brackets. Grey is published work on other machines. Below \
+             with minimum and maximum as whiskers and in brackets; only the projection looks at the fastest rounds. Grey is published work on other machines. Below \
              the charts of each part stands how to run it alone."
                 .to_owned(),
         ],

@@ -180,7 +180,10 @@ fn over_first(mechanism: &Mechanism) -> Block {
         }
     };
     let mut series: Vec<Series> = mechanism.arms.iter().map(line).collect();
-    series.extend(published_ratio(&mechanism.published));
+    series.extend(published_ratio(
+        &mechanism.published,
+        first.map_or("", |arm| &arm.name),
+    ));
     let cell =
         |arm: &ArmModel, cores| ratio(arm, cores).map_or_else(String::new, |r| format!("{r:.2}"));
     let table = by_cores(mechanism, cell);
@@ -195,10 +198,11 @@ fn over_first(mechanism: &Mechanism) -> Block {
     figure(about, series, table, Vec::new())
 }
 
-/// What was published of the same: one curve over the other, or a gain.
-fn published_ratio(curves: &[Curve]) -> Option<Series> {
+/// What was published of the same: one curve over that of `base`, or a gain over it.
+fn published_ratio(curves: &[Curve], base: &str) -> Option<Series> {
+    let arm = base.split('/').next().unwrap_or_default();
     match curves {
-        [before, after] if before.unit == after.unit => {
+        [before, after] if before.unit == after.unit && before.name == base => {
             let points: Vec<(f64, f64)> = before
                 .points
                 .iter()
@@ -208,7 +212,7 @@ fn published_ratio(curves: &[Curve]) -> Option<Series> {
                 .collect();
             Some(published(&after.name, &points, Mark::Line))
         }
-        [gain] if gain.unit == "percent" => {
+        [gain] if gain.unit == "percent" && gain.name.contains(&format!("over {arm}")) => {
             let points: Vec<(f64, f64)> = gain
                 .points
                 .iter()
@@ -308,7 +312,8 @@ fn errors(projection: &Projection) -> Table {
                 format!("{}: {}", mechanism.title, arm.name),
                 counts(arm, true),
                 counts(arm, false),
-                format!("{:.1}", arm.worst_error_percent),
+                arm.worst_error_percent
+                    .map_or_else(|| "not checked".to_owned(), |worst| format!("{worst:.1}")),
             ]);
         }
     }
@@ -322,12 +327,12 @@ fn errors(projection: &Projection) -> Table {
 
 fn too_far(projection: &Projection) -> Option<Block> {
     let arms: Vec<&ArmModel> = projection.mechanisms.iter().flat_map(|m| &m.arms).collect();
-    let is_far = |arm: &&&ArmModel| arm.worst_error_percent > ERROR_MAX_PERCENT;
+    let is_far = |arm: &&&ArmModel| arm.worst_error_percent > Some(ERROR_MAX_PERCENT);
     let (far, all) = (arms.iter().filter(is_far).count(), arms.len());
     (far > 0).then(|| {
         Block::Warning(format!(
-            "In this run {far} of {all} arms are off by more than {ERROR_MAX_PERCENT} % at some count. Short runs, and \
-             runs beside other work, are noisy: the spread of what was measured is below."
+            "In this run {far} of {all} arms are off by more than {ERROR_MAX_PERCENT} % at some count. Where the rounds \
+             of that count are far apart, other work on the machine may be why; where they are not, the model is wrong."
         ))
     })
 }

@@ -60,8 +60,8 @@ pub fn mounted(report: &Report) -> Section {
     let mut blocks = vec![
         Block::Text(
             "The same directory by uext4 mount, by fuse2fs and by Linux's ext4; null keeps names in memory and has no \
-             image, which bounds what any server can reach. What a figure counts is durable when its time ends: files \
-             and directories are fsynced inside it. Each turn has an image of its own, and e2fsck -fn finds nothing."
+             image, which bounds what any server can reach. What a figure counts is durable when its time ends: each \
+             directory, or the one file, is fsynced inside it, and a tree is unmounted. Each turn has an image of its own, and e2fsck -fn finds nothing."
                 .to_owned(),
         ),
         bars(

@@ -72,8 +72,11 @@ impl Rows {
     /// # Errors
     /// The document is none that this version knows.
     pub fn read(report: &Report, section: &str) -> serde_json::Result<Rows> {
-        match report.document(section).and_then(|d| d.get("rows")) {
-            Some(rows) => serde_json::from_value(rows.clone()).map(Rows),
+        match report.document(section) {
+            Some(document) => {
+                let rows = document.get("rows").cloned().unwrap_or_default();
+                serde_json::from_value(rows).map(Rows)
+            }
             None => Ok(Rows::default()),
         }
     }
