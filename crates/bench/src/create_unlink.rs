@@ -3,6 +3,7 @@
 use crate::arms::{Arm, Choice, parse_rounds, parse_run_time, parse_threads};
 use crate::bed::Bed;
 use crate::crew::{self, StopFlag};
+use crate::device::DeviceSpec;
 use crate::histogram::Histogram;
 use crate::host_dir::{HostTree, PeerArgs};
 use crate::locks::acquisitions_of;
@@ -186,6 +187,7 @@ pub fn run(args: &CreateUnlinkArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         })?,
         rounds: args.setup.rounds(args.iterations),
         cases: args.tasks.len(),
+        anew: args.setup.device == DeviceSpec::Mem,
         peers: args.peer.lanes(),
         label: &|case| format!("{} tasks", args.tasks[case]),
     }

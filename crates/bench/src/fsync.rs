@@ -167,6 +167,7 @@ pub fn run(args: &FsyncArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         })?,
         rounds: args.setup.rounds(args.iterations),
         cases: args.threads.len(),
+        anew: false,
         peers: args.peer.lanes(),
         label: &|case| format!("{} threads", args.threads[case]),
     }

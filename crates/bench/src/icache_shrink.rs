@@ -304,6 +304,7 @@ pub fn run(args: &IcacheShrinkArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         })?,
         rounds: args.setup.rounds(args.iterations),
         cases: 1,
+        anew: false,
         peers: &[],
         label: &|_| format!("{} files", args.items),
     }

@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! The order turns by one from turn to turn, so that no arm always goes first. Each arm has an image of
-//! its own, made the same way. It stays mounted for all rounds if it lies in memory and all of them fit;
-//! otherwise it is made, or the one that is there mounted, in each round.
+//! its own, made the same way. It stays mounted for all rounds if it lies in memory and all of them fit, unless the
+//! workload wants it anew; otherwise it is made, or the one that is there mounted, in each round.
 
 use crate::arms::Arm;
 use crate::bed::Bed;
@@ -70,6 +70,9 @@ pub struct Rounds<'a> {
     pub rounds: usize,
     /// Runs of an arm in a round, each with another count of threads.
     pub cases: usize,
+    /// Images and mounts are made for each round: how fast two CPUs are together depends on where the structures of a
+    /// mount lie in memory, for as long as it is mounted.
+    pub anew: bool,
     /// The names of the peers, which have no image.
     pub peers: &'a [&'static str],
     /// Adds what a case is to the progress shown.
@@ -89,7 +92,7 @@ impl Rounds<'_> {
         }
         let steps = self.rounds * self.cases * self.lanes();
         let mut progress = Progress::new(steps as u64);
-        if self.all_at_once() {
+        if !self.anew && self.all_at_once() {
             self.run_mounted(workload, &mut progress)
         } else {
             self.run_apart(workload, &mut progress)

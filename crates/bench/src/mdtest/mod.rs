@@ -9,7 +9,7 @@ mod job;
 mod phase;
 
 use crate::arms::{parse_rounds, parse_seconds, parse_threads};
-use crate::device::parse_size;
+use crate::device::{DeviceSpec, parse_size};
 use crate::host_dir::{HostTree, PeerArgs};
 use crate::report::{Document, Row};
 use crate::rounds::Rounds;
@@ -187,6 +187,7 @@ fn measure(args: &MdtestArgs) -> anyhow::Result<Vec<Row>> {
         image: args.setup.image(args.need(args.workers_max()))?,
         rounds: args.setup.rounds(args.iterations),
         cases: args.np.len(),
+        anew: args.setup.device == DeviceSpec::Mem,
         peers: args.peer.lanes(),
         label: &|case| format!("{} workers", args.np[case]),
     }

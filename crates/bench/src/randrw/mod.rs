@@ -192,6 +192,7 @@ pub fn run(args: &RandrwArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         image,
         rounds: args.setup.rounds(args.iterations),
         cases: cases.len(),
+        anew: false,
         peers: &peer_names,
         label: &|case| label(cases[case]),
     }
