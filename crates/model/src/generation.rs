@@ -24,14 +24,7 @@ const SHARDS: usize = 64;
 
 /// Fits, checks and projects.
 pub fn model(document: &Document, parameters: &Parameters) -> Mechanism {
-    let mut remarks = Vec::new();
-    let mut arms = Vec::new();
-    for name in document.arms(OPS) {
-        match arm(document, parameters, &name) {
-            Ok(arm) => arms.push(arm),
-            Err(why) => remarks.push(format!("{name} is left out: {why}.")),
-        }
-    }
+    let (arms, mut remarks) = split::arms(document, OPS, |name| arm(document, parameters, name));
     let published = published::generation();
     remarks.extend(compare(&arms));
     Mechanism {

@@ -28,14 +28,7 @@ const ACQUISITIONS_MAX: f64 = 1000.0;
 
 /// Fits, checks and projects.
 pub fn model(document: &Document, parameters: &Parameters) -> Mechanism {
-    let mut remarks = Vec::new();
-    let mut arms = Vec::new();
-    for name in document.arms(OPS) {
-        match arm(document, parameters, &name) {
-            Ok(arm) => arms.push(arm),
-            Err(why) => remarks.push(format!("{name} is left out: {why}.")),
-        }
-    }
+    let (arms, mut remarks) = split::arms(document, OPS, |name| arm(document, parameters, name));
     remarks.extend(compare(&arms));
     Mechanism {
         name: "icache".to_owned(),

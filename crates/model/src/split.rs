@@ -7,6 +7,22 @@ use crate::result::{ArmModel, CorePoint, Cost};
 /// By how much two busy CPUs may slow each other down, or what was shared was cheaper than taken for.
 pub const SLOWDOWN: (f64, f64) = (0.5, 6.0);
 
+/// Every arm of a document that `model` can make, and a remark for each of the others.
+pub fn arms(
+    document: &Document,
+    ops: &[&str],
+    model: impl Fn(&str) -> Result<ArmModel, Omitted>,
+) -> (Vec<ArmModel>, Vec<String>) {
+    let (mut arms, mut remarks) = (Vec::new(), Vec::new());
+    for name in document.arms(ops) {
+        match model(&name) {
+            Ok(arm) => arms.push(arm),
+            Err(why) => remarks.push(format!("{name} is left out: {why}.")),
+        }
+    }
+    (arms, remarks)
+}
+
 /// What an operation takes of one worker alone.
 pub fn alone_ns(points: &[Measured]) -> Result<f64, Omitted> {
     let alone = points.iter().find(|point| point.count == 1);
