@@ -41,7 +41,6 @@ impl Ext4 {
         offset: u64,
         len: u64,
     ) -> Result<()> {
-        self.check_writable()?;
         check_regular(inode)?;
         if len == 0 {
             return Err(Ext4Error::Invalid("an empty range"));
@@ -49,6 +48,7 @@ impl Ext4 {
         let end = offset.checked_add(len).ok_or(Ext4Error::TooLarge)?;
         self.check_end(inode, end)?;
         let _locked = ilock(&inode.ilock, LockMode::Exclusive);
+        self.check_writable()?;
         let flags = inode.flags();
         let changes_data = !matches!(what, Fallocate::Allocate | Fallocate::AllocateKeepSize);
         if flags.contains(InodeFlags::IMMUTABLE)

@@ -199,9 +199,9 @@ impl Ext4 {
                 "a buffered write that must not wait",
             ));
         } else {
-            self.check_writable()?;
             check_regular(inode)?;
             let _locked = ilock(&inode.ilock, LockMode::Exclusive);
+            self.check_writable()?;
             let offset = match flags.contains(IoFlags::APPEND) {
                 true => inode.size(),
                 false => offset,
@@ -454,9 +454,9 @@ impl Ext4 {
     /// # Errors
     /// [`Ext4Error::TooLarge`], [`Ext4Error::IsDirectory`].
     pub fn truncate(&self, inode: &InodeRef, size: u64) -> Result<()> {
-        self.check_writable()?;
         check_regular(inode)?;
         let _locked = ilock(&inode.ilock, LockMode::Exclusive);
+        self.check_writable()?;
         self.truncate_locked(inode, size)
     }
 

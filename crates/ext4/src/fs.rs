@@ -36,7 +36,7 @@ use uext4_ondisk::{
 use uext4_sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use uext4_sync::thread;
 use uext4_vfs::icache::InodeCache;
-use uext4_vfs::ilock::RenameMutex;
+use uext4_vfs::ilock::{LockMode, RenameMutex, ilock};
 
 /// How many mounts this process has seen.
 static MOUNTS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
@@ -342,7 +342,8 @@ impl Ext4 {
     fn mark_mounted(&self) -> Result<()> {
         let has_log = self.journal.has_log();
         self.mounted.store(true, Ordering::SeqCst);
-        self.change_superblock(|raw| {
+        let handle = self.journal.start(1)?;
+        self.change_superblock(&handle, |raw| {
             let mut ro_compat = raw.ro_compat();
             if raw.compat().contains(Compat::ORPHAN_FILE) {
                 ro_compat |= RoCompat::ORPHAN_PRESENT;
@@ -356,6 +357,8 @@ impl Ext4 {
             raw.mnt_count = raw.mnt_count.get().saturating_add(1).into();
             raw.set_mount_time(unix_now());
         })?;
+        drop(handle);
+        self.journal.sync()?;
         // The log has it; should this write be torn, the next mount finds it there.
         let (block, _) = superblock_place(self.geometry().block_size);
         let content = self.super_buffer.read();
@@ -365,18 +368,22 @@ impl Ext4 {
         Ok(())
     }
 
-    /// Changes the superblock and waits until that is durable in the log.
-    fn change_superblock(&self, change: impl FnOnce(&mut RawSuperblock)) -> Result<()> {
+    /// Changes the superblock.
+    ///
+    /// # Journal
+    /// One credit.
+    fn change_superblock(
+        &self,
+        handle: &Handle<'_>,
+        change: impl FnOnce(&mut RawSuperblock),
+    ) -> Result<()> {
         let (_, at) = superblock_place(self.geometry().block_size);
-        let handle = self.journal.start(1)?;
         let mut content = handle.modify(&self.super_buffer)?;
         with_superblock(content.data_mut(), at, |raw| {
             change(raw);
             raw.set_write_time(unix_now());
         });
-        drop(content);
-        drop(handle);
-        Ok(self.journal.sync()?)
+        Ok(())
     }
 
     /// Says in the superblock that the file system uses features from now on that it did not have when it
@@ -408,8 +415,11 @@ impl Ext4 {
         Ok(())
     }
 
-    /// Writes everything back and leaves the image clean. No operation may run; references to inodes
-    /// may remain but are of no use after.
+    /// Writes everything back and leaves the image clean. Operations that run beside it are waited for or fail;
+    /// from then on everything that would write fails. References to inodes may remain.
+    ///
+    /// # Locks
+    /// Takes every inode's `ilock` in turn; waits for commits.
     ///
     /// # Errors
     /// The device's, or that the journal was aborted; the image then needs recovery.
@@ -420,8 +430,8 @@ impl Ext4 {
             return Ok(());
         }
         let finished = self.finish();
-        self.journal.stop();
         self.read_only.store(true, Ordering::SeqCst);
+        self.journal.stop();
         finished
     }
 
@@ -429,20 +439,32 @@ impl Ext4 {
     fn finish(&self) -> Result<()> {
         self.write_pending_times(Duration::ZERO)?;
         self.record_errors();
-        self.journal.flush_log()?;
-        let orphans_left = self.orphans.any_left();
+        self.read_only.store(true, Ordering::SeqCst);
+        self.wait_for_writers();
         let has_log = self.journal.has_log();
-        self.change_superblock(|raw| {
-            let mut ro_compat = raw.ro_compat();
-            if !orphans_left {
-                ro_compat -= RoCompat::ORPHAN_PRESENT;
-            }
-            raw.set_features(raw.compat(), raw.incompat() - Incompat::RECOVER, ro_compat);
-            if !has_log && raw.error_count.get() == 0 {
-                raw.state = (raw.state.get() | uext4_ondisk::STATE_CLEAN).into();
-            }
-        })?;
-        Ok(self.journal.flush_log()?)
+        self.journal.close(|handle| {
+            let orphans_left = self.orphans.any_left();
+            self.change_superblock(handle, |raw| {
+                let mut ro_compat = raw.ro_compat();
+                if !orphans_left {
+                    ro_compat -= RoCompat::ORPHAN_PRESENT;
+                }
+                raw.set_features(raw.compat(), raw.incompat() - Incompat::RECOVER, ro_compat);
+                if !has_log && raw.error_count.get() == 0 {
+                    raw.state = (raw.state.get() | uext4_ondisk::STATE_CLEAN).into();
+                }
+            })
+        })
+    }
+
+    /// Waits until nothing writes data any more. Whatever comes later finds, with the `ilock` held, that the file
+    /// system is read-only.
+    fn wait_for_writers(&self) {
+        let mut inodes = Vec::new();
+        self.icache.for_each(|inode| inodes.push(Arc::clone(inode)));
+        for inode in inodes {
+            drop(ilock(&inode.ilock, LockMode::Exclusive));
+        }
     }
 
     /// Stops without writing anything, as a crash would; for tests of recovery.

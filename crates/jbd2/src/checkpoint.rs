@@ -124,9 +124,4 @@ impl Committer {
             None => Ok(()),
         }
     }
-
-    /// Leaves the log empty for the next to open it: only when nothing runs.
-    pub(crate) fn empty_log(&mut self) -> Result<()> {
-        self.checkpoint(true)
-    }
 }

@@ -94,22 +94,19 @@ impl Committer {
     }
 
     fn work(&mut self, work: &Work) -> Result<()> {
+        if work.empty {
+            return self.empty();
+        }
         if work.commit || (work.room && self.journal.reserved() > 0) {
             self.commit()?;
         }
         let low = self.log.as_ref().is_some_and(Log::is_low);
-        if work.room || work.empty || low {
-            self.checkpoint(work.room || work.empty)?;
+        if work.room || low {
+            self.checkpoint(work.room)?;
             let room = self.room();
             self.journal.set_room(room);
         }
-        if work.empty {
-            self.empty_log()?;
-        }
         let mut state = self.journal.state().lock();
-        if work.empty {
-            state.need_empty = false;
-        }
         state.epoch += 1;
         self.journal.done().notify_all();
         Ok(())
@@ -121,6 +118,41 @@ impl Committer {
 
     /// Commits the running transaction.
     fn commit(&mut self) -> Result<()> {
+        let (tid, lists) = self.close_transaction()?;
+        let blocks = lists.buffers.len() as i64 + (lists.revoked.len() / 64) as i64;
+        let room = self
+            .log
+            .as_ref()
+            .map_or(i64::MAX, |log| log.room_after(blocks));
+        self.journal.next_transaction();
+        self.journal.open_gate(room, false);
+        self.write(tid, lists)
+    }
+
+    /// Commits the running transaction, writes everything in place and empties the log, all with the gate
+    /// closed: no handle runs, so no block is busy and none stays behind.
+    fn empty(&mut self) -> Result<()> {
+        let (tid, lists) = self.close_transaction()?;
+        if !lists.is_empty() {
+            self.journal.next_transaction();
+            self.write(tid, lists)?;
+        }
+        self.checkpoint(true)?;
+        if !self.committed.is_empty() {
+            return Err(JournalError::Aborted(
+                "a block stayed in the log although no handle ran".into(),
+            ));
+        }
+        let next = self.journal.running_tid();
+        if let Some(log) = &mut self.log {
+            log.set_tail(None, next)?;
+        }
+        self.journal.open_gate(self.room(), true);
+        Ok(())
+    }
+
+    /// Closes the gate and takes what the handles of the running transaction attached.
+    fn close_transaction(&self) -> Result<(u64, Lists)> {
         let tid = self.journal.close_gate();
         // A handle that gave up half-way may have aborted the journal.
         self.journal.check_aborted()?;
@@ -128,13 +160,11 @@ impl Committer {
         for shard in self.journal.shards() {
             lists.append(std::mem::take(&mut *shard.lists.lock()));
         }
-        let blocks = lists.buffers.len() as i64 + (lists.revoked.len() / 64) as i64;
-        let room = self
-            .log
-            .as_ref()
-            .map_or(i64::MAX, |log| log.room_after(blocks));
-        self.journal.open_gate(room);
+        Ok((tid, lists))
+    }
 
+    /// Writes a closed transaction and makes it durable.
+    fn write(&mut self, tid: u64, mut lists: Lists) -> Result<()> {
         lists.buffers.sort_unstable_by_key(|b| b.block());
         match &mut self.log {
             Some(_) => self.commit_to_log(tid, &mut lists)?,

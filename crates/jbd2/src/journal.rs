@@ -81,8 +81,10 @@ pub(crate) struct State {
     pub requested: u64,
     /// Somebody waits for room in the log.
     pub need_room: bool,
-    /// Somebody wants everything in place and the log empty.
+    /// A caller waits for everything to be in place and the log to be empty.
     pub need_empty: bool,
+    /// Set by [`Journal::close`]: once the log is empty the gate stays closed.
+    pub keep_closed: bool,
     /// Counts the moments at which waiting for room may be over.
     pub epoch: u64,
     /// The commit thread shall end.
@@ -211,6 +213,7 @@ impl Journal {
                     requested: first - 1,
                     need_room: false,
                     need_empty: false,
+                    keep_closed: false,
                     epoch: 0,
                     stop: false,
                     stopped: false,
@@ -489,7 +492,12 @@ impl Journal {
         }
     }
 
-    /// Commits, writes everything in place and leaves the log empty.
+    /// Commits, writes everything in place and empties the log. Handles wait meanwhile, so there is a moment
+    /// at which the log holds nothing: no copy of a block that was journaled before the call is in it when
+    /// the call returns.
+    ///
+    /// # Locks
+    /// Waits; nothing of rank `handle` or below may be held.
     ///
     /// # Errors
     /// The device's, [`JournalError::Aborted`], or [`JournalError::OnCommitThread`].
@@ -497,9 +505,16 @@ impl Journal {
         if self.on_commit_thread() {
             return Err(JournalError::OnCommitThread);
         }
+        // Most of the work, while handles may start.
         self.sync()?;
+        self.empty_log(false)
+    }
+
+    /// Waits until the commit thread has emptied the log with the gate closed.
+    fn empty_log(&self, keep_closed: bool) -> Result<()> {
         let mut state = self.state.lock();
         state.need_empty = true;
+        state.keep_closed |= keep_closed;
         self.work.notify_all();
         while state.need_empty {
             if state.stopped || self.gate.aborted.load(Ordering::Relaxed) {
@@ -510,6 +525,32 @@ impl Journal {
         Ok(())
     }
 
+    /// Ends the journal: empties the log, lets no handle start any more, runs `last` under one last handle of
+    /// one credit, and writes that in place as well. Handles that wait fail once [`Journal::stop`] was called.
+    ///
+    /// # Crash
+    /// What `last` changes is in place only when everything else is and the log holds nothing else.
+    ///
+    /// # Errors
+    /// As [`Journal::flush_log`], or those of `last`; the gate stays closed even so.
+    pub fn close<E: From<JournalError>>(
+        &self,
+        last: impl FnOnce(&Handle<'_>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        if self.on_commit_thread() {
+            return Err(JournalError::OnCommitThread.into());
+        }
+        self.sync()?;
+        self.empty_log(true)?;
+        self.check_aborted()?;
+        {
+            let index = self.shards.index();
+            self.shards.at(index).active.fetch_add(1, Ordering::SeqCst);
+            last(&Handle::new(self, index, self.running_tid(), 1))?;
+        }
+        Ok(self.empty_log(true)?)
+    }
+
     /// Whether the caller is the commit thread, which can wait for no commit: its client may let go
     /// of a file system there that nobody else has any more.
     fn on_commit_thread(&self) -> bool {
@@ -517,16 +558,6 @@ impl Journal {
         thread
             .as_ref()
             .is_some_and(|t| t.thread().id() == thread::current().id())
-    }
-
-    /// Commits what there is, empties the log and ends the commit thread. No handle may be active.
-    ///
-    /// # Errors
-    /// As [`Journal::flush_log`]; the thread has ended even so.
-    pub fn shutdown(&self) -> Result<()> {
-        let flushed = self.flush_log();
-        self.stop();
-        flushed
     }
 
     /// Ends the commit thread without writing anything more, as a crash would.
@@ -648,17 +679,27 @@ impl Journal {
         self.running_tid()
     }
 
-    /// Starts the transaction after the closed one. Credits of the closed one are void.
-    pub(crate) fn open_gate(&self, room: i64) {
+    /// Starts the transaction after the closed one, whose credits are void; the gate stays closed.
+    pub(crate) fn next_transaction(&self) {
         for shard in self.shards.iter() {
             shard.credits.store(0, Ordering::Relaxed);
         }
         // In this order: who sees nothing reserved sees the next transaction.
         self.gate.running.fetch_add(1, Ordering::SeqCst);
         self.reserved.store(0, Ordering::SeqCst);
+    }
+
+    /// Lets handles start again, unless the journal is being closed for good. `emptied`: the log is empty,
+    /// which ends the wait of those that asked for it before the gate opens.
+    pub(crate) fn open_gate(&self, room: i64, emptied: bool) {
         self.set_room(room);
         let mut state = self.state.lock();
-        self.gate.closing.store(false, Ordering::SeqCst);
+        if emptied {
+            state.need_empty = false;
+        }
+        if !state.keep_closed {
+            self.gate.closing.store(false, Ordering::SeqCst);
+        }
         state.epoch += 1;
         self.done.notify_all();
     }
@@ -702,6 +743,6 @@ mod tests {
         journal.sync().expect("sync");
         let flushed = hears.recv().expect("told");
         assert!(matches!(flushed, Err(JournalError::OnCommitThread)));
-        journal.shutdown().expect("shutdown");
+        journal.stop();
     }
 }

@@ -39,6 +39,10 @@ impl Shard {
 }
 
 impl Lists {
+    pub fn is_empty(&self) -> bool {
+        self.buffers.is_empty() && self.revoked.is_empty() && self.freed.is_empty()
+    }
+
     pub fn append(&mut self, mut other: Lists) {
         self.buffers.append(&mut other.buffers);
         self.revoked.append(&mut other.revoked);

@@ -26,6 +26,8 @@ impl Ext4 {
     /// # Errors
     /// [`Ext4Error::WouldBlock`] if it must not wait and would have to, to find out.
     pub(super) fn find_overwrite(&self, write: &Request<'_>, offset: u64) -> Result<Option<Place>> {
+        // Again, as the `ilock` is held now: an unmount waits for whatever holds one.
+        self.check_writable()?;
         let block = self.block_size();
         let end = offset.saturating_add(write.len());
         if end > write.inode.size() || self.journals_data(write.inode) {
