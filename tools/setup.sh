@@ -11,6 +11,7 @@ command -v fusermount3 >/dev/null || missing+=(fuse3)
 command -v fuse2fs >/dev/null || missing+=(fuse2fs)
 command -v losetup >/dev/null || missing+=(mount)
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
+command -v c++ >/dev/null || missing+=(g++)
 command -v unshare >/dev/null || missing+=(util-linux)
 command -v chromedriver >/dev/null || missing+=(chromium chromium-driver)
 # What builds a module of Python from its source: the headers, pip, and what pip builds with.
