@@ -3,6 +3,7 @@
 use crate::BrowserError;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 use ureq::Agent;
@@ -20,12 +21,15 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Starts chromedriver on a free port.
+    /// Starts chromedriver on a free port, with a configuration of fonts of its own where one is named.
     ///
     /// # Errors
     /// It did not start, or ended without telling its port.
-    pub(crate) fn start() -> Result<Self, BrowserError> {
+    pub(crate) fn start(fonts: Option<&Path>) -> Result<Self, BrowserError> {
         let mut command = Command::new("chromedriver");
+        if let Some(fonts) = fonts {
+            command.env("FONTCONFIG_FILE", fonts);
+        }
         command
             .arg("--port=0")
             .stdin(Stdio::null())

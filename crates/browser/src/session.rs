@@ -56,6 +56,18 @@ impl Browser {
     /// # Panics
     /// Both are installed and do not start.
     pub fn start(width: u32, height: u32) -> Option<Self> {
+        Self::start_with(width, height, None)
+    }
+
+    /// The same, with a configuration of fontconfig in place of the machine's.
+    ///
+    /// # Panics
+    /// Chromium and chromedriver are installed and do not start.
+    pub fn start_with_fonts(width: u32, height: u32, fonts: &Path) -> Option<Self> {
+        Self::start_with(width, height, Some(fonts))
+    }
+
+    fn start_with(width: u32, height: u32, fonts: Option<&Path>) -> Option<Self> {
         for program in ["chromium", "chromedriver"] {
             let mut asked = Command::new(program);
             asked
@@ -67,16 +79,16 @@ impl Browser {
                 return None;
             }
         }
-        match Self::launch(width, height) {
+        match Self::launch(width, height, fonts) {
             Ok(browser) => Some(browser),
             // A test that passes because the browser is broken would hide what it looks for.
             Err(error) => panic!("{error}"),
         }
     }
 
-    fn launch(width: u32, height: u32) -> Result<Self, BrowserError> {
+    fn launch(width: u32, height: u32, fonts: Option<&Path>) -> Result<Self, BrowserError> {
         let profile = tempfile::tempdir()?;
-        let driver = Driver::start()?;
+        let driver = Driver::start(fonts)?;
         let answer = driver.post("/session", &capabilities(profile.path(), width, height))?;
         let id = answer.get("sessionId").and_then(Value::as_str);
         let id = id.ok_or_else(|| BrowserError::new("a session without a name"))?;

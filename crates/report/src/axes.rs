@@ -2,7 +2,7 @@
 
 use crate::chart::{Chart, Scale};
 use crate::frame::{Frame, XLabels};
-use crate::text::shorten;
+use crate::text::{length, shorten, width};
 use maud::{Markup, html};
 
 /// Draws everything of a chart that is not data.
@@ -14,13 +14,19 @@ pub(crate) fn draw(chart: &Chart, frame: &Frame<'_>) -> Markup {
         (x_labels(frame))
         g class="axis-titles" fill="#222222" {
             @for (line, y) in &frame.y_title {
-                text x=(Frame::EDGE) y=(px(*y)) { (line) }
+                text x=(Frame::EDGE) y=(px(*y)) textLength=(long(line)) lengthAdjust="spacingAndGlyphs" { (line) }
             }
             @for (line, y) in &frame.x_title {
-                text x=(px(f64::midpoint(frame.left, frame.right))) y=(px(*y)) text-anchor="middle" { (line) }
+                text x=(px(f64::midpoint(frame.left, frame.right))) y=(px(*y)) text-anchor="middle"
+                    textLength=(long(line)) lengthAdjust="spacingAndGlyphs" { (line) }
             }
         }
     }
+}
+
+/// The `textLength` of a label.
+fn long(label: &str) -> String {
+    length(width(label, Frame::TEXT))
 }
 
 /// A length to a tenth of a unit.
@@ -67,9 +73,9 @@ fn y_labels(frame: &Frame<'_>) -> Markup {
     html! {
         @for tick in &frame.y.ticks {
             @if let Some(label) = &tick.label {
-                text x=(px(frame.left - 7.0)) y=(px(frame.place_y(tick.value) + 5.0)) {
-                    (shorten(label, Frame::TEXT, room + 1.0))
-                }
+                @let label = shorten(label, Frame::TEXT, room + 1.0);
+                text x=(px(frame.left - 7.0)) y=(px(frame.place_y(tick.value) + 5.0))
+                    textLength=(long(&label)) lengthAdjust="spacingAndGlyphs" { (label) }
             }
         }
     }
@@ -81,7 +87,8 @@ fn x_labels(frame: &Frame<'_>) -> Markup {
             g class="axis-x" fill="#444444" text-anchor="middle" {
                 @for (x, lines) in labels {
                     @for (at, line) in lines.iter().enumerate() {
-                        text x=(px(*x)) y=(px(frame.bottom + 5.0 + Frame::LINE * (at as f64 + 1.0))) { (line) }
+                        text x=(px(*x)) y=(px(frame.bottom + 5.0 + Frame::LINE * (at as f64 + 1.0)))
+                            textLength=(long(line)) lengthAdjust="spacingAndGlyphs" { (line) }
                     }
                 }
             }
@@ -90,7 +97,8 @@ fn x_labels(frame: &Frame<'_>) -> Markup {
             g class="axis-x" fill="#444444" text-anchor="end" {
                 @for (x, name) in labels {
                     @let (x, y) = (px(x + 4.0), px(frame.bottom + 15.0));
-                    text x=(x) y=(y) transform=(format!("rotate(-45 {x} {y})")) { (name) }
+                    text x=(x) y=(y) transform=(format!("rotate(-45 {x} {y})"))
+                        textLength=(long(name)) lengthAdjust="spacingAndGlyphs" { (name) }
                 }
             }
         },

@@ -1,6 +1,7 @@
 //! What a chart is made of, and the SVG of it.
 
 use crate::frame::Frame;
+use crate::text::{BOLD, width};
 use crate::{axes, legend, marks, text};
 use maud::{Markup, html};
 
@@ -141,10 +142,12 @@ fn header(frame: &Frame<'_>) -> Markup {
         g class="header" {
             @for (line, y) in &frame.title {
                 text x=(Frame::EDGE) y=(y) font-size=(Frame::TITLE) font-weight="bold"
+                    textLength=(text::length(width(line, Frame::TITLE) * BOLD)) lengthAdjust="spacingAndGlyphs"
                     fill="#111111" { (line) }
             }
             @for (line, y) in &frame.subtitle {
-                text x=(Frame::EDGE) y=(y) fill="#555555" { (line) }
+                text x=(Frame::EDGE) y=(y) textLength=(text::length(width(line, Frame::TEXT)))
+                    lengthAdjust="spacingAndGlyphs" fill="#555555" { (line) }
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::chart::{Chart, Mark, Point, Scale, Series};
 use crate::legend::{self, Entry};
 use crate::look::{Look, looks};
 use crate::span::{Span, plottable};
-use crate::text::{shorten_middle, widest_piece, width, wrap};
+use crate::text::{BOLD, shorten_middle, widest_piece, width, wrap};
 
 /// A line of text and its baseline.
 pub(crate) type Line = (String, f64);
@@ -68,7 +68,7 @@ impl<'a> Frame<'a> {
         let (x, y) = spans(chart, &drawn);
         let room = Self::WIDTH - 2.0 * Self::EDGE;
         let mut cursor = 6.0;
-        let title = lines(&chart.title, Self::TITLE, room / 1.07, 22.0, &mut cursor);
+        let title = lines(&chart.title, Self::TITLE, room / BOLD, 22.0, &mut cursor);
         cursor += 2.0;
         let subtitle = lines(&chart.subtitle, Self::TEXT, room, 19.0, &mut cursor);
         cursor += 8.0;

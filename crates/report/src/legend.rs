@@ -4,7 +4,7 @@ use crate::chart::Mark;
 use crate::frame::{Drawn, Frame};
 use crate::look::Look;
 use crate::marks::pattern_id;
-use crate::text::{shorten, width};
+use crate::text::{length, shorten, width};
 use maud::{Markup, html};
 
 const SWATCH: f64 = 44.0;
@@ -59,7 +59,8 @@ pub(crate) fn draw(frame: &Frame<'_>, id: &str) -> Markup {
         g class="legend" fill="#222222" {
             @for entry in &frame.legend {
                 (entry.swatch(id))
-                text x=(format!("{:.1}", entry.x + SWATCH + GAP)) y=(format!("{:.1}", entry.y + 5.0)) {
+                text x=(format!("{:.1}", entry.x + SWATCH + GAP)) y=(format!("{:.1}", entry.y + 5.0))
+                    textLength=(length(width(&entry.name, Frame::TEXT))) lengthAdjust="spacingAndGlyphs" {
                     (entry.name)
                     @if entry.name != entry.full { title { (entry.full) } }
                 }

@@ -3,7 +3,7 @@
 use crate::chart::{Axis, Chart, Kind, Mark, Point, Scale};
 use crate::frame::{Drawn, Frame};
 use crate::number::number;
-use crate::text::width;
+use crate::text::{length, width};
 use maud::{Markup, html};
 
 /// More points than this do not all have a large marker.
@@ -15,6 +15,8 @@ const VALUED_BARS_MAX: usize = 14;
 /// Of the distance between two places, what bars take.
 const BAND_FILL: f64 = 0.78;
 const BAND_MAX: f64 = 220.0;
+/// What a chart without points says.
+const NO_DATA: &str = "no data";
 
 /// Identifies the pattern of a series among all charts of a page.
 pub(crate) fn pattern_id(id: &str, at: usize) -> String {
@@ -36,7 +38,8 @@ pub(crate) fn draw(chart: &Chart, frame: &Frame<'_>, id: &str) -> Markup {
         let x = f64::midpoint(frame.left, frame.right);
         let y = f64::midpoint(frame.top, frame.bottom);
         return html! {
-            text x=(x) y=(y) text-anchor="middle" fill="#777777" { "no data" }
+            text x=(x) y=(y) textLength=(length(width(NO_DATA, Frame::TEXT))) lengthAdjust="spacingAndGlyphs"
+                text-anchor="middle" fill="#777777" { (NO_DATA) }
         };
     }
     let slots = Slots::of(chart, frame);
@@ -189,8 +192,10 @@ fn bar_values(frame: &Frame<'_>, slots: &Slots) -> Markup {
         g class="values" fill="#222222" text-anchor="middle" {
             @for (d, p) in bars() {
                 @let top = frame.place_y(p.high.unwrap_or(p.y).max(p.y)) - 6.0;
+                @let value = number(p.y);
                 text x=(format!("{:.1}", slots.place_x(frame, d, p))) y=(format!("{top:.1}"))
-                    stroke="#ffffff" stroke-width="3" paint-order="stroke" { (number(p.y)) }
+                    textLength=(length(width(&value, Frame::TEXT))) lengthAdjust="spacingAndGlyphs"
+                    stroke="#ffffff" stroke-width="3" paint-order="stroke" { (value) }
             }
         }
     }
