@@ -519,8 +519,9 @@ impl Ext4 {
     /// # Errors
     /// The device's, or that the journal was aborted: then it may not be durable.
     pub fn fsync(&self, inode: &InodeRef, data_only: bool) -> Result<()> {
-        if self.writes_nothing() {
-            return self.check_synced();
+        self.journal().check_aborted()?;
+        if self.has_nothing_to_sync() {
+            return Ok(());
         }
         if !data_only {
             self.write_pending(inode)?;
@@ -539,23 +540,13 @@ impl Ext4 {
     }
 
     pub(crate) fn sync_tid(&self, tid: u64, unflushed: bool) -> Result<()> {
+        self.journal().check_aborted()?;
         if tid != 0 && !self.journal().is_committed(tid) {
             // The commit flushes the device; but it may have done so before the last overwrite.
             self.journal().wait_commit(tid)?;
         }
         if unflushed {
-            self.device().flush()?;
-        }
-        Ok(())
-    }
-
-    fn check_synced(&self) -> Result<()> {
-        if self.journal().is_aborted() {
-            return Err(self
-                .journal()
-                .sync()
-                .err()
-                .map_or(Ext4Error::ReadOnly, Into::into));
+            self.journal().flush_device()?;
         }
         Ok(())
     }

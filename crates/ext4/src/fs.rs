@@ -364,8 +364,7 @@ impl Ext4 {
         let content = self.super_buffer.read();
         let offset = self.geometry().block_offset(block);
         self.cache.device().write_at(offset, content.data())?;
-        self.cache.device().flush()?;
-        Ok(())
+        Ok(self.journal.flush_device()?)
     }
 
     /// Changes the superblock.
@@ -482,7 +481,8 @@ impl Ext4 {
     /// # Errors
     /// The device's, or that the journal was aborted.
     pub fn sync(&self) -> Result<()> {
-        if self.writes_nothing() {
+        self.journal.check_aborted()?;
+        if self.has_nothing_to_sync() {
             return Ok(());
         }
         self.write_pending_times(Duration::ZERO)?;
@@ -505,10 +505,10 @@ impl Ext4 {
         self.read_only.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing of what was done can still become durable: mounted read-only, unmounted, or aborted. A
-    /// mount that reads only since it met damage still finishes what was begun.
-    pub(crate) fn writes_nothing(&self) -> bool {
-        self.is_read_only() && (!self.mounted.load(Ordering::SeqCst) || self.journal.is_aborted())
+    /// Whether everything is durable because nothing was done since: mounted read-only, or unmounted. A mount
+    /// that became read-only when it met damage still finishes what was begun.
+    pub(crate) fn has_nothing_to_sync(&self) -> bool {
+        self.is_read_only() && !self.mounted.load(Ordering::SeqCst)
     }
 
     /// Sizes and places.

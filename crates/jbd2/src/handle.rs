@@ -13,7 +13,7 @@ use uext4_sync::{class, order};
 ///
 /// # Crash
 /// Either everything changed under a handle survives, or nothing; a later handle never without an
-/// earlier one.
+/// earlier one. A handle that is dropped by a panic aborts the journal: half of a change is never committed.
 #[derive(Debug)]
 pub struct Handle<'j> {
     journal: &'j Journal,
@@ -255,6 +255,10 @@ impl<'j> Handle<'j> {
 impl Drop for Handle<'_> {
     #[inline]
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let why = "a panic left a change unfinished";
+            self.journal.abort(JournalError::Aborted(why.into()));
+        }
         let shard = self.journal.shard(self.shard);
         let left = self.credits.get();
         if left > 0 {

@@ -486,8 +486,25 @@ impl Journal {
             // Nothing is reserved in the running transaction, if it is still the one that runs.
             if self.running_tid() == running {
                 self.wait_commit(running - 1)?;
-                self.cache.device().flush()?;
-                return Ok(());
+                return self.flush_device();
+            }
+        }
+    }
+
+    /// Flushes the device. If that fails, data that the device had accepted may be lost, and no later flush
+    /// would report it: the journal is aborted.
+    ///
+    /// # Errors
+    /// The device's, or [`JournalError::Aborted`].
+    pub fn flush_device(&self) -> Result<()> {
+        self.check_aborted()?;
+        let flushed = self.cache.device().flush().map_err(JournalError::from);
+        // Another thread may have been given the error of data that this call covers.
+        match flushed {
+            Ok(()) => self.check_aborted(),
+            Err(why) => {
+                self.abort(why.clone());
+                Err(why)
             }
         }
     }
@@ -598,8 +615,12 @@ impl Journal {
         self.gate.aborted.load(Ordering::Relaxed)
     }
 
+    /// Fails once the journal gave up: nothing that was not durable by then ever will be.
+    ///
+    /// # Errors
+    /// [`JournalError::Aborted`].
     #[inline(always)]
-    pub(crate) fn check_aborted(&self) -> Result<()> {
+    pub fn check_aborted(&self) -> Result<()> {
         if self.gate.aborted.load(Ordering::Relaxed) {
             return Err(self.abort_error());
         }
@@ -732,11 +753,34 @@ mod tests {
         fn aborted(&self, _why: &JournalError) {}
     }
 
-    #[test]
-    fn the_commit_thread_does_not_wait_for_itself() {
+    fn journal() -> Arc<Journal> {
         let device = Arc::new(MemoryDevice::new(1 << 20));
         let cache = Arc::new(BufferCache::new(device, 4096, 16));
-        let journal = Journal::without_log(cache, JournalOptions::default());
+        Journal::without_log(cache, JournalOptions::default())
+    }
+
+    #[test]
+    fn a_panic_in_a_handle_aborts_the_journal() {
+        let journal = journal();
+        let buffer = journal.cache().get(3).expect("block 3");
+        let half = || {
+            let handle = journal.start(1).expect("start");
+            handle.modify(&buffer).expect("modify").data_mut().fill(1);
+            panic!("in the middle of a change");
+        };
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(half));
+        assert!(panicked.is_err());
+        assert!(matches!(journal.sync(), Err(JournalError::Aborted(_))));
+        journal.stop();
+        let mut block = [0; 4096];
+        let device = journal.cache().device();
+        device.read_at(3 * 4096, &mut block).expect("read");
+        assert_eq!(block, [0; 4096], "half of a change was written");
+    }
+
+    #[test]
+    fn the_commit_thread_does_not_wait_for_itself() {
+        let journal = journal();
         let (told, hears) = mpsc::channel();
         journal.set_client(Arc::new(Impatient(Arc::clone(&journal), told)));
         drop(journal.start(1).expect("start"));

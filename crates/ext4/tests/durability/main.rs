@@ -1,6 +1,7 @@
 //! What was made durable stays so: across crashes, failed devices and an unmount beside operations.
 #![cfg(not(any(shuttle, loom)))]
 
+mod failed_flush;
 #[path = "../images/mod.rs"]
 mod images;
 mod journaled_data;
