@@ -1,9 +1,9 @@
 //! Errors as one line: what, why, and what to do about it.
 
 use crate::location::InImage;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
 use uext4::ondisk::{EXT4_MAGIC, SUPERBLOCK_OFFSET};
 use uext4::{BlockError, CheckError, Errno, Error, MkfsError};
@@ -82,9 +82,14 @@ pub fn opening(image: &Path, e: &Error) -> anyhow::Error {
     }
 }
 
-/// Whether the file has what tells ext4 from anything else.
-fn has_magic(image: &Path) -> bool {
+/// Whether the file or block device has what tells ext4 from anything else.
+pub fn has_magic(image: &Path) -> bool {
     const MAGIC_OFFSET: u64 = SUPERBLOCK_OFFSET + 56;
+    // Opening a pipe would wait.
+    let holds_data = |m: fs::Metadata| m.is_file() || m.file_type().is_block_device();
+    if !fs::metadata(image).is_ok_and(holds_data) {
+        return false;
+    }
     let mut magic = [0; 2];
     let read = File::open(image).and_then(|file| file.read_exact_at(&mut magic, MAGIC_OFFSET));
     read.is_ok() && u16::from_le_bytes(magic) == EXT4_MAGIC

@@ -7,6 +7,7 @@
 //! | [`mount_helper`] | the command lines of mount(8) and umount(8) |
 //! | [`side`] | one interface to files of the host and of an image, for copying |
 //! | [`failure`] | errors as one line that says what to do |
+//! | [`interrupt`] | signals that end a command |
 //! | [`letters`] | flags as chattr(1) writes them |
 //! | [`bar`], [`show`], [`when`], [`size`], [`glob`] | output and input forms |
 #![forbid(unsafe_code)]
@@ -16,6 +17,7 @@ mod commands;
 mod failure;
 mod glob;
 mod images;
+mod interrupt;
 mod letters;
 mod location;
 mod mount_helper;
@@ -60,7 +62,8 @@ fn main() -> ExitCode {
         Err(e) if failure::is_closed_pipe(&e) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("uext4: {}", failure::one_line(&e));
-            ExitCode::from(code_of_failure)
+            let interrupted = e.downcast_ref::<interrupt::Interrupted>();
+            ExitCode::from(interrupted.map_or(code_of_failure, |e| e.exit_code()))
         }
     }
 }

@@ -1,88 +1,12 @@
 //! The command as a user meets it: what it prints, what it exits with, what it leaves on disk.
 
+mod here;
+
+use here::Here;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use tempfile::TempDir;
-
-/// A directory to work in.
-struct Here(TempDir);
-
-impl Here {
-    fn new() -> Here {
-        Here(TempDir::new().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn run(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_uext4"));
-        command
-            .current_dir(self.0.path())
-            .args(args)
-            .output()
-            .unwrap()
-    }
-
-    /// Standard output of a command that has to work.
-    fn ok(&self, args: &[&str]) -> String {
-        let out = self.run(args);
-        let err = String::from_utf8_lossy(&out.stderr);
-        assert!(out.status.success(), "{args:?}: {err}");
-        String::from_utf8(out.stdout).unwrap()
-    }
-
-    /// The one line that a command which has to fail prints.
-    fn fails(&self, code: i32, args: &[&str]) -> String {
-        let out = self.run(args);
-        let err = String::from_utf8(out.stderr).unwrap();
-        assert_eq!(out.status.code(), Some(code), "{args:?}: {err}");
-        assert_eq!(err.lines().count(), 1, "{err}");
-        assert!(err.starts_with("uext4: "), "{err}");
-        err
-    }
-
-    /// e2fsck and our own check find nothing to say about an image.
-    fn assert_clean(&self, image: &str) {
-        self.ok(&["check", image]);
-        match Command::new("e2fsck")
-            .arg("-fn")
-            .arg(self.path(image))
-            .output()
-        {
-            Ok(out) => {
-                let said = String::from_utf8_lossy(&out.stdout);
-                assert_eq!(out.status.code(), Some(0), "{said}");
-            }
-            Err(e) => eprintln!("SKIPPED e2fsck: {e}"),
-        }
-    }
-
-    /// A small tree with one of everything that needs no root.
-    fn tree(&self) -> PathBuf {
-        let root = self.path("tree");
-        fs::create_dir_all(root.join("etc/empty")).unwrap();
-        fs::write(root.join("etc/passwd"), "root:x:0:0\n").unwrap();
-        fs::set_permissions(root.join("etc/passwd"), PermissionsExt::from_mode(0o4751)).unwrap();
-        fs::hard_link(root.join("etc/passwd"), root.join("etc/same")).unwrap();
-        symlink("passwd", root.join("etc/link")).unwrap();
-        symlink("x".repeat(200), root.join("long-link")).unwrap();
-        fs::write(root.join("large"), vec![0xa5; 3_000_001]).unwrap();
-        let sparse = fs::File::create(root.join("sparse")).unwrap();
-        std::os::unix::fs::FileExt::write_all_at(&sparse, b"middle", 2 << 20).unwrap();
-        sparse.set_len(8 << 20).unwrap();
-        let node = rustix::fs::FileType::Fifo;
-        let mode = rustix::fs::Mode::from_raw_mode(0o640);
-        rustix::fs::mknodat(rustix::fs::CWD, root.join("pipe"), node, mode, 0).unwrap();
-        for i in 0..300 {
-            fs::write(root.join(format!("etc/file-{i}")), i.to_string()).unwrap();
-        }
-        root
-    }
-}
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
+use std::process::Command;
 
 /// All that `cp -a` keeps, a line for each file.
 fn describe(root: &Path) -> Vec<String> {
@@ -306,7 +230,7 @@ fn nobody_reading_what_is_printed_is_no_failure() {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let mut command = Command::new(env!("CARGO_BIN_EXE_uext4"));
-        command.current_dir(here.0.path()).args(args).stdout(writer);
+        command.current_dir(here.dir()).args(args).stdout(writer);
         let out = command.output().unwrap();
         let said = String::from_utf8_lossy(&out.stderr);
         assert!(out.status.success() && said.is_empty(), "{args:?}: {said}");
@@ -334,7 +258,7 @@ fn the_same_tree_gives_the_same_bytes() {
     let make = |image: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_uext4"));
         command
-            .current_dir(here.0.path())
+            .current_dir(here.dir())
             .env("SOURCE_DATE_EPOCH", "1767225600");
         let uuid = "00000000-0000-4000-8000-000000000001";
         command.args(["mkfs", image, "--from", "tree", "--uuid", uuid]);
@@ -439,7 +363,7 @@ fn a_journal_on_another_device_is_named() {
     }
     let tool = |program: &str, args: &[&str]| {
         let out = Command::new(program)
-            .current_dir(here.0.path())
+            .current_dir(here.dir())
             .args(args)
             .output();
         let out = out.ok().filter(|out| out.status.success())?;

@@ -1,10 +1,10 @@
 //! `uext4 chattr`.
 
 use super::walk::walk;
-use crate::failure;
 use crate::images::Images;
 use crate::letters::Change;
 use crate::location::InImage;
+use crate::{failure, interrupt};
 use anyhow::{Result, anyhow, bail};
 use std::ffi::OsString;
 use std::path::Path;
@@ -41,6 +41,7 @@ pub fn run(args: Args) -> Result<()> {
     if changes.is_empty() && args.project.is_none() {
         bail!("chattr: nothing to change; give flags as +i or -i, or a project as -p 7");
     }
+    interrupt::catch()?;
     let mut images = Images::default();
     for path in paths {
         let at = InImage::parse(path);

@@ -1,9 +1,9 @@
 //! `uext4 chmod`.
 
 use super::walk::walk;
-use crate::failure;
 use crate::images::Images;
 use crate::location::InImage;
+use crate::{failure, interrupt};
 use anyhow::Result;
 use std::ffi::OsString;
 use uext4::FileKind;
@@ -31,6 +31,7 @@ fn mode(text: &str) -> Result<u16, String> {
 }
 
 pub fn run(args: Args) -> Result<()> {
+    interrupt::catch()?;
     let mut images = Images::default();
     for path in args.paths {
         let at = InImage::parse(path);

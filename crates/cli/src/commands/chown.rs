@@ -1,9 +1,9 @@
 //! `uext4 chown`.
 
 use super::walk::walk;
-use crate::failure;
 use crate::images::Images;
 use crate::location::InImage;
+use crate::{failure, interrupt};
 use anyhow::Result;
 use std::ffi::OsString;
 
@@ -45,6 +45,7 @@ fn owner(text: &str) -> Result<Owner, String> {
 }
 
 pub fn run(args: Args) -> Result<()> {
+    interrupt::catch()?;
     let mut images = Images::default();
     let Owner { uid, gid } = args.owner;
     for path in args.paths {

@@ -3,7 +3,8 @@
 use crate::bar::Bar;
 use crate::images::Images;
 use crate::location::Location;
-use crate::side::{Found, Host, Image, Side, Sink, Source};
+use crate::side::{Found, Host, Image, Overwrite, Side, Sink, Source};
+use crate::{failure, interrupt, show};
 use anyhow::{Result, bail};
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -19,7 +20,9 @@ const HOLE_BYTES: usize = 4096;
 
 /// Copy files between the host and images, or within them.
 ///
-/// Files in an image belong to root unless -a keeps the owner.
+/// Files in an image belong to root unless -a keeps the owner. Of pipes and devices the data is copied
+/// unless -r or -a is given. A pipe or device that is named as the target is written to. Ctrl-C ends the
+/// copy after the piece of data under way, with the image closed.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: uext4 cp -a rootfs/. disk.img:/\n         uext4 cp disk.img:/etc/passwd ."
@@ -31,6 +34,9 @@ pub struct Args {
     /// All as it is: -r, and modes, owners, times, attributes, links, devices and holes kept
     #[arg(short)]
     archive: bool,
+    /// Replace an image by a file
+    #[arg(short, long)]
+    force: bool,
     /// Files to copy, then what to copy to: paths, or IMAGE:/path
     #[arg(required = true, num_args = 2..)]
     paths: Vec<OsString>,
@@ -47,6 +53,7 @@ pub fn run(args: Args) -> Result<()> {
     let Some(last) = paths.pop() else {
         return Ok(());
     };
+    interrupt::catch()?;
     let mut images = Images::default();
     let umask = umask();
     // What is written is opened first, so that a source in the same image shares its mount.
@@ -57,9 +64,11 @@ pub fn run(args: Args) -> Result<()> {
     };
     let to = sides.place(last, true)?;
     let from: Result<Vec<_>> = paths.into_iter().map(|p| sides.place(p, false)).collect();
-    copy_all(&args, &from?, &to)?;
-    drop(sides);
-    images.close()
+    let copied = copy_all(&args, &from?, &to);
+    drop((sides, to));
+    // What was copied is durable also where the rest was not.
+    let closed = images.close();
+    copied.and(closed)
 }
 
 /// The umask of the process.
@@ -116,6 +125,7 @@ fn copy_all(args: &Args, from: &[Place], to: &Place) -> Result<()> {
     let mut job = Job {
         archive: args.archive,
         recursive: args.recursive || args.archive,
+        force: args.force,
         to: &*to.side,
         links: HashMap::new(),
         directories: HashSet::new(),
@@ -163,6 +173,7 @@ const FOUND: Named = Named {
 struct Job<'a> {
     archive: bool,
     recursive: bool,
+    force: bool,
     to: &'a dyn Side,
     /// Where files with several names were copied to, by side, device and inode.
     links: HashMap<(usize, u64, u64), PathBuf>,
@@ -175,6 +186,7 @@ struct Job<'a> {
 impl Job<'_> {
     /// Copies what is at `path`.
     fn copy(&mut self, from: &dyn Side, path: &Path, to: &Path, named: Named) -> Result<()> {
+        interrupt::check()?;
         // Links that the user names are followed unless links are copied as links.
         let follow = named.source && !self.recursive;
         let Some(source) = from.find(path, follow)? else {
@@ -201,6 +213,10 @@ impl Job<'_> {
                 from.display(path)
             );
         }
+        if named.target && !self.force && !self.to.is_image() && failure::has_magic(to) {
+            let name = self.to.display(to);
+            bail!("{name}: is an ext4 image; {name}:/ copies into it, --force replaces it");
+        }
         let key = (from.id(), source.dev, source.attr.ino);
         let shares = self.archive && source.attr.nlink > 1;
         if shares && let Some(first) = self.links.get(&key) {
@@ -209,7 +225,8 @@ impl Job<'_> {
             }
             return self.to.link(first, to);
         }
-        self.file(from, path, &source.attr, to, there)?;
+        let over = self.make_way(&source.attr, to, there, named.target)?;
+        self.file(from, path, &source.attr, to, over)?;
         self.keep(from, path, &source.attr, to)?;
         if shares {
             self.links.insert(key, to.to_owned());
@@ -266,6 +283,39 @@ impl Job<'_> {
         self.keep(from, path, &source.attr, to)
     }
 
+    /// Removes what is in the way of a file; says how its copy is opened, if that has data.
+    fn make_way(
+        &self,
+        source: &Attr,
+        to: &Path,
+        there: Option<Found>,
+        named: bool,
+    ) -> Result<Overwrite> {
+        let kind = there.map(|there| there.attr.kind);
+        match kind {
+            None if named => Ok(Overwrite::Named),
+            None => Ok(Overwrite::New),
+            Some(kind) if self.has_data(source.kind) && named => {
+                if self.to.is_image() && kind != FileKind::Regular {
+                    let (name, kind) = (self.to.display(to), show::kind(kind));
+                    bail!("{name}: is a {kind}, which has no data in an image; remove it first");
+                }
+                Ok(Overwrite::Named)
+            }
+            Some(FileKind::Regular) if self.has_data(source.kind) => Ok(Overwrite::Existing),
+            Some(_) => self.to.remove(to).map(|()| Overwrite::New),
+        }
+    }
+
+    /// Whether the data of such a source is copied, not the source as it is.
+    fn has_data(&self, kind: FileKind) -> bool {
+        match kind {
+            FileKind::Regular => true,
+            FileKind::Directory | FileKind::Symlink => false,
+            _ => !self.recursive,
+        }
+    }
+
     /// Copies what is no directory.
     fn file(
         &mut self,
@@ -273,13 +323,20 @@ impl Job<'_> {
         path: &Path,
         attr: &Attr,
         to: &Path,
-        there: Option<Found>,
+        over: Overwrite,
     ) -> Result<()> {
-        let is_data = attr.kind == FileKind::Regular;
-        if let Some(there) = there
-            && (!is_data || there.attr.kind != FileKind::Regular)
-        {
-            self.to.remove(to)?;
+        if self.has_data(attr.kind) {
+            if from.is_image() && attr.kind != FileKind::Regular {
+                let (name, kind) = (from.display(path), show::kind(attr.kind));
+                bail!("{name}: is a {kind}, which has no data in an image; -a copies it as it is");
+            }
+            // A pipe without a writer is waited for before anything is cut.
+            let source = from.open(path)?;
+            let sink = self.to.create(to, attr.mode & 0o777, over)?;
+            return match attr.blocks * 512 < attr.size && sink.can_have_holes() {
+                true => self.sparse_data(&*source, &*sink, attr.size),
+                false => self.data(&*source, &*sink),
+            };
         }
         let target;
         let kind = match attr.kind {
@@ -295,11 +352,7 @@ impl Job<'_> {
                 minor: attr.rdev_minor,
             },
             FileKind::Regular | FileKind::Directory => {
-                let (source, sink) = (from.open(path)?, self.to.create(to, attr.mode & 0o777)?);
-                return match attr.blocks * 512 < attr.size {
-                    true => self.sparse_data(&*source, &*sink, attr.size),
-                    false => self.data(&*source, &*sink),
-                };
+                bail!("{}: changed while it was copied", from.display(path))
             }
         };
         self.to.make(to, attr.mode, kind)
@@ -309,9 +362,10 @@ impl Job<'_> {
     fn data(&mut self, source: &dyn Source, sink: &dyn Sink) -> Result<()> {
         let mut at = 0;
         loop {
+            interrupt::check()?;
             let n = source.read_at(&mut self.buf, at)?;
             if n == 0 {
-                return sink.set_len(at);
+                return sink.finish(at);
             }
             sink.write_at(&self.buf[..n], at)?;
             at += n as u64;
@@ -323,6 +377,7 @@ impl Job<'_> {
     fn sparse_data(&mut self, source: &dyn Source, sink: &dyn Sink, size: u64) -> Result<()> {
         let mut at = 0;
         while let Some(data_at) = source.next_data(at)? {
+            interrupt::check()?;
             let n = source.read_at(&mut self.buf, data_at)?;
             if n == 0 {
                 break;
@@ -333,7 +388,7 @@ impl Job<'_> {
         }
         let end = size.max(at);
         self.bar.advance(end - at);
-        sink.set_len(end)
+        sink.finish(end)
     }
 
     /// Gives a copy what `-a` keeps: owner and mode first, as they take attributes away; times last.

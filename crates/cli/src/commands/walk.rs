@@ -1,7 +1,7 @@
 //! Going through a tree of an image.
 
-use crate::failure;
 use crate::location::InImage;
+use crate::{failure, interrupt};
 use anyhow::Result;
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -33,6 +33,7 @@ pub fn walk(
     // In a damaged image a directory may be below itself.
     let mut directories = HashSet::new();
     while let Some((path, depth, is_last)) = stack.pop() {
+        interrupt::check()?;
         let here = InImage {
             image: at.image.clone(),
             path: path.clone(),

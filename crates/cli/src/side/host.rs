@@ -1,15 +1,16 @@
 //! The files of the host.
 
-use super::{Found, Side, Sink, Source};
-use crate::failure;
+use super::{Found, Overwrite, Side, Sink, Source};
+use crate::{failure, interrupt};
 use anyhow::Result;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{
-    AtFlags, CWD, Dev, FileType, Gid, Mode, SeekFrom, Timespec, Timestamps, Uid, XattrFlags,
+    AtFlags, CWD, Dev, FileType, Gid, Mode, OFlags, SeekFrom, Timespec, Timestamps, Uid, XattrFlags,
 };
 use rustix::io::Errno as HostErrno;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -19,24 +20,62 @@ use uext4::{Attr, FileKind, NewKind, SetAttr, TimeSet, Timestamp};
 /// The files of the host.
 pub struct Host;
 
-/// A file of the host, open.
+/// A file of the host with data at offsets, open.
 struct Open {
     path: PathBuf,
     file: File,
+    kind: FileKind,
+}
+
+/// A pipe or a device that is read or written from one byte to the next, open.
+struct Stream(Open);
+
+/// How long a read may wait before it is asked whether to go on.
+const PATIENCE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
+
+impl Open {
+    fn new(path: &Path, file: File) -> Result<Open> {
+        let metadata = file.metadata().map_err(|e| failure::on_host(path, e))?;
+        Ok(Open {
+            path: path.to_owned(),
+            kind: kind(&metadata),
+            file,
+        })
+    }
+
+    fn fail(&self, e: impl Into<io::Error>) -> anyhow::Error {
+        failure::on_host(&self.path, e)
+    }
+
+    fn is_stream(&self) -> bool {
+        !matches!(self.kind, FileKind::Regular | FileKind::BlockDevice)
+    }
+
+    /// Reads with `read` until `data` is full or nothing is left.
+    fn fill(
+        &self,
+        data: &mut [u8],
+        read: impl Fn(&mut [u8], u64) -> io::Result<usize>,
+    ) -> Result<usize> {
+        let mut done = 0;
+        while done < data.len() {
+            match read(&mut data[done..], done as u64) {
+                Ok(0) => break,
+                Ok(n) => done += n,
+                Err(e) if e.kind() == ErrorKind::Interrupted => interrupt::check()?,
+                Err(e) => return Err(self.fail(e)),
+            }
+        }
+        Ok(done)
+    }
 }
 
 impl Source for Open {
     fn read_at(&self, data: &mut [u8], offset: u64) -> Result<usize> {
-        let mut done = 0;
-        while done < data.len() {
-            match self.file.read_at(&mut data[done..], offset + done as u64) {
-                Ok(0) => break,
-                Ok(n) => done += n,
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return Err(failure::on_host(&self.path, e)),
-            }
-        }
-        Ok(done)
+        self.fill(data, |data, done| self.file.read_at(data, offset + done))
     }
 
     fn next_data(&self, offset: u64) -> Result<Option<u64>> {
@@ -53,14 +92,58 @@ impl Sink for Open {
     fn write_at(&self, data: &[u8], offset: u64) -> Result<()> {
         self.file
             .write_all_at(data, offset)
-            .map_err(|e| failure::on_host(&self.path, e))
+            .map_err(|e| self.fail(e))
     }
 
-    fn set_len(&self, len: u64) -> Result<()> {
-        self.file
-            .set_len(len)
-            .map_err(|e| failure::on_host(&self.path, e))
+    fn can_have_holes(&self) -> bool {
+        self.kind == FileKind::Regular
     }
+
+    fn finish(&self, len: u64) -> Result<()> {
+        let ended = match self.kind {
+            FileKind::Regular => self.file.set_len(len),
+            // Only so is it known that all of it could be written.
+            _ => self.file.sync_data(),
+        };
+        ended.map_err(|e| self.fail(e))
+    }
+}
+
+impl Source for Stream {
+    fn read_at(&self, data: &mut [u8], _: u64) -> Result<usize> {
+        let Stream(open) = self;
+        open.fill(data, |data, _| {
+            // A signal does not end a read that waits.
+            let mut fd = [PollFd::new(&open.file, PollFlags::IN)];
+            match poll(&mut fd, Some(&PATIENCE))? {
+                0 => Err(ErrorKind::Interrupted.into()),
+                _ => (&open.file).read(data),
+            }
+        })
+    }
+
+    fn next_data(&self, offset: u64) -> Result<Option<u64>> {
+        Ok(Some(offset))
+    }
+}
+
+impl Sink for Stream {
+    fn write_at(&self, data: &[u8], _: u64) -> Result<()> {
+        let Stream(open) = self;
+        (&open.file).write_all(data).map_err(|e| open.fail(e))
+    }
+
+    fn can_have_holes(&self) -> bool {
+        false
+    }
+
+    fn finish(&self, _: u64) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn kind(m: &fs::Metadata) -> FileKind {
+    FileKind::from_mode_bits(m.mode()).unwrap_or(FileKind::Regular)
 }
 
 fn attr(m: &fs::Metadata) -> Attr {
@@ -76,7 +159,7 @@ fn attr(m: &fs::Metadata) -> Attr {
     Attr {
         ino: m.ino(),
         generation: 0,
-        kind: FileKind::from_mode_bits(m.mode()).unwrap_or(FileKind::Regular),
+        kind: kind(m),
         mode: (m.mode() & 0o7777) as u16,
         nlink: u32::try_from(m.nlink()).unwrap_or(u32::MAX),
         uid: m.uid(),
@@ -156,20 +239,36 @@ impl Side for Host {
 
     fn open(&self, path: &Path) -> Result<Box<dyn Source>> {
         let file = File::open(path).map_err(|e| failure::on_host(path, e))?;
-        let path = path.to_owned();
-        Ok(Box::new(Open { path, file }))
+        let open = Open::new(path, file)?;
+        Ok(match open.is_stream() {
+            true => Box::new(Stream(open)),
+            false => Box::new(open),
+        })
     }
 
-    fn create(&self, path: &Path, mode: u16) -> Result<Box<dyn Sink>> {
+    fn create(&self, path: &Path, mode: u16, over: Overwrite) -> Result<Box<dyn Sink>> {
+        let there = match over {
+            Overwrite::Named => fs::metadata(path).ok().map(|m| kind(&m)),
+            Overwrite::Existing => Some(FileKind::Regular),
+            Overwrite::New => None,
+        };
         let mut options = File::options();
-        options
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(mode.into());
+        options.write(true).mode(mode.into());
+        let flags = match (over, there) {
+            // One that is mounted or part of another device is refused.
+            (Overwrite::Named, Some(FileKind::BlockDevice)) => OFlags::EXCL,
+            (Overwrite::Named, Some(kind)) if kind != FileKind::Regular => OFlags::empty(),
+            (Overwrite::Named, _) => OFlags::CREATE | OFlags::TRUNC,
+            (Overwrite::Existing, _) => OFlags::NOFOLLOW | OFlags::TRUNC,
+            (Overwrite::New, _) => OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW,
+        };
+        options.custom_flags(flags.bits().cast_signed());
         let file = options.open(path).map_err(|e| failure::on_host(path, e))?;
-        let path = path.to_owned();
-        Ok(Box::new(Open { path, file }))
+        let open = Open::new(path, file)?;
+        Ok(match open.is_stream() {
+            true => Box::new(Stream(open)),
+            false => Box::new(open),
+        })
     }
 
     fn make(&self, path: &Path, mode: u16, kind: NewKind<'_>) -> Result<()> {

@@ -1,6 +1,6 @@
 //! The files of an image.
 
-use super::{Found, Side, Sink, Source};
+use super::{Found, Overwrite, Side, Sink, Source};
 use crate::failure;
 use crate::location::InImage;
 use anyhow::Result;
@@ -68,7 +68,11 @@ impl Sink for Open {
             .map_err(|e| failure::in_image(&self.at, e))
     }
 
-    fn set_len(&self, len: u64) -> Result<()> {
+    fn can_have_holes(&self) -> bool {
+        true
+    }
+
+    fn finish(&self, len: u64) -> Result<()> {
         self.file
             .set_len(len)
             .map_err(|e| failure::in_image(&self.at, e))
@@ -119,7 +123,7 @@ impl Side for Image {
         Ok(Box::new(Open { at, file }))
     }
 
-    fn create(&self, path: &Path, mode: u16) -> Result<Box<dyn Sink>> {
+    fn create(&self, path: &Path, mode: u16, _: Overwrite) -> Result<Box<dyn Sink>> {
         let options = FileOptions::new().write(true).create(true).truncate(true);
         let file = options.mode(mode & !self.umask).open(&self.fs, path);
         let file = file.map_err(|e| self.fail(path, e))?;

@@ -21,7 +21,7 @@ pub struct Found {
 
 /// Where data comes from.
 pub trait Source {
-    /// Reads at an offset; fewer bytes than asked only at the end.
+    /// Reads at an offset, where a pipe is; fewer bytes than asked only at the end.
     fn read_at(&self, data: &mut [u8], offset: u64) -> Result<usize>;
     /// The first byte at `offset` or after it that may be data; `None` if only a hole follows.
     fn next_data(&self, offset: u64) -> Result<Option<u64>>;
@@ -31,8 +31,21 @@ pub trait Source {
 pub trait Sink {
     /// Writes all at an offset.
     fn write_at(&self, data: &[u8], offset: u64) -> Result<()>;
-    /// Sets the length; what was not written is a hole.
-    fn set_len(&self, len: u64) -> Result<()>;
+    /// Whether it can have holes; else everything is written, from the first byte to the last.
+    fn can_have_holes(&self) -> bool;
+    /// Ends the file at this length, and what was not written is a hole; of what has no length, writes all back.
+    fn finish(&self, len: u64) -> Result<()>;
+}
+
+/// How a file is opened to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overwrite {
+    /// The user named it: whatever is there is written to, behind a link too; a file is made if nothing is there.
+    Named,
+    /// A file with data is there, and no link.
+    Existing,
+    /// Nothing is there.
+    New,
 }
 
 /// Files of the host or of an image, by path. Symbolic links are followed only where it says so.
@@ -56,8 +69,8 @@ pub trait Side {
     fn read_link(&self, path: &Path) -> Result<Vec<u8>>;
     /// Opens a file to read; follows.
     fn open(&self, path: &Path) -> Result<Box<dyn Source>>;
-    /// Opens a file to write, empty, made with `mode` if there is none; follows.
-    fn create(&self, path: &Path, mode: u16) -> Result<Box<dyn Sink>>;
+    /// Opens a file to write, empty; one that is made gets `mode`.
+    fn create(&self, path: &Path, mode: u16, over: Overwrite) -> Result<Box<dyn Sink>>;
     /// Makes something else than a file with data.
     fn make(&self, path: &Path, mode: u16, kind: NewKind<'_>) -> Result<()>;
     /// Gives a file another name.
