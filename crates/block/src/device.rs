@@ -41,8 +41,38 @@ impl DeviceId {
 
 /// A range of bytes with positioned I/O. Offsets and lengths are in bytes and need no alignment.
 ///
-/// Calls may run at the same time. Where they overlap, each byte is that of one of them. Nothing
-/// is durable before [`BlockDevice::flush`] or [`BlockDevice::write_fua`] says so.
+/// # Contract
+/// [`crate::contract`] checks each of these rules; every device passes it.
+///
+/// *Order.* A call that begins after another has returned sees what that one did. Calls may run at the same
+/// time; where they overlap, each byte is that of one of them, and bytes beside an unaligned write stay.
+///
+/// *Durability.* A write, zeroing or discard that has returned is durable once a [`flush`] that began later
+/// has returned `Ok`, whichever threads called them. A [`write_fua`] that has returned `Ok` is durable itself,
+/// and says nothing of other writes. Until then, any part of them may be on the device after a power loss, in
+/// any order.
+///
+/// *Atomicity.* A power loss leaves each aligned sector of 512 bytes as one of the writes to it left it, none
+/// older than the last durable one. Anything larger, a block of a file system too, may be torn between
+/// sectors.
+///
+/// *Discard.* What a discarded range reads as isn't defined, but stays inside it: bytes around it are as they
+/// were, and a write or zeroing of the range holds as on any other. Changes of length are durable as the host
+/// makes them.
+///
+/// *Failure.* A failed call may have done any part of its work. After a failed flush or FUA write the device
+/// has failed for good: reads go on, and every other call fails with [`BlockError::Failed`] (`EIO`), in all
+/// threads, as the host forgets what it lost once it has said so. A flush that runs beside one that fails
+/// fails too, if what it covers may be lost. Calls that are refused before they reach the host (a range past
+/// the end, a device that is read-only) are no failures.
+///
+/// *Statistics.* One call is one request: a vectored call counts once, a batch once for each run of ranges
+/// that follow each other. A device that wraps another passes each call on once, as what it is, and adds no
+/// others.
+///
+/// [`flush`]: BlockDevice::flush
+/// [`write_fua`]: BlockDevice::write_fua
+/// [`BlockError::Failed`]: crate::BlockError::Failed
 ///
 /// # Locks
 /// Every call but `len`, `is_read_only` and `identity` may sleep: no lock of rank `group` or below

@@ -1,5 +1,6 @@
 //! The error of every device call.
 
+use crate::failure::Failure;
 use rustix::io::Errno;
 use std::{fmt, io, path::PathBuf};
 
@@ -85,6 +86,18 @@ pub enum BlockError {
         /// How much was asked.
         len: u64,
     },
+    /// The device has failed for good.
+    #[error("{op} of {len} bytes at offset {offset} refused: {why}")]
+    Failed {
+        /// What was asked.
+        op: BlockOp,
+        /// Where it began.
+        offset: u64,
+        /// How much was asked.
+        len: u64,
+        /// Since when.
+        why: Failure,
+    },
     /// The image can't be opened.
     #[error("can't open {}: {source}", path.display())]
     Open {
@@ -152,7 +165,9 @@ impl BlockError {
             | BlockError::Open { source, .. }
             | BlockError::NoUring { source } => return source.raw_os_error(),
             BlockError::NoDirect { .. } => Errno::INVAL,
-            BlockError::Short { .. } | BlockError::OutOfRange { .. } => Errno::IO,
+            BlockError::Short { .. }
+            | BlockError::OutOfRange { .. }
+            | BlockError::Failed { .. } => Errno::IO,
             BlockError::ReadOnly { .. } => Errno::ROFS,
             BlockError::NotADevice { .. } => Errno::NOTBLK,
             BlockError::Busy { .. } | BlockError::BacksLoop { .. } => Errno::BUSY,
@@ -166,6 +181,7 @@ impl BlockError {
             BlockError::Io { op, .. }
             | BlockError::Short { op, .. }
             | BlockError::OutOfRange { op, .. }
+            | BlockError::Failed { op, .. }
             | BlockError::ReadOnly { op, .. } => Some(*op),
             _ => None,
         }
@@ -177,6 +193,7 @@ impl BlockError {
             BlockError::Io { offset, .. }
             | BlockError::Short { offset, .. }
             | BlockError::OutOfRange { offset, .. }
+            | BlockError::Failed { offset, .. }
             | BlockError::ReadOnly { offset, .. } => Some(*offset),
             _ => None,
         }

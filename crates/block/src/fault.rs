@@ -134,7 +134,7 @@ impl FaultPlan {
         self.state.lock().failed
     }
 
-    fn check(&self, op: BlockOp, call: FaultCall, offset: u64, len: u64) -> Result<()> {
+    pub(crate) fn check(&self, op: BlockOp, call: FaultCall, offset: u64, len: u64) -> Result<()> {
         // Also the calls that fail before they reach a device.
         assert_may_block("device fault");
         let mut state = self.state.lock();
@@ -162,7 +162,8 @@ impl Default for FaultPlan {
     }
 }
 
-/// A device that fails as its plan says. A failed call changes nothing.
+/// A device that fails as its plan says. A failed call changes nothing, and a failed flush is forgotten, as
+/// by the host: of what the contract of [`BlockDevice`] says of failures it keeps nothing by itself.
 #[derive(Debug)]
 pub struct FaultDevice<D> {
     inner: D,
@@ -283,7 +284,7 @@ impl<D: BlockDevice> BlockDevice for FaultDevice<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{MemoryDevice, model};
+    use crate::MemoryDevice;
 
     fn device() -> (FaultDevice<MemoryDevice>, FaultPlan) {
         let plan = FaultPlan::new();
@@ -291,11 +292,6 @@ mod tests {
             FaultDevice::new(MemoryDevice::new(100_000), plan.clone()),
             plan,
         )
-    }
-
-    #[test]
-    fn reftest_fault() {
-        model::check(&device().0, 3, 200, true);
     }
 
     #[test]

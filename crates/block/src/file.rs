@@ -5,22 +5,25 @@
 //! the device has rings, else request by request. With `direct` the host's cache is bypassed.
 //!
 //! # Invariants
-//! The file is as long as `len` says for as long as nobody else changes it; a file that shrank
-//! underneath gives short reads, which are errors.
+//! The file is as long as `len` says while no other process changes it. One that became shorter fails for
+//! good, as does one that lost writes (`failure`).
 //!
 //! # Locking
-//! None unless `direct`: the host's calls are positioned, and `len` is atomic. With `direct`, changes share
-//! or take class `device_edges`, so that `len` changes under it alone.
+//! Making writes durable: see `durable`. Else none unless `direct`: the host's calls are positioned, and
+//! `len` is atomic. With `direct`, changes share or take class `device_edges`, so that `len` changes under
+//! it alone.
 
 use crate::align::{self, Alignment};
 use crate::batch::Ranged;
 use crate::device::{BlockDevice, DeviceId, IOV_MAX, total_len, total_len_mut};
 use crate::direct::Direct;
+use crate::durable::{DESCRIPTIONS, Durable};
 use crate::engine::IoEngine;
 use crate::error::{BlockError, BlockOp, Result, check_range};
 use crate::exclusion;
+use crate::failure::{Failure, Health};
 use crate::host::HostFile;
-use crate::open::{OpenOptions, identify, open_error, open_fd, size_of_image};
+use crate::open::{OpenOptions, identify, open_error, open_fd, open_flags, size_of_image};
 use crate::uring::Rings;
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, retry_on_intr};
@@ -47,6 +50,8 @@ pub struct FileDevice {
     id: DeviceId,
     /// Bytes; atomic.
     len: AtomicU64,
+    health: Health,
+    durable: Durable,
     /// The unit of I/O. Immutable.
     sector: u32,
     /// There if the host has a cache, and it is bypassed. Immutable.
@@ -88,8 +93,13 @@ impl FileDevice {
             }
             None => 512,
         };
+        let flushes = if options.read_only { 1 } else { DESCRIPTIONS };
+        let durable = Durable::new(&fd, open_flags(options, is_block), flushes)
+            .map_err(|errno| open_error(path, errno))?;
         let device = FileDevice {
             host: HostFile { fd },
+            health: Health::new(!is_block && !options.read_only),
+            durable,
             path: path.to_owned(),
             read_only: options.read_only,
             id,
@@ -126,11 +136,17 @@ impl FileDevice {
         }
     }
 
-    fn check(&self, op: BlockOp, offset: u64, len: u64) -> Result<()> {
-        if self.read_only && op != BlockOp::Read {
+    fn check_read(&self, offset: u64, len: u64) -> Result<()> {
+        check_range(BlockOp::Read, offset, len, self.len())
+    }
+
+    fn check_change(&self, op: BlockOp, offset: u64, len: u64) -> Result<()> {
+        if self.read_only {
             return Err(BlockError::ReadOnly { op, offset, len });
         }
-        check_range(op, offset, len, self.len())
+        check_range(op, offset, len, self.len())?;
+        let call = (op, offset, len);
+        self.health.check_change(&self.host.fd, call, &self.len)
     }
 
     /// Reads at most [`IOV_MAX`] buffers.
@@ -139,6 +155,23 @@ impl FileDevice {
             None => self.host.read_run(offset, bufs),
             Some(direct) => direct.read_run(&self.host, offset, bufs),
         }
+    }
+
+    /// Writes durably where the host can do that with one call; the caller has the turn.
+    fn try_write_durably(&self, offset: u64, buf: &[u8]) -> Result<bool> {
+        match &self.direct {
+            None => self.host.write_durably(offset, buf),
+            Some(direct) => direct.write_durably(&self.host, offset, buf),
+        }
+    }
+
+    /// What follows a call that was to make writes durable: after a failure no other can.
+    fn after_sync(&self, op: BlockOp, offset: u64, len: u64, result: Result<()>) -> Result<()> {
+        if result.is_err() {
+            self.health.fail(Failure::WritesLost);
+            return result;
+        }
+        self.health.check(op, offset, len)
     }
 
     /// Writes at most [`IOV_MAX`] buffers.
@@ -181,13 +214,13 @@ impl BlockDevice for FileDevice {
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         assert_may_block("device read");
-        self.check(BlockOp::Read, offset, buf.len() as u64)?;
+        self.check_read(offset, buf.len() as u64)?;
         self.read_run(offset, &mut [IoSliceMut::new(buf)])
     }
 
     fn read_vectored_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<()> {
         assert_may_block("device read");
-        self.check(BlockOp::Read, offset, total_len_mut(bufs))?;
+        self.check_read(offset, total_len_mut(bufs))?;
         let mut at = offset;
         for run in bufs.chunks_mut(IOV_MAX) {
             self.read_run(at, run)?;
@@ -198,13 +231,13 @@ impl BlockDevice for FileDevice {
 
     fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
         assert_may_block("device write");
-        self.check(BlockOp::Write, offset, buf.len() as u64)?;
+        self.check_change(BlockOp::Write, offset, buf.len() as u64)?;
         self.write_run(offset, &[IoSlice::new(buf)])
     }
 
     fn write_vectored_at(&self, offset: u64, bufs: &[IoSlice<'_>]) -> Result<()> {
         assert_may_block("device write");
-        self.check(BlockOp::Write, offset, total_len(bufs))?;
+        self.check_change(BlockOp::Write, offset, total_len(bufs))?;
         let mut at = offset;
         for run in bufs.chunks(IOV_MAX) {
             self.write_run(at, run)?;
@@ -216,7 +249,7 @@ impl BlockDevice for FileDevice {
     fn read_batch(&self, reads: &mut [(u64, &mut [u8])]) -> Result<()> {
         assert_may_block("device read");
         for read in reads.iter() {
-            self.check(BlockOp::Read, read.offset(), read.memory().len() as u64)?;
+            self.check_read(read.offset(), read.memory().len() as u64)?;
         }
         self.read_scattered(reads)
     }
@@ -224,35 +257,38 @@ impl BlockDevice for FileDevice {
     fn write_batch(&self, writes: &[(u64, &[u8])]) -> Result<()> {
         assert_may_block("device write");
         for write in writes {
-            self.check(BlockOp::Write, write.offset(), write.memory().len() as u64)?;
+            self.check_change(BlockOp::Write, write.offset(), write.memory().len() as u64)?;
         }
         self.write_scattered(writes)
     }
 
     fn flush(&self) -> Result<()> {
         assert_may_block("device flush");
-        retry_on_intr(|| rustix::fs::fdatasync(&self.host.fd))
-            .map_err(|e| BlockError::io(BlockOp::Flush, 0, 0, e))
+        let call = (BlockOp::Flush, 0, 0);
+        self.health.check_change(&self.host.fd, call, &self.len)?;
+        let result = self.durable.flush();
+        let result = result.map_err(|e| BlockError::io(BlockOp::Flush, 0, 0, e));
+        self.after_sync(BlockOp::Flush, 0, 0, result)
     }
 
     fn write_fua(&self, offset: u64, buf: &[u8]) -> Result<()> {
         assert_may_block("device write");
-        let len = buf.len() as u64;
-        self.check(BlockOp::Write, offset, len)?;
-        let is_done = match &self.direct {
-            None => self.host.write_durably(offset, buf)?,
-            Some(direct) => direct.write_durably(&self.host, offset, buf)?,
+        let (op, len) = (BlockOp::Write, buf.len() as u64);
+        self.check_change(op, offset, len)?;
+        let done = {
+            let _turn = self.durable.turn();
+            self.try_write_durably(offset, buf)
         };
-        if is_done {
-            return Ok(());
+        if let Ok(false) = done {
+            self.write_run(offset, &[IoSlice::new(buf)])?;
+            return self.flush();
         }
-        self.write_run(offset, &[IoSlice::new(buf)])?;
-        self.flush()
+        self.after_sync(op, offset, len, done.map(drop))
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         assert_may_block("device discard");
-        self.check(BlockOp::Discard, offset, len)?;
+        self.check_change(BlockOp::Discard, offset, len)?;
         if len == 0 {
             return Ok(());
         }
@@ -266,7 +302,7 @@ impl BlockDevice for FileDevice {
 
     fn zero(&self, offset: u64, len: u64) -> Result<()> {
         assert_may_block("device zero");
-        self.check(BlockOp::Zero, offset, len)?;
+        self.check_change(BlockOp::Zero, offset, len)?;
         if len == 0 {
             return Ok(());
         }
@@ -291,15 +327,21 @@ impl BlockDevice for FileDevice {
             let op = BlockOp::SetLen;
             return Err(BlockError::ReadOnly { op, offset: 0, len });
         }
+        self.health.check(BlockOp::SetLen, 0, len)?;
         let _alone = self.direct.as_ref().map(Direct::exclude);
+        let before = self.len();
         let result = match self.id {
-            DeviceId::Block { .. } if len == self.len() => Ok(()),
+            DeviceId::Block { .. } if len == before => Ok(()),
             DeviceId::Block { .. } => Err(Errno::INVAL),
-            DeviceId::File { .. } => retry_on_intr(|| rustix::fs::ftruncate(&self.host.fd, len)),
+            DeviceId::File { .. } => {
+                // The file is never shorter than the device.
+                self.len.store(len.min(before), Ordering::Release);
+                retry_on_intr(|| rustix::fs::ftruncate(&self.host.fd, len))
+            }
         };
-        result.map_err(|e| BlockError::io(BlockOp::SetLen, 0, len, e))?;
-        self.len.store(len, Ordering::Release);
-        Ok(())
+        let len_now = if result.is_ok() { len } else { before };
+        self.len.store(len_now, Ordering::Release);
+        result.map_err(|e| BlockError::io(BlockOp::SetLen, 0, len, e))
     }
 
     fn identity(&self) -> Option<DeviceId> {
@@ -348,7 +390,7 @@ fn choose_rings(engine: Option<IoEngine>) -> Result<OnceLock<Option<Rings>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model;
+    use crate::contract::{Length, check_bytes};
     use std::process::Command;
     use tempfile::TempDir;
 
@@ -357,15 +399,6 @@ mod tests {
         let path = dir.path().join("image");
         FileDevice::open(&path, &OpenOptions::create(len)).unwrap();
         (dir, path)
-    }
-
-    #[test]
-    fn reftest_file() {
-        for seed in 0..4 {
-            let (_dir, path) = image(700_001);
-            let device = FileDevice::open(&path, &OpenOptions::read_write()).unwrap();
-            model::check(&device, seed, 200, true);
-        }
     }
 
     /// In a process of its own, which may open no more files: a ring is one.
@@ -422,7 +455,7 @@ mod tests {
                 let device = other.unwrap();
                 assert_eq!(device.engine(), IoEngine::Plain);
                 assert_eq!(device.logical_block_size(), 512);
-                model::check(&device, 9, 100, true);
+                check_bytes(&device, 9, Length::Changes);
             }
         }
     }
@@ -591,11 +624,11 @@ mod tests {
             let error = FileDevice::open(&node.0, &options).unwrap_err();
             assert!(matches!(error, BlockError::Busy { .. }), "{error}");
         }
-        model::check(&device, 1, 100, false);
+        check_bytes(&device, 1, Length::Fixed);
         drop(device);
         let device = FileDevice::open(&node.0, &OpenOptions::read_write().direct()).unwrap();
         assert!(device.logical_block_size() >= 512);
         device.zero(0, device.len()).unwrap();
-        model::check(&device, 2, 100, false);
+        check_bytes(&device, 2, Length::Fixed);
     }
 }

@@ -327,14 +327,14 @@ fn sleep_until(wake_ns: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{MemoryDevice, model};
+    use crate::MemoryDevice;
 
     #[test]
-    fn reftest_latency() {
+    fn reports_latencies() {
         let device = LatencyDevice::new(MemoryDevice::new(100_000), Duration::from_micros(20), 4);
-        model::check(&device, 3, 200, true);
+        (0..100).for_each(|i| device.write_at(i, &[1]).unwrap());
         let report = device.report();
-        assert!(report.count > 150 && report.max >= report.mean);
+        assert!(report.count == 100 && report.max >= report.mean);
         device.reset_report();
         assert_eq!(device.report(), LatencyReport::default());
     }

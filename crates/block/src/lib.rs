@@ -1,19 +1,22 @@
 //! Block devices: what a file system reads and writes.
 //!
-//! A [`BlockDevice`] is a range of bytes with positioned reads and writes and a flush. Two hold
+//! A [`BlockDevice`] is a range of bytes with positioned reads and writes and a flush. Some hold
 //! bytes, the others wrap a device and forward to it.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`device`] | the [`BlockDevice`] trait |
+//! | [`device`], [`contract`] | the [`BlockDevice`] trait; what every device does, as a suite of tests |
 //! | `batch` | which ranges of a batch are one request |
 //! | [`error`] | [`BlockError`] |
 //! | [`mod@file`] | [`FileDevice`]: an image file or a block device of the host |
 //! | [`open`] | [`OpenOptions`]: how it is opened |
 //! | `host`, `direct` | the host's positioned I/O; direct I/O of any alignment |
+//! | `durable`, `failure` | flushes that every caller hears of; what a device fails of for good |
 //! | [`engine`], `uring`, `scattered` | [`IoEngine`]; many requests in flight on io_uring; batches on a file |
 //! | `align`, `bounce`, `pool` | what direct I/O needs, aligned memory, and what calls check out |
 //! | [`memory`] | [`MemoryDevice`]: sparse, in memory, cheap to clone |
+//! | [`overlay`] | [`OverlayDevice`]: what differs from an [`Image`]; forks and hashes of the content |
+//! | [`volatile`] | [`VolatileDevice`]: has a cache, and loses what a failed flush covers |
 //! | [`record`] | [`RecordDevice`]: logs every change, for crash tests |
 //! | [`replay`] | [`Replayer`]: the image after a power loss at a chosen point of such a log |
 //! | [`fault`] | [`FaultDevice`]: fails chosen calls |
@@ -28,34 +31,40 @@
 mod align;
 mod batch;
 mod bounce;
+pub mod contract;
 pub mod device;
 mod direct;
+mod durable;
 pub mod engine;
 pub mod error;
 mod exclusion;
+mod failure;
 pub mod fault;
 pub mod file;
 mod host;
 pub mod latency;
 pub mod memory;
-#[cfg(test)]
-mod model;
 pub mod open;
+pub mod overlay;
 mod pool;
 pub mod record;
 pub mod replay;
 mod scattered;
 pub mod stats;
 mod uring;
+pub mod volatile;
 
 pub use device::{BlockDevice, DeviceId};
 pub use engine::IoEngine;
 pub use error::{BlockError, BlockOp, Result};
+pub use failure::Failure;
 pub use fault::{FaultCall, FaultDevice, FaultErrno, FaultPlan, FaultRule};
 pub use file::FileDevice;
 pub use latency::{LatencyDevice, LatencyReport};
 pub use memory::MemoryDevice;
 pub use open::OpenOptions;
+pub use overlay::{Image, OverlayDevice};
 pub use record::{Mark, RecordDevice, RecordLog, RecordOp};
 pub use replay::{Cut, Replayer};
 pub use stats::{CountDevice, DeviceCounts};
+pub use volatile::{AfterLoss, LostData, VolatileDevice};

@@ -301,14 +301,6 @@ fn pieces(offset: u64, len: u64) -> impl Iterator<Item = Piece> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model;
-
-    #[test]
-    fn reftest_memory() {
-        for seed in 0..8 {
-            model::check(&MemoryDevice::new(700_001), seed, 400, true);
-        }
-    }
 
     #[test]
     fn clone_is_independent() {

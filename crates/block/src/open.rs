@@ -87,6 +87,23 @@ pub(crate) fn open_fd(path: &Path, options: &OpenOptions) -> Result<OwnedFd> {
         Err(Errno::NOENT) if options.create => false,
         Err(errno) => return Err(open_error(path, errno)),
     };
+    let flags = open_flags(options, is_block);
+    retry_on_intr(|| rustix::fs::open(path, flags, Mode::from_raw_mode(0o666))).map_err(|errno| {
+        match errno {
+            Errno::INVAL if options.direct => BlockError::NoDirect {
+                path: path.to_owned(),
+            },
+            Errno::BUSY => BlockError::Busy {
+                path: path.to_owned(),
+                mode: "read-write",
+            },
+            _ => open_error(path, errno),
+        }
+    })
+}
+
+/// The flags that an image is opened with.
+pub(crate) fn open_flags(options: &OpenOptions, is_block: bool) -> OFlags {
     let mut flags = OFlags::CLOEXEC;
     flags |= match options.read_only {
         true => OFlags::RDONLY,
@@ -101,18 +118,7 @@ pub(crate) fn open_fd(path: &Path, options: &OpenOptions) -> Result<OwnedFd> {
     if options.direct {
         flags |= OFlags::DIRECT;
     }
-    retry_on_intr(|| rustix::fs::open(path, flags, Mode::from_raw_mode(0o666))).map_err(|errno| {
-        match errno {
-            Errno::INVAL if options.direct => BlockError::NoDirect {
-                path: path.to_owned(),
-            },
-            Errno::BUSY => BlockError::Busy {
-                path: path.to_owned(),
-                mode: "read-write",
-            },
-            _ => open_error(path, errno),
-        }
-    })
+    flags
 }
 
 pub(crate) fn identify(path: &Path, stat: &Stat) -> Result<DeviceId> {

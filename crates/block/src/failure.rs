@@ -1,0 +1,141 @@
+//! What makes a file fail for good: writes that were lost, and an image that became shorter.
+//!
+//! # Data model
+//! The host reports lost writes once: to one flush of each open file description. The device remembers it.
+//! An image file is asked for its length by the first change or flush in a tick of the clock, and by each
+//! change that reaches the end of the image. So every call that begins a tick (10 ms at most) after the file
+//! was truncated underneath fails. A write in the same tick may extend the file, but never to its old length,
+//! so that the next tick still finds it shorter.
+//!
+//! # Locking
+//! None: atomics.
+
+use crate::error::{BlockError, BlockOp, Result};
+use rustix::fs::SeekFrom;
+use rustix::time::{ClockId, clock_gettime};
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Why a device has failed for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Failure {
+    /// A flush or a durable write failed: what was written since the flush before may be lost.
+    WritesLost,
+    /// The image file is shorter than the device.
+    Truncated {
+        /// Bytes that it has.
+        bytes: u64,
+        /// Bytes of the device.
+        device_bytes: u64,
+    },
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::WritesLost => f.write_str("a flush failed earlier and writes may be lost"),
+            Failure::Truncated {
+                bytes,
+                device_bytes,
+            } => write!(
+                f,
+                "the image file was truncated: it is {bytes} bytes long, not {device_bytes}"
+            ),
+        }
+    }
+}
+
+/// Whether a device still takes changes.
+#[derive(Debug)]
+pub(crate) struct Health {
+    failure: OnceLock<Failure>,
+    /// The tick in which the file's length was asked for last.
+    asked_in: AtomicU64,
+    /// Whether the length can change underneath. Immutable.
+    is_file: bool,
+}
+
+impl Health {
+    /// A good one; `is_file`: on a regular file.
+    pub fn new(is_file: bool) -> Health {
+        Health {
+            failure: OnceLock::new(),
+            asked_in: AtomicU64::new(0),
+            is_file,
+        }
+    }
+
+    /// Fails from now on.
+    #[cold]
+    pub fn fail(&self, failure: Failure) {
+        let _ = self.failure.set(failure);
+    }
+
+    /// Refuses a call to a device that has failed.
+    #[inline]
+    pub fn check(&self, op: BlockOp, offset: u64, len: u64) -> Result<()> {
+        match self.failure.get() {
+            None => Ok(()),
+            Some(&why) => Err(BlockError::Failed {
+                op,
+                offset,
+                len,
+                why,
+            }),
+        }
+    }
+
+    /// Refuses a change or a flush of a device that has failed, or whose file was truncated: always if that was
+    /// before this tick of the clock, or if the change reaches the end. `device_len` is the length to be.
+    #[inline]
+    pub fn check_change(
+        &self,
+        fd: &OwnedFd,
+        (op, offset, len): (BlockOp, u64, u64),
+        device_len: &AtomicU64,
+    ) -> Result<()> {
+        self.check(op, offset, len)?;
+        if !self.is_file {
+            return Ok(());
+        }
+        let tick = tick();
+        let reaches_end = offset.saturating_add(len) >= device_len.load(Ordering::Relaxed);
+        if tick == self.asked_in.load(Ordering::Relaxed) && !reaches_end {
+            return Ok(());
+        }
+        self.asked_in.store(tick, Ordering::Relaxed);
+        self.check_len(fd, (op, offset, len), device_len)
+    }
+
+    /// Refuses a call if the device has failed or its file is too short now.
+    fn check_len(
+        &self,
+        fd: &OwnedFd,
+        (op, offset, len): (BlockOp, u64, u64),
+        device_len: &AtomicU64,
+    ) -> Result<()> {
+        if self.is_file {
+            // Cheaper than fstat(2), and nothing goes by the position. In this order: shrinking changes the
+            // device's length first.
+            let bytes = rustix::fs::seek(fd, SeekFrom::End(0))
+                .map_err(|e| BlockError::io(op, offset, len, e))?;
+            let device_bytes = device_len.load(Ordering::Acquire);
+            if bytes < device_bytes {
+                self.fail(Failure::Truncated {
+                    bytes,
+                    device_bytes,
+                });
+            }
+        }
+        self.check(op, offset, len)
+    }
+}
+
+/// The tick of the coarse clock, in nanoseconds: a few nanoseconds to ask for, and never 0.
+fn tick() -> u64 {
+    let now = clock_gettime(ClockId::MonotonicCoarse);
+    (now.tv_sec as u64).wrapping_mul(1_000_000_000) + now.tv_nsec as u64 + 1
+}
