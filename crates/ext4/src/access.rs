@@ -114,41 +114,40 @@ impl Ext4 {
         if let Some(size) = change.size {
             self.truncate_locked(inode, size)?;
         }
-        let handle = self
-            .journal()
-            .start(2 + XATTR_CREDITS * (u32::from(forfeits) + u32::from(acl.is_some())))?;
-        if forfeits {
-            self.drop_capability(&handle, inode)?;
-        }
-        if acl.is_some() {
-            self.store_acl(&handle, inode, Subject::Access, acl.as_deref())?;
-        }
-        let time = now();
-        let stamp = vfs_time(time);
-        self.update_inode(inode, &handle, |disk| {
-            if let Some(mode) = change.mode {
-                disk.mode = disk.mode & 0o170_000 | mode & 0o7777;
+        let xattrs = u32::from(forfeits) + u32::from(acl.is_some());
+        self.with_handle(2 + XATTR_CREDITS * xattrs, |handle| {
+            if forfeits {
+                self.drop_capability(handle, inode)?;
             }
-            disk.uid = change.uid.unwrap_or(disk.uid);
-            disk.gid = change.gid.unwrap_or(disk.gid);
-            disk.ctime = time;
-            let times = [
-                (&mut disk.atime, change.atime),
-                (&mut disk.mtime, change.mtime),
-                (&mut disk.ctime, change.ctime),
-                (&mut disk.crtime, change.crtime),
-            ];
-            for (field, set) in times {
-                if let Some(set) = set {
-                    let t = set.resolve(stamp);
-                    let sec = t.sec.clamp(DiskTime::MIN_SEC, DiskTime::MAX_SEC);
-                    // As the kernel: what is out of range becomes the last second in it, of which there is no part.
-                    let is_last = sec == DiskTime::MIN_SEC || sec == DiskTime::MAX_SEC;
-                    *field = DiskTime::new(sec, if is_last { 0 } else { t.nsec });
+            if acl.is_some() {
+                self.store_acl(handle, inode, Subject::Access, acl.as_deref())?;
+            }
+            let time = now();
+            let stamp = vfs_time(time);
+            self.update_inode(inode, handle, |disk| {
+                if let Some(mode) = change.mode {
+                    disk.mode = disk.mode & 0o170_000 | mode & 0o7777;
                 }
-            }
+                disk.uid = change.uid.unwrap_or(disk.uid);
+                disk.gid = change.gid.unwrap_or(disk.gid);
+                disk.ctime = time;
+                let times = [
+                    (&mut disk.atime, change.atime),
+                    (&mut disk.mtime, change.mtime),
+                    (&mut disk.ctime, change.ctime),
+                    (&mut disk.crtime, change.crtime),
+                ];
+                for (field, set) in times {
+                    if let Some(set) = set {
+                        let t = set.resolve(stamp);
+                        let sec = t.sec.clamp(DiskTime::MIN_SEC, DiskTime::MAX_SEC);
+                        // As the kernel: what is out of range becomes the last second in it, of which there is no part.
+                        let is_last = sec == DiskTime::MIN_SEC || sec == DiskTime::MAX_SEC;
+                        *field = DiskTime::new(sec, if is_last { 0 } else { t.nsec });
+                    }
+                }
+            })
         })?;
-        drop(handle);
         if change.size.is_some() && inode.flags().contains(InodeFlags::SYNC) {
             self.sync_tid(inode.sync_tid(false), false)?;
         }

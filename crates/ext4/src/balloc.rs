@@ -118,7 +118,7 @@ impl Ext4 {
         if group.free_blocks.load(Relaxed) < least || group.damaged.load(Relaxed) {
             return Ok(None);
         }
-        let Some(bits) = self.or_leave(group, self.block_bits(group))? else {
+        let Some(bits) = self.or_leave(group, self.block_bits(group)) else {
             return Ok(None);
         };
         let end = self.geometry().blocks_in_group(no);
@@ -258,6 +258,34 @@ impl Ext4 {
             }
             self.free_in_group(handle, self.group(no)?, first.0, here, pblk)?;
             handle.free(pblk.0, here);
+            pblk = Pblk(pblk.0 + u64::from(here));
+            left -= here;
+        }
+        Ok(())
+    }
+
+    /// Checks that a run is allocated, so that freeing it will not fail; reads the bitmaps of its groups.
+    ///
+    /// # Locks
+    /// May read from the device, so no handle may be open.
+    ///
+    /// # Errors
+    /// Blocks that are free or outside the file system, a damaged bitmap, or the device's.
+    pub(crate) fn check_allocated(&self, run: Run) -> Result<()> {
+        let geometry = self.geometry();
+        let (mut pblk, mut left) = (run.pblk, run.len);
+        while left > 0 {
+            let damage = || Corrupt::new(CorruptKind::BlockRange).pblk(pblk);
+            let (no, first) = geometry.group_of_block(pblk).ok_or_else(damage)?;
+            let here = left.min(geometry.blocks_in_group(no).saturating_sub(first.0));
+            let group = self.group(no)?;
+            let bits = self.block_bits(group)?;
+            let locked = group.lock.lock();
+            let is_allocated = here > 0 && bitmap::run_is(&bits.on_disk, first.0, here, true);
+            drop(locked);
+            if !is_allocated {
+                return Err(damage().detail("in use, but marked free").into());
+            }
             pblk = Pblk(pblk.0 + u64::from(here));
             left -= here;
         }
@@ -407,6 +435,16 @@ impl Ext4 {
             bitmap::assign_run(words, end, all - end, true);
         }
         self.check_own_metadata(group, &bits)?;
+        let (free, said) = (
+            bitmap::count_clear(&bits.on_disk),
+            group.free_blocks.load(Relaxed),
+        );
+        if free != said {
+            return Err(Corrupt::new(CorruptKind::BlockBitmapCount)
+                .pblk(group.block_bitmap())
+                .detail(format_args!("{free} are free, the descriptor says {said}"))
+                .into());
+        }
         Ok(bits)
     }
 

@@ -82,6 +82,11 @@ pub fn find_set(words: &[AtomicU64], from: u32, end: u32) -> u32 {
     end
 }
 
+/// How many bits are clear.
+pub fn count_clear(words: &[AtomicU64]) -> u32 {
+    words.iter().map(|w| w.load(Relaxed).count_zeros()).sum()
+}
+
 /// Sets or clears `len` bits from `first` on.
 pub fn assign_run(words: &[AtomicU64], first: u32, len: u32, set: bool) {
     let mut at = first;

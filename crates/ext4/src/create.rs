@@ -1,10 +1,11 @@
 //! Making inodes and taking them away: the parts of namespace operations that deal with one inode.
 
+use crate::balloc::Run;
 use crate::error::{Ext4Error, Result};
 use crate::extents::{Content, Restart};
 use crate::fs::Ext4;
+use crate::handles::{self, LateHandle};
 use crate::inode::{Inode, InodePlace, InodeRef, now};
-use crate::late_handle::LateHandle;
 use crate::mapping::Root;
 use std::sync::Arc;
 use uext4_jbd2::Handle;
@@ -45,8 +46,6 @@ pub(crate) struct Remains {
     pub blocks: u64,
     /// The block of its extended attributes, or 0.
     pub acl: Pblk,
-    /// It has a mapping.
-    pub mapped: bool,
 }
 
 impl Ext4 {
@@ -71,6 +70,7 @@ impl Ext4 {
             Ok(place) => place,
             Err(why) => {
                 self.release_ino(handle, ino, is_dir)?;
+                handle.complete();
                 return Err(why);
             }
         };
@@ -159,6 +159,9 @@ impl Ext4 {
             return Err(Ext4Error::ReadOnly);
         }
         self.drop_values(inode)?;
+        self.check_ino_in_use(inode.ino)?;
+        self.check_removable(inode, 0, 1 << 32)?;
+        self.check_xattr_block(inode)?;
         let handle = self.journal().start(DELETE_CREDITS)?;
         let handle = self.remove_blocks(
             handle,
@@ -175,7 +178,8 @@ impl Ext4 {
         };
         self.remove_orphan(&handle, inode)?;
         let acl = inode.state().file_acl;
-        self.free_inode(&handle, inode, acl)
+        let freed = self.free_inode(&handle, inode, acl);
+        handles::end(handle, freed)
     }
 
     /// What there is to do when the inode is deleted.
@@ -187,7 +191,6 @@ impl Ext4 {
             small: root.is_short() && self.is_small(self.content_of(inode), state.blocks),
             blocks: state.blocks,
             acl: state.file_acl,
-            mapped: !matches!(root, Root::Nothing),
         }
     }
 
@@ -210,28 +213,23 @@ impl Ext4 {
         let mut remains = self.remains(inode);
         // Each value in an inode of its own takes a handle of its own.
         remains.small &= !self.has_values(inode)?;
-        let (no, _) = self.geometry().group_of_ino(inode.ino)?;
-        self.inode_bits(self.group(no)?)?;
+        self.check_ino_in_use(inode.ino)?;
         if remains.blocks == 0 || !remains.small {
             return Ok(remains);
         }
-        let mut places: Vec<Pblk> = Vec::new();
-        if remains.mapped {
-            for extent in self.extents(inode)? {
-                places.push(extent.pblk);
-                places.push(Pblk(extent.pblk.0 + u64::from(extent.len) - 1));
-            }
-        }
-        if remains.acl != Pblk(0) {
-            self.xattr_block(inode, remains.acl)?;
-            places.push(remains.acl);
-        }
-        for pblk in places {
-            if let Some((no, _)) = self.geometry().group_of_block(pblk) {
-                self.block_bits(self.group(no)?)?;
-            }
-        }
+        self.check_removable(inode, 0, 1 << 32)?;
+        self.check_xattr_block(inode)?;
         Ok(remains)
+    }
+
+    /// As [`Ext4::check_removable`], of the block of an inode's extended attributes, if it has one.
+    pub(crate) fn check_xattr_block(&self, inode: &Inode) -> Result<()> {
+        let pblk = inode.state().file_acl;
+        if pblk != Pblk(0) {
+            self.xattr_block(inode, pblk)?;
+            self.check_allocated(Run { pblk, len: 1 })?;
+        }
+        Ok(())
     }
 
     /// Deletes a small inode without links, taken for deletion, within `handle`.
@@ -289,6 +287,7 @@ impl Ext4 {
     pub(crate) fn finish_truncate(&self, inode: &Inode) -> Result<()> {
         let size = inode.size();
         let first = size.div_ceil(self.block_size());
+        self.check_removable(inode, first, 1 << 32)?;
         let handle = self.journal().start(DELETE_CREDITS)?;
         let handle = self.remove_blocks(
             handle,
@@ -303,7 +302,8 @@ impl Ext4 {
         } else {
             handle.restart(4)?
         };
-        self.remove_orphan(&handle, inode)
+        let removed = self.remove_orphan(&handle, inode);
+        handles::end(handle, removed)
     }
 
     /// The most links an inode may have.

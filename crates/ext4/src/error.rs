@@ -67,6 +67,20 @@ pub enum Ext4Error {
     Vfs(Box<uext4_vfs::errno::Error>),
 }
 
+impl Ext4Error {
+    /// Whether it is a fault of the file system, the journal or the device, and not an answer to the caller.
+    pub(crate) fn is_fault(&self) -> bool {
+        matches!(
+            self,
+            Ext4Error::Corrupt(_)
+                | Ext4Error::Format(_)
+                | Ext4Error::Journal(_)
+                | Ext4Error::Device(_)
+                | Ext4Error::Stale
+        )
+    }
+}
+
 /// What the file system's calls return.
 pub type Result<T> = std::result::Result<T, Ext4Error>;
 

@@ -136,14 +136,15 @@ impl Ext4 {
 
     fn write_record(&self, record: &ErrorRecord, times: u64) -> Result<()> {
         let (_, at) = superblock_place(self.geometry().block_size);
-        let handle = self.journal().start(1)?;
-        let mut content = handle.modify(&self.super_buffer)?;
-        with_superblock(content.data_mut(), at, |raw| {
-            // A thousand is as much as anybody wants to know.
-            for _ in 0..times.min(1000) {
-                raw.record_error(record);
-            }
-        });
-        Ok(())
+        self.with_handle(1, |handle| {
+            let mut content = handle.modify(&self.super_buffer)?;
+            with_superblock(content.data_mut(), at, |raw| {
+                // A thousand is as much as anybody wants to know.
+                for _ in 0..times.min(1000) {
+                    raw.record_error(record);
+                }
+            });
+            Ok(())
+        })
     }
 }

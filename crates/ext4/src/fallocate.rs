@@ -144,27 +144,28 @@ impl Ext4 {
 
     fn publish_unwritten(&self, publish: &Publish<'_>, run: Run) -> Result<()> {
         let inode = publish.inode;
-        let handle = self.journal().start(PUBLISH_CREDITS)?;
         let extent = Extent {
             lblk: publish.lblk,
             len: run.len as u16,
             unwritten: true,
             pblk: run.pblk,
         };
-        {
-            let _map = inode.map.write();
-            let (neighbours, privileged) = (publish.neighbours, publish.privileged);
-            self.insert_extent_as(&handle, inode, extent, neighbours, privileged)?;
-        }
-        self.publish_run(&handle, run)?;
         let block = self.block_size();
         let end = (u64::from(publish.lblk.0) + u64::from(run.len)) * block;
         let sectors = u64::from(run.len) * (block / 512);
         let reached = publish.size.map(|size| size.min(end));
-        inode.touch_data(&handle);
-        self.update_inode(inode, &handle, |disk| {
-            disk.blocks += sectors;
-            disk.size = disk.size.max(reached.unwrap_or(0));
+        self.with_handle(PUBLISH_CREDITS, |handle| {
+            {
+                let _map = inode.map.write();
+                let (neighbours, privileged) = (publish.neighbours, publish.privileged);
+                self.insert_extent_as(handle, inode, extent, neighbours, privileged)?;
+            }
+            self.publish_run(handle, run)?;
+            inode.touch_data(handle);
+            self.update_inode(inode, handle, |disk| {
+                disk.blocks += sectors;
+                disk.size = disk.size.max(reached.unwrap_or(0));
+            })
         })
     }
 
@@ -183,12 +184,13 @@ impl Ext4 {
         self.zero_edges(inode, from, to)?;
         let (first, last) = (from.div_ceil(block), to / block);
         if first < last {
+            self.check_removable(inode, first, last)?;
             // What a hole frees may have to make room for the tree of the next one.
             self.retry_no_space(|| {
                 let handle = self.journal().start(PUBLISH_CREDITS)?;
                 let (content, restart) = (self.content_of(inode), Restart::Allowed);
                 self.remove_blocks(handle, inode, first, last, content, restart)
-                    .map(drop)
+                    .map(Handle::finish)
             })?;
         }
         self.finish_fallocate(inode, None)
@@ -215,9 +217,10 @@ impl Ext4 {
             let end = at + u64::from(mapping.len).min(to - at).min(most);
             if !mapping.unwritten {
                 self.retry_no_space(|| {
-                    let handle = self.journal().start(PUBLISH_CREDITS * 2)?;
-                    let _map = inode.map.write();
-                    self.convert_extents(&handle, inode, (at, end), Written::No, true)
+                    self.with_handle(PUBLISH_CREDITS * 2, |handle| {
+                        let _map = inode.map.write();
+                        self.convert_extents(handle, inode, (at, end), Written::No, true)
+                    })
                 })?;
             }
             at = end;
@@ -227,13 +230,14 @@ impl Ext4 {
 
     /// The size, if it grows, and the times, whatever was done.
     fn finish_fallocate(&self, inode: &Inode, size: Option<u64>) -> Result<()> {
-        let handle: Handle<'_> = self.journal().start(2)?;
-        inode.touch_data(&handle);
         let time = crate::inode::now();
-        self.update_inode(inode, &handle, |disk| {
-            disk.size = disk.size.max(size.unwrap_or(0));
-            disk.ctime = time;
-            disk.mtime = time;
+        self.with_handle(2, |handle| {
+            inode.touch_data(handle);
+            self.update_inode(inode, handle, |disk| {
+                disk.size = disk.size.max(size.unwrap_or(0));
+                disk.ctime = time;
+                disk.mtime = time;
+            })
         })
     }
 }

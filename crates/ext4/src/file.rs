@@ -252,8 +252,10 @@ impl Ext4 {
             });
             match written {
                 Ok(n) => done += n,
-                Err(Ext4Error::NoSpace) if done > 0 => break,
-                Err(e) => return Err(e),
+                // What is written counts; nothing does once the journal is aborted.
+                Err(Ext4Error::Journal(why)) => return Err(Ext4Error::Journal(why)),
+                Err(_) if done > 0 => break,
+                Err(why) => return Err(why),
             }
         }
         if offset + done as u64 <= old_size {
@@ -293,18 +295,14 @@ impl Ext4 {
                     return self.write_piece(inode, offset, data, privileged);
                 }
                 let n = self.fill_run(Run { pblk, len: blocks }, within, data)?;
-                let handle = self.journal().start(WRITE_CREDITS)?;
-                {
-                    let _map = inode.map.write();
-                    self.convert_extents(
-                        &handle,
-                        inode,
-                        (from, to),
-                        extents::Written::Yes,
-                        privileged,
-                    )?;
-                }
-                self.publish_size(&handle, inode, offset + n as u64, 0)?;
+                self.with_handle(WRITE_CREDITS, |handle| {
+                    {
+                        let _map = inode.map.write();
+                        let written = extents::Written::Yes;
+                        self.convert_extents(handle, inode, (from, to), written, privileged)?;
+                    }
+                    self.publish_size(handle, inode, offset + n as u64, 0)
+                })?;
                 Ok(n)
             }
             None => {
@@ -328,11 +326,12 @@ impl Ext4 {
         let size = self.block_size();
         let (lblk, within) = (Lblk((offset / size) as u32), offset % size);
         let n = self.fill_run(run, within, data)?;
-        let handle = self.journal().start(WRITE_CREDITS)?;
-        self.map_run(&handle, inode, lblk, run, privileged)?;
-        self.publish_run(&handle, run)?;
         let sectors = u64::from(run.len) * (size / 512);
-        self.publish_size(&handle, inode, offset + n as u64, sectors)?;
+        self.with_handle(WRITE_CREDITS, |handle| {
+            self.map_run(handle, inode, lblk, run, privileged)?;
+            self.publish_run(handle, run)?;
+            self.publish_size(handle, inode, offset + n as u64, sectors)
+        })?;
         Ok(n)
     }
 
@@ -365,8 +364,7 @@ impl Ext4 {
     fn publish_overwrite(&self, inode: &Inode, end: u64) -> Result<()> {
         inode.unflushed.add();
         if end > inode.size() {
-            let handle = self.journal().start(2)?;
-            self.publish_size(&handle, inode, end, 0)?;
+            self.with_handle(2, |handle| self.publish_size(handle, inode, end, 0))?;
         }
         Ok(())
     }
@@ -472,6 +470,10 @@ impl Ext4 {
         let time = now();
         // What was allocated past the size goes even if that stays.
         let shrinks = size < old || size == old && self.maps_past(inode, size)?;
+        let first = size.div_ceil(self.block_size());
+        if shrinks {
+            self.check_removable(inode, first, 1 << 32)?;
+        }
         let handle = self.journal().start(DELETE_CREDITS)?;
         inode.touch_data(&handle);
         self.update_inode(inode, &handle, |disk| {
@@ -480,10 +482,11 @@ impl Ext4 {
             disk.ctime = time;
         })?;
         if !shrinks {
+            handle.finish();
             return Ok(());
         }
-        self.add_orphan(&handle, inode)?;
-        let first = size.div_ceil(self.block_size());
+        self.add_orphan(&handle, inode.inode())?;
+        handle.complete();
         let handle = self.remove_blocks(
             handle,
             inode,
@@ -500,7 +503,7 @@ impl Ext4 {
         if !inode.is_doomed() {
             self.remove_orphan(&handle, inode)?;
         }
-        drop(handle);
+        handle.finish();
         self.zero_tail(inode, size, u64::MAX)
     }
 

@@ -124,13 +124,14 @@ impl Ext4 {
         if moves {
             self.check_project_room(inode)?;
         }
-        let handle = self.journal().start(1)?;
         let time = now();
-        self.update_inode(inode, &handle, |disk| {
-            disk.flags = wanted;
-            disk.projid = if moves { project } else { disk.projid };
-            disk.ctime = time;
-            disk.version = disk.version.wrapping_add(1);
+        self.with_handle(1, |handle| {
+            self.update_inode(inode, handle, |disk| {
+                disk.flags = wanted;
+                disk.projid = if moves { project } else { disk.projid };
+                disk.ctime = time;
+                disk.version = disk.version.wrapping_add(1);
+            })
         })
     }
 

@@ -357,7 +357,7 @@ impl Ext4 {
             raw.mnt_count = raw.mnt_count.get().saturating_add(1).into();
             raw.set_mount_time(unix_now());
         })?;
-        drop(handle);
+        handle.finish();
         self.journal.sync()?;
         // The log has it; should this write be torn, the next mount finds it there.
         let (block, _) = superblock_place(self.geometry().block_size);

@@ -127,6 +127,11 @@ impl Group {
         }
     }
 
+    /// How many inodes are free by the descriptor that was mounted.
+    pub fn free_inodes_at_first(&self) -> u32 {
+        self.base.free_inodes
+    }
+
     /// The first block of the inode table.
     pub fn inode_table(&self) -> Pblk {
         self.base.inode_table

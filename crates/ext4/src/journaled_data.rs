@@ -97,9 +97,10 @@ impl Ext4 {
             Some(pblk) if !mapping.unwritten => {
                 let piece = piece(Run { pblk, len: blocks }, false);
                 let buffers = self.piece_buffers(&piece)?;
-                let handle = self.journal().start(WRITE_CREDITS + blocks)?;
-                self.write_buffers(&handle, &piece, &buffers)?;
-                self.publish_size(&handle, inode, end, 0)?;
+                self.with_handle(WRITE_CREDITS + blocks, |handle| {
+                    self.write_buffers(handle, &piece, &buffers)?;
+                    self.publish_size(handle, inode, end, 0)
+                })?;
             }
             Some(pblk) => {
                 let piece = piece(Run { pblk, len: blocks }, true);
@@ -132,14 +133,15 @@ impl Ext4 {
         let from = u64::from(lblk.0);
         let range = (from, from + u64::from(piece.run.len));
         let buffers = self.piece_buffers(piece)?;
-        let handle = self.journal().start(2 * WRITE_CREDITS + piece.run.len)?;
-        {
-            let _map = inode.map.write();
-            self.convert_extents(&handle, inode, range, Written::Yes, privileged)?;
-        }
-        self.write_buffers(&handle, piece, &buffers)?;
         let end = from * self.block_size() + piece.within + piece.data.len() as u64;
-        self.publish_size(&handle, inode, end, 0)
+        self.with_handle(2 * WRITE_CREDITS + piece.run.len, |handle| {
+            {
+                let _map = inode.map.write();
+                self.convert_extents(handle, inode, range, Written::Yes, privileged)?;
+            }
+            self.write_buffers(handle, piece, &buffers)?;
+            self.publish_size(handle, inode, end, 0)
+        })
     }
 
     /// Makes blocks that a file has ready to be written where the tree finds no block to say which are: all of
@@ -175,12 +177,13 @@ impl Ext4 {
             ..*piece
         };
         let buffers = self.piece_buffers(piece)?;
-        let handle = self.journal().start(WRITE_CREDITS + run.len)?;
-        self.map_run(&handle, inode, lblk, run, privileged)?;
-        self.publish_run(&handle, run)?;
-        self.write_buffers(&handle, piece, &buffers)?;
         let end = u64::from(lblk.0) * size + piece.within + n as u64;
-        self.publish_size(&handle, inode, end, u64::from(run.len) * (size / 512))?;
+        self.with_handle(WRITE_CREDITS + run.len, |handle| {
+            self.map_run(handle, inode, lblk, run, privileged)?;
+            self.publish_run(handle, run)?;
+            self.write_buffers(handle, piece, &buffers)?;
+            self.publish_size(handle, inode, end, u64::from(run.len) * (size / 512))
+        })?;
         Ok(n)
     }
 
@@ -233,13 +236,14 @@ impl Ext4 {
         len: u64,
     ) -> Result<()> {
         let buffer = self.cache().get(pblk.0)?;
-        let handle = self.journal().start(1)?;
-        let mut content = handle.modify(&buffer)?;
-        let range = within as usize..(within + len) as usize;
-        content.data_mut().get_mut(range).unwrap_or(&mut []).fill(0);
-        drop(content);
-        inode.touch_data(&handle);
-        Ok(())
+        self.with_handle(1, |handle| {
+            let mut content = handle.modify(&buffer)?;
+            let range = within as usize..(within + len) as usize;
+            content.data_mut().get_mut(range).unwrap_or(&mut []).fill(0);
+            drop(content);
+            inode.touch_data(handle);
+            Ok(())
+        })
     }
 
     /// Reads data from `place`, in bytes on the device: from memory what is there.

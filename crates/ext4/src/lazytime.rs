@@ -156,8 +156,7 @@ impl Ext4 {
             inode.set_times_lazily(change, || self.lazytime.add(inode.ino));
             return Ok(());
         }
-        let handle = self.journal().start(1)?;
-        self.update_inode(inode, &handle, change)
+        self.with_handle(1, |handle| self.update_inode(inode, handle, change))
     }
 
     /// As [`Ext4::change_times`], but false where it would have to wait, and then nothing changed.
@@ -180,6 +179,7 @@ impl Ext4 {
             return Ok(false);
         };
         self.update_inode_in(inode, &handle, content, change);
+        handle.finish();
         Ok(true)
     }
 
@@ -225,11 +225,12 @@ impl Ext4 {
         if inode.pending_since() == 0 {
             return Ok(());
         }
-        let handle = self.journal().start(1)?;
-        let mut content = handle.modify(&inode.itable)?;
-        inode.write_pending(&handle, &mut content, false);
-        self.write_pending_neighbours(&handle, &mut content, &inode.itable, inode.ino);
-        Ok(())
+        self.with_handle(1, |handle| {
+            let mut content = handle.modify(&inode.itable)?;
+            inode.write_pending(handle, &mut content, false);
+            self.write_pending_neighbours(handle, &mut content, &inode.itable, inode.ino);
+            Ok(())
+        })
     }
 
     /// Writes all pending timestamps that are at least `age` old, and waits for those that another

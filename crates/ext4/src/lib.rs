@@ -22,7 +22,7 @@
 //! | [`generation`], [`version`] | stamps of inodes: drawn; read, set, and changed with the boot loader |
 //! | `lazytime` | timestamps that wait in memory |
 //! | `load` | inodes as they are in their table |
-//! | `late_handle` | a handle that starts when it is needed |
+//! | `handles` | how operations start and end their journal handles |
 //! | [`inode`], [`create`], [`orphan`] | inodes: in memory, made, taken away, on record |
 //! | [`mapping`], [`extents`], `blockmap`, `fixed` | block mapping, of two kinds; blocks of no file |
 //! | [`mod@file`], [`dio`] | data, also direct |
@@ -60,12 +60,12 @@ pub mod freeze;
 pub mod fs;
 pub mod generation;
 pub mod group;
+mod handles;
 pub mod ialloc;
 mod inline;
 pub mod inode;
 mod journaled_data;
 pub mod kinds;
-mod late_handle;
 mod lazytime;
 mod load;
 pub mod mapping;

@@ -20,6 +20,7 @@ use crate::error::{Ext4Error, Result};
 use crate::extents::{self, Content, EXTENTS_MAX, METADATA_STEP_CREDITS, Restart, STEP_CREDITS};
 use crate::fixed::FixedBlocks;
 use crate::fs::Ext4;
+use crate::handles;
 use crate::inode::Inode;
 use std::ops::ControlFlow;
 use uext4_buffer::BufferCache;
@@ -117,11 +118,13 @@ pub(crate) fn walk(
     match Root::of(disk) {
         Root::Extents(root) => extents::walk(cache, &root, bounds, seed, ino, each),
         Root::BlockMap(root) => {
-            let mut all = |extent| {
-                each(extent);
+            let mut all = |mapped| {
+                if let Mapped::Run(extent) = mapped {
+                    each(extent);
+                }
                 ControlFlow::Continue(())
             };
-            reader.walk(&root, u64::MAX, &mut all).map(|_| ())
+            reader.walk(&root, u64::MAX, 0, &mut all).map(|_| ())
         }
         Root::Nothing => Ok(()),
     }
@@ -186,8 +189,9 @@ impl Ext4 {
             return Err(Ext4Error::TooLarge);
         }
         if end > SMALL_FILE_BYTES && !self.sb.ro_compat.contains(RoCompat::LARGE_FILE) {
-            let handle = self.journal().start(1)?;
-            self.add_features(&handle, Compat::empty(), RoCompat::LARGE_FILE)?;
+            self.with_handle(1, |handle| {
+                self.add_features(handle, Compat::empty(), RoCompat::LARGE_FILE)
+            })?;
         }
         Ok(())
     }
@@ -371,11 +375,18 @@ impl Ext4 {
                 handle = handle.restart(fresh)?;
             }
             let map = inode.map.write();
-            end = match root {
-                Root::Extents(_) => self.remove_step(&handle, inode, from, end, content)?,
-                _ => self.remove_map_step(&handle, inode, from, end, content)?,
+            let step = match root {
+                Root::Extents(_) => self.remove_step(&handle, inode, from, end, content),
+                _ => self.remove_map_step(&handle, inode, from, end, content),
             };
             drop(map);
+            match step {
+                Ok(next) => end = next,
+                Err(why) => return handles::end(handle, Err(why)),
+            }
+            if restart == Restart::Allowed {
+                handle.complete();
+            }
         }
         Ok(handle)
     }
@@ -428,24 +439,76 @@ impl Ext4 {
         nodes_max: u64,
     ) -> Result<Option<Vec<Extent>>> {
         let mut all = Vec::new();
-        let mut each = |extent| {
-            if all.len() == max {
-                return ControlFlow::Break(());
+        let mut each = |mapped| {
+            if let Mapped::Run(extent) = mapped {
+                if all.len() == max {
+                    return ControlFlow::Break(());
+                }
+                all.push(extent);
             }
-            all.push(extent);
             ControlFlow::Continue(())
         };
         let root = Root::of(&inode.state());
         let walked = match root {
-            Root::Extents(root) => self.walk_extents(inode, &root, &mut each)?,
+            Root::Extents(root) => self.walk_extents(inode, &root, 0, &mut each)?,
             Root::BlockMap(root) => {
                 let reader = self.map_reader(inode.ino);
-                reader.walk(&root, nodes_max, &mut each)?
+                reader.walk(&root, nodes_max, 0, &mut each)?
             }
             Root::Nothing => return Ok(None),
         };
         Ok(walked.is_continue().then_some(all))
     }
+
+    /// Reads what it takes to free blocks `[from, to)` of a file, and checks it: the mapping there, and that all its
+    /// blocks are allocated. So a damaged one is found before anything changes.
+    ///
+    /// # Locks
+    /// Takes the inode's `map` lock, shared; may read from the device, so no handle may be open.
+    ///
+    /// # Errors
+    /// Damage, or the device's.
+    pub(crate) fn check_removable(&self, inode: &Inode, from: u64, to: u64) -> Result<()> {
+        let _map = inode.map.read();
+        let mut checked = Ok(());
+        let mut each = |mapped: Mapped| {
+            let run = match mapped {
+                Mapped::Node(pblk) => Run { pblk, len: 1 },
+                Mapped::Run(e) if u64::from(e.lblk.0) >= to => return ControlFlow::Break(()),
+                Mapped::Run(e) => Run {
+                    pblk: e.pblk,
+                    len: u32::from(e.len),
+                },
+            };
+            checked = self.check_allocated(run);
+            match &checked {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            }
+        };
+        let root = Root::of(&inode.state());
+        let _ = match root {
+            Root::Extents(root) => self.walk_extents(inode, &root, from, &mut each)?,
+            Root::BlockMap(root) => {
+                let reader = self.map_reader(inode.ino);
+                reader.walk(&root, u64::MAX, from, &mut each)?
+            }
+            Root::Nothing => return Ok(()),
+        };
+        checked.map_err(|why| match why {
+            Ext4Error::Corrupt(why) => why.ino(inode.ino).into(),
+            why => why,
+        })
+    }
+}
+
+/// What a walk of a mapping comes to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Mapped {
+    /// Blocks of the file.
+    Run(Extent),
+    /// A block of the mapping itself.
+    Node(Pblk),
 }
 
 /// The mapping of what has none.

@@ -37,6 +37,8 @@ impl Ext4 {
                 "a range that reaches the end of the file",
             ));
         }
+        // All of the mapping that changes, also what only moves.
+        self.check_removable(inode, first.into(), 1 << 32)?;
         self.retry_no_space(|| {
             let handle = self.journal().start(CREDITS)?;
             let content = self.content_of(inode);
@@ -51,7 +53,7 @@ impl Ext4 {
             let shift = Shift::Down(last - first);
             let handle = self.shift_extents(handle, inode, Lblk(last), shift)?;
             let size = inode.size() - (to - from);
-            self.resize_moved(handle, inode, size).map(drop)
+            self.resize_moved(handle, inode, size).map(Handle::finish)
         })?;
         self.settle_moved(inode)
     }
@@ -77,17 +79,18 @@ impl Ext4 {
             return Err(Ext4Error::Invalid("a range past the end of the file"));
         }
         self.check_room_above(inode, last - first)?;
+        self.check_removable(inode, first.into(), 1 << 32)?;
         self.retry_no_space(|| {
-            let handle = self.journal().start(CREDITS)?;
-            {
+            self.with_handle(CREDITS, |handle| {
                 let _map = inode.map.write();
-                self.split_extent(&handle, inode, first.into(), true)?;
-            }
+                self.split_extent(handle, inode, first.into(), true)
+            })?;
+            let handle = self.journal().start(CREDITS)?;
             // First: no data is ever past the size, which would be damage.
             let handle = self.resize_moved(handle, inode, size)?;
             let shift = Shift::Up(last - first);
             self.shift_extents(handle, inode, Lblk(first), shift)
-                .map(drop)
+                .map(Handle::finish)
         })?;
         self.settle_moved(inode)
     }

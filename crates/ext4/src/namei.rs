@@ -10,8 +10,8 @@ use crate::dir::{Found, Hit, Vacancy, check_name};
 use crate::error::{Ext4Error, Result};
 use crate::flags::{FIXING, OF_DIRECTORIES};
 use crate::fs::Ext4;
+use crate::handles::{self, LateHandle};
 use crate::inode::{Inode, InodeRef, now};
-use crate::late_handle::LateHandle;
 use uext4_jbd2::Handle;
 use uext4_ondisk::{DevNo, FileType, InodeFlags};
 use uext4_sync::stage::{self, Stage};
@@ -166,7 +166,10 @@ impl Ext4 {
     ) -> Result<InodeRef> {
         let is_dir = new.kind.file_kind() == FileKind::Directory;
         let late = LateHandle::new(self.journal(), CREATE_CREDITS + acls.credits());
-        let inode = self.new_inode(&late, dir, template, if is_dir { 2 } else { 1 })?;
+        let inode = match self.new_inode(&late, dir, template, if is_dir { 2 } else { 1 }) {
+            Ok(inode) => inode,
+            Err(why) => return late.end(Err(why)),
+        };
         let handle = late.get()?;
         let filled = self.fill_new(handle, dir, &inode, new).and_then(|()| {
             self.store_new_acls(handle, &inode, acls)?;
@@ -174,14 +177,10 @@ impl Ext4 {
             self.dir_insert(handle, dir, vacancy, name, inode.ino, inode.file_type)
         });
         if let Err(why) = filled {
-            return Err(match late.into_handle() {
-                Some(handle) => self.discard_new(handle, &inode, why),
-                None => why,
-            });
+            return Err(self.discard_new(late, &inode, why));
         }
-        self.touch_dir(handle, dir, i32::from(is_dir))?;
-        drop(late);
-        Ok(inode)
+        let touched = self.touch_dir(handle, dir, i32::from(is_dir));
+        late.end(touched.map(|()| inode))
     }
 
     /// What the caller makes in `dir`, which has these attributes.
@@ -224,14 +223,18 @@ impl Ext4 {
         }
     }
 
-    /// Takes back an inode that could not be named. If somebody opened it by its number meanwhile, the
-    /// last to let go deletes it.
+    /// Takes back an inode that could not be named because of `why`. If another thread opened it by its number
+    /// meanwhile, its last reference deletes it. A fault may have left more behind than the inode: then the
+    /// journal is aborted.
     pub(crate) fn discard_new(
         &self,
-        handle: Handle<'_>,
+        late: LateHandle<'_>,
         inode: &InodeRef,
         why: Ext4Error,
     ) -> Ext4Error {
+        let Some(handle) = late.into_handle().filter(|_| !why.is_fault()) else {
+            return why;
+        };
         let remains = Remains {
             links: 1,
             ..self.remains(inode)
@@ -274,16 +277,19 @@ impl Ext4 {
         };
         let (template, acls) = self.template(caller, dir, &attr, &new)?;
         let late = LateHandle::new(self.journal(), CREATE_CREDITS + acls.credits());
-        let inode = self.new_inode(&late, dir, &template, 0)?;
+        let inode = match self.new_inode(&late, dir, &template, 0) {
+            Ok(inode) => inode,
+            Err(why) => return late.end(Err(why)),
+        };
         let handle = late.get()?;
         let kept = self
-            .add_orphan(handle, &inode)
+            .add_orphan(handle, inode.inode())
             .and_then(|()| self.store_new_acls(handle, &inode, &acls));
         inode.set_doomed(true);
         inode.set_unnamed(true);
         // Before the inode, which goes with its last reference if its list found no space.
-        drop(late);
-        kept.map(|()| inode)
+        late.end(kept)?;
+        Ok(inode)
     }
 
     /// Gives an inode another name.
@@ -335,19 +341,20 @@ impl Ext4 {
             let Found::Vacancy(vacancy) = found else {
                 return Err(Ext4Error::Exists);
             };
-            let handle = self.journal().start(LINK_CREDITS)?;
-            self.dir_insert(&handle, dir, vacancy, name, node.ino, node.file_type)?;
-            let time = now();
-            self.update_inode(node, &handle, |disk| {
-                disk.links += 1;
-                disk.ctime = time;
-            })?;
-            if was_orphan {
-                node.set_doomed(false);
-                node.set_unnamed(false);
-                self.remove_orphan(&handle, node)?;
-            }
-            self.touch_dir(&handle, dir, 0)
+            self.with_handle(LINK_CREDITS, |handle| {
+                self.dir_insert(handle, dir, vacancy, name, node.ino, node.file_type)?;
+                let time = now();
+                self.update_inode(node, handle, |disk| {
+                    disk.links += 1;
+                    disk.ctime = time;
+                })?;
+                if was_orphan {
+                    node.set_doomed(false);
+                    node.set_unnamed(false);
+                    self.remove_orphan(handle, node)?;
+                }
+                self.touch_dir(handle, dir, 0)
+            })
         })?;
         self.settle_dir(dir)
     }
@@ -411,13 +418,15 @@ impl Ext4 {
     ) -> Result<()> {
         if remains.links > 1 {
             let time = now();
-            return self.update_inode(target, &handle, |disk| {
+            let dropped = self.update_inode(target, &handle, |disk| {
                 disk.links -= 1;
                 disk.ctime = time;
             });
+            return handles::end(handle, dropped);
         }
         if remains.small && target.claim_deletion() {
-            drop(self.delete_small(handle, target.inode(), remains.blocks, remains.acl)?);
+            self.delete_small(handle, target.inode(), remains.blocks, remains.acl)?
+                .finish();
             return Ok(());
         }
         let time = now();
@@ -425,8 +434,9 @@ impl Ext4 {
             disk.links = 0;
             disk.ctime = time;
         })?;
-        self.add_orphan(&handle, target)?;
+        self.add_orphan(&handle, target.inode())?;
         target.set_doomed(true);
+        handle.finish();
         Ok(())
     }
 

@@ -36,7 +36,8 @@ pub struct Orphans {
 
 #[derive(Debug, Default)]
 struct List {
-    order: Vec<Ino>,
+    /// They stay in the inode cache while they are here: one that leaves the list changes its predecessor.
+    order: Vec<Arc<Inode>>,
     slots: HashMap<Ino, Slot>,
 }
 
@@ -75,6 +76,12 @@ impl Orphans {
     pub fn any_left(&self) -> bool {
         let list = self.list.lock();
         self.left.load(Ordering::Relaxed) || !list.slots.is_empty() || !list.order.is_empty()
+    }
+}
+
+impl List {
+    fn place_of(&self, inode: &Inode) -> Option<usize> {
+        self.order.iter().position(|listed| listed.ino == inode.ino)
     }
 }
 
@@ -118,9 +125,9 @@ impl Ext4 {
     ///
     /// # Journal
     /// Two credits.
-    pub(crate) fn add_orphan(&self, handle: &Handle<'_>, inode: &Inode) -> Result<()> {
+    pub(crate) fn add_orphan(&self, handle: &Handle<'_>, inode: &Arc<Inode>) -> Result<()> {
         let mut list = self.orphans.list.lock();
-        if list.slots.contains_key(&inode.ino) || list.order.contains(&inode.ino) {
+        if list.slots.contains_key(&inode.ino) || list.place_of(inode).is_some() {
             return Ok(());
         }
         if let Some(file) = self.orphan_file()?
@@ -129,10 +136,10 @@ impl Ext4 {
             list.slots.insert(inode.ino, slot);
             return self.write_slot(handle, file, slot, inode.ino);
         }
-        let next = list.order.first().copied().unwrap_or(Ino(0));
+        let next = list.order.first().map_or(Ino::NONE, |next| next.ino);
         self.update_inode(inode, handle, |disk| disk.dtime = next.0)?;
         self.set_orphan_head(handle, inode.ino)?;
-        list.order.insert(0, inode.ino);
+        list.order.insert(0, Arc::clone(inode));
         Ok(())
     }
 
@@ -149,13 +156,13 @@ impl Ext4 {
             }
             return Ok(());
         }
-        let Some(at) = list.order.iter().position(|ino| *ino == inode.ino) else {
+        let Some(at) = list.place_of(inode) else {
             return Ok(());
         };
-        let next = list.order.get(at + 1).copied().unwrap_or(Ino(0));
-        match at.checked_sub(1).and_then(|i| list.order.get(i)).copied() {
+        let next = list.order.get(at + 1).map_or(Ino::NONE, |next| next.ino);
+        match at.checked_sub(1).and_then(|i| list.order.get(i)) {
             None => self.set_orphan_head(handle, next)?,
-            Some(previous) => self.set_orphan_next(handle, previous, next)?,
+            Some(previous) => self.update_inode(previous, handle, |disk| disk.dtime = next.0)?,
         }
         list.order.remove(at);
         self.update_inode(inode, handle, |disk| disk.dtime = 0)
@@ -166,17 +173,6 @@ impl Ext4 {
         let mut content = handle.modify(&self.super_buffer)?;
         with_superblock(content.data_mut(), at, |raw| raw.last_orphan = ino.0.into());
         Ok(())
-    }
-
-    /// An orphan is always in the inode cache: it is open, being truncated, or was just recovered.
-    fn set_orphan_next(&self, handle: &Handle<'_>, previous: Ino, next: Ino) -> Result<()> {
-        let Some(inode) = self.icache.find(u64::from(previous.0)) else {
-            return Err(Corrupt::new(CorruptKind::InoRange)
-                .ino(previous)
-                .detail("orphan")
-                .into());
-        };
-        self.update_inode(&inode, handle, |disk| disk.dtime = next.0)
     }
 
     fn write_slot(
@@ -318,7 +314,11 @@ impl Ext4 {
             }
             return Err(why);
         }
-        self.orphans.list.lock().order = listed.iter().map(|inode| inode.ino).collect();
+        let order = listed
+            .iter()
+            .map(|inode| Arc::clone(inode.inode()))
+            .collect();
+        self.orphans.list.lock().order = order;
         Ok(listed)
     }
 
@@ -341,12 +341,58 @@ impl Ext4 {
 
     /// A slot that names an inode that is not in use.
     fn forget_orphan(&self, ino: Ino) -> Result<()> {
-        let handle = self.journal().start(4)?;
-        let mut list = self.orphans.list.lock();
-        if let (Some(slot), Some(file)) = (list.slots.remove(&ino), self.orphan_file()?) {
-            self.write_slot(&handle, file, slot, Ino(0))?;
-            file.release(slot);
-        }
-        Ok(())
+        self.with_handle(4, |handle| {
+            let mut list = self.orphans.list.lock();
+            if let (Some(slot), Some(file)) = (list.slots.remove(&ino), self.orphan_file()?) {
+                self.write_slot(handle, file, slot, Ino(0))?;
+                file.release(slot);
+            }
+            Ok(())
+        })
+    }
+}
+
+#[cfg(all(test, not(shuttle), not(loom)))]
+mod tests {
+    use super::*;
+    use crate::options::MountOptions;
+    use uext4_block::MemoryDevice;
+    use uext4_mkfs::{FeatureSet, MkfsOptions, NoProgress};
+    use uext4_vfs::attr::{NewKind, NewNode};
+    use uext4_vfs::caller::Caller;
+
+    /// One that leaves the list while the one before it is idle and the inode cache is emptied.
+    #[test]
+    fn the_predecessor_in_the_list_stays_in_memory() {
+        let device = Arc::new(MemoryDevice::new(8 << 20));
+        let options = MkfsOptions {
+            size: Some(8 << 20),
+            features: FeatureSet::parse("^orphan_file").expect("features"),
+            ..MkfsOptions::default()
+        };
+        uext4_mkfs::mkfs(&*device, &options, &NoProgress).expect("mkfs");
+        let fs = Ext4::mount(device, MountOptions::default()).expect("mount");
+        let root = fs.root().expect("root");
+        let new = NewNode {
+            mode: 0o644,
+            kind: NewKind::Regular,
+        };
+        let [first, second] = [b"a", b"b"].map(|name| {
+            let made = fs.create(&Caller::root(), &root, name, &new);
+            let made = made.expect("create");
+            fs.with_handle(4, |handle| fs.add_orphan(handle, made.inode()))
+                .expect("an orphan");
+            made
+        });
+        let head = second.ino;
+        drop(second);
+        fs.icache.shrink(0, 256, |_| {}, |_| {});
+        fs.with_handle(4, |handle| fs.remove_orphan(handle, &first))
+            .expect("leaves the list");
+        let second = fs.get_inode(head).expect("in use");
+        assert_eq!(second.state().dtime, 0, "the end of the list");
+        fs.with_handle(4, |handle| fs.remove_orphan(handle, &second))
+            .expect("leaves the list");
+        fs.unmount().expect("unmount");
     }
 }

@@ -10,8 +10,8 @@ use crate::create::{DELETE_CREDITS, NewInode};
 use crate::dir::{Found, Hit, check_name};
 use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
+use crate::handles::LateHandle;
 use crate::inode::{InodeRef, now};
-use crate::late_handle::LateHandle;
 use crate::namei::{LINK_CREDITS, check_alive, check_directory};
 use uext4_jbd2::Handle;
 use uext4_ondisk::Ino;
@@ -157,6 +157,16 @@ impl Ext4 {
             return Ok(());
         }
         self.may_rename(caller, old, new, &source, target.as_ref(), flags)?;
+        if old.dir.ino != new.dir.ino {
+            // Read before anything changes: the entry `..` of what gets another parent.
+            let exchanged = target.as_ref();
+            let exchanged = exchanged.filter(|_| flags.contains(RenameFlags::EXCHANGE));
+            for moved in [Some(&source), exchanged].into_iter().flatten() {
+                if moved.is_dir() {
+                    self.dir_parent(moved)?;
+                }
+            }
+        }
         let whiteout = self.whiteout(caller, old, flags)?;
         let _locked = lock_moved(&source, target.as_ref());
         match (&target, &target_hit) {
@@ -310,16 +320,17 @@ impl Ext4 {
                 source.file_type,
             );
             if let Err(why) = inserted {
-                return Err(match (&whiteout, late.into_handle()) {
-                    (Some(made), Some(handle)) => self.discard_new(handle, made, why),
-                    _ => why,
-                });
+                return match &whiteout {
+                    Some(made) => Err(self.discard_new(late, made, why)),
+                    None => late.end(Err(why)),
+                };
             }
             if moves_dir {
                 self.dir_set_parent(handle, source, new.dir.ino)?;
             }
             self.touch_dir(handle, new.dir, i32::from(moves_dir))?;
-            self.vacate(handle, old, source, whiteout.as_ref(), moves_dir)
+            self.vacate(handle, old, source, whiteout.as_ref(), moves_dir)?;
+            late.end(Ok(()))
         })
     }
 
@@ -333,13 +344,13 @@ impl Ext4 {
         let Some((template, acls)) = whiteout else {
             return Ok((late, None));
         };
-        let made = self.new_inode(&late, old.dir, template, 1)?;
+        let made = match self.new_inode(&late, old.dir, template, 1) {
+            Ok(made) => made,
+            Err(why) => return late.end(Err(why)),
+        };
         match self.store_new_acls(late.get()?, &made, acls) {
             Ok(()) => Ok((late, Some(made))),
-            Err(why) => Err(match late.into_handle() {
-                Some(handle) => self.discard_new(handle, &made, why),
-                None => why,
-            }),
+            Err(why) => Err(self.discard_new(late, &made, why)),
         }
     }
 
@@ -427,7 +438,9 @@ impl Ext4 {
         }
         let time = now();
         self.update_inode(a, &handle, |disk| disk.ctime = time)?;
-        self.update_inode(b, &handle, |disk| disk.ctime = time)
+        self.update_inode(b, &handle, |disk| disk.ctime = time)?;
+        handle.finish();
+        Ok(())
     }
 }
 

@@ -85,12 +85,13 @@ impl Ext4 {
         }
         self.check_writable()?;
         let _locked = ilock(&inode.ilock, LockMode::Exclusive);
-        let handle = self.journal().start(1)?;
         let time = now();
-        self.update_inode(inode, &handle, |disk| {
-            disk.generation = generation;
-            disk.ctime = time;
-            disk.version = disk.version.wrapping_add(1);
+        self.with_handle(1, |handle| {
+            self.update_inode(inode, handle, |disk| {
+                disk.generation = generation;
+                disk.ctime = time;
+                disk.version = disk.version.wrapping_add(1);
+            })
         })
     }
 
@@ -146,7 +147,9 @@ impl Ext4 {
         let file_data = Moved::of(inode, &file_nodes, file_stays);
         let boot_data = Moved::of(&boot, &boot_nodes, boot_stays);
         self.give(&handle, inode, &boot_data, file_stays)?;
-        self.give(&handle, &boot, &file_data, boot_stays)
+        self.give(&handle, &boot, &file_data, boot_stays)?;
+        handle.finish();
+        Ok(())
     }
 
     /// Refuses to swap a file that cannot be, or that the caller may not change so.
@@ -195,11 +198,13 @@ impl Ext4 {
             found => return found,
         }
         let place = self.inode_place(Ino::BOOT_LOADER, false)?;
+        let decode = |raw: &[u8]| {
+            uext4_ondisk::Inode::decode(raw, &self.params).map_err(|e| e.ino(Ino::BOOT_LOADER))
+        };
         let handle = self.journal().start(1)?;
         let mut content = handle.modify(&place.buffer)?;
         let raw = place.raw_mut(&mut content, &self.params);
-        let old =
-            uext4_ondisk::Inode::decode(raw, &self.params).map_err(|e| e.ino(Ino::BOOT_LOADER))?;
+        let old = decode(raw).inspect_err(|_| handle.complete())?;
         // Somebody else may have made it meanwhile.
         if old.mode == 0 || old.links == 0 {
             raw.fill(0);
@@ -209,7 +214,7 @@ impl Ext4 {
             place.buffer.mark_dirty(1 << place.slot);
         }
         drop(content);
-        drop(handle);
+        handle.finish();
         self.get_inode(Ino::BOOT_LOADER)
     }
 }

@@ -392,7 +392,11 @@ fn a_free_count_too_high_by_one_then_unlink() {
         let fs = mount(&path, MountOptions::default());
         let top = fs.root().unwrap();
         if field == 0 {
-            fs.unlink(&Caller::root(), &top, b"f").unwrap();
+            // The bitmap says otherwise: nothing is freed there, and nothing made.
+            let unlinked = fs.unlink(&Caller::root(), &top, b"f").unwrap_err();
+            assert!(matches!(unlinked, Ext4Error::Corrupt(_)), "{unlinked}");
+            let made = fs.create(&Caller::root(), &top, b"g", &FILE).unwrap_err();
+            assert!(matches!(made, Ext4Error::NoInode), "{made}");
         } else {
             fs.create(&Caller::root(), &top, b"d", &DIR).unwrap();
         }
@@ -407,6 +411,44 @@ fn a_free_count_too_high_by_one_then_unlink() {
             r.as_ref().map(|_| ()).map_err(|e| e.to_string())
         );
         assert!(r.is_ok(), "mounted before, not after an unlink");
+    }
+}
+
+#[test]
+fn a_wrong_count_of_free_blocks_is_found_before_it_wraps() {
+    let tmp = tempfile::tempdir().unwrap();
+    for count in [0, 1, 3900] {
+        let path = image(
+            tmp.path(),
+            "4M",
+            &["-b", "1024", "-N", "64", "-O", "^metadata_csum,^uninit_bg"],
+        );
+        images::run(
+            std::process::Command::new("debugfs")
+                .args(["-w", "-R", &format!("set_bg 0 free_blocks_count {count}")])
+                .arg(&path),
+        );
+        let fs = mount(&path, MountOptions::default());
+        let top = fs.root().unwrap();
+        let f = fs.create(&Caller::root(), &top, b"f", &FILE).unwrap();
+        let written = fs.write(&f, 0, &[1; 10_000], true).unwrap_err();
+        assert!(matches!(written, Ext4Error::NoSpace), "{count}: {written}");
+        assert!(fs.create(&Caller::root(), &top, b"d", &DIR).is_err());
+        drop((f, top));
+        fs.sync().expect("the journal is alive");
+        fs.unmount().unwrap();
+        drop(fs);
+        // What e2fsck finds is the count that was set, and nothing else.
+        let out = std::process::Command::new("e2fsck")
+            .arg("-fn")
+            .arg(&path)
+            .output();
+        let text = String::from_utf8_lossy(&out.unwrap().stdout).into_owned();
+        assert!(
+            text.contains("Free blocks count wrong for group #0"),
+            "{text}"
+        );
+        assert!(!text.contains("bitmap differences"), "{text}");
     }
 }
 

@@ -13,7 +13,8 @@ use uext4_sync::{class, order};
 ///
 /// # Crash
 /// Either everything changed under a handle survives, or nothing; a later handle never without an
-/// earlier one. A handle that is dropped by a panic aborts the journal: half of a change is never committed.
+/// earlier one. A handle that got write access to a block and is dropped without [`Handle::finish`], by an
+/// error or a panic, aborts the journal: half of a change is never committed.
 #[derive(Debug)]
 pub struct Handle<'j> {
     journal: &'j Journal,
@@ -21,6 +22,8 @@ pub struct Handle<'j> {
     tid: u64,
     /// Blocks that may still be attached without asking.
     credits: Cell<i64>,
+    /// Something may have changed since the handle started, or since what was done was last complete.
+    changed: Cell<bool>,
     _held: order::Held,
 }
 
@@ -31,6 +34,7 @@ impl<'j> Handle<'j> {
             shard,
             tid,
             credits: Cell::new(credits),
+            changed: Cell::new(false),
             _held: order::Held::new(&class::HANDLE),
         }
     }
@@ -59,6 +63,7 @@ impl<'j> Handle<'j> {
         if buffer.tid() != self.tid {
             self.attach(buffer, &mut content, true)?;
         }
+        self.changed.set(true);
         Ok(content)
     }
 
@@ -73,6 +78,7 @@ impl<'j> Handle<'j> {
         if buffer.tid() != self.tid {
             self.attach(buffer, &mut content, true)?;
         }
+        self.changed.set(true);
         Ok(Some(content))
     }
 
@@ -100,6 +106,7 @@ impl<'j> Handle<'j> {
     /// [`JournalError::Aborted`].
     #[inline]
     pub fn access_native(&self, buffer: &Arc<Buffer>) -> Result<()> {
+        self.changed.set(true);
         if buffer.tid() == self.tid {
             return Ok(());
         }
@@ -210,8 +217,20 @@ impl<'j> Handle<'j> {
     /// As [`Journal::start`].
     pub fn restart(self, credits: u32) -> Result<Handle<'j>> {
         let journal = self.journal;
-        drop(self);
+        self.finish();
         journal.start(credits)
+    }
+
+    /// Ends the handle: what was changed under it is complete.
+    #[inline]
+    pub fn finish(self) {
+        self.complete();
+    }
+
+    /// Says that what was changed so far is right by itself, although more is to come.
+    #[inline]
+    pub fn complete(&self) {
+        self.changed.set(false);
     }
 
     /// Says that the metadata block in `buffer` is being freed in this transaction: it need not be
@@ -232,6 +251,7 @@ impl<'j> Handle<'j> {
 
     /// Says that no earlier copy of `block`, which nobody has in memory, may be replayed.
     pub fn revoke(&self, block: u64) {
+        self.changed.set(true);
         let mut lists = self.journal.shard(self.shard).lists.lock();
         lists.revoked.push(block);
         let charge = lists.revoked.len().is_multiple_of(64);
@@ -243,6 +263,7 @@ impl<'j> Handle<'j> {
 
     /// Says that `len` blocks from `block` on are free once this transaction is durable.
     pub fn free(&self, block: u64, len: u32) {
+        self.changed.set(true);
         self.journal
             .shard(self.shard)
             .lists
@@ -255,9 +276,8 @@ impl<'j> Handle<'j> {
 impl Drop for Handle<'_> {
     #[inline]
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            let why = "a panic left a change unfinished";
-            self.journal.abort(JournalError::Aborted(why.into()));
+        if self.changed.get() {
+            self.journal.abort_unfinished();
         }
         let shard = self.journal.shard(self.shard);
         let left = self.credits.get();

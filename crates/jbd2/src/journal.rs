@@ -563,7 +563,9 @@ impl Journal {
         {
             let index = self.shards.index();
             self.shards.at(index).active.fetch_add(1, Ordering::SeqCst);
-            last(&Handle::new(self, index, self.running_tid(), 1))?;
+            let handle = Handle::new(self, index, self.running_tid(), 1);
+            last(&handle)?;
+            handle.finish();
         }
         Ok(self.empty_log(true)?)
     }
@@ -608,6 +610,16 @@ impl Journal {
                 client.aborted(&why);
             }
         }
+    }
+
+    /// A handle was dropped in the middle of a change.
+    #[cold]
+    pub(crate) fn abort_unfinished(&self) {
+        let why = match std::thread::panicking() {
+            true => "a panic left a change unfinished",
+            false => "an error left a change unfinished",
+        };
+        self.abort(JournalError::Aborted(why.into()));
     }
 
     /// Whether the journal gave up.

@@ -154,15 +154,16 @@ impl Ext4 {
         acl: Option<&[AclEntry]>,
         mode: Option<u16>,
     ) -> Result<()> {
-        let handle = self.journal().start(XATTR_CREDITS + 1)?;
-        self.store_acl(&handle, inode, subject, acl)?;
-        let Some(mode) = mode else {
-            return Ok(());
-        };
-        let time = now();
-        self.update_inode(inode, &handle, |disk| {
-            disk.mode = disk.mode & 0o170_000 | mode;
-            disk.ctime = time;
+        self.with_handle(XATTR_CREDITS + 1, |handle| {
+            self.store_acl(handle, inode, subject, acl)?;
+            let Some(mode) = mode else {
+                return Ok(());
+            };
+            let time = now();
+            self.update_inode(inode, handle, |disk| {
+                disk.mode = disk.mode & 0o170_000 | mode;
+                disk.ctime = time;
+            })
         })
     }
 
@@ -280,7 +281,6 @@ impl Ext4 {
         if !self.has_capability(inode)? {
             return Ok(());
         }
-        let handle = self.journal().start(XATTR_CREDITS)?;
-        self.drop_capability(&handle, inode)
+        self.with_handle(XATTR_CREDITS, |handle| self.drop_capability(handle, inode))
     }
 }

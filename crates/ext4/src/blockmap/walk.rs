@@ -2,6 +2,7 @@
 
 use super::Reader;
 use crate::error::Result;
+use crate::mapping::Mapped;
 use arrayvec::ArrayVec;
 use std::ops::ControlFlow;
 use uext4_ondisk::{
@@ -11,7 +12,9 @@ use uext4_ondisk::{
 struct Walk<'r, 'f> {
     reader: Reader<'r>,
     shape: MapShape,
-    each: &'f mut dyn FnMut(Extent) -> ControlFlow<()>,
+    each: &'f mut dyn FnMut(Mapped) -> ControlFlow<()>,
+    /// Nothing before this block is walked.
+    from: u64,
     /// What may still go on.
     run: Option<Extent>,
     above: ArrayVec<Pblk, MAP_LEVELS>,
@@ -21,18 +24,20 @@ struct Walk<'r, 'f> {
 }
 
 impl Reader<'_> {
-    /// Calls `each` for every run, in order, until it says that it has enough, or more than `nodes_max`
-    /// blocks of pointers would have to be read.
+    /// Calls `each` for every block of pointers and every run that reach past `from`, in order, until it says that
+    /// it has enough, or more than `nodes_max` blocks of pointers would have to be read.
     pub fn walk(
         &self,
         root: &[u8; 60],
         nodes_max: u64,
-        each: &mut dyn FnMut(Extent) -> ControlFlow<()>,
+        from: u64,
+        each: &mut dyn FnMut(Mapped) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
         let mut walk = Walk {
             reader: *self,
             shape: self.shape(),
             each,
+            from,
             run: None,
             above: ArrayVec::new(),
             nodes_left: nodes_max,
@@ -53,7 +58,12 @@ impl Reader<'_> {
 
 impl Walk<'_, '_> {
     fn pointer(&mut self, to: Option<Pblk>, levels: usize, at: u64) -> Result<ControlFlow<()>> {
-        let Some(pblk) = to.filter(|_| at < self.shape.blocks_max()) else {
+        let span = match levels {
+            0 => 1,
+            levels => self.shape.span(levels),
+        };
+        let in_range = at < self.shape.blocks_max() && at + span > self.from;
+        let Some(pblk) = to.filter(|_| in_range) else {
             return Ok(ControlFlow::Continue(()));
         };
         if self.above.contains(&pblk) || self.blocks_left == 0 {
@@ -68,6 +78,9 @@ impl Walk<'_, '_> {
             return Ok(ControlFlow::Break(()));
         }
         self.nodes_left -= 1;
+        if (self.each)(Mapped::Node(pblk)).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
         let buffer = self.reader.cache.get(pblk.0)?;
         let content = buffer.read();
         self.above.push(pblk);
@@ -106,6 +119,6 @@ impl Walk<'_, '_> {
             return Ok(ControlFlow::Continue(()));
         };
         self.reader.check_run(run.pblk, u64::from(run.len))?;
-        Ok((self.each)(run))
+        Ok((self.each)(Mapped::Run(run)))
     }
 }

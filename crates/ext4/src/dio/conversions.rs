@@ -16,6 +16,7 @@
 use crate::error::Result;
 use crate::extents::Written;
 use crate::fs::Ext4;
+use crate::handles;
 use crate::inode::Inode;
 use uext4_sync::{Condvar, Mutex, class};
 
@@ -112,7 +113,9 @@ impl Ext4 {
             }
             let _map = inode.map.write();
             self.convert_extents(&handle, inode, run, Written::Yes, true)?;
+            handle.complete();
         }
-        self.publish_size(&handle, inode, 0, 0)
+        let published = self.publish_size(&handle, inode, 0, 0);
+        handles::end(handle, published)
     }
 }

@@ -147,20 +147,21 @@ impl Ext4 {
             return Ok(CutOut::Apart);
         }
         let cut = self.retry_no_space(|| {
-            let handle = self.journal().start(CUT_CREDITS)?;
-            let _map = inode.map.write();
-            self.split_extent(&handle, inode, from, privileged)?;
-            self.split_extent(&handle, inode, to, privileged)
+            self.with_handle(CUT_CREDITS, |handle| {
+                let _map = inode.map.write();
+                self.split_extent(handle, inode, from, privileged)?;
+                handle.complete();
+                self.split_extent(handle, inode, to, privileged)
+            })
         });
         match cut {
             Ok(()) => Ok(CutOut::Apart),
-            Err(Ext4Error::NoSpace) => {
-                let handle = self.journal().start(CUT_CREDITS)?;
+            Err(Ext4Error::NoSpace) => self.with_handle(CUT_CREDITS, |handle| {
                 let _map = inode.map.write();
-                self.zero_extent(&handle, inode, Lblk(from as u32))?;
-                inode.touch_data(&handle);
+                self.zero_extent(handle, inode, Lblk(from as u32))?;
+                inode.touch_data(handle);
                 Ok(CutOut::Zeroed)
-            }
+            }),
             Err(why) => Err(why),
         }
     }

@@ -37,7 +37,7 @@ use crate::error::Result;
 use crate::fs::Ext4;
 use crate::inode::Inode;
 use crate::kinds;
-use crate::mapping::Mapping;
+use crate::mapping::{Mapped, Mapping};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use uext4_buffer::{Buffer, BufferCache};
@@ -125,15 +125,16 @@ impl Loader<'_> {
         Ok(buffer)
     }
 
-    /// Calls `f` for every extent, in order, until it says that it has enough.
+    /// Calls `f` for every node and extent that reaches past `from`, in order, until it says that it has enough.
     fn walk(
         &self,
         root: &[u8; 60],
-        f: &mut dyn FnMut(Extent) -> ControlFlow<()>,
+        from: u64,
+        f: &mut dyn FnMut(Mapped) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
         let check = ExtentCheck::root(self.bounds);
         let node = ExtentNode::validate(root, &check).map_err(|e| e.ino(self.ino))?;
-        walk_node(self, node, &check, f)
+        walk_node(self, node, &check, from, f)
     }
 
     /// What `lblk` is, as far as nodes are in memory and nobody changes them.
@@ -263,30 +264,40 @@ pub fn walk(
         seed,
         ino,
     };
-    let mut all = |extent| {
-        f(extent);
+    let mut all = |mapped| {
+        if let Mapped::Run(extent) = mapped {
+            f(extent);
+        }
         ControlFlow::Continue(())
     };
-    loader.walk(root, &mut all).map(|_| ())
+    loader.walk(root, 0, &mut all).map(|_| ())
 }
 
 fn walk_node(
     loader: &Loader<'_>,
     node: ExtentNode<'_>,
     check: &ExtentCheck,
-    f: &mut dyn FnMut(Extent) -> ControlFlow<()>,
+    from: u64,
+    f: &mut dyn FnMut(Mapped) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>> {
     if node.depth() == 0 {
-        return Ok(node.extents().try_for_each(f));
+        let mut extents = node.extents().filter(|e| e.end() > from);
+        return Ok(extents.try_for_each(|e| f(Mapped::Run(e))));
     }
     for (i, idx) in node.indexes().enumerate() {
         let Some(child_check) = node.child_check(i, check) else {
             break;
         };
+        if child_check.lblk_end <= from {
+            continue;
+        }
+        if f(Mapped::Node(idx.child)).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
         let buffer = loader.load(idx.child, &child_check)?;
         let content = buffer.read();
         let node = ExtentNode::new(content.data());
-        if walk_node(loader, node, &child_check, f)?.is_break() {
+        if walk_node(loader, node, &child_check, from, f)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
     }
@@ -365,14 +376,15 @@ impl Ext4 {
         })
     }
 
-    /// Calls `each` for every extent below `root`, in order, until it says that it has enough. The caller
-    /// holds the inode's `map` lock.
+    /// Calls `each` for every node and extent below `root` that reaches past block `from`, in order, until it says
+    /// that it has enough. The caller holds the inode's `map` lock.
     pub(crate) fn walk_extents(
         &self,
         inode: &Inode,
         root: &[u8; 60],
-        each: &mut dyn FnMut(Extent) -> ControlFlow<()>,
+        from: u64,
+        each: &mut dyn FnMut(Mapped) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
-        self.loader(inode).walk(root, each)
+        self.loader(inode).walk(root, from, each)
     }
 }

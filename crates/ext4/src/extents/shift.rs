@@ -91,6 +91,7 @@ impl Ext4 {
                 Shift::Up(_) => path.previous_leaf_end().filter(|end| *end >= from),
             };
             self.shift_leaf(&handle, inode, &mut path, from, shift)?;
+            handle.complete();
         }
         Ok(handle)
     }

@@ -89,7 +89,7 @@ pub(crate) fn replay(
         fs.crash();
         return Err(why);
     }
-    drop(handle);
+    handle.finish();
     fs.journal().flush_log()?;
     fs.journal().stop();
     Ok(())

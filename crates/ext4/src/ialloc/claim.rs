@@ -15,8 +15,8 @@ use crate::bitmap;
 use crate::error::Result;
 use crate::fs::Ext4;
 use crate::group::Group;
+use crate::handles::LateHandle;
 use crate::inode::now_s;
-use crate::late_handle::LateHandle;
 use uext4_ondisk::{Corrupt, CorruptKind, GroupCsum, GroupFlags, Ino};
 use uext4_sync::atomic::Ordering::Relaxed;
 use uext4_sync::{class, stat};
@@ -49,8 +49,10 @@ impl Ext4 {
                 })?
             }
         };
-        if claimed.is_some() {
-            bits.mark_dirty();
+        match claimed {
+            Some(_) => bits.mark_dirty(),
+            // Access alone changes nothing, and the next group's bitmap may be damaged.
+            None => late.nothing_changed(),
         }
         Ok(claimed)
     }

@@ -6,7 +6,7 @@ use crate::bitmap;
 use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
 use crate::group::Group;
-use uext4_ondisk::{Corrupt, GroupCsum, GroupFlags};
+use uext4_ondisk::{Corrupt, CorruptKind, GroupCsum, GroupFlags};
 use uext4_sync::atomic::Ordering::Relaxed;
 
 impl Ext4 {
@@ -63,18 +63,32 @@ impl Ext4 {
         if !bitmap::run_is(&bits.words, 0, self.reserved_in(group), true) {
             return Err(reserved_is_free(group).into());
         }
+        let (free, said) = (
+            bitmap::count_clear(&bits.words),
+            group.free_inodes_at_first(),
+        );
+        if free != said {
+            return Err(Corrupt::new(CorruptKind::InodeBitmapCount)
+                .pblk(group.inode_bitmap())
+                .detail(format_args!("{free} are free, the descriptor says {said}"))
+                .into());
+        }
         Ok(bits)
     }
 
-    /// A bitmap as it was loaded; none if it is damaged, and then the group is left alone.
-    pub(crate) fn or_leave<B>(&self, group: &Group, loaded: Result<B>) -> Result<Option<B>> {
+    /// A bitmap as it was loaded, to allocate from; `None` if it is damaged, and then nothing is allocated from the
+    /// group any more, or if it could not be read.
+    pub(crate) fn or_leave<B>(&self, group: &Group, loaded: Result<B>) -> Option<B> {
         match loaded {
-            Ok(bits) => Ok(Some(bits)),
+            Ok(bits) => Some(bits),
             Err(Ext4Error::Corrupt(why)) => {
                 self.leave_group(group, &why);
-                Ok(None)
+                None
             }
-            Err(e) => Err(e),
+            Err(why) => {
+                tracing::warn!("group {}: nothing is allocated there: {why}", group.no);
+                None
+            }
         }
     }
 

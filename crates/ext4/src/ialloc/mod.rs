@@ -41,8 +41,8 @@ use crate::bitmap;
 use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
 use crate::group::Group;
+use crate::handles::LateHandle;
 use crate::inode::Inode;
-use crate::late_handle::LateHandle;
 use uext4_jbd2::Handle;
 use uext4_ondisk::{Corrupt, CorruptKind, GroupFlags, GroupNo, Ino};
 use uext4_sync::atomic::Ordering::Relaxed;
@@ -134,7 +134,7 @@ impl Ext4 {
         if !group.has_free_inode() || group.damaged.load(Relaxed) {
             return Ok(None);
         }
-        let Some(bits) = self.or_leave(group, self.inode_bits(group))? else {
+        let Some(bits) = self.or_leave(group, self.inode_bits(group)) else {
             return Ok(None);
         };
         let Some(index) = self.claim_bit(late, group, bits, from)? else {
@@ -181,6 +181,26 @@ impl Ext4 {
         let unused = self.geometry().inodes_per_group - index - 1;
         if group.itable_unused.load(Relaxed) > unused {
             group.itable_unused.fetch_min(unused, Relaxed);
+        }
+    }
+
+    /// Checks that an inode number is in use, so that giving it back will not fail.
+    ///
+    /// # Locks
+    /// May read from the device, so no handle may be open.
+    ///
+    /// # Errors
+    /// One that is marked free, a damaged bitmap, or the device's.
+    pub(crate) fn check_ino_in_use(&self, ino: Ino) -> Result<()> {
+        let (no, index) = self.geometry().group_of_ino(ino)?;
+        let group = self.group(no)?;
+        match bitmap::is_set(&self.inode_bits(group)?.words, index) {
+            true => Ok(()),
+            false => Err(Corrupt::new(CorruptKind::InoRange)
+                .ino(ino)
+                .pblk(group.inode_bitmap())
+                .detail("in use, but marked free")
+                .into()),
         }
     }
 

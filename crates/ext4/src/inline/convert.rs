@@ -27,14 +27,16 @@ impl Ext4 {
     pub(crate) fn convert_inline(&self, inode: &Inode, privileged: bool) -> Result<()> {
         self.retry_no_space(|| {
             if inode.is_dir() {
-                let handle = self.journal().start(CONVERT_CREDITS)?;
-                return self.convert_inline_dir(&handle, inode);
+                return self.with_handle(CONVERT_CREDITS, |handle| {
+                    self.convert_inline_dir(handle, inode)
+                });
             }
             let mut data = self.inline_load(inode)?;
             data.truncate(usize::try_from(inode.size()).unwrap_or(usize::MAX));
             if data.is_empty() {
-                let handle = self.journal().start(CONVERT_CREDITS)?;
-                return self.take_out(&handle, inode, |_| {});
+                return self.with_handle(CONVERT_CREDITS, |handle| {
+                    self.take_out(handle, inode, |_| {})
+                });
             }
             let run = self.reserve_blocks(self.goal_of(inode.ino), 1, privileged)?;
             self.convert_file(inode, run, &data)
@@ -44,11 +46,12 @@ impl Ext4 {
 
     fn convert_file(&self, inode: &Inode, run: Run, data: &[u8]) -> Result<()> {
         self.fill_run(run, 0, data)?;
-        let handle = self.journal().start(CONVERT_CREDITS)?;
-        self.publish_run(&handle, run)?;
         let sectors = self.block_size() / 512;
-        self.take_out(&handle, inode, |disk| disk.blocks += sectors)?;
-        self.map_run(&handle, inode, Lblk(0), run, true)
+        self.with_handle(CONVERT_CREDITS, |handle| {
+            self.publish_run(handle, run)?;
+            self.take_out(handle, inode, |disk| disk.blocks += sectors)?;
+            self.map_run(handle, inode, Lblk(0), run, true)
+        })
     }
 
     /// As [`Ext4::convert_inline`] of a directory, as part of `handle`.

@@ -97,12 +97,13 @@ impl Ext4 {
         all.truncate(old.min(size));
         all.resize(size.max(IN_BLOCK), 0);
         change(&mut all);
-        let handle = self.journal().start(CREDITS)?;
         let time = now();
-        self.inline_store(&handle, inode, &all, |disk| {
-            disk.size = size as u64;
-            disk.mtime = time;
-            disk.ctime = time;
+        self.with_handle(CREDITS, |handle| {
+            self.inline_store(handle, inode, &all, |disk| {
+                disk.size = size as u64;
+                disk.mtime = time;
+                disk.ctime = time;
+            })
         })
     }
 }

@@ -9,9 +9,9 @@ use super::{Lists, check_visible};
 use crate::balloc::Run;
 use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
+use crate::handles::LateHandle;
 use crate::inode::{Inode, InodeRef, now};
 use crate::kinds;
-use crate::late_handle::LateHandle;
 use uext4_jbd2::Handle;
 use uext4_ondisk::{
     Compat, Incompat, Ino, Pblk, RoCompat, XattrIndex, XattrList, XattrNoSpace, XattrOwnedValue,
@@ -120,6 +120,7 @@ impl Ext4 {
         }
         // Dropped when the handle has stopped: what nobody names any more is deleted then.
         let counts = self.count_changes(inode, &before, &after)?;
+        self.check_xattr_block(inode)?;
         let new = match (hash, change.value) {
             (Some(hash), Some(value)) => Some(self.write_value(inode, value, hash)?),
             _ => None,
@@ -276,7 +277,10 @@ impl Ext4 {
         let late = LateHandle::new(self.journal(), credits);
         let sectors = self.value_sectors_of(before)..self.value_sectors_of(&after);
         let made = match &new {
-            Some(new) => Some(self.new_value_inode(&late, inode, new)?),
+            Some(new) => match self.new_value_inode(&late, inode, new) {
+                Ok(made) => Some(made),
+                Err(why) => return late.end(Err(why)),
+            },
             None => None,
         };
         let mut mapped = 0;
@@ -293,20 +297,21 @@ impl Ext4 {
             {
                 self.unreserve_value(new, mapped);
             }
-            return Err(match (made, late.into_handle()) {
-                (Some(made), Some(handle)) => self.discard_new(handle, &made, why),
-                _ => why,
-            });
+            return match made {
+                Some(made) => Err(self.discard_new(late, &made, why)),
+                None => late.end(Err(why)),
+            };
         }
         let handle = late.get()?;
         for count in counts {
             self.change_count(handle, &count.inode, count.by)?;
         }
         let time = now();
-        self.update_inode(inode, handle, |disk| {
+        let updated = self.update_inode(inode, handle, |disk| {
             disk.ctime = time;
             disk.blocks = (disk.blocks + sectors.end).saturating_sub(sectors.start);
-        })
+        });
+        late.end(updated)
     }
 
     /// Stores the attributes. Nothing changed if there is no space.

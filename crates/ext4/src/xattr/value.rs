@@ -19,8 +19,8 @@ use crate::balloc::Run;
 use crate::create::NewInode;
 use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
+use crate::handles::LateHandle;
 use crate::inode::{Inode, InodeRef};
-use crate::late_handle::LateHandle;
 use crate::mapping;
 use std::collections::BTreeMap;
 use uext4_jbd2::Handle;
@@ -295,7 +295,7 @@ impl Ext4 {
             count
         })?;
         if left == 0 {
-            self.add_orphan(handle, inode)?;
+            self.add_orphan(handle, inode.inode())?;
             inode.set_doomed(true);
         }
         Ok(())
