@@ -2,6 +2,11 @@
 //!
 //! # Crash
 //! Replaying is idempotent: the log is marked empty only once everything it holds is durable in place.
+//!
+//! A transaction whose commit block, or any other block, did not reach the device ends the log: a crash cut it
+//! short. If a later commit block is there, it did not: a commit block is written only when the one before it is
+//! durable. Then the log is damaged, and transactions that were durable would be lost with it, so it is refused
+//! where checksums can tell.
 
 use crate::error::Result;
 use crate::log;
@@ -29,6 +34,9 @@ pub struct RecoveryReport {
     pub fast_commits: Vec<FastCommitRecord>,
 }
 
+/// Copies and revocations that one recovery takes into memory, some 30 bytes each: what a log of 32 GiB holds.
+const RECORDS_MAX: usize = 8 << 20;
+
 /// A copy in the log.
 #[derive(Clone, Copy)]
 struct Copy {
@@ -51,6 +59,8 @@ enum Outcome {
 struct Found {
     copies: Vec<Copy>,
     revoked: Vec<u64>,
+    /// When it was committed, in seconds since 1970.
+    time: u64,
 }
 
 /// What the scan collects.
@@ -65,6 +75,7 @@ struct Scan {
 }
 
 /// Walks the log, wrapping at its end, no further than its length.
+#[derive(Clone)]
 struct Cursor<'a> {
     map: &'a LogMap,
     at: u32,
@@ -205,9 +216,14 @@ fn scan(map: &LogMap, sb: &JournalSuper, first_tid: Tid) -> Result<Scan> {
         ..Scan::default()
     };
     let mut tid = first_tid;
+    let mut time = 0;
+    let mut records_left = RECORDS_MAX;
     loop {
-        match reader.transaction(tid)? {
+        let start = reader.cursor.clone();
+        match reader.transaction(tid, records_left)? {
             Outcome::Complete(found) => {
+                time = found.time;
+                records_left -= found.copies.len() + found.revoked.len();
                 scan.copies.extend(found.copies);
                 for block in found.revoked {
                     scan.revoked.insert(block, tid);
@@ -216,11 +232,15 @@ fn scan(map: &LogMap, sb: &JournalSuper, first_tid: Tid) -> Result<Scan> {
                 scan.next = reader.cursor.at;
                 tid = tid.next();
             }
-            Outcome::Torn(damage) => match reader.transaction(tid.next())? {
+            Outcome::Torn(damage) => match reader.transaction(tid.next(), records_left)? {
                 Outcome::End => return Ok(scan),
                 _ => return Err(damage.into()),
             },
-            Outcome::End => return Ok(scan),
+            Outcome::End => {
+                reader.cursor = start;
+                reader.check_end(tid, time)?;
+                return Ok(scan);
+            }
         }
     }
 }
@@ -234,8 +254,39 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// Refuses a log that goes on after transaction `tid`, which is incomplete; the one before was committed at
+    /// `time`. Without checksums of each block nothing tells a commit block from what an earlier file system left.
+    fn check_end(&mut self, tid: Tid, time: u64) -> Result<()> {
+        if !self.format.has_block_csum() {
+            return Ok(());
+        }
+        let mut block = vec![0; self.format.block_size as usize];
+        while let Some(at) = self.cursor.read(&mut block)? {
+            let header = JournalHeader::read(&block);
+            let is_commit = |h: &JournalHeader| h.block_type == JournalBlockType::Commit;
+            if !header.is_ok_and(|h| is_commit(&h)) {
+                continue;
+            }
+            let Ok(commit) = CommitBlock::decode(&block, &self.format) else {
+                continue;
+            };
+            // Where commit blocks are not waited for, its own may be there without the rest.
+            let is_own = commit.tid == tid && !self.asynchronous;
+            let is_later = commit.tid != tid && commit.tid.after_eq(tid);
+            if (is_own || is_later) && commit.sec >= time {
+                return Err(Corrupt::new(CorruptKind::JournalLost)
+                    .detail(format_args!(
+                        "transaction {}, but {} is complete in journal block {at}; run e2fsck",
+                        tid.0, commit.tid.0
+                    ))
+                    .into());
+            }
+        }
+        Ok(())
+    }
+
     /// Reads the transaction that should come next.
-    fn transaction(&mut self, tid: Tid) -> Result<Outcome> {
+    fn transaction(&mut self, tid: Tid, records_max: usize) -> Result<Outcome> {
         let mut block = vec![0; self.format.block_size as usize];
         let mut found = Found::default();
         let mut torn = None;
@@ -267,9 +318,16 @@ impl Reader<'_> {
                     if !commit.as_ref().is_ok_and(fits) {
                         break;
                     }
+                    found.time = commit.map_or(0, |commit| commit.sec);
                     return Ok(torn.map_or(Outcome::Complete(found), Outcome::Torn));
                 }
                 _ => break,
+            }
+            if found.copies.len() + found.revoked.len() > records_max {
+                let limit = format_args!("{RECORDS_MAX}");
+                return Err(Corrupt::new(CorruptKind::JournalRecords)
+                    .detail(limit)
+                    .into());
             }
         }
         Ok(Outcome::End)

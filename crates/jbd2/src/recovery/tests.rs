@@ -17,6 +17,9 @@ const LOG_BLOCKS: u32 = JOURNAL_BLOCKS_MIN;
 const START: u32 = LOG_BLOCKS - 9;
 const FIRST_TID: Tid = Tid(u32::MAX - 1);
 
+/// The first block of the last of [`three`] transactions, and its commit block.
+const LAST: (u32, u32) = (3, 8);
+
 /// A log being written.
 struct Writer {
     device: Arc<MemoryDevice>,
@@ -210,7 +213,7 @@ fn a_commit_block_that_came_before_its_blocks_ends_the_log() {
 fn any_byte_may_be_damaged() {
     let mut rng: u32 = 1;
     for format in formats() {
-        let used = [0, 1, 2, 3, 4, 5, 6].into_iter().chain(START..LOG_BLOCKS);
+        let used = (0..=LAST.1).chain(START..LOG_BLOCKS);
         for block in used {
             for at in (0..BLOCK).filter(|at| at % 97 == 0 || *at < 120 || *at > BLOCK - 6) {
                 let w = three(format);
@@ -220,6 +223,18 @@ fn any_byte_may_be_damaged() {
                 data[at] ^= (rng >> 24) as u8 | 1;
                 w.map.write(block, &data).unwrap();
                 let done = recover(&w.map, &*w.device);
+                // The last transaction alone may look as if a crash had cut it short.
+                let is_last = (LAST.0..=LAST.1).contains(&block);
+                if let Ok(report) = &done
+                    && w.sb.format().has_block_csum()
+                    && block != 0
+                    && !is_last
+                {
+                    assert_eq!(
+                        report.transactions, 3,
+                        "{format:?}, block {block}, byte {at}"
+                    );
+                }
                 // Checksums of each block: what is replayed is a prefix of the transactions.
                 if let Ok(report) = done
                     && w.sb.format().has_block_csum()
@@ -233,6 +248,52 @@ fn any_byte_may_be_damaged() {
                     ];
                     let n = report.transactions as usize;
                     assert_eq!(w.seen(), right[n], "{format:?}, block {block}, byte {at}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_damaged_commit_block_is_refused_unless_it_is_the_last() {
+    for format in formats() {
+        let checked = three(format).sb.format().has_block_csum();
+        let commits: Vec<u32> = {
+            let w = three(format);
+            let mut block = vec![0; BLOCK];
+            let is_commit = |at: &u32| {
+                w.map.read(*at, &mut block).unwrap();
+                JournalHeader::read(&block).is_ok_and(|h| h.block_type == JournalBlockType::Commit)
+            };
+            (START..LOG_BLOCKS)
+                .chain(1..=LAST.1)
+                .filter(is_commit)
+                .collect()
+        };
+        assert_eq!(commits.len(), 3, "{format:?}");
+        assert_eq!(commits[2], LAST.1);
+        for (i, at) in commits.into_iter().enumerate() {
+            // Lost altogether, torn, or with one bit that flipped.
+            let spoils: [fn(&mut Vec<u8>); 3] =
+                [|b| b.fill(0), |b| b[512..].fill(7), |b| b[60] ^= 4];
+            for spoil in spoils {
+                let w = three(format);
+                let mut block = vec![0; BLOCK];
+                w.map.read(at, &mut block).unwrap();
+                spoil(&mut block);
+                w.map.write(at, &block).unwrap();
+                let done = recover(&w.map, &*w.device);
+                match (i, checked) {
+                    (2, true) => assert_eq!(done.unwrap().transactions, 2, "{format:?}"),
+                    (_, true) => {
+                        let why = done.unwrap_err().to_string();
+                        assert!(why.contains("later ones are complete"), "{why}");
+                    }
+                    // What it is cannot be told; it is never an error.
+                    (_, false) => assert!(done.is_ok(), "{format:?}"),
+                }
+                if checked && i == 2 {
+                    assert_eq!(w.seen(), [0, 4, 3, 0, 5, 0, 0, 0], "{format:?}");
                 }
             }
         }
