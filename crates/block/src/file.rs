@@ -136,6 +136,14 @@ impl FileDevice {
         }
     }
 
+    /// Makes the rings that `callers` need at a time, if the device uses any: for a process that gives up the right to
+    /// make some later. Callers beyond that many do without.
+    pub fn make_rings(&self, callers: usize) {
+        if let Some(rings) = self.rings() {
+            rings.make(callers);
+        }
+    }
+
     fn check_read(&self, offset: u64, len: u64) -> Result<()> {
         check_range(BlockOp::Read, offset, len, self.len())
     }

@@ -3,7 +3,8 @@
 //! # Data model
 //! A caller checks a ring out, submits the requests of its batch, waits for all of them and puts the ring
 //! back: a ring has one user, and threads submit at the same time on different rings. A ring is made when
-//! there is none to check out.
+//! there is none to check out. A ring can read and write, and nothing else: io_uring has operations that open files
+//! and connect sockets, which a process that takes over the program must not find.
 //!
 //! # Invariants
 //! No request is in flight on a ring in the pool, nor after a call has returned or unwound: the kernel uses
@@ -13,6 +14,7 @@
 //! Those of [`Pool`]; none over I/O.
 
 use crate::pool::Pool;
+use io_uring::register::Restriction;
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::io::Errno;
 use std::fmt;
@@ -75,6 +77,15 @@ impl Rings {
         };
         rings.pool.put(new_ring()?);
         Ok(rings)
+    }
+
+    /// Makes rings until there are `count`, at most [`RINGS_MAX`], or the host refuses one.
+    pub fn make(&self, count: usize) {
+        while self.made.load(Relaxed) < count.min(RINGS_MAX) {
+            let Ok(ring) = new_ring() else { return };
+            self.made.fetch_add(1, Relaxed);
+            self.pool.put(ring);
+        }
     }
 
     /// Reads requests into `bufs`. What has a result below zero or too small is left to the caller.
@@ -224,14 +235,85 @@ fn is_passing(error: &io::Error) -> bool {
         .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
+/// A ring that reads and writes, and nothing else.
 fn new_ring() -> io::Result<IoUring> {
     // Completions are taken when we wait; nobody needs to be interrupted for them.
-    let quiet = IoUring::builder().setup_coop_taskrun().build(DEPTH as u32);
-    match quiet {
+    let quiet = IoUring::builder()
+        .setup_r_disabled()
+        .setup_coop_taskrun()
+        .build(DEPTH as u32);
+    let ring = match quiet {
         // Before Linux 5.19.
         Err(e) if e.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
-            IoUring::new(DEPTH as u32)
+            IoUring::builder().setup_r_disabled().build(DEPTH as u32)
         }
         other => other,
+    }?;
+    let submitter = ring.submitter();
+    submitter.register_restrictions(&mut [
+        Restriction::sqe_op(opcode::Readv::CODE),
+        Restriction::sqe_op(opcode::Writev::CODE),
+    ])?;
+    submitter.register_enable_rings()?;
+    Ok(ring)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A ring, or a line that this host has none.
+    fn ring() -> Option<IoUring> {
+        new_ring().inspect_err(|e| eprintln!("SKIPPED: {e}")).ok()
+    }
+
+    /// Submits one entry, and returns its result.
+    fn outcome(ring: &mut IoUring, entry: &squeue::Entry) -> i32 {
+        // SAFETY: what the entries of these tests point at outlives this call, which waits for the completion.
+        unsafe { ring.submission().push(entry) }.unwrap();
+        ring.submit_and_wait(1).unwrap();
+        ring.completion().next().unwrap().result()
+    }
+
+    #[test]
+    fn a_ring_reads_and_does_nothing_else() {
+        let Some(mut ring) = ring() else { return };
+        let (reader, writer) = io::pipe().unwrap();
+        io::Write::write_all(&mut &writer, b"data").unwrap();
+        let mut buf = [0; 4];
+        let mut bufs = [IoSliceMut::new(&mut buf)];
+        let fd = types::Fd(reader.as_raw_fd());
+        let readv = opcode::Readv::new(fd, bufs.as_mut_ptr().cast(), 1).build();
+        let flagged = readv.clone().flags(squeue::Flags::ASYNC);
+        let denied = -Errno::ACCESS.raw_os_error();
+        assert_eq!(outcome(&mut ring, &flagged), denied, "a flag");
+        assert_eq!(outcome(&mut ring, &readv), 4);
+        let cwd = types::Fd(libc::AT_FDCWD);
+        for (name, entry) in [
+            ("nop", opcode::Nop::new().build()),
+            (
+                "openat",
+                opcode::OpenAt::new(cwd, c"/etc/passwd".as_ptr()).build(),
+            ),
+            (
+                "socket",
+                opcode::Socket::new(libc::AF_UNIX, libc::SOCK_STREAM, 0).build(),
+            ),
+            ("msg_ring", opcode::MsgRingData::new(fd, 0, 0, None).build()),
+            ("close", opcode::Close::new(fd).build()),
+        ] {
+            assert_eq!(outcome(&mut ring, &entry), denied, "{name}");
+        }
+        assert!(ring.submitter().register_files(&[0]).is_err());
+    }
+
+    #[test]
+    fn as_many_rings_as_asked_for_are_made_once() {
+        let Ok(rings) = Rings::new() else { return };
+        rings.make(3);
+        rings.make(2);
+        assert_eq!(rings.made.load(Relaxed), 3);
+        let taken: Vec<_> = std::iter::from_fn(|| rings.pool.take()).collect();
+        assert_eq!(taken.len(), 3);
     }
 }

@@ -196,9 +196,27 @@ fn the_server_has_nothing_to_give_away() {
         (value("NoNewPrivs:"), value("Seccomp:")),
         ("1".into(), "2".into())
     );
+    assert_ne!(value("Uid:"), "0");
+    let root = fs::read_dir(format!("/proc/{pid}/root/")).unwrap();
+    assert_eq!(root.count(), 0);
     bed.ok(&["umount", "mnt"]);
     bed.ok(&["mount", "--no-sandbox", "a.img", "mnt"]);
     assert_eq!(bed.stats()["sandbox"], "off");
+}
+
+#[test]
+fn an_unmount_waits_without_the_right_to_inspect_the_server() {
+    let Some(bed) = Bed::new() else { return };
+    // As root of many containers.
+    for args in [&["mount", "a.img", "mnt"][..], &["umount", "mnt"]] {
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set=-sys_ptrace", "--", PROGRAM]);
+        let out = command.args(args).current_dir(bed.dir.path()).output();
+        let out = out.unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success() && said.is_empty(), "{args:?}: {said}");
+    }
+    bed.assert_clean();
 }
 
 #[test]

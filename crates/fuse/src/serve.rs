@@ -8,7 +8,7 @@ use crate::served::{Outdated, Served};
 use crate::server::{Notify, Server, ServerOptions};
 use crate::transport::dev::DevTransport;
 use crate::transport::reply::send_notification;
-use crate::transport::uring::{THREADS_PER_CPU, UringTransport};
+use crate::transport::uring::{self, THREADS_PER_CPU, UringPrepared, UringTransport};
 use crate::transport::{Transport, TransportKind, open_device};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -59,14 +59,15 @@ impl ServeOptions {
 /// What serving takes from the host: to be had before a sandbox closes.
 pub struct Prepared {
     devices: Vec<OwnedFd>,
-    cpus: usize,
+    uring: Option<UringPrepared>,
 }
 
 impl Prepared {
-    /// Descriptors of `/dev/fuse` for the threads that `options` ask for, and the number of CPUs.
+    /// What the transport that `options` ask for takes: descriptors of `/dev/fuse` for the threads, and rings where the
+    /// kernel has FUSE over io_uring turned on.
     ///
     /// # Errors
-    /// As the host says: no `/dev/fuse`, or no permission.
+    /// As the host says: no `/dev/fuse`, or no permission; with io_uring asked for, no rings.
     pub fn new(options: &ServeOptions) -> io::Result<Prepared> {
         let cpus = possible_cpus()?;
         let available = std::thread::available_parallelism().map_or(cpus, usize::from);
@@ -77,10 +78,27 @@ impl Prepared {
                 .unwrap_or((DEV_THREADS_PER_CPU * available).max(DEV_THREADS_MIN)),
         };
         let devices = (0..threads.max(1)).map(|_| open_device());
-        Ok(Prepared {
-            devices: devices.collect::<io::Result<_>>()?,
-            cpus,
-        })
+        let devices = devices.collect::<io::Result<_>>()?;
+        let rings = || UringPrepared::new(cpus, options.threads.unwrap_or(THREADS_PER_CPU));
+        let uring = match options.transport {
+            TransportKind::Dev => None,
+            _ if !uring::is_enabled() => None,
+            // The kernel's io_uring may be older than its FUSE, or forbidden.
+            TransportKind::Auto => rings().ok(),
+            TransportKind::Uring => Some(rings()?),
+        };
+        Ok(Prepared { devices, uring })
+    }
+
+    /// Whether there are rings, so that the kernel can be asked for requests over io_uring.
+    pub fn has_rings(&self) -> bool {
+        self.uring.is_some()
+    }
+
+    /// How many threads will serve at most.
+    pub fn workers(&self) -> usize {
+        let over_uring = self.uring.as_ref().map_or(0, UringPrepared::workers);
+        self.devices.len().max(over_uring)
     }
 }
 
@@ -198,22 +216,25 @@ pub fn serve_handler<H: Handler>(
     options: &ServeOptions,
     started: impl FnOnce(Stopper),
 ) -> io::Result<()> {
-    let Prepared { mut devices, cpus } = prepared;
-    let over_uring = match options.transport {
-        TransportKind::Uring if !negotiated.uring => {
+    let Prepared { devices, uring } = prepared;
+    match (options.transport, negotiated.uring, uring) {
+        (_, true, Some(rings)) => {
+            drop(devices);
+            let transport = UringTransport::new(&connection, rings)?;
+            let handler = make(transport.workers(), TransportKind::Uring.name())?;
+            return run(transport, &Arc::new(handler), started);
+        }
+        (_, true, None) => {
+            return Err(io::Error::other(
+                "requests come over io_uring, without rings",
+            ));
+        }
+        (TransportKind::Uring, false, _) => {
             let why = "FUSE over io_uring is turned off: write Y to /sys/module/fuse/parameters/enable_uring, \
                        or use transport=dev";
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
-        _ => negotiated.uring,
-    };
-    if over_uring {
-        let device = devices.pop().ok_or(io::ErrorKind::InvalidInput)?;
-        drop(devices);
-        let threads = options.threads.unwrap_or(THREADS_PER_CPU);
-        let transport = UringTransport::new(connection, device, cpus, threads)?;
-        let handler = make(transport.workers(), TransportKind::Uring.name())?;
-        return run(transport, &Arc::new(handler), started);
+        (_, false, _) => {}
     }
     let transport = DevTransport::new(&connection, devices)?;
     drop(connection);

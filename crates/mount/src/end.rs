@@ -92,11 +92,10 @@ pub fn end(dir: &Path, lazy: bool) -> Result<Ended, EndError> {
             closed: false,
         });
     }
-    let closed = server.as_ref().is_some_and(wait);
-    // Its exit is the last trace of the mount.
-    if let Some(monitor) = &monitor {
-        wait(monitor);
-    }
+    let closed = server.as_ref().map(wait);
+    // Its exit is the last trace of the mount, and comes after the server's, which not every caller may look into.
+    let ended = monitor.as_ref().map(wait);
+    let closed = closed.or(ended).unwrap_or(false);
     // As the kernel says, not the server, whom nobody need trust.
     if closed && !entry.read_only && needs_recovery(&entry.source) {
         return Err(EndError::Unclean(entry.source));

@@ -2,7 +2,9 @@
 //!
 //! # Data model
 //! The kernel is given two pieces of memory once, one for headers and structures, one for names and data. It fills them
-//! with a request, and takes the reply from them, with one system call for a reply and the next request. Layouts
+//! with a request, and takes the reply from them, with one system call for a reply and the next request. A ring is made
+//! for one descriptor of `/dev/fuse`, and can do nothing but FUSE's commands on that: io_uring has operations that open
+//! files and connect sockets, which a process that takes over the server must not find. Layouts
 //! and numbers are those of `linux/fuse.h`, `struct fuse_uring_req_header` and what goes with it.
 //!
 //! # Invariants
@@ -13,11 +15,11 @@
 use super::buffer::Buffer;
 use crate::abi::{input, output};
 use crate::mountpoint::DATA_BYTES_MAX;
+use io_uring::register::Restriction;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::io::Errno;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::Arc;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// `FUSE_IO_URING_CMD_REGISTER`.
@@ -69,10 +71,36 @@ struct Vector {
     len: u64,
 }
 
+/// Where in a ring's table of files its descriptor of `/dev/fuse` is.
+const DEVICE: types::Fixed = types::Fixed(0);
+
+/// A ring that nothing is offered on yet.
+pub type RawRing = IoUring<squeue::Entry128, cqueue::Entry>;
+
+/// A ring for `device`, a descriptor of `/dev/fuse` that may be bound to a mount later.
+///
+/// # Errors
+/// As the host says: `EPERM` or `ENOSYS` where io_uring is not allowed, `EINVAL` where rings cannot be restricted,
+/// `ENOMEM`.
+pub fn make(device: BorrowedFd<'_>) -> io::Result<RawRing> {
+    let ring = RawRing::builder()
+        .setup_r_disabled()
+        .setup_coop_taskrun()
+        .build(2)?;
+    let fixed = squeue::Flags::FIXED_FILE.bits();
+    let submitter = ring.submitter();
+    submitter.register_files(&[device.as_raw_fd()])?;
+    submitter.register_restrictions(&mut [
+        Restriction::sqe_op(opcode::UringCmd80::CODE),
+        Restriction::sqe_flags_required(fixed),
+    ])?;
+    submitter.register_enable_rings()?;
+    Ok(ring)
+}
+
 /// The ring of one thread.
 pub struct Ring {
-    ring: IoUring<squeue::Entry128, cqueue::Entry>,
-    connection: Arc<OwnedFd>,
+    ring: RawRing,
     queue: u16,
     headers: Box<Headers>,
     payload: Buffer,
@@ -82,30 +110,21 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A ring of the queue with that number, which is a CPU's, for the mount that `connection` is bound to.
-    ///
-    /// # Errors
-    /// As the host says: `EPERM` or `ENOSYS` where io_uring is not allowed, `ENOMEM`.
-    pub fn new(connection: Arc<OwnedFd>, queue: u16) -> io::Result<Ring> {
-        let ring = IoUring::<squeue::Entry128, cqueue::Entry>::builder()
-            .setup_single_issuer()
-            .setup_coop_taskrun()
-            .build(2)?;
+    /// A ring of the queue with that number, which is a CPU's.
+    pub fn new(ring: RawRing, queue: u16) -> Ring {
         let headers = Box::new(Headers {
             in_out: [0; PART],
             op_in: [0; PART],
             ent: EntInOut::default(),
         });
-        let payload = Buffer::new(DATA_BYTES_MAX as usize);
-        Ok(Ring {
+        Ring {
             ring,
-            connection,
             queue,
             headers,
-            payload,
+            payload: Buffer::new(DATA_BYTES_MAX as usize),
             vectors: Box::new([Vector { base: 0, len: 0 }; 2]),
             arrived: false,
-        })
+        }
     }
 
     /// Offers the ring to the kernel, which answers with a request when it has one: see [`Ring::wait`].
@@ -204,9 +223,8 @@ impl Ring {
         };
         let mut bytes = [0; 80];
         bytes[..size_of::<Command>()].copy_from_slice(request.as_bytes());
-        let fd = types::Fd(self.connection.as_raw_fd());
         let vectors: *const [Vector; 2] = &*self.vectors;
-        let mut entry = opcode::UringCmd80::new(fd, command)
+        let mut entry = opcode::UringCmd80::new(DEVICE, command)
             .cmd(bytes)
             .addr(Some(vectors.expose_provenance() as u64))
             .build();
@@ -246,6 +264,54 @@ fn outcome(done: &cqueue::Entry) -> Result<(), Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_ring_asks_fuse_and_does_nothing_else() {
+        let made = super::super::open_device().and_then(|device| make(device.as_fd()));
+        let Ok(mut ring) = made else {
+            return eprintln!("SKIPPED: needs /dev/fuse and io_uring");
+        };
+        let denied = -Errno::ACCESS.raw_os_error();
+        let cwd = types::Fd(libc::AT_FDCWD);
+        let stdin = types::Fd(0);
+        for (name, entry) in [
+            ("nop", opcode::Nop::new().build()),
+            ("openat", opcode::OpenAt::new(cwd, std::ptr::null()).build()),
+            (
+                "socket",
+                opcode::Socket::new(libc::AF_UNIX, libc::SOCK_STREAM, 0).build(),
+            ),
+            (
+                "read",
+                opcode::Read::new(stdin, std::ptr::null_mut(), 0).build(),
+            ),
+            (
+                "msg_ring",
+                opcode::MsgRingData::new(stdin, 0, 0, None).build(),
+            ),
+        ] {
+            // SAFETY: null is memory of none, and an operation that is not denied fails on it.
+            unsafe { ring.submission().push(&entry.into()) }.unwrap();
+            ring.submit_and_wait(1).unwrap();
+            let done = ring.completion().next().unwrap();
+            assert_eq!(done.result(), denied, "{name}");
+        }
+        let mut command = |fd: Option<types::Fd>| {
+            let entry = match fd {
+                Some(fd) => opcode::UringCmd80::new(fd, REGISTER).build(),
+                None => opcode::UringCmd80::new(DEVICE, REGISTER).build(),
+            };
+            // SAFETY: it points at nothing.
+            unsafe { ring.submission().push(&entry) }.unwrap();
+            ring.submit_and_wait(1).unwrap();
+            ring.completion().next().unwrap().result()
+        };
+        assert_eq!(command(Some(stdin)), denied, "another file");
+        let unbound = command(None);
+        assert!(unbound < 0 && unbound != denied, "{unbound}");
+        assert!(ring.submitter().register_files_update(0, &[0]).is_err());
+    }
 
     #[test]
     fn structures_have_the_sizes_of_the_protocol() {

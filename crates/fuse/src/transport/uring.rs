@@ -9,7 +9,7 @@
 //! None: threads share nothing but the handler.
 
 use super::buffer::Buffer;
-use super::ring::Ring;
+use super::ring::{self, RawRing, Ring};
 use super::{Transport, join_all};
 use super::{dev, device};
 use crate::abi::input;
@@ -30,6 +30,9 @@ use uext4_sync::Patience;
 /// Threads of a queue: one may sleep in fsync(2) while others answer.
 pub const THREADS_PER_CPU: usize = 4;
 
+/// Says whether the kernel takes FUSE over io_uring.
+const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
+
 /// How long references that the kernel gives back are left to gather.
 const FORGET_PAUSE: Duration = Duration::from_millis(1);
 
@@ -40,62 +43,83 @@ const LOOKS_MAX: u32 = 100;
 /// is used where it lies.
 const COPIED_BYTES_MAX: usize = 4096;
 
-/// Queues of io_uring, one for each CPU.
-pub struct UringTransport {
-    connection: Arc<OwnedFd>,
+/// What queues of io_uring take from the host: to be had before a sandbox closes.
+pub struct UringPrepared {
+    /// Those of one CPU follow each other at a distance of `cpus`.
+    rings: Vec<RawRing>,
     cpus: usize,
-    threads_per_cpu: usize,
-    /// For what comes over `/dev/fuse`.
-    dev: OwnedFd,
+    /// The descriptor of `/dev/fuse` that all rings are for; some requests come over it all the same.
+    device: OwnedFd,
 }
 
+impl UringPrepared {
+    /// Rings for queues of `cpus` CPUs, all that the machine could have.
+    ///
+    /// # Errors
+    /// As the host says: io_uring is not allowed, has no restrictions, or there is no memory.
+    pub fn new(cpus: usize, threads_per_cpu: usize) -> io::Result<UringPrepared> {
+        let device = device::open_device()?;
+        let rings = (0..cpus * threads_per_cpu).map(|_| ring::make(device.as_fd()));
+        Ok(UringPrepared {
+            rings: rings.collect::<io::Result<_>>()?,
+            cpus,
+            device,
+        })
+    }
+
+    /// How many threads will serve.
+    pub fn workers(&self) -> usize {
+        self.rings.len() + 1
+    }
+}
+
+/// Whether the kernel has FUSE over io_uring, and turned on.
+pub fn is_enabled() -> bool {
+    std::fs::read_to_string(SWITCH).is_ok_and(|value| value.starts_with('Y'))
+}
+
+/// Queues of io_uring, one for each CPU.
+pub struct UringTransport(UringPrepared);
+
 impl UringTransport {
-    /// Queues for `cpus` CPUs, all that the machine could have; `device` is bound to the mount of `connection`.
+    /// Binds what was prepared to the mount of `connection`.
     ///
     /// # Errors
     /// As the host says.
-    pub fn new(
-        connection: OwnedFd,
-        device: OwnedFd,
-        cpus: usize,
-        threads_per_cpu: usize,
-    ) -> io::Result<UringTransport> {
-        device::bind(&device, connection.as_fd())?;
-        Ok(UringTransport {
-            connection: Arc::new(connection),
-            cpus,
-            threads_per_cpu,
-            dev: device,
-        })
+    pub fn new(connection: &OwnedFd, prepared: UringPrepared) -> io::Result<UringTransport> {
+        device::bind(&prepared.device, connection.as_fd())?;
+        Ok(UringTransport(prepared))
     }
 }
 
 impl Transport for UringTransport {
     fn workers(&self) -> usize {
-        self.cpus * self.threads_per_cpu + 1
+        self.0.workers()
     }
 
     fn run<H: Handler>(self, handler: &Arc<H>, started: impl FnOnce()) -> io::Result<()> {
-        let rings = self.cpus * self.threads_per_cpu;
+        let UringPrepared {
+            rings,
+            cpus,
+            device,
+        } = self.0;
+        let count = rings.len();
         let mut threads: Vec<JoinHandle<io::Result<()>>> = Vec::new();
         let (offered, offers) = mpsc::channel();
-        let queues: Vec<_> = (0..self.cpus)
-            .map(|cpu| Arc::new(Queue::new(cpu)))
-            .collect();
-        for number in 0..rings {
-            let (handler, connection) = (Arc::clone(handler), Arc::clone(&self.connection));
-            let (cpu, offered) = (number % self.cpus, offered.clone());
-            let queue = Arc::clone(&queues[cpu]);
+        let queues: Vec<_> = (0..cpus).map(|cpu| Arc::new(Queue::new(cpu))).collect();
+        for (number, ring) in rings.into_iter().enumerate() {
+            let (cpu, offered) = (number % cpus, offered.clone());
+            let (handler, queue) = (Arc::clone(handler), Arc::clone(&queues[cpu]));
             let named = thread::Builder::new().name(format!("fuse-{cpu}-{number}"));
-            threads
-                .push(named.spawn(move || serve(number, &queue, connection, &offered, &*handler))?);
+            threads.push(named.spawn(move || serve(number, &queue, ring, &offered, &*handler))?);
         }
         drop(offered);
-        let (for_dev, dev) = (Arc::clone(handler), self.dev);
+        let for_dev = Arc::clone(handler);
         let named = thread::Builder::new().name("fuse-dev".into());
-        threads.push(named.spawn(move || dev::serve(rings, &dev, &*for_dev, Some(FORGET_PAUSE)))?);
+        let serve_device = move || dev::serve(count, &device, &*for_dev, Some(FORGET_PAUSE));
+        threads.push(named.spawn(serve_device)?);
         // Until every queue has a ring, the kernel keeps requests back.
-        for offer in offers.iter().take(rings) {
+        for offer in offers.iter().take(count) {
             offer?;
         }
         started();
@@ -159,7 +183,7 @@ fn is_over(e: HostErrno) -> bool {
 fn serve<H: Handler>(
     number: usize,
     queue: &Queue,
-    connection: Arc<OwnedFd>,
+    ring: RawRing,
     offered: &Sender<io::Result<()>>,
     handler: &H,
 ) -> io::Result<()> {
@@ -167,22 +191,18 @@ fn serve<H: Handler>(
     set.set(queue.cpu);
     // A CPU that is offline: the thread runs where it may.
     let _ = sched_setaffinity(None, &set);
-    let offer =
-        Ring::new(connection, queue.cpu as u16).and_then(|mut ring| match ring.register() {
-            Ok(()) => Ok(Some(ring)),
-            // The first rings may have served all there was before this one came to register.
-            Err(e) if is_over(e) => Ok(None),
-            Err(e) => Err(e.into()),
-        });
-    let mut ring = match offer {
-        Ok(ring) => {
+    let mut ring = Ring::new(ring, queue.cpu as u16);
+    match ring.register() {
+        Ok(()) => {
             let _ = offered.send(Ok(()));
-            match ring {
-                Some(ring) => ring,
-                None => return Ok(()),
-            }
+        }
+        // The first rings may have served all there was before this one came to register.
+        Err(e) if is_over(e) => {
+            let _ = offered.send(Ok(()));
+            return Ok(());
         }
         Err(e) => {
+            let e = io::Error::from(e);
             let fewer = match e.kind() {
                 io::ErrorKind::OutOfMemory => "; ask for fewer threads (-o threads=N, of each CPU)",
                 _ => "",
@@ -191,7 +211,7 @@ fn serve<H: Handler>(
             let _ = offered.send(Err(io::Error::new(e.kind(), why)));
             return Ok(());
         }
-    };
+    }
     let mut scratch = Buffer::new(COPIED_BYTES_MAX);
     let mut waited = ring.wait();
     loop {

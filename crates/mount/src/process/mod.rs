@@ -20,10 +20,12 @@
 //! | [`request`] | what they say |
 //! | [`wire`] | how |
 //! | [`monitor`], [`server`] | the two |
+//! | [`confined`] | what the server opens, and what it gives up |
 //! | [`background`] | the third |
 //! | `report` | what the server logs, on its way to the monitor |
 
 pub mod background;
+pub mod confined;
 pub mod monitor;
 mod report;
 pub mod request;

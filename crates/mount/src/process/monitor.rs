@@ -363,7 +363,7 @@ fn kernel_options(request: &MountRequest, options: &Options, facts: &Facts) -> K
         fs_name: options.fs_name.clone().unwrap_or_else(source),
         subtype: mountinfo::SUBTYPE.to_owned(),
         writeback: options.writeback,
-        uring: options.transport != uext4_fuse::TransportKind::Dev,
+        uring: facts.rings,
         acl: matches!(request.source, Source::Image(_)),
     }
 }

@@ -124,6 +124,8 @@ pub enum FromServer {
 pub struct Facts {
     /// It can't be written, be it asked for so or by its features.
     pub read_only: bool,
+    /// It has rings, so that requests can come over io_uring.
+    pub rings: bool,
     /// What the server has given up; `None` if it was told not to.
     pub confinement: Option<Confinement>,
 }

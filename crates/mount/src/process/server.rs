@@ -1,26 +1,22 @@
-//! The server: opens, confines itself, reads the image, or makes a namespace of queues, and answers.
-//!
-//! # Invariants
-//! Of the image, nothing is read before the sandbox is entered, but its size.
+//! The server: confines itself, reads the image, or makes a namespace of queues, and answers.
 //!
 //! # Locking
 //! None of its own. The main thread serves; another listens to the monitor and to `SIGTERM`.
 
 use super::Failure;
+use super::confined::Confined;
 use super::report::Reporter;
-use super::request::{Facts, FromServer, MountRequest, Source, ToServer};
+use super::request::{Facts, FromServer, MountRequest, ToServer};
 use super::wire::Channel;
-use crate::sandbox::{self, Serves};
 use crate::{Confinement, Options};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use uext4::mqueue::{IpcNamespace, MqueueType};
-use uext4::{BlockDevice, BlockError, Caller, Errno, FileDevice, FileSystem, Filesystem, SetAttr};
+use uext4::{BlockDevice, Caller, FileSystem, Filesystem, SetAttr};
 use uext4_fuse::{Negotiated, Prepared, ServeOptions, Stopper};
 
 /// What is served.
@@ -92,6 +88,7 @@ pub fn run() -> Result<(), Failure> {
     };
     let facts = Facts {
         read_only: opened.content.is_read_only(),
+        rings: opened.prepared.has_rings(),
         confinement: opened.confinement.clone(),
     };
     channel.send(&FromServer::Ready(facts), None)?;
@@ -109,38 +106,16 @@ pub fn run() -> Result<(), Failure> {
 }
 
 fn open(request: &MountRequest) -> Result<Opened, Failure> {
-    let options = request.options()?;
+    let Confined {
+        options,
+        devices,
+        prepared,
+        serve: mut serve_options,
+        confinement,
+    } = Confined::enter(request)?;
     if request.lock_stat {
         uext4::lock_stat::enable(true);
     }
-    let devices = match &request.source {
-        Source::Image(path) => Some(open_devices(&path.0, &options)?),
-        Source::Queues => None,
-    };
-    let mut serve_options = ServeOptions {
-        transport: options.transport,
-        threads: options.threads.or(match request.source {
-            Source::Image(_) => None,
-            Source::Queues => Some(uext4_fuse::queue_threads()),
-        }),
-        sync: options.sync,
-        dirsync: options.dirsync,
-        ..ServeOptions::default()
-    };
-    let prepared = Prepared::new(&serve_options).map_err(|e| {
-        let hint = match e.kind() {
-            io::ErrorKind::PermissionDenied => "mounting takes the right to open it",
-            _ => "is the module fuse loaded?",
-        };
-        Failure::new(format_args!("/dev/fuse: {e}; {hint}"))
-    })?;
-    let confinement = match request.sandbox {
-        true => Some(sandbox::enter(match devices {
-            Some(_) => Serves::Image,
-            None => Serves::Queues,
-        })?),
-        false => None,
-    };
     let facts = &mut serve_options.facts;
     let source = request.source().to_string_lossy().into_owned();
     facts.insert("image".into(), source.into());
@@ -153,6 +128,7 @@ fn open(request: &MountRequest) -> Result<Opened, Failure> {
     facts.insert("sandbox".into(), sandbox.into());
     let content = match devices {
         Some((image, journal)) => {
+            let journal = journal.map(|device| device as Arc<dyn BlockDevice>);
             let fs = Filesystem::open_devices(image, journal, &options.open);
             Content::Image(fs.map_err(|e| Failure::opening(&e))?)
         }
@@ -181,31 +157,8 @@ fn new_namespace(options: &Options) -> Result<IpcNamespace, Failure> {
     Ok(namespace)
 }
 
-/// An image's device, and that of its journal if it has one of its own.
-type Devices = (Arc<FileDevice>, Option<Arc<dyn BlockDevice>>);
-
-fn open_devices(image: &Path, options: &Options) -> Result<Devices, Failure> {
-    let device = open_device(image, options)?;
-    let journal = match &options.open.journal {
-        Some(path) => Some(open_device(path, options)? as Arc<dyn BlockDevice>),
-        None => None,
-    };
-    Ok((device, journal))
-}
-
 fn parent() -> u32 {
     std::os::unix::process::parent_id()
-}
-
-/// Opens a device, with all that it would open later.
-fn open_device(path: &Path, options: &Options) -> Result<Arc<FileDevice>, Failure> {
-    let device = FileDevice::open(path, &options.open.device()).map_err(|e: BlockError| {
-        let errno = e.raw_os_error().map_or(Errno::EIO, Errno);
-        Failure::opening(&uext4::Error::from_source(errno, e))
-    })?;
-    // Decides whether it has rings, and makes them.
-    device.engine();
-    Ok(Arc::new(device))
 }
 
 fn serve(

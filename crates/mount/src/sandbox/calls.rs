@@ -37,10 +37,6 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_pwritev,
     libc::SYS_preadv2,
     libc::SYS_pwritev2,
-    libc::SYS_splice,
-    libc::SYS_vmsplice,
-    libc::SYS_tee,
-    libc::SYS_pipe2,
     libc::SYS_lseek,
     libc::SYS_fallocate,
     libc::SYS_ftruncate,
@@ -51,9 +47,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_fstat,
     libc::SYS_fstatfs,
     libc::SYS_flock,
-    libc::SYS_fcntl,
     libc::SYS_dup,
-    libc::SYS_dup3,
     libc::SYS_close,
     libc::SYS_close_range,
     libc::SYS_recvmsg,
@@ -61,13 +55,6 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_recvfrom,
     libc::SYS_shutdown,
     libc::SYS_ppoll,
-    libc::SYS_epoll_create1,
-    libc::SYS_epoll_ctl,
-    libc::SYS_epoll_pwait,
-    libc::SYS_eventfd2,
-    libc::SYS_io_uring_setup,
-    libc::SYS_io_uring_enter,
-    libc::SYS_io_uring_register,
     // Memory.
     libc::SYS_brk,
     libc::SYS_munmap,
@@ -82,7 +69,6 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_membarrier,
     libc::SYS_sched_yield,
     libc::SYS_sched_getaffinity,
-    libc::SYS_sched_setaffinity,
     libc::SYS_getcpu,
     libc::SYS_gettid,
     libc::SYS_getpid,
@@ -105,16 +91,12 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_rt_sigsuspend,
     libc::SYS_rt_sigtimedwait,
     libc::SYS_sigaltstack,
-    libc::SYS_signalfd4,
     // Time and chance.
     libc::SYS_clock_gettime,
     libc::SYS_clock_getres,
     libc::SYS_clock_nanosleep,
     libc::SYS_nanosleep,
     libc::SYS_gettimeofday,
-    libc::SYS_timerfd_create,
-    libc::SYS_timerfd_settime,
-    libc::SYS_timerfd_gettime,
     libc::SYS_getrandom,
     // The C library falls back to clone, whose flags can be looked at: see [`MISSING`].
     libc::SYS_clone3,
@@ -122,15 +104,13 @@ const ALLOWED: &[libc::c_long] = &[
 
 /// What only this architecture has.
 #[cfg(target_arch = "x86_64")]
-const ALLOWED_HERE: &[libc::c_long] = &[
-    libc::SYS_poll,
-    libc::SYS_epoll_wait,
-    libc::SYS_arch_prctl,
-    libc::SYS_time,
-];
+const ALLOWED_HERE: &[libc::c_long] = &[libc::SYS_poll, libc::SYS_arch_prctl, libc::SYS_time];
 /// What only this architecture has.
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_HERE: &[libc::c_long] = &[];
+
+/// What a server of an image needs besides: its rings are made and restricted before, and none can be made or changed.
+const ALLOWED_FOR_IMAGES: &[libc::c_long] = &[libc::SYS_io_uring_enter];
 
 /// What a server of queues asks and tells processes with.
 const ALLOWED_FOR_QUEUES: &[libc::c_long] = &[
@@ -178,6 +158,14 @@ const MISSING: &[libc::c_long] = &[libc::SYS_clone3];
 const IOCTL_TYPES: [u64; 2] = [0x12 << 8, 0xe5 << 8];
 /// The type of ioctl that tells whose a process is.
 const IOCTL_TYPE_PIDFD: u64 = 0xff << 8;
+/// What may be done with an open file's flags. Not that a process, any that the user may signal, is told of it.
+const FCNTLS: [libc::c_int; 5] = [
+    libc::F_DUPFD_CLOEXEC,
+    libc::F_GETFD,
+    libc::F_SETFD,
+    libc::F_GETFL,
+    libc::F_SETFL,
+];
 /// Where an ioctl's number has its type.
 const IOCTL_TYPE_MASK: u64 = 0xff << 8;
 
@@ -218,9 +206,10 @@ fn any(calls: &[libc::c_long]) -> Rules {
 
 fn allowed(serves: Serves) -> Result<Rules, FilterError> {
     let mut rules = any(ALLOWED);
-    if serves == Serves::Queues {
-        rules.extend(any(ALLOWED_FOR_QUEUES));
-    }
+    rules.extend(any(match serves {
+        Serves::Image => ALLOWED_FOR_IMAGES,
+        Serves::Queues => ALLOWED_FOR_QUEUES,
+    }));
     rules.extend(any(ALLOWED_HERE));
     let masked = |arg, mask: i32, value: i32| {
         let (mask, value) = (mask as u32, value as u32);
@@ -268,9 +257,17 @@ fn allowed(serves: Serves) -> Result<Rules, FilterError> {
         libc::SYS_newfstatat,
         vec![masked(3, empty_path, empty_path)?],
     );
-    // Its limits are read, not set.
-    let limits = condition(2, SeccompCmpOp::Eq, 0)?;
-    rules.insert(libc::SYS_prlimit64, vec![limits]);
+    // Limits are read, not set: neither its own nor those of the user's other processes. All 64 bits of the pointer count.
+    let limits = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0)?;
+    rules.insert(libc::SYS_prlimit64, vec![SeccompRule::new(vec![limits])?]);
+    let fcntls = FCNTLS.map(|command| condition(1, SeccompCmpOp::Eq, command as u64));
+    rules.insert(
+        libc::SYS_fcntl,
+        fcntls.into_iter().collect::<Result<_, _>>()?,
+    );
+    // Of threads by their own word for themselves, not of other processes.
+    let own_thread = condition(0, SeccompCmpOp::Eq, 0)?;
+    rules.insert(libc::SYS_sched_setaffinity, vec![own_thread]);
     Ok(rules)
 }
 

@@ -8,6 +8,7 @@
 //! None. To be called while the process has one thread: most of it is the calling thread's alone.
 
 mod calls;
+mod namespaces;
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, LandlockStatus, Ruleset,
@@ -61,8 +62,12 @@ pub struct Confinement {
     pub landlock: Enforced,
     /// Whether system calls are filtered.
     pub seccomp: bool,
+    /// Whether it has a root directory of its own, which is empty.
+    pub own_root: bool,
     /// Whether the process is in a network of its own, which has no interface.
     pub own_network: bool,
+    /// Whether it runs as a user that owns nothing.
+    pub unused_user: bool,
     /// Whether it may send signals to any process.
     pub may_signal: bool,
     /// Capabilities that could be had again by executing a program; no program can be executed.
@@ -74,6 +79,7 @@ impl Confinement {
     pub fn warning(&self) -> Option<&'static str> {
         match self.landlock {
             Enforced::Fully => None,
+            _ if self.own_root => None,
             Enforced::Partly => {
                 Some("this kernel's Landlock does not know all rights that are denied")
             }
@@ -96,8 +102,12 @@ impl fmt::Display for Confinement {
             (Enforced::Partly, abi) => write!(f, ", Landlock {abi} partly enforced")?,
             (Enforced::Not, _) => f.write_str(", no Landlock")?,
         }
-        if self.own_network {
-            f.write_str(", no network")?;
+        for (is_so, what) in [
+            (self.unused_user, ", a user that owns nothing"),
+            (self.own_root, ", no paths"),
+            (self.own_network, ", no network"),
+        ] {
+            f.write_str(if is_so { what } else { "" })?;
         }
         if self.seccomp {
             f.write_str(", system calls filtered")?;
@@ -120,19 +130,24 @@ pub enum Serves {
 /// # Errors
 /// The kernel refuses a step. A kernel without Landlock is no error, but [`Confinement::warning`].
 pub fn enter(serves: Serves) -> Result<Confinement, SandboxError> {
-    // Before capabilities are gone. A user may not, and has the other walls.
-    let own_network = nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).is_ok();
+    // All of this takes capabilities. Of a user namespace, nothing outside can be signalled.
+    let as_user = serves == Serves::Image && !rustix::process::geteuid().is_root();
+    let namespaces = namespaces::leave(as_user);
+    let bounding_set_empty = empty_bounding_set();
+    // The superuser's signals are for all processes that ask for them.
+    let unused_user = serves == Serves::Image && namespaces::become_unused_user();
     rustix::thread::set_no_new_privs(true).map_err(step("no_new_privs"))?;
-    let bounding_set_empty = drop_capabilities(serves)?;
+    let may_signal = drop_capabilities(serves)?;
     let (landlock_abi, landlock) = deny_paths(serves)?;
     calls::install(serves)?;
     Ok(Confinement {
         landlock_abi,
         landlock,
         seccomp: true,
-        own_network,
-        may_signal: rustix::thread::capabilities(None)
-            .is_ok_and(|sets| sets.effective.contains(CapabilitySet::KILL)),
+        own_root: namespaces.own_root,
+        own_network: namespaces.own_network,
+        unused_user,
+        may_signal,
         bounding_set_empty,
     })
 }
@@ -141,22 +156,27 @@ fn step(step: &'static str) -> impl Fn(Errno) -> SandboxError {
     move |errno| SandboxError::Step { step, errno }
 }
 
-/// Drops every capability from every set, but what queues need to signal; tells whether the bounding set is empty too, which takes a
-/// capability itself.
-fn drop_capabilities(serves: Serves) -> Result<bool, SandboxError> {
-    let mut bounding_set_empty = true;
+/// Empties the set of capabilities that executing a program could bring back; false where that takes a capability that
+/// the process does not have.
+fn empty_bounding_set() -> bool {
+    let mut is_empty = true;
     for bit in 0..u64::BITS {
         let capability = CapabilitySet::from_bits_retain(1 << bit);
         match rustix::thread::capability_is_in_bounding_set(capability) {
             Ok(true) => {
                 let dropped = rustix::thread::remove_capability_from_bounding_set(capability);
-                bounding_set_empty &= dropped.is_ok();
+                is_empty &= dropped.is_ok();
             }
             Ok(false) => {}
             // The kernel has no such capability, nor any after it.
             Err(_) => break,
         }
     }
+    is_empty
+}
+
+/// Drops every capability, but what queues need to signal; whether that is there.
+fn drop_capabilities(serves: Serves) -> Result<bool, SandboxError> {
     rustix::thread::clear_ambient_capability_set().map_err(step("ambient capabilities"))?;
     let kept = match serves {
         Serves::Image => CapabilitySet::empty(),
@@ -171,7 +191,7 @@ fn drop_capabilities(serves: Serves) -> Result<bool, SandboxError> {
         inheritable: CapabilitySet::empty(),
     };
     rustix::thread::set_capabilities(None, sets).map_err(step("capabilities"))?;
-    Ok(bounding_set_empty)
+    Ok(!kept.is_empty())
 }
 
 /// Denies every access by path, the network as far as Landlock knows it, and other processes: there are

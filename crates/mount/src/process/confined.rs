@@ -1,0 +1,116 @@
+//! The server before it reads: what it opens, and what it gives up then.
+//!
+//! # Invariants
+//! Of the image, nothing is read before the sandbox is entered, but its size. Nothing is opened afterwards: neither a
+//! path nor a ring.
+
+use super::Failure;
+use super::request::{MountRequest, Source};
+use crate::sandbox::{self, Serves};
+use crate::{Confinement, Options};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use uext4::{BlockError, Errno, FileDevice};
+use uext4_fuse::{Prepared, ServeOptions};
+
+/// Threads of the file system's own that read and write at a time, beside those that serve.
+const OWN_THREADS: usize = 4;
+
+/// An image's device, and that of its journal if it has one of its own.
+pub type Devices = (Arc<FileDevice>, Option<Arc<FileDevice>>);
+
+/// A process with all that serving takes, and with nothing else within reach.
+pub struct Confined {
+    /// What the request's options say.
+    pub options: Options,
+    /// The image; `None` for queues.
+    pub devices: Option<Devices>,
+    /// Descriptors and rings for requests.
+    pub prepared: Prepared,
+    /// How they are served.
+    pub serve: ServeOptions,
+    /// What was given up; `None` if the request says that nothing is to be.
+    pub confinement: Option<Confinement>,
+}
+
+impl Confined {
+    /// Opens what `request` asks for, and confines the process, which must have one thread.
+    ///
+    /// # Errors
+    /// The image or `/dev/fuse` can't be opened, or the sandbox can't be entered.
+    pub fn enter(request: &MountRequest) -> Result<Confined, Failure> {
+        let options = request.options()?;
+        raise_open_files_max();
+        let devices = match &request.source {
+            Source::Image(path) => Some(open_devices(&path.0, &options)?),
+            Source::Queues => None,
+        };
+        let serve = ServeOptions {
+            transport: options.transport,
+            threads: options.threads.or(match request.source {
+                Source::Image(_) => None,
+                Source::Queues => Some(uext4_fuse::queue_threads()),
+            }),
+            sync: options.sync,
+            dirsync: options.dirsync,
+            ..ServeOptions::default()
+        };
+        let prepared = Prepared::new(&serve).map_err(|e| {
+            let hint = match e.kind() {
+                io::ErrorKind::PermissionDenied => "mounting takes the right to open it",
+                io::ErrorKind::OutOfMemory => "ask for fewer threads (-o threads=N)",
+                _ => "is the module fuse loaded?",
+            };
+            Failure::new(format_args!("/dev/fuse: {e}; {hint}"))
+        })?;
+        if let Some((image, journal)) = &devices {
+            for device in [Some(image), journal.as_ref()].into_iter().flatten() {
+                device.make_rings(prepared.workers() + OWN_THREADS);
+            }
+        }
+        let confinement = match request.sandbox {
+            true => Some(sandbox::enter(match devices {
+                Some(_) => Serves::Image,
+                None => Serves::Queues,
+            })?),
+            false => None,
+        };
+        Ok(Confined {
+            options,
+            devices,
+            prepared,
+            serve,
+            confinement,
+        })
+    }
+}
+
+/// Each thread takes descriptors, and the usual limit is for programs that use select(2).
+fn raise_open_files_max() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // Where that is refused, so is opening too many files, by name.
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: maximum,
+            maximum,
+        },
+    );
+}
+
+fn open_devices(image: &Path, options: &Options) -> Result<Devices, Failure> {
+    let device = open_device(image, options)?;
+    let journal = &options.open.journal;
+    let journal = journal.as_ref().map(|path| open_device(path, options));
+    Ok((device, journal.transpose()?))
+}
+
+fn open_device(path: &Path, options: &Options) -> Result<Arc<FileDevice>, Failure> {
+    let device = FileDevice::open(path, &options.open.device()).map_err(|e: BlockError| {
+        let errno = e.raw_os_error().map_or(Errno::EIO, Errno);
+        Failure::opening(&uext4::Error::from_source(errno, e))
+    })?;
+    Ok(Arc::new(device))
+}
