@@ -86,13 +86,16 @@ pub fn opening(image: &Path, e: &Error) -> anyhow::Error {
 pub fn has_magic(image: &Path) -> bool {
     const MAGIC_OFFSET: u64 = SUPERBLOCK_OFFSET + 56;
     // Opening a pipe would wait.
-    let holds_data = |m: fs::Metadata| m.is_file() || m.file_type().is_block_device();
-    if !fs::metadata(image).is_ok_and(holds_data) {
+    if !fs::metadata(image).is_ok_and(|there| holds_data(&there)) {
         return false;
     }
     let mut magic = [0; 2];
     let read = File::open(image).and_then(|file| file.read_exact_at(&mut magic, MAGIC_OFFSET));
     read.is_ok() && u16::from_le_bytes(magic) == EXT4_MAGIC
+}
+
+fn holds_data(there: &fs::Metadata) -> bool {
+    there.is_file() || there.file_type().is_block_device()
 }
 
 /// A check that could not run.
@@ -141,7 +144,12 @@ fn not_an_image(image: &Path) -> anyhow::Error {
             "{name}: is a directory, not an image; `uext4 mkfs NEW --from {name}` makes one of it"
         );
     }
-    anyhow::anyhow!("{name}: not an ext4 image; is it the right file?")
+    match fs::metadata(image) {
+        Ok(there) if !holds_data(&there) => {
+            anyhow::anyhow!("{name}: is neither a file nor a block device, so it holds no image")
+        }
+        _ => anyhow::anyhow!("{name}: not an ext4 image; is it the right file?"),
+    }
 }
 
 fn busy(image: &Path, why: &str) -> String {

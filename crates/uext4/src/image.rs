@@ -5,7 +5,26 @@ use crate::{
     Errno, Error, FileDevice, MkfsError, MkfsOptions, MkfsReport, Progress,
 };
 use std::path::Path;
-use uext4_mkfs::{Plan, Scan};
+use uext4_mkfs::{FeatureSet, Plan, Scan};
+use uext4_ondisk::Incompat;
+
+/// Features that an image can be made with, but with which it can't be opened.
+const UNOPENED: Incompat = Incompat::MMP
+    .union(Incompat::ENCRYPT)
+    .union(Incompat::CASEFOLD);
+
+/// Names of the features that [`mkfs()`] makes images with.
+pub fn feature_names() -> impl Iterator<Item = &'static str> {
+    let unopened = |name: &&str| UNOPENED.names().any(|other| other == *name);
+    FeatureSet::names().filter(move |name| !unopened(name))
+}
+
+fn check_features(options: &MkfsOptions) -> Result<(), MkfsError> {
+    match options.features.incompat.intersection(UNOPENED) {
+        none if none.is_empty() => Ok(()),
+        some => Err(MkfsError::UnsupportedFeature(some.describe())),
+    }
+}
 
 /// Makes the image `path`, a file of just the size that `options` ask for, or a block device. Without a
 /// size and a tree the image is as large as what is there. A file that was made is removed on failure.
@@ -21,6 +40,7 @@ pub fn mkfs(
     progress: &dyn Progress,
 ) -> Result<MkfsReport, MkfsError> {
     let path = path.as_ref();
+    check_features(options)?;
     let start = std::time::Instant::now();
     let existing = std::fs::metadata(path).ok();
     if options.size.is_none() && options.from.is_none() {
@@ -61,6 +81,7 @@ pub fn mkfs_on(
     options: &MkfsOptions,
     progress: &dyn Progress,
 ) -> Result<MkfsReport, MkfsError> {
+    check_features(options)?;
     uext4_mkfs::mkfs(device, options, progress)
 }
 

@@ -57,7 +57,7 @@ pub use dir::Dir;
 pub use file::File;
 pub use file_options::FileOptions;
 pub use filesystem::Filesystem;
-pub use image::{check, check_on, mkfs, mkfs_on};
+pub use image::{check, check_on, feature_names, mkfs, mkfs_on};
 pub use options::OpenOptions;
 pub use overlay::OverlayDevice;
 pub use read_dir::{Entry, ReadDir};

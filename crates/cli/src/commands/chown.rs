@@ -33,10 +33,14 @@ fn owner(text: &str) -> Result<Owner, String> {
     let (uid, gid) = text.split_once(':').unwrap_or((text, ""));
     let number = |text: &str| match text {
         "" => Ok(None),
-        digits => digits
-            .parse()
-            .map(Some)
-            .map_err(|_| format!("`{digits}` is no number")),
+        digits => match digits.parse() {
+            // To chown(2) the last number means that the owner stays.
+            Ok(id) if id < u32::MAX => Ok(Some(id)),
+            _ => Err(format!(
+                "`{digits}` is no id: give a number of at most {}",
+                u32::MAX - 1
+            )),
+        },
     };
     Ok(Owner {
         uid: number(uid)?,

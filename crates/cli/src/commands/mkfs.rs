@@ -81,7 +81,7 @@ pub struct Args {
 fn long_help() -> String {
     let mut lines = String::new();
     let mut line = String::from(" ");
-    for name in FeatureSet::names() {
+    for name in uext4::feature_names() {
         if line.len() + name.len() > 78 {
             lines.push_str(&line);
             lines.push('\n');
@@ -94,9 +94,9 @@ fn long_help() -> String {
     format!(
         "Features:\n{lines}\n\n\
          Those of mke2fs's ext4 are on unless left out with ^. meta_bg and resize_inode exclude each\n\
-         other. inline_data, ea_inode, encrypt, casefold, verity, project and stable_inodes are marked in\n\
-         the superblock; no file that --from copies makes use of them. A directory with more names than\n\
-         two levels of a hash tree hold needs large_dir. bigalloc, quota and journal_dev can't be made.\n\n\
+         other. inline_data, ea_inode, verity, project and stable_inodes are marked in the superblock; no\n\
+         file that --from copies makes use of them. A directory with more names than two levels of a hash\n\
+         tree hold needs large_dir. mmp, encrypt, casefold, bigalloc, quota and journal_dev can't be made.\n\n\
          Example: uext4 mkfs root.img --from rootfs --label root"
     )
 }

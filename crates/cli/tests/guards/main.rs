@@ -4,3 +4,4 @@
 mod here;
 
 mod copy;
+mod operands;
