@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -291,6 +292,63 @@ fn a_server_that_dies_leaves_no_mount() {
     assert_eq!(fs::read(bed.path("mnt/synced")).unwrap(), b"kept");
     bed.ok(&["umount", "mnt"]);
     bed.assert_clean();
+}
+
+#[test]
+fn a_server_may_take_so_much_memory_and_ends_when_it_needs_more() {
+    let Some(bed) = Bed::new() else { return };
+    let said = bed.fails(&["mount", "a.img", "mnt", "-o", "memory=40M"]);
+    assert!(said.contains("-o memory=SIZE"), "{said}");
+    // Blocks of block numbers, one for each that is written, with no room for half of them.
+    bed.ok(&["mkfs", "-t", "ext3", "--force", "a.img", "--size", "1G"]);
+    let child = bed.foreground(&["-o", "transport=dev,threads=1"]);
+    let status = fs::read_to_string(format!("/proc/{}/status", bed.pid("pid"))).unwrap();
+    let size = status.lines().find(|l| l.starts_with("VmSize:")).unwrap();
+    let size: u64 = size.split_whitespace().nth(1).unwrap().parse().unwrap();
+    bed.ok(&["umount", "mnt"]);
+    assert_eq!(end(child).0, Some(0));
+    let bound = format!("transport=dev,threads=1,memory={}K", size + (8 << 10));
+    let child = bed.foreground(&["-o", &bound]);
+    assert_eq!(bed.stats()["memory_bytes_max"], (size + (8 << 10)) << 10);
+    let mut kept = File::create(bed.path("mnt/kept")).unwrap();
+    kept.write_all(b"kept").unwrap();
+    kept.sync_all().unwrap();
+    let sparse = File::create(bed.path("mnt/sparse")).unwrap();
+    let e = (0..50_000_u64).find_map(|at| sparse.write_all_at(&[1; 4096], at << 22).err());
+    let e = e.expect("a bound that holds");
+    assert!(
+        matches!(e.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED)),
+        "{e}"
+    );
+    let (code, said) = end(child);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("memory allocation of") && said.contains("-o memory=SIZE"),
+        "{said}"
+    );
+    assert!(!bed.is_mounted());
+    bed.ok(&["mount", "a.img", "mnt"]);
+    assert_eq!(fs::read(bed.path("mnt/kept")).unwrap(), b"kept");
+    bed.ok(&["umount", "mnt"]);
+    bed.assert_clean();
+}
+
+#[test]
+fn a_server_is_the_first_to_go_where_memory_runs_out() {
+    let Some(bed) = Bed::new() else { return };
+    let score = |process: &str| -> i32 {
+        let score = fs::read_to_string(format!("/proc/{process}/oom_score_adj"));
+        score.unwrap().trim().parse().unwrap()
+    };
+    bed.ok(&["mount", "a.img", "mnt"]);
+    let server = score(&bed.pid("pid").to_string());
+    assert_eq!(server, (score("self") + 500).min(1000));
+    let limits = fs::read_to_string(format!("/proc/{}/limits", bed.pid("pid"))).unwrap();
+    let limit = limits.lines().find(|l| l.starts_with("Max address space"));
+    let bytes = bed.stats()["memory_bytes_max"].to_string();
+    let words: Vec<_> = limit.unwrap().split_whitespace().collect();
+    assert_eq!(words[3..5], [&bytes, &bytes]);
+    bed.ok(&["umount", "mnt"]);
 }
 
 #[test]

@@ -22,6 +22,7 @@ Options after -o, as for mount(8) and ext4(5); the last one wins:
   writeback                       the kernel caches writes
   direct                          the image is read and written past the host's cache
   readahead=SIZE, fsname=NAME
+  memory=SIZE                     what the server may have of address space; it ends if it needs more
   ialloc=, generation=, icache=, dio-lock=   arms, as uext4 bench --help lists them
 Others of ext4(5) that tune what is done another way here are accepted and change nothing.
 

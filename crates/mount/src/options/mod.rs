@@ -48,6 +48,8 @@ pub struct Options {
     pub fs_name: Option<String>,
     /// Bytes that the kernel reads ahead; `None` for its default.
     pub readahead: Option<u64>,
+    /// Bytes of address space that the server may have; `None` for what the machine and the other options suggest.
+    pub memory: Option<u64>,
     /// The limits of message queues.
     pub limits: Limits,
 }
@@ -67,6 +69,7 @@ impl Default for Options {
             writeback: false,
             fs_name: None,
             readahead: None,
+            memory: None,
             limits: Limits::default(),
         }
     }
@@ -251,6 +254,11 @@ impl Options {
                 let bytes = bytes(given.valued(allowed)?).filter(|b| *b <= READAHEAD_MAX);
                 self.readahead = Some(bytes.ok_or_else(|| given.wrong(allowed))?);
             }
+            "memory" => {
+                let allowed = "bytes, with K, M or G";
+                let bytes = bytes(given.valued(allowed)?);
+                self.memory = Some(bytes.ok_or_else(|| given.wrong(allowed))?);
+            }
             _ => return Ok(false),
         }
         Ok(true)
@@ -364,11 +372,12 @@ fn split(list: &str) -> Vec<String> {
     options
 }
 
-/// Reads `512`, `64K`, `4M`.
+/// Reads `512`, `64K`, `4M`, `1G`.
 fn bytes(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last()? {
         b'K' | b'k' => (&text[..text.len() - 1], 10),
         b'M' | b'm' => (&text[..text.len() - 1], 20),
+        b'G' | b'g' => (&text[..text.len() - 1], 30),
         _ => (text, 0),
     };
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)

@@ -15,6 +15,7 @@ const COMMON: &[&str] = &[
     "noallow_other",
     "threads",
     "fsname",
+    "memory",
 ];
 
 impl Options {

@@ -125,6 +125,8 @@ fn front_end() {
     assert!(!back.writeback && !back.open.direct);
     assert_eq!(parse("readahead=0").readahead, Some(0));
     assert_eq!(parse("readahead=128k").readahead, Some(128 << 10));
+    assert_eq!(parse("").memory, None);
+    assert_eq!(parse("memory=3G").memory, Some(3 << 30));
 }
 
 #[test]
@@ -196,6 +198,7 @@ fn unknown_options_and_wrong_values_are_named() {
         "threads=1025",
         "readahead=1G",
         "readahead=M",
+        "memory=lots",
     ] {
         let (name, value) = option.split_once('=').unwrap();
         let said = refusal(option);

@@ -5,6 +5,7 @@
 //! path nor a ring.
 
 use super::Failure;
+use super::limits;
 use super::request::{MountRequest, Source};
 use crate::sandbox::{self, Serves};
 use crate::{Confinement, Options};
@@ -47,7 +48,7 @@ impl Confined {
             Source::Image(path) => Some(open_devices(&path.0, &options)?),
             Source::Queues => None,
         };
-        let serve = ServeOptions {
+        let mut serve = ServeOptions {
             transport: options.transport,
             threads: options.threads.or(match request.source {
                 Source::Image(_) => None,
@@ -70,6 +71,10 @@ impl Confined {
                 device.make_rings(prepared.workers() + OWN_THREADS);
             }
         }
+        let memory_bytes_max = limits::bound(&options, prepared.workers() + OWN_THREADS)?;
+        serve
+            .facts
+            .insert("memory_bytes_max".into(), memory_bytes_max.into());
         let confinement = match request.sandbox {
             true => Some(sandbox::enter(match devices {
                 Some(_) => Serves::Image,

@@ -22,10 +22,13 @@
 //! | [`monitor`], [`server`] | the two |
 //! | [`confined`] | what the server opens, and what it gives up |
 //! | [`background`] | the third |
+//! | `limits`, `last_words` | how much memory the server may take; what it says as it dies |
 //! | `report` | what the server logs, on its way to the monitor |
 
 pub mod background;
 pub mod confined;
+mod last_words;
+mod limits;
 pub mod monitor;
 mod report;
 pub mod request;

@@ -7,6 +7,7 @@
 //! None. One thread waits for the server and for signals; statistics over HTTP have their own.
 
 use super::background::keep_to_ourselves;
+use super::last_words::LastWords;
 use super::request::{Facts, FromServer, MountRequest, Source, ToServer};
 use super::wire::Channel;
 use super::{Failure, death};
@@ -96,6 +97,7 @@ pub fn run(
 struct Monitor {
     channel: Channel,
     server: Child,
+    last_words: LastWords,
     signals: OwnedFd,
     source: PathBuf,
     log: Log,
@@ -105,16 +107,19 @@ impl Monitor {
     fn start(signals: OwnedFd, request: &MountRequest, log: Log) -> Result<Monitor, Failure> {
         let (channel, theirs) = Channel::pair()?;
         keep_to_ourselves();
-        let server = Command::new(THIS_PROGRAM)
+        let mut server = Command::new(THIS_PROGRAM)
             .arg0("uext4")
             .arg("serve")
             .stdin(theirs)
             .stdout(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .map_err(|e| Failure::new(format_args!("the server can't be started: {e}")))?;
+        let stderr = server.stderr.take().expect("it is piped");
         Ok(Monitor {
             channel,
             server,
+            last_words: LastWords::new(stderr.into()),
             signals,
             source: request.source().to_owned(),
             log,
@@ -128,7 +133,7 @@ impl Monitor {
     }
 
     /// The next event that is no report of something wrong; those are said.
-    fn next_but_reports(&self) -> io::Result<Event> {
+    fn next_but_reports(&mut self) -> io::Result<Event> {
         loop {
             match self.next()? {
                 Event::Message(FromServer::Wrong { severity, message }) => {
@@ -140,22 +145,28 @@ impl Monitor {
         }
     }
 
-    fn next(&self) -> io::Result<Event> {
+    fn next(&mut self) -> io::Result<Event> {
         loop {
-            let mut fds = [
+            let mut fds = vec![
                 PollFd::new(&self.signals, PollFlags::IN),
                 PollFd::from_borrowed_fd(self.channel.as_fd(), PollFlags::IN),
             ];
+            let words = self.last_words.source();
+            fds.extend(words.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
             match poll(&mut fds, None) {
                 Ok(_) => {}
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(e) => return Err(e.into()),
             }
-            if !fds[0].revents().is_empty() {
+            let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+            if ready.get(2) == Some(&true) {
+                self.last_words.read();
+            }
+            if ready[0] {
                 rustix::io::read(&self.signals, &mut [0_u8; 64])?;
                 return Ok(Event::Signal);
             }
-            if !fds[1].revents().is_empty() {
+            if ready[1] {
                 return Ok(match self.channel.receive()? {
                     Some((message, _)) => Event::Message(message),
                     None => Event::Gone,
@@ -260,8 +271,9 @@ impl Monitor {
     fn died(&mut self) -> Failure {
         match self.server.wait() {
             Ok(status) => Failure::new(format_args!(
-                "the server died ({}); what was synced is in the journal, and the next mount recovers it",
-                death(status)
+                "the server died ({}){}; what was synced is in the journal, and the next mount recovers it",
+                death(status),
+                self.last_words.finish()
             )),
             Err(e) => Failure::from(e),
         }

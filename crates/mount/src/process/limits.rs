@@ -1,0 +1,62 @@
+//! How much of the host a server may take: an image that somebody made must not take all memory.
+
+use super::Failure;
+use crate::Options;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::fs;
+
+/// Code, libraries, and what a mount has before the first request; measured: 60 MiB.
+const PROGRAM_BYTES: u64 = 256 << 20;
+/// A thread's stack, its two buffers, and what malloc(3) reserves for it at once, of which it uses little.
+const THREAD_BYTES: u64 = (2 + 2 + 64 + 4) << 20;
+/// What recovering the journal takes at most: eight million records, in vectors and tables that have just grown.
+const RECOVERY_BYTES: u64 = 1 << 30;
+/// How many times its limit the cache takes with blocks that are being changed, and copies of them.
+const CACHE_SHARE: u64 = 4;
+/// What of the machine's memory inodes may take that the kernel refers to. It has 1.1 KiB of each, the server 0.6 KiB:
+/// before that much is in use here, the kernel gives some back.
+const NODES_SHARE: u64 = 2;
+
+/// How much sooner than other processes the server is killed where the host has no memory left. What it has promised is
+/// in the journal, which is not so of most others.
+const OOM_SCORE_RAISED: i32 = 500;
+const OOM_SCORE_MAX: i32 = 1000;
+
+/// Bounds the address space of this process, which will have so many threads, and makes it the first to go where memory
+/// runs out. Returns the bound, in bytes.
+///
+/// # Errors
+/// The host refuses, or has less to give than `memory=` asks for.
+pub fn bound(options: &Options, threads: usize) -> Result<u64, Failure> {
+    // Raising it is allowed to all; a host without it has no such killer.
+    let _ = raise_oom_score();
+    let wanted = options
+        .memory
+        .unwrap_or_else(|| default_bytes(options, threads));
+    let Rlimit { maximum, .. } = getrlimit(Resource::As);
+    let bytes = maximum.map_or(wanted, |maximum| maximum.min(wanted));
+    let bound = Rlimit {
+        current: Some(bytes),
+        maximum: Some(bytes),
+    };
+    setrlimit(Resource::As, bound)
+        .map_err(|e| Failure::new(format_args!("the server's memory can't be bounded: {e}")))?;
+    Ok(bytes)
+}
+
+fn default_bytes(options: &Options, threads: usize) -> u64 {
+    let host = rustix::system::sysinfo();
+    let physical = (host.totalram as u64).saturating_mul(u64::from(host.mem_unit));
+    PROGRAM_BYTES
+        + RECOVERY_BYTES
+        + THREAD_BYTES * threads as u64
+        + CACHE_SHARE * options.open.mount.cache_bytes
+        + physical / NODES_SHARE
+}
+
+fn raise_oom_score() -> std::io::Result<()> {
+    const PATH: &str = "/proc/self/oom_score_adj";
+    let score: i32 = fs::read_to_string(PATH)?.trim().parse().unwrap_or(0);
+    let raised = (score + OOM_SCORE_RAISED).min(OOM_SCORE_MAX);
+    fs::write(PATH, raised.to_string())
+}
