@@ -6,6 +6,7 @@
 //! | [`location`], [`images`] | `IMAGE:/path`, and the images that a command has open |
 //! | [`mount_helper`] | the command lines of mount(8) and umount(8) |
 //! | [`side`] | one interface to files of the host and of an image, for copying |
+//! | [`internal_error`] | what happens on a panic |
 //! | [`failure`] | errors as one line that says what to do |
 //! | [`interrupt`] | signals that end a command |
 //! | [`letters`] | flags as chattr(1) writes them |
@@ -17,6 +18,7 @@ mod commands;
 mod failure;
 mod glob;
 mod images;
+mod internal_error;
 mod interrupt;
 mod letters;
 mod location;
@@ -52,6 +54,7 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
+    internal_error::abort_on_panic();
     let Cli { journal, command } = Cli::parse_from(arguments());
     if let Some(device) = journal {
         images::set_journal(device);

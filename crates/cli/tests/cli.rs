@@ -471,3 +471,19 @@ fn bench_prints_one_document_and_leaves_no_image() {
     let wrong = here.run(&["bench", "mdtest", "--ialloc", "fast"]);
     assert_eq!(wrong.status.code(), Some(2));
 }
+
+#[test]
+fn a_panic_ends_the_command_at_once() {
+    use std::os::unix::process::ExitStatusExt;
+    let full = fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    // Where the message can't be written, `eprintln` panics.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_uext4"));
+    let status = command.args(["info", "none.img"]).stderr(full).status();
+    assert_eq!(
+        status.unwrap().signal(),
+        Some(rustix::process::Signal::ABORT.as_raw())
+    );
+}
