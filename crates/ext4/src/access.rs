@@ -106,7 +106,8 @@ impl Ext4 {
         let _locked = ilock(&inode.ilock, LockMode::Exclusive);
         let attr = self.attr(inode);
         let mut change = permission::prepare_setattr_with(&attr, caller, change, || {
-            Ok(self.check_access(caller, inode, &attr, Access::WRITE)?)
+            self.check_access(caller, inode, &attr, Access::WRITE)
+                .map_err(|why| self.noted(why))
         })?;
         let gives_away = change.uid.or(change.gid).is_some() && !inode.is_dir();
         let forfeits = (gives_away || change.size.is_some()) && self.has_capability(inode)?;

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use uext4_jbd2::JournalError;
 use uext4_ondisk::{Corrupt, ErrorRecord, ErrorsBehaviour, Ino, Pblk};
 use uext4_sync::atomic::{AtomicU64, Ordering};
+use uext4_vfs::errno::Error;
 
 /// The code that ext4 has for damage in a superblock's record of errors, and for a wrong checksum.
 const CODE_CORRUPTED: u8 = 5;
@@ -74,26 +75,36 @@ impl Ext4 {
         self.errors.seen.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Gives on what an operation ended with; damage is recorded in the superblock first, and what `errors=`
-    /// asks for is done.
+    /// The boundary at which an error of the file system becomes an errno, as each public operation does at its end:
+    /// damage is recorded in the superblock, and what `errors=` asks for is done.
     ///
     /// # Locks
     /// May start a handle.
+    ///
+    /// # Errors
+    /// What `ended` says.
     #[inline]
-    pub(crate) fn report<T>(&self, ended: Result<T>) -> Result<T> {
+    pub fn report<T>(&self, ended: Result<T>) -> uext4_vfs::errno::Result<T> {
         match ended {
-            Err(why) => Err(self.report_error(why)),
             Ok(given) => Ok(given),
+            Err(why) => Err(self.report_error(why)),
         }
     }
 
     #[cold]
-    fn report_error(&self, why: Ext4Error) -> Ext4Error {
+    fn report_error(&self, why: Ext4Error) -> Error {
+        let why = self.noted(why);
+        self.record_errors();
+        why
+    }
+
+    /// As [`Ext4::report`], in the middle of an operation, whatever locks are held: damage is remembered and recorded
+    /// at its end.
+    pub(crate) fn noted(&self, why: Ext4Error) -> Error {
         if let Ext4Error::Corrupt(corrupt) = &why {
             self.note_error(corrupt);
         }
-        self.record_errors();
-        why
+        why.into_error()
     }
 
     /// Writes into the superblock what was noted.

@@ -619,7 +619,7 @@ impl InodeRef {
             return;
         }
         if let Some(fs) = self.0.fs()
-            && let Err(why) = fs.delete_inode(&self.0)
+            && let Err(why) = fs.report(fs.delete_inode(&self.0))
         {
             // It stays on the orphan list, and the next mount deletes it.
             tracing::warn!("cannot delete inode {}: {why}", self.0.ino);

@@ -1,11 +1,9 @@
-//! The adapter to `vfs`: the inode-level API for front ends, and errors to errno. The only place where
-//! an [`Ext4Error`] becomes an errno; the chain is kept.
+//! The adapter to `vfs`: the inode-level API for front ends. Every error passes [`Ext4::report`].
 
 use crate::acl::Subject;
 use crate::error::Ext4Error;
 use crate::fs::Ext4;
 use crate::inode::{InodeRef, kind_of};
-use uext4_jbd2::JournalError;
 use uext4_ondisk::{
     AclEntry, Compat, CorruptKind, FileType, Ino, XattrIndex, acl_decode_xattr, acl_encode_xattr,
 };
@@ -21,69 +19,6 @@ use uext4_vfs::permission::{self, Access, S_ISVTX};
 
 /// The longest value of an extended attribute, as setxattr(2) takes it.
 const XATTR_BYTES_MAX: usize = 1 << 16;
-
-fn errno_of(e: &Ext4Error) -> Errno {
-    match e {
-        Ext4Error::Corrupt(_) => Errno::EUCLEAN,
-        Ext4Error::Format(_) => Errno::EINVAL,
-        Ext4Error::Journal(e) => match &**e {
-            JournalError::Corrupt(_) => Errno::EUCLEAN,
-            JournalError::Unsupported(_) => Errno::EOPNOTSUPP,
-            JournalError::TooLarge { .. } => Errno::ENOSPC,
-            JournalError::Device(e) => device_errno(e),
-            _ => Errno::EIO,
-        },
-        Ext4Error::Device(e) => device_errno(e),
-        Ext4Error::NoSpace | Ext4Error::NoInode | Ext4Error::DirectoryFull => Errno::ENOSPC,
-        Ext4Error::ReadOnly => Errno::EROFS,
-        Ext4Error::Exists | Ext4Error::AttributeExists => Errno::EEXIST,
-        Ext4Error::NotFound => Errno::ENOENT,
-        Ext4Error::NotDirectory => Errno::ENOTDIR,
-        Ext4Error::IsDirectory => Errno::EISDIR,
-        Ext4Error::NotEmpty => Errno::ENOTEMPTY,
-        Ext4Error::NameTooLong => Errno::ENAMETOOLONG,
-        Ext4Error::TooManyLinks => Errno::EMLINK,
-        Ext4Error::TooLarge => Errno::EFBIG,
-        Ext4Error::Stale => Errno::ESTALE,
-        Ext4Error::NoAttribute => Errno::ENODATA,
-        Ext4Error::Unsupported(_) => Errno::EOPNOTSUPP,
-        Ext4Error::Invalid(_) | Ext4Error::JournalUuid { .. } => Errno::EINVAL,
-        Ext4Error::NotPermitted => Errno::EPERM,
-        Ext4Error::AccessDenied => Errno::EACCES,
-        Ext4Error::WouldBlock => Errno::EAGAIN,
-        Ext4Error::NoData => Errno::ENXIO,
-        Ext4Error::Busy(_) => Errno::EBUSY,
-        Ext4Error::Vfs(e) => e.errno(),
-    }
-}
-
-fn device_errno(e: &uext4_block::BlockError) -> Errno {
-    match e.raw_os_error() {
-        Some(code) => Errno(code),
-        None => Errno::EIO,
-    }
-}
-
-impl From<Ext4Error> for Error {
-    fn from(e: Ext4Error) -> Error {
-        match e {
-            Ext4Error::Vfs(e) => *e,
-            // What a message adds nothing to stays without one, and without an allocation.
-            Ext4Error::NotFound
-            | Ext4Error::Exists
-            | Ext4Error::NotDirectory
-            | Ext4Error::IsDirectory
-            | Ext4Error::NotEmpty
-            | Ext4Error::ReadOnly
-            | Ext4Error::Stale
-            | Ext4Error::NoSpace
-            | Ext4Error::WouldBlock
-            | Ext4Error::NoData
-            | Ext4Error::NoAttribute => Error::new(errno_of(&e)),
-            e => Error::from_source(errno_of(&e), e),
-        }
-    }
-}
 
 /// The attributes that there are, beside ACLs.
 const VISIBLE: [XattrIndex; 3] = [XattrIndex::USER, XattrIndex::TRUSTED, XattrIndex::SECURITY];
@@ -151,7 +86,7 @@ impl Ext4 {
         let mut overhead = u64::from(geometry.first_data_block) + of_groups.sum::<u64>();
         let journal = Ino(self.sb.raw.journal_inum.get());
         if self.sb.compat.contains(Compat::HAS_JOURNAL) && journal.0 != 0 {
-            let journal = self.get_inode(journal).map_err(Error::from)?;
+            let journal = self.report(self.get_inode(journal))?;
             overhead += self.attr(&journal).size / u64::from(geometry.block_size);
         }
         Ok(overhead)
@@ -173,7 +108,7 @@ impl Ext4 {
         let inode = self.get_inode(ino).map_err(|e| match e {
             // Whatever the inode table has there, it is no inode of this handle.
             Ext4Error::Corrupt(_) => stale(),
-            e => e.into(),
+            e => self.noted(e),
         })?;
         match inode.holds_value() {
             true => Err(stale()),
@@ -223,7 +158,7 @@ impl Ext4 {
                 return Err(Errno::EPERM.into());
             }
         }
-        Ok(self.report(self.check_access(caller, node, &attr, want))?)
+        self.report(self.check_access(caller, node, &attr, want))
     }
 }
 
@@ -231,7 +166,7 @@ impl FileSystem for Ext4 {
     type Node = InodeRef;
 
     fn root(&self) -> Result<InodeRef> {
-        Ok(self.report(Ext4::root(self))?)
+        self.report(Ext4::root(self))
     }
 
     fn handle(&self, node: &InodeRef) -> FileHandle {
@@ -262,15 +197,15 @@ impl FileSystem for Ext4 {
         if want.contains(Access::WRITE) && on_disk && self.is_read_only() {
             return Err(Errno::EROFS.into());
         }
-        Ok(self.report(self.check_access(caller, node, &attr, want))?)
+        self.report(self.check_access(caller, node, &attr, want))
     }
 
     fn setattr(&self, caller: &Caller, node: &InodeRef, change: &SetAttr) -> Result<Attr> {
-        Ok(self.report(Ext4::setattr(self, caller, node, change))?)
+        self.report(Ext4::setattr(self, caller, node, change))
     }
 
     fn lookup(&self, caller: &Caller, dir: &InodeRef, name: &[u8]) -> Result<InodeRef> {
-        Ok(self.report(Ext4::lookup(self, caller, dir, name))?)
+        self.report(Ext4::lookup(self, caller, dir, name))
     }
 
     fn create(
@@ -280,23 +215,23 @@ impl FileSystem for Ext4 {
         name: &[u8],
         new: &NewNode<'_>,
     ) -> Result<InodeRef> {
-        Ok(self.report(Ext4::create(self, caller, dir, name, new))?)
+        self.report(Ext4::create(self, caller, dir, name, new))
     }
 
     fn tmpfile(&self, caller: &Caller, dir: &InodeRef, mode: u16) -> Result<InodeRef> {
-        Ok(self.report(Ext4::tmpfile(self, caller, dir, mode))?)
+        self.report(Ext4::tmpfile(self, caller, dir, mode))
     }
 
     fn link(&self, caller: &Caller, node: &InodeRef, dir: &InodeRef, name: &[u8]) -> Result<()> {
-        Ok(self.report(Ext4::link(self, caller, node, dir, name))?)
+        self.report(Ext4::link(self, caller, node, dir, name))
     }
 
     fn unlink(&self, caller: &Caller, dir: &InodeRef, name: &[u8]) -> Result<()> {
-        Ok(self.report(Ext4::unlink(self, caller, dir, name))?)
+        self.report(Ext4::unlink(self, caller, dir, name))
     }
 
     fn rmdir(&self, caller: &Caller, dir: &InodeRef, name: &[u8]) -> Result<()> {
-        Ok(self.report(Ext4::rmdir(self, caller, dir, name))?)
+        self.report(Ext4::rmdir(self, caller, dir, name))
     }
 
     fn rename(
@@ -308,13 +243,13 @@ impl FileSystem for Ext4 {
         new_name: &[u8],
         flags: RenameFlags,
     ) -> Result<()> {
-        Ok(self.report(Ext4::rename(
+        self.report(Ext4::rename(
             self, caller, old_dir, old_name, new_dir, new_name, flags,
-        ))?)
+        ))
     }
 
     fn readlink(&self, _caller: &Caller, node: &InodeRef) -> Result<Vec<u8>> {
-        Ok(self.report(Ext4::readlink(self, node))?)
+        self.report(Ext4::readlink(self, node))
     }
 
     fn readdir(
@@ -327,7 +262,7 @@ impl FileSystem for Ext4 {
         if !dir.is_dir() {
             return Err(Errno::ENOTDIR.into());
         }
-        self.check_access(caller, dir, &self.attr(dir), Access::READ)?;
+        self.report(self.check_access(caller, dir, &self.attr(dir), Access::READ))?;
         if dir.is_doomed() {
             return Err(Errno::ENOENT.into());
         }
@@ -365,7 +300,7 @@ impl FileSystem for Ext4 {
         data: &mut [u8],
         flags: IoFlags,
     ) -> Result<usize> {
-        Ok(self.report(Ext4::read_with(self, node, offset, data, flags))?)
+        self.report(Ext4::read_with(self, node, offset, data, flags))
     }
 
     fn write_with(
@@ -377,7 +312,7 @@ impl FileSystem for Ext4 {
     ) -> Result<Written> {
         let privileged = !flags.contains(IoFlags::NO_RESERVE);
         let written = Ext4::write_with(self, node, offset, data, flags, privileged);
-        Ok(self.report(written)?)
+        self.report(written)
     }
 
     fn direct_alignment(&self) -> u32 {
@@ -385,23 +320,23 @@ impl FileSystem for Ext4 {
     }
 
     fn fallocate(&self, node: &InodeRef, what: Fallocate, offset: u64, len: u64) -> Result<()> {
-        Ok(self.report(Ext4::fallocate(self, node, what, offset, len))?)
+        self.report(Ext4::fallocate(self, node, what, offset, len))
     }
 
     fn seek_data(&self, node: &InodeRef, offset: u64) -> Result<u64> {
-        Ok(self.report(Ext4::seek_data(self, node, offset))?)
+        self.report(Ext4::seek_data(self, node, offset))
     }
 
     fn seek_hole(&self, node: &InodeRef, offset: u64) -> Result<u64> {
-        Ok(self.report(Ext4::seek_hole(self, node, offset))?)
+        self.report(Ext4::seek_hole(self, node, offset))
     }
 
     fn fsync(&self, node: &InodeRef, data_only: bool) -> Result<()> {
-        Ok(self.report(Ext4::fsync(self, node, data_only))?)
+        self.report(Ext4::fsync(self, node, data_only))
     }
 
     fn syncfs(&self) -> Result<()> {
-        Ok(self.report(self.sync())?)
+        self.report(self.sync())
     }
 
     fn statfs(&self) -> Result<StatFs> {
@@ -431,12 +366,14 @@ impl FileSystem for Ext4 {
             if node.file_type == FileType::Symlink {
                 return Err(Errno::EOPNOTSUPP.into());
             }
-            let acl = self.acl(node, subject)?.ok_or(Errno::ENODATA)?;
+            let acl = self
+                .report(self.acl(node, subject))?
+                .ok_or(Errno::ENODATA)?;
             return Ok(acl_encode_xattr(&acl));
         }
         self.check_xattr(caller, node, name, Access::READ)?;
         let (index, rest) = split(name)?;
-        Ok(self.report(self.get_xattr(node, index, rest))?)
+        self.report(self.get_xattr(node, index, rest))
     }
 
     fn setxattr(
@@ -453,18 +390,18 @@ impl FileSystem for Ext4 {
         }
         if let Some(subject) = acl_of(name) {
             let acl = parse_acl(value)?;
-            return Ok(self.report(self.set_acl(caller, node, subject, acl.as_deref()))?);
+            return self.report(self.set_acl(caller, node, subject, acl.as_deref()));
         }
         if name == b"security.capability" && !value.is_empty() && !is_capability(value) {
             return Err(Errno::EINVAL.into());
         }
         self.check_xattr(caller, node, name, Access::WRITE)?;
         let (index, rest) = split(name)?;
-        Ok(self.report(self.set_xattr(node, index, rest, value, flags))?)
+        self.report(self.set_xattr(node, index, rest, value, flags))
     }
 
     fn listxattr(&self, caller: &Caller, node: &InodeRef) -> Result<Vec<Vec<u8>>> {
-        let mut names = self.list_xattrs(node)?;
+        let mut names = self.report(self.list_xattrs(node))?;
         if !caller.has(Capabilities::SYS_ADMIN) {
             names.retain(|n| !n.starts_with(b"trusted."));
         }
@@ -474,10 +411,10 @@ impl FileSystem for Ext4 {
     fn removexattr(&self, caller: &Caller, node: &InodeRef, name: &[u8]) -> Result<()> {
         check_name(name)?;
         if let Some(subject) = acl_of(name) {
-            return Ok(self.report(self.set_acl(caller, node, subject, None))?);
+            return self.report(self.set_acl(caller, node, subject, None));
         }
         self.check_xattr(caller, node, name, Access::WRITE)?;
         let (index, rest) = split(name)?;
-        Ok(self.report(self.remove_xattr(node, index, rest))?)
+        self.report(self.remove_xattr(node, index, rest))
     }
 }

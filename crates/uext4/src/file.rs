@@ -71,7 +71,7 @@ impl File {
     pub fn set_generation(&self, generation: u32) -> Result<()> {
         let generation = Generation(generation);
         let fs = self.open.fs();
-        Ok(fs.set_generation(&self.caller, self.open.node(), generation)?)
+        fs.report(fs.set_generation(&self.caller, self.open.node(), generation))
     }
 
     /// The flags that chattr(1) sets, as `FS_IOC_GETFLAGS` gives them.
@@ -87,7 +87,7 @@ impl File {
     /// `EROFS`.
     pub fn set_flags(&self, flags: InodeFlags) -> Result<()> {
         let fs = self.open.fs();
-        Ok(fs.set_flags(&self.caller, self.open.node(), flags)?)
+        fs.report(fs.set_flags(&self.caller, self.open.node(), flags))
     }
 
     /// The project, 0 where the image has none (`FS_IOC_FSGETXATTR`).
@@ -102,7 +102,7 @@ impl File {
     /// [`File::set_flags`].
     pub fn set_project(&self, project: u32) -> Result<()> {
         let (fs, node) = (self.open.fs(), self.open.node());
-        Ok(fs.set_flags_and_project(&self.caller, node, None, Some(project))?)
+        fs.report(fs.set_flags_and_project(&self.caller, node, None, Some(project)))
     }
 
     /// Swaps the data with that of the boot loader's inode, number 5 (`EXT4_IOC_SWAP_BOOT`): content, size
@@ -120,7 +120,8 @@ impl File {
         if !self.open.flags().contains(OpenFlags::WRITE) {
             return Err(Errno::EBADF.into());
         }
-        Ok(self.open.fs().swap_boot(&self.caller, self.open.node())?)
+        let fs = self.open.fs();
+        fs.report(fs.swap_boot(&self.caller, self.open.node()))
     }
 
     /// Reads from a byte offset; fewer bytes than asked only at the end of the file.
@@ -172,7 +173,8 @@ impl File {
     /// # Errors
     /// `EINVAL`: an empty range. `EFBIG`: past the largest file. `EUCLEAN`, `EIO`.
     pub fn fiemap(&self, of: FiemapOf, start: u64, len: u64) -> Result<Vec<FiemapExtent>> {
-        Ok(self.open.fs().fiemap(self.open.node(), of, start, len)?)
+        let fs = self.open.fs();
+        fs.report(fs.fiemap(self.open.node(), of, start, len))
     }
 
     /// Moves the position to the first data at `offset` or after it (lseek(2) with `SEEK_DATA`).

@@ -171,7 +171,8 @@ impl Filesystem {
     /// # Errors
     /// `EROFS`; `EINVAL`: `least` is more than a group of blocks. `EIO`.
     pub fn trim(&self, least: u64) -> Result<u64> {
-        Ok(self.inode().trim(0, u64::MAX, least)?)
+        let fs = self.inode();
+        fs.report(fs.trim(0, u64::MAX, least))
     }
 
     /// Sizes and free space.

@@ -11,7 +11,8 @@
 use crate::image::device_error;
 use crate::overlay::OverlayDevice;
 use crate::{
-    BlockDevice, Errno, Error, Ext4, FileDevice, MountOptions, OpenOptions, Result, read_superblock,
+    BlockDevice, Errno, Error, Ext4, Ext4Error, FileDevice, MountOptions, OpenOptions, Result,
+    read_superblock,
 };
 use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -76,7 +77,7 @@ impl Superblock for Image {
         if let Some(file) = &self.file {
             file.unlock();
         }
-        Ok(unmounted?)
+        self.fs.report(unmounted)
     }
 
     fn is_read_only(&self) -> bool {
@@ -246,10 +247,10 @@ fn mount_device(
         false => device,
     };
     let (device, journal) = (over(device), journal.map(over));
-    Ok(Ext4::mount_with_journal(device, journal, mount)?)
+    Ext4::mount_with_journal(device, journal, mount).map_err(Ext4Error::of_mount)
 }
 
 fn needs_recovery(device: &dyn BlockDevice) -> Result<bool> {
-    let sb = read_superblock(device)?;
+    let sb = read_superblock(device).map_err(Ext4Error::of_mount)?;
     Ok(sb.incompat.contains(Incompat::RECOVER))
 }

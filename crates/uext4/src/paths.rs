@@ -479,7 +479,8 @@ impl Filesystem {
     /// As [`File::set_flags`](crate::File::set_flags).
     pub fn set_flags(&self, path: impl AsRef<Path>, flags: InodeFlags) -> Result<()> {
         let node = self.resolve(path.as_ref(), NO_FOLLOW)?;
-        Ok(self.inode().set_flags(&self.caller, &node, flags)?)
+        let fs = self.inode();
+        fs.report(fs.set_flags(&self.caller, &node, flags))
     }
 
     /// The project, 0 where the image has none.
@@ -498,9 +499,8 @@ impl Filesystem {
     /// As [`File::set_project`](crate::File::set_project).
     pub fn set_project(&self, path: impl AsRef<Path>, project: u32) -> Result<()> {
         let node = self.resolve(path.as_ref(), NO_FOLLOW)?;
-        Ok(self
-            .inode()
-            .set_flags_and_project(&self.caller, &node, None, Some(project))?)
+        let fs = self.inode();
+        fs.report(fs.set_flags_and_project(&self.caller, &node, None, Some(project)))
     }
 
     fn change(&self, path: &Path, flags: WalkFlags, change: &SetAttr) -> Result<()> {

@@ -74,7 +74,7 @@ pub fn run(args: &Args) -> Result<()> {
     let image = &args.image;
     let options = DeviceOptions::read_only();
     let device = FileDevice::open(image, &options).map_err(|e| failure::device(image, e))?;
-    let sb = uext4::read_superblock(&device).map_err(|e| failure::opening(image, &e.into()))?;
+    let sb = uext4::read_superblock(&device).map_err(|e| failure::opening(image, &e.of_mount()))?;
     let groups = if args.groups || args.json {
         groups(image, &device, &sb)?
     } else {

@@ -96,7 +96,7 @@ impl Served for Ext4 {
             FS_IOC_GETFLAGS => put(out, &self.flags(node).bits())?,
             FS_IOC_SETFLAGS => {
                 let flags = InodeFlags::from_bits_retain(argument(call)?);
-                self.set_flags(caller, node, flags)?;
+                self.report(self.set_flags(caller, node, flags))?;
                 0
             }
             FS_IOC_FSGETXATTR => put(
@@ -110,16 +110,18 @@ impl Served for Ext4 {
             FS_IOC_FSSETXATTR => {
                 let wanted: FsXattr = argument(call)?;
                 let flags = with_xflags(self.flags(node), wanted.xflags);
-                self.set_flags_and_project(caller, node, Some(flags), Some(wanted.projid))?;
+                let projid = Some(wanted.projid);
+                self.report(self.set_flags_and_project(caller, node, Some(flags), projid))?;
                 0
             }
             FS_IOC_GETVERSION | EXT4_IOC_GETVERSION => put(out, &self.generation(node).0)?,
             FS_IOC_SETVERSION | EXT4_IOC_SETVERSION => {
-                self.set_generation(caller, node, Generation(argument(call)?))?;
+                let generation = Generation(argument(call)?);
+                self.report(self.set_generation(caller, node, generation))?;
                 0
             }
             EXT4_IOC_SWAP_BOOT => {
-                self.swap_boot(caller, node)?;
+                self.report(self.swap_boot(caller, node))?;
                 0
             }
             FS_IOC_GETFSLABEL => {
@@ -158,7 +160,7 @@ fn trim(fs: &Ext4, caller: &Caller, range: TrimRange, out: &mut [u8]) -> Result<
     if !caller.has(Capabilities::SYS_ADMIN) {
         return Err(Errno::EPERM.into());
     }
-    let trimmed = fs.trim(range.start, range.len, range.minlen)?;
+    let trimmed = fs.report(fs.trim(range.start, range.len, range.minlen))?;
     let told = TrimRange {
         len: trimmed,
         ..range

@@ -42,7 +42,8 @@ impl View {
             ..DeviceOptions::read_only()
         };
         let device = FileDevice::open(image, &options).map_err(|e| failure::device(image, e))?;
-        let sb = uext4::read_superblock(&device).map_err(|e| failure::opening(image, &e.into()))?;
+        let sb =
+            uext4::read_superblock(&device).map_err(|e| failure::opening(image, &e.of_mount()))?;
         Ok(View { device, sb })
     }
 

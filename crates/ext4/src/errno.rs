@@ -1,0 +1,77 @@
+//! Errors as callers are given them: an errno, and the error as its source.
+
+use crate::error::Ext4Error;
+use uext4_jbd2::JournalError;
+use uext4_vfs::errno::{Errno, Error};
+
+fn errno_of(e: &Ext4Error) -> Errno {
+    match e {
+        Ext4Error::Corrupt(_) => Errno::EUCLEAN,
+        Ext4Error::Format(_) => Errno::EINVAL,
+        Ext4Error::Journal(e) => match &**e {
+            JournalError::Corrupt(_) => Errno::EUCLEAN,
+            JournalError::Unsupported(_) => Errno::EOPNOTSUPP,
+            JournalError::TooLarge { .. } => Errno::ENOSPC,
+            JournalError::Device(e) => device_errno(e),
+            _ => Errno::EIO,
+        },
+        Ext4Error::Device(e) => device_errno(e),
+        Ext4Error::NoSpace | Ext4Error::NoInode | Ext4Error::DirectoryFull => Errno::ENOSPC,
+        Ext4Error::ReadOnly => Errno::EROFS,
+        Ext4Error::Exists | Ext4Error::AttributeExists => Errno::EEXIST,
+        Ext4Error::NotFound => Errno::ENOENT,
+        Ext4Error::NotDirectory => Errno::ENOTDIR,
+        Ext4Error::IsDirectory => Errno::EISDIR,
+        Ext4Error::NotEmpty => Errno::ENOTEMPTY,
+        Ext4Error::NameTooLong => Errno::ENAMETOOLONG,
+        Ext4Error::TooManyLinks => Errno::EMLINK,
+        Ext4Error::TooLarge => Errno::EFBIG,
+        Ext4Error::Stale => Errno::ESTALE,
+        Ext4Error::NoAttribute => Errno::ENODATA,
+        Ext4Error::Unsupported(_) => Errno::EOPNOTSUPP,
+        Ext4Error::Invalid(_) | Ext4Error::JournalUuid { .. } => Errno::EINVAL,
+        Ext4Error::NotPermitted => Errno::EPERM,
+        Ext4Error::AccessDenied => Errno::EACCES,
+        Ext4Error::WouldBlock => Errno::EAGAIN,
+        Ext4Error::NoData => Errno::ENXIO,
+        Ext4Error::Busy(_) => Errno::EBUSY,
+        Ext4Error::Vfs(e) => e.errno(),
+    }
+}
+
+fn device_errno(e: &uext4_block::BlockError) -> Errno {
+    match e.raw_os_error() {
+        Some(code) => Errno(code),
+        None => Errno::EIO,
+    }
+}
+
+impl Ext4Error {
+    /// What a caller of a mount that failed is given. Errors of a mounted file system go through
+    /// [`Ext4::report`], which honours `errors=`.
+    ///
+    /// [`Ext4::report`]: crate::fs::Ext4::report
+    pub fn of_mount(self) -> Error {
+        self.into_error()
+    }
+
+    /// The errno, with the error as its source. Only the boundary calls this.
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            Ext4Error::Vfs(e) => *e,
+            // What a message adds nothing to stays without one, and without an allocation.
+            Ext4Error::NotFound
+            | Ext4Error::Exists
+            | Ext4Error::NotDirectory
+            | Ext4Error::IsDirectory
+            | Ext4Error::NotEmpty
+            | Ext4Error::ReadOnly
+            | Ext4Error::Stale
+            | Ext4Error::NoSpace
+            | Ext4Error::WouldBlock
+            | Ext4Error::NoData
+            | Ext4Error::NoAttribute => Error::new(errno_of(&self)),
+            e => Error::from_source(errno_of(&e), e),
+        }
+    }
+}
