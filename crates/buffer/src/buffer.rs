@@ -113,6 +113,21 @@ impl Buffer {
         }
     }
 
+    /// Whether the file system keeps this here, on behalf of the owner with this seed.
+    #[inline(always)]
+    pub fn has_role(&self, kind: u8, seed: u32) -> bool {
+        self.kind() == kind && self.seed() == seed
+    }
+
+    /// Says what the file system keeps here, unless it keeps something else here already: false then, which is
+    /// damage, as a block that is freed loses its role. The guard proves the lock.
+    pub fn take_role(&self, _locked: &mut BufferWrite<'_>, kind: u8, seed: u32) -> bool {
+        if self.kind() == 0 {
+            self.set_kind(kind, seed);
+        }
+        self.has_role(kind, seed)
+    }
+
     /// The checksum seed of the owner.
     pub fn seed(&self) -> u32 {
         self.seed.load(Ordering::Relaxed)

@@ -26,6 +26,12 @@ pub enum BufferError {
         /// How many the device has.
         blocks: u64,
     },
+    /// The block is in use as something else, or something else's.
+    #[error("block {block} is used for two purposes")]
+    TwoRoles {
+        /// The block asked for.
+        block: u64,
+    },
 }
 
 /// The cached metadata blocks of one device.
@@ -187,22 +193,37 @@ impl BufferCache {
         Ok(block * size)
     }
 
-    /// The buffer of `block`, read unless cached, and checked by `verify` unless that was done.
+    /// The buffer of `block` in a role: what is kept there, and the seed of its owner. It is read unless cached, and
+    /// checked by `verify` unless that was done in this role; no block has two.
     ///
     /// # Errors
-    /// The device's, or what `verify` says; a block that fails is checked again the next time.
+    /// The device's, [`BufferError::TwoRoles`], or what `verify` says; a block that fails is read and checked again
+    /// the next time.
     pub fn get_verified<E: From<BufferError>>(
         &self,
         block: u64,
+        (kind, seed): (u8, u32),
         verify: impl FnOnce(&[u8]) -> Result<(), E>,
     ) -> Result<Arc<Buffer>, E> {
         let buffer = self.get(block)?;
+        if buffer.is_verified() && buffer.has_role(kind, seed) {
+            return Ok(buffer);
+        }
+        let mut content = buffer.write();
         if !buffer.is_verified() {
-            let mut content = buffer.write();
-            if !buffer.is_verified() {
-                verify(content.data())?;
+            if let Err(why) = verify(content.data()) {
+                if buffer.tid() == 0 && buffer.kind() == 0 {
+                    buffer.clear_uptodate(&mut content);
+                }
+                return Err(why);
+            }
+            if buffer.kind() == 0 || buffer.has_role(kind, seed) {
                 buffer.set_verified(&mut content);
             }
+        }
+        match buffer.take_role(&mut content, kind, seed) {
+            true => drop(content),
+            false => return Err(BufferError::TwoRoles { block }.into()),
         }
         Ok(buffer)
     }
@@ -291,21 +312,37 @@ mod tests {
     #[test]
     fn a_failed_check_is_made_again() {
         let cache = cache(100);
-        let bad: Result<_, BufferError> = cache.get_verified(3, |_| {
+        let bad: Result<_, BufferError> = cache.get_verified(3, (1, 0), |_| {
             Err(BufferError::OutOfRange {
                 block: 3,
                 blocks: 0,
             })
         });
         assert!(bad.is_err());
-        let good: Result<_, BufferError> = cache.get_verified(3, |_| Ok(()));
+        let good: Result<_, BufferError> = cache.get_verified(3, (1, 0), |_| Ok(()));
         assert!(good.is_ok());
-        let again: Result<_, BufferError> = cache.get_verified(3, |_| {
+        let again: Result<_, BufferError> = cache.get_verified(3, (1, 0), |_| {
             Err(BufferError::OutOfRange {
                 block: 3,
                 blocks: 0,
             })
         });
         assert!(again.is_ok(), "checked once only");
+    }
+
+    #[test]
+    fn a_block_has_one_role() {
+        let cache = cache(100);
+        let get = |kind, seed| cache.get_verified(3, (kind, seed), |_| Ok::<_, BufferError>(()));
+        let buffer = get(1, 7).expect("the first");
+        assert!(get(1, 7).is_ok(), "the same");
+        for (kind, seed) in [(2, 7), (1, 8)] {
+            let other = get(kind, seed);
+            assert!(matches!(other, Err(BufferError::TwoRoles { block: 3 })));
+        }
+        // Freed.
+        buffer.set_kind(0, 0);
+        buffer.clear_uptodate(&mut buffer.write());
+        assert!(get(2, 9).is_ok());
     }
 }

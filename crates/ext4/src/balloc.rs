@@ -12,6 +12,7 @@ use crate::bitmap;
 use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
 use crate::group::{BlockBits, Group};
+use crate::kinds;
 use uext4_jbd2::Handle;
 use uext4_ondisk::{Corrupt, CorruptKind, GroupCsum, GroupFlags, GroupNo, Pblk};
 use uext4_sync::atomic::Ordering::Relaxed;
@@ -413,7 +414,7 @@ impl Ext4 {
         } else {
             self.cache().get(group.block_bitmap().0)?
         };
-        buffer.set_kind(crate::kinds::BLOCK_BITMAP, group.no.0);
+        kinds::take(&buffer, kinds::BLOCK_BITMAP, group.no.0)?;
         let mut bytes = vec![0u8; self.cache().block_size()];
         if uninit {
             let mut content = buffer.write();

@@ -123,6 +123,9 @@ impl From<BufferError> for Ext4Error {
     fn from(e: BufferError) -> Self {
         match e {
             BufferError::Device(e) => e.into(),
+            BufferError::TwoRoles { block } => Corrupt::new(uext4_ondisk::CorruptKind::BlockRoles)
+                .pblk(uext4_ondisk::Pblk(block))
+                .into(),
             BufferError::OutOfRange { block, .. } => {
                 Corrupt::new(uext4_ondisk::CorruptKind::BlockRange)
                     .pblk(uext4_ondisk::Pblk(block))

@@ -101,7 +101,7 @@ impl Freezer {
         let seed = InodeSeed(buffer.seed());
         match kind {
             kinds::DIR_LEAF => uext4_ondisk::dir_checksum_set(data, seed),
-            kinds::DIR_INDEX => {
+            kinds::DIR_INDEX | kinds::DIR_ROOT => {
                 // A node starts with an empty record that spans it, a root with `.`.
                 let kind = uext4_ondisk::dx_kind_of(data, Lblk(1)).unwrap_or(DxKind::Root);
                 uext4_ondisk::dx_checksum_set(data, kind, seed);

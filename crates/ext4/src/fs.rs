@@ -23,15 +23,15 @@ use crate::mapping;
 use crate::options::{DataMode, MountOptions};
 use crate::orphan::Orphans;
 use crate::trim::Trims;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use uext4_block::BlockDevice;
 use uext4_buffer::{Buffer, BufferCache};
 use uext4_jbd2::{Handle, Journal, JournalClient, JournalError, JournalOptions, LogMap, LogRun};
 use uext4_ondisk::{
     Compat, Corrupt, CorruptKind, CsumSeed, FastCommitRecord, FormatError, Geometry, GroupCsum,
-    GroupDesc, GroupNo, Incompat, Ino, InodeParams, RawSuperblock, RoCompat, SUPERBLOCK_OFFSET,
-    SUPERBLOCK_SIZE, Superblock,
+    GroupDesc, GroupNo, Incompat, Ino, InodeParams, Pblk, RawSuperblock, RoCompat,
+    SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, Superblock,
 };
 use uext4_sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use uext4_sync::thread;
@@ -68,8 +68,8 @@ pub struct Ext4 {
     pub(crate) bytes_max: u64,
     /// Every file may have this size; see `Ext4::check_end`.
     pub(crate) bytes_max_simple: u64,
-    /// The blocks of no file, once somebody had to know.
-    pub(crate) fixed: OnceLock<FixedBlocks>,
+    /// The blocks of no file.
+    pub(crate) fixed: FixedBlocks,
     /// Of copies of mappings.
     pub(crate) snapshot_budget: extents::Budget,
     /// Guards the shape of the tree: renames of directories.
@@ -282,7 +282,7 @@ impl Ext4 {
         let groups: Arc<[Group]> = load_groups(&sb, &cache, csum)?.into();
         let (super_block, super_at) = superblock_place(geometry.block_size);
         let super_buffer = cache.get(super_block.0)?;
-        super_buffer.set_kind(kinds::SUPER, 0);
+        kinds::take(&super_buffer, kinds::SUPER, 0)?;
         let bitmap_bytes = BitmapBytes {
             inodes: geometry.inode_bitmap_bytes(),
             blocks: geometry.block_bitmap_bytes(),
@@ -296,6 +296,13 @@ impl Ext4 {
             inode_size: usize::from(geometry.inode_size),
             super_at,
         }));
+        let fixed = FixedBlocks::of(&groups, &geometry);
+        if let Some(log) = log
+            .as_ref()
+            .filter(|log| Arc::ptr_eq(log.device(), &device))
+        {
+            check_log_apart(log, &fixed)?;
+        }
         let journal = open_journal(&sb, &cache, log, &options, start)?;
         let free_in = |g: &Group| i64::from(g.free_blocks.load(Ordering::Relaxed));
         let free = groups.iter().map(free_in).sum();
@@ -321,7 +328,7 @@ impl Ext4 {
             journals_all_data,
             bytes_max: mapping::extents_bytes_max(&sb),
             bytes_max_simple: mapping::bytes_max_simple(&sb),
-            fixed: OnceLock::new(),
+            fixed,
             snapshot_budget: extents::Budget::new(options.cache_bytes / 4),
             rename: RenameMutex::new(),
             free_blocks: AtomicI64::new(free),
@@ -701,7 +708,7 @@ fn load_groups(sb: &Superblock, cache: &BufferCache, csum: GroupCsum) -> Result<
         let (block, at) = geometry.group_desc_location(no);
         let buffer = cache.get(block.0)?;
         if at == 0 {
-            buffer.set_kind(kinds::DESCRIPTORS, no.0);
+            kinds::take(&buffer, kinds::DESCRIPTORS, no.0)?;
         }
         let content = buffer.read();
         let raw = content
@@ -772,17 +779,46 @@ fn find_log(
             });
         },
     )?;
-    let mut next = 0;
+    let damage = |what: &str| {
+        Corrupt::new(CorruptKind::JournalMaxLen)
+            .ino(ino)
+            .detail(what)
+    };
+    let mut next = Some(0);
     for run in &runs {
-        if run.first != next {
-            return Err(Corrupt::new(CorruptKind::JournalMaxLen)
-                .ino(ino)
-                .detail("a hole")
-                .into());
+        if Some(run.first) != next {
+            return Err(damage("a hole").into());
         }
-        next = run.first + run.len;
+        next = run.first.checked_add(run.len);
+    }
+    // A block that is in the log twice would make it longer than the device, and be overwritten.
+    let mut places: Vec<_> = runs
+        .iter()
+        .map(|r| (r.pblk, r.pblk + u64::from(r.len)))
+        .collect();
+    places.sort_unstable();
+    if places
+        .windows(2)
+        .any(|pair| matches!(pair, [(_, end), (first, _)] if first < end))
+    {
+        return Err(damage("a block twice").into());
     }
     Ok(Some(LogMap::new(Arc::clone(device), block_size, runs)))
+}
+
+/// Refuses a log that lies over the file system's own blocks.
+fn check_log_apart(log: &LogMap, fixed: &FixedBlocks) -> Result<()> {
+    let over = log
+        .runs()
+        .iter()
+        .find(|run| fixed.overlaps(Pblk(run.pblk), u64::from(run.len)));
+    match over {
+        Some(run) => Err(Corrupt::new(CorruptKind::ExtentFixed)
+            .pblk(Pblk(run.pblk))
+            .detail("the journal")
+            .into()),
+        None => Ok(()),
+    }
 }
 
 fn open_journal(

@@ -34,7 +34,8 @@
 //! | [`dir`], [`namei`], [`rename`] | directories and names |
 //! | [`xattr`], [`access`], `acl` | attributes and permission; access control lists |
 //! | [`freeze`], [`kinds`] | completing blocks for the journal |
-//! | [`vfs_impl`] | the adapter to `vfs`, and errors to errno |
+//! | [`vfs_impl`] | the adapter to `vfs` |
+//! | `errors`, `errno` | the boundary at which an error becomes an errno, and `errors=` is honoured |
 #![forbid(unsafe_code)]
 
 pub mod access;
@@ -45,6 +46,7 @@ mod blockmap;
 pub mod create;
 pub mod dio;
 pub mod dir;
+mod errno;
 pub mod error;
 mod errors;
 pub mod extents;

@@ -28,7 +28,11 @@ impl Ext4 {
                 .into());
         }
         let seed = disk.seed(self.sb.csum_seed, ino);
-        Ok(Inode::new(self.me(), ino, place, disk, self.params, seed))
+        let inode = Inode::new(self.me(), ino, place, disk, self.params, seed);
+        if inode.has_extents() && !inode.is_inline() {
+            self.check_extent_root(&inode)?;
+        }
+        Ok(inode)
     }
 
     /// The inode at `place`, decoded.

@@ -18,7 +18,6 @@ use crate::balloc::{Goal, Run};
 use crate::blockmap::{MAP_STEP_CREDITS, Reader};
 use crate::error::{Ext4Error, Result};
 use crate::extents::{self, Content, EXTENTS_MAX, METADATA_STEP_CREDITS, Restart, STEP_CREDITS};
-use crate::fixed::FixedBlocks;
 use crate::fs::Ext4;
 use crate::handles;
 use crate::inode::Inode;
@@ -205,12 +204,6 @@ impl Ext4 {
             disk.flags -= InodeFlags::EXTENTS;
             disk.i_block = [0; 60];
         }
-    }
-
-    /// The blocks that no file may have, for those who follow pointers.
-    pub(crate) fn fixed_blocks(&self) -> &FixedBlocks {
-        self.fixed
-            .get_or_init(|| FixedBlocks::of(self.groups(), self.geometry()))
     }
 
     /// What `lblk` is, and for how long that goes on.

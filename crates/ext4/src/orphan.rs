@@ -212,11 +212,13 @@ impl Ext4 {
         }
         let mut blocks = Vec::new();
         for pblk in places {
-            let buffer = self.cache().get_verified(pblk.0, |data| -> Result<()> {
-                uext4_ondisk::orphan_block_verify(data, seed, pblk).map_err(|e| e.ino(ino))?;
-                Ok(())
-            })?;
-            buffer.set_kind(kinds::ORPHAN_FILE, inode.seed().0);
+            let role = (kinds::ORPHAN_FILE, inode.seed().0);
+            let buffer = self
+                .cache()
+                .get_verified(pblk.0, role, |data| -> Result<()> {
+                    uext4_ondisk::orphan_block_verify(data, seed, pblk).map_err(|e| e.ino(ino))?;
+                    Ok(())
+                })?;
             let slots = orphan_slots(self.cache().block_size());
             let used: Box<[AtomicU64]> = (0..slots.div_ceil(64))
                 .map(|w| {

@@ -39,6 +39,11 @@ impl LogMap {
         &self.device
     }
 
+    /// The runs, in the order of the log.
+    pub fn runs(&self) -> &[LogRun] {
+        &self.runs
+    }
+
     /// The size of a block in bytes.
     pub fn block_size(&self) -> usize {
         self.block_size

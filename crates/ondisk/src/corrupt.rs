@@ -39,6 +39,8 @@ kinds! {
     GroupDescFreeBlocks = "group descriptor counts more free blocks than the group has",
     GroupDescFreeInodes = "group descriptor counts more free inodes than a group has",
     GroupDescUnusedInodes = "group descriptor counts more unused inodes than a group has",
+    BlockRoles = "block is used for two purposes",
+    ExtentFixed = "extent names a block of the file system's own",
     JournalLost = "journal transaction is damaged, and later ones are complete",
     JournalRecords = "journal holds more records than recovery takes into memory",
     BlockBitmapCount = "block bitmap and descriptor count free blocks differently",

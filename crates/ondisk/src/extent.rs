@@ -196,6 +196,25 @@ impl<'a> ExtentNode<'a> {
         Ok(node)
     }
 
+    /// Checks that a node which was validated is the child that `check` is of: its depth, and the range of its
+    /// entries.
+    ///
+    /// # Errors
+    /// [`CorruptKind::ExtentDepth`], [`CorruptKind::ExtentLblkRange`].
+    #[inline]
+    pub fn validate_place(bytes: &'a [u8], check: &ExtentCheck) -> Result<()> {
+        let node = ExtentNode { bytes };
+        if check.depth.is_some_and(|d| d != node.depth()) {
+            return Err(Corrupt::new(CorruptKind::ExtentDepth).detail(node.depth()));
+        }
+        let last = usize::from(node.len()).saturating_sub(1);
+        let end = match node.depth() {
+            0 => node.extent(last).map_or(0, |e| e.end()),
+            _ => node.lblk(last).map_or(0, |l| u64::from(l.0) + 1),
+        };
+        node.validate_range(check, end)
+    }
+
     fn validate_header(&self, depth: Option<u16>) -> Result<()> {
         let Some(header) = self.bytes.first_chunk::<HEADER>() else {
             return Err(CorruptKind::ExtentShort.into());

@@ -59,7 +59,7 @@ impl Ext4 {
             return self.put_root(handle, inode, &path, &root, 0);
         }
         let nodes = self.reserve_nodes(&path, &extent, privileged)?;
-        self.create_nodes(handle, &path, &nodes, &extent)?;
+        self.create_nodes(handle, inode, &path, &nodes, &extent)?;
         let top = nodes.first().copied();
         self.change_pointers(handle, inode, &mut path, depth, |pointers| {
             let _ = map_pointer_set(pointers, slot, top);
@@ -115,6 +115,7 @@ impl Ext4 {
     fn create_nodes(
         &self,
         handle: &Handle<'_>,
+        inode: &Inode,
         path: &Path,
         nodes: &[Pblk],
         extent: &Extent,
@@ -128,7 +129,7 @@ impl Ext4 {
                 },
             )?;
             let buffer = self.cache().get_unread(pblk.0);
-            buffer.set_kind(kinds::PLAIN, 0);
+            buffer.set_kind(kinds::MAP_NODE, inode.ino.0);
             let mut content = handle.create(&buffer)?;
             let slot = path.place.slot(path.depth() + 1 + i);
             match nodes.get(i + 1) {

@@ -31,6 +31,7 @@ use crate::error::{Ext4Error, Result};
 use crate::fixed::FixedBlocks;
 use crate::fs::Ext4;
 use crate::inode::Inode;
+use crate::kinds;
 use crate::mapping::Mapping;
 use arrayvec::ArrayVec;
 use std::sync::Arc;
@@ -125,6 +126,12 @@ impl<'a> Reader<'a> {
         Corrupt::new(kind).ino(self.ino).pblk(pblk).into()
     }
 
+    /// A block of pointers.
+    fn load(&self, pblk: Pblk) -> Result<Arc<Buffer>> {
+        let role = (kinds::MAP_NODE, self.ino.0);
+        self.cache.get_verified(pblk.0, role, |_| Ok(()))
+    }
+
     /// Refuses blocks that no pointer may name.
     fn check_run(&self, pblk: Pblk, len: u64) -> Result<()> {
         if !self.bounds.contains(pblk, len) {
@@ -150,7 +157,7 @@ impl<'a> Reader<'a> {
             };
             self.check_run(child, 1)?;
             path.check_apart(self, child, 1)?;
-            path.nodes.push(self.cache.get(child.0)?);
+            path.nodes.push(self.load(child)?);
         }
         Ok(path)
     }
@@ -199,7 +206,7 @@ impl<'a> Reader<'a> {
             }
             above.push(child);
             let buffer = match nowait {
-                false => self.cache.get(child.0)?,
+                false => self.load(child)?,
                 true => match self.cache.peek(child.0) {
                     Some(buffer) => buffer,
                     None => return Ok(None),
@@ -271,7 +278,7 @@ impl Ext4 {
         Reader {
             cache: self.cache(),
             bounds: self.geometry().block_bounds(),
-            fixed: Some(self.fixed_blocks()),
+            fixed: Some(&self.fixed),
             ino,
         }
     }

@@ -81,7 +81,7 @@ impl Walk<'_, '_> {
         if (self.each)(Mapped::Node(pblk)).is_break() {
             return Ok(ControlFlow::Break(()));
         }
-        let buffer = self.reader.cache.get(pblk.0)?;
+        let buffer = self.reader.load(pblk)?;
         let content = buffer.read();
         self.above.push(pblk);
         for slot in 0..self.shape.per_block() {

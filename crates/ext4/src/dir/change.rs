@@ -270,11 +270,7 @@ impl Ext4 {
             disk.blocks += size / 512;
         })?;
         let buffer = self.cache().get_unread(run.pblk.0);
-        let kind = match role {
-            Role::Leaf => kinds::DIR_LEAF,
-            Role::Index(_) => kinds::DIR_INDEX,
-        };
-        buffer.set_kind(kind, dir.seed().0);
+        buffer.set_kind(role.kind(), dir.seed().0);
         dir.blocks().put(lblk, &buffer);
         Ok((lblk, buffer))
     }
@@ -288,7 +284,7 @@ impl Ext4 {
         let records = self.records(dir, &root, version)?;
         self.fill_leaf(handle, &leaf, &records)?;
         let mut content = handle.modify(&root)?;
-        root.set_kind(kinds::DIR_INDEX, dir.seed().0);
+        root.set_kind(kinds::DIR_ROOT, dir.seed().0);
         root.set_hint(0);
         DxViewMut::init_root(
             content.data_mut(),

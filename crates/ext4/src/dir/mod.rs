@@ -47,6 +47,17 @@ pub(crate) enum Role {
     Index(DxKind),
 }
 
+impl Role {
+    /// What the block's buffer keeps.
+    fn kind(self) -> u8 {
+        match self {
+            Role::Leaf => kinds::DIR_LEAF,
+            Role::Index(DxKind::Root) => kinds::DIR_ROOT,
+            Role::Index(_) => kinds::DIR_INDEX,
+        }
+    }
+}
+
 /// What looking a name up must know of a directory's inode.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DirShape {
@@ -143,8 +154,10 @@ impl Ext4 {
     /// A block of a directory, checked as what it is used as.
     pub(crate) fn dir_block(&self, dir: &Inode, lblk: Lblk, role: Role) -> Result<Arc<Buffer>> {
         let remembered = dir.blocks();
+        let (kind, seed) = (role.kind(), dir.seed().0);
         if let Some(buffer) = remembered.get(lblk)
             && buffer.is_verified()
+            && buffer.has_role(kind, seed)
         {
             return Ok(Arc::clone(buffer));
         }
@@ -154,15 +167,10 @@ impl Ext4 {
                 .detail(format_args!("no block {lblk}"))
                 .into());
         };
-        let buffer = self.cache().get_verified(pblk.0, |data| {
+        let buffer = self.cache().get_verified(pblk.0, (kind, seed), |data| {
             self.check_dir_block(dir, data, role)
                 .map_err(|e| Ext4Error::from(e.ino(dir.ino).pblk(pblk)))
         })?;
-        let kind = match role {
-            Role::Leaf => kinds::DIR_LEAF,
-            Role::Index(_) => kinds::DIR_INDEX,
-        };
-        buffer.set_kind(kind, dir.seed().0);
         remembered.put(lblk, &buffer);
         Ok(buffer)
     }

@@ -3,7 +3,6 @@
 use super::{Ext4, Path};
 use crate::error::{Ext4Error, Result};
 use crate::inode::Inode;
-use crate::kinds;
 use std::sync::Arc;
 use uext4_buffer::Buffer;
 use uext4_jbd2::Handle;
@@ -201,7 +200,8 @@ impl Ext4 {
         };
         let run = self.claim_blocks(handle, goal, 1, privileged)?;
         let buffer = self.cache().get_unread(run.pblk.0);
-        buffer.set_kind(kinds::EXTENT_NODE, inode.seed().0);
+        let (kind, seed) = self.loader(inode).role();
+        buffer.set_kind(kind, seed);
         let sectors = self.block_size() / 512;
         self.update_inode(inode, handle, |disk| disk.blocks += sectors)?;
         Ok(buffer)

@@ -34,6 +34,7 @@ pub(crate) use shift::Shift;
 pub(crate) use snapshot::{Budget, EXTENTS_MAX, MapSnapshot};
 
 use crate::error::Result;
+use crate::fixed::FixedBlocks;
 use crate::fs::Ext4;
 use crate::inode::Inode;
 use crate::kinds;
@@ -109,19 +110,48 @@ struct Loader<'a> {
     /// None without checksums.
     seed: Option<InodeSeed>,
     ino: Ino,
+    /// What no extent may name, where it is known.
+    fixed: Option<&'a FixedBlocks>,
 }
 
 impl Loader<'_> {
+    /// What the buffers of its nodes keep.
+    fn role(&self) -> (u8, u32) {
+        (kinds::EXTENT_NODE, self.seed.map_or(0, |seed| seed.0))
+    }
+
+    /// Refuses a node that names blocks of no file.
+    fn check_fixed(&self, node: &ExtentNode<'_>) -> uext4_ondisk::Result<()> {
+        let Some(fixed) = self.fixed else {
+            return Ok(());
+        };
+        let refuse = |pblk: Pblk, len: u64| match fixed.overlaps(pblk, len) {
+            true => Err(Corrupt::new(CorruptKind::ExtentFixed).detail(pblk)),
+            false => Ok(()),
+        };
+        match node.depth() {
+            0 => node
+                .extents()
+                .try_for_each(|e| refuse(e.pblk, u64::from(e.len))),
+            _ => node.indexes().try_for_each(|idx| refuse(idx.child, 1)),
+        }
+    }
+
+    /// A node, which is where its parent says: it was checked when it was read, and what its parent says of it is
+    /// checked each time.
     fn load(&self, pblk: Pblk, check: &ExtentCheck) -> Result<Arc<Buffer>> {
-        let buffer = self.cache.get_verified(pblk.0, |data| -> Result<()> {
-            let place = |e: Corrupt| e.ino(self.ino).pblk(pblk);
-            if let Some(seed) = self.seed {
-                uext4_ondisk::extent_block_checksum_verify(data, seed).map_err(place)?;
-            }
-            ExtentNode::validate(data, check).map_err(place)?;
-            Ok(())
-        })?;
-        buffer.set_kind(kinds::EXTENT_NODE, self.seed.map_or(0, |s| s.0));
+        let place = |e: Corrupt| e.ino(self.ino).pblk(pblk);
+        let buffer = self
+            .cache
+            .get_verified(pblk.0, self.role(), |data| -> Result<()> {
+                if let Some(seed) = self.seed {
+                    uext4_ondisk::extent_block_checksum_verify(data, seed).map_err(place)?;
+                }
+                let node = ExtentNode::validate(data, check).map_err(place)?;
+                self.check_fixed(&node).map_err(place)?;
+                Ok(())
+            })?;
+        ExtentNode::validate_place(buffer.read().data(), check).map_err(place)?;
         Ok(buffer)
     }
 
@@ -142,8 +172,7 @@ impl Loader<'_> {
         let check = ExtentCheck::root(self.bounds);
         let node = ExtentNode::validate(root, &check).map_err(|e| e.ino(self.ino))?;
         let (mut found, mut next_start) = look_in(node, lblk, 1 << 32);
-        // No deeper than the root says, whatever a damaged child does.
-        for _ in 0..node.depth() {
+        for depth in (0..node.depth()).rev() {
             let Look::Child(child) = found else { break };
             let Some(buffer) = self.cache.peek(child.0) else {
                 return Ok(None);
@@ -151,11 +180,13 @@ impl Loader<'_> {
             let Some(content) = buffer.try_read() else {
                 return Ok(None);
             };
-            // What was verified when it was loaded needs no check here.
-            if !buffer.is_verified() {
+            let (kind, seed) = self.role();
+            let node = ExtentNode::new(content.data());
+            // Anything else is for the look-up that may wait, which reports it.
+            if !buffer.is_verified() || !buffer.has_role(kind, seed) || node.depth() != depth {
                 return Ok(None);
             }
-            (found, next_start) = look_in(ExtentNode::new(content.data()), lblk, next_start);
+            (found, next_start) = look_in(node, lblk, next_start);
         }
         Ok(match found {
             Look::Extent(extent) => extent.map(lblk).map(|pblk| Mapping {
@@ -263,6 +294,7 @@ pub fn walk(
         bounds,
         seed,
         ino,
+        fixed: None,
     };
     let mut all = |mapped| {
         if let Mapped::Run(extent) = mapped {
@@ -311,6 +343,21 @@ impl Ext4 {
             bounds: self.geometry().block_bounds(),
             seed: self.seed().map(|_| inode.seed()),
             ino: inode.ino,
+            fixed: Some(&self.fixed),
+        }
+    }
+
+    /// Refuses an inode that maps blocks of no file. What else is wrong with its mapping is reported where it is used;
+    /// blocks in nodes below are checked when those are read.
+    ///
+    /// # Errors
+    /// Damage.
+    pub(crate) fn check_extent_root(&self, inode: &Inode) -> Result<()> {
+        let loader = self.loader(inode);
+        let root = inode.state().i_block;
+        match ExtentNode::validate(&root, &ExtentCheck::root(loader.bounds)) {
+            Ok(node) => Ok(loader.check_fixed(&node).map_err(|e| e.ino(inode.ino))?),
+            Err(_) => Ok(()),
         }
     }
 

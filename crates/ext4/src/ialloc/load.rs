@@ -6,6 +6,7 @@ use crate::bitmap;
 use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
 use crate::group::Group;
+use crate::kinds;
 use uext4_ondisk::{Corrupt, CorruptKind, GroupCsum, GroupFlags};
 use uext4_sync::atomic::Ordering::Relaxed;
 
@@ -41,7 +42,7 @@ impl Ext4 {
         } else {
             self.cache().get(group.inode_bitmap().0)?
         };
-        buffer.set_kind(crate::kinds::INODE_BITMAP, group.no.0);
+        kinds::take(&buffer, kinds::INODE_BITMAP, group.no.0)?;
         let mut bytes = vec![0u8; self.cache().block_size()];
         if uninit {
             // Before anybody can change it: content that is not on disk yet.

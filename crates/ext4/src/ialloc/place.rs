@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::fs::Ext4;
 use crate::group::Group;
+use crate::kinds;
 use std::cell::RefCell;
 use std::sync::Arc;
 use uext4_buffer::Buffer;
@@ -36,10 +37,8 @@ impl Ext4 {
                 drop(self.cache().get(pblk.0)?);
             }
         }
-        buffer.set_kind(
-            crate::kinds::INODE_TABLE,
-            geometry.ino_in_group(no, first).0,
-        );
+        let first_ino = geometry.ino_in_group(no, first);
+        kinds::take(&buffer, kinds::INODE_TABLE, first_ino.0)?;
         Ok(crate::inode::InodePlace {
             buffer,
             offset,

@@ -53,16 +53,16 @@ impl Ext4 {
         self.geometry()
             .check_block(pblk)
             .map_err(|e| e.ino(inode.ino))?;
-        let buffer = self.cache().get_verified(pblk.0, |data| -> Result<()> {
-            let place = |e: uext4_ondisk::Corrupt| e.ino(inode.ino).pblk(pblk);
-            if let Some(seed) = self.seed() {
-                uext4_ondisk::xattr_block_checksum_verify(data, seed, pblk).map_err(place)?;
-            }
-            XattrArea::in_block(data).map_err(place)?;
-            Ok(())
-        })?;
-        buffer.set_kind(kinds::XATTR_BLOCK, 0);
-        Ok(buffer)
+        let role = (kinds::XATTR_BLOCK, 0);
+        self.cache()
+            .get_verified(pblk.0, role, |data| -> Result<()> {
+                let place = |e: uext4_ondisk::Corrupt| e.ino(inode.ino).pblk(pblk);
+                if let Some(seed) = self.seed() {
+                    uext4_ondisk::xattr_block_checksum_verify(data, seed, pblk).map_err(place)?;
+                }
+                XattrArea::in_block(data).map_err(place)?;
+                Ok(())
+            })
     }
 
     fn load_lists(&self, inode: &Inode) -> Result<Lists> {
