@@ -47,6 +47,11 @@ fn device_errno(e: &uext4_block::BlockError) -> Errno {
 }
 
 impl Ext4Error {
+    /// The errno that callers are given.
+    pub fn errno(&self) -> Errno {
+        errno_of(self)
+    }
+
     /// What a caller of a mount that failed is given. Errors of a mounted file system go through
     /// [`Ext4::report`], which honours `errors=`.
     ///

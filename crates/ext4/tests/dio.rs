@@ -413,7 +413,7 @@ fn the_largest_file() {
         let file = make(&fs, "file");
         let max = fs.file_bytes_max();
         assert_eq!(max, 17_592_186_040_320, "what the kernel allows");
-        let errno = |e: Ext4Error| uext4_vfs::errno::Error::from(e).errno();
+        let errno = |e: Ext4Error| e.errno();
         assert_eq!(
             write(&fs, &file, max, BLOCK, 1).map_err(errno),
             Err(Errno::EFBIG)

@@ -12,7 +12,7 @@ use uext4_ext4::{Ext4, Ext4Error, GenerationArm, InodeRef, MountOptions};
 use uext4_ondisk::{Generation, Ino};
 use uext4_vfs::attr::FileHandle;
 use uext4_vfs::caller::Caller;
-use uext4_vfs::errno::{Errno, Error};
+use uext4_vfs::errno::Errno;
 use uext4_vfs::filesystem::FileSystem;
 
 fn options(generation: GenerationArm) -> MountOptions {
@@ -55,7 +55,7 @@ fn reuse(fs: &Ext4, ino: Ino, tag: &str) -> InodeRef {
 }
 
 fn errno(result: Result<(), Ext4Error>) -> Errno {
-    Error::from(result.expect_err("refused")).errno()
+    result.expect_err("refused").errno()
 }
 
 #[test]

@@ -11,7 +11,7 @@ use uext4_ext4::{Ext4, Ext4Error, InodeRef, MountOptions};
 use uext4_ondisk::{InodeFlags, XattrIndex};
 use uext4_vfs::attr::{SetAttr, XattrFlags};
 use uext4_vfs::caller::{Caller, Capabilities};
-use uext4_vfs::errno::{Errno, Error};
+use uext4_vfs::errno::Errno;
 use uext4_vfs::filesystem::FileSystem;
 
 const SHAPES: &[&[&str]] = &[
@@ -77,7 +77,7 @@ fn depth(file: &InodeRef) -> u16 {
 }
 
 fn errno(result: Result<(), Ext4Error>) -> Errno {
-    Error::from(result.expect_err("refused")).errno()
+    result.expect_err("refused").errno()
 }
 
 #[test]

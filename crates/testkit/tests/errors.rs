@@ -12,7 +12,7 @@ use uext4_vfs::errno::Errno;
 use uext4_vfs::filesystem::FileSystem;
 
 fn make(fs: &Ext4, name: &[u8], kind: NewKind<'_>) -> Result<uext4_ext4::InodeRef, Errno> {
-    let root = fs.root().map_err(|e| uext4_vfs::Error::from(e).errno())?;
+    let root = fs.root().map_err(|e| e.errno())?;
     let new = NewNode { mode: 0o755, kind };
     FileSystem::create(fs, &Caller::root(), &root, name, &new).map_err(|e| e.errno())
 }

@@ -143,9 +143,8 @@ impl Pair<'_> {
         let fd = if direct { &self.direct } else { &self.buffered };
         let have = ours(
             self.fs
-                .read_with(&self.ours, at, a, flags)
-                .map(|n| n as u64)
-                .map_err(Into::into),
+                .report(self.fs.read_with(&self.ours, at, a, flags))
+                .map(|n| n as u64),
         );
         let want = answer(rustix::io::pread(fd, &mut *b, at).map(|n| n as u64));
         let n = have.and(want).unwrap_or(0) as usize;

@@ -37,7 +37,7 @@ fn here(fs: &Ext4, who: &Caller, node: &InodeRef, flags: u32) -> Answer {
     let set = fs.set_flags(who, node, InodeFlags::from_bits_retain(flags));
     match set {
         Ok(()) => Ok(fs.flags(node).bits()),
-        Err(e) => Err(uext4_vfs::Error::from(e).errno().0),
+        Err(e) => Err(e.errno().0),
     }
 }
 
@@ -190,7 +190,7 @@ fn projects_are_handed_down_and_kept_apart() {
     let user = Caller::user(7, 7);
     let set = |who, node, project| {
         fs.set_flags_and_project(who, node, None, Some(project))
-            .map_err(|e| errno(e.into()))
+            .map_err(|e| e.errno())
     };
     assert_eq!(set(&user, &other, 7), Err(Errno::EPERM));
     assert_eq!(set(&root, &other, u32::MAX), Err(Errno::EINVAL));

@@ -190,8 +190,10 @@ impl Ours {
         for (bit, flag) in XFLAGS.into_iter().filter(|_| project == 0) {
             flags.set(flag, xflags & bit != 0);
         }
-        self.fs
-            .set_flags_and_project(who, node, Some(flags), Some(project))?;
+        let set = self
+            .fs
+            .set_flags_and_project(who, node, Some(flags), Some(project));
+        self.fs.report(set)?;
         Ok(self.flags_of(node))
     }
 
@@ -319,7 +321,7 @@ impl Ours {
             Call::SetFlags(at, change) => {
                 let node = self.find(&Caller::root(), at)?;
                 let change = InodeFlags::from_bits_retain(*change);
-                self.fs.set_flags(who, &node, fs.flags(&node) ^ change)?;
+                fs.report(self.fs.set_flags(who, &node, fs.flags(&node) ^ change))?;
                 return Ok(self.flags_of(&node));
             }
             Call::SetProject(at, xflags, project) => {
