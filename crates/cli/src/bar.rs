@@ -1,5 +1,6 @@
 //! A bar on standard error, for work of more than a second and on a terminal only.
 
+use crate::interrupt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -80,6 +81,10 @@ impl uext4::Progress for Bar {
 
     fn advance(&self, n: u64) {
         self.add(n);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        interrupt::check().is_err()
     }
 }
 

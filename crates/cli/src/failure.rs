@@ -1,6 +1,7 @@
 //! Errors as one line: what, why, and what to do about it.
 
 use crate::location::InImage;
+use crate::{interrupt, show};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt};
@@ -121,9 +122,28 @@ pub fn making(image: &Path, e: MkfsError) -> anyhow::Error {
         {
             anyhow::anyhow!("{name}: its directory does not exist; make that first")
         }
+        MkfsError::Device(e) if is_full(&e) => {
+            let dir = image.parent().filter(|dir| !dir.as_os_str().is_empty());
+            let dir = dir.unwrap_or(Path::new(".")).display();
+            anyhow::anyhow!("{name}: no space left on the host, on the file system of {dir}")
+        }
         MkfsError::Device(e) => device(image, e),
+        MkfsError::HostLimit { need, most } => anyhow::anyhow!(
+            "{name}: the image needs {}, and the file system of its host has files of at most {}; \
+             another one (xfs, btrfs, tmpfs) may have larger ones",
+            show::bytes(need),
+            show::bytes(most)
+        ),
+        MkfsError::Cancelled => interrupt::check().err().unwrap_or_else(|| e.into()),
         e => anyhow::anyhow!("{name}: {e}"),
     }
+}
+
+fn is_full(e: &BlockError) -> bool {
+    let errno = e.raw_os_error().map(Errno);
+    // Of a block device it would be the device's own end.
+    matches!(errno, Some(Errno::ENOSPC | Errno::EDQUOT))
+        && !matches!(e, BlockError::OutOfRange { .. })
 }
 
 /// A device that can't be opened or read.

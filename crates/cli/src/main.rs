@@ -9,6 +9,7 @@
 //! | [`internal_error`] | what happens on a panic |
 //! | [`failure`] | errors as one line that says what to do |
 //! | [`interrupt`] | signals that end a command |
+//! | [`probe`] | what a file or device holds already |
 //! | [`letters`] | flags as chattr(1) writes them |
 //! | [`bar`], [`show`], [`when`], [`size`], [`glob`] | output and input forms |
 #![forbid(unsafe_code)]
@@ -23,6 +24,7 @@ mod interrupt;
 mod letters;
 mod location;
 mod mount_helper;
+mod probe;
 mod show;
 mod side;
 mod size;

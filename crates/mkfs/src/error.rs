@@ -61,6 +61,17 @@ pub enum MkfsError {
         /// Bytes of the image.
         need: u64,
     },
+    /// The host's file system has no files of that size.
+    #[error("the image needs {need} bytes, and files of its host have at most {most}")]
+    HostLimit {
+        /// Bytes of the image.
+        need: u64,
+        /// Bytes of the largest file.
+        most: u64,
+    },
+    /// [`Progress::is_cancelled`](crate::Progress::is_cancelled) said so.
+    #[error("given up")]
+    Cancelled,
     /// Neither a size nor a tree to take it from.
     #[error("size is missing, and there is no tree to take it from")]
     NoSize,

@@ -17,7 +17,7 @@ use uext4_ondisk::{DevNo, FileType, Timestamp, XattrList};
 
 use crate::error::{MkfsError, Result};
 use crate::parallel;
-use crate::progress::Progress;
+use crate::progress::{Progress, go_on};
 use crate::source::{open_at, open_dir};
 use crate::tree::{Attributes, Bytes, Entry, Kind, Node, NodeId, Segment, Tree};
 use crate::xattrs;
@@ -54,7 +54,7 @@ impl Scan {
             let found = parallel::run(threads, level.len(), Reader::new, |reader, i| {
                 let dir = tree.relative_path(level[i]);
                 let found = reader.read_dir(root, fd.as_fd(), &dir)?;
-                progress.advance(found.files.len() as u64);
+                go_on(progress, found.files.len() as u64)?;
                 Ok(found)
             })?;
             let mut next = Vec::new();

@@ -13,7 +13,7 @@ use crate::options::MkfsOptions;
 use crate::parallel;
 use crate::place::Item;
 use crate::plan::Plan;
-use crate::progress::Progress;
+use crate::progress::{Progress, go_on};
 use crate::report::MkfsReport;
 use crate::scan::Scan;
 use crate::space::Run;
@@ -112,7 +112,7 @@ impl Plan {
             let batch = &batches[i];
             let warnings = worker.write(batch)?;
             let blocks = batch.iter().map(|i| u64::from(i.len)).sum();
-            progress.advance(self.offset(blocks));
+            go_on(progress, self.offset(blocks))?;
             Ok(warnings)
         })?;
         report.warnings.extend(warnings.into_iter().flatten());
@@ -139,7 +139,7 @@ impl Plan {
         let make = || GroupWriter::new(self, device);
         let written = parallel::run(self.threads, groups, make, |writer, g| {
             let written = writer.write(GroupNo(g as u32))?;
-            progress.advance(1);
+            go_on(progress, 1)?;
             Ok(written)
         })?;
         let zeros: Vec<Run> = written.iter().filter_map(|w| w.zeros).collect();

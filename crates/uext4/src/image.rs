@@ -1,9 +1,11 @@
 //! Making and checking the image in a file.
 
+use crate::replace;
 use crate::{
     BlockDevice, BlockError, CheckError, CheckOptions, CheckProgress, CheckReport, DeviceOptions,
     Errno, Error, FileDevice, MkfsError, MkfsOptions, MkfsReport, Progress,
 };
+use std::fs::Metadata;
 use std::path::Path;
 use uext4_mkfs::{FeatureSet, Plan, Scan};
 use uext4_ondisk::Incompat;
@@ -27,13 +29,20 @@ fn check_features(options: &MkfsOptions) -> Result<(), MkfsError> {
 }
 
 /// Makes the image `path`, a file of just the size that `options` ask for, or a block device. Without a
-/// size and a tree the image is as large as what is there. A file that was made is removed on failure.
+/// size and a tree the image is as large as what is there.
+///
+/// A file that holds data is replaced once its successor is complete: until then, and if that fails, it stays as it
+/// was, and the host needs room for both. A file without data is written where it is, so that it keeps what is
+/// allocated to it.
 ///
 /// # Crash
-/// The superblock is written last: before that, there is no file system.
+/// A file that held data is the old one or the new one; a temporary `.uext4-mkfs.*` may be left beside it. Anywhere
+/// else the superblock is written last: before that, there is no file system. What a block device held is lost with
+/// the first write.
 ///
 /// # Errors
-/// Options that can't be, a tree that can't be read, or the device's: busy, or failing.
+/// Options that can't be, a tree that can't be read, or the device's: busy, full, or failing.
+/// [`MkfsError::HostLimit`]: files of the host can't be that large. A file that was made is removed.
 pub fn mkfs(
     path: impl AsRef<Path>,
     options: &MkfsOptions,
@@ -42,32 +51,35 @@ pub fn mkfs(
     let path = path.as_ref();
     check_features(options)?;
     let start = std::time::Instant::now();
-    let existing = std::fs::metadata(path).ok();
+    let there = std::fs::metadata(path).ok();
+    let is_file = there.as_ref().is_none_or(Metadata::is_file);
+    let mut options = options.clone();
+    let mut len_min = 0;
     if options.size.is_none() && options.from.is_none() {
-        if existing.is_none() {
-            return Err(MkfsError::NoSize);
+        match &there {
+            None => return Err(MkfsError::NoSize),
+            Some(there) if is_file => {
+                len_min = there.len();
+                options.size = Some(len_min);
+            }
+            Some(_) => {
+                let device = FileDevice::open(path, &DeviceOptions::read_write())?;
+                return mkfs_on(&device, &options, progress);
+            }
         }
-        let device = FileDevice::open(path, &DeviceOptions::read_write())?;
-        return mkfs_on(&device, options, progress);
     }
     let scan = match &options.from {
         Some(from) => Some(Scan::read(from, options.threads, progress)?),
         None => None,
     };
-    let plan = Plan::new(options, scan)?;
-    let is_node = existing.as_ref().is_some_and(|m| !m.is_file());
-    let device_options = if is_node {
-        DeviceOptions::read_write()
+    let plan = Plan::new(&options, scan)?;
+    let mut report = if is_file {
+        let len = plan.image_bytes().max(len_min);
+        replace::write(path, len, |device| plan.write(device, progress))?
     } else {
-        DeviceOptions::create(plan.image_bytes())
+        let device = FileDevice::open(path, &DeviceOptions::read_write())?;
+        plan.write(&device, progress)?
     };
-    let device = FileDevice::open(path, &device_options)?;
-    let written = plan.write(&device, progress);
-    if written.is_err() && existing.is_none() {
-        // The error that is reported is the one that led here.
-        let _ = std::fs::remove_file(path);
-    }
-    let mut report = written?;
     report.seconds = start.elapsed().as_secs_f64();
     Ok(report)
 }

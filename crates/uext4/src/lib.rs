@@ -34,7 +34,7 @@
 //! | [`paths`] | operations by path |
 //! | [`mod@file`], [`file_options`] | open files |
 //! | [`dir`], [`read_dir`] | directories |
-//! | [`image`] | making and checking images in files |
+//! | [`image`], [`replace`] | making and checking images in files |
 //! | [`overlay`] | reading an image whose journal needs recovery, without changing it |
 #![forbid(unsafe_code)]
 #![allow(
@@ -52,6 +52,7 @@ mod options;
 mod overlay;
 mod paths;
 mod read_dir;
+mod replace;
 
 pub use dir::Dir;
 pub use file::File;

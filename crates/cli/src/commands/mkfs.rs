@@ -1,10 +1,10 @@
 //! `uext4 mkfs`.
 
 use crate::bar::Bar;
-use crate::{failure, show, size};
+use crate::{failure, interrupt, probe, show, size};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use uext4::{FeatureSet, MkfsOptions, MkfsReport};
@@ -12,8 +12,10 @@ use uuid::Uuid;
 
 /// Make an image, empty or filled from a directory.
 ///
-/// An existing file is replaced unless it is in use. With --from and no --size the image is just as
-/// large as the tree needs. With SOURCE_DATE_EPOCH set, the same tree and --uuid give the same bytes.
+/// What holds something already is overwritten only with --force, or after a question on a terminal; a file
+/// that holds data is replaced when the new image is complete, and stays as it is if that fails. With --from and
+/// no --size the image is just as large as the tree needs. With SOURCE_DATE_EPOCH set, the same tree and --uuid
+/// give the same bytes.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: uext4 mkfs root.img --from rootfs --label root",
@@ -72,7 +74,7 @@ pub struct Args {
     /// Report as JSON
     #[arg(long)]
     json: bool,
-    /// Write to a block device
+    /// Overwrite a file or block device whatever it holds
     #[arg(long)]
     force: bool,
 }
@@ -116,15 +118,8 @@ struct Json<'a> {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let name = args.image.display();
-    if let Ok(there) = std::fs::metadata(&args.image) {
-        if there.file_type().is_block_device() && !args.force {
-            bail!("{name}: is a block device; --force overwrites what is on it");
-        }
-        if there.is_dir() {
-            bail!("{name}: is a directory; name the file to make");
-        }
-    }
+    keep_what_is_there(args)?;
+    interrupt::catch()?;
     let bar = Bar::new();
     let made = uext4::mkfs(&args.image, &options(args)?, &bar);
     drop(bar);
@@ -133,6 +128,39 @@ pub fn run(args: &Args) -> Result<()> {
         eprintln!("uext4: warning: {warning}");
     }
     tell(args, &report)
+}
+
+/// Refuses to overwrite what holds something, or asks.
+fn keep_what_is_there(args: &Args) -> Result<()> {
+    let name = args.image.display();
+    let Ok(there) = std::fs::metadata(&args.image) else {
+        return Ok(());
+    };
+    if there.is_dir() {
+        bail!("{name}: is a directory; name the file to make");
+    }
+    let is_block = there.file_type().is_block_device();
+    if args.force || !(is_block || there.is_file()) {
+        return Ok(());
+    }
+    let held = probe::holds(&args.image).map_err(|e| failure::on_host(&args.image, e))?;
+    let what = match (is_block, held) {
+        (false, None) => return Ok(()),
+        (false, Some(held)) => format!("holds {held}"),
+        (true, None) => "is a block device".to_owned(),
+        (true, Some(held)) => format!("is a block device that holds {held}"),
+    };
+    let (stdin, mut stderr) = (std::io::stdin(), std::io::stderr());
+    if !(stdin.is_terminal() && stderr.is_terminal()) {
+        bail!("{name}: {what}; --force overwrites it");
+    }
+    write!(stderr, "uext4: {name}: {what}. Overwrite it? [y/N] ")?;
+    let mut answer = String::new();
+    stdin.read_line(&mut answer)?;
+    match answer.trim() {
+        "y" | "Y" | "yes" => Ok(()),
+        _ => bail!("{name}: left as it is"),
+    }
 }
 
 fn options(args: &Args) -> Result<MkfsOptions> {

@@ -4,4 +4,5 @@
 mod here;
 
 mod copy;
+mod mkfs;
 mod operands;

@@ -1,0 +1,132 @@
+//! What a file or device holds, by the marks that file systems and partition tables leave.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// A mark: what has it, where it is, and how often it may be repeated how far on.
+struct Mark {
+    what: &'static str,
+    offset: usize,
+    bytes: &'static [u8],
+    repeated: (usize, usize),
+}
+
+const fn mark(what: &'static str, offset: usize, bytes: &'static [u8]) -> Mark {
+    let repeated = (0, 1);
+    Mark {
+        what,
+        offset,
+        bytes,
+        repeated,
+    }
+}
+
+/// The marks, as each format's documentation has them; what is more exact first.
+const MARKS: [Mark; 35] = [
+    mark("an ext2, ext3 or ext4 file system", 0x438, b"\x53\xef"),
+    mark("a LUKS volume", 0, b"LUKS\xba\xbe"),
+    Mark {
+        repeated: (512, 4),
+        ..mark("a volume of LVM", 0, b"LABELONE")
+    },
+    mark("a member of a Linux RAID", 0x1000, b"\xfc\x4e\x2b\xa9"),
+    mark("a member of a Linux RAID", 0, b"\xfc\x4e\x2b\xa9"),
+    mark("an XFS file system", 0, b"XFSB"),
+    mark("a Btrfs file system", 0x10040, b"_BHRfS_M"),
+    mark("an F2FS file system", 0x400, b"\x10\x20\xf5\xf2"),
+    mark(
+        "a bcache or bcachefs device",
+        0x1018,
+        b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca",
+    ),
+    // A slot for each of the last transactions.
+    Mark {
+        repeated: (1024, 128),
+        ..mark("a ZFS pool", 0x20000, b"\x0c\xb1\xba\0\0\0\0\0")
+    },
+    mark("an EROFS file system", 0x400, b"\xe2\xe1\xf5\xe0"),
+    mark("a SquashFS file system", 0, b"hsqs"),
+    mark("a ReiserFS file system", 0x10034, b"ReIsEr"),
+    mark("a JFS file system", 0x8000, b"JFS1"),
+    mark("a NILFS2 file system", 0x406, b"\x34\x34"),
+    mark("an OCFS2 file system", 0x2000, b"OCFSV2"),
+    mark("a GFS2 file system", 0x10000, b"\x01\x16\x19\x70\0\0\0\x01"),
+    mark("an ISO 9660 file system", 0x8001, b"CD001"),
+    mark("a UDF file system", 0x8001, b"BEA01"),
+    mark("swap space", 4096 - 10, b"SWAPSPACE2"),
+    mark("swap space", 4096 - 10, b"SWAP-SPACE"),
+    mark("swap space", 65536 - 10, b"SWAPSPACE2"),
+    mark("a BitLocker volume", 3, b"-FVE-FS-"),
+    mark("an NTFS file system", 3, b"NTFS    "),
+    mark("an exFAT file system", 3, b"EXFAT   "),
+    mark("a FAT file system", 0x36, b"FAT"),
+    mark("a FAT file system", 0x52, b"FAT32"),
+    mark("an APFS container", 0x20, b"NXSB"),
+    mark("an HFS+ file system", 0x400, b"H+\0\x04"),
+    mark("a Ceph BlueStore device", 0, b"bluestore block device"),
+    mark("a qcow2 image", 0, b"QFI\xfb"),
+    mark("a VHDX image", 0, b"vhdxfile"),
+    mark("a partition table (GPT)", 512, b"EFI PART"),
+    mark("a partition table (GPT)", 4096, b"EFI PART"),
+    mark("a partition table (MBR) or boot sector", 510, b"\x55\xaa"),
+];
+
+/// All marks are in the first so many bytes.
+const HEAD_BYTES: usize = 0x20000 + 128 * 1024;
+
+/// What the file or device holds; `None` if its beginning is empty.
+///
+/// # Errors
+/// It can't be read.
+pub fn holds(path: &Path) -> io::Result<Option<&'static str>> {
+    let file = File::open(path)?;
+    let (mut head, mut len) = (vec![0; HEAD_BYTES], 0);
+    while len < head.len() {
+        match file.read_at(&mut head[len..], len as u64) {
+            Ok(0) => break,
+            Ok(n) => len += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(in_head(&head[..len]))
+}
+
+fn in_head(head: &[u8]) -> Option<&'static str> {
+    let is_there = |mark: &Mark| {
+        let (stride, count) = mark.repeated;
+        (0..count).any(|i| {
+            let at = head.get(mark.offset + i * stride..);
+            at.is_some_and(|at| at.starts_with(mark.bytes))
+        })
+    };
+    match MARKS.iter().find(|mark| is_there(mark)) {
+        Some(mark) => Some(mark.what),
+        None if head.iter().all(|b| *b == 0) => None,
+        None => Some("data that is no file system"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HEAD_BYTES, MARKS, in_head};
+
+    #[test]
+    fn every_mark_is_found_where_it_may_be() {
+        for mark in &MARKS {
+            let (stride, count) = mark.repeated;
+            for i in [0, count - 1] {
+                let mut head = vec![0; HEAD_BYTES];
+                let at = mark.offset + i * stride;
+                head[at..at + mark.bytes.len()].copy_from_slice(mark.bytes);
+                assert_eq!(in_head(&head), Some(mark.what));
+                assert_eq!(in_head(&head[..at]), None, "{}", mark.what);
+                head[at] ^= 0xff;
+                assert_eq!(in_head(&head), Some("data that is no file system"));
+            }
+        }
+        assert_eq!(in_head(&[]), None);
+    }
+}

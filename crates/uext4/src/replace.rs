@@ -1,0 +1,144 @@
+//! Writing an image into a file so that what the file held is lost only once its successor is complete.
+
+use crate::{BlockError, DeviceOptions, Errno, FileDevice, MkfsError};
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+
+/// So much of a file tells whether it holds data. Asking for holes would not: what was read counts as data.
+const HEAD_BYTES: u64 = 256 << 10;
+
+/// Makes the file `path` of `len` bytes and has `write` fill it; the file that is there, if it holds data, is replaced
+/// afterwards.
+///
+/// # Errors
+/// As [`crate::mkfs`]; what was there is unchanged, what was made is removed.
+pub(crate) fn write<T>(
+    path: &Path,
+    len: u64,
+    write: impl FnOnce(&FileDevice) -> Result<T, MkfsError>,
+) -> Result<T, MkfsError> {
+    match File::open(path) {
+        Ok(file) if holds_data(&file) => replace(path, len, write),
+        Ok(_) => fill(path, len, write),
+        // A file of which nothing can be read may hold anything.
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(open_error(path, e)),
+        Err(_) => {
+            let made = Made(Some(path.to_owned()));
+            let written = fill(path, len, write)?;
+            made.keep();
+            Ok(written)
+        }
+    }
+}
+
+/// Writes into the file where it is.
+fn fill<T>(
+    path: &Path,
+    len: u64,
+    write: impl FnOnce(&FileDevice) -> Result<T, MkfsError>,
+) -> Result<T, MkfsError> {
+    let device =
+        FileDevice::open(path, &DeviceOptions::create(len)).map_err(|e| too_large(path, len, e))?;
+    write(&device)
+}
+
+fn replace<T>(
+    path: &Path,
+    len: u64,
+    write: impl FnOnce(&FileDevice) -> Result<T, MkfsError>,
+) -> Result<T, MkfsError> {
+    let fail = |e| open_error(path, e);
+    // A link to it stays a link.
+    let path = path.canonicalize().map_err(fail)?;
+    // Held to the end: an image that is in use is not replaced.
+    let old = FileDevice::open(&path, &DeviceOptions::read_write())?;
+    let beside = Made::beside(&path).map_err(fail)?;
+    let written = fill(beside.path(), len, write)?;
+    fs::rename(beside.path(), &path).map_err(fail)?;
+    beside.keep();
+    drop(old);
+    if let Some(dir) = path.parent() {
+        let synced = File::open(dir).and_then(|dir| dir.sync_all());
+        synced.map_err(|e| open_error(dir, e))?;
+    }
+    Ok(written)
+}
+
+/// A file that was made, and is removed unless it is kept.
+struct Made(Option<PathBuf>);
+
+impl Made {
+    /// A new file in the directory of another, which belongs to the same user and has the same mode.
+    fn beside(other: &Path) -> io::Result<Made> {
+        let there = fs::metadata(other)?;
+        let pid = std::process::id();
+        for number in 0_u32.. {
+            let path = other.with_file_name(format!(".uext4-mkfs.{pid}.{number}"));
+            let file = match File::create_new(&path) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
+                file => file?,
+            };
+            let made = Made(Some(path));
+            // Only root gives files away.
+            let _ = chown(made.path(), Some(there.uid()), Some(there.gid()));
+            file.set_permissions(fs::Permissions::from_mode(there.mode() & 0o777))?;
+            return Ok(made);
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.as_deref().unwrap_or(Path::new(""))
+    }
+
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // The error that is reported is the one that led here.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Whether the file begins with anything but zeros, as all file systems do that somebody may miss.
+fn holds_data(file: &File) -> bool {
+    let mut head = Vec::new();
+    let read = file.take(HEAD_BYTES).read_to_end(&mut head);
+    read.is_err() || head.iter().any(|b| *b != 0)
+}
+
+fn open_error(path: &Path, source: io::Error) -> MkfsError {
+    let path = path.to_owned();
+    BlockError::Open { path, source }.into()
+}
+
+/// Names the host's limit where that is what the length failed at.
+fn too_large(path: &Path, need: u64, e: BlockError) -> MkfsError {
+    if e.raw_os_error() != Some(Errno::EFBIG.0) {
+        return e.into();
+    }
+    let Ok(file) = File::options().write(true).open(path) else {
+        return e.into();
+    };
+    let Ok(there) = file.metadata() else {
+        return e.into();
+    };
+    let (mut least, mut most) = (there.len(), need);
+    while least + 1 < most {
+        let len = least + (most - least) / 2;
+        match file.set_len(len) {
+            Ok(()) => least = len,
+            Err(_) => most = len,
+        }
+    }
+    // It has no data behind its old end.
+    let _ = file.set_len(there.len());
+    MkfsError::HostLimit { need, most: least }
+}
