@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -372,6 +372,43 @@ fn a_mount_for_reading() {
     let e = fs::write(bed.path("mnt/x"), b"").unwrap_err();
     assert_eq!(e.raw_os_error(), Some(libc::EROFS));
     bed.ok(&["umount", "mnt"]);
+}
+
+#[test]
+fn an_image_gives_no_privileges_unless_root_says_so() {
+    use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+    let Some(bed) = Bed::new() else { return };
+    for (options, is_trusted) in [("rw", false), ("defaults", false), ("suid,dev", true)] {
+        bed.ok(&["mount", "a.img", "mnt", "-o", options]);
+        let shell = bed.path("mnt/id");
+        fs::copy("/usr/bin/id", &shell).unwrap();
+        fs::set_permissions(&shell, fs::Permissions::from_mode(0o4755)).unwrap();
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
+        // The program can be reached by its path from the mounted directory alone.
+        let out = command
+            .args(["./id", "-u"])
+            .current_dir(bed.path("mnt"))
+            .output();
+        let user = String::from_utf8(out.unwrap().stdout).unwrap();
+        assert_eq!(
+            user.trim(),
+            if is_trusted { "0" } else { "65534" },
+            "{options}"
+        );
+        let node = bed.path("mnt/null");
+        mknodat(
+            CWD,
+            &node,
+            FileType::CharacterDevice,
+            Mode::RWXU,
+            makedev(1, 3),
+        )
+        .unwrap();
+        assert_eq!(File::open(&node).is_ok(), is_trusted, "{options}");
+        fs::remove_file(&node).unwrap();
+        bed.ok(&["umount", "mnt"]);
+    }
 }
 
 #[test]

@@ -12,7 +12,8 @@ use uext4_mount::{Failure, Log, MountRequest, Source, WirePath, metrics};
 /// What `-o` takes.
 const OPTIONS: &str = "\
 Options after -o, as for mount(8) and ext4(5); the last one wins:
-  ro, noatime, relatime, strictatime, lazytime, nosuid, nodev, noexec, sync, dirsync
+  ro, noatime, relatime, strictatime, lazytime, noexec, sync, dirsync
+  suid, dev                       set-id programs and device files are honoured, for root (else nosuid, nodev)
   allow_other, noallow_other      others may use it, as permissions say (the default for root)
   data=ordered|writeback|journal, commit=SECONDS, barrier=0|1, noload (with ro)
   journal=DEVICE                  where the journal is, if not in the image

@@ -7,7 +7,7 @@ use crate::abi::{
 };
 use crate::handler::put;
 use crate::request::Request;
-use crate::served::Served;
+use crate::served::{Outdated, Served};
 use uext4::{Attr, Caller, Capabilities, Errno, Fallocate, FileKind, IoFlags, Result, SetAttr};
 use uext4_vfs::permission;
 
@@ -100,7 +100,10 @@ impl<F: Served> Server<F> {
                 size: Some(0),
                 ..SetAttr::default()
             };
-            self.fs.setattr(&caller, node, &cut)?;
+            let after = self.fs.setattr(&caller, node, &cut)?;
+            if after.mode != attr.mode {
+                self.mode_is_outdated(request.header.nodeid);
+            }
             self.settle(node)?;
         }
         Ok(())
@@ -130,7 +133,7 @@ impl<F: Served> Server<F> {
             self.check_append_only(&node, arg.offset)?;
         }
         if arg.write_flags & WRITE_KILL_SUIDGID != 0 {
-            self.kill_set_id(&caller, &node)?;
+            self.kill_set_id(&caller, request.header.nodeid, &node)?;
         }
         let written = self.fs.write_with(&node, arg.offset, data, flags)?;
         let reply = output::Written {
@@ -149,8 +152,8 @@ impl<F: Served> Server<F> {
         }
     }
 
-    /// Takes set-id bits away before somebody writes who may not leave them.
-    fn kill_set_id(&self, caller: &Caller, node: &F::Node) -> Result<()> {
+    /// Takes set-id bits away before a caller writes to the node with that id who may not leave them.
+    fn kill_set_id(&self, caller: &Caller, id: u64, node: &F::Node) -> Result<()> {
         let attr = self.fs.getattr(node)?;
         let mode = permission::mode_after_write(&attr, &without_set_id_rights(caller, &attr));
         if mode.is_some() {
@@ -159,23 +162,35 @@ impl<F: Served> Server<F> {
                 ..SetAttr::default()
             };
             self.fs.setattr(&Caller::root(), node, &change)?;
+            self.mode_is_outdated(id);
         }
         Ok(())
     }
 
     /// The same where the kernel does not say who may leave them.
-    fn kill_set_id_unless_root(&self, request: &Request<'_>, node: &F::Node) -> Result<()> {
+    fn kill_set_id_unless_root(
+        &self,
+        request: &Request<'_>,
+        id: u64,
+        node: &F::Node,
+    ) -> Result<()> {
         match request.header.uid {
             0 => Ok(()),
-            _ => self.kill_set_id(&self.caller(request), node),
+            _ => self.kill_set_id(&self.caller(request), id, node),
         }
+    }
+
+    /// The kernel goes by the mode that it knows when it executes a program, and does not expect a change with one of the
+    /// data.
+    fn mode_is_outdated(&self, id: u64) {
+        self.notify.outdated(id, Outdated::Attributes);
     }
 
     pub(super) fn fallocate(&self, request: &Request<'_>) -> Answer {
         let arg: input::Fallocate = request.arg()?;
         let node = self.node(request.header.nodeid)?;
         let what = fallocate_of(arg.mode)?;
-        self.kill_set_id_unless_root(request, &node)?;
+        self.kill_set_id_unless_root(request, request.header.nodeid, &node)?;
         self.fs.fallocate(&node, what, arg.offset, arg.length)?;
         self.settle(&node)
     }
@@ -196,7 +211,7 @@ impl<F: Served> Server<F> {
         let from = self.node(request.header.nodeid)?;
         let to = self.node(arg.nodeid_out)?;
         self.check_append_only(&to, arg.off_out)?;
-        self.kill_set_id_unless_root(request, &to)?;
+        self.kill_set_id_unless_root(request, arg.nodeid_out, &to)?;
         let len = arg.len.min(COPY_BYTES_MAX);
         let mut chunk = vec![0; COPY_BYTES.min(len as usize)];
         let mut copied = 0;

@@ -26,9 +26,9 @@ use uext4_fuse::TransportKind;
 pub struct Options {
     /// How it is opened.
     pub open: OpenOptions,
-    /// Set-id bits and file capabilities count for nothing.
+    /// Set-id bits and file capabilities count for nothing; so it is unless the option `suid` is given.
     pub nosuid: bool,
-    /// Device files can't be opened.
+    /// Device files can't be opened; so it is unless the option `dev` is given.
     pub nodev: bool,
     /// Nothing can be executed.
     pub noexec: bool,
@@ -58,8 +58,8 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             open: OpenOptions::read_write(),
-            nosuid: false,
-            nodev: false,
+            nosuid: true,
+            nodev: true,
             noexec: false,
             sync: false,
             dirsync: false,

@@ -15,11 +15,11 @@ fn refusal(list: &str) -> String {
 
 #[test]
 fn nothing_gives_the_defaults() {
-    for list in ["", "defaults", ",,", "rw,suid,dev,exec,async,relatime"] {
+    for list in ["", "defaults", ",,", "rw,exec,async,relatime"] {
         let options = parse(list);
         assert_eq!(options.open.mount, uext4::MountOptions::default());
         assert!(options.open.exclusive && !options.open.direct);
-        assert!(!(options.nosuid || options.nodev || options.noexec));
+        assert!(options.nosuid && options.nodev && !options.noexec);
         assert!(options.allows_others(true) && !options.allows_others(false));
     }
 }
@@ -29,6 +29,8 @@ fn kernel_flags() {
     let options = parse("ro,nosuid,nodev,noexec,sync,dirsync");
     assert!(options.open.mount.read_only && options.nosuid && options.nodev);
     assert!(options.noexec && options.sync && options.dirsync);
+    let trusted = parse("suid,dev");
+    assert!(!(trusted.nosuid || trusted.nodev));
     let back = Options::parse(&["ro,nosuid,nodev,noexec", "rw,suid", "dev,exec"]).unwrap();
     assert!(!(back.open.mount.read_only || back.nosuid || back.nodev || back.noexec));
 }

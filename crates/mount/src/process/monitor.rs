@@ -54,7 +54,7 @@ pub fn run(
     serving: impl FnOnce(&[String]) -> io::Result<()>,
 ) -> Result<(), Failure> {
     let options = request.options()?;
-    check_allow_other(&options)?;
+    check_rights(&options)?;
     // Before anything is begun that a signal would leave behind.
     let signals = catch_signals()?;
     let metrics = request.metrics.map(Metrics::bind).transpose()?;
@@ -347,9 +347,19 @@ fn catch_signals() -> Result<OwnedFd, Failure> {
     Ok(signals)
 }
 
-/// What fusermount3 would say on its own standard error, said before the image is opened.
-fn check_allow_other(options: &Options) -> Result<(), Failure> {
-    if rustix::process::geteuid().is_root() || !options.allows_others(false) {
+/// Refuses what only root can have, as fusermount3 would with a line of its own, or without one.
+fn check_rights(options: &Options) -> Result<(), Failure> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    for (name, is_asked) in [("suid", !options.nosuid), ("dev", !options.nodev)] {
+        if is_asked {
+            return Err(Failure::new(format_args!(
+                "option '{name}' is root's; leave it out"
+            )));
+        }
+    }
+    if !options.allows_others(false) {
         return Ok(());
     }
     let conf = std::fs::read_to_string("/etc/fuse.conf").unwrap_or_default();

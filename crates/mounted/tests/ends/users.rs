@@ -259,6 +259,10 @@ fn what_a_user_can_not_do_says_why() -> Result<()> {
             &["mount", "-o", "allow_other", "image", "mount"],
             "user_allow_other",
         ),
+        (
+            &["mount", "-o", "suid", "image", "mount"],
+            "option 'suid' is root's",
+        ),
     ] {
         let out = home.uext4(args)?;
         let said = String::from_utf8_lossy(&out.stderr).into_owned();

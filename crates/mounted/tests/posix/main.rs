@@ -20,6 +20,7 @@ mod on_files;
 mod on_names;
 mod open;
 mod permission;
+mod privileges;
 mod scene;
 mod space;
 mod transcript;
