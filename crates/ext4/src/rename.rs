@@ -14,12 +14,15 @@ use crate::handles::LateHandle;
 use crate::inode::{InodeRef, now};
 use crate::namei::{LINK_CREDITS, check_alive, check_directory};
 use uext4_jbd2::Handle;
-use uext4_ondisk::Ino;
+use uext4_ondisk::{Corrupt, CorruptKind, Ino};
 use uext4_vfs::attr::{FileKind, NewKind, NewNode, RenameFlags};
 use uext4_vfs::caller::Caller;
 use uext4_vfs::errno::{Errno, Error};
 use uext4_vfs::ilock::{DirOrder, ILockGuard, LockMode, ilock, ilock_two_dirs};
 use uext4_vfs::permission::Access;
+
+/// The most directories above one that a rename climbs, as it does so with all other renames waiting.
+const DEPTH_MAX: u32 = 1 << 16;
 
 /// One side of a rename.
 #[derive(Clone, Copy)]
@@ -103,26 +106,50 @@ impl Ext4 {
 
     /// Whether `above` is `below` or an ancestor of it. The rename mutex is held.
     fn is_above(&self, above: Ino, below: &InodeRef) -> Result<bool> {
+        self.climb(above, below, |at| {
+            let _locked = ilock(&at.ilock, LockMode::Shared);
+            self.dir_parent(at)
+        })
+    }
+
+    /// As [`Ext4::is_above`], with both directories locked: only their ancestors are read. `..` changes only under
+    /// the rename mutex, which is held.
+    fn is_above_locked(&self, above: Ino, below: &InodeRef) -> Result<bool> {
+        self.climb(above, below, |at| self.dir_parent(at))
+    }
+
+    /// Whether the way up from `below` passes `above`.
+    ///
+    /// # Errors
+    /// `ELOOP`: the way is longer than [`DEPTH_MAX`]. Damage: it is a loop.
+    fn climb(
+        &self,
+        above: Ino,
+        below: &InodeRef,
+        parent: impl Fn(&InodeRef) -> Result<Ino>,
+    ) -> Result<bool> {
         let mut at = below.clone();
-        for _ in 0..=self.geometry().inodes_count {
+        // An inode that the way passed, newer each time the distance from it doubles.
+        let mut passed = Ino::NONE;
+        for step in 0..DEPTH_MAX {
             if at.ino == above {
                 return Ok(true);
             }
             if at.ino == Ino::ROOT || at.is_doomed() {
                 return Ok(false);
             }
-            let parent = {
-                let _locked = ilock(&at.ilock, LockMode::Shared);
-                self.dir_parent(&at)?
-            };
-            at = self.get_inode(parent)?;
+            if at.ino == passed {
+                return Err(Corrupt::new(CorruptKind::DirNotDotDot)
+                    .ino(at.ino)
+                    .detail("directories form a loop")
+                    .into());
+            }
+            if step.is_power_of_two() {
+                passed = at.ino;
+            }
+            at = self.get_inode(parent(&at)?)?;
         }
-        Err(
-            uext4_ondisk::Corrupt::new(uext4_ondisk::CorruptKind::DirNotDotDot)
-                .ino(below.ino)
-                .detail("directories form a loop")
-                .into(),
-        )
+        Err(Error::new(Errno::ELOOP).into())
     }
 
     /// The rest of a rename, with the directories locked.
@@ -270,23 +297,6 @@ impl Ext4 {
             });
         }
         Ok(())
-    }
-
-    /// As [`Ext4::is_above`], with both directories locked: only their ancestors are read.
-    fn is_above_locked(&self, above: Ino, below: &InodeRef) -> Result<bool> {
-        let mut at = below.clone();
-        for _ in 0..=self.geometry().inodes_count {
-            if at.ino == above {
-                return Ok(true);
-            }
-            if at.ino == Ino::ROOT {
-                return Ok(false);
-            }
-            // `..` changes only under the rename mutex, which is held.
-            let parent = self.dir_parent(&at)?;
-            at = self.get_inode(parent)?;
-        }
-        Ok(true)
     }
 
     /// Moves a name to where there is none.

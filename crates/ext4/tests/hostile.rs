@@ -7,8 +7,9 @@ use uext4_block::{BlockDevice, MemoryDevice};
 use uext4_ext4::{Ext4, Ext4Error, InodeRef, MountOptions};
 use uext4_mkfs::{FeatureSet, MkfsOptions, NoProgress};
 use uext4_ondisk::{ExtentIdx, ExtentNodeMut, GroupDesc, GroupNo, Ino, Lblk, Pblk};
-use uext4_vfs::attr::{NewKind, NewNode};
+use uext4_vfs::attr::{NewKind, NewNode, RenameFlags};
 use uext4_vfs::caller::Caller;
+use uext4_vfs::errno::Errno;
 use uext4_vfs::io::Fallocate;
 
 const BLOCK: u64 = 1024;
@@ -323,4 +324,70 @@ fn a_journal_that_is_elsewhere_too() {
             "{over}: {mounted:?}"
         );
     }
+}
+
+/// Renames wait for the one that climbs: the way up is bounded.
+#[test]
+fn a_directory_that_is_too_deep_or_in_a_loop() {
+    let device = Arc::new(MemoryDevice::new(160 << 20));
+    let options = MkfsOptions {
+        size: Some(160 << 20),
+        block_size: BLOCK as u32,
+        inodes: Some(70_000),
+        ..MkfsOptions::default()
+    };
+    uext4_mkfs::mkfs(&*device, &options, &NoProgress).expect("mkfs");
+    let fs = mount(&device).expect("mount");
+    let me = Caller::root();
+    let new = NewNode {
+        mode: 0o755,
+        kind: NewKind::Directory,
+    };
+    let top = make(&fs, b"top", NewKind::Directory);
+    let mut at = top.clone();
+    for depth in 0..(1 << 16) + 10 {
+        let below = fs.create(&me, &at, b"d", &new).expect("mkdir");
+        if depth == 1000 || depth == (1 << 16) + 5 {
+            let file = NewNode {
+                mode: 0o644,
+                kind: NewKind::Regular,
+            };
+            fs.create(&me, &below, b"file", &file).expect("create");
+            let renamed = fs.rename(&me, &below, b"file", &top, b"file", RenameFlags::empty());
+            match depth {
+                1000 => renamed.expect("rename"),
+                _ => assert_eq!(renamed.expect_err("too deep").errno(), Errno::ELOOP),
+            }
+        }
+        at = below;
+    }
+}
+
+#[test]
+fn directories_above_each_other() {
+    let device = device();
+    let fs = mount(&device).expect("mount");
+    let me = Caller::root();
+    let new = NewNode {
+        mode: 0o755,
+        kind: NewKind::Directory,
+    };
+    let a = make(&fs, b"a", NewKind::Directory);
+    let b = fs.create(&me, &a, b"b", &new).expect("mkdir");
+    fs.create(&me, &b, b"c", &new).expect("mkdir");
+    let block = fs.map_block(&a, Lblk(0)).expect("maps").pblk;
+    let (block, b) = (block.expect("a block"), b.ino);
+    drop(a);
+    fs.unmount().expect("unmount");
+    drop(fs);
+    // The parent of `a` is its child.
+    let at = block.0 * BLOCK + 12;
+    device.write_at(at, &b.0.to_le_bytes()).expect("write");
+    let fs = mount(&device).expect("mount");
+    let top = fs.root().expect("root");
+    let b = fs.lookup(&me, &fs.lookup(&me, &top, b"a").expect("a"), b"b");
+    let b = b.expect("b");
+    let renamed = fs.rename(&me, &b, b"c", &top, b"c", RenameFlags::empty());
+    assert!(matches!(renamed, Err(Ext4Error::Corrupt(_))), "{renamed:?}");
+    fs.sync().expect("the journal is alive");
 }

@@ -41,6 +41,7 @@ kinds! {
     GroupDescUnusedInodes = "group descriptor counts more unused inodes than a group has",
     BlockRoles = "block is used for two purposes",
     ExtentFixed = "extent names a block of the file system's own",
+    DirHashShared = "too many names of a directory share one hash",
     JournalLost = "journal transaction is damaged, and later ones are complete",
     JournalRecords = "journal holds more records than recovery takes into memory",
     BlockBitmapCount = "block bitmap and descriptor count free blocks differently",

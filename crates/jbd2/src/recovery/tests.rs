@@ -299,3 +299,34 @@ fn a_damaged_commit_block_is_refused_unless_it_is_the_last() {
         }
     }
 }
+
+#[test]
+fn a_log_with_too_many_records_is_refused() {
+    let format = (JournalIncompat::REVOKE | JournalIncompat::CSUM_V3, 0);
+    let mut w = Writer::new(format);
+    let per_block = RevokeBuilder::capacity(&w.sb.format()) as u64;
+    let blocks = RECORDS_MAX as u64 / per_block + 2;
+    let len = blocks as u32 + 16;
+    let device = Arc::new(MemoryDevice::new((LOG_AT + u64::from(len)) * BLOCK as u64));
+    let run = LogRun {
+        first: 0,
+        pblk: LOG_AT,
+        len,
+    };
+    w.map = LogMap::new(Arc::clone(&device) as Arc<_>, BLOCK, vec![run]);
+    w.sb.raw.maxlen = len.into();
+    w.sb.raw.start = 1.into();
+    log::write_super(&w.map, &mut w.sb).unwrap();
+    w.at = 1;
+    let mut block = vec![0; BLOCK];
+    for i in 0..blocks {
+        let mut builder = RevokeBuilder::new(&mut block, w.sb.format(), w.tid);
+        for j in 0..per_block {
+            assert!(builder.push(Pblk(i * per_block + j)));
+        }
+        builder.finish();
+        w.put(&block);
+    }
+    let why = recover(&w.map, &*device).unwrap_err().to_string();
+    assert!(why.contains("more records"), "{why}");
+}
