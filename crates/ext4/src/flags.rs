@@ -23,9 +23,24 @@ pub(crate) const OF_DIRECTORIES: InodeFlags = InodeFlags::DIRSYNC
     .union(InodeFlags::PROJINHERIT);
 
 /// What would change how data is kept, which is not done here.
-const NOT_CHANGED: InodeFlags = InodeFlags::EXTENTS
-    .union(InodeFlags::CASEFOLD)
-    .union(InodeFlags::DAX);
+const NOT_CHANGED: InodeFlags = InodeFlags::EXTENTS.union(InodeFlags::CASEFOLD);
+
+/// Ways to keep data that cannot be mapped from the device, so that they exclude [`InodeFlags::DAX`]. The flag itself is
+/// kept for other systems, and changes nothing here.
+const NOT_DIRECT: InodeFlags = InodeFlags::JOURNAL_DATA
+    .union(InodeFlags::INLINE_DATA)
+    .union(InodeFlags::ENCRYPT)
+    .union(InodeFlags::VERITY);
+
+/// Whether a file may go from one of these flags to the other.
+fn are_compatible(file_type: FileType, before: InodeFlags, after: InodeFlags) -> bool {
+    let inline_directory =
+        file_type == FileType::Directory && before.contains(InodeFlags::INLINE_DATA);
+    let excluded = |dax: InodeFlags, other: InodeFlags| {
+        dax.contains(InodeFlags::DAX) && other.intersects(NOT_DIRECT)
+    };
+    inline_directory || !(excluded(after, before) || excluded(before, after))
+}
 
 impl Ext4 {
     /// The flags of a file, as users see them (`FS_IOC_GETFLAGS`).
@@ -54,7 +69,7 @@ impl Ext4 {
     /// `EPERM`: not the owner; without the capability `LINUX_IMMUTABLE`, and immutable or append-only
     /// would change, or without `SYS_RESOURCE` data journaling; an immutable file, and anything else would change. `EOPNOTSUPP`: a flag that
     /// nobody can set, or only on a directory, or that would change how data is kept (extents, names
-    /// without case, direct access). `ENOTTY`: not a regular file or directory. `EROFS`.
+    /// without case), or direct access beside journaled data or data in the inode. `ENOTTY`: not a regular file or directory. `EROFS`.
     pub fn set_flags(&self, caller: &Caller, inode: &InodeRef, flags: InodeFlags) -> Result<()> {
         self.set_flags_and_project(caller, inode, Some(flags), None)
     }
@@ -113,13 +128,16 @@ impl Ext4 {
             let why = "a flag that would change how data is kept";
             return Err(Error::new(Errno::EOPNOTSUPP).context(why).into());
         }
-        if changed.contains(InodeFlags::JOURNAL_DATA) {
-            if !caller.has(Capabilities::SYS_RESOURCE) {
-                return Err(Ext4Error::NotPermitted);
-            }
-            if inode.file_type == FileType::Regular {
-                self.settle_data(inode)?;
-            }
+        let is_journaling = changed.contains(InodeFlags::JOURNAL_DATA);
+        if is_journaling && !caller.has(Capabilities::SYS_RESOURCE) {
+            return Err(Ext4Error::NotPermitted);
+        }
+        if !are_compatible(inode.file_type, before, wanted) {
+            let why = "direct access to data that is in the journal or the inode";
+            return Err(Error::new(Errno::EOPNOTSUPP).context(why).into());
+        }
+        if is_journaling && inode.file_type == FileType::Regular {
+            self.settle_data(inode)?;
         }
         if moves {
             self.check_project_room(inode)?;

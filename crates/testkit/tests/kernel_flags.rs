@@ -18,11 +18,7 @@ use uext4_vfs::{OpenFile, OpenFlags};
 
 /// Flags that Linux can change and this file system doesn't: how data is kept, and one that means nothing
 /// any more (docs/SEMANTICS.md).
-const KEPT: u32 = 0x40_0000
-    | InodeFlags::EXTENTS
-        .union(InodeFlags::DAX)
-        .union(InodeFlags::CASEFOLD)
-        .bits();
+const KEPT: u32 = 0x40_0000 | InodeFlags::EXTENTS.union(InodeFlags::CASEFOLD).bits();
 
 /// The flags, or an errno.
 type Answer = Result<u32, i32>;
@@ -93,8 +89,9 @@ fn flags_are_set_as_the_kernel_sets_them() {
             assert_eq!(
                 here(&fs, &root, node, flags),
                 in_kernel(fd, flags),
-                "step {step}: {:?}",
-                InodeFlags::from_bits_retain(flags)
+                "step {step}: {:?} after {:?}",
+                InodeFlags::from_bits_retain(flags),
+                InodeFlags::from_bits_retain(now)
             );
         }
     }
@@ -212,6 +209,41 @@ fn projects_are_handed_down_and_kept_apart() {
     assert_eq!(listed.lines().count(), 3, "{listed}");
     assert!(listed.lines().all(|l| l.starts_with("    7 ")), "{listed}");
     mounted.unmount().expect("unmounts");
+}
+
+#[test]
+fn direct_access_is_handed_down_and_excludes_the_journal() {
+    let device = Arc::new(Shape::DEFAULT.make().expect("an image"));
+    let fs = uext4_testkit::image::mount(device.clone()).expect("mounts");
+    let (root, top) = (Caller::root(), fs.root().expect("there"));
+    let make = |dir: &InodeRef, name: &[u8], kind| {
+        let new = NewNode { mode: 0o755, kind };
+        FileSystem::create(&*fs, &root, dir, name, &new).expect("makes it")
+    };
+    let (dax, journal) = (InodeFlags::DAX.bits(), InodeFlags::JOURNAL_DATA.bits());
+    let dir = make(&top, b"d", NewKind::Directory);
+    let of_dir = fs.flags(&dir).bits();
+    assert_eq!(here(&fs, &root, &dir, of_dir | dax), Ok(of_dir | dax));
+    let refused = here(&fs, &root, &dir, of_dir | dax | journal);
+    assert_eq!(refused, Err(Errno::EOPNOTSUPP.0));
+    let tmpfile = FileSystem::tmpfile(&*fs, &root, &dir, 0o600).expect("makes it");
+    let made = [
+        make(&dir, b"d", NewKind::Directory),
+        make(&dir, b"f", NewKind::Regular),
+        tmpfile,
+    ];
+    assert!(made.iter().all(|node| fs.flags(node).bits() & dax != 0));
+    let link = make(&dir, b"l", NewKind::Symlink(b"f"));
+    assert_eq!(fs.flags(&link).bits() & dax, 0);
+    let of_file = fs.flags(&made[1]).bits() & !dax;
+    assert_eq!(here(&fs, &root, &made[1], of_file), Ok(of_file));
+    let journaled = of_file | journal;
+    assert_eq!(here(&fs, &root, &made[1], journaled), Ok(journaled));
+    let refused = here(&fs, &root, &made[1], journaled | dax);
+    assert_eq!(refused, Err(Errno::EOPNOTSUPP.0));
+    drop((top, dir, made, link));
+    fs.unmount().expect("unmounts");
+    oracle::fsck_device(&device).expect("clean");
 }
 
 #[test]

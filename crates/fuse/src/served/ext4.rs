@@ -46,13 +46,14 @@ struct TrimRange {
 }
 
 /// The flags that both pairs of ioctls know: as `FS_IOC_GETFLAGS` and as `FS_IOC_FSGETXATTR` numbers them.
-const XFLAGS: [(InodeFlags, u32); 6] = [
+const XFLAGS: [(InodeFlags, u32); 7] = [
     (InodeFlags::SYNC, 0x20),
     (InodeFlags::IMMUTABLE, 0x8),
     (InodeFlags::APPEND, 0x10),
     (InodeFlags::NODUMP, 0x80),
     (InodeFlags::NOATIME, 0x40),
     (InodeFlags::PROJINHERIT, 0x200),
+    (InodeFlags::DAX, 0x8000),
 ];
 
 fn xflags_of(flags: InodeFlags) -> u32 {
@@ -177,9 +178,9 @@ mod tests {
         let all = XFLAGS
             .iter()
             .fold(InodeFlags::empty(), |all, (flag, _)| all | *flag);
-        assert_eq!(xflags_of(all), 0x2f8);
+        assert_eq!(xflags_of(all), 0x82f8);
         assert_eq!(
-            with_xflags(InodeFlags::EXTENTS, 0x2f8),
+            with_xflags(InodeFlags::EXTENTS, 0x82f8),
             all | InodeFlags::EXTENTS
         );
         assert_eq!(with_xflags(all, 1), InodeFlags::empty());

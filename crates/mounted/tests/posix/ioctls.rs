@@ -14,7 +14,7 @@ pub const CASES: [Case; 6] = [
     ("ioctl_blocks", blocks),
 ];
 
-const ALLOWED: [Allowed; 10] = [
+const ALLOWED: [Allowed; 8] = [
     // The kernel does not tell FUSE which capabilities root is without.
     Allowed {
         case: "ioctl_flags",
@@ -35,16 +35,6 @@ const ALLOWED: [Allowed; 10] = [
     Allowed {
         case: "ioctl_flags",
         kernel: "flags = 0x480000",
-        ours: "flags = 0x80000",
-    },
-    Allowed {
-        case: "ioctl_flags",
-        kernel: "set flags 0x2000000 done",
-        ours: "EOPNOTSUPP",
-    },
-    Allowed {
-        case: "ioctl_flags",
-        kernel: "flags = 0x2080000",
         ours: "flags = 0x80000",
     },
     // FUSE has no such thing.
@@ -98,13 +88,13 @@ fn flags(s: &mut Scene) {
     }
     let d = s.open("d", O_RDONLY, 0);
     s.flags(d);
-    for bit in [3, 4, 5, 6, 7, 14, 16, 17, 29, 30] {
+    for bit in [3, 4, 5, 6, 7, 14, 16, 17, 25, 29, 30] {
         s.set_flags(d, 1 << bit);
         s.flags(d);
         s.set_flags(d, 0);
     }
     // What a directory hands down.
-    s.set_flags(d, 0x1_00f8 & !0x30);
+    s.set_flags(d, 0x201_00f8 & !0x30);
     s.mkdir("d/d", 0o755);
     let in_d = s.file("d/f", 1);
     s.flags(in_d);
@@ -162,6 +152,7 @@ fn fsxattr(s: &mut Scene) {
             0x200,
             0x1,
             0x800,
+            0x8000,
             0x8000_0000,
             0,
         ] {
