@@ -168,6 +168,16 @@ pub trait BlockDevice: Send + Sync + Debug {
     /// Makes a range read as zeros, cheaper than by writing them where the device can.
     fn zero(&self, offset: u64, len: u64) -> Result<()>;
 
+    /// Gives a range its space on the host, so that later writes to it do not fail for want of that; what it
+    /// holds stays. A device that can't do it, or whose space is its own, does nothing.
+    ///
+    /// # Errors
+    /// `ENOSPC`: the host is full.
+    fn allocate(&self, offset: u64, len: u64) -> Result<()> {
+        let _ = (offset, len);
+        Ok(())
+    }
+
     /// Changes the size of the device; new bytes read as zeros.
     ///
     /// # Errors
@@ -217,6 +227,9 @@ impl<T: BlockDevice + ?Sized> BlockDevice for Arc<T> {
     }
     fn zero(&self, offset: u64, len: u64) -> Result<()> {
         (**self).zero(offset, len)
+    }
+    fn allocate(&self, offset: u64, len: u64) -> Result<()> {
+        (**self).allocate(offset, len)
     }
     fn set_len(&self, len: u64) -> Result<()> {
         (**self).set_len(len)

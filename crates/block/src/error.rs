@@ -20,6 +20,8 @@ pub enum BlockOp {
     Discard,
     /// Zeroing.
     Zero,
+    /// Giving a range its space.
+    Allocate,
     /// A change of the device's length.
     SetLen,
 }
@@ -32,6 +34,7 @@ impl fmt::Display for BlockOp {
             BlockOp::Flush => "flush",
             BlockOp::Discard => "discard",
             BlockOp::Zero => "zero",
+            BlockOp::Allocate => "allocation",
             BlockOp::SetLen => "set length",
         })
     }

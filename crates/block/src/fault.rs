@@ -23,6 +23,8 @@ pub enum FaultCall {
     Flush,
     /// Discards.
     Discard,
+    /// Allocations on the host.
+    Allocate,
 }
 
 /// How a call fails.
@@ -102,7 +104,7 @@ pub struct FaultPlan {
 #[derive(Debug, Default)]
 struct PlanState {
     rules: Vec<FaultRule>,
-    calls: [u64; 4],
+    calls: [u64; 5],
     failed: u64,
 }
 
@@ -270,6 +272,12 @@ impl<D: BlockDevice> BlockDevice for FaultDevice<D> {
         self.plan
             .check(BlockOp::Zero, FaultCall::Write, offset, len)?;
         self.inner.zero(offset, len)
+    }
+
+    fn allocate(&self, offset: u64, len: u64) -> Result<()> {
+        self.plan
+            .check(BlockOp::Allocate, FaultCall::Allocate, offset, len)?;
+        self.inner.allocate(offset, len)
     }
 
     fn set_len(&self, len: u64) -> Result<()> {

@@ -329,6 +329,18 @@ impl BlockDevice for FileDevice {
         zero_by_writing(self, offset, len)
     }
 
+    fn allocate(&self, offset: u64, len: u64) -> Result<()> {
+        assert_may_block("device allocate");
+        self.check_change(BlockOp::Allocate, offset, len)?;
+        if len == 0 || matches!(self.id, DeviceId::Block { .. }) {
+            return Ok(());
+        }
+        match self.fallocate(FallocateFlags::empty(), offset, len) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Err(e) => Err(BlockError::io(BlockOp::Allocate, offset, len, e)),
+        }
+    }
+
     fn set_len(&self, len: u64) -> Result<()> {
         assert_may_block("device set length");
         if self.read_only {

@@ -229,6 +229,10 @@ impl<D: BlockDevice> BlockDevice for LatencyDevice<D> {
         self.request(|inner| inner.zero(offset, len))
     }
 
+    fn allocate(&self, offset: u64, len: u64) -> Result<()> {
+        self.inner.allocate(offset, len)
+    }
+
     fn set_len(&self, len: u64) -> Result<()> {
         self.inner.set_len(len)
     }

@@ -254,6 +254,10 @@ impl<D: BlockDevice> BlockDevice for RecordDevice<D> {
         Ok(())
     }
 
+    fn allocate(&self, offset: u64, len: u64) -> Result<()> {
+        self.inner.allocate(offset, len)
+    }
+
     fn set_len(&self, len: u64) -> Result<()> {
         self.inner.set_len(len)?;
         self.push(RecordOp::SetLen(len));

@@ -146,6 +146,10 @@ impl<D: BlockDevice> BlockDevice for CountDevice<D> {
         self.inner.zero(offset, len)
     }
 
+    fn allocate(&self, offset: u64, len: u64) -> Result<()> {
+        self.inner.allocate(offset, len)
+    }
+
     fn set_len(&self, len: u64) -> Result<()> {
         self.inner.set_len(len)
     }

@@ -64,7 +64,8 @@ impl Ext4 {
         privileged: bool,
     ) -> Result<Run> {
         let run = self.reserve_blocks(goal, want, privileged)?;
-        self.publish_run(handle, run)
+        self.allocate_on_host(run)
+            .and_then(|()| self.publish_run(handle, run))
             .inspect_err(|_| self.unreserve(run))?;
         Ok(run)
     }
@@ -415,6 +416,7 @@ impl Ext4 {
             self.cache().get(group.block_bitmap().0)?
         };
         kinds::take(&buffer, kinds::BLOCK_BITMAP, group.no.0)?;
+        self.allocate_bitmap(group.block_bitmap())?;
         let mut bytes = vec![0u8; self.cache().block_size()];
         if uninit {
             let mut content = buffer.write();
@@ -447,6 +449,14 @@ impl Ext4 {
                 .into());
         }
         Ok(bits)
+    }
+
+    /// Gives a bitmap that is going to be changed its space on the host.
+    pub(crate) fn allocate_bitmap(&self, pblk: Pblk) -> Result<()> {
+        match self.is_read_only() {
+            true => Ok(()),
+            false => self.allocate_on_host(Run { pblk, len: 1 }),
+        }
     }
 
     /// The bitmap of a group whose flag says that nothing but metadata is in it.

@@ -11,7 +11,7 @@ fn errno_of(e: &Ext4Error) -> Errno {
         Ext4Error::Journal(e) => match &**e {
             JournalError::Corrupt(_) => Errno::EUCLEAN,
             JournalError::Unsupported(_) => Errno::EOPNOTSUPP,
-            JournalError::TooLarge { .. } => Errno::ENOSPC,
+            JournalError::TooLarge { .. } | JournalError::HostFull => Errno::ENOSPC,
             JournalError::Device(e) => device_errno(e),
             _ => Errno::EIO,
         },

@@ -554,13 +554,12 @@ impl Ext4 {
         Ok(())
     }
 
-    /// Stores the target of a new symbolic link.
-    pub(crate) fn write_symlink(
-        &self,
-        handle: &Handle<'_>,
-        inode: &InodeRef,
-        target: &[u8],
-    ) -> Result<()> {
+    /// Writes the target of a symbolic link that is to be made in `dir` to a reserved block, unless it goes into the
+    /// inode.
+    ///
+    /// # Errors
+    /// [`Ext4Error::NotFound`], [`Ext4Error::NameTooLong`]; [`Ext4Error::NoSpace`], the device's.
+    pub(crate) fn prepare_symlink(&self, dir: &Inode, target: &[u8]) -> Result<Option<Run>> {
         if target.is_empty() {
             return Err(Ext4Error::NotFound);
         }
@@ -568,25 +567,38 @@ impl Ext4 {
         if target.len() as u64 >= self.block_size() {
             return Err(Ext4Error::NameTooLong);
         }
+        if target.len() < FAST_SYMLINK_BYTES {
+            return Ok(None);
+        }
+        let run = self.reserve_blocks(self.goal_of(dir.ino), 1, true)?;
+        self.fill_run(run, 0, target)
+            .inspect_err(|_| self.unreserve(run))?;
+        Ok(Some(run))
+    }
+
+    /// Gives a new symbolic link its target, and the block where that was written.
+    pub(crate) fn put_symlink(
+        &self,
+        handle: &Handle<'_>,
+        inode: &InodeRef,
+        target: &[u8],
+        run: Option<Run>,
+    ) -> Result<()> {
         let len = target.len();
-        if len < 60 {
+        let Some(run) = run else {
             return self.update_inode(inode, handle, |disk| {
                 if let Some(to) = disk.i_block.get_mut(..len) {
                     to.copy_from_slice(target);
                 }
                 disk.size = len as u64;
             });
-        }
+        };
         self.update_inode(inode, handle, |disk| {
             self.init_mapping(disk);
             disk.size = len as u64;
         })?;
-        let goal = self.data_goal(inode, Lblk(0))?;
-        let run = self.reserve_blocks(goal, 1, true)?;
-        self.fill_run(run, 0, target)
-            .and_then(|_| self.publish_run(handle, run))
-            .inspect_err(|_| self.unreserve(run))?;
         self.map_run(handle, inode, Lblk(0), run, true)?;
+        self.publish_run(handle, run)?;
         self.publish_size(handle, inode, len as u64, self.block_size() / 512)
     }
 
@@ -616,6 +628,9 @@ impl Ext4 {
         Ok(target)
     }
 }
+
+/// A target shorter than that is in the inode.
+const FAST_SYMLINK_BYTES: usize = 60;
 
 fn changed_now(disk: &mut uext4_ondisk::Inode) {
     let time = now();

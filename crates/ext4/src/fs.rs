@@ -16,6 +16,7 @@ use crate::freeze::zerocopy_superblock::with_superblock;
 use crate::freeze::{Freezer, superblock_place};
 use crate::generation::Generator;
 use crate::group::{BitmapBytes, Group};
+use crate::host_space::HostSpace;
 use crate::inode::{Inode, InodeRef};
 use crate::kinds;
 use crate::lazytime::Lazytime;
@@ -34,7 +35,7 @@ use uext4_ondisk::{
     SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, Superblock,
 };
 use uext4_sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
-use uext4_sync::thread;
+use uext4_sync::{CachePadded, thread};
 use uext4_vfs::icache::InodeCache;
 use uext4_vfs::ilock::{LockMode, RenameMutex, ilock};
 
@@ -68,6 +69,7 @@ pub struct Ext4 {
     pub(crate) bytes_max: u64,
     /// Every file may have this size; see `Ext4::check_end`.
     pub(crate) bytes_max_simple: u64,
+    pub(crate) host_space: HostSpace,
     /// The blocks of no file.
     pub(crate) fixed: FixedBlocks,
     /// Of copies of mappings.
@@ -75,11 +77,11 @@ pub struct Ext4 {
     /// Guards the shape of the tree: renames of directories.
     pub(crate) rename: RenameMutex,
     /// Free blocks in all groups, those that wait for their transaction included.
-    pub(crate) free_blocks: AtomicI64,
+    pub(crate) free_blocks: CachePadded<AtomicI64>,
     /// Freed runs that wait for their transaction.
-    pub(crate) pending_frees: AtomicI64,
+    pub(crate) pending_frees: CachePadded<AtomicI64>,
     /// Where the next top-level directory goes.
-    pub(crate) next_top_group: AtomicU32,
+    pub(crate) next_top_group: CachePadded<AtomicU32>,
     read_only: AtomicBool,
     pub(crate) errors: Errors,
     pub(crate) trims: Trims,
@@ -239,6 +241,9 @@ impl Ext4 {
         check_features(&sb, &mut options)?;
         check_size(&sb, &*device)?;
         let log = find_log(&sb, &device, journal_device.as_ref(), &options)?;
+        if let Some(map) = log.as_ref().filter(|_| !options.read_only) {
+            map.allocate()?;
+        }
         if let Some(map) = &log
             && !options.noload
             && let Some(records) = recover_log(map, &device, &sb, torn.is_some())?
@@ -328,12 +333,13 @@ impl Ext4 {
             journals_all_data,
             bytes_max: mapping::extents_bytes_max(&sb),
             bytes_max_simple: mapping::bytes_max_simple(&sb),
+            host_space: HostSpace::new(device.len()),
             fixed,
             snapshot_budget: extents::Budget::new(options.cache_bytes / 4),
             rename: RenameMutex::new(),
-            free_blocks: AtomicI64::new(free),
-            pending_frees: AtomicI64::new(0),
-            next_top_group: AtomicU32::new(0),
+            free_blocks: CachePadded::new(AtomicI64::new(free)),
+            pending_frees: CachePadded::new(AtomicI64::new(0)),
+            next_top_group: CachePadded::new(AtomicU32::new(0)),
             read_only: AtomicBool::new(options.read_only),
             errors: Errors::new(options.errors.unwrap_or_else(|| sb.raw.errors_behaviour())),
             trims: Trims::new(),

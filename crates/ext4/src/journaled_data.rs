@@ -104,6 +104,7 @@ impl Ext4 {
             }
             Some(pblk) => {
                 let piece = piece(Run { pblk, len: blocks }, true);
+                self.allocate_on_host(piece.run)?;
                 let written = self.write_unwritten_journaled(inode, lblk, &piece, privileged);
                 if matches!(written, Err(Ext4Error::NoSpace)) {
                     self.make_room_to_write(inode, lblk, blocks, privileged)?;
@@ -115,7 +116,10 @@ impl Ext4 {
                 let goal = self.data_goal(inode, lblk)?;
                 let run = self.reserve_blocks(goal, blocks, privileged)?;
                 return self
-                    .write_new_journaled(inode, lblk, &piece(run, true), privileged)
+                    .allocate_on_host(run)
+                    .and_then(|()| {
+                        self.write_new_journaled(inode, lblk, &piece(run, true), privileged)
+                    })
                     .inspect_err(|why| self.unreserve_after(why, run));
             }
         }

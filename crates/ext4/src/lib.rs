@@ -22,6 +22,7 @@
 //! | [`generation`], [`version`] | stamps of inodes: drawn; read, set, and changed with the boot loader |
 //! | `lazytime` | timestamps that wait in memory |
 //! | `load` | inodes as they are in their table |
+//! | `host_space` | space on the host, for metadata of sparse images |
 //! | `handles` | how operations start and end their journal handles |
 //! | [`inode`], [`create`], [`orphan`] | inodes: in memory, made, taken away, on record |
 //! | [`mapping`], [`extents`], `blockmap`, `fixed` | block mapping, of two kinds; blocks of no file |
@@ -63,6 +64,7 @@ pub mod fs;
 pub mod generation;
 pub mod group;
 mod handles;
+mod host_space;
 pub mod ialloc;
 mod inline;
 pub mod inode;

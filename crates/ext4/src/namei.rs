@@ -5,6 +5,7 @@
 //! the handle starts and dropped after it stopped.
 
 use crate::acl::NewAcls;
+use crate::balloc::Run;
 use crate::create::{DELETE_CREDITS, NewInode, Remains};
 use crate::dir::{Found, Hit, Vacancy, check_name};
 use crate::error::{Ext4Error, Result};
@@ -165,18 +166,36 @@ impl Ext4 {
         (template, acls): &(NewInode, NewAcls),
     ) -> Result<InodeRef> {
         let is_dir = new.kind.file_kind() == FileKind::Directory;
+        let target = match new.kind {
+            NewKind::Symlink(target) => self.prepare_symlink(dir, target)?,
+            _ => None,
+        };
+        let unprepare = |why: &Ext4Error| {
+            if let Some(run) = target {
+                self.unreserve_after(why, run);
+            }
+        };
         let late = LateHandle::new(self.journal(), CREATE_CREDITS + acls.credits());
         let inode = match self.new_inode(&late, dir, template, if is_dir { 2 } else { 1 }) {
             Ok(inode) => inode,
-            Err(why) => return late.end(Err(why)),
+            Err(why) => {
+                unprepare(&why);
+                return late.end(Err(why));
+            }
         };
         let handle = late.get()?;
-        let filled = self.fill_new(handle, dir, &inode, new).and_then(|()| {
+        let mut published = false;
+        let filled = self.fill_new(handle, dir, &inode, new, target);
+        let filled = filled.and_then(|()| {
+            published = true;
             self.store_new_acls(handle, &inode, acls)?;
             let _timed = stage::time(Stage::AddEntry);
             self.dir_insert(handle, dir, vacancy, name, inode.ino, inode.file_type)
         });
         if let Err(why) = filled {
+            if !published {
+                unprepare(&why);
+            }
             return Err(self.discard_new(late, &inode, why));
         }
         let touched = self.touch_dir(handle, dir, i32::from(is_dir));
@@ -215,10 +234,11 @@ impl Ext4 {
         dir: &Inode,
         inode: &InodeRef,
         new: &NewNode<'_>,
+        target: Option<Run>,
     ) -> Result<()> {
         match new.kind {
             NewKind::Directory => self.dir_init(handle, inode, dir.ino),
-            NewKind::Symlink(target) => self.write_symlink(handle, inode, target),
+            NewKind::Symlink(name) => self.put_symlink(handle, inode, name, target),
             _ => Ok(()),
         }
     }

@@ -160,6 +160,8 @@ impl Ext4 {
         let block = self.block_size();
         let place = self.geometry().group_first_block(group.no).0 + u64::from(first);
         let done = self.device().discard(place * block, u64::from(len) * block);
+        self.host_space
+            .forget(place * block, u64::from(len) * block);
         let locked = group.lock.lock();
         bitmap::assign_run(&bits.busy, first, len, false);
         group.block_hint.fetch_min(first, Relaxed);
@@ -182,7 +184,9 @@ impl Ext4 {
             follows
         });
         for (first, len) in runs {
-            if let Err(why) = self.device().discard(first * block, len * block) {
+            let done = self.device().discard(first * block, len * block);
+            self.host_space.forget(first * block, len * block);
+            if let Err(why) = done {
                 tracing::warn!("blocks from {first} on are not discarded: {why}");
             }
         }

@@ -102,7 +102,7 @@ impl Committer {
         }
         let low = self.log.as_ref().is_some_and(Log::is_low);
         if work.room || low {
-            self.checkpoint(work.room)?;
+            self.try_checkpoint(work.room)?;
             let room = self.room();
             self.journal.set_room(room);
         }
@@ -137,7 +137,10 @@ impl Committer {
             self.journal.next_transaction();
             self.write(tid, lists)?;
         }
-        self.checkpoint(true)?;
+        if !self.try_checkpoint(true)? {
+            self.journal.open_gate(self.room(), true);
+            return Ok(());
+        }
         if !self.committed.is_empty() {
             return Err(JournalError::Aborted(
                 "a block stayed in the log although no handle ran".into(),
@@ -149,6 +152,20 @@ impl Committer {
         }
         self.journal.open_gate(self.room(), true);
         Ok(())
+    }
+
+    /// Writes committed blocks in place; false if the host has no space for them. Then the log keeps them, and the
+    /// next call tries again: callers that need room in the log meanwhile fail.
+    fn try_checkpoint(&mut self, all: bool) -> Result<bool> {
+        let done = match self.checkpoint(all) {
+            Err(why) if self.log.is_some() && why.is_no_space() => {
+                tracing::error!("what was committed stays in the log: {why}");
+                false
+            }
+            done => done.map(|()| true)?,
+        };
+        self.journal.state().lock().host_full = !done;
+        Ok(done)
     }
 
     /// Closes the gate and takes what the handles of the running transaction attached.

@@ -23,6 +23,9 @@ pub enum JournalError {
     /// The log has a feature that is not known.
     #[error("journal has unsupported features: {0}")]
     Unsupported(String),
+    /// The host has no space for what is to be written in place: the log keeps it, and has no room left.
+    #[error("journal: the host has no space left to empty the log")]
+    HostFull,
     /// The commit thread was asked to wait for itself.
     #[error("journal: the commit thread cannot wait for a commit")]
     OnCommitThread,
@@ -34,6 +37,14 @@ pub enum JournalError {
         /// Blocks a transaction may hold.
         limit: u32,
     },
+}
+
+impl JournalError {
+    /// Whether the device has no space for a write.
+    pub(crate) fn is_no_space(&self) -> bool {
+        const ENOSPC: i32 = 28;
+        matches!(self, JournalError::Device(why) if why.raw_os_error() == Some(ENOSPC))
+    }
 }
 
 impl From<BlockError> for JournalError {

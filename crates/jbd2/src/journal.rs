@@ -85,6 +85,8 @@ pub(crate) struct State {
     pub need_empty: bool,
     /// Set by [`Journal::close`]: once the log is empty the gate stays closed.
     pub keep_closed: bool,
+    /// What was last to be written in place found no space on the host.
+    pub host_full: bool,
     /// Counts the moments at which waiting for room may be over.
     pub epoch: u64,
     /// The commit thread shall end.
@@ -214,6 +216,7 @@ impl Journal {
                     need_room: false,
                     need_empty: false,
                     keep_closed: false,
+                    host_full: false,
                     epoch: 0,
                     stop: false,
                     stopped: false,
@@ -420,7 +423,10 @@ impl Journal {
             }
             self.done.wait(&mut state);
         }
-        Ok(())
+        match state.host_full {
+            true => Err(JournalError::HostFull),
+            false => Ok(()),
+        }
     }
 
     /// The most blocks that a handle may ask for.
@@ -517,7 +523,8 @@ impl Journal {
     /// Waits; nothing of rank `handle` or below may be held.
     ///
     /// # Errors
-    /// The device's, [`JournalError::Aborted`], or [`JournalError::OnCommitThread`].
+    /// The device's, [`JournalError::Aborted`], [`JournalError::OnCommitThread`]; [`JournalError::HostFull`], and then
+    /// the log keeps what it has.
     pub fn flush_log(&self) -> Result<()> {
         if self.on_commit_thread() {
             return Err(JournalError::OnCommitThread);
@@ -539,7 +546,10 @@ impl Journal {
             }
             self.done.wait(&mut state);
         }
-        Ok(())
+        match state.host_full {
+            true => Err(JournalError::HostFull),
+            false => Ok(()),
+        }
     }
 
     /// Ends the journal: empties the log, lets no handle start any more, runs `last` under one last handle of

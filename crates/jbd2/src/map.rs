@@ -44,6 +44,19 @@ impl LogMap {
         &self.runs
     }
 
+    /// Gives the log its space on the host, so that writing to it does not fail for want of that.
+    ///
+    /// # Errors
+    /// The device's: `ENOSPC` where the host is full.
+    pub fn allocate(&self) -> Result<()> {
+        let size = self.block_size as u64;
+        for run in &self.runs {
+            self.device
+                .allocate(run.pblk * size, u64::from(run.len) * size)?;
+        }
+        Ok(())
+    }
+
     /// The size of a block in bytes.
     pub fn block_size(&self) -> usize {
         self.block_size

@@ -41,6 +41,8 @@ pub struct MkfsOptions {
     pub time: Option<i64>,
     /// Groups whose metadata lies together, a power of two.
     pub flex_bg_size: u32,
+    /// All of the image gets its space on the host, not just what is written and the journal.
+    pub preallocate: bool,
     /// The tree to fill the image with.
     pub from: Option<PathBuf>,
     /// Threads that read the tree and write the image; 0 means one for each CPU.
@@ -64,6 +66,7 @@ impl Default for MkfsOptions {
             reserved_percent: None,
             time: None,
             flex_bg_size: 16,
+            preallocate: false,
             from: None,
             threads: 0,
             owner: None,

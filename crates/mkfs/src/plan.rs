@@ -37,6 +37,8 @@ pub struct Plan {
     /// Times of the tree end at the time of creation.
     pub(crate) reproducible: bool,
     pub(crate) threads: usize,
+    /// All of the image gets its space on the host.
+    pub(crate) preallocate: bool,
     pub(crate) system: System,
     pub(crate) places: Places,
     /// What stays free.
@@ -108,6 +110,7 @@ impl Plan {
             owner: options.owner,
             reproducible: options.time.is_some(),
             threads: options.thread_count(),
+            preallocate: options.preallocate,
             directories: Vec::new(),
             lost_and_found,
             image_bytes,

@@ -26,6 +26,8 @@ pub(crate) struct System {
     pub blocks: Vec<(Pblk, Vec<u8>)>,
     /// Runs of blocks that must read as zeros.
     pub zeros: Vec<Run>,
+    /// The journal, which has its space on the host from the start.
+    pub journal: Vec<Run>,
     /// The first inode for files of the tree.
     pub first_ino: Ino,
     /// The block of multi-mount protection, or 0.
@@ -150,6 +152,7 @@ impl System {
                 });
             }
         }
+        self.journal = runs;
         Ok(file.inode)
     }
 

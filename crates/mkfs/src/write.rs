@@ -66,12 +66,24 @@ impl Plan {
         self.write_blocks(device)?;
         progress.phase("metadata", u64::from(self.layout.geo().groups_count));
         let descs = self.write_groups(device, progress)?;
+        self.allocate(device)?;
         self.write_supers(device, &descs)?;
         progress.phase("flush", 0);
         device.flush()?;
         report.warnings.sort();
         report.seconds = start.elapsed().as_secs_f64();
         Ok(report)
+    }
+
+    /// Gives the journal its space on the host, or all of the image.
+    fn allocate(&self, device: &dyn BlockDevice) -> Result<()> {
+        if self.preallocate {
+            return Ok(device.allocate(0, self.image_bytes())?);
+        }
+        for run in &self.system.journal {
+            device.allocate(self.offset(run.start), self.offset(run.len))?;
+        }
+        Ok(())
     }
 
     fn count(&self) -> MkfsReport {

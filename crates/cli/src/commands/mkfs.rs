@@ -71,6 +71,9 @@ pub struct Args {
     /// Threads; 0 means one for each CPU
     #[arg(long, default_value_t = 0)]
     threads: usize,
+    /// Give all of the image its space on the host now, so that it never finds the host full
+    #[arg(long)]
+    preallocate: bool,
     /// Report as JSON
     #[arg(long)]
     json: bool,
@@ -172,6 +175,7 @@ fn options(args: &Args) -> Result<MkfsOptions> {
         label: args.label.clone(),
         from: args.from.clone(),
         threads: args.threads,
+        preallocate: args.preallocate,
         ..MkfsOptions::default()
     };
     let failed = |e| failure::making(&args.image, e);

@@ -95,7 +95,12 @@ impl Ext4 {
             groups: self.map_groups(),
         };
         for _ in path.depth()..path.place.levels {
-            match self.reserve_blocks(goal, 1, privileged) {
+            let reserved = self.reserve_blocks(goal, 1, privileged).and_then(|run| {
+                let allocated = self.allocate_on_host(run);
+                allocated.inspect_err(|_| self.unreserve(run))?;
+                Ok(run)
+            });
+            match reserved {
                 Ok(run) => {
                     nodes.push(run.pblk);
                     goal.pblk = Pblk(run.pblk.0 + 1);

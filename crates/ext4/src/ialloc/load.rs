@@ -43,6 +43,7 @@ impl Ext4 {
             self.cache().get(group.inode_bitmap().0)?
         };
         kinds::take(&buffer, kinds::INODE_BITMAP, group.no.0)?;
+        self.allocate_bitmap(group.inode_bitmap())?;
         let mut bytes = vec![0u8; self.cache().block_size()];
         if uninit {
             // Before anybody can change it: content that is not on disk yet.

@@ -1,5 +1,6 @@
 //! Where an inode lies in the inode table.
 
+use crate::balloc::Run;
 use crate::error::Result;
 use crate::fs::Ext4;
 use crate::group::Group;
@@ -27,6 +28,9 @@ impl Ext4 {
         let first = index - index % geometry.inodes_per_block;
         let buffer = self.table_buffer(pblk, fresh);
         if !buffer.is_uptodate() {
+            if fresh {
+                self.allocate_on_host(Run { pblk, len: 1 })?;
+            }
             if fresh && self.block_never_used(group, first, index) {
                 let mut content = buffer.write();
                 if !buffer.is_uptodate() {

@@ -2,6 +2,7 @@
 #![cfg(not(any(shuttle, loom)))]
 
 mod failed_flush;
+mod full_host;
 #[path = "../images/mod.rs"]
 mod images;
 mod journaled_data;
