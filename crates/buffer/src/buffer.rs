@@ -14,8 +14,9 @@ const UPTODATE: u8 = 1;
 /// The owner has checked the content since it was read.
 const VERIFIED: u8 = 2;
 
-/// A cached metadata block.
+/// A cached metadata block. On cache lines of its own: every operation reads those of shared blocks.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct Buffer {
     block: u64,
     /// The newest transaction that has write access; 0 for none. Changed under `content`.

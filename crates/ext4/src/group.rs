@@ -23,8 +23,9 @@ use uext4_sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use uext4_sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64};
 use uext4_sync::{Mutex, class};
 
-/// One block group.
+/// One block group. On cache lines of its own.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct Group {
     /// Which one; immutable.
     pub no: GroupNo,
@@ -55,20 +56,53 @@ pub struct BlockBits {
     /// The block that holds the bitmap on disk.
     pub buffer: Arc<Buffer>,
     /// What the journal writes.
-    pub on_disk: Box<[AtomicU64]>,
+    pub on_disk: Words,
     /// What the allocator may not give out.
-    pub busy: Box<[AtomicU64]>,
+    pub busy: Words,
     /// Changed since its checksum was computed.
     dirty: AtomicBool,
 }
 
-/// The words of a bitmap block.
-pub fn words_of(bytes: &[u8]) -> Box<[AtomicU64]> {
-    let (words, _) = bytes.as_chunks::<8>();
-    words
-        .iter()
-        .map(|w| AtomicU64::new(u64::from_le_bytes(*w)))
-        .collect()
+/// The words of a bitmap block, the first at the start of a cache line, so that words which lie in different lines by
+/// their numbers do so in memory.
+#[derive(Debug)]
+pub struct Words {
+    memory: Box<[AtomicU64]>,
+    /// Where in it they begin, and how many they are.
+    start: usize,
+    len: usize,
+}
+
+/// Bytes of a cache line.
+const LINE_BYTES: usize = 64;
+
+impl Words {
+    /// As they are on disk.
+    pub fn of(bytes: &[u8]) -> Words {
+        let (words, _) = bytes.as_chunks::<8>();
+        let values = words.iter().map(|w| u64::from_le_bytes(*w));
+        let memory: Box<[AtomicU64]> = (0..words.len() + LINE_BYTES / 8)
+            .map(|_| AtomicU64::new(0))
+            .collect();
+        let start = memory.as_ptr().align_offset(LINE_BYTES) % (LINE_BYTES / 8);
+        for (to, value) in memory.iter().skip(start).zip(values) {
+            to.store(value, Relaxed);
+        }
+        Words {
+            memory,
+            start,
+            len: words.len(),
+        }
+    }
+}
+
+impl std::ops::Deref for Words {
+    type Target = [AtomicU64];
+
+    #[inline]
+    fn deref(&self) -> &[AtomicU64] {
+        &self.memory[self.start..self.start + self.len]
+    }
 }
 
 /// Writes the words of a bitmap to its block.
@@ -84,8 +118,8 @@ impl BlockBits {
     pub fn new(buffer: Arc<Buffer>, bytes: &[u8]) -> BlockBits {
         BlockBits {
             buffer,
-            on_disk: words_of(bytes),
-            busy: words_of(bytes),
+            on_disk: Words::of(bytes),
+            busy: Words::of(bytes),
             dirty: AtomicBool::new(false),
         }
     }

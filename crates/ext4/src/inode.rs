@@ -41,8 +41,9 @@ use uext4_vfs::ilock::ILock;
 /// Set in `pins` when the inode is being deleted.
 pub const DEAD: u32 = 1 << 31;
 
-/// A cached inode; see the module.
+/// A cached inode; see the module. On cache lines of its own: what one operation changes, no other reads.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct Inode {
     /// Its number; immutable.
     pub ino: Ino,

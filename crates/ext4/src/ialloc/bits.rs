@@ -12,12 +12,12 @@
 //! enough of them.
 
 use crate::bitmap;
-use crate::group::words_of;
+use crate::group::Words;
 use std::sync::{Arc, OnceLock};
 use uext4_buffer::Buffer;
 use uext4_sync::PerCpu;
 use uext4_sync::atomic::Ordering::{Relaxed, SeqCst};
-use uext4_sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
+use uext4_sync::atomic::{AtomicBool, AtomicI32, AtomicU32};
 
 /// Words in a cache line.
 const LINE: u32 = 8;
@@ -30,7 +30,7 @@ pub struct InodeBits {
     /// The block that holds the bitmap on disk.
     pub buffer: Arc<Buffer>,
     /// One bit for each inode, then ones.
-    pub words: Box<[AtomicU64]>,
+    pub words: Words,
     /// Changed since its checksum was computed.
     dirty: AtomicBool,
     /// A search found nothing.
@@ -57,7 +57,7 @@ impl InodeBits {
     pub fn new(buffer: Arc<Buffer>, bytes: &[u8]) -> InodeBits {
         InodeBits {
             buffer,
-            words: words_of(bytes),
+            words: Words::of(bytes),
             dirty: AtomicBool::new(false),
             full: AtomicBool::new(false),
             cpus: PerCpu::new(|_| Cpu {
