@@ -3,6 +3,7 @@
 # make test    every test (kernel mounts and loop devices where the machine has them)
 # make check   formatting, clippy and documentation, warnings denied
 # make crash   the crash tests at full length
+# make explore what power losses leave, state by state: goes on where crates/testkit/results ends, for EXPLORE_SECONDS
 # make bench   every workload and arm at length, beside the peers: half an hour, target/report-full/report.html
 # make regress the quick run of all workloads beside figures kept before: reported, never failing on a time
 # make baseline keeps the figures of such a run as those to compare with
@@ -14,7 +15,9 @@
 SHELL := /bin/bash
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: demo test check crash bench regress baseline tsan soak shuttle loom docs setup
+EXPLORE_SECONDS ?= 3600
+
+.PHONY: demo test check crash explore bench regress baseline tsan soak shuttle loom docs setup
 
 setup:
 	@tools/setup.sh
@@ -34,6 +37,9 @@ check: setup
 
 crash: setup
 	UEXT4_CRASH_RUNS=1000 cargo test --release -p uext4-testkit --test crash -- --nocapture
+
+explore: setup
+	cargo run --release -p uext4-testkit --bin explore -- run --seconds $(EXPLORE_SECONDS)
 
 bench: setup
 	cargo build --release -p uext4-cli

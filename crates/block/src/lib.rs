@@ -65,6 +65,6 @@ pub use memory::MemoryDevice;
 pub use open::OpenOptions;
 pub use overlay::{Image, OverlayDevice};
 pub use record::{Mark, RecordDevice, RecordLog, RecordOp};
-pub use replay::{Cut, Replayer};
+pub use replay::{CrashPoint, Cut, Replayer};
 pub use stats::{CountDevice, DeviceCounts};
 pub use volatile::{AfterLoss, LostData, VolatileDevice};

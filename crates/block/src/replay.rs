@@ -11,7 +11,8 @@
 //!
 //! A discarded sector reads as before or as zeros.
 //!
-//! A seed chooses the part. What finds bugs differs, so a seed first chooses a habit: each write
+//! [`RecordLog::crash_points`] lists the cuts that matter, with what may be there at each, for whoever
+//! tries all of it. Here a seed chooses the part. What finds bugs differs, so a seed first chooses a habit: each write
 //! there or not by a coin of some bias, all but one there, only the later ones there, or most of
 //! them torn.
 
@@ -49,6 +50,76 @@ impl Cut {
             seed: Some(seed),
             ..self
         }
+    }
+}
+
+/// A cut, and what of the log may be on the device there. Indices are of the log's operations, ascending.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CrashPoint {
+    /// The operations before this index had returned.
+    pub at_op: usize,
+    /// The operations before this index are durable.
+    pub durable: usize,
+    /// Of the others that had returned, those that are durable themselves.
+    pub kept: Vec<usize>,
+    /// Of the others that had returned, those of which any part may be there.
+    pub lossy: Vec<usize>,
+    /// The write that was under way, of which any part may be there.
+    pub under_way: Option<usize>,
+}
+
+impl RecordLog {
+    /// The latest cuts before something became durable: before each flush that makes anything durable, before
+    /// each FUA write, and at the end. What a power loss can leave elsewhere, it can leave at one of these,
+    /// after more promises.
+    pub fn crash_points(&self) -> Vec<CrashPoint> {
+        let mut points = Vec::new();
+        let (mut durable, mut lossy, mut kept) = (0, Vec::new(), Vec::new());
+        for (index, op) in self.ops.iter().enumerate() {
+            let point = |under_way| CrashPoint {
+                at_op: index,
+                durable,
+                kept: Vec::clone(&kept),
+                lossy: Vec::clone(&lossy),
+                under_way,
+            };
+            match op {
+                RecordOp::Flush { covers } => {
+                    if lossy.first().is_some_and(|first| first < covers) {
+                        points.push(point(None));
+                    }
+                    durable = durable.max(*covers);
+                    lossy.retain(|op| op >= covers);
+                    kept.retain(|op| op >= covers);
+                }
+                RecordOp::Write { fua: true, .. } => {
+                    points.push(point(Some(index)));
+                    kept.push(index);
+                }
+                _ if !extent(op).is_empty() => lossy.push(index),
+                _ => {}
+            }
+        }
+        points.push(CrashPoint {
+            at_op: self.ops.len(),
+            durable,
+            kept,
+            lossy,
+            under_way: None,
+        });
+        points
+    }
+}
+
+impl RecordOp {
+    /// The bytes that it changes.
+    pub fn extent(&self) -> Range<u64> {
+        extent(self)
+    }
+
+    /// Does to `device` what it does to the bytes in `part` of its extent.
+    pub fn apply_part(&self, device: &dyn BlockDevice, part: Range<u64>) {
+        apply_part(device, self, part);
     }
 }
 
@@ -246,7 +317,7 @@ fn apply(image: &MemoryDevice, op: &RecordOp) {
 }
 
 /// Applies the bytes of an operation that lie in `part`.
-fn apply_part(image: &MemoryDevice, op: &RecordOp, part: Range<u64>) {
+fn apply_part(image: &dyn BlockDevice, op: &RecordOp, part: Range<u64>) {
     // The device may have shrunk while the operation ran.
     let end = part.end.min(image.len());
     let len = end.saturating_sub(part.start);
@@ -389,6 +460,48 @@ mod tests {
             assert!(same.snapshot() == image.snapshot());
         }
         assert!(losses > 0);
+    }
+
+    #[test]
+    fn crash_points_are_before_what_becomes_durable() {
+        let device = RecordDevice::new(MemoryDevice::new(LEN)).unwrap();
+        device.write_at(0, &[1; 512]).unwrap();
+        device.write_fua(512, &[2; 512]).unwrap();
+        device.mark(7);
+        device.write_at(1024, &[3; 512]).unwrap();
+        device.flush().unwrap();
+        device.flush().unwrap();
+        device.zero(0, 512).unwrap();
+        let point = |at_op, durable, kept: &[usize], lossy: &[usize], under_way| CrashPoint {
+            at_op,
+            durable,
+            kept: kept.to_vec(),
+            lossy: lossy.to_vec(),
+            under_way,
+        };
+        let want = [
+            point(1, 0, &[], &[0], Some(1)),
+            point(4, 0, &[1], &[0, 3], None),
+            point(7, 5, &[], &[6], None),
+        ];
+        assert_eq!(device.log().crash_points(), want);
+    }
+
+    /// What a seed leaves at any cut is what some choice leaves at the next point.
+    #[test]
+    fn crash_points_cover_every_cut() {
+        for log_seed in 0..6 {
+            let log = random_log(log_seed);
+            let points = log.crash_points();
+            for at_op in (0..=log.ops.len()).step_by(5) {
+                let next = points.iter().find(|point| point.at_op >= at_op);
+                let next = next.expect("the last is at the end");
+                let allowed = allowed(&log, next.at_op, true);
+                let image = log.replay(&Cut::at(at_op).seeded(at_op as u64));
+                // A write under way at the cut has returned at the point.
+                assert!(within(&image, &allowed), "log {log_seed}, cut {at_op}");
+            }
+        }
     }
 
     #[test]

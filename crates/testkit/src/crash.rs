@@ -4,13 +4,13 @@ use crate::image::{Shape, mount, mount_in};
 use crate::operation::{Op, apply};
 use crate::oracle;
 use crate::tree;
-use crate::verdict::History;
-use crate::workload::{Habits, Promise, Worker};
+use crate::verdict::{History, Promise};
+use crate::workload::{Habits, Worker};
 use anyhow::{Context, Result, anyhow, bail};
 use fastrand::Rng;
 use std::sync::{Arc, Mutex};
-use uext4_block::{Cut, MemoryDevice, RecordDevice, RecordLog, RecordOp};
-use uext4_ext4::{DataMode, Ext4};
+use uext4_block::{BlockDevice, Cut, MemoryDevice, RecordDevice, RecordLog, RecordOp};
+use uext4_ext4::DataMode;
 
 /// What to do in a run.
 #[derive(Clone, Copy, Debug)]
@@ -79,35 +79,20 @@ pub fn record(plan: &Plan) -> Result<Recording> {
     };
     let mut workers = Vec::new();
     for index in 0..plan.threads {
-        workers.push(Worker::new(
-            &*fs,
-            &format!("t{index}"),
-            rng.u64(..),
-            habits,
-        )?);
+        workers.push(Worker::new(&fs, &format!("t{index}"), rng.u64(..), habits)?);
     }
     fs.sync()?;
     device.mark(u64::MAX);
-    let promises = Mutex::new(Vec::new());
-    let histories: Result<Vec<History>> = std::thread::scope(|scope| {
-        let (device, promises) = (&device, &promises);
-        let threads: Vec<_> = workers
-            .into_iter()
-            .enumerate()
-            .map(|(index, worker)| scope.spawn(move || work(plan, index, worker, device, promises)))
-            .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?)
-            .collect()
-    });
-    let histories = histories?;
+    let crew = Crew {
+        operations: plan.operations,
+        device: &device,
+    };
+    let (histories, promises) = run_workers(workers, &crew)?;
     if rng.bool() {
         fs.unmount()?;
     } else {
         fs.crash();
     }
-    let promises = promises.into_inner().map_err(|_| anyhow!("poisoned"))?;
     Ok(Recording {
         log: device.log(),
         histories,
@@ -115,15 +100,51 @@ pub fn record(plan: &Plan) -> Result<Recording> {
     })
 }
 
-fn work(
-    plan: &Plan,
+/// Promises by number of their mark: worker and promise.
+pub type Promises = Vec<(usize, Promise)>;
+
+/// What workers on a recorded device share.
+#[derive(Debug)]
+pub struct Crew<'d, D> {
+    /// Operations of each.
+    pub operations: usize,
+    /// Where promises are marked by their number.
+    pub device: &'d RecordDevice<D>,
+}
+
+/// Runs workers, a thread for each: what they did, and what was promised, by number of the mark.
+///
+/// # Errors
+/// The file system and a model disagree.
+pub fn run_workers<D: BlockDevice>(
+    workers: Vec<Worker<'_>>,
+    crew: &Crew<'_, D>,
+) -> Result<(Vec<History>, Promises)> {
+    let promises = Mutex::new(Vec::new());
+    let histories: Result<Vec<History>> = std::thread::scope(|scope| {
+        let promises = &promises;
+        let threads: Vec<_> = workers
+            .into_iter()
+            .enumerate()
+            .map(|(index, worker)| scope.spawn(move || work(crew, index, worker, promises)))
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?)
+            .collect()
+    });
+    let promises = promises.into_inner().map_err(|_| anyhow!("poisoned"))?;
+    Ok((histories?, promises))
+}
+
+fn work<D: BlockDevice>(
+    crew: &Crew<'_, D>,
     index: usize,
-    mut worker: Worker<'_, Ext4>,
-    device: &RecordDevice<MemoryDevice>,
+    mut worker: Worker<'_>,
     promises: &Mutex<Vec<(usize, Promise)>>,
 ) -> Result<History> {
     let (mut states, mut changes) = (vec![worker.model.clone()], Vec::new());
-    for _ in 0..plan.operations {
+    for _ in 0..crew.operations {
         let (op, promise) = worker.step()?;
         if states
             .last()
@@ -135,7 +156,7 @@ fn work(
         if let Some(promise) = promise {
             let mut promises = promises.lock().map_err(|_| anyhow!("poisoned"))?;
             promises.push((index, promise));
-            device.mark(promises.len() as u64 - 1);
+            crew.device.mark(promises.len() as u64 - 1);
         }
     }
     Ok(History {

@@ -12,6 +12,7 @@
 //! | [`workload`], [`operation`] | random operations |
 //! | [`image`] | images to start from, how they are mounted |
 //! | [`crash`], [`verdict`] | power losses, and what may be left after one |
+//! | [`explore`] | the crash explorer |
 //! | [`beside`] | the same operations by us and by the kernel |
 //! | [`calls`] | random calls that two sides answer |
 //! | [`aligned`] | memory for direct I/O |
@@ -24,6 +25,7 @@ pub mod aligned;
 pub mod beside;
 pub mod calls;
 pub mod crash;
+pub mod explore;
 pub mod image;
 pub mod model;
 pub mod operation;

@@ -22,6 +22,8 @@ pub enum Content {
     Dir(BTreeMap<Vec<u8>, Id>),
     /// A target.
     Symlink(Vec<u8>),
+    /// What a rename leaves that leaves a whiteout: a device file.
+    Whiteout,
 }
 
 /// A file of any kind.
@@ -207,6 +209,9 @@ impl Model {
             }
             Op::SetXattr { path, name, value } => {
                 let id = self.find(path)?;
+                if !matches!(self.nodes[&id].content, Content::File(_) | Content::Dir(_)) {
+                    return Err(Errno::EPERM);
+                }
                 self.change(id)?.xattrs.insert(name.clone(), value.clone());
                 Ok(())
             }
@@ -216,6 +221,11 @@ impl Model {
                     return Err(Errno::ENODATA);
                 }
                 self.change(id)?.xattrs.remove(name);
+                Ok(())
+            }
+            Op::JournalData { path, .. } => {
+                let id = self.find(path)?;
+                self.change(id)?;
                 Ok(())
             }
             Op::Fsync { path, .. } => self.find(path).map(|_| ()),
@@ -275,7 +285,7 @@ impl Model {
                 }
             }
             Content::Dir(_) => return Err(Errno::EISDIR),
-            Content::Symlink(_) => return Err(Errno::EINVAL),
+            Content::Symlink(_) | Content::Whiteout => return Err(Errno::EINVAL),
         }
         Ok(())
     }
@@ -354,6 +364,11 @@ impl Model {
         }
         self.entries_mut(old_dir)?.remove(old_name);
         self.entries_mut(new_dir)?.insert(new_name.to_vec(), id);
+        if flags.contains(RenameFlags::WHITEOUT) {
+            let whiteout = self.add(Content::Whiteout, 0);
+            let entries = self.entries_mut(old_dir)?;
+            entries.insert(old_name.to_vec(), whiteout);
+        }
         Ok(())
     }
 
@@ -371,6 +386,7 @@ impl Model {
             let (kind, nlink, data) = match &node.content {
                 Content::File(data) => (FileKind::Regular, node.names, data.to_vec()),
                 Content::Symlink(target) => (FileKind::Symlink, node.names, target.clone()),
+                Content::Whiteout => (FileKind::CharDevice, node.names, Vec::new()),
                 Content::Dir(entries) => {
                     let is_dir = |id: &&Id| matches!(self.nodes[*id].content, Content::Dir(_));
                     let subdirs = entries.values().filter(is_dir).count() as u32;

@@ -4,6 +4,8 @@ use crate::aligned::Aligned;
 use crate::model::split;
 use crate::tree::show;
 use std::fmt;
+use uext4_ext4::{Ext4, InodeRef};
+use uext4_ondisk::InodeFlags;
 use uext4_vfs::attr::{NewKind, NewNode, RenameFlags, SetAttr, XattrFlags};
 use uext4_vfs::caller::Caller;
 use uext4_vfs::errno::{Errno, Result};
@@ -77,6 +79,11 @@ pub enum Op {
         path: Vec<u8>,
         name: Vec<u8>,
     },
+    /// Data goes through the journal, or no longer (chattr(1) with `+j`, `-j`); see [`apply_to_ext4`].
+    JournalData {
+        path: Vec<u8>,
+        on: bool,
+    },
     Fsync {
         path: Vec<u8>,
         data_only: bool,
@@ -126,6 +133,7 @@ impl fmt::Debug for Op {
             Op::RemoveXattr { path, name } => {
                 write!(f, "removexattr {} {}", show(path), show(name))
             }
+            Op::JournalData { path, on } => write!(f, "journal data of {} {on}", show(path)),
             Op::Fsync { path, data_only } => write!(f, "fsync {} {data_only}", show(path)),
             Op::Syncfs => write!(f, "syncfs"),
         }
@@ -214,9 +222,25 @@ pub fn apply<F: FileSystem>(fs: &F, op: &Op) -> Result<Option<F::Node>> {
             fs.setxattr(&root, &find(fs, path)?, name, value, XattrFlags::empty())?;
         }
         Op::RemoveXattr { path, name } => fs.removexattr(&root, &find(fs, path)?, name)?,
+        Op::JournalData { .. } => return Err(Errno::EOPNOTSUPP.into()),
         Op::Fsync { path, data_only } => fs.fsync(&find(fs, path)?, *data_only)?,
         Op::Syncfs => fs.syncfs()?,
     }
+    Ok(None)
+}
+
+/// As [`apply`], of ext4, which also has what no other file system has.
+///
+/// # Errors
+/// Those of the operation.
+pub fn apply_to_ext4(fs: &Ext4, op: &Op) -> Result<Option<InodeRef>> {
+    let Op::JournalData { path, on } = op else {
+        return apply(fs, op);
+    };
+    let node = find(fs, path)?;
+    let mut flags = fs.flags(&node);
+    flags.set(InodeFlags::JOURNAL_DATA, *on);
+    fs.report(fs.set_flags(&Caller::root(), &node, flags))?;
     Ok(None)
 }
 

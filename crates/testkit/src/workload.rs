@@ -4,16 +4,19 @@
 //! does; nobody else changes those, so that its model is exact while others work beside it.
 
 use crate::image::Shape;
-use crate::model::{Content, Id, Model};
-use crate::operation::{Op, apply};
+use crate::model::{Content, Model};
+use crate::operation::{Op, apply, apply_to_ext4};
 use crate::tree::{self, Tree, join};
+use crate::verdict::{Promise, promise_of};
 use anyhow::{Context, Result, bail};
 use fastrand::Rng;
-use std::ops::Range;
+use uext4_ext4::{Ext4, InodeRef};
 use uext4_vfs::attr::{FileKind, RenameFlags};
 use uext4_vfs::errno::Errno;
 use uext4_vfs::filesystem::FileSystem;
 use uext4_vfs::io::Fallocate;
+
+mod short;
 
 /// What a worker is allowed to meet and how much it does.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +36,8 @@ pub struct Habits {
     pub tiny_percent: u8,
     /// Share, in percent, of attributes, with values that fit no block.
     pub large_values_percent: u8,
+    /// Share, in percent, of files whose data is to go through the journal from then on, or no longer.
+    pub journal_percent: u8,
 }
 
 impl Default for Habits {
@@ -45,6 +50,7 @@ impl Default for Habits {
             block_maps: false,
             tiny_percent: 0,
             large_values_percent: 0,
+            journal_percent: 0,
         }
     }
 }
@@ -68,43 +74,27 @@ impl Habits {
     }
 }
 
-/// A promise that the file system made.
-#[derive(Clone, Copy, Debug)]
-pub enum Promise {
-    /// All that was done up to this step.
-    Everything(usize),
-    /// A file as it was at a step, and what of its inode was changed by the earlier step.
-    File {
-        /// The model's number.
-        id: Id,
-        /// When the inode, or with data only the size, changed last.
-        changed: usize,
-        /// When the promise was made.
-        at: usize,
-    },
-}
-
 /// One thread's operations.
-pub struct Worker<'f, F: FileSystem> {
-    fs: &'f F,
+pub struct Worker<'f> {
+    fs: &'f Ext4,
     rng: Rng,
     name: String,
     habits: Habits,
     /// What should be there.
     pub model: Model,
     /// Files open without this name, and what they held if it was their last.
-    open: Vec<(F::Node, Option<Vec<u8>>)>,
+    open: Vec<(InodeRef, Option<Vec<u8>>)>,
     pending: Vec<Op>,
     /// The model as it would be, had the operation that failed last not.
-    failed: Option<Model>,
+    failed: Option<(Op, Model)>,
 }
 
-impl<'f, F: FileSystem> Worker<'f, F> {
+impl<'f> Worker<'f> {
     /// A worker called `name` on a file system that has the directory `shared`.
     ///
     /// # Errors
     /// Those of making its directory.
-    pub fn new(fs: &'f F, name: &str, seed: u64, habits: Habits) -> Result<Worker<'f, F>> {
+    pub fn new(fs: &'f Ext4, name: &str, seed: u64, habits: Habits) -> Result<Worker<'f>> {
         let mut model = Model::new();
         let dir = |path: &str| Op::Mkdir {
             path: path.into(),
@@ -119,7 +109,7 @@ impl<'f, F: FileSystem> Worker<'f, F> {
     }
 
     /// A worker that goes on from a model.
-    pub fn resume(fs: &'f F, name: &str, seed: u64, habits: Habits, model: Model) -> Self {
+    pub fn resume(fs: &'f Ext4, name: &str, seed: u64, habits: Habits, model: Model) -> Self {
         Worker {
             fs,
             rng: Rng::with_seed(seed),
@@ -161,13 +151,13 @@ impl<'f, F: FileSystem> Worker<'f, F> {
             Op::Unlink { path, keep: true } => self.last_data(path),
             _ => None,
         };
-        match (apply(self.fs, op), expected) {
+        match (apply_to_ext4(self.fs, op), expected) {
             (Ok(node), Ok(())) => {
                 self.model = after;
                 if let Some(node) = node {
                     self.open.push((node, kept));
                 }
-                Ok(self.promise(op))
+                Ok(promise_of(&self.model, op))
             }
             (Err(e), Err(errno)) if e == errno => Ok(None),
             (Err(e), Ok(())) if e == Errno::ENOSPC && self.habits.no_space => {
@@ -184,7 +174,7 @@ impl<'f, F: FileSystem> Worker<'f, F> {
             }
             (Ok(_), Err(errno)) => bail!("succeeded instead of {errno:?}"),
             (Err(e), expected) => {
-                self.failed = expected.is_ok().then_some(after);
+                self.failed = expected.is_ok().then(|| (op.clone(), after));
                 bail!("{e:?} instead of {expected:?}")
             }
         }
@@ -196,110 +186,6 @@ impl<'f, F: FileSystem> Worker<'f, F> {
         let only = self.model.node(id)?.names == 1;
         only.then(|| self.model.data(id).map(|data| data.to_vec()))
             .flatten()
-    }
-
-    /// A range that met the end of space is allocated or zeroed in part; the model follows what it finds.
-    fn follow_short_fallocate(&mut self, path: &[u8], range: Range<u64>) -> Result<()> {
-        let node = crate::operation::find(self.fs, path)?;
-        let mut now = vec![0; self.fs.getattr(&node)?.size as usize];
-        self.fs.read(&node, 0, &mut now)?;
-        let id = self.model.find(path).unwrap_or_default();
-        let old = self.model.data(id).map(|data| data.to_vec());
-        let old = old.unwrap_or_default();
-        let wrong = now.iter().enumerate().find(|&(at, &byte)| {
-            let before = old.get(at).copied().unwrap_or(0);
-            byte != before && (byte != 0 || !range.contains(&(at as u64)))
-        });
-        if let Some((at, byte)) = wrong {
-            bail!("after a short fallocate: byte {at} is {byte:#x}");
-        }
-        if now.len() < old.len() || now.len() as u64 > range.end.max(old.len() as u64) {
-            bail!(
-                "after a short fallocate: size {}, was {}",
-                now.len(),
-                old.len()
-            );
-        }
-        if now == old {
-            return Ok(());
-        }
-        let write = Op::Write {
-            path: path.to_vec(),
-            at: 0,
-            data: now,
-            direct: false,
-        };
-        let applied = self.model.apply(&write);
-        applied.map_err(|e| anyhow::anyhow!("model: {e}"))
-    }
-
-    /// A write that met the end of space has written a part; the model follows what it finds.
-    fn resize_after_short_write(&mut self, op: &Op) -> Result<()> {
-        if let Op::Fallocate { path, at, len, .. } = op {
-            return self.follow_short_fallocate(path, *at..*at + *len);
-        }
-        let (path, at, data) = match op {
-            Op::Write { path, at, data, .. } => (path, *at as usize, data),
-            Op::Append { path, data } => {
-                let id = self.model.find(path).unwrap_or_default();
-                let at = self.model.data(id).map_or(0, |data| data.len());
-                (path, at, data)
-            }
-            _ => return Ok(()),
-        };
-        let node = crate::operation::find(self.fs, path)?;
-        let size = self.fs.getattr(&node)?.size as usize;
-        let mut now = vec![0; size];
-        self.fs.read(&node, 0, &mut now)?;
-        let id = self.model.find(path).unwrap_or_default();
-        let old = self
-            .model
-            .data(id)
-            .map(|data| data.to_vec())
-            .unwrap_or_default();
-        let len = size.saturating_sub(at).min(data.len());
-        let fits = |n: usize| {
-            let mut want = old.clone();
-            want.resize(old.len().max(if n > 0 { at + n } else { 0 }), 0);
-            if let Some(part) = want.get_mut(at..at + n) {
-                part.copy_from_slice(&data[..n]);
-            }
-            want == now
-        };
-        // Written is what the size tells, or within the old size, whole blocks.
-        let Some(n) = (0..=len)
-            .rev()
-            .find(|&n| (n == len || n % 512 == 0 || (at + n) % 512 == 0) && fits(n))
-        else {
-            bail!("after a short write: size {size}, was {}", old.len());
-        };
-        let part = Op::Write {
-            path: path.clone(),
-            at: at as u64,
-            data: data[..n].to_vec(),
-            direct: false,
-        };
-        self.model
-            .apply(&part)
-            .map_err(|e| anyhow::anyhow!("model: {e}"))
-    }
-
-    fn promise(&self, op: &Op) -> Option<Promise> {
-        let at = self.model.step;
-        match op {
-            Op::Syncfs => Some(Promise::Everything(at)),
-            Op::Fsync { path, data_only } => {
-                let id = self.model.find(path).ok()?;
-                let node = self.model.node(id)?;
-                let changed = if *data_only {
-                    node.resized
-                } else {
-                    node.changed
-                };
-                Some(Promise::File { id, changed, at })
-            }
-            _ => None,
-        }
     }
 
     /// Reads, writes or closes a file that is open without a name.
@@ -320,7 +206,7 @@ impl<'f, F: FileSystem> Worker<'f, F> {
                 // In a block of its own: where the file had data before it was truncated, a crash may
                 // bring that size back, with what was written there since.
                 let at = data.len().next_multiple_of(4096);
-                match self.fs.write(node, at as u64, &more) {
+                match FileSystem::write(self.fs, node, at as u64, &more) {
                     Ok(n) => {
                         data.resize(at, 0);
                         data.extend_from_slice(&more[..n]);
@@ -336,8 +222,8 @@ impl<'f, F: FileSystem> Worker<'f, F> {
         Ok(())
     }
 
-    /// The model with the operation done after which [`Worker::step`] failed: it may have happened.
-    pub fn pending_after_failure(&mut self) -> Option<Model> {
+    /// The operation after which [`Worker::step`] failed, and the model with it done: it may have happened.
+    pub fn pending_after_failure(&mut self) -> Option<(Op, Model)> {
         self.failed.take()
     }
 
@@ -408,6 +294,14 @@ impl<'f, F: FileSystem> Worker<'f, F> {
             return self.choose_sync();
         }
         // Without the habit, random numbers stay what they were.
+        let percent = self.habits.journal_percent;
+        if percent > 0
+            && self.rng.u8(..100) < percent
+            && let Some(path) = self.file()
+        {
+            let on = self.rng.bool();
+            return Op::JournalData { path, on };
+        }
         let percent = self.habits.direct_percent;
         if percent > 0
             && self.rng.u8(..100) < percent

@@ -27,7 +27,7 @@ fn image(shape: Shape, seed: u64) -> Vec<u8> {
         },
     )
     .unwrap();
-    let mut worker = Worker::new(&*fs, "t0", seed, Habits::of(&shape)).unwrap();
+    let mut worker = Worker::new(&fs, "t0", seed, Habits::of(&shape)).unwrap();
     for _ in 0..300 {
         worker.step().unwrap();
     }

@@ -7,11 +7,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use uext4_block::{FaultCall, FaultDevice, FaultPlan, FaultRule, MemoryDevice};
-use uext4_ext4::DataMode;
+use uext4_ext4::{DataMode, Ext4};
 use uext4_testkit::image::{Shape, mount, mount_as, mount_in};
 use uext4_testkit::operation::{Op, apply};
 use uext4_testkit::verdict::History;
-use uext4_testkit::workload::{Habits, Promise, Worker};
+use uext4_testkit::verdict::Promise;
+use uext4_testkit::workload::{Habits, Worker};
 use uext4_testkit::{env_number, oracle, tree};
 use uext4_vfs::attr::{NewKind, NewNode};
 use uext4_vfs::caller::Caller;
@@ -83,10 +84,10 @@ fn remounts(seed: u64, shape: Shape) -> Result<()> {
         let fs = mount_in(Arc::clone(&device) as Arc<_>, seed ^ round, data)?;
         let habits = Habits::of(&shape);
         let mut worker = match model.take() {
-            Some(model) => Worker::resume(&*fs, "t0", seed ^ round, habits, model),
+            Some(model) => Worker::resume(&fs, "t0", seed ^ round, habits, model),
             None => {
                 apply(&*fs, &shared())?;
-                Worker::new(&*fs, "t0", seed, habits)?
+                Worker::new(&fs, "t0", seed, habits)?
             }
         };
         for step in 0..150 {
@@ -153,7 +154,7 @@ fn stress_on(shape: Shape) {
     clean(&device).unwrap();
 }
 
-fn stress<F: FileSystem>(fs: &F, index: u64, habits: Habits, end: Instant) -> Result<u64> {
+fn stress(fs: &Ext4, index: u64, habits: Habits, end: Instant) -> Result<u64> {
     let habits = Habits {
         no_space: true,
         sync_percent: 3,
@@ -292,7 +293,7 @@ fn fill_and_empty(seed: u64, shape: Shape) -> Result<()> {
         ..Habits::of(&shape)
     };
     let free = fs.statfs()?.blocks_free;
-    let mut worker = Worker::new(&*fs, "t0", seed, habits)?;
+    let mut worker = Worker::new(&fs, "t0", seed, habits)?;
     for round in 0..4 {
         let (path, mut full) = (format!("t0/big{round}").into_bytes(), false);
         apply(
@@ -487,7 +488,7 @@ fn device_error(seed: u64, shape: Shape) -> Result<()> {
     let fs = mount(Arc::new(failing))?;
     apply(&*fs, &shared())?;
     let mut worker = Worker::new(
-        &*fs,
+        &fs,
         "t0",
         seed,
         Habits {
@@ -504,11 +505,11 @@ fn device_error(seed: u64, shape: Shape) -> Result<()> {
     } else {
         rule.from_nth(n)
     });
-    let mut states = vec![worker.model.clone()];
+    let (mut states, mut changes) = (vec![worker.model.clone()], Vec::new());
     let mut promises: Vec<Promise> = Vec::new();
     for _ in 0..60 {
         // An operation that failed may have happened in part: nothing after it is compared.
-        let Ok((_, promise)) = worker.step() else {
+        let Ok((op, promise)) = worker.step() else {
             break;
         };
         if states
@@ -516,11 +517,14 @@ fn device_error(seed: u64, shape: Shape) -> Result<()> {
             .is_some_and(|last| last.step < worker.model.step)
         {
             states.push(worker.model.clone());
+            changes.push(op);
         }
         promises.extend(promise);
     }
-    let last = worker.pending_after_failure();
-    states.extend(last);
+    if let Some((op, model)) = worker.pending_after_failure() {
+        changes.push(op);
+        states.push(model);
+    }
     worker.close();
     drop(worker);
     plan.clear();
@@ -535,7 +539,7 @@ fn device_error(seed: u64, shape: Shape) -> Result<()> {
     let history = History {
         name: "t0".into(),
         states,
-        changes: Vec::new(),
+        changes,
     };
     history
         .judge(&found, &promises)

@@ -1,0 +1,167 @@
+//! A sequence, run on a recorded device.
+
+use super::alphabet::Step;
+use super::base::{BLOCK, Base, TOP};
+use crate::model::Model;
+use crate::operation::{Op, apply_to_ext4};
+use crate::verdict::{History, Promise, promise_of};
+use anyhow::{Context, Result, bail};
+use std::sync::Arc;
+use uext4_block::{
+    CrashPoint, Cut, Image, MemoryDevice, OverlayDevice, RecordDevice, RecordLog, RecordOp,
+};
+use uext4_ext4::Ext4;
+
+/// The marker before the first step.
+pub const START: u64 = u64::MAX;
+
+/// What was done to a device, and what was promised meanwhile.
+#[derive(Debug)]
+pub struct Recording {
+    /// What the device held at the start.
+    pub image: Image,
+    /// What changed it; its base is not that image, but empty.
+    pub log: RecordLog,
+    /// What each worker did.
+    pub histories: Vec<History>,
+    /// The promises by number of their mark: worker and promise.
+    pub promises: Vec<(usize, Promise)>,
+}
+
+impl Recording {
+    /// The first operation after the start.
+    pub fn start(&self) -> usize {
+        let is_start = |op: &RecordOp| matches!(op, RecordOp::Mark(START));
+        self.log.ops.iter().position(is_start).unwrap_or(0)
+    }
+
+    /// What was promised to each worker before a point.
+    pub fn promises_before(&self, point: &CrashPoint) -> Vec<Vec<Promise>> {
+        let mut promises = vec![Vec::new(); self.histories.len()];
+        for mark in self.log.marks_before(&Cut::at(point.at_op)) {
+            let made = usize::try_from(mark.value)
+                .ok()
+                .and_then(|n| self.promises.get(n));
+            if let Some((worker, promise)) = made {
+                promises[*worker].push(*promise);
+            }
+        }
+        promises
+    }
+}
+
+/// Whether the steps after the first few begin with something that works, so that the sequence is no other.
+pub fn is_its_own(base: &Base, steps: &[Step]) -> bool {
+    let mut model = base.model.clone();
+    steps.iter().all(|step| model.apply(&step.op).is_ok())
+}
+
+/// A run of one sequence.
+struct Run<'b> {
+    base: &'b Base,
+    device: Arc<RecordDevice<Arc<OverlayDevice>>>,
+    model: Model,
+    states: Vec<Model>,
+    changes: Vec<Op>,
+    promises: Vec<(usize, Promise)>,
+}
+
+/// Runs a sequence; `variant` chooses where in its log the file system is at the start.
+///
+/// # Errors
+/// The file system and the model disagree.
+pub fn record(base: &Base, steps: &[Step], variant: u64) -> Result<Recording> {
+    let device = Arc::new(OverlayDevice::new(base.image.clone()));
+    let device = Arc::new(RecordDevice::over(device, MemoryDevice::new(0)));
+    let fs = base.mount(Arc::clone(&device) as Arc<_>)?;
+    let mut run = Run {
+        base,
+        device,
+        model: base.model.clone(),
+        states: Vec::new(),
+        changes: Vec::new(),
+        promises: Vec::new(),
+    };
+    run.fill_log(&fs, variant)?;
+    run.device.mark(START);
+    run.states.push(run.model.clone());
+    let mut open = Vec::new();
+    for step in steps {
+        open.extend(run.change(&fs, &step.op)?);
+        if let Some(sync) = step.sync_op(&run.model) {
+            run.sync(&fs, &sync)?;
+        }
+    }
+    // As the commit interval does.
+    fs.journal().sync()?;
+    drop(open);
+    fs.unmount()?;
+    drop(fs);
+    Ok(Recording {
+        image: base.image.clone(),
+        log: run.device.log(),
+        histories: vec![History {
+            name: TOP.to_owned(),
+            states: run.states,
+            changes: run.changes,
+        }],
+        promises: run.promises,
+    })
+}
+
+impl Run<'_> {
+    /// Commits so many blocks that a log that is to wrap does so in the steps, sooner or later.
+    fn fill_log(&mut self, fs: &Arc<Ext4>, variant: u64) -> Result<()> {
+        if !self.base.config.wraps {
+            return Ok(());
+        }
+        let path = format!("{TOP}/j").into_bytes();
+        let blocks = self.base.log.end - self.base.log.start;
+        let mut left = blocks - 20 - variant % 40;
+        for byte in 0x80.. {
+            // A commit takes some blocks besides.
+            let Some(now) = left.min(220).checked_sub(12).filter(|now| *now > 0) else {
+                break;
+            };
+            let write = Op::Write {
+                path: path.clone(),
+                at: 0,
+                data: vec![byte; now as usize * BLOCK],
+                direct: false,
+            };
+            self.change(fs, &write)?;
+            fs.sync()?;
+            left -= left.min(220);
+        }
+        self.change(fs, &Op::Truncate { path, size: 3000 })?;
+        fs.sync()?;
+        self.states.clear();
+        self.changes.clear();
+        Ok(())
+    }
+
+    fn change(&mut self, fs: &Arc<Ext4>, op: &Op) -> Result<Option<uext4_ext4::InodeRef>> {
+        let expected = self.model.apply(op);
+        match (apply_to_ext4(fs, op), expected) {
+            (Ok(node), Ok(())) => {
+                self.states.push(self.model.clone());
+                self.changes.push(op.clone());
+                Ok(node)
+            }
+            (Err(e), Err(errno)) if e == errno => Ok(None),
+            (done, expected) => {
+                let done = done.map(|_| ());
+                bail!("{op:?}: {done:?} instead of {expected:?}")
+            }
+        }
+    }
+
+    fn sync(&mut self, fs: &Arc<Ext4>, op: &Op) -> Result<()> {
+        apply_to_ext4(fs, op).with_context(|| format!("{op:?}"))?;
+        if let Some(promise) = promise_of(&self.model, op) {
+            self.promises.push((0, promise));
+            self.device.mark(self.promises.len() as u64 - 1);
+        }
+        Ok(())
+    }
+}
