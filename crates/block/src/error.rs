@@ -140,6 +140,14 @@ pub enum BlockError {
         /// How the other one has it open.
         mode: &'static str,
     },
+    /// The kernel has the block device mounted, and writes to it.
+    #[error("{}: is mounted read-write at {}", path.display(), dir.display())]
+    Mounted {
+        /// The path as given.
+        path: PathBuf,
+        /// Where.
+        dir: PathBuf,
+    },
     /// The file backs a loop device, so the kernel may have it mounted.
     #[error("{}: image backs loop device {loop_device}", path.display())]
     BacksLoop {
@@ -173,7 +181,9 @@ impl BlockError {
             | BlockError::Failed { .. } => Errno::IO,
             BlockError::ReadOnly { .. } => Errno::ROFS,
             BlockError::NotADevice { .. } => Errno::NOTBLK,
-            BlockError::Busy { .. } | BlockError::BacksLoop { .. } => Errno::BUSY,
+            BlockError::Busy { .. } | BlockError::Mounted { .. } | BlockError::BacksLoop { .. } => {
+                Errno::BUSY
+            }
         };
         Some(errno.raw_os_error())
     }

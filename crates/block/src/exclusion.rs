@@ -59,6 +59,53 @@ pub fn unlock_image(fd: &OwnedFd) {
     let _ = flock(fd, FlockOperation::NonBlockingUnlock);
 }
 
+/// Refuses to read a block device that the kernel writes to: what is read of it is neither old nor new. Mounted
+/// read-only it holds still.
+///
+/// # Errors
+/// `EBUSY`.
+pub fn refuse_mounted(path: &Path, rdev: u64) -> Result<()> {
+    let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let since = Instant::now();
+    // Another reader that asks the same has it for a moment.
+    while open(path, flags, Mode::empty()).err() == Some(Errno::BUSY) {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        match mounted_at(&mounts, rdev) {
+            Some((_, true)) => return Ok(()),
+            Some((dir, false)) => {
+                return Err(BlockError::Mounted {
+                    path: path.to_owned(),
+                    dir,
+                });
+            }
+            None if since.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(5)),
+            // Mounted where this process can't see it, or a part of another device.
+            None => {
+                return Err(BlockError::Busy {
+                    path: path.to_owned(),
+                    mode: "read-write",
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where a device is mounted according to mountinfo, and whether its file system is read-only.
+fn mounted_at(mountinfo: &str, rdev: u64) -> Option<(PathBuf, bool)> {
+    let device = format!("{}:{}", rustix::fs::major(rdev), rustix::fs::minor(rdev));
+    mountinfo.lines().find_map(|line| {
+        let (mount, source) = line.split_once(" - ")?;
+        let mut mount = mount.split(' ').skip(2);
+        if mount.next() != Some(&device) {
+            return None;
+        }
+        let dir = mount.nth(1)?;
+        let options = source.split(' ').nth(2)?;
+        Some((PathBuf::from(dir), options.split(',').any(|o| o == "ro")))
+    })
+}
+
 /// Refuses a file that backs a loop device; a read-only loop device doesn't bother a reader.
 ///
 /// # Errors
@@ -143,6 +190,16 @@ mod tests {
         assert!(backs("none", &line(&image, " (deleted)"), &found));
         assert!(!backs("none", &line(&other, ""), &found));
         assert!(!backs("none", &line(&dir.path().join("gone"), ""), &found));
+    }
+
+    #[test]
+    fn mounts_are_found_by_their_device() {
+        let mountinfo = "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue\n\
+                         37 35 7:1 / /mnt rw - ext4 /dev/loop1 ro\n";
+        let of = |major, minor| mounted_at(mountinfo, rustix::fs::makedev(major, minor));
+        assert_eq!(of(98, 0), Some(("/mnt2".into(), false)));
+        assert_eq!(of(7, 1), Some(("/mnt".into(), true)));
+        assert_eq!(of(7, 2), None);
     }
 
     #[test]

@@ -23,7 +23,9 @@ use crate::error::{BlockError, BlockOp, Result, check_range};
 use crate::exclusion;
 use crate::failure::{Failure, Health};
 use crate::host::HostFile;
-use crate::open::{OpenOptions, identify, open_error, open_fd, open_flags, size_of_image};
+use crate::open::{
+    OpenOptions, identify, open_error, open_fd, open_flags, refuse_read_only, size_of_image,
+};
 use crate::uring::Rings;
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, retry_on_intr};
@@ -64,7 +66,8 @@ impl FileDevice {
     /// Opens an image.
     ///
     /// # Errors
-    /// `EBUSY` when another open of it conflicts, or when it backs a loop device; `ENOTBLK` when it
+    /// `EBUSY` when another open of it conflicts, when it backs a loop device, or when the kernel writes to it;
+    /// `EROFS` when it is a block device that is set read-only, to be written; `ENOTBLK` when it
     /// is neither a file nor a block device; `EINVAL` when direct I/O is asked for where the host has none;
     /// what the host says of io_uring when that is asked for and refused; else what the host says.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<FileDevice> {
@@ -75,9 +78,19 @@ impl FileDevice {
         let id = identify(path, &stat)?;
         if options.exclusive {
             exclusion::lock_image(path, &fd, options.read_only)?;
-            if matches!(id, DeviceId::File { .. }) {
-                exclusion::refuse_loop_backing(path, &stat, options.read_only)?;
+            match id {
+                DeviceId::File { .. } => {
+                    exclusion::refuse_loop_backing(path, &stat, options.read_only)?;
+                }
+                DeviceId::Block { rdev } if options.read_only => {
+                    exclusion::refuse_mounted(path, rdev)?;
+                }
+                // The kernel refused it.
+                DeviceId::Block { .. } => {}
             }
+        }
+        if matches!(id, DeviceId::Block { .. }) && !options.read_only {
+            refuse_read_only(path, &fd)?;
         }
         // Only under the lock does the size hold still.
         let len = size_of_image(&fd, id).map_err(|errno| open_error(path, errno))?;

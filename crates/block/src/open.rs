@@ -14,6 +14,9 @@ use std::path::Path;
 /// 64 bits long.
 const BLKGETSIZE64: Opcode = opcode::read::<usize>(0x12, 114);
 
+/// `BLKROGET` of `linux/fs.h`.
+const BLKROGET: Opcode = opcode::none(0x12, 94);
+
 /// How to open an image.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
@@ -131,6 +134,16 @@ pub(crate) fn identify(path: &Path, stat: &Stat) -> Result<DeviceId> {
         _ => Err(BlockError::NotADevice {
             path: path.to_owned(),
         }),
+    }
+}
+
+/// Refuses to write to a block device that is set read-only, which the kernel opens all the same.
+pub(crate) fn refuse_read_only(path: &Path, fd: &OwnedFd) -> Result<()> {
+    // SAFETY: BLKROGET writes one int.
+    match unsafe { ioctl(fd, Getter::<BLKROGET, i32>::new()) } {
+        Ok(0) => Ok(()),
+        Ok(_) => Err(open_error(path, Errno::ROFS)),
+        Err(errno) => Err(open_error(path, errno)),
     }
 }
 

@@ -71,6 +71,7 @@ pub fn opening(image: &Path, e: &Error) -> anyhow::Error {
         Errno::EACCES => anyhow::anyhow!(
             "{name}: permission denied; it must be readable to you, and writable unless it is only read (mount: -o ro)"
         ),
+        Errno::EROFS => anyhow::anyhow!("{name}: it, or the file system it is on, is read-only"),
         _ if !has_magic(image) => not_an_image(image),
         Errno::EUCLEAN => {
             anyhow::anyhow!("{name}: {e}; `uext4 check {name}` tells what is damaged")

@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use uext4::{CheckOptions, CheckReport};
+use uext4::{CheckOptions, CheckReport, DeviceOptions, FileDevice};
 
 /// The exit code when faults were found, as of e2fsck.
 const FAULTS: u8 = 4;
@@ -18,7 +18,7 @@ pub const OPERATIONAL: u8 = 8;
 ///
 /// Exits with 0 when there is nothing wrong, 4 when there is, 8 when the check could not be done.
 /// Notes tell of what is odd but no damage, such as a backup superblock that differs; they do not
-/// change the exit code.
+/// change the exit code. An image that something else writes to is refused.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: uext4 check disk.img")]
 pub struct Args {
@@ -30,6 +30,9 @@ pub struct Args {
     /// The most faults to name; all are counted
     #[arg(long, default_value_t = 1000)]
     faults: usize,
+    /// Check an image that is in use too; what changes meanwhile may be reported as faults
+    #[arg(long)]
+    force: bool,
     /// Report as JSON
     #[arg(long)]
     json: bool,
@@ -73,7 +76,15 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         faults_max: args.faults,
     };
     let bar = Bar::new();
-    let checked = uext4::check(&args.image, &options, &bar);
+    let device = DeviceOptions {
+        exclusive: !args.force,
+        ..DeviceOptions::read_only()
+    };
+    let device = FileDevice::open(&args.image, &device);
+    let checked = match device {
+        Ok(device) => uext4::check_on(&device, &options, &bar),
+        Err(e) => Err(e.into()),
+    };
     drop(bar);
     let report = checked.map_err(|e| failure::checking(&args.image, e))?;
     if args.json {

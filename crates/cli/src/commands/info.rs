@@ -72,7 +72,11 @@ struct GroupJson {
 
 pub fn run(args: &Args) -> Result<()> {
     let image = &args.image;
-    let options = DeviceOptions::read_only();
+    // What is in use is shown as it is at the moment.
+    let options = DeviceOptions {
+        exclusive: false,
+        ..DeviceOptions::read_only()
+    };
     let device = FileDevice::open(image, &options).map_err(|e| failure::device(image, e))?;
     let sb = uext4::read_superblock(&device).map_err(|e| failure::opening(image, &e.of_mount()))?;
     let groups = if args.groups || args.json {

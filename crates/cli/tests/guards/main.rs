@@ -4,5 +4,6 @@
 mod here;
 
 mod copy;
+mod devices;
 mod mkfs;
 mod operands;

@@ -13,7 +13,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use uext4::{BlockError, Errno, FileDevice};
+use uext4::{BlockDevice, BlockError, Errno, FileDevice};
 use uext4_fuse::{Prepared, ServeOptions};
 
 /// Threads of the file system's own that read and write at a time, beside those that serve.
@@ -42,12 +42,16 @@ impl Confined {
     /// # Errors
     /// The image or `/dev/fuse` can't be opened, or the sandbox can't be entered.
     pub fn enter(request: &MountRequest) -> Result<Confined, Failure> {
-        let options = request.options()?;
+        let mut options = request.options()?;
         raise_open_files_max();
         let devices = match &request.source {
             Source::Image(path) => Some(open_devices(&path.0, &options)?),
             Source::Queues => None,
         };
+        let is_protected = |(image, journal): &Devices| {
+            image.is_read_only() || journal.as_ref().is_some_and(|device| device.is_read_only())
+        };
+        options.open.mount.read_only |= devices.as_ref().is_some_and(is_protected);
         let mut serve = ServeOptions {
             transport: options.transport,
             threads: options.threads.or(match request.source {
@@ -112,10 +116,23 @@ fn open_devices(image: &Path, options: &Options) -> Result<Devices, Failure> {
     Ok((device, journal.transpose()?))
 }
 
+/// Opens a device; one that can't be written is opened to be read, as mount(8) has it.
 fn open_device(path: &Path, options: &Options) -> Result<Arc<FileDevice>, Failure> {
-    let device = FileDevice::open(path, &options.open.device()).map_err(|e: BlockError| {
+    let mut how = options.open.device();
+    let mut opened = FileDevice::open(path, &how);
+    if !how.read_only && opened.as_ref().is_err_and(is_write_protected) {
+        how.read_only = true;
+        // The first reason stays where that fails too.
+        opened = FileDevice::open(path, &how).or(opened);
+    }
+    let device = opened.map_err(|e: BlockError| {
         let errno = e.raw_os_error().map_or(Errno::EIO, Errno);
         Failure::opening(&uext4::Error::from_source(errno, e))
     })?;
     Ok(Arc::new(device))
+}
+
+fn is_write_protected(e: &BlockError) -> bool {
+    let errno = e.raw_os_error().map(Errno);
+    matches!(errno, Some(Errno::EROFS | Errno::EACCES | Errno::EPERM))
 }

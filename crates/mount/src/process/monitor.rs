@@ -400,8 +400,12 @@ fn mounting(request: &MountRequest, e: &io::Error) -> Failure {
 }
 
 fn read_only_warning(options: &Options, facts: &Facts) -> Option<String> {
+    let warning = match facts.write_protected {
+        true => "write-protected, mounted read-only",
+        false => "mounted read-only: it has features that can only be read",
+    };
     let surprising = facts.read_only && !options.open.mount.read_only;
-    surprising.then(|| "mounted read-only: it has features that can only be read".to_owned())
+    surprising.then(|| warning.to_owned())
 }
 
 fn sandbox_warning(facts: &Facts) -> Option<String> {

@@ -124,6 +124,8 @@ pub enum FromServer {
 pub struct Facts {
     /// It can't be written, be it asked for so or by its features.
     pub read_only: bool,
+    /// Its device can't be written.
+    pub write_protected: bool,
     /// It has rings, so that requests can come over io_uring.
     pub rings: bool,
     /// What the server has given up; `None` if it was told not to.

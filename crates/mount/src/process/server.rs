@@ -54,6 +54,7 @@ impl Content {
 /// Something to serve, and what serving it takes.
 struct Opened {
     content: Content,
+    write_protected: bool,
     prepared: Prepared,
     options: ServeOptions,
     confinement: Option<Confinement>,
@@ -88,6 +89,7 @@ pub fn run() -> Result<(), Failure> {
     };
     let facts = Facts {
         read_only: opened.content.is_read_only(),
+        write_protected: opened.write_protected,
         rings: opened.prepared.has_rings(),
         confinement: opened.confinement.clone(),
     };
@@ -126,6 +128,8 @@ fn open(request: &MountRequest) -> Result<Opened, Failure> {
         None => "off".to_owned(),
     };
     facts.insert("sandbox".into(), sandbox.into());
+    let asked = request.options()?.open.mount.read_only;
+    let write_protected = options.open.mount.read_only && !asked;
     let content = match devices {
         Some((image, journal)) => {
             let journal = journal.map(|device| device as Arc<dyn BlockDevice>);
@@ -136,6 +140,7 @@ fn open(request: &MountRequest) -> Result<Opened, Failure> {
     };
     Ok(Opened {
         content,
+        write_protected,
         prepared,
         options: serve_options,
         confinement,
