@@ -9,7 +9,7 @@ use std::path::Path;
 use uext4::ondisk::{EXT4_MAGIC, SUPERBLOCK_OFFSET};
 use uext4::{BlockError, CheckError, Errno, Error, MkfsError};
 
-/// The chain of an error as one line; what an outer message already ends with is not repeated.
+/// The chain of an error as one text; what an outer message already ends with is not repeated.
 pub fn one_line(e: &anyhow::Error) -> String {
     let mut line = String::new();
     for cause in e.chain() {
@@ -22,7 +22,7 @@ pub fn one_line(e: &anyhow::Error) -> String {
         }
         line.push_str(&text);
     }
-    line.replace('\n', " ")
+    line
 }
 
 /// Whether the reader of our output went away, which is no failure of ours.

@@ -66,7 +66,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(e) if failure::is_closed_pipe(&e) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("uext4: {}", failure::one_line(&e));
+            show::warn(failure::one_line(&e));
             let interrupted = e.downcast_ref::<interrupt::Interrupted>();
             ExitCode::from(interrupted.map_or(code_of_failure, |e| e.exit_code()))
         }

@@ -4,16 +4,41 @@ use crate::when;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::io::IsTerminal;
+use std::path::Path;
 use uext4::{Attr, FileKind};
+use uext4_mount::printable;
 
 /// A name for standard output: as it is, but on a terminal without what could control that.
 pub fn name(bytes: &[u8]) -> Cow<'_, [u8]> {
-    let is_control = |b: &u8| *b < 0x20 || *b == 0x7f;
-    if bytes.iter().any(is_control) && std::io::stdout().is_terminal() {
-        Cow::Owned(bytes.escape_ascii().collect())
-    } else {
-        Cow::Borrowed(bytes)
+    match std::io::stdout().is_terminal() {
+        true => Cow::Owned(printable_bytes(bytes)),
+        false => Cow::Borrowed(bytes),
     }
+}
+
+/// Bytes without what could control a terminal, whether it reads UTF-8 or single bytes.
+fn printable_bytes(bytes: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.extend_from_slice(printable(&chunk.valid().replace('\n', r"\n")).as_bytes());
+        for byte in chunk.invalid() {
+            match byte {
+                0x80..=0x9f => text.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
+                _ => text.push(*byte),
+            }
+        }
+    }
+    text
+}
+
+/// The path of an image in a line of text.
+pub fn image(path: &Path) -> String {
+    printable(&path.display().to_string()).into_owned()
+}
+
+/// Says something on standard error, in one line.
+pub fn warn(message: impl std::fmt::Display) {
+    eprintln!("uext4: {}", printable(&message.to_string()));
 }
 
 /// The letter of a kind of file in `ls -l`.
@@ -121,10 +146,37 @@ impl FileJson {
 pub fn json(document: &impl Serialize) -> anyhow::Result<()> {
     use std::io::Write;
     let text = serde_json::to_string_pretty(document)?;
-    Ok(writeln!(std::io::stdout().lock(), "{text}")?)
+    // What JSON lets stand in a string and terminals obey.
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\u{7f}'..='\u{9f}' => safe.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => safe.push(c),
+        }
+    }
+    Ok(writeln!(std::io::stdout().lock(), "{safe}")?)
 }
 
 /// A number of bytes, short: `1.5 GiB`.
 pub fn bytes(n: u64) -> String {
     indicatif::BinaryBytes(n).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::printable_bytes;
+
+    #[test]
+    fn names_control_no_terminal() {
+        for (name, shown) in [
+            (&b"plain"[..], &b"plain"[..]),
+            ("caf\u{e9}".as_bytes(), "caf\u{e9}".as_bytes()),
+            (b"a\x1b[2Jb\n\t\x7f", br"a\x1b[2Jb\n\x09\x7f"),
+            ("\u{80}\u{9b}31m".as_bytes(), br"\u{80}\u{9b}31m"),
+            (b"\x9b31m\x85", br"\x9b31m\x85"),
+            (b"Latin \xe9", b"Latin \xe9"),
+        ] {
+            assert_eq!(printable_bytes(name), shown);
+        }
+    }
 }

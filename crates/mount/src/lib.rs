@@ -20,7 +20,7 @@ pub mod sandbox;
 pub mod stats;
 pub mod unmount;
 
-pub use log::{Log, Severity};
+pub use log::{Log, Severity, printable};
 pub use options::{OptionError, Options};
 pub use process::Failure;
 pub use process::request::{MountRequest, Source, WirePath};

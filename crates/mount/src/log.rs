@@ -1,6 +1,7 @@
 //! Where a mount says what goes wrong: on the terminal, or in the system's log.
 
-use std::fmt;
+use std::borrow::Cow;
+use std::fmt::{self, Write};
 use std::io;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -37,14 +38,35 @@ impl Log {
         Log::System(SYSTEM_SOCKET.into())
     }
 
-    /// Says something.
+    /// Says something, without what could control a terminal.
     pub fn say(&self, severity: Severity, message: impl fmt::Display) {
+        let message = message.to_string();
+        let message = printable(&message);
         match self {
             Log::Terminal => eprintln!("uext4: {message}"),
             // There is nobody else to tell.
-            Log::System(socket) => drop(send(socket, severity, &message.to_string())),
+            Log::System(socket) => drop(send(socket, severity, &message)),
         }
     }
+}
+
+/// The text as one line that controls no terminal: control characters, those of ISO 6429 above ASCII too, become
+/// `\x1b` and `\u{9b}`.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let mut line = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        // Writing to a string does not fail.
+        let _ = match c {
+            '\n' => write!(line, " "),
+            c if c.is_ascii_control() => write!(line, "\\x{:02x}", u32::from(c)),
+            c if c.is_control() => write!(line, "\\u{{{:x}}}", u32::from(c)),
+            c => write!(line, "{c}"),
+        };
+    }
+    Cow::Owned(line)
 }
 
 /// Sends a line as syslog(3) does, without the time, which the other side knows. Does not wait: a log that is behind
@@ -64,16 +86,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn nothing_controls_a_terminal() {
+        assert_eq!(printable("caf\u{e9} \u{a0}"), "caf\u{e9} \u{a0}");
+        let text = "a\x1b[31m\n\x7f\u{80}\u{9b}2J\u{9f}\0";
+        let line = r"a\x1b[31m \x7f\u{80}\u{9b}2J\u{9f}\x00";
+        assert_eq!(printable(text), line);
+    }
+
+    #[test]
     fn the_system_gets_lines_of_syslog() {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("log");
         // Nobody listens.
         Log::System(socket.clone()).say(Severity::Error, "lost");
         let listener = UnixDatagram::bind(&socket).unwrap();
-        Log::System(socket).say(Severity::Warning, "kept");
+        Log::System(socket).say(Severity::Warning, "kept\u{9b}");
         let mut line = [0; 100];
         let len = listener.recv(&mut line).unwrap();
         let line = std::str::from_utf8(&line[..len]).unwrap();
-        assert_eq!(line, format!("<28>uext4[{}]: kept", process::id()));
+        assert_eq!(line, format!("<28>uext4[{}]: kept\\u{{9b}}", process::id()));
     }
 }

@@ -98,7 +98,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 fn text(args: &Args, report: &CheckReport) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    let name = args.image.display();
+    let name = show::image(&args.image);
     for fault in &report.faults {
         writeln!(out, "{name}: {fault}")?;
     }

@@ -406,7 +406,7 @@ impl Job<'_> {
         for (name, value) in from.xattrs(path)? {
             if !self.to.set_xattr(to, &name, &value)? {
                 let (file, name) = (self.to.display(to), String::from_utf8_lossy(&name));
-                eprintln!("uext4: warning: {file}: can't keep attribute {name}");
+                show::warn(format_args!("warning: {file}: can't keep attribute {name}"));
             }
         }
         let times = SetAttr {

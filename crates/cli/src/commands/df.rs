@@ -5,7 +5,7 @@ use anyhow::Result;
 use comfy_table::{Table, presets};
 use serde::Serialize;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Show the free space of images.
 #[derive(Debug, clap::Args)]
@@ -61,7 +61,7 @@ pub fn run(args: &Args) -> Result<()> {
     ]);
     for row in &rows {
         table.add_row([
-            row.image.clone(),
+            show::image(Path::new(&row.image)),
             show::bytes(row.bytes),
             show::bytes(row.bytes_used),
             show::bytes(row.bytes_available),

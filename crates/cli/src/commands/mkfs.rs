@@ -8,6 +8,7 @@ use std::io::{IsTerminal, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use uext4::{FeatureSet, MkfsOptions, MkfsReport};
+use uext4_mount::printable;
 use uuid::Uuid;
 
 /// Make an image, empty or filled from a directory.
@@ -128,7 +129,7 @@ pub fn run(args: &Args) -> Result<()> {
     drop(bar);
     let report = made.map_err(|e| failure::making(&args.image, e))?;
     for warning in &report.warnings {
-        eprintln!("uext4: warning: {warning}");
+        show::warn(format_args!("warning: {warning}"));
     }
     tell(args, &report)
 }
@@ -157,7 +158,8 @@ fn keep_what_is_there(args: &Args) -> Result<()> {
     if !(stdin.is_terminal() && stderr.is_terminal()) {
         bail!("{name}: {what}; --force overwrites it");
     }
-    write!(stderr, "uext4: {name}: {what}. Overwrite it? [y/N] ")?;
+    let question = format!("{name}: {what}. Overwrite it?");
+    write!(stderr, "uext4: {} [y/N] ", printable(&question))?;
     let mut answer = String::new();
     stdin.read_line(&mut answer)?;
     match answer.trim() {
@@ -230,7 +232,7 @@ fn tell(args: &Args, report: &MkfsReport) -> Result<()> {
     writeln!(
         std::io::stdout(),
         "{}: {size}{what}, {:.2} s",
-        args.image.display(),
+        show::image(&args.image),
         report.seconds
     )?;
     Ok(())

@@ -1,6 +1,6 @@
 //! `uext4 mount`.
 
-use crate::{failure, images};
+use crate::{failure, images, show};
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -90,7 +90,7 @@ pub fn mount(how: &HowArgs, source: Source, more: Vec<String>, dir: &Path) -> Re
     if how.foreground {
         let served = monitor::run(&request, &Log::Terminal, |warnings| {
             warn(source, warnings);
-            eprintln!("uext4: {} is mounted", dir.display());
+            show::warn(format_args!("{} is mounted", dir.display()));
             Ok(())
         });
         return served.map_err(failed);
@@ -151,6 +151,6 @@ fn explained(image: &Path, e: &Failure) -> anyhow::Error {
 
 fn warn(image: &Path, warnings: &[String]) {
     for warning in warnings {
-        eprintln!("uext4: {}: {warning}", image.display());
+        show::warn(format_args!("{}: {warning}", image.display()));
     }
 }

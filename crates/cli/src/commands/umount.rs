@@ -1,5 +1,6 @@
 //! `uext4 umount`.
 
+use crate::show;
 use anyhow::Result;
 use std::path::PathBuf;
 
@@ -19,10 +20,10 @@ pub fn run(args: &Args) -> Result<()> {
     let ended = uext4_mount::end::end(&args.dir, args.lazy);
     let ended = ended.map_err(|e| anyhow::anyhow!("{dir}: {e}"))?;
     if !ended.closed && !args.lazy {
-        eprintln!(
-            "uext4: {dir}: unmounted; its server did not say who it is, so it may still be closing {}",
+        show::warn(format_args!(
+            "{dir}: unmounted; its server did not say who it is, so it may still be closing {}",
             ended.source.display()
-        );
+        ));
     }
     Ok(())
 }

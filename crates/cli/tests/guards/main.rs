@@ -7,3 +7,4 @@ mod copy;
 mod devices;
 mod mkfs;
 mod operands;
+mod output;

@@ -14,7 +14,7 @@ use super::{Failure, death};
 use crate::metrics::Metrics;
 use crate::mountinfo::MountEntry;
 use crate::unmount::{How, UnmountError, unmount};
-use crate::{Log, Options, Severity, mountinfo};
+use crate::{Log, Options, Severity, mountinfo, printable};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
 use std::fmt;
@@ -373,6 +373,7 @@ fn check_rights(options: &Options) -> Result<(), Failure> {
 
 fn kernel_options(request: &MountRequest, options: &Options, facts: &Facts) -> KernelOptions {
     let source = || request.source().to_string_lossy().into_owned();
+    let fs_name = options.fs_name.clone().unwrap_or_else(source);
     KernelOptions {
         read_only: facts.read_only,
         nosuid: options.nosuid,
@@ -382,7 +383,7 @@ fn kernel_options(request: &MountRequest, options: &Options, facts: &Facts) -> K
         sync: options.sync,
         dirsync: options.dirsync,
         allow_other: options.allows_others(rustix::process::geteuid().is_root()),
-        fs_name: options.fs_name.clone().unwrap_or_else(source),
+        fs_name: printable(&fs_name).into_owned(),
         subtype: mountinfo::SUBTYPE.to_owned(),
         writeback: options.writeback,
         uring: facts.rings,

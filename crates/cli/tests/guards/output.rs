@@ -1,0 +1,83 @@
+//! Names that would control a terminal.
+
+use crate::here::Here;
+use std::fs;
+use std::process::Command;
+
+/// An escape sequence as ECMA-48 has it for seven bits, and its one-character form.
+const HOSTILE: &str = "x\u{1b}[31my\u{9b}2Jz";
+
+fn controls(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    text.chars()
+        .any(|c| c.is_control() && !matches!(c, '\n' | '\r'))
+}
+
+#[test]
+fn names_on_standard_error_and_in_json_control_nothing() {
+    let here = Here::new();
+    here.ok(&["mkfs", "a.img", "--size", "16M"]);
+    let (in_image, image) = (format!("a.img:/{HOSTILE}"), format!("{HOSTILE}.img"));
+    here.ok(&["touch", &in_image]);
+    for args in [
+        &["ls", &image][..],
+        &["cat", &format!("{in_image}/none")],
+        &["check", &image],
+        &["mkfs", &image, "--from", HOSTILE],
+        &["mount", &image, "none"],
+        &["umount", HOSTILE],
+    ] {
+        let out = here.run(args);
+        assert!(!out.status.success(), "{args:?}");
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(!controls(&out.stderr), "{args:?}: {said:?}");
+        assert!(said.contains(r"x\x1b[31my\u{9b}2Jz"), "{args:?}: {said}");
+    }
+    let json = here.run(&["ls", "--json", "a.img"]).stdout;
+    assert!(!controls(&json), "{}", String::from_utf8_lossy(&json));
+    let listed: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let names = listed.as_array().unwrap();
+    assert!(names.iter().any(|file| file["name"] == HOSTILE), "{listed}");
+    // To a program, names are what they are.
+    assert!(here.ok(&["ls", "a.img"]).contains(HOSTILE));
+}
+
+#[test]
+fn names_on_a_terminal_control_nothing() {
+    let here = Here::new();
+    here.ok(&["mkfs", "a.img", "--size", "16M"]);
+    here.ok(&["touch", &format!("a.img:/{HOSTILE}")]);
+    for command in ["ls", "ls -l", "tree", "find", "lsattr"] {
+        let line = format!("{} {command} a.img", env!("CARGO_BIN_EXE_uext4"));
+        let mut script = Command::new("script");
+        script
+            .current_dir(here.dir())
+            .args(["-qec", &line, "/dev/null"]);
+        let out = script.output().unwrap().stdout;
+        let said = String::from_utf8_lossy(&out);
+        assert!(!controls(&out), "{command}: {said:?}");
+        assert!(said.contains(r"x\x1b[31my\u{9b}2Jz"), "{command}: {said}");
+    }
+}
+
+#[test]
+fn the_source_of_a_mount_controls_nothing() {
+    let here = Here::new();
+    if !rustix::process::geteuid().is_root() || !std::path::Path::new("/dev/fuse").exists() {
+        return eprintln!("skipped: mounting needs root and /dev/fuse");
+    }
+    let image = format!("{HOSTILE}.img");
+    here.ok(&["mkfs", &image, "--size", "16M"]);
+    fs::create_dir(here.path("mnt")).unwrap();
+    for options in ["noatime".to_owned(), format!("fsname={HOSTILE}")] {
+        here.ok(&["mount", &image, "mnt", "-o", &options]);
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        let ours = mounts
+            .lines()
+            .find(|line| line.contains(here.path("mnt").to_str().unwrap()));
+        let ours = ours.unwrap().to_owned();
+        here.ok(&["umount", "mnt"]);
+        assert!(!controls(ours.as_bytes()), "{ours:?}");
+        here.assert_clean(&image);
+    }
+}
