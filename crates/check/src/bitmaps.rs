@@ -20,8 +20,6 @@ pub(crate) struct Totals {
 
 struct GroupWorker<'c, 'd> {
     cx: &'c Context<'d>,
-    /// Every cluster in use.
-    used: &'c [u8],
     faults: Faults,
     totals: Totals,
     block: Vec<u8>,
@@ -34,13 +32,11 @@ struct GroupWorker<'c, 'd> {
 /// The device's.
 pub(crate) fn run(cx: &Context<'_>, faults: &mut Faults) -> Result<Totals> {
     cx.progress.phase("bitmaps", u64::from(cx.geo.groups_count));
-    let used = cx.claimed.to_bytes();
     let workers = parallel::run(
         cx.threads,
         cx.geo.groups_count as usize,
         || GroupWorker {
             cx,
-            used: &used,
             faults: Faults::new(cx.faults_max),
             totals: Totals::default(),
             block: vec![0; cx.block_size()],
@@ -112,29 +108,34 @@ impl GroupWorker<'_, '_> {
         Ok(())
     }
 
+    /// Whether a bitmap of the group is not on disk.
+    fn is_uninit(&self, desc: Option<GroupDesc>, flag: GroupFlags) -> bool {
+        self.cx.sb.has_group_csum() && desc.is_some_and(|desc| desc.flags.contains(flag))
+    }
+
     /// Checks the block bitmap and returns the free clusters.
     fn block_bitmap(&mut self, g: GroupNo) -> Result<u32> {
         let geo = &self.cx.geo;
         let clusters = geo.clusters_in_group(g);
-        let from = u64::from(g.0).saturating_mul(u64::from(geo.clusters_per_group)) / 8;
-        let bytes = clusters.div_ceil(8) as usize;
-        let mine = self.used.get(from as usize..).unwrap_or(&[]);
-        self.expected.clear();
-        self.expected
-            .extend_from_slice(mine.get(..bytes).unwrap_or(mine));
+        let from = u64::from(g.0).saturating_mul(u64::from(geo.clusters_per_group));
+        let desc = self.cx.desc(g).copied();
+        // Such a bitmap is made up from the fixed metadata.
+        let made_up = self.is_uninit(desc, GroupFlags::BLOCK_UNINIT);
+        if made_up && self.cx.claimed.is_untouched(from, clusters.into()) {
+            return Ok(clusters);
+        }
+        let claimed = &self.cx.claimed;
+        claimed.copy_to(from, clusters.into(), &mut self.expected);
         let used = count_ones(&self.expected) as u32;
         self.totals.blocks_used += u64::from(used);
         let free = clusters.saturating_sub(used);
-        let Some(desc) = self.cx.desc(g).copied() else {
+        let Some(desc) = desc else {
             return Ok(free);
         };
-        if desc.flags.contains(GroupFlags::BLOCK_UNINIT) && self.cx.sb.has_group_csum() {
-            // Such a bitmap is made up from the fixed metadata.
+        if made_up {
             self.block.fill(0);
-            let meta = self.cx.metadata.get(from as usize..).unwrap_or(&[]);
-            for (to, byte) in self.block.iter_mut().zip(meta.get(..bytes).unwrap_or(meta)) {
-                *to = *byte;
-            }
+            let bytes = self.block.get_mut(..clusters.div_ceil(8) as usize);
+            self.cx.metadata.set_bits(from, bytes.unwrap_or(&mut []));
         } else {
             self.load(desc.block_bitmap)?;
             self.verify(g, &desc, true);
@@ -152,6 +153,11 @@ impl GroupWorker<'_, '_> {
     fn inode_bitmap(&mut self, g: GroupNo) -> Result<(u32, u32)> {
         let geo = &self.cx.geo;
         let count = geo.inodes_per_group;
+        let desc = self.cx.desc(g).copied();
+        let made_up = self.is_uninit(desc, GroupFlags::INODE_UNINIT);
+        if made_up && self.cx.inodes.is_untouched(geo.ino_in_group(g, 0), count) {
+            return Ok((count, 0));
+        }
         let (mut used, mut dirs) = (0u32, 0u32);
         let mut named = None;
         self.expected.clear();
@@ -175,10 +181,10 @@ impl GroupWorker<'_, '_> {
         self.totals.inodes_used += u64::from(used);
         self.check_unused(g, named);
         let result = (count.saturating_sub(used), dirs);
-        let Some(desc) = self.cx.desc(g).copied() else {
+        let Some(desc) = desc else {
             return Ok(result);
         };
-        if desc.flags.contains(GroupFlags::INODE_UNINIT) && self.cx.sb.has_group_csum() {
+        if made_up {
             self.block.fill(0);
         } else {
             self.load(desc.inode_bitmap)?;

@@ -4,9 +4,10 @@
 //! Everything is immutable after [`crate::layout`] but the atomics, which are relaxed: a pass reads
 //! what an earlier pass wrote, and threads are joined in between.
 
-use crate::bitmap::{ClaimBitmap, bit};
+use crate::bitmap::{ClaimBitmap, Runs};
 use crate::report::Progress;
 use crate::view::View;
+use std::sync::OnceLock;
 use uext4_ondisk::{
     BlockBounds, CsumSeed, FileType, Geometry, GroupDesc, GroupNo, Incompat, Ino, InodeParams,
     Pblk, RoCompat, Superblock,
@@ -48,39 +49,67 @@ impl InodeState {
     }
 }
 
-/// State of every inode, in arrays.
+/// Inodes of a chunk.
+const CHUNK_INODES: usize = 1024;
+
+/// State of inodes whose numbers follow each other.
 #[derive(Debug)]
-pub(crate) struct InodeTable {
-    state: Vec<AtomicU8>,
-    links: Vec<AtomicU16>,
-    found: Vec<AtomicU32>,
+struct InodeChunk {
+    state: [AtomicU8; CHUNK_INODES],
+    links: [AtomicU16; CHUNK_INODES],
+    found: [AtomicU32; CHUNK_INODES],
 }
 
-fn index(ino: Ino) -> usize {
-    (ino.0 as usize).wrapping_sub(1)
+impl InodeChunk {
+    fn new() -> Box<InodeChunk> {
+        Box::new(InodeChunk {
+            state: std::array::from_fn(|_| AtomicU8::new(0)),
+            links: std::array::from_fn(|_| AtomicU16::new(0)),
+            found: std::array::from_fn(|_| AtomicU32::new(0)),
+        })
+    }
+}
+
+/// State of every inode, in chunks that are made where an inode is in use or has a name.
+#[derive(Debug)]
+pub(crate) struct InodeTable {
+    chunks: Vec<OnceLock<Box<InodeChunk>>>,
+    count: u32,
 }
 
 impl InodeTable {
     fn new(count: u32) -> Self {
-        let n = count as usize;
-        let mut t = InodeTable {
-            state: Vec::new(),
-            links: Vec::new(),
-            found: Vec::new(),
-        };
-        t.state.resize_with(n, || AtomicU8::new(0));
-        t.links.resize_with(n, || AtomicU16::new(0));
-        t.found.resize_with(n, || AtomicU32::new(0));
-        t
+        let mut chunks = Vec::new();
+        chunks.resize_with((count as usize).div_ceil(CHUNK_INODES), OnceLock::new);
+        InodeTable { chunks, count }
+    }
+
+    /// Where an inode's chunk is, and the inode in it; `None` for a number out of range.
+    #[inline]
+    fn place(&self, ino: Ino) -> Option<(&OnceLock<Box<InodeChunk>>, usize)> {
+        let index = ino.0.checked_sub(1).filter(|i| *i < self.count)? as usize;
+        let chunk = self.chunks.get(index / CHUNK_INODES)?;
+        Some((chunk, index % CHUNK_INODES))
+    }
+
+    /// Where an inode's chunk is, if it was made.
+    #[inline]
+    fn known(&self, ino: Ino) -> Option<(&InodeChunk, usize)> {
+        let (chunk, at) = self.place(ino)?;
+        Some((chunk.get()?, at))
     }
 
     /// Notes an inode in use.
     #[inline]
     pub(crate) fn set(&self, ino: Ino, file_type: FileType, bits: u8, links: u16) {
-        if let Some(s) = self.state.get(index(ino)) {
+        let Some((chunk, at)) = self.place(ino) else {
+            return;
+        };
+        let chunk = chunk.get_or_init(InodeChunk::new);
+        if let Some(s) = chunk.state.get(at) {
             s.store(file_type.to_dirent() | bits, Ordering::Relaxed);
         }
-        if let Some(l) = self.links.get(index(ino)) {
+        if let Some(l) = chunk.links.get(at) {
             l.store(links, Ordering::Relaxed);
         }
     }
@@ -88,21 +117,24 @@ impl InodeTable {
     /// State of an inode; nothing for a number out of range.
     #[inline]
     pub(crate) fn state(&self, ino: Ino) -> InodeState {
-        let s = self.state.get(index(ino));
+        let s = self.known(ino).and_then(|(chunk, at)| chunk.state.get(at));
         InodeState(s.map_or(0, |s| s.load(Ordering::Relaxed)))
     }
 
     /// Links that the inode says it has.
     #[inline]
     pub(crate) fn links(&self, ino: Ino) -> u16 {
-        let l = self.links.get(index(ino));
+        let l = self.known(ino).and_then(|(chunk, at)| chunk.links.get(at));
         l.map_or(0, |l| l.load(Ordering::Relaxed))
     }
 
     /// Counts a name. There are fewer names than 2^32 on any device that fits memory.
     #[inline]
     pub(crate) fn add_found(&self, ino: Ino) {
-        if let Some(f) = self.found.get(index(ino)) {
+        let Some((chunk, at)) = self.place(ino) else {
+            return;
+        };
+        if let Some(f) = chunk.get_or_init(InodeChunk::new).found.get(at) {
             f.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -110,8 +142,28 @@ impl InodeTable {
     /// Names found.
     #[inline]
     pub(crate) fn found(&self, ino: Ino) -> u32 {
-        let f = self.found.get(index(ino));
+        let f = self.known(ino).and_then(|(chunk, at)| chunk.found.get(at));
         f.map_or(0, |f| f.load(Ordering::Relaxed))
+    }
+
+    /// True if nothing is known of `count` inodes from `first` on; false where something is of one near them.
+    pub(crate) fn is_untouched(&self, first: Ino, count: u32) -> bool {
+        let start = first.0.saturating_sub(1) as usize;
+        let end = (start + count as usize).div_ceil(CHUNK_INODES);
+        let range = start / CHUNK_INODES..end.min(self.chunks.len());
+        let chunks = self.chunks.get(range).unwrap_or(&[]);
+        chunks.iter().all(|chunk| chunk.get().is_none())
+    }
+
+    /// Inodes that something may be known of, in order.
+    pub(crate) fn touched(&self) -> impl Iterator<Item = Ino> {
+        let made = self.chunks.iter().enumerate();
+        let made = made.filter(|(_, chunk)| chunk.get().is_some());
+        made.flat_map(|(i, _)| {
+            let first = (i * CHUNK_INODES) as u32;
+            let len = (self.count - first).min(CHUNK_INODES as u32);
+            (0..len).map(move |i| Ino(first + 1 + i))
+        })
     }
 }
 
@@ -138,7 +190,7 @@ pub(crate) struct Context<'d> {
     /// Clusters in use.
     pub(crate) claimed: ClaimBitmap,
     /// Clusters of fixed metadata.
-    pub(crate) metadata: Vec<u8>,
+    pub(crate) metadata: Runs,
     /// Fixed metadata, sorted.
     pub(crate) ranges: Vec<MetaRange>,
     pub(crate) inodes: InodeTable,
@@ -167,7 +219,7 @@ impl<'d> Context<'d> {
             descs: Vec::new(),
             usable: Vec::new(),
             claimed: ClaimBitmap::new(clusters),
-            metadata: Vec::new(),
+            metadata: Runs::default(),
             ranges: Vec::new(),
             inodes: InodeTable::new(geo.inodes_count),
             orphans: Vec::new(),
@@ -220,7 +272,7 @@ impl<'d> Context<'d> {
 
     /// True if the cluster holds fixed metadata.
     pub(crate) fn is_metadata(&self, cluster: u64) -> bool {
-        usize::try_from(cluster).is_ok_and(|c| bit(&self.metadata, c))
+        self.metadata.contain(cluster)
     }
 
     /// What fixed metadata a block holds.

@@ -1,5 +1,6 @@
 //! The first pass: superblock, group descriptors, and the places of fixed metadata.
 
+use crate::bitmap::Runs;
 use crate::context::{Context, MetaRange};
 use crate::error::{CheckError, Result};
 use crate::fault::{Fault, FaultKind, Faults};
@@ -262,7 +263,12 @@ pub(crate) fn check(
         check_mmp(cx, &mut ranges, faults)?;
     }
     claim(cx, &ranges, faults);
-    cx.metadata = cx.claimed.to_bytes();
+    let clusters = |r: &MetaRange| {
+        let end = r.end.min(cx.geo.blocks_count);
+        let last = end.checked_sub(1).filter(|last| *last >= r.start)?;
+        Some((cx.cluster(Pblk(r.start)), cx.cluster(Pblk(last)) + 1))
+    };
+    cx.metadata = Runs::new(ranges.iter().filter_map(clusters));
     ranges.sort_by_key(|r| (r.start, r.end));
     cx.ranges = ranges;
     Ok(())

@@ -3,7 +3,8 @@
 //! # Data model
 //! [`check`] reads through a `View`, the image as journal replay would leave it. What is found goes
 //! into a `Context`: a bitmap of claimed clusters, and for each inode a byte of state, its link
-//! count on disk and the links found. There is no heap object per inode.
+//! count on disk and the links found, in chunks that are made where something is in use. There is no
+//! heap object per inode, and memory follows from what is in use, not from the size of the image.
 //!
 //! # Invariants
 //! - Nothing is written, whatever the image holds.
