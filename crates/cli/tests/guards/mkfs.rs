@@ -163,11 +163,11 @@ impl Drop for Small<'_> {
 fn a_full_host_is_named_and_costs_no_image() {
     let here = Here::new();
     let dir = here.path("small");
-    let Some(_small) = Small::mount(&dir, 4 << 20) else {
+    let Some(_small) = Small::mount(&dir, 12 << 20) else {
         return;
     };
     fs::create_dir(here.path("tree")).unwrap();
-    fs::write(here.path("tree/large"), vec![7; 6 << 20]).unwrap();
+    fs::write(here.path("tree/large"), vec![7; 16 << 20]).unwrap();
     here.ok(&["mkfs", "small/a.img", "--size", "8M"]);
     here.ok(&["touch", "small/a.img:/precious"]);
     for name in ["small/a.img", "small/new.img"] {
