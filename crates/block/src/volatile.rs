@@ -111,7 +111,8 @@ impl VolatileDevice {
 
     /// What is durable now, and nothing else.
     pub fn durable(&self) -> MemoryDevice {
-        MemoryDevice::from_bytes(&self.state.lock().durable.clone())
+        let bytes = self.state.lock().durable.clone();
+        MemoryDevice::from_bytes(&bytes)
     }
 
     /// How many bytes failed flushes and durable writes have lost.

@@ -13,6 +13,7 @@
 //! | [`image`] | images to start from, how they are mounted |
 //! | [`crash`], [`verdict`] | power losses, and what may be left after one |
 //! | [`explore`] | the crash explorer |
+//! | [`faults`] | the fault sweep |
 //! | [`beside`] | the same operations by us and by the kernel |
 //! | [`calls`] | random calls that two sides answer |
 //! | [`aligned`] | memory for direct I/O |
@@ -26,6 +27,7 @@ pub mod beside;
 pub mod calls;
 pub mod crash;
 pub mod explore;
+pub mod faults;
 pub mod image;
 pub mod model;
 pub mod operation;
