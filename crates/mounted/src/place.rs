@@ -44,10 +44,11 @@ pub enum Driver {
 }
 
 impl Driver {
-    /// Who is compared with the kernel: uext4 with the options of `UEXT4_MOUNTED_OPTIONS` besides these.
+    /// What is compared with the kernel: uext4 with the options of `UEXT4_MOUNTED_OPTIONS` besides these, and with
+    /// the set-id bits and device files that a plain mount of the kernel's has.
     pub fn compared(options: &str) -> Driver {
         let more = std::env::var("UEXT4_MOUNTED_OPTIONS").unwrap_or_default();
-        let all: Vec<_> = [options, &more]
+        let all: Vec<_> = ["suid,dev", options, &more]
             .into_iter()
             .filter(|o| !o.is_empty())
             .collect();
