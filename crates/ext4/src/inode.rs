@@ -41,11 +41,12 @@ use uext4_vfs::ilock::ILock;
 /// Set in `pins` when the inode is being deleted.
 pub const DEAD: u32 = 1 << 31;
 
-/// A cached inode; see the module. What it holds at its end keeps what lies behind it in memory off its cache lines;
-/// an alignment would do so too, but allocating with one takes longer than all else that makes an inode.
+/// A cached inode; see the module. What it holds at both ends keeps everything else off its cache lines, the count of
+/// its references too; an alignment would do so as well, but allocating with one takes longer.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Inode {
+    _before: [u64; APART_WORDS],
     /// Its number; immutable.
     pub ino: Ino,
     /// What it is; immutable.
@@ -98,8 +99,8 @@ pub struct Inode {
     _apart: [u64; APART_WORDS],
 }
 
-/// With the head of what follows in memory, a cache line.
-const APART_WORDS: usize = 6;
+/// A cache line.
+const APART_WORDS: usize = 8;
 
 /// No group.
 const NO_GROUP: u32 = u32::MAX;
@@ -170,6 +171,7 @@ impl Inode {
             seed: AtomicU32::new(seed.0),
             blocks: OnceLock::new(),
             alloc_group: AtomicU32::new(NO_GROUP),
+            _before: [0; APART_WORDS],
             _apart: [0; APART_WORDS],
         }
     }
