@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-use uext4_block::contract::{Length, check_bytes, check_power_loss, check_wrapper};
+use uext4_block::contract::{Length, check_bytes, check_failed, check_power_loss, check_wrapper};
 use uext4_block::{
-    AfterLoss, BlockDevice, BlockError, CountDevice, Cut, FaultDevice, FaultPlan, FileDevice,
-    Image, IoEngine, LatencyDevice, LostData, MemoryDevice, OpenOptions, OverlayDevice,
-    RecordDevice, VolatileDevice,
+    AfterLoss, BlockDevice, BlockError, CountDevice, Cut, DeviceId, FaultCall, FaultDevice,
+    FaultPlan, FaultRule, FileDevice, Image, IoEngine, LatencyDevice, LostData, MemoryDevice,
+    OpenOptions, OverlayDevice, RecordDevice, Result, VolatileDevice,
 };
 
 #[test]
@@ -84,4 +84,155 @@ fn contract_record_and_replay() {
     let log = device.log();
     let left = log.replay(&Cut::at(log.ops.len()));
     assert!(left.snapshot() == MemoryDevice::copy_of(&device).unwrap().snapshot());
+}
+
+/// What is wrong with a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wrong {
+    /// A write of a part of a sector writes back what was around it.
+    LosesNeighbours,
+    /// A discard is widened to whole blocks.
+    DiscardsMore,
+    /// Zeroing does nothing.
+    ZeroesNothing,
+    /// A write past the end does nothing, and says that all is well.
+    TakesWritesPastTheEnd,
+    /// A batch loses its last range.
+    LosesOfBatches,
+    /// A durable write passes on as a write and a flush.
+    DurableWriteIsTwoCalls,
+    /// The error of a flush does not reach the caller.
+    HidesErrors,
+}
+
+#[derive(Debug)]
+struct Broken(Arc<dyn BlockDevice>, Wrong);
+
+impl BlockDevice for Broken {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+    fn is_read_only(&self) -> bool {
+        false
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.0.read_at(offset, buf)
+    }
+    fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
+        let end = offset + buf.len() as u64;
+        match self.1 {
+            Wrong::TakesWritesPastTheEnd if end > self.len() => Ok(()),
+            Wrong::LosesNeighbours if end.next_multiple_of(512) <= self.len() => {
+                let start = offset / 512 * 512;
+                let mut whole = vec![0; (end.next_multiple_of(512) - start) as usize];
+                self.0.read_at(start, &mut whole)?;
+                std::thread::yield_now();
+                whole[(offset - start) as usize..][..buf.len()].copy_from_slice(buf);
+                self.0.write_at(start, &whole)
+            }
+            _ => self.0.write_at(offset, buf),
+        }
+    }
+    fn write_batch(&self, writes: &[(u64, &[u8])]) -> Result<()> {
+        match (self.1, writes.split_last()) {
+            (Wrong::LosesOfBatches, Some((_, first))) => self.0.write_batch(first),
+            _ => self.0.write_batch(writes),
+        }
+    }
+    fn flush(&self) -> Result<()> {
+        let flushed = self.0.flush();
+        if self.1 == Wrong::HidesErrors {
+            Ok(())
+        } else {
+            flushed
+        }
+    }
+    fn write_fua(&self, offset: u64, buf: &[u8]) -> Result<()> {
+        if self.1 == Wrong::DurableWriteIsTwoCalls {
+            self.0.write_at(offset, buf)?;
+            return self.0.flush();
+        }
+        self.0.write_fua(offset, buf)
+    }
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        if self.1 == Wrong::DiscardsMore && len > 0 {
+            let start = offset / 4096 * 4096;
+            let end = (offset + len).next_multiple_of(4096).min(self.len());
+            return self.0.discard(start, end - start);
+        }
+        self.0.discard(offset, len)
+    }
+    fn zero(&self, offset: u64, len: u64) -> Result<()> {
+        if self.1 == Wrong::ZeroesNothing {
+            return self.0.zero(offset, 0);
+        }
+        self.0.zero(offset, len)
+    }
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.0.set_len(len)
+    }
+    fn identity(&self) -> Option<DeviceId> {
+        self.0.identity()
+    }
+}
+
+/// Whether the suite refuses what `check` checks; its panic is not shown.
+fn is_caught(check: impl FnOnce() + std::panic::UnwindSafe) -> bool {
+    std::panic::catch_unwind(check).is_err()
+}
+
+#[test]
+fn contract_canaries_are_caught() {
+    let mut missed = Vec::new();
+    for wrong in [
+        Wrong::LosesNeighbours,
+        Wrong::DiscardsMore,
+        Wrong::ZeroesNothing,
+        Wrong::TakesWritesPastTheEnd,
+        Wrong::LosesOfBatches,
+        Wrong::DurableWriteIsTwoCalls,
+        Wrong::HidesErrors,
+    ] {
+        let check = move || check_wrapper(&move |inner| Box::new(Broken(inner, wrong)));
+        if !is_caught(check) {
+            missed.push(format!("{wrong:?}"));
+        }
+    }
+    // A device whose flushes are promises only.
+    let make = |len| RecordDevice::new(MemoryDevice::new(len)).unwrap();
+    let lies = move || {
+        check_power_loss(&make, &|device, seed| {
+            let log = device.log();
+            log.replay_ignoring_flushes(&Cut::at(log.ops.len()).seeded(seed))
+        });
+    };
+    // One that tears sectors.
+    let tears = || {
+        check_power_loss(&volatile, &|device, seed| {
+            let left = device.after_power_loss(seed);
+            let mut half = [0; 256];
+            device.read_at(1024, &mut half).unwrap();
+            left.write_at(1024, &half.map(|byte| byte ^ 1)).unwrap();
+            left
+        });
+    };
+    // One that forgets that it lost writes.
+    let forgets = || {
+        let plan = FaultPlan::new();
+        plan.add(FaultRule::new(FaultCall::Flush).nth(1));
+        let (after, lost) = (AfterLoss::Forgets, LostData::Cached);
+        let device = VolatileDevice::new(vec![0; 16384], plan, after, lost);
+        device.flush().unwrap_err();
+        check_failed(&device);
+    };
+    if !is_caught(lies) {
+        missed.push("lies about flushes".into());
+    }
+    if !is_caught(tears) {
+        missed.push("tears sectors".into());
+    }
+    if !is_caught(forgets) {
+        missed.push("forgets a loss".into());
+    }
+    assert!(missed.is_empty(), "not caught: {missed:?}");
 }
