@@ -11,7 +11,7 @@
 # make soak    message queue namespaces by the ten thousand, for five minutes: nothing lost, nothing left
 # make shuttle lock protocols, up to the whole file system, schedule by schedule
 # make loom    lock-free protocols in every order that the memory model allows
-# make docs    regenerates docs/LOCKING.md
+# make docs    regenerates docs/LOCKING.md and the evidence in docs/TESTING.md
 SHELL := /bin/bash
 export CARGO_TERM_COLOR ?= auto
 
@@ -40,6 +40,7 @@ crash: setup
 
 explore: setup
 	cargo run --release -p uext4-testkit --bin explore -- run --seconds $(EXPLORE_SECONDS)
+	$(MAKE) docs
 
 bench: setup
 	cargo build --release -p uext4-cli
@@ -71,3 +72,4 @@ loom:
 
 docs:
 	UEXT4_WRITE_DOCS=1 cargo test -p uext4-sync --lib class::tests::locking_md_is_current
+	UEXT4_WRITE_DOCS=1 cargo test -p uext4-testkit --lib evidence::tests::testing_md_is_current

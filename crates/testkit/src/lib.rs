@@ -14,6 +14,7 @@
 //! | [`crash`], [`verdict`] | power losses, and what may be left after one |
 //! | [`explore`] | the crash explorer |
 //! | [`faults`] | the fault sweep |
+//! | [`evidence`] | what long runs have tried, for docs/TESTING.md |
 //! | [`beside`] | the same operations by us and by the kernel |
 //! | [`calls`] | random calls that two sides answer |
 //! | [`aligned`] | memory for direct I/O |
@@ -26,6 +27,7 @@ pub mod aligned;
 pub mod beside;
 pub mod calls;
 pub mod crash;
+pub mod evidence;
 pub mod explore;
 pub mod faults;
 pub mod image;

@@ -91,6 +91,8 @@ fn assert_write_protected(here: &Here, image: &str) {
         made.unwrap_err().kind(),
         std::io::ErrorKind::ReadOnlyFilesystem
     );
+    // Waits until the image is closed, so that what holds it can be unmounted.
+    here.ok(&["umount", "mnt"]);
 }
 
 #[test]
