@@ -50,6 +50,7 @@ pub enum Bug {
     SyncedByteChanged,
     NameLost,
     StaleBlockShown,
+    SyncForgotten,
 }
 
 /// A bug, what it does, and where it is looked for.
@@ -75,7 +76,7 @@ const fn canary(bug: Bug, config: &'static str, steps: u32, what: &'static str) 
 }
 
 /// All of them.
-pub const CANARIES: [Canary; 26] = [
+pub const CANARIES: [Canary; 27] = [
     canary(
         Bug::NoBarrierBeforeCommit,
         "writeback",
@@ -231,6 +232,12 @@ pub const CANARIES: [Canary; 26] = [
         "ordered",
         1,
         "a file shows what its block held before it was the file's",
+    ),
+    canary(
+        Bug::SyncForgotten,
+        "ordered",
+        1,
+        "a sync says that it is done, and does nothing",
     ),
 ];
 

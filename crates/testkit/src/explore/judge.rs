@@ -10,7 +10,7 @@ use crate::tree::{self, Tree};
 use crate::verdict::Promise;
 use anyhow::{Result, anyhow, bail};
 use fastrand::Rng;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use uext4_block::{BlockDevice, OverlayDevice};
 
@@ -90,8 +90,10 @@ pub struct Judge<'a> {
     others: &'a Others,
     /// What was recovered, by the hash of what the journal's recovery leaves.
     recovered: HashMap<u64, Arc<Recovered>>,
+    /// That hash, by the hash of the state.
+    keys: HashMap<u64, u64>,
     /// What was allowed, by that hash and the number of promises.
-    allowed: HashMap<(u64, usize), ()>,
+    allowed: HashSet<(u64, usize)>,
     /// What it came to.
     pub tally: Tally,
     number: u64,
@@ -114,7 +116,8 @@ impl<'a> Judge<'a> {
             seen,
             others,
             recovered: HashMap::new(),
-            allowed: HashMap::new(),
+            keys: HashMap::new(),
+            allowed: HashSet::new(),
             tally: Tally::default(),
             number: 0,
             only,
@@ -170,23 +173,24 @@ impl<'a> Judge<'a> {
     }
 
     fn state(&mut self, state: OverlayDevice, promises: &[Vec<Promise>]) -> Result<()> {
-        if !self.is_new(&state) {
-            return Ok(());
+        // What a state was allowed to be before may be forbidden by what was promised since.
+        if !self.is_new(&state)
+            && let Some(key) = self.keys.get(&state.hash())
+        {
+            return self.judge_as(*key, promises);
         }
         if !self.base.config.has_journal {
             return self.without_journal(&state, promises);
         }
         let (key, replay) = self.replayed(&state)?;
+        self.keys.insert(state.hash(), key);
         let recovered = match self.recovered.get(&key) {
             Some(recovered) => Arc::clone(recovered),
             None => self.recover(&state, key)?,
         };
         check_copies(&recovered, &replay)?;
         self.partial_replays(&state, key, &replay, &recovered)?;
-        let count = promises.iter().map(Vec::len).sum();
-        if self.allowed.insert((key, count), ()).is_none() {
-            self.judge(&recovered.tree, promises)?;
-        }
+        self.judge_as(key, promises)?;
         let ask = match self.only {
             Some(_) => self.others.all(),
             None => self.others.wants(&state),
@@ -197,6 +201,17 @@ impl<'a> Judge<'a> {
             self.tally.add(&asked);
         }
         Ok(())
+    }
+
+    /// Judges what was recovered under a key, unless that was done with the same promises.
+    fn judge_as(&mut self, key: u64, promises: &[Vec<Promise>]) -> Result<()> {
+        let count = promises.iter().map(Vec::len).sum();
+        match self.recovered.get(&key) {
+            Some(recovered) if self.allowed.insert((key, count)) => {
+                self.judge(&recovered.tree, promises)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The key of what recovery goes on with, and what it wrote before.
@@ -306,8 +321,13 @@ impl<'a> Judge<'a> {
     }
 
     fn judge(&self, tree: &Tree, promises: &[Vec<Promise>]) -> Result<()> {
+        let synced_only = !self.base.config.has_journal;
         for (history, promises) in self.recording.histories.iter().zip(promises) {
-            history.judge(tree, promises).map_err(|why| anyhow!(why))?;
+            match synced_only {
+                true => history.judge_synced(tree, promises),
+                false => history.judge(tree, promises),
+            }
+            .map_err(|why| anyhow!(why))?;
         }
         Ok(())
     }
@@ -322,12 +342,10 @@ impl<'a> Judge<'a> {
         self.tally.fsck += 1;
         let recovered = recover(self.base, &repaired)?;
         self.tally.recoveries += 1;
-        for (history, promises) in self.recording.histories.iter().zip(promises) {
-            history
-                .judge_synced(&recovered.tree, promises)
-                .map_err(|why| anyhow!(why))?;
-        }
-        Ok(())
+        let key = state.hash();
+        self.keys.insert(key, key);
+        self.recovered.insert(key, Arc::new(recovered));
+        self.judge_as(key, promises)
     }
 }
 

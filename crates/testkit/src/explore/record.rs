@@ -2,6 +2,7 @@
 
 use super::alphabet::Step;
 use super::base::{BLOCK, Base, TOP};
+use super::canary::Bug;
 use crate::model::Model;
 use crate::operation::{Op, apply_to_ext4};
 use crate::verdict::{History, Promise, promise_of};
@@ -157,7 +158,9 @@ impl Run<'_> {
     }
 
     fn sync(&mut self, fs: &Arc<Ext4>, op: &Op) -> Result<()> {
-        apply_to_ext4(fs, op).with_context(|| format!("{op:?}"))?;
+        if self.base.bug != Some(Bug::SyncForgotten) {
+            apply_to_ext4(fs, op).with_context(|| format!("{op:?}"))?;
+        }
         if let Some(promise) = promise_of(&self.model, op) {
             self.promises.push((0, promise));
             self.device.mark(self.promises.len() as u64 - 1);
