@@ -76,7 +76,7 @@ impl Ext4 {
     /// `privileged`: may use the blocks reserved for the superuser.
     ///
     /// # Errors
-    /// [`Ext4Error::NoSpace`]; freed blocks that wait for their transaction do not count as free, so
+    /// [`Ext4Error::NoSpace`], or the device's where a bitmap cannot be read; freed blocks that wait for their transaction do not count as free, so
     /// callers go through [`Ext4::retry_no_space`].
     pub(crate) fn reserve_blocks(
         &self,
@@ -105,7 +105,8 @@ impl Ext4 {
                 break;
             }
         }
-        Err(Ext4Error::NoSpace)
+        let has_room = |group: &Group| group.free_blocks.load(Relaxed) > 0;
+        Err(self.none_found(Ext4Error::NoSpace, has_room, |group| self.block_bits(group)))
     }
 
     /// Reserves up to `want` and at least `least` blocks in one group.

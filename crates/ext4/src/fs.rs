@@ -35,16 +35,19 @@ use uext4_ondisk::{
     SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, Superblock,
 };
 use uext4_sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
-use uext4_sync::{CachePadded, thread};
+use uext4_sync::{CachePadded, PerCpu, thread};
 use uext4_vfs::icache::InodeCache;
 use uext4_vfs::ilock::{LockMode, RenameMutex, ilock};
 
 /// How many mounts this process has seen.
 static MOUNTS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
 
+/// From an inode to its file system. One per CPU, as making and dropping an inode counts it.
+pub(crate) type Backref = Arc<CachePadded<Weak<Ext4>>>;
+
 /// A mounted ext4 file system.
 pub struct Ext4 {
-    me: Weak<Ext4>,
+    me: PerCpu<Backref>,
     /// As mounted; the counters and the orphan head in it are not current.
     pub(crate) sb: Superblock,
     pub(crate) super_buffer: Arc<Buffer>,
@@ -265,7 +268,8 @@ impl Ext4 {
             fs.mark_mounted()?;
             fs.recover_orphans()?;
             if fs.options.lazytime {
-                fs.lazytime.start(fs.me(), fs.options.lazytime_max_age);
+                fs.lazytime
+                    .start(Arc::downgrade(&fs), fs.options.lazytime_max_age);
             }
         }
         Ok(fs)
@@ -312,7 +316,7 @@ impl Ext4 {
         let free_in = |g: &Group| i64::from(g.free_blocks.load(Ordering::Relaxed));
         let free = groups.iter().map(free_in).sum();
         let fs = Arc::new_cyclic(|me: &Weak<Ext4>| Ext4 {
-            me: Weak::clone(me),
+            me: PerCpu::new(|_| Arc::new(CachePadded::new(Weak::clone(me)))),
             super_buffer,
             groups,
             cache,
@@ -573,8 +577,9 @@ impl Ext4 {
         self.sb.has_metadata_csum().then_some(self.sb.csum_seed)
     }
 
-    pub(crate) fn me(&self) -> Weak<Ext4> {
-        Weak::clone(&self.me)
+    #[inline]
+    pub(crate) fn me(&self) -> Backref {
+        Arc::clone(self.me.get())
     }
 
     /// Bytes of a block.

@@ -23,8 +23,8 @@ use crate::dir::DirBlocks;
 use crate::error::Result;
 use crate::extents::MapSnapshot;
 use crate::flush_debt::FlushDebt;
-use crate::fs::Ext4;
-use std::sync::{Arc, OnceLock, Weak};
+use crate::fs::{Backref, Ext4};
+use std::sync::{Arc, OnceLock};
 use uext4_buffer::{Buffer, BufferWrite};
 use uext4_jbd2::Handle;
 use uext4_ondisk::{
@@ -51,7 +51,7 @@ pub struct Inode {
     pub ino: Ino,
     /// What it is; immutable.
     pub file_type: FileType,
-    fs: Weak<Ext4>,
+    fs: Backref,
     /// The inode lock.
     pub ilock: ILock,
     /// The block of the inode table, and the byte and slot in it; immutable.
@@ -132,7 +132,7 @@ impl InodePlace {
 impl Inode {
     /// An inode as decoded from `place`, or as it will be encoded there.
     pub fn new(
-        fs: Weak<Ext4>,
+        fs: Backref,
         ino: Ino,
         place: InodePlace,
         disk: uext4_ondisk::Inode,

@@ -225,8 +225,10 @@ impl Model {
             }
             Op::JournalData { path, .. } => {
                 let id = self.find(path)?;
-                self.change(id)?;
-                Ok(())
+                match self.change(id)?.content {
+                    Content::File(_) | Content::Dir(_) => Ok(()),
+                    _ => Err(Errno::ENOTTY),
+                }
             }
             Op::Fsync { path, .. } => self.find(path).map(|_| ()),
             Op::Syncfs => Ok(()),

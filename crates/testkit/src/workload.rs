@@ -161,7 +161,9 @@ impl<'f> Worker<'f> {
             }
             (Err(e), Err(errno)) if e == errno => Ok(None),
             (Err(e), Ok(())) if e == Errno::ENOSPC && self.habits.no_space => {
+                self.failed = Some((op.clone(), after));
                 self.resize_after_short_write(op)?;
+                self.failed = None;
                 Ok(None)
             }
             (Err(e), _) if e == Errno::ENOSPC && self.habits.no_space => Ok(None),

@@ -94,6 +94,21 @@ impl Ext4 {
         }
     }
 
+    /// Why nothing was found to allocate: `none`, unless a group in which there may be room cannot be read.
+    #[cold]
+    pub(crate) fn none_found<'g, B: 'g>(
+        &'g self,
+        none: Ext4Error,
+        has_room: impl Fn(&Group) -> bool,
+        load: impl Fn(&'g Group) -> Result<&'g B>,
+    ) -> Ext4Error {
+        let groups = self.groups().iter();
+        let mut unread = groups
+            .filter(|group| !group.damaged.load(Relaxed) && has_room(group))
+            .filter_map(|group| load(group).err());
+        unread.next().unwrap_or(none)
+    }
+
     /// Leaves a group with a damaged bitmap alone from now on.
     pub(crate) fn leave_group(&self, group: &Group, why: &Corrupt) {
         if !group.damaged.swap(true, Relaxed) {

@@ -76,7 +76,11 @@ impl Ext4 {
                 return Ok(ino);
             }
         }
-        Err(Ext4Error::NoInode)
+        Err(
+            self.none_found(Ext4Error::NoInode, Group::has_free_inode, |group| {
+                self.inode_bits(group)
+            }),
+        )
     }
 
     fn start_group(&self, parent: &Inode, is_dir: bool) -> Result<GroupNo> {

@@ -7,6 +7,7 @@ mod full_host;
 mod images;
 mod journaled_data;
 mod unmount;
+mod unreadable;
 
 use images::FILE;
 use std::sync::Arc;
