@@ -110,6 +110,7 @@ impl Ext4 {
     }
 
     /// A new inode as it will be encoded.
+    #[inline]
     pub(crate) fn new_disk_inode(
         &self,
         new: &NewInode,

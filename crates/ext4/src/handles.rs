@@ -15,10 +15,16 @@ use uext4_jbd2::{Handle, Journal};
 /// the journal.
 #[inline]
 pub(crate) fn end<T>(handle: Handle<'_>, done: Result<T>) -> Result<T> {
-    if done.as_ref().err().is_none_or(|why| !why.is_fault()) {
-        handle.finish();
-    }
+    settle(&handle, &done);
     done
+}
+
+/// Says that what was changed under a handle is complete, unless a fault ended it.
+#[inline]
+fn settle<T>(handle: &Handle<'_>, done: &Result<T>) {
+    if done.as_ref().err().is_none_or(|why| !why.is_fault()) {
+        handle.complete();
+    }
 }
 
 impl Ext4 {
@@ -91,9 +97,9 @@ impl<'j> LateHandle<'j> {
     /// Ends the handle, if it was started, as [`end`] does.
     #[inline]
     pub fn end<T>(self, done: Result<T>) -> Result<T> {
-        match self.into_handle() {
-            Some(handle) => end(handle, done),
-            None => done,
+        if let Some(handle) = self.handle.get() {
+            settle(handle, &done);
         }
+        done
     }
 }

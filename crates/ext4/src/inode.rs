@@ -131,6 +131,7 @@ impl InodePlace {
 
 impl Inode {
     /// An inode as decoded from `place`, or as it will be encoded there.
+    #[inline]
     pub fn new(
         fs: Backref,
         ino: Ino,

@@ -124,9 +124,10 @@ impl Ext4 {
         let locked = ilock(&dir.ilock, LockMode::Exclusive);
         let attr = self.attr(dir);
         let shape = self.shape_of(InodeFlags::from_bits_retain(attr.flags), attr.size);
-        let Found::Vacancy(vacancy) = self.dir_find(dir, shape, name)? else {
+        let mut found = self.dir_find(dir, shape, name)?;
+        if matches!(found, Found::Hit(_)) {
             return Err(Ext4Error::Exists);
-        };
+        }
         if dir.is_doomed() || attr.nlink == 0 {
             return Err(Ext4Error::NotFound);
         }
@@ -136,15 +137,15 @@ impl Ext4 {
             self.check_links(dir, attr.nlink)?;
         }
         let template = self.template(caller, dir, &attr, new)?;
-        let mut vacancy = Some(vacancy);
+        let mut again = false;
         let inode = self.retry_no_space(|| {
-            // Looked for again: the first attempt may have split a leaf.
-            let vacancy = match vacancy.take() {
-                Some(vacancy) => vacancy,
-                None => match self.dir_find(dir, self.dir_shape(dir), name)? {
-                    Found::Vacancy(vacancy) => vacancy,
-                    Found::Hit(_) => return Err(Ext4Error::Exists),
-                },
+            // The first attempt may have split a leaf.
+            if again {
+                found = self.dir_find(dir, self.dir_shape(dir), name)?;
+            }
+            again = true;
+            let Found::Vacancy(vacancy) = &found else {
+                return Err(Ext4Error::Exists);
             };
             self.create_locked(dir, vacancy, name, new, &template)
         })?;
@@ -160,7 +161,7 @@ impl Ext4 {
     fn create_locked(
         &self,
         dir: &InodeRef,
-        vacancy: Vacancy,
+        vacancy: &Vacancy,
         name: &[u8],
         new: &NewNode<'_>,
         (template, acls): &(NewInode, NewAcls),
@@ -362,7 +363,7 @@ impl Ext4 {
                 return Err(Ext4Error::Exists);
             };
             self.with_handle(LINK_CREDITS, |handle| {
-                self.dir_insert(handle, dir, vacancy, name, node.ino, node.file_type)?;
+                self.dir_insert(handle, dir, &vacancy, name, node.ino, node.file_type)?;
                 let time = now();
                 self.update_inode(node, handle, |disk| {
                     disk.links += 1;

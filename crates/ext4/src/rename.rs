@@ -324,7 +324,7 @@ impl Ext4 {
             let inserted = self.dir_insert(
                 handle,
                 new.dir,
-                vacancy,
+                &vacancy,
                 new.name,
                 source.ino,
                 source.file_type,

@@ -40,7 +40,7 @@ impl Ext4 {
         &self,
         handle: &Handle<'_>,
         dir: &Inode,
-        vacancy: Vacancy,
+        vacancy: &Vacancy,
         name: &[u8],
         ino: Ino,
         file_type: FileType,
@@ -50,7 +50,7 @@ impl Ext4 {
         } else {
             FileType::Unknown
         };
-        match vacancy.path {
+        match &vacancy.path {
             Some((path, leaf)) => {
                 self.insert_hashed(handle, dir, path, leaf, vacancy.hash, name, ino, file_type)
             }
@@ -81,7 +81,7 @@ impl Ext4 {
             let hash = self.sb.hash.hash_default(name);
             let path = self.descend(dir, hash.major)?;
             let leaf = self.leaf_of(dir, &path)?;
-            return self.insert_hashed(handle, dir, path, leaf, hash, name, ino, file_type);
+            return self.insert_hashed(handle, dir, &path, &leaf, hash, name, ino, file_type);
         }
         let (_, leaf) = self.append_dir_block(handle, dir, Role::Leaf)?;
         uext4_ondisk::dir_block_init(handle.create(&leaf)?.data_mut(), self.dir_tail());
@@ -94,17 +94,17 @@ impl Ext4 {
         &self,
         handle: &Handle<'_>,
         dir: &Inode,
-        path: DxPath,
-        leaf: Arc<Buffer>,
+        path: &DxPath,
+        leaf: &Arc<Buffer>,
         hash: NameHash,
         name: &[u8],
         ino: Ino,
         file_type: FileType,
     ) -> Result<()> {
-        if self.insert_in_leaf(handle, dir, &leaf, name, ino, file_type)? {
+        if self.insert_in_leaf(handle, dir, leaf, name, ino, file_type)? {
             return Ok(());
         }
-        self.split_leaf(handle, dir, path, &leaf)?;
+        self.split_leaf(handle, dir, path.clone(), leaf)?;
         let path = self.descend(dir, hash.major)?;
         let leaf = self.leaf_of(dir, &path)?;
         if self.insert_in_leaf(handle, dir, &leaf, name, ino, file_type)? {
@@ -116,7 +116,7 @@ impl Ext4 {
         match next {
             Some(next) => {
                 let leaf = self.leaf_of(dir, &next)?;
-                self.insert_hashed(handle, dir, next, leaf, hash, name, ino, file_type)
+                self.insert_hashed(handle, dir, &next, &leaf, hash, name, ino, file_type)
             }
             None => Err(crate::error::Ext4Error::DirectoryFull),
         }

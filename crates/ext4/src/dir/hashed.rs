@@ -20,7 +20,7 @@ const LEVELS_MAX: usize = 4;
 type Step = (Arc<Buffer>, DxKind, usize);
 
 /// The index blocks from the root to the one above the leaf, with the position taken in each.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct DxPath {
     steps: ArrayVec<Step, LEVELS_MAX>,
     /// The entry that follows the path's, at whatever level: that level, and its hash.

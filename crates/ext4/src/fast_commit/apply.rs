@@ -312,7 +312,7 @@ impl Replay<'_> {
         self.fs.dir_insert(
             self.handle,
             &dir,
-            vacancy,
+            &vacancy,
             &name.name,
             name.ino,
             inode.file_type,
