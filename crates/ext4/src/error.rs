@@ -107,6 +107,9 @@ impl From<FormatError> for Ext4Error {
 impl From<JournalError> for Ext4Error {
     #[cold]
     fn from(e: JournalError) -> Self {
+        if matches!(e, JournalError::Closed) {
+            return Ext4Error::ReadOnly;
+        }
         Ext4Error::Journal(Box::new(e))
     }
 }

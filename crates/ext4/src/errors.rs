@@ -33,16 +33,14 @@ pub(crate) struct Errors {
     recorded: AtomicU64,
     /// The latest.
     last: ArcSwapOption<ErrorRecord>,
-    behaviour: ErrorsBehaviour,
 }
 
 impl Errors {
-    pub fn new(behaviour: ErrorsBehaviour) -> Errors {
+    pub fn new() -> Errors {
         Errors {
             seen: AtomicU64::new(0),
             recorded: AtomicU64::new(0),
             last: ArcSwapOption::empty(),
-            behaviour,
         }
     }
 }
@@ -127,7 +125,7 @@ impl Ext4 {
         if let Err(why) = self.write_record(&record, seen - before) {
             tracing::error!("the superblock does not say that there is damage: {why}");
         }
-        match self.errors.behaviour {
+        match self.settings.errors() {
             ErrorsBehaviour::Continue => {}
             ErrorsBehaviour::RemountRo => {
                 self.set_read_only();

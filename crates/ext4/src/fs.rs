@@ -23,6 +23,7 @@ use crate::lazytime::Lazytime;
 use crate::mapping;
 use crate::options::{DataMode, MountOptions};
 use crate::orphan::Orphans;
+use crate::remount::Settings;
 use crate::trim::Trims;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -87,6 +88,8 @@ pub struct Ext4 {
     pub(crate) next_top_group: CachePadded<AtomicU32>,
     read_only: AtomicBool,
     pub(crate) errors: Errors,
+    /// Read by every operation, so on a line that nothing else writes.
+    pub(crate) settings: CachePadded<Settings>,
     pub(crate) trims: Trims,
     mounted: AtomicBool,
 }
@@ -122,7 +125,7 @@ impl Client {
 impl JournalClient for Client {
     fn committed(&self, _tid: u64, freed: &[(u64, u32)]) {
         self.with(|fs| {
-            if fs.options.discard {
+            if fs.settings.discard() {
                 fs.discard_freed(freed);
             }
             fs.release_runs(freed);
@@ -345,7 +348,11 @@ impl Ext4 {
             pending_frees: CachePadded::new(AtomicI64::new(0)),
             next_top_group: CachePadded::new(AtomicU32::new(0)),
             read_only: AtomicBool::new(options.read_only),
-            errors: Errors::new(options.errors.unwrap_or_else(|| sb.raw.errors_behaviour())),
+            errors: Errors::new(),
+            settings: CachePadded::new(Settings::new(
+                &options,
+                options.errors.unwrap_or_else(|| sb.raw.errors_behaviour()),
+            )),
             trims: Trims::new(),
             mounted: AtomicBool::new(false),
             options,
@@ -356,7 +363,7 @@ impl Ext4 {
     }
 
     /// Writes into the superblock that the journal needs recovery from now on.
-    fn mark_mounted(&self) -> Result<()> {
+    pub(crate) fn mark_mounted(&self) -> Result<()> {
         let has_log = self.journal.has_log();
         self.mounted.store(true, Ordering::SeqCst);
         let handle = self.journal.start(1)?;
@@ -452,7 +459,7 @@ impl Ext4 {
     }
 
     /// Everything in place, and only then the superblock that says so.
-    fn finish(&self) -> Result<()> {
+    pub(crate) fn finish(&self) -> Result<()> {
         self.write_pending_times(Duration::ZERO)?;
         self.record_errors();
         self.read_only.store(true, Ordering::SeqCst);
@@ -594,6 +601,24 @@ impl Ext4 {
 
     pub(crate) fn reserved_blocks(&self) -> i64 {
         i64::try_from(self.sb.raw.reserved_blocks_count()).unwrap_or(i64::MAX)
+    }
+
+    /// Whether the superblock says that the journal needs recovery.
+    pub(crate) fn is_mounted(&self) -> bool {
+        self.mounted.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set_mounted(&self, mounted: bool) {
+        self.mounted.store(mounted, Ordering::SeqCst);
+    }
+
+    /// Allows changes from now on, unless the journal has been aborted.
+    pub(crate) fn allow_changes(&self) {
+        self.read_only.store(false, Ordering::SeqCst);
+        // One that was aborted meanwhile has said so before, or is seen here.
+        if self.journal.is_aborted() {
+            self.set_read_only();
+        }
     }
 
     /// Changes nothing from now on.

@@ -302,6 +302,11 @@ impl Ext4 {
         Ok(())
     }
 
+    /// What the journal does with the data of this mount.
+    pub fn data(&self) -> DataMode {
+        Self::data_mode(self.superblock(), &self.options)
+    }
+
     /// What `data=` of the options and of the superblock come to.
     pub(crate) fn data_mode(
         sb: &uext4_ondisk::Superblock,

@@ -64,8 +64,11 @@ impl Lazytime {
             .collect()
     }
 
-    /// Starts the thread that writes what is older than `age_max`.
+    /// Starts the thread that writes what is older than `age_max`, unless it runs.
     pub fn start(self: &Arc<Self>, fs: Weak<Ext4>, age_max: Duration) {
+        if self.thread.lock().is_some() {
+            return;
+        }
         let lazytime = Arc::clone(self);
         let spawned = thread::Builder::new()
             .name("uext4-writeback".into())
@@ -126,7 +129,7 @@ impl Ext4 {
         buffer: &Arc<Buffer>,
         ino: Ino,
     ) {
-        if !self.options.lazytime {
+        if !self.settings.may_have_pending() {
             return;
         }
         // The block itself says whether a look-up is worth its while; the replaced arms do not ask.
@@ -152,7 +155,7 @@ impl Ext4 {
         inode: &Inode,
         change: impl FnOnce(&mut uext4_ondisk::Inode),
     ) -> Result<()> {
-        if self.options.lazytime {
+        if self.settings.lazytime() {
             inode.set_times_lazily(change, || self.lazytime.add(inode.ino));
             return Ok(());
         }
@@ -168,7 +171,7 @@ impl Ext4 {
         inode: &Inode,
         change: impl FnOnce(&mut uext4_ondisk::Inode),
     ) -> Result<bool> {
-        if self.options.lazytime {
+        if self.settings.lazytime() {
             inode.set_times_lazily(change, || self.lazytime.add(inode.ino));
             return Ok(true);
         }
@@ -186,7 +189,9 @@ impl Ext4 {
     /// Notes that `inode` was read, as the mount's rule for access times says. What goes wrong with
     /// that does not concern the reader.
     pub(crate) fn touch_atime(&self, inode: &InodeRef) {
-        if self.options.atime == AtimeUpdate::Never || self.is_read_only() {
+        let update = self.settings.atime();
+        let is_never = update == AtimeUpdate::Never || inode.is_dir() && self.settings.nodiratime();
+        if is_never || self.is_read_only() {
             return;
         }
         let time = now();
@@ -195,7 +200,7 @@ impl Ext4 {
         }
         {
             let state = inode.state();
-            let is_due = self.options.atime == AtimeUpdate::Strict
+            let is_due = update == AtimeUpdate::Strict
                 || state.atime <= state.mtime
                 || state.atime <= state.ctime
                 || time.sec.saturating_sub(state.atime.sec) >= 24 * 60 * 60;
@@ -242,7 +247,7 @@ impl Ext4 {
     /// # Errors
     /// The journal's; what was not written is still pending.
     pub(crate) fn write_pending_times(&self, age: Duration) -> Result<()> {
-        if !self.options.lazytime {
+        if !self.settings.may_have_pending() {
             return Ok(());
         }
         let mut result = Ok(());

@@ -34,6 +34,7 @@
 //! | `flush_debt` | data that the device may still cache |
 //! | [`dir`], [`namei`], [`rename`] | directories and names |
 //! | [`xattr`], [`access`], `acl` | attributes and permission; access control lists |
+//! | `remount` | options that change while it is in use |
 //! | [`freeze`], [`kinds`] | completing blocks for the journal |
 //! | [`vfs_impl`] | the adapter to `vfs` |
 //! | `errors`, `errno` | the boundary at which an error becomes an errno, and `errors=` is honoured |
@@ -77,6 +78,7 @@ mod move_range;
 pub mod namei;
 pub mod options;
 pub mod orphan;
+mod remount;
 pub mod rename;
 pub mod seek;
 mod trim;

@@ -83,6 +83,8 @@ pub struct MountOptions {
     pub lazytime_max_age: Duration,
     /// When reading changes the access time.
     pub atime: AtimeUpdate,
+    /// Reading a directory never changes its access time.
+    pub nodiratime: bool,
     /// The inode number at which every search for a free inode starts, 0 for none; as the kernel's
     /// `inode_goal`.
     pub inode_goal: u32,
@@ -111,6 +113,7 @@ impl Default for MountOptions {
             lazytime: false,
             lazytime_max_age: Duration::from_secs(24 * 60 * 60),
             atime: AtimeUpdate::default(),
+            nodiratime: false,
             inode_goal: 0,
             journal_delay: Duration::ZERO,
         }

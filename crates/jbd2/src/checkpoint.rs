@@ -90,7 +90,7 @@ impl Committer {
             .counters
             .checkpoint_bytes
             .fetch_add(bytes, Ordering::Relaxed);
-        if self.journal.options.barrier {
+        if self.journal.settings.barrier() {
             self.journal.cache().device().flush()?;
         }
         self.settle(count, last)

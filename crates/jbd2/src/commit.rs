@@ -85,7 +85,7 @@ impl Committer {
             }
             let old = journal
                 .work()
-                .wait_for(&mut state, journal.options.commit_interval);
+                .wait_for(&mut state, journal.settings.commit_interval());
             if old && journal.reserved() > 0 {
                 work.commit = true;
                 return work;
@@ -213,11 +213,11 @@ impl Committer {
         log.finish_blocks()?;
         // Ordered mode: the data that handles of this transaction published reaches the device
         // before the commit block does.
-        if journal.options.barrier {
+        if journal.settings.barrier() {
             journal.cache().device().flush()?;
             log.flush_if_apart(journal.cache().device())?;
         }
-        let bytes = log.commit(journal.options.barrier)?;
+        let bytes = log.commit(journal.settings.barrier())?;
         journal
             .counters
             .journal_bytes
@@ -246,7 +246,7 @@ impl Committer {
             .counters
             .checkpoint_bytes
             .fetch_add(bytes, Ordering::Relaxed);
-        if journal.options.barrier {
+        if journal.settings.barrier() {
             journal.cache().device().flush()?;
         }
         Ok(())

@@ -26,6 +26,9 @@ pub enum JournalError {
     /// The host has no space for what is to be written in place: the log keeps it, and has no room left.
     #[error("journal: the host has no space left to empty the log")]
     HostFull,
+    /// It was closed, as it is before an unmount.
+    #[error("the journal is closed")]
+    Closed,
     /// The commit thread was asked to wait for itself.
     #[error("journal: the commit thread cannot wait for a commit")]
     OnCommitThread,

@@ -5,6 +5,7 @@ use crate::error::{JournalError, Result};
 use crate::handle::Handle;
 use crate::log::Opened;
 use crate::map::LogMap;
+use crate::settings::Settings;
 use crate::transaction::{Freed, Shard};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -128,7 +129,7 @@ pub struct Journal {
     /// The most blocks one transaction may hold.
     transaction_max: i64,
     has_log: bool,
-    pub(crate) options: JournalOptions,
+    pub(crate) settings: Settings,
     pub(crate) counters: Counters,
     thread: Mutex<Option<thread::JoinHandle<()>>>,
 }
@@ -230,7 +231,7 @@ impl Journal {
             client: OnceLock::new(),
             transaction_max,
             has_log: log.is_some(),
-            options,
+            settings: Settings::new(&options),
             counters: Counters::default(),
             thread: Mutex::new(&class::JOURNAL_STATE, None),
         });
@@ -323,8 +324,8 @@ impl Journal {
     /// Sleeps as [`JournalOptions::delay`] says.
     #[inline(always)]
     pub(crate) fn delay(&self) {
-        if !self.options.delay.is_zero() {
-            thread::sleep(self.options.delay);
+        if !self.settings.delay.is_zero() {
+            thread::sleep(self.settings.delay);
         }
     }
 
@@ -394,6 +395,9 @@ impl Journal {
         while self.gate.closing.load(Ordering::SeqCst) {
             if state.stopped {
                 return Err(self.abort_error());
+            }
+            if state.keep_closed && !state.need_empty {
+                return Err(JournalError::Closed);
             }
             self.done.wait(&mut state);
         }
@@ -553,7 +557,8 @@ impl Journal {
     }
 
     /// Ends the journal: empties the log, lets no handle start any more, runs `last` under one last handle of
-    /// one credit, and writes that in place as well. Handles that wait fail once [`Journal::stop`] was called.
+    /// one credit, and writes that in place as well. Handles that wait then fail; so do later ones, until
+    /// [`Journal::reopen`].
     ///
     /// # Crash
     /// What `last` changes is in place only when everything else is and the log holds nothing else.
@@ -578,6 +583,16 @@ impl Journal {
             handle.finish();
         }
         Ok(self.empty_log(true)?)
+    }
+
+    /// Takes handles again, after [`Journal::close`].
+    ///
+    /// # Errors
+    /// As [`Journal::flush_log`].
+    pub fn reopen(&self) -> Result<()> {
+        self.state.lock().keep_closed = false;
+        // The commit thread opens the gate: it may be closing a transaction at this moment.
+        self.empty_log(false)
     }
 
     /// Whether the caller is the commit thread, which can wait for no commit: its client may let go

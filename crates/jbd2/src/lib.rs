@@ -30,6 +30,7 @@
 //! | [`log`] | the log: head, tail, room |
 //! | [`map`] | where the log lies on the device |
 //! | [`recovery`] | replaying a log |
+//! | `settings` | what can change while it is in use |
 #![forbid(unsafe_code)]
 
 pub mod checkpoint;
@@ -40,6 +41,7 @@ pub mod journal;
 pub mod log;
 pub mod map;
 pub mod recovery;
+mod settings;
 pub mod transaction;
 
 pub use error::{JournalError, Result};

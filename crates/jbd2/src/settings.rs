@@ -1,0 +1,112 @@
+//! What of a journal can change while it is in use: how often it commits, and whether it flushes.
+//!
+//! # Locking
+//! Each value is an atomic of its own; who changes one wakes the commit thread.
+
+use crate::journal::{Journal, JournalOptions};
+use std::time::Duration;
+use uext4_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The options of a journal, as they are now.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    commit_interval_ns: AtomicU64,
+    barrier: AtomicBool,
+    /// Immutable.
+    pub delay: Duration,
+}
+
+impl Settings {
+    pub fn new(options: &JournalOptions) -> Settings {
+        Settings {
+            commit_interval_ns: AtomicU64::new(nanoseconds(options.commit_interval)),
+            barrier: AtomicBool::new(options.barrier),
+            delay: options.delay,
+        }
+    }
+
+    /// A transaction is committed when it is this old.
+    pub fn commit_interval(&self) -> Duration {
+        Duration::from_nanos(self.commit_interval_ns.load(Ordering::Relaxed))
+    }
+
+    /// Whether the device is flushed around a commit block.
+    pub fn barrier(&self) -> bool {
+        self.barrier.load(Ordering::Relaxed)
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Journal {
+    /// Sets how old a transaction may get before it is committed, the running one included.
+    pub fn set_commit_interval(&self, interval: Duration) {
+        let ns = nanoseconds(interval);
+        self.settings
+            .commit_interval_ns
+            .store(ns, Ordering::Relaxed);
+        // The commit thread sleeps for as long as was right before.
+        let _state = self.state().lock();
+        self.work().notify_all();
+    }
+
+    /// Sets whether the device is flushed around the commit blocks that come.
+    pub fn set_barrier(&self, barrier: bool) {
+        self.settings.barrier.store(barrier, Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use crate::JournalError;
+    use std::sync::Arc;
+    use uext4_block::{BlockDevice, MemoryDevice};
+    use uext4_buffer::BufferCache;
+
+    fn journal(options: JournalOptions) -> Arc<Journal> {
+        let device = Arc::new(MemoryDevice::new(1 << 20));
+        let cache = Arc::new(BufferCache::new(device, 4096, 16));
+        Journal::without_log(cache, options)
+    }
+
+    #[test]
+    fn a_closed_journal_takes_no_handle_until_it_is_reopened() {
+        let journal = journal(JournalOptions::default());
+        let nothing = |_: &crate::Handle<'_>| Ok::<(), JournalError>(());
+        for _ in 0..2 {
+            journal.close(nothing).expect("closes");
+            assert!(matches!(journal.start(1), Err(JournalError::Closed)));
+            assert!(matches!(journal.try_start(1), Ok(None)));
+            journal.sync().expect("has nothing to do");
+            journal.reopen().expect("reopens");
+            journal.start(1).expect("starts").finish();
+            journal.sync().expect("syncs");
+        }
+        journal.stop();
+    }
+
+    #[test]
+    fn a_shorter_interval_holds_for_the_running_transaction() {
+        let journal = journal(JournalOptions {
+            commit_interval: Duration::from_secs(10_000),
+            ..JournalOptions::default()
+        });
+        let buffer = journal.cache().get(3).expect("block 3");
+        let handle = journal.start(1).expect("starts");
+        handle.modify(&buffer).expect("modifies").data_mut().fill(7);
+        let tid = journal.running_tid();
+        handle.finish();
+        journal.set_commit_interval(Duration::from_millis(1));
+        while !journal.is_committed(tid) {
+            std::thread::yield_now();
+        }
+        let mut block = [0; 4096];
+        let device = journal.cache().device();
+        device.read_at(3 * 4096, &mut block).expect("reads");
+        assert_eq!(block, [7; 4096]);
+        journal.stop();
+    }
+}
