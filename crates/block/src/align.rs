@@ -14,6 +14,8 @@ const FALLBACK: u32 = 4096;
 
 /// `TMPFS_MAGIC` of `linux/magic.h`.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
+/// `RAMFS_MAGIC` of the same.
+const RAMFS_MAGIC: u64 = 0x8584_58f6;
 
 /// Alignments in bytes, powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +57,12 @@ impl Alignment {
 /// without: there is nothing to bypass, to align for or to wait for.
 pub(crate) fn is_in_memory(fd: &OwnedFd) -> bool {
     rustix::fs::fstatfs(fd).is_ok_and(|found| found.f_type as u64 == TMPFS_MAGIC)
+}
+
+/// Whether a file is gone when the machine stops, flushed or not.
+pub(crate) fn is_volatile(fd: &OwnedFd) -> bool {
+    let kind = rustix::fs::fstatfs(fd).map(|found| found.f_type as u64);
+    matches!(kind, Ok(TMPFS_MAGIC | RAMFS_MAGIC))
 }
 
 /// The logical sector of a block device of the host.

@@ -135,6 +135,12 @@ impl FileDevice {
         exclusion::unlock_image(&self.host.fd);
     }
 
+    /// Whether it is a file on tmpfs or ramfs, where flushing makes nothing durable.
+    pub fn is_volatile(&self) -> bool {
+        // The node of a block device lies in memory as well.
+        matches!(self.id, DeviceId::File { .. }) && align::is_volatile(&self.host.fd)
+    }
+
     /// The path that it was opened by.
     pub fn path(&self) -> &Path {
         &self.path
