@@ -36,8 +36,15 @@ fn mount(args: &[OsString]) -> Vec<OsString> {
             // The type is known.
             Some("-t") => drop(rest.next()),
             Some("-o") => {
+                let list = rest.next();
+                let cleared = list.and_then(|list| cleared_by_remount(list.to_str()?));
+                words.extend(
+                    cleared
+                        .into_iter()
+                        .flat_map(|list| ["-o".into(), list.into()]),
+                );
                 words.push(arg.clone());
-                words.extend(rest.next().cloned());
+                words.extend(list.cloned());
             }
             // Sloppy, fake, no mtab, verbose, and read-write are nothing to us; -r is.
             Some(flags) if flags.starts_with('-') && is_of(flags, "sfnvwr") => {
@@ -54,6 +61,18 @@ fn mount(args: &[OsString]) -> Vec<OsString> {
     }
     words.extend(places);
     words
+}
+
+/// What a remount by mount(8) clears: it passes all flags that are to hold, and leaves those out that a word like `exec`
+/// took away. As for mount(2), times of access stay as they are if nothing is said of them. `nosuid` and `nodev` stay
+/// unless their opposites are given.
+fn cleared_by_remount(list: &str) -> Option<&'static str> {
+    let has = |name: &str| list.split(',').any(|option| option == name);
+    let times = ["noatime", "nodiratime", "relatime", "strictatime"];
+    has("remount").then(|| match times.into_iter().any(has) {
+        true => "exec,async,relatime,diratime",
+        false => "exec,async",
+    })
 }
 
 fn umount(args: &[OsString]) -> Vec<OsString> {
@@ -99,6 +118,14 @@ mod tests {
             ("mount.uext4 a.img /mnt -r", "mount -o ro a.img /mnt"),
             ("mount.uext4 a.img /mnt -f", "--version"),
             ("uext4 /a.img /mnt -o ro", "mount -o ro /a.img /mnt"),
+            (
+                "mount.fuse.uext4 /a.img /mnt -o rw,nosuid,remount",
+                "mount -o exec,async -o rw,nosuid,remount /a.img /mnt",
+            ),
+            (
+                "mount.fuse.uext4 /a.img /mnt -o ro,relatime,remount",
+                "mount -o exec,async,relatime,diratime -o ro,relatime,remount /a.img /mnt",
+            ),
             ("umount.fuse.uext4 /mnt -n -t fuse.uext4", "umount /mnt"),
             ("umount.fuse.uext4 -l /mnt", "umount --lazy /mnt"),
         ] {

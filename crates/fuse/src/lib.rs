@@ -20,6 +20,7 @@
 //! | [`mountpoint`] | mounting, through `fuser` |
 //! | [`gate`] | ending while requests come |
 //! | [`server`], [`served`] | answers from a file system; what a file system adds for this |
+//! | [`settings`] | what changes while it is served |
 //! | [`queues`] | what message queues have besides |
 //! | [`statistics`] | how many requests, how long they took |
 #![deny(unsafe_code)]
@@ -36,6 +37,7 @@ pub mod statistics;
 pub mod transport;
 
 mod serve;
+pub mod settings;
 
 pub use handler::Handler;
 pub use mountpoint::{KernelOptions, Mountpoint, Negotiated};
@@ -45,4 +47,4 @@ pub use serve::{
 };
 pub use served::Served;
 pub use server::{Server, ServerOptions};
-pub use transport::{Transport, TransportKind, open_device};
+pub use transport::{Transport, TransportKind, ask_settings, open_device};

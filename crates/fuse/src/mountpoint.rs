@@ -58,6 +58,10 @@ pub struct KernelOptions {
     pub noexec: bool,
     /// No access times.
     pub noatime: bool,
+    /// An access time at every access.
+    pub strictatime: bool,
+    /// No access times of directories.
+    pub nodiratime: bool,
     /// Every change is durable when it returns.
     pub sync: bool,
     /// Every change of a directory is durable when it returns.
@@ -242,6 +246,8 @@ fn mount_as_root(dir: &Path, options: &KernelOptions) -> io::Result<OwnedFd> {
     flags.set(MountFlags::NODEV, options.nodev);
     flags.set(MountFlags::NOEXEC, options.noexec);
     flags.set(MountFlags::NOATIME, options.noatime);
+    flags.set(MountFlags::STRICTATIME, options.strictatime);
+    flags.set(MountFlags::NODIRATIME, options.nodiratime);
     flags.set(MountFlags::SYNCHRONOUS, options.sync);
     flags.set(MountFlags::DIRSYNC, options.dirsync);
     let kind = match &*options.subtype {

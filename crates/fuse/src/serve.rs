@@ -6,11 +6,11 @@ use crate::mountpoint::Negotiated;
 use crate::queues::QueueServer;
 use crate::served::{Outdated, Served};
 use crate::server::{Notify, Server, ServerOptions};
+use crate::settings::{Settings, Synchronous};
 use crate::transport::dev::DevTransport;
 use crate::transport::reply::send_notification;
 use crate::transport::uring::{self, THREADS_PER_CPU, UringPrepared, UringTransport};
 use crate::transport::{Transport, TransportKind, open_device};
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -29,16 +29,16 @@ pub fn queue_threads() -> usize {
 }
 
 /// How a mount is served.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub struct ServeOptions {
     /// How requests come.
     pub transport: TransportKind,
     /// How many threads answer; for io_uring, of each CPU.
     pub threads: Option<usize>,
-    /// Every change is durable when it returns.
-    pub sync: bool,
-    /// Every change of a directory is durable when it returns.
-    pub dirsync: bool,
+    /// Which changes are durable when they return.
+    pub synchronous: Arc<Synchronous>,
+    /// Who changes what of the mount can change.
+    pub settings: Option<Arc<dyn Settings>>,
     /// What the statistics say beside what is counted: the image, who watches the server.
     pub facts: Map<String, Value>,
 }
@@ -49,8 +49,8 @@ impl ServeOptions {
         facts.insert("transport".into(), transport.into());
         facts.insert("threads".into(), workers.into());
         ServerOptions {
-            sync: self.sync,
-            dirsync: self.dirsync,
+            synchronous: Arc::clone(&self.synchronous),
+            settings: self.settings.clone(),
             facts,
         }
     }

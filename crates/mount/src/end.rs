@@ -54,6 +54,8 @@ pub struct Ended {
     pub source: PathBuf,
     /// Whether the server is known to have closed it; a lazy end is not waited for.
     pub closed: bool,
+    /// Another directory that it is mounted on still, so that the server goes on.
+    pub elsewhere: Option<PathBuf>,
 }
 
 /// Unmounts `dir` and waits until the server has closed the image; does not wait if `lazy`.
@@ -82,14 +84,18 @@ pub fn end(dir: &Path, lazy: bool) -> Result<Ended, EndError> {
         true => How::Lazy,
         false => How::Idle,
     };
+    // Later another file system may have its device number.
+    let others = entry.siblings()?;
     unmount(&dir, how).map_err(|e| match e {
         UnmountError::Busy => EndError::Busy(e),
         e => EndError::Unmount(e),
     })?;
-    if lazy {
+    let elsewhere = still_there(&others)?;
+    if lazy || elsewhere.is_some() {
         return Ok(Ended {
             source: entry.source,
             closed: false,
+            elsewhere,
         });
     }
     let closed = server.as_ref().map(wait);
@@ -103,7 +109,19 @@ pub fn end(dir: &Path, lazy: bool) -> Result<Ended, EndError> {
     Ok(Ended {
         source: entry.source,
         closed,
+        elsewhere: None,
     })
+}
+
+/// The directory of the first of some mounts that is there still: one unmount may end several, where mounts propagate.
+fn still_there(mounts: &[MountEntry]) -> std::io::Result<Option<PathBuf>> {
+    if mounts.is_empty() {
+        return Ok(None);
+    }
+    let mut now = MountEntry::all()?.into_iter();
+    Ok(now
+        .find(|entry| mounts.contains(entry))
+        .map(|entry| entry.dir))
 }
 
 /// Whether a process runs this program: a server may name any.

@@ -5,17 +5,20 @@
 //! | [`options`] | `-o` as mount(8) and ext4(5) write it |
 //! | [`process`] | the monitor and the server, and what they say to each other |
 //! | [`sandbox`] | what a process that serves strangers gives up |
+//! | [`remount`], [`again`] | options that change; an image at a second directory |
 //! | [`unmount`], [`end`], [`mountinfo`] | unmounting; waiting for the server; what is mounted where |
 //! | [`log`] | where is said what goes wrong |
 //! | [`stats`], [`metrics`] | what the server tells of itself; the same over HTTP |
 #![forbid(unsafe_code)]
 
+pub mod again;
 pub mod end;
 pub mod log;
 pub mod metrics;
 pub mod mountinfo;
 pub mod options;
 pub mod process;
+pub mod remount;
 pub mod sandbox;
 pub mod stats;
 pub mod unmount;

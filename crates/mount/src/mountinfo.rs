@@ -1,5 +1,6 @@
 //! What is mounted where, as `/proc/self/mountinfo` tells (proc(5)).
 
+use crate::options::KernelFlags;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
@@ -16,8 +17,10 @@ pub const SUBTYPE: &str = "uext4";
 pub struct MountEntry {
     /// Its number, which no other mount has as long as it lives.
     pub id: u64,
-    /// The device as `major:minor`.
+    /// The device as `major:minor`; mounts of one superblock have the same.
     pub device: String,
+    /// The directory of the file system that is mounted: `/`, unless it is a bind mount of a part.
+    pub root: PathBuf,
     /// Where it is mounted.
     pub dir: PathBuf,
     /// The type of the file system.
@@ -26,6 +29,10 @@ pub struct MountEntry {
     pub source: PathBuf,
     /// Whether it can't be written.
     pub read_only: bool,
+    /// What the kernel does with it.
+    pub flags: KernelFlags,
+    /// The user who mounted it, if it is of FUSE.
+    pub user: Option<u32>,
 }
 
 impl MountEntry {
@@ -35,9 +42,34 @@ impl MountEntry {
     /// # Errors
     /// `/proc` can't be read.
     pub fn at(dir: &Path) -> io::Result<Option<MountEntry>> {
+        let mut entries = MountEntry::all()?;
+        entries.retain(|entry| entry.dir == dir);
+        Ok(entries.pop())
+    }
+
+    /// All mounts that this process sees.
+    ///
+    /// # Errors
+    /// `/proc` can't be read.
+    pub fn all() -> io::Result<Vec<MountEntry>> {
         let text = std::fs::read("/proc/self/mountinfo")?;
-        let mut entries = text.split(|b| *b == b'\n').filter_map(parse);
-        Ok(entries.rfind(|entry| entry.dir == dir))
+        Ok(text.split(|b| *b == b'\n').filter_map(parse).collect())
+    }
+
+    /// Other mounts of the same superblock.
+    ///
+    /// # Errors
+    /// `/proc` can't be read.
+    pub fn siblings(&self) -> io::Result<Vec<MountEntry>> {
+        let mut entries = MountEntry::all()?;
+        entries.retain(|entry| entry.device == self.device && entry.id != self.id);
+        Ok(entries)
+    }
+
+    /// Whether it is this mount that is to be seen at its directory.
+    pub fn is_seen(&self) -> bool {
+        let seen = MountEntry::at(&self.dir).ok().flatten();
+        seen.is_some_and(|entry| entry.id == self.id)
     }
 
     /// Whether it is one of ours.
@@ -74,21 +106,44 @@ fn parse(line: &[u8]) -> Option<MountEntry> {
     let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
     let id = text(fields.next()?).parse().ok()?;
     let device = text(fields.nth(1)?);
-    let dir = path(fields.nth(1)?);
-    let flags = text(fields.next()?);
+    let root = path(fields.next()?);
+    let dir = path(fields.next()?);
+    let of_mount = text(fields.next()?);
     let mut after = fields.skip_while(|field| *field != b"-").skip(1);
     let kind = text(after.next()?);
     let source = path(after.next()?);
-    let super_flags = text(after.next()?);
-    let is_ro = |flags: &str| flags.split(',').any(|flag| flag == "ro");
+    let of_superblock = text(after.next()?);
+    let flags = flags(&of_mount, &of_superblock);
+    let user = of_superblock.split(',');
+    let mut user = user.filter_map(|option| option.strip_prefix("user_id=")?.parse().ok());
     Some(MountEntry {
         id,
         device,
+        root,
         dir,
         kind,
         source,
-        read_only: is_ro(&flags) || is_ro(&super_flags),
+        read_only: flags.read_only,
+        flags,
+        user: user.next_back(),
     })
+}
+
+/// What the options of a mount and of its superblock are to the kernel.
+fn flags(of_mount: &str, of_superblock: &str) -> KernelFlags {
+    let mount = |name: &str| of_mount.split(',').any(|flag| flag == name);
+    let superblock = |name: &str| of_superblock.split(',').any(|flag| flag == name);
+    KernelFlags {
+        read_only: mount("ro") || superblock("ro"),
+        nosuid: mount("nosuid"),
+        nodev: mount("nodev"),
+        noexec: mount("noexec"),
+        sync: superblock("sync"),
+        dirsync: superblock("dirsync"),
+        noatime: mount("noatime"),
+        strictatime: !mount("noatime") && !mount("relatime"),
+        nodiratime: mount("nodiratime"),
+    }
 }
 
 /// A path in which blanks and backslashes are octal numbers.
@@ -127,6 +182,24 @@ mod tests {
         assert_eq!(entry.dir, Path::new("/mnt/two words"));
         assert_eq!(entry.source, Path::new(r"/tmp/a\b.img"));
         assert!(entry.is_ours() && entry.read_only);
+        assert_eq!(
+            (entry.root.as_path(), entry.user),
+            (Path::new("/"), Some(0))
+        );
+        assert!(entry.flags.noatime && entry.flags.read_only && !entry.flags.nosuid);
+        let line = b"36 35 0:98 /a /mnt rw,nosuid,nodev,relatime - fuse.uext4 x rw,sync,user_id=7,blksize=512";
+        let entry = parse(line).unwrap();
+        assert_eq!(
+            (entry.root.as_path(), entry.user),
+            (Path::new("/a"), Some(7))
+        );
+        let flags = KernelFlags {
+            nosuid: true,
+            nodev: true,
+            sync: true,
+            ..KernelFlags::default()
+        };
+        assert_eq!(entry.flags, flags);
         assert_eq!(parse(b""), None);
         assert_eq!(parse(b"36 35 0:98 / /mnt rw"), None);
     }

@@ -135,6 +135,7 @@ macro_rules! classes {
 classes! {
     MOUNT_TABLE = "mount_table", MountTable, Refused, "the mounts of this process";
     FILE_POS = "file_pos", MountTable, Refused, "the position of an open file";
+    REMOUNT = "remount", MountTable, Refused, "the options of a mount while they change";
     S_UMOUNT = "s_umount", SUmount, Refused, "a superblock against unmounting";
     LAZYTIME_WRITE = "lazytime_write", SUmount, Refused, "pending timestamps that are being written";
     RENAME = "rename", Rename, Refused, "the shape of the directory tree";

@@ -6,13 +6,15 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use uext4::{Errno, Error};
+use uext4_mount::again;
 use uext4_mount::process::{background, monitor};
+use uext4_mount::remount::remount;
 use uext4_mount::{Failure, Log, MountRequest, Source, WirePath, metrics};
 
 /// What `-o` takes.
 const OPTIONS: &str = "\
 Options after -o, as for mount(8) and ext4(5); the last one wins:
-  ro, noatime, relatime, strictatime, lazytime, noexec, sync, dirsync
+  ro, noatime, nodiratime, relatime, strictatime, lazytime, noexec, sync, dirsync
   suid, dev                       set-id programs and device files are honoured, for root (else nosuid, nodev)
   allow_other, noallow_other      others may use it, as permissions say (the default for root)
   data=ordered|writeback|journal, commit=SECONDS, barrier=0|1, noload (with ro)
@@ -25,6 +27,8 @@ Options after -o, as for mount(8) and ext4(5); the last one wins:
   readahead=SIZE, fsname=NAME
   memory=SIZE                     what the server may have of address space; it ends if it needs more
   ialloc=, generation=, icache=, dio-lock=   arms, as uext4 bench --help lists them
+  remount                         changes ro, rw, times of access, commit=, errors=, barrier=, discard, sync and the like
+                                  of what is mounted on a directory: uext4 mount -o remount,ro DIR
 Others of ext4(5) that tune what is done another way here are accepted and change nothing.
 
 Example: uext4 mount disk.img /mnt -o noatime && ls /mnt && uext4 umount /mnt";
@@ -35,10 +39,10 @@ Example: uext4 mount disk.img /mnt -o noatime && ls /mnt && uext4 umount /mnt";
 pub struct Args {
     #[command(flatten)]
     how: HowArgs,
-    /// The image, a file or block device
+    /// The image, a file or block device; left out with -o remount
     image: PathBuf,
     /// An existing directory
-    dir: PathBuf,
+    dir: Option<PathBuf>,
 }
 
 /// What any mount can be told.
@@ -62,12 +66,21 @@ pub struct HowArgs {
 }
 
 pub fn run(args: Args) -> Result<()> {
+    let options = args.how.options()?;
+    if parse(&options)?.remount {
+        let dir = args.dir.unwrap_or(args.image);
+        let done = remount(&dir, &options);
+        return done.map_err(|e| anyhow::anyhow!("{}: {e}", dir.display()));
+    }
+    let Some(dir) = args.dir else {
+        bail!("the directory is missing; see uext4 mount --help");
+    };
     let image = absolute(&args.image);
     let image =
         image.map_err(|e| failure::opening(&args.image, &Error::from_source(errno(&e), e)))?;
-    let journal = absolute_journal(&args.how.options()?)?;
+    let journal = absolute_journal(&options)?;
     let source = Source::Image(WirePath(image));
-    mount(&args.how, source, journal, &args.dir)
+    mount(&args.how, source, journal, &dir)
 }
 
 impl HowArgs {
@@ -86,7 +99,14 @@ pub fn mount(how: &HowArgs, source: Source, more: Vec<String>, dir: &Path) -> Re
     // Before anything is started for it.
     request.options().map_err(anyhow::Error::msg)?;
     let source = request.source();
-    let failed = |e: Failure| explained(source, &e);
+    let failed = |e: Failure| match mounted_at(&request) {
+        Some(first) if how.foreground && e.errno == Some(Errno::EBUSY.0) => anyhow::anyhow!(
+            "{}: image is already open: it is mounted on {}; without -f it is shown at a second directory",
+            source.display(),
+            first.display()
+        ),
+        _ => explained(source, &e),
+    };
     if how.foreground {
         let served = monitor::run(&request, &Log::Terminal, |warnings| {
             warn(source, warnings);
@@ -95,14 +115,52 @@ pub fn mount(how: &HowArgs, source: Source, more: Vec<String>, dir: &Path) -> Re
         });
         return served.map_err(failed);
     }
-    warn(source, &background::start(&request).map_err(failed)?);
+    match background::start(&request) {
+        Ok(warnings) => warn(source, &warnings),
+        Err(e) if e.errno == Some(Errno::EBUSY.0) => {
+            let Some(first) = show_again(&request)? else {
+                return Err(failed(e));
+            };
+            let first = first.display();
+            show::warn(format_args!(
+                "{}: already mounted on {first}; {} shows the same, with its options",
+                source.display(),
+                dir.display()
+            ));
+        }
+        Err(e) => return Err(failed(e)),
+    }
     Ok(())
 }
 
+/// Where the image is mounted already.
+fn mounted_at(request: &MountRequest) -> Option<PathBuf> {
+    match &request.source {
+        Source::Image(image) => again::mounted_at(&image.0),
+        Source::Queues => None,
+    }
+}
+
+/// Shows an image that is mounted already at a second directory, and returns where the first is.
+fn show_again(request: &MountRequest) -> Result<Option<PathBuf>> {
+    let Source::Image(image) = &request.source else {
+        return Ok(None);
+    };
+    let options = request.options().map_err(anyhow::Error::msg)?;
+    let shown = again::mount_again(&image.0, request.dir(), &options);
+    shown.map_err(|e| anyhow::anyhow!("{}: {e}", image.0.display()))
+}
+
 fn request(how: &HowArgs, source: Source, more: Vec<String>, dir: &Path) -> Result<MountRequest> {
-    let absolute_dir = dir.canonicalize();
-    let absolute_dir = absolute_dir.map_err(|e| failure::on_host(dir, e))?;
-    if !absolute_dir.is_dir() {
+    let found = dir.canonicalize().and_then(|at| Ok((at.metadata()?, at)));
+    let (found, absolute_dir) = found.map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotConnected => anyhow::anyhow!(
+            "{0}: a mount whose server is gone; `uext4 umount {0}` takes it away",
+            dir.display()
+        ),
+        _ => failure::on_host(dir, e),
+    })?;
+    if !found.is_dir() {
         bail!("{}: not a directory", dir.display());
     }
     let mut options = how.options()?;
@@ -121,14 +179,17 @@ fn request(how: &HowArgs, source: Source, more: Vec<String>, dir: &Path) -> Resu
 
 /// The option that names the journal, as the server has another working directory.
 fn absolute_journal(options: &[String]) -> Result<Vec<String>> {
-    let parsed = uext4_mount::Options::parse(options).map_err(anyhow::Error::msg)?;
-    let Some(journal) = parsed.open.journal else {
+    let Some(journal) = parse(options)?.open.journal else {
         return Ok(Vec::new());
     };
     let absolute = absolute(&journal).map_err(|e| failure::on_host(&journal, e))?;
     let absolute = absolute.to_string_lossy();
     let escaped = absolute.replace('\\', r"\\").replace(',', r"\,");
     Ok(vec![format!("journal={escaped}")])
+}
+
+fn parse(options: &[String]) -> Result<uext4_mount::Options> {
+    uext4_mount::Options::parse(options).map_err(anyhow::Error::msg)
 }
 
 fn absolute(path: &Path) -> std::io::Result<PathBuf> {

@@ -19,7 +19,12 @@ pub fn run(args: &Args) -> Result<()> {
     let dir = args.dir.display();
     let ended = uext4_mount::end::end(&args.dir, args.lazy);
     let ended = ended.map_err(|e| anyhow::anyhow!("{dir}: {e}"))?;
-    if !ended.closed && !args.lazy {
+    if let Some(elsewhere) = &ended.elsewhere {
+        let (source, elsewhere) = (ended.source.display(), elsewhere.display());
+        show::warn(format_args!(
+            "{dir}: unmounted; {source} stays open, as it is mounted on {elsewhere} too"
+        ));
+    } else if !ended.closed && !args.lazy {
         show::warn(format_args!(
             "{dir}: unmounted; its server did not say who it is, so it may still be closing {}",
             ended.source.display()

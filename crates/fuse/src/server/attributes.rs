@@ -170,7 +170,7 @@ impl<F: Served> Server<F> {
 
     /// What mounting with `sync` asks for after a change of a file.
     pub(super) fn settle(&self, node: &F::Node) -> Answer {
-        if self.options.sync {
+        if self.options.synchronous.all() {
             self.fs.fsync(node, false)?;
         }
         Ok(0)

@@ -2,9 +2,10 @@
 
 use super::{Answer, Server};
 use crate::abi::{input, output};
-use crate::handler::put;
+use crate::handler::{put, put_bytes};
 use crate::request::Request;
 use crate::served::{IoctlCall, Outdated, Served};
+use crate::settings::{SETTINGS_BYTES, SETTINGS_IOCTL};
 use serde_json::{Value, json};
 use uext4::{Capabilities, Errno, lock_stat};
 
@@ -27,6 +28,9 @@ impl<F: Served> Server<F> {
 
     pub(super) fn ioctl(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
         let arg: input::Ioctl = request.arg()?;
+        if arg.cmd == SETTINGS_IOCTL {
+            return self.change_settings(request, out);
+        }
         let node = self.node(request.header.nodeid)?;
         let input = request.payload();
         let call = IoctlCall {
@@ -50,6 +54,18 @@ impl<F: Served> Server<F> {
         Ok(head + len)
     }
 
+    /// What the mount is asked for itself, by anybody who can open a directory of it.
+    fn change_settings(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
+        let settings = self.options.settings.as_ref().ok_or(Errno::ENOTTY)?;
+        let question = request.payload();
+        let question = question.split(|byte| *byte == 0).next().unwrap_or_default();
+        let mut answer = settings.change(request.header.uid, question);
+        answer.resize(SETTINGS_BYTES, 0);
+        let head = put(out, &output::Ioctl::default())?;
+        let room = out.get_mut(head..).ok_or(Errno::EIO)?;
+        Ok(head + put_bytes(room, &answer)?)
+    }
+
     /// What is known about the mount, as one JSON document.
     pub(super) fn statistics_json(&self) -> Vec<u8> {
         let mut all = self.options.facts.clone();
@@ -63,6 +79,9 @@ impl<F: Served> Server<F> {
         let mut cache = self.fs.describe();
         cache["nodes"] = json!(self.nodes.count());
         all.insert("cache".into(), cache);
+        if let Some(settings) = &self.options.settings {
+            all.insert("options".into(), settings.describe());
+        }
         Value::Object(all).to_string().into_bytes()
     }
 }

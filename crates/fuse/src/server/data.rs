@@ -123,7 +123,7 @@ impl<F: Served> Server<F> {
         let data = data.get(..arg.size as usize).ok_or(Errno::EIO)?;
         let node = self.node(request.header.nodeid)?;
         let mut flags = convert::io_flags(arg.flags);
-        if self.options.sync {
+        if self.options.synchronous.all() {
             flags |= IoFlags::SYNC;
         }
         let caller = self.caller(request);

@@ -32,11 +32,13 @@ use crate::handler::Handler;
 use crate::mountpoint::Negotiated;
 use crate::request::Request;
 use crate::served::{Outdated, Served};
+use crate::settings::{Settings, Synchronous};
 use crate::statistics::Statistics;
 pub(crate) use convert::VALID_SECONDS;
 use nodes::Nodes;
 use serde_json::{Map, Value};
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use uext4::{Caller, Capabilities, Errno, Error};
 
@@ -50,10 +52,10 @@ type Answer = uext4::Result<usize>;
 /// What a server is told beside what was negotiated.
 #[derive(Clone, Debug, Default)]
 pub struct ServerOptions {
-    /// Every change is durable when it returns.
-    pub sync: bool,
-    /// Every change of a directory is durable when it returns.
-    pub dirsync: bool,
+    /// Which changes are durable when they return.
+    pub synchronous: Arc<Synchronous>,
+    /// Who changes what of the mount can change.
+    pub settings: Option<Arc<dyn Settings>>,
     /// What the statistics say beside what is counted: the image, the transport.
     pub facts: Map<String, Value>,
 }

@@ -210,7 +210,7 @@ impl<F: Served> Server<F> {
 
     /// What mounting with `sync` or `dirsync` asks for after a change of a directory.
     fn settle_dir(&self, dir: &F::Node) -> Answer {
-        if self.options.dirsync || self.options.sync {
+        if self.options.synchronous.directories() {
             self.fs.fsync(dir, false)?;
         }
         Ok(0)

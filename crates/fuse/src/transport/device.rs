@@ -1,14 +1,18 @@
 //! Descriptors of `/dev/fuse`.
 #![allow(unsafe_code, reason = "ioctls have no safe form")]
 
+use crate::settings::{SETTINGS_BYTES, SETTINGS_IOCTL};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// `FUSE_DEV_IOC_CLONE` of `linux/fuse.h`.
 const CLONE: Opcode = opcode::read::<u32>(229, 0);
+
+/// [`SETTINGS_IOCTL`].
+const SETTINGS: Opcode = SETTINGS_IOCTL;
 
 /// A descriptor of `/dev/fuse` that is bound to no mount yet.
 ///
@@ -29,4 +33,19 @@ pub(super) fn bind(device: &OwnedFd, connection: BorrowedFd<'_>) -> io::Result<(
     // SAFETY: the ioctl reads 32 bits, which live until it returns.
     let bound: Result<(), Errno> = unsafe { ioctl(device, Updater::<CLONE, u32>::new(&mut from)) };
     Ok(bound?)
+}
+
+/// Asks the mount that `directory` is in for something, in `memory`, where the answer is then.
+///
+/// # Errors
+/// `ENOTTY`: it is no mount of ours. `ENOTCONN`: its server is gone.
+pub fn ask_settings(directory: impl AsFd, memory: &mut [u8; SETTINGS_BYTES]) -> io::Result<()> {
+    // SAFETY: the ioctl reads and writes as many bytes as its number says and the memory has.
+    let asked: Result<(), Errno> = unsafe {
+        ioctl(
+            directory,
+            Updater::<SETTINGS, [u8; SETTINGS_BYTES]>::new(memory),
+        )
+    };
+    Ok(asked?)
 }

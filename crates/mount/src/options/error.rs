@@ -43,6 +43,9 @@ pub enum OptionError {
         /// Why, and what to do.
         why: &'static str,
     },
+    /// A mount keeps it.
+    #[error("option '{0}' can't change while it is mounted; unmount it, and mount it again")]
+    Fixed(String),
     /// It needs another one, or excludes it.
     #[error("option '{name}' {why}")]
     Conflict {

@@ -4,12 +4,14 @@
 //! [`Options`] is what all `-o` of a command line say, later ones winning. Names are unknown, refused with
 //! the reason, harmless (`table`), or set a field.
 
+mod change;
 mod error;
 mod queues;
 mod table;
 #[cfg(test)]
 mod tests;
 
+pub use change::KernelFlags;
 pub use error::OptionError;
 pub use table::Harmless;
 
@@ -52,6 +54,8 @@ pub struct Options {
     pub memory: Option<u64>,
     /// The limits of message queues.
     pub limits: Limits,
+    /// A mount that exists is to change.
+    pub remount: bool,
 }
 
 impl Default for Options {
@@ -71,6 +75,7 @@ impl Default for Options {
             readahead: None,
             memory: None,
             limits: Limits::default(),
+            remount: false,
         }
     }
 }
@@ -88,12 +93,18 @@ impl Options {
     pub fn parse<S: AsRef<str>>(lists: &[S]) -> Result<Options, OptionError> {
         let mut options = Options::default();
         for list in lists {
-            for option in split(list.as_ref()) {
-                options.apply(&option)?;
-            }
+            options.apply_list(list.as_ref())?;
         }
         options.check()?;
         Ok(options)
+    }
+
+    /// These, changed by the options of a list.
+    ///
+    /// # Errors
+    /// The first option that is unknown, refused, or has a wrong value.
+    pub(crate) fn apply_list(&mut self, list: &str) -> Result<(), OptionError> {
+        split(list).iter().try_for_each(|option| self.apply(option))
     }
 
     /// Whether others may use the mount, if root mounts it or another.
@@ -103,6 +114,10 @@ impl Options {
 
     fn apply(&mut self, option: &str) -> Result<(), OptionError> {
         let given = Given::new(option);
+        if given.name == "dax" && matches!(given.value, Some("never" | "inode")) {
+            // Which of the two makes no difference without a mapping of the device.
+            return Ok(());
+        }
         if let Some((_, why)) = REFUSED.iter().find(|(name, _)| *name == given.name) {
             return Err(OptionError::Refused {
                 name: given.name.to_owned(),
@@ -133,7 +148,9 @@ impl Options {
             "noexec" => (&mut self.noexec, true),
             "exec" => (&mut self.noexec, false),
             "sync" => (&mut self.sync, true),
+            "async" => (&mut self.sync, false),
             "dirsync" => (&mut self.dirsync, true),
+            "remount" => (&mut self.remount, true),
             _ => return Ok(false),
         };
         given.plain()?;
@@ -198,13 +215,8 @@ impl Options {
             "strictatime" => mount.atime = AtimeUpdate::Strict,
             "lazytime" => mount.lazytime = true,
             "nolazytime" => mount.lazytime = false,
-            "nodiratime" if mount.atime == AtimeUpdate::Never => {}
-            "nodiratime" => {
-                return Err(OptionError::Refused {
-                    name: given.name.to_owned(),
-                    why: "directories are treated as files are; give noatime before it",
-                });
-            }
+            "nodiratime" => mount.nodiratime = true,
+            "diratime" => mount.nodiratime = false,
             _ => return Ok(false),
         }
         given.plain()?;
@@ -339,7 +351,13 @@ impl<'a> Given<'a> {
 }
 
 fn is_harmless(given: &Given<'_>) -> Result<bool, OptionError> {
-    if given.name.starts_with("x-") {
+    if given.name.starts_with("X-mount.") {
+        return Err(OptionError::Refused {
+            name: given.name.to_owned(),
+            why: "mount(8) does that; use mount -t fuse.uext4",
+        });
+    }
+    if given.name.starts_with("x-") || given.name.starts_with("X-") {
         return Ok(true);
     }
     let Some((_, shape, _)) = HARMLESS.iter().find(|(name, ..)| *name == given.name) else {

@@ -43,16 +43,25 @@ pub const HARMLESS: &[(&str, Shape, Harmless)] = &[
     ("_netdev", Plain, ForMount),
     ("comment", Valued, ForMount),
     ("subtype", Valued, ForMount),
+    ("helper", Valued, ForMount),
+    ("uhelper", Valued, ForMount),
+    ("nonempty", Plain, ForMount),
+    // What lists of mounts show of FUSE, and mount(8) gives back when it remounts.
+    ("user_id", Valued, ForMount),
+    ("group_id", Valued, ForMount),
+    ("rootmode", Valued, ForMount),
+    ("max_read", Valued, ForMount),
+    ("blksize", Valued, ForMount),
     // An image file needs no loop device to be mounted.
-    ("loop", Plain, ForMount),
+    ("loop", Both, ForMount),
     ("silent", Plain, ForMount),
     ("loud", Plain, ForMount),
     // The kernel checks permissions, always.
     ("default_permissions", Plain, Always),
-    ("async", Plain, Always),
+    // A server that dies is unmounted.
+    ("auto_unmount", Plain, Always),
     ("nomand", Plain, Always),
     ("symfollow", Plain, Always),
-    ("diratime", Plain, Always),
     ("user_xattr", Plain, Always),
     ("acl", Plain, Always),
     ("bsddf", Plain, Always),
@@ -87,7 +96,13 @@ pub const HARMLESS: &[(&str, Shape, Harmless)] = &[
     ("prefetch_block_bitmaps", Plain, Tuning),
     ("no_prefetch_block_bitmaps", Plain, Tuning),
     ("mbcache", Plain, Tuning),
+    ("nombcache", Plain, Tuning),
     ("no_mbcache", Plain, Tuning),
+    // Nothing is said at mount that it would add to.
+    ("debug", Plain, Tuning),
+    // Of ext2 and ext3: bitmaps are checked where they are read.
+    ("nocheck", Plain, Tuning),
+    ("check", Valued, Tuning),
     ("orlov", Plain, Tuning),
     ("oldalloc", Plain, Tuning),
     ("bh", Plain, Tuning),
@@ -147,7 +162,43 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("usrjquota", "quotas are not kept; leave it out"),
     ("grpjquota", "quotas are not kept; leave it out"),
     ("jqfmt", "quotas are not kept; leave it out"),
-    ("dax", "there is no mapping of the device; leave it out"),
+    (
+        "dax",
+        "there is no mapping of the device; leave it out, or give dax=never",
+    ),
+    ("nouid32", "owners have 32 bits always; leave it out"),
+    (
+        "test_dummy_encryption",
+        "encryption is not supported; leave it out",
+    ),
+    (
+        "offset",
+        "an image begins where its file does; losetup -o OFFSET makes a device of what begins later",
+    ),
+    (
+        "sizelimit",
+        "an image ends where its file does; losetup --sizelimit BYTES makes a device of a part",
+    ),
+    (
+        "context",
+        "labels of files are those of the image; leave it out",
+    ),
+    (
+        "fscontext",
+        "labels of files are those of the image; leave it out",
+    ),
+    (
+        "defcontext",
+        "labels of files are those of the image; leave it out",
+    ),
+    (
+        "rootcontext",
+        "labels of files are those of the image; leave it out",
+    ),
+    (
+        "fakeroot",
+        "permissions are checked as the image has them; root, or the files' owner, may",
+    ),
     (
         "max_dir_size_kb",
         "the size of directories has no limit; leave it out",
@@ -155,10 +206,6 @@ pub const REFUSED: &[(&str, &str)] = &[
     (
         "abort",
         "it is for a mount that exists; uext4 umount ends one",
-    ),
-    (
-        "remount",
-        "a mount keeps its options; unmount, and mount again",
     ),
     (
         "allow_root",
@@ -170,4 +217,6 @@ pub const REFUSED: &[(&str, &str)] = &[
         "symbolic links are always followed; leave it out",
     ),
     ("bind", "that is for mount(8) itself; use mount --bind"),
+    ("rbind", "that is for mount(8) itself; use mount --rbind"),
+    ("move", "that is for mount(8) itself; use mount --move"),
 ];

@@ -39,7 +39,9 @@ fn kernel_flags() {
 fn times() {
     let atime = |list| parse(list).open.mount.atime;
     assert_eq!(atime("noatime"), AtimeUpdate::Never);
-    assert_eq!(atime("noatime,nodiratime"), AtimeUpdate::Never);
+    let nodiratime = |list| parse(list).open.mount.nodiratime;
+    assert!(nodiratime("nodiratime") && nodiratime("strictatime,nodiratime"));
+    assert!(!nodiratime("nodiratime,diratime"));
     assert_eq!(atime("noatime,atime"), AtimeUpdate::Relative);
     assert_eq!(atime("noatime,relatime"), AtimeUpdate::Relative);
     assert_eq!(atime("strictatime"), AtimeUpdate::Strict);
@@ -166,7 +168,6 @@ fn what_is_refused_says_why() {
             assert_eq!(said, format!("option '{name}' can't be had: {why}"));
         }
     }
-    assert!(refusal("nodiratime").contains("noatime"));
 }
 
 #[test]
@@ -222,4 +223,90 @@ fn unknown_options_and_wrong_values_are_named() {
 fn noload_needs_ro() {
     assert!(refusal("noload").starts_with("option 'noload' needs 'ro'"));
     assert!(refusal("ro,noload,rw").starts_with("option 'noload' needs 'ro'"));
+}
+
+/// The names in the first column of the table that begins with a heading, and the last cell of their rows.
+fn documented(heading: &str) -> Vec<(String, String)> {
+    let text = include_str!("../../../../docs/SEMANTICS.md");
+    let rows = text.lines().skip_while(|line| !line.starts_with(heading));
+    let rows = rows.skip(2).take_while(|line| line.starts_with('|'));
+    let names = rows.flat_map(|row| {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").collect();
+        let last = cells.last().unwrap().trim().to_owned();
+        let names: Vec<&str> = cells[0].split('`').skip(1).step_by(2).collect();
+        let names = names.into_iter().filter(|name| !name.contains(['.', '=']));
+        names
+            .map(|name| (name.to_owned(), last.clone()))
+            .collect::<Vec<_>>()
+    });
+    names.collect()
+}
+
+#[test]
+fn the_documents_tables_are_those_of_the_program() {
+    let sorted = |mut names: Vec<String>| {
+        names.sort();
+        names
+    };
+    let names_of = |heading| {
+        documented(heading)
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect()
+    };
+    let harmless = HARMLESS
+        .iter()
+        .map(|(name, ..)| (*name).to_owned())
+        .collect();
+    assert_eq!(sorted(names_of("| accepted,")), sorted(harmless));
+    let why = |name: &str| {
+        let documented = documented("| refused |");
+        documented
+            .into_iter()
+            .find(|(n, _)| n == name)
+            .map(|(_, why)| why)
+    };
+    for (name, reason) in REFUSED {
+        assert_eq!(why(name).as_deref(), Some(*reason), "{name}");
+    }
+    assert_eq!(names_of("| refused |").len(), REFUSED.len());
+    // Each changes something, or has a value to say what.
+    let supported = documented("| supported |");
+    assert!(supported.len() > 40);
+    for (name, remount) in supported {
+        let values = [
+            "1",
+            "journal",
+            "continue",
+            "per-bucket",
+            "uring",
+            "exclusive",
+            "global",
+            "alone",
+        ];
+        let given = values.into_iter().map(|value| format!("{name}={value}"));
+        let given = given
+            .chain([name.clone()])
+            .map(|option| format!("ro,{option}"));
+        let is_known = |list: &String| !refusal_or_empty(list).starts_with("unknown");
+        assert!(given.clone().all(|list| is_known(&list)), "{name}");
+        let base = parse("noload,ro,data=ordered,dioread_lock,writeback,direct,noallow_other");
+        let mut changes = given.filter_map(|list| Options::parse(&[&list]).is_ok().then_some(list));
+        let is_fixed = |list: String| matches!(base.changed(&[list]), Err(OptionError::Fixed(_)));
+        match &*remount {
+            "yes" | "root" => assert!(!changes.any(is_fixed), "{name}"),
+            _ => {}
+        }
+    }
+}
+
+fn refusal_or_empty(list: &str) -> String {
+    Options::parse(&[list]).map_or_else(|e| e.to_string(), |_| String::new())
+}
+
+#[test]
+fn words_for_mount_8_and_for_direct_access() {
+    parse("X-gdu.hide,dax=never,dax=inode,loop=/dev/loop1");
+    assert!(refusal("dax=always").contains("dax=never"));
+    assert!(refusal("X-mount.mkdir=0755").contains("mount(8) does that"));
 }

@@ -14,6 +14,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use uext4::{BlockDevice, BlockError, Errno, FileDevice};
+use uext4_fuse::settings::Synchronous;
 use uext4_fuse::{Prepared, ServeOptions};
 
 /// Threads of the file system's own that read and write at a time, beside those that serve.
@@ -32,6 +33,8 @@ pub struct Confined {
     pub prepared: Prepared,
     /// How they are served.
     pub serve: ServeOptions,
+    /// The user who mounts.
+    pub owner: u32,
     /// What was given up; `None` if the request says that nothing is to be.
     pub confinement: Option<Confinement>,
 }
@@ -43,6 +46,7 @@ impl Confined {
     /// The image or `/dev/fuse` can't be opened, or the sandbox can't be entered.
     pub fn enter(request: &MountRequest) -> Result<Confined, Failure> {
         let mut options = request.options()?;
+        let owner = rustix::process::getuid().as_raw();
         raise_open_files_max();
         let devices = match &request.source {
             Source::Image(path) => Some(open_devices(&path.0, &options)?),
@@ -58,8 +62,7 @@ impl Confined {
                 Source::Image(_) => None,
                 Source::Queues => Some(uext4_fuse::queue_threads()),
             }),
-            sync: options.sync,
-            dirsync: options.dirsync,
+            synchronous: Arc::new(Synchronous::new(options.sync, options.dirsync)),
             ..ServeOptions::default()
         };
         let prepared = Prepared::new(&serve).map_err(|e| {
@@ -91,6 +94,7 @@ impl Confined {
             devices,
             prepared,
             serve,
+            owner,
             confinement,
         })
     }

@@ -23,6 +23,7 @@
 //! | [`confined`] | what the server opens, and what it gives up |
 //! | [`background`] | the third |
 //! | `limits`, `last_words` | how much memory the server may take; what it says as it dies |
+//! | [`settings`] | the server's part in a remount |
 //! | `report` | what the server logs, on its way to the monitor |
 
 pub mod background;
@@ -33,6 +34,7 @@ pub mod monitor;
 mod report;
 pub mod request;
 pub mod server;
+pub mod settings;
 pub mod wire;
 
 use crate::OptionError;

@@ -13,6 +13,7 @@ use super::wire::Channel;
 use super::{Failure, death};
 use crate::metrics::Metrics;
 use crate::mountinfo::MountEntry;
+use crate::options::KernelFlags;
 use crate::unmount::{How, UnmountError, unmount};
 use crate::{Log, Options, Severity, mountinfo, printable};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -83,6 +84,7 @@ pub fn run(
     let outcome = monitor.serve(request, &options, &facts, &mounted, || {
         let mut warnings = Vec::new();
         warnings.extend(read_only_warning(&options, &facts));
+        warnings.extend(volatile_warning(&facts));
         warnings.extend(sandbox_warning(&facts));
         if let Some(metrics) = metrics {
             metrics.serve(request.dir().to_owned());
@@ -220,7 +222,7 @@ impl Monitor {
             let _ = self.channel.send(&ToServer::Stop, None);
             return;
         }
-        match unmount(dir, How::Idle) {
+        match mounted.unmount(How::Idle) {
             Ok(()) => return,
             Err(UnmountError::Busy) => {
                 self.warn(dir, "in use; open files are closed, and get ENOTCONN");
@@ -230,7 +232,7 @@ impl Monitor {
         if !facts.read_only {
             self.sync_patiently(dir);
         }
-        if let Err(e) = unmount(dir, How::Forced) {
+        if let Err(e) = mounted.unmount(How::Forced) {
             self.warn(dir, e);
         }
         if !rustix::process::geteuid().is_root() {
@@ -309,8 +311,24 @@ impl Mounted {
 
     /// Whether it is this mount that is to be seen there.
     fn is_there(&self) -> bool {
-        let seen = MountEntry::at(self.dir()).ok().flatten();
-        seen.is_some_and(|entry| entry.id == self.entry.id)
+        self.entry.is_seen()
+    }
+
+    /// Unmounts it while it is there, and wherever else it is mounted.
+    fn unmount(&self, how: How) -> Result<(), UnmountError> {
+        // As long as it is there, no other file system has its device number.
+        for other in self.entry.siblings().unwrap_or_default() {
+            if other.is_seen()
+                && let Err(UnmountError::Busy) = unmount(&other.dir, how)
+            {
+                return Err(UnmountError::Busy);
+            }
+        }
+        // Where mounts propagate (mount_namespaces(7)), one of those was this.
+        match self.is_there() {
+            true => unmount(self.dir(), how),
+            false => Ok(()),
+        }
     }
 
     /// Tells the kernel how much to read ahead; only root may.
@@ -326,10 +344,10 @@ impl Mounted {
         })
     }
 
-    /// Nobody is left with a directory whose server is gone.
+    /// Nobody is left with a directory whose server is gone, wherever it is mounted.
     fn end(self, monitor: &Monitor) {
         if self.is_there()
-            && let Err(e) = unmount(self.dir(), How::Forced)
+            && let Err(e) = self.unmount(How::Forced)
         {
             monitor.warn(self.dir(), e);
         }
@@ -374,21 +392,19 @@ fn check_rights(options: &Options) -> Result<(), Failure> {
 fn kernel_options(request: &MountRequest, options: &Options, facts: &Facts) -> KernelOptions {
     let source = || request.source().to_string_lossy().into_owned();
     let fs_name = options.fs_name.clone().unwrap_or_else(source);
-    KernelOptions {
+    let flags = KernelFlags {
         read_only: facts.read_only,
-        nosuid: options.nosuid,
-        nodev: options.nodev,
-        noexec: options.noexec,
-        noatime: options.open.mount.atime == uext4::AtimeUpdate::Never,
-        sync: options.sync,
-        dirsync: options.dirsync,
+        ..options.kernel_flags()
+    };
+    flags.fill(KernelOptions {
         allow_other: options.allows_others(rustix::process::geteuid().is_root()),
         fs_name: printable(&fs_name).into_owned(),
         subtype: mountinfo::SUBTYPE.to_owned(),
         writeback: options.writeback,
         uring: facts.rings,
         acl: matches!(request.source, Source::Image(_)),
-    }
+        ..KernelOptions::default()
+    })
 }
 
 fn mounting(request: &MountRequest, e: &io::Error) -> Failure {
@@ -407,6 +423,11 @@ fn read_only_warning(options: &Options, facts: &Facts) -> Option<String> {
     };
     let surprising = facts.read_only && !options.open.mount.read_only;
     surprising.then(|| warning.to_owned())
+}
+
+fn volatile_warning(facts: &Facts) -> Option<String> {
+    let warning = "in the host's memory (tmpfs): fsync makes nothing durable, all of it is lost when the machine stops";
+    facts.volatile.then(|| warning.to_owned())
 }
 
 fn sandbox_warning(facts: &Facts) -> Option<String> {

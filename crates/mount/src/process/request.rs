@@ -126,6 +126,8 @@ pub struct Facts {
     pub read_only: bool,
     /// Its device can't be written.
     pub write_protected: bool,
+    /// It can be written, and is lost when the machine stops: it lies in the host's memory.
+    pub volatile: bool,
     /// It has rings, so that requests can come over io_uring.
     pub rings: bool,
     /// What the server has given up; `None` if it was told not to.

@@ -4,9 +4,10 @@
 //! None of its own. The main thread serves; another listens to the monitor and to `SIGTERM`.
 
 use super::Failure;
-use super::confined::Confined;
+use super::confined::{Confined, Devices};
 use super::report::Reporter;
 use super::request::{Facts, FromServer, MountRequest, ToServer};
+use super::settings::ImageSettings;
 use super::wire::Channel;
 use crate::{Confinement, Options};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -55,6 +56,8 @@ impl Content {
 struct Opened {
     content: Content,
     write_protected: bool,
+    /// Its device is lost when the machine stops.
+    volatile: bool,
     prepared: Prepared,
     options: ServeOptions,
     confinement: Option<Confinement>,
@@ -90,6 +93,7 @@ pub fn run() -> Result<(), Failure> {
     let facts = Facts {
         read_only: opened.content.is_read_only(),
         write_protected: opened.write_protected,
+        volatile: opened.volatile && !opened.content.is_read_only(),
         rings: opened.prepared.has_rings(),
         confinement: opened.confinement.clone(),
     };
@@ -113,6 +117,7 @@ fn open(request: &MountRequest) -> Result<Opened, Failure> {
         devices,
         prepared,
         serve: mut serve_options,
+        owner,
         confinement,
     } = Confined::enter(request)?;
     if request.lock_stat {
@@ -130,17 +135,27 @@ fn open(request: &MountRequest) -> Result<Opened, Failure> {
     facts.insert("sandbox".into(), sandbox.into());
     let asked = request.options()?.open.mount.read_only;
     let write_protected = options.open.mount.read_only && !asked;
+    let is_volatile = |(image, journal): &Devices| {
+        image.is_volatile() || journal.as_ref().is_some_and(|device| device.is_volatile())
+    };
+    let volatile = devices.as_ref().is_some_and(is_volatile);
     let content = match devices {
         Some((image, journal)) => {
             let journal = journal.map(|device| device as Arc<dyn BlockDevice>);
             let fs = Filesystem::open_devices(image, journal, &options.open);
-            Content::Image(fs.map_err(|e| Failure::opening(&e))?)
+            let fs = fs.map_err(|e| Failure::opening(&e))?;
+            let synchronous = Arc::clone(&serve_options.synchronous);
+            let inodes = Arc::clone(fs.inode());
+            let settings = ImageSettings::new(inodes, &options, synchronous, owner);
+            serve_options.settings = Some(Arc::new(settings));
+            Content::Image(fs)
         }
         None => Content::Queues(new_namespace(&options)?),
     };
     Ok(Opened {
         content,
         write_protected,
+        volatile,
         prepared,
         options: serve_options,
         confinement,

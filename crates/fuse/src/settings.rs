@@ -1,0 +1,74 @@
+//! What of a mount changes while it is served, and how it is asked to.
+
+use serde_json::Value;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// The ioctl of the mounted directory by which the mount itself is asked for something: [`SETTINGS_BYTES`] in and out,
+/// text that ends with its first zero. As C has it: `_IOWR('u', 'x', char[4096])`.
+pub const SETTINGS_IOCTL: u32 = 3 << 30 | (SETTINGS_BYTES as u32) << 16 | 0x75 << 8 | 0x78;
+
+/// How long question and answer are.
+pub const SETTINGS_BYTES: usize = 4096;
+
+/// Which changes are durable when they return.
+#[derive(Debug, Default)]
+pub struct Synchronous {
+    all: AtomicBool,
+    directories: AtomicBool,
+}
+
+impl Synchronous {
+    /// Every change if `all`, else those of directories if `directories`.
+    pub fn new(all: bool, directories: bool) -> Synchronous {
+        Synchronous {
+            all: AtomicBool::new(all),
+            directories: AtomicBool::new(directories),
+        }
+    }
+
+    /// The same from now on.
+    pub fn set(&self, all: bool, directories: bool) {
+        self.all.store(all, Relaxed);
+        self.directories.store(directories, Relaxed);
+    }
+
+    /// Whether a change of a file is durable when it returns.
+    #[inline]
+    pub fn all(&self) -> bool {
+        self.all.load(Relaxed)
+    }
+
+    /// Whether a change of a directory is durable when it returns.
+    #[inline]
+    pub fn directories(&self) -> bool {
+        self.directories.load(Relaxed) || self.all()
+    }
+}
+
+/// Answers what a mount is asked for itself.
+pub trait Settings: fmt::Debug + Send + Sync {
+    /// Does what user `uid` asks for, and says how that ended.
+    fn change(&self, uid: u32, question: &[u8]) -> Vec<u8>;
+
+    /// What the mount is told now, for its statistics.
+    fn describe(&self) -> Value;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ioctl_has_the_number_that_c_gives_it() {
+        assert_eq!(SETTINGS_IOCTL, 0xd000_7578);
+    }
+
+    #[test]
+    fn what_holds_for_all_holds_for_directories() {
+        let synchronous = Synchronous::new(false, true);
+        assert!(synchronous.directories() && !synchronous.all());
+        synchronous.set(true, false);
+        assert!(synchronous.directories() && synchronous.all());
+    }
+}

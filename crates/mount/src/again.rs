@@ -1,0 +1,110 @@
+//! An image that is mounted already, shown at a second directory.
+//!
+//! Linux gives both directories one superblock. So does this, by a bind mount of the first: two servers could not
+//! work on one image. Like a second mount of the kernel's, it has the first one's options but for those of a mount
+//! alone: `ro`, `nosuid`, `nodev`, `noexec` and the rules for times of access.
+
+use crate::mountinfo::MountEntry;
+use crate::options::Options;
+use crate::remount::mount_flags;
+use crate::unmount::{How, unmount};
+use rustix::mount::{MountFlags, mount_bind, mount_remount};
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// A mounted image is shown nowhere else.
+#[derive(Debug, thiserror::Error)]
+pub enum AgainError {
+    /// The same image on the same directory.
+    #[error(
+        "image is already open: it is mounted there; uext4 mount -o remount changes its options"
+    )]
+    Same,
+    /// Only root makes bind mounts, and only of what it has mounted itself.
+    #[error(
+        "image is already open: it is mounted on {}; root can show what root has mounted elsewhere too, else unmount it \
+         first",
+        .0.display()
+    )]
+    RootOnly(PathBuf),
+    /// It would have to be written.
+    #[error(
+        "image is already open: it is mounted read-only on {}; mount it with -o ro, or unmount it first",
+        .0.display()
+    )]
+    ReadOnly(PathBuf),
+    /// The host says no.
+    #[error("image is already open: it is mounted on {}, and can't be shown elsewhere too: {why}", first.display())]
+    Host {
+        /// Where it is mounted.
+        first: PathBuf,
+        /// What the host says.
+        why: io::Error,
+    },
+}
+
+/// Shows `image` at `dir`, a path as [`Path::canonicalize`] gives it, if it is mounted already, and returns where that
+/// is; `None` if it is not.
+///
+/// # Errors
+/// It is mounted and can't be shown at a second directory.
+pub fn mount_again(
+    image: &Path,
+    dir: &Path,
+    options: &Options,
+) -> Result<Option<PathBuf>, AgainError> {
+    let Some(first) = find(image) else {
+        return Ok(None);
+    };
+    if MountEntry::at(dir).is_ok_and(|there| there.is_some_and(|t| t.device == first.device)) {
+        return Err(AgainError::Same);
+    }
+    // Anyone can name an image as the source of a mount; what root has mounted, root's monitor has named.
+    if !rustix::process::geteuid().is_root() || first.user != Some(0) {
+        return Err(AgainError::RootOnly(first.dir));
+    }
+    let flags = options.kernel_flags();
+    if first.read_only && !flags.read_only {
+        return Err(AgainError::ReadOnly(first.dir));
+    }
+    let failed = |e: rustix::io::Errno| AgainError::Host {
+        first: first.dir.clone(),
+        why: e.into(),
+    };
+    mount_bind(&first.dir, dir).map_err(failed)?;
+    if let Err(e) = mount_remount(dir, MountFlags::BIND | mount_flags(flags), c"") {
+        // Not by force, which would end the first as well.
+        let _ = unmount(dir, How::Lazy);
+        return Err(failed(e));
+    }
+    Ok(Some(first.dir))
+}
+
+/// Where an image is mounted, if it is.
+pub fn mounted_at(image: &Path) -> Option<PathBuf> {
+    find(image).map(|entry| entry.dir)
+}
+
+/// Where all of an image is mounted; root's mounts before others.
+fn find(image: &Path) -> Option<MountEntry> {
+    let image = std::fs::metadata(image).ok()?;
+    let is_of = |entry: &MountEntry| {
+        entry.is_ours()
+            && entry.root == Path::new("/")
+            && entry.source.is_absolute()
+            && std::fs::metadata(&entry.source).is_ok_and(|source| is_same(&source, &image))
+    };
+    let mut entries = MountEntry::all().ok()?;
+    entries.retain(is_of);
+    entries.sort_by_key(|entry| entry.user != Some(0));
+    entries.into_iter().next()
+}
+
+fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    match one.file_type().is_block_device() && other.file_type().is_block_device() {
+        true => one.rdev() == other.rdev(),
+        false => (one.dev(), one.ino()) == (other.dev(), other.ino()),
+    }
+}

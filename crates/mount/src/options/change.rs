@@ -1,0 +1,191 @@
+//! Options of a mount that changes while it is in use.
+
+use super::{OptionError, Options, split};
+use uext4::{AtimeUpdate, MountOptions};
+use uext4_fuse::KernelOptions;
+
+/// What the kernel does with a mount, as far as that can change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelFlags {
+    /// Nothing is written.
+    pub read_only: bool,
+    /// Set-id bits mean nothing.
+    pub nosuid: bool,
+    /// Device files mean nothing.
+    pub nodev: bool,
+    /// Nothing is executed.
+    pub noexec: bool,
+    /// Every change is durable when it returns.
+    pub sync: bool,
+    /// Every change of a directory is durable when it returns.
+    pub dirsync: bool,
+    /// No access times.
+    pub noatime: bool,
+    /// An access time at every access.
+    pub strictatime: bool,
+    /// No access times of directories.
+    pub nodiratime: bool,
+}
+
+impl KernelFlags {
+    /// Those of what the kernel is asked for when it mounts.
+    pub fn fill(self, kernel: KernelOptions) -> KernelOptions {
+        KernelOptions {
+            read_only: self.read_only,
+            nosuid: self.nosuid,
+            nodev: self.nodev,
+            noexec: self.noexec,
+            noatime: self.noatime,
+            strictatime: self.strictatime,
+            nodiratime: self.nodiratime,
+            sync: self.sync,
+            dirsync: self.dirsync,
+            ..kernel
+        }
+    }
+}
+
+impl Options {
+    /// What of them the kernel has to know, if the image is mounted as they say.
+    pub fn kernel_flags(&self) -> KernelFlags {
+        let mount = &self.open.mount;
+        KernelFlags {
+            read_only: mount.read_only,
+            nosuid: self.nosuid,
+            nodev: self.nodev,
+            noexec: self.noexec,
+            sync: self.sync,
+            dirsync: self.dirsync,
+            noatime: mount.atime == AtimeUpdate::Never,
+            strictatime: mount.atime == AtimeUpdate::Strict,
+            nodiratime: mount.nodiratime,
+        }
+    }
+
+    /// Options with those flags and nothing else that is not usual.
+    pub fn with_kernel_flags(flags: KernelFlags) -> Options {
+        let mut options = Options {
+            nosuid: flags.nosuid,
+            nodev: flags.nodev,
+            noexec: flags.noexec,
+            sync: flags.sync,
+            dirsync: flags.dirsync,
+            ..Options::default()
+        };
+        let mount = &mut options.open.mount;
+        mount.read_only = flags.read_only;
+        mount.nodiratime = flags.nodiratime;
+        mount.atime = match (flags.noatime, flags.strictatime) {
+            (true, _) => AtimeUpdate::Never,
+            (false, true) => AtimeUpdate::Strict,
+            (false, false) => AtimeUpdate::Relative,
+        };
+        options
+    }
+
+    /// These, with the changes that the lists of all `-o` of a remount ask for; what they do not name stays as it is.
+    ///
+    /// # Errors
+    /// As [`Options::parse`]; an option that is another one now and can't change.
+    pub fn changed<S: AsRef<str>>(&self, lists: &[S]) -> Result<Options, OptionError> {
+        let mut options = self.clone();
+        for list in lists {
+            for option in split(list.as_ref()) {
+                let before = options.clone();
+                options.apply(&option)?;
+                if !options.is_remount_of(&before) {
+                    let name = option.split('=').next().unwrap_or_default();
+                    return Err(OptionError::Fixed(name.to_owned()));
+                }
+            }
+        }
+        options.check()?;
+        Ok(options)
+    }
+
+    /// Whether a mount can go from those options to these while it is in use.
+    fn is_remount_of(&self, before: &Options) -> bool {
+        let (now, then) = (&self.open.mount, &before.open.mount);
+        let fixed = MountOptions {
+            read_only: then.read_only,
+            atime: then.atime,
+            nodiratime: then.nodiratime,
+            lazytime: then.lazytime,
+            errors: then.errors,
+            commit_interval: then.commit_interval,
+            barrier: then.barrier,
+            discard: then.discard,
+            ..now.clone()
+        };
+        fixed == *then
+            && (self.open.direct, &self.open.journal) == (before.open.direct, &before.open.journal)
+            && (self.transport, self.threads, self.memory)
+                == (before.transport, before.threads, before.memory)
+            && (self.allow_other, self.writeback, self.readahead)
+                == (before.allow_other, before.writeback, before.readahead)
+            && self.fs_name == before.fs_name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_remount_changes_what_it_names_and_nothing_else() {
+        let before = Options::parse(&["noexec,commit=30,data=journal,noatime"]).unwrap();
+        let after = before
+            .changed(&["remount,ro", "strictatime,lazytime"])
+            .unwrap();
+        assert!(after.remount && after.noexec && after.nosuid);
+        let mount = &after.open.mount;
+        assert!(mount.read_only && mount.lazytime);
+        assert_eq!(mount.atime, AtimeUpdate::Strict);
+        assert_eq!(mount.commit_interval.as_secs(), 30);
+        let back = after.changed(&["remount,rw,nolazytime,noatime"]).unwrap();
+        assert_eq!(back.open.mount, before.open.mount);
+        assert_eq!(back.kernel_flags(), before.kernel_flags());
+    }
+
+    #[test]
+    fn what_can_not_change_is_named_unless_it_is_so_already() {
+        let before = Options::parse(&["data=journal,threads=3,fsname=x"]).unwrap();
+        for option in [
+            "data=ordered",
+            "threads=4",
+            "writeback",
+            "transport=dev",
+            "fsname=y",
+            "noload",
+            "journal=/dev/x",
+            "ialloc=exclusive",
+            "memory=1G",
+            "direct",
+            "allow_other",
+        ] {
+            let Err(e) = before.changed(&[format!("remount,{option}")]) else {
+                panic!("{option} can change");
+            };
+            let name = option.split('=').next().unwrap();
+            let said = e.to_string();
+            // Arms are checked for their values first.
+            let is_named = said.starts_with(&format!("option '{name}'"));
+            assert!(is_named, "{said}");
+        }
+        let same =
+            "remount,data=journal,threads=3,fsname=x,user_id=0,group_id=0,default_permissions";
+        assert!(before.changed(&[same]).is_ok());
+    }
+
+    #[test]
+    fn flags_lead_to_options_and_back() {
+        for list in [
+            "ro,suid,dev",
+            "strictatime,sync,noexec",
+            "noatime,nodiratime,dirsync",
+        ] {
+            let flags = Options::parse(&[list]).unwrap().kernel_flags();
+            assert_eq!(Options::with_kernel_flags(flags).kernel_flags(), flags);
+        }
+    }
+}

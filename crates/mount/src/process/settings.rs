@@ -1,0 +1,142 @@
+//! The server's part in a remount: what the image and the requests' handling have of it.
+//!
+//! # Locking
+//! One remount at a time (`remount`), over those of the file system.
+
+use crate::Options;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::fmt;
+use std::sync::Arc;
+use uext4::ondisk::ErrorsBehaviour;
+use uext4::{AtimeUpdate, DataMode, Errno, Ext4, MountOptions};
+use uext4_fuse::settings::{Settings, Synchronous};
+use uext4_sync::{Mutex, class};
+
+/// Why a mount stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// Something is in use; it may be free in a moment.
+    pub is_busy: bool,
+    /// For the user.
+    pub message: String,
+}
+
+/// What a server answers.
+pub type Answer = Result<(), Refusal>;
+
+/// How long a reason may be, so that an answer has room for it however it is written.
+const MESSAGE_CHARS_MAX: usize = 500;
+
+/// What of a mounted image can change.
+#[derive(Debug)]
+pub struct ImageSettings {
+    fs: Arc<Ext4>,
+    /// How it was mounted.
+    mounted: MountOptions,
+    synchronous: Arc<Synchronous>,
+    /// The user who mounted it.
+    owner: u32,
+    options: Mutex<Options>,
+}
+
+impl ImageSettings {
+    /// Those of an image that `owner` has mounted with `options`.
+    pub fn new(
+        fs: Arc<Ext4>,
+        options: &Options,
+        synchronous: Arc<Synchronous>,
+        owner: u32,
+    ) -> ImageSettings {
+        let mut now = options.clone();
+        // What was left to the image and to the user's rights, as mount(8) says it when it remounts.
+        now.allow_other = Some(options.allows_others(owner == 0));
+        now.open.mount.data = Some(fs.data());
+        now.open.mount.read_only = fs.is_read_only();
+        ImageSettings {
+            mounted: options.open.mount.clone(),
+            fs,
+            synchronous,
+            owner,
+            options: Mutex::new(&class::REMOUNT, now),
+        }
+    }
+
+    fn try_change(&self, uid: u32, question: &[u8]) -> Answer {
+        if uid != 0 && uid != self.owner {
+            return Err(refused("it is another user's mount"));
+        }
+        let list = std::str::from_utf8(question).map_err(refused)?;
+        let mut options = self.options.lock();
+        // As the file system is: damage makes it read-only as well.
+        options.open.mount.read_only = self.fs.is_read_only();
+        let wanted = options.changed(&[list]).map_err(refused)?;
+        let mount = MountOptions {
+            data: self.mounted.data,
+            ..wanted.open.mount.clone()
+        };
+        self.fs
+            .report(self.fs.remount(&mount))
+            .map_err(|e| refused_by_image(&e, &options))?;
+        self.synchronous.set(wanted.sync, wanted.dirsync);
+        *options = wanted;
+        Ok(())
+    }
+}
+
+fn refused(why: impl fmt::Display) -> Refusal {
+    Refusal {
+        is_busy: false,
+        message: why.to_string().chars().take(MESSAGE_CHARS_MAX).collect(),
+    }
+}
+
+fn refused_by_image(e: &uext4::Error, now: &Options) -> Refusal {
+    match e.errno() {
+        Errno::EROFS if now.open.mount.read_only => refused(
+            "it was mounted read-only, or has become so for damage or a device's error; unmount it, and mount it again",
+        ),
+        Errno::EBUSY => Refusal {
+            is_busy: true,
+            ..refused("has lost its name")
+        },
+        _ => refused(e),
+    }
+}
+
+impl Settings for ImageSettings {
+    fn change(&self, uid: u32, question: &[u8]) -> Vec<u8> {
+        // A structure of texts and flags becomes JSON always.
+        serde_json::to_vec(&self.try_change(uid, question)).unwrap_or_default()
+    }
+
+    fn describe(&self) -> Value {
+        let options = self.options.lock();
+        let mount = &options.open.mount;
+        json!({
+            "read_only": self.fs.is_read_only(),
+            "atime": match mount.atime {
+                AtimeUpdate::Relative => "relatime",
+                AtimeUpdate::Strict => "strictatime",
+                AtimeUpdate::Never => "noatime",
+            },
+            "nodiratime": mount.nodiratime,
+            "lazytime": mount.lazytime,
+            "data": match self.fs.data() {
+                DataMode::Ordered => "ordered",
+                DataMode::Writeback => "writeback",
+                DataMode::Journal => "journal",
+            },
+            "commit_s": mount.commit_interval.as_secs(),
+            "barrier": mount.barrier,
+            "discard": mount.discard,
+            "errors": match self.fs.errors_behaviour() {
+                ErrorsBehaviour::Continue => "continue",
+                ErrorsBehaviour::RemountRo => "remount-ro",
+                ErrorsBehaviour::Panic => "panic",
+            },
+            "sync": options.sync,
+            "dirsync": options.dirsync,
+        })
+    }
+}

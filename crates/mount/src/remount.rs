@@ -1,0 +1,187 @@
+//! `mount -o remount`: options of a mount that change while it is in use.
+//!
+//! Kernel and server each have a part. A mount becomes read-only in the kernel first, which refuses while a file is open
+//! for writing, and writable there last: so neither ever lets a change through that the other would not take.
+//!
+//! # Invariants
+//! What the kernel is told follows from what it says of the mount and from the options that are given, never from what
+//! the server answers: root may remount what a user's server serves.
+
+use crate::mountinfo::{self, MountEntry};
+use crate::options::{KernelFlags, OptionError, Options};
+use crate::process::settings::{Answer, Refusal};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, mount_remount};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+use uext4_fuse::ask_settings;
+use uext4_fuse::settings::SETTINGS_BYTES;
+
+/// How often kernel and server are asked again where files are about to be closed, and how long after the last time.
+const TRIES: u32 = 200;
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// A mount keeps its options.
+#[derive(Debug, thiserror::Error)]
+pub enum RemountError {
+    /// The directory can't be found or opened, or the kernel refuses.
+    #[error("{0}")]
+    Host(#[from] io::Error),
+    /// There is no mount.
+    #[error("nothing is mounted there")]
+    NotMounted,
+    /// It is another's.
+    #[error("not a mount of uext4 but of {0}; mount(8) remounts it")]
+    NotOurs(String),
+    /// An option is wrong.
+    #[error("{0}")]
+    Option(#[from] OptionError),
+    /// A file is open for writing, or has lost its name.
+    #[error(
+        "in use: a file is open for writing or {0}; close it (fuser -m lists who has files open)"
+    )]
+    Busy(String),
+    /// The kernel takes such a change from root alone.
+    #[error("option '{0}' of a mount is root's to change; unmount it, and mount it again")]
+    RootOnly(&'static str),
+    /// The server refuses.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Changes the mount at `dir` as the lists of all `-o` say. What they do not name stays as it is.
+///
+/// # Errors
+/// It is no mount of ours, or keeps its options.
+pub fn remount(dir: &Path, lists: &[String]) -> Result<(), RemountError> {
+    let dir = mountinfo::absolute(dir)?;
+    let entry = MountEntry::at(&dir)?.ok_or(RemountError::NotMounted)?;
+    if !entry.is_ours() {
+        return Err(RemountError::NotOurs(entry.kind));
+    }
+    let before = entry.flags;
+    // Options that only the server knows, it checks.
+    let wanted = kernel_part(&Options::with_kernel_flags(before), lists)?.kernel_flags();
+    // Whether there is one that knows of remounts, and takes them from this user.
+    ask(&dir, "remount")?;
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root && let Some(name) = root_only(before, wanted) {
+        return Err(RemountError::RootOnly(name));
+    }
+    let question = lists.join(",");
+    if wanted.read_only && !before.read_only {
+        patiently(|| in_kernel(&dir, wanted))?;
+        return patiently(|| ask(&dir, &question)).inspect_err(|_| {
+            // As it was; the server has changed nothing.
+            let _ = in_kernel(&dir, before);
+        });
+    }
+    patiently(|| ask(&dir, &question))?;
+    if is_root && let Err(e) = in_kernel(&dir, wanted) {
+        if before.read_only && !wanted.read_only {
+            let _ = patiently(|| ask(&dir, "ro"));
+        }
+        return Err(e);
+    }
+    Ok(())
+}
+
+/// What the lists make of options of which only the kernel's part is known.
+fn kernel_part(known: &Options, lists: &[String]) -> Result<Options, OptionError> {
+    let mut options = known.clone();
+    for list in lists {
+        options.apply_list(list)?;
+    }
+    Ok(options)
+}
+
+/// An option that would change and that the kernel lets nobody but root change.
+fn root_only(before: KernelFlags, after: KernelFlags) -> Option<&'static str> {
+    let of = |flags: KernelFlags| {
+        [
+            ("ro", flags.read_only),
+            ("suid", !flags.nosuid),
+            ("dev", !flags.nodev),
+            ("noexec", flags.noexec),
+        ]
+    };
+    let mut pairs = of(before).into_iter().zip(of(after));
+    pairs.find(|(old, new)| old != new).map(|(old, _)| old.0)
+}
+
+fn in_kernel(dir: &Path, flags: KernelFlags) -> Result<(), RemountError> {
+    match mount_remount(dir, mount_flags(flags), c"") {
+        Ok(()) => Ok(()),
+        Err(Errno::BUSY) => Err(RemountError::Busy("is being removed".to_owned())),
+        Err(e) => Err(io::Error::from(e).into()),
+    }
+}
+
+/// As mount(2) takes them.
+pub(crate) fn mount_flags(flags: KernelFlags) -> MountFlags {
+    let mut bits = MountFlags::empty();
+    bits.set(MountFlags::RDONLY, flags.read_only);
+    bits.set(MountFlags::NOSUID, flags.nosuid);
+    bits.set(MountFlags::NODEV, flags.nodev);
+    bits.set(MountFlags::NOEXEC, flags.noexec);
+    bits.set(MountFlags::SYNCHRONOUS, flags.sync);
+    bits.set(MountFlags::DIRSYNC, flags.dirsync);
+    bits.set(MountFlags::NODIRATIME, flags.nodiratime);
+    bits | match (flags.noatime, flags.strictatime) {
+        (true, _) => MountFlags::NOATIME,
+        (false, true) => MountFlags::STRICTATIME,
+        (false, false) => MountFlags::RELATIME,
+    }
+}
+
+/// Tries until nothing is in use any more: files that were closed are released a moment later, by the kernel's side too.
+fn patiently(change: impl Fn() -> Result<(), RemountError>) -> Result<(), RemountError> {
+    for _ in 1..TRIES {
+        match change() {
+            Err(RemountError::Busy(_)) => std::thread::sleep(PAUSE),
+            other => return other,
+        }
+    }
+    change()
+}
+
+/// Asks the server for changes.
+fn ask(dir: &Path, question: &str) -> Result<(), RemountError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(dir, flags, Mode::empty());
+    let opened = opened.map_err(|e| unanswered(e.into()))?;
+    let mut memory = [0_u8; SETTINGS_BYTES];
+    let room = memory.get_mut(..question.len());
+    // The last byte stays zero.
+    let room = room.filter(|room| room.len() < SETTINGS_BYTES);
+    let room = room.ok_or_else(|| RemountError::Refused("the options are too long".to_owned()))?;
+    room.copy_from_slice(question.as_bytes());
+    ask_settings(&opened, &mut memory).map_err(unanswered)?;
+    let answer = memory.split(|byte| *byte == 0).next().unwrap_or_default();
+    let answer: Answer = serde_json::from_slice(answer)
+        .map_err(|e| RemountError::Refused(format!("the server can't be understood: {e}")))?;
+    answer.map_err(|Refusal { is_busy, message }| match is_busy {
+        true => RemountError::Busy(message),
+        false => RemountError::Refused(message),
+    })
+}
+
+/// Why a server does not take the question.
+fn unanswered(e: io::Error) -> RemountError {
+    match e.raw_os_error() {
+        Some(libc::ENOTTY | libc::ENOSYS | libc::EOPNOTSUPP) => RemountError::Refused(
+            "it keeps its options, as message queues do; unmount it, and mount it again".to_owned(),
+        ),
+        Some(libc::ENOTCONN | libc::ECONNABORTED) => RemountError::Refused(
+            "its server is gone; uext4 umount takes it away, and the next mount recovers the image"
+                .to_owned(),
+        ),
+        Some(libc::EACCES) => RemountError::Refused(
+            "permission denied; without allow_other, only the user who mounted it may look into it"
+                .to_owned(),
+        ),
+        _ => RemountError::Host(e),
+    }
+}
