@@ -14,7 +14,7 @@ use crate::transport::{Transport, TransportKind, open_device};
 use serde_json::{Map, Value};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Weak, mpsc};
 use std::thread;
 use uext4::mqueue::IpcNamespace;
 use zerocopy::IntoBytes;
@@ -111,17 +111,48 @@ fn possible_cpus() -> io::Result<usize> {
 }
 
 /// Tells the kernel through the connection.
-struct Connection(OwnedFd);
+struct Connection {
+    fd: Arc<OwnedFd>,
+    /// To the thread that says which data is out of date.
+    data: mpsc::Sender<u64>,
+}
+
+impl Connection {
+    /// Starts a thread, which ends with the value.
+    fn new(connection: &OwnedFd) -> io::Result<Connection> {
+        let fd = Arc::new(connection.try_clone()?);
+        let (data, outdated) = mpsc::channel();
+        let tells = Arc::clone(&fd);
+        let tell = move || {
+            for node in outdated {
+                tell_outdated(&tells, node, Outdated::All);
+            }
+        };
+        thread::Builder::new()
+            .name("invalidation".into())
+            .spawn(tell)?;
+        Ok(Connection { fd, data })
+    }
+}
+
+fn tell_outdated(connection: &OwnedFd, node: u64, what: Outdated) {
+    let body = output::InvalInode {
+        ino: node,
+        // Below zero: no data.
+        off: if what == Outdated::All { 0 } else { -1 },
+        len: 0,
+    };
+    send_notification(connection, NOTIFY_INVAL_INODE, body.as_bytes());
+}
 
 impl Notify for Connection {
     fn outdated(&self, node: u64, what: Outdated) {
-        let body = output::InvalInode {
-            ino: node,
-            // Below zero: no data.
-            off: if what == Outdated::All { 0 } else { -1 },
-            len: 0,
-        };
-        send_notification(&self.0, NOTIFY_INVAL_INODE, body.as_bytes());
+        tell_outdated(&self.fd, node, what);
+    }
+
+    fn data_outdated(&self, node: u64) {
+        // The thread ends after the last sender.
+        let _ = self.data.send(node);
     }
 }
 
@@ -159,7 +190,7 @@ pub fn serve<F: Served>(
     options: &ServeOptions,
     started: impl FnOnce(Stopper),
 ) -> io::Result<()> {
-    let notify = Box::new(Connection(connection.try_clone()?));
+    let notify = Box::new(Connection::new(&connection)?);
     let make = |workers: usize, name: &str| {
         let server_options = options.for_server(workers, name);
         Server::new(fs, workers, negotiated, server_options, notify).map_err(io::Error::other)
@@ -186,7 +217,7 @@ pub fn serve_queues(
     let transport = DevTransport::new(&connection, prepared.devices)?;
     let workers = transport.workers();
     let server_options = options.for_server(workers, TransportKind::Dev.name());
-    let notify = Box::new(Connection(connection.try_clone()?));
+    let notify = Box::new(Connection::new(&connection)?);
     let server = Server::new(namespace, workers, negotiated, server_options, notify);
     let server = server.map_err(io::Error::other)?;
     let handler = Arc::new(QueueServer::new(server, transport.devices(), connection));

@@ -111,9 +111,14 @@ impl<F: Served> Server<F> {
 
     pub(super) fn read(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
         let arg: input::Read = request.arg()?;
-        let node = self.node(request.header.nodeid)?;
-        let data = out.get_mut(..arg.size as usize).ok_or(Errno::EIO)?;
         let flags = convert::io_flags(arg.flags) & IoFlags::DIRECT;
+        let node = match flags.is_empty() {
+            // Before the data is read; see `drop_cached`.
+            true => self.nodes.get_for_cache(request.header.nodeid),
+            false => self.nodes.get(request.header.nodeid),
+        };
+        let node = node.ok_or(Errno::ESTALE)?;
+        let data = out.get_mut(..arg.size as usize).ok_or(Errno::EIO)?;
         self.fs.read_with(&node, arg.offset, data, flags)
     }
 
@@ -136,11 +141,23 @@ impl<F: Served> Server<F> {
             self.kill_set_id(&caller, request.header.nodeid, &node)?;
         }
         let written = self.fs.write_with(&node, arg.offset, data, flags)?;
+        if flags.contains(IoFlags::DIRECT) {
+            self.drop_cached(request.header.nodeid);
+        }
         let reply = output::Written {
             size: written.len as u32,
             padding: 0,
         };
         Ok(put(out, &reply)?)
+    }
+
+    /// Lets the kernel drop what it has cached of a file that was written past its cache. It did so itself before the
+    /// write, but what was read meanwhile may be older, and stays if the write is asynchronous. A read that is answered
+    /// after this saw the write, or had marked the file before.
+    fn drop_cached(&self, id: u64) {
+        if self.nodes.take_cached(id) {
+            self.notify.data_outdated(id);
+        }
     }
 
     /// The kernel does not know of append-only files, and lets `O_APPEND` be taken from an open one.

@@ -64,6 +64,10 @@ pub struct ServerOptions {
 pub trait Notify: Send + Sync {
     /// Of a node, attributes or data too.
     fn outdated(&self, node: u64, what: Outdated);
+
+    /// Of the data of a node. Does not wait until the kernel has dropped it: for that it may wait for reads, which only
+    /// the threads that call this answer.
+    fn data_outdated(&self, node: u64);
 }
 
 /// Answers requests from a file system.

@@ -20,6 +20,8 @@ const SHARDS: usize = 64;
 struct Held<N> {
     node: N,
     nlookup: u64,
+    /// The kernel may have data of it in its cache.
+    cached: bool,
 }
 
 /// Numbers are their own hash: the kernel takes them from the file system, where they follow each other.
@@ -73,6 +75,21 @@ impl<N: Clone> Nodes<N> {
         self.shard(id).lock().get(&id).map(|held| held.node.clone())
     }
 
+    /// The node with that id, of which the kernel is about to get data for its cache.
+    pub fn get_for_cache(&self, id: u64) -> Option<N> {
+        let mut shard = self.shard(id).lock();
+        let held = shard.get_mut(&id)?;
+        held.cached = true;
+        Some(held.node.clone())
+    }
+
+    /// Whether the kernel may have data of that node in its cache, which it is now told to drop.
+    pub fn take_cached(&self, id: u64) -> bool {
+        let mut shard = self.shard(id).lock();
+        let held = shard.get_mut(&id);
+        held.is_some_and(|held| std::mem::take(&mut held.cached))
+    }
+
     /// Counts a reference that the kernel gets.
     pub fn hold(&self, id: u64, node: N) {
         if id == ROOT_ID {
@@ -84,6 +101,7 @@ impl<N: Clone> Nodes<N> {
             // Taken only here, so there is one.
             node: spare.take().unwrap_or_else(|| self.root.clone()),
             nlookup: 0,
+            cached: false,
         });
         held.nlookup += 1;
         drop(shard);
@@ -120,6 +138,15 @@ impl<N: Clone> Nodes<N> {
 mod tests {
     use super::*;
     use std::sync::Arc;
+
+    #[test]
+    fn what_is_cached_is_dropped_once() {
+        let nodes = Nodes::new(2);
+        nodes.hold(77, 77);
+        assert!(!nodes.take_cached(77) && !nodes.take_cached(78));
+        assert_eq!(nodes.get_for_cache(77), Some(77));
+        assert!(nodes.take_cached(77) && !nodes.take_cached(77));
+    }
 
     #[test]
     fn a_node_stays_until_its_last_reference_goes() {

@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `archives` | trees copied by tar, cp and rsync |
 //! | `building` | Cargo, with its target directory in the mount |
+//! | `coherence` | direct writes, several at a time, beside reads through the kernel's cache |
 //! | `databases` | SQLite in each journal mode: locks, and what a killed server leaves |
 //! | `devices` | fio, which verifies what it wrote |
 //! | `repositories` | git |
@@ -12,6 +13,7 @@
 
 mod archives;
 mod building;
+mod coherence;
 mod databases;
 mod devices;
 mod program;
