@@ -4,6 +4,7 @@
 # make check   formatting, clippy and documentation, warnings denied
 # make crash   the crash tests at full length
 # make explore what power losses leave, state by state: goes on where crates/testkit/results ends, for EXPLORE_SECONDS
+# make nightly the tests at full length: the fault sweep, make crash, the whole matrix, the soak, then make explore; three hours
 # make bench   every workload and arm at length, beside the peers: half an hour, target/report-full/report.html
 # make regress the quick run of all workloads beside figures kept before: reported, never failing on a time
 # make baseline keeps the figures of such a run as those to compare with
@@ -17,7 +18,7 @@ export CARGO_TERM_COLOR ?= auto
 
 EXPLORE_SECONDS ?= 3600
 
-.PHONY: demo test check crash explore bench regress baseline tsan soak shuttle loom docs setup
+.PHONY: demo test check crash explore nightly bench regress baseline tsan soak shuttle loom docs setup
 
 setup:
 	@tools/setup.sh
@@ -41,6 +42,13 @@ crash: setup
 explore: setup
 	cargo run --release -p uext4-testkit --bin explore -- run --seconds $(EXPLORE_SECONDS)
 	$(MAKE) docs
+
+nightly: setup
+	rm -f crates/testkit/results/faults.jsonl
+	UEXT4_FAULT_SWEEP=1 UEXT4_RESULTS=$(CURDIR)/crates/testkit/results/faults.jsonl \
+	cargo test --release -p uext4-testkit --test fault_sweep
+	UEXT4_MATRIX=1 cargo test --release -p uext4-testkit --test kernel_matrix
+	$(MAKE) crash soak explore
 
 bench: setup
 	cargo build --release -p uext4-cli

@@ -70,7 +70,7 @@ fn evidence() -> Result<String> {
 fn explored(text: &mut String, lines: &[Value]) -> Result<()> {
     writeln!(
         text,
-        "Power losses: {} distinct states (contents of the device) explored, {} of them within a recovery; {}\n\
+        "Power losses: {} states explored (contents of the device, distinct within 512 sequences), {} of them within a recovery; {}\n\
          recoveries with a walk and the verifier, which decide all states that lead there; e2fsck ran {} times, the\n\
          kernel mounted {}. States that were not as they must be: {}. {}; commits {}.\n",
         big(sum(lines.iter(), "states")),
