@@ -54,14 +54,14 @@ pub struct VolatileDevice {
 struct State {
     cached: Vec<u8>,
     durable: Vec<u8>,
-    /// What the two differ in, and what was written since the last flush.
+    /// Ranges written since the last flush, whether that succeeded or not.
     dirty: Vec<Range<usize>>,
     /// Bytes that were lost so far.
     lost: u64,
 }
 
 impl VolatileDevice {
-    /// What holds a copy of `bytes`, durably, and fails as `plan` says.
+    /// Creates a device that holds a copy of `bytes`, all durable, and fails as `plan` says.
     pub fn new(
         bytes: Vec<u8>,
         plan: FaultPlan,

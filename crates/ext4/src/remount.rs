@@ -113,8 +113,9 @@ impl Ext4 {
     /// `commit_interval`, `barrier` and `discard`; the others must be as they are. An option without a value that
     /// says so (`errors`) stays as it is.
     ///
-    /// A mount that becomes read-only is as clean as an unmounted image, and takes part in nothing until it becomes
-    /// writable again.
+    /// After a successful change to read-only the image is as clean as after an unmount; no journal handle starts until it
+    /// becomes writable again. Files that are open for writing stay open, and writing to them is `EROFS`: a front end that
+    /// is to refuse with `EBUSY` must look for them itself.
     ///
     /// # Locks
     /// Takes every inode's `ilock` in turn; waits for commits.
@@ -122,7 +123,9 @@ impl Ext4 {
     /// # Errors
     /// `EINVAL`: another option would change. `EBUSY`: files without a name are open and the mount is to be read-only, or
     /// another remount runs. `EROFS`: it was mounted read-only, so that nothing was opened for writing, or became
-    /// read-only when it met damage. `EIO`: the device failed, or the journal was aborted.
+    /// read-only when it met damage. `EIO`: the device failed, or the journal was aborted. `ENOSPC`: the host is full, and the
+    /// log cannot be emptied. After an error on the way to read-only no option has changed, and the mount is writable again
+    /// unless its journal cannot be reopened (logged); after one on the way to writable the other options have their new values.
     ///
     /// # Crash
     /// As at any other moment; once the image is clean, as unmounted.
@@ -149,7 +152,7 @@ impl Ext4 {
                 .store(place(&ERRORS, &errors), Ordering::Relaxed);
         }
         self.journal().set_commit_interval(wanted.commit_interval);
-        self.journal().set_barrier(wanted.barrier);
+        self.journal().set_barrier(wanted.barrier)?;
         if !wanted.read_only && self.is_read_only() {
             self.become_writable()?;
         }

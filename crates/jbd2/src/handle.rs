@@ -12,9 +12,10 @@ use uext4_sync::{class, order};
 /// An operation's part in the running transaction, which cannot close before the handle is dropped.
 ///
 /// # Crash
-/// Either everything changed under a handle survives, or nothing; a later handle never without an
-/// earlier one. A handle that got write access to a block and is dropped without [`Handle::finish`], by an
-/// error or a panic, aborts the journal: half of a change is never committed.
+/// With a log, all changes made under a handle survive or none, and a later handle's never without an earlier
+/// one's; without a log, a crash may tear a transaction. A handle that is dropped after a change that neither
+/// [`Handle::complete`] nor [`Handle::finish`] followed, by an error or a panic, aborts the journal: half of a change is
+/// never committed. Getting write access, [`Handle::access`] included, counts as a change.
 #[derive(Debug)]
 pub struct Handle<'j> {
     journal: &'j Journal,

@@ -24,9 +24,13 @@ pub trait JournalClient: Send + Sync {
     /// Transaction `tid` is durable, so `freed` may be given out again.
     ///
     /// # Locks
-    /// Called by the commit thread with no lock held.
+    /// Called by the commit thread with no lock held, sometimes with the gate closed. It must not call `start`, `sync` or
+    /// `wait_commit`, which would deadlock; `flush_log` and `close` return [`JournalError::OnCommitThread`].
     fn committed(&self, tid: u64, freed: &[Freed]);
-    /// The journal gave up; nothing will be written any more.
+    /// The journal is aborted: nothing is written any more.
+    ///
+    /// # Locks
+    /// Called once, by the thread that aborts, which may hold locks of rank `handle` or below. It must not block.
     fn aborted(&self, why: &JournalError);
 }
 
@@ -35,7 +39,8 @@ pub trait JournalClient: Send + Sync {
 pub struct JournalOptions {
     /// A transaction is committed when it is this old.
     pub commit_interval: Duration,
-    /// Whether the device is flushed around a commit block.
+    /// Whether commit and checkpoint flush the device. If false, a power loss may tear or lose a transaction that was
+    /// reported as durable.
     pub barrier: bool,
     /// For measuring: how long starting a handle and every [`Handle::access_sleepy`] sleep, as they do
     /// while a transaction closes. Zero, the default, for not at all.
@@ -147,7 +152,8 @@ impl Journal {
     /// Opens a log that needs no recovery ([`crate::recover`] first) and starts its commit thread.
     ///
     /// # Errors
-    /// A log that cannot be read, is damaged, or has unknown features.
+    /// The log cannot be read or is damaged; [`JournalError::Unsupported`]: it is not empty, or has unknown features. If
+    /// the commit thread cannot be started, the journal is returned aborted.
     pub fn open(
         cache: Arc<BufferCache>,
         map: LogMap,
@@ -264,7 +270,9 @@ impl Journal {
     /// rank or below may be held.
     ///
     /// # Errors
-    /// [`JournalError::Aborted`]; [`JournalError::TooLarge`] if no transaction could ever hold that.
+    /// [`JournalError::Aborted`]; [`JournalError::Closed`] after [`Journal::close`]; [`JournalError::HostFull`]: the log has no
+    /// room, and the host no space for the checkpoint; [`JournalError::TooLarge`]: more credits than
+    /// [`Journal::credits_max`].
     #[inline]
     pub fn start(&self, credits: u32) -> Result<Handle<'_>> {
         order::Held::check(&class::HANDLE);
@@ -294,8 +302,9 @@ impl Journal {
         }
     }
 
-    /// As [`Journal::start`], but never waits: `None` while the transaction closes or the log has no room,
-    /// and then it is asked for some.
+    /// As [`Journal::start`], but never waits: `None` if the transaction is closing, the journal is closed, or the log
+    /// has no room. In the last case a commit and a checkpoint are requested. `credits` must not exceed
+    /// [`Journal::credits_max`], or the answer is always `None`.
     ///
     /// # Errors
     /// [`JournalError::Aborted`].
@@ -484,6 +493,9 @@ impl Journal {
 
     /// Makes everything durable that was done before the call, data included.
     ///
+    /// # Locks
+    /// Waits; nothing of rank `handle` or below may be held.
+    ///
     /// # Errors
     /// The device's, or [`JournalError::Aborted`].
     pub fn sync(&self) -> Result<()> {
@@ -563,8 +575,12 @@ impl Journal {
     /// # Crash
     /// What `last` changes is in place only when everything else is and the log holds nothing else.
     ///
+    /// # Locks
+    /// Waits; nothing of rank `handle` or below may be held.
+    ///
     /// # Errors
-    /// As [`Journal::flush_log`], or those of `last`; the gate stays closed even so.
+    /// As [`Journal::flush_log`], or those of `last`. After [`JournalError::HostFull`] or an error of `last` the gate stays closed
+    /// until [`Journal::reopen`]; an error of `last` after its first change aborts the journal.
     pub fn close<E: From<JournalError>>(
         &self,
         last: impl FnOnce(&Handle<'_>) -> std::result::Result<(), E>,
@@ -587,6 +603,9 @@ impl Journal {
 
     /// Takes handles again, after [`Journal::close`].
     ///
+    /// # Locks
+    /// Waits; nothing of rank `handle` or below may be held.
+    ///
     /// # Errors
     /// As [`Journal::flush_log`].
     pub fn reopen(&self) -> Result<()> {
@@ -605,6 +624,9 @@ impl Journal {
     }
 
     /// Ends the commit thread without writing anything more, as a crash would.
+    ///
+    /// # Locks
+    /// Waits for that thread: no lock that the client's callbacks take may be held.
     pub fn stop(&self) {
         let mut state = self.state.lock();
         state.stop = true;
@@ -619,7 +641,8 @@ impl Journal {
         }
     }
 
-    /// Gives up: nothing more is written, every later call fails.
+    /// Aborts the journal: no transaction is committed any more, and `start`, `sync` and `flush_device` fail. I/O under way
+    /// may still complete; transactions that were committed stay so.
     pub fn abort(&self, why: JournalError) {
         let first = self.why_aborted.set(why.clone()).is_ok();
         self.gate.aborted.store(true, Ordering::SeqCst);

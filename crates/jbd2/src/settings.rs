@@ -3,6 +3,7 @@
 //! # Locking
 //! Each value is an atomic of its own; who changes one wakes the commit thread.
 
+use crate::error::Result;
 use crate::journal::{Journal, JournalOptions};
 use std::time::Duration;
 use uext4_sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -41,20 +42,36 @@ fn nanoseconds(time: Duration) -> u64 {
 }
 
 impl Journal {
-    /// Sets how old a transaction may get before it is committed, the running one included.
+    /// Sets how long the commit thread sleeps before it commits the running transaction. A new interval counts from
+    /// this call.
+    ///
+    /// # Locks
+    /// Takes the journal's state lock.
     pub fn set_commit_interval(&self, interval: Duration) {
         let ns = nanoseconds(interval);
-        self.settings
-            .commit_interval_ns
-            .store(ns, Ordering::Relaxed);
+        let before = self.settings.commit_interval_ns.swap(ns, Ordering::Relaxed);
+        if before == ns {
+            return;
+        }
         // The commit thread sleeps for as long as was right before.
         let _state = self.state().lock();
         self.work().notify_all();
     }
 
-    /// Sets whether the device is flushed around the commit blocks that come.
-    pub fn set_barrier(&self, barrier: bool) {
-        self.settings.barrier.store(barrier, Ordering::Relaxed);
+    /// Sets whether commit and checkpoint flush the device from now on. Where they begin to, what was committed before is
+    /// flushed as well.
+    ///
+    /// # Locks
+    /// May sleep in the device.
+    ///
+    /// # Errors
+    /// As [`Journal::flush_device`].
+    pub fn set_barrier(&self, barrier: bool) -> Result<()> {
+        let before = self.settings.barrier.swap(barrier, Ordering::SeqCst);
+        match barrier && !before {
+            true => self.flush_device(),
+            false => Ok(()),
+        }
     }
 }
 
@@ -63,7 +80,7 @@ mod tests {
     use super::*;
     use crate::JournalError;
     use std::sync::Arc;
-    use uext4_block::{BlockDevice, MemoryDevice};
+    use uext4_block::{BlockDevice, CountDevice, MemoryDevice};
     use uext4_buffer::BufferCache;
 
     fn journal(options: JournalOptions) -> Arc<Journal> {
@@ -84,6 +101,23 @@ mod tests {
             journal.reopen().expect("reopens");
             journal.start(1).expect("starts").finish();
             journal.sync().expect("syncs");
+        }
+        journal.stop();
+    }
+
+    #[test]
+    fn turning_barriers_on_flushes_what_was_committed_without() {
+        let device = Arc::new(CountDevice::new(MemoryDevice::new(1 << 20)));
+        let cache = Arc::new(BufferCache::new(Arc::clone(&device) as Arc<_>, 4096, 16));
+        let options = JournalOptions {
+            barrier: false,
+            ..JournalOptions::default()
+        };
+        let journal = Journal::without_log(cache, options);
+        let flushes = || device.counts().flushes;
+        for (barrier, expected) in [(false, 0), (true, 1), (true, 1), (false, 1)] {
+            journal.set_barrier(barrier).expect("flushes");
+            assert_eq!(flushes(), expected, "{barrier}");
         }
         journal.stop();
     }

@@ -70,7 +70,7 @@ fn evidence() -> Result<String> {
 fn explored(text: &mut String, lines: &[Value]) -> Result<()> {
     writeln!(
         text,
-        "Power losses: {} states explored (contents of the device, distinct within 512 sequences), {} of them within a recovery; {}\n\
+        "Crashes: {} states explored (contents of the device, counted once in 512 sequences), {} of them in a recovery; {}\n\
          recoveries with a walk and the verifier, which decide all states that lead there; e2fsck ran {} times, the\n\
          kernel mounted {}. States that were not as they must be: {}. {}; commits {}.\n",
         big(sum(lines.iter(), "states")),
@@ -85,6 +85,10 @@ fn explored(text: &mut String, lines: &[Value]) -> Result<()> {
             .sum::<usize>(),
         texts(lines.iter(), "date"),
         texts(lines.iter(), "commit"),
+    )?;
+    writeln!(
+        text,
+        "Sequences of which a step would fail are counted, and not run.\n"
     )?;
     writeln!(
         text,
@@ -125,18 +129,18 @@ fn faults(text: &mut String, lines: &[Value]) -> Result<()> {
     writeln!(text, "\nDevice calls that fail, once and from then on:\n")?;
     writeln!(
         text,
-        "| workload | operations | device calls | faults injected | writes lost | promises that held | wrong | date | commit |"
+        "| workload | operations | device calls | runs | calls that failed | runs that lost writes | durability guarantees that held | violations | date | commit |"
     )?;
     writeln!(
         text,
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
     )?;
     for line in lines {
         let number = |field: &str| big(line[field].as_u64().unwrap_or(0));
         let word = |field: &str| line[field].as_str().unwrap_or("").to_owned();
         writeln!(
             text,
-            "| {} | {} | {}{} | {} | in {} | {} | {} | {} | {} |",
+            "| {} | {} | {}{} | {} | {} | {} | {} | {} | {} | {} |",
             word("workload"),
             number("operations"),
             if line["every_call"] == true {
@@ -145,6 +149,7 @@ fn faults(text: &mut String, lines: &[Value]) -> Result<()> {
                 "a share of "
             },
             number("calls"),
+            number("runs"),
             number("failed"),
             number("lost"),
             number("promises"),

@@ -200,7 +200,7 @@ fn what_a_mount_keeps_is_named() {
             "option 'threads' can't change while it is mounted",
         ),
         ("foo", "unknown option 'foo'"),
-        ("grpid", "option 'grpid' can't be had"),
+        ("grpid", "option 'grpid' is not supported"),
         ("commit=x", "'x' is not allowed"),
     ] {
         let said = bed.remount_fails(option);

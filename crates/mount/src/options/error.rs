@@ -36,7 +36,7 @@ pub enum OptionError {
         value: String,
     },
     /// It means something that is not done here.
-    #[error("option '{name}' can't be had: {why}")]
+    #[error("option '{name}' is not supported: {why}")]
     Refused {
         /// The option.
         name: String,

@@ -165,7 +165,7 @@ fn what_is_refused_says_why() {
     for (name, why) in REFUSED {
         for option in [(*name).to_owned(), format!("{name}=1")] {
             let said = refusal(&option);
-            assert_eq!(said, format!("option '{name}' can't be had: {why}"));
+            assert_eq!(said, format!("option '{name}' is not supported: {why}"));
         }
     }
 }
