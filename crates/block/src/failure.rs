@@ -2,10 +2,10 @@
 //!
 //! # Data model
 //! The host reports lost writes once: to one flush of each open file description. The device remembers it.
-//! An image file is asked for its length by the first change or flush in a tick of the clock, and by each
-//! change that reaches the end of the image. So every call that begins a tick (10 ms at most) after the file
-//! was truncated underneath fails. A write in the same tick may extend the file, but never to its old length,
-//! so that the next tick still finds it shorter.
+//! The first change or flush in a tick of the coarse clock (10 ms at most) asks for the file's length, and so does each
+//! change that reaches the end of the image. After the file was truncated underneath, changes and flushes fail from the
+//! next tick on; calls beside the first check of that tick may still pass, and reads go on. A write in the same tick may
+//! extend the file, but never to its old length, so that the next tick still finds it shorter.
 //!
 //! # Locking
 //! None: atomics.
@@ -88,8 +88,8 @@ impl Health {
         }
     }
 
-    /// Refuses a change or a flush of a device that has failed, or whose file was truncated: always if that was
-    /// before this tick of the clock, or if the change reaches the end. `device_len` is the length to be.
+    /// Refuses a change or a flush if the device has failed, or the file is shorter than `device_len`, which is looked at
+    /// once in a tick of the clock and for each change that reaches the end.
     #[inline]
     pub fn check_change(
         &self,

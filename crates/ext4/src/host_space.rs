@@ -1,8 +1,8 @@
 //! Space on the host for metadata: a sparse image has none where nothing was ever written.
 //!
 //! # Invariants
-//! A block of metadata has its space before a handle first changes it, so that neither its journal nor the
-//! checkpoint that writes it in place finds the host full; the operation that needs the block does, and fails.
+//! A block of metadata has its space before a handle first changes it, so that `ENOSPC` reaches the operation that needs
+//! the block. A host that is full all the same (copy-on-write, a quota) is for the checkpoint: `JournalError::HostFull`.
 //!
 //! # Locking
 //! None: a bit for each chunk of the device, set once the host gave it its space.

@@ -33,7 +33,8 @@ pub fn queue_threads() -> usize {
 pub struct ServeOptions {
     /// How requests come.
     pub transport: TransportKind,
-    /// How many threads answer; for io_uring, of each CPU.
+    /// Threads that answer; over io_uring, of each CPU. `None`: four for each CPU and at least eight on `/dev/fuse`, and the
+    /// transport's own number over io_uring.
     pub threads: Option<usize>,
     /// Which changes are durable when they return.
     pub synchronous: Arc<Synchronous>,

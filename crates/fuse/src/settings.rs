@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// text that ends with its first zero. As C has it: `_IOWR('u', 'x', char[4096])`.
 pub const SETTINGS_IOCTL: u32 = 3 << 30 | (SETTINGS_BYTES as u32) << 16 | 0x75 << 8 | 0x78;
 
-/// How long question and answer are.
+/// Bytes of the request and of the answer, with the zero byte at the end.
 pub const SETTINGS_BYTES: usize = 4096;
 
 /// Which changes are durable when they return.
@@ -27,7 +27,7 @@ impl Synchronous {
         }
     }
 
-    /// The same from now on.
+    /// Sets both, from the next request on.
     pub fn set(&self, all: bool, directories: bool) {
         self.all.store(all, Relaxed);
         self.directories.store(directories, Relaxed);
@@ -48,10 +48,13 @@ impl Synchronous {
 
 /// Answers what a mount is asked for itself.
 pub trait Settings: fmt::Debug + Send + Sync {
-    /// Does what user `uid` asks for, and says how that ended.
+    /// Does what user `uid` asks for, if he may; the answer, shorter than [`SETTINGS_BYTES`].
+    ///
+    /// # Locks
+    /// May sleep for commits.
     fn change(&self, uid: u32, question: &[u8]) -> Vec<u8>;
 
-    /// What the mount is told now, for its statistics.
+    /// The current values of the options, for the statistics.
     fn describe(&self) -> Value;
 }
 

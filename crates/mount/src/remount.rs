@@ -53,6 +53,12 @@ pub enum RemountError {
 
 /// Changes the mount at `dir` as the lists of all `-o` say. What they do not name stays as it is.
 ///
+/// A change to read-only that fails changes nothing. Where the server accepts a change and the kernel then refuses it, the
+/// server keeps it, but for becoming writable.
+///
+/// # Locks
+/// Waits for about a second at most where files are in use.
+///
 /// # Errors
 /// It is no mount of ours, or keeps its options.
 pub fn remount(dir: &Path, lists: &[String]) -> Result<(), RemountError> {
