@@ -56,6 +56,8 @@ pub struct Ended {
     pub closed: bool,
     /// Another directory that it is mounted on still, so that the server goes on.
     pub elsewhere: Option<PathBuf>,
+    /// Its server was gone before.
+    pub was_dead: bool,
 }
 
 /// Unmounts `dir` and waits until the server has closed the image; does not wait if `lazy`.
@@ -80,6 +82,7 @@ pub fn end(dir: &Path, lazy: bool) -> Result<Ended, EndError> {
         is_this_program(pid).then_some(process)
     };
     let (server, monitor) = (process("pid"), process("monitor_pid"));
+    let is_dead = !lazy && document.is_none() && has_no_server(&dir);
     let how = match lazy {
         true => How::Lazy,
         false => How::Idle,
@@ -91,11 +94,13 @@ pub fn end(dir: &Path, lazy: bool) -> Result<Ended, EndError> {
         e => EndError::Unmount(e),
     })?;
     let elsewhere = still_there(&others)?;
-    if lazy || elsewhere.is_some() {
+    // Without a server the other directories are as dead.
+    if lazy || elsewhere.is_some() && !is_dead {
         return Ok(Ended {
             source: entry.source,
             closed: false,
             elsewhere,
+            was_dead: false,
         });
     }
     let closed = server.as_ref().map(wait);
@@ -110,6 +115,7 @@ pub fn end(dir: &Path, lazy: bool) -> Result<Ended, EndError> {
         source: entry.source,
         closed,
         elsewhere: None,
+        was_dead: is_dead,
     })
 }
 
@@ -122,6 +128,11 @@ fn still_there(mounts: &[MountEntry]) -> std::io::Result<Option<PathBuf>> {
     Ok(now
         .find(|entry| mounts.contains(entry))
         .map(|entry| entry.dir))
+}
+
+/// Whether the connection of a mount that answers at once has ended.
+fn has_no_server(dir: &Path) -> bool {
+    rustix::fs::statfs(dir).is_err_and(|errno| errno == rustix::io::Errno::NOTCONN)
 }
 
 /// Whether a process runs this program: a server may name any.

@@ -10,6 +10,7 @@
 use crate::mountinfo::{self, MountEntry};
 use crate::options::{KernelFlags, OptionError, Options};
 use crate::process::settings::{Answer, Refusal};
+use crate::stats;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount_remount};
@@ -46,6 +47,9 @@ pub enum RemountError {
     /// The kernel takes such a change from root alone.
     #[error("option '{0}' of a mount is root's to change; unmount it, and mount it again")]
     RootOnly(&'static str),
+    /// The server does not answer.
+    #[error("its server does not answer; uext4 umount --lazy takes the mount away")]
+    Hung,
     /// The server refuses.
     #[error("{0}")]
     Refused(String),
@@ -70,6 +74,8 @@ pub fn remount(dir: &Path, lists: &[String]) -> Result<(), RemountError> {
     let before = entry.flags;
     // Options that only the server knows, it checks.
     let wanted = kernel_part(&Options::with_kernel_flags(before), lists)?.kernel_flags();
+    // Nothing ends the wait for a server that hangs.
+    stats::read_from_afar(&dir).map_err(|_| RemountError::Hung)?;
     // Whether there is one that knows of remounts, and takes them from this user.
     ask(&dir, "remount")?;
     let is_root = rustix::process::geteuid().is_root();

@@ -24,6 +24,11 @@ pub fn run(args: &Args) -> Result<()> {
         show::warn(format_args!(
             "{dir}: unmounted; {source} stays open, as it is mounted on {elsewhere} too"
         ));
+    } else if ended.was_dead {
+        show::warn(format_args!(
+            "{dir}: unmounted; its server was gone, and the next mount of {} recovers it",
+            ended.source.display()
+        ));
     } else if !ended.closed && !args.lazy {
         show::warn(format_args!(
             "{dir}: unmounted; its server did not say who it is, so it may still be closing {}",

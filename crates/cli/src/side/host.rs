@@ -14,7 +14,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 use uext4::{Attr, FileKind, NewKind, SetAttr, TimeSet, Timestamp};
 
 /// The files of the host.
@@ -35,6 +35,9 @@ const PATIENCE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
 };
+
+/// How long until a FIFO that nobody reads is tried again.
+const PAUSE: Duration = Duration::from_millis(20);
 
 impl Open {
     fn new(path: &Path, file: File) -> Result<Open> {
@@ -117,7 +120,7 @@ impl Source for Stream {
             let mut fd = [PollFd::new(&open.file, PollFlags::IN)];
             match poll(&mut fd, Some(&PATIENCE))? {
                 0 => Err(ErrorKind::Interrupted.into()),
-                _ => (&open.file).read(data),
+                _ => (&open.file).read(data).map_err(again),
             }
         })
     }
@@ -130,7 +133,22 @@ impl Source for Stream {
 impl Sink for Stream {
     fn write_at(&self, data: &[u8], _: u64) -> Result<()> {
         let Stream(open) = self;
-        (&open.file).write_all(data).map_err(|e| open.fail(e))
+        let mut left = data;
+        while !left.is_empty() {
+            let mut fd = [PollFd::new(&open.file, PollFlags::OUT)];
+            let written = match poll(&mut fd, Some(&PATIENCE)) {
+                Ok(0) => Err(ErrorKind::Interrupted.into()),
+                Ok(_) => (&open.file).write(left).map_err(again),
+                Err(e) => Err(e.into()),
+            };
+            match written {
+                Ok(0) => return Err(open.fail(ErrorKind::WriteZero)),
+                Ok(n) => left = &left[n..],
+                Err(e) if e.kind() == ErrorKind::Interrupted => interrupt::check()?,
+                Err(e) => return Err(open.fail(e)),
+            }
+        }
+        Ok(())
     }
 
     fn can_have_holes(&self) -> bool {
@@ -140,6 +158,18 @@ impl Sink for Stream {
     fn finish(&self, _: u64) -> Result<()> {
         Ok(())
     }
+}
+
+/// What would have waited is tried again.
+fn again(e: io::Error) -> io::Error {
+    match e.kind() {
+        ErrorKind::WouldBlock => ErrorKind::Interrupted.into(),
+        _ => e,
+    }
+}
+
+fn is_fifo(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|m| kind(&m) == FileKind::Fifo)
 }
 
 fn kind(m: &fs::Metadata) -> FileKind {
@@ -238,7 +268,13 @@ impl Side for Host {
     }
 
     fn open(&self, path: &Path) -> Result<Box<dyn Source>> {
-        let file = File::open(path).map_err(|e| failure::on_host(path, e))?;
+        let mut options = File::options();
+        options.read(true);
+        if is_fifo(path) {
+            // What writes to it is waited for by reading.
+            options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+        }
+        let file = options.open(path).map_err(|e| failure::on_host(path, e))?;
         let open = Open::new(path, file)?;
         Ok(match open.is_stream() {
             true => Box::new(Stream(open)),
@@ -257,13 +293,26 @@ impl Side for Host {
         let flags = match (over, there) {
             // One that is mounted or part of another device is refused.
             (Overwrite::Named, Some(FileKind::BlockDevice)) => OFlags::EXCL,
+            (Overwrite::Named, Some(FileKind::Fifo)) => OFlags::NONBLOCK,
             (Overwrite::Named, Some(kind)) if kind != FileKind::Regular => OFlags::empty(),
             (Overwrite::Named, _) => OFlags::CREATE | OFlags::TRUNC,
             (Overwrite::Existing, _) => OFlags::NOFOLLOW | OFlags::TRUNC,
             (Overwrite::New, _) => OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW,
         };
         options.custom_flags(flags.bits().cast_signed());
-        let file = options.open(path).map_err(|e| failure::on_host(path, e))?;
+        let file = loop {
+            match options.open(path) {
+                // Nobody reads the FIFO yet.
+                Err(e)
+                    if e.raw_os_error() == Some(HostErrno::NXIO.raw_os_error())
+                        && flags == OFlags::NONBLOCK =>
+                {
+                    interrupt::check()?;
+                    std::thread::sleep(PAUSE);
+                }
+                opened => break opened.map_err(|e| failure::on_host(path, e))?,
+            }
+        };
         let open = Open::new(path, file)?;
         Ok(match open.is_stream() {
             true => Box::new(Stream(open)),

@@ -164,6 +164,48 @@ fn a_copied_tree_is_not_written_through_what_was_there() {
 }
 
 #[test]
+fn a_fifo_without_another_end_is_waited_for_until_a_signal() {
+    let here = Here::new();
+    here.ok(&["mkfs", "a.img", "--size", "16M"]);
+    here.ok(&["touch", "a.img:/f"]);
+    fifo(&here.path("ff"));
+    for operands in [["ff", "a.img:/x"], ["a.img:/f", "ff"], ["ff", "out"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_uext4"));
+        let mut child = command
+            .current_dir(here.dir())
+            .arg("cp")
+            .args(operands)
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        assert_eq!(child.try_wait().unwrap(), None, "{operands:?}");
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        for _ in 0..500 {
+            if child.try_wait().unwrap().is_some() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // What still waits is ended by the second one.
+        let _ = kill_process(Pid::from_child(&child), Signal::TERM);
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{operands:?}");
+        here.assert_clean("a.img");
+    }
+    // Both ends, one after the other.
+    fs::write(here.path("big"), vec![7; 300_000]).unwrap();
+    here.ok(&["cp", "big", "a.img:/big"]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_uext4"));
+    command
+        .current_dir(here.dir())
+        .args(["cp", "a.img:/big", "ff"]);
+    let mut child = command.spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let read = fs::read(here.path("ff")).unwrap();
+    assert!(read == [7; 300_000], "{} bytes", read.len());
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
 fn an_interrupted_copy_closes_its_image() {
     let here = Here::new();
     here.ok(&["mkfs", "a.img", "--size", "64M"]);
