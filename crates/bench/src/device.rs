@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 use uext4_block::{BlockDevice, FileDevice, LatencyDevice, MemoryDevice, OpenOptions};
-use uext4_mkfs::{MkfsOptions, NoProgress};
+use uext4_build::{MkfsOptions, NoProgress};
 use uext4_ondisk::{EXT4_MAGIC, SUPERBLOCK_OFFSET};
 
 /// Where the image lies.
@@ -183,7 +183,7 @@ pub fn open(spec: &ImageSpec) -> anyhow::Result<Image> {
     } else {
         options.journal_size = Some(spec.journal_bytes);
     }
-    uext4_mkfs::mkfs(&*device, &options, &NoProgress)?;
+    uext4_build::mkfs(&*device, &options, &NoProgress)?;
     Ok(Image::new(device, spec.model))
 }
 

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::io::IsTerminal;
 use std::path::Path;
 use uext4::{Attr, FileKind};
-use uext4_mount::printable;
+use uext4_mountd::printable;
 
 /// A name for standard output: as it is, but on a terminal without what could control that.
 pub fn name(bytes: &[u8]) -> Cow<'_, [u8]> {

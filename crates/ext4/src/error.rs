@@ -1,8 +1,8 @@
 //! What can go wrong in the file system.
 
 use uext4_block::BlockError;
-use uext4_buffer::BufferError;
 use uext4_jbd2::JournalError;
+use uext4_jbd2::buffer::BufferError;
 use uext4_ondisk::{Corrupt, FormatError};
 
 /// Why an operation failed. `vfs_impl` alone turns it into an errno.

@@ -7,7 +7,7 @@
 use crate::group::{self, BitmapBytes, Group};
 use crate::kinds;
 use std::sync::Arc;
-use uext4_buffer::{Buffer, FreezeHook};
+use uext4_jbd2::buffer::{Buffer, FreezeHook};
 use uext4_ondisk::{
     CsumSeed, DxKind, GroupCsum, Ino, InodeSeed, Lblk, Pblk, RawSuperblock, SUPERBLOCK_OFFSET,
     SUPERBLOCK_SIZE,

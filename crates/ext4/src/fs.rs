@@ -28,7 +28,7 @@ use crate::trim::Trims;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use uext4_block::BlockDevice;
-use uext4_buffer::{Buffer, BufferCache};
+use uext4_jbd2::buffer::{Buffer, BufferCache};
 use uext4_jbd2::{Handle, Journal, JournalClient, JournalError, JournalOptions, LogMap, LogRun};
 use uext4_ondisk::{
     Compat, Corrupt, CorruptKind, CsumSeed, FastCommitRecord, FormatError, Geometry, GroupCsum,

@@ -17,7 +17,7 @@
 
 use crate::ialloc::bits::InodeBits;
 use std::sync::{Arc, OnceLock};
-use uext4_buffer::Buffer;
+use uext4_jbd2::buffer::Buffer;
 use uext4_ondisk::{GroupDesc, GroupFlags, GroupNo, Pblk};
 use uext4_sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use uext4_sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64};

@@ -25,8 +25,8 @@ use crate::extents::MapSnapshot;
 use crate::flush_debt::FlushDebt;
 use crate::fs::{Backref, Ext4};
 use std::sync::{Arc, OnceLock};
-use uext4_buffer::{Buffer, BufferWrite};
 use uext4_jbd2::Handle;
+use uext4_jbd2::buffer::{Buffer, BufferWrite};
 use uext4_ondisk::{
     FileType, GOOD_OLD_INODE_SIZE, Generation, GroupNo, Ino, InodeFlags, InodeParams, InodeSeed,
     Pblk, Timestamp, XattrArea,

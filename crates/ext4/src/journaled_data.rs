@@ -24,8 +24,8 @@ use crate::fs::Ext4;
 use crate::inode::Inode;
 use crate::options::DataMode;
 use std::sync::Arc;
-use uext4_buffer::Buffer;
 use uext4_jbd2::Handle;
+use uext4_jbd2::buffer::Buffer;
 use uext4_ondisk::{FileType, Lblk, Pblk};
 
 /// The most blocks of data that one handle changes.

@@ -1,7 +1,7 @@
 //! What a metadata block holds: its role, which the freeze hook follows, and of which it has one at a time.
 
 use crate::error::Result;
-use uext4_buffer::{Buffer, BufferError};
+use uext4_jbd2::buffer::{Buffer, BufferError};
 
 /// Gives a block that has nothing to verify its role.
 ///

@@ -22,8 +22,8 @@ use crate::fs::Ext4;
 use crate::handles;
 use crate::inode::Inode;
 use std::ops::ControlFlow;
-use uext4_buffer::BufferCache;
 use uext4_jbd2::Handle;
+use uext4_jbd2::buffer::BufferCache;
 use uext4_ondisk::{
     BlockBounds, Compat, Extent, ExtentNode, ExtentNodeMut, FileType, Incompat, Ino, InodeFlags,
     InodeSeed, Lblk, MAP_DIRECT, MapShape, Pblk, RoCompat, Superblock, map_pointer,

@@ -17,8 +17,8 @@ use crate::inode::{Inode, InodeRef};
 use crate::kinds;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
-use uext4_buffer::Buffer;
 use uext4_jbd2::Handle;
+use uext4_jbd2::buffer::Buffer;
 use uext4_ondisk::{Compat, Corrupt, CorruptKind, Ino, Superblock, orphan_slots};
 use uext4_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use uext4_sync::{Mutex, class};
@@ -359,7 +359,7 @@ mod tests {
     use super::*;
     use crate::options::MountOptions;
     use uext4_block::MemoryDevice;
-    use uext4_mkfs::{FeatureSet, MkfsOptions, NoProgress};
+    use uext4_build::{FeatureSet, MkfsOptions, NoProgress};
     use uext4_vfs::attr::{NewKind, NewNode};
     use uext4_vfs::caller::Caller;
 
@@ -372,7 +372,7 @@ mod tests {
             features: FeatureSet::parse("^orphan_file").expect("features"),
             ..MkfsOptions::default()
         };
-        uext4_mkfs::mkfs(&*device, &options, &NoProgress).expect("mkfs");
+        uext4_build::mkfs(&*device, &options, &NoProgress).expect("mkfs");
         let fs = Ext4::mount(device, MountOptions::default()).expect("mount");
         let root = fs.root().expect("root");
         let new = NewNode {

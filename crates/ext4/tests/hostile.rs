@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 use uext4_block::{BlockDevice, MemoryDevice};
+use uext4_build::{FeatureSet, MkfsOptions, NoProgress};
 use uext4_ext4::{Ext4, Ext4Error, InodeRef, MountOptions};
-use uext4_mkfs::{FeatureSet, MkfsOptions, NoProgress};
 use uext4_ondisk::{ExtentIdx, ExtentNodeMut, GroupDesc, GroupNo, Ino, Lblk, Pblk};
 use uext4_vfs::attr::{NewKind, NewNode, RenameFlags};
 use uext4_vfs::caller::Caller;
@@ -27,7 +27,7 @@ fn device() -> Arc<MemoryDevice> {
         features: FeatureSet::parse("^metadata_csum,^orphan_file").expect("features"),
         ..MkfsOptions::default()
     };
-    uext4_mkfs::mkfs(&*device, &options, &NoProgress).expect("mkfs");
+    uext4_build::mkfs(&*device, &options, &NoProgress).expect("mkfs");
     device
 }
 
@@ -336,7 +336,7 @@ fn a_directory_that_is_too_deep_or_in_a_loop() {
         inodes: Some(70_000),
         ..MkfsOptions::default()
     };
-    uext4_mkfs::mkfs(&*device, &options, &NoProgress).expect("mkfs");
+    uext4_build::mkfs(&*device, &options, &NoProgress).expect("mkfs");
     let fs = mount(&device).expect("mount");
     let me = Caller::root();
     let new = NewNode {

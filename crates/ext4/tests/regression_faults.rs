@@ -75,13 +75,13 @@ fn lazytime_on_a_failing_device() {
     for lazytime in [true, false] {
         for when in 0..14u64 {
             let dev = MemoryDevice::new(32 << 20);
-            let o = uext4_mkfs::MkfsOptions {
+            let o = uext4_build::MkfsOptions {
                 size: Some(32 << 20),
                 block_size: 1024,
                 journal_size: Some(1 << 20),
                 ..Default::default()
             };
-            uext4_mkfs::mkfs(&dev, &o, &uext4_mkfs::NoProgress).unwrap();
+            uext4_build::mkfs(&dev, &o, &uext4_build::NoProgress).unwrap();
             let plan = FaultPlan::default();
             let dev: Arc<dyn BlockDevice> = Arc::new(FaultDevice::new(dev, plan.clone()));
             let fs = Ext4::mount(

@@ -1,9 +1,9 @@
 //! Writing in place what is committed, so that its log can be used again.
 
+use crate::buffer::{Buffer, BufferCache};
 use crate::commit::{Committer, IN_PLACE_BYTES};
 use crate::error::Result;
 use std::sync::Arc;
-use uext4_buffer::{Buffer, BufferCache};
 use uext4_sync::atomic::Ordering;
 
 /// Collects blocks in ascending order and writes runs of them.

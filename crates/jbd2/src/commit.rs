@@ -1,12 +1,12 @@
 //! The commit thread: closes the running transaction, copies it to the log, makes it durable.
 
+use crate::buffer::Buffer;
 use crate::error::{JournalError, Result};
 use crate::journal::Journal;
 use crate::log::Log;
 use crate::transaction::{Committed, Lists};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use uext4_buffer::Buffer;
 use uext4_sync::atomic::Ordering;
 
 /// Bytes written in place at a time.

@@ -1,8 +1,8 @@
 //! What can go wrong in the journal.
 
+use crate::buffer::BufferError;
 use std::sync::Arc;
 use uext4_block::BlockError;
-use uext4_buffer::BufferError;
 use uext4_ondisk::Corrupt;
 
 /// Why the journal could not do it.

@@ -1,10 +1,10 @@
 //! A handle: the changes that one operation makes, in one transaction.
 
+use crate::buffer::{Buffer, BufferWrite};
 use crate::error::{JournalError, Result};
 use crate::journal::Journal;
 use std::cell::Cell;
 use std::sync::Arc;
-use uext4_buffer::{Buffer, BufferWrite};
 use uext4_sync::atomic::Ordering;
 use uext4_sync::stage::{self, Stage};
 use uext4_sync::{class, order};

@@ -1,5 +1,6 @@
 //! The journal: handles start here, and threads wait here for room and for commits.
 
+use crate::buffer::BufferCache;
 use crate::commit::Committer;
 use crate::error::{JournalError, Result};
 use crate::handle::Handle;
@@ -9,7 +10,6 @@ use crate::settings::Settings;
 use crate::transaction::{Freed, Shard};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use uext4_buffer::BufferCache;
 use uext4_sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use uext4_sync::stage::{self, Stage};
 use uext4_sync::{CachePadded, Condvar, Mutex, PerCpu, class, order, thread};

@@ -22,6 +22,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
+//! | [`buffer`] | the buffer cache |
 //! | [`journal`] | opening, waiting, shutting down |
 //! | [`handle`] | a handle |
 //! | [`transaction`] | what a transaction holds |
@@ -33,6 +34,7 @@
 //! | `settings` | what can change while it is in use |
 #![forbid(unsafe_code)]
 
+pub mod buffer;
 pub mod checkpoint;
 pub mod commit;
 pub mod error;

@@ -79,9 +79,9 @@ impl Journal {
 mod tests {
     use super::*;
     use crate::JournalError;
+    use crate::buffer::BufferCache;
     use std::sync::Arc;
     use uext4_block::{BlockDevice, CountDevice, MemoryDevice};
-    use uext4_buffer::BufferCache;
 
     fn journal(options: JournalOptions) -> Arc<Journal> {
         let device = Arc::new(MemoryDevice::new(1 << 20));

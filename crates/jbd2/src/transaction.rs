@@ -1,8 +1,8 @@
 //! What a transaction holds: per CPU while it runs, gathered when it is closed, and as a list of
 //! blocks to be written in place once it is committed.
 
+use crate::buffer::Buffer;
 use std::sync::Arc;
-use uext4_buffer::Buffer;
 use uext4_sync::atomic::{AtomicI64, AtomicU64};
 use uext4_sync::{Mutex, class};
 

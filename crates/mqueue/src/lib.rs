@@ -44,9 +44,11 @@
 //! | [`message`], [`wait`], [`notify`] | what a queue is made of |
 //! | [`protocol`] | what the queues of a mounted namespace are asked for |
 //! | [`limits`], [`account`], [`name`] | how many, how large, for whom, under which name |
-#![forbid(unsafe_code)]
+//! | [`client`] | the same queues, by a process that finds them mounted |
+#![deny(unsafe_code)]
 
 pub mod account;
+pub mod client;
 pub mod description;
 pub mod ipc_namespace;
 pub mod limits;

@@ -6,10 +6,10 @@ use fastrand::Rng;
 use std::sync::Arc;
 use std::time::Duration;
 use uext4_block::{BlockDevice, MemoryDevice};
+use uext4_build::{FeatureSet, MkfsOptions, NoProgress};
 use uext4_ext4::{
     AtimeUpdate, DataMode, Ext4, GenerationArm, IallocArm, MountOptions, read_superblock,
 };
-use uext4_mkfs::{FeatureSet, MkfsOptions, NoProgress};
 use uext4_ondisk::Compat;
 use uext4_vfs::icache::IcacheArm;
 use uext4_vfs::ilock::DioLock;
@@ -204,7 +204,7 @@ impl Shape {
             threads: 1,
             ..MkfsOptions::default()
         };
-        uext4_mkfs::mkfs(&device, &options, &NoProgress)?;
+        uext4_build::mkfs(&device, &options, &NoProgress)?;
         Ok(device)
     }
 }

@@ -2,8 +2,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 use uext4_block::{BlockDevice, Cut, MemoryDevice, RecordDevice};
+use uext4_build::{FeatureSet, MkfsOptions, NoProgress};
 use uext4_ext4::{Ext4, MountOptions};
-use uext4_mkfs::{FeatureSet, MkfsOptions, NoProgress};
 use uext4_testkit::oracle;
 use uext4_vfs::caller::Caller;
 
@@ -19,7 +19,7 @@ fn make(features: &str, inodes: u32, bytes: u64) -> MemoryDevice {
         threads: 1,
         ..MkfsOptions::default()
     };
-    uext4_mkfs::mkfs(&device, &o, &NoProgress).unwrap();
+    uext4_build::mkfs(&device, &o, &NoProgress).unwrap();
     device
 }
 

@@ -7,7 +7,7 @@ use crate::{
 };
 use std::fs::Metadata;
 use std::path::Path;
-use uext4_mkfs::{FeatureSet, Plan, Scan};
+use uext4_build::{FeatureSet, Plan, Scan};
 use uext4_ondisk::Incompat;
 
 /// Features that an image can be made with, but with which it can't be opened.
@@ -94,7 +94,7 @@ pub fn mkfs_on(
     progress: &dyn Progress,
 ) -> Result<MkfsReport, MkfsError> {
     check_features(options)?;
-    uext4_mkfs::mkfs(device, options, progress)
+    uext4_build::mkfs(device, options, progress)
 }
 
 /// Checks everything of the image `path`, and changes nothing.

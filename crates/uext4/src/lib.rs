@@ -67,6 +67,7 @@ pub use uext4_block::{
     BlockDevice, BlockError, FileDevice, IoEngine, LatencyDevice, MemoryDevice,
     OpenOptions as DeviceOptions,
 };
+pub use uext4_build::{FeatureSet, MkfsError, MkfsOptions, MkfsReport, NoProgress, Progress};
 pub use uext4_check::{
     CheckError, CheckOptions, CheckReport, Fault, FaultKind, Level as FaultLevel,
     NoProgress as NoCheckProgress, Progress as CheckProgress,
@@ -75,7 +76,6 @@ pub use uext4_ext4::{
     AtimeUpdate, DataMode, Ext4, Ext4Error, GenerationArm, IallocArm, InodeRef, MountOptions,
     read_superblock,
 };
-pub use uext4_mkfs::{FeatureSet, MkfsError, MkfsOptions, MkfsReport, NoProgress, Progress};
 /// POSIX message queues and their namespaces.
 pub use uext4_mqueue as mqueue;
 /// The structures of the format, as they are on disk and decoded.

@@ -3,7 +3,7 @@
 use super::{add_xattrs, e2fsck, mke2fs, run, run_ok, source_tree};
 use std::path::{Path, PathBuf};
 use uext4_block::MemoryDevice;
-use uext4_mkfs::{FeatureSet, MkfsOptions, Plan, Scan};
+use uext4_build::{FeatureSet, MkfsOptions, Plan, Scan};
 
 /// How an image is made.
 pub struct Shape {
@@ -175,10 +175,11 @@ fn make_deep(tree: &Path, image: &Path) {
         features: FeatureSet::parse("large_dir,^has_journal").expect("features"),
         ..MkfsOptions::default()
     };
-    let scan = Scan::read(tree, 1, &uext4_mkfs::NoProgress).expect("scan");
+    let scan = Scan::read(tree, 1, &uext4_build::NoProgress).expect("scan");
     let plan = Plan::new(&options, Some(scan)).expect("plan");
     let device = MemoryDevice::new(plan.image_bytes());
-    plan.write(&device, &uext4_mkfs::NoProgress).expect("write");
+    plan.write(&device, &uext4_build::NoProgress)
+        .expect("write");
     device.save_to(image).expect("save");
 }
 

@@ -8,7 +8,7 @@ use std::io::{IsTerminal, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use uext4::{FeatureSet, MkfsOptions, MkfsReport};
-use uext4_mount::printable;
+use uext4_mountd::printable;
 use uuid::Uuid;
 
 /// Make an image, empty or filled from a directory.

@@ -6,10 +6,10 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use uext4::{Errno, Error};
-use uext4_mount::again;
-use uext4_mount::process::{background, monitor};
-use uext4_mount::remount::remount;
-use uext4_mount::{Failure, Log, MountRequest, Source, WirePath, metrics};
+use uext4_mountd::again;
+use uext4_mountd::process::{background, monitor};
+use uext4_mountd::remount::remount;
+use uext4_mountd::{Failure, Log, MountRequest, Source, WirePath, metrics};
 
 /// What `-o` takes.
 const OPTIONS: &str = "\
@@ -188,8 +188,8 @@ fn absolute_journal(options: &[String]) -> Result<Vec<String>> {
     Ok(vec![format!("journal={escaped}")])
 }
 
-fn parse(options: &[String]) -> Result<uext4_mount::Options> {
-    uext4_mount::Options::parse(options).map_err(anyhow::Error::msg)
+fn parse(options: &[String]) -> Result<uext4_mountd::Options> {
+    uext4_mountd::Options::parse(options).map_err(anyhow::Error::msg)
 }
 
 fn absolute(path: &Path) -> std::io::Result<PathBuf> {

@@ -1,7 +1,7 @@
 //! `uext4 serve`: the processes that `uext4 mount` starts.
 
 use anyhow::Result;
-use uext4_mount::process::{background, server};
+use uext4_mountd::process::{background, server};
 
 /// Started by uext4 mount.
 #[derive(Debug, clap::Args)]

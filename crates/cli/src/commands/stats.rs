@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use uext4_mount::stats;
+use uext4_mountd::stats;
 
 /// What a mount does: requests, how long they take, locks that are waited for, caches. On a terminal it is
 /// shown again and again until Ctrl-C, else once, as JSON.

@@ -35,8 +35,8 @@ use crate::kinds;
 use crate::mapping::Mapping;
 use arrayvec::ArrayVec;
 use std::sync::Arc;
-use uext4_buffer::{Buffer, BufferCache};
 use uext4_jbd2::Handle;
+use uext4_jbd2::buffer::{Buffer, BufferCache};
 use uext4_ondisk::{
     BlockBounds, Corrupt, CorruptKind, Ino, Lblk, MAP_DIRECT, MAP_LEVELS, MapPlace, MapShape, Pblk,
     map_pointer,

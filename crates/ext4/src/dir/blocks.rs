@@ -8,7 +8,7 @@
 //! None: a slot is filled once.
 
 use std::sync::{Arc, OnceLock};
-use uext4_buffer::Buffer;
+use uext4_jbd2::buffer::Buffer;
 use uext4_ondisk::Lblk;
 
 /// Slots in the first segment; each one that follows has twice as many.

@@ -7,8 +7,8 @@ use crate::fs::Ext4;
 use crate::inode::Inode;
 use crate::kinds;
 use std::sync::Arc;
-use uext4_buffer::Buffer;
 use uext4_jbd2::Handle;
+use uext4_jbd2::buffer::Buffer;
 use uext4_ondisk::{Compat, DxViewMut, FileType, Ino, InodeFlags, Lblk, NameHash, dir_entries};
 
 /// A record copied out of a leaf.

@@ -6,8 +6,8 @@ use crate::fs::Ext4;
 use crate::inode::Inode;
 use arrayvec::ArrayVec;
 use std::sync::Arc;
-use uext4_buffer::Buffer;
 use uext4_jbd2::Handle;
+use uext4_jbd2::buffer::Buffer;
 use uext4_ondisk::{
     Corrupt, CorruptKind, DxEntry, DxFull, DxKind, DxRootInfo, DxView, DxViewMut, HashVersion,
     Incompat, Lblk, NameHash,

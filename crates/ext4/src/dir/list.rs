@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::fs::Ext4;
 use crate::inode::Inode;
 use std::sync::Arc;
-use uext4_buffer::Buffer;
+use uext4_jbd2::buffer::Buffer;
 use uext4_ondisk::{
     Compat, Corrupt, CorruptKind, FileType, HashVersion, Ino, Lblk, NameHash, dir_entries,
 };
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
     use crate::options::MountOptions;
     use uext4_block::MemoryDevice;
-    use uext4_mkfs::{FeatureSet, MkfsOptions, NoProgress};
+    use uext4_build::{FeatureSet, MkfsOptions, NoProgress};
     use uext4_vfs::attr::{NewKind, NewNode};
     use uext4_vfs::caller::Caller;
 
@@ -307,7 +307,7 @@ mod tests {
             features: FeatureSet::parse("^dir_index").expect("features"),
             ..MkfsOptions::default()
         };
-        uext4_mkfs::mkfs(&*device, &options, &NoProgress).expect("mkfs");
+        uext4_build::mkfs(&*device, &options, &NoProgress).expect("mkfs");
         let fs = Ext4::mount(device, MountOptions::default()).expect("mount");
         let (me, root) = (Caller::root(), fs.root().expect("root"));
         let new = NewNode {

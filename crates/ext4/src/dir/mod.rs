@@ -31,7 +31,7 @@ use crate::kinds;
 pub use blocks::DirBlocks;
 use hashed::DxPath;
 use std::sync::Arc;
-use uext4_buffer::Buffer;
+use uext4_jbd2::buffer::Buffer;
 use uext4_ondisk::{
     Compat, Corrupt, CorruptKind, Dirent, DxKind, DxRootInfo, DxView, FileType, Incompat, Ino,
     InodeFlags, Lblk, NameHash, dir_data_end,

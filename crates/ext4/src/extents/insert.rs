@@ -4,8 +4,8 @@ use super::{Ext4, Path};
 use crate::error::{Ext4Error, Result};
 use crate::inode::Inode;
 use std::sync::Arc;
-use uext4_buffer::Buffer;
 use uext4_jbd2::Handle;
+use uext4_jbd2::buffer::Buffer;
 use uext4_ondisk::{Corrupt, CorruptKind, Extent, ExtentIdx, ExtentNodeMut, Lblk, NodeFull, Pblk};
 
 /// Whether an extent may become one with its neighbours.

@@ -41,7 +41,7 @@ use crate::kinds;
 use crate::mapping::{Mapped, Mapping};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use uext4_buffer::{Buffer, BufferCache};
+use uext4_jbd2::buffer::{Buffer, BufferCache};
 use uext4_ondisk::{
     BlockBounds, Corrupt, CorruptKind, Extent, ExtentCheck, ExtentNode, Ino, InodeSeed, Lblk, Pblk,
 };

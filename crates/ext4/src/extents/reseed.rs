@@ -5,8 +5,8 @@ use crate::error::{Ext4Error, Result};
 use crate::inode::Inode;
 use crate::kinds;
 use std::sync::Arc;
-use uext4_buffer::Buffer;
 use uext4_jbd2::Handle;
+use uext4_jbd2::buffer::Buffer;
 use uext4_ondisk::{ExtentCheck, ExtentNode, InodeFlags, InodeSeed};
 
 impl Ext4 {

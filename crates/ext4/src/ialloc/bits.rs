@@ -14,7 +14,7 @@
 use crate::bitmap;
 use crate::group::Words;
 use std::sync::{Arc, OnceLock};
-use uext4_buffer::Buffer;
+use uext4_jbd2::buffer::Buffer;
 use uext4_sync::PerCpu;
 use uext4_sync::atomic::Ordering::{Relaxed, SeqCst};
 use uext4_sync::atomic::{AtomicBool, AtomicI32, AtomicU32};

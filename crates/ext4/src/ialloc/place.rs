@@ -7,7 +7,7 @@ use crate::group::Group;
 use crate::kinds;
 use std::cell::RefCell;
 use std::sync::Arc;
-use uext4_buffer::Buffer;
+use uext4_jbd2::buffer::Buffer;
 use uext4_ondisk::{GroupCsum, Ino, Pblk};
 
 thread_local! {

@@ -25,7 +25,7 @@ use crate::inode::{Inode, InodeRef};
 use crate::kinds;
 pub(crate) use change::XATTR_CREDITS;
 use std::sync::Arc;
-use uext4_buffer::Buffer;
+use uext4_jbd2::buffer::Buffer;
 use uext4_ondisk::{
     Pblk, XattrArea, XattrEntry, XattrIndex, XattrList, XattrOwnedValue, XattrValue,
 };

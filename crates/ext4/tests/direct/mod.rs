@@ -11,14 +11,14 @@ pub use aligned::Aligned;
 #[cfg(not(shuttle))]
 pub fn memory(bytes: u64, block_size: u32) -> std::sync::Arc<uext4_block::MemoryDevice> {
     let device = uext4_block::MemoryDevice::new(bytes);
-    let options = uext4_mkfs::MkfsOptions {
+    let options = uext4_build::MkfsOptions {
         size: Some(bytes),
         block_size,
         journal_size: Some(4 << 20),
         reserved_percent: Some(0.0),
         threads: 1,
-        ..uext4_mkfs::MkfsOptions::default()
+        ..uext4_build::MkfsOptions::default()
     };
-    uext4_mkfs::mkfs(&device, &options, &uext4_mkfs::NoProgress).expect("mkfs");
+    uext4_build::mkfs(&device, &options, &uext4_build::NoProgress).expect("mkfs");
     std::sync::Arc::new(device)
 }

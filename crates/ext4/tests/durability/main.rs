@@ -12,9 +12,9 @@ mod unreadable;
 use images::FILE;
 use std::sync::Arc;
 use uext4_block::{BlockDevice, MemoryDevice};
+use uext4_build::MkfsOptions;
 use uext4_check::CheckOptions;
 use uext4_ext4::{Ext4, MountOptions};
-use uext4_mkfs::MkfsOptions;
 use uext4_vfs::caller::Caller;
 
 const SIZE: u64 = 48 << 20;
@@ -28,7 +28,7 @@ fn device() -> Arc<MemoryDevice> {
         inodes: Some(64 << 10),
         ..MkfsOptions::default()
     };
-    uext4_mkfs::mkfs(&*device, &options, &uext4_mkfs::NoProgress).expect("mkfs");
+    uext4_build::mkfs(&*device, &options, &uext4_build::NoProgress).expect("mkfs");
     device
 }
 

@@ -7,9 +7,9 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use uext4_block::{BlockDevice, MemoryDevice};
+use uext4_build::{FeatureSet, MkfsOptions};
 use uext4_check::{CheckOptions, CheckReport};
 use uext4_ext4::{Ext4, InodeRef, MountOptions};
-use uext4_mkfs::{FeatureSet, MkfsOptions};
 use uext4_vfs::attr::{NewKind, NewNode};
 use uext4_vfs::caller::Caller;
 
@@ -134,7 +134,7 @@ impl Base {
             ..MkfsOptions::default()
         };
         let device = Arc::new(MemoryDevice::new(shape.bytes));
-        uext4_mkfs::mkfs(&*device, &options, &uext4_mkfs::NoProgress).expect("mkfs");
+        uext4_build::mkfs(&*device, &options, &uext4_build::NoProgress).expect("mkfs");
         uses(&device);
         let report = assert_clean(&*device);
         let bytes = device.snapshot();

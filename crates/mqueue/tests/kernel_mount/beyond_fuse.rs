@@ -1,5 +1,5 @@
 //! Where a namespace answers as Linux does, and a mount of it cannot, as FUSE answers or the path comes first: the test of
-//! mounted files (`crates/mqpreload/tests/files`) says what is answered there.
+//! mounted files (`crates/mq-client/tests/files`) says what is answered there.
 
 use crate::mount::beside_the_kernel;
 use crate::permissions::{BY_NAME, in_each_mode};

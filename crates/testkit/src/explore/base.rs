@@ -8,9 +8,9 @@ use anyhow::{Context, Result, anyhow, bail};
 use std::ops::Range;
 use std::sync::Arc;
 use uext4_block::{BlockDevice, Image, MemoryDevice, OverlayDevice};
+use uext4_build::{FeatureSet, MkfsOptions, NoProgress};
 use uext4_ext4::{DataMode, Ext4, read_superblock};
 use uext4_jbd2::{LogMap, LogRun};
-use uext4_mkfs::{FeatureSet, MkfsOptions, NoProgress};
 use uext4_ondisk::{GroupDesc, GroupNo, JournalSuper};
 
 /// Bytes of a block.
@@ -192,7 +192,7 @@ fn make(config: &Config, bytes: u64) -> Result<MemoryDevice> {
         threads: 1,
         ..MkfsOptions::default()
     };
-    uext4_mkfs::mkfs(&device, &options, &NoProgress)?;
+    uext4_build::mkfs(&device, &options, &NoProgress)?;
     Ok(device)
 }
 

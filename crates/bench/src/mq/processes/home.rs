@@ -5,8 +5,8 @@ use crate::mq::kernel::KernelQueue;
 use rustix::fs::OFlags;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
-use uext4_mqclient::{Descriptor, How, Mounted, Priority, Size};
 use uext4_mqueue::QueueSize;
+use uext4_mqueue::client::{Descriptor, How, Mounted, Priority, Size};
 
 /// Where queues have names.
 #[derive(Clone, Debug)]

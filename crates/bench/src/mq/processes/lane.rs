@@ -19,7 +19,7 @@ use anyhow::Context as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use uext4_mount::stats;
+use uext4_mountd::stats;
 use uext4_mqueue::QueueSize;
 
 /// Queues of a pair: there and back.

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use uext4_mqclient::{Attributes, Descriptor, How, Mounted};
+use uext4_mqueue::client::{Attributes, Descriptor, How, Mounted};
 
 /// Room for a status line.
 const STATUS_BYTES: usize = 256;

@@ -3,7 +3,7 @@
 use crate::commands::mount::{HowArgs, mount};
 use anyhow::Result;
 use std::path::PathBuf;
-use uext4_mount::Source;
+use uext4_mountd::Source;
 
 /// What `-o` takes.
 const OPTIONS: &str = "\

@@ -7,7 +7,7 @@ use std::fmt;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use uext4_mqclient::{How, Mounted};
+use uext4_mqueue::client::{How, Mounted};
 
 /// Where a queue is, or would be.
 pub struct Place {

@@ -11,7 +11,7 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
-use uext4_mqclient::{Descriptor, How};
+use uext4_mqueue::client::{Descriptor, How};
 
 /// Receive messages: the oldest of the highest priority first. Waits while the queue is empty.
 #[derive(Debug, clap::Args)]

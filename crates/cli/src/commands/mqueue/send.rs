@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::time::Duration;
-use uext4_mqclient::{Descriptor, How, Priority, Size};
+use uext4_mqueue::client::{Descriptor, How, Priority, Size};
 
 /// The size of a queue of which only one part is given.
 const DEFAULT_SIZE: Size = Size {

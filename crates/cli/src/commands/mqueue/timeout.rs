@@ -1,7 +1,7 @@
 //! How long a command waits.
 
 use std::time::Duration;
-use uext4_mqclient::Deadline;
+use uext4_mqueue::client::Deadline;
 
 /// Reads `5`, `1.5s`, `200ms`, `2m`, `1h`; a number alone is seconds.
 ///

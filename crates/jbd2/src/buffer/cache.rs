@@ -1,0 +1,348 @@
+//! The shards of the cache.
+
+use super::freeze::FreezeHook;
+use super::{Buffer, BufferRead};
+use hashbrown::HashTable;
+use std::sync::{Arc, OnceLock};
+use uext4_block::{BlockDevice, BlockError};
+use uext4_sync::atomic::{AtomicUsize, Ordering};
+use uext4_sync::{CachePadded, Mutex, class};
+
+const SHARDS: usize = 64;
+/// Blocks that lie together share a shard, so that a run of them stays in one table.
+const SHARD_SHIFT: u32 = 4;
+
+/// Why a block could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum BufferError {
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] BlockError),
+    /// The block lies past the end of the device.
+    #[error("block {block} lies past the end of the device ({blocks} blocks)")]
+    OutOfRange {
+        /// The block asked for.
+        block: u64,
+        /// How many the device has.
+        blocks: u64,
+    },
+    /// The block is in use as something else, or something else's.
+    #[error("block {block} is used for two purposes")]
+    TwoRoles {
+        /// The block asked for.
+        block: u64,
+    },
+}
+
+/// The cached metadata blocks of one device.
+pub struct BufferCache {
+    device: Arc<dyn BlockDevice>,
+    block_size: usize,
+    hook: OnceLock<Arc<dyn FreezeHook>>,
+    shards: Box<[CachePadded<Mutex<Shard>>]>,
+    /// Buffers in all shards together.
+    len: AtomicUsize,
+}
+
+struct Shard {
+    table: HashTable<Arc<Buffer>>,
+    /// Sweep when the table grows past this.
+    sweep_at: usize,
+    capacity: usize,
+}
+
+fn hash(block: u64) -> u64 {
+    block.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+fn shard_of(block: u64) -> usize {
+    (hash(block >> SHARD_SHIFT) >> 58) as usize % SHARDS
+}
+
+impl std::fmt::Debug for BufferCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BufferCache")
+            .field("block_size", &self.block_size)
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl BufferCache {
+    /// An empty cache of blocks of `block_size` bytes that aims at `capacity` unreferenced blocks.
+    pub fn new(device: Arc<dyn BlockDevice>, block_size: usize, capacity: usize) -> BufferCache {
+        let per_shard = (capacity / SHARDS).max(16);
+        BufferCache {
+            device,
+            block_size,
+            hook: OnceLock::new(),
+            shards: (0..SHARDS)
+                .map(|_| {
+                    CachePadded::new(Mutex::new(
+                        &class::BUFFER_CACHE,
+                        Shard {
+                            table: HashTable::new(),
+                            sweep_at: per_shard,
+                            capacity: per_shard,
+                        },
+                    ))
+                })
+                .collect(),
+            len: AtomicUsize::new(0),
+        }
+    }
+
+    /// Sets the hook that completes blocks; at most once.
+    pub fn set_hook(&self, hook: Arc<dyn FreezeHook>) {
+        let _ = self.hook.set(hook);
+    }
+
+    /// Completes `data`, the content of `buffer`.
+    pub fn freeze(&self, buffer: &Buffer, data: &mut [u8]) {
+        if let Some(hook) = self.hook.get() {
+            hook.freeze(buffer, data);
+        }
+    }
+
+    /// The device underneath.
+    pub fn device(&self) -> &Arc<dyn BlockDevice> {
+        &self.device
+    }
+
+    /// The size of a block in bytes.
+    pub fn block_size(&self) -> usize {
+        self.block_size
+    }
+
+    /// How many blocks are cached.
+    pub fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing is cached.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The buffer of `block`, whose content may have been neither read nor made yet.
+    ///
+    /// # Locks
+    /// Takes a leaf lock; does no I/O.
+    pub fn get_unread(&self, block: u64) -> Arc<Buffer> {
+        let mut shard = self.shards[shard_of(block)].lock();
+        let hashed = hash(block);
+        if let Some(found) = shard.table.find(hashed, |b| b.block() == block) {
+            if found.referenced.load(Ordering::Relaxed) == 0 {
+                found.referenced.store(1, Ordering::Relaxed);
+            }
+            return Arc::clone(found);
+        }
+        if shard.table.len() >= shard.sweep_at {
+            self.sweep(&mut shard);
+        }
+        let buffer = Arc::new(Buffer::new(block, self.block_size));
+        shard
+            .table
+            .insert_unique(hashed, Arc::clone(&buffer), |b| hash(b.block()));
+        self.len.fetch_add(1, Ordering::Relaxed);
+        buffer
+    }
+
+    /// The buffer of `block` if it is in memory with its content.
+    ///
+    /// # Locks
+    /// Takes a leaf lock; does no I/O.
+    pub fn peek(&self, block: u64) -> Option<Arc<Buffer>> {
+        let shard = self.shards[shard_of(block)].lock();
+        let found = shard.table.find(hash(block), |b| b.block() == block)?;
+        found.is_uptodate().then(|| Arc::clone(found))
+    }
+
+    /// The buffer of `block`, read from the device unless it is cached.
+    ///
+    /// # Locks
+    /// Takes the buffer's lock; may sleep.
+    ///
+    /// # Errors
+    /// The device's, or [`BufferError::OutOfRange`].
+    pub fn get(&self, block: u64) -> Result<Arc<Buffer>, BufferError> {
+        let buffer = self.get_unread(block);
+        if !buffer.is_uptodate() {
+            self.fill(&buffer)?;
+        }
+        Ok(buffer)
+    }
+
+    fn fill(&self, buffer: &Buffer) -> Result<(), BufferError> {
+        let block = buffer.block();
+        let offset = self.offset(block)?;
+        let mut content = buffer.write();
+        if !buffer.is_uptodate() {
+            self.device.read_at(offset, content.data_mut())?;
+            buffer.set_uptodate(&mut content);
+        }
+        Ok(())
+    }
+
+    fn offset(&self, block: u64) -> Result<u64, BufferError> {
+        let size = self.block_size as u64;
+        let blocks = self.device.len() / size;
+        if block >= blocks {
+            return Err(BufferError::OutOfRange { block, blocks });
+        }
+        Ok(block * size)
+    }
+
+    /// The buffer of `block` in a role: what is kept there, and the seed of its owner. It is read unless cached, and
+    /// checked by `verify` unless that was done in this role; no block has two.
+    ///
+    /// # Errors
+    /// The device's, [`BufferError::TwoRoles`], or what `verify` says; a block that fails is read and checked again
+    /// the next time.
+    pub fn get_verified<E: From<BufferError>>(
+        &self,
+        block: u64,
+        (kind, seed): (u8, u32),
+        verify: impl FnOnce(&[u8]) -> Result<(), E>,
+    ) -> Result<Arc<Buffer>, E> {
+        let buffer = self.get(block)?;
+        if buffer.is_verified() && buffer.has_role(kind, seed) {
+            return Ok(buffer);
+        }
+        let mut content = buffer.write();
+        if !buffer.is_verified() {
+            if let Err(why) = verify(content.data()) {
+                if buffer.tid() == 0 && buffer.kind() == 0 {
+                    buffer.clear_uptodate(&mut content);
+                }
+                return Err(why);
+            }
+            if buffer.kind() == 0 || buffer.has_role(kind, seed) {
+                buffer.set_verified(&mut content);
+            }
+        }
+        match buffer.take_role(&mut content, kind, seed) {
+            true => drop(content),
+            false => return Err(BufferError::TwoRoles { block }.into()),
+        }
+        Ok(buffer)
+    }
+
+    /// Runs `f` on the content of `block`.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn with<R>(
+        &self,
+        block: u64,
+        f: impl FnOnce(&BufferRead<'_>) -> R,
+    ) -> Result<R, BufferError> {
+        let buffer = self.get(block)?;
+        let content = buffer.read();
+        Ok(f(&content))
+    }
+
+    /// Takes `block` out of the cache; whoever holds its buffer keeps it.
+    ///
+    /// Only for a block that was freed and whose transaction is durable.
+    pub fn remove(&self, block: u64) {
+        let mut shard = self.shards[shard_of(block)].lock();
+        if let Ok(found) = shard.table.find_entry(hash(block), |b| b.block() == block)
+            && Arc::strong_count(found.get()) == 1
+        {
+            found.remove();
+            self.len.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Lets go of the unreferenced buffers that were not used since the last sweep.
+    fn sweep(&self, shard: &mut Shard) {
+        let before = shard.table.len();
+        shard
+            .table
+            .retain(|b| Arc::strong_count(b) > 1 || b.referenced.swap(0, Ordering::Relaxed) != 0);
+        let after = shard.table.len();
+        self.len.fetch_sub(before - after, Ordering::Relaxed);
+        // A shard full of blocks in use may grow; look again when it has by an eighth.
+        shard.sweep_at = shard.capacity.max(after + after / 8 + 16);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uext4_block::MemoryDevice;
+
+    fn cache(capacity: usize) -> BufferCache {
+        BufferCache::new(Arc::new(MemoryDevice::new(4 << 20)), 4096, capacity)
+    }
+
+    #[test]
+    fn two_callers_get_the_same_buffer() {
+        let cache = cache(1000);
+        let a = cache.get(7).expect("block 7");
+        let b = cache.get(7).expect("block 7");
+        assert!(Arc::ptr_eq(&a, &b));
+    }
+
+    #[test]
+    fn a_block_past_the_end_is_an_error() {
+        assert!(matches!(
+            cache(1000).get(1024),
+            Err(BufferError::OutOfRange {
+                block: 1024,
+                blocks: 1024
+            })
+        ));
+    }
+
+    #[test]
+    fn held_buffers_survive_the_sweep() {
+        let cache = cache(0);
+        let held = cache.get(1).expect("block 1");
+        for _ in 0..4 {
+            for block in 2..1024 {
+                cache.get(block).expect("block");
+            }
+        }
+        assert!(Arc::ptr_eq(&held, &cache.get(1).expect("block 1")));
+        assert!(cache.len() < 1024);
+    }
+
+    #[test]
+    fn a_failed_check_is_made_again() {
+        let cache = cache(100);
+        let bad: Result<_, BufferError> = cache.get_verified(3, (1, 0), |_| {
+            Err(BufferError::OutOfRange {
+                block: 3,
+                blocks: 0,
+            })
+        });
+        assert!(bad.is_err());
+        let good: Result<_, BufferError> = cache.get_verified(3, (1, 0), |_| Ok(()));
+        assert!(good.is_ok());
+        let again: Result<_, BufferError> = cache.get_verified(3, (1, 0), |_| {
+            Err(BufferError::OutOfRange {
+                block: 3,
+                blocks: 0,
+            })
+        });
+        assert!(again.is_ok(), "checked once only");
+    }
+
+    #[test]
+    fn a_block_has_one_role() {
+        let cache = cache(100);
+        let get = |kind, seed| cache.get_verified(3, (kind, seed), |_| Ok::<_, BufferError>(()));
+        let buffer = get(1, 7).expect("the first");
+        assert!(get(1, 7).is_ok(), "the same");
+        for (kind, seed) in [(2, 7), (1, 8)] {
+            let other = get(kind, seed);
+            assert!(matches!(other, Err(BufferError::TwoRoles { block: 3 })));
+        }
+        // Freed.
+        buffer.set_kind(0, 0);
+        buffer.clear_uptodate(&mut buffer.write());
+        assert!(get(2, 9).is_ok());
+    }
+}
