@@ -53,16 +53,20 @@ impl Alignment {
     }
 }
 
-/// Whether the file has its only home in memory. A tmpfs since Linux 6.6 takes `O_DIRECT`, and goes on as
-/// without: there is nothing to bypass, to align for or to wait for.
-pub(crate) fn is_in_memory(fd: &OwnedFd) -> bool {
-    rustix::fs::fstatfs(fd).is_ok_and(|found| found.f_type as u64 == TMPFS_MAGIC)
+/// Whether the file is on a tmpfs. It accepts `O_DIRECT` since Linux 6.6 and ignores it: there is no cache to bypass, and
+/// nothing to align for or to wait for.
+pub(crate) fn ignores_direct(fd: &OwnedFd) -> bool {
+    file_system_magic(fd) == Some(TMPFS_MAGIC)
 }
 
-/// Whether a file is gone when the machine stops, flushed or not.
+/// Whether the file is in memory only, flushed or not: on a tmpfs or a ramfs.
 pub(crate) fn is_volatile(fd: &OwnedFd) -> bool {
-    let kind = rustix::fs::fstatfs(fd).map(|found| found.f_type as u64);
-    matches!(kind, Ok(TMPFS_MAGIC | RAMFS_MAGIC))
+    matches!(file_system_magic(fd), Some(TMPFS_MAGIC | RAMFS_MAGIC))
+}
+
+fn file_system_magic(fd: &OwnedFd) -> Option<u64> {
+    let found = rustix::fs::fstatfs(fd).ok()?;
+    Some(found.f_type as u64)
 }
 
 /// The logical sector of a block device of the host.

@@ -11,7 +11,7 @@ use crate::device::IOV_MAX;
 
 /// Ranges of a batch that lie one after the other on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+pub struct Run {
     /// Where it begins on the device.
     pub offset: u64,
     /// Its bytes.
@@ -21,7 +21,7 @@ pub(crate) struct Run {
 }
 
 /// What a batch is a list of.
-pub(crate) trait Ranged {
+pub trait Ranged {
     /// The offset on the device.
     fn offset(&self) -> u64;
     /// The caller's memory.
@@ -66,7 +66,7 @@ pub(crate) fn first_run(batch: &[impl Ranged]) -> Option<Run> {
 }
 
 /// The runs of a batch.
-pub(crate) fn runs<T: Ranged>(batch: &[T]) -> impl Iterator<Item = Run> {
+pub fn runs<T: Ranged>(batch: &[T]) -> impl Iterator<Item = Run> {
     let mut rest = batch;
     std::iter::from_fn(move || {
         let run = first_run(rest)?;

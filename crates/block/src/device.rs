@@ -42,7 +42,7 @@ impl DeviceId {
 /// A range of bytes with positioned I/O. Offsets and lengths are in bytes and need no alignment.
 ///
 /// # Contract
-/// [`crate::contract`] checks each of these rules; every device passes it.
+/// The suite `uext4_testkit::device::contract` checks each of these rules; every device passes it.
 ///
 /// *Order.* A call that begins after another has returned sees what that one did. Calls may run at the same
 /// time; where they overlap, each byte is that of one of them, and bytes beside an unaligned write stay.
@@ -240,12 +240,12 @@ impl<T: BlockDevice + ?Sized> BlockDevice for Arc<T> {
 }
 
 /// The bytes of a vectored call together.
-pub(crate) fn total_len(bufs: &[IoSlice<'_>]) -> u64 {
+pub fn total_len(bufs: &[IoSlice<'_>]) -> u64 {
     bufs.iter().map(|buf| buf.len() as u64).sum()
 }
 
 /// The bytes of a vectored read together.
-pub(crate) fn total_len_mut(bufs: &[IoSliceMut<'_>]) -> u64 {
+pub fn total_len_mut(bufs: &[IoSliceMut<'_>]) -> u64 {
     bufs.iter().map(|buf| buf.len() as u64).sum()
 }
 

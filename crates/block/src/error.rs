@@ -214,7 +214,10 @@ impl BlockError {
 }
 
 /// Refuses a range that isn't inside a device of `device_len` bytes.
-pub(crate) fn check_range(op: BlockOp, offset: u64, len: u64, device_len: u64) -> Result<()> {
+///
+/// # Errors
+/// [`BlockError::OutOfRange`].
+pub fn check_range(op: BlockOp, offset: u64, len: u64, device_len: u64) -> Result<()> {
     match offset.checked_add(len) {
         Some(end) if end <= device_len => Ok(()),
         _ => Err(BlockError::OutOfRange {

@@ -5,8 +5,8 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`device`], [`contract`] | the [`BlockDevice`] trait; what every device does, as a suite of tests |
-//! | `batch` | which ranges of a batch are one request |
+//! | [`device`] | the [`BlockDevice`] trait |
+//! | [`batch`] | which ranges of a batch are one request |
 //! | [`error`] | [`BlockError`] |
 //! | [`mod@file`] | [`FileDevice`]: an image file or a block device of the host |
 //! | [`open`] | [`OpenOptions`]: how it is opened |
@@ -15,11 +15,7 @@
 //! | [`engine`], `uring`, `scattered` | [`IoEngine`]; many requests in flight on io_uring; batches on a file |
 //! | `align`, `bounce`, `pool` | what direct I/O needs, aligned memory, and what calls check out |
 //! | [`memory`] | [`MemoryDevice`]: sparse, in memory, cheap to clone |
-//! | [`overlay`] | [`OverlayDevice`]: what differs from an [`Image`]; forks and hashes of the content |
-//! | [`volatile`] | [`VolatileDevice`]: has a cache, and loses what a failed flush covers |
-//! | [`record`] | [`RecordDevice`]: logs every change, for crash tests |
-//! | [`replay`] | [`Replayer`]: the image after a power loss at a chosen point of such a log |
-//! | [`fault`] | [`FaultDevice`]: fails chosen calls |
+//! | [`overlay`] | [`OverlayDevice`]: keeps changes in memory, over a device that it only reads |
 //! | [`latency`] | [`LatencyDevice`]: models a device's latency and parallelism |
 //! | [`stats`] | [`CountDevice`]: counts calls and bytes |
 //!
@@ -29,9 +25,8 @@
 //! `device_edges`, of an image opened for direct I/O, is held over the host's I/O.
 
 mod align;
-mod batch;
+pub mod batch;
 mod bounce;
-pub mod contract;
 pub mod device;
 mod direct;
 mod durable;
@@ -39,7 +34,6 @@ pub mod engine;
 pub mod error;
 mod exclusion;
 mod failure;
-pub mod fault;
 pub mod file;
 mod host;
 pub mod latency;
@@ -47,24 +41,17 @@ pub mod memory;
 pub mod open;
 pub mod overlay;
 mod pool;
-pub mod record;
-pub mod replay;
 mod scattered;
 pub mod stats;
 mod uring;
-pub mod volatile;
 
 pub use device::{BlockDevice, DeviceId};
 pub use engine::IoEngine;
 pub use error::{BlockError, BlockOp, Result};
 pub use failure::Failure;
-pub use fault::{FaultCall, FaultDevice, FaultErrno, FaultPlan, FaultRule};
 pub use file::FileDevice;
 pub use latency::{LatencyDevice, LatencyReport};
 pub use memory::MemoryDevice;
 pub use open::OpenOptions;
-pub use overlay::{Image, OverlayDevice};
-pub use record::{Mark, RecordDevice, RecordLog, RecordOp};
-pub use replay::{CrashPoint, Cut, Replayer};
+pub use overlay::OverlayDevice;
 pub use stats::{CountDevice, DeviceCounts};
-pub use volatile::{AfterLoss, LostData, VolatileDevice};

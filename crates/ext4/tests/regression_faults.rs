@@ -4,8 +4,9 @@ mod images;
 use images::{FILE, image, within};
 use std::sync::Arc;
 use std::time::Duration;
-use uext4_block::*;
+use uext4_block::{BlockDevice, MemoryDevice};
 use uext4_ext4::{AtimeUpdate, Ext4, MountOptions};
+use uext4_testkit::device::{FaultCall, FaultDevice, FaultPlan, FaultRule};
 use uext4_vfs::attr::RenameFlags;
 use uext4_vfs::caller::Caller;
 

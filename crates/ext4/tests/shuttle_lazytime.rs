@@ -10,8 +10,9 @@ use shuttle::thread;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use support::{Base, FILE, Shape, TIME, assert_clean, explore, lock, mount};
-use uext4_block::{Cut, MemoryDevice, RecordDevice};
+use uext4_block::MemoryDevice;
 use uext4_ext4::{AtimeUpdate, Ext4, InodeRef, MountOptions};
+use uext4_testkit::device::{Cut, RecordDevice};
 
 use uext4_vfs::Timestamp;
 use uext4_vfs::caller::Caller;

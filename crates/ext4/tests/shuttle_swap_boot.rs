@@ -9,9 +9,10 @@ use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread;
 use std::sync::Arc;
 use support::{Base, FILE, Shape, assert_clean, explore, mount};
-use uext4_block::{Cut, MemoryDevice, RecordDevice};
+use uext4_block::MemoryDevice;
 use uext4_ext4::{Ext4, InodeRef, MountOptions};
 use uext4_ondisk::ExtentNode;
+use uext4_testkit::device::{Cut, RecordDevice};
 use uext4_vfs::caller::Caller;
 
 const SMALL: Shape = Shape {

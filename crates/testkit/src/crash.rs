@@ -1,5 +1,6 @@
 //! One crash run: a random workload on a recorded device, power losses, recovery, verdict.
 
+use crate::device::{Cut, RecordDevice, RecordLog, RecordOp};
 use crate::image::{Shape, mount, mount_in};
 use crate::operation::{Op, apply};
 use crate::oracle;
@@ -9,7 +10,7 @@ use crate::workload::{Habits, Worker};
 use anyhow::{Context, Result, anyhow, bail};
 use fastrand::Rng;
 use std::sync::{Arc, Mutex};
-use uext4_block::{BlockDevice, Cut, MemoryDevice, RecordDevice, RecordLog, RecordOp};
+use uext4_block::{BlockDevice, MemoryDevice};
 use uext4_ext4::DataMode;
 
 /// What to do in a run.

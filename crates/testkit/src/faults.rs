@@ -10,6 +10,7 @@
 //! however often it is made. After a power loss the image recovers, the verifier finds nothing, and all that
 //! was promised is there.
 
+use crate::device::{AfterLoss, FaultCall, FaultPlan, FaultRule, LostData, VolatileDevice};
 use crate::explore::base::{BLOCK, Base, CONFIGS};
 use crate::image::mount;
 use crate::model::Model;
@@ -20,9 +21,7 @@ use crate::{oracle, tree};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use fastrand::Rng;
 use std::sync::Arc;
-use uext4_block::{
-    AfterLoss, BlockDevice, FaultCall, FaultPlan, FaultRule, LostData, VolatileDevice,
-};
+use uext4_block::BlockDevice;
 use uext4_ext4::Ext4;
 
 /// Operations of a segment, of all its threads together.

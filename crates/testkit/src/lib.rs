@@ -12,6 +12,7 @@
 //! | [`workload`], [`operation`] | random operations |
 //! | [`image`] | images to start from, how they are mounted |
 //! | [`crash`], [`verdict`] | power losses, and what may be left after one |
+//! | [`device`] | devices that fail, record or fork; the contract of every device |
 //! | [`explore`] | the crash explorer |
 //! | [`faults`] | the fault sweep |
 //! | [`evidence`] | what long runs have tried, for docs/TESTING.md |
@@ -19,6 +20,7 @@
 //! | [`calls`] | random calls that two sides answer |
 //! | [`aligned`] | memory for direct I/O |
 //! | [`stamps`] | what concurrent readers of a file may find |
+//! | [`loop_device`] | loop devices |
 //! | [`oracle`] | e2fsck, the kernel, `uext4-check` |
 // System calls with a user's credentials, in [`calls`].
 #![deny(unsafe_code)]
@@ -27,10 +29,12 @@ pub mod aligned;
 pub mod beside;
 pub mod calls;
 pub mod crash;
+pub mod device;
 pub mod evidence;
 pub mod explore;
 pub mod faults;
 pub mod image;
+pub mod loop_device;
 pub mod model;
 pub mod operation;
 pub mod oracle;

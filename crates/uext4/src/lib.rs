@@ -35,7 +35,6 @@
 //! | [`mod@file`], [`file_options`] | open files |
 //! | [`dir`], [`read_dir`] | directories |
 //! | [`image`], [`replace`] | making and checking images in files |
-//! | [`overlay`] | reading an image whose journal needs recovery, without changing it |
 #![forbid(unsafe_code)]
 #![allow(
     rustdoc::private_intra_doc_links,
@@ -49,7 +48,6 @@ mod filesystem;
 mod image;
 mod mount;
 mod options;
-mod overlay;
 mod paths;
 mod read_dir;
 mod replace;
@@ -60,12 +58,11 @@ pub use file_options::FileOptions;
 pub use filesystem::Filesystem;
 pub use image::{check, check_on, feature_names, mkfs, mkfs_on};
 pub use options::OpenOptions;
-pub use overlay::OverlayDevice;
 pub use read_dir::{Entry, ReadDir};
 
 pub use uext4_block::{
     BlockDevice, BlockError, FileDevice, IoEngine, LatencyDevice, MemoryDevice,
-    OpenOptions as DeviceOptions,
+    OpenOptions as DeviceOptions, OverlayDevice,
 };
 pub use uext4_build::{FeatureSet, MkfsError, MkfsOptions, MkfsReport, NoProgress, Progress};
 pub use uext4_check::{

@@ -9,10 +9,9 @@
 //! A mount's superblock is guarded by a lock of class `mount_table`, taken to end it.
 
 use crate::image::device_error;
-use crate::overlay::OverlayDevice;
 use crate::{
-    BlockDevice, Errno, Error, Ext4, Ext4Error, FileDevice, MountOptions, OpenOptions, Result,
-    read_superblock,
+    BlockDevice, Errno, Error, Ext4, Ext4Error, FileDevice, MountOptions, OpenOptions,
+    OverlayDevice, Result, read_superblock,
 };
 use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};

@@ -3,9 +3,9 @@
 use super::{SIZE, device};
 use crate::images::{DIR, FILE};
 use std::sync::Arc;
-use uext4_block::{FaultCall, FaultDevice, FaultPlan, FaultRule};
 use uext4_ext4::{Ext4, InodeRef, MountOptions};
 use uext4_ondisk::InodeFlags;
+use uext4_testkit::device::{FaultCall, FaultDevice, FaultPlan, FaultRule};
 use uext4_vfs::attr::RenameFlags;
 use uext4_vfs::caller::Caller;
 use uext4_vfs::io::IoFlags;

@@ -3,9 +3,9 @@
 use super::{SIZE, check, device, mount};
 use crate::images::FILE;
 use std::sync::Arc;
-use uext4_block::{FaultCall, FaultDevice, FaultErrno, FaultPlan, FaultRule};
 use uext4_ext4::{Ext4, MountOptions};
 use uext4_ondisk::{Ino, InodeFlags};
+use uext4_testkit::device::{FaultCall, FaultDevice, FaultErrno, FaultPlan, FaultRule};
 use uext4_vfs::caller::Caller;
 use uext4_vfs::errno::Errno;
 

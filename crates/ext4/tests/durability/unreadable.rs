@@ -3,8 +3,8 @@
 use super::device;
 use crate::images::FILE;
 use std::sync::Arc;
-use uext4_block::{FaultCall, FaultDevice, FaultPlan, FaultRule};
 use uext4_ext4::{Ext4, MountOptions};
+use uext4_testkit::device::{FaultCall, FaultDevice, FaultPlan, FaultRule};
 use uext4_vfs::caller::Caller;
 use uext4_vfs::errno::Errno;
 

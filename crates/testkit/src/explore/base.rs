@@ -1,13 +1,14 @@
 //! Images that sequences begin with: tiny, with stale data in every free block.
 
 use super::canary::Bug;
+use crate::device::{ForkDevice, Image};
 use crate::image::mount_in;
 use crate::model::Model;
 use crate::operation::{Op, apply_to_ext4};
 use anyhow::{Context, Result, anyhow, bail};
 use std::ops::Range;
 use std::sync::Arc;
-use uext4_block::{BlockDevice, Image, MemoryDevice, OverlayDevice};
+use uext4_block::{BlockDevice, MemoryDevice};
 use uext4_build::{FeatureSet, MkfsOptions, NoProgress};
 use uext4_ext4::{DataMode, Ext4, read_superblock};
 use uext4_jbd2::{LogMap, LogRun};
@@ -158,7 +159,7 @@ impl Base {
     }
 
     /// The log on `device`, a copy of this image.
-    pub fn log_map(&self, device: &Arc<OverlayDevice>) -> LogMap {
+    pub fn log_map(&self, device: &Arc<ForkDevice>) -> LogMap {
         let run = LogRun {
             first: 0,
             pblk: self.log.start,

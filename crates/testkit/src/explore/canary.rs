@@ -9,11 +9,12 @@ use super::others::Others;
 use super::recovery::replay;
 use super::run::{Shared, explore, number_at};
 use super::tally::Tally;
+use crate::device::ForkDevice;
 use crate::tree::Tree;
 use anyhow::{Context, Result};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
-use uext4_block::{BlockDevice, DeviceId, OverlayDevice};
+use uext4_block::{BlockDevice, DeviceId};
 use uext4_ext4::read_superblock;
 use uext4_ondisk::{
     GroupDesc, GroupNo, JournalBlockType, JournalHeader, JournalSuper, SUPERBLOCK_OFFSET,
@@ -549,7 +550,7 @@ impl Bug {
     ///
     /// # Errors
     /// Those of the device.
-    pub fn before_orphans(self, base: &Base, device: &Arc<OverlayDevice>) -> Result<()> {
+    pub fn before_orphans(self, base: &Base, device: &Arc<ForkDevice>) -> Result<()> {
         if self != Bug::OrphansForgotten {
             return Ok(());
         }
@@ -587,7 +588,7 @@ impl Bug {
     ///
     /// # Errors
     /// Those of the device.
-    pub fn before_check(self, device: &OverlayDevice) -> Result<()> {
+    pub fn before_check(self, device: &ForkDevice) -> Result<()> {
         let sb = read_superblock(device)?;
         let (block, at) = sb.geometry.group_desc_location(GroupNo(0));
         let mut bytes = vec![0; BLOCK];
@@ -608,7 +609,7 @@ impl Bug {
     }
 }
 
-fn flip(device: &OverlayDevice, at: u64, bits: u8) -> Result<()> {
+fn flip(device: &ForkDevice, at: u64, bits: u8) -> Result<()> {
     let mut byte = [0];
     device.read_at(at, &mut byte)?;
     Ok(device.write_at(at, &[byte[0] ^ bits])?)

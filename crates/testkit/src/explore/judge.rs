@@ -6,13 +6,14 @@ use super::record::Recording;
 use super::recovery::{Recovered, Replay, Replayed, recover, replay, save};
 use super::states::{Budget, Walk, choices};
 use super::tally::{Seen, Tally};
+use crate::device::ForkDevice;
 use crate::tree::{self, Tree};
 use crate::verdict::Promise;
 use anyhow::{Result, anyhow, bail};
 use fastrand::Rng;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use uext4_block::{BlockDevice, OverlayDevice};
+use uext4_block::BlockDevice;
 
 /// How deep crashes within recoveries go.
 const DEPTH_MAX: u32 = 2;
@@ -130,7 +131,7 @@ impl<'a> Judge<'a> {
     /// The first state that is not as it must be.
     pub fn examine(&mut self, seed: u64) -> Result<(), Failure> {
         let recording = self.recording;
-        let device = OverlayDevice::new(recording.image.clone());
+        let device = ForkDevice::new(recording.image.clone());
         let mut walk = Walk::new(&recording.log, device);
         let start = recording.start();
         for point in recording.log.crash_points() {
@@ -163,7 +164,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Whether a state is new.
-    fn is_new(&mut self, state: &OverlayDevice) -> bool {
+    fn is_new(&mut self, state: &ForkDevice) -> bool {
         let new = self.seen.insert(state.hash());
         match new {
             true => self.tally.states += 1,
@@ -172,7 +173,7 @@ impl<'a> Judge<'a> {
         new || self.only.is_some()
     }
 
-    fn state(&mut self, state: OverlayDevice, promises: &[Vec<Promise>]) -> Result<()> {
+    fn state(&mut self, state: ForkDevice, promises: &[Vec<Promise>]) -> Result<()> {
         // What a state was allowed to be before may be forbidden by what was promised since.
         if !self.is_new(&state)
             && let Some(key) = self.keys.get(&state.hash())
@@ -215,7 +216,7 @@ impl<'a> Judge<'a> {
     }
 
     /// The key of what recovery goes on with, and what it wrote before.
-    fn replayed(&mut self, state: &OverlayDevice) -> Result<(u64, Vec<Replayed>)> {
+    fn replayed(&mut self, state: &ForkDevice) -> Result<(u64, Vec<Replayed>)> {
         let device = Arc::new(state.fork());
         Ok(match replay(self.base, &device)? {
             Some(Replay { key, writes }) => (key, writes),
@@ -224,7 +225,7 @@ impl<'a> Judge<'a> {
     }
 
     /// A state that was not recovered before: once in full, with crashes on the way.
-    fn recover(&mut self, state: &OverlayDevice, key: u64) -> Result<Arc<Recovered>> {
+    fn recover(&mut self, state: &ForkDevice, key: u64) -> Result<Arc<Recovered>> {
         let recovered = Arc::new(recover(self.base, state)?);
         self.tally.recoveries += 1;
         self.recovered.insert(key, Arc::clone(&recovered));
@@ -238,7 +239,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Crashes within a recovery: the next one must leave the same tree.
-    fn crash_within(&mut self, state: &OverlayDevice, first: &Recovered, depth: u32) -> Result<()> {
+    fn crash_within(&mut self, state: &ForkDevice, first: &Recovered, depth: u32) -> Result<()> {
         let mut walk = Walk::new(&first.log, state.fork());
         for point in first.log.crash_points() {
             let seed = state.hash() ^ point.at_op as u64;
@@ -256,12 +257,7 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    fn recovers_alike(
-        &mut self,
-        again: &OverlayDevice,
-        first: &Recovered,
-        depth: u32,
-    ) -> Result<()> {
+    fn recovers_alike(&mut self, again: &ForkDevice, first: &Recovered, depth: u32) -> Result<()> {
         let (key, _) = self.replayed(again)?;
         if self.recovered.contains_key(&key) && !again.hash().is_multiple_of(DEEPER_ONE_IN) {
             return same_tree(&self.recovered[&key], first);
@@ -279,7 +275,7 @@ impl<'a> Judge<'a> {
     /// Crashes while the log is replayed: what is in place in part is overwritten by the next replay.
     fn partial_replays(
         &mut self,
-        state: &OverlayDevice,
+        state: &ForkDevice,
         key: u64,
         writes: &[Replayed],
         recovered: &Recovered,
@@ -333,7 +329,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Without a journal e2fsck repairs everything, and what was synced and left alone since is there.
-    fn without_journal(&mut self, state: &OverlayDevice, promises: &[Vec<Promise>]) -> Result<()> {
+    fn without_journal(&mut self, state: &ForkDevice, promises: &[Vec<Promise>]) -> Result<()> {
         // It does not repair a torn superblock without a backup, of which so small an image has none.
         if uext4_ext4::read_superblock(state).is_err() {
             return Ok(());

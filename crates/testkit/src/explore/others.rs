@@ -3,6 +3,7 @@
 use super::base::BLOCK;
 use super::recovery::{Recovered, save};
 use super::tally::Tally;
+use crate::device::{ForkDevice, Image};
 use crate::tree::Tree;
 use crate::{image, oracle, tree};
 use anyhow::{Context, Result, bail};
@@ -10,7 +11,6 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
-use uext4_block::{Image, OverlayDevice};
 use uext4_ext4::read_superblock;
 
 /// Of how many states e2fsck is asked about one.
@@ -59,7 +59,7 @@ impl Others {
     }
 
     /// Whether this state is in the sample.
-    pub fn wants(&self, state: &OverlayDevice) -> Option<Ask> {
+    pub fn wants(&self, state: &ForkDevice) -> Option<Ask> {
         // Neither repairs a superblock whose write was torn from the journal, as we do.
         let hash = state.hash();
         if !hash.is_multiple_of(FSCK_ONE_IN) || read_superblock(state).is_err() {
@@ -83,9 +83,9 @@ impl Others {
         Ok(path)
     }
 
-    fn load(&self) -> Result<OverlayDevice> {
+    fn load(&self) -> Result<ForkDevice> {
         let bytes = std::fs::read(self.dir.path().join("image"))?;
-        Ok(OverlayDevice::new(Image::new(&bytes, BLOCK)))
+        Ok(ForkDevice::new(Image::new(&bytes, BLOCK)))
     }
 
     /// e2fsck finds nothing after our recovery.
@@ -105,7 +105,7 @@ impl Others {
     ///
     /// # Errors
     /// It cannot, or not everything.
-    pub fn repair(&self, state: &OverlayDevice) -> Result<OverlayDevice> {
+    pub fn repair(&self, state: &ForkDevice) -> Result<ForkDevice> {
         oracle::repair(&self.file(&state.freeze())?).context("e2fsck -fy")?;
         self.load()
     }
@@ -117,7 +117,7 @@ impl Others {
     /// It does not.
     pub fn ask(
         &self,
-        state: &OverlayDevice,
+        state: &ForkDevice,
         recovered: &Recovered,
         ask: Ask,
         is_allowed: &dyn Fn(&Tree) -> Result<()>,

@@ -7,12 +7,13 @@ use super::record::{Recording, START};
 use super::run::{Failed, Shared};
 use super::tally::Tally;
 use crate::crash::{Crew, run_workers};
+use crate::device::{ForkDevice, RecordDevice};
 use crate::operation::{Op, apply};
 use crate::workload::{Habits, Worker};
 use anyhow::Result;
 use fastrand::Rng;
 use std::sync::Arc;
-use uext4_block::{MemoryDevice, OverlayDevice, RecordDevice};
+use uext4_block::MemoryDevice;
 
 /// Operations of a thread.
 const OPERATIONS: usize = 60;
@@ -23,7 +24,7 @@ const OPERATIONS: usize = 60;
 /// The file system and the model disagree.
 pub fn record_seed(base: &Base, seed: u64) -> Result<Recording> {
     let mut rng = Rng::with_seed(seed);
-    let device = Arc::new(OverlayDevice::new(base.image.clone()));
+    let device = Arc::new(ForkDevice::new(base.image.clone()));
     let device = Arc::new(RecordDevice::over(device, MemoryDevice::new(0)));
     let fs = base.mount(Arc::clone(&device) as Arc<_>)?;
     let habits = Habits {

@@ -3,14 +3,13 @@
 use super::alphabet::Step;
 use super::base::{BLOCK, Base, TOP};
 use super::canary::Bug;
+use crate::device::{CrashPoint, Cut, ForkDevice, Image, RecordDevice, RecordLog, RecordOp};
 use crate::model::Model;
 use crate::operation::{Op, apply_to_ext4};
 use crate::verdict::{History, Promise, promise_of};
 use anyhow::{Context, Result, bail};
 use std::sync::Arc;
-use uext4_block::{
-    CrashPoint, Cut, Image, MemoryDevice, OverlayDevice, RecordDevice, RecordLog, RecordOp,
-};
+use uext4_block::MemoryDevice;
 use uext4_ext4::Ext4;
 
 /// The marker before the first step.
@@ -60,7 +59,7 @@ pub fn is_its_own(base: &Base, steps: &[Step]) -> bool {
 /// A run of one sequence.
 struct Run<'b> {
     base: &'b Base,
-    device: Arc<RecordDevice<Arc<OverlayDevice>>>,
+    device: Arc<RecordDevice<Arc<ForkDevice>>>,
     model: Model,
     states: Vec<Model>,
     changes: Vec<Op>,
@@ -72,7 +71,7 @@ struct Run<'b> {
 /// # Errors
 /// The file system and the model disagree.
 pub fn record(base: &Base, steps: &[Step], variant: u64) -> Result<Recording> {
-    let device = Arc::new(OverlayDevice::new(base.image.clone()));
+    let device = Arc::new(ForkDevice::new(base.image.clone()));
     let device = Arc::new(RecordDevice::over(device, MemoryDevice::new(0)));
     let fs = base.mount(Arc::clone(&device) as Arc<_>)?;
     let mut run = Run {

@@ -1,15 +1,14 @@
 //! What recovery makes of a state.
 
 use super::base::{BLOCK, Base, free_blocks};
+use crate::device::{ForkDevice, Image, RecordDevice, RecordLog};
 use crate::tree::{self, Tree};
 use crate::{image, oracle};
 use anyhow::{Context, Result, bail};
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
-use uext4_block::{
-    BlockDevice, DeviceId, Image, MemoryDevice, OverlayDevice, RecordDevice, RecordLog,
-};
+use uext4_block::{BlockDevice, DeviceId, MemoryDevice};
 use uext4_ext4::{DataMode, Ext4, read_superblock};
 use uext4_ondisk::{Incompat, InodeFlags};
 use uext4_vfs::fiemap::FiemapOf;
@@ -29,7 +28,7 @@ pub struct Replay {
 /// Notes what recovery writes in place.
 #[derive(Debug)]
 struct Spy<'d> {
-    device: &'d OverlayDevice,
+    device: &'d ForkDevice,
     writes: Mutex<Vec<Replayed>>,
 }
 
@@ -71,7 +70,7 @@ impl BlockDevice for Spy<'_> {
 ///
 /// # Errors
 /// Recovery refuses the log, or would write a copy of a free block.
-pub fn replay(base: &Base, device: &Arc<OverlayDevice>) -> Result<Option<Replay>> {
+pub fn replay(base: &Base, device: &Arc<ForkDevice>) -> Result<Option<Replay>> {
     let Ok(sb) = read_superblock(&**device) else {
         return Ok(None);
     };
@@ -114,14 +113,14 @@ pub struct Recovered {
     /// What mounting and unmounting wrote.
     pub log: RecordLog,
     /// The image after that.
-    pub after: OverlayDevice,
+    pub after: ForkDevice,
 }
 
 /// Mounts a fork of `device`, reads everything, unmounts, and lets the verifier judge what is left.
 ///
 /// # Errors
 /// What went wrong first.
-pub fn recover(base: &Base, device: &OverlayDevice) -> Result<Recovered> {
+pub fn recover(base: &Base, device: &ForkDevice) -> Result<Recovered> {
     let after = Arc::new(device.fork());
     let recorder = Arc::new(RecordDevice::over(Arc::clone(&after), MemoryDevice::new(0)));
     let mut device = Arc::clone(&recorder) as Arc<dyn BlockDevice>;

@@ -1,9 +1,9 @@
 //! What a power loss can leave of a recording: every subset of what may be lost when there are few, and the
 //! ones that find most when there are many.
 
+use crate::device::{CrashPoint, ForkDevice, RecordLog};
 use fastrand::Rng;
 use std::ops::Range;
-use uext4_block::{CrashPoint, OverlayDevice, RecordLog};
 
 const SECTOR: u64 = 512;
 
@@ -160,13 +160,13 @@ fn by_chance(log: &RecordLog, lossy: &[usize], rng: &mut Rng) -> Choice {
 pub struct Walk<'l> {
     log: &'l RecordLog,
     /// The operations before `applied` are there.
-    durable: OverlayDevice,
+    durable: ForkDevice,
     applied: usize,
 }
 
 impl<'l> Walk<'l> {
     /// Of `log`, from what `device` holds.
-    pub fn new(log: &'l RecordLog, device: OverlayDevice) -> Walk<'l> {
+    pub fn new(log: &'l RecordLog, device: ForkDevice) -> Walk<'l> {
         Walk {
             log,
             durable: device,
@@ -176,13 +176,13 @@ impl<'l> Walk<'l> {
 
     /// What a power loss at `point` leaves: what must be there, and of the rest what `choice` says. Points
     /// come in order.
-    pub fn state(&mut self, point: &CrashPoint, choice: &Choice) -> OverlayDevice {
+    pub fn state(&mut self, point: &CrashPoint, choice: &Choice) -> ForkDevice {
         for op in &self.log.ops[self.applied..point.durable.max(self.applied)] {
             op.apply_part(&self.durable, op.extent());
         }
         self.applied = self.applied.max(point.durable);
         if self.durable.changed_blocks() > 512 {
-            self.durable = OverlayDevice::new(self.durable.freeze());
+            self.durable = ForkDevice::new(self.durable.freeze());
         }
         let device = self.durable.fork();
         let kept = point
@@ -201,8 +201,9 @@ impl<'l> Walk<'l> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::{Image, RecordDevice};
     use std::collections::HashSet;
-    use uext4_block::{BlockDevice, Image, MemoryDevice, RecordDevice};
+    use uext4_block::{BlockDevice, MemoryDevice};
 
     fn recorded(writes: u64) -> RecordLog {
         let device = RecordDevice::new(MemoryDevice::new(64 << 10)).unwrap();
@@ -217,7 +218,7 @@ mod tests {
 
     fn states(log: &RecordLog) -> HashSet<Vec<u8>> {
         let image = Image::new(&[0; 64 << 10], 1024);
-        let mut walk = Walk::new(log, OverlayDevice::new(image));
+        let mut walk = Walk::new(log, ForkDevice::new(image));
         let mut seen = HashSet::new();
         for point in log.crash_points() {
             for choice in choices(log, &point, &Budget::SHORT, 1) {

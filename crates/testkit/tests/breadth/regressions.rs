@@ -3,9 +3,10 @@
 use crate::{acl, make};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use uext4_block::{BlockDevice, Cut, RecordDevice};
+use uext4_block::BlockDevice;
 use uext4_ext4::{Ext4, InodeRef};
 use uext4_ondisk::InodeFlags;
+use uext4_testkit::device::{Cut, RecordDevice};
 use uext4_testkit::image::{Shape, mount};
 use uext4_testkit::oracle;
 use uext4_vfs::attr::{NewKind, RenameFlags, XattrFlags};

@@ -2,12 +2,18 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-use uext4_block::contract::{Length, check_bytes, check_failed, check_power_loss, check_wrapper};
 use uext4_block::{
-    AfterLoss, BlockDevice, BlockError, CountDevice, Cut, DeviceId, FaultCall, FaultDevice,
-    FaultPlan, FaultRule, FileDevice, Image, IoEngine, LatencyDevice, LostData, MemoryDevice,
-    OpenOptions, OverlayDevice, RecordDevice, Result, VolatileDevice,
+    BlockDevice, BlockError, CountDevice, DeviceId, FileDevice, IoEngine, LatencyDevice,
+    MemoryDevice, OpenOptions, OverlayDevice, Result,
 };
+use uext4_testkit::device::contract::{
+    Length, check_bytes, check_failed, check_power_loss, check_wrapper,
+};
+use uext4_testkit::device::{
+    AfterLoss, Cut, FaultCall, FaultDevice, FaultPlan, FaultRule, ForkDevice, Image, LostData,
+    RecordDevice, VolatileDevice,
+};
+use uext4_testkit::loop_device::LoopDevice;
 
 #[test]
 fn contract_memory() {
@@ -18,9 +24,15 @@ fn contract_memory() {
 
 #[test]
 fn contract_overlay() {
+    let below = Arc::new(MemoryDevice::new(100_001));
+    check_bytes(&OverlayDevice::new(below), 3, Length::Fixed);
+}
+
+#[test]
+fn contract_fork() {
     for (seed, block_bytes) in (0..).zip([512, 1024, 4096, 65536]) {
         let image = Image::new(&vec![0; 1 << 20], block_bytes);
-        check_bytes(&OverlayDevice::new(image), seed, Length::Fixed);
+        check_bytes(&ForkDevice::new(image), seed, Length::Fixed);
     }
 }
 
@@ -55,6 +67,24 @@ fn contract_file() {
                 }
             }
         }
+    }
+}
+
+/// A block device of the host, with the host's cache and without.
+#[test]
+fn contract_block_device() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("image");
+    FileDevice::open(&file, &OpenOptions::create(1 << 20)).unwrap();
+    let Some(node) = LoopDevice::attach(&file, &[]) else {
+        return;
+    };
+    for (seed, direct) in [(1, false), (2, true)] {
+        let mut options = OpenOptions::read_write();
+        options.direct = direct;
+        let device = FileDevice::open(node.path(), &options).unwrap();
+        device.zero(0, device.len()).unwrap();
+        check_bytes(&device, seed, Length::Fixed);
     }
 }
 

@@ -4,19 +4,19 @@
 //! The log is a base image and a list of operations in the order in which they *returned*; the
 //! index of one is its sequence number. A flush covers what had returned when it began, so that a
 //! write that runs beside a flush isn't taken for durable. Calls that fail aren't logged. What
-//! [`crate::Replayer`] makes of a log is in `replay.rs`.
+//! [`super::Replayer`] makes of a log is in `replay.rs`.
 //!
 //! # Locking
 //! The list's lock (class `device`) is taken after the wrapped device's call, never over it. Writes
 //! of the same bytes at the same time may be logged in another order than the device took them.
 
-use crate::device::{BlockDevice, DeviceId};
-use crate::error::Result;
-use crate::memory::MemoryDevice;
-use crate::replay::{Cut, Replayer};
+use super::replay::{Cut, Replayer};
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
 use std::sync::Arc;
+use uext4_block::device::{BlockDevice, DeviceId};
+use uext4_block::error::Result;
+use uext4_block::memory::MemoryDevice;
 use uext4_sync::{Mutex, class};
 
 /// A change of a device. Offsets and lengths are in bytes.
@@ -294,7 +294,7 @@ mod tests {
             let marks = log.marks_before(&Cut::at(at_op));
             marks.iter().map(|mark| mark.value).collect()
         };
-        assert_eq!(values(0), []);
+        assert!(values(0).is_empty());
         assert_eq!(values(1), [10]);
         assert_eq!(values(3), [10]);
         assert_eq!(values(99), [10, 11]);

@@ -7,14 +7,15 @@
 //! # Locking
 //! One lock of class `device` for all of it, held to copy bytes; a plan is asked without it.
 
-use crate::device::{BlockDevice, DeviceId};
-use crate::error::{BlockError, BlockOp, Result, check_range};
-use crate::failure::{Failure, Health};
-use crate::fault::{FaultCall, FaultPlan};
-use crate::memory::MemoryDevice;
+use super::fault::{FaultCall, FaultPlan};
 use fastrand::Rng;
 use rustix::io::Errno;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use uext4_block::Failure;
+use uext4_block::device::{BlockDevice, DeviceId};
+use uext4_block::error::{BlockError, BlockOp, Result, check_range};
+use uext4_block::memory::MemoryDevice;
 use uext4_sync::{Mutex, assert_may_block, class};
 
 /// The unit that is written as a whole.
@@ -32,7 +33,7 @@ pub enum AfterLoss {
 /// What reads see of lost writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostData {
-    /// The new bytes, as long as they stay in the cache.
+    /// The new bytes, while they stay in the cache.
     Cached,
     /// The old bytes: they left the cache.
     Evicted,
@@ -46,7 +47,8 @@ pub struct VolatileDevice {
     plan: FaultPlan,
     after_loss: AfterLoss,
     lost_data: LostData,
-    health: Health,
+    /// Whether it has failed for good.
+    has_failed: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -73,7 +75,7 @@ impl VolatileDevice {
             plan,
             after_loss,
             lost_data,
-            health: Health::new(false),
+            has_failed: AtomicBool::new(false),
             state: Mutex::new(
                 &class::DEVICE,
                 State {
@@ -120,12 +122,25 @@ impl VolatileDevice {
         self.state.lock().lost
     }
 
+    /// Refuses a change or a flush of a device that has failed.
+    fn check(&self, op: BlockOp, offset: u64, len: u64) -> Result<()> {
+        match self.has_failed.load(Ordering::SeqCst) {
+            false => Ok(()),
+            true => Err(BlockError::Failed {
+                op,
+                offset,
+                len,
+                why: Failure::WritesLost,
+            }),
+        }
+    }
+
     /// Asks the plan, counts the call, and refuses what comes after a loss.
     fn admit(&self, (op, call): (BlockOp, FaultCall), offset: u64, len: u64) -> Result<()> {
         assert_may_block("device with a cache");
         check_range(op, offset, len, self.len)?;
         if op != BlockOp::Read {
-            self.health.check(op, offset, len)?;
+            self.check(op, offset, len)?;
         }
         self.plan.check(op, call, offset, len)
     }
@@ -143,7 +158,7 @@ impl VolatileDevice {
             }
         }
         if failed && self.after_loss == AfterLoss::Fails {
-            self.health.fail(Failure::WritesLost);
+            self.has_failed.store(true, Ordering::SeqCst);
         }
     }
 
@@ -195,7 +210,7 @@ impl BlockDevice for VolatileDevice {
         self.settle(&mut state, dirty, asked.is_err());
         drop(state);
         asked?;
-        self.health.check(BlockOp::Flush, 0, 0)
+        self.check(BlockOp::Flush, 0, 0)
     }
 
     fn write_fua(&self, offset: u64, buf: &[u8]) -> Result<()> {
@@ -235,8 +250,8 @@ impl BlockDevice for VolatileDevice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::check_failed;
-    use crate::fault::FaultRule;
+    use crate::device::contract::check_failed;
+    use crate::device::fault::FaultRule;
 
     fn device(plan: &FaultPlan, after_loss: AfterLoss, lost_data: LostData) -> VolatileDevice {
         VolatileDevice::new(vec![0; 16384], plan.clone(), after_loss, lost_data)

@@ -3,13 +3,13 @@
 //! # Locking
 //! The plan's rules have a lock of class `device`, held to look at them, never over I/O.
 
-use crate::batch::{Ranged, runs};
-use crate::device::{BlockDevice, DeviceId, total_len, total_len_mut};
-use crate::error::{BlockError, BlockOp, Result};
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
 use std::sync::Arc;
+use uext4_block::batch::{Ranged, runs};
+use uext4_block::device::{BlockDevice, DeviceId, total_len, total_len_mut};
+use uext4_block::error::{BlockError, BlockOp, Result};
 use uext4_sync::{Mutex, assert_may_block, class};
 
 /// A kind of call that can fail.
@@ -292,7 +292,7 @@ impl<D: BlockDevice> BlockDevice for FaultDevice<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::MemoryDevice;
+    use uext4_block::MemoryDevice;
 
     fn device() -> (FaultDevice<MemoryDevice>, FaultPlan) {
         let plan = FaultPlan::new();

@@ -16,12 +16,12 @@
 //! there or not by a coin of some bias, all but one there, only the later ones there, or most of
 //! them torn.
 
-use crate::device::BlockDevice;
-use crate::error::Result;
-use crate::memory::MemoryDevice;
-use crate::record::{RecordLog, RecordOp};
+use super::record::{RecordLog, RecordOp};
 use fastrand::Rng;
 use std::ops::Range;
+use uext4_block::device::BlockDevice;
+use uext4_block::error::Result;
+use uext4_block::memory::MemoryDevice;
 
 /// The unit that a device writes as a whole.
 const SECTOR_BYTES: u64 = 512;
@@ -344,7 +344,7 @@ fn must(result: Result<()>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::RecordDevice;
+    use crate::device::record::RecordDevice;
     use std::collections::HashSet;
 
     const LEN: u64 = 64 << 10;
