@@ -1,6 +1,7 @@
 # make demo    an image from a real tree: built, checked, read back, measured beside mke2fs -d; then
 #              every workload and arm for a moment, as one page: target/report/report.html
 # make test    every test (kernel mounts and loop devices where the machine has them)
+# make page    the page of the benchmarks in Chromium, which it installs: a minute
 # make check   formatting, clippy and documentation, warnings denied
 # make crash   the crash tests at full length
 # make explore what power losses leave, state by state: goes on where crates/testkit/results ends, for EXPLORE_SECONDS
@@ -17,19 +18,25 @@ SHELL := /bin/bash
 export CARGO_TERM_COLOR ?= auto
 
 EXPLORE_SECONDS ?= 3600
+# The command, and beside it the program that `uext4 bench` executes.
+BUILD_BENCH = cargo build --release -p uext4-cli -p uext4-bench
 
-.PHONY: demo test check crash explore nightly bench regress baseline tsan soak shuttle loom docs setup
+.PHONY: demo test page check crash explore nightly bench regress baseline tsan soak shuttle loom docs setup
 
 setup:
 	@tools/setup.sh
 
 demo: setup
-	cargo build --release -p uext4-cli
+	$(BUILD_BENCH)
 	tools/demo.sh target/release/uext4
 
 test: setup
 	cargo test --workspace
 	$(MAKE) shuttle loom
+
+page:
+	@tools/setup.sh page
+	cargo test -p uext4-bench --test page -- --ignored
 
 check: setup
 	cargo fmt --all -- --check
@@ -51,16 +58,16 @@ nightly: setup
 	$(MAKE) crash soak explore
 
 bench: setup
-	cargo build --release -p uext4-cli
+	$(BUILD_BENCH)
 	target/release/uext4 bench all --report target/report-full
 
 regress: setup
-	cargo build --release -p uext4-cli
+	$(BUILD_BENCH)
 	target/release/uext4 bench all --quick --report target/report
 	target/release/uext4 bench compare tools/baseline.json target/report/report.json
 
 baseline: setup
-	cargo build --release -p uext4-cli
+	$(BUILD_BENCH)
 	target/release/uext4 bench all --quick --report target/report
 	tools/baseline.py target/report/report.json > tools/baseline.json
 

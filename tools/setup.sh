@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Installs the programs that the tests and the demo compare with; nothing where they are there.
+# usage: setup.sh [page]   page: Chromium, which only `make page` uses
 set -euo pipefail
 missing=()
 command -v mke2fs >/dev/null && command -v e2fsck >/dev/null && command -v debugfs >/dev/null || missing+=(e2fsprogs)
@@ -13,7 +14,9 @@ command -v losetup >/dev/null || missing+=(mount)
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v c++ >/dev/null || missing+=(g++)
 command -v unshare >/dev/null || missing+=(util-linux)
-command -v chromedriver >/dev/null || missing+=(chromium chromium-driver)
+if [ "${1-}" = page ]; then
+  command -v chromedriver >/dev/null || missing+=(chromium chromium-driver)
+fi
 # What builds a module of Python from its source: the headers, pip, and what pip builds with.
 python3 -c 'import os, sysconfig, pip; assert os.path.exists(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null ||
   missing+=(python3-dev python3-pip)

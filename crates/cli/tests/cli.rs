@@ -3,8 +3,10 @@
 mod here;
 
 use here::Here;
+use rustix::process::Signal;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -435,46 +437,56 @@ fn every_command_has_help_with_an_example() {
 }
 
 #[test]
-fn bench_prints_one_document_and_leaves_no_image() {
+fn bench_executes_the_program_beside_this_one_or_in_path() {
     let here = Here::new();
-    let device = format!("file:{}", here.path("bench.img").display());
-    let printed = here.ok(&[
-        "bench",
-        "mdtest",
-        "--np",
-        "2",
-        "-n",
-        "20",
-        "-F",
-        "-C",
-        "-T",
-        "-r",
-        "-u",
-        "-i",
-        "1",
-        "--ialloc",
-        "all",
-        "--image-size",
-        "64M",
-        "--journal-size",
-        "4M",
-        "--device",
-        &device,
-        "--json",
-    ]);
-    let document: serde_json::Value = serde_json::from_str(&printed).unwrap();
-    assert_eq!(document["benchmark"], "mdtest");
-    assert_eq!(document["rows"].as_array().unwrap().len(), 9);
-    assert!(!here.path("bench.img").exists());
-    fs::write(here.path("bench.img"), "something else").unwrap();
-    here.fails(1, &["bench", "mdtest", "--device", &device]);
-    let wrong = here.run(&["bench", "mdtest", "--ialloc", "fast"]);
-    assert_eq!(wrong.status.code(), Some(2));
+    let bin = here.path("bin");
+    fs::create_dir(&bin).unwrap();
+    let uext4 = bin.join("uext4");
+    fs::hard_link(env!("CARGO_BIN_EXE_uext4"), &uext4)
+        .or_else(|_| fs::copy(env!("CARGO_BIN_EXE_uext4"), &uext4).map(drop))
+        .unwrap();
+    let bench = |path: &Path, args: &[&str]| {
+        let mut command = Command::new(&uext4);
+        let out = command.arg("bench").args(args).env("PATH", path).output();
+        let out = out.unwrap();
+        (
+            out.status,
+            String::from_utf8(out.stdout).unwrap(),
+            out.stderr,
+        )
+    };
+    let (status, printed, said) = bench(here.dir(), &["mdtest", "--np", "2"]);
+    assert_eq!((status.code(), &*printed), (Some(1), ""));
+    let said = String::from_utf8(said).unwrap();
+    assert!(
+        said.starts_with("uext4: ") && said.lines().count() == 1,
+        "{said}"
+    );
+    assert!(said.contains("cargo install --path bench"), "{said}");
+    let (status, help, _) = bench(here.dir(), &["--help"]);
+    assert!(
+        status.success() && help.contains("cargo install --path bench"),
+        "{help}"
+    );
+
+    let program = |dir: &Path, script: &str| {
+        let path = dir.join("uext4-bench");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    };
+    program(here.dir(), "echo path \"$@\"; exit 7");
+    let (status, printed, _) = bench(here.dir(), &["mdtest", "--json"]);
+    assert_eq!(
+        (status.code(), &*printed),
+        (Some(7), "path mdtest --json\n")
+    );
+    program(&bin, "kill -TERM $$");
+    let (status, ..) = bench(here.dir(), &["--help"]);
+    assert_eq!(status.signal(), Some(Signal::TERM.as_raw()));
 }
 
 #[test]
 fn a_panic_ends_the_command_at_once() {
-    use std::os::unix::process::ExitStatusExt;
     let full = fs::OpenOptions::new()
         .write(true)
         .open("/dev/full")
@@ -482,8 +494,5 @@ fn a_panic_ends_the_command_at_once() {
     // Where the message can't be written, `eprintln` panics.
     let mut command = Command::new(env!("CARGO_BIN_EXE_uext4"));
     let status = command.args(["info", "none.img"]).stderr(full).status();
-    assert_eq!(
-        status.unwrap().signal(),
-        Some(rustix::process::Signal::ABORT.as_raw())
-    );
+    assert_eq!(status.unwrap().signal(), Some(Signal::ABORT.as_raw()));
 }

@@ -1,8 +1,27 @@
 //! `uext4 bench`.
 
+use anyhow::{Context as _, bail};
 use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 
-/// Measure uext4: the workloads of docs/BENCHMARKS.md.
+/// The program that has the workloads.
+const PROGRAM: &str = "uext4-bench";
+
+/// How to get it.
+const INSTALL: &str = "install it with `cargo install --path bench` in uext4's source tree";
+
+/// What `--help` prints without it.
+const HELP: &str = "\
+Measure uext4 with uext4-bench, a program of its own: the workloads of docs/BENCHMARKS.md
+
+Usage: uext4 bench WORKLOAD [OPTIONS]
+
+Workloads: mdtest, create-unlink, fsync, randrw, generation, icache-shrink, clone, mq, fuse
+`all` runs each of them and writes a report; `compare` compares two results";
+
+/// Measure uext4 with uext4-bench, a program of its own: the workloads of docs/BENCHMARKS.md.
 #[derive(Debug, clap::Args)]
 #[command(
     disable_help_flag = true,
@@ -14,6 +33,24 @@ pub struct Args {
     args: Vec<OsString>,
 }
 
+/// Replaces this process by uext4-bench: the one beside this program, else the first in PATH.
 pub fn run(args: Args) -> anyhow::Result<()> {
-    uext4_bench::run(args.args)
+    let beside = std::env::current_exe()?.with_file_name(PROGRAM);
+    for program in [beside.as_os_str(), PROGRAM.as_ref()] {
+        let failed = Command::new(program).args(&args.args).exec();
+        if failed.kind() != ErrorKind::NotFound {
+            return Err(failed).with_context(|| program.display().to_string());
+        }
+    }
+    if args
+        .args
+        .first()
+        .is_some_and(|a| a == "--help" || a == "-h")
+    {
+        println!("{HELP}\n\n{PROGRAM} is neither beside uext4 nor in PATH; {INSTALL}.");
+        return Ok(());
+    }
+    bail!(
+        "the benchmarks are a program of their own, {PROGRAM}, which is neither beside uext4 nor in PATH; {INSTALL}"
+    )
 }

@@ -1,0 +1,231 @@
+//! all: every workload with every arm, beside the peers that the machine has, and one page that shows it.
+//!
+//! # Data model
+//! The plan is a list of sections; each is one command of `uext4 bench`, run in a process of its own, whose
+//! document is kept as it is. `report.json` holds them; the page and its charts are drawn from it alone, so that
+//! `--redraw` makes them again without measuring.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `plan` | the sections and their commands |
+//! | `pair` | two images made alike, one of them mounted by the kernel |
+//! | `runner` | sections run one after the other |
+//! | `result` | `report.json` |
+//! | `projection` | what a simulation makes of it |
+//! | `page` | `report.html` and the charts |
+//! | `summary` | what standard output says of them |
+
+mod page;
+mod pair;
+mod plan;
+mod projection;
+mod result;
+mod runner;
+mod summary;
+
+use crate::fuse::interrupt::Interrupt;
+use crate::host::Host;
+use crate::model::Parameters;
+use anyhow::{Context as _, bail, ensure};
+use clap::Args;
+use plan::{Scale, Section};
+use result::{Outcome, Report, SectionResult};
+use runner::Places;
+use std::fs;
+use std::io::{IsTerminal as _, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Instant, SystemTime};
+
+/// What to run, and where the report goes.
+#[derive(Clone, Debug, Args)]
+pub struct AllArgs {
+    /// Where report.html, report.json and the charts go; made if it is not there
+    #[arg(long, value_name = "DIR")]
+    pub report: PathBuf,
+    /// Three minutes instead of half an hour: shorter runs, fewer files
+    #[arg(long)]
+    pub quick: bool,
+    /// A blink for each, to see that it runs
+    #[arg(long, hide = true, conflicts_with = "quick")]
+    pub smoke: bool,
+    /// Only these sections, by the names that the run prints; a name that is none prints them all
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Measures nothing: draws the page and the charts again from DIR/report.json
+    #[arg(long, conflicts_with_all = ["quick", "smoke", "only"])]
+    pub redraw: bool,
+    /// The projection: moving a contended cache line between cores takes so long
+    #[arg(long, value_name = "NS", default_value_t = Parameters::default().line_ns, value_parser = parse_not_negative)]
+    pub line_ns: f64,
+    /// The projection: each core that waits for the line makes it take longer, by this part
+    #[arg(long, value_name = "PART", default_value_t = Parameters::default().growth_per_waiter,
+          value_parser = parse_not_negative)]
+    pub line_growth: f64,
+    /// Where images in memory are
+    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
+    pub memory: PathBuf,
+    /// Where images on a disk are, for fsync
+    #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
+    pub disk: PathBuf,
+    /// Prints report.json, too
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A number that is not negative.
+fn parse_not_negative(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number >= 0.0 && number.is_finite() => Ok(number),
+        _ => Err(format!("`{text}` is no number from 0 on")),
+    }
+}
+
+impl AllArgs {
+    fn parameters(&self) -> Parameters {
+        Parameters {
+            line_ns: self.line_ns,
+            growth_per_waiter: self.line_growth,
+            ..Parameters::default()
+        }
+    }
+
+    fn scale(&self) -> Scale {
+        match (self.smoke, self.quick) {
+            (true, _) => Scale::Smoke,
+            (false, true) => Scale::Quick,
+            (false, false) => Scale::Full,
+        }
+    }
+
+    fn sections(&self) -> anyhow::Result<Vec<Section>> {
+        let root = rustix::process::geteuid().is_root();
+        let mut all = plan::sections(self.scale(), root);
+        for name in &self.only {
+            let names: Vec<&str> = all.iter().map(|s| s.name).collect();
+            let known = names.contains(&name.as_str());
+            ensure!(known, "no section `{name}`: there are {}", names.join(", "));
+        }
+        if !self.only.is_empty() {
+            all.retain(|s| self.only.iter().any(|name| name == s.name));
+        }
+        Ok(all)
+    }
+}
+
+/// Runs all sections, and makes the report.
+///
+/// # Errors
+/// A section that failed (the report is made of the others), or a report that can't be written.
+pub fn run(args: &AllArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let dir = &args.report;
+    let (mut report, old) = if args.redraw {
+        let report = read(&json_path(dir))?;
+        let charts = report.charts.clone();
+        (report, charts)
+    } else {
+        let sections = args.sections()?;
+        fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+        let old = read(&json_path(dir)).map_or_else(|_| Vec::new(), |report| report.charts);
+        (measure(args, &sections, out)?, old)
+    };
+    page::check(&report).with_context(|| json_path(dir).display().to_string())?;
+    let projection = projection::of(&report, &args.parameters());
+    report.charts = page::write(dir, &report, &projection)?;
+    remove_old(dir, &old, &report.charts);
+    report.model = Some(projection);
+    write_json(&json_path(dir), &report)?;
+    // What nobody reads any more does not keep the report from being written.
+    if args.json {
+        serde_json::to_writer(&mut *out, &report)?;
+        writeln!(out)?;
+    } else {
+        summary::print(&report, out)?;
+        writeln!(out, "{}", dir.join("report.html").display())?;
+    }
+    if args.redraw {
+        return Ok(());
+    }
+    match report.failed().as_slice() {
+        [] => Ok(()),
+        failed => bail!("sections failed: {}", failed.join(", ")),
+    }
+}
+
+/// Charts of a run before that this one has not.
+fn remove_old(dir: &Path, old: &[String], new: &[String]) {
+    let is_chart = |name: &&String| name.ends_with(".svg") && !name.contains('/');
+    for name in old
+        .iter()
+        .filter(|name| !new.contains(name))
+        .filter(is_chart)
+    {
+        let _ = fs::remove_file(dir.join(name));
+    }
+}
+
+fn json_path(dir: &Path) -> PathBuf {
+    dir.join("report.json")
+}
+
+fn read(path: &Path) -> anyhow::Result<Report> {
+    let name = || path.display().to_string();
+    let text = fs::read(path).with_context(name)?;
+    serde_json::from_slice(&text).with_context(name)
+}
+
+fn write_json(path: &Path, report: &Report) -> anyhow::Result<()> {
+    let text = serde_json::to_vec(report)?;
+    // All of it or what was there: a run that is killed meanwhile has the sections before.
+    let new = path.with_extension("json.new");
+    fs::write(&new, text)
+        .and_then(|()| fs::rename(&new, path))
+        .with_context(|| path.display().to_string())
+}
+
+fn measure(args: &AllArgs, sections: &[Section], out: &mut dyn Write) -> anyhow::Result<Report> {
+    let interrupt = Interrupt::watch()?;
+    let places = Places {
+        memory: args.memory.clone(),
+        disk: args.disk.clone(),
+    };
+    let since = Instant::now();
+    let mut report = Report {
+        benchmark: "all".to_owned(),
+        host: Host::here(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        seconds: 0.0,
+        quick: args.scale() != Scale::Full,
+        memory: args.memory.display().to_string(),
+        disk: args.disk.display().to_string(),
+        charts: Vec::new(),
+        sections: Vec::new(),
+        model: None,
+    };
+    for (i, section) in sections.iter().enumerate() {
+        if std::io::stderr().is_terminal() {
+            // Goes under the progress of the section, or its line in the end.
+            eprint!("{:2}/{} {}\r", i + 1, sections.len(), section.name);
+        }
+        let result = runner::run(section, &places, &interrupt)?;
+        report.sections.push(result);
+        report.seconds = since.elapsed().as_secs_f64();
+        // Half an hour is not lost with the last minute: --redraw makes the page of what is there.
+        write_json(&json_path(&args.report), &report)?;
+        if let Some(result) = report.sections.last().filter(|_| !args.json) {
+            // Nobody may read this while the report goes on.
+            let _ = say(i + 1, sections.len(), result, out);
+        }
+    }
+    Ok(report)
+}
+
+fn say(nth: usize, of: usize, result: &SectionResult, out: &mut dyn Write) -> std::io::Result<()> {
+    let SectionResult { name, seconds, .. } = result;
+    let came = match &result.outcome {
+        Outcome::Document(_) => String::new(),
+        Outcome::Skipped(why) => format!(", skipped: {why}"),
+        Outcome::Failed(why) => format!(", FAILED: {why}"),
+    };
+    writeln!(out, "{nth:2}/{of} {name:<24} {seconds:6.1} s{came}")
+}

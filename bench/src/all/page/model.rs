@@ -1,0 +1,366 @@
+//! What a simulation projects for machines with more cores, and how well it meets what was measured here.
+
+use super::figures::{About, figure, published};
+use crate::chart::{Block, Kind, Mark, Point, Scale, Section, Series, Table, number};
+use crate::model::result::{Cost, Curve};
+use crate::model::{ArmModel, FitPoint, Mechanism, Projection};
+use crate::tables::count;
+
+/// An arm that is further off somewhere is counted in a warning.
+const ERROR_MAX_PERCENT: f64 = 25.0;
+/// Measurements and model of more arms are in a second chart.
+const ARMS_SHOWN: usize = 4;
+/// Acquisitions that the model has within this part of what was measured at the fewest workers say nothing.
+const ACQUISITIONS_ALIKE: f64 = 0.05;
+
+/// The section.
+pub fn section(projection: &Projection) -> Section {
+    let mut blocks = vec![Block::Warning(
+        "This part is a model, not a measurement: the protocol of each arm is simulated, with service times from this \
+         machine's lock statistics."
+            .to_owned(),
+    )];
+    let text = |text: &String| Block::Text(text.clone());
+    blocks.extend(projection.assumptions.iter().skip(1).map(text));
+    blocks.push(Block::Table {
+        caption: "Parameters of the model".to_owned(),
+        table: costs(
+            projection
+                .parameters
+                .iter()
+                .map(|cost| (cost.name.clone(), cost)),
+        ),
+    });
+    blocks.push(Block::Table {
+        caption: "Error of the model at the counts it was not fitted to".to_owned(),
+        table: errors(projection),
+    });
+    blocks.extend(too_far(projection));
+    for mechanism in &projection.mechanisms {
+        blocks.extend(of_mechanism(mechanism));
+    }
+    blocks.extend(projection.remarks.iter().map(text));
+    Section {
+        id: "beyond-this-machine".to_owned(),
+        title: "Beyond this machine: a projection".to_owned(),
+        blocks,
+    }
+}
+
+fn of_mechanism(mechanism: &Mechanism) -> Vec<Block> {
+    let mut blocks = vec![
+        Block::Heading(mechanism.title.clone()),
+        projected(mechanism),
+        over_first(mechanism),
+    ];
+    let parts = mechanism.arms.chunks(ARMS_SHOWN).enumerate();
+    blocks.extend(parts.map(|(part, arms)| checked(mechanism, part, arms)));
+    blocks.extend(
+        mechanism
+            .remarks
+            .iter()
+            .map(|remark| Block::Text(remark.clone())),
+    );
+    let all = mechanism.arms.iter();
+    let named = all.flat_map(|arm| {
+        let name = |cost: &Cost| format!("{}: {}", arm.name, cost.name);
+        arm.costs.iter().map(move |cost| (name(cost), cost))
+    });
+    blocks.push(Block::Table {
+        caption: format!("{}: what goes into the simulation", mechanism.title),
+        table: costs(named),
+    });
+    let acquisitions = acquisitions(mechanism);
+    if !acquisitions.rows.is_empty() {
+        blocks.push(Block::Table {
+            caption: format!("{}: acquisitions for each operation", mechanism.title),
+            table: acquisitions,
+        });
+    }
+    blocks
+}
+
+fn dot(x: f64, y: f64) -> Point {
+    Point {
+        x,
+        y,
+        low: None,
+        high: None,
+    }
+}
+
+/// Rates by cores, with the published ones where they are of the same kind.
+fn projected(mechanism: &Mechanism) -> Block {
+    let line = |arm: &ArmModel| Series {
+        name: arm.name.clone(),
+        kind: Kind::Model,
+        mark: Mark::Line,
+        points: arm
+            .projected
+            .iter()
+            .map(|p| dot(p.cores as f64, p.ops_per_s))
+            .collect(),
+    };
+    let mut series: Vec<Series> = mechanism.arms.iter().map(line).collect();
+    let alike = |curve: &&Curve| mechanism.unit.ends_with(&curve.unit);
+    for curve in mechanism.published.iter().filter(alike) {
+        series.push(published(&curve.name, &curve.points, Mark::Line));
+    }
+    let cell = |arm: &ArmModel, cores: usize| {
+        let found = arm.projected.iter().find(|p| p.cores == cores);
+        found.map_or_else(String::new, |p| {
+            let (half, double) = (
+                number::number(p.at_half_line_cost),
+                number::number(p.at_double_line_cost),
+            );
+            format!("{} ({half} / {double})", number::number(p.ops_per_s))
+        })
+    };
+    let table = by_cores(mechanism, cell);
+    let bracket = "In brackets: with a cache line that moves in half and in double the time.";
+    let mut notes = vec![bracket.to_owned()];
+    for same in mechanism.published.chunk_by(|a, b| a.source == b.source) {
+        let names: Vec<&str> = same.iter().map(|curve| &*curve.name).collect();
+        let source = same.first().map_or("", |curve| &curve.source);
+        notes.push(format!("{}: {source}.", names.join(", ")));
+    }
+    let about = About {
+        id: &format!("model-{}", mechanism.name),
+        title: &format!("Projection: {}", mechanism.title),
+        subtitle: "model: one worker a core",
+        x: ("cores", Scale::Log),
+        y: (&mechanism.unit, Scale::Log),
+    };
+    figure(about, series, table, notes)
+}
+
+fn by_cores(mechanism: &Mechanism, cell: impl Fn(&ArmModel, usize) -> String) -> Table {
+    let mut header = vec!["arm".to_owned()];
+    let cores: Vec<usize> = mechanism
+        .arms
+        .first()
+        .map(|arm| arm.projected.iter().map(|p| p.cores).collect())
+        .unwrap_or_default();
+    header.extend(cores.iter().map(|cores| format!("{cores} cores")));
+    let line = |arm: &ArmModel| {
+        let mut line = vec![arm.name.clone()];
+        line.extend(cores.iter().map(|&cores| cell(arm, cores)));
+        line
+    };
+    Table {
+        header,
+        rows: mechanism.arms.iter().map(line).collect(),
+    }
+}
+
+/// Each arm over the one that was replaced, which is the first.
+fn over_first(mechanism: &Mechanism) -> Block {
+    let first = mechanism.arms.first();
+    let ratio = |arm: &ArmModel, cores: usize| {
+        let rate = |arm: &ArmModel| {
+            arm.projected
+                .iter()
+                .find(|p| p.cores == cores)
+                .map(|p| p.ops_per_s)
+        };
+        let (rate, base) = (rate(arm)?, rate(first?)?);
+        (base > 0.0).then(|| rate / base)
+    };
+    let line = |arm: &ArmModel| {
+        let point = |cores: usize| Some(dot(cores as f64, ratio(arm, cores)?));
+        Series {
+            name: arm.name.clone(),
+            kind: Kind::Model,
+            mark: Mark::Line,
+            points: arm
+                .projected
+                .iter()
+                .filter_map(|p| point(p.cores))
+                .collect(),
+        }
+    };
+    let mut series: Vec<Series> = mechanism.arms.iter().map(line).collect();
+    series.extend(published_ratio(
+        &mechanism.published,
+        first.map_or("", |arm| &arm.name),
+    ));
+    let cell =
+        |arm: &ArmModel, cores| ratio(arm, cores).map_or_else(String::new, |r| format!("{r:.2}"));
+    let table = by_cores(mechanism, cell);
+    let base = first.map_or("", |arm| &arm.name);
+    let about = About {
+        id: &format!("model-{}-gain", mechanism.name),
+        title: &format!("Projected gain: {}", mechanism.title),
+        subtitle: &format!("model: rate over that of {base}"),
+        x: ("cores", Scale::Log),
+        y: (&format!("times {base}"), Scale::Log),
+    };
+    figure(about, series, table, Vec::new())
+}
+
+/// What was published of the same: one curve over that of `base`, or a gain over it.
+fn published_ratio(curves: &[Curve], base: &str) -> Option<Series> {
+    let arm = base.split('/').next().unwrap_or_default();
+    match curves {
+        [before, after] if before.unit == after.unit && before.name == base => {
+            let points: Vec<(f64, f64)> = before
+                .points
+                .iter()
+                .zip(&after.points)
+                .filter(|(a, b)| a.0 == b.0 && a.1 > 0.0)
+                .map(|(a, b)| (a.0, b.1 / a.1))
+                .collect();
+            Some(published(&after.name, &points, Mark::Line))
+        }
+        [gain] if gain.unit == "percent" && gain.name.contains(&format!("over {arm}")) => {
+            let points: Vec<(f64, f64)> = gain
+                .points
+                .iter()
+                .map(|&(x, percent)| (x, 1.0 + percent / 100.0))
+                .collect();
+            Some(published(&gain.name, &points, Mark::Line))
+        }
+        _ => None,
+    }
+}
+
+/// Model and measurement of some arms on this machine.
+fn checked(mechanism: &Mechanism, part: usize, arms: &[ArmModel]) -> Block {
+    let mut series = Vec::new();
+    for arm in arms {
+        let measured = |p: &FitPoint| Point {
+            x: p.count as f64,
+            y: p.measured,
+            low: Some(p.measured_min),
+            high: Some(p.measured_max),
+        };
+        series.push(Series {
+            name: arm.name.clone(),
+            kind: Kind::Arm,
+            mark: Mark::Dots,
+            points: arm.points.iter().map(measured).collect(),
+        });
+        series.push(Series {
+            name: format!("{}, model", arm.name),
+            kind: Kind::Model,
+            mark: Mark::Line,
+            points: arm
+                .points
+                .iter()
+                .map(|p| dot(p.count as f64, p.modelled))
+                .collect(),
+        });
+    }
+    let mut rows = Vec::new();
+    for arm in arms {
+        for p in &arm.points {
+            rows.push(vec![
+                format!("{}, {}", arm.name, p.count),
+                number::spread(p.measured_min, p.measured, p.measured_max),
+                number::number(p.modelled),
+                format!("{:+.1}", p.error_percent),
+                format!("{:+.1}", p.error_to_median_percent),
+                if p.fitted { "fitted" } else { "checked" }.to_owned(),
+            ]);
+        }
+    }
+    let header = ["measured", "model", "error (%)", "to the median (%)", ""].map(str::to_owned);
+    let table = Table {
+        header: [vec![format!("arm, {}", mechanism.counts)], header.to_vec()].concat(),
+        rows,
+    };
+    let nth = match part {
+        0 => String::new(),
+        part => format!("-{}", part + 1),
+    };
+    let about = About {
+        id: &format!("model-{}-check{nth}", mechanism.name),
+        title: &format!("The model on this machine: {}", mechanism.title),
+        subtitle: "markers: measured, whiskers up to the fastest round; dashed: model",
+        x: (&mechanism.counts, Scale::Log),
+        y: (&mechanism.unit, Scale::Log),
+    };
+    figure(about, series, table, Vec::new())
+}
+
+fn costs<'a>(named: impl Iterator<Item = (String, &'a Cost)>) -> Table {
+    let line = |(name, cost): (String, &Cost)| {
+        let value = match cost.value {
+            v if v.abs() >= 100.0 => count(v),
+            v if v.abs() >= 10.0 => format!("{v:.1}"),
+            v => format!("{v:.3}"),
+        };
+        vec![name, format!("{value} {}", cost.unit), cost.source.clone()]
+    };
+    Table {
+        header: ["", "value", "from"].map(str::to_owned).to_vec(),
+        rows: named.map(line).collect(),
+    }
+}
+
+fn errors(projection: &Projection) -> Table {
+    let counts = |arm: &ArmModel, fitted: bool| {
+        let some = arm.points.iter().filter(|p| p.fitted == fitted);
+        some.map(|p| p.count.to_string())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let mut rows = Vec::new();
+    for mechanism in &projection.mechanisms {
+        for arm in &mechanism.arms {
+            rows.push(vec![
+                format!("{}: {}", mechanism.title, arm.name),
+                counts(arm, true),
+                counts(arm, false),
+                arm.worst_error_percent
+                    .map_or_else(|| "not checked".to_owned(), |worst| format!("{worst:.1}")),
+            ]);
+        }
+    }
+    Table {
+        header: ["arm", "fitted at", "checked at", "worst error (%)"]
+            .map(str::to_owned)
+            .to_vec(),
+        rows,
+    }
+}
+
+fn too_far(projection: &Projection) -> Option<Block> {
+    let arms: Vec<&ArmModel> = projection.mechanisms.iter().flat_map(|m| &m.arms).collect();
+    let is_far = |arm: &&&ArmModel| arm.worst_error_percent > Some(ERROR_MAX_PERCENT);
+    let (far, all) = (arms.iter().filter(is_far).count(), arms.len());
+    (far > 0).then(|| {
+        Block::Warning(format!(
+            "In this run {far} of {all} arms are off by more than {ERROR_MAX_PERCENT} % at some count. Where the rounds \
+             of that count are far apart, other work on the machine may be why; where they are not, the model is wrong."
+        ))
+    })
+}
+
+fn acquisitions(mechanism: &Mechanism) -> Table {
+    let mut rows = Vec::new();
+    let says = |arm: &&ArmModel| {
+        let first = arm.acquisitions_per_op.first().map_or(0.0, |a| a.measured);
+        let differs = |value: f64| (value - first).abs() > ACQUISITIONS_ALIKE * first;
+        arm.acquisitions_per_op
+            .iter()
+            .any(|a| differs(a.measured) || differs(a.modelled))
+    };
+    for arm in mechanism.arms.iter().filter(says) {
+        for a in &arm.acquisitions_per_op {
+            rows.push(vec![
+                format!("{}, {}", arm.name, a.count),
+                format!("{:.2}", a.measured),
+                format!("{:.2}", a.modelled),
+            ]);
+        }
+    }
+    Table {
+        header: vec![
+            format!("arm, {}", mechanism.counts),
+            "measured".to_owned(),
+            "model".to_owned(),
+        ],
+        rows,
+    }
+}

@@ -1,0 +1,35 @@
+//! What the run says on standard output in the end.
+
+use super::page::headlines;
+use super::result::Report;
+use crate::model::ArmModel;
+use crate::tables;
+use std::io::{self, Write};
+
+/// What stands out, and how well the projection meets what was measured.
+///
+/// # Errors
+/// Of the output.
+pub fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    for (caption, table) in headlines::tables(report) {
+        writeln!(out, "\n{caption}")?;
+        let mut shown = tables::with_header(table.header);
+        shown.add_rows(table.rows);
+        tables::align(&mut shown);
+        writeln!(out, "{shown}")?;
+    }
+    let mechanisms = report.model.iter().flat_map(|model| &model.mechanisms);
+    let arms: Vec<&ArmModel> = mechanisms.flat_map(|m| &m.arms).collect();
+    let worst = arms
+        .iter()
+        .filter_map(|arm| Some((arm.worst_error_percent?, arm.name.as_str())))
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    if let Some((percent, name)) = worst {
+        writeln!(
+            out,
+            "\nprojection of {} arms: at counts that it was not fitted to it is off by at most {percent:.0} % ({name})",
+            arms.len(),
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! The workloads that measure uext4, as docs/BENCHMARKS.md describes them.
+//!
+//! Every run ends with a check of its image: a fast run that leaves a bad image is a failure. Arms are
+//! interleaved ([`rounds`]), each on an image of its own.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`mdtest`] | creating, statting, reading and removing files from many workers |
+//! | [`create_unlink`] | creating and unlinking one file in a loop |
+//! | [`fsync`] | appending and fsyncing, beside a kernel file system |
+//! | [`generation`] | drawing stamps, and how often they repeat |
+//! | [`randrw`] | random direct reads and writes of one file |
+//! | [`icache_shrink`] | reading while the inode cache shrinks |
+//! | [`clone`] | creating and dropping IPC namespaces, many being alive |
+//! | [`mq`] | messages through queues |
+//! | [`fuse`] | files through a mounted directory, beside other ext4 drivers |
+//! | [`all`] | all of them, and one page that shows them |
+//! | [`compare`] | two results, row by row |
+//! | [`arms`], [`setup`] | the arms of a run; the options that all workloads share |
+//! | [`device`], [`bed`], [`tree`] | images, mounts, and directories in them |
+//! | [`host_dir`], [`place`] | directories of the host, and what is done in those and in ours alike |
+//! | [`peer`] | what the kernel does of the same |
+//! | [`rounds`], [`crew`] | turns of the arms; threads that start together |
+//! | [`sample`], [`histogram`], [`memory`] | what is measured |
+//! | [`report`], [`locks`], [`stages`], [`tables`], [`host`], [`progress`] | what is printed |
+#![forbid(unsafe_code)]
+
+pub mod all;
+pub mod arms;
+pub mod bed;
+pub mod chart;
+pub mod clone;
+pub mod compare;
+pub mod create_unlink;
+pub mod crew;
+pub mod device;
+pub mod fsync;
+pub mod fuse;
+pub mod generation;
+pub mod histogram;
+pub mod host;
+pub mod host_dir;
+pub mod icache_shrink;
+pub mod locks;
+pub mod mdtest;
+pub mod memory;
+pub mod model;
+mod mount;
+pub mod mq;
+pub mod peer;
+pub mod place;
+pub mod progress;
+pub mod randrw;
+pub mod report;
+pub mod rounds;
+pub mod sample;
+pub mod setup;
+pub mod stages;
+pub mod tables;
+pub mod tree;
+
+use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+use std::io::Write;
+
+/// Measures uext4: each workload prints tables, or with --json one document.
+///
+/// Arms given as comma lists are interleaved, each on an image of its own, which is checked at the end.
+#[derive(Debug, Parser)]
+#[command(name = "uext4 bench", bin_name = "uext4 bench", max_term_width = 100)]
+#[command(
+    after_help = "Example: uext4 bench create-unlink --generation spinlock,beyond --lock-stat"
+)]
+struct Args {
+    #[command(subcommand)]
+    workload: Workload,
+}
+
+#[derive(Debug, Subcommand)]
+enum Workload {
+    /// Creates, stats, reads and removes files from many workers, each phase ending with a sync
+    #[command(
+        after_help = "Example: uext4 bench mdtest --np 48 -n 30000 -F -C -r -u -i 3 \
+                            --ialloc all --lock-stat\n\
+                            Example: uext4 bench mdtest --device file:/dev/shm/u.img --peer /mnt/ext4-on-tmpfs"
+    )]
+    Mdtest(mdtest::MdtestArgs),
+    /// Creates and unlinks one file in a directory for each task, in a loop
+    #[command(
+        after_help = "Example: uext4 bench create-unlink --generation all --tasks 2,128 --time 1 -i 9\n\
+                            Example: uext4 bench create-unlink --icache all --lazytime off,on --tasks 32\n\
+                            Example: uext4 bench create-unlink --tasks 1,32 --peer /mnt/ext4-on-tmpfs"
+    )]
+    CreateUnlink(create_unlink::CreateUnlinkArgs),
+    /// Appends 4 KiB and fsyncs, a file for each thread; give it a file on a real disk
+    #[command(
+        after_help = "Example: uext4 bench fsync --device file:/var/tmp/u.img --peer /mnt/ext4-on-that-disk"
+    )]
+    Fsync(fsync::FsyncArgs),
+    /// Random direct reads and writes of one file, from many threads
+    #[command(
+        after_help = "Example: uext4 bench randrw --device-latency 80us --dio-lock all --dioread-nolock on,off\n\
+                            Example: uext4 bench randrw --device file:/dev/shm/u.img --bs 4K --numjobs 24 --runtime 5"
+    )]
+    Randrw(randrw::RandrwArgs),
+    /// How fast inode generations are drawn, and how often they repeat
+    #[command(
+        after_help = "Example: uext4 bench generation --generation random,beyond --widths 8 --reuses 2^30"
+    )]
+    Generation(generation::GenerationArgs),
+    /// What a reader notices while the inode cache shrinks to its limit
+    #[command(after_help = "Example: uext4 bench icache-shrink --items 1440000 --inodes-max 16384")]
+    IcacheShrink(icache_shrink::IcacheShrinkArgs),
+    /// Creates and drops IPC namespaces of message queues, while a number of them is alive
+    #[command(
+        after_help = "Example: uext4 bench clone --live 10,1000,100000 --mqueue-super nodev,beyond --lock-stat\n\
+                            Example: uext4 bench clone --workers 1 --live 1 --peer kernel"
+    )]
+    Clone(clone::CloneArgs),
+    /// Sends messages through queues, from thread to thread, or from process to process
+    #[command(
+        after_help = "Example: uext4 bench mq --op stream,ping-pong --queues 1,32 --peer kernel\n\
+                            Example: uext4 bench mq --mounted --queues 1,4 --peer kernel"
+    )]
+    Mq(mq::MqArgs),
+    /// A process of `mq --mounted`, which starts it
+    #[command(hide = true)]
+    MqClient(mq::processes::client::ClientArgs),
+    /// Files through a mounted directory: ours, fuse2fs and the kernel's ext4 in turn
+    #[command(
+        after_help = "Example: uext4 bench fuse --workload create --transport dev --peer fuse2fs,kernel\n\
+                            Example: uext4 bench fuse --workload seq -o '' -o writeback --peer none"
+    )]
+    Fuse(fuse::FuseArgs),
+    /// Every workload with every arm, beside the peers that this machine has, as one page with charts
+    #[command(after_help = "Example: uext4 bench all --report report --quick\n\
+                            Example: uext4 bench all --report report --only mdtest,randrw\n\
+                            Peers of the kernel's ext4 need root and loop devices; what is not here is left out, and the page says so.")]
+    All(all::AllArgs),
+    /// What became faster or slower from one result to another, and what is within their spread
+    #[command(
+        after_help = "Example: uext4 bench compare A.json B.json, with what uext4 bench mdtest --json printed"
+    )]
+    Compare(compare::CompareArgs),
+    /// A process of `fuse`, which starts it
+    #[command(hide = true)]
+    FuseClient(fuse::client::ClientArgs),
+    /// A server that keeps names in memory and nothing else, which `fuse` measures
+    #[command(hide = true)]
+    NullMount(fuse::null::NullArgs),
+    /// A mount of ours that `fuse` and `mq --mounted` measure
+    #[command(hide = true)]
+    Mount(mount::MountArgs),
+    /// The process that serves it
+    #[command(hide = true)]
+    Serve,
+}
+
+/// Runs the benchmark that `args` (without the word `bench`) names, and prints to standard output.
+/// Wrong usage ends the process, with the exit code 2.
+///
+/// # Errors
+/// A device that fails, or an image that is damaged after the run.
+pub fn run(args: Vec<OsString>) -> anyhow::Result<()> {
+    match parse(args) {
+        Ok(args) => dispatch(&args.workload, &mut std::io::stdout().lock()),
+        Err(usage) => usage.exit(),
+    }
+}
+
+/// As [`run`], but prints to `out` and gives wrong usage as an error.
+///
+/// # Errors
+/// Wrong arguments, a device that fails, or an image that is damaged after the run.
+pub fn run_to(args: Vec<OsString>, out: &mut dyn Write) -> anyhow::Result<()> {
+    dispatch(&parse(args)?.workload, out)
+}
+
+fn parse(args: Vec<OsString>) -> Result<Args, clap::Error> {
+    Args::try_parse_from(std::iter::once(OsString::from("uext4 bench")).chain(args))
+}
+
+fn dispatch(workload: &Workload, out: &mut dyn Write) -> anyhow::Result<()> {
+    match workload {
+        Workload::Mdtest(args) => mdtest::run(args, out),
+        Workload::CreateUnlink(args) => create_unlink::run(args, out),
+        Workload::Fsync(args) => fsync::run(args, out),
+        Workload::Randrw(args) => randrw::run(args, out),
+        Workload::Generation(args) => generation::run(args, out),
+        Workload::IcacheShrink(args) => icache_shrink::run(args, out),
+        Workload::Clone(args) => clone::run(args, out),
+        Workload::Mq(args) => mq::run(args, out),
+        Workload::MqClient(args) => mq::processes::client::run(args, out),
+        Workload::Fuse(args) => fuse::run(args, out),
+        Workload::All(args) => all::run(args, out),
+        Workload::Compare(args) => compare::run(args, out),
+        Workload::FuseClient(args) => fuse::client::run(args, out),
+        Workload::NullMount(args) => fuse::null::run(args),
+        Workload::Mount(args) => mount::run(args),
+        Workload::Serve => mount::serve(),
+    }
+}

@@ -1,0 +1,151 @@
+//! Mechanism 5: the superblock registry. An operation creates a namespace and drops one.
+//!
+//! # Protocols
+//! Creating takes the registry's lock once, to publish the new superblock; dropping twice, to let go of the last
+//! reference and to take the entry out.
+//! * `keyed`: searches all live superblocks while it has the lock, in vain.
+//! * `nodev`: does not search.
+//! * `beyond`: 128 shards with a lock each, of which every thread has its own as long as there are enough.
+//!
+//! The statistics average all acquisitions. Those of `nodev` are all short, so what `keyed` holds longer on average is
+//! its one search.
+
+use crate::model::document::Document;
+use crate::model::engine::Machine;
+use crate::model::fit::{self, Subject};
+use crate::model::parameters::Parameters;
+use crate::model::published;
+use crate::model::result::{ArmModel, Cost, Mechanism};
+use crate::model::script::{Part, play};
+use crate::model::{Omitted, split};
+
+const OPS: &[&str] = &["create+drop"];
+/// Two workers show how much two busy CPUs slow each other down, the most workers what waiting for a CPU does.
+const FITTED: &[usize] = &[1, 2, 32];
+const CLASS: &str = "registry";
+const ACQUISITIONS: f64 = 3.0;
+const SHARDS: usize = 128;
+
+/// Fits, checks and projects.
+pub fn model(document: &Document, parameters: &Parameters) -> Mechanism {
+    let (arms, mut remarks) = split::arms(document, OPS, |name| arm(document, parameters, name));
+    remarks.extend(compare(&arms));
+    Mechanism {
+        name: "mqueue-super".to_owned(),
+        title: "Superblock registry".to_owned(),
+        unit: "namespaces created and dropped/s".to_owned(),
+        counts: "workers".to_owned(),
+        arms,
+        published: published::registry(),
+        remarks,
+    }
+}
+
+fn arm(document: &Document, parameters: &Parameters, name: &str) -> Result<ArmModel, Omitted> {
+    let points = document.measured(name, OPS);
+    let cpu_ns = split::alone_ns(&points)?;
+    let shards = match name {
+        "keyed" | "nodev" => 1,
+        "beyond" => SHARDS,
+        _ => return Err("its protocol is not known".to_owned()),
+    };
+    let hold_ns = split::net_hold_ns(document, name, OPS, CLASS)?;
+    let short_ns = match name {
+        "keyed" => split::net_hold_ns(document, "nodev", OPS, CLASS).unwrap_or(hold_ns),
+        _ => hold_ns,
+    };
+    // The locks cannot take more than the operation.
+    let fits = (cpu_ns * 0.9 / (hold_ns * ACQUISITIONS)).min(1.0);
+    let short_ns = short_ns.min(hold_ns) * fits;
+    let create_ns = hold_ns * fits * ACQUISITIONS - 2.0 * short_ns;
+    let outside_ns = cpu_ns - create_ns - 2.0 * short_ns;
+    let simulate = |machine: &Machine, workers: usize, slowdown: f64| {
+        let slowdown = if workers > 1 { slowdown } else { 1.0 };
+        let locked = |hold_ns: f64| Part::Locked {
+            shards,
+            hold_ns: hold_ns * slowdown,
+        };
+        let half = Part::Compute(outside_ns * slowdown / 2.0);
+        let parts = [
+            half,
+            locked(create_ns),
+            half,
+            locked(short_ns),
+            locked(short_ns),
+        ];
+        play(&parts, machine, workers, parameters)
+    };
+    let measured = |count| Some(document.row(name, OPS, count)?.lock(CLASS)?.per_op);
+    let subject = Subject {
+        points,
+        counts: FITTED,
+        bounds: split::SLOWDOWN,
+        simulate: &simulate,
+    };
+    let fitted = subject.fit(&parameters.here(document.cpus()));
+    Ok(ArmModel {
+        name: name.to_owned(),
+        costs: vec![
+            split::cpu_cost(cpu_ns),
+            Cost::new(
+                "hold of a create",
+                create_ns,
+                "ns",
+                "lock statistics at one worker, less the clock; for keyed, the search is what it holds longer \
+                 than nodev",
+            ),
+            Cost::new(
+                "hold of each half of a drop",
+                short_ns,
+                "ns",
+                "as that of nodev",
+            ),
+            split::slowdown_cost(fitted.value),
+        ],
+        projected: fit::project(
+            parameters,
+            |m| m,
+            |machine| simulate(machine, machine.cores, fitted.value).ops_per_s,
+        ),
+        acquisitions_per_op: fitted.acquisitions(measured),
+        worst_error_percent: fitted.worst_error_percent,
+        points: fitted.points,
+        variants: Vec::new(),
+    })
+}
+
+/// What the projection says beside the published figures.
+fn compare(arms: &[ArmModel]) -> Vec<String> {
+    let of = |name: &str| {
+        arms.iter()
+            .find(|arm| arm.name == name)
+            .and_then(split::ends)
+    };
+    let mut remarks = Vec::new();
+    let published = published::CLONES.1 / published::CLONES.0;
+    if let (Some((keyed, keyed_last)), Some((nodev, nodev_last))) = (of("keyed"), of("nodev")) {
+        let gain = nodev.ops_per_s / keyed.ops_per_s;
+        let gain_last = nodev_last.ops_per_s / keyed_last.ops_per_s;
+        remarks.push(format!(
+            "nodev over keyed: {gain:.2} times at {} cores and {gain_last:.2} at {}; published {published:.2} at 32 \
+             workers. Creating a namespace in the kernel takes far longer outside the registry's lock (a clone \
+             call, semaphores, shared memory, sysctls), so there the search is a smaller part of it.",
+            keyed.cores, keyed_last.cores,
+        ));
+    }
+    if let (Some((_, nodev)), Some((_, beyond))) = (of("nodev"), of("beyond")) {
+        remarks.push(format!(
+            "beyond over nodev at {} cores: {:.1} times. nodev still takes one lock three times for each namespace; \
+             beyond has {SHARDS} locks, so two threads meet only on machines with more cores than that. The \
+             published work has no such arm.",
+            nodev.cores,
+            beyond.ops_per_s / nodev.ops_per_s,
+        ));
+    }
+    remarks.push(
+        "The search of keyed is taken to cost the same on every machine; where other cores wrote the \
+         superblocks meanwhile, it would cost more."
+            .to_owned(),
+    );
+    remarks
+}

@@ -1,0 +1,101 @@
+//! Splitting the time of an operation into what is measured of it.
+
+use crate::model::Omitted;
+use crate::model::document::{Document, Measured};
+use crate::model::result::{ArmModel, CorePoint, Cost};
+
+/// By how much two busy CPUs may slow each other down, or what was shared was cheaper than taken for.
+pub const SLOWDOWN: (f64, f64) = (0.5, 6.0);
+
+/// Every arm of a document that `model` can make, and a remark for each of the others.
+pub fn arms(
+    document: &Document,
+    ops: &[&str],
+    model: impl Fn(&str) -> Result<ArmModel, Omitted>,
+) -> (Vec<ArmModel>, Vec<String>) {
+    let (mut arms, mut remarks) = (Vec::new(), Vec::new());
+    for name in document.arms(ops) {
+        match model(&name) {
+            Ok(arm) => arms.push(arm),
+            Err(why) => remarks.push(format!("{name} is left out: {why}.")),
+        }
+    }
+    (arms, remarks)
+}
+
+/// What an operation takes of one worker alone.
+pub fn alone_ns(points: &[Measured]) -> Result<f64, Omitted> {
+    let alone = points.iter().find(|point| point.count == 1);
+    alone
+        .map(|point| 1e9 / point.undisturbed())
+        .ok_or_else(|| "one worker was not measured".to_owned())
+}
+
+/// How long one worker holds a lock, less what reading the clock takes; at least a nanosecond.
+pub fn net_hold_ns(
+    document: &Document,
+    arm: &str,
+    ops: &[&str],
+    class: &str,
+) -> Result<f64, Omitted> {
+    let row = document.row(arm, ops, 1);
+    let lock = row.and_then(|row| row.lock(class));
+    lock.filter(|lock| lock.acquisitions > 0.0)
+        .map(|lock| (lock.hold_ns() - document.clock_ns()).max(1.0))
+        .ok_or_else(|| format!("no lock statistics of {class} at one worker"))
+}
+
+/// For the page.
+pub fn cpu_cost(ns: f64) -> Cost {
+    Cost::new(
+        "CPU time",
+        ns,
+        "ns",
+        "of an operation: the plain rate of one worker",
+    )
+}
+
+/// For the page.
+pub fn hold_cost(ns: f64) -> Cost {
+    Cost::new(
+        "hold",
+        ns,
+        "ns",
+        "lock statistics at one worker, less the clock's own time",
+    )
+}
+
+/// For the page.
+pub fn slowdown_cost(times: f64) -> Cost {
+    Cost::new(
+        "slowdown",
+        times,
+        "times",
+        "fitted: what CPUs that are all busy take longer for the same work",
+    )
+}
+
+/// The first and the last count of cores of a projection, if there are two.
+pub fn ends(arm: &ArmModel) -> Option<(&CorePoint, &CorePoint)> {
+    let (first, last) = (arm.projected.first()?, arm.projected.last()?);
+    (first.cores < last.cores).then_some((first, last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_worker_alone_tells_the_time() {
+        let at = |count| Measured {
+            count,
+            min: 1.0,
+            median: 2e6,
+            max: 3e6,
+            seconds: 1.0,
+        };
+        let alone = alone_ns(&[at(2), at(1)]).expect("was measured");
+        assert!((alone - 1e9 / 3e6).abs() < 1e-6, "the fastest round tells");
+        assert!(alone_ns(&[at(2)]).is_err() && alone_ns(&[]).is_err());
+    }
+}
