@@ -44,7 +44,7 @@ check: setup
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 
 crash: setup
-	UEXT4_CRASH_RUNS=1000 cargo test --release -p uext4-testkit --test crash -- --nocapture
+	UEXT4_CRASH_RUNS=1000 cargo test --release -p uext4-testkit --test crash random_workloads:: -- --nocapture
 
 explore: setup
 	cargo run --release -p uext4-testkit --bin explore -- run --seconds $(EXPLORE_SECONDS)
@@ -53,8 +53,8 @@ explore: setup
 nightly: setup
 	rm -f crates/testkit/results/faults.jsonl
 	UEXT4_FAULT_SWEEP=1 UEXT4_RESULTS=$(CURDIR)/crates/testkit/results/faults.jsonl \
-	cargo test --release -p uext4-testkit --test fault_sweep
-	UEXT4_MATRIX=1 cargo test --release -p uext4-testkit --test kernel_matrix
+	cargo test --release -p uext4-testkit --test fault every_device_call::
+	UEXT4_MATRIX=1 cargo test --release -p uext4-testkit --test kernel matrix::
 	$(MAKE) crash soak explore
 
 bench: setup
@@ -74,13 +74,13 @@ baseline: setup
 tsan: setup
 	RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" UEXT4_STRESS_SECONDS=20 \
 	TSAN_OPTIONS="halt_on_error=0 suppressions=$(CURDIR)/tools/tsan.supp" \
-	cargo +nightly test --target x86_64-unknown-linux-gnu --target-dir target/tsan -p uext4-testkit --test model --test direct_oracle stress -- --nocapture
+	cargo +nightly test --target x86_64-unknown-linux-gnu --target-dir target/tsan -p uext4-testkit --test model stress -- --nocapture
 
 soak: setup
 	UEXT4_SOAK_SECONDS=300 UEXT4_SOAK_NAMESPACES=10000 cargo test --release -p uext4-mqueue --test soak -- --nocapture
 
 shuttle:
-	RUSTFLAGS="--cfg shuttle" cargo test --target-dir target/shuttle -p uext4-vfs -p uext4-ext4 -p uext4-mqueue --test 'shuttle_*'
+	RUSTFLAGS="--cfg shuttle" cargo test --target-dir target/shuttle -p uext4-testkit --test schedule
 
 loom:
 	RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p uext4-ext4 --lib --test loom_bitmap loom_

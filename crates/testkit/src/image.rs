@@ -274,3 +274,18 @@ pub fn mount_in(
     }
     Ok(Ext4::mount(device, options)?)
 }
+
+/// An image in memory, made by our mkfs, with nothing reserved for the superuser.
+pub fn in_memory(bytes: u64, block_size: u32) -> Arc<MemoryDevice> {
+    let device = MemoryDevice::new(bytes);
+    let options = MkfsOptions {
+        size: Some(bytes),
+        block_size,
+        journal_size: Some(4 << 20),
+        reserved_percent: Some(0.0),
+        threads: 1,
+        ..MkfsOptions::default()
+    };
+    uext4_build::mkfs(&device, &options, &NoProgress).expect("mkfs");
+    Arc::new(device)
+}

@@ -20,6 +20,7 @@
 //! | [`calls`] | random calls that two sides answer |
 //! | [`aligned`] | memory for direct I/O |
 //! | [`stamps`] | what concurrent readers of a file may find |
+//! | [`mke2fs`] | images that mke2fs makes |
 //! | [`loop_device`] | loop devices |
 //! | [`oracle`] | e2fsck, the kernel, `uext4-check` |
 // System calls with a user's credentials, in [`calls`].
@@ -35,6 +36,7 @@ pub mod explore;
 pub mod faults;
 pub mod image;
 pub mod loop_device;
+pub mod mke2fs;
 pub mod model;
 pub mod operation;
 pub mod oracle;

@@ -1,0 +1,5 @@
+//! Images that we make, as e2fsck, dumpe2fs and the kernel read them.
+
+mod empty_images;
+mod oracle;
+mod trees;

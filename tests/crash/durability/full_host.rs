@@ -1,0 +1,70 @@
+//! A checkpoint that finds the host full: the log keeps what was committed, until there is space.
+
+use super::{SIZE, check, device, mount};
+use std::sync::Arc;
+use uext4_ext4::{Ext4, MountOptions};
+use uext4_ondisk::{Ino, InodeFlags};
+use uext4_testkit::device::{FaultCall, FaultDevice, FaultErrno, FaultPlan, FaultRule};
+use uext4_testkit::mke2fs::FILE;
+use uext4_vfs::caller::Caller;
+use uext4_vfs::errno::Errno;
+
+#[test]
+fn what_was_committed_stays_in_the_log_until_the_host_has_space() {
+    for ends_well in [true, false] {
+        let me = Caller::root();
+        let memory = device();
+        let plan = FaultPlan::new();
+        let faulty = FaultDevice::new(Arc::clone(&memory), plan.clone());
+        let fs = Ext4::mount(Arc::new(faulty), MountOptions::default()).expect("mount");
+        let root = fs.root().expect("root");
+        let file = fs.create(&me, &root, b"file", &FILE).expect("create");
+        let journal = fs.get_inode(Ino::JOURNAL).expect("the journal");
+        let journal = fs.extents(&journal).expect("its extents");
+        let [log] = journal[..] else {
+            panic!("a journal in one piece")
+        };
+        let start = log.pblk.0 * 4096;
+        let end = start + u64::from(log.len) * 4096;
+        for range in [0..start, end..SIZE] {
+            let rule = FaultRule::new(FaultCall::Write).within(range);
+            plan.add(rule.errno(FaultErrno::NoSpace));
+        }
+        let create = |i: u32| fs.create(&me, &root, format!("{i}").as_bytes(), &FILE);
+        let mut synced = 0;
+        let refused = loop {
+            match create(synced) {
+                Ok(_) => synced += 1,
+                Err(why) => break why.errno(),
+            }
+            fs.sync().expect("the log has room for what was accepted");
+            assert!(synced < 10_000, "the log never ran full");
+        };
+        assert_eq!(refused, Errno::ENOSPC);
+        let flags = fs.flags(&file) | InodeFlags::JOURNAL_DATA;
+        let emptied = fs
+            .set_flags(&me, &file, flags)
+            .expect_err("needs an empty log");
+        assert_eq!(emptied.errno(), Errno::ENOSPC);
+        fs.sync().expect("the journal is alive");
+        if ends_well {
+            plan.clear();
+            // A checkpoint that failed meanwhile, beside this, may fail some attempts.
+            let created = (0..1000).any(|attempt| create(u32::MAX - attempt).is_ok());
+            assert!(created, "there is space again");
+        }
+        drop((file, root));
+        assert_eq!(fs.unmount().is_ok(), ends_well);
+        drop(fs);
+        // What was synced is in place, or in the log for the next mount.
+        let fs = mount(&memory);
+        let root = fs.root().expect("root");
+        for i in 0..synced {
+            let found = fs.lookup(&me, &root, format!("{i}").as_bytes());
+            assert!(found.is_ok(), "{i} of {synced}");
+        }
+        drop(root);
+        fs.unmount().expect("unmount");
+        check(&memory);
+    }
+}

@@ -1,0 +1,27 @@
+//! What is free can't be known: that is not a full file system.
+
+use super::device;
+use std::sync::Arc;
+use uext4_ext4::{Ext4, MountOptions};
+use uext4_testkit::device::{FaultCall, FaultDevice, FaultPlan, FaultRule};
+use uext4_testkit::mke2fs::FILE;
+use uext4_vfs::caller::Caller;
+use uext4_vfs::errno::Errno;
+
+#[test]
+fn bitmaps_that_cannot_be_read_are_no_lack_of_space() {
+    let me = Caller::root();
+    let plan = FaultPlan::new();
+    let faulty = FaultDevice::new(device(), plan.clone());
+    let fs = Ext4::mount(Arc::new(faulty), MountOptions::default()).expect("mount");
+    let root = fs.root().expect("root");
+    let file = fs.create(&me, &root, b"file", &FILE).expect("create");
+    plan.add(FaultRule::new(FaultCall::Read));
+    let written = fs.write(&file, 0, &[7; 4096], false).map(|_| ());
+    assert_eq!(written.expect_err("where to?").errno(), Errno::EIO);
+    plan.clear();
+    fs.write(&file, 0, &[7; 4096], false)
+        .expect("they can be read again");
+    drop((file, root));
+    fs.unmount().expect("unmount");
+}

@@ -1,0 +1,6 @@
+//! What a crash leaves: what was durable before it is there after recovery, and nothing else has changed.
+
+mod durability;
+mod explorer;
+mod orphan_recovery;
+mod random_workloads;

@@ -1,0 +1,391 @@
+//! Images that were made to deceive: blocks in two roles, trees that lead back to themselves, files over metadata.
+//! Each is an error that names the place; nothing is written where it must not be.
+use std::sync::Arc;
+use uext4_block::{BlockDevice, MemoryDevice};
+use uext4_build::{FeatureSet, MkfsOptions, NoProgress};
+use uext4_ext4::{Ext4, Ext4Error, InodeRef, MountOptions};
+use uext4_ondisk::{ExtentIdx, ExtentNodeMut, GroupDesc, GroupNo, Ino, Lblk, Pblk};
+use uext4_vfs::attr::{NewKind, NewNode, RenameFlags};
+use uext4_vfs::caller::Caller;
+use uext4_vfs::errno::Errno;
+use uext4_vfs::io::Fallocate;
+
+const BLOCK: u64 = 1024;
+const SIZE: u64 = 16 << 20;
+/// Where `i_block` is in an inode.
+const I_BLOCK: u64 = 40;
+
+/// An image without checksums, which would give every change away.
+fn device() -> Arc<MemoryDevice> {
+    let device = Arc::new(MemoryDevice::new(SIZE));
+    let options = MkfsOptions {
+        size: Some(SIZE),
+        block_size: BLOCK as u32,
+        journal_size: Some(1 << 20),
+        features: FeatureSet::parse("^metadata_csum,^orphan_file").expect("features"),
+        ..MkfsOptions::default()
+    };
+    uext4_build::mkfs(&*device, &options, &NoProgress).expect("mkfs");
+    device
+}
+
+fn mount(device: &Arc<MemoryDevice>) -> Result<Arc<Ext4>, Ext4Error> {
+    Ext4::mount(
+        Arc::clone(device) as Arc<dyn BlockDevice>,
+        MountOptions::default(),
+    )
+}
+
+/// Where the inode lies on the device.
+fn place(fs: &Ext4, ino: Ino) -> u64 {
+    let geometry = fs.geometry();
+    let (no, index) = geometry.group_of_ino(ino).expect("an inode");
+    let (block, offset) = geometry.itable_position(index);
+    (table(fs, no).0 + u64::from(block)) * BLOCK + offset as u64
+}
+
+fn table(fs: &Ext4, no: GroupNo) -> Pblk {
+    let (at, within) = fs.geometry().group_desc_location(no);
+    let mut raw = vec![0; usize::from(fs.geometry().desc_size)];
+    let offset = at.0 * BLOCK + within as u64;
+    fs.device().read_at(offset, &mut raw).expect("read");
+    GroupDesc::decode(&raw).expect("a descriptor").inode_table
+}
+
+fn make(fs: &Ext4, name: &[u8], kind: NewKind<'_>) -> InodeRef {
+    let root = fs.root().expect("root");
+    let new = NewNode { mode: 0o755, kind };
+    fs.create(&Caller::root(), &root, name, &new)
+        .expect("create")
+}
+
+/// A file of one-block extents with holes between them.
+fn fragments(fs: &Ext4, name: &[u8], count: u64) -> InodeRef {
+    let file = make(fs, name, NewKind::Regular);
+    for i in 0..count {
+        fs.write(&file, i * 3 * BLOCK, &[1; BLOCK as usize], true)
+            .expect("write");
+    }
+    file
+}
+
+/// The child that the first index entry in an inode's root names.
+fn first_node(device: &MemoryDevice, inode: u64) -> Pblk {
+    let mut root = [0; 60];
+    device.read_at(inode + I_BLOCK, &mut root).expect("read");
+    let node = ExtentNodeMut::new(&mut root);
+    assert_eq!(node.as_node().depth(), 1);
+    node.as_node().idx(0).expect("an entry").child
+}
+
+/// Everything that follows a mapping; what it does must be an error, and is at most damage.
+fn use_all(fs: &Ext4, name: &[u8]) -> Vec<(&'static str, Result<(), Ext4Error>)> {
+    let me = Caller::root();
+    let root = fs.root().expect("root");
+    let file = match fs.lookup(&me, &root, name) {
+        Ok(file) => file,
+        Err(why) => return vec![("lookup", Err(why))],
+    };
+    let mut buf = [0; 4096];
+    let far = 9 * BLOCK;
+    let write = |at| fs.write(&file, at, &[7; 2048], true).map(drop);
+    vec![
+        ("read", fs.read(&file, 0, &mut buf).map(drop)),
+        ("read, further", fs.read(&file, far, &mut buf).map(drop)),
+        ("extents", fs.extents(&file).map(drop)),
+        ("overwrite", write(0)),
+        ("write to a hole", write(BLOCK)),
+        ("append", write(1 << 20)),
+        ("punch", fs.fallocate(&file, Fallocate::PunchHole, 0, far)),
+        ("truncate", fs.truncate(&file, 0)),
+        ("unlink", {
+            drop(file);
+            fs.unlink(&me, &root, name)
+        }),
+    ]
+}
+
+/// Blocks of the inode tables and below, which none of this may change but for times and counts.
+fn refuses_all(device: &Arc<MemoryDevice>, name: &[u8], what: &str) {
+    let fs = mount(device).expect("mount");
+    // On a small stack, where a recursion without end is over soon.
+    std::thread::scope(|scope| {
+        let run = || {
+            for (call, done) in use_all(&fs, name) {
+                // What is in memory already may be used; what follows the tree may not.
+                let refused = matches!(done, Err(Ext4Error::Corrupt(_)));
+                let by_name = call == "unlink" && done.is_ok();
+                assert!(refused || by_name, "{what}: {call}: {done:?}");
+            }
+        };
+        let thread = std::thread::Builder::new().stack_size(512 << 10);
+        let thread = thread.spawn_scoped(scope, run).expect("a thread");
+        assert!(thread.join().is_ok(), "{what}");
+    });
+    fs.sync().expect("the journal is alive");
+}
+
+#[test]
+fn a_node_that_is_its_own_child() {
+    for depth in [1u16, 2] {
+        let device = device();
+        let fs = mount(&device).expect("mount");
+        let file = fragments(&fs, b"f", 60);
+        let inode = place(&fs, file.ino);
+        drop(file);
+        fs.unmount().expect("unmount");
+        drop(fs);
+        let node = first_node(&device, inode);
+        // The root is one level higher than the node, whose only child is the node.
+        let mut root = [0; 60];
+        let idx = ExtentIdx {
+            lblk: Lblk(0),
+            child: node,
+        };
+        assert!(
+            ExtentNodeMut::init(&mut root, depth + 1)
+                .insert_idx_at(0, idx)
+                .is_ok()
+        );
+        device.write_at(inode + I_BLOCK, &root).expect("write");
+        let mut block = [0; BLOCK as usize];
+        assert!(
+            ExtentNodeMut::init(&mut block, depth)
+                .insert_idx_at(0, idx)
+                .is_ok()
+        );
+        device.write_at(node.0 * BLOCK, &block).expect("write");
+        refuses_all(&device, b"f", "its own child");
+    }
+}
+
+#[test]
+fn a_leaf_that_two_entries_name() {
+    let device = device();
+    let fs = mount(&device).expect("mount");
+    let file = fragments(&fs, b"f", 60);
+    let inode = place(&fs, file.ino);
+    drop(file);
+    fs.unmount().expect("unmount");
+    drop(fs);
+    let node = first_node(&device, inode);
+    let mut root = [0; 60];
+    let mut tree = ExtentNodeMut::init(&mut root, 1);
+    for (i, lblk) in [0, 1000, 2000].into_iter().enumerate() {
+        let idx = ExtentIdx {
+            lblk: Lblk(lblk),
+            child: node,
+        };
+        assert!(tree.insert_idx_at(i, idx).is_ok());
+    }
+    device.write_at(inode + I_BLOCK, &root).expect("write");
+    let fs = mount(&device).expect("mount");
+    let file = fs
+        .lookup(&Caller::root(), &fs.root().expect("root"), b"f")
+        .expect("lookup");
+    let extents = fs.extents(&file);
+    assert!(matches!(extents, Err(Ext4Error::Corrupt(_))), "{extents:?}");
+    let truncated = fs.truncate(&file, 0);
+    assert!(
+        matches!(truncated, Err(Ext4Error::Corrupt(_))),
+        "{truncated:?}"
+    );
+    fs.sync().expect("the journal is alive");
+}
+
+#[test]
+fn an_extent_over_an_inode_table() {
+    for below in [false, true] {
+        let device = device();
+        let fs = mount(&device).expect("mount");
+        let file = fragments(&fs, b"f", if below { 60 } else { 4 });
+        let inode = place(&fs, file.ino);
+        // Its end, which nothing else changes.
+        let last = u64::from(fs.geometry().itable_blocks_per_group) - 1;
+        let table = Pblk(table(&fs, GroupNo(0)).0 + last);
+        drop(file);
+        fs.unmount().expect("unmount");
+        drop(fs);
+        // The first extent of the root, or of the first leaf.
+        let at = match below {
+            true => first_node(&device, inode).0 * BLOCK,
+            false => inode + I_BLOCK,
+        };
+        device
+            .write_at(at + 12 + 8, &(table.0 as u32).to_le_bytes())
+            .expect("write");
+        let mut before = vec![0; BLOCK as usize];
+        device.read_at(table.0 * BLOCK, &mut before).expect("read");
+        refuses_all(&device, b"f", "over an inode table");
+        let mut after = vec![0; BLOCK as usize];
+        device.read_at(table.0 * BLOCK, &mut after).expect("read");
+        assert!(before == after, "the inode table was written");
+    }
+}
+
+#[test]
+fn a_block_of_two_directories() {
+    let device = device();
+    let fs = mount(&device).expect("mount");
+    let me = Caller::root();
+    let [a, b] = [b"a", b"b"].map(|name| make(&fs, name, NewKind::Directory));
+    let new = NewNode {
+        mode: 0o644,
+        kind: NewKind::Regular,
+    };
+    fs.create(&me, &a, b"x", &new).expect("create");
+    let (from, to) = (place(&fs, a.ino), place(&fs, b.ino));
+    drop((a, b));
+    fs.unmount().expect("unmount");
+    drop(fs);
+    let mut root = [0; 60];
+    device.read_at(from + I_BLOCK, &mut root).expect("read");
+    device.write_at(to + I_BLOCK, &root).expect("write");
+    let fs = mount(&device).expect("mount");
+    let top = fs.root().expect("root");
+    let a = fs.lookup(&me, &top, b"a").expect("lookup");
+    let b = fs.lookup(&me, &top, b"b").expect("lookup");
+    fs.lookup(&me, &a, b"x").expect("the first to use it");
+    let made = fs.create(&me, &b, b"y", &new).map(drop);
+    assert!(matches!(made, Err(Ext4Error::Corrupt(_))), "{made:?}");
+}
+
+#[test]
+fn a_directory_block_that_is_a_node_of_a_file() {
+    let device = device();
+    let fs = mount(&device).expect("mount");
+    let me = Caller::root();
+    let file = fragments(&fs, b"f", 60);
+    let dir = make(&fs, b"d", NewKind::Directory);
+    let (file_at, dir_at) = (place(&fs, file.ino), place(&fs, dir.ino));
+    let block = fs.map_block(&dir, Lblk(0)).expect("maps").pblk;
+    let block = block.expect("has a block");
+    drop((file, dir));
+    fs.unmount().expect("unmount");
+    drop(fs);
+    assert_ne!(file_at, dir_at);
+    // The node of the file is where the directory's entries are.
+    let mut root = [0; 60];
+    let idx = ExtentIdx {
+        lblk: Lblk(0),
+        child: block,
+    };
+    assert!(
+        ExtentNodeMut::init(&mut root, 1)
+            .insert_idx_at(0, idx)
+            .is_ok()
+    );
+    device.write_at(file_at + I_BLOCK, &root).expect("write");
+    let fs = mount(&device).expect("mount");
+    let top = fs.root().expect("root");
+    let dir = fs.lookup(&me, &top, b"d").expect("lookup");
+    let new = NewNode {
+        mode: 0o644,
+        kind: NewKind::Regular,
+    };
+    fs.create(&me, &dir, b"x", &new).expect("create");
+    drop(dir);
+    for (call, done) in use_all(&fs, b"f") {
+        let refused = matches!(done, Err(Ext4Error::Corrupt(_)));
+        assert!(refused || call == "unlink", "{call}: {done:?}");
+    }
+}
+
+#[test]
+fn a_journal_that_is_elsewhere_too() {
+    for over in ["the inode table", "itself"] {
+        let device = device();
+        let fs = mount(&device).expect("mount");
+        let inode = place(&fs, Ino::JOURNAL);
+        let table = table(&fs, GroupNo(0));
+        fs.unmount().expect("unmount");
+        drop(fs);
+        let mut root = [0; 60];
+        device.read_at(inode + I_BLOCK, &mut root).expect("read");
+        {
+            let mut node = ExtentNodeMut::new(&mut root);
+            assert_eq!(node.as_node().depth(), 0);
+            let mut last = node.as_node().extents().next_back().expect("an extent");
+            let end = last.end() as u32;
+            let at = usize::from(node.as_node().len());
+            last.lblk = Lblk(end);
+            last.len = 16;
+            if over == "the inode table" {
+                last.pblk = table;
+            }
+            assert!(node.insert_extent_at(at, last).is_ok());
+        }
+        device.write_at(inode + I_BLOCK, &root).expect("write");
+        let mounted = mount(&device).map(drop);
+        assert!(
+            matches!(mounted, Err(Ext4Error::Corrupt(_))),
+            "{over}: {mounted:?}"
+        );
+    }
+}
+
+/// Renames wait for the one that climbs: the way up is bounded.
+#[test]
+fn a_directory_that_is_too_deep_or_in_a_loop() {
+    let device = Arc::new(MemoryDevice::new(160 << 20));
+    let options = MkfsOptions {
+        size: Some(160 << 20),
+        block_size: BLOCK as u32,
+        inodes: Some(70_000),
+        ..MkfsOptions::default()
+    };
+    uext4_build::mkfs(&*device, &options, &NoProgress).expect("mkfs");
+    let fs = mount(&device).expect("mount");
+    let me = Caller::root();
+    let new = NewNode {
+        mode: 0o755,
+        kind: NewKind::Directory,
+    };
+    let top = make(&fs, b"top", NewKind::Directory);
+    let mut at = top.clone();
+    for depth in 0..(1 << 16) + 10 {
+        let below = fs.create(&me, &at, b"d", &new).expect("mkdir");
+        if depth == 1000 || depth == (1 << 16) + 5 {
+            let file = NewNode {
+                mode: 0o644,
+                kind: NewKind::Regular,
+            };
+            fs.create(&me, &below, b"file", &file).expect("create");
+            let renamed = fs.rename(&me, &below, b"file", &top, b"file", RenameFlags::empty());
+            match depth {
+                1000 => renamed.expect("rename"),
+                _ => assert_eq!(renamed.expect_err("too deep").errno(), Errno::ELOOP),
+            }
+        }
+        at = below;
+    }
+}
+
+#[test]
+fn directories_above_each_other() {
+    let device = device();
+    let fs = mount(&device).expect("mount");
+    let me = Caller::root();
+    let new = NewNode {
+        mode: 0o755,
+        kind: NewKind::Directory,
+    };
+    let a = make(&fs, b"a", NewKind::Directory);
+    let b = fs.create(&me, &a, b"b", &new).expect("mkdir");
+    fs.create(&me, &b, b"c", &new).expect("mkdir");
+    let block = fs.map_block(&a, Lblk(0)).expect("maps").pblk;
+    let (block, b) = (block.expect("a block"), b.ino);
+    drop(a);
+    fs.unmount().expect("unmount");
+    drop(fs);
+    // The parent of `a` is its child.
+    let at = block.0 * BLOCK + 12;
+    device.write_at(at, &b.0.to_le_bytes()).expect("write");
+    let fs = mount(&device).expect("mount");
+    let top = fs.root().expect("root");
+    let b = fs.lookup(&me, &fs.lookup(&me, &top, b"a").expect("a"), b"b");
+    let b = b.expect("b");
+    let renamed = fs.rename(&me, &b, b"c", &top, b"c", RenameFlags::empty());
+    assert!(matches!(renamed, Err(Ext4Error::Corrupt(_))), "{renamed:?}");
+    fs.sync().expect("the journal is alive");
+}

@@ -1,0 +1,501 @@
+//! Images and calls that are odd: goals, ages, counts that lie, the boot loader's inode itself.
+use std::sync::Arc;
+use std::time::Duration;
+use uext4_ext4::{Ext4Error, GenerationArm, IallocArm, MountOptions};
+use uext4_ondisk::Ino;
+use uext4_testkit::mke2fs::{self, DIR, FILE, fsck, image, make, mount, within};
+use uext4_vfs::attr::{FileHandle, SetAttr, TimeSet};
+use uext4_vfs::caller::Caller;
+use uext4_vfs::filesystem::FileSystem;
+
+#[test]
+fn swap_boot_with_itself() {
+    let tmp = tempfile::tempdir().unwrap();
+    let path = image(tmp.path(), "16M", &["-b", "1024"]);
+    let fs = mount(&path, MountOptions::default());
+    let top = fs.root().unwrap();
+    let f = fs.create(&Caller::root(), &top, b"f", &FILE).unwrap();
+    fs.write(&f, 0, &[1; 5000], true).unwrap();
+    fs.swap_boot(&Caller::root(), &f).unwrap();
+    let boot = fs.get_inode(Ino(5)).unwrap();
+    let fs2 = Arc::clone(&fs);
+    let r = within("swap_boot(5)", move || {
+        fs2.swap_boot(&Caller::root(), &boot)
+            .map_err(|e| e.to_string())
+    });
+    eprintln!("swap with itself: {r:?}");
+    fs.unmount().unwrap();
+}
+
+#[test]
+fn goal_in_a_table_that_was_never_zeroed() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut bad = vec![];
+    for arm in IallocArm::ALL {
+        for goal in [5u32, 11, 12, 500, 4000, 8192] {
+            let path = tmp.path().join("garbage");
+            std::fs::write(&path, vec![0xa5; 64 << 20]).unwrap();
+            make(
+                &path,
+                "64M",
+                &["-E", "lazy_itable_init=1,nodiscard", "-N", "8192"],
+            );
+            let fs = mount(
+                &path,
+                MountOptions {
+                    inode_goal: goal,
+                    ialloc: arm,
+                    ..MountOptions::default()
+                },
+            );
+            let top = fs.root().unwrap();
+            for i in 0..20 {
+                fs.create(&Caller::root(), &top, format!("f{i}").as_bytes(), &FILE)
+                    .unwrap();
+            }
+            drop(top);
+            fs.unmount().unwrap();
+            drop(fs);
+            let o = std::process::Command::new("e2fsck")
+                .arg("-fn")
+                .arg(&path)
+                .output()
+                .unwrap();
+            if !o.status.success() {
+                bad.push((
+                    arm.name(),
+                    goal,
+                    String::from_utf8_lossy(&o.stdout)
+                        .chars()
+                        .take(300)
+                        .collect::<String>(),
+                ));
+            }
+        }
+    }
+    assert!(bad.is_empty(), "{bad:#?}");
+}
+
+#[test]
+fn goal_past_which_all_is_full() {
+    let tmp = tempfile::tempdir().unwrap();
+    for arm in IallocArm::ALL {
+        let path = image(tmp.path(), "16M", &["-b", "1024", "-N", "128"]);
+        let fs = mount(
+            &path,
+            MountOptions {
+                inode_goal: 128,
+                ialloc: arm,
+                ..MountOptions::default()
+            },
+        );
+        let top = fs.root().unwrap();
+        let mut n = 0;
+        while fs
+            .create(&Caller::root(), &top, format!("f{n}").as_bytes(), &FILE)
+            .is_ok()
+        {
+            n += 1
+        }
+        assert_eq!(n, 128 - 11, "{arm}");
+        drop(top);
+        fs.unmount().unwrap();
+        drop(fs);
+        fsck(&path);
+    }
+}
+
+#[test]
+fn handles_after_reuse() {
+    let tmp = tempfile::tempdir().unwrap();
+    for arm in GenerationArm::ALL {
+        let path = image(tmp.path(), "16M", &["-b", "1024", "-N", "64"]);
+        let o = MountOptions {
+            generation: arm,
+            ..MountOptions::default()
+        };
+        let mut fs = mount(&path, o.clone());
+        let mut seen: Vec<FileHandle> = vec![];
+        for i in 0..200 {
+            let top = fs.root().unwrap();
+            let f = if i % 3 == 0 {
+                fs.tmpfile(&Caller::root(), &top, 0o600).unwrap()
+            } else {
+                fs.create(
+                    &Caller::root(),
+                    &top,
+                    b"f",
+                    if i % 3 == 1 { &FILE } else { &DIR },
+                )
+                .unwrap()
+            };
+            let h = fs.handle(&f);
+            if i % 3 != 0 {
+                assert_eq!(fs.open_handle(h).unwrap().ino, f.ino);
+            } else {
+                eprintln!("tmpfile handle {:?}", fs.open_handle(h).is_ok());
+            }
+            for old in &seen {
+                assert!(fs.open_handle(*old).is_err() || *old == h, "{arm}");
+            }
+            seen.push(h);
+            if i % 3 == 2 {
+                fs.rmdir(&Caller::root(), &top, b"f").unwrap();
+                let _ = fs.open_handle(h);
+            } else if i % 3 == 1 {
+                fs.unlink(&Caller::root(), &top, b"f").unwrap();
+                eprintln!(
+                    "open unlinked by handle while open: {}",
+                    fs.open_handle(h).is_ok()
+                );
+            }
+            drop(f);
+            drop(top);
+            assert!(fs.open_handle(h).is_err());
+            if i % 50 == 49 {
+                fs.unmount().unwrap();
+                drop(fs);
+                fsck(&path);
+                fs = mount(&path, o.clone());
+            }
+        }
+        fs.unmount().unwrap();
+        drop(fs);
+        fsck(&path);
+    }
+}
+
+#[test]
+fn lazy_times_survive_enospc_and_eviction() {
+    let tmp = tempfile::tempdir().unwrap();
+    for icache in uext4_vfs::icache::IcacheArm::ALL {
+        for isz in ["128", "256", "1024"] {
+            let path = image(tmp.path(), "16M", &["-b", "4096", "-N", "256", "-I", isz]);
+            let o = MountOptions {
+                lazytime: true,
+                icache,
+                inodes_max: 4,
+                ..MountOptions::default()
+            };
+            let fs = mount(&path, o.clone());
+            let top = fs.root().unwrap();
+            for i in 0..100 {
+                let f = fs
+                    .create(&Caller::root(), &top, format!("f{i}").as_bytes(), &FILE)
+                    .unwrap();
+                fs.write(&f, 0, &[1; 100], true).unwrap();
+            }
+            let big = fs.create(&Caller::root(), &top, b"big", &FILE).unwrap();
+            while FileSystem::append(&*fs, &big, &[0; 4096]).is_ok() {}
+            drop(big);
+            std::thread::scope(|s| {
+                for t in 0..4 {
+                    let (fs, top) = (&fs, &top);
+                    s.spawn(move || {
+                        for i in (t..100).step_by(4) {
+                            let f = fs
+                                .lookup(&Caller::root(), top, format!("f{i}").as_bytes())
+                                .unwrap();
+                            let at = TimeSet::At(uext4_vfs::attr::Timestamp {
+                                sec: 5000 + i,
+                                nsec: 0,
+                            });
+                            fs.setattr(
+                                &Caller::root(),
+                                &f,
+                                &SetAttr {
+                                    mtime: Some(at),
+                                    atime: Some(at),
+                                    ..SetAttr::default()
+                                },
+                            )
+                            .unwrap();
+                        }
+                    });
+                }
+            });
+            drop(top);
+            fs.unmount().unwrap();
+            drop(fs);
+            fsck(&path);
+            let fs = mount(&path, o);
+            let top = fs.root().unwrap();
+            for i in 0..100 {
+                let f = fs
+                    .lookup(&Caller::root(), &top, format!("f{i}").as_bytes())
+                    .unwrap();
+                assert_eq!(fs.attr(&f).mtime.sec, 5000 + i, "{icache}");
+            }
+            drop(top);
+            fs.unmount().unwrap();
+        }
+    }
+}
+
+#[test]
+fn odd_ages() {
+    let tmp = tempfile::tempdir().unwrap();
+    for age in [Duration::ZERO, Duration::MAX, Duration::from_nanos(1)] {
+        let path = image(tmp.path(), "16M", &["-b", "1024"]);
+        let fs = mount(
+            &path,
+            MountOptions {
+                lazytime: true,
+                lazytime_max_age: age,
+                ..MountOptions::default()
+            },
+        );
+        let top = fs.root().unwrap();
+        let f = fs.create(&Caller::root(), &top, b"f", &FILE).unwrap();
+        fs.write(&f, 0, b"x", true).unwrap();
+        std::thread::sleep(Duration::from_millis(30));
+        fs.write(&f, 0, b"x", true).unwrap();
+        drop(f);
+        drop(top);
+        fs.unmount().unwrap();
+        drop(fs);
+        fsck(&path);
+    }
+    // dropped without unmount, right away, many times, with the thread busy
+    for _ in 0..100 {
+        let path = image(tmp.path(), "4M", &["-b", "1024"]);
+        let fs = mount(
+            &path,
+            MountOptions {
+                lazytime: true,
+                lazytime_max_age: Duration::from_nanos(1),
+                ..MountOptions::default()
+            },
+        );
+        let top = fs.root().unwrap();
+        let f = fs.create(&Caller::root(), &top, b"f", &FILE).unwrap();
+        fs.write(&f, 0, b"x", true).unwrap();
+        std::thread::sleep(Duration::from_millis(fastrand::u64(0..8)));
+        let _ = fs.write(&f, 0, b"x", true);
+        drop(f);
+        drop(top);
+        drop(fs);
+        // may still be dropped by the thread
+        for i in 0..200 {
+            if std::process::Command::new("e2fsck")
+                .arg("-fn")
+                .arg(&path)
+                .output()
+                .unwrap()
+                .status
+                .success()
+            {
+                if i > 0 {
+                    eprintln!("clean after {i}");
+                }
+                break;
+            }
+            assert!(i < 199);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+#[test]
+fn a_root_that_names_itself() {
+    let tmp = tempfile::tempdir().unwrap();
+    let path = image(
+        tmp.path(),
+        "16M",
+        &["-b", "1024", "-O", "^metadata_csum,^uninit_bg,^dir_index"],
+    );
+    mke2fs::run(
+        std::process::Command::new("debugfs")
+            .args(["-w", "-R", "ln <2> self"])
+            .arg(&path),
+    );
+    mke2fs::run(
+        std::process::Command::new("debugfs")
+            .args(["-w", "-R", "ln <8> journal"])
+            .arg(&path),
+    );
+    mke2fs::run(
+        std::process::Command::new("debugfs")
+            .args(["-w", "-R", "ln <7> resize"])
+            .arg(&path),
+    );
+    mke2fs::run(
+        std::process::Command::new("debugfs")
+            .args(["-w", "-R", "ln <1> bad"])
+            .arg(&path),
+    );
+    let r = within("everything", move || {
+        let fs = mount(&path, MountOptions::default());
+        let top = fs.root().unwrap();
+        let mut out = vec![];
+        for n in ["self", "journal", "resize", "bad"] {
+            let (f2, t2, n2) = (Arc::clone(&fs), top.clone(), n.to_string());
+            out.push(format!(
+                "unlink {n}: {:?}",
+                within(&format!("unlink {n}"), move || f2
+                    .unlink(&Caller::root(), &t2, n2.as_bytes())
+                    .map_err(|e| e.to_string()))
+            ));
+            let (f2, t2, n2) = (Arc::clone(&fs), top.clone(), n.to_string());
+            out.push(format!(
+                "lookup {n}: {:?}",
+                within(&format!("lookup {n}"), move || f2
+                    .lookup(&Caller::root(), &t2, n2.as_bytes())
+                    .map(|_| ())
+                    .map_err(|e| e.to_string()))
+            ));
+        }
+        let (f2, t2) = (Arc::clone(&fs), top.clone());
+        eprintln!("{out:#?}");
+        out.push(format!(
+            "rmdir self: {:?}",
+            within("rmdir self", move || f2
+                .rmdir(&Caller::root(), &t2, b"self")
+                .map_err(|e| e.to_string()))
+        ));
+        out
+    });
+    eprintln!("{r:#?}");
+}
+
+#[test]
+fn a_free_count_too_high_by_one_then_unlink() {
+    let tmp = tempfile::tempdir().unwrap();
+    for (what, field) in [("free_inodes_count", 0), ("used_dirs", 1)] {
+        let path = image(
+            tmp.path(),
+            "4M",
+            &["-b", "1024", "-N", "64", "-O", "^metadata_csum,^uninit_bg"],
+        );
+        let fs = mount(&path, MountOptions::default());
+        let per = fs.geometry().inodes_per_group;
+        let top = fs.root().unwrap();
+        fs.create(&Caller::root(), &top, b"f", &FILE).unwrap();
+        drop(top);
+        fs.unmount().unwrap();
+        drop(fs);
+        if field == 0 {
+            mke2fs::run(
+                std::process::Command::new("debugfs")
+                    .args(["-w", "-R", &format!("set_bg 0 free_inodes_count {per}")])
+                    .arg(&path),
+            );
+        } else {
+            mke2fs::run(
+                std::process::Command::new("debugfs")
+                    .args(["-w", "-R", "set_bg 0 used_dirs_count 65535"])
+                    .arg(&path),
+            );
+        }
+        let fs = mount(&path, MountOptions::default());
+        let top = fs.root().unwrap();
+        if field == 0 {
+            // The bitmap says otherwise: nothing is freed there, and nothing made.
+            let unlinked = fs.unlink(&Caller::root(), &top, b"f").unwrap_err();
+            assert!(matches!(unlinked, Ext4Error::Corrupt(_)), "{unlinked}");
+            let made = fs.create(&Caller::root(), &top, b"g", &FILE).unwrap_err();
+            assert!(matches!(made, Ext4Error::NoInode), "{made}");
+        } else {
+            fs.create(&Caller::root(), &top, b"d", &DIR).unwrap();
+        }
+        drop(top);
+        fs.unmount().unwrap();
+        drop(fs);
+        let d =
+            uext4_block::FileDevice::open(&path, &uext4_block::OpenOptions::read_write()).unwrap();
+        let r: Result<_, Ext4Error> = uext4_ext4::Ext4::mount(Arc::new(d), MountOptions::default());
+        eprintln!(
+            "{what}: remount: {:?}",
+            r.as_ref().map(|_| ()).map_err(|e| e.to_string())
+        );
+        assert!(r.is_ok(), "mounted before, not after an unlink");
+    }
+}
+
+#[test]
+fn a_wrong_count_of_free_blocks_is_found_before_it_wraps() {
+    let tmp = tempfile::tempdir().unwrap();
+    for count in [0, 1, 3900] {
+        let path = image(
+            tmp.path(),
+            "4M",
+            &["-b", "1024", "-N", "64", "-O", "^metadata_csum,^uninit_bg"],
+        );
+        mke2fs::run(
+            std::process::Command::new("debugfs")
+                .args(["-w", "-R", &format!("set_bg 0 free_blocks_count {count}")])
+                .arg(&path),
+        );
+        let fs = mount(&path, MountOptions::default());
+        let top = fs.root().unwrap();
+        let f = fs.create(&Caller::root(), &top, b"f", &FILE).unwrap();
+        let written = fs.write(&f, 0, &[1; 10_000], true).unwrap_err();
+        assert!(matches!(written, Ext4Error::NoSpace), "{count}: {written}");
+        assert!(fs.create(&Caller::root(), &top, b"d", &DIR).is_err());
+        drop((f, top));
+        fs.sync().expect("the journal is alive");
+        fs.unmount().unwrap();
+        drop(fs);
+        // What e2fsck finds is the count that was set, and nothing else.
+        let out = std::process::Command::new("e2fsck")
+            .arg("-fn")
+            .arg(&path)
+            .output();
+        let text = String::from_utf8_lossy(&out.unwrap().stdout).into_owned();
+        assert!(
+            text.contains("Free blocks count wrong for group #0"),
+            "{text}"
+        );
+        assert!(!text.contains("bitmap differences"), "{text}");
+    }
+}
+
+#[test]
+fn read_only_and_generation() {
+    let tmp = tempfile::tempdir().unwrap();
+    let path = image(
+        tmp.path(),
+        "4M",
+        &["-b", "1024", "-N", "64", "-O", "^metadata_csum"],
+    );
+    let fs = mount(&path, MountOptions::default());
+    let top = fs.root().unwrap();
+    let f = fs.create(&Caller::root(), &top, b"f", &FILE).unwrap();
+    fs.set_generation(&Caller::root(), &f, uext4_ondisk::Generation(0))
+        .unwrap();
+    assert_eq!(fs.handle(&f).generation, 0);
+    let d = fs.create(&Caller::root(), &top, b"d", &DIR).unwrap();
+    fs.set_generation(&Caller::root(), &d, uext4_ondisk::Generation(77))
+        .unwrap();
+    fs.set_generation(&Caller::root(), &top, uext4_ondisk::Generation(78))
+        .unwrap();
+    assert!(fs.swap_boot(&Caller::root(), &d).is_err());
+    drop((f, d, top));
+    fs.unmount().unwrap();
+    drop(fs);
+    fsck(&path);
+    let before = std::fs::read(&path).unwrap();
+    let fs = mount(
+        &path,
+        MountOptions {
+            read_only: true,
+            lazytime: true,
+            ..MountOptions::default()
+        },
+    );
+    let top = fs.root().unwrap();
+    let f = fs.lookup(&Caller::root(), &top, b"f").unwrap();
+    let mut b = [0; 3];
+    fs.read(&f, 0, &mut b).unwrap();
+    assert!(
+        fs.set_generation(&Caller::root(), &f, uext4_ondisk::Generation(1))
+            .is_err()
+    );
+    assert!(fs.swap_boot(&Caller::root(), &f).is_err());
+    fs.fsync(&f, false).unwrap();
+    fs.sync().unwrap();
+    drop((f, top));
+    fs.unmount().unwrap();
+    drop(fs);
+    assert!(before == std::fs::read(&path).unwrap());
+}

@@ -1,0 +1,150 @@
+//! A failing device under lazytime, and entries that name their own directory.
+use std::sync::Arc;
+use std::time::Duration;
+use uext4_block::{BlockDevice, MemoryDevice};
+use uext4_ext4::{AtimeUpdate, Ext4, MountOptions};
+use uext4_testkit::device::{FaultCall, FaultDevice, FaultPlan, FaultRule};
+use uext4_testkit::mke2fs::{self, FILE, image, within};
+use uext4_vfs::attr::RenameFlags;
+use uext4_vfs::caller::Caller;
+
+#[test]
+fn self_rename() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut bad = vec![];
+    for case in 0..7 {
+        let path = image(
+            tmp.path(),
+            "16M",
+            &["-b", "1024", "-O", "^metadata_csum,^uninit_bg,^dir_index"],
+        );
+        let fs = mke2fs::mount(&path, MountOptions::default());
+        let top = fs.root().unwrap();
+        let d = fs
+            .create(&Caller::root(), &top, b"d", &mke2fs::DIR)
+            .unwrap();
+        fs.create(&Caller::root(), &top, b"e", &mke2fs::DIR)
+            .unwrap();
+        fs.create(&Caller::root(), &top, b"f", &FILE).unwrap();
+        let ino = d.ino.0;
+        drop(d);
+        drop(top);
+        fs.unmount().unwrap();
+        drop(fs);
+        mke2fs::run(
+            std::process::Command::new("debugfs")
+                .args(["-w", "-R", &format!("ln <{ino}> /d/self")])
+                .arg(&path),
+        );
+        mke2fs::run(
+            std::process::Command::new("debugfs")
+                .args(["-w", "-R", "ln <2> /self"])
+                .arg(&path),
+        );
+        let fs = mke2fs::mount(&path, MountOptions::default());
+        let (tx, rx) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let me = Caller::root();
+            let top = fs.root().unwrap();
+            let d = fs.lookup(&me, &top, b"d").unwrap();
+            let r = match case {
+                0 => fs.rename(&me, &d, b"self", &d, b"q", RenameFlags::empty()),
+                1 => fs.rename(&me, &top, b"e", &top, b"self", RenameFlags::empty()),
+                2 => fs.rename(&me, &top, b"e", &d, b"self", RenameFlags::empty()),
+                3 => fs.rename(&me, &d, b"self", &top, b"q", RenameFlags::empty()),
+                4 => fs.rename(&me, &top, b"self", &top, b"e", RenameFlags::EXCHANGE),
+                5 => fs.rmdir(&me, &d, b"self"),
+                _ => fs.unlink(&me, &d, b"self"),
+            };
+            let _ = tx.send(r.map_err(|e| e.to_string()));
+        });
+        match rx.recv_timeout(Duration::from_secs(4)) {
+            Ok(r) => eprintln!("{case}: {r:?}"),
+            Err(e) => {
+                eprintln!("{case}: HANG/PANIC {e}");
+                bad.push(case)
+            }
+        }
+    }
+    assert!(bad.is_empty(), "{bad:?}");
+}
+
+#[test]
+fn lazytime_on_a_failing_device() {
+    for lazytime in [true, false] {
+        for when in 0..14u64 {
+            let dev = MemoryDevice::new(32 << 20);
+            let o = uext4_build::MkfsOptions {
+                size: Some(32 << 20),
+                block_size: 1024,
+                journal_size: Some(1 << 20),
+                ..Default::default()
+            };
+            uext4_build::mkfs(&dev, &o, &uext4_build::NoProgress).unwrap();
+            let plan = FaultPlan::default();
+            let dev: Arc<dyn BlockDevice> = Arc::new(FaultDevice::new(dev, plan.clone()));
+            let fs = Ext4::mount(
+                dev,
+                MountOptions {
+                    lazytime,
+                    atime: AtimeUpdate::Strict,
+                    inodes_max: 8,
+                    lazytime_max_age: Duration::from_millis(5),
+                    commit_interval: Duration::from_millis(20),
+                    ..MountOptions::default()
+                },
+            )
+            .unwrap();
+            let me = Caller::root();
+            let top = fs.root().unwrap();
+            for i in 0..50 {
+                let f = fs
+                    .create(&me, &top, format!("f{i}").as_bytes(), &FILE)
+                    .unwrap();
+                fs.write(&f, 0, &[1; 100], true).unwrap();
+            }
+            fs.sync().unwrap();
+            set(&plan, when);
+            let fs2 = Arc::clone(&fs);
+            let r = within("work", move || {
+                let me = Caller::root();
+                let top = fs2.root().unwrap();
+                let mut errs = 0;
+                let mut fsync_ok_after = 0;
+                for i in 0..300 {
+                    if let Ok(f) = fs2.lookup(&me, &top, format!("f{}", i % 50).as_bytes()) {
+                        let mut b = [0; 10];
+                        let _ = fs2.read(&f, 0, &mut b);
+                        if fs2.write(&f, 0, b"zz", true).is_err() {
+                            errs += 1
+                        }
+                        if fs2.fsync(&f, false).is_err() {
+                            errs += 1
+                        } else if errs > 0 {
+                            fsync_ok_after += 1
+                        }
+                    }
+                    let _ = fs2.create(&me, &top, format!("g{i}").as_bytes(), &FILE);
+                    let _ = fs2.unlink(&me, &top, format!("g{}", i / 2).as_bytes());
+                }
+                (errs, fsync_ok_after)
+            });
+            drop(top);
+            let u = within("unmount", move || {
+                let u = fs.unmount().map_err(|e| e.to_string());
+                drop(fs);
+                u
+            });
+            eprintln!("lazytime {lazytime} fail after {when}: {r:?} unmount {u:?}");
+        }
+    }
+}
+fn set(plan: &FaultPlan, when: u64) {
+    plan.add(match when {
+        0..=5 => FaultRule::new(FaultCall::Write).from_nth(1 + when * 17),
+        6..=8 => FaultRule::new(FaultCall::Flush).from_nth(1 + (when - 6) * 5),
+        9 => FaultRule::new(FaultCall::Read),
+        10..=11 => FaultRule::new(FaultCall::Write).nth(when * 20),
+        _ => FaultRule::new(FaultCall::Flush).nth(when),
+    });
+}

@@ -1,0 +1,4 @@
+//! Our encoding and decoding of the format against mke2fs, debugfs and dumpe2fs.
+
+mod mke2fs;
+mod structures;

@@ -1,0 +1,15 @@
+//! The same images used by us and by the kernel's ext4. Needs root and loop devices, and skips what it has not.
+
+mod block_map;
+mod calls;
+mod debugfs_journal;
+mod direct_io;
+mod external_journal;
+mod external_journal_path;
+mod fast_commit;
+mod fiemap;
+mod flags;
+mod inline_data;
+mod journal;
+mod large_values;
+mod matrix;

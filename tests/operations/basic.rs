@@ -1,0 +1,240 @@
+//! Operations on images that mke2fs made, verified by e2fsck.
+
+use std::path::Path;
+use std::sync::Arc;
+use uext4_ext4::{Ext4, MountOptions};
+use uext4_testkit::mke2fs::{self, DIR, FILE, fsck, image};
+use uext4_vfs::attr::{NewKind, NewNode, RenameFlags, XattrFlags};
+use uext4_vfs::caller::Caller;
+
+fn mount(path: &Path) -> Arc<Ext4> {
+    mke2fs::mount(path, MountOptions::default())
+}
+
+const SHAPES: &[&[&str]] = &[
+    &["-b", "4096"],
+    &["-b", "4096", "-O", "^has_journal"],
+    &["-b", "4096", "-O", "orphan_file"],
+    &["-b", "4096", "-O", "^metadata_csum,^64bit"],
+    &["-b", "1024"],
+];
+
+#[test]
+fn empty_mount_leaves_a_clean_image() {
+    let tmp = tempfile::tempdir().expect("tempdir");
+    for shape in SHAPES {
+        let path = image(tmp.path(), "64M", shape);
+        let fs = mount(&path);
+        fs.unmount().expect("unmount");
+        drop(fs);
+        fsck(&path);
+    }
+}
+
+#[test]
+fn files_and_directories() {
+    let tmp = tempfile::tempdir().expect("tempdir");
+    let root = Caller::root();
+    for shape in SHAPES {
+        let path = image(tmp.path(), "64M", shape);
+        let fs = mount(&path);
+        let top = fs.root().expect("root");
+        let dir = fs.create(&root, &top, b"dir", &DIR).expect("mkdir");
+        for i in 0..3000 {
+            let name = format!("file-with-a-name-{i}");
+            let file = fs
+                .create(&root, &dir, name.as_bytes(), &FILE)
+                .expect("create");
+            if i % 7 == 0 {
+                fs.write(&file, 0, name.as_bytes(), true).expect("write");
+            }
+        }
+        assert!(
+            fs.create(&root, &dir, b"file-with-a-name-1", &FILE)
+                .is_err()
+        );
+        for i in (0..3000).step_by(3) {
+            fs.unlink(&root, &dir, format!("file-with-a-name-{i}").as_bytes())
+                .expect("unlink");
+        }
+        for i in 0..3000 {
+            let found = fs.lookup(&root, &dir, format!("file-with-a-name-{i}").as_bytes());
+            assert_eq!(found.is_ok(), i % 3 != 0, "name {i}");
+        }
+        let sub = fs.create(&root, &dir, b"sub", &DIR).expect("mkdir");
+        fs.rename(
+            &root,
+            &dir,
+            b"file-with-a-name-7",
+            &sub,
+            b"moved",
+            RenameFlags::empty(),
+        )
+        .expect("rename");
+        fs.rename(&root, &dir, b"sub", &top, b"sub", RenameFlags::empty())
+            .expect("rename dir");
+        let link = NewNode {
+            mode: 0o777,
+            kind: NewKind::Symlink(&[b'x'; 200]),
+        };
+        let link = fs.create(&root, &top, b"link", &link).expect("symlink");
+        assert_eq!(fs.readlink(&link).expect("readlink"), vec![b'x'; 200]);
+        let (index, name) = uext4_ondisk::XattrIndex::split_name(b"user.a").expect("name");
+        for len in [10, 50, 900, 0] {
+            let value = vec![7; len];
+            fs.set_xattr(&sub, index, name, &value, XattrFlags::empty())
+                .unwrap_or_else(|e| panic!("setxattr {len} {shape:?}: {e}"));
+            assert_eq!(fs.get_xattr(&sub, index, name).expect("getxattr"), value);
+        }
+        drop((sub, link, dir, top));
+        fs.unmount().expect("unmount");
+        drop(fs);
+        fsck(&path);
+    }
+}
+
+#[test]
+fn data_survives() {
+    let tmp = tempfile::tempdir().expect("tempdir");
+    let root = Caller::root();
+    for shape in SHAPES {
+        let path = image(tmp.path(), "64M", shape);
+        let mut model = vec![0u8; 3 << 20];
+        let mut rng = fastrand::Rng::with_seed(7);
+        let mut size = 0;
+        {
+            let fs = mount(&path);
+            let top = fs.root().expect("root");
+            let file = fs.create(&root, &top, b"data", &FILE).expect("create");
+            for _ in 0..300 {
+                if rng.u8(..) < 30 {
+                    let to = rng.usize(..model.len());
+                    fs.truncate(&file, to as u64).expect("truncate");
+                    model[to..].fill(0);
+                    size = to;
+                    continue;
+                }
+                let at = rng.usize(..model.len() - 1);
+                let len = rng.usize(1..=(model.len() - at).min(100_000));
+                let byte = rng.u8(1..);
+                let data = vec![byte; len];
+                assert_eq!(fs.write(&file, at as u64, &data, true).expect("write"), len);
+                model[at..at + len].fill(byte);
+                size = size.max(at + len);
+            }
+            let mut have = vec![1; model.len()];
+            let n = fs.read(&file, 0, &mut have).expect("read");
+            assert_eq!(n, size);
+            assert!(have[..n] == model[..n]);
+            drop((file, top));
+            fs.unmount().expect("unmount");
+        }
+        fsck(&path);
+        let fs = mount(&path);
+        let top = fs.root().expect("root");
+        let file = fs.lookup(&root, &top, b"data").expect("lookup");
+        let mut have = vec![1; model.len()];
+        let n = fs.read(&file, 0, &mut have).expect("read");
+        assert!(n == size && have[..n] == model[..n]);
+        fs.unlink(&root, &top, b"data").expect("unlink");
+        assert_eq!(fs.read(&file, 0, &mut have).expect("read unlinked"), size);
+        drop((file, top));
+        fs.unmount().expect("unmount");
+        drop(fs);
+        fsck(&path);
+    }
+}
+
+#[test]
+fn a_crash_recovers_what_was_synced() {
+    let tmp = tempfile::tempdir().expect("tempdir");
+    let root = Caller::root();
+    let path = image(tmp.path(), "64M", &[]);
+    {
+        let fs = mount(&path);
+        let top = fs.root().expect("root");
+        for i in 0..500 {
+            let name = format!("f{i}");
+            let file = fs
+                .create(&root, &top, name.as_bytes(), &FILE)
+                .expect("create");
+            fs.write(&file, 0, name.as_bytes(), true).expect("write");
+        }
+        fs.sync().expect("sync");
+        drop(top);
+        fs.crash();
+    }
+    let fs = mount(&path);
+    let top = fs.root().expect("root");
+    for i in 0..500 {
+        let name = format!("f{i}");
+        let file = fs.lookup(&root, &top, name.as_bytes()).expect("lookup");
+        let mut data = [0; 16];
+        let n = fs.read(&file, 0, &mut data).expect("read");
+        assert_eq!(&data[..n], name.as_bytes());
+    }
+    drop(top);
+    fs.unmount().expect("unmount");
+    drop(fs);
+    fsck(&path);
+}
+
+#[test]
+fn deep_trees() {
+    let tmp = tempfile::tempdir().expect("tempdir");
+    let root = Caller::root();
+    let path = image(tmp.path(), "256M", &["-b", "1024", "-N", "80000"]);
+    let fs = mount(&path);
+    let top = fs.root().expect("root");
+    let dir = fs.create(&root, &top, b"many", &DIR).expect("mkdir");
+    let name = |i: u32| format!("a-rather-long-name-so-that-leaves-fill-{i}");
+    for i in 0..60_000 {
+        let _file = fs
+            .create(&root, &dir, name(i).as_bytes(), &FILE)
+            .expect("create");
+    }
+    let holes = fs.create(&root, &top, b"holes", &FILE).expect("create");
+    // Every other block, from the back: as many extents as blocks, each before the others.
+    for i in (0..20_000u64).rev() {
+        fs.write(&holes, i * 2048, &[1; 1024], true).expect("write");
+    }
+    fs.sync().expect("sync");
+    for i in (0..20_000u64).step_by(3) {
+        fs.write(&holes, i * 2048 + 1024, &[2; 1024], true)
+            .expect("fill");
+    }
+    fs.truncate(&holes, 20_000 * 1024 + 100).expect("truncate");
+    for i in (0..60_000).step_by(2) {
+        fs.unlink(&root, &dir, name(i).as_bytes()).expect("unlink");
+    }
+    drop((holes, dir, top));
+    fs.unmount().expect("unmount");
+    drop(fs);
+    fsck(&path);
+    let fs = mount(&path);
+    let top = fs.root().expect("root");
+    let dir = fs.lookup(&root, &top, b"many").expect("lookup");
+    for i in 0..60_000 {
+        assert_eq!(
+            fs.lookup(&root, &dir, name(i).as_bytes()).is_ok(),
+            i % 2 == 1
+        );
+    }
+    let mut seen = 0;
+    uext4_vfs::filesystem::FileSystem::readdir(&*fs, &root, &dir, 0, &mut |_| {
+        seen += 1;
+        true
+    })
+    .expect("readdir");
+    assert_eq!(seen, 30_002);
+    for i in (1..60_000).step_by(2) {
+        fs.unlink(&root, &dir, name(i).as_bytes()).expect("unlink");
+    }
+    fs.rmdir(&root, &top, b"many")
+        .expect("rmdir of an open directory");
+    fs.unlink(&root, &top, b"holes").expect("unlink");
+    drop((dir, top));
+    fs.unmount().expect("unmount");
+    drop(fs);
+    fsck(&path);
+}

@@ -1,0 +1,71 @@
+//! Creates that fail beside look-ups by stale handles leave nothing behind.
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+use uext4_ext4::MountOptions;
+use uext4_testkit::mke2fs::{DIR, FILE, fsck, image, mount};
+use uext4_vfs::attr::{FileHandle, NewKind, NewNode};
+use uext4_vfs::caller::Caller;
+use uext4_vfs::filesystem::FileSystem;
+
+#[test]
+fn failing_creates_beside_stale_handles() {
+    let tmp = tempfile::tempdir().expect("tempdir");
+    let path = image(tmp.path(), "8M", &["-b", "1024", "-N", "128", "-m", "0"]);
+    let fs = mount(&path, MountOptions::default());
+    let top = fs.root().unwrap();
+    let f = fs.create(&Caller::root(), &top, b"fill", &FILE).unwrap();
+    while FileSystem::append(&*fs, &f, &[7; 65536]).is_ok() {}
+    while FileSystem::append(&*fs, &f, &[7; 1024]).is_ok() {}
+    drop(f);
+    fs.sync().unwrap();
+    let stop = AtomicBool::new(false);
+    let n = AtomicU64::new(0);
+    std::thread::scope(|s| {
+        for _ in 0..2 {
+            s.spawn(|| {
+                let mut r = fastrand::Rng::new();
+                while !stop.load(SeqCst) {
+                    let _ = fs.open_handle(FileHandle {
+                        ino: r.u64(11..=40),
+                        generation: 1,
+                    });
+                }
+            });
+        }
+        s.spawn(|| {
+            let end = Instant::now() + Duration::from_secs(3);
+            while Instant::now() < end {
+                let e = fs.create(&Caller::root(), &top, b"newdir", &DIR);
+                if let Err(e) = &e
+                    && e.to_string().contains("inode")
+                {
+                    eprintln!("{e}");
+                    break;
+                }
+                assert!(e.is_err());
+                let e = fs.create(
+                    &Caller::root(),
+                    &top,
+                    b"ln",
+                    &NewNode {
+                        mode: 0o777,
+                        kind: NewKind::Symlink(&[b'x'; 100]),
+                    },
+                );
+                if let Err(e) = &e
+                    && e.to_string().contains("inode")
+                {
+                    eprintln!("{e}");
+                    break;
+                }
+                n.fetch_add(1, SeqCst);
+            }
+            stop.store(true, SeqCst);
+        });
+    });
+    eprintln!("{} failed creates", n.load(SeqCst));
+    drop(top);
+    fs.unmount().unwrap();
+    drop(fs);
+    fsck(&path);
+}

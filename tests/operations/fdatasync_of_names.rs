@@ -1,0 +1,27 @@
+//! fdatasync(2) of a directory waits for its names: a database takes the removal of its journal for durable then.
+use uext4_ext4::MountOptions;
+use uext4_testkit::mke2fs::{FILE, image, mount};
+use uext4_vfs::attr::RenameFlags;
+use uext4_vfs::caller::Caller;
+
+#[test]
+fn names_are_data_of_a_directory() {
+    let tmp = tempfile::tempdir().expect("tempdir");
+    let path = image(tmp.path(), "16M", &[]);
+    let fs = mount(&path, MountOptions::default());
+    let (me, top) = (Caller::root(), fs.root().unwrap());
+    let durable = |what: &str| {
+        fs.fsync(&top, true).unwrap();
+        let tid = top.sync_tid(false);
+        assert!(fs.journal().is_committed(tid), "{what} is not durable");
+    };
+    let file = fs.create(&me, &top, b"a", &FILE).unwrap();
+    durable("a new name");
+    fs.link(&me, &file, &top, b"b").unwrap();
+    durable("another name");
+    fs.rename(&me, &top, b"b", &top, b"c", RenameFlags::empty())
+        .unwrap();
+    durable("a new name for the old");
+    fs.unlink(&me, &top, b"c").unwrap();
+    durable("a name that is gone");
+}

@@ -1,0 +1,262 @@
+//! Handles and generations, in every arm, on images that mke2fs made.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use uext4_block::{FileDevice, OpenOptions};
+use uext4_ext4::{Ext4, Ext4Error, GenerationArm, InodeRef, MountOptions};
+use uext4_ondisk::{Generation, Ino};
+use uext4_testkit::mke2fs::{DIR, FILE, fsck, image, mount, run};
+use uext4_vfs::attr::FileHandle;
+use uext4_vfs::caller::Caller;
+use uext4_vfs::errno::Errno;
+use uext4_vfs::filesystem::FileSystem;
+
+fn options(generation: GenerationArm) -> MountOptions {
+    MountOptions {
+        generation,
+        ..MountOptions::default()
+    }
+}
+
+fn create(fs: &Ext4, name: &str) -> InodeRef {
+    let root = fs.root().expect("root");
+    fs.create(&Caller::root(), &root, name.as_bytes(), &FILE)
+        .expect("create")
+}
+
+fn unlink(fs: &Ext4, name: &str) {
+    let root = fs.root().expect("root");
+    fs.unlink(&Caller::root(), &root, name.as_bytes())
+        .expect("unlink");
+}
+
+fn handle(fs: &Ext4, node: &InodeRef) -> FileHandle {
+    FileSystem::handle(fs, node)
+}
+
+fn assert_stale(fs: &Ext4, handle: FileHandle, when: &str) {
+    let opened = fs.open_handle(handle);
+    assert_eq!(opened.expect_err(when), Errno::ESTALE, "{when}");
+}
+
+/// Makes files until one has the number `ino`.
+fn reuse(fs: &Ext4, ino: Ino, tag: &str) -> InodeRef {
+    for i in 0..1000 {
+        let made = create(fs, &format!("{tag}-{i}"));
+        if made.ino == ino {
+            return made;
+        }
+    }
+    panic!("inode {ino} is not used again");
+}
+
+fn errno(result: Result<(), Ext4Error>) -> Errno {
+    result.expect_err("refused").errno()
+}
+
+#[test]
+fn a_handle_is_stale_after_unlink_and_reuse() {
+    let tmp = tempfile::tempdir().expect("tempdir");
+    for arm in GenerationArm::ALL {
+        // Few inodes, so that the number is used again however inodes are searched.
+        let path = image(tmp.path(), "16M", &["-b", "1024", "-N", "64"]);
+        let fs = mount(&path, options(arm));
+        let file = create(&fs, "file");
+        let (ino, first) = (file.ino, handle(&fs, &file));
+        drop(file);
+        let found = fs.open_handle(first).expect("alive");
+        assert_eq!((found.ino, handle(&fs, &found)), (ino, first), "{arm}");
+        drop(found);
+        unlink(&fs, "file");
+        assert_stale(&fs, first, "unlinked");
+        let second = handle(&fs, &reuse(&fs, ino, "second"));
+        assert_ne!(first, second);
+        assert_stale(&fs, first, "used again");
+        fs.open_handle(second).expect("the one that uses it");
+        fs.unmount().expect("unmount");
+        drop(fs);
+        fsck(&path);
+
+        let fs = mount(&path, options(arm));
+        assert_stale(&fs, first, "used again, after a remount");
+        let found = fs.open_handle(second).expect("alive after a remount");
+        assert_eq!(handle(&fs, &found), second);
+        drop(found);
+        for i in 0..1000 {
+            let root = fs.root().expect("root");
+            let name = format!("second-{i}");
+            match fs.unlink(&Caller::root(), &root, name.as_bytes()) {
+                Err(Ext4Error::NotFound) => break,
+                done => done.expect("unlink"),
+            }
+        }
+        assert_stale(&fs, second, "unlinked after a remount");
+        fs.unmount().expect("unmount");
+        drop(fs);
+
+        let fs = mount(&path, options(arm));
+        assert_stale(&fs, second, "unlinked before a remount");
+        let third = handle(&fs, &reuse(&fs, ino, "third"));
+        assert_stale(&fs, first, "used by a third");
+        assert_stale(&fs, second, "used by a third");
+        fs.open_handle(third).expect("the third");
+        fs.unmount().expect("unmount");
+        drop(fs);
+        fsck(&path);
+    }
+}
+
+#[test]
+fn an_unlinked_file_that_is_open_keeps_its_handle() {
+    let tmp = tempfile::tempdir().expect("tempdir");
+    let path = image(tmp.path(), "16M", &[]);
+    let fs = mount(&path, MountOptions::default());
+    let file = create(&fs, "file");
+    let open = handle(&fs, &file);
+    unlink(&fs, "file");
+    fs.open_handle(open)
+        .expect("it exists as long as it is open");
+    drop(file);
+    assert_stale(&fs, open, "the last reference went");
+}
+
+#[test]
+fn handles_of_nothing_are_stale() {
+    let tmp = tempfile::tempdir().expect("tempdir");
+    let path = image(tmp.path(), "16M", &[]);
+    let fs = mount(&path, MountOptions::default());
+    let root = handle(&fs, &fs.root().expect("root"));
+    fs.open_handle(root).expect("root");
+    let inodes = u64::from(fs.geometry().inodes_count);
+    for ino in [0, 1, 3, 5, 7, 8, 10, inodes, inodes + 1, u64::MAX] {
+        for generation in [0, 1] {
+            assert_stale(&fs, FileHandle { ino, generation }, "not a file");
+        }
+    }
+}
+
+#[test]
+fn a_crash_makes_no_handle_good_again() {
+    let tmp = tempfile::tempdir().expect("tempdir");
+    let path = image(tmp.path(), "16M", &["-b", "1024", "-N", "64"]);
+    let fs = mount(&path, MountOptions::default());
+    let file = create(&fs, "file");
+    let (ino, first) = (file.ino, handle(&fs, &file));
+    drop(file);
+    fs.sync().expect("sync");
+    unlink(&fs, "file");
+    let second = handle(&fs, &reuse(&fs, ino, "second"));
+    fs.sync().expect("sync");
+    fs.crash();
+    drop(fs);
+    let fs = mount(&path, MountOptions::default());
+    assert_stale(&fs, first, "after recovery");
+    fs.open_handle(second).expect("it was synced");
+    fs.unmount().expect("unmount");
+    drop(fs);
+    fsck(&path);
+}
+
+/// What debugfs says is the generation.
+fn on_disk(path: &Path, ino: Ino) -> u32 {
+    let command = format!("stat <{ino}>");
+    let text = run(Command::new("debugfs").args(["-R", &command]).arg(path));
+    let after = text.split("Generation:").nth(1).expect("a generation");
+    let word = after.split_whitespace().next().expect("a number");
+    word.parse().expect("a number")
+}
+
+#[test]
+fn setversion_makes_old_handles_stale() {
+    let tmp = tempfile::tempdir().expect("tempdir");
+    let path = image(tmp.path(), "16M", &["-O", "^metadata_csum"]);
+    let fs = mount(&path, MountOptions::default());
+    let file = create(&fs, "file");
+    fs.write(&file, 0, b"content", true).expect("write");
+    let (ino, old) = (file.ino, handle(&fs, &file));
+    let version = file.state().version;
+    fs.set_generation(&Caller::root(), &file, Generation(0xdead_beef))
+        .expect("set");
+    assert_eq!(fs.generation(&file), Generation(0xdead_beef));
+    assert_ne!(file.state().version, version);
+    assert_stale(&fs, old, "another generation");
+    let new = handle(&fs, &file);
+    assert_eq!(new.generation, 0xdead_beef);
+    drop(file);
+    fs.unmount().expect("unmount");
+    drop(fs);
+    fsck(&path);
+    assert_eq!(on_disk(&path, ino), 0xdead_beef);
+
+    let fs = mount(&path, MountOptions::default());
+    assert_stale(&fs, old, "after a remount");
+    let file = fs.open_handle(new).expect("after a remount");
+    let mut data = [0; 7];
+    fs.read(&file, 0, &mut data).expect("read");
+    assert_eq!(&data, b"content");
+}
+
+#[test]
+fn setversion_is_refused_as_the_kernel_does() {
+    let tmp = tempfile::tempdir().expect("tempdir");
+    let path = image(tmp.path(), "16M", &["-O", "^metadata_csum"]);
+    let (owner, other) = (Caller::user(7, 7), Caller::user(8, 8));
+    let fs = mount(&path, MountOptions::default());
+    let root = fs.root().expect("root");
+    let dir = fs
+        .create(&Caller::root(), &root, b"dir", &DIR)
+        .expect("mkdir");
+    let file = create(&fs, "file");
+    let to_owner = uext4_vfs::attr::SetAttr {
+        uid: Some(7),
+        ..Default::default()
+    };
+    fs.setattr(&Caller::root(), &file, &to_owner)
+        .expect("chown");
+    let set = |caller: &Caller, node| fs.set_generation(caller, node, Generation(1));
+    assert_eq!(errno(set(&other, &file)), Errno::EPERM);
+    set(&owner, &file).expect("the owner may");
+    set(&Caller::root(), &dir).expect("directories have one too");
+    drop((root, dir, file));
+    fs.unmount().expect("unmount");
+    drop(fs);
+    fsck(&path);
+
+    let device = FileDevice::open(&path, &OpenOptions::read_only()).expect("open image");
+    let read_only = MountOptions {
+        read_only: true,
+        ..MountOptions::default()
+    };
+    let fs = Ext4::mount(Arc::new(device), read_only).expect("mount");
+    let root = fs.root().expect("root");
+    let file = fs.lookup(&Caller::root(), &root, b"file").expect("file");
+    let refused = fs.set_generation(&owner, &file, Generation(2));
+    assert_eq!(errno(refused), Errno::EROFS);
+    drop((root, file, fs));
+
+    let path = image(tmp.path(), "16M", &[]);
+    let fs = mount(&path, MountOptions::default());
+    let file = create(&fs, "file");
+    let before = fs.generation(&file);
+    let refused = fs.set_generation(&Caller::root(), &file, Generation(2));
+    assert_eq!(errno(refused), Errno::ENOTTY);
+    assert_eq!(fs.generation(&file), before);
+    assert_eq!(
+        errno(fs.set_generation(&other, &file, Generation(2))),
+        Errno::EPERM
+    );
+}
+
+#[test]
+fn getversion_is_what_the_disk_has() {
+    let tmp = tempfile::tempdir().expect("tempdir");
+    let path = image(tmp.path(), "16M", &[]);
+    let fs = mount(&path, MountOptions::default());
+    let file = create(&fs, "file");
+    let (ino, generation) = (file.ino, fs.generation(&file));
+    drop(file);
+    fs.unmount().expect("unmount");
+    drop(fs);
+    assert_eq!(Generation(on_disk(&path, ino)), generation);
+}

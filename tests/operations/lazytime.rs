@@ -1,0 +1,271 @@
+//! Lazy timestamps: they stay in memory until one of five reasons writes them.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use uext4_ext4::{AtimeUpdate, Ext4, IallocArm, InodeRef, MountOptions};
+use uext4_testkit::mke2fs::{DIR, FILE, fsck, image, mount};
+use uext4_vfs::attr::{SetAttr, TimeSet, Timestamp};
+use uext4_vfs::caller::Caller;
+use uext4_vfs::icache::IcacheArm;
+
+const OLD: TimeSet = TimeSet::At(Timestamp { sec: 1000, nsec: 0 });
+
+fn options(icache: IcacheArm) -> MountOptions {
+    MountOptions {
+        icache,
+        lazytime: true,
+        // Whatever CPU the test runs on, its inodes are neighbours.
+        ialloc: IallocArm::RetryLocked,
+        ..MountOptions::default()
+    }
+}
+
+fn set_old(fs: &Ext4, file: &InodeRef) {
+    let change = SetAttr {
+        atime: Some(OLD),
+        mtime: Some(OLD),
+        ..SetAttr::default()
+    };
+    fs.setattr(&Caller::root(), file, &change).expect("setattr");
+}
+
+/// Two files in one block of the inode table, both with a block and old times, durably.
+fn two_files(fs: &Ext4) -> (InodeRef, InodeRef) {
+    let top = fs.root().expect("root");
+    let make = |name: &[u8]| {
+        let file = fs
+            .create(&Caller::root(), &top, name, &FILE)
+            .expect("create");
+        fs.write(&file, 0, &[1; 4096], true).expect("write");
+        set_old(fs, &file);
+        file
+    };
+    let files = (make(b"a"), make(b"b"));
+    assert_eq!((files.0.ino.0 - 1) / 16, (files.1.ino.0 - 1) / 16);
+    fs.sync().expect("sync");
+    files
+}
+
+/// What the mtime of `a` is after a crash that keeps what the journal has now.
+fn mtime_after_crash(fs: Arc<Ext4>, path: &Path) -> i64 {
+    fs.journal().sync().expect("commit");
+    fs.crash();
+    drop(fs);
+    let fs = mount(path, MountOptions::default());
+    let file = fs
+        .lookup(&Caller::root(), &fs.root().expect("root"), b"a")
+        .expect("a");
+    let time = fs.attr(&file).mtime.sec;
+    drop(file);
+    fs.unmount().expect("unmount");
+    drop(fs);
+    fsck(path);
+    time
+}
+
+/// Makes a timestamp pending, gives `reason` its chance, and says whether it was written.
+fn is_written(options: MountOptions, reason: impl FnOnce(&Arc<Ext4>, InodeRef, &InodeRef)) -> bool {
+    let tmp = tempfile::tempdir().expect("tempdir");
+    let path = image(tmp.path(), "32M", &["-b", "4096", "-I", "256"]);
+    let fs = mount(&path, options);
+    let (a, b) = two_files(&fs);
+    fs.write(&a, 0, b"overwritten", true).expect("write");
+    assert!(fs.attr(&a).mtime.sec > 1000, "visible at once");
+    reason(&fs, a, &b);
+    drop(b);
+    mtime_after_crash(fs, &path) > 1000
+}
+
+#[test]
+fn without_a_reason_it_stays_in_memory() {
+    for arm in IcacheArm::ALL {
+        assert!(!is_written(options(arm), |_, _, _| ()), "{arm}");
+    }
+    let eager = MountOptions::default();
+    assert!(is_written(eager, |_, _, _| ()), "without lazytime");
+}
+
+#[test]
+fn writing_the_inode_writes_it() {
+    for arm in IcacheArm::ALL {
+        assert!(is_written(options(arm), |fs, a, _| {
+            let change = SetAttr {
+                mode: Some(0o600),
+                ..SetAttr::default()
+            };
+            fs.setattr(&Caller::root(), &a, &change).expect("chmod");
+        }));
+    }
+}
+
+#[test]
+fn writing_a_neighbour_writes_it() {
+    for arm in IcacheArm::ALL {
+        assert!(
+            is_written(options(arm), |fs, _, b| {
+                let change = SetAttr {
+                    mode: Some(0o600),
+                    ..SetAttr::default()
+                };
+                fs.setattr(&Caller::root(), b, &change).expect("chmod");
+            }),
+            "{arm}"
+        );
+        assert!(is_written(options(arm), |fs, _, _| {
+            let top = fs.root().expect("root");
+            fs.create(&Caller::root(), &top, b"c", &FILE)
+                .expect("create");
+        }));
+    }
+}
+
+#[test]
+fn a_sync_writes_it() {
+    for arm in IcacheArm::ALL {
+        assert!(is_written(options(arm), |fs, a, _| {
+            fs.fsync(&a, false).expect("fsync");
+        }));
+        assert!(is_written(options(arm), |fs, _, _| {
+            fs.sync().expect("sync");
+        }));
+        assert!(!is_written(options(arm), |fs, a, _| {
+            fs.fsync(&a, true).expect("fdatasync");
+        }));
+    }
+}
+
+#[test]
+fn eviction_writes_it() {
+    for arm in IcacheArm::ALL {
+        let options = MountOptions {
+            inodes_max: 8,
+            ..options(arm)
+        };
+        assert!(
+            is_written(options, |fs, a, _| {
+                drop(a);
+                let top = fs.root().expect("root");
+                // From block 2 of the inode table on, so that no neighbour is written.
+                for i in 0..32 {
+                    let name = format!("g{i}");
+                    fs.create(&Caller::root(), &top, name.as_bytes(), &FILE)
+                        .expect("create");
+                }
+                // Another clock tick, or the times do not change.
+                std::thread::sleep(Duration::from_millis(20));
+                fs.write(
+                    &fs.lookup(&Caller::root(), &top, b"a").expect("a"),
+                    0,
+                    b"again",
+                    true,
+                )
+                .expect("write");
+                assert!(fs.has_pending_times(&fs.lookup(&Caller::root(), &top, b"a").expect("a")));
+                let dir = fs
+                    .create(&Caller::root(), &top, b"far", &DIR)
+                    .expect("mkdir");
+                for i in 0..400 {
+                    let name = format!("f{i}");
+                    fs.create(&Caller::root(), &dir, name.as_bytes(), &FILE)
+                        .expect("create");
+                }
+            }),
+            "{arm}"
+        );
+    }
+}
+
+#[test]
+fn age_writes_it() {
+    for arm in IcacheArm::ALL {
+        let options = MountOptions {
+            lazytime_max_age: Duration::from_millis(20),
+            ..options(arm)
+        };
+        assert!(is_written(options, |fs, a, _| {
+            while fs.has_pending_times(&a) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }));
+    }
+}
+
+#[test]
+fn unmounting_writes_it() {
+    let tmp = tempfile::tempdir().expect("tempdir");
+    let path = image(tmp.path(), "32M", &["-b", "4096", "-I", "256"]);
+    let fs = mount(&path, options(IcacheArm::PerBucket));
+    let (a, b) = two_files(&fs);
+    fs.write(&a, 0, b"overwritten", true).expect("write");
+    drop((a, b));
+    fs.unmount().expect("unmount");
+    drop(fs);
+    fsck(&path);
+    let fs = mount(&path, MountOptions::default());
+    assert!(mtime_after_crash(fs, &path) > 1000);
+}
+
+#[test]
+fn a_deleted_inode_is_not_written_over_the_next() {
+    for arm in IcacheArm::ALL {
+        let tmp = tempfile::tempdir().expect("tempdir");
+        let path = image(tmp.path(), "32M", &["-b", "4096", "-I", "256"]);
+        let fs = mount(&path, options(arm));
+        let top = fs.root().expect("root");
+        let (a, _b) = two_files(&fs);
+        let number = a.ino;
+        fs.write(&a, 0, b"pending", true).expect("write");
+        drop(a);
+        fs.unlink(&Caller::root(), &top, b"a").expect("unlink");
+        let next = fs.create(&Caller::root(), &top, b"a", &DIR).expect("mkdir");
+        assert_eq!(next.ino, number, "the number is used again");
+        drop((next, top, _b));
+        fs.sync().expect("sync");
+        fs.unmount().expect("unmount");
+        drop(fs);
+        fsck(&path);
+    }
+}
+
+#[test]
+fn reading_follows_the_rule_for_access_times() {
+    let tmp = tempfile::tempdir().expect("tempdir");
+    for (rule, lazytime) in [
+        (AtimeUpdate::Relative, false),
+        (AtimeUpdate::Relative, true),
+        (AtimeUpdate::Strict, true),
+        (AtimeUpdate::Never, false),
+    ] {
+        let path = image(tmp.path(), "32M", &["-b", "4096", "-I", "256"]);
+        let options = MountOptions {
+            atime: rule,
+            lazytime,
+            ..options(IcacheArm::PerBucket)
+        };
+        let fs = mount(&path, options);
+        let (a, b) = two_files(&fs);
+        let atime = |file: &InodeRef| fs.attr(file).atime;
+        let mut data = [0; 10];
+        fs.read(&a, 0, &mut data).expect("read");
+        assert_eq!(atime(&a).sec > 1000, rule != AtimeUpdate::Never, "{rule:?}");
+        // Read again: the time of the first reading is after the last change and not a day old.
+        let change = SetAttr {
+            mtime: Some(OLD),
+            ctime: Some(OLD),
+            atime: Some(TimeSet::At(Timestamp {
+                sec: fs.attr(&a).ctime.sec - 60,
+                nsec: 0,
+            })),
+            ..SetAttr::default()
+        };
+        fs.setattr(&Caller::root(), &a, &change).expect("setattr");
+        let before = atime(&a);
+        fs.read(&a, 0, &mut data).expect("read");
+        assert_eq!(atime(&a) != before, rule == AtimeUpdate::Strict, "{rule:?}");
+        drop((a, b));
+        fs.unmount().expect("unmount");
+        drop(fs);
+        fsck(&path);
+    }
+}

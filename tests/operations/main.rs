@@ -1,0 +1,16 @@
+//! What each operation of a file system does, verified by e2fsck.
+
+mod basic;
+mod block_map;
+mod direct_io;
+mod direct_io_review;
+mod failed_create;
+mod fdatasync_of_names;
+mod generations;
+mod inode_allocation;
+mod lazytime;
+mod move_range;
+mod nowait;
+mod remount;
+mod stale_lookups;
+mod swap_boot;

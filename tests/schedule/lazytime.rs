@@ -1,0 +1,164 @@
+//! Lazy timestamps, schedule by schedule: look-ups of neighbours in the inode cache against eviction,
+//! loading and reuse. No timestamp is lost, and none is written over a number's next inode.
+use crate::file_system::{Base, FILE, Shape, TIME, assert_clean, explore, lock, mount};
+use shuttle::rand::{Rng, thread_rng};
+use shuttle::thread;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use uext4_block::MemoryDevice;
+use uext4_ext4::{AtimeUpdate, Ext4, InodeRef, MountOptions};
+use uext4_testkit::device::{Cut, RecordDevice};
+
+use uext4_vfs::Timestamp;
+use uext4_vfs::caller::Caller;
+use uext4_vfs::icache::IcacheArm;
+
+/// One group, with four inodes in a block of its table.
+const SMALL: Shape = Shape {
+    bytes: 3 << 20,
+    inodes: 64,
+    files: 8,
+    features: "",
+};
+
+type Device = Arc<RecordDevice<Arc<MemoryDevice>>>;
+
+fn options(icache: IcacheArm) -> MountOptions {
+    MountOptions {
+        icache,
+        lazytime: true,
+        atime: AtimeUpdate::Strict,
+        // Nothing stays in memory that nobody uses.
+        inodes_max: 1,
+        ..MountOptions::default()
+    }
+}
+
+/// The access times that reading left, by name.
+#[derive(Default)]
+struct Seen(Mutex<BTreeMap<String, Timestamp>>);
+
+impl Seen {
+    /// Reads a file of the root.
+    fn read(&self, fs: &Ext4, name: &str) -> InodeRef {
+        let top = fs.root().expect("root");
+        let file = fs.lookup(&Caller::root(), &top, name.as_bytes());
+        let file = file.expect("lookup");
+        fs.read(&file, 0, &mut [0]).expect("read");
+        let atime = fs.attr(&file).atime;
+        assert!(atime.sec > TIME, "{name} was read at {atime:?}");
+        let mut seen = lock(&self.0);
+        let last = seen.entry(name.to_owned()).or_insert(atime);
+        *last = atime.max(*last);
+        file
+    }
+
+    fn copy(&self) -> BTreeMap<String, Timestamp> {
+        lock(&self.0).clone()
+    }
+}
+
+fn assert_times(fs: &Ext4, times: &BTreeMap<String, Timestamp>) {
+    let top = fs.root().expect("root");
+    for (name, seen) in times {
+        let file = fs.lookup(&Caller::root(), &top, name.as_bytes());
+        let atime = fs.attr(&file.expect("lookup")).atime;
+        assert!(atime >= *seen, "{name}: {seen:?} was lost for {atime:?}");
+    }
+}
+
+/// Threads read files of one inode-table block, and evict each other's; one makes and unlinks files,
+/// which reuses a number of the next block.
+fn evict_and_reuse(base: &Base, arm: IcacheArm) {
+    let device = base.device();
+    let fs = mount(device.clone(), options(arm));
+    let seen = Arc::new(Seen::default());
+    let readers = [["file-0", "file-5"], ["file-1", "file-0"]].map(|names| {
+        let (fs, seen) = (Arc::clone(&fs), Arc::clone(&seen));
+        thread::spawn(move || names.map(|name| drop(seen.read(&fs, name))))
+    });
+    let maker = {
+        let fs = Arc::clone(&fs);
+        thread::spawn(move || {
+            let root = Caller::root();
+            let top = fs.root().expect("root");
+            for name in [b"1", b"2"] {
+                let made = fs.create(&root, &top, name, &FILE).expect("create");
+                // Pending in an inode that goes.
+                fs.read(&made, 0, &mut [0]).expect("read");
+            }
+            fs.unlink(&root, &top, b"1").expect("unlink");
+            fs.unlink(&root, &top, b"file-2").expect("unlink");
+            fs.create(&root, &top, b"3", &FILE).expect("create");
+        })
+    };
+    for reader in readers {
+        reader.join().expect("no panic");
+    }
+    maker.join().expect("no panic");
+    fs.unmount().expect("unmount");
+    let report = assert_clean(&*device);
+    assert_eq!(report.inodes_used, base.inodes_used + 1);
+    let fs = mount(device, options(arm));
+    assert_times(&fs, &seen.copy());
+    fs.unmount().expect("unmount");
+}
+
+/// Threads read and then sync all or the file: what was pending when that began is on the device when
+/// it returns, whoever else is writing it.
+fn sync_and_evict(base: &Base, arm: IcacheArm) {
+    let device: Device = Arc::new(RecordDevice::new(base.device()).expect("record"));
+    let fs = mount(device.clone(), options(arm));
+    let seen = Arc::new(Seen::default());
+    let readers = [["file-0", "file-5"], ["file-1", "file-0"]].map(|names| {
+        let (fs, device, seen) = (Arc::clone(&fs), device.clone(), Arc::clone(&seen));
+        thread::spawn(move || {
+            names.map(|name| {
+                let file = seen.read(&fs, name);
+                let mut times = seen.copy();
+                if name == names[0] {
+                    fs.sync().expect("sync");
+                } else {
+                    times.retain(|other, _| other == name);
+                    fs.fsync(&file, false).expect("fsync");
+                }
+                (device.ops_len(), times)
+            })
+        })
+    });
+    let synced: Vec<_> = readers
+        .into_iter()
+        .flat_map(|reader| reader.join().expect("no panic"))
+        .collect();
+    fs.unmount().expect("unmount");
+    assert_clean(&*device);
+
+    let log = device.log();
+    let mut replayer = log.replayer();
+    for (at, times) in synced {
+        let cut = Cut::at(at).seeded(thread_rng().r#gen());
+        let image = Arc::new(replayer.image_at(&cut));
+        let fs = mount(image.clone(), options(arm));
+        assert_times(&fs, &times);
+        fs.unmount().expect("unmount");
+        assert_clean(&*image);
+    }
+}
+
+fn explore_arms(scenario: fn(&Base, IcacheArm)) {
+    let base = Base::make(SMALL);
+    for arm in IcacheArm::ALL {
+        let base = Arc::clone(&base);
+        explore(move || scenario(&base, arm));
+    }
+}
+
+#[test]
+fn shuttle_evict_and_reuse() {
+    explore_arms(evict_and_reuse);
+}
+
+#[test]
+fn shuttle_sync_and_evict() {
+    explore_arms(sync_and_evict);
+}

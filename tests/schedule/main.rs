@@ -1,0 +1,16 @@
+//! Concurrent operations, schedule by schedule (`make shuttle`).
+#![cfg(shuttle)]
+
+mod commit;
+mod direct_io;
+mod explore;
+mod file_system;
+mod inode_allocation;
+mod inode_cache;
+mod inode_lock;
+mod lazytime;
+mod mqueue;
+mod mqueue_deferred;
+mod mqueue_namespace;
+mod registry;
+mod swap_boot;
