@@ -12,7 +12,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use uext4_fuse::abi::{Opcode, ROOT_ID, output};
 use uext4_fuse::handler::{Handler, put};
-use uext4_fuse::{KernelOptions, Mountpoint, Prepared, Request, ServeOptions, serve_handler};
+use uext4_fuse::{
+    KernelOptions, Mountpoint, Request, ServeOptions, TransportResources, serve_handler,
+};
 use uext4_sync::{CachePadded, Mutex, class};
 use uext4_vfs::Errno;
 
@@ -163,7 +165,7 @@ pub fn run(args: &NullArgs) -> anyhow::Result<()> {
         transport: args.transport.kind(),
         ..ServeOptions::default()
     };
-    let prepared = Prepared::new(&options)?;
+    let resources = TransportResources::new(&options)?;
     let kernel = KernelOptions {
         fs_name: "null".to_owned(),
         subtype: "uext4-null".to_owned(),
@@ -174,11 +176,11 @@ pub fn run(args: &NullArgs) -> anyhow::Result<()> {
     let mountpoint = Mountpoint::mount(&args.dir, &kernel)?;
     let connection = dup(mountpoint.connection())?;
     let negotiated = mountpoint.negotiated();
-    let make = |_, _: &str| Ok(Null::new());
+    let make = |_, _| Ok(Null::new());
     Ok(serve_handler(
         make,
         connection,
-        prepared,
+        resources,
         negotiated,
         &options,
         |_| {},

@@ -1,7 +1,7 @@
 //! What answers requests: between the transports, which only move bytes, and what is served.
 
 use crate::request::Request;
-use uext4::Errno;
+use uext4_vfs::Errno;
 use zerocopy::{Immutable, IntoBytes};
 
 /// Answers requests, from many threads at once.

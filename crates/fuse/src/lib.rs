@@ -3,7 +3,7 @@
 //! # Data model
 //! A [`Mountpoint`] is a directory that the kernel sends requests for. A [`Transport`] takes
 //! them from the kernel and gives them to a [`Handler`]; [`Server`] is the handler that answers
-//! them from a file system ([`Served`]). A node of the protocol is an inode of the file system, and has its number.
+//! them from a file system ([`FuseFileSystem`]). A node of the protocol is an inode of the file system, and has its number.
 //!
 //! # Locking
 //! Each thread takes a request, answers it and takes the next. Of what threads share, the table of nodes is sharded
@@ -19,19 +19,18 @@
 //! | [`handler`], [`transport`] | who answers; how requests come and replies go |
 //! | [`mountpoint`] | mounting, through `fuser` |
 //! | [`gate`] | ending while requests come |
-//! | [`server`], [`served`] | answers from a file system; what a file system adds for this |
+//! | [`server`], [`filesystem`] | answers from a file system; what a file system adds for this |
 //! | [`settings`] | what changes while it is served |
-//! | [`queues`] | what message queues have besides |
 //! | [`statistics`] | how many requests, how long they took |
 #![deny(unsafe_code)]
 
 pub mod abi;
+pub mod filesystem;
 pub mod gate;
 pub mod handler;
+mod kernel_flags;
 pub mod mountpoint;
-pub mod queues;
 pub mod request;
-pub mod served;
 pub mod server;
 pub mod statistics;
 pub mod transport;
@@ -39,12 +38,11 @@ pub mod transport;
 mod serve;
 pub mod settings;
 
+pub use filesystem::{FuseFileSystem, Invalidation, IoctlCall};
 pub use handler::Handler;
+pub use kernel_flags::KernelFlags;
 pub use mountpoint::{KernelOptions, Mountpoint, Negotiated};
 pub use request::Request;
-pub use serve::{
-    Prepared, ServeOptions, Stopper, queue_threads, serve, serve_handler, serve_queues,
-};
-pub use served::Served;
-pub use server::{Server, ServerOptions};
+pub use serve::{ServeOptions, Stopper, TransportResources, serve, serve_handler, serve_over};
+pub use server::{Invalidator, Server, ServerOptions};
 pub use transport::{Transport, TransportKind, ask_settings, open_device};

@@ -4,9 +4,11 @@
 //! files without a name. So it mounts, as root or through `fusermount3`, agrees with the kernel on a protocol,
 //! and unmounts; the connection it has is served by the transports here.
 
+use crate::abi::DATA_BYTES_MAX;
+use crate::kernel_flags::KernelFlags;
 use crate::transport::open_device;
 use fuser::{Config, InitFlags, KernelConfig, MountOption, Session, SessionACL};
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::mount::{UnmountFlags, mount, unmount};
 use serde::{Deserialize, Serialize};
 use std::ffi::CString;
 use std::io;
@@ -14,9 +16,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-
-/// The most bytes of a read or write: what 256 pages hold, more the kernel does not send.
-pub const DATA_BYTES_MAX: u32 = 1 << 20;
 
 /// Requests that nobody waits for, in flight at a time: reading ahead, writing back.
 const BACKGROUND_MAX: u16 = 256;
@@ -45,27 +44,11 @@ const NEEDED: InitFlags = InitFlags::FUSE_SETXATTR_EXT
     .union(InitFlags::FUSE_HANDLE_KILLPRIV_V2)
     .union(InitFlags::FUSE_DONT_MASK);
 
-/// How the kernel mounts it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// How the kernel mounts a file system.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelOptions {
-    /// Nothing is written.
-    pub read_only: bool,
-    /// Set-id bits mean nothing.
-    pub nosuid: bool,
-    /// Device files mean nothing.
-    pub nodev: bool,
-    /// Nothing is executed.
-    pub noexec: bool,
-    /// No access times.
-    pub noatime: bool,
-    /// An access time at every access.
-    pub strictatime: bool,
-    /// No access times of directories.
-    pub nodiratime: bool,
-    /// Every change is durable when it returns.
-    pub sync: bool,
-    /// Every change of a directory is durable when it returns.
-    pub dirsync: bool,
+    /// Flags of the mount.
+    pub flags: KernelFlags,
     /// Other users than the one who mounts may use it.
     pub allow_other: bool,
     /// What is mounted, as `/proc/mounts` shows it.
@@ -82,31 +65,32 @@ pub struct KernelOptions {
 
 impl KernelOptions {
     fn config(&self) -> Config {
+        let flags = self.flags;
         let mut options = vec![
             MountOption::FSName(self.fs_name.clone()),
             MountOption::Subtype(self.subtype.clone()),
             MountOption::DefaultPermissions,
-            if self.read_only {
+            if flags.read_only {
                 MountOption::RO
             } else {
                 MountOption::RW
             },
-            if self.nosuid {
+            if flags.nosuid {
                 MountOption::NoSuid
             } else {
                 MountOption::Suid
             },
-            if self.nodev {
+            if flags.nodev {
                 MountOption::NoDev
             } else {
                 MountOption::Dev
             },
         ];
         let others = [
-            (self.noexec, MountOption::NoExec),
-            (self.noatime, MountOption::NoAtime),
-            (self.sync, MountOption::Sync),
-            (self.dirsync, MountOption::DirSync),
+            (flags.noexec, MountOption::NoExec),
+            (flags.noatime, MountOption::NoAtime),
+            (flags.sync, MountOption::Sync),
+            (flags.dirsync, MountOption::DirSync),
         ];
         options.extend(others.into_iter().filter(|o| o.0).map(|o| o.1));
         let mut config = Config::default();
@@ -240,21 +224,17 @@ fn mount_as_root(dir: &Path, options: &KernelOptions) -> io::Result<OwnedFd> {
     if options.allow_other {
         data.push_str(",allow_other");
     }
-    let mut flags = MountFlags::empty();
-    flags.set(MountFlags::RDONLY, options.read_only);
-    flags.set(MountFlags::NOSUID, options.nosuid);
-    flags.set(MountFlags::NODEV, options.nodev);
-    flags.set(MountFlags::NOEXEC, options.noexec);
-    flags.set(MountFlags::NOATIME, options.noatime);
-    flags.set(MountFlags::STRICTATIME, options.strictatime);
-    flags.set(MountFlags::NODIRATIME, options.nodiratime);
-    flags.set(MountFlags::SYNCHRONOUS, options.sync);
-    flags.set(MountFlags::DIRSYNC, options.dirsync);
     let kind = match &*options.subtype {
         "" => "fuse".to_owned(),
         subtype => format!("fuse.{subtype}"),
     };
     let data = CString::new(data).map_err(io::Error::other)?;
-    mount(&*options.fs_name, dir, &*kind, flags, &*data)?;
+    mount(
+        &*options.fs_name,
+        dir,
+        &*kind,
+        options.flags.mount_flags(),
+        &*data,
+    )?;
     Ok(device)
 }

@@ -2,7 +2,7 @@
 
 use crate::abi::{Opcode, input};
 use std::fmt;
-use uext4::Errno;
+use uext4_vfs::Errno;
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 /// A request. Over `/dev/fuse` its parts follow each other; over io_uring structure and payload lie apart.

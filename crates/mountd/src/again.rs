@@ -6,7 +6,6 @@
 
 use crate::mountinfo::MountEntry;
 use crate::options::Options;
-use crate::remount::mount_flags;
 use crate::unmount::{How, unmount};
 use rustix::mount::{MountFlags, mount_bind, mount_remount};
 use std::fs::Metadata;
@@ -66,7 +65,7 @@ pub fn mount_again(
         return Err(AgainError::RootOnly(first.dir));
     }
     let flags = options.kernel_flags();
-    if first.read_only && !flags.read_only {
+    if first.flags.read_only && !flags.read_only {
         return Err(AgainError::ReadOnly(first.dir));
     }
     let failed = |e: rustix::io::Errno| AgainError::Host {
@@ -74,7 +73,7 @@ pub fn mount_again(
         why: e.into(),
     };
     mount_bind(&first.dir, dir).map_err(failed)?;
-    if let Err(e) = mount_remount(dir, MountFlags::BIND | mount_flags(flags), c"") {
+    if let Err(e) = mount_remount(dir, MountFlags::BIND | flags.mount_flags(), c"") {
         // Not by force, which would end the first as well.
         let _ = unmount(dir, How::Lazy);
         return Err(failed(e));

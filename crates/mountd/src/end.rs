@@ -108,7 +108,7 @@ pub fn end(dir: &Path, lazy: bool) -> Result<Ended, EndError> {
     let ended = monitor.as_ref().map(wait);
     let closed = closed.or(ended).unwrap_or(false);
     // As the kernel says, not the server, whom nobody need trust.
-    if closed && !entry.read_only && needs_recovery(&entry.source) {
+    if closed && !entry.flags.read_only && needs_recovery(&entry.source) {
         return Err(EndError::Unclean(entry.source));
     }
     Ok(Ended {

@@ -9,15 +9,17 @@
 //! | [`unmount`], [`end`], [`mountinfo`] | unmounting; waiting for the server; what is mounted where |
 //! | [`log`] | where is said what goes wrong |
 //! | [`stats`], [`metrics`] | what the server tells of itself; the same over HTTP |
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod again;
 pub mod end;
+mod ext4_adapter;
 pub mod log;
 pub mod metrics;
 pub mod mountinfo;
 pub mod options;
 pub mod process;
+mod queues;
 pub mod remount;
 pub mod sandbox;
 pub mod stats;

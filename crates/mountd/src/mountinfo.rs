@@ -1,10 +1,10 @@
 //! What is mounted where, as `/proc/self/mountinfo` tells (proc(5)).
 
-use crate::options::KernelFlags;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use uext4_fuse::KernelFlags;
 
 /// The type of our mounts.
 pub const TYPE: &str = "fuse.uext4";
@@ -27,8 +27,6 @@ pub struct MountEntry {
     pub kind: String,
     /// What is mounted.
     pub source: PathBuf,
-    /// Whether it can't be written.
-    pub read_only: bool,
     /// What the kernel does with it.
     pub flags: KernelFlags,
     /// The user who mounted it, if it is of FUSE.
@@ -123,7 +121,6 @@ fn parse(line: &[u8]) -> Option<MountEntry> {
         dir,
         kind,
         source,
-        read_only: flags.read_only,
         flags,
         user: user.next_back(),
     })
@@ -181,7 +178,7 @@ mod tests {
         assert_eq!(entry.device, "0:98");
         assert_eq!(entry.dir, Path::new("/mnt/two words"));
         assert_eq!(entry.source, Path::new(r"/tmp/a\b.img"));
-        assert!(entry.is_ours() && entry.read_only);
+        assert!(entry.is_ours());
         assert_eq!(
             (entry.root.as_path(), entry.user),
             (Path::new("/"), Some(0))

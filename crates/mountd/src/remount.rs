@@ -8,17 +8,17 @@
 //! the server answers: root may remount what a user's server serves.
 
 use crate::mountinfo::{self, MountEntry};
-use crate::options::{KernelFlags, OptionError, Options};
+use crate::options::{OptionError, Options};
 use crate::process::settings::{Answer, Refusal};
 use crate::stats;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, mount_remount};
+use rustix::mount::mount_remount;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
-use uext4_fuse::ask_settings;
 use uext4_fuse::settings::SETTINGS_BYTES;
+use uext4_fuse::{KernelFlags, ask_settings};
 
 /// How often kernel and server are asked again where files are about to be closed, and how long after the last time.
 const TRIES: u32 = 200;
@@ -124,27 +124,10 @@ fn root_only(before: KernelFlags, after: KernelFlags) -> Option<&'static str> {
 }
 
 fn in_kernel(dir: &Path, flags: KernelFlags) -> Result<(), RemountError> {
-    match mount_remount(dir, mount_flags(flags), c"") {
+    match mount_remount(dir, flags.mount_flags(), c"") {
         Ok(()) => Ok(()),
         Err(Errno::BUSY) => Err(RemountError::Busy("is being removed".to_owned())),
         Err(e) => Err(io::Error::from(e).into()),
-    }
-}
-
-/// As mount(2) takes them.
-pub(crate) fn mount_flags(flags: KernelFlags) -> MountFlags {
-    let mut bits = MountFlags::empty();
-    bits.set(MountFlags::RDONLY, flags.read_only);
-    bits.set(MountFlags::NOSUID, flags.nosuid);
-    bits.set(MountFlags::NODEV, flags.nodev);
-    bits.set(MountFlags::NOEXEC, flags.noexec);
-    bits.set(MountFlags::SYNCHRONOUS, flags.sync);
-    bits.set(MountFlags::DIRSYNC, flags.dirsync);
-    bits.set(MountFlags::NODIRATIME, flags.nodiratime);
-    bits | match (flags.noatime, flags.strictatime) {
-        (true, _) => MountFlags::NOATIME,
-        (false, true) => MountFlags::STRICTATIME,
-        (false, false) => MountFlags::RELATIME,
     }
 }
 

@@ -6,6 +6,9 @@ pub mod output;
 
 use bitflags::bitflags;
 
+/// The most bytes of a read or write: 256 pages, the kernel's own maximum.
+pub const DATA_BYTES_MAX: u32 = 1 << 20;
+
 /// The node id of the root directory.
 pub const ROOT_ID: u64 = 1;
 

@@ -4,11 +4,11 @@ use super::convert;
 use super::data::without_set_id_rights;
 use super::{Answer, Server};
 use crate::abi::{SETXATTR_ACL_KILL_SGID, SetattrValid, input, output};
+use crate::filesystem::{FuseFileSystem, Node};
 use crate::handler::{put, put_bytes};
 use crate::request::Request;
-use crate::served::Served;
-use uext4::{Attr, Capabilities, Errno, SetAttr, TimeSet, Timestamp, XattrFlags};
 use uext4_vfs::permission::Access;
+use uext4_vfs::{Attr, Capabilities, Errno, FileSystem, SetAttr, TimeSet, Timestamp, XattrFlags};
 
 /// The attribute of every file that has the statistics of the mount; no list names it.
 pub const STATISTICS_XATTR: &[u8] = b"uext4.stats";
@@ -72,18 +72,18 @@ fn put_value(out: &mut [u8], value: &[u8], room: u32) -> Answer {
     Ok(put_bytes(out, value)?)
 }
 
-impl<F: Served> Server<F> {
+impl<F: FuseFileSystem> Server<F> {
     pub(super) fn getattr(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
         let node = self.node(request.header.nodeid)?;
-        let attr = self.fs.getattr(&node)?;
-        put_attr(out, &attr, self.fs.attributes_hold_s(attr.ino))
+        let attr = self.fs().getattr(&node)?;
+        put_attr(out, &attr, self.adapter.attributes_valid_s(attr.ino))
     }
 
     pub(super) fn statx(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
         let node = self.node(request.header.nodeid)?;
-        let attr = self.fs.getattr(&node)?;
+        let attr = self.fs().getattr(&node)?;
         let reply = output::StatxReply {
-            attr_valid: self.fs.attributes_hold_s(attr.ino),
+            attr_valid: self.adapter.attributes_valid_s(attr.ino),
             stat: convert::statx(&attr),
             ..output::StatxReply::default()
         };
@@ -97,11 +97,11 @@ impl<F: Served> Server<F> {
         let mut caller = self.caller(request);
         // With a change of the owner it comes always, and means nothing that does not follow from that.
         if valid.contains(SetattrValid::KILL_SUIDGID | SetattrValid::SIZE) {
-            caller = without_set_id_rights(&caller, &self.fs.getattr(&node)?);
+            caller = without_set_id_rights(&caller, &self.fs().getattr(&node)?);
         }
-        let attr = self.fs.setattr(&caller, &node, &change_of(&arg, valid))?;
-        self.settle(&node)?;
-        put_attr(out, &attr, self.fs.attributes_hold_s(attr.ino))
+        let attr = self.fs().setattr(&caller, &node, &change_of(&arg, valid))?;
+        self.sync_if_sync(&node)?;
+        put_attr(out, &attr, self.adapter.attributes_valid_s(attr.ino))
     }
 
     pub(super) fn access(&self, request: &Request<'_>) -> Answer {
@@ -112,7 +112,7 @@ impl<F: Served> Server<F> {
         if caller.uid != 0 {
             caller.capabilities = Capabilities::empty();
         }
-        self.fs.access(&caller, &node, want)?;
+        self.fs().access(&caller, &node, want)?;
         Ok(0)
     }
 
@@ -124,7 +124,7 @@ impl<F: Served> Server<F> {
         }
         let node = self.node(request.header.nodeid)?;
         let value = self
-            .fs
+            .fs()
             .getxattr(&self.caller_of_xattr(request), &node, name)?;
         put_value(out, &value, arg.size)
     }
@@ -133,7 +133,7 @@ impl<F: Served> Server<F> {
         let arg: input::Getxattr = request.arg()?;
         let node = self.node(request.header.nodeid)?;
         let mut list = Vec::new();
-        for name in self.fs.listxattr(&self.caller(request), &node)? {
+        for name in self.fs().listxattr(&self.caller(request), &node)? {
             list.extend_from_slice(&name);
             list.push(0);
         }
@@ -150,28 +150,28 @@ impl<F: Served> Server<F> {
         if arg.setxattr_flags & SETXATTR_ACL_KILL_SGID != 0 {
             caller.capabilities -= Capabilities::FSETID;
         }
-        self.fs.setxattr(&caller, &node, name, value, flags)?;
-        self.settle(&node)
+        self.fs().setxattr(&caller, &node, name, value, flags)?;
+        self.sync_if_sync(&node)
     }
 
     pub(super) fn removexattr(&self, request: &Request<'_>) -> Answer {
         let node = self.node(request.header.nodeid)?;
         let caller = self.caller_of_xattr(request);
-        self.fs.removexattr(&caller, &node, request.name()?)?;
-        self.settle(&node)
+        self.fs().removexattr(&caller, &node, request.name()?)?;
+        self.sync_if_sync(&node)
     }
 
     /// Who asks for an attribute whose name the kernel has checked: who may not use `trusted.` does not get here.
-    fn caller_of_xattr(&self, request: &Request<'_>) -> uext4::Caller {
+    fn caller_of_xattr(&self, request: &Request<'_>) -> uext4_vfs::Caller {
         let mut caller = self.caller(request);
         caller.capabilities |= Capabilities::SYS_ADMIN;
         caller
     }
 
     /// What mounting with `sync` asks for after a change of a file.
-    pub(super) fn settle(&self, node: &F::Node) -> Answer {
+    pub(super) fn sync_if_sync(&self, node: &Node<F>) -> Answer {
         if self.options.synchronous.all() {
-            self.fs.fsync(node, false)?;
+            self.fs().fsync(node, false)?;
         }
         Ok(0)
     }

@@ -2,16 +2,17 @@
 
 use super::{Answer, Server};
 use crate::abi::{input, output};
+use crate::filesystem::{FuseFileSystem, IoctlCall};
 use crate::handler::{put, put_bytes};
 use crate::request::Request;
-use crate::served::{IoctlCall, Outdated, Served};
 use crate::settings::{SETTINGS_BYTES, SETTINGS_IOCTL};
 use serde_json::{Value, json};
-use uext4::{Capabilities, Errno, lock_stat};
+use uext4_sync::stat;
+use uext4_vfs::{Capabilities, Errno, FileSystem};
 
-impl<F: Served> Server<F> {
+impl<F: FuseFileSystem> Server<F> {
     pub(super) fn statfs(&self, out: &mut [u8]) -> Answer {
-        let found = self.fs.statfs()?;
+        let found = self.fs().statfs()?;
         let reply = output::Statfs {
             blocks: found.blocks,
             bfree: found.blocks_free,
@@ -45,12 +46,11 @@ impl<F: Served> Server<F> {
             // The kernel has checked those of flags; of others it knows nothing, so the owner's rights count.
             caller.capabilities = Capabilities::empty();
         }
-        let len = self.fs.ioctl(&caller, &node, &call, room)?;
-        match self.fs.outdated_by(arg.cmd) {
-            Outdated::Nothing => {}
-            what => self.notify.outdated(request.header.nodeid, what),
-        }
-        self.settle(&node)?;
+        let len = self.adapter.ioctl(&caller, &node, &call, room)?;
+        let stale = self.adapter.invalidated_by(arg.cmd);
+        self.invalidator
+            .invalidate_and_wait(request.header.nodeid, stale);
+        self.sync_if_sync(&node)?;
         Ok(head + len)
     }
 
@@ -76,7 +76,7 @@ impl<F: Served> Server<F> {
         );
         all.insert("operations".into(), json!(self.statistics.operations()));
         all.insert("locks".into(), locks());
-        let mut cache = self.fs.describe();
+        let mut cache = self.adapter.cache_statistics();
         cache["nodes"] = json!(self.nodes.count());
         all.insert("cache".into(), cache);
         if let Some(settings) = &self.options.settings {
@@ -88,7 +88,7 @@ impl<F: Served> Server<F> {
 
 /// The locks that were taken, the longest waiting first.
 fn locks() -> Value {
-    let taken = lock_stat::snapshot();
+    let taken = stat::snapshot();
     let taken = taken.iter().filter(|stat| stat.acquisitions > 0);
     taken
         .map(|stat| {

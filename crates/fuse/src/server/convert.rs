@@ -1,11 +1,7 @@
 //! Values of the file system as the protocol has them, and the reverse.
 
 use crate::abi::output;
-use uext4::{Attr, FileKind, IoFlags, NewKind, Timestamp};
-
-/// How long names and attributes hold, in seconds: nobody but this kernel changes the file system, so as long as
-/// the kernel can count.
-pub const VALID_SECONDS: u64 = u32::MAX as u64;
+use uext4_vfs::{Attr, FileKind, IoFlags, NewKind, Timestamp};
 
 const O_DIRECT: u32 = libc::O_DIRECT as u32;
 const O_DSYNC: u32 = libc::O_DSYNC as u32;

@@ -5,11 +5,13 @@ use crate::abi::{
     FSYNC_DATA_ONLY, OPEN_KILL_SUIDGID, Opcode, OpenReply, WRITE_CACHE, WRITE_KILL_SUIDGID, input,
     output,
 };
+use crate::filesystem::{FuseFileSystem, Invalidation, Node};
 use crate::handler::put;
 use crate::request::Request;
-use crate::served::{Outdated, Served};
-use uext4::{Attr, Caller, Capabilities, Errno, Fallocate, FileKind, IoFlags, Result, SetAttr};
 use uext4_vfs::permission;
+use uext4_vfs::{
+    Attr, Caller, Capabilities, Errno, Fallocate, FileKind, FileSystem, IoFlags, Result, SetAttr,
+};
 
 const O_ACCMODE: u32 = libc::O_ACCMODE as u32;
 const O_TRUNC: u32 = libc::O_TRUNC as u32;
@@ -51,7 +53,7 @@ pub(super) fn without_set_id_rights(caller: &Caller, attr: &Attr) -> Caller {
     caller
 }
 
-impl<F: Served> Server<F> {
+impl<F: FuseFileSystem> Server<F> {
     /// How the kernel may use a file that was opened with `flags`.
     pub(super) fn opened(&self, flags: u32) -> output::Open {
         // Nobody else changes the file, so what is cached of it stays right.
@@ -74,17 +76,17 @@ impl<F: Served> Server<F> {
     }
 
     /// Checks what the kernel cannot, and cuts the file where that is asked for.
-    pub(crate) fn prepare_open(
+    pub fn prepare_open(
         &self,
         request: &Request<'_>,
-        node: &F::Node,
+        node: &Node<F>,
         flags: u32,
         open_flags: u32,
     ) -> Result<()> {
         if flags & (O_ACCMODE | O_TRUNC) == libc::O_RDONLY as u32 {
             return Ok(());
         }
-        let attr = self.fs.getattr(node)?;
+        let attr = self.fs().getattr(node)?;
         let append_only = attr.flags & Attr::FLAG_APPEND != 0;
         if attr.flags & Attr::FLAG_IMMUTABLE != 0
             || append_only && flags & (O_APPEND | O_TRUNC) != O_APPEND
@@ -100,11 +102,11 @@ impl<F: Served> Server<F> {
                 size: Some(0),
                 ..SetAttr::default()
             };
-            let after = self.fs.setattr(&caller, node, &cut)?;
+            let after = self.fs().setattr(&caller, node, &cut)?;
             if after.mode != attr.mode {
-                self.mode_is_outdated(request.header.nodeid);
+                self.invalidate_attributes(request.header.nodeid);
             }
-            self.settle(node)?;
+            self.sync_if_sync(node)?;
         }
         Ok(())
     }
@@ -119,7 +121,7 @@ impl<F: Served> Server<F> {
         };
         let node = node.ok_or(Errno::ESTALE)?;
         let data = out.get_mut(..arg.size as usize).ok_or(Errno::EIO)?;
-        self.fs.read_with(&node, arg.offset, data, flags)
+        self.fs().read_with(&node, arg.offset, data, flags)
     }
 
     pub(super) fn write(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
@@ -140,7 +142,7 @@ impl<F: Served> Server<F> {
         if arg.write_flags & WRITE_KILL_SUIDGID != 0 {
             self.kill_set_id(&caller, request.header.nodeid, &node)?;
         }
-        let written = self.fs.write_with(&node, arg.offset, data, flags)?;
+        let written = self.fs().write_with(&node, arg.offset, data, flags)?;
         if flags.contains(IoFlags::DIRECT) {
             self.drop_cached(request.header.nodeid);
         }
@@ -156,13 +158,13 @@ impl<F: Served> Server<F> {
     /// after this saw the write, or had marked the file before.
     fn drop_cached(&self, id: u64) {
         if self.nodes.take_cached(id) {
-            self.notify.data_outdated(id);
+            self.invalidator.invalidate(id, Invalidation::Data);
         }
     }
 
     /// The kernel does not know of append-only files, and lets `O_APPEND` be taken from an open one.
-    fn check_append_only(&self, node: &F::Node, offset: u64) -> Result<()> {
-        let attr = self.fs.getattr(node)?;
+    fn check_append_only(&self, node: &Node<F>, offset: u64) -> Result<()> {
+        let attr = self.fs().getattr(node)?;
         match attr.flags & Attr::FLAG_APPEND != 0 && offset < attr.size {
             true => Err(Errno::EPERM.into()),
             false => Ok(()),
@@ -170,16 +172,16 @@ impl<F: Served> Server<F> {
     }
 
     /// Takes set-id bits away before a caller writes to the node with that id who may not leave them.
-    fn kill_set_id(&self, caller: &Caller, id: u64, node: &F::Node) -> Result<()> {
-        let attr = self.fs.getattr(node)?;
+    fn kill_set_id(&self, caller: &Caller, id: u64, node: &Node<F>) -> Result<()> {
+        let attr = self.fs().getattr(node)?;
         let mode = permission::mode_after_write(&attr, &without_set_id_rights(caller, &attr));
         if mode.is_some() {
             let change = SetAttr {
                 mode,
                 ..SetAttr::default()
             };
-            self.fs.setattr(&Caller::root(), node, &change)?;
-            self.mode_is_outdated(id);
+            self.fs().setattr(&Caller::root(), node, &change)?;
+            self.invalidate_attributes(id);
         }
         Ok(())
     }
@@ -189,7 +191,7 @@ impl<F: Served> Server<F> {
         &self,
         request: &Request<'_>,
         id: u64,
-        node: &F::Node,
+        node: &Node<F>,
     ) -> Result<()> {
         match request.header.uid {
             0 => Ok(()),
@@ -199,8 +201,8 @@ impl<F: Served> Server<F> {
 
     /// The kernel goes by the mode that it knows when it executes a program, and does not expect a change with one of the
     /// data.
-    fn mode_is_outdated(&self, id: u64) {
-        self.notify.outdated(id, Outdated::Attributes);
+    fn invalidate_attributes(&self, id: u64) {
+        self.invalidator.invalidate(id, Invalidation::Attributes);
     }
 
     pub(super) fn fallocate(&self, request: &Request<'_>) -> Answer {
@@ -208,16 +210,16 @@ impl<F: Served> Server<F> {
         let node = self.node(request.header.nodeid)?;
         let what = fallocate_of(arg.mode)?;
         self.kill_set_id_unless_root(request, request.header.nodeid, &node)?;
-        self.fs.fallocate(&node, what, arg.offset, arg.length)?;
-        self.settle(&node)
+        self.fs().fallocate(&node, what, arg.offset, arg.length)?;
+        self.sync_if_sync(&node)
     }
 
     pub(super) fn lseek(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
         let arg: input::Lseek = request.arg()?;
         let node = self.node(request.header.nodeid)?;
         let offset = match i32::try_from(arg.whence) {
-            Ok(libc::SEEK_DATA) => self.fs.seek_data(&node, arg.offset)?,
-            Ok(libc::SEEK_HOLE) => self.fs.seek_hole(&node, arg.offset)?,
+            Ok(libc::SEEK_DATA) => self.fs().seek_data(&node, arg.offset)?,
+            Ok(libc::SEEK_HOLE) => self.fs().seek_hole(&node, arg.offset)?,
             _ => return Err(Errno::EINVAL.into()),
         };
         Ok(put(out, &output::Lseek { offset })?)
@@ -249,7 +251,7 @@ impl<F: Served> Server<F> {
         if copied == 0 {
             outcome?;
         }
-        self.settle(&to)?;
+        self.sync_if_sync(&to)?;
         if request.opcode == Opcode::CopyFileRange64 {
             return Ok(put(out, &output::Copied { bytes: copied })?);
         }
@@ -262,23 +264,23 @@ impl<F: Served> Server<F> {
 
     fn copy_chunk(
         &self,
-        from: &F::Node,
+        from: &Node<F>,
         from_offset: u64,
-        to: &F::Node,
+        to: &Node<F>,
         to_offset: u64,
         chunk: &mut [u8],
     ) -> Answer {
-        let read = self.fs.read(from, from_offset, chunk)?;
+        let read = self.fs().read(from, from_offset, chunk)?;
         match read {
             0 => Ok(0),
-            _ => self.fs.write(to, to_offset, &chunk[..read]),
+            _ => self.fs().write(to, to_offset, &chunk[..read]),
         }
     }
 
     pub(super) fn fsync(&self, request: &Request<'_>) -> Answer {
         let arg: input::Fsync = request.arg()?;
         let node = self.node(request.header.nodeid)?;
-        self.fs
+        self.fs()
             .fsync(&node, arg.fsync_flags & FSYNC_DATA_ONLY != 0)?;
         Ok(0)
     }

@@ -2,17 +2,17 @@
 
 use super::{Answer, Server, convert};
 use crate::abi::{input, output};
+use crate::filesystem::{FuseFileSystem, Node};
 use crate::handler::put_bytes;
 use crate::request::Request;
-use crate::served::Served;
-use uext4::{Caller, Errno, Error};
 use uext4_vfs::attr::DirEntry;
+use uext4_vfs::{Caller, Errno, Error, FileSystem};
 use zerocopy::IntoBytes;
 
 /// Records begin at multiples of this, in bytes.
 const ALIGN: usize = 8;
 
-impl<F: Served> Server<F> {
+impl<F: FuseFileSystem> Server<F> {
     /// Entries from a cookie on, as many as there is room for; with `plus`, each with a reference to its node.
     pub(super) fn readdir(&self, request: &Request<'_>, out: &mut [u8], plus: bool) -> Answer {
         let arg: input::Read = request.arg()?;
@@ -22,7 +22,7 @@ impl<F: Served> Server<F> {
         let mut failed = None;
         // The kernel has checked that it may be read.
         let root = Caller::root();
-        self.fs
+        self.fs()
             .readdir(&root, &dir, arg.offset, &mut |entry| match self.put_dirent(
                 &dir,
                 entry,
@@ -48,7 +48,7 @@ impl<F: Served> Server<F> {
     /// Writes one record, and gives its length; 0 if there is no room.
     fn put_dirent(
         &self,
-        dir: &F::Node,
+        dir: &Node<F>,
         entry: &DirEntry<'_>,
         out: &mut [u8],
         plus: bool,
@@ -80,12 +80,12 @@ impl<F: Served> Server<F> {
     }
 
     /// The node of an entry; none for `.` and `..`, and where the name has gone meanwhile.
-    fn entry_of(&self, dir: &F::Node, entry: &DirEntry<'_>) -> uext4::Result<output::Entry> {
+    fn entry_of(&self, dir: &Node<F>, entry: &DirEntry<'_>) -> uext4_vfs::Result<output::Entry> {
         if matches!(entry.name, b"." | b"..") {
             return Ok(output::Entry::default());
         }
         // By name, not by number: that may be another file's by now.
-        match self.fs.lookup(&Caller::root(), dir, entry.name) {
+        match self.fs().lookup(&Caller::root(), dir, entry.name) {
             Ok(node) => Ok(self.entry(node)?.0),
             Err(e) if e == Errno::ENOENT => Ok(output::Entry::default()),
             Err(e) => Err(e),

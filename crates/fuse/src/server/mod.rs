@@ -23,31 +23,32 @@ mod control;
 mod convert;
 mod data;
 mod directories;
+mod invalidation;
 mod names;
 pub mod nodes;
 
 use crate::abi::{Opcode, ROOT_ID};
+use crate::filesystem::{FuseFileSystem, Node};
 use crate::gate::Gate;
 use crate::handler::Handler;
 use crate::mountpoint::Negotiated;
 use crate::request::Request;
-use crate::served::{Outdated, Served};
 use crate::settings::{Settings, Synchronous};
 use crate::statistics::Statistics;
-pub(crate) use convert::VALID_SECONDS;
+use crate::transport::TransportKind;
+pub use invalidation::Invalidator;
 use nodes::Nodes;
 use serde_json::{Map, Value};
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use uext4::{Caller, Capabilities, Errno, Error};
+use uext4_vfs::{Caller, Capabilities, Errno, Error, FileSystem};
 
 /// How often what found no room is tried again, and how long after the last time.
 const GIVEN_BACK_TRIES: u32 = 16;
 const GIVEN_BACK_PAUSE: Duration = Duration::from_millis(4);
 
 /// The result of an answer: the length of what it wrote.
-type Answer = uext4::Result<usize>;
+type Answer = uext4_vfs::Result<usize>;
 
 /// What a server is told beside what was negotiated.
 #[derive(Clone, Debug, Default)]
@@ -56,74 +57,75 @@ pub struct ServerOptions {
     pub synchronous: Arc<Synchronous>,
     /// Who changes what of the mount can change.
     pub settings: Option<Arc<dyn Settings>>,
-    /// What the statistics say beside what is counted: the image, the transport.
+    /// What the statistics report besides counters: the image, the transport.
     pub facts: Map<String, Value>,
 }
 
-/// Tells the kernel that it knows something out of date.
-pub trait Notify: Send + Sync {
-    /// Of a node, attributes or data too.
-    fn outdated(&self, node: u64, what: Outdated);
-
-    /// Of the data of a node. Does not wait until the kernel has dropped it: for that it may wait for reads, which only
-    /// the threads that call this answer.
-    fn data_outdated(&self, node: u64);
+impl ServerOptions {
+    /// These, with the transport and its number of threads among the facts.
+    #[must_use]
+    pub fn with_transport(&self, workers: usize, transport: TransportKind) -> ServerOptions {
+        let mut options = self.clone();
+        let facts = &mut options.facts;
+        facts.insert("transport".into(), transport.name().into());
+        facts.insert("threads".into(), workers.into());
+        options
+    }
 }
 
 /// Answers requests from a file system.
-pub struct Server<F: Served> {
-    /// What keeps the file system: an `Arc`, or a reference to a superblock.
-    fs: Box<dyn Deref<Target = F> + Send + Sync>,
+pub struct Server<F: FuseFileSystem> {
+    adapter: F,
     gate: Gate,
-    nodes: Nodes<F::Node>,
+    nodes: Nodes<Node<F>>,
     negotiated: Negotiated,
     options: ServerOptions,
     statistics: Statistics,
-    notify: Box<dyn Notify>,
+    invalidator: Invalidator,
     started: Instant,
 }
 
-impl<F: Served> Server<F> {
+impl<F: FuseFileSystem> Server<F> {
     /// A server for `workers` threads.
     ///
     /// # Errors
     /// `EUCLEAN`: the root directory cannot be read.
     pub fn new(
-        fs: impl Deref<Target = F> + Send + Sync + 'static,
+        adapter: F,
         workers: usize,
         negotiated: Negotiated,
         options: ServerOptions,
-        notify: Box<dyn Notify>,
-    ) -> uext4::Result<Server<F>> {
-        let root = fs.root()?;
+        invalidator: Invalidator,
+    ) -> uext4_vfs::Result<Server<F>> {
+        let root = adapter.fs().root()?;
         Ok(Server {
-            fs: Box::new(fs),
+            adapter,
             gate: Gate::new(workers),
             nodes: Nodes::new(root),
             negotiated,
             options,
             statistics: Statistics::new(workers),
-            notify,
+            invalidator,
             started: Instant::now(),
         })
     }
 
-    /// What is served.
-    pub(crate) fn fs(&self) -> &F {
-        &self.fs
+    /// The file system that is served.
+    pub fn fs(&self) -> &F::Fs {
+        self.adapter.fs()
     }
 
     /// The node with that id.
     ///
     /// # Errors
     /// `ESTALE`: the kernel has no reference to it.
-    pub(crate) fn node(&self, id: u64) -> Result<F::Node, Errno> {
+    pub fn node(&self, id: u64) -> Result<Node<F>, Errno> {
         self.nodes.get(id).ok_or(Errno::ESTALE)
     }
 
     /// The id of the node with that inode number.
     fn id_of(&self, ino: u64) -> u64 {
-        match ino == self.fs.root_number() {
+        match ino == self.adapter.root_number() {
             true => ROOT_ID,
             false => ino,
         }
@@ -131,7 +133,7 @@ impl<F: Served> Server<F> {
 
     /// Who asks. What needs a capability was checked by the kernel, but for what only ext4 knows: that is for the
     /// superuser.
-    pub(crate) fn caller(&self, request: &Request<'_>) -> Caller {
+    pub fn caller(&self, request: &Request<'_>) -> Caller {
         let header = request.header;
         let mut capabilities = Capabilities::all();
         if header.uid != 0 {
@@ -176,7 +178,7 @@ impl<F: Served> Server<F> {
             Opcode::Lseek => self.lseek(request, out),
             Opcode::CopyFileRange | Opcode::CopyFileRange64 => self.copy_file_range(request, out),
             Opcode::Fsync | Opcode::Fsyncdir => self.fsync(request),
-            Opcode::Syncfs => self.fs.syncfs().map(|()| 0),
+            Opcode::Syncfs => self.fs().syncfs().map(|()| 0),
             Opcode::Readdir => self.readdir(request, out, false),
             Opcode::Readdirplus => self.readdir(request, out, true),
             Opcode::Statfs => self.statfs(out),
@@ -198,7 +200,7 @@ impl<F: Served> Server<F> {
     }
 }
 
-impl<F: Served> Handler for Server<F> {
+impl<F: FuseFileSystem> Handler for Server<F> {
     fn handle(
         &self,
         worker: usize,
@@ -215,13 +217,13 @@ impl<F: Served> Handler for Server<F> {
     }
 }
 
-impl<F: Served> Server<F> {
+impl<F: FuseFileSystem> Server<F> {
     /// Lets `answer` answer a request, unless no more are answered, and counts it.
-    pub(crate) fn counted(
+    pub fn counted(
         &self,
         worker: usize,
         request: &Request<'_>,
-        answer: impl FnOnce() -> uext4::Result<Option<usize>>,
+        answer: impl FnOnce() -> uext4_vfs::Result<Option<usize>>,
     ) -> Result<Option<usize>, Errno> {
         let _pass = self.gate.enter(worker).ok_or(Errno(libc::ENOTCONN))?;
         let start = Instant::now();
@@ -233,21 +235,21 @@ impl<F: Served> Server<F> {
     }
 
     /// Answers a request, `None` where it has no reply.
-    pub(crate) fn answer_or_wait(
+    pub fn answer_or_wait(
         &self,
         request: &Request<'_>,
         out: &mut [u8],
-    ) -> uext4::Result<Option<usize>> {
-        let len = self.once_given_back(|| self.answer(request, out))?;
+    ) -> uext4_vfs::Result<Option<usize>> {
+        let len = self.retry_after_forget(|| self.answer(request, out))?;
         Ok(request.opcode.has_reply().then_some(len))
     }
 
     /// Tries again what found no room, as long as the kernel gives nodes back meanwhile: it tells some time after a file
     /// without a name was closed, and whoever removed it expects its room now.
-    pub(crate) fn once_given_back<T>(
+    pub fn retry_after_forget<T>(
         &self,
-        mut attempt: impl FnMut() -> uext4::Result<T>,
-    ) -> uext4::Result<T> {
+        mut attempt: impl FnMut() -> uext4_vfs::Result<T>,
+    ) -> uext4_vfs::Result<T> {
         for _ in 0..GIVEN_BACK_TRIES {
             let held = self.nodes.count();
             match attempt() {

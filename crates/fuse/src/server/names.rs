@@ -1,25 +1,24 @@
 //! Look-ups, and whatever makes, moves and removes names.
 
-use super::convert::{self, VALID_SECONDS};
-use super::{Answer, Server};
+use super::{Answer, Server, convert};
 use crate::abi::{Opcode, input, output};
+use crate::filesystem::{FuseFileSystem, Node, VALID_SECONDS};
 use crate::handler::{put, put_bytes};
 use crate::request::Request;
-use crate::served::Served;
-use uext4::{Attr, Caller, Errno, NewKind, NewNode, RenameFlags, Result};
+use uext4_vfs::{Attr, Caller, Errno, FileSystem, NewKind, NewNode, RenameFlags, Result};
 use zerocopy::FromBytes;
 
-impl<F: Served> Server<F> {
+impl<F: FuseFileSystem> Server<F> {
     /// The entry that gives the kernel a reference to `node`.
-    pub(crate) fn entry(&self, node: F::Node) -> Result<(output::Entry, Attr)> {
-        let attr = self.fs.getattr(&node)?;
+    pub fn entry(&self, node: Node<F>) -> Result<(output::Entry, Attr)> {
+        let attr = self.fs().getattr(&node)?;
         let id = self.id_of(attr.ino);
         self.nodes.hold(id, node);
         let entry = output::Entry {
             nodeid: id,
             generation: u64::from(attr.generation),
             entry_valid: VALID_SECONDS,
-            attr_valid: self.fs.attributes_hold_s(attr.ino),
+            attr_valid: self.adapter.attributes_valid_s(attr.ino),
             entry_valid_nsec: 0,
             attr_valid_nsec: 0,
             attr: convert::attr(&attr),
@@ -27,7 +26,7 @@ impl<F: Served> Server<F> {
         Ok((entry, attr))
     }
 
-    fn put_entry(&self, out: &mut [u8], node: F::Node) -> Answer {
+    fn put_entry(&self, out: &mut [u8], node: Node<F>) -> Answer {
         let (entry, _) = self.entry(node)?;
         Ok(put(out, &entry)?)
     }
@@ -38,16 +37,16 @@ impl<F: Served> Server<F> {
         if name == b"." {
             let node = match self.nodes.get(id) {
                 Some(node) => node,
-                None => self.fs.node_by_number(id)?,
+                None => self.adapter.node_by_number(id)?,
             };
             return self.put_entry(out, node);
         }
         let dir = match self.nodes.get(id) {
             Some(dir) => dir,
-            None if name == b".." => self.fs.node_by_number(id)?,
+            None if name == b".." => self.adapter.node_by_number(id)?,
             None => return Err(Errno::ESTALE.into()),
         };
-        match self.fs.lookup(&self.caller(request), &dir, name) {
+        match self.fs().lookup(&self.caller(request), &dir, name) {
             Ok(node) => self.put_entry(out, node),
             // The kernel remembers that there is none.
             Err(e) if e == Errno::ENOENT => Ok(put(
@@ -86,11 +85,11 @@ impl<F: Served> Server<F> {
         name: &[u8],
         umask: u32,
         new: &NewNode<'_>,
-    ) -> Result<F::Node> {
+    ) -> Result<Node<F>> {
         let dir = self.node(request.header.nodeid)?;
         let caller = self.caller(request).with_umask(umask as u16);
-        let node = self.fs.create(&caller, &dir, name, new)?;
-        self.settle_dir(&dir)?;
+        let node = self.fs().create(&caller, &dir, name, new)?;
+        self.sync_if_dirsync(&dir)?;
         Ok(node)
     }
 
@@ -136,7 +135,7 @@ impl<F: Served> Server<F> {
             // Made since the kernel last looked; open(2) without `O_EXCL` takes it.
             Err(e) if e == Errno::EEXIST && arg.flags & libc::O_EXCL as u32 == 0 => {
                 let dir = self.node(request.header.nodeid)?;
-                let node = self.fs.lookup(&self.caller(request), &dir, name)?;
+                let node = self.fs().lookup(&self.caller(request), &dir, name)?;
                 self.prepare_open(request, &node, arg.flags, arg.open_flags)?;
                 node
             }
@@ -149,11 +148,13 @@ impl<F: Served> Server<F> {
         let arg: input::Create = request.arg()?;
         let dir = self.node(request.header.nodeid)?;
         let caller = self.caller(request).with_umask(arg.umask as u16);
-        let node = self.fs.tmpfile(&caller, &dir, (arg.mode & 0o7777) as u16)?;
+        let node = self
+            .fs()
+            .tmpfile(&caller, &dir, (arg.mode & 0o7777) as u16)?;
         self.put_created(out, node, arg.flags)
     }
 
-    fn put_created(&self, out: &mut [u8], node: F::Node, flags: u32) -> Answer {
+    fn put_created(&self, out: &mut [u8], node: Node<F>, flags: u32) -> Answer {
         let (entry, _) = self.entry(node)?;
         let at = put(out, &entry)?;
         let opened = put(out.get_mut(at..).unwrap_or_default(), &self.opened(flags))?;
@@ -162,16 +163,16 @@ impl<F: Served> Server<F> {
 
     pub(super) fn unlink(&self, request: &Request<'_>) -> Answer {
         let dir = self.node(request.header.nodeid)?;
-        self.fs
+        self.fs()
             .unlink(&self.caller(request), &dir, request.name()?)?;
-        self.settle_dir(&dir)
+        self.sync_if_dirsync(&dir)
     }
 
     pub(super) fn rmdir(&self, request: &Request<'_>) -> Answer {
         let dir = self.node(request.header.nodeid)?;
-        self.fs
+        self.fs()
             .rmdir(&self.caller(request), &dir, request.name()?)?;
-        self.settle_dir(&dir)
+        self.sync_if_dirsync(&dir)
     }
 
     pub(super) fn rename(&self, request: &Request<'_>) -> Answer {
@@ -186,10 +187,10 @@ impl<F: Served> Server<F> {
         let old_dir = self.node(request.header.nodeid)?;
         let new_dir = self.node(new_dir)?;
         let caller = self.caller(request);
-        self.fs
+        self.fs()
             .rename(&caller, &old_dir, old_name, &new_dir, new_name, flags)?;
-        self.settle_dir(&old_dir)?;
-        self.settle_dir(&new_dir)
+        self.sync_if_dirsync(&old_dir)?;
+        self.sync_if_dirsync(&new_dir)
     }
 
     pub(super) fn link(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
@@ -197,21 +198,21 @@ impl<F: Served> Server<F> {
         let dir = self.node(request.header.nodeid)?;
         let node = self.node(arg.oldnodeid)?;
         let caller = self.caller(request);
-        self.fs.link(&caller, &node, &dir, request.name()?)?;
-        self.settle_dir(&dir)?;
+        self.fs().link(&caller, &node, &dir, request.name()?)?;
+        self.sync_if_dirsync(&dir)?;
         self.put_entry(out, node)
     }
 
     pub(super) fn readlink(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
         let node = self.node(request.header.nodeid)?;
-        let target = self.fs.readlink(&Caller::root(), &node)?;
+        let target = self.fs().readlink(&Caller::root(), &node)?;
         Ok(put_bytes(out, &target)?)
     }
 
     /// What mounting with `sync` or `dirsync` asks for after a change of a directory.
-    fn settle_dir(&self, dir: &F::Node) -> Answer {
+    fn sync_if_dirsync(&self, dir: &Node<F>) -> Answer {
         if self.options.synchronous.directories() {
-            self.fs.fsync(dir, false)?;
+            self.fs().fsync(dir, false)?;
         }
         Ok(0)
     }

@@ -5,7 +5,7 @@ use rustix::io::Errno as HostErrno;
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use uext4::Errno;
+use uext4_vfs::Errno;
 use zerocopy::IntoBytes;
 
 /// The most pieces of a reply's body.

@@ -13,8 +13,7 @@
 #![allow(unsafe_code, reason = "memory that is shared with the kernel")]
 
 use super::buffer::Buffer;
-use crate::abi::{input, output};
-use crate::mountpoint::DATA_BYTES_MAX;
+use crate::abi::{DATA_BYTES_MAX, input, output};
 use io_uring::register::Restriction;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::io::Errno;
@@ -162,7 +161,7 @@ impl Ring {
     pub fn commit(
         &mut self,
         unique: u64,
-        answer: Result<usize, uext4::Errno>,
+        answer: Result<usize, uext4_vfs::Errno>,
         submit: bool,
     ) -> Result<(), Errno> {
         let (error, len) = match answer {

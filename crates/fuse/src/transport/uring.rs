@@ -24,8 +24,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use uext4::Errno;
 use uext4_sync::Patience;
+use uext4_vfs::Errno;
 
 /// Threads of a queue: one may sleep in fsync(2) while others answer.
 pub const THREADS_PER_CPU: usize = 4;
@@ -44,7 +44,7 @@ const LOOKS_MAX: u32 = 100;
 const COPIED_BYTES_MAX: usize = 4096;
 
 /// What queues of io_uring take from the host: to be had before a sandbox closes.
-pub struct UringPrepared {
+pub struct UringResources {
     /// Those of one CPU follow each other at a distance of `cpus`.
     rings: Vec<RawRing>,
     cpus: usize,
@@ -52,15 +52,15 @@ pub struct UringPrepared {
     device: OwnedFd,
 }
 
-impl UringPrepared {
+impl UringResources {
     /// Rings for queues of `cpus` CPUs, all that the machine could have.
     ///
     /// # Errors
     /// As the host says: io_uring is not allowed, has no restrictions, or there is no memory.
-    pub fn new(cpus: usize, threads_per_cpu: usize) -> io::Result<UringPrepared> {
+    pub fn new(cpus: usize, threads_per_cpu: usize) -> io::Result<UringResources> {
         let device = device::open_device()?;
         let rings = (0..cpus * threads_per_cpu).map(|_| ring::make(device.as_fd()));
-        Ok(UringPrepared {
+        Ok(UringResources {
             rings: rings.collect::<io::Result<_>>()?,
             cpus,
             device,
@@ -79,16 +79,16 @@ pub fn is_enabled() -> bool {
 }
 
 /// Queues of io_uring, one for each CPU.
-pub struct UringTransport(UringPrepared);
+pub struct UringTransport(UringResources);
 
 impl UringTransport {
-    /// Binds what was prepared to the mount of `connection`.
+    /// Binds what was resources to the mount of `connection`.
     ///
     /// # Errors
     /// As the host says.
-    pub fn new(connection: &OwnedFd, prepared: UringPrepared) -> io::Result<UringTransport> {
-        device::bind(&prepared.device, connection.as_fd())?;
-        Ok(UringTransport(prepared))
+    pub fn new(connection: &OwnedFd, resources: UringResources) -> io::Result<UringTransport> {
+        device::bind(&resources.device, connection.as_fd())?;
+        Ok(UringTransport(resources))
     }
 }
 
@@ -98,7 +98,7 @@ impl Transport for UringTransport {
     }
 
     fn run<H: Handler>(self, handler: &Arc<H>, started: impl FnOnce()) -> io::Result<()> {
-        let UringPrepared {
+        let UringResources {
             rings,
             cpus,
             device,

@@ -2,48 +2,7 @@
 
 use super::{OptionError, Options, split};
 use uext4::{AtimeUpdate, MountOptions};
-use uext4_fuse::KernelOptions;
-
-/// What the kernel does with a mount, as far as that can change.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KernelFlags {
-    /// Nothing is written.
-    pub read_only: bool,
-    /// Set-id bits mean nothing.
-    pub nosuid: bool,
-    /// Device files mean nothing.
-    pub nodev: bool,
-    /// Nothing is executed.
-    pub noexec: bool,
-    /// Every change is durable when it returns.
-    pub sync: bool,
-    /// Every change of a directory is durable when it returns.
-    pub dirsync: bool,
-    /// No access times.
-    pub noatime: bool,
-    /// An access time at every access.
-    pub strictatime: bool,
-    /// No access times of directories.
-    pub nodiratime: bool,
-}
-
-impl KernelFlags {
-    /// Those of what the kernel is asked for when it mounts.
-    pub fn fill(self, kernel: KernelOptions) -> KernelOptions {
-        KernelOptions {
-            read_only: self.read_only,
-            nosuid: self.nosuid,
-            nodev: self.nodev,
-            noexec: self.noexec,
-            noatime: self.noatime,
-            strictatime: self.strictatime,
-            nodiratime: self.nodiratime,
-            sync: self.sync,
-            dirsync: self.dirsync,
-            ..kernel
-        }
-    }
-}
+use uext4_fuse::KernelFlags;
 
 impl Options {
     /// What of them the kernel has to know, if the image is mounted as they say.

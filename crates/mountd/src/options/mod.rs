@@ -11,7 +11,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use change::KernelFlags;
 pub use error::OptionError;
 pub use table::Harmless;
 

@@ -7,15 +7,15 @@
 use super::Failure;
 use super::limits;
 use super::request::{MountRequest, Source};
-use crate::sandbox::{self, Serves};
-use crate::{Confinement, Options};
+use crate::options::Options;
+use crate::sandbox::{self, Confinement, Serves};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use uext4::{BlockDevice, BlockError, Errno, FileDevice};
 use uext4_fuse::settings::Synchronous;
-use uext4_fuse::{Prepared, ServeOptions};
+use uext4_fuse::{ServeOptions, ServerOptions, TransportResources};
 
 /// Threads of the file system's own that read and write at a time, beside those that serve.
 const OWN_THREADS: usize = 4;
@@ -30,7 +30,7 @@ pub struct Confined {
     /// The image; `None` for queues.
     pub devices: Option<Devices>,
     /// Descriptors and rings for requests.
-    pub prepared: Prepared,
+    pub resources: TransportResources,
     /// How they are served.
     pub serve: ServeOptions,
     /// The user who mounts.
@@ -60,12 +60,14 @@ impl Confined {
             transport: options.transport,
             threads: options.threads.or(match request.source {
                 Source::Image(_) => None,
-                Source::Queues => Some(uext4_fuse::queue_threads()),
+                Source::Queues => Some(crate::queues::threads()),
             }),
-            synchronous: Arc::new(Synchronous::new(options.sync, options.dirsync)),
-            ..ServeOptions::default()
+            server: ServerOptions {
+                synchronous: Arc::new(Synchronous::new(options.sync, options.dirsync)),
+                ..ServerOptions::default()
+            },
         };
-        let prepared = Prepared::new(&serve).map_err(|e| {
+        let resources = TransportResources::new(&serve).map_err(|e| {
             let hint = match e.kind() {
                 io::ErrorKind::PermissionDenied => "mounting takes the right to open it",
                 io::ErrorKind::OutOfMemory => "ask for fewer threads (-o threads=N)",
@@ -75,11 +77,12 @@ impl Confined {
         })?;
         if let Some((image, journal)) = &devices {
             for device in [Some(image), journal.as_ref()].into_iter().flatten() {
-                device.make_rings(prepared.workers() + OWN_THREADS);
+                device.make_rings(resources.workers() + OWN_THREADS);
             }
         }
-        let memory_bytes_max = limits::bound(&options, prepared.workers() + OWN_THREADS)?;
+        let memory_bytes_max = limits::bound(&options, resources.workers() + OWN_THREADS)?;
         serve
+            .server
             .facts
             .insert("memory_bytes_max".into(), memory_bytes_max.into());
         let confinement = match request.sandbox {
@@ -92,7 +95,7 @@ impl Confined {
         Ok(Confined {
             options,
             devices,
-            prepared,
+            resources,
             serve,
             owner,
             confinement,

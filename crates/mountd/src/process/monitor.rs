@@ -13,7 +13,6 @@ use super::wire::Channel;
 use super::{Failure, death};
 use crate::metrics::Metrics;
 use crate::mountinfo::MountEntry;
-use crate::options::KernelFlags;
 use crate::unmount::{How, UnmountError, unmount};
 use crate::{Log, Options, Severity, mountinfo, printable};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -27,7 +26,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
-use uext4_fuse::{KernelOptions, Mountpoint};
+use uext4_fuse::{KernelFlags, KernelOptions, Mountpoint};
 
 /// The program that runs, whatever became of its file.
 const THIS_PROGRAM: &str = "/proc/self/exe";
@@ -396,15 +395,15 @@ fn kernel_options(request: &MountRequest, options: &Options, facts: &Facts) -> K
         read_only: facts.read_only,
         ..options.kernel_flags()
     };
-    flags.fill(KernelOptions {
+    KernelOptions {
+        flags,
         allow_other: options.allows_others(rustix::process::geteuid().is_root()),
         fs_name: printable(&fs_name).into_owned(),
         subtype: mountinfo::SUBTYPE.to_owned(),
         writeback: options.writeback,
         uring: facts.rings,
         acl: matches!(request.source, Source::Image(_)),
-        ..KernelOptions::default()
-    })
+    }
 }
 
 fn mounting(request: &MountRequest, e: &io::Error) -> Failure {

@@ -9,7 +9,10 @@ use super::report::Reporter;
 use super::request::{Facts, FromServer, MountRequest, ToServer};
 use super::settings::ImageSettings;
 use super::wire::Channel;
-use crate::{Confinement, Options};
+use crate::ext4_adapter::Ext4Adapter;
+use crate::options::Options;
+use crate::queues::serve_queues;
+use crate::sandbox::Confinement;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,7 +21,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use uext4::mqueue::{IpcNamespace, MqueueType};
 use uext4::{BlockDevice, Caller, FileSystem, Filesystem, SetAttr};
-use uext4_fuse::{Negotiated, Prepared, ServeOptions, Stopper};
+use uext4_fuse::{Negotiated, ServeOptions, Stopper, TransportResources};
 
 /// What is served.
 #[derive(Clone)]
@@ -58,7 +61,7 @@ struct Opened {
     write_protected: bool,
     /// Its device is lost when the machine stops.
     volatile: bool,
-    prepared: Prepared,
+    resources: TransportResources,
     options: ServeOptions,
     confinement: Option<Confinement>,
 }
@@ -94,7 +97,7 @@ pub fn run() -> Result<(), Failure> {
         read_only: opened.content.is_read_only(),
         write_protected: opened.write_protected,
         volatile: opened.volatile && !opened.content.is_read_only(),
-        rings: opened.prepared.has_rings(),
+        rings: opened.resources.has_rings(),
         confinement: opened.confinement.clone(),
     };
     channel.send(&FromServer::Ready(facts), None)?;
@@ -115,7 +118,7 @@ fn open(request: &MountRequest) -> Result<Opened, Failure> {
     let Confined {
         options,
         devices,
-        prepared,
+        resources,
         serve: mut serve_options,
         owner,
         confinement,
@@ -123,7 +126,7 @@ fn open(request: &MountRequest) -> Result<Opened, Failure> {
     if request.lock_stat {
         uext4::lock_stat::enable(true);
     }
-    let facts = &mut serve_options.facts;
+    let facts = &mut serve_options.server.facts;
     let source = request.source().to_string_lossy().into_owned();
     facts.insert("image".into(), source.into());
     facts.insert("pid".into(), std::process::id().into());
@@ -144,10 +147,10 @@ fn open(request: &MountRequest) -> Result<Opened, Failure> {
             let journal = journal.map(|device| device as Arc<dyn BlockDevice>);
             let fs = Filesystem::open_devices(image, journal, &options.open);
             let fs = fs.map_err(|e| Failure::opening(&e))?;
-            let synchronous = Arc::clone(&serve_options.synchronous);
+            let synchronous = Arc::clone(&serve_options.server.synchronous);
             let inodes = Arc::clone(fs.inode());
             let settings = ImageSettings::new(inodes, &options, synchronous, owner);
-            serve_options.settings = Some(Arc::new(settings));
+            serve_options.server.settings = Some(Arc::new(settings));
             Content::Image(fs)
         }
         None => Content::Queues(new_namespace(&options)?),
@@ -156,7 +159,7 @@ fn open(request: &MountRequest) -> Result<Opened, Failure> {
         content,
         write_protected,
         volatile,
-        prepared,
+        resources,
         options: serve_options,
         confinement,
     })
@@ -198,14 +201,14 @@ fn serve(
         // The monitor need not be there any more.
         let _ = channel.send(&FromServer::Serving, None);
     };
-    let (prepared, options) = (opened.prepared, &opened.options);
+    let (resources, options) = (opened.resources, &opened.options);
     let served = match opened.content {
         Content::Image(fs) => {
-            let fs = Arc::clone(fs.inode());
-            uext4_fuse::serve(fs, connection, prepared, negotiated, options, started)
+            let fs = Ext4Adapter(Arc::clone(fs.inode()));
+            uext4_fuse::serve(fs, connection, resources, negotiated, options, started)
         }
         Content::Queues(queues) => {
-            uext4_fuse::serve_queues(queues, connection, prepared, negotiated, options, started)
+            serve_queues(queues, connection, resources, negotiated, options, started)
         }
     };
     // Whatever became of the connection, what it asked for is kept.

@@ -77,7 +77,7 @@ impl Walls {
         assert_eq!(found.own_network, self.has_own_root(), "{found:?}");
         let has_landlock = found.landlock != Enforced::Not;
         assert_eq!(has_landlock, self.has_landlock(), "{found:?}");
-        let rings = confined.prepared.has_rings();
+        let rings = confined.resources.has_rings();
         assert_eq!(rings, self != Walls::NoRestrictions, "rings");
         let image = &confined.devices.as_ref().unwrap().0;
         let over_rings = image.engine() == uext4::IoEngine::Uring;

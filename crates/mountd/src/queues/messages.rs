@@ -1,22 +1,24 @@
-//! Sending and receiving, at once or later.
+//! Sending and receiving, at once or after waiting.
 
-use super::calls::{Calls, WaitsFor};
-use super::handles::Opened;
-use super::pieces::Pieces;
-use super::telling::sent_by;
-use super::{Answer, Call, QueueServer, process};
-use crate::abi::output;
-use crate::handler::{put, put_bytes};
-use crate::transport::reply::Replier;
+use super::call::{Answer, Call};
+use super::long_messages::LongMessages;
+use super::notifications::with_sender;
+use super::open_queues::OpenQueue;
+use super::process;
+use super::server::QueueServer;
+use super::waiting_calls::{WaitingCalls, WaitsFor};
 use std::sync::Arc;
 use uext4::mqueue::protocol::{self, Piece, Receive, Received, Send, Until};
 use uext4::mqueue::wait::OnReceived;
 use uext4::mqueue::{Deferred, Started, Wait};
 use uext4::{Errno, Result, Timestamp};
+use uext4_fuse::abi::output;
+use uext4_fuse::handler::{put, put_bytes};
+use uext4_fuse::transport::reply::Replier;
 use zerocopy::IntoBytes;
 
-/// How a call waits: the deadline of its structure.
-fn waiting(flags: u32, sec: i64, nsec: i64) -> Wait {
+/// How a call waits, by the deadline in its structure.
+fn wait_of(flags: u32, sec: i64, nsec: i64) -> Wait {
     match flags & protocol::DEADLINE {
         0 => Wait::default(),
         _ => Wait::until(time(sec, nsec)),
@@ -26,43 +28,31 @@ fn waiting(flags: u32, sec: i64, nsec: i64) -> Wait {
 fn time(sec: i64, nsec: i64) -> Timestamp {
     Timestamp {
         sec,
-        // What is no such number is beyond those that are allowed.
+        // A number out of range becomes one that the queue refuses.
         nsec: u32::try_from(nsec).unwrap_or(u32::MAX),
     }
 }
 
-/// Remembers until when the caller will wait.
-pub fn until(call: Call<'_>) -> Answer {
-    let (arg, _) = call.argument::<Until>()?;
-    let tid = call.request.header.pid;
-    if tid == 0 {
-        return Err(Errno::EPERM.into());
-    }
-    let deadline = time(arg.sec, arg.nsec);
-    call.opened.until.lock().insert(tid, deadline);
-    call.done(0)
-}
-
-/// How a message is to be received.
-struct How {
+/// The arguments of a receiving call.
+struct ReceiveArgs {
     nowait: bool,
     wait: Wait,
-    /// The caller's buffer in bytes.
+    /// The size of the caller's buffer in bytes.
     capacity: usize,
-    form: Form,
+    form: ReplyForm,
 }
 
-/// How a message is handed over.
+/// The form in which a reply has the message.
 #[derive(Clone, Copy)]
-struct Form {
-    /// Whether [`Received`] comes before it; else the result says as much.
+struct ReplyForm {
+    /// Whether [`Received`] precedes the message. Without it, the result has the length and the priority.
     has_head: bool,
-    /// How much of the message there is room for.
+    /// How many bytes of the message fit.
     room: usize,
 }
 
-impl Form {
-    /// Where in the caller's memory the message is.
+impl ReplyForm {
+    /// The offset of the message in the caller's memory.
     const fn at(self) -> usize {
         match self.has_head {
             true => size_of::<Received>(),
@@ -70,7 +60,7 @@ impl Form {
         }
     }
 
-    /// The result of the call.
+    /// The head of the reply.
     const fn result(self, len: usize, priority: u32) -> output::Ioctl {
         output::Ioctl {
             result: match self.has_head {
@@ -84,22 +74,23 @@ impl Form {
     }
 }
 
-impl How {
-    fn of(call: &mut Call<'_>) -> Result<How, Errno> {
+impl ReceiveArgs {
+    fn of(call: &mut Call<'_>) -> Result<ReceiveArgs, Errno> {
         let room = call.memory().len();
         if call.command != protocol::RECEIVE_WITH.0 {
             let wait = match call.command == protocol::RECEIVE_UNTIL.0 {
                 true => {
-                    let told = call.opened.until.lock().remove(&call.request.header.pid);
-                    Wait::until(told.ok_or(Errno::EINVAL)?)
+                    let tid = call.request.header.pid;
+                    let deadline = call.opened.deadlines.lock().remove(&tid);
+                    Wait::until(deadline.ok_or(Errno::EINVAL)?)
                 }
                 false => Wait::default(),
             };
-            return Ok(How {
+            return Ok(ReceiveArgs {
                 nowait: call.command == protocol::RECEIVE_NOWAIT.0,
                 wait,
                 capacity: room,
-                form: Form {
+                form: ReplyForm {
                     has_head: false,
                     room,
                 },
@@ -107,11 +98,11 @@ impl How {
         }
         let (arg, _) = call.argument::<Receive>()?;
         let room = room.checked_sub(size_of::<Received>());
-        Ok(How {
+        Ok(ReceiveArgs {
             nowait: arg.flags & protocol::NOWAIT != 0,
-            wait: waiting(arg.flags, arg.deadline_sec, arg.deadline_nsec),
+            wait: wait_of(arg.flags, arg.deadline_sec, arg.deadline_nsec),
             capacity: usize::try_from(arg.capacity).unwrap_or(usize::MAX),
-            form: Form {
+            form: ReplyForm {
                 has_head: true,
                 room: room.ok_or(Errno::EINVAL)?,
             },
@@ -120,22 +111,34 @@ impl How {
 }
 
 impl QueueServer {
+    /// Remembers until when the caller will wait in its next receiving call.
+    pub(super) fn set_deadline(&self, call: Call<'_>) -> Answer {
+        let (arg, _) = call.argument::<Until>()?;
+        let tid = call.request.header.pid;
+        if tid == 0 {
+            return Err(Errno::EPERM.into());
+        }
+        let deadline = time(arg.sec, arg.nsec);
+        call.opened.deadlines.lock().insert(tid, deadline);
+        call.done(0)
+    }
+
     pub(super) fn receive(&self, mut call: Call<'_>) -> Answer {
-        let how = How::of(&mut call)?;
-        let form = how.form;
+        let args = ReceiveArgs::of(&mut call)?;
+        let form = args.form;
         let opened = Arc::clone(&call.opened);
         let description = &opened.description;
         let longest = description.node().queue.size().msgsize as usize;
         let at = call.head + form.at();
-        if how.capacity < longest {
-            // Whoever may not receive is told that first.
-            description.receive(&mut [], &how.wait)?;
+        if args.capacity < longest {
+            // Reports a missing right to receive first.
+            description.receive(&mut [], &args.wait)?;
             return Err(Errno::EMSGSIZE.into());
         }
-        // Of a queue with messages that do not fit into a request, any may be such a one.
+        // If the longest message of the queue does not fit into the reply, this one may not fit either.
         let mut long = match longest > form.room {
             true => {
-                self.pieces.check_room(opened.fh)?;
+                self.long_messages.check_room(opened.fh)?;
                 vec![0; longest]
             }
             false => Vec::new(),
@@ -144,9 +147,9 @@ impl QueueServer {
             true => &mut call.out[at..],
             false => &mut long[..],
         };
-        let received = match description.receive(buffer, &how.wait) {
-            Err(e) if e == Errno::EAGAIN && !how.nowait => {
-                let (id, deferred) = self.deferred_receive(&call, &how)?;
+        let received = match description.receive(buffer, &args.wait) {
+            Err(e) if e == Errno::EAGAIN && !args.nowait => {
+                let (id, deferred) = self.deferred_receive(&call, &args)?;
                 let buffer = match long.is_empty() {
                     true => &mut call.out[at..],
                     false => &mut long[..],
@@ -174,7 +177,7 @@ impl QueueServer {
             with_it = match long.len() <= form.room {
                 true => put_bytes(&mut call.out[at..], &long)?,
                 false => {
-                    head.token = self.pieces.keep(opened.fh, long);
+                    head.token = self.long_messages.keep(opened.fh, long);
                     0
                 }
             };
@@ -183,63 +186,68 @@ impl QueueServer {
         call.done(len + with_it)
     }
 
-    /// A call that is about to wait, under the number of its request.
+    /// A call that is about to wait, and its number, which is the request's.
     ///
     /// # Errors
-    /// `EINTR`: it is interrupted.
-    fn deferred_receive(&self, call: &Call<'_>, how: &How) -> Result<(u64, Deferred<OnReceived>)> {
-        let later = self.later(call, &how.wait)?;
+    /// `EINTR`: the request was interrupted.
+    fn deferred_receive(
+        &self,
+        call: &Call<'_>,
+        args: &ReceiveArgs,
+    ) -> Result<(u64, Deferred<OnReceived>)> {
+        let later = self.later(call, &args.wait)?;
         let id = later.id;
-        let (pieces, fh, form) = (Arc::clone(&self.pieces), call.opened.fh, how.form);
+        let (long_messages, fh, form) =
+            (Arc::clone(&self.long_messages), call.opened.fh, args.form);
         let answer = move |outcome: Result<(&[u8], u32)>| match outcome {
-            Ok((bytes, priority)) => later.received(bytes, priority, form, &pieces, fh),
+            Ok((bytes, priority)) => later.received(bytes, priority, form, &long_messages, fh),
             Err(e) => later.reply(Err(e.errno())),
         };
         let deferred = Deferred {
             id,
-            sched_priority: process::rank(call.request.header.pid),
+            sched_priority: process::sched_priority(call.request.header.pid),
             answer: Box::new(answer) as _,
         };
         Ok((id, deferred))
     }
 
-    /// Notes that a call is about to wait, and gives what will answer it.
+    /// Registers a call that is about to wait, and returns what will answer it.
     ///
     /// # Errors
-    /// `EINTR`: it is interrupted.
-    fn later(&self, call: &Call<'_>, wait: &Wait) -> Result<Later, Errno> {
+    /// `EINTR`: the request was interrupted.
+    fn later(&self, call: &Call<'_>, wait: &Wait) -> Result<LaterReply, Errno> {
         let replier = self.replier(call.worker, call.request)?;
         let id = call.request.header.unique;
         let what = WaitsFor::Queue(Arc::clone(&call.opened));
-        self.calls.begin(id, what, wait)?;
-        Ok(Later {
+        self.waiting_calls.begin(id, what, wait)?;
+        Ok(LaterReply {
             id,
-            calls: Arc::clone(&self.calls),
+            waiting_calls: Arc::clone(&self.waiting_calls),
             replier,
         })
     }
 
-    /// What became of a call that might have to wait: its result, or `None` if it waits.
+    /// The result of a call that may have to wait; `None` if it waits.
     fn started<T>(
         &self,
         id: u64,
-        opened: &Arc<Opened>,
+        opened: &Arc<OpenQueue>,
         started: Result<Started<T>>,
     ) -> Result<Option<T>> {
         match started {
             Ok(Started::Waits) => {
-                // Whoever ended it meanwhile may not have found it.
-                if let Some(why) = self.calls.ended(id) {
+                // A thread that ended the call before it entered the queue did not find it there.
+                if let Some(why) = self.waiting_calls.ended(id) {
                     self.end_call(id, WaitsFor::Queue(Arc::clone(opened)), why);
                 }
                 Ok(None)
             }
             Ok(Started::Done(done)) => {
-                self.calls.end(id);
+                self.waiting_calls.end(id);
                 Ok(Some(done))
             }
             Err(e) => {
-                self.calls.end(id);
+                self.waiting_calls.end(id);
                 Err(e)
             }
         }
@@ -253,17 +261,17 @@ impl QueueServer {
             _ => {
                 let token = data.first_chunk().ok_or(Errno::EINVAL)?;
                 staged = self
-                    .pieces
+                    .long_messages
                     .take(call.opened.fh, u64::from_ne_bytes(*token))?;
                 &staged
             }
         };
-        let wait = waiting(arg.flags, arg.deadline_sec, arg.deadline_nsec);
+        let wait = wait_of(arg.flags, arg.deadline_sec, arg.deadline_nsec);
         let header = call.request.header;
         let description = &call.opened.description;
         let sender = (arg.process, header.pid, header.uid);
         let send = || description.send(bytes, arg.priority, &wait);
-        match sent_by(sender, send) {
+        match with_sender(sender, send) {
             Err(e) if e == Errno::EAGAIN && arg.flags & protocol::NOWAIT == 0 => {}
             other => {
                 other?;
@@ -274,14 +282,14 @@ impl QueueServer {
         let id = later.id;
         let deferred = Deferred {
             id,
-            sched_priority: process::rank(header.pid),
+            sched_priority: process::sched_priority(header.pid),
             answer: Box::new(move |outcome: Result<()>| match outcome {
                 Ok(()) => later.sent(),
                 Err(e) => later.reply(Err(e.errno())),
             }) as _,
         };
         let start = || description.start_send(bytes, arg.priority, deferred);
-        let started = sent_by(sender, start);
+        let started = with_sender(sender, start);
         match self.started(id, &call.opened, started)? {
             Some(()) => call.done(0),
             None => Ok(None),
@@ -295,21 +303,21 @@ impl QueueServer {
         let data = data.get(..piece.len as usize).ok_or(Errno::EINVAL)?;
         let max = call.opened.description.node().queue.size().msgsize as usize;
         if max + size_of::<Send>() <= protocol::BYTES_MAX {
-            // Nobody has to send such messages in pieces.
+            // Messages of this queue fit into one request.
             return Err(Errno::EMSGSIZE.into());
         }
         if piece.token == 0 {
-            self.pieces.check_room(call.opened.fh)?;
-            piece.token = self.pieces.keep(call.opened.fh, Vec::new());
+            self.long_messages.check_room(call.opened.fh)?;
+            piece.token = self.long_messages.keep(call.opened.fh, Vec::new());
         }
         let at = piece.offset as usize;
-        self.pieces
+        self.long_messages
             .add((call.opened.fh, piece.token), at, data, max)?;
         let len = put(call.memory(), &piece)?;
         call.done(len)
     }
 
-    /// Gives a piece of a long message.
+    /// Copies a piece of a long message to the caller.
     pub(super) fn fetch(&self, mut call: Call<'_>) -> Answer {
         let (piece, _) = call.argument::<Piece>()?;
         let fh = call.opened.fh;
@@ -317,22 +325,22 @@ impl QueueServer {
         let wanted = memory.len().min(piece.len as usize);
         let from = piece.offset as usize;
         let len = self
-            .pieces
+            .long_messages
             .copy((fh, piece.token), from, &mut memory[..wanted])?;
         call.done(len)
     }
 }
 
-/// Answers a call that has waited.
-struct Later {
+/// The reply to a call that waits.
+struct LaterReply {
     id: u64,
-    calls: Arc<Calls>,
+    waiting_calls: Arc<WaitingCalls>,
     replier: Replier,
 }
 
-impl Later {
+impl LaterReply {
     fn reply(self, answer: Result<&[&[u8]], Errno>) {
-        self.calls.end(self.id);
+        self.waiting_calls.end(self.id);
         self.replier.reply(answer);
     }
 
@@ -340,8 +348,15 @@ impl Later {
         self.reply(Ok(&[output::Ioctl::default().as_bytes()]));
     }
 
-    /// Hands over a message, or the number of one that there is no room for.
-    fn received(self, bytes: &[u8], priority: u32, form: Form, pieces: &Pieces, fh: u64) {
+    /// Replies with a message, or with the token of a message that does not fit.
+    fn received(
+        self,
+        bytes: &[u8],
+        priority: u32,
+        form: ReplyForm,
+        long_messages: &LongMessages,
+        fh: u64,
+    ) {
         let result = form.result(bytes.len(), priority);
         if !form.has_head {
             return self.reply(Ok(&[result.as_bytes(), bytes]));
@@ -350,7 +365,7 @@ impl Later {
         let head = Received {
             token: match fits {
                 true => 0,
-                false => pieces.keep(fh, bytes.to_vec()),
+                false => long_messages.keep(fh, bytes.to_vec()),
             },
             len: bytes.len() as u32,
             priority,

@@ -1,111 +1,82 @@
-//! Message queues served to the kernel: what their files can do beside those of any file system.
-//!
-//! # Data model
-//! An open file is a [`Description`], as a queue's registrations and watches belong to it. Messages go by ioctls
-//! ([`uext4::mqueue::protocol`]). A call that has to wait occupies no thread: it lies in its queue, and whoever completes
-//! it gives its reply, so the thread that sends a message is the one that wakes the receiver. Names, attributes and
-//! permission are [`Server`]'s.
-//!
-//! # Invariants
-//! A request is answered once: by the thread that read it, or by who takes its call out of the queue, under the
-//! queue's lock. Who is killed while he waits gets no message: the kernel interrupts his request and waits for
-//! the answer.
-//!
-//! # Locking
-//! Tables of open files and of calls that wait, none of them held while a queue is used.
-//!
-//! | module | holds |
-//! | --- | --- |
-//! | [`handles`], [`prepared`] | queues that are open, and sizes of those to be made |
-//! | `messages`, [`pieces`] | sending and receiving; what is longer than a request |
-//! | [`calls`] | who waits, and until when |
-//! | `telling`, [`registrations`] | registrations for a notification |
-//! | [`process`] | what is asked and told of processes |
+//! The request handler of message queues.
 
-pub mod calls;
-pub mod handles;
-mod messages;
-pub mod pieces;
-pub mod prepared;
-pub mod process;
-pub mod registrations;
-mod telling;
-
-use crate::abi::{NOTIFY_POLL, Opcode, OpenReply, POLL_SCHEDULE_NOTIFY, ROOT_ID, input, output};
-use crate::handler::{Handler, put};
-use crate::request::Request;
-use crate::server::Server;
-use crate::transport::reply::{Replier, send_notification};
-use calls::{Calls, WaitsFor};
-use handles::{Handles, Opened};
-use pieces::Pieces;
-use prepared::{Maker, Prepared, Size};
-use registrations::Registrations;
+use super::adapter::QueueAdapter;
+use super::call::{Answer, Call};
+use super::long_messages::LongMessages;
+use super::open_queues::{OpenQueue, OpenQueues};
+use super::pending_sizes::{Creator, PendingSizes, Size};
+use super::process;
+use super::registrations::Registrations;
+use super::waiting_calls::{WaitingCalls, WaitsFor};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use uext4::mqueue::{Description, MqFile, MqOpen, Namespace, Node, Ready, protocol};
+use uext4::mqueue::{Description, MqFile, MqOpen, Node, Ready, protocol};
 use uext4::{Errno, Result};
+use uext4_fuse::abi::{
+    NOTIFY_POLL, Opcode, OpenReply, POLL_SCHEDULE_NOTIFY, ROOT_ID, input, output,
+};
+use uext4_fuse::handler::{Handler, put};
+use uext4_fuse::transport::reply::{Replier, send_notification};
+use uext4_fuse::{Request, Server};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// An answer: the reply's length, or `None` where it is given later.
-type Answer = Result<Option<usize>>;
-
-/// What poll(2) calls readable and writable.
+/// The events of poll(2) for a readable and a writable queue.
 const READABLE: u32 = (libc::POLLIN | libc::POLLRDNORM) as u32;
 const WRITABLE: u32 = (libc::POLLOUT | libc::POLLWRNORM) as u32;
 
 /// Answers requests for the queues of a namespace.
 pub struct QueueServer {
-    server: Server<Namespace>,
-    handles: Handles,
-    prepared: Prepared,
-    pieces: Arc<Pieces>,
-    calls: Arc<Calls>,
-    registrations: Arc<Registrations>,
+    server: Server<QueueAdapter>,
+    open_queues: OpenQueues,
+    pending_sizes: PendingSizes,
+    pub(super) long_messages: Arc<LongMessages>,
+    pub(super) waiting_calls: Arc<WaitingCalls>,
+    pub(super) registrations: Arc<Registrations>,
     /// The descriptor that each thread reads requests from.
     devices: Vec<Arc<OwnedFd>>,
-    /// Tells the kernel of what it did not ask for.
+    /// For notifications.
     connection: Arc<OwnedFd>,
 }
 
 impl QueueServer {
     /// A server whose threads read from `devices`.
     pub fn new(
-        server: Server<Namespace>,
+        server: Server<QueueAdapter>,
         devices: &[Arc<OwnedFd>],
         connection: OwnedFd,
     ) -> QueueServer {
         QueueServer {
             server,
-            handles: Handles::default(),
-            prepared: Prepared::default(),
-            pieces: Arc::default(),
-            calls: Arc::default(),
+            open_queues: OpenQueues::default(),
+            pending_sizes: PendingSizes::default(),
+            long_messages: Arc::default(),
+            waiting_calls: Arc::default(),
             registrations: Arc::default(),
             devices: devices.to_vec(),
             connection: Arc::new(connection),
         }
     }
 
-    /// Ends calls whose time has come, until the server stops.
-    pub fn watch_the_clock(&self) {
-        self.calls
-            .watch_the_clock(|unique, what| self.end_call(unique, what, Errno::ETIMEDOUT));
+    /// Ends calls whose deadline has passed, until the server stops.
+    pub fn expire_calls(&self) {
+        self.waiting_calls
+            .expire(|unique, what| self.end_call(unique, what, Errno::ETIMEDOUT));
     }
 
-    fn end_call(&self, unique: u64, what: WaitsFor, why: Errno) {
+    /// Ends a waiting call with an error.
+    pub(super) fn end_call(&self, unique: u64, what: WaitsFor, why: Errno) {
         match what {
-            // One that is complete, or not there yet, is not to be found; the latter looks for its end itself.
+            // The queue does not find a call that is complete or not entered yet. The latter checks for its end itself.
             WaitsFor::Queue(opened) => drop(opened.description.node().queue.cancel(unique, why)),
             WaitsFor::Registration(fh, id) => self.registrations.interrupt((fh, id), unique),
         }
     }
 
-    /// Where the reply of a request that a thread has read goes later.
+    /// What sends a later reply to a request that thread `worker` has read.
     ///
     /// # Errors
-    /// `EIO`: there is no such thread.
-    fn replier(&self, worker: usize, request: &Request<'_>) -> Result<Replier, Errno> {
+    /// `EIO`: no such thread.
+    pub(super) fn replier(&self, worker: usize, request: &Request<'_>) -> Result<Replier, Errno> {
         let device = self.devices.get(worker).ok_or(Errno::EIO)?;
         Ok(Replier::new(Arc::clone(device), request.header.unique))
     }
@@ -114,9 +85,9 @@ impl QueueServer {
         match request.opcode {
             Opcode::Open => self.open(request, out),
             Opcode::Create => {
-                let size = self.prepared.take(&maker(request, request.name()?));
+                let size = self.pending_sizes.take(&creator(request, request.name()?));
                 self.server
-                    .once_given_back(|| self.create(request, size, out))
+                    .retry_after_forget(|| self.create(request, size, out))
             }
             Opcode::Release => self.release(request),
             Opcode::Flush => self.flush(request),
@@ -135,7 +106,7 @@ impl QueueServer {
         let MqFile::Queue(node) = self.server.node(request.header.nodeid)? else {
             return Err(Errno::EISDIR.into());
         };
-        // Before it is cut.
+        // Before the file is truncated.
         check_flags(arg.flags)?;
         let file = MqFile::Queue(Arc::clone(&node));
         self.server
@@ -143,12 +114,12 @@ impl QueueServer {
         Ok(Some(put(out, &self.opened(node, arg.flags))?))
     }
 
-    /// Opens a queue for whoever the kernel found to be allowed to.
+    /// Opens a queue. The kernel has checked the permission.
     fn opened(&self, node: Arc<Node>, flags: u32) -> output::Open {
-        let description = Description::new(node, how(flags) | MqOpen::NONBLOCK);
+        let description = Description::new(node, access_mode(flags) | MqOpen::NONBLOCK);
         output::Open {
-            fh: self.handles.insert(description),
-            // The status line changes with each message.
+            fh: self.open_queues.insert(description),
+            // The text in a queue file changes with each message.
             open_flags: OpenReply::DIRECT_IO.bits(),
             ..output::Open::default()
         }
@@ -156,10 +127,10 @@ impl QueueServer {
 
     fn create(&self, request: &Request<'_>, size: Option<Size>, out: &mut [u8]) -> Answer {
         let arg: input::Create = request.arg()?;
-        // The kernel would go on knowing that there is none, if it failed with the queue made.
+        // Before the queue is created: after a failure, the kernel keeps its negative entry.
         check_flags(arg.flags)?;
         let name = request.name()?;
-        let mut wanted = how(arg.flags) | MqOpen::CREATE;
+        let mut wanted = access_mode(arg.flags) | MqOpen::CREATE;
         wanted.set(MqOpen::EXCLUSIVE, arg.flags & libc::O_EXCL as u32 != 0);
         let caller = self.server.caller(request).with_umask(arg.umask as u16);
         let mode = (arg.mode & 0o7777) as u16;
@@ -169,33 +140,33 @@ impl QueueServer {
         let (entry, _) = self.server.entry(MqFile::Queue(Arc::clone(&node)))?;
         let at = put(out, &entry)?;
         let opened = self.opened(node, arg.flags);
-        let len = put(out.get_mut(at..).unwrap_or_default(), &opened)?;
+        let len = put(&mut out[at..], &opened)?;
         Ok(Some(at + len))
     }
 
-    fn handle(&self, fh: u64) -> Result<Arc<Opened>, Errno> {
-        self.handles.get(fh).ok_or(Errno::EBADF)
+    fn handle(&self, fh: u64) -> Result<Arc<OpenQueue>, Errno> {
+        self.open_queues.get(fh).ok_or(Errno::EBADF)
     }
 
-    /// The last descriptor is closed.
+    /// The last descriptor of an open file is closed.
     fn release(&self, request: &Request<'_>) -> Answer {
         let arg: input::Release = request.arg()?;
-        self.handles.remove(arg.fh);
-        self.pieces.close(arg.fh);
+        self.open_queues.remove(arg.fh);
+        self.long_messages.close(arg.fh);
         self.registrations.close(arg.fh);
         Ok(Some(0))
     }
 
-    /// A descriptor is closed, perhaps with its process: a registration of that goes.
+    /// A descriptor is closed. Removes a registration of the process that closes it.
     fn flush(&self, request: &Request<'_>) -> Answer {
         let arg: input::Flush = request.arg()?;
-        if let Some(opened) = self.handles.get(arg.fh) {
+        if let Some(opened) = self.open_queues.get(arg.fh) {
             let queue = &opened.description.node().queue;
-            let theirs = queue.registrant().map(|who| who.process);
-            if let Some(process) = theirs
+            let registered = queue.registrant().map(|registrant| registrant.process);
+            if let Some(process) = registered
                 && process::is_thread_of(process, request.header.pid)
             {
-                queue.unregister(|who| who.process == process);
+                queue.unregister(|registrant| registrant.process == process);
             }
         }
         Ok(Some(0))
@@ -208,12 +179,12 @@ impl QueueServer {
             let mut interest = Ready::empty();
             interest.set(Ready::READ, arg.events & READABLE != 0);
             interest.set(Ready::WRITE, arg.events & WRITABLE != 0);
-            let tell = opened.tell.get_or_init(|| {
+            let wakeup = opened.wakeup.get_or_init(|| {
                 let connection = Arc::clone(&self.connection);
-                let again = output::PollWakeup { kh: arg.kh };
-                Arc::new(move || send_notification(&connection, NOTIFY_POLL, again.as_bytes()))
+                let body = output::PollWakeup { kh: arg.kh };
+                Arc::new(move || send_notification(&connection, NOTIFY_POLL, body.as_bytes()))
             });
-            opened.description.watch(interest, Arc::clone(tell))
+            opened.description.watch(interest, Arc::clone(wakeup))
         } else {
             opened.description.poll()
         };
@@ -231,10 +202,10 @@ impl QueueServer {
         Ok(Some(put(out, &reply)?))
     }
 
-    /// Whoever waits for a request is interrupted, or killed.
+    /// The caller of a request got a signal.
     fn interrupt(&self, request: &Request<'_>) -> Answer {
         let arg: input::Interrupt = request.arg()?;
-        if let Some(what) = self.calls.interrupt(arg.unique) {
+        if let Some(what) = self.waiting_calls.interrupt(arg.unique) {
             self.end_call(arg.unique, what, Errno::EINTR);
         }
         Ok(None)
@@ -259,10 +230,10 @@ impl QueueServer {
             head,
             out: &mut out[..room],
         };
-        self.call(call)
+        self.dispatch(call)
     }
 
-    fn call(&self, call: Call<'_>) -> Answer {
+    fn dispatch(&self, call: Call<'_>) -> Answer {
         const RECEIVE: u32 = protocol::RECEIVE.0;
         const RECEIVE_NOWAIT: u32 = protocol::RECEIVE_NOWAIT.0;
         const RECEIVE_WITH: u32 = protocol::RECEIVE_WITH.0;
@@ -277,7 +248,7 @@ impl QueueServer {
         const AWAIT: u32 = protocol::AWAIT.0;
         match call.command {
             RECEIVE | RECEIVE_NOWAIT | RECEIVE_WITH | RECEIVE_UNTIL => self.receive(call),
-            UNTIL => messages::until(call),
+            UNTIL => self.set_deadline(call),
             SEND => self.send(call),
             STAGE => self.stage(call),
             FETCH => self.fetch(call),
@@ -289,7 +260,7 @@ impl QueueServer {
         }
     }
 
-    /// Remembers the size of a queue that the caller is about to make.
+    /// Remembers the size of a queue that the caller is about to create.
     fn prepare(&self, request: &Request<'_>, command: u32, input: &[u8], out: &mut [u8]) -> Answer {
         if command != protocol::PREPARE.0 {
             return Err(Errno::ENOTTY.into());
@@ -297,64 +268,21 @@ impl QueueServer {
         let Ok((size, name)) = protocol::Prepare::read_from_prefix(input) else {
             return Err(Errno::EINVAL.into());
         };
-        let maker = maker(request, name);
+        let creator = creator(request, name);
         match size.maxmsg {
-            protocol::FORGET => drop(self.prepared.take(&maker)),
-            maxmsg => self.prepared.remember(maker, (maxmsg, size.msgsize)),
+            protocol::FORGET => drop(self.pending_sizes.take(&creator)),
+            maxmsg => self.pending_sizes.remember(creator, (maxmsg, size.msgsize)),
         }
         Ok(Some(put(out, &output::Ioctl::default())?))
     }
 }
 
-/// An ioctl on a queue.
-struct Call<'a> {
-    /// The thread that read it.
-    worker: usize,
-    request: &'a Request<'a>,
-    opened: Arc<Opened>,
-    command: u32,
-    input: &'a [u8],
-    /// Where in the reply the caller's memory begins.
-    head: usize,
-    /// The reply, up to the end of the caller's memory.
-    out: &'a mut [u8],
-}
-
-impl Call<'_> {
-    /// What the input begins with, and what follows it.
-    ///
-    /// # Errors
-    /// `EINVAL`: it is too short.
-    fn argument<T: FromBytes>(&self) -> Result<(T, &[u8]), Errno> {
-        T::read_from_prefix(self.input).map_err(|_| Errno::EINVAL)
-    }
-
-    /// Checks that the caller's memory has room for a structure.
-    ///
-    /// # Errors
-    /// `EINVAL`: it has not.
-    fn check_memory<T>(&mut self) -> Result<(), Errno> {
-        match self.memory().len() < size_of::<T>() {
-            true => Err(Errno::EINVAL),
-            false => Ok(()),
-        }
-    }
-
-    /// The caller's memory.
-    fn memory(&mut self) -> &mut [u8] {
-        &mut self.out[self.head..]
-    }
-
-    /// The reply, with so many bytes of the caller's memory.
-    fn done(&self, len: usize) -> Answer {
-        Ok(Some(self.head + len))
-    }
-}
-
-fn attributes(mut call: Call<'_>, are_set: bool) -> Answer {
+/// Replies with the attributes of a queue. For mq_setattr(3), the description keeps `O_NONBLOCK`: the caller's own flag is
+/// in the kernel.
+fn attributes(mut call: Call<'_>, is_setattr: bool) -> Answer {
     call.check_memory::<protocol::Attributes>()?;
     let description = &call.opened.description;
-    let attr = match are_set {
+    let attr = match is_setattr {
         true => description.setattr(uext4::mqueue::description::O_NONBLOCK)?,
         false => description.getattr(),
     };
@@ -367,15 +295,18 @@ fn attributes(mut call: Call<'_>, are_set: bool) -> Answer {
     call.done(len)
 }
 
-fn maker(request: &Request<'_>, name: &[u8]) -> Maker {
-    Maker {
+fn creator(request: &Request<'_>, name: &[u8]) -> Creator {
+    Creator {
         tid: request.header.pid,
         uid: request.header.uid,
         name: name.into(),
     }
 }
 
-/// `EINVAL` for `O_DIRECT`, which no file of a queue can do.
+/// Checks the flags of open(2).
+///
+/// # Errors
+/// `EINVAL`: `O_DIRECT`, which queue files do not have.
 fn check_flags(flags: u32) -> Result<(), Errno> {
     match flags & libc::O_DIRECT as u32 {
         0 => Ok(()),
@@ -383,8 +314,8 @@ fn check_flags(flags: u32) -> Result<(), Errno> {
     }
 }
 
-/// What a file that is opened with these flags can be used for.
-fn how(flags: u32) -> MqOpen {
+/// The access mode in the flags of open(2).
+fn access_mode(flags: u32) -> MqOpen {
     match flags.cast_signed() & libc::O_ACCMODE {
         libc::O_RDONLY => MqOpen::READ,
         libc::O_WRONLY => MqOpen::WRITE,
@@ -405,7 +336,7 @@ impl Handler for QueueServer {
 
     fn stop(&self) {
         self.server.stop();
-        self.calls.stop();
-        self.handles.clear();
+        self.waiting_calls.stop();
+        self.open_queues.clear();
     }
 }

@@ -1,59 +1,59 @@
-//! Registrations that a thread of their process waits for (`SIGEV_THREAD`).
+//! Registrations whose process waits for the notification in a thread (`SIGEV_THREAD`).
 //!
 //! # Invariants
-//! What became of a registration is kept until somebody has waited for it, or its description is closed; of a description's
-//! that nobody waits for, a bounded number.
+//! The outcome of a registration is kept until a thread has waited for it, or until its description is closed. A
+//! description has a bounded number of outcomes that no thread waits for.
 //!
 //! # Locking
-//! One lock, of class `open_files`. Replies are given once it is free.
+//! One lock, of class `open_files`. Replies are sent after it is released.
 
-use crate::abi::output;
-use crate::transport::reply::Replier;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use uext4::Errno;
+use uext4_fuse::abi::output;
+use uext4_fuse::transport::reply::Replier;
 use uext4_sync::{Mutex, class};
 use zerocopy::IntoBytes;
 
-/// What became of a registration.
+/// The outcome of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is not there any more.
-    Gone = 0,
-    /// It was delivered.
+    /// The registration was removed without a notification.
+    Removed = 0,
+    /// The notification was delivered.
     Delivered = 1,
 }
 
-/// The most registrations of a description whose outcome nobody has waited for.
+/// The most registrations of a description whose outcome no thread has waited for.
 const SETTLED_MAX: usize = 64;
 
 struct Registration {
     outcome: Option<Outcome>,
-    /// Who waits, by the number of the request.
+    /// The request that waits, and what answers it.
     waiter: Option<(u64, Replier)>,
 }
 
 #[derive(Default)]
-struct State {
-    /// By description and number.
+struct Table {
+    /// By file handle and number.
     registrations: BTreeMap<(u64, u64), Registration>,
-    last: u64,
+    last_id: u64,
 }
 
-/// Registrations that can be waited for.
+/// The registrations that a thread can wait for.
 pub struct Registrations {
-    state: Mutex<State>,
+    table: Mutex<Table>,
 }
 
 impl Default for Registrations {
     fn default() -> Registrations {
         Registrations {
-            state: Mutex::new(&class::OPEN_FILES, State::default()),
+            table: Mutex::new(&class::OPEN_FILES, Table::default()),
         }
     }
 }
 
-/// Says that a registration is gone when it is dropped, unless it was delivered.
+/// Sets the outcome of a registration: [`Outcome::Removed`] when it is dropped without a delivery.
 pub struct Guard {
     all: Arc<Registrations>,
     fh: u64,
@@ -66,7 +66,7 @@ impl Guard {
         self.id
     }
 
-    /// It is delivered.
+    /// The notification is delivered.
     pub fn deliver(self) {
         self.all.settle((self.fh, self.id), Outcome::Delivered);
     }
@@ -74,29 +74,29 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.all.settle((self.fh, self.id), Outcome::Gone);
+        self.all.settle((self.fh, self.id), Outcome::Removed);
     }
 }
 
 impl Registrations {
-    /// One that is made with description `fh`.
-    pub fn make(self: &Arc<Registrations>, fh: u64) -> Guard {
-        let mut state = self.state.lock();
-        state.last += 1;
-        let id = state.last;
+    /// Adds a registration of description `fh`.
+    pub fn add(self: &Arc<Registrations>, fh: u64) -> Guard {
+        let mut table = self.table.lock();
+        table.last_id += 1;
+        let id = table.last_id;
         let registration = Registration {
             outcome: None,
             waiter: None,
         };
-        let of = state.registrations.range((fh, 0)..=(fh, u64::MAX));
+        let of = table.registrations.range((fh, 0)..=(fh, u64::MAX));
         let settled: Vec<_> = of
             .filter(|(_, r)| r.outcome.is_some())
             .map(|(key, _)| *key)
             .collect();
         if let Some(oldest) = settled.first().filter(|_| settled.len() >= SETTLED_MAX) {
-            state.registrations.remove(oldest);
+            table.registrations.remove(oldest);
         }
-        state.registrations.insert((fh, id), registration);
+        table.registrations.insert((fh, id), registration);
         Guard {
             all: Arc::clone(self),
             fh,
@@ -104,10 +104,10 @@ impl Registrations {
         }
     }
 
-    /// Notes the first outcome, and tells who waits for it.
+    /// Sets the outcome, if there is none yet, and replies to the request that waits for it.
     fn settle(&self, key: (u64, u64), outcome: Outcome) {
-        let mut state = self.state.lock();
-        let Some(registration) = state.registrations.get_mut(&key) else {
+        let mut table = self.table.lock();
+        let Some(registration) = table.registrations.get_mut(&key) else {
             return;
         };
         if registration.outcome.is_some() {
@@ -117,8 +117,8 @@ impl Registrations {
         let Some((_, replier)) = registration.waiter.take() else {
             return;
         };
-        state.registrations.remove(&key);
-        drop(state);
+        table.registrations.remove(&key);
+        drop(table);
         let reply = output::Ioctl {
             result: outcome as i32,
             ..output::Ioctl::default()
@@ -126,19 +126,19 @@ impl Registrations {
         replier.reply(Ok(&[reply.as_bytes()]));
     }
 
-    /// What became of a registration, or, if that is open, lets `replier` tell it one day.
+    /// Takes the outcome of a registration. If there is none yet, keeps `waiter` and replies to it later.
     ///
     /// # Errors
-    /// `EINVAL`: it is none of this description, or somebody waits for it.
+    /// `EINVAL`: no such registration, or another request waits for it.
     pub fn wait(&self, key: (u64, u64), waiter: (u64, Replier)) -> Result<Option<Outcome>, Errno> {
-        let mut state = self.state.lock();
-        let registration = state.registrations.get_mut(&key).ok_or(Errno::EINVAL)?;
+        let mut table = self.table.lock();
+        let registration = table.registrations.get_mut(&key).ok_or(Errno::EINVAL)?;
         if registration.waiter.is_some() {
             return Err(Errno::EINVAL);
         }
         match registration.outcome {
             Some(outcome) => {
-                state.registrations.remove(&key);
+                table.registrations.remove(&key);
                 Ok(Some(outcome))
             }
             None => {
@@ -148,31 +148,31 @@ impl Registrations {
         }
     }
 
-    /// Request `unique` waits no longer, if it still does.
+    /// Replies `EINTR` to request `unique` if it still waits for the registration.
     pub fn interrupt(&self, key: (u64, u64), unique: u64) {
-        let mut state = self.state.lock();
-        let registration = state.registrations.get_mut(&key);
+        let mut table = self.table.lock();
+        let registration = table.registrations.get_mut(&key);
         let waiter = registration.and_then(|r| r.waiter.take_if(|waiter| waiter.0 == unique));
-        drop(state);
+        drop(table);
         if let Some((_, replier)) = waiter {
             replier.reply(Err(Errno::EINTR));
         }
     }
 
-    /// It was not made after all.
+    /// Removes a registration that the queue refused.
     pub fn forget(&self, key: (u64, u64)) {
-        let gone = self.state.lock().registrations.remove(&key);
+        let gone = self.table.lock().registrations.remove(&key);
         drop(gone);
     }
 
-    /// The description is closed.
+    /// Removes the registrations of a description that is closed.
     pub fn close(&self, fh: u64) {
-        let mut state = self.state.lock();
-        let gone = state
+        let mut table = self.table.lock();
+        let gone = table
             .registrations
             .extract_if((fh, 0)..=(fh, u64::MAX), |_, _| true);
         let gone: Vec<_> = gone.collect();
-        drop(state);
+        drop(table);
         drop(gone);
     }
 }
@@ -184,28 +184,31 @@ mod tests {
 
     fn replier(unique: u64) -> (u64, Replier) {
         let nowhere = File::options().write(true).open("/dev/null");
-        let device = Arc::new(nowhere.expect("it is there").into());
+        let device = Arc::new(nowhere.expect("present").into());
         (unique, Replier::new(device, unique))
     }
 
     #[test]
-    fn the_first_outcome_counts_and_is_told_once() {
+    fn the_first_outcome_counts_and_is_reported_once() {
         let all = Arc::new(Registrations::default());
-        let told = all.make(5);
-        let (id, gone) = (told.id(), all.make(5));
+        let delivered = all.add(5);
+        let (id, gone) = (delivered.id(), all.add(5));
         let gone_id = gone.id();
-        told.deliver();
+        delivered.deliver();
         drop(gone);
         assert_eq!(all.wait((5, id), replier(1)), Ok(Some(Outcome::Delivered)));
         assert_eq!(all.wait((5, id), replier(1)), Err(Errno::EINVAL));
         assert_eq!(all.wait((6, gone_id), replier(1)), Err(Errno::EINVAL));
-        assert_eq!(all.wait((5, gone_id), replier(1)), Ok(Some(Outcome::Gone)));
+        assert_eq!(
+            all.wait((5, gone_id), replier(1)),
+            Ok(Some(Outcome::Removed))
+        );
     }
 
     #[test]
-    fn who_waits_is_told_or_interrupted() {
+    fn a_waiter_gets_the_outcome_or_is_interrupted() {
         let all = Arc::new(Registrations::default());
-        let guard = all.make(5);
+        let guard = all.add(5);
         let id = guard.id();
         assert_eq!(all.wait((5, id), replier(1)), Ok(None));
         assert_eq!(all.wait((5, id), replier(2)), Err(Errno::EINVAL));
@@ -214,26 +217,26 @@ mod tests {
         all.interrupt((5, id), 1);
         assert_eq!(all.wait((5, id), replier(2)), Ok(None));
         guard.deliver();
-        assert!(all.state.lock().registrations.is_empty());
+        assert!(all.table.lock().registrations.is_empty());
     }
 
     #[test]
-    fn what_nobody_waits_for_is_bounded() {
+    fn unclaimed_outcomes_are_bounded() {
         let all = Arc::new(Registrations::default());
         for _ in 0..10 * SETTLED_MAX {
-            drop(all.make(5));
+            drop(all.add(5));
         }
-        assert_eq!(all.state.lock().registrations.len(), SETTLED_MAX);
+        assert_eq!(all.table.lock().registrations.len(), SETTLED_MAX);
     }
 
     #[test]
     fn closing_leaves_nothing() {
         let all = Arc::new(Registrations::default());
-        let guards = [all.make(5), all.make(5), all.make(6)];
+        let guards = [all.add(5), all.add(5), all.add(6)];
         all.close(5);
-        assert_eq!(all.state.lock().registrations.len(), 1);
+        assert_eq!(all.table.lock().registrations.len(), 1);
         drop(guards);
         all.close(6);
-        assert!(all.state.lock().registrations.is_empty());
+        assert!(all.table.lock().registrations.is_empty());
     }
 }

@@ -1,23 +1,24 @@
-//! Registrations for a notification (mq_notify(3)): made, delivered, waited for.
+//! mq_notify(3): registering for a notification, delivering it, waiting for it.
 
-use super::calls::WaitsFor;
+use super::call::{Answer, Call};
 use super::process::{self, Target};
 use super::registrations::Outcome;
-use super::{Answer, Call, QueueServer};
-use crate::abi::output;
-use crate::handler::put;
+use super::server::QueueServer;
+use super::waiting_calls::WaitsFor;
 use std::cell::Cell;
 use uext4::mqueue::protocol::{self, Notify};
 use uext4::mqueue::{Notification, Wait};
 use uext4::{Errno, Result};
+use uext4_fuse::abi::output;
+use uext4_fuse::handler::put;
 
 thread_local! {
-    /// Who sends what this thread hands over: the process that he says he is, his thread, and his user.
+    /// The sender of the message that this thread delivers: the process that it claims to be, its thread, and its user.
     static SENDER: Cell<(u32, u32, u32)> = const { Cell::new((0, 0, 0)) };
 }
 
-/// Lets `send` send for somebody: a notification that it delivers says who it was.
-pub fn sent_by<T>(sender: (u32, u32, u32), send: impl FnOnce() -> T) -> T {
+/// Runs `send` for `sender`: a notification that it delivers names that sender.
+pub fn with_sender<T>(sender: (u32, u32, u32), send: impl FnOnce() -> T) -> T {
     SENDER.set(sender);
     send()
 }
@@ -31,25 +32,25 @@ impl QueueServer {
         let description = &call.opened.description;
         arg.id = 0;
         if process == 0 && arg.kind == protocol::TAKE_BACK {
-            // Nothing is known of the caller but which description he has.
-            let mine = description.number();
+            // The caller's process is not known, only its description.
+            let own = description.number();
             let queue = &description.node().queue;
-            queue.unregister(|who| who.process == 0 && who.description == mine);
+            queue.unregister(|registrant| registrant.process == 0 && registrant.description == own);
             let len = put(call.memory(), &arg)?;
             return call.done(len);
         }
-        let how = match arg.kind {
+        let notification = match arg.kind {
             protocol::TAKE_BACK => None,
             protocol::BY_NOTHING => Some(Notification::None),
             protocol::BY_AWAIT => {
-                let guard = self.registrations.make(call.opened.fh);
+                let guard = self.registrations.add(call.opened.fh);
                 arg.id = guard.id();
                 Some(Notification::Call(Box::new(move || guard.deliver())))
             }
             protocol::BY_SIGNAL => Some(by_signal(process, call.request.header.uid, &arg)?),
             _ => return Err(Errno::EINVAL.into()),
         };
-        let registered = description.notify(process, how);
+        let registered = description.notify(process, notification);
         if registered.is_err() && arg.id != 0 {
             self.registrations.forget((call.opened.fh, arg.id));
         }
@@ -63,21 +64,22 @@ impl QueueServer {
         let replier = self.replier(call.worker, call.request)?;
         let (fh, unique) = (call.opened.fh, call.request.header.unique);
         let what = WaitsFor::Registration(fh, id);
-        self.calls.begin(unique, what.clone(), &Wait::default())?;
+        self.waiting_calls
+            .begin(unique, what.clone(), &Wait::default())?;
         let outcome = self.registrations.wait((fh, id), (unique, replier));
         match outcome {
             Ok(None) => {
-                if let Some(why) = self.calls.ended(unique) {
+                if let Some(why) = self.waiting_calls.ended(unique) {
                     self.end_call(unique, what, why);
                 }
                 Ok(None)
             }
             Ok(Some(outcome)) => {
-                self.calls.end(unique);
+                self.waiting_calls.end(unique);
                 put_outcome(&mut call, outcome)
             }
             Err(e) => {
-                self.calls.end(unique);
+                self.waiting_calls.end(unique);
                 Err(e.into())
             }
         }
@@ -92,10 +94,10 @@ fn put_outcome(call: &mut Call<'_>, outcome: Outcome) -> Answer {
     Ok(Some(put(call.out, &reply)?))
 }
 
-/// A signal for that process of that user.
+/// A signal to a process, on behalf of user `uid`.
 ///
 /// # Errors
-/// `EPERM`: the server may not send it.
+/// `EPERM`: the server may not signal it.
 fn by_signal(process: u32, uid: u32, arg: &Notify) -> Result<Notification> {
     let (signo, value) = (arg.signo, arg.value);
     let target = Target::new(process, uid)?;
@@ -103,7 +105,7 @@ fn by_signal(process: u32, uid: u32, arg: &Notify) -> Result<Notification> {
         signo,
         deliver: Box::new(move || {
             let (claimed, tid, uid) = SENDER.get();
-            target.tell(signo, value, process::process_of(claimed, tid), uid);
+            target.signal(signo, value, process::process_of(claimed, tid), uid);
         }),
     })
 }

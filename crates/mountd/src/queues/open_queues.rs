@@ -1,13 +1,12 @@
-//! Queues that are open, by the number that the kernel gives with each request for them.
+//! The open queues, by file handle: the number that the kernel has with each request for an open file.
 //!
 //! # Locking
-//! A shard for each of the last bits of the number, of class `open_files`, held for a look-up alone. What is taken out is
-//! dropped after that.
+//! The last bits of the handle select a shard, of class `open_files`. It is held for a look-up only. An open queue is
+//! dropped after the lock is released.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use uext4::Timestamp;
 use uext4::mqueue::Description;
 use uext4::mqueue::queue::Tell;
@@ -17,65 +16,65 @@ use uext4_sync::{CachePadded, Mutex, class};
 const SHARDS: usize = 64;
 
 /// An open queue.
-pub struct Opened {
-    /// Its number.
+pub struct OpenQueue {
+    /// Its file handle.
     pub fh: u64,
-    /// The queue, and what may be done with it. It never waits: who waits is answered later.
+    /// The description. It never waits: the reply to a call that has to wait follows later.
     pub description: Description,
-    /// Tells the kernel to poll again.
-    pub tell: OnceLock<Tell>,
-    /// How long threads will wait, until they do.
-    pub until: Mutex<HashMap<u32, Timestamp>>,
+    /// Makes the kernel poll again.
+    pub wakeup: OnceLock<Tell>,
+    /// Until when threads will wait in their next receiving call, by thread.
+    pub deadlines: Mutex<HashMap<u32, Timestamp>>,
 }
 
-type Shard = HashMap<u64, Arc<Opened>>;
+type Shard = HashMap<u64, Arc<OpenQueue>>;
 
-/// The queues that are open.
-pub struct Handles {
+/// The open queues.
+pub struct OpenQueues {
     shards: Vec<CachePadded<Mutex<Shard>>>,
     next: AtomicU64,
 }
 
-impl Default for Handles {
-    fn default() -> Handles {
+impl Default for OpenQueues {
+    fn default() -> OpenQueues {
         let shard = || CachePadded::new(Mutex::new(&class::OPEN_FILES, Shard::default()));
-        Handles {
+        OpenQueues {
             shards: (0..SHARDS).map(|_| shard()).collect(),
             next: AtomicU64::new(1),
         }
     }
 }
 
-impl Handles {
+impl OpenQueues {
     fn shard(&self, fh: u64) -> &Mutex<Shard> {
         &self.shards[fh as usize % SHARDS]
     }
 
-    /// Gives a queue that was opened its number.
+    /// Adds an open queue and returns its file handle.
     pub fn insert(&self, description: Description) -> u64 {
         let fh = self.next.fetch_add(1, Relaxed);
-        let opened = Opened {
+        let opened = OpenQueue {
             fh,
             description,
-            tell: OnceLock::new(),
-            until: Mutex::new(&class::OPEN_FILES, HashMap::new()),
+            wakeup: OnceLock::new(),
+            deadlines: Mutex::new(&class::OPEN_FILES, HashMap::new()),
         };
         self.shard(fh).lock().insert(fh, Arc::new(opened));
         fh
     }
 
-    /// The queue with that number.
-    pub fn get(&self, fh: u64) -> Option<Arc<Opened>> {
+    /// The open queue with that file handle.
+    pub fn get(&self, fh: u64) -> Option<Arc<OpenQueue>> {
         self.shard(fh).lock().get(&fh).cloned()
     }
 
-    /// Closes it.
+    /// Closes a queue.
     pub fn remove(&self, fh: u64) {
         let gone = self.shard(fh).lock().remove(&fh);
         drop(gone);
     }
 
-    /// Closes all.
+    /// Closes all queues.
     pub fn clear(&self) {
         for shard in &self.shards {
             let gone = std::mem::take(&mut *shard.lock());

@@ -1,12 +1,13 @@
-//! ext4, served: its ioctls.
+//! An ext4 image over FUSE: its ioctls.
 //!
 //! The numbers and structures are those of `linux/fs.h` and of the kernel's documentation of ext4.
 
-use super::{IoctlCall, Outdated, Served};
-use crate::handler::put;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use uext4::ondisk::{Generation, InodeFlags};
 use uext4::{Caller, Capabilities, Errno, Ext4, InodeRef, Result};
+use uext4_fuse::handler::put;
+use uext4_fuse::{FuseFileSystem, Invalidation, IoctlCall};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const FS_IOC_GETFLAGS: u32 = 0x8008_6601;
@@ -45,7 +46,7 @@ struct TrimRange {
     minlen: u64,
 }
 
-/// The flags that both pairs of ioctls know: as `FS_IOC_GETFLAGS` and as `FS_IOC_FSGETXATTR` numbers them.
+/// The flags that both pairs of ioctls have: those of `FS_IOC_GETFLAGS` and the bits of `FS_IOC_FSGETXATTR`.
 const XFLAGS: [(InodeFlags, u32); 7] = [
     (InodeFlags::SYNC, 0x20),
     (InodeFlags::IMMUTABLE, 0x8),
@@ -61,7 +62,7 @@ fn xflags_of(flags: InodeFlags) -> u32 {
     set.fold(0, |all, (_, bit)| all | bit)
 }
 
-/// `flags` with those that `xflags` can name as it says. What it names besides is ignored, as the kernel does.
+/// `flags` with each flag of [`XFLAGS`] set or cleared as in `xflags`. Ignores other bits of `xflags`, as the kernel does.
 fn with_xflags(flags: InodeFlags, xflags: u32) -> InodeFlags {
     let mut wanted = flags;
     for (flag, bit) in XFLAGS {
@@ -77,9 +78,18 @@ fn argument<T: FromBytes>(call: &IoctlCall<'_>) -> Result<T, Errno> {
     }
 }
 
-impl Served for Ext4 {
+/// A mounted image for [`uext4_fuse::Server`].
+pub struct Ext4Adapter(pub Arc<Ext4>);
+
+impl FuseFileSystem for Ext4Adapter {
+    type Fs = Ext4;
+
+    fn fs(&self) -> &Ext4 {
+        &self.0
+    }
+
     fn node_by_number(&self, ino: u64) -> Result<InodeRef> {
-        self.inode_by_number(ino)
+        self.0.inode_by_number(ino)
     }
 
     fn root_number(&self) -> u64 {
@@ -93,80 +103,81 @@ impl Served for Ext4 {
         call: &IoctlCall<'_>,
         out: &mut [u8],
     ) -> Result<usize> {
+        let fs = &*self.0;
         Ok(match call.command {
-            FS_IOC_GETFLAGS => put(out, &self.flags(node).bits())?,
+            FS_IOC_GETFLAGS => put(out, &fs.flags(node).bits())?,
             FS_IOC_SETFLAGS => {
                 let flags = InodeFlags::from_bits_retain(argument(call)?);
-                self.report(self.set_flags(caller, node, flags))?;
+                fs.report(fs.set_flags(caller, node, flags))?;
                 0
             }
             FS_IOC_FSGETXATTR => put(
                 out,
                 &FsXattr {
-                    xflags: xflags_of(self.flags(node)),
-                    projid: self.project(node),
+                    xflags: xflags_of(fs.flags(node)),
+                    projid: fs.project(node),
                     ..FsXattr::default()
                 },
             )?,
             FS_IOC_FSSETXATTR => {
                 let wanted: FsXattr = argument(call)?;
-                let flags = with_xflags(self.flags(node), wanted.xflags);
+                let flags = with_xflags(fs.flags(node), wanted.xflags);
                 let projid = Some(wanted.projid);
-                self.report(self.set_flags_and_project(caller, node, Some(flags), projid))?;
+                fs.report(fs.set_flags_and_project(caller, node, Some(flags), projid))?;
                 0
             }
-            FS_IOC_GETVERSION | EXT4_IOC_GETVERSION => put(out, &self.generation(node).0)?,
+            FS_IOC_GETVERSION | EXT4_IOC_GETVERSION => put(out, &fs.generation(node).0)?,
             FS_IOC_SETVERSION | EXT4_IOC_SETVERSION => {
                 let generation = Generation(argument(call)?);
-                self.report(self.set_generation(caller, node, generation))?;
+                fs.report(fs.set_generation(caller, node, generation))?;
                 0
             }
             EXT4_IOC_SWAP_BOOT => {
-                self.report(self.swap_boot(caller, node))?;
+                fs.report(fs.swap_boot(caller, node))?;
                 0
             }
             FS_IOC_GETFSLABEL => {
                 let mut label = [0; LABEL_BYTES];
-                let name = &self.superblock().raw.volume_name;
+                let name = &fs.superblock().raw.volume_name;
                 label[..name.len()].copy_from_slice(name);
                 put(out, &label)?
             }
-            FITRIM => trim(self, caller, argument(call)?, out)?,
+            FITRIM => trim(fs, caller, argument(call)?, out)?,
             _ => return Err(Errno::ENOTTY.into()),
         })
     }
 
-    fn outdated_by(&self, command: u32) -> Outdated {
+    fn invalidated_by(&self, command: u32) -> Invalidation {
         match command {
-            EXT4_IOC_SWAP_BOOT => Outdated::All,
+            EXT4_IOC_SWAP_BOOT => Invalidation::Data,
             FS_IOC_SETFLAGS | FS_IOC_FSSETXATTR | FS_IOC_SETVERSION | EXT4_IOC_SETVERSION => {
-                Outdated::Attributes
+                Invalidation::Attributes
             }
-            _ => Outdated::Nothing,
+            _ => Invalidation::Nothing,
         }
     }
 
-    fn describe(&self) -> Value {
-        let cache = self.cache();
+    fn cache_statistics(&self) -> Value {
+        let cache = self.0.cache();
         json!({
-            "inodes": self.cached_inodes(),
+            "inodes": self.0.cached_inodes(),
             "metadata_blocks": cache.len(),
             "metadata_bytes": cache.len() * cache.block_size(),
         })
     }
 }
 
-/// `FITRIM`: the length comes back as how much was discarded.
+/// `FITRIM`: returns how many bytes were discarded in place of the length.
 fn trim(fs: &Ext4, caller: &Caller, range: TrimRange, out: &mut [u8]) -> Result<usize> {
     if !caller.has(Capabilities::SYS_ADMIN) {
         return Err(Errno::EPERM.into());
     }
     let trimmed = fs.report(fs.trim(range.start, range.len, range.minlen))?;
-    let told = TrimRange {
+    let reply = TrimRange {
         len: trimmed,
         ..range
     };
-    Ok(put(out, &told)?)
+    Ok(put(out, &reply)?)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! What is asked and told of the processes that use queues.
+//! System calls about the processes that use queues.
 //!
-//! The kernel names the thread that makes a request by its number in the namespace of processes in which the mount was
-//! made; 0 stands for one that is not in it. Of such a thread nothing is known here.
+//! A request has the id of its thread in the PID namespace in which the mount was made, or 0 if the thread is not in that
+//! namespace. Nothing can be found out about such a thread.
 #![allow(unsafe_code, reason = "these system calls have no safe form")]
 
 use rustix::io::Errno as HostErrno;
@@ -9,7 +9,7 @@ use rustix::process::{Pid, PidfdFlags, getpriority_process, pidfd_open};
 use std::os::fd::{AsRawFd, OwnedFd};
 use uext4::Errno;
 
-/// `SI_MESGQ` of sigaction(2): a message came to a queue.
+/// `SI_MESGQ` of sigaction(2): a message arrived in an empty queue.
 const SI_MESGQ: i32 = -3;
 /// The length of `siginfo_t`.
 const SIGINFO_BYTES: usize = 128;
@@ -19,29 +19,30 @@ pub fn is_thread_of(process: u32, tid: u32) -> bool {
     if process == 0 || tid == 0 {
         return false;
     }
-    // SAFETY: no memory is passed, and no signal sent.
+    // SAFETY: the call gets no memory and, with signal 0, sends no signal.
     let answer = unsafe { libc::syscall(libc::SYS_tgkill, process, tid, 0) };
-    // One that may not be signalled is there all the same.
+    // A thread that may not be signalled exists.
     answer == 0 || std::io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
 }
 
-/// The process of thread `tid`, which says that it is `claimed`; 0 if that can't be known.
+/// The process of thread `tid`, which claims to be of process `claimed`; 0 if it cannot be found out.
 pub fn process_of(claimed: u32, tid: u32) -> u32 {
     match claimed {
         _ if is_thread_of(claimed, tid) => claimed,
-        // Its own namespace has other numbers; a process with one thread has the thread's.
+        // The claim is a number of another namespace. The process of a main thread has the thread's number.
         _ if is_thread_of(tid, tid) => tid,
         _ => 0,
     }
 }
 
-/// Who goes first of several that wait: by the priority of real time, then by the nice value.
-pub fn rank(tid: u32) -> i32 {
+/// The scheduling priority of a thread, which orders waiters: the real-time priority, or else a negative number that
+/// follows from the nice value.
+pub fn sched_priority(tid: u32) -> i32 {
     let Some(pid) = i32::try_from(tid).ok().and_then(Pid::from_raw) else {
         return 0;
     };
     let mut param = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the structure is plain numbers and lives through the call.
+    // SAFETY: the structure consists of integers and outlives the call.
     let answer = unsafe { libc::sched_getparam(pid.as_raw_nonzero().get(), &raw mut param) };
     match param.sched_priority {
         priority if answer == 0 && priority > 0 => priority,
@@ -51,7 +52,7 @@ pub fn rank(tid: u32) -> i32 {
 
 /// `PIDFD_GET_INFO` of `linux/pidfd.h`, on the first form of its structure.
 const PIDFD_GET_INFO: u32 = 0xc040_ff0b;
-/// `PIDFD_INFO_CREDS`: the users are wanted, and there.
+/// `PIDFD_INFO_CREDS`: the user ids are requested, or present.
 const PIDFD_INFO_CREDS: u64 = 1 << 1;
 
 /// `struct pidfd_info`.
@@ -74,17 +75,17 @@ struct PidfdInfo {
     exit_code: i32,
 }
 
-/// A process that may be sent a signal for a user.
+/// A process to signal on behalf of a user.
 pub struct Target {
     process: OwnedFd,
     uid: u32,
 }
 
 impl Target {
-    /// The process with that number, which user `uid` has.
+    /// The process with that id, for user `uid`.
     ///
     /// # Errors
-    /// `EPERM`: the server may not signal it, or can't know it.
+    /// `EPERM`: the server may not signal it or cannot find out its user, or it is another user's.
     pub fn new(process: u32, uid: u32) -> Result<Target, Errno> {
         let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
         let opened = pidfd_open(pid.ok_or(Errno::EPERM)?, PidfdFlags::empty());
@@ -93,28 +94,27 @@ impl Target {
             uid,
         };
         match target.send(0, None) {
-            Ok(()) if target.is_the_users() => Ok(target),
+            Ok(()) if target.may_be_signalled() => Ok(target),
             _ => Err(Errno::EPERM),
         }
     }
 
-    /// Whether the user might signal it himself (kill(2)): it may have become another's since, by execve(2). Root may
-    /// always; of others a kernel before Linux 6.13 does not tell.
-    fn is_the_users(&self) -> bool {
+    /// Whether kill(2) would let the user signal the process, whose user execve(2) may have changed since. Root may always.
+    /// Before Linux 6.13 the kernel does not report the users of a process, and other users may not.
+    fn may_be_signalled(&self) -> bool {
         let mut info = PidfdInfo {
             mask: PIDFD_INFO_CREDS,
             ..PidfdInfo::default()
         };
         let (fd, request) = (self.process.as_raw_fd(), PIDFD_GET_INFO as libc::Ioctl);
-        // SAFETY: the structure is plain numbers, as long as the request says, and lives through the call.
+        // SAFETY: the structure consists of integers, has the size that the request encodes, and outlives the call.
         let answer = unsafe { libc::ioctl(fd, request, &raw mut info) };
-        let told = answer == 0 && info.mask & PIDFD_INFO_CREDS != 0;
-        self.uid == 0 || told && (info.ruid == self.uid || info.suid == self.uid)
+        let has_users = answer == 0 && info.mask & PIDFD_INFO_CREDS != 0;
+        self.uid == 0 || has_users && (info.ruid == self.uid || info.suid == self.uid)
     }
 
-    /// Tells it, as the kernel does, that a message came, by that signal with that value, sent by that process of that
-    /// user.
-    pub fn tell(&self, signo: i32, value: u64, process: u32, uid: u32) {
+    /// Sends the signal that the kernel sends for a message, with that value and that sender.
+    pub fn signal(&self, signo: i32, value: u64, process: u32, uid: u32) {
         let mut info = [0_u8; SIGINFO_BYTES];
         let mut put = |at: usize, bytes: &[u8]| info[at..at + bytes.len()].copy_from_slice(bytes);
         put(0, &signo.to_ne_bytes());
@@ -122,8 +122,8 @@ impl Target {
         put(16, &process.to_ne_bytes());
         put(20, &uid.to_ne_bytes());
         put(24, &value.to_ne_bytes());
-        if self.is_the_users() {
-            // One that is gone needs not be told.
+        if self.may_be_signalled() {
+            // Fails only if the process has ended.
             let _ = self.send(signo, Some(&info));
         }
     }
@@ -131,7 +131,7 @@ impl Target {
     fn send(&self, signo: i32, info: Option<&[u8; SIGINFO_BYTES]>) -> Result<(), HostErrno> {
         let info = info.map_or(std::ptr::null(), |info| info.as_ptr());
         let fd = self.process.as_raw_fd();
-        // SAFETY: the information lives through the call, and is as long as the kernel reads.
+        // SAFETY: the array is as long as the `siginfo_t` that the kernel reads, and outlives the call.
         let answer = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, signo, info, 0) };
         match answer {
             0 => Ok(()),
@@ -156,19 +156,19 @@ mod tests {
     }
 
     #[test]
-    fn nice_threads_go_last() {
-        assert_eq!(rank(0), 0);
-        let usual = rank(std::process::id());
+    fn nice_threads_are_last() {
+        assert_eq!(sched_priority(0), 0);
+        let usual = sched_priority(std::process::id());
         assert!((-40..=0).contains(&usual), "{usual}");
     }
 
     #[test]
-    fn only_processes_that_are_there_can_be_told() {
+    fn only_existing_processes_can_be_signalled() {
         let uid = rustix::process::getuid().as_raw();
         assert!(Target::new(std::process::id(), uid).is_ok());
         assert!(Target::new(0, uid).is_err_and(|e| e == Errno::EPERM));
         assert!(Target::new(u32::MAX, uid).is_err());
-        let of_another = Target::new(std::process::id(), uid + 4711);
-        assert!(of_another.is_err_and(|e| e == Errno::EPERM));
+        let of_another_user = Target::new(std::process::id(), uid + 4711);
+        assert!(of_another_user.is_err_and(|e| e == Errno::EPERM));
     }
 }

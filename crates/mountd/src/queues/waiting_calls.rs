@@ -1,19 +1,19 @@
-//! Calls that wait: until they are complete, somebody is killed or interrupted, or their time has come.
+//! Calls that wait until they are complete, are interrupted, or reach their deadline.
 //!
 //! # Data model
-//! A call is known by its request's number from before it enters its queue until after it is complete. It is ended by
-//! its queue ([`uext4::mqueue::Queue::cancel`]), which knows whether it is complete by then.
+//! A call has the number of its request. It is in this table from before it enters its queue until after it is complete.
+//! Its queue ends it ([`uext4::mqueue::Queue::cancel`]), because only the queue knows whether it is complete.
 //!
 //! # Invariants
-//! Who ends a call notes that here first, and then asks the queue; who lets a call wait looks here once it is in the
-//! queue. So one of the two finds the other, and no end is lost. The kernel may tell that a request is interrupted
-//! before the thread that read the request has come here: that is remembered for a while, as it can't be told
-//! from one for a request that is answered already.
+//! A thread that ends a call first notes the end here and then cancels the call in the queue. A thread that makes a call
+//! wait first enters it in the queue and then checks here for an end. So one of the two sees the other, and no end is lost.
+//! An interruption may arrive before the thread that read the request has entered the call here. It cannot be told apart
+//! from an interruption of a request that is already answered, so it is kept for a while.
 //!
 //! # Locking
-//! One lock, of class `mqueue_calls`, which only calls that wait take. No queue's lock is taken with it held.
+//! One lock, of class `mqueue_calls`, which only waiting calls take. No queue's lock is taken with it held.
 
-use super::handles::Opened;
+use super::open_queues::OpenQueue;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,63 +21,64 @@ use uext4::mqueue::Wait;
 use uext4::{Errno, Timestamp};
 use uext4_sync::{Condvar, Mutex, class};
 
-/// How long an interruption is kept whose request is not known.
+/// How long an interruption of an unknown request is kept.
 const EARLY_KEPT: Duration = Duration::from_secs(10);
-/// How many are kept before old ones are looked for; then twice as many as are still kept.
+/// The number of such interruptions from which on old ones are dropped. After that, twice the number that was left.
 const EARLY_MANY: usize = 256;
-/// A clock that is set is noticed within this time.
+/// A change of the clock is noticed within this time.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 /// What a call waits for.
 #[derive(Clone)]
 pub enum WaitsFor {
     /// A queue.
-    Queue(Arc<Opened>),
-    /// The registration of that description with that number.
+    Queue(Arc<OpenQueue>),
+    /// The registration with that file handle and number.
     Registration(u64, u64),
 }
 
 struct Call {
     what: WaitsFor,
     deadline: Option<Timestamp>,
-    /// Why it is to end.
+    /// The error that ends it.
     ended: Option<Errno>,
 }
 
 #[derive(Default)]
-struct State {
+struct Table {
     calls: HashMap<u64, Call>,
     deadlines: BTreeSet<(Timestamp, u64)>,
+    /// Interruptions of unknown requests.
     early: HashMap<u64, Instant>,
-    /// How many of those there are when old ones are looked for again.
+    /// The size of `early` from which on old entries are dropped.
     early_many: usize,
     stopped: bool,
 }
 
-/// The calls that wait.
-pub struct Calls {
-    state: Mutex<State>,
-    /// There is an earlier deadline, or no more will come.
+/// The waiting calls.
+pub struct WaitingCalls {
+    table: Mutex<Table>,
+    /// Signalled when there is an earlier first deadline, and at the end.
     earlier: Condvar,
 }
 
-impl Default for Calls {
-    fn default() -> Calls {
-        Calls {
-            state: Mutex::new(&class::MQUEUE_CALLS, State::default()),
+impl Default for WaitingCalls {
+    fn default() -> WaitingCalls {
+        WaitingCalls {
+            table: Mutex::new(&class::MQUEUE_CALLS, Table::default()),
             earlier: Condvar::new(),
         }
     }
 }
 
-impl Calls {
-    /// A call is about to wait.
+impl WaitingCalls {
+    /// Adds a call that is about to wait.
     ///
     /// # Errors
-    /// `EINTR`: it was interrupted before.
+    /// `EINTR`: its request is already interrupted.
     pub fn begin(&self, unique: u64, what: WaitsFor, wait: &Wait) -> Result<(), Errno> {
-        let mut state = self.state.lock();
-        if state.early.remove(&unique).is_some() {
+        let mut table = self.table.lock();
+        if table.early.remove(&unique).is_some() {
             return Err(Errno::EINTR);
         }
         let call = Call {
@@ -85,80 +86,80 @@ impl Calls {
             deadline: wait.deadline,
             ended: None,
         };
-        state.calls.insert(unique, call);
+        table.calls.insert(unique, call);
         if let Some(deadline) = wait.deadline {
-            let first = state.deadlines.first().map(|first| first.0);
-            state.deadlines.insert((deadline, unique));
+            let first = table.deadlines.first().map(|first| first.0);
+            table.deadlines.insert((deadline, unique));
             if first.is_none_or(|first| deadline < first) {
-                drop(state);
+                drop(table);
                 self.earlier.notify_one();
             }
         }
         Ok(())
     }
 
-    /// Why a call that waits now was to end meanwhile.
+    /// The error that has ended a call since it was added.
     pub fn ended(&self, unique: u64) -> Option<Errno> {
-        self.state.lock().calls.get(&unique)?.ended
+        self.table.lock().calls.get(&unique)?.ended
     }
 
-    /// A call is complete.
+    /// Removes a call that is complete.
     pub fn end(&self, unique: u64) {
-        let mut state = self.state.lock();
-        let gone = state.calls.remove(&unique);
+        let mut table = self.table.lock();
+        let gone = table.calls.remove(&unique);
         if let Some(deadline) = gone.as_ref().and_then(|call| call.deadline) {
-            state.deadlines.remove(&(deadline, unique));
+            table.deadlines.remove(&(deadline, unique));
         }
-        drop(state);
+        drop(table);
         drop(gone);
     }
 
-    /// Notes that a request is interrupted, and gives what its call waits for.
+    /// Notes that a request is interrupted, and returns what its call waits for.
     pub fn interrupt(&self, unique: u64) -> Option<WaitsFor> {
-        let mut state = self.state.lock();
-        if let Some(call) = state.calls.get_mut(&unique) {
+        let mut table = self.table.lock();
+        if let Some(call) = table.calls.get_mut(&unique) {
             call.ended = Some(Errno::EINTR);
             return Some(call.what.clone());
         }
         let now = Instant::now();
-        if state.early.len() >= state.early_many.max(EARLY_MANY) {
-            state
+        if table.early.len() >= table.early_many.max(EARLY_MANY) {
+            table
                 .early
                 .retain(|_, since| now.duration_since(*since) < EARLY_KEPT);
-            state.early_many = 2 * state.early.len();
+            table.early_many = 2 * table.early.len();
         }
-        state.early.insert(unique, now);
+        table.early.insert(unique, now);
         None
     }
 
-    /// Ends calls by `end` when their time has come, until [`Calls::stop`].
-    pub fn watch_the_clock(&self, end: impl Fn(u64, WaitsFor)) {
-        let mut state = self.state.lock();
-        while !state.stopped {
-            let Some(&(deadline, unique)) = state.deadlines.first() else {
-                self.earlier.wait(&mut state);
+    /// Calls `end` for each call whose deadline passes, until [`WaitingCalls::stop`].
+    pub fn expire(&self, end: impl Fn(u64, WaitsFor)) {
+        let mut table = self.table.lock();
+        while !table.stopped {
+            let Some(&(deadline, unique)) = table.deadlines.first() else {
+                self.earlier.wait(&mut table);
                 continue;
             };
             let left = deadline.since(Timestamp::now());
             if !left.is_zero() {
-                self.earlier.wait_for(&mut state, left.min(SLEEP_MAX));
+                self.earlier.wait_for(&mut table, left.min(SLEEP_MAX));
                 continue;
             }
-            state.deadlines.remove(&(deadline, unique));
-            let Some(call) = state.calls.get_mut(&unique) else {
+            table.deadlines.remove(&(deadline, unique));
+            let Some(call) = table.calls.get_mut(&unique) else {
                 continue;
             };
             call.ended = Some(Errno::ETIMEDOUT);
             let what = call.what.clone();
-            drop(state);
+            drop(table);
             end(unique, what);
-            state = self.state.lock();
+            table = self.table.lock();
         }
     }
 
-    /// No more calls come.
+    /// Ends [`WaitingCalls::expire`].
     pub fn stop(&self) {
-        self.state.lock().stopped = true;
+        self.table.lock().stopped = true;
         self.earlier.notify_one();
     }
 }
@@ -173,8 +174,8 @@ mod tests {
     }
 
     #[test]
-    fn an_interruption_may_come_first() {
-        let calls = Calls::default();
+    fn an_interruption_may_arrive_first() {
+        let calls = WaitingCalls::default();
         assert!(calls.interrupt(7).is_none());
         let begun = calls.begin(7, registration(1), &Wait::default());
         assert_eq!(begun, Err(Errno::EINTR));
@@ -187,28 +188,28 @@ mod tests {
     }
 
     #[test]
-    fn old_interruptions_are_forgotten_one_day() {
-        let calls = Calls::default();
-        // As many as make it look for old ones.
+    fn old_interruptions_are_dropped() {
+        let calls = WaitingCalls::default();
+        // Enough to drop old ones.
         for unique in 0..16 * EARLY_MANY as u64 {
             calls.interrupt(unique);
         }
-        let mut state = calls.state.lock();
+        let mut table = calls.table.lock();
         let long_ago = Instant::now().checked_sub(2 * EARLY_KEPT);
         let Some(long_ago) = long_ago else { return };
-        state.early.values_mut().for_each(|since| *since = long_ago);
-        drop(state);
+        table.early.values_mut().for_each(|since| *since = long_ago);
+        drop(table);
         calls.interrupt(1 << 40);
-        assert_eq!(calls.state.lock().early.len(), 1);
+        assert_eq!(calls.table.lock().early.len(), 1);
     }
 
     #[test]
-    fn calls_end_when_their_time_has_come() {
-        let calls = Arc::new(Calls::default());
+    fn calls_end_at_their_deadline() {
+        let calls = Arc::new(WaitingCalls::default());
         let (ended, ends) = mpsc::channel();
         let clock = Arc::clone(&calls);
         let thread = std::thread::spawn(move || {
-            clock.watch_the_clock(|unique, _| ended.send(unique).expect("awaited"));
+            clock.expire(|unique, _| ended.send(unique).expect("awaited"));
         });
         let past = |sec| Wait::until(Timestamp { sec, nsec: 0 });
         let never = Wait::until(Timestamp {

@@ -1,8 +1,8 @@
-//! Long messages, which go between callers and the server in pieces.
+//! Messages that are longer than a request and travel in pieces.
 //!
 //! # Invariants
-//! A message belongs to the description that it is sent or received by, and goes with it. So a description has a bounded
-//! number of them, each no longer than its queue allows.
+//! A message belongs to the description that sends or receives it, and is dropped with it. A description has a bounded
+//! number of messages, each no longer than its queue allows.
 //!
 //! # Locking
 //! One lock, of class `open_files`, held while a piece is copied.
@@ -11,62 +11,61 @@ use std::collections::BTreeMap;
 use uext4::Errno;
 use uext4_sync::{Mutex, class};
 
-/// The most messages of a description that may be under way when another sets out: as many threads of a program can use
-/// it at once.
-const OF_A_DESCRIPTION_MAX: usize = 4096;
+/// The most messages of one description. This is also the most threads of a program that can use it at once.
+const PER_DESCRIPTION_MAX: usize = 4096;
 
-/// Messages by description and number.
+/// Messages by file handle and token.
 type Messages = BTreeMap<(u64, u64), Vec<u8>>;
 
-struct State {
+struct Table {
     messages: Messages,
-    last: u64,
+    last_token: u64,
 }
 
-/// Long messages under way.
-pub struct Pieces {
-    state: Mutex<State>,
+/// The long messages of all descriptions.
+pub struct LongMessages {
+    table: Mutex<Table>,
 }
 
-impl Default for Pieces {
-    fn default() -> Pieces {
-        let state = State {
+impl Default for LongMessages {
+    fn default() -> LongMessages {
+        let table = Table {
             messages: Messages::new(),
-            last: 0,
+            last_token: 0,
         };
-        Pieces {
-            state: Mutex::new(&class::OPEN_FILES, state),
+        LongMessages {
+            table: Mutex::new(&class::OPEN_FILES, table),
         }
     }
 }
 
-impl Pieces {
-    /// Keeps a message for `fh`, and gives its number, which is not 0.
+impl LongMessages {
+    /// Keeps a message for `fh` and returns its token, which is not 0.
     pub fn keep(&self, fh: u64, message: Vec<u8>) -> u64 {
-        let mut state = self.state.lock();
-        state.last += 1;
-        let token = state.last;
-        state.messages.insert((fh, token), message);
+        let mut table = self.table.lock();
+        table.last_token += 1;
+        let token = table.last_token;
+        table.messages.insert((fh, token), message);
         token
     }
 
-    /// Checks that another message of `fh` may set out; one that has is never given up.
+    /// Checks that `fh` may have another message.
     ///
     /// # Errors
-    /// `ENOMEM`: there are too many.
+    /// `ENOMEM`: it has too many.
     pub fn check_room(&self, fh: u64) -> Result<(), Errno> {
-        let state = self.state.lock();
-        let of = state.messages.range((fh, 0)..=(fh, u64::MAX));
-        match of.count() < OF_A_DESCRIPTION_MAX {
+        let table = self.table.lock();
+        let of = table.messages.range((fh, 0)..=(fh, u64::MAX));
+        match of.count() < PER_DESCRIPTION_MAX {
             true => Ok(()),
             false => Err(Errno::ENOMEM),
         }
     }
 
-    /// Adds a piece, which follows those that are there.
+    /// Appends a piece that begins at offset `at`.
     ///
     /// # Errors
-    /// `EINVAL`: there is no such message, or the piece does not follow. `EMSGSIZE`: it gets longer than `max`.
+    /// `EINVAL`: no such message, or it does not end at `at`. `EMSGSIZE`: the message would be longer than `max`.
     pub fn add(
         &self,
         (fh, token): (u64, u64),
@@ -74,8 +73,8 @@ impl Pieces {
         piece: &[u8],
         max: usize,
     ) -> Result<(), Errno> {
-        let mut state = self.state.lock();
-        let message = state.messages.get_mut(&(fh, token)).ok_or(Errno::EINVAL)?;
+        let mut table = self.table.lock();
+        let message = table.messages.get_mut(&(fh, token)).ok_or(Errno::EINVAL)?;
         if message.len() != at {
             return Err(Errno::EINVAL);
         }
@@ -89,44 +88,44 @@ impl Pieces {
     /// Takes a message.
     ///
     /// # Errors
-    /// `EINVAL`: there is no such message.
+    /// `EINVAL`: no such message.
     pub fn take(&self, fh: u64, token: u64) -> Result<Vec<u8>, Errno> {
-        let taken = self.state.lock().messages.remove(&(fh, token));
+        let taken = self.table.lock().messages.remove(&(fh, token));
         taken.ok_or(Errno::EINVAL)
     }
 
-    /// Copies what of a message begins at `from` to `out`, as far as there is room, and gives its length; with its end
-    /// the message goes.
+    /// Copies the bytes of a message from offset `from` on to `out`, until `out` is full, and returns their number. Drops
+    /// the message once its end is copied.
     ///
     /// # Errors
-    /// `EINVAL`: there is no such message, or it ends before.
+    /// `EINVAL`: no such message, or it ends before `from`.
     pub fn copy(
         &self,
         (fh, token): (u64, u64),
         from: usize,
         out: &mut [u8],
     ) -> Result<usize, Errno> {
-        let mut state = self.state.lock();
-        let message = state.messages.get(&(fh, token)).ok_or(Errno::EINVAL)?;
+        let mut table = self.table.lock();
+        let message = table.messages.get(&(fh, token)).ok_or(Errno::EINVAL)?;
         let rest = message.get(from..).ok_or(Errno::EINVAL)?;
         let len = rest.len().min(out.len());
         out[..len].copy_from_slice(&rest[..len]);
         let gone = match len == rest.len() {
-            true => state.messages.remove(&(fh, token)),
+            true => table.messages.remove(&(fh, token)),
             false => None,
         };
-        drop(state);
+        drop(table);
         drop(gone);
         Ok(len)
     }
 
-    /// The description is closed.
+    /// Drops the messages of a description that is closed.
     pub fn close(&self, fh: u64) {
-        let mut state = self.state.lock();
-        let of = state.messages.range((fh, 0)..=(fh, u64::MAX));
+        let mut table = self.table.lock();
+        let of = table.messages.range((fh, 0)..=(fh, u64::MAX));
         let keys: Vec<_> = of.map(|(key, _)| *key).collect();
         for key in keys {
-            state.messages.remove(&key);
+            table.messages.remove(&key);
         }
     }
 }
@@ -137,7 +136,7 @@ mod tests {
 
     #[test]
     fn pieces_make_a_message() {
-        let pieces = Pieces::default();
+        let pieces = LongMessages::default();
         let token = pieces.keep(1, b"ab".to_vec());
         assert_eq!(pieces.add((1, token), 2, b"cd", 5), Ok(()));
         assert_eq!(pieces.add((1, token), 2, b"cd", 5), Err(Errno::EINVAL));
@@ -151,19 +150,19 @@ mod tests {
 
     #[test]
     fn a_description_has_a_bounded_number() {
-        let pieces = Pieces::default();
+        let pieces = LongMessages::default();
         let keep = |_| {
             assert_eq!(pieces.check_room(5), Ok(()));
             pieces.keep(5, vec![7])
         };
-        let tokens: Vec<_> = (0..OF_A_DESCRIPTION_MAX).map(keep).collect();
+        let tokens: Vec<_> = (0..PER_DESCRIPTION_MAX).map(keep).collect();
         assert_eq!(pieces.check_room(5), Err(Errno::ENOMEM));
         assert_eq!(pieces.check_room(6), Ok(()));
         let other = pieces.keep(6, vec![1]);
         assert_eq!(pieces.take(5, tokens[0]), Ok(vec![7]));
         assert_eq!(pieces.check_room(5), Ok(()));
         pieces.close(5);
-        assert_eq!(pieces.state.lock().messages.len(), 1);
+        assert_eq!(pieces.table.lock().messages.len(), 1);
         assert_eq!(pieces.take(6, other), Ok(vec![1]));
     }
 }
