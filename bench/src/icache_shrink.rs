@@ -194,7 +194,7 @@ fn watch(fs: &Ext4, shared: &Shared) -> Vec<Moment> {
         moments.push(Moment {
             seconds: since.elapsed().as_secs_f64(),
             created: shared.created.load(Relaxed),
-            cached: fs.cached_inodes(),
+            cached: fs.table.cached_inodes(),
             resident_bytes: memory::resident_bytes(),
         });
         if finished {

@@ -33,7 +33,7 @@ pub struct JournalCost {
 
 impl JournalCost {
     fn of(fs: &Ext4) -> JournalCost {
-        let stats = fs.journal().stats();
+        let stats = fs.volume.journal().stats();
         JournalCost {
             commits: stats.commits,
             journal_bytes: stats.journal_bytes,

@@ -76,7 +76,9 @@ fn power_lost_while_a_range_is_put_in() {
     let file = make(&fs, &root, b"f", NewKind::Regular).expect("is made");
     let blocks = 60_000;
     for at in (0..blocks).step_by(2) {
-        fs.write(&file, at * 1024, b"x", true).expect("writes");
+        fs.files
+            .write(&file, at * 1024, b"x", true)
+            .expect("writes");
     }
     fs.sync().expect("syncs");
     let start = device.ops_len();
@@ -114,20 +116,21 @@ fn space_that_is_being_trimmed_is_no_lack_of_space() {
     let written = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                fs_ref.trim(0, u64::MAX, 0).expect("trims");
+                fs_ref.blocks.trim(0, u64::MAX, 0).expect("trims");
             }
         });
         let file = make(fs_ref, &root, b"f", NewKind::Regular).expect("is made");
         let written = (0..2000u64)
             .map(|at| {
                 fs_ref
+                    .files
                     .write(&file, at % 1000 * 4096, &[7; 4096], true)
                     .map(drop)
             })
             .enumerate()
             .map(|(i, done)| {
                 if i % 100 == 99 {
-                    fs_ref.truncate(&file, 0).expect("cuts");
+                    fs_ref.files.truncate(&file, 0).expect("cuts");
                 }
                 done
             })
@@ -151,7 +154,7 @@ fn a_list_that_finds_no_block_leaves_no_orphan() {
     FileSystem::setxattr(&*fs, &caller, &dir, name, &acl(60), XattrFlags::empty()).expect("is set");
     let full = make(&fs, &root, b"full", NewKind::Regular).expect("is made");
     let mut at = 0;
-    while let Ok(n) = fs.write(&full, at, &vec![1; 1 << 20], true) {
+    while let Ok(n) = fs.files.write(&full, at, &vec![1; 1 << 20], true) {
         at += n as u64;
     }
     let inodes = |fs: &Ext4| FileSystem::statfs(fs).expect("known").inodes_free;
@@ -179,22 +182,29 @@ fn blocks_that_a_journaled_file_has_can_be_written() {
     let fs = mount(device.clone()).expect("mounts");
     let root = fs.root().expect("there");
     let file = make(&fs, &root, b"f", NewKind::Regular).expect("is made");
-    let flags = fs.flags(&file) | InodeFlags::JOURNAL_DATA;
-    fs.set_flags(&Caller::root(), &file, flags).expect("is set");
+    let flags = fs.files.flags(&file) | InodeFlags::JOURNAL_DATA;
+    fs.files
+        .set_flags(&Caller::root(), &file, flags)
+        .expect("is set");
     let blocks = 400;
-    fs.write(&file, 0, &vec![9; blocks * 1024], true)
+    fs.files
+        .write(&file, 0, &vec![9; blocks * 1024], true)
         .expect("writes");
     // What was written is behind in the log and in memory, and reads as zeros.
     fs.fallocate(&file, Fallocate::ZeroRange, 0, blocks as u64 * 1024)
         .expect("is zeroed");
     let full = make(&fs, &root, b"full", NewKind::Regular).expect("is made");
     let mut at = 0;
-    while let Ok(n) = fs.write(&full, at, &[1; 1024], true) {
+    while let Ok(n) = fs.files.write(&full, at, &[1; 1024], true) {
         at += n as u64;
     }
     for block in (0..blocks).step_by(2) {
         let at = block as u64 * 1024 + 10;
-        assert_eq!(fs.write(&file, at, b"new", true).ok(), Some(3), "{block}");
+        assert_eq!(
+            fs.files.write(&file, at, b"new", true).ok(),
+            Some(3),
+            "{block}"
+        );
     }
     let check = |fs: &Ext4, file: &InodeRef| {
         for block in 0..blocks {
@@ -240,7 +250,7 @@ fn a_directory_that_finds_no_room_stays_whole() {
         let file = make(&fs, &root, b"f", NewKind::Regular).expect("is made");
         let full = make(&fs, &root, b"full", NewKind::Regular).expect("is made");
         let mut at = 0;
-        while runs_out_of_blocks && fs.write(&full, at, &[1; 1024], true).is_ok() {
+        while runs_out_of_blocks && fs.files.write(&full, at, &[1; 1024], true).is_ok() {
             at += 1024;
         }
         let mut names = 0;
@@ -258,7 +268,7 @@ fn a_directory_that_finds_no_room_stays_whole() {
         // A block more each time: also where the index needs one and then the leaf finds none.
         for _ in 0..if runs_out_of_blocks { 300 } else { 0 } {
             at -= 1024;
-            fs.truncate(&full, at).expect("cuts");
+            fs.files.truncate(&full, at).expect("cuts");
             link_until_it_fails();
         }
         drop((dir, file, full, root));
@@ -275,14 +285,14 @@ fn an_acl_pushes_data_out_of_a_full_inode() {
         let fs = mount(device.clone()).expect("mounts");
         let root = fs.root().expect("there");
         let file = make(&fs, &root, b"f", NewKind::Regular).expect("is made");
-        fs.write(&file, 0, &[9; 100], true).expect("writes");
+        fs.files.write(&file, 0, &[9; 100], true).expect("writes");
         let is_inline = || file.flags().contains(InodeFlags::INLINE_DATA);
         let set = |name: &[u8], value: &[u8]| {
             let who = Caller::root();
             FileSystem::setxattr(&*fs, &who, &file, name, value, XattrFlags::empty())
         };
         // Just as much as the block takes beside an entry of one letter.
-        let block = fs.geometry().block_size as usize;
+        let block = fs.volume.geometry().block_size as usize;
         let room = uext4_ondisk::XattrList::block_room(block) - 28;
         set(b"user.a", &vec![7; room - room % 4]).expect("fits the block");
         assert!(is_inline(), "{}", shape.name);

@@ -20,12 +20,14 @@ use uext4_vfs::filesystem::FileSystem;
 use uext4_vfs::io::{Fallocate, IoFlags};
 
 fn journal(fs: &Ext4, file: &InodeRef, on: bool) {
-    let flags = fs.flags(file);
+    let flags = fs.files.flags(file);
     let flags = match on {
         true => flags | InodeFlags::JOURNAL_DATA,
         false => flags - InodeFlags::JOURNAL_DATA,
     };
-    fs.set_flags(&Caller::root(), file, flags).expect("is set");
+    fs.files
+        .set_flags(&Caller::root(), file, flags)
+        .expect("is set");
 }
 
 fn set(fs: &Ext4, node: &InodeRef, name: &[u8], value: &[u8]) -> uext4_vfs::Result<()> {
@@ -106,7 +108,7 @@ impl Versions<'_> {
                 4 => (&data[..100], IoFlags::empty()),
                 _ => (&*data, IoFlags::empty()),
             };
-            let written = self.fs.write_with(self.file, at, part, flags, true);
+            let written = self.fs.files.write_with(self.file, at, part, flags, true);
             written.expect("writes");
             if step % 20 == 19 {
                 self.fs.fsync(self.file, rng.bool()).expect("syncs");
@@ -264,8 +266,11 @@ fn change_node(fs: &Ext4, node: &InodeRef, rng: &mut Rng) {
         2 => {
             let flags = [IoFlags::APPEND, IoFlags::empty()][rng.usize(..2)];
             let data = vec![b'd'; rng.usize(..200)];
-            drop(fs.write_with(node, rng.u64(..100), &data, flags, true));
-            drop(fs.truncate(node, rng.u64(..150)));
+            drop(
+                fs.files
+                    .write_with(node, rng.u64(..100), &data, flags, true),
+            );
+            drop(fs.files.truncate(node, rng.u64(..150)));
         }
         _ => {
             drop(make(fs, node, b"sub", NewKind::Regular));
@@ -278,7 +283,7 @@ fn change_node(fs: &Ext4, node: &InodeRef, rng: &mut Rng) {
 /// Writes a file until there is no space; gives its size.
 fn fill(fs: &Ext4, full: &InodeRef, piece: usize) -> u64 {
     let mut at = 0;
-    while let Ok(n) = fs.write(full, at, &vec![1; piece], true) {
+    while let Ok(n) = fs.files.write(full, at, &vec![1; piece], true) {
         at += n as u64;
     }
     at
@@ -297,7 +302,7 @@ fn large_values_where_space_is_short() {
         let root = fs.root().expect("there");
         let full = make(&fs, &root, b"full", NewKind::Regular).expect("is made");
         let size = fill(&fs, &full, 64 << 10);
-        fs.truncate(&full, size - (300 << 10)).expect("cuts");
+        fs.files.truncate(&full, size - (300 << 10)).expect("cuts");
         std::thread::scope(|scope| {
             for thread in 0..3 {
                 let mut rng = Rng::with_seed(round * 16 + thread);
@@ -369,13 +374,13 @@ fn a_journaled_file_with_much_behind_its_end_goes() {
     let root = fs.root().expect("there");
     let file = make(&fs, &root, b"f", NewKind::Regular).expect("is made");
     journal(&fs, &file, true);
-    fs.write(&file, 0, b"x", true).expect("writes");
+    fs.files.write(&file, 0, b"x", true).expect("writes");
     fs.fallocate(&file, Fallocate::AllocateKeepSize, 0, 200 << 20)
         .expect("allocates");
     drop(file);
-    let before = fs.journal().stats().overruns;
+    let before = fs.volume.journal().stats().overruns;
     FileSystem::unlink(&*fs, &Caller::root(), &root, b"f").expect("goes");
-    let after = fs.journal().stats().overruns;
+    let after = fs.volume.journal().stats().overruns;
     drop(root);
     fs.unmount().expect("unmounts");
     oracle::fsck_device(&device).expect("clean");
@@ -407,13 +412,13 @@ fn everything_runs_out_of_space() {
         let make_file = |i| make(&fs, &root, format!("f{i}").as_bytes(), NewKind::Regular);
         let files: Vec<InodeRef> = (0..4).map(|i| make_file(i).expect("is made")).collect();
         journal(&fs, &files[3], true);
-        let block = u64::from(fs.superblock().geometry.block_size);
+        let block = u64::from(fs.volume.superblock().geometry.block_size);
         let mut at = fill(&fs, &full, block as usize);
         let mut rng = Rng::with_seed(round);
         for step in 0..3000 {
             if step % 5 == 0 && at > 0 {
                 at -= block;
-                fs.truncate(&full, at).expect("cuts");
+                fs.files.truncate(&full, at).expect("cuts");
             }
             let file = rng.choice(&files).unwrap();
             match rng.u8(..9) {
@@ -434,7 +439,7 @@ fn everything_runs_out_of_space() {
 fn change_blocks(fs: &Ext4, file: &InodeRef, block: u64, rng: &mut Rng) {
     let (at, len) = (rng.u64(..2000) * block, rng.u64(1..5) * block);
     let what = match rng.u8(..9) {
-        0..4 => return drop(fs.write(file, at, b"x", true)),
+        0..4 => return drop(fs.files.write(file, at, b"x", true)),
         4 => Fallocate::PunchHole,
         5 => Fallocate::InsertRange,
         6 => Fallocate::CollapseRange,

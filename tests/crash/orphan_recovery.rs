@@ -34,11 +34,11 @@ fn crash_while_orphans_are_recovered() {
             MountOptions::default(),
         )
         .unwrap();
-        let top = fs.root().unwrap();
+        let top = fs.namei.root().unwrap();
         let mut held = vec![];
         for i in 0..1500 {
-            let f = fs.tmpfile(&Caller::root(), &top, 0o600).unwrap();
-            fs.write(&f, 0, &[i as u8; 3000], true).unwrap();
+            let f = fs.namei.tmpfile(&Caller::root(), &top, 0o600).unwrap();
+            fs.files.write(&f, 0, &[i as u8; 3000], true).unwrap();
             held.push(f);
         }
         fs.sync().unwrap();

@@ -22,7 +22,7 @@ fn damaged() -> (Arc<MemoryDevice>, Ino, Pblk) {
     let device = Arc::new(Shape::DEFAULT.make().expect("an image"));
     let fs = mount(device.clone()).expect("mounts");
     let dir = make(&fs, b"d", NewKind::Directory).expect("is made");
-    let pblk = fs.map_block(&dir, Lblk(0)).expect("maps").pblk;
+    let pblk = fs.mapping.map_block(&dir, Lblk(0)).expect("maps").pblk;
     let (ino, pblk) = (dir.ino, pblk.expect("has a block"));
     drop(dir);
     fs.unmount().expect("unmounts");

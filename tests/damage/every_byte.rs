@@ -61,12 +61,14 @@ fn fill(fs: &Ext4, part: usize) -> Result<()> {
         let name = format!("{i}{}", "n".repeat(40));
         let file = create(fs, &dir, &name, NewKind::Regular)?;
         if i < 3 {
-            fs.write(&file, 0, &vec![i as u8 + 1; 700 * i], true)?;
+            fs.files
+                .write(&file, 0, &vec![i as u8 + 1; 700 * i], true)?;
         }
     }
     let file = create(fs, &root, &format!("file{part}"), NewKind::Regular)?;
     for i in 0..10 {
-        fs.write(&file, i * 3 * BLOCK as u64, b"extent", true)?;
+        fs.files
+            .write(&file, i * 3 * BLOCK as u64, b"extent", true)?;
     }
     let set = |name: &[u8], value: &[u8]| {
         FileSystem::setxattr(fs, &who, &file, name, value, XattrFlags::empty())
@@ -110,7 +112,7 @@ fn subject(args: &str, crashed: bool) -> Result<Subject> {
     let mut unused = data_blocks(&fs)?;
     if !crashed {
         // What an empty log was used for is nobody's any more; its first block is its superblock.
-        let log = fs.extents(&*fs.get_inode(Ino::JOURNAL)?)?;
+        let log = fs.mapping.extents(&*fs.inodes.get_inode(Ino::JOURNAL)?)?;
         let blocks = log
             .iter()
             .flat_map(|e| e.pblk.0..e.pblk.0 + u64::from(e.len));
@@ -148,7 +150,7 @@ fn data_blocks(fs: &Ext4) -> Result<BTreeSet<u64>> {
                 left.push(node);
                 continue;
             }
-            for extent in fs.extents(&node)? {
+            for extent in fs.mapping.extents(&node)? {
                 blocks.extend(extent.pblk.0..extent.pblk.0 + u64::from(extent.len));
             }
         }
@@ -266,7 +268,7 @@ fn change(fs: &Ext4) {
         return;
     };
     if let Ok(file) = create(fs, &root, "new", NewKind::Regular) {
-        let _ = fs.write(&file, 0, &[1; 3000], true);
+        let _ = fs.files.write(&file, 0, &[1; 3000], true);
     }
     let _ = FileSystem::unlink(fs, &who, &root, b"file0");
     let _ = FileSystem::rmdir(fs, &who, &root, b"dir1");

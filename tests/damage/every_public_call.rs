@@ -76,13 +76,14 @@ fn damaged() -> Vec<u8> {
     let ext4 = fs.inode();
     let dir = fs.open_dir("/dir").expect("open");
     let mut blocks = vec![
-        ext4.map_block(dir.node(), Lblk(0))
+        ext4.mapping
+            .map_block(dir.node(), Lblk(0))
             .expect("maps")
             .pblk
             .expect("a block"),
     ];
-    let journal = ext4.get_inode(Ino::JOURNAL).expect("the journal");
-    let journal = ext4.extents(&journal).expect("its extents");
+    let journal = ext4.inodes.get_inode(Ino::JOURNAL).expect("the journal");
+    let journal = ext4.mapping.extents(&journal).expect("its extents");
     drop((dir, fragments));
     fs.unmount().expect("unmount");
     let in_journal = |at: u64| {
@@ -301,7 +302,7 @@ fn each_call_makes_the_mount_read_only() {
         device.write_at(0, &bytes).expect("write");
         let fs = Filesystem::open_device(device.clone(), &options()).expect("open");
         let ended = call(&fs).map_err(|e| e.errno());
-        let read_only = fs.inode().is_read_only();
+        let read_only = fs.inode().volume.is_read_only();
         let unmounted = fs.unmount();
         let sb = read_superblock(&*device).expect("superblock");
         let recorded = sb.raw.error_count.get() > 0;
@@ -323,7 +324,7 @@ fn no_call_reports_damage_where_there_is_none() {
         let ended = call(&fs).map_err(|e| e.errno());
         let is_made_up = name == "deletion" && ended == Err(Errno::ENOENT);
         assert!(is_made_up || ended != Err(Errno::EUCLEAN), "{name}");
-        assert!(!fs.inode().is_read_only(), "{name}");
+        assert!(!fs.inode().volume.is_read_only(), "{name}");
     }
-    assert!(fs.inode().get_inode(Ino::ROOT).is_ok());
+    assert!(fs.inode().inodes.get_inode(Ino::ROOT).is_ok());
 }

@@ -38,24 +38,25 @@ fn mount(device: &Arc<MemoryDevice>) -> Result<Arc<Ext4>, Ext4Error> {
 
 /// Where the inode lies on the device.
 fn place(fs: &Ext4, ino: Ino) -> u64 {
-    let geometry = fs.geometry();
+    let geometry = fs.volume.geometry();
     let (no, index) = geometry.group_of_ino(ino).expect("an inode");
     let (block, offset) = geometry.itable_position(index);
     (table(fs, no).0 + u64::from(block)) * BLOCK + offset as u64
 }
 
 fn table(fs: &Ext4, no: GroupNo) -> Pblk {
-    let (at, within) = fs.geometry().group_desc_location(no);
-    let mut raw = vec![0; usize::from(fs.geometry().desc_size)];
+    let (at, within) = fs.volume.geometry().group_desc_location(no);
+    let mut raw = vec![0; usize::from(fs.volume.geometry().desc_size)];
     let offset = at.0 * BLOCK + within as u64;
-    fs.device().read_at(offset, &mut raw).expect("read");
+    fs.volume.device().read_at(offset, &mut raw).expect("read");
     GroupDesc::decode(&raw).expect("a descriptor").inode_table
 }
 
 fn make(fs: &Ext4, name: &[u8], kind: NewKind<'_>) -> InodeRef {
-    let root = fs.root().expect("root");
+    let root = fs.namei.root().expect("root");
     let new = NewNode { mode: 0o755, kind };
-    fs.create(&Caller::root(), &root, name, &new)
+    fs.namei
+        .create(&Caller::root(), &root, name, &new)
         .expect("create")
 }
 
@@ -63,7 +64,8 @@ fn make(fs: &Ext4, name: &[u8], kind: NewKind<'_>) -> InodeRef {
 fn fragments(fs: &Ext4, name: &[u8], count: u64) -> InodeRef {
     let file = make(fs, name, NewKind::Regular);
     for i in 0..count {
-        fs.write(&file, i * 3 * BLOCK, &[1; BLOCK as usize], true)
+        fs.files
+            .write(&file, i * 3 * BLOCK, &[1; BLOCK as usize], true)
             .expect("write");
     }
     file
@@ -81,26 +83,32 @@ fn first_node(device: &MemoryDevice, inode: u64) -> Pblk {
 /// Everything that follows a mapping; what it does must be an error, and is at most damage.
 fn use_all(fs: &Ext4, name: &[u8]) -> Vec<(&'static str, Result<(), Ext4Error>)> {
     let me = Caller::root();
-    let root = fs.root().expect("root");
-    let file = match fs.lookup(&me, &root, name) {
+    let root = fs.namei.root().expect("root");
+    let file = match fs.namei.lookup(&me, &root, name) {
         Ok(file) => file,
         Err(why) => return vec![("lookup", Err(why))],
     };
     let mut buf = [0; 4096];
     let far = 9 * BLOCK;
-    let write = |at| fs.write(&file, at, &[7; 2048], true).map(drop);
+    let write = |at| fs.files.write(&file, at, &[7; 2048], true).map(drop);
     vec![
-        ("read", fs.read(&file, 0, &mut buf).map(drop)),
-        ("read, further", fs.read(&file, far, &mut buf).map(drop)),
-        ("extents", fs.extents(&file).map(drop)),
+        ("read", fs.files.read(&file, 0, &mut buf).map(drop)),
+        (
+            "read, further",
+            fs.files.read(&file, far, &mut buf).map(drop),
+        ),
+        ("extents", fs.mapping.extents(&file).map(drop)),
         ("overwrite", write(0)),
         ("write to a hole", write(BLOCK)),
         ("append", write(1 << 20)),
-        ("punch", fs.fallocate(&file, Fallocate::PunchHole, 0, far)),
-        ("truncate", fs.truncate(&file, 0)),
+        (
+            "punch",
+            fs.files.fallocate(&file, Fallocate::PunchHole, 0, far),
+        ),
+        ("truncate", fs.files.truncate(&file, 0)),
         ("unlink", {
             drop(file);
-            fs.unlink(&me, &root, name)
+            fs.namei.unlink(&me, &root, name)
         }),
     ]
 }
@@ -181,11 +189,12 @@ fn a_leaf_that_two_entries_name() {
     device.write_at(inode + I_BLOCK, &root).expect("write");
     let fs = mount(&device).expect("mount");
     let file = fs
-        .lookup(&Caller::root(), &fs.root().expect("root"), b"f")
+        .namei
+        .lookup(&Caller::root(), &fs.namei.root().expect("root"), b"f")
         .expect("lookup");
-    let extents = fs.extents(&file);
+    let extents = fs.mapping.extents(&file);
     assert!(matches!(extents, Err(Ext4Error::Corrupt(_))), "{extents:?}");
-    let truncated = fs.truncate(&file, 0);
+    let truncated = fs.files.truncate(&file, 0);
     assert!(
         matches!(truncated, Err(Ext4Error::Corrupt(_))),
         "{truncated:?}"
@@ -201,7 +210,7 @@ fn an_extent_over_an_inode_table() {
         let file = fragments(&fs, b"f", if below { 60 } else { 4 });
         let inode = place(&fs, file.ino);
         // Its end, which nothing else changes.
-        let last = u64::from(fs.geometry().itable_blocks_per_group) - 1;
+        let last = u64::from(fs.volume.geometry().itable_blocks_per_group) - 1;
         let table = Pblk(table(&fs, GroupNo(0)).0 + last);
         drop(file);
         fs.unmount().expect("unmount");
@@ -233,7 +242,7 @@ fn a_block_of_two_directories() {
         mode: 0o644,
         kind: NewKind::Regular,
     };
-    fs.create(&me, &a, b"x", &new).expect("create");
+    fs.namei.create(&me, &a, b"x", &new).expect("create");
     let (from, to) = (place(&fs, a.ino), place(&fs, b.ino));
     drop((a, b));
     fs.unmount().expect("unmount");
@@ -242,11 +251,11 @@ fn a_block_of_two_directories() {
     device.read_at(from + I_BLOCK, &mut root).expect("read");
     device.write_at(to + I_BLOCK, &root).expect("write");
     let fs = mount(&device).expect("mount");
-    let top = fs.root().expect("root");
-    let a = fs.lookup(&me, &top, b"a").expect("lookup");
-    let b = fs.lookup(&me, &top, b"b").expect("lookup");
-    fs.lookup(&me, &a, b"x").expect("the first to use it");
-    let made = fs.create(&me, &b, b"y", &new).map(drop);
+    let top = fs.namei.root().expect("root");
+    let a = fs.namei.lookup(&me, &top, b"a").expect("lookup");
+    let b = fs.namei.lookup(&me, &top, b"b").expect("lookup");
+    fs.namei.lookup(&me, &a, b"x").expect("the first to use it");
+    let made = fs.namei.create(&me, &b, b"y", &new).map(drop);
     assert!(matches!(made, Err(Ext4Error::Corrupt(_))), "{made:?}");
 }
 
@@ -258,7 +267,7 @@ fn a_directory_block_that_is_a_node_of_a_file() {
     let file = fragments(&fs, b"f", 60);
     let dir = make(&fs, b"d", NewKind::Directory);
     let (file_at, dir_at) = (place(&fs, file.ino), place(&fs, dir.ino));
-    let block = fs.map_block(&dir, Lblk(0)).expect("maps").pblk;
+    let block = fs.mapping.map_block(&dir, Lblk(0)).expect("maps").pblk;
     let block = block.expect("has a block");
     drop((file, dir));
     fs.unmount().expect("unmount");
@@ -277,13 +286,13 @@ fn a_directory_block_that_is_a_node_of_a_file() {
     );
     device.write_at(file_at + I_BLOCK, &root).expect("write");
     let fs = mount(&device).expect("mount");
-    let top = fs.root().expect("root");
-    let dir = fs.lookup(&me, &top, b"d").expect("lookup");
+    let top = fs.namei.root().expect("root");
+    let dir = fs.namei.lookup(&me, &top, b"d").expect("lookup");
     let new = NewNode {
         mode: 0o644,
         kind: NewKind::Regular,
     };
-    fs.create(&me, &dir, b"x", &new).expect("create");
+    fs.namei.create(&me, &dir, b"x", &new).expect("create");
     drop(dir);
     for (call, done) in use_all(&fs, b"f") {
         let refused = matches!(done, Err(Ext4Error::Corrupt(_)));
@@ -344,14 +353,18 @@ fn a_directory_that_is_too_deep_or_in_a_loop() {
     let top = make(&fs, b"top", NewKind::Directory);
     let mut at = top.clone();
     for depth in 0..(1 << 16) + 10 {
-        let below = fs.create(&me, &at, b"d", &new).expect("mkdir");
+        let below = fs.namei.create(&me, &at, b"d", &new).expect("mkdir");
         if depth == 1000 || depth == (1 << 16) + 5 {
             let file = NewNode {
                 mode: 0o644,
                 kind: NewKind::Regular,
             };
-            fs.create(&me, &below, b"file", &file).expect("create");
-            let renamed = fs.rename(&me, &below, b"file", &top, b"file", RenameFlags::empty());
+            fs.namei
+                .create(&me, &below, b"file", &file)
+                .expect("create");
+            let renamed =
+                fs.namei
+                    .rename(&me, &below, b"file", &top, b"file", RenameFlags::empty());
             match depth {
                 1000 => renamed.expect("rename"),
                 _ => assert_eq!(renamed.expect_err("too deep").errno(), Errno::ELOOP),
@@ -371,9 +384,9 @@ fn directories_above_each_other() {
         kind: NewKind::Directory,
     };
     let a = make(&fs, b"a", NewKind::Directory);
-    let b = fs.create(&me, &a, b"b", &new).expect("mkdir");
-    fs.create(&me, &b, b"c", &new).expect("mkdir");
-    let block = fs.map_block(&a, Lblk(0)).expect("maps").pblk;
+    let b = fs.namei.create(&me, &a, b"b", &new).expect("mkdir");
+    fs.namei.create(&me, &b, b"c", &new).expect("mkdir");
+    let block = fs.mapping.map_block(&a, Lblk(0)).expect("maps").pblk;
     let (block, b) = (block.expect("a block"), b.ino);
     drop(a);
     fs.unmount().expect("unmount");
@@ -382,10 +395,14 @@ fn directories_above_each_other() {
     let at = block.0 * BLOCK + 12;
     device.write_at(at, &b.0.to_le_bytes()).expect("write");
     let fs = mount(&device).expect("mount");
-    let top = fs.root().expect("root");
-    let b = fs.lookup(&me, &fs.lookup(&me, &top, b"a").expect("a"), b"b");
+    let top = fs.namei.root().expect("root");
+    let b = fs
+        .namei
+        .lookup(&me, &fs.namei.lookup(&me, &top, b"a").expect("a"), b"b");
     let b = b.expect("b");
-    let renamed = fs.rename(&me, &b, b"c", &top, b"c", RenameFlags::empty());
+    let renamed = fs
+        .namei
+        .rename(&me, &b, b"c", &top, b"c", RenameFlags::empty());
     assert!(matches!(renamed, Err(Ext4Error::Corrupt(_))), "{renamed:?}");
     fs.sync().expect("the journal is alive");
 }

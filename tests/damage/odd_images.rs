@@ -15,12 +15,13 @@ fn swap_boot_with_itself() {
     let fs = mount(&path, MountOptions::default());
     let top = fs.root().unwrap();
     let f = fs.create(&Caller::root(), &top, b"f", &FILE).unwrap();
-    fs.write(&f, 0, &[1; 5000], true).unwrap();
-    fs.swap_boot(&Caller::root(), &f).unwrap();
-    let boot = fs.get_inode(Ino(5)).unwrap();
+    fs.files.write(&f, 0, &[1; 5000], true).unwrap();
+    fs.files.swap_boot(&Caller::root(), &f).unwrap();
+    let boot = fs.inodes.get_inode(Ino(5)).unwrap();
     let fs2 = Arc::clone(&fs);
     let r = within("swap_boot(5)", move || {
-        fs2.swap_boot(&Caller::root(), &boot)
+        fs2.files
+            .swap_boot(&Caller::root(), &boot)
             .map_err(|e| e.to_string())
     });
     eprintln!("swap with itself: {r:?}");
@@ -183,7 +184,7 @@ fn lazy_times_survive_enospc_and_eviction() {
                 let f = fs
                     .create(&Caller::root(), &top, format!("f{i}").as_bytes(), &FILE)
                     .unwrap();
-                fs.write(&f, 0, &[1; 100], true).unwrap();
+                fs.files.write(&f, 0, &[1; 100], true).unwrap();
             }
             let big = fs.create(&Caller::root(), &top, b"big", &FILE).unwrap();
             while FileSystem::append(&*fs, &big, &[0; 4096]).is_ok() {}
@@ -224,7 +225,7 @@ fn lazy_times_survive_enospc_and_eviction() {
                 let f = fs
                     .lookup(&Caller::root(), &top, format!("f{i}").as_bytes())
                     .unwrap();
-                assert_eq!(fs.attr(&f).mtime.sec, 5000 + i, "{icache}");
+                assert_eq!(fs.attributes.attr(&f).mtime.sec, 5000 + i, "{icache}");
             }
             drop(top);
             fs.unmount().unwrap();
@@ -247,9 +248,9 @@ fn odd_ages() {
         );
         let top = fs.root().unwrap();
         let f = fs.create(&Caller::root(), &top, b"f", &FILE).unwrap();
-        fs.write(&f, 0, b"x", true).unwrap();
+        fs.files.write(&f, 0, b"x", true).unwrap();
         std::thread::sleep(Duration::from_millis(30));
-        fs.write(&f, 0, b"x", true).unwrap();
+        fs.files.write(&f, 0, b"x", true).unwrap();
         drop(f);
         drop(top);
         fs.unmount().unwrap();
@@ -269,9 +270,9 @@ fn odd_ages() {
         );
         let top = fs.root().unwrap();
         let f = fs.create(&Caller::root(), &top, b"f", &FILE).unwrap();
-        fs.write(&f, 0, b"x", true).unwrap();
+        fs.files.write(&f, 0, b"x", true).unwrap();
         std::thread::sleep(Duration::from_millis(fastrand::u64(0..8)));
-        let _ = fs.write(&f, 0, b"x", true);
+        let _ = fs.files.write(&f, 0, b"x", true);
         drop(f);
         drop(top);
         drop(fs);
@@ -368,7 +369,7 @@ fn a_free_count_too_high_by_one_then_unlink() {
             &["-b", "1024", "-N", "64", "-O", "^metadata_csum,^uninit_bg"],
         );
         let fs = mount(&path, MountOptions::default());
-        let per = fs.geometry().inodes_per_group;
+        let per = fs.volume.geometry().inodes_per_group;
         let top = fs.root().unwrap();
         fs.create(&Caller::root(), &top, b"f", &FILE).unwrap();
         drop(top);
@@ -391,9 +392,12 @@ fn a_free_count_too_high_by_one_then_unlink() {
         let top = fs.root().unwrap();
         if field == 0 {
             // The bitmap says otherwise: nothing is freed there, and nothing made.
-            let unlinked = fs.unlink(&Caller::root(), &top, b"f").unwrap_err();
+            let unlinked = fs.namei.unlink(&Caller::root(), &top, b"f").unwrap_err();
             assert!(matches!(unlinked, Ext4Error::Corrupt(_)), "{unlinked}");
-            let made = fs.create(&Caller::root(), &top, b"g", &FILE).unwrap_err();
+            let made = fs
+                .namei
+                .create(&Caller::root(), &top, b"g", &FILE)
+                .unwrap_err();
             assert!(matches!(made, Ext4Error::NoInode), "{made}");
         } else {
             fs.create(&Caller::root(), &top, b"d", &DIR).unwrap();
@@ -429,7 +433,7 @@ fn a_wrong_count_of_free_blocks_is_found_before_it_wraps() {
         let fs = mount(&path, MountOptions::default());
         let top = fs.root().unwrap();
         let f = fs.create(&Caller::root(), &top, b"f", &FILE).unwrap();
-        let written = fs.write(&f, 0, &[1; 10_000], true).unwrap_err();
+        let written = fs.files.write(&f, 0, &[1; 10_000], true).unwrap_err();
         assert!(matches!(written, Ext4Error::NoSpace), "{count}: {written}");
         assert!(fs.create(&Caller::root(), &top, b"d", &DIR).is_err());
         drop((f, top));
@@ -461,15 +465,18 @@ fn read_only_and_generation() {
     let fs = mount(&path, MountOptions::default());
     let top = fs.root().unwrap();
     let f = fs.create(&Caller::root(), &top, b"f", &FILE).unwrap();
-    fs.set_generation(&Caller::root(), &f, uext4_ondisk::Generation(0))
+    fs.files
+        .set_generation(&Caller::root(), &f, uext4_ondisk::Generation(0))
         .unwrap();
     assert_eq!(fs.handle(&f).generation, 0);
     let d = fs.create(&Caller::root(), &top, b"d", &DIR).unwrap();
-    fs.set_generation(&Caller::root(), &d, uext4_ondisk::Generation(77))
+    fs.files
+        .set_generation(&Caller::root(), &d, uext4_ondisk::Generation(77))
         .unwrap();
-    fs.set_generation(&Caller::root(), &top, uext4_ondisk::Generation(78))
+    fs.files
+        .set_generation(&Caller::root(), &top, uext4_ondisk::Generation(78))
         .unwrap();
-    assert!(fs.swap_boot(&Caller::root(), &d).is_err());
+    assert!(fs.files.swap_boot(&Caller::root(), &d).is_err());
     drop((f, d, top));
     fs.unmount().unwrap();
     drop(fs);
@@ -488,10 +495,11 @@ fn read_only_and_generation() {
     let mut b = [0; 3];
     fs.read(&f, 0, &mut b).unwrap();
     assert!(
-        fs.set_generation(&Caller::root(), &f, uext4_ondisk::Generation(1))
+        fs.files
+            .set_generation(&Caller::root(), &f, uext4_ondisk::Generation(1))
             .is_err()
     );
-    assert!(fs.swap_boot(&Caller::root(), &f).is_err());
+    assert!(fs.files.swap_boot(&Caller::root(), &f).is_err());
     fs.fsync(&f, false).unwrap();
     fs.sync().unwrap();
     drop((f, top));

@@ -297,13 +297,16 @@ fn prepared(shape: &Shape) -> Prepared {
     prepare(&fs);
     fs.sync().expect("sync");
     let tree = tree::of_fs(&*fs).expect("the tree");
-    let geometry = fs.geometry();
+    let geometry = fs.volume.geometry();
     let block = u64::from(geometry.block_size);
     let tables = (0..geometry.groups_count).map(|no| {
         let (at, within) = geometry.group_desc_location(GroupNo(no));
         let mut raw = vec![0; usize::from(geometry.desc_size)];
         let offset = at.0 * block + within as u64;
-        fs.device().read_at(offset, &mut raw).expect("a descriptor");
+        fs.volume
+            .device()
+            .read_at(offset, &mut raw)
+            .expect("a descriptor");
         let first = GroupDesc::decode(&raw).expect("a descriptor").inode_table.0;
         first * block..(first + u64::from(geometry.itable_blocks_per_group)) * block
     });
@@ -313,7 +316,7 @@ fn prepared(shape: &Shape) -> Prepared {
         if node.is_dir() || node.size() == 0 {
             continue;
         }
-        for e in fs.extents(&node).unwrap_or_default() {
+        for e in fs.mapping.extents(&node).unwrap_or_default() {
             let first = e.pblk.0 * block;
             unprotected.push(first..first + u64::from(e.len) * block);
         }

@@ -19,13 +19,15 @@ fn self_rename() {
             &["-b", "1024", "-O", "^metadata_csum,^uninit_bg,^dir_index"],
         );
         let fs = mke2fs::mount(&path, MountOptions::default());
-        let top = fs.root().unwrap();
+        let top = fs.namei.root().unwrap();
         let d = fs
+            .namei
             .create(&Caller::root(), &top, b"d", &mke2fs::DIR)
             .unwrap();
-        fs.create(&Caller::root(), &top, b"e", &mke2fs::DIR)
+        fs.namei
+            .create(&Caller::root(), &top, b"e", &mke2fs::DIR)
             .unwrap();
-        fs.create(&Caller::root(), &top, b"f", &FILE).unwrap();
+        fs.namei.create(&Caller::root(), &top, b"f", &FILE).unwrap();
         let ino = d.ino.0;
         drop(d);
         drop(top);
@@ -45,16 +47,26 @@ fn self_rename() {
         let (tx, rx) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let me = Caller::root();
-            let top = fs.root().unwrap();
-            let d = fs.lookup(&me, &top, b"d").unwrap();
+            let top = fs.namei.root().unwrap();
+            let d = fs.namei.lookup(&me, &top, b"d").unwrap();
             let r = match case {
-                0 => fs.rename(&me, &d, b"self", &d, b"q", RenameFlags::empty()),
-                1 => fs.rename(&me, &top, b"e", &top, b"self", RenameFlags::empty()),
-                2 => fs.rename(&me, &top, b"e", &d, b"self", RenameFlags::empty()),
-                3 => fs.rename(&me, &d, b"self", &top, b"q", RenameFlags::empty()),
-                4 => fs.rename(&me, &top, b"self", &top, b"e", RenameFlags::EXCHANGE),
-                5 => fs.rmdir(&me, &d, b"self"),
-                _ => fs.unlink(&me, &d, b"self"),
+                0 => fs
+                    .namei
+                    .rename(&me, &d, b"self", &d, b"q", RenameFlags::empty()),
+                1 => fs
+                    .namei
+                    .rename(&me, &top, b"e", &top, b"self", RenameFlags::empty()),
+                2 => fs
+                    .namei
+                    .rename(&me, &top, b"e", &d, b"self", RenameFlags::empty()),
+                3 => fs
+                    .namei
+                    .rename(&me, &d, b"self", &top, b"q", RenameFlags::empty()),
+                4 => fs
+                    .namei
+                    .rename(&me, &top, b"self", &top, b"e", RenameFlags::EXCHANGE),
+                5 => fs.namei.rmdir(&me, &d, b"self"),
+                _ => fs.namei.unlink(&me, &d, b"self"),
             };
             let _ = tx.send(r.map_err(|e| e.to_string()));
         });
@@ -96,36 +108,44 @@ fn lazytime_on_a_failing_device() {
             )
             .unwrap();
             let me = Caller::root();
-            let top = fs.root().unwrap();
+            let top = fs.namei.root().unwrap();
             for i in 0..50 {
                 let f = fs
+                    .namei
                     .create(&me, &top, format!("f{i}").as_bytes(), &FILE)
                     .unwrap();
-                fs.write(&f, 0, &[1; 100], true).unwrap();
+                fs.files.write(&f, 0, &[1; 100], true).unwrap();
             }
             fs.sync().unwrap();
             set(&plan, when);
             let fs2 = Arc::clone(&fs);
             let r = within("work", move || {
                 let me = Caller::root();
-                let top = fs2.root().unwrap();
+                let top = fs2.namei.root().unwrap();
                 let mut errs = 0;
                 let mut fsync_ok_after = 0;
                 for i in 0..300 {
-                    if let Ok(f) = fs2.lookup(&me, &top, format!("f{}", i % 50).as_bytes()) {
+                    if let Ok(f) = fs2
+                        .namei
+                        .lookup(&me, &top, format!("f{}", i % 50).as_bytes())
+                    {
                         let mut b = [0; 10];
-                        let _ = fs2.read(&f, 0, &mut b);
-                        if fs2.write(&f, 0, b"zz", true).is_err() {
+                        let _ = fs2.files.read(&f, 0, &mut b);
+                        if fs2.files.write(&f, 0, b"zz", true).is_err() {
                             errs += 1
                         }
-                        if fs2.fsync(&f, false).is_err() {
+                        if fs2.files.fsync(&f, false).is_err() {
                             errs += 1
                         } else if errs > 0 {
                             fsync_ok_after += 1
                         }
                     }
-                    let _ = fs2.create(&me, &top, format!("g{i}").as_bytes(), &FILE);
-                    let _ = fs2.unlink(&me, &top, format!("g{}", i / 2).as_bytes());
+                    let _ = fs2
+                        .namei
+                        .create(&me, &top, format!("g{i}").as_bytes(), &FILE);
+                    let _ = fs2
+                        .namei
+                        .unlink(&me, &top, format!("g{}", i / 2).as_bytes());
                 }
                 (errs, fsync_ok_after)
             });

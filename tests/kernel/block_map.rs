@@ -81,7 +81,7 @@ fn in_turn(shape: &Shape, seed: u64) -> Result<()> {
     let (image, mount_at) = (dir.path().join("image"), dir.path().join("mount"));
     shape.make()?.save_to(&image)?;
     let fs = open(&image, seed)?;
-    let block = u64::from(fs.geometry().block_size);
+    let block = u64::from(fs.volume.geometry().block_size);
     let shared = Op::Mkdir {
         path: b"shared".to_vec(),
         mode: 0o755,

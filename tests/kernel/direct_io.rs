@@ -143,7 +143,8 @@ impl Pair<'_> {
         let fd = if direct { &self.direct } else { &self.buffered };
         let have = ours(
             self.fs
-                .report(self.fs.read_with(&self.ours, at, a, flags))
+                .volume
+                .report(self.fs.files.read_with(&self.ours, at, a, flags))
                 .map(|n| n as u64),
         );
         let want = answer(rustix::io::pread(fd, &mut *b, at).map(|n| n as u64));
@@ -338,7 +339,11 @@ fn run(seed: u64, kernel: &Path, shape: &Shape) -> Result<()> {
     let allocates = rng.bool();
     let mut done = Vec::new();
     for at in 0..200 {
-        let step = choose(&mut rng, u64::from(fs.geometry().block_size), allocates);
+        let step = choose(
+            &mut rng,
+            u64::from(fs.volume.geometry().block_size),
+            allocates,
+        );
         done.push(step);
         pair.step(step).with_context(|| {
             format!(

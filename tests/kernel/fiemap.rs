@@ -97,7 +97,7 @@ fn ours(fs: &Ext4, name: &str) -> Vec<Vec<[u64; 4]>> {
     let root = fs.root().expect("there");
     let node = FileSystem::lookup(fs, &Caller::root(), &root, name.as_bytes()).expect("there");
     let ask = |of, start, len| {
-        let extents = fs.fiemap(&node, of, start, len).expect("is told");
+        let extents = fs.files.fiemap(&node, of, start, len).expect("is told");
         let rows = extents
             .iter()
             .map(|e| [e.logical, e.physical, e.len, u64::from(e.flags.bits())]);
@@ -148,7 +148,7 @@ fn extents_are_told_as_the_kernel_tells_them() {
         let device = FileDevice::open(&image, &OpenOptions::read_write()).expect("opens");
         let fs = Ext4::mount(Arc::new(device), MountOptions::default()).expect("mounts");
         for (name, theirs) in FILES.iter().zip(answers.chunks(4)) {
-            let block = u64::from(fs.geometry().block_size);
+            let block = u64::from(fs.volume.geometry().block_size);
             let [ours, theirs] = [ours(&fs, name), theirs.to_vec()].map(|all| {
                 all.iter()
                     .map(|rows| in_blocks(rows, block))
@@ -186,8 +186,12 @@ fn a_trimmed_image_is_as_small_as_its_files() {
         FileSystem::create(&*fs, &Caller::root(), &root, name, &new).expect("is made")
     };
     let (kept, gone) = (uext(b"kept"), uext(b"gone"));
-    fs.write(&kept, 0, &vec![7; 1 << 20], true).expect("writes");
-    fs.write(&gone, 0, &vec![8; 8 << 20], true).expect("writes");
+    fs.files
+        .write(&kept, 0, &vec![7; 1 << 20], true)
+        .expect("writes");
+    fs.files
+        .write(&gone, 0, &vec![8; 8 << 20], true)
+        .expect("writes");
     FileSystem::setxattr(
         &*fs,
         &Caller::root(),
@@ -200,14 +204,14 @@ fn a_trimmed_image_is_as_small_as_its_files() {
     fs.sync().expect("syncs");
     let used = || std::fs::metadata(&path).expect("there").blocks() * 512;
     let before = used();
-    fs.truncate(&gone, 0).expect("is cut");
+    fs.files.truncate(&gone, 0).expect("is cut");
     // What is free and not durable stays.
-    let early = fs.trim(0, u64::MAX, 0).expect("trims");
+    let early = fs.blocks.trim(0, u64::MAX, 0).expect("trims");
     fs.sync().expect("syncs");
-    let all = fs.trim(0, u64::MAX, 0).expect("trims");
+    let all = fs.blocks.trim(0, u64::MAX, 0).expect("trims");
     assert!(all >= early + (8 << 20), "{early}, then {all}");
     assert!(used() + 8_000_000 <= before, "{} of {before}", used());
-    assert!(fs.trim(1 << 40, 1 << 20, 0).is_err());
+    assert!(fs.blocks.trim(1 << 40, 1 << 20, 0).is_err());
     let mut back = vec![0; 1 << 20];
     assert_eq!(fs.read(&kept, 0, &mut back).expect("reads"), 1 << 20);
     assert!(back.iter().all(|b| *b == 7));

@@ -30,9 +30,11 @@ fn in_kernel(fd: &OwnedFd, flags: u32) -> Answer {
 }
 
 fn here(fs: &Ext4, who: &Caller, node: &InodeRef, flags: u32) -> Answer {
-    let set = fs.set_flags(who, node, InodeFlags::from_bits_retain(flags));
+    let set = fs
+        .files
+        .set_flags(who, node, InodeFlags::from_bits_retain(flags));
     match set {
-        Ok(()) => Ok(fs.flags(node).bits()),
+        Ok(()) => Ok(fs.files.flags(node).bits()),
         Err(e) => Err(e.errno().0),
     }
 }
@@ -78,7 +80,7 @@ fn flags_are_set_as_the_kernel_sets_them() {
     for step in 0..env_number("UEXT4_FLAG_STEPS", 2000) {
         for (node, fd) in &both {
             // Mostly one flag changes, sometimes all.
-            let now = fs.flags(node).bits();
+            let now = fs.files.flags(node).bits();
             let flags = match rng.u8(..8) {
                 0 => rng.u32(..),
                 1 => 0,
@@ -97,7 +99,7 @@ fn flags_are_set_as_the_kernel_sets_them() {
     }
     for (node, fd) in &both {
         // What is immutable is let go one flag at a time.
-        let kept = fs.flags(node).bits() & !InodeFlags::IMMUTABLE.bits();
+        let kept = fs.files.flags(node).bits() & !InodeFlags::IMMUTABLE.bits();
         assert_eq!(here(&fs, &root, node, kept), in_kernel(fd, kept));
     }
     drop(both);
@@ -117,7 +119,7 @@ fn only_who_may_sets_flags() {
     };
     let theirs =
         FileSystem::create(&*fs, &root, &fs.root().expect("there"), b"f", &new).expect("makes it");
-    let nodump = InodeFlags::NODUMP.bits() | fs.flags(&theirs).bits();
+    let nodump = InodeFlags::NODUMP.bits() | fs.files.flags(&theirs).bits();
     assert_eq!(here(&fs, &user, &theirs, nodump), Err(Errno::EPERM.0));
     assert_eq!(here(&fs, &root, &theirs, nodump), Ok(nodump));
     let mut weak = Caller::root();
@@ -154,18 +156,19 @@ fn projects_are_handed_down_and_kept_apart() {
     };
     let errno = |e: uext4_vfs::Error| e.errno();
     let dir = make(&top, b"d", NewKind::Directory);
-    let inherits = fs.flags(&dir) | InodeFlags::PROJINHERIT;
-    fs.set_flags_and_project(&root, &dir, Some(inherits), Some(7))
+    let inherits = fs.files.flags(&dir) | InodeFlags::PROJINHERIT;
+    fs.files
+        .set_flags_and_project(&root, &dir, Some(inherits), Some(7))
         .expect("sets both");
     let (sub, file) = (
         make(&dir, b"sub", NewKind::Directory),
         make(&dir, b"file", NewKind::Regular),
     );
-    assert_eq!((fs.project(&sub), fs.project(&file)), (7, 7));
-    assert!(fs.flags(&sub).contains(InodeFlags::PROJINHERIT));
-    assert!(!fs.flags(&file).contains(InodeFlags::PROJINHERIT));
+    assert_eq!((fs.files.project(&sub), fs.files.project(&file)), (7, 7));
+    assert!(fs.files.flags(&sub).contains(InodeFlags::PROJINHERIT));
+    assert!(!fs.files.flags(&file).contains(InodeFlags::PROJINHERIT));
     let tmpfile = FileSystem::tmpfile(&*fs, &root, &dir, 0o600).expect("makes it");
-    assert_eq!(fs.project(&tmpfile), 7);
+    assert_eq!(fs.files.project(&tmpfile), 7);
     drop(tmpfile);
     // A file of another project does not come in, but goes out.
     let other = make(&top, b"other", NewKind::Regular);
@@ -186,7 +189,8 @@ fn projects_are_handed_down_and_kept_apart() {
     rename(&top, b"out", &dir, b"in", plain).expect("is of that project");
     let user = Caller::user(7, 7);
     let set = |who, node, project| {
-        fs.set_flags_and_project(who, node, None, Some(project))
+        fs.files
+            .set_flags_and_project(who, node, None, Some(project))
             .map_err(|e| e.errno())
     };
     assert_eq!(set(&user, &other, 7), Err(Errno::EPERM));
@@ -222,7 +226,7 @@ fn direct_access_is_handed_down_and_excludes_the_journal() {
     };
     let (dax, journal) = (InodeFlags::DAX.bits(), InodeFlags::JOURNAL_DATA.bits());
     let dir = make(&top, b"d", NewKind::Directory);
-    let of_dir = fs.flags(&dir).bits();
+    let of_dir = fs.files.flags(&dir).bits();
     assert_eq!(here(&fs, &root, &dir, of_dir | dax), Ok(of_dir | dax));
     let refused = here(&fs, &root, &dir, of_dir | dax | journal);
     assert_eq!(refused, Err(Errno::EOPNOTSUPP.0));
@@ -232,10 +236,13 @@ fn direct_access_is_handed_down_and_excludes_the_journal() {
         make(&dir, b"f", NewKind::Regular),
         tmpfile,
     ];
-    assert!(made.iter().all(|node| fs.flags(node).bits() & dax != 0));
+    assert!(
+        made.iter()
+            .all(|node| fs.files.flags(node).bits() & dax != 0)
+    );
     let link = make(&dir, b"l", NewKind::Symlink(b"f"));
-    assert_eq!(fs.flags(&link).bits() & dax, 0);
-    let of_file = fs.flags(&made[1]).bits() & !dax;
+    assert_eq!(fs.files.flags(&link).bits() & dax, 0);
+    let of_file = fs.files.flags(&made[1]).bits() & !dax;
     assert_eq!(here(&fs, &root, &made[1], of_file), Ok(of_file));
     let journaled = of_file | journal;
     assert_eq!(here(&fs, &root, &made[1], journaled), Ok(journaled));
@@ -257,10 +264,11 @@ fn synchronous_directories_and_files_are_durable_on_return() {
     };
     let dir = make(&top, b"d", NewKind::Directory);
     let both = InodeFlags::SYNC | InodeFlags::DIRSYNC;
-    fs.set_flags(&root, &dir, fs.flags(&dir) | both)
+    fs.files
+        .set_flags(&root, &dir, fs.files.flags(&dir) | both)
         .expect("sets them");
     let file = make(&dir, b"f", NewKind::Regular);
-    assert_eq!(fs.flags(&file) & both, InodeFlags::SYNC, "by kind");
+    assert_eq!(fs.files.flags(&file) & both, InodeFlags::SYNC, "by kind");
     FileSystem::write(&*fs, &file, 0, b"durable").expect("writes");
     make(&top, b"late", NewKind::Regular);
     fs.crash();

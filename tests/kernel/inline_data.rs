@@ -34,7 +34,7 @@ fn inline_sizes(fs: &Ext4, names: &[&str]) -> Result<BTreeMap<String, u64>> {
     let mut found = BTreeMap::new();
     for name in names {
         let node = find(fs, name.as_bytes())?;
-        if fs.flags(&node).contains(InodeFlags::INLINE_DATA) {
+        if fs.files.flags(&node).contains(InodeFlags::INLINE_DATA) {
             found.insert((*name).to_owned(), fs.getattr(&node)?.size);
         }
     }

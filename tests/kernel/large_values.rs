@@ -122,7 +122,7 @@ fn swapped_files_keep_what_their_values_take() {
     fs.setxattr(&caller, &node, b"user.v", &value, Default::default())
         .unwrap();
     assert_eq!(fs.getattr(&node).unwrap().blocks, 24 + 40);
-    fs.swap_boot(&caller, &node).unwrap();
+    fs.files.swap_boot(&caller, &node).unwrap();
     assert_eq!(fs.getattr(&node).unwrap().blocks, 40);
     assert_eq!(fs.getxattr(&caller, &node, b"user.v").unwrap(), value);
     drop(node);

@@ -38,53 +38,71 @@ fn files_and_directories() {
     for shape in SHAPES {
         let path = image(tmp.path(), "64M", shape);
         let fs = mount(&path);
-        let top = fs.root().expect("root");
-        let dir = fs.create(&root, &top, b"dir", &DIR).expect("mkdir");
+        let top = fs.namei.root().expect("root");
+        let dir = fs.namei.create(&root, &top, b"dir", &DIR).expect("mkdir");
         for i in 0..3000 {
             let name = format!("file-with-a-name-{i}");
             let file = fs
+                .namei
                 .create(&root, &dir, name.as_bytes(), &FILE)
                 .expect("create");
             if i % 7 == 0 {
-                fs.write(&file, 0, name.as_bytes(), true).expect("write");
+                fs.files
+                    .write(&file, 0, name.as_bytes(), true)
+                    .expect("write");
             }
         }
         assert!(
-            fs.create(&root, &dir, b"file-with-a-name-1", &FILE)
+            fs.namei
+                .create(&root, &dir, b"file-with-a-name-1", &FILE)
                 .is_err()
         );
         for i in (0..3000).step_by(3) {
-            fs.unlink(&root, &dir, format!("file-with-a-name-{i}").as_bytes())
+            fs.namei
+                .unlink(&root, &dir, format!("file-with-a-name-{i}").as_bytes())
                 .expect("unlink");
         }
         for i in 0..3000 {
-            let found = fs.lookup(&root, &dir, format!("file-with-a-name-{i}").as_bytes());
+            let found = fs
+                .namei
+                .lookup(&root, &dir, format!("file-with-a-name-{i}").as_bytes());
             assert_eq!(found.is_ok(), i % 3 != 0, "name {i}");
         }
-        let sub = fs.create(&root, &dir, b"sub", &DIR).expect("mkdir");
-        fs.rename(
-            &root,
-            &dir,
-            b"file-with-a-name-7",
-            &sub,
-            b"moved",
-            RenameFlags::empty(),
-        )
-        .expect("rename");
-        fs.rename(&root, &dir, b"sub", &top, b"sub", RenameFlags::empty())
+        let sub = fs.namei.create(&root, &dir, b"sub", &DIR).expect("mkdir");
+        fs.namei
+            .rename(
+                &root,
+                &dir,
+                b"file-with-a-name-7",
+                &sub,
+                b"moved",
+                RenameFlags::empty(),
+            )
+            .expect("rename");
+        fs.namei
+            .rename(&root, &dir, b"sub", &top, b"sub", RenameFlags::empty())
             .expect("rename dir");
         let link = NewNode {
             mode: 0o777,
             kind: NewKind::Symlink(&[b'x'; 200]),
         };
-        let link = fs.create(&root, &top, b"link", &link).expect("symlink");
-        assert_eq!(fs.readlink(&link).expect("readlink"), vec![b'x'; 200]);
+        let link = fs
+            .namei
+            .create(&root, &top, b"link", &link)
+            .expect("symlink");
+        assert_eq!(fs.files.readlink(&link).expect("readlink"), vec![b'x'; 200]);
         let (index, name) = uext4_ondisk::XattrIndex::split_name(b"user.a").expect("name");
         for len in [10, 50, 900, 0] {
             let value = vec![7; len];
-            fs.set_xattr(&sub, index, name, &value, XattrFlags::empty())
+            fs.attributes
+                .set_xattr(&sub, index, name, &value, XattrFlags::empty())
                 .unwrap_or_else(|e| panic!("setxattr {len} {shape:?}: {e}"));
-            assert_eq!(fs.get_xattr(&sub, index, name).expect("getxattr"), value);
+            assert_eq!(
+                fs.attributes
+                    .get_xattr(&sub, index, name)
+                    .expect("getxattr"),
+                value
+            );
         }
         drop((sub, link, dir, top));
         fs.unmount().expect("unmount");
@@ -104,12 +122,15 @@ fn data_survives() {
         let mut size = 0;
         {
             let fs = mount(&path);
-            let top = fs.root().expect("root");
-            let file = fs.create(&root, &top, b"data", &FILE).expect("create");
+            let top = fs.namei.root().expect("root");
+            let file = fs
+                .namei
+                .create(&root, &top, b"data", &FILE)
+                .expect("create");
             for _ in 0..300 {
                 if rng.u8(..) < 30 {
                     let to = rng.usize(..model.len());
-                    fs.truncate(&file, to as u64).expect("truncate");
+                    fs.files.truncate(&file, to as u64).expect("truncate");
                     model[to..].fill(0);
                     size = to;
                     continue;
@@ -118,12 +139,17 @@ fn data_survives() {
                 let len = rng.usize(1..=(model.len() - at).min(100_000));
                 let byte = rng.u8(1..);
                 let data = vec![byte; len];
-                assert_eq!(fs.write(&file, at as u64, &data, true).expect("write"), len);
+                assert_eq!(
+                    fs.files
+                        .write(&file, at as u64, &data, true)
+                        .expect("write"),
+                    len
+                );
                 model[at..at + len].fill(byte);
                 size = size.max(at + len);
             }
             let mut have = vec![1; model.len()];
-            let n = fs.read(&file, 0, &mut have).expect("read");
+            let n = fs.files.read(&file, 0, &mut have).expect("read");
             assert_eq!(n, size);
             assert!(have[..n] == model[..n]);
             drop((file, top));
@@ -131,13 +157,16 @@ fn data_survives() {
         }
         fsck(&path);
         let fs = mount(&path);
-        let top = fs.root().expect("root");
-        let file = fs.lookup(&root, &top, b"data").expect("lookup");
+        let top = fs.namei.root().expect("root");
+        let file = fs.namei.lookup(&root, &top, b"data").expect("lookup");
         let mut have = vec![1; model.len()];
-        let n = fs.read(&file, 0, &mut have).expect("read");
+        let n = fs.files.read(&file, 0, &mut have).expect("read");
         assert!(n == size && have[..n] == model[..n]);
-        fs.unlink(&root, &top, b"data").expect("unlink");
-        assert_eq!(fs.read(&file, 0, &mut have).expect("read unlinked"), size);
+        fs.namei.unlink(&root, &top, b"data").expect("unlink");
+        assert_eq!(
+            fs.files.read(&file, 0, &mut have).expect("read unlinked"),
+            size
+        );
         drop((file, top));
         fs.unmount().expect("unmount");
         drop(fs);
@@ -152,25 +181,31 @@ fn a_crash_recovers_what_was_synced() {
     let path = image(tmp.path(), "64M", &[]);
     {
         let fs = mount(&path);
-        let top = fs.root().expect("root");
+        let top = fs.namei.root().expect("root");
         for i in 0..500 {
             let name = format!("f{i}");
             let file = fs
+                .namei
                 .create(&root, &top, name.as_bytes(), &FILE)
                 .expect("create");
-            fs.write(&file, 0, name.as_bytes(), true).expect("write");
+            fs.files
+                .write(&file, 0, name.as_bytes(), true)
+                .expect("write");
         }
         fs.sync().expect("sync");
         drop(top);
         fs.crash();
     }
     let fs = mount(&path);
-    let top = fs.root().expect("root");
+    let top = fs.namei.root().expect("root");
     for i in 0..500 {
         let name = format!("f{i}");
-        let file = fs.lookup(&root, &top, name.as_bytes()).expect("lookup");
+        let file = fs
+            .namei
+            .lookup(&root, &top, name.as_bytes())
+            .expect("lookup");
         let mut data = [0; 16];
-        let n = fs.read(&file, 0, &mut data).expect("read");
+        let n = fs.files.read(&file, 0, &mut data).expect("read");
         assert_eq!(&data[..n], name.as_bytes());
     }
     drop(top);
@@ -185,38 +220,49 @@ fn deep_trees() {
     let root = Caller::root();
     let path = image(tmp.path(), "256M", &["-b", "1024", "-N", "80000"]);
     let fs = mount(&path);
-    let top = fs.root().expect("root");
-    let dir = fs.create(&root, &top, b"many", &DIR).expect("mkdir");
+    let top = fs.namei.root().expect("root");
+    let dir = fs.namei.create(&root, &top, b"many", &DIR).expect("mkdir");
     let name = |i: u32| format!("a-rather-long-name-so-that-leaves-fill-{i}");
     for i in 0..60_000 {
         let _file = fs
+            .namei
             .create(&root, &dir, name(i).as_bytes(), &FILE)
             .expect("create");
     }
-    let holes = fs.create(&root, &top, b"holes", &FILE).expect("create");
+    let holes = fs
+        .namei
+        .create(&root, &top, b"holes", &FILE)
+        .expect("create");
     // Every other block, from the back: as many extents as blocks, each before the others.
     for i in (0..20_000u64).rev() {
-        fs.write(&holes, i * 2048, &[1; 1024], true).expect("write");
+        fs.files
+            .write(&holes, i * 2048, &[1; 1024], true)
+            .expect("write");
     }
     fs.sync().expect("sync");
     for i in (0..20_000u64).step_by(3) {
-        fs.write(&holes, i * 2048 + 1024, &[2; 1024], true)
+        fs.files
+            .write(&holes, i * 2048 + 1024, &[2; 1024], true)
             .expect("fill");
     }
-    fs.truncate(&holes, 20_000 * 1024 + 100).expect("truncate");
+    fs.files
+        .truncate(&holes, 20_000 * 1024 + 100)
+        .expect("truncate");
     for i in (0..60_000).step_by(2) {
-        fs.unlink(&root, &dir, name(i).as_bytes()).expect("unlink");
+        fs.namei
+            .unlink(&root, &dir, name(i).as_bytes())
+            .expect("unlink");
     }
     drop((holes, dir, top));
     fs.unmount().expect("unmount");
     drop(fs);
     fsck(&path);
     let fs = mount(&path);
-    let top = fs.root().expect("root");
-    let dir = fs.lookup(&root, &top, b"many").expect("lookup");
+    let top = fs.namei.root().expect("root");
+    let dir = fs.namei.lookup(&root, &top, b"many").expect("lookup");
     for i in 0..60_000 {
         assert_eq!(
-            fs.lookup(&root, &dir, name(i).as_bytes()).is_ok(),
+            fs.namei.lookup(&root, &dir, name(i).as_bytes()).is_ok(),
             i % 2 == 1
         );
     }
@@ -228,11 +274,14 @@ fn deep_trees() {
     .expect("readdir");
     assert_eq!(seen, 30_002);
     for i in (1..60_000).step_by(2) {
-        fs.unlink(&root, &dir, name(i).as_bytes()).expect("unlink");
+        fs.namei
+            .unlink(&root, &dir, name(i).as_bytes())
+            .expect("unlink");
     }
-    fs.rmdir(&root, &top, b"many")
+    fs.namei
+        .rmdir(&root, &top, b"many")
         .expect("rmdir of an open directory");
-    fs.unlink(&root, &top, b"holes").expect("unlink");
+    fs.namei.unlink(&root, &top, b"holes").expect("unlink");
     drop((dir, top));
     fs.unmount().expect("unmount");
     drop(fs);

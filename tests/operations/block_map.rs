@@ -11,18 +11,20 @@ use uext4_vfs::caller::Caller;
 use uext4_vfs::io::{Fallocate, IoFlags};
 
 fn create(fs: &Ext4, name: &str) -> InodeRef {
-    let top = fs.root().unwrap();
-    fs.create(&Caller::root(), &top, name.as_bytes(), &FILE)
+    let top = fs.namei.root().unwrap();
+    fs.namei
+        .create(&Caller::root(), &top, name.as_bytes(), &FILE)
         .unwrap()
 }
 
 fn lookup(fs: &Ext4, name: &str) -> Result<InodeRef> {
-    fs.lookup(&Caller::root(), &fs.root()?, name.as_bytes())
+    fs.namei
+        .lookup(&Caller::root(), &fs.namei.root()?, name.as_bytes())
 }
 
 fn read(fs: &Ext4, file: &InodeRef, at: u64, len: usize) -> Vec<u8> {
     let mut data = vec![0xee; len];
-    let n = fs.read(file, at, &mut data).unwrap();
+    let n = fs.files.read(file, at, &mut data).unwrap();
     data.truncate(n);
     data
 }
@@ -56,17 +58,17 @@ fn borders(shape: MapShape) -> Vec<u64> {
 
 /// Each of these blocks holds its number in `at`, from 1; all others of the file are holes.
 fn is_as_written(fs: &Ext4, file: &InodeRef, at: &[u64]) {
-    let block = u64::from(fs.geometry().block_size);
+    let block = u64::from(fs.volume.geometry().block_size);
     for (i, lblk) in at.iter().enumerate() {
         let data = read(fs, file, lblk * block, block as usize);
         assert_eq!(data, vec![i as u8 + 1; block as usize], "{lblk}");
     }
     assert!(read(fs, file, 14 * block, 4096).iter().all(|b| *b == 0));
-    let extents = fs.extents(file).unwrap();
+    let extents = fs.mapping.extents(file).unwrap();
     let found = extents.iter().flat_map(|e| u64::from(e.lblk.0)..e.end());
     assert_eq!(found.collect::<Vec<u64>>(), at);
-    assert_eq!(fs.seek_data(file, 14 * block).unwrap(), at[5] * block);
-    assert_eq!(fs.seek_hole(file, 10 * block).unwrap(), 14 * block);
+    assert_eq!(fs.files.seek_data(file, 14 * block).unwrap(), at[5] * block);
+    assert_eq!(fs.files.seek_hole(file, 10 * block).unwrap(), 14 * block);
 }
 
 #[test]
@@ -81,7 +83,7 @@ fn every_level_is_written_read_and_freed() {
         let args: Vec<&str> = args.split(' ').collect();
         let path = image(tmp.path(), "32M", &args);
         let fs = mount(&path, MountOptions::default());
-        assert!(!fs.is_read_only(), "{args:?}");
+        assert!(!fs.volume.is_read_only(), "{args:?}");
         let at = write_every_level(&fs);
         fs.unmount().unwrap();
         drop(fs);
@@ -96,11 +98,12 @@ fn every_level_is_written_read_and_freed() {
 
 /// Writes blocks at the borders of all levels, and the last that a file can have; which they are.
 fn write_every_level(fs: &Ext4) -> Vec<u64> {
-    let block = u64::from(fs.geometry().block_size);
-    let shape = MapShape::new(fs.geometry().block_size);
+    let block = u64::from(fs.volume.geometry().block_size);
+    let shape = MapShape::new(fs.volume.geometry().block_size);
     let file = create(fs, "file");
     assert!(!file.flags().contains(InodeFlags::EXTENTS));
     let counted = match fs
+        .volume
         .superblock()
         .raw
         .ro_compat()
@@ -114,31 +117,32 @@ fn write_every_level(fs: &Ext4) -> Vec<u64> {
     at.push(last - 1);
     for (i, lblk) in at.iter().enumerate() {
         let data = vec![i as u8 + 1; block as usize];
-        fs.write(&file, lblk * block, &data, true).unwrap();
+        fs.files.write(&file, lblk * block, &data, true).unwrap();
     }
-    let too_large = fs.write(&file, last * block, &[1], true);
+    let too_large = fs.files.write(&file, last * block, &[1], true);
     assert!(matches!(too_large, Err(Ext4Error::TooLarge)));
     is_as_written(fs, &file, &at);
     at
 }
 
 fn free_every_level(fs: &Ext4, at: &[u64]) {
-    let block = u64::from(fs.geometry().block_size);
-    let p = MapShape::new(fs.geometry().block_size).per_block() as u64;
+    let block = u64::from(fs.volume.geometry().block_size);
+    let p = MapShape::new(fs.volume.geometry().block_size).per_block() as u64;
     let file = lookup(fs, "file").unwrap();
     is_as_written(fs, &file, at);
     // A hole across a border takes the pointer block with it that becomes empty.
     let before = file.state().blocks;
-    fs.fallocate(&file, Fallocate::PunchHole, 12 * block, p * block)
+    fs.files
+        .fallocate(&file, Fallocate::PunchHole, 12 * block, p * block)
         .unwrap();
     assert_eq!(file.state().blocks, before - 4 * block / 512);
     for size in [at[at.len() - 1], 12 + p + p * p, 12 + p, 11] {
-        fs.truncate(&file, size * block).unwrap();
+        fs.files.truncate(&file, size * block).unwrap();
         let n = read(fs, &file, 11 * block - 4, 9).len();
         assert_eq!(n, if size > 11 { 9 } else { 4 });
     }
     assert_eq!(file.state().blocks, 2 * block / 512);
-    fs.truncate(&file, 0).unwrap();
+    fs.files.truncate(&file, 0).unwrap();
     let state = file.state().clone();
     assert_eq!((state.blocks, state.i_block), (0, [0; 60]));
 }
@@ -150,23 +154,25 @@ fn directories_and_links_have_maps() {
         let args: Vec<&str> = args.split(' ').collect();
         let path = image(tmp.path(), "16M", &args);
         let fs = mount(&path, MountOptions::default());
-        let (me, top) = (Caller::root(), fs.root().unwrap());
-        let dir = fs.create(&me, &top, b"dir", &DIR).unwrap();
+        let (me, top) = (Caller::root(), fs.namei.root().unwrap());
+        let dir = fs.namei.create(&me, &top, b"dir", &DIR).unwrap();
         let name = |i: u32| format!("{i}-{}", "n".repeat(200)).into_bytes();
         // Five to a block: past the blocks that the inode names, and those of one pointer block.
         for i in 0..1500 {
-            fs.create(&me, &dir, &name(i), &FILE).unwrap();
+            fs.namei.create(&me, &dir, &name(i), &FILE).unwrap();
         }
-        assert_eq!(fs.journal().stats().overruns, 0);
+        assert_eq!(fs.volume.journal().stats().overruns, 0);
         assert!(dir.size() > (12 + 256) * 1024 && !dir.flags().contains(InodeFlags::EXTENTS));
         for len in [59, 60, 1000] {
             let new = NewNode {
                 mode: 0o777,
                 kind: NewKind::Symlink(&vec![b't'; len]),
             };
-            let link = fs.create(&me, &top, format!("l{len}").as_bytes(), &new);
+            let link = fs
+                .namei
+                .create(&me, &top, format!("l{len}").as_bytes(), &new);
             let link = link.unwrap();
-            assert_eq!(fs.readlink(&link).unwrap().len(), len);
+            assert_eq!(fs.files.readlink(&link).unwrap().len(), len);
             assert_eq!(link.state().blocks, if len < 60 { 0 } else { 2 });
         }
         drop((dir, top));
@@ -174,19 +180,19 @@ fn directories_and_links_have_maps() {
         drop(fs);
         check(&path);
         let fs = mount(&path, MountOptions::default());
-        let (dir, top) = (lookup(&fs, "dir").unwrap(), fs.root().unwrap());
+        let (dir, top) = (lookup(&fs, "dir").unwrap(), fs.namei.root().unwrap());
         assert_eq!(
-            fs.readlink(&lookup(&fs, "l1000").unwrap()).unwrap(),
+            fs.files.readlink(&lookup(&fs, "l1000").unwrap()).unwrap(),
             [b't'; 1000]
         );
         for i in 0..1500 {
-            fs.unlink(&me, &dir, &name(i)).unwrap();
+            fs.namei.unlink(&me, &dir, &name(i)).unwrap();
         }
         drop(dir);
-        fs.rmdir(&me, &top, b"dir").unwrap();
-        fs.unlink(&me, &top, b"l60").unwrap();
-        fs.unlink(&me, &top, b"l59").unwrap();
-        assert_eq!(fs.journal().stats().overruns, 0);
+        fs.namei.rmdir(&me, &top, b"dir").unwrap();
+        fs.namei.unlink(&me, &top, b"l60").unwrap();
+        fs.namei.unlink(&me, &top, b"l59").unwrap();
+        assert_eq!(fs.volume.journal().stats().overruns, 0);
         drop(top);
         fs.unmount().unwrap();
         drop(fs);
@@ -206,20 +212,29 @@ fn blocks_without_data_are_refused() {
     let file = create(&fs, "file");
     use Fallocate::{Allocate, AllocateKeepSize, ZeroRange, ZeroRangeKeepSize};
     for what in [Allocate, AllocateKeepSize, ZeroRange, ZeroRangeKeepSize] {
-        let done = fs.fallocate(&file, what, 0, 10_000);
+        let done = fs.files.fallocate(&file, what, 0, 10_000);
         assert!(matches!(done, Err(Ext4Error::Unsupported(_))), "{done:?}");
     }
     // Direct writes to holes take the way without unwritten blocks.
     let data = vec![7u8; 65536 + 4096];
     let skip = data.as_ptr().align_offset(4096);
     let data = &data[skip..skip + 65536];
-    fs.truncate(&file, 1 << 20).unwrap();
-    let direct = |at| fs.write_direct(&file, at, data, IoFlags::DIRECT, true);
+    fs.files.truncate(&file, 1 << 20).unwrap();
+    let direct = |at| {
+        fs.files
+            .write_direct(&file, at, data, IoFlags::DIRECT, true)
+    };
     assert_eq!(direct(100 * 1024).unwrap().len, data.len());
     assert_eq!(direct(1 << 20).unwrap().len, data.len());
     assert_eq!(read(&fs, &file, 100 * 1024, data.len()), data);
     assert_eq!(read(&fs, &file, 1 << 20, data.len()), data);
-    assert!(fs.extents(&file).unwrap().iter().all(|e| !e.unwritten));
+    assert!(
+        fs.mapping
+            .extents(&file)
+            .unwrap()
+            .iter()
+            .all(|e| !e.unwritten)
+    );
     drop(file);
     fs.unmount().unwrap();
     drop(fs);
@@ -238,33 +253,35 @@ fn deleting_a_scattered_file_keeps_to_its_credits() {
     );
     let fs = mount(&path, MountOptions::default());
     let (a, b) = (create(&fs, "a"), create(&fs, "b"));
-    let free = fs.superblock().raw.free_blocks_count();
+    let free = fs.volume.superblock().raw.free_blocks_count();
     for i in 0..4000u64 {
-        fs.write(&a, i * 1024, &[1; 1024], true).unwrap();
+        fs.files.write(&a, i * 1024, &[1; 1024], true).unwrap();
         if i % 2 == 0 {
             // One block for each block of pointers.
-            fs.write(&b, i * 128 * 1024, &[2; 1024], true).unwrap();
+            fs.files
+                .write(&b, i * 128 * 1024, &[2; 1024], true)
+                .unwrap();
         }
     }
-    assert!(fs.extents(&a).unwrap().len() > 1500);
+    assert!(fs.mapping.extents(&a).unwrap().len() > 1500);
     assert!((4000..4020).contains(&(b.state().blocks / 2)));
-    fs.fsync(&b, false).unwrap();
-    let before = fs.journal().stats();
-    fs.truncate(&a, 5000).unwrap();
-    let top = fs.root().unwrap();
+    fs.files.fsync(&b, false).unwrap();
+    let before = fs.volume.journal().stats();
+    fs.files.truncate(&a, 5000).unwrap();
+    let top = fs.namei.root().unwrap();
     drop(b);
-    fs.unlink(&Caller::root(), &top, b"b").unwrap();
+    fs.namei.unlink(&Caller::root(), &top, b"b").unwrap();
     fs.sync().unwrap();
-    let after = fs.journal().stats();
+    let after = fs.volume.journal().stats();
     assert!(after.commits > before.commits + 2);
     assert_eq!(after.overruns, before.overruns);
-    fs.truncate(&a, 0).unwrap();
+    fs.files.truncate(&a, 0).unwrap();
     drop((a, top));
     fs.unmount().unwrap();
     drop(fs);
     let fs = mount(&path, MountOptions::default());
     // The root directory's block holds both names.
-    assert_eq!(fs.superblock().raw.free_blocks_count(), free);
+    assert_eq!(fs.volume.superblock().raw.free_blocks_count(), free);
     fs.unmount().unwrap();
     drop(fs);
     check(&path);
@@ -277,7 +294,7 @@ fn both_kinds_live_in_one_file_system() {
     let path = image(tmp.path(), "16M", &["-t", "ext3", "-b", "1024"]);
     let fs = mount(&path, MountOptions::default());
     let old = create(&fs, "old");
-    fs.write(&old, 0, &[1; 50_000], true).unwrap();
+    fs.files.write(&old, 0, &[1; 50_000], true).unwrap();
     drop(old);
     fs.unmount().unwrap();
     drop(fs);
@@ -286,7 +303,8 @@ fn both_kinds_live_in_one_file_system() {
     let (old, new) = (lookup(&fs, "old").unwrap(), create(&fs, "new"));
     for i in 0..40 {
         for (file, byte) in [(&old, 2), (&new, 3)] {
-            fs.write(file, 50_000 + i * 10_000, &[byte; 10_000], true)
+            fs.files
+                .write(file, 50_000 + i * 10_000, &[byte; 10_000], true)
                 .unwrap();
         }
     }
@@ -295,11 +313,11 @@ fn both_kinds_live_in_one_file_system() {
     assert_eq!(read(&fs, &old, 49_999, 2), [1, 2]);
     assert_eq!(read(&fs, &new, 49_999, 2), [0, 3]);
     // The boot loader's inode takes the map, the file its extents, or none.
-    let boot = fs.swap_boot(&Caller::root(), &old);
+    let boot = fs.files.swap_boot(&Caller::root(), &old);
     boot.unwrap();
     assert!(old.flags().contains(InodeFlags::EXTENTS) && old.size() == 0);
-    fs.write(&old, 0, &[4; 5000], true).unwrap();
-    fs.swap_boot(&Caller::root(), &old).unwrap();
+    fs.files.write(&old, 0, &[4; 5000], true).unwrap();
+    fs.files.swap_boot(&Caller::root(), &old).unwrap();
     assert_eq!(read(&fs, &old, 49_999, 2), [1, 2]);
     drop((old, new));
     fs.unmount().unwrap();
@@ -315,17 +333,18 @@ fn features_come_with_their_use() {
         let path = image(tmp.path(), "16M", &args);
         let fs = mount(&path, MountOptions::default());
         let file = create(&fs, "file");
-        fs.truncate(&file, (1 << 31) - 1).unwrap();
-        fs.write(&file, 1 << 31, b"beyond", true).unwrap();
+        fs.files.truncate(&file, (1 << 31) - 1).unwrap();
+        fs.files.write(&file, 1 << 31, b"beyond", true).unwrap();
         let index = uext4_ondisk::XattrIndex::USER;
-        fs.set_xattr(&file, index, b"name", &[1; 400], Default::default())
+        fs.attributes
+            .set_xattr(&file, index, b"name", &[1; 400], Default::default())
             .unwrap();
         drop(file);
         fs.unmount().unwrap();
         drop(fs);
         check(&path);
         let fs = mount(&path, MountOptions::default());
-        let features = fs.superblock().raw.ro_compat();
+        let features = fs.volume.superblock().raw.ro_compat();
         assert!(features.contains(RoCompat::LARGE_FILE));
         assert_eq!(
             read(&fs, &lookup(&fs, "file").unwrap(), 1 << 31, 9),
@@ -339,7 +358,9 @@ fn features_come_with_their_use() {
 fn victim(path: &Path) -> (Vec<u8>, [Pblk; 2]) {
     let fs = mount(path, MountOptions::default());
     let file = create(&fs, "victim");
-    fs.write(&file, 0, &vec![5; 600 * 1024], true).unwrap();
+    fs.files
+        .write(&file, 0, &vec![5; 600 * 1024], true)
+        .unwrap();
     let root = file.state().i_block;
     let pointers = [MAP_DIRECT, MAP_DIRECT + 1].map(|slot| map_pointer(&root, slot).unwrap());
     drop(file);
@@ -360,7 +381,7 @@ fn each_damage_of_a_pointer_has_its_kind() {
     let (bytes, [single, double]) = victim(&path);
     let table = {
         let fs = open(&bytes);
-        fs.root().unwrap().itable.block() as u32
+        fs.namei.root().unwrap().itable.block() as u32
     };
     let p = 256u64;
     // In which block, which pointer, what it becomes, the file block that needs it.
@@ -389,7 +410,7 @@ fn each_damage_of_a_pointer_has_its_kind() {
             other => panic!("{what} {kind:?} {to}: {other:?}"),
         };
         let mut one = [0; 1024];
-        let read_one = |lblk: u64, one: &mut [u8]| fs.read(&file, lblk * 1024, one).map(drop);
+        let read_one = |lblk: u64, one: &mut [u8]| fs.files.read(&file, lblk * 1024, one).map(drop);
         found(read_one(lblk, &mut one), "read");
         // What does not need the pointer is there.
         for good in [0, 11, 12].repeat(20) {
@@ -397,11 +418,11 @@ fn each_damage_of_a_pointer_has_its_kind() {
             assert_eq!(one, [5; 1024]);
         }
         found(
-            fs.write(&file, lblk * 1024, &[6; 10], true).map(drop),
+            fs.files.write(&file, lblk * 1024, &[6; 10], true).map(drop),
             "write",
         );
-        found(fs.extents(&file).map(drop), "walk");
-        found(fs.truncate(&file, 0), "truncate");
+        found(fs.mapping.extents(&file).map(drop), "walk");
+        found(fs.files.truncate(&file, 0), "truncate");
         drop(file);
         let _ = fs.unmount();
     }
@@ -426,8 +447,14 @@ fn a_map_that_multiplies_ends() {
     all(&mut bytes, single, first);
     let fs = open(&bytes);
     let file = lookup(&fs, "victim").unwrap();
-    assert!(matches!(fs.extents(&file), Err(Ext4Error::Corrupt(_))));
-    assert!(matches!(fs.truncate(&file, 0), Err(Ext4Error::Corrupt(_))));
+    assert!(matches!(
+        fs.mapping.extents(&file),
+        Err(Ext4Error::Corrupt(_))
+    ));
+    assert!(matches!(
+        fs.files.truncate(&file, 0),
+        Err(Ext4Error::Corrupt(_))
+    ));
     drop(file);
     let _ = fs.unmount();
 }
@@ -457,13 +484,18 @@ fn one_byte_changed_in_pointers() {
         let file = lookup(&fs, "victim").unwrap();
         let mut data = vec![0; 600 * 1024];
         let mut all = vec![
-            fs.read(&file, 0, &mut data).map(drop),
-            fs.write(&file, rng.u64(..600 << 10), &[6; 3000], true)
+            fs.files.read(&file, 0, &mut data).map(drop),
+            fs.files
+                .write(&file, rng.u64(..600 << 10), &[6; 3000], true)
                 .map(drop),
-            fs.fallocate(&file, Fallocate::PunchHole, 300 << 10, 20 << 10),
+            fs.files
+                .fallocate(&file, Fallocate::PunchHole, 300 << 10, 20 << 10),
         ];
         drop(file);
-        all.push(fs.unlink(&Caller::root(), &fs.root().unwrap(), b"victim"));
+        all.push(
+            fs.namei
+                .unlink(&Caller::root(), &fs.namei.root().unwrap(), b"victim"),
+        );
         let _ = fs.unmount();
         for done in all {
             match done {

@@ -53,7 +53,9 @@ fn end(fs: &Ext4, device: &MemoryDevice) {
 
 fn write(fs: &Ext4, file: &InodeRef, at: u64, len: u64, byte: u8) -> Result<usize, Ext4Error> {
     let data = Aligned::filled(len as usize, byte);
-    let written = fs.write_with(file, at, data.bytes(), IoFlags::DIRECT, true)?;
+    let written = fs
+        .files
+        .write_with(file, at, data.bytes(), IoFlags::DIRECT, true)?;
     Ok(written.len)
 }
 
@@ -149,7 +151,7 @@ fn a_full_device_leaves_files_intact() {
         let fs = mount(&device, &options);
         let file = make(&fs, "file");
         const BLOCKS: u64 = 40;
-        fs.truncate(&file, BLOCKS * BLOCK).expect("size");
+        fs.files.truncate(&file, BLOCKS * BLOCK).expect("size");
         for block in (0..BLOCKS).step_by(2) {
             write(&fs, &file, block * BLOCK, BLOCK, 1 + block as u8).expect("write");
         }
@@ -177,14 +179,14 @@ fn a_full_device_leaves_files_intact() {
         // Overwriting needs no space.
         write(&fs, &file, 0, BLOCK, 1).expect("overwrite");
         for what in [Fallocate::Allocate, Fallocate::ZeroRangeKeepSize] {
-            let result = fs.fallocate(&file, what, 5 * BLOCK, BLOCK);
+            let result = fs.files.fallocate(&file, what, 5 * BLOCK, BLOCK);
             assert!(matches!(result, Err(Ext4Error::NoSpace)), "{result:?}");
         }
         intact(0);
         // With three free blocks, a part: a block is there in whole or not at all.
-        fs.truncate(&spare, 0).expect("truncate");
+        fs.files.truncate(&spare, 0).expect("truncate");
         let part = Aligned::filled((BLOCKS * BLOCK) as usize, 0xaa);
-        let written = fs.write_with(
+        let written = fs.files.write_with(
             &file,
             BLOCK,
             &part.bytes()[..BLOCK as usize],
@@ -196,7 +198,8 @@ fn a_full_device_leaves_files_intact() {
         intact(2);
         let flags = IoFlags::DIRECT | IoFlags::APPEND;
         let end_of_space =
-            fs.write_with(&file, 0, &part.bytes()[..8 * BLOCK as usize], flags, true);
+            fs.files
+                .write_with(&file, 0, &part.bytes()[..8 * BLOCK as usize], flags, true);
         match end_of_space {
             Ok(written) => {
                 assert!(written.len as u64 <= 2 * BLOCK);
@@ -224,7 +227,9 @@ fn punching_on_a_full_device() {
     fill_up(&fs);
     let mut punched = vec![false; BLOCKS as usize];
     for block in (1..BLOCKS).step_by(2) {
-        let result = fs.fallocate(&file, Fallocate::PunchHole, block * BLOCK, BLOCK);
+        let result = fs
+            .files
+            .fallocate(&file, Fallocate::PunchHole, block * BLOCK, BLOCK);
         match result {
             Ok(()) => punched[block as usize] = true,
             Err(why) => assert!(matches!(why, Ext4Error::NoSpace), "{why}"),
@@ -259,7 +264,7 @@ fn a_file_of_thousands_of_extents() {
             let block = 2 * (i * 2471 % EXTENTS);
             write(&fs, &file, block * 1024, 1024, 1 + (block % 200) as u8).expect("write");
         }
-        assert!(fs.extents(&file).expect("extents").len() as u64 >= 2 * EXTENTS - 1);
+        assert!(fs.mapping.extents(&file).expect("extents").len() as u64 >= 2 * EXTENTS - 1);
         let check = |fs: &Ext4, file: &InodeRef, zeroed: std::ops::Range<u64>| {
             let all = read(fs, file, 0, 2 * EXTENTS * 1024);
             for (block, data) in (0..).zip(all.chunks(1024)) {
@@ -285,7 +290,7 @@ fn a_file_of_thousands_of_extents() {
         let top = fs.root().expect("root");
         let file = fs.lookup(&Caller::root(), &top, b"file").expect("file");
         check(&fs, &file, zeroed);
-        fs.truncate(&file, 0).expect("truncate");
+        fs.files.truncate(&file, 0).expect("truncate");
         fs.sync().expect("sync");
         assert_eq!(FileSystem::statfs(&*fs).expect("statfs").blocks_free, free);
         drop((file, top));
@@ -302,7 +307,7 @@ fn extents_as_long_as_they_get() {
     let options = MountOptions::default();
     let fs = mount(&device, &options);
     let file = make(&fs, "file");
-    let all = |fs: &Ext4| fs.extents(&file).expect("extents");
+    let all = |fs: &Ext4| fs.mapping.extents(&file).expect("extents");
     let mapped = |extents: &[Extent]| -> u64 { extents.iter().map(|e| u64::from(e.len)).sum() };
     fs.fallocate(&file, Fallocate::Allocate, 0, BLOCKS * 1024)
         .expect("fallocate");
@@ -316,6 +321,7 @@ fn extents_as_long_as_they_get() {
             .min(data.bytes().len() as u64);
         let part = &data.bytes()[..len as usize];
         let written = fs
+            .files
             .write_with(&file, at, part, IoFlags::DIRECT, true)
             .expect("write");
         at += written.len as u64;
@@ -361,7 +367,7 @@ fn durable_writes_survive() {
             );
             let fs = Ext4::mount(device.clone() as Arc<_>, options.clone()).expect("mount");
             let file = make(&fs, "file");
-            fs.truncate(&file, 4 * BLOCK).expect("size");
+            fs.files.truncate(&file, 4 * BLOCK).expect("size");
             fs.sync().expect("sync");
             // A hole, an overwrite, an extension, an append.
             let mut want = vec![0; 4 * BLOCK as usize];
@@ -375,6 +381,7 @@ fn durable_writes_survive() {
                 };
                 let flags = IoFlags::DIRECT | flags | more;
                 let written = fs
+                    .files
                     .write_with(&file, at, data.bytes(), flags, true)
                     .expect("write");
                 want.resize(want.len().max(written.end() as usize), 0);
@@ -410,7 +417,7 @@ fn the_largest_file() {
         let device = in_memory(12 << 20, BLOCK as u32);
         let fs = mount(&device, &options);
         let file = make(&fs, "file");
-        let max = fs.file_bytes_max();
+        let max = fs.mapping.file_bytes_max();
         assert_eq!(max, 17_592_186_040_320, "what the kernel allows");
         let errno = |e: Ext4Error| e.errno();
         assert_eq!(
@@ -421,14 +428,14 @@ fn the_largest_file() {
         assert_eq!(beyond.map_err(errno), Err(Errno::EFBIG));
         let far = write(&fs, &file, u64::MAX - BLOCK + 1, BLOCK, 1);
         assert_eq!(far.map_err(errno), Err(Errno::EFBIG));
-        let size = fs.truncate(&file, max + 1);
+        let size = fs.files.truncate(&file, max + 1);
         assert_eq!(size.map_err(errno), Err(Errno::EFBIG));
         for what in [
             Fallocate::Allocate,
             Fallocate::PunchHole,
             Fallocate::ZeroRange,
         ] {
-            let result = fs.fallocate(&file, what, max - BLOCK, 2 * BLOCK);
+            let result = fs.files.fallocate(&file, what, max - BLOCK, 2 * BLOCK);
             assert_eq!(result.map_err(errno), Err(Errno::EFBIG));
         }
         assert_eq!(file.size(), 0);
@@ -437,7 +444,7 @@ fn the_largest_file() {
         assert_eq!(fs.seek_data(&file, 0).expect("data"), max - BLOCK);
         let append = Aligned::filled(512, 1);
         let flags = IoFlags::DIRECT | IoFlags::APPEND;
-        let append = fs.write_with(&file, 0, append.bytes(), flags, true);
+        let append = fs.files.write_with(&file, 0, append.bytes(), flags, true);
         assert_eq!(append.map(|w| w.len).map_err(errno), Err(Errno::EFBIG));
         write(&fs, &file, max - BLOCK, BLOCK, 8).expect("overwrite");
         assert_eq!(
@@ -451,8 +458,8 @@ fn the_largest_file() {
             [0; BLOCK as usize]
         );
         write(&fs, &file, max - 512, 512, 9).expect("the last sector");
-        fs.truncate(&file, max - BLOCK).expect("truncate");
-        assert_eq!(fs.extents(&file).expect("extents"), []);
+        fs.files.truncate(&file, max - BLOCK).expect("truncate");
+        assert_eq!(fs.mapping.extents(&file).expect("extents"), []);
         write(&fs, &file, max - BLOCK, BLOCK, 1).expect("the last block again");
         drop(file);
         end(&fs, &device);
@@ -514,17 +521,19 @@ fn large_sectors_refuse_small_requests() {
         let mut data = Aligned::filled(8192, 0);
         for (at, range) in [(512, 0..4096), (0, 0..512), (0, 512..4608)] {
             let part = &mut data.bytes_mut()[range];
-            invalid(fs.read_with(&file, at, part, IoFlags::DIRECT));
+            invalid(fs.files.read_with(&file, at, part, IoFlags::DIRECT));
         }
         // A size that is no multiple: its last block can be read, and nothing appended.
-        fs.truncate(&file, 3 * BLOCK + 512).expect("truncate");
+        fs.files.truncate(&file, 3 * BLOCK + 512).expect("truncate");
         assert_eq!(read(&fs, &file, 3 * BLOCK, BLOCK), [1; 512]);
         let flags = IoFlags::DIRECT | IoFlags::APPEND;
         let block = Aligned::filled(BLOCK as usize, 2);
-        let append = fs.write_with(&file, 0, block.bytes(), flags, true);
+        let append = fs.files.write_with(&file, 0, block.bytes(), flags, true);
         invalid(append.map(|w| w.len));
         // Without the flag anything goes.
-        fs.write(&file, 100, &[3; 17], true).expect("buffered");
+        fs.files
+            .write(&file, 100, &[3; 17], true)
+            .expect("buffered");
         assert_eq!(read(&fs, &file, 0, BLOCK)[100..117], [3; 17]);
         drop(file);
         end(&fs, &inner);
@@ -658,7 +667,7 @@ fn a_read_only_mount_refuses_all_changes() {
             Fallocate::PunchHole,
             Fallocate::ZeroRange,
         ] {
-            let result = fs.fallocate(&file, what, 0, BLOCK);
+            let result = fs.files.fallocate(&file, what, 0, BLOCK);
             assert!(matches!(result, Err(Ext4Error::ReadOnly)), "{result:?}");
         }
         assert_eq!(read(&fs, &file, 0, 3 * BLOCK), [1; 2 * BLOCK as usize]);

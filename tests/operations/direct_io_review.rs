@@ -34,8 +34,8 @@ fn with_size(size: u64) -> Option<(Arc<Ext4>, InodeRef)> {
     let device = Arc::new(shape.make().unwrap());
     let fs = mount(Arc::clone(&device) as Arc<_>).unwrap();
     let file = create(&fs, b"a", 0o644);
-    fs.write(&file, 0, &[1; 4096], true).unwrap();
-    fs.truncate(&file, u64::from(MARK)).unwrap();
+    fs.files.write(&file, 0, &[1; 4096], true).unwrap();
+    fs.files.truncate(&file, u64::from(MARK)).unwrap();
     drop(file);
     fs.unmount().unwrap();
     let mut bytes = device.snapshot();
@@ -60,7 +60,9 @@ fn what_lies_past_the_last_block_number_is_not_the_first_block() {
     let _ = fs.read(&file, 1 << 44, &mut found);
     assert_ne!(found, [1; 16]);
     let data = Aligned::of(&[2; 4096]);
-    let _ = fs.write_with(&file, 1 << 44, data.bytes(), IoFlags::DIRECT, true);
+    let _ = fs
+        .files
+        .write_with(&file, 1 << 44, data.bytes(), IoFlags::DIRECT, true);
     fs.read(&file, 0, &mut found).unwrap();
     assert_eq!(found, [1; 16]);
 }
@@ -95,7 +97,8 @@ fn nowait_does_not_wait_to_take_set_id_bits_away() {
     let fs = mount(Arc::new(Shape::DEFAULT.make().unwrap())).unwrap();
     let file = create(&fs, b"a", 0o4777);
     let data = Aligned::new(4096);
-    fs.write_with(&file, 0, data.bytes(), IoFlags::DIRECT, true)
+    fs.files
+        .write_with(&file, 0, data.bytes(), IoFlags::DIRECT, true)
         .unwrap();
     let user = Caller::user(1000, 1000);
     let open = OpenFile::open(Arc::clone(&fs), &user, file.clone(), OpenFlags::WRITE).unwrap();
@@ -124,16 +127,16 @@ fn a_hole_gets_its_node_from_blocks_freed_just_now() {
     let fs = mount(Arc::new(shape.make().unwrap())).unwrap();
     let [file, freed, filler] = [&b"a"[..], b"b", b"c"].map(|name| create(&fs, name, 0o644));
     for i in 0..4 {
-        fs.write(&file, i * 32768, &[1; 16384], true).unwrap();
+        fs.files.write(&file, i * 32768, &[1; 16384], true).unwrap();
     }
-    fs.write(&freed, 0, &[1; 65536], true).unwrap();
+    fs.files.write(&freed, 0, &[1; 65536], true).unwrap();
     let mut at = 0;
     for len in [65536, 1024] {
-        while let Ok(n) = fs.write(&filler, at, &vec![1; len], true) {
+        while let Ok(n) = fs.files.write(&filler, at, &vec![1; len], true) {
             at += n as u64;
         }
     }
-    fs.truncate(&freed, 0).unwrap();
+    fs.files.truncate(&freed, 0).unwrap();
     fs.fallocate(&file, Fallocate::PunchHole, 4096, 1024)
         .unwrap();
 }

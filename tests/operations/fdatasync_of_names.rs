@@ -9,19 +9,23 @@ fn names_are_data_of_a_directory() {
     let tmp = tempfile::tempdir().expect("tempdir");
     let path = image(tmp.path(), "16M", &[]);
     let fs = mount(&path, MountOptions::default());
-    let (me, top) = (Caller::root(), fs.root().unwrap());
+    let (me, top) = (Caller::root(), fs.namei.root().unwrap());
     let durable = |what: &str| {
-        fs.fsync(&top, true).unwrap();
+        fs.files.fsync(&top, true).unwrap();
         let tid = top.sync_tid(false);
-        assert!(fs.journal().is_committed(tid), "{what} is not durable");
+        assert!(
+            fs.volume.journal().is_committed(tid),
+            "{what} is not durable"
+        );
     };
-    let file = fs.create(&me, &top, b"a", &FILE).unwrap();
+    let file = fs.namei.create(&me, &top, b"a", &FILE).unwrap();
     durable("a new name");
-    fs.link(&me, &file, &top, b"b").unwrap();
+    fs.namei.link(&me, &file, &top, b"b").unwrap();
     durable("another name");
-    fs.rename(&me, &top, b"b", &top, b"c", RenameFlags::empty())
+    fs.namei
+        .rename(&me, &top, b"b", &top, b"c", RenameFlags::empty())
         .unwrap();
     durable("a new name for the old");
-    fs.unlink(&me, &top, b"c").unwrap();
+    fs.namei.unlink(&me, &top, b"c").unwrap();
     durable("a name that is gone");
 }

@@ -86,7 +86,7 @@ fn a_handle_is_stale_after_unlink_and_reuse() {
         for i in 0..1000 {
             let root = fs.root().expect("root");
             let name = format!("second-{i}");
-            match fs.unlink(&Caller::root(), &root, name.as_bytes()) {
+            match fs.namei.unlink(&Caller::root(), &root, name.as_bytes()) {
                 Err(Ext4Error::NotFound) => break,
                 done => done.expect("unlink"),
             }
@@ -128,7 +128,7 @@ fn handles_of_nothing_are_stale() {
     let fs = mount(&path, MountOptions::default());
     let root = handle(&fs, &fs.root().expect("root"));
     fs.open_handle(root).expect("root");
-    let inodes = u64::from(fs.geometry().inodes_count);
+    let inodes = u64::from(fs.volume.geometry().inodes_count);
     for ino in [0, 1, 3, 5, 7, 8, 10, inodes, inodes + 1, u64::MAX] {
         for generation in [0, 1] {
             assert_stale(&fs, FileHandle { ino, generation }, "not a file");
@@ -173,12 +173,13 @@ fn setversion_makes_old_handles_stale() {
     let path = image(tmp.path(), "16M", &["-O", "^metadata_csum"]);
     let fs = mount(&path, MountOptions::default());
     let file = create(&fs, "file");
-    fs.write(&file, 0, b"content", true).expect("write");
+    fs.files.write(&file, 0, b"content", true).expect("write");
     let (ino, old) = (file.ino, handle(&fs, &file));
     let version = file.state().version;
-    fs.set_generation(&Caller::root(), &file, Generation(0xdead_beef))
+    fs.files
+        .set_generation(&Caller::root(), &file, Generation(0xdead_beef))
         .expect("set");
-    assert_eq!(fs.generation(&file), Generation(0xdead_beef));
+    assert_eq!(fs.files.generation(&file), Generation(0xdead_beef));
     assert_ne!(file.state().version, version);
     assert_stale(&fs, old, "another generation");
     let new = handle(&fs, &file);
@@ -214,7 +215,7 @@ fn setversion_is_refused_as_the_kernel_does() {
     };
     fs.setattr(&Caller::root(), &file, &to_owner)
         .expect("chown");
-    let set = |caller: &Caller, node| fs.set_generation(caller, node, Generation(1));
+    let set = |caller: &Caller, node| fs.files.set_generation(caller, node, Generation(1));
     assert_eq!(errno(set(&other, &file)), Errno::EPERM);
     set(&owner, &file).expect("the owner may");
     set(&Caller::root(), &dir).expect("directories have one too");
@@ -231,19 +232,21 @@ fn setversion_is_refused_as_the_kernel_does() {
     let fs = Ext4::mount(Arc::new(device), read_only).expect("mount");
     let root = fs.root().expect("root");
     let file = fs.lookup(&Caller::root(), &root, b"file").expect("file");
-    let refused = fs.set_generation(&owner, &file, Generation(2));
+    let refused = fs.files.set_generation(&owner, &file, Generation(2));
     assert_eq!(errno(refused), Errno::EROFS);
     drop((root, file, fs));
 
     let path = image(tmp.path(), "16M", &[]);
     let fs = mount(&path, MountOptions::default());
     let file = create(&fs, "file");
-    let before = fs.generation(&file);
-    let refused = fs.set_generation(&Caller::root(), &file, Generation(2));
+    let before = fs.files.generation(&file);
+    let refused = fs
+        .files
+        .set_generation(&Caller::root(), &file, Generation(2));
     assert_eq!(errno(refused), Errno::ENOTTY);
-    assert_eq!(fs.generation(&file), before);
+    assert_eq!(fs.files.generation(&file), before);
     assert_eq!(
-        errno(fs.set_generation(&other, &file, Generation(2))),
+        errno(fs.files.set_generation(&other, &file, Generation(2))),
         Errno::EPERM
     );
 }
@@ -254,7 +257,7 @@ fn getversion_is_what_the_disk_has() {
     let path = image(tmp.path(), "16M", &[]);
     let fs = mount(&path, MountOptions::default());
     let file = create(&fs, "file");
-    let (ino, generation) = (file.ino, fs.generation(&file));
+    let (ino, generation) = (file.ino, fs.files.generation(&file));
     drop(file);
     fs.unmount().expect("unmount");
     drop(fs);

@@ -46,7 +46,9 @@ fn create_many(fs: &Ext4, dir: &InodeRef, tag: usize, count: usize) -> Vec<u32> 
     (0..count)
         .map(|i| {
             let name = format!("file-{tag}-{i}");
-            let made = fs.create(&Caller::root(), dir, name.as_bytes(), &FILE);
+            let made = fs
+                .namei
+                .create(&Caller::root(), dir, name.as_bytes(), &FILE);
             made.expect("create").ino.0
         })
         .collect()
@@ -73,20 +75,25 @@ fn threads_get_numbers_of_their_own() {
     {
         let path = image(tmp.path(), "128M", shape);
         let fs = mount(&path, options(arm));
-        let top = fs.root().expect("root");
-        let dir = |name: &str| fs.create(&Caller::root(), &top, name.as_bytes(), &DIR);
+        let top = fs.namei.root().expect("root");
+        let dir = |name: &str| {
+            fs.namei
+                .create(&Caller::root(), &top, name.as_bytes(), &DIR)
+        };
         let kept: Vec<u32> = std::thread::scope(|s| {
             let workers: Vec<_> = (0..6)
                 .map(|t| {
                     let dir = dir(&format!("dir-{}", t / 2)).or_else(|_| {
-                        fs.lookup(&Caller::root(), &top, format!("dir-{}", t / 2).as_bytes())
+                        fs.namei
+                            .lookup(&Caller::root(), &top, format!("dir-{}", t / 2).as_bytes())
                     });
                     let (dir, fs) = (dir.expect("directory"), &fs);
                     s.spawn(move || {
                         let first = create_many(fs, &dir, t, 300);
                         for i in (0..300).step_by(2) {
                             let name = format!("file-{t}-{i}");
-                            fs.unlink(&Caller::root(), &dir, name.as_bytes())
+                            fs.namei
+                                .unlink(&Caller::root(), &dir, name.as_bytes())
                                 .expect("unlink");
                         }
                         let mut kept = create_many(fs, &dir, 10 + t, 300);
@@ -130,8 +137,8 @@ fn a_bitmap_that_frees_reserved_inodes_is_left_alone() {
         );
         poke(&path, bitmap_block(&path, 0) * 1024, |b| b & !0x10);
         let fs = mount(&path, options(arm));
-        let per_group = fs.geometry().inodes_per_group;
-        let made = create_many(&fs, &fs.root().expect("root"), 0, 50);
+        let per_group = fs.volume.geometry().inodes_per_group;
+        let made = create_many(&fs, &fs.namei.root().expect("root"), 0, 50);
         assert!(made.iter().all(|ino| *ino > per_group), "{arm}: {made:?}");
         fs.unmount().expect("unmount");
     }
@@ -143,15 +150,19 @@ fn a_bitmap_with_a_wrong_checksum_is_left_alone() {
     for arm in IallocArm::ALL {
         let path = image(tmp.path(), "64M", &["-g", "8192", "-b", "1024"]);
         let fs = mount(&path, options(arm));
-        create_many(&fs, &fs.root().expect("root"), 0, 5);
+        create_many(&fs, &fs.namei.root().expect("root"), 0, 5);
         fs.unmount().expect("unmount");
         drop(fs);
         poke(&path, bitmap_block(&path, 0) * 1024 + 20, |b| b ^ 1);
         let fs = mount(&path, options(arm));
-        let per_group = fs.geometry().inodes_per_group;
-        let made = create_many(&fs, &fs.root().expect("root"), 1, 50);
+        let per_group = fs.volume.geometry().inodes_per_group;
+        let made = create_many(&fs, &fs.namei.root().expect("root"), 1, 50);
         assert!(made.iter().all(|ino| *ino > per_group), "{arm}: {made:?}");
-        let unlinked = fs.unlink(&Caller::root(), &fs.root().expect("root"), b"file-0-0");
+        let unlinked = fs.namei.unlink(
+            &Caller::root(),
+            &fs.namei.root().expect("root"),
+            b"file-0-0",
+        );
         assert!(unlinked.is_err(), "{arm}: freed in a damaged bitmap");
         fs.unmount().expect("unmount");
     }
@@ -167,11 +178,12 @@ fn without_a_journal_a_deleted_inode_rests() {
             &["-b", "4096", "-O", "^has_journal", "-N", "64"],
         );
         let fs = mount(&path, options(arm));
-        let top = fs.root().expect("root");
+        let top = fs.namei.root().expect("root");
         let first = create_many(&fs, &top, 0, 1)[0];
-        fs.unlink(&Caller::root(), &top, b"file-0-0")
+        fs.namei
+            .unlink(&Caller::root(), &top, b"file-0-0")
             .expect("unlink");
-        let free = fs.geometry().inodes_count - 11;
+        let free = fs.volume.geometry().inodes_count - 11;
         let made = create_many(&fs, &top, 1, free as usize);
         assert_eq!(
             made.iter().position(|ino| *ino == first),
@@ -191,16 +203,20 @@ fn of_many_takers_of_the_last_inode_one_wins() {
     for arm in IallocArm::ALL {
         let path = image(tmp.path(), "64M", &["-N", "256"]);
         let fs = mount(&path, options(arm));
-        let top = fs.root().expect("root");
+        let top = fs.namei.root().expect("root");
         let dirs: Vec<_> = (0..48)
             .map(|i| {
                 let name = format!("dir-{i}");
-                fs.create(&Caller::root(), &top, name.as_bytes(), &DIR)
+                fs.namei
+                    .create(&Caller::root(), &top, name.as_bytes(), &DIR)
                     .expect("mkdir")
             })
             .collect();
         let mut i = 0;
-        while let Ok(made) = fs.create(&Caller::root(), &top, format!("f{i}").as_bytes(), &FILE) {
+        while let Ok(made) =
+            fs.namei
+                .create(&Caller::root(), &top, format!("f{i}").as_bytes(), &FILE)
+        {
             drop(made);
             i += 1;
         }
@@ -208,7 +224,9 @@ fn of_many_takers_of_the_last_inode_one_wins() {
         for round in 0..20 {
             let last: &[u8] = if round == 0 { last.as_bytes() } else { b"last" };
             if round == 0 {
-                fs.unlink(&Caller::root(), &top, last).expect("unlink");
+                fs.namei
+                    .unlink(&Caller::root(), &top, last)
+                    .expect("unlink");
             }
             let start = std::sync::Barrier::new(dirs.len());
             let won: Vec<usize> = std::thread::scope(|s| {
@@ -218,7 +236,7 @@ fn of_many_takers_of_the_last_inode_one_wins() {
                         let (fs, start) = (&fs, &start);
                         s.spawn(move || {
                             start.wait();
-                            match fs.create(&Caller::root(), dir, b"last", &FILE) {
+                            match fs.namei.create(&Caller::root(), dir, b"last", &FILE) {
                                 Ok(_) => true,
                                 Err(Ext4Error::NoInode) => false,
                                 Err(e) => panic!("{e}"),
@@ -233,7 +251,8 @@ fn of_many_takers_of_the_last_inode_one_wins() {
                     .collect()
             });
             assert_eq!(won.len(), 1, "{arm}");
-            fs.unlink(&Caller::root(), &dirs[won[0]], b"last")
+            fs.namei
+                .unlink(&Caller::root(), &dirs[won[0]], b"last")
                 .expect("unlink");
         }
         drop((dirs, top));
@@ -260,7 +279,7 @@ fn a_goal_is_honoured() {
                 ..options(arm)
             },
         );
-        let made = create_many(&fs, &fs.root().expect("root"), 0, 3);
+        let made = create_many(&fs, &fs.namei.root().expect("root"), 0, 3);
         assert_eq!(made, [5000, 5001, 5002], "{arm}");
         fs.unmount().expect("unmount");
         drop(fs);
@@ -278,9 +297,10 @@ fn files_follow_their_directory_and_then_go_on() {
             &["-g", "8192", "-b", "1024", "-N", "2048", "-G", "2"],
         );
         let fs = mount(&path, options(arm));
-        let per_group = fs.geometry().inodes_per_group;
-        let top = fs.root().expect("root");
+        let per_group = fs.volume.geometry().inodes_per_group;
+        let top = fs.namei.root().expect("root");
         let dir = fs
+            .namei
             .create(&Caller::root(), &top, b"dir", &DIR)
             .expect("mkdir");
         let group = |ino: u32| (ino - 1) / per_group;
@@ -310,12 +330,13 @@ fn top_directories_spread_and_others_stay() {
         &["-g", "8192", "-b", "1024", "-G", "4", "-N", "16384"],
     );
     let fs = mount(&path, MountOptions::default());
-    let per_flex = fs.geometry().inodes_per_group * 4;
+    let per_flex = fs.volume.geometry().inodes_per_group * 4;
     let flex = |ino: u32| (ino - 1) / per_flex;
-    let top = fs.root().expect("root");
+    let top = fs.namei.root().expect("root");
     let dirs: Vec<_> = (0..8)
         .map(|i| {
-            fs.create(&Caller::root(), &top, format!("d{i}").as_bytes(), &DIR)
+            fs.namei
+                .create(&Caller::root(), &top, format!("d{i}").as_bytes(), &DIR)
                 .expect("mkdir")
         })
         .collect();
@@ -323,6 +344,7 @@ fn top_directories_spread_and_others_stay() {
     assert!(spread.len() >= 4, "{spread:?}");
     for dir in &dirs {
         let child = fs
+            .namei
             .create(&Caller::root(), dir, b"child", &DIR)
             .expect("mkdir");
         assert_eq!(flex(child.ino.0), flex(dir.ino.0));
@@ -345,7 +367,7 @@ fn inode_tables_that_were_never_zeroed_show_nothing() {
             &["-E", "lazy_itable_init=1,nodiscard", "-N", "8192"],
         );
         let fs = mount(&path, options(arm));
-        let top = fs.root().expect("root");
+        let top = fs.namei.root().expect("root");
         std::thread::scope(|s| {
             for t in 0..4 {
                 let (fs, top) = (&fs, &top);

@@ -27,17 +27,20 @@ fn set_old(fs: &Ext4, file: &InodeRef) {
         mtime: Some(OLD),
         ..SetAttr::default()
     };
-    fs.setattr(&Caller::root(), file, &change).expect("setattr");
+    fs.files
+        .setattr(&Caller::root(), file, &change)
+        .expect("setattr");
 }
 
 /// Two files in one block of the inode table, both with a block and old times, durably.
 fn two_files(fs: &Ext4) -> (InodeRef, InodeRef) {
-    let top = fs.root().expect("root");
+    let top = fs.namei.root().expect("root");
     let make = |name: &[u8]| {
         let file = fs
+            .namei
             .create(&Caller::root(), &top, name, &FILE)
             .expect("create");
-        fs.write(&file, 0, &[1; 4096], true).expect("write");
+        fs.files.write(&file, 0, &[1; 4096], true).expect("write");
         set_old(fs, &file);
         file
     };
@@ -49,14 +52,15 @@ fn two_files(fs: &Ext4) -> (InodeRef, InodeRef) {
 
 /// What the mtime of `a` is after a crash that keeps what the journal has now.
 fn mtime_after_crash(fs: Arc<Ext4>, path: &Path) -> i64 {
-    fs.journal().sync().expect("commit");
+    fs.volume.journal().sync().expect("commit");
     fs.crash();
     drop(fs);
     let fs = mount(path, MountOptions::default());
     let file = fs
-        .lookup(&Caller::root(), &fs.root().expect("root"), b"a")
+        .namei
+        .lookup(&Caller::root(), &fs.namei.root().expect("root"), b"a")
         .expect("a");
-    let time = fs.attr(&file).mtime.sec;
+    let time = fs.attributes.attr(&file).mtime.sec;
     drop(file);
     fs.unmount().expect("unmount");
     drop(fs);
@@ -70,8 +74,8 @@ fn is_written(options: MountOptions, reason: impl FnOnce(&Arc<Ext4>, InodeRef, &
     let path = image(tmp.path(), "32M", &["-b", "4096", "-I", "256"]);
     let fs = mount(&path, options);
     let (a, b) = two_files(&fs);
-    fs.write(&a, 0, b"overwritten", true).expect("write");
-    assert!(fs.attr(&a).mtime.sec > 1000, "visible at once");
+    fs.files.write(&a, 0, b"overwritten", true).expect("write");
+    assert!(fs.attributes.attr(&a).mtime.sec > 1000, "visible at once");
     reason(&fs, a, &b);
     drop(b);
     mtime_after_crash(fs, &path) > 1000
@@ -94,7 +98,9 @@ fn writing_the_inode_writes_it() {
                 mode: Some(0o600),
                 ..SetAttr::default()
             };
-            fs.setattr(&Caller::root(), &a, &change).expect("chmod");
+            fs.files
+                .setattr(&Caller::root(), &a, &change)
+                .expect("chmod");
         }));
     }
 }
@@ -108,13 +114,16 @@ fn writing_a_neighbour_writes_it() {
                     mode: Some(0o600),
                     ..SetAttr::default()
                 };
-                fs.setattr(&Caller::root(), b, &change).expect("chmod");
+                fs.files
+                    .setattr(&Caller::root(), b, &change)
+                    .expect("chmod");
             }),
             "{arm}"
         );
         assert!(is_written(options(arm), |fs, _, _| {
-            let top = fs.root().expect("root");
-            fs.create(&Caller::root(), &top, b"c", &FILE)
+            let top = fs.namei.root().expect("root");
+            fs.namei
+                .create(&Caller::root(), &top, b"c", &FILE)
                 .expect("create");
         }));
     }
@@ -124,13 +133,13 @@ fn writing_a_neighbour_writes_it() {
 fn a_sync_writes_it() {
     for arm in IcacheArm::ALL {
         assert!(is_written(options(arm), |fs, a, _| {
-            fs.fsync(&a, false).expect("fsync");
+            fs.files.fsync(&a, false).expect("fsync");
         }));
         assert!(is_written(options(arm), |fs, _, _| {
             fs.sync().expect("sync");
         }));
         assert!(!is_written(options(arm), |fs, a, _| {
-            fs.fsync(&a, true).expect("fdatasync");
+            fs.files.fsync(&a, true).expect("fdatasync");
         }));
     }
 }
@@ -145,29 +154,37 @@ fn eviction_writes_it() {
         assert!(
             is_written(options, |fs, a, _| {
                 drop(a);
-                let top = fs.root().expect("root");
+                let top = fs.namei.root().expect("root");
                 // From block 2 of the inode table on, so that no neighbour is written.
                 for i in 0..32 {
                     let name = format!("g{i}");
-                    fs.create(&Caller::root(), &top, name.as_bytes(), &FILE)
+                    fs.namei
+                        .create(&Caller::root(), &top, name.as_bytes(), &FILE)
                         .expect("create");
                 }
                 // Another clock tick, or the times do not change.
                 std::thread::sleep(Duration::from_millis(20));
-                fs.write(
-                    &fs.lookup(&Caller::root(), &top, b"a").expect("a"),
-                    0,
-                    b"again",
-                    true,
-                )
-                .expect("write");
-                assert!(fs.has_pending_times(&fs.lookup(&Caller::root(), &top, b"a").expect("a")));
+                fs.files
+                    .write(
+                        &fs.namei.lookup(&Caller::root(), &top, b"a").expect("a"),
+                        0,
+                        b"again",
+                        true,
+                    )
+                    .expect("write");
+                assert!(
+                    fs.table.has_pending_times(
+                        &fs.namei.lookup(&Caller::root(), &top, b"a").expect("a")
+                    )
+                );
                 let dir = fs
+                    .namei
                     .create(&Caller::root(), &top, b"far", &DIR)
                     .expect("mkdir");
                 for i in 0..400 {
                     let name = format!("f{i}");
-                    fs.create(&Caller::root(), &dir, name.as_bytes(), &FILE)
+                    fs.namei
+                        .create(&Caller::root(), &dir, name.as_bytes(), &FILE)
                         .expect("create");
                 }
             }),
@@ -184,7 +201,7 @@ fn age_writes_it() {
             ..options(arm)
         };
         assert!(is_written(options, |fs, a, _| {
-            while fs.has_pending_times(&a) {
+            while fs.table.has_pending_times(&a) {
                 std::thread::sleep(Duration::from_millis(5));
             }
         }));
@@ -197,7 +214,7 @@ fn unmounting_writes_it() {
     let path = image(tmp.path(), "32M", &["-b", "4096", "-I", "256"]);
     let fs = mount(&path, options(IcacheArm::PerBucket));
     let (a, b) = two_files(&fs);
-    fs.write(&a, 0, b"overwritten", true).expect("write");
+    fs.files.write(&a, 0, b"overwritten", true).expect("write");
     drop((a, b));
     fs.unmount().expect("unmount");
     drop(fs);
@@ -212,13 +229,18 @@ fn a_deleted_inode_is_not_written_over_the_next() {
         let tmp = tempfile::tempdir().expect("tempdir");
         let path = image(tmp.path(), "32M", &["-b", "4096", "-I", "256"]);
         let fs = mount(&path, options(arm));
-        let top = fs.root().expect("root");
+        let top = fs.namei.root().expect("root");
         let (a, _b) = two_files(&fs);
         let number = a.ino;
-        fs.write(&a, 0, b"pending", true).expect("write");
+        fs.files.write(&a, 0, b"pending", true).expect("write");
         drop(a);
-        fs.unlink(&Caller::root(), &top, b"a").expect("unlink");
-        let next = fs.create(&Caller::root(), &top, b"a", &DIR).expect("mkdir");
+        fs.namei
+            .unlink(&Caller::root(), &top, b"a")
+            .expect("unlink");
+        let next = fs
+            .namei
+            .create(&Caller::root(), &top, b"a", &DIR)
+            .expect("mkdir");
         assert_eq!(next.ino, number, "the number is used again");
         drop((next, top, _b));
         fs.sync().expect("sync");
@@ -245,23 +267,25 @@ fn reading_follows_the_rule_for_access_times() {
         };
         let fs = mount(&path, options);
         let (a, b) = two_files(&fs);
-        let atime = |file: &InodeRef| fs.attr(file).atime;
+        let atime = |file: &InodeRef| fs.attributes.attr(file).atime;
         let mut data = [0; 10];
-        fs.read(&a, 0, &mut data).expect("read");
+        fs.files.read(&a, 0, &mut data).expect("read");
         assert_eq!(atime(&a).sec > 1000, rule != AtimeUpdate::Never, "{rule:?}");
         // Read again: the time of the first reading is after the last change and not a day old.
         let change = SetAttr {
             mtime: Some(OLD),
             ctime: Some(OLD),
             atime: Some(TimeSet::At(Timestamp {
-                sec: fs.attr(&a).ctime.sec - 60,
+                sec: fs.attributes.attr(&a).ctime.sec - 60,
                 nsec: 0,
             })),
             ..SetAttr::default()
         };
-        fs.setattr(&Caller::root(), &a, &change).expect("setattr");
+        fs.files
+            .setattr(&Caller::root(), &a, &change)
+            .expect("setattr");
         let before = atime(&a);
-        fs.read(&a, 0, &mut data).expect("read");
+        fs.files.read(&a, 0, &mut data).expect("read");
         assert_eq!(atime(&a) != before, rule == AtimeUpdate::Strict, "{rule:?}");
         drop((a, b));
         fs.unmount().expect("unmount");

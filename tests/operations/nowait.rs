@@ -144,10 +144,11 @@ impl Case {
             ..MountOptions::default()
         };
         let fs = Ext4::mount(device, options).expect("mount");
-        let top = fs.root().expect("root");
-        let file = fs.create(&Caller::root(), &top, b"file", &FILE);
+        let top = fs.namei.root().expect("root");
+        let file = fs.namei.create(&Caller::root(), &top, b"file", &FILE);
         let file = file.expect("create");
-        fs.write(&file, 0, &[1; BLOCKS * BLOCK], true)
+        fs.files
+            .write(&file, 0, &[1; BLOCKS * BLOCK], true)
             .expect("write");
         Case {
             fs,
@@ -174,17 +175,17 @@ impl Case {
         within(&format!("{what:?}, {}", self.name()), move || match what {
             Try::Read => {
                 let mut data = Aligned::filled(BLOCK, 0);
-                fs.read_with(&file, 0, data.bytes_mut(), NOWAIT)
+                fs.files.read_with(&file, 0, data.bytes_mut(), NOWAIT)
             }
             Try::Write(at, len) => {
                 let data = Aligned::filled(len, 2);
-                let written = fs.write_with(&file, at, data.bytes(), NOWAIT, true)?;
+                let written = fs.files.write_with(&file, at, data.bytes(), NOWAIT, true)?;
                 Ok(written.len)
             }
             Try::Append => {
                 let data = Aligned::filled(BLOCK, 3);
                 let flags = NOWAIT | IoFlags::APPEND;
-                let written = fs.write_with(&file, 0, data.bytes(), flags, true)?;
+                let written = fs.files.write_with(&file, 0, data.bytes(), flags, true)?;
                 Ok(written.len)
             }
         })
@@ -217,6 +218,7 @@ impl Case {
         let unit = BLOCK as u64;
         let done = self
             .fs
+            .files
             .fallocate(&self.file, what, block * unit, blocks * unit);
         done.expect("fallocate");
     }
@@ -292,7 +294,8 @@ fn a_write_under_way() {
                     let (fs, file) = (Arc::clone(&case.fs), case.file.clone());
                     std::thread::spawn(move || {
                         let data = Aligned::filled(2 * BLOCK, SLOW);
-                        fs.write_with(&file, at as u64, data.bytes(), IoFlags::DIRECT, true)
+                        fs.files
+                            .write_with(&file, at as u64, data.bytes(), IoFlags::DIRECT, true)
                     })
                 };
                 while !device.holds.load(SeqCst) {
@@ -318,6 +321,7 @@ fn a_write_under_way() {
                 }
                 let mut data = [0; 512];
                 case.fs
+                    .files
                     .read(&case.file, at as u64, &mut data)
                     .expect("read");
                 assert_eq!(data, [SLOW; 512]);
@@ -342,18 +346,24 @@ fn blocks_that_are_not_there() {
             Try::Write(BLOCKS as u64 * unit, BLOCK),
             Try::Append,
         ];
-        let before = case.fs.extents(&case.file).expect("extents");
+        let before = case.fs.mapping.extents(&case.file).expect("extents");
         tries.into_iter().for_each(|what| case.refuses(what));
-        assert_eq!(case.fs.extents(&case.file).expect("extents"), before);
+        assert_eq!(
+            case.fs.mapping.extents(&case.file).expect("extents"),
+            before
+        );
         assert_eq!(case.file.size(), (BLOCKS * BLOCK) as u64);
         case.does(Try::Read);
         let data = Aligned::filled((BLOCKS + 1) * BLOCK, 4);
         let flags = IoFlags::DIRECT;
-        let written = case.fs.write_with(&case.file, 0, data.bytes(), flags, true);
+        let written = case
+            .fs
+            .files
+            .write_with(&case.file, 0, data.bytes(), flags, true);
         assert_eq!(written.expect("write").len, data.bytes().len());
         // The new mapping is brought into memory by who may wait, once somebody asked who may not.
         let _ = case.go(Try::Write(2 * unit, BLOCK));
-        let read = case.fs.read(&case.file, 0, &mut [0; 512]);
+        let read = case.fs.files.read(&case.file, 0, &mut [0; 512]);
         read.expect("read");
         let all = tries.into_iter().filter(|what| *what != Try::Append);
         all.for_each(|what| case.does(what));
@@ -362,7 +372,7 @@ fn blocks_that_are_not_there() {
 
 /// Everything the running transaction has room for.
 fn take_all_credits(fs: &Ext4) -> Handle<'_> {
-    let handle = fs.journal().start(1).expect("handle");
+    let handle = fs.volume.journal().start(1).expect("handle");
     for step in [1024, 64, 1] {
         while handle.extend(handle.credits() + step) {}
     }
@@ -371,7 +381,13 @@ fn take_all_credits(fs: &Ext4) -> Handle<'_> {
 
 /// Waits until nobody gets a handle, which is asked for without waiting.
 fn wait_until_closed(fs: &Ext4) {
-    while fs.journal().try_start(1).expect("no abort").is_some() {
+    while fs
+        .volume
+        .journal()
+        .try_start(1)
+        .expect("no abort")
+        .is_some()
+    {
         std::thread::yield_now();
     }
 }
@@ -394,8 +410,8 @@ impl Case {
 fn a_journal_that_closes_a_transaction() {
     Case::all(false, |case| {
         case.let_the_clock_move();
-        let handle = case.fs.journal().start(1).expect("handle");
-        case.fs.journal().request_commit(handle.tid());
+        let handle = case.fs.volume.journal().start(1).expect("handle");
+        case.fs.volume.journal().request_commit(handle.tid());
         case.needs_a_transaction(handle);
     });
 }
@@ -462,6 +478,7 @@ fn a_mapping_that_is_not_in_memory() {
             for block in 0..20 {
                 let at = (1000 - 20 * block) * BLOCK as u64;
                 case.fs
+                    .files
                     .write(&case.file, at, &[5; BLOCK], true)
                     .expect("write");
             }
@@ -472,14 +489,20 @@ fn a_mapping_that_is_not_in_memory() {
                 ..MountOptions::default()
             };
             let fs = Ext4::mount(device.clone(), options).expect("mount");
-            let top = fs.root().expect("root");
-            let file = fs.lookup(&Caller::root(), &top, b"file").expect("file");
+            let top = fs.namei.root().expect("root");
+            let file = fs
+                .namei
+                .lookup(&Caller::root(), &top, b"file")
+                .expect("file");
             let case = Case { fs, file, ..case };
             for what in [Try::Read, OVERWRITE, PART, Try::Append] {
                 case.refuses(what);
             }
             // Whoever may wait brings it in.
-            case.fs.read(&case.file, 0, &mut [0; 512]).expect("read");
+            case.fs
+                .files
+                .read(&case.file, 0, &mut [0; 512])
+                .expect("read");
             for what in [Try::Read, OVERWRITE, PART] {
                 case.does(what);
             }

@@ -56,7 +56,7 @@ fn read_only_is_clean_and_writable_again_recovers() {
         FileSystem::write(&*fs, &file, 0, b"before").expect("writes");
         for round in 0..3 {
             fs.remount(&read_only(true)).expect("becomes read-only");
-            assert!(fs.is_read_only());
+            assert!(fs.volume.is_read_only());
             assert_clean(&device);
             let refused = FileSystem::write(&*fs, &file, 0, b"refused");
             assert_eq!(refused.map_err(|e| e.errno()), Err(Errno::EROFS));
@@ -171,10 +171,10 @@ fn what_a_remount_can_not_do_is_refused_and_changes_nothing() {
         ..read_only(true)
     };
     assert_eq!(errno(&other_cache), Err(Errno::EINVAL));
-    assert!(!fs.is_read_only());
+    assert!(!fs.volume.is_read_only());
     let nameless = FileSystem::tmpfile(&*fs, &Caller::root(), &fs.root().expect("there"), 0o600);
     assert_eq!(errno(&read_only(true)), Err(Errno::EBUSY));
-    assert!(!fs.is_read_only());
+    assert!(!fs.volume.is_read_only());
     drop(nameless);
     assert_eq!(errno(&read_only(true)), Ok(()));
     fs.unmount().expect("unmounts");
@@ -222,7 +222,7 @@ fn on_a_full_host_it_stays_writable() {
     plan.add(in_place.errno(FaultErrno::NoSpace));
     let refused = fs.remount(&read_only(true)).map_err(|e| e.errno());
     assert_eq!(refused, Err(Errno::ENOSPC));
-    assert!(!fs.is_read_only());
+    assert!(!fs.volume.is_read_only());
     create(&fs, "g").expect("goes on");
     plan.clear();
     let file = create(&fs, "h").expect("makes it");
@@ -268,9 +268,12 @@ fn times_follow_the_options_of_the_moment() {
         assert_eq!(atime_changes(&file), of_file, "{options:?}");
         assert_eq!(atime_changes(&root), of_dir, "{options:?}");
     }
-    assert!(fs.has_pending_times(&file), "lazily");
+    assert!(fs.table.has_pending_times(&file), "lazily");
     fs.remount(&MountOptions::default()).expect("changes");
-    assert!(!fs.has_pending_times(&file), "written when lazytime ends");
+    assert!(
+        !fs.table.has_pending_times(&file),
+        "written when lazytime ends"
+    );
     drop((root, file));
     fs.unmount().expect("unmounts");
     assert_clean(&device);

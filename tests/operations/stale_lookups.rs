@@ -93,7 +93,7 @@ fn stale_lookups_that_evict_beside_creates() {
                 let (fs, stop) = (&fs, &stop);
                 s.spawn(move || {
                     while !stop.load(SeqCst) {
-                        fs.journal().sync().unwrap();
+                        fs.volume.journal().sync().unwrap();
                     }
                 });
             }

@@ -32,7 +32,7 @@ fn create(fs: &Ext4, name: &str, data: &[u8]) -> InodeRef {
     let file = fs
         .create(&Caller::root(), &root, name.as_bytes(), &FILE)
         .expect("create");
-    fs.write(&file, 0, data, true).expect("write");
+    fs.files.write(&file, 0, data, true).expect("write");
     file
 }
 
@@ -60,10 +60,11 @@ fn boot_loader(path: &Path) -> Vec<u8> {
 /// A block of data in every second block: as many extents, in a tree of some depth.
 fn fragmented(fs: &Ext4, name: &str, extents: u64) -> InodeRef {
     let file = create(fs, name, b"");
-    let size = u64::from(fs.geometry().block_size);
+    let size = u64::from(fs.volume.geometry().block_size);
     for i in 0..extents {
         let data = format!("{name} {i}");
-        fs.write(&file, i * 2 * size, data.as_bytes(), true)
+        fs.files
+            .write(&file, i * 2 * size, data.as_bytes(), true)
             .expect("write");
     }
     file
@@ -84,20 +85,20 @@ fn twice_gives_the_content_back() {
         let path = image(tmp.path(), "32M", shape);
         let fs = mount(&path, MountOptions::default());
         let file = create(&fs, "grub", b"stage two");
-        let before = (FileSystem::handle(&*fs, &file), fs.generation(&file));
-        fs.swap_boot(&Caller::root(), &file).expect("swap");
+        let before = (FileSystem::handle(&*fs, &file), fs.files.generation(&file));
+        fs.files.swap_boot(&Caller::root(), &file).expect("swap");
         assert_eq!(content(&fs, &file), b"", "{shape:?}");
-        assert_ne!(fs.generation(&file), before.1);
+        assert_ne!(fs.files.generation(&file), before.1);
         assert_eq!(fs.open_handle(before.0).expect_err("stale"), Errno::ESTALE);
         // The file is one to write to, of the boot loader's blocks.
-        fs.write(&file, 0, b"other", true).expect("write");
+        fs.files.write(&file, 0, b"other", true).expect("write");
         drop(file);
         let fs = remounted(fs, &path);
         assert_eq!(boot_loader(&path), b"stage two", "{shape:?}");
 
         let file = lookup(&fs, "grub");
         assert_eq!(content(&fs, &file), b"other");
-        fs.swap_boot(&Caller::root(), &file).expect("swap");
+        fs.files.swap_boot(&Caller::root(), &file).expect("swap");
         assert_eq!(content(&fs, &file), b"stage two", "{shape:?}");
         drop(file);
         let fs = remounted(fs, &path);
@@ -125,9 +126,9 @@ fn trees_get_the_checksums_of_their_new_owner() {
         let (deep_data, flat_data) = (content(&fs, &deep), content(&fs, &flat));
         // What the swap changes is partly in a transaction that committed, partly in one that runs.
         fs.sync().expect("sync");
-        fs.write(&deep, 0, b"deep!", true).expect("write");
-        fs.swap_boot(&Caller::root(), &deep).expect("swap");
-        fs.swap_boot(&Caller::root(), &flat).expect("swap");
+        fs.files.write(&deep, 0, b"deep!", true).expect("write");
+        fs.files.swap_boot(&Caller::root(), &deep).expect("swap");
+        fs.files.swap_boot(&Caller::root(), &flat).expect("swap");
         drop((deep, flat));
         let fs = remounted(fs, &path);
         assert!(boot_loader(&path) == flat_data, "{shape:?}");
@@ -136,13 +137,15 @@ fn trees_get_the_checksums_of_their_new_owner() {
         deep_data[..5].copy_from_slice(b"deep!");
         assert!(content(&fs, &flat) == deep_data, "{shape:?}");
         // Its new owner changes the tree: nodes split, and go away.
-        let size = u64::from(fs.geometry().block_size);
+        let size = u64::from(fs.volume.geometry().block_size);
         for i in 2000..2600 {
-            fs.write(&flat, i * 2 * size, b"more", true).expect("write");
+            fs.files
+                .write(&flat, i * 2 * size, b"more", true)
+                .expect("write");
         }
-        fs.swap_boot(&Caller::root(), &flat).expect("swap");
+        fs.files.swap_boot(&Caller::root(), &flat).expect("swap");
         assert!(content(&fs, &flat) == flat_data, "{shape:?}");
-        fs.truncate(&flat, size).expect("truncate");
+        fs.files.truncate(&flat, size).expect("truncate");
         drop(flat);
         let fs = remounted(fs, &path);
         fs.unmount().expect("unmount");
@@ -159,7 +162,7 @@ fn it_is_durable_as_a_whole() {
     let file = fragmented(&fs, "file", 800);
     let data = content(&fs, &file);
     fs.sync().expect("sync");
-    fs.swap_boot(&Caller::root(), &file).expect("swap");
+    fs.files.swap_boot(&Caller::root(), &file).expect("swap");
     fs.fsync(&file, true).expect("fsync");
     drop(file);
     fs.crash();
@@ -167,7 +170,7 @@ fn it_is_durable_as_a_whole() {
     let fs = mount(&path, MountOptions::default());
     let file = lookup(&fs, "file");
     assert_eq!(file.size(), 0);
-    fs.swap_boot(&Caller::root(), &file).expect("swap");
+    fs.files.swap_boot(&Caller::root(), &file).expect("swap");
     assert!(content(&fs, &file) == data);
     drop(file);
     // Not synced: whole or not at all.
@@ -186,7 +189,7 @@ fn beside_commits() {
     let path = image(tmp.path(), "64M", &["-b", "1024"]);
     let fs = mount(&path, MountOptions::default());
     let file = fragmented(&fs, "file", 500);
-    let size = u64::from(fs.geometry().block_size);
+    let size = u64::from(fs.volume.geometry().block_size);
     let done = AtomicBool::new(false);
     std::thread::scope(|s| {
         s.spawn(|| {
@@ -196,8 +199,8 @@ fn beside_commits() {
         });
         for i in 0..300 {
             let at = (500 + i) * 2 * size;
-            fs.write(&file, at, b"again", true).expect("write");
-            fs.swap_boot(&Caller::root(), &file).expect("swap");
+            fs.files.write(&file, at, b"again", true).expect("write");
+            fs.files.swap_boot(&Caller::root(), &file).expect("swap");
         }
         done.store(true, Relaxed);
     });
@@ -216,7 +219,8 @@ fn attributes_stay_and_times_go() {
     let file = create(&fs, "file", b"data");
     let (index, name) = XattrIndex::split_name(b"user.large").expect("name");
     let value = vec![7; 700];
-    fs.set_xattr(&file, index, name, &value, XattrFlags::empty())
+    fs.attributes
+        .set_xattr(&file, index, name, &value, XattrFlags::empty())
         .expect("setxattr");
     let old = uext4_vfs::attr::Timestamp { sec: 7, nsec: 0 };
     let change = SetAttr {
@@ -227,21 +231,24 @@ fn attributes_stay_and_times_go() {
     };
     fs.setattr(&Caller::root(), &file, &change)
         .expect("setattr");
-    let before = fs.attr(&file);
-    fs.swap_boot(&Caller::root(), &file).expect("swap");
-    let after = fs.attr(&file);
+    let before = fs.attributes.attr(&file);
+    fs.files.swap_boot(&Caller::root(), &file).expect("swap");
+    let after = fs.attributes.attr(&file);
     assert_eq!((after.uid, after.mode, after.nlink), (5, 0o600, 1));
     assert_eq!(after.crtime, before.crtime);
     assert_ne!(after.mtime, old, "that of the boot loader");
     assert_eq!(after.blocks, 2, "the attributes' block");
-    let kept = fs.get_xattr(&file, index, name).expect("getxattr");
+    let kept = fs
+        .attributes
+        .get_xattr(&file, index, name)
+        .expect("getxattr");
     assert_eq!(kept, value);
     drop(file);
     let fs = remounted(fs, &path);
     let file = lookup(&fs, "file");
-    fs.swap_boot(&Caller::root(), &file).expect("swap");
-    assert_eq!(fs.attr(&file).mtime, old);
-    assert_eq!(fs.attr(&file).blocks, before.blocks);
+    fs.files.swap_boot(&Caller::root(), &file).expect("swap");
+    assert_eq!(fs.attributes.attr(&file).mtime, old);
+    assert_eq!(fs.attributes.attr(&file).blocks, before.blocks);
     drop(file);
     drop(remounted(fs, &path));
     fsck(&path);
@@ -257,19 +264,21 @@ fn what_may_not_be_swapped_is_refused() {
     let file = create(&fs, "file", b"data");
     let dir = fs.create(&superuser, &root, b"dir", &DIR).expect("mkdir");
     let mut owner = Caller::user(7, 7);
-    assert_eq!(errno(fs.swap_boot(&superuser, &dir)), Errno::EINVAL);
-    assert_eq!(errno(fs.swap_boot(&owner, &file)), Errno::EPERM);
+    assert_eq!(errno(fs.files.swap_boot(&superuser, &dir)), Errno::EINVAL);
+    assert_eq!(errno(fs.files.swap_boot(&owner, &file)), Errno::EPERM);
     owner.capabilities = Capabilities::SYS_ADMIN;
-    assert_eq!(errno(fs.swap_boot(&owner, &file)), Errno::EPERM);
+    assert_eq!(errno(fs.files.swap_boot(&owner, &file)), Errno::EPERM);
     owner.uid = 0;
     owner.capabilities = Capabilities::empty();
-    assert_eq!(errno(fs.swap_boot(&owner, &file)), Errno::EPERM);
+    assert_eq!(errno(fs.files.swap_boot(&owner, &file)), Errno::EPERM);
     fs.link(&superuser, &file, &root, b"second").expect("link");
-    assert_eq!(errno(fs.swap_boot(&superuser, &file)), Errno::EINVAL);
+    assert_eq!(errno(fs.files.swap_boot(&superuser, &file)), Errno::EINVAL);
     fs.unlink(&superuser, &root, b"second").expect("unlink");
     assert_eq!(boot_loader(&path), b"", "nothing was made");
     owner.capabilities = Capabilities::SYS_ADMIN;
-    fs.swap_boot(&owner, &file).expect("all that it takes");
+    fs.files
+        .swap_boot(&owner, &file)
+        .expect("all that it takes");
     drop((root, file, dir));
     fs.unmount().expect("unmount");
     drop(fs);
@@ -286,7 +295,11 @@ fn what_may_not_be_swapped_is_refused() {
             .arg(&path));
         let fs = mount(&path, MountOptions::default());
         let file = lookup(&fs, "file");
-        assert_eq!(errno(fs.swap_boot(&superuser, &file)), why, "{flag:?}");
+        assert_eq!(
+            errno(fs.files.swap_boot(&superuser, &file)),
+            why,
+            "{flag:?}"
+        );
         drop(file);
         fs.unmount().expect("unmount");
     }
@@ -300,13 +313,13 @@ fn a_tree_too_large_for_a_transaction_is_refused() {
     let fs = mount(&path, MountOptions::default());
     let file = fragmented(&fs, "file", 25_000);
     let data = content(&fs, &file);
-    let generation = fs.generation(&file);
-    let refused = errno(fs.swap_boot(&Caller::root(), &file));
+    let generation = fs.files.generation(&file);
+    let refused = errno(fs.files.swap_boot(&Caller::root(), &file));
     assert!(
         refused == Errno::ENOSPC || refused == Errno::EFBIG,
         "{refused:?}"
     );
-    assert_eq!(fs.generation(&file), generation);
+    assert_eq!(fs.files.generation(&file), generation);
     assert!(content(&fs, &file) == data);
     drop(file);
     drop(remounted(fs, &path));

@@ -16,8 +16,6 @@ pub fn take(buffer: &Buffer, kind: u8, seed: u32) -> Result<()> {
     Err(BufferError::TwoRoles { block }.into())
 }
 
-/// No checksum, or one that is stored with every change.
-pub const PLAIN: u8 = 0;
 /// The block of the superblock.
 pub const SUPER: u8 = 1;
 /// Group descriptors; the buffer's seed is the first group.

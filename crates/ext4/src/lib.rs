@@ -1,94 +1,84 @@
 //! ext4: the file system over the journal, for many threads at once.
 //!
 //! # Data model
-//! [`Ext4`] is a mounted file system; [`InodeRef`] a counted reference to an inode in it. On disk
-//! are the structures of `uext4_ondisk`; in memory a group keeps its bitmaps as atomic words
-//! ([`group`]) and an inode its decoded form ([`inode`]). Everything else is buffers, changed through
-//! journal handles only.
+//! [`Ext4`] is a mounted file system, composed of parts that own what they guard; [`InodeRef`] is a counted reference to
+//! an inode in it. On disk are the structures of `uext4_ondisk`; in memory a group keeps its bitmaps as atomic words
+//! and an inode its decoded form. Everything else is buffers, changed through journal handles only.
 //!
 //! # Invariants
-//! A handle's changes become durable together. What a transaction changed is completed (native state
-//! encoded, checksums computed) once, when the journal copies it ([`freeze`]).
+//! A handle's changes become durable together. What a transaction changed is completed (native state encoded, checksums
+//! computed) once, when the journal copies it (`group::freeze`).
 //!
 //! # Locking
-//! See `docs/LOCKING.md`: directory `ilock`, other `ilock`, handle, `xattr`, `map`, orphan list,
-//! buffers, group.
+//! See `docs/LOCKING.md`: directory `ilock`, other `ilock`, handle, `xattr`, `map`, orphan list, buffers, group.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`fs`], [`options`] | mounting, syncing, unmounting |
-//! | [`group`], [`bitmap`], [`ialloc`], [`balloc`] | groups and the allocators |
-//! | [`flags`] | what chattr(1) sets |
-//! | [`generation`], [`version`] | stamps of inodes: drawn; read, set, and changed with the boot loader |
-//! | `lazytime` | timestamps that wait in memory |
-//! | `load` | inodes as they are in their table |
-//! | `host_space` | space on the host, for metadata of sparse images |
-//! | `handles` | how operations start and end their journal handles |
-//! | [`inode`], [`create`], [`orphan`] | inodes: in memory, made, taken away, on record |
-//! | [`mapping`], [`extents`], `blockmap`, `fixed` | block mapping, of two kinds; blocks of no file |
-//! | [`mod@file`], [`dio`] | data, also direct |
+//! | `fs` | [`Ext4`], composed of its parts |
+//! | `mount` | mounting, recovery, syncing, remounting, unmounting |
+//! | `vfs_impl` | the adapter to `vfs` |
+//! | `namei` | names: create, link, unlink, rename |
+//! | `file` | data, also direct and journaled; flags, fallocate, generations |
+//! | `deletion` | the end of an inode |
+//! | `directory` | entries: linear, hashed, inline |
+//! | `attributes` | extended attributes, access control lists, permission |
+//! | `orphans` | inodes to delete or truncate after a crash |
+//! | `inodes` | inodes, found and made |
 //! | `inline` | data in the inode itself |
-//! | [`fallocate`], [`seek`] | ranges that get or lose blocks; where data is |
-//! | `external_journal` | a journal on a device of its own |
-//! | `fast_commit` | what other systems' fast commits say, replayed |
-//! | `flush_debt` | data that the device may still cache |
-//! | [`dir`], [`namei`], [`rename`] | directories and names |
-//! | [`xattr`], [`access`], `acl` | attributes and permission; access control lists |
-//! | `remount` | options that change while it is in use |
-//! | [`freeze`], [`kinds`] | completing blocks for the journal |
-//! | [`vfs_impl`] | the adapter to `vfs` |
-//! | `errors`, `errno` | the boundary at which an error becomes an errno, and `errors=` is honoured |
+//! | `mapping` | where the blocks of files are: extents and block maps |
+//! | `inode_table`, `inode` | inodes in memory and in their table; lazy timestamps |
+//! | `inode_allocator`, [`generation`] | inode numbers and generations |
+//! | `block_allocator` | blocks |
+//! | `volume` | superblock, groups, buffer cache, journal, errors |
+//! | `group`, [`bitmap`] | a block group in memory, completed for the journal |
+//! | `options`, `error`, `errno` | mount options; errors, and the errno of each |
 #![forbid(unsafe_code)]
 
-pub mod access;
-mod acl;
-pub mod balloc;
-pub mod bitmap;
-mod blockmap;
-pub mod create;
-pub mod dio;
-pub mod dir;
+mod attributes;
+mod block_allocator;
+mod deletion;
+mod directory;
 mod errno;
-pub mod error;
-mod errors;
-pub mod extents;
-mod external_journal;
-pub mod fallocate;
-mod fast_commit;
-pub mod fiemap;
-pub mod file;
-mod fixed;
-pub mod flags;
-mod flush_debt;
-pub mod freeze;
-pub mod fs;
+mod error;
+mod file;
+mod fs;
 pub mod generation;
-pub mod group;
-mod handles;
-mod host_space;
-pub mod ialloc;
+mod group;
 mod inline;
-pub mod inode;
-mod journaled_data;
-pub mod kinds;
-mod lazytime;
-mod load;
-pub mod mapping;
-mod move_range;
-pub mod namei;
-pub mod options;
-pub mod orphan;
-mod remount;
-pub mod rename;
-pub mod seek;
-mod trim;
-pub mod version;
-pub mod vfs_impl;
-pub mod xattr;
+mod inode;
+mod inode_allocator;
+mod inode_table;
+mod inodes;
+mod kinds;
+mod mapping;
+mod mount;
+mod namei;
+mod options;
+mod orphans;
+mod run;
+mod superblock;
+mod vfs_impl;
+mod volume;
 
+pub use attributes::Attributes;
+pub use block_allocator::BlockAllocator;
+pub use deletion::Deletion;
+pub use directory::Directory;
 pub use error::{Ext4Error, Result};
-pub use fs::{Ext4, read_superblock};
+pub use file::FileIo;
+pub use fs::Ext4;
 pub use generation::GenerationArm;
-pub use ialloc::IallocArm;
-pub use inode::{Inode, InodeRef};
+pub use group::bitmap;
+pub use inode::Inode;
+pub use inode::reference::InodeRef;
+pub use inode_allocator::InodeAllocator;
+pub use inode_table::InodeTable;
+pub use inodes::Inodes;
+pub use mapping::{Mapping, RunLookup};
+pub use namei::Namei;
+pub use options::ialloc_variant::IallocArm;
 pub use options::{AtimeUpdate, DataMode, MountOptions};
+pub use orphans::OrphanList;
+pub use run::Run;
+pub use superblock::read_superblock;
+pub use volume::Volume;

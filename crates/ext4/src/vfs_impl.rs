@@ -1,9 +1,10 @@
 //! The adapter to `vfs`: the inode-level API for front ends. Every error passes [`Ext4::report`].
 
-use crate::acl::Subject;
 use crate::error::Ext4Error;
 use crate::fs::Ext4;
-use crate::inode::{InodeRef, kind_of};
+use crate::inode::acl_cache::Subject;
+use crate::inode::kind_of;
+use crate::inode::reference::InodeRef;
 use uext4_ondisk::{
     AclEntry, Compat, CorruptKind, FileType, Ino, XattrIndex, acl_decode_xattr, acl_encode_xattr,
 };
@@ -73,21 +74,21 @@ fn parse_acl(value: &[u8]) -> Result<Option<Vec<AclEntry>>> {
 impl Ext4 {
     /// The blocks that can never hold data: as the superblock says, else counted as the kernel does.
     fn overhead_blocks(&self) -> Result<u64> {
-        let geometry = self.geometry();
-        let told = u64::from(self.sb.raw.overhead_clusters.get());
+        let geometry = self.volume.geometry();
+        let told = u64::from(self.volume.sb.raw.overhead_clusters.get());
         if told != 0 && told < geometry.blocks_count {
             return Ok(told);
         }
-        let of_groups = self.groups().iter().map(|group| {
+        let of_groups = self.volume.groups().iter().map(|group| {
             u64::from(geometry.base_meta_blocks(group.no))
                 + u64::from(geometry.itable_blocks_per_group)
                 + 2
         });
         let mut overhead = u64::from(geometry.first_data_block) + of_groups.sum::<u64>();
-        let journal = Ino(self.sb.raw.journal_inum.get());
-        if self.sb.compat.contains(Compat::HAS_JOURNAL) && journal.0 != 0 {
-            let journal = self.report(self.get_inode(journal))?;
-            overhead += self.attr(&journal).size / u64::from(geometry.block_size);
+        let journal = Ino(self.volume.sb.raw.journal_inum.get());
+        if self.volume.sb.compat.contains(Compat::HAS_JOURNAL) && journal.0 != 0 {
+            let journal = self.volume.report(self.inodes.get_inode(journal))?;
+            overhead += self.attributes.attr(&journal).size / u64::from(geometry.block_size);
         }
         Ok(overhead)
     }
@@ -99,16 +100,16 @@ impl Ext4 {
     pub fn inode_by_number(&self, ino: u64) -> Result<InodeRef> {
         let stale = || Error::new(Errno::ESTALE);
         let ino = Ino(u32::try_from(ino).map_err(|_| stale())?);
-        if ino != Ino::ROOT && ino < self.geometry().first_ino {
+        if ino != Ino::ROOT && ino < self.volume.geometry().first_ino {
             return Err(stale());
         }
-        if ino.0 > self.geometry().inodes_count {
+        if ino.0 > self.volume.geometry().inodes_count {
             return Err(stale());
         }
-        let inode = self.get_inode(ino).map_err(|e| match e {
+        let inode = self.inodes.get_inode(ino).map_err(|e| match e {
             // Whatever the inode table has there, it is no inode of this handle.
             Ext4Error::Corrupt(_) => stale(),
-            e => self.noted(e),
+            e => self.volume.noted(e),
         })?;
         match inode.holds_value() {
             true => Err(stale()),
@@ -124,7 +125,7 @@ impl Ext4 {
         name: &[u8],
         want: Access,
     ) -> Result<()> {
-        let attr = self.attr(node);
+        let attr = self.attributes.attr(node);
         let writes = want.contains(Access::WRITE);
         if writes && attr.flags & (Attr::FLAG_IMMUTABLE | Attr::FLAG_APPEND) != 0 {
             return Err(Errno::EPERM.into());
@@ -158,7 +159,8 @@ impl Ext4 {
                 return Err(Errno::EPERM.into());
             }
         }
-        self.report(self.check_access(caller, node, &attr, want))
+        self.volume
+            .report(self.attributes.check_access(caller, node, &attr, want))
     }
 }
 
@@ -166,7 +168,7 @@ impl FileSystem for Ext4 {
     type Node = InodeRef;
 
     fn root(&self) -> Result<InodeRef> {
-        self.report(Ext4::root(self))
+        self.volume.report(self.namei.root())
     }
 
     fn handle(&self, node: &InodeRef) -> FileHandle {
@@ -185,27 +187,28 @@ impl FileSystem for Ext4 {
     }
 
     fn getattr(&self, node: &InodeRef) -> Result<Attr> {
-        Ok(self.attr(node))
+        Ok(self.attributes.attr(node))
     }
 
     fn access(&self, caller: &Caller, node: &InodeRef, want: Access) -> Result<()> {
-        let attr = self.attr(node);
+        let attr = self.attributes.attr(node);
         let on_disk = matches!(
             attr.kind,
             FileKind::Regular | FileKind::Directory | FileKind::Symlink
         );
-        if want.contains(Access::WRITE) && on_disk && self.is_read_only() {
+        if want.contains(Access::WRITE) && on_disk && self.volume.is_read_only() {
             return Err(Errno::EROFS.into());
         }
-        self.report(self.check_access(caller, node, &attr, want))
+        self.volume
+            .report(self.attributes.check_access(caller, node, &attr, want))
     }
 
     fn setattr(&self, caller: &Caller, node: &InodeRef, change: &SetAttr) -> Result<Attr> {
-        self.report(Ext4::setattr(self, caller, node, change))
+        self.volume.report(self.files.setattr(caller, node, change))
     }
 
     fn lookup(&self, caller: &Caller, dir: &InodeRef, name: &[u8]) -> Result<InodeRef> {
-        self.report(Ext4::lookup(self, caller, dir, name))
+        self.volume.report(self.namei.lookup(caller, dir, name))
     }
 
     fn create(
@@ -215,23 +218,24 @@ impl FileSystem for Ext4 {
         name: &[u8],
         new: &NewNode<'_>,
     ) -> Result<InodeRef> {
-        self.report(Ext4::create(self, caller, dir, name, new))
+        self.volume
+            .report(self.namei.create(caller, dir, name, new))
     }
 
     fn tmpfile(&self, caller: &Caller, dir: &InodeRef, mode: u16) -> Result<InodeRef> {
-        self.report(Ext4::tmpfile(self, caller, dir, mode))
+        self.volume.report(self.namei.tmpfile(caller, dir, mode))
     }
 
     fn link(&self, caller: &Caller, node: &InodeRef, dir: &InodeRef, name: &[u8]) -> Result<()> {
-        self.report(Ext4::link(self, caller, node, dir, name))
+        self.volume.report(self.namei.link(caller, node, dir, name))
     }
 
     fn unlink(&self, caller: &Caller, dir: &InodeRef, name: &[u8]) -> Result<()> {
-        self.report(Ext4::unlink(self, caller, dir, name))
+        self.volume.report(self.namei.unlink(caller, dir, name))
     }
 
     fn rmdir(&self, caller: &Caller, dir: &InodeRef, name: &[u8]) -> Result<()> {
-        self.report(Ext4::rmdir(self, caller, dir, name))
+        self.volume.report(self.namei.rmdir(caller, dir, name))
     }
 
     fn rename(
@@ -243,13 +247,14 @@ impl FileSystem for Ext4 {
         new_name: &[u8],
         flags: RenameFlags,
     ) -> Result<()> {
-        self.report(Ext4::rename(
-            self, caller, old_dir, old_name, new_dir, new_name, flags,
-        ))
+        self.volume.report(
+            self.namei
+                .rename(caller, old_dir, old_name, new_dir, new_name, flags),
+        )
     }
 
     fn readlink(&self, _caller: &Caller, node: &InodeRef) -> Result<Vec<u8>> {
-        self.report(Ext4::readlink(self, node))
+        self.volume.report(self.files.readlink(node))
     }
 
     fn readdir(
@@ -262,7 +267,12 @@ impl FileSystem for Ext4 {
         if !dir.is_dir() {
             return Err(Errno::ENOTDIR.into());
         }
-        self.report(self.check_access(caller, dir, &self.attr(dir), Access::READ))?;
+        self.volume.report(self.attributes.check_access(
+            caller,
+            dir,
+            &self.attributes.attr(dir),
+            Access::READ,
+        ))?;
         if dir.is_doomed() {
             return Err(Errno::ENOENT.into());
         }
@@ -270,10 +280,10 @@ impl FileSystem for Ext4 {
         loop {
             let listed = {
                 let _locked = ilock(&dir.ilock, LockMode::Shared);
-                self.dir_list(dir, cookie)
+                self.directories.dir_list(dir, cookie)
             };
-            let batch = self.report(listed)?;
-            self.touch_atime(dir);
+            let batch = self.volume.report(listed)?;
+            self.table.touch_atime(dir);
             let Some(last) = batch.last() else {
                 return Ok(());
             };
@@ -300,7 +310,8 @@ impl FileSystem for Ext4 {
         data: &mut [u8],
         flags: IoFlags,
     ) -> Result<usize> {
-        self.report(Ext4::read_with(self, node, offset, data, flags))
+        self.volume
+            .report(self.files.read_with(node, offset, data, flags))
     }
 
     fn write_with(
@@ -311,42 +322,47 @@ impl FileSystem for Ext4 {
         flags: IoFlags,
     ) -> Result<Written> {
         let privileged = !flags.contains(IoFlags::NO_RESERVE);
-        let written = Ext4::write_with(self, node, offset, data, flags, privileged);
-        self.report(written)
+        let written = self.files.write_with(node, offset, data, flags, privileged);
+        self.volume.report(written)
     }
 
     fn direct_alignment(&self) -> u32 {
-        Ext4::direct_alignment(self)
+        self.files.direct_alignment()
     }
 
     fn fallocate(&self, node: &InodeRef, what: Fallocate, offset: u64, len: u64) -> Result<()> {
-        self.report(Ext4::fallocate(self, node, what, offset, len))
+        self.volume
+            .report(self.files.fallocate(node, what, offset, len))
     }
 
     fn seek_data(&self, node: &InodeRef, offset: u64) -> Result<u64> {
-        self.report(Ext4::seek_data(self, node, offset))
+        self.volume.report(self.files.seek_data(node, offset))
     }
 
     fn seek_hole(&self, node: &InodeRef, offset: u64) -> Result<u64> {
-        self.report(Ext4::seek_hole(self, node, offset))
+        self.volume.report(self.files.seek_hole(node, offset))
     }
 
     fn fsync(&self, node: &InodeRef, data_only: bool) -> Result<()> {
-        self.report(Ext4::fsync(self, node, data_only))
+        self.volume.report(self.files.fsync(node, data_only))
     }
 
     fn syncfs(&self) -> Result<()> {
-        self.report(self.sync())
+        self.volume.report(self.sync())
     }
 
     fn statfs(&self) -> Result<StatFs> {
-        let geometry = self.geometry();
-        let free = u64::try_from(self.free_blocks_total()).unwrap_or(0);
-        let reserved = u64::try_from(self.reserved_blocks()).unwrap_or(0);
-        let inodes_free = self.groups().iter().map(|g| u64::from(g.free_inodes()));
+        let geometry = self.volume.geometry();
+        let free = u64::try_from(self.blocks.free_blocks_total()).unwrap_or(0);
+        let reserved = u64::try_from(self.volume.reserved_blocks()).unwrap_or(0);
+        let inodes_free = self
+            .volume
+            .groups()
+            .iter()
+            .map(|g| u64::from(g.free_inodes()));
         let inodes_free = inodes_free.sum();
         let overhead = self.overhead_blocks()?;
-        let uuid = u128::from_le_bytes(self.sb.raw.uuid);
+        let uuid = u128::from_le_bytes(self.volume.sb.raw.uuid);
         Ok(StatFs {
             block_size: geometry.block_size,
             blocks: geometry.blocks_count.saturating_sub(overhead),
@@ -356,7 +372,7 @@ impl FileSystem for Ext4 {
             inodes_free,
             fsid: (uuid as u64) ^ ((uuid >> 64) as u64),
             name_bytes_max: 255,
-            read_only: self.is_read_only(),
+            read_only: self.volume.is_read_only(),
         })
     }
 
@@ -367,13 +383,15 @@ impl FileSystem for Ext4 {
                 return Err(Errno::EOPNOTSUPP.into());
             }
             let acl = self
-                .report(self.acl(node, subject))?
+                .volume
+                .report(self.attributes.acl(node, subject))?
                 .ok_or(Errno::ENODATA)?;
             return Ok(acl_encode_xattr(&acl));
         }
         self.check_xattr(caller, node, name, Access::READ)?;
         let (index, rest) = split(name)?;
-        self.report(self.get_xattr(node, index, rest))
+        self.volume
+            .report(self.attributes.get_xattr(node, index, rest))
     }
 
     fn setxattr(
@@ -390,18 +408,24 @@ impl FileSystem for Ext4 {
         }
         if let Some(subject) = acl_of(name) {
             let acl = parse_acl(value)?;
-            return self.report(self.set_acl(caller, node, subject, acl.as_deref()));
+            return self.volume.report(self.attributes.set_acl(
+                caller,
+                node,
+                subject,
+                acl.as_deref(),
+            ));
         }
         if name == b"security.capability" && !value.is_empty() && !is_capability(value) {
             return Err(Errno::EINVAL.into());
         }
         self.check_xattr(caller, node, name, Access::WRITE)?;
         let (index, rest) = split(name)?;
-        self.report(self.set_xattr(node, index, rest, value, flags))
+        self.volume
+            .report(self.attributes.set_xattr(node, index, rest, value, flags))
     }
 
     fn listxattr(&self, caller: &Caller, node: &InodeRef) -> Result<Vec<Vec<u8>>> {
-        let mut names = self.report(self.list_xattrs(node))?;
+        let mut names = self.volume.report(self.attributes.list_xattrs(node))?;
         if !caller.has(Capabilities::SYS_ADMIN) {
             names.retain(|n| !n.starts_with(b"trusted."));
         }
@@ -411,10 +435,13 @@ impl FileSystem for Ext4 {
     fn removexattr(&self, caller: &Caller, node: &InodeRef, name: &[u8]) -> Result<()> {
         check_name(name)?;
         if let Some(subject) = acl_of(name) {
-            return self.report(self.set_acl(caller, node, subject, None));
+            return self
+                .volume
+                .report(self.attributes.set_acl(caller, node, subject, None));
         }
         self.check_xattr(caller, node, name, Access::WRITE)?;
         let (index, rest) = split(name)?;
-        self.report(self.remove_xattr(node, index, rest))
+        self.volume
+            .report(self.attributes.remove_xattr(node, index, rest))
     }
 }

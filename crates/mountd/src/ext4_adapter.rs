@@ -105,40 +105,46 @@ impl FuseFileSystem for Ext4Adapter {
     ) -> Result<usize> {
         let fs = &*self.0;
         Ok(match call.command {
-            FS_IOC_GETFLAGS => put(out, &fs.flags(node).bits())?,
+            FS_IOC_GETFLAGS => put(out, &fs.files.flags(node).bits())?,
             FS_IOC_SETFLAGS => {
                 let flags = InodeFlags::from_bits_retain(argument(call)?);
-                fs.report(fs.set_flags(caller, node, flags))?;
+                fs.volume.report(fs.files.set_flags(caller, node, flags))?;
                 0
             }
             FS_IOC_FSGETXATTR => put(
                 out,
                 &FsXattr {
-                    xflags: xflags_of(fs.flags(node)),
-                    projid: fs.project(node),
+                    xflags: xflags_of(fs.files.flags(node)),
+                    projid: fs.files.project(node),
                     ..FsXattr::default()
                 },
             )?,
             FS_IOC_FSSETXATTR => {
                 let wanted: FsXattr = argument(call)?;
-                let flags = with_xflags(fs.flags(node), wanted.xflags);
+                let flags = with_xflags(fs.files.flags(node), wanted.xflags);
                 let projid = Some(wanted.projid);
-                fs.report(fs.set_flags_and_project(caller, node, Some(flags), projid))?;
+                fs.volume.report(fs.files.set_flags_and_project(
+                    caller,
+                    node,
+                    Some(flags),
+                    projid,
+                ))?;
                 0
             }
-            FS_IOC_GETVERSION | EXT4_IOC_GETVERSION => put(out, &fs.generation(node).0)?,
+            FS_IOC_GETVERSION | EXT4_IOC_GETVERSION => put(out, &fs.files.generation(node).0)?,
             FS_IOC_SETVERSION | EXT4_IOC_SETVERSION => {
                 let generation = Generation(argument(call)?);
-                fs.report(fs.set_generation(caller, node, generation))?;
+                fs.volume
+                    .report(fs.files.set_generation(caller, node, generation))?;
                 0
             }
             EXT4_IOC_SWAP_BOOT => {
-                fs.report(fs.swap_boot(caller, node))?;
+                fs.volume.report(fs.files.swap_boot(caller, node))?;
                 0
             }
             FS_IOC_GETFSLABEL => {
                 let mut label = [0; LABEL_BYTES];
-                let name = &fs.superblock().raw.volume_name;
+                let name = &fs.volume.superblock().raw.volume_name;
                 label[..name.len()].copy_from_slice(name);
                 put(out, &label)?
             }
@@ -158,9 +164,9 @@ impl FuseFileSystem for Ext4Adapter {
     }
 
     fn cache_statistics(&self) -> Value {
-        let cache = self.0.cache();
+        let cache = self.0.volume.cache();
         json!({
-            "inodes": self.0.cached_inodes(),
+            "inodes": self.0.table.cached_inodes(),
             "metadata_blocks": cache.len(),
             "metadata_bytes": cache.len() * cache.block_size(),
         })
@@ -172,7 +178,9 @@ fn trim(fs: &Ext4, caller: &Caller, range: TrimRange, out: &mut [u8]) -> Result<
     if !caller.has(Capabilities::SYS_ADMIN) {
         return Err(Errno::EPERM.into());
     }
-    let trimmed = fs.report(fs.trim(range.start, range.len, range.minlen))?;
+    let trimmed = fs
+        .volume
+        .report(fs.blocks.trim(range.start, range.len, range.minlen))?;
     let reply = TrimRange {
         len: trimmed,
         ..range

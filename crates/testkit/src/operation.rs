@@ -238,9 +238,10 @@ pub fn apply_to_ext4(fs: &Ext4, op: &Op) -> Result<Option<InodeRef>> {
         return apply(fs, op);
     };
     let node = find(fs, path)?;
-    let mut flags = fs.flags(&node);
+    let mut flags = fs.files.flags(&node);
     flags.set(InodeFlags::JOURNAL_DATA, *on);
-    fs.report(fs.set_flags(&Caller::root(), &node, flags))?;
+    fs.volume
+        .report(fs.files.set_flags(&Caller::root(), &node, flags))?;
     Ok(None)
 }
 

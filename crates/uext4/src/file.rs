@@ -61,7 +61,7 @@ impl File {
     /// The generation, which tells this use of the inode number from others (`EXT4_IOC_GETVERSION`); the
     /// one in [`File::handle`].
     pub fn generation(&self) -> u32 {
-        self.open.fs().generation(self.open.node()).0
+        self.open.fs().files.generation(self.open.node()).0
     }
 
     /// Sets the generation, so that handles made before are stale (`EXT4_IOC_SETVERSION`).
@@ -71,12 +71,15 @@ impl File {
     pub fn set_generation(&self, generation: u32) -> Result<()> {
         let generation = Generation(generation);
         let fs = self.open.fs();
-        fs.report(fs.set_generation(&self.caller, self.open.node(), generation))
+        fs.volume.report(
+            fs.files
+                .set_generation(&self.caller, self.open.node(), generation),
+        )
     }
 
     /// The flags that chattr(1) sets, as `FS_IOC_GETFLAGS` gives them.
     pub fn flags(&self) -> InodeFlags {
-        self.open.fs().flags(self.open.node())
+        self.open.fs().files.flags(self.open.node())
     }
 
     /// Sets them (`FS_IOC_SETFLAGS`); those that nobody can set stay.
@@ -87,12 +90,13 @@ impl File {
     /// `EROFS`.
     pub fn set_flags(&self, flags: InodeFlags) -> Result<()> {
         let fs = self.open.fs();
-        fs.report(fs.set_flags(&self.caller, self.open.node(), flags))
+        fs.volume
+            .report(fs.files.set_flags(&self.caller, self.open.node(), flags))
     }
 
     /// The project, 0 where the image has none (`FS_IOC_FSGETXATTR`).
     pub fn project(&self) -> u32 {
-        self.open.fs().project(self.open.node())
+        self.open.fs().files.project(self.open.node())
     }
 
     /// Sets the project (`FS_IOC_FSSETXATTR`).
@@ -102,7 +106,10 @@ impl File {
     /// [`File::set_flags`].
     pub fn set_project(&self, project: u32) -> Result<()> {
         let (fs, node) = (self.open.fs(), self.open.node());
-        fs.report(fs.set_flags_and_project(&self.caller, node, None, Some(project)))
+        fs.volume.report(
+            fs.files
+                .set_flags_and_project(&self.caller, node, None, Some(project)),
+        )
     }
 
     /// Swaps the data with that of the boot loader's inode, number 5 (`EXT4_IOC_SWAP_BOOT`): content, size
@@ -121,7 +128,8 @@ impl File {
             return Err(Errno::EBADF.into());
         }
         let fs = self.open.fs();
-        fs.report(fs.swap_boot(&self.caller, self.open.node()))
+        fs.volume
+            .report(fs.files.swap_boot(&self.caller, self.open.node()))
     }
 
     /// Reads from a byte offset; fewer bytes than asked only at the end of the file.
@@ -174,7 +182,8 @@ impl File {
     /// `EINVAL`: an empty range. `EFBIG`: past the largest file. `EUCLEAN`, `EIO`.
     pub fn fiemap(&self, of: FiemapOf, start: u64, len: u64) -> Result<Vec<FiemapExtent>> {
         let fs = self.open.fs();
-        fs.report(fs.fiemap(self.open.node(), of, start, len))
+        fs.volume
+            .report(fs.files.fiemap(self.open.node(), of, start, len))
     }
 
     /// Moves the position to the first data at `offset` or after it (lseek(2) with `SEEK_DATA`).

@@ -172,7 +172,7 @@ impl Filesystem {
     /// `EROFS`; `EINVAL`: `least` is more than a group of blocks. `EIO`.
     pub fn trim(&self, least: u64) -> Result<u64> {
         let fs = self.inode();
-        fs.report(fs.trim(0, u64::MAX, least))
+        fs.volume.report(fs.blocks.trim(0, u64::MAX, least))
     }
 
     /// Sizes and free space.
@@ -185,7 +185,7 @@ impl Filesystem {
 
     /// Whether writes are refused.
     pub fn is_read_only(&self) -> bool {
-        self.mount.is_read_only()
+        self.mount.volume.is_read_only()
     }
 
     /// Ends the mount: writes everything back and, if the image is open nowhere else in this process, leaves

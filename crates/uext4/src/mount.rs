@@ -76,7 +76,7 @@ impl Superblock for Image {
         if let Some(file) = &self.file {
             file.unlock();
         }
-        self.fs.report(unmounted)
+        self.fs.volume.report(unmounted)
     }
 
     fn is_read_only(&self) -> bool {

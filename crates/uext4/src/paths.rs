@@ -470,7 +470,10 @@ impl Filesystem {
     /// # Errors
     /// Those of a path.
     pub fn flags(&self, path: impl AsRef<Path>) -> Result<InodeFlags> {
-        Ok(self.inode().flags(&self.resolve(path.as_ref(), NO_FOLLOW)?))
+        Ok(self
+            .inode()
+            .files
+            .flags(&self.resolve(path.as_ref(), NO_FOLLOW)?))
     }
 
     /// Sets them; those that nobody can set stay.
@@ -480,7 +483,8 @@ impl Filesystem {
     pub fn set_flags(&self, path: impl AsRef<Path>, flags: InodeFlags) -> Result<()> {
         let node = self.resolve(path.as_ref(), NO_FOLLOW)?;
         let fs = self.inode();
-        fs.report(fs.set_flags(&self.caller, &node, flags))
+        fs.volume
+            .report(fs.files.set_flags(&self.caller, &node, flags))
     }
 
     /// The project, 0 where the image has none.
@@ -490,6 +494,7 @@ impl Filesystem {
     pub fn project(&self, path: impl AsRef<Path>) -> Result<u32> {
         Ok(self
             .inode()
+            .files
             .project(&self.resolve(path.as_ref(), NO_FOLLOW)?))
     }
 
@@ -500,7 +505,10 @@ impl Filesystem {
     pub fn set_project(&self, path: impl AsRef<Path>, project: u32) -> Result<()> {
         let node = self.resolve(path.as_ref(), NO_FOLLOW)?;
         let fs = self.inode();
-        fs.report(fs.set_flags_and_project(&self.caller, &node, None, Some(project)))
+        fs.volume.report(
+            fs.files
+                .set_flags_and_project(&self.caller, &node, None, Some(project)),
+        )
     }
 
     fn change(&self, path: &Path, flags: WalkFlags, change: &SetAttr) -> Result<()> {

@@ -24,13 +24,15 @@ fn mounted() -> Mounted {
     let plan = FaultPlan::new();
     let faulty = FaultDevice::new(device(), plan.clone());
     let fs = Ext4::mount(Arc::new(faulty), MountOptions::default()).expect("mount");
-    let root = fs.root().expect("root");
-    let file = fs.create(&me, &root, b"file", &FILE).expect("create");
-    fs.write(&file, 0, &[1; 8192], true).expect("write");
-    let dirsync = fs.create(&me, &root, b"dir", &DIR).expect("create");
-    let flags = fs.flags(&dirsync) | InodeFlags::DIRSYNC;
-    fs.set_flags(&me, &dirsync, flags).expect("chattr +D");
-    fs.create(&me, &dirsync, b"name", &FILE).expect("create");
+    let root = fs.namei.root().expect("root");
+    let file = fs.namei.create(&me, &root, b"file", &FILE).expect("create");
+    fs.files.write(&file, 0, &[1; 8192], true).expect("write");
+    let dirsync = fs.namei.create(&me, &root, b"dir", &DIR).expect("create");
+    let flags = fs.files.flags(&dirsync) | InodeFlags::DIRSYNC;
+    fs.files.set_flags(&me, &dirsync, flags).expect("chattr +D");
+    fs.namei
+        .create(&me, &dirsync, b"name", &FILE)
+        .expect("create");
     fs.sync().expect("sync");
     Mounted {
         fs,
@@ -49,24 +51,31 @@ fn promises(m: &Mounted) -> Vec<(&'static str, bool)> {
     let skip = aligned.as_ptr().align_offset(4096);
     let block = &aligned[skip..skip + 4096];
     let rename = |from: &[u8], to: &[u8]| {
-        fs.rename(&me, &m.dirsync, from, &m.dirsync, to, RenameFlags::empty())
+        fs.namei
+            .rename(&me, &m.dirsync, from, &m.dirsync, to, RenameFlags::empty())
     };
     let mut calls = vec![
-        ("fsync", fs.fsync(file, false).is_ok()),
-        ("fdatasync", fs.fsync(file, true).is_ok()),
-        ("fsync of a directory", fs.fsync(&m.root, false).is_ok()),
+        ("fsync", fs.files.fsync(file, false).is_ok()),
+        ("fdatasync", fs.files.fsync(file, true).is_ok()),
+        (
+            "fsync of a directory",
+            fs.files.fsync(&m.root, false).is_ok(),
+        ),
         ("syncfs", fs.sync().is_ok()),
     ];
     for flags in [IoFlags::DSYNC, IoFlags::SYNC] {
-        calls.push(("O_SYNC", fs.write_with(file, 0, b"x", flags, true).is_ok()));
+        calls.push((
+            "O_SYNC",
+            fs.files.write_with(file, 0, b"x", flags, true).is_ok(),
+        ));
         let direct = flags | IoFlags::DIRECT;
-        let written = fs.write_with(file, 0, block, direct, true);
+        let written = fs.files.write_with(file, 0, block, direct, true);
         calls.push(("O_SYNC, direct", written.is_ok()));
     }
     calls.push(("dirsync, rename", rename(b"name", b"other").is_ok()));
     calls.push((
         "dirsync, create",
-        fs.create(&me, &m.dirsync, b"new", &FILE).is_ok(),
+        fs.namei.create(&me, &m.dirsync, b"new", &FILE).is_ok(),
     ));
     calls.push(("unmount", fs.unmount().is_ok()));
     calls
@@ -79,14 +88,17 @@ type Lose = fn(&Mounted) -> bool;
 fn after_a_failed_flush_nothing_is_promised() {
     let ways: [(&str, Lose); 3] = [
         ("fsync of an overwrite", |m| {
-            m.fs.write(&m.file, 0, &[3; 4096], true).expect("write");
-            m.fs.fsync(&m.file, true).is_ok()
+            m.fs.files
+                .write(&m.file, 0, &[3; 4096], true)
+                .expect("write");
+            m.fs.files.fsync(&m.file, true).is_ok()
         }),
         ("syncfs with nothing to commit", |m| m.fs.sync().is_ok()),
         ("commit", |m| {
-            m.fs.create(&Caller::root(), &m.root, b"a", &FILE)
+            m.fs.namei
+                .create(&Caller::root(), &m.root, b"a", &FILE)
                 .expect("create");
-            m.fs.fsync(&m.root, false).is_ok()
+            m.fs.files.fsync(&m.root, false).is_ok()
         }),
     ];
     for (way, lose) in ways {
@@ -104,7 +116,8 @@ fn after_a_failed_flush_nothing_is_promised() {
 fn after_a_failed_write_of_the_log_nothing_is_promised() {
     for k in 1.. {
         let m = mounted();
-        m.fs.create(&Caller::root(), &m.root, b"a", &FILE)
+        m.fs.namei
+            .create(&Caller::root(), &m.root, b"a", &FILE)
             .expect("create");
         let rule = FaultRule::new(FaultCall::Write).within(0..SIZE).nth(k);
         m.plan.add(rule);

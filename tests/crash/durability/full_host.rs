@@ -17,10 +17,10 @@ fn what_was_committed_stays_in_the_log_until_the_host_has_space() {
         let plan = FaultPlan::new();
         let faulty = FaultDevice::new(Arc::clone(&memory), plan.clone());
         let fs = Ext4::mount(Arc::new(faulty), MountOptions::default()).expect("mount");
-        let root = fs.root().expect("root");
-        let file = fs.create(&me, &root, b"file", &FILE).expect("create");
-        let journal = fs.get_inode(Ino::JOURNAL).expect("the journal");
-        let journal = fs.extents(&journal).expect("its extents");
+        let root = fs.namei.root().expect("root");
+        let file = fs.namei.create(&me, &root, b"file", &FILE).expect("create");
+        let journal = fs.inodes.get_inode(Ino::JOURNAL).expect("the journal");
+        let journal = fs.mapping.extents(&journal).expect("its extents");
         let [log] = journal[..] else {
             panic!("a journal in one piece")
         };
@@ -30,7 +30,10 @@ fn what_was_committed_stays_in_the_log_until_the_host_has_space() {
             let rule = FaultRule::new(FaultCall::Write).within(range);
             plan.add(rule.errno(FaultErrno::NoSpace));
         }
-        let create = |i: u32| fs.create(&me, &root, format!("{i}").as_bytes(), &FILE);
+        let create = |i: u32| {
+            fs.namei
+                .create(&me, &root, format!("{i}").as_bytes(), &FILE)
+        };
         let mut synced = 0;
         let refused = loop {
             match create(synced) {
@@ -41,8 +44,9 @@ fn what_was_committed_stays_in_the_log_until_the_host_has_space() {
             assert!(synced < 10_000, "the log never ran full");
         };
         assert_eq!(refused, Errno::ENOSPC);
-        let flags = fs.flags(&file) | InodeFlags::JOURNAL_DATA;
+        let flags = fs.files.flags(&file) | InodeFlags::JOURNAL_DATA;
         let emptied = fs
+            .files
             .set_flags(&me, &file, flags)
             .expect_err("needs an empty log");
         assert_eq!(emptied.errno(), Errno::ENOSPC);
@@ -58,9 +62,9 @@ fn what_was_committed_stays_in_the_log_until_the_host_has_space() {
         drop(fs);
         // What was synced is in place, or in the log for the next mount.
         let fs = mount(&memory);
-        let root = fs.root().expect("root");
+        let root = fs.namei.root().expect("root");
         for i in 0..synced {
-            let found = fs.lookup(&me, &root, format!("{i}").as_bytes());
+            let found = fs.namei.lookup(&me, &root, format!("{i}").as_bytes());
             assert!(found.is_ok(), "{i} of {synced}");
         }
         drop(root);

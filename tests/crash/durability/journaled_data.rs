@@ -42,34 +42,40 @@ fn leave_data_journaling(then: Then, round: usize) {
                 );
             });
         }
-        let root = fs.root().expect("root");
-        let file = fs.create(&me, &root, b"file", &FILE).expect("create");
-        fs.set_flags(&me, &file, fs.flags(&file) | InodeFlags::JOURNAL_DATA)
+        let root = fs.namei.root().expect("root");
+        let file = fs.namei.create(&me, &root, b"file", &FILE).expect("create");
+        fs.files
+            .set_flags(&me, &file, fs.files.flags(&file) | InodeFlags::JOURNAL_DATA)
             .expect("chattr +j");
-        fs.write(&file, 0, &[b'o'; LEN], true).expect("write");
-        fs.set_flags(&me, &file, fs.flags(&file) - InodeFlags::JOURNAL_DATA)
+        fs.files.write(&file, 0, &[b'o'; LEN], true).expect("write");
+        fs.files
+            .set_flags(&me, &file, fs.files.flags(&file) - InodeFlags::JOURNAL_DATA)
             .expect("chattr -j");
         let file = match then {
             Then::Overwritten => file,
             Then::Reused => {
                 drop(file);
-                fs.unlink(&me, &root, b"file").expect("unlink");
+                fs.namei.unlink(&me, &root, b"file").expect("unlink");
                 fs.sync().expect("sync");
-                fs.create(&me, &root, b"file", &FILE).expect("create")
+                fs.namei.create(&me, &root, b"file", &FILE).expect("create")
             }
         };
-        fs.write_with(&file, 0, &[b'n'; LEN], IoFlags::DSYNC, true)
+        fs.files
+            .write_with(&file, 0, &[b'n'; LEN], IoFlags::DSYNC, true)
             .expect("write");
-        fs.fsync(&file, false).expect("fsync");
+        fs.files.fsync(&file, false).expect("fsync");
         crashed.store(true, Ordering::SeqCst);
         fs.crash();
     });
     drop(fs);
     let fs = mount(&device);
-    let root = fs.root().expect("root");
-    let file = fs.lookup(&me, &root, b"file").expect("the file is there");
+    let root = fs.namei.root().expect("root");
+    let file = fs
+        .namei
+        .lookup(&me, &root, b"file")
+        .expect("the file is there");
     let mut data = vec![0; LEN];
-    let n = fs.read(&file, 0, &mut data).expect("read");
+    let n = fs.files.read(&file, 0, &mut data).expect("read");
     assert_eq!(n, LEN);
     let old = data.iter().filter(|b| **b != b'n').count();
     assert_eq!(old, 0, "round {round}, {then:?}: bytes from the journal");

@@ -35,10 +35,11 @@ fn mount(device: &Arc<MemoryDevice>) -> Arc<Ext4> {
 
 /// Creates files in the root directory until that fails; returns how many it made.
 fn create_until_it_fails(fs: &Ext4, thread: usize) -> usize {
-    let root = fs.root().expect("root");
+    let root = fs.namei.root().expect("root");
     let create = |i: &usize| {
         let name = format!("{thread}-{i}");
-        fs.create(&Caller::root(), &root, name.as_bytes(), &FILE)
+        fs.namei
+            .create(&Caller::root(), &root, name.as_bytes(), &FILE)
             .is_ok()
     };
     (0..).take_while(create).count()

@@ -20,10 +20,18 @@ fn nothing_is_written_once_it_is_unmounted() {
         let device = device();
         let fs = mount(&device);
         let synced = AtomicU64::new(0);
-        let root = fs.root().expect("root");
-        let appended = fs.create(&me, &root, b"appended", &FILE).expect("create");
-        let in_place = fs.create(&me, &root, b"in place", &FILE).expect("create");
-        fs.write(&in_place, 0, &[0; 1 << 20], true).expect("write");
+        let root = fs.namei.root().expect("root");
+        let appended = fs
+            .namei
+            .create(&me, &root, b"appended", &FILE)
+            .expect("create");
+        let in_place = fs
+            .namei
+            .create(&me, &root, b"in place", &FILE)
+            .expect("create");
+        fs.files
+            .write(&in_place, 0, &[0; 1 << 20], true)
+            .expect("write");
         let image = std::thread::scope(|scope| {
             for thread in 0..2 {
                 let fs = &fs;
@@ -31,14 +39,17 @@ fn nothing_is_written_once_it_is_unmounted() {
             }
             scope.spawn(|| {
                 for i in 0..u64::MAX {
-                    let written = fs.write(&appended, i * 100, &[b'a'; 100], true).is_ok();
-                    if !written || fs.fsync(&appended, false).is_err() {
+                    let written = fs
+                        .files
+                        .write(&appended, i * 100, &[b'a'; 100], true)
+                        .is_ok();
+                    if !written || fs.files.fsync(&appended, false).is_err() {
                         break;
                     }
                     synced.store((i + 1) * 100, Ordering::SeqCst);
                 }
             });
-            scope.spawn(|| while fs.write(&in_place, 0, &[b'b'; 1 << 20], true).is_ok() {});
+            scope.spawn(|| while fs.files.write(&in_place, 0, &[b'b'; 1 << 20], true).is_ok() {});
             std::thread::sleep(std::time::Duration::from_millis(60));
             fs.unmount().expect("unmount");
             bytes(&device)
@@ -51,8 +62,8 @@ fn nothing_is_written_once_it_is_unmounted() {
         assert!(!sb.incompat.contains(Incompat::RECOVER), "left clean");
         check(&device);
         let fs = mount(&device);
-        let root = fs.root().expect("root");
-        let file = fs.lookup(&me, &root, b"appended").expect("lookup");
+        let root = fs.namei.root().expect("root");
+        let file = fs.namei.lookup(&me, &root, b"appended").expect("lookup");
         assert!(file.size() >= synced.load(Ordering::SeqCst), "fsynced data");
         fs.unmount().expect("unmount");
     }

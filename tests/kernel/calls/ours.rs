@@ -181,19 +181,23 @@ impl Ours {
     }
 
     fn flags_of(&self, node: &InodeRef) -> Value {
-        Value::Flags(self.fs.flags(node).bits(), self.fs.project(node))
+        Value::Flags(
+            self.fs.files.flags(node).bits(),
+            self.fs.files.project(node),
+        )
     }
 
     fn set_project(&self, who: &Caller, node: &InodeRef, xflags: u32, project: u32) -> Res {
-        let mut flags = self.fs.flags(node);
+        let mut flags = self.fs.files.flags(node);
         // Linux sets the flags before it finds that there are no projects.
         for (bit, flag) in XFLAGS.into_iter().filter(|_| project == 0) {
             flags.set(flag, xflags & bit != 0);
         }
         let set = self
             .fs
+            .files
             .set_flags_and_project(who, node, Some(flags), Some(project));
-        self.fs.report(set)?;
+        self.fs.volume.report(set)?;
         Ok(self.flags_of(node))
     }
 
@@ -315,13 +319,19 @@ impl Ours {
                 FileSystem::access(fs, who, &node, Access::from_bits_truncate(*want))?;
             }
             Call::Stat(at) => {
-                return Ok(Value::Stat(stat(&fs.attr(&*self.find(who, at)?))));
+                return Ok(Value::Stat(stat(
+                    &fs.attributes.attr(&*self.find(who, at)?),
+                )));
             }
             Call::Flags(at) => return Ok(self.flags_of(&self.find(&Caller::root(), at)?)),
             Call::SetFlags(at, change) => {
                 let node = self.find(&Caller::root(), at)?;
                 let change = InodeFlags::from_bits_retain(*change);
-                fs.report(self.fs.set_flags(who, &node, fs.flags(&node) ^ change))?;
+                fs.volume.report(self.fs.files.set_flags(
+                    who,
+                    &node,
+                    fs.files.flags(&node) ^ change,
+                ))?;
                 return Ok(self.flags_of(&node));
             }
             Call::SetProject(at, xflags, project) => {
@@ -374,7 +384,7 @@ impl Ours {
                 }
             }
             Call::StatOpen(slot) => {
-                let attr = self.fs.attr(self.slot(*slot)?.0.node());
+                let attr = self.fs.attributes.attr(self.slot(*slot)?.0.node());
                 Ok(Value::Stat(stat(&attr)))
             }
             _ => self.on_attributes(who, call),
@@ -383,7 +393,7 @@ impl Ours {
 
     fn entry(&self, path: &str, node: &InodeRef, first: &mut HashMap<u64, Vec<u8>>) -> Entry {
         let (fs, root) = (&*self.fs, Caller::root());
-        let attr = fs.attr(node);
+        let attr = fs.attributes.attr(node);
         let names = FileSystem::listxattr(fs, &root, node).expect("lists");
         let value = |name: &Vec<u8>| FileSystem::getxattr(fs, &root, node, name).expect("reads");
         let plain = matches!(attr.kind, FileKind::Regular | FileKind::Directory);
@@ -440,7 +450,7 @@ impl Side for Ours {
 
     fn kind(&self, at: &At) -> Option<FileKind> {
         let node = self.find(&Caller::root(), at).ok()?;
-        Some(self.fs.attr(&node).kind)
+        Some(self.fs.attributes.attr(&node).kind)
     }
 
     fn age(&mut self, call: &Call, sec: i64) {
@@ -473,7 +483,7 @@ impl Side for Ours {
 
     fn changed(&mut self) -> Vec<(String, Option<Changed>)> {
         let changed = |aged: Aged| {
-            let attr = self.fs.attr(&aged.node);
+            let attr = self.fs.attributes.attr(&aged.node);
             let now = [attr.atime, attr.mtime, attr.ctime];
             (aged.what, aged.at.map(|at| now.map(|t| t != at)))
         };
@@ -497,8 +507,9 @@ impl Side for Ours {
         let mut found = Vec::new();
         let free = |node: &InodeRef| {
             let fixing = InodeFlags::IMMUTABLE | InodeFlags::APPEND;
-            if fs.flags(node).intersects(fixing) {
-                fs.set_flags(&root, node, fs.flags(node) - fixing)
+            if fs.files.flags(node).intersects(fixing) {
+                fs.files
+                    .set_flags(&root, node, fs.files.flags(node) - fixing)
                     .expect("lets go");
             }
         };

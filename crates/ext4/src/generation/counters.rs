@@ -10,7 +10,8 @@
 //! None but [`take_locked`]'s. The order of memory is relaxed: a stamp says nothing of other memory.
 
 use uext4_sync::Mutex;
-use uext4_sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use uext4_sync::atomic::Ordering::Relaxed;
+use uext4_sync::atomic::{AtomicU32, AtomicU64};
 
 /// A counter that threads add to. It wraps.
 #[derive(Debug)]

@@ -4,19 +4,18 @@
 //! One handle takes the data out of the inode and maps the block that has it, which was written before: a
 //! crash leaves the one or the other.
 
-use super::{IN_BLOCK, PARENT, clear_body};
-use crate::balloc::Run;
 use crate::error::{Ext4Error, Result};
-use crate::fs::Ext4;
+use crate::inline::{IN_BLOCK, InlineData, PARENT, clear_body};
 use crate::inode::Inode;
 use crate::kinds;
+use crate::run::Run;
 use uext4_jbd2::Handle;
 use uext4_ondisk::{Ino, InodeFlags, Lblk, dir_entries, dir_insert};
 
 /// Superblock, descriptors, bitmap, inode, the directory's block.
 const CONVERT_CREDITS: u32 = 12;
 
-impl Ext4 {
+impl InlineData {
     /// Moves the data of a file or a directory to a block; an empty file has none then.
     ///
     /// # Locks
@@ -25,32 +24,34 @@ impl Ext4 {
     /// # Errors
     /// [`Ext4Error::NoSpace`], damage, the device's, the journal's; nothing changed then.
     pub(crate) fn convert_inline(&self, inode: &Inode, privileged: bool) -> Result<()> {
-        self.retry_no_space(|| {
+        self.blocks.retry_no_space(|| {
             if inode.is_dir() {
-                return self.with_handle(CONVERT_CREDITS, |handle| {
+                return self.volume.with_handle(CONVERT_CREDITS, |handle| {
                     self.convert_inline_dir(handle, inode)
                 });
             }
             let mut data = self.inline_load(inode)?;
             data.truncate(usize::try_from(inode.size()).unwrap_or(usize::MAX));
             if data.is_empty() {
-                return self.with_handle(CONVERT_CREDITS, |handle| {
+                return self.volume.with_handle(CONVERT_CREDITS, |handle| {
                     self.take_out(handle, inode, |_| {})
                 });
             }
-            let run = self.reserve_blocks(self.goal_of(inode.ino), 1, privileged)?;
+            let run = self
+                .blocks
+                .reserve_blocks(self.blocks.goal_of(inode.ino), 1, privileged)?;
             self.convert_file(inode, run, &data)
-                .inspect_err(|why| self.unreserve_after(why, run))
+                .inspect_err(|why| self.blocks.unreserve_after(why, run))
         })
     }
 
     fn convert_file(&self, inode: &Inode, run: Run, data: &[u8]) -> Result<()> {
-        self.fill_run(run, 0, data)?;
-        let sectors = self.block_size() / 512;
-        self.with_handle(CONVERT_CREDITS, |handle| {
-            self.publish_run(handle, run)?;
+        self.blocks.fill_run(run, 0, data)?;
+        let sectors = self.volume.block_size() / 512;
+        self.volume.with_handle(CONVERT_CREDITS, |handle| {
+            self.blocks.publish_run(handle, run)?;
             self.take_out(handle, inode, |disk| disk.blocks += sectors)?;
-            self.map_run(handle, inode, Lblk(0), run, true)
+            self.mapping.map_run(handle, inode, Lblk(0), run, true)
         })
     }
 
@@ -67,8 +68,10 @@ impl Ext4 {
     pub(super) fn convert_inline_dir(&self, handle: &Handle<'_>, dir: &Inode) -> Result<()> {
         let all = self.inline_load(dir)?;
         let parent = self.inline_parent(dir)?;
-        let run = self.claim_blocks(handle, self.goal_of(dir.ino), 1, true)?;
-        let buffer = self.cache().get_unread(run.pblk.0);
+        let run = self
+            .blocks
+            .claim_blocks(handle, self.blocks.goal_of(dir.ino), 1, true)?;
+        let buffer = self.volume.cache().get_unread(run.pblk.0);
         buffer.set_kind(kinds::DIR_LEAF, dir.seed().0);
         buffer.set_hint(0);
         let filled = handle
@@ -77,23 +80,23 @@ impl Ext4 {
             .and_then(|mut content| self.fill_first(content.data_mut(), dir, parent, &all));
         if let Err(why) = filled {
             handle.forget(&buffer)?;
-            self.free_run(handle, run)?;
+            self.blocks.free_run(handle, run)?;
             return Err(why);
         }
-        let size = self.block_size();
+        let size = self.volume.block_size();
         self.take_out(handle, dir, |disk| {
             disk.size = size;
             disk.blocks += size / 512;
         })?;
-        self.map_run(handle, dir, Lblk(0), run, true)?;
+        self.mapping.map_run(handle, dir, Lblk(0), run, true)?;
         dir.blocks().put(Lblk(0), &buffer);
         Ok(())
     }
 
     /// Makes a directory's first block of the records in its inode.
     fn fill_first(&self, block: &mut [u8], dir: &Inode, parent: Ino, all: &[u8]) -> Result<()> {
-        let (end, tail) = (self.dir_end(), self.dir_tail());
-        uext4_ondisk::dir_block_init_dots(block, tail, dir.ino, parent, self.has_filetype());
+        let (end, tail) = (self.volume.dir_end(), self.volume.dir_tail());
+        uext4_ondisk::dir_block_init_dots(block, tail, dir.ino, parent, self.volume.has_filetype());
         let (first, rest) = all.split_at_checked(IN_BLOCK).unwrap_or((all, &[]));
         let first = first.get(PARENT..).unwrap_or(&[]);
         let mut hint = 0;
@@ -121,7 +124,7 @@ impl Ext4 {
         inode.touch_data(handle);
         self.change_body(handle, inode, clear_body, |disk| {
             disk.flags -= InodeFlags::INLINE_DATA;
-            self.init_mapping(disk);
+            self.mapping.init_mapping(disk);
             change(disk);
         })
     }

@@ -4,10 +4,8 @@
 //! The parts are the records in `i_block` after the parent's number, and those in the attribute, which may
 //! be none. An offset of a record counts from the start of all data, so it says which part it is in.
 
-use super::{IN_BLOCK, PARENT};
-use crate::dir::Entry;
 use crate::error::{Ext4Error, Result};
-use crate::fs::Ext4;
+use crate::inline::{Entry, IN_BLOCK, InlineData, PARENT};
 use crate::inode::Inode;
 use std::ops::Range;
 use uext4_jbd2::Handle;
@@ -60,7 +58,7 @@ fn grow(all: &mut Vec<u8>, capacity: usize) -> uext4_ondisk::Result<()> {
     Ok(())
 }
 
-impl Ext4 {
+impl InlineData {
     /// Gives a new directory its parent and no entries.
     ///
     /// # Journal
@@ -96,7 +94,7 @@ impl Ext4 {
         parent: Ino,
     ) -> Result<()> {
         dir.touch_data(handle);
-        self.update_inode(dir, handle, |disk| {
+        self.table.update_inode(dir, handle, |disk| {
             let [a, b, c, d, ..] = &mut disk.i_block;
             [*a, *b, *c, *d] = parent.0.to_le_bytes();
         })

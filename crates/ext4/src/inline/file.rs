@@ -1,14 +1,14 @@
 //! Files that are all in their inode.
 
-use super::IN_BLOCK;
 use crate::error::Result;
-use crate::fs::Ext4;
-use crate::inode::{Inode, now};
+use crate::inline::{IN_BLOCK, InlineData};
+use crate::inode::Inode;
+use crate::inode::clock::now;
 
 /// What changing the data in an inode changes: its block.
 const CREDITS: u32 = 2;
 
-impl Ext4 {
+impl InlineData {
     /// Reads from the data; zeros past it.
     ///
     /// # Locks
@@ -98,7 +98,7 @@ impl Ext4 {
         all.resize(size.max(IN_BLOCK), 0);
         change(&mut all);
         let time = now();
-        self.with_handle(CREDITS, |handle| {
+        self.volume.with_handle(CREDITS, |handle| {
             self.inline_store(handle, inode, &all, |disk| {
                 disk.size = size as u64;
                 disk.mtime = time;

@@ -28,12 +28,16 @@ mod convert;
 mod dir;
 mod file;
 
+use crate::block_allocator::BlockAllocator;
 use crate::error::{Ext4Error, Result};
-use crate::fs::Ext4;
 use crate::inode::Inode;
+use crate::inode_table::InodeTable;
+use crate::mapping::Mapping;
+use crate::volume::Volume;
+use std::sync::Arc;
 use uext4_jbd2::Handle;
 use uext4_ondisk::{
-    Corrupt, CorruptKind, FileType, GOOD_OLD_INODE_SIZE, Incompat, InodeFlags, Superblock,
+    Corrupt, CorruptKind, FileType, GOOD_OLD_INODE_SIZE, Incompat, Ino, InodeFlags, Superblock,
     XATTR_NAME_DATA, XattrArea, XattrIndex, XattrList, XattrNoSpace, XattrOwnedValue, XattrValue,
     dir_validate, extra_isize,
 };
@@ -151,33 +155,65 @@ pub(crate) fn check(
     Ok(())
 }
 
-impl Ext4 {
+/// An entry, copied.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub ino: Ino,
+    pub file_type: FileType,
+    pub name: Vec<u8>,
+}
+
+/// Data in the inode itself; see the module.
+pub struct InlineData {
+    volume: Arc<Volume>,
+    blocks: Arc<BlockAllocator>,
+    table: Arc<InodeTable>,
+    mapping: Arc<Mapping>,
+}
+
+impl InlineData {
+    pub(crate) fn new(
+        volume: Arc<Volume>,
+        blocks: Arc<BlockAllocator>,
+        table: Arc<InodeTable>,
+        mapping: Arc<Mapping>,
+    ) -> InlineData {
+        InlineData {
+            volume,
+            blocks,
+            table,
+            mapping,
+        }
+    }
+}
+
+impl InlineData {
     /// Whether a new inode keeps its data in itself.
     fn starts_inline(&self, disk: &uext4_ondisk::Inode) -> bool {
         let has_data = matches!(disk.file_type(), FileType::Regular | FileType::Directory);
         let in_blocks = InodeFlags::EA_INODE | InodeFlags::JOURNAL_DATA | InodeFlags::DAX;
         let is_other = disk.flags.intersects(in_blocks);
         // An empty attribute must fit.
-        let room = XattrList::inode_room(self.params.inode_size, disk.extra_isize);
+        let room = XattrList::inode_room(self.volume.params.inode_size, disk.extra_isize);
         has_data && !is_other && disk.extra_isize > 0 && room >= 24
     }
 
     /// Encodes a new inode into its bytes, which are zero.
     #[inline]
     pub(crate) fn encode_new_inode(&self, disk: &mut uext4_ondisk::Inode, raw: &mut [u8]) {
-        let inline = self.sb.incompat.contains(Incompat::INLINE_DATA);
+        let inline = self.volume.sb.incompat.contains(Incompat::INLINE_DATA);
         if inline && self.starts_inline(disk) {
             disk.flags -= InodeFlags::EXTENTS;
             disk.flags |= InodeFlags::INLINE_DATA;
             disk.i_block = [0; IN_BLOCK];
-            disk.encode_into(raw, &self.params);
+            disk.encode_into(raw, &self.volume.params);
             if put_rest(raw, &[]).is_ok() {
                 return;
             }
             disk.flags -= InodeFlags::INLINE_DATA;
-            self.init_mapping(disk);
+            self.mapping.init_mapping(disk);
         }
-        disk.encode_into(raw, &self.params);
+        disk.encode_into(raw, &self.volume.params);
     }
 
     /// All data that the inode holds, the bytes past its size too.
@@ -255,7 +291,7 @@ impl Ext4 {
         let _xattr = inode.xattr.lock();
         let mut content = handle.modify(&inode.itable)?;
         body(inode.raw_in(&mut content))?;
-        self.update_inode_in(inode, handle, content, change);
+        self.table.update_inode_in(inode, handle, content, change);
         Ok(())
     }
 }

@@ -51,8 +51,8 @@ impl ImageSettings {
         let mut now = options.clone();
         // What was left to the image and to the user's rights, as mount(8) says it when it remounts.
         now.allow_other = Some(options.allows_others(owner == 0));
-        now.open.mount.data = Some(fs.data());
-        now.open.mount.read_only = fs.is_read_only();
+        now.open.mount.data = Some(fs.volume.data());
+        now.open.mount.read_only = fs.volume.is_read_only();
         ImageSettings {
             mounted: options.open.mount.clone(),
             fs,
@@ -69,13 +69,14 @@ impl ImageSettings {
         let list = std::str::from_utf8(question).map_err(refused)?;
         let mut options = self.options.lock();
         // As the file system is: damage makes it read-only as well.
-        options.open.mount.read_only = self.fs.is_read_only();
+        options.open.mount.read_only = self.fs.volume.is_read_only();
         let wanted = options.changed(&[list]).map_err(refused)?;
         let mount = MountOptions {
             data: self.mounted.data,
             ..wanted.open.mount.clone()
         };
         self.fs
+            .volume
             .report(self.fs.remount(&mount))
             .map_err(|e| refused_by_image(&e, &options))?;
         self.synchronous.set(wanted.sync, wanted.dirsync);
@@ -114,7 +115,7 @@ impl Settings for ImageSettings {
         let options = self.options.lock();
         let mount = &options.open.mount;
         json!({
-            "read_only": self.fs.is_read_only(),
+            "read_only": self.fs.volume.is_read_only(),
             "atime": match mount.atime {
                 AtimeUpdate::Relative => "relatime",
                 AtimeUpdate::Strict => "strictatime",
@@ -122,7 +123,7 @@ impl Settings for ImageSettings {
             },
             "nodiratime": mount.nodiratime,
             "lazytime": mount.lazytime,
-            "data": match self.fs.data() {
+            "data": match self.fs.volume.data() {
                 DataMode::Ordered => "ordered",
                 DataMode::Writeback => "writeback",
                 DataMode::Journal => "journal",

@@ -93,7 +93,7 @@ pub fn record(base: &Base, steps: &[Step], variant: u64) -> Result<Recording> {
         }
     }
     // As the commit interval does.
-    fs.journal().sync()?;
+    fs.volume.journal().sync()?;
     drop(open);
     fs.unmount()?;
     drop(fs);

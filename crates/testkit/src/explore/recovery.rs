@@ -160,10 +160,13 @@ fn plain_data(base: &Base, fs: &Ext4) -> Result<HashSet<u64>> {
             continue;
         }
         let node = crate::operation::find(fs, &path)?;
-        if fs.flags(&node).contains(InodeFlags::JOURNAL_DATA) {
+        if fs.files.flags(&node).contains(InodeFlags::JOURNAL_DATA) {
             continue;
         }
-        for extent in fs.fiemap(&node, FiemapOf::Data, 0, u64::from(u32::MAX))? {
+        for extent in fs
+            .files
+            .fiemap(&node, FiemapOf::Data, 0, u64::from(u32::MAX))?
+        {
             let first = extent.physical / BLOCK as u64;
             blocks.extend(first..first + extent.len.div_ceil(BLOCK as u64));
         }

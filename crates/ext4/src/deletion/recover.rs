@@ -1,0 +1,41 @@
+//! What a crash left on record: deleted or truncated by the next mount.
+
+use crate::deletion::Deletion;
+use crate::error::{Ext4Error, Result};
+use crate::inode::reference::InodeRef;
+use uext4_ondisk::Ino;
+
+impl Deletion {
+    /// Deletes or truncates what a crash left on record.
+    pub(crate) fn recover_orphans(&self) -> Result<()> {
+        let found = self.orphans.load_file()?;
+        for inode in self.orphans.read_orphan_list()? {
+            self.note_orphan(inode.ino, self.finish_orphan(inode));
+        }
+        for ino in found {
+            let finished = match self.inodes.get_orphan(ino) {
+                Ok(inode) => self.finish_orphan(inode),
+                Err(Ext4Error::Stale) => self.orphans.forget_orphan(ino),
+                Err(e) => Err(e),
+            };
+            self.note_orphan(ino, finished);
+        }
+        Ok(())
+    }
+
+    fn note_orphan(&self, ino: Ino, finished: Result<()>) {
+        if let Err(why) = finished {
+            tracing::error!("orphan inode {ino} stays on record: {why}");
+            self.orphans.set_left();
+        }
+    }
+
+    /// Ends the truncate of an orphan; one without links is deleted with this, its last reference.
+    fn finish_orphan(&self, inode: InodeRef) -> Result<()> {
+        if inode.state().links == 0 {
+            inode.set_doomed(true);
+            return Ok(());
+        }
+        self.finish_truncate(&inode)
+    }
+}

@@ -1,0 +1,313 @@
+//! Directories: linear blocks of records, and above them, once there is more than one block, a tree of
+//! hashes.
+//!
+//! # Data model
+//! Block 0 of a hashed directory is the root of the tree; leaves are linear blocks, each with the
+//! names of a range of hashes. A directory of one block is linear and becomes hashed when it grows.
+//!
+//! # Invariants
+//! - A leaf's hint says where free space starts at the earliest, as far as is known.
+//! - Blocks are validated and their checksum checked once, when they are loaded.
+//!
+//! # Locking
+//! The directory's `ilock`: shared to find and list, alone to change. Blocks are buffers.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `blocks` | the blocks it remembers |
+//! | `hashed` | the way down the tree, splitting |
+//! | `change` | adding, removing and changing entries |
+//! | `list` | reading a directory in the order of hashes |
+
+mod change;
+mod hashed;
+mod list;
+
+use crate::block_allocator::BlockAllocator;
+use crate::error::{Ext4Error, Result};
+use crate::inline::InlineData;
+use crate::inode::Inode;
+use crate::inode_table::InodeTable;
+use crate::kinds;
+use crate::mapping::Mapping;
+use crate::volume::Volume;
+use hashed::DxPath;
+use std::sync::Arc;
+use uext4_jbd2::buffer::Buffer;
+use uext4_ondisk::{
+    Compat, Corrupt, CorruptKind, Dirent, DxKind, DxRootInfo, DxView, Incompat, Ino, InodeFlags,
+    Lblk, NameHash,
+};
+
+/// The longest name, in bytes.
+pub const NAME_MAX: usize = 255;
+
+/// What a block of a directory is used as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Leaf,
+    Index(DxKind),
+}
+
+impl Role {
+    /// What the block's buffer keeps.
+    fn kind(self) -> u8 {
+        match self {
+            Role::Leaf => kinds::DIR_LEAF,
+            Role::Index(DxKind::Root) => kinds::DIR_ROOT,
+            Role::Index(_) => kinds::DIR_INDEX,
+        }
+    }
+}
+
+/// What looking a name up must know of a directory's inode.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DirShape {
+    /// Whether there is a tree of hashes.
+    hashed: bool,
+    /// Whether all of it is in the inode.
+    inline: bool,
+    /// How many blocks there are.
+    blocks: u32,
+}
+
+/// An entry that was found, and where; good as long as the directory is locked.
+#[derive(Clone, Debug)]
+pub(crate) struct Hit {
+    pub ino: Ino,
+    /// None for a directory that is all in its inode.
+    pub leaf: Option<Arc<Buffer>>,
+    pub offset: usize,
+    pub prev: Option<usize>,
+}
+
+impl Hit {
+    fn new(leaf: &Arc<Buffer>, d: &Dirent<'_>) -> Hit {
+        Hit {
+            ino: d.ino,
+            leaf: Some(Arc::clone(leaf)),
+            offset: d.offset,
+            prev: d.prev,
+        }
+    }
+}
+
+/// Where a name that does not exist would go; good as long as the directory is locked.
+#[derive(Debug)]
+pub(crate) struct Vacancy {
+    hash: NameHash,
+    /// The way down, and the leaf; none for a linear directory.
+    path: Option<(DxPath, Arc<Buffer>)>,
+}
+
+/// A name, found or not.
+#[derive(Debug)]
+pub(crate) enum Found {
+    Hit(Hit),
+    Vacancy(Vacancy),
+}
+
+/// Refuses names that no directory can hold.
+pub(crate) fn check_name(name: &[u8]) -> Result<()> {
+    if name.len() > NAME_MAX {
+        return Err(Ext4Error::NameTooLong);
+    }
+    if name.is_empty() {
+        return Err(Ext4Error::NotFound);
+    }
+    if name.contains(&b'/') || name.contains(&0) {
+        return Err(Ext4Error::Invalid("a name with a slash or a zero byte"));
+    }
+    Ok(())
+}
+
+/// The entries of directories; see the module.
+pub struct Directory {
+    volume: Arc<Volume>,
+    blocks: Arc<BlockAllocator>,
+    table: Arc<InodeTable>,
+    mapping: Arc<Mapping>,
+    inline: Arc<InlineData>,
+}
+
+impl Directory {
+    pub(crate) fn new(
+        volume: Arc<Volume>,
+        blocks: Arc<BlockAllocator>,
+        table: Arc<InodeTable>,
+        mapping: Arc<Mapping>,
+        inline: Arc<InlineData>,
+    ) -> Directory {
+        Directory {
+            volume,
+            blocks,
+            table,
+            mapping,
+            inline,
+        }
+    }
+}
+
+impl Directory {
+    pub(crate) fn dir_blocks(&self, dir: &Inode) -> u32 {
+        (dir.size() / self.volume.block_size()) as u32
+    }
+
+    fn is_hashed(&self, dir: &Inode) -> bool {
+        self.volume.sb.compat.contains(Compat::DIR_INDEX) && dir.flags().contains(InodeFlags::INDEX)
+    }
+
+    /// A block of a directory, checked as what it is used as.
+    pub(crate) fn dir_block(&self, dir: &Inode, lblk: Lblk, role: Role) -> Result<Arc<Buffer>> {
+        let remembered = dir.blocks();
+        let (kind, seed) = (role.kind(), dir.seed().0);
+        if let Some(buffer) = remembered.get(lblk)
+            && buffer.is_verified()
+            && buffer.has_role(kind, seed)
+        {
+            return Ok(Arc::clone(buffer));
+        }
+        let Some(pblk) = self.mapping.map_block(dir, lblk)?.pblk else {
+            return Err(Corrupt::new(CorruptKind::DirShort)
+                .ino(dir.ino)
+                .detail(format_args!("no block {lblk}"))
+                .into());
+        };
+        let buffer = self
+            .volume
+            .cache()
+            .get_verified(pblk.0, (kind, seed), |data| {
+                self.check_dir_block(dir, data, role)
+                    .map_err(|e| Ext4Error::from(e.ino(dir.ino).pblk(pblk)))
+            })?;
+        remembered.put(lblk, &buffer);
+        Ok(buffer)
+    }
+
+    fn check_dir_block(&self, dir: &Inode, data: &[u8], role: Role) -> uext4_ondisk::Result<()> {
+        let tail = self.volume.dir_tail();
+        match role {
+            Role::Leaf => {
+                if tail {
+                    uext4_ondisk::dir_checksum_verify(data, dir.seed())?;
+                }
+                uext4_ondisk::dir_validate(data, tail, self.volume.geometry().inodes_count)
+            }
+            Role::Index(kind) => {
+                if tail {
+                    uext4_ondisk::dx_checksum_verify(data, kind, dir.seed())?;
+                }
+                if kind == DxKind::Root {
+                    DxRootInfo::read(data, self.volume.sb.incompat.contains(Incompat::LARGE_DIR))?;
+                }
+                DxView::validate(data, kind, tail, self.dir_blocks(dir)).map(|_| ())
+            }
+        }
+    }
+
+    /// What looking a name up must know of a directory's inode.
+    pub(crate) fn dir_shape(&self, dir: &Inode) -> DirShape {
+        let state = dir.state();
+        self.shape_of(state.flags, state.size)
+    }
+
+    /// The same, of the flags and the size that the caller has read.
+    pub(crate) fn shape_of(&self, flags: InodeFlags, size: u64) -> DirShape {
+        DirShape {
+            hashed: self.volume.sb.compat.contains(Compat::DIR_INDEX)
+                && flags.contains(InodeFlags::INDEX),
+            inline: flags.contains(InodeFlags::INLINE_DATA),
+            blocks: (size / self.volume.block_size()) as u32,
+        }
+    }
+
+    /// Looks a name up, `.` and `..` not among them.
+    ///
+    /// # Locks
+    /// The caller holds the directory's `ilock`, since before it read the shape.
+    pub(crate) fn dir_find(&self, dir: &Inode, shape: DirShape, name: &[u8]) -> Result<Found> {
+        if shape.hashed {
+            return self.find_hashed(dir, name);
+        }
+        if shape.inline
+            && let Some((ino, offset)) = self.inline.inline_find(dir, name)?
+        {
+            return Ok(Found::Hit(Hit {
+                ino,
+                leaf: None,
+                offset,
+                prev: None,
+            }));
+        }
+        for lblk in 0..shape.blocks {
+            let leaf = self.dir_block(dir, Lblk(lblk), Role::Leaf)?;
+            if let Some(hit) = self.find_in_leaf(&leaf, name)? {
+                return Ok(Found::Hit(hit));
+            }
+        }
+        Ok(Found::Vacancy(Vacancy {
+            hash: NameHash::default(),
+            path: None,
+        }))
+    }
+
+    fn find_in_leaf(&self, leaf: &Arc<Buffer>, name: &[u8]) -> Result<Option<Hit>> {
+        let content = leaf.read();
+        let found = uext4_ondisk::dir_find(content.data(), self.volume.dir_end(), name)?;
+        Ok(found.map(|d| Hit::new(leaf, &d)))
+    }
+
+    /// The parent that a directory's `..` names.
+    ///
+    /// # Locks
+    /// The caller holds the directory's `ilock`.
+    pub(crate) fn dir_parent(&self, dir: &Inode) -> Result<Ino> {
+        if dir.is_inline() {
+            return self.inline.inline_parent(dir);
+        }
+        let block = self.dir_block(dir, Lblk(0), self.first_role(dir))?;
+        let parent = uext4_ondisk::dir_parent(block.read().data());
+        Ok(parent.map_err(|e| e.ino(dir.ino))?)
+    }
+
+    fn first_role(&self, dir: &Inode) -> Role {
+        if self.is_hashed(dir) {
+            Role::Index(DxKind::Root)
+        } else {
+            Role::Leaf
+        }
+    }
+
+    /// Whether a directory has no entries but `.` and `..`.
+    ///
+    /// # Locks
+    /// The caller holds the directory's `ilock`.
+    pub(crate) fn dir_is_empty(&self, dir: &Inode) -> Result<bool> {
+        if self.is_hashed(dir) {
+            let mut path = Some(self.descend(dir, 0)?);
+            while let Some(p) = path {
+                if !self.leaf_is_empty(&self.leaf_of(dir, &p)?)? {
+                    return Ok(false);
+                }
+                path = self.next_leaf(dir, p)?;
+            }
+            return Ok(true);
+        }
+        if dir.is_inline() {
+            return Ok(self.inline.inline_entries(dir)?.is_empty());
+        }
+        for lblk in 0..self.dir_blocks(dir) {
+            if !self.leaf_is_empty(&self.dir_block(dir, Lblk(lblk), Role::Leaf)?)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn leaf_is_empty(&self, leaf: &Arc<Buffer>) -> Result<bool> {
+        Ok(uext4_ondisk::dir_block_is_empty(
+            leaf.read().data(),
+            self.volume.dir_end(),
+        )?)
+    }
+}

@@ -1,0 +1,686 @@
+//! Data of files: reading, writing, truncating, syncing.
+//!
+//! # Data model
+//! There is no cache of dirty data: blocks are reserved in memory, the data is written to them, and
+//! then a handle publishes blocks, extents and size. So what a committed transaction maps is on the
+//! device, or in its cache before the flush that precedes the commit block.
+//!
+//! # Invariants
+//! What a file maps past its size is never read: extending it first zeroes the rest of the last block.
+//!
+//! # Locking
+//! The inode's `ilock`: shared to read, alone to write; then the handle; then the `map` lock.
+
+mod direct;
+mod fallocate;
+mod fiemap;
+pub(crate) mod flags;
+mod generation_ioctls;
+mod journaled;
+mod move_range;
+mod seek;
+mod setattr;
+
+use crate::attributes::Attributes;
+use crate::block_allocator::BlockAllocator;
+use crate::deletion::DELETE_CREDITS;
+use crate::error::{Ext4Error, Result};
+use crate::file::direct::fill::CutOut;
+use crate::file::direct::lock_inode;
+use crate::inline::InlineData;
+use crate::inode::Inode;
+use crate::inode::clock::now;
+use crate::inode::reference::InodeRef;
+use crate::inode_table::InodeTable;
+use crate::inodes::Inodes;
+use crate::mapping::extents::convert;
+use crate::mapping::extents::remove::Restart;
+use crate::mapping::{Mapping, RunLookup};
+use crate::orphans::OrphanList;
+use crate::run::Run;
+use crate::volume::Volume;
+use std::sync::Arc;
+use uext4_jbd2::Handle;
+use uext4_ondisk::{FileType, InodeFlags, Lblk};
+use uext4_vfs::ilock::{LockMode, ilock};
+use uext4_vfs::io::{IoFlags, Written};
+
+/// Blocks that one piece of a write changes: superblock, descriptors, bitmap, inode, extent nodes.
+pub(crate) const WRITE_CREDITS: u32 = 24;
+/// The most that one handle publishes, in blocks.
+const PIECE_BLOCKS: u32 = 2048;
+pub(crate) static ZEROS: [u8; 65536] = [0; 65536];
+
+/// How a read is done.
+#[derive(Clone, Copy, Debug, Default)]
+struct ReadKind {
+    /// What of it is mapped has to be aligned: it is direct, and as a whole not aligned.
+    checks: bool,
+    /// Never waits.
+    nowait: bool,
+}
+
+/// The data of files; see the module.
+pub struct FileIo {
+    volume: Arc<Volume>,
+    blocks: Arc<BlockAllocator>,
+    table: Arc<InodeTable>,
+    mapping: Arc<Mapping>,
+    inline: Arc<InlineData>,
+    inodes: Arc<Inodes>,
+    orphans: Arc<OrphanList>,
+    attributes: Arc<Attributes>,
+}
+
+impl FileIo {
+    #[expect(clippy::too_many_arguments, reason = "one for each part below")]
+    pub(crate) fn new(
+        volume: Arc<Volume>,
+        blocks: Arc<BlockAllocator>,
+        table: Arc<InodeTable>,
+        mapping: Arc<Mapping>,
+        inline: Arc<InlineData>,
+        inodes: Arc<Inodes>,
+        orphans: Arc<OrphanList>,
+        attributes: Arc<Attributes>,
+    ) -> FileIo {
+        FileIo {
+            volume,
+            blocks,
+            table,
+            mapping,
+            inline,
+            inodes,
+            orphans,
+            attributes,
+        }
+    }
+}
+
+impl FileIo {
+    /// Reads from a file; less than asked for at its end.
+    ///
+    /// # Locks
+    /// The inode's `ilock`, shared.
+    ///
+    /// # Errors
+    /// [`Ext4Error::IsDirectory`], damage, the device's.
+    pub fn read(&self, inode: &InodeRef, offset: u64, data: &mut [u8]) -> Result<usize> {
+        self.read_with(inode, offset, data, IoFlags::empty())
+    }
+
+    /// As [`Ext4::read`], as the flags say: directly, or without waiting.
+    ///
+    /// # Locks
+    /// The inode's `ilock`, shared.
+    ///
+    /// # Errors
+    /// As [`Ext4::read`]; [`Ext4Error::Invalid`] for what is not aligned as direct I/O must be, and with
+    /// `NOWAIT` [`Ext4Error::WouldBlock`].
+    pub fn read_with(
+        &self,
+        inode: &InodeRef,
+        offset: u64,
+        data: &mut [u8],
+        flags: IoFlags,
+    ) -> Result<usize> {
+        check_regular(inode)?;
+        let nowait = flags.contains(IoFlags::NOWAIT);
+        let _locked = lock_inode(inode, LockMode::Shared, nowait)?;
+        let left = inode.size().saturating_sub(offset);
+        let want = usize::try_from(left).unwrap_or(usize::MAX).min(data.len());
+        let is_direct = flags.contains(IoFlags::DIRECT) && !self.mapping.journals_data(inode);
+        let kind = ReadKind {
+            checks: is_direct && self.check_aligned(offset, data).is_err(),
+            nowait,
+        };
+        let until = match is_direct && want > 0 {
+            // The device reads whole sectors; a caller has room for them, or will be refused.
+            true => {
+                let end =
+                    (offset + want as u64).next_multiple_of(self.volume.block_size()) - offset;
+                usize::try_from(end).unwrap_or(want).min(data.len())
+            }
+            false => want,
+        };
+        let (part, _) = data
+            .split_at_mut_checked(until)
+            .unwrap_or((&mut [], &mut []));
+        self.read_mapped(inode, offset, part, kind)?;
+        // What the last block holds past the size is nobody's business.
+        part.get_mut(want..).unwrap_or(&mut []).fill(0);
+        if !nowait {
+            self.table.touch_atime(inode);
+        }
+        Ok(want)
+    }
+
+    /// Reads all of `data`, whatever the size is; holes as zeros, for which, as in the kernel, nothing has
+    /// to be aligned.
+    fn read_mapped(
+        &self,
+        inode: &Inode,
+        offset: u64,
+        data: &mut [u8],
+        kind: ReadKind,
+    ) -> Result<()> {
+        if inode.is_inline() {
+            return self.inline.read_inline(inode, offset, data);
+        }
+        let block = self.volume.block_size();
+        let (mut at, mut rest) = (offset, data);
+        let mut reads: Vec<(u64, &mut [u8])> = Vec::new();
+        while !rest.is_empty() {
+            let (lblk, within) = (Lblk((at / block) as u32), at % block);
+            let mapping = self.map_for(inode, lblk, kind.nowait)?;
+            let here = (u64::from(mapping.len) * block - within).min(rest.len() as u64) as usize;
+            let (part, after) = rest.split_at_mut(here);
+            match mapping.pblk.filter(|_| !mapping.unwritten) {
+                Some(pblk) => {
+                    if kind.checks {
+                        self.check_aligned(at, part)?;
+                    }
+                    let place = pblk.0 * block + within;
+                    if self.mapping.journals_data(inode) {
+                        self.read_journaled(place, part, kind.nowait)?;
+                        at += here as u64;
+                        rest = after;
+                        continue;
+                    }
+                    if after.is_empty() && reads.is_empty() {
+                        return Ok(self.volume.device().read_at(place, part)?);
+                    }
+                    reads.push((place, part));
+                }
+                None => part.fill(0),
+            }
+            at += here as u64;
+            rest = after;
+        }
+        if !reads.is_empty() {
+            self.volume.device().read_batch(&mut reads)?;
+        }
+        Ok(())
+    }
+
+    /// Writes to a file, which grows as needed.
+    ///
+    /// # Locks
+    /// The inode's `ilock`, alone.
+    ///
+    /// # Crash
+    /// Size and mapping survive with the data they stand for; overwritten data may be old, new or, by
+    /// block, both, until fsync.
+    ///
+    /// # Errors
+    /// [`Ext4Error::NoSpace`] if not a byte could be written, [`Ext4Error::TooLarge`],
+    /// [`Ext4Error::NotPermitted`] if it is immutable.
+    pub fn write(
+        &self,
+        inode: &InodeRef,
+        offset: u64,
+        data: &[u8],
+        privileged: bool,
+    ) -> Result<usize> {
+        let written = self.write_with(inode, offset, data, IoFlags::empty(), privileged)?;
+        Ok(written.len)
+    }
+
+    /// As [`Ext4::write`], as the flags say: directly, without waiting, at the end, durably.
+    ///
+    /// # Errors
+    /// As [`Ext4::write`] and [`Ext4::write_direct`]; [`Ext4Error::Unsupported`] for a write that is not
+    /// direct and must not wait.
+    pub fn write_with(
+        &self,
+        inode: &InodeRef,
+        offset: u64,
+        data: &[u8],
+        flags: IoFlags,
+        privileged: bool,
+    ) -> Result<Written> {
+        let flags = match inode.flags().contains(InodeFlags::SYNC) {
+            true => flags | IoFlags::SYNC,
+            false => flags,
+        };
+        let is_direct = flags.contains(IoFlags::DIRECT) && !self.mapping.journals_data(inode);
+        let written = if is_direct {
+            self.write_direct(inode, offset, data, flags, privileged)?
+        } else if flags.contains(IoFlags::NOWAIT) {
+            return Err(Ext4Error::Unsupported(
+                "a buffered write that must not wait",
+            ));
+        } else {
+            check_regular(inode)?;
+            let _locked = ilock(&inode.ilock, LockMode::Exclusive);
+            self.volume.check_writable()?;
+            let offset = match flags.contains(IoFlags::APPEND) {
+                true => inode.size(),
+                false => offset,
+            };
+            check_mutable(inode)?;
+            if !data.is_empty() {
+                self.attributes.forfeit_capability(inode)?;
+            }
+            let len = self.write_locked(inode, offset, data, privileged)?;
+            Written { offset, len }
+        };
+        if flags.intersects(IoFlags::DSYNC | IoFlags::SYNC) && written.len > 0 {
+            self.fsync(inode, !flags.contains(IoFlags::SYNC))?;
+        }
+        Ok(written)
+    }
+
+    /// Writes with whatever locked that keeps everybody else from the range, and from the size if it grows.
+    pub(crate) fn write_locked(
+        &self,
+        inode: &Inode,
+        offset: u64,
+        data: &[u8],
+        privileged: bool,
+    ) -> Result<usize> {
+        if data.is_empty() {
+            return Ok(0);
+        }
+        let end = offset
+            .checked_add(data.len() as u64)
+            .ok_or(Ext4Error::TooLarge)?;
+        self.mapping.check_end(inode, end)?;
+        if inode.is_inline() && self.inline.write_inline(inode, offset, data, privileged)? {
+            return Ok(data.len());
+        }
+        let old_size = inode.size();
+        if offset > old_size {
+            self.zero_tail(inode, old_size, offset)?;
+        }
+        let mut done = 0;
+        while done < data.len() {
+            let rest = data.get(done..).unwrap_or(&[]);
+            let at = offset + done as u64;
+            let journaled = self.mapping.journals_data(inode);
+            let written = self.blocks.retry_no_space(|| match journaled {
+                true => self.write_journaled_piece(inode, at, rest, privileged),
+                false => self.write_piece(inode, at, rest, privileged),
+            });
+            match written {
+                Ok(n) => done += n,
+                // What is written counts; nothing does once the journal is aborted.
+                Err(Ext4Error::Journal(why)) => return Err(Ext4Error::Journal(why)),
+                Err(_) if done > 0 => break,
+                Err(why) => return Err(why),
+            }
+        }
+        if offset + done as u64 <= old_size {
+            self.touch_times(inode)?;
+        }
+        Ok(done)
+    }
+
+    /// Writes as much of `data` as one mapping or one new run of blocks takes.
+    fn write_piece(
+        &self,
+        inode: &Inode,
+        offset: u64,
+        data: &[u8],
+        privileged: bool,
+    ) -> Result<usize> {
+        let size = self.volume.block_size();
+        let lblk = Lblk((offset / size) as u32);
+        let within = offset % size;
+        let mapping = self.mapping.map_block(inode, lblk)?;
+        let want = (within + data.len() as u64).div_ceil(size);
+        let blocks = u32::try_from(want)
+            .unwrap_or(u32::MAX)
+            .min(mapping.len)
+            .min(PIECE_BLOCKS);
+        match mapping.pblk {
+            Some(pblk) if !mapping.unwritten => {
+                let n = (u64::from(mapping.len) * size - within).min(data.len() as u64) as usize;
+                let part = data.get(..n).unwrap_or(data);
+                self.volume
+                    .device()
+                    .write_at(pblk.0 * size + within, part)?;
+                self.publish_overwrite(inode, offset + n as u64)?;
+                Ok(n)
+            }
+            Some(pblk) => {
+                let (from, to) = (u64::from(lblk.0), u64::from(lblk.0) + u64::from(blocks));
+                if self.cut_out(inode, from, to, privileged)? == CutOut::Zeroed {
+                    return self.write_piece(inode, offset, data, privileged);
+                }
+                let n = self
+                    .blocks
+                    .fill_run(Run { pblk, len: blocks }, within, data)?;
+                self.volume.with_handle(WRITE_CREDITS, |handle| {
+                    {
+                        let _map = inode.map.write();
+                        let written = convert::Written::Yes;
+                        self.mapping.convert_extents(
+                            handle,
+                            inode,
+                            (from, to),
+                            written,
+                            privileged,
+                        )?;
+                    }
+                    self.publish_size(handle, inode, offset + n as u64, 0)
+                })?;
+                Ok(n)
+            }
+            None => {
+                let goal = self.mapping.data_goal(inode, lblk)?;
+                let run = self.blocks.reserve_blocks(goal, blocks, privileged)?;
+                self.write_new(inode, offset, data, run, privileged)
+                    .inspect_err(|why| self.blocks.unreserve_after(why, run))
+            }
+        }
+    }
+
+    /// Writes data to a reserved run and publishes it.
+    fn write_new(
+        &self,
+        inode: &Inode,
+        offset: u64,
+        data: &[u8],
+        run: Run,
+        privileged: bool,
+    ) -> Result<usize> {
+        let size = self.volume.block_size();
+        let (lblk, within) = (Lblk((offset / size) as u32), offset % size);
+        let n = self.blocks.fill_run(run, within, data)?;
+        let sectors = u64::from(run.len) * (size / 512);
+        self.volume.with_handle(WRITE_CREDITS, |handle| {
+            self.mapping.map_run(handle, inode, lblk, run, privileged)?;
+            self.blocks.publish_run(handle, run)?;
+            self.publish_size(handle, inode, offset + n as u64, sectors)
+        })?;
+        Ok(n)
+    }
+
+    /// After data was written to mapped blocks: the size, if it grew.
+    fn publish_overwrite(&self, inode: &Inode, end: u64) -> Result<()> {
+        inode.unflushed.add();
+        if end > inode.size() {
+            self.volume
+                .with_handle(2, |handle| self.publish_size(handle, inode, end, 0))?;
+        }
+        Ok(())
+    }
+
+    /// Sets the size if `end` lies past it, adds to the blocks in use, and notes the time.
+    pub(crate) fn publish_size(
+        &self,
+        handle: &Handle<'_>,
+        inode: &Inode,
+        end: u64,
+        sectors: u64,
+    ) -> Result<()> {
+        let time = now();
+        inode.touch_data(handle);
+        self.table.update_inode(inode, handle, |disk| {
+            disk.size = disk.size.max(end);
+            disk.blocks += sectors;
+            disk.mtime = time;
+            disk.ctime = time;
+        })
+    }
+
+    /// Notes that the data changed, unless the clock has not moved since it was noted.
+    #[inline]
+    pub(crate) fn touch_times(&self, inode: &Inode) -> Result<()> {
+        if inode.is_changed_at(now()) {
+            return Ok(());
+        }
+        self.table.change_times(inode, changed_now)
+    }
+
+    /// As [`Ext4::touch_times`], but [`Ext4Error::WouldBlock`] where it would have to wait.
+    pub(crate) fn touch_times_nowait(&self, inode: &Inode) -> Result<()> {
+        if inode.is_changed_at(now()) || self.table.change_times_nowait(inode, changed_now)? {
+            return Ok(());
+        }
+        Err(Ext4Error::WouldBlock)
+    }
+
+    /// Zeroes the mapped rest of the last block, from `from` to its end or to `to`.
+    pub(crate) fn zero_tail(&self, inode: &Inode, from: u64, to: u64) -> Result<()> {
+        if from.is_multiple_of(self.volume.block_size()) {
+            return Ok(());
+        }
+        self.zero_data(
+            inode,
+            from,
+            to.min(from.next_multiple_of(self.volume.block_size())),
+        )
+    }
+
+    /// Zeroes `[from, to)`, in bytes and in one block, if that holds data.
+    pub(crate) fn zero_data(&self, inode: &Inode, from: u64, to: u64) -> Result<()> {
+        let block = self.volume.block_size();
+        if from >= to {
+            return Ok(());
+        }
+        let mapping = self.mapping.map_block(inode, Lblk((from / block) as u32))?;
+        if let RunLookup {
+            pblk: Some(pblk),
+            unwritten: false,
+            ..
+        } = mapping
+        {
+            if self.mapping.journals_data(inode) {
+                return self.zero_journaled(inode, pblk, from % block, to - from);
+            }
+            let zeros = ZEROS.get(..(to - from) as usize).unwrap_or(&ZEROS);
+            self.volume
+                .device()
+                .write_at(pblk.0 * block + from % block, zeros)?;
+            inode.unflushed.add();
+        }
+        Ok(())
+    }
+
+    /// Sets a file's size; what lies past it is freed, or reads as zeros when the file grows.
+    ///
+    /// # Locks
+    /// The inode's `ilock`, alone.
+    ///
+    /// # Crash
+    /// The size survives or not; if it does, the blocks past it are freed at the latest by the next
+    /// mount.
+    ///
+    /// # Errors
+    /// [`Ext4Error::TooLarge`], [`Ext4Error::IsDirectory`].
+    pub fn truncate(&self, inode: &InodeRef, size: u64) -> Result<()> {
+        check_regular(inode)?;
+        let _locked = ilock(&inode.ilock, LockMode::Exclusive);
+        self.volume.check_writable()?;
+        self.truncate_locked(inode, size)
+    }
+
+    pub(crate) fn truncate_locked(&self, inode: &InodeRef, size: u64) -> Result<()> {
+        self.mapping.check_end(inode, size)?;
+        if inode.is_inline() && self.inline.truncate_inline(inode, size)? {
+            return Ok(());
+        }
+        let old = inode.size();
+        if size > old {
+            self.zero_tail(inode, old, size)?;
+        }
+        let time = now();
+        // What was allocated past the size goes even if that stays.
+        let shrinks = size < old || size == old && self.maps_past(inode, size)?;
+        let first = size.div_ceil(self.volume.block_size());
+        if shrinks {
+            self.mapping.check_removable(inode, first, 1 << 32)?;
+        }
+        let handle = self.volume.journal().start(DELETE_CREDITS)?;
+        inode.touch_data(&handle);
+        self.table.update_inode(inode, &handle, |disk| {
+            disk.size = size;
+            disk.mtime = time;
+            disk.ctime = time;
+        })?;
+        if !shrinks {
+            handle.finish();
+            return Ok(());
+        }
+        self.orphans.add_orphan(&handle, inode.inode())?;
+        handle.complete();
+        let handle = self.mapping.remove_blocks(
+            handle,
+            inode,
+            first,
+            1 << 32,
+            self.mapping.content_of(inode),
+            Restart::Allowed,
+        )?;
+        let handle = if handle.extend(4) {
+            handle
+        } else {
+            handle.restart(4)?
+        };
+        if !inode.is_doomed() {
+            self.orphans.remove_orphan(&handle, inode)?;
+        }
+        handle.finish();
+        self.zero_tail(inode, size, u64::MAX)
+    }
+
+    /// Whether blocks are allocated past `size`.
+    fn maps_past(&self, inode: &Inode, size: u64) -> Result<bool> {
+        let next = size.div_ceil(self.volume.block_size());
+        if next > u64::from(u32::MAX) {
+            return Ok(false);
+        }
+        let mapping = self.mapping.map_block(inode, Lblk(next as u32))?;
+        Ok(mapping.pblk.is_some() || next + u64::from(mapping.len) < u64::from(u32::MAX))
+    }
+
+    /// Makes everything of an inode durable; with `data_only` not its times. A directory's data is its names.
+    ///
+    /// # Errors
+    /// The device's, or that the journal was aborted: then it may not be durable.
+    pub fn fsync(&self, inode: &InodeRef, data_only: bool) -> Result<()> {
+        self.volume.journal().check_aborted()?;
+        if self.volume.has_nothing_to_sync() {
+            return Ok(());
+        }
+        if !data_only {
+            self.table.write_pending(inode)?;
+        }
+        // Data of an inode that left memory meanwhile counts for all.
+        let (own, evicted) = (inode.unflushed.due(), self.table.unflushed_evicted.due());
+        let tid = inode.sync_tid(data_only && !inode.is_dir());
+        self.volume
+            .sync_tid(tid, own.is_some() || evicted.is_some())?;
+        if let Some(writes) = own {
+            inode.unflushed.paid(writes);
+        }
+        if let Some(writes) = evicted {
+            self.table.unflushed_evicted.paid(writes);
+        }
+        Ok(())
+    }
+
+    /// Writes the target of a symbolic link that is to be made in `dir` to a reserved block, unless it goes into the
+    /// inode.
+    ///
+    /// # Errors
+    /// [`Ext4Error::NotFound`], [`Ext4Error::NameTooLong`]; [`Ext4Error::NoSpace`], the device's.
+    pub(crate) fn prepare_symlink(&self, dir: &Inode, target: &[u8]) -> Result<Option<Run>> {
+        if target.is_empty() {
+            return Err(Ext4Error::NotFound);
+        }
+        // The target and its final zero must fit a block.
+        if target.len() as u64 >= self.volume.block_size() {
+            return Err(Ext4Error::NameTooLong);
+        }
+        if target.len() < FAST_SYMLINK_BYTES {
+            return Ok(None);
+        }
+        let run = self
+            .blocks
+            .reserve_blocks(self.blocks.goal_of(dir.ino), 1, true)?;
+        self.blocks
+            .fill_run(run, 0, target)
+            .inspect_err(|_| self.blocks.unreserve(run))?;
+        Ok(Some(run))
+    }
+
+    /// Gives a new symbolic link its target, and the block where that was written.
+    pub(crate) fn put_symlink(
+        &self,
+        handle: &Handle<'_>,
+        inode: &InodeRef,
+        target: &[u8],
+        run: Option<Run>,
+    ) -> Result<()> {
+        let len = target.len();
+        let Some(run) = run else {
+            return self.table.update_inode(inode, handle, |disk| {
+                if let Some(to) = disk.i_block.get_mut(..len) {
+                    to.copy_from_slice(target);
+                }
+                disk.size = len as u64;
+            });
+        };
+        self.table.update_inode(inode, handle, |disk| {
+            self.mapping.init_mapping(disk);
+            disk.size = len as u64;
+        })?;
+        self.mapping.map_run(handle, inode, Lblk(0), run, true)?;
+        self.blocks.publish_run(handle, run)?;
+        self.publish_size(handle, inode, len as u64, self.volume.block_size() / 512)
+    }
+
+    /// The target of a symbolic link.
+    ///
+    /// # Errors
+    /// [`Ext4Error::Invalid`] if it is none, damage.
+    pub fn readlink(&self, inode: &InodeRef) -> Result<Vec<u8>> {
+        if inode.file_type != FileType::Symlink {
+            return Err(Ext4Error::Invalid("not a symbolic link"));
+        }
+        self.table.touch_atime(inode);
+        if let Some(target) = inode.state().fast_symlink_target() {
+            return Ok(target.to_vec());
+        }
+        let size = inode.size();
+        if size == 0 || size >= self.volume.block_size() {
+            return Err(
+                uext4_ondisk::Corrupt::new(uext4_ondisk::CorruptKind::InodeShort)
+                    .ino(inode.ino)
+                    .detail("length of a symbolic link")
+                    .into(),
+            );
+        }
+        let mut target = vec![0; size as usize];
+        self.read_mapped(inode, 0, &mut target, ReadKind::default())?;
+        Ok(target)
+    }
+}
+
+/// A target shorter than that is in the inode.
+const FAST_SYMLINK_BYTES: usize = 60;
+
+fn changed_now(disk: &mut uext4_ondisk::Inode) {
+    let time = now();
+    disk.mtime = time;
+    disk.ctime = time;
+}
+
+/// Refuses what must not change.
+pub(crate) fn check_mutable(inode: &Inode) -> Result<()> {
+    match inode.flags().contains(InodeFlags::IMMUTABLE) {
+        true => Err(Ext4Error::NotPermitted),
+        false => Ok(()),
+    }
+}
+
+pub(crate) fn check_regular(inode: &Inode) -> Result<()> {
+    match inode.file_type {
+        FileType::Regular => Ok(()),
+        FileType::Directory => Err(Ext4Error::IsDirectory),
+        _ => Err(Ext4Error::Invalid("not a regular file")),
+    }
+}

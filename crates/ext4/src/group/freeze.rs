@@ -1,0 +1,116 @@
+//! Completing metadata blocks before the journal copies them: native state is encoded, checksums are
+//! computed, once per transaction and block.
+//!
+//! # Locking
+//! Runs under the buffer's lock and takes no other: what it reads of groups is atomic.
+
+use crate::group::{BitmapBytes, Group};
+use crate::superblock::with_superblock;
+use crate::{group, kinds};
+use std::sync::Arc;
+use uext4_jbd2::buffer::{Buffer, FreezeHook};
+use uext4_ondisk::{CsumSeed, DxKind, GroupCsum, Ino, InodeSeed, Lblk, Pblk};
+use uext4_sync::atomic::Ordering::Relaxed;
+
+/// The file system's hook in the journal.
+#[derive(Debug)]
+pub struct Freezer {
+    /// The groups, whose state is native.
+    pub groups: Arc<[Group]>,
+    /// How descriptors are checked.
+    pub csum: GroupCsum,
+    /// None without metadata checksums.
+    pub seed: Option<CsumSeed>,
+    /// What bitmap checksums cover.
+    pub bitmap_bytes: BitmapBytes,
+    /// Bytes of a descriptor.
+    pub desc_size: usize,
+    /// Bytes of an inode.
+    pub inode_size: usize,
+    /// Where the superblock lies in its block.
+    pub super_at: usize,
+}
+
+impl FreezeHook for Freezer {
+    fn freeze(&self, buffer: &Buffer, data: &mut [u8]) {
+        match buffer.kind() {
+            kinds::SUPER => self.superblock(data),
+            kinds::DESCRIPTORS => self.descriptors(buffer.seed(), data),
+            kinds::BLOCK_BITMAP => {
+                if let Some(bits) = self.group(buffer).and_then(Group::block_bits) {
+                    group::encode_words(&bits.on_disk, data);
+                }
+            }
+            kinds::INODE_BITMAP => {
+                if let Some(bits) = self.group(buffer).and_then(Group::inode_bits) {
+                    group::encode_words(&bits.words, data);
+                }
+            }
+            kinds::INODE_TABLE => self.inode_table(buffer, data),
+            kind => self.owned(kind, buffer, data),
+        }
+    }
+}
+
+impl Freezer {
+    fn group(&self, buffer: &Buffer) -> Option<&Group> {
+        self.groups.get(buffer.seed() as usize)
+    }
+
+    fn superblock(&self, data: &mut [u8]) {
+        let (mut blocks, mut inodes) = (0u64, 0u32);
+        for group in self.groups.iter() {
+            blocks += u64::from(group.free_blocks.load(Relaxed));
+            inodes = inodes.wrapping_add(group.free_inodes());
+        }
+        with_superblock(data, self.super_at, |raw| {
+            raw.set_free_blocks_count(blocks);
+            raw.free_inodes_count = inodes.into();
+            raw.update_checksum();
+        });
+    }
+
+    fn descriptors(&self, first: u32, data: &mut [u8]) {
+        let groups = self.groups.get(first as usize..).unwrap_or(&[]);
+        for (group, raw) in groups.iter().zip(data.chunks_exact_mut(self.desc_size)) {
+            let desc = group.encode(self.seed, self.bitmap_bytes, self.desc_size >= 64);
+            desc.encode_into(raw);
+            self.csum.set_desc_checksum(group.no, raw);
+        }
+    }
+
+    fn inode_table(&self, buffer: &Buffer, data: &mut [u8]) {
+        let Some(seed) = self.seed else { return };
+        let mut dirty = buffer.take_dirty();
+        while dirty != 0 {
+            let slot = dirty.trailing_zeros();
+            dirty &= dirty - 1;
+            let at = slot as usize * self.inode_size;
+            if let Some(raw) = data.get_mut(at..at + self.inode_size) {
+                uext4_ondisk::inode_checksum_set(raw, seed, Ino(buffer.seed() + slot));
+            }
+        }
+    }
+
+    /// Blocks that belong to one inode.
+    fn owned(&self, kind: u8, buffer: &Buffer, data: &mut [u8]) {
+        let Some(fs_seed) = self.seed else { return };
+        let seed = InodeSeed(buffer.seed());
+        match kind {
+            kinds::DIR_LEAF => uext4_ondisk::dir_checksum_set(data, seed),
+            kinds::DIR_INDEX | kinds::DIR_ROOT => {
+                // A node starts with an empty record that spans it, a root with `.`.
+                let kind = uext4_ondisk::dx_kind_of(data, Lblk(1)).unwrap_or(DxKind::Root);
+                uext4_ondisk::dx_checksum_set(data, kind, seed);
+            }
+            kinds::EXTENT_NODE => uext4_ondisk::extent_block_checksum_set(data, seed),
+            kinds::XATTR_BLOCK => {
+                uext4_ondisk::xattr_block_checksum_set(data, fs_seed, Pblk(buffer.block()));
+            }
+            kinds::ORPHAN_FILE => {
+                uext4_ondisk::orphan_checksum_set(data, seed, Pblk(buffer.block()));
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The time that goes into inodes.
+
+use uext4_ondisk::Timestamp;
+
+/// The time that goes into inodes; precise to a clock tick, as in the kernel.
+pub fn now() -> Timestamp {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    Timestamp::new(t.tv_sec, u32::try_from(t.tv_nsec).unwrap_or(0))
+}
+
+/// The same in whole seconds, as deletion times have them.
+pub fn now_s() -> u32 {
+    u32::try_from(now().sec).unwrap_or(u32::MAX)
+}

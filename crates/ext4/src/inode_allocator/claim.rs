@@ -1,0 +1,209 @@
+//! The arms: how a clear bit of a group's inode bitmap becomes ours.
+//!
+//! # Locking
+//! `retry-unlocked` and `retry-locked` search without the group's lock, then start the handle and get
+//! write access, either of which may sleep, and only then take the lock: another may have the bit by
+//! then. `lock-free` starts the handle first, and nothing sleeps between its search and its claim.
+//!
+//! The published code gets write access to the descriptor once, after the claim. Here every change of a
+//! group asks for it before it touches the bitmap, once per claim as well: the descriptor that an
+//! earlier transaction still has to write is completed (with the bitmap's checksum) at that moment.
+
+use crate::error::Result;
+use crate::group::inode_bits::InodeBits;
+use crate::group::{Group, bitmap};
+use crate::inode::clock::now_s;
+use crate::inode_allocator::InodeAllocator;
+use crate::options::ialloc_variant::IallocArm;
+use crate::volume::handles::LazyHandle;
+use uext4_ondisk::{Corrupt, CorruptKind, GroupCsum, GroupFlags, Ino};
+use uext4_sync::atomic::Ordering::Relaxed;
+use uext4_sync::{class, stat};
+
+impl InodeAllocator {
+    /// Sets a clear bit at or after `from`; None if there is none. `lock-free` looks before it, too.
+    ///
+    /// # Journal
+    /// Three credits: superblock, descriptors, bitmap. The handle starts here at the latest.
+    pub(super) fn claim_bit(
+        &self,
+        late: &LazyHandle<'_>,
+        group: &Group,
+        bits: &InodeBits,
+        from: u32,
+    ) -> Result<Option<u32>> {
+        // Where the inode table was not zeroed, inodes that are skipped would be garbage in use.
+        let dense = self.volume.csum != GroupCsum::None
+            && !group.flags().contains(GroupFlags::ITABLE_ZEROED);
+        let from = if dense { 0 } else { from };
+        let claimed = match self.volume.options.ialloc {
+            IallocArm::LockFree => self.claim_lock_free(late, group, bits, from, dense)?,
+            IallocArm::RetryUnlocked => {
+                self.claim_retrying(late, group, bits, from, |_, _| None)?
+            }
+            IallocArm::RetryLocked => {
+                self.claim_retrying(late, group, bits, from, |numbers, lost_at| {
+                    let index = numbers.find_in_group(group, bits, lost_at)?;
+                    bitmap::set(&bits.words, index).then_some(index)
+                })?
+            }
+        };
+        match claimed {
+            Some(_) => bits.mark_dirty(),
+            // Access alone changes nothing, and the next group's bitmap may be damaged.
+            None => late.nothing_changed(),
+        }
+        Ok(claimed)
+    }
+
+    /// The two arms that race: `again` is what a loser does with the group locked.
+    fn claim_retrying(
+        &self,
+        late: &LazyHandle<'_>,
+        group: &Group,
+        bits: &InodeBits,
+        from: u32,
+        again: impl Fn(&InodeAllocator, u32) -> Option<u32>,
+    ) -> Result<Option<u32>> {
+        let mut at = from;
+        let mut described = false;
+        while let Some(index) = self.find_in_group(group, bits, at) {
+            let handle = late.get()?;
+            if !described {
+                self.volume.access_group(handle, group)?;
+                described = true;
+            }
+            handle.access_sleepy(&bits.buffer)?;
+            let locked = group.lock.lock();
+            if bitmap::set(&bits.words, index) {
+                return Ok(Some(index));
+            }
+            if let Some(index) = again(self, index) {
+                return Ok(Some(index));
+            }
+            drop(locked);
+            if group.damaged.load(Relaxed) {
+                break;
+            }
+            at = index + 1;
+        }
+        Ok(None)
+    }
+
+    /// Finds the first clear bit at or after `from` that may be given out. Claims nothing.
+    ///
+    /// A clear bit of a reserved inode is damage: it is reported and the group left alone. Without a
+    /// journal, an inode that was deleted just now is taken only if there is no other.
+    fn find_in_group(&self, group: &Group, bits: &InodeBits, from: u32) -> Option<u32> {
+        let end = self.volume.geometry().inodes_per_group;
+        let resting = self.deleted_since();
+        let mut deleted = None;
+        let mut at = from;
+        while let Some(index) = bitmap::find_clear(&bits.words, at, end) {
+            if index < self.reserved_in(group) {
+                self.volume.leave_group(group, &reserved_is_free(group));
+                return None;
+            }
+            if !resting.is_some_and(|since| bits.deleted_since(index, since)) {
+                return Some(index);
+            }
+            deleted = deleted.or(Some(index));
+            at = index + 1;
+        }
+        deleted
+    }
+
+    fn claim_lock_free(
+        &self,
+        late: &LazyHandle<'_>,
+        group: &Group,
+        bits: &InodeBits,
+        goal: u32,
+        dense: bool,
+    ) -> Result<Option<u32>> {
+        let handle = late.get()?;
+        self.volume.access_group(handle, group)?;
+        handle.access_sleepy(&bits.buffer)?;
+        let end = self.volume.geometry().inodes_per_group;
+        let reserved = self.reserved_in(group);
+        let start = if goal > reserved {
+            goal
+        } else if dense {
+            reserved
+        } else {
+            (bits.start() * 64).clamp(reserved, end)
+        };
+        let mut retries = 0;
+        let claimed = if !self.volume.journal().has_log() {
+            self.claim_undeleted(bits, start, &mut retries)
+                .or_else(|| self.claim_undeleted(bits, reserved, &mut retries))
+        } else if dense {
+            None
+        } else {
+            self.claim_anew(bits, start, &mut retries)
+        };
+        let claimed = claimed.or_else(|| bitmap::claim(&bits.words, reserved, end, &mut retries));
+        if let Some(index) = claimed {
+            stat::count_atomic(&class::GROUP, retries);
+            bits.set_start(index / 64);
+        }
+        Ok(claimed)
+    }
+
+    /// Claims from where this CPU claimed last on, in cache lines of the bitmap that no other CPU uses.
+    fn claim_anew(&self, bits: &InodeBits, start: u32, retries: &mut u64) -> Option<u32> {
+        let end = self.volume.geometry().inodes_per_group;
+        let mut at = start;
+        while let Some(index) = bitmap::find_clear(&bits.words, at, end) {
+            let word_end = ((index | 63) + 1).min(end);
+            // The word it starts in is its own, whoever came there since.
+            let own = index / 64 == start / 64 || !bits.is_anothers(index / 64);
+            if own && let Some(index) = bitmap::claim(&bits.words, index, word_end, retries) {
+                return Some(index);
+            }
+            at = word_end;
+        }
+        None
+    }
+
+    /// Claims a bit whose inode was not deleted just now.
+    fn claim_undeleted(&self, bits: &InodeBits, from: u32, retries: &mut u64) -> Option<u32> {
+        let end = self.volume.geometry().inodes_per_group;
+        let resting = self.deleted_since();
+        let mut at = from;
+        while let Some(index) = bitmap::find_clear(&bits.words, at, end) {
+            if !resting.is_some_and(|since| bits.deleted_since(index, since)) {
+                if bitmap::set(&bits.words, index) {
+                    return Some(index);
+                }
+                *retries += 1;
+            }
+            at = index + 1;
+        }
+        None
+    }
+
+    /// Without a journal: since when an inode must have been deleted to be left alone, as what refers to
+    /// it may still be on the device.
+    fn deleted_since(&self) -> Option<u32> {
+        let rest = self.volume.options.commit_interval.as_secs() as u32 + 5;
+        (!self.volume.journal().has_log()).then(|| now_s().saturating_sub(rest))
+    }
+
+    /// How many inodes at the start of the group are reserved.
+    pub(super) fn reserved_in(&self, group: &Group) -> u32 {
+        if group.no.0 == 0 {
+            self.volume.geometry().first_ino.0.saturating_sub(1)
+        } else {
+            0
+        }
+    }
+}
+
+/// The damage of a bitmap that claims reserved inodes free.
+pub(super) fn reserved_is_free(group: &Group) -> Corrupt {
+    Corrupt::new(CorruptKind::InodeBitmapChecksum)
+        .ino(Ino(1))
+        .pblk(group.inode_bitmap())
+        .detail("reserved inodes are marked free")
+}

@@ -1,0 +1,261 @@
+//! Inode allocation (mechanism 1): claiming a free bit in a group's inode bitmap.
+//!
+//! # Arms
+//! * `retry-unlocked` (before): a clear bit is found without the group's lock; the handle starts, unless
+//!   it has, and gets write access to the bitmap, and only then the bit is set under the lock. If
+//!   somebody took it meanwhile, all starts again from the next bit.
+//! * `retry-locked` (after): the same, but who lost the race searches again with the lock held.
+//! * `lock-free` (beyond, default): the bit is claimed by an atomic operation on the word in memory,
+//!   each CPU in a word of its own; a lost race costs another round on the same word.
+//!
+//! # Policy
+//! Directories spread by the Orlov rules (`orlov`). Files follow their parent: its group, those of
+//! its flex group, then others by quadratic, then linear probing. A directory remembers the group in
+//! which its last child found room. A goal, where the mount has one, comes before all that.
+//!
+//! # Invariants
+//! Access to the superblock, the descriptor block and the bitmap block is had before a bit changes.
+//! Counters are changed in the same handle as the bit.
+//!
+//! # Locking
+//! `lock-free`: none on the path but those of the buffers, and those only once per transaction. The
+//! others: the group's lock, for one look at a bit, or a search.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `arm`, `claim` | the arms: names, and what they do |
+//! | [`bits`] | a group's inode bitmap: bits, and what each CPU counts and remembers |
+//! | `orlov` | the group of a new directory |
+//! | `load`, `place` | the bitmap and the inode table of a group |
+
+mod claim;
+mod load;
+mod orlov;
+
+use crate::error::{Ext4Error, Result};
+use crate::group::inode_bits::InodeBits;
+use crate::group::{Group, bitmap};
+use crate::inode::Inode;
+use crate::options::ialloc_variant::IallocArm;
+use crate::volume::Volume;
+use crate::volume::handles::LazyHandle;
+use std::sync::Arc;
+use uext4_jbd2::Handle;
+use uext4_ondisk::{Corrupt, CorruptKind, GroupFlags, GroupNo, Ino};
+use uext4_sync::CachePadded;
+use uext4_sync::atomic::AtomicU32;
+use uext4_sync::atomic::Ordering::Relaxed;
+
+/// Claims and releases inode numbers; see the module.
+pub struct InodeAllocator {
+    volume: Arc<Volume>,
+    /// The group of the next top-level directory.
+    next_top_group: CachePadded<AtomicU32>,
+}
+
+impl InodeAllocator {
+    pub(crate) fn new(volume: Arc<Volume>) -> InodeAllocator {
+        InodeAllocator {
+            volume,
+            next_top_group: CachePadded::new(AtomicU32::new(0)),
+        }
+    }
+}
+
+impl InodeAllocator {
+    /// Claims an inode number for a child of `parent`.
+    ///
+    /// # Journal
+    /// Three credits: superblock, descriptors, bitmap. The handle starts here at the latest.
+    ///
+    /// # Errors
+    /// [`Ext4Error::NoInode`].
+    pub(crate) fn claim_ino(
+        &self,
+        late: &LazyHandle<'_>,
+        parent: &Inode,
+        is_dir: bool,
+    ) -> Result<Ino> {
+        let goal = Ino(self.volume.options.inode_goal);
+        let (start, from) = if goal.0 == 0 || goal.0 > self.volume.geometry().inodes_count {
+            (self.start_group(parent, is_dir)?, 0)
+        } else {
+            self.volume.geometry().group_of_ino(goal)?
+        };
+        if let Some(ino) = self.claim_in_group(late, start, is_dir, from)? {
+            return Ok(ino);
+        }
+        for no in self.groups_after(start, parent.ino) {
+            if let Some(ino) = self.claim_in_group(late, no, is_dir, 0)? {
+                parent.set_alloc_group(no);
+                return Ok(ino);
+            }
+        }
+        Err(self
+            .volume
+            .none_found(Ext4Error::NoInode, Group::has_free_inode, |group| {
+                self.inode_bits(group)
+            }))
+    }
+
+    fn start_group(&self, parent: &Inode, is_dir: bool) -> Result<GroupNo> {
+        let (home, _) = self.volume.geometry().group_of_ino(parent.ino)?;
+        if is_dir {
+            return Ok(self.orlov_group(parent, home));
+        }
+        let has_room = |no: &GroupNo| {
+            self.volume
+                .groups()
+                .get(no.0 as usize)
+                .is_some_and(Group::has_free_inode)
+        };
+        Ok(parent
+            .alloc_group()
+            .filter(|last| !has_room(&home) && has_room(last))
+            .unwrap_or(home))
+    }
+
+    /// Every group after `start`, those where a file belongs sooner first: the flex group, a quadratic
+    /// probe of groups that have blocks too, then all of them.
+    fn groups_after(&self, start: GroupNo, parent: Ino) -> impl Iterator<Item = GroupNo> + '_ {
+        let count = self.volume.geometry().groups_count;
+        let mates = 1u32 << self.volume.geometry().log_groups_per_flex;
+        let first_mate = start.0 & !(mates - 1);
+        let flex = (first_mate..count.min(first_mate.saturating_add(mates))).map(GroupNo);
+        // Files of different directories whose group is full go to different groups.
+        let probe_from = (u64::from(start.0) + u64::from(parent.0)) % u64::from(count);
+        let probes = (0..31)
+            .map(|i| 1u64 << i)
+            .take_while(move |step| *step < u64::from(count))
+            .map(move |step| (probe_from + 2 * step - 1) % u64::from(count))
+            .map(|no| GroupNo(no as u32))
+            .filter(|no| {
+                self.volume
+                    .groups()
+                    .get(no.0 as usize)
+                    .is_some_and(|g| g.free_blocks.load(Relaxed) > 0)
+            });
+        let all = (1..=count).map(move |i| {
+            let no = (u64::from(start.0) + u64::from(i)) % u64::from(count);
+            GroupNo(no as u32)
+        });
+        flex.chain(probes).chain(all)
+    }
+
+    fn claim_in_group(
+        &self,
+        late: &LazyHandle<'_>,
+        no: GroupNo,
+        is_dir: bool,
+        from: u32,
+    ) -> Result<Option<Ino>> {
+        let Some(group) = self.volume.groups().get(no.0 as usize) else {
+            return Ok(None);
+        };
+        if !group.has_free_inode() || group.damaged.load(Relaxed) {
+            return Ok(None);
+        }
+        let Some(bits) = self.volume.or_leave(group, self.inode_bits(group)) else {
+            return Ok(None);
+        };
+        let Some(index) = self.claim_bit(late, group, bits, from)? else {
+            bits.note_full(self.volume.geometry().inodes_per_group);
+            return Ok(None);
+        };
+        self.note_claimed(group, bits, index, is_dir);
+        Ok(Some(self.volume.geometry().ino_in_group(no, index)))
+    }
+
+    /// Whether an inode number is in use.
+    pub(crate) fn is_ino_used(&self, ino: Ino) -> Result<bool> {
+        let (no, index) = self.volume.geometry().group_of_ino(ino)?;
+        Ok(self.inode_bits(self.volume.group(no)?)?.is_set(index))
+    }
+
+    /// Claims just this inode number; false if it is in use.
+    ///
+    /// # Journal
+    /// Three credits, as [`Ext4::claim_ino`].
+    pub(crate) fn claim_this_ino(
+        &self,
+        handle: &Handle<'_>,
+        ino: Ino,
+        is_dir: bool,
+    ) -> Result<bool> {
+        let (no, index) = self.volume.geometry().group_of_ino(ino)?;
+        let group = self.volume.group(no)?;
+        let bits = self.inode_bits(group)?;
+        self.volume.access_group(handle, group)?;
+        handle.access_native(&bits.buffer)?;
+        if !bitmap::set(&bits.words, index) {
+            return Ok(false);
+        }
+        bits.mark_dirty();
+        self.note_claimed(group, bits, index, is_dir);
+        Ok(true)
+    }
+
+    /// Counts an inode that was claimed in a group.
+    fn note_claimed(&self, group: &Group, bits: &InodeBits, index: u32, is_dir: bool) {
+        group.clear_flags(GroupFlags::INODE_UNINIT);
+        bits.count(-1, i32::from(is_dir));
+        let unused = self.volume.geometry().inodes_per_group - index - 1;
+        if group.itable_unused.load(Relaxed) > unused {
+            group.itable_unused.fetch_min(unused, Relaxed);
+        }
+    }
+
+    /// Checks that an inode number is in use, so that giving it back will not fail.
+    ///
+    /// # Locks
+    /// May read from the device, so no handle may be open.
+    ///
+    /// # Errors
+    /// One that is marked free, a damaged bitmap, or the device's.
+    pub(crate) fn check_ino_in_use(&self, ino: Ino) -> Result<()> {
+        let (no, index) = self.volume.geometry().group_of_ino(ino)?;
+        let group = self.volume.group(no)?;
+        match bitmap::is_set(&self.inode_bits(group)?.words, index) {
+            true => Ok(()),
+            false => Err(Corrupt::new(CorruptKind::InoRange)
+                .ino(ino)
+                .pblk(group.inode_bitmap())
+                .detail("in use, but marked free")
+                .into()),
+        }
+    }
+
+    /// Gives an inode number back.
+    ///
+    /// # Journal
+    /// Three credits, as [`Ext4::claim_ino`].
+    ///
+    /// # Errors
+    /// A number that is not in use, which is damage.
+    pub(crate) fn release_ino(&self, handle: &Handle<'_>, ino: Ino, is_dir: bool) -> Result<()> {
+        let (no, index) = self.volume.geometry().group_of_ino(ino)?;
+        let group = self.volume.group(no)?;
+        let bits = self.inode_bits(group)?;
+        self.volume.access_group(handle, group)?;
+        handle.access_native(&bits.buffer)?;
+        let locked = (self.volume.options.ialloc != IallocArm::LockFree).then(|| group.lock.lock());
+        let was_set = bitmap::clear(&bits.words, index);
+        drop(locked);
+        if !was_set {
+            return Err(Corrupt::new(CorruptKind::InoRange)
+                .ino(ino)
+                .pblk(group.inode_bitmap())
+                .detail("freed twice")
+                .into());
+        }
+        bits.mark_dirty();
+        bits.note_room();
+        bits.count(1, -i32::from(is_dir));
+        if self.volume.journal().has_log() {
+            bits.lower_start(index / 64);
+        } else {
+            bits.note_deleted(index);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+//! The group of a new directory, by the Orlov rules.
+//!
+//! Top-level directories spread: each goes to where few are, and inodes and blocks are free. Others stay
+//! near their parent as long as there is room. With `flex_bg` all that holds of flex groups, as their
+//! metadata lies together.
+
+use crate::group::Group;
+use crate::inode::Inode;
+use crate::inode_allocator::InodeAllocator;
+use uext4_ondisk::{GroupNo, Ino, InodeFlags};
+use uext4_sync::atomic::Ordering::Relaxed;
+
+/// What is free in some groups, and the directories in them.
+#[derive(Clone, Copy, Default)]
+struct Room {
+    inodes: u64,
+    blocks: u64,
+    dirs: u64,
+}
+
+impl Room {
+    fn of(groups: &[Group]) -> Room {
+        groups.iter().fold(Room::default(), |sum, g| Room {
+            inodes: sum.inodes + u64::from(g.free_inodes()),
+            blocks: sum.blocks + u64::from(g.free_blocks.load(Relaxed)),
+            dirs: sum.dirs + u64::from(g.used_dirs()),
+        })
+    }
+}
+
+impl InodeAllocator {
+    /// Where a child directory of `parent` goes, whose group is `home`.
+    pub(super) fn orlov_group(&self, parent: &Inode, home: GroupNo) -> GroupNo {
+        let per_flex = 1usize << self.volume.geometry().log_groups_per_flex;
+        let flexes: Vec<Room> = self
+            .volume
+            .groups()
+            .chunks(per_flex)
+            .map(Room::of)
+            .collect();
+        let count = flexes.len().max(1) as u64;
+        let sum = |f: fn(&Room) -> u64| flexes.iter().map(f).sum::<u64>();
+        let mean = Room {
+            inodes: sum(|r| r.inodes) / count,
+            blocks: sum(|r| r.blocks) / count,
+            dirs: sum(|r| r.dirs) / count,
+        };
+        let is_top = parent.ino == Ino::ROOT || parent.flags().contains(InodeFlags::TOPDIR);
+        let chosen = if is_top {
+            self.top_flex(&flexes, mean)
+        } else {
+            self.near_flex(&flexes, mean, home.0 as usize / per_flex)
+        };
+        chosen
+            .and_then(|flex| self.group_in_flex(flex, per_flex, home))
+            .or_else(|| self.any_group(home, mean.inodes / per_flex as u64))
+            .unwrap_or(home)
+    }
+
+    /// The flex group with the fewest directories of those that have more room than the mean. The
+    /// search starts elsewhere each time.
+    fn top_flex(&self, flexes: &[Room], mean: Room) -> Option<usize> {
+        let start = self.next_top_group.fetch_add(1, Relaxed) as usize;
+        (0..flexes.len())
+            .map(|i| (start + i) % flexes.len())
+            .filter_map(|i| Some((i, flexes.get(i)?)))
+            .filter(|(_, r)| r.inodes >= mean.inodes.max(1) && r.blocks >= mean.blocks)
+            .min_by_key(|(_, r)| r.dirs)
+            .map(|(i, _)| i)
+    }
+
+    /// The first flex group from the parent's on that is not much poorer than the mean.
+    fn near_flex(&self, flexes: &[Room], mean: Room, home: usize) -> Option<usize> {
+        let geometry = self.volume.geometry();
+        let per_flex = 1u64 << geometry.log_groups_per_flex;
+        let inodes = u64::from(geometry.inodes_per_group) * per_flex;
+        let blocks = u64::from(geometry.blocks_per_group) * per_flex;
+        let dirs_max = mean.dirs + inodes / 16;
+        let inodes_min = mean.inodes.saturating_sub(inodes / 4).max(1);
+        let blocks_min = mean.blocks.saturating_sub(blocks / 4);
+        (0..flexes.len())
+            .map(|i| (home + i) % flexes.len())
+            .find(|i| {
+                flexes.get(*i).is_some_and(|r| {
+                    r.dirs < dirs_max && r.inodes >= inodes_min && r.blocks >= blocks_min
+                })
+            })
+    }
+
+    /// The parent's group if it is in the flex group and has room, otherwise the first that has.
+    fn group_in_flex(&self, flex: usize, per_flex: usize, home: GroupNo) -> Option<GroupNo> {
+        let groups = self.volume.groups().chunks(per_flex).nth(flex)?;
+        let has_room = |g: &&Group| g.has_free_inode();
+        groups
+            .iter()
+            .filter(has_room)
+            .find(|g| g.no == home)
+            .or_else(|| groups.iter().find(has_room))
+            .map(|g| g.no)
+    }
+
+    /// The first group from the parent's on with at least `inodes` free.
+    fn any_group(&self, home: GroupNo, inodes: u64) -> Option<GroupNo> {
+        let (before, after) = self.volume.groups().split_at_checked(home.0 as usize)?;
+        after
+            .iter()
+            .chain(before)
+            .find(|g| u64::from(g.free_inodes()) >= inodes.max(1))
+            .map(|g| g.no)
+    }
+}

@@ -1,0 +1,280 @@
+//! Mechanism 3, the file system's side: timestamps that stay in memory.
+//!
+//! # Data model
+//! With `lazytime` a change of nothing but timestamps changes the decoded inode only: they are *pending*.
+//! Five reasons write them: the inode is written anyway; another inode of the same inode-table block
+//! is, and looks its neighbours up (`Ext4::write_pending_neighbours`); a sync, of the file or of all;
+//! the inode's eviction from memory; and their age.
+//!
+//! # Invariants
+//! * An inode with pending timestamps is in the set of its file system until they are written.
+//! * Whoever writes them looks under the lock of the inode-table block whether they still are pending. An
+//!   inode that was deleted has none, so that nobody writes over the number's next inode.
+//!
+//! # Locking
+//! The inode-table block, then the inode's state. The sets are leaves. A look-up of neighbours is a hint:
+//! but in the `global` arm of the inode cache it never waits, and a neighbour whose state is locked is
+//! left for later. In the `per-bucket` arm the block's buffer says whether any inode of it has pending
+//! timestamps, and where none has, nothing is looked up.
+
+use crate::error::Result;
+use crate::inode::Inode;
+use crate::inode::clock::{now, now_s};
+use crate::inode::reference::InodeRef;
+use crate::inode_table::InodeTable;
+use crate::options::AtimeUpdate;
+use std::collections::HashSet;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use uext4_jbd2::Handle;
+use uext4_jbd2::buffer::{Buffer, BufferWrite};
+use uext4_ondisk::{Ino, InodeFlags};
+use uext4_sync::{Condvar, Mutex, PerCpu, class, thread};
+use uext4_vfs::icache::IcacheArm;
+
+/// The inodes with pending timestamps, and the thread that writes those that get too old.
+#[derive(Debug)]
+pub(crate) struct Lazytime {
+    pending: PerCpu<Mutex<HashSet<Ino>>>,
+    /// Held by whoever took inodes out of the sets, until they are written or back.
+    writing: Mutex<()>,
+    stop: Mutex<bool>,
+    stopping: Condvar,
+    thread: Mutex<Option<thread::JoinHandle<()>>>,
+}
+
+impl Lazytime {
+    pub fn new() -> Lazytime {
+        Lazytime {
+            pending: PerCpu::new(|_| Mutex::new(&class::LAZYTIME, HashSet::new())),
+            writing: Mutex::new(&class::LAZYTIME_WRITE, ()),
+            stop: Mutex::new(&class::LAZYTIME, false),
+            stopping: Condvar::new(),
+            thread: Mutex::new(&class::LAZYTIME, None),
+        }
+    }
+
+    fn add(&self, ino: Ino) {
+        self.pending.get().lock().insert(ino);
+    }
+
+    fn take(&self) -> Vec<Ino> {
+        self.pending
+            .iter()
+            .flat_map(|set| std::mem::take(&mut *set.lock()))
+            .collect()
+    }
+
+    /// Starts the thread that writes what is older than `age_max`, unless it runs.
+    fn start(&self, table: Weak<InodeTable>, age_max: Duration) {
+        if self.thread.lock().is_some() {
+            return;
+        }
+        let spawned = thread::Builder::new()
+            .name("uext4-writeback".into())
+            .spawn(move || write_old(&table, age_max));
+        match spawned {
+            Ok(thread) => *self.thread.lock() = Some(thread),
+            Err(why) => {
+                tracing::warn!("old timestamps wait for a sync, as no thread starts: {why}")
+            }
+        }
+    }
+
+    /// Ends the thread.
+    pub fn stop(&self) {
+        *self.stop.lock() = true;
+        self.stopping.notify_all();
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread
+            && thread.thread().id() != thread::current().id()
+        {
+            // It only logs what goes wrong.
+            let _ = thread.join();
+        }
+    }
+
+    /// Waits for the next round; false when there is none.
+    fn wait(&self, time: Duration) -> bool {
+        let mut stop = self.stop.lock();
+        if !*stop {
+            self.stopping.wait_for(&mut stop, time);
+        }
+        !*stop
+    }
+}
+
+/// Writes pending timestamps at an age between `age_max` and its half more, until the file system is closed.
+fn write_old(table: &Weak<InodeTable>, age_max: Duration) {
+    let round = (age_max / 2).max(Duration::from_millis(1));
+    let Some(lazytime) = table.upgrade().map(|table| Arc::clone(&table.lazytime)) else {
+        return;
+    };
+    while lazytime.wait(round) {
+        let Some(table) = table.upgrade() else { return };
+        if let Err(why) = table.write_pending_times(age_max) {
+            tracing::warn!("cannot write timestamps: {why}");
+        }
+    }
+}
+
+impl InodeTable {
+    /// Starts the thread that writes timestamps that are too old, unless it runs.
+    pub(crate) fn start_writeback(self: &Arc<Self>) {
+        let age_max = self.volume.options.lazytime_max_age;
+        self.lazytime.start(Arc::downgrade(self), age_max);
+    }
+
+    /// Writes the pending timestamps of the other inodes in the block of `ino`, which is being written.
+    ///
+    /// # Locks
+    /// `content` is the block's. Waits for nothing but, in the `global` arm, the inode cache.
+    #[inline]
+    pub(crate) fn write_pending_neighbours(
+        &self,
+        handle: &Handle<'_>,
+        content: &mut BufferWrite<'_>,
+        buffer: &Arc<Buffer>,
+        ino: Ino,
+    ) {
+        if !self.volume.settings.may_have_pending() {
+            return;
+        }
+        // The block itself says whether a look-up is worth its while; the replaced arms do not ask.
+        if self.volume.options.icache == IcacheArm::PerBucket && buffer.hint() == 0 {
+            return;
+        }
+        let block = self.icache.block_of(u64::from(ino.0));
+        self.icache.hint(block, |other: &Arc<Inode>| {
+            if other.ino != ino && Arc::ptr_eq(&other.itable, buffer) {
+                other.write_pending(handle, content, true);
+            }
+        });
+    }
+
+    /// Changes nothing but timestamps: at once, or with `lazytime` in memory. `change` reads the clock
+    /// itself, as the inode's state is locked then: otherwise the time of a slower thread would
+    /// replace a later one.
+    ///
+    /// # Errors
+    /// The journal's.
+    pub(crate) fn change_times(
+        &self,
+        inode: &Inode,
+        change: impl FnOnce(&mut uext4_ondisk::Inode),
+    ) -> Result<()> {
+        if self.volume.settings.lazytime() {
+            inode.set_times_lazily(change, || self.lazytime.add(inode.ino));
+            return Ok(());
+        }
+        self.volume
+            .with_handle(1, |handle| self.update_inode(inode, handle, change))
+    }
+
+    /// As [`Ext4::change_times`], but false where it would have to wait, and then nothing changed.
+    ///
+    /// # Errors
+    /// The journal's.
+    pub(crate) fn change_times_nowait(
+        &self,
+        inode: &Inode,
+        change: impl FnOnce(&mut uext4_ondisk::Inode),
+    ) -> Result<bool> {
+        if self.volume.settings.lazytime() {
+            inode.set_times_lazily(change, || self.lazytime.add(inode.ino));
+            return Ok(true);
+        }
+        let Some(handle) = self.volume.journal().try_start(1)? else {
+            return Ok(false);
+        };
+        let Some(content) = handle.try_modify(&inode.itable)? else {
+            return Ok(false);
+        };
+        self.update_inode_in(inode, &handle, content, change);
+        handle.finish();
+        Ok(true)
+    }
+
+    /// Notes that `inode` was read, as the mount's rule for access times says. What goes wrong with
+    /// that does not concern the reader.
+    pub(crate) fn touch_atime(&self, inode: &InodeRef) {
+        let update = self.volume.settings.atime();
+        let is_never =
+            update == AtimeUpdate::Never || inode.is_dir() && self.volume.settings.nodiratime();
+        if is_never || self.volume.is_read_only() {
+            return;
+        }
+        let time = now();
+        if inode.is_read_at(time) {
+            return;
+        }
+        {
+            let state = inode.state();
+            let is_due = update == AtimeUpdate::Strict
+                || state.atime <= state.mtime
+                || state.atime <= state.ctime
+                || time.sec.saturating_sub(state.atime.sec) >= 24 * 60 * 60;
+            if !is_due || state.atime == time || state.flags.contains(InodeFlags::NOATIME) {
+                inode.set_read_at(time);
+                return;
+            }
+        }
+        if let Err(why) = self.change_times(inode, |disk| disk.atime = now()) {
+            tracing::debug!("inode {}: access time not updated: {why}", inode.ino);
+        }
+    }
+
+    /// Whether an inode has timestamps that are in memory only.
+    pub fn has_pending_times(&self, inode: &Inode) -> bool {
+        inode.pending_since() != 0
+    }
+
+    /// Writes an inode's pending timestamps, if it has some.
+    ///
+    /// # Locks
+    /// Starts a handle, so nothing of that rank or below may be held.
+    ///
+    /// # Errors
+    /// The journal's.
+    pub(crate) fn write_pending(&self, inode: &Inode) -> Result<()> {
+        if inode.pending_since() == 0 {
+            return Ok(());
+        }
+        self.volume.with_handle(1, |handle| {
+            let mut content = handle.modify(&inode.itable)?;
+            inode.write_pending(handle, &mut content, false);
+            self.write_pending_neighbours(handle, &mut content, &inode.itable, inode.ino);
+            Ok(())
+        })
+    }
+
+    /// Writes all pending timestamps that are at least `age` old, and waits for those that another
+    /// thread is writing.
+    ///
+    /// # Locks
+    /// Takes `lazytime_write`, and starts handles under it.
+    ///
+    /// # Errors
+    /// The journal's; what was not written is still pending.
+    pub(crate) fn write_pending_times(&self, age: Duration) -> Result<()> {
+        if !self.volume.settings.may_have_pending() {
+            return Ok(());
+        }
+        let mut result = Ok(());
+        let _writing = self.lazytime.writing.lock();
+        for ino in self.lazytime.take() {
+            let Some(inode) = self.icache.find(u64::from(ino.0)) else {
+                continue;
+            };
+            let since = inode.pending_since();
+            let is_young = u64::from(now_s().saturating_sub(since)) < age.as_secs();
+            if since != 0 && (is_young || result.is_err()) {
+                self.lazytime.add(ino);
+            } else if let Err(why) = self.write_pending(&inode) {
+                self.lazytime.add(ino);
+                result = Err(why);
+            }
+        }
+        result
+    }
+}

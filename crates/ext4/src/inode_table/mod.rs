@@ -1,0 +1,120 @@
+//! Inodes in memory and in the inode table: where they lie, how they change, and timestamps that wait in memory.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `place` | where an inode lies in the table |
+//! | `lazytime` | timestamps that wait in memory |
+
+mod lazytime;
+mod place;
+
+use crate::error::Result;
+use crate::inode::Inode;
+use crate::inode::reference::{InodeOwner, Owner};
+use crate::inode::unflushed_writes::UnflushedWrites;
+use crate::inode_table::lazytime::Lazytime;
+use crate::volume::Volume;
+use std::sync::{Arc, Weak};
+use uext4_jbd2::Handle;
+use uext4_jbd2::buffer::BufferWrite;
+use uext4_sync::stage;
+use uext4_sync::stage::Stage;
+use uext4_sync::{CachePadded, PerCpu};
+use uext4_vfs::icache::InodeCache;
+
+/// Inodes in memory and in their table; see the module.
+pub struct InodeTable {
+    volume: Arc<Volume>,
+    pub(crate) icache: InodeCache<Inode>,
+    pub(crate) lazytime: Arc<Lazytime>,
+    /// Overwritten data of inodes that left memory.
+    pub(crate) unflushed_evicted: UnflushedWrites,
+    owner: PerCpu<Owner>,
+}
+
+impl InodeTable {
+    pub(crate) fn new(volume: Arc<Volume>, owner: &Weak<dyn InodeOwner>) -> InodeTable {
+        let options = &volume.options;
+        InodeTable {
+            icache: InodeCache::new(
+                options.icache,
+                options.inodes_max,
+                volume.geometry().inodes_per_block,
+            ),
+            lazytime: Arc::new(Lazytime::new()),
+            unflushed_evicted: UnflushedWrites::new(),
+            owner: PerCpu::new(|_| Arc::new(CachePadded::new(Weak::clone(owner)))),
+            volume,
+        }
+    }
+}
+
+impl InodeTable {
+    #[inline]
+    pub(crate) fn me(&self) -> Owner {
+        Arc::clone(self.owner.get())
+    }
+
+    /// Lets go of inodes that nobody uses when there are more than the options say.
+    ///
+    /// # Locks
+    /// May start a handle for pending timestamps, so nothing of that rank or below may be held.
+    pub(crate) fn limit_icache(&self) {
+        let max = self.volume.options.inodes_max;
+        if self.icache.len() > max + max / 16 {
+            let write = |inode: &Arc<Inode>| {
+                if let Err(why) = self.write_pending(inode) {
+                    tracing::warn!("inode {}: its timestamps stay in memory: {why}", inode.ino);
+                }
+            };
+            // Data that the device may still cache counts for all from now on.
+            let evict = |inode: &Arc<Inode>| {
+                if inode.unflushed.due().is_some() {
+                    self.unflushed_evicted.add();
+                }
+            };
+            self.icache.shrink(max, 256, write, evict);
+        }
+    }
+
+    /// How many inodes are in memory.
+    pub fn cached_inodes(&self) -> usize {
+        self.icache.len()
+    }
+
+    /// Changes the decoded inode and encodes it into the inode table, as part of `handle`; with
+    /// `lazytime` also the pending timestamps of its neighbours in the same block.
+    ///
+    /// # Locks
+    /// Takes the inode-table block, then the inode's state.
+    ///
+    /// # Journal
+    /// One credit.
+    ///
+    /// # Errors
+    /// The journal's; then nothing changed.
+    #[inline]
+    pub(crate) fn update_inode<R>(
+        &self,
+        inode: &Inode,
+        handle: &Handle<'_>,
+        change: impl FnOnce(&mut uext4_ondisk::Inode) -> R,
+    ) -> Result<R> {
+        let _timed = stage::time(Stage::MarkInodeDirty);
+        let content = handle.modify(&inode.itable)?;
+        Ok(self.update_inode_in(inode, handle, content, change))
+    }
+
+    /// As [`Ext4::update_inode`], with its block at hand.
+    pub(crate) fn update_inode_in<R>(
+        &self,
+        inode: &Inode,
+        handle: &Handle<'_>,
+        mut content: BufferWrite<'_>,
+        change: impl FnOnce(&mut uext4_ondisk::Inode) -> R,
+    ) -> R {
+        let result = inode.change(handle, &mut content, change);
+        self.write_pending_neighbours(handle, &mut content, &inode.itable, inode.ino);
+        result
+    }
+}

@@ -1,0 +1,167 @@
+//! Finding, recovering and opening the journal.
+
+use crate::error::{Ext4Error, Result};
+use crate::mapping;
+use crate::mount::{Start, external_journal};
+use crate::options::MountOptions;
+use crate::volume::fixed_blocks::FixedBlocks;
+use std::sync::Arc;
+use uext4_block::BlockDevice;
+use uext4_jbd2::JournalOptions;
+use uext4_jbd2::buffer::BufferCache;
+use uext4_jbd2::{Journal, LogMap, LogRun};
+use uext4_ondisk::{
+    Compat, Corrupt, CorruptKind, FastCommitRecord, GroupDesc, Incompat, Ino, InodeParams, Pblk,
+    Superblock,
+};
+
+/// Replays the log if it holds anything; gives the fast commits on top of it then. A log that the superblock says is not needed
+/// is emptied, as the kernel does.
+pub(crate) fn recover_log(
+    map: &LogMap,
+    device: &Arc<dyn BlockDevice>,
+    sb: &Superblock,
+    torn: bool,
+) -> Result<Option<Vec<FastCommitRecord>>> {
+    if uext4_jbd2::is_empty(map)? {
+        return Ok(None);
+    }
+    if device.is_read_only() || map.device().is_read_only() {
+        return Err(Ext4Error::Unsupported(
+            "mounting read-only an image whose journal needs recovery, without noload,",
+        ));
+    }
+    if torn || sb.incompat.contains(Incompat::RECOVER) {
+        return Ok(Some(uext4_jbd2::recover(map, &**device)?.fast_commits));
+    }
+    uext4_jbd2::skip(map)?;
+    Ok(Some(Vec::new()))
+}
+
+/// Where the journal lies, if there is one.
+pub(crate) fn find_log(
+    sb: &Superblock,
+    device: &Arc<dyn BlockDevice>,
+    journal_device: Option<&Arc<dyn BlockDevice>>,
+    options: &MountOptions,
+) -> Result<Option<LogMap>> {
+    if !sb.compat.contains(Compat::HAS_JOURNAL) {
+        return Ok(None);
+    }
+    let ino = Ino(sb.raw.journal_inum.get());
+    if ino == Ino::NONE {
+        return external_journal::find(sb, journal_device, options);
+    }
+    let block_size = sb.geometry.block_size as usize;
+    let cache = BufferCache::new(Arc::clone(device), block_size, 64);
+    let (no, index) = sb.geometry.group_of_ino(ino)?;
+    let (desc_block, desc_at) = sb.geometry.group_desc_location(no);
+    let desc_size = usize::from(sb.geometry.desc_size);
+    let desc = cache.with(desc_block.0, |content| {
+        GroupDesc::decode(
+            content
+                .data()
+                .get(desc_at..desc_at + desc_size)
+                .unwrap_or(&[]),
+        )
+    })??;
+    desc.validate(&sb.geometry, no)
+        .map_err(|e| e.pblk(desc_block))?;
+    let (block, at) = sb.geometry.itable_position(index);
+    let params = InodeParams::of(sb);
+    let place = desc.inode_table.0 + u64::from(block);
+    let inode = cache.with(place, |content| {
+        let end = at + usize::from(params.inode_size);
+        uext4_ondisk::Inode::decode(content.data().get(at..end).unwrap_or(&[]), &params)
+    })?;
+    let inode = inode.map_err(|e| e.ino(ino))?;
+    let seed = sb
+        .has_metadata_csum()
+        .then(|| inode.seed(sb.csum_seed, ino));
+    let mut runs = Vec::new();
+    mapping::walk(
+        &cache,
+        &inode,
+        sb.geometry.block_bounds(),
+        seed,
+        ino,
+        &mut |e| {
+            runs.push(LogRun {
+                first: e.lblk.0,
+                pblk: e.pblk.0,
+                len: u32::from(e.len),
+            });
+        },
+    )?;
+    let damage = |what: &str| {
+        Corrupt::new(CorruptKind::JournalMaxLen)
+            .ino(ino)
+            .detail(what)
+    };
+    let mut next = Some(0);
+    for run in &runs {
+        if Some(run.first) != next {
+            return Err(damage("a hole").into());
+        }
+        next = run.first.checked_add(run.len);
+    }
+    // A block that is in the log twice would make it longer than the device, and be overwritten.
+    let mut places: Vec<_> = runs
+        .iter()
+        .map(|r| (r.pblk, r.pblk + u64::from(r.len)))
+        .collect();
+    places.sort_unstable();
+    if places
+        .windows(2)
+        .any(|pair| matches!(pair, [(_, end), (first, _)] if first < end))
+    {
+        return Err(damage("a block twice").into());
+    }
+    Ok(Some(LogMap::new(Arc::clone(device), block_size, runs)))
+}
+
+/// Refuses a log that lies over the file system's own blocks.
+pub(crate) fn check_log_apart(log: &LogMap, fixed: &FixedBlocks) -> Result<()> {
+    let over = log
+        .runs()
+        .iter()
+        .find(|run| fixed.overlaps(Pblk(run.pblk), u64::from(run.len)));
+    match over {
+        Some(run) => Err(Corrupt::new(CorruptKind::ExtentFixed)
+            .pblk(Pblk(run.pblk))
+            .detail("the journal")
+            .into()),
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn open_journal(
+    sb: &Superblock,
+    cache: &Arc<BufferCache>,
+    log: Option<LogMap>,
+    options: &MountOptions,
+    start: Start,
+) -> Result<Arc<Journal>> {
+    let journal_options = JournalOptions {
+        commit_interval: options.commit_interval,
+        barrier: options.barrier,
+        delay: options.journal_delay,
+    };
+    match log {
+        Some(map) if !options.read_only => {
+            let features = uext4_jbd2::LogFeatures {
+                checksums: sb.has_metadata_csum(),
+                wide: sb.incompat.contains(Incompat::BIT64),
+                fast_commits: sb.compat.contains(Compat::FAST_COMMIT),
+            };
+            let cache = Arc::clone(cache);
+            Ok(match start {
+                Start::Mount => Journal::open(cache, map, features, journal_options)?,
+                Start::FastCommits => {
+                    Journal::open_after_recovery(cache, map, features, journal_options)?
+                }
+            })
+        }
+        _ => Ok(Journal::without_log(Arc::clone(cache), journal_options)),
+    }
+}

@@ -1,0 +1,253 @@
+//! Mounting, syncing, remounting and unmounting.
+//!
+//! # Crash
+//! While mounted for writing the superblock says that the journal needs recovery. Unmounting commits,
+//! writes everything in place, empties the log and clears that mark. Dropping without unmounting does the same as far
+//! as it can; a killed process leaves a journal that recovers.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `features` | which features are read and written |
+//! | `journal` | finding, recovering and opening the journal |
+//! | `external_journal` | a journal on a device of its own |
+//! | `fast_commit` | replaying fast commits of other systems |
+//! | `remount` | options that change while the file system is in use |
+
+mod external_journal;
+pub(crate) mod fast_commit;
+mod features;
+mod journal;
+mod remount;
+
+use crate::error::{Ext4Error, Result};
+use crate::fs::Ext4;
+use crate::group::freeze::Freezer;
+use crate::group::{BitmapBytes, Group};
+use crate::kinds;
+use crate::mount::features::{check_features, check_size};
+use crate::mount::journal::{check_log_apart, find_log, open_journal, recover_log};
+use crate::options::MountOptions;
+use crate::superblock::{read_superblock, read_superblock_to_recover, superblock_place, unix_now};
+use crate::volume::Volume;
+use crate::volume::fixed_blocks::FixedBlocks;
+use crate::volume::groups::load_groups;
+use std::sync::Arc;
+use std::time::Duration;
+use uext4_block::BlockDevice;
+use uext4_jbd2::buffer::BufferCache;
+use uext4_jbd2::{JournalError, LogMap};
+use uext4_ondisk::{Compat, GroupCsum, Incompat, RoCompat, Superblock};
+use uext4_vfs::ilock::{LockMode, ilock};
+
+/// What a mount begins with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// Whatever its users do.
+    Mount,
+    /// What fast commits say, after the log was replayed.
+    FastCommits,
+}
+
+impl Ext4 {
+    /// Mounts the file system on `device`, recovering its journal and its orphans.
+    ///
+    /// # Errors
+    /// No ext4, an unsupported feature (by name), damage (by place), or the device's.
+    pub fn mount(device: Arc<dyn BlockDevice>, options: MountOptions) -> Result<Arc<Ext4>> {
+        Self::mount_with_journal(device, None, options)
+    }
+
+    /// As [`Ext4::mount`], of a file system whose journal is on `journal_device`. A file system that has
+    /// its journal inside, or none, leaves that device alone.
+    ///
+    /// # Errors
+    /// As [`Ext4::mount`]; [`Ext4Error::JournalUuid`], [`Ext4Error::Invalid`]: another's journal.
+    pub fn mount_with_journal(
+        device: Arc<dyn BlockDevice>,
+        journal_device: Option<Arc<dyn BlockDevice>>,
+        mut options: MountOptions,
+    ) -> Result<Arc<Ext4>> {
+        options.read_only |= device.is_read_only();
+        let (mut sb, torn) = read_superblock_to_recover(&*device)?;
+        check_features(&sb, &mut options)?;
+        check_size(&sb, &*device)?;
+        let log = find_log(&sb, &device, journal_device.as_ref(), &options)?;
+        if let Some(map) = log.as_ref().filter(|_| !options.read_only) {
+            map.allocate()?;
+        }
+        if let Some(map) = &log
+            && !options.noload
+            && let Some(records) = recover_log(map, &device, &sb, torn.is_some())?
+        {
+            sb = read_superblock(&*device)?;
+            if !records.is_empty() {
+                fast_commit::replay(&device, &sb, map, &options, &records)?;
+                sb = read_superblock(&*device)?;
+            }
+            check_features(&sb, &mut options)?;
+        } else if let Some(why) = torn {
+            return Err(why.into());
+        }
+        let fs = Self::assemble(device, sb, log, options, Start::Mount)?;
+        if fs.volume.options.data.is_some()
+            && !fs.volume.journal().has_log()
+            && !fs.volume.is_read_only()
+        {
+            return Err(Ext4Error::Invalid("data= without a journal"));
+        }
+        if !fs.volume.is_read_only() {
+            fs.mark_mounted()?;
+            fs.deletion.recover_orphans()?;
+            if fs.volume.options.lazytime {
+                fs.table.start_writeback();
+            }
+        }
+        Ok(fs)
+    }
+
+    pub(crate) fn assemble(
+        device: Arc<dyn BlockDevice>,
+        sb: Superblock,
+        log: Option<LogMap>,
+        options: MountOptions,
+        start: Start,
+    ) -> Result<Arc<Ext4>> {
+        let geometry = sb.geometry;
+        let block_size = geometry.block_size as usize;
+        let blocks = (options.cache_bytes / block_size as u64) as usize;
+        let cache = Arc::new(BufferCache::new(Arc::clone(&device), block_size, blocks));
+        let csum = GroupCsum::of(&sb);
+        let groups: Arc<[Group]> = load_groups(&sb, &cache, csum)?.into();
+        let (super_block, super_at) = superblock_place(geometry.block_size);
+        let super_buffer = cache.get(super_block.0)?;
+        kinds::take(&super_buffer, kinds::SUPER, 0)?;
+        let bitmap_bytes = BitmapBytes::of(&geometry);
+        cache.set_hook(Arc::new(Freezer {
+            groups: Arc::clone(&groups),
+            csum,
+            seed: sb.has_metadata_csum().then_some(sb.csum_seed),
+            bitmap_bytes,
+            desc_size: usize::from(geometry.desc_size),
+            inode_size: usize::from(geometry.inode_size),
+            super_at,
+        }));
+        let fixed = FixedBlocks::of(&groups, &geometry);
+        if let Some(log) = log
+            .as_ref()
+            .filter(|log| Arc::ptr_eq(log.device(), &device))
+        {
+            check_log_apart(log, &fixed)?;
+        }
+        let journal = open_journal(&sb, &cache, log, &options, start)?;
+        let volume = Volume::new(sb, cache, super_buffer, groups, fixed, journal, options);
+        Ok(Ext4::compose(Arc::new(volume)))
+    }
+
+    /// Writes into the superblock that the journal needs recovery from now on.
+    pub(crate) fn mark_mounted(&self) -> Result<()> {
+        let has_log = self.volume.journal().has_log();
+        self.volume.set_mounted(true);
+        let handle = self.volume.journal().start(1)?;
+        self.volume.change_superblock(&handle, |raw| {
+            let mut ro_compat = raw.ro_compat();
+            if raw.compat().contains(Compat::ORPHAN_FILE) {
+                ro_compat |= RoCompat::ORPHAN_PRESENT;
+            }
+            if has_log {
+                raw.set_features(raw.compat(), raw.incompat() | Incompat::RECOVER, ro_compat);
+            } else {
+                raw.set_features(raw.compat(), raw.incompat(), ro_compat);
+                raw.state = (raw.state.get() & !uext4_ondisk::STATE_CLEAN).into();
+            }
+            raw.mnt_count = raw.mnt_count.get().saturating_add(1).into();
+            raw.set_mount_time(unix_now());
+        })?;
+        handle.finish();
+        self.volume.journal().sync()?;
+        // The log has it; should this write be torn, the next mount finds it there.
+        let (block, _) = superblock_place(self.volume.geometry().block_size);
+        let content = self.volume.super_buffer.read();
+        let offset = self.volume.geometry().block_offset(block);
+        self.volume.device().write_at(offset, content.data())?;
+        Ok(self.volume.journal().flush_device()?)
+    }
+
+    /// Writes everything back and leaves the image clean. Operations that run beside it are waited for or fail;
+    /// from then on everything that would write fails. References to inodes may remain.
+    ///
+    /// # Locks
+    /// Takes every inode's `ilock` in turn; waits for commits.
+    ///
+    /// # Errors
+    /// The device's, or that the journal was aborted; the image then needs recovery.
+    pub fn unmount(&self) -> Result<()> {
+        self.table.lazytime.stop();
+        if !self.volume.set_mounted(false) {
+            self.volume.journal().stop();
+            return Ok(());
+        }
+        let finished = self.finish();
+        self.volume.set_read_only();
+        self.volume.journal().stop();
+        finished
+    }
+
+    /// Everything in place, and only then the superblock that says so.
+    pub(crate) fn finish(&self) -> Result<()> {
+        self.table.write_pending_times(Duration::ZERO)?;
+        self.volume.record_errors();
+        self.volume.set_read_only();
+        self.wait_for_writers();
+        let has_log = self.volume.journal().has_log();
+        self.volume.journal().close(|handle| {
+            let orphans_left = self.orphans.any_left();
+            self.volume.change_superblock(handle, |raw| {
+                let mut ro_compat = raw.ro_compat();
+                if !orphans_left {
+                    ro_compat -= RoCompat::ORPHAN_PRESENT;
+                }
+                raw.set_features(raw.compat(), raw.incompat() - Incompat::RECOVER, ro_compat);
+                if !has_log && raw.error_count.get() == 0 {
+                    raw.state = (raw.state.get() | uext4_ondisk::STATE_CLEAN).into();
+                }
+            })
+        })
+    }
+
+    /// Waits until nothing writes data any more. Whatever comes later finds, with the `ilock` held, that the file
+    /// system is read-only.
+    fn wait_for_writers(&self) {
+        let mut inodes = Vec::new();
+        self.table
+            .icache
+            .for_each(|inode| inodes.push(Arc::clone(inode)));
+        for inode in inodes {
+            drop(ilock(&inode.ilock, LockMode::Exclusive));
+        }
+    }
+
+    /// Stops without writing anything, as a crash would; for tests of recovery.
+    pub fn crash(&self) {
+        self.volume.set_mounted(false);
+        self.volume.set_read_only();
+        self.volume
+            .journal()
+            .abort(JournalError::Aborted("crashed on purpose".into()));
+        self.table.lazytime.stop();
+        self.volume.journal().stop();
+    }
+
+    /// Makes everything durable that was done before the call.
+    ///
+    /// # Errors
+    /// The device's, or that the journal was aborted.
+    pub fn sync(&self) -> Result<()> {
+        self.volume.journal().check_aborted()?;
+        if self.volume.has_nothing_to_sync() {
+            return Ok(());
+        }
+        self.table.write_pending_times(Duration::ZERO)?;
+        self.volume.record_errors();
+        Ok(self.volume.journal().sync()?)
+    }
+}

@@ -1,0 +1,603 @@
+//! Names: creating, linking, unlinking and looking up. Renaming has a file of its own.
+//!
+//! # Locking
+//! The directory's `ilock`, then the target's, then the handle. References to inodes are taken before
+//! the handle starts and dropped after it stopped.
+
+mod rename;
+
+use crate::attributes::Attributes;
+use crate::attributes::acl::stored::NewAcls;
+use crate::block_allocator::BlockAllocator;
+use crate::deletion::{DELETE_CREDITS, DeletePlan, Deletion};
+use crate::directory::check_name;
+use crate::directory::{Directory, Found, Hit, Vacancy};
+use crate::error::{Ext4Error, Result};
+use crate::file::FileIo;
+use crate::file::flags::{FIXING, OF_DIRECTORIES};
+use crate::inode::Inode;
+use crate::inode::clock::now;
+use crate::inode::reference::InodeRef;
+use crate::inode_table::InodeTable;
+use crate::inodes::Inodes;
+use crate::inodes::new::NewInode;
+use crate::orphans::OrphanList;
+use crate::run::Run;
+use crate::volume::Volume;
+use crate::volume::handles::LazyHandle;
+use std::sync::Arc;
+use uext4_jbd2::Handle;
+use uext4_ondisk::{DevNo, FileType, InodeFlags, RoCompat};
+use uext4_sync::stage::{self, Stage};
+use uext4_vfs::attr::{Attr, FileKind, NewKind, NewNode};
+use uext4_vfs::caller::Caller;
+use uext4_vfs::errno::{Errno, Error};
+use uext4_vfs::ilock::{LockMode, RenameMutex, ilock};
+use uext4_vfs::permission;
+
+/// Blocks that adding a name and an inode changes: superblock, descriptors, inode bitmap, two inode
+/// tables; leaf, new leaf, index, its parent; block bitmap and descriptors for each; extent nodes.
+pub(crate) const CREATE_CREDITS: u32 = 28;
+/// Blocks that adding a name changes.
+pub(crate) const LINK_CREDITS: u32 = 20;
+
+/// Names; see the module.
+pub struct Namei {
+    volume: Arc<Volume>,
+    blocks: Arc<BlockAllocator>,
+    table: Arc<InodeTable>,
+    inodes: Arc<Inodes>,
+    orphans: Arc<OrphanList>,
+    attributes: Arc<Attributes>,
+    deletion: Arc<Deletion>,
+    directories: Arc<Directory>,
+    files: Arc<FileIo>,
+    /// Guards the shape of the tree: renames of directories.
+    rename: RenameMutex,
+}
+
+impl Namei {
+    #[expect(clippy::too_many_arguments, reason = "one for each part below")]
+    pub(crate) fn new(
+        volume: Arc<Volume>,
+        blocks: Arc<BlockAllocator>,
+        table: Arc<InodeTable>,
+        inodes: Arc<Inodes>,
+        orphans: Arc<OrphanList>,
+        attributes: Arc<Attributes>,
+        deletion: Arc<Deletion>,
+        directories: Arc<Directory>,
+        files: Arc<FileIo>,
+    ) -> Namei {
+        Namei {
+            volume,
+            blocks,
+            table,
+            inodes,
+            orphans,
+            attributes,
+            deletion,
+            directories,
+            files,
+            rename: RenameMutex::new(),
+        }
+    }
+}
+
+impl Namei {
+    /// The root directory.
+    ///
+    /// # Errors
+    /// Damage, or the device's.
+    pub fn root(&self) -> Result<InodeRef> {
+        self.inodes.get_inode(uext4_ondisk::Ino::ROOT)
+    }
+
+    /// Looks a name up in a directory; `.` and `..` too.
+    ///
+    /// # Locks
+    /// The directory's `ilock`, shared.
+    ///
+    /// # Errors
+    /// [`Ext4Error::NotFound`], [`Ext4Error::NotDirectory`], no permission to search.
+    pub fn lookup(&self, caller: &Caller, dir: &InodeRef, name: &[u8]) -> Result<InodeRef> {
+        check_directory(dir)?;
+        self.attributes.may_search(caller, dir)?;
+        if name == b"." {
+            return Ok(dir.clone());
+        }
+        check_name(name)?;
+        let _locked = ilock(&dir.ilock, LockMode::Shared);
+        if name == b".." {
+            let parent = self.directories.dir_parent(dir)?;
+            return if parent == dir.ino {
+                Ok(dir.clone())
+            } else {
+                self.inodes.get_inode(parent)
+            };
+        }
+        match self
+            .directories
+            .dir_find(dir, self.directories.dir_shape(dir), name)?
+        {
+            // The entry keeps the inode alive as long as the directory is locked.
+            Found::Hit(hit) => self.get_entry(dir, hit.ino),
+            Found::Vacancy(_) => Err(Ext4Error::NotFound),
+        }
+    }
+
+    /// The inode that an entry of `dir` names. Damage: one that is not in use, that is reserved, the root,
+    /// or the directory itself.
+    pub(crate) fn get_entry(&self, dir: &Inode, ino: uext4_ondisk::Ino) -> Result<InodeRef> {
+        if ino == dir.ino || ino < self.volume.geometry().first_ino {
+            return Err(
+                uext4_ondisk::Corrupt::new(uext4_ondisk::CorruptKind::DirInoRange)
+                    .ino(dir.ino)
+                    .detail(format_args!("an entry names inode {ino}"))
+                    .into(),
+            );
+        }
+        let inode = self.inodes.get_inode(ino).map_err(|e| match e {
+            Ext4Error::Stale => uext4_ondisk::Corrupt::new(uext4_ondisk::CorruptKind::DirInoRange)
+                .ino(ino)
+                .detail("an entry names an inode that is not in use")
+                .into(),
+            e => e,
+        })?;
+        if inode.holds_value() {
+            return Err(
+                uext4_ondisk::Corrupt::new(uext4_ondisk::CorruptKind::DirInoRange)
+                    .ino(ino)
+                    .detail("an entry names the inode of an attribute's value")
+                    .into(),
+            );
+        }
+        Ok(inode)
+    }
+
+    /// Creates a file of any kind.
+    ///
+    /// # Locks
+    /// The directory's `ilock`, alone.
+    ///
+    /// # Crash
+    /// Name and inode survive together or not at all.
+    ///
+    /// # Errors
+    /// [`Ext4Error::Exists`], no permission, no space, no inode, too many links.
+    pub fn create(
+        &self,
+        caller: &Caller,
+        dir: &InodeRef,
+        name: &[u8],
+        new: &NewNode<'_>,
+    ) -> Result<InodeRef> {
+        self.volume.check_writable()?;
+        check_directory(dir)?;
+        self.attributes.may_search(caller, dir)?;
+        check_name(name)?;
+        if name == b"." || name == b".." {
+            return Err(Ext4Error::Exists);
+        }
+        let timed = stage::time(Stage::Create);
+        let locked = ilock(&dir.ilock, LockMode::Exclusive);
+        let attr = self.attributes.attr(dir);
+        let shape = self
+            .directories
+            .shape_of(InodeFlags::from_bits_retain(attr.flags), attr.size);
+        let mut found = self.directories.dir_find(dir, shape, name)?;
+        if matches!(found, Found::Hit(_)) {
+            return Err(Ext4Error::Exists);
+        }
+        if dir.is_doomed() || attr.nlink == 0 {
+            return Err(Ext4Error::NotFound);
+        }
+        self.attributes.may_change_dir(caller, dir, &attr)?;
+        permission::may_make(caller, &new.kind)?;
+        if new.kind.file_kind() == FileKind::Directory {
+            self.check_links(dir, attr.nlink)?;
+        }
+        let template = self.template(caller, dir, &attr, new)?;
+        let mut again = false;
+        let inode = self.blocks.retry_no_space(|| {
+            // The first attempt may have split a leaf.
+            if again {
+                found = self
+                    .directories
+                    .dir_find(dir, self.directories.dir_shape(dir), name)?;
+            }
+            again = true;
+            let Found::Vacancy(vacancy) = &found else {
+                return Err(Ext4Error::Exists);
+            };
+            self.create_locked(dir, vacancy, name, new, &template)
+        })?;
+        drop(locked);
+        drop(timed);
+        self.settle_dir(dir)?;
+        if inode.ino.0.is_multiple_of(64) {
+            self.table.limit_icache();
+        }
+        Ok(inode)
+    }
+
+    fn create_locked(
+        &self,
+        dir: &InodeRef,
+        vacancy: &Vacancy,
+        name: &[u8],
+        new: &NewNode<'_>,
+        (template, acls): &(NewInode, NewAcls),
+    ) -> Result<InodeRef> {
+        let is_dir = new.kind.file_kind() == FileKind::Directory;
+        let target = match new.kind {
+            NewKind::Symlink(target) => self.files.prepare_symlink(dir, target)?,
+            _ => None,
+        };
+        let unprepare = |why: &Ext4Error| {
+            if let Some(run) = target {
+                self.blocks.unreserve_after(why, run);
+            }
+        };
+        let late = LazyHandle::new(self.volume.journal(), CREATE_CREDITS + acls.credits());
+        let inode = match self
+            .inodes
+            .new_inode(&late, dir, template, if is_dir { 2 } else { 1 })
+        {
+            Ok(inode) => inode,
+            Err(why) => {
+                unprepare(&why);
+                return late.end(Err(why));
+            }
+        };
+        let handle = late.get()?;
+        let mut published = false;
+        let filled = self.fill_new(handle, dir, &inode, new, target);
+        let filled = filled.and_then(|()| {
+            published = true;
+            self.attributes.store_new_acls(handle, &inode, acls)?;
+            let _timed = stage::time(Stage::AddEntry);
+            self.directories
+                .dir_insert(handle, dir, vacancy, name, inode.ino, inode.file_type)
+        });
+        if let Err(why) = filled {
+            if !published {
+                unprepare(&why);
+            }
+            return Err(self.deletion.discard_new(late, &inode, why));
+        }
+        let touched = self.touch_dir(handle, dir, i32::from(is_dir));
+        late.end(touched.map(|()| inode))
+    }
+
+    /// What the caller makes in `dir`, which has these attributes.
+    pub(crate) fn template(
+        &self,
+        caller: &Caller,
+        dir: &Inode,
+        attr: &Attr,
+        new: &NewNode<'_>,
+    ) -> Result<(NewInode, NewAcls)> {
+        let kind = new.kind.file_kind();
+        let (owner, acls) = self.attributes.inherit(caller, dir, attr, kind, new.mode)?;
+        let device = match new.kind {
+            NewKind::Device { major, minor, .. } => Some(DevNo { major, minor }),
+            _ => None,
+        };
+        let template = NewInode {
+            mode: owner.mode | kind.mode_bits() as u16,
+            uid: owner.uid,
+            gid: owner.gid,
+            device,
+            flags: inherited_flags(InodeFlags::from_bits_retain(attr.flags), kind),
+            project: self.files.inherited_project(dir),
+        };
+        Ok((template, acls))
+    }
+
+    /// What a new inode needs besides itself: a directory its first block, a link its target.
+    fn fill_new(
+        &self,
+        handle: &Handle<'_>,
+        dir: &Inode,
+        inode: &InodeRef,
+        new: &NewNode<'_>,
+        target: Option<Run>,
+    ) -> Result<()> {
+        match new.kind {
+            NewKind::Directory => self.directories.dir_init(handle, inode, dir.ino),
+            NewKind::Symlink(name) => self.files.put_symlink(handle, inode, name, target),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes in a directory that its entries changed, and how many subdirectories more it has.
+    pub(crate) fn touch_dir(&self, handle: &Handle<'_>, dir: &Inode, subdirs: i32) -> Result<()> {
+        let time = now();
+        self.table.update_inode(dir, handle, |disk| {
+            disk.mtime = time;
+            disk.ctime = time;
+            disk.version = disk.version.wrapping_add(1);
+            if subdirs != 0 {
+                disk.links = links_after(disk.links, subdirs);
+            }
+        })
+    }
+
+    /// Creates a file without a name; it goes away with the last reference unless it is linked.
+    ///
+    /// # Errors
+    /// No permission, no space, no inode.
+    pub fn tmpfile(&self, caller: &Caller, dir: &InodeRef, mode: u16) -> Result<InodeRef> {
+        self.volume.check_writable()?;
+        check_directory(dir)?;
+        self.attributes.may_search(caller, dir)?;
+        let attr = self.attributes.attr(dir);
+        self.attributes.may_change_dir(caller, dir, &attr)?;
+        if dir.is_doomed() || attr.nlink == 0 {
+            return Err(Ext4Error::NotPermitted);
+        }
+        let new = NewNode {
+            mode,
+            kind: NewKind::Regular,
+        };
+        let (template, acls) = self.template(caller, dir, &attr, &new)?;
+        let late = LazyHandle::new(self.volume.journal(), CREATE_CREDITS + acls.credits());
+        let inode = match self.inodes.new_inode(&late, dir, &template, 0) {
+            Ok(inode) => inode,
+            Err(why) => return late.end(Err(why)),
+        };
+        let handle = late.get()?;
+        let kept = self
+            .orphans
+            .add_orphan(handle, inode.inode())
+            .and_then(|()| self.attributes.store_new_acls(handle, &inode, &acls));
+        inode.set_doomed(true);
+        inode.set_unnamed(true);
+        // Before the inode, which goes with its last reference if its list found no space.
+        late.end(kept)?;
+        Ok(inode)
+    }
+
+    /// Gives an inode another name.
+    ///
+    /// # Locks
+    /// The directory's `ilock`, then the inode's, both alone.
+    ///
+    /// # Errors
+    /// [`Ext4Error::Exists`], [`Ext4Error::NotPermitted`] for a directory, too many links.
+    pub fn link(
+        &self,
+        caller: &Caller,
+        node: &InodeRef,
+        dir: &InodeRef,
+        name: &[u8],
+    ) -> Result<()> {
+        self.volume.check_writable()?;
+        check_directory(dir)?;
+        self.attributes.may_search(caller, dir)?;
+        check_name(name)?;
+        if name == b"." || name == b".." {
+            return Err(Ext4Error::Exists);
+        }
+        let _dir_locked = ilock(&dir.ilock, LockMode::Exclusive);
+        if let Found::Hit(_) =
+            self.directories
+                .dir_find(dir, self.directories.dir_shape(dir), name)?
+        {
+            return Err(Ext4Error::Exists);
+        }
+        check_alive(dir)?;
+        let attr = self.attributes.attr(dir);
+        self.attributes.may_change_dir(caller, dir, &attr)?;
+        if node.is_dir() {
+            return Err(Ext4Error::NotPermitted);
+        }
+        let _locked = ilock(&node.ilock, LockMode::Exclusive);
+        if node.flags().intersects(FIXING) {
+            return Err(Ext4Error::NotPermitted);
+        }
+        let links = node.state().links;
+        let was_orphan = links == 0;
+        if was_orphan && !node.is_unnamed() {
+            return Err(Ext4Error::NotFound);
+        }
+        self.check_links(node, links)?;
+        if self.files.crosses_project(dir, node) {
+            return Err(Error::new(Errno::EXDEV).into());
+        }
+        self.blocks.retry_no_space(|| {
+            let found = self
+                .directories
+                .dir_find(dir, self.directories.dir_shape(dir), name)?;
+            let Found::Vacancy(vacancy) = found else {
+                return Err(Ext4Error::Exists);
+            };
+            self.volume.with_handle(LINK_CREDITS, |handle| {
+                self.directories.dir_insert(
+                    handle,
+                    dir,
+                    &vacancy,
+                    name,
+                    node.ino,
+                    node.file_type,
+                )?;
+                let time = now();
+                self.table.update_inode(node, handle, |disk| {
+                    disk.links += 1;
+                    disk.ctime = time;
+                })?;
+                if was_orphan {
+                    node.set_doomed(false);
+                    node.set_unnamed(false);
+                    self.orphans.remove_orphan(handle, node)?;
+                }
+                self.touch_dir(handle, dir, 0)
+            })
+        })?;
+        self.settle_dir(dir)
+    }
+
+    /// Removes a name that is not a directory's, and the inode with its last name and reference.
+    ///
+    /// # Locks
+    /// The directory's `ilock`, then the inode's, both alone.
+    ///
+    /// # Errors
+    /// [`Ext4Error::NotFound`], [`Ext4Error::IsDirectory`], no permission.
+    pub fn unlink(&self, caller: &Caller, dir: &InodeRef, name: &[u8]) -> Result<()> {
+        self.volume.check_writable()?;
+        check_directory(dir)?;
+        self.attributes.may_search(caller, dir)?;
+        check_name(name)?;
+        if name == b"." || name == b".." {
+            return Err(Ext4Error::IsDirectory);
+        }
+        let _dir_locked = ilock(&dir.ilock, LockMode::Exclusive);
+        let (hit, target) = self.find_to_remove(caller, dir, name, false)?;
+        let _locked = ilock(&target.ilock, LockMode::Exclusive);
+        let remains = self.deletion.prepare_delete(&target)?;
+        let handle = self.volume.journal().start(DELETE_CREDITS)?;
+        self.directories.dir_remove(&handle, dir, &hit)?;
+        self.touch_dir(&handle, dir, 0)?;
+        self.deletion.drop_link(handle, &target, &remains)?;
+        self.settle_dir(dir)
+    }
+
+    /// The entry that the caller wants to remove, and may, `as_dir` as rmdir(2) does.
+    ///
+    /// # Locks
+    /// The caller holds the directory's `ilock` alone.
+    fn find_to_remove(
+        &self,
+        caller: &Caller,
+        dir: &InodeRef,
+        name: &[u8],
+        as_dir: bool,
+    ) -> Result<(Hit, InodeRef)> {
+        let attr = self.attributes.attr(dir);
+        let shape = self
+            .directories
+            .shape_of(InodeFlags::from_bits_retain(attr.flags), attr.size);
+        let Found::Hit(hit) = self.directories.dir_find(dir, shape, name)? else {
+            return Err(Ext4Error::NotFound);
+        };
+        let target = self.get_entry(dir, hit.ino)?;
+        self.attributes
+            .may_delete(caller, dir, &attr, &self.attributes.attr(&target), as_dir)?;
+        Ok((hit, target))
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Locks
+    /// The directory's `ilock`, then the child's, both alone.
+    ///
+    /// # Errors
+    /// [`Ext4Error::NotFound`], [`Ext4Error::NotDirectory`], [`Ext4Error::NotEmpty`], no permission.
+    pub fn rmdir(&self, caller: &Caller, dir: &InodeRef, name: &[u8]) -> Result<()> {
+        self.volume.check_writable()?;
+        check_directory(dir)?;
+        self.attributes.may_search(caller, dir)?;
+        check_name(name)?;
+        match name {
+            b"." => return Err(Ext4Error::Invalid("removing a directory by `.`")),
+            b".." => return Err(Ext4Error::NotEmpty),
+            _ => {}
+        }
+        let _dir_locked = ilock(&dir.ilock, LockMode::Exclusive);
+        let (hit, target) = self.find_to_remove(caller, dir, name, true)?;
+        let _locked = ilock(&target.ilock, LockMode::Exclusive);
+        if !self.directories.dir_is_empty(&target)? {
+            return Err(Ext4Error::NotEmpty);
+        }
+        let remains = self.deletion.prepare_delete(&target)?;
+        let handle = self.volume.journal().start(DELETE_CREDITS)?;
+        self.directories.dir_remove(&handle, dir, &hit)?;
+        self.touch_dir(&handle, dir, -1)?;
+        self.bury_dir(handle, &target, &remains)?;
+        self.settle_dir(dir)
+    }
+
+    /// Deletes an empty directory whose name is gone.
+    pub(crate) fn bury_dir(
+        &self,
+        handle: Handle<'_>,
+        target: &InodeRef,
+        remains: &DeletePlan,
+    ) -> Result<()> {
+        self.table
+            .update_inode(target, &handle, |disk| disk.links = 1)?;
+        let remains = DeletePlan {
+            links: 1,
+            ..*remains
+        };
+        self.deletion.drop_link(handle, target, &remains)
+    }
+}
+
+/// The flags that a file takes from its directory.
+fn inherited_flags(dir: InodeFlags, kind: FileKind) -> InodeFlags {
+    let of_kind = match kind {
+        FileKind::Directory => InodeFlags::all(),
+        FileKind::Regular => InodeFlags::all() - OF_DIRECTORIES,
+        _ => InodeFlags::NODUMP | InodeFlags::NOATIME,
+    };
+    dir & InodeFlags::INHERITED & of_kind
+}
+
+/// Links of a directory after `change` subdirectories more; 1 stands for too many to count.
+fn links_after(links: u32, change: i32) -> u32 {
+    if links == 1 {
+        return 1;
+    }
+    let after = links.saturating_add_signed(change);
+    if change > 0 && after >= 65000 {
+        1
+    } else {
+        after.max(2)
+    }
+}
+
+pub(crate) fn check_directory(dir: &Inode) -> Result<()> {
+    if dir.file_type == FileType::Directory {
+        Ok(())
+    } else {
+        Err(Ext4Error::NotDirectory)
+    }
+}
+
+/// Refuses a directory that was removed.
+pub(crate) fn check_alive(dir: &Inode) -> Result<()> {
+    if dir.is_doomed() || dir.state().links == 0 {
+        Err(Ext4Error::NotFound)
+    } else {
+        Ok(())
+    }
+}
+
+impl Namei {
+    /// The most links an inode may have.
+    pub(crate) fn check_links(&self, inode: &Inode, links: u32) -> Result<()> {
+        let unlimited = inode.is_dir() && self.volume.sb.ro_compat.contains(RoCompat::DIR_NLINK);
+        if links >= 65000 && !unlimited {
+            return Err(Ext4Error::TooManyLinks);
+        }
+        Ok(())
+    }
+
+    /// Waits until changes of a directory's entries are durable, if its flags say so.
+    ///
+    /// # Locks
+    /// Waits for a commit: no handle may be open.
+    ///
+    /// # Errors
+    /// The journal's, or the device's.
+    pub(crate) fn settle_dir(&self, dir: &Inode) -> Result<()> {
+        let flags = dir.flags();
+        if !flags.intersects(InodeFlags::SYNC | InodeFlags::DIRSYNC) {
+            return Ok(());
+        }
+        self.volume.sync_tid(dir.sync_tid(false), false)
+    }
+}

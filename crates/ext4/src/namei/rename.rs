@@ -1,0 +1,502 @@
+//! Renaming: moving a name, over another or in exchange for it.
+//!
+//! # Locking
+//! Between two directories the rename mutex is held, so that the shape of the tree stands still: then
+//! both directories, the ancestor first; then the inodes that are moved or replaced, directories before
+//! others, others by number.
+
+use crate::attributes::acl::stored::NewAcls;
+use crate::deletion::DELETE_CREDITS;
+use crate::directory::check_name;
+use crate::directory::{Found, Hit};
+use crate::error::{Ext4Error, Result};
+use crate::inode::clock::now;
+use crate::inode::reference::InodeRef;
+use crate::inodes::new::NewInode;
+use crate::namei::{LINK_CREDITS, Namei, check_alive, check_directory};
+use crate::volume::handles::LazyHandle;
+use uext4_jbd2::Handle;
+use uext4_ondisk::{Corrupt, CorruptKind, Ino};
+use uext4_vfs::attr::{FileKind, NewKind, NewNode, RenameFlags};
+use uext4_vfs::caller::Caller;
+use uext4_vfs::errno::{Errno, Error};
+use uext4_vfs::ilock::{DirOrder, ILockGuard, LockMode, ilock, ilock_two_dirs};
+use uext4_vfs::permission::Access;
+
+/// The most directories above one that a rename climbs, as it does so with all other renames waiting.
+const DEPTH_MAX: u32 = 1 << 16;
+
+/// One side of a rename.
+#[derive(Clone, Copy)]
+struct Side<'a> {
+    dir: &'a InodeRef,
+    name: &'a [u8],
+}
+
+impl Namei {
+    /// Renames; see rename(2) for the flags.
+    ///
+    /// # Crash
+    /// The old or the new state survives, nothing in between.
+    ///
+    /// # Errors
+    /// As rename(2).
+    pub fn rename(
+        &self,
+        caller: &Caller,
+        old_dir: &InodeRef,
+        old_name: &[u8],
+        new_dir: &InodeRef,
+        new_name: &[u8],
+        flags: RenameFlags,
+    ) -> Result<()> {
+        self.volume.check_writable()?;
+        if flags.contains(RenameFlags::EXCHANGE)
+            && flags.intersects(RenameFlags::NOREPLACE | RenameFlags::WHITEOUT)
+        {
+            return Err(Ext4Error::Invalid(
+                "flags of a rename that exclude each other",
+            ));
+        }
+        for dir in [old_dir, new_dir] {
+            check_directory(dir)?;
+            self.attributes.may_search(caller, dir)?;
+        }
+        for name in [old_name, new_name] {
+            if name == b"." || name == b".." {
+                return Err(Ext4Error::Busy("`.` and `..` are not renamed"));
+            }
+            check_name(name)?;
+        }
+        let old = Side {
+            dir: old_dir,
+            name: old_name,
+        };
+        let new = Side {
+            dir: new_dir,
+            name: new_name,
+        };
+        if old_dir.ino == new_dir.ino {
+            let _locked = ilock(&old_dir.ilock, LockMode::Exclusive);
+            self.rename_locked(caller, old, new, flags)?;
+            return self.settle_dir(old_dir);
+        }
+        let renaming = self.rename.lock();
+        let order = self.dir_order(old_dir, new_dir)?;
+        let _locked = ilock_two_dirs(
+            &old_dir.ilock,
+            &new_dir.ilock,
+            LockMode::Exclusive,
+            order,
+            &renaming,
+        );
+        self.rename_locked(caller, old, new, flags)?;
+        self.settle_dir(old_dir)?;
+        self.settle_dir(new_dir)
+    }
+
+    /// Which of two directories is above the other. The rename mutex is held.
+    fn dir_order(&self, a: &InodeRef, b: &InodeRef) -> Result<DirOrder> {
+        if self.is_above(a.ino, b)? {
+            Ok(DirOrder::FirstAbove)
+        } else if self.is_above(b.ino, a)? {
+            Ok(DirOrder::SecondAbove)
+        } else {
+            Ok(DirOrder::Unrelated)
+        }
+    }
+
+    /// Whether `above` is `below` or an ancestor of it. The rename mutex is held.
+    fn is_above(&self, above: Ino, below: &InodeRef) -> Result<bool> {
+        self.climb(above, below, |at| {
+            let _locked = ilock(&at.ilock, LockMode::Shared);
+            self.directories.dir_parent(at)
+        })
+    }
+
+    /// As [`Ext4::is_above`], with both directories locked: only their ancestors are read. `..` changes only under
+    /// the rename mutex, which is held.
+    fn is_above_locked(&self, above: Ino, below: &InodeRef) -> Result<bool> {
+        self.climb(above, below, |at| self.directories.dir_parent(at))
+    }
+
+    /// Whether the way up from `below` passes `above`.
+    ///
+    /// # Errors
+    /// `ELOOP`: the way is longer than [`DEPTH_MAX`]. Damage: it is a loop.
+    fn climb(
+        &self,
+        above: Ino,
+        below: &InodeRef,
+        parent: impl Fn(&InodeRef) -> Result<Ino>,
+    ) -> Result<bool> {
+        let mut at = below.clone();
+        // An inode that the way passed, newer each time the distance from it doubles.
+        let mut passed = Ino::NONE;
+        for step in 0..DEPTH_MAX {
+            if at.ino == above {
+                return Ok(true);
+            }
+            if at.ino == Ino::ROOT || at.is_doomed() {
+                return Ok(false);
+            }
+            if at.ino == passed {
+                return Err(Corrupt::new(CorruptKind::DirNotDotDot)
+                    .ino(at.ino)
+                    .detail("directories form a loop")
+                    .into());
+            }
+            if step.is_power_of_two() {
+                passed = at.ino;
+            }
+            at = self.inodes.get_inode(parent(&at)?)?;
+        }
+        Err(Error::new(Errno::ELOOP).into())
+    }
+
+    /// The rest of a rename, with the directories locked.
+    fn rename_locked(
+        &self,
+        caller: &Caller,
+        old: Side<'_>,
+        new: Side<'_>,
+        flags: RenameFlags,
+    ) -> Result<()> {
+        let Found::Hit(source_hit) =
+            self.directories
+                .dir_find(old.dir, self.directories.dir_shape(old.dir), old.name)?
+        else {
+            return Err(Ext4Error::NotFound);
+        };
+        let source = self.get_entry(old.dir, source_hit.ino)?;
+        check_alive(new.dir)?;
+        let target_hit = match self.directories.dir_find(
+            new.dir,
+            self.directories.dir_shape(new.dir),
+            new.name,
+        )? {
+            Found::Hit(hit) => Some(hit),
+            Found::Vacancy(_) => None,
+        };
+        let target = match &target_hit {
+            Some(hit) => Some(self.get_entry(new.dir, hit.ino)?),
+            None => None,
+        };
+        match &target {
+            Some(_) if flags.contains(RenameFlags::NOREPLACE) => return Err(Ext4Error::Exists),
+            None if flags.contains(RenameFlags::EXCHANGE) => return Err(Ext4Error::NotFound),
+            _ => {}
+        }
+        self.check_no_loop(old, new, &source, target.as_ref(), flags)?;
+        if target.as_ref().is_some_and(|t| t.ino == source.ino) {
+            return Ok(());
+        }
+        self.may_rename(caller, old, new, &source, target.as_ref(), flags)?;
+        if old.dir.ino != new.dir.ino {
+            // Read before anything changes: the entry `..` of what gets another parent.
+            let exchanged = target.as_ref();
+            let exchanged = exchanged.filter(|_| flags.contains(RenameFlags::EXCHANGE));
+            for moved in [Some(&source), exchanged].into_iter().flatten() {
+                if moved.is_dir() {
+                    self.directories.dir_parent(moved)?;
+                }
+            }
+        }
+        let whiteout = self.whiteout(caller, old, flags)?;
+        let _locked = lock_moved(&source, target.as_ref());
+        match (&target, &target_hit) {
+            (Some(target), Some(hit)) if flags.contains(RenameFlags::EXCHANGE) => {
+                self.exchange(old, new, (&source, &source_hit), (target, hit))
+            }
+            (Some(target), Some(hit)) => {
+                if target.is_dir() && !self.directories.dir_is_empty(target)? {
+                    return Err(Ext4Error::NotEmpty);
+                }
+                self.replace(old, new, &source, (target, hit), whiteout.as_ref())
+            }
+            _ => self.move_name(old, new, &source, whiteout.as_ref()),
+        }
+    }
+
+    /// Refuses a caller who may not take both names away, or give what they name another parent.
+    fn may_rename(
+        &self,
+        caller: &Caller,
+        old: Side<'_>,
+        new: Side<'_>,
+        source: &InodeRef,
+        target: Option<&InodeRef>,
+        flags: RenameFlags,
+    ) -> Result<()> {
+        let exchanges = flags.contains(RenameFlags::EXCHANGE);
+        let (old_attr, source_attr) = (self.attributes.attr(old.dir), self.attributes.attr(source));
+        self.attributes
+            .may_delete(caller, old.dir, &old_attr, &source_attr, source.is_dir())?;
+        let new_attr = self.attributes.attr(new.dir);
+        match target {
+            None => self.attributes.may_change_dir(caller, new.dir, &new_attr)?,
+            Some(target) => {
+                let attr = self.attributes.attr(target);
+                let as_dir = match exchanges {
+                    true => target.is_dir(),
+                    false => source.is_dir(),
+                };
+                self.attributes
+                    .may_delete(caller, new.dir, &new_attr, &attr, as_dir)?;
+            }
+        }
+        let exchanged = target.filter(|_| exchanges);
+        for moved in [Some(source), exchanged].into_iter().flatten() {
+            // A directory's `..` changes.
+            if moved.is_dir() && old.dir.ino != new.dir.ino {
+                self.attributes.check_access(
+                    caller,
+                    moved,
+                    &self.attributes.attr(moved),
+                    Access::WRITE,
+                )?;
+            }
+        }
+        let back = exchanged.is_some_and(|target| self.files.crosses_project(old.dir, target));
+        if back || self.files.crosses_project(new.dir, source) {
+            return Err(Error::new(Errno::EXDEV).into());
+        }
+        Ok(())
+    }
+
+    /// The whiteout that the caller leaves at the old name, if the flags say so.
+    fn whiteout(
+        &self,
+        caller: &Caller,
+        old: Side<'_>,
+        flags: RenameFlags,
+    ) -> Result<Option<(NewInode, NewAcls)>> {
+        if !flags.contains(RenameFlags::WHITEOUT) {
+            return Ok(None);
+        }
+        let new = NewNode {
+            mode: 0,
+            kind: NewKind::Device {
+                kind: FileKind::CharDevice,
+                major: 0,
+                minor: 0,
+            },
+        };
+        let attr = self.attributes.attr(old.dir);
+        self.template(caller, old.dir, &attr, &new).map(Some)
+    }
+
+    /// A directory must not end up below itself.
+    fn check_no_loop(
+        &self,
+        old: Side<'_>,
+        new: Side<'_>,
+        source: &InodeRef,
+        target: Option<&InodeRef>,
+        flags: RenameFlags,
+    ) -> Result<()> {
+        if old.dir.ino == new.dir.ino {
+            return Ok(());
+        }
+        if source.is_dir() && self.is_above_locked(source.ino, new.dir)? {
+            return Err(Ext4Error::Invalid("moving a directory into itself"));
+        }
+        if let Some(target) = target
+            && target.is_dir()
+            && self.is_above_locked(target.ino, old.dir)?
+        {
+            return Err(if flags.contains(RenameFlags::EXCHANGE) {
+                Ext4Error::Invalid("moving a directory into itself")
+            } else {
+                Ext4Error::NotEmpty
+            });
+        }
+        Ok(())
+    }
+
+    /// Moves a name to where there is none.
+    fn move_name(
+        &self,
+        old: Side<'_>,
+        new: Side<'_>,
+        source: &InodeRef,
+        whiteout: Option<&(NewInode, NewAcls)>,
+    ) -> Result<()> {
+        let moves_dir = source.is_dir() && old.dir.ino != new.dir.ino;
+        if moves_dir {
+            self.check_links(new.dir, new.dir.state().links)?;
+        }
+        self.blocks.retry_no_space(|| {
+            let Found::Vacancy(vacancy) = self.directories.dir_find(
+                new.dir,
+                self.directories.dir_shape(new.dir),
+                new.name,
+            )?
+            else {
+                return Err(Ext4Error::Exists);
+            };
+            let late = LazyHandle::new(
+                self.volume.journal(),
+                LINK_CREDITS * 2 + 8 + acl_credits(whiteout),
+            );
+            let (late, whiteout) = self.make_whiteout(late, old, whiteout)?;
+            let handle = late.get()?;
+            let inserted = self.directories.dir_insert(
+                handle,
+                new.dir,
+                &vacancy,
+                new.name,
+                source.ino,
+                source.file_type,
+            );
+            if let Err(why) = inserted {
+                return match &whiteout {
+                    Some(made) => Err(self.deletion.discard_new(late, made, why)),
+                    None => late.end(Err(why)),
+                };
+            }
+            if moves_dir {
+                self.directories
+                    .dir_set_parent(handle, source, new.dir.ino)?;
+            }
+            self.touch_dir(handle, new.dir, i32::from(moves_dir))?;
+            self.vacate(handle, old, source, whiteout.as_ref(), moves_dir)?;
+            late.end(Ok(()))
+        })
+    }
+
+    /// Makes a whiteout before anything else changes: it may find no inode or no space.
+    fn make_whiteout<'j>(
+        &self,
+        late: LazyHandle<'j>,
+        old: Side<'_>,
+        whiteout: Option<&(NewInode, NewAcls)>,
+    ) -> Result<(LazyHandle<'j>, Option<InodeRef>)> {
+        let Some((template, acls)) = whiteout else {
+            return Ok((late, None));
+        };
+        let made = match self.inodes.new_inode(&late, old.dir, template, 1) {
+            Ok(made) => made,
+            Err(why) => return late.end(Err(why)),
+        };
+        match self.attributes.store_new_acls(late.get()?, &made, acls) {
+            Ok(()) => Ok((late, Some(made))),
+            Err(why) => Err(self.deletion.discard_new(late, &made, why)),
+        }
+    }
+
+    /// Takes the old name away, or leaves a whiteout there.
+    fn vacate(
+        &self,
+        handle: &Handle<'_>,
+        old: Side<'_>,
+        source: &InodeRef,
+        whiteout: Option<&InodeRef>,
+        moves_dir: bool,
+    ) -> Result<()> {
+        // The insertion may have split the leaf that the old name is in.
+        let Found::Hit(hit) =
+            self.directories
+                .dir_find(old.dir, self.directories.dir_shape(old.dir), old.name)?
+        else {
+            return Err(Ext4Error::NotFound);
+        };
+        if let Some(made) = whiteout {
+            self.directories
+                .dir_replace(handle, old.dir, &hit, made.ino, made.file_type)?;
+        } else {
+            self.directories.dir_remove(handle, old.dir, &hit)?;
+        }
+        self.touch_dir(handle, old.dir, -i32::from(moves_dir))?;
+        let time = now();
+        self.table
+            .update_inode(source, handle, |disk| disk.ctime = time)
+    }
+
+    /// Moves a name over another.
+    fn replace(
+        &self,
+        old: Side<'_>,
+        new: Side<'_>,
+        source: &InodeRef,
+        (target, hit): (&InodeRef, &Hit),
+        whiteout: Option<&(NewInode, NewAcls)>,
+    ) -> Result<()> {
+        let moves_dir = source.is_dir() && old.dir.ino != new.dir.ino;
+        let remains = self.deletion.prepare_delete(target)?;
+        let late = LazyHandle::new(
+            self.volume.journal(),
+            LINK_CREDITS + DELETE_CREDITS + acl_credits(whiteout),
+        );
+        let (late, whiteout) = self.make_whiteout(late, old, whiteout)?;
+        let handle = late.get()?;
+        self.directories
+            .dir_replace(handle, new.dir, hit, source.ino, source.file_type)?;
+        // One subdirectory goes, and one comes if it is another directory's.
+        let change = i32::from(moves_dir) - i32::from(target.is_dir());
+        self.touch_dir(handle, new.dir, change)?;
+        if moves_dir {
+            self.directories
+                .dir_set_parent(handle, source, new.dir.ino)?;
+        }
+        self.vacate(handle, old, source, whiteout.as_ref(), moves_dir)?;
+        let handle = match late.into_handle() {
+            Some(handle) => handle,
+            None => self.volume.journal().start(DELETE_CREDITS)?,
+        };
+        if target.is_dir() {
+            return self.bury_dir(handle, target, &remains);
+        }
+        self.deletion.drop_link(handle, target, &remains)
+    }
+
+    fn exchange(
+        &self,
+        old: Side<'_>,
+        new: Side<'_>,
+        (a, a_hit): (&InodeRef, &Hit),
+        (b, b_hit): (&InodeRef, &Hit),
+    ) -> Result<()> {
+        let apart = old.dir.ino != new.dir.ino;
+        let handle = self.volume.journal().start(LINK_CREDITS)?;
+        self.directories
+            .dir_replace(&handle, old.dir, a_hit, b.ino, b.file_type)?;
+        self.directories
+            .dir_replace(&handle, new.dir, b_hit, a.ino, a.file_type)?;
+        let change = if apart {
+            i32::from(b.is_dir()) - i32::from(a.is_dir())
+        } else {
+            0
+        };
+        self.touch_dir(&handle, old.dir, change)?;
+        self.touch_dir(&handle, new.dir, -change)?;
+        if apart && a.is_dir() {
+            self.directories.dir_set_parent(&handle, a, new.dir.ino)?;
+        }
+        if apart && b.is_dir() {
+            self.directories.dir_set_parent(&handle, b, old.dir.ino)?;
+        }
+        let time = now();
+        self.table
+            .update_inode(a, &handle, |disk| disk.ctime = time)?;
+        self.table
+            .update_inode(b, &handle, |disk| disk.ctime = time)?;
+        handle.finish();
+        Ok(())
+    }
+}
+
+/// Blocks that the ACLs of a whiteout change.
+fn acl_credits(whiteout: Option<&(NewInode, NewAcls)>) -> u32 {
+    whiteout.map_or(0, |(_, acls)| acls.credits())
+}
+
+/// Locks the inodes that a rename moves or replaces.
+fn lock_moved<'a>(source: &'a InodeRef, target: Option<&'a InodeRef>) -> Vec<ILockGuard<'a>> {
+    let mut inodes: Vec<&InodeRef> = std::iter::once(source).chain(target).collect();
+    inodes.sort_by_key(|i| (!i.is_dir(), i.ino));
+    inodes
+        .into_iter()
+        .map(|i| ilock(&i.ilock, LockMode::Exclusive))
+        .collect()
+}

@@ -1,0 +1,123 @@
+//! How a file system is mounted.
+
+pub(crate) mod ialloc_variant;
+
+use crate::generation::GenerationArm;
+use crate::options::ialloc_variant::IallocArm;
+use std::time::Duration;
+use uext4_ondisk::ErrorsBehaviour;
+use uext4_vfs::icache::IcacheArm;
+use uext4_vfs::ilock::DioLock;
+
+/// When reading changes a file's access time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AtimeUpdate {
+    /// `relatime`: if it is not after the last change, or a day old.
+    #[default]
+    Relative,
+    /// `strictatime`: always.
+    Strict,
+    /// `noatime`: never.
+    Never,
+}
+
+/// What the journal does with the data of files (`data=`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataMode {
+    /// It goes to the device before the transaction that publishes it commits.
+    Ordered,
+    /// It need not: but as nothing here keeps dirty data in memory, it does, as with `Ordered`.
+    Writeback,
+    /// It goes through the journal, as metadata does.
+    Journal,
+}
+
+impl DataMode {
+    /// As `data=` names it.
+    pub fn parse(name: &str) -> Option<DataMode> {
+        match name {
+            "ordered" => Some(DataMode::Ordered),
+            "writeback" => Some(DataMode::Writeback),
+            "journal" => Some(DataMode::Journal),
+            _ => None,
+        }
+    }
+}
+
+/// Options of a mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountOptions {
+    /// Nothing is written, not even a recovered journal's result unless the device allows it.
+    pub read_only: bool,
+    /// Does not recover the journal; needs `read_only`.
+    pub noload: bool,
+    /// A transaction is committed when it is this old.
+    pub commit_interval: Duration,
+    /// Whether the device is flushed around a commit.
+    pub barrier: bool,
+    /// What to do when damage is found, besides recording it in the superblock; None for what that says.
+    /// `Panic` ends the mount, not the process: nothing is written any more.
+    pub errors: Option<ErrorsBehaviour>,
+    /// Blocks that are freed are discarded on the device once that is durable.
+    pub discard: bool,
+    /// What the journal does with data; None for what the superblock says, which is `Ordered` unless somebody
+    /// changed it (`tune2fs -o`). `Journal` needs a journal.
+    pub data: Option<DataMode>,
+    /// Bytes of clean metadata blocks to keep.
+    pub cache_bytes: u64,
+    /// Inodes to keep in memory that nobody uses.
+    pub inodes_max: usize,
+    /// How inode numbers are claimed (mechanism 1).
+    pub ialloc: IallocArm,
+    /// How generations are drawn (mechanism 2).
+    pub generation: GenerationArm,
+    /// How the inode cache is locked (mechanism 3).
+    pub icache: IcacheArm,
+    /// How direct I/O takes the inode lock (mechanism 4).
+    pub dio_lock: DioLock,
+    /// Direct writes into holes allocate unwritten extents, which become written when the data is on
+    /// the device; so direct reads need not wait for them.
+    pub dioread_nolock: bool,
+    /// Timestamps stay in memory until the inode is written for another reason, a sync, its
+    /// eviction, or [`MountOptions::lazytime_max_age`].
+    pub lazytime: bool,
+    /// How old a pending timestamp may get before it is written; a day, as in the kernel.
+    pub lazytime_max_age: Duration,
+    /// When reading changes the access time.
+    pub atime: AtimeUpdate,
+    /// Reading a directory never changes its access time.
+    pub nodiratime: bool,
+    /// The inode number at which every search for a free inode starts, 0 for none; as the kernel's
+    /// `inode_goal`.
+    pub inode_goal: u32,
+    /// For measuring: how long starting a journal handle and getting write access to an inode bitmap
+    /// sleep, as they do while a transaction closes.
+    pub journal_delay: Duration,
+}
+
+impl Default for MountOptions {
+    fn default() -> Self {
+        MountOptions {
+            read_only: false,
+            noload: false,
+            commit_interval: Duration::from_secs(5),
+            barrier: true,
+            errors: None,
+            discard: false,
+            data: None,
+            cache_bytes: 256 << 20,
+            inodes_max: 1 << 18,
+            ialloc: IallocArm::default(),
+            generation: GenerationArm::default(),
+            icache: IcacheArm::default(),
+            dio_lock: DioLock::default(),
+            dioread_nolock: true,
+            lazytime: false,
+            lazytime_max_age: Duration::from_secs(24 * 60 * 60),
+            atime: AtimeUpdate::default(),
+            nodiratime: false,
+            inode_goal: 0,
+            journal_delay: Duration::ZERO,
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! Orphans: inodes without links that are still open, and files whose truncation may be interrupted.
+//! They are on record on disk, so that the next mount finishes what a crash cut short.
+//!
+//! # Data model
+//! With the feature `orphan_file` an orphan has a slot in a file made for that, and claiming one is a
+//! compare-exchange in memory. Without, orphans form a list through `i_dtime` that starts in the
+//! superblock; its order in memory is the order on disk.
+//!
+//! # Locking
+//! The list's lock (rank `orphan_list`) is held while superblock or inode-table blocks change; slots
+//! are claimed without a lock.
+
+use crate::error::Result;
+use crate::inode::Inode;
+use crate::inode::reference::InodeRef;
+use crate::inode_table::InodeTable;
+use crate::inodes::Inodes;
+use crate::kinds;
+use crate::mapping::Mapping;
+use crate::superblock::{superblock_place, with_superblock};
+use crate::volume::Volume;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, OnceLock};
+use uext4_jbd2::Handle;
+use uext4_jbd2::buffer::Buffer;
+use uext4_ondisk::{Compat, Corrupt, CorruptKind, Ino, orphan_slots};
+use uext4_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use uext4_sync::{Mutex, class};
+
+/// The orphans of a file system.
+pub struct OrphanList {
+    volume: Arc<Volume>,
+    table: Arc<InodeTable>,
+    mapping: Arc<Mapping>,
+    inodes: Arc<Inodes>,
+    /// The list through `i_dtime`, first the one the superblock names; and what is in which slot.
+    list: Mutex<List>,
+    /// The orphan file, once it was read.
+    file: OnceLock<Option<OrphanFile>>,
+    has_file: bool,
+    left: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    /// They stay in the inode cache while they are here: one that leaves the list changes its predecessor.
+    order: Vec<Arc<Inode>>,
+    slots: HashMap<Ino, Slot>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    block: usize,
+    index: usize,
+}
+
+#[derive(Debug)]
+struct OrphanFile {
+    blocks: Vec<OrphanBlock>,
+    /// Where the next search begins.
+    hint: AtomicU32,
+}
+
+#[derive(Debug)]
+struct OrphanBlock {
+    buffer: Arc<Buffer>,
+    /// A bit for each slot in use.
+    used: Box<[AtomicU64]>,
+}
+
+impl OrphanList {
+    /// None yet; mounting reads what is on disk.
+    pub(crate) fn new(
+        volume: Arc<Volume>,
+        table: Arc<InodeTable>,
+        mapping: Arc<Mapping>,
+        inodes: Arc<Inodes>,
+    ) -> OrphanList {
+        OrphanList {
+            table,
+            mapping,
+            inodes,
+            list: Mutex::new(&class::ORPHAN_LIST, List::default()),
+            file: OnceLock::new(),
+            has_file: volume.sb.compat.contains(Compat::ORPHAN_FILE),
+            left: AtomicBool::new(false),
+            volume,
+        }
+    }
+
+    /// Whether some could not be dealt with and are still on record.
+    pub fn any_left(&self) -> bool {
+        let list = self.list.lock();
+        self.left.load(Ordering::Relaxed) || !list.slots.is_empty() || !list.order.is_empty()
+    }
+}
+
+impl List {
+    fn place_of(&self, inode: &Inode) -> Option<usize> {
+        self.order.iter().position(|listed| listed.ino == inode.ino)
+    }
+}
+
+impl OrphanFile {
+    fn claim(&self) -> Option<Slot> {
+        let count = self.blocks.len();
+        let start = self.hint.load(Ordering::Relaxed) as usize;
+        for i in 0..count {
+            let block = (start + i) % count;
+            let used = &self.blocks.get(block)?.used;
+            for (w, word) in used.iter().enumerate() {
+                let mut seen = word.load(Ordering::Relaxed);
+                while seen != u64::MAX {
+                    let bit = 1u64 << (!seen).trailing_zeros();
+                    let before = word.fetch_or(bit, Ordering::Relaxed);
+                    if before & bit == 0 {
+                        self.hint.store(block as u32, Ordering::Relaxed);
+                        let index = w * 64 + bit.trailing_zeros() as usize;
+                        return Some(Slot { block, index });
+                    }
+                    seen = before;
+                }
+            }
+        }
+        None
+    }
+
+    fn release(&self, slot: Slot) {
+        if let Some(word) = self
+            .blocks
+            .get(slot.block)
+            .and_then(|b| b.used.get(slot.index / 64))
+        {
+            word.fetch_and(!(1 << (slot.index % 64)), Ordering::Relaxed);
+        }
+    }
+}
+
+impl OrphanList {
+    /// Puts an inode on record as an orphan; nothing happens if it is.
+    ///
+    /// # Journal
+    /// Two credits.
+    pub(crate) fn add_orphan(&self, handle: &Handle<'_>, inode: &Arc<Inode>) -> Result<()> {
+        let mut list = self.list.lock();
+        if list.slots.contains_key(&inode.ino) || list.place_of(inode).is_some() {
+            return Ok(());
+        }
+        if let Some(file) = self.orphan_file()?
+            && let Some(slot) = file.claim()
+        {
+            list.slots.insert(inode.ino, slot);
+            return self.write_slot(handle, file, slot, inode.ino);
+        }
+        let next = list.order.first().map_or(Ino::NONE, |next| next.ino);
+        self.table
+            .update_inode(inode, handle, |disk| disk.dtime = next.0)?;
+        self.set_orphan_head(handle, inode.ino)?;
+        list.order.insert(0, Arc::clone(inode));
+        Ok(())
+    }
+
+    /// Takes an inode off the record; nothing happens if it is not there.
+    ///
+    /// # Journal
+    /// Two credits.
+    pub(crate) fn remove_orphan(&self, handle: &Handle<'_>, inode: &Inode) -> Result<()> {
+        let mut list = self.list.lock();
+        if let Some(slot) = list.slots.remove(&inode.ino) {
+            if let Some(file) = self.orphan_file()? {
+                self.write_slot(handle, file, slot, Ino(0))?;
+                file.release(slot);
+            }
+            return Ok(());
+        }
+        let Some(at) = list.place_of(inode) else {
+            return Ok(());
+        };
+        let next = list.order.get(at + 1).map_or(Ino::NONE, |next| next.ino);
+        match at.checked_sub(1).and_then(|i| list.order.get(i)) {
+            None => self.set_orphan_head(handle, next)?,
+            Some(previous) => self
+                .table
+                .update_inode(previous, handle, |disk| disk.dtime = next.0)?,
+        }
+        list.order.remove(at);
+        self.table
+            .update_inode(inode, handle, |disk| disk.dtime = 0)
+    }
+
+    fn set_orphan_head(&self, handle: &Handle<'_>, ino: Ino) -> Result<()> {
+        let (_, at) = superblock_place(self.volume.geometry().block_size);
+        let mut content = handle.modify(&self.volume.super_buffer)?;
+        with_superblock(content.data_mut(), at, |raw| raw.last_orphan = ino.0.into());
+        Ok(())
+    }
+
+    fn write_slot(
+        &self,
+        handle: &Handle<'_>,
+        file: &OrphanFile,
+        slot: Slot,
+        ino: Ino,
+    ) -> Result<()> {
+        let Some(block) = file.blocks.get(slot.block) else {
+            return Ok(());
+        };
+        let mut content = handle.modify(&block.buffer)?;
+        uext4_ondisk::orphan_slot_set(content.data_mut(), slot.index, ino);
+        Ok(())
+    }
+
+    /// The orphan file, if the file system has one.
+    fn orphan_file(&self) -> Result<Option<&OrphanFile>> {
+        if !self.has_file {
+            return Ok(None);
+        }
+        if let Some(file) = self.file.get() {
+            return Ok(file.as_ref());
+        }
+        let file = self.load_orphan_file()?;
+        Ok(self.file.get_or_init(|| Some(file)).as_ref())
+    }
+
+    fn load_orphan_file(&self) -> Result<OrphanFile> {
+        let ino = Ino(self.volume.sb.raw.orphan_file_inum.get());
+        let inode = self.inodes.get_inode(ino)?;
+        let mut places = Vec::new();
+        let seed = self.volume.seed().map(|_| inode.seed());
+        for e in self.mapping.extents(&inode)? {
+            places.extend((0..u64::from(e.len)).map(|i| uext4_ondisk::Pblk(e.pblk.0 + i)));
+        }
+        let mut blocks = Vec::new();
+        for pblk in places {
+            let role = (kinds::ORPHAN_FILE, inode.seed().0);
+            let buffer = self
+                .volume
+                .cache()
+                .get_verified(pblk.0, role, |data| -> Result<()> {
+                    uext4_ondisk::orphan_block_verify(data, seed, pblk).map_err(|e| e.ino(ino))?;
+                    Ok(())
+                })?;
+            let slots = orphan_slots(self.volume.cache().block_size());
+            let used: Box<[AtomicU64]> = (0..slots.div_ceil(64))
+                .map(|w| {
+                    let past = (w * 64 + 64).saturating_sub(slots);
+                    AtomicU64::new(if past == 0 {
+                        0
+                    } else {
+                        u64::MAX << (64 - past)
+                    })
+                })
+                .collect();
+            for (index, _) in uext4_ondisk::orphan_entries(buffer.read().data()) {
+                if let Some(word) = used.get(index / 64) {
+                    word.fetch_or(1 << (index % 64), Ordering::Relaxed);
+                }
+            }
+            blocks.push(OrphanBlock { buffer, used });
+        }
+        Ok(OrphanFile {
+            blocks,
+            hint: AtomicU32::new(0),
+        })
+    }
+
+    /// Fills the slots from the orphan file; returns the inodes in them.
+    pub(crate) fn load_file(&self) -> Result<Vec<Ino>> {
+        let mut found = Vec::new();
+        if let Some(file) = self.orphan_file()? {
+            let mut list = self.list.lock();
+            for (block, b) in file.blocks.iter().enumerate() {
+                for (index, ino) in uext4_ondisk::orphan_entries(b.buffer.read().data()) {
+                    list.slots.insert(ino, Slot { block, index });
+                    found.push(ino);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Notes that an orphan stays on record.
+    pub(crate) fn set_left(&self) {
+        self.left.store(true, Ordering::Relaxed);
+    }
+
+    /// The list that starts in the superblock. The references are let go of only when the list is known:
+    /// a deletion takes the inode off it.
+    pub(crate) fn read_orphan_list(&self) -> Result<Vec<InodeRef>> {
+        let mut listed: Vec<InodeRef> = Vec::new();
+        let mut seen = HashSet::new();
+        let mut next = Ino(self.volume.sb.raw.last_orphan.get());
+        let read = loop {
+            if next == Ino(0) {
+                break Ok(());
+            }
+            if !seen.insert(next) {
+                break Err(Corrupt::new(CorruptKind::InoRange)
+                    .ino(next)
+                    .detail("orphan list has a loop")
+                    .into());
+            }
+            match self.inodes.get_orphan(next) {
+                Ok(inode) => {
+                    next = Ino(inode.state().dtime);
+                    listed.push(inode);
+                }
+                Err(why) => break Err(why),
+            }
+        };
+        if let Err(why) = read {
+            // Nothing is deleted by a list that is damaged.
+            for inode in &listed {
+                inode.set_doomed(false);
+            }
+            return Err(why);
+        }
+        let order = listed
+            .iter()
+            .map(|inode| Arc::clone(inode.inode()))
+            .collect();
+        self.list.lock().order = order;
+        Ok(listed)
+    }
+
+    /// The numbers on record on disk, for who changes inodes before they are dealt with.
+    pub(crate) fn orphans_on_record(&self) -> Result<HashSet<Ino>> {
+        let mut found = HashSet::new();
+        if let Some(file) = self.orphan_file()? {
+            for block in &file.blocks {
+                found.extend(uext4_ondisk::orphan_entries(block.buffer.read().data()).map(|e| e.1));
+            }
+        }
+        let mut next = Ino(self.volume.sb.raw.last_orphan.get());
+        while next != Ino(0) && found.insert(next) {
+            let inode = self.inodes.get_orphan(next)?;
+            inode.set_doomed(false);
+            next = Ino(inode.state().dtime);
+        }
+        Ok(found)
+    }
+
+    /// A slot that names an inode that is not in use.
+    pub(crate) fn forget_orphan(&self, ino: Ino) -> Result<()> {
+        self.volume.with_handle(4, |handle| {
+            let mut list = self.list.lock();
+            if let (Some(slot), Some(file)) = (list.slots.remove(&ino), self.orphan_file()?) {
+                self.write_slot(handle, file, slot, Ino(0))?;
+                file.release(slot);
+            }
+            Ok(())
+        })
+    }
+}
+
+#[cfg(all(test, not(shuttle), not(loom)))]
+mod tests {
+    use super::*;
+    use crate::fs::Ext4;
+    use crate::options::MountOptions;
+    use uext4_block::MemoryDevice;
+    use uext4_build::{FeatureSet, MkfsOptions, NoProgress};
+    use uext4_vfs::attr::{NewKind, NewNode};
+    use uext4_vfs::caller::Caller;
+
+    /// One that leaves the list while the one before it is idle and the inode cache is emptied.
+    #[test]
+    fn the_predecessor_in_the_list_stays_in_memory() {
+        let device = Arc::new(MemoryDevice::new(8 << 20));
+        let options = MkfsOptions {
+            size: Some(8 << 20),
+            features: FeatureSet::parse("^orphan_file").expect("features"),
+            ..MkfsOptions::default()
+        };
+        uext4_build::mkfs(&*device, &options, &NoProgress).expect("mkfs");
+        let fs = Ext4::mount(device, MountOptions::default()).expect("mount");
+        let root = fs.namei.root().expect("root");
+        let new = NewNode {
+            mode: 0o644,
+            kind: NewKind::Regular,
+        };
+        let [first, second] = [b"a", b"b"].map(|name| {
+            let made = fs.namei.create(&Caller::root(), &root, name, &new);
+            let made = made.expect("create");
+            fs.volume
+                .with_handle(4, |handle| fs.orphans.add_orphan(handle, made.inode()))
+                .expect("an orphan");
+            made
+        });
+        let head = second.ino;
+        drop(second);
+        fs.table.icache.shrink(0, 256, |_| {}, |_| {});
+        fs.volume
+            .with_handle(4, |handle| fs.orphans.remove_orphan(handle, &first))
+            .expect("leaves the list");
+        let second = fs.inodes.get_inode(head).expect("in use");
+        assert_eq!(second.state().dtime, 0, "the end of the list");
+        fs.volume
+            .with_handle(4, |handle| fs.orphans.remove_orphan(handle, &second))
+            .expect("leaves the list");
+        fs.unmount().expect("unmount");
+    }
+}

@@ -1,0 +1,21 @@
+//! What the features of the file system say of directory blocks.
+
+use crate::volume::Volume;
+use uext4_ondisk::{Incompat, dir_data_end};
+
+impl Volume {
+    /// Where records end in a block.
+    pub(crate) fn dir_end(&self) -> usize {
+        dir_data_end(self.cache().block_size(), self.dir_tail())
+    }
+
+    /// Whether directory blocks end in a checksum.
+    pub(crate) fn dir_tail(&self) -> bool {
+        self.sb.has_metadata_csum()
+    }
+
+    /// Whether `filetype` is on.
+    pub(crate) fn has_filetype(&self) -> bool {
+        self.sb.incompat.contains(Incompat::FILETYPE)
+    }
+}

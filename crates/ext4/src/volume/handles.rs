@@ -1,0 +1,119 @@
+//! How operations end their journal handles.
+//!
+//! # Invariants
+//! - Whatever can fail comes before a handle's first change: blocks are read, verified and pinned, space is
+//!   reserved. What still fails in the middle aborts the journal, so that half of a change is never committed.
+//! - An error that is no fault of the file system (no space, a name that exists) is returned only where
+//!   nothing is changed, or where what was changed was taken back.
+
+use crate::error::Result;
+use crate::volume::Volume;
+use std::cell::OnceCell;
+use uext4_jbd2::{Handle, Journal};
+
+/// Ends a handle whose work ended as `done` says. A fault leaves a change that began unfinished, which aborts
+/// the journal.
+#[inline]
+pub(crate) fn end<T>(handle: Handle<'_>, done: Result<T>) -> Result<T> {
+    settle(&handle, &done);
+    done
+}
+
+/// Says that what was changed under a handle is complete, unless a fault ended it.
+#[inline]
+fn settle<T>(handle: &Handle<'_>, done: &Result<T>) {
+    if done.as_ref().err().is_none_or(|why| !why.is_fault()) {
+        handle.complete();
+    }
+}
+
+impl Volume {
+    /// Does `work` under a handle of its own.
+    ///
+    /// # Locks
+    /// As `Journal::start`.
+    ///
+    /// # Errors
+    /// Those of `Journal::start`, and of `work`.
+    #[inline]
+    pub(crate) fn with_handle<T>(
+        &self,
+        credits: u32,
+        work: impl FnOnce(&Handle<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let handle = self.journal().start(credits)?;
+        let done = work(&handle);
+        end(handle, done)
+    }
+}
+
+/// A handle that starts when it is first needed, so that what comes before may search and wait without holding a
+/// transaction open.
+#[derive(Debug)]
+pub(crate) struct LazyHandle<'j> {
+    journal: &'j Journal,
+    credits: u32,
+    handle: OnceCell<Handle<'j>>,
+}
+
+impl<'j> LazyHandle<'j> {
+    /// No handle yet.
+    pub fn new(journal: &'j Journal, credits: u32) -> LazyHandle<'j> {
+        LazyHandle {
+            journal,
+            credits,
+            handle: OnceCell::new(),
+        }
+    }
+
+    /// The handle, started now unless it was.
+    ///
+    /// # Locks
+    /// As `Journal::start` the first time.
+    ///
+    /// # Errors
+    /// As `Journal::start`.
+    #[inline]
+    pub fn get(&self) -> Result<&Handle<'j>> {
+        if let Some(handle) = self.handle.get() {
+            return Ok(handle);
+        }
+        let started = self.journal.start(self.credits)?;
+        Ok(self.handle.get_or_init(|| started))
+    }
+
+    /// Says that nothing was changed under the handle so far, although it got write access.
+    pub fn nothing_changed(&self) {
+        if let Some(handle) = self.handle.get() {
+            handle.complete();
+        }
+    }
+
+    /// The handle, if it was started.
+    pub fn into_handle(self) -> Option<Handle<'j>> {
+        self.handle.into_inner()
+    }
+
+    /// Ends the handle, if it was started, as [`end`] does.
+    #[inline]
+    pub fn end<T>(self, done: Result<T>) -> Result<T> {
+        if let Some(handle) = self.handle.get() {
+            settle(handle, &done);
+        }
+        done
+    }
+}
+
+impl Volume {
+    pub(crate) fn sync_tid(&self, tid: u64, unflushed: bool) -> Result<()> {
+        self.journal().check_aborted()?;
+        if tid != 0 && !self.journal().is_committed(tid) {
+            // The commit flushes the device; but it may have done so before the last overwrite.
+            self.journal().wait_commit(tid)?;
+        }
+        if unflushed {
+            self.journal().flush_device()?;
+        }
+        Ok(())
+    }
+}

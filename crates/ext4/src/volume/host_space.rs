@@ -1,0 +1,100 @@
+//! Space on the host for metadata: a sparse image has none where nothing was ever written.
+//!
+//! # Invariants
+//! A block of metadata has its space before a handle first changes it, so that `ENOSPC` reaches the operation that needs
+//! the block. A host that is full all the same (copy-on-write, a quota) is for the checkpoint: `JournalError::HostFull`.
+//!
+//! # Locking
+//! None: a bit for each chunk of the device, set once the host gave it its space.
+
+use crate::error::{Ext4Error, Result};
+use crate::run::Run;
+use crate::volume::Volume;
+use uext4_ondisk::Pblk;
+use uext4_sync::atomic::AtomicU64;
+use uext4_sync::atomic::Ordering::Relaxed;
+use uext4_vfs::errno::Errno;
+
+/// The most chunks that are kept apart, which take 512 KiB.
+const CHUNKS_MAX: u64 = 1 << 22;
+/// The smallest chunk, in bytes.
+const CHUNK_BYTES_MIN: u64 = 64 << 10;
+
+/// Which parts of the device have their space.
+#[derive(Debug)]
+pub(crate) struct HostSpace {
+    /// In bytes.
+    chunk: u64,
+    has: Box<[AtomicU64]>,
+}
+
+impl HostSpace {
+    /// Of a device of so many bytes, of which nothing is known.
+    pub fn new(bytes: u64) -> HostSpace {
+        let chunk = bytes
+            .div_ceil(CHUNKS_MAX)
+            .next_power_of_two()
+            .max(CHUNK_BYTES_MIN);
+        let words = bytes.div_ceil(chunk).div_ceil(64);
+        HostSpace {
+            chunk,
+            has: (0..words).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    fn bit(&self, chunk: u64) -> (&AtomicU64, u64) {
+        let word = usize::try_from(chunk / 64).unwrap_or(usize::MAX);
+        (&self.has[word], 1 << (chunk % 64))
+    }
+
+    /// Forgets what is known of a range, whose space goes back to the host.
+    pub fn forget(&self, offset: u64, len: u64) {
+        for chunk in offset / self.chunk..(offset + len).div_ceil(self.chunk) {
+            let (word, bit) = self.bit(chunk);
+            word.fetch_and(!bit, Relaxed);
+        }
+    }
+}
+
+impl Volume {
+    /// Gives blocks of metadata their space on the host.
+    ///
+    /// # Locks
+    /// May wait for the host: no lock of rank `group` or below may be held.
+    ///
+    /// # Errors
+    /// [`Ext4Error::NoSpace`]: the host is full. The device's.
+    pub(crate) fn allocate_on_host(&self, run: Run) -> Result<()> {
+        let (first, bytes) = (
+            run.pblk.0 * self.block_size(),
+            u64::from(run.len) * self.block_size(),
+        );
+        let space = &self.host_space;
+        for chunk in first / space.chunk..(first + bytes).div_ceil(space.chunk) {
+            let (word, bit) = space.bit(chunk);
+            if word.load(Relaxed) & bit != 0 {
+                continue;
+            }
+            let start = chunk * space.chunk;
+            let len = space.chunk.min(self.device().len() - start);
+            match self.device().allocate(start, len) {
+                Ok(()) => word.fetch_or(bit, Relaxed),
+                Err(why) if why.raw_os_error() == Some(Errno::ENOSPC.0) => {
+                    return Err(Ext4Error::NoSpace);
+                }
+                Err(why) => return Err(why.into()),
+            };
+        }
+        Ok(())
+    }
+}
+
+impl Volume {
+    /// Gives a bitmap that is going to be changed its space on the host.
+    pub(crate) fn allocate_bitmap(&self, pblk: Pblk) -> Result<()> {
+        match self.is_read_only() {
+            true => Ok(()),
+            false => self.allocate_on_host(Run { pblk, len: 1 }),
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! What every other part needs of a mounted file system: superblock, geometry, groups, buffer cache, journal, and
+//! what was found damaged.
+//!
+//! # Locking
+//! None of its own: settings and the read-only flag are atomics.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `superblock` | changes of the superblock |
+//! | `groups` | the block groups, loaded and found |
+//! | `handles` | how operations start and end journal handles |
+//! | `error_state` | damage: recorded, and turned into an errno |
+//! | `host_space` | space on the host for metadata of sparse images |
+//! | `fixed_blocks` | blocks that belong to no file |
+//! | `settings` | options that a remount changes |
+//! | `directory_format` | what the features say of directory blocks |
+
+mod directory_format;
+mod error_state;
+pub(crate) mod fixed_blocks;
+pub(crate) mod groups;
+pub(crate) mod handles;
+mod host_space;
+pub(crate) mod settings;
+mod superblock;
+
+use crate::error::{Ext4Error, Result};
+use crate::group::{BitmapBytes, Group};
+use crate::options::{DataMode, MountOptions};
+use crate::volume::error_state::ErrorState;
+use crate::volume::fixed_blocks::FixedBlocks;
+use crate::volume::host_space::HostSpace;
+use crate::volume::settings::Settings;
+use std::sync::Arc;
+use uext4_block::BlockDevice;
+use uext4_jbd2::Journal;
+use uext4_jbd2::buffer::{Buffer, BufferCache};
+use uext4_ondisk::{CsumSeed, Geometry, GroupCsum, InodeParams, Superblock};
+use uext4_sync::CachePadded;
+use uext4_sync::atomic::{AtomicBool, Ordering};
+
+/// How many mounts this process has seen.
+static MOUNTS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+
+/// The device of a mounted file system with its superblock, groups, buffer cache and journal.
+pub struct Volume {
+    /// As mounted; the counters and the orphan head in it are not current.
+    pub(crate) sb: Superblock,
+    pub(crate) super_buffer: Arc<Buffer>,
+    groups: Arc<[Group]>,
+    cache: Arc<BufferCache>,
+    journal: Arc<Journal>,
+    pub(crate) options: MountOptions,
+    pub(crate) csum: GroupCsum,
+    pub(crate) bitmap_bytes: BitmapBytes,
+    pub(crate) params: InodeParams,
+    /// Distinguishes this mount from every other of the process.
+    pub(crate) mount_id: u64,
+    pub(crate) host_space: HostSpace,
+    /// The blocks that belong to no file.
+    pub(crate) fixed: FixedBlocks,
+    read_only: AtomicBool,
+    mounted: AtomicBool,
+    errors: ErrorState,
+    /// Read by every operation, so on a line that nothing else writes.
+    pub(crate) settings: CachePadded<Settings>,
+}
+
+impl Volume {
+    /// The file system that `sb` describes, with the groups and the journal as loaded.
+    pub(crate) fn new(
+        sb: Superblock,
+        cache: Arc<BufferCache>,
+        super_buffer: Arc<Buffer>,
+        groups: Arc<[Group]>,
+        fixed: FixedBlocks,
+        journal: Arc<Journal>,
+        options: MountOptions,
+    ) -> Volume {
+        Volume {
+            super_buffer,
+            groups,
+            csum: GroupCsum::of(&sb),
+            bitmap_bytes: BitmapBytes::of(&sb.geometry),
+            params: InodeParams::of(&sb),
+            mount_id: MOUNTS.fetch_add(1, Ordering::Relaxed),
+            host_space: HostSpace::new(cache.device().len()),
+            fixed,
+            read_only: AtomicBool::new(options.read_only),
+            mounted: AtomicBool::new(false),
+            errors: ErrorState::new(),
+            settings: CachePadded::new(Settings::new(
+                &options,
+                options.errors.unwrap_or_else(|| sb.raw.errors_behaviour()),
+            )),
+            cache,
+            journal,
+            options,
+            sb,
+        }
+    }
+}
+
+impl Volume {
+    /// Refuses to change anything when mounted read-only.
+    #[inline]
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.is_read_only() {
+            return Err(Ext4Error::ReadOnly);
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is written.
+    #[inline]
+    pub fn is_read_only(&self) -> bool {
+        self.read_only.load(Ordering::Relaxed)
+    }
+
+    /// Whether everything is durable because nothing was done since: mounted read-only, or unmounted. A mount
+    /// that became read-only when it met damage still finishes what was begun.
+    pub(crate) fn has_nothing_to_sync(&self) -> bool {
+        self.is_read_only() && !self.mounted.load(Ordering::SeqCst)
+    }
+
+    /// Sizes and places.
+    #[inline(always)]
+    pub fn geometry(&self) -> &Geometry {
+        &self.sb.geometry
+    }
+
+    /// The superblock as mounted.
+    pub fn superblock(&self) -> &Superblock {
+        &self.sb
+    }
+
+    /// The metadata block cache.
+    #[inline(always)]
+    pub fn cache(&self) -> &Arc<BufferCache> {
+        &self.cache
+    }
+
+    /// The journal.
+    #[inline(always)]
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// The device.
+    #[inline(always)]
+    pub fn device(&self) -> &Arc<dyn BlockDevice> {
+        self.cache.device()
+    }
+
+    /// The seed of metadata checksums, if there are any.
+    #[inline]
+    pub(crate) fn seed(&self) -> Option<CsumSeed> {
+        self.sb.has_metadata_csum().then_some(self.sb.csum_seed)
+    }
+
+    /// Bytes of a block.
+    #[inline(always)]
+    pub(crate) fn block_size(&self) -> u64 {
+        u64::from(self.sb.geometry.block_size)
+    }
+
+    pub(crate) fn reserved_blocks(&self) -> i64 {
+        i64::try_from(self.sb.raw.reserved_blocks_count()).unwrap_or(i64::MAX)
+    }
+
+    /// Whether the superblock says that the journal needs recovery.
+    pub(crate) fn is_mounted(&self) -> bool {
+        self.mounted.load(Ordering::SeqCst)
+    }
+
+    /// Returns the value before.
+    pub(crate) fn set_mounted(&self, mounted: bool) -> bool {
+        self.mounted.swap(mounted, Ordering::SeqCst)
+    }
+
+    /// Allows changes from now on, unless the journal has been aborted.
+    pub(crate) fn allow_changes(&self) {
+        self.read_only.store(false, Ordering::SeqCst);
+        // One that was aborted meanwhile has said so before, or is seen here.
+        if self.journal.is_aborted() {
+            self.set_read_only();
+        }
+    }
+
+    /// Changes nothing from now on.
+    pub(crate) fn set_read_only(&self) {
+        self.read_only.store(true, Ordering::SeqCst);
+    }
+
+    /// What the journal does with the data of this mount.
+    pub fn data(&self) -> DataMode {
+        Self::data_mode(self.superblock(), &self.options)
+    }
+
+    /// What `data=` of the options and of the superblock come to.
+    pub(crate) fn data_mode(
+        sb: &uext4_ondisk::Superblock,
+        options: &crate::options::MountOptions,
+    ) -> DataMode {
+        options.data.unwrap_or_else(|| {
+            match sb.raw.default_mount_opts.get() & uext4_ondisk::DEFAULT_DATA_MASK {
+                uext4_ondisk::DEFAULT_DATA_JOURNAL => DataMode::Journal,
+                uext4_ondisk::DEFAULT_DATA_WRITEBACK => DataMode::Writeback,
+                _ => DataMode::Ordered,
+            }
+        })
+    }
+}
