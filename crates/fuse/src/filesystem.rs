@@ -30,7 +30,7 @@ pub enum Invalidation {
     Data,
 }
 
-/// A file system that a [`Server`](crate::Server) serves: it owns a reference to the file system and adds what only FUSE
+/// A file system that a [`Server`](crate::server::Server) serves: it owns a reference to the file system and adds what only FUSE
 /// needs of it.
 pub trait FuseFileSystem: Send + Sync + 'static {
     /// The file system.

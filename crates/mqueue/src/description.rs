@@ -4,10 +4,10 @@
 //! What a queue was opened for is checked once, at opening. `O_NONBLOCK` belongs to the description;
 //! descriptors that are duplicated share it, and so do threads here.
 
-use crate::namespace::MqOpen;
 use crate::node::Node;
 use crate::notify::{Notification, Registrant};
-use crate::queue::{Ready, Received, Started, Tell};
+use crate::open_flags::MqOpen;
+use crate::queue::{Ready, Received, Started, WatchCallback};
 use crate::wait::{Deferred, Interrupt, OnReceived, OnSent, Wait};
 use std::sync::Arc;
 use uext4_sync::atomic::{AtomicBool, Ordering};
@@ -70,14 +70,14 @@ impl Description {
     /// Sends a message (mq_send(3), mq_timedsend(3)).
     ///
     /// # Locks
-    /// As [`crate::Queue::send`].
+    /// As [`crate::queue::Queue::send`].
     ///
     /// # Errors
-    /// `EBADF`: not open for writing. Others as [`crate::Queue::send`].
+    /// `EBADF`: not open for writing. Others as [`crate::queue::Queue::send`].
     pub fn send(&self, bytes: &[u8], priority: u32, wait: &Wait) -> Result<()> {
         // Linux looks at the arguments before it looks at the descriptor.
         wait.check()?;
-        if priority >= crate::PRIORITIES {
+        if priority >= crate::limits::PRIORITIES {
             return Err(Errno::EINVAL.into());
         }
         if !self.writes {
@@ -90,10 +90,10 @@ impl Description {
     /// Receives a message (mq_receive(3), mq_timedreceive(3)).
     ///
     /// # Locks
-    /// As [`crate::Queue::receive`].
+    /// As [`crate::queue::Queue::receive`].
     ///
     /// # Errors
-    /// `EBADF`: not open for reading. Others as [`crate::Queue::receive`].
+    /// `EBADF`: not open for reading. Others as [`crate::queue::Queue::receive`].
     pub fn receive(&self, buffer: &mut [u8], wait: &Wait) -> Result<Received> {
         wait.check()?;
         if !self.reads {
@@ -103,10 +103,10 @@ impl Description {
         queue.receive(buffer, self.is_nonblocking(), wait)
     }
 
-    /// Sends a message at once, or later: see [`crate::Queue::start_send`].
+    /// Sends a message at once, or later: see [`crate::queue::Queue::start_send`].
     ///
     /// # Errors
-    /// `EBADF`: not open for writing. Others as [`crate::Queue::start_send`].
+    /// `EBADF`: not open for writing. Others as [`crate::queue::Queue::start_send`].
     pub fn start_send(
         &self,
         bytes: &[u8],
@@ -119,10 +119,10 @@ impl Description {
         self.node.queue.start_send(bytes, priority, deferred)
     }
 
-    /// Receives a message at once, or later: see [`crate::Queue::start_receive`].
+    /// Receives a message at once, or later: see [`crate::queue::Queue::start_receive`].
     ///
     /// # Errors
-    /// `EBADF`: not open for reading. Others as [`crate::Queue::start_receive`].
+    /// `EBADF`: not open for reading. Others as [`crate::queue::Queue::start_receive`].
     pub fn start_receive(
         &self,
         buffer: &mut [u8],
@@ -134,7 +134,7 @@ impl Description {
         self.node.queue.start_receive(buffer, deferred)
     }
 
-    /// Ends waits from outside, see [`crate::Queue::interrupt`].
+    /// Ends waits from outside, see [`crate::queue::Queue::interrupt`].
     pub fn interrupt(&self, interrupt: &Interrupt) {
         self.node.queue.interrupt(interrupt);
     }
@@ -168,7 +168,7 @@ impl Description {
     /// Registers `process` for one notification, or takes its registration back (mq_notify(3)).
     ///
     /// # Errors
-    /// `EINVAL`: no signal has that number. Others as [`crate::Queue::notify`].
+    /// `EINVAL`: no signal has that number. Others as [`crate::queue::Queue::notify`].
     pub fn notify(&self, process: u32, how: Option<Notification>) -> Result<()> {
         let is_signal = |how: &Notification| (0..=SIGNO_MAX).contains(&how.signo());
         if !how.as_ref().is_none_or(is_signal) {
@@ -192,15 +192,15 @@ impl Description {
         self.node.queue.poll()
     }
 
-    /// What can be done without waiting, and a watch of this description, see [`crate::Queue::watch`].
-    pub fn watch(&self, interest: Ready, tell: Tell) -> Ready {
+    /// What can be done without waiting, and a watch of this description, see [`crate::queue::Queue::watch`].
+    pub fn watch(&self, interest: Ready, tell: WatchCallback) -> Ready {
         self.node.queue.watch(self.number, interest, tell)
     }
 
-    /// Waits until something can be done, see [`crate::Queue::poll_wait`].
+    /// Waits until something can be done, see [`crate::queue::Queue::poll_wait`].
     ///
     /// # Errors
-    /// As [`crate::Queue::poll_wait`].
+    /// As [`crate::queue::Queue::poll_wait`].
     pub fn poll_wait(&self, interest: Ready, wait: &Wait) -> Result<Ready> {
         self.node.queue.poll_wait(interest, wait)
     }

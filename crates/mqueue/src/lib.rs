@@ -35,10 +35,10 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`mqueue_type`], [`ipc_namespace`] | creating namespaces, mounting them (`mqueue-super=`) |
-//! | [`namespace`] | the superblock: names, opening, unlinking |
+//! | [`namespace`], [`namespace_id`] | the superblock: names, opening, unlinking; its key |
 //! | `names`, `root` | what it is made of |
 //! | [`vfs_impl`] | a namespace as a [`uext4_vfs::FileSystem`] |
-//! | [`description`] | an open queue |
+//! | [`description`], [`open_flags`] | an open queue; the flags of mq_open(3) |
 //! | [`node`] | a queue as a file |
 //! | [`queue`] | messages, who waits for them, who is told |
 //! | [`message`], [`wait`], [`notify`] | what a queue is made of |
@@ -57,8 +57,10 @@ pub mod mqueue_type;
 pub mod name;
 mod names;
 pub mod namespace;
+pub mod namespace_id;
 pub mod node;
 pub mod notify;
+pub mod open_flags;
 pub mod protocol;
 pub mod queue;
 mod root;
@@ -67,12 +69,14 @@ pub mod wait;
 
 pub use account::Accounts;
 pub use description::{Description, MqAttr};
-pub use ipc_namespace::{IpcNamespace, NamespaceId};
-pub use limits::{Limits, QueueSize};
+pub use ipc_namespace::IpcNamespace;
+pub use limits::{Limits, PRIORITIES, QueueSize};
 pub use mqueue_type::MqueueType;
-pub use namespace::{MqOpen, Namespace};
+pub use namespace::Namespace;
+pub use namespace_id::NamespaceId;
 pub use node::Node;
 pub use notify::Notification;
-pub use queue::{PRIORITIES, Queue, Ready, Received, Started};
+pub use open_flags::MqOpen;
+pub use queue::{Queue, Ready, Received, Started};
 pub use vfs_impl::MqFile;
 pub use wait::{Deferred, Interrupt, Wait};

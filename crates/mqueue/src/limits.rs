@@ -2,9 +2,12 @@
 
 use uext4_vfs::{Caller, Capabilities, Errno, Result};
 
-/// The most messages of a queue, for who may override limits.
+/// The number of priorities: 0 to 32767 (`MQ_PRIO_MAX`).
+pub const PRIORITIES: u32 = 32_768;
+
+/// The most messages of a queue, for a caller that may exceed the limits of the namespace.
 const HARD_MESSAGES_MAX: i64 = 65_536;
-/// The longest message in bytes, for who may override limits.
+/// The longest message in bytes, for a caller that may exceed the limits of the namespace.
 const HARD_MESSAGE_BYTES_MAX: i64 = 16_777_216;
 /// What Linux counts for each message beside its bytes.
 const MESSAGE_OVERHEAD_BYTES: u64 = 48;
@@ -55,7 +58,7 @@ impl QueueSize {
     /// What the owner of such a queue is charged, as getrlimit(2) has it.
     pub fn charged_bytes(self) -> u64 {
         let messages = u64::from(self.maxmsg);
-        let priorities = messages.min(u64::from(crate::PRIORITIES));
+        let priorities = messages.min(u64::from(PRIORITIES));
         messages * (MESSAGE_OVERHEAD_BYTES + u64::from(self.msgsize))
             + priorities * PRIORITY_OVERHEAD_BYTES
     }

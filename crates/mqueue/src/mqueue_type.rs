@@ -10,9 +10,10 @@
 //! reference to the accounts, so that namespaces are created without writing what all write.
 
 use crate::account::{Accounts, SharedAccounts};
-use crate::ipc_namespace::{IpcNamespace, NamespaceId, SERIES};
+use crate::ipc_namespace::IpcNamespace;
 use crate::limits::Limits;
 use crate::namespace::Namespace;
+use crate::namespace_id::{NamespaceId, SERIES};
 use std::sync::Arc;
 use uext4_sync::atomic::{AtomicU64, Ordering::Relaxed};
 use uext4_sync::{CachePadded, thread_number};

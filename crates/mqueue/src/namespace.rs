@@ -12,14 +12,14 @@
 
 use crate::account::{Accounts, SharedAccounts};
 use crate::description::Description;
-use crate::ipc_namespace::NamespaceId;
 use crate::limits::Limits;
 use crate::name;
 use crate::names::Names;
+use crate::namespace_id::NamespaceId;
 use crate::node::{Node, Place};
+use crate::open_flags::MqOpen;
 use crate::queue::Queue;
 use crate::root::Root;
-use bitflags::bitflags;
 use std::sync::{Arc, OnceLock};
 use uext4_sync::atomic::{AtomicU32, Ordering};
 use uext4_sync::{Mutex, class};
@@ -30,43 +30,30 @@ use uext4_vfs::{
 /// The first number of a queue: in the directory, lower ones are positions after `.` and `..`.
 pub(crate) const FIRST_QUEUE_INO: u64 = 3;
 
-bitflags! {
-    /// How a queue is opened.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct MqOpen: u8 {
-        /// To receive (`O_RDONLY`, `O_RDWR`).
-        const READ = 1;
-        /// To send (`O_WRONLY`, `O_RDWR`).
-        const WRITE = 2;
-        /// Never wait (`O_NONBLOCK`).
-        const NONBLOCK = 4;
-        /// Make it if there is none (`O_CREAT`).
-        const CREATE = 8;
-        /// Fail if there is one; with `CREATE` (`O_EXCL`).
-        const EXCLUSIVE = 16;
-    }
-}
-
-/// What an IPC namespace has of message queues, and the superblock of the file system that shows them.
+/// The message queues of an IPC namespace, and the superblock of the file system that shows them.
 pub struct Namespace {
     id: NamespaceId,
     accounts: Arc<SharedAccounts>,
-    /// How many queues there are, with and without a name; allocated with the first.
+    /// The number of queues, with and without a name; allocated with the first queue.
     queues: OnceLock<Arc<AtomicU32>>,
-    /// Held while a name comes or goes, or the root directory is changed.
-    directory: Mutex<()>,
-    state: Mutex<State>,
+    /// Held while a name is added or removed, or the root directory is changed. Taken before `entries`.
+    directory: Mutex<Directory>,
+    entries: Mutex<Entries>,
 }
 
-/// What the lock guards.
-struct State {
-    limits: Limits,
-    names: Names,
-    root: Root,
+/// What only a thread that changes the directory uses.
+struct Directory {
     next_ino: u64,
 }
 
-impl State {
+/// What look-ups use.
+struct Entries {
+    limits: Limits,
+    names: Names,
+    root: Root,
+}
+
+impl Entries {
     fn root_attr(&self) -> Attr {
         self.root.attr(self.names.len())
     }
@@ -86,14 +73,18 @@ impl Namespace {
             id,
             accounts,
             queues: OnceLock::new(),
-            directory: Mutex::new(&class::DIR_ILOCK, ()),
-            state: Mutex::new(
+            directory: Mutex::new(
+                &class::DIR_ILOCK,
+                Directory {
+                    next_ino: FIRST_QUEUE_INO,
+                },
+            ),
+            entries: Mutex::new(
                 &class::MQUEUE,
-                State {
+                Entries {
                     limits,
                     names: Names::default(),
                     root: Root::new(),
-                    next_ino: FIRST_QUEUE_INO,
                 },
             ),
         }
@@ -106,12 +97,12 @@ impl Namespace {
 
     /// The limits.
     pub fn limits(&self) -> Limits {
-        self.state.lock().limits
+        self.entries.lock().limits
     }
 
     /// Sets the limits, for queues that are made from now on.
     pub fn set_limits(&self, limits: Limits) {
-        self.state.lock().limits = limits;
+        self.entries.lock().limits = limits;
     }
 
     /// What users are charged.
@@ -126,16 +117,16 @@ impl Namespace {
 
     /// The names, without their slash, oldest queue first.
     pub fn names(&self) -> Vec<Box<[u8]>> {
-        let state = self.state.lock();
-        let names = state.names.after(0);
+        let entries = self.entries.lock();
+        let names = entries.names.after(0);
         names.map(|(_, name)| Box::from(&**name)).collect()
     }
 
     /// Up to `max` numbers and names of queues, from the lowest number above `ino`.
     pub(crate) fn names_after(&self, ino: u64, max: usize) -> Vec<(u64, Arc<[u8]>)> {
-        let mut state = self.state.lock();
-        state.root.listed();
-        let names = state.names.after(ino).take(max);
+        let mut entries = self.entries.lock();
+        entries.root.listed();
+        let names = entries.names.after(ino).take(max);
         names.map(|(ino, name)| (ino, Arc::clone(name))).collect()
     }
 
@@ -149,18 +140,18 @@ impl Namespace {
 
     /// The node of a name without its slash.
     pub(crate) fn get(&self, name: &[u8]) -> Result<Arc<Node>> {
-        let found = self.state.lock().names.get(name).cloned();
+        let found = self.entries.lock().names.get(name).cloned();
         found.ok_or(Errno::ENOENT.into())
     }
 
     /// The node with this number, as long as it has its name.
     pub(crate) fn by_ino(&self, ino: u64) -> Option<Arc<Node>> {
-        self.state.lock().names.by_ino(ino).cloned()
+        self.entries.lock().names.by_ino(ino).cloned()
     }
 
     /// The attributes of the root directory.
     pub fn root_attr(&self) -> Attr {
-        self.state.lock().root_attr()
+        self.entries.lock().root_attr()
     }
 
     /// Changes owner, mode or times of the root directory, and gives its attributes.
@@ -172,10 +163,10 @@ impl Namespace {
     /// As [`permission::prepare_setattr`].
     pub(crate) fn set_root(&self, caller: &Caller, change: &SetAttr) -> Result<Attr> {
         let _directory = self.directory.lock();
-        let mut state = self.state.lock();
-        let before = state.root_attr();
-        state.root.setattr(&before, caller, change)?;
-        Ok(state.root_attr())
+        let mut entries = self.entries.lock();
+        let before = entries.root_attr();
+        entries.root.setattr(&before, caller, change)?;
+        Ok(entries.root_attr())
     }
 
     /// Opens a queue (mq_open(3)). One that is made gets `mode` without the caller's umask, and `size` (most
@@ -230,24 +221,31 @@ impl Namespace {
         mode: u16,
         size: Option<(i64, i64)>,
     ) -> Result<Arc<Node>> {
-        let _directory = self.directory.lock();
+        let mut directory = self.directory.lock();
         if self.get(name).is_ok() {
             return Err(Errno::EEXIST.into());
         }
         permission::may_create(&self.root_attr(), caller)?;
-        let node = Arc::new(self.new_node(caller, mode, size)?);
-        let mut state = self.state.lock();
-        state.names.insert(name, Arc::clone(&node));
-        state.root.changed();
+        let node = Arc::new(self.new_node(&mut directory, caller, mode, size)?);
+        let mut entries = self.entries.lock();
+        entries.names.insert(name, Arc::clone(&node));
+        entries.root.changed();
         Ok(node)
     }
 
     /// A queue without a name, counted and charged.
-    fn new_node(&self, caller: &Caller, mode: u16, size: Option<(i64, i64)>) -> Result<Node> {
-        let (limits, ino, root) = {
-            let mut state = self.state.lock();
-            state.next_ino += 1;
-            (state.limits, state.next_ino - 1, state.root_attr())
+    fn new_node(
+        &self,
+        directory: &mut Directory,
+        caller: &Caller,
+        mode: u16,
+        size: Option<(i64, i64)>,
+    ) -> Result<Node> {
+        let ino = directory.next_ino;
+        directory.next_ino += 1;
+        let (limits, root) = {
+            let entries = self.entries.lock();
+            (entries.limits, entries.root_attr())
         };
         let queues = self.queues.get_or_init(Arc::default);
         let count = queues.fetch_add(1, Ordering::AcqRel);
@@ -292,10 +290,10 @@ impl Namespace {
         let directory = self.directory.lock();
         let found = self.get(name)?;
         permission::may_delete(&self.root_attr(), &found.attr(), caller, false)?;
-        let mut state = self.state.lock();
-        let gone = state.names.remove(name);
-        state.root.changed();
-        drop(state);
+        let mut entries = self.entries.lock();
+        let gone = entries.names.remove(name);
+        entries.root.changed();
+        drop(entries);
         found.unlinked();
         drop(directory);
         drop((found, gone));

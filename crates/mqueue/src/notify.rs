@@ -7,7 +7,7 @@
 use std::fmt;
 
 /// How a process wants to be told. What it calls may use the queue, but must not own a
-/// [`crate::Description`] of it: that would keep the queue, and with it itself.
+/// [`crate::description::Description`] of it: that would keep the queue, and with it itself.
 pub enum Notification {
     /// Not at all; the registration goes when a message comes (`SIGEV_NONE`).
     None,

@@ -48,7 +48,7 @@ impl Wait {
     }
 }
 
-/// Ends a wait from outside, as a signal does: see [`crate::Queue::interrupt`].
+/// Ends a wait from outside, as a signal does: see [`crate::queue::Queue::interrupt`].
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
@@ -78,7 +78,7 @@ pub type OnReceived = Box<dyn FnOnce(Result<(&[u8], u32)>) + Send>;
 
 /// A call that waits without a thread.
 pub struct Deferred<F> {
-    /// What [`crate::Queue::cancel`] finds it by; no other call that waits has it.
+    /// What [`crate::queue::Queue::cancel`] finds it by; no other call that waits has it.
     pub id: u64,
     /// As [`Wait::sched_priority`].
     pub sched_priority: i32,
@@ -109,7 +109,7 @@ pub(crate) enum Finished {
 }
 
 impl Finished {
-    pub fn tell(self) {
+    pub fn run(self) {
         match self {
             Finished::Wake(wake) => wake.wake(),
             Finished::Sent(answer) => answer(Ok(())),

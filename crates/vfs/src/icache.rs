@@ -23,37 +23,16 @@
 //! atomic, `hand` too: it is only a place to start from.
 
 mod bucket;
+mod cached_inode;
 
 use bucket::{Bucket, Slot};
+pub use cached_inode::CachedInode;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::sync::Arc;
 use uext4_sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
 use uext4_sync::{CachePadded, Condvar, Mutex, MutexGuard, PerCpu, class};
-
-/// What the cache asks of an inode. It may hold its lock meanwhile, so these take no lock.
-pub trait CachedInode: Send + Sync + 'static {
-    /// The inode number: from 1, below 2^63.
-    fn ino(&self) -> u64;
-
-    /// Whether it is clean, so that it can be read from disk again. That nobody has a reference is
-    /// the cache's to see.
-    fn may_evict(&self) -> bool;
-
-    /// Whether it must be written before it may go.
-    fn needs_write(&self) -> bool {
-        false
-    }
-
-    /// A reference is given out.
-    fn on_get(&self) {}
-
-    /// Whether it has no name and no user any more, so that [`InodeCache::reap`] may take it.
-    fn is_abandoned(&self) -> bool {
-        false
-    }
-}
 
 /// The arms of mechanism 3 (`icache=`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -67,7 +46,7 @@ pub enum IcacheArm {
     PerBucket,
 }
 
-crate::arms!(
+arms!(
     IcacheArm,
     "icache",
     Global = "global",

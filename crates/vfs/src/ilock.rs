@@ -259,7 +259,7 @@ pub enum DioLock {
     Range,
 }
 
-crate::arms!(
+arms!(
     DioLock,
     "dio-lock",
     ExclusiveFirst = "exclusive-first",

@@ -30,6 +30,7 @@
 //! | [`open_file`] | open files |
 #![forbid(unsafe_code)]
 
+#[macro_use]
 pub mod arm;
 pub mod attr;
 pub mod caller;

@@ -26,17 +26,16 @@
 //! the keys, and what says whether a live superblock may be shared: whoever may not share it never has a
 //! reference to it. `active` is atomic; going up from 1 needs no lock, going to 0 does.
 
-mod index;
+mod shard;
 
 use crate::errno::{Errno, Error};
-use index::{Entry, Index};
+use shard::{Entry, Home, Index, Shard};
 use std::convert::Infallible;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
-use uext4_sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
-use uext4_sync::atomic::{AtomicUsize, fence};
-use uext4_sync::{CachePadded, Condvar, Mutex, MutexGuard, class};
+use uext4_sync::atomic::Ordering::{AcqRel, Relaxed};
+use uext4_sync::{CachePadded, MutexGuard};
 
 /// What the registry asks of a superblock.
 pub trait Superblock: Send + Sync + 'static {
@@ -48,7 +47,7 @@ pub trait Superblock: Send + Sync + 'static {
     ///
     /// # Errors
     /// What could not be written; it is gone nevertheless.
-    fn shutdown(&self) -> crate::Result<()>;
+    fn shutdown(&self) -> crate::errno::Result<()>;
 
     /// Whether it was asked for read-only.
     fn is_read_only(&self) -> bool {
@@ -83,7 +82,7 @@ pub enum SuperArm {
     Beyond,
 }
 
-crate::arms!(
+arms!(
     SuperArm,
     "mqueue-super",
     Keyed = "keyed",
@@ -114,66 +113,6 @@ pub struct Registry<K, S> {
     /// One, or [`SHARDS`].
     shards: Box<[Home<K, S>]>,
 }
-
-struct Shard<K, S> {
-    index: Mutex<Index<K, S>>,
-    /// How many wait for `settled`; changed under the lock.
-    waiting: AtomicUsize,
-    /// An unborn superblock was born or failed, or a dying one is gone.
-    settled: Condvar,
-}
-
-impl<K, S> Shard<K, S> {
-    fn new(index: Index<K, S>) -> Shard<K, S> {
-        Shard {
-            index: Mutex::new(&class::REGISTRY, index),
-            waiting: AtomicUsize::new(0),
-            settled: Condvar::new(),
-        }
-    }
-
-    /// Waits until something has settled, unless `is_settled` by now.
-    fn wait(
-        &self,
-        index: &mut MutexGuard<'_, Index<K, S>>,
-        is_settled: impl FnOnce(&Index<K, S>) -> bool,
-    ) {
-        self.waiting.fetch_add(1, SeqCst);
-        fence(SeqCst);
-        if !is_settled(index) {
-            self.settled.wait(index);
-        }
-        self.waiting.fetch_sub(1, SeqCst);
-    }
-
-    /// Wakes who waits, after something has settled that can be seen without the lock.
-    fn wake_after_birth(&self) {
-        fence(SeqCst);
-        if self.waiting.load(SeqCst) > 0 {
-            // Who is counted waits by now, or has seen it.
-            drop(self.index.lock());
-            self.settled.notify_all();
-        }
-    }
-
-    /// Takes an entry out, and wakes who waits for that.
-    fn remove(&self, entry: &Arc<Entry<K, S>>)
-    where
-        K: Eq,
-    {
-        let mut index = self.index.lock();
-        let gone = index.remove(entry);
-        let waiting = self.waiting.load(Relaxed) > 0;
-        drop(index);
-        drop(gone);
-        if waiting {
-            self.settled.notify_all();
-        }
-    }
-}
-
-/// Where a superblock belongs; it keeps its own shard alive, so that no counter is shared by all.
-type Home<K, S> = Arc<CachePadded<Shard<K, S>>>;
 
 impl<K: SuperKey, S: Superblock> Registry<K, S> {
     /// A registry without superblocks.
@@ -424,11 +363,11 @@ impl<K: Eq, S: Superblock> SuperRef<K, S> {
     ///
     /// # Errors
     /// What [`Superblock::shutdown`] gives, where this was the last.
-    pub fn deactivate(mut self) -> crate::Result<bool> {
+    pub fn deactivate(mut self) -> crate::errno::Result<bool> {
         self.release()
     }
 
-    fn release(&mut self) -> crate::Result<bool> {
+    fn release(&mut self) -> crate::errno::Result<bool> {
         let Some(entry) = self.entry.take() else {
             return Ok(false);
         };

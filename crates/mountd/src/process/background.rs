@@ -1,9 +1,10 @@
 //! A mount in the background: the command that the user started, and how it hears of the monitor.
 
+use super::descriptors::close_on_exec;
 use super::request::{MountRequest, ToParent};
 use super::wire::Channel;
 use super::{Failure, death, monitor};
-use crate::{Log, Severity};
+use crate::log::{Log, Severity};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -13,7 +14,7 @@ use std::process::{Command, Stdio};
 /// # Errors
 /// It can't be mounted.
 pub fn start(request: &MountRequest) -> Result<Vec<String>, Failure> {
-    keep_to_ourselves();
+    close_on_exec();
     let (channel, theirs) = Channel::pair()?;
     let mut monitor = Command::new("/proc/self/exe")
         .arg0("uext4")
@@ -70,10 +71,4 @@ pub fn run() -> Result<(), Failure> {
         }
     }
     outcome
-}
-
-/// What the caller has open is none of the business of processes that outlive the command: his locks, his pipes.
-pub(super) fn keep_to_ourselves() {
-    const FIRST_BESIDE_STANDARD: i32 = 3;
-    close_fds::set_fds_cloexec(FIRST_BESIDE_STANDARD, &[]);
 }

@@ -1,7 +1,7 @@
 //! How much of the host a server may take: an image that somebody made must not take all memory.
 
 use super::Failure;
-use crate::Options;
+use crate::options::Options;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
 

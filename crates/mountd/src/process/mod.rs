@@ -28,6 +28,7 @@
 
 pub mod background;
 pub mod confined;
+mod descriptors;
 mod last_words;
 mod limits;
 pub mod monitor;
@@ -37,7 +38,7 @@ pub mod server;
 pub mod settings;
 pub mod wire;
 
-use crate::OptionError;
+use crate::options::OptionError;
 use crate::sandbox::SandboxError;
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -6,15 +6,17 @@
 //! # Locking
 //! None. One thread waits for the server and for signals; statistics over HTTP have their own.
 
-use super::background::keep_to_ourselves;
+use super::descriptors::close_on_exec;
 use super::last_words::LastWords;
 use super::request::{Facts, FromServer, MountRequest, Source, ToServer};
 use super::wire::Channel;
 use super::{Failure, death};
+use crate::log::{Log, Severity, printable};
 use crate::metrics::Metrics;
+use crate::mountinfo;
 use crate::mountinfo::MountEntry;
+use crate::options::Options;
 use crate::unmount::{How, UnmountError, unmount};
-use crate::{Log, Options, Severity, mountinfo, printable};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
 use std::fmt;
@@ -107,7 +109,7 @@ struct Monitor {
 impl Monitor {
     fn start(signals: OwnedFd, request: &MountRequest, log: Log) -> Result<Monitor, Failure> {
         let (channel, theirs) = Channel::pair()?;
-        keep_to_ourselves();
+        close_on_exec();
         let mut server = Command::new(THIS_PROGRAM)
             .arg0("uext4")
             .arg("serve")

@@ -1,7 +1,9 @@
 //! What the processes of a mount say to each other.
 
 use super::Failure;
-use crate::{Confinement, OptionError, Options, Severity};
+use crate::log::Severity;
+use crate::options::{OptionError, Options};
+use crate::sandbox::Confinement;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::ffi::OsString;
 use std::net::SocketAddr;

@@ -3,7 +3,7 @@
 //! # Locking
 //! One remount at a time (`remount`), over those of the file system.
 
-use crate::Options;
+use crate::options::Options;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt;

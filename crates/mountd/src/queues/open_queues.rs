@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use uext4::Timestamp;
 use uext4::mqueue::Description;
-use uext4::mqueue::queue::Tell;
+use uext4::mqueue::queue::WatchCallback;
 use uext4_sync::{CachePadded, Mutex, class};
 
 /// Shards; a power of two.
@@ -22,7 +22,7 @@ pub struct OpenQueue {
     /// The description. It never waits: the reply to a call that has to wait follows later.
     pub description: Description,
     /// Makes the kernel poll again.
-    pub wakeup: OnceLock<Tell>,
+    pub wakeup: OnceLock<WatchCallback>,
     /// Until when threads will wait in their next receiving call, by thread.
     pub deadlines: Mutex<HashMap<u32, Timestamp>>,
 }

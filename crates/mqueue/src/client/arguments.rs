@@ -1,6 +1,6 @@
 //! What a call is refused for before its descriptor is looked at, as Linux does it.
 
-use crate::PRIORITIES;
+use crate::limits::PRIORITIES;
 use rustix::io::Errno;
 
 /// Nanoseconds of a second.

@@ -1,9 +1,10 @@
 //! Receiving: a short message comes with the call, a long one in pieces after it.
 
+use super::arguments::Deadline;
 use super::descriptor::{Descriptor, no_queue};
+use super::ioctl;
 use super::restart::unless_handled;
 use super::send::{SMALL_BYTES, waiting};
-use super::{Deadline, ioctl};
 use crate::protocol::{self, BYTES_MAX, NOWAIT, Piece, RECEIVE, RECEIVE_NOWAIT, Way};
 use rustix::fs::fcntl_getfl;
 use rustix::io::{Errno, retry_on_intr};

@@ -1,8 +1,9 @@
 //! Sending: a message goes with the call, or in pieces before it where it is too long for that.
 
+use super::arguments::{Deadline, Priority};
 use super::descriptor::{Descriptor, no_queue, process};
+use super::ioctl;
 use super::restart::unless_handled;
-use super::{Deadline, Priority, ioctl};
 use crate::protocol::{self, BYTES_MAX, Piece, STAGED};
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::{Errno, retry_on_intr};

@@ -17,18 +17,17 @@
 //! One lock of class `mqueue`. Each waiter has a condition variable of his own. Waiters are woken, and
 //! notifications run, once the lock is free. Long messages are copied without it.
 
+mod inner;
+mod poller;
 mod polling;
 
-pub use polling::Tell;
+pub use poller::{Ready, WatchCallback};
 
-use crate::limits::QueueSize;
+use crate::limits::{PRIORITIES, QueueSize};
 use crate::message::{Message, Messages};
 use crate::notify::{Notification, Registrant, Registration};
-use crate::wait::{
-    Answer, Deferred, Finished, Interrupt, OnReceived, OnSent, Slots, Wait, Waiters,
-};
-use bitflags::bitflags;
-use polling::{Poller, PollerTold};
+use crate::wait::{Answer, Deferred, Interrupt, OnReceived, OnSent, Slots, Wait, Waiters};
+use inner::{AfterUnlock, QueueInner, Woken};
 
 use std::time::Instant;
 use uext4_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -37,26 +36,12 @@ use uext4_sync::percpu::cpu_shards;
 use uext4_sync::{CachePadded, Mutex, MutexGuard, class};
 use uext4_vfs::{Errno, Result, Timestamp};
 
-/// How many priorities there are: 0 to 32767 (`MQ_PRIO_MAX`).
-pub const PRIORITIES: u32 = 32_768;
-
 /// Longer messages are copied without the lock, which is taken twice instead.
 const LOCKED_COPY_BYTES_MAX: usize = 8192;
 
 /// How often a lock that somebody holds is tried before its waiter sleeps, and the pauses between.
 const LOCK_TRIES: u32 = if cfg!(shuttle) { 1 } else { 50 };
 const LOCK_PAUSES: u32 = 8;
-
-bitflags! {
-    /// What can be done without waiting, as poll(2) tells it.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct Ready: u8 {
-        /// There is a message.
-        const READ = 1;
-        /// There is room for one.
-        const WRITE = 2;
-    }
-}
 
 /// What came with a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +68,7 @@ pub struct Queue {
     size: QueueSize,
     level: CachePadded<Level>,
     patience: CachePadded<[Patience; 2]>,
-    state: CachePadded<Mutex<State>>,
+    state: CachePadded<Mutex<QueueInner>>,
 }
 
 /// What can be seen without the lock.
@@ -112,22 +97,6 @@ enum Side {
     Receiver,
 }
 
-/// What the lock guards. What every message changes comes first and lies together, apart from what is
-/// only looked at.
-#[repr(C)]
-struct State {
-    /// When a message last came or went.
-    passed: Timestamp,
-    /// The same, or when attributes were set or a registration changed.
-    used: Timestamp,
-    messages: Messages,
-    slots: Slots,
-    senders: Waiters,
-    receivers: Waiters,
-    pollers: Vec<Poller>,
-    registration: Option<Registration>,
-}
-
 /// What became of a call that does not wait for its end.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Started<T> {
@@ -144,94 +113,6 @@ enum Otherwise<'a, F> {
     Deferred(Deferred<F>),
 }
 
-/// What is left to do once the lock is free.
-#[derive(Default)]
-struct After {
-    finished: Option<Finished>,
-    pollers: Vec<PollerTold>,
-    notification: Option<Notification>,
-}
-
-impl After {
-    fn run(self) {
-        if let Some(finished) = self.finished {
-            finished.tell();
-        }
-        for poller in self.pollers {
-            poller.tell();
-        }
-        if let Some(notification) = self.notification {
-            notification.deliver();
-        }
-    }
-}
-
-/// How a wait ended.
-enum Woken {
-    Done,
-    Interrupted,
-    TimedOut,
-}
-
-impl State {
-    fn ready(&self, maxmsg: usize) -> Ready {
-        let mut ready = Ready::empty();
-        ready.set(Ready::READ, !self.messages.is_empty());
-        ready.set(Ready::WRITE, self.messages.len() < maxmsg);
-        ready
-    }
-
-    /// Puts a message that nobody waits for into the queue. Who polls is told of each, be there others before it: one
-    /// who waits for edges (epoll(7)) counts on that.
-    fn store(&mut self, message: Message) -> After {
-        self.messages.push(message);
-        let notification = match self.messages.len() {
-            1 => self.registration.take().map(|r| r.how),
-            _ => None,
-        };
-        After {
-            finished: None,
-            pollers: self.finish_pollers(Ready::READ),
-            notification,
-        }
-    }
-
-    /// Takes out the call of the receiver who is next, if no thread waits for it.
-    fn take_deferred_receiver(&mut self) -> Option<OnReceived> {
-        let (answer, _) = self.slots.take_deferred(self.receivers.next()?)?;
-        self.receivers.pop();
-        match answer {
-            Answer::Received(answer) => Some(answer),
-            Answer::Sent(_) => None,
-        }
-    }
-
-    /// Notes that a message came or went; the time was read before the lock was there.
-    fn passed_at(&mut self, now: Timestamp) {
-        self.passed = self.passed.max(now);
-        self.used = self.used.max(now);
-    }
-
-    /// Takes the next message out, and the message of a sender who waits in.
-    fn take(&mut self, now: Timestamp) -> Option<(Message, After)> {
-        let message = self.messages.pop()?;
-        self.passed_at(now);
-        let mut after = After::default();
-        if let Some(slot) = self.senders.pop() {
-            if let Some(theirs) = self.slots.slot(slot).message.take() {
-                self.messages.push(theirs);
-            }
-            after.finished = Some(match self.slots.take_deferred(slot) {
-                Some((Answer::Sent(answer), _)) => Finished::Sent(answer),
-                _ => Finished::Wake(self.slots.finish(slot)),
-            });
-        } else {
-            after.pollers = self.finish_pollers(Ready::WRITE);
-        }
-        Some((message, after))
-    }
-}
-
 impl Queue {
     /// An empty queue.
     pub fn new(size: QueueSize) -> Queue {
@@ -242,7 +123,7 @@ impl Queue {
             patience: CachePadded::new([patience(), patience()]),
             state: CachePadded::new(Mutex::new(
                 &class::MQUEUE,
-                State {
+                QueueInner {
                     passed: now,
                     used: now,
                     messages: Messages::default(),
@@ -288,7 +169,7 @@ impl Queue {
     }
 
     /// Takes the lock, which is held for less time than going to sleep takes.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueInner> {
         self.state.lock_trying(LOCK_TRIES, LOCK_PAUSES)
     }
 
@@ -410,10 +291,10 @@ impl Queue {
     /// A message with this content, which is not in the queue yet.
     fn take_in<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, QueueInner>,
         bytes: &[u8],
         priority: u32,
-    ) -> (MutexGuard<'a, State>, Message) {
+    ) -> (MutexGuard<'a, QueueInner>, Message) {
         let message = state.messages.claim(bytes.len() as u32, priority);
         if bytes.len() <= LOCKED_COPY_BYTES_MAX {
             state.messages.data(&message).copy_from_slice(bytes);
@@ -430,7 +311,7 @@ impl Queue {
     /// Waits until a receiver has taken the message into the queue.
     fn send_later(
         &self,
-        mut state: MutexGuard<'_, State>,
+        mut state: MutexGuard<'_, QueueInner>,
         message: Message,
         wait: &Wait,
     ) -> Result<()> {
@@ -478,7 +359,7 @@ impl Queue {
             state.receivers.remove(slot);
         }
         match state.slots.release(slot) {
-            Some(message) => Ok(self.hand_out(state, message, After::default(), buffer)),
+            Some(message) => Ok(self.hand_out(state, message, AfterUnlock::default(), buffer)),
             None => Err(woken.into_result().err().unwrap_or(Errno::EINTR.into())),
         }
     }
@@ -536,9 +417,9 @@ impl Queue {
     /// Copies a message to who receives it, and keeps its buffer.
     fn hand_out(
         &self,
-        mut state: MutexGuard<'_, State>,
+        mut state: MutexGuard<'_, QueueInner>,
         message: Message,
-        after: After,
+        after: AfterUnlock,
         buffer: &mut [u8],
     ) -> Received {
         let received = Received {
@@ -564,12 +445,12 @@ impl Queue {
     }
 
     /// Notes what can be seen without the lock.
-    fn note_level(&self, state: &State) {
+    fn note_level(&self, state: &QueueInner) {
         let messages = state.messages.len();
         self.level.messages.store(messages, Ordering::Relaxed);
     }
 
-    fn note_registration(&self, state: &State) {
+    fn note_registration(&self, state: &QueueInner) {
         let is_registered = state.registration.is_some();
         self.level
             .is_registered
@@ -598,11 +479,11 @@ impl Queue {
     /// looked for a moment before learns how long it took.
     fn sleep<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, QueueInner>,
         slot: usize,
         looked: Option<Side>,
         wait: &Wait,
-    ) -> (MutexGuard<'a, State>, Woken) {
+    ) -> (MutexGuard<'a, QueueInner>, Woken) {
         let since = Instant::now();
         let wake = state.slots.wake(slot);
         let mut passed = false;
@@ -687,16 +568,6 @@ impl Queue {
         let bytes = state.messages.bytes();
         drop(state);
         format!("QSIZE:{bytes:<10} NOTIFY:{how:<5} SIGNO:{signo:<5} NOTIFY_PID:{process:<6}\n")
-    }
-}
-
-impl Woken {
-    fn into_result(self) -> Result<()> {
-        match self {
-            Woken::Done => Ok(()),
-            Woken::Interrupted => Err(Errno::EINTR.into()),
-            Woken::TimedOut => Err(Errno::ETIMEDOUT.into()),
-        }
     }
 }
 

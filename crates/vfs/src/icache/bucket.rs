@@ -4,7 +4,7 @@
 //! A slot without an inode is *empty*: somebody loads or evicts that inode, with no lock held, and
 //! nobody else fills or removes the slot meanwhile.
 
-use super::CachedInode;
+use super::cached_inode::CachedInode;
 use hashbrown::HashTable;
 use std::sync::Arc;
 

@@ -17,7 +17,7 @@ struct Super {
 }
 
 impl Superblock for Super {
-    fn shutdown(&self) -> crate::Result<()> {
+    fn shutdown(&self) -> crate::errno::Result<()> {
         self.shutdowns.fetch_add(1, SeqCst);
         if self.id == 666 {
             return Err(Errno::EIO.into());

@@ -4,10 +4,11 @@
 //! `position` of an entry in a list is its place there, so that removal needs no search in either
 //! form: what the arms differ in is how a key is found.
 
-use super::Home;
 use hashbrown::HashTable;
 use std::sync::{Arc, OnceLock};
-use uext4_sync::atomic::{AtomicUsize, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
+use uext4_sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use uext4_sync::atomic::{AtomicUsize, fence};
+use uext4_sync::{CachePadded, Condvar, Mutex, MutexGuard, class};
 
 /// A superblock in the registry, and what the references to it share.
 pub(super) struct Entry<K, S> {
@@ -129,3 +130,63 @@ impl<K: Eq, S> Index<K, S> {
         }
     }
 }
+
+pub(super) struct Shard<K, S> {
+    pub(super) index: Mutex<Index<K, S>>,
+    /// How many wait for `settled`; changed under the lock.
+    waiting: AtomicUsize,
+    /// An unborn superblock was born or failed, or a dying one is gone.
+    pub(super) settled: Condvar,
+}
+
+impl<K, S> Shard<K, S> {
+    pub(super) fn new(index: Index<K, S>) -> Shard<K, S> {
+        Shard {
+            index: Mutex::new(&class::REGISTRY, index),
+            waiting: AtomicUsize::new(0),
+            settled: Condvar::new(),
+        }
+    }
+
+    /// Waits until something has settled, unless `is_settled` by now.
+    pub(super) fn wait(
+        &self,
+        index: &mut MutexGuard<'_, Index<K, S>>,
+        is_settled: impl FnOnce(&Index<K, S>) -> bool,
+    ) {
+        self.waiting.fetch_add(1, SeqCst);
+        fence(SeqCst);
+        if !is_settled(index) {
+            self.settled.wait(index);
+        }
+        self.waiting.fetch_sub(1, SeqCst);
+    }
+
+    /// Wakes who waits, after something has settled that can be seen without the lock.
+    pub(super) fn wake_after_birth(&self) {
+        fence(SeqCst);
+        if self.waiting.load(SeqCst) > 0 {
+            // Who is counted waits by now, or has seen it.
+            drop(self.index.lock());
+            self.settled.notify_all();
+        }
+    }
+
+    /// Takes an entry out, and wakes who waits for that.
+    pub(super) fn remove(&self, entry: &Arc<Entry<K, S>>)
+    where
+        K: Eq,
+    {
+        let mut index = self.index.lock();
+        let gone = index.remove(entry);
+        let waiting = self.waiting.load(Relaxed) > 0;
+        drop(index);
+        drop(gone);
+        if waiting {
+            self.settled.notify_all();
+        }
+    }
+}
+
+/// Where a superblock belongs; it keeps its own shard alive, so that no counter is shared by all.
+pub(super) type Home<K, S> = Arc<CachePadded<Shard<K, S>>>;
