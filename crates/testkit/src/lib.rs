@@ -18,6 +18,8 @@
 //! | [`evidence`] | what long runs have tried, for docs/TESTING.md |
 //! | [`beside`] | the same operations by us and by the kernel |
 //! | [`calls`] | random calls that two sides answer |
+//! | [`built`], [`program`] | the workspace's command and library; programs that tests run |
+//! | [`mounted_dir`], [`server`] | images mounted by the command, the kernel and others; statistics of a server |
 //! | [`aligned`] | memory for direct I/O |
 //! | [`stamps`] | what concurrent readers of a file may find |
 //! | [`mke2fs`] | images that mke2fs makes |
@@ -28,6 +30,7 @@
 
 pub mod aligned;
 pub mod beside;
+pub mod built;
 pub mod calls;
 pub mod crash;
 pub mod device;
@@ -38,8 +41,11 @@ pub mod image;
 pub mod loop_device;
 pub mod mke2fs;
 pub mod model;
+pub mod mounted_dir;
 pub mod operation;
 pub mod oracle;
+pub mod program;
+pub mod server;
 pub mod stamps;
 pub mod tree;
 pub mod verdict;

@@ -1,9 +1,0 @@
-//! Programs that were not written for this project, with queues of the kernel and of a mount.
-
-#[path = "../library/mod.rs"]
-mod library;
-#[path = "../namespace/mod.rs"]
-mod namespace;
-mod posix_ipc;
-mod program;
-mod stress_ng;

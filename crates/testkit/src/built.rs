@@ -1,0 +1,63 @@
+//! The command and the preloaded library, built from this workspace.
+
+use anyhow::{Context, Result, bail, ensure};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+
+/// The root of the workspace.
+pub const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// The command `uext4`: `UEXT4_BIN`, or the workspace's, built by Cargo in the profile of this test.
+///
+/// # Errors
+/// It does not build.
+pub fn command() -> Result<&'static Path> {
+    static COMMAND: LazyLock<Result<PathBuf, String>> =
+        LazyLock::new(|| match std::env::var_os("UEXT4_BIN") {
+            Some(path) => Ok(path.into()),
+            None => built("uext4"),
+        });
+    found(&COMMAND)
+}
+
+/// The library `libuext4_mq.so`, as [`command`].
+///
+/// # Errors
+/// It does not build.
+pub fn preloaded_library() -> Result<&'static Path> {
+    static LIBRARY: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| built("libuext4_mq.so"));
+    found(&LIBRARY)
+}
+
+fn found(file: &'static Result<PathBuf, String>) -> Result<&'static Path> {
+    match file {
+        Ok(path) => Ok(path),
+        Err(error) => bail!("{error}"),
+    }
+}
+
+fn built(name: &str) -> Result<PathBuf, String> {
+    static PROFILE: LazyLock<Result<PathBuf, String>> =
+        LazyLock::new(|| build().map_err(|error| format!("{error:#}")));
+    Ok(PROFILE.clone()?.join(name))
+}
+
+/// Builds the default members of the workspace; a moment if they are current. Returns the directory of the profile.
+fn build() -> Result<PathBuf> {
+    let test = std::env::current_exe()?;
+    let profile = test.ancestors().nth(2).context("a target directory")?;
+    let target = profile.parent().context("a target directory")?;
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    cargo
+        .current_dir(WORKSPACE)
+        .args(["build", "--quiet", "--target-dir"]);
+    cargo.arg(target);
+    if profile.ends_with("release") {
+        cargo.arg("--release");
+    }
+    let output = cargo.output()?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{cargo:?}: {errors}");
+    Ok(profile.to_owned())
+}

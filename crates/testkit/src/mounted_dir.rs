@@ -1,0 +1,324 @@
+//! A directory where a file system of an image is mounted.
+//!
+//! What `UEXT4_MOUNTED_AGAINST` says is mounted where uext4 would be (`kernel`, `tmpfs`, `fuse2fs`), to see that the
+//! tests find nothing where there is no difference, and something where there are many.
+
+use crate::built;
+use anyhow::{Context, Result, ensure};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long an unmount may be refused, and how long the image may be held after it.
+const UNMOUNT_MAX: Duration = Duration::from_secs(20);
+
+/// An image to make.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// What mke2fs is told besides the size.
+    pub args: &'static str,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl Shape {
+    /// The usual features.
+    pub const DEFAULT: Shape = Shape {
+        args: "-t ext4 -b 4096 -I 256 -J size=4",
+        bytes: 128 << 20,
+    };
+}
+
+/// The file system that is mounted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Driver {
+    /// The kernel's ext4, on a loop device.
+    Kernel,
+    /// The command `uext4 mount`, with options.
+    Ours(String),
+    /// No image at all.
+    Tmpfs,
+    /// The FUSE server of e2fsprogs.
+    Fuse2fs,
+}
+
+impl Driver {
+    /// What is compared with the kernel: uext4 with the options of `UEXT4_MOUNTED_OPTIONS` besides these, and with
+    /// the set-id bits and device files that a plain mount of the kernel's has.
+    pub fn compared(options: &str) -> Driver {
+        let more = std::env::var("UEXT4_MOUNTED_OPTIONS").unwrap_or_default();
+        let all: Vec<_> = ["suid,dev", options, &more]
+            .into_iter()
+            .filter(|o| !o.is_empty())
+            .collect();
+        match std::env::var("UEXT4_MOUNTED_AGAINST").as_deref() {
+            Ok("kernel") => Driver::Kernel,
+            Ok("tmpfs") => Driver::Tmpfs,
+            Ok("fuse2fs") => Driver::Fuse2fs,
+            _ => Driver::Ours(all.join(",")),
+        }
+    }
+}
+
+/// A mounted directory. What is mounted when it goes away is unmounted.
+#[derive(Debug)]
+pub struct MountedDir {
+    driver: Driver,
+    mounted: bool,
+    dir: PathBuf,
+    image: PathBuf,
+    // The last field, as it is removed after the rest.
+    _files: TempDir,
+}
+
+/// Whether this machine can mount; says what is missing.
+pub fn can_mount() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    for (there, what) in [
+        (root, "the superuser"),
+        (Path::new("/dev/fuse").exists(), "/dev/fuse"),
+        (Path::new("/dev/loop-control").exists(), "loop devices"),
+    ] {
+        if !there {
+            eprintln!("skipped: needs {what}");
+            return false;
+        }
+    }
+    true
+}
+
+fn run(command: &mut Command) -> Result<Output> {
+    let output = command
+        .output()
+        .with_context(|| format!("running {command:?}"))?;
+    ensure!(
+        output.status.success(),
+        "{command:?}: {}: {}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(output)
+}
+
+impl MountedDir {
+    /// A new image, mounted.
+    ///
+    /// # Errors
+    /// Those of mke2fs and of mounting.
+    pub fn new(driver: Driver, shape: &Shape) -> Result<MountedDir> {
+        let files = tempfile::tempdir_in("/dev/shm")?;
+        let mut mount = MountedDir {
+            driver,
+            mounted: false,
+            dir: files.path().join("mount"),
+            image: files.path().join("image"),
+            _files: files,
+        };
+        std::fs::create_dir(&mount.dir)?;
+        let size = format!("{}K", shape.bytes / 1024);
+        let mut mke2fs = Command::new("mke2fs");
+        mke2fs
+            .args(["-q", "-F", "-m", "0"])
+            .args(shape.args.split(' '));
+        // Two images are the same bytes but for the times in them.
+        mke2fs.args(["-U", "6b1f2a9e-6d1f-4a58-9b0a-3b2f6f5f5a11"]);
+        mke2fs.args(["-E", "hash_seed=0f8d6f6e-52f4-4b7e-a0c1-5c2d1e9b7a33"]);
+        run(mke2fs.arg(&mount.image).arg(size))?;
+        mount.mount()?;
+        Ok(mount)
+    }
+
+    /// The kernel's ext4.
+    ///
+    /// # Errors
+    /// Those of mke2fs and of mounting.
+    pub fn kernel(shape: &Shape) -> Result<MountedDir> {
+        MountedDir::new(Driver::Kernel, shape)
+    }
+
+    /// The directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The image.
+    pub fn image(&self) -> &Path {
+        &self.image
+    }
+
+    fn mount(&mut self) -> Result<()> {
+        let mut command = match &self.driver {
+            Driver::Kernel => {
+                let mut mount = Command::new("mount");
+                // What is asked of blocks and holes must not depend on when data is written back.
+                mount.args(["-o", "loop,nodelalloc"]).arg(&self.image);
+                mount
+            }
+            Driver::Ours(options) => {
+                let mut mount = Command::new(built::command()?);
+                mount.arg("mount");
+                if !options.is_empty() {
+                    mount.args(["-o", options]);
+                }
+                mount.arg(&self.image);
+                mount
+            }
+            Driver::Tmpfs => {
+                let mut mount = Command::new("mount");
+                mount.args(["-t", "tmpfs", "-o", "size=128m", "tmpfs"]);
+                mount
+            }
+            Driver::Fuse2fs => {
+                let mut mount = Command::new("fuse2fs");
+                mount.args(["-o", "allow_other"]).arg(&self.image);
+                mount
+            }
+        };
+        // A server that goes on in the background must not hold our pipes.
+        let log = self.image.with_extension("log");
+        let out = std::fs::File::create(&log)?;
+        command.arg(&self.dir).stdin(std::process::Stdio::null());
+        let status = command.stdout(out.try_clone()?).stderr(out).status();
+        let status = status.with_context(|| format!("running {command:?}"))?;
+        let said = std::fs::read_to_string(&log)?;
+        ensure!(status.success(), "{command:?}: {status}: {said}");
+        self.mounted = true;
+        ensure!(
+            self.is_mounted()?,
+            "{command:?} succeeded, nothing is mounted: {said}"
+        );
+        Ok(())
+    }
+
+    fn is_mounted(&self) -> Result<bool> {
+        let mounts = std::fs::read_to_string("/proc/mounts")?;
+        Ok(mounts
+            .lines()
+            .any(|line| line.split(' ').nth(1) == self.dir.to_str()))
+    }
+
+    /// Unmounts, and waits until the image is let go of.
+    ///
+    /// # Errors
+    /// It stays busy.
+    pub fn unmount(&mut self) -> Result<()> {
+        let end = Instant::now() + UNMOUNT_MAX;
+        loop {
+            let mut command = match self.driver {
+                Driver::Ours(_) => {
+                    let mut command = Command::new(built::command()?);
+                    command.arg("umount");
+                    command
+                }
+                _ => Command::new("umount"),
+            };
+            match run(command.arg(&self.dir)) {
+                Ok(_) => break,
+                Err(error) if Instant::now() > end => return Err(error),
+                Err(_) => std::thread::sleep(Duration::from_millis(50)),
+            }
+        }
+        self.mounted = false;
+        ensure!(
+            !self.is_mounted()?,
+            "{}: unmounted, and still there",
+            self.dir.display()
+        );
+        Ok(())
+    }
+
+    /// Unmounts and mounts again.
+    ///
+    /// # Errors
+    /// Those of either.
+    pub fn remount(&mut self) -> Result<()> {
+        self.unmount()?;
+        self.check()?;
+        self.mount()
+    }
+
+    /// Mounts what is unmounted by uext4, with these options.
+    ///
+    /// # Errors
+    /// Those of mounting.
+    pub fn mount_with(&mut self, options: &str) -> Result<()> {
+        self.driver = Driver::Ours(options.to_owned());
+        self.mount()
+    }
+
+    /// Takes a mount away whose server was killed.
+    ///
+    /// # Errors
+    /// It stays mounted, or the image is held.
+    pub fn abandon(&mut self) -> Result<()> {
+        let end = Instant::now() + UNMOUNT_MAX;
+        while self.is_mounted()? {
+            ensure!(
+                Instant::now() < end,
+                "{}: still mounted",
+                self.dir.display()
+            );
+            let _ = Command::new("umount").arg("-l").arg(&self.dir).output();
+        }
+        self.mounted = false;
+        while is_held(&self.image)? {
+            ensure!(Instant::now() < end, "{}: still held", self.image.display());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    /// e2fsck finds nothing to say.
+    ///
+    /// # Errors
+    /// It does.
+    pub fn check(&self) -> Result<()> {
+        if self.driver == Driver::Tmpfs {
+            return Ok(());
+        }
+        // A server may end a moment after its mount.
+        let end = Instant::now() + UNMOUNT_MAX;
+        while is_held(&self.image)? && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        run(Command::new("e2fsck").args(["-fn"]).arg(&self.image))?;
+        Ok(())
+    }
+
+    /// Unmounts, and has the image checked.
+    ///
+    /// # Errors
+    /// It stays busy, or e2fsck finds a fault.
+    pub fn finish(mut self) -> Result<()> {
+        self.unmount()?;
+        self.check()
+    }
+}
+
+/// Whether a process or a loop device has the image open.
+fn is_held(image: &Path) -> Result<bool> {
+    let is_image = |path: PathBuf| std::fs::read_link(path).is_ok_and(|to| to == image);
+    for process in std::fs::read_dir("/proc")? {
+        let Ok(open) = std::fs::read_dir(process?.path().join("fd")) else {
+            continue;
+        };
+        if open.flatten().any(|fd| is_image(fd.path())) {
+            return Ok(true);
+        }
+    }
+    let backs = |device: std::fs::DirEntry| {
+        let file = std::fs::read_to_string(device.path().join("loop/backing_file"));
+        file.is_ok_and(|text| Path::new(text.trim_end()) == image)
+    };
+    Ok(std::fs::read_dir("/sys/block")?.flatten().any(backs))
+}
+
+impl Drop for MountedDir {
+    fn drop(&mut self) {
+        if self.mounted && self.unmount().is_err() {
+            let _ = Command::new("umount").arg("-l").arg(&self.dir).status();
+        }
+    }
+}

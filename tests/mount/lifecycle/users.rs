@@ -1,0 +1,282 @@
+//! Mounts of a user who is not root: fusermount3 mounts and unmounts, and nobody can end the connection but the
+//! server by ending.
+
+use anyhow::{Context, Result, ensure};
+use rustix::fs::{Gid, Uid, chown};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use uext4_testkit::built;
+use uext4_testkit::mounted_dir::can_mount;
+use uext4_testkit::server::transports;
+
+/// Who owns nothing else.
+const NOBODY: u32 = 65534;
+const DEVICE: &str = "/dev/fuse";
+/// How long something may take that is about to happen.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Whoever has changed the mode of `/dev/fuse`, so that the last one leaves what the first one found.
+static DEVICE_CHANGED: Mutex<()> = Mutex::new(());
+
+/// `/dev/fuse` for everybody, until this goes away.
+struct OpenDevice {
+    before: Permissions,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl OpenDevice {
+    fn new() -> Result<OpenDevice> {
+        let alone = DEVICE_CHANGED.lock();
+        let alone = alone.unwrap_or_else(PoisonError::into_inner);
+        let before = fs::metadata(DEVICE)?.permissions();
+        fs::set_permissions(DEVICE, Permissions::from_mode(0o666))?;
+        Ok(OpenDevice {
+            before,
+            _alone: alone,
+        })
+    }
+}
+
+impl Drop for OpenDevice {
+    fn drop(&mut self) {
+        let _ = fs::set_permissions(DEVICE, self.before.clone());
+    }
+}
+
+/// A user's image, directory to mount it on, and program.
+struct Home {
+    files: TempDir,
+    _device: OpenDevice,
+}
+
+impl Home {
+    /// `None`, with a word about it, where a user can't mount.
+    fn new() -> Result<Option<Home>> {
+        if !can_mount() {
+            return Ok(None);
+        }
+        for program in ["fusermount3", "setpriv"] {
+            if Command::new(program).arg("--version").output().is_err() {
+                eprintln!("skipped: needs {program}");
+                return Ok(None);
+            }
+        }
+        let files = tempfile::tempdir_in("/dev/shm")?;
+        let home = Home {
+            files,
+            _device: OpenDevice::new()?,
+        };
+        fs::copy(built::command()?, home.path("uext4"))?;
+        fs::create_dir(home.path("mount"))?;
+        let mut mke2fs = Command::new("mke2fs");
+        mke2fs.args(["-q", "-F", "-t", "ext4", "-E"]);
+        mke2fs.arg(format!("root_owner={NOBODY}:{NOBODY}"));
+        let made = mke2fs.arg(home.path("image")).arg("64M").status()?;
+        ensure!(made.success(), "mke2fs: {made}");
+        for name in ["", "mount", "image"] {
+            let (uid, gid) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+            chown(home.path(name), Some(uid), Some(gid))?;
+        }
+        Ok(Some(home))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.files.path().join(name)
+    }
+
+    /// A program that the user runs in the directory.
+    fn command(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
+        command.arg(program.as_ref()).current_dir(self.files.path());
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn uext4(&self, args: &[&str]) -> Result<Output> {
+        Ok(self.command(self.path("uext4")).args(args).output()?)
+    }
+
+    fn ok(&self, args: &[&str]) -> Result<String> {
+        let out = self.uext4(args)?;
+        let said = String::from_utf8_lossy(&out.stderr);
+        ensure!(out.status.success(), "{args:?}: {}: {said}", out.status);
+        Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+    }
+
+    /// What a shell of the user's answers.
+    fn shell(&self, script: &str) -> Result<String> {
+        let out = self.command("sh").args(["-ec", script]).output()?;
+        let said = String::from_utf8_lossy(&out.stderr);
+        ensure!(out.status.success(), "{script}: {}: {said}", out.status);
+        Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+    }
+
+    /// Mounts in the foreground, and returns once it is mounted. What is said goes to the file `log`.
+    fn foreground(&self, options: &str) -> Result<Child> {
+        let log = File::create(self.path("log"))?;
+        let mut command = self.command(self.path("uext4"));
+        command.args(["mount", "-f", "-o", options, "image", "mount"]);
+        let child = command.stderr(log).spawn()?;
+        self.eventually("it is mounted", || {
+            self.said().is_ok_and(|said| said.contains("is mounted"))
+        })?;
+        Ok(child)
+    }
+
+    fn said(&self) -> Result<String> {
+        Ok(fs::read_to_string(self.path("log"))?)
+    }
+
+    fn is_mounted(&self) -> bool {
+        let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+        let dir = self.path("mount");
+        mounts
+            .lines()
+            .any(|line| line.split(' ').nth(1) == dir.to_str())
+    }
+
+    /// Waits for what another process is about to do.
+    fn eventually(&self, what: &str, is_so: impl Fn() -> bool) -> Result<()> {
+        let end = Instant::now() + PATIENCE;
+        while !is_so() {
+            let said = self.said().unwrap_or_default();
+            ensure!(Instant::now() < end, "not so in time: {what}; {said}");
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<()> {
+        let out = Command::new("e2fsck")
+            .arg("-fn")
+            .arg(self.path("image"))
+            .output()?;
+        let said = String::from_utf8_lossy(&out.stdout);
+        ensure!(out.status.success(), "e2fsck: {}: {said}", out.status);
+        Ok(())
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if self.is_mounted() {
+            let dir = self.path("mount");
+            let _ = Command::new("umount").arg("-l").arg(dir).status();
+        }
+    }
+}
+
+#[test]
+fn a_user_mounts_writes_and_unmounts() -> Result<()> {
+    let Some(home) = Home::new()? else {
+        return Ok(());
+    };
+    for transport in transports() {
+        let options = format!("transport={transport}");
+        home.ok(&["mount", "-o", &options, "image", "mount"])?;
+        home.shell(&format!(
+            "echo {transport} > mount/{transport}; mkdir mount/d; mv mount/{transport} mount/d"
+        ))?;
+        ensure!(home.shell("cat mount/d/*")?.trim() == transport);
+        // It is the user's alone, even for the superuser.
+        ensure!(fs::read_dir(home.path("mount")).is_err());
+        home.shell("rm -r mount/d")?;
+        home.ok(&["umount", "mount"])?;
+        ensure!(!home.is_mounted());
+        home.check()?;
+    }
+    Ok(())
+}
+
+/// Writes to a file, and to one without a name, until nothing can be made any more. With `writeback` the kernel
+/// itself takes what is written, whether or not there is a server.
+const WRITER: &str = "\
+written=$PWD/written
+cd mount
+exec 3> open 4> nameless
+rm nameless
+echo before >&3
+sync -f .
+i=0
+while echo $i >&3 && echo $i >&4 && true > made-$((i % 50)) && rm -f made-$((i % 37)); do
+    i=$((i + 1))
+    echo $i > $written
+done 2> /dev/null
+exit 0
+";
+
+#[test]
+fn a_mount_in_use_ends_when_its_monitor_is_told_to() -> Result<()> {
+    let Some(home) = Home::new()? else {
+        return Ok(());
+    };
+    for options in ["transport=dev", "transport=dev,writeback"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(
+            transports()
+                .into_iter()
+                .map(|t| format!("transport={t},threads=3")),
+        )
+    {
+        let mut mount = home.foreground(&options)?;
+        let mut writer = home.command("sh").args(["-c", WRITER]).spawn()?;
+        let written = || fs::read_to_string(home.path("written")).is_ok_and(|n| n.trim() > "2");
+        home.eventually("it writes", written)?;
+        let monitor = rustix::process::Pid::from_child(&mount);
+        rustix::process::kill_process(monitor, rustix::process::Signal::TERM)?;
+        let ended = mount.wait()?;
+        let said = home.said()?;
+        ensure!(
+            ended.success() && said.contains("in use"),
+            "{options}: {ended}: {said}"
+        );
+        ensure!(!home.is_mounted());
+        ensure!(writer.wait()?.success());
+        home.check().context(options)?;
+        let text = home.ok(&["cat", "image:/open"])?;
+        ensure!(text.starts_with("before\n"), "{text:.80}");
+        home.ok(&["rm", "image:/open"])?;
+        fs::remove_file(home.path("written"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn what_a_user_can_not_do_says_why() -> Result<()> {
+    let Some(home) = Home::new()? else {
+        return Ok(());
+    };
+    for (args, want) in [
+        (&["mount", "image", "/usr"][..], "no write access"),
+        (
+            &["mount", "-o", "allow_other", "image", "mount"],
+            "user_allow_other",
+        ),
+        (
+            &["mount", "-o", "suid", "image", "mount"],
+            "option 'suid' is root's",
+        ),
+    ] {
+        let out = home.uext4(args)?;
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        let conf = fs::read_to_string("/etc/fuse.conf").unwrap_or_default();
+        if want == "user_allow_other" && conf.lines().any(|line| line.trim() == want) {
+            home.ok(&["umount", "mount"])?;
+            continue;
+        }
+        ensure!(
+            !out.status.success() && said.contains(want),
+            "{args:?}: {said}"
+        );
+        ensure!(!home.is_mounted());
+    }
+    home.check()
+}

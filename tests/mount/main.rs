@@ -1,0 +1,6 @@
+//! Mounts: what programs see, how mounts begin and end.
+
+mod applications;
+mod fsx;
+mod lifecycle;
+mod random_calls;

@@ -1,0 +1,109 @@
+//! Random calls by the superuser and by users, through a mount of uext4 and on the kernel's ext4: the same answers, and
+//! the same trees afterwards.
+//!
+//! `UEXT4_CALL_SEED` and `UEXT4_CALL_SEQUENCES` choose, as for the library's `kernel_calls`. Needs root, loop devices and
+//! /dev/fuse, and skips, saying so, without.
+
+use fastrand::Rng;
+use std::collections::BTreeSet;
+use uext4_ondisk::InodeFlags;
+use uext4_testkit::calls::call::Call;
+use uext4_testkit::calls::mounted::{Mounted, write_whole_extents};
+use uext4_testkit::calls::person::Person;
+use uext4_testkit::calls::sequence::{Counts, Rules, Unprotected, report, sequence};
+use uext4_testkit::calls::side::Side;
+use uext4_testkit::calls::thread;
+use uext4_testkit::env_number;
+use uext4_testkit::mounted_dir::{self, Driver, MountedDir, Shape};
+use uext4_vfs::caller::Capabilities;
+
+/// Different differences until the test ends.
+const DIFFERENCES_MAX: usize = 8;
+
+/// The kernel tells a server of users and groups, not of capabilities: all or none.
+fn anybody(rng: &mut Rng, as_root: bool) -> Person {
+    let mut person = Person::random(rng, as_root);
+    person.capabilities = match person.uid {
+        0 => Capabilities::all(),
+        _ => Capabilities::empty(),
+    };
+    person
+}
+
+/// Whether it fixes a file or directory: the kernel's FUSE does not know, and looks at other things first. The cases
+/// `fixed_*` have these.
+fn fixes(call: &Call) -> bool {
+    let both = InodeFlags::IMMUTABLE | InodeFlags::APPEND;
+    match call {
+        Call::SetFlags(_, flags) => InodeFlags::from_bits_retain(*flags).intersects(both),
+        Call::SetProject(_, flags, _) => flags & 0x18 != 0,
+        _ => false,
+    }
+}
+
+fn run(as_root: bool, count: u64) -> Vec<String> {
+    thread::prepare();
+    let mounts = [Driver::Kernel, Driver::compared("")]
+        .map(|driver| MountedDir::new(driver, &Shape::DEFAULT).expect("mounts"));
+    write_whole_extents(mounts[0].dir());
+    let [mut kernel, mut ours] = mounts.each_ref().map(|mount| Mounted::new(mount.dir()));
+    let rules = Rules {
+        who: &|rng: &mut Rng| anybody(rng, as_root),
+        leaves_out: &fixes,
+        ages: false,
+        // What the kernel answers from its cache, nobody is told of.
+        access_times: false,
+    };
+    let first = env_number("UEXT4_CALL_SEED", 1);
+    let (mut kinds, mut found) = (BTreeSet::new(), Vec::new());
+    let mut counts = Counts::new();
+    for seed in first..first + count {
+        let sides: &mut [&mut dyn Side; 2] = &mut [&mut kernel, &mut ours];
+        sides
+            .iter_mut()
+            .for_each(|side| side.begin(&format!("s{seed}")));
+        if let Err((kind, what)) = sequence(sides, seed, &rules, &mut counts)
+            && kinds.insert(kind)
+        {
+            found.push(format!("seed {seed}, as root: {as_root}\n{what}\n"));
+        }
+        sides.iter_mut().for_each(|side| side.end());
+        if found.len() >= DIFFERENCES_MAX {
+            break;
+        }
+    }
+    report(&counts, as_root);
+    drop((kernel, ours));
+    for mount in mounts {
+        mount.finish().expect("is clean in the end");
+    }
+    found
+}
+
+fn compare(as_root: bool) {
+    if !mounted_dir::can_mount() {
+        return;
+    }
+    let _unprotected = Unprotected::turn_off();
+    let count = env_number("UEXT4_CALL_SEQUENCES", 60);
+    // A thread of its own, as it changes who it is.
+    let found = std::thread::spawn(move || run(as_root, count))
+        .join()
+        .expect("ends");
+    assert!(
+        found.is_empty(),
+        "{} differences:\n{}",
+        found.len(),
+        found.join("\n")
+    );
+}
+
+#[test]
+fn random_calls_by_the_superuser() {
+    compare(true);
+}
+
+#[test]
+fn random_calls_by_users() {
+    compare(false);
+}

@@ -1,0 +1,21 @@
+//! C programs of these tests.
+
+use anyhow::{Result, ensure};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use uext4_testkit::built::WORKSPACE;
+
+/// Compiles `tests/mqueue/c/NAME.c` into that directory.
+///
+/// # Errors
+/// There is no compiler, or it complains.
+pub fn compile(name: &str, into: &Path) -> Result<PathBuf> {
+    let program = into.join(name);
+    let source = Path::new(WORKSPACE).join(format!("tests/mqueue/c/{name}.c"));
+    let mut cc = Command::new("cc");
+    cc.args(["-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]);
+    let output = cc.arg(&program).arg(source).output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "cc: {said}");
+    Ok(program)
+}

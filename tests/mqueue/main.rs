@@ -1,0 +1,4 @@
+//! Message queues within one process.
+
+mod deferred;
+mod mounts;
