@@ -77,7 +77,7 @@ tsan: setup
 	cargo +nightly test --target x86_64-unknown-linux-gnu --target-dir target/tsan -p uext4-testkit --test model stress -- --nocapture
 
 soak: setup
-	UEXT4_SOAK_SECONDS=300 UEXT4_SOAK_NAMESPACES=10000 cargo test --release -p uext4-mqueue --test soak -- --nocapture
+	UEXT4_SOAK_SECONDS=300 UEXT4_SOAK_NAMESPACES=10000 cargo test --release -p uext4-testkit --test mqueue_soak -- --nocapture
 
 shuttle:
 	RUSTFLAGS="--cfg shuttle" cargo test --target-dir target/shuttle -p uext4-testkit --test schedule
