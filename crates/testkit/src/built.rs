@@ -30,6 +30,15 @@ pub fn preloaded_library() -> Result<&'static Path> {
     found(&LIBRARY)
 }
 
+/// As [`command`], for tests that have no errors to return.
+///
+/// # Panics
+/// It does not build.
+pub fn uext4() -> &'static str {
+    let path = command().unwrap_or_else(|error| panic!("{error}"));
+    path.to_str().expect("UTF-8")
+}
+
 fn found(file: &'static Result<PathBuf, String>) -> Result<&'static Path> {
     match file {
         Ok(path) => Ok(path),

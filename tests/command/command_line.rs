@@ -1,14 +1,13 @@
 //! The command as a user meets it: what it prints, what it exits with, what it leaves on disk.
 
-mod here;
-
-use here::Here;
+use crate::workdir::Workdir;
 use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
+use uext4_testkit::built::uext4;
 
 /// All that `cp -a` keeps, a line for each file.
 fn describe(root: &Path) -> Vec<String> {
@@ -53,56 +52,58 @@ fn describe(root: &Path) -> Vec<String> {
 
 #[test]
 fn a_tree_survives_mkfs_and_cp_both_ways() {
-    let here = Here::new();
-    let tree = here.tree();
-    here.ok(&["mkfs", "a.img", "--from", "tree"]);
-    here.assert_clean("a.img");
-    here.ok(&["cp", "-a", "a.img:/", "out-a"]);
-    assert_eq!(describe(&tree), describe(&here.path("out-a")));
+    let workdir = Workdir::new();
+    let tree = workdir.tree();
+    workdir.ok(&["mkfs", "a.img", "--from", "tree"]);
+    workdir.assert_clean("a.img");
+    workdir.ok(&["cp", "-a", "a.img:/", "out-a"]);
+    assert_eq!(describe(&tree), describe(&workdir.path("out-a")));
 
-    here.ok(&["mkfs", "b.img", "--size", "64M"]);
-    here.ok(&["cp", "-a", "tree/.", "b.img:/"]);
-    here.assert_clean("b.img");
-    here.ok(&["cp", "-a", "b.img:/", "out-b"]);
-    assert_eq!(describe(&tree), describe(&here.path("out-b")));
-    let sparse = fs::metadata(here.path("out-b/sparse")).unwrap();
+    workdir.ok(&["mkfs", "b.img", "--size", "64M"]);
+    workdir.ok(&["cp", "-a", "tree/.", "b.img:/"]);
+    workdir.assert_clean("b.img");
+    workdir.ok(&["cp", "-a", "b.img:/", "out-b"]);
+    assert_eq!(describe(&tree), describe(&workdir.path("out-b")));
+    let sparse = fs::metadata(workdir.path("out-b/sparse")).unwrap();
     assert!(sparse.blocks() < 1000, "the hole was filled");
 
-    here.ok(&["mkfs", "c.img", "--size", "64M"]);
-    here.ok(&["cp", "-a", "b.img:/.", "c.img:/"]);
-    here.assert_clean("c.img");
-    here.ok(&["cp", "-a", "c.img:/", "out-c"]);
-    assert_eq!(describe(&tree), describe(&here.path("out-c")));
+    workdir.ok(&["mkfs", "c.img", "--size", "64M"]);
+    workdir.ok(&["cp", "-a", "b.img:/.", "c.img:/"]);
+    workdir.assert_clean("c.img");
+    workdir.ok(&["cp", "-a", "c.img:/", "out-c"]);
+    assert_eq!(describe(&tree), describe(&workdir.path("out-c")));
 }
 
 #[test]
 fn reading_commands_show_what_is_there() {
-    let here = Here::new();
-    here.tree();
-    here.ok(&["mkfs", "a.img", "--from", "tree", "--label", "demo"]);
-    assert_eq!(here.ok(&["cat", "a.img:/etc/link"]), "root:x:0:0\n");
-    let names = here.ok(&["ls", "a.img:/"]);
+    let workdir = Workdir::new();
+    workdir.tree();
+    workdir.ok(&["mkfs", "a.img", "--from", "tree", "--label", "demo"]);
+    assert_eq!(workdir.ok(&["cat", "a.img:/etc/link"]), "root:x:0:0\n");
+    let names = workdir.ok(&["ls", "a.img:/"]);
     assert_eq!(names, "etc\nlarge\nlong-link\nlost+found\npipe\nsparse\n");
-    let long = here.ok(&["ls", "-l", "a.img:/etc"]);
+    let long = workdir.ok(&["ls", "-l", "a.img:/etc"]);
     assert!(long.contains("-rwsr-x--x 2"), "{long}");
     assert!(long.contains("link -> passwd"), "{long}");
-    assert!(here.ok(&["ls", "-a", "a.img"]).starts_with(".\n..\n"));
-    let found = here.ok(&["find", "a.img:/", "-name", "file-1?", "-type", "f"]);
+    assert!(workdir.ok(&["ls", "-a", "a.img"]).starts_with(".\n..\n"));
+    let found = workdir.ok(&["find", "a.img:/", "-name", "file-1?", "-type", "f"]);
     assert_eq!(found.lines().count(), 10);
     assert_eq!(found.lines().next(), Some("/etc/file-10"));
     assert!(
-        here.ok(&["stat", "a.img:/etc/passwd"])
+        workdir
+            .ok(&["stat", "a.img:/etc/passwd"])
             .contains("(4751/-rwsr-x--x)")
     );
     let stat: serde_json::Value =
-        serde_json::from_str(&here.ok(&["stat", "--json", "a.img:/large"])).unwrap();
+        serde_json::from_str(&workdir.ok(&["stat", "--json", "a.img:/large"])).unwrap();
     assert_eq!(
         (&stat["type"], &stat["size"]),
         (&"file".into(), &3_000_001.into())
     );
-    assert!(here.ok(&["tree", "a.img:/"]).contains("│   ├── empty\n"));
+    assert!(workdir.ok(&["tree", "a.img:/"]).contains("│   ├── empty\n"));
     assert!(
-        here.ok(&["info", "a.img"])
+        workdir
+            .ok(&["info", "a.img"])
             .contains("label:               demo")
     );
     for args in [
@@ -113,110 +114,128 @@ fn reading_commands_show_what_is_there() {
         &["tree", "--json", "a.img"],
         &["check", "--json", "a.img"],
     ] {
-        let json: serde_json::Value = serde_json::from_str(&here.ok(args)).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&workdir.ok(args)).unwrap();
         assert!(!json.is_null());
     }
 }
 
 #[test]
 fn writing_commands_leave_a_clean_image() {
-    let here = Here::new();
-    here.tree();
-    here.ok(&["mkfs", "a.img", "--size", "64M"]);
-    here.ok(&["mkdir", "-p", "a.img:/x/y/z"]);
-    here.ok(&["cp", "-r", "tree/etc", "a.img:/x/"]);
-    here.ok(&["cp", "a.img:/x/etc/passwd", "a.img:/copy"]);
-    here.ok(&["mv", "a.img:/x/etc", "a.img:/moved"]);
-    here.ok(&["ln", "-s", "moved/passwd", "a.img:/soft"]);
-    here.ok(&["ln", "a.img:/copy", "a.img:/hard"]);
-    here.ok(&["chmod", "600", "a.img:/copy"]);
-    here.ok(&["chown", "7:8", "a.img:/copy"]);
-    here.ok(&["touch", "--time", "1000000000", "a.img:/copy", "a.img:/new"]);
-    here.ok(&["truncate", "-s", "1M", "a.img:/new"]);
-    here.ok(&["xattr", "set", "a.img:/copy", "user.k", "v"]);
-    assert_eq!(here.ok(&["xattr", "get", "a.img:/hard", "user.k"]), "v");
-    here.ok(&["rm", "-r", "a.img:/x"]);
-    here.ok(&["rm", "-f", "a.img:/nothing"]);
-    let long = here.ok(&["ls", "-l", "a.img:/copy"]);
+    let workdir = Workdir::new();
+    workdir.tree();
+    workdir.ok(&["mkfs", "a.img", "--size", "64M"]);
+    workdir.ok(&["mkdir", "-p", "a.img:/x/y/z"]);
+    workdir.ok(&["cp", "-r", "tree/etc", "a.img:/x/"]);
+    workdir.ok(&["cp", "a.img:/x/etc/passwd", "a.img:/copy"]);
+    workdir.ok(&["mv", "a.img:/x/etc", "a.img:/moved"]);
+    workdir.ok(&["ln", "-s", "moved/passwd", "a.img:/soft"]);
+    workdir.ok(&["ln", "a.img:/copy", "a.img:/hard"]);
+    workdir.ok(&["chmod", "600", "a.img:/copy"]);
+    workdir.ok(&["chown", "7:8", "a.img:/copy"]);
+    workdir.ok(&["touch", "--time", "1000000000", "a.img:/copy", "a.img:/new"]);
+    workdir.ok(&["truncate", "-s", "1M", "a.img:/new"]);
+    workdir.ok(&["xattr", "set", "a.img:/copy", "user.k", "v"]);
+    assert_eq!(workdir.ok(&["xattr", "get", "a.img:/hard", "user.k"]), "v");
+    workdir.ok(&["rm", "-r", "a.img:/x"]);
+    workdir.ok(&["rm", "-f", "a.img:/nothing"]);
+    let long = workdir.ok(&["ls", "-l", "a.img:/copy"]);
     assert!(
         long.starts_with("-rw------- 2 7 8 11 2001-09-09 01:46 "),
         "{long}"
     );
-    assert_eq!(here.ok(&["cat", "a.img:/soft"]), "root:x:0:0\n");
-    here.assert_clean("a.img");
+    assert_eq!(workdir.ok(&["cat", "a.img:/soft"]), "root:x:0:0\n");
+    workdir.assert_clean("a.img");
 }
 
 #[test]
 fn failures_are_one_line_that_says_what_to_do() {
-    let here = Here::new();
-    here.tree();
-    here.ok(&["mkfs", "a.img", "--size", "16M"]);
-    let line = here.fails(1, &["ls", "none.img"]);
+    let workdir = Workdir::new();
+    workdir.tree();
+    workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
+    let line = workdir.fails(1, &["ls", "none.img"]);
     assert!(line.contains("no such image; `uext4 mkfs"), "{line}");
     for file in ["tree/large", "tree/etc/passwd"] {
-        assert!(here.fails(1, &["ls", file]).contains("not an ext4 image"));
         assert!(
-            here.fails(8, &["check", file])
+            workdir
+                .fails(1, &["ls", file])
                 .contains("not an ext4 image")
         );
-        assert!(here.fails(1, &["info", file]).contains("not an ext4 image"));
+        assert!(
+            workdir
+                .fails(8, &["check", file])
+                .contains("not an ext4 image")
+        );
+        assert!(
+            workdir
+                .fails(1, &["info", file])
+                .contains("not an ext4 image")
+        );
     }
-    assert!(here.fails(1, &["ls", "tree"]).contains("is a directory"));
-    let line = here.fails(1, &["cat", "a.img:/nope"]);
+    assert!(workdir.fails(1, &["ls", "tree"]).contains("is a directory"));
+    let line = workdir.fails(1, &["cat", "a.img:/nope"]);
     assert!(
         line.contains("a.img:/nope: no such file or directory; `uext4 find"),
         "{line}"
     );
     assert!(
-        here.fails(1, &["cat", "a.img:/"])
+        workdir
+            .fails(1, &["cat", "a.img:/"])
             .contains("is a directory")
     );
-    assert!(here.fails(1, &["mkfs", "b.img"]).contains("give --size"));
+    assert!(workdir.fails(1, &["mkfs", "b.img"]).contains("give --size"));
     assert!(
-        here.fails(1, &["mkfs", "b.img", "--from", "nowhere"])
+        workdir
+            .fails(1, &["mkfs", "b.img", "--from", "nowhere"])
             .contains("nowhere")
     );
-    assert!(!here.path("b.img").exists());
+    assert!(!workdir.path("b.img").exists());
     assert!(
-        here.fails(1, &["cp", "tree", "a.img:/"])
+        workdir
+            .fails(1, &["cp", "tree", "a.img:/"])
             .contains("-r copies it")
     );
     assert!(
-        here.fails(1, &["cp", "tree/none", "a.img:/"])
+        workdir
+            .fails(1, &["cp", "tree/none", "a.img:/"])
             .contains("no such file")
     );
     assert!(
-        here.fails(1, &["rm", "a.img:/lost+found"])
+        workdir
+            .fails(1, &["rm", "a.img:/lost+found"])
             .contains("-r removes it")
     );
     assert!(
-        here.fails(1, &["cp", "tree/large", "tree/sparse", "a.img:/none"])
+        workdir
+            .fails(1, &["cp", "tree/large", "tree/sparse", "a.img:/none"])
             .contains("make it first")
     );
-    assert_eq!(here.run(&["frobnicate"]).status.code(), Some(2));
-    assert_eq!(here.run(&["ls"]).status.code(), Some(2));
+    assert_eq!(workdir.run(&["frobnicate"]).status.code(), Some(2));
+    assert_eq!(workdir.run(&["ls"]).status.code(), Some(2));
     assert_eq!(
-        here.run(&["mkfs", "b.img", "--size", "1X"]).status.code(),
+        workdir
+            .run(&["mkfs", "b.img", "--size", "1X"])
+            .status
+            .code(),
         Some(2)
     );
-    here.assert_clean("a.img");
+    workdir.assert_clean("a.img");
 }
 
 #[test]
 fn a_full_image_stays_clean() {
-    let here = Here::new();
-    here.tree();
-    here.ok(&["mkfs", "a.img", "--size", "4M", "--inodes", "1024"]);
-    let line = here.fails(1, &["cp", "-a", "tree/.", "a.img:/"]);
+    let workdir = Workdir::new();
+    workdir.tree();
+    workdir.ok(&["mkfs", "a.img", "--size", "4M", "--inodes", "1024"]);
+    let line = workdir.fails(1, &["cp", "-a", "tree/.", "a.img:/"]);
     assert!(line.contains("no space left on device"), "{line}");
-    here.assert_clean("a.img");
+    workdir.assert_clean("a.img");
 }
 
 /// As when `| head` has seen enough.
 #[test]
 fn nobody_reading_what_is_printed_is_no_failure() {
-    let here = Here::new();
-    here.ok(&["mkfs", "a.img", "--size", "16M"]);
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
     let commands = [
         &["info", "--groups", "a.img"][..],
         &["ls", "-l", "a.img:/"],
@@ -231,8 +250,8 @@ fn nobody_reading_what_is_printed_is_no_failure() {
     for args in commands {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_uext4"));
-        command.current_dir(here.dir()).args(args).stdout(writer);
+        let mut command = Command::new(uext4());
+        command.current_dir(workdir.dir()).args(args).stdout(writer);
         let out = command.output().unwrap();
         let said = String::from_utf8_lossy(&out.stderr);
         assert!(out.status.success() && said.is_empty(), "{args:?}: {said}");
@@ -241,71 +260,71 @@ fn nobody_reading_what_is_printed_is_no_failure() {
 
 #[test]
 fn check_exits_with_4_for_faults() {
-    let here = Here::new();
-    here.tree();
-    here.ok(&["mkfs", "a.img", "--from", "tree"]);
+    let workdir = Workdir::new();
+    workdir.tree();
+    workdir.ok(&["mkfs", "a.img", "--from", "tree"]);
     let image = fs::OpenOptions::new()
         .write(true)
-        .open(here.path("a.img"))
+        .open(workdir.path("a.img"))
         .unwrap();
     // Free inodes of the primary superblock, whose checksum then is wrong too.
     std::os::unix::fs::FileExt::write_all_at(&image, &[0xff; 4], 1024 + 16).unwrap();
-    assert_eq!(here.run(&["check", "a.img"]).status.code(), Some(4));
+    assert_eq!(workdir.run(&["check", "a.img"]).status.code(), Some(4));
 }
 
 #[test]
 fn the_same_tree_gives_the_same_bytes() {
-    let here = Here::new();
-    here.tree();
+    let workdir = Workdir::new();
+    workdir.tree();
     let make = |image: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_uext4"));
+        let mut command = Command::new(uext4());
         command
-            .current_dir(here.dir())
+            .current_dir(workdir.dir())
             .env("SOURCE_DATE_EPOCH", "1767225600");
         let uuid = "00000000-0000-4000-8000-000000000001";
         command.args(["mkfs", image, "--from", "tree", "--uuid", uuid]);
         assert!(command.output().unwrap().status.success());
-        fs::read(here.path(image)).unwrap()
+        fs::read(workdir.path(image)).unwrap()
     };
     assert!(make("a.img") == make("b.img"));
 }
 
 #[test]
 fn nothing_from_an_image_is_written_through_a_link() {
-    let here = Here::new();
-    here.ok(&["mkfs", "a.img", "--size", "16M"]);
-    here.ok(&["mkdir", "a.img:/d"]);
-    here.ok(&["touch", "a.img:/d/file"]);
-    fs::create_dir_all(here.path("out")).unwrap();
-    fs::create_dir_all(here.path("outside")).unwrap();
-    symlink("../outside", here.path("out/d")).unwrap();
-    let line = here.fails(1, &["cp", "-a", "a.img:/.", "out"]);
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
+    workdir.ok(&["mkdir", "a.img:/d"]);
+    workdir.ok(&["touch", "a.img:/d/file"]);
+    fs::create_dir_all(workdir.path("out")).unwrap();
+    fs::create_dir_all(workdir.path("outside")).unwrap();
+    symlink("../outside", workdir.path("out/d")).unwrap();
+    let line = workdir.fails(1, &["cp", "-a", "a.img:/.", "out"]);
     assert!(line.contains("out/d: is not a directory"), "{line}");
-    assert_eq!(fs::read_dir(here.path("outside")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(workdir.path("outside")).unwrap().count(), 0);
 }
 
 #[test]
 fn an_image_in_use_is_refused() {
-    let here = Here::new();
-    here.ok(&["mkfs", "a.img", "--size", "16M"]);
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
     let fs =
-        uext4::Filesystem::open(here.path("a.img"), &uext4::OpenOptions::read_write()).unwrap();
-    let line = here.fails(1, &["ls", "a.img"]);
+        uext4::Filesystem::open(workdir.path("a.img"), &uext4::OpenOptions::read_write()).unwrap();
+    let line = workdir.fails(1, &["ls", "a.img"]);
     assert!(
         line.contains("already open") && line.contains("first"),
         "{line}"
     );
-    here.fails(8, &["check", "a.img"]);
-    here.fails(1, &["mkfs", "a.img", "--size", "16M"]);
+    workdir.fails(8, &["check", "a.img"]);
+    workdir.fails(1, &["mkfs", "a.img", "--size", "16M"]);
     fs.unmount().unwrap();
-    here.ok(&["ls", "a.img"]);
+    workdir.ok(&["ls", "a.img"]);
 }
 
 #[test]
 fn an_image_behind_a_loop_device_is_refused() {
-    let here = Here::new();
-    here.ok(&["mkfs", "a.img", "--size", "16M"]);
-    let image = here.path("a.img");
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
+    let image = workdir.path("a.img");
     let setup = Command::new("losetup")
         .args(["--find", "--show"])
         .arg(&image)
@@ -315,7 +334,7 @@ fn an_image_behind_a_loop_device_is_refused() {
         Ok(out) => return eprintln!("SKIPPED: {}", String::from_utf8_lossy(&out.stderr)),
         Err(e) => return eprintln!("SKIPPED: losetup: {e}"),
     };
-    let out = here.run(&["touch", "a.img:/new"]);
+    let out = workdir.run(&["touch", "a.img:/new"]);
     Command::new("losetup")
         .args(["-d", device.trim()])
         .status()
@@ -330,42 +349,42 @@ fn an_image_behind_a_loop_device_is_refused() {
 
 #[test]
 fn flags_are_changed_and_listed() {
-    let here = Here::new();
-    here.ok(&["mkfs", "a.img", "--size", "64M"]);
-    here.ok(&["mkdir", "a.img:/d"]);
-    here.ok(&["touch", "a.img:/d/f"]);
-    here.ok(&["chattr", "+id", "a.img:/d/f"]);
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "64M"]);
+    workdir.ok(&["mkdir", "a.img:/d"]);
+    workdir.ok(&["touch", "a.img:/d/f"]);
+    workdir.ok(&["chattr", "+id", "a.img:/d/f"]);
     let line = "----i-d-------e------- /d/f\n";
-    assert_eq!(here.ok(&["lsattr", "a.img:/d"]), line);
-    let fixed = here.fails(1, &["touch", "a.img:/d/f"]);
+    assert_eq!(workdir.ok(&["lsattr", "a.img:/d"]), line);
+    let fixed = workdir.fails(1, &["touch", "a.img:/d/f"]);
     assert!(fixed.contains("not permitted"), "{fixed}");
-    let fixed = here.fails(1, &["chattr", "+A", "a.img:/d/f"]);
+    let fixed = workdir.fails(1, &["chattr", "+A", "a.img:/d/f"]);
     assert!(fixed.contains("`uext4 chattr -i a.img:/d/f`"), "{fixed}");
-    here.ok(&["chattr", "-R", "-i", "=A", "a.img:/d"]);
-    let json = here.ok(&["lsattr", "-d", "--json", "a.img:/d"]);
+    workdir.ok(&["chattr", "-R", "-i", "=A", "a.img:/d"]);
+    let json = workdir.ok(&["lsattr", "-d", "--json", "a.img:/d"]);
     let document: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(document[0]["flags"][0], "no-atime");
     assert_eq!(document[0]["project"], 0);
-    let none = here.fails(1, &["chattr", "-p", "7", "a.img:/d"]);
+    let none = workdir.fails(1, &["chattr", "-p", "7", "a.img:/d"]);
     assert!(none.contains("tune2fs -O project"), "{none}");
-    here.fails(1, &["chattr", "+D", "a.img:/d/f"]);
-    here.fails(1, &["chattr", "+q", "a.img:/d"]);
-    here.fails(1, &["chattr", "a.img:/d"]);
-    here.assert_clean("a.img");
+    workdir.fails(1, &["chattr", "+D", "a.img:/d/f"]);
+    workdir.fails(1, &["chattr", "+q", "a.img:/d"]);
+    workdir.fails(1, &["chattr", "a.img:/d"]);
+    workdir.assert_clean("a.img");
 }
 
 #[test]
 fn a_journal_on_another_device_is_named() {
-    let here = Here::new();
+    let workdir = Workdir::new();
     for (name, size) in [("log", 8 << 20), ("a.img", 64 << 20)] {
-        fs::File::create(here.path(name))
+        fs::File::create(workdir.path(name))
             .unwrap()
             .set_len(size)
             .unwrap();
     }
     let tool = |program: &str, args: &[&str]| {
         let out = Command::new(program)
-            .current_dir(here.dir())
+            .current_dir(workdir.dir())
             .args(args)
             .output();
         let out = out.ok().filter(|out| out.status.success())?;
@@ -384,11 +403,11 @@ fn a_journal_on_another_device_is_named() {
     let made = tool("mke2fs", &["-q", "-F", "-b", "4096", "-J", &on, "a.img"]);
     tool("losetup", &["-d", &device]).unwrap();
     made.expect("an image");
-    let refused = here.fails(1, &["mkdir", "a.img:/d"]);
+    let refused = workdir.fails(1, &["mkdir", "a.img:/d"]);
     assert!(refused.contains("--journal DEVICE"), "{refused}");
-    here.ok(&["mkdir", "--journal", "log", "a.img:/d"]);
-    assert!(here.ok(&["ls", "a.img:/"]).contains("d\n"));
-    fs::File::create(here.path("other"))
+    workdir.ok(&["mkdir", "--journal", "log", "a.img:/d"]);
+    assert!(workdir.ok(&["ls", "a.img:/"]).contains("d\n"));
+    fs::File::create(workdir.path("other"))
         .unwrap()
         .set_len(8 << 20)
         .unwrap();
@@ -397,56 +416,56 @@ fn a_journal_on_another_device_is_named() {
         &["-q", "-F", "-b", "4096", "-O", "journal_dev", "other"],
     )
     .unwrap();
-    let other = here.fails(1, &["mkdir", "--journal", "other", "a.img:/e"]);
+    let other = workdir.fails(1, &["mkdir", "--journal", "other", "a.img:/e"]);
     assert!(other.contains("journal"), "{other}");
 }
 
 #[test]
 fn trimming_makes_an_image_smaller() {
-    let here = Here::new();
-    here.tree();
-    here.ok(&["mkfs", "a.img", "--size", "64M"]);
-    fs::write(here.path("large"), vec![7; 20 << 20]).unwrap();
-    here.ok(&["cp", "large", "a.img:/"]);
-    here.ok(&["cp", "-r", "tree", "a.img:/"]);
-    here.ok(&["chattr", "+j", "a.img:/large"]);
-    here.ok(&["rm", "a.img:/large"]);
-    let used = || fs::metadata(here.path("a.img")).unwrap().blocks() * 512;
+    let workdir = Workdir::new();
+    workdir.tree();
+    workdir.ok(&["mkfs", "a.img", "--size", "64M"]);
+    fs::write(workdir.path("large"), vec![7; 20 << 20]).unwrap();
+    workdir.ok(&["cp", "large", "a.img:/"]);
+    workdir.ok(&["cp", "-r", "tree", "a.img:/"]);
+    workdir.ok(&["chattr", "+j", "a.img:/large"]);
+    workdir.ok(&["rm", "a.img:/large"]);
+    let used = || fs::metadata(workdir.path("a.img")).unwrap().blocks() * 512;
     let before = used();
-    let json = here.ok(&["trim", "--json", "a.img"]);
+    let json = workdir.ok(&["trim", "--json", "a.img"]);
     let document: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert!(document["bytes_trimmed"].as_u64().unwrap() >= 20 << 20);
     assert!(used() + 20_000_000 <= before, "{} of {before}", used());
-    here.ok(&["trim", "--minimum", "1M", "a.img"]);
-    here.fails(1, &["trim", "--minimum", "1T", "a.img"]);
-    here.assert_clean("a.img");
+    workdir.ok(&["trim", "--minimum", "1M", "a.img"]);
+    workdir.fails(1, &["trim", "--minimum", "1T", "a.img"]);
+    workdir.assert_clean("a.img");
 }
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    let here = Here::new();
+    let workdir = Workdir::new();
     let commands = [
         "mkfs", "info", "ls", "tree", "stat", "cat", "find", "du", "df", "cp", "mkdir", "rm", "mv",
         "ln", "chmod", "chown", "chattr", "lsattr", "touch", "truncate", "xattr", "check", "trim",
         "dump",
     ];
     for command in commands {
-        let help = here.ok(&[command, "--help"]);
+        let help = workdir.ok(&[command, "--help"]);
         assert!(help.contains("Example: uext4"), "{command}");
     }
 }
 
 #[test]
 fn bench_executes_the_program_beside_this_one_or_in_path() {
-    let here = Here::new();
-    let bin = here.path("bin");
+    let workdir = Workdir::new();
+    let bin = workdir.path("bin");
     fs::create_dir(&bin).unwrap();
-    let uext4 = bin.join("uext4");
-    fs::hard_link(env!("CARGO_BIN_EXE_uext4"), &uext4)
-        .or_else(|_| fs::copy(env!("CARGO_BIN_EXE_uext4"), &uext4).map(drop))
+    let linked = bin.join("uext4");
+    fs::hard_link(uext4(), &linked)
+        .or_else(|_| fs::copy(uext4(), &linked).map(drop))
         .unwrap();
     let bench = |path: &Path, args: &[&str]| {
-        let mut command = Command::new(&uext4);
+        let mut command = Command::new(&linked);
         let out = command.arg("bench").args(args).env("PATH", path).output();
         let out = out.unwrap();
         (
@@ -455,7 +474,7 @@ fn bench_executes_the_program_beside_this_one_or_in_path() {
             out.stderr,
         )
     };
-    let (status, printed, said) = bench(here.dir(), &["mdtest", "--np", "2"]);
+    let (status, printed, said) = bench(workdir.dir(), &["mdtest", "--np", "2"]);
     assert_eq!((status.code(), &*printed), (Some(1), ""));
     let said = String::from_utf8(said).unwrap();
     assert!(
@@ -463,7 +482,7 @@ fn bench_executes_the_program_beside_this_one_or_in_path() {
         "{said}"
     );
     assert!(said.contains("cargo install --path bench"), "{said}");
-    let (status, help, _) = bench(here.dir(), &["--help"]);
+    let (status, help, _) = bench(workdir.dir(), &["--help"]);
     assert!(
         status.success() && help.contains("cargo install --path bench"),
         "{help}"
@@ -474,14 +493,14 @@ fn bench_executes_the_program_beside_this_one_or_in_path() {
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
     };
-    program(here.dir(), "echo path \"$@\"; exit 7");
-    let (status, printed, _) = bench(here.dir(), &["mdtest", "--json"]);
+    program(workdir.dir(), "echo path \"$@\"; exit 7");
+    let (status, printed, _) = bench(workdir.dir(), &["mdtest", "--json"]);
     assert_eq!(
         (status.code(), &*printed),
         (Some(7), "path mdtest --json\n")
     );
     program(&bin, "kill -TERM $$");
-    let (status, ..) = bench(here.dir(), &["--help"]);
+    let (status, ..) = bench(workdir.dir(), &["--help"]);
     assert_eq!(status.signal(), Some(Signal::TERM.as_raw()));
 }
 
@@ -492,7 +511,7 @@ fn a_panic_ends_the_command_at_once() {
         .open("/dev/full")
         .unwrap();
     // Where the message can't be written, `eprintln` panics.
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uext4"));
+    let mut command = Command::new(uext4());
     let status = command.args(["info", "none.img"]).stderr(full).status();
     assert_eq!(status.unwrap().signal(), Some(Signal::ABORT.as_raw()));
 }

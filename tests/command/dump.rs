@@ -5,11 +5,12 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
+use uext4_testkit::built;
 
 const FILE_BYTES: usize = 700_000;
 
 fn uext4(dir: &Path, args: &[&str]) -> Result<String, String> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uext4"));
+    let mut command = Command::new(built::uext4());
     let out = command.current_dir(dir).args(args).output().unwrap();
     match out.status.success() {
         true => Ok(String::from_utf8(out.stdout).unwrap()),

@@ -1,17 +1,17 @@
 //! Operands that mean another thing than was understood, or nothing.
 
-use crate::here::Here;
+use crate::workdir::Workdir;
 
-fn size(here: &Here, path: &str) -> u64 {
+fn size(workdir: &Workdir, path: &str) -> u64 {
     let stat: serde_json::Value =
-        serde_json::from_str(&here.ok(&["stat", "--json", path])).unwrap();
+        serde_json::from_str(&workdir.ok(&["stat", "--json", path])).unwrap();
     stat["size"].as_u64().unwrap()
 }
 
 #[test]
 fn sizes_are_relative_as_in_truncate() {
-    let here = Here::new();
-    here.ok(&["mkfs", "a.img", "--size", "16M"]);
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
     const M: u64 = 1 << 20;
     for (size_option, after) in [
         ("5M", 5 * M),
@@ -29,43 +29,43 @@ fn sizes_are_relative_as_in_truncate() {
         ("-100M", 0),
         (">7", 7),
     ] {
-        here.ok(&["truncate", "-s", size_option, "a.img:/f"]);
-        assert_eq!(size(&here, "a.img:/f"), after, "{size_option}");
+        workdir.ok(&["truncate", "-s", size_option, "a.img:/f"]);
+        assert_eq!(size(&workdir, "a.img:/f"), after, "{size_option}");
     }
-    here.ok(&["truncate", "--size=+3", "a.img:/new"]);
-    assert_eq!(size(&here, "a.img:/new"), 3);
+    workdir.ok(&["truncate", "--size=+3", "a.img:/new"]);
+    assert_eq!(size(&workdir, "a.img:/new"), 3);
     for wrong in ["/0", "%0", "+", "1X", "+-1", "--1"] {
-        let out = here.run(&["truncate", "-s", wrong, "a.img:/f"]);
+        let out = workdir.run(&["truncate", "-s", wrong, "a.img:/f"]);
         assert_eq!(out.status.code(), Some(2), "{wrong}: {out:?}");
     }
     let most = u64::MAX.to_string();
-    here.fails(1, &["truncate", "-s", &format!("+{most}"), "a.img:/f"]);
-    assert_eq!(size(&here, "a.img:/f"), 7);
-    here.assert_clean("a.img");
+    workdir.fails(1, &["truncate", "-s", &format!("+{most}"), "a.img:/f"]);
+    assert_eq!(size(&workdir, "a.img:/f"), 7);
+    workdir.assert_clean("a.img");
 }
 
 #[test]
 fn the_owner_that_is_nobody_s_is_refused() {
-    let here = Here::new();
-    here.ok(&["mkfs", "a.img", "--size", "16M"]);
-    here.ok(&["touch", "a.img:/f"]);
-    here.ok(&["chown", "7:8", "a.img:/f"]);
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
+    workdir.ok(&["touch", "a.img:/f"]);
+    workdir.ok(&["chown", "7:8", "a.img:/f"]);
     // What chown(2) takes for "leave it".
     for owner in ["4294967295", ":4294967295", "4294967295:0"] {
-        let out = here.run(&["chown", owner, "a.img:/f"]);
+        let out = workdir.run(&["chown", owner, "a.img:/f"]);
         assert_eq!(out.status.code(), Some(2), "{owner}: {out:?}");
         let line = String::from_utf8(out.stderr).unwrap();
         assert!(line.contains("4294967294"), "{line}");
     }
-    assert!(here.ok(&["ls", "-l", "a.img:/f"]).contains(" 7 8 "));
-    here.ok(&["chown", "4294967294", "a.img:/f"]);
+    assert!(workdir.ok(&["ls", "-l", "a.img:/f"]).contains(" 7 8 "));
+    workdir.ok(&["chown", "4294967294", "a.img:/f"]);
 }
 
 #[test]
 fn a_pipe_is_no_image() {
-    let here = Here::new();
+    let workdir = Workdir::new();
     let (kind, mode) = (rustix::fs::FileType::Fifo, 0o600.into());
-    rustix::fs::mknodat(rustix::fs::CWD, here.path("pipe"), kind, mode, 0).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, workdir.path("pipe"), kind, mode, 0).unwrap();
     // Without a writer, opening it waits for ever.
     for (code, args) in [
         (1, &["ls", "pipe"][..]),
@@ -76,14 +76,14 @@ fn a_pipe_is_no_image() {
         (1, &["mkfs", "pipe", "--size", "16M"]),
         (1, &["ls", "/dev/null"]),
     ] {
-        let line = here.fails(code, args);
+        let line = workdir.fails(code, args);
         assert!(line.contains("neither a file nor a block device"), "{line}");
     }
 }
 
 #[test]
 fn what_can_be_made_can_be_opened() {
-    let here = Here::new();
+    let workdir = Workdir::new();
     for name in uext4::feature_names() {
         // Two that exclude each other.
         let more = if name == "meta_bg" {
@@ -92,18 +92,18 @@ fn what_can_be_made_can_be_opened() {
             ""
         };
         let features = format!("{name}{more}");
-        here.ok(&["mkfs", "a.img", "--size", "32M", "-O", &features]);
+        workdir.ok(&["mkfs", "a.img", "--size", "32M", "-O", &features]);
         // Files that are verified are only read.
         if name != "verity" {
-            here.ok(&["touch", "a.img:/f"]);
+            workdir.ok(&["touch", "a.img:/f"]);
         }
-        here.ok(&["ls", "a.img"]);
-        here.assert_clean("a.img");
-        std::fs::remove_file(here.path("a.img")).unwrap();
+        workdir.ok(&["ls", "a.img"]);
+        workdir.assert_clean("a.img");
+        std::fs::remove_file(workdir.path("a.img")).unwrap();
     }
     for name in ["mmp", "encrypt", "casefold"] {
-        let line = here.fails(1, &["mkfs", "a.img", "--size", "32M", "-O", name]);
+        let line = workdir.fails(1, &["mkfs", "a.img", "--size", "32M", "-O", name]);
         assert!(line.contains(&format!("feature {name} ")), "{line}");
-        assert!(!here.path("a.img").exists());
+        assert!(!workdir.path("a.img").exists());
     }
 }

@@ -1,6 +1,6 @@
 //! What users of a mount see when its server is killed.
 
-use super::{Bed, end, signal};
+use super::{MountedImage, end, signal};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::process::{Pid, Signal};
 use std::fs::{self, File};
@@ -47,24 +47,26 @@ impl Drop for Stopped {
 
 #[test]
 fn calls_that_wait_are_aborted_and_later_ones_find_no_connection() {
-    let Some(bed) = Bed::new() else { return };
-    killed(&bed, "transport=dev", &[libc::ECONNABORTED]);
+    let Some(mounted) = MountedImage::new() else {
+        return;
+    };
+    killed(&mounted, "transport=dev", &[libc::ECONNABORTED]);
     // What the kernel had for a ring whose process is gone, it cancels.
     killed(
-        &bed,
+        &mounted,
         "transport=auto",
         &[libc::ECONNABORTED, libc::ECANCELED],
     );
 }
 
 /// Kills a server that is mounted with an option; calls that wait for it fail with one of `aborted`.
-fn killed(bed: &Bed, option: &str, aborted: &[i32]) {
-    let child = bed.foreground(&["-o", option]);
-    let mut open = File::create(bed.path("mnt/open")).unwrap();
+fn killed(mounted: &MountedImage, option: &str, aborted: &[i32]) {
+    let child = mounted.foreground(&["-o", option]);
+    let mut open = File::create(mounted.path("mnt/open")).unwrap();
     open.write_all(b"kept").unwrap();
     open.sync_all().unwrap();
-    let dir = File::open(bed.path("mnt")).unwrap();
-    let server = bed.pid("pid");
+    let dir = File::open(mounted.path("mnt")).unwrap();
+    let server = mounted.pid("pid");
     let stopped = Stopped::new(server);
     let waiting = open.try_clone().unwrap();
     let (begin, begun) = mpsc::channel();
@@ -87,48 +89,53 @@ fn killed(bed: &Bed, option: &str, aborted: &[i32]) {
     let opened = openat(&dir, "new", flags, Mode::RUSR).map_err(std::io::Error::from);
     assert_eq!(errno(opened), Some(libc::ENOTCONN));
     // Its directory is not mounted any more.
-    assert_eq!(errno(File::open(bed.path("mnt/open"))), Some(libc::ENOENT));
+    assert_eq!(
+        errno(File::open(mounted.path("mnt/open"))),
+        Some(libc::ENOENT)
+    );
     // The next mount does not wait for files of the last.
-    bed.ok(&["mount", "a.img", "mnt"]);
-    assert_eq!(fs::read(bed.path("mnt/open")).unwrap(), b"kept");
-    fs::write(bed.path("mnt/new"), "new").unwrap();
+    mounted.ok(&["mount", "a.img", "mnt"]);
+    assert_eq!(fs::read(mounted.path("mnt/open")).unwrap(), b"kept");
+    fs::write(mounted.path("mnt/new"), "new").unwrap();
     assert_eq!(errno(open.sync_all()), Some(libc::ENOTCONN));
-    bed.ok(&["umount", "mnt"]);
-    bed.assert_clean();
+    mounted.ok(&["umount", "mnt"]);
+    mounted.assert_clean();
 }
 
 #[test]
 fn without_a_monitor_the_directory_stays_until_it_is_unmounted() {
-    let Some(bed) = Bed::new() else { return };
-    bed.ok(&["mount", "a.img", "mnt"]);
-    fs::write(bed.path("mnt/synced"), "kept").unwrap();
-    File::open(bed.path("mnt/synced"))
+    let Some(mounted) = MountedImage::new() else {
+        return;
+    };
+    mounted.ok(&["mount", "a.img", "mnt"]);
+    fs::write(mounted.path("mnt/synced"), "kept").unwrap();
+    File::open(mounted.path("mnt/synced"))
         .unwrap()
         .sync_all()
         .unwrap();
-    let (server, monitor) = (bed.pid("pid"), bed.pid("monitor_pid"));
+    let (server, monitor) = (mounted.pid("pid"), mounted.pid("monitor_pid"));
     signal(monitor, Signal::KILL);
     signal(server, Signal::KILL);
     super::eventually("the connection ends", || {
-        errno(fs::read_dir(bed.path("mnt"))) == Some(libc::ENOTCONN)
+        errno(fs::read_dir(mounted.path("mnt"))) == Some(libc::ENOTCONN)
     });
     assert_eq!(
-        errno(File::open(bed.path("mnt/synced"))),
+        errno(File::open(mounted.path("mnt/synced"))),
         Some(libc::ENOTCONN)
     );
-    let said = bed.fails(&["mount", "a.img", "mnt"]);
+    let said = mounted.fails(&["mount", "a.img", "mnt"]);
     assert!(
         said.contains("server is gone") && said.contains("uext4 umount"),
         "{said}"
     );
-    let said = bed.fails(&["mount", "-o", "remount,ro", "mnt"]);
+    let said = mounted.fails(&["mount", "-o", "remount,ro", "mnt"]);
     assert!(said.contains("server is gone"), "{said}");
-    let said = bed.run(&["umount", "mnt"]);
+    let said = mounted.run(&["umount", "mnt"]);
     let said = String::from_utf8_lossy(&said.stderr);
     assert!(said.contains("server was gone"), "{said}");
-    assert!(!bed.is_mounted());
-    bed.ok(&["mount", "a.img", "mnt"]);
-    assert_eq!(fs::read(bed.path("mnt/synced")).unwrap(), b"kept");
-    bed.ok(&["umount", "mnt"]);
-    bed.assert_clean();
+    assert!(!mounted.is_mounted());
+    mounted.ok(&["mount", "a.img", "mnt"]);
+    assert_eq!(fs::read(mounted.path("mnt/synced")).unwrap(), b"kept");
+    mounted.ok(&["umount", "mnt"]);
+    mounted.assert_clean();
 }

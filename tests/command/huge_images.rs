@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use uext4::{
     FeatureSet, FiemapFlags, FiemapOf, Filesystem, MkfsOptions, NoProgress, OpenOptions, mkfs,
 };
+use uext4_testkit::built::uext4;
 
 const SIZE: u64 = 64 << 40;
 /// What an image takes of the host's memory: descriptors and their backups.
@@ -40,7 +41,7 @@ fn make(options: MkfsOptions) -> Option<(TempDir, PathBuf)> {
 fn assert_clean(image: &Path) {
     let check = format!(
         "ulimit -v {CHECK_KIB}; exec {} check --threads 2 {}",
-        env!("CARGO_BIN_EXE_uext4"),
+        uext4(),
         image.display()
     );
     let out = Command::new("sh").args(["-c", &check]).output().unwrap();

@@ -1,6 +1,6 @@
 //! Devices that the kernel has mounted, and what can't be written. Needs root, loop devices and the kernel's ext4.
 
-use crate::here::Here;
+use crate::workdir::Workdir;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -28,17 +28,17 @@ impl Drop for Mounted<'_> {
 
 #[test]
 fn a_device_that_the_kernel_writes_is_not_read() {
-    let here = Here::new();
-    here.ok(&["mkfs", "disk", "--size", "32M"]);
-    let Some(device) = here.attach("disk", &[]) else {
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "disk", "--size", "32M"]);
+    let Some(device) = workdir.attach("disk", &[]) else {
         return;
     };
-    let name = device.name();
+    let name = device.path();
     let root = format!("{name}:/");
-    let (kernel, ours) = (here.path("kernel"), here.path("ours"));
+    let (kernel, ours) = (workdir.path("kernel"), workdir.path("ours"));
     fs::create_dir(&kernel).unwrap();
     fs::create_dir(&ours).unwrap();
-    here.ok(&["check", name]);
+    workdir.ok(&["check", name]);
     let Some(mounted) = Mounted::new(&["-t", "ext4", name], &kernel) else {
         return;
     };
@@ -48,7 +48,7 @@ fn a_device_that_the_kernel_writes_is_not_read() {
         (1, &["ls", &root]),
         (1, &["mount", "-o", "ro", name, "ours"]),
     ] {
-        let line = here.fails(code, args);
+        let line = workdir.fails(code, args);
         let why = format!("is mounted read-write at {}", at.display());
         assert!(line.contains(&why), "{line}");
     }
@@ -56,28 +56,28 @@ fn a_device_that_the_kernel_writes_is_not_read() {
         &["cp", "disk", name, "--force"][..],
         &["mkfs", name, "--force"],
     ] {
-        here.fails(1, args);
+        workdir.fails(1, args);
     }
-    here.ok(&["info", name]);
+    workdir.ok(&["info", name]);
     // Whoever knows better.
-    let forced = here.run(&["check", "--force", name]);
+    let forced = workdir.run(&["check", "--force", name]);
     assert!(matches!(forced.status.code(), Some(0 | 4)), "{forced:?}");
     let remounted = Command::new("mount")
         .args(["-o", "remount,ro"])
         .arg(&kernel)
         .status();
     assert!(remounted.unwrap().success());
-    here.ok(&["check", name]);
-    here.ok(&["ls", &root]);
+    workdir.ok(&["check", name]);
+    workdir.ok(&["ls", &root]);
     drop(mounted);
-    here.ok(&["touch", &format!("{name}:/after")]);
-    here.ok(&["check", name]);
+    workdir.ok(&["touch", &format!("{name}:/after")]);
+    workdir.ok(&["check", name]);
 }
 
 /// Mounts an image, which must become read-only with a warning that says why.
-fn assert_write_protected(here: &Here, image: &str) {
-    let dir = here.path("mnt");
-    let out = here.run(&["mount", image, "mnt"]);
+fn assert_write_protected(workdir: &Workdir, image: &str) {
+    let dir = workdir.path("mnt");
+    let out = workdir.run(&["mount", image, "mnt"]);
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(out.status.success(), "{said}");
     let _mounted = Mounted(&dir);
@@ -92,39 +92,39 @@ fn assert_write_protected(here: &Here, image: &str) {
         std::io::ErrorKind::ReadOnlyFilesystem
     );
     // Waits until the image is closed, so that what holds it can be unmounted.
-    here.ok(&["umount", "mnt"]);
+    workdir.ok(&["umount", "mnt"]);
 }
 
 #[test]
 fn what_can_t_be_written_is_mounted_read_only() {
-    let here = Here::new();
-    fs::create_dir(here.path("mnt")).unwrap();
-    fs::create_dir(here.path("small")).unwrap();
-    here.ok(&["mkfs", "a.img", "--size", "16M"]);
-    here.ok(&["touch", "a.img:/kept"]);
+    let workdir = Workdir::new();
+    fs::create_dir(workdir.path("mnt")).unwrap();
+    fs::create_dir(workdir.path("small")).unwrap();
+    workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
+    workdir.ok(&["touch", "a.img:/kept"]);
     if !Path::new("/dev/fuse").exists() {
         return eprintln!("skipped: mounting needs /dev/fuse");
     }
-    let Some(device) = here.attach("a.img", &["-r"]) else {
+    let Some(device) = workdir.attach("a.img", &["-r"]) else {
         return;
     };
-    assert_write_protected(&here, device.name());
+    assert_write_protected(&workdir, device.path());
     drop(device);
-    let small = here.path("small");
+    let small = workdir.path("small");
     let Some(_small) = Mounted::new(&["-t", "tmpfs", "tmpfs"], &small) else {
         return;
     };
-    fs::copy(here.path("a.img"), small.join("a.img")).unwrap();
+    fs::copy(workdir.path("a.img"), small.join("a.img")).unwrap();
     let remounted = Command::new("mount")
         .args(["-o", "remount,ro"])
         .arg(&small)
         .status();
     assert!(remounted.unwrap().success());
-    assert_write_protected(&here, "small/a.img");
-    let line = here.fails(1, &["touch", "small/a.img:/new"]);
+    assert_write_protected(&workdir, "small/a.img");
+    let line = workdir.fails(1, &["touch", "small/a.img:/new"]);
     assert!(
         line.contains("the file system it is on, is read-only"),
         "{line}"
     );
-    here.ok(&["ls", "small/a.img:/kept"]);
+    workdir.ok(&["ls", "small/a.img:/kept"]);
 }

@@ -1,20 +1,20 @@
 //! The command in a directory of its own.
 
-#![allow(dead_code, reason = "each test program uses a part")]
-
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
+use uext4_testkit::built::uext4;
+use uext4_testkit::loop_device::LoopDevice;
 
 /// A directory to work in.
-pub struct Here(TempDir);
+pub struct Workdir(TempDir);
 
-impl Here {
+impl Workdir {
     /// A new one.
-    pub fn new() -> Here {
-        Here(TempDir::new().unwrap())
+    pub fn new() -> Workdir {
+        Workdir(TempDir::new().unwrap())
     }
 
     /// The directory itself.
@@ -29,7 +29,7 @@ impl Here {
 
     /// Runs the command with these arguments.
     pub fn run(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_uext4"));
+        let mut command = Command::new(uext4());
         command
             .current_dir(self.0.path())
             .args(args)
@@ -94,44 +94,9 @@ impl Here {
     }
 }
 
-impl Here {
-    /// A loop device on a file; `None`, with a line, where the machine or the user can't have one.
-    pub fn attach(&self, file: &str, options: &[&str]) -> Option<Loop<'_>> {
-        let mut command = Command::new("losetup");
-        command.args(["--find", "--show"]).args(options);
-        match command.arg(self.path(file)).output() {
-            Ok(out) if out.status.success() => Some(Loop {
-                here: self,
-                name: String::from_utf8(out.stdout).unwrap().trim().to_owned(),
-            }),
-            other => {
-                eprintln!("skipped: needs losetup, root and a loop device: {other:?}");
-                None
-            }
-        }
-    }
-}
-
-/// A loop device; detached when dropped.
-pub struct Loop<'a> {
-    here: &'a Here,
-    name: String,
-}
-
-impl Loop<'_> {
-    /// Its path.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Runs the command in the directory of the file behind it.
-    pub fn run(&self, args: &[&str]) -> Output {
-        self.here.run(args)
-    }
-}
-
-impl Drop for Loop<'_> {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").args(["-d", &self.name]).status();
+impl Workdir {
+    /// A loop device on a file of the directory.
+    pub fn attach(&self, file: &str, options: &[&str]) -> Option<LoopDevice> {
+        LoopDevice::attach(&self.path(file), options)
     }
 }

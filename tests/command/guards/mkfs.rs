@@ -1,6 +1,6 @@
 //! `uext4 mkfs`: what it does with what is there already.
 
-use crate::here::Here;
+use crate::workdir::Workdir;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::Write;
@@ -8,36 +8,37 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use uext4_testkit::built::uext4;
 
 /// What is in the directory that no test put there.
-fn left_behind(here: &Here) -> Vec<String> {
-    let names = fs::read_dir(here.dir()).unwrap();
+fn left_behind(workdir: &Workdir) -> Vec<String> {
+    let names = fs::read_dir(workdir.dir()).unwrap();
     let names = names.map(|e| e.unwrap().file_name().into_string().unwrap());
     names.filter(|name| name.starts_with('.')).collect()
 }
 
 /// An image with a file in it.
-fn precious(here: &Here) {
-    here.ok(&["mkfs", "a.img", "--size", "16M"]);
-    here.ok(&["touch", "a.img:/precious"]);
+fn precious(workdir: &Workdir) {
+    workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
+    workdir.ok(&["touch", "a.img:/precious"]);
 }
 
-fn assert_precious(here: &Here) {
-    assert!(here.ok(&["ls", "a.img"]).contains("precious"));
-    here.assert_clean("a.img");
+fn assert_precious(workdir: &Workdir) {
+    assert!(workdir.ok(&["ls", "a.img"]).contains("precious"));
+    workdir.assert_clean("a.img");
 }
 
 #[test]
 fn a_file_system_is_not_overwritten_without_force() {
-    let here = Here::new();
-    precious(&here);
+    let workdir = Workdir::new();
+    precious(&workdir);
     for args in [&["mkfs", "a.img", "--size", "8M"][..], &["mkfs", "a.img"]] {
-        let line = here.fails(1, args);
+        let line = workdir.fails(1, args);
         assert!(line.contains("holds an ext2, ext3 or ext4"), "{line}");
         assert!(line.contains("--force"), "{line}");
     }
     let write = |name: &str, at: u64, bytes: &[u8]| {
-        let file = fs::File::create(here.path(name)).unwrap();
+        let file = fs::File::create(workdir.path(name)).unwrap();
         file.set_len(16 << 20).unwrap();
         file.write_all_at(bytes, at).unwrap();
     };
@@ -52,38 +53,38 @@ fn a_file_system_is_not_overwritten_without_force() {
         (0, b"my thesis", "data that is no file system"),
     ] {
         write("other", at, bytes);
-        let line = here.fails(1, &["mkfs", "other"]);
+        let line = workdir.fails(1, &["mkfs", "other"]);
         assert!(line.contains(what), "{line}");
     }
     // As other programs make them.
-    fs::write(here.path("ext2"), "").unwrap();
+    fs::write(workdir.path("ext2"), "").unwrap();
     let mut mke2fs = Command::new("mke2fs");
-    mke2fs.args(["-q", "-t", "ext2"]).arg(here.path("ext2"));
+    mke2fs.args(["-q", "-t", "ext2"]).arg(workdir.path("ext2"));
     if mke2fs
         .arg("4M")
         .status()
         .is_ok_and(|status| status.success())
     {
-        here.fails(1, &["mkfs", "ext2"]);
+        workdir.fails(1, &["mkfs", "ext2"]);
     }
     write("empty", 0, b"");
-    here.ok(&["mkfs", "empty"]);
-    assert_precious(&here);
-    here.ok(&["mkfs", "a.img", "--size", "8M", "--force"]);
-    assert!(!here.ok(&["ls", "a.img"]).contains("precious"));
-    here.assert_clean("a.img");
-    assert_eq!(left_behind(&here), Vec::<String>::new());
+    workdir.ok(&["mkfs", "empty"]);
+    assert_precious(&workdir);
+    workdir.ok(&["mkfs", "a.img", "--size", "8M", "--force"]);
+    assert!(!workdir.ok(&["ls", "a.img"]).contains("precious"));
+    workdir.assert_clean("a.img");
+    assert_eq!(left_behind(&workdir), Vec::<String>::new());
 }
 
 #[test]
 fn a_terminal_is_asked() {
-    let here = Here::new();
-    precious(&here);
+    let workdir = Workdir::new();
+    precious(&workdir);
     let ask = |answer: &str| {
-        let command = format!("{} mkfs a.img --size 16M", env!("CARGO_BIN_EXE_uext4"));
+        let command = format!("{} mkfs a.img --size 16M", uext4());
         let mut script = Command::new("script");
         script
-            .current_dir(here.dir())
+            .current_dir(workdir.dir())
             .args(["-qec", &command, "/dev/null"]);
         script.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = script.spawn().unwrap();
@@ -100,38 +101,41 @@ fn a_terminal_is_asked() {
     };
     assert_eq!(ask("n\n"), Some(1));
     assert_eq!(ask("\n"), Some(1));
-    assert_precious(&here);
+    assert_precious(&workdir);
     assert_eq!(ask("y\n"), Some(0));
-    assert!(!here.ok(&["ls", "a.img"]).contains("precious"));
+    assert!(!workdir.ok(&["ls", "a.img"]).contains("precious"));
 }
 
 #[test]
 fn a_replaced_image_keeps_its_mode_and_its_links() {
-    let here = Here::new();
-    precious(&here);
-    let image = here.path("a.img");
+    let workdir = Workdir::new();
+    precious(&workdir);
+    let image = workdir.path("a.img");
     fs::set_permissions(&image, PermissionsExt::from_mode(0o640)).unwrap();
-    symlink("a.img", here.path("link")).unwrap();
-    here.ok(&["mkfs", "link", "--size", "8M", "--force"]);
-    assert!(here.path("link").is_symlink());
+    symlink("a.img", workdir.path("link")).unwrap();
+    workdir.ok(&["mkfs", "link", "--size", "8M", "--force"]);
+    assert!(workdir.path("link").is_symlink());
     let there = fs::metadata(&image).unwrap();
     assert_eq!((there.mode() & 0o7777, there.len()), (0o640, 8 << 20));
-    here.assert_clean("a.img");
+    workdir.assert_clean("a.img");
     // What is allocated to a file without data stays so.
-    let file = fs::File::create(here.path("allocated")).unwrap();
+    let file = fs::File::create(workdir.path("allocated")).unwrap();
     rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 8 << 20).unwrap();
     let before = file.metadata().unwrap().ino();
-    here.ok(&["mkfs", "allocated"]);
-    assert_eq!(fs::metadata(here.path("allocated")).unwrap().ino(), before);
+    workdir.ok(&["mkfs", "allocated"]);
+    assert_eq!(
+        fs::metadata(workdir.path("allocated")).unwrap().ino(),
+        before
+    );
 }
 
 #[test]
 fn a_tree_that_can_t_be_read_costs_no_image() {
-    let here = Here::new();
-    precious(&here);
-    here.fails(1, &["mkfs", "a.img", "--force", "--from", "nowhere"]);
-    here.fails(1, &["mkfs", "a.img", "--force", "--size", "1K"]);
-    assert_precious(&here);
+    let workdir = Workdir::new();
+    precious(&workdir);
+    workdir.fails(1, &["mkfs", "a.img", "--force", "--from", "nowhere"]);
+    workdir.fails(1, &["mkfs", "a.img", "--force", "--size", "1K"]);
+    assert_precious(&workdir);
 }
 
 /// A small tmpfs, unmounted when dropped.
@@ -161,44 +165,44 @@ impl Drop for Small<'_> {
 
 #[test]
 fn a_full_host_is_named_and_costs_no_image() {
-    let here = Here::new();
-    let dir = here.path("small");
+    let workdir = Workdir::new();
+    let dir = workdir.path("small");
     let Some(_small) = Small::mount(&dir, 12 << 20) else {
         return;
     };
-    fs::create_dir(here.path("tree")).unwrap();
-    fs::write(here.path("tree/large"), vec![7; 16 << 20]).unwrap();
-    here.ok(&["mkfs", "small/a.img", "--size", "8M"]);
-    here.ok(&["touch", "small/a.img:/precious"]);
+    fs::create_dir(workdir.path("tree")).unwrap();
+    fs::write(workdir.path("tree/large"), vec![7; 16 << 20]).unwrap();
+    workdir.ok(&["mkfs", "small/a.img", "--size", "8M"]);
+    workdir.ok(&["touch", "small/a.img:/precious"]);
     for name in ["small/a.img", "small/new.img"] {
-        let line = here.fails(1, &["mkfs", name, "--force", "--from", "tree"]);
+        let line = workdir.fails(1, &["mkfs", name, "--force", "--from", "tree"]);
         assert!(line.contains("no space left on the host"), "{line}");
     }
-    assert!(here.ok(&["ls", "small/a.img"]).contains("precious"));
-    here.assert_clean("small/a.img");
+    assert!(workdir.ok(&["ls", "small/a.img"]).contains("precious"));
+    workdir.assert_clean("small/a.img");
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
 }
 
 #[test]
 fn the_host_s_largest_file_is_named() {
-    let here = Here::new();
-    let image = fs::File::create(here.path("probe")).unwrap();
+    let workdir = Workdir::new();
+    let image = fs::File::create(workdir.path("probe")).unwrap();
     if image.set_len(17 << 40).is_ok() {
         return eprintln!("skipped: files of this host may have 17 TiB");
     }
-    let line = here.fails(1, &["mkfs", "new.img", "--size", "17T"]);
+    let line = workdir.fails(1, &["mkfs", "new.img", "--size", "17T"]);
     assert!(line.contains("needs 17.00 TiB"), "{line}");
     assert!(line.contains("files of at most 16.00 TiB"), "{line}");
-    assert!(!here.path("new.img").exists());
+    assert!(!workdir.path("new.img").exists());
 }
 
 /// Begins to make an image over another; returns once the new one is being written, or is done.
-fn begin(here: &Here) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uext4"));
-    command.current_dir(here.dir()).stderr(Stdio::null());
+fn begin(workdir: &Workdir) -> Child {
+    let mut command = Command::new(uext4());
+    command.current_dir(workdir.dir()).stderr(Stdio::null());
     command.args(["mkfs", "a.img", "--force", "--from", "tree"]);
     let mut child = command.stdout(Stdio::null()).spawn().unwrap();
-    while left_behind(here).is_empty() && child.try_wait().unwrap().is_none() {
+    while left_behind(workdir).is_empty() && child.try_wait().unwrap().is_none() {
         std::thread::sleep(Duration::from_micros(200));
     }
     child
@@ -206,20 +210,20 @@ fn begin(here: &Here) -> Child {
 
 #[test]
 fn a_making_that_is_ended_costs_no_image() {
-    let here = Here::new();
-    fs::create_dir(here.path("tree")).unwrap();
+    let workdir = Workdir::new();
+    fs::create_dir(workdir.path("tree")).unwrap();
     for name in ["tree/1", "tree/2", "tree/3"] {
-        fs::write(here.path(name), vec![7; 48 << 20]).unwrap();
+        fs::write(workdir.path(name), vec![7; 48 << 20]).unwrap();
     }
     let mut ended = 0;
     for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
-        let _ = fs::remove_file(here.path("a.img"));
-        precious(&here);
-        let mut child = begin(&here);
+        let _ = fs::remove_file(workdir.path("a.img"));
+        precious(&workdir);
+        let mut child = begin(&workdir);
         // It may be done.
         let _ = kill_process(Pid::from_child(&child), signal);
         let status = child.wait().unwrap();
-        let names = here.ok(&["ls", "a.img"]);
+        let names = workdir.ok(&["ls", "a.img"]);
         if status.success() {
             assert!(
                 names.contains('3') && !names.contains("precious"),
@@ -232,13 +236,13 @@ fn a_making_that_is_ended_costs_no_image() {
             names.contains("precious"),
             "{signal:?}: {status:?}: {names}"
         );
-        here.assert_clean("a.img");
+        workdir.assert_clean("a.img");
         match signal {
             Signal::INT => assert_eq!(status.code(), Some(130)),
             Signal::TERM => assert_eq!(status.code(), Some(143)),
             _ => continue,
         }
-        assert_eq!(left_behind(&here), Vec::<String>::new());
+        assert_eq!(left_behind(&workdir), Vec::<String>::new());
     }
     assert!(ended > 0, "none was ended while it wrote");
 }

@@ -12,26 +12,25 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_uext4");
+use uext4_testkit::built::uext4;
 
 /// An image, and a directory to mount it on; nothing is mounted there when it is dropped.
-struct Bed {
+struct MountedImage {
     dir: TempDir,
 }
 
-impl Bed {
+impl MountedImage {
     /// Nothing, with a word about it, where this machine can't mount.
-    fn new() -> Option<Bed> {
+    fn new() -> Option<MountedImage> {
         if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
             eprintln!("skipped: mounting needs root and /dev/fuse");
             return None;
         }
         let dir = TempDir::new().unwrap();
         fs::create_dir(dir.path().join("mnt")).unwrap();
-        let bed = Bed { dir };
-        bed.ok(&["mkfs", "a.img", "--size", "64M"]);
-        Some(bed)
+        let mounted = MountedImage { dir };
+        mounted.ok(&["mkfs", "a.img", "--size", "64M"]);
+        Some(mounted)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -39,7 +38,7 @@ impl Bed {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(uext4());
         command.current_dir(self.dir.path()).args(args);
         command
     }
@@ -120,7 +119,7 @@ impl Bed {
     }
 }
 
-impl Drop for Bed {
+impl Drop for MountedImage {
     fn drop(&mut self) {
         for _ in 0..20 {
             if !self.is_mounted() {
@@ -164,38 +163,42 @@ fn eventually(what: &str, is_so: impl Fn() -> bool) {
 
 #[test]
 fn mounted_written_unmounted_and_clean() {
-    let Some(bed) = Bed::new() else { return };
+    let Some(mounted) = MountedImage::new() else {
+        return;
+    };
     for options in [
         "transport=dev,threads=2",
         "transport=auto,writeback,noatime",
     ] {
-        bed.ok(&["mount", "a.img", "mnt", "-o", options]);
+        mounted.ok(&["mount", "a.img", "mnt", "-o", options]);
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
         let line = mounts
             .lines()
-            .find(|l| l.contains(bed.path("mnt").to_str().unwrap()));
+            .find(|l| l.contains(mounted.path("mnt").to_str().unwrap()));
         let line = line.unwrap();
         assert!(
-            line.starts_with(bed.path("a.img").to_str().unwrap()),
+            line.starts_with(mounted.path("a.img").to_str().unwrap()),
             "{line}"
         );
         assert!(line.contains(" fuse.uext4 rw,"), "{line}");
         assert!(line.contains("allow_other"), "{line}");
-        let file = bed.path("mnt").join(options);
+        let file = mounted.path("mnt").join(options);
         fs::write(&file, options).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), options);
-        bed.ok(&["umount", "mnt"]);
-        bed.assert_clean();
-        let there = bed.ok(&["cat", &format!("a.img:/{options}")]);
+        mounted.ok(&["umount", "mnt"]);
+        mounted.assert_clean();
+        let there = mounted.ok(&["cat", &format!("a.img:/{options}")]);
         assert_eq!(there, options);
     }
 }
 
 #[test]
 fn the_server_has_nothing_to_give_away() {
-    let Some(bed) = Bed::new() else { return };
-    bed.ok(&["mount", "a.img", "mnt"]);
-    let pid = bed.pid("pid").as_raw_nonzero();
+    let Some(mounted) = MountedImage::new() else {
+        return;
+    };
+    mounted.ok(&["mount", "a.img", "mnt"]);
+    let pid = mounted.pid("pid").as_raw_nonzero();
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let value = |name: &str| {
         let line = status.lines().find(|l| l.starts_with(name)).unwrap();
@@ -211,59 +214,65 @@ fn the_server_has_nothing_to_give_away() {
     assert_ne!(value("Uid:"), "0");
     let root = fs::read_dir(format!("/proc/{pid}/root/")).unwrap();
     assert_eq!(root.count(), 0);
-    bed.ok(&["umount", "mnt"]);
-    bed.ok(&["mount", "--no-sandbox", "a.img", "mnt"]);
-    assert_eq!(bed.stats()["sandbox"], "off");
+    mounted.ok(&["umount", "mnt"]);
+    mounted.ok(&["mount", "--no-sandbox", "a.img", "mnt"]);
+    assert_eq!(mounted.stats()["sandbox"], "off");
 }
 
 #[test]
 fn an_unmount_waits_without_the_right_to_inspect_the_server() {
-    let Some(bed) = Bed::new() else { return };
+    let Some(mounted) = MountedImage::new() else {
+        return;
+    };
     // As root of many containers.
     for args in [&["mount", "a.img", "mnt"][..], &["umount", "mnt"]] {
         let mut command = Command::new("setpriv");
-        command.args(["--bounding-set=-sys_ptrace", "--", PROGRAM]);
-        let out = command.args(args).current_dir(bed.dir.path()).output();
+        command.args(["--bounding-set=-sys_ptrace", "--", uext4()]);
+        let out = command.args(args).current_dir(mounted.dir.path()).output();
         let out = out.unwrap();
         let said = String::from_utf8_lossy(&out.stderr);
         let said = said.lines().filter(|line| !line.contains("(tmpfs)"));
         let said = said.collect::<Vec<_>>().join(" ");
         assert!(out.status.success() && said.is_empty(), "{args:?}: {said}");
     }
-    bed.assert_clean();
+    mounted.assert_clean();
 }
 
 #[test]
 fn a_mount_in_use() {
-    let Some(bed) = Bed::new() else { return };
-    bed.ok(&["mount", "a.img", "mnt"]);
-    let mut open = File::create(bed.path("mnt/open")).unwrap();
-    let said = bed.fails(&["umount", "mnt"]);
+    let Some(mounted) = MountedImage::new() else {
+        return;
+    };
+    mounted.ok(&["mount", "a.img", "mnt"]);
+    let mut open = File::create(mounted.path("mnt/open")).unwrap();
+    let said = mounted.fails(&["umount", "mnt"]);
     assert!(said.contains("in use") && said.contains("--lazy"), "{said}");
-    let said = bed.fails(&["mount", "a.img", "mnt"]);
+    let said = mounted.fails(&["mount", "a.img", "mnt"]);
     assert!(said.contains("a.img: image is already open"), "{said}");
-    bed.ok(&["umount", "--lazy", "mnt"]);
-    assert!(!bed.is_mounted());
+    mounted.ok(&["umount", "--lazy", "mnt"]);
+    assert!(!mounted.is_mounted());
     open.write_all(b"late").unwrap();
     drop(open);
     eventually("the image is closed", || {
-        bed.run(&["ls", "a.img:/"]).status.success()
+        mounted.run(&["ls", "a.img:/"]).status.success()
     });
-    bed.assert_clean();
-    assert_eq!(bed.ok(&["cat", "a.img:/open"]), "late");
+    mounted.assert_clean();
+    assert_eq!(mounted.ok(&["cat", "a.img:/open"]), "late");
 }
 
 #[test]
 fn a_signal_ends_a_mount_that_is_in_use() {
-    let Some(bed) = Bed::new() else { return };
-    let child = bed.foreground(&["-o", "writeback"]);
-    let mut open = File::create(bed.path("mnt/open")).unwrap();
+    let Some(mounted) = MountedImage::new() else {
+        return;
+    };
+    let child = mounted.foreground(&["-o", "writeback"]);
+    let mut open = File::create(mounted.path("mnt/open")).unwrap();
     open.write_all(b"before").unwrap();
     let monitor = rustix::process::Pid::from_child(&child);
     signal(monitor, rustix::process::Signal::INT);
     let (code, said) = end(child);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("in use") && !bed.is_mounted(), "{said}");
+    assert!(said.contains("in use") && !mounted.is_mounted(), "{said}");
     let e = open
         .write_all(b"after")
         .and_then(|()| open.sync_all())
@@ -272,61 +281,70 @@ fn a_signal_ends_a_mount_that_is_in_use() {
         matches!(e.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED)),
         "{e}"
     );
-    bed.assert_clean();
-    assert_eq!(bed.ok(&["cat", "a.img:/open"]), "before");
+    mounted.assert_clean();
+    assert_eq!(mounted.ok(&["cat", "a.img:/open"]), "before");
 }
 
 #[test]
 fn a_server_asked_to_end_asks_the_monitor() {
-    let Some(bed) = Bed::new() else { return };
-    let child = bed.foreground(&[]);
-    signal(bed.pid("pid"), rustix::process::Signal::TERM);
+    let Some(mounted) = MountedImage::new() else {
+        return;
+    };
+    let child = mounted.foreground(&[]);
+    signal(mounted.pid("pid"), rustix::process::Signal::TERM);
     let (code, said) = end(child);
     assert_eq!(code, Some(0), "{said}");
-    assert!(!bed.is_mounted());
-    bed.assert_clean();
+    assert!(!mounted.is_mounted());
+    mounted.assert_clean();
 }
 
 #[test]
 fn a_server_that_dies_leaves_no_mount() {
-    let Some(bed) = Bed::new() else { return };
-    let child = bed.foreground(&[]);
-    fs::write(bed.path("mnt/synced"), b"kept").unwrap();
-    File::open(bed.path("mnt/synced"))
+    let Some(mounted) = MountedImage::new() else {
+        return;
+    };
+    let child = mounted.foreground(&[]);
+    fs::write(mounted.path("mnt/synced"), b"kept").unwrap();
+    File::open(mounted.path("mnt/synced"))
         .unwrap()
         .sync_all()
         .unwrap();
-    signal(bed.pid("pid"), rustix::process::Signal::KILL);
+    signal(mounted.pid("pid"), rustix::process::Signal::KILL);
     let (code, said) = end(child);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("the server died (signal: 9"), "{said}");
-    assert!(!bed.is_mounted());
-    bed.ok(&["mount", "a.img", "mnt"]);
-    assert_eq!(fs::read(bed.path("mnt/synced")).unwrap(), b"kept");
-    bed.ok(&["umount", "mnt"]);
-    bed.assert_clean();
+    assert!(!mounted.is_mounted());
+    mounted.ok(&["mount", "a.img", "mnt"]);
+    assert_eq!(fs::read(mounted.path("mnt/synced")).unwrap(), b"kept");
+    mounted.ok(&["umount", "mnt"]);
+    mounted.assert_clean();
 }
 
 #[test]
 fn a_server_may_take_so_much_memory_and_ends_when_it_needs_more() {
-    let Some(bed) = Bed::new() else { return };
-    let said = bed.fails(&["mount", "a.img", "mnt", "-o", "memory=40M"]);
+    let Some(mounted) = MountedImage::new() else {
+        return;
+    };
+    let said = mounted.fails(&["mount", "a.img", "mnt", "-o", "memory=40M"]);
     assert!(said.contains("-o memory=SIZE"), "{said}");
     // Blocks of block numbers, one for each that is written, with no room for half of them.
-    bed.ok(&["mkfs", "-t", "ext3", "--force", "a.img", "--size", "1G"]);
-    let child = bed.foreground(&["-o", "transport=dev,threads=1"]);
-    let status = fs::read_to_string(format!("/proc/{}/status", bed.pid("pid"))).unwrap();
+    mounted.ok(&["mkfs", "-t", "ext3", "--force", "a.img", "--size", "1G"]);
+    let child = mounted.foreground(&["-o", "transport=dev,threads=1"]);
+    let status = fs::read_to_string(format!("/proc/{}/status", mounted.pid("pid"))).unwrap();
     let size = status.lines().find(|l| l.starts_with("VmSize:")).unwrap();
     let size: u64 = size.split_whitespace().nth(1).unwrap().parse().unwrap();
-    bed.ok(&["umount", "mnt"]);
+    mounted.ok(&["umount", "mnt"]);
     assert_eq!(end(child).0, Some(0));
     let bound = format!("transport=dev,threads=1,memory={}K", size + (8 << 10));
-    let child = bed.foreground(&["-o", &bound]);
-    assert_eq!(bed.stats()["memory_bytes_max"], (size + (8 << 10)) << 10);
-    let mut kept = File::create(bed.path("mnt/kept")).unwrap();
+    let child = mounted.foreground(&["-o", &bound]);
+    assert_eq!(
+        mounted.stats()["memory_bytes_max"],
+        (size + (8 << 10)) << 10
+    );
+    let mut kept = File::create(mounted.path("mnt/kept")).unwrap();
     kept.write_all(b"kept").unwrap();
     kept.sync_all().unwrap();
-    let sparse = File::create(bed.path("mnt/sparse")).unwrap();
+    let sparse = File::create(mounted.path("mnt/sparse")).unwrap();
     let e = (0..50_000_u64).find_map(|at| sparse.write_all_at(&[1; 4096], at << 22).err());
     let e = e.expect("a bound that holds");
     assert!(
@@ -339,61 +357,69 @@ fn a_server_may_take_so_much_memory_and_ends_when_it_needs_more() {
         said.contains("memory allocation of") && said.contains("-o memory=SIZE"),
         "{said}"
     );
-    assert!(!bed.is_mounted());
-    bed.ok(&["mount", "a.img", "mnt"]);
-    assert_eq!(fs::read(bed.path("mnt/kept")).unwrap(), b"kept");
-    bed.ok(&["umount", "mnt"]);
-    bed.assert_clean();
+    assert!(!mounted.is_mounted());
+    mounted.ok(&["mount", "a.img", "mnt"]);
+    assert_eq!(fs::read(mounted.path("mnt/kept")).unwrap(), b"kept");
+    mounted.ok(&["umount", "mnt"]);
+    mounted.assert_clean();
 }
 
 #[test]
 fn a_server_is_the_first_to_go_where_memory_runs_out() {
-    let Some(bed) = Bed::new() else { return };
+    let Some(mounted) = MountedImage::new() else {
+        return;
+    };
     let score = |process: &str| -> i32 {
         let score = fs::read_to_string(format!("/proc/{process}/oom_score_adj"));
         score.unwrap().trim().parse().unwrap()
     };
-    bed.ok(&["mount", "a.img", "mnt"]);
-    let server = score(&bed.pid("pid").to_string());
+    mounted.ok(&["mount", "a.img", "mnt"]);
+    let server = score(&mounted.pid("pid").to_string());
     assert_eq!(server, (score("self") + 500).min(1000));
-    let limits = fs::read_to_string(format!("/proc/{}/limits", bed.pid("pid"))).unwrap();
+    let limits = fs::read_to_string(format!("/proc/{}/limits", mounted.pid("pid"))).unwrap();
     let limit = limits.lines().find(|l| l.starts_with("Max address space"));
-    let bytes = bed.stats()["memory_bytes_max"].to_string();
+    let bytes = mounted.stats()["memory_bytes_max"].to_string();
     let words: Vec<_> = limit.unwrap().split_whitespace().collect();
     assert_eq!(words[3..5], [&bytes, &bytes]);
-    bed.ok(&["umount", "mnt"]);
+    mounted.ok(&["umount", "mnt"]);
 }
 
 #[test]
 fn a_monitor_that_dies_takes_nothing_with_it() {
-    let Some(bed) = Bed::new() else { return };
-    bed.ok(&["mount", "a.img", "mnt"]);
-    signal(bed.pid("monitor_pid"), rustix::process::Signal::KILL);
-    fs::write(bed.path("mnt/after"), b"still here").unwrap();
+    let Some(mounted) = MountedImage::new() else {
+        return;
+    };
+    mounted.ok(&["mount", "a.img", "mnt"]);
+    signal(mounted.pid("monitor_pid"), rustix::process::Signal::KILL);
+    fs::write(mounted.path("mnt/after"), b"still here").unwrap();
     // Nobody is there who could unmount, so it goes on.
-    signal(bed.pid("pid"), rustix::process::Signal::TERM);
-    assert_eq!(fs::read(bed.path("mnt/after")).unwrap(), b"still here");
-    bed.ok(&["umount", "mnt"]);
-    bed.assert_clean();
-    assert_eq!(bed.ok(&["cat", "a.img:/after"]), "still here");
+    signal(mounted.pid("pid"), rustix::process::Signal::TERM);
+    assert_eq!(fs::read(mounted.path("mnt/after")).unwrap(), b"still here");
+    mounted.ok(&["umount", "mnt"]);
+    mounted.assert_clean();
+    assert_eq!(mounted.ok(&["cat", "a.img:/after"]), "still here");
 }
 
 #[test]
 fn a_mount_for_reading() {
-    let Some(bed) = Bed::new() else { return };
-    bed.ok(&["mount", "a.img", "mnt", "-o", "ro"]);
-    let e = fs::write(bed.path("mnt/x"), b"").unwrap_err();
+    let Some(mounted) = MountedImage::new() else {
+        return;
+    };
+    mounted.ok(&["mount", "a.img", "mnt", "-o", "ro"]);
+    let e = fs::write(mounted.path("mnt/x"), b"").unwrap_err();
     assert_eq!(e.raw_os_error(), Some(libc::EROFS));
-    bed.ok(&["umount", "mnt"]);
+    mounted.ok(&["umount", "mnt"]);
 }
 
 #[test]
 fn an_image_gives_no_privileges_unless_root_says_so() {
     use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
-    let Some(bed) = Bed::new() else { return };
+    let Some(mounted) = MountedImage::new() else {
+        return;
+    };
     for (options, is_trusted) in [("rw", false), ("defaults", false), ("suid,dev", true)] {
-        bed.ok(&["mount", "a.img", "mnt", "-o", options]);
-        let shell = bed.path("mnt/id");
+        mounted.ok(&["mount", "a.img", "mnt", "-o", options]);
+        let shell = mounted.path("mnt/id");
         fs::copy("/usr/bin/id", &shell).unwrap();
         fs::set_permissions(&shell, fs::Permissions::from_mode(0o4755)).unwrap();
         let mut command = Command::new("setpriv");
@@ -401,7 +427,7 @@ fn an_image_gives_no_privileges_unless_root_says_so() {
         // The program can be reached by its path from the mounted directory alone.
         let out = command
             .args(["./id", "-u"])
-            .current_dir(bed.path("mnt"))
+            .current_dir(mounted.path("mnt"))
             .output();
         let user = String::from_utf8(out.unwrap().stdout).unwrap();
         assert_eq!(
@@ -409,7 +435,7 @@ fn an_image_gives_no_privileges_unless_root_says_so() {
             if is_trusted { "0" } else { "65534" },
             "{options}"
         );
-        let node = bed.path("mnt/null");
+        let node = mounted.path("mnt/null");
         mknodat(
             CWD,
             &node,
@@ -420,14 +446,16 @@ fn an_image_gives_no_privileges_unless_root_says_so() {
         .unwrap();
         assert_eq!(File::open(&node).is_ok(), is_trusted, "{options}");
         fs::remove_file(&node).unwrap();
-        bed.ok(&["umount", "mnt"]);
+        mounted.ok(&["umount", "mnt"]);
     }
 }
 
 #[test]
 fn what_can_not_be_mounted_says_why() {
-    let Some(bed) = Bed::new() else { return };
-    fs::write(bed.path("text"), vec![b'x'; 1 << 20]).unwrap();
+    let Some(mounted) = MountedImage::new() else {
+        return;
+    };
+    fs::write(mounted.path("text"), vec![b'x'; 1 << 20]).unwrap();
     for (args, want) in [
         (&["mount", "none.img", "mnt"][..], "none.img: no such image"),
         (&["mount", "text", "mnt"], "text: not an ext4 image"),
@@ -447,22 +475,24 @@ fn what_can_not_be_mounted_says_why() {
         (&["serve"], "not by hand"),
         (&["serve", "--monitor"], "not by hand"),
     ] {
-        let said = bed.fails(args);
+        let said = mounted.fails(args);
         assert!(said.contains(want), "{args:?}: {said}");
     }
-    let out = bed.run(&["mount", "a.img", "mnt", "--metrics", "0.0.0.0:80"]);
+    let out = mounted.run(&["mount", "a.img", "mnt", "--metrics", "0.0.0.0:80"]);
     assert!(String::from_utf8_lossy(&out.stderr).contains("this machine alone"));
-    assert!(!out.status.success() && !bed.is_mounted());
+    assert!(!out.status.success() && !mounted.is_mounted());
 }
 
 #[test]
 fn metrics_over_http() {
-    let Some(bed) = Bed::new() else { return };
+    let Some(mounted) = MountedImage::new() else {
+        return;
+    };
     let port = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
         .unwrap();
-    bed.ok(&[
+    mounted.ok(&[
         "mount",
         "a.img",
         "mnt",
@@ -470,73 +500,80 @@ fn metrics_over_http() {
         "--metrics",
         &port.to_string(),
     ]);
-    fs::write(bed.path("mnt/x"), b"x").unwrap();
+    fs::write(mounted.path("mnt/x"), b"x").unwrap();
     let mut client = TcpStream::connect(port).unwrap();
     client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
     let mut said = String::new();
     client.read_to_string(&mut said).unwrap();
     assert!(said.contains("\nuext4_operations_total{image=\""), "{said}");
     assert!(said.contains("\nuext4_lock{"), "{said}");
-    bed.ok(&["umount", "mnt"]);
-    bed.assert_clean();
+    mounted.ok(&["umount", "mnt"]);
+    mounted.assert_clean();
 }
 
 #[test]
 fn mount_8_and_fstab() {
-    let Some(bed) = Bed::new() else { return };
-    let (image, dir) = (bed.path("a.img"), bed.path("mnt"));
+    let Some(mounted) = MountedImage::new() else {
+        return;
+    };
+    let (image, dir) = (mounted.path("a.img"), mounted.path("mnt"));
     // With type fuse.uext4 mount(8) finds the program by itself, if it is installed.
     let fstab = format!(
-        "{PROGRAM}#{} {} fuse noauto,noatime,nofail,x-systemd.requires=none 0 0\n",
+        "{}#{} {} fuse noauto,noatime,nofail,x-systemd.requires=none 0 0\n",
+        uext4(),
         image.display(),
         dir.display()
     );
-    fs::write(bed.path("fstab"), fstab).unwrap();
+    fs::write(mounted.path("fstab"), fstab).unwrap();
     let mut mount = Command::new("mount");
-    mount.arg("-T").arg(bed.path("fstab")).arg(&dir);
+    mount.arg("-T").arg(mounted.path("fstab")).arg(&dir);
     match mount.output() {
         Ok(out) if out.status.success() => {
-            assert!(bed.is_mounted());
-            fs::write(bed.path("mnt/x"), b"x").unwrap();
-            bed.ok(&["umount", "mnt"]);
+            assert!(mounted.is_mounted());
+            fs::write(mounted.path("mnt/x"), b"x").unwrap();
+            mounted.ok(&["umount", "mnt"]);
         }
         Ok(out) if Path::new("/sbin/mount.fuse").exists() => panic!("{out:?}"),
         _ => eprintln!("skipped: mount(8) needs the package fuse3"),
     }
     for name in ["mount.fuse.uext4", "umount.fuse.uext4"] {
-        std::os::unix::fs::symlink(PROGRAM, bed.path(name)).unwrap();
+        std::os::unix::fs::symlink(uext4(), mounted.path(name)).unwrap();
     }
-    let mut helper = Command::new(bed.path("mount.fuse.uext4"));
+    let mut helper = Command::new(mounted.path("mount.fuse.uext4"));
     helper
         .args([&image, &dir])
         .args(["-s", "-o", "rw,noauto", "-t", "fuse.uext4"]);
-    assert!(helper.status().unwrap().success() && bed.is_mounted());
-    let mut helper = Command::new(bed.path("umount.fuse.uext4"));
+    assert!(helper.status().unwrap().success() && mounted.is_mounted());
+    let mut helper = Command::new(mounted.path("umount.fuse.uext4"));
     assert!(helper.arg(&dir).arg("-n").status().unwrap().success());
-    assert!(!bed.is_mounted());
-    bed.assert_clean();
+    assert!(!mounted.is_mounted());
+    mounted.assert_clean();
 }
 
 #[test]
 fn a_link_to_the_directory_does_as_well() {
-    let Some(bed) = Bed::new() else { return };
-    std::os::unix::fs::symlink("mnt", bed.path("link")).unwrap();
-    bed.ok(&["mount", "a.img", "link"]);
-    assert!(bed.is_mounted());
-    bed.ok(&["umount", "link"]);
-    assert!(!bed.is_mounted());
-    bed.assert_clean();
+    let Some(mounted) = MountedImage::new() else {
+        return;
+    };
+    std::os::unix::fs::symlink("mnt", mounted.path("link")).unwrap();
+    mounted.ok(&["mount", "a.img", "link"]);
+    assert!(mounted.is_mounted());
+    mounted.ok(&["umount", "link"]);
+    assert!(!mounted.is_mounted());
+    mounted.assert_clean();
 }
 
 #[test]
 fn what_the_caller_has_open_stays_his() {
-    let Some(bed) = Bed::new() else { return };
+    let Some(mounted) = MountedImage::new() else {
+        return;
+    };
     let (mut read, write) = std::io::pipe().unwrap();
     // A descriptor that a shell would pass on, as it does not close what it has open itself.
     rustix::io::fcntl_setfd(&write, rustix::io::FdFlags::empty()).unwrap();
-    bed.ok(&["mount", "a.img", "mnt"]);
+    mounted.ok(&["mount", "a.img", "mnt"]);
     drop(write);
     // Comes to its end only if no server has the other one.
     assert_eq!(read.read(&mut [0]).unwrap(), 0);
-    bed.ok(&["umount", "mnt"]);
+    mounted.ok(&["umount", "mnt"]);
 }

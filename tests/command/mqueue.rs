@@ -4,9 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
+use uext4_testkit::built::uext4;
 
 fn run(dir: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_uext4"));
+    let mut command = Command::new(uext4());
     let command = command.current_dir(dir).arg("mqueue").args(args);
     command.stdin(Stdio::null()).output().unwrap()
 }
@@ -79,7 +80,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_uext4"));
+        let mut command = Command::new(uext4());
         let done = command.arg("umount").arg(self.0.path()).status();
         assert!(done.is_ok_and(|status| status.success()) || std::thread::panicking());
     }

@@ -1,0 +1,249 @@
+//! `uext4 cp`: what it overwrites, what it reads, and where it stops.
+
+use crate::workdir::Workdir;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, symlink};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+use uext4_testkit::built::uext4;
+
+/// Runs the command with `input` on a pipe.
+fn with_input(workdir: &Workdir, args: &[&str], input: &[u8]) -> Output {
+    let mut command = Command::new(uext4());
+    command.current_dir(workdir.dir()).args(args);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn fifo(path: &Path) {
+    let (kind, mode) = (rustix::fs::FileType::Fifo, 0o600.into());
+    rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, 0).unwrap();
+}
+
+#[test]
+fn an_image_is_not_replaced_by_a_file() {
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
+    workdir.ok(&["touch", "a.img:/kept"]);
+    fs::write(workdir.path("hosts"), "localhost").unwrap();
+    for source in ["hosts", "a.img:/kept"] {
+        let line = workdir.fails(1, &["cp", source, "a.img"]);
+        assert!(line.contains("a.img:/ copies into it"), "{line}");
+        assert!(line.contains("--force"), "{line}");
+    }
+    workdir.ok(&["stat", "a.img:/kept"]);
+    workdir.assert_clean("a.img");
+    workdir.ok(&["cp", "--force", "hosts", "a.img"]);
+    assert_eq!(
+        fs::read_to_string(workdir.path("a.img")).unwrap(),
+        "localhost"
+    );
+}
+
+#[test]
+fn what_a_pipe_brings_is_copied() {
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "32M"]);
+    let input: Vec<u8> = (0..3_000_017_u32).map(|i| (i >> 7) as u8).collect();
+    let out = with_input(&workdir, &["cp", "/dev/stdin", "a.img:/p"], &input);
+    assert!(out.status.success(), "{out:?}");
+    let cat = workdir.run(&["cat", "a.img:/p"]);
+    assert!(cat.stdout == input, "{} bytes", cat.stdout.len());
+    assert!(workdir.ok(&["stat", "a.img:/p"]).contains("Type: file"));
+    workdir.ok(&["cp", "/dev/null", "a.img:/empty"]);
+    assert!(workdir.ok(&["stat", "a.img:/empty"]).contains("Size: 0 "));
+    // As it is, where that is asked for.
+    fifo(&workdir.path("pipe"));
+    workdir.ok(&["cp", "-a", "pipe", "a.img:/"]);
+    assert!(workdir.ok(&["stat", "a.img:/pipe"]).contains("Type: fifo"));
+    let line = workdir.fails(1, &["cp", "a.img:/pipe", "out"]);
+    assert!(line.contains("-a copies it as it is"), "{line}");
+    let line = workdir.fails(1, &["cp", "/dev/null", "a.img:/pipe"]);
+    assert!(line.contains("remove it first"), "{line}");
+    workdir.assert_clean("a.img");
+}
+
+#[test]
+fn a_named_target_is_written_and_not_replaced() {
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
+    fs::write(workdir.path("text"), "some words").unwrap();
+    workdir.ok(&["cp", "text", "a.img:/text"]);
+    fifo(&workdir.path("pipe"));
+    // Open on both sides, so that nobody waits for the other.
+    let mut pipe = fs::File::options()
+        .read(true)
+        .write(true)
+        .open(workdir.path("pipe"))
+        .unwrap();
+    workdir.ok(&["cp", "a.img:/text", "pipe"]);
+    let kind = fs::symlink_metadata(workdir.path("pipe"))
+        .unwrap()
+        .file_type();
+    assert!(kind.is_fifo(), "{kind:?}");
+    let mut read = [0; 10];
+    pipe.read_exact(&mut read).unwrap();
+    assert_eq!(&read, b"some words");
+    assert_eq!(
+        workdir.ok(&["cp", "a.img:/text", "/dev/stdout"]),
+        "some words"
+    );
+    // By the user's own link.
+    symlink("behind", workdir.path("link")).unwrap();
+    fs::write(workdir.path("behind"), "").unwrap();
+    workdir.ok(&["cp", "a.img:/text", "link"]);
+    assert_eq!(
+        fs::read_to_string(workdir.path("behind")).unwrap(),
+        "some words"
+    );
+}
+
+#[test]
+fn a_named_device_is_written() {
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "32M"]);
+    // With holes, which are zeros on the device too.
+    let sparse = fs::File::create(workdir.path("sparse")).unwrap();
+    sparse.set_len(1 << 20).unwrap();
+    sparse.write_all_at(b"data", 512 << 10).unwrap();
+    workdir.ok(&["cp", "-a", "sparse", "a.img:/"]);
+    fs::write(workdir.path("disk"), vec![0xff; 2 << 20]).unwrap();
+    let Some(device) = workdir.attach("disk", &[]) else {
+        return;
+    };
+    let line = workdir.run(&["cp", "a.img:/sparse", device.path()]);
+    assert!(line.status.success(), "{line:?}");
+    let kind = fs::symlink_metadata(device.path()).unwrap().file_type();
+    assert!(kind.is_block_device(), "{kind:?}");
+    drop(device);
+    let disk = fs::read(workdir.path("disk")).unwrap();
+    assert!(disk[..1 << 20] == fs::read(workdir.path("sparse")).unwrap());
+    assert!(disk[1 << 20..] == vec![0xff; 1 << 20]);
+}
+
+/// A directory entry that leads out of the directory, as only a made-up image has it.
+#[test]
+fn names_of_an_image_stay_in_the_copy() {
+    let workdir = Workdir::new();
+    let features = "^metadata_csum,^dir_index";
+    workdir.ok(&["mkfs", "a.img", "--size", "16M", "-O", features]);
+    workdir.ok(&["mkdir", "a.img:/d"]);
+    fs::write(workdir.path("text"), "bad").unwrap();
+    workdir.ok(&["cp", "text", "a.img:/evil"]);
+    workdir.ok(&["cp", "text", "a.img:/d/XYZevil"]);
+    let image = fs::read(workdir.path("a.img")).unwrap();
+    let file = fs::File::options()
+        .write(true)
+        .open(workdir.path("a.img"))
+        .unwrap();
+    // In the directory, and in the journal.
+    for at in (0..image.len() - 7).filter(|at| image[*at..].starts_with(b"XYZevil")) {
+        file.write_all_at(b"../evil", at as u64).unwrap();
+    }
+    let line = workdir.fails(1, &["cp", "-a", "a.img:/d", "out"]);
+    assert!(line.contains("illegal name"), "{line}");
+    assert!(!workdir.path("evil").exists());
+}
+
+/// What stands in the way of a tree is replaced, never written through, be it a link or a second name.
+#[test]
+fn a_copied_tree_is_not_written_through_what_was_there() {
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
+    workdir.ok(&["mkdir", "a.img:/d"]);
+    fs::write(workdir.path("text"), "new").unwrap();
+    workdir.ok(&["cp", "text", "a.img:/d/link"]);
+    workdir.ok(&["cp", "text", "a.img:/d/file"]);
+    fs::create_dir_all(workdir.path("out/d")).unwrap();
+    fs::write(workdir.path("victim"), "old").unwrap();
+    symlink("../../victim", workdir.path("out/d/link")).unwrap();
+    fs::write(workdir.path("out/d/file"), "a longer text").unwrap();
+    workdir.ok(&["cp", "-a", "a.img:/d", "out"]);
+    assert_eq!(fs::read_to_string(workdir.path("victim")).unwrap(), "old");
+    for name in ["out/d/link", "out/d/file"] {
+        let there = fs::symlink_metadata(workdir.path(name)).unwrap();
+        assert!(there.is_file() && there.nlink() == 1, "{name}");
+        assert_eq!(fs::read_to_string(workdir.path(name)).unwrap(), "new");
+    }
+}
+
+#[test]
+fn a_fifo_without_another_end_is_waited_for_until_a_signal() {
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
+    workdir.ok(&["touch", "a.img:/f"]);
+    fifo(&workdir.path("ff"));
+    for operands in [["ff", "a.img:/x"], ["a.img:/f", "ff"], ["ff", "out"]] {
+        let mut command = Command::new(uext4());
+        let mut child = command
+            .current_dir(workdir.dir())
+            .arg("cp")
+            .args(operands)
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        assert_eq!(child.try_wait().unwrap(), None, "{operands:?}");
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        for _ in 0..500 {
+            if child.try_wait().unwrap().is_some() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // What still waits is ended by the second one.
+        let _ = kill_process(Pid::from_child(&child), Signal::TERM);
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{operands:?}");
+        workdir.assert_clean("a.img");
+    }
+    // Both ends, one after the other.
+    fs::write(workdir.path("big"), vec![7; 300_000]).unwrap();
+    workdir.ok(&["cp", "big", "a.img:/big"]);
+    let mut command = Command::new(uext4());
+    command
+        .current_dir(workdir.dir())
+        .args(["cp", "a.img:/big", "ff"]);
+    let mut child = command.spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let read = fs::read(workdir.path("ff")).unwrap();
+    assert!(read == [7; 300_000], "{} bytes", read.len());
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn an_interrupted_copy_closes_its_image() {
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "64M"]);
+    fs::create_dir(workdir.path("tree")).unwrap();
+    fs::write(workdir.path("tree/1"), "first").unwrap();
+    fifo(&workdir.path("tree/2"));
+    let sources = ["tree/1", "tree/2", "tree/1"];
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let mut command = Command::new(uext4());
+        command.current_dir(workdir.dir()).arg("cp").args(sources);
+        let mut child = command.arg("a.img:/").spawn().unwrap();
+        let mut pipe = fs::File::options()
+            .read(true)
+            .write(true)
+            .open(workdir.path("tree/2"))
+            .unwrap();
+        pipe.write_all(b"second").unwrap();
+        // Once that is read, it waits for more.
+        while rustix::io::ioctl_fionread(&pipe).unwrap() > 0 {
+            assert_eq!(child.try_wait().unwrap(), None, "it did not read the pipe");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let status = child.wait().unwrap();
+        assert_eq!(status.code(), Some(code), "{status:?}");
+        drop(pipe);
+        let info = workdir.ok(&["info", "a.img"]);
+        assert!(!info.contains("needs recovery"), "{info}");
+        assert_eq!(workdir.ok(&["cat", "a.img:/1"]), "first");
+        workdir.assert_clean("a.img");
+    }
+}

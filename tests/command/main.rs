@@ -1,0 +1,8 @@
+//! The command: what it prints, its exit codes, what it refuses, and what it leaves on disk.
+
+mod command_line;
+mod dump;
+mod guards;
+mod huge_images;
+mod mqueue;
+mod workdir;

@@ -1,0 +1,126 @@
+//! An image that is mounted already, and one that is in memory.
+
+use super::{MountedImage, end, signal};
+use std::fs;
+use std::process::Command;
+
+impl MountedImage {
+    /// With a second directory.
+    fn with_second() -> Option<MountedImage> {
+        let mounted = MountedImage::new()?;
+        fs::create_dir(mounted.path("second")).unwrap();
+        Some(mounted)
+    }
+
+    /// What is said when it succeeds.
+    fn says(&self, args: &[&str]) -> String {
+        let out = self.run(args);
+        let said = String::from_utf8(out.stderr).unwrap();
+        assert!(out.status.success(), "{args:?}: {said}");
+        said
+    }
+}
+
+#[test]
+fn a_second_mount_shows_the_same() {
+    let Some(mounted) = MountedImage::with_second() else {
+        return;
+    };
+    mounted.ok(&["mount", "a.img", "mnt"]);
+    let said = mounted.says(&["mount", "a.img", "second", "-o", "noexec,noatime"]);
+    assert!(
+        said.contains("already mounted on") && said.contains("/mnt"),
+        "{said}"
+    );
+    fs::write(mounted.path("mnt/one"), "one").unwrap();
+    assert_eq!(
+        fs::read_to_string(mounted.path("second/one")).unwrap(),
+        "one"
+    );
+    fs::write(mounted.path("second/two"), "two").unwrap();
+    assert_eq!(fs::read_to_string(mounted.path("mnt/two")).unwrap(), "two");
+    let has = |dir: &str, flag: &str| mounted.flags(dir).unwrap().iter().any(|f| f == flag);
+    assert!(has("second", "noexec") && has("second", "nosuid") && has("second", "noatime"));
+    assert!(!has("mnt", "noexec") && !has("mnt", "noatime"));
+    // The first may go first.
+    let said = mounted.says(&["umount", "mnt"]);
+    assert!(
+        said.contains("stays open") && said.contains("/second"),
+        "{said}"
+    );
+    assert!(!mounted.is_mounted());
+    fs::write(mounted.path("second/three"), "three").unwrap();
+    mounted.ok(&["umount", "second"]);
+    mounted.assert_clean();
+    for name in ["one", "two", "three"] {
+        assert_eq!(mounted.ok(&["cat", &format!("a.img:/{name}")]), name);
+    }
+}
+
+#[test]
+fn a_second_mount_that_can_not_be_says_where_the_first_is() {
+    let Some(mounted) = MountedImage::with_second() else {
+        return;
+    };
+    mounted.ok(&["mount", "a.img", "mnt"]);
+    let said = mounted.fails(&["mount", "a.img", "mnt"]);
+    assert!(said.contains("it is mounted there"), "{said}");
+    let said = mounted.fails(&["mount", "-f", "a.img", "second"]);
+    assert!(said.contains("/mnt; without -f"), "{said}");
+    // To be read it may be shown where the first is written.
+    mounted.ok(&["mount", "a.img", "second", "-o", "ro"]);
+    let e = fs::write(mounted.path("second/x"), "").unwrap_err();
+    assert_eq!(e.raw_os_error(), Some(libc::EROFS));
+    mounted.says(&["umount", "second"]);
+    mounted.ok(&["mount", "-o", "remount,ro", "mnt"]);
+    let said = mounted.fails(&["mount", "a.img", "second"]);
+    assert!(said.contains("mounted read-only on"), "{said}");
+    assert!(mounted.flags("second").is_none());
+    mounted.ok(&["umount", "mnt"]);
+    mounted.assert_clean();
+}
+
+#[test]
+fn both_end_with_their_server_and_with_its_monitor() {
+    let Some(mounted) = MountedImage::with_second() else {
+        return;
+    };
+    for (field, with, code) in [
+        ("pid", rustix::process::Signal::KILL, Some(1)),
+        ("monitor_pid", rustix::process::Signal::TERM, Some(0)),
+    ] {
+        let child = mounted.foreground(&[]);
+        mounted.ok(&["mount", "a.img", "second"]);
+        fs::write(mounted.path("second/x"), "x").unwrap();
+        signal(mounted.pid(field), with);
+        let ended = end(child);
+        assert_eq!(ended.0, code, "{}", ended.1);
+        assert!(!mounted.is_mounted() && mounted.flags("second").is_none());
+        mounted.ok(&["mount", "a.img", "mnt"]);
+        mounted.ok(&["umount", "mnt"]);
+        mounted.assert_clean();
+    }
+}
+
+#[test]
+fn an_image_in_memory_is_mounted_with_a_warning() {
+    let Some(mounted) = MountedImage::with_second() else {
+        return;
+    };
+    let mut mount = Command::new("mount");
+    mount
+        .args(["-t", "tmpfs", "-o", "size=64M", "none"])
+        .arg(mounted.path("second"));
+    assert!(mount.status().unwrap().success());
+    mounted.ok(&["mkfs", "second/t.img", "--size", "32M"]);
+    let warning = "fsync makes nothing durable";
+    let said = mounted.says(&["mount", "second/t.img", "mnt"]);
+    assert!(said.contains(warning), "{said}");
+    mounted.ok(&["umount", "mnt"]);
+    let said = mounted.says(&["mount", "second/t.img", "mnt", "-o", "ro"]);
+    assert!(!said.contains(warning), "{said}");
+    mounted.ok(&["umount", "mnt"]);
+    // A file that only its memory keeps, elsewhere.
+    let umount = Command::new("umount").arg(mounted.path("second")).status();
+    assert!(umount.unwrap().success());
+}
