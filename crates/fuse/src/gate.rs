@@ -1,8 +1,8 @@
 //! A gate that requests pass until it is closed.
 //!
 //! # Invariants
-//! Who passes has said so in a place of his own before he looks whether the gate is closed, and who closes it says so
-//! before he looks at those places; in one order of all these, so one of the two sees the other.
+//! A worker that enters first sets its own flag and then checks whether the gate is closed. The thread that closes the
+//! gate first marks it closed and then checks these flags. All four are sequentially consistent, so one sees the other.
 //!
 //! # Locking
 //! None. A request writes one cache line, its worker's own; that of the gate is only read until it is closed.
@@ -12,16 +12,16 @@ use std::thread;
 use std::time::Duration;
 use uext4_sync::CachePadded;
 
-/// How long is waited before those who are inside are looked at again.
+/// The pause between two checks of a worker that is inside.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A gate for workers with numbers, each of which has one request at a time.
+/// A gate for numbered workers. Each worker has one request at a time.
 pub struct Gate {
     closed: CachePadded<AtomicBool>,
     inside: Box<[CachePadded<AtomicBool>]>,
 }
 
-/// A worker is inside until this goes away.
+/// A worker is inside until this is dropped.
 pub struct Pass<'a>(&'a AtomicBool);
 
 impl Drop for Pass<'_> {
@@ -40,8 +40,8 @@ impl Gate {
         }
     }
 
-    /// Lets a worker in; `None` once the gate is closed, or if there is no such worker. Only thread `worker` may call
-    /// with its number.
+    /// Lets a worker in; `None` if the gate is closed or if no worker has that number. Only thread `worker` may pass its
+    /// number.
     #[inline]
     pub fn enter(&self, worker: usize) -> Option<Pass<'_>> {
         let place = &**self.inside.get(worker)?;
@@ -53,7 +53,7 @@ impl Gate {
         (!self.closed.load(SeqCst)).then_some(pass)
     }
 
-    /// Lets nobody in any more, and waits until nobody is inside. Not to be called by who is.
+    /// Closes the gate and waits until no worker is inside. A worker that is inside must not call this.
     pub fn close(&self) {
         self.closed.store(true, SeqCst);
         for place in &self.inside {
@@ -71,7 +71,7 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
-    fn nobody_enters_a_closed_gate() {
+    fn no_worker_enters_a_closed_gate() {
         let gate = Gate::new(2);
         drop(gate.enter(0).expect("open"));
         drop(gate.enter(0).expect("open again"));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_waits_for_who_is_inside() {
+    fn closing_waits_for_workers_inside() {
         let gate = Gate::new(1);
         let left = AtomicBool::new(false);
         let (entered, is_inside) = mpsc::channel();
@@ -98,7 +98,7 @@ mod tests {
             });
             is_inside.recv().expect("it enters");
             gate.close();
-            assert!(left.load(SeqCst), "closed with somebody inside");
+            assert!(left.load(SeqCst), "closed with a worker inside");
         });
     }
 

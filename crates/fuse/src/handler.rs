@@ -1,4 +1,4 @@
-//! What answers requests: between the transports, which only move bytes, and what is served.
+//! The interface between the transports, which move bytes, and the servers, which answer requests.
 
 use crate::request::Request;
 use uext4_vfs::Errno;
@@ -6,14 +6,13 @@ use zerocopy::{Immutable, IntoBytes};
 
 /// Answers requests, from many threads at once.
 pub trait Handler: Send + Sync + 'static {
-    /// Answers a request: writes the reply's body to `out`, which has room for what the kernel asks for at most,
-    /// and gives its length; `None` where there is no reply, or where it is given later, through what the transport
-    /// gave the handler for that.
+    /// Answers a request: writes the reply's body to `out`, which has room for the longest reply, and returns its length;
+    /// `None` if there is no reply or if it follows later through a [`Replier`](crate::transport::reply::Replier).
     ///
     /// `worker` is the number of the thread, below the number of threads that the transport has.
     ///
     /// # Errors
-    /// What the caller is told.
+    /// The errno that the caller gets.
     fn handle(
         &self,
         worker: usize,
@@ -21,8 +20,8 @@ pub trait Handler: Send + Sync + 'static {
         out: &mut [u8],
     ) -> Result<Option<usize>, Errno>;
 
-    /// From now on requests get `ENOTCONN`; returns when none is being answered any more, and what was kept for the
-    /// kernel is let go of. Not to be called by a thread that answers one. Who serves nothing that lasts has nothing
+    /// Makes requests fail with `ENOTCONN` from now on. Returns when no request is being answered and the kernel's
+    /// references are dropped. A thread that answers a request must not call this. A handler without such state has nothing
     /// to do.
     ///
     /// # Locks
@@ -30,7 +29,7 @@ pub trait Handler: Send + Sync + 'static {
     fn stop(&self) {}
 }
 
-/// Writes a structure to the start of a reply, and gives its length.
+/// Writes a structure to the start of a reply and returns its length.
 ///
 /// # Errors
 /// `EIO`: there is no room.
@@ -38,7 +37,7 @@ pub fn put<T: IntoBytes + Immutable>(out: &mut [u8], value: &T) -> Result<usize,
     put_bytes(out, value.as_bytes())
 }
 
-/// Writes bytes to the start of a reply, and gives their number.
+/// Writes bytes to the start of a reply and returns their number.
 ///
 /// # Errors
 /// `EIO`: there is no room.

@@ -1,27 +1,26 @@
 //! The FUSE front end: file systems served to the kernel.
 //!
 //! # Data model
-//! A [`Mountpoint`] is a directory that the kernel sends requests for. A [`Transport`] takes
-//! them from the kernel and gives them to a [`Handler`]; [`Server`] is the handler that answers
-//! them from a file system ([`FuseFileSystem`]). A node of the protocol is an inode of the file system, and has its number.
+//! A [`Mountpoint`] is a directory that the kernel sends requests for. A [`Transport`] passes them to a [`Handler`].
+//! [`Server`] is the handler that answers them from a file system ([`FuseFileSystem`]). A node of the protocol is an inode of the file system, and has its number.
 //!
 //! # Locking
-//! Each thread takes a request, answers it and takes the next. Of what threads share, the table of nodes is sharded
-//! (`fuse_nodes`, a leaf); all else is the file system's.
+//! Each thread reads a request, answers it and reads the next. The table of nodes that the threads share is sharded
+//! (`fuse_nodes`, a leaf). All other locks are the file system's.
 //!
 //! # Crash
-//! What fsync(2) returned for is durable; the rest is as the file system's journal has it. A server that dies leaves an
-//! image that the next mount recovers.
+//! Changes are durable after fsync(2); other changes are as the file system's journal has them. After a crash of the
+//! server, the next mount recovers the image.
 //!
 //! | module | holds |
 //! | --- | --- |
 //! | [`abi`], [`request`] | the protocol's bytes; a request |
-//! | [`handler`], [`transport`] | who answers; how requests come and replies go |
+//! | [`handler`], [`transport`] | what answers requests; how they are transported |
 //! | [`mountpoint`] | mounting, through `fuser` |
-//! | [`gate`] | ending while requests come |
+//! | [`gate`] | stopping while requests arrive |
 //! | [`server`], [`filesystem`] | answers from a file system; what a file system adds for this |
-//! | [`settings`] | what changes while it is served |
-//! | [`statistics`] | how many requests, how long they took |
+//! | [`settings`] | options that change while a mount is in use |
+//! | [`statistics`] | counts and latencies of requests |
 #![deny(unsafe_code)]
 
 pub mod abi;

@@ -17,10 +17,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// Requests that nobody waits for, in flight at a time: reading ahead, writing back.
+/// The most requests in flight that no caller waits for: read-ahead and writeback.
 const BACKGROUND_MAX: u16 = 256;
 
-/// What is asked for always, where the kernel has it.
+/// The features that are always requested if the kernel has them.
 const WANTED: InitFlags = InitFlags::FUSE_ASYNC_READ
     .union(InitFlags::FUSE_ATOMIC_O_TRUNC)
     .union(InitFlags::FUSE_EXPORT_SUPPORT)
@@ -39,7 +39,8 @@ const WANTED: InitFlags = InitFlags::FUSE_ASYNC_READ
     .union(InitFlags::FUSE_SETXATTR_EXT)
     .union(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
 
-/// What there is no way around: with older kernels requests look otherwise, and permission is another's to keep.
+/// The features that are required. With older kernels, requests have other forms and permission is not checked by the
+/// kernel.
 const NEEDED: InitFlags = InitFlags::FUSE_SETXATTR_EXT
     .union(InitFlags::FUSE_HANDLE_KILLPRIV_V2)
     .union(InitFlags::FUSE_DONT_MASK);
@@ -49,15 +50,15 @@ const NEEDED: InitFlags = InitFlags::FUSE_SETXATTR_EXT
 pub struct KernelOptions {
     /// Flags of the mount.
     pub flags: KernelFlags,
-    /// Other users than the one who mounts may use it.
+    /// Users other than the mounting user may use the mount.
     pub allow_other: bool,
     /// What is mounted, as `/proc/mounts` shows it.
     pub fs_name: String,
     /// The kind of it, after `fuse.`.
     pub subtype: String,
-    /// The kernel keeps written data for a while.
+    /// The kernel delays writes (writeback cache).
     pub writeback: bool,
-    /// Requests are to come over io_uring.
+    /// Request transport over io_uring.
     pub uring: bool,
     /// Its files have access control lists.
     pub acl: bool,
@@ -108,11 +109,11 @@ impl KernelOptions {
 pub struct Negotiated {
     /// The kernel sends requests over io_uring, once its queues are there.
     pub uring: bool,
-    /// The kernel keeps written data for a while.
+    /// The kernel delays writes (writeback cache).
     pub writeback: bool,
 }
 
-/// Takes part in the handshake, and in nothing else.
+/// The file system that `fuser` uses for the handshake only.
 struct Handshake {
     writeback: bool,
     uring: bool,
@@ -156,7 +157,7 @@ pub struct Mountpoint {
 }
 
 impl Mountpoint {
-    /// Mounts `dir` and does the handshake; requests wait until somebody serves the connection.
+    /// Mounts `dir` and does the handshake; requests wait until the connection is served.
     ///
     /// # Errors
     /// As the host says: no such directory, no permission, no `/dev/fuse`, no `fusermount3`. `Unsupported`: the
@@ -175,7 +176,7 @@ impl Mountpoint {
             let dir = dir.canonicalize()?;
             let device = mount_as_root(&dir, options)?;
             let session = Session::from_fd(handshake, device, config.acl, config);
-            // Nobody would answer those who use it.
+            // Requests to this mount would never be answered.
             let session = session.inspect_err(|_| {
                 let _ = unmount(&dir, UnmountFlags::DETACH);
             });
@@ -183,7 +184,7 @@ impl Mountpoint {
         } else {
             (Session::new(handshake, dir, &config)?, None)
         };
-        let negotiated = agreed.get().copied().unwrap_or_default();
+        let negotiated = agreed.get().copied().expect("the handshake sets it");
         Ok(Mountpoint {
             session,
             negotiated,

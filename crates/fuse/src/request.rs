@@ -8,7 +8,7 @@ use zerocopy::{FromBytes, Immutable, KnownLayout};
 /// A request. Over `/dev/fuse` its parts follow each other; over io_uring structure and payload lie apart.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
-    /// Who asks what of which node.
+    /// The caller, the opcode and the node.
     pub header: &'a input::Header,
     /// What is asked.
     pub opcode: Opcode,

@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 
-/// Threads on `/dev/fuse` for each CPU, and the fewest of them: as many can sleep in fsync(2) at a time.
+/// Threads on `/dev/fuse` for each CPU, and the least number of threads. Each can sleep in fsync(2).
 const DEV_THREADS_PER_CPU: usize = 4;
 const DEV_THREADS_MIN: usize = 8;
 
@@ -78,34 +78,35 @@ impl TransportResources {
     }
 }
 
-/// How many CPUs the machine could have: the last number of the kernel's list, and one.
+/// The number of CPUs that the machine can have: one more than the last number in the kernel's list.
 fn possible_cpus() -> io::Result<usize> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
-    let last = list.trim().rsplit([',', '-']).next().unwrap_or_default();
+    let list = list.trim();
+    let last = list.rsplit([',', '-']).next().unwrap_or(list);
     let last: usize = last.parse().map_err(io::Error::other)?;
     Ok(last + 1)
 }
 
-/// Ends the answering of requests while the kernel still sends them.
+/// Stops a server while the kernel still sends requests.
 #[derive(Clone)]
 pub struct Stopper(Weak<dyn Handler>);
 
 impl Stopper {
-    /// From now on requests get `ENOTCONN`; returns when none is being answered any more. The threads stay, and wait
-    /// for the kernel to end the connection, which it does when this process ends.
+    /// Makes requests fail with `ENOTCONN` from now on, and returns when no request is being answered. The threads wait for
+    /// the kernel to end the connection, which it does when this process ends.
     ///
     /// # Locks
     /// May sleep.
     pub fn stop(&self) {
-        // One that has ended by itself answers nothing.
+        // `None` if the server has ended by itself.
         if let Some(handler) = self.0.upgrade() {
             handler.stop();
         }
     }
 }
 
-/// Serves `fs` to the mount that `connection` is bound to, until it is unmounted. `started` is called once requests
-/// are being answered, with what ends that before the mount does. The file system stays as it is then: whoever called unmounts it.
+/// Serves `fs` to the mount of `connection` until it is unmounted. Calls `started` once requests are answered, with a
+/// value that stops the server earlier. Does not unmount the file system: the caller does.
 ///
 /// # Locks
 /// May sleep; starts threads, and waits for them.

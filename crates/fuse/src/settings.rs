@@ -1,11 +1,11 @@
-//! What of a mount changes while it is served, and how it is asked to.
+//! Options of a mount that change while it is in use, and the ioctl that changes them.
 
 use serde_json::Value;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The ioctl of the mounted directory by which the mount itself is asked for something: [`SETTINGS_BYTES`] in and out,
-/// text that ends with its first zero. As C has it: `_IOWR('u', 'x', char[4096])`.
+/// The ioctl of a mounted directory for requests to the mount itself: [`SETTINGS_BYTES`] in and out, text up to the first
+/// zero byte. In C: `_IOWR('u', 'x', char[4096])`.
 pub const SETTINGS_IOCTL: u32 = 3 << 30 | (SETTINGS_BYTES as u32) << 16 | 0x75 << 8 | 0x78;
 
 /// Bytes of the request and of the answer, with the zero byte at the end.
@@ -46,9 +46,10 @@ impl Synchronous {
     }
 }
 
-/// Answers what a mount is asked for itself.
+/// Executes requests for the mount itself.
 pub trait Settings: fmt::Debug + Send + Sync {
-    /// Does what user `uid` asks for, if he may; the answer, shorter than [`SETTINGS_BYTES`].
+    /// Executes a request of user `uid`, if that user may change the mount. Returns the answer, which is shorter than
+    /// [`SETTINGS_BYTES`].
     ///
     /// # Locks
     /// May sleep for commits.

@@ -1,5 +1,4 @@
-//! How many requests of each kind there were, how many failed, and how long they took: counted by each thread on its
-//! own, added up when somebody asks.
+//! Counts, failures and latencies of requests by opcode. Each thread has counters of its own; a reader adds them up.
 
 use crate::abi::Opcode;
 use serde::Serialize;
@@ -19,7 +18,7 @@ const CLASSES: usize = 37 * CLASSES_PER_OCTAVE as usize;
 struct Counter {
     failed: AtomicU64,
     total_ns: AtomicU64,
-    /// How many took how long.
+    /// The number of requests by latency class.
     latencies: [AtomicU64; CLASSES],
 }
 
@@ -31,25 +30,25 @@ pub struct Statistics {
     workers: Vec<CachePadded<Worker>>,
 }
 
-/// What is known about one kind of request.
+/// The statistics of one kind of request.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Operation {
-    /// How many there were.
+    /// Number of requests.
     pub count: u64,
-    /// How many of them failed.
+    /// Number of failed requests.
     pub errors: u64,
-    /// How long they took together.
+    /// Sum of latencies.
     pub total_us: f64,
-    /// How long they took.
+    /// Percentiles of the latency.
     pub latency_us: Latency,
 }
 
-/// Percentiles of how long requests took, from the handler's start to its end, to a fifth.
+/// Percentiles of the latency, from the start to the end of the handler, within 20 percent.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Latency {
     /// The median.
     pub p50: f64,
-    /// What one in a hundred exceeds.
+    /// The 99th percentile.
     pub p99: f64,
     /// The longest.
     pub max: f64,

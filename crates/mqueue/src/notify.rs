@@ -1,4 +1,4 @@
-//! Notification: one process is told, once, that a message came to an empty queue (mq_notify(3)).
+//! Notification: one process is notified, once, that a message arrived in an empty queue (mq_notify(3)).
 //!
 //! # Invariants
 //! A queue has one registration at most. It goes when it is delivered, when its process takes it back, and
@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-/// How a process wants to be told. What it calls may use the queue, but must not own a
+/// How a process is notified. A callback may use the queue, but must not own a
 /// [`crate::description::Description`] of it: that would keep the queue, and with it itself.
 pub enum Notification {
     /// Not at all; the registration goes when a message comes (`SIGEV_NONE`).
@@ -44,7 +44,7 @@ impl Notification {
     pub(crate) fn deliver(self) {
         match self {
             Notification::None => {}
-            // Number 0 is for nobody, as in kill(2).
+            // Signal 0 is not sent, as in kill(2).
             Notification::Signal { signo: 0, .. } => {}
             Notification::Signal { deliver, .. } => deliver(),
             Notification::Call(call) => call(),
@@ -61,7 +61,7 @@ impl fmt::Debug for Notification {
     }
 }
 
-/// Who made a registration.
+/// The process and the description of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registrant {
     /// The process.
@@ -70,9 +70,9 @@ pub struct Registrant {
     pub description: u64,
 }
 
-/// A process that wants to be told.
+/// A registration for a notification.
 #[derive(Debug)]
 pub(crate) struct Registration {
-    pub who: Registrant,
+    pub registrant: Registrant,
     pub how: Notification,
 }

@@ -17,16 +17,16 @@
 //! | [`stat`], [`stage`] | lock statistics; counts and times of the create path |
 //! | [`mutex`], [`rwlock`], [`condvar`] | the locks |
 //! | [`rwsem`], [`range_lock`] | the locks of inodes: for many readers, and on ranges |
-//! | [`patience`] | looking for a moment before going to sleep |
+//! | [`adaptive_spin`] | spinning before a thread sleeps |
 //! | [`percpu`] | values per CPU |
 //! | [`atomic`], [`thread`] | what Shuttle replaces as well, and loom the first |
 
+pub mod adaptive_spin;
 pub mod class;
 pub mod condvar;
 mod imp;
 pub mod mutex;
 pub mod order;
-pub mod patience;
 pub mod percpu;
 pub mod range_lock;
 pub mod rwlock;
@@ -34,12 +34,12 @@ pub mod rwsem;
 pub mod stage;
 pub mod stat;
 
+pub use adaptive_spin::AdaptiveSpin;
 pub use class::{LockClass, Rank};
 pub use condvar::Condvar;
 pub use imp::{atomic, thread};
 pub use mutex::{Mutex, MutexGuard};
 pub use order::assert_may_block;
-pub use patience::Patience;
 pub use percpu::{PerCpu, thread_number};
 pub use range_lock::{RangeGuard, RangeLock};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -64,7 +64,7 @@ structures! {
     Interrupt { unique: u64 }
     /// An ioctl; its input follows.
     Ioctl { fh: u64, flags: u32, cmd: u32, arg: u64, in_size: u32, out_size: u32 }
-    /// What is polled for, and how the kernel is told.
+    /// The events of a poll, and the key of its notification.
     Poll { fh: u64, kh: u64, flags: u32, events: u32 }
     /// A range, and what is done with it.
     Fallocate { fh: u64, offset: u64, length: u64, mode: u32, padding: u32 }

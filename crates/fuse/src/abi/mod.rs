@@ -47,7 +47,7 @@ macro_rules! opcodes {
 opcodes! {
     /// The entry of a directory.
     Lookup = 1, ();
-    /// References to a node that the kernel gives back; no reply.
+    /// The kernel drops references to a node; no reply.
     Forget = 2, input::Forget;
     /// Attributes.
     Getattr = 3, input::Getattr;
@@ -61,11 +61,11 @@ opcodes! {
     Mknod = 8, input::Mknod;
     /// A new directory.
     Mkdir = 9, input::Mkdir;
-    /// A name that goes.
+    /// A name is removed.
     Unlink = 10, ();
-    /// A directory that goes.
+    /// A directory is removed.
     Rmdir = 11, ();
-    /// A name that moves.
+    /// A rename.
     Rename = 12, input::Rename;
     /// A second name.
     Link = 13, input::Link;
@@ -87,7 +87,7 @@ opcodes! {
     Getxattr = 22, input::Getxattr;
     /// The names of extended attributes.
     Listxattr = 23, input::Getxattr;
-    /// An extended attribute goes.
+    /// An extended attribute is removed.
     Removexattr = 24, ();
     /// A descriptor is closed.
     Flush = 25, input::Flush;
@@ -101,7 +101,7 @@ opcodes! {
     Releasedir = 29, input::Release;
     /// A directory is made durable.
     Fsyncdir = 30, input::Fsync;
-    /// Who holds a lock.
+    /// The holder of a lock.
     Getlk = 31, ();
     /// A lock is taken, if it is free.
     Setlk = 32, ();
@@ -111,7 +111,7 @@ opcodes! {
     Access = 34, input::Access;
     /// A file is made and opened.
     Create = 35, input::Create;
-    /// Somebody no longer waits for a request; no reply.
+    /// The caller of a request got a signal; no reply.
     Interrupt = 36, input::Interrupt;
     /// The device's block of a file's block.
     Bmap = 37, ();
@@ -123,13 +123,13 @@ opcodes! {
     Poll = 40, input::Poll;
     /// An answer to a notification.
     NotifyReply = 41, ();
-    /// References to many nodes that the kernel gives back; no reply.
+    /// The kernel drops references to many nodes; no reply.
     BatchForget = 42, input::BatchForget;
     /// fallocate(2).
     Fallocate = 43, input::Fallocate;
     /// Entries of a directory with attributes.
     Readdirplus = 44, input::Read;
-    /// A name that moves, with flags.
+    /// A rename with flags.
     Rename2 = 45, input::Rename2;
     /// Where data and holes are.
     Lseek = 46, input::Lseek;
@@ -137,7 +137,7 @@ opcodes! {
     CopyFileRange = 47, input::CopyFileRange;
     /// Everything is made durable.
     Syncfs = 50, input::Syncfs;
-    /// A file without a name is made and opened.
+    /// An unlinked file is created and opened.
     Tmpfile = 51, input::Create;
     /// Attributes, with the time of creation.
     Statx = 52, input::Statx;
@@ -181,7 +181,7 @@ bitflags! {
         const LOCKOWNER = 1 << 9;
         /// Last change of the attributes.
         const CTIME = 1 << 10;
-        /// Set-id bits go.
+        /// Set-id bits are removed.
         const KILL_SUIDGID = 1 << 11;
     }
 }
@@ -203,11 +203,11 @@ bitflags! {
     }
 }
 
-/// In [`input::Open`] and [`input::Create`]: set-id bits go with the truncation.
+/// In [`input::Open`] and [`input::Create`]: the truncation removes set-id bits.
 pub const OPEN_KILL_SUIDGID: u32 = 1;
 /// In [`input::Write`]: from the page cache, not from a call.
 pub const WRITE_CACHE: u32 = 1;
-/// In [`input::Write`]: set-id bits go.
+/// In [`input::Write`]: the write removes set-id bits.
 pub const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 /// In [`input::Setxattr`]: an access control list takes the set-group-id bit.
 pub const SETXATTR_ACL_KILL_SGID: u32 = 1;
@@ -216,7 +216,7 @@ pub const FSYNC_DATA_ONLY: u32 = 1;
 /// In [`input::Ioctl`]: the file is a directory.
 pub const IOCTL_DIR: u32 = 1 << 4;
 
-/// In [`input::Poll`]: the kernel is to be told when there is more.
+/// In [`input::Poll`]: the server notifies the kernel of the next event.
 pub const POLL_SCHEDULE_NOTIFY: u32 = 1;
 
 /// The notification that what a poll waits for may be there.

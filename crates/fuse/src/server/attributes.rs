@@ -10,10 +10,10 @@ use crate::request::Request;
 use uext4_vfs::permission::Access;
 use uext4_vfs::{Attr, Capabilities, Errno, FileSystem, SetAttr, TimeSet, Timestamp, XattrFlags};
 
-/// The attribute of every file that has the statistics of the mount; no list names it.
+/// The attribute of every file with the statistics of the mount. listxattr(2) does not report it.
 pub const STATISTICS_XATTR: &[u8] = b"uext4.stats";
 
-/// What a request sets.
+/// The change that a request asks for.
 fn change_of(arg: &input::Setattr, valid: SetattrValid) -> SetAttr {
     let given = |bit, value| valid.contains(bit).then_some(value);
     let time = |set, now, sec: u64, nsec| match (valid.contains(set), valid.intersects(now)) {
@@ -60,7 +60,7 @@ fn put_attr(out: &mut [u8], attr: &Attr, attr_valid: u64) -> Answer {
     Ok(put(out, &reply)?)
 }
 
-/// A value, or with no room its size.
+/// Writes a value, or its size if the caller has no room.
 fn put_value(out: &mut [u8], value: &[u8], room: u32) -> Answer {
     if room == 0 {
         let size = value.len() as u32;
@@ -95,7 +95,7 @@ impl<F: FuseFileSystem> Server<F> {
         let valid = SetattrValid::from_bits_retain(arg.valid);
         let node = self.node(request.header.nodeid)?;
         let mut caller = self.caller(request);
-        // With a change of the owner it comes always, and means nothing that does not follow from that.
+        // The kernel also sets it with every change of the owner, which removes the bits anyway.
         if valid.contains(SetattrValid::KILL_SUIDGID | SetattrValid::SIZE) {
             caller = without_set_id_rights(&caller, &self.fs().getattr(&node)?);
         }
@@ -161,14 +161,15 @@ impl<F: FuseFileSystem> Server<F> {
         self.sync_if_sync(&node)
     }
 
-    /// Who asks for an attribute whose name the kernel has checked: who may not use `trusted.` does not get here.
+    /// The caller of an operation on an attribute. The kernel has already refused `trusted.` names to callers without the
+    /// capability.
     fn caller_of_xattr(&self, request: &Request<'_>) -> uext4_vfs::Caller {
         let mut caller = self.caller(request);
         caller.capabilities |= Capabilities::SYS_ADMIN;
         caller
     }
 
-    /// What mounting with `sync` asks for after a change of a file.
+    /// Makes a change of a file durable if the mount is synchronous (`sync`).
     pub(super) fn sync_if_sync(&self, node: &Node<F>) -> Answer {
         if self.options.synchronous.all() {
             self.fs().fsync(node, false)?;

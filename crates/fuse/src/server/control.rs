@@ -40,10 +40,10 @@ impl<F: FuseFileSystem> Server<F> {
         };
         let head = put(out, &output::Ioctl::default())?;
         let room = out.len().min(head + arg.out_size as usize);
-        let room = out.get_mut(head..room).unwrap_or_default();
+        let room = out.get_mut(head..room).ok_or(Errno::EIO)?;
         let mut caller = self.caller(request);
         if caller.uid != 0 {
-            // The kernel has checked those of flags; of others it knows nothing, so the owner's rights count.
+            // The kernel checks the ioctls for flags. For others, the caller has the rights of its user id.
             caller.capabilities = Capabilities::empty();
         }
         let len = self.adapter.ioctl(&caller, &node, &call, room)?;
@@ -54,11 +54,11 @@ impl<F: FuseFileSystem> Server<F> {
         Ok(head + len)
     }
 
-    /// What the mount is asked for itself, by anybody who can open a directory of it.
+    /// A request for the mount itself. Every process that can open a directory of the mount may send it.
     fn change_settings(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
         let settings = self.options.settings.as_ref().ok_or(Errno::ENOTTY)?;
         let question = request.payload();
-        let question = question.split(|byte| *byte == 0).next().unwrap_or_default();
+        let question = question.split(|byte| *byte == 0).next().unwrap_or(question);
         let mut answer = settings.change(request.header.uid, question);
         answer.resize(SETTINGS_BYTES, 0);
         let head = put(out, &output::Ioctl::default())?;
@@ -66,7 +66,7 @@ impl<F: FuseFileSystem> Server<F> {
         Ok(head + put_bytes(room, &answer)?)
     }
 
-    /// What is known about the mount, as one JSON document.
+    /// The statistics of the mount as one JSON document.
     pub(super) fn statistics_json(&self) -> Vec<u8> {
         let mut all = self.options.facts.clone();
         all.insert("pid".into(), json!(std::process::id()));
@@ -86,7 +86,7 @@ impl<F: FuseFileSystem> Server<F> {
     }
 }
 
-/// The locks that were taken, the longest waiting first.
+/// The locks that were taken, longest wait first.
 fn locks() -> Value {
     let taken = stat::snapshot();
     let taken = taken.iter().filter(|stat| stat.acquisitions > 0);

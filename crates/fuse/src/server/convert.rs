@@ -1,4 +1,4 @@
-//! Values of the file system as the protocol has them, and the reverse.
+//! Conversion between values of the file system and values of the protocol.
 
 use crate::abi::output;
 use uext4_vfs::{Attr, FileKind, IoFlags, NewKind, Timestamp};
@@ -34,7 +34,7 @@ pub fn attr(attr: &Attr) -> output::Attr {
     }
 }
 
-/// Attributes with all that statx(2) asks for.
+/// Attributes for statx(2).
 pub fn statx(attr: &Attr) -> output::Statx {
     let time = |t: Timestamp| output::SxTime {
         tv_sec: t.sec,
@@ -61,12 +61,12 @@ pub fn statx(attr: &Attr) -> output::Statx {
     }
 }
 
-/// The type of a directory entry, as getdents(2) has it; 0 where the directory does not say.
+/// The type of a directory entry, as getdents(2) has it; 0 if the directory does not record it.
 pub fn dirent_kind(kind: Option<FileKind>) -> u32 {
     kind.map_or(0, |kind| kind.mode_bits() >> 12)
 }
 
-/// What mknod(2) makes; none for a kind that it does not.
+/// The node that mknod(2) creates; `None` for a kind that it cannot create.
 pub fn new_kind(mode: u32, rdev: u32) -> Option<NewKind<'static>> {
     let (major, minor) = (rdev >> 8 & 0xfff, rdev & 0xff | rdev >> 12 & 0xf_ff00);
     let kind = match mode & libc::S_IFMT {
@@ -82,7 +82,7 @@ pub fn new_kind(mode: u32, rdev: u32) -> Option<NewKind<'static>> {
     })
 }
 
-/// What the flags of an open file say of a read or write.
+/// The flags of a read or write of an open file.
 pub fn io_flags(flags: u32) -> IoFlags {
     let mut io = IoFlags::empty();
     io.set(IoFlags::DIRECT, flags & O_DIRECT != 0);

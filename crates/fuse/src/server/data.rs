@@ -17,15 +17,15 @@ const O_ACCMODE: u32 = libc::O_ACCMODE as u32;
 const O_TRUNC: u32 = libc::O_TRUNC as u32;
 const O_APPEND: u32 = libc::O_APPEND as u32;
 
-/// How much is copied between two files with one read and one write.
+/// The bytes that one read and one write copy between two files.
 const COPY_BYTES: usize = 1 << 20;
-/// The most that one request copies: nobody can stop it half-way.
+/// The most bytes that one request copies, because it cannot be interrupted.
 const COPY_BYTES_MAX: u64 = 64 << 20;
 
 /// What fallocate(2) does with that mode.
 ///
 /// # Errors
-/// `EOPNOTSUPP`: none that is known.
+/// `EOPNOTSUPP`: an unknown mode.
 fn fallocate_of(mode: u32) -> Result<Fallocate, Errno> {
     const KEEP_SIZE: u32 = libc::FALLOC_FL_KEEP_SIZE as u32;
     const PUNCH: u32 = libc::FALLOC_FL_PUNCH_HOLE as u32 | KEEP_SIZE;
@@ -45,8 +45,8 @@ fn fallocate_of(mode: u32) -> Result<Fallocate, Errno> {
     })
 }
 
-/// The caller without the right to leave set-id bits. Whether he is of the file's group is not known here: as FUSE has
-/// it, the bit of a group that does not execute stays.
+/// The caller without the capability to keep set-id bits. Its groups are not known here, so it counts as a member of the
+/// file's group: as elsewhere in FUSE, the set-group-id bit stays if the group may not execute the file.
 pub(super) fn without_set_id_rights(caller: &Caller, attr: &Attr) -> Caller {
     let mut caller = caller.clone().with_groups(&[attr.gid]);
     caller.capabilities -= Capabilities::FSETID;
@@ -56,7 +56,7 @@ pub(super) fn without_set_id_rights(caller: &Caller, attr: &Attr) -> Caller {
 impl<F: FuseFileSystem> Server<F> {
     /// How the kernel may use a file that was opened with `flags`.
     pub(super) fn opened(&self, flags: u32) -> output::Open {
-        // Nobody else changes the file, so what is cached of it stays right.
+        // Only the kernel's requests change the file, so its cache stays valid.
         let mut how = OpenReply::KEEP_CACHE;
         how.set(OpenReply::NOFLUSH, !self.negotiated.writeback);
         if convert::io_flags(flags).contains(IoFlags::DIRECT) {
@@ -75,7 +75,10 @@ impl<F: FuseFileSystem> Server<F> {
         Ok(put(out, &self.opened(arg.flags))?)
     }
 
-    /// Checks what the kernel cannot, and cuts the file where that is asked for.
+    /// Checks what the kernel cannot check, and truncates the file for `O_TRUNC`.
+    ///
+    /// # Errors
+    /// `EPERM`: the file is immutable or append-only.
     pub fn prepare_open(
         &self,
         request: &Request<'_>,
@@ -135,7 +138,8 @@ impl<F: FuseFileSystem> Server<F> {
         }
         let caller = self.caller(request);
         flags.set(IoFlags::NO_RESERVE, !caller.has(Capabilities::SYS_RESOURCE));
-        // What the kernel kept back may have begun before the end; else only a mapping comes from the cache.
+        // Written-back data may begin before the end of the file. Without the writeback cache, only mappings write from the
+        // cache.
         if arg.write_flags & WRITE_CACHE == 0 || !self.negotiated.writeback {
             self.check_append_only(&node, arg.offset)?;
         }
@@ -153,16 +157,16 @@ impl<F: FuseFileSystem> Server<F> {
         Ok(put(out, &reply)?)
     }
 
-    /// Lets the kernel drop what it has cached of a file that was written past its cache. It did so itself before the
-    /// write, but what was read meanwhile may be older, and stays if the write is asynchronous. A read that is answered
-    /// after this saw the write, or had marked the file before.
+    /// Invalidates the kernel's cache of a file after a direct write. The kernel itself did so before the write, but data
+    /// that was read during the write may be older, and stays cached if the write is asynchronous. A read that is answered
+    /// after this either saw the write or marked the file before.
     fn drop_cached(&self, id: u64) {
         if self.nodes.take_cached(id) {
             self.invalidator.invalidate(id, Invalidation::Data);
         }
     }
 
-    /// The kernel does not know of append-only files, and lets `O_APPEND` be taken from an open one.
+    /// Checks a write to an append-only file: the kernel allows fcntl(2) to clear `O_APPEND` of an open file.
     fn check_append_only(&self, node: &Node<F>, offset: u64) -> Result<()> {
         let attr = self.fs().getattr(node)?;
         match attr.flags & Attr::FLAG_APPEND != 0 && offset < attr.size {
@@ -171,7 +175,7 @@ impl<F: FuseFileSystem> Server<F> {
         }
     }
 
-    /// Takes set-id bits away before a caller writes to the node with that id who may not leave them.
+    /// Removes set-id bits before a caller without the capability to keep them writes to the node.
     fn kill_set_id(&self, caller: &Caller, id: u64, node: &Node<F>) -> Result<()> {
         let attr = self.fs().getattr(node)?;
         let mode = permission::mode_after_write(&attr, &without_set_id_rights(caller, &attr));
@@ -186,7 +190,7 @@ impl<F: FuseFileSystem> Server<F> {
         Ok(())
     }
 
-    /// The same where the kernel does not say who may leave them.
+    /// As [`Server::kill_set_id`], for requests that do not say whether the caller may keep the bits.
     fn kill_set_id_unless_root(
         &self,
         request: &Request<'_>,
@@ -199,8 +203,7 @@ impl<F: FuseFileSystem> Server<F> {
         }
     }
 
-    /// The kernel goes by the mode that it knows when it executes a program, and does not expect a change with one of the
-    /// data.
+    /// Invalidates the mode in the kernel, which uses it to execute programs and does not expect a write to change it.
     fn invalidate_attributes(&self, id: u64) {
         self.invalidator.invalidate(id, Invalidation::Attributes);
     }

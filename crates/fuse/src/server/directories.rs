@@ -9,18 +9,18 @@ use uext4_vfs::attr::DirEntry;
 use uext4_vfs::{Caller, Errno, Error, FileSystem};
 use zerocopy::IntoBytes;
 
-/// Records begin at multiples of this, in bytes.
+/// The alignment of a record in bytes.
 const ALIGN: usize = 8;
 
 impl<F: FuseFileSystem> Server<F> {
-    /// Entries from a cookie on, as many as there is room for; with `plus`, each with a reference to its node.
+    /// Writes the entries from a cookie on until the reply is full; with `plus`, each with a reference to its node.
     pub(super) fn readdir(&self, request: &Request<'_>, out: &mut [u8], plus: bool) -> Answer {
         let arg: input::Read = request.arg()?;
         let dir = self.node(request.header.nodeid)?;
         let room = out.get_mut(..arg.size as usize).ok_or(Errno::EIO)?;
         let mut at = 0;
         let mut failed = None;
-        // The kernel has checked that it may be read.
+        // The kernel has checked the permission.
         let root = Caller::root();
         self.fs()
             .readdir(&root, &dir, arg.offset, &mut |entry| match self.put_dirent(
@@ -45,7 +45,7 @@ impl<F: FuseFileSystem> Server<F> {
         }
     }
 
-    /// Writes one record, and gives its length; 0 if there is no room.
+    /// Writes one record and returns its length; 0 if it does not fit.
     fn put_dirent(
         &self,
         dir: &Node<F>,
@@ -79,12 +79,12 @@ impl<F: FuseFileSystem> Server<F> {
         Ok(len)
     }
 
-    /// The node of an entry; none for `.` and `..`, and where the name has gone meanwhile.
+    /// The node of an entry; empty for `.` and `..`, and if the name has been removed meanwhile.
     fn entry_of(&self, dir: &Node<F>, entry: &DirEntry<'_>) -> uext4_vfs::Result<output::Entry> {
         if matches!(entry.name, b"." | b"..") {
             return Ok(output::Entry::default());
         }
-        // By name, not by number: that may be another file's by now.
+        // By name: the number may belong to another file by now.
         match self.fs().lookup(&Caller::root(), dir, entry.name) {
             Ok(node) => Ok(self.entry(node)?.0),
             Err(e) if e == Errno::ENOENT => Ok(output::Entry::default()),

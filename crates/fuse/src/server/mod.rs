@@ -1,22 +1,23 @@
 //! Requests answered from a file system.
 //!
 //! # Data model
-//! Nothing is kept of an open file: a request says what it was opened for, and the kernel's reference keeps the inode.
-//! The kernel checks permission (`default_permissions`, access control lists included), so what gets here was
-//! allowed, and is done with the caller's ids and every capability.
+//! An open file has no data here: a request has the flags of its open file, and the kernel's reference keeps the inode. The
+//! kernel checks permission (`default_permissions`, access control lists included), so each request is executed with the
+//! caller's ids and every capability.
 //!
 //! # Locking
-//! See [`nodes`]; all else is the file system's.
+//! See [`nodes`]. All other locks are the file system's.
 //!
 //! | module | answers |
 //! | --- | --- |
-//! | `names` | look-ups, and whatever changes names |
+//! | `names` | look-ups and changes of names |
 //! | `attributes` | attributes and extended attributes |
 //! | `data` | open files |
 //! | `directories` | listing |
 //! | `control` | ioctls, the state of the file system, statistics |
-//! | [`nodes`] | which inodes the kernel has |
-//! | `convert` | values of the file system to those of the protocol |
+//! | [`nodes`] | the inodes that the kernel has references to |
+//! | `invalidation` | notifications of stale caches |
+//! | `convert` | values of the file system as values of the protocol |
 
 mod attributes;
 mod control;
@@ -43,19 +44,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use uext4_vfs::{Caller, Capabilities, Errno, Error, FileSystem};
 
-/// How often what found no room is tried again, and how long after the last time.
-const GIVEN_BACK_TRIES: u32 = 16;
-const GIVEN_BACK_PAUSE: Duration = Duration::from_millis(4);
+/// The retries of an operation that found no space, and the pause before each.
+const FORGET_TRIES: u32 = 16;
+const FORGET_PAUSE: Duration = Duration::from_millis(4);
 
 /// The result of an answer: the length of what it wrote.
 type Answer = uext4_vfs::Result<usize>;
 
-/// What a server is told beside what was negotiated.
+/// The options of a server.
 #[derive(Clone, Debug, Default)]
 pub struct ServerOptions {
     /// Which changes are durable when they return.
     pub synchronous: Arc<Synchronous>,
-    /// Who changes what of the mount can change.
+    /// What changes the options of the mount while it is in use.
     pub settings: Option<Arc<dyn Settings>>,
     /// What the statistics report besides counters: the image, the transport.
     pub facts: Map<String, Value>,
@@ -131,8 +132,8 @@ impl<F: FuseFileSystem> Server<F> {
         }
     }
 
-    /// Who asks. What needs a capability was checked by the kernel, but for what only ext4 knows: that is for the
-    /// superuser.
+    /// The caller of a request. The kernel has checked operations that need a capability, except those that only the file
+    /// system knows: they are reserved to the superuser.
     pub fn caller(&self, request: &Request<'_>) -> Caller {
         let header = request.header;
         let mut capabilities = Capabilities::all();
@@ -183,10 +184,10 @@ impl<F: FuseFileSystem> Server<F> {
             Opcode::Readdirplus => self.readdir(request, out, true),
             Opcode::Statfs => self.statfs(out),
             Opcode::Ioctl => self.ioctl(request, out),
-            // Nothing is kept of an open file; nothing waits so long that it could be interrupted.
+            // An open file has no data here, and no request waits long enough to be interrupted.
             Opcode::Release | Opcode::Releasedir | Opcode::Interrupt | Opcode::Destroy => Ok(0),
-            // The kernel does these itself from the first such answer on: directories are open without asking,
-            // closing writes nothing that is not written, files are always ready, locks are its own.
+            // After this answer the kernel does these itself: it opens directories without a request, closes without a
+            // flush, reports files as always ready, and keeps locks.
             Opcode::Opendir
             | Opcode::Flush
             | Opcode::Poll
@@ -212,13 +213,16 @@ impl<F: FuseFileSystem> Handler for Server<F> {
 
     fn stop(&self) {
         self.gate.close();
-        // Files without a name go with their last reference.
+        // The last reference to an unlinked file deletes it.
         self.nodes.clear();
     }
 }
 
 impl<F: FuseFileSystem> Server<F> {
-    /// Lets `answer` answer a request, unless no more are answered, and counts it.
+    /// Answers a request with `answer` and counts it.
+    ///
+    /// # Errors
+    /// `ENOTCONN`: the server has stopped. Others as `answer`.
     pub fn counted(
         &self,
         worker: usize,
@@ -234,7 +238,10 @@ impl<F: FuseFileSystem> Server<F> {
         answer.map_err(|e| self.report(request, &e))
     }
 
-    /// Answers a request, `None` where it has no reply.
+    /// Answers a request; `None` if it has no reply.
+    ///
+    /// # Errors
+    /// Those of the file system.
     pub fn answer_or_wait(
         &self,
         request: &Request<'_>,
@@ -244,19 +251,19 @@ impl<F: FuseFileSystem> Server<F> {
         Ok(request.opcode.has_reply().then_some(len))
     }
 
-    /// Tries again what found no room, as long as the kernel gives nodes back meanwhile: it tells some time after a file
-    /// without a name was closed, and whoever removed it expects its room now.
+    /// Retries an operation that found no space while the kernel forgets nodes. The kernel reports some time after the last
+    /// close of an unlinked file that it has forgotten the file, and only then is the space free.
     pub fn retry_after_forget<T>(
         &self,
         mut attempt: impl FnMut() -> uext4_vfs::Result<T>,
     ) -> uext4_vfs::Result<T> {
-        for _ in 0..GIVEN_BACK_TRIES {
+        for _ in 0..FORGET_TRIES {
             let held = self.nodes.count();
             match attempt() {
                 Err(e) if e == Errno::ENOSPC || e == Errno::EMFILE => {}
                 other => return other,
             }
-            std::thread::sleep(GIVEN_BACK_PAUSE);
+            std::thread::sleep(FORGET_PAUSE);
             if self.nodes.count() >= held {
                 break;
             }
@@ -264,7 +271,7 @@ impl<F: FuseFileSystem> Server<F> {
         attempt()
     }
 
-    /// Logs what is wrong with the image or its device, and not with the request.
+    /// Logs errors of the image or its device.
     fn report(&self, request: &Request<'_>, e: &Error) -> Errno {
         let errno = e.errno();
         if errno == Errno::EUCLEAN || errno == Errno::EIO {

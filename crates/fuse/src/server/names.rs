@@ -1,4 +1,4 @@
-//! Look-ups, and whatever makes, moves and removes names.
+//! Requests that look up, create, rename and remove names.
 
 use super::{Answer, Server, convert};
 use crate::abi::{Opcode, input, output};
@@ -9,7 +9,10 @@ use uext4_vfs::{Attr, Caller, Errno, FileSystem, NewKind, NewNode, RenameFlags, 
 use zerocopy::FromBytes;
 
 impl<F: FuseFileSystem> Server<F> {
-    /// The entry that gives the kernel a reference to `node`.
+    /// The entry of `node`. The kernel has one more reference to the node.
+    ///
+    /// # Errors
+    /// Those of [`FileSystem::getattr`].
     pub fn entry(&self, node: Node<F>) -> Result<(output::Entry, Attr)> {
         let attr = self.fs().getattr(&node)?;
         let id = self.id_of(attr.ino);
@@ -33,7 +36,7 @@ impl<F: FuseFileSystem> Server<F> {
 
     pub(super) fn lookup(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
         let (id, name) = (request.header.nodeid, request.name()?);
-        // By a handle: the kernel may have forgotten the node.
+        // A look-up by handle: the kernel may have forgotten the node.
         if name == b"." {
             let node = match self.nodes.get(id) {
                 Some(node) => node,
@@ -48,7 +51,7 @@ impl<F: FuseFileSystem> Server<F> {
         };
         match self.fs().lookup(&self.caller(request), &dir, name) {
             Ok(node) => self.put_entry(out, node),
-            // The kernel remembers that there is none.
+            // The kernel caches a negative entry.
             Err(e) if e == Errno::ENOENT => Ok(put(
                 out,
                 &output::Entry {
@@ -132,7 +135,7 @@ impl<F: FuseFileSystem> Server<F> {
         let name = request.name()?;
         let made = self.make(request, name, arg.umask, &new);
         let node = match made {
-            // Made since the kernel last looked; open(2) without `O_EXCL` takes it.
+            // Created since the kernel's look-up; open(2) without `O_EXCL` opens it.
             Err(e) if e == Errno::EEXIST && arg.flags & libc::O_EXCL as u32 == 0 => {
                 let dir = self.node(request.header.nodeid)?;
                 let node = self.fs().lookup(&self.caller(request), &dir, name)?;
@@ -157,7 +160,7 @@ impl<F: FuseFileSystem> Server<F> {
     fn put_created(&self, out: &mut [u8], node: Node<F>, flags: u32) -> Answer {
         let (entry, _) = self.entry(node)?;
         let at = put(out, &entry)?;
-        let opened = put(out.get_mut(at..).unwrap_or_default(), &self.opened(flags))?;
+        let opened = put(&mut out[at..], &self.opened(flags))?;
         Ok(at + opened)
     }
 
@@ -209,7 +212,7 @@ impl<F: FuseFileSystem> Server<F> {
         Ok(put_bytes(out, &target)?)
     }
 
-    /// What mounting with `sync` or `dirsync` asks for after a change of a directory.
+    /// Makes a change of a directory durable if the mount is synchronous (`sync` or `dirsync`).
     fn sync_if_dirsync(&self, dir: &Node<F>) -> Answer {
         if self.options.synchronous.directories() {
             self.fs().fsync(dir, false)?;

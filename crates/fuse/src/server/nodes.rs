@@ -1,12 +1,12 @@
 //! The nodes that the kernel has references to.
 //!
 //! # Data model
-//! A node's id is its inode number, but for the root, which has [`ROOT_ID`]. As long as the kernel has a reference, the
-//! inode is kept here, so its number cannot be given to another file.
+//! A node's id is its inode number, but for the root, which has [`ROOT_ID`]. While the kernel has a reference, the
+//! inode is kept here, so its number is not allocated to another file.
 //!
 //! # Locking
-//! A shard for each of the last bits of the number (`fuse_nodes`). What is taken out is dropped after the lock is let
-//! go: the last reference to a file without a name deletes it.
+//! A shard for each of the last bits of the number (`fuse_nodes`). A removed node is dropped after the lock is
+//! released: the last reference to an unlinked file deletes it.
 
 use crate::abi::ROOT_ID;
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ const SHARDS: usize = 64;
 struct Held<N> {
     node: N,
     nlookup: u64,
-    /// The kernel may have data of it in its cache.
+    /// The kernel may have cached data of it.
     cached: bool,
 }
 
@@ -40,7 +40,7 @@ impl Hasher for NumberHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // Spread over all bits, of which the table looks at the first and the last.
+        // Spreads the number over all bits: the table uses the highest and the lowest.
         self.0 = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
@@ -54,7 +54,7 @@ pub struct Nodes<N> {
 }
 
 impl<N: Clone> Nodes<N> {
-    /// None but the root, which stays.
+    /// Only the root, which is never removed.
     pub fn new(root: N) -> Nodes<N> {
         let shard = || CachePadded::new(Mutex::new(&class::FUSE_NODES, Shard::default()));
         Nodes {
@@ -75,7 +75,7 @@ impl<N: Clone> Nodes<N> {
         self.shard(id).lock().get(&id).map(|held| held.node.clone())
     }
 
-    /// The node with that id, of which the kernel is about to get data for its cache.
+    /// The node with that id. Marks that the kernel may cache its data from now on.
     pub fn get_for_cache(&self, id: u64) -> Option<N> {
         let mut shard = self.shard(id).lock();
         let held = shard.get_mut(&id)?;
@@ -83,14 +83,14 @@ impl<N: Clone> Nodes<N> {
         Some(held.node.clone())
     }
 
-    /// Whether the kernel may have data of that node in its cache, which it is now told to drop.
+    /// Whether the kernel may have cached data of that node. Clears the mark: the caller invalidates the data.
     pub fn take_cached(&self, id: u64) -> bool {
         let mut shard = self.shard(id).lock();
         let held = shard.get_mut(&id);
         held.is_some_and(|held| std::mem::take(&mut held.cached))
     }
 
-    /// Counts a reference that the kernel gets.
+    /// Counts a reference of the kernel.
     pub fn hold(&self, id: u64, node: N) {
         if id == ROOT_ID {
             return;
@@ -98,8 +98,7 @@ impl<N: Clone> Nodes<N> {
         let mut spare = Some(node);
         let mut shard = self.shard(id).lock();
         let held = shard.entry(id).or_insert_with(|| Held {
-            // Taken only here, so there is one.
-            node: spare.take().unwrap_or_else(|| self.root.clone()),
+            node: spare.take().expect("runs at most once"),
             nlookup: 0,
             cached: false,
         });
@@ -108,7 +107,7 @@ impl<N: Clone> Nodes<N> {
         drop(spare);
     }
 
-    /// The kernel gives `count` references back.
+    /// Removes `count` references of the kernel.
     pub fn forget(&self, id: u64, count: u64) {
         let mut shard = self.shard(id).lock();
         let Some(held) = shard.get_mut(&id) else {
@@ -120,7 +119,7 @@ impl<N: Clone> Nodes<N> {
         drop(gone);
     }
 
-    /// Lets go of all but the root.
+    /// Removes all nodes but the root.
     pub fn clear(&self) {
         for shard in &self.shards {
             let gone = std::mem::take(&mut *shard.lock());
@@ -128,7 +127,7 @@ impl<N: Clone> Nodes<N> {
         }
     }
 
-    /// How many there are, beside the root.
+    /// The number of nodes besides the root.
     pub fn count(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
     }

@@ -21,10 +21,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use uext4_sync::Patience;
+use uext4_sync::AdaptiveSpin;
 
-/// The most looks for a request before sleeping.
-const LOOKS_MAX: u32 = 50;
+/// The most checks for a request before a thread sleeps.
+const CHECKS_MAX: u32 = 50;
 
 /// What a write's data has before it.
 const BEFORE_DATA: usize = size_of::<input::Header>() + size_of::<input::Write>();
@@ -70,8 +70,8 @@ impl Transport for DevTransport {
     }
 }
 
-/// Serves what comes through one descriptor, until the mount is gone. Between two requests it lets `pause` pass: what
-/// nobody waits for comes together then, and wakes nobody.
+/// Serves the requests of one descriptor until the mount is gone. Sleeps for `pause` between two requests: requests that no
+/// caller waits for gather meanwhile, without a wakeup for each.
 pub(super) fn serve<H: Handler>(
     number: usize,
     fd: &OwnedFd,
@@ -80,19 +80,19 @@ pub(super) fn serve<H: Handler>(
 ) -> io::Result<()> {
     let mut request = Buffer::new(DATA_BYTES_MAX as usize);
     let mut reply = Buffer::new(DATA_BYTES_MAX as usize);
-    let patience = Patience::new(if pause.is_some() { 0 } else { LOOKS_MAX });
+    let spin = AdaptiveSpin::new(if pause.is_some() { 0 } else { CHECKS_MAX });
     loop {
-        let slept = wait_awake(fd, &patience);
+        let slept = spin_for_request(fd, &spin);
         let room = request.with_room_before(BEFORE_DATA);
         let read = match rustix::io::read(fd, &mut *room) {
             Ok(read) => read,
-            // The request was taken back, or something else than a request woke the thread.
+            // The request was withdrawn, or the thread was woken without one.
             Err(HostErrno::NOENT | HostErrno::INTR | HostErrno::AGAIN) => continue,
             Err(HostErrno::NODEV | HostErrno::CONNABORTED) => return Ok(()),
             Err(e) => return Err(e.into()),
         };
         if let Some(since) = slept {
-            patience.slept(since);
+            spin.note_sleep(since);
         }
         match Request::from_bytes(&room[..read]) {
             Ok(request) => {
@@ -117,18 +117,18 @@ pub(super) fn serve<H: Handler>(
     }
 }
 
-/// Looks for a request for a moment, yielding each time; the time, if there was none and the thread will sleep.
+/// Spins for a request, yielding between two checks. Returns the time if there is none and the thread will sleep.
 ///
-/// As long as that is of use, it keeps the CPU awake: waking one that sleeps takes longer than most requests.
-fn wait_awake(fd: &OwnedFd, patience: &Patience) -> Option<Instant> {
+/// While spinning succeeds, it keeps the CPU awake: waking an idle CPU takes longer than most requests.
+fn spin_for_request(fd: &OwnedFd, spin: &AdaptiveSpin) -> Option<Instant> {
     let mut is_there = false;
-    let mut look = || {
+    let mut check = || {
         let mut one = [PollFd::new(fd, PollFlags::IN)];
         is_there = poll(&mut one, Some(&Timespec::default())).is_ok_and(|n| n > 0);
         is_there
     };
-    if patience.is_left() {
-        patience.look(&mut look, sched_yield);
+    if spin.is_enabled() {
+        spin.spin(&mut check, sched_yield);
     }
     (!is_there).then(Instant::now)
 }

@@ -11,7 +11,7 @@ use zerocopy::IntoBytes;
 /// The most pieces of a reply's body.
 const PIECES_MAX: usize = 4;
 
-/// Where the reply to a request goes that is given later.
+/// Sends the later reply to a request.
 pub struct Replier {
     /// The descriptor that the request came from.
     device: Arc<OwnedFd>,
@@ -24,14 +24,14 @@ impl Replier {
         Replier { device, unique }
     }
 
-    /// Gives the reply; its body may lie in up to four pieces.
+    /// Sends the reply; its body has up to four pieces.
     pub fn reply(self, answer: Result<&[&[u8]], Errno>) {
-        // The device fails when the mount is gone, and with it who asked.
+        // Fails only if the mount, and with it the caller, is gone.
         let _ = send_pieces(&self.device, self.unique, answer);
     }
 }
 
-/// Tells the kernel something that it did not ask for.
+/// Sends the kernel a notification.
 pub fn send_notification(connection: &OwnedFd, what: i32, body: &[u8]) {
     let header = output::Header {
         len: (size_of::<output::Header>() + body.len()) as u32,
@@ -39,14 +39,14 @@ pub fn send_notification(connection: &OwnedFd, what: i32, body: &[u8]) {
         unique: 0,
     };
     let parts = [IoSlice::new(header.as_bytes()), IoSlice::new(body)];
-    // What the kernel does not have any more is not out of date, and is polled by nobody.
+    // Fails only if the kernel no longer has the node or the poll.
     let _ = rustix::io::writev(connection, &parts);
 }
 
 /// Writes a reply.
 ///
 /// # Errors
-/// As the host says; one that nobody waits for any more is none.
+/// The host's. It is no error if the caller no longer waits.
 pub fn send(fd: &OwnedFd, unique: u64, answer: Result<&[u8], Errno>) -> io::Result<()> {
     match answer {
         Ok([]) => send_pieces(fd, unique, Ok(&[])),
@@ -76,7 +76,7 @@ fn send_pieces(fd: &OwnedFd, unique: u64, answer: Result<&[&[u8]], Errno>) -> io
         return match rustix::io::writev(fd, &parts[..used]) {
             Ok(_) => Ok(()),
             Err(HostErrno::INTR) => continue,
-            // Nobody waits any more: the caller was killed, or the mount is gone.
+            // The caller was killed, or the mount is gone.
             Err(HostErrno::NOENT | HostErrno::NODEV | HostErrno::CONNABORTED) => Ok(()),
             Err(e) => Err(io::Error::new(
                 e.kind(),

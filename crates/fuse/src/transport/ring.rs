@@ -8,8 +8,8 @@
 //! and numbers are those of `linux/fuse.h`, `struct fuse_uring_req_header` and what goes with it.
 //!
 //! # Invariants
-//! The kernel uses the memory from [`Ring::register`] or [`Ring::commit`] until the completion is there, and no method
-//! looks at it meanwhile. It stays where it is until the ring is gone, which ends what is in flight first.
+//! The kernel uses the memory from [`Ring::register`] or [`Ring::commit`] until the completion, and no method
+//! accesses it meanwhile. It is not moved before the ring is dropped, which first ends what is in flight.
 #![allow(unsafe_code, reason = "memory that is shared with the kernel")]
 
 use super::buffer::Buffer;
@@ -238,7 +238,7 @@ impl Ring {
                 .write(self.vectors.len() as u32);
         }
         // SAFETY: what the entry leads to (headers, payload, vectors) is the ring's own, on the heap where it stays, and
-        // until the completion is there only the kernel uses it: whoever reads it has waited.
+        // until the completion only the kernel uses it: readers wait for the completion.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.map_err(|_| Errno::AGAIN)
     }

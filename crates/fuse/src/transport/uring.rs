@@ -1,9 +1,9 @@
-//! Requests over io_uring: for each CPU a queue with threads of its own, which stay on that CPU and so next to whoever
-//! asks; one system call gives a reply and brings the next request.
+//! Requests over io_uring. Each CPU has a queue with threads of its own, which stay on the CPU of the caller. One system
+//! call sends a reply and receives the next request.
 //!
 //! # Invariants
-//! A thread has one request at a time, so none waits behind another that sleeps while a thread is idle. References
-//! that the kernel gives back come over `/dev/fuse` all the same, and are read by a thread of their own.
+//! A thread has one request at a time, so no request waits behind a sleeping one while a thread is idle. Forget requests
+//! still arrive over `/dev/fuse`; a thread of its own reads them.
 //!
 //! # Locking
 //! None: threads share nothing but the handler.
@@ -24,26 +24,26 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use uext4_sync::Patience;
+use uext4_sync::AdaptiveSpin;
 use uext4_vfs::Errno;
 
 /// Threads of a queue: one may sleep in fsync(2) while others answer.
 pub const THREADS_PER_CPU: usize = 4;
 
-/// Says whether the kernel takes FUSE over io_uring.
+/// The switch of FUSE over io_uring.
 const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
 
-/// How long references that the kernel gives back are left to gather.
+/// How long forget requests gather before they are read.
 const FORGET_PAUSE: Duration = Duration::from_millis(1);
 
-/// The most looks for a request before sleeping: some 50 us where nobody else wants the CPU.
-const LOOKS_MAX: u32 = 100;
+/// The most checks for a request before a thread sleeps: about 50 us on an otherwise idle CPU.
+const CHECKS_MAX: u32 = 100;
 
-/// Names and short data are copied out of the way of the reply, to a page's start as direct I/O wants it; what is longer
-/// is used where it lies.
+/// Up to this length, names and data are copied to the start of a page, out of the way of the reply. Longer data is used in
+/// place.
 const COPIED_BYTES_MAX: usize = 4096;
 
-/// What queues of io_uring take from the host: to be had before a sandbox closes.
+/// What queues of io_uring take from the host. A process acquires it before it enters a sandbox.
 pub struct UringResources {
     /// Those of one CPU follow each other at a distance of `cpus`.
     rings: Vec<RawRing>,
@@ -73,7 +73,7 @@ impl UringResources {
     }
 }
 
-/// Whether the kernel has FUSE over io_uring, and turned on.
+/// Whether the kernel has FUSE over io_uring and it is enabled.
 pub fn is_enabled() -> bool {
     std::fs::read_to_string(SWITCH).is_ok_and(|value| value.starts_with('Y'))
 }
@@ -132,7 +132,7 @@ struct Queue {
     cpu: usize,
     /// Requests that any of them got.
     taken: AtomicU64,
-    patience: Patience,
+    spin: AdaptiveSpin,
 }
 
 impl Queue {
@@ -140,33 +140,33 @@ impl Queue {
         Queue {
             cpu,
             taken: AtomicU64::new(0),
-            patience: Patience::new(LOOKS_MAX),
+            spin: AdaptiveSpin::new(CHECKS_MAX),
         }
     }
 
-    /// Gives a reply, and waits for the next request.
+    /// Sends a reply and waits for the next request.
     ///
-    /// As long as that has been of use, the CPU is kept awake until one of its threads gets one: waking a CPU that
-    /// sleeps takes longer than most requests. Who looks yields each time, so whoever asks runs first.
+    /// While spinning succeeds, it keeps the CPU awake until one of its threads gets a request: waking an idle CPU takes
+    /// longer than most requests. A spinning thread yields between two checks, so the caller runs first.
     fn next(
         &self,
         ring: &mut Ring,
         unique: u64,
         answer: Result<usize, Errno>,
     ) -> Result<(), HostErrno> {
-        let looks = self.patience.is_left();
-        ring.commit(unique, answer, looks)?;
-        if looks {
+        let spins = self.spin.is_enabled();
+        ring.commit(unique, answer, spins)?;
+        if spins {
             let taken = self.taken.load(Relaxed);
             let has_more = || ring.has_arrived() || self.taken.load(Relaxed) != taken;
-            self.patience.look(has_more, sched_yield);
+            self.spin.spin(has_more, sched_yield);
         }
         if ring.has_arrived() {
             return ring.wait();
         }
         let since = Instant::now();
         let waited = ring.wait();
-        self.patience.slept(since);
+        self.spin.note_sleep(since);
         waited
     }
 }

@@ -1,21 +1,20 @@
-//! A message queue: messages, who waits to send or to receive, and who is told.
+//! A message queue: its messages, its waiters and its registration.
 //!
 //! # Invariants
-//! - Who receives is given the highest priority there is, and of that the oldest message.
-//! - Receivers wait only while the queue is empty, senders only while it is full. So a message that comes
-//!   while somebody waits for it goes to him and never into the queue, and the place that a message
-//!   leaves goes to the sender who waits, not to one who comes meanwhile.
-//! - A call that waits is completed by somebody else or gives up, under the lock, and never both: a message
-//!   is sent or its sender is told otherwise; it is received once.
-//! - Message buffers, slots of waiters and their lists are kept and used again: where nobody waits, a
-//!   message takes the lock once, and allocates nothing once the queue has been as full as it gets with
-//!   messages as long.
-//! - `level` says how many messages there are. It is written under the lock, and read without it by who
-//!   looks for a moment before he waits ([`uext4_sync::patience`]); he counts as one who waits only then.
+//! - A receiver gets the oldest message of the highest priority.
+//! - Receivers wait only while the queue is empty, senders only while it is full. So a message that is sent while a
+//!   receiver waits goes to that receiver and never into the queue, and the place of a received message goes to a waiting
+//!   sender, not to one that arrives meanwhile.
+//! - A waiting call is either completed by another thread or gives up, under the lock, and never both: a message is sent
+//!   or its sender gets an error, and it is received once.
+//! - Message buffers, slots of waiters and their lists are reused. If no call waits, a message takes the lock once. It
+//!   allocates nothing once the queue has been as full before, with messages as long.
+//! - `level` has the number of messages. It is written under the lock. A caller that spins before it waits
+//!   ([`uext4_sync::adaptive_spin`]) reads it without the lock; it counts as a waiter only after that.
 //!
 //! # Locking
-//! One lock of class `mqueue`. Each waiter has a condition variable of his own. Waiters are woken, and
-//! notifications run, once the lock is free. Long messages are copied without it.
+//! One lock of class `mqueue`. Each waiter has a condition variable of its own. Waiters are woken, and notifications run,
+//! after the lock is released. Long messages are copied without the lock.
 
 mod inner;
 mod poller;
@@ -30,16 +29,16 @@ use crate::wait::{Answer, Deferred, Interrupt, OnReceived, OnSent, Slots, Wait, 
 use inner::{AfterUnlock, QueueInner, Woken};
 
 use std::time::Instant;
+use uext4_sync::adaptive_spin::{AdaptiveSpin, pause};
 use uext4_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use uext4_sync::patience::{Patience, pause};
 use uext4_sync::percpu::cpu_shards;
 use uext4_sync::{CachePadded, Mutex, MutexGuard, class};
 use uext4_vfs::{Errno, Result, Timestamp};
 
-/// Longer messages are copied without the lock, which is taken twice instead.
+/// Longer messages are copied without the lock, which is then taken twice.
 const LOCKED_COPY_BYTES_MAX: usize = 8192;
 
-/// How often a lock that somebody holds is tried before its waiter sleeps, and the pauses between.
+/// The attempts to acquire a held lock before the thread sleeps, and the pauses between two attempts.
 const LOCK_TRIES: u32 = if cfg!(shuttle) { 1 } else { 50 };
 const LOCK_PAUSES: u32 = 8;
 
@@ -55,9 +54,9 @@ pub struct Received {
 /// When a queue was last used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// Last message sent or received, attributes set, or registration made or taken back.
+    /// The last message sent or received, change of attributes, or change of the registration.
     pub atime: Timestamp,
-    /// Last message sent or received.
+    /// The last message sent or received.
     pub mtime: Timestamp,
     /// As `atime`.
     pub ctime: Timestamp,
@@ -67,46 +66,46 @@ pub struct Times {
 pub struct Queue {
     size: QueueSize,
     level: CachePadded<Level>,
-    patience: CachePadded<[Patience; 2]>,
+    spin: CachePadded<[AdaptiveSpin; 2]>,
     state: CachePadded<Mutex<QueueInner>>,
 }
 
-/// What can be seen without the lock.
+/// What is read without the lock.
 #[derive(Default)]
 struct Level {
     messages: AtomicUsize,
-    /// Whether somebody wants to be told of a message that nobody waits for.
+    /// Whether a process is registered for a notification.
     is_registered: AtomicBool,
 }
 
-/// The most looks at a queue before waiting for it.
-const LOOKS_MAX: u32 = if cfg!(shuttle) { 1 } else { 1000 };
+/// The most checks of a queue before a call waits.
+const CHECKS_MAX: u32 = if cfg!(shuttle) { 1 } else { 1000 };
 
-/// None where nobody can change anything while this thread looks.
-fn patience() -> Patience {
-    Patience::new(match cpu_shards() {
+/// No spinning on a single CPU: no other thread can change the queue meanwhile.
+fn adaptive_spin() -> AdaptiveSpin {
+    AdaptiveSpin::new(match cpu_shards() {
         1 => 0,
-        _ => LOOKS_MAX,
+        _ => CHECKS_MAX,
     })
 }
 
-/// Who waits, as an index into [`Queue::patience`].
+/// The side of a queue that waits, as an index into [`Queue::spin`].
 #[derive(Clone, Copy)]
 enum Side {
     Sender,
     Receiver,
 }
 
-/// What became of a call that does not wait for its end.
+/// The outcome of starting a call.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Started<T> {
     /// It is complete.
     Done(T),
-    /// It will be answered.
+    /// It waits and is answered later.
     Waits,
 }
 
-/// What a call does that can't be completed at once.
+/// What a call does if it can't be completed at once.
 enum Otherwise<'a, F> {
     Fails,
     Waits(&'a Wait),
@@ -120,7 +119,7 @@ impl Queue {
         Queue {
             size,
             level: CachePadded::default(),
-            patience: CachePadded::new([patience(), patience()]),
+            spin: CachePadded::new([adaptive_spin(), adaptive_spin()]),
             state: CachePadded::new(Mutex::new(
                 &class::MQUEUE,
                 QueueInner {
@@ -137,17 +136,17 @@ impl Queue {
         }
     }
 
-    /// How many messages it takes, and how long.
+    /// The most messages, and the length of the longest.
     pub fn size(&self) -> QueueSize {
         self.size
     }
 
-    /// How many messages there are.
+    /// The number of messages.
     pub fn curmsgs(&self) -> usize {
         self.lock().messages.len()
     }
 
-    /// How many wait to send, and how many to receive.
+    /// The number of waiting senders, and of waiting receivers.
     pub fn waiting(&self) -> (usize, usize) {
         let state = self.lock();
         (state.senders.len(), state.receivers.len())
@@ -168,7 +167,7 @@ impl Queue {
         self.lock().used = clock();
     }
 
-    /// Takes the lock, which is held for less time than going to sleep takes.
+    /// Acquires the lock. It is held for less time than going to sleep takes.
     fn lock(&self) -> MutexGuard<'_, QueueInner> {
         self.state.lock_trying(LOCK_TRIES, LOCK_PAUSES)
     }
@@ -191,7 +190,7 @@ impl Queue {
         let otherwise = match nonblock {
             true => Otherwise::Fails,
             false => {
-                self.look_for_room();
+                self.spin_for_room();
                 Otherwise::Waits(wait)
             }
         };
@@ -244,7 +243,7 @@ impl Queue {
         }
         let message;
         (state, message) = self.take_in(state, bytes, priority);
-        // Who came while a long message was copied.
+        // A receiver that arrived while a long message was copied.
         if let Some(answer) = state.take_deferred_receiver() {
             state.passed_at(now);
             state.messages.recycle(message, self.maxmsg());
@@ -288,7 +287,7 @@ impl Queue {
         }
     }
 
-    /// A message with this content, which is not in the queue yet.
+    /// Makes a message that is not in the queue yet.
     fn take_in<'a>(
         &'a self,
         mut state: MutexGuard<'a, QueueInner>,
@@ -341,7 +340,7 @@ impl Queue {
             return Err(Errno::EMSGSIZE.into());
         }
         if !nonblock {
-            self.look_for_message();
+            self.spin_for_message();
         }
         let now = clock();
         let mut state = self.lock();
@@ -414,7 +413,7 @@ impl Queue {
         true
     }
 
-    /// Copies a message to who receives it, and keeps its buffer.
+    /// Copies a message to its receiver, and keeps its buffer for reuse.
     fn hand_out(
         &self,
         mut state: MutexGuard<'_, QueueInner>,
@@ -444,7 +443,7 @@ impl Queue {
         received
     }
 
-    /// Notes what can be seen without the lock.
+    /// Publishes the number of messages for readers without the lock.
     fn note_level(&self, state: &QueueInner) {
         let messages = state.messages.len();
         self.level.messages.store(messages, Ordering::Relaxed);
@@ -457,41 +456,40 @@ impl Queue {
             .store(is_registered, Ordering::Relaxed);
     }
 
-    /// Looks for a moment whether a full queue gets room: for half of its messages, so that one who sends
-    /// faster than the other receives comes by less often.
-    fn look_for_room(&self) {
+    /// Spins until half of a full queue is free: a sender that is faster than its receiver then takes the lock less often.
+    fn spin_for_room(&self) {
         let messages = || self.level.messages.load(Ordering::Relaxed);
         if messages() >= self.maxmsg() {
-            self.patience[Side::Sender as usize].look(|| messages() <= self.maxmsg() / 2, pause);
+            self.spin[Side::Sender as usize].spin(|| messages() <= self.maxmsg() / 2, pause);
         }
     }
 
-    /// Looks for a moment whether a message comes to an empty queue; not where that would tell somebody
-    /// that nobody waits for it.
-    fn look_for_message(&self) {
+    /// Spins until an empty queue has a message. Does not spin if a process is registered: it would be notified because no
+    /// receiver waits.
+    fn spin_for_message(&self) {
         let is_empty = || self.level.messages.load(Ordering::Relaxed) == 0;
         if is_empty() && !self.level.is_registered.load(Ordering::Relaxed) {
-            self.patience[Side::Receiver as usize].look(|| !is_empty(), pause);
+            self.spin[Side::Receiver as usize].spin(|| !is_empty(), pause);
         }
     }
 
-    /// Waits until the call of `slot` is complete, or somebody or the clock says to give up; a side that
-    /// looked for a moment before learns how long it took.
+    /// Waits until the call of `slot` is complete, is interrupted or reaches its deadline. `spun` is the side that spun
+    /// before; its spinning adapts to the time of this wait.
     fn sleep<'a>(
         &'a self,
         mut state: MutexGuard<'a, QueueInner>,
         slot: usize,
-        looked: Option<Side>,
+        spun: Option<Side>,
         wait: &Wait,
     ) -> (MutexGuard<'a, QueueInner>, Woken) {
         let since = Instant::now();
         let wake = state.slots.wake(slot);
         let mut passed = false;
         loop {
-            // A call that was completed is complete, whatever came after that.
+            // Completion comes before interruption and deadline.
             let woken = if state.slots.is_done(slot) {
-                if let Some(side) = looked {
-                    self.patience[side as usize].slept(since);
+                if let Some(side) = spun {
+                    self.spin[side as usize].note_sleep(since);
                 }
                 Woken::Done
             } else if state.slots.is_interrupted(slot) {
@@ -506,8 +504,7 @@ impl Queue {
         }
     }
 
-    /// Makes the calls that wait with `interrupt` for this queue, and those that will, fail with `EINTR`
-    /// unless they are complete by then.
+    /// Makes calls on this queue that wait or will wait with `interrupt` fail with `EINTR`, unless they are complete.
     ///
     /// # Locks
     /// Takes `mqueue`.
@@ -521,35 +518,35 @@ impl Queue {
         }
     }
 
-    /// Who is registered to be told.
+    /// The process that is registered for a notification.
     pub fn registrant(&self) -> Option<Registrant> {
-        self.lock().registration.as_ref().map(|r| r.who)
+        self.lock().registration.as_ref().map(|r| r.registrant)
     }
 
-    /// Registers `who` to be told when a message comes to the empty queue and nobody waits for it
-    /// (mq_notify(3)); with `None`, takes the registration of that process back, if it has one.
+    /// Registers a process to be notified when a message arrives in the empty queue and no receiver waits (mq_notify(3)).
+    /// With `None`, removes the registration of that process, if it has one.
     ///
     /// # Errors
-    /// `EBUSY`: a process is registered, be it this one.
-    pub fn notify(&self, who: Registrant, how: Option<Notification>) -> Result<()> {
+    /// `EBUSY`: a process is registered, possibly this one.
+    pub fn notify(&self, registrant: Registrant, how: Option<Notification>) -> Result<()> {
         let Some(how) = how else {
-            self.unregister(|r| r.process == who.process);
+            self.unregister(|r| r.process == registrant.process);
             return Ok(());
         };
         let mut state = self.lock();
         if state.registration.is_some() {
             return Err(Errno::EBUSY.into());
         }
-        state.registration = Some(Registration { who, how });
+        state.registration = Some(Registration { registrant, how });
         self.note_registration(&state);
         state.used = clock();
         Ok(())
     }
 
-    /// Takes the registration away if it is one of those. It is dropped once the lock is free.
+    /// Removes the registration if `which` selects it. It is dropped after the lock is released.
     pub fn unregister(&self, which: impl Fn(&Registrant) -> bool) {
         let mut state = self.lock();
-        let gone = state.registration.take_if(|r| which(&r.who));
+        let gone = state.registration.take_if(|r| which(&r.registrant));
         if gone.is_some() {
             state.used = clock();
         }
@@ -562,7 +559,7 @@ impl Queue {
     pub fn status(&self) -> String {
         let state = self.lock();
         let (how, signo, process) = match &state.registration {
-            Some(r) => (r.how.sigev_notify(), r.how.signo(), r.who.process),
+            Some(r) => (r.how.sigev_notify(), r.how.signo(), r.registrant.process),
             None => (0, 0, 0),
         };
         let bytes = state.messages.bytes();
@@ -571,7 +568,7 @@ impl Queue {
     }
 }
 
-/// The time, to a clock tick: a message is not worth more.
+/// The time, to a clock tick, which is cheap to read.
 pub(crate) fn clock() -> Timestamp {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
     Timestamp {
