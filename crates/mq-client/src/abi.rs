@@ -9,7 +9,7 @@ use std::os::fd::{BorrowedFd, IntoRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::slice;
 use uext4_mqueue::client::{
-    Attributes, Deadline, Descriptor, How, Mounted, Notification, Priority, Signal, Size,
+    Attributes, Deadline, Descriptor, Mounted, Notification, OpenArgs, Priority, Signal, Size,
 };
 
 /// What names the directory of the mount.
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn mq_open(
         maxmsg: attr.mq_maxmsg,
         msgsize: attr.mq_msgsize,
     });
-    let how = How { flags, mode, size };
+    let how = OpenArgs { flags, mode, size };
     // SAFETY: the caller passes a string.
     let opened = unsafe { bytes(name) }.and_then(|name| mounted()?.open(name, &how));
     finish(opened.map(IntoRawFd::into_raw_fd))
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn __mq_open_2(name: *const c_char, oflag: c_int) -> mqd_t
 /// mq_close(3).
 #[unsafe(no_mangle)]
 pub extern "C" fn mq_close(mqd: mqd_t) -> c_int {
-    // SAFETY: whoever closes a descriptor uses it no more.
+    // SAFETY: a caller that closes a descriptor does not use it afterwards.
     unsafe { libc::close(mqd) }
 }
 
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn mq_timedreceive(
         let buffer: &mut [u8] = match (buffer.is_null(), len) {
             (_, 0) => &mut [],
             (true, _) => return Err(Errno::FAULT),
-            // SAFETY: the caller passes so many bytes, which nobody else uses meanwhile.
+            // SAFETY: the caller passes that many bytes, which no other thread uses meanwhile.
             _ => unsafe { slice::from_raw_parts_mut(buffer.cast(), len.min(OBJECT_BYTES_MAX)) },
         };
         queue.receive(buffer, deadline)

@@ -132,7 +132,7 @@ unsafe fn start(delivery: Box<Delivery>, attributes: *const pthread_attr_t) -> R
         drop(unsafe { Box::from_raw(delivery) });
         return Err(Errno::AGAIN);
     }
-    // SAFETY: the thread waits for its hand-over, so it exists; nobody else detaches or joins it.
+    // SAFETY: the thread waits for its hand-over, so it exists; no other code detaches or joins it.
     unsafe {
         if attributes.is_null() || !is_detached(attributes) {
             libc::pthread_detach(thread.assume_init());
@@ -155,7 +155,7 @@ unsafe fn is_detached(attributes: *const pthread_attr_t) -> bool {
 /// The thread. Nothing is left to be dropped in it when the function is called, which may not return.
 extern "C-unwind" fn entry(delivery: *mut c_void) -> *mut c_void {
     if let Some((function, value)) = wait(delivery) {
-        // SAFETY: who registered it says that any thread may call it.
+        // SAFETY: the process that registered the function declares that any thread may call it.
         unsafe { function(value) };
     }
     ptr::null_mut()

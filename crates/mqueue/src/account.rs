@@ -17,7 +17,7 @@ pub struct Accounts {
     users: Mutex<HashMap<u32, u64>>,
 }
 
-/// One of several references to the same accounts: whoever counts his on it seldom meets others there.
+/// One of several references to the same accounts, so that few threads count references on the same cache line.
 #[derive(Debug)]
 pub(crate) struct SharedAccounts(pub Arc<Accounts>);
 
@@ -30,7 +30,7 @@ impl Default for Accounts {
 }
 
 impl Accounts {
-    /// Accounts of users who have nothing.
+    /// Accounts without charges.
     pub fn new() -> Arc<Accounts> {
         Arc::default()
     }

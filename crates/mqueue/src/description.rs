@@ -16,7 +16,7 @@ use uext4_vfs::{Errno, Result};
 /// `O_NONBLOCK`, as `mq_flags` has it.
 pub const O_NONBLOCK: i64 = 0o4000;
 
-/// The greatest signal number; 0 is allowed too, and tells nobody.
+/// The greatest signal number. 0 is allowed and sends no signal.
 const SIGNO_MAX: i32 = 64;
 
 /// What mq_getattr(3) gives.
@@ -42,7 +42,7 @@ pub struct Description {
 }
 
 impl Description {
-    /// Opens a queue for whoever was found to be allowed to.
+    /// Opens a queue. The caller has checked the permission.
     pub fn new(node: Arc<Node>, how: MqOpen) -> Description {
         Description {
             number: node.number_description(),
@@ -75,7 +75,7 @@ impl Description {
     /// # Errors
     /// `EBADF`: not open for writing. Others as [`crate::queue::Queue::send`].
     pub fn send(&self, bytes: &[u8], priority: u32, wait: &Wait) -> Result<()> {
-        // Linux looks at the arguments before it looks at the descriptor.
+        // Linux checks the arguments before the descriptor.
         wait.check()?;
         if priority >= crate::limits::PRIORITIES {
             return Err(Errno::EINVAL.into());
@@ -174,17 +174,19 @@ impl Description {
         if !how.as_ref().is_none_or(is_signal) {
             return Err(Errno::EINVAL.into());
         }
-        let who = Registrant {
+        let registrant = Registrant {
             process,
             description: self.number,
         };
-        self.node.queue.notify(who, how)
+        self.node.queue.notify(registrant, how)
     }
 
     /// Closes a descriptor of `process`: a registration of that process goes, whichever descriptor it
-    /// was made with, as on Linux. The description stays as long as others have it.
+    /// was made with, as on Linux. The description stays while it has other references.
     pub fn close(self: Arc<Description>, process: u32) {
-        self.node.queue.unregister(|who| who.process == process);
+        self.node
+            .queue
+            .unregister(|registrant| registrant.process == process);
     }
 
     /// What can be done without waiting (poll(2)).
@@ -193,8 +195,8 @@ impl Description {
     }
 
     /// What can be done without waiting, and a watch of this description, see [`crate::queue::Queue::watch`].
-    pub fn watch(&self, interest: Ready, tell: WatchCallback) -> Ready {
-        self.node.queue.watch(self.number, interest, tell)
+    pub fn watch(&self, interest: Ready, notify: WatchCallback) -> Ready {
+        self.node.queue.watch(self.number, interest, notify)
     }
 
     /// Waits until something can be done, see [`crate::queue::Queue::poll_wait`].
@@ -214,7 +216,9 @@ impl Description {
 impl Drop for Description {
     fn drop(&mut self) {
         let number = self.number;
-        self.node.queue.unregister(|who| who.description == number);
+        self.node
+            .queue
+            .unregister(|registrant| registrant.description == number);
         self.node.queue.unwatch(number);
     }
 }

@@ -6,8 +6,8 @@ use std::ops::Deref;
 use uext4_vfs::SuperRef;
 
 /// A namespace of message queues, shared by its clones and by the other mounts of it
-/// ([`crate::mqueue_type::MqueueType::mount`]). It ends with the last of them; queues that are open stay with who has
-/// them open, and have no name then.
+/// ([`crate::mqueue_type::MqueueType::mount`]). It ends with the last of them. Open queues stay with their
+/// descriptions and have no name then.
 #[derive(Clone)]
 pub struct IpcNamespace {
     superblock: SuperRef<NamespaceId, Namespace>,

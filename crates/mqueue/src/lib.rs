@@ -40,10 +40,10 @@
 //! | [`vfs_impl`] | a namespace as a [`uext4_vfs::FileSystem`] |
 //! | [`description`], [`open_flags`] | an open queue; the flags of mq_open(3) |
 //! | [`node`] | a queue as a file |
-//! | [`queue`] | messages, who waits for them, who is told |
+//! | [`queue`] | messages, waiters, the registration |
 //! | [`message`], [`wait`], [`notify`] | what a queue is made of |
 //! | [`protocol`] | what the queues of a mounted namespace are asked for |
-//! | [`limits`], [`account`], [`name`] | how many, how large, for whom, under which name |
+//! | [`limits`], [`account`], [`name`] | limits, charges of users, names |
 //! | [`client`] | the same queues, by a process that finds them mounted |
 #![deny(unsafe_code)]
 

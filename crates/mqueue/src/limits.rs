@@ -90,7 +90,7 @@ impl Limits {
     /// Sets the limit of that name.
     ///
     /// # Errors
-    /// `ENOENT`: there is none. `EINVAL`: it can't have that value.
+    /// `ENOENT`: no such limit. `EINVAL`: it can't have that value.
     pub fn set(&mut self, name: &str, value: u32) -> Result<(), Errno> {
         let known = NAMED.iter().find(|(named, ..)| *named == name);
         let (_, least, most) = known.ok_or(Errno::ENOENT)?;

@@ -4,8 +4,8 @@
 //! - The greatest message leaves first: the highest priority, and of one priority the oldest.
 //! - A buffer belongs to one message, in the queue or on its way into it or out of it, or it is free.
 //!   Buffers are kept and used again, and what says where they are is written only when one has to grow, so
-//!   that it stays in every CPU's cache. Of long ones no more are kept than messages fit: who waits to send
-//!   is not charged for his.
+//!   that it stays in every CPU's cache. Of long buffers, no more are kept than the queue has messages: a
+//!   waiting sender is not charged for its buffer.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -13,7 +13,7 @@ use std::collections::BinaryHeap;
 /// Buffers that are not longer are kept in any case.
 const KEPT_BYTES_MAX: usize = 8192;
 
-/// A message in a queue, or on its way in or out. Not `Clone`: whoever has it has its buffer.
+/// A message in a queue, or on its way in or out. Not `Clone`: the message owns its buffer.
 #[derive(Debug)]
 pub(crate) struct Message {
     /// 0 to 32767.

@@ -1,14 +1,14 @@
-//! The superblock of a namespace of message queues: their names, and how many there may be.
+//! The superblock of a namespace of message queues: names and limits.
 //!
 //! # Invariants
-//! Nothing has to be written when it ends: the names go, and queues that are open stay with who has them.
-//! A name refers to one queue. A queue is counted, and its user charged, once it is sure that the name is
-//! free and may be given: who comes late with a name takes nothing from others, not even for a moment.
+//! The end of a namespace writes nothing: its names are dropped, and open queues stay with their descriptions. A name refers
+//! to one queue. A queue is counted and its user charged only after the name is known to be free and permitted, so a
+//! creation that fails because of the name never uses up a limit.
 //!
 //! # Locking
-//! Whoever makes or removes a name holds the directory's lock, of class `dir_ilock`, from the look at
-//! what permits it to the change. The names themselves, the limits and the root's attributes have a lock
-//! of class `mqueue`, which is held for a look-up or a change alone: a name that exists is opened with that.
+//! A thread that adds or removes a name holds the directory's lock, of class `dir_ilock`, from the permission check to the
+//! change. The names, the limits and the root's attributes have a lock of class `mqueue`, which is held for one look-up or
+//! change. Opening an existing name takes only the latter.
 
 use crate::account::{Accounts, SharedAccounts};
 use crate::description::Description;
@@ -66,8 +66,8 @@ impl Superblock for Namespace {
 }
 
 impl Namespace {
-    /// A namespace without queues, whose users are charged in `accounts`. Everybody may make queues in
-    /// it, and only the owner or root remove them.
+    /// A namespace without queues, whose users are charged in `accounts`. Every user may create queues in
+    /// it; only the owner and root may remove a queue.
     pub(crate) fn new(id: NamespaceId, limits: Limits, accounts: Arc<SharedAccounts>) -> Namespace {
         Namespace {
             id,
@@ -133,7 +133,7 @@ impl Namespace {
     /// The node of a name.
     ///
     /// # Errors
-    /// `ENOENT`: there is none. Others as the name is wrong, see mq_open(3).
+    /// `ENOENT`: no such queue. Others for an invalid name, see mq_open(3).
     pub fn find(&self, name: &[u8]) -> Result<Arc<Node>> {
         self.get(name::check(name)?)
     }
@@ -144,7 +144,7 @@ impl Namespace {
         found.ok_or(Errno::ENOENT.into())
     }
 
-    /// The node with this number, as long as it has its name.
+    /// The node with this number, while it has its name.
     pub(crate) fn by_ino(&self, ino: u64) -> Option<Arc<Node>> {
         self.entries.lock().names.by_ino(ino).cloned()
     }
@@ -200,14 +200,14 @@ impl Namespace {
             }
             match self.make(caller, name, mode, size) {
                 Ok(node) => return Ok(Arc::new(Description::new(node, how))),
-                // Another thread was faster.
+                // Another thread created it meanwhile.
                 Err(e) if e == Errno::EEXIST => {}
                 Err(e) => return Err(e),
             }
         }
     }
 
-    /// Makes a queue with a name (without its slash) that is free, as mq_open(3) and creat(2) do.
+    /// Creates a queue with an unused name (without its slash), as mq_open(3) and creat(2) do.
     ///
     /// # Locks
     /// Takes `dir_ilock`, `mqueue`.
@@ -263,7 +263,7 @@ impl Namespace {
         Ok(Node::new(Queue::new(size), ino, owner, charge, place))
     }
 
-    /// Takes a name away (mq_unlink(3)); its queue goes when nobody has it open.
+    /// Removes a name (mq_unlink(3)). Its queue is freed when no description has it open.
     ///
     /// # Locks
     /// Takes `dir_ilock`, `mqueue`.
@@ -279,7 +279,7 @@ impl Namespace {
         }
     }
 
-    /// Takes a name (without its slash) away, as mq_unlink(3) and unlink(2) do.
+    /// Removes a name (without its slash), as mq_unlink(3) and unlink(2) do.
     ///
     /// # Locks
     /// Takes `dir_ilock`, `mqueue`.

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! The owner's charge and the place among the namespace's queues are held until the node goes, with its
-//! last name and its last description; an unlinked queue counts as long as it is open, as on Linux.
+//! last name and its last description; an unlinked queue counts while it is open, as on Linux.
 //!
 //! # Locking
 //! What setattr changes has a lock of class `mqueue`; it is not held while the queue's is.

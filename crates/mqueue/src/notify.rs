@@ -32,7 +32,7 @@ impl Notification {
         }
     }
 
-    /// The signal's number; 0 where there is none.
+    /// The signal's number; 0 for other kinds.
     pub const fn signo(&self) -> i32 {
         match self {
             Notification::Signal { signo, .. } => *signo,

@@ -12,7 +12,7 @@ bitflags! {
         const WRITE = 2;
         /// Never wait (`O_NONBLOCK`).
         const NONBLOCK = 4;
-        /// Make it if there is none (`O_CREAT`).
+        /// Create the queue if it does not exist (`O_CREAT`).
         const CREATE = 8;
         /// Fail if there is one; with `CREATE` (`O_EXCL`).
         const EXCLUSIVE = 16;

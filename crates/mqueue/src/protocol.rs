@@ -84,13 +84,13 @@ pub const fn received(result: u32) -> (usize, u32) {
     (result as usize & BYTES_MAX, result >> 14)
 }
 
-/// In [`Prepare`], as `maxmsg`: what was told before of that name no longer holds.
+/// In [`Prepare`], as `maxmsg`: withdraws the size that was set for that name.
 pub const FORGET: i64 = i64::MIN;
 
 /// Tells by [`Until`] how long the next [`RECEIVE_UNTIL`] of this thread waits. `EPERM`: the server does not know the thread,
 /// as it is in another namespace of processes; [`RECEIVE_WITH`] does then.
 pub const UNTIL: (u32, Way) = (12, Way::In);
-/// As [`RECEIVE`], with the deadline that was told, which is used up. `EINVAL`: none was.
+/// As [`RECEIVE`], with the deadline that was set before; uses it up. `EINVAL`: none is set.
 pub const RECEIVE_UNTIL: (u32, Way) = (13, Way::Out);
 
 /// In `flags`: do not wait.
@@ -131,7 +131,7 @@ structures! {
         flags: u32,
         /// The message's priority.
         priority: u32,
-        /// The sender's process id, which who is notified gets; 0 where it is the thread's.
+        /// The sender's process id, for the notification; 0 if it is the thread's.
         process: u32,
         /// 0.
         reserved: u32,

@@ -24,7 +24,7 @@ pub(crate) struct Root {
 }
 
 impl Root {
-    /// Root's, in which everybody may make queues, and only their owners remove them.
+    /// Owned by root. Every user may create queues; only their owners may remove them.
     pub fn new() -> Root {
         let now = clock();
         Root {

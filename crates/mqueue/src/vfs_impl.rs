@@ -31,7 +31,7 @@ const XATTR_VALUE_BYTES_MAX: usize = 65_536;
 pub enum MqFile {
     /// The directory of the queues.
     Root,
-    /// A queue; it stays as long as this does, also without its name.
+    /// A queue. The reference keeps it, also without its name.
     Queue(Arc<Node>),
 }
 
@@ -111,7 +111,7 @@ impl FileSystem for Namespace {
         FileHandle { ino, generation: 0 }
     }
 
-    /// A queue is found as long as it has its name.
+    /// Finds a queue while it has its name.
     fn open_handle(&self, handle: FileHandle) -> Result<MqFile> {
         if handle.generation != 0 {
             return Err(Errno::ESTALE.into());

@@ -1,9 +1,9 @@
-//! Waiting: for how long, with which priority, and how each waiter is woken by himself.
+//! Waiting: deadlines, priorities, and waking single waiters.
 //!
 //! # Invariants
-//! A waiter has a slot of the queue from the moment he is in one of its lists until he has seen what came
-//! of it. Whether it is done is said in the slot, under the queue's lock. A [`Deferred`] call has no thread that
-//! waits: who completes it, or ends it, takes it out of its slot under the lock, and answers it after that.
+//! A waiter has a slot of the queue from before it enters a list until it has read the outcome. The slot says whether the
+//! call is done, under the queue's lock. No thread waits for a [`Deferred`] call: the thread that completes or ends it takes
+//! it out of its slot under the lock, and answers it after that.
 //!
 //! # Locking
 //! All but the flag of [`Interrupt`] is guarded by the lock of the queue.
@@ -16,7 +16,7 @@ use uext4_sync::atomic::{AtomicBool, Ordering};
 use uext4_sync::{Condvar, MutexGuard};
 use uext4_vfs::{Errno, Result, Timestamp};
 
-/// How a call waits; the default is for as long as it takes, with priority 0.
+/// How a call waits. The default is without a deadline, with priority 0.
 #[derive(Clone, Debug, Default)]
 pub struct Wait {
     /// When to give up, by the clock `CLOCK_REALTIME`.
@@ -36,7 +36,7 @@ impl Wait {
         }
     }
 
-    /// Checks the deadline, as Linux does even where nobody has to wait.
+    /// Checks the deadline, as Linux does even if the call need not wait.
     ///
     /// # Errors
     /// `EINVAL`: seconds below 0, or nanoseconds of a second and more.
@@ -71,9 +71,10 @@ impl Interrupt {
     }
 }
 
-/// Tells that a message was sent, or why not. Called once, with no lock held, by whoever completes or ends the call.
+/// Reports that a message was sent, or an error. Called once, with no lock held, by the thread that completes or ends the
+/// call.
 pub type OnSent = Box<dyn FnOnce(Result<()>) + Send>;
-/// Hands over a message and its priority, or tells why there is none. Called as [`OnSent`].
+/// Passes a message and its priority, or an error. Called as [`OnSent`].
 pub type OnReceived = Box<dyn FnOnce(Result<(&[u8], u32)>) + Send>;
 
 /// A call that waits without a thread.
@@ -102,7 +103,7 @@ impl Answer {
     }
 }
 
-/// What is left to do, with no lock held, for a call that is complete.
+/// What remains to be done for a complete call, with no lock held.
 pub(crate) enum Finished {
     Wake(Arc<Wake>),
     Sent(OnSent),
@@ -123,11 +124,11 @@ pub(crate) struct Wake {
     condvar: Condvar,
 }
 
-/// A clock that is set while somebody waits is noticed within this time.
+/// A change of the clock during a wait is noticed within this time.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 impl Wake {
-    /// Wakes the waiter. Called without the queue's lock, so that he finds it free.
+    /// Wakes the waiter. Called without the queue's lock, so that it finds the lock free.
     pub fn wake(&self) {
         self.condvar.notify_one();
     }
@@ -150,15 +151,15 @@ impl Wake {
     }
 }
 
-/// Where a waiter and who completes his call meet.
+/// The state of a waiting call, shared by the waiter and the thread that completes the call.
 pub(crate) struct Slot {
     wake: Arc<Wake>,
-    /// Of a sender: what he sends, until it is taken. Of a receiver: what he gets.
+    /// Of a sender: its message until it is taken. Of a receiver: the message that it gets.
     pub message: Option<Message>,
-    /// Whether somebody completed the call.
+    /// Whether the call is complete.
     done: bool,
     interrupt: Option<Interrupt>,
-    /// Who answers it, and its id, where no thread waits.
+    /// The id and the answer of a deferred call.
     deferred: Option<(u64, Answer)>,
 }
 
@@ -207,11 +208,11 @@ impl Slots {
 
     /// The slot of the deferred call with that id.
     pub fn find_deferred(&self, id: u64) -> Option<usize> {
-        let has = |slot: &Slot| matches!(&slot.deferred, Some((theirs, _)) if *theirs == id);
+        let has = |slot: &Slot| matches!(&slot.deferred, Some((own, _)) if *own == id);
         self.slots.iter().position(has)
     }
 
-    /// Gives a slot back, and what is in it to its waiter.
+    /// Frees a slot and returns its message.
     pub fn release(&mut self, index: usize) -> Option<Message> {
         let slot = &mut self.slots[index];
         slot.interrupt = None;
@@ -219,7 +220,7 @@ impl Slots {
         slot.message.take()
     }
 
-    /// Says that a call is complete; the waiter is to be woken once the lock is free.
+    /// Marks a call as complete. The caller wakes the waiter after it releases the lock.
     pub fn finish(&mut self, index: usize) -> Arc<Wake> {
         let slot = &mut self.slots[index];
         slot.done = true;
@@ -243,7 +244,7 @@ impl Slots {
         interrupt.as_ref().is_some_and(Interrupt::is_set)
     }
 
-    /// Whoever waits with `interrupt`.
+    /// The waiters that wait with `interrupt`.
     pub fn waiting_with(&self, interrupt: &Interrupt) -> Vec<Arc<Wake>> {
         let with = |slot: &&Slot| slot.interrupt.as_ref().is_some_and(|i| i.is(interrupt));
         let waiting = self.slots.iter().filter(with);
@@ -251,7 +252,7 @@ impl Slots {
     }
 }
 
-/// Who waits to send, or to receive: the highest scheduling priority first, then the longest waiter.
+/// The waiting senders, or the waiting receivers: highest scheduling priority first, then longest wait.
 #[derive(Default)]
 pub(crate) struct Waiters(VecDeque<Waiter>);
 
@@ -261,7 +262,7 @@ struct Waiter {
 }
 
 impl Waiters {
-    /// Puts a waiter behind those who go before him.
+    /// Adds a waiter behind all of the same or a higher priority.
     pub fn insert(&mut self, sched_priority: i32, slot: usize) {
         let at = self
             .0
@@ -275,17 +276,17 @@ impl Waiters {
         );
     }
 
-    /// The slot of whoever is next.
+    /// The slot of the next waiter.
     pub fn next(&self) -> Option<usize> {
         self.0.front().map(|w| w.slot)
     }
 
-    /// Takes out the slot of whoever is next.
+    /// Removes the next waiter and returns its slot.
     pub fn pop(&mut self) -> Option<usize> {
         self.0.pop_front().map(|w| w.slot)
     }
 
-    /// Takes out a waiter who gives up.
+    /// Removes a waiter that gives up.
     pub fn remove(&mut self, slot: usize) {
         self.0.retain(|w| w.slot != slot);
     }

@@ -86,7 +86,7 @@ impl Timestamp {
 pub struct Attr {
     /// Inode number.
     pub ino: u64,
-    /// The stamp that tells one use of an inode number from the next.
+    /// The generation, which distinguishes uses of the same inode number.
     pub generation: u32,
     /// What the file is.
     pub kind: FileKind,
@@ -135,7 +135,7 @@ impl Attr {
 /// What a timestamp is set to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeSet {
-    /// The current time; whoever may write the file may ask for it.
+    /// The current time. Write permission suffices to set it.
     Now,
     /// A given time; only the owner may ask for it.
     At(Timestamp),

@@ -1,4 +1,4 @@
-//! Who asks: the credentials that permission checks look at.
+//! The caller of an operation: the credentials that permission checks use.
 
 use bitflags::bitflags;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ bitflags! {
     pub struct Capabilities: u64 {
         /// Change the owner of any file.
         const CHOWN = 1 << 0;
-        /// Read, write and search anything, and execute what anybody may execute.
+        /// Read, write and search anything, and execute any file with an execute bit.
         const DAC_OVERRIDE = 1 << 1;
         /// Read anything and search any directory.
         const DAC_READ_SEARCH = 1 << 2;
@@ -30,7 +30,7 @@ bitflags! {
     }
 }
 
-/// The credentials of whoever asks for an operation.
+/// The credentials of the caller of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     /// The file system user.

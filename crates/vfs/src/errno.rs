@@ -100,7 +100,7 @@ impl fmt::Display for Errno {
     }
 }
 
-/// An error number, with what was being done and why it failed where somebody will want to know.
+/// An error number, with the operation and the cause if they help the user.
 ///
 /// Displays as one line, `<what>: <why>`, without the program's name.
 pub struct Error {

@@ -1,4 +1,4 @@
-//! Where on the device a file is: what Linux's ioctl `FS_IOC_FIEMAP` tells.
+//! The location of a file on the device, as Linux's ioctl `FS_IOC_FIEMAP` reports it.
 
 use bitflags::bitflags;
 

@@ -1,7 +1,7 @@
 //! The operations that a file system gives to front ends (FUSE, the path API, later NFS).
 //!
 //! # Data model
-//! A [`FileSystem::Node`] is a counted reference to an inode: as long as one exists, the inode does,
+//! A [`FileSystem::Node`] is a counted reference to an inode: while one exists, the inode does,
 //! even without a name. Names are bytes, at most 255, without `/` and NUL.
 //!
 //! # Invariants
@@ -66,7 +66,7 @@ pub trait FileSystem: Send + Sync + 'static {
     /// permission for [`crate::attr::TimeSet::Now`]. `EFBIG`: the size is beyond what the format
     /// can hold. `EISDIR`: the size of a directory. `EINVAL`: the size of anything else that is
     /// not a regular file. Permission to change the size is checked when the file is opened, or by
-    /// whoever implements truncate(2) by path.
+    /// the implementation of truncate(2) by path.
     fn setattr(&self, caller: &Caller, node: &Self::Node, change: &SetAttr) -> Result<Attr>;
 
     /// The entry `name` of a directory; `.` and `..` included, `..` of the root is the root.
@@ -293,7 +293,7 @@ pub trait FileSystem: Send + Sync + 'static {
     fn removexattr(&self, caller: &Caller, node: &Self::Node, name: &[u8]) -> Result<()>;
 }
 
-/// The file `name` of `dir`, made when there is none: open(2) with `O_CREAT` and not `O_EXCL`.
+/// The file `name` of `dir`, created if it does not exist: open(2) with `O_CREAT` and not `O_EXCL`.
 /// True in the second place when this call made it.
 ///
 /// # Errors

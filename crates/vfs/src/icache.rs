@@ -12,15 +12,14 @@
 //!
 //! # Invariants
 //! * An inode number has at most one slot, and an inode is in memory at most once.
-//! * A slot is *empty* while its inode is unborn (being loaded) or dying (being evicted). Whoever
-//!   emptied it holds a `Claim`, works with no lock held, and fills or removes the slot; look-ups
-//!   wait for that. So an inode is never read from disk before its last state got there.
-//! * References are given out under the bucket lock only, and that an inode is idle is decided under it.
+//! * A slot is *empty* while its inode is new (being loaded) or freeing (being evicted). The thread that emptied it holds a
+//!   `Claim`, works with no lock held, and fills or removes the slot. Look-ups wait for that. So an inode is never read
+//!   from disk before its last state is there.
+//! * References are returned under the bucket lock only, and an inode is found to be idle under it.
 //!
 //! # Locking
-//! A bucket is guarded by its shard's `icache` lock, a leaf: no load, no eviction and no callback
-//! runs under it, but for the methods of [`CachedInode`], which take no lock. The counters are
-//! atomic, `hand` too: it is only a place to start from.
+//! A bucket is guarded by its shard's `icache` lock, a leaf: no load, no eviction and no callback runs under it, except for
+//! the methods of [`CachedInode`], which take no lock. The counters and `hand` are atomic; `hand` is only a hint.
 
 mod bucket;
 mod cached_inode;
@@ -65,7 +64,7 @@ pub struct InodeCache<I: CachedInode> {
     shards: Box<[CachePadded<Shard<I>>]>,
     /// Slots, counted where they were made or removed; only the sum means anything.
     slots: PerCpu<AtomicIsize>,
-    /// The bucket that eviction looks at next.
+    /// The bucket that eviction checks next.
     hand: AtomicUsize,
 }
 
@@ -150,13 +149,12 @@ impl<I: CachedInode> InodeCache<I> {
         let (index, shard) = self.locate(ino);
         let mut buckets = shard.buckets.lock();
         match self.find_settled(index, shard, &mut buckets, ino) {
-            Some(slot) => slot.inode.as_ref().map(give),
+            Some(slot) => slot.inode.as_ref().map(get_inode),
             None => None,
         }
     }
 
-    /// The inode, loaded first if it is not cached. Callers who ask at the same time wait for that
-    /// load, and try for themselves when it fails.
+    /// The inode, loaded first if it is not cached. Concurrent callers wait for that load and retry it if it fails.
     ///
     /// # Locks
     /// May sleep. Takes `icache`, but holds nothing during `load`.
@@ -174,7 +172,7 @@ impl<I: CachedInode> InodeCache<I> {
             if let Some(slot) = self.find_settled(index, shard, &mut buckets, ino)
                 && let Some(inode) = &slot.inode
             {
-                return Ok(give(inode));
+                return Ok(get_inode(inode));
             }
             buckets.at(index).insert(ino, None);
             self.count(1);
@@ -208,8 +206,8 @@ impl<I: CachedInode> InodeCache<I> {
         Ok(())
     }
 
-    /// Forgets an inode, whoever still has it; gives it if it was cached. One being loaded or
-    /// evicted stays with whoever does that.
+    /// Removes an inode from the cache and returns it, also if it has other references. Does nothing to an inode that is
+    /// being loaded or evicted.
     ///
     /// # Locks
     /// Takes `icache`.
@@ -223,12 +221,12 @@ impl<I: CachedInode> InodeCache<I> {
         slot.inode
     }
 
-    /// Takes an inode that is abandoned out of the cache for its deletion. Look-ups wait until what
-    /// is returned here is dropped, and then find nothing.
+    /// Removes an abandoned inode from the cache for its deletion. Look-ups wait until the returned value is dropped, and then
+    /// find no inode.
     ///
     /// # Locks
     /// Takes `icache`.
-    pub fn reap(&self, ino: u64) -> Option<Dying<'_, I>> {
+    pub fn reap(&self, ino: u64) -> Option<FreeingInode<'_, I>> {
         let (index, shard) = self.locate(ino);
         let mut buckets = shard.buckets.lock();
         let slot = buckets.at(index).slot_mut(ino)?;
@@ -237,7 +235,7 @@ impl<I: CachedInode> InodeCache<I> {
         }
         let inode = slot.inode.take()?;
         drop(buckets);
-        Some(self.dying(inode))
+        Some(self.freeing(inode))
     }
 
     /// Calls `f` for the cached inodes of one inode-table block, as lazytime asks before it writes
@@ -330,7 +328,7 @@ impl<I: CachedInode> InodeCache<I> {
             }
             let hand = self.hand.load(Relaxed);
             let index = hand & self.bucket_mask;
-            let mut batch = DyingBatch {
+            let mut batch = FreeingBatch {
                 cache: self,
                 index,
                 inodes: Vec::with_capacity(step.min(64)),
@@ -399,7 +397,7 @@ impl<I: CachedInode> InodeCache<I> {
         self.slots.get().fetch_add(change, Relaxed);
     }
 
-    /// The slot of `ino`, marked as used, once it is not empty; `None` when there is none.
+    /// The slot of `ino`, marked as used, once it is not empty; `None` if there is no slot.
     fn find_settled<'b>(
         &self,
         index: usize,
@@ -417,18 +415,18 @@ impl<I: CachedInode> InodeCache<I> {
         }
     }
 
-    /// Takes charge of the slot that `inode` was just taken from.
-    fn dying(&self, inode: Arc<I>) -> Dying<'_, I> {
+    /// Claims the slot that `inode` was just removed from.
+    fn freeing(&self, inode: Arc<I>) -> FreeingInode<'_, I> {
         let ino = inode.ino();
-        Dying {
+        FreeingInode {
             inode,
             _claim: Claim { cache: self, ino },
         }
     }
 }
 
-/// Gives out a reference; the bucket lock is held.
-fn give<I: CachedInode>(inode: &Arc<I>) -> Arc<I> {
+/// Makes a reference. The bucket lock is held.
+fn get_inode<I: CachedInode>(inode: &Arc<I>) -> Arc<I> {
     inode.on_get();
     Arc::clone(inode)
 }
@@ -440,13 +438,13 @@ struct Claim<'a, I: CachedInode> {
 }
 
 impl<I: CachedInode> Claim<'_, I> {
-    /// The inode is born.
+    /// Puts the loaded inode into the slot.
     fn fill(self, inode: &Arc<I>) {
         let claim = ManuallyDrop::new(self);
         let (index, shard) = claim.cache.locate(claim.ino);
         let mut buckets = shard.buckets.lock();
         if let Some(slot) = buckets.at(index).slot_mut(claim.ino) {
-            slot.inode = Some(give(inode));
+            slot.inode = Some(get_inode(inode));
         }
         drop(buckets);
         shard.settled.notify_all();
@@ -466,14 +464,14 @@ impl<I: CachedInode> Drop for Claim<'_, I> {
     }
 }
 
-/// An inode on its way out: look-ups of its number wait until this is dropped.
-pub struct Dying<'a, I: CachedInode> {
+/// An inode that is being freed. Look-ups of its number wait until this is dropped.
+pub struct FreeingInode<'a, I: CachedInode> {
     // Dropped before the claim, so that the inode is in memory at most once.
     inode: Arc<I>,
     _claim: Claim<'a, I>,
 }
 
-impl<I: CachedInode> Deref for Dying<'_, I> {
+impl<I: CachedInode> Deref for FreeingInode<'_, I> {
     type Target = Arc<I>;
 
     fn deref(&self) -> &Arc<I> {
@@ -483,13 +481,13 @@ impl<I: CachedInode> Deref for Dying<'_, I> {
 
 /// Inodes of one bucket on their way out: look-ups of their numbers wait until this is dropped, which
 /// takes the bucket's lock once for all of them.
-struct DyingBatch<'a, I: CachedInode> {
+struct FreeingBatch<'a, I: CachedInode> {
     cache: &'a InodeCache<I>,
     index: usize,
     inodes: Vec<Arc<I>>,
 }
 
-impl<I: CachedInode> Drop for DyingBatch<'_, I> {
+impl<I: CachedInode> Drop for FreeingBatch<'_, I> {
     fn drop(&mut self) {
         if self.inodes.is_empty() {
             return;

@@ -22,7 +22,7 @@ use uext4_sync::{Mutex, MutexGuard, RangeGuard, RangeLock, RwSem, RwSemGuard, cl
 /// How an inode is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockMode {
-    /// Together with others who only look.
+    /// Shared with other readers.
     Shared,
     /// Alone.
     Exclusive,
@@ -139,18 +139,22 @@ pub fn try_ilock_range<'a>(
 
 /// The one lock of a file system that renames between directories hold: it keeps the tree's shape.
 #[derive(Debug)]
-pub struct RenameMutex(Mutex<()>);
+pub struct RenameMutex(Mutex<TreeShape>);
+
+/// The right to move directories. Has no data: the shape of the tree is in the directories.
+#[derive(Debug)]
+struct TreeShape;
 
 /// Proof that the [`RenameMutex`] is held.
 #[derive(Debug)]
 pub struct RenameGuard<'a> {
-    _held: MutexGuard<'a, ()>,
+    _held: MutexGuard<'a, TreeShape>,
 }
 
 impl RenameMutex {
     /// An unlocked one.
     pub const fn new() -> RenameMutex {
-        RenameMutex(Mutex::new(&class::RENAME, ()))
+        RenameMutex(Mutex::new(&class::RENAME, TreeShape))
     }
 
     /// Takes it, waiting.

@@ -17,7 +17,7 @@ bitflags! {
         const SYNC = 8;
         /// At the end, wherever that is then (`RWF_APPEND`).
         const APPEND = 16;
-        /// Without the blocks that are kept for the superuser: the writer is somebody else.
+        /// Without the blocks that are reserved for the superuser.
         const NO_RESERVE = 32;
     }
 }

@@ -13,8 +13,8 @@
 //! # Locking
 //! Outermost first: `s_umount`, `rename`, `dir_ilock`, `ilock` (see `docs/LOCKING.md`), then what the
 //! file system takes itself. `registry`, `icache` and `open_files` are leaves: no callback, no load and
-//! no wait happens under them. Superblocks and inodes under construction are published *unborn*,
-//! filled with no lock held, and then made *born*.
+//! no wait happens under them. Superblocks and inodes under construction are published as *new*,
+//! filled with no lock held, and then made available.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -25,7 +25,7 @@
 //! | [`registry`] | live superblocks of a type (`mqueue-super=`) |
 //! | [`icache`] | inodes in memory (`icache=`) |
 //! | [`mod@ilock`] | the inode lock, the order of two, and ranges of a file (`dio-lock=`) |
-//! | [`permission`] | who may do what |
+//! | [`permission`] | permission checks |
 //! | [`walk`] | paths |
 //! | [`open_file`] | open files |
 #![forbid(unsafe_code)]

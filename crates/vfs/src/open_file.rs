@@ -6,7 +6,7 @@
 //!
 //! # Locking
 //! The position is guarded by its `file_pos` lock, which is held during the read or write and is
-//! therefore the outermost: nobody calls here with a lock held.
+//! therefore the outermost: no caller holds a lock.
 
 use crate::attr::{FileKind, SetAttr};
 use crate::caller::{Caller, Capabilities};
@@ -61,7 +61,7 @@ impl OpenFlags {
     }
 }
 
-/// What [`OpenFile::seek_to`] looks for.
+/// What [`OpenFile::seek_to`] searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// Data (`SEEK_DATA`).
@@ -78,7 +78,7 @@ pub struct OpenFile<M: Deref<Target: FileSystem>> {
     flags: OpenFlags,
     /// What the flags say of each read and write; immutable.
     io: IoFlags,
-    /// Who opened it; what he writes to may lose its set-id bits.
+    /// The caller of open(2). Its writes may clear set-id bits.
     opener: Caller,
     position: Mutex<u64>,
 }

@@ -1,7 +1,7 @@
-//! Who may do what: the POSIX rules as Linux applies them, as functions of attributes and caller.
+//! Permission checks: the POSIX rules as Linux applies them, as functions of attributes and caller.
 //!
 //! # Invariants
-//! Nothing here reads or changes a file; the answer holds as long as the attributes do, so a file
+//! Nothing here reads or changes a file; the result is valid while the attributes do not change, so a file
 //! system asks under the inode locks. The rules are those of path_resolution(7), inode(7),
 //! capabilities(7) and the manual pages of the system calls.
 
@@ -18,11 +18,11 @@ pub const S_ISGID: u16 = 0o2000;
 pub const S_ISVTX: u16 = 0o1000;
 /// The group may execute.
 const S_IXGRP: u16 = 0o010;
-/// Somebody may execute.
+/// Any of the execute bits.
 const S_IXUGO: u16 = 0o111;
 
 bitflags! {
-    /// What somebody wants to do with a file; the bits are those of one class in the mode.
+    /// The access that a caller asks for. The bits are those of one class in the mode.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct Access: u8 {
         /// Execute a file, search a directory.
@@ -74,7 +74,7 @@ pub fn mode_grants(attr: &Attr, caller: &Caller, want: Access) -> bool {
     u16::from(want.bits()) & !(attr.mode >> shift) == 0
 }
 
-/// Whether capabilities allow it, whatever the mode says: nobody executes a file that nobody may.
+/// Whether capabilities allow it, whatever the mode says. A file without any execute bit can never be executed.
 fn capability_grants(attr: &Attr, caller: &Caller, want: Access) -> bool {
     let reads = if attr.kind == FileKind::Directory {
         !want.contains(Access::WRITE)
@@ -119,7 +119,7 @@ pub fn may_create_granted(dir: &Attr) -> Result<()> {
 /// Checks that the caller may make a file of this kind at all.
 ///
 /// # Errors
-/// `EPERM`: a device, without the capability `MKNOD`; but anybody makes a whiteout, character device 0, 0.
+/// `EPERM`: a device, without the capability `MKNOD`; but every user may create a whiteout, character device 0, 0.
 pub fn may_make(caller: &Caller, kind: &NewKind<'_>) -> Result<()> {
     let whiteout = NewKind::Device {
         kind: FileKind::CharDevice,
@@ -268,7 +268,7 @@ pub fn prepare_setattr_with(
     Ok(out)
 }
 
-/// Both times to now: whoever may write may do that.
+/// Sets both times to now, which write permission allows.
 fn is_touch(change: &SetAttr) -> bool {
     change.atime == Some(TimeSet::Now) && change.mtime == Some(TimeSet::Now)
 }

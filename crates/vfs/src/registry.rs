@@ -8,23 +8,22 @@
 //! * `beyond`: hashed and sharded; look-ups are O(1), and creation takes no lock that all share.
 //!
 //! # Life cycle
-//! unborn (published, being filled) -> live -> dying (no reference left, being shut down) -> gone.
-//! Filling and shutting down happen outside the registry lock; look-ups that meet an unborn or dying
-//! superblock wait, without that lock, and try again when it is born, failed or gone. So a device is
-//! never mounted twice.
+//! new (published, being filled) -> live -> freeing (no reference left, being shut down) -> gone. Filling and shutting down
+//! happen outside the registry lock. Look-ups that find a new or freeing superblock wait, without that lock, and retry when
+//! it is live, failed or gone. So a device is never mounted twice.
 //!
 //! # Invariants
 //! * A key has at most one superblock in the registry, provided that callers of `get_tree_nodev` pass a
 //!   key that nothing has.
-//! * An unborn superblock has no value. A live one has a value, and `active` of 1 or more whenever the
-//!   registry lock is held: only who holds that lock takes `active` to 0, which makes it a dying one.
-//! * Whoever waits is counted, under the lock, before he looks for the last time; whoever is born looks
-//!   at that count after his value can be seen. So birth needs no lock unless somebody waits.
+//! * A new superblock has no value. A live one has a value, and `active` of 1 or more whenever the registry lock is held:
+//!   only a thread that holds that lock sets `active` to 0, which makes the superblock freeing.
+//! * A waiter is counted, under the lock, before its last check. A thread that fills a superblock reads that count after the
+//!   value is visible. So filling takes no lock unless a thread waits.
 //!
 //! # Locking
 //! A shard's entries are guarded by its `registry` lock, a leaf: nothing is called under it but `Eq` of
-//! the keys, and what says whether a live superblock may be shared: whoever may not share it never has a
-//! reference to it. `active` is atomic; going up from 1 needs no lock, going to 0 does.
+//! the keys, and the check whether a live superblock may be shared: a caller that may not share it never gets a
+//! reference. `active` is atomic; going up from 1 needs no lock, going to 0 does.
 
 mod shard;
 
@@ -40,7 +39,7 @@ use uext4_sync::{CachePadded, MutexGuard};
 /// What the registry asks of a superblock.
 pub trait Superblock: Send + Sync + 'static {
     /// Ends it: writes what is not written, and leaves the device alone from then on. No reference is
-    /// left, and nobody can mount the same key before this returns; it is dropped soon after.
+    /// left, and the same key can't be mounted before this returns. It is dropped soon after.
     ///
     /// # Locks
     /// May sleep; called with none held by the registry.
@@ -147,9 +146,9 @@ impl<K: SuperKey, S: Superblock> Registry<K, S> {
         match find_settled(home, index, &key, hash, compatible) {
             Found::Live(superblock) => superblock,
             Found::Absent(mut index) => {
-                let unborn = Unborn::publish(home, &mut index, key, hash);
+                let entry = NewEntry::publish(home, &mut index, key, hash);
                 drop(index);
-                unborn.fill(fill)
+                entry.fill(fill)
             }
         }
     }
@@ -171,8 +170,8 @@ impl<K: SuperKey, S: Superblock> Registry<K, S> {
             return self.get_tree_keyed(key, |_| Ok(()), fill);
         }
         let (hash, home) = self.locate(&key);
-        let unborn = Unborn::publish(home, &mut home.index.lock(), key, hash);
-        unborn.fill(fill)
+        let entry = NewEntry::publish(home, &mut home.index.lock(), key, hash);
+        entry.fill(fill)
     }
 
     /// The superblock on a device or image, which `key` names, shared by all its mounts that are alike:
@@ -213,7 +212,7 @@ impl<K: SuperKey, S: Superblock> Registry<K, S> {
         }
     }
 
-    /// How many superblocks there are, unborn and dying ones included.
+    /// The number of superblocks, including new and freeing ones.
     ///
     /// # Locks
     /// Takes `registry`, one shard after the other.
@@ -221,7 +220,7 @@ impl<K: SuperKey, S: Superblock> Registry<K, S> {
         self.shards.iter().map(|s| s.index.lock().len()).sum()
     }
 
-    /// Whether there is none.
+    /// Whether there are no superblocks.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -257,7 +256,7 @@ enum Found<'a, K: Eq, S: Superblock, E> {
     Absent(MutexGuard<'a, Index<K, S>>),
 }
 
-/// Looks `key` up, waiting while it is unborn or dying.
+/// Looks `key` up, waiting while it is new or freeing.
 fn find_settled<'a, K: Eq, S: Superblock, E>(
     home: &'a Home<K, S>,
     mut index: MutexGuard<'a, Index<K, S>>,
@@ -281,46 +280,46 @@ fn find_settled<'a, K: Eq, S: Superblock, E>(
     }
 }
 
-/// An entry without a value, in the registry; removed when dropped without having been born.
-struct Unborn<'a, K: Eq, S> {
+/// An entry without a value, in the registry; removed when dropped without a value.
+struct NewEntry<'a, K: Eq, S> {
     home: &'a Home<K, S>,
     entry: Arc<Entry<K, S>>,
 }
 
-impl<'a, K: Eq, S: Superblock> Unborn<'a, K, S> {
+impl<'a, K: Eq, S: Superblock> NewEntry<'a, K, S> {
     fn publish(
         home: &'a Home<K, S>,
         index: &mut Index<K, S>,
         key: K,
         hash: u64,
-    ) -> Unborn<'a, K, S> {
+    ) -> NewEntry<'a, K, S> {
         let entry = Arc::new(Entry::new(key, hash, Arc::clone(home)));
         index.insert(Arc::clone(&entry));
-        Unborn { home, entry }
+        NewEntry { home, entry }
     }
 
     fn fill<E>(self, fill: impl FnOnce() -> Result<S, E>) -> Result<SuperRef<K, S>, E> {
         // What `fill` panics with, or its error, drops the entry.
         let value = fill()?;
         let entry = Arc::clone(&self.entry);
-        entry.be_born(value);
-        self.home.wake_after_birth();
+        entry.set_value(value);
+        self.home.wake_after_fill();
         Ok(SuperRef::new(entry))
     }
 }
 
-impl<K: Eq, S> Drop for Unborn<'_, K, S> {
+impl<K: Eq, S> Drop for NewEntry<'_, K, S> {
     fn drop(&mut self) {
-        if !self.entry.is_born() {
+        if !self.entry.has_value() {
             self.home.remove(&self.entry);
         }
     }
 }
 
-/// A dying entry; removed when dropped.
-struct Dying<'a, K: Eq, S>(&'a Arc<Entry<K, S>>);
+/// A freeing entry; removed when dropped.
+struct FreeingEntry<'a, K: Eq, S>(&'a Arc<Entry<K, S>>);
 
-impl<K: Eq, S> Drop for Dying<'_, K, S> {
+impl<K: Eq, S> Drop for FreeingEntry<'_, K, S> {
     fn drop(&mut self) {
         self.0.home.remove(self.0);
     }
@@ -380,9 +379,9 @@ impl<K: Eq, S: Superblock> SuperRef<K, S> {
             return Ok(false);
         }
         drop(index);
-        let dying = Dying(&entry);
-        let ended = dying.0.value().shutdown();
-        drop(dying);
+        let freeing = FreeingEntry(&entry);
+        let ended = freeing.0.value().shutdown();
+        drop(freeing);
         ended.map(|()| true)
     }
 }
@@ -407,7 +406,7 @@ impl<K: Eq, S: Superblock> Deref for SuperRef<K, S> {
 
 impl<K: Eq, S: Superblock> Drop for SuperRef<K, S> {
     fn drop(&mut self) {
-        // Who wants to hear of it deactivates.
+        // A caller that needs the error calls `deactivate`.
         if let Err(why) = self.release() {
             tracing::error!("a superblock did not end well: {why}");
         }

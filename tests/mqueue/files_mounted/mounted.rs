@@ -6,7 +6,7 @@ use rustix::fs::{OFlags, XattrFlags};
 use rustix::io::Errno;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use uext4_mqueue::client::{Descriptor, How, Mounted, Notification, Priority};
+use uext4_mqueue::client::{Descriptor, Mounted, Notification, OpenArgs, Priority};
 
 /// The queues of a directory.
 pub struct Client {
@@ -33,7 +33,7 @@ impl Queues for Client {
     }
 
     fn open(&self, name: &str, flags: OFlags) -> Res<OwnedFd> {
-        let how = How {
+        let how = OpenArgs {
             flags,
             mode: 0o600,
             size: None,

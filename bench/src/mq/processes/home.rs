@@ -6,7 +6,7 @@ use rustix::fs::OFlags;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use uext4_mqueue::QueueSize;
-use uext4_mqueue::client::{Descriptor, How, Mounted, Priority, Size};
+use uext4_mqueue::client::{Descriptor, Mounted, OpenArgs, Priority, Size};
 
 /// Where queues have names.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ impl Home {
             Home::Kernel => return Ok(OpenQueue::Kernel(KernelQueue::create(name, size)?)),
             Home::Mounted(mounted) => mounted,
         };
-        let how = How {
+        let how = OpenArgs {
             flags: OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
             mode: 0o600,
             size: Some(Size {
@@ -60,7 +60,7 @@ impl Home {
             Home::Kernel => return Ok(OpenQueue::Kernel(KernelQueue::open(name)?)),
             Home::Mounted(mounted) => mounted,
         };
-        let how = How {
+        let how = OpenArgs {
             flags: OFlags::RDWR,
             mode: 0,
             size: None,

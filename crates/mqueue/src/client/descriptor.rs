@@ -1,4 +1,4 @@
-//! An open queue: its attributes, and who is told when a message comes.
+//! An open queue: its attributes and notifications.
 
 use super::ioctl;
 use crate::protocol::{self, Way};
@@ -27,18 +27,18 @@ pub struct Attributes {
     pub curmsgs: i64,
 }
 
-/// How a process is told of a message that comes to an empty queue.
+/// How a process is notified of a message that arrives in an empty queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notification {
-    /// Not at all, but nobody else can register (`SIGEV_NONE`).
+    /// Not at all, but no other process can register (`SIGEV_NONE`).
     Nothing,
     /// By a signal (`SIGEV_SIGNAL`).
     Signal(Signal),
-    /// Whoever calls [`Descriptor::await_notification`] is told.
+    /// By return from [`Descriptor::await_notification`].
     Await,
 }
 
-/// A signal that tells of a message.
+/// A signal for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signal {
     signo: i32,
@@ -99,7 +99,7 @@ impl<'fd> Descriptor<'fd> {
         Ok(queue)
     }
 
-    /// Registers this process to be told once (mq_notify(3)), and gives the registration's number.
+    /// Registers this process for one notification (mq_notify(3)) and returns the registration's number.
     ///
     /// # Errors
     /// `EBADF`: no queue. `EBUSY`: there is a registration.

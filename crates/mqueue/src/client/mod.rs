@@ -8,9 +8,9 @@
 //! ```no_run
 //! use rustix::fs::OFlags;
 //! use std::os::fd::AsFd;
-//! use uext4_mqueue::client::{Descriptor, How, Mounted, Priority};
+//! use uext4_mqueue::client::{Descriptor, OpenArgs, Mounted, Priority};
 //!
-//! let how = How { flags: OFlags::RDWR | OFlags::CREATE, mode: 0o600, size: None };
+//! let how = OpenArgs { flags: OFlags::RDWR | OFlags::CREATE, mode: 0o600, size: None };
 //! let jobs = Mounted::new("/run/mq").open(b"/jobs", &how)?;
 //! let jobs = Descriptor::new(jobs.as_fd());
 //! jobs.send(b"urgent", Priority::new(9)?, None)?;
@@ -41,5 +41,5 @@ mod send;
 
 pub use arguments::{Deadline, Priority};
 pub use descriptor::{Attributes, Descriptor, Notification, Signal};
-pub use mounted::{How, Mounted, Size};
+pub use mounted::{Mounted, OpenArgs, Size};
 pub use receive::Received;

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use zerocopy::IntoBytes;
 
-/// What mq_open(3) looks at of its flags.
+/// The flags that mq_open(3) uses.
 const FLAGS: OFlags = OFlags::RWMODE
     .union(OFlags::NONBLOCK)
     .union(OFlags::CREATE)
@@ -30,7 +30,7 @@ pub struct Mounted {
 
 /// How a queue is opened (mq_open(3)).
 #[derive(Clone, Copy, Debug)]
-pub struct How {
+pub struct OpenArgs {
     /// The access mode, `O_NONBLOCK`, `O_CREAT` and `O_EXCL`; others mean nothing. Descriptors are always closed by
     /// execve(2).
     pub flags: OFlags,
@@ -69,9 +69,9 @@ impl Mounted {
     /// `ENOSYS`: the directory is no mount of queues. `EINVAL`, `EACCES`, `ENOENT`, `ENAMETOOLONG`: no such name is
     /// possible. `EINVAL`: no such access mode, or size. `ENOENT`, `EEXIST`, `EACCES`, `ENOSPC`, `EMFILE` as
     /// mq_open(3) has them.
-    pub fn open(&self, name: &[u8], how: &How) -> Result<OwnedFd, Errno> {
+    pub fn open(&self, name: &[u8], how: &OpenArgs) -> Result<OwnedFd, Errno> {
         let name = checked(name)?;
-        let how = How {
+        let how = OpenArgs {
             flags: how.flags & FLAGS,
             ..*how
         };
@@ -91,18 +91,18 @@ impl Mounted {
                 opened => return opened,
             }
             match create(dir.as_fd(), name, &how) {
-                // Somebody else made it since.
+                // Another process created it since.
                 Err(Errno::EXIST) => {}
                 created => return created,
             }
         }
     }
 
-    /// Takes the name of a queue away; the queue stays as long as it is open somewhere.
+    /// Removes the name of a queue. The queue stays while it is open.
     ///
     /// # Errors
     /// `ENOSYS`: the directory is no mount of queues. `EINVAL`, `EACCES`, `ENOENT`, `ENAMETOOLONG`: no such name is
-    /// possible. `ENOENT`: there is none. `EPERM`: it is not the caller's.
+    /// possible. `ENOENT`: no such queue. `EPERM`: it is not the caller's.
     pub fn unlink(&self, name: &[u8]) -> Result<(), Errno> {
         let name = checked(name)?;
         let dir = self.dir()?;
@@ -131,7 +131,7 @@ fn open_existing(dir: BorrowedFd<'_>, name: &[u8], flags: OFlags) -> Result<Owne
 }
 
 /// Makes a queue that does not exist.
-fn create(dir: BorrowedFd<'_>, name: &[u8], how: &How) -> Result<OwnedFd, Errno> {
+fn create(dir: BorrowedFd<'_>, name: &[u8], how: &OpenArgs) -> Result<OwnedFd, Errno> {
     if let Some(size) = how.size {
         // That it exists comes before what is wrong with its size.
         if rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {

@@ -59,7 +59,7 @@ impl Descriptor<'_> {
         received.map_err(no_queue)
     }
 
-    /// The kernel writes the message where the caller wants it, as its own call does: so who is killed has it there, or it
+    /// The kernel writes the message where the caller wants it, as its own call does: so a killed caller has it there, or it
     /// is still in the queue.
     fn receive_in_place(self, flags: u32, buffer: &mut [u8]) -> Result<Received, Errno> {
         match flags & NOWAIT {
@@ -68,12 +68,13 @@ impl Descriptor<'_> {
         }
     }
 
-    /// Who does not wait is not interrupted: that ended a request which nobody had seen.
+    /// A call that does not wait is never interrupted: the signal ended a request that the server had not read.
     fn receive_now(self, buffer: &mut [u8]) -> Result<Received, Errno> {
         retry_on_intr(|| self.ask_in_place(RECEIVE_NOWAIT, buffer))
     }
 
-    /// The same until a deadline, which is told before: there is no room for it then. Most find a message without.
+    /// The same with a deadline, which an earlier call sets because this one has no room for it. Most calls find a message
+    /// without it.
     fn receive_until(self, ask: &protocol::Receive, buffer: &mut [u8]) -> Result<Received, Errno> {
         match self.receive_now(buffer) {
             Err(Errno::AGAIN) if ask.flags & NOWAIT == 0 => {}

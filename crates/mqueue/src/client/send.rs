@@ -60,7 +60,7 @@ impl Descriptor<'_> {
         let mut send = || ioctl::call(self.fd(), protocol::SEND, memory);
         let sent = match head.flags & protocol::NOWAIT {
             0 => unless_handled(send),
-            // Who does not wait is not interrupted: that ended a request which nobody had seen.
+            // A call that does not wait is never interrupted: the signal ended a request that the server had not read.
             _ => retry_on_intr(&mut send),
         };
         sent.map(drop)

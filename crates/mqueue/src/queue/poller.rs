@@ -8,7 +8,7 @@ use bitflags::bitflags;
 use std::sync::Arc;
 
 bitflags! {
-    /// What can be done without waiting, as poll(2) tells it.
+    /// What a caller can do without waiting, as in poll(2).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Ready: u8 {
         /// There is a message.

@@ -1,8 +1,8 @@
 //! One bucket of the inode cache: the slots of the inodes that hash to it.
 //!
 //! # Invariants
-//! A slot without an inode is *empty*: somebody loads or evicts that inode, with no lock held, and
-//! nobody else fills or removes the slot meanwhile.
+//! A slot without an inode is *empty*: one thread loads or evicts that inode, with no lock held. No other thread fills or
+//! removes the slot meanwhile.
 
 use super::cached_inode::CachedInode;
 use hashbrown::HashTable;
@@ -68,7 +68,7 @@ impl<I: CachedInode> Bucket<I> {
         Some(slot)
     }
 
-    /// The inode, if it is born; leaves the mark alone.
+    /// The inode, if it is loaded; does not mark it as used.
     pub(super) fn peek(&self, ino: u64) -> Option<&Arc<I>> {
         self.table
             .find(hash(ino), |s| s.ino() == ino)?
@@ -100,14 +100,14 @@ impl<I: CachedInode> Bucket<I> {
         condition(entry.get()).then(|| entry.remove().0)
     }
 
-    /// Adds every born inode to `out`.
+    /// Adds every loaded inode to `out`.
     pub(super) fn snapshot(&self, out: &mut Vec<Arc<I>>) {
         out.extend(self.table.iter().filter_map(|s| s.inode.clone()));
     }
 
-    /// Moves the hand over at most `steps` places, and empties into `out` at most `wanted` slots
-    /// whose inode nobody used since the last round, holds, or needs; those that must be written first
-    /// are only listed in `dirty`, and count. True at the end of the round.
+    /// Moves the hand over at most `steps` places. Empties at most `wanted` slots into `out`: those whose inode is idle and
+    /// was not used since the last round. Inodes that must be written first are added to `dirty` instead, and count. True at
+    /// the end of the round.
     pub(super) fn sweep(
         &mut self,
         steps: usize,

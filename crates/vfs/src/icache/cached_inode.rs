@@ -5,7 +5,7 @@ pub trait CachedInode: Send + Sync + 'static {
     /// The inode number: from 1, below 2^63.
     fn ino(&self) -> u64;
 
-    /// Whether it is clean, so that it can be read from disk again. That nobody has a reference is
+    /// Whether it is clean, so that it can be read from disk again. That no reference is left is
     /// the cache's to see.
     fn may_evict(&self) -> bool;
 

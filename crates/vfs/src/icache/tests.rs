@@ -228,10 +228,10 @@ fn reap_takes_the_abandoned() {
         let a = load(&cache, 4);
         assert!(cache.reap(4).is_none());
         a.abandoned.store(true, SeqCst);
-        let dying = cache.reap(4).expect("abandoned");
-        assert!(Arc::ptr_eq(&dying, &a));
+        let freeing = cache.reap(4).expect("abandoned");
+        assert!(Arc::ptr_eq(&freeing, &a));
         assert!(cache.reap(4).is_none() && cache.remove(4).is_none());
-        drop(dying);
+        drop(freeing);
         assert!(cache.find(4).is_none() && cache.is_empty());
     }
 }

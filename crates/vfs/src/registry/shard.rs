@@ -15,12 +15,12 @@ pub(super) struct Entry<K, S> {
     pub(super) key: K,
     /// Of the key; for tables only.
     hash: u64,
-    /// References that the registry gave out; 1 at birth, for who made it.
+    /// References that the registry returned; at first 1, the creator's.
     pub(super) active: AtomicUsize,
     /// Where it is in the list; guarded by the shard's lock.
     position: AtomicUsize,
     pub(super) home: Home<K, S>,
-    /// Nothing while it is unborn.
+    /// Empty while the superblock is new.
     value: OnceLock<S>,
 }
 
@@ -37,31 +37,31 @@ impl<K, S> Entry<K, S> {
     }
 
     /// Whether its value was made.
-    pub(super) fn is_born(&self) -> bool {
+    pub(super) fn has_value(&self) -> bool {
         self.value.get().is_some()
     }
 
-    /// Whether it is born and not dying; asked with the registry lock held.
+    /// Whether it has a value and a reference. The registry lock is held.
     pub(super) fn is_live(&self) -> bool {
-        self.is_born() && self.active.load(Relaxed) > 0
+        self.has_value() && self.active.load(Relaxed) > 0
     }
 
-    pub(super) fn be_born(&self, value: S) {
+    pub(super) fn set_value(&self, value: S) {
         if self.value.set(value).is_err() {
-            unreachable!("only who published a superblock fills it");
+            unreachable!("only the thread that published a superblock fills it");
         }
     }
 
-    /// The value of a superblock that is born.
+    /// The value of a superblock that is not new.
     #[inline(always)]
     pub(super) fn value(&self) -> &S {
         match self.value.get() {
             Some(value) => value,
-            None => unreachable!("nobody has a reference before birth"),
+            None => unreachable!("a new superblock has no reference"),
         }
     }
 
-    /// Lets go of a reference without a lock; false, and nothing done, for the last.
+    /// Drops a reference without a lock, unless it is the last; whether it did.
     pub(super) fn release_unless_last(&self) -> bool {
         let less = |n: usize| if n > 1 { Some(n - 1) } else { None };
         self.active.fetch_update(AcqRel, Acquire, less).is_ok()
@@ -99,7 +99,7 @@ impl<K: Eq, S> Index<K, S> {
         }
     }
 
-    /// Adds an unborn superblock.
+    /// Adds a new superblock.
     pub(super) fn insert(&mut self, entry: Arc<Entry<K, S>>) {
         match self {
             Index::List(entries) => {
@@ -135,7 +135,7 @@ pub(super) struct Shard<K, S> {
     pub(super) index: Mutex<Index<K, S>>,
     /// How many wait for `settled`; changed under the lock.
     waiting: AtomicUsize,
-    /// An unborn superblock was born or failed, or a dying one is gone.
+    /// A new superblock was filled or failed, or a freeing one is gone.
     pub(super) settled: Condvar,
 }
 
@@ -162,17 +162,17 @@ impl<K, S> Shard<K, S> {
         self.waiting.fetch_sub(1, SeqCst);
     }
 
-    /// Wakes who waits, after something has settled that can be seen without the lock.
-    pub(super) fn wake_after_birth(&self) {
+    /// Wakes the waiters after a value has become visible without the lock.
+    pub(super) fn wake_after_fill(&self) {
         fence(SeqCst);
         if self.waiting.load(SeqCst) > 0 {
-            // Who is counted waits by now, or has seen it.
+            // A counted waiter waits by now, or has seen the value.
             drop(self.index.lock());
             self.settled.notify_all();
         }
     }
 
-    /// Takes an entry out, and wakes who waits for that.
+    /// Removes an entry and wakes its waiters.
     pub(super) fn remove(&self, entry: &Arc<Entry<K, S>>)
     where
         K: Eq,

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use uext4_mqueue::client::{Attributes, Descriptor, How, Mounted};
+use uext4_mqueue::client::{Attributes, Descriptor, Mounted, OpenArgs};
 
 /// Room for a status line.
 const STATUS_BYTES: usize = 256;
@@ -87,7 +87,7 @@ fn line(path: &Path) -> Result<Option<Line>> {
         Err(Errno::NOENT) => return Ok(None),
         stat => stat.map_err(|e| place.failure(e))?,
     };
-    let how = How {
+    let how = OpenArgs {
         flags: OFlags::RDONLY,
         mode: 0,
         size: None,

@@ -7,7 +7,7 @@ use std::fmt;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use uext4_mqueue::client::{How, Mounted};
+use uext4_mqueue::client::{Mounted, OpenArgs};
 
 /// Where a queue is, or would be.
 pub struct Place {
@@ -44,7 +44,7 @@ impl Place {
     }
 
     /// Opens it, and makes it if `how` says so.
-    pub fn open(&self, how: &How) -> Result<OwnedFd, Errno> {
+    pub fn open(&self, how: &OpenArgs) -> Result<OwnedFd, Errno> {
         self.mounted.open(&self.name, how)
     }
 

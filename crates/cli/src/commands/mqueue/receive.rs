@@ -11,7 +11,7 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
-use uext4_mqueue::client::{Descriptor, How};
+use uext4_mqueue::client::{Descriptor, OpenArgs};
 
 /// Receive messages: the oldest of the highest priority first. Waits while the queue is empty.
 #[derive(Debug, clap::Args)]
@@ -97,7 +97,7 @@ fn receive(
 ) -> Result<()> {
     let mut flags = OFlags::RDONLY;
     flags.set(OFlags::NONBLOCK, args.nonblock || args.all);
-    let how = How {
+    let how = OpenArgs {
         flags,
         mode: 0,
         size: None,

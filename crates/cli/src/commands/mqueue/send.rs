@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::time::Duration;
-use uext4_mqueue::client::{Descriptor, How, Priority, Size};
+use uext4_mqueue::client::{Descriptor, OpenArgs, Priority, Size};
 
 /// The size of a queue of which only one part is given.
 const DEFAULT_SIZE: Size = Size {
@@ -93,12 +93,12 @@ pub fn run(args: Args) -> Result<()> {
     send(&message)
 }
 
-fn how(args: &Args) -> How {
+fn how(args: &Args) -> OpenArgs {
     let mut flags = OFlags::WRONLY;
     flags.set(OFlags::NONBLOCK, args.nonblock);
     flags.set(OFlags::CREATE, args.create);
     let has_size = args.maxmsg.is_some() || args.msgsize.is_some();
-    How {
+    OpenArgs {
         flags,
         mode: args.mode,
         size: has_size.then(|| Size {
