@@ -3,16 +3,15 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`options`] | `-o` as mount(8) and ext4(5) write it |
-//! | [`process`] | the monitor and the server, and what they say to each other |
-//! | [`sandbox`] | what a process that serves strangers gives up |
-//! | [`remount`], [`again`] | options that change; an image at a second directory |
-//! | [`unmount`], [`end`], [`mountinfo`] | unmounting; waiting for the server; what is mounted where |
-//! | [`log`] | where is said what goes wrong |
-//! | [`stats`], [`metrics`] | what the server tells of itself; the same over HTTP |
+//! | [`process`] | the monitor and the server, and their messages |
+//! | [`sandbox`] | the rights that a server drops |
+//! | [`remount`], [`second_mount`] | options that change; an image at a second directory |
+//! | [`unmount`], [`shutdown`], [`mountinfo`] | unmounting; waiting for the server; the list of mounts |
+//! | `ext4_adapter`, `queues` | ext4 and message queues over FUSE |
+//! | [`log`] | where errors are reported |
+//! | [`stats`], [`metrics`] | the server's statistics; the same over HTTP |
 #![deny(unsafe_code)]
 
-pub mod again;
-pub mod end;
 mod ext4_adapter;
 pub mod log;
 pub mod metrics;
@@ -22,6 +21,8 @@ pub mod process;
 mod queues;
 pub mod remount;
 pub mod sandbox;
+pub mod second_mount;
+pub mod shutdown;
 pub mod stats;
 pub mod unmount;
 

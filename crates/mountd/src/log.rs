@@ -28,7 +28,7 @@ pub enum Severity {
 pub enum Log {
     /// On standard error.
     Terminal,
-    /// In the system's log, which listens there. Without one, nobody hears it.
+    /// In the system's log, if one is running.
     System(PathBuf),
 }
 
@@ -44,7 +44,7 @@ impl Log {
         let message = printable(&message);
         match self {
             Log::Terminal => eprintln!("uext4: {message}"),
-            // There is nobody else to tell.
+            // There is no other place to report it.
             Log::System(socket) => drop(send(socket, severity, &message)),
         }
     }
@@ -97,7 +97,7 @@ mod tests {
     fn the_system_gets_lines_of_syslog() {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("log");
-        // Nobody listens.
+        // No system log is running.
         Log::System(socket.clone()).say(Severity::Error, "lost");
         let listener = UnixDatagram::bind(&socket).unwrap();
         Log::System(socket).say(Severity::Warning, "kept\u{9b}");

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Metrics(TcpListener);
 
 impl Metrics {
-    /// Listens at `address`, which has to be the machine's own: whoever asks is answered.
+    /// Listens at `address`, which must be the machine's own: every client is answered.
     ///
     /// # Errors
     /// It is not loopback, or is taken.
@@ -51,7 +51,7 @@ impl Metrics {
         thread::spawn(move || {
             for client in self.0.incoming() {
                 match client {
-                    // Who goes away is not answered.
+                    // Fails if the client has gone away.
                     Ok(client) => drop(answer(&client, || {
                         stats::read(&dir).map_err(|e| e.to_string())
                     })),
@@ -63,7 +63,7 @@ impl Metrics {
     }
 }
 
-/// What a client sends, as long as there is time for it: one that sends little by little keeps others waiting.
+/// Reads a client's request within a time limit: a slow client delays the others.
 struct Until<'a> {
     client: &'a TcpStream,
     end: Instant,

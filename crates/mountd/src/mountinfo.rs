@@ -1,4 +1,4 @@
-//! What is mounted where, as `/proc/self/mountinfo` tells (proc(5)).
+//! The list of mounts in `/proc/self/mountinfo` (proc(5)).
 
 use std::ffi::OsString;
 use std::io;
@@ -15,7 +15,7 @@ pub const SUBTYPE: &str = "uext4";
 /// A mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountEntry {
-    /// Its number, which no other mount has as long as it lives.
+    /// Its id, unique among existing mounts.
     pub id: u64,
     /// The device as `major:minor`; mounts of one superblock have the same.
     pub device: String,
@@ -29,7 +29,7 @@ pub struct MountEntry {
     pub source: PathBuf,
     /// What the kernel does with it.
     pub flags: KernelFlags,
-    /// The user who mounted it, if it is of FUSE.
+    /// The mounting user of a FUSE mount.
     pub user: Option<u32>,
 }
 

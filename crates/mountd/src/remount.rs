@@ -4,7 +4,7 @@
 //! for writing, and writable there last: so neither ever lets a change through that the other would not take.
 //!
 //! # Invariants
-//! What the kernel is told follows from what it says of the mount and from the options that are given, never from what
+//! The flags passed to the kernel follow from its own list of mounts and from the given options, never from what
 //! the server answers: root may remount what a user's server serves.
 
 use crate::mountinfo::{self, MountEntry};
@@ -20,7 +20,7 @@ use std::time::Duration;
 use uext4_fuse::settings::SETTINGS_BYTES;
 use uext4_fuse::{KernelFlags, ask_settings};
 
-/// How often kernel and server are asked again where files are about to be closed, and how long after the last time.
+/// The attempts of a change while files are in use, and the pause between two attempts.
 const TRIES: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -84,16 +84,16 @@ pub fn remount(dir: &Path, lists: &[String]) -> Result<(), RemountError> {
     }
     let question = lists.join(",");
     if wanted.read_only && !before.read_only {
-        patiently(|| in_kernel(&dir, wanted))?;
-        return patiently(|| ask(&dir, &question)).inspect_err(|_| {
+        retry_while_busy(|| in_kernel(&dir, wanted))?;
+        return retry_while_busy(|| ask(&dir, &question)).inspect_err(|_| {
             // As it was; the server has changed nothing.
             let _ = in_kernel(&dir, before);
         });
     }
-    patiently(|| ask(&dir, &question))?;
+    retry_while_busy(|| ask(&dir, &question))?;
     if is_root && let Err(e) = in_kernel(&dir, wanted) {
         if before.read_only && !wanted.read_only {
-            let _ = patiently(|| ask(&dir, "ro"));
+            let _ = retry_while_busy(|| ask(&dir, "ro"));
         }
         return Err(e);
     }
@@ -109,7 +109,7 @@ fn kernel_part(known: &Options, lists: &[String]) -> Result<Options, OptionError
     Ok(options)
 }
 
-/// An option that would change and that the kernel lets nobody but root change.
+/// An option that would change and that only root may change.
 fn root_only(before: KernelFlags, after: KernelFlags) -> Option<&'static str> {
     let of = |flags: KernelFlags| {
         [
@@ -131,8 +131,8 @@ fn in_kernel(dir: &Path, flags: KernelFlags) -> Result<(), RemountError> {
     }
 }
 
-/// Tries until nothing is in use any more: files that were closed are released a moment later, by the kernel's side too.
-fn patiently(change: impl Fn() -> Result<(), RemountError>) -> Result<(), RemountError> {
+/// Retries a change while files are in use: the kernel releases closed files a moment later.
+fn retry_while_busy(change: impl Fn() -> Result<(), RemountError>) -> Result<(), RemountError> {
     for _ in 1..TRIES {
         match change() {
             Err(RemountError::Busy(_)) => std::thread::sleep(PAUSE),
@@ -154,7 +154,7 @@ fn ask(dir: &Path, question: &str) -> Result<(), RemountError> {
     let room = room.ok_or_else(|| RemountError::Refused("the options are too long".to_owned()))?;
     room.copy_from_slice(question.as_bytes());
     ask_settings(&opened, &mut memory).map_err(unanswered)?;
-    let answer = memory.split(|byte| *byte == 0).next().unwrap_or_default();
+    let answer = memory.split(|byte| *byte == 0).next().unwrap_or(&memory);
     let answer: Answer = serde_json::from_slice(answer)
         .map_err(|e| RemountError::Refused(format!("the server can't be understood: {e}")))?;
     answer.map_err(|Refusal { is_busy, message }| match is_busy {

@@ -1,4 +1,4 @@
-//! What a server tells of itself: one JSON document, the value of an attribute of the mounted directory.
+//! The statistics of a server: one JSON document, the value of an attribute of the mounted directory.
 
 use serde_json::Value;
 use std::io::{self, Read};
@@ -31,7 +31,7 @@ pub enum StatsError {
 /// How long a server may take to answer before it counts as one that hangs.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// As [`read`], by a process of its own: who asks a server that hangs waits for it even when he is killed. None where
+/// As [`read`], in a process of its own: a process that asks a hanging server waits even when it is killed. None if
 /// what answers is no server of ours.
 ///
 /// # Errors
@@ -54,7 +54,7 @@ pub fn read_from_afar(dir: &Path) -> Result<Option<Value>, Hung> {
     thread::spawn(move || {
         let mut text = Vec::new();
         let read = pipe.read_to_end(&mut text);
-        // Nobody listens any more once it took too long.
+        // Fails if the caller has given up waiting.
         let _ = answer.send(read.map(|_| text));
     });
     match answered.recv_timeout(PATIENCE) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// How a mount is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum UnmountMode {
     /// If nothing of it is in use.
     Idle,
     /// It disappears now; what is open stays so until it is closed.
@@ -21,7 +21,7 @@ pub enum How {
 #[derive(Debug, thiserror::Error)]
 pub enum UnmountError {
     /// Something of it is in use.
-    #[error("in use: a file of it is open, or a directory of it is somebody's working directory")]
+    #[error("in use: a file of it is open, or a directory of it is a process's working directory")]
     Busy,
     /// The host says no.
     #[error("{0}")]
@@ -39,7 +39,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// It is in use; it is not the user's.
-pub fn unmount(dir: &Path, how: How) -> Result<(), UnmountError> {
+pub fn unmount(dir: &Path, how: UnmountMode) -> Result<(), UnmountError> {
     for _ in 1..TRIES {
         match once(dir, how) {
             Err(UnmountError::Busy) => std::thread::sleep(PAUSE),
@@ -49,12 +49,12 @@ pub fn unmount(dir: &Path, how: How) -> Result<(), UnmountError> {
     once(dir, how)
 }
 
-fn once(dir: &Path, how: How) -> Result<(), UnmountError> {
+fn once(dir: &Path, how: UnmountMode) -> Result<(), UnmountError> {
     let flags = match how {
-        How::Idle => UnmountFlags::empty(),
-        How::Lazy => UnmountFlags::DETACH,
+        UnmountMode::Idle => UnmountFlags::empty(),
+        UnmountMode::Lazy => UnmountFlags::DETACH,
         // Force ends the connection, which leaves the mount busy; detaching removes it.
-        How::Forced => UnmountFlags::FORCE | UnmountFlags::DETACH,
+        UnmountMode::Forced => UnmountFlags::FORCE | UnmountFlags::DETACH,
     };
     match rustix::mount::unmount(dir, flags | UnmountFlags::NOFOLLOW) {
         Ok(()) => Ok(()),
@@ -64,11 +64,11 @@ fn once(dir: &Path, how: How) -> Result<(), UnmountError> {
     }
 }
 
-fn by_helper(dir: &Path, how: How) -> Result<(), UnmountError> {
+fn by_helper(dir: &Path, how: UnmountMode) -> Result<(), UnmountError> {
     let mut command = Command::new("fusermount3");
     command.arg(match how {
-        How::Idle => "-u",
-        How::Lazy | How::Forced => "-uz",
+        UnmountMode::Idle => "-u",
+        UnmountMode::Lazy | UnmountMode::Forced => "-uz",
     });
     command.arg("--").arg(dir).env("LC_ALL", "C");
     command.stdin(Stdio::null());

@@ -6,9 +6,9 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use uext4::{Errno, Error};
-use uext4_mountd::again;
 use uext4_mountd::process::{background, monitor};
 use uext4_mountd::remount::remount;
+use uext4_mountd::second_mount;
 use uext4_mountd::{Failure, Log, MountRequest, Source, WirePath, metrics};
 
 /// What `-o` takes.
@@ -136,7 +136,7 @@ pub fn mount(how: &HowArgs, source: Source, more: Vec<String>, dir: &Path) -> Re
 /// Where the image is mounted already.
 fn mounted_at(request: &MountRequest) -> Option<PathBuf> {
     match &request.source {
-        Source::Image(image) => again::mounted_at(&image.0),
+        Source::Image(image) => second_mount::mounted_at(&image.0),
         Source::Queues => None,
     }
 }
@@ -147,7 +147,7 @@ fn show_again(request: &MountRequest) -> Result<Option<PathBuf>> {
         return Ok(None);
     };
     let options = request.options().map_err(anyhow::Error::msg)?;
-    let shown = again::mount_again(&image.0, request.dir(), &options);
+    let shown = second_mount::mount_second(&image.0, request.dir(), &options);
     shown.map_err(|e| anyhow::anyhow!("{}: {e}", image.0.display()))
 }
 

@@ -17,7 +17,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<()> {
     let dir = args.dir.display();
-    let ended = uext4_mountd::end::end(&args.dir, args.lazy);
+    let ended = uext4_mountd::shutdown::shut_down(&args.dir, args.lazy);
     let ended = ended.map_err(|e| anyhow::anyhow!("{dir}: {e}"))?;
     if let Some(elsewhere) = &ended.elsewhere {
         let (source, elsewhere) = (ended.source.display(), elsewhere.display());

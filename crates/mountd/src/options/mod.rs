@@ -37,7 +37,7 @@ pub struct Options {
     pub sync: bool,
     /// Every change of a directory is durable when it returns.
     pub dirsync: bool,
-    /// Whether others than who mounts may use it, as permissions say; `None` for only if root mounts.
+    /// Whether users other than the mounting one may use it; `None`: only if root mounts.
     pub allow_other: Option<bool>,
     /// How requests come.
     pub transport: TransportKind,

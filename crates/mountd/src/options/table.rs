@@ -14,13 +14,13 @@ pub enum Shape {
 /// Why an option is accepted and changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Harmless {
-    /// It is for mount(8), or for who reads fstab.
+    /// It is for mount(8) or for readers of fstab.
     ForMount,
     /// It says what is so anyway.
     Always,
     /// It tunes a mechanism that is another one here; files, and what a crash leaves, are the same.
     Tuning,
-    /// It tells the quota tools something, and the file system nothing.
+    /// It is for the quota tools; the file system ignores it.
     ForQuotaTools,
 }
 
@@ -46,7 +46,7 @@ pub const HARMLESS: &[(&str, Shape, Harmless)] = &[
     ("helper", Valued, ForMount),
     ("uhelper", Valued, ForMount),
     ("nonempty", Plain, ForMount),
-    // What lists of mounts show of FUSE, and mount(8) gives back when it remounts.
+    // Options that lists of FUSE mounts show and mount(8) passes on remount.
     ("user_id", Valued, ForMount),
     ("group_id", Valued, ForMount),
     ("rootmode", Valued, ForMount),
@@ -85,7 +85,7 @@ pub const HARMLESS: &[(&str, Shape, Harmless)] = &[
     ("max_batch_time", Valued, Tuning),
     ("min_batch_time", Valued, Tuning),
     ("journal_ioprio", Valued, Tuning),
-    // Recovery looks at the checksums that are there, whoever wrote them.
+    // Recovery always checks existing checksums.
     ("journal_checksum", Plain, Tuning),
     ("nojournal_checksum", Plain, Tuning),
     ("journal_async_commit", Plain, Tuning),
@@ -109,7 +109,7 @@ pub const HARMLESS: &[(&str, Shape, Harmless)] = &[
     ("nobh", Plain, Tuning),
     ("reservation", Plain, Tuning),
     ("noreservation", Plain, Tuning),
-    // Who writes is told of a write that fails, before anything is committed.
+    // A failed write is reported to the writer before a commit.
     ("data_err", Valued, Tuning),
     ("warn_on_error", Plain, Tuning),
     ("nowarn_on_error", Plain, Tuning),
@@ -120,7 +120,7 @@ pub const HARMLESS: &[(&str, Shape, Harmless)] = &[
     ("grpquota", Plain, ForQuotaTools),
 ];
 
-/// The options whose effect somebody would miss, and why they can't be had.
+/// The options that are refused because their effect is missing, and the reasons.
 pub const REFUSED: &[(&str, &str)] = &[
     (
         "nouser_xattr",

@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-/// Mounts what `request` asks for, and returns when it is served; with what the user should be told.
+/// Mounts what `request` asks for. Returns warnings for the user once it is served.
 ///
 /// # Errors
 /// It can't be mounted.
@@ -44,15 +44,15 @@ pub fn start(request: &MountRequest) -> Result<Vec<String>, Failure> {
 /// What the process does that [`start`] started.
 ///
 /// # Errors
-/// It was started by hand, or the mount failed; the parent, if it still waits, has been told.
+/// It was started by hand, or the mount failed. The failure was sent to the parent, if it still waits.
 pub fn run() -> Result<(), Failure> {
     rustix::thread::set_name(c"uext4-monitor").map_err(io::Error::from)?;
     let parent = Channel::inherited()?;
     rustix::process::setsid().map_err(io::Error::from)?;
-    // No directory of the user's is in use by a process that he does not see.
+    // The user's working directory must not stay in use by a background process.
     std::env::set_current_dir("/")?;
     let Some((request, _)) = parent.receive::<MountRequest>()? else {
-        return Err(Failure::new("nobody asks for a mount"));
+        return Err(Failure::new("no request for a mount"));
     };
     let mut waiting = Some(parent);
     let log = Log::system();
@@ -61,12 +61,12 @@ pub fn run() -> Result<(), Failure> {
         parent.send(&ToParent::Serving(warnings.to_vec()), None)
     });
     if let Err(failure) = &outcome {
-        let told = waiting.is_some_and(|parent| {
-            // One that was interrupted does not wait any more.
+        let is_reported = waiting.is_some_and(|parent| {
+            // An interrupted parent no longer waits.
             let sent = parent.send(&ToParent::Failed(failure.clone()), None);
             sent.is_ok()
         });
-        if !told {
+        if !is_reported {
             log.say(Severity::Error, failure);
         }
     }

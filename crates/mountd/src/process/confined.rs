@@ -33,7 +33,7 @@ pub struct Confined {
     pub resources: TransportResources,
     /// How they are served.
     pub serve: ServeOptions,
-    /// The user who mounts.
+    /// The mounting user.
     pub owner: u32,
     /// What was given up; `None` if the request says that nothing is to be.
     pub confinement: Option<Confinement>,

@@ -1,4 +1,4 @@
-//! How much of the host a server may take: an image that somebody made must not take all memory.
+//! The limits of a server: an untrusted image must not use up the host's memory.
 
 use super::Failure;
 use crate::options::Options;

@@ -7,8 +7,8 @@
 //! None. One thread waits for the server and for signals; statistics over HTTP have their own.
 
 use super::descriptors::close_on_exec;
-use super::last_words::LastWords;
 use super::request::{Facts, FromServer, MountRequest, Source, ToServer};
+use super::server_stderr::ServerStderr;
 use super::wire::Channel;
 use super::{Failure, death};
 use crate::log::{Log, Severity, printable};
@@ -16,7 +16,7 @@ use crate::metrics::Metrics;
 use crate::mountinfo;
 use crate::mountinfo::MountEntry;
 use crate::options::Options;
-use crate::unmount::{How, UnmountError, unmount};
+use crate::unmount::{UnmountError, UnmountMode, unmount};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
 use std::fmt;
@@ -34,19 +34,19 @@ use uext4_fuse::{KernelFlags, KernelOptions, Mountpoint};
 const THIS_PROGRAM: &str = "/proc/self/exe";
 
 /// How long open files' data is waited for when they are cut off.
-const SYNC_PATIENCE: Duration = Duration::from_secs(30);
+const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What the monitor waits for.
 enum Event {
     Message(FromServer),
     /// The server is gone.
     Gone,
-    /// Somebody wants the mount to end.
+    /// A signal asks for the end of the mount.
     Signal,
 }
 
 /// Mounts what `request` asks for, and returns when it is unmounted. `serving` is called once requests are
-/// answered, with what the user should be told; what goes wrong from then on is said in `log`.
+/// answered, with warnings for the user; later errors are reported to `log`.
 ///
 /// # Errors
 /// It can't be mounted, `serving` fails, or the image was not closed as it should be.
@@ -100,7 +100,7 @@ pub fn run(
 struct Monitor {
     channel: Channel,
     server: Child,
-    last_words: LastWords,
+    server_stderr: ServerStderr,
     signals: OwnedFd,
     source: PathBuf,
     log: Log,
@@ -122,14 +122,14 @@ impl Monitor {
         Ok(Monitor {
             channel,
             server,
-            last_words: LastWords::new(stderr.into()),
+            server_stderr: ServerStderr::new(stderr.into()),
             signals,
             source: request.source().to_owned(),
             log,
         })
     }
 
-    /// Says what happens to a directory.
+    /// Reports a warning about the mount at `dir`.
     fn warn(&self, dir: &Path, what: impl fmt::Display) {
         self.log
             .say(Severity::Warning, format_args!("{}: {what}", dir.display()));
@@ -154,7 +154,7 @@ impl Monitor {
                 PollFd::new(&self.signals, PollFlags::IN),
                 PollFd::from_borrowed_fd(self.channel.as_fd(), PollFlags::IN),
             ];
-            let words = self.last_words.source();
+            let words = self.server_stderr.source();
             fds.extend(words.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
             match poll(&mut fds, None) {
                 Ok(_) => {}
@@ -163,7 +163,7 @@ impl Monitor {
             }
             let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
             if ready.get(2) == Some(&true) {
-                self.last_words.read();
+                self.server_stderr.read();
             }
             if ready[0] {
                 rustix::io::read(&self.signals, &mut [0_u8; 64])?;
@@ -219,11 +219,11 @@ impl Monitor {
     fn end(&mut self, mounted: &Mounted, facts: &Facts) {
         let dir = mounted.dir();
         if !mounted.is_there() {
-            // Lazily unmounted before, and somebody has a file open still.
+            // Lazily unmounted before, and a file is still open.
             let _ = self.channel.send(&ToServer::Stop, None);
             return;
         }
-        match mounted.unmount(How::Idle) {
+        match mounted.unmount(UnmountMode::Idle) {
             Ok(()) => return,
             Err(UnmountError::Busy) => {
                 self.warn(dir, "in use; open files are closed, and get ENOTCONN");
@@ -231,9 +231,9 @@ impl Monitor {
             Err(e) => self.warn(dir, e),
         }
         if !facts.read_only {
-            self.sync_patiently(dir);
+            self.sync_with_timeout(dir);
         }
-        if let Err(e) = mounted.unmount(How::Forced) {
+        if let Err(e) = mounted.unmount(UnmountMode::Forced) {
             self.warn(dir, e);
         }
         if !rustix::process::geteuid().is_root() {
@@ -243,7 +243,7 @@ impl Monitor {
     }
 
     /// Writes the kernel's dirty pages of the mount, unless that takes too long: the server may hang.
-    fn sync_patiently(&self, dir: &Path) {
+    fn sync_with_timeout(&self, dir: &Path) {
         let (done, wait) = mpsc::channel();
         let of = dir.to_owned();
         thread::spawn(move || {
@@ -251,7 +251,7 @@ impl Monitor {
             let synced = rustix::fs::open(&of, flags, Mode::empty()).and_then(rustix::fs::syncfs);
             let _ = done.send(synced);
         });
-        let lost = match wait.recv_timeout(SYNC_PATIENCE) {
+        let lost = match wait.recv_timeout(SYNC_TIMEOUT) {
             Ok(Ok(())) => return,
             Ok(Err(e)) => format!("what open files had not written may be lost: {e}"),
             Err(_) => "what open files had not written is lost: the server does not answer".into(),
@@ -276,7 +276,7 @@ impl Monitor {
             Ok(status) => Failure::new(format_args!(
                 "the server died ({}){}; what was synced is in the journal, and the next mount recovers it",
                 death(status),
-                self.last_words.finish()
+                self.server_stderr.finish()
             )),
             Err(e) => Failure::from(e),
         }
@@ -316,8 +316,8 @@ impl Mounted {
     }
 
     /// Unmounts it while it is there, and wherever else it is mounted.
-    fn unmount(&self, how: How) -> Result<(), UnmountError> {
-        // As long as it is there, no other file system has its device number.
+    fn unmount(&self, how: UnmountMode) -> Result<(), UnmountError> {
+        // While it is mounted, no other file system has its device number.
         for other in self.entry.siblings().unwrap_or_default() {
             if other.is_seen()
                 && let Err(UnmountError::Busy) = unmount(&other.dir, how)
@@ -345,10 +345,10 @@ impl Mounted {
         })
     }
 
-    /// Nobody is left with a directory whose server is gone, wherever it is mounted.
+    /// Unmounts every directory of the mount: no process may be left with a directory whose server is gone.
     fn end(self, monitor: &Monitor) {
         if self.is_there()
-            && let Err(e) = self.unmount(How::Forced)
+            && let Err(e) = self.unmount(UnmountMode::Forced)
         {
             monitor.warn(self.dir(), e);
         }

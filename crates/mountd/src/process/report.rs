@@ -1,4 +1,4 @@
-//! What the server's code logs, sent to the monitor: the server itself can reach nobody else.
+//! Log messages of the server, sent to the monitor, the only process that the server can reach.
 
 use super::request::FromServer;
 use super::wire::Channel;
@@ -48,7 +48,7 @@ impl Window {
 }
 
 impl Reporter {
-    /// Reports to whoever is at the other end.
+    /// Reports to the other end of `channel`.
     pub fn new(channel: Arc<Channel>) -> Reporter {
         let window = Window {
             start: Instant::now(),
@@ -88,7 +88,7 @@ impl Subscriber for Reporter {
             .try_send(&FromServer::Wrong { severity, message });
     }
 
-    // Nothing here has spans; each is another to who asks all the same.
+    // Spans are not recorded, but each needs its own id.
     fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
         span::Id::from_u64(self.spans.fetch_add(1, Relaxed))
     }

@@ -1,4 +1,4 @@
-//! What the processes of a mount say to each other.
+//! The messages between the processes of a mount.
 
 use super::Failure;
 use crate::log::Severity;
@@ -115,7 +115,7 @@ pub enum FromServer {
         /// What it is.
         message: String,
     },
-    /// Somebody asked the server to end.
+    /// The server was asked to end by a signal.
     PleaseStop,
     /// Everything is written back, or what kept it from that.
     Closed(Result<(), String>),
@@ -132,11 +132,11 @@ pub struct Facts {
     pub volatile: bool,
     /// It has rings, so that requests can come over io_uring.
     pub rings: bool,
-    /// What the server has given up; `None` if it was told not to.
+    /// The rights that the server has dropped; `None` if the request forbids that.
     pub confinement: Option<Confinement>,
 }
 
-/// From the monitor to who started it in the background.
+/// From the monitor to the command that started it in the background.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToParent {
     /// It is mounted and served; things to warn of.

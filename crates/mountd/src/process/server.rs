@@ -69,7 +69,7 @@ struct Opened {
 /// What the process does that `uext4 serve` is, from its first message to its last.
 ///
 /// # Errors
-/// It was started by hand, or the image was not closed as it should be; the monitor has been told.
+/// It was started by hand, or the image was not closed cleanly. The error was sent to the monitor.
 pub fn run() -> Result<(), Failure> {
     // Started through /proc/self/exe, it would be called "exe" by ps(1).
     rustix::thread::set_name(c"uext4-server").map_err(io::Error::from)?;
@@ -165,7 +165,7 @@ fn open(request: &MountRequest) -> Result<Opened, Failure> {
     })
 }
 
-/// A namespace whose directory belongs to who mounts it.
+/// A namespace whose directory belongs to the mounting user.
 fn new_namespace(options: &Options) -> Result<IpcNamespace, Failure> {
     let namespace = MqueueType::default().create(options.limits);
     let owner = SetAttr {
@@ -191,13 +191,13 @@ fn serve(
     channel: &Arc<Channel>,
     terminated: OwnedFd,
 ) -> Result<(), Failure> {
-    let ending = Arc::new(Ending::new(opened.content.clone()));
-    let (to_monitor, for_control) = (Arc::clone(channel), Arc::clone(&ending));
+    let shutdown = Arc::new(Shutdown::new(opened.content.clone()));
+    let (to_monitor, for_control) = (Arc::clone(channel), Arc::clone(&shutdown));
     thread::Builder::new()
         .name("control".to_owned())
         .spawn(move || control(&to_monitor, &terminated, &for_control))?;
     let started = |stopper| {
-        ending.started(stopper);
+        shutdown.started(stopper);
         // The monitor need not be there any more.
         let _ = channel.send(&FromServer::Serving, None);
     };
@@ -212,13 +212,13 @@ fn serve(
         }
     };
     // Whatever became of the connection, what it asked for is kept.
-    let closed = ending.close();
+    let closed = shutdown.close();
     served?;
     closed
 }
 
-/// Listens while others serve, and ends the process if it is told to.
-fn control(channel: &Channel, terminated: &OwnedFd, ending: &Ending) {
+/// Handles messages of the monitor and `SIGTERM` while other threads serve.
+fn control(channel: &Channel, terminated: &OwnedFd, shutdown: &Shutdown) {
     let mut monitored = true;
     loop {
         let mut fds = vec![PollFd::new(terminated, PollFlags::IN)];
@@ -231,16 +231,16 @@ fn control(channel: &Channel, terminated: &OwnedFd, ending: &Ending) {
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         if ready[0] {
             let _ = rustix::io::read(terminated, &mut [0_u8; 64]);
-            // Only the monitor can unmount. Without one, what there is gets durable, and who comes to unmount
-            // finds the server here.
+            // Only the monitor can unmount. Without a monitor, changes are made durable and the server keeps running until
+            // the mount is unmounted.
             let asked = monitored && channel.send(&FromServer::PleaseStop, None).is_ok();
             if !asked {
-                ending.content.sync();
+                shutdown.content.sync();
             }
         }
         if ready.get(1) == Some(&true) {
             match channel.receive() {
-                Ok(Some((ToServer::Stop, _))) => stop(channel, ending),
+                Ok(Some((ToServer::Stop, _))) => stop(channel, shutdown),
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => monitored = false,
             }
@@ -249,31 +249,31 @@ fn control(channel: &Channel, terminated: &OwnedFd, ending: &Ending) {
 }
 
 /// Closes the image while the kernel still has the connection, and ends the process, which ends the connection.
-fn stop(channel: &Channel, ending: &Ending) -> ! {
-    ending.stop();
-    let closed = ending.close();
+fn stop(channel: &Channel, shutdown: &Shutdown) -> ! {
+    shutdown.stop();
+    let closed = shutdown.close();
     let code = i32::from(closed.is_err());
     let _ = channel.send(&FromServer::Closed(closed.map_err(|e| e.to_string())), None);
     std::process::exit(code)
 }
 
-/// The end of what is served: by the kernel, when all is unmounted and closed, or by the monitor before that.
-struct Ending {
+/// Stops the server and closes the image: after the last unmount, or earlier for the monitor.
+struct Shutdown {
     content: Content,
     stopper: OnceLock<Stopper>,
     closed: OnceLock<Result<(), Failure>>,
 }
 
-impl Ending {
-    fn new(content: Content) -> Ending {
-        Ending {
+impl Shutdown {
+    fn new(content: Content) -> Shutdown {
+        Shutdown {
             content,
             stopper: OnceLock::new(),
             closed: OnceLock::new(),
         }
     }
 
-    /// Requests are answered, and this ends it.
+    /// Requests are answered from now on; `stopper` ends that.
     fn started(&self, stopper: Stopper) {
         // It starts once.
         let _ = self.stopper.set(stopper);
@@ -284,7 +284,7 @@ impl Ending {
         self.stopper.wait().stop();
     }
 
-    /// Closes the image, unless that is done; one who comes meanwhile waits for it.
+    /// Closes the image once; concurrent callers wait for that.
     fn close(&self) -> Result<(), Failure> {
         let close = || self.content.clone().close();
         self.closed.get_or_init(close).clone()

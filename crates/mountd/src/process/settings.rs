@@ -35,7 +35,7 @@ pub struct ImageSettings {
     /// How it was mounted.
     mounted: MountOptions,
     synchronous: Arc<Synchronous>,
-    /// The user who mounted it.
+    /// The mounting user.
     owner: u32,
     options: Mutex<Options>,
 }
@@ -107,8 +107,7 @@ fn refused_by_image(e: &uext4::Error, now: &Options) -> Refusal {
 
 impl Settings for ImageSettings {
     fn change(&self, uid: u32, question: &[u8]) -> Vec<u8> {
-        // A structure of texts and flags becomes JSON always.
-        serde_json::to_vec(&self.try_change(uid, question)).unwrap_or_default()
+        serde_json::to_vec(&self.try_change(uid, question)).expect("strings and flags become JSON")
     }
 
     fn describe(&self) -> Value {

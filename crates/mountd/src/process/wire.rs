@@ -62,7 +62,7 @@ impl Channel {
     /// Sends a message if there is room for it.
     ///
     /// # Errors
-    /// `EAGAIN`: there is none. `EPIPE`: the other side is gone.
+    /// `EAGAIN`: no room. `EPIPE`: the other side is gone.
     pub fn try_send(&self, message: &impl Serialize) -> io::Result<()> {
         self.send_with(message, None, SendFlags::DONTWAIT)
     }

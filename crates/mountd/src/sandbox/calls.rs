@@ -1,7 +1,7 @@
 //! The system calls that a server may make.
 //!
-//! A call that is not on the list fails with `EPERM`: one that nobody thought of must not end a server that has
-//! data in flight. Only calls that no server makes, and that somebody who took it over would make first, end it.
+//! A call that is not on the list fails with `EPERM`: an unforeseen call must not end a server that has
+//! data in flight. Only calls that no server makes, and that an attacker in its place would make first, end it.
 
 use super::Serves;
 use seccompiler::{
@@ -112,7 +112,7 @@ const ALLOWED_HERE: &[libc::c_long] = &[];
 /// What a server of an image needs besides: its rings are made and restricted before, and none can be made or changed.
 const ALLOWED_FOR_IMAGES: &[libc::c_long] = &[libc::SYS_io_uring_enter];
 
-/// What a server of queues asks and tells processes with.
+/// The calls that a server of queues makes about processes.
 const ALLOWED_FOR_QUEUES: &[libc::c_long] = &[
     libc::SYS_pidfd_open,
     libc::SYS_pidfd_send_signal,
@@ -156,9 +156,9 @@ const MISSING: &[libc::c_long] = &[libc::SYS_clone3];
 
 /// The types of ioctl that are of use: of block devices, of FUSE, and of rings' peers.
 const IOCTL_TYPES: [u64; 2] = [0x12 << 8, 0xe5 << 8];
-/// The type of ioctl that tells whose a process is.
+/// The type of ioctl that reports the user of a process.
 const IOCTL_TYPE_PIDFD: u64 = 0xff << 8;
-/// What may be done with an open file's flags. Not that a process, any that the user may signal, is told of it.
+/// The commands of fcntl(2). Not `F_SETOWN`, which would signal any process of the user.
 const FCNTLS: [libc::c_int; 5] = [
     libc::F_DUPFD_CLOEXEC,
     libc::F_GETFD,
@@ -169,7 +169,7 @@ const FCNTLS: [libc::c_int; 5] = [
 /// Where an ioctl's number has its type.
 const IOCTL_TYPE_MASK: u64 = 0xff << 8;
 
-/// `PR_GET_AUXV` of `linux/prctl.h`: what the kernel told the process at its start.
+/// `PR_GET_AUXV` of `linux/prctl.h`: the values that the kernel passes at the start of a process.
 const PR_GET_AUXV: libc::c_int = 0x4155_5856;
 
 /// Installs the filters for the calling thread and all that it starts.

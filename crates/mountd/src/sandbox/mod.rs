@@ -119,7 +119,7 @@ impl fmt::Display for Confinement {
 /// What a process serves, and so what it cannot do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Serves {
-    /// An image, that anybody may have made: nothing.
+    /// An image, which may come from anywhere: nothing.
     Image,
     /// Message queues: it sends signals to processes that asked for them, and knows which thread is whose.
     Queues,

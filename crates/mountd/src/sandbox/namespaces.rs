@@ -18,7 +18,7 @@ const REPLACED: &str = "/proc";
 /// signed number. The process's number is added, so that no two servers are the same user.
 const UNUSED_USERS: u32 = 0x7000_0000;
 
-/// The user nobody, and its group, where the host has no others.
+/// The user `nobody` and its group, if the host has no others.
 const NOBODY: u32 = 65534;
 
 /// Which namespaces the process got.

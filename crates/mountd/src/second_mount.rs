@@ -6,7 +6,7 @@
 
 use crate::mountinfo::MountEntry;
 use crate::options::Options;
-use crate::unmount::{How, unmount};
+use crate::unmount::{UnmountMode, unmount};
 use rustix::mount::{MountFlags, mount_bind, mount_remount};
 use std::fs::Metadata;
 use std::io;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// A mounted image is shown nowhere else.
 #[derive(Debug, thiserror::Error)]
-pub enum AgainError {
+pub enum SecondMountError {
     /// The same image on the same directory.
     #[error(
         "image is already open: it is mounted there; uext4 mount -o remount changes its options"
@@ -49,33 +49,33 @@ pub enum AgainError {
 ///
 /// # Errors
 /// It is mounted and can't be shown at a second directory.
-pub fn mount_again(
+pub fn mount_second(
     image: &Path,
     dir: &Path,
     options: &Options,
-) -> Result<Option<PathBuf>, AgainError> {
+) -> Result<Option<PathBuf>, SecondMountError> {
     let Some(first) = find(image) else {
         return Ok(None);
     };
     if MountEntry::at(dir).is_ok_and(|there| there.is_some_and(|t| t.device == first.device)) {
-        return Err(AgainError::Same);
+        return Err(SecondMountError::Same);
     }
     // Anyone can name an image as the source of a mount; what root has mounted, root's monitor has named.
     if !rustix::process::geteuid().is_root() || first.user != Some(0) {
-        return Err(AgainError::RootOnly(first.dir));
+        return Err(SecondMountError::RootOnly(first.dir));
     }
     let flags = options.kernel_flags();
     if first.flags.read_only && !flags.read_only {
-        return Err(AgainError::ReadOnly(first.dir));
+        return Err(SecondMountError::ReadOnly(first.dir));
     }
-    let failed = |e: rustix::io::Errno| AgainError::Host {
+    let failed = |e: rustix::io::Errno| SecondMountError::Host {
         first: first.dir.clone(),
         why: e.into(),
     };
     mount_bind(&first.dir, dir).map_err(failed)?;
     if let Err(e) = mount_remount(dir, MountFlags::BIND | flags.mount_flags(), c"") {
         // Not by force, which would end the first as well.
-        let _ = unmount(dir, How::Lazy);
+        let _ = unmount(dir, UnmountMode::Lazy);
         return Err(failed(e));
     }
     Ok(Some(first.dir))

@@ -1,8 +1,8 @@
-//! The end of a mount as a user asks for it: unmounted, and the image closed.
+//! Shutting down a mount: unmounting it and waiting until the image is closed.
 
 use crate::mountinfo::{self, MountEntry};
 use crate::stats;
-use crate::unmount::{How, UnmountError, unmount};
+use crate::unmount::{UnmountError, UnmountMode, unmount};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
@@ -11,22 +11,22 @@ use std::path::{Path, PathBuf};
 use uext4::DeviceOptions;
 use uext4::ondisk::Incompat;
 
-/// A mount has not ended, or not as it should.
+/// A mount was not shut down, or not cleanly.
 #[derive(Debug, thiserror::Error)]
-pub enum EndError {
+pub enum ShutdownError {
     /// The directory can't be found.
     #[error("{0}")]
     Host(#[from] std::io::Error),
-    /// There is none.
+    /// Nothing is mounted there.
     #[error("nothing is mounted there")]
     NotMounted,
-    /// It is another's.
+    /// It is a mount of another file system.
     #[error("not a mount of uext4 but of {0}; umount(8) unmounts it")]
     NotOurs(String),
     /// It is in use.
     #[error("{0}; close them (fuser -m lists who has them), or give --lazy")]
     Busy(UnmountError),
-    /// The host says no.
+    /// The host's error.
     #[error("{0}")]
     Unmount(UnmountError),
     /// The server does not answer.
@@ -47,7 +47,7 @@ const CLOSING_MAX: Timespec = Timespec {
     tv_nsec: 0,
 };
 
-/// What a mount was.
+/// A mount that was shut down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// What was mounted.
@@ -64,16 +64,16 @@ pub struct Ended {
 ///
 /// # Errors
 /// It is in use, or none of ours; or the image was not closed as it should be.
-pub fn end(dir: &Path, lazy: bool) -> Result<Ended, EndError> {
+pub fn shut_down(dir: &Path, lazy: bool) -> Result<Ended, ShutdownError> {
     let dir = mountinfo::absolute(dir)?;
-    let entry = MountEntry::at(&dir)?.ok_or(EndError::NotMounted)?;
+    let entry = MountEntry::at(&dir)?.ok_or(ShutdownError::NotMounted)?;
     if !entry.is_ours() {
-        return Err(EndError::NotOurs(entry.kind));
+        return Err(ShutdownError::NotOurs(entry.kind));
     }
-    // A lazy end waits for nobody.
+    // A lazy shutdown waits for no process.
     let document = match lazy {
         true => None,
-        false => stats::read_from_afar(&dir).map_err(|_| EndError::Hung)?,
+        false => stats::read_from_afar(&dir).map_err(|_| ShutdownError::Hung)?,
     };
     let process = |field: &str| {
         let pid = document.as_ref()?[field].as_i64()?;
@@ -84,14 +84,14 @@ pub fn end(dir: &Path, lazy: bool) -> Result<Ended, EndError> {
     let (server, monitor) = (process("pid"), process("monitor_pid"));
     let is_dead = !lazy && document.is_none() && has_no_server(&dir);
     let how = match lazy {
-        true => How::Lazy,
-        false => How::Idle,
+        true => UnmountMode::Lazy,
+        false => UnmountMode::Idle,
     };
-    // Later another file system may have its device number.
+    // Before unmounting: later another file system may have its device number.
     let others = entry.siblings()?;
     unmount(&dir, how).map_err(|e| match e {
-        UnmountError::Busy => EndError::Busy(e),
-        e => EndError::Unmount(e),
+        UnmountError::Busy => ShutdownError::Busy(e),
+        e => ShutdownError::Unmount(e),
     })?;
     let elsewhere = still_there(&others)?;
     // Without a server the other directories are as dead.
@@ -104,12 +104,12 @@ pub fn end(dir: &Path, lazy: bool) -> Result<Ended, EndError> {
         });
     }
     let closed = server.as_ref().map(wait);
-    // Its exit is the last trace of the mount, and comes after the server's, which not every caller may look into.
+    // The monitor exits after the server, which not every caller may wait for.
     let ended = monitor.as_ref().map(wait);
     let closed = closed.or(ended).unwrap_or(false);
-    // As the kernel says, not the server, whom nobody need trust.
+    // The kernel's flag, because the server is not trusted.
     if closed && !entry.flags.read_only && needs_recovery(&entry.source) {
-        return Err(EndError::Unclean(entry.source));
+        return Err(ShutdownError::Unclean(entry.source));
     }
     Ok(Ended {
         source: entry.source,
@@ -156,8 +156,7 @@ fn wait(process: &OwnedFd) -> bool {
     }
 }
 
-/// Whether an image's journal is not empty. One that can't be looked at, or that somebody has mounted again, is
-/// taken for clean.
+/// Whether an image's journal is not empty. An image that can't be read, or that is mounted again, counts as clean.
 fn needs_recovery(image: &Path) -> bool {
     // Queues, or an image by another name.
     if !image.is_absolute() {

@@ -1,42 +1,41 @@
-//! What a server says on standard error, which is something only when it dies: of a panic, or of memory that it did not
-//! get.
+//! The standard error of a server. It has output only when the server dies of a panic or of a failed allocation.
 //!
 //! # Invariants
-//! What is passed on is one line of text, and bounded: whoever took over the server may have written it.
+//! The text that is passed on is one line and bounded: an attacker that controls the server may have written it.
 
 use rustix::io::Errno;
 use std::fmt::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// How much is kept, in bytes: the end.
+/// The length of the tail that is kept.
 const KEPT_BYTES: usize = 2 << 10;
 
-/// What the Rust library says when it ends the process for want of memory.
+/// The message of the Rust library when it aborts after a failed allocation.
 const NO_MEMORY: &str = "memory allocation of";
 
 /// The other end of a server's standard error.
 #[derive(Debug)]
-pub struct LastWords {
+pub struct ServerStderr {
     /// `None` once the server has closed it.
     pipe: Option<OwnedFd>,
     tail: Vec<u8>,
 }
 
-impl LastWords {
-    /// Of the server that has the other end of `pipe`.
-    pub fn new(pipe: OwnedFd) -> LastWords {
-        LastWords {
+impl ServerStderr {
+    /// The standard error of the server that has the other end of `pipe`.
+    pub fn new(pipe: OwnedFd) -> ServerStderr {
+        ServerStderr {
             pipe: Some(pipe),
             tail: Vec::new(),
         }
     }
 
-    /// Where something may come from.
+    /// The descriptor to poll; `None` once the server has closed it.
     pub fn source(&self) -> Option<BorrowedFd<'_>> {
         self.pipe.as_ref().map(AsFd::as_fd)
     }
 
-    /// Takes what is there; waits until there is something.
+    /// Reads available output; blocks if there is none.
     pub fn read(&mut self) {
         let Some(pipe) = &self.pipe else { return };
         let mut some = [0; KEPT_BYTES];
@@ -52,7 +51,7 @@ impl LastWords {
         }
     }
 
-    /// All of it, of a server that is dead, as a part of a message that follows what happened.
+    /// Reads the rest of a dead server's output and returns it as the end of an error message.
     pub fn finish(&mut self) -> String {
         while self.pipe.is_some() {
             self.read();
@@ -86,7 +85,7 @@ mod tests {
         let (reader, mut writer) = std::io::pipe().unwrap();
         writer.write_all(said).unwrap();
         drop(writer);
-        LastWords::new(reader.into()).finish()
+        ServerStderr::new(reader.into()).finish()
     }
 
     #[test]
