@@ -13,9 +13,6 @@ use uext4_vfs::ilock::DioLock;
 pub struct ArmList<A>(pub Vec<A>);
 
 /// `a,b` or `all`.
-///
-/// # Errors
-/// The first name that is no arm.
 pub fn parse_list<A>(text: &str, all: &[A]) -> Result<ArmList<A>, String>
 where
     A: Copy + FromStr<Err: Display>,
@@ -55,9 +52,6 @@ fn on_off_list(text: &str) -> Result<ArmList<bool>, String> {
 }
 
 /// `on` or `off`.
-///
-/// # Errors
-/// Anything else.
 pub fn parse_on_off(word: &str) -> Result<bool, String> {
     match word {
         "on" => Ok(true),
@@ -67,9 +61,6 @@ pub fn parse_on_off(word: &str) -> Result<bool, String> {
 }
 
 /// A time with its unit: `100us`, `1.5ms`, `2s`.
-///
-/// # Errors
-/// What is wrong with it.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match text.get(digits.len()..).unwrap_or("") {
@@ -85,18 +76,12 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Seconds, as `1` or `0.2`.
-///
-/// # Errors
-/// What is wrong with it.
 pub fn parse_seconds(text: &str) -> Result<Duration, String> {
     let number: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
     Duration::try_from_secs_f64(number).map_err(|e| format!("`{text}`: {e}"))
 }
 
 /// Seconds that a run takes: as [`parse_seconds`], and not none.
-///
-/// # Errors
-/// What is wrong with it.
 pub fn parse_run_time(text: &str) -> Result<Duration, String> {
     match parse_seconds(text)? {
         Duration::ZERO => Err("no time at all measures nothing".to_owned()),
@@ -292,25 +277,16 @@ fn length<A>(list: Option<&ArmList<A>>) -> usize {
 }
 
 /// A count of threads.
-///
-/// # Errors
-/// None, or more than any machine runs.
 pub fn parse_threads(text: &str) -> Result<usize, String> {
     bounded(text, 4096)
 }
 
 /// A count of rounds.
-///
-/// # Errors
-/// None, or more than anybody waits for.
 pub fn parse_rounds(text: &str) -> Result<usize, String> {
     bounded(text, 100_000)
 }
 
 /// A count of files.
-///
-/// # Errors
-/// None, or more than ext4 has inodes.
 pub fn parse_items(text: &str) -> Result<u64, String> {
     bounded(text, usize::try_from(u32::MAX).unwrap_or(usize::MAX)).map(|n| n as u64)
 }

@@ -12,9 +12,6 @@ pub struct Bed {
 
 impl Bed {
     /// Opens or makes the image and mounts it.
-    ///
-    /// # Errors
-    /// As [`device::open`], and of mounting.
     pub fn make(spec: &ImageSpec, options: &MountOptions) -> anyhow::Result<Bed> {
         let image = device::open(spec)?;
         let fs = Ext4::mount(image.measured(), options.clone())?;
@@ -32,9 +29,6 @@ impl Bed {
     }
 
     /// Unmounts, and checks the image.
-    ///
-    /// # Errors
-    /// Of unmounting, or what is damaged.
     pub fn finish(self, check: bool) -> anyhow::Result<()> {
         self.fs.unmount()?;
         drop(self.fs);

@@ -171,9 +171,6 @@ impl Workload for Job<'_> {
 }
 
 /// Runs create-unlink for each count of tasks, and prints.
-///
-/// # Errors
-/// An operation that fails, or an image that is damaged after the run.
 pub fn run(args: &CreateUnlinkArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let arms = args.setup.arms();
     let names = args.peer.names(&arms);

@@ -108,10 +108,6 @@ pub struct Done<T> {
 
 /// Runs `work` in `count` threads that start together. With a `time` the flag stops them after it;
 /// without, each ends by itself. The first argument of `work` is the thread's number.
-///
-/// # Errors
-/// The first that one of them gave, that it panicked, or that there can't be so many. A thread that hangs
-/// long after its time ends the process.
 pub fn run<T: Send>(
     count: usize,
     time: Option<Duration>,
@@ -121,9 +117,6 @@ pub fn run<T: Send>(
 }
 
 /// As [`run`], a thread for each of `parts`, which is the first argument of its `work`.
-///
-/// # Errors
-/// As [`run`].
 pub fn run_each<P: Send, T: Send>(
     parts: Vec<P>,
     time: Option<Duration>,

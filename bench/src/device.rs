@@ -32,9 +32,6 @@ impl std::str::FromStr for DeviceSpec {
 
 impl DeviceSpec {
     /// The file that holds an image already, if there is one.
-    ///
-    /// # Errors
-    /// Something else is there, which is not overwritten.
     pub fn found(&self) -> anyhow::Result<Option<&Path>> {
         let DeviceSpec::File(path) = self else {
             return Ok(None);
@@ -62,9 +59,6 @@ fn holds_image(path: &Path) -> bool {
 }
 
 /// A size in bytes, with K, M, G or T.
-///
-/// # Errors
-/// What is wrong with it.
 pub fn parse_size(s: &str) -> Result<u64, String> {
     let digits = s.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match s.get(digits.len()..).unwrap_or("") {
@@ -162,9 +156,6 @@ impl Image {
 }
 
 /// Opens the image that is there, or makes it.
-///
-/// # Errors
-/// A device that fails, or an image that cannot hold what is asked.
 pub fn open(spec: &ImageSpec) -> anyhow::Result<Image> {
     if let DeviceSpec::File(path) = &spec.device
         && spec.found
@@ -189,9 +180,6 @@ pub fn open(spec: &ImageSpec) -> anyhow::Result<Image> {
 
 /// Makes a device of the same kind with no file system, of `bytes` bytes: in memory, or a file beside the
 /// image.
-///
-/// # Errors
-/// A device that fails, a file that is there, or an image on a block device, which has nothing beside it.
 pub fn open_bare(spec: &ImageSpec, bytes: u64) -> anyhow::Result<Image> {
     let device = match &spec.device {
         DeviceSpec::Mem => DeviceSpec::Mem,
@@ -255,9 +243,6 @@ fn make(
 }
 
 /// Checks the image after a run.
-///
-/// # Errors
-/// The first fault of a damaged image.
 pub fn verify(device: &dyn BlockDevice) -> anyhow::Result<()> {
     let report = uext4_check::check(
         device,

@@ -148,9 +148,6 @@ fn peer_sample(tree: &HostTree, threads: usize, time: Duration) -> anyhow::Resul
 }
 
 /// Runs fsync for each count of threads, and prints.
-///
-/// # Errors
-/// An operation that fails, or an image that is damaged after the run.
 pub fn run(args: &FsyncArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let arms = args.setup.arms();
     let names = args.peer.names(&arms);

@@ -281,9 +281,6 @@ fn arms(args: &IcacheShrinkArgs) -> Vec<Arm> {
 }
 
 /// Runs icache-shrink, and prints.
-///
-/// # Errors
-/// An operation that fails, or an image that is damaged after the run.
 pub fn run(args: &IcacheShrinkArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let arms = arms(args);
     let timeline = |arm: &Arm| Timeline {

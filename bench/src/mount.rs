@@ -37,9 +37,6 @@ pub fn this_program() -> Command {
 }
 
 /// Mounts, and serves until it is unmounted.
-///
-/// # Errors
-/// The options are wrong, or mounting fails.
 pub fn run(args: &MountArgs) -> anyhow::Result<()> {
     let absolute = |path: &Path| {
         let found = path.canonicalize();
@@ -63,9 +60,6 @@ pub fn run(args: &MountArgs) -> anyhow::Result<()> {
 }
 
 /// The process that `run` starts to serve the mount.
-///
-/// # Errors
-/// The connection to the monitor fails.
 pub fn serve() -> anyhow::Result<()> {
     server::run().map_err(|e| anyhow::anyhow!("{e}"))
 }

@@ -20,9 +20,6 @@ impl Peer {
 }
 
 /// Gives the calling thread a new IPC namespace of the kernel; the one it had goes, unless others have it.
-///
-/// # Errors
-/// `EPERM`: without CAP_SYS_ADMIN. `ENOSPC`: the user has too many.
 pub fn new_ipc_namespace() -> nix::Result<()> {
     unshare(CloneFlags::CLONE_NEWIPC)
 }

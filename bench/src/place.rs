@@ -9,15 +9,9 @@ pub trait Place: Sync {
         Self: 'a;
 
     /// What a worker's thread does first: it takes its directory. Workers share directories if there are fewer.
-    ///
-    /// # Errors
-    /// Of opening it.
     fn enter(&self, worker: usize) -> anyhow::Result<Self::Dir<'_>>;
 
     /// Makes everything durable that was done in the file system.
-    ///
-    /// # Errors
-    /// Of the device.
     fn syncfs(&self) -> anyhow::Result<()>;
 }
 
@@ -27,50 +21,26 @@ pub trait Dir {
     type File;
 
     /// Creates a file that is not there yet, and opens it for writing.
-    ///
-    /// # Errors
-    /// Of the file system; `EEXIST`.
     fn create(&self, name: &[u8]) -> anyhow::Result<Self::File>;
 
     /// Writes all of `bytes` to the beginning of a file just created.
-    ///
-    /// # Errors
-    /// Of the file system.
     fn write(&self, file: &Self::File, bytes: &[u8]) -> anyhow::Result<()>;
 
     /// Makes a file durable.
-    ///
-    /// # Errors
-    /// Of the device.
     fn fsync(&self, file: &Self::File) -> anyhow::Result<()>;
 
     /// Looks up its attributes.
-    ///
-    /// # Errors
-    /// Of the file system.
     fn stat(&self, name: &[u8]) -> anyhow::Result<()>;
 
     /// Opens a file and reads from its beginning, in one call.
-    ///
-    /// # Errors
-    /// Of the file system.
     fn read(&self, name: &[u8], buffer: &mut [u8]) -> anyhow::Result<()>;
 
     /// Removes a file.
-    ///
-    /// # Errors
-    /// Of the file system.
     fn unlink(&self, name: &[u8]) -> anyhow::Result<()>;
 
     /// Makes a directory.
-    ///
-    /// # Errors
-    /// Of the file system; `EEXIST`.
     fn mkdir(&self, name: &[u8]) -> anyhow::Result<()>;
 
     /// Removes a directory, which must be empty.
-    ///
-    /// # Errors
-    /// Of the file system.
     fn rmdir(&self, name: &[u8]) -> anyhow::Result<()>;
 }

@@ -22,6 +22,15 @@ pub struct Spread {
 }
 
 impl Spread {
+    /// Both together.
+    pub fn plus(&self, other: &Spread) -> Spread {
+        Spread {
+            min: self.min + other.min,
+            median: self.median + other.median,
+            max: self.max + other.max,
+        }
+    }
+
     /// Of at least one value.
     pub fn of(values: &[f64]) -> Spread {
         let mut sorted = values.to_vec();
@@ -105,9 +114,6 @@ impl Row {
     }
 
     /// Prints its lock and stage tables, if it has any.
-    ///
-    /// # Errors
-    /// Of the output.
     pub fn print_tables(&self, out: &mut dyn Write) -> io::Result<()> {
         if self.locks.is_empty() {
             return Ok(());
@@ -165,9 +171,6 @@ impl<R: Serialize> Document<R> {
     }
 
     /// Prints it as JSON.
-    ///
-    /// # Errors
-    /// Of the output.
     pub fn print_json(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         serde_json::to_writer_pretty(&mut *out, self)?;
         writeln!(out)?;

@@ -32,29 +32,17 @@ pub trait Workload {
     type State;
 
     /// Makes directories and runs once to warm up.
-    ///
-    /// # Errors
-    /// Of any operation.
     fn prepare(&self, fs: &Arc<Ext4>) -> anyhow::Result<Self::State>;
 
     /// Runs once.
-    ///
-    /// # Errors
-    /// Of any operation.
     fn run(&mut self, turn: Turn, bed: &Bed, state: &Self::State) -> anyhow::Result<()>;
 
     /// Runs a peer once.
-    ///
-    /// # Errors
-    /// Of any operation.
     fn run_peer(&mut self, _turn: Turn) -> anyhow::Result<()> {
         Ok(())
     }
 
     /// Removes what it made from an image that stays.
-    ///
-    /// # Errors
-    /// Of any operation.
     fn clean(&self, fs: &Arc<Ext4>, state: Self::State) -> anyhow::Result<()>;
 }
 
@@ -81,9 +69,6 @@ pub struct Rounds<'a> {
 
 impl Rounds<'_> {
     /// Runs them all, and checks every image.
-    ///
-    /// # Errors
-    /// Of any operation, or an image that is damaged after the run.
     pub fn run<W: Workload>(&self, workload: &mut W) -> anyhow::Result<()> {
         if let DeviceSpec::File(path) = &self.image.device
             && self.image.found

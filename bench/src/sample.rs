@@ -76,9 +76,6 @@ pub struct Sample {
 
 impl Sample {
     /// Runs `work` and measures; `counted` counts locks and stages. A peer has no `fs`.
-    ///
-    /// # Errors
-    /// Those of `work`.
     pub fn take(
         fs: Option<&Ext4>,
         counted: bool,

@@ -76,9 +76,6 @@ impl SetupArgs {
     }
 
     /// The image to use or make.
-    ///
-    /// # Errors
-    /// An image is there, and options say what another one should be.
     pub fn image(&self, need: Need) -> anyhow::Result<ImageSpec> {
         let shaped =
             self.image_size.is_some() || self.journal_size.is_some() || self.inodes.is_some();

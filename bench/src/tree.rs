@@ -33,9 +33,6 @@ pub struct Tree {
 
 impl Tree {
     /// Makes `/top_name` and the directories `names` in it.
-    ///
-    /// # Errors
-    /// Of making them; `EEXIST` if a run that was killed left them behind.
     pub fn make(
         fs: &Arc<Ext4>,
         top_name: &'static str,
@@ -67,9 +64,6 @@ impl Tree {
     }
 
     /// Removes the directories, which must be empty.
-    ///
-    /// # Errors
-    /// Of removing them.
     pub fn remove(self, fs: &Arc<Ext4>) -> anyhow::Result<()> {
         let root = Caller::root();
         drop(self.dirs);

@@ -113,9 +113,6 @@ impl AllArgs {
 }
 
 /// Runs all sections, and makes the report.
-///
-/// # Errors
-/// A section that failed (the report is made of the others), or a report that can't be written.
 pub fn run(args: &AllArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let dir = &args.report;
     let (mut report, old) = if args.redraw {

@@ -104,9 +104,6 @@ pub struct Pair {
 
 impl Pair {
     /// A new directory in `parent` for both.
-    ///
-    /// # Errors
-    /// It can't be made there.
     pub fn begin(parent: &Path) -> anyhow::Result<Pair> {
         let dir = parent.join(format!("uext4-bench-pair-{}", std::process::id()));
         fs::create_dir(&dir).with_context(|| dir.display().to_string())?;
@@ -114,9 +111,6 @@ impl Pair {
     }
 
     /// Makes both, and mounts one.
-    ///
-    /// # Errors
-    /// What the machine lacks: root, a program, loop devices, room.
     pub fn make(&mut self, spec: &PairSpec, interrupt: &Interrupt) -> anyhow::Result<()> {
         for image in [self.ours(), self.theirs()] {
             write_zeros(&image, spec.mib, interrupt)
@@ -148,9 +142,6 @@ impl Pair {
     }
 
     /// Unmounts it; `e2fsck -fn` finds nothing in either.
-    ///
-    /// # Errors
-    /// What it found, or that the mount stays busy.
     pub fn finish(mut self) -> anyhow::Result<()> {
         self.mount.take().map_or(Ok(()), Mount::unmount)?;
         wait_for_loop_device(&self.theirs())?;

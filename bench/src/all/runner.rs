@@ -39,9 +39,6 @@ impl Places {
 }
 
 /// Runs one section. What it lacks of the machine, or that it failed, is in the result.
-///
-/// # Errors
-/// The user wants no more.
 pub fn run(
     section: &Section,
     places: &Places,

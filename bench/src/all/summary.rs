@@ -7,9 +7,6 @@ use crate::tables;
 use std::io::{self, Write};
 
 /// What stands out, and how well the projection meets what was measured.
-///
-/// # Errors
-/// Of the output.
 pub fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     for (caption, table) in headlines::tables(report) {
         writeln!(out, "\n{caption}")?;

@@ -92,6 +92,28 @@ pub struct Point {
     pub high: Option<f64>,
 }
 
+impl Axis {
+    /// An axis.
+    pub fn new(label: &str, scale: Scale) -> Axis {
+        Axis {
+            label: label.to_owned(),
+            scale,
+        }
+    }
+}
+
+impl Point {
+    /// A value without a spread.
+    pub fn new(x: f64, y: f64) -> Point {
+        Point {
+            x,
+            y,
+            low: None,
+            high: None,
+        }
+    }
+}
+
 impl Chart {
     /// The chart as an SVG file of its own, which may also stand in an HTML page beside others.
     pub fn svg(&self) -> String {

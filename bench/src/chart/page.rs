@@ -72,6 +72,27 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
+impl Table {
+    /// A table with these headings.
+    pub fn new(header: &[&str], rows: Vec<Vec<String>>) -> Table {
+        Table {
+            header: header.iter().map(|name| (*name).to_owned()).collect(),
+            rows,
+        }
+    }
+}
+
+impl Block {
+    /// A chart with its table.
+    pub fn figure(chart: Chart, table: Table, notes: Vec<String>) -> Block {
+        Block::Figure(Figure {
+            chart,
+            table,
+            notes,
+        })
+    }
+}
+
 impl Page {
     /// The page as one HTML file that needs nothing else.
     pub fn html(&self) -> String {

@@ -78,9 +78,6 @@ fn super_list(text: &str) -> Result<ArmList<SuperArm>, String> {
 }
 
 /// Runs clone for each count of live namespaces and of workers, and prints.
-///
-/// # Errors
-/// A worker that fails, a namespace that is left in the end, or the output.
 pub fn run(args: &CloneArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let names = apart(args.mqueue_super.0.iter().map(|arm| arm.name().to_owned()));
     let peer = args.peer.filter(|peer| is_allowed(*peer));

@@ -17,9 +17,6 @@ pub struct Population {
 impl Population {
     /// Makes `live` namespaces, each worker's by a thread of its own, as it will make the later ones. One
     /// after the other: with `keyed` no second could do anything meanwhile.
-    ///
-    /// # Errors
-    /// A thread panicked.
     pub fn make(
         arm: SuperArm,
         live: u64,
@@ -45,9 +42,6 @@ impl Population {
     }
 
     /// The workers create and drop for `time`; as many are alive afterwards.
-    ///
-    /// # Errors
-    /// A worker panicked.
     pub fn turn_over(&mut self, time: Duration) -> anyhow::Result<TurnOver> {
         let rings = std::mem::take(&mut self.rings);
         let (turn_over, rings) = workers::run(&self.queues, rings, time)?;

@@ -23,9 +23,6 @@ struct OfWorkers<'a> {
 }
 
 /// Prints all of it, a count of workers after the other.
-///
-/// # Errors
-/// Of the output.
 pub fn print(
     args: &CloneArgs,
     names: &[String],

@@ -40,9 +40,6 @@ fn ns(time: Duration) -> u64 {
 }
 
 /// A worker for each ring runs for `time`. Gives the rings back, each as long as before.
-///
-/// # Errors
-/// A worker panicked.
 pub fn run(
     queues: &MqueueType,
     rings: Vec<VecDeque<IpcNamespace>>,
@@ -86,9 +83,6 @@ fn turn_over(queues: &MqueueType, ring: &mut VecDeque<IpcNamespace>, stop: &Stop
 
 /// The same by the kernel: each worker unshares its IPC namespace, which creates one and drops that
 /// before. The kernel frees it some time later, on a work queue, which is given the time after the run.
-///
-/// # Errors
-/// The kernel refuses.
 pub fn kernel(workers: usize, time: Duration) -> anyhow::Result<TurnOver> {
     let done = crew::run(workers, Some(time), |_, stop| {
         let mut done = TurnOver::default();

@@ -126,9 +126,6 @@ fn notes(a: &RunResult, b: &RunResult) -> Vec<String> {
 }
 
 /// Compares two results, and prints.
-///
-/// # Errors
-/// A file that can't be read, or is no result.
 pub fn run(args: &CompareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let (a, b) = (RunResult::load(&args.a)?, RunResult::load(&args.b)?);
     let comparison = Comparison::of(&a, &b);

@@ -16,9 +16,6 @@ const NAMED_MAX: usize = 10;
 const DIGITS_MAX: f64 = 1e15;
 
 /// Prints rows, every one with `all`, and what they come to.
-///
-/// # Errors
-/// Of the output.
 pub fn print(of: &Comparison<'_>, all: bool, out: &mut dyn Write) -> anyhow::Result<()> {
     let (a, b) = (of.a.file, of.b.file);
     writeln!(out, "A: {a}\nB: {b}\n")?;

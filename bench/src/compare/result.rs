@@ -24,9 +24,6 @@ pub struct RunResult {
 
 impl RunResult {
     /// Reads a file.
-    ///
-    /// # Errors
-    /// A file that can't be read, or is no result.
     pub fn load(path: &Path) -> anyhow::Result<RunResult> {
         let file = path.display().to_string();
         let bytes = std::fs::read(path).with_context(|| file.clone())?;
@@ -34,9 +31,6 @@ impl RunResult {
     }
 
     /// Understands what a file holds.
-    ///
-    /// # Errors
-    /// What is missing or wrong in it.
     pub fn parse(file: &str, bytes: &[u8]) -> anyhow::Result<RunResult> {
         let Head { benchmark } = serde_json::from_slice(bytes)?;
         let Origin { host } = serde_json::from_slice(bytes)?;

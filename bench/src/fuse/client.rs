@@ -58,9 +58,6 @@ impl FromStr for Phase {
 }
 
 /// Does phases until its input ends.
-///
-/// # Errors
-/// Of any call.
 pub fn run(args: &ClientArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = openat(CWD, &args.dir, how, Mode::empty())

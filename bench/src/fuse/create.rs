@@ -28,9 +28,6 @@ fn hear_times(client: &mut Process) -> anyhow::Result<(u64, u64)> {
 
 /// Runs all phases. Each ends with an fsync of every directory inside its time: it commits what was done
 /// there.
-///
-/// # Errors
-/// Of any client.
 pub fn run(dir: &Path, clients: usize, files: u64) -> anyhow::Result<Vec<Figure>> {
     let start = |number| start(&dir.join(format!("client{number}")), files);
     let mut all: Vec<Process> = (0..clients).map(start).collect::<Result<_, _>>()?;

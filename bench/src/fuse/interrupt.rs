@@ -16,9 +16,6 @@ pub struct Interrupt {
 
 impl Interrupt {
     /// From now on the first signal only asks, and the second ends the process.
-    ///
-    /// # Errors
-    /// Of sigaction(2).
     pub fn watch() -> std::io::Result<Interrupt> {
         let asked = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -29,9 +26,6 @@ impl Interrupt {
     }
 
     /// Nobody asked.
-    ///
-    /// # Errors
-    /// Somebody did.
     pub fn check(&self) -> anyhow::Result<()> {
         ensure!(!self.asked.load(Relaxed), "interrupted");
         Ok(())

@@ -139,9 +139,6 @@ struct FuseRow {
 }
 
 /// Runs the workloads for each contestant that the machine has, and prints.
-///
-/// # Errors
-/// An operation, a mount or a program that fails, an image that is damaged after a turn, or the output.
 pub fn run(args: &FuseArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let contestants = contestant::all(args);
     ensure!(

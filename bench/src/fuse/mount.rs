@@ -31,9 +31,6 @@ pub struct Mount {
 
 impl Mount {
     /// Starts `command`, which serves `dir` until it is unmounted, and waits until it does.
-    ///
-    /// # Errors
-    /// The command can't be run, ends, or does not mount.
     pub fn serve(mut command: Command, dir: &Path, log: &Path) -> anyhow::Result<Mount> {
         let printed = File::create(log)?;
         command.stdout(printed.try_clone()?).stderr(printed);
@@ -65,9 +62,6 @@ impl Mount {
     }
 
     /// Runs `command`, after which the kernel serves `dir`.
-    ///
-    /// # Errors
-    /// The command fails.
     pub fn of_kernel(command: &mut Command, dir: &Path, log: &Path) -> anyhow::Result<Mount> {
         output_of(command)?;
         Ok(Mount {
@@ -79,9 +73,6 @@ impl Mount {
     }
 
     /// Unmounts it, and waits until its server has ended.
-    ///
-    /// # Errors
-    /// The mount stays busy, or the server fails.
     pub fn unmount(mut self) -> anyhow::Result<()> {
         let since = Instant::now();
         while let Err(why) = output_of(&mut unmount_command(&self.dir, false)) {

@@ -157,9 +157,6 @@ impl Handler for Null {
 }
 
 /// Serves until it is unmounted.
-///
-/// # Errors
-/// As the host says: no mount point, no `/dev/fuse`, no permission.
 pub fn run(args: &NullArgs) -> anyhow::Result<()> {
     let options = ServeOptions {
         transport: args.transport.kind(),

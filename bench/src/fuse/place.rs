@@ -20,9 +20,6 @@ pub struct Place<'a> {
 
 impl<'a> Place<'a> {
     /// Makes an image and mounts it.
-    ///
-    /// # Errors
-    /// A program that fails, or a server that does not mount.
     pub fn make(
         contestant: &'a Contestant,
         scratch: &'a Scratch,
@@ -48,9 +45,6 @@ impl<'a> Place<'a> {
     }
 
     /// Mounts it, or mounts it again.
-    ///
-    /// # Errors
-    /// A program that fails, or a server that does not mount.
     pub fn mount(&mut self) -> anyhow::Result<()> {
         let (image, log) = (self.scratch.image(), self.scratch.log());
         let mount = match self.contestant.server(&image, &self.dir) {
@@ -68,26 +62,17 @@ impl<'a> Place<'a> {
     }
 
     /// Unmounts it, which makes everything durable, and waits until its server has ended.
-    ///
-    /// # Errors
-    /// The mount stays busy, or the server fails.
     pub fn unmount(&mut self) -> anyhow::Result<()> {
         self.mount.take().map_or(Ok(()), Mount::unmount)
     }
 
     /// `e2fsck -fn` of the unmounted image finds nothing; how many inodes are in use.
-    ///
-    /// # Errors
-    /// What it found.
     pub fn check(&self) -> anyhow::Result<u64> {
         wait_for_loop_device(&self.scratch.image())?;
         self.scratch.check_image()
     }
 
     /// Unmounts and checks it.
-    ///
-    /// # Errors
-    /// Those of unmounting, and what the check found.
     pub fn finish(mut self) -> anyhow::Result<()> {
         self.unmount()?;
         match self.contestant.has_image() {
@@ -98,9 +83,6 @@ impl<'a> Place<'a> {
 }
 
 /// Waits until no loop device has the image open: it lets go some time after umount(8) returns.
-///
-/// # Errors
-/// One keeps it.
 pub fn wait_for_loop_device(image: &Path) -> anyhow::Result<()> {
     let since = Instant::now();
     while backs_loop_device(image) {

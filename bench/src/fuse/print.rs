@@ -9,9 +9,6 @@ use comfy_table::Table;
 use std::io::{self, Write};
 
 /// Prints the tables; ratios are to each of `peers`.
-///
-/// # Errors
-/// Of the output.
 pub fn print(
     args: &FuseArgs,
     peers: &[String],

@@ -21,9 +21,6 @@ pub struct Process {
 
 impl Process {
     /// Starts this program with what `arguments` adds, without waiting until it is ready.
-    ///
-    /// # Errors
-    /// It can't be run.
     pub fn start(arguments: impl FnOnce(&mut Command) -> &mut Command) -> anyhow::Result<Process> {
         let mut command = this_program();
         let mut process = arguments(&mut command)
@@ -40,9 +37,6 @@ impl Process {
     }
 
     /// Waits until it is ready.
-    ///
-    /// # Errors
-    /// It ended, or says something else.
     pub fn await_ready(&mut self) -> anyhow::Result<()> {
         match self.hear()?.as_str() {
             READY => Ok(()),
@@ -51,17 +45,11 @@ impl Process {
     }
 
     /// Says a line to it.
-    ///
-    /// # Errors
-    /// It ended.
     pub fn tell(&mut self, line: &str) -> std::io::Result<()> {
         self.input.write_all(format!("{line}\n").as_bytes())
     }
 
     /// Waits for its answer.
-    ///
-    /// # Errors
-    /// It ended, having printed why.
     pub fn hear(&mut self) -> anyhow::Result<String> {
         let mut line = String::new();
         match self.output.read_line(&mut line)? {

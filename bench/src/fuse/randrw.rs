@@ -23,9 +23,6 @@ struct Latencies {
 }
 
 /// Runs each count of threads for its time; an fsync of the file is inside it.
-///
-/// # Errors
-/// Of any call.
 pub fn run(dir: &Path, args: &FuseArgs, round: usize) -> anyhow::Result<Vec<Figure>> {
     let path = dir.join("randrw");
     let file = File::create_new(&path)?;

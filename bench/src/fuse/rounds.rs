@@ -46,9 +46,6 @@ pub struct Rounds<'a> {
 
 impl<'a> Rounds<'a> {
     /// Makes what all turns share.
-    ///
-    /// # Errors
-    /// Of making files.
     pub fn new(args: &'a FuseArgs, contestants: &'a [Contestant]) -> anyhow::Result<Rounds<'a>> {
         let interrupt = Interrupt::watch()?;
         let scratch = Scratch::make(&args.dir, "fuse")?;
@@ -69,9 +66,6 @@ impl<'a> Rounds<'a> {
     }
 
     /// Runs all turns; the rows of an operation together.
-    ///
-    /// # Errors
-    /// Of any turn.
     pub fn run(mut self) -> anyhow::Result<Vec<FuseRow>> {
         let (lanes, rounds) = (self.contestants.len(), self.args.iterations);
         let mut progress = Progress::new((rounds * self.workloads.len() * lanes) as u64);

@@ -13,9 +13,6 @@ pub struct Scratch {
 
 impl Scratch {
     /// Makes it in `parent`, for this process and `purpose`.
-    ///
-    /// # Errors
-    /// Of making directories.
     pub fn make(parent: &Path, purpose: &str) -> anyhow::Result<Scratch> {
         let dir = parent.join(format!("uext4-bench-{purpose}-{}", std::process::id()));
         fs::create_dir(&dir).with_context(|| dir.display().to_string())?;
@@ -50,9 +47,6 @@ impl Scratch {
     }
 
     /// Makes the image of a turn. No work is left for later, so that nobody does it in the background.
-    ///
-    /// # Errors
-    /// mke2fs failed.
     pub fn make_image(&self, bytes: u64, inodes: u64) -> anyhow::Result<()> {
         let image = self.image();
         File::create(&image)
@@ -70,9 +64,6 @@ impl Scratch {
     }
 
     /// `e2fsck -fn` finds nothing; how many inodes are in use.
-    ///
-    /// # Errors
-    /// What it found.
     pub fn check_image(&self) -> anyhow::Result<u64> {
         let said = output_of(Command::new("e2fsck").arg("-fn").arg(self.image()))?;
         let last = said.lines().last().unwrap_or_default();
@@ -96,9 +87,6 @@ impl Drop for Scratch {
 }
 
 /// What a program printed.
-///
-/// # Errors
-/// It can't be run, or failed.
 pub fn output_of(command: &mut Command) -> anyhow::Result<String> {
     let out = command
         .env("LC_ALL", "C")

@@ -25,9 +25,6 @@ pub enum Cache {
 
 /// Writes and reads a file of `bytes` each way; an fsync is inside the time of writing, and the cache is
 /// dropped before reading. Counted are MiB.
-///
-/// # Errors
-/// Of any call, or something else is read than was written.
 pub fn run(dir: &Path, bytes: u64) -> anyhow::Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for (cache, write_op, read_op) in [
@@ -63,9 +60,6 @@ pub fn run(dir: &Path, bytes: u64) -> anyhow::Result<Vec<Figure>> {
 }
 
 /// Opens a file that is there.
-///
-/// # Errors
-/// Of opening.
 pub fn open(path: &Path, cache: Cache) -> anyhow::Result<File> {
     let flags = match cache {
         Cache::Buffered => OFlags::empty(),
@@ -80,9 +74,6 @@ pub fn open(path: &Path, cache: Cache) -> anyhow::Result<File> {
 }
 
 /// Writes a file from its beginning, each piece with its number in front, and fsyncs it.
-///
-/// # Errors
-/// Of any call.
 pub fn write(file: &File, bytes: u64) -> anyhow::Result<()> {
     let mut piece = AlignedBytes::new(MIB as usize, 0x55);
     for number in 0..bytes / MIB {

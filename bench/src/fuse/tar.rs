@@ -33,9 +33,6 @@ pub struct Tarball {
 
 impl Tarball {
     /// Makes it, the same every time.
-    ///
-    /// # Errors
-    /// Of making files, and of tar(1).
     pub fn make(scratch: &Scratch, files: u64) -> anyhow::Result<Tarball> {
         let top = scratch.tree();
         fs::create_dir(&top)?;
@@ -72,9 +69,6 @@ impl Tarball {
     }
 
     /// Unpacks it into a place, and removes it from there.
-    ///
-    /// # Errors
-    /// Of tar(1), rm(1), mounting and unmounting, or not every file is in the image.
     pub fn run(&self, place: &mut Place<'_>) -> anyhow::Result<Vec<Figure>> {
         let since = Instant::now();
         output_of(

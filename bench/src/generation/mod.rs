@@ -87,9 +87,6 @@ struct GenerationDocument {
 }
 
 /// Draws, counts repeats, and prints.
-///
-/// # Errors
-/// A thread that fails, or the output.
 pub fn run(args: &GenerationArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let rows = speed::run(args)?;
     if !args.json {

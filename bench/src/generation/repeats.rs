@@ -34,9 +34,6 @@ pub struct Measured {
 }
 
 /// All experiments with one arm and width.
-///
-/// # Errors
-/// A thread that fails.
 pub fn measure(
     arm: GenerationArm,
     bits: u32,

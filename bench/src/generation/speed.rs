@@ -13,9 +13,6 @@ use uext4_ext4::generation::Generator;
 const BATCH: u64 = 256;
 
 /// Draws with each arm and count of threads, in turn; a chunk of rows for each arm.
-///
-/// # Errors
-/// A thread that fails.
 pub fn run(args: &GenerationArgs) -> anyhow::Result<Vec<Row>> {
     let arms = &args.generation.0;
     let mut grid = Grid::new(arms.len(), args.threads.len());

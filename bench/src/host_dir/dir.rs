@@ -16,9 +16,6 @@ pub struct HostDir {
 
 impl HostDir {
     /// Opens `name` in `parent`.
-    ///
-    /// # Errors
-    /// Of opening it.
     pub fn open(parent: impl AsFd, name: &str) -> anyhow::Result<HostDir> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = openat(parent, name, flags, Mode::empty()).with_context(|| name.to_owned())?;

@@ -41,9 +41,6 @@ impl PeerArgs {
     }
 
     /// Makes the directories of a run in it, as [`HostTree::make`] does.
-    ///
-    /// # Errors
-    /// As [`HostTree::make`].
     pub fn tree(
         &self,
         top_name: &'static str,
@@ -54,9 +51,6 @@ impl PeerArgs {
     }
 
     /// Prints how many times the peer's median each arm's is; `what` follows the label.
-    ///
-    /// # Errors
-    /// Of the output.
     pub fn print_ratios(
         &self,
         names: &[String],

@@ -20,9 +20,6 @@ pub struct HostTree {
 
 impl HostTree {
     /// Makes `dir/uext4-bench-top_name` and the directories `names` in it.
-    ///
-    /// # Errors
-    /// Of making them; that it is there already.
     pub fn make(
         dir: &Path,
         top_name: &'static str,
@@ -58,9 +55,6 @@ impl HostTree {
     }
 
     /// Removes them with everything in them, durably, so that whoever is next has nothing of it to write.
-    ///
-    /// # Errors
-    /// Of removing them.
     pub fn remove(mut self) -> anyhow::Result<()> {
         self.removed = true;
         let gone = fs::remove_dir_all(&self.top).and_then(|()| match self.top.parent() {

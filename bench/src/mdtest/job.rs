@@ -28,9 +28,6 @@ pub struct Job<'a> {
 
 impl<'a> Job<'a> {
     /// With the peer's directories made, and its warm-up run done.
-    ///
-    /// # Errors
-    /// Of the peer.
     pub fn new(args: &'a MdtestArgs, lanes: usize) -> anyhow::Result<Job<'a>> {
         let phases = phase::phases(args);
         let mut job = Job {

@@ -152,9 +152,6 @@ impl MdtestArgs {
 }
 
 /// Runs mdtest for each count of workers, and prints.
-///
-/// # Errors
-/// An operation that fails, or an image that is damaged after the run.
 pub fn run(args: &MdtestArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let args = args.with_defaults();
     let rows = measure(&args)?;

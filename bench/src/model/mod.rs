@@ -59,10 +59,12 @@ pub mod registry;
 pub mod result;
 mod script;
 mod split;
+#[cfg(test)]
+mod tests;
 
 pub use document::Document;
 pub use parameters::Parameters;
-pub use result::{ArmModel, CorePoint, Cost, Curve, FitPoint, Mechanism, Projection};
+pub use result::{ArmModel, FitPoint, Mechanism, Projection};
 
 /// The documents; what is missing is left out.
 #[derive(Clone, Copy, Debug, Default)]

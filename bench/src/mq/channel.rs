@@ -6,15 +6,9 @@ use uext4_mqueue::{Description, Wait};
 /// A message queue that is open; both calls wait.
 pub trait Channel: Sync {
     /// Sends a message.
-    ///
-    /// # Errors
-    /// Of the queue.
     fn send(&self, bytes: &[u8], priority: u32) -> anyhow::Result<()>;
 
     /// Receives a message into `buffer`; its length and priority.
-    ///
-    /// # Errors
-    /// Of the queue.
     fn receive(&self, buffer: &mut [u8]) -> anyhow::Result<(usize, u32)>;
 }
 

@@ -15,9 +15,6 @@ pub struct KernelQueue {
 
 impl KernelQueue {
     /// Makes `n` queues without names, allowing the process as many bytes as they need beside what it may have.
-    ///
-    /// # Errors
-    /// The kernel refuses.
     pub fn make(n: usize, size: QueueSize) -> anyhow::Result<Vec<KernelQueue>> {
         KernelQueue::allow(n, size)?;
         let nameless = |number: usize| {
@@ -31,17 +28,11 @@ impl KernelQueue {
     }
 
     /// Lets the process have `n` queues more.
-    ///
-    /// # Errors
-    /// The kernel refuses.
     pub fn allow(n: usize, size: QueueSize) -> anyhow::Result<()> {
         allow_bytes(n as u64 * size.charged_bytes())
     }
 
     /// Makes one.
-    ///
-    /// # Errors
-    /// `EEXIST`, or limits.
     pub fn create(name: &str, size: QueueSize) -> anyhow::Result<KernelQueue> {
         let how = MQ_OFlag::O_RDWR | MQ_OFlag::O_CREAT | MQ_OFlag::O_EXCL;
         let (most, longest) = (i64::from(size.maxmsg), i64::from(size.msgsize));
@@ -50,17 +41,11 @@ impl KernelQueue {
     }
 
     /// Opens one that is there.
-    ///
-    /// # Errors
-    /// `ENOENT`.
     pub fn open(name: &str) -> anyhow::Result<KernelQueue> {
         opened(name, MQ_OFlag::O_RDWR, None)
     }
 
     /// Takes its name away.
-    ///
-    /// # Errors
-    /// `ENOENT`.
     pub fn unlink(name: &str) -> anyhow::Result<()> {
         mq_unlink(name).with_context(|| format!("mq_unlink({name})"))
     }

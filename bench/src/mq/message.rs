@@ -32,9 +32,6 @@ impl Buffer {
     }
 
     /// Sends a message.
-    ///
-    /// # Errors
-    /// Of the queue.
     #[inline]
     pub fn send(
         &mut self,
@@ -51,9 +48,6 @@ impl Buffer {
     }
 
     /// Receives a message, and its priority.
-    ///
-    /// # Errors
-    /// Of the queue, or the message is not as long as all are.
     #[inline]
     pub fn receive(&mut self, queue: &impl Channel) -> anyhow::Result<(Message, u32)> {
         let (len, priority) = queue.receive(&mut self.0)?;

@@ -206,9 +206,6 @@ fn kernel_queues(args: &MqArgs, n: usize) -> Option<Vec<KernelQueue>> {
 }
 
 /// Runs mq for each of what is done and each count of queues, and prints.
-///
-/// # Errors
-/// A message that is not what was sent, a queue that is left in the end, mounting, or the output.
 pub fn run(args: &MqArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let cases = args.cases();
     let (names, rows) = match args.mounted {

@@ -61,9 +61,6 @@ impl Op {
     }
 
     /// Does it with `pairs` pairs of threads and messages of so many bytes for `time`.
-    ///
-    /// # Errors
-    /// Of a queue, or a message is not what was sent.
     pub fn run(
         self,
         queues: &[impl Channel],
@@ -80,9 +77,6 @@ impl Op {
     }
 
     /// Does one side's half of it until told to stop, or the other side is: what this side counts, and how long that took.
-    ///
-    /// # Errors
-    /// Of a queue, or a message is not what was sent.
     pub fn half(
         self,
         side: Side,

@@ -13,9 +13,6 @@ use std::time::{Duration, Instant};
 const SAMPLED: u64 = 16;
 
 /// Messages of so many bytes go round for `time`, a pair of queues for each pair of threads.
-///
-/// # Errors
-/// Of a queue, or an answer is not what was sent.
 pub fn run(queues: &[impl Channel], bytes: usize, time: Duration) -> anyhow::Result<Work> {
     let pairs: Vec<_> = queues.chunks_exact(2).collect();
     let done = crew::run(2 * pairs.len(), Some(time), |thread, stop| {
@@ -35,9 +32,6 @@ pub fn run(queues: &[impl Channel], bytes: usize, time: Duration) -> anyhow::Res
 }
 
 /// Asks or answers: how many round trips it asked for, and how long they took.
-///
-/// # Errors
-/// Of a queue, or an answer is not what was sent.
 pub fn half<C: Channel>(
     side: Side,
     there: &C,

@@ -78,9 +78,6 @@ impl Check {
 }
 
 /// Messages of so many bytes go through each queue for `time`, and until the last has come.
-///
-/// # Errors
-/// Of a queue, or a message is lost, doubled or out of order.
 pub fn run(
     queues: &[impl Channel],
     bytes: usize,
@@ -102,9 +99,6 @@ pub fn run(
 }
 
 /// Sends until told to stop. What it sent its receiver counts.
-///
-/// # Errors
-/// Of the queue.
 pub fn send(
     queue: &impl Channel,
     buffer: &mut Buffer,
@@ -126,9 +120,6 @@ pub fn send(
 }
 
 /// Receives until the last message; how many came. After a wrong one too, as the sender waits for room.
-///
-/// # Errors
-/// Of the queue, or a message is lost, doubled or out of order.
 pub fn receive(
     queue: &impl Channel,
     buffer: &mut Buffer,

@@ -15,9 +15,6 @@ const READ_BYTES: usize = 4096;
 
 /// The median time between letting go of an inode lock and running with it, of two threads that take it in
 /// turn, each for a request of the device; so the other one sleeps, as it does in a run.
-///
-/// # Errors
-/// The device's.
 pub fn measure(device: &dyn BlockDevice) -> anyhow::Result<Nanos> {
     let lock = ILock::new(12, FileKind::Regular);
     let start = Instant::now();

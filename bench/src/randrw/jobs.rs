@@ -91,9 +91,6 @@ struct Did {
 }
 
 /// Runs `jobs` jobs for `time`.
-///
-/// # Errors
-/// The first of any request.
 pub fn run(target: &impl Target, mix: Mix, jobs: usize, time: Duration) -> anyhow::Result<Run> {
     let seed = fastrand::u64(..);
     let hole_blocks = mix.hole_bytes / mix.block_bytes;

@@ -65,9 +65,6 @@ pub enum Peer {
 
 impl Peer {
     /// A device like the image's, filled.
-    ///
-    /// # Errors
-    /// As [`device::open_bare`].
     pub fn bare(args: &RandrwArgs, image: &ImageSpec) -> anyhow::Result<Peer> {
         let image = device::open_bare(image, args.size)?;
         fill(&Bare(Arc::clone(&image.device)), args.size)?;
@@ -75,9 +72,6 @@ impl Peer {
     }
 
     /// A new file of the host, filled.
-    ///
-    /// # Errors
-    /// One of that name is there, or the host refuses direct I/O.
     pub fn host(args: &RandrwArgs, path: &Path) -> anyhow::Result<Peer> {
         let open = std::fs::OpenOptions::new()
             .read(true)
@@ -93,9 +87,6 @@ impl Peer {
     }
 
     /// How long handing an inode lock over takes while the device is used; 0 where no device is bare.
-    ///
-    /// # Errors
-    /// The device's.
     pub fn handover_ns(&self) -> anyhow::Result<Nanos> {
         match self {
             Peer::Bare(bare, _) => handover::measure(&*bare.0),

@@ -150,9 +150,6 @@ impl RandrwArgs {
 }
 
 /// Runs randrw for each block size and count of threads, and prints.
-///
-/// # Errors
-/// An operation that fails, or an image that is damaged after the run.
 pub fn run(args: &RandrwArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let largest = args.bs.iter().copied().max().unwrap_or(0);
     ensure!(

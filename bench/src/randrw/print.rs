@@ -15,9 +15,6 @@ const BAR: f64 = 28.0;
 const GAIN_MIN: f64 = 10.0;
 
 /// Prints all of it, a block size after the other.
-///
-/// # Errors
-/// Of the output.
 pub fn print(
     args: &RandrwArgs,
     names: &[String],

@@ -52,28 +52,16 @@ impl AlignedBuf {
 /// A range of bytes, read and written directly by many threads.
 pub trait Target: Sync {
     /// Fills `data` from `offset` on.
-    ///
-    /// # Errors
-    /// Of the device, or fewer bytes than asked.
     fn read(&self, offset: u64, data: &mut [u8]) -> anyhow::Result<()>;
 
     /// Writes all of `data` at `offset`.
-    ///
-    /// # Errors
-    /// Of the device, or fewer bytes than asked.
     fn write(&self, offset: u64, data: &[u8]) -> anyhow::Result<()>;
 
     /// Makes what was written durable.
-    ///
-    /// # Errors
-    /// Of the device.
     fn sync(&self) -> anyhow::Result<()>;
 }
 
 /// Writes all of `bytes` once, in large pieces, so that every block is allocated and initialised.
-///
-/// # Errors
-/// Of the target.
 pub fn fill(target: &impl Target, bytes: u64) -> anyhow::Result<()> {
     let buf = AlignedBuf::random(FILL_BYTES);
     let mut at = 0;

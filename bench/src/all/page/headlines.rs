@@ -1,150 +1,162 @@
-//! What stands out: each mechanism's arms against each other, and ours against the peers.
+//! The summary: the variants of each mechanism against each other, and ours against the peers.
 
-use super::figures::times;
 use super::rows::{Row, Rows, shown, spread_text};
 use crate::all::result::Report;
-use crate::chart::{Block, Section, Table};
+use crate::chart::Table;
 use crate::tables::count;
 
-/// The section.
-pub fn section(report: &Report) -> Section {
-    let block = |(caption, table)| Block::Table { caption, table };
-    Section {
-        id: "what-stands-out".to_owned(),
-        title: "What stands out".to_owned(),
-        blocks: tables(report).into_iter().map(block).collect(),
-    }
+/// What a line compares: its name, the section, which rows of it, the variant before and the one after. An empty name
+/// stands for the fastest of ours.
+type Line = (
+    &'static str,
+    &'static str,
+    fn(&Row) -> bool,
+    &'static str,
+    &'static str,
+);
+
+const MECHANISMS: [Line; 5] = [
+    (
+        "creates/s while transactions close",
+        "mdtest-delay",
+        |row| row.op == "create",
+        "retry-unlocked",
+        "lock-free",
+    ),
+    (
+        "create+unlink/s",
+        "create-unlink",
+        |_| true,
+        "spinlock",
+        "beyond",
+    ),
+    (
+        "create+unlink/s with lazytime",
+        "create-unlink-lazytime",
+        |_| true,
+        "global/lazytime",
+        "per-bucket/lazytime",
+    ),
+    (
+        "4 KiB direct reads/s beside as many writes",
+        "randrw",
+        is_small_read,
+        "exclusive-first/dioread_nolock",
+        "range/dioread_nolock",
+    ),
+    ("namespaces/s", "clone", |_| true, "keyed", "beyond"),
+];
+
+const PEERS: [Line; 7] = [
+    (
+        "creates/s",
+        "mdtest-kernel",
+        |row| row.op == "create",
+        "peer",
+        "default",
+    ),
+    (
+        "removes/s",
+        "mdtest-kernel",
+        |row| row.op == "remove",
+        "peer",
+        "default",
+    ),
+    ("fsyncs/s", "fsync", |_| true, "peer", "default"),
+    (
+        "4 KiB direct reads/s",
+        "randrw-kernel",
+        is_small_read,
+        "peer",
+        "dioread_nolock",
+    ),
+    (
+        "messages/s between threads",
+        "mq",
+        |row| row.op == "stream" && row.queues == Some(1),
+        "kernel",
+        "uext4",
+    ),
+    (
+        "creates/s, mounted, over fuse2fs",
+        "fuse",
+        is_fuse_create,
+        "fuse2fs",
+        "",
+    ),
+    (
+        "creates/s, mounted, over Linux",
+        "fuse",
+        is_fuse_create,
+        "kernel",
+        "",
+    ),
+];
+
+fn is_small_read(row: &Row) -> bool {
+    row.op == "read" && row.block_size == Some(4096)
 }
 
-/// Its tables, each with its caption; none that would be empty.
+fn is_fuse_create(row: &Row) -> bool {
+    row.op == "create" && row.workload.as_deref() == Some("create")
+}
+
+/// The tables, each with its caption; none that would be empty.
 pub fn tables(report: &Report) -> Vec<(String, Table)> {
-    let table = |lines: Vec<Option<Vec<String>>>, header: [&str; 4]| Table {
-        header: header.map(str::to_owned).to_vec(),
-        rows: lines.into_iter().flatten().collect(),
+    let table = |lines: &[Line], peer, ours| {
+        let rows = lines.iter().filter_map(|line| compared(report, line));
+        Table::new(&["", peer, ours, "gain"], rows.collect())
     };
     let all = [
         (
             "What each mechanism gains on this machine",
-            table(mechanisms(report), ["", "replaced", "default", "gain"]),
+            table(&MECHANISMS, "replaced", "default"),
         ),
-        (
-            "Beside Linux and fuse2fs",
-            table(peers(report), ["", "peer", "uext4", "gain"]),
-        ),
+        ("Beside Linux and fuse2fs", table(&PEERS, "peer", "uext4")),
     ];
     let some = all.into_iter().filter(|(_, table)| !table.rows.is_empty());
     some.map(|(caption, table)| (caption.to_owned(), table))
         .collect()
 }
 
-/// Of two arms at the most threads.
-fn mechanisms(report: &Report) -> Vec<Option<Vec<String>>> {
-    let of = |section| Rows::of(report, section);
-    let slow = of("mdtest-delay").op("create").busiest();
-    let dio = of("randrw")
-        .filter(|row| row.block_size == Some(4096))
-        .op("read")
-        .busiest();
-    let cache = of("create-unlink-lazytime").busiest();
-    let clone = of("clone");
-    let many = clone.values(|row| row.live).last().copied();
-    let clone = clone.filter(|row| row.live == many);
-    let live = count(many.unwrap_or(0) as f64);
-    vec![
-        line(
-            "creates/s while transactions close",
-            &slow,
-            "retry-unlocked",
-            "lock-free",
+fn compared(report: &Report, &(what, section, keep, before, after): &Line) -> Option<Vec<String>> {
+    let rows = Rows::of(report, section).filter(keep);
+    let (rows, alive) = match rows.values(|row| row.live).last().copied() {
+        // Namespaces: where the most are alive, whatever the workers.
+        Some(most) => (
+            rows.filter(|row| row.live == Some(most)),
+            format!(", {} alive", count(most as f64)),
         ),
-        line(
-            "create+unlink/s",
-            &of("create-unlink").busiest(),
-            "spinlock",
-            "beyond",
-        ),
-        line(
-            "create+unlink/s with lazytime",
-            &cache,
-            "global/lazytime",
-            "per-bucket/lazytime",
-        ),
-        line(
-            "4 KiB direct reads/s beside as many writes",
-            &dio,
-            "exclusive-first/dioread_nolock",
-            "range/dioread_nolock",
-        ),
-        line(
-            &format!("namespaces/s, {live} alive"),
-            &clone,
-            "keyed",
-            "beyond",
-        ),
-    ]
-}
-
-fn peers(report: &Report) -> Vec<Option<Vec<String>>> {
-    let of = |section| Rows::of(report, section);
-    let files = of("mdtest-kernel").busiest();
-    let fuse = of("fuse").filter(|row| row.workload.as_deref() == Some("create"));
-    let best = |rows: &Rows| {
-        let ours = rows.filter(|row| row.arm.starts_with("uext4"));
-        let faster = |a: &Row, b: &Row| a.ops_per_s.median.total_cmp(&b.ops_per_s.median);
-        ours.0
-            .into_iter()
-            .max_by(faster)
-            .map_or_else(String::new, |row| row.arm)
+        None if section == "fuse" => (rows, String::new()),
+        None => (rows.busiest(), String::new()),
     };
-    let created = fuse.op("create");
-    let stream = of("mq").op("stream").filter(|row| row.queues == Some(1));
-    let direct = of("randrw-kernel")
-        .filter(|row| row.block_size == Some(4096))
-        .op("read");
-    vec![
-        line("creates/s", &files.op("create"), "peer", "default"),
-        line("removes/s", &files.op("remove"), "peer", "default"),
-        line("fsyncs/s", &of("fsync").busiest(), "peer", "default"),
-        line(
-            "4 KiB direct reads/s",
-            &direct.busiest(),
-            "peer",
-            "dioread_nolock",
-        ),
-        line("messages/s between threads", &stream, "kernel", "uext4"),
-        line(
-            "creates/s, mounted, over fuse2fs",
-            &created,
-            "fuse2fs",
-            &best(&created),
-        ),
-        line(
-            "creates/s, mounted, over Linux",
-            &created,
-            "kernel",
-            &best(&created),
-        ),
-    ]
-}
-
-fn line(what: &str, rows: &Rows, before: &str, after: &str) -> Option<Vec<String>> {
-    let of = |arm: &str| rows.arm(arm).0.into_iter().next();
-    let (before, after) = (of(before)?, of(after)?);
+    let of = |name: &str| rows.0.iter().find(|row| row.arm == name);
+    let ours = rows.0.iter().filter(|row| row.arm.starts_with("uext4"));
+    let fastest = || ours.max_by(|a, b| a.ops_per_s.median.total_cmp(&b.ops_per_s.median));
+    let (before, after) = (
+        of(before)?,
+        if after.is_empty() {
+            fastest()?
+        } else {
+            of(after)?
+        },
+    );
     let (slow, fast) = (before.ops_per_s, after.ops_per_s);
-    let apart = slow.max < fast.min || fast.max < slow.min;
-    let gain = match apart {
-        true => times(Some(fast.median), Some(slow.median))?,
-        false => "within the spread".to_owned(),
+    let gain = match fast.median / slow.median {
+        _ if slow.max >= fast.min && fast.max >= slow.min => "within the spread".to_owned(),
+        gain if !gain.is_finite() => return None,
+        gain if gain >= 10.0 => format!("{gain:.0} times"),
+        gain => format!("{gain:.2} times"),
     };
-    let said = |row: &Row| format!("{}: {}", shown(&row.arm), spread_text(row));
+    let rate = |row: &Row| format!("{}: {}", shown(&row.arm), spread_text(&row.ops_per_s));
     let threads = match after.threads {
         1 => String::new(),
         n => format!(", {n} threads"),
     };
     Some(vec![
-        format!("{what}{threads}"),
-        said(&before),
-        said(&after),
+        format!("{what}{alive}{threads}"),
+        rate(before),
+        rate(after),
         gain,
     ])
 }

@@ -1,7 +1,7 @@
 //! What a simulation projects for machines with more cores, and how well it meets what was measured here.
 
-use super::figures::{About, figure, published};
-use crate::chart::{Block, Kind, Mark, Point, Scale, Section, Series, Table, number};
+use super::figure::published;
+use crate::chart::{Axis, Block, Chart, Kind, Mark, Point, Scale, Section, Series, Table, number};
 use crate::model::result::{Cost, Curve};
 use crate::model::{ArmModel, FitPoint, Mechanism, Projection};
 use crate::tables::count;
@@ -80,13 +80,25 @@ fn of_mechanism(mechanism: &Mechanism) -> Vec<Block> {
     blocks
 }
 
-fn dot(x: f64, y: f64) -> Point {
-    Point {
-        x,
-        y,
-        low: None,
-        high: None,
-    }
+/// A chart with logarithmic axes. `labels`: how it was measured, and the labels of the axes.
+fn figure(
+    id: String,
+    title: String,
+    labels: [&str; 3],
+    series: Vec<Series>,
+    table: Table,
+    notes: Vec<String>,
+) -> Block {
+    let [subtitle, x, y] = labels;
+    let chart = Chart {
+        id,
+        title,
+        subtitle: subtitle.to_owned(),
+        x: Axis::new(x, Scale::Log),
+        y: Axis::new(y, Scale::Log),
+        series,
+    };
+    Block::figure(chart, table, notes)
 }
 
 /// Rates by cores, with the published ones where they are of the same kind.
@@ -98,13 +110,13 @@ fn projected(mechanism: &Mechanism) -> Block {
         points: arm
             .projected
             .iter()
-            .map(|p| dot(p.cores as f64, p.ops_per_s))
+            .map(|p| Point::new(p.cores as f64, p.ops_per_s))
             .collect(),
     };
     let mut series: Vec<Series> = mechanism.arms.iter().map(line).collect();
     let alike = |curve: &&Curve| mechanism.unit.ends_with(&curve.unit);
     for curve in mechanism.published.iter().filter(alike) {
-        series.push(published(&curve.name, &curve.points, Mark::Line));
+        series.push(published(&curve.name, &curve.points));
     }
     let cell = |arm: &ArmModel, cores: usize| {
         let found = arm.projected.iter().find(|p| p.cores == cores);
@@ -124,14 +136,15 @@ fn projected(mechanism: &Mechanism) -> Block {
         let source = same.first().map_or("", |curve| &curve.source);
         notes.push(format!("{}: {source}.", names.join(", ")));
     }
-    let about = About {
-        id: &format!("model-{}", mechanism.name),
-        title: &format!("Projection: {}", mechanism.title),
-        subtitle: "model: one worker a core",
-        x: ("cores", Scale::Log),
-        y: (&mechanism.unit, Scale::Log),
-    };
-    figure(about, series, table, notes)
+    let labels = ["model: one worker a core", "cores", &mechanism.unit];
+    figure(
+        format!("model-{}", mechanism.name),
+        format!("Projection: {}", mechanism.title),
+        labels,
+        series,
+        table,
+        notes,
+    )
 }
 
 fn by_cores(mechanism: &Mechanism, cell: impl Fn(&ArmModel, usize) -> String) -> Table {
@@ -167,7 +180,7 @@ fn over_first(mechanism: &Mechanism) -> Block {
         (base > 0.0).then(|| rate / base)
     };
     let line = |arm: &ArmModel| {
-        let point = |cores: usize| Some(dot(cores as f64, ratio(arm, cores)?));
+        let point = |cores: usize| Some(Point::new(cores as f64, ratio(arm, cores)?));
         Series {
             name: arm.name.clone(),
             kind: Kind::Model,
@@ -188,14 +201,19 @@ fn over_first(mechanism: &Mechanism) -> Block {
         |arm: &ArmModel, cores| ratio(arm, cores).map_or_else(String::new, |r| format!("{r:.2}"));
     let table = by_cores(mechanism, cell);
     let base = first.map_or("", |arm| &arm.name);
-    let about = About {
-        id: &format!("model-{}-gain", mechanism.name),
-        title: &format!("Projected gain: {}", mechanism.title),
-        subtitle: &format!("model: rate over that of {base}"),
-        x: ("cores", Scale::Log),
-        y: (&format!("times {base}"), Scale::Log),
-    };
-    figure(about, series, table, Vec::new())
+    let labels = [
+        &format!("model: rate over that of {base}"),
+        "cores",
+        &format!("times {base}"),
+    ];
+    figure(
+        format!("model-{}-gain", mechanism.name),
+        format!("Projected gain: {}", mechanism.title),
+        labels,
+        series,
+        table,
+        Vec::new(),
+    )
 }
 
 /// What was published of the same: one curve over that of `base`, or a gain over it.
@@ -210,7 +228,7 @@ fn published_ratio(curves: &[Curve], base: &str) -> Option<Series> {
                 .filter(|(a, b)| a.0 == b.0 && a.1 > 0.0)
                 .map(|(a, b)| (a.0, b.1 / a.1))
                 .collect();
-            Some(published(&after.name, &points, Mark::Line))
+            Some(published(&after.name, &points))
         }
         [gain] if gain.unit == "percent" && gain.name.contains(&format!("over {arm}")) => {
             let points: Vec<(f64, f64)> = gain
@@ -218,7 +236,7 @@ fn published_ratio(curves: &[Curve], base: &str) -> Option<Series> {
                 .iter()
                 .map(|&(x, percent)| (x, 1.0 + percent / 100.0))
                 .collect();
-            Some(published(&gain.name, &points, Mark::Line))
+            Some(published(&gain.name, &points))
         }
         _ => None,
     }
@@ -247,7 +265,7 @@ fn checked(mechanism: &Mechanism, part: usize, arms: &[ArmModel]) -> Block {
             points: arm
                 .points
                 .iter()
-                .map(|p| dot(p.count as f64, p.modelled))
+                .map(|p| Point::new(p.count as f64, p.modelled))
                 .collect(),
         });
     }
@@ -273,14 +291,19 @@ fn checked(mechanism: &Mechanism, part: usize, arms: &[ArmModel]) -> Block {
         0 => String::new(),
         part => format!("-{}", part + 1),
     };
-    let about = About {
-        id: &format!("model-{}-check{nth}", mechanism.name),
-        title: &format!("The model on this machine: {}", mechanism.title),
-        subtitle: "markers: measured, whiskers up to the fastest round; dashed: model",
-        x: (&mechanism.counts, Scale::Log),
-        y: (&mechanism.unit, Scale::Log),
-    };
-    figure(about, series, table, Vec::new())
+    let labels = [
+        "markers: measured, whiskers up to the fastest round; dashed: model",
+        &mechanism.counts,
+        &mechanism.unit,
+    ];
+    figure(
+        format!("model-{}-check{nth}", mechanism.name),
+        format!("The model on this machine: {}", mechanism.title),
+        labels,
+        series,
+        table,
+        Vec::new(),
+    )
 }
 
 fn costs<'a>(named: impl Iterator<Item = (String, &'a Cost)>) -> Table {

@@ -64,9 +64,6 @@ fn ordered(line: &str) -> anyhow::Result<(Op, Duration)> {
 }
 
 /// Does what it is told until its input ends.
-///
-/// # Errors
-/// Of a queue, or a message is not what was sent.
 pub fn run(args: &ClientArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     // It may be waiting for a message of somebody who was killed too.
     set_parent_process_death_signal(Some(Signal::KILL))?;

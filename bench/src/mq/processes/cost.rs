@@ -142,9 +142,6 @@ impl Shares {
 }
 
 /// Prints what a message costs in each row that knows it.
-///
-/// # Errors
-/// Of the output.
 pub(in crate::mq) fn print(rows: &[&MqRow], out: &mut dyn Write) -> io::Result<()> {
     let (client, server) = (
         ["client vol", "invol", "user us", "sys us"],

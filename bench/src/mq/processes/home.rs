@@ -32,9 +32,6 @@ impl Home {
     }
 
     /// Makes a queue.
-    ///
-    /// # Errors
-    /// `EEXIST`, or limits.
     pub fn create(&self, name: &str, size: QueueSize) -> anyhow::Result<OpenQueue> {
         let mounted = match self {
             Home::Kernel => return Ok(OpenQueue::Kernel(KernelQueue::create(name, size)?)),
@@ -52,9 +49,6 @@ impl Home {
     }
 
     /// Opens one that is there.
-    ///
-    /// # Errors
-    /// `ENOENT`.
     pub fn open(&self, name: &str) -> anyhow::Result<OpenQueue> {
         let mounted = match self {
             Home::Kernel => return Ok(OpenQueue::Kernel(KernelQueue::open(name)?)),
@@ -69,9 +63,6 @@ impl Home {
     }
 
     /// Takes its name away.
-    ///
-    /// # Errors
-    /// `ENOENT`.
     pub fn unlink(&self, name: &str) -> anyhow::Result<()> {
         match self {
             Home::Kernel => KernelQueue::unlink(name),
@@ -110,9 +101,6 @@ pub struct Named<'a> {
 
 impl<'a> Named<'a> {
     /// Makes so many queues, whose names begin with `prefix`.
-    ///
-    /// # Errors
-    /// Limits of where they are.
     pub fn make(
         home: &'a Home,
         prefix: &str,

@@ -46,9 +46,6 @@ pub struct Lane {
 
 impl Lane {
     /// With queues of the kernel.
-    ///
-    /// # Errors
-    /// Of the queues or processes.
     pub fn of_kernel(args: &MqArgs, name: &str) -> anyhow::Result<Lane> {
         Ok(Lane {
             name: name.to_owned(),
@@ -58,9 +55,6 @@ impl Lane {
     }
 
     /// With mounted queues, served by so many threads, or as many as a mount has by itself.
-    ///
-    /// # Errors
-    /// Of mounting, the queues or processes.
     pub fn mounted(args: &MqArgs, name: &str, threads: Option<usize>) -> anyhow::Result<Lane> {
         let server = Server::start(args, name, threads).context("uext4 mqueue mount")?;
         Ok(Lane {
@@ -71,9 +65,6 @@ impl Lane {
     }
 
     /// Does what a case says for `time`.
-    ///
-    /// # Errors
-    /// Of any process.
     pub fn run(&mut self, case: Case, time: Duration) -> anyhow::Result<(Work, Cost)> {
         let served = || self.server.as_ref().map(Server::served).transpose();
         let before = served()?;
@@ -103,9 +94,6 @@ impl Lane {
     }
 
     /// Ends the processes, and unmounts.
-    ///
-    /// # Errors
-    /// Of unmounting.
     pub fn finish(self) -> anyhow::Result<()> {
         drop(self.clients);
         self.server.map_or(Ok(()), |server| server.mount.unmount())

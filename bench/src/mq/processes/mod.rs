@@ -43,9 +43,6 @@ struct Series {
 }
 
 /// Runs all cases in all lanes: their names, and the rows of each lane together.
-///
-/// # Errors
-/// What the machine lacks, a process that fails, or mounting.
 pub(super) fn run(args: &MqArgs, cases: &[Case]) -> anyhow::Result<(Vec<String>, Vec<MqRow>)> {
     check_machine()?;
     let interrupt = Interrupt::watch()?;

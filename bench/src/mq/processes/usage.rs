@@ -23,17 +23,11 @@ pub struct Usage {
 
 impl Usage {
     /// Of the calling thread since it began.
-    ///
-    /// # Errors
-    /// Of proc(5).
     pub fn of_this_thread() -> anyhow::Result<Usage> {
         Usage::of_thread(Path::new("/proc/thread-self"))
     }
 
     /// Of all threads that a process has now, since they began.
-    ///
-    /// # Errors
-    /// Of proc(5), or it has ended.
     pub fn of_process(pid: u32) -> anyhow::Result<Usage> {
         let mut all = Usage::default();
         for thread in fs::read_dir(format!("/proc/{pid}/task"))? {

@@ -1,8 +1,8 @@
 //! The whole model on documents that were measured once on two CPUs, and on odd ones.
 
+use super::{ArmModel, Document, Inputs, Mechanism, Parameters, Projection, project};
 use std::path::Path;
 use std::sync::OnceLock;
-use uext4_bench::model::{ArmModel, Document, Inputs, Mechanism, Parameters, Projection, project};
 
 const NAMES: [&str; 6] = [
     "ialloc_delayed",
@@ -15,7 +15,7 @@ const NAMES: [&str; 6] = [
 
 fn documents() -> [Document; 6] {
     NAMES.map(|name| {
-        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/model/data");
         let text = std::fs::read_to_string(data.join(format!("{name}.json"))).expect("is there");
         serde_json::from_str(&text).expect("is a document")
     })
