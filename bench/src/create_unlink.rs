@@ -1,13 +1,11 @@
 //! create-unlink: each task creates and unlinks one file in its own directory in a loop.
 
-use crate::arms::{Arm, Choice, parse_rounds, parse_run_time, parse_threads};
-use crate::bed::Bed;
-use crate::crew::{self, StopFlag};
 use crate::device::DeviceSpec;
 use crate::histogram::Histogram;
 use crate::host_dir::{HostTree, PeerArgs};
+use crate::location::{Dir, Location};
 use crate::locks::acquisitions_of;
-use crate::place::{Dir, Place};
+use crate::mounted_image::MountedImage;
 use crate::report::{Document, Row, compared};
 use crate::rounds::{Rounds, Turn, Workload};
 use crate::sample::{Grid, Sample, Work};
@@ -15,6 +13,8 @@ use crate::setup::{Need, SetupArgs};
 use crate::stages;
 use crate::tables::{ratio, side_by_side};
 use crate::tree::Tree;
+use crate::variants::{Choice, Variant, parse_rounds, parse_run_time, parse_threads};
+use crate::workers::{self, StopFlag};
 use anyhow::Context as _;
 use clap::Args;
 use std::io::Write;
@@ -26,7 +26,7 @@ use uext4_sync::stage::Stage;
 /// Of so many pairs the latency of one is measured.
 const SAMPLED: u64 = 64;
 
-/// The counts of tasks, and the image and arms.
+/// The counts of tasks, and the image and variants.
 #[derive(Clone, Debug, Args)]
 pub struct CreateUnlinkArgs {
     /// Tasks; a comma list runs each count
@@ -38,7 +38,7 @@ pub struct CreateUnlinkArgs {
         value_parser = parse_threads
     )]
     pub tasks: Vec<usize>,
-    /// Seconds for each arm, count and round
+    /// Seconds for each variant, count and round
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_run_time)]
     pub time: Duration,
     /// Rounds
@@ -47,7 +47,7 @@ pub struct CreateUnlinkArgs {
     /// The peer.
     #[command(flatten)]
     pub peer: PeerArgs,
-    /// The image, the arms and the output.
+    /// The image, the variants and the output.
     #[command(flatten)]
     pub setup: SetupArgs,
 }
@@ -67,10 +67,10 @@ struct Job<'a> {
 
 impl<'a> Job<'a> {
     /// With the peer's directories made, and its warm-up run done.
-    fn new(args: &'a CreateUnlinkArgs, lanes: usize) -> anyhow::Result<Job<'a>> {
+    fn new(args: &'a CreateUnlinkArgs, all_series: usize) -> anyhow::Result<Job<'a>> {
         let mut job = Job {
             args,
-            grid: Grid::new(lanes, args.tasks.len()),
+            grid: Grid::new(all_series, args.tasks.len()),
             peer: None,
         };
         if let Some(tree) = args.peer.tree("create-unlink", job.directories())? {
@@ -86,28 +86,28 @@ impl<'a> Job<'a> {
         names.collect()
     }
 
-    fn warm_up(&self, place: &impl Place) -> anyhow::Result<()> {
-        run_for(place, self.args.tasks_max(), self.args.time / 4).map(drop)
+    fn warm_up(&self, location: &impl Location) -> anyhow::Result<()> {
+        run_for(location, self.args.tasks_max(), self.args.time / 4).map(drop)
     }
 
     /// `fs` as [`Sample::take`] wants it.
     fn sample(
         &self,
-        place: &impl Place,
+        location: &impl Location,
         fs: Option<&Ext4>,
         case: usize,
         counted: bool,
     ) -> anyhow::Result<Sample> {
         let (tasks, time) = (self.args.tasks[case], self.args.time);
         // What the run before left to write is not in this one's time.
-        place.syncfs()?;
-        Sample::take(fs, counted, || run_for(place, tasks, time))
+        location.syncfs()?;
+        Sample::take(fs, counted, || run_for(location, tasks, time))
     }
 }
 
-fn run_for(place: &impl Place, tasks: usize, time: Duration) -> anyhow::Result<Work> {
-    let done = crew::run(tasks, Some(time), |task, stop| {
-        work(&place.enter(task)?, stop)
+fn run_for(location: &impl Location, tasks: usize, time: Duration) -> anyhow::Result<Work> {
+    let done = workers::run(tasks, Some(time), |task, stop| {
+        work(&location.enter(task)?, stop)
     })?;
     let seconds = done.seconds;
     let mut total = Work {
@@ -146,11 +146,11 @@ impl Workload for Job<'_> {
         Ok(tree)
     }
 
-    fn run(&mut self, turn: Turn, bed: &Bed, tree: &Tree) -> anyhow::Result<()> {
-        let fs = bed.fs();
+    fn run(&mut self, turn: Turn, image: &MountedImage, tree: &Tree) -> anyhow::Result<()> {
+        let fs = image.fs();
         let counted = turn.round >= self.args.iterations;
         let sample = self.sample(&tree.on(fs), Some(fs), turn.case, counted)?;
-        self.grid.push(turn.lane, turn.case, sample, counted);
+        self.grid.push(turn.series, turn.case, sample, counted);
         Ok(())
     }
 
@@ -160,7 +160,7 @@ impl Workload for Job<'_> {
             && turn.round < self.args.iterations
         {
             let sample = self.sample(tree, None, turn.case, false)?;
-            self.grid.push(turn.lane, turn.case, sample, false);
+            self.grid.push(turn.series, turn.case, sample, false);
         }
         Ok(())
     }
@@ -172,12 +172,12 @@ impl Workload for Job<'_> {
 
 /// Runs create-unlink for each count of tasks, and prints.
 pub fn run(args: &CreateUnlinkArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let arms = args.setup.arms();
-    let names = args.peer.names(&arms);
+    let variants = args.setup.variants();
+    let names = args.peer.names(&variants);
     let mut job = Job::new(args, names.len())?;
     Rounds {
         setup: &args.setup,
-        arms: &arms,
+        variants: &variants,
         image: args.setup.image(Need {
             inodes: 2 * args.tasks_max() as u64,
             data_bytes: 0,
@@ -185,7 +185,7 @@ pub fn run(args: &CreateUnlinkArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         rounds: args.setup.rounds(args.iterations),
         cases: args.tasks.len(),
         anew: args.setup.device == DeviceSpec::Mem,
-        peers: args.peer.lanes(),
+        peers: args.peer.all_series(),
         label: &|case| format!("{} tasks", args.tasks[case]),
     }
     .run(&mut job)?;
@@ -194,12 +194,12 @@ pub fn run(args: &CreateUnlinkArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if args.setup.json {
         return Document::new("create-unlink", rows).print_json(out);
     }
-    print(args, &arms, &names, &rows, out)
+    print(args, &variants, &names, &rows, out)
 }
 
 fn print(
     args: &CreateUnlinkArgs,
-    arms: &[Arm],
+    variants: &[Variant],
     names: &[String],
     rows: &[Row],
     out: &mut dyn Write,
@@ -212,12 +212,12 @@ fn print(
     let compared = compared(rows, &args.tasks);
     writeln!(out, "{}\n", side_by_side("tasks", names, &compared))?;
     args.peer.print_ratios(names, &compared, " tasks", out)?;
-    for (arm, some) in names.iter().zip(rows.chunks(args.tasks.len())) {
+    for (variant, some) in names.iter().zip(rows.chunks(args.tasks.len())) {
         if let Some(line) = scaling(some) {
-            writeln!(out, "{arm}: {line}")?;
+            writeln!(out, "{variant}: {line}")?;
         }
     }
-    for line in lazytime_lines(arms, rows, args.tasks.len()) {
+    for line in lazytime_lines(variants, rows, args.tasks.len()) {
         writeln!(out, "{line}")?;
     }
     writeln!(out)?;
@@ -244,23 +244,27 @@ fn scaling(rows: &[Row]) -> Option<String> {
     Some(line)
 }
 
-/// What lazytime costs, for each pair of arms that differ in nothing else: the ratio of the rates, and if
+/// What lazytime costs, for each pair of variants that differ in nothing else: the ratio of the rates, and if
 /// locks were counted, the acquisitions of the inode cache per operation with it, less those without,
 /// over the inodes written per operation with it.
-fn lazytime_lines(arms: &[Arm], rows: &[Row], cases: usize) -> Vec<String> {
+fn lazytime_lines(variants: &[Variant], rows: &[Row], cases: usize) -> Vec<String> {
     let mut lines = Vec::new();
-    let apart_from_it = |arm: &Arm| Choice {
+    let apart_from_it = |variant: &Variant| Choice {
         lazytime: None,
-        ..arm.choice
+        ..variant.choice
     };
-    for (with, arm) in arms.iter().enumerate().filter(|(_, a)| a.options.lazytime) {
-        let other = |b: &Arm| !b.options.lazytime && apart_from_it(arm) == apart_from_it(b);
-        let Some(without) = arms.iter().position(other) else {
+    for (with, variant) in variants
+        .iter()
+        .enumerate()
+        .filter(|(_, a)| a.options.lazytime)
+    {
+        let other = |b: &Variant| !b.options.lazytime && apart_from_it(variant) == apart_from_it(b);
+        let Some(without) = variants.iter().position(other) else {
             continue;
         };
         for case in 0..cases {
             let (on, off) = (&rows[with * cases + case], &rows[without * cases + case]);
-            let (name, tasks) = (&arm.name, on.threads);
+            let (name, tasks) = (&variant.name, on.threads);
             let over = ratio(on.ops_per_s.median, off.ops_per_s.median);
             lines.push(format!("{name}, {tasks} tasks: over no-lazytime: {over}"));
             if on.locks.is_empty() {

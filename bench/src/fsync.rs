@@ -1,17 +1,17 @@
 //! fsync: each thread appends 4 KiB to a file of its own and fsyncs it, on a real disk; a kernel file
 //! system on the same disk takes turns with it.
 
-use crate::arms::{parse_rounds, parse_run_time, parse_threads};
-use crate::bed::Bed;
-use crate::crew;
 use crate::histogram::Histogram;
 use crate::host_dir::{HostTree, PeerArgs};
+use crate::mounted_image::MountedImage;
 use crate::report::{Document, Row, compared};
 use crate::rounds::{Rounds, Turn, Workload};
 use crate::sample::{Grid, Sample, Work};
 use crate::setup::{Need, SetupArgs};
 use crate::tables::{self, count, side_by_side};
 use crate::tree::{FILE, Tree};
+use crate::variants::{parse_rounds, parse_run_time, parse_threads};
+use crate::workers;
 use anyhow::Context as _;
 use clap::Args;
 use std::fs::File;
@@ -24,13 +24,13 @@ use uext4_vfs::filesystem::FileSystem;
 
 const APPEND: [u8; 4096] = [0x55; 4096];
 
-/// The counts of threads, the peer, and the image and arms.
+/// The counts of threads, the peer, and the image and variants.
 #[derive(Clone, Debug, Args)]
 pub struct FsyncArgs {
     /// Threads; a comma list runs each count
     #[arg(long, default_value = "1,2,4,8,16,32,48", value_delimiter = ',', value_parser = parse_threads)]
     pub threads: Vec<usize>,
-    /// Seconds for each arm, count and round
+    /// Seconds for each variant, count and round
     #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = parse_run_time)]
     pub time: Duration,
     /// Rounds
@@ -39,7 +39,7 @@ pub struct FsyncArgs {
     /// The peer.
     #[command(flatten)]
     pub peer: PeerArgs,
-    /// The image, the arms and the output.
+    /// The image, the variants and the output.
     #[command(flatten)]
     pub setup: SetupArgs,
 }
@@ -59,7 +59,7 @@ fn append_for(
     time: Duration,
     append: impl Fn(usize) -> anyhow::Result<()> + Sync,
 ) -> anyhow::Result<Work> {
-    let done = crew::run(threads, Some(time), |thread, stop| {
+    let done = workers::run(threads, Some(time), |thread, stop| {
         let mut latency = Histogram::default();
         loop {
             let since = Instant::now();
@@ -88,8 +88,8 @@ impl Workload for Job<'_> {
         Tree::make(fs, "fsync", vec!["files".to_owned()])
     }
 
-    fn run(&mut self, turn: Turn, bed: &Bed, tree: &Tree) -> anyhow::Result<()> {
-        let fs = bed.fs();
+    fn run(&mut self, turn: Turn, image: &MountedImage, tree: &Tree) -> anyhow::Result<()> {
+        let fs = image.fs();
         let counted = turn.round >= self.args.iterations;
         let (threads, time) = (self.args.threads[turn.case], self.args.time);
         let root = Caller::root();
@@ -104,7 +104,7 @@ impl Workload for Job<'_> {
                 Ok(FileSystem::fsync(&**fs, &nodes[thread], false)?)
             })
         })?;
-        self.grid.push(turn.lane, turn.case, sample, counted);
+        self.grid.push(turn.series, turn.case, sample, counted);
         drop(nodes);
         for i in 0..threads {
             FileSystem::unlink(&**fs, &root, dir, file_name(i).as_bytes())?;
@@ -121,7 +121,7 @@ impl Workload for Job<'_> {
             let (threads, time) = (self.args.threads[turn.case], self.args.time);
             let sample = peer_sample(&tree, threads, time)?;
             tree.remove()?;
-            self.grid.push(turn.lane, turn.case, sample, false);
+            self.grid.push(turn.series, turn.case, sample, false);
         }
         Ok(())
     }
@@ -149,15 +149,15 @@ fn peer_sample(tree: &HostTree, threads: usize, time: Duration) -> anyhow::Resul
 
 /// Runs fsync for each count of threads, and prints.
 pub fn run(args: &FsyncArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let arms = args.setup.arms();
-    let names = args.peer.names(&arms);
+    let variants = args.setup.variants();
+    let names = args.peer.names(&variants);
     let mut job = Job {
         args,
         grid: Grid::new(names.len(), args.threads.len()),
     };
     Rounds {
         setup: &args.setup,
-        arms: &arms,
+        variants: &variants,
         image: args.setup.image(Need {
             inodes: 4096,
             data_bytes: 2 << 30,
@@ -165,7 +165,7 @@ pub fn run(args: &FsyncArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         rounds: args.setup.rounds(args.iterations),
         cases: args.threads.len(),
         anew: false,
-        peers: args.peer.lanes(),
+        peers: args.peer.all_series(),
         label: &|case| format!("{} threads", args.threads[case]),
     }
     .run(&mut job)?;
@@ -196,7 +196,7 @@ fn print(
             let us = row.latency_us;
             table.add_row([
                 threads.to_string(),
-                row.arm.clone(),
+                row.variant.clone(),
                 us.map_or_else(String::new, |l| count(l.p50)),
                 us.map_or_else(String::new, |l| count(l.p99)),
                 us.map_or_else(String::new, |l| count(l.max)),

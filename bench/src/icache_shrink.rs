@@ -4,17 +4,17 @@
 //! looks up and stats a few files of another directory at random. The same is run with a limit too
 //! large to be met, in turn, and the reader's latencies stand side by side.
 
-use crate::arms::{Arm, parse_items, parse_rounds};
-use crate::bed::Bed;
-use crate::crew;
 use crate::histogram::Histogram;
 use crate::memory;
+use crate::mounted_image::MountedImage;
 use crate::report::{Document, Row};
 use crate::rounds::{Rounds, Turn, Workload};
 use crate::sample::{Grid, Sample, Work};
 use crate::setup::{Need, SetupArgs};
 use crate::tables::{self, count};
 use crate::tree::{FILE, Tree};
+use crate::variants::{Variant, parse_items, parse_rounds};
+use crate::workers;
 use clap::Args;
 use comfy_table::Table;
 use serde::Serialize;
@@ -35,7 +35,7 @@ const INODES_MAX: usize = 16_384;
 /// How often memory is looked at.
 const TICK: Duration = Duration::from_millis(20);
 
-/// How many files, and the image and arms.
+/// How many files, and the image and variants.
 #[derive(Clone, Debug, Args)]
 pub struct IcacheShrinkArgs {
     /// Files to create
@@ -44,7 +44,7 @@ pub struct IcacheShrinkArgs {
     /// Rounds
     #[arg(short = 'i', long, default_value_t = 3, value_parser = parse_rounds)]
     pub iterations: usize,
-    /// The image, the arms and the output; --inodes-max is the limit (16384 if not given).
+    /// The image, the variants and the output; --inodes-max is the limit (16384 if not given).
     #[command(flatten)]
     pub setup: SetupArgs,
 }
@@ -62,10 +62,11 @@ pub struct Moment {
     pub resident_bytes: u64,
 }
 
-/// How it went in the last round of an arm.
+/// How it went in the last round of a variant.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Timeline {
-    arm: String,
+    #[serde(rename = "arm")]
+    variant: String,
     moments: Vec<Moment>,
 }
 
@@ -78,7 +79,7 @@ struct ShrinkDocument {
 
 struct Job<'a> {
     args: &'a IcacheShrinkArgs,
-    /// For each arm the reader and the creator.
+    /// For each variant the reader and the creator.
     grid: Grid,
     timelines: Vec<Timeline>,
 }
@@ -133,7 +134,7 @@ impl Job<'_> {
 
     fn measure(&self, fs: &Arc<Ext4>, tree: &Tree) -> anyhow::Result<(Work, Work, Vec<Moment>)> {
         let shared = Shared::default();
-        let done = crew::run(3, None, |part, _| {
+        let done = workers::run(3, None, |part, _| {
             Ok(match part {
                 0 => Part::Creator(self.create(fs, tree, &shared)?),
                 1 => {
@@ -224,8 +225,8 @@ impl Workload for Job<'_> {
         Ok(tree)
     }
 
-    fn run(&mut self, turn: Turn, bed: &Bed, tree: &Tree) -> anyhow::Result<()> {
-        let fs = bed.fs();
+    fn run(&mut self, turn: Turn, image: &MountedImage, tree: &Tree) -> anyhow::Result<()> {
+        let fs = image.fs();
         let counted = turn.round >= self.args.iterations;
         let mut creator = Work::default();
         let mut moments = Vec::new();
@@ -236,10 +237,10 @@ impl Workload for Job<'_> {
         })?;
         let made = Sample::take(None, false, || Ok(creator))?;
         if !counted {
-            self.grid.push(turn.lane, 1, made, false);
-            self.timelines[turn.lane].moments = moments;
+            self.grid.push(turn.series, 1, made, false);
+            self.timelines[turn.series].moments = moments;
         }
-        self.grid.push(turn.lane, 0, reader, counted);
+        self.grid.push(turn.series, 0, reader, counted);
         self.each_file(|dir, name| {
             Ok(FileSystem::unlink(
                 &**fs,
@@ -260,41 +261,41 @@ impl Workload for Job<'_> {
     }
 }
 
-/// Every arm with the limit and with one that is not met.
-fn arms(args: &IcacheShrinkArgs) -> Vec<Arm> {
-    let limit = args.setup.arms.inodes_max.unwrap_or(INODES_MAX);
+/// Every variant with the limit and with one that is not met.
+fn variants(args: &IcacheShrinkArgs) -> Vec<Variant> {
+    let limit = args.setup.variants.inodes_max.unwrap_or(INODES_MAX);
     let no_limit = args.items.saturating_mul(2) as usize + HOT_FILES;
-    let mut arms = Vec::new();
-    for arm in args.setup.arms() {
+    let mut variants = Vec::new();
+    for variant in args.setup.variants() {
         for (inodes_max, name) in [(no_limit, "no limit"), (limit, "shrinking")] {
-            arms.push(Arm {
-                name: format!("{}, {name}", arm.name),
-                choice: arm.choice,
+            variants.push(Variant {
+                name: format!("{}, {name}", variant.name),
+                choice: variant.choice,
                 options: MountOptions {
                     inodes_max,
-                    ..arm.options.clone()
+                    ..variant.options.clone()
                 },
             });
         }
     }
-    arms
+    variants
 }
 
 /// Runs icache-shrink, and prints.
 pub fn run(args: &IcacheShrinkArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let arms = arms(args);
-    let timeline = |arm: &Arm| Timeline {
-        arm: arm.name.clone(),
+    let variants = variants(args);
+    let timeline = |variant: &Variant| Timeline {
+        variant: variant.name.clone(),
         moments: Vec::new(),
     };
     let mut job = Job {
         args,
-        grid: Grid::new(arms.len(), 2),
-        timelines: arms.iter().map(timeline).collect(),
+        grid: Grid::new(variants.len(), 2),
+        timelines: variants.iter().map(timeline).collect(),
     };
     Rounds {
         setup: &args.setup,
-        arms: &arms,
+        variants: &variants,
         image: args.setup.image(Need {
             inodes: args.items + HOT_FILES as u64,
             data_bytes: 0,
@@ -307,8 +308,8 @@ pub fn run(args: &IcacheShrinkArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     .run(&mut job)?;
     let mut rows = Vec::new();
-    for (lane, arm) in arms.iter().enumerate() {
-        let of = |op, place| Row::of(&arm.name, op, 1, job.grid.cell(lane, place));
+    for (series, variant) in variants.iter().enumerate() {
+        let of = |op, place| Row::of(&variant.name, op, 1, job.grid.cell(series, place));
         rows.extend([of("lookup+getattr", 0), of("create", 1)]);
     }
     if args.setup.json {
@@ -319,7 +320,7 @@ pub fn run(args: &IcacheShrinkArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         serde_json::to_writer_pretty(&mut *out, &document)?;
         return Ok(writeln!(out)?);
     }
-    let limit = args.setup.arms.inodes_max.unwrap_or(INODES_MAX);
+    let limit = args.setup.variants.inodes_max.unwrap_or(INODES_MAX);
     writeln!(
         out,
         "{} files created beside a reader of {HOT_FILES}, limit {limit} inodes, {} rounds",
@@ -327,7 +328,7 @@ pub fn run(args: &IcacheShrinkArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     )?;
     writeln!(out, "{}\n", latencies(&job, &rows))?;
     for timeline in &job.timelines {
-        writeln!(out, "{}", timeline.arm)?;
+        writeln!(out, "{}", timeline.variant)?;
         writeln!(out, "{}\n", timeline.table())?;
     }
     for row in &rows {
@@ -346,15 +347,15 @@ fn latencies(job: &Job<'_>, rows: &[Row]) -> Table {
         "max us",
         "creates/s",
     ]);
-    for (lane, pair) in rows.chunks(2).enumerate() {
+    for (series, pair) in rows.chunks(2).enumerate() {
         let mut all = Histogram::default();
-        for sample in &job.grid.cell(lane, 0).plain {
+        for sample in &job.grid.cell(series, 0).plain {
             all.add(&sample.work.latency);
         }
         let us = |ns: u64| format!("{:.2}", ns as f64 / 1000.0);
         let [reader, creator] = pair else { continue };
         table.add_row([
-            reader.arm.clone(),
+            reader.variant.clone(),
             count(reader.ops_per_s.median),
             us(all.percentile_ns(0.5)),
             us(all.percentile_ns(0.99)),

@@ -1,6 +1,6 @@
 //! The workloads that measure uext4, as docs/BENCHMARKS.md describes them.
 //!
-//! Every run ends with a check of its image: a fast run that leaves a bad image is a failure. Arms are
+//! Every run ends with a check of its image: a fast run that leaves a bad image is a failure. Variants are
 //! interleaved ([`rounds`]), each on an image of its own.
 //!
 //! | module | holds |
@@ -16,23 +16,20 @@
 //! | [`fuse`] | files through a mounted directory, beside other ext4 drivers |
 //! | [`all`] | all of them, and one page that shows them |
 //! | [`compare`] | two results, row by row |
-//! | [`arms`], [`setup`] | the arms of a run; the options that all workloads share |
-//! | [`device`], [`bed`], [`tree`] | images, mounts, and directories in them |
-//! | [`host_dir`], [`place`] | directories of the host, and what is done in those and in ours alike |
+//! | [`variants`], [`setup`] | the variants of a run; the options that all workloads share |
+//! | [`device`], [`mounted_image`], [`tree`] | images, mounts, and directories in them |
+//! | [`host_dir`], [`location`] | directories of the host, and what is done in those and in ours alike |
 //! | [`peer`] | what the kernel does of the same |
-//! | [`rounds`], [`crew`] | turns of the arms; threads that start together |
+//! | [`rounds`], [`workers`] | turns of the variants; threads that start together |
 //! | [`sample`], [`histogram`], [`memory`] | what is measured |
 //! | [`report`], [`locks`], [`stages`], [`tables`], [`host`], [`progress`] | what is printed |
 #![forbid(unsafe_code)]
 
 mod all;
-mod arms;
-mod bed;
 pub mod chart;
 mod clone;
 mod compare;
 mod create_unlink;
-mod crew;
 mod device;
 mod fsync;
 mod fuse;
@@ -41,14 +38,15 @@ mod histogram;
 mod host;
 mod host_dir;
 mod icache_shrink;
+mod location;
 mod locks;
 mod mdtest;
 mod memory;
 mod model;
 mod mount;
+mod mounted_image;
 mod mq;
 mod peer;
-mod place;
 mod progress;
 mod randrw;
 mod report;
@@ -58,6 +56,8 @@ mod setup;
 mod stages;
 mod tables;
 mod tree;
+mod variants;
+mod workers;
 
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -65,7 +65,7 @@ use std::io::Write;
 
 /// Measures uext4: each workload prints tables, or with --json one document.
 ///
-/// Arms given as comma lists are interleaved, each on an image of its own, which is checked at the end.
+/// Variants given as comma lists are interleaved, each on an image of its own, which is checked at the end.
 #[derive(Debug, Parser)]
 #[command(name = "uext4 bench", bin_name = "uext4 bench", max_term_width = 100)]
 #[command(
@@ -132,7 +132,7 @@ enum Workload {
                             Example: uext4 bench fuse --workload seq -o '' -o writeback --peer none"
     )]
     Fuse(fuse::FuseArgs),
-    /// Every workload with every arm, beside the peers that this machine has, as one page with charts
+    /// Every workload with every variant, beside the peers that this machine has, as one page with charts
     #[command(after_help = "Example: uext4 bench all --report report --quick\n\
                             Example: uext4 bench all --report report --only mdtest,randrw\n\
                             Peers of the kernel's ext4 need root and loop devices; what is not here is left out, and the page says so.")]

@@ -44,11 +44,12 @@ impl Spread {
     }
 }
 
-/// One arm, operation and count of threads.
+/// One variant, operation and count of threads.
 #[derive(Debug, Serialize)]
 pub struct Row {
-    /// The arm's name.
-    pub arm: String,
+    /// The variant's name.
+    #[serde(rename = "arm")]
+    pub variant: String,
     /// The operation.
     pub op: &'static str,
     /// Threads, tasks or workers.
@@ -81,7 +82,7 @@ pub struct Row {
 
 impl Row {
     /// What the runs of a cell gave.
-    pub fn of(arm: &str, op: &'static str, threads: usize, cell: &Cell) -> Row {
+    pub fn of(variant: &str, op: &'static str, threads: usize, cell: &Cell) -> Row {
         let rates: Vec<f64> = cell.plain.iter().map(Sample::rate).collect();
         let n = rates.len().max(1) as f64;
         let mean = rates.iter().sum::<f64>() / n;
@@ -96,7 +97,7 @@ impl Row {
         let shown = counted.or_else(|| median_of(&cell.plain));
         let last = counted.or(cell.plain.last());
         Row {
-            arm: arm.to_owned(),
+            variant: variant.to_owned(),
             op,
             threads,
             iterations: cell.plain.len(),
@@ -118,11 +119,11 @@ impl Row {
         if self.locks.is_empty() {
             return Ok(());
         }
-        let (arm, op, threads, ops) = (&self.arm, self.op, self.threads, self.ops);
-        writeln!(out, "locks: {arm}, {op}, {threads} threads, {ops} ops")?;
+        let (variant, op, threads, ops) = (&self.variant, self.op, self.threads, self.ops);
+        writeln!(out, "locks: {variant}, {op}, {threads} threads, {ops} ops")?;
         writeln!(out, "{}\n", lock_table(&self.locks))?;
         if !self.stages.is_empty() {
-            writeln!(out, "stages: {arm}, {op}, {threads} threads, {ops} ops")?;
+            writeln!(out, "stages: {variant}, {op}, {threads} threads, {ops} ops")?;
             writeln!(out, "{}\n", stage_table(&self.stages))?;
         }
         Ok(())
@@ -136,7 +137,7 @@ fn median_of(samples: &[Sample]) -> Option<&Sample> {
     sorted.get(sorted.len() / 2).copied()
 }
 
-/// What the arms did at each count of threads, to stand side by side.
+/// What the variants did at each count of threads, to stand side by side.
 pub fn compared(rows: &[Row], counts: &[usize]) -> Vec<ComparedRow> {
     let spreads = |count| {
         let of_count = rows.iter().filter(move |row| row.threads == count);

@@ -1,16 +1,16 @@
-//! Rounds: every arm takes its turn in each, so that what the machine does meanwhile meets all of them.
+//! Rounds: every variant takes its turn in each, so that what the machine does meanwhile meets all of them.
 //!
 //! # Invariants
-//! The order turns by one from turn to turn, so that no arm always goes first. Each arm has an image of
+//! The order turns by one from turn to turn, so that no variant always goes first. Each variant has an image of
 //! its own, made the same way. It stays mounted for all rounds if it lies in memory and all of them fit, unless the
 //! workload wants it anew; otherwise it is made, or the one that is there mounted, in each round.
 
-use crate::arms::Arm;
-use crate::bed::Bed;
 use crate::device::{DeviceSpec, ImageSpec};
 use crate::memory;
+use crate::mounted_image::MountedImage;
 use crate::progress::Progress;
 use crate::setup::SetupArgs;
+use crate::variants::Variant;
 use anyhow::Context as _;
 use std::sync::Arc;
 use uext4_ext4::Ext4;
@@ -18,8 +18,8 @@ use uext4_ext4::Ext4;
 /// Whose turn it is.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
-    /// The arm by its place in the list; the peers come after the last arm.
-    pub lane: usize,
+    /// The variant by its place in the list; the peers come after the last variant.
+    pub series: usize,
     /// Which of the counts of threads.
     pub case: usize,
     /// The round.
@@ -35,7 +35,7 @@ pub trait Workload {
     fn prepare(&self, fs: &Arc<Ext4>) -> anyhow::Result<Self::State>;
 
     /// Runs once.
-    fn run(&mut self, turn: Turn, bed: &Bed, state: &Self::State) -> anyhow::Result<()>;
+    fn run(&mut self, turn: Turn, image: &MountedImage, state: &Self::State) -> anyhow::Result<()>;
 
     /// Runs a peer once.
     fn run_peer(&mut self, _turn: Turn) -> anyhow::Result<()> {
@@ -50,13 +50,13 @@ pub trait Workload {
 pub struct Rounds<'a> {
     /// Of the command line.
     pub setup: &'a SetupArgs,
-    /// The arms.
-    pub arms: &'a [Arm],
+    /// The variants.
+    pub variants: &'a [Variant],
     /// The image of each.
     pub image: ImageSpec,
     /// How often.
     pub rounds: usize,
-    /// Runs of an arm in a round, each with another count of threads.
+    /// Runs of a variant in a round, each with another count of threads.
     pub cases: usize,
     /// Images and mounts are made for each round: how fast two CPUs are together depends on where the structures of a
     /// mount lie in memory, for as long as it is mounted.
@@ -75,7 +75,7 @@ impl Rounds<'_> {
         {
             eprintln!("uses the image {} as it is", path.display());
         }
-        let steps = self.rounds * self.cases * self.lanes();
+        let steps = self.rounds * self.cases * self.all_series();
         let mut progress = Progress::new(steps as u64);
         if !self.anew && self.all_at_once() {
             self.run_mounted(workload, &mut progress)
@@ -84,14 +84,14 @@ impl Rounds<'_> {
         }
     }
 
-    fn lanes(&self) -> usize {
-        self.arms.len() + self.peers.len()
+    fn all_series(&self) -> usize {
+        self.variants.len() + self.peers.len()
     }
 
     fn all_at_once(&self) -> bool {
-        let together = self.image.memory_bytes() * self.arms.len() as u64;
+        let together = self.image.memory_bytes() * self.variants.len() as u64;
         let in_memory = self.image.device == DeviceSpec::Mem;
-        self.arms.len() == 1 || (in_memory && together < memory::available_bytes() / 2)
+        self.variants.len() == 1 || (in_memory && together < memory::available_bytes() / 2)
     }
 
     fn run_mounted<W: Workload>(
@@ -99,21 +99,26 @@ impl Rounds<'_> {
         workload: &mut W,
         progress: &mut Progress,
     ) -> anyhow::Result<()> {
-        let mut beds = Vec::new();
-        for arm in self.arms {
-            progress.begin(format!("warm-up, {}", arm.name));
-            beds.push(self.make(workload, arm)?);
+        let mut images = Vec::new();
+        for variant in self.variants {
+            progress.begin(format!("warm-up, {}", variant.name));
+            images.push(self.make(workload, variant)?);
         }
         for round in 0..self.rounds {
             for case in 0..self.cases {
-                for lane in turned(self.lanes(), round + case) {
-                    let turn = Turn { lane, case, round };
-                    self.take(workload, turn, beds.get(lane), progress)?;
+                for series in turned(self.all_series(), round + case) {
+                    let turn = Turn {
+                        series,
+                        case,
+                        round,
+                    };
+                    self.take(workload, turn, images.get(series), progress)?;
                 }
             }
         }
-        beds.into_iter()
-            .try_for_each(|bed| self.finish(workload, bed))
+        images
+            .into_iter()
+            .try_for_each(|image| self.finish(workload, image))
     }
 
     fn run_apart<W: Workload>(
@@ -122,60 +127,72 @@ impl Rounds<'_> {
         progress: &mut Progress,
     ) -> anyhow::Result<()> {
         for round in 0..self.rounds {
-            for lane in turned(self.lanes(), round) {
-                let bed = match self.arms.get(lane) {
-                    Some(arm) => Some(self.make(workload, arm)?),
+            for series in turned(self.all_series(), round) {
+                let image = match self.variants.get(series) {
+                    Some(variant) => Some(self.make(workload, variant)?),
                     None => None,
                 };
                 for case in 0..self.cases {
-                    let turn = Turn { lane, case, round };
-                    self.take(workload, turn, bed.as_ref(), progress)?;
+                    let turn = Turn {
+                        series,
+                        case,
+                        round,
+                    };
+                    self.take(workload, turn, image.as_ref(), progress)?;
                 }
-                if let Some(bed) = bed {
-                    self.finish(workload, bed)?;
+                if let Some(image) = image {
+                    self.finish(workload, image)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn make<W: Workload>(&self, workload: &W, arm: &Arm) -> anyhow::Result<(Bed, W::State)> {
-        let bed = Bed::make(&self.image, &arm.options)?;
-        let state = workload.prepare(bed.fs())?;
-        Ok((bed, state))
+    fn make<W: Workload>(
+        &self,
+        workload: &W,
+        variant: &Variant,
+    ) -> anyhow::Result<(MountedImage, W::State)> {
+        let image = MountedImage::make(&self.image, &variant.options)?;
+        let state = workload.prepare(image.fs())?;
+        Ok((image, state))
     }
 
     fn take<W: Workload>(
         &self,
         workload: &mut W,
         turn: Turn,
-        bed: Option<&(Bed, W::State)>,
+        image: Option<&(MountedImage, W::State)>,
         progress: &mut Progress,
     ) -> anyhow::Result<()> {
-        let peer = || self.peers.get(turn.lane - self.arms.len());
-        let name = match self.arms.get(turn.lane) {
-            Some(arm) => &arm.name,
+        let peer = || self.peers.get(turn.series - self.variants.len());
+        let name = match self.variants.get(turn.series) {
+            Some(variant) => &variant.name,
             None => peer().map_or("peer", |name| name),
         };
         let case = (self.label)(turn.case);
         let (round, rounds) = (turn.round + 1, self.rounds);
         progress.begin(format!("round {round}/{rounds}, {name}, {case}"));
-        match bed {
-            Some((bed, state)) => workload.run(turn, bed, state)?,
+        match image {
+            Some((image, state)) => workload.run(turn, image, state)?,
             None => workload.run_peer(turn).with_context(|| name.to_owned())?,
         }
         progress.done();
         Ok(())
     }
 
-    fn finish<W: Workload>(&self, workload: &W, bed: (Bed, W::State)) -> anyhow::Result<()> {
-        let (bed, state) = bed;
+    fn finish<W: Workload>(
+        &self,
+        workload: &W,
+        image: (MountedImage, W::State),
+    ) -> anyhow::Result<()> {
+        let (image, state) = image;
         if self.image.found || self.image.keep {
-            workload.clean(bed.fs(), state)?;
+            workload.clean(image.fs(), state)?;
         } else {
             drop(state);
         }
-        bed.finish(!self.setup.no_check)
+        image.finish(!self.setup.no_check)
     }
 }
 
@@ -187,7 +204,7 @@ pub(crate) fn turned(n: usize, by: usize) -> impl Iterator<Item = usize> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn no_lane_always_goes_first() {
+    fn no_series_always_goes_first() {
         let order = |by| super::turned(3, by).collect::<Vec<_>>();
         assert_eq!(order(0), [0, 1, 2]);
         assert_eq!(order(1), [1, 2, 0]);

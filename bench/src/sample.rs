@@ -111,7 +111,7 @@ impl Sample {
     }
 }
 
-/// The runs of one arm and one case.
+/// The runs of one variant and one case.
 #[derive(Debug, Default)]
 pub struct Cell {
     /// Those that give the figures.
@@ -130,7 +130,7 @@ impl Cell {
     }
 }
 
-/// A cell for each arm and case.
+/// A cell for each variant and case.
 #[derive(Debug)]
 pub struct Grid {
     cases: usize,
@@ -139,31 +139,31 @@ pub struct Grid {
 
 impl Grid {
     /// All empty.
-    pub fn new(lanes: usize, cases: usize) -> Grid {
+    pub fn new(all_series: usize, cases: usize) -> Grid {
         Grid {
             cases,
-            cells: (0..lanes * cases).map(|_| Cell::default()).collect(),
+            cells: (0..all_series * cases).map(|_| Cell::default()).collect(),
         }
     }
 
     /// Adds a run.
-    pub fn push(&mut self, lane: usize, case: usize, sample: Sample, counted: bool) {
-        self.cells[lane * self.cases + case].push(sample, counted);
+    pub fn push(&mut self, series: usize, case: usize, sample: Sample, counted: bool) {
+        self.cells[series * self.cases + case].push(sample, counted);
     }
 
-    /// A row of `op` for each arm and count of threads, the counts of an arm together.
-    pub fn rows(&self, arms: &[String], op: &'static str, counts: &[usize]) -> Vec<Row> {
+    /// A row of `op` for each variant and count of threads, the counts of a variant together.
+    pub fn rows(&self, variants: &[String], op: &'static str, counts: &[usize]) -> Vec<Row> {
         let mut rows = Vec::new();
-        for (lane, arm) in arms.iter().enumerate() {
+        for (series, variant) in variants.iter().enumerate() {
             for (case, &count) in counts.iter().enumerate() {
-                rows.push(Row::of(arm, op, count, self.cell(lane, case)));
+                rows.push(Row::of(variant, op, count, self.cell(series, case)));
             }
         }
         rows
     }
 
-    /// The runs of an arm and case.
-    pub fn cell(&self, lane: usize, case: usize) -> &Cell {
-        &self.cells[lane * self.cases + case]
+    /// The runs of a variant and case.
+    pub fn cell(&self, series: usize, case: usize) -> &Cell {
+        &self.cells[series * self.cases + case]
     }
 }

@@ -1,7 +1,7 @@
-//! What every workload that mounts takes from the command line: the image, the arms and the output.
+//! What every workload that mounts takes from the command line: the image, the variants and the output.
 
-use crate::arms::{Arm, ArmArgs, parse_duration, parse_threads};
 use crate::device::{DeviceSpec, ImageSpec, Model, parse_size};
+use crate::variants::{Variant, VariantArgs, parse_duration, parse_threads};
 use anyhow::bail;
 use clap::Args;
 use std::time::Duration;
@@ -12,7 +12,7 @@ const BLOCK_BYTES: u64 = 4096;
 const GROUP_INODES_MAX: u64 = 8 * BLOCK_BYTES;
 const GROUP_BYTES: u64 = 8 * BLOCK_BYTES * BLOCK_BYTES;
 
-/// The image, the arms and the output.
+/// The image, the variants and the output.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Image and output")]
 pub struct SetupArgs {
@@ -49,9 +49,9 @@ pub struct SetupArgs {
     /// Leaves the image unchecked
     #[arg(long, hide = true)]
     pub no_check: bool,
-    /// The arms.
+    /// The variants.
     #[command(flatten)]
-    pub arms: ArmArgs,
+    pub variants: VariantArgs,
 }
 
 /// A number of inodes, also with K or M.
@@ -70,9 +70,9 @@ pub struct Need {
 }
 
 impl SetupArgs {
-    /// The arms of the run.
-    pub fn arms(&self) -> Vec<Arm> {
-        self.arms.arms()
+    /// The variants of the run.
+    pub fn variants(&self) -> Vec<Variant> {
+        self.variants.variants()
     }
 
     /// The image to use or make.

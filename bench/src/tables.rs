@@ -8,7 +8,7 @@ pub fn plain<const N: usize>(header: [&str; N]) -> Table {
     with_header(header.iter().map(|h| (*h).to_owned()).collect())
 }
 
-/// A table with as many headings as there are arms.
+/// A table with as many headings as there are variants.
 pub fn with_header(header: Vec<String>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -39,20 +39,20 @@ pub fn count(number: f64) -> String {
     out
 }
 
-/// A row's label, and for each arm what was measured.
+/// A row's label, and for each variant what was measured.
 pub type ComparedRow = (String, Vec<Spread>);
 
-/// More arms than this stand below each other.
+/// More variants than this stand below each other.
 const BESIDE_MAX: usize = 3;
 
-/// Arms side by side: the median, its ratio to the first arm's, minimum and maximum.
-pub fn side_by_side(what: &str, arms: &[String], rows: &[ComparedRow]) -> Table {
-    if arms.len() > BESIDE_MAX {
-        return below_each_other(what, arms, rows);
+/// Variants side by side: the median, its ratio to the first variant's, minimum and maximum.
+pub fn side_by_side(what: &str, variants: &[String], rows: &[ComparedRow]) -> Table {
+    if variants.len() > BESIDE_MAX {
+        return below_each_other(what, variants, rows);
     }
     let mut header = vec![what.to_owned()];
-    for (i, arm) in arms.iter().enumerate() {
-        header.push(arm.clone());
+    for (i, variant) in variants.iter().enumerate() {
+        header.push(variant.clone());
         if i > 0 {
             header.push("ratio".to_owned());
         }
@@ -75,15 +75,15 @@ pub fn side_by_side(what: &str, arms: &[String], rows: &[ComparedRow]) -> Table 
     table
 }
 
-fn below_each_other(what: &str, arms: &[String], rows: &[ComparedRow]) -> Table {
+fn below_each_other(what: &str, variants: &[String], rows: &[ComparedRow]) -> Table {
     let mut table = plain([what, "arm", "median", "ratio", "min-max"]);
     for (label, spreads) in rows {
         let first = spreads.first().map_or(0.0, |s| s.median);
-        for (i, (arm, spread)) in arms.iter().zip(spreads).enumerate() {
+        for (i, (variant, spread)) in variants.iter().zip(spreads).enumerate() {
             let label = if i == 0 { label.as_str() } else { "" };
             table.add_row([
                 label.to_owned(),
-                arm.clone(),
+                variant.clone(),
                 count(spread.median),
                 ratio(spread.median, first),
                 min_max(spread),

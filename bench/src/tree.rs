@@ -3,7 +3,7 @@
 //! Not directly in the root: below it Orlov spreads directories, further down it keeps them near their
 //! parent, and that is what makes the workers share groups.
 
-use crate::place::{Dir, Place};
+use crate::location::{Dir, Location};
 use std::sync::Arc;
 use uext4_ext4::{Ext4, InodeRef};
 use uext4_vfs::attr::{NewKind, NewNode};
@@ -59,8 +59,8 @@ impl Tree {
     }
 
     /// Them on their mount, for workers.
-    pub fn on<'a>(&'a self, fs: &'a Arc<Ext4>) -> OurPlace<'a> {
-        OurPlace { fs, tree: self }
+    pub fn on<'a>(&'a self, fs: &'a Arc<Ext4>) -> OurLocation<'a> {
+        OurLocation { fs, tree: self }
     }
 
     /// Removes the directories, which must be empty.
@@ -83,12 +83,12 @@ impl Tree {
 
 /// The directories on their mount.
 #[derive(Clone, Copy)]
-pub struct OurPlace<'a> {
+pub struct OurLocation<'a> {
     fs: &'a Arc<Ext4>,
     tree: &'a Tree,
 }
 
-impl Place for OurPlace<'_> {
+impl Location for OurLocation<'_> {
     type Dir<'a>
         = OurDir<'a>
     where

@@ -11,7 +11,7 @@ use std::fs;
 use std::process::Command;
 use uext4_bench::chart::number;
 
-/// The sections of the run, each with what it measures: arms that must be there, and operations.
+/// The sections of the run, each with what it measures: variants that must be there, and operations.
 const SECTIONS: [(&str, &[&str], &[&str]); 18] = [
     ("mdtest", &IALLOC, &["create", "remove"]),
     ("mdtest-delay", &IALLOC, &["create", "remove"]),
@@ -92,7 +92,7 @@ fn every_section_is_run_and_nothing_is_left() {
         let name = section["name"].as_str().unwrap();
         assert!(words.contains(&name), "{name}: {line}");
     }
-    for said in ["What each mechanism gains", "projection of 30 arms"] {
+    for said in ["What each mechanism gains", "projection of 30 variants"] {
         assert!(run.out.contains(said), "{}", run.out);
     }
     let last = lines.last().unwrap();
@@ -101,9 +101,9 @@ fn every_section_is_run_and_nothing_is_left() {
 }
 
 #[test]
-fn every_arm_of_every_workload_has_rows() {
+fn every_variant_of_every_workload_has_rows() {
     let run = Run::of_everything();
-    for (section, arms, ops) in SECTIONS {
+    for (section, variants, ops) in SECTIONS {
         let Some(rows) = run.rows(section) else {
             continue;
         };
@@ -115,8 +115,11 @@ fn every_arm_of_every_workload_has_rows() {
                 names(&rows, "op")
             );
             let there = names(&of_op, "arm");
-            for arm in arms {
-                assert!(there.contains(arm), "{section}: {op}: {arm}: {there:?}");
+            for variant in variants {
+                assert!(
+                    there.contains(variant),
+                    "{section}: {op}: {variant}: {there:?}"
+                );
             }
         }
     }
@@ -181,10 +184,13 @@ fn every_mechanism_is_projected() {
     ];
     assert_eq!(names(mechanisms, "name"), wanted.into());
     for mechanism in mechanisms {
-        let arms = mechanism["arms"].as_array().unwrap();
-        assert!(arms.len() > 1, "{mechanism}");
-        for arm in arms {
-            assert!(!arm["projected"].as_array().unwrap().is_empty(), "{arm}");
+        let variants = mechanism["arms"].as_array().unwrap();
+        assert!(variants.len() > 1, "{mechanism}");
+        for variant in variants {
+            assert!(
+                !variant["projected"].as_array().unwrap().is_empty(),
+                "{variant}"
+            );
         }
     }
 }

@@ -55,14 +55,14 @@ fn processes_send_through_a_mount_and_through_the_kernel() {
     let rows = document["rows"].as_array().unwrap();
     let mut seen = Vec::new();
     for row in rows {
-        let (arm, op) = (row["arm"].as_str().unwrap(), row["op"].as_str().unwrap());
-        seen.push((arm, op));
+        let (variant, op) = (row["arm"].as_str().unwrap(), row["op"].as_str().unwrap());
+        seen.push((variant, op));
         assert_eq!((&row["queues"], &row["threads"]), (&1.into(), &2.into()));
         assert_positive(row, &["ops", "seconds", "iterations"]);
         assert_positive(&row["ops_per_s"], &["min", "median", "max"]);
         assert!(row["client_per_message"]["system_us"].is_f64(), "{row}");
         assert_eq!(row["latency_us"].is_object(), op == "ping-pong", "{row}");
-        let mounted = arm == "mounted";
+        let mounted = variant == "mounted";
         assert_eq!(row["server_per_message"].is_object(), mounted, "{row}");
         if mounted {
             assert_positive(row, &["server_us_per_request"]);
@@ -74,12 +74,12 @@ fn processes_send_through_a_mount_and_through_the_kernel() {
         }
     }
     let ops = ["stream", "ping-pong", "mixed"];
-    let of = |arm: &'static str| ops.map(|op| (arm, op));
+    let of = |variant: &'static str| ops.map(|op| (variant, op));
     assert_eq!(seen, [of("mounted"), of("kernel")].concat());
 }
 
 #[test]
-fn each_count_of_threads_is_an_arm() {
+fn each_count_of_threads_is_an_variant() {
     if !can_mount() {
         return;
     }
@@ -90,8 +90,8 @@ fn each_count_of_threads_is_an_arm() {
     assert!(out.status.success(), "{said}");
     assert_nothing_left(dir.path());
     let printed = String::from_utf8(out.stdout).unwrap();
-    for arm in ["mounted-1", "mounted-2"] {
-        assert!(printed.contains(arm), "{printed}");
+    for variant in ["mounted-1", "mounted-2"] {
+        assert!(printed.contains(variant), "{printed}");
     }
     assert!(printed.contains("a message costs"), "{printed}");
 }

@@ -1,4 +1,4 @@
-//! Every workload for a blink, with all arms: that it runs, that its image is clean (checked inside), and
+//! Every workload for a blink, with all variants: that it runs, that its image is clean (checked inside), and
 //! that its JSON has the keys of docs/BENCHMARKS.md. Never how fast.
 
 use serde_json::Value;
@@ -84,7 +84,7 @@ fn assert_latency(row: &Value) {
 }
 
 #[test]
-fn mdtest_with_all_arms() {
+fn mdtest_with_all_variants() {
     let args = [
         &SMALL[..],
         &[
@@ -157,7 +157,7 @@ fn mdtest_with_a_part_of_its_phases() {
 }
 
 #[test]
-fn create_unlink_with_all_arms() {
+fn create_unlink_with_all_variants() {
     let common = [
         &SMALL[..],
         &["--tasks", "1,5", "--time", "0.005", "-i", "1"],
@@ -175,7 +175,7 @@ fn create_unlink_with_all_arms() {
 }
 
 #[test]
-fn generation_with_all_arms() {
+fn generation_with_all_variants() {
     let args = [
         "--threads",
         "1,3",
@@ -345,7 +345,7 @@ fn randrw(args: &[&str]) -> Value {
 }
 
 #[test]
-fn randrw_with_all_arms() {
+fn randrw_with_all_variants() {
     let document = randrw(&[
         "--bs",
         "4K,64K",
@@ -363,16 +363,16 @@ fn randrw_with_all_arms() {
         "20us",
         "--lock-stat",
     ]);
-    // Eight arms and the bare device; two block sizes, two counts; reads and writes.
+    // Eight variants and the bare device; two block sizes, two counts; reads and writes.
     assert_eq!(rows(&document).len(), 9 * 2 * 2 * 2);
     for row in rows(&document) {
-        let arm = row["arm"].as_str().unwrap();
+        let variant = row["arm"].as_str().unwrap();
         assert!(row["bare_ops_per_s"].is_f64(), "{row}");
         assert!(row["device_latency_us"]["mean"].is_f64(), "{row}");
-        let is_first = arm.starts_with("exclusive-first");
-        let is_peer = arm == "bare";
+        let is_first = variant.starts_with("exclusive-first");
+        let is_peer = variant == "bare";
         assert_eq!(row["gain_percent"].is_f64(), !is_first && !is_peer, "{row}");
-        let excludes = !is_peer && !arm.starts_with("range");
+        let excludes = !is_peer && !variant.starts_with("range");
         assert_eq!(row["allowed_ops_per_s"].is_f64(), excludes, "{row}");
     }
 }
@@ -389,12 +389,12 @@ fn randrw_on_a_file_beside_its_peers() {
     ]
     .concat();
     let document = randrw(&args);
-    let arms: Vec<&str> = rows(&document)
+    let variants: Vec<&str> = rows(&document)
         .iter()
         .map(|row| row["arm"].as_str().unwrap())
         .collect();
     let want = ["default", "default", "bare", "bare", "peer", "peer"];
-    assert_eq!(arms, want);
+    assert_eq!(variants, want);
     rows(&document).iter().for_each(assert_latency);
     assert_eq!(dir.path().read_dir().unwrap().count(), 0);
 }
@@ -435,7 +435,7 @@ fn randrw_prints_gain_and_what_is_allowed() {
 }
 
 #[test]
-fn icache_shrink_with_all_arms() {
+fn icache_shrink_with_all_variants() {
     let args = [
         "--items",
         "2000",
@@ -464,7 +464,7 @@ fn skipped_unless(any: bool, what: &str) {
 }
 
 #[test]
-fn clone_with_all_arms() {
+fn clone_with_all_variants() {
     let args = [
         &["--workers", "1,5", "--live", "3,40", "--time", "0.01"][..],
         &["-i", "2", "--lock-stat", "--peer", "kernel"],

@@ -74,7 +74,7 @@ fn markup_in_names_stays_text() {
     chart.subtitle = nasty.to_owned();
     chart.x.label = nasty.to_owned();
     chart.y.label = nasty.to_owned();
-    chart.series = vec![series(nasty, Kind::Arm, Mark::Bars, &[(1.0, 2.0)], 0.0)];
+    chart.series = vec![series(nasty, Kind::Variant, Mark::Bars, &[(1.0, 2.0)], 0.0)];
     let svg = chart.svg();
     check(&svg);
     let document = Document::parse(&svg).unwrap();
@@ -162,7 +162,7 @@ fn any_mark_kind_scale_and_count_of_points_can_be_drawn() {
     ];
     let mut seen = 0;
     for mark in [Mark::Line, Mark::Bars, Mark::Dots] {
-        for kind in [Kind::Arm, Kind::Peer, Kind::Published, Kind::Model] {
+        for kind in [Kind::Variant, Kind::Peer, Kind::Published, Kind::Model] {
             for (i, x) in scales.iter().enumerate() {
                 for (j, y) in scales.iter().enumerate() {
                     for count in counts {

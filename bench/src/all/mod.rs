@@ -1,4 +1,4 @@
-//! all: every workload with every arm, beside the peers that the machine has, and one page that shows it.
+//! all: every workload with every variant, beside the peers that the machine has, and one page that shows it.
 //!
 //! # Data model
 //! The plan is a list of sections; each is one command of `uext4 bench`, run in a process of its own, whose
@@ -30,7 +30,7 @@ use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use plan::{Scale, Section};
 use result::{Outcome, Report, SectionResult};
-use runner::Places;
+use runner::Locations;
 use std::fs;
 use std::io::{IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
@@ -181,7 +181,7 @@ fn write_json(path: &Path, report: &Report) -> anyhow::Result<()> {
 
 fn measure(args: &AllArgs, sections: &[Section], out: &mut dyn Write) -> anyhow::Result<Report> {
     let interrupt = Interrupt::watch()?;
-    let places = Places {
+    let locations = Locations {
         memory: args.memory.clone(),
         disk: args.disk.clone(),
     };
@@ -204,7 +204,7 @@ fn measure(args: &AllArgs, sections: &[Section], out: &mut dyn Write) -> anyhow:
             // Goes under the progress of the section, or its line in the end.
             eprint!("{:2}/{} {}\r", i + 1, sections.len(), section.name);
         }
-        let result = runner::run(section, &places, &interrupt)?;
+        let result = runner::run(section, &locations, &interrupt)?;
         report.sections.push(result);
         report.seconds = since.elapsed().as_secs_f64();
         // Half an hour is not lost with the last minute: --redraw makes the page of what is there.

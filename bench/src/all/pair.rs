@@ -4,8 +4,8 @@
 //! passes the host's cache by, so that Linux's data are not cached twice; ours writes through it and flushes.
 
 use crate::fuse::interrupt::Interrupt;
+use crate::fuse::location::wait_for_loop_device;
 use crate::fuse::mount::Mount;
-use crate::fuse::place::wait_for_loop_device;
 use crate::fuse::scratch::output_of;
 use anyhow::{Context as _, ensure};
 use std::fs::{self, File};

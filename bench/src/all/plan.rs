@@ -1,7 +1,7 @@
 //! What `bench all` runs: the sections of its report, each one command.
 
 use super::pair::{PairSpec, typed_image};
-use super::runner::Places;
+use super::runner::Locations;
 
 /// How long the runs take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,9 +88,12 @@ impl Section {
     }
 
     /// The command as a user would type it.
-    pub fn command(&self, places: &Places) -> String {
-        let image = self.pair.as_ref().map(|pair| typed_image(places.of(pair)));
-        let (image, memory) = (image.unwrap_or_default(), &places.memory);
+    pub fn command(&self, locations: &Locations) -> String {
+        let image = self
+            .pair
+            .as_ref()
+            .map(|pair| typed_image(locations.of(pair)));
+        let (image, memory) = (image.unwrap_or_default(), &locations.memory);
         let (image, memory) = (image.to_string_lossy(), memory.to_string_lossy());
         let typed = [(IMAGE, &*image), (PEER, "/mnt"), (MEMORY, &*memory)];
         format!("uext4 bench {}", self.words(&typed).join(" "))

@@ -21,14 +21,14 @@ const LOOK: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Where images are for the time of the run.
-pub struct Places {
+pub struct Locations {
     /// In memory.
     pub memory: PathBuf,
     /// On a disk.
     pub disk: PathBuf,
 }
 
-impl Places {
+impl Locations {
     /// Where the images of a pair are.
     pub fn of(&self, pair: &PairSpec) -> &Path {
         match pair.on_disk {
@@ -41,39 +41,43 @@ impl Places {
 /// Runs one section. What it lacks of the machine, or that it failed, is in the result.
 pub fn run(
     section: &Section,
-    places: &Places,
+    locations: &Locations,
     interrupt: &Interrupt,
 ) -> anyhow::Result<SectionResult> {
     let since = Instant::now();
-    let outcome = match measure(section, places, interrupt) {
+    let outcome = match measure(section, locations, interrupt) {
         Ok(outcome) => outcome,
         Err(why) => Outcome::Failed(format!("{why:#}")),
     };
     interrupt.check()?;
     Ok(SectionResult {
         name: section.name.to_owned(),
-        command: section.command(places),
+        command: section.command(locations),
         before: section
             .pair
             .iter()
-            .flat_map(|pair| pair.commands(places.of(pair)))
+            .flat_map(|pair| pair.commands(locations.of(pair)))
             .collect(),
         seconds: since.elapsed().as_secs_f64(),
         outcome,
     })
 }
 
-fn measure(section: &Section, places: &Places, interrupt: &Interrupt) -> anyhow::Result<Outcome> {
+fn measure(
+    section: &Section,
+    locations: &Locations,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Outcome> {
     if let Some(device) = section.device.filter(|device| !Path::new(device).exists()) {
         return Ok(Outcome::Skipped(format!("there is no {device}")));
     }
-    let memory = text(&places.memory)?;
+    let memory = text(&locations.memory)?;
     let Some(spec) = &section.pair else {
         let words = section.words(&[(MEMORY, &memory)]);
         return Ok(Outcome::Document(child(&words, interrupt)?));
     };
-    let parent = places.of(spec);
-    // A place that the user named and that is none is no matter of what the machine has.
+    let parent = locations.of(spec);
+    // A location that the user named and that is none is no matter of what the machine has.
     let mut pair = Pair::begin(parent)?;
     if let Err(why) = pair.make(spec, interrupt) {
         return Ok(Outcome::Skipped(lacking(&why)));

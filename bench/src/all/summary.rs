@@ -2,7 +2,7 @@
 
 use super::page::headlines;
 use super::result::Report;
-use crate::model::ArmModel;
+use crate::model::VariantModel;
 use crate::tables;
 use std::io::{self, Write};
 
@@ -16,16 +16,16 @@ pub fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{shown}")?;
     }
     let mechanisms = report.model.iter().flat_map(|model| &model.mechanisms);
-    let arms: Vec<&ArmModel> = mechanisms.flat_map(|m| &m.arms).collect();
-    let worst = arms
+    let variants: Vec<&VariantModel> = mechanisms.flat_map(|m| &m.variants).collect();
+    let worst = variants
         .iter()
-        .filter_map(|arm| Some((arm.worst_error_percent?, arm.name.as_str())))
+        .filter_map(|variant| Some((variant.worst_error_percent?, variant.name.as_str())))
         .max_by(|a, b| a.0.total_cmp(&b.0));
     if let Some((percent, name)) = worst {
         writeln!(
             out,
-            "\nprojection of {} arms: at counts that it was not fitted to it is off by at most {percent:.0} % ({name})",
-            arms.len(),
+            "\nprojection of {} variants: at counts that it was not fitted to it is off by at most {percent:.0} % ({name})",
+            variants.len(),
         )?;
     }
     Ok(())

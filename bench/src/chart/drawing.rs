@@ -59,8 +59,8 @@ pub struct Series {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Measured here.
-    Arm,
-    /// Another program, measured beside the arms.
+    Variant,
+    /// Another program, measured beside the variants.
     Peer,
     /// Measured by others elsewhere: grey.
     Published,

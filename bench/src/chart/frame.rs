@@ -283,7 +283,7 @@ mod tests {
         });
         let series = Series {
             name: "arm".to_owned(),
-            kind: Kind::Arm,
+            kind: Kind::Variant,
             mark: Mark::Line,
             points: points.collect(),
         };

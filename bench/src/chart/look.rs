@@ -94,14 +94,14 @@ fn nth<T: Copy, const N: usize>(table: [T; N], at: usize) -> T {
 
 /// The look of each series of a chart, in order.
 pub(crate) fn looks(series: &[Series]) -> Vec<Look> {
-    let arms: Vec<&str> = series
+    let variants: Vec<&str> = series
         .iter()
-        .filter(|s| s.kind == Kind::Arm)
+        .filter(|s| s.kind == Kind::Variant)
         .map(|s| s.name.as_str())
         .collect();
-    let mut models = arms.len();
+    let mut models = variants.len();
     let mut linked = Vec::new();
-    let (mut arm, mut peer, mut published) = (0, 0, 0);
+    let (mut variant, mut peer, mut published) = (0, 0, 0);
     let next = |counter: &mut usize| {
         *counter += 1;
         *counter - 1
@@ -109,19 +109,19 @@ pub(crate) fn looks(series: &[Series]) -> Vec<Look> {
     let mut looks: Vec<Look> = Vec::new();
     for (at, one) in series.iter().enumerate() {
         let look = match one.kind {
-            Kind::Arm => Look::arm(next(&mut arm), at),
+            Kind::Variant => Look::variant(next(&mut variant), at),
             Kind::Peer => Look::peer(next(&mut peer), at),
             Kind::Published => Look::published(next(&mut published), at),
             Kind::Model => {
-                // What is projected for an arm has the arm's colour and marker.
+                // What is projected for a variant has the variant's colour and marker.
                 let same = |(slot, name): &(usize, &str)| {
                     one.name.starts_with(name) && !linked.contains(slot)
                 };
-                let found = arms.iter().copied().enumerate().find(same);
+                let found = variants.iter().copied().enumerate().find(same);
                 match found {
                     Some((slot, _)) => {
                         linked.push(slot);
-                        Look::model(slot, arm_position(series, slot))
+                        Look::model(slot, variant_position(series, slot))
                     }
                     None => Look::model(next(&mut models), at),
                 }
@@ -132,17 +132,17 @@ pub(crate) fn looks(series: &[Series]) -> Vec<Look> {
     looks
 }
 
-/// Where in the chart the arm of a slot stands.
-fn arm_position(series: &[Series], slot: usize) -> usize {
-    let mut arms = series
+/// Where in the chart the variant of a slot stands.
+fn variant_position(series: &[Series], slot: usize) -> usize {
+    let mut variants = series
         .iter()
         .enumerate()
-        .filter(|(_, s)| s.kind == Kind::Arm);
-    arms.nth(slot).map_or(slot, |(at, _)| at)
+        .filter(|(_, s)| s.kind == Kind::Variant);
+    variants.nth(slot).map_or(slot, |(at, _)| at)
 }
 
 impl Look {
-    fn arm(slot: usize, at: usize) -> Self {
+    fn variant(slot: usize, at: usize) -> Self {
         let colour = nth(PALETTE, slot);
         Self {
             colour,
@@ -163,7 +163,7 @@ impl Look {
             hatch: nth(HATCHES, slot % (HATCHES.len() - 1) + 1),
             paper: (PEER, 1.0),
             ink: "#ffffff",
-            ..Self::arm(0, at)
+            ..Self::variant(0, at)
         }
     }
 
@@ -176,7 +176,7 @@ impl Look {
             hatch: nth(HATCHES, slot % (HATCHES.len() - 1) + 1),
             paper: ("#ffffff", 1.0),
             ink: "#aaaaaa",
-            ..Self::arm(0, at)
+            ..Self::variant(0, at)
         }
     }
 
@@ -187,7 +187,7 @@ impl Look {
             hollow: true,
             hatch: nth(HATCHES, slot % (HATCHES.len() - 1) + 1),
             paper: ("#ffffff", 1.0),
-            ..Self::arm(slot, at)
+            ..Self::variant(slot, at)
         }
     }
 
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn twelve_series_differ_without_their_colour() {
         let mut all: Vec<Series> = (0..10)
-            .map(|i| series(&format!("arm {i}!"), Kind::Arm))
+            .map(|i| series(&format!("arm {i}!"), Kind::Variant))
             .collect();
         all.push(series("kernel", Kind::Peer));
         all.push(series("paper", Kind::Published));
@@ -343,10 +343,10 @@ mod tests {
     }
 
     #[test]
-    fn a_projection_looks_like_its_arm_but_hollow() {
+    fn a_projection_looks_like_its_variant_but_hollow() {
         let all = [
-            series("before", Kind::Arm),
-            series("after", Kind::Arm),
+            series("before", Kind::Variant),
+            series("after", Kind::Variant),
             series("after, 8 CPUs", Kind::Model),
             series("after, 48 CPUs", Kind::Model),
         ];

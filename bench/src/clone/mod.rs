@@ -5,23 +5,25 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `population` | the namespaces that are alive, of one arm |
-//! | `workers` | the timed loops, ours and the kernel's |
+//! | `population` | the namespaces that are alive, of one variant |
+//! | `turnover` | the timed loops, ours and the kernel's |
 //! | `row` | what was measured |
 //! | `print` | the tables |
 
 mod population;
 mod print;
 mod row;
-mod workers;
+mod turnover;
 
-use crate::arms::{ArmList, apart, once, parse_list, parse_rounds, parse_run_time, parse_threads};
 use crate::peer::{self, Peer};
 use crate::progress::Progress;
 use crate::report::Document;
 use crate::rounds::turned;
 use crate::sample::Sample;
 use crate::tables::count;
+use crate::variants::{
+    VariantList, apart, once, parse_list, parse_rounds, parse_run_time, parse_threads,
+};
 use anyhow::anyhow;
 use clap::Args;
 use population::Population;
@@ -29,13 +31,13 @@ use row::{CloneRow, Runs};
 use std::io::Write;
 use std::thread;
 use std::time::Duration;
+use turnover::TurnOver;
 use uext4_vfs::SuperArm;
-use workers::TurnOver;
 
 /// As many take about 6 GB.
 const LIVE_MAX: u64 = 10_000_000;
 
-/// The counts of workers and of live namespaces, and the arms.
+/// The counts of workers and of live namespaces, and the variants.
 #[derive(Clone, Debug, Args)]
 pub struct CloneArgs {
     /// Workers; a comma list runs each count
@@ -54,14 +56,14 @@ pub struct CloneArgs {
     pub live: Vec<u64>,
     /// How the registry finds and makes superblocks: keyed, nodev, beyond, or all
     #[arg(long, value_name = "LIST", default_value = "all", value_parser = super_list)]
-    pub mqueue_super: ArmList<SuperArm>,
-    /// Seconds for each arm, count and round
+    pub mqueue_super: VariantList<SuperArm>,
+    /// Seconds for each variant, count and round
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_run_time)]
     pub time: Duration,
     /// Rounds
     #[arg(short = 'i', long, default_value_t = 3, value_parser = parse_rounds)]
     pub iterations: usize,
-    /// Takes turns with the arms at the fewest live namespaces: each worker unshares its own, in a loop;
+    /// Takes turns with the variants at the fewest live namespaces: each worker unshares its own, in a loop;
     /// needs root
     #[arg(long, value_name = "PEER")]
     pub peer: Option<Peer>,
@@ -73,13 +75,18 @@ pub struct CloneArgs {
     pub json: bool,
 }
 
-fn super_list(text: &str) -> Result<ArmList<SuperArm>, String> {
+fn super_list(text: &str) -> Result<VariantList<SuperArm>, String> {
     parse_list(text, &SuperArm::ALL)
 }
 
 /// Runs clone for each count of live namespaces and of workers, and prints.
 pub fn run(args: &CloneArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let names = apart(args.mqueue_super.0.iter().map(|arm| arm.name().to_owned()));
+    let names = apart(
+        args.mqueue_super
+            .0
+            .iter()
+            .map(|variant| variant.name().to_owned()),
+    );
     let peer = args.peer.filter(|peer| is_allowed(*peer));
     let fewest = args.live.iter().min();
     let mut cases = Vec::new();
@@ -127,14 +134,14 @@ fn is_allowed(peer: Peer) -> bool {
 /// places in memory; more are kept, as `keyed` takes long to make them.
 const ANEW_MAX: u64 = 10_000;
 
-/// One count of live namespaces and of workers: the arms, and maybe the peer.
+/// One count of live namespaces and of workers: the variants, and maybe the peer.
 struct Case<'a> {
     args: &'a CloneArgs,
     names: &'a [String],
     live: u64,
     workers: usize,
     peer: Option<Peer>,
-    /// For each lane what was measured.
+    /// For each series what was measured.
     runs: Vec<Runs>,
     /// Those of the last round, if they are kept.
     kept: Vec<Population>,
@@ -161,35 +168,35 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// The arms' namespaces, warmed up.
+    /// The variants' namespaces, warmed up.
     fn populations(&mut self) -> anyhow::Result<Vec<Population>> {
         if !self.kept.is_empty() {
             return Ok(std::mem::take(&mut self.kept));
         }
         let mut populations = Vec::new();
-        for (arm, name) in self.args.mqueue_super.0.iter().zip(self.names) {
+        for (variant, name) in self.args.mqueue_super.0.iter().zip(self.names) {
             let label = format!("{} live, {name}: namespaces made", count(self.live as f64));
-            let mut population = Population::make(*arm, self.live, self.workers, &label)?;
+            let mut population = Population::make(*variant, self.live, self.workers, &label)?;
             population.turn_over(self.args.time / 4)?;
             populations.push(population);
         }
         Ok(populations)
     }
 
-    /// Every lane once, in turn.
+    /// Every series once, in turn.
     fn round(&mut self, round: usize, of: usize, progress: &mut Progress) -> anyhow::Result<()> {
         let mut populations = self.populations()?;
         let counted = round >= self.args.iterations;
         let (live, workers, time) = (count(self.live as f64), self.workers, self.args.time);
-        for lane in turned(self.runs.len(), round) {
+        for series in turned(self.runs.len(), round) {
             let nth = round + 1;
             progress.begin(format!("round {nth}/{of}, {live} live, {workers} workers"));
-            let runs = &mut self.runs[lane];
-            match populations.get_mut(lane) {
+            let runs = &mut self.runs[series];
+            match populations.get_mut(series) {
                 Some(population) => take(runs, counted, || population.turn_over(time))?,
                 // The round that counts locks has nothing to count in the kernel.
                 None if counted => {}
-                None => take(runs, false, || workers::kernel(workers, time))?,
+                None => take(runs, false, || turnover::kernel(workers, time))?,
             }
             progress.done();
         }
@@ -211,12 +218,12 @@ impl<'a> Case<'a> {
         Ok(())
     }
 
-    /// A row for each lane.
+    /// A row for each series.
     fn finish(mut self) -> anyhow::Result<Vec<CloneRow>> {
         let kept = std::mem::take(&mut self.kept);
         self.end(kept)?;
-        let row = |(lane, runs): (usize, &Runs)| {
-            let (name, live) = match self.names.get(lane) {
+        let row = |(series, runs): (usize, &Runs)| {
+            let (name, live) = match self.names.get(series) {
                 Some(name) => (name.as_str(), Some(self.live)),
                 None => (self.peer.map_or("", Peer::name), None),
             };

@@ -1,8 +1,8 @@
-//! The namespaces of one arm that are alive.
+//! The namespaces of one variant that are alive.
 
-use super::workers::{self, TurnOver};
-use crate::crew;
+use super::turnover::{self, TurnOver};
 use crate::progress::Progress;
+use crate::workers;
 use std::collections::VecDeque;
 use std::time::Duration;
 use uext4_mqueue::{IpcNamespace, Limits, MqueueType};
@@ -18,12 +18,12 @@ impl Population {
     /// Makes `live` namespaces, each worker's by a thread of its own, as it will make the later ones. One
     /// after the other: with `keyed` no second could do anything meanwhile.
     pub fn make(
-        arm: SuperArm,
+        variant: SuperArm,
         live: u64,
         workers: usize,
         label: &str,
     ) -> anyhow::Result<Population> {
-        let queues = MqueueType::new(arm);
+        let queues = MqueueType::new(variant);
         let mut rings = Vec::new();
         let mut progress = Progress::new(workers as u64);
         for worker in 0..workers {
@@ -35,7 +35,7 @@ impl Population {
                 ring.extend((0..share).map(|_| queues.create(Limits::default())));
                 Ok(ring)
             };
-            rings.extend(crew::run_each(vec![()], None, |part, _| make(part))?.results);
+            rings.extend(workers::run_each(vec![()], None, |part, _| make(part))?.results);
             progress.done();
         }
         Ok(Population { queues, rings })
@@ -44,7 +44,7 @@ impl Population {
     /// The workers create and drop for `time`; as many are alive afterwards.
     pub fn turn_over(&mut self, time: Duration) -> anyhow::Result<TurnOver> {
         let rings = std::mem::take(&mut self.rings);
-        let (turn_over, rings) = workers::run(&self.queues, rings, time)?;
+        let (turn_over, rings) = turnover::run(&self.queues, rings, time)?;
         self.rings = rings;
         Ok(turn_over)
     }

@@ -2,11 +2,11 @@
 
 use super::CloneArgs;
 use super::row::CloneRow;
-use crate::arms::once;
 use crate::histogram::LatencyUs;
 use crate::host;
 use crate::report::Spread;
 use crate::tables::{self, ComparedRow, count, ratio, side_by_side};
+use crate::variants::once;
 use comfy_table::Table;
 use std::io::{self, Write};
 use uext4_vfs::SuperArm;
@@ -14,9 +14,9 @@ use uext4_vfs::SuperArm;
 /// The rows of one count of workers.
 struct OfWorkers<'a> {
     workers: usize,
-    /// The arms in order.
+    /// The variants in order.
     names: &'a [String],
-    /// For each count of live namespaces, ascending, the arms' rows in order.
+    /// For each count of live namespaces, ascending, the variants' rows in order.
     by_live: Vec<(u64, Vec<&'a CloneRow>)>,
     /// The kernel's row.
     kernel: Option<&'a CloneRow>,
@@ -105,8 +105,8 @@ impl OfWorkers<'_> {
         )?;
         for row in rows {
             let over = row.row.ops_per_s.median / rate.median.max(1e-9);
-            let (arm, live) = (&row.row.arm, count(*live as f64));
-            writeln!(out, "{arm}, {live} live, over kernel: {over:.1} times")?;
+            let (variant, live) = (&row.row.variant, count(*live as f64));
+            writeln!(out, "{variant}, {live} live, over kernel: {over:.1} times")?;
         }
         writeln!(out)
     }
@@ -134,11 +134,11 @@ impl OfWorkers<'_> {
                 let over = ratio(row.cost_ns, base.cost_ns);
                 lines.push(format!(
                     "{}: {many} live over {few} live: {over}",
-                    row.row.arm
+                    row.row.variant
                 ));
             }
         }
-        let place = |arm: SuperArm| self.names.iter().position(|name| name == arm.name());
+        let place = |variant: SuperArm| self.names.iter().position(|name| name == variant.name());
         if let (Some(keyed), Some(nodev)) = (place(SuperArm::Keyed), place(SuperArm::Nodev)) {
             for (live, rows) in &self.by_live {
                 let rate = |i: usize| rows[i].row.ops_per_s.median;
@@ -166,7 +166,7 @@ impl OfWorkers<'_> {
             latency.map_or_else(|| "-".to_owned(), |l| format!("{:.2}", part(l)))
         };
         let cells = |first: String, row: &CloneRow| {
-            let mut cells = vec![first, row.row.arm.clone()];
+            let mut cells = vec![first, row.row.variant.clone()];
             for latency in [row.create_us, row.drop_us, row.row.latency_us] {
                 cells.extend([us(latency, |l| l.p50), us(latency, |l| l.p99)]);
             }

@@ -1,4 +1,4 @@
-//! What was measured of an arm, a count of live namespaces and a count of workers.
+//! What was measured of a variant, a count of live namespaces and a count of workers.
 
 use crate::histogram::{Histogram, LatencyUs};
 use crate::host;
@@ -25,7 +25,7 @@ impl Runs {
     }
 }
 
-/// One arm, count of live namespaces and count of workers.
+/// One variant, count of live namespaces and count of workers.
 #[derive(Debug, Serialize)]
 pub struct CloneRow {
     /// Creating and dropping.
@@ -46,8 +46,8 @@ pub struct CloneRow {
 
 impl CloneRow {
     /// What the runs gave.
-    pub fn of(arm: &str, live: Option<u64>, workers: usize, runs: &Runs) -> CloneRow {
-        let row = Row::of(arm, "create+drop", workers, &runs.cell);
+    pub fn of(variant: &str, live: Option<u64>, workers: usize, runs: &Runs) -> CloneRow {
+        let row = Row::of(variant, "create+drop", workers, &runs.cell);
         let cpus = host::cpus().min(workers) as f64;
         CloneRow {
             cost_ns: cpus * 1e9 / row.ops_per_s.median.max(1e-9),

@@ -55,8 +55,9 @@ pub struct SectionRead {
 /// A row of any workload.
 #[derive(Debug, Deserialize)]
 pub struct RowRead {
-    /// The arm.
-    pub arm: String,
+    /// The variant.
+    #[serde(rename = "arm")]
+    pub variant: String,
     /// The operation.
     pub op: String,
     /// Threads, tasks or workers.

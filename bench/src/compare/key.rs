@@ -11,7 +11,8 @@ pub struct RowKey {
     pub section: String,
     /// The workload.
     pub benchmark: String,
-    arm: String,
+    #[serde(rename = "arm")]
+    variant: String,
     op: String,
     threads: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -32,7 +33,7 @@ impl RowKey {
         RowKey {
             section: section.to_owned(),
             benchmark: benchmark.to_owned(),
-            arm: row.arm.clone(),
+            variant: row.variant.clone(),
             op: row.op.clone(),
             threads: row.threads,
             block_size: row.block_size,
@@ -50,7 +51,7 @@ impl fmt::Display for RowKey {
         if let Some(workload) = &self.workload {
             write!(f, "{workload}, ")?;
         }
-        write!(f, "{}, {}, {} threads", self.arm, self.op, self.threads)?;
+        write!(f, "{}, {}, {} threads", self.variant, self.op, self.threads)?;
         let numbers = [
             ("block_size", self.block_size),
             ("live", self.live),

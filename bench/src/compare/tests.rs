@@ -3,10 +3,10 @@
 use super::*;
 use serde_json::{Value, json};
 
-fn row(arm: &str, threads: u64, rates: [f64; 3]) -> Value {
+fn row(variant: &str, threads: u64, rates: [f64; 3]) -> Value {
     let [min, median, max] = rates;
     json!({
-        "arm": arm, "op": "create", "threads": threads, "ops": 7, "locks": [],
+        "arm": variant, "op": "create", "threads": threads, "ops": 7, "locks": [],
         "ops_per_s": {"min": min, "median": median, "max": max},
     })
 }

@@ -4,13 +4,13 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `workload` | which workloads there are |
-//! | `contestant` | who takes turns, and what each needs of the machine |
-//! | `scratch`, `place`, `mount` | the image of a turn, mounted, unmounted and checked |
+//! | `target` | who takes turns, and what each needs of the machine |
+//! | `scratch`, `location`, `mount` | the image of a turn, mounted, unmounted and checked |
 //! | `null` | a server that keeps names and nothing else |
 //! | `create`, `client`, `process` | processes that create, stat and unlink files |
 //! | `randrw`, `seq`, `aligned` | random and sequential I/O of one file |
 //! | `tar` | a tree unpacked and removed |
-//! | `rounds`, `interrupt` | turns of the contestants, until the user wants no more |
+//! | `rounds`, `interrupt` | turns of the targets, until the user wants no more |
 //! | `print` | tables |
 //!
 //! # Invariants
@@ -20,12 +20,11 @@
 
 mod aligned;
 pub mod client;
-mod contestant;
 mod create;
 pub(crate) mod interrupt;
+pub(crate) mod location;
 pub(crate) mod mount;
 pub mod null;
-pub(crate) mod place;
 mod print;
 pub(crate) mod process;
 mod randrw;
@@ -33,19 +32,22 @@ mod rounds;
 pub(crate) mod scratch;
 mod seq;
 mod tar;
+mod target;
 mod workload;
 
-use crate::arms::{ArmList, parse_items, parse_list, parse_rounds, parse_run_time, parse_threads};
 use crate::device::parse_size;
 use crate::report::{Document, Row};
+use crate::variants::{
+    VariantList, parse_items, parse_list, parse_rounds, parse_run_time, parse_threads,
+};
 use anyhow::ensure;
 use clap::Args;
-use contestant::{Contestant, Peer, Transport};
 use rounds::Rounds;
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
+use target::{Peer, Target, Transport};
 use workload::Workload;
 
 /// What is done, by whom, and how much of it.
@@ -53,18 +55,18 @@ use workload::Workload;
 pub struct FuseArgs {
     /// What is done: create, randrw, seq, tar, or all
     #[arg(long, value_name = "LIST", default_value = "all", value_parser = workload_list)]
-    pub workload: ArmList<Workload>,
+    pub workload: VariantList<Workload>,
     /// How the kernel reaches our mounts: dev, uring, all or none (which leaves the peers)
     #[arg(long, value_name = "LIST", default_value = "all", value_parser = transport_list)]
-    pub transport: ArmList<Transport>,
-    /// Mounts ours with these options too; given several times, each makes a contestant of its own, and an
+    pub transport: VariantList<Transport>,
+    /// Mounts ours with these options too; given several times, each makes a target of its own, and an
     /// empty one is the plain mount
     #[arg(short = 'o', long, value_name = "OPTIONS")]
     pub options: Vec<String>,
     /// Who takes turns with ours: fuse2fs, kernel, null (no file system: what FUSE itself costs; it only
     /// creates), all or none
     #[arg(long, value_name = "LIST", default_value = "all", value_parser = peer_list)]
-    pub peer: ArmList<Peer>,
+    pub peer: VariantList<Peer>,
     /// Rounds
     #[arg(short = 'i', long, default_value_t = 3, value_parser = parse_rounds)]
     pub iterations: usize,
@@ -100,24 +102,24 @@ pub struct FuseArgs {
     pub json: bool,
 }
 
-fn workload_list(text: &str) -> Result<ArmList<Workload>, String> {
+fn workload_list(text: &str) -> Result<VariantList<Workload>, String> {
     parse_list(text, &Workload::ALL)
 }
 
-fn transport_list(text: &str) -> Result<ArmList<Transport>, String> {
+fn transport_list(text: &str) -> Result<VariantList<Transport>, String> {
     list_or_none(text, &Transport::ALL)
 }
 
-fn peer_list(text: &str) -> Result<ArmList<Peer>, String> {
+fn peer_list(text: &str) -> Result<VariantList<Peer>, String> {
     list_or_none(text, &Peer::ALL)
 }
 
-fn list_or_none<A>(text: &str, all: &[A]) -> Result<ArmList<A>, String>
+fn list_or_none<A>(text: &str, all: &[A]) -> Result<VariantList<A>, String>
 where
     A: Copy + std::str::FromStr<Err: std::fmt::Display>,
 {
     match text {
-        "none" => Ok(ArmList(Vec::new())),
+        "none" => Ok(VariantList(Vec::new())),
         _ => parse_list(text, all),
     }
 }
@@ -129,7 +131,7 @@ fn parse_mebibytes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A contestant's figures of one operation.
+/// A target's figures of one operation.
 #[derive(Debug, Serialize)]
 struct FuseRow {
     #[serde(flatten)]
@@ -138,21 +140,21 @@ struct FuseRow {
     workload: &'static str,
 }
 
-/// Runs the workloads for each contestant that the machine has, and prints.
+/// Runs the workloads for each target that the machine has, and prints.
 pub fn run(args: &FuseArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let contestants = contestant::all(args);
+    let targets = target::all(args);
     ensure!(
-        !contestants.is_empty(),
+        !targets.is_empty(),
         "nobody is left to measure: see --transport and --peer"
     );
-    let rows = Rounds::new(args, &contestants)?.run()?;
+    let rows = Rounds::new(args, &targets)?.run()?;
     if args.json {
         return Document::new("fuse", rows).print_json(out);
     }
-    let peers: Vec<String> = contestants
+    let peers: Vec<String> = targets
         .iter()
-        .filter(|contestant| !matches!(contestant, Contestant::Ours { .. }))
-        .map(Contestant::name)
+        .filter(|target| !matches!(target, Target::Ours { .. }))
+        .map(Target::name)
         .collect();
     Ok(print::print(args, &peers, &rows, out)?)
 }

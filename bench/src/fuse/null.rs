@@ -1,7 +1,7 @@
 //! A server that keeps names in memory and nothing else: what the kernel and a transport cost by themselves,
 //! and so what no server exceeds.
 
-use super::contestant::Transport;
+use super::target::Transport;
 use clap::Args;
 use rustix::io::dup;
 use rustix::process::{getegid, geteuid};

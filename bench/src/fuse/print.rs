@@ -2,9 +2,9 @@
 
 use super::workload::Workload;
 use super::{FuseArgs, FuseRow};
-use crate::arms::once;
 use crate::device::size_name;
 use crate::tables::{self, count, ratio};
+use crate::variants::once;
 use comfy_table::Table;
 use std::io::{self, Write};
 
@@ -21,7 +21,7 @@ pub fn print(
             .iter()
             .filter(|row| row.workload == workload.name())
             .collect();
-        let there = |peer: &&String| of_workload.iter().any(|row| row.row.arm == **peer);
+        let there = |peer: &&String| of_workload.iter().any(|row| row.row.variant == **peer);
         let peers: Vec<&String> = peers.iter().filter(there).collect();
         writeln!(out, "{}\n", table(&of_workload, &peers))?;
     }
@@ -52,7 +52,7 @@ fn header(args: &FuseArgs, workload: Workload) -> String {
     format!("{what}; {} rounds", args.iterations)
 }
 
-/// A row for each operation, count of threads and contestant.
+/// A row for each operation, count of threads and target.
 fn table(rows: &[&FuseRow], peers: &[&String]) -> Table {
     let timed = rows.iter().any(|row| row.row.latency_us.is_some());
     let words = |list: &[&str]| list.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
@@ -71,7 +71,7 @@ fn table(rows: &[&FuseRow], peers: &[&String]) -> Table {
         let mut cells = vec![
             label(row.op.to_owned()),
             label(row.threads.to_string()),
-            row.arm.clone(),
+            row.variant.clone(),
             count(rate.median),
             format!("{}-{}", count(rate.min), count(rate.max)),
         ];
@@ -79,7 +79,7 @@ fn table(rows: &[&FuseRow], peers: &[&String]) -> Table {
             let theirs = rows
                 .iter()
                 .filter(same)
-                .find(|other| other.row.arm == **peer);
+                .find(|other| other.row.variant == **peer);
             cells.push(match theirs {
                 Some(theirs) => ratio(rate.median, theirs.row.ops_per_s.median),
                 None => "-".to_owned(),

@@ -4,10 +4,10 @@ use super::FuseArgs;
 use super::aligned::AlignedBytes;
 use super::rounds::Figure;
 use super::seq::{self, Cache};
-use crate::arms::once;
-use crate::crew;
 use crate::histogram::Histogram;
 use crate::sample::Work;
+use crate::variants::once;
+use crate::workers;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -35,7 +35,7 @@ pub fn run(dir: &Path, args: &FuseArgs, round: usize) -> anyhow::Result<Vec<Figu
             .map(|_| seq::open(&path, Cache::Direct))
             .collect::<Result<_, _>>()?;
         let parts = files.iter().enumerate().collect();
-        let done = crew::run_each(parts, Some(args.time), |(number, file), stop| {
+        let done = workers::run_each(parts, Some(args.time), |(number, file), stop| {
             let mut random = fastrand::Rng::with_seed((round * 4096 + number) as u64);
             let mut block = AlignedBytes::new(BLOCK as usize, number as u8);
             let mut done = Latencies::default();

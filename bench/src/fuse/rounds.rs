@@ -1,17 +1,17 @@
-//! Turns: in each round, for each workload, every contestant in turn.
+//! Turns: in each round, for each workload, every target in turn.
 
-use super::contestant::Contestant;
 use super::interrupt::Interrupt;
-use super::place::Place;
+use super::location::Location;
 use super::scratch::Scratch;
 use super::tar::Tarball;
+use super::target::Target;
 use super::workload::Workload;
 use super::{FuseArgs, FuseRow, create, randrw, seq};
-use crate::arms::once;
 use crate::progress::Progress;
 use crate::report::Row;
 use crate::rounds::turned;
 use crate::sample::{Cell, Sample, Work};
+use crate::variants::once;
 use anyhow::Context as _;
 
 /// What one operation of a workload gave.
@@ -24,19 +24,19 @@ pub struct Figure {
     pub work: Work,
 }
 
-/// The figures of one contestant and operation, over the rounds.
+/// The figures of one target and operation, over the rounds.
 struct Series {
     workload: Workload,
     op: &'static str,
     threads: usize,
-    lane: usize,
+    target: usize,
     cell: Cell,
 }
 
 /// All of the run.
 pub struct Rounds<'a> {
     args: &'a FuseArgs,
-    contestants: &'a [Contestant],
+    targets: &'a [Target],
     workloads: Vec<Workload>,
     interrupt: Interrupt,
     scratch: Scratch,
@@ -46,7 +46,7 @@ pub struct Rounds<'a> {
 
 impl<'a> Rounds<'a> {
     /// Makes what all turns share.
-    pub fn new(args: &'a FuseArgs, contestants: &'a [Contestant]) -> anyhow::Result<Rounds<'a>> {
+    pub fn new(args: &'a FuseArgs, targets: &'a [Target]) -> anyhow::Result<Rounds<'a>> {
         let interrupt = Interrupt::watch()?;
         let scratch = Scratch::make(&args.dir, "fuse")?;
         let workloads = once(&args.workload.0);
@@ -56,7 +56,7 @@ impl<'a> Rounds<'a> {
         };
         Ok(Rounds {
             args,
-            contestants,
+            targets,
             workloads,
             interrupt,
             scratch,
@@ -67,22 +67,22 @@ impl<'a> Rounds<'a> {
 
     /// Runs all turns; the rows of an operation together.
     pub fn run(mut self) -> anyhow::Result<Vec<FuseRow>> {
-        let (lanes, rounds) = (self.contestants.len(), self.args.iterations);
-        let mut progress = Progress::new((rounds * self.workloads.len() * lanes) as u64);
+        let (targets, rounds) = (self.targets.len(), self.args.iterations);
+        let mut progress = Progress::new((rounds * self.workloads.len() * targets) as u64);
         for round in 0..rounds {
             for (i, workload) in self.workloads.clone().into_iter().enumerate() {
-                for lane in turned(lanes, round + i) {
-                    let contestant = &self.contestants[lane];
-                    if !contestant.does(workload) {
+                for nth in turned(targets, round + i) {
+                    let target = &self.targets[nth];
+                    if !target.does(workload) {
                         progress.done();
                         continue;
                     }
-                    let name = contestant.name();
+                    let name = target.name();
                     let what = format!("round {}/{rounds}, {name}, {}", round + 1, workload.name());
                     progress.begin(what.clone());
-                    let figures = self.turn(workload, contestant, round);
+                    let figures = self.turn(workload, target, round);
                     self.interrupt.check()?;
-                    self.add(workload, lane, figures.context(what)?)?;
+                    self.add(workload, nth, figures.context(what)?)?;
                     progress.done();
                 }
             }
@@ -94,7 +94,7 @@ impl<'a> Rounds<'a> {
     fn turn(
         &self,
         workload: Workload,
-        contestant: &Contestant,
+        target: &Target,
         round: usize,
     ) -> anyhow::Result<Vec<Figure>> {
         let args = self.args;
@@ -104,23 +104,28 @@ impl<'a> Rounds<'a> {
             _ => 1,
         };
         // Directories are spread over groups, which must not fill up.
-        let mut place = Place::make(contestant, &self.scratch, args.image_size, 2 * files)?;
+        let mut location = Location::make(target, &self.scratch, args.image_size, 2 * files)?;
         let figures = match (workload, &self.tarball) {
-            (Workload::Create, _) => create::run(place.dir(), args.clients, args.files)?,
-            (Workload::Randrw, _) => randrw::run(place.dir(), args, round)?,
-            (Workload::Seq, _) => seq::run(place.dir(), args.seq_size)?,
-            (Workload::Tar, Some(tarball)) => tarball.run(&mut place)?,
+            (Workload::Create, _) => create::run(location.dir(), args.clients, args.files)?,
+            (Workload::Randrw, _) => randrw::run(location.dir(), args, round)?,
+            (Workload::Seq, _) => seq::run(location.dir(), args.seq_size)?,
+            (Workload::Tar, Some(tarball)) => tarball.run(&mut location)?,
             (Workload::Tar, None) => Vec::new(),
         };
-        place.finish()?;
+        location.finish()?;
         Ok(figures)
     }
 
-    fn add(&mut self, workload: Workload, lane: usize, figures: Vec<Figure>) -> anyhow::Result<()> {
+    fn add(
+        &mut self,
+        workload: Workload,
+        target: usize,
+        figures: Vec<Figure>,
+    ) -> anyhow::Result<()> {
         for Figure { op, threads, work } in figures {
             let sample = Sample::take(None, false, || Ok(work))?;
-            let key = (workload, op, threads, lane);
-            let same = |s: &&mut Series| (s.workload, s.op, s.threads, s.lane) == key;
+            let key = (workload, op, threads, target);
+            let same = |s: &&mut Series| (s.workload, s.op, s.threads, s.target) == key;
             if let Some(series) = self.series.iter_mut().find(same) {
                 series.cell.push(sample, false);
                 continue;
@@ -131,14 +136,14 @@ impl<'a> Rounds<'a> {
                 workload,
                 op,
                 threads,
-                lane,
+                target,
                 cell,
             });
         }
         Ok(())
     }
 
-    /// In the order of the workloads, operations, counts of threads and contestants.
+    /// In the order of the workloads, operations, counts of threads and targets.
     fn rows(&self) -> Vec<FuseRow> {
         let mut keys = Vec::new();
         for series in &self.series {
@@ -154,9 +159,9 @@ impl<'a> Rounds<'a> {
                 .iter()
                 .filter(|s| (s.workload, s.op, s.threads) == key)
                 .collect();
-            of_key.sort_by_key(|series| series.lane);
+            of_key.sort_by_key(|series| series.target);
             for series in of_key {
-                let name = self.contestants[series.lane].name();
+                let name = self.targets[series.target].name();
                 rows.push(FuseRow {
                     row: Row::of(&name, series.op, series.threads, &series.cell),
                     workload: series.workload.name(),

@@ -1,7 +1,7 @@
 //! tar: a tree with files as large as those of sources, unpacked by tar(1) and removed by rm(1), each with
 //! the unmount inside its time.
 
-use super::place::Place;
+use super::location::Location;
 use super::rounds::Figure;
 use super::scratch::{Scratch, output_of};
 use crate::sample::Work;
@@ -68,28 +68,28 @@ impl Tarball {
         Ok(Tarball { path, entries })
     }
 
-    /// Unpacks it into a place, and removes it from there.
-    pub fn run(&self, place: &mut Place<'_>) -> anyhow::Result<Vec<Figure>> {
+    /// Unpacks it into a location, and removes it from there.
+    pub fn run(&self, location: &mut Location<'_>) -> anyhow::Result<Vec<Figure>> {
         let since = Instant::now();
         output_of(
             Command::new("tar")
                 .arg("-xf")
                 .arg(&self.path)
                 .arg("-C")
-                .arg(place.dir()),
+                .arg(location.dir()),
         )?;
-        place.unmount()?;
+        location.unmount()?;
         let extract = self.figure("extract", since);
-        let files = place.check()?.saturating_sub(INODES_OF_EMPTY);
+        let files = location.check()?.saturating_sub(INODES_OF_EMPTY);
         ensure!(
             files == self.entries,
             "{files} of {} files and directories are in the image",
             self.entries
         );
-        place.mount()?;
+        location.mount()?;
         let since = Instant::now();
-        output_of(Command::new("rm").arg("-r").arg(place.dir().join(TOP)))?;
-        place.unmount()?;
+        output_of(Command::new("rm").arg("-r").arg(location.dir().join(TOP)))?;
+        location.unmount()?;
         Ok(vec![extract, self.figure("remove", since)])
     }
 

@@ -1,4 +1,4 @@
-//! How often stamps repeat, by arithmetic, for each arm and the experiments of [`super::repeats`].
+//! How often stamps repeat, by arithmetic, for each variant and the experiments of [`super::repeats`].
 //!
 //! Stamps are 1 to M, where M = 2^bits - 1. There are C CPUs.
 //!
@@ -39,7 +39,7 @@ use uext4_ext4::GenerationArm;
 /// Where the threads ran.
 #[derive(Clone, Copy, Debug)]
 pub struct Placement {
-    /// Shares that the per-CPU arms make.
+    /// Shares that the per-CPU variants make.
     pub cpus: usize,
     /// Threads that draw.
     pub threads: usize,
@@ -63,14 +63,14 @@ pub struct Expected {
     pub why: &'static str,
 }
 
-/// What an arm is expected to do in `reuses` of stamps of `bits` bits.
-pub fn expected(arm: GenerationArm, bits: u32, reuses: u64, at: Placement) -> Expected {
+/// What a variant is expected to do in `reuses` of stamps of `bits` bits.
+pub fn expected(variant: GenerationArm, bits: u32, reuses: u64, at: Placement) -> Expected {
     let all = 2f64.powi(bits as i32);
     let n = reuses as f64 / at.threads as f64;
     // Success for each draw of a counter that everybody, or that one thread moves.
     let shared = 1.0 / (HOLD as f64 * INODES as f64);
     let own = shared * at.threads as f64;
-    match arm {
+    match variant {
         GenerationArm::Random => Expected {
             back_to_back: 1.0 / (all - 1.0),
             earlier_handle: 1.0 / (all - 1.0),

@@ -9,10 +9,10 @@ mod arithmetic;
 mod repeats;
 mod speed;
 
-use crate::arms::{ArmList, parse_list, parse_rounds, parse_run_time, parse_threads};
 use crate::host;
 use crate::report::{Document, Row, compared};
 use crate::tables::{self, count, side_by_side};
+use crate::variants::{VariantList, parse_list, parse_rounds, parse_run_time, parse_threads};
 use arithmetic::Expected;
 use clap::Args;
 use comfy_table::Table;
@@ -22,16 +22,16 @@ use std::io::Write;
 use std::time::Duration;
 use uext4_ext4::GenerationArm;
 
-/// The arms, counts of threads and widths.
+/// The variants, counts of threads and widths.
 #[derive(Clone, Debug, Args)]
 pub struct GenerationArgs {
-    /// Arms: spinlock, atomic, percpu, percpu-range, percpu-stride, random, beyond, or all
+    /// Variants: spinlock, atomic, percpu, percpu-range, percpu-stride, random, beyond, or all
     #[arg(long, value_name = "LIST", default_value = "all", value_parser = generation_list)]
-    pub generation: ArmList<GenerationArm>,
+    pub generation: VariantList<GenerationArm>,
     /// Threads that draw; a comma list runs each count
     #[arg(long, default_value = "1,2,4,8,16", value_delimiter = ',', value_parser = parse_threads)]
     pub threads: Vec<usize>,
-    /// Seconds for each arm, count and round of drawing
+    /// Seconds for each variant, count and round of drawing
     #[arg(long, value_name = "SECONDS", default_value = "0.2", value_parser = parse_run_time)]
     pub time: Duration,
     /// Rounds of drawing
@@ -52,7 +52,7 @@ pub struct GenerationArgs {
     pub json: bool,
 }
 
-fn generation_list(text: &str) -> Result<ArmList<GenerationArm>, String> {
+fn generation_list(text: &str) -> Result<VariantList<GenerationArm>, String> {
     parse_list(text, &GenerationArm::ALL)
 }
 
@@ -68,10 +68,11 @@ fn parse_count(text: &str) -> Result<u64, String> {
     }
 }
 
-/// The repeats of an arm at one width.
+/// The repeats of a variant at one width.
 #[derive(Debug, Serialize)]
 struct RepeatRow {
-    arm: &'static str,
+    #[serde(rename = "arm")]
+    variant: &'static str,
     width_bits: u32,
     /// Nothing at 32 bits.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,21 +95,22 @@ pub fn run(args: &GenerationArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     let threads = host::cpus();
     let mut repeats = Vec::new();
-    for &arm in &args.generation.0 {
+    for &variant in &args.generation.0 {
         for &width_bits in &args.widths {
-            let (measured, placement) = repeats::measure(arm, width_bits, args.reuses, threads)?;
+            let (measured, placement) =
+                repeats::measure(variant, width_bits, args.reuses, threads)?;
             repeats.push(RepeatRow {
-                arm: arm.name(),
+                variant: variant.name(),
                 width_bits,
                 measured: Some(measured),
-                expected: arithmetic::expected(arm, width_bits, measured.reuses, placement),
+                expected: arithmetic::expected(variant, width_bits, measured.reuses, placement),
             });
         }
         repeats.push(RepeatRow {
-            arm: arm.name(),
+            variant: variant.name(),
             width_bits: 32,
             measured: None,
-            expected: arithmetic::expected(arm, 32, u64::MAX, repeats::undisturbed(threads)),
+            expected: arithmetic::expected(variant, 32, u64::MAX, repeats::undisturbed(threads)),
         });
     }
     if args.json {
@@ -125,9 +127,9 @@ pub fn run(args: &GenerationArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 fn print_speed(args: &GenerationArgs, rows: &[Row], out: &mut dyn Write) -> anyhow::Result<()> {
     let (time, rounds) = (args.time.as_secs_f64(), args.iterations);
     writeln!(out, "draws per second, {rounds} rounds of {time} s")?;
-    let arms: Vec<String> = args.generation.0.iter().map(|a| a.to_string()).collect();
+    let variants: Vec<String> = args.generation.0.iter().map(|a| a.to_string()).collect();
     let compared = compared(rows, &args.threads);
-    writeln!(out, "{}\n", side_by_side("threads", &arms, &compared))?;
+    writeln!(out, "{}\n", side_by_side("threads", &variants, &compared))?;
     for row in rows {
         row.print_tables(out)?;
     }
@@ -160,7 +162,7 @@ fn print_repeats(
     )?;
     for some in rows.chunks(args.widths.len() + 1) {
         let Some(first) = some.first() else { continue };
-        writeln!(out, "{}: {}", first.arm, first.expected.why)?;
+        writeln!(out, "{}: {}", first.variant, first.expected.why)?;
         writeln!(out, "{}\n", repeat_table(some))?;
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! How often stamps of `bits` bits repeat, measured.
 
 use super::arithmetic::Placement;
-use crate::crew;
+use crate::workers;
 use serde::Serialize;
 use uext4_ext4::GenerationArm;
 use uext4_ext4::generation::Generator;
@@ -33,18 +33,18 @@ pub struct Measured {
     pub first_repeat: f64,
 }
 
-/// All experiments with one arm and width.
+/// All experiments with one variant and width.
 pub fn measure(
-    arm: GenerationArm,
+    variant: GenerationArm,
     bits: u32,
     reuses: u64,
     threads: usize,
 ) -> anyhow::Result<(Measured, Placement)> {
     let each = (reuses / threads as u64).max(2);
-    let own = crew::run(threads, None, |_, _| Ok(reuse_one(arm, bits, each)))?.results;
+    let own = workers::run(threads, None, |_, _| Ok(reuse_one(variant, bits, each)))?.results;
     let mean = |f: fn(&OneInode) -> f64| own.iter().map(f).sum::<f64>() / threads as f64;
-    let generator = Generator::with_width(arm, bits);
-    let crowd = crew::run(threads, None, |thread, _| {
+    let generator = Generator::with_width(variant, bits);
+    let crowd = workers::run(threads, None, |thread, _| {
         Ok(reuse_many(&generator, thread, threads, each))
     })?;
     let accepted: u64 = crowd.results.iter().sum();
@@ -53,7 +53,7 @@ pub fn measure(
         back_to_back: own.iter().map(|one| one.back_to_back).sum(),
         earlier_handle: mean(|one| one.equal_pairs),
         stale_handle: accepted as f64 / (each * threads as u64) as f64,
-        first_repeat: first_repeat(arm, bits),
+        first_repeat: first_repeat(variant, bits),
     };
     let placement = Placement {
         same_cpu: mean(|one| one.same_cpu),
@@ -80,8 +80,8 @@ struct OneInode {
 }
 
 /// Reuses one inode of a file system of its own: nobody else draws.
-fn reuse_one(arm: GenerationArm, bits: u32, reuses: u64) -> OneInode {
-    let generator = Generator::with_width(arm, bits);
+fn reuse_one(variant: GenerationArm, bits: u32, reuses: u64) -> OneInode {
+    let generator = Generator::with_width(variant, bits);
     let mut counts = vec![0u64; 1 << bits];
     let mut on_cpu = vec![0u64; percpu::cpu_shards()];
     let cpu_mask = on_cpu.len() - 1;
@@ -145,9 +145,9 @@ fn reuse_many(generator: &Generator, thread: usize, threads: usize, reuses: u64)
 }
 
 /// Draws of a new file system until a stamp comes again, the mean.
-fn first_repeat(arm: GenerationArm, bits: u32) -> f64 {
+fn first_repeat(variant: GenerationArm, bits: u32) -> f64 {
     let most = f64::from(1u32 << bits);
-    let each = match arm {
+    let each = match variant {
         GenerationArm::Random | GenerationArm::Beyond => 1.3 * most.sqrt(),
         _ => most,
     };
@@ -155,7 +155,7 @@ fn first_repeat(arm: GenerationArm, bits: u32) -> f64 {
     let mut seen = vec![u32::MAX; 1 << bits];
     let mut draws = 0u64;
     for trial in 0..trials {
-        let generator = Generator::with_width(arm, bits);
+        let generator = Generator::with_width(variant, bits);
         loop {
             draws += 1;
             let stamp = &mut seen[generator.draw(None).0 as usize];

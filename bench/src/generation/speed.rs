@@ -1,9 +1,9 @@
 //! Draws per second.
 
 use super::GenerationArgs;
-use crate::crew;
 use crate::report::Row;
 use crate::sample::{Grid, Sample, Work};
+use crate::workers;
 use std::hint::black_box;
 use std::time::Duration;
 use uext4_ext4::GenerationArm;
@@ -12,27 +12,31 @@ use uext4_ext4::generation::Generator;
 /// Draws between two looks at the flag.
 const BATCH: u64 = 256;
 
-/// Draws with each arm and count of threads, in turn; a chunk of rows for each arm.
+/// Draws with each variant and count of threads, in turn; a chunk of rows for each variant.
 pub fn run(args: &GenerationArgs) -> anyhow::Result<Vec<Row>> {
-    let arms = &args.generation.0;
-    let mut grid = Grid::new(arms.len(), args.threads.len());
+    let variants = &args.generation.0;
+    let mut grid = Grid::new(variants.len(), args.threads.len());
     for round in 0..args.iterations + usize::from(args.lock_stat) {
         let counted = round >= args.iterations;
         for (case, &threads) in args.threads.iter().enumerate() {
-            for i in 0..arms.len() {
-                let lane = (i + round + case) % arms.len();
-                let sample = Sample::take(None, counted, || draw(arms[lane], threads, args.time))?;
-                grid.push(lane, case, sample, counted);
+            for i in 0..variants.len() {
+                let series = (i + round + case) % variants.len();
+                let sample =
+                    Sample::take(None, counted, || draw(variants[series], threads, args.time))?;
+                grid.push(series, case, sample, counted);
             }
         }
     }
-    let names: Vec<String> = arms.iter().map(|arm| arm.name().to_owned()).collect();
+    let names: Vec<String> = variants
+        .iter()
+        .map(|variant| variant.name().to_owned())
+        .collect();
     Ok(grid.rows(&names, "draw", &args.threads))
 }
 
-fn draw(arm: GenerationArm, threads: usize, time: Duration) -> anyhow::Result<Work> {
-    let generator = Generator::new(arm);
-    let done = crew::run(threads, Some(time), |_, stop| {
+fn draw(variant: GenerationArm, threads: usize, time: Duration) -> anyhow::Result<Work> {
+    let generator = Generator::new(variant);
+    let done = workers::run(threads, Some(time), |_, stop| {
         let mut draws = 0;
         while stop.is_running() {
             for _ in 0..BATCH {

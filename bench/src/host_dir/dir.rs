@@ -1,6 +1,6 @@
 //! What a worker does in its directory of the host: a system call on its handle for each operation.
 
-use crate::place::Dir;
+use crate::location::Dir;
 use anyhow::Context as _;
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, statat, unlinkat};
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! A directory of the host that takes turns with the arms: the same work, done by system calls.
+//! A directory of the host that takes turns with the variants: the same work, done by system calls.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -10,8 +10,8 @@ mod tree;
 
 pub use tree::HostTree;
 
-use crate::arms::Arm;
 use crate::tables::{ComparedRow, ratio};
+use crate::variants::Variant;
 use clap::Args;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -26,17 +26,17 @@ pub struct PeerArgs {
 
 impl PeerArgs {
     /// Its name in results, where there is one.
-    pub fn lanes(&self) -> &'static [&'static str] {
+    pub fn all_series(&self) -> &'static [&'static str] {
         match self.dir {
             Some(_) => &["peer"],
             None => &[],
         }
     }
 
-    /// The names of all that take turns: the arms, then the peer.
-    pub fn names(&self, arms: &[Arm]) -> Vec<String> {
-        let ours = arms.iter().map(|arm| arm.name.clone());
-        let peers = self.lanes().iter().map(|name| (*name).to_owned());
+    /// The names of all that take turns: the variants, then the peer.
+    pub fn names(&self, variants: &[Variant]) -> Vec<String> {
+        let ours = variants.iter().map(|variant| variant.name.clone());
+        let peers = self.all_series().iter().map(|name| (*name).to_owned());
         ours.chain(peers).collect()
     }
 
@@ -50,7 +50,7 @@ impl PeerArgs {
         self.dir.as_deref().map(make).transpose()
     }
 
-    /// Prints how many times the peer's median each arm's is; `what` follows the label.
+    /// Prints how many times the peer's median each variant's is; `what` follows the label.
     pub fn print_ratios(
         &self,
         names: &[String],

@@ -1,7 +1,7 @@
 //! What a run makes in a directory of the host: a directory for each worker below one common directory.
 
 use super::dir::HostDir;
-use crate::place::Place;
+use crate::location::Location;
 use anyhow::Context as _;
 use nix::sched::{CloneFlags, unshare};
 use std::fs::{self, File};
@@ -74,7 +74,7 @@ impl Drop for HostTree {
     }
 }
 
-impl Place for HostTree {
+impl Location for HostTree {
     type Dir<'a> = HostDir;
 
     /// Gives the thread a table of descriptors of its own: threads share one, and its lock, as processes do not.
@@ -91,7 +91,7 @@ impl Place for HostTree {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::place::Dir as _;
+    use crate::location::Dir as _;
 
     fn make(dir: &Path) -> anyhow::Result<HostTree> {
         HostTree::make(dir, "test", vec!["a".to_owned(), "b".to_owned()])

@@ -2,13 +2,13 @@
 
 use super::MdtestArgs;
 use super::phase::{self, Item, Phase, Step};
-use crate::bed::Bed;
-use crate::crew;
 use crate::host_dir::HostTree;
-use crate::place::{Dir, Place};
+use crate::location::{Dir, Location};
+use crate::mounted_image::MountedImage;
 use crate::rounds::{Turn, Workload};
 use crate::sample::{Cell, Grid, Sample, Work};
 use crate::tree::Tree;
+use crate::workers;
 use anyhow::Context as _;
 use std::io::Write as _;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct Job<'a> {
     pub args: &'a MdtestArgs,
     /// The phases that are measured.
     pub phases: Vec<Phase>,
-    /// For each arm what was measured: the phases of a count together.
+    /// For each variant what was measured: the phases of a count together.
     grid: Grid,
     /// The peer's directories.
     pub peer: Option<HostTree>,
@@ -28,11 +28,11 @@ pub struct Job<'a> {
 
 impl<'a> Job<'a> {
     /// With the peer's directories made, and its warm-up run done.
-    pub fn new(args: &'a MdtestArgs, lanes: usize) -> anyhow::Result<Job<'a>> {
+    pub fn new(args: &'a MdtestArgs, all_series: usize) -> anyhow::Result<Job<'a>> {
         let phases = phase::phases(args);
         let mut job = Job {
             args,
-            grid: Grid::new(lanes, args.np.len() * phases.len()),
+            grid: Grid::new(all_series, args.np.len() * phases.len()),
             phases,
             peer: None,
         };
@@ -43,9 +43,9 @@ impl<'a> Job<'a> {
         Ok(job)
     }
 
-    /// What a lane did in a phase with a count of workers, all three by their numbers.
-    pub fn cell(&self, lane: usize, case: usize, phase: usize) -> &Cell {
-        self.grid.cell(lane, case * self.phases.len() + phase)
+    /// What a series did in a phase with a count of workers, all three by their numbers.
+    pub fn cell(&self, series: usize, case: usize, phase: usize) -> &Cell {
+        self.grid.cell(series, case * self.phases.len() + phase)
     }
 
     /// The names of the workers' directories: with fewer workers the others stay empty.
@@ -58,16 +58,16 @@ impl<'a> Job<'a> {
     }
 
     /// All phases once; `measure` gets those that are asked for.
-    fn iteration<P: Place>(
+    fn iteration<P: Location>(
         &self,
-        place: &P,
+        location: &P,
         workers: usize,
         mut measure: impl FnMut(usize, &dyn Fn() -> anyhow::Result<Work>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         for &item in phase::items(self.args) {
             let chosen = |step| self.phases.iter().position(|p| *p == Phase { item, step });
             for step in [Step::Create, Step::Stat, Step::Read, Step::Remove] {
-                let run = || self.run_phase(place, workers, Phase { item, step });
+                let run = || self.run_phase(location, workers, Phase { item, step });
                 match chosen(step) {
                     Some(number) => {
                         std::thread::sleep(self.args.pause);
@@ -83,20 +83,20 @@ impl<'a> Job<'a> {
     }
 
     /// An iteration that counts for nothing: it loads what the others find.
-    fn warm_up(&self, place: &impl Place) -> anyhow::Result<()> {
-        self.iteration(place, self.args.workers_max(), |_, run| run().map(drop))
+    fn warm_up(&self, location: &impl Location) -> anyhow::Result<()> {
+        self.iteration(location, self.args.workers_max(), |_, run| run().map(drop))
     }
 
     /// An iteration with the sample of each phase; `fs` as [`Sample::take`] wants it.
     fn samples(
         &self,
-        place: &impl Place,
+        location: &impl Location,
         case: usize,
         fs: Option<&Ext4>,
         counted: bool,
     ) -> anyhow::Result<Vec<(usize, Sample)>> {
         let mut samples = Vec::new();
-        self.iteration(place, self.args.np[case], |number, run| {
+        self.iteration(location, self.args.np[case], |number, run| {
             samples.push((number, Sample::take(fs, counted, run)?));
             Ok(())
         })?;
@@ -105,17 +105,22 @@ impl<'a> Job<'a> {
 
     fn push(&mut self, turn: Turn, samples: Vec<(usize, Sample)>, counted: bool) {
         for (number, sample) in samples {
-            let place = turn.case * self.phases.len() + number;
-            self.grid.push(turn.lane, place, sample, counted);
+            let location = turn.case * self.phases.len() + number;
+            self.grid.push(turn.series, location, sample, counted);
         }
     }
 
     /// A phase ends with a sync, inside its time.
-    fn run_phase(&self, place: &impl Place, workers: usize, phase: Phase) -> anyhow::Result<Work> {
-        let done = crew::run(workers, None, |worker, _| {
-            self.work(&place.enter(worker)?, worker, phase)
+    fn run_phase(
+        &self,
+        location: &impl Location,
+        workers: usize,
+        phase: Phase,
+    ) -> anyhow::Result<Work> {
+        let done = workers::run(workers, None, |worker, _| {
+            self.work(&location.enter(worker)?, worker, phase)
         })?;
-        place.syncfs()?;
+        location.syncfs()?;
         Ok(Work {
             ops: u64::from(self.args.items) * workers as u64,
             seconds: done.began.elapsed().as_secs_f64(),
@@ -165,8 +170,8 @@ impl Workload for Job<'_> {
         Ok(tree)
     }
 
-    fn run(&mut self, turn: Turn, bed: &Bed, tree: &Tree) -> anyhow::Result<()> {
-        let fs = bed.fs();
+    fn run(&mut self, turn: Turn, image: &MountedImage, tree: &Tree) -> anyhow::Result<()> {
+        let fs = image.fs();
         let counted = turn.round >= self.args.iterations;
         let samples = self.samples(&tree.on(fs), turn.case, Some(fs), counted)?;
         self.push(turn, samples, counted);

@@ -8,7 +8,6 @@
 mod job;
 mod phase;
 
-use crate::arms::{parse_rounds, parse_seconds, parse_threads};
 use crate::device::{DeviceSpec, parse_size};
 use crate::host_dir::{HostTree, PeerArgs};
 use crate::report::{Document, Row};
@@ -16,6 +15,7 @@ use crate::rounds::Rounds;
 use crate::sample::JournalCost;
 use crate::setup::{Need, SetupArgs};
 use crate::tables::{self, ComparedRow, count, side_by_side};
+use crate::variants::{parse_rounds, parse_seconds, parse_threads};
 use clap::Args;
 use comfy_table::Table;
 use job::Job;
@@ -23,7 +23,7 @@ use phase::Phase;
 use std::io::Write;
 use std::time::Duration;
 
-/// mdtest's own flags, and the image and arms.
+/// mdtest's own flags, and the image and variants.
 #[derive(Clone, Debug, Args)]
 pub struct MdtestArgs {
     /// Workers; a comma list runs each count
@@ -76,7 +76,7 @@ pub struct MdtestArgs {
     /// The peer.
     #[command(flatten)]
     pub peer: PeerArgs,
-    /// The image, the arms and the output.
+    /// The image, the variants and the output.
     #[command(flatten)]
     pub setup: SetupArgs,
 }
@@ -168,33 +168,33 @@ pub fn run(args: &MdtestArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 
 fn images_in_it(setup: &SetupArgs) -> &'static str {
     match setup.device {
-        crate::device::DeviceSpec::Mem => ", the images of all arms included",
+        crate::device::DeviceSpec::Mem => ", the images of all variants included",
         crate::device::DeviceSpec::File(_) => "",
     }
 }
 
-/// The rows of a count of workers together, those of an arm together among them.
+/// The rows of a count of workers together, those of a variant together among them.
 fn measure(args: &MdtestArgs) -> anyhow::Result<Vec<Row>> {
-    let arms = args.setup.arms();
-    let names = args.peer.names(&arms);
+    let variants = args.setup.variants();
+    let names = args.peer.names(&variants);
     let mut job = Job::new(args, names.len())?;
     Rounds {
         setup: &args.setup,
-        arms: &arms,
+        variants: &variants,
         image: args.setup.image(args.need(args.workers_max()))?,
         rounds: args.setup.rounds(args.iterations),
         cases: args.np.len(),
         anew: args.setup.device == DeviceSpec::Mem,
-        peers: args.peer.lanes(),
+        peers: args.peer.all_series(),
         label: &|case| format!("{} workers", args.np[case]),
     }
     .run(&mut job)?;
     job.peer.take().map_or(Ok(()), HostTree::remove)?;
     let mut rows = Vec::new();
     for (case, &workers) in args.np.iter().enumerate() {
-        for (lane, name) in names.iter().enumerate() {
+        for (series, name) in names.iter().enumerate() {
             for (number, phase) in job.phases.iter().enumerate() {
-                let cell = job.cell(lane, case, number);
+                let cell = job.cell(series, case, number);
                 rows.push(Row::of(name, phase.op(), workers, cell));
             }
         }
@@ -210,14 +210,17 @@ fn print(
 ) -> anyhow::Result<()> {
     let (items, iterations) = (args.items, args.iterations);
     let phases = phase::phases(args);
-    let names = args.peer.names(&args.setup.arms());
+    let names = args.peer.names(&args.setup.variants());
     writeln!(
         out,
         "{workers} workers, {items} items each, {iterations} iterations"
     )?;
     for some in rows.chunks(phases.len()) {
-        let arm = some.first().map_or("", |row| &row.arm);
-        writeln!(out, "\nSUMMARY rate: (of {iterations} iterations), {arm}")?;
+        let variant = some.first().map_or("", |row| &row.variant);
+        writeln!(
+            out,
+            "\nSUMMARY rate: (of {iterations} iterations), {variant}"
+        )?;
         writeln!(out, "{}", summary(&phases, some))?;
         let created = some.iter().find(|r| r.op == "create").or(some.first());
         // The peer's memory is not ours.

@@ -10,7 +10,7 @@ use serde::Deserialize;
 pub struct Document {
     /// Where it was measured.
     pub host: Host,
-    /// One for each arm, operation and count.
+    /// One for each variant, operation and count.
     pub rows: Vec<Row>,
 }
 
@@ -22,12 +22,13 @@ pub struct Host {
     pub cpus: usize,
 }
 
-/// One arm, operation and count.
+/// One variant, operation and count.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Row {
-    /// The arm's name.
-    pub arm: String,
+    /// The variant's name.
+    #[serde(rename = "arm")]
+    pub variant: String,
     /// The operation.
     pub op: String,
     /// Threads, tasks or workers.
@@ -136,24 +137,24 @@ impl Document {
         }
     }
 
-    /// The names of the arms that did one of `ops`, in the order of the rows.
-    pub fn arms(&self, ops: &[&str]) -> Vec<String> {
+    /// The names of the variants that did one of `ops`, in the order of the rows.
+    pub fn variants(&self, ops: &[&str]) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for row in self.rows.iter().filter(|row| row.is_of(ops)) {
-            if !names.contains(&row.arm) {
-                names.push(row.arm.clone());
+            if !names.contains(&row.variant) {
+                names.push(row.variant.clone());
             }
         }
         names
     }
 
-    /// What an arm reached at each count, the rates of all `ops` added, by count.
-    pub fn measured(&self, arm: &str, ops: &[&str]) -> Vec<Measured> {
+    /// What a variant reached at each count, the rates of all `ops` added, by count.
+    pub fn measured(&self, variant: &str, ops: &[&str]) -> Vec<Measured> {
         let mut points: Vec<Measured> = Vec::new();
         for row in self
             .rows
             .iter()
-            .filter(|row| row.arm == arm && row.is_of(ops))
+            .filter(|row| row.variant == variant && row.is_of(ops))
         {
             let (count, rate) = (row.threads, row.ops_per_s);
             match points.iter_mut().find(|point| point.count == count) {
@@ -178,10 +179,10 @@ impl Document {
         points
     }
 
-    /// The row of an arm, operation and count.
-    pub fn row(&self, arm: &str, ops: &[&str], count: usize) -> Option<&Row> {
+    /// The row of a variant, operation and count.
+    pub fn row(&self, variant: &str, ops: &[&str], count: usize) -> Option<&Row> {
         let mut rows = self.rows.iter();
-        rows.find(|row| row.arm == arm && row.threads == count && row.is_of(ops))
+        rows.find(|row| row.variant == variant && row.threads == count && row.is_of(ops))
     }
 
     /// About what reading the clock adds to a hold that was measured: the shortest average hold of any class at
@@ -247,7 +248,7 @@ mod tests {
             r#"[{}, {"arm":"a","op":"x","threads":1}, {"arm":"a","op":"x","threads":999999,
                 "ops_per_s":{"median":1}}, {"arm":"a","op":"x","ops_per_s":{"median":1}}]"#,
         );
-        assert!(odd.arms(&["x"]).is_empty() && odd.measured("a", &["x"]).is_empty());
+        assert!(odd.variants(&["x"]).is_empty() && odd.measured("a", &["x"]).is_empty());
         assert_eq!(odd.clock_ns(), CLOCK_NS_MAX);
     }
 

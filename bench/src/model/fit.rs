@@ -1,7 +1,7 @@
-//! Fitting one number of an arm to some of its points, and what the others say of it.
+//! Fitting one number of a variant to some of its points, and what the others say of it.
 //!
 //! # Invariants
-//! One number is fitted for each arm, within bounds that its meaning gives. It is the one with the least sum of
+//! One number is fitted for each variant, within bounds that its meaning gives. It is the one with the least sum of
 //! squared logarithms of model over measurement, so that being twice too fast is as bad as being twice too slow.
 //! Squares are weighted by how long the measured run was: in one that is as short as a tick of the scheduler two
 //! workers may have shared a CPU while the other was idle, and it says little.
@@ -14,10 +14,10 @@ use crate::model::engine::{Machine, Run};
 use crate::model::parameters::Parameters;
 use crate::model::result::{Acquisitions, CorePoint, FitPoint};
 
-/// Simulates an arm on a machine with so many workers and the number that is fitted.
+/// Simulates a variant on a machine with so many workers and the number that is fitted.
 pub type Simulate<'a> = &'a dyn Fn(&Machine, usize, f64) -> Run;
 
-/// An arm that is fitted.
+/// A variant that is fitted.
 pub struct Subject<'a> {
     /// What was measured.
     pub points: Vec<Measured>,
@@ -29,7 +29,7 @@ pub struct Subject<'a> {
     pub simulate: Simulate<'a>,
 }
 
-/// An arm that was fitted.
+/// A variant that was fitted.
 #[derive(Clone, Debug)]
 pub struct Fitted {
     /// The number.

@@ -12,7 +12,7 @@ use crate::model::engine::Machine;
 use crate::model::fit::{self, Subject};
 use crate::model::parameters::Parameters;
 use crate::model::published;
-use crate::model::result::{ArmModel, Cost, Mechanism};
+use crate::model::result::{Cost, Mechanism, VariantModel};
 use crate::model::script::{Part, play};
 use crate::model::{Omitted, split};
 
@@ -24,28 +24,33 @@ const SHARDS: usize = 64;
 
 /// Fits, checks and projects.
 pub fn model(document: &Document, parameters: &Parameters) -> Mechanism {
-    let (arms, mut remarks) = split::arms(document, OPS, |name| arm(document, parameters, name));
+    let (variants, mut remarks) =
+        split::variants(document, OPS, |name| variant(document, parameters, name));
     let published = published::generation();
-    remarks.extend(compare(&arms));
+    remarks.extend(compare(&variants));
     Mechanism {
         name: "generation".to_owned(),
         title: "Inode generation".to_owned(),
         unit: "create and unlink pairs/s".to_owned(),
         counts: "tasks".to_owned(),
-        arms,
+        variants,
         published,
         remarks,
     }
 }
 
-/// Whether what the arm draws from is shared by so many; nothing for none.
+/// Whether what the variant draws from is shared by so many; nothing for none.
 enum Shared {
     Lock { hold_ns: f64 },
     Line { shards: usize },
     Nothing,
 }
 
-fn arm(document: &Document, parameters: &Parameters, name: &str) -> Result<ArmModel, Omitted> {
+fn variant(
+    document: &Document,
+    parameters: &Parameters,
+    name: &str,
+) -> Result<VariantModel, Omitted> {
     let points = document.measured(name, OPS);
     let cpu_ns = split::alone_ns(&points)?;
     let mut costs = vec![split::cpu_cost(cpu_ns)];
@@ -91,7 +96,7 @@ fn arm(document: &Document, parameters: &Parameters, name: &str) -> Result<ArmMo
     };
     let fitted = subject.fit(&parameters.here(document.cpus()));
     costs.push(split::slowdown_cost(fitted.value));
-    Ok(ArmModel {
+    Ok(VariantModel {
         name: name.to_owned(),
         projected: fit::project(
             parameters,
@@ -102,13 +107,13 @@ fn arm(document: &Document, parameters: &Parameters, name: &str) -> Result<ArmMo
         worst_error_percent: fitted.worst_error_percent,
         points: fitted.points,
         costs,
-        variants: Vec::new(),
+        other_machines: Vec::new(),
     })
 }
 
 /// What the projection says beside the published curves.
-fn compare(arms: &[ArmModel]) -> Vec<String> {
-    let of = |name: &str| arms.iter().find(|arm| arm.name == name);
+fn compare(variants: &[VariantModel]) -> Vec<String> {
+    let of = |name: &str| variants.iter().find(|variant| variant.name == name);
     let mut remarks = Vec::new();
     for name in ["spinlock", "atomic"] {
         let Some((first, last)) = of(name).and_then(split::ends) else {

@@ -5,7 +5,7 @@
 //! block of the inode table: `global` waits for the lock each time, `global-nowait` tries it and gives up,
 //! `per-bucket` asks the block itself and has many locks, so that nothing here is shared.
 //!
-//! How many look-ups there are, and what they cost, is the difference between the arm with lazytime and the one
+//! How many look-ups there are, and what they cost, is the difference between the variant with lazytime and the one
 //! without, at one worker.
 
 use crate::model::document::Document;
@@ -13,7 +13,7 @@ use crate::model::engine::Machine;
 use crate::model::fit::{self, Subject};
 use crate::model::parameters::Parameters;
 use crate::model::published;
-use crate::model::result::{ArmModel, Cost, Mechanism};
+use crate::model::result::{Cost, Mechanism, VariantModel};
 use crate::model::script::{Part, play};
 use crate::model::{Omitted, split};
 
@@ -28,14 +28,15 @@ const ACQUISITIONS_MAX: f64 = 1000.0;
 
 /// Fits, checks and projects.
 pub fn model(document: &Document, parameters: &Parameters) -> Mechanism {
-    let (arms, mut remarks) = split::arms(document, OPS, |name| arm(document, parameters, name));
-    remarks.extend(compare(&arms));
+    let (variants, mut remarks) =
+        split::variants(document, OPS, |name| variant(document, parameters, name));
+    remarks.extend(compare(&variants));
     Mechanism {
         name: "icache".to_owned(),
         title: "Inode cache and lazytime".to_owned(),
         unit: "create and unlink pairs/s".to_owned(),
         counts: "tasks".to_owned(),
-        arms,
+        variants,
         published: published::icache(),
         remarks,
     }
@@ -64,7 +65,7 @@ fn used(document: &Document, name: &str) -> Result<Use, Omitted> {
 /// The steps of a pair.
 struct Pair {
     shards: usize,
-    /// Acquisitions that wait whatever the arm.
+    /// Acquisitions that wait whatever the variant.
     plain: usize,
     plain_hold_ns: f64,
     /// Look-ups for neighbours.
@@ -139,7 +140,11 @@ impl Pair {
     }
 }
 
-fn arm(document: &Document, parameters: &Parameters, name: &str) -> Result<ArmModel, Omitted> {
+fn variant(
+    document: &Document,
+    parameters: &Parameters,
+    name: &str,
+) -> Result<VariantModel, Omitted> {
     let pair = Pair::of(document, name)?;
     let points = document.measured(name, OPS);
     let cpu_ns = split::alone_ns(&points)?;
@@ -156,7 +161,7 @@ fn arm(document: &Document, parameters: &Parameters, name: &str) -> Result<ArmMo
     };
     let fitted = subject.fit(&parameters.here(document.cpus()));
     let look_ups = "at one worker, the difference between lazytime on and off";
-    Ok(ArmModel {
+    Ok(VariantModel {
         name: name.to_owned(),
         costs: vec![
             split::cpu_cost(cpu_ns),
@@ -185,13 +190,13 @@ fn arm(document: &Document, parameters: &Parameters, name: &str) -> Result<ArmMo
         acquisitions_per_op: fitted.acquisitions(measured),
         worst_error_percent: fitted.worst_error_percent,
         points: fitted.points,
-        variants: Vec::new(),
+        other_machines: Vec::new(),
     })
 }
 
 /// What the projection says beside the published ratio.
-fn compare(arms: &[ArmModel]) -> Vec<String> {
-    let of = |name: String| arms.iter().find(|arm| arm.name == name);
+fn compare(variants: &[VariantModel]) -> Vec<String> {
+    let of = |name: String| variants.iter().find(|variant| variant.name == name);
     let mut remarks = Vec::new();
     for icache in ["global", "global-nowait", "per-bucket"] {
         let (Some(off), Some(on)) = (

@@ -19,7 +19,7 @@ use crate::model::engine::{Machine, Outcome, Protocol, Run, Setup, Simulation, S
 use crate::model::fit::{self, Subject};
 use crate::model::parameters::Parameters;
 use crate::model::published;
-use crate::model::result::{ArmModel, Cost, Mechanism, Variant};
+use crate::model::result::{Cost, Mechanism, OtherMachine, VariantModel};
 use crate::model::{Omitted, split};
 use fastrand::Rng;
 
@@ -37,21 +37,21 @@ const HAND_OVER: (f64, f64) = (100.0, 100_000.0);
 /// Fits, checks and projects.
 pub fn model(document: &Document, parameters: &Parameters) -> Mechanism {
     let mut remarks = Vec::new();
-    let mut arms = Vec::new();
-    for name in document.arms(OPS) {
-        match arm(document, parameters, &name) {
-            Ok(Some(arm)) => arms.push(arm),
+    let mut variants = Vec::new();
+    for name in document.variants(OPS) {
+        match variant(document, parameters, &name) {
+            Ok(Some(variant)) => variants.push(variant),
             Ok(None) => {}
             Err(why) => remarks.push(format!("{name} is left out: {why}.")),
         }
     }
-    remarks.extend(compare(&arms));
+    remarks.extend(compare(&variants));
     Mechanism {
         name: "dio-lock".to_owned(),
         title: "Direct I/O and the inode lock".to_owned(),
         unit: "reads and writes/s".to_owned(),
         counts: "threads".to_owned(),
-        arms,
+        variants,
         published: published::ilock(),
         remarks,
     }
@@ -161,11 +161,11 @@ fn play(
     Simulation::run(&machine, setup, &mut file)
 }
 
-fn arm(
+fn variant(
     document: &Document,
     parameters: &Parameters,
     name: &str,
-) -> Result<Option<ArmModel>, Omitted> {
+) -> Result<Option<VariantModel>, Omitted> {
     let Some(write) = Write::of(name)? else {
         return Ok(None);
     };
@@ -204,7 +204,7 @@ fn arm(
         servers: machine.cores.max(SERVERS),
         ..machine
     };
-    let variant = Variant {
+    let variant = OtherMachine {
         name: format!("a device that serves {SERVERS} requests at a time"),
         projected: fit::project(parameters, serving(SERVERS), rate),
     };
@@ -231,32 +231,32 @@ fn arm(
             "fitted: until who sleeps for the lock runs",
         ),
     });
-    Ok(Some(ArmModel {
+    Ok(Some(VariantModel {
         name: name.to_owned(),
         costs,
         projected: fit::project(parameters, as_many, rate),
         acquisitions_per_op: Vec::new(),
         worst_error_percent: fitted.worst_error_percent,
         points: fitted.points,
-        variants: vec![variant],
+        other_machines: vec![variant],
     }))
 }
 
 /// What the projection says beside the published gains.
-fn compare(arms: &[ArmModel]) -> Vec<String> {
+fn compare(variants: &[VariantModel]) -> Vec<String> {
     let mut remarks = vec![format!(
         "There are as many threads as cores. The device that is drawn serves as many requests at a time as there are \
-         cores, and at least {SERVERS}; one that serves {SERVERS} is given beside it: it bounds every arm that shares."
+         cores, and at least {SERVERS}; one that serves {SERVERS} is given beside it: it bounds every variant that shares."
     )];
-    let of = |name: &str| arms.iter().find(|arm| arm.name == name);
+    let of = |name: &str| variants.iter().find(|variant| variant.name == name);
     let percent = |a: f64, b: f64| (a / b - 1.0) * 100.0;
     if let (Some(before), Some(after)) = (
         of("exclusive-first/dioread_nolock"),
         of("shared-first/dioread_nolock"),
     ) {
         let gains = published::DIO_GAIN.iter().filter_map(|&(threads, gain)| {
-            let at = |arm: &ArmModel| {
-                let mut points = arm.points.iter();
+            let at = |variant: &VariantModel| {
+                let mut points = variant.points.iter();
                 points.find(|p| p.count as f64 == threads).copied()
             };
             let (before, after) = (at(before)?, at(after)?);

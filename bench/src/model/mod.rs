@@ -1,7 +1,7 @@
-//! What each arm would reach on machines with more cores: its protocol, played through event by event.
+//! What each variant would reach on machines with more cores: its protocol, played through event by event.
 //!
 //! # What it is
-//! A model, not a measurement. Each arm's protocol (which locks it takes, how long it holds them, which lines it
+//! A model, not a measurement. Each variant's protocol (which locks it takes, how long it holds them, which lines it
 //! writes, where it sleeps) is simulated on this machine's CPUs, compared with what was measured at each count of
 //! workers, and then simulated on 16 to 192 cores, one worker a core.
 //!
@@ -13,9 +13,9 @@
 //! ([`Parameters`]), and each projection is given at half and double of it.
 //!
 //! # What is fitted
-//! One number for each arm, to some counts of workers, never more than are left for the check; the error of every
+//! One number for each variant, to some counts of workers, never more than are left for the check; the error of every
 //! point is in the result, and says whether it was fitted.
-//! * CPU-bound arms: by how much two busy CPUs slow each other down (shared caches, hyperthreads, allocator).
+//! * CPU-bound variants: by how much two busy CPUs slow each other down (shared caches, hyperthreads, allocator).
 //! * Inode allocation with sleeping journal calls: the CPU time of going to sleep and waking.
 //! * Direct I/O: the CPU time around a request where all requests share the lock; else the time until
 //!   somebody who sleeps for the lock runs.
@@ -29,7 +29,7 @@
 //!
 //! # What it leaves out
 //! Memory bandwidth, caches that are too small, sockets, what the allocator and the journal's commit share, and the
-//! sync that ends a phase of mdtest. A simulation of an arm that only computes is about as long as a time slice, so
+//! sync that ends a phase of mdtest. A simulation of a variant that only computes is about as long as a time slice, so
 //! what it costs to lose the core with a lock held hardly shows in it. Two workers of a short measurement may share
 //! one CPU for a while until the scheduler moves one of them, which the model does not know either.
 //!
@@ -44,7 +44,7 @@
 //!
 //! # Invariants
 //! The same documents and parameters give the same result. Documents that are missing, empty or odd leave their
-//! mechanism or arm out, with a remark.
+//! mechanism or variant out, with a remark.
 
 pub mod document;
 pub mod engine;
@@ -64,7 +64,7 @@ mod tests;
 
 pub use document::Document;
 pub use parameters::Parameters;
-pub use result::{ArmModel, FitPoint, Mechanism, Projection};
+pub use result::{FitPoint, Mechanism, Projection, VariantModel};
 
 /// The documents; what is missing is left out.
 #[derive(Clone, Copy, Debug, Default)]
@@ -83,7 +83,7 @@ pub struct Inputs<'a> {
     pub registry: Option<&'a Document>,
 }
 
-/// Why an arm or a mechanism is left out.
+/// Why a variant or a mechanism is left out.
 pub(crate) type Omitted = String;
 
 /// Fits, checks and projects every mechanism that was measured.
@@ -94,8 +94,8 @@ pub fn project(inputs: &Inputs<'_>, parameters: &Parameters) -> Projection {
         .map(|document| of(document, parameters))
     {
         None => remarks.push(format!("{name}: not measured, so not modelled.")),
-        Some(mechanism) if mechanism.arms.is_empty() => remarks.push(format!(
-            "{name}: the document has no arm that can be modelled. {}",
+        Some(mechanism) if mechanism.variants.is_empty() => remarks.push(format!(
+            "{name}: the document has no variant that can be modelled. {}",
             mechanism.remarks.join(" ")
         )),
         Some(mechanism) => mechanisms.push(mechanism),
@@ -118,13 +118,13 @@ type Model = fn(&Document, &Parameters) -> Mechanism;
 
 fn assumptions() -> Vec<String> {
     [
-        "This is a model: the arms' protocols played through event by event, with times measured here. Nobody has \
+        "This is a model: the variants' protocols played through event by event, with times measured here. Nobody has \
          run uext4 on the machines it projects to.",
         "One worker runs on each core, and each core is as fast as a CPU of this machine while its other CPU is \
          busy too.",
-        "Only what an arm does differently contends. The rest of an operation costs what it costs here, however \
+        "Only what a variant does differently contends. The rest of an operation costs what it costs here, however \
          many cores there are: memory bandwidth, the allocator and the journal's commit are left out, and so is the \
-         sync that ends a phase of mdtest. Rates of arms that share nothing are therefore upper bounds.",
+         sync that ends a phase of mdtest. Rates of variants that share nothing are therefore upper bounds.",
         "A cache line that another core wrote takes a fixed time to come, longer with each core that waits for it. \
          That time is no measurement of this machine but a parameter with its source; results at half and \
          double of it stand beside each.",
@@ -134,7 +134,7 @@ fn assumptions() -> Vec<String> {
         "What is computed outside a lock takes between half and one and a half times its mean.",
         "The model knows of no other work on the machine, so it is fitted to and compared with the fastest round of each \
          count, which was disturbed least; the error against the median stands beside it.",
-        "One number is fitted for each arm, to some of the counts of workers; the errors at the others are given. \
+        "One number is fitted for each variant, to some of the counts of workers; the errors at the others are given. \
          Nothing is fitted to published curves.",
     ]
     .map(str::to_owned)

@@ -42,8 +42,12 @@ pub fn generation() -> Vec<Curve> {
 pub const ATOMIC_OVER_SPINLOCK: f64 = 437.0 / 385.0;
 
 /// Where a curve of the generations peaks and ends, in words.
-pub fn generation_peak(arm: &str) -> String {
-    let values = if arm == "atomic" { ATOMIC } else { SPINLOCK };
+pub fn generation_peak(variant: &str) -> String {
+    let values = if variant == "atomic" {
+        ATOMIC
+    } else {
+        SPINLOCK
+    };
     let all = TASKS.into_iter().zip(values);
     let (tasks, peak) = all.fold(
         (0.0, 0.0),

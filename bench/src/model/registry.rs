@@ -15,7 +15,7 @@ use crate::model::engine::Machine;
 use crate::model::fit::{self, Subject};
 use crate::model::parameters::Parameters;
 use crate::model::published;
-use crate::model::result::{ArmModel, Cost, Mechanism};
+use crate::model::result::{Cost, Mechanism, VariantModel};
 use crate::model::script::{Part, play};
 use crate::model::{Omitted, split};
 
@@ -28,20 +28,25 @@ const SHARDS: usize = 128;
 
 /// Fits, checks and projects.
 pub fn model(document: &Document, parameters: &Parameters) -> Mechanism {
-    let (arms, mut remarks) = split::arms(document, OPS, |name| arm(document, parameters, name));
-    remarks.extend(compare(&arms));
+    let (variants, mut remarks) =
+        split::variants(document, OPS, |name| variant(document, parameters, name));
+    remarks.extend(compare(&variants));
     Mechanism {
         name: "mqueue-super".to_owned(),
         title: "Superblock registry".to_owned(),
         unit: "namespaces created and dropped/s".to_owned(),
         counts: "workers".to_owned(),
-        arms,
+        variants,
         published: published::registry(),
         remarks,
     }
 }
 
-fn arm(document: &Document, parameters: &Parameters, name: &str) -> Result<ArmModel, Omitted> {
+fn variant(
+    document: &Document,
+    parameters: &Parameters,
+    name: &str,
+) -> Result<VariantModel, Omitted> {
     let points = document.measured(name, OPS);
     let cpu_ns = split::alone_ns(&points)?;
     let shards = match name {
@@ -83,7 +88,7 @@ fn arm(document: &Document, parameters: &Parameters, name: &str) -> Result<ArmMo
         simulate: &simulate,
     };
     let fitted = subject.fit(&parameters.here(document.cpus()));
-    Ok(ArmModel {
+    Ok(VariantModel {
         name: name.to_owned(),
         costs: vec![
             split::cpu_cost(cpu_ns),
@@ -110,15 +115,16 @@ fn arm(document: &Document, parameters: &Parameters, name: &str) -> Result<ArmMo
         acquisitions_per_op: fitted.acquisitions(measured),
         worst_error_percent: fitted.worst_error_percent,
         points: fitted.points,
-        variants: Vec::new(),
+        other_machines: Vec::new(),
     })
 }
 
 /// What the projection says beside the published figures.
-fn compare(arms: &[ArmModel]) -> Vec<String> {
+fn compare(variants: &[VariantModel]) -> Vec<String> {
     let of = |name: &str| {
-        arms.iter()
-            .find(|arm| arm.name == name)
+        variants
+            .iter()
+            .find(|variant| variant.name == name)
             .and_then(split::ends)
     };
     let mut remarks = Vec::new();
@@ -137,7 +143,7 @@ fn compare(arms: &[ArmModel]) -> Vec<String> {
         remarks.push(format!(
             "beyond over nodev at {} cores: {:.1} times. nodev still takes one lock three times for each namespace; \
              beyond has {SHARDS} locks, so two threads meet only on machines with more cores than that. The \
-             published work has no such arm.",
+             published work has no such variant.",
             nodev.cores,
             beyond.ops_per_s / nodev.ops_per_s,
         ));

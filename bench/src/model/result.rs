@@ -15,7 +15,7 @@ pub struct Projection {
     pub remarks: Vec<String>,
 }
 
-/// A mechanism with its arms.
+/// A mechanism with its variants.
 #[derive(Clone, Debug, Serialize)]
 pub struct Mechanism {
     /// Short and fixed.
@@ -26,17 +26,18 @@ pub struct Mechanism {
     pub unit: String,
     /// What is counted in the measurement: workers, tasks or threads.
     pub counts: String,
-    /// Its arms, in the order of the measurement.
-    pub arms: Vec<ArmModel>,
+    /// Its variants, in the order of the measurement.
+    #[serde(rename = "arms")]
+    pub variants: Vec<VariantModel>,
     /// What was published; never fitted to.
     pub published: Vec<Curve>,
     /// What the numbers of this run say beside the published ones.
     pub remarks: Vec<String>,
 }
 
-/// An arm: what it costs, how well the model meets what was measured, and what it projects.
+/// A variant: what it costs, how well the model meets what was measured, and what it projects.
 #[derive(Clone, Debug, Serialize)]
-pub struct ArmModel {
+pub struct VariantModel {
     /// Its name in the measurement.
     pub name: String,
     /// What goes into its simulation.
@@ -48,14 +49,15 @@ pub struct ArmModel {
     /// Rates with one worker a core.
     pub projected: Vec<CorePoint>,
     /// The same on another machine.
-    pub variants: Vec<Variant>,
-    /// Acquisitions of the arm's lock for each operation, at each count.
+    #[serde(rename = "variants")]
+    pub other_machines: Vec<OtherMachine>,
+    /// Acquisitions of the variant's lock for each operation, at each count.
     pub acquisitions_per_op: Vec<Acquisitions>,
 }
 
 /// A projection to a machine that differs in something.
 #[derive(Clone, Debug, Serialize)]
-pub struct Variant {
+pub struct OtherMachine {
     /// In what.
     pub name: String,
     /// Rates with one worker a core.

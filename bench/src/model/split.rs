@@ -2,25 +2,25 @@
 
 use crate::model::Omitted;
 use crate::model::document::{Document, Measured};
-use crate::model::result::{ArmModel, CorePoint, Cost};
+use crate::model::result::{CorePoint, Cost, VariantModel};
 
 /// By how much two busy CPUs may slow each other down, or what was shared was cheaper than taken for.
 pub const SLOWDOWN: (f64, f64) = (0.5, 6.0);
 
-/// Every arm of a document that `model` can make, and a remark for each of the others.
-pub fn arms(
+/// Every variant of a document that `model` can make, and a remark for each of the others.
+pub fn variants(
     document: &Document,
     ops: &[&str],
-    model: impl Fn(&str) -> Result<ArmModel, Omitted>,
-) -> (Vec<ArmModel>, Vec<String>) {
-    let (mut arms, mut remarks) = (Vec::new(), Vec::new());
-    for name in document.arms(ops) {
+    model: impl Fn(&str) -> Result<VariantModel, Omitted>,
+) -> (Vec<VariantModel>, Vec<String>) {
+    let (mut variants, mut remarks) = (Vec::new(), Vec::new());
+    for name in document.variants(ops) {
         match model(&name) {
-            Ok(arm) => arms.push(arm),
+            Ok(variant) => variants.push(variant),
             Err(why) => remarks.push(format!("{name} is left out: {why}.")),
         }
     }
-    (arms, remarks)
+    (variants, remarks)
 }
 
 /// What an operation takes of one worker alone.
@@ -34,11 +34,11 @@ pub fn alone_ns(points: &[Measured]) -> Result<f64, Omitted> {
 /// How long one worker holds a lock, less what reading the clock takes; at least a nanosecond.
 pub fn net_hold_ns(
     document: &Document,
-    arm: &str,
+    variant: &str,
     ops: &[&str],
     class: &str,
 ) -> Result<f64, Omitted> {
-    let row = document.row(arm, ops, 1);
+    let row = document.row(variant, ops, 1);
     let lock = row.and_then(|row| row.lock(class));
     lock.filter(|lock| lock.acquisitions > 0.0)
         .map(|lock| (lock.hold_ns() - document.clock_ns()).max(1.0))
@@ -76,8 +76,8 @@ pub fn slowdown_cost(times: f64) -> Cost {
 }
 
 /// The first and the last count of cores of a projection, if there are two.
-pub fn ends(arm: &ArmModel) -> Option<(&CorePoint, &CorePoint)> {
-    let (first, last) = (arm.projected.first()?, arm.projected.last()?);
+pub fn ends(variant: &VariantModel) -> Option<(&CorePoint, &CorePoint)> {
+    let (first, last) = (variant.projected.first()?, variant.projected.last()?);
     (first.cores < last.cores).then_some((first, last))
 }
 

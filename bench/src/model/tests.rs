@@ -1,6 +1,6 @@
 //! The whole model on documents that were measured once on two CPUs, and on odd ones.
 
-use super::{ArmModel, Document, Inputs, Mechanism, Parameters, Projection, project};
+use super::{Document, Inputs, Mechanism, Parameters, Projection, VariantModel, project};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -51,13 +51,15 @@ fn mechanism(name: &str) -> &'static Mechanism {
     all.find(|m| m.name == name).expect("was measured")
 }
 
-fn arm(of: &'static str, name: &str) -> &'static ArmModel {
-    let mut arms = mechanism(of).arms.iter();
-    arms.find(|arm| arm.name == name).expect("was measured")
+fn variant(of: &'static str, name: &str) -> &'static VariantModel {
+    let mut variants = mechanism(of).variants.iter();
+    variants
+        .find(|variant| variant.name == name)
+        .expect("was measured")
 }
 
 fn at(of: &'static str, name: &str, cores: usize) -> f64 {
-    let mut points = arm(of, name).projected.iter();
+    let mut points = variant(of, name).projected.iter();
     points
         .find(|p| p.cores == cores)
         .expect("was asked for")
@@ -65,24 +67,29 @@ fn at(of: &'static str, name: &str, cores: usize) -> f64 {
 }
 
 #[test]
-fn every_arm_is_within_a_quarter_of_what_it_was_not_fitted_to() {
-    let arms: Vec<usize> = projection()
+fn every_variant_is_within_a_quarter_of_what_it_was_not_fitted_to() {
+    let variants: Vec<usize> = projection()
         .mechanisms
         .iter()
-        .map(|m| m.arms.len())
+        .map(|m| m.variants.len())
         .collect();
-    assert_eq!(arms, [3, 3, 7, 6, 8, 3]);
+    assert_eq!(variants, [3, 3, 7, 6, 8, 3]);
     for mechanism in &projection().mechanisms {
-        for arm in &mechanism.arms {
-            let fitted = arm.points.iter().filter(|p| p.fitted).count();
+        for variant in &mechanism.variants {
+            let fitted = variant.points.iter().filter(|p| p.fitted).count();
             assert!(
-                fitted > 0 && fitted * 2 <= arm.points.len() + 1,
+                fitted > 0 && fitted * 2 <= variant.points.len() + 1,
                 "{}",
-                arm.name
+                variant.name
             );
-            let worst = arm.worst_error_percent.expect("some are held out");
-            assert!(worst <= 25.0, "{}, {}: {worst}", mechanism.name, arm.name);
-            let all = arm.points.iter().filter(|p| !p.fitted);
+            let worst = variant.worst_error_percent.expect("some are held out");
+            assert!(
+                worst <= 25.0,
+                "{}, {}: {worst}",
+                mechanism.name,
+                variant.name
+            );
+            let all = variant.points.iter().filter(|p| !p.fitted);
             let most = all.map(|p| p.error_percent.abs()).fold(0.0, f64::max);
             assert_eq!(worst, most);
         }
@@ -91,22 +98,22 @@ fn every_arm_is_within_a_quarter_of_what_it_was_not_fitted_to() {
 
 #[test]
 fn who_retries_without_the_lock_takes_it_as_often_as_measured() {
-    let counted = &arm("ialloc-delayed", "retry-unlocked").acquisitions_per_op;
+    let counted = &variant("ialloc-delayed", "retry-unlocked").acquisitions_per_op;
     let last = counted.last().expect("was counted");
     assert_eq!(last.count, 48);
     assert!(
         (last.modelled / last.measured - 1.0).abs() < 0.25,
         "{last:?}"
     );
-    let locked = arm("ialloc-delayed", "retry-locked")
+    let locked = variant("ialloc-delayed", "retry-locked")
         .acquisitions_per_op
         .last();
     assert!(locked.is_some_and(|last| (last.modelled - 1.0).abs() < 1e-9));
 }
 
-/// Each arm is at least as fast as the one it replaces, on many cores.
+/// Each variant is at least as fast as the one it replaces, on many cores.
 #[test]
-fn arms_stand_in_their_order() {
+fn variants_stand_in_their_order() {
     let order: [(&str, &[&str]); 6] = [
         (
             "ialloc-delayed",
@@ -131,8 +138,8 @@ fn arms_stand_in_their_order() {
         ),
         ("mqueue-super", &["keyed", "nodev", "beyond"]),
     ];
-    for (name, arms) in order {
-        for pair in arms.windows(2) {
+    for (name, variants) in order {
+        for pair in variants.windows(2) {
             let (before, after) = (at(name, pair[0], 48), at(name, pair[1], 48));
             assert!(
                 after >= before * 0.99,
@@ -144,21 +151,24 @@ fn arms_stand_in_their_order() {
 
 #[test]
 fn what_shares_nothing_grows_with_the_cores_and_one_lock_does_not() {
-    for (name, arm) in [("generation", "beyond"), ("icache", "per-bucket/lazytime")] {
-        let growth = at(name, arm, 48) / at(name, arm, 16);
-        assert!((2.8..3.2).contains(&growth), "{arm}: {growth}");
+    for (name, variant) in [("generation", "beyond"), ("icache", "per-bucket/lazytime")] {
+        let growth = at(name, variant, 48) / at(name, variant, 16);
+        assert!((2.8..3.2).contains(&growth), "{variant}: {growth}");
     }
-    for (name, arm) in [("icache", "global/lazytime"), ("mqueue-super", "keyed")] {
-        assert!(at(name, arm, 48) < 1.2 * at(name, arm, 16), "{arm}");
+    for (name, variant) in [("icache", "global/lazytime"), ("mqueue-super", "keyed")] {
+        assert!(
+            at(name, variant, 48) < 1.2 * at(name, variant, 16),
+            "{variant}"
+        );
     }
 }
 
 #[test]
 fn a_cheaper_line_is_never_worse() {
     for mechanism in &projection().mechanisms {
-        for arm in &mechanism.arms {
-            for p in &arm.projected {
-                let name = &arm.name;
+        for variant in &mechanism.variants {
+            for p in &variant.projected {
+                let name = &variant.name;
                 assert!(p.at_half_line_cost >= p.ops_per_s * 0.97, "{name}: {p:?}");
                 assert!(p.at_double_line_cost <= p.ops_per_s * 1.03, "{name}: {p:?}");
             }
@@ -168,7 +178,7 @@ fn a_cheaper_line_is_never_worse() {
 
 #[test]
 fn a_device_with_few_servers_bounds_those_that_share() {
-    let [variant] = &arm("dio-lock", "shared-first/dioread_nolock").variants[..] else {
+    let [variant] = &variant("dio-lock", "shared-first/dioread_nolock").other_machines[..] else {
         panic!("there is one");
     };
     let [few, many] = &variant.projected[..] else {
@@ -259,7 +269,12 @@ fn extreme_documents_are_played_through() {
         let projection = project(&inputs(&all), &few);
         assert!(!projection.mechanisms.is_empty());
         for mechanism in &projection.mechanisms {
-            assert!(mechanism.arms.iter().all(|arm| arm.projected.len() == 1));
+            assert!(
+                mechanism
+                    .variants
+                    .iter()
+                    .all(|variant| variant.projected.len() == 1)
+            );
         }
     }
 }

@@ -16,7 +16,6 @@ mod ping_pong;
 pub mod processes;
 mod stream;
 
-use crate::arms::{ArmList, once, parse_list, parse_rounds, parse_run_time, parse_threads};
 use crate::device::parse_size;
 use crate::peer::Peer;
 use crate::progress::Progress;
@@ -24,6 +23,7 @@ use crate::report::{Document, Row};
 use crate::rounds::turned;
 use crate::sample::{Grid, Sample};
 use crate::tables::{self, side_by_side};
+use crate::variants::{VariantList, once, parse_list, parse_rounds, parse_run_time, parse_threads};
 use anyhow::ensure;
 use clap::Args;
 use kernel::KernelQueue;
@@ -39,7 +39,7 @@ use uext4_vfs::Caller;
 /// The longest message, as Linux has it.
 const BYTES_MAX: u32 = 1 << 24;
 
-/// The arm that is ours, in results.
+/// The variant that is ours, in results.
 const OURS: &str = "uext4";
 
 /// What is done, with how many queues of which size.
@@ -50,7 +50,7 @@ pub struct MqArgs {
     pub queues: Vec<usize>,
     /// What is done: stream, ping-pong, mixed, or all
     #[arg(long, value_name = "LIST", default_value = "all", value_parser = op_list)]
-    pub op: ArmList<Op>,
+    pub op: VariantList<Op>,
     /// Bytes of a message
     #[arg(long, value_name = "SIZE", default_value = "64", value_parser = parse_msgsize)]
     pub msgsize: u32,
@@ -69,7 +69,7 @@ pub struct MqArgs {
     /// From process to process, through queues mounted by `uext4 mqueue mount`, and what a message costs there
     #[arg(long, conflicts_with = "lock_stat")]
     pub mounted: bool,
-    /// Mounted: threads of the server, instead of as many as a mount has by itself; a comma list makes each an arm
+    /// Mounted: threads of the server, instead of as many as a mount has by itself; a comma list makes each a variant
     #[arg(long, value_name = "LIST", requires = "mounted", value_delimiter = ',', value_parser = parse_threads)]
     pub threads: Vec<usize>,
     /// One more round counts locks; counting costs some speed, so it is in no other figure
@@ -105,7 +105,7 @@ fn parse_msgsize(text: &str) -> Result<u32, String> {
     }
 }
 
-fn op_list(text: &str) -> Result<ArmList<Op>, String> {
+fn op_list(text: &str) -> Result<VariantList<Op>, String> {
     parse_list(text, &Op::ALL)
 }
 
@@ -129,15 +129,15 @@ struct Case {
 }
 
 /// Our queues, and the peer's.
-struct Lanes {
+struct Targets {
     /// Ends with the queues.
     namespace: IpcNamespace,
     ours: Vec<Arc<Description>>,
     kernel: Option<Vec<KernelQueue>>,
 }
 
-impl Lanes {
-    fn make(args: &MqArgs, queues: &MqueueType) -> anyhow::Result<Lanes> {
+impl Targets {
+    fn make(args: &MqArgs, queues: &MqueueType) -> anyhow::Result<Targets> {
         let each = once(&args.op.0).iter().map(|op| op.queues_of_pair()).max();
         let n = args.pairs_max() * each.unwrap_or(1);
         let namespace = queues.create(Limits {
@@ -152,7 +152,7 @@ impl Lanes {
             namespace.open(&Caller::root(), name.as_bytes(), how, 0o600, size)
         };
         let ours = (0..n).map(open).collect::<Result<_, _>>()?;
-        Ok(Lanes {
+        Ok(Targets {
             namespace,
             ours,
             kernel: args.peer.and_then(|Peer::Kernel| kernel_queues(args, n)),
@@ -173,7 +173,7 @@ impl Lanes {
 
     fn run(
         &self,
-        lane: usize,
+        target: usize,
         case: Case,
         args: &MqArgs,
         time: Duration,
@@ -181,7 +181,7 @@ impl Lanes {
     ) -> anyhow::Result<Sample> {
         let (pairs, bytes) = (case.pairs, args.msgsize as usize);
         Sample::take(None, counted, || match &self.kernel {
-            Some(kernel) if lane > 0 => case.op.run(kernel, pairs, bytes, time),
+            Some(kernel) if target > 0 => case.op.run(kernel, pairs, bytes, time),
             _ => case.op.run(&self.ours, pairs, bytes, time),
         })
     }
@@ -218,15 +218,15 @@ pub fn run(args: &MqArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(print(args, &names, &rows, out)?)
 }
 
-/// From thread to thread: the names of the lanes, and the rows of each together.
+/// From thread to thread: the names of the targets, and the rows of each together.
 fn run_threads(args: &MqArgs, cases: &[Case]) -> anyhow::Result<(Vec<String>, Vec<MqRow>)> {
     let queues = MqueueType::default();
-    let lanes = Lanes::make(args, &queues)?;
-    let names = lanes.names();
-    let grid = measure(args, &lanes, cases)?;
-    let Lanes {
+    let targets = Targets::make(args, &queues)?;
+    let names = targets.names();
+    let grid = measure(args, &targets, cases)?;
+    let Targets {
         namespace, ours, ..
-    } = lanes;
+    } = targets;
     drop(ours);
     for name in namespace.names() {
         namespace.unlink(&Caller::root(), &[b"/", &*name].concat())?;
@@ -239,9 +239,9 @@ fn run_threads(args: &MqArgs, cases: &[Case]) -> anyhow::Result<(Vec<String>, Ve
     drop(namespace);
     ensure!(queues.namespaces() == 0, "the namespace is left");
     let mut rows = Vec::new();
-    for (lane, name) in names.iter().enumerate() {
+    for (target, name) in names.iter().enumerate() {
         for (i, case) in cases.iter().enumerate() {
-            let row = Row::of(name, case.op.name(), 2 * case.pairs, grid.cell(lane, i));
+            let row = Row::of(name, case.op.name(), 2 * case.pairs, grid.cell(target, i));
             rows.push(MqRow {
                 row,
                 queues: case.pairs,
@@ -252,29 +252,29 @@ fn run_threads(args: &MqArgs, cases: &[Case]) -> anyhow::Result<(Vec<String>, Ve
     Ok((names, rows))
 }
 
-fn measure(args: &MqArgs, lanes: &Lanes, cases: &[Case]) -> anyhow::Result<Grid> {
+fn measure(args: &MqArgs, targets: &Targets, cases: &[Case]) -> anyhow::Result<Grid> {
     let rounds = args.iterations + usize::from(args.lock_stat);
-    let mut grid = Grid::new(lanes.len(), cases.len());
-    for lane in 0..lanes.len() {
+    let mut grid = Grid::new(targets.len(), cases.len());
+    for target in 0..targets.len() {
         for &case in cases {
-            lanes.run(lane, case, args, args.time / 10, false)?;
+            targets.run(target, case, args, args.time / 10, false)?;
         }
     }
-    let mut progress = Progress::new((rounds * cases.len() * lanes.len()) as u64);
+    let mut progress = Progress::new((rounds * cases.len() * targets.len()) as u64);
     for round in 0..rounds {
         let counted = round >= args.iterations;
         for (i, &case) in cases.iter().enumerate() {
             let Case { op, pairs } = case;
-            for lane in turned(lanes.len(), round + i) {
+            for target in turned(targets.len(), round + i) {
                 progress.begin(format!(
                     "round {}/{rounds}, {}, {pairs} queues",
                     round + 1,
                     op.name()
                 ));
                 // The round that counts locks has nothing to count in the kernel.
-                if lane == 0 || !counted {
-                    let sample = lanes.run(lane, case, args, args.time, counted)?;
-                    grid.push(lane, i, sample, counted);
+                if target == 0 || !counted {
+                    let sample = targets.run(target, case, args, args.time, counted)?;
+                    grid.push(target, i, sample, counted);
                 }
                 progress.done();
             }
@@ -329,8 +329,8 @@ fn print_latency(rows: &[&MqRow], out: &mut dyn Write) -> io::Result<()> {
         if let Some(us) = row.row.latency_us {
             any = true;
             let shown = |us: f64| format!("{us:.1}");
-            let (queues, arm) = (row.queues.to_string(), row.row.arm.clone());
-            table.add_row([queues, arm, shown(us.p50), shown(us.p99), shown(us.max)]);
+            let (queues, variant) = (row.queues.to_string(), row.row.variant.clone());
+            table.add_row([queues, variant, shown(us.p50), shown(us.p99), shown(us.max)]);
         }
     }
     tables::align(&mut table);

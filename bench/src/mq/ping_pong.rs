@@ -3,9 +3,9 @@
 use super::channel::Channel;
 use super::message::{Buffer, Message};
 use super::op::Side;
-use crate::crew::{self, StopFlag};
 use crate::histogram::Histogram;
 use crate::sample::Work;
+use crate::workers::{self, StopFlag};
 use anyhow::ensure;
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ const SAMPLED: u64 = 16;
 /// Messages of so many bytes go round for `time`, a pair of queues for each pair of threads.
 pub fn run(queues: &[impl Channel], bytes: usize, time: Duration) -> anyhow::Result<Work> {
     let pairs: Vec<_> = queues.chunks_exact(2).collect();
-    let done = crew::run(2 * pairs.len(), Some(time), |thread, stop| {
+    let done = workers::run(2 * pairs.len(), Some(time), |thread, stop| {
         let (pair, mut buffer) = (pairs[thread / 2], Buffer::new(bytes));
         let side = Side::BOTH[thread % 2];
         half(side, &pair[0], &pair[1], &mut buffer, stop)

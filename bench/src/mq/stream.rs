@@ -3,8 +3,8 @@
 
 use super::channel::Channel;
 use super::message::{Buffer, Message};
-use crate::crew::{self, StopFlag};
 use crate::sample::Work;
+use crate::workers::{self, StopFlag};
 use anyhow::{bail, ensure};
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ pub fn run(
     priorities: Priorities,
     time: Duration,
 ) -> anyhow::Result<Work> {
-    let done = crew::run(2 * queues.len(), Some(time), |thread, stop| {
+    let done = workers::run(2 * queues.len(), Some(time), |thread, stop| {
         let (queue, mut buffer) = (&queues[thread / 2], Buffer::new(bytes));
         match thread % 2 {
             0 => send(queue, &mut buffer, priorities, stop),

@@ -1,4 +1,4 @@
-//! What arithmetic allows an arm whose writes exclude others.
+//! What arithmetic allows a variant whose writes exclude others.
 //!
 //! # Model
 //! A closed system of N jobs, each with one request at a time; the device has room for all of them. With the
@@ -11,7 +11,7 @@
 //!
 //! Who waits sleeps, and runs only some time after the lock was handed over: as long as was measured
 //! ([`super::handover`]). A request takes as long as one of the bare device with the fewest threads, drawn
-//! at random, and with the mean of the arm's own requests. The system is played through, event by event, until enough requests have ended.
+//! at random, and with the mean of the variant's own requests. The system is played through, event by event, until enough requests have ended.
 
 use super::handover::Nanos;
 use fastrand::Rng;
@@ -22,7 +22,7 @@ use uext4_vfs::ilock::DioLock;
 /// Requests that are played through; the first tenth does not count.
 const REQUESTS: usize = 50_000;
 
-/// What the requests of an arm do with the lock.
+/// What the requests of a variant do with the lock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Exclusion {
     /// The share of all requests that need the lock exclusively.
@@ -32,10 +32,15 @@ pub struct Exclusion {
 }
 
 impl Exclusion {
-    /// What `arm` does; `writes` is the share of requests that write, `holes` the share of those that fill
+    /// What `variant` does; `writes` is the share of requests that write, `holes` the share of those that fill
     /// a hole. `None`: nothing excludes.
-    pub fn of(arm: DioLock, dioread_nolock: bool, writes: f64, holes: f64) -> Option<Exclusion> {
-        let (exclusive, alone) = match (arm, dioread_nolock) {
+    pub fn of(
+        variant: DioLock,
+        dioread_nolock: bool,
+        writes: f64,
+        holes: f64,
+    ) -> Option<Exclusion> {
+        let (exclusive, alone) = match (variant, dioread_nolock) {
             (DioLock::ExclusiveFirst, true) => (writes, holes),
             (DioLock::ExclusiveFirst | DioLock::SharedFirst, false) => (writes, 1.0),
             (DioLock::SharedFirst, true) | (DioLock::SharedAlways, _) => (writes * holes, 1.0),
@@ -216,15 +221,15 @@ mod tests {
     }
 
     #[test]
-    fn arms() {
-        let of = |arm, nolock, holes| Exclusion::of(arm, nolock, 0.5, holes);
+    fn variants() {
+        let of = |variant, nolock, holes| Exclusion::of(variant, nolock, 0.5, holes);
         let some = |exclusive, alone| Some(Exclusion { exclusive, alone });
         assert_eq!(of(DioLock::ExclusiveFirst, true, 0.0), some(0.5, 0.0));
         assert_eq!(of(DioLock::ExclusiveFirst, false, 0.0), some(0.5, 1.0));
         assert_eq!(of(DioLock::SharedFirst, false, 0.0), some(0.5, 1.0));
         assert_eq!(of(DioLock::SharedFirst, true, 0.5), some(0.25, 1.0));
-        for arm in [DioLock::SharedFirst, DioLock::SharedAlways, DioLock::Range] {
-            assert_eq!(of(arm, true, 0.0), None);
+        for variant in [DioLock::SharedFirst, DioLock::SharedAlways, DioLock::Range] {
+            assert_eq!(of(variant, true, 0.0), None);
         }
         assert_eq!(of(DioLock::Range, false, 0.5), None);
     }

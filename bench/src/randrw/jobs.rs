@@ -2,9 +2,9 @@
 
 use super::holes::Share;
 use super::target::{AlignedBuf, Target};
-use crate::crew::{self, StopFlag};
 use crate::histogram::Histogram;
 use crate::sample::Work;
+use crate::workers::{self, StopFlag};
 use std::time::{Duration, Instant};
 
 /// So many requests tell whether the rest of a job's are slow.
@@ -97,7 +97,7 @@ pub fn run(target: &impl Target, mix: Mix, jobs: usize, time: Duration) -> anyho
     // Random bytes take longer than many requests: they are there before the time begins.
     let len = mix.block_bytes as usize;
     let from: Vec<AlignedBuf> = (0..jobs).map(|_| AlignedBuf::random(len)).collect();
-    let done = crew::run(jobs, Some(time), |job, stop| {
+    let done = workers::run(jobs, Some(time), |job, stop| {
         let holes = Share::new(job, jobs, hole_blocks, seed);
         work(target, mix, from[job].bytes(), holes, stop)
     })?;

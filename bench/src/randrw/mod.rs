@@ -1,15 +1,15 @@
 //! randrw: random direct reads and writes of one file by many threads, as fio does them.
 //!
-//! Beside the arms of mechanism 4 run, in turn with them, the bare device without a file system and, if
+//! Beside the variants of mechanism 4 run, in turn with them, the bare device without a file system and, if
 //! asked for, a file of the host. A modelled device (`--device-latency`) shows what a lock costs with few cores.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `lanes` | the turns: the data file of each arm, the bare device, the host's file |
+//! | `series` | the turns: the data file of each variant, the bare device, the host's file |
 //! | `jobs` | the requests of a run, and their latency |
 //! | `target` | what is read and written, and memory for it |
 //! | `holes` | each block of a region once, in random order |
-//! | `arithmetic` | what is allowed to an arm whose writes exclude others |
+//! | `arithmetic` | what is allowed to a variant whose writes exclude others |
 //! | `handover` | how long handing an inode lock over takes on this machine |
 //! | `points` | what was measured, compared |
 //! | `print` | the tables and the histogram |
@@ -18,20 +18,20 @@ mod arithmetic;
 mod handover;
 mod holes;
 mod jobs;
-mod lanes;
 mod points;
 mod print;
+mod series;
 mod target;
 
-use crate::arms::{parse_on_off, parse_rounds, parse_run_time, parse_threads};
 use crate::device::{DeviceSpec, parse_size};
 use crate::report::Document;
 use crate::rounds::Rounds;
 use crate::setup::{Need, SetupArgs};
+use crate::variants::{parse_on_off, parse_rounds, parse_run_time, parse_threads};
 use anyhow::ensure;
 use clap::Args;
-use lanes::{Case, CaseRuns, Lanes, Peer};
 use points::Points;
+use series::{AllSeries, Case, CaseRuns, Peer};
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -45,7 +45,7 @@ const BYTES_PER_S: f64 = 8e9;
 /// The default hole is no larger.
 const HOLE_BYTES_MAX: u64 = 4 << 30;
 
-/// fio's options where it has them, and the image and arms.
+/// fio's options where it has them, and the image and variants.
 #[derive(Clone, Debug, Args)]
 pub struct RandrwArgs {
     /// Bytes of a request; a comma list runs each size
@@ -67,7 +67,7 @@ pub struct RandrwArgs {
     /// Requests that a thread has in flight, each by a thread of its own
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_threads)]
     pub iodepth: usize,
-    /// Seconds for each arm, block size, count and round
+    /// Seconds for each variant, block size, count and round
     #[arg(long, visible_alias = "runtime", value_name = "SECONDS", default_value = "1", value_parser = parse_run_time)]
     pub time: Duration,
     /// Rounds
@@ -89,7 +89,7 @@ pub struct RandrwArgs {
     /// A new file on a file system of the host, which takes turns with pread and pwrite, direct
     #[arg(long, value_name = "FILE")]
     pub peer: Option<PathBuf>,
-    /// The image, the arms and the output.
+    /// The image, the variants and the output.
     #[command(flatten)]
     pub setup: SetupArgs,
 }
@@ -157,7 +157,7 @@ pub fn run(args: &RandrwArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         "--size {}: less than a block of {largest}",
         args.size
     );
-    let arms = args.setup.arms();
+    let variants = args.setup.variants();
     let image = args.setup.image(Need {
         inodes: 4096,
         data_bytes: args.size + args.hole_bytes(),
@@ -170,12 +170,15 @@ pub fn run(args: &RandrwArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         peers.push(Peer::host(args, path)?);
     }
     let peer_names: Vec<&'static str> = peers.iter().map(Peer::name).collect();
-    let mut names: Vec<String> = arms.iter().map(|arm| arm.name.clone()).collect();
+    let mut names: Vec<String> = variants
+        .iter()
+        .map(|variant| variant.name.clone())
+        .collect();
     names.extend(peer_names.iter().map(|name| (*name).to_owned()));
     let cases = args.cases();
-    let mut lanes = Lanes {
+    let mut all_series = AllSeries {
         args,
-        arms: arms.len(),
+        variants: variants.len(),
         peers: &peers,
         handover_ns: peers.first().map_or(Ok(0), Peer::handover_ns)?,
         runs: (0..names.len() * cases.len())
@@ -185,7 +188,7 @@ pub fn run(args: &RandrwArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     };
     Rounds {
         setup: &args.setup,
-        arms: &arms,
+        variants: &variants,
         image,
         rounds: args.setup.rounds(args.iterations),
         cases: cases.len(),
@@ -193,14 +196,20 @@ pub fn run(args: &RandrwArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         peers: &peer_names,
         label: &|case| label(cases[case]),
     }
-    .run(&mut lanes)?;
-    let points = Points::of(&lanes, &arms, &names);
+    .run(&mut all_series)?;
+    let points = Points::of(&all_series, &variants, &names);
     if args.setup.json {
         let reads = f64::from(args.rwmixread) / 100.0;
         let rows = points.all.into_iter().flat_map(|p| p.into_json(reads));
         return Document::new("randrw", rows.collect()).print_json(out);
     }
-    Ok(print::print(args, &names, &points, lanes.handover_ns, out)?)
+    Ok(print::print(
+        args,
+        &names,
+        &points,
+        all_series.handover_ns,
+        out,
+    )?)
 }
 
 fn label(case: Case) -> String {

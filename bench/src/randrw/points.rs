@@ -1,12 +1,12 @@
-//! What the runs of a lane at one block size and count of threads say, beside the others.
+//! What the runs of a series at one block size and count of threads say, beside the others.
 
 use super::RandrwArgs;
 use super::arithmetic::Exclusion;
 use super::handover::Nanos;
-use super::lanes::{Case, CaseRuns, Lanes};
-use crate::arms::{Arm, Choice};
+use super::series::{AllSeries, Case, CaseRuns};
 use crate::histogram::Histogram;
 use crate::report::Row;
+use crate::variants::{Choice, Variant};
 use fastrand::Rng;
 use serde::Serialize;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub struct DeviceLatency {
     pub max: f64,
 }
 
-/// A lane at a block size and count of threads.
+/// A series at a block size and count of threads.
 #[derive(Debug)]
 pub struct Point {
     /// Block size and count of threads.
@@ -47,9 +47,9 @@ pub struct Point {
     pub rows: Parts<Row>,
     /// What the bare device reached, in operations per second.
     pub bare: Option<Parts<f64>>,
-    /// Percent over the arm that differs in being `exclusive-first`.
+    /// Percent over the variant that differs in being `exclusive-first`.
     pub gain: Option<Parts<f64>>,
-    /// What arithmetic allows an arm whose writes exclude others, in operations per second.
+    /// What arithmetic allows a variant whose writes exclude others, in operations per second.
     pub allowed: Option<f64>,
     /// What the modelled device achieved.
     pub device: Option<DeviceLatency>,
@@ -122,7 +122,7 @@ impl Point {
     }
 }
 
-/// The points of a run: those of a lane together, the arms first.
+/// The points of a run: those of a series together, the variants first.
 pub struct Points {
     /// All of them.
     pub all: Vec<Point>,
@@ -130,31 +130,36 @@ pub struct Points {
 }
 
 impl Points {
-    /// Of all runs of `lanes`.
-    pub fn of(lanes: &Lanes<'_>, arms: &[Arm], names: &[String]) -> Points {
-        let cases = lanes.cases.len();
+    /// Of all runs of `series`.
+    pub fn of(all_series: &AllSeries<'_>, variants: &[Variant], names: &[String]) -> Points {
+        let cases = all_series.cases.len();
         let mut all = Vec::new();
-        for (lane, name) in names.iter().enumerate() {
-            for (place, &case) in lanes.cases.iter().enumerate() {
-                all.push(measured(lanes.args, name, case, lanes.of(lane, place)));
+        for (series, name) in names.iter().enumerate() {
+            for (place, &case) in all_series.cases.iter().enumerate() {
+                all.push(measured(
+                    all_series.args,
+                    name,
+                    case,
+                    all_series.of(series, place),
+                ));
             }
         }
         let mut points = Points { all, cases };
-        points.compare_arms(arms);
+        points.compare_variants(variants);
         if let Some(bare) = names.iter().position(|name| name == "bare") {
             points.compare_with_bare(bare);
-            points.allow(lanes, arms, bare);
+            points.allow(all_series, variants, bare);
         }
         points
     }
 
-    /// Of a lane.
-    pub fn of_lane(&self, lane: usize) -> &[Point] {
-        &self.all[lane * self.cases..][..self.cases]
+    /// Of a series.
+    pub fn of_series(&self, series: usize) -> &[Point] {
+        &self.all[series * self.cases..][..self.cases]
     }
 
-    fn medians(&self, lane: usize) -> Vec<Parts<f64>> {
-        self.of_lane(lane).iter().map(Point::medians).collect()
+    fn medians(&self, series: usize) -> Vec<Parts<f64>> {
+        self.of_series(series).iter().map(Point::medians).collect()
     }
 
     fn compare_with_bare(&mut self, bare: usize) {
@@ -164,42 +169,42 @@ impl Points {
         }
     }
 
-    fn compare_arms(&mut self, arms: &[Arm]) {
-        let apart = |arm: &Arm| Choice {
+    fn compare_variants(&mut self, variants: &[Variant]) {
+        let apart = |variant: &Variant| Choice {
             dio_lock: None,
-            ..arm.choice
+            ..variant.choice
         };
-        let is_before = |arm: &Arm| arm.options.dio_lock == DioLock::ExclusiveFirst;
-        for (lane, arm) in arms.iter().enumerate() {
-            let matches = |b: &Arm| is_before(b) && apart(b) == apart(arm);
-            let Some(before) = arms.iter().position(matches).filter(|&b| b != lane) else {
+        let is_before = |variant: &Variant| variant.options.dio_lock == DioLock::ExclusiveFirst;
+        for (series, variant) in variants.iter().enumerate() {
+            let matches = |b: &Variant| is_before(b) && apart(b) == apart(variant);
+            let Some(before) = variants.iter().position(matches).filter(|&b| b != series) else {
                 continue;
             };
             let before = self.medians(before);
-            for (point, before) in self.all[lane * self.cases..].iter_mut().zip(before) {
+            for (point, before) in self.all[series * self.cases..].iter_mut().zip(before) {
                 point.gain = gain(point.medians(), before);
             }
         }
     }
 
-    /// Says what arithmetic allows the arms whose writes exclude others.
-    fn allow(&mut self, lanes: &Lanes<'_>, arms: &[Arm], bare: usize) {
-        let args = lanes.args;
+    /// Says what arithmetic allows the variants whose writes exclude others.
+    fn allow(&mut self, all_series: &AllSeries<'_>, variants: &[Variant], bare: usize) {
+        let args = all_series.args;
         let writes = 1.0 - f64::from(args.rwmixread) / 100.0;
         let holes = f64::from(args.holes) / 100.0;
-        for (lane, arm) in arms.iter().enumerate() {
-            let options = &arm.options;
+        for (series, variant) in variants.iter().enumerate() {
+            let options = &variant.options;
             let (dio_lock, nolock) = (options.dio_lock, options.dioread_nolock);
             let Some(exclusion) = Exclusion::of(dio_lock, nolock, writes, holes) else {
                 continue;
             };
-            for (place, case) in lanes.cases.iter().enumerate() {
-                let own = self.all[lane * self.cases + place].device;
-                let times = service_ns(lanes, bare, case.block_bytes, own);
+            for (place, case) in all_series.cases.iter().enumerate() {
+                let own = self.all[series * self.cases + place].device;
+                let times = service_ns(all_series, bare, case.block_bytes, own);
                 let draw = |rng: &mut Rng| rng.choice(&times).copied().unwrap_or(0);
                 let jobs = case.threads * args.iodepth;
-                let allowed = exclusion.ops_per_s(jobs, lanes.handover_ns, &draw);
-                let point = &mut self.all[lane * self.cases + place];
+                let allowed = exclusion.ops_per_s(jobs, all_series.handover_ns, &draw);
+                let point = &mut self.all[series * self.cases + place];
                 let most = point.bare.map_or(f64::INFINITY, |bare| bare.both);
                 point.allowed = Some(allowed.min(most));
             }
@@ -211,17 +216,17 @@ impl Points {
 /// `own` requests, where that is known: large blocks of many threads are copied more slowly than those of
 /// one.
 fn service_ns(
-    lanes: &Lanes<'_>,
+    all_series: &AllSeries<'_>,
     bare: usize,
     block_bytes: u64,
     own: Option<DeviceLatency>,
 ) -> Vec<Nanos> {
-    let cases = lanes.cases.iter().enumerate();
+    let cases = all_series.cases.iter().enumerate();
     let alike = cases.filter(|(_, case)| case.block_bytes == block_bytes);
     let Some((place, _)) = alike.min_by_key(|(_, case)| case.threads) else {
         return Vec::new();
     };
-    let runs = lanes.of(bare, place);
+    let runs = all_series.of(bare, place);
     let mut latency = Histogram::default();
     for sample in &runs.both.plain {
         latency.add(&sample.work.latency);

@@ -25,29 +25,29 @@ pub fn print(
     header(args, out)?;
     for &bytes in &args.bs {
         writeln!(out, "blocks of {}", size_name(bytes))?;
-        let of_size = |lane: usize| {
+        let of_size = |series: usize| {
             let alike = move |point: &&Point| point.case.block_bytes == bytes;
-            points.of_lane(lane).iter().filter(alike)
+            points.of_series(series).iter().filter(alike)
         };
-        let lanes: Vec<Vec<&Point>> = (0..names.len()).map(|i| of_size(i).collect()).collect();
-        writeln!(out, "{}\n", figures(&lanes))?;
-        if lanes.iter().flatten().any(|point| point.used_up > 0) {
-            early(&lanes, out)?;
+        let all_series: Vec<Vec<&Point>> = (0..names.len()).map(|i| of_size(i).collect()).collect();
+        writeln!(out, "{}\n", figures(&all_series))?;
+        if all_series.iter().flatten().any(|point| point.used_up > 0) {
+            early(&all_series, out)?;
         }
-        for lane in &lanes {
-            gains(lane, out)?;
+        for series in &all_series {
+            gains(series, out)?;
         }
-        let allowed = allowed(&lanes);
+        let allowed = allowed(&all_series);
         if !allowed.is_empty() {
             writeln!(
                 out,
-                "what arithmetic allows arms whose writes exclude others, in ops/s; who sleeps for the lock \
+                "what arithmetic allows variants whose writes exclude others, in ops/s; who sleeps for the lock \
                  runs {:.1} us after he got it",
                 handover_ns as f64 / 1e3
             )?;
             writeln!(out, "{allowed}\n")?;
         }
-        for point in lanes.iter().flatten() {
+        for point in all_series.iter().flatten() {
             point.rows.both.print_tables(out)?;
         }
     }
@@ -84,8 +84,8 @@ fn header(args: &RandrwArgs, out: &mut dyn Write) -> io::Result<()> {
     }
 }
 
-/// A row for each lane and count of threads.
-fn figures(lanes: &[Vec<&Point>]) -> Table {
+/// A row for each series and count of threads.
+fn figures(all_series: &[Vec<&Point>]) -> Table {
     let mut table = tables::plain([
         "threads",
         "arm",
@@ -100,11 +100,11 @@ fn figures(lanes: &[Vec<&Point>]) -> Table {
         "device mean us",
         "max",
     ]);
-    let cases = lanes.first().map_or(0, Vec::len);
+    let cases = all_series.first().map_or(0, Vec::len);
     for case in 0..cases {
-        for (lane, points) in lanes.iter().enumerate() {
+        for (series, points) in all_series.iter().enumerate() {
             let point = points[case];
-            let threads = match lane {
+            let threads = match series {
                 0 => point.case.threads.to_string(),
                 _ => String::new(),
             };
@@ -125,7 +125,7 @@ fn figures_of(point: &Point) -> [String; 11] {
     let device = |part: f64| point.device.map_or_else(none, |_| micros(part));
     let achieved = point.device.map_or((0.0, 0.0), |d| (d.mean, d.max));
     [
-        rows.both.arm.clone(),
+        rows.both.variant.clone(),
         count(spread.median),
         format!("{}-{}", count(spread.min), count(spread.max)),
         count(spread.median * point.case.block_bytes as f64 / 1e6),
@@ -149,28 +149,33 @@ fn micros(us: f64) -> String {
     }
 }
 
-fn early(lanes: &[Vec<&Point>], out: &mut dyn Write) -> io::Result<()> {
-    for point in lanes.iter().flatten().filter(|point| point.used_up > 0) {
-        let (arm, threads, rounds) = (&point.rows.both.arm, point.case.threads, point.used_up);
+fn early(all_series: &[Vec<&Point>], out: &mut dyn Write) -> io::Result<()> {
+    for point in all_series
+        .iter()
+        .flatten()
+        .filter(|point| point.used_up > 0)
+    {
+        let (variant, threads, rounds) =
+            (&point.rows.both.variant, point.case.threads, point.used_up);
         writeln!(
             out,
-            "{arm}, {threads} threads: {rounds} rounds ended early, every hole being filled (--hole-size)"
+            "{variant}, {threads} threads: {rounds} rounds ended early, every hole being filled (--hole-size)"
         )?;
     }
     writeln!(out)
 }
 
-/// The gain of a lane, a bar for each count of threads, of the reads and of the writes.
-fn gains(lane: &[&Point], out: &mut dyn Write) -> io::Result<()> {
-    let gains: Vec<(usize, Parts<f64>)> = lane
+/// The gain of a series, a bar for each count of threads, of the reads and of the writes.
+fn gains(series: &[&Point], out: &mut dyn Write) -> io::Result<()> {
+    let gains: Vec<(usize, Parts<f64>)> = series
         .iter()
         .filter_map(|point| point.gain.map(|gain| (point.case.threads, gain)))
         .collect();
-    let Some(first) = lane.first().filter(|_| !gains.is_empty()) else {
+    let Some(first) = series.first().filter(|_| !gains.is_empty()) else {
         return Ok(());
     };
-    let arm = &first.rows.both.arm;
-    writeln!(out, "{arm}: percent gained over exclusive-first")?;
+    let variant = &first.rows.both.variant;
+    writeln!(out, "{variant}: percent gained over exclusive-first")?;
     let most = gains
         .iter()
         .map(|(_, gain)| gain.reads.abs().max(gain.writes.abs()))
@@ -191,15 +196,15 @@ fn bar(percent: f64, most: f64) -> String {
     format!("|{} {percent:.1}", mark.repeat(long))
 }
 
-fn allowed(lanes: &[Vec<&Point>]) -> Table {
+fn allowed(all_series: &[Vec<&Point>]) -> Table {
     let mut table = tables::plain(["threads", "arm", "allowed", "reached", "ratio"]);
-    for point in lanes.iter().flatten() {
+    for point in all_series.iter().flatten() {
         let (Some(allowed), Some(reached)) = (point.allowed, point.reached()) else {
             continue;
         };
         table.add_row([
             point.case.threads.to_string(),
-            point.rows.both.arm.clone(),
+            point.rows.both.variant.clone(),
             count(allowed),
             count(point.medians().both),
             format!("{reached:.2}"),

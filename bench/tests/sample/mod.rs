@@ -82,10 +82,10 @@ pub fn create_unlink() -> Chart {
         axis("tasks", Scale::Log),
         axis("pairs/s", Scale::Linear),
         vec![
-            series("spinlock", Kind::Arm, Mark::Line, &here(0.7), 4.0),
-            series("atomic", Kind::Arm, Mark::Line, &here(0.88), 5.0),
-            series("percpu", Kind::Arm, Mark::Line, &here(1.1), 4.0),
-            series("beyond", Kind::Arm, Mark::Line, &here(1.21), 3.0),
+            series("spinlock", Kind::Variant, Mark::Line, &here(0.7), 4.0),
+            series("atomic", Kind::Variant, Mark::Line, &here(0.88), 5.0),
+            series("percpu", Kind::Variant, Mark::Line, &here(1.1), 4.0),
+            series("beyond", Kind::Variant, Mark::Line, &here(1.21), 3.0),
             series(
                 "beyond, on 48 cores",
                 Kind::Model,
@@ -125,21 +125,21 @@ pub fn mdtest() -> Chart {
         vec![
             series(
                 "retry-unlocked",
-                Kind::Arm,
+                Kind::Variant,
                 Mark::Bars,
                 &bars(&[79e3, 810e3, 285e3]),
                 3.0,
             ),
             series(
                 "retry-locked",
-                Kind::Arm,
+                Kind::Variant,
                 Mark::Bars,
                 &bars(&[410e3, 812e3, 297e3]),
                 6.0,
             ),
             series(
                 "lock-free",
-                Kind::Arm,
+                Kind::Variant,
                 Mark::Bars,
                 &bars(&[655e3, 816e3, 1.02e6]),
                 4.0,
@@ -167,7 +167,7 @@ pub fn lock_counts() -> Chart {
         vec![
             series(
                 "here",
-                Kind::Arm,
+                Kind::Variant,
                 Mark::Bars,
                 &by_index(&[130.0, 11.4, 0.02]),
                 0.0,
@@ -189,20 +189,20 @@ pub fn gains() -> Chart {
     chart(
         "gains",
         "Gain of shared-first over exclusive-first by size & mount mode <dioread_nolock>",
-        "mixed random direct reads and writes, one file, modelled device of 80 us and 32 lanes",
+        "mixed random direct reads and writes, one file, modelled device of 80 us and 32 all_series",
         axis("threads", Scale::Log),
         axis("gain (%)", Scale::Linear),
         vec![
             series(
                 "4 KiB",
-                Kind::Arm,
+                Kind::Variant,
                 Mark::Line,
                 &zip(&threads, &[-8.0, 7.0, 31.0, 52.0, 61.0, 66.0, 71.0]),
                 12.0,
             ),
             series(
                 "1 MiB",
-                Kind::Arm,
+                Kind::Variant,
                 Mark::Dots,
                 &zip(&threads, &[-22.0, -4.0, 4.0, 10.0, 13.0, 17.0, 20.0]),
                 0.0,
@@ -230,21 +230,21 @@ pub fn clones() -> Chart {
         vec![
             series(
                 "keyed",
-                Kind::Arm,
+                Kind::Variant,
                 Mark::Line,
                 &zip(&live, &[2.4, 3.1, 14.0, 160.0, 2100.0]),
                 20.0,
             ),
             series(
                 "nodev",
-                Kind::Arm,
+                Kind::Variant,
                 Mark::Line,
                 &zip(&live, &[2.2, 2.2, 2.3, 2.6, 4.1]),
                 10.0,
             ),
             series(
                 "beyond",
-                Kind::Arm,
+                Kind::Variant,
                 Mark::Line,
                 &zip(&live, &[1.1, 1.1, 1.1, 1.15, 1.2]),
                 5.0,
@@ -264,12 +264,12 @@ pub fn crowd() -> Chart {
         "metadata",
     ]);
     let kinds = [
-        Kind::Arm,
-        Kind::Arm,
-        Kind::Arm,
-        Kind::Arm,
-        Kind::Arm,
-        Kind::Arm,
+        Kind::Variant,
+        Kind::Variant,
+        Kind::Variant,
+        Kind::Variant,
+        Kind::Variant,
+        Kind::Variant,
         Kind::Peer,
         Kind::Peer,
         Kind::Published,
@@ -279,7 +279,9 @@ pub fn crowd() -> Chart {
         let scale = 20e3 + 6e3 * at as f64;
         let values = [1.0, 0.8, 0.5, 0.45, 0.2, 0.7].map(|v| v * scale);
         let name = match at {
-            3 => "an arm with an extraordinarily long name that no row of the legend has room for",
+            3 => {
+                "a variant with an extraordinarily long name that no row of the legend has room for"
+            }
             7 => "fuse2fs",
             _ => [
                 "exclusive",
@@ -314,7 +316,13 @@ pub fn ten_lines() -> Chart {
             .iter()
             .map(|t| (*t, 1e3 * (3.0 + k) * t.powf(0.95 - 0.09 * k)))
             .collect();
-        series(&format!("arm {at}"), Kind::Arm, Mark::Line, &points, 0.0)
+        series(
+            &format!("arm {at}"),
+            Kind::Variant,
+            Mark::Line,
+            &points,
+            0.0,
+        )
     });
     chart(
         "ten-lines",
@@ -340,7 +348,7 @@ pub fn latency() -> Chart {
         axis("time (s)", Scale::Linear),
         axis("p99 latency (ms)", Scale::Linear),
         vec![
-            series("group commit", Kind::Arm, Mark::Line, &wave(0.012), 0.0),
+            series("group commit", Kind::Variant, Mark::Line, &wave(0.012), 0.0),
             series("kernel", Kind::Peer, Mark::Line, &wave(0.02), 0.0),
         ],
     )
@@ -360,7 +368,7 @@ pub fn many_names() -> Chart {
         vec![
             series(
                 "image on tmpfs",
-                Kind::Arm,
+                Kind::Variant,
                 Mark::Dots,
                 &by_index(&values),
                 6.0,
@@ -382,7 +390,7 @@ pub fn counted_bars() -> Chart {
         vec![
             series(
                 "uext4",
-                Kind::Arm,
+                Kind::Variant,
                 Mark::Bars,
                 &zip(&threads, &[2.1e6, 3.4e6, 4.2e6]),
                 0.0,
@@ -407,7 +415,7 @@ pub fn empty() -> Chart {
         "",
         axis("threads", Scale::Log),
         axis("ops/s", Scale::Log),
-        vec![series("lost", Kind::Arm, Mark::Line, &points, 0.0)],
+        vec![series("lost", Kind::Variant, Mark::Line, &points, 0.0)],
     )
 }
 

@@ -155,7 +155,7 @@ impl FigureSpec {
             let known = grid.series.iter().position(|series| series.0 == name);
             let known = known.unwrap_or_else(|| {
                 grid.series
-                    .push((name, kind_of(&row.arm), vec![None; grid.places.len()]));
+                    .push((name, kind_of(&row.variant), vec![None; grid.places.len()]));
                 grid.series.len() - 1
             });
             match &mut grid.series[known].2[at] {
@@ -177,7 +177,7 @@ fn latencies(rows: &Rows, name: fn(&Row) -> String) -> Grid {
     let series = rows
         .0
         .iter()
-        .filter_map(|row| Some((name(row), kind_of(&row.arm), values(row.latency_us?))));
+        .filter_map(|row| Some((name(row), kind_of(&row.variant), values(row.latency_us?))));
     Grid {
         places: (0..)
             .map(f64::from)

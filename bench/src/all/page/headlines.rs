@@ -130,8 +130,8 @@ fn compared(report: &Report, &(what, section, keep, before, after): &Line) -> Op
         None if section == "fuse" => (rows, String::new()),
         None => (rows.busiest(), String::new()),
     };
-    let of = |name: &str| rows.0.iter().find(|row| row.arm == name);
-    let ours = rows.0.iter().filter(|row| row.arm.starts_with("uext4"));
+    let of = |name: &str| rows.0.iter().find(|row| row.variant == name);
+    let ours = rows.0.iter().filter(|row| row.variant.starts_with("uext4"));
     let fastest = || ours.max_by(|a, b| a.ops_per_s.median.total_cmp(&b.ops_per_s.median));
     let (before, after) = (
         of(before)?,
@@ -148,7 +148,7 @@ fn compared(report: &Report, &(what, section, keep, before, after): &Line) -> Op
         gain if gain >= 10.0 => format!("{gain:.0} times"),
         gain => format!("{gain:.2} times"),
     };
-    let rate = |row: &Row| format!("{}: {}", shown(&row.arm), spread_text(&row.ops_per_s));
+    let rate = |row: &Row| format!("{}: {}", shown(&row.variant), spread_text(&row.ops_per_s));
     let threads = match after.threads {
         1 => String::new(),
         n => format!(", {n} threads"),

@@ -51,10 +51,10 @@ pub fn check(report: &Report) -> anyhow::Result<()> {
     for section in &report.sections {
         let name = || format!("section {}", section.name);
         let rows = Rows::read(report, &section.name).with_context(name)?;
-        let (many, arms) = (rows.0.len(), rows.variants());
+        let (many, variants) = (rows.0.len(), rows.variants());
         ensure!(
-            many <= ROWS_MAX && arms <= VARIANTS_MAX && rows.counts().len() <= VARIANTS_MAX,
-            "section {}: {many} rows of {arms} variants are more than a run has",
+            many <= ROWS_MAX && variants <= VARIANTS_MAX && rows.counts().len() <= VARIANTS_MAX,
+            "section {}: {many} rows of {variants} variants are more than a run has",
             section.name
         );
     }
@@ -92,7 +92,7 @@ fn page(report: &Report, projection: &Projection) -> Page {
             fact("Images", format!("{}; {} for fsync", report.memory, report.disk)),
         ],
         intro: vec![
-            "Every workload with every arm of the five mechanisms, measured on this machine in one run. Arms take \
+            "Every workload with every variant of the five mechanisms, measured on this machine in one run. Variants take \
              turns in each round, each on an image of its own, which is checked in the end; figures are medians, \
              with minimum and maximum as whiskers and in brackets; only the projection looks at the fastest rounds. Grey is published work on other machines. Below \
              the charts of each part stands how to run it alone."

@@ -3,12 +3,12 @@
 use super::figure::published;
 use crate::chart::{Axis, Block, Chart, Kind, Mark, Point, Scale, Section, Series, Table, number};
 use crate::model::result::{Cost, Curve};
-use crate::model::{ArmModel, FitPoint, Mechanism, Projection};
+use crate::model::{FitPoint, Mechanism, Projection, VariantModel};
 use crate::tables::count;
 
-/// An arm that is further off somewhere is counted in a warning.
+/// A variant that is further off somewhere is counted in a warning.
 const ERROR_MAX_PERCENT: f64 = 25.0;
-/// Measurements and model of more arms are in a second chart.
+/// Measurements and model of more variants are in a second chart.
 const ARMS_SHOWN: usize = 4;
 /// Acquisitions that the model has within this part of what was measured at the fewest workers say nothing.
 const ACQUISITIONS_ALIKE: f64 = 0.05;
@@ -16,7 +16,7 @@ const ACQUISITIONS_ALIKE: f64 = 0.05;
 /// The section.
 pub fn section(projection: &Projection) -> Section {
     let mut blocks = vec![Block::Warning(
-        "This part is a model, not a measurement: the protocol of each arm is simulated, with service times from this \
+        "This part is a model, not a measurement: the protocol of each variant is simulated, with service times from this \
          machine's lock statistics."
             .to_owned(),
     )];
@@ -53,18 +53,18 @@ fn of_mechanism(mechanism: &Mechanism) -> Vec<Block> {
         projected(mechanism),
         over_first(mechanism),
     ];
-    let parts = mechanism.arms.chunks(ARMS_SHOWN).enumerate();
-    blocks.extend(parts.map(|(part, arms)| checked(mechanism, part, arms)));
+    let parts = mechanism.variants.chunks(ARMS_SHOWN).enumerate();
+    blocks.extend(parts.map(|(part, variants)| checked(mechanism, part, variants)));
     blocks.extend(
         mechanism
             .remarks
             .iter()
             .map(|remark| Block::Text(remark.clone())),
     );
-    let all = mechanism.arms.iter();
-    let named = all.flat_map(|arm| {
-        let name = |cost: &Cost| format!("{}: {}", arm.name, cost.name);
-        arm.costs.iter().map(move |cost| (name(cost), cost))
+    let all = mechanism.variants.iter();
+    let named = all.flat_map(|variant| {
+        let name = |cost: &Cost| format!("{}: {}", variant.name, cost.name);
+        variant.costs.iter().map(move |cost| (name(cost), cost))
     });
     blocks.push(Block::Table {
         caption: format!("{}: what goes into the simulation", mechanism.title),
@@ -103,23 +103,23 @@ fn figure(
 
 /// Rates by cores, with the published ones where they are of the same kind.
 fn projected(mechanism: &Mechanism) -> Block {
-    let line = |arm: &ArmModel| Series {
-        name: arm.name.clone(),
+    let line = |variant: &VariantModel| Series {
+        name: variant.name.clone(),
         kind: Kind::Model,
         mark: Mark::Line,
-        points: arm
+        points: variant
             .projected
             .iter()
             .map(|p| Point::new(p.cores as f64, p.ops_per_s))
             .collect(),
     };
-    let mut series: Vec<Series> = mechanism.arms.iter().map(line).collect();
+    let mut series: Vec<Series> = mechanism.variants.iter().map(line).collect();
     let alike = |curve: &&Curve| mechanism.unit.ends_with(&curve.unit);
     for curve in mechanism.published.iter().filter(alike) {
         series.push(published(&curve.name, &curve.points));
     }
-    let cell = |arm: &ArmModel, cores: usize| {
-        let found = arm.projected.iter().find(|p| p.cores == cores);
+    let cell = |variant: &VariantModel, cores: usize| {
+        let found = variant.projected.iter().find(|p| p.cores == cores);
         found.map_or_else(String::new, |p| {
             let (half, double) = (
                 number::number(p.at_half_line_cost),
@@ -147,60 +147,62 @@ fn projected(mechanism: &Mechanism) -> Block {
     )
 }
 
-fn by_cores(mechanism: &Mechanism, cell: impl Fn(&ArmModel, usize) -> String) -> Table {
+fn by_cores(mechanism: &Mechanism, cell: impl Fn(&VariantModel, usize) -> String) -> Table {
     let mut header = vec!["arm".to_owned()];
     let cores: Vec<usize> = mechanism
-        .arms
+        .variants
         .first()
-        .map(|arm| arm.projected.iter().map(|p| p.cores).collect())
+        .map(|variant| variant.projected.iter().map(|p| p.cores).collect())
         .unwrap_or_default();
     header.extend(cores.iter().map(|cores| format!("{cores} cores")));
-    let line = |arm: &ArmModel| {
-        let mut line = vec![arm.name.clone()];
-        line.extend(cores.iter().map(|&cores| cell(arm, cores)));
+    let line = |variant: &VariantModel| {
+        let mut line = vec![variant.name.clone()];
+        line.extend(cores.iter().map(|&cores| cell(variant, cores)));
         line
     };
     Table {
         header,
-        rows: mechanism.arms.iter().map(line).collect(),
+        rows: mechanism.variants.iter().map(line).collect(),
     }
 }
 
-/// Each arm over the one that was replaced, which is the first.
+/// Each variant over the one that was replaced, which is the first.
 fn over_first(mechanism: &Mechanism) -> Block {
-    let first = mechanism.arms.first();
-    let ratio = |arm: &ArmModel, cores: usize| {
-        let rate = |arm: &ArmModel| {
-            arm.projected
+    let first = mechanism.variants.first();
+    let ratio = |variant: &VariantModel, cores: usize| {
+        let rate = |variant: &VariantModel| {
+            variant
+                .projected
                 .iter()
                 .find(|p| p.cores == cores)
                 .map(|p| p.ops_per_s)
         };
-        let (rate, base) = (rate(arm)?, rate(first?)?);
+        let (rate, base) = (rate(variant)?, rate(first?)?);
         (base > 0.0).then(|| rate / base)
     };
-    let line = |arm: &ArmModel| {
-        let point = |cores: usize| Some(Point::new(cores as f64, ratio(arm, cores)?));
+    let line = |variant: &VariantModel| {
+        let point = |cores: usize| Some(Point::new(cores as f64, ratio(variant, cores)?));
         Series {
-            name: arm.name.clone(),
+            name: variant.name.clone(),
             kind: Kind::Model,
             mark: Mark::Line,
-            points: arm
+            points: variant
                 .projected
                 .iter()
                 .filter_map(|p| point(p.cores))
                 .collect(),
         }
     };
-    let mut series: Vec<Series> = mechanism.arms.iter().map(line).collect();
+    let mut series: Vec<Series> = mechanism.variants.iter().map(line).collect();
     series.extend(published_ratio(
         &mechanism.published,
-        first.map_or("", |arm| &arm.name),
+        first.map_or("", |variant| &variant.name),
     ));
-    let cell =
-        |arm: &ArmModel, cores| ratio(arm, cores).map_or_else(String::new, |r| format!("{r:.2}"));
+    let cell = |variant: &VariantModel, cores| {
+        ratio(variant, cores).map_or_else(String::new, |r| format!("{r:.2}"))
+    };
     let table = by_cores(mechanism, cell);
-    let base = first.map_or("", |arm| &arm.name);
+    let base = first.map_or("", |variant| &variant.name);
     let labels = [
         &format!("model: rate over that of {base}"),
         "cores",
@@ -218,7 +220,7 @@ fn over_first(mechanism: &Mechanism) -> Block {
 
 /// What was published of the same: one curve over that of `base`, or a gain over it.
 fn published_ratio(curves: &[Curve], base: &str) -> Option<Series> {
-    let arm = base.split('/').next().unwrap_or_default();
+    let variant = base.split('/').next().unwrap_or_default();
     match curves {
         [before, after] if before.unit == after.unit && before.name == base => {
             let points: Vec<(f64, f64)> = before
@@ -230,7 +232,7 @@ fn published_ratio(curves: &[Curve], base: &str) -> Option<Series> {
                 .collect();
             Some(published(&after.name, &points))
         }
-        [gain] if gain.unit == "percent" && gain.name.contains(&format!("over {arm}")) => {
+        [gain] if gain.unit == "percent" && gain.name.contains(&format!("over {variant}")) => {
             let points: Vec<(f64, f64)> = gain
                 .points
                 .iter()
@@ -242,10 +244,10 @@ fn published_ratio(curves: &[Curve], base: &str) -> Option<Series> {
     }
 }
 
-/// Model and measurement of some arms on this machine.
-fn checked(mechanism: &Mechanism, part: usize, arms: &[ArmModel]) -> Block {
+/// Model and measurement of some variants on this machine.
+fn checked(mechanism: &Mechanism, part: usize, variants: &[VariantModel]) -> Block {
     let mut series = Vec::new();
-    for arm in arms {
+    for variant in variants {
         let measured = |p: &FitPoint| Point {
             x: p.count as f64,
             y: p.measured,
@@ -253,16 +255,16 @@ fn checked(mechanism: &Mechanism, part: usize, arms: &[ArmModel]) -> Block {
             high: Some(p.measured_max),
         };
         series.push(Series {
-            name: arm.name.clone(),
-            kind: Kind::Arm,
+            name: variant.name.clone(),
+            kind: Kind::Variant,
             mark: Mark::Dots,
-            points: arm.points.iter().map(measured).collect(),
+            points: variant.points.iter().map(measured).collect(),
         });
         series.push(Series {
-            name: format!("{}, model", arm.name),
+            name: format!("{}, model", variant.name),
             kind: Kind::Model,
             mark: Mark::Line,
-            points: arm
+            points: variant
                 .points
                 .iter()
                 .map(|p| Point::new(p.count as f64, p.modelled))
@@ -270,10 +272,10 @@ fn checked(mechanism: &Mechanism, part: usize, arms: &[ArmModel]) -> Block {
         });
     }
     let mut rows = Vec::new();
-    for arm in arms {
-        for p in &arm.points {
+    for variant in variants {
+        for p in &variant.points {
             rows.push(vec![
-                format!("{}, {}", arm.name, p.count),
+                format!("{}, {}", variant.name, p.count),
                 number::spread(p.measured_min, p.measured, p.measured_max),
                 number::number(p.modelled),
                 format!("{:+.1}", p.error_percent),
@@ -322,20 +324,21 @@ fn costs<'a>(named: impl Iterator<Item = (String, &'a Cost)>) -> Table {
 }
 
 fn errors(projection: &Projection) -> Table {
-    let counts = |arm: &ArmModel, fitted: bool| {
-        let some = arm.points.iter().filter(|p| p.fitted == fitted);
+    let counts = |variant: &VariantModel, fitted: bool| {
+        let some = variant.points.iter().filter(|p| p.fitted == fitted);
         some.map(|p| p.count.to_string())
             .collect::<Vec<_>>()
             .join(", ")
     };
     let mut rows = Vec::new();
     for mechanism in &projection.mechanisms {
-        for arm in &mechanism.arms {
+        for variant in &mechanism.variants {
             rows.push(vec![
-                format!("{}: {}", mechanism.title, arm.name),
-                counts(arm, true),
-                counts(arm, false),
-                arm.worst_error_percent
+                format!("{}: {}", mechanism.title, variant.name),
+                counts(variant, true),
+                counts(variant, false),
+                variant
+                    .worst_error_percent
                     .map_or_else(|| "not checked".to_owned(), |worst| format!("{worst:.1}")),
             ]);
         }
@@ -349,12 +352,16 @@ fn errors(projection: &Projection) -> Table {
 }
 
 fn too_far(projection: &Projection) -> Option<Block> {
-    let arms: Vec<&ArmModel> = projection.mechanisms.iter().flat_map(|m| &m.arms).collect();
-    let is_far = |arm: &&&ArmModel| arm.worst_error_percent > Some(ERROR_MAX_PERCENT);
-    let (far, all) = (arms.iter().filter(is_far).count(), arms.len());
+    let variants: Vec<&VariantModel> = projection
+        .mechanisms
+        .iter()
+        .flat_map(|m| &m.variants)
+        .collect();
+    let is_far = |variant: &&&VariantModel| variant.worst_error_percent > Some(ERROR_MAX_PERCENT);
+    let (far, all) = (variants.iter().filter(is_far).count(), variants.len());
     (far > 0).then(|| {
         Block::Warning(format!(
-            "In this run {far} of {all} arms are off by more than {ERROR_MAX_PERCENT} % at some count. Where the rounds \
+            "In this run {far} of {all} variants are off by more than {ERROR_MAX_PERCENT} % at some count. Where the rounds \
              of that count are far apart, other work on the machine may be why; where they are not, the model is wrong."
         ))
     })
@@ -362,17 +369,21 @@ fn too_far(projection: &Projection) -> Option<Block> {
 
 fn acquisitions(mechanism: &Mechanism) -> Table {
     let mut rows = Vec::new();
-    let says = |arm: &&ArmModel| {
-        let first = arm.acquisitions_per_op.first().map_or(0.0, |a| a.measured);
+    let says = |variant: &&VariantModel| {
+        let first = variant
+            .acquisitions_per_op
+            .first()
+            .map_or(0.0, |a| a.measured);
         let differs = |value: f64| (value - first).abs() > ACQUISITIONS_ALIKE * first;
-        arm.acquisitions_per_op
+        variant
+            .acquisitions_per_op
             .iter()
             .any(|a| differs(a.measured) || differs(a.modelled))
     };
-    for arm in mechanism.arms.iter().filter(says) {
-        for a in &arm.acquisitions_per_op {
+    for variant in mechanism.variants.iter().filter(says) {
+        for a in &variant.acquisitions_per_op {
             rows.push(vec![
-                format!("{}, {}", arm.name, a.count),
+                format!("{}, {}", variant.name, a.count),
                 format!("{:.2}", a.measured),
                 format!("{:.2}", a.modelled),
             ]);

@@ -52,24 +52,24 @@ fn threads(row: &Row) -> Option<u64> {
 }
 
 fn variant(row: &Row) -> String {
-    row.arm.clone()
+    row.variant.clone()
 }
 
 /// The name of a variant without the mount mode, which the title gives.
 fn variant_alone(row: &Row) -> String {
-    let name = row.arm.split('/').next();
+    let name = row.variant.split('/').next();
     name.unwrap_or_default().to_owned()
 }
 
 /// The rate over that of one thread.
 fn over_one(rows: &Rows, row: &Row) -> Option<Spread> {
-    let one = rows.rate(&row.arm, 1).filter(|one| *one > 0.0)?;
+    let one = rows.rate(&row.variant, 1).filter(|one| *one > 0.0)?;
     Some(Spread::of(&[row.ops_per_s.median / one]))
 }
 
 /// The rate with lazytime over the rate without.
 fn over_no_lazytime(rows: &Rows, row: &Row) -> Option<Spread> {
-    let cache = row.arm.strip_suffix("/lazytime")?;
+    let cache = row.variant.strip_suffix("/lazytime")?;
     let off = rows.rate(&format!("{cache}/no-lazytime"), row.threads)?;
     (off > 0.0).then(|| Spread::of(&[row.ops_per_s.median / off]))
 }
@@ -361,7 +361,7 @@ fn direct_io() -> Part {
 
 /// Whether a row is of that mount mode, or of the bare device, which has none.
 fn of_mode(row: &Row, mode: &str) -> bool {
-    row.arm == "bare" || row.arm.split('/').nth(1) == Some(mode)
+    row.variant == "bare" || row.variant.split('/').nth(1) == Some(mode)
 }
 
 /// The gain of shared-first over exclusive-first.
@@ -399,7 +399,7 @@ fn gain(
         )
     }
     .only(move |row| {
-        row.block_size == Some(bytes) && row.arm.strip_prefix("shared-first/") == Some(mode)
+        row.block_size == Some(bytes) && row.variant.strip_prefix("shared-first/") == Some(mode)
     })
     .about("over exclusive-first, by threads; random reads and writes, half and half")
     .note(note)

@@ -11,8 +11,9 @@ use std::collections::BTreeSet;
 /// A row of any workload, as far as the page shows it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Row {
-    /// The arm, or the peer.
-    pub arm: String,
+    /// The variant, or the peer.
+    #[serde(rename = "arm")]
+    pub variant: String,
     /// The operation.
     pub op: String,
     /// Threads, tasks or workers.
@@ -90,7 +91,7 @@ impl Rows {
 
     /// How many variants and peers there are.
     pub fn variants(&self) -> usize {
-        let names: BTreeSet<&str> = self.0.iter().map(|row| &*row.arm).collect();
+        let names: BTreeSet<&str> = self.0.iter().map(|row| &*row.variant).collect();
         names.len()
     }
 
@@ -116,22 +117,22 @@ impl Rows {
     /// The median rate of a variant at a count of threads.
     pub fn rate(&self, variant: &str, threads: u64) -> Option<f64> {
         let mut rows = self.0.iter();
-        let row = rows.find(|row| row.arm == variant && row.threads == threads)?;
+        let row = rows.find(|row| row.variant == variant && row.threads == threads)?;
         Some(row.ops_per_s.median)
     }
 }
 
 /// Whether a name is a peer's.
-pub fn kind_of(arm: &str) -> Kind {
-    match arm {
+pub fn kind_of(variant: &str) -> Kind {
+    match variant {
         "peer" | "kernel" | "fuse2fs" | "bare" | "null-dev" | "null-uring" => Kind::Peer,
-        _ => Kind::Arm,
+        _ => Kind::Variant,
     }
 }
 
 /// A name as the page shows it.
-pub fn shown(arm: &str) -> String {
-    match arm {
+pub fn shown(variant: &str) -> String {
+    match variant {
         "peer" | "kernel" => "Linux".to_owned(),
         "bare" => "bare device".to_owned(),
         "default" | "dioread_nolock" => "uext4".to_owned(),

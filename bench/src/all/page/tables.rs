@@ -24,7 +24,7 @@ pub fn locks(report: &Report, section: &str, op: &str) -> Block {
             let average = |us: u64, times: u64| count(us as f64 * 1000.0 / times.max(1) as f64);
             let share = lock.contended as f64 / lock.acquisitions.max(1) as f64;
             rows.push(vec![
-                format!("{}: {}", row.arm, lock.class),
+                format!("{}: {}", row.variant, lock.class),
                 count(lock.acquisitions as f64),
                 format!("{:.2}", lock.per_op),
                 count(lock.contended as f64),
@@ -59,7 +59,7 @@ pub fn stages(report: &Report, section: &str) -> Block {
         for stage in &row.stages {
             let average_ns = stage.total_us as f64 * 1000.0 / stage.calls.max(1) as f64;
             rows.push(vec![
-                format!("{}: {}", row.arm, stage.stage),
+                format!("{}: {}", row.variant, stage.stage),
                 count(stage.calls as f64),
                 format!("{:.2}", stage.per_op),
                 count(average_ns),

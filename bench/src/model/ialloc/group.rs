@@ -1,6 +1,6 @@
 //! Many workers claim bits of one group's inode bitmap.
 
-use super::{Arm, Times};
+use super::{Times, Variant};
 use crate::model::engine::{
     Machine, Outcome, Protocol, Run, Setup, Simulation, Step, Ticks, ticks,
 };
@@ -157,7 +157,7 @@ impl Protocol for Group {
             index,
             started,
         } = self.workers[worker];
-        let is_lock_free = self.times.arm == Arm::LockFree;
+        let is_lock_free = self.times.variant == Variant::LockFree;
         let (next, step) = match stage {
             Stage::Begin if is_lock_free => (Stage::Start, self.half()),
             Stage::Begin => (Stage::Search, self.half()),
@@ -216,7 +216,7 @@ impl Group {
         if self.bits.claim(index) {
             return (Stage::Unlock { won: true }, self.computes(hold_ns));
         }
-        if self.times.arm == Arm::RetryUnlocked {
+        if self.times.variant == Variant::RetryUnlocked {
             return (Stage::Unlock { won: false }, self.computes(hold_ns));
         }
         let index = self.bits.find(index);

@@ -23,7 +23,7 @@ use crate::model::engine::{Machine, Run, Setup};
 use crate::model::fit::{self, Subject};
 use crate::model::parameters::Parameters;
 use crate::model::published;
-use crate::model::result::{ArmModel, Cost, Mechanism};
+use crate::model::result::{Cost, Mechanism, VariantModel};
 use crate::model::{Omitted, split};
 use group::{Journal, SEARCH_NS, play};
 
@@ -63,31 +63,33 @@ fn mechanism(
 ) -> Mechanism {
     let mut remarks = Vec::new();
     let mut known = Vec::new();
-    for arm in document.arms(OPS) {
-        match Times::of(document, &arm, sleeps) {
-            Ok(times) => known.push((arm, times)),
-            Err(why) => remarks.push(format!("{arm} is left out: {why}.")),
+    for variant in document.variants(OPS) {
+        match Times::of(document, &variant, sleeps) {
+            Ok(times) => known.push((variant, times)),
+            Err(why) => remarks.push(format!("{variant} is left out: {why}.")),
         }
     }
     if sleeps {
         share_sleeps(&mut known);
     }
-    let fit = |(arm, times): &(String, Times)| fitted_arm(document, parameters, arm, times, sleeps);
-    let arms: Vec<ArmModel> = known.iter().map(fit).collect();
-    remarks.extend(compare(&arms, sleeps));
+    let fit = |(variant, times): &(String, Times)| {
+        fitted_variant(document, parameters, variant, times, sleeps)
+    };
+    let variants: Vec<VariantModel> = known.iter().map(fit).collect();
+    remarks.extend(compare(&variants, sleeps));
     Mechanism {
         name: name.to_owned(),
         title: title.to_owned(),
         unit: "creates/s".to_owned(),
         counts: "workers".to_owned(),
-        arms,
+        variants,
         published: published::ialloc(),
         remarks,
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Arm {
+enum Variant {
     RetryUnlocked,
     RetryLocked,
     LockFree,
@@ -96,7 +98,7 @@ enum Arm {
 /// What a create takes of one worker, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Times {
-    arm: Arm,
+    variant: Variant,
     /// Beside the journal calls.
     cpu: f64,
     /// Starting a handle.
@@ -110,10 +112,10 @@ struct Times {
 
 impl Times {
     fn of(document: &Document, name: &str, sleeps: bool) -> Result<Times, Omitted> {
-        let arm = match name {
-            "retry-unlocked" => Arm::RetryUnlocked,
-            "retry-locked" => Arm::RetryLocked,
-            "lock-free" => Arm::LockFree,
+        let variant = match name {
+            "retry-unlocked" => Variant::RetryUnlocked,
+            "retry-locked" => Variant::RetryLocked,
+            "lock-free" => Variant::LockFree,
             _ => return Err("its protocol is not known".to_owned()),
         };
         let alone_ns = split::alone_ns(&document.measured(name, OPS))?;
@@ -134,14 +136,14 @@ impl Times {
         let start = (stage("journal start")? * scale - clock).max(1.0);
         let access = (stage("journal write access")? * scale - clock).max(1.0);
         let beside = (counted_ns * scale - create).clamp(0.0, alone_ns / 2.0);
-        let hold = match arm {
-            Arm::LockFree => 0.0,
+        let hold = match variant {
+            Variant::LockFree => 0.0,
             _ => split::net_hold_ns(document, name, OPS, CLASS)?,
         };
         // The counted run is slower by what counting takes: where nothing sleeps the plain rate tells the CPU time.
         let created = if sleeps { create } else { alone_ns - beside };
         Ok(Times {
-            arm,
+            variant,
             cpu: (created - start - access).max(created * 0.01),
             start,
             access,
@@ -152,7 +154,7 @@ impl Times {
 
     fn costs(&self, sleeps: bool) -> Vec<Cost> {
         let stage = if sleeps {
-            "the stage's average at one worker, scaled to the plain rate, over all arms; it sleeps"
+            "the stage's average at one worker, scaled to the plain rate, over all variants; it sleeps"
         } else {
             "the stage's average at one worker, less the clock"
         };
@@ -183,7 +185,7 @@ impl Times {
     }
 }
 
-/// How long a journal call sleeps is not the arm's: all have the average.
+/// How long a journal call sleeps is not the variant's: all have the average.
 fn share_sleeps(known: &mut [(String, Times)]) {
     let count = known.len().max(1) as f64;
     let mean =
@@ -194,13 +196,13 @@ fn share_sleeps(known: &mut [(String, Times)]) {
     }
 }
 
-fn fitted_arm(
+fn fitted_variant(
     document: &Document,
     parameters: &Parameters,
     name: &str,
     times: &Times,
     sleeps: bool,
-) -> ArmModel {
+) -> VariantModel {
     let points = document.measured(name, OPS);
     let journal = |workers: usize, value: f64| match sleeps {
         true => Journal::Sleeps(value.min(times.access.min(times.start) / 2.0)),
@@ -243,36 +245,38 @@ fn fitted_arm(
         ),
         false => split::slowdown_cost(value),
     });
-    let measured = |count| match times.arm {
-        Arm::LockFree => None,
+    let measured = |count| match times.variant {
+        Variant::LockFree => None,
         _ => Some(document.row(name, OPS, count)?.lock(CLASS)?.per_op),
     };
     let rate = |machine: &Machine| {
         let setup = Setup {
             workers: machine.cores,
-            operations: match times.arm {
+            operations: match times.variant {
                 // Each takes as many tries as there are workers.
-                Arm::RetryUnlocked => machine.cores * 6,
-                Arm::RetryLocked | Arm::LockFree => parameters.operations_of(machine.cores, STEPS),
+                Variant::RetryUnlocked => machine.cores * 6,
+                Variant::RetryLocked | Variant::LockFree => {
+                    parameters.operations_of(machine.cores, STEPS)
+                }
             },
             ..Setup::default()
         };
         play(times, journal(machine.cores, value), machine, setup).ops_per_s
     };
-    ArmModel {
+    VariantModel {
         name: name.to_owned(),
         projected: fit::project(parameters, |m| m, rate),
         acquisitions_per_op: fitted.acquisitions(measured),
         worst_error_percent: fitted.worst_error_percent,
         points: fitted.points,
         costs,
-        variants: Vec::new(),
+        other_machines: Vec::new(),
     }
 }
 
 /// What the projection says beside the published figures.
-fn compare(arms: &[ArmModel], sleeps: bool) -> Vec<String> {
-    let of = |name: &str| arms.iter().find(|arm| arm.name == name);
+fn compare(variants: &[VariantModel], sleeps: bool) -> Vec<String> {
+    let of = |name: &str| variants.iter().find(|variant| variant.name == name);
     let (Some(before), Some(after)) = (of("retry-unlocked"), of("retry-locked")) else {
         return Vec::new();
     };
@@ -311,7 +315,7 @@ fn compare(arms: &[ArmModel], sleeps: bool) -> Vec<String> {
              retry-locked; in a large run they spread over groups as those fill up, which the model leaves out."
         };
         remarks.push(format!(
-            "lock-free over retry-locked at {} cores: {times:.1} times. {why} The published work has no such arm.",
+            "lock-free over retry-locked at {} cores: {times:.1} times. {why} The published work has no such variant.",
             free.cores,
         ));
     }
@@ -322,9 +326,9 @@ fn compare(arms: &[ArmModel], sleeps: bool) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn acquisitions(arm: Arm, workers: usize) -> f64 {
+    fn acquisitions(variant: Variant, workers: usize) -> f64 {
         let times = Times {
-            arm,
+            variant,
             cpu: 3000.0,
             start: 110_000.0,
             access: 110_000.0,
@@ -343,10 +347,10 @@ mod tests {
     /// All who sleep between search and claim have seen the same bit, and one of them gets it.
     #[test]
     fn sleeping_loses_nearly_every_race_without_the_lock_and_none_with_it() {
-        assert_eq!(acquisitions(Arm::RetryUnlocked, 1), 1.0);
-        let many = acquisitions(Arm::RetryUnlocked, 48);
+        assert_eq!(acquisitions(Variant::RetryUnlocked, 1), 1.0);
+        let many = acquisitions(Variant::RetryUnlocked, 48);
         assert!((25.0..49.0).contains(&many), "{many}");
-        assert_eq!(acquisitions(Arm::RetryLocked, 48), 1.0);
-        assert_eq!(acquisitions(Arm::LockFree, 48), 0.0);
+        assert_eq!(acquisitions(Variant::RetryLocked, 48), 1.0);
+        assert_eq!(acquisitions(Variant::LockFree, 48), 0.0);
     }
 }

@@ -5,12 +5,12 @@
 
 use super::home::Home;
 use super::usage::Usage;
-use crate::crew;
 use crate::fuse::client::now_ns;
 use crate::fuse::process::READY;
 use crate::histogram::Histogram;
 use crate::mq::message::Buffer;
 use crate::mq::op::{Op, Side};
+use crate::workers;
 use anyhow::Context as _;
 use clap::Args;
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -73,7 +73,7 @@ pub fn run(args: &ClientArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     out.flush()?;
     for line in std::io::stdin().lock().lines() {
         let (op, time) = ordered(&line?)?;
-        let mut done = crew::run(1, Some(time), |_, stop| {
+        let mut done = workers::run(1, Some(time), |_, stop| {
             let mut buffer = Buffer::new(args.msgsize as usize);
             let (before, began_ns) = (Usage::of_this_thread()?, now_ns());
             let (ops, latency) = op.half(args.side, [&there, &back], &mut buffer, stop)?;
@@ -86,7 +86,7 @@ pub fn run(args: &ClientArgs, out: &mut dyn Write) -> anyhow::Result<()> {
                 usage: Usage::of_this_thread()?.since(before),
             })
         })?;
-        let half = done.results.pop().context("a crew of one")?;
+        let half = done.results.pop().context("no half")?;
         serde_json::to_writer(&mut *out, &half)?;
         writeln!(out)?;
         out.flush()?;

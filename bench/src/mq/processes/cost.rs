@@ -157,7 +157,7 @@ pub(in crate::mq) fn print(rows: &[&MqRow], out: &mut dyn Write) -> io::Result<(
             continue;
         };
         let shown = |n: Option<f64>| n.map_or_else(|| "-".to_owned(), |n| format!("{n:.2}"));
-        let mut cells = vec![row.queues.to_string(), row.row.arm.clone()];
+        let mut cells = vec![row.queues.to_string(), row.row.variant.clone()];
         cells.push(shown(cost.requests_per_message));
         cells.push(shown(cost.server_us_per_request));
         cells.extend(Shares::cells(Some(cost.client_per_message)));

@@ -1,12 +1,12 @@
 //! The same from process to process: through a mount of queues, beside the kernel's.
 //!
 //! # Data model
-//! A lane for each mount, and one for the kernel. Each is set up once and takes turns with the others. The
+//! A target for each mount, and one for the kernel. Each is set up once and takes turns with the others. The
 //! processes of a pair are this program, started again ([`client`]).
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `lane` | pairs of processes and what is between them |
+//! | `target` | pairs of processes and what is between them |
 //! | [`client`] | a process |
 //! | `home` | queues that have names, mounted or the kernel's |
 //! | `cost`, `usage` | what a message costs, what threads took |
@@ -14,52 +14,52 @@
 pub mod client;
 pub mod cost;
 mod home;
-mod lane;
+mod target;
 mod usage;
 
 use super::{Case, MqArgs, MqRow};
-use crate::arms::once;
 use crate::fuse::interrupt::Interrupt;
 use crate::peer::Peer;
 use crate::progress::Progress;
 use crate::report::Row;
 use crate::rounds::turned;
 use crate::sample::{Cell, Sample};
+use crate::variants::once;
 use anyhow::{Context as _, bail, ensure};
 use cost::Cost;
-use lane::Lane;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::process::{Command, Stdio};
+use target::Target;
 
-/// The arm that is ours, in results.
+/// The variant that is ours, in results.
 const OURS: &str = "mounted";
 
-/// The runs of a lane and case.
+/// The runs of a target and case.
 #[derive(Default)]
 struct Series {
     cell: Cell,
     cost: Cost,
 }
 
-/// Runs all cases in all lanes: their names, and the rows of each lane together.
+/// Runs all cases in all targets: their names, and the rows of each target together.
 pub(super) fn run(args: &MqArgs, cases: &[Case]) -> anyhow::Result<(Vec<String>, Vec<MqRow>)> {
     check_machine()?;
     let interrupt = Interrupt::watch()?;
-    let mut lanes = lanes(args)?;
-    let series = measure(args, &mut lanes, cases, &interrupt)?;
+    let mut targets = targets(args)?;
+    let series = measure(args, &mut targets, cases, &interrupt)?;
     let mut rows = Vec::new();
-    for (lane, of_lane) in lanes.iter().zip(&series) {
-        for (&Case { op, pairs }, series) in cases.iter().zip(of_lane) {
+    for (target, of_series) in targets.iter().zip(&series) {
+        for (&Case { op, pairs }, series) in cases.iter().zip(of_series) {
             rows.push(MqRow {
-                row: Row::of(&lane.name, op.name(), 2 * pairs, &series.cell),
+                row: Row::of(&target.name, op.name(), 2 * pairs, &series.cell),
                 queues: pairs,
                 cost: Some(series.cost.per_message()),
             });
         }
     }
-    let names = lanes.iter().map(|lane| lane.name.clone()).collect();
-    lanes.into_iter().try_for_each(Lane::finish)?;
+    let names = targets.iter().map(|target| target.name.clone()).collect();
+    targets.into_iter().try_for_each(Target::finish)?;
     Ok((names, rows))
 }
 
@@ -81,54 +81,54 @@ fn check_machine() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn lanes(args: &MqArgs) -> anyhow::Result<Vec<Lane>> {
-    let mut lanes = Vec::new();
+fn targets(args: &MqArgs) -> anyhow::Result<Vec<Target>> {
+    let mut targets = Vec::new();
     let threads = once(&args.threads);
     match threads.as_slice() {
-        [] => lanes.push(Lane::mounted(args, OURS, None)?),
-        [one] => lanes.push(Lane::mounted(args, OURS, Some(*one))?),
+        [] => targets.push(Target::mounted(args, OURS, None)?),
+        [one] => targets.push(Target::mounted(args, OURS, Some(*one))?),
         several => {
             for &threads in several {
                 let name = format!("{OURS}-{threads}");
-                lanes.push(Lane::mounted(args, &name, Some(threads))?);
+                targets.push(Target::mounted(args, &name, Some(threads))?);
             }
         }
     }
     if let Some(Peer::Kernel) = args.peer {
-        match Lane::of_kernel(args, Peer::Kernel.name()) {
-            Ok(lane) => lanes.push(lane),
+        match Target::of_kernel(args, Peer::Kernel.name()) {
+            Ok(target) => targets.push(target),
             Err(e) => eprintln!("note: no rows of kernel: {e:#}"),
         }
     }
-    Ok(lanes)
+    Ok(targets)
 }
 
-/// For each lane, the runs of each case.
+/// For each target, the runs of each case.
 fn measure(
     args: &MqArgs,
-    lanes: &mut [Lane],
+    targets: &mut [Target],
     cases: &[Case],
     interrupt: &Interrupt,
 ) -> anyhow::Result<Vec<Vec<Series>>> {
-    for lane in &mut *lanes {
+    for target in &mut *targets {
         for &case in cases {
-            let done = lane.run(case, args.time / 10);
+            let done = target.run(case, args.time / 10);
             interrupt.check()?;
-            done.with_context(|| lane.name.clone())?;
+            done.with_context(|| target.name.clone())?;
         }
     }
     let empty = || cases.iter().map(|_| Series::default()).collect();
-    let mut all: Vec<Vec<Series>> = lanes.iter().map(|_| empty()).collect();
-    let mut progress = Progress::new((args.iterations * cases.len() * lanes.len()) as u64);
+    let mut all: Vec<Vec<Series>> = targets.iter().map(|_| empty()).collect();
+    let mut progress = Progress::new((args.iterations * cases.len() * targets.len()) as u64);
     for round in 0..args.iterations {
         for (i, &case) in cases.iter().enumerate() {
-            for number in turned(lanes.len(), round + i) {
-                let lane = &mut lanes[number];
+            for number in turned(targets.len(), round + i) {
+                let target = &mut targets[number];
                 let (op, pairs) = (case.op.name(), case.pairs);
                 let (n, rounds) = (round + 1, args.iterations);
-                let what = format!("round {n}/{rounds}, {}, {op}, {pairs} pairs", lane.name);
+                let what = format!("round {n}/{rounds}, {}, {op}, {pairs} pairs", target.name);
                 progress.begin(what.clone());
-                let done = lane.run(case, args.time);
+                let done = target.run(case, args.time);
                 interrupt.check()?;
                 let (work, cost) = done.context(what)?;
                 let series = &mut all[number][i];

@@ -1,4 +1,4 @@
-//! The arms that a run compares: the product of the lists that the command line gives.
+//! The variants that a run compares: the product of the lists that the command line gives.
 
 use clap::Args;
 use std::fmt::Display;
@@ -8,47 +8,47 @@ use uext4_ext4::{GenerationArm, IallocArm, MountOptions};
 use uext4_vfs::icache::IcacheArm;
 use uext4_vfs::ilock::DioLock;
 
-/// A comma list of arms, in the order given.
+/// A comma list of variants, in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ArmList<A>(pub Vec<A>);
+pub struct VariantList<A>(pub Vec<A>);
 
 /// `a,b` or `all`.
-pub fn parse_list<A>(text: &str, all: &[A]) -> Result<ArmList<A>, String>
+pub fn parse_list<A>(text: &str, all: &[A]) -> Result<VariantList<A>, String>
 where
     A: Copy + FromStr<Err: Display>,
 {
     if text == "all" {
-        return Ok(ArmList(all.to_vec()));
+        return Ok(VariantList(all.to_vec()));
     }
     text.split(',')
         .map(|name| name.parse().map_err(|e: A::Err| e.to_string()))
         .collect::<Result<_, _>>()
-        .map(ArmList)
+        .map(VariantList)
 }
 
-fn ialloc_list(text: &str) -> Result<ArmList<IallocArm>, String> {
+fn ialloc_list(text: &str) -> Result<VariantList<IallocArm>, String> {
     parse_list(text, &IallocArm::ALL)
 }
 
-fn generation_list(text: &str) -> Result<ArmList<GenerationArm>, String> {
+fn generation_list(text: &str) -> Result<VariantList<GenerationArm>, String> {
     parse_list(text, &GenerationArm::ALL)
 }
 
-fn icache_list(text: &str) -> Result<ArmList<IcacheArm>, String> {
+fn icache_list(text: &str) -> Result<VariantList<IcacheArm>, String> {
     parse_list(text, &IcacheArm::ALL)
 }
 
-fn dio_lock_list(text: &str) -> Result<ArmList<DioLock>, String> {
+fn dio_lock_list(text: &str) -> Result<VariantList<DioLock>, String> {
     parse_list(text, &DioLock::ALL)
 }
 
-fn on_off_list(text: &str) -> Result<ArmList<bool>, String> {
+fn on_off_list(text: &str) -> Result<VariantList<bool>, String> {
     let words = if text == "all" { "off,on" } else { text };
     words
         .split(',')
         .map(parse_on_off)
         .collect::<Result<_, _>>()
-        .map(ArmList)
+        .map(VariantList)
 }
 
 /// `on` or `off`.
@@ -89,28 +89,28 @@ pub fn parse_run_time(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// The mechanisms' arms, as comma lists, and how every arm is mounted.
+/// The mechanisms' variants, as comma lists, and how every variant is mounted.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Arms (comma lists or `all`; their product is run, interleaved)")]
-pub struct ArmArgs {
+#[command(next_help_heading = "Variants (comma lists or `all`; their product is run, interleaved)")]
+pub struct VariantArgs {
     /// How inode numbers are claimed: retry-unlocked, retry-locked, lock-free
     #[arg(long, value_name = "LIST", value_parser = ialloc_list)]
-    pub ialloc: Option<ArmList<IallocArm>>,
+    pub ialloc: Option<VariantList<IallocArm>>,
     /// How generations are drawn: spinlock, atomic, percpu, percpu-range, percpu-stride, random, beyond
     #[arg(long, value_name = "LIST", value_parser = generation_list)]
-    pub generation: Option<ArmList<GenerationArm>>,
+    pub generation: Option<VariantList<GenerationArm>>,
     /// How the inode cache is locked: global, global-nowait, per-bucket
     #[arg(long, value_name = "LIST", value_parser = icache_list)]
-    pub icache: Option<ArmList<IcacheArm>>,
+    pub icache: Option<VariantList<IcacheArm>>,
     /// Timestamps stay in memory until the inode is written anyhow: on, off
     #[arg(long, value_name = "LIST", value_parser = on_off_list)]
-    pub lazytime: Option<ArmList<bool>>,
+    pub lazytime: Option<VariantList<bool>>,
     /// How direct I/O locks a file: exclusive-first, shared-first, shared-always, range
     #[arg(long, value_name = "LIST", value_parser = dio_lock_list)]
-    pub dio_lock: Option<ArmList<DioLock>>,
+    pub dio_lock: Option<VariantList<DioLock>>,
     /// Direct writes into holes allocate unwritten extents: on, off
     #[arg(long, value_name = "LIST", value_parser = on_off_list)]
-    pub dioread_nolock: Option<ArmList<bool>>,
+    pub dioread_nolock: Option<VariantList<bool>>,
     /// Makes journal start and write access sleep so long, as while a transaction closes (100us)
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub journal_delay: Option<Duration>,
@@ -124,7 +124,7 @@ pub struct ArmArgs {
 
 /// One way to mount, and its name in results.
 #[derive(Clone, Debug)]
-pub struct Arm {
+pub struct Variant {
     /// What varies in this run, or `default`.
     pub name: String,
     /// What the lists give.
@@ -150,21 +150,21 @@ pub struct Choice {
     pub dioread_nolock: Option<bool>,
 }
 
-impl ArmArgs {
-    /// The arms of the run, the first of every list first. An arm that is listed twice is run twice,
+impl VariantArgs {
+    /// The variants of the run, the first of every list first. A variant that is listed twice is run twice,
     /// which shows the noise.
-    pub fn arms(&self) -> Vec<Arm> {
+    pub fn variants(&self) -> Vec<Variant> {
         let choices = self.choices();
         let names = apart(choices.iter().map(|choice| self.name_of(choice)));
-        let arm = |(choice, name): (Choice, String)| Arm {
+        let variant = |(choice, name): (Choice, String)| Variant {
             name,
             choice,
             options: self.mount_options(&choice),
         };
-        choices.into_iter().zip(names).map(arm).collect()
+        choices.into_iter().zip(names).map(variant).collect()
     }
 
-    /// How every arm is mounted, before a list is looked at.
+    /// How every variant is mounted, before a list is looked at.
     fn mount_options(&self, choice: &Choice) -> MountOptions {
         let default = MountOptions::default();
         MountOptions {
@@ -245,19 +245,19 @@ impl ArmArgs {
     }
 }
 
-/// Each choice so far with each arm of the list.
-fn vary<A: Copy>(all: &mut Vec<Choice>, list: Option<&ArmList<A>>, set: fn(&mut Choice, A)) {
+/// Each choice so far with each variant of the list.
+fn vary<A: Copy>(all: &mut Vec<Choice>, list: Option<&VariantList<A>>, set: fn(&mut Choice, A)) {
     let Some(list) = list else {
         return;
     };
-    let with = |choice: &Choice, arm: A| {
+    let with = |choice: &Choice, variant: A| {
         let mut choice = *choice;
-        set(&mut choice, arm);
+        set(&mut choice, variant);
         choice
     };
     *all = all
         .iter()
-        .flat_map(|choice| list.0.iter().map(move |&arm| with(choice, arm)))
+        .flat_map(|choice| list.0.iter().map(move |&variant| with(choice, variant)))
         .collect();
 }
 
@@ -272,7 +272,7 @@ pub fn apart(names: impl Iterator<Item = String>) -> Vec<String> {
     names.iter().enumerate().map(name).collect()
 }
 
-fn length<A>(list: Option<&ArmList<A>>) -> usize {
+fn length<A>(list: Option<&VariantList<A>>) -> usize {
     list.map_or(0, |list| list.0.len())
 }
 
@@ -313,16 +313,19 @@ fn bounded(text: &str, max: usize) -> Result<usize, String> {
 mod tests {
     use super::*;
 
-    fn names(args: &ArmArgs) -> Vec<String> {
-        args.arms().into_iter().map(|arm| arm.name).collect()
+    fn names(args: &VariantArgs) -> Vec<String> {
+        args.variants()
+            .into_iter()
+            .map(|variant| variant.name)
+            .collect()
     }
 
     #[test]
     fn product_is_named_by_what_varies() {
-        assert_eq!(names(&ArmArgs::default()), ["default"]);
-        let mut args = ArmArgs {
+        assert_eq!(names(&VariantArgs::default()), ["default"]);
+        let mut args = VariantArgs {
             icache: Some(icache_list("global").unwrap()),
-            ..ArmArgs::default()
+            ..VariantArgs::default()
         };
         assert_eq!(names(&args), ["global"]);
         args.ialloc = Some(ialloc_list("all").unwrap());
@@ -339,22 +342,26 @@ mod tests {
             "retry-locked/no-lazytime",
         ];
         assert_eq!(names(&args), want);
-        let arms = args.arms();
-        assert!(arms.iter().all(|a| a.options.icache == IcacheArm::Global));
-        assert!(arms[0].options.lazytime && !arms[1].options.lazytime);
+        let variants = args.variants();
+        assert!(
+            variants
+                .iter()
+                .all(|a| a.options.icache == IcacheArm::Global)
+        );
+        assert!(variants[0].options.lazytime && !variants[1].options.lazytime);
     }
 
     #[test]
-    fn the_same_arm_twice_has_two_names() {
-        let args = ArmArgs {
+    fn the_same_variant_twice_has_two_names() {
+        let args = VariantArgs {
             ialloc: Some(ialloc_list("lock-free,lock-free,retry-locked").unwrap()),
-            ..ArmArgs::default()
+            ..VariantArgs::default()
         };
         assert_eq!(names(&args), ["lock-free", "lock-free#2", "retry-locked"]);
     }
 
     #[test]
-    fn unknown_arms_and_units_are_refused() {
+    fn unknown_variants_and_units_are_refused() {
         assert!(
             ialloc_list("lock-fre")
                 .unwrap_err()

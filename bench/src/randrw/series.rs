@@ -1,4 +1,4 @@
-//! The turns of a run: each arm on its data file, the bare device and the file of the host between them.
+//! The turns of a run: each variant on its data file, the bare device and the file of the host between them.
 //!
 //! # Data model
 //! A case is a block size and a count of threads. The data file has its data first and, with `--holes`, a hole
@@ -12,8 +12,8 @@ use super::RandrwArgs;
 use super::handover::{self, Nanos};
 use super::jobs::{self, Mix, Run};
 use super::target::{Bare, OurFile, Target, fill};
-use crate::bed::Bed;
 use crate::device::{self, Image, ImageSpec, ModelDevice};
+use crate::mounted_image::MountedImage;
 use crate::rounds::{Turn, Workload};
 use crate::sample::{Cell, Sample, Work};
 use crate::tree::{FILE, Tree};
@@ -40,7 +40,7 @@ pub struct Case {
     pub threads: usize,
 }
 
-/// The runs of one lane and case.
+/// The runs of one series and case.
 #[derive(Debug, Default)]
 pub struct CaseRuns {
     /// Reads and writes together.
@@ -55,7 +55,7 @@ pub struct CaseRuns {
     pub used_up: usize,
 }
 
-/// A lane that has no image.
+/// A series that has no image.
 pub enum Peer {
     /// A device of the same kind without a file system.
     Bare(Bare, Image),
@@ -103,19 +103,19 @@ impl Peer {
     }
 }
 
-/// The runs of all lanes.
-pub struct Lanes<'a> {
+/// The runs of all all_series.
+pub struct AllSeries<'a> {
     /// Of the command line.
     pub args: &'a RandrwArgs,
     /// The block sizes and counts of threads.
     pub cases: Vec<Case>,
-    /// How many arms come before the peers.
-    pub arms: usize,
-    /// The lanes without an image.
+    /// How many variants come before the peers.
+    pub variants: usize,
+    /// The all_series without an image.
     pub peers: &'a [Peer],
     /// How long handing an inode lock over takes.
     pub handover_ns: Nanos,
-    /// What was measured: for each lane its cases.
+    /// What was measured: for each series its cases.
     pub runs: Vec<CaseRuns>,
 }
 
@@ -125,10 +125,10 @@ pub struct DataFile {
     file: OurFile,
 }
 
-impl Lanes<'_> {
-    /// The runs of a lane and case.
-    pub fn of(&self, lane: usize, case: usize) -> &CaseRuns {
-        &self.runs[lane * self.cases.len() + case]
+impl AllSeries<'_> {
+    /// The runs of a series and case.
+    pub fn of(&self, series: usize, case: usize) -> &CaseRuns {
+        &self.runs[series * self.cases.len() + case]
     }
 
     fn mix(&self, case: Case, holes: bool) -> Mix {
@@ -141,7 +141,7 @@ impl Lanes<'_> {
         }
     }
 
-    /// One run of a lane.
+    /// One run of a series.
     fn measure(
         &mut self,
         turn: Turn,
@@ -161,7 +161,7 @@ impl Lanes<'_> {
             run = jobs::run(target, mix, jobs, self.args.time)?;
             Ok(run.both())
         })?;
-        let runs = &mut self.runs[turn.lane * self.cases.len() + turn.case];
+        let runs = &mut self.runs[turn.series * self.cases.len() + turn.case];
         if !counted {
             runs.device.extend(model.map(ModelDevice::report));
         }
@@ -196,7 +196,7 @@ fn make_holes(file: &OurFile, data: u64, holes: u64) -> anyhow::Result<()> {
     file.sync()
 }
 
-impl Workload for Lanes<'_> {
+impl Workload for AllSeries<'_> {
     type State = DataFile;
 
     fn prepare(&self, fs: &Arc<Ext4>) -> anyhow::Result<DataFile> {
@@ -214,8 +214,8 @@ impl Workload for Lanes<'_> {
         Ok(DataFile { tree, file })
     }
 
-    fn run(&mut self, turn: Turn, bed: &Bed, data: &DataFile) -> anyhow::Result<()> {
-        self.measure(turn, &data.file, Some(bed.fs()), bed.model())?;
+    fn run(&mut self, turn: Turn, image: &MountedImage, data: &DataFile) -> anyhow::Result<()> {
+        self.measure(turn, &data.file, Some(image.fs()), image.model())?;
         match self.args.hole_bytes() {
             0 => Ok(()),
             holes => make_holes(&data.file, self.args.size, holes),
@@ -228,7 +228,7 @@ impl Workload for Lanes<'_> {
             return Ok(());
         }
         let peers = self.peers;
-        match peers.get(turn.lane - self.arms) {
+        match peers.get(turn.series - self.variants) {
             Some(Peer::Bare(bare, image)) => self.measure(turn, bare, None, image.model.as_deref()),
             Some(Peer::Host(file)) => self.measure(turn, file, None, None),
             None => Ok(()),

@@ -2,8 +2,8 @@
 
 use super::FuseArgs;
 use super::workload::Workload;
-use crate::arms::once;
 use crate::mount::{self, this_program};
+use crate::variants::once;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::str::FromStr;
@@ -96,7 +96,7 @@ impl FromStr for Peer {
 
 /// Who mounts an image and is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Contestant {
+pub enum Target {
     /// `uext4 mount`.
     Ours {
         /// How the kernel reaches it.
@@ -115,19 +115,19 @@ pub enum Contestant {
     },
 }
 
-impl Contestant {
+impl Target {
     /// Its name in results.
     pub fn name(&self) -> String {
         match self {
-            Contestant::Ours { transport, options } if options.is_empty() => {
+            Target::Ours { transport, options } if options.is_empty() => {
                 format!("uext4-{}", transport.name())
             }
-            Contestant::Ours { transport, options } => {
+            Target::Ours { transport, options } => {
                 format!("uext4-{},{options}", transport.name())
             }
-            Contestant::Fuse2fs => Peer::Fuse2fs.name().to_owned(),
-            Contestant::Kernel => Peer::Kernel.name().to_owned(),
-            Contestant::Null { transport } => {
+            Target::Fuse2fs => Peer::Fuse2fs.name().to_owned(),
+            Target::Kernel => Peer::Kernel.name().to_owned(),
+            Target::Null { transport } => {
                 format!("{}-{}", Peer::Null.name(), transport.name())
             }
         }
@@ -136,19 +136,19 @@ impl Contestant {
     /// The program that serves `dir` until it is unmounted; none for the kernel.
     pub fn server(&self, image: &Path, dir: &Path) -> Option<Command> {
         let mut command = match self {
-            Contestant::Kernel => return None,
-            Contestant::Fuse2fs => {
+            Target::Kernel => return None,
+            Target::Fuse2fs => {
                 let mut command = Command::new("fuse2fs");
                 command.arg("-f").arg(image).arg(dir);
                 command
             }
-            Contestant::Null { transport } => {
+            Target::Null { transport } => {
                 let mut command = this_program();
                 command.args(["null-mount", "--transport", transport.name()]);
                 command.arg(dir);
                 command
             }
-            Contestant::Ours { transport, options } => {
+            Target::Ours { transport, options } => {
                 let mut all = format!("transport={}", transport.name());
                 if !options.is_empty() {
                     all = format!("{all},{options}");
@@ -162,7 +162,7 @@ impl Contestant {
 
     /// Whether it has an image.
     pub fn has_image(&self) -> bool {
-        !matches!(self, Contestant::Null { .. })
+        !matches!(self, Target::Null { .. })
     }
 
     /// Whether it does this workload.
@@ -173,14 +173,12 @@ impl Contestant {
     /// Why it can't run here.
     fn missing(&self) -> Option<String> {
         match self {
-            Contestant::Ours { transport, .. } | Contestant::Null { transport } => {
-                transport.missing()
-            }
-            Contestant::Fuse2fs => {
+            Target::Ours { transport, .. } | Target::Null { transport } => transport.missing(),
+            Target::Fuse2fs => {
                 let dev = || Transport::Dev.missing();
                 absent("fuse2fs", "the package fuse2fs").or_else(dev)
             }
-            Contestant::Kernel => {
+            Target::Kernel => {
                 let root = rustix::process::geteuid().is_root();
                 (!root).then(|| "loop devices need root".to_owned())
             }
@@ -200,20 +198,20 @@ fn absent(program: &str, package: &str) -> Option<String> {
 }
 
 /// Those that the command line names and the machine has, peers first; says which it lacks.
-pub fn all(args: &FuseArgs) -> Vec<Contestant> {
+pub fn all(args: &FuseArgs) -> Vec<Target> {
     let mut all = Vec::new();
     let transports = once(&args.transport.0);
     for peer in once(&args.peer.0) {
         match peer {
-            Peer::Fuse2fs => all.push(Contestant::Fuse2fs),
-            Peer::Kernel => all.push(Contestant::Kernel),
+            Peer::Fuse2fs => all.push(Target::Fuse2fs),
+            Peer::Kernel => all.push(Target::Kernel),
             Peer::Null => {
                 // Without ours there is nothing to go by.
                 let over = match transports.as_slice() {
                     [] => &Transport::ALL[..],
                     some => some,
                 };
-                all.extend(over.iter().map(|&transport| Contestant::Null { transport }));
+                all.extend(over.iter().map(|&transport| Target::Null { transport }));
             }
         }
     }
@@ -225,13 +223,13 @@ pub fn all(args: &FuseArgs) -> Vec<Contestant> {
     for transport in transports {
         for options in options {
             let options = options.clone();
-            all.push(Contestant::Ours { transport, options });
+            all.push(Target::Ours { transport, options });
         }
     }
-    all.retain(|contestant| match contestant.missing() {
+    all.retain(|target| match target.missing() {
         None => true,
         Some(why) => {
-            eprintln!("skipped: {}: {why}", contestant.name());
+            eprintln!("skipped: {}: {why}", target.name());
             false
         }
     });

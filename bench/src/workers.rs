@@ -1,11 +1,12 @@
 //! Threads that start together.
 
 use anyhow::{Context, anyhow};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Barrier, OnceLock};
 use std::thread::{self, ScopedJoinHandle, Thread};
 use std::time::{Duration, Instant};
 
-/// Tells the threads of a timed run to end.
+/// Ends the threads of a timed run.
 #[derive(Debug)]
 pub struct StopFlag {
     stopped: AtomicBool,
@@ -45,58 +46,10 @@ impl StopFlag {
     }
 }
 
-/// How long after the end of its time a thread may take; it hangs then.
+/// A thread that is still running so long after the stop flag was set hangs.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Where threads wait for each other.
-struct StartLine {
-    /// [`StartLine::WAIT`], [`StartLine::GO`] or [`StartLine::CANCEL`].
-    signal: AtomicU8,
-    arrived: AtomicUsize,
-    /// Who gives the signal.
-    starter: Thread,
-}
-
-impl StartLine {
-    const WAIT: u8 = 0;
-    const GO: u8 = 1;
-    const CANCEL: u8 = 2;
-
-    fn new() -> StartLine {
-        StartLine {
-            signal: AtomicU8::new(Self::WAIT),
-            arrived: AtomicUsize::new(0),
-            starter: thread::current(),
-        }
-    }
-
-    /// Waits for the signal; false if there is no run.
-    fn wait(&self) -> bool {
-        self.arrived.fetch_add(1, Release);
-        self.starter.unpark();
-        loop {
-            match self.signal.load(Acquire) {
-                Self::WAIT => thread::park(),
-                signal => return signal == Self::GO,
-            }
-        }
-    }
-
-    /// Starts the threads, once all of them wait.
-    fn start<T>(&self, threads: &[ScopedJoinHandle<'_, T>]) {
-        while self.arrived.load(Acquire) < threads.len() {
-            thread::park();
-        }
-        self.give(Self::GO, threads);
-    }
-
-    fn give<T>(&self, signal: u8, threads: &[ScopedJoinHandle<'_, T>]) {
-        self.signal.store(signal, Release);
-        threads.iter().for_each(|t| t.thread().unpark());
-    }
-}
-
-/// What a crew did.
+/// What the workers did.
 pub struct Done<T> {
     /// When the first of them began.
     pub began: Instant,
@@ -122,16 +75,19 @@ pub fn run_each<P: Send, T: Send>(
     time: Option<Duration>,
     work: impl Fn(P, &StopFlag) -> anyhow::Result<T> + Sync,
 ) -> anyhow::Result<Done<T>> {
-    let start_line = StartLine::new();
+    // Opened once all threads are spawned; false if one of them could not be.
+    let gate = OnceLock::<bool>::new();
+    let start = Barrier::new(parts.len() + 1);
     let stop = StopFlag::new();
     thread::scope(|scope| {
-        let (start_line, stop, work) = (&start_line, &stop, &work);
+        let (gate, start, stop, work) = (&gate, &start, &stop, &work);
         let mut threads = Vec::with_capacity(parts.len());
         for part in parts {
             let body = move || {
-                if !start_line.wait() {
+                if !*gate.wait() {
                     return Err(anyhow!("was not started"));
                 }
+                start.wait();
                 // The thread that waits for the others may get a CPU long after they do.
                 let began = Instant::now();
                 work(part, stop).map(|result| (began, Instant::now(), result))
@@ -139,12 +95,13 @@ pub fn run_each<P: Send, T: Send>(
             match thread::Builder::new().spawn_scoped(scope, body) {
                 Ok(thread) => threads.push(thread),
                 Err(why) => {
-                    start_line.give(StartLine::CANCEL, &threads);
+                    gate.get_or_init(|| false);
                     return Err(why).context(format!("a thread after {}", threads.len()));
                 }
             }
         }
-        start_line.start(&threads);
+        gate.get_or_init(|| true);
+        start.wait();
         let mut began = Instant::now();
         let mut ended = began;
         if let Some(time) = time {
@@ -167,12 +124,13 @@ pub fn run_each<P: Send, T: Send>(
     })
 }
 
-/// Waits for threads that were told to stop, but not for ever: nobody could end them.
+/// Waits for threads after the stop flag is set. A thread that never ends would block the join, so the process exits
+/// after [`GRACE`].
 fn end_if_one_hangs<T>(threads: &[ScopedJoinHandle<'_, T>]) {
     let (since, mut pause) = (Instant::now(), Duration::from_micros(50));
     while !threads.iter().all(ScopedJoinHandle::is_finished) {
         if since.elapsed() > GRACE {
-            eprintln!("uext4: a thread hangs: it waits for what does not come");
+            eprintln!("uext4: a worker thread did not stop within 60 s");
             std::process::exit(1);
         }
         thread::sleep(pause);

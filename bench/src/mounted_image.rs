@@ -5,17 +5,17 @@ use std::sync::Arc;
 use uext4_ext4::{Ext4, MountOptions};
 
 /// An image and its mount.
-pub struct Bed {
+pub struct MountedImage {
     fs: Arc<Ext4>,
     image: Image,
 }
 
-impl Bed {
+impl MountedImage {
     /// Opens or makes the image and mounts it.
-    pub fn make(spec: &ImageSpec, options: &MountOptions) -> anyhow::Result<Bed> {
+    pub fn make(spec: &ImageSpec, options: &MountOptions) -> anyhow::Result<MountedImage> {
         let image = device::open(spec)?;
         let fs = Ext4::mount(image.measured(), options.clone())?;
-        Ok(Bed { fs, image })
+        Ok(MountedImage { fs, image })
     }
 
     /// The mount.

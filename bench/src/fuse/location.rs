@@ -1,8 +1,8 @@
-//! The image of a turn, mounted by a contestant.
+//! The image of a turn, mounted by a target.
 
-use super::contestant::Contestant;
 use super::mount::{Mount, PATIENCE, PAUSE};
 use super::scratch::Scratch;
+use super::target::Target;
 use anyhow::ensure;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,33 +10,33 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Instant;
 
-/// The image of a turn, mounted by a contestant. Unmounted when it is dropped.
-pub struct Place<'a> {
-    contestant: &'a Contestant,
+/// The image of a turn, mounted by a target. Unmounted when it is dropped.
+pub struct Location<'a> {
+    target: &'a Target,
     scratch: &'a Scratch,
     dir: PathBuf,
     mount: Option<Mount>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Location<'a> {
     /// Makes an image and mounts it.
     pub fn make(
-        contestant: &'a Contestant,
+        target: &'a Target,
         scratch: &'a Scratch,
         bytes: u64,
         inodes: u64,
-    ) -> anyhow::Result<Place<'a>> {
-        if contestant.has_image() {
+    ) -> anyhow::Result<Location<'a>> {
+        if target.has_image() {
             scratch.make_image(bytes, inodes)?;
         }
-        let mut place = Place {
-            contestant,
+        let mut location = Location {
+            target,
             scratch,
             dir: scratch.mount_point(),
             mount: None,
         };
-        place.mount()?;
-        Ok(place)
+        location.mount()?;
+        Ok(location)
     }
 
     /// Where it is mounted.
@@ -47,7 +47,7 @@ impl<'a> Place<'a> {
     /// Mounts it, or mounts it again.
     pub fn mount(&mut self) -> anyhow::Result<()> {
         let (image, log) = (self.scratch.image(), self.scratch.log());
-        let mount = match self.contestant.server(&image, &self.dir) {
+        let mount = match self.target.server(&image, &self.dir) {
             Some(command) => Mount::serve(command, &self.dir, &log)?,
             None => {
                 wait_for_loop_device(&image)?;
@@ -75,7 +75,7 @@ impl<'a> Place<'a> {
     /// Unmounts and checks it.
     pub fn finish(mut self) -> anyhow::Result<()> {
         self.unmount()?;
-        match self.contestant.has_image() {
+        match self.target.has_image() {
             true => self.check().map(drop),
             false => Ok(()),
         }

@@ -1,7 +1,7 @@
 //! Pairs of processes, and the queues between them.
 //!
 //! # Invariants
-//! A lane is set up once, for the most pairs that there are; those that a case does not need wait for their input.
+//! A target is set up once, for the most pairs that there are; those that a case does not need wait for their input.
 //! Queues have names only until both sides have them open.
 
 use super::client::{Half, order};
@@ -35,7 +35,7 @@ struct Server {
 }
 
 /// Pairs of processes, and the queues between them.
-pub struct Lane {
+pub struct Target {
     /// Its name in results.
     pub name: String,
     /// Both sides of the first pair, of the second, and so on. They go before the mount does.
@@ -44,10 +44,10 @@ pub struct Lane {
     server: Option<Server>,
 }
 
-impl Lane {
+impl Target {
     /// With queues of the kernel.
-    pub fn of_kernel(args: &MqArgs, name: &str) -> anyhow::Result<Lane> {
-        Ok(Lane {
+    pub fn of_kernel(args: &MqArgs, name: &str) -> anyhow::Result<Target> {
+        Ok(Target {
             name: name.to_owned(),
             clients: start_pairs(args, name, None)?,
             server: None,
@@ -55,9 +55,9 @@ impl Lane {
     }
 
     /// With mounted queues, served by so many threads, or as many as a mount has by itself.
-    pub fn mounted(args: &MqArgs, name: &str, threads: Option<usize>) -> anyhow::Result<Lane> {
+    pub fn mounted(args: &MqArgs, name: &str, threads: Option<usize>) -> anyhow::Result<Target> {
         let server = Server::start(args, name, threads).context("uext4 mqueue mount")?;
-        Ok(Lane {
+        Ok(Target {
             name: name.to_owned(),
             clients: start_pairs(args, name, Some(&server.dir))?,
             server: Some(server),
@@ -142,9 +142,9 @@ fn options(args: &MqArgs, threads: Option<usize>) -> String {
 }
 
 /// Starts both sides of each pair, which have their queues open when this returns, and nobody else can open them.
-fn start_pairs(args: &MqArgs, lane: &str, dir: Option<&Path>) -> anyhow::Result<Vec<Process>> {
+fn start_pairs(args: &MqArgs, target: &str, dir: Option<&Path>) -> anyhow::Result<Vec<Process>> {
     let home = Home::new(dir);
-    let prefix = format!("/uext4-bench-{lane}-{}", std::process::id());
+    let prefix = format!("/uext4-bench-{target}-{}", std::process::id());
     let queues = QUEUES_OF_PAIR * args.pairs_max();
     let size = QueueSize {
         maxmsg: args.maxmsg,

@@ -1,9 +1,9 @@
 //! Workers that create a namespace and drop the oldest, in a loop.
 
-use crate::crew::{self, StopFlag};
 use crate::histogram::Histogram;
 use crate::peer;
 use crate::sample::Work;
+use crate::workers::{self, StopFlag};
 use std::collections::VecDeque;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -45,7 +45,7 @@ pub fn run(
     rings: Vec<VecDeque<IpcNamespace>>,
     time: Duration,
 ) -> anyhow::Result<(TurnOver, Vec<VecDeque<IpcNamespace>>)> {
-    let done = crew::run_each(rings, Some(time), |mut ring, stop| {
+    let done = workers::run_each(rings, Some(time), |mut ring, stop| {
         let done = turn_over(queues, &mut ring, stop);
         Ok((done, ring))
     })?;
@@ -84,7 +84,7 @@ fn turn_over(queues: &MqueueType, ring: &mut VecDeque<IpcNamespace>, stop: &Stop
 /// The same by the kernel: each worker unshares its IPC namespace, which creates one and drops that
 /// before. The kernel frees it some time later, on a work queue, which is given the time after the run.
 pub fn kernel(workers: usize, time: Duration) -> anyhow::Result<TurnOver> {
-    let done = crew::run(workers, Some(time), |_, stop| {
+    let done = workers::run(workers, Some(time), |_, stop| {
         let mut done = TurnOver::default();
         loop {
             let since = (done.work.ops % SAMPLED == 0).then(Instant::now);

@@ -2,7 +2,7 @@
 //! written once for both.
 
 /// Directories for workers, all on one file system.
-pub trait Place: Sync {
+pub trait Location: Sync {
     /// The directory of a worker.
     type Dir<'a>: Dir
     where
