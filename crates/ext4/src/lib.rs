@@ -36,6 +36,7 @@
 
 mod attributes;
 mod block_allocator;
+mod clock;
 mod deletion;
 mod directory;
 mod errno;
@@ -74,11 +75,11 @@ pub use inode::reference::InodeRef;
 pub use inode_allocator::InodeAllocator;
 pub use inode_table::InodeTable;
 pub use inodes::Inodes;
-pub use mapping::{Mapping, RunLookup};
+pub use mapping::Mapping;
 pub use namei::Namei;
 pub use options::ialloc_variant::IallocArm;
 pub use options::{AtimeUpdate, DataMode, MountOptions};
 pub use orphans::OrphanList;
-pub use run::Run;
+pub use run::{Run, RunLookup};
 pub use superblock::read_superblock;
 pub use volume::Volume;

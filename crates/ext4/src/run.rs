@@ -10,3 +10,14 @@ pub struct Run {
     /// How many.
     pub len: u32,
 }
+
+/// What a block of a file is, and for how many blocks from there on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunLookup {
+    /// Where it is; None for a hole.
+    pub pblk: Option<Pblk>,
+    /// Allocated, but reads as zeros.
+    pub unwritten: bool,
+    /// For how many blocks that goes on at least; at least 1.
+    pub len: u32,
+}

@@ -14,7 +14,6 @@ mod trim;
 use crate::block_allocator::client::CommitClient;
 use crate::block_allocator::trim::Trims;
 use crate::error::{Ext4Error, Result};
-use crate::file::ZEROS;
 use crate::group::{BlockBits, Group, bitmap};
 use crate::kinds;
 use crate::run::Run;
@@ -25,6 +24,8 @@ use uext4_ondisk::{Corrupt, CorruptKind, GroupCsum, GroupFlags, GroupNo, Pblk};
 use uext4_sync::CachePadded;
 use uext4_sync::atomic::Ordering::Relaxed;
 use uext4_sync::atomic::{AtomicI64, Ordering};
+
+pub(crate) static ZEROS: [u8; 65536] = [0; 65536];
 
 /// Where blocks should go.
 #[derive(Clone, Copy, Debug)]

@@ -3,10 +3,10 @@
 mod recover;
 
 use crate::attributes::Attributes;
+use crate::clock::now;
 use crate::error::{Ext4Error, Result};
 use crate::inline::InlineData;
 use crate::inode::Inode;
-use crate::inode::clock::now;
 use crate::inode::reference::{InodeOwner, InodeRef};
 use crate::inode_allocator::InodeAllocator;
 use crate::inode_table::InodeTable;

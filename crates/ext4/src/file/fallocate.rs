@@ -235,7 +235,7 @@ impl FileIo {
 
     /// The size, if it grows, and the times, whatever was done.
     fn finish_fallocate(&self, inode: &Inode, size: Option<u64>) -> Result<()> {
-        let time = crate::inode::clock::now();
+        let time = crate::clock::now();
         self.volume.with_handle(2, |handle| {
             inode.touch_data(handle);
             self.table.update_inode(inode, handle, |disk| {

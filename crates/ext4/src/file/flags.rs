@@ -4,10 +4,10 @@
 //! # Locking
 //! The inode's `ilock`, alone; the flags are changed in one handle.
 
+use crate::clock::now;
 use crate::error::{Ext4Error, Result};
 use crate::file::FileIo;
 use crate::inode::Inode;
-use crate::inode::clock::now;
 use crate::inode::reference::InodeRef;
 use uext4_ondisk::{EXTRA_ISIZE_KNOWN, FileType, InodeFlags, RoCompat};
 use uext4_vfs::caller::{Caller, Capabilities};

@@ -13,10 +13,10 @@
 //! # Locking
 //! Both inodes' `ilock`, by inode number; the handle; both `map` locks, by inode number.
 
+use crate::clock::now;
 use crate::error::{Ext4Error, Result};
 use crate::file::FileIo;
 use crate::inode::Inode;
-use crate::inode::clock::now;
 use crate::inode::reference::InodeRef;
 use crate::inodes::new::NewInode;
 use std::sync::Arc;

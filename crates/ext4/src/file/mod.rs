@@ -23,21 +23,23 @@ mod setattr;
 
 use crate::attributes::Attributes;
 use crate::block_allocator::BlockAllocator;
+use crate::block_allocator::ZEROS;
+use crate::clock::now;
 use crate::deletion::DELETE_CREDITS;
 use crate::error::{Ext4Error, Result};
 use crate::file::direct::fill::CutOut;
 use crate::file::direct::lock_inode;
 use crate::inline::InlineData;
 use crate::inode::Inode;
-use crate::inode::clock::now;
 use crate::inode::reference::InodeRef;
 use crate::inode_table::InodeTable;
 use crate::inodes::Inodes;
+use crate::mapping::Mapping;
 use crate::mapping::extents::convert;
 use crate::mapping::extents::remove::Restart;
-use crate::mapping::{Mapping, RunLookup};
 use crate::orphans::OrphanList;
 use crate::run::Run;
+use crate::run::RunLookup;
 use crate::volume::Volume;
 use std::sync::Arc;
 use uext4_jbd2::Handle;
@@ -49,7 +51,6 @@ use uext4_vfs::io::{IoFlags, Written};
 pub(crate) const WRITE_CREDITS: u32 = 24;
 /// The most that one handle publishes, in blocks.
 const PIECE_BLOCKS: u32 = 2048;
-pub(crate) static ZEROS: [u8; 65536] = [0; 65536];
 
 /// How a read is done.
 #[derive(Clone, Copy, Debug, Default)]

@@ -8,10 +8,10 @@
 //! # Locking
 //! The inode's `ilock`, alone; then handles; then the `map` lock.
 
+use crate::clock::now;
 use crate::error::{Ext4Error, Result};
 use crate::file::FileIo;
 use crate::inode::Inode;
-use crate::inode::clock::now;
 use crate::mapping::extents::remove::Restart;
 use crate::mapping::extents::shift::Shift;
 use uext4_jbd2::Handle;

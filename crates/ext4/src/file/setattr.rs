@@ -2,11 +2,11 @@
 
 use crate::attributes::access::vfs_time;
 use crate::attributes::xattr::change::XATTR_CREDITS;
+use crate::clock::now;
 use crate::error::Result;
 use crate::file::FileIo;
 use crate::inode::Inode;
 use crate::inode::acl_cache::Subject;
-use crate::inode::clock::now;
 use crate::inode::reference::InodeRef;
 use uext4_ondisk::{AclEntry, InodeFlags, Timestamp as DiskTime};
 use uext4_vfs::attr::{Attr, SetAttr};

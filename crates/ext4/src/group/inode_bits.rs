@@ -176,7 +176,7 @@ impl InodeBits {
                 .collect()
         });
         if let Some(at) = all.get(index as usize) {
-            at.store(crate::inode::clock::now_s(), Relaxed);
+            at.store(crate::clock::now_s(), Relaxed);
         }
     }
 

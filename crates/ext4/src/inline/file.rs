@@ -1,9 +1,9 @@
 //! Files that are all in their inode.
 
+use crate::clock::now;
 use crate::error::Result;
 use crate::inline::{IN_BLOCK, InlineData};
 use crate::inode::Inode;
-use crate::inode::clock::now;
 
 /// What changing the data in an inode changes: its block.
 const CREDITS: u32 = 2;

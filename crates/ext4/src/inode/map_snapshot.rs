@@ -15,7 +15,7 @@
 //! # Locking
 //! None to look up. The `map` lock, shared, to make a copy.
 
-use crate::mapping::RunLookup;
+use crate::run::RunLookup;
 use arc_swap::ArcSwapOption;
 use std::sync::{Arc, OnceLock};
 use uext4_ondisk::{Extent, Lblk};

@@ -18,16 +18,15 @@
 //! the clock tick of the last change, the mapping) is also kept where they can look without a lock.
 
 pub(crate) mod acl_cache;
-pub(crate) mod clock;
 mod direct_state;
 mod directory_blocks;
 pub(crate) mod map_snapshot;
 pub(crate) mod reference;
 pub(crate) mod unflushed_writes;
 
+use crate::clock::now_s;
 use crate::error::Result;
 use crate::inode::acl_cache::AclCache;
-use crate::inode::clock::now_s;
 use crate::inode::direct_state::DirectState;
 use crate::inode::directory_blocks::DirBlocks;
 use crate::inode::map_snapshot::MapSnapshot;

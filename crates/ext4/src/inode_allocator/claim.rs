@@ -9,10 +9,10 @@
 //! group asks for it before it touches the bitmap, once per claim as well: the descriptor that an
 //! earlier transaction still has to write is completed (with the bitmap's checksum) at that moment.
 
+use crate::clock::now_s;
 use crate::error::Result;
 use crate::group::inode_bits::InodeBits;
 use crate::group::{Group, bitmap};
-use crate::inode::clock::now_s;
 use crate::inode_allocator::InodeAllocator;
 use crate::options::ialloc_variant::IallocArm;
 use crate::volume::handles::LazyHandle;

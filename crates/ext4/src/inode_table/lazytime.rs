@@ -17,9 +17,9 @@
 //! left for later. In the `per-bucket` arm the block's buffer says whether any inode of it has pending
 //! timestamps, and where none has, nothing is looked up.
 
+use crate::clock::{now, now_s};
 use crate::error::Result;
 use crate::inode::Inode;
-use crate::inode::clock::{now, now_s};
 use crate::inode::reference::InodeRef;
 use crate::inode_table::InodeTable;
 use crate::options::AtimeUpdate;

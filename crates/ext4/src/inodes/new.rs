@@ -1,7 +1,7 @@
 //! Making an inode.
 
+use crate::clock::now;
 use crate::error::{Ext4Error, Result};
-use crate::inode::clock::now;
 use crate::inode::reference::InodeRef;
 use crate::inode::{Inode, InodePlace};
 use crate::inodes::Inodes;

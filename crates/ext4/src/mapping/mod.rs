@@ -27,7 +27,7 @@ use crate::mapping::block_map::Reader;
 use crate::mapping::block_map::remove::MAP_STEP_CREDITS;
 use crate::mapping::extents::remove::{Content, METADATA_STEP_CREDITS, Restart, STEP_CREDITS};
 use crate::options::DataMode;
-use crate::run::Run;
+use crate::run::{Run, RunLookup};
 use crate::volume::{Volume, handles};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -44,17 +44,6 @@ const COPY_NODES_MAX: u64 = 256;
 const SMALL_FILE_BYTES: u64 = i32::MAX as u64;
 /// The most runs of a file that one handle deletes.
 const SMALL_RUNS: usize = 4;
-
-/// What a block of a file is, and for how many blocks from there on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RunLookup {
-    /// Where it is; None for a hole.
-    pub pblk: Option<Pblk>,
-    /// Allocated, but reads as zeros.
-    pub unwritten: bool,
-    /// For how many blocks that goes on at least; at least 1.
-    pub len: u32,
-}
 
 /// The root of a mapping: `i_block`, and what it holds.
 #[derive(Clone, Copy, Debug)]

@@ -6,11 +6,11 @@
 //! others, others by number.
 
 use crate::attributes::acl::stored::NewAcls;
+use crate::clock::now;
 use crate::deletion::DELETE_CREDITS;
 use crate::directory::check_name;
 use crate::directory::{Found, Hit};
 use crate::error::{Ext4Error, Result};
-use crate::inode::clock::now;
 use crate::inode::reference::InodeRef;
 use crate::inodes::new::NewInode;
 use crate::namei::{LINK_CREDITS, Namei, check_alive, check_directory};

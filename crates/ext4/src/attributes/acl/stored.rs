@@ -3,10 +3,10 @@
 use crate::attributes::Attributes;
 use crate::attributes::acl::{grants, inherited, is_valid, mode_of, with_mode};
 use crate::attributes::xattr::change::XATTR_CREDITS;
+use crate::clock::now;
 use crate::error::{Ext4Error, Result};
 use crate::inode::Inode;
 use crate::inode::acl_cache::{AclCache, Subject};
-use crate::inode::clock::now;
 use crate::inode::reference::InodeRef;
 use std::sync::Arc;
 use uext4_jbd2::Handle;

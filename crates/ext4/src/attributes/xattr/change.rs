@@ -7,9 +7,9 @@
 use crate::attributes::Attributes;
 use crate::attributes::xattr::value::NewValue;
 use crate::attributes::xattr::{Lists, check_visible};
+use crate::clock::now;
 use crate::error::{Ext4Error, Result};
 use crate::inode::Inode;
-use crate::inode::clock::now;
 use crate::inode::reference::InodeRef;
 use crate::kinds;
 use crate::run::Run;

@@ -1,8 +1,9 @@
 //! Direct writes to holes, to blocks that were never written, and past the size.
 
+use crate::block_allocator::ZEROS;
 use crate::error::{Ext4Error, Result};
+use crate::file::FileIo;
 use crate::file::direct::Request;
-use crate::file::{FileIo, ZEROS};
 use crate::inode::Inode;
 use uext4_ondisk::{Lblk, Pblk};
 use uext4_vfs::io::Written;

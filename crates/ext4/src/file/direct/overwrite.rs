@@ -4,7 +4,7 @@ use crate::error::{Ext4Error, Result};
 use crate::file::FileIo;
 use crate::file::direct::Request;
 use crate::inode::Inode;
-use crate::mapping::RunLookup;
+use crate::run::RunLookup;
 use uext4_ondisk::Lblk;
 use uext4_vfs::io::Written;
 
