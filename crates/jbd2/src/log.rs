@@ -204,7 +204,7 @@ impl Log {
         }
         let at = self.chunk.len();
         self.chunk.extend_from_slice(data);
-        let copy = self.chunk.get_mut(at..).unwrap_or(&mut []);
+        let copy = &mut self.chunk[at..];
         let escaped = journal_needs_escape(copy);
         if escaped {
             journal_escape(copy);

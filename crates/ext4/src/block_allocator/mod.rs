@@ -155,9 +155,9 @@ impl BlockAllocator {
             return Ok(None);
         };
         let end = self.volume.geometry().blocks_in_group(no);
-        let locked = group.lock.lock();
+        let mut locked = group.changes.lock();
         let from = if from == 0 {
-            group.block_hint.load(Relaxed).min(end)
+            locked.block_hint.min(end)
         } else {
             from
         };
@@ -165,7 +165,7 @@ impl BlockAllocator {
             return Ok(None);
         };
         bitmap::assign_run(&bits.busy, first, len, true);
-        group.block_hint.store(first + len, Relaxed);
+        locked.block_hint = first + len;
         drop(locked);
         self.free_blocks.fetch_sub(i64::from(len), Relaxed);
         Ok(Some(Run {
@@ -188,9 +188,10 @@ impl BlockAllocator {
             && let Some(group) = self.volume.groups().get(no.0 as usize)
             && let Some(bits) = group.block_bits()
         {
-            let _locked = group.lock.lock();
+            let mut locked = group.changes.lock();
             bitmap::assign_run(&bits.busy, first.0, run.len, false);
-            group.block_hint.fetch_min(first.0, Relaxed);
+            locked.block_hint = locked.block_hint.min(first.0);
+            drop(locked);
             self.free_blocks.fetch_add(i64::from(run.len), Relaxed);
         }
     }
@@ -207,7 +208,7 @@ impl BlockAllocator {
         let bits = self.block_bits(group)?;
         self.volume.access_group(handle, group)?;
         handle.access_native(&bits.buffer)?;
-        let _locked = group.lock.lock();
+        let _locked = group.changes.lock();
         bitmap::assign_run(&bits.on_disk, first.0, run.len, true);
         bits.mark_dirty();
         group.clear_flags(GroupFlags::BLOCK_UNINIT);
@@ -244,7 +245,7 @@ impl BlockAllocator {
                 .min(geometry.blocks_in_group(no));
             self.volume.access_group(handle, group)?;
             handle.access_native(&bits.buffer)?;
-            let locked = group.lock.lock();
+            let locked = group.changes.lock();
             let was_used = bitmap::is_set(&bits.on_disk, first.0);
             let upto = if was_used {
                 bitmap::find_clear(&bits.on_disk, first.0, stop).unwrap_or(stop)
@@ -313,7 +314,7 @@ impl BlockAllocator {
             let here = left.min(geometry.blocks_in_group(no).saturating_sub(first.0));
             let group = self.volume.group(no)?;
             let bits = self.block_bits(group)?;
-            let locked = group.lock.lock();
+            let locked = group.changes.lock();
             let is_allocated = here > 0 && bitmap::run_is(&bits.on_disk, first.0, here, true);
             drop(locked);
             if !is_allocated {
@@ -336,7 +337,7 @@ impl BlockAllocator {
         let bits = self.block_bits(group)?;
         self.volume.access_group(handle, group)?;
         handle.access_native(&bits.buffer)?;
-        let locked = group.lock.lock();
+        let locked = group.changes.lock();
         let used = bitmap::run_is(&bits.on_disk, first, len, true);
         if used {
             bitmap::assign_run(&bits.on_disk, first, len, false);
@@ -379,11 +380,9 @@ impl BlockAllocator {
                 continue;
             };
             if let Some(bits) = group.block_bits() {
-                let _locked = group.lock.lock();
+                let mut locked = group.changes.lock();
                 bitmap::assign_run(&bits.busy, first.0, len, false);
-                if group.block_hint.load(Relaxed) > first.0 {
-                    group.block_hint.store(first.0, Relaxed);
-                }
+                locked.block_hint = locked.block_hint.min(first.0);
             }
             for block in pblk..pblk + u64::from(len) {
                 self.volume.cache().remove(block);
@@ -570,14 +569,14 @@ impl BlockAllocator {
         let bytes = u64::from(run.len) * size;
         let n = (bytes - within).min(data.len() as u64) as usize;
         let start = run.pblk.0 * size;
-        let part = data.get(..n).unwrap_or(data);
+        let part = &data[..n];
         let tail = bytes - within - n as u64;
         if within == 0 && tail == 0 {
             self.volume.device().write_at(start, part)?;
             return Ok(n);
         }
-        let head = ZEROS.get(..within as usize).unwrap_or(&ZEROS);
-        let zeros = ZEROS.get(..tail as usize).unwrap_or(&ZEROS);
+        let head = &ZEROS[..within as usize];
+        let zeros = &ZEROS[..tail as usize];
         self.volume.device().write_vectored_at(
             start,
             &[

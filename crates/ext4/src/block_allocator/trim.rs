@@ -146,7 +146,7 @@ impl BlockAllocator {
         range: Range<u32>,
         least: u32,
     ) -> Result<Option<Range<u32>>> {
-        let locked = group.lock.lock();
+        let locked = group.changes.lock();
         let Some(first) = bitmap::find_clear(&bits.busy, range.start, range.end) else {
             return Ok(None);
         };
@@ -166,9 +166,9 @@ impl BlockAllocator {
         self.volume
             .host_space
             .forget(place * block, u64::from(len) * block);
-        let locked = group.lock.lock();
+        let mut locked = group.changes.lock();
         bitmap::assign_run(&bits.busy, first, len, false);
-        group.block_hint.fetch_min(first, Relaxed);
+        locked.block_hint = locked.block_hint.min(first);
         drop(locked);
         done?;
         Ok(Some(first..end))

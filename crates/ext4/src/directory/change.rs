@@ -265,10 +265,13 @@ impl Directory {
         role: Role,
     ) -> Result<(Lblk, Arc<Buffer>)> {
         let lblk = Lblk(self.dir_blocks(dir));
-        let map = dir.map.write();
-        let goal = self.mapping.data_goal_locked(dir, lblk)?;
+        let mut map = dir.map.write();
+        let goal = self.mapping.data_goal_locked(dir, &map, lblk)?;
         let run = self.blocks.claim_blocks(handle, goal, 1, true)?;
-        if let Err(why) = self.mapping.insert_run(handle, dir, lblk, run, true) {
+        if let Err(why) = self
+            .mapping
+            .insert_run(handle, dir, &mut map, lblk, run, true)
+        {
             self.blocks.free_run(handle, run)?;
             return Err(why);
         }

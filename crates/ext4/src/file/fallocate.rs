@@ -158,10 +158,10 @@ impl FileIo {
         let reached = publish.size.map(|size| size.min(end));
         self.volume.with_handle(PUBLISH_CREDITS, |handle| {
             {
-                let _map = inode.map.write();
+                let mut map = inode.map.write();
                 let (neighbours, privileged) = (publish.neighbours, publish.privileged);
                 self.mapping
-                    .insert_extent_as(handle, inode, extent, neighbours, privileged)?;
+                    .insert_extent_as(handle, inode, &mut map, extent, neighbours, privileged)?;
             }
             self.blocks.publish_run(handle, run)?;
             inode.touch_data(handle);
@@ -222,9 +222,15 @@ impl FileIo {
             if !mapping.unwritten {
                 self.blocks.retry_no_space(|| {
                     self.volume.with_handle(PUBLISH_CREDITS * 2, |handle| {
-                        let _map = inode.map.write();
-                        self.mapping
-                            .convert_extents(handle, inode, (at, end), Written::No, true)
+                        let mut map = inode.map.write();
+                        self.mapping.convert_extents(
+                            handle,
+                            inode,
+                            &mut map,
+                            (at, end),
+                            Written::No,
+                            true,
+                        )
                     })
                 })?;
             }

@@ -16,8 +16,8 @@
 use crate::clock::now;
 use crate::error::{Ext4Error, Result};
 use crate::file::FileIo;
-use crate::inode::Inode;
 use crate::inode::reference::InodeRef;
+use crate::inode::{Inode, MapTree};
 use crate::inodes::new::NewInode;
 use std::sync::Arc;
 use uext4_jbd2::Handle;
@@ -144,12 +144,17 @@ impl FileIo {
         } else {
             (&boot, inode)
         };
-        let _first_map = first.map.write_keyed(u64::from(first.ino.0));
-        let _second_map = second.map.write_keyed(u64::from(second.ino.0));
+        let mut first_map = first.map.write_keyed(u64::from(first.ino.0));
+        let mut second_map = second.map.write_keyed(u64::from(second.ino.0));
+        let (file_map, boot_map) = if inode.ino < boot.ino {
+            (&mut *first_map, &mut *second_map)
+        } else {
+            (&mut *second_map, &mut *first_map)
+        };
         let file_data = Moved::of(inode, &file_nodes, file_stays);
         let boot_data = Moved::of(&boot, &boot_nodes, boot_stays);
-        self.give(&handle, inode, &boot_data, file_stays)?;
-        self.give(&handle, &boot, &file_data, boot_stays)?;
+        self.give(&handle, inode, file_map, &boot_data, file_stays)?;
+        self.give(&handle, &boot, boot_map, &file_data, boot_stays)?;
         handle.finish();
         Ok(())
     }
@@ -167,8 +172,15 @@ impl FileIo {
         Ok(())
     }
 
-    /// Makes `data` that of `inode`, under a new generation; `stays`: sectors of its attributes.
-    fn give(&self, handle: &Handle<'_>, inode: &Inode, data: &Moved<'_>, stays: u64) -> Result<()> {
+    /// Makes `data` the data of `inode`, under a new generation; `stays`: sectors of its attributes.
+    fn give(
+        &self,
+        handle: &Handle<'_>,
+        inode: &Inode,
+        tree: &mut MapTree,
+        data: &Moved<'_>,
+        stays: u64,
+    ) -> Result<()> {
         let generation = self.inodes.generator.draw(Some(inode.generation()));
         let seed = self.volume.sb.csum_seed.inode(inode.ino, generation);
         self.mapping.reseed_nodes(handle, data.nodes, seed)?;
@@ -185,7 +197,7 @@ impl FileIo {
             disk.version = disk.version.wrapping_add(1);
             disk.generation = generation;
         })?;
-        inode.set_seed(seed);
+        inode.set_seed(tree, seed);
         inode.snapshot.changed();
         Ok(())
     }

@@ -69,7 +69,7 @@ impl FileIo {
         let want = u32::try_from(want).unwrap_or(u32::MAX);
         let blocks = want.min(mapping.len).min(self.piece_blocks());
         let n = (u64::from(blocks) * size - within).min(data.len() as u64) as usize;
-        let data = data.get(..n).unwrap_or(data);
+        let data = &data[..n];
         let end = offset + n as u64;
         let piece = |run, fresh| Piece {
             run,
@@ -126,9 +126,15 @@ impl FileIo {
         self.volume
             .with_handle(2 * WRITE_CREDITS + piece.run.len, |handle| {
                 {
-                    let _map = inode.map.write();
-                    self.mapping
-                        .convert_extents(handle, inode, range, Written::Yes, privileged)?;
+                    let mut map = inode.map.write();
+                    self.mapping.convert_extents(
+                        handle,
+                        inode,
+                        &mut map,
+                        range,
+                        Written::Yes,
+                        privileged,
+                    )?;
                 }
                 self.write_buffers(handle, piece, &buffers)?;
                 self.publish_size(handle, inode, end, 0)
@@ -230,7 +236,7 @@ impl FileIo {
         self.volume.with_handle(1, |handle| {
             let mut content = handle.modify(&buffer)?;
             let range = within as usize..(within + len) as usize;
-            content.data_mut().get_mut(range).unwrap_or(&mut []).fill(0);
+            content.data_mut()[range].fill(0);
             drop(content);
             inode.touch_data(handle);
             Ok(())
@@ -255,10 +261,7 @@ impl FileIo {
                         true => buffer.try_read().ok_or(Ext4Error::WouldBlock)?,
                         false => buffer.read(),
                     };
-                    let from = content.data().get(within..within + here).unwrap_or(&[]);
-                    if from.len() == here {
-                        part.copy_from_slice(from);
-                    }
+                    part.copy_from_slice(&content.data()[within..within + here]);
                 }
                 None => self.volume.device().read_at(place, part)?,
             }

@@ -144,12 +144,10 @@ impl FileIo {
             }
             false => want,
         };
-        let (part, _) = data
-            .split_at_mut_checked(until)
-            .unwrap_or((&mut [], &mut []));
+        let part = &mut data[..until];
         self.read_mapped(inode, offset, part, kind)?;
         // What the last block holds past the size is nobody's business.
-        part.get_mut(want..).unwrap_or(&mut []).fill(0);
+        part[want..].fill(0);
         if !nowait {
             self.table.touch_atime(inode);
         }
@@ -296,7 +294,7 @@ impl FileIo {
         }
         let mut done = 0;
         while done < data.len() {
-            let rest = data.get(done..).unwrap_or(&[]);
+            let rest = &data[done..];
             let at = offset + done as u64;
             let journaled = self.mapping.journals_data(inode);
             let written = self.blocks.retry_no_space(|| match journaled {
@@ -337,7 +335,7 @@ impl FileIo {
         match mapping.pblk {
             Some(pblk) if !mapping.unwritten => {
                 let n = (u64::from(mapping.len) * size - within).min(data.len() as u64) as usize;
-                let part = data.get(..n).unwrap_or(data);
+                let part = &data[..n];
                 self.volume
                     .device()
                     .write_at(pblk.0 * size + within, part)?;
@@ -354,11 +352,12 @@ impl FileIo {
                     .fill_run(Run { pblk, len: blocks }, within, data)?;
                 self.volume.with_handle(WRITE_CREDITS, |handle| {
                     {
-                        let _map = inode.map.write();
+                        let mut map = inode.map.write();
                         let written = convert::Written::Yes;
                         self.mapping.convert_extents(
                             handle,
                             inode,
+                            &mut map,
                             (from, to),
                             written,
                             privileged,
@@ -471,7 +470,7 @@ impl FileIo {
             if self.mapping.journals_data(inode) {
                 return self.zero_journaled(inode, pblk, from % block, to - from);
             }
-            let zeros = ZEROS.get(..(to - from) as usize).unwrap_or(&ZEROS);
+            let zeros = &ZEROS[..(to - from) as usize];
             self.volume
                 .device()
                 .write_at(pblk.0 * block + from % block, zeros)?;

@@ -86,8 +86,9 @@ impl FileIo {
         self.mapping.check_removable(inode, first.into(), 1 << 32)?;
         self.blocks.retry_no_space(|| {
             self.volume.with_handle(CREDITS, |handle| {
-                let _map = inode.map.write();
-                self.mapping.split_extent(handle, inode, first.into(), true)
+                let mut map = inode.map.write();
+                self.mapping
+                    .split_extent(handle, inode, &mut map, first.into(), true)
             })?;
             let handle = self.volume.journal().start(CREDITS)?;
             // First: no data is ever past the size, which would be damage.

@@ -71,7 +71,7 @@ impl Freezer {
     }
 
     fn descriptors(&self, first: u32, data: &mut [u8]) {
-        let groups = self.groups.get(first as usize..).unwrap_or(&[]);
+        let groups = &self.groups[first as usize..];
         for (group, raw) in groups.iter().zip(data.chunks_exact_mut(self.desc_size)) {
             let desc = group.encode(self.seed, self.bitmap_bytes, self.desc_size >= 64);
             desc.encode_into(raw);

@@ -12,7 +12,7 @@
 //! - `busy` contains `on_disk`.
 //!
 //! # Locking
-//! `lock` (rank `group`) serialises changes of the block bitmaps, and in two arms of inode allocation
+//! `changes` (rank `group`) serialises changes of the block bitmaps, and in two arms of inode allocation
 //! those of the inode bitmap. Inode bits and counters are atomic.
 
 pub mod bitmap;
@@ -44,14 +44,19 @@ pub struct Group {
     flags: AtomicU16,
     block_bitmap_csum: AtomicU32,
     inode_bitmap_csum: AtomicU32,
-    /// Serialises changes of the block bitmaps.
-    pub lock: Mutex<()>,
+    /// Held by the thread that changes the block bitmaps, and in two variants of inode allocation the inode bitmap.
+    pub changes: Mutex<BitmapChanges>,
     blocks: OnceLock<BlockBits>,
     inodes: OnceLock<InodeBits>,
     /// A bitmap was found damaged: nothing is allocated here.
     pub damaged: AtomicBool,
+}
+
+/// What changes with the bitmaps of a group; its guard proves that no other thread changes them.
+#[derive(Debug)]
+pub struct BitmapChanges {
     /// Where the search for free blocks may begin.
-    pub block_hint: AtomicU32,
+    pub block_hint: u32,
 }
 
 /// The block bitmaps of a group.
@@ -167,11 +172,10 @@ impl Group {
             flags: AtomicU16::new(desc.flags.bits()),
             block_bitmap_csum: AtomicU32::new(desc.block_bitmap_csum),
             inode_bitmap_csum: AtomicU32::new(desc.inode_bitmap_csum),
-            lock: Mutex::new(&class::GROUP, ()),
+            changes: Mutex::new(&class::GROUP, BitmapChanges { block_hint: 0 }),
             blocks: OnceLock::new(),
             inodes: OnceLock::new(),
             damaged: AtomicBool::new(false),
-            block_hint: AtomicU32::new(0),
         }
     }
 
@@ -302,7 +306,7 @@ fn checksum(seed: uext4_ondisk::CsumSeed, words: &[AtomicU64], bytes: usize) -> 
         }
         encode_words(words, &mut chunk);
         let n = left.min(words.len() * 8);
-        crc = uext4_ondisk::crc32c(crc, chunk.get(..n).unwrap_or(&chunk));
+        crc = uext4_ondisk::crc32c(crc, &chunk[..n]);
         left -= n;
     }
     crc

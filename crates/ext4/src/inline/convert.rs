@@ -97,8 +97,8 @@ impl InlineData {
     fn fill_first(&self, block: &mut [u8], dir: &Inode, parent: Ino, all: &[u8]) -> Result<()> {
         let (end, tail) = (self.volume.dir_end(), self.volume.dir_tail());
         uext4_ondisk::dir_block_init_dots(block, tail, dir.ino, parent, self.volume.has_filetype());
-        let (first, rest) = all.split_at_checked(IN_BLOCK).unwrap_or((all, &[]));
-        let first = first.get(PARENT..).unwrap_or(&[]);
+        let (first, rest) = all.split_at(IN_BLOCK);
+        let first = &first[PARENT..];
         let mut hint = 0;
         for records in [first, rest] {
             for d in dir_entries(records, records.len()) {

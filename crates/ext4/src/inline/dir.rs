@@ -33,7 +33,7 @@ fn insert(
     file_type: FileType,
 ) -> uext4_ondisk::Result<bool> {
     for part in parts(all.len()) {
-        let records = all.get_mut(part).unwrap_or(&mut []);
+        let records = &mut all[part];
         let end = records.len();
         if dir_insert(records, end, name, ino, file_type, 0)?.is_some() {
             return Ok(true);
@@ -44,9 +44,9 @@ fn insert(
 
 /// Makes the second part end at `capacity`.
 fn grow(all: &mut Vec<u8>, capacity: usize) -> uext4_ondisk::Result<()> {
-    let old: Vec<u8> = all.get(IN_BLOCK..).unwrap_or(&[]).to_vec();
+    let old: Vec<u8> = all[IN_BLOCK..].to_vec();
     all.resize(capacity, 0);
-    let records = all.get_mut(IN_BLOCK..).unwrap_or(&mut []);
+    let records = &mut all[IN_BLOCK..];
     dir_block_init(records, false);
     let end = records.len();
     for d in dir_entries(&old, old.len()) {
@@ -105,7 +105,7 @@ impl InlineData {
         let all = self.inline_load(dir)?;
         for part in parts(all.len()) {
             let start = part.start;
-            let records = all.get(part).unwrap_or(&[]);
+            let records = &all[part];
             for d in dir_entries(records, records.len()) {
                 let d = d.map_err(|e| e.ino(dir.ino))?;
                 if d.ino.0 != 0 {
@@ -141,7 +141,7 @@ impl InlineData {
         let all = self.inline_load(dir)?;
         for part in parts(all.len()) {
             let start = part.start;
-            let records = all.get(part).unwrap_or(&[]);
+            let records = &all[part];
             let found = dir_find(records, records.len(), name).map_err(|e| e.ino(dir.ino))?;
             if let Some(d) = found {
                 return Ok(Some((d.ino, start + d.offset)));
@@ -229,7 +229,7 @@ impl InlineData {
         let mut all = self.inline_load(dir)?;
         let part = part_of(offset, all.len());
         let at = offset.saturating_sub(part.start);
-        let records = all.get_mut(part).unwrap_or(&mut []);
+        let records = &mut all[part];
         change(records, at).map_err(|e| Ext4Error::from(e.ino(dir.ino)))?;
         self.inline_store(handle, dir, &all, |_| {})
     }

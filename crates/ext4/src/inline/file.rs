@@ -21,10 +21,10 @@ impl InlineData {
         let mut all = self.inline_load(inode)?;
         all.truncate(usize::try_from(inode.size()).unwrap_or(usize::MAX));
         let at = usize::try_from(offset).unwrap_or(usize::MAX);
-        let from = all.get(at..).unwrap_or(&[]);
+        let from = &all[at.min(all.len())..];
         let here = from.len().min(to.len());
-        let (part, past) = to.split_at_mut_checked(here).unwrap_or((&mut [], &mut []));
-        part.copy_from_slice(from.get(..here).unwrap_or(&[]));
+        let (part, past) = to.split_at_mut(here);
+        part.copy_from_slice(&from[..here]);
         past.fill(0);
         Ok(())
     }

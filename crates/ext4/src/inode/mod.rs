@@ -73,13 +73,13 @@ pub struct Inode {
     /// When it was last seen that the access time needs no change, or had one.
     atime_tick: AtomicU64,
     /// The block mapping in `i_block` and below.
-    pub map: RwLock<()>,
+    pub map: RwLock<MapTree>,
     /// The same, to look up without a lock.
     pub(crate) snapshot: MapSnapshot,
     /// What direct I/O keeps, once there was some.
     direct: OnceLock<Box<DirectState>>,
     /// The extended attributes.
-    pub xattr: Mutex<()>,
+    pub xattr: Mutex<XattrLists>,
     /// What is known of those that decide who may do what.
     pub(crate) acls: AclCache,
     pins: AtomicU32,
@@ -102,6 +102,16 @@ pub struct Inode {
     alloc_group: AtomicU32,
     _apart: [u64; APART_WORDS],
 }
+
+/// The block mapping of an inode: `i_block` and the blocks below it. They are buffers, so a guard of the lock gives no
+/// data but proves access.
+#[derive(Debug)]
+pub struct MapTree(());
+
+/// The lists of extended attributes of an inode: in its table block and in a block of their own. They are buffers, so a
+/// guard of the lock gives no data but proves access.
+#[derive(Debug)]
+pub struct XattrLists(());
 
 /// A cache line.
 const APART_WORDS: usize = 8;
@@ -129,7 +139,7 @@ impl InodePlace {
     ) -> &'c mut [u8] {
         let end = self.offset + usize::from(params.inode_size);
         let data = content.data_mut();
-        data.get_mut(self.offset..end).unwrap_or(&mut [])
+        &mut data[self.offset..end]
     }
 }
 
@@ -163,10 +173,10 @@ impl Inode {
             flags: AtomicU32::new(disk.flags.bits()),
             atime_tick: AtomicU64::new(NO_TICK),
             state: Mutex::new(&class::INODE_STATE, disk),
-            map: RwLock::new(&class::EXTENT_MAP, ()),
+            map: RwLock::new(&class::EXTENT_MAP, MapTree(())),
             snapshot: MapSnapshot::new(),
             direct: OnceLock::new(),
-            xattr: Mutex::new(&class::XATTR, ()),
+            xattr: Mutex::new(&class::XATTR, XattrLists(())),
             acls: AclCache::new(),
             pins: AtomicU32::new(0),
             tid: AtomicU64::new(tid),
@@ -366,14 +376,14 @@ impl Inode {
     pub(crate) fn raw_in<'c>(&self, content: &'c mut BufferWrite<'_>) -> &'c mut [u8] {
         let end = self.offset + usize::from(self.params.inode_size);
         let data = content.data_mut();
-        data.get_mut(self.offset..end).unwrap_or(&mut [])
+        &mut data[self.offset..end]
     }
 
     /// Runs `f` on the raw bytes of the inode in its table.
     pub fn with_raw<R>(&self, f: impl FnOnce(&[u8]) -> R) -> R {
         let content = self.itable.read();
         let end = self.offset + usize::from(self.params.inode_size);
-        f(content.data().get(self.offset..end).unwrap_or(&[]))
+        f(&content.data()[self.offset..end])
     }
 
     /// Where its bytes are on the device, whose blocks have `block` bytes.
@@ -439,10 +449,7 @@ impl Inode {
     }
 
     /// Says that its generation changed, and so the seed of what it owns.
-    ///
-    /// # Locks
-    /// The caller holds `map` alone.
-    pub(crate) fn set_seed(&self, seed: InodeSeed) {
+    pub(crate) fn set_seed(&self, _tree: &mut MapTree, seed: InodeSeed) {
         self.seed.store(seed.0, Ordering::Relaxed);
     }
 

@@ -74,7 +74,7 @@ impl InodeAllocator {
                 described = true;
             }
             handle.access_sleepy(&bits.buffer)?;
-            let locked = group.lock.lock();
+            let locked = group.changes.lock();
             if bitmap::set(&bits.words, index) {
                 return Ok(Some(index));
             }

@@ -238,7 +238,8 @@ impl InodeAllocator {
         let bits = self.inode_bits(group)?;
         self.volume.access_group(handle, group)?;
         handle.access_native(&bits.buffer)?;
-        let locked = (self.volume.options.ialloc != IallocArm::LockFree).then(|| group.lock.lock());
+        let locked =
+            (self.volume.options.ialloc != IallocArm::LockFree).then(|| group.changes.lock());
         let was_set = bitmap::clear(&bits.words, index);
         drop(locked);
         if !was_set {

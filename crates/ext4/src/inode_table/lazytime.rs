@@ -36,8 +36,8 @@ use uext4_vfs::icache::IcacheArm;
 #[derive(Debug)]
 pub(crate) struct Lazytime {
     pending: PerCpu<Mutex<HashSet<Ino>>>,
-    /// Held by whoever took inodes out of the sets, until they are written or back.
-    writing: Mutex<()>,
+    /// Inodes that were taken out of the sets and are neither written nor back.
+    writing: Mutex<Vec<Ino>>,
     stop: Mutex<bool>,
     stopping: Condvar,
     thread: Mutex<Option<thread::JoinHandle<()>>>,
@@ -47,7 +47,7 @@ impl Lazytime {
     pub fn new() -> Lazytime {
         Lazytime {
             pending: PerCpu::new(|_| Mutex::new(&class::LAZYTIME, HashSet::new())),
-            writing: Mutex::new(&class::LAZYTIME_WRITE, ()),
+            writing: Mutex::new(&class::LAZYTIME_WRITE, Vec::new()),
             stop: Mutex::new(&class::LAZYTIME, false),
             stopping: Condvar::new(),
             thread: Mutex::new(&class::LAZYTIME, None),
@@ -58,11 +58,10 @@ impl Lazytime {
         self.pending.get().lock().insert(ino);
     }
 
-    fn take(&self) -> Vec<Ino> {
-        self.pending
-            .iter()
-            .flat_map(|set| std::mem::take(&mut *set.lock()))
-            .collect()
+    fn take(&self, to: &mut Vec<Ino>) {
+        for set in self.pending.iter() {
+            to.extend(set.lock().drain());
+        }
     }
 
     /// Starts the thread that writes what is older than `age_max`, unless it runs.
@@ -261,8 +260,9 @@ impl InodeTable {
             return Ok(());
         }
         let mut result = Ok(());
-        let _writing = self.lazytime.writing.lock();
-        for ino in self.lazytime.take() {
+        let mut writing = self.lazytime.writing.lock();
+        self.lazytime.take(&mut writing);
+        for ino in writing.drain(..) {
             let Some(inode) = self.icache.find(u64::from(ino.0)) else {
                 continue;
             };

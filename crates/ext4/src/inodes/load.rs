@@ -42,7 +42,7 @@ impl Inodes {
     pub(crate) fn decode_inode(&self, ino: Ino, place: &InodePlace) -> Result<uext4_ondisk::Inode> {
         let content = place.buffer.read();
         let end = place.offset + usize::from(self.volume.params.inode_size);
-        let raw = content.data().get(place.offset..end).unwrap_or(&[]);
+        let raw = &content.data()[place.offset..end];
         // What a transaction changed has its checksum only once it is frozen.
         if let Some(seed) = self.volume.seed()
             && place.buffer.dirty() & (1 << place.slot) == 0

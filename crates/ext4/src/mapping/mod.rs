@@ -20,6 +20,7 @@ pub(crate) mod extents;
 use crate::block_allocator::{BlockAllocator, Goal};
 use crate::error::{Ext4Error, Result};
 use crate::inode::Inode;
+use crate::inode::MapTree;
 use crate::inode::map_snapshot::EXTENTS_MAX;
 use crate::inode::map_snapshot::SnapshotBudget;
 use crate::inode_table::InodeTable;
@@ -253,14 +254,14 @@ impl Mapping {
     }
 
     fn map_block_in_tree(&self, inode: &Inode, lblk: Lblk) -> Result<RunLookup> {
-        let _map = inode.map.read();
+        let map = inode.map.read();
         if inode.snapshot.missed() {
             // What is wrong elsewhere in the mapping is told to who asks for it.
-            let extents = self.extents_locked(inode, EXTENTS_MAX, COPY_NODES_MAX);
+            let extents = self.extents_locked(inode, &map, EXTENTS_MAX, COPY_NODES_MAX);
             let extents = extents.unwrap_or_default();
             inode.snapshot.set(extents, &self.snapshot_budget);
         }
-        self.map_block_locked(inode, lblk)
+        self.map_block_locked(inode, &map, lblk)
     }
 
     /// As [`Ext4::map_block`], but never waits: `None` where it would have to, because the mapping is being
@@ -281,7 +282,7 @@ impl Mapping {
     }
 
     /// As [`Ext4::map_block`], with the `map` lock held by the caller.
-    fn map_block_locked(&self, inode: &Inode, lblk: Lblk) -> Result<RunLookup> {
+    fn map_block_locked(&self, inode: &Inode, _tree: &MapTree, lblk: Lblk) -> Result<RunLookup> {
         let root = Root::of(&inode.state());
         match root {
             Root::Extents(root) => self.find_extent(inode, root, lblk),
@@ -301,12 +302,17 @@ impl Mapping {
     /// # Errors
     /// Damage, the device's, or [`Ext4Error::TooLarge`] past what a map can map.
     pub(crate) fn data_goal(&self, inode: &Inode, lblk: Lblk) -> Result<Goal> {
-        let _map = inode.map.read();
-        self.data_goal_locked(inode, lblk)
+        let map = inode.map.read();
+        self.data_goal_locked(inode, &map, lblk)
     }
 
     /// As [`Ext4::data_goal`], with the `map` lock held by the caller.
-    pub(crate) fn data_goal_locked(&self, inode: &Inode, lblk: Lblk) -> Result<Goal> {
+    pub(crate) fn data_goal_locked(
+        &self,
+        inode: &Inode,
+        _tree: &MapTree,
+        lblk: Lblk,
+    ) -> Result<Goal> {
         let root = Root::of(&inode.state());
         match root {
             Root::Extents(root) => Ok(self.goal_in_tree(inode, root, lblk)?.into()),
@@ -333,14 +339,11 @@ impl Mapping {
         run: Run,
         privileged: bool,
     ) -> Result<()> {
-        let _map = inode.map.write();
-        self.insert_run(handle, inode, lblk, run, privileged)
+        let mut map = inode.map.write();
+        self.insert_run(handle, inode, &mut map, lblk, run, privileged)
     }
 
     /// As [`Ext4::map_run`]; no more than its goal says.
-    ///
-    /// # Locks
-    /// The caller holds the inode's `map` lock alone.
     ///
     /// # Journal
     /// As `insert_extent` and `insert_in_map`.
@@ -351,6 +354,7 @@ impl Mapping {
         &self,
         handle: &Handle<'_>,
         inode: &Inode,
+        tree: &mut MapTree,
         lblk: Lblk,
         run: Run,
         privileged: bool,
@@ -362,9 +366,9 @@ impl Mapping {
             pblk: run.pblk,
         };
         if inode.has_extents() {
-            return self.insert_extent(handle, inode, extent, privileged);
+            return self.insert_extent(handle, inode, tree, extent, privileged);
         }
-        self.insert_in_map(handle, inode, extent, privileged)
+        self.insert_in_map(handle, inode, tree, extent, privileged)
     }
 
     /// Frees what `[from, to)` of a file maps. The handle may be restarted in between, so the inode is
@@ -398,10 +402,10 @@ impl Mapping {
             if !handle.extend(credits) && restart == Restart::Allowed {
                 handle = handle.restart(fresh)?;
             }
-            let map = inode.map.write();
+            let mut map = inode.map.write();
             let step = match root {
-                Root::Extents(_) => self.remove_step(&handle, inode, from, end, content),
-                _ => self.remove_map_step(&handle, inode, from, end, content),
+                Root::Extents(_) => self.remove_step(&handle, inode, &mut map, from, end, content),
+                _ => self.remove_map_step(&handle, inode, &mut map, from, end, content),
             };
             drop(map);
             match step {
@@ -435,10 +439,12 @@ impl Mapping {
         let mut end = to.min(1 << 32);
         while end > from {
             let _ = handle.extend(credits);
-            let _map = inode.map.write();
+            let mut map = inode.map.write();
             end = match root {
-                Root::Extents(_) => self.remove_step(handle, inode, from, end, content)?,
-                _ => self.remove_map_step(handle, inode, from, end, content)?,
+                Root::Extents(_) => {
+                    self.remove_step(handle, inode, &mut map, from, end, content)?
+                }
+                _ => self.remove_map_step(handle, inode, &mut map, from, end, content)?,
             };
         }
         Ok(())
@@ -449,8 +455,8 @@ impl Mapping {
     /// # Errors
     /// Damage, or the device's.
     pub fn extents(&self, inode: &Inode) -> Result<Vec<Extent>> {
-        let _map = inode.map.read();
-        let all = self.extents_locked(inode, usize::MAX, u64::MAX)?;
+        let map = inode.map.read();
+        let all = self.extents_locked(inode, &map, usize::MAX, u64::MAX)?;
         Ok(all.unwrap_or_default())
     }
 
@@ -459,6 +465,7 @@ impl Mapping {
     fn extents_locked(
         &self,
         inode: &Inode,
+        _tree: &MapTree,
         max: usize,
         nodes_max: u64,
     ) -> Result<Option<Vec<Extent>>> {

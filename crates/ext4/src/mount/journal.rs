@@ -58,12 +58,7 @@ pub(crate) fn find_log(
     let (desc_block, desc_at) = sb.geometry.group_desc_location(no);
     let desc_size = usize::from(sb.geometry.desc_size);
     let desc = cache.with(desc_block.0, |content| {
-        GroupDesc::decode(
-            content
-                .data()
-                .get(desc_at..desc_at + desc_size)
-                .unwrap_or(&[]),
-        )
+        GroupDesc::decode(&content.data()[desc_at..desc_at + desc_size])
     })??;
     desc.validate(&sb.geometry, no)
         .map_err(|e| e.pblk(desc_block))?;
@@ -72,7 +67,7 @@ pub(crate) fn find_log(
     let place = desc.inode_table.0 + u64::from(block);
     let inode = cache.with(place, |content| {
         let end = at + usize::from(params.inode_size);
-        uext4_ondisk::Inode::decode(content.data().get(at..end).unwrap_or(&[]), &params)
+        uext4_ondisk::Inode::decode(&content.data()[at..end], &params)
     })?;
     let inode = inode.map_err(|e| e.ino(ino))?;
     let seed = sb

@@ -23,10 +23,7 @@ pub(crate) fn load_groups(
             kinds::take(&buffer, kinds::DESCRIPTORS, no.0)?;
         }
         let content = buffer.read();
-        let raw = content
-            .data()
-            .get(at..at + usize::from(geometry.desc_size))
-            .unwrap_or(&[]);
+        let raw = &content.data()[at..at + usize::from(geometry.desc_size)];
         csum.verify_desc(no, raw).map_err(|e| e.pblk(block))?;
         let desc = GroupDesc::decode(raw)?;
         desc.validate(geometry, no).map_err(|e| e.pblk(block))?;

@@ -347,7 +347,7 @@ impl Attributes {
 
     /// Gives back what a value reserved and `mapped` runs of which are its inode's.
     pub(super) fn unreserve_value(&self, new: &NewValue<'_>, mapped: usize) {
-        self.unreserve_all(new.runs.get(mapped..).unwrap_or(&[]));
+        self.unreserve_all(&new.runs[mapped..]);
     }
 
     /// A new inode for a value.

@@ -72,9 +72,9 @@ impl FileIo {
             if !handle.extend(RUN_CREDITS) {
                 handle = handle.restart(BATCH_CREDITS)?;
             }
-            let _map = inode.map.write();
+            let mut map = inode.map.write();
             self.mapping
-                .convert_extents(&handle, inode, run, Written::Yes, true)?;
+                .convert_extents(&handle, inode, &mut map, run, Written::Yes, true)?;
             handle.complete();
         }
         let published = self.publish_size(&handle, inode, 0, 0);

@@ -64,7 +64,7 @@ impl FileIo {
         let pieces = self.prepare(inode, first, last, privileged)?;
         let mapped: u64 = pieces.iter().map(|piece| piece.blocks).sum();
         let done = (((first + mapped) * block).min(end) - offset) as usize;
-        let data = data.get(..done).unwrap_or(data);
+        let data = &data[..done];
         let mut writes = Vec::with_capacity(pieces.len() + 2);
         for piece in &pieces {
             add_writes(&mut writes, piece, block, offset, data);
@@ -149,17 +149,20 @@ impl FileIo {
         }
         let cut = self.blocks.retry_no_space(|| {
             self.volume.with_handle(CUT_CREDITS, |handle| {
-                let _map = inode.map.write();
-                self.mapping.split_extent(handle, inode, from, privileged)?;
+                let mut map = inode.map.write();
+                self.mapping
+                    .split_extent(handle, inode, &mut map, from, privileged)?;
                 handle.complete();
-                self.mapping.split_extent(handle, inode, to, privileged)
+                self.mapping
+                    .split_extent(handle, inode, &mut map, to, privileged)
             })
         });
         match cut {
             Ok(()) => Ok(CutOut::Apart),
             Err(Ext4Error::NoSpace) => self.volume.with_handle(CUT_CREDITS, |handle| {
-                let _map = inode.map.write();
-                self.mapping.zero_extent(handle, inode, Lblk(from as u32))?;
+                let mut map = inode.map.write();
+                self.mapping
+                    .zero_extent(handle, inode, &mut map, Lblk(from as u32))?;
                 inode.touch_data(handle);
                 Ok(CutOut::Zeroed)
             }),
@@ -180,12 +183,12 @@ fn add_writes<'a>(
     let from = start.max(offset);
     let to = stop.min(offset + data.len() as u64);
     let place = |at: u64| piece.pblk.0 * block + (at - start);
-    let zeros = |from: u64, to: u64| ZEROS.get(..(to - from) as usize).unwrap_or(&ZEROS);
+    let zeros = |from: u64, to: u64| &ZEROS[..(to - from) as usize];
     if piece.unwritten && start < from {
         writes.push((place(start), zeros(start, from)));
     }
-    let part = data.get((from - offset) as usize..(to - offset) as usize);
-    writes.push((place(from), part.unwrap_or(&[])));
+    let part = &data[(from - offset) as usize..(to - offset) as usize];
+    writes.push((place(from), part));
     if piece.unwritten && to < stop {
         writes.push((place(to), zeros(to, stop)));
     }

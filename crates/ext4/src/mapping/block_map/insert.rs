@@ -7,6 +7,7 @@
 use crate::block_allocator::Goal;
 use crate::error::{Ext4Error, Result};
 use crate::inode::Inode;
+use crate::inode::MapTree;
 use crate::kinds;
 use crate::mapping::Mapping;
 use crate::mapping::block_map::{Path, Reader};
@@ -21,9 +22,6 @@ type NewNodes = ArrayVec<Pblk, MAP_LEVELS>;
 impl Mapping {
     /// Adds a run where the file has a hole; no more than [`Ext4::goal_in_map`] says.
     ///
-    /// # Locks
-    /// The caller holds the inode's `map` lock alone.
-    ///
     /// # Journal
     /// Two credits; three more for each pointer block that is missing, at most three, and one for the
     /// superblock.
@@ -34,6 +32,7 @@ impl Mapping {
         &self,
         handle: &Handle<'_>,
         inode: &Inode,
+        _tree: &mut MapTree,
         extent: Extent,
         privileged: bool,
     ) -> Result<()> {

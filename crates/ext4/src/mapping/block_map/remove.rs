@@ -2,6 +2,7 @@
 
 use crate::error::{Ext4Error, Result};
 use crate::inode::Inode;
+use crate::inode::MapTree;
 use crate::mapping::Mapping;
 use crate::mapping::block_map::{Path, Reader};
 use crate::mapping::extents::remove::Content;
@@ -30,9 +31,6 @@ impl Mapping {
     /// Frees the last runs in `[from, to)`, of one block of pointers, and pointer blocks that nothing is left
     /// in; returns where the rest ends.
     ///
-    /// # Locks
-    /// The caller holds the inode's `map` lock alone.
-    ///
     /// # Journal
     /// [`MAP_STEP_CREDITS`].
     ///
@@ -42,6 +40,7 @@ impl Mapping {
         &self,
         handle: &Handle<'_>,
         inode: &Inode,
+        _tree: &mut MapTree,
         from: u64,
         to: u64,
         content: Content,

@@ -7,6 +7,7 @@
 
 use crate::error::{Ext4Error, Result};
 use crate::inode::Inode;
+use crate::inode::MapTree;
 use crate::mapping::Mapping;
 use crate::mapping::extents::Path;
 use crate::mapping::extents::insert::full;
@@ -27,9 +28,6 @@ pub(crate) enum Written {
 impl Mapping {
     /// Makes an extent that covers `at` and begins before it two.
     ///
-    /// # Locks
-    /// The caller holds the inode's `map` lock alone.
-    ///
     /// # Journal
     /// As `insert_extent`.
     ///
@@ -39,10 +37,11 @@ impl Mapping {
         &self,
         handle: &Handle<'_>,
         inode: &Inode,
+        tree: &mut MapTree,
         at: u64,
         privileged: bool,
     ) -> Result<()> {
-        self.split_extent_if(handle, inode, at, privileged, |_| true)
+        self.split_extent_if(handle, inode, tree, at, privileged, |_| true)
     }
 
     /// As [`Ext4::split_extent`], if the extent is such a one.
@@ -50,6 +49,7 @@ impl Mapping {
         &self,
         handle: &Handle<'_>,
         inode: &Inode,
+        _tree: &mut MapTree,
         at: u64,
         privileged: bool,
         is_such: impl Fn(&Extent) -> bool,
@@ -71,7 +71,7 @@ impl Mapping {
                 self.split_full(handle, inode, &mut path, lblk, privileged)?;
                 continue;
             }
-            let pos = path.leaf_at().unwrap_or(0);
+            let pos = path.extent_at()?;
             let (left, right) = cut_at(extent, lblk);
             return self
                 .change_node(handle, inode, &mut path, leaf, |node| {
@@ -85,9 +85,6 @@ impl Mapping {
 
     /// Makes `[from, to)` written or unwritten, all of which must be mapped.
     ///
-    /// # Locks
-    /// The caller holds the inode's `map` lock alone.
-    ///
     /// # Journal
     /// A credit for each leaf and one for the inode; what `split_extent` takes, twice, unless extents
     /// begin and end there.
@@ -98,6 +95,7 @@ impl Mapping {
         &self,
         handle: &Handle<'_>,
         inode: &Inode,
+        tree: &mut MapTree,
         (from, to): (u64, u64),
         written: Written,
         privileged: bool,
@@ -106,7 +104,7 @@ impl Mapping {
         // What is as it is to be needs no cut.
         for end in [from, to] {
             let changes = |e: &Extent| e.unwritten != unwritten;
-            self.split_extent_if(handle, inode, end, privileged, changes)?;
+            self.split_extent_if(handle, inode, tree, end, privileged, changes)?;
         }
         let mut at = from;
         while at < to {
@@ -119,7 +117,7 @@ impl Mapping {
             };
             if unwritten && extent.len > EXTENT_LEN_MAX_UNWRITTEN && !extent.unwritten {
                 let most = u64::from(extent.lblk.0) + u64::from(EXTENT_LEN_MAX_UNWRITTEN);
-                self.split_extent(handle, inode, most, privileged)?;
+                self.split_extent(handle, inode, tree, most, privileged)?;
                 continue;
             }
             at = extent.end();
@@ -145,7 +143,13 @@ impl Mapping {
     ///
     /// # Errors
     /// [`Ext4Error::NoSpace`] if it goes on past the size; the device's or the journal's.
-    pub(crate) fn zero_extent(&self, handle: &Handle<'_>, inode: &Inode, at: Lblk) -> Result<()> {
+    pub(crate) fn zero_extent(
+        &self,
+        handle: &Handle<'_>,
+        inode: &Inode,
+        _tree: &mut MapTree,
+        at: Lblk,
+    ) -> Result<()> {
         let mut path = self.path(inode, at)?;
         let Some(extent) = path.extent().filter(|e| e.contains(at) && e.unwritten) else {
             return Ok(());
@@ -174,7 +178,7 @@ impl Mapping {
         extent: Extent,
     ) -> Result<()> {
         let leaf = path.leaf_level();
-        let pos = path.leaf_at().unwrap_or(0);
+        let pos = path.extent_at()?;
         self.change_node(handle, inode, path, leaf, |node| {
             node.set_extent(pos, extent);
             merge_with_next(node, pos);

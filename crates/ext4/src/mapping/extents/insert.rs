@@ -2,6 +2,7 @@
 
 use crate::error::{Ext4Error, Result};
 use crate::inode::Inode;
+use crate::inode::MapTree;
 use crate::mapping::Mapping;
 use crate::mapping::extents::Path;
 use std::sync::Arc;
@@ -20,9 +21,6 @@ pub(crate) enum Neighbours {
 impl Mapping {
     /// Adds an extent where the file has a hole, merging it with its neighbours where that fits.
     ///
-    /// # Locks
-    /// The caller holds the inode's `map` lock alone.
-    ///
     /// # Journal
     /// One credit for the leaf and one for the inode; four more for each level that splits.
     ///
@@ -32,10 +30,11 @@ impl Mapping {
         &self,
         handle: &Handle<'_>,
         inode: &Inode,
+        tree: &mut MapTree,
         extent: Extent,
         privileged: bool,
     ) -> Result<()> {
-        self.insert_extent_as(handle, inode, extent, Neighbours::Merge, privileged)
+        self.insert_extent_as(handle, inode, tree, extent, Neighbours::Merge, privileged)
     }
 
     /// As [`Ext4::insert_extent`], with its neighbours or apart from them.
@@ -43,6 +42,7 @@ impl Mapping {
         &self,
         handle: &Handle<'_>,
         inode: &Inode,
+        _tree: &mut MapTree,
         extent: Extent,
         neighbours: Neighbours,
         privileged: bool,

@@ -73,6 +73,15 @@ impl Path {
         self.steps.last().and_then(|s| s.at)
     }
 
+    /// The position in the leaf of the extent that the caller found there.
+    ///
+    /// # Errors
+    /// Damage: there is none.
+    fn extent_at(&self) -> Result<usize> {
+        let none = || Corrupt::new(CorruptKind::ExtentOrder).detail("the leaf is empty");
+        Ok(self.leaf_at().ok_or_else(none)?)
+    }
+
     /// The extent that covers the block, or the last one before it in its leaf.
     fn extent(&self) -> Option<Extent> {
         let at = self.leaf_at()?;

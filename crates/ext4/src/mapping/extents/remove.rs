@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::inode::Inode;
+use crate::inode::MapTree;
 use crate::mapping::Mapping;
 use crate::mapping::extents::Path;
 use crate::run::Run;
@@ -37,9 +38,6 @@ impl Mapping {
     /// Frees the end of the last extent in `[from, to)`, or cuts it at `to` first; returns where the rest
     /// ends.
     ///
-    /// # Locks
-    /// The caller holds the inode's `map` lock alone.
-    ///
     /// # Journal
     /// [`STEP_CREDITS`].
     ///
@@ -49,6 +47,7 @@ impl Mapping {
         &self,
         handle: &Handle<'_>,
         inode: &Inode,
+        tree: &mut MapTree,
         from: u64,
         to: u64,
         content: Content,
@@ -60,7 +59,7 @@ impl Mapping {
             return Ok(self.previous_end(&path, from, to));
         };
         if extent.end() > to {
-            self.split_extent(handle, inode, to, true)?;
+            self.split_extent(handle, inode, tree, to, true)?;
             return Ok(to);
         }
         let start = u64::from(extent.lblk.0);
@@ -121,7 +120,7 @@ impl Mapping {
     ) -> Result<()> {
         let start = u64::from(extent.lblk.0);
         let level = path.leaf_level();
-        let at = path.leaf_at().unwrap_or(0);
+        let at = path.extent_at()?;
         if cut_from > start {
             let len = (cut_from - start) as u16;
             return self.change_node(handle, inode, path, level, |node| {

@@ -144,10 +144,10 @@ impl Replay<'_> {
             self.fs
                 .blocks
                 .claim_this_run(self.handle, run_of(extent), &mut |_, _| Ok(()))?;
-            let locked = inode.map.write();
+            let mut locked = inode.map.write();
             self.fs
                 .mapping
-                .insert_extent(self.handle, inode, *extent, true)?;
+                .insert_extent(self.handle, inode, &mut locked, *extent, true)?;
             drop(locked);
             let sectors = u64::from(extent.len) * (self.fs.volume.block_size() / 512);
             self.fs.table.update_inode(inode, self.handle, |disk| {

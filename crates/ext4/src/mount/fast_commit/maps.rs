@@ -58,7 +58,7 @@ impl FileMap {
         if first >= last {
             return first;
         }
-        let overlapping = self.new.get(first..last).unwrap_or(&[]);
+        let overlapping = &self.new[first..last];
         let left = overlapping.first().and_then(|e| part(e, 0, from));
         let right = overlapping.last().and_then(|e| part(e, to, u64::MAX));
         let at = first + usize::from(left.is_some());
@@ -75,21 +75,18 @@ impl FileMap {
     pub fn change(&self) -> Change<'_> {
         let same = |(a, b): &(&Extent, &Extent)| a == b;
         let before = self.old.iter().zip(&self.new).take_while(same).count();
-        let (old, new) = (
-            self.old.get(before..).unwrap_or(&[]),
-            self.new.get(before..).unwrap_or(&[]),
-        );
+        let (old, new) = (&self.old[before..], &self.new[before..]);
         let after = old
             .iter()
             .rev()
             .zip(new.iter().rev())
             .take_while(same)
             .count();
-        let gone = old.get(..old.len() - after).unwrap_or(&[]);
+        let gone = &old[..old.len() - after];
         let from = gone.first().map_or(0, |e| u64::from(e.lblk.0));
         Change {
             removed: from..gone.last().map_or(from, Extent::end),
-            added: new.get(..new.len() - after).unwrap_or(&[]),
+            added: &new[..new.len() - after],
         }
     }
 }
