@@ -53,9 +53,7 @@ impl Ext4Error {
     }
 
     /// What a caller of a mount that failed is given. Errors of a mounted file system go through
-    /// [`Ext4::report`], which honours `errors=`.
-    ///
-    /// [`Ext4::report`]: crate::fs::Ext4::report
+    /// `Volume::report`, which honours `errors=`.
     pub fn of_mount(self) -> Error {
         self.into_error()
     }

@@ -1,4 +1,4 @@
-//! The adapter to `vfs`: the inode-level API for front ends. Every error passes [`Ext4::report`].
+//! The adapter to `vfs`: the inode-level API for front ends. Every error passes `Volume::report`.
 
 use crate::error::Ext4Error;
 use crate::fs::Ext4;

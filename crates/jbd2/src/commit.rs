@@ -2,15 +2,13 @@
 
 use crate::buffer::Buffer;
 use crate::error::{JournalError, Result};
+use crate::in_place::InPlace;
 use crate::journal::Journal;
 use crate::log::Log;
 use crate::transaction::{Committed, Lists};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use uext4_sync::atomic::Ordering;
-
-/// Bytes written in place at a time.
-pub(crate) const IN_PLACE_BYTES: usize = 1 << 20;
 
 /// The commit thread's own state.
 pub(crate) struct Committer {
@@ -233,7 +231,7 @@ impl Committer {
 
     fn commit_in_place(&mut self, tid: u64, lists: &Lists) -> Result<()> {
         let journal = &self.journal;
-        let mut out = crate::checkpoint::InPlace::new(Arc::clone(journal.cache()));
+        let mut out = InPlace::new(Arc::clone(journal.cache()));
         for buffer in &lists.buffers {
             copy_out(journal, buffer, tid, |block, data| out.block(block, data))?;
             let mut content = buffer.write();

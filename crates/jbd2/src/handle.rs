@@ -274,6 +274,62 @@ impl<'j> Handle<'j> {
     }
 }
 
+impl Journal {
+    /// Starts a handle that may attach `credits` blocks to the running transaction.
+    ///
+    /// # Locks
+    /// Rank `handle`: waits while the transaction closes or the log has no room, so nothing of that
+    /// rank or below may be held.
+    ///
+    /// # Errors
+    /// [`JournalError::Aborted`]; [`JournalError::Closed`] after [`Journal::close`]; [`JournalError::HostFull`]: the log has no
+    /// room, and the host no space for the checkpoint; [`JournalError::TooLarge`]: more credits than
+    /// [`Journal::credits_max`].
+    #[inline]
+    pub fn start(&self, credits: u32) -> Result<Handle<'_>> {
+        order::Held::check(&class::HANDLE);
+        let _timed = stage::time(Stage::JournalStart);
+        self.delay();
+        let (shard, tid) = self.enter(credits)?;
+        Ok(Handle::new(self, shard, tid, i64::from(credits)))
+    }
+
+    /// As [`Journal::start`], but never waits: `None` if the transaction is closing, the journal is closed, or the log
+    /// has no room. In the last case a commit and a checkpoint are requested. `credits` must not exceed
+    /// [`Journal::credits_max`], or the answer is always `None`.
+    ///
+    /// # Errors
+    /// [`JournalError::Aborted`].
+    pub fn try_start(&self, credits: u32) -> Result<Option<Handle<'_>>> {
+        let entered = self.try_enter(credits)?;
+        Ok(entered.map(|(shard, tid)| Handle::new(self, shard, tid, i64::from(credits))))
+    }
+
+    /// Ends the journal: empties the log, lets no handle start any more, runs `last` under one last handle of
+    /// one credit, and writes that in place as well. Handles that wait then fail; so do later ones, until
+    /// [`Journal::reopen`].
+    ///
+    /// # Crash
+    /// What `last` changes is in place only when everything else is and the log holds nothing else.
+    ///
+    /// # Locks
+    /// Waits; nothing of rank `handle` or below may be held.
+    ///
+    /// # Errors
+    /// As [`Journal::flush_log`], or those of `last`. After [`JournalError::HostFull`] or an error of `last` the gate stays closed
+    /// until [`Journal::reopen`]; an error of `last` after its first change aborts the journal.
+    pub fn close<E: From<JournalError>>(
+        &self,
+        last: impl FnOnce(&Handle<'_>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let (shard, tid) = self.empty_and_enter()?;
+        let handle = Handle::new(self, shard, tid, 1);
+        last(&handle)?;
+        handle.finish();
+        Ok(self.empty_log(true)?)
+    }
+}
+
 impl Drop for Handle<'_> {
     #[inline]
     fn drop(&mut self) {

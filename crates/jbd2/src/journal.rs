@@ -1,82 +1,19 @@
 //! The journal: handles start here, and threads wait here for room and for commits.
 
 use crate::buffer::BufferCache;
-use crate::commit::Committer;
+use crate::client::JournalClient;
 use crate::error::{JournalError, Result};
-use crate::handle::Handle;
-use crate::log::Opened;
-use crate::map::LogMap;
+use crate::options::JournalOptions;
 use crate::settings::Settings;
-use crate::transaction::{Freed, Shard};
+use crate::stats::{Counters, JournalStats};
+use crate::transaction::Shard;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use uext4_sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use uext4_sync::stage::{self, Stage};
 use uext4_sync::{CachePadded, Condvar, Mutex, PerCpu, class, order, thread};
 
 /// Blocks reserved for a CPU at a time.
 const CREDIT_BATCH: i64 = 128;
-/// Blocks a transaction without a log may hold before it is written.
-const WITHOUT_LOG_ROOM: i64 = 1 << 16;
-
-/// What the file system above wants to know.
-pub trait JournalClient: Send + Sync {
-    /// Transaction `tid` is durable, so `freed` may be given out again.
-    ///
-    /// # Locks
-    /// Called by the commit thread with no lock held, sometimes with the gate closed. It must not call `start`, `sync` or
-    /// `wait_commit`, which would deadlock; `flush_log` and `close` return [`JournalError::OnCommitThread`].
-    fn committed(&self, tid: u64, freed: &[Freed]);
-    /// The journal is aborted: nothing is written any more.
-    ///
-    /// # Locks
-    /// Called once, by the thread that aborts, which may hold locks of rank `handle` or below. It must not block.
-    fn aborted(&self, why: &JournalError);
-}
-
-/// How the journal behaves.
-#[derive(Clone, Debug)]
-pub struct JournalOptions {
-    /// A transaction is committed when it is this old.
-    pub commit_interval: Duration,
-    /// Whether commit and checkpoint flush the device. If false, a power loss may tear or lose a transaction that was
-    /// reported as durable.
-    pub barrier: bool,
-    /// For measuring: how long starting a handle and every [`Handle::access_sleepy`] sleep, as they do
-    /// while a transaction closes. Zero, the default, for not at all.
-    pub delay: Duration,
-}
-
-impl Default for JournalOptions {
-    fn default() -> Self {
-        JournalOptions {
-            commit_interval: Duration::from_secs(5),
-            barrier: true,
-            delay: Duration::ZERO,
-        }
-    }
-}
-
-/// What the journal did since it was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct JournalStats {
-    /// Transactions committed.
-    pub commits: u64,
-    /// Bytes written to the log.
-    pub journal_bytes: u64,
-    /// Bytes written in place.
-    pub checkpoint_bytes: u64,
-    /// Blocks attached beyond what their handles had reserved.
-    pub overruns: u64,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub commits: AtomicU64,
-    pub journal_bytes: AtomicU64,
-    pub checkpoint_bytes: AtomicU64,
-    pub overruns: AtomicU64,
-}
 
 /// What threads wait for, under `journal_state`.
 #[derive(Debug)]
@@ -149,63 +86,16 @@ impl std::fmt::Debug for Journal {
 }
 
 impl Journal {
-    /// Opens a log that needs no recovery ([`crate::recover`] first) and starts its commit thread.
-    ///
-    /// # Errors
-    /// The log cannot be read or is damaged; [`JournalError::Unsupported`]: it is not empty, or has unknown features. If
-    /// the commit thread cannot be started, the journal is returned aborted.
-    pub fn open(
+    /// With `first` as the running transaction, which may hold `room` blocks; no thread commits yet.
+    pub(crate) fn new(
         cache: Arc<BufferCache>,
-        map: LogMap,
-        features: crate::log::LogFeatures,
-        options: JournalOptions,
-    ) -> Result<Arc<Journal>> {
-        Self::open_as(cache, map, features, options, Opened::Empty)
-    }
-
-    /// As [`Journal::open`], after [`crate::recover`] found fast commits. The first transaction replaces
-    /// them: all that they say belongs into it.
-    ///
-    /// # Errors
-    /// As [`Journal::open`].
-    pub fn open_after_recovery(
-        cache: Arc<BufferCache>,
-        map: LogMap,
-        features: crate::log::LogFeatures,
-        options: JournalOptions,
-    ) -> Result<Arc<Journal>> {
-        Self::open_as(cache, map, features, options, Opened::WithFastCommits)
-    }
-
-    fn open_as(
-        cache: Arc<BufferCache>,
-        map: LogMap,
-        features: crate::log::LogFeatures,
-        options: JournalOptions,
-        opened: Opened,
-    ) -> Result<Arc<Journal>> {
-        let log = crate::log::Log::open(map, features, opened)?;
-        let first = log.next_tid();
-        let (max, room) = (log.transaction_max(), log.room());
-        Ok(Self::launch(cache, Some(log), first, max, room, options))
-    }
-
-    /// A journal without a log: commit writes in place, and a crash may tear a transaction.
-    pub fn without_log(cache: Arc<BufferCache>, options: JournalOptions) -> Arc<Journal> {
-        let room = WITHOUT_LOG_ROOM;
-        Self::launch(cache, None, 1 << 32, room, room, options)
-    }
-
-    fn launch(
-        cache: Arc<BufferCache>,
-        log: Option<crate::log::Log>,
         first: u64,
         transaction_max: i64,
         room: i64,
-        options: JournalOptions,
-    ) -> Arc<Journal> {
-        let room = room.min(transaction_max);
-        let journal = Arc::new(Journal {
+        has_log: bool,
+        options: &JournalOptions,
+    ) -> Journal {
+        Journal {
             gate: CachePadded::new(Gate {
                 closing: AtomicBool::new(false),
                 aborted: AtomicBool::new(false),
@@ -236,22 +126,15 @@ impl Journal {
             cache,
             client: OnceLock::new(),
             transaction_max,
-            has_log: log.is_some(),
-            settings: Settings::new(&options),
+            has_log,
+            settings: Settings::new(options),
             counters: Counters::default(),
             thread: Mutex::new(&class::JOURNAL_STATE, None),
-        });
-        let committer = Committer::new(Arc::clone(&journal), log);
-        let thread = thread::Builder::new()
-            .name("uext4-commit".into())
-            .spawn(move || committer.run());
-        match thread {
-            Ok(thread) => *journal.thread.lock() = Some(thread),
-            Err(e) => journal.abort(JournalError::Aborted(
-                format!("cannot start the commit thread: {e}").into(),
-            )),
         }
-        journal
+    }
+
+    pub(crate) fn set_thread(&self, thread: thread::JoinHandle<()>) {
+        *self.thread.lock() = Some(thread);
     }
 
     /// Sets who is told of commits; at most once, before the first handle.
@@ -263,21 +146,20 @@ impl Journal {
         self.client.get()
     }
 
-    /// Starts a handle that may attach `credits` blocks to the running transaction.
-    ///
-    /// # Locks
-    /// Rank `handle`: waits while the transaction closes or the log has no room, so nothing of that
-    /// rank or below may be held.
+    /// Sleeps as [`JournalOptions::delay`] says.
+    #[inline(always)]
+    pub(crate) fn delay(&self) {
+        if !self.settings.delay.is_zero() {
+            thread::sleep(self.settings.delay);
+        }
+    }
+
+    /// Counts a handle as active that may attach `credits` blocks: the CPU that it counts on, and its transaction.
     ///
     /// # Errors
-    /// [`JournalError::Aborted`]; [`JournalError::Closed`] after [`Journal::close`]; [`JournalError::HostFull`]: the log has no
-    /// room, and the host no space for the checkpoint; [`JournalError::TooLarge`]: more credits than
-    /// [`Journal::credits_max`].
+    /// As [`Journal::start`].
     #[inline]
-    pub fn start(&self, credits: u32) -> Result<Handle<'_>> {
-        order::Held::check(&class::HANDLE);
-        let _timed = stage::time(Stage::JournalStart);
-        self.delay();
+    pub(crate) fn enter(&self, credits: u32) -> Result<(usize, u64)> {
         let wanted = i64::from(credits);
         loop {
             let index = self.shards.index();
@@ -288,7 +170,7 @@ impl Journal {
                 let tid = self.gate.running.load(Ordering::Relaxed);
                 if shard.take_credits(wanted) || self.reserve_batch(shard, wanted) {
                     if !self.gate.aborted.load(Ordering::Relaxed) {
-                        return Ok(Handle::new(self, index, tid, wanted));
+                        return Ok((index, tid));
                     }
                     self.leave(shard);
                     return Err(self.abort_error());
@@ -302,13 +184,8 @@ impl Journal {
         }
     }
 
-    /// As [`Journal::start`], but never waits: `None` if the transaction is closing, the journal is closed, or the log
-    /// has no room. In the last case a commit and a checkpoint are requested. `credits` must not exceed
-    /// [`Journal::credits_max`], or the answer is always `None`.
-    ///
-    /// # Errors
-    /// [`JournalError::Aborted`].
-    pub fn try_start(&self, credits: u32) -> Result<Option<Handle<'_>>> {
+    /// As [`Journal::enter`], but never waits.
+    pub(crate) fn try_enter(&self, credits: u32) -> Result<Option<(usize, u64)>> {
         let wanted = i64::from(credits);
         let index = self.shards.index();
         let shard = self.shards.at(index);
@@ -317,7 +194,7 @@ impl Journal {
         let tid = self.gate.running.load(Ordering::Relaxed);
         let has_room = open && (shard.take_credits(wanted) || self.reserve_batch(shard, wanted));
         if has_room && !self.gate.aborted.load(Ordering::Relaxed) {
-            return Ok(Some(Handle::new(self, index, tid, wanted)));
+            return Ok(Some((index, tid)));
         }
         self.leave(shard);
         self.check_aborted()?;
@@ -330,12 +207,17 @@ impl Journal {
         Ok(None)
     }
 
-    /// Sleeps as [`JournalOptions::delay`] says.
-    #[inline(always)]
-    pub(crate) fn delay(&self) {
-        if !self.settings.delay.is_zero() {
-            thread::sleep(self.settings.delay);
+    /// Empties the log and keeps the gate closed, but for one handle, which is counted as active.
+    pub(crate) fn empty_and_enter(&self) -> Result<(usize, u64)> {
+        if self.on_commit_thread() {
+            return Err(JournalError::OnCommitThread);
         }
+        self.sync()?;
+        self.empty_log(true)?;
+        self.check_aborted()?;
+        let index = self.shards.index();
+        self.shards.at(index).active.fetch_add(1, Ordering::SeqCst);
+        Ok((index, self.running_tid()))
     }
 
     /// Reserves a batch for the shard, or just what is wanted, and takes it.
@@ -551,7 +433,7 @@ impl Journal {
     }
 
     /// Waits until the commit thread has emptied the log with the gate closed.
-    fn empty_log(&self, keep_closed: bool) -> Result<()> {
+    pub(crate) fn empty_log(&self, keep_closed: bool) -> Result<()> {
         let mut state = self.state.lock();
         state.need_empty = true;
         state.keep_closed |= keep_closed;
@@ -566,39 +448,6 @@ impl Journal {
             true => Err(JournalError::HostFull),
             false => Ok(()),
         }
-    }
-
-    /// Ends the journal: empties the log, lets no handle start any more, runs `last` under one last handle of
-    /// one credit, and writes that in place as well. Handles that wait then fail; so do later ones, until
-    /// [`Journal::reopen`].
-    ///
-    /// # Crash
-    /// What `last` changes is in place only when everything else is and the log holds nothing else.
-    ///
-    /// # Locks
-    /// Waits; nothing of rank `handle` or below may be held.
-    ///
-    /// # Errors
-    /// As [`Journal::flush_log`], or those of `last`. After [`JournalError::HostFull`] or an error of `last` the gate stays closed
-    /// until [`Journal::reopen`]; an error of `last` after its first change aborts the journal.
-    pub fn close<E: From<JournalError>>(
-        &self,
-        last: impl FnOnce(&Handle<'_>) -> std::result::Result<(), E>,
-    ) -> std::result::Result<(), E> {
-        if self.on_commit_thread() {
-            return Err(JournalError::OnCommitThread.into());
-        }
-        self.sync()?;
-        self.empty_log(true)?;
-        self.check_aborted()?;
-        {
-            let index = self.shards.index();
-            self.shards.at(index).active.fetch_add(1, Ordering::SeqCst);
-            let handle = Handle::new(self, index, self.running_tid(), 1);
-            last(&handle)?;
-            handle.finish();
-        }
-        Ok(self.empty_log(true)?)
     }
 
     /// Takes handles again, after [`Journal::close`].
@@ -784,6 +633,36 @@ impl Journal {
         state.epoch += 1;
         self.done.notify_all();
     }
+
+    /// Sets how long the commit thread sleeps before it commits the running transaction. A new interval counts from
+    /// this call.
+    ///
+    /// # Locks
+    /// Takes the journal's state lock.
+    pub fn set_commit_interval(&self, interval: Duration) {
+        if !self.settings.set_commit_interval(interval) {
+            return;
+        }
+        // The commit thread sleeps for as long as was right before.
+        let _state = self.state().lock();
+        self.work().notify_all();
+    }
+
+    /// Sets whether commit and checkpoint flush the device from now on. Where they begin to, what was committed before is
+    /// flushed as well.
+    ///
+    /// # Locks
+    /// May sleep in the device.
+    ///
+    /// # Errors
+    /// As [`Journal::flush_device`].
+    pub fn set_barrier(&self, barrier: bool) -> Result<()> {
+        let before = self.settings.set_barrier(barrier);
+        match barrier && !before {
+            true => self.flush_device(),
+            false => Ok(()),
+        }
+    }
 }
 
 impl Shard {
@@ -800,6 +679,7 @@ impl Shard {
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
+    use crate::transaction::Freed;
     use std::sync::mpsc;
     use uext4_block::MemoryDevice;
 

@@ -23,11 +23,12 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`buffer`] | the buffer cache |
-//! | [`journal`] | opening, waiting, shutting down |
+//! | [`journal`] | waiting, emptying, aborting |
+//! | `open` | opening, and starting the commit thread |
 //! | [`handle`] | a handle |
 //! | [`transaction`] | what a transaction holds |
 //! | [`commit`] | the commit thread |
-//! | [`checkpoint`] | writing in place |
+//! | [`checkpoint`], `in_place` | writing in place |
 //! | [`log`] | the log: head, tail, room |
 //! | [`map`] | where the log lies on the device |
 //! | [`recovery`] | replaying a log |
@@ -36,19 +37,27 @@
 
 pub mod buffer;
 pub mod checkpoint;
+mod client;
 pub mod commit;
 pub mod error;
 pub mod handle;
+mod in_place;
 pub mod journal;
 pub mod log;
 pub mod map;
+mod open;
+mod options;
 pub mod recovery;
 mod settings;
+mod stats;
 pub mod transaction;
 
+pub use client::JournalClient;
 pub use error::{JournalError, Result};
 pub use handle::Handle;
-pub use journal::{Journal, JournalClient, JournalOptions, JournalStats};
+pub use journal::Journal;
 pub use log::LogFeatures;
 pub use map::{LogMap, LogRun};
+pub use options::JournalOptions;
 pub use recovery::{RecoveryReport, is_empty, recover, skip};
+pub use stats::JournalStats;

@@ -1,10 +1,9 @@
 //! What of a journal can change while it is in use: how often it commits, and whether it flushes.
 //!
 //! # Locking
-//! Each value is an atomic of its own; who changes one wakes the commit thread.
+//! Each value is an atomic of its own.
 
-use crate::error::Result;
-use crate::journal::{Journal, JournalOptions};
+use crate::options::JournalOptions;
 use std::time::Duration;
 use uext4_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -31,6 +30,17 @@ impl Settings {
         Duration::from_nanos(self.commit_interval_ns.load(Ordering::Relaxed))
     }
 
+    /// Returns whether that is a change.
+    pub fn set_commit_interval(&self, interval: Duration) -> bool {
+        let ns = nanoseconds(interval);
+        self.commit_interval_ns.swap(ns, Ordering::Relaxed) != ns
+    }
+
+    /// Returns the value before.
+    pub fn set_barrier(&self, barrier: bool) -> bool {
+        self.barrier.swap(barrier, Ordering::SeqCst)
+    }
+
     /// Whether the device is flushed around a commit block.
     pub fn barrier(&self) -> bool {
         self.barrier.load(Ordering::Relaxed)
@@ -41,45 +51,12 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-impl Journal {
-    /// Sets how long the commit thread sleeps before it commits the running transaction. A new interval counts from
-    /// this call.
-    ///
-    /// # Locks
-    /// Takes the journal's state lock.
-    pub fn set_commit_interval(&self, interval: Duration) {
-        let ns = nanoseconds(interval);
-        let before = self.settings.commit_interval_ns.swap(ns, Ordering::Relaxed);
-        if before == ns {
-            return;
-        }
-        // The commit thread sleeps for as long as was right before.
-        let _state = self.state().lock();
-        self.work().notify_all();
-    }
-
-    /// Sets whether commit and checkpoint flush the device from now on. Where they begin to, what was committed before is
-    /// flushed as well.
-    ///
-    /// # Locks
-    /// May sleep in the device.
-    ///
-    /// # Errors
-    /// As [`Journal::flush_device`].
-    pub fn set_barrier(&self, barrier: bool) -> Result<()> {
-        let before = self.settings.barrier.swap(barrier, Ordering::SeqCst);
-        match barrier && !before {
-            true => self.flush_device(),
-            false => Ok(()),
-        }
-    }
-}
-
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
     use crate::JournalError;
     use crate::buffer::BufferCache;
+    use crate::journal::Journal;
     use std::sync::Arc;
     use uext4_block::{BlockDevice, CountDevice, MemoryDevice};
 

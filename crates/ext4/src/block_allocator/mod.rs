@@ -82,7 +82,7 @@ impl BlockAllocator {
     /// Three credits: superblock, descriptors, bitmap.
     ///
     /// # Errors
-    /// As [`Ext4::reserve_blocks`].
+    /// As [`BlockAllocator::reserve_blocks`].
     pub(crate) fn claim_blocks(
         &self,
         handle: &Handle<'_>,
@@ -105,7 +105,7 @@ impl BlockAllocator {
     ///
     /// # Errors
     /// [`Ext4Error::NoSpace`], or the device's where a bitmap cannot be read; freed blocks that wait for their transaction do not count as free, so
-    /// callers go through [`Ext4::retry_no_space`].
+    /// callers go through [`BlockAllocator::retry_no_space`].
     pub(crate) fn reserve_blocks(
         &self,
         goal: impl Into<Goal>,
@@ -362,7 +362,7 @@ impl BlockAllocator {
     /// Four credits.
     ///
     /// # Errors
-    /// As [`Ext4::free_run`].
+    /// As [`BlockAllocator::free_run`].
     pub(crate) fn free_metadata(&self, handle: &Handle<'_>, pblk: Pblk) -> Result<()> {
         self.volume.geometry().check_block(pblk)?;
         handle.forget(&self.volume.cache().get_unread(pblk.0))?;

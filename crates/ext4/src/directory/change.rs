@@ -25,7 +25,7 @@ impl Record {
 }
 
 impl Directory {
-    /// Adds an entry where [`Ext4::dir_find`] found none.
+    /// Adds an entry where [`Directory::dir_find`] found none.
     ///
     /// # Locks
     /// The caller has held the directory's `ilock` alone since then.

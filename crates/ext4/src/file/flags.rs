@@ -76,7 +76,7 @@ impl FileIo {
         self.set_flags_and_project(caller, inode, Some(flags), None)
     }
 
-    /// As [`Ext4::set_flags`]; sets the flags and the project if they are given (`FS_IOC_FSSETXATTR`).
+    /// As [`FileIo::set_flags`]; sets the flags and the project if they are given (`FS_IOC_FSSETXATTR`).
     ///
     /// # Locks
     /// The inode's `ilock`, alone.
@@ -85,7 +85,7 @@ impl FileIo {
     /// A handle of one credit.
     ///
     /// # Errors
-    /// As [`Ext4::set_flags`]. `EINVAL`: all ones are no project. `EOPNOTSUPP`: a project, but the file system does not
+    /// As [`FileIo::set_flags`]. `EINVAL`: all ones are no project. `EOPNOTSUPP`: a project, but the file system does not
     /// have the feature. `EOVERFLOW`: the inode has no room for one.
     pub fn set_flags_and_project(
         &self,

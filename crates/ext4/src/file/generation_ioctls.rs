@@ -8,7 +8,7 @@
 //! # Invariants
 //! With `metadata_csum` the checksum of every block of an extent tree is seeded by number and generation
 //! of the inode that owns it. So when either changes, all nodes of the tree are journaled again in
-//! the same handle, and the seed of the inode in memory follows; see [`crate::extents`].
+//! the same handle, and the seed of the inode in memory follows; see [`crate::mapping::extents`].
 //!
 //! # Locking
 //! Both inodes' `ilock`, by inode number; the handle; both `map` locks, by inode number.

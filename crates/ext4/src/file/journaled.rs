@@ -9,7 +9,7 @@
 //! - What the cache has of such a file is never older than the device: its blocks get there by a handle
 //!   (new ones as `Handle::create`, so that nothing of an earlier use of the block stays), and no data of it
 //!   is written past the cache.
-//! - Freeing such a block revokes it ([`Ext4::content_of`]).
+//! - Freeing such a block revokes it (`Mapping::content_of`).
 //! - A file changes between this and the other way only when all of it is in place and nothing of it is in
 //!   the cache or the log.
 //!

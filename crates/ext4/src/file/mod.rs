@@ -110,13 +110,13 @@ impl FileIo {
         self.read_with(inode, offset, data, IoFlags::empty())
     }
 
-    /// As [`Ext4::read`], as the flags say: directly, or without waiting.
+    /// As [`FileIo::read`], as the flags say: directly, or without waiting.
     ///
     /// # Locks
     /// The inode's `ilock`, shared.
     ///
     /// # Errors
-    /// As [`Ext4::read`]; [`Ext4Error::Invalid`] for what is not aligned as direct I/O must be, and with
+    /// As [`FileIo::read`]; [`Ext4Error::Invalid`] for what is not aligned as direct I/O must be, and with
     /// `NOWAIT` [`Ext4Error::WouldBlock`].
     pub fn read_with(
         &self,
@@ -225,10 +225,10 @@ impl FileIo {
         Ok(written.len)
     }
 
-    /// As [`Ext4::write`], as the flags say: directly, without waiting, at the end, durably.
+    /// As [`FileIo::write`], as the flags say: directly, without waiting, at the end, durably.
     ///
     /// # Errors
-    /// As [`Ext4::write`] and [`Ext4::write_direct`]; [`Ext4Error::Unsupported`] for a write that is not
+    /// As [`FileIo::write`] and [`FileIo::write_direct`]; [`Ext4Error::Unsupported`] for a write that is not
     /// direct and must not wait.
     pub fn write_with(
         &self,
@@ -434,7 +434,7 @@ impl FileIo {
         self.table.change_times(inode, changed_now)
     }
 
-    /// As [`Ext4::touch_times`], but [`Ext4Error::WouldBlock`] where it would have to wait.
+    /// As [`FileIo::touch_times`], but [`Ext4Error::WouldBlock`] where it would have to wait.
     pub(crate) fn touch_times_nowait(&self, inode: &Inode) -> Result<()> {
         if inode.is_changed_at(now()) || self.table.change_times_nowait(inode, changed_now)? {
             return Ok(());

@@ -6,7 +6,7 @@
 //! # Locking
 //! None: every change is one atomic operation on a word. What an inode or a block holds is guarded by
 //! locks of its own, so a bit says nothing of other memory; clearing and finding are in one order with
-//! the flag that says that a group is full ([`crate::ialloc::bits`]).
+//! the flag that says that a group is full (`group::inode_bits`).
 
 use uext4_sync::atomic::AtomicU64;
 use uext4_sync::atomic::Ordering::{Relaxed, SeqCst};

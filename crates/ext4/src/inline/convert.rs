@@ -55,7 +55,7 @@ impl InlineData {
         })
     }
 
-    /// As [`Ext4::convert_inline`] of a directory, as part of `handle`.
+    /// As [`InlineData::convert_inline`] of a directory, as part of `handle`.
     ///
     /// # Locks
     /// The caller holds the directory's `ilock` alone.

@@ -67,10 +67,10 @@ impl InlineData {
     /// was done.
     ///
     /// # Locks
-    /// As [`Ext4::write_inline`].
+    /// As [`InlineData::write_inline`].
     ///
     /// # Errors
-    /// As [`Ext4::write_inline`].
+    /// As [`InlineData::write_inline`].
     #[cold]
     pub(crate) fn truncate_inline(&self, inode: &Inode, size: u64) -> Result<bool> {
         let capacity = self.inline_capacity(inode)?;

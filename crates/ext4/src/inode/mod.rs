@@ -2,12 +2,12 @@
 //!
 //! # Data model
 //! The decoded inode is the truth; every change is encoded into the inode-table block before its
-//! handle stops (`Ext4::update_inode`), so that an inode in the cache never holds anything unwritten
+//! handle stops (`InodeTable::update_inode`), so that an inode in the cache never holds anything unwritten
 //! but timestamps, with `lazytime`.
 //! In-inode extended attributes live in that block only.
 //!
 //! # Invariants
-//! - `pins` counts the references that [`InodeRef`] hands out. [`DEAD`] is set, once and for good,
+//! - `pins` counts the references that `InodeRef` hands out. `DEAD` is set, once and for good,
 //!   when the inode is being deleted; nobody gets a reference after that.
 //! - An inode with links is evicted from memory, one without is deleted, when the last reference goes.
 //!
@@ -475,7 +475,7 @@ impl Inode {
         self.flags().contains(InodeFlags::EXTENTS)
     }
 
-    /// Whether it holds an attribute's value, and is no file; see [`crate::xattr`].
+    /// Whether it holds an attribute's value, and is no file; see [`crate::attributes::xattr`].
     #[inline]
     pub(crate) fn holds_value(&self) -> bool {
         self.flags().contains(InodeFlags::EA_INODE)

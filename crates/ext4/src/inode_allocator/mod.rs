@@ -24,7 +24,6 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `arm`, `claim` | the arms: names, and what they do |
-//! | [`bits`] | a group's inode bitmap: bits, and what each CPU counts and remembers |
 //! | `orlov` | the group of a new directory |
 //! | `load`, `place` | the bitmap and the inode table of a group |
 
@@ -175,7 +174,7 @@ impl InodeAllocator {
     /// Claims just this inode number; false if it is in use.
     ///
     /// # Journal
-    /// Three credits, as [`Ext4::claim_ino`].
+    /// Three credits, as [`InodeAllocator::claim_ino`].
     pub(crate) fn claim_this_ino(
         &self,
         handle: &Handle<'_>,
@@ -228,7 +227,7 @@ impl InodeAllocator {
     /// Gives an inode number back.
     ///
     /// # Journal
-    /// Three credits, as [`Ext4::claim_ino`].
+    /// Three credits, as [`InodeAllocator::claim_ino`].
     ///
     /// # Errors
     /// A number that is not in use, which is damage.

@@ -3,7 +3,7 @@
 //! # Data model
 //! With `lazytime` a change of nothing but timestamps changes the decoded inode only: they are *pending*.
 //! Five reasons write them: the inode is written anyway; another inode of the same inode-table block
-//! is, and looks its neighbours up (`Ext4::write_pending_neighbours`); a sync, of the file or of all;
+//! is, and looks its neighbours up (`InodeTable::write_pending_neighbours`); a sync, of the file or of all;
 //! the inode's eviction from memory; and their age.
 //!
 //! # Invariants
@@ -170,7 +170,7 @@ impl InodeTable {
             .with_handle(1, |handle| self.update_inode(inode, handle, change))
     }
 
-    /// As [`Ext4::change_times`], but false where it would have to wait, and then nothing changed.
+    /// As [`InodeTable::change_times`], but false where it would have to wait, and then nothing changed.
     ///
     /// # Errors
     /// The journal's.

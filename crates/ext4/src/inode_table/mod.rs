@@ -105,7 +105,7 @@ impl InodeTable {
         Ok(self.update_inode_in(inode, handle, content, change))
     }
 
-    /// As [`Ext4::update_inode`], with its block at hand.
+    /// As [`InodeTable::update_inode`], with its block at hand.
     pub(crate) fn update_inode_in<R>(
         &self,
         inode: &Inode,

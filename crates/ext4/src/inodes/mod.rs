@@ -62,7 +62,7 @@ impl Inodes {
         self.get_inode_with(ino, false)
     }
 
-    /// As [`Ext4::get_inode`], for an orphan, which may have no links.
+    /// As [`Inodes::get_inode`], for an orphan, which may have no links.
     pub(crate) fn get_orphan(&self, ino: Ino) -> Result<InodeRef> {
         self.get_inode_with(ino, true)
     }

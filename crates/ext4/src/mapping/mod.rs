@@ -264,7 +264,7 @@ impl Mapping {
         self.map_block_locked(inode, &map, lblk)
     }
 
-    /// As [`Ext4::map_block`], but never waits: `None` where it would have to, because the mapping is being
+    /// As [`Mapping::map_block`], but never waits: `None` where it would have to, because the mapping is being
     /// changed, or a block of it is not in memory.
     pub(crate) fn map_block_nowait(&self, inode: &Inode, lblk: Lblk) -> Result<Option<RunLookup>> {
         if let Some(mapping) = inode.snapshot.find(lblk) {
@@ -281,7 +281,7 @@ impl Mapping {
         }
     }
 
-    /// As [`Ext4::map_block`], with the `map` lock held by the caller.
+    /// As [`Mapping::map_block`], with the `map` lock held by the caller.
     fn map_block_locked(&self, inode: &Inode, _tree: &MapTree, lblk: Lblk) -> Result<RunLookup> {
         let root = Root::of(&inode.state());
         match root {
@@ -306,7 +306,7 @@ impl Mapping {
         self.data_goal_locked(inode, &map, lblk)
     }
 
-    /// As [`Ext4::data_goal`], with the `map` lock held by the caller.
+    /// As [`Mapping::data_goal`], with the `map` lock held by the caller.
     pub(crate) fn data_goal_locked(
         &self,
         inode: &Inode,
@@ -343,7 +343,7 @@ impl Mapping {
         self.insert_run(handle, inode, &mut map, lblk, run, privileged)
     }
 
-    /// As [`Ext4::map_run`]; no more than its goal says.
+    /// As [`Mapping::map_run`]; no more than its goal says.
     ///
     /// # Journal
     /// As `insert_extent` and `insert_in_map`.
@@ -419,10 +419,10 @@ impl Mapping {
         Ok(handle)
     }
 
-    /// As [`Ext4::remove_blocks`], all of it within `handle`, whatever it takes.
+    /// As [`Mapping::remove_blocks`], all of it within `handle`, whatever it takes.
     ///
     /// # Locks
-    /// As [`Ext4::remove_blocks`].
+    /// As [`Mapping::remove_blocks`].
     pub(crate) fn remove_blocks_within(
         &self,
         handle: &Handle<'_>,
@@ -460,7 +460,7 @@ impl Mapping {
         Ok(all.unwrap_or_default())
     }
 
-    /// As [`Ext4::extents`], with the `map` lock held by the caller; None if there are more than `max`, or
+    /// As [`Mapping::extents`], with the `map` lock held by the caller; None if there are more than `max`, or
     /// more than `nodes_max` blocks of pointers to read.
     fn extents_locked(
         &self,

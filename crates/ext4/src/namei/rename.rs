@@ -114,7 +114,7 @@ impl Namei {
         })
     }
 
-    /// As [`Ext4::is_above`], with both directories locked: only their ancestors are read. `..` changes only under
+    /// As [`Namei::is_above`], with both directories locked: only their ancestors are read. `..` changes only under
     /// the rename mutex, which is held.
     fn is_above_locked(&self, above: Ino, below: &InodeRef) -> Result<bool> {
         self.climb(above, below, |at| self.directories.dir_parent(at))

@@ -3,7 +3,7 @@
 //!
 //! # Invariants
 //! Damage may be found anywhere, also under locks and in a handle. There it is only remembered; where an
-//! operation ends with it ([`Ext4::report`]) nothing is held, and it is recorded.
+//! operation ends with it ([`Volume::report`]) nothing is held, and it is recorded.
 //!
 //! # Locking
 //! Recording starts a handle.
@@ -94,7 +94,7 @@ impl Volume {
         why
     }
 
-    /// As [`Ext4::report`], in the middle of an operation, whatever locks are held: damage is remembered and recorded
+    /// As [`Volume::report`], in the middle of an operation, whatever locks are held: damage is remembered and recorded
     /// at its end.
     pub(crate) fn noted(&self, why: Ext4Error) -> Error {
         if let Ext4Error::Corrupt(corrupt) = &why {

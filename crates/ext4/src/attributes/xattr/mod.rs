@@ -164,7 +164,7 @@ fn owned(entry: &XattrEntry<'_>) -> XattrOwnedValue {
 }
 
 impl Attributes {
-    /// As [`Ext4::check_removable`], of the block of an inode's extended attributes, if it has one.
+    /// As `Mapping::check_removable`, of the block of an inode's extended attributes, if it has one.
     pub(crate) fn check_xattr_block(&self, inode: &Inode) -> Result<()> {
         let pblk = inode.state().file_acl;
         if pblk != Pblk(0) {

@@ -104,10 +104,10 @@ impl FileIo {
     /// The inode's `ilock`, as the arm says; see the module.
     ///
     /// # Crash
-    /// As [`Ext4::write`]; blocks that a hole got may stay, reading as zeros.
+    /// As [`FileIo::write`]; blocks that a hole got may stay, reading as zeros.
     ///
     /// # Errors
-    /// As [`Ext4::write`]; [`Ext4Error::Invalid`] for what is not aligned, and with `NOWAIT`
+    /// As [`FileIo::write`]; [`Ext4Error::Invalid`] for what is not aligned, and with `NOWAIT`
     /// [`Ext4Error::WouldBlock`].
     pub fn write_direct(
         &self,

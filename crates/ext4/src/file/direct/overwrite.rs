@@ -69,7 +69,7 @@ impl FileIo {
     /// Writes the data there.
     ///
     /// # Locks
-    /// As [`Ext4::find_overwrite`], held since.
+    /// As [`FileIo::find_overwrite`], held since.
     pub(super) fn overwrite(
         &self,
         write: &Request<'_>,

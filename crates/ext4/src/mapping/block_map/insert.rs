@@ -20,7 +20,7 @@ use uext4_ondisk::{Corrupt, CorruptKind, Extent, MAP_LEVELS, Pblk, map_pointer, 
 type NewNodes = ArrayVec<Pblk, MAP_LEVELS>;
 
 impl Mapping {
-    /// Adds a run where the file has a hole; no more than [`Ext4::goal_in_map`] says.
+    /// Adds a run where the file has a hole; no more than [`Mapping::goal_in_map`] says.
     ///
     /// # Journal
     /// Two credits; three more for each pointer block that is missing, at most three, and one for the

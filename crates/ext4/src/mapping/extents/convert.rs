@@ -44,7 +44,7 @@ impl Mapping {
         self.split_extent_if(handle, inode, tree, at, privileged, |_| true)
     }
 
-    /// As [`Ext4::split_extent`], if the extent is such a one.
+    /// As [`Mapping::split_extent`], if the extent is such a one.
     fn split_extent_if(
         &self,
         handle: &Handle<'_>,

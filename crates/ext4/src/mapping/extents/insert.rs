@@ -37,7 +37,7 @@ impl Mapping {
         self.insert_extent_as(handle, inode, tree, extent, Neighbours::Merge, privileged)
     }
 
-    /// As [`Ext4::insert_extent`], with its neighbours or apart from them.
+    /// As [`Mapping::insert_extent`], with its neighbours or apart from them.
     pub(crate) fn insert_extent_as(
         &self,
         handle: &Handle<'_>,

@@ -1,0 +1,19 @@
+//! What the journal calls in the file system above it.
+
+use crate::error::JournalError;
+use crate::transaction::Freed;
+
+/// What the file system above wants to know.
+pub trait JournalClient: Send + Sync {
+    /// Transaction `tid` is durable, so `freed` may be given out again.
+    ///
+    /// # Locks
+    /// Called by the commit thread with no lock held, sometimes with the gate closed. It must not call `start`, `sync` or
+    /// `wait_commit`, which would deadlock; `flush_log` and `close` return [`JournalError::OnCommitThread`].
+    fn committed(&self, tid: u64, freed: &[Freed]);
+    /// The journal is aborted: nothing is written any more.
+    ///
+    /// # Locks
+    /// Called once, by the thread that aborts, which may hold locks of rank `handle` or below. It must not block.
+    fn aborted(&self, why: &JournalError);
+}

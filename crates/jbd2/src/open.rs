@@ -1,0 +1,88 @@
+//! Opening a journal, and starting its commit thread.
+
+use crate::buffer::BufferCache;
+use crate::commit::Committer;
+use crate::error::{JournalError, Result};
+use crate::journal::Journal;
+use crate::log::{Log, LogFeatures, Opened};
+use crate::map::LogMap;
+use crate::options::JournalOptions;
+use std::sync::Arc;
+use uext4_sync::thread;
+
+/// Blocks a transaction without a log may hold before it is written.
+const WITHOUT_LOG_ROOM: i64 = 1 << 16;
+
+impl Journal {
+    /// Opens a log that needs no recovery ([`crate::recover`] first) and starts its commit thread.
+    ///
+    /// # Errors
+    /// The log cannot be read or is damaged; [`JournalError::Unsupported`]: it is not empty, or has unknown features. If
+    /// the commit thread cannot be started, the journal is returned aborted.
+    pub fn open(
+        cache: Arc<BufferCache>,
+        map: LogMap,
+        features: LogFeatures,
+        options: JournalOptions,
+    ) -> Result<Arc<Journal>> {
+        Self::open_as(cache, map, features, options, Opened::Empty)
+    }
+
+    /// As [`Journal::open`], after [`crate::recover`] found fast commits. The first transaction replaces
+    /// them: all that they say belongs into it.
+    ///
+    /// # Errors
+    /// As [`Journal::open`].
+    pub fn open_after_recovery(
+        cache: Arc<BufferCache>,
+        map: LogMap,
+        features: LogFeatures,
+        options: JournalOptions,
+    ) -> Result<Arc<Journal>> {
+        Self::open_as(cache, map, features, options, Opened::WithFastCommits)
+    }
+
+    fn open_as(
+        cache: Arc<BufferCache>,
+        map: LogMap,
+        features: LogFeatures,
+        options: JournalOptions,
+        opened: Opened,
+    ) -> Result<Arc<Journal>> {
+        let log = Log::open(map, features, opened)?;
+        let first = log.next_tid();
+        let (max, room) = (log.transaction_max(), log.room());
+        Ok(Self::launch(cache, Some(log), first, max, room, options))
+    }
+
+    /// A journal without a log: commit writes in place, and a crash may tear a transaction.
+    pub fn without_log(cache: Arc<BufferCache>, options: JournalOptions) -> Arc<Journal> {
+        let room = WITHOUT_LOG_ROOM;
+        Self::launch(cache, None, 1 << 32, room, room, options)
+    }
+
+    fn launch(
+        cache: Arc<BufferCache>,
+        log: Option<Log>,
+        first: u64,
+        transaction_max: i64,
+        room: i64,
+        options: JournalOptions,
+    ) -> Arc<Journal> {
+        let room = room.min(transaction_max);
+        let has_log = log.is_some();
+        let journal = Journal::new(cache, first, transaction_max, room, has_log, &options);
+        let journal = Arc::new(journal);
+        let committer = Committer::new(Arc::clone(&journal), log);
+        let thread = thread::Builder::new()
+            .name("uext4-commit".into())
+            .spawn(move || committer.run());
+        match thread {
+            Ok(thread) => journal.set_thread(thread),
+            Err(e) => journal.abort(JournalError::Aborted(
+                format!("cannot start the commit thread: {e}").into(),
+            )),
+        }
+        journal
+    }
+}

@@ -1,0 +1,26 @@
+//! How a journal behaves.
+
+use std::time::Duration;
+
+/// How the journal behaves.
+#[derive(Clone, Debug)]
+pub struct JournalOptions {
+    /// A transaction is committed when it is this old.
+    pub commit_interval: Duration,
+    /// Whether commit and checkpoint flush the device. If false, a power loss may tear or lose a transaction that was
+    /// reported as durable.
+    pub barrier: bool,
+    /// For measuring: how long starting a handle and every `Handle::access_sleepy` sleep, as they do
+    /// while a transaction closes. Zero, the default, for not at all.
+    pub delay: Duration,
+}
+
+impl Default for JournalOptions {
+    fn default() -> Self {
+        JournalOptions {
+            commit_interval: Duration::from_secs(5),
+            barrier: true,
+            delay: Duration::ZERO,
+        }
+    }
+}
