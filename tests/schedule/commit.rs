@@ -55,6 +55,7 @@ impl Worker<'_> {
         let kind = if is_dir { &DIR } else { &FILE };
         let made = self
             .fs
+            .namei
             .create(&Caller::root(), &self.dir, name.as_bytes(), kind)
             .expect("create");
         lock(&self.history.0).insert(self.full(name), Fate::default());
@@ -68,6 +69,7 @@ impl Worker<'_> {
             fate.there_until = Some(at);
         }
         self.fs
+            .namei
             .unlink(&Caller::root(), &self.dir, name.as_bytes())
             .expect("unlink");
         if let Some(fate) = lock(&self.history.0).get_mut(&full) {
@@ -99,11 +101,11 @@ impl History {
 
     /// What a power loss before operation `cut` must leave, and must not.
     fn assert_kept(&self, fs: &Ext4, cut: usize) {
-        let top = fs.root().expect("root");
+        let top = fs.namei.root().expect("root");
         let find = |path: &str| {
             let root = Caller::root();
             path.split('/').try_fold(top.clone(), |dir, name| {
-                fs.lookup(&root, &dir, name.as_bytes())
+                fs.namei.lookup(&root, &dir, name.as_bytes())
             })
         };
         for (name, fate) in lock(&self.0).iter() {
@@ -190,12 +192,14 @@ fn dropped(base: &Base, arm: IallocArm) {
     let fs = mount(device.clone(), options.clone());
     let root = Caller::root();
     let dir = file_system::dir(&fs, "a");
-    drop(fs.create(&root, &dir, b"1", &DIR).expect("mkdir"));
-    fs.rmdir(&root, &dir, b"1").expect("rmdir");
+    drop(fs.namei.create(&root, &dir, b"1", &DIR).expect("mkdir"));
+    fs.namei.rmdir(&root, &dir, b"1").expect("rmdir");
     drop(dir);
-    fs.journal().request_commit(fs.journal().running_tid());
+    fs.volume
+        .journal()
+        .request_commit(fs.volume.journal().running_tid());
     // Lets the commit get somewhere.
-    (0..thread_rng().gen_range(0..2000)).for_each(|_| assert!(!fs.journal().is_aborted()));
+    (0..thread_rng().gen_range(0..2000)).for_each(|_| assert!(!fs.volume.journal().is_aborted()));
     drop(fs);
     // Whoever had it last unmounts it; if that is the commit thread, as far as it can.
     while Arc::strong_count(&device) > 1 {

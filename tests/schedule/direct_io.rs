@@ -63,10 +63,12 @@ fn leave_stale(device: &Arc<MemoryDevice>) {
     let fs = mount(device.clone(), MountOptions::default());
     let file = make_file(&fs, b"stale");
     let data = vec![STALE; 256 << 10];
-    fs.write(&file, 0, &data, true).expect("write");
+    fs.files.write(&file, 0, &data, true).expect("write");
     drop(file);
-    let top = fs.root().expect("root");
-    fs.unlink(&Caller::root(), &top, b"stale").expect("unlink");
+    let top = fs.namei.root().expect("root");
+    fs.namei
+        .unlink(&Caller::root(), &top, b"stale")
+        .expect("unlink");
     drop(top);
     fs.unmount().expect("unmount");
 }
@@ -91,8 +93,9 @@ fn explore_arms_on(uses: fn(&Arc<MemoryDevice>), scenario: fn(&Base, Arm)) {
 }
 
 fn make_file(fs: &Ext4, name: &[u8]) -> InodeRef {
-    let top = fs.root().expect("root");
-    fs.create(&Caller::root(), &top, name, &FILE)
+    let top = fs.namei.root().expect("root");
+    fs.namei
+        .create(&Caller::root(), &top, name, &FILE)
         .expect("create")
 }
 
@@ -101,6 +104,7 @@ fn write(fs: &Ext4, file: &InodeRef, sectors: &Range<usize>, byte: u8, flags: Io
     let data = Aligned::filled(sectors.len() * SECTOR, byte);
     let at = (sectors.start * SECTOR) as u64;
     let written = fs
+        .files
         .write_with(file, at, data.bytes(), IoFlags::DIRECT | flags, true)
         .expect("write");
     assert_eq!(written.len, data.bytes().len());
@@ -111,6 +115,7 @@ fn write(fs: &Ext4, file: &InodeRef, sectors: &Range<usize>, byte: u8, flags: Io
 fn read(fs: &Ext4, file: &InodeRef, sectors: usize) -> Vec<u8> {
     let mut data = Aligned::filled(sectors * SECTOR, 0xdd);
     let n = fs
+        .files
         .read_with(file, 0, data.bytes_mut(), IoFlags::DIRECT)
         .expect("read");
     let sectors = data.bytes()[..n].chunks(SECTOR);
@@ -128,7 +133,7 @@ fn read(fs: &Ext4, file: &InodeRef, sectors: usize) -> Vec<u8> {
 fn assert_apart(fs: &Ext4, files: &[&InodeRef]) {
     let mut seen = BTreeSet::new();
     for file in files {
-        for extent in fs.extents(file).expect("extents") {
+        for extent in fs.mapping.extents(file).expect("extents") {
             for block in extent.pblk.0..extent.pblk.0 + u64::from(extent.len) {
                 assert!(seen.insert(block), "block {block} was given twice");
             }
@@ -198,10 +203,13 @@ fn fill(base: &Base, arm: Arm) {
     let fs = mount(device.clone(), arm.options());
     let file = make_file(&fs, b"file");
     let mut before = vec![0; SECTORS];
-    fs.truncate(&file, (SECTORS * SECTOR) as u64).expect("size");
+    fs.files
+        .truncate(&file, (SECTORS * SECTOR) as u64)
+        .expect("size");
     if thread_rng().r#gen() {
         let allocates = Fallocate::Allocate;
-        fs.fallocate(&file, allocates, 0, (SECTORS * SECTOR) as u64)
+        fs.files
+            .fallocate(&file, allocates, 0, (SECTORS * SECTOR) as u64)
             .expect("fallocate");
     }
     if thread_rng().r#gen() {
@@ -246,7 +254,7 @@ fn fill(base: &Base, arm: Arm) {
 
 /// The blocks of a file on the device.
 fn blocks(fs: &Ext4, file: &InodeRef) -> BTreeSet<u64> {
-    let extents = fs.extents(file).expect("extents");
+    let extents = fs.mapping.extents(file).expect("extents");
     let blocks = extents
         .iter()
         .flat_map(|e| e.pblk.0..e.pblk.0 + u64::from(e.len));
@@ -258,7 +266,7 @@ fn raw(fs: &Ext4, blocks: &BTreeSet<u64>) -> Vec<(u64, u8)> {
     let byte = |block: &u64| {
         let mut data = [0; PER_BLOCK * SECTOR];
         let at = block * data.len() as u64;
-        fs.device().read_at(at, &mut data).expect("read");
+        fs.volume.device().read_at(at, &mut data).expect("read");
         (*block, data[0])
     };
     blocks.iter().map(byte).collect()
@@ -290,16 +298,17 @@ fn take(base: &Base, arm: Arm) {
     };
     let (offset, len) = (TAKEN.start * SECTOR, TAKEN.len() * SECTOR);
     if truncates {
-        fs.truncate(&file, offset as u64).expect("truncate");
+        fs.files.truncate(&file, offset as u64).expect("truncate");
     } else {
         let punches = Fallocate::PunchHole;
-        fs.fallocate(&file, punches, offset as u64, len as u64)
+        fs.files
+            .fallocate(&file, punches, offset as u64, len as u64)
             .expect("punch");
     }
     let gone: BTreeSet<u64> = &before - &blocks(&fs, &file);
     let left = raw(&fs, &gone);
     // Then the blocks are free.
-    fs.journal().sync().expect("commit");
+    fs.volume.journal().sync().expect("commit");
     write(&fs, &other, &(0..TAKEN.len()), C, IoFlags::empty());
     writer.join().expect("no panic");
     reader.join().expect("no panic");
@@ -332,7 +341,9 @@ fn make_short(fs: &Ext4) -> InodeRef {
     let file = make_file(fs, b"file");
     write(fs, &file, &(0..4), STALE, IoFlags::empty());
     write(fs, &file, &(0..3), OLD, IoFlags::empty());
-    fs.truncate(&file, 3 * SECTOR as u64).expect("truncate");
+    fs.files
+        .truncate(&file, 3 * SECTOR as u64)
+        .expect("truncate");
     file
 }
 
@@ -429,7 +440,9 @@ fn extend_and_truncate(base: &Base, arm: Arm) {
         let (fs, file, sectors) = (Arc::clone(&fs), file.clone(), sectors.clone());
         thread::spawn(move || write(&fs, &file, &sectors, A, IoFlags::empty()))
     };
-    fs.truncate(&file, (keeps * SECTOR) as u64).expect("cut");
+    fs.files
+        .truncate(&file, (keeps * SECTOR) as u64)
+        .expect("cut");
     writer.join().expect("no panic");
     reader.join().expect("no panic");
     let found = read(&fs, &file, 20);
@@ -460,8 +473,11 @@ fn extend_and_truncate(base: &Base, arm: Arm) {
 fn full(base: &Base, arm: Arm) {
     let device = base.device();
     let fs = mount(device.clone(), arm.options());
-    let top = fs.root().expect("root");
-    let file = fs.lookup(&Caller::root(), &top, b"file").expect("file");
+    let top = fs.namei.root().expect("root");
+    let file = fs
+        .namei
+        .lookup(&Caller::root(), &top, b"file")
+        .expect("file");
     let writers = [
         Writer::new(some_range(FULL_SECTORS), A),
         Writer::new(some_range(FULL_SECTORS), B),
@@ -502,7 +518,7 @@ fn fill_up(device: &Arc<MemoryDevice>) {
     let (file, hog) = (make_file(&fs, b"file"), make_file(&fs, b"hog"));
     let give = |file: &InodeRef, what, sectors: Range<usize>| {
         let (at, len) = (sectors.start * SECTOR, sectors.len() * SECTOR);
-        fs.fallocate(file, what, at as u64, len as u64)
+        fs.files.fallocate(file, what, at as u64, len as u64)
     };
     give(&file, Fallocate::Allocate, 0..FULL_SECTORS).expect("fallocate");
     write(&fs, &file, &(14..16), OLD, IoFlags::empty());
@@ -524,7 +540,7 @@ fn power_loss(base: &Base, arm: Arm) {
         Arc::new(RecordDevice::new(base.device()).expect("record"));
     let fs = mount(device.clone(), arm.options());
     let file = make_file(&fs, b"file");
-    fs.truncate(&file, 5 * SECTOR as u64).expect("size");
+    fs.files.truncate(&file, 5 * SECTOR as u64).expect("size");
     fs.sync().expect("sync");
     let start = device.ops_len();
     let synced = Arc::new(Synced::default());
@@ -538,12 +554,12 @@ fn power_loss(base: &Base, arm: Arm) {
         let (synced, data_only) = (Arc::clone(&synced), thread_rng().r#gen());
         thread::spawn(move || {
             write(&fs, &file, &sectors, byte, IoFlags::empty());
-            fs.fsync(&file, data_only).expect("fsync");
+            fs.files.fsync(&file, data_only).expect("fsync");
             let at = device.ops_len();
             lock(&synced).push((sectors, byte, at));
         })
     });
-    fs.journal().sync().expect("commit");
+    fs.volume.journal().sync().expect("commit");
     threads
         .into_iter()
         .for_each(|t| t.join().expect("no panic"));
@@ -561,8 +577,11 @@ fn power_loss(base: &Base, arm: Arm) {
         let seed = thread_rng().r#gen();
         let image = Arc::new(replayer.image_at(&Cut::at(cut).seeded(seed)));
         let fs = mount(image.clone(), arm.options());
-        let top = fs.root().expect("root");
-        let file = fs.lookup(&Caller::root(), &top, b"file").expect("the file");
+        let top = fs.namei.root().expect("root");
+        let file = fs
+            .namei
+            .lookup(&Caller::root(), &top, b"file")
+            .expect("the file");
         let found = read(&fs, &file, 20);
         for (at, byte) in found.iter().enumerate() {
             let mut writers = works.iter().filter(|(sectors, _)| sectors.contains(&at));

@@ -153,14 +153,15 @@ impl Base {
 /// Mounts for writing.
 pub fn mount(device: Arc<dyn BlockDevice>, options: MountOptions) -> Arc<Ext4> {
     let fs = Ext4::mount(device, options).expect("mount");
-    assert!(!fs.is_read_only());
+    assert!(!fs.volume.is_read_only());
     fs
 }
 
 /// The directory `name` of the root.
 pub fn dir(fs: &Ext4, name: &str) -> InodeRef {
-    let top = fs.root().expect("root");
-    fs.lookup(&Caller::root(), &top, name.as_bytes())
+    let top = fs.namei.root().expect("root");
+    fs.namei
+        .lookup(&Caller::root(), &top, name.as_bytes())
         .expect("the directory")
 }
 

@@ -65,11 +65,14 @@ fn in_each_dir<T: Send + 'static>(
 
 /// Whether the group's descriptor says that it has no inode bitmap yet.
 fn is_unused(fs: &Ext4, group: GroupNo) -> bool {
-    let geometry = fs.geometry();
+    let geometry = fs.volume.geometry();
     let (block, at) = geometry.group_desc_location(group);
     let mut bytes = vec![0; usize::from(geometry.desc_size)];
     let offset = geometry.block_offset(block) + at as u64;
-    fs.device().read_at(offset, &mut bytes).expect("read");
+    fs.volume
+        .device()
+        .read_at(offset, &mut bytes)
+        .expect("read");
     let desc = GroupDesc::decode(&bytes).expect("decode");
     desc.flags.contains(GroupFlags::INODE_UNINIT)
 }
@@ -89,7 +92,7 @@ fn create_and_unlink(base: &Base, arm: IallocArm) {
         let root = Caller::root();
         let dir = file_system::dir(fs, name);
         let make = |file: &[u8]| {
-            let made = fs.create(&root, &dir, file, &FILE).expect("create");
+            let made = fs.namei.create(&root, &dir, file, &FILE).expect("create");
             seen.created(&made);
             made
         };
@@ -102,7 +105,7 @@ fn create_and_unlink(base: &Base, arm: IallocArm) {
         if name == "a" {
             drop(first);
         }
-        fs.unlink(&root, &dir, b"1").expect("unlink");
+        fs.namei.unlink(&root, &dir, b"1").expect("unlink");
         drop(make(b"3"));
         drop(second);
     });
@@ -119,7 +122,7 @@ fn last_inode(base: &Base, arm: IallocArm) {
     let won = in_each_dir(&fs, move |fs, name| {
         let dir = file_system::dir(fs, name);
         let kind = if name == "c" { &DIR } else { &FILE };
-        match fs.create(&Caller::root(), &dir, b"new", kind) {
+        match fs.namei.create(&Caller::root(), &dir, b"new", kind) {
             Ok(made) => {
                 seen.created(&made);
                 true
@@ -142,13 +145,13 @@ fn last_inode_again(base: &Base, arm: IallocArm) {
         let root = Caller::root();
         let dir = file_system::dir(fs, name);
         for keep in [false, true] {
-            match fs.create(&root, &dir, b"new", &FILE) {
+            match fs.namei.create(&root, &dir, b"new", &FILE) {
                 Ok(made) => {
                     seen.created(&made);
                     if !keep {
                         seen.unlinking(&made);
                         drop(made);
-                        fs.unlink(&root, &dir, b"new").expect("unlink");
+                        fs.namei.unlink(&root, &dir, b"new").expect("unlink");
                     }
                 }
                 Err(Ext4Error::NoInode) => {}
@@ -165,9 +168,9 @@ fn last_inode_again(base: &Base, arm: IallocArm) {
 /// claim in it at once, and a commit closes among them.
 fn unused_group(base: &Base, arm: IallocArm) {
     let (device, fs) = mount_arm(base, arm);
-    let first_full = base.inodes_free == u64::from(fs.geometry().inodes_per_group);
+    let first_full = base.inodes_free == u64::from(fs.volume.geometry().inodes_per_group);
     assert_eq!(
-        is_unused(&fs, GroupNo(fs.geometry().groups_count - 1)),
+        is_unused(&fs, GroupNo(fs.volume.geometry().groups_count - 1)),
         first_full
     );
     let live = Arc::new(Live::default());
@@ -175,12 +178,12 @@ fn unused_group(base: &Base, arm: IallocArm) {
     in_each_dir(&fs, move |fs, name| {
         let dir = file_system::dir(fs, name);
         let kind = if name == "c" { &DIR } else { &FILE };
-        let made = fs.create(&Caller::root(), &dir, b"1", kind);
+        let made = fs.namei.create(&Caller::root(), &dir, b"1", kind);
         seen.created(&made.expect("create"));
         if name == "a" {
             fs.sync().expect("sync");
         }
-        let made = fs.create(&Caller::root(), &dir, b"2", &FILE);
+        let made = fs.namei.create(&Caller::root(), &dir, b"2", &FILE);
         seen.created(&made.expect("create"));
     });
     fs.unmount().expect("unmount");

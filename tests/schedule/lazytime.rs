@@ -41,11 +41,11 @@ struct Seen(Mutex<BTreeMap<String, Timestamp>>);
 impl Seen {
     /// Reads a file of the root.
     fn read(&self, fs: &Ext4, name: &str) -> InodeRef {
-        let top = fs.root().expect("root");
-        let file = fs.lookup(&Caller::root(), &top, name.as_bytes());
+        let top = fs.namei.root().expect("root");
+        let file = fs.namei.lookup(&Caller::root(), &top, name.as_bytes());
         let file = file.expect("lookup");
-        fs.read(&file, 0, &mut [0]).expect("read");
-        let atime = fs.attr(&file).atime;
+        fs.files.read(&file, 0, &mut [0]).expect("read");
+        let atime = fs.attributes.attr(&file).atime;
         assert!(atime.sec > TIME, "{name} was read at {atime:?}");
         let mut seen = lock(&self.0);
         let last = seen.entry(name.to_owned()).or_insert(atime);
@@ -59,10 +59,10 @@ impl Seen {
 }
 
 fn assert_times(fs: &Ext4, times: &BTreeMap<String, Timestamp>) {
-    let top = fs.root().expect("root");
+    let top = fs.namei.root().expect("root");
     for (name, seen) in times {
-        let file = fs.lookup(&Caller::root(), &top, name.as_bytes());
-        let atime = fs.attr(&file.expect("lookup")).atime;
+        let file = fs.namei.lookup(&Caller::root(), &top, name.as_bytes());
+        let atime = fs.attributes.attr(&file.expect("lookup")).atime;
         assert!(atime >= *seen, "{name}: {seen:?} was lost for {atime:?}");
     }
 }
@@ -81,15 +81,15 @@ fn evict_and_reuse(base: &Base, arm: IcacheArm) {
         let fs = Arc::clone(&fs);
         thread::spawn(move || {
             let root = Caller::root();
-            let top = fs.root().expect("root");
+            let top = fs.namei.root().expect("root");
             for name in [b"1", b"2"] {
-                let made = fs.create(&root, &top, name, &FILE).expect("create");
+                let made = fs.namei.create(&root, &top, name, &FILE).expect("create");
                 // Pending in an inode that goes.
-                fs.read(&made, 0, &mut [0]).expect("read");
+                fs.files.read(&made, 0, &mut [0]).expect("read");
             }
-            fs.unlink(&root, &top, b"1").expect("unlink");
-            fs.unlink(&root, &top, b"file-2").expect("unlink");
-            fs.create(&root, &top, b"3", &FILE).expect("create");
+            fs.namei.unlink(&root, &top, b"1").expect("unlink");
+            fs.namei.unlink(&root, &top, b"file-2").expect("unlink");
+            fs.namei.create(&root, &top, b"3", &FILE).expect("create");
         })
     };
     for reader in readers {
@@ -120,7 +120,7 @@ fn sync_and_evict(base: &Base, arm: IcacheArm) {
                     fs.sync().expect("sync");
                 } else {
                     times.retain(|other, _| other == name);
-                    fs.fsync(&file, false).expect("fsync");
+                    fs.files.fsync(&file, false).expect("fsync");
                 }
                 (device.ops_len(), times)
             })

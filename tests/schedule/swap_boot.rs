@@ -26,6 +26,7 @@ type Device = Arc<RecordDevice<Arc<MemoryDevice>>>;
 fn fragmented(fs: &Ext4, name: &str) -> InodeRef {
     let dir = file_system::dir(fs, "a");
     let file = fs
+        .namei
         .create(&Caller::root(), &dir, name.as_bytes(), &FILE)
         .expect("create");
     (0..EXTENTS).for_each(|i| append(fs, &file, i));
@@ -34,8 +35,9 @@ fn fragmented(fs: &Ext4, name: &str) -> InodeRef {
 }
 
 fn append(fs: &Ext4, file: &InodeRef, extent: u64) {
-    let size = u64::from(fs.geometry().block_size);
-    fs.write(file, (2 * extent + 1) * size, b"data", true)
+    let size = u64::from(fs.volume.geometry().block_size);
+    fs.files
+        .write(file, (2 * extent + 1) * size, b"data", true)
         .expect("write");
 }
 
@@ -51,10 +53,10 @@ fn swap_beside_commits(base: &Base) {
     for round in 0..4 {
         // Every second round the file has what the boot loader had: a few extents, and no node.
         append(&fs, &file, EXTENTS + round);
-        let tid = fs.journal().running_tid();
-        fs.journal().request_commit(tid);
-        fs.swap_boot(&Caller::root(), &file).expect("swap");
-        fs.journal().wait_commit(tid).expect("commit");
+        let tid = fs.volume.journal().running_tid();
+        fs.volume.journal().request_commit(tid);
+        fs.files.swap_boot(&Caller::root(), &file).expect("swap");
+        fs.volume.journal().wait_commit(tid).expect("commit");
         cuts.push(device.ops_len());
     }
     drop(file);
@@ -81,7 +83,7 @@ fn two_swap(base: &Base) {
     let files = ["one", "two"].map(|name| fragmented(&fs, name));
     let swappers = files.clone().map(|file| {
         let fs = Arc::clone(&fs);
-        thread::spawn(move || fs.swap_boot(&Caller::root(), &file).expect("swap"))
+        thread::spawn(move || fs.files.swap_boot(&Caller::root(), &file).expect("swap"))
     });
     for swapper in swappers {
         swapper.join().expect("no panic");
