@@ -21,7 +21,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use uext4_ext4::Ext4;
-use uext4_sync::stage::Stage;
+use uext4_sync::probe::Stage;
 
 /// Of so many pairs the latency of one is measured.
 const SAMPLED: u64 = 64;

@@ -7,7 +7,7 @@ use crate::report::Row;
 use crate::stages::StageRow;
 use serde::Serialize;
 use uext4_ext4::Ext4;
-use uext4_sync::{stage, stat};
+use uext4_sync::{probe, stat};
 
 /// What a run did, and how long it took.
 #[derive(Debug, Default)]
@@ -94,7 +94,7 @@ impl Sample {
         let (mut locks, mut stages) = (Vec::new(), Vec::new());
         if counted {
             locks = LockRow::all(&stat::snapshot(), work.ops);
-            stages = StageRow::all(&stage::snapshot(), work.ops);
+            stages = StageRow::all(&probe::snapshot(), work.ops);
         }
         Ok(Sample {
             work,

@@ -3,7 +3,7 @@
 use crate::tables::{self, count};
 use comfy_table::Table;
 use serde::Serialize;
-use uext4_sync::stage::{Stage, StageStat};
+use uext4_sync::probe::{Stage, StageStat};
 
 /// A stage in a row.
 #[derive(Clone, Debug, Serialize)]

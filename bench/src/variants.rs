@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 use uext4_ext4::{GenerationArm, IallocArm, MountOptions};
+use uext4_sync::probe;
 use uext4_vfs::icache::IcacheArm;
 use uext4_vfs::ilock::DioLock;
 
@@ -154,6 +155,7 @@ impl VariantArgs {
     /// The variants of the run, the first of every list first. A variant that is listed twice is run twice,
     /// which shows the noise.
     pub fn variants(&self) -> Vec<Variant> {
+        probe::set_delay(self.journal_delay.unwrap_or_default());
         let choices = self.choices();
         let names = apart(choices.iter().map(|choice| self.name_of(choice)));
         let variant = |(choice, name): (Choice, String)| Variant {
@@ -174,7 +176,6 @@ impl VariantArgs {
             lazytime: choice.lazytime.unwrap_or(default.lazytime),
             dio_lock: choice.dio_lock.unwrap_or(default.dio_lock),
             dioread_nolock: choice.dioread_nolock.unwrap_or(default.dioread_nolock),
-            journal_delay: self.journal_delay.unwrap_or(default.journal_delay),
             inodes_max: self.inodes_max.unwrap_or(default.inodes_max),
             commit_interval: self.commit_interval.unwrap_or(default.commit_interval),
             ..default

@@ -7,7 +7,8 @@
 //! # Invariants
 //! The runs of a batch are in its order and make up all of it; none has no ranges.
 
-use crate::device::IOV_MAX;
+/// The most buffers that one vectored call of the host takes (`IOV_MAX`).
+pub const IOV_MAX: usize = 1024;
 
 /// Ranges of a batch that lie one after the other on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

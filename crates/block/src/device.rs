@@ -1,43 +1,11 @@
 //! The trait of everything that holds an image.
 
 use crate::batch::first_run;
+use crate::device_id::DeviceId;
 use crate::error::Result;
-use crate::open::{identify, open_error};
 use std::fmt::Debug;
 use std::io::{IoSlice, IoSliceMut};
-use std::path::Path;
 use std::sync::Arc;
-
-/// The most buffers that one vectored call of the host takes (`IOV_MAX`).
-pub const IOV_MAX: usize = 1024;
-
-/// What tells one image from another, so that two opens of the same one can be recognised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum DeviceId {
-    /// A regular file.
-    File {
-        /// The file system it is on.
-        st_dev: u64,
-        /// Its inode number there.
-        st_ino: u64,
-    },
-    /// A block device, whatever node it was opened by.
-    Block {
-        /// Its device number.
-        rdev: u64,
-    },
-}
-
-impl DeviceId {
-    /// Of what is at `path` now.
-    ///
-    /// # Errors
-    /// `ENOTBLK`: neither a file nor a block device. Else what the host says.
-    pub fn of_path(path: &Path) -> Result<DeviceId> {
-        let stat = rustix::fs::stat(path).map_err(|errno| open_error(path, errno))?;
-        identify(path, &stat)
-    }
-}
 
 /// A range of bytes with positioned I/O. Offsets and lengths are in bytes and need no alignment.
 ///

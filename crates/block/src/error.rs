@@ -1,8 +1,37 @@
 //! The error of every device call.
 
-use crate::failure::Failure;
 use rustix::io::Errno;
 use std::{fmt, io, path::PathBuf};
+
+/// Why a device has failed for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Failure {
+    /// A flush or a durable write failed: what was written since the flush before may be lost.
+    WritesLost,
+    /// The image file is shorter than the device.
+    Truncated {
+        /// Bytes that it has.
+        bytes: u64,
+        /// Bytes of the device.
+        device_bytes: u64,
+    },
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failure::WritesLost => f.write_str("a flush failed earlier and writes may be lost"),
+            Failure::Truncated {
+                bytes,
+                device_bytes,
+            } => write!(
+                f,
+                "the image file was truncated: it is {bytes} bytes long, not {device_bytes}"
+            ),
+        }
+    }
+}
 
 /// The result of a device call.
 pub type Result<T> = std::result::Result<T, BlockError>;

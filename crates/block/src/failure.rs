@@ -10,43 +10,12 @@
 //! # Locking
 //! None: atomics.
 
-use crate::error::{BlockError, BlockOp, Result};
+use crate::error::{BlockError, BlockOp, Failure, Result};
 use rustix::fs::SeekFrom;
 use rustix::time::{ClockId, clock_gettime};
-use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Why a device has failed for good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Failure {
-    /// A flush or a durable write failed: what was written since the flush before may be lost.
-    WritesLost,
-    /// The image file is shorter than the device.
-    Truncated {
-        /// Bytes that it has.
-        bytes: u64,
-        /// Bytes of the device.
-        device_bytes: u64,
-    },
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::WritesLost => f.write_str("a flush failed earlier and writes may be lost"),
-            Failure::Truncated {
-                bytes,
-                device_bytes,
-            } => write!(
-                f,
-                "the image file was truncated: it is {bytes} bytes long, not {device_bytes}"
-            ),
-        }
-    }
-}
 
 /// Whether a device still takes changes.
 #[derive(Debug)]

@@ -14,18 +14,17 @@
 //! it alone.
 
 use crate::align::{self, Alignment};
-use crate::batch::Ranged;
-use crate::device::{BlockDevice, DeviceId, IOV_MAX, total_len, total_len_mut};
+use crate::batch::{IOV_MAX, Ranged};
+use crate::device::{BlockDevice, total_len, total_len_mut};
+use crate::device_id::{DeviceId, identify, open_error};
 use crate::direct::Direct;
 use crate::durable::{DESCRIPTIONS, Durable};
 use crate::engine::IoEngine;
-use crate::error::{BlockError, BlockOp, Result, check_range};
+use crate::error::{BlockError, BlockOp, Failure, Result, check_range};
 use crate::exclusion;
-use crate::failure::{Failure, Health};
+use crate::failure::Health;
 use crate::host::HostFile;
-use crate::open::{
-    OpenOptions, identify, open_error, open_fd, open_flags, refuse_read_only, size_of_image,
-};
+use crate::open::{OpenOptions, open_fd, open_flags, refuse_read_only, size_of_image};
 use crate::uring::Rings;
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, retry_on_intr};

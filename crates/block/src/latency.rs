@@ -14,7 +14,8 @@
 //! The queue has a lock of class `device`, held to compute a deadline, not while waiting.
 
 use crate::batch::runs;
-use crate::device::{BlockDevice, DeviceId};
+use crate::device::BlockDevice;
+use crate::device_id::DeviceId;
 use crate::error::Result;
 use rustix::thread::{ClockId, clock_nanosleep_absolute, set_current_timer_slack};
 use rustix::time::{Timespec, clock_gettime};

@@ -1,12 +1,11 @@
 //! How an image is opened.
 
-use crate::device::DeviceId;
+use crate::device_id::{DeviceId, identify, open_error};
 use crate::engine::IoEngine;
 use crate::error::{BlockError, Result};
-use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::ioctl::{Getter, Opcode, ioctl, opcode};
-use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -124,19 +123,6 @@ pub(crate) fn open_flags(options: &OpenOptions, is_block: bool) -> OFlags {
     flags
 }
 
-pub(crate) fn identify(path: &Path, stat: &Stat) -> Result<DeviceId> {
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => Ok(DeviceId::File {
-            st_dev: stat.st_dev,
-            st_ino: stat.st_ino,
-        }),
-        FileType::BlockDevice => Ok(DeviceId::Block { rdev: stat.st_rdev }),
-        _ => Err(BlockError::NotADevice {
-            path: path.to_owned(),
-        }),
-    }
-}
-
 /// Refuses to write to a block device that is set read-only, which the kernel opens all the same.
 pub(crate) fn refuse_read_only(path: &Path, fd: &OwnedFd) -> Result<()> {
     // SAFETY: BLKROGET writes one int.
@@ -154,12 +140,5 @@ pub(crate) fn size_of_image(fd: &OwnedFd, id: DeviceId) -> rustix::io::Result<u6
         }
         // SAFETY: BLKGETSIZE64 writes one u64.
         DeviceId::Block { .. } => unsafe { ioctl(fd, Getter::<BLKGETSIZE64, u64>::new()) },
-    }
-}
-
-pub(crate) fn open_error(path: &Path, errno: Errno) -> BlockError {
-    BlockError::Open {
-        path: path.to_owned(),
-        source: io::Error::from(errno),
     }
 }

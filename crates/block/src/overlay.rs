@@ -4,7 +4,8 @@
 //! The map of changed pages is guarded by one lock of class `device`; the device below is never
 //! called with it held.
 
-use crate::device::{BlockDevice, DeviceId};
+use crate::device::BlockDevice;
+use crate::device_id::DeviceId;
 use crate::error::{BlockError, BlockOp, Result, check_range};
 use rustix::io::Errno;
 use std::collections::BTreeMap;

@@ -1,7 +1,8 @@
 //! A device that counts what passes.
 
 use crate::batch::runs;
-use crate::device::{BlockDevice, DeviceId, total_len, total_len_mut};
+use crate::device::{BlockDevice, total_len, total_len_mut};
+use crate::device_id::DeviceId;
 use crate::error::Result;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

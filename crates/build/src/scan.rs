@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, SeekFrom, Stat};
 use rustix::io::Errno;
@@ -354,9 +354,6 @@ fn attributes(stat: &Stat) -> Attributes {
         ctime: Timestamp::new(stat.st_ctime, stat.st_ctime_nsec as u32),
     }
 }
-
-/// The path of something found, for messages.
-pub(crate) type FullPath<'a> = &'a dyn Fn() -> PathBuf;
 
 #[cfg(test)]
 mod tests {

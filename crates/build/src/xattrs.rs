@@ -1,12 +1,15 @@
 //! Extended attributes: read from the host, and divided between inode and block.
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 
 use rustix::io::Errno;
 use uext4_ondisk::{XattrIndex, XattrList, XattrOwnedValue, acl_decode_xattr, acl_encode_disk};
 
 use crate::error::{MkfsError, Result};
-use crate::scan::FullPath;
+
+/// The path of something found, for messages.
+pub(crate) type FullPath<'a> = &'a dyn Fn() -> PathBuf;
 
 /// Bytes of names or of a value that the host gives at most.
 const HOST_MAX: usize = 64 << 10;

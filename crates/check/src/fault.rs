@@ -1,6 +1,5 @@
 //! A fault: what is wrong, and where. Workers collect them in [`Faults`].
 
-use crate::report::CheckReport;
 use std::fmt;
 use uext4_ondisk::{Corrupt, CorruptKind, GroupNo, Ino, Pblk};
 
@@ -283,19 +282,17 @@ impl Faults {
         }
     }
 
+    /// How many faults and notes there are, and those that are kept.
+    pub(crate) fn into_parts(self) -> ((u64, Vec<Fault>), (u64, Vec<Fault>)) {
+        let parts = |found: Found| (found.total, found.list);
+        (parts(self.faults), parts(self.notes))
+    }
+
     /// Takes over what workers of a pass found, in an order that does not depend on the threads.
     pub(crate) fn absorb(&mut self, parts: impl IntoIterator<Item = Faults>) {
         let (faults, notes) = parts.into_iter().map(|p| (p.faults, p.notes)).unzip();
         self.faults.absorb(faults, self.max);
         self.notes.absorb(notes, self.max);
-    }
-
-    /// Fills in what was found.
-    pub(crate) fn into_report(self, report: &mut CheckReport) {
-        report.faults_total = self.faults.total;
-        report.faults = self.faults.list;
-        report.notes_total = self.notes.total;
-        report.notes = self.notes.list;
     }
 }
 
@@ -325,11 +322,10 @@ mod tests {
             b.push(Fault::new(FaultKind::LinkCount).ino(Ino(i)));
         }
         a.absorb([b]);
-        let mut report = CheckReport::default();
         a.push(Fault::new(FaultKind::LinkCount).note());
-        a.into_report(&mut report);
-        assert_eq!((report.faults_total, report.notes_total), (3, 1));
-        let inos: Vec<_> = report.faults.iter().map(|f| f.ino.unwrap().0).collect();
+        let ((faults_total, faults), (notes_total, _)) = a.into_parts();
+        assert_eq!((faults_total, notes_total), (3, 1));
+        let inos: Vec<_> = faults.iter().map(|f| f.ino.unwrap().0).collect();
         assert_eq!(inos, [3, 9]);
     }
 }

@@ -4,7 +4,7 @@ use crate::bytes::{le16, le32};
 use crate::context::{Context, InodeState};
 use crate::error::Result;
 use crate::fault::{Fault, FaultKind};
-use crate::layout::quota_inodes;
+use crate::layout::is_hidden;
 use crate::mapping::Mapped;
 use crate::scan::{DirFound, Scanner};
 use uext4_ondisk::{
@@ -19,15 +19,6 @@ const TIMES: [(&str, usize, usize); 4] = [
     ("atime", 0x08, 0x8c),
     ("crtime", 0x90, 0x94),
 ];
-
-/// True for an inode without a name by design.
-pub(crate) fn is_hidden(cx: &Context<'_>, ino: Ino) -> bool {
-    let raw = &cx.sb.raw;
-    if cx.sb.orphan_file() == Some(ino) || cx.is_reserved(ino) && ino != Ino::ROOT {
-        return true;
-    }
-    cx.ro_compat(RoCompat::QUOTA) && quota_inodes(raw).iter().any(|q| q.1 == ino)
-}
 
 /// True if the file system was never written at a time that could be an inode number.
 fn clock_is_right(cx: &Context<'_>) -> bool {

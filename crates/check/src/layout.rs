@@ -393,3 +393,12 @@ fn check_mmp(cx: &Context<'_>, ranges: &mut Vec<MetaRange>, faults: &mut Faults)
     });
     Ok(())
 }
+
+/// True for an inode without a name by design.
+pub(crate) fn is_hidden(cx: &Context<'_>, ino: Ino) -> bool {
+    let raw = &cx.sb.raw;
+    if cx.sb.orphan_file() == Some(ino) || cx.is_reserved(ino) && ino != Ino::ROOT {
+        return true;
+    }
+    cx.ro_compat(RoCompat::QUOTA) && quota_inodes(raw).iter().any(|q| q.1 == ino)
+}

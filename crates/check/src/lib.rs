@@ -50,6 +50,7 @@ mod bitmaps;
 mod bytes;
 mod connect;
 mod context;
+mod dir_pass;
 mod dirblock;
 mod dirs;
 mod duplicates;

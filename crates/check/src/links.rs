@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::fault::{Fault, FaultKind, Faults};
-use crate::inode::is_hidden;
+use crate::layout::is_hidden;
 use crate::layout::quota_inodes;
 use uext4_ondisk::{FileType, Ino, RoCompat};
 

@@ -1,7 +1,8 @@
 //! The order of the passes, and the report.
 
 use crate::context::Context;
-use crate::dirs::{self, Dirs};
+use crate::dir_pass;
+use crate::dirs::Dirs;
 use crate::error::Result;
 use crate::fault::Faults;
 use crate::quota::Usage;
@@ -29,7 +30,7 @@ pub fn check(
     let mut faults = Faults::new(options.faults_max);
     let done = check_into(device, options, progress, &mut report, &mut faults)?;
     report.incomplete = !done;
-    faults.into_report(&mut report);
+    report.take(faults);
     Ok(report)
 }
 
@@ -62,7 +63,7 @@ fn check_into<'d>(
     backups::check(&cx, faults)?;
     let mut scanned = scan_inodes(&cx, faults)?;
     htree::load_roots(&cx, &mut scanned.dirs, faults)?;
-    dirs::run(&cx, &scanned.dirs, faults)?;
+    dir_pass::run(&cx, &scanned.dirs, faults)?;
     htree::run(&cx, &scanned.dirs, faults)?;
     names::run(&cx, &scanned.dirs, faults)?;
     progress.phase("connectivity", scanned.dirs.dirs.len() as u64);

@@ -1,6 +1,6 @@
 //! What goes into a check and what comes out.
 
-use crate::fault::Fault;
+use crate::fault::{Fault, Faults};
 
 /// How to check.
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +89,13 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
+    /// Fills in what was found.
+    pub(crate) fn take(&mut self, faults: Faults) {
+        let (faults, notes) = faults.into_parts();
+        (self.faults_total, self.faults) = faults;
+        (self.notes_total, self.notes) = notes;
+    }
+
     /// True without any fault.
     pub fn is_clean(&self) -> bool {
         self.faults_total == 0

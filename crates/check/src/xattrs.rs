@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::fault::{Fault, FaultKind};
-use crate::inode::is_hidden;
+use crate::layout::is_hidden;
 use crate::scan::{Scanner, ValueRef};
 use uext4_ondisk::{
     Compat, Ino, Inode, InodeFlags, Pblk, XattrArea, XattrIndex, XattrValue, xattr_entry_hash,

@@ -6,7 +6,7 @@ use crate::journal::Journal;
 use std::cell::Cell;
 use std::sync::Arc;
 use uext4_sync::atomic::Ordering;
-use uext4_sync::stage::{self, Stage};
+use uext4_sync::probe::{self, Stage};
 use uext4_sync::{class, order};
 
 /// An operation's part in the running transaction, which cannot close before the handle is dropped.
@@ -116,21 +116,6 @@ impl<'j> Handle<'j> {
             self.attach(buffer, &mut content, false)?;
         }
         Ok(())
-    }
-
-    /// As [`Handle::access_native`], but counted as a stage of creating a file, and it sleeps where
-    /// the options say so, as getting write access does while a transaction closes.
-    ///
-    /// # Locks
-    /// As [`Handle::access_native`].
-    ///
-    /// # Errors
-    /// [`JournalError::Aborted`].
-    #[inline]
-    pub fn access_sleepy(&self, buffer: &Arc<Buffer>) -> Result<()> {
-        let _timed = stage::time(Stage::JournalWriteAccess);
-        self.journal.delay();
-        self.access_native(buffer)
     }
 
     /// Attaches a block that was just allocated: zeroed, not read, nothing to check.
@@ -288,8 +273,7 @@ impl Journal {
     #[inline]
     pub fn start(&self, credits: u32) -> Result<Handle<'_>> {
         order::Held::check(&class::HANDLE);
-        let _timed = stage::time(Stage::JournalStart);
-        self.delay();
+        let _timed = probe::time_delayed(Stage::JournalStart);
         let (shard, tid) = self.enter(credits)?;
         Ok(Handle::new(self, shard, tid, i64::from(credits)))
     }

@@ -146,14 +146,6 @@ impl Journal {
         self.client.get()
     }
 
-    /// Sleeps as [`JournalOptions::delay`] says.
-    #[inline(always)]
-    pub(crate) fn delay(&self) {
-        if !self.settings.delay.is_zero() {
-            thread::sleep(self.settings.delay);
-        }
-    }
-
     /// Counts a handle as active that may attach `credits` blocks: the CPU that it counts on, and its transaction.
     ///
     /// # Errors

@@ -10,9 +10,6 @@ pub struct JournalOptions {
     /// Whether commit and checkpoint flush the device. If false, a power loss may tear or lose a transaction that was
     /// reported as durable.
     pub barrier: bool,
-    /// For measuring: how long starting a handle and every `Handle::access_sleepy` sleep, as they do
-    /// while a transaction closes. Zero, the default, for not at all.
-    pub delay: Duration,
 }
 
 impl Default for JournalOptions {
@@ -20,7 +17,6 @@ impl Default for JournalOptions {
         JournalOptions {
             commit_interval: Duration::from_secs(5),
             barrier: true,
-            delay: Duration::ZERO,
         }
     }
 }

@@ -12,8 +12,6 @@ use uext4_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(crate) struct Settings {
     commit_interval_ns: AtomicU64,
     barrier: AtomicBool,
-    /// Immutable.
-    pub delay: Duration,
 }
 
 impl Settings {
@@ -21,7 +19,6 @@ impl Settings {
         Settings {
             commit_interval_ns: AtomicU64::new(nanoseconds(options.commit_interval)),
             barrier: AtomicBool::new(options.barrier),
-            delay: options.delay,
         }
     }
 

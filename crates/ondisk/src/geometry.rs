@@ -5,7 +5,7 @@
 
 use crate::corrupt::{Corrupt, CorruptKind, FormatError, Result};
 use crate::features::{Compat, Incompat, RoCompat};
-use crate::superblock::RawSuperblock;
+use crate::raw_superblock::RawSuperblock;
 use crate::types::{GroupBlk, GroupNo, Ino, Pblk};
 
 /// Sizes and places, checked against each other. Immutable for as long as the size stays.

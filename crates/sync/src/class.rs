@@ -1,6 +1,6 @@
 //! The table of ranks and lock classes; `docs/LOCKING.md` is generated from it.
 
-use crate::stat::ClassStats;
+use crate::counters::ClassStats;
 
 /// A place in the lock order, outermost first. A thread that holds a lock of some rank takes only
 /// locks of higher ranks, or of the same rank as [`SameRank`] says.

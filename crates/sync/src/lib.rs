@@ -14,7 +14,7 @@
 //! | --- | --- |
 //! | [`class`] | the table of ranks and classes |
 //! | [`order`] | the debug check of the lock order |
-//! | [`stat`], [`stage`] | lock statistics; counts and times of the create path |
+//! | [`stat`], [`probe`] | lock statistics; counts and times of the create path |
 //! | [`mutex`], [`rwlock`], [`condvar`] | the locks |
 //! | [`rwsem`], [`range_lock`] | the locks of inodes: for many readers, and on ranges |
 //! | [`adaptive_spin`] | spinning before a thread sleeps |
@@ -24,14 +24,15 @@
 pub mod adaptive_spin;
 pub mod class;
 pub mod condvar;
+mod counters;
 mod imp;
 pub mod mutex;
 pub mod order;
 pub mod percpu;
+pub mod probe;
 pub mod range_lock;
 pub mod rwlock;
 pub mod rwsem;
-pub mod stage;
 pub mod stat;
 
 pub use adaptive_spin::AdaptiveSpin;

@@ -78,7 +78,7 @@ pub use uext4_mqueue as mqueue;
 /// The structures of the format, as they are on disk and decoded.
 pub use uext4_ondisk as ondisk;
 /// Statistics of every lock, as `--lock-stat` prints them.
-pub use uext4_sync::{stage as stage_stat, stat as lock_stat};
+pub use uext4_sync::{probe as stage_stat, stat as lock_stat};
 pub use uext4_vfs::{
     Attr, Caller, Capabilities, DioLock, Errno, Error, Fallocate, FiemapExtent, FiemapFlags,
     FiemapOf, FileHandle, FileKind, FileSystem, IcacheArm, IoFlags, NewKind, NewNode, RenameFlags,

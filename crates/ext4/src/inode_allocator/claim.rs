@@ -16,8 +16,12 @@ use crate::group::{Group, bitmap};
 use crate::inode_allocator::InodeAllocator;
 use crate::options::ialloc_variant::IallocArm;
 use crate::volume::handles::LazyHandle;
+use std::sync::Arc;
+use uext4_jbd2::Handle;
+use uext4_jbd2::buffer::Buffer;
 use uext4_ondisk::{Corrupt, CorruptKind, GroupCsum, GroupFlags, Ino};
 use uext4_sync::atomic::Ordering::Relaxed;
+use uext4_sync::probe::{self, Stage};
 use uext4_sync::{class, stat};
 
 impl InodeAllocator {
@@ -73,7 +77,7 @@ impl InodeAllocator {
                 self.volume.access_group(handle, group)?;
                 described = true;
             }
-            handle.access_sleepy(&bits.buffer)?;
+            get_write_access(handle, &bits.buffer)?;
             let locked = group.changes.lock();
             if bitmap::set(&bits.words, index) {
                 return Ok(Some(index));
@@ -123,7 +127,7 @@ impl InodeAllocator {
     ) -> Result<Option<u32>> {
         let handle = late.get()?;
         self.volume.access_group(handle, group)?;
-        handle.access_sleepy(&bits.buffer)?;
+        get_write_access(handle, &bits.buffer)?;
         let end = self.volume.geometry().inodes_per_group;
         let reserved = self.reserved_in(group);
         let start = if goal > reserved {
@@ -198,6 +202,12 @@ impl InodeAllocator {
             0
         }
     }
+}
+
+/// Gets write access to an inode bitmap.
+fn get_write_access(handle: &Handle<'_>, bitmap: &Arc<Buffer>) -> Result<()> {
+    let _timed = probe::time_delayed(Stage::JournalWriteAccess);
+    Ok(handle.access_native(bitmap)?)
 }
 
 /// The damage of a bitmap that claims reserved inodes free.

@@ -17,8 +17,8 @@ use crate::volume::Volume;
 use std::sync::{Arc, Weak};
 use uext4_jbd2::Handle;
 use uext4_jbd2::buffer::BufferWrite;
-use uext4_sync::stage;
-use uext4_sync::stage::Stage;
+use uext4_sync::probe;
+use uext4_sync::probe::Stage;
 use uext4_sync::{CachePadded, PerCpu};
 use uext4_vfs::icache::InodeCache;
 
@@ -100,7 +100,7 @@ impl InodeTable {
         handle: &Handle<'_>,
         change: impl FnOnce(&mut uext4_ondisk::Inode) -> R,
     ) -> Result<R> {
-        let _timed = stage::time(Stage::MarkInodeDirty);
+        let _timed = probe::time(Stage::MarkInodeDirty);
         let content = handle.modify(&inode.itable)?;
         Ok(self.update_inode_in(inode, handle, content, change))
     }

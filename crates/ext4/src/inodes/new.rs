@@ -11,8 +11,8 @@ use uext4_jbd2::Handle;
 use uext4_ondisk::{
     DevNo, EXTRA_ISIZE_KNOWN, FileType, Generation, Ino, InodeFlags, Timestamp, raw_generation,
 };
-use uext4_sync::stage;
-use uext4_sync::stage::Stage;
+use uext4_sync::probe;
+use uext4_sync::probe::Stage;
 
 /// What a new inode is.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +79,7 @@ impl Inodes {
         new: &NewInode,
         links: u32,
     ) -> Result<Arc<Inode>> {
-        let _timed = stage::time(Stage::MarkInodeDirty);
+        let _timed = probe::time(Stage::MarkInodeDirty);
         let buffer = Arc::clone(&place.buffer);
         let mut content = handle.modify(&buffer)?;
         let raw = place.raw_mut(&mut content, &self.volume.params);

@@ -140,7 +140,6 @@ pub(crate) fn open_journal(
     let journal_options = JournalOptions {
         commit_interval: options.commit_interval,
         barrier: options.barrier,
-        delay: options.journal_delay,
     };
     match log {
         Some(map) if !options.read_only => {

@@ -28,7 +28,7 @@ use crate::volume::handles::LazyHandle;
 use std::sync::Arc;
 use uext4_jbd2::Handle;
 use uext4_ondisk::{DevNo, FileType, InodeFlags, RoCompat};
-use uext4_sync::stage::{self, Stage};
+use uext4_sync::probe::{self, Stage};
 use uext4_vfs::attr::{Attr, FileKind, NewKind, NewNode};
 use uext4_vfs::caller::Caller;
 use uext4_vfs::errno::{Errno, Error};
@@ -179,7 +179,7 @@ impl Namei {
         if name == b"." || name == b".." {
             return Err(Ext4Error::Exists);
         }
-        let timed = stage::time(Stage::Create);
+        let timed = probe::time(Stage::Create);
         let locked = ilock(&dir.ilock, LockMode::Exclusive);
         let attr = self.attributes.attr(dir);
         let shape = self
@@ -256,7 +256,7 @@ impl Namei {
         let filled = filled.and_then(|()| {
             published = true;
             self.attributes.store_new_acls(handle, &inode, acls)?;
-            let _timed = stage::time(Stage::AddEntry);
+            let _timed = probe::time(Stage::AddEntry);
             self.directories
                 .dir_insert(handle, dir, vacancy, name, inode.ino, inode.file_type)
         });

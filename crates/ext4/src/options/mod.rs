@@ -90,9 +90,6 @@ pub struct MountOptions {
     /// The inode number at which every search for a free inode starts, 0 for none; as the kernel's
     /// `inode_goal`.
     pub inode_goal: u32,
-    /// For measuring: how long starting a journal handle and getting write access to an inode bitmap
-    /// sleep, as they do while a transaction closes.
-    pub journal_delay: Duration,
 }
 
 impl Default for MountOptions {
@@ -117,7 +114,6 @@ impl Default for MountOptions {
             atime: AtimeUpdate::default(),
             nodiratime: false,
             inode_goal: 0,
-            journal_delay: Duration::ZERO,
         }
     }
 }

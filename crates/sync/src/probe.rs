@@ -1,12 +1,18 @@
-//! How often the stages of creating a file ran, and how long they took, as the published lock study of
-//! inode allocation lists them.
+//! Probes: the points of the create path that a measurement observes, and the one place where it can slow the engine
+//! down. Nothing else in the engine exists for measuring or testing.
 //!
-//! Counters are sharded by CPU and for the whole process, as those of [`crate::stat`], with which they
-//! are switched on and off. Times are inclusive: a create holds all the others.
+//! When statistics are on ([`crate::stat`]), a probe counts how often its stage ran and for how long, as the published
+//! lock study of inode allocation lists them. Times are inclusive: a create contains all the others. Counters are per
+//! CPU shard, and for the whole process.
+//!
+//! [`set_delay`] makes starting a journal handle and getting write access to an inode bitmap sleep, as they do while a
+//! transaction closes.
 
+use crate::counters::{is_enabled, now_ns};
 use crate::percpu::cpu;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 const SHARDS: usize = 8;
 
@@ -74,6 +80,30 @@ pub struct StageStat {
     pub total_ns: u64,
 }
 
+/// How long [`Stage::JournalStart`] and [`Stage::JournalWriteAccess`] sleep, in nanoseconds.
+static DELAY_NS: AtomicU64 = AtomicU64::new(0);
+
+/// Makes the stages that wait for a closing transaction sleep for `delay`, in the whole process; zero for not at all.
+pub fn set_delay(delay: Duration) {
+    let ns = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
+    DELAY_NS.store(ns, Relaxed);
+}
+
+/// As [`time`], for a stage that [`set_delay`] slows down.
+#[inline(always)]
+pub fn time_delayed(stage: Stage) -> Timed {
+    let timed = time(stage);
+    if DELAY_NS.load(Relaxed) != 0 {
+        sleep();
+    }
+    timed
+}
+
+#[cold]
+fn sleep() {
+    std::thread::sleep(Duration::from_nanos(DELAY_NS.load(Relaxed)));
+}
+
 /// Counts a stage from now until it is dropped, if statistics are on.
 #[must_use]
 pub struct Timed {
@@ -87,11 +117,7 @@ pub struct Timed {
 pub fn time(stage: Stage) -> Timed {
     Timed {
         stage,
-        since_ns: if crate::stat::is_enabled() {
-            crate::stat::now_ns()
-        } else {
-            0
-        },
+        since_ns: if is_enabled() { now_ns() } else { 0 },
     }
 }
 
@@ -108,7 +134,7 @@ impl Drop for Timed {
 fn count(stage: Stage, since_ns: u64) {
     let c = &COUNTERS[cpu() % SHARDS][stage as usize];
     c.calls.fetch_add(1, Relaxed);
-    c.ns.fetch_add(crate::stat::now_ns() - since_ns, Relaxed);
+    c.ns.fetch_add(now_ns() - since_ns, Relaxed);
 }
 
 /// Every stage.
