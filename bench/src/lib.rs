@@ -1,28 +1,28 @@
 //! The workloads that measure uext4, as docs/BENCHMARKS.md describes them.
 //!
 //! Every run ends with a check of its image: a fast run that leaves a bad image is a failure. Variants are
-//! interleaved ([`rounds`]), each on an image of its own.
+//! interleaved (`rounds`), each on an image of its own.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`mdtest`] | creating, statting, reading and removing files from many workers |
-//! | [`create_unlink`] | creating and unlinking one file in a loop |
-//! | [`fsync`] | appending and fsyncing, beside a kernel file system |
-//! | [`generation`] | drawing stamps, and how often they repeat |
-//! | [`randrw`] | random direct reads and writes of one file |
-//! | [`icache_shrink`] | reading while the inode cache shrinks |
-//! | [`clone`] | creating and dropping IPC namespaces, many being alive |
-//! | [`mq`] | messages through queues |
-//! | [`fuse`] | files through a mounted directory, beside other ext4 drivers |
-//! | [`all`] | all of them, and one page that shows them |
-//! | [`compare`] | two results, row by row |
-//! | [`variants`], [`setup`] | the variants of a run; the options that all workloads share |
-//! | [`device`], [`mounted_image`], [`tree`] | images, mounts, and directories in them |
-//! | [`host_dir`], [`location`] | directories of the host, and what is done in those and in ours alike |
-//! | [`peer`] | what the kernel does of the same |
-//! | [`rounds`], [`workers`] | turns of the variants; threads that start together |
-//! | [`sample`], [`histogram`], [`memory`] | what is measured |
-//! | [`report`], [`locks`], [`stages`], [`tables`], [`host`], [`progress`] | what is printed |
+//! | `mdtest` | creating, statting, reading and removing files from many workers |
+//! | `create_unlink` | creating and unlinking one file in a loop |
+//! | `fsync` | appending and fsyncing, beside a kernel file system |
+//! | `generation` | drawing stamps, and how often they repeat |
+//! | `randrw` | random direct reads and writes of one file |
+//! | `icache_shrink` | reading while the inode cache shrinks |
+//! | `clone` | creating and dropping IPC namespaces, many being alive |
+//! | `mq` | messages through queues |
+//! | `fuse` | files through a mounted directory, beside other ext4 drivers |
+//! | `all` | all of them, and one page that shows them |
+//! | `compare` | two results, row by row |
+//! | `variants`, `setup` | the variants of a run; the options that all workloads share |
+//! | `device`, `mounted_image`, `tree` | images, mounts, and directories in them |
+//! | `host_dir`, `location` | directories of the host, and what is done in those and in ours alike |
+//! | `peer` | what the kernel does of the same |
+//! | `rounds`, `workers` | turns of the variants; threads that start together |
+//! | `sample`, `histogram`, `memory` | what is measured |
+//! | `report`, `locks`, `stages`, `tables`, `host`, `progress` | what is printed |
 #![forbid(unsafe_code)]
 
 mod all;

@@ -2,14 +2,14 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`drawing`] | what a chart is made of, and the SVG of it |
+//! | `drawing` | what a chart is made of, and the SVG of it |
 //! | `span` | the range and the ticks of an axis |
-//! | [`number`] | numbers as people read them |
+//! | `number` | numbers as people read them |
 //! | `text` | how wide a text is, where it breaks |
 //! | `look` | colour, marker, dash and hatch of a series |
 //! | `frame` | where everything of a chart stands |
 //! | `axes`, `marks`, `legend` | the parts of a chart, drawn |
-//! | [`page`] | the HTML page |
+//! | `page` | the HTML page |
 
 mod axes;
 mod drawing;

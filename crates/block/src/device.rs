@@ -220,6 +220,7 @@ pub fn total_len_mut(bufs: &[IoSliceMut<'_>]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::IOV_MAX;
     use crate::{CountDevice, MemoryDevice};
 
     #[test]

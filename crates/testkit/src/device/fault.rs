@@ -7,8 +7,9 @@ use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
 use std::sync::Arc;
+use uext4_block::DeviceId;
 use uext4_block::batch::{Ranged, runs};
-use uext4_block::device::{BlockDevice, DeviceId, total_len, total_len_mut};
+use uext4_block::device::{BlockDevice, total_len, total_len_mut};
 use uext4_block::error::{BlockError, BlockOp, Result};
 use uext4_sync::{Mutex, assert_may_block, class};
 

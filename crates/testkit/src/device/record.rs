@@ -14,9 +14,9 @@ use super::replay::{Cut, Replayer};
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
 use std::sync::Arc;
-use uext4_block::device::{BlockDevice, DeviceId};
 use uext4_block::error::Result;
 use uext4_block::memory::MemoryDevice;
+use uext4_block::{BlockDevice, DeviceId};
 use uext4_sync::{Mutex, class};
 
 /// A change of a device. Offsets and lengths are in bytes.
