@@ -1,19 +1,24 @@
-# make demo    an image from a real tree: built, checked, read back, measured beside mke2fs -d; then
-#              every workload and arm for a moment, as one page: target/report/report.html
-# make test    every test (kernel mounts and loop devices where the machine has them)
-# make page    the page of the benchmarks in Chromium, which it installs: a minute
-# make check   formatting, clippy and documentation, warnings denied
-# make crash   the crash tests at full length
-# make explore what power losses leave, state by state: goes on where crates/testkit/results ends, for EXPLORE_SECONDS
-# make nightly the tests at full length: the fault sweep, make crash, the whole matrix, the soak, then make explore; three hours
-# make bench   every workload and arm at length, beside the peers: half an hour, target/report-full/report.html
-# make regress the quick run of all workloads beside figures kept before: reported, never failing on a time
-# make baseline keeps the figures of such a run as those to compare with
-# make tsan    the stress test under ThreadSanitizer, on nightly
-# make soak    message queue namespaces by the ten thousand, for five minutes: nothing lost, nothing left
-# make shuttle lock protocols, up to the whole file system, schedule by schedule
-# make loom    lock-free protocols in every order that the memory model allows
-# make docs    regenerates docs/LOCKING.md and the evidence in docs/TESTING.md
+# Durations are of a machine with two cores whose dependencies are built; a first build adds about five minutes.
+#
+# make quick    after a change: format, clippy and unit tests of the packages that differ from main; about a minute
+# make check    formatting, clippy and documentation, warnings denied; about two minutes
+# make test     every test (kernel mounts and loop devices where the machine has them); about fourteen minutes
+# make page     the page of the benchmarks in Chromium, which it installs; about a minute
+# make demo     an image from a real tree: built, checked, read back, measured beside mke2fs -d; then every workload
+#               and variant for a moment, as one page, target/report/report.html; about five minutes
+# make regress  the quick run of all workloads beside figures kept before: reported, never failing on a time;
+#               about three minutes
+# make baseline keeps the figures of such a run as those to compare with; about three minutes
+# make bench    every workload and variant at length, beside the peers: target/report-full/report.html; about half an hour
+# make shuttle  lock protocols, up to the whole file system, schedule by schedule; about four minutes
+# make loom     lock-free protocols in every order that the memory model allows; about a minute
+# make tsan     the stress test under ThreadSanitizer, on nightly; about five minutes with its build
+# make crash    the crash tests at full length; about half an hour
+# make soak     message queue namespaces by the ten thousand: nothing lost, nothing left; about five minutes
+# make explore  what crashes leave, state by state: continues where crates/testkit/results ends; EXPLORE_SECONDS, an hour
+# make nightly  the tests at full length: the fault sweep, the whole matrix, make crash, soak and explore; about three hours
+# make docs     regenerates docs/LOCKING.md and the evidence in docs/TESTING.md; about a minute
+# make setup    installs the programs that the tests compare with, and prints which; a minute, nothing where they are there
 SHELL := /bin/bash
 export CARGO_TERM_COLOR ?= auto
 
@@ -21,10 +26,13 @@ EXPLORE_SECONDS ?= 3600
 # The command, and beside it the program that `uext4 bench` executes.
 BUILD_BENCH = cargo build --release -p uext4-cli -p uext4-bench
 
-.PHONY: demo test page check crash explore nightly bench regress baseline tsan soak shuttle loom docs setup
+.PHONY: quick demo test page check crash explore nightly bench regress baseline tsan soak shuttle loom docs setup
 
 setup:
 	@tools/setup.sh
+
+quick:
+	@tools/quick.sh
 
 demo: setup
 	$(BUILD_BENCH)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the programs that the tests and the demo compare with; nothing where they are there.
+# Installs the programs that the tests and the demo compare with, and prints which; nothing where they are there.
 # usage: setup.sh [page]   page: Chromium, which only `make page` uses
 set -euo pipefail
 missing=()
@@ -25,6 +25,7 @@ if [ ${#missing[@]} -gt 0 ]; then
   if ! command -v apt-get >/dev/null; then
     echo "setup: please install: ${missing[*]}" >&2; exit 1
   fi
+  echo "setup: installing ${missing[*]}"
   $sudo apt-get update -qq
   $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi

@@ -22,7 +22,6 @@
 //! | [`settings`] | options that change while a mount is in use |
 //! | [`statistics`] | counts and latencies of requests |
 #![deny(unsafe_code)]
-#![warn(clippy::undocumented_unsafe_blocks)]
 
 pub mod abi;
 pub mod filesystem;

@@ -11,7 +11,6 @@
 //! | [`log`] | where errors are reported |
 //! | [`stats`], [`metrics`] | the server's statistics; the same over HTTP |
 #![deny(unsafe_code)]
-#![warn(clippy::undocumented_unsafe_blocks)]
 
 mod ext4_adapter;
 pub mod log;

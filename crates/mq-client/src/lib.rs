@@ -13,7 +13,5 @@
 //! | [`abi`] | the calls |
 //! | `delivery` | the thread that calls the function of a notification |
 
-#![warn(clippy::undocumented_unsafe_blocks)]
-
 pub mod abi;
 mod delivery;

@@ -46,7 +46,6 @@
 //! | [`limits`], [`account`], [`name`] | limits, charges of users, names |
 //! | [`client`] | the same queues, by a process that finds them mounted |
 #![deny(unsafe_code)]
-#![warn(clippy::undocumented_unsafe_blocks)]
 
 pub mod account;
 pub mod client;

@@ -26,7 +26,7 @@ fn write_all_at_once(ring: &mut IoUring, file: &File, page: &Page) -> Result<()>
         let at = types::Fd(file.as_raw_fd());
         let write = opcode::Write::new(at, page.0.as_ptr(), BLOCK as u32);
         let write = write.offset((block * BLOCK) as u64).build();
-        // The page and the file outlive the wait below.
+        // SAFETY: the page and the file outlive the wait below.
         unsafe { ring.submission().push(&write)? };
     }
     ring.submit_and_wait(BLOCKS)?;

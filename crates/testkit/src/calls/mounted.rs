@@ -336,14 +336,14 @@ impl Mounted {
                 // SAFETY: both names live through the call.
                 done(unsafe { libc::symlink(target.as_ptr(), name.as_ptr()) })
             })?,
-            // SAFETY: the name lives through the call.
-            Call::Unlink(at) => {
-                self.within(who, at, |name| done(unsafe { libc::unlink(name.as_ptr()) }))?
-            }
-            // SAFETY: the name lives through the call.
-            Call::Rmdir(at) => {
-                self.within(who, at, |name| done(unsafe { libc::rmdir(name.as_ptr()) }))?
-            }
+            Call::Unlink(at) => self.within(who, at, |name| {
+                // SAFETY: the name lives through the call.
+                done(unsafe { libc::unlink(name.as_ptr()) })
+            })?,
+            Call::Rmdir(at) => self.within(who, at, |name| {
+                // SAFETY: the name lives through the call.
+                done(unsafe { libc::rmdir(name.as_ptr()) })
+            })?,
             Call::Readdir(at) => {
                 let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
                 self.within(who, at, |name| {
