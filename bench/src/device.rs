@@ -206,7 +206,7 @@ fn open_file(
     options: OpenOptions,
 ) -> anyhow::Result<Arc<dyn BlockDevice>> {
     let options = match spec.direct {
-        true => options.direct(),
+        true => options.direct(true),
         false => options,
     };
     let device = FileDevice::open(path, &options);

@@ -308,7 +308,7 @@ fn an_image_in_use_is_refused() {
     let workdir = Workdir::new();
     workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
     let fs =
-        uext4::Filesystem::open(workdir.path("a.img"), &uext4::OpenOptions::read_write()).unwrap();
+        uext4::Filesystem::open(workdir.path("a.img"), &uext4::ImageOptions::read_write()).unwrap();
     let line = workdir.fails(1, &["ls", "a.img"]);
     assert!(
         line.contains("already open") && line.contains("first"),

@@ -5,9 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
-use uext4::{
-    FeatureSet, FiemapFlags, FiemapOf, Filesystem, MkfsOptions, NoProgress, OpenOptions, mkfs,
-};
+use uext4::{FiemapFlags, FiemapOf, Filesystem, ImageOptions, MkfsOptions, NoProgress, mkfs};
 use uext4_testkit::built::uext4;
 
 const SIZE: u64 = 64 << 40;
@@ -28,11 +26,7 @@ fn make(options: MkfsOptions) -> Option<(TempDir, PathBuf)> {
         }
     };
     let image = dir.path().join("huge.img");
-    let options = MkfsOptions {
-        size: Some(SIZE),
-        ..options
-    };
-    mkfs(&image, &options, &NoProgress).unwrap();
+    mkfs(&image, &options.size(SIZE), &NoProgress).unwrap();
     assert_eq!(fs::metadata(&image).unwrap().len(), SIZE);
     Some((dir, image))
 }
@@ -89,19 +83,18 @@ fn write_past_32_bits(fs: &Filesystem) -> u8 {
 #[test]
 fn files_are_past_the_first_2_to_the_32_blocks() {
     // Each flex group has a new directory of the root, so that there are few; and few backups.
-    let options = MkfsOptions {
-        flex_bg_size: 1 << 16,
-        inode_ratio: 1 << 24,
-        features: FeatureSet::parse("sparse_super2,^resize_inode").unwrap(),
-        ..MkfsOptions::default()
-    };
+    let options = MkfsOptions::new()
+        .flex_bg_size(1 << 16)
+        .inode_ratio(1 << 24)
+        .features("sparse_super2,^resize_inode")
+        .unwrap();
     let Some((_dir, image)) = make(options) else {
         return;
     };
-    let fs = Filesystem::open(&image, &OpenOptions::read_write()).unwrap();
+    let fs = Filesystem::open(&image, &ImageOptions::read_write()).unwrap();
     let files = write_past_32_bits(&fs);
     fs.unmount().unwrap();
-    let fs = Filesystem::open(&image, &OpenOptions::read_only()).unwrap();
+    let fs = Filesystem::open(&image, &ImageOptions::read_only()).unwrap();
     for number in 0..files {
         let read = fs.read(format!("/{number}/file")).unwrap();
         assert!(read == contents(number), "file {number} of {files}");

@@ -2,7 +2,8 @@
 //! `errors=remount-ro` read-only, and the superblock says what was found.
 
 use std::sync::Arc;
-use uext4::ondisk::{ErrorsBehaviour, Ino, InodeFlags, Lblk, Pblk};
+use uext4::unstable::ondisk::{self, Lblk};
+use uext4::unstable::{FileSystem, SetAttr, read_superblock};
 use uext4::*;
 
 const BLOCK: u64 = 1024;
@@ -11,10 +12,8 @@ const SIZE: u64 = 24 << 20;
 /// A call, and what it is called on.
 type Call = (&'static str, fn(&Filesystem) -> Result<()>);
 
-fn options() -> OpenOptions {
-    let mut options = OpenOptions::read_write();
-    options.mount.errors = Some(ErrorsBehaviour::RemountRo);
-    options
+fn options() -> ImageOptions {
+    ImageOptions::read_write().errors(ErrorsBehaviour::RemountRo)
 }
 
 /// Entries of an ACL that does not fit the inode beside what is there.
@@ -36,12 +35,10 @@ fn acl(users: u32) -> Vec<u8> {
 /// An image with damage in a directory, in a node of extents, and in blocks of attributes.
 fn damaged() -> Vec<u8> {
     let device = Arc::new(MemoryDevice::new(SIZE));
-    let mkfs = MkfsOptions {
-        size: Some(SIZE),
-        block_size: BLOCK as u32,
-        inodes: Some(512),
-        ..MkfsOptions::default()
-    };
+    let mkfs = MkfsOptions::new()
+        .size(SIZE)
+        .block_size(BLOCK as u32)
+        .inodes(512);
     mkfs_on(&*device, &mkfs, &NoProgress).expect("mkfs");
     let fs = Filesystem::open_device(device.clone(), &options()).expect("open");
     let none = XattrFlags::empty();
@@ -49,7 +46,7 @@ fn damaged() -> Vec<u8> {
     fs.create_dir("/whole").expect("mkdir");
     fs.write("/dir/file", b"x").expect("write");
     fs.write("/plain", b"x").expect("write");
-    let fragments = FileOptions::new()
+    let fragments = OpenOptions::new()
         .write(true)
         .create(true)
         .open(&fs, "/fragments")
@@ -73,7 +70,7 @@ fn damaged() -> Vec<u8> {
     fs.set_xattr("/inherited", "system.posix_acl_access", acl(30), none)
         .expect("an ACL");
     fs.sync().expect("sync");
-    let ext4 = fs.inode();
+    let ext4 = fs.engine();
     let dir = fs.open_dir("/dir").expect("open");
     let mut blocks = vec![
         ext4.mapping
@@ -120,7 +117,7 @@ fn nobody(fs: &Filesystem) -> Filesystem {
 }
 
 fn file(fs: &Filesystem) -> Result<File> {
-    FileOptions::new()
+    OpenOptions::new()
         .read(true)
         .write(true)
         .open(fs, "/fragments")
@@ -179,7 +176,7 @@ fn calls() -> Vec<Call> {
             nobody(fs).set_times("/attributed", Some(TimeSet::Now), Some(TimeSet::Now))
         }),
         ("access", |fs| {
-            nobody(fs).access("/attributed", true, false, false)
+            nobody(fs).access("/attributed", Access::READ)
         }),
         ("get_xattr", |fs| {
             fs.get_xattr("/attributed", "user.large").map(drop)
@@ -202,14 +199,14 @@ fn calls() -> Vec<Call> {
             fs.remove_xattr("/attributed", "system.posix_acl_access")
         }),
         ("write, capabilities", |fs| {
-            FileOptions::new()
+            OpenOptions::new()
                 .write(true)
                 .open(fs, "/attributed")?
                 .write_all_at(b"z", 0)
         }),
         ("read_dir, by ACL", |fs| {
             let dir = fs.open_dir("/inherited")?.node().clone();
-            fs.inode()
+            fs.engine()
                 .readdir(&Caller::user(1234, 1234), &dir, 0, &mut |_| true)
         }),
         ("create, inheriting", |fs| fs.write("/inherited/new", b"1")),
@@ -226,7 +223,7 @@ fn calls() -> Vec<Call> {
         }),
         ("Dir::open_file", |fs| {
             fs.open_dir("/dir")?
-                .open_file("file", FileOptions::new().read(true))
+                .open_file("file", &OpenOptions::new().read(true))
                 .map(drop)
         }),
         ("Dir::create_new", |fs| {
@@ -302,7 +299,7 @@ fn each_call_makes_the_mount_read_only() {
         device.write_at(0, &bytes).expect("write");
         let fs = Filesystem::open_device(device.clone(), &options()).expect("open");
         let ended = call(&fs).map_err(|e| e.errno());
-        let read_only = fs.inode().volume.is_read_only();
+        let read_only = fs.engine().volume.is_read_only();
         let unmounted = fs.unmount();
         let sb = read_superblock(&*device).expect("superblock");
         let recorded = sb.raw.error_count.get() > 0;
@@ -318,13 +315,13 @@ fn each_call_makes_the_mount_read_only() {
 #[test]
 fn no_call_reports_damage_where_there_is_none() {
     let device = Arc::new(MemoryDevice::new(SIZE));
-    mkfs_on(&*device, &MkfsOptions::default(), &NoProgress).expect("mkfs");
+    mkfs_on(&*device, &MkfsOptions::new(), &NoProgress).expect("mkfs");
     let fs = Filesystem::open_device(device, &options()).expect("open");
     for (name, call) in calls() {
         let ended = call(&fs).map_err(|e| e.errno());
         let is_made_up = name == "deletion" && ended == Err(Errno::ENOENT);
         assert!(is_made_up || ended != Err(Errno::EUCLEAN), "{name}");
-        assert!(!fs.inode().volume.is_read_only(), "{name}");
+        assert!(!fs.engine().volume.is_read_only(), "{name}");
     }
-    assert!(fs.inode().inodes.get_inode(Ino::ROOT).is_ok());
+    assert!(fs.engine().inodes.get_inode(Ino::ROOT).is_ok());
 }

@@ -57,8 +57,10 @@ fn contract_file() {
                     eprintln!("SKIPPED: no {parent}");
                     continue;
                 };
-                let mut options = OpenOptions::create(700_001);
-                (options.engine, options.direct) = (engine, direct);
+                let mut options = OpenOptions::create(700_001).direct(direct);
+                if let Some(engine) = engine {
+                    options = options.engine(engine);
+                }
                 match FileDevice::open(dir.path().join("image"), &options) {
                     Err(error @ (BlockError::NoDirect { .. } | BlockError::NoUring { .. })) => {
                         eprintln!("SKIPPED: {error}");
@@ -80,8 +82,7 @@ fn contract_block_device() {
         return;
     };
     for (seed, direct) in [(1, false), (2, true)] {
-        let mut options = OpenOptions::read_write();
-        options.direct = direct;
+        let options = OpenOptions::read_write().direct(direct);
         let device = FileDevice::open(node.path(), &options).unwrap();
         device.zero(0, device.len()).unwrap();
         check_bytes(&device, seed, Length::Fixed);

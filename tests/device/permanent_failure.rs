@@ -179,8 +179,7 @@ fn a_truncated_image_is_not_extended_again() {
     for (what, change) in changes {
         for direct in [false, true] {
             let (_dir, path) = image(1 << 20);
-            let mut options = OpenOptions::read_write();
-            options.direct = direct;
+            let options = OpenOptions::read_write().direct(direct);
             let device = match FileDevice::open(&path, &options) {
                 Err(error @ BlockError::NoDirect { .. }) => {
                     eprintln!("SKIPPED: {error}");

@@ -41,13 +41,9 @@ impl Drop for Host {
 }
 
 fn make(image: &Path) -> Filesystem {
-    let options = MkfsOptions {
-        size: Some(1 << 30),
-        journal_size: Some(4 << 20),
-        ..MkfsOptions::default()
-    };
+    let options = MkfsOptions::new().size(1 << 30).journal_size(4 << 20);
     mkfs(image, &options, &NoProgress).expect("mkfs");
-    Filesystem::open(image, &OpenOptions::read_write()).expect("open")
+    Filesystem::open(image, &ImageOptions::read_write()).expect("open")
 }
 
 fn assert_clean(image: &Path) {
@@ -130,17 +126,12 @@ fn the_journal_and_what_is_preallocated_have_their_space() {
     let dir = tempfile::tempdir().expect("a directory");
     let image = dir.path().join("image");
     let used = |image: &Path| image.metadata().expect("an image").blocks() * 512;
-    let mut options = MkfsOptions {
-        size: Some(64 << 20),
-        journal_size: Some(16 << 20),
-        ..MkfsOptions::default()
-    };
+    let options = MkfsOptions::new().size(64 << 20).journal_size(16 << 20);
     mkfs(&image, &options, &NoProgress).expect("mkfs");
     let sparse = used(&image);
     assert!((16 << 20..32 << 20).contains(&sparse), "{sparse}");
     std::fs::remove_file(&image).expect("remove");
-    options.preallocate = true;
-    mkfs(&image, &options, &NoProgress).expect("mkfs");
+    mkfs(&image, &options.preallocate(true), &NoProgress).expect("mkfs");
     assert!(used(&image) >= 64 << 20);
     // One that came without its space gets it for the journal when it is mounted.
     let copy = dir.path().join("copy");
@@ -149,7 +140,7 @@ fn the_journal_and_what_is_preallocated_have_their_space() {
         .args([&image, &copy])
         .status();
     assert!(copied.expect("cp").success() && used(&copy) < 8 << 20);
-    let fs = Filesystem::open(&copy, &OpenOptions::read_write()).expect("open");
+    let fs = Filesystem::open(&copy, &ImageOptions::read_write()).expect("open");
     assert!(used(&copy) >= 16 << 20);
     fs.unmount().expect("unmount");
     assert_clean(&copy);

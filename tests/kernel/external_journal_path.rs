@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::process::Command;
-use uext4::{Errno, Filesystem, OpenOptions};
+use uext4::{Errno, Filesystem, ImageOptions};
 
 /// Runs a command; its output, if it succeeds.
 fn run(program: &str, args: &[&str]) -> Option<String> {
@@ -50,7 +50,7 @@ fn a_journal_in_another_file() {
     if !make(image.to_str().unwrap(), journal.to_str().unwrap()) {
         return;
     }
-    let with_journal = OpenOptions::read_write().journal(&journal);
+    let with_journal = ImageOptions::read_write().journal(&journal);
     let fs = Filesystem::open(&image, &with_journal).unwrap();
     fs.write("/file", b"content").unwrap();
     fs.sync().unwrap();
@@ -60,9 +60,9 @@ fn a_journal_in_another_file() {
     std::fs::copy(&journal, &crashed_journal).unwrap();
     fs.unmount().unwrap();
     reads_without_changing(&crashed, &crashed_journal);
-    let why = Filesystem::open(&crashed, &OpenOptions::read_write()).unwrap_err();
+    let why = Filesystem::open(&crashed, &ImageOptions::read_write()).unwrap_err();
     assert_eq!(why.errno(), Errno::EOPNOTSUPP, "{why}");
-    let recovering = OpenOptions::read_write().journal(&crashed_journal);
+    let recovering = ImageOptions::read_write().journal(&crashed_journal);
     let fs = Filesystem::open(&crashed, &recovering).unwrap();
     assert_eq!(fs.read("/file").unwrap(), b"content");
     fs.unmount().unwrap();
@@ -73,7 +73,7 @@ fn reads_without_changing(image: &Path, journal: &Path) {
         std::fs::read(image).unwrap(),
         std::fs::read(journal).unwrap(),
     );
-    let options = OpenOptions::read_only().journal(journal);
+    let options = ImageOptions::read_only().journal(journal);
     let fs = Filesystem::open(image, &options).unwrap();
     assert_eq!(fs.read("/file").unwrap(), b"content");
     fs.unmount().unwrap();

@@ -101,10 +101,7 @@ fn an_image_is_mounted_written_and_clean() {
     }
     let dir = TempDir::new().unwrap();
     let image = dir.path().join("image");
-    let options = MkfsOptions {
-        size: Some(64 << 20),
-        ..MkfsOptions::default()
-    };
+    let options = MkfsOptions::new().size(64 << 20);
     mkfs(&image, &options, &NoProgress).unwrap();
     let out = again(name, &dir);
     let said = String::from_utf8_lossy(&out.stderr);
@@ -113,7 +110,7 @@ fn an_image_is_mounted_written_and_clean() {
         Ok(out) => assert_eq!(out.status.code(), Some(0), "{out:?}"),
         Err(e) => eprintln!("skipped: e2fsck: {e}"),
     }
-    let fs = Filesystem::open(&image, &uext4::OpenOptions::read_only()).unwrap();
+    let fs = Filesystem::open(&image, &uext4::ImageOptions::read_only()).unwrap();
     assert_eq!(fs.read("/dir3/file99").unwrap(), vec![3; 99 * 100]);
 }
 
@@ -122,7 +119,7 @@ fn use_image(image: &std::path::Path) {
     let options = DeviceOptions::read_write();
     let device = Arc::new(FileDevice::open(image, &options).unwrap());
     sandbox::enter(Serves::Image).unwrap();
-    let fs = Filesystem::open_device(device, &uext4::OpenOptions::read_write()).unwrap();
+    let fs = Filesystem::open_device(device, &uext4::ImageOptions::read_write()).unwrap();
     std::thread::scope(|scope| {
         for n in 0..4_u8 {
             let fs = &fs;

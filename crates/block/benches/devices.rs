@@ -114,10 +114,8 @@ fn memory() {
 
 fn engines(path: &str, direct: bool) {
     let open = |engine| {
-        let mut options = OpenOptions::create(1 << 30);
-        options.exclusive = false;
-        (options.engine, options.direct) = (Some(engine), direct);
-        FileDevice::open(path, &options)
+        let options = OpenOptions::create(1 << 30).exclusive(false);
+        FileDevice::open(path, &options.engine(engine).direct(direct))
     };
     let both = [IoEngine::Plain, IoEngine::Uring].map(|engine| open(engine).map(Arc::new));
     let [Ok(plain), Ok(uring)] = both else {

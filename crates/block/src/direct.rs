@@ -269,7 +269,10 @@ mod tests {
 
     fn device(len: u64) -> Option<(TempDir, FileDevice)> {
         let dir = tempfile::tempdir().unwrap();
-        match FileDevice::open(dir.path().join("image"), &OpenOptions::create(len).direct()) {
+        match FileDevice::open(
+            dir.path().join("image"),
+            &OpenOptions::create(len).direct(true),
+        ) {
             Ok(device) => Some((dir, device)),
             Err(error @ BlockError::NoDirect { .. }) => {
                 eprintln!("SKIPPED: {error}");
@@ -382,7 +385,7 @@ mod tests {
     fn a_refusal_says_what_to_do() {
         // A file system without direct I/O.
         let path = "/proc/self/status";
-        let mut options = OpenOptions::read_only().direct();
+        let mut options = OpenOptions::read_only().direct(true);
         options.exclusive = false;
         let error = FileDevice::open(path, &options).unwrap_err();
         assert!(

@@ -71,6 +71,7 @@ impl fmt::Display for BlockOp {
 
 /// Why a device call failed. Offsets and lengths are in bytes.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum BlockError {
     /// The device failed.
     #[error("{op} of {len} bytes at offset {offset} failed: {source}")]

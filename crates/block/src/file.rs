@@ -455,7 +455,7 @@ mod tests {
             return;
         }
         let (_dir, path) = image(1 << 20);
-        let device = match FileDevice::open(&path, &OpenOptions::read_write().direct()) {
+        let device = match FileDevice::open(&path, &OpenOptions::read_write().direct(true)) {
             Err(error @ BlockError::NoDirect { .. }) => return eprintln!("SKIPPED: {error}"),
             other => other.unwrap(),
         };
@@ -485,7 +485,7 @@ mod tests {
         let Ok(dir) = tempfile::tempdir_in("/dev/shm") else {
             return eprintln!("SKIPPED: needs /dev/shm");
         };
-        let options = OpenOptions::create(100_001).direct();
+        let options = OpenOptions::create(100_001).direct(true);
         match FileDevice::open(dir.path().join("image"), &options) {
             Err(error @ BlockError::NoDirect { .. }) => eprintln!("SKIPPED: {error}"),
             other => {
@@ -661,7 +661,7 @@ mod tests {
             assert!(matches!(error, BlockError::Busy { .. }), "{error}");
         }
         drop(device);
-        let device = FileDevice::open(&node.0, &OpenOptions::read_write().direct()).unwrap();
+        let device = FileDevice::open(&node.0, &OpenOptions::read_write().direct(true)).unwrap();
         assert!(device.logical_block_size() >= 512);
     }
 }

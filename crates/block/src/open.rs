@@ -16,25 +16,25 @@ const BLKGETSIZE64: Opcode = opcode::read::<usize>(0x12, 114);
 /// `BLKROGET` of `linux/fs.h`.
 const BLKROGET: Opcode = opcode::none(0x12, 94);
 
-/// How to open an image.
+/// How a file or block device is opened.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     /// Refuse writes. Default false.
-    pub read_only: bool,
+    pub(crate) read_only: bool,
     /// Keep others out: one writer, or any number of readers. Default true; without it nothing is
     /// locked and nothing is checked.
-    pub exclusive: bool,
+    pub(crate) exclusive: bool,
     /// Make the file if there is none. Default false.
-    pub create: bool,
+    pub(crate) create: bool,
     /// The length to give to the file, in bytes; a block device must be at least as large. Default:
     /// as it is.
-    pub size: Option<u64>,
+    pub(crate) size: Option<u64>,
     /// Bypass the host's cache (`O_DIRECT`). Default false.
-    pub direct: bool,
+    pub(crate) direct: bool,
     /// How batches reach the host. Default: chosen for the device, see [`FileDevice::engine`].
     ///
     /// [`FileDevice::engine`]: crate::FileDevice::engine
-    pub engine: Option<IoEngine>,
+    pub(crate) engine: Option<IoEngine>,
 }
 
 impl OpenOptions {
@@ -58,12 +58,25 @@ impl OpenOptions {
         }
     }
 
-    /// As these, bypassing the host's cache.
-    pub fn direct(self) -> OpenOptions {
-        OpenOptions {
-            direct: true,
-            ..self
-        }
+    /// Bypasses the host's cache (`O_DIRECT`). Default false.
+    pub fn direct(mut self, on: bool) -> OpenOptions {
+        self.direct = on;
+        self
+    }
+
+    /// Keeps other processes out: one writer, or any number of readers. Default true; with false nothing is
+    /// locked and nothing is checked.
+    pub fn exclusive(mut self, on: bool) -> OpenOptions {
+        self.exclusive = on;
+        self
+    }
+
+    /// How batches reach the host. Default: chosen for the device, see [`FileDevice::engine`].
+    ///
+    /// [`FileDevice::engine`]: crate::FileDevice::engine
+    pub fn engine(mut self, engine: IoEngine) -> OpenOptions {
+        self.engine = Some(engine);
+        self
     }
 
     /// A new image of `size` bytes, or an existing file made that long; what it held stays.

@@ -11,6 +11,7 @@ pub type Result<T> = std::result::Result<T, MkfsError>;
 
 /// Why an image can't be made.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum MkfsError {
     /// The device failed.
     #[error(transparent)]

@@ -2,6 +2,7 @@
 
 /// What an image holds and how long it took. The root and `lost+found` count as directories.
 #[derive(Clone, PartialEq, Debug, Default)]
+#[non_exhaustive]
 pub struct MkfsReport {
     /// Regular files, each once.
     pub files: u64,

@@ -116,6 +116,7 @@ kinds! {
 
 /// How grave a finding is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Level {
     /// Damage: the image is not clean.
     Fault,
@@ -125,6 +126,7 @@ pub enum Level {
 
 /// Something wrong with the image.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Fault {
     /// The check that failed.
     pub kind: FaultKind,

@@ -49,6 +49,7 @@ impl Progress for NoProgress {
 
 /// What a check found.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct CheckReport {
     /// The faults, in the order of the passes, at most `faults_max` of them.
     pub faults: Vec<Fault>,

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
-use uext4::ondisk::{EXT4_MAGIC, SUPERBLOCK_OFFSET};
+use uext4::unstable::ondisk::{EXT4_MAGIC, SUPERBLOCK_OFFSET};
 use uext4::{BlockError, CheckError, Errno, Error, MkfsError};
 
 /// The chain of an error as one text; what an outer message already ends with is not repeated.

@@ -4,7 +4,7 @@ use crate::failure;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use uext4::{Filesystem, OpenOptions};
+use uext4::{Filesystem, ImageOptions};
 
 /// Where the journal of images is that have it on another device.
 static JOURNAL: OnceLock<PathBuf> = OnceLock::new();
@@ -60,11 +60,13 @@ impl Images {
 /// One that says what to do.
 pub fn open(image: &Path, write: bool) -> Result<Filesystem> {
     let mut options = if write {
-        OpenOptions::read_write()
+        ImageOptions::read_write()
     } else {
-        OpenOptions::read_only()
+        ImageOptions::read_only()
     };
-    options.journal = journal().map(Path::to_owned);
+    if let Some(device) = journal() {
+        options = options.journal(device);
+    }
     let fs = Filesystem::open(image, &options).map_err(|e| failure::opening(image, &e))?;
     if write && fs.is_read_only() {
         anyhow::bail!(

@@ -36,14 +36,14 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
     use std::path::Path;
     use std::process::Command;
-    use uext4::{Filesystem, MkfsOptions, NoProgress, OpenOptions, mkfs};
+    use uext4::{Filesystem, ImageOptions, MkfsOptions, NoProgress, mkfs};
 
     /// Set in the child, to the image.
     const CHILD: &str = "UEXT4_TEST_PANIC";
 
     fn child(image: &Path) {
         abort_on_panic();
-        let fs = Filesystem::open(image, &OpenOptions::read_write()).unwrap();
+        let fs = Filesystem::open(image, &ImageOptions::read_write()).unwrap();
         fs.write("/kept", b"kept").unwrap();
         fs.sync().unwrap();
         fs.write("/late", b"late").unwrap();
@@ -63,10 +63,7 @@ mod tests {
         }
         let dir = tempfile::tempdir().unwrap();
         let image = dir.path().join("image");
-        let options = MkfsOptions {
-            size: Some(32 << 20),
-            ..MkfsOptions::default()
-        };
+        let options = MkfsOptions::new().size(32 << 20);
         mkfs(&image, &options, &NoProgress).unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
@@ -77,7 +74,7 @@ mod tests {
         assert_eq!(out.status.signal(), Some(libc::SIGABRT), "{said}");
         assert_eq!(said.lines().count(), 1, "{said}");
         assert!(said.contains("thread 'worker': planted"), "{said}");
-        let fs = Filesystem::open(&image, &OpenOptions::read_write()).unwrap();
+        let fs = Filesystem::open(&image, &ImageOptions::read_write()).unwrap();
         assert_eq!(fs.read("/kept").unwrap(), b"kept");
         fs.unmount().unwrap();
     }

@@ -1,6 +1,6 @@
 //! Flags as chattr(1) and lsattr(1) write them.
 
-use uext4::ondisk::InodeFlags;
+use uext4::unstable::ondisk::InodeFlags;
 
 /// Letters, in the order of lsattr(1); with what they stand for, and in words.
 const FLAGS: [(char, Option<(InodeFlags, &str)>); 22] = [

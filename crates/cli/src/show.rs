@@ -5,7 +5,8 @@ use serde::Serialize;
 use std::borrow::Cow;
 use std::io::IsTerminal;
 use std::path::Path;
-use uext4::{Attr, FileKind};
+use uext4::FileKind;
+use uext4::unstable::Attr;
 use uext4_mountd::printable;
 
 /// A name for standard output: as it is, but on a terminal without what could control that.

@@ -4,8 +4,9 @@
 
 use serde_json::{Value, json};
 use std::sync::Arc;
-use uext4::ondisk::{Generation, InodeFlags};
-use uext4::{Caller, Capabilities, Errno, Ext4, InodeRef, Result};
+use uext4::unstable::ondisk::{Generation, InodeFlags};
+use uext4::unstable::{Ext4, InodeRef};
+use uext4::{Caller, Capabilities, Errno, Result};
 use uext4_fuse::handler::put;
 use uext4_fuse::{FuseFileSystem, Invalidation, IoctlCall};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -93,7 +94,7 @@ impl FuseFileSystem for Ext4Adapter {
     }
 
     fn root_number(&self) -> u64 {
-        u64::from(uext4::ondisk::Ino::ROOT.0)
+        u64::from(uext4::unstable::ondisk::Ino::ROOT.0)
     }
 
     fn ioctl(

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use uext4::DeviceOptions;
-use uext4::ondisk::Incompat;
+use uext4::unstable::ondisk::Incompat;
 
 /// A mount was not shut down, or not cleanly.
 #[derive(Debug, thiserror::Error)]
@@ -167,6 +167,8 @@ fn needs_recovery(image: &Path) -> bool {
         return false;
     }
     let device = uext4::FileDevice::open(image, &DeviceOptions::read_only());
-    let superblock = device.ok().and_then(|d| uext4::read_superblock(&d).ok());
+    let superblock = device
+        .ok()
+        .and_then(|d| uext4::unstable::read_superblock(&d).ok());
     superblock.is_some_and(|sb| sb.incompat.contains(Incompat::RECOVER))
 }

@@ -1,18 +1,27 @@
 //! A directory that names are looked up in, as the `*at` system calls do.
 
-use crate::{
-    Attr, Errno, File, FileHandle, FileKind, FileOptions, FileSystem, Filesystem, InodeRef,
-    NewKind, NewNode, ReadDir, RenameFlags, Result,
-};
+use crate::file::File;
+use crate::image_path::ImagePath;
+use crate::metadata::Metadata;
+use crate::open_options::OpenOptions;
+use crate::read_dir::ReadDir;
+use crate::session::Session;
+use uext4_ext4::InodeRef;
+use uext4_vfs::{Errno, FileHandle, FileKind, FileSystem, NewKind, NewNode, RenameFlags, Result};
 
-/// A directory that stays open whatever its name is. Names are bytes without `/`.
+/// A directory that stays open when its name changes. Names are single components, without `/`.
+///
+/// # Locks
+/// Calls that change names take the directory's lock, exclusively; look-ups take it shared. Calls may sleep.
+///
+/// # Crash
+/// Recovery finds each change of names as a whole or not at all, in the order in which they were made.
 ///
 /// ```
-/// # use std::sync::Arc;
 /// # use uext4::*;
-/// # let device = Arc::new(MemoryDevice::new(16 << 20));
-/// # mkfs_on(&*device, &MkfsOptions::default(), &NoProgress)?;
-/// # let fs = Filesystem::open_device(device, &OpenOptions::read_write())?;
+/// # let device = std::sync::Arc::new(MemoryDevice::new(16 << 20));
+/// # mkfs_on(&*device, &MkfsOptions::new(), &NoProgress)?;
+/// # let fs = Filesystem::open_device(device, &ImageOptions::read_write())?;
 /// let dir = fs.root()?.mkdir("inbox", 0o755)?;
 /// dir.create_new("one", 0o644)?;
 /// dir.rename_at("one", &fs.root()?, "two", RenameFlags::empty())?;
@@ -21,63 +30,48 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct Dir {
-    /// Let go before the mount, which may end with it.
+    /// Dropped before the mount, which may end with it.
     node: InodeRef,
-    fs: Filesystem,
+    session: Session,
 }
 
 impl Dir {
-    pub(crate) fn new(fs: Filesystem, node: InodeRef) -> Dir {
-        Dir { node, fs }
+    pub(crate) fn new(session: Session, node: InodeRef) -> Dir {
+        Dir { node, session }
     }
 
-    /// Refuses what is no directory.
-    pub(crate) fn of(fs: Filesystem, node: InodeRef) -> Result<Dir> {
-        if fs.vfs().getattr(&node)?.kind != FileKind::Directory {
+    /// Refuses any other kind of file.
+    pub(crate) fn of(session: Session, node: InodeRef) -> Result<Dir> {
+        if session.vfs().getattr(&node)?.kind != FileKind::Directory {
             return Err(Errno::ENOTDIR.into());
         }
-        Ok(Dir::new(fs, node))
+        Ok(Dir::new(session, node))
     }
 
-    /// The inode, for [`Filesystem::inode`].
-    pub fn node(&self) -> &InodeRef {
+    /// The inode.
+    pub(crate) fn inode(&self) -> &InodeRef {
         &self.node
     }
 
-    /// What finds the directory again whatever its name is then.
+    /// Identifies the directory independently of its name.
     pub fn handle(&self) -> FileHandle {
-        self.fs.vfs().handle(&self.node)
+        self.session.vfs().handle(&self.node)
     }
 
     /// The directory `name`; symbolic links are refused.
     ///
     /// # Errors
     /// `ENOENT`, `ENOTDIR`, `EACCES`.
-    pub fn open_dir(&self, name: impl AsRef<[u8]>) -> Result<Dir> {
-        Dir::of(self.fs.clone(), self.lookup(name.as_ref())?)
+    pub fn open_dir(&self, name: impl ImagePath) -> Result<Dir> {
+        Dir::of(self.session.clone(), self.lookup(name.as_bytes())?)
     }
 
-    /// The file `name`, opened as `options` say; symbolic links are refused.
+    /// Opens the file `name`, or creates it if `options` do; a symbolic link is refused.
     ///
     /// # Errors
-    /// As [`FileOptions::open`]; `ELOOP`: a symbolic link.
-    pub fn open_file(&self, name: impl AsRef<[u8]>, options: FileOptions) -> Result<File> {
-        options.open_node(&self.fs, self.lookup(name.as_ref())?)
-    }
-
-    /// Makes the file `name`, or with `exclusive` false opens the one that is there; for reading and
-    /// writing.
-    ///
-    /// # Errors
-    /// `EEXIST`: it exists, and `exclusive`. Others as [`FileOptions::open`].
-    pub fn create_file(&self, name: impl AsRef<[u8]>, mode: u16, exclusive: bool) -> Result<File> {
-        FileOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .create_new(exclusive)
-            .mode(mode)
-            .open_in(&self.fs, &self.node, name.as_ref())
+    /// As [`OpenOptions::open`]. `ELOOP`: a symbolic link.
+    pub fn open_file(&self, name: impl ImagePath, options: &OpenOptions) -> Result<File> {
+        options.open_at(&self.session, &self.node, name.as_bytes())
     }
 
     /// Makes an empty file: `openat` with `O_CREAT | O_EXCL`, then `close`.
@@ -85,25 +79,25 @@ impl Dir {
     /// # Errors
     /// `EEXIST`: it exists. `EACCES`, `ENOSPC`, `EROFS`, `ENAMETOOLONG`.
     #[inline]
-    pub fn create_new(&self, name: impl AsRef<[u8]>, mode: u16) -> Result<()> {
-        self.make(name.as_ref(), mode, NewKind::Regular).map(drop)
+    pub fn create_new(&self, name: impl ImagePath, mode: u16) -> Result<()> {
+        self.make(name.as_bytes(), mode, NewKind::Regular).map(drop)
     }
 
     /// Makes anything: a device, a pipe, a symbolic link.
     ///
     /// # Errors
-    /// As [`FileSystem::create`].
-    pub fn create(&self, name: impl AsRef<[u8]>, mode: u16, kind: NewKind<'_>) -> Result<()> {
-        self.make(name.as_ref(), mode, kind).map(drop)
+    /// As [`Filesystem::mknod`](crate::Filesystem::mknod).
+    pub fn create(&self, name: impl ImagePath, mode: u16, kind: NewKind<'_>) -> Result<()> {
+        self.make(name.as_bytes(), mode, kind).map(drop)
     }
 
     /// Makes a directory and opens it.
     ///
     /// # Errors
     /// `EEXIST`, `EACCES`, `EMLINK`, `ENOSPC`, `EROFS`, `ENAMETOOLONG`.
-    pub fn mkdir(&self, name: impl AsRef<[u8]>, mode: u16) -> Result<Dir> {
-        let node = self.make(name.as_ref(), mode, NewKind::Directory)?;
-        Ok(Dir::new(self.fs.clone(), node))
+    pub fn mkdir(&self, name: impl ImagePath, mode: u16) -> Result<Dir> {
+        let node = self.make(name.as_bytes(), mode, NewKind::Directory)?;
+        Ok(Dir::new(self.session.clone(), node))
     }
 
     /// Removes a name that is not a directory's.
@@ -111,75 +105,78 @@ impl Dir {
     /// # Errors
     /// `ENOENT`, `EISDIR`, `EACCES`, `EPERM`, `EROFS`.
     #[inline]
-    pub fn unlink(&self, name: impl AsRef<[u8]>) -> Result<()> {
-        self.fs
+    pub fn unlink(&self, name: impl ImagePath) -> Result<()> {
+        self.session
             .vfs()
-            .unlink(&self.fs.caller, &self.node, name.as_ref())
+            .unlink(&self.session.caller, &self.node, name.as_bytes())
     }
 
     /// Removes an empty directory.
     ///
     /// # Errors
     /// `ENOTEMPTY`, `ENOENT`, `ENOTDIR`, `EACCES`, `EPERM`, `EROFS`.
-    pub fn rmdir(&self, name: impl AsRef<[u8]>) -> Result<()> {
-        self.fs
+    pub fn rmdir(&self, name: impl ImagePath) -> Result<()> {
+        self.session
             .vfs()
-            .rmdir(&self.fs.caller, &self.node, name.as_ref())
+            .rmdir(&self.session.caller, &self.node, name.as_bytes())
     }
 
     /// Moves the name `old` to `new` in `to`.
     ///
     /// # Errors
-    /// `EXDEV`: `to` is on another file system. Others as [`FileSystem::rename`].
+    /// `EXDEV`: `to` is on another file system. Others as [`Filesystem::rename`](crate::Filesystem::rename).
     pub fn rename_at(
         &self,
-        old: impl AsRef<[u8]>,
+        old: impl ImagePath,
         to: &Dir,
-        new: impl AsRef<[u8]>,
+        new: impl ImagePath,
         flags: RenameFlags,
     ) -> Result<()> {
-        if !std::sync::Arc::ptr_eq(self.fs.inode(), to.fs.inode()) {
+        if !self.session.mount.is_same_as(&to.session.mount) {
             return Err(Errno::EXDEV.into());
         }
-        let (old, new) = (old.as_ref(), new.as_ref());
-        self.fs
+        let (old, new) = (old.as_bytes(), new.as_bytes());
+        self.session
             .vfs()
-            .rename(&self.fs.caller, &self.node, old, &to.node, new, flags)
+            .rename(&self.session.caller, &self.node, old, &to.node, new, flags)
     }
 
     /// The attributes of `name`; a symbolic link is not followed.
     ///
     /// # Errors
     /// `ENOENT`, `EACCES`.
-    pub fn metadata(&self, name: impl AsRef<[u8]>) -> Result<Attr> {
-        self.fs.vfs().getattr(&self.lookup(name.as_ref())?)
+    pub fn metadata(&self, name: impl ImagePath) -> Result<Metadata> {
+        let node = self.lookup(name.as_bytes())?;
+        Ok(Metadata::new(self.session.vfs().getattr(&node)?))
     }
 
     /// The attributes of the directory.
     ///
     /// # Errors
     /// `EIO`.
-    pub fn self_metadata(&self) -> Result<Attr> {
-        self.fs.vfs().getattr(&self.node)
+    pub fn self_metadata(&self) -> Result<Metadata> {
+        Ok(Metadata::new(self.session.vfs().getattr(&self.node)?))
     }
 
     /// The entries, without `.` and `..`.
     ///
     /// # Errors
-    /// `EACCES`: no read permission. `EUCLEAN`: damage; that may also come with any later entry.
+    /// `EACCES`: no read permission. `EUCLEAN`: damage; the iterator, too, returns it.
     pub fn read_dir(&self) -> Result<ReadDir> {
-        ReadDir::new(self.fs.clone(), self.node.clone())
+        ReadDir::new(self.session.clone(), self.node.clone())
     }
 
     fn lookup(&self, name: &[u8]) -> Result<InodeRef> {
-        self.fs.vfs().lookup(&self.fs.caller, &self.node, name)
+        self.session
+            .vfs()
+            .lookup(&self.session.caller, &self.node, name)
     }
 
     #[inline]
     fn make(&self, name: &[u8], mode: u16, kind: NewKind<'_>) -> Result<InodeRef> {
         let new = NewNode { mode, kind };
-        self.fs
+        self.session
             .vfs()
-            .create(&self.fs.caller, &self.node, name, &new)
+            .create(&self.session.caller, &self.node, name, &new)
     }
 }

@@ -1,15 +1,16 @@
 //! An open file.
 
+use crate::metadata::Metadata;
 use crate::mount::Mount;
-use crate::{
-    Attr, Caller, Errno, Error, Fallocate, FiemapExtent, FiemapOf, FileHandle, FileSystem,
-    InodeRef, IoFlags, Result, SetAttr, Written,
-};
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use uext4_ext4::InodeRef;
 use uext4_ondisk::{Generation, InodeFlags};
 use uext4_vfs::open_file::Wanted;
-use uext4_vfs::{OpenFile, OpenFlags};
+use uext4_vfs::{
+    Caller, Errno, Error, Fallocate, FiemapExtent, FiemapOf, FileHandle, FileSystem, IoFlags,
+    OpenFile, OpenFlags, Result, SetAttr, TimeSet, Written,
+};
 
 /// An open file. Its position is shared by the threads that use it, as in a process.
 ///
@@ -43,8 +44,9 @@ impl File {
     ///
     /// # Errors
     /// `EIO`.
-    pub fn metadata(&self) -> Result<Attr> {
-        self.vfs().getattr(self.open.node())
+    pub fn metadata(&self) -> Result<Metadata> {
+        let attr = self.vfs().getattr(self.open.node())?;
+        Ok(Metadata::new(attr))
     }
 
     /// What finds the file again whatever its name is then, with [`Filesystem::open_handle`]; also after
@@ -140,6 +142,23 @@ impl File {
         self.open.read_at(offset, data)
     }
 
+    /// Fills `data` from a byte offset.
+    ///
+    /// # Errors
+    /// As [`File::read_at`]; `EIO` if the file ends before `data` is full, with the error "end of file".
+    pub fn read_exact_at(&self, mut data: &mut [u8], mut offset: u64) -> Result<()> {
+        while !data.is_empty() {
+            match self.read_at(data, offset)? {
+                0 => return Err(Error::from_source(Errno::EIO, "end of file")),
+                n => {
+                    data = &mut data[n..];
+                    offset += n as u64;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// As [`File::read_at`], done as `flags` say beside what the file was opened with: directly, or
     /// without ever waiting (preadv2(2)).
     ///
@@ -229,20 +248,6 @@ impl File {
         Ok(())
     }
 
-    /// Writes all of `data` at the position.
-    ///
-    /// # Errors
-    /// As [`File::write_at`].
-    pub fn write_all(&self, mut data: &[u8]) -> Result<()> {
-        while !data.is_empty() {
-            match self.open.write(data)? {
-                0 => return Err(Errno::ENOSPC.into()),
-                n => data = &data[n..],
-            }
-        }
-        Ok(())
-    }
-
     /// Cuts or grows the file to `len` bytes; what is new is a hole.
     ///
     /// # Errors
@@ -251,19 +256,41 @@ impl File {
         if !self.open.flags().contains(OpenFlags::WRITE) {
             return Err(Errno::EBADF.into());
         }
-        self.set_attr(&SetAttr {
+        self.change(&SetAttr {
             size: Some(len),
             ..SetAttr::default()
         })?;
         Ok(())
     }
 
-    /// Changes attributes and gives the new ones.
+    /// Sets the 12 permission bits.
     ///
     /// # Errors
-    /// As [`FileSystem::setattr`].
-    pub fn set_attr(&self, change: &SetAttr) -> Result<Attr> {
-        self.vfs().setattr(&self.caller, self.open.node(), change)
+    /// `EPERM`: not the owner. `EROFS`, `ENOSPC`, `EIO`.
+    pub fn set_permissions(&self, mode: u16) -> Result<()> {
+        self.change(&SetAttr {
+            mode: Some(mode & 0o7777),
+            ..SetAttr::default()
+        })
+        .map(drop)
+    }
+
+    /// Sets the times of last access and of last change of the data, where given.
+    ///
+    /// # Errors
+    /// `EPERM`: not the owner. `EACCES`: [`TimeSet::Now`] without write permission. `EROFS`, `EIO`.
+    pub fn set_times(&self, accessed: Option<TimeSet>, modified: Option<TimeSet>) -> Result<()> {
+        self.change(&SetAttr {
+            atime: accessed,
+            mtime: modified,
+            ..SetAttr::default()
+        })
+        .map(drop)
+    }
+
+    pub(crate) fn change(&self, change: &SetAttr) -> Result<Metadata> {
+        let attr = self.vfs().setattr(&self.caller, self.open.node(), change)?;
+        Ok(Metadata::new(attr))
     }
 
     /// Returns once the file is on the device.
@@ -283,25 +310,15 @@ impl File {
     }
 }
 
-/// The error for traits of `std::io`.
-fn io_error(e: Error) -> io::Error {
-    let plain = io::Error::from_raw_os_error(e.errno().0);
-    if e.to_string() == e.errno().text() {
-        plain
-    } else {
-        io::Error::new(plain.kind(), e)
-    }
-}
-
 impl Read for &File {
     fn read(&mut self, data: &mut [u8]) -> io::Result<usize> {
-        self.open.read(data).map_err(io_error)
+        self.open.read(data).map_err(io::Error::from)
     }
 }
 
 impl Write for &File {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        self.open.write(data).map_err(io_error)
+        self.open.write(data).map_err(io::Error::from)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -311,7 +328,7 @@ impl Write for &File {
 
 impl Seek for &File {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.open.seek(to).map_err(io_error)
+        self.open.seek(to).map_err(io::Error::from)
     }
 }
 

@@ -1,14 +1,17 @@
 //! An open image.
 
+use crate::dir::Dir;
+use crate::file::File;
+use crate::image_options::ImageOptions;
+use crate::image_path::ImagePath;
 use crate::mount::Mount;
-use crate::{
-    BlockDevice, Caller, Dir, Ext4, File, FileHandle, FileOptions, FileSystem, InodeRef,
-    OpenOptions, Result, StatFs,
-};
-use std::os::unix::ffi::OsStrExt;
+use crate::open_options::OpenOptions;
+use crate::session::Session;
+use crate::statfs::StatFs;
 use std::path::Path;
 use std::sync::Arc;
-use uext4_vfs::{Parent, WalkFlags, resolve, resolve_parent};
+use uext4_block::BlockDevice;
+use uext4_vfs::{Caller, FileHandle, FileSystem, Result, WalkFlags};
 
 /// An open image. Cheap to clone; the clones share the mount, which ends with the last of them and of
 /// the files and directories opened through it, or with [`Filesystem::unmount`].
@@ -16,8 +19,7 @@ use uext4_vfs::{Parent, WalkFlags, resolve, resolve_parent};
 /// Paths are absolute or relative to the root, which is the same here.
 #[derive(Clone, Debug)]
 pub struct Filesystem {
-    pub(crate) mount: Mount,
-    pub(crate) caller: Caller,
+    pub(crate) session: Session,
 }
 
 impl Filesystem {
@@ -34,18 +36,17 @@ impl Filesystem {
     /// `EBUSY`: in use elsewhere, or behind a loop device; or open in this process with other options,
     /// be it read-only while it is asked for read-write, or the reverse. `EINVAL`: not ext4, or an unknown
     /// feature. `EUCLEAN`: damage. `ENOENT`, `EACCES`: as the host says.
-    pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Filesystem> {
-        Ok(Filesystem {
-            mount: Mount::open(path.as_ref(), options)?,
-            caller: options.caller.clone(),
-        })
+    pub fn open(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Filesystem> {
+        let config = options.config();
+        let mount = Mount::open(path.as_ref(), config)?;
+        Ok(Filesystem::new(mount, config.caller.clone()))
     }
 
     /// Opens the image on a device; the same device, opened again, is shared.
     ///
     /// # Errors
     /// As [`Filesystem::open`].
-    pub fn open_device(device: Arc<dyn BlockDevice>, options: &OpenOptions) -> Result<Filesystem> {
+    pub fn open_device(device: Arc<dyn BlockDevice>, options: &ImageOptions) -> Result<Filesystem> {
         Filesystem::open_devices(device, None, options)
     }
 
@@ -57,43 +58,27 @@ impl Filesystem {
     pub fn open_devices(
         device: Arc<dyn BlockDevice>,
         journal: Option<Arc<dyn BlockDevice>>,
-        options: &OpenOptions,
+        options: &ImageOptions,
     ) -> Result<Filesystem> {
-        Ok(Filesystem {
-            mount: Mount::open_device(device, journal, options)?,
-            caller: options.caller.clone(),
-        })
+        let config = options.config();
+        let mount = Mount::open_device(device, journal, config)?;
+        Ok(Filesystem::new(mount, config.caller.clone()))
     }
 
-    /// The same mount, used on behalf of another.
-    pub fn with_caller(&self, caller: Caller) -> Filesystem {
+    fn new(mount: Mount, caller: Caller) -> Filesystem {
         Filesystem {
-            mount: self.mount.clone(),
-            caller,
+            session: Session { mount, caller },
         }
     }
 
-    /// Who calls act for.
+    /// The same mount, used on behalf of another caller.
+    pub fn with_caller(&self, caller: Caller) -> Filesystem {
+        Filesystem::new(self.session.mount.clone(), caller)
+    }
+
+    /// The caller that operations act for.
     pub fn caller(&self) -> &Caller {
-        &self.caller
-    }
-
-    /// What every class of locks cost since [`lock_stat::reset`](crate::lock_stat::reset), the longest
-    /// waiting first. Nothing is counted before [`lock_stat::enable`](crate::lock_stat::enable).
-    ///
-    /// The counters are those of the whole process: of every mount in it.
-    pub fn lock_stats(&self) -> Vec<crate::lock_stat::LockStat> {
-        crate::lock_stat::snapshot()
-    }
-
-    /// How often the stages of creating a file ran, and how long they took; counted with the locks.
-    pub fn stage_stats(&self) -> Vec<crate::stage_stat::StageStat> {
-        crate::stage_stat::snapshot()
-    }
-
-    /// The operations by inode, which front ends use: [`Ext4`] is a [`FileSystem`].
-    pub fn inode(&self) -> &Arc<Ext4> {
-        self.mount.fs()
+        &self.session.caller
     }
 
     /// The root directory.
@@ -101,60 +86,60 @@ impl Filesystem {
     /// # Errors
     /// `EUCLEAN`: damage.
     pub fn root(&self) -> Result<Dir> {
-        Ok(Dir::new(self.clone(), self.vfs().root()?))
+        Ok(Dir::new(self.session.clone(), self.vfs().root()?))
     }
 
     /// The directory at `path`, for operations on names in it.
     ///
     /// # Errors
     /// `ENOTDIR`, and those of a path: `ENOENT`, `EACCES`, `ELOOP`, `ENAMETOOLONG`.
-    pub fn open_dir(&self, path: impl AsRef<Path>) -> Result<Dir> {
-        let node = self.resolve(path.as_ref(), WalkFlags::FOLLOW_LAST)?;
-        Dir::of(self.clone(), node)
+    pub fn open_dir(&self, path: impl ImagePath) -> Result<Dir> {
+        let node = self
+            .session
+            .resolve(path.as_bytes(), WalkFlags::FOLLOW_LAST)?;
+        Dir::of(self.session.clone(), node)
     }
 
     /// The file at `path`, for reading.
     ///
     /// # Errors
-    /// As [`FileOptions::open`].
-    pub fn open_file(&self, path: impl AsRef<Path>) -> Result<File> {
-        FileOptions::new().read(true).open(self, path)
+    /// As [`OpenOptions::open`].
+    pub fn open_file(&self, path: impl ImagePath) -> Result<File> {
+        OpenOptions::new().read(true).open(self, path)
     }
 
     /// The file at `path`, for writing: made if there is none, else cut to nothing.
     ///
     /// # Errors
-    /// As [`FileOptions::open`].
-    pub fn create_file(&self, path: impl AsRef<Path>) -> Result<File> {
-        FileOptions::new()
+    /// As [`OpenOptions::open`].
+    pub fn create_file(&self, path: impl ImagePath) -> Result<File> {
+        OpenOptions::new()
             .write(true)
             .create(true)
             .truncate(true)
             .open(self, path)
     }
 
-    /// What finds the file at `path` again whatever its name is then; a last symbolic link is followed.
+    /// Identifies the file at `path` independently of its name; a symbolic link at the end is followed.
     ///
     /// # Errors
     /// Those of a path.
-    pub fn handle(&self, path: impl AsRef<Path>) -> Result<FileHandle> {
-        Ok(self
-            .vfs()
-            .handle(&self.resolve(path.as_ref(), WalkFlags::FOLLOW_LAST)?))
+    pub fn handle(&self, path: impl ImagePath) -> Result<FileHandle> {
+        let node = self
+            .session
+            .resolve(path.as_bytes(), WalkFlags::FOLLOW_LAST)?;
+        Ok(self.vfs().handle(&node))
     }
 
-    /// Opens the file that `handle` was made for, for reading, and with `write` for writing.
+    /// Opens the file that `handle` identifies. Options that create a file have no effect.
     ///
     /// # Errors
-    /// `ESTALE`: it is gone, whether its inode is used again or not, or it has another generation since
-    /// ([`File::set_generation`], [`File::swap_boot`]). `EACCES`: no permission on the file itself; the
-    /// way to it is not asked for, so a handle is a key. `EISDIR`: a directory, to be written.
-    pub fn open_handle(&self, handle: FileHandle, write: bool) -> Result<File> {
+    /// `ESTALE`: the file was deleted, whether its inode is used again or not, or its generation changed
+    /// ([`File::set_generation`], [`File::swap_boot`]). `EACCES`: no permission on the file itself; directories
+    /// above it are not checked, so a handle is a capability. `EISDIR`: a directory, opened for writing.
+    pub fn open_handle(&self, handle: FileHandle, options: &OpenOptions) -> Result<File> {
         let node = self.vfs().open_handle(handle)?;
-        FileOptions::new()
-            .read(true)
-            .write(write)
-            .open_node(self, node)
+        options.open_node(&self.session, node)
     }
 
     /// Makes everything durable that was done before the call.
@@ -171,7 +156,7 @@ impl Filesystem {
     /// # Errors
     /// `EROFS`; `EINVAL`: `least` is more than a group of blocks. `EIO`.
     pub fn trim(&self, least: u64) -> Result<u64> {
-        let fs = self.inode();
+        let fs = &self.session.mount;
         fs.volume.report(fs.blocks.trim(0, u64::MAX, least))
     }
 
@@ -180,12 +165,12 @@ impl Filesystem {
     /// # Errors
     /// `EIO`.
     pub fn statfs(&self) -> Result<StatFs> {
-        self.vfs().statfs()
+        Ok(StatFs::new(&self.vfs().statfs()?))
     }
 
     /// Whether writes are refused.
     pub fn is_read_only(&self) -> bool {
-        self.mount.volume.is_read_only()
+        self.session.mount.volume.is_read_only()
     }
 
     /// Ends the mount: writes everything back and, if the image is open nowhere else in this process, leaves
@@ -198,38 +183,26 @@ impl Filesystem {
     /// # Errors
     /// `EIO`: the device failed, or the journal was aborted.
     pub fn unmount(self) -> Result<()> {
-        self.mount.end()
+        self.session.mount.end()
     }
 
-    /// The mount as any file system, so that errors are those of every front end.
-    #[inline(always)]
-    pub(crate) fn vfs(&self) -> &impl FileSystem<Node = InodeRef> {
-        &*self.mount
+    /// The mount through the trait of all file systems, so that errors are those of every front end.
+    pub(crate) fn vfs(&self) -> &impl FileSystem<Node = uext4_ext4::InodeRef> {
+        self.session.vfs()
     }
+}
 
-    pub(crate) fn resolve(&self, path: &Path, flags: WalkFlags) -> Result<InodeRef> {
-        let root = self.vfs().root()?;
-        resolve(
-            self.vfs(),
-            &self.caller,
-            &root,
-            path.as_os_str().as_bytes(),
-            flags,
-        )
-    }
-
-    pub(crate) fn resolve_parent<'p>(
-        &self,
-        path: &'p Path,
-        flags: WalkFlags,
-    ) -> Result<Parent<'p, InodeRef>> {
-        let root = self.vfs().root()?;
-        resolve_parent(
-            self.vfs(),
-            &self.caller,
-            &root,
-            path.as_os_str().as_bytes(),
-            flags,
-        )
+impl OpenOptions {
+    /// Opens the file at `path`; a symbolic link at its end is followed.
+    ///
+    /// # Errors
+    /// `EEXIST`: [`OpenOptions::create_new`] and the name exists. `EISDIR`: a directory, opened for writing.
+    /// `EINVAL`: options that contradict each other. `EACCES`: no permission. Those of a path, and of creating
+    /// a file: `ENOSPC`, `EROFS`, `EIO`.
+    ///
+    /// # Crash
+    /// A file that was created exists in recovery once its directory, the file or the image was synced.
+    pub fn open(&self, fs: &Filesystem, path: impl ImagePath) -> Result<File> {
+        self.open_path(&fs.session, path.as_bytes())
     }
 }

@@ -3,15 +3,15 @@
 //! # Data model
 //! [`mkfs()`] makes an image and [`check()`] verifies one. A [`Filesystem`] is an open image, used by
 //! path as `std::fs` is; a [`File`] is an open file; a [`Dir`] is a directory that names are looked up
-//! in, as the `*at` system calls do. [`Filesystem::inode`] gives the level below, where front ends live.
+//! in, as the `*at` system calls do. Paths and names inside an image are bytes: see [`ImagePath`].
 //!
 //! ```
 //! use std::sync::Arc;
-//! use uext4::{Filesystem, MemoryDevice, MkfsOptions, NoProgress, OpenOptions, mkfs_on};
+//! use uext4::{Filesystem, ImageOptions, MemoryDevice, MkfsOptions, NoProgress, mkfs_on};
 //!
 //! let device = Arc::new(MemoryDevice::new(16 << 20));
-//! mkfs_on(&*device, &MkfsOptions::default(), &NoProgress)?;
-//! let fs = Filesystem::open_device(device, &OpenOptions::read_write())?;
+//! mkfs_on(&*device, &MkfsOptions::new(), &NoProgress)?;
+//! let fs = Filesystem::open_device(device, &ImageOptions::read_write())?;
 //! fs.create_dir_all("/etc/conf.d")?;
 //! fs.write("/etc/hostname", b"demo\n")?;
 //! assert_eq!(fs.read("/etc/hostname")?, b"demo\n");
@@ -19,83 +19,93 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Locking
-//! Everything is `Send + Sync` and needs no lock around it; calls on different files run at the same
-//! time, and so do calls on different names of a directory as far as the format allows.
+//! # Errors
+//! Operations on an image return [`Error`], an [`Errno`] of Linux with the operation and the cause; it becomes
+//! a [`std::io::Error`] with `?`. Making and checking images have errors of their own, [`MkfsError`] and
+//! [`CheckError`].
+//!
+//! # Locks
+//! Every type is `Send + Sync` and needs no lock around it. Calls on different files run at the same
+//! time, and so do calls on different names of a directory as far as the format allows. Calls block the
+//! thread; none calls back into the program but those that take a progress or a device.
 //!
 //! # Crash
-//! A change is durable once [`Filesystem::sync`], [`File::sync_all`] or [`Filesystem::unmount`] returns;
-//! what was not is, after recovery, as a whole there or not there.
+//! A change is durable once [`Filesystem::sync`], [`File::sync_all`] or [`Filesystem::unmount`] returns.
+//! Recovery finds any other change of names and attributes as a whole or not at all.
+//!
+//! # Stability
+//! The crate follows semantic versioning, without the feature `unstable`, which uext4's own programs use. The
+//! crates that it is made of have no stable interface. It needs Rust 1.95; a later version is a minor release.
+//!
+//! Enumerations without `#[non_exhaustive]` are closed sets of Linux or of the format.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`filesystem`], [`options`] | opening an image |
-//! | [`mount`] | which images are open, and how |
-//! | [`paths`] | operations by path |
-//! | [`mod@file`], [`file_options`] | open files |
+//! | [`filesystem`], [`image_options`] | an open image; how it is opened |
+//! | [`paths`], [`image_path`] | operations by path; paths |
+//! | [`mod@file`], [`open_options`] | open files; how they are opened |
 //! | [`dir`], [`read_dir`] | directories |
-//! | [`image`], [`replace`] | making and checking images in files |
+//! | [`metadata`], [`statfs`] | attributes of files; sizes of file systems |
+//! | [`mod@mkfs`], [`mkfs_options`], [`check_options`], [`replace`] | making and checking images in files |
+//! | [`session`], [`mount`] | a mount on behalf of a caller; which images are open, and how |
+//! | `unstable` | what the feature adds |
 #![forbid(unsafe_code)]
 #![allow(
     rustdoc::private_intra_doc_links,
     reason = "the table is for readers of the source"
 )]
 
+mod check_options;
 mod dir;
 mod file;
-mod file_options;
 mod filesystem;
-mod image;
+mod image_options;
+mod image_path;
+mod metadata;
+mod mkfs;
+mod mkfs_options;
 mod mount;
-mod options;
+mod open_options;
 mod paths;
 mod read_dir;
 mod replace;
+mod session;
+mod statfs;
+#[cfg(feature = "unstable")]
+pub mod unstable;
 
+pub use check_options::CheckOptions;
 pub use dir::Dir;
 pub use file::File;
-pub use file_options::FileOptions;
 pub use filesystem::Filesystem;
-pub use image::{check, check_on, feature_names, mkfs, mkfs_on};
-pub use options::OpenOptions;
-pub use read_dir::{Entry, ReadDir};
+pub use image_options::ImageOptions;
+pub use image_path::ImagePath;
+pub use metadata::Metadata;
+pub use mkfs::{check, check_on, feature_names, mkfs, mkfs_on};
+pub use mkfs_options::MkfsOptions;
+pub use open_options::OpenOptions;
+pub use read_dir::{DirEntry, ReadDir};
+pub use statfs::StatFs;
 
 pub use uext4_block::{
-    BlockDevice, BlockError, FileDevice, IoEngine, LatencyDevice, MemoryDevice,
+    BlockDevice, BlockError, BlockOp, DeviceId, FileDevice, IoEngine, MemoryDevice,
     OpenOptions as DeviceOptions, OverlayDevice,
 };
-pub use uext4_build::{FeatureSet, MkfsError, MkfsOptions, MkfsReport, NoProgress, Progress};
+pub use uext4_build::{MkfsError, MkfsReport, NoProgress, Progress};
 pub use uext4_check::{
-    CheckError, CheckOptions, CheckReport, Fault, FaultKind, Level as FaultLevel,
-    NoProgress as NoCheckProgress, Progress as CheckProgress,
+    CheckError, CheckReport, Fault, FaultKind, Level as FaultLevel, NoProgress as NoCheckProgress,
+    Progress as CheckProgress,
 };
-pub use uext4_ext4::{
-    AtimeUpdate, DataMode, Ext4, Ext4Error, GenerationArm, IallocArm, InodeRef, MountOptions,
-    read_superblock,
-};
-/// POSIX message queues and their namespaces.
-pub use uext4_mqueue as mqueue;
-/// The structures of the format, as they are on disk and decoded.
-pub use uext4_ondisk as ondisk;
-/// Statistics of every lock, as `--lock-stat` prints them.
-pub use uext4_sync::{probe as stage_stat, stat as lock_stat};
+pub use uext4_ext4::{AtimeUpdate, DataMode};
+pub use uext4_ondisk::{ErrorsBehaviour, GroupNo, Ino, InodeFlags, Pblk};
 pub use uext4_vfs::{
-    Attr, Caller, Capabilities, DioLock, Errno, Error, Fallocate, FiemapExtent, FiemapFlags,
-    FiemapOf, FileHandle, FileKind, FileSystem, IcacheArm, IoFlags, NewKind, NewNode, RenameFlags,
-    Result, SetAttr, StatFs, SuperArm, TimeSet, Timestamp, Written, XattrFlags,
-};
-
-const _: () = {
-    const fn shared_between_threads<T: Send + Sync>() {}
-    shared_between_threads::<Filesystem>();
-    shared_between_threads::<File>();
-    shared_between_threads::<Dir>();
-    shared_between_threads::<ReadDir>();
-    shared_between_threads::<OverlayDevice>();
+    Access, Caller, Capabilities, Errno, Error, Fallocate, FiemapExtent, FiemapFlags, FiemapOf,
+    FileHandle, FileKind, IoFlags, NewKind, RenameFlags, Result, TimeSet, Timestamp, Written,
+    XattrFlags,
 };
 
 /// The example of the README compiles.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "unstable"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 

@@ -8,21 +8,20 @@
 //! # Locking
 //! A mount's superblock is guarded by a lock of class `mount_table`, taken to end it.
 
-use crate::image::device_error;
-use crate::{
-    BlockDevice, Errno, Error, Ext4, Ext4Error, FileDevice, MountOptions, OpenOptions,
-    OverlayDevice, Result, read_superblock,
-};
+use crate::image_options::ImageConfig;
 use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
-use uext4_block::DeviceId;
+use uext4_block::{BlockDevice, BlockError, DeviceId, FileDevice, OverlayDevice};
+use uext4_ext4::{Ext4, Ext4Error, MountOptions, read_superblock};
 use uext4_ondisk::Incompat;
 use uext4_sync::{Mutex, class};
-use uext4_vfs::{FileSystem, Registry, SuperArm, SuperKey, SuperRef, Superblock};
+use uext4_vfs::{
+    Errno, Error, FileSystem, Registry, Result, SuperArm, SuperKey, SuperRef, Superblock,
+};
 
 /// The images that are open in this process.
 static IMAGES: LazyLock<Registry<ImageId, Image>> =
@@ -115,7 +114,7 @@ impl Mount {
     ///
     /// # Errors
     /// As [`crate::Filesystem::open`].
-    pub fn open(path: &Path, options: &OpenOptions) -> Result<Mount> {
+    pub fn open(path: &Path, options: &ImageConfig) -> Result<Mount> {
         let device_options = options.device();
         loop {
             let id = DeviceId::of_path(path).map_err(device_error)?;
@@ -146,7 +145,7 @@ impl Mount {
     pub fn open_device(
         device: Arc<dyn BlockDevice>,
         journal: Option<Arc<dyn BlockDevice>>,
-        options: &OpenOptions,
+        options: &ImageConfig,
     ) -> Result<Mount> {
         let address = Arc::as_ptr(&device).cast::<()>().addr();
         let id = match device.identity() {
@@ -160,7 +159,7 @@ impl Mount {
     fn get(
         id: ImageId,
         object: Option<usize>,
-        options: &OpenOptions,
+        options: &ImageConfig,
         open: impl FnOnce() -> Result<Opened>,
         journal: Option<Arc<dyn BlockDevice>>,
     ) -> Result<Mount> {
@@ -202,8 +201,14 @@ impl Mount {
     }
 
     /// The file system.
+    #[cfg(feature = "unstable")]
     pub fn fs(&self) -> &Arc<Ext4> {
         &self.0.fs
+    }
+
+    /// Whether both are mounts of one superblock.
+    pub fn is_same_as(&self, other: &Mount) -> bool {
+        Arc::ptr_eq(&self.0.fs, &other.0.fs)
     }
 
     /// Ends this mount; the last of the image leaves it clean, others what was done before durable.
@@ -228,7 +233,7 @@ impl Mount {
 fn mount_device(
     device: Arc<dyn BlockDevice>,
     journal: Option<Arc<dyn BlockDevice>>,
-    options: &OpenOptions,
+    options: &ImageConfig,
 ) -> Result<Arc<Ext4>> {
     let mut mount = options.mount.clone();
     mount.read_only |= device.is_read_only();
@@ -252,4 +257,10 @@ fn mount_device(
 fn needs_recovery(device: &dyn BlockDevice) -> Result<bool> {
     let sb = read_superblock(device).map_err(Ext4Error::of_mount)?;
     Ok(sb.incompat.contains(Incompat::RECOVER))
+}
+
+/// The errno of a device's error, the reason kept.
+fn device_error(e: BlockError) -> Error {
+    let errno = e.raw_os_error().map_or(Errno::EIO, Errno);
+    Error::from_source(errno, e)
 }

@@ -1,35 +1,36 @@
 //! The entries of a directory, one after the other.
 
-use crate::{Errno, Error, FileKind, FileSystem, Filesystem, InodeRef, Result};
+use crate::session::Session;
 use std::collections::VecDeque;
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use uext4_ext4::InodeRef;
+use uext4_vfs::{Errno, Error, FileKind, FileSystem, Result};
 
 /// Entries that are fetched at once.
 const BATCH: usize = 256;
 
 /// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct DirEntry {
     name: Vec<u8>,
     ino: u64,
     kind: Option<FileKind>,
 }
 
-impl Entry {
-    /// The name.
-    pub fn file_name(&self) -> &OsStr {
-        OsStr::from_bytes(&self.name)
-    }
-
-    /// The name as bytes.
+impl DirEntry {
+    /// The name: 1 to 255 bytes, none of them `/` or 0.
     pub fn name(&self) -> &[u8] {
         &self.name
     }
 
-    /// The name, without copying it.
-    pub fn into_name(self) -> OsString {
-        OsString::from_vec(self.name)
+    /// The name, without a copy.
+    pub fn into_name(self) -> Vec<u8> {
+        self.name
+    }
+
+    /// The name as a string of the host.
+    #[cfg(unix)]
+    pub fn file_name(&self) -> &std::ffi::OsStr {
+        std::os::unix::ffi::OsStrExt::from_bytes(&self.name)
     }
 
     /// The inode number.
@@ -37,28 +38,31 @@ impl Entry {
         self.ino
     }
 
-    /// The kind of file, where the directory says.
+    /// The kind of file, if the directory records it (feature `filetype`).
     pub fn kind(&self) -> Option<FileKind> {
         self.kind
     }
 }
 
-/// The entries of a directory, without `.` and `..`. An entry that exists all the time comes once.
+/// The entries of a directory, without `.` and `..`.
+///
+/// An entry that exists during the whole iteration is returned once; one that is created or removed meanwhile may
+/// be missing or not. Entries are fetched in batches of 256.
 #[derive(Debug)]
 pub struct ReadDir {
-    /// Let go before the mount, which may end with it.
+    /// Dropped before the mount, which may end with it.
     dir: InodeRef,
-    fs: Filesystem,
+    session: Session,
     cookie: u64,
-    batch: VecDeque<Entry>,
+    batch: VecDeque<DirEntry>,
     /// No more is to come after `batch`.
     done: bool,
 }
 
 impl ReadDir {
-    pub(crate) fn new(fs: Filesystem, dir: InodeRef) -> Result<ReadDir> {
+    pub(crate) fn new(session: Session, dir: InodeRef) -> Result<ReadDir> {
         let mut entries = ReadDir {
-            fs,
+            session,
             dir,
             cookie: 0,
             batch: VecDeque::new(),
@@ -70,7 +74,7 @@ impl ReadDir {
 
     fn fetch(&mut self) -> Result<()> {
         let ReadDir {
-            fs,
+            session,
             dir,
             cookie,
             batch,
@@ -78,14 +82,15 @@ impl ReadDir {
         } = self;
         *done = true;
         let start = *cookie;
-        fs.vfs().readdir(&fs.caller, dir, start, &mut |entry| {
+        let caller = &session.caller;
+        session.vfs().readdir(caller, dir, start, &mut |entry| {
             if batch.len() == BATCH {
                 *done = false;
                 return false;
             }
             *cookie = entry.cookie;
             if entry.name != b"." && entry.name != b".." {
-                batch.push_back(Entry {
+                batch.push_back(DirEntry {
                     name: entry.name.to_vec(),
                     ino: entry.ino,
                     kind: entry.kind,
@@ -97,9 +102,9 @@ impl ReadDir {
 }
 
 impl Iterator for ReadDir {
-    type Item = Result<Entry>;
+    type Item = Result<DirEntry>;
 
-    fn next(&mut self) -> Option<Result<Entry>> {
+    fn next(&mut self) -> Option<Result<DirEntry>> {
         if self.batch.is_empty()
             && !self.done
             && let Err(e) = self.fetch()
@@ -107,7 +112,7 @@ impl Iterator for ReadDir {
             return Some(Err(e));
         }
         let entry = self.batch.pop_front()?;
-        // Whoever joins a name to a path relies on it; a damaged image can hold anything.
+        // A caller joins names to paths; a damaged image can hold any bytes.
         if entry.name.is_empty() || entry.name.iter().any(|b| matches!(b, b'/' | 0)) {
             let what = format!("directory {}: illegal name", self.dir.ino);
             return Some(Err(Error::new(Errno::EUCLEAN).context(what)));

@@ -1,10 +1,12 @@
 //! Writing an image into a file so that what the file held is lost only once its successor is complete.
 
-use crate::{BlockError, DeviceOptions, Errno, FileDevice, MkfsError};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
+use uext4_block::{BlockError, FileDevice, OpenOptions as DeviceOptions};
+use uext4_build::MkfsError;
+use uext4_vfs::Errno;
 
 /// So much of a file tells whether it holds data. Asking for holes would not: what was read counts as data.
 const HEAD_BYTES: u64 = 256 << 10;

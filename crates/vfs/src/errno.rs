@@ -199,6 +199,17 @@ impl std::error::Error for Error {
     }
 }
 
+/// Keeps the operation and the cause, if there are any; else it is the error of that number.
+impl From<Error> for std::io::Error {
+    fn from(e: Error) -> std::io::Error {
+        let plain = std::io::Error::from_raw_os_error(e.errno.0);
+        match e.context {
+            None => plain,
+            Some(_) => std::io::Error::new(plain.kind(), e),
+        }
+    }
+}
+
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
@@ -211,6 +222,16 @@ mod tests {
         assert_eq!(e, Errno::ENOENT);
         assert_eq!(Errno(9999).name(), "EUNKNOWN");
         assert!(size_of::<Error>() <= 16);
+    }
+
+    #[test]
+    fn an_error_of_io_keeps_the_number_or_the_context() {
+        use std::io;
+        let plain = io::Error::from(Error::from(Errno::ENOENT));
+        assert_eq!(plain.raw_os_error(), Some(2));
+        let told = io::Error::from(Error::new(Errno::ENOENT).context("open /f"));
+        assert_eq!(told.kind(), io::ErrorKind::NotFound);
+        assert_eq!(told.to_string(), "open /f: no such file or directory");
     }
 
     #[test]

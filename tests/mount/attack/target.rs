@@ -64,10 +64,7 @@ impl Victim {
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         fs::write(path("secret"), b"secret").unwrap();
         fs::create_dir(path("mnt")).unwrap();
-        let options = MkfsOptions {
-            size: Some(16 << 20),
-            ..MkfsOptions::default()
-        };
+        let options = MkfsOptions::new().size(16 << 20);
         mkfs(path("image"), &options, &NoProgress).unwrap();
         let by_path = UnixListener::bind(path("socket")).unwrap();
         fs::set_permissions(path("socket"), fs::Permissions::from_mode(0o777)).unwrap();

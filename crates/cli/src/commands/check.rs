@@ -71,15 +71,11 @@ struct FaultJson {
 }
 
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let options = CheckOptions {
-        threads: args.threads,
-        faults_max: args.faults,
-    };
+    let options = CheckOptions::new()
+        .threads(args.threads)
+        .faults_max(args.faults);
     let bar = Bar::new();
-    let device = DeviceOptions {
-        exclusive: !args.force,
-        ..DeviceOptions::read_only()
-    };
+    let device = DeviceOptions::read_only().exclusive(!args.force);
     let device = FileDevice::open(&args.image, &device);
     let checked = match device {
         Ok(device) => uext4::check_on(&device, &options, &bar),

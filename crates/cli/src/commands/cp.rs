@@ -11,7 +11,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use uext4::{Attr, FileKind, NewKind, Progress, SetAttr, TimeSet};
+use uext4::unstable::{Attr, SetAttr};
+use uext4::{FileKind, NewKind, Progress, TimeSet};
 
 /// Bytes that are read at once.
 const CHUNK_BYTES: usize = 1 << 20;

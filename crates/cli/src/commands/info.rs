@@ -6,7 +6,7 @@ use comfy_table::{Table, presets};
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use uext4::ondisk::{
+use uext4::unstable::ondisk::{
     ErrorsBehaviour, GroupDesc, GroupFlags, GroupNo, Incompat, STATE_CLEAN, STATE_ERROR, Superblock,
 };
 use uext4::{BlockDevice, DeviceOptions, FileDevice};
@@ -73,12 +73,10 @@ struct GroupJson {
 pub fn run(args: &Args) -> Result<()> {
     let image = &args.image;
     // What is in use is shown as it is at the moment.
-    let options = DeviceOptions {
-        exclusive: false,
-        ..DeviceOptions::read_only()
-    };
+    let options = DeviceOptions::read_only().exclusive(false);
     let device = FileDevice::open(image, &options).map_err(|e| failure::device(image, e))?;
-    let sb = uext4::read_superblock(&device).map_err(|e| failure::opening(image, &e.of_mount()))?;
+    let sb = uext4::unstable::read_superblock(&device)
+        .map_err(|e| failure::opening(image, &e.of_mount()))?;
     let groups = if args.groups || args.json {
         groups(image, &device, &sb)?
     } else {

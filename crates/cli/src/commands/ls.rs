@@ -6,7 +6,8 @@ use anyhow::Result;
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use uext4::{Attr, FileKind, Filesystem};
+use uext4::unstable::Attr;
+use uext4::{FileKind, Filesystem};
 
 /// List a directory.
 #[derive(Debug, clap::Args)]
@@ -57,8 +58,8 @@ fn list(fs: &Filesystem, at: &InImage, all: bool) -> Result<Vec<Line>> {
         };
         Ok(Line {
             name: name.to_vec(),
-            attr,
-            target: target.map(|t| t.into_os_string().into_encoded_bytes()),
+            attr: *attr,
+            target,
         })
     };
     let own = fs.symlink_metadata(&at.path).map_err(fail)?;

@@ -72,7 +72,7 @@ fn paths(fs: &Filesystem, at: &InImage, itself: bool) -> Result<Vec<PathBuf>> {
         return Ok(vec![at.path.clone()]);
     }
     let entries = fs.read_dir(&at.path).map_err(fail)?;
-    let path = |e: uext4::Entry| at.path.join(e.file_name());
+    let path = |e: uext4::DirEntry| at.path.join(e.file_name());
     let mut paths: Vec<_> = entries
         .map(|e| e.map(path))
         .collect::<uext4::Result<_>>()

@@ -7,7 +7,8 @@ use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
-use uext4::{FeatureSet, MkfsOptions, MkfsReport};
+use uext4::MkfsReport;
+use uext4::unstable::{BuildOptions, FeatureSet};
 use uext4_mountd::printable;
 use uuid::Uuid;
 
@@ -125,7 +126,7 @@ pub fn run(args: &Args) -> Result<()> {
     keep_what_is_there(args)?;
     interrupt::catch()?;
     let bar = Bar::new();
-    let made = uext4::mkfs(&args.image, &options(args)?, &bar);
+    let made = uext4::mkfs(&args.image, &options(args)?.into(), &bar);
     drop(bar);
     let report = made.map_err(|e| failure::making(&args.image, e))?;
     for warning in &report.warnings {
@@ -168,8 +169,8 @@ fn keep_what_is_there(args: &Args) -> Result<()> {
     }
 }
 
-fn options(args: &Args) -> Result<MkfsOptions> {
-    let mut options = MkfsOptions {
+fn options(args: &Args) -> Result<BuildOptions> {
+    let mut options = BuildOptions {
         size: args.size,
         journal_size: args.journal_size,
         inodes: args.inodes,
@@ -178,7 +179,7 @@ fn options(args: &Args) -> Result<MkfsOptions> {
         from: args.from.clone(),
         threads: args.threads,
         preallocate: args.preallocate,
-        ..MkfsOptions::default()
+        ..BuildOptions::default()
     };
     let failed = |e| failure::making(&args.image, e);
     if let Some(list) = &args.usage {

@@ -7,7 +7,8 @@ use anyhow::Result;
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use uext4::{Attr, FileKind};
+use uext4::FileKind;
+use uext4::unstable::Attr;
 
 /// Show all attributes of files.
 #[derive(Debug, clap::Args)]
@@ -33,12 +34,11 @@ pub fn run(args: Args) -> Result<()> {
             FileKind::Symlink => Some(fs.read_link(&at.path).map_err(fail)?),
             _ => None,
         };
-        found.push((at, attr, target));
+        found.push((at, *attr, target));
     }
     if args.json {
-        let json = |(at, attr, target): &(InImage, Attr, Option<std::path::PathBuf>)| {
-            let target = target.as_ref().map(|t| t.as_os_str().as_bytes());
-            show::FileJson::new(at.path.as_os_str().as_bytes(), attr, target)
+        let json = |(at, attr, target): &(InImage, Attr, Option<Vec<u8>>)| {
+            show::FileJson::new(at.path.as_os_str().as_bytes(), attr, target.as_deref())
         };
         let files: Vec<_> = found.iter().map(json).collect();
         return match files.as_slice() {
@@ -52,13 +52,13 @@ pub fn run(args: Args) -> Result<()> {
     images.close()
 }
 
-fn print(at: &InImage, a: &Attr, target: Option<&std::path::Path>) -> Result<()> {
+fn print(at: &InImage, a: &Attr, target: Option<&[u8]>) -> Result<()> {
     let mut out = std::io::stdout().lock();
     write!(out, "  File: ")?;
     out.write_all(&show::name(at.path.as_os_str().as_bytes()))?;
     if let Some(target) = target {
         write!(out, " -> ")?;
-        out.write_all(&show::name(target.as_os_str().as_bytes()))?;
+        out.write_all(&show::name(target))?;
     }
     writeln!(out, "\n  Type: {}", show::kind(a.kind))?;
     writeln!(

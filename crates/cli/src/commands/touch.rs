@@ -5,7 +5,7 @@ use crate::images::Images;
 use crate::location::InImage;
 use anyhow::Result;
 use std::ffi::OsString;
-use uext4::{FileOptions, TimeSet, Timestamp};
+use uext4::{OpenOptions, TimeSet, Timestamp};
 
 /// Set the times of files to now or to --time, and make those that do not exist.
 #[derive(Debug, clap::Args)]
@@ -30,7 +30,7 @@ pub fn run(args: Args) -> Result<()> {
         let fail = |e| failure::in_image(&at, e);
         let fs = images.get(&at.image, true)?;
         if !fs.exists(&at.path).map_err(fail)? {
-            FileOptions::new()
+            OpenOptions::new()
                 .write(true)
                 .create(true)
                 .open(&fs, &at.path)

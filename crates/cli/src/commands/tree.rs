@@ -78,7 +78,7 @@ pub fn run(args: Args) -> Result<()> {
                     .read_link(&met.path)
                     .map_err(|e| failure::in_image(&at, e))?;
                 out.write_all(b" -> ")?;
-                out.write_all(&show::name(target.as_os_str().as_bytes()))?;
+                out.write_all(&show::name(&target))?;
             }
             _ => others += 1,
         }

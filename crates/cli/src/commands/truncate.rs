@@ -5,7 +5,7 @@ use crate::location::InImage;
 use crate::{failure, size};
 use anyhow::{Result, bail};
 use std::ffi::OsString;
-use uext4::{FileOptions, Filesystem};
+use uext4::{Filesystem, OpenOptions};
 
 /// Cut or grow files, and make those that do not exist.
 ///
@@ -86,7 +86,7 @@ pub fn run(args: Args) -> Result<()> {
 
 fn truncate(fs: &Filesystem, at: &InImage, change: Change) -> Result<()> {
     let fail = |e| failure::in_image(at, e);
-    let options = FileOptions::new().write(true).create(true);
+    let options = OpenOptions::new().write(true).create(true);
     let file = options.open(fs, &at.path).map_err(fail)?;
     let size = file.metadata().map_err(fail)?.size;
     let Some(size) = change.of(size) else {

@@ -5,7 +5,8 @@ use crate::{failure, interrupt};
 use anyhow::Result;
 use std::collections::HashSet;
 use std::path::PathBuf;
-use uext4::{Attr, Errno, Error, FileKind, Filesystem};
+use uext4::unstable::Attr;
+use uext4::{Errno, Error, FileKind, Filesystem};
 
 /// A file that was met.
 pub struct Met {
@@ -46,7 +47,7 @@ pub fn walk(
         };
         let met = Met {
             path,
-            attr,
+            attr: *attr,
             depth,
             is_last,
         };

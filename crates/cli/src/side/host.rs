@@ -15,7 +15,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
-use uext4::{Attr, FileKind, NewKind, SetAttr, TimeSet, Timestamp};
+use uext4::unstable::{Attr, SetAttr};
+use uext4::{FileKind, NewKind, TimeSet, Timestamp};
 
 /// The files of the host.
 pub struct Host;

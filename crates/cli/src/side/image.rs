@@ -4,9 +4,9 @@ use super::{Found, Overwrite, Side, Sink, Source};
 use crate::failure;
 use crate::location::InImage;
 use anyhow::Result;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use uext4::{Errno, Error, File, FileKind, FileOptions, Filesystem, NewKind, SetAttr, XattrFlags};
+use uext4::unstable::SetAttr;
+use uext4::{Errno, Error, File, FileKind, Filesystem, NewKind, OpenOptions, XattrFlags};
 
 /// The files of an image.
 pub struct Image {
@@ -95,7 +95,10 @@ impl Side for Image {
             self.fs.symlink_metadata(path)
         };
         match attr {
-            Ok(attr) => Ok(Some(Found { attr, dev: 0 })),
+            Ok(attr) => Ok(Some(Found {
+                attr: *attr,
+                dev: 0,
+            })),
             Err(e) if e == Errno::ENOENT => Ok(None),
             Err(e) => Err(self.fail(path, e)),
         }
@@ -104,7 +107,7 @@ impl Side for Image {
     fn list(&self, path: &Path) -> Result<Vec<Vec<u8>>> {
         let names = self.fs.read_dir(path).and_then(|entries| {
             entries
-                .map(|e| e.map(|e| e.into_name().into_vec()))
+                .map(|e| e.map(uext4::DirEntry::into_name))
                 .collect::<uext4::Result<Vec<_>>>()
         });
         let mut names = names.map_err(|e| self.fail(path, e))?;
@@ -113,8 +116,7 @@ impl Side for Image {
     }
 
     fn read_link(&self, path: &Path) -> Result<Vec<u8>> {
-        let target = self.fs.read_link(path).map_err(|e| self.fail(path, e))?;
-        Ok(target.into_os_string().into_vec())
+        self.fs.read_link(path).map_err(|e| self.fail(path, e))
     }
 
     fn open(&self, path: &Path) -> Result<Box<dyn Source>> {
@@ -124,7 +126,7 @@ impl Side for Image {
     }
 
     fn create(&self, path: &Path, mode: u16, _: Overwrite) -> Result<Box<dyn Sink>> {
-        let options = FileOptions::new().write(true).create(true).truncate(true);
+        let options = OpenOptions::new().write(true).create(true).truncate(true);
         let file = options.mode(mode & !self.umask).open(&self.fs, path);
         let file = file.map_err(|e| self.fail(path, e))?;
         let at = self.at(path);

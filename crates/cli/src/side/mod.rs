@@ -8,7 +8,8 @@ pub use image::Image;
 
 use anyhow::Result;
 use std::path::Path;
-use uext4::{Attr, FileKind, NewKind, SetAttr};
+use uext4::unstable::{Attr, SetAttr};
+use uext4::{FileKind, NewKind};
 
 /// A file as it was found.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,8 @@
 //! Options of a mount that changes while it is in use.
 
 use super::{OptionError, Options, split};
-use uext4::{AtimeUpdate, MountOptions};
+use uext4::AtimeUpdate;
+use uext4::unstable::MountOptions;
 use uext4_fuse::KernelFlags;
 
 impl Options {

@@ -17,16 +17,17 @@ pub use table::Harmless;
 use std::path::PathBuf;
 use std::time::Duration;
 use table::{HARMLESS, REFUSED, Shape};
-use uext4::mqueue::Limits;
-use uext4::ondisk::ErrorsBehaviour;
-use uext4::{AtimeUpdate, DataMode, DioLock, GenerationArm, IallocArm, IcacheArm, OpenOptions};
+use uext4::unstable::mqueue::Limits;
+use uext4::unstable::ondisk::ErrorsBehaviour;
+use uext4::unstable::{DioLock, GenerationArm, IallocArm, IcacheArm, ImageConfig};
+use uext4::{AtimeUpdate, DataMode};
 use uext4_fuse::TransportKind;
 
 /// How an image is mounted.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How it is opened.
-    pub open: OpenOptions,
+    pub open: ImageConfig,
     /// Set-id bits and file capabilities count for nothing; so it is unless the option `suid` is given.
     pub nosuid: bool,
     /// Device files can't be opened; so it is unless the option `dev` is given.
@@ -60,7 +61,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            open: OpenOptions::read_write(),
+            open: ImageConfig::read_write(),
             nosuid: true,
             nodev: true,
             noexec: false,

@@ -17,7 +17,7 @@ fn refusal(list: &str) -> String {
 fn nothing_gives_the_defaults() {
     for list in ["", "defaults", ",,", "rw,exec,async,relatime"] {
         let options = parse(list);
-        assert_eq!(options.open.mount, uext4::MountOptions::default());
+        assert_eq!(options.open.mount, uext4::unstable::MountOptions::default());
         assert!(options.open.exclusive && !options.open.direct);
         assert!(options.nosuid && options.nodev && !options.noexec);
         assert!(options.allows_others(true) && !options.allows_others(false));

@@ -125,12 +125,12 @@ fn open_devices(image: &Path, options: &Options) -> Result<Devices, Failure> {
 
 /// Opens a device; one that can't be written is opened to be read, as mount(8) has it.
 fn open_device(path: &Path, options: &Options) -> Result<Arc<FileDevice>, Failure> {
-    let mut how = options.open.device();
-    let mut opened = FileDevice::open(path, &how);
-    if !how.read_only && opened.as_ref().is_err_and(is_write_protected) {
-        how.read_only = true;
-        // The first reason stays where that fails too.
-        opened = FileDevice::open(path, &how).or(opened);
+    let mut config = options.open.clone();
+    let mut opened = FileDevice::open(path, &config.device());
+    if !config.mount.read_only && opened.as_ref().is_err_and(is_write_protected) {
+        config.mount.read_only = true;
+        // If that fails too, the first error is reported.
+        opened = FileDevice::open(path, &config.device()).or(opened);
     }
     let device = opened.map_err(|e: BlockError| {
         let errno = e.raw_os_error().map_or(Errno::EIO, Errno);

@@ -19,8 +19,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use uext4::mqueue::{IpcNamespace, MqueueType};
-use uext4::{BlockDevice, Caller, FileSystem, Filesystem, SetAttr};
+use uext4::unstable::mqueue::{IpcNamespace, MqueueType};
+use uext4::unstable::{FileSystem, SetAttr};
+use uext4::{BlockDevice, Caller, Filesystem};
 use uext4_fuse::{Negotiated, ServeOptions, Stopper, TransportResources};
 
 /// What is served.
@@ -124,7 +125,7 @@ fn open(request: &MountRequest) -> Result<Opened, Failure> {
         confinement,
     } = Confined::enter(request)?;
     if request.lock_stat {
-        uext4::lock_stat::enable(true);
+        uext4::unstable::lock_stat::enable(true);
     }
     let facts = &mut serve_options.server.facts;
     let source = request.source().to_string_lossy().into_owned();
@@ -145,10 +146,10 @@ fn open(request: &MountRequest) -> Result<Opened, Failure> {
     let content = match devices {
         Some((image, journal)) => {
             let journal = journal.map(|device| device as Arc<dyn BlockDevice>);
-            let fs = Filesystem::open_devices(image, journal, &options.open);
+            let fs = Filesystem::open_devices(image, journal, &options.open.clone().into());
             let fs = fs.map_err(|e| Failure::opening(&e))?;
             let synchronous = Arc::clone(&serve_options.server.synchronous);
-            let inodes = Arc::clone(fs.inode());
+            let inodes = Arc::clone(fs.engine());
             let settings = ImageSettings::new(inodes, &options, synchronous, owner);
             serve_options.server.settings = Some(Arc::new(settings));
             Content::Image(fs)
@@ -204,7 +205,7 @@ fn serve(
     let (resources, options) = (opened.resources, &opened.options);
     let served = match opened.content {
         Content::Image(fs) => {
-            let fs = Ext4Adapter(Arc::clone(fs.inode()));
+            let fs = Ext4Adapter(Arc::clone(fs.engine()));
             uext4_fuse::serve(fs, connection, resources, negotiated, options, started)
         }
         Content::Queues(queues) => {

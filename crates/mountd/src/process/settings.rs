@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt;
 use std::sync::Arc;
-use uext4::ondisk::ErrorsBehaviour;
-use uext4::{AtimeUpdate, DataMode, Errno, Ext4, MountOptions};
+use uext4::unstable::ondisk::ErrorsBehaviour;
+use uext4::unstable::{Ext4, MountOptions};
+use uext4::{AtimeUpdate, DataMode, Errno};
 use uext4_fuse::settings::{Settings, Synchronous};
 use uext4_sync::{Mutex, class};
 

@@ -1,8 +1,9 @@
 //! A namespace of message queues as a file system over FUSE.
 
 use serde_json::{Value, json};
-use uext4::mqueue::{IpcNamespace, MqFile, Namespace};
-use uext4::{FileHandle, FileSystem, Result};
+use uext4::unstable::FileSystem;
+use uext4::unstable::mqueue::{IpcNamespace, MqFile, Namespace};
+use uext4::{FileHandle, Result};
 use uext4_fuse::FuseFileSystem;
 use uext4_fuse::abi::ROOT_ID;
 use uext4_fuse::filesystem::VALID_SECONDS;

@@ -1,8 +1,8 @@
 //! Message queues over FUSE: what queue files have besides the operations of any file system.
 //!
 //! # Data model
-//! An open file is a [`Description`](uext4::mqueue::Description), because a queue's registrations and watches belong to
-//! descriptions. Messages travel in ioctls ([`uext4::mqueue::protocol`]). A call that has to wait occupies no thread: it
+//! An open file is a [`Description`](uext4::unstable::mqueue::Description), because a queue's registrations and watches belong to
+//! descriptions. Messages travel in ioctls ([`uext4::unstable::mqueue::protocol`]). A call that has to wait occupies no thread: it
 //! is entered in its queue, and the thread that completes it writes the reply. So the thread that sends a message also
 //! wakes the receiver. [`uext4_fuse::Server`] answers requests for names, attributes and permission.
 //!

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use uext4::Timestamp;
-use uext4::mqueue::Description;
-use uext4::mqueue::queue::WatchCallback;
+use uext4::unstable::mqueue::Description;
+use uext4::unstable::mqueue::queue::WatchCallback;
 use uext4_sync::{CachePadded, Mutex, class};
 
 /// Shards; a power of two.

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread;
-use uext4::mqueue::IpcNamespace;
+use uext4::unstable::mqueue::IpcNamespace;
 use uext4_fuse::transport::dev::DevTransport;
 use uext4_fuse::{
     Invalidator, Negotiated, ServeOptions, Server, Stopper, Transport, TransportKind,

@@ -10,7 +10,7 @@ use super::registrations::Registrations;
 use super::waiting_calls::{WaitingCalls, WaitsFor};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use uext4::mqueue::{Description, MqFile, MqOpen, Node, Ready, protocol};
+use uext4::unstable::mqueue::{Description, MqFile, MqOpen, Node, Ready, protocol};
 use uext4::{Errno, Result};
 use uext4_fuse::abi::{
     NOTIFY_POLL, Opcode, OpenReply, POLL_SCHEDULE_NOTIFY, ROOT_ID, input, output,
@@ -283,7 +283,7 @@ fn attributes(mut call: Call<'_>, is_setattr: bool) -> Answer {
     call.check_memory::<protocol::Attributes>()?;
     let description = &call.opened.description;
     let attr = match is_setattr {
-        true => description.setattr(uext4::mqueue::description::O_NONBLOCK)?,
+        true => description.setattr(uext4::unstable::mqueue::description::O_NONBLOCK)?,
         false => description.getattr(),
     };
     let reply = protocol::Attributes {

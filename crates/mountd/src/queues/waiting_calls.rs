@@ -2,7 +2,7 @@
 //!
 //! # Data model
 //! A call has the number of its request. It is in this table from before it enters its queue until after it is complete.
-//! Its queue ends it ([`uext4::mqueue::Queue::cancel`]), because only the queue knows whether it is complete.
+//! Its queue ends it ([`uext4::unstable::mqueue::Queue::cancel`]), because only the queue knows whether it is complete.
 //!
 //! # Invariants
 //! A thread that ends a call first notes the end here and then cancels the call in the queue. A thread that makes a call
@@ -17,7 +17,7 @@ use super::open_queues::OpenQueue;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use uext4::mqueue::Wait;
+use uext4::unstable::mqueue::Wait;
 use uext4::{Errno, Timestamp};
 use uext4_sync::{Condvar, Mutex, class};
 

@@ -5,7 +5,7 @@ use super::view::View;
 use anyhow::Result;
 use serde::Serialize;
 use std::fmt::Write;
-use uext4::ondisk::{GroupFlags, Pblk};
+use uext4::unstable::ondisk::{GroupFlags, Pblk};
 
 /// Bytes in a line.
 const LINE: usize = 16;

@@ -5,7 +5,7 @@ use super::{Dump, mapping};
 use anyhow::{Result, bail};
 use serde::Serialize;
 use std::fmt::Write;
-use uext4::ondisk::{
+use uext4::unstable::ondisk::{
     DxKind, DxRootInfo, DxView, FileType, Incompat, Ino, Inode, InodeFlags, Lblk, RoCompat,
     dir_checksum_verify, dir_data_end, dir_entries, dx_checksum_verify, dx_kind_of,
 };
@@ -95,7 +95,7 @@ fn dir_block(view: &View, ino: Ino, inode: &Inode, lblk: u64, pblk: u64) -> DirB
         index: Vec::new(),
         entries: Vec::new(),
     };
-    let bytes = match view.block(uext4::ondisk::Pblk(pblk)) {
+    let bytes = match view.block(uext4::unstable::ondisk::Pblk(pblk)) {
         Ok(bytes) => bytes,
         Err(why) => {
             dump.fault = Some(format!("{why:#}"));
@@ -117,7 +117,7 @@ fn dir_block(view: &View, ino: Ino, inode: &Inode, lblk: u64, pblk: u64) -> DirB
             }
         }
         let entries = DxView::new(&bytes, kind).entries();
-        let index = |e: uext4::ondisk::DxEntry| IndexEntry {
+        let index = |e: uext4::unstable::ondisk::DxEntry| IndexEntry {
             hash: e.hash,
             block: e.block.0,
         };

@@ -8,7 +8,7 @@ use anyhow::Result;
 use serde::Serialize;
 use std::fmt::Write;
 use uext4::Timestamp;
-use uext4::ondisk::{Ino, XattrArea, XattrEntry, XattrValue};
+use uext4::unstable::ondisk::{Ino, XattrArea, XattrEntry, XattrValue};
 
 #[derive(Serialize)]
 pub struct InodeDump {
@@ -71,7 +71,7 @@ pub fn dump(view: &View, ino: Ino) -> Result<InodeDump> {
         .flags
         .iter_names()
         .map(|(name, _)| name.to_lowercase());
-    let time = |t: uext4::ondisk::Timestamp| {
+    let time = |t: uext4::unstable::ondisk::Timestamp| {
         let (sec, nsec) = (t.sec, t.nsec);
         when::exact(Timestamp { sec, nsec })
     };

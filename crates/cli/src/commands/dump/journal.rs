@@ -5,7 +5,7 @@ use super::{Dump, mapping};
 use anyhow::{Result, bail};
 use serde::Serialize;
 use std::fmt::Write;
-use uext4::ondisk::{
+use uext4::unstable::ondisk::{
     CommitBlock, DescriptorReader, JournalBlockType, JournalFormat, JournalHeader, JournalSuper,
     RevokeReader,
 };

@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use serde::Serialize;
 use std::collections::HashSet;
 use std::fmt::Write;
-use uext4::ondisk::{
+use uext4::unstable::ondisk::{
     EXTENT_DEPTH_MAX, Extent, ExtentNode, FileType, Ino, Inode, InodeFlags, InodeSeed, MAP_DIRECT,
     MapShape, Pblk, extent_block_checksum_verify,
 };

@@ -20,8 +20,8 @@ use clap::Subcommand;
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use uext4::ondisk::Ino;
-use uext4::{Filesystem, OpenOptions};
+use uext4::unstable::ondisk::Ino;
+use uext4::{Filesystem, ImageOptions};
 use view::View;
 
 /// Show structures as they are on disk: inodes with their mapping, directories, the journal, blocks.
@@ -92,7 +92,7 @@ fn find(args: &Args, text: &str) -> Result<Ino> {
             Err(_) => bail!("`{text}` is neither a number nor a path, which begins with a slash"),
         };
     }
-    let options = OpenOptions::read_only();
+    let options = ImageOptions::read_only();
     let image = &args.image;
     let fs = Filesystem::open(image, &options).map_err(|e| failure::opening(image, &e))?;
     let attr = fs.symlink_metadata(Path::new(text));

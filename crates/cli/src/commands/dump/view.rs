@@ -3,7 +3,7 @@
 use crate::failure;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
-use uext4::ondisk::{
+use uext4::unstable::ondisk::{
     CsumSeed, GroupDesc, GroupNo, Ino, Inode, InodeParams, Pblk, Superblock, inode_checksum_ok,
 };
 use uext4::{BlockDevice, DeviceOptions, FileDevice};
@@ -37,13 +37,10 @@ impl View {
     /// # Errors
     /// No image, or one that can't be read.
     pub fn open(image: &Path) -> Result<View> {
-        let options = DeviceOptions {
-            exclusive: false,
-            ..DeviceOptions::read_only()
-        };
+        let options = DeviceOptions::read_only().exclusive(false);
         let device = FileDevice::open(image, &options).map_err(|e| failure::device(image, e))?;
-        let sb =
-            uext4::read_superblock(&device).map_err(|e| failure::opening(image, &e.of_mount()))?;
+        let sb = uext4::unstable::read_superblock(&device)
+            .map_err(|e| failure::opening(image, &e.of_mount()))?;
         Ok(View { device, sb })
     }
 

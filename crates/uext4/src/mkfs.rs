@@ -1,13 +1,14 @@
 //! Making and checking the image in a file.
 
+use crate::check_options::CheckOptions;
+use crate::mkfs_options::MkfsOptions;
 use crate::replace;
-use crate::{
-    BlockDevice, BlockError, CheckError, CheckOptions, CheckProgress, CheckReport, DeviceOptions,
-    Errno, Error, FileDevice, MkfsError, MkfsOptions, MkfsReport, Progress,
-};
 use std::fs::Metadata;
 use std::path::Path;
-use uext4_build::{FeatureSet, Plan, Scan};
+use uext4_block::{BlockDevice, FileDevice, OpenOptions as DeviceOptions};
+use uext4_build::MkfsOptions as BuildOptions;
+use uext4_build::{FeatureSet, MkfsError, MkfsReport, Plan, Progress, Scan};
+use uext4_check::{CheckError, CheckReport, Progress as CheckProgress};
 use uext4_ondisk::Incompat;
 
 /// Features that an image can be made with, but with which it can't be opened.
@@ -21,7 +22,7 @@ pub fn feature_names() -> impl Iterator<Item = &'static str> {
     FeatureSet::names().filter(move |name| !unopened(name))
 }
 
-fn check_features(options: &MkfsOptions) -> Result<(), MkfsError> {
+fn check_features(options: &BuildOptions) -> Result<(), MkfsError> {
     match options.features.incompat.intersection(UNOPENED) {
         none if none.is_empty() => Ok(()),
         some => Err(MkfsError::UnsupportedFeature(some.describe())),
@@ -49,6 +50,7 @@ pub fn mkfs(
     progress: &dyn Progress,
 ) -> Result<MkfsReport, MkfsError> {
     let path = path.as_ref();
+    let options = options.build();
     check_features(options)?;
     let start = std::time::Instant::now();
     let there = std::fs::metadata(path).ok();
@@ -64,7 +66,7 @@ pub fn mkfs(
             }
             Some(_) => {
                 let device = FileDevice::open(path, &DeviceOptions::read_write())?;
-                return mkfs_on(&device, &options, progress);
+                return uext4_build::mkfs(&device, &options, progress);
             }
         }
     }
@@ -93,8 +95,8 @@ pub fn mkfs_on(
     options: &MkfsOptions,
     progress: &dyn Progress,
 ) -> Result<MkfsReport, MkfsError> {
-    check_features(options)?;
-    uext4_build::mkfs(device, options, progress)
+    check_features(options.build())?;
+    uext4_build::mkfs(device, options.build(), progress)
 }
 
 /// Checks everything of the image `path`, and changes nothing.
@@ -119,11 +121,5 @@ pub fn check_on(
     options: &CheckOptions,
     progress: &dyn CheckProgress,
 ) -> Result<CheckReport, CheckError> {
-    uext4_check::check(device, options, progress)
-}
-
-/// The errno of a device's error, the reason kept.
-pub(crate) fn device_error(e: BlockError) -> Error {
-    let errno = e.raw_os_error().map_or(Errno::EIO, Errno);
-    Error::from_source(errno, e)
+    uext4_check::check(device, options.check(), progress)
 }

@@ -1,0 +1,148 @@
+//! What an image is made with.
+
+use std::path::PathBuf;
+use uext4_build::MkfsError;
+use uext4_build::MkfsOptions as BuildOptions;
+use uuid::Uuid;
+
+/// What an image is made with. The default is an empty file system as mke2fs makes it; it needs
+/// [`MkfsOptions::size`] or [`MkfsOptions::from`], unless the device or the file to fill exists.
+///
+/// Values out of range are refused when the image is made.
+///
+/// ```
+/// use uext4::MkfsOptions;
+///
+/// let options = MkfsOptions::new()
+///     .size(64 << 20)
+///     .label("data")
+///     .features("^has_journal")?;
+/// # let _ = options;
+/// # Ok::<(), uext4::MkfsError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct MkfsOptions(BuildOptions);
+
+impl MkfsOptions {
+    /// The defaults.
+    pub fn new() -> MkfsOptions {
+        MkfsOptions::default()
+    }
+
+    /// Bytes of the image. Default: with a tree, what the tree needs and 5 % more; else as large as the device
+    /// or the file.
+    pub fn size(mut self, bytes: u64) -> MkfsOptions {
+        self.0.size = Some(bytes);
+        self
+    }
+
+    /// The directory of the host whose tree fills the image.
+    pub fn from(mut self, directory: impl Into<PathBuf>) -> MkfsOptions {
+        self.0.from = Some(directory.into());
+        self
+    }
+
+    /// Bytes of a block: 1024, 2048 or 4096, which is the default.
+    pub fn block_size(mut self, bytes: u32) -> MkfsOptions {
+        self.0.block_size = bytes;
+        self
+    }
+
+    /// Bytes of an inode: a power of two from 128 to the block size. Default 256.
+    pub fn inode_size(mut self, bytes: u16) -> MkfsOptions {
+        self.0.inode_size = bytes;
+        self
+    }
+
+    /// Number of inodes, rounded up to fill the inode tables. Default: one for each
+    /// [`MkfsOptions::inode_ratio`] bytes, or what the tree needs.
+    pub fn inodes(mut self, count: u32) -> MkfsOptions {
+        self.0.inodes = Some(count);
+        self
+    }
+
+    /// Bytes of the image for each inode. Default 16384.
+    pub fn inode_ratio(mut self, bytes: u32) -> MkfsOptions {
+        self.0.inode_ratio = bytes;
+        self
+    }
+
+    /// Switches features on, and off with `^`: a comma-separated list of the names in
+    /// [`feature_names`](crate::feature_names), applied to those set so far.
+    ///
+    /// # Errors
+    /// [`MkfsError::UnknownFeature`], [`MkfsError::UnsupportedFeature`].
+    pub fn features(mut self, list: &str) -> Result<MkfsOptions, MkfsError> {
+        self.0.features = self.0.features.changed(list)?;
+        Ok(self)
+    }
+
+    /// Bytes of the journal. Default: by the size of the image, as mke2fs has it.
+    pub fn journal_size(mut self, bytes: u64) -> MkfsOptions {
+        self.0.journal_size = Some(bytes);
+        self
+    }
+
+    /// The UUID. Default: a random one.
+    pub fn uuid(mut self, uuid: [u8; 16]) -> MkfsOptions {
+        self.0.uuid = Some(Uuid::from_bytes(uuid));
+        self
+    }
+
+    /// The label, of at most 16 bytes. Default: empty.
+    pub fn label(mut self, label: impl Into<String>) -> MkfsOptions {
+        self.0.label = label.into();
+        self
+    }
+
+    /// Blocks that only the superuser can use, in percent of all, 0 to 50. Default 5, or 0 for an image whose
+    /// size follows from a tree.
+    pub fn reserved_percent(mut self, percent: f64) -> MkfsOptions {
+        self.0.reserved_percent = Some(percent);
+        self
+    }
+
+    /// Time of creation in seconds since 1970, as `SOURCE_DATE_EPOCH` has it. Default: the current time.
+    ///
+    /// With a time and a UUID, one tree always gives one image, byte for byte: no file of it was changed
+    /// later than that time, and times that copies of a tree do not keep are that time.
+    pub fn time(mut self, seconds: i64) -> MkfsOptions {
+        self.0.time = Some(seconds);
+        self
+    }
+
+    /// Groups whose metadata is placed together: a power of two. Default 16.
+    pub fn flex_bg_size(mut self, groups: u32) -> MkfsOptions {
+        self.0.flex_bg_size = groups;
+        self
+    }
+
+    /// Allocates the space of the whole image on the host. Default false: the image is sparse.
+    pub fn preallocate(mut self, on: bool) -> MkfsOptions {
+        self.0.preallocate = on;
+        self
+    }
+
+    /// User and group that own all files. Default: those of the tree.
+    pub fn owner(mut self, uid: u32, gid: u32) -> MkfsOptions {
+        self.0.owner = Some((uid, gid));
+        self
+    }
+
+    /// Threads that read the tree and write the image. Default 0: one for each CPU.
+    pub fn threads(mut self, count: usize) -> MkfsOptions {
+        self.0.threads = count;
+        self
+    }
+
+    pub(crate) fn build(&self) -> &BuildOptions {
+        &self.0
+    }
+}
+
+#[cfg(feature = "unstable")]
+impl From<BuildOptions> for MkfsOptions {
+    fn from(options: BuildOptions) -> MkfsOptions {
+        MkfsOptions(options)
+    }
+}

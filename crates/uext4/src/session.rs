@@ -1,0 +1,36 @@
+//! A mount, used on behalf of one caller.
+
+use crate::mount::Mount;
+use uext4_ext4::InodeRef;
+use uext4_vfs::{Caller, FileSystem, Parent, Result, WalkFlags, resolve, resolve_parent};
+
+/// A mount, used on behalf of one caller.
+#[derive(Clone, Debug)]
+pub(crate) struct Session {
+    pub mount: Mount,
+    pub caller: Caller,
+}
+
+impl Session {
+    /// The mount through the trait of all file systems, so that errors are those of every front end.
+    #[inline(always)]
+    pub fn vfs(&self) -> &impl FileSystem<Node = InodeRef> {
+        &*self.mount
+    }
+
+    /// The inode that a path leads to.
+    pub fn resolve(&self, path: &[u8], flags: WalkFlags) -> Result<InodeRef> {
+        let root = self.vfs().root()?;
+        resolve(self.vfs(), &self.caller, &root, path, flags)
+    }
+
+    /// The directory of a path's last name, and that name.
+    pub fn resolve_parent<'p>(
+        &self,
+        path: &'p [u8],
+        flags: WalkFlags,
+    ) -> Result<Parent<'p, InodeRef>> {
+        let root = self.vfs().root()?;
+        resolve_parent(self.vfs(), &self.caller, &root, path, flags)
+    }
+}

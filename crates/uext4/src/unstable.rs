@@ -1,0 +1,57 @@
+//! What uext4's own programs are made of. No part of the stable interface: anything here may change or go in any
+//! release.
+//!
+//! [`Filesystem::engine`] leads to the file system below paths and open files, where front ends live.
+
+use crate::{Dir, File, Filesystem, ImagePath, Metadata};
+use std::sync::Arc;
+use uext4_vfs::{Result, WalkFlags};
+
+pub use crate::image_options::ImageConfig;
+pub use uext4_block::LatencyDevice;
+pub use uext4_build::{FeatureSet, MkfsOptions as BuildOptions};
+pub use uext4_ext4::{
+    Ext4, Ext4Error, GenerationArm, IallocArm, InodeRef, MountOptions, read_superblock,
+};
+/// POSIX message queues and their namespaces.
+pub use uext4_mqueue as mqueue;
+/// The structures of the format, as they are on disk and decoded.
+pub use uext4_ondisk as ondisk;
+/// Statistics of every lock, as `--lock-stat` prints them.
+pub use uext4_sync::stat as lock_stat;
+pub use uext4_vfs::{Attr, DioLock, FileSystem, IcacheArm, SetAttr, SuperArm};
+
+impl Filesystem {
+    /// The operations by inode, which front ends use: [`Ext4`] is a [`FileSystem`].
+    pub fn engine(&self) -> &Arc<Ext4> {
+        self.session.mount.fs()
+    }
+
+    /// Changes attributes, but not the size; of a symbolic link its own.
+    ///
+    /// # Errors
+    /// As [`FileSystem::setattr`]; `EINVAL`: the size, for which there is [`Filesystem::truncate`].
+    pub fn set_attr(&self, path: impl ImagePath, change: &SetAttr) -> Result<()> {
+        if change.size.is_some() {
+            return Err(crate::Errno::EINVAL.into());
+        }
+        self.change(path.as_bytes(), WalkFlags::empty(), change)
+    }
+}
+
+impl Dir {
+    /// The inode, for [`Filesystem::engine`].
+    pub fn node(&self) -> &InodeRef {
+        self.inode()
+    }
+}
+
+impl File {
+    /// Changes attributes and returns the new ones.
+    ///
+    /// # Errors
+    /// As [`FileSystem::setattr`].
+    pub fn set_attr(&self, change: &SetAttr) -> Result<Metadata> {
+        self.change(change)
+    }
+}
