@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The main job on a real tree: build an image, check it, read it back, compare every byte and attribute,
 # and time mke2fs -d beside it; then every workload and arm, on one page.  usage: demo.sh UEXT4 [TREE]
-# The page goes to target/report, or where UEXT4_REPORT says.
+# The page is written to target/report, or where UEXT4_REPORT says.
 set -euo pipefail
 uext4=$1; tree=${2:-/usr/share}
 work=$(mktemp -d -p "$([ -w /dev/shm ] && echo /dev/shm || echo /tmp)")

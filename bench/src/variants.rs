@@ -4,9 +4,9 @@ use clap::Args;
 use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
-use uext4_ext4::{GenerationArm, IallocArm, MountOptions};
+use uext4_ext4::{GenerationVariant, IallocVariant, MountOptions};
 use uext4_sync::probe;
-use uext4_vfs::icache::IcacheArm;
+use uext4_vfs::icache::IcacheVariant;
 use uext4_vfs::ilock::DioLock;
 
 /// A comma list of variants, in the order given.
@@ -27,16 +27,16 @@ where
         .map(VariantList)
 }
 
-fn ialloc_list(text: &str) -> Result<VariantList<IallocArm>, String> {
-    parse_list(text, &IallocArm::ALL)
+fn ialloc_list(text: &str) -> Result<VariantList<IallocVariant>, String> {
+    parse_list(text, &IallocVariant::ALL)
 }
 
-fn generation_list(text: &str) -> Result<VariantList<GenerationArm>, String> {
-    parse_list(text, &GenerationArm::ALL)
+fn generation_list(text: &str) -> Result<VariantList<GenerationVariant>, String> {
+    parse_list(text, &GenerationVariant::ALL)
 }
 
-fn icache_list(text: &str) -> Result<VariantList<IcacheArm>, String> {
-    parse_list(text, &IcacheArm::ALL)
+fn icache_list(text: &str) -> Result<VariantList<IcacheVariant>, String> {
+    parse_list(text, &IcacheVariant::ALL)
 }
 
 fn dio_lock_list(text: &str) -> Result<VariantList<DioLock>, String> {
@@ -96,13 +96,13 @@ pub fn parse_run_time(text: &str) -> Result<Duration, String> {
 pub struct VariantArgs {
     /// How inode numbers are claimed: retry-unlocked, retry-locked, lock-free
     #[arg(long, value_name = "LIST", value_parser = ialloc_list)]
-    pub ialloc: Option<VariantList<IallocArm>>,
+    pub ialloc: Option<VariantList<IallocVariant>>,
     /// How generations are drawn: spinlock, atomic, percpu, percpu-range, percpu-stride, random, beyond
     #[arg(long, value_name = "LIST", value_parser = generation_list)]
-    pub generation: Option<VariantList<GenerationArm>>,
+    pub generation: Option<VariantList<GenerationVariant>>,
     /// How the inode cache is locked: global, global-nowait, per-bucket
     #[arg(long, value_name = "LIST", value_parser = icache_list)]
-    pub icache: Option<VariantList<IcacheArm>>,
+    pub icache: Option<VariantList<IcacheVariant>>,
     /// Timestamps stay in memory until the inode is written anyhow: on, off
     #[arg(long, value_name = "LIST", value_parser = on_off_list)]
     pub lazytime: Option<VariantList<bool>>,
@@ -138,11 +138,11 @@ pub struct Variant {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     /// How inode numbers are claimed.
-    pub ialloc: Option<IallocArm>,
+    pub ialloc: Option<IallocVariant>,
     /// How generations are drawn.
-    pub generation: Option<GenerationArm>,
+    pub generation: Option<GenerationVariant>,
     /// How the inode cache is locked.
-    pub icache: Option<IcacheArm>,
+    pub icache: Option<IcacheVariant>,
     /// Whether timestamps stay in memory.
     pub lazytime: Option<bool>,
     /// How direct I/O locks a file.
@@ -347,7 +347,7 @@ mod tests {
         assert!(
             variants
                 .iter()
-                .all(|a| a.options.icache == IcacheArm::Global)
+                .all(|a| a.options.icache == IcacheVariant::Global)
         );
         assert!(variants[0].options.lazytime && !variants[1].options.lazytime);
     }

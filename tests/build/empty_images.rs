@@ -29,7 +29,7 @@ fn every_size_is_clean() {
     }
 }
 
-/// The checker is no good if it finds nothing.
+/// The checker must find a planted fault.
 #[test]
 fn canary_e2fsck_finds_one_wrong_byte() {
     let dir = tempfile::tempdir().unwrap();
@@ -178,7 +178,7 @@ fn superblock_is_like_mke2fs() {
     }
 }
 
-/// Lines of dumpe2fs that tell one image from another, and the checksums that follow.
+/// Lines of dumpe2fs that differ between images, and the checksums that follow.
 const OWN: [&str; 12] = [
     "Filesystem UUID",
     "Filesystem created",
@@ -194,7 +194,7 @@ const OWN: [&str; 12] = [
     "Lifetime writes",
 ];
 
-/// Every feature in turn: all that dumpe2fs tells is as mke2fs makes it.
+/// Every feature in turn: all that dumpe2fs prints equals what mke2fs makes.
 #[test]
 fn every_feature_is_like_mke2fs() {
     let dir = tempfile::tempdir().unwrap();

@@ -108,7 +108,7 @@ impl Drop for Mounted {
     }
 }
 
-/// Waits for a moment; says false, for those who go on.
+/// Waits for a moment; returns false, for callers that continue.
 fn wait_a_little() -> bool {
     std::thread::sleep(std::time::Duration::from_millis(20));
     false

@@ -160,7 +160,7 @@ fn what_is_not_there_is_an_error() {
         (&["inode", "99999999"], "inode 99999999"),
         (&["inode", "name"], "neither a number nor a path"),
         (&["inode", "/none"], "no such file or directory"),
-        (&["dir", "8"], "is no directory"),
+        (&["dir", "8"], "is not a directory"),
         (&["block", "4096"], "block 4096"),
     ] {
         let all = [&["dump", "image"], args].concat();

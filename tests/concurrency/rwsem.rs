@@ -1,4 +1,4 @@
-//! The locks of inodes under load: writers alone, nobody starved. A lock that starves somebody hangs here.
+//! The locks of inodes under load: writers alone, no thread starves. A lock that starves a thread hangs here.
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use uext4_sync::stat::Mode;
@@ -6,7 +6,7 @@ use uext4_sync::{RangeLock, RwSem, RwSemGuard, class};
 
 const THREADS: u64 = 8;
 
-/// A pair that differs only while somebody is in alone; changed by load and store.
+/// A pair that differs only while a writer holds the lock; changed by load and store.
 struct Watched {
     lock: RwSem,
     left: AtomicU64,

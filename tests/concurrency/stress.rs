@@ -36,7 +36,7 @@ fn set(fs: &Ext4, node: &InodeRef, name: &[u8], value: &[u8]) -> uext4_vfs::Resu
 
 const BLOCKS: usize = 16;
 
-/// A file whose blocks each hold a version, and who works on it.
+/// A file whose blocks each hold a version, and its users.
 struct Versions<'v> {
     fs: &'v Ext4,
     root: &'v InodeRef,
@@ -150,7 +150,7 @@ fn data_goes_one_way_or_the_other() {
     }
 }
 
-/// Looks at power losses: no block has a version older than what was synced.
+/// Checks crash points: no block has a version older than what was synced.
 fn judge_cuts(
     round: u64,
     device: &RecordDevice<MemoryDevice>,

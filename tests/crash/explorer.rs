@@ -1,4 +1,4 @@
-//! The crash explorer, for a minute; `make explore` goes on where its results end.
+//! The crash explorer, for a minute; `make explore` continues where its results end.
 //!
 //! `UEXT4_EXPLORE_SEED` chooses which sequences and workloads are tried, `UEXT4_EXPLORE_SHARE` how many times
 //! as many as by default.

@@ -57,7 +57,7 @@ fn damage_is_recorded_and_the_mount_does_as_it_is_told() {
         make(&fs, b"before", NewKind::Regular).expect("is made");
         assert_eq!(look(&fs), Errno::EUCLEAN);
         assert_eq!(make(&fs, b"after", NewKind::Regular).map(drop), after);
-        // It can still be looked at.
+        // It can still be read.
         assert_eq!(look(&fs), Errno::EUCLEAN, "{errors:?}");
         let unmounted = fs.unmount();
         assert_eq!(unmounted.is_ok(), errors != Some(Panic), "{unmounted:?}");

@@ -111,7 +111,7 @@ fn subject(args: &str, crashed: bool) -> Result<Subject> {
     right.push(tree::of_fs(&*fs)?);
     let mut unused = data_blocks(&fs)?;
     if !crashed {
-        // What an empty log was used for is nobody's any more; its first block is its superblock.
+        // What an empty log was used for is unused now; its first block is its superblock.
         let log = fs.mapping.extents(&*fs.inodes.get_inode(Ino::JOURNAL)?)?;
         let blocks = log
             .iter()
@@ -261,7 +261,7 @@ fn walk(fs: &Ext4, seen: &mut Tree, damaged: &mut bool) -> Result<()> {
     Ok(())
 }
 
-/// Some changes: whatever they answer, they come back.
+/// Some changes: whatever they answer, they return.
 fn change(fs: &Ext4) {
     let who = Caller::root();
     let Ok(root) = FileSystem::root(fs) else {

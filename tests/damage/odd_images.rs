@@ -1,7 +1,7 @@
 //! Images and calls that are odd: goals, ages, counts that lie, the boot loader's inode itself.
 use std::sync::Arc;
 use std::time::Duration;
-use uext4_ext4::{Ext4Error, GenerationArm, IallocArm, MountOptions};
+use uext4_ext4::{Ext4Error, GenerationVariant, IallocVariant, MountOptions};
 use uext4_ondisk::Ino;
 use uext4_testkit::mke2fs::{self, DIR, FILE, fsck, image, make, mount, within};
 use uext4_vfs::attr::{FileHandle, SetAttr, TimeSet};
@@ -32,7 +32,7 @@ fn swap_boot_with_itself() {
 fn goal_in_a_table_that_was_never_zeroed() {
     let tmp = tempfile::tempdir().unwrap();
     let mut bad = vec![];
-    for arm in IallocArm::ALL {
+    for variant in IallocVariant::ALL {
         for goal in [5u32, 11, 12, 500, 4000, 8192] {
             let path = tmp.path().join("garbage");
             std::fs::write(&path, vec![0xa5; 64 << 20]).unwrap();
@@ -45,7 +45,7 @@ fn goal_in_a_table_that_was_never_zeroed() {
                 &path,
                 MountOptions {
                     inode_goal: goal,
-                    ialloc: arm,
+                    ialloc: variant,
                     ..MountOptions::default()
                 },
             );
@@ -64,7 +64,7 @@ fn goal_in_a_table_that_was_never_zeroed() {
                 .unwrap();
             if !o.status.success() {
                 bad.push((
-                    arm.name(),
+                    variant.name(),
                     goal,
                     String::from_utf8_lossy(&o.stdout)
                         .chars()
@@ -80,13 +80,13 @@ fn goal_in_a_table_that_was_never_zeroed() {
 #[test]
 fn goal_past_which_all_is_full() {
     let tmp = tempfile::tempdir().unwrap();
-    for arm in IallocArm::ALL {
+    for variant in IallocVariant::ALL {
         let path = image(tmp.path(), "16M", &["-b", "1024", "-N", "128"]);
         let fs = mount(
             &path,
             MountOptions {
                 inode_goal: 128,
-                ialloc: arm,
+                ialloc: variant,
                 ..MountOptions::default()
             },
         );
@@ -98,7 +98,7 @@ fn goal_past_which_all_is_full() {
         {
             n += 1
         }
-        assert_eq!(n, 128 - 11, "{arm}");
+        assert_eq!(n, 128 - 11, "{variant}");
         drop(top);
         fs.unmount().unwrap();
         drop(fs);
@@ -109,10 +109,10 @@ fn goal_past_which_all_is_full() {
 #[test]
 fn handles_after_reuse() {
     let tmp = tempfile::tempdir().unwrap();
-    for arm in GenerationArm::ALL {
+    for variant in GenerationVariant::ALL {
         let path = image(tmp.path(), "16M", &["-b", "1024", "-N", "64"]);
         let o = MountOptions {
-            generation: arm,
+            generation: variant,
             ..MountOptions::default()
         };
         let mut fs = mount(&path, o.clone());
@@ -137,7 +137,7 @@ fn handles_after_reuse() {
                 eprintln!("tmpfile handle {:?}", fs.open_handle(h).is_ok());
             }
             for old in &seen {
-                assert!(fs.open_handle(*old).is_err() || *old == h, "{arm}");
+                assert!(fs.open_handle(*old).is_err() || *old == h, "{variant}");
             }
             seen.push(h);
             if i % 3 == 2 {
@@ -169,7 +169,7 @@ fn handles_after_reuse() {
 #[test]
 fn lazy_times_survive_enospc_and_eviction() {
     let tmp = tempfile::tempdir().unwrap();
-    for icache in uext4_vfs::icache::IcacheArm::ALL {
+    for icache in uext4_vfs::icache::IcacheVariant::ALL {
         for isz in ["128", "256", "1024"] {
             let path = image(tmp.path(), "16M", &["-b", "4096", "-N", "256", "-I", isz]);
             let o = MountOptions {

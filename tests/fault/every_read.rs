@@ -1,5 +1,5 @@
 //! Operations that meet a block which cannot be read, or is damaged: every read of each operation in turn.
-//! Either the operation fails, the tree is as before and the journal goes on, or it succeeds without the block.
+//! Either the operation fails, the tree is as before and the journal continues, or it succeeds without the block.
 
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! A sparse image on a host that runs full: the operation that needs space is told so; nothing else is lost.
+//! A sparse image on a host that runs full: the operation that needs space reports it; nothing else is lost.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -87,7 +87,7 @@ fn run(what: &str, work: fn(&Filesystem, u32) -> Result<()>) {
     assert!(done > 10, "{what}: {done}");
     fs.sync().unwrap_or_else(|e| panic!("{what}: {e}"));
     assert_eq!(fs.read("/before").expect("read"), b"was there before");
-    // With space again it goes on.
+    // With space again it continues.
     for i in 0..done / 2 {
         let _ = fs.remove_dir_all(format!("/{i}"));
     }

@@ -246,7 +246,7 @@ impl Pair<'_> {
                 SeekFrom::Hole(at),
             ),
         };
-        // Without pages in its cache, the kernel goes by the extents.
+        // Without pages in its cache, the kernel uses the extents.
         let _ = rustix::fs::fsync(&self.buffered);
         let _ = rustix::fs::fadvise(&self.buffered, 0, None, rustix::fs::Advice::DontNeed);
         (ours(have), answer(rustix::fs::seek(&self.buffered, to)))

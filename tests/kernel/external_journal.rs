@@ -17,7 +17,7 @@ const FORMATS: [(&str, &str); 4] = [
     ("4096", "^metadata_csum"),
 ];
 
-/// A file that is a loop device as long as this lives.
+/// A file that is a loop device while this lives.
 struct Loop {
     file: PathBuf,
     device: PathBuf,
@@ -193,7 +193,7 @@ fn only_the_right_journal_is_taken() {
         why.to_string().contains("not an external journal"),
         "{why:#}"
     );
-    // Without any, it can be read as long as nothing is to be recovered.
+    // Without any, it can be read if nothing is to be recovered.
     let missing = Ext4::mount(open(&image).unwrap(), MountOptions::default());
     assert!(matches!(missing, Err(Ext4Error::Unsupported(_))));
     let options = MountOptions {

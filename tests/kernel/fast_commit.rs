@@ -301,7 +301,7 @@ fn crash_a_replay_that_is_cut_short_is_done_again() {
     }
 }
 
-/// An image goes to and fro: the kernel and we stop on it in turn, and each recovers what the other left.
+/// An image alternates: the kernel and we stop on it in turn, and each recovers what the other left.
 #[test]
 fn crash_turns_with_the_kernel() {
     if !oracle::kernel_mounts() {
@@ -440,7 +440,7 @@ fn length(rng: &mut fastrand::Rng) -> usize {
     }
 }
 
-/// Works on files in a directory of its own until told to stop or the file system is gone.
+/// Works on files in a directory of its own until asked to stop or the file system is gone.
 fn load(root: &Path, seed: u64, closing: &AtomicBool, stop: &AtomicBool) -> Promised {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut work = Work {

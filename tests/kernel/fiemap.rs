@@ -65,7 +65,7 @@ const FILES: [&str; 8] = [
     "plain", "holes", "empty", "given", "dir", "short", "longer", "little",
 ];
 
-/// The same extents, put together where they follow each other: how a file without extents is cut is not told.
+/// The same extents, put together where they follow each other: how a file without extents is cut is not reported.
 fn joined(rows: &[[u64; 4]]) -> Vec<[u64; 4]> {
     let mut out: Vec<[u64; 4]> = Vec::new();
     for row in rows {
@@ -97,7 +97,7 @@ fn ours(fs: &Ext4, name: &str) -> Vec<Vec<[u64; 4]>> {
     let root = fs.root().expect("there");
     let node = FileSystem::lookup(fs, &Caller::root(), &root, name.as_bytes()).expect("there");
     let ask = |of, start, len| {
-        let extents = fs.files.fiemap(&node, of, start, len).expect("is told");
+        let extents = fs.files.fiemap(&node, of, start, len).expect("extents");
         let rows = extents
             .iter()
             .map(|e| [e.logical, e.physical, e.len, u64::from(e.flags.bits())]);

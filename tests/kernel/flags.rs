@@ -170,7 +170,7 @@ fn projects_are_handed_down_and_kept_apart() {
     let tmpfile = FileSystem::tmpfile(&*fs, &root, &dir, 0o600).expect("makes it");
     assert_eq!(fs.files.project(&tmpfile), 7);
     drop(tmpfile);
-    // A file of another project does not come in, but goes out.
+    // A file of another project may not be moved in, but may be moved out.
     let other = make(&top, b"other", NewKind::Regular);
     let link = |node, dir: &InodeRef, name: &[u8]| {
         FileSystem::link(&*fs, &root, node, dir, name).map_err(errno)
@@ -185,7 +185,7 @@ fn projects_are_handed_down_and_kept_apart() {
     assert_eq!(crossed, Err(Errno::EXDEV));
     let crossed = rename(&dir, b"file", &top, b"other", exchange);
     assert_eq!(crossed, Err(Errno::EXDEV));
-    rename(&dir, b"file", &top, b"out", plain).expect("goes out");
+    rename(&dir, b"file", &top, b"out", plain).expect("moved out");
     rename(&top, b"out", &dir, b"in", plain).expect("is of that project");
     let user = Caller::user(7, 7);
     let set = |who, node, project| {

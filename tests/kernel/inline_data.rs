@@ -102,9 +102,9 @@ fn regular_files_and_directories_stay_inline_as_long_as_they_fit() {
     let most = find(&*fs, b"most").unwrap();
     assert_eq!(fs.seek_hole(&most, 3).unwrap(), 128);
     assert_eq!(fs.seek_data(&most, 127).unwrap(), 127);
-    // As Linux counts it: somebody might take a file without blocks for a hole.
+    // As Linux counts it: a program might take a file without blocks for a hole.
     assert_eq!(fs.getattr(&most).unwrap().blocks, 1);
-    // Its attribute is nobody's business.
+    // Its attribute is not visible.
     let caller = uext4_vfs::caller::Caller::root();
     assert!(fs.listxattr(&caller, &most).unwrap().is_empty());
     let get = fs.getxattr(&caller, &most, b"system.data").unwrap_err();

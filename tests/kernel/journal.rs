@@ -155,7 +155,7 @@ fn one(seed: u64) -> Result<bool> {
 /// What every block of a journal but data starts with: data that does, too, is escaped.
 const MAGIC: [u8; 4] = [0xc0, 0x3b, 0x39, 0x98];
 
-/// Makes, changes and removes files until told to stop or the file system is gone.
+/// Makes, changes and removes files until asked to stop or the file system is gone.
 fn load(root: &Path, seed: u64, stop: &AtomicBool) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let dir = root.join(format!("t{seed}"));
@@ -172,7 +172,7 @@ fn load(root: &Path, seed: u64, stop: &AtomicBool) {
             parent.join(format!("f{n}{}", "n".repeat(n as usize % 90)))
         };
         let (path, other) = (name(&mut rng), name(&mut rng));
-        // Errors are no concern here: names may be missing or taken, the mount may be shut down.
+        // Errors are ignored here: names may be missing or taken, the mount may be shut down.
         let _ = match rng.u8(..16) {
             0 => std::fs::write(&path, MAGIC.repeat(rng.usize(..8_000))),
             1..=4 => std::fs::write(&path, vec![rng.u8(..); rng.usize(..30_000)]),

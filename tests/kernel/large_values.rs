@@ -175,7 +175,7 @@ fn values_without_a_count_are_read() {
     assert_eq!(fs.getxattr(&caller, &node, b"user.v").unwrap(), value);
     let refused = fs.removexattr(&caller, &node, b"user.v").unwrap_err();
     assert!(refused == Errno::EOPNOTSUPP, "{refused:?}");
-    // It is no file: neither by its number nor by a name.
+    // It is not a file: neither by its number nor by a name.
     let handle = uext4_vfs::attr::FileHandle {
         ino: u64::from(owner + 1),
         generation,

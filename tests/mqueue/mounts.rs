@@ -1,10 +1,10 @@
-//! Namespaces and their mounts, in every arm: all mounts of one show the same queues, and with the last of
+//! Namespaces and their mounts, in every variant: all mounts of one show the same queues, and with the last of
 //! them the namespace goes, and what its queues were charged.
 use std::sync::Arc;
 use uext4_mqueue::{
     Accounts, Description, IpcNamespace, Limits, MqFile, MqOpen, MqueueType, NamespaceId, Wait,
 };
-use uext4_vfs::{Caller, Errno, FileSystem, NewKind, NewNode, SetAttr, SuperArm};
+use uext4_vfs::{Caller, Errno, FileSystem, NewKind, NewNode, SetAttr, SuperVariant};
 
 const ROOT: Caller = Caller::root();
 const BOTH: MqOpen = MqOpen::READ.union(MqOpen::WRITE);
@@ -13,13 +13,13 @@ const QUEUE: NewNode<'_> = NewNode {
     kind: NewKind::Regular,
 };
 
-fn in_every_arm(test: impl Fn(&MqueueType, &Arc<Accounts>)) {
-    for arm in SuperArm::ALL {
+fn in_every_variant(test: impl Fn(&MqueueType, &Arc<Accounts>)) {
+    for variant in SuperVariant::ALL {
         let accounts = Accounts::new();
-        let queues = MqueueType::with_accounts(arm, Arc::clone(&accounts));
+        let queues = MqueueType::with_accounts(variant, Arc::clone(&accounts));
         test(&queues, &accounts);
-        assert_eq!(queues.namespaces(), 0, "{arm}");
-        assert_eq!(accounts.bytes_of(0), 0, "{arm}");
+        assert_eq!(queues.namespaces(), 0, "{variant}");
+        assert_eq!(accounts.bytes_of(0), 0, "{variant}");
     }
 }
 
@@ -61,7 +61,7 @@ fn mount(queues: &MqueueType, id: NamespaceId) -> Result<IpcNamespace, Errno> {
 
 #[test]
 fn mounts_of_one_namespace() {
-    in_every_arm(|queues, accounts| {
+    in_every_variant(|queues, accounts| {
         let first = queues.create(Limits::default());
         let stranger = queues.create(Limits::default());
         let id = first.id();
@@ -108,7 +108,7 @@ fn mounts_of_one_namespace() {
 
 #[test]
 fn numbers_of_namespaces() {
-    in_every_arm(|queues, _| {
+    in_every_variant(|queues, _| {
         let mut ids = Vec::new();
         for _ in 0..3 {
             let many: Vec<_> = (0..100).map(|_| queues.create(Limits::default())).collect();
@@ -127,7 +127,7 @@ fn numbers_of_namespaces() {
 
 #[test]
 fn what_is_charged_comes_back() {
-    in_every_arm(|queues, accounts| {
+    in_every_variant(|queues, accounts| {
         let user = Caller::user(7, 7);
         let make = |fs: &IpcNamespace| fs.create(&user, &MqFile::Root, b"q", &QUEUE);
         let all: Vec<_> = (0..9).map(|_| queues.create(Limits::default())).collect();
@@ -155,7 +155,7 @@ fn what_is_charged_comes_back() {
 /// A reader with a position meets what is there all the time once, whatever comes and goes.
 #[test]
 fn positions_in_the_directory() {
-    in_every_arm(|queues, _| {
+    in_every_variant(|queues, _| {
         let limits = Limits {
             user_bytes_max: u64::MAX,
             ..Limits::default()

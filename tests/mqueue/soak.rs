@@ -1,4 +1,4 @@
-//! Namespaces by the ten thousand, made, used by two threads each and dropped, in every arm: no message is
+//! Namespaces by the ten thousand, made, used by two threads each and dropped, in every variant: no message is
 //! lost or comes twice, and at the end there is no namespace, no charge and no more memory than before.
 //!
 //! `UEXT4_SOAK_SECONDS` says for how long in all, `UEXT4_SOAK_NAMESPACES` how many are alive at a time;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use uext4_mqueue::{
     Accounts, Description, IpcNamespace, Limits, MqFile, MqOpen, MqueueType, NamespaceId, Wait,
 };
-use uext4_vfs::{Caller, FileSystem, NewKind, NewNode, SuperArm};
+use uext4_vfs::{Caller, FileSystem, NewKind, NewNode, SuperVariant};
 
 /// Two threads each: one makes a namespace, the other mounts it too.
 const PAIRS: usize = 8;
@@ -171,10 +171,10 @@ impl Run<'_> {
     }
 }
 
-/// Runs an arm, and gives how many namespaces there were.
-fn run(arm: SuperArm, alive: u64, seconds: Duration, made_min: u64) -> u64 {
+/// Runs a variant, and gives how many namespaces there were.
+fn run(variant: SuperVariant, alive: u64, seconds: Duration, made_min: u64) -> u64 {
     let accounts = Accounts::new();
-    let queues = MqueueType::with_accounts(arm, Arc::clone(&accounts));
+    let queues = MqueueType::with_accounts(variant, Arc::clone(&accounts));
     let made = AtomicU64::new(0);
     let run = Run {
         queues: &queues,
@@ -195,9 +195,9 @@ fn run(arm: SuperArm, alive: u64, seconds: Duration, made_min: u64) -> u64 {
             s.spawn(move || run.mount(&mounter, &from));
         }
     });
-    assert_eq!(queues.namespaces(), 0, "{arm}");
+    assert_eq!(queues.namespaces(), 0, "{variant}");
     for pair in 0..PAIRS {
-        assert_eq!(accounts.bytes_of(pair as u32), 0, "{arm}");
+        assert_eq!(accounts.bytes_of(pair as u32), 0, "{variant}");
     }
     made.into_inner()
 }
@@ -212,17 +212,22 @@ fn soak() {
     }));
     let seconds = Duration::from_secs(number("UEXT4_SOAK_SECONDS", 3));
     let alive = number("UEXT4_SOAK_NAMESPACES", 500);
-    let arms = SuperArm::ALL.len() as u32;
+    let variants = SuperVariant::ALL.len() as u32;
     // What is made once and kept.
-    for arm in SuperArm::ALL {
-        run(arm, alive, Duration::ZERO, 2 * alive);
+    for variant in SuperVariant::ALL {
+        run(variant, alive, Duration::ZERO, 2 * alive);
     }
     let before = ALLOCATED_BYTES.load(Relaxed);
     let mut made = 0;
-    for arm in SuperArm::ALL {
-        let some = run(arm, alive, seconds / arms, NAMESPACES_MIN / u64::from(arms));
+    for variant in SuperVariant::ALL {
+        let some = run(
+            variant,
+            alive,
+            seconds / variants,
+            NAMESPACES_MIN / u64::from(variants),
+        );
         eprintln!(
-            "{arm}: {some} namespaces, {} bytes allocated",
+            "{variant}: {some} namespaces, {} bytes allocated",
             ALLOCATED_BYTES.load(Relaxed)
         );
         made += some;

@@ -428,7 +428,7 @@ fn each_damage_of_a_pointer_has_its_kind() {
     }
 }
 
-/// A tree whose pointers all lead to the same few blocks is no reason to go on for ever.
+/// A tree whose pointers all lead to the same few blocks must not cause an endless loop.
 #[test]
 fn a_map_that_multiplies_ends() {
     let tmp = tempfile::tempdir().unwrap();

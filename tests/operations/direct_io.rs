@@ -18,8 +18,8 @@ use uext4_vfs::open_file::{OpenFile, OpenFlags};
 
 const BLOCK: u64 = 4096;
 
-/// Every arm in both modes.
-fn arms() -> impl Iterator<Item = MountOptions> {
+/// Every variant in both modes.
+fn variants() -> impl Iterator<Item = MountOptions> {
     DioLock::ALL.into_iter().flat_map(|dio_lock| {
         [true, false].map(|dioread_nolock| MountOptions {
             dio_lock,
@@ -90,7 +90,7 @@ fn fill_up(fs: &Ext4) {
 /// tree has no room.
 #[test]
 fn allocated_blocks_can_be_written_on_a_full_device() {
-    for options in arms() {
+    for options in variants() {
         let device = in_memory(12 << 20, BLOCK as u32);
         let fs = mount(&device, &options);
         let file = make(&fs, "file");
@@ -119,7 +119,7 @@ fn allocated_blocks_can_be_written_on_a_full_device() {
 /// Of blocks past the size none becomes written but with data, even if it takes room that is not there.
 #[test]
 fn blocks_past_the_size_on_a_full_device() {
-    for options in arms() {
+    for options in variants() {
         let device = in_memory(12 << 20, BLOCK as u32);
         let fs = mount(&device, &options);
         let file = make(&fs, "file");
@@ -146,7 +146,7 @@ fn blocks_past_the_size_on_a_full_device() {
 /// A write that meets the end of space has written a part, or nothing; what was there stays.
 #[test]
 fn a_full_device_leaves_files_intact() {
-    for options in arms() {
+    for options in variants() {
         let device = in_memory(12 << 20, BLOCK as u32);
         let fs = mount(&device, &options);
         let file = make(&fs, "file");
@@ -359,7 +359,7 @@ fn extents_as_long_as_they_get() {
 /// What a write that had to be durable wrote is there after a power loss right after it.
 #[test]
 fn durable_writes_survive() {
-    for options in arms() {
+    for options in variants() {
         for flags in [IoFlags::DSYNC, IoFlags::SYNC] {
             let inner = in_memory(12 << 20, BLOCK as u32);
             let device = Arc::new(
@@ -386,7 +386,7 @@ fn durable_writes_survive() {
                     .expect("write");
                 want.resize(want.len().max(written.end() as usize), 0);
                 want[written.offset as usize..written.end() as usize].fill(byte);
-                // What comes after a cut may be there in part.
+                // What follows a cut may be there in part.
                 places.push((device.ops_len(), want.clone()));
                 device.mark(0);
             }
@@ -413,7 +413,7 @@ fn durable_writes_survive() {
 /// The end of the largest file, and beyond.
 #[test]
 fn the_largest_file() {
-    for options in arms() {
+    for options in variants() {
         let device = in_memory(12 << 20, BLOCK as u32);
         let fs = mount(&device, &options);
         let file = make(&fs, "file");
@@ -505,7 +505,7 @@ impl BlockDevice for BigSectors {
 
 #[test]
 fn large_sectors_refuse_small_requests() {
-    for options in arms() {
+    for options in variants() {
         let inner = in_memory(12 << 20, BLOCK as u32);
         let device: Arc<dyn BlockDevice> = Arc::new(BigSectors(Arc::clone(&inner)));
         let fs = Ext4::mount(device, options).expect("mount");
@@ -523,7 +523,7 @@ fn large_sectors_refuse_small_requests() {
             let part = &mut data.bytes_mut()[range];
             invalid(fs.files.read_with(&file, at, part, IoFlags::DIRECT));
         }
-        // A size that is no multiple: its last block can be read, and nothing appended.
+        // A size that is not a multiple: its last block can be read, and nothing appended.
         fs.files.truncate(&file, 3 * BLOCK + 512).expect("truncate");
         assert_eq!(read(&fs, &file, 3 * BLOCK, BLOCK), [1; 512]);
         let flags = IoFlags::DIRECT | IoFlags::APPEND;
@@ -650,7 +650,7 @@ fn a_read_only_mount_refuses_all_changes() {
     write(&fs, &file, 0, 2 * BLOCK, 1).expect("write");
     drop(file);
     fs.unmount().expect("unmount");
-    for options in arms() {
+    for options in variants() {
         let options = MountOptions {
             read_only: true,
             ..options

@@ -1,10 +1,10 @@
-//! Handles and generations, in every arm, on images that mke2fs made.
+//! Handles and generations, in every variant, on images that mke2fs made.
 
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use uext4_block::{FileDevice, OpenOptions};
-use uext4_ext4::{Ext4, Ext4Error, GenerationArm, InodeRef, MountOptions};
+use uext4_ext4::{Ext4, Ext4Error, GenerationVariant, InodeRef, MountOptions};
 use uext4_ondisk::{Generation, Ino};
 use uext4_testkit::mke2fs::{DIR, FILE, fsck, image, mount, run};
 use uext4_vfs::attr::FileHandle;
@@ -12,7 +12,7 @@ use uext4_vfs::caller::Caller;
 use uext4_vfs::errno::Errno;
 use uext4_vfs::filesystem::FileSystem;
 
-fn options(generation: GenerationArm) -> MountOptions {
+fn options(generation: GenerationVariant) -> MountOptions {
     MountOptions {
         generation,
         ..MountOptions::default()
@@ -58,15 +58,15 @@ fn errno(result: Result<(), Ext4Error>) -> Errno {
 #[test]
 fn a_handle_is_stale_after_unlink_and_reuse() {
     let tmp = tempfile::tempdir().expect("tempdir");
-    for arm in GenerationArm::ALL {
+    for variant in GenerationVariant::ALL {
         // Few inodes, so that the number is used again however inodes are searched.
         let path = image(tmp.path(), "16M", &["-b", "1024", "-N", "64"]);
-        let fs = mount(&path, options(arm));
+        let fs = mount(&path, options(variant));
         let file = create(&fs, "file");
         let (ino, first) = (file.ino, handle(&fs, &file));
         drop(file);
         let found = fs.open_handle(first).expect("alive");
-        assert_eq!((found.ino, handle(&fs, &found)), (ino, first), "{arm}");
+        assert_eq!((found.ino, handle(&fs, &found)), (ino, first), "{variant}");
         drop(found);
         unlink(&fs, "file");
         assert_stale(&fs, first, "unlinked");
@@ -78,7 +78,7 @@ fn a_handle_is_stale_after_unlink_and_reuse() {
         drop(fs);
         fsck(&path);
 
-        let fs = mount(&path, options(arm));
+        let fs = mount(&path, options(variant));
         assert_stale(&fs, first, "used again, after a remount");
         let found = fs.open_handle(second).expect("alive after a remount");
         assert_eq!(handle(&fs, &found), second);
@@ -95,7 +95,7 @@ fn a_handle_is_stale_after_unlink_and_reuse() {
         fs.unmount().expect("unmount");
         drop(fs);
 
-        let fs = mount(&path, options(arm));
+        let fs = mount(&path, options(variant));
         assert_stale(&fs, second, "unlinked before a remount");
         let third = handle(&fs, &reuse(&fs, ino, "third"));
         assert_stale(&fs, first, "used by a third");
@@ -115,8 +115,7 @@ fn an_unlinked_file_that_is_open_keeps_its_handle() {
     let file = create(&fs, "file");
     let open = handle(&fs, &file);
     unlink(&fs, "file");
-    fs.open_handle(open)
-        .expect("it exists as long as it is open");
+    fs.open_handle(open).expect("it exists while it is open");
     drop(file);
     assert_stale(&fs, open, "the last reference went");
 }

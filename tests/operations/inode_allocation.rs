@@ -1,14 +1,14 @@
-//! Inode allocation: what each arm must survive, on images that mke2fs made.
+//! Inode allocation: what each variant must survive, on images that mke2fs made.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::Command;
-use uext4_ext4::{Ext4, Ext4Error, IallocArm, InodeRef, MountOptions};
+use uext4_ext4::{Ext4, Ext4Error, IallocVariant, InodeRef, MountOptions};
 use uext4_testkit::mke2fs::{DIR, FILE, fsck, image, make, mount, run};
 use uext4_vfs::caller::Caller;
 
-fn options(ialloc: IallocArm) -> MountOptions {
+fn options(ialloc: IallocVariant) -> MountOptions {
     MountOptions {
         ialloc,
         ..MountOptions::default()
@@ -69,12 +69,12 @@ fn threads_get_numbers_of_their_own() {
             "^flex_bg,uninit_bg,^metadata_csum",
         ],
     ];
-    for (arm, shape) in IallocArm::ALL
+    for (variant, shape) in IallocVariant::ALL
         .into_iter()
         .flat_map(|a| shapes.map(|s| (a, s)))
     {
         let path = image(tmp.path(), "128M", shape);
-        let fs = mount(&path, options(arm));
+        let fs = mount(&path, options(variant));
         let top = fs.namei.root().expect("root");
         let dir = |name: &str| {
             fs.namei
@@ -109,7 +109,7 @@ fn threads_get_numbers_of_their_own() {
         assert_eq!(
             (kept.len(), distinct.len()),
             (6 * 450, 6 * 450),
-            "{arm} {shape:?}"
+            "{variant} {shape:?}"
         );
         drop(top);
         fs.unmount().expect("unmount");
@@ -121,8 +121,8 @@ fn threads_get_numbers_of_their_own() {
 #[test]
 fn a_bitmap_that_frees_reserved_inodes_is_left_alone() {
     let tmp = tempfile::tempdir().expect("tempdir");
-    for arm in IallocArm::ALL {
-        // No checksum tells of the damage.
+    for variant in IallocVariant::ALL {
+        // No checksum covers the damage.
         let path = image(
             tmp.path(),
             "64M",
@@ -136,10 +136,13 @@ fn a_bitmap_that_frees_reserved_inodes_is_left_alone() {
             ],
         );
         poke(&path, bitmap_block(&path, 0) * 1024, |b| b & !0x10);
-        let fs = mount(&path, options(arm));
+        let fs = mount(&path, options(variant));
         let per_group = fs.volume.geometry().inodes_per_group;
         let made = create_many(&fs, &fs.namei.root().expect("root"), 0, 50);
-        assert!(made.iter().all(|ino| *ino > per_group), "{arm}: {made:?}");
+        assert!(
+            made.iter().all(|ino| *ino > per_group),
+            "{variant}: {made:?}"
+        );
         fs.unmount().expect("unmount");
     }
 }
@@ -147,23 +150,26 @@ fn a_bitmap_that_frees_reserved_inodes_is_left_alone() {
 #[test]
 fn a_bitmap_with_a_wrong_checksum_is_left_alone() {
     let tmp = tempfile::tempdir().expect("tempdir");
-    for arm in IallocArm::ALL {
+    for variant in IallocVariant::ALL {
         let path = image(tmp.path(), "64M", &["-g", "8192", "-b", "1024"]);
-        let fs = mount(&path, options(arm));
+        let fs = mount(&path, options(variant));
         create_many(&fs, &fs.namei.root().expect("root"), 0, 5);
         fs.unmount().expect("unmount");
         drop(fs);
         poke(&path, bitmap_block(&path, 0) * 1024 + 20, |b| b ^ 1);
-        let fs = mount(&path, options(arm));
+        let fs = mount(&path, options(variant));
         let per_group = fs.volume.geometry().inodes_per_group;
         let made = create_many(&fs, &fs.namei.root().expect("root"), 1, 50);
-        assert!(made.iter().all(|ino| *ino > per_group), "{arm}: {made:?}");
+        assert!(
+            made.iter().all(|ino| *ino > per_group),
+            "{variant}: {made:?}"
+        );
         let unlinked = fs.namei.unlink(
             &Caller::root(),
             &fs.namei.root().expect("root"),
             b"file-0-0",
         );
-        assert!(unlinked.is_err(), "{arm}: freed in a damaged bitmap");
+        assert!(unlinked.is_err(), "{variant}: freed in a damaged bitmap");
         fs.unmount().expect("unmount");
     }
 }
@@ -171,13 +177,13 @@ fn a_bitmap_with_a_wrong_checksum_is_left_alone() {
 #[test]
 fn without_a_journal_a_deleted_inode_rests() {
     let tmp = tempfile::tempdir().expect("tempdir");
-    for arm in IallocArm::ALL {
+    for variant in IallocVariant::ALL {
         let path = image(
             tmp.path(),
             "16M",
             &["-b", "4096", "-O", "^has_journal", "-N", "64"],
         );
-        let fs = mount(&path, options(arm));
+        let fs = mount(&path, options(variant));
         let top = fs.namei.root().expect("root");
         let first = create_many(&fs, &top, 0, 1)[0];
         fs.namei
@@ -188,7 +194,7 @@ fn without_a_journal_a_deleted_inode_rests() {
         assert_eq!(
             made.iter().position(|ino| *ino == first),
             Some(free as usize - 1),
-            "{arm}: taken though there were others"
+            "{variant}: taken though there were others"
         );
         drop(top);
         fs.unmount().expect("unmount");
@@ -200,9 +206,9 @@ fn without_a_journal_a_deleted_inode_rests() {
 #[test]
 fn of_many_takers_of_the_last_inode_one_wins() {
     let tmp = tempfile::tempdir().expect("tempdir");
-    for arm in IallocArm::ALL {
+    for variant in IallocVariant::ALL {
         let path = image(tmp.path(), "64M", &["-N", "256"]);
-        let fs = mount(&path, options(arm));
+        let fs = mount(&path, options(variant));
         let top = fs.namei.root().expect("root");
         let dirs: Vec<_> = (0..48)
             .map(|i| {
@@ -250,7 +256,7 @@ fn of_many_takers_of_the_last_inode_one_wins() {
                     .filter_map(|(i, t)| t.join().expect("taker").then_some(i))
                     .collect()
             });
-            assert_eq!(won.len(), 1, "{arm}");
+            assert_eq!(won.len(), 1, "{variant}");
             fs.namei
                 .unlink(&Caller::root(), &dirs[won[0]], b"last")
                 .expect("unlink");
@@ -265,7 +271,7 @@ fn of_many_takers_of_the_last_inode_one_wins() {
 #[test]
 fn a_goal_is_honoured() {
     let tmp = tempfile::tempdir().expect("tempdir");
-    for arm in IallocArm::ALL {
+    for variant in IallocVariant::ALL {
         // In a table that is not zeroed there are no goals.
         let path = image(
             tmp.path(),
@@ -276,11 +282,11 @@ fn a_goal_is_honoured() {
             &path,
             MountOptions {
                 inode_goal: 5000,
-                ..options(arm)
+                ..options(variant)
             },
         );
         let made = create_many(&fs, &fs.namei.root().expect("root"), 0, 3);
-        assert_eq!(made, [5000, 5001, 5002], "{arm}");
+        assert_eq!(made, [5000, 5001, 5002], "{variant}");
         fs.unmount().expect("unmount");
         drop(fs);
         fsck(&path);
@@ -290,13 +296,13 @@ fn a_goal_is_honoured() {
 #[test]
 fn files_follow_their_directory_and_then_go_on() {
     let tmp = tempfile::tempdir().expect("tempdir");
-    for arm in IallocArm::ALL {
+    for variant in IallocVariant::ALL {
         let path = image(
             tmp.path(),
             "64M",
             &["-g", "8192", "-b", "1024", "-N", "2048", "-G", "2"],
         );
-        let fs = mount(&path, options(arm));
+        let fs = mount(&path, options(variant));
         let per_group = fs.volume.geometry().inodes_per_group;
         let top = fs.namei.root().expect("root");
         let dir = fs
@@ -307,12 +313,12 @@ fn files_follow_their_directory_and_then_go_on() {
         let made = create_many(&fs, &dir, 0, 2 * per_group as usize);
         let home = group(dir.ino.0);
         let at_home = made.iter().filter(|ino| group(**ino) == home).count();
-        assert!(at_home + 12 >= per_group as usize, "{arm}: {at_home}");
+        assert!(at_home + 12 >= per_group as usize, "{variant}: {at_home}");
         let next = made.iter().map(|ino| group(*ino)).find(|g| *g != home);
         assert_eq!(
             next.map(|g| g / 2),
             Some(home / 2),
-            "{arm}: the flex group comes first"
+            "{variant}: the flex group is preferred"
         );
         drop((dir, top));
         fs.unmount().expect("unmount");
@@ -358,7 +364,7 @@ fn top_directories_spread_and_others_stay() {
 #[test]
 fn inode_tables_that_were_never_zeroed_show_nothing() {
     let tmp = tempfile::tempdir().expect("tempdir");
-    for arm in IallocArm::ALL {
+    for variant in IallocVariant::ALL {
         let path = tmp.path().join("garbage");
         std::fs::write(&path, vec![0xa5; 64 << 20]).expect("write");
         make(
@@ -366,7 +372,7 @@ fn inode_tables_that_were_never_zeroed_show_nothing() {
             "64M",
             &["-E", "lazy_itable_init=1,nodiscard", "-N", "8192"],
         );
-        let fs = mount(&path, options(arm));
+        let fs = mount(&path, options(variant));
         let top = fs.namei.root().expect("root");
         std::thread::scope(|s| {
             for t in 0..4 {

@@ -3,20 +3,20 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use uext4_ext4::{AtimeUpdate, Ext4, IallocArm, InodeRef, MountOptions};
+use uext4_ext4::{AtimeUpdate, Ext4, IallocVariant, InodeRef, MountOptions};
 use uext4_testkit::mke2fs::{DIR, FILE, fsck, image, mount};
 use uext4_vfs::attr::{SetAttr, TimeSet, Timestamp};
 use uext4_vfs::caller::Caller;
-use uext4_vfs::icache::IcacheArm;
+use uext4_vfs::icache::IcacheVariant;
 
 const OLD: TimeSet = TimeSet::At(Timestamp { sec: 1000, nsec: 0 });
 
-fn options(icache: IcacheArm) -> MountOptions {
+fn options(icache: IcacheVariant) -> MountOptions {
     MountOptions {
         icache,
         lazytime: true,
         // Whatever CPU the test runs on, its inodes are neighbours.
-        ialloc: IallocArm::RetryLocked,
+        ialloc: IallocVariant::RetryLocked,
         ..MountOptions::default()
     }
 }
@@ -83,8 +83,8 @@ fn is_written(options: MountOptions, reason: impl FnOnce(&Arc<Ext4>, InodeRef, &
 
 #[test]
 fn without_a_reason_it_stays_in_memory() {
-    for arm in IcacheArm::ALL {
-        assert!(!is_written(options(arm), |_, _, _| ()), "{arm}");
+    for variant in IcacheVariant::ALL {
+        assert!(!is_written(options(variant), |_, _, _| ()), "{variant}");
     }
     let eager = MountOptions::default();
     assert!(is_written(eager, |_, _, _| ()), "without lazytime");
@@ -92,8 +92,8 @@ fn without_a_reason_it_stays_in_memory() {
 
 #[test]
 fn writing_the_inode_writes_it() {
-    for arm in IcacheArm::ALL {
-        assert!(is_written(options(arm), |fs, a, _| {
+    for variant in IcacheVariant::ALL {
+        assert!(is_written(options(variant), |fs, a, _| {
             let change = SetAttr {
                 mode: Some(0o600),
                 ..SetAttr::default()
@@ -107,9 +107,9 @@ fn writing_the_inode_writes_it() {
 
 #[test]
 fn writing_a_neighbour_writes_it() {
-    for arm in IcacheArm::ALL {
+    for variant in IcacheVariant::ALL {
         assert!(
-            is_written(options(arm), |fs, _, b| {
+            is_written(options(variant), |fs, _, b| {
                 let change = SetAttr {
                     mode: Some(0o600),
                     ..SetAttr::default()
@@ -118,9 +118,9 @@ fn writing_a_neighbour_writes_it() {
                     .setattr(&Caller::root(), b, &change)
                     .expect("chmod");
             }),
-            "{arm}"
+            "{variant}"
         );
-        assert!(is_written(options(arm), |fs, _, _| {
+        assert!(is_written(options(variant), |fs, _, _| {
             let top = fs.namei.root().expect("root");
             fs.namei
                 .create(&Caller::root(), &top, b"c", &FILE)
@@ -131,14 +131,14 @@ fn writing_a_neighbour_writes_it() {
 
 #[test]
 fn a_sync_writes_it() {
-    for arm in IcacheArm::ALL {
-        assert!(is_written(options(arm), |fs, a, _| {
+    for variant in IcacheVariant::ALL {
+        assert!(is_written(options(variant), |fs, a, _| {
             fs.files.fsync(&a, false).expect("fsync");
         }));
-        assert!(is_written(options(arm), |fs, _, _| {
+        assert!(is_written(options(variant), |fs, _, _| {
             fs.sync().expect("sync");
         }));
-        assert!(!is_written(options(arm), |fs, a, _| {
+        assert!(!is_written(options(variant), |fs, a, _| {
             fs.files.fsync(&a, true).expect("fdatasync");
         }));
     }
@@ -146,10 +146,10 @@ fn a_sync_writes_it() {
 
 #[test]
 fn eviction_writes_it() {
-    for arm in IcacheArm::ALL {
+    for variant in IcacheVariant::ALL {
         let options = MountOptions {
             inodes_max: 8,
-            ..options(arm)
+            ..options(variant)
         };
         assert!(
             is_written(options, |fs, a, _| {
@@ -188,17 +188,17 @@ fn eviction_writes_it() {
                         .expect("create");
                 }
             }),
-            "{arm}"
+            "{variant}"
         );
     }
 }
 
 #[test]
 fn age_writes_it() {
-    for arm in IcacheArm::ALL {
+    for variant in IcacheVariant::ALL {
         let options = MountOptions {
             lazytime_max_age: Duration::from_millis(20),
-            ..options(arm)
+            ..options(variant)
         };
         assert!(is_written(options, |fs, a, _| {
             while fs.table.has_pending_times(&a) {
@@ -212,7 +212,7 @@ fn age_writes_it() {
 fn unmounting_writes_it() {
     let tmp = tempfile::tempdir().expect("tempdir");
     let path = image(tmp.path(), "32M", &["-b", "4096", "-I", "256"]);
-    let fs = mount(&path, options(IcacheArm::PerBucket));
+    let fs = mount(&path, options(IcacheVariant::PerBucket));
     let (a, b) = two_files(&fs);
     fs.files.write(&a, 0, b"overwritten", true).expect("write");
     drop((a, b));
@@ -225,10 +225,10 @@ fn unmounting_writes_it() {
 
 #[test]
 fn a_deleted_inode_is_not_written_over_the_next() {
-    for arm in IcacheArm::ALL {
+    for variant in IcacheVariant::ALL {
         let tmp = tempfile::tempdir().expect("tempdir");
         let path = image(tmp.path(), "32M", &["-b", "4096", "-I", "256"]);
-        let fs = mount(&path, options(arm));
+        let fs = mount(&path, options(variant));
         let top = fs.namei.root().expect("root");
         let (a, _b) = two_files(&fs);
         let number = a.ino;
@@ -263,7 +263,7 @@ fn reading_follows_the_rule_for_access_times() {
         let options = MountOptions {
             atime: rule,
             lazytime,
-            ..options(IcacheArm::PerBucket)
+            ..options(IcacheVariant::PerBucket)
         };
         let fs = mount(&path, options);
         let (a, b) = two_files(&fs);

@@ -1,5 +1,5 @@
 //! `RWF_NOWAIT`: while whatever a read or write would wait for lasts, it returns `EAGAIN`; once that is
-//! gone, it succeeds. Each attempt is made in a thread of its own, which must come back meanwhile.
+//! gone, it succeeds. Each attempt is made in a thread of its own, which must return meanwhile.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -27,7 +27,7 @@ struct GateDevice {
     inner: Arc<MemoryDevice>,
     closed: Mutex<bool>,
     opened: Condvar,
-    /// Somebody is held back.
+    /// A thread is blocked.
     holds: AtomicBool,
 }
 
@@ -100,7 +100,7 @@ impl BlockDevice for GateDevice {
     }
 }
 
-/// A file system with a file of [`BLOCKS`] written blocks, as one arm sees it.
+/// A file system with a file of [`BLOCKS`] written blocks, as one variant sees it.
 struct Case {
     fs: Arc<Ext4>,
     file: InodeRef,
@@ -124,7 +124,7 @@ const OVERWRITE: Try = Try::Write(0, BLOCK);
 const PART: Try = Try::Write(512, 1024);
 
 impl Case {
-    /// Runs `test` for every arm in both modes.
+    /// Runs `test` for every variant in both modes.
     fn all(lazytime: bool, test: impl Fn(&Case)) {
         for dio_lock in DioLock::ALL {
             for nolock in [true, false] {
@@ -169,7 +169,7 @@ impl Case {
         format!("{:?}, dioread_nolock {}", self.dio_lock, self.nolock)
     }
 
-    /// In a thread of its own, which must come back.
+    /// In a thread of its own, which must return.
     fn go(&self, what: Try) -> Result<usize> {
         let (fs, file) = (Arc::clone(&self.fs), self.file.clone());
         within(&format!("{what:?}, {}", self.name()), move || match what {
@@ -261,7 +261,7 @@ fn an_inode_that_somebody_shares() {
             DioLock::Range => case.does(PART),
             _ => case.refuses(PART),
         }
-        // Whoever wants it alone by now is ahead of others; they may be refused, but do not wait.
+        // A thread that waits for it exclusively is ahead of others; they may be refused, but do not wait.
         let waiting = {
             let file = case.file.clone();
             std::thread::spawn(move || drop(ilock(&file.ilock, LockMode::Exclusive)))
@@ -361,7 +361,7 @@ fn blocks_that_are_not_there() {
             .files
             .write_with(&case.file, 0, data.bytes(), flags, true);
         assert_eq!(written.expect("write").len, data.bytes().len());
-        // The new mapping is brought into memory by who may wait, once somebody asked who may not.
+        // The new mapping is loaded by a call that may wait, after one that may not has asked for it.
         let _ = case.go(Try::Write(2 * unit, BLOCK));
         let read = case.fs.files.read(&case.file, 0, &mut [0; 512]);
         read.expect("read");
@@ -379,7 +379,7 @@ fn take_all_credits(fs: &Ext4) -> Handle<'_> {
     handle
 }
 
-/// Waits until nobody gets a handle, which is asked for without waiting.
+/// Waits until no handle is available, which is asked for without waiting.
 fn wait_until_closed(fs: &Ext4) {
     while fs
         .volume
@@ -498,7 +498,7 @@ fn a_mapping_that_is_not_in_memory() {
             for what in [Try::Read, OVERWRITE, PART, Try::Append] {
                 case.refuses(what);
             }
-            // Whoever may wait brings it in.
+            // A call that may wait loads it.
             case.fs
                 .files
                 .read(&case.file, 0, &mut [0; 512])

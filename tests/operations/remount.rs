@@ -223,7 +223,7 @@ fn on_a_full_host_it_stays_writable() {
     let refused = fs.remount(&read_only(true)).map_err(|e| e.errno());
     assert_eq!(refused, Err(Errno::ENOSPC));
     assert!(!fs.volume.is_read_only());
-    create(&fs, "g").expect("goes on");
+    create(&fs, "g").expect("continues");
     plan.clear();
     let file = create(&fs, "h").expect("makes it");
     FileSystem::fsync(&*fs, &file, false).expect("durable");

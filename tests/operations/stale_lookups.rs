@@ -1,12 +1,12 @@
-//! Look-ups by stale handles beside creates, evictions and commits: nobody waits for ever.
+//! Look-ups by stale handles beside creates, evictions and commits: no thread waits for ever.
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
-use uext4_ext4::{AtimeUpdate, IallocArm, MountOptions};
+use uext4_ext4::{AtimeUpdate, IallocVariant, MountOptions};
 use uext4_testkit::mke2fs::{DIR, FILE, fsck, image, mount};
 use uext4_vfs::attr::FileHandle;
 use uext4_vfs::caller::Caller;
 use uext4_vfs::filesystem::FileSystem;
-use uext4_vfs::icache::IcacheArm;
+use uext4_vfs::icache::IcacheVariant;
 
 #[test]
 fn stale_lookups_that_evict_beside_creates() {
@@ -16,8 +16,8 @@ fn stale_lookups_that_evict_beside_creates() {
         let fs = mount(
             &path,
             MountOptions {
-                ialloc: IallocArm::LockFree,
-                icache: IcacheArm::PerBucket,
+                ialloc: IallocVariant::LockFree,
+                icache: IcacheVariant::PerBucket,
                 inodes_max: 4,
                 lazytime,
                 atime: AtimeUpdate::Strict,

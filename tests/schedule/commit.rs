@@ -6,7 +6,7 @@ use shuttle::thread;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use uext4_block::MemoryDevice;
-use uext4_ext4::{Ext4, Ext4Error, IallocArm, InodeRef, MountOptions};
+use uext4_ext4::{Ext4, Ext4Error, IallocVariant, InodeRef, MountOptions};
 use uext4_testkit::device::{Cut, RecordDevice};
 use uext4_vfs::caller::Caller;
 
@@ -25,7 +25,7 @@ type Device = Arc<RecordDevice<Arc<MemoryDevice>>>;
 struct Fate {
     /// A sync that began after it was created had returned here.
     there_from: Option<usize>,
-    /// Nobody had begun to unlink it before here.
+    /// No thread had begun to unlink it before here.
     there_until: Option<usize>,
     /// Its unlink returned.
     unlinked: bool,
@@ -127,10 +127,10 @@ impl History {
 
 /// Two threads make, link and unlink while a third syncs twice; then the power is lost at each sync's
 /// end and at some other moment.
-fn power_loss(base: &Base, arm: IallocArm) {
+fn power_loss(base: &Base, variant: IallocVariant) {
     let device: Device = Arc::new(RecordDevice::new(base.device()).expect("record"));
     let options = MountOptions {
-        ialloc: arm,
+        ialloc: variant,
         ..MountOptions::default()
     };
     let fs = mount(device.clone(), options.clone());
@@ -182,11 +182,11 @@ fn power_loss(base: &Base, arm: IallocArm) {
     }
 }
 
-/// The file system is dropped, not unmounted, while the commit thread tells it which blocks are free.
-fn dropped(base: &Base, arm: IallocArm) {
+/// The file system is dropped, not unmounted, while the commit thread reports to it which blocks are free.
+fn dropped(base: &Base, variant: IallocVariant) {
     let device = base.device();
     let options = MountOptions {
-        ialloc: arm,
+        ialloc: variant,
         ..MountOptions::default()
     };
     let fs = mount(device.clone(), options.clone());
@@ -201,7 +201,7 @@ fn dropped(base: &Base, arm: IallocArm) {
     // Lets the commit get somewhere.
     (0..thread_rng().gen_range(0..2000)).for_each(|_| assert!(!fs.volume.journal().is_aborted()));
     drop(fs);
-    // Whoever had it last unmounts it; if that is the commit thread, as far as it can.
+    // The last reference unmounts it; if that is the commit thread, as far as it can.
     while Arc::strong_count(&device) > 1 {
         thread::yield_now();
     }
@@ -210,20 +210,20 @@ fn dropped(base: &Base, arm: IallocArm) {
     assert_clean(&*device);
 }
 
-fn explore_arms(scenario: fn(&Base, IallocArm)) {
+fn explore_variants(scenario: fn(&Base, IallocVariant)) {
     let base = Base::make(SMALL);
-    for arm in IallocArm::ALL {
+    for variant in IallocVariant::ALL {
         let base = Arc::clone(&base);
-        explore(move || scenario(&base, arm));
+        explore(move || scenario(&base, variant));
     }
 }
 
 #[test]
 fn shuttle_power_loss() {
-    explore_arms(power_loss);
+    explore_variants(power_loss);
 }
 
 #[test]
 fn shuttle_dropped() {
-    explore_arms(dropped);
+    explore_variants(dropped);
 }

@@ -1,4 +1,4 @@
-//! Direct I/O, schedule by schedule, over whole file systems: no block is given twice, nobody reads what
+//! Direct I/O, schedule by schedule, over whole file systems: no block is given twice, no call reads what
 //! was never written, and what was synced survives a power loss.
 //!
 //! Free blocks hold [`STALE`] bytes; a file that shows one shows what it must not.
@@ -38,12 +38,12 @@ const C: u8 = 0xc3;
 
 /// How a file system is mounted.
 #[derive(Clone, Copy, Debug)]
-struct Arm {
+struct Variant {
     dio_lock: DioLock,
     dioread_nolock: bool,
 }
 
-impl Arm {
+impl Variant {
     fn options(self) -> MountOptions {
         MountOptions {
             dio_lock: self.dio_lock,
@@ -53,9 +53,9 @@ impl Arm {
     }
 }
 
-/// Explores a scenario on images whose free blocks hold stale bytes, for each arm in each mode.
-fn explore_arms(scenario: fn(&Base, Arm)) {
-    explore_arms_on(leave_stale, scenario);
+/// Explores a scenario on images whose free blocks hold stale bytes, for each variant in each mode.
+fn explore_variants(scenario: fn(&Base, Variant)) {
+    explore_variants_on(leave_stale, scenario);
 }
 
 /// Uses an image so that its free blocks hold stale bytes.
@@ -74,7 +74,7 @@ fn leave_stale(device: &Arc<MemoryDevice>) {
 }
 
 /// The same, on images that were used so.
-fn explore_arms_on(uses: fn(&Arc<MemoryDevice>), scenario: fn(&Base, Arm)) {
+fn explore_variants_on(uses: fn(&Arc<MemoryDevice>), scenario: fn(&Base, Variant)) {
     let base = Base::make_used(SMALL, uses);
     for dio_lock in DioLock::ALL {
         for dioread_nolock in [true, false] {
@@ -83,11 +83,11 @@ fn explore_arms_on(uses: fn(&Arc<MemoryDevice>), scenario: fn(&Base, Arm)) {
                 continue;
             }
             let base = Arc::clone(&base);
-            let arm = Arm {
+            let variant = Variant {
                 dio_lock,
                 dioread_nolock,
             };
-            explore_part(3, move || scenario(&base, arm));
+            explore_part(3, move || scenario(&base, variant));
         }
     }
 }
@@ -197,10 +197,10 @@ fn judge(found: &[u8], before: &[u8], writers: &[Arc<Writer>], done: &[bool]) {
 }
 
 /// Two writers fill holes, blocks that were never written and others, alike or apart, beside a reader.
-fn fill(base: &Base, arm: Arm) {
+fn fill(base: &Base, variant: Variant) {
     const SECTORS: usize = 10;
     let device = base.device();
-    let fs = mount(device.clone(), arm.options());
+    let fs = mount(device.clone(), variant.options());
     let file = make_file(&fs, b"file");
     let mut before = vec![0; SECTORS];
     fs.files
@@ -273,11 +273,11 @@ fn raw(fs: &Ext4, blocks: &BTreeSet<u64>) -> Vec<(u64, u8)> {
 }
 
 /// What is taken from a file that is written and read is given to another one.
-fn take(base: &Base, arm: Arm) {
+fn take(base: &Base, variant: Variant) {
     const SECTORS: usize = 12;
     const TAKEN: Range<usize> = 4..8;
     let device = base.device();
-    let fs = mount(device.clone(), arm.options());
+    let fs = mount(device.clone(), variant.options());
     let (file, other) = (make_file(&fs, b"file"), make_file(&fs, b"other"));
     write(&fs, &file, &(0..SECTORS), OLD, IoFlags::empty());
     let before = blocks(&fs, &file);
@@ -360,9 +360,9 @@ fn watch(fs: &Arc<Ext4>, file: &InodeRef) -> thread::JoinHandle<()> {
 }
 
 /// Two threads append.
-fn append(base: &Base, arm: Arm) {
+fn append(base: &Base, variant: Variant) {
     let device = base.device();
-    let fs = mount(device.clone(), arm.options());
+    let fs = mount(device.clone(), variant.options());
     let file = make_short(&fs);
     let reader = watch(&fs, &file);
     let places = [A, B].map(|byte| {
@@ -396,9 +396,9 @@ fn append(base: &Base, arm: Arm) {
 }
 
 /// Two threads write past the end, with a gap.
-fn extend(base: &Base, arm: Arm) {
+fn extend(base: &Base, variant: Variant) {
     let device = base.device();
-    let fs = mount(device.clone(), arm.options());
+    let fs = mount(device.clone(), variant.options());
     let file = make_short(&fs);
     let reader = watch(&fs, &file);
     let starts =
@@ -428,9 +428,9 @@ fn extend(base: &Base, arm: Arm) {
 }
 
 /// One thread writes past the end while another cuts the file.
-fn extend_and_truncate(base: &Base, arm: Arm) {
+fn extend_and_truncate(base: &Base, variant: Variant) {
     let device = base.device();
-    let fs = mount(device.clone(), arm.options());
+    let fs = mount(device.clone(), variant.options());
     let file = make_short(&fs);
     let reader = watch(&fs, &file);
     let start = thread_rng().gen_range(2..8);
@@ -470,9 +470,9 @@ fn extend_and_truncate(base: &Base, arm: Arm) {
 
 /// Two writers cut what they write out of extents that were never written, whose tree has no room, on a
 /// device without a free block: all of an extent is zeroed instead, but for what others write.
-fn full(base: &Base, arm: Arm) {
+fn full(base: &Base, variant: Variant) {
     let device = base.device();
-    let fs = mount(device.clone(), arm.options());
+    let fs = mount(device.clone(), variant.options());
     let top = fs.namei.root().expect("root");
     let file = fs
         .namei
@@ -535,10 +535,10 @@ type Synced = Mutex<Vec<(Range<usize>, u8, usize)>>;
 
 /// Two writers fill a hole and extend the file, and sync, beside commits; then the power is lost at each
 /// sync's end and at some other moments.
-fn power_loss(base: &Base, arm: Arm) {
+fn power_loss(base: &Base, variant: Variant) {
     let device: Arc<RecordDevice<Arc<MemoryDevice>>> =
         Arc::new(RecordDevice::new(base.device()).expect("record"));
-    let fs = mount(device.clone(), arm.options());
+    let fs = mount(device.clone(), variant.options());
     let file = make_file(&fs, b"file");
     fs.files.truncate(&file, 5 * SECTOR as u64).expect("size");
     fs.sync().expect("sync");
@@ -576,7 +576,7 @@ fn power_loss(base: &Base, arm: Arm) {
     for cut in cuts {
         let seed = thread_rng().r#gen();
         let image = Arc::new(replayer.image_at(&Cut::at(cut).seeded(seed)));
-        let fs = mount(image.clone(), arm.options());
+        let fs = mount(image.clone(), variant.options());
         let top = fs.namei.root().expect("root");
         let file = fs
             .namei
@@ -603,35 +603,35 @@ fn power_loss(base: &Base, arm: Arm) {
 
 #[test]
 fn shuttle_fill() {
-    explore_arms(fill);
+    explore_variants(fill);
 }
 
 #[test]
 fn shuttle_take() {
-    explore_arms(take);
+    explore_variants(take);
 }
 
 #[test]
 fn shuttle_append() {
-    explore_arms(append);
+    explore_variants(append);
 }
 
 #[test]
 fn shuttle_extend() {
-    explore_arms(extend);
+    explore_variants(extend);
 }
 
 #[test]
 fn shuttle_extend_and_truncate() {
-    explore_arms(extend_and_truncate);
+    explore_variants(extend_and_truncate);
 }
 
 #[test]
 fn shuttle_full() {
-    explore_arms_on(fill_up, full);
+    explore_variants_on(fill_up, full);
 }
 
 #[test]
 fn shuttle_dio_power_loss() {
-    explore_arms(power_loss);
+    explore_variants(power_loss);
 }

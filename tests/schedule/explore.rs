@@ -1,6 +1,6 @@
 //! Exploring schedules.
 
-/// Schedules per scenario, arm and scheduler, unless `UEXT4_SHUTTLE_RUNS` says otherwise.
+/// Schedules per scenario, variant and scheduler, unless `UEXT4_SHUTTLE_RUNS` says otherwise.
 const RUNS: usize = 2000;
 
 /// Explores `scenario` at random, and by random priorities that change at three places.

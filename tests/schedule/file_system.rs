@@ -20,7 +20,7 @@ const STACK_BYTES: usize = 1 << 20;
 /// Far beyond what a schedule takes that ends.
 const STEPS_MAX: usize = 2_000_000;
 
-/// Schedules per scenario, arm and scheduler, unless `UEXT4_SHUTTLE_RUNS` says otherwise.
+/// Schedules per scenario, variant and scheduler, unless `UEXT4_SHUTTLE_RUNS` says otherwise.
 const RUNS: usize = 100;
 
 /// Explores `scenario` at random, and by random priorities that change at three places.
@@ -28,7 +28,7 @@ pub fn explore(scenario: impl Fn() + Clone + Send + Sync + 'static) {
     explore_part(1, scenario);
 }
 
-/// The same with one in `part` of the schedules, where there are many arms.
+/// The same with one in `part` of the schedules, where there are many variants.
 pub fn explore_part(part: usize, scenario: impl Fn() + Clone + Send + Sync + 'static) {
     let runs: usize = std::env::var("UEXT4_SHUTTLE_RUNS")
         .ok()
@@ -41,7 +41,7 @@ pub fn explore_part(part: usize, scenario: impl Fn() + Clone + Send + Sync + 'st
     shuttle::Runner::new(priorities, config()).run(scenario);
 }
 
-/// A failing schedule is too long to print: it goes to a file, whose name Shuttle prints.
+/// A failing schedule is too long to print: it is written to a file, whose name Shuttle prints.
 fn config() -> shuttle::Config {
     let mut config = shuttle::Config::new();
     config.stack_size = STACK_BYTES;

@@ -4,7 +4,7 @@ use crate::file_system::{self, Base, DIR, DIRS, FILE, Live, Shape, assert_clean,
 use shuttle::thread;
 use std::sync::Arc;
 use uext4_block::MemoryDevice;
-use uext4_ext4::{Ext4, Ext4Error, IallocArm, MountOptions};
+use uext4_ext4::{Ext4, Ext4Error, IallocVariant, MountOptions};
 use uext4_ondisk::{GroupDesc, GroupFlags, GroupNo};
 use uext4_vfs::caller::Caller;
 
@@ -31,16 +31,16 @@ const FIRST_GROUP_FULL: Shape = Shape {
     ..SMALL
 };
 
-/// Explores a scenario on fresh images, for each arm.
-fn explore_arms(shape: Shape, scenario: fn(&Base, IallocArm)) {
+/// Explores a scenario on fresh images, for each variant.
+fn explore_variants(shape: Shape, scenario: fn(&Base, IallocVariant)) {
     let base = Base::make(shape);
-    for arm in IallocArm::ALL {
+    for variant in IallocVariant::ALL {
         let base = Arc::clone(&base);
-        explore(move || scenario(&base, arm));
+        explore(move || scenario(&base, variant));
     }
 }
 
-fn mount_arm(base: &Base, ialloc: IallocArm) -> (Arc<MemoryDevice>, Arc<Ext4>) {
+fn mount_variant(base: &Base, ialloc: IallocVariant) -> (Arc<MemoryDevice>, Arc<Ext4>) {
     let device = base.device();
     let options = MountOptions {
         ialloc,
@@ -84,8 +84,8 @@ fn assert_used(device: &MemoryDevice, base: &Base, live: &Live) {
 }
 
 /// Threads create in directories of one group; one unlinks what is closed, one what is open.
-fn create_and_unlink(base: &Base, arm: IallocArm) {
-    let (device, fs) = mount_arm(base, arm);
+fn create_and_unlink(base: &Base, variant: IallocVariant) {
+    let (device, fs) = mount_variant(base, variant);
     let live = Arc::new(Live::default());
     let seen = Arc::clone(&live);
     in_each_dir(&fs, move |fs, name| {
@@ -114,9 +114,9 @@ fn create_and_unlink(base: &Base, arm: IallocArm) {
 }
 
 /// One number is free: one of three takers gets it, the others hear that there is none.
-fn last_inode(base: &Base, arm: IallocArm) {
+fn last_inode(base: &Base, variant: IallocVariant) {
     assert_eq!(base.inodes_free, 1);
-    let (device, fs) = mount_arm(base, arm);
+    let (device, fs) = mount_variant(base, variant);
     let live = Arc::new(Live::default());
     let seen = Arc::clone(&live);
     let won = in_each_dir(&fs, move |fs, name| {
@@ -137,8 +137,8 @@ fn last_inode(base: &Base, arm: IallocArm) {
 }
 
 /// One number is free, and goes from hand to hand.
-fn last_inode_again(base: &Base, arm: IallocArm) {
-    let (device, fs) = mount_arm(base, arm);
+fn last_inode_again(base: &Base, variant: IallocVariant) {
+    let (device, fs) = mount_variant(base, variant);
     let live = Arc::new(Live::default());
     let seen = Arc::clone(&live);
     in_each_dir(&fs, move |fs, name| {
@@ -166,8 +166,8 @@ fn last_inode_again(base: &Base, arm: IallocArm) {
 
 /// The parents' group is full, and the next was never used: threads load its bitmap, make it and
 /// claim in it at once, and a commit closes among them.
-fn unused_group(base: &Base, arm: IallocArm) {
-    let (device, fs) = mount_arm(base, arm);
+fn unused_group(base: &Base, variant: IallocVariant) {
+    let (device, fs) = mount_variant(base, variant);
     let first_full = base.inodes_free == u64::from(fs.volume.geometry().inodes_per_group);
     assert_eq!(
         is_unused(&fs, GroupNo(fs.volume.geometry().groups_count - 1)),
@@ -192,26 +192,26 @@ fn unused_group(base: &Base, arm: IallocArm) {
 
 #[test]
 fn shuttle_create_and_unlink() {
-    explore_arms(SMALL, create_and_unlink);
+    explore_variants(SMALL, create_and_unlink);
 }
 
 /// Groups with room, whose bitmaps are on disk and not loaded: as above, but what is loaded is read.
 #[test]
 fn shuttle_unloaded_group() {
-    explore_arms(SMALL, unused_group);
+    explore_variants(SMALL, unused_group);
 }
 
 #[test]
 fn shuttle_last_inode() {
-    explore_arms(FULL, last_inode);
+    explore_variants(FULL, last_inode);
 }
 
 #[test]
 fn shuttle_last_inode_again() {
-    explore_arms(FULL, last_inode_again);
+    explore_variants(FULL, last_inode_again);
 }
 
 #[test]
 fn shuttle_unused_group() {
-    explore_arms(FIRST_GROUP_FULL, unused_group);
+    explore_variants(FIRST_GROUP_FULL, unused_group);
 }

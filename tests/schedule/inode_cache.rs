@@ -1,11 +1,11 @@
-//! The unborn and dying protocol of the inode cache, and the look-ups of a hint against it, schedule
+//! The new and freeing protocol of the inode cache, and the look-ups of a hint against it, schedule
 //! by schedule.
 use crate::explore::explore;
 use shuttle::thread;
 use std::sync::Arc;
 use uext4_sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use uext4_sync::{Mutex, class};
-use uext4_vfs::icache::{CachedInode, IcacheArm, InodeCache};
+use uext4_vfs::icache::{CachedInode, IcacheVariant, InodeCache};
 
 /// What the disk has of the one inode, and how often it is in memory.
 #[derive(Default)]
@@ -55,9 +55,9 @@ impl CachedInode for Inode {
 
 type Cache = Arc<InodeCache<Inode>>;
 
-fn explore_arms<I: CachedInode>(arms: &[IcacheArm], scenario: fn(&Arc<InodeCache<I>>)) {
-    for &arm in arms {
-        explore(move || scenario(&Arc::new(InodeCache::new(arm, 64, 16))));
+fn explore_variants<I: CachedInode>(variants: &[IcacheVariant], scenario: fn(&Arc<InodeCache<I>>)) {
+    for &variant in variants {
+        explore(move || scenario(&Arc::new(InodeCache::new(variant, 64, 16))));
     }
 }
 
@@ -91,7 +91,7 @@ fn load_and_evict(cache: &Cache) {
     assert_eq!(disk.value.load(SeqCst), 6);
 }
 
-/// The first load fails: who waited for it is woken and tries for himself.
+/// The first load fails: its waiter is woken and retries.
 fn failing_load(cache: &Cache) {
     let disk = Arc::new(Disk::default());
     let tries = Arc::new(AtomicU32::new(0));
@@ -285,7 +285,7 @@ fn hint_and_reuse(cache: &Arc<InodeCache<Lazy>>) {
     let (maker, block) = (Arc::clone(cache), Arc::clone(&table));
     threads.push(thread::spawn(move || {
         let Some(old) = maker.find(5) else {
-            unreachable!("nobody evicts it");
+            unreachable!("it is never evicted");
         };
         old.delete();
         maker.remove(5);
@@ -307,7 +307,7 @@ fn hint_and_reuse(cache: &Arc<InodeCache<Lazy>>) {
     assert_eq!((record.owner, record.time), (1, 3));
 }
 
-/// An inode that the cache asks about, under its lock, for as long as a hint takes.
+/// An inode that the cache asks about, under its lock, during a hint.
 struct Slow {
     asked: Arc<AtomicBool>,
     hinted: Arc<AtomicBool>,
@@ -354,33 +354,33 @@ fn hint_never_waits(cache: &Arc<InodeCache<Slow>>) {
 
 #[test]
 fn shuttle_load_and_evict() {
-    explore_arms(&IcacheArm::ALL, load_and_evict);
+    explore_variants(&IcacheVariant::ALL, load_and_evict);
 }
 
 #[test]
 fn shuttle_failing_load() {
-    explore_arms(&IcacheArm::ALL, failing_load);
+    explore_variants(&IcacheVariant::ALL, failing_load);
 }
 
 #[test]
 fn shuttle_reap_once() {
-    explore_arms(&IcacheArm::ALL, reap_once);
+    explore_variants(&IcacheVariant::ALL, reap_once);
 }
 
 #[test]
 fn shuttle_hint_and_evict() {
-    explore_arms(&IcacheArm::ALL, hint_and_evict);
+    explore_variants(&IcacheVariant::ALL, hint_and_evict);
 }
 
 #[test]
 fn shuttle_hint_and_reuse() {
-    explore_arms(&IcacheArm::ALL, hint_and_reuse);
+    explore_variants(&IcacheVariant::ALL, hint_and_reuse);
 }
 
 #[test]
 fn shuttle_hint_never_waits() {
-    explore_arms(
-        &[IcacheArm::GlobalNowait, IcacheArm::PerBucket],
+    explore_variants(
+        &[IcacheVariant::GlobalNowait, IcacheVariant::PerBucket],
         hint_never_waits,
     );
 }

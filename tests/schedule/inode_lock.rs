@@ -1,4 +1,4 @@
-//! The inode lock and the locks on ranges, schedule by schedule: writers alone, nobody forgotten.
+//! The inode lock and the locks on ranges, schedule by schedule: writers alone, no waiter forgotten.
 //!
 //! Under Shuttle a lock is wide from the first time that two readers meet, and one wait in four is
 //! too long, so that the gate is handed over.
@@ -40,7 +40,7 @@ impl File {
         ilock(&self.lock, mode)
     }
 
-    /// Does what the lock is held for, and sees that nobody does what it excludes.
+    /// Does what the lock is held for, and checks that no thread does what it excludes.
     fn visit(&self, guard: &ILockGuard<'_>) {
         match guard.mode() {
             Shared => {
@@ -81,7 +81,7 @@ fn run(file: &Arc<File>, works: &[fn(&File)]) {
     for t in threads {
         t.join().expect("no panic");
     }
-    // Whoever came has gone, and left nothing behind.
+    // All threads have ended, and left nothing behind.
     assert!(try_ilock(&file.lock, Shared).is_some());
     assert!(try_ilock(&file.lock, Exclusive).is_some());
 }
@@ -146,8 +146,8 @@ fn shuttle_widened_while_held() {
     });
 }
 
-/// A reader that saw the lock wide comes in when a writer has made it narrow, and the next writer looks
-/// at the word only.
+/// A reader that saw the lock wide enters when a writer has made it narrow, and the next writer reads
+/// the word only.
 #[test]
 fn shuttle_narrowed_in_between() {
     explore(|| {
@@ -208,7 +208,7 @@ fn shuttle_tries() {
     });
 }
 
-/// A try gets in among readers that nobody else disturbs, and does not among what excludes it.
+/// A try gets in among readers without other threads, and does not among what excludes it.
 #[test]
 fn shuttle_a_try_beside_a_holder() {
     explore(|| {
@@ -228,7 +228,7 @@ fn shuttle_a_try_beside_a_holder() {
             t.join().expect("no panic");
         }
         drop(held);
-        let _alone = try_ilock(&file.lock, Exclusive).expect("nobody is in");
+        let _alone = try_ilock(&file.lock, Exclusive).expect("the lock is free");
         assert!(try_ilock(&file.lock, Shared).is_none());
     });
 }
@@ -264,7 +264,7 @@ fn shuttle_shared_first() {
     });
 }
 
-/// Takes blocks under the shared lock and a range, and sees that nobody has one of them.
+/// Takes blocks under the shared lock and a range, and checks that no thread has one of them.
 fn range_writer(file: &File, blocks: std::ops::Range<u64>) {
     let bits = (1 << blocks.end) - (1 << blocks.start);
     let locked = file.lock(Shared);
@@ -293,8 +293,8 @@ fn shuttle_ranges() {
     });
 }
 
-/// A wide range waits for a narrow one; another narrow one, that the held one does not touch, comes
-/// after the wide one all the same.
+/// A wide range waits for a narrow one; another narrow one, that the held one does not touch, queues
+/// behind the wide one all the same.
 #[test]
 fn shuttle_ranges_are_first_come_first_served() {
     explore(|| {

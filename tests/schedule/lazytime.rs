@@ -11,7 +11,7 @@ use uext4_testkit::device::{Cut, RecordDevice};
 
 use uext4_vfs::Timestamp;
 use uext4_vfs::caller::Caller;
-use uext4_vfs::icache::IcacheArm;
+use uext4_vfs::icache::IcacheVariant;
 
 /// One group, with four inodes in a block of its table.
 const SMALL: Shape = Shape {
@@ -23,12 +23,12 @@ const SMALL: Shape = Shape {
 
 type Device = Arc<RecordDevice<Arc<MemoryDevice>>>;
 
-fn options(icache: IcacheArm) -> MountOptions {
+fn options(icache: IcacheVariant) -> MountOptions {
     MountOptions {
         icache,
         lazytime: true,
         atime: AtimeUpdate::Strict,
-        // Nothing stays in memory that nobody uses.
+        // Nothing unused stays in memory.
         inodes_max: 1,
         ..MountOptions::default()
     }
@@ -69,9 +69,9 @@ fn assert_times(fs: &Ext4, times: &BTreeMap<String, Timestamp>) {
 
 /// Threads read files of one inode-table block, and evict each other's; one makes and unlinks files,
 /// which reuses a number of the next block.
-fn evict_and_reuse(base: &Base, arm: IcacheArm) {
+fn evict_and_reuse(base: &Base, variant: IcacheVariant) {
     let device = base.device();
-    let fs = mount(device.clone(), options(arm));
+    let fs = mount(device.clone(), options(variant));
     let seen = Arc::new(Seen::default());
     let readers = [["file-0", "file-5"], ["file-1", "file-0"]].map(|names| {
         let (fs, seen) = (Arc::clone(&fs), Arc::clone(&seen));
@@ -99,16 +99,16 @@ fn evict_and_reuse(base: &Base, arm: IcacheArm) {
     fs.unmount().expect("unmount");
     let report = assert_clean(&*device);
     assert_eq!(report.inodes_used, base.inodes_used + 1);
-    let fs = mount(device, options(arm));
+    let fs = mount(device, options(variant));
     assert_times(&fs, &seen.copy());
     fs.unmount().expect("unmount");
 }
 
 /// Threads read and then sync all or the file: what was pending when that began is on the device when
-/// it returns, whoever else is writing it.
-fn sync_and_evict(base: &Base, arm: IcacheArm) {
+/// it returns, even if another thread is writing it.
+fn sync_and_evict(base: &Base, variant: IcacheVariant) {
     let device: Device = Arc::new(RecordDevice::new(base.device()).expect("record"));
-    let fs = mount(device.clone(), options(arm));
+    let fs = mount(device.clone(), options(variant));
     let seen = Arc::new(Seen::default());
     let readers = [["file-0", "file-5"], ["file-1", "file-0"]].map(|names| {
         let (fs, device, seen) = (Arc::clone(&fs), device.clone(), Arc::clone(&seen));
@@ -138,27 +138,27 @@ fn sync_and_evict(base: &Base, arm: IcacheArm) {
     for (at, times) in synced {
         let cut = Cut::at(at).seeded(thread_rng().r#gen());
         let image = Arc::new(replayer.image_at(&cut));
-        let fs = mount(image.clone(), options(arm));
+        let fs = mount(image.clone(), options(variant));
         assert_times(&fs, &times);
         fs.unmount().expect("unmount");
         assert_clean(&*image);
     }
 }
 
-fn explore_arms(scenario: fn(&Base, IcacheArm)) {
+fn explore_variants(scenario: fn(&Base, IcacheVariant)) {
     let base = Base::make(SMALL);
-    for arm in IcacheArm::ALL {
+    for variant in IcacheVariant::ALL {
         let base = Arc::clone(&base);
-        explore(move || scenario(&base, arm));
+        explore(move || scenario(&base, variant));
     }
 }
 
 #[test]
 fn shuttle_evict_and_reuse() {
-    explore_arms(evict_and_reuse);
+    explore_variants(evict_and_reuse);
 }
 
 #[test]
 fn shuttle_sync_and_evict() {
-    explore_arms(sync_and_evict);
+    explore_variants(sync_and_evict);
 }

@@ -1,4 +1,4 @@
-//! Bits of the inode bitmap as the arm `lock-free` claims and releases them, in every order that the
+//! Bits of the inode bitmap as the variant `lock-free` claims and releases them, in every order that the
 //! memory model allows.
 #![cfg(loom)]
 
@@ -55,7 +55,7 @@ fn loom_of_two_takers_of_the_last_bit_one_wins() {
         let (theirs, their_retries) = other.join().unwrap();
         let won: Vec<u32> = [mine, theirs].into_iter().flatten().collect();
         assert_eq!(won, [70]);
-        // Who lost a race was told so once; who came later found nothing.
+        // The loser of a race saw it once; a later thread found nothing.
         assert!(my_retries + their_retries <= 1);
         assert!(all_set(&*words));
     });
@@ -107,10 +107,7 @@ fn loom_of_two_releases_one_counts() {
             thread::spawn(move || bitmap::clear(&*words, 9))
         };
         let mine = bitmap::clear(&*words, 9);
-        assert!(
-            mine ^ other.join().unwrap(),
-            "exactly one is told it was set"
-        );
+        assert!(mine ^ other.join().unwrap(), "exactly one sets it");
         assert!(!bitmap::is_set(&*words, 9));
     });
 }

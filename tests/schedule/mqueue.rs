@@ -99,7 +99,7 @@ fn receivers_time_out() {
     assert_eq!(queue.waiting(), (0, 0));
 }
 
-/// Senders whose time passes while room comes: a message was sent, or its sender told otherwise.
+/// Senders whose time passes while room comes: a message was sent, or its sender gets an error.
 fn senders_time_out() {
     let queue = queue(1);
     send(&queue, 0, &Wait::default()).expect("fits");
@@ -115,7 +115,7 @@ fn senders_time_out() {
     });
     let mut got = vec![receive(&queue, false, &Wait::default()).expect("there")];
     assert_eq!(got, [0]);
-    // Room for the second, as long as the first has come.
+    // Room for the second, if the first has arrived.
     while got.len() < 2 && queue.waiting() != (0, 0) {
         got.extend(drain(&queue));
         thread::yield_now();
@@ -175,7 +175,7 @@ fn interrupted_at_that_moment() {
     assert_eq!(queue.waiting(), (0, 0));
 }
 
-/// A signal comes while room comes: the message is sent, or its sender told otherwise. One that comes
+/// A signal comes while room comes: the message is sent, or its sender gets an error. One that arrives
 /// alone is never missed.
 fn interrupted_sender() {
     let queue = queue(1);
@@ -214,7 +214,7 @@ fn interrupted_sender() {
     assert_eq!(queue.waiting(), (0, 0));
 }
 
-/// A message goes to who waits for it, though another looks for one meanwhile.
+/// A message is handed to its waiter, though another thread tries to receive meanwhile.
 fn handed_over() {
     let queue = queue(1);
     let waits = {
@@ -230,13 +230,13 @@ fn handed_over() {
             assert!(!queue.poll().contains(Ready::READ));
         })
     };
-    send(&queue, 9, &Wait::default()).expect("goes over");
+    send(&queue, 9, &Wait::default()).expect("sent");
     assert_eq!(queue.curmsgs(), 0);
     looks.join().expect("no panic");
     assert_eq!(waits.join().expect("no panic"), 9);
 }
 
-/// Room goes to the sender who waits, though another comes meanwhile.
+/// Room is handed to the waiting sender, though another arrives meanwhile.
 fn room_is_handed_over() {
     let queue = queue(1);
     send(&queue, 1, &Wait::default()).expect("fits");
@@ -281,7 +281,7 @@ fn who_is_next() {
         })
         .collect();
     for byte in 0..4 {
-        send(&queue, byte, &Wait::default()).expect("goes over");
+        send(&queue, byte, &Wait::default()).expect("sent");
     }
     let got: Vec<_> = receivers
         .into_iter()
@@ -291,7 +291,7 @@ fn who_is_next() {
     assert_eq!(place.load(SeqCst), 4);
 }
 
-/// Who polls is woken by a message, and by room.
+/// A poller is woken by a message, and by room.
 fn polling() {
     let queue = queue(1);
     let poll = |interest| {

@@ -65,7 +65,7 @@ fn spawn(queue: &Arc<Queue>, work: impl FnOnce(&Queue) + Send + 'static) -> thre
     thread::spawn(move || work(&queue))
 }
 
-/// Somebody is killed who waits for a message, while it comes.
+/// A receiver is killed while its message arrives.
 fn a_receiver_is_ended() {
     let (queue, answers) = (queue(), Answers::default());
     let ours = Arc::clone(&answers);
@@ -90,7 +90,7 @@ fn a_receiver_is_ended() {
     assert_eq!(queue.waiting(), (0, 0));
 }
 
-/// Somebody's time has come who waits for room, while there is some.
+/// A sender's timeout expires while room appears.
 fn a_sender_is_ended() {
     let (queue, answers) = (queue(), Answers::default());
     queue.send(&[1], 0, true, &Wait::default()).expect("fits");

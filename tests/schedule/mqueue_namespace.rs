@@ -7,7 +7,7 @@ use uext4_mqueue::{
     Notification, Wait,
 };
 use uext4_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
-use uext4_vfs::{Caller, Errno, FileSystem, NewKind, NewNode, SetAttr, SuperArm};
+use uext4_vfs::{Caller, Errno, FileSystem, NewKind, NewNode, SetAttr, SuperVariant};
 
 const BOTH: MqOpen = MqOpen::READ.union(MqOpen::WRITE);
 const CREATE: MqOpen = BOTH.union(MqOpen::CREATE);
@@ -52,7 +52,7 @@ fn assert_counts(fs: &IpcNamespace, queues: u32) {
     );
 }
 
-/// Several make the same name: one does, and who is late takes no place, not even for a moment.
+/// Several make the same name: one does, and a late one takes no place, not even for a moment.
 fn one_name() {
     let (_all, fs) = with_room(1);
     let creates = spawn(&fs, |fs| open(fs, CREATE).expect("made or there"));
@@ -118,7 +118,7 @@ fn two_unlink() {
     assert_counts(&fs, 0);
 }
 
-/// Queues come and go beside each other: each is counted and charged as long as it is there.
+/// Queues come and go beside each other: each is counted and charged while it exists.
 fn queues_come_and_go() {
     let (_all, fs) = with_room(3);
     let makers = [b"/a", b"/b", b"/c"].map(|name| {
@@ -135,7 +135,7 @@ fn queues_come_and_go() {
     assert_counts(&fs, 0);
 }
 
-/// Nobody makes a queue in a directory once it is closed to him.
+/// No user makes a queue in a directory once it is closed to that user.
 fn the_directory_is_closed() {
     let (_all, fs) = with_room(2);
     let closed = Arc::new(AtomicBool::new(false));
@@ -147,7 +147,7 @@ fn the_directory_is_closed() {
                 mode: 0o600,
                 kind: NewKind::Regular,
             };
-            // Too large for the user: it shows which was looked at.
+            // Too large for the user: it shows which was checked.
             let made = fs.create(&USER, &MqFile::Root, b"q", &new);
             let e = made.err().map(|e| e.errno());
             assert!(e == Some(Errno::EACCES) || e == Some(Errno::EMFILE) && !late);
@@ -168,9 +168,9 @@ fn the_directory_is_closed() {
 }
 
 /// A namespace is mounted while the last of its mounts goes: it is there or gone, and never half.
-fn namespaces(arm: SuperArm) {
+fn namespaces(variant: SuperVariant) {
     let accounts = Accounts::new();
-    let all = Arc::new(MqueueType::with_accounts(arm, Arc::clone(&accounts)));
+    let all = Arc::new(MqueueType::with_accounts(variant, Arc::clone(&accounts)));
     let fs = all.create(Limits::default());
     let id = fs.id();
     open(&fs, CREATE).expect("makes it");
@@ -179,7 +179,7 @@ fn namespaces(arm: SuperArm) {
         thread::spawn(move || match all.mount(id) {
             Ok(fs) => {
                 let again = fs.clone();
-                open(&again, BOTH).expect("is there as long as the namespace is");
+                open(&again, BOTH).expect("it exists with the namespace");
                 assert_eq!((fs.id(), fs.names().len()), (id, 1));
             }
             Err(e) => assert_eq!(e, Errno::ENOENT),
@@ -205,7 +205,7 @@ fn namespaces(arm: SuperArm) {
     assert!(all.mount(id).is_err());
 }
 
-/// A queue and how often its registrant was told.
+/// A queue and how often its registrant was notified.
 fn registered() -> (IpcNamespace, Arc<Description>, Arc<AtomicU32>) {
     let fs = MqueueType::default().create(Limits::default());
     let how = CREATE;
@@ -233,7 +233,7 @@ fn receive(queue: &Description) {
     queue.receive(&mut [0], &Wait::default()).expect("there");
 }
 
-/// Two send to an empty queue: its registrant is told once.
+/// Two send to an empty queue: its registrant is notified once.
 fn told_once() {
     let (_fs, queue, told) = registered();
     let senders = [(); 2].map(|()| {
@@ -250,7 +250,7 @@ fn told_once() {
     assert_eq!(told.load(SeqCst), 1, "the registration went");
 }
 
-/// A process closes the queue while a message comes: of what is sent once it has, it is told nothing.
+/// A process closes the queue while a message comes: it is not notified of what is sent afterwards.
 fn told_or_closed() {
     let (fs, queue, told) = registered();
     let other = open(&fs, BOTH).expect("is there");
@@ -264,7 +264,7 @@ fn told_or_closed() {
             assert!(told == 0 || !late && told == 1);
         })
     };
-    // Somebody else has the description still.
+    // Another process still has the description.
     Arc::clone(&queue).close(1);
     closed.store(true, SeqCst);
     sender.join().expect("no panic");
@@ -276,7 +276,7 @@ fn told_or_closed() {
     assert!(before <= 1);
 }
 
-/// Two processes want to be told while messages come: each message tells one of them at most, and a
+/// Two processes register while messages arrive: each message notifies one of them at most, and a
 /// registration that was taken is there until then.
 fn two_registrants() {
     let (_fs, queue, told) = registered();
@@ -298,11 +298,11 @@ fn two_registrants() {
     }
     let (told, taken) = (u64::from(told.load(SeqCst)), taken.load(SeqCst));
     let left = u64::from(!queue.status().contains(" NOTIFY_PID:0 "));
-    assert_eq!(taken, told + left, "each was told or is there");
+    assert_eq!(taken, told + left, "each was notified or is there");
     assert!((1..=2).contains(&told));
 }
 
-/// A receiver who waits gets the message, and nobody is told.
+/// A waiting receiver gets the message, and no process is notified.
 fn told_or_received() {
     let (_fs, queue, told) = registered();
     let receiver = {
@@ -315,7 +315,7 @@ fn told_or_received() {
     let told = told.load(SeqCst);
     assert!(told == 0 || !waited && told == 1);
     let left = !queue.status().contains(" NOTIFY_PID:0 ");
-    assert_eq!(left, told == 0, "a registration that told nobody stays");
+    assert_eq!(left, told == 0, "an unused registration stays");
 }
 
 #[test]
@@ -345,8 +345,8 @@ fn shuttle_the_directory_is_closed() {
 
 #[test]
 fn shuttle_namespaces() {
-    for arm in SuperArm::ALL {
-        explore(move || namespaces(arm));
+    for variant in SuperVariant::ALL {
+        explore(move || namespaces(variant));
     }
 }
 

@@ -1,9 +1,9 @@
-//! The unborn and dying protocol of the superblock registry, schedule by schedule.
+//! The new and freeing protocol of the superblock registry, schedule by schedule.
 use crate::explore::explore;
 use shuttle::thread;
 use std::sync::Arc;
 use uext4_sync::atomic::{AtomicU32, Ordering::SeqCst};
-use uext4_vfs::registry::{Registry, SuperArm, SuperKey, Superblock};
+use uext4_vfs::registry::{Registry, SuperKey, SuperVariant, Superblock};
 use uext4_vfs::{Errno, Error};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,15 +38,15 @@ impl Superblock for Super {
     }
 }
 
-fn explore_arms(scenario: fn(SuperArm)) {
-    for arm in SuperArm::ALL {
-        explore(move || scenario(arm));
+fn explore_variants(scenario: fn(SuperVariant)) {
+    for variant in SuperVariant::ALL {
+        explore(move || scenario(variant));
     }
 }
 
 /// Threads mount, clone and unmount one key: never two superblocks at once, none left.
-fn mount_and_unmount(arm: SuperArm) {
-    let registry = Arc::new(Registry::<Key, Super>::new(arm));
+fn mount_and_unmount(variant: SuperVariant) {
+    let registry = Arc::new(Registry::<Key, Super>::new(variant));
     let open = Arc::new(AtomicU32::new(0));
     let threads: Vec<_> = (0..3)
         .map(|_| {
@@ -71,9 +71,9 @@ fn mount_and_unmount(arm: SuperArm) {
     assert_eq!(open.load(SeqCst), 0);
 }
 
-/// The first fill fails: who waited for it is woken and tries for himself.
-fn failing_fill(arm: SuperArm) {
-    let registry = Arc::new(Registry::<Key, Super>::new(arm));
+/// The first fill fails: its waiter is woken and retries.
+fn failing_fill(variant: SuperVariant) {
+    let registry = Arc::new(Registry::<Key, Super>::new(variant));
     let open = Arc::new(AtomicU32::new(0));
     let tries = Arc::new(AtomicU32::new(0));
     let threads: Vec<_> = (0..3)
@@ -105,8 +105,8 @@ fn failing_fill(arm: SuperArm) {
 }
 
 /// A namespace is created while another thread mounts its queues by key.
-fn create_and_find(arm: SuperArm) {
-    let registry = Arc::new(Registry::<Key, Super>::new(arm));
+fn create_and_find(variant: SuperVariant) {
+    let registry = Arc::new(Registry::<Key, Super>::new(variant));
     let open = Arc::new(AtomicU32::new(0));
     let finder = {
         let (registry, open) = (Arc::clone(&registry), Arc::clone(&open));
@@ -125,9 +125,9 @@ fn create_and_find(arm: SuperArm) {
     assert!(registry.is_empty());
 }
 
-/// Who waits for a birth is woken by it: nothing else comes while the maker keeps the superblock.
-fn found_while_it_is_kept(arm: SuperArm) {
-    let registry = Arc::new(Registry::<Key, Super>::new(arm));
+/// A waiter for a birth is woken by it: nothing else wakes it while the maker keeps the superblock.
+fn found_while_it_is_kept(variant: SuperVariant) {
+    let registry = Arc::new(Registry::<Key, Super>::new(variant));
     let open = Arc::new(AtomicU32::new(0));
     let finders = [(); 2].map(|()| {
         let registry = Arc::clone(&registry);
@@ -146,20 +146,20 @@ fn found_while_it_is_kept(arm: SuperArm) {
 
 #[test]
 fn shuttle_found_while_it_is_kept() {
-    explore_arms(found_while_it_is_kept);
+    explore_variants(found_while_it_is_kept);
 }
 
 #[test]
 fn shuttle_mount_and_unmount() {
-    explore_arms(mount_and_unmount);
+    explore_variants(mount_and_unmount);
 }
 
 #[test]
 fn shuttle_failing_fill() {
-    explore_arms(failing_fill);
+    explore_variants(failing_fill);
 }
 
 #[test]
 fn shuttle_create_and_find() {
-    explore_arms(create_and_find);
+    explore_variants(create_and_find);
 }

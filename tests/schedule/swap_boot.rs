@@ -1,5 +1,5 @@
 //! Swapping the boot loader's data beside commits, schedule by schedule: whatever a committed
-//! transaction holds of an extent tree has the checksum of who owned it then.
+//! transaction holds of an extent tree has the checksum of its owner at that time.
 use crate::file_system::{self, Base, FILE, Shape, assert_clean, explore, mount};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread;

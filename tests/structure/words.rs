@@ -25,6 +25,8 @@ struct Rule {
     /// In comments, literals and documents only; elsewhere too otherwise.
     prose: bool,
     pattern: Regex,
+    /// Matches that are accepted, by their own text.
+    allowed: Option<Regex>,
     replacement: String,
     canary: String,
     exceptions: Vec<Exception>,
@@ -52,6 +54,7 @@ impl Rules {
             match (key, last) {
                 ("prose" | "name", _) => all.rules.push(Rule::new(key == "prose", value)),
                 ("unwritten", _) => all.unwritten.push(reasoned(value).0),
+                ("allow", Some(rule)) => rule.allowed = Some(Regex::new(value).expect("a pattern")),
                 ("use", Some(rule)) => rule.replacement = value.into(),
                 ("bad", Some(rule)) => rule.canary = value.into(),
                 ("except", Some(rule)) => {
@@ -77,7 +80,7 @@ impl Rules {
             let text = if rule.prose { &prose } else { &file.text };
             for hit in rule.pattern.find_iter(text) {
                 let line = file.line_at(hit.start());
-                if !rule.is_excepted(&file.path, line) {
+                if !rule.allows(hit.as_str()) && !rule.is_excepted(&file.path, line) {
                     let (path, number) = (&file.path, file.line_of(hit.start()));
                     let (word, better) = (hit.as_str(), &rule.replacement);
                     found.push(format!("{path}:{number}: \"{word}\": use {better}: {line}"));
@@ -103,10 +106,17 @@ impl Rule {
         Self {
             prose,
             pattern: builder.build().expect("a pattern"),
+            allowed: None,
             replacement: String::new(),
             canary: String::new(),
             exceptions: Vec::new(),
         }
+    }
+
+    fn allows(&self, text: &str) -> bool {
+        self.allowed
+            .as_ref()
+            .is_some_and(|allowed| allowed.is_match(text))
     }
 
     fn is_excepted(&self, path: &str, line: &str) -> bool {

@@ -68,7 +68,7 @@ fn differences(n: usize, seed: u64) -> Vec<String> {
         if text == NO_VERDICT {
             continue;
         }
-        // Some faults of superblock and descriptors e2fsck tells of but exits with 0. The least is a
+        // Some faults of superblock and descriptors e2fsck reports but exits with 0. The least is a
         // note, and a fault what keeps the kernel from mounting.
         let told = theirs && complains(&text);
         let differ = if told { ours && !noted } else { theirs != ours };

@@ -32,7 +32,7 @@ use std::io::Write;
 use std::thread;
 use std::time::Duration;
 use turnover::TurnOver;
-use uext4_vfs::SuperArm;
+use uext4_vfs::SuperVariant;
 
 /// As many take about 6 GB.
 const LIVE_MAX: u64 = 10_000_000;
@@ -56,7 +56,7 @@ pub struct CloneArgs {
     pub live: Vec<u64>,
     /// How the registry finds and makes superblocks: keyed, nodev, beyond, or all
     #[arg(long, value_name = "LIST", default_value = "all", value_parser = super_list)]
-    pub mqueue_super: VariantList<SuperArm>,
+    pub mqueue_super: VariantList<SuperVariant>,
     /// Seconds for each variant, count and round
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_run_time)]
     pub time: Duration,
@@ -75,8 +75,8 @@ pub struct CloneArgs {
     pub json: bool,
 }
 
-fn super_list(text: &str) -> Result<VariantList<SuperArm>, String> {
-    parse_list(text, &SuperArm::ALL)
+fn super_list(text: &str) -> Result<VariantList<SuperVariant>, String> {
+    parse_list(text, &SuperVariant::ALL)
 }
 
 /// Runs clone for each count of live namespaces and of workers, and prints.

@@ -6,7 +6,7 @@ use crate::workers;
 use std::collections::VecDeque;
 use std::time::Duration;
 use uext4_mqueue::{IpcNamespace, Limits, MqueueType};
-use uext4_vfs::SuperArm;
+use uext4_vfs::SuperVariant;
 
 /// A registry, and its namespaces: a ring for each worker, the oldest first.
 pub struct Population {
@@ -18,7 +18,7 @@ impl Population {
     /// Makes `live` namespaces, each worker's by a thread of its own, as it will make the later ones. One
     /// after the other: with `keyed` no second could do anything meanwhile.
     pub fn make(
-        variant: SuperArm,
+        variant: SuperVariant,
         live: u64,
         workers: usize,
         label: &str,

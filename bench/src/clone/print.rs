@@ -9,7 +9,7 @@ use crate::tables::{self, ComparedRow, count, ratio, side_by_side};
 use crate::variants::once;
 use comfy_table::Table;
 use std::io::{self, Write};
-use uext4_vfs::SuperArm;
+use uext4_vfs::SuperVariant;
 
 /// The rows of one count of workers.
 struct OfWorkers<'a> {
@@ -138,8 +138,10 @@ impl OfWorkers<'_> {
                 ));
             }
         }
-        let place = |variant: SuperArm| self.names.iter().position(|name| name == variant.name());
-        if let (Some(keyed), Some(nodev)) = (place(SuperArm::Keyed), place(SuperArm::Nodev)) {
+        let place =
+            |variant: SuperVariant| self.names.iter().position(|name| name == variant.name());
+        if let (Some(keyed), Some(nodev)) = (place(SuperVariant::Keyed), place(SuperVariant::Nodev))
+        {
             for (live, rows) in &self.by_live {
                 let rate = |i: usize| rows[i].row.ops_per_s.median;
                 let gain = (rate(nodev) / rate(keyed).max(1e-9) - 1.0) * 100.0;

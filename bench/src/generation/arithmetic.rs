@@ -34,7 +34,7 @@
 
 use super::repeats::{HOLD, INODES};
 use serde::Serialize;
-use uext4_ext4::GenerationArm;
+use uext4_ext4::GenerationVariant;
 
 /// Where the threads ran.
 #[derive(Clone, Copy, Debug)]
@@ -64,40 +64,40 @@ pub struct Expected {
 }
 
 /// What a variant is expected to do in `reuses` of stamps of `bits` bits.
-pub fn expected(variant: GenerationArm, bits: u32, reuses: u64, at: Placement) -> Expected {
+pub fn expected(variant: GenerationVariant, bits: u32, reuses: u64, at: Placement) -> Expected {
     let all = 2f64.powi(bits as i32);
     let n = reuses as f64 / at.threads as f64;
     // Success for each draw of a counter that everybody, or that one thread moves.
     let shared = 1.0 / (HOLD as f64 * INODES as f64);
     let own = shared * at.threads as f64;
     match variant {
-        GenerationArm::Random => Expected {
+        GenerationVariant::Random => Expected {
             back_to_back: 1.0 / (all - 1.0),
             earlier_handle: 1.0 / (all - 1.0),
             stale_handle: 1.0 / (all - 1.0),
             first_repeat: birthday(all - 1.0),
             why: "every draw repeats a given stamp with 1/(2^bits - 1)",
         },
-        GenerationArm::Beyond => Expected {
+        GenerationVariant::Beyond => Expected {
             back_to_back: 0.0,
             earlier_handle: 1.0 / (all - 1.0),
             stale_handle: beyond_held(all - 1.0),
             first_repeat: birthday(all - 1.0),
             why: "as random, but never the stamp that the inode had last",
         },
-        GenerationArm::Spinlock | GenerationArm::Atomic => Expected {
+        GenerationVariant::Spinlock | GenerationVariant::Atomic => Expected {
             why: "a stamp comes again when the counter, which all inodes share, went round",
             ..counter(all - 1.0, n, shared, 1.0)
         },
-        GenerationArm::Percpu => Expected {
+        GenerationVariant::Percpu => Expected {
             why: "a stamp comes again when its CPU's counter went round, or on another CPU by chance",
             ..counter(all - 1.0, n, own, 1.0)
         },
-        GenerationArm::PercpuStride => Expected {
+        GenerationVariant::PercpuStride => Expected {
             why: "as a counter, but each CPU has only its share of the stamps and goes round sooner",
             ..counter(all / at.cpus as f64, n, own, at.same_cpu)
         },
-        GenerationArm::PercpuRange => Expected {
+        GenerationVariant::PercpuRange => Expected {
             why: "a CPU's slice is given to its end, then from a new random base, which repeats the rest",
             ..range(all / at.cpus as f64, own, at.same_cpu)
         },

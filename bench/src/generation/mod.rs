@@ -20,14 +20,14 @@ use repeats::Measured;
 use serde::Serialize;
 use std::io::Write;
 use std::time::Duration;
-use uext4_ext4::GenerationArm;
+use uext4_ext4::GenerationVariant;
 
 /// The variants, counts of threads and widths.
 #[derive(Clone, Debug, Args)]
 pub struct GenerationArgs {
     /// Variants: spinlock, atomic, percpu, percpu-range, percpu-stride, random, beyond, or all
     #[arg(long, value_name = "LIST", default_value = "all", value_parser = generation_list)]
-    pub generation: VariantList<GenerationArm>,
+    pub generation: VariantList<GenerationVariant>,
     /// Threads that draw; a comma list runs each count
     #[arg(long, default_value = "1,2,4,8,16", value_delimiter = ',', value_parser = parse_threads)]
     pub threads: Vec<usize>,
@@ -52,8 +52,8 @@ pub struct GenerationArgs {
     pub json: bool,
 }
 
-fn generation_list(text: &str) -> Result<VariantList<GenerationArm>, String> {
-    parse_list(text, &GenerationArm::ALL)
+fn generation_list(text: &str) -> Result<VariantList<GenerationVariant>, String> {
+    parse_list(text, &GenerationVariant::ALL)
 }
 
 /// A number, or a power of two as `2^30`.

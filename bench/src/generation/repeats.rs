@@ -3,7 +3,7 @@
 use super::arithmetic::Placement;
 use crate::workers;
 use serde::Serialize;
-use uext4_ext4::GenerationArm;
+use uext4_ext4::GenerationVariant;
 use uext4_ext4::generation::Generator;
 use uext4_ondisk::Generation;
 use uext4_sync::percpu;
@@ -35,7 +35,7 @@ pub struct Measured {
 
 /// All experiments with one variant and width.
 pub fn measure(
-    variant: GenerationArm,
+    variant: GenerationVariant,
     bits: u32,
     reuses: u64,
     threads: usize,
@@ -80,7 +80,7 @@ struct OneInode {
 }
 
 /// Reuses one inode of a file system of its own: nobody else draws.
-fn reuse_one(variant: GenerationArm, bits: u32, reuses: u64) -> OneInode {
+fn reuse_one(variant: GenerationVariant, bits: u32, reuses: u64) -> OneInode {
     let generator = Generator::with_width(variant, bits);
     let mut counts = vec![0u64; 1 << bits];
     let mut on_cpu = vec![0u64; percpu::cpu_shards()];
@@ -145,10 +145,10 @@ fn reuse_many(generator: &Generator, thread: usize, threads: usize, reuses: u64)
 }
 
 /// Draws of a new file system until a stamp comes again, the mean.
-fn first_repeat(variant: GenerationArm, bits: u32) -> f64 {
+fn first_repeat(variant: GenerationVariant, bits: u32) -> f64 {
     let most = f64::from(1u32 << bits);
     let each = match variant {
-        GenerationArm::Random | GenerationArm::Beyond => 1.3 * most.sqrt(),
+        GenerationVariant::Random | GenerationVariant::Beyond => 1.3 * most.sqrt(),
         _ => most,
     };
     let trials = (FIRST_REPEAT_DRAWS / each).clamp(4.0, 2000.0) as u32;

@@ -6,7 +6,7 @@ use crate::sample::{Grid, Sample, Work};
 use crate::workers;
 use std::hint::black_box;
 use std::time::Duration;
-use uext4_ext4::GenerationArm;
+use uext4_ext4::GenerationVariant;
 use uext4_ext4::generation::Generator;
 
 /// Draws between two looks at the flag.
@@ -34,7 +34,7 @@ pub fn run(args: &GenerationArgs) -> anyhow::Result<Vec<Row>> {
     Ok(grid.rows(&names, "draw", &args.threads))
 }
 
-fn draw(variant: GenerationArm, threads: usize, time: Duration) -> anyhow::Result<Work> {
+fn draw(variant: GenerationVariant, threads: usize, time: Duration) -> anyhow::Result<Work> {
     let generator = Generator::new(variant);
     let done = workers::run(threads, Some(time), |_, stop| {
         let mut draws = 0;

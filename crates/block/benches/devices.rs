@@ -64,7 +64,7 @@ impl Worker {
         }
     }
 
-    /// A batch of blocks that are no neighbours.
+    /// A batch of blocks that are not adjacent.
     fn batch(&mut self, device: &dyn BlockDevice) -> Result<()> {
         let all = device.len() / BLOCK as u64;
         let (start, step) = (self.rng.u64(..all), all / self.blocks.len() as u64 - 1);

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 /// `BLKSSZGET` of `linux/fs.h`; it has no direction in its number, and writes an `int`.
 const BLKSSZGET: Opcode = opcode::none(0x12, 104);
 
-/// The alignment when the host doesn't tell: no sector is larger.
+/// The alignment if the host does not report one: no sector is larger.
 const FALLBACK: u32 = 4096;
 
 /// `TMPFS_MAGIC` of `linux/magic.h`.
@@ -27,7 +27,7 @@ pub(crate) struct Alignment {
 }
 
 impl Alignment {
-    /// What direct I/O on `fd`, which is open for it, needs: as the host tells, else a large one that is
+    /// What direct I/O on `fd`, which is open for it, needs: as the host reports it, else a large one that is
     /// tried.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ pub(crate) fn sector_bytes(fd: &OwnedFd) -> rustix::io::Result<u32> {
     }
 }
 
-/// Known since Linux 6.1, on the file systems that care to tell.
+/// Known since Linux 6.1, on the file systems that report it.
 fn told_by_statx(fd: &OwnedFd) -> Option<Alignment> {
     let found = statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
     if found.stx_mask & StatxFlags::DIOALIGN.bits() == 0 {

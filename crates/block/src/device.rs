@@ -32,7 +32,7 @@ use std::sync::Arc;
 /// has failed for good: reads go on, and every other call fails with [`BlockError::Failed`] (`EIO`), in all
 /// threads, as the host forgets what it lost once it has said so. A flush that runs beside one that fails
 /// fails too, if what it covers may be lost. Calls that are refused before they reach the host (a range past
-/// the end, a device that is read-only) are no failures.
+/// the end, a device that is read-only) do not count as failures.
 ///
 /// *Statistics.* One call is one request: a vectored call counts once, a batch once for each run of ranges
 /// that follow each other. A device that wraps another passes each call on once, as what it is, and adds no
@@ -152,7 +152,7 @@ pub trait BlockDevice: Send + Sync + Debug {
     /// `EINVAL` where the size is fixed.
     fn set_len(&self, len: u64) -> Result<()>;
 
-    /// What tells this image from others; `None` for one that nobody else can open.
+    /// The identity of this image; `None` if no other process can open it.
     fn identity(&self) -> Option<DeviceId>;
 }
 

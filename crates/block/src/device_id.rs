@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use std::io;
 use std::path::Path;
 
-/// What tells one image from another, so that two opens of the same one can be recognised.
+/// The identity of an image, by which two opens of the same one are recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DeviceId {
     /// A regular file.

@@ -10,7 +10,7 @@
 //! write old bytes over new ones.
 //!
 //! # Locking
-//! Class `device_edges`, a lock per CPU: whoever changes whole sectors has its CPU's one shared, so that no
+//! Class `device_edges`, a lock per CPU: a change of whole sectors takes its CPU's lock shared, so that no
 //! line goes from CPU to CPU; an unaligned write has all of them alone. They are held over I/O.
 
 use crate::align::Alignment;
@@ -174,7 +174,7 @@ impl Direct {
         }
     }
 
-    /// Writes durably with one call; false where that isn't to be had.
+    /// Writes durably with one call; false where that is not available.
     pub fn write_durably(&self, host: &HostFile, offset: u64, buf: &[u8]) -> Result<bool> {
         match self.fit(offset, [buf].into_iter()) {
             Fit::Aligned => {

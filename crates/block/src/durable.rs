@@ -3,10 +3,10 @@
 //! # Data model
 //! The host reports lost writes once to each open file description, and to whichever call asks first. So a
 //! flush has a description of its own while it runs, made when the device was opened, before there was
-//! anything to lose. Durable writes take turns on the description that all I/O goes through.
+//! anything to lose. Durable writes take turns on the description that serves all I/O.
 //!
 //! # Locking
-//! Class `device_sync`, held over the host's I/O by a durable write, and by who waits for a description. The
+//! Class `device_sync`, held over the host's I/O by a durable write, and by a caller that waits for a description. The
 //! descriptions lie in a [`Pool`].
 
 use crate::pool::Pool;
@@ -101,7 +101,7 @@ impl Durable {
 mod tests {
     use super::*;
 
-    /// More callers than descriptions: all of them come to their turn.
+    /// More callers than descriptions: each of them gets its turn.
     #[test]
     fn callers_wait_for_a_description() {
         let file = tempfile::tempfile().unwrap();

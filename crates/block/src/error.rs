@@ -162,7 +162,7 @@ pub enum BlockError {
         /// The path as given.
         path: PathBuf,
     },
-    /// Somebody else has the image open.
+    /// Another process has the image open.
     #[error("{}: image is already open {mode} elsewhere", path.display())]
     Busy {
         /// The path as given.

@@ -1,4 +1,4 @@
-//! Who else uses an image: locks on the file, and loop devices that it backs.
+//! Other users of an image: locks on the file, and loop devices that it backs.
 
 use crate::error::{BlockError, Result};
 use rustix::fs::{FlockOperation, Mode, OFlags, Stat, flock, open, stat};
@@ -16,14 +16,14 @@ const LOOP_GET_STATUS64: Opcode = 0x4C05;
 type LoopInfo = [u64; 29];
 
 /// How long a lock that conflicts may take to go. A child that another thread forks has the image open
-/// until it executes its program, though nobody uses it any more.
+/// until it executes its program, though no process uses it any more.
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Locks an open image: shared for readers, exclusive for a writer. The lock goes with the file
 /// description, so that it ends with the process. Waits a moment for one that conflicts.
 ///
 /// # Errors
-/// `EBUSY` when somebody else's lock conflicts.
+/// `EBUSY` when the lock of another process conflicts.
 pub fn lock_image(path: &Path, fd: &OwnedFd, read_only: bool) -> Result<()> {
     let operation = if read_only {
         FlockOperation::NonBlockingLockShared
@@ -111,7 +111,7 @@ fn mounted_at(mountinfo: &str, rdev: u64) -> Option<(PathBuf, bool)> {
 /// # Errors
 /// `EBUSY`.
 pub fn refuse_loop_backing(path: &Path, image: &Stat, read_only: bool) -> Result<()> {
-    // Without sysfs there is no way to tell, and hardly a loop device.
+    // Without sysfs loop devices cannot be found, and there are hardly any.
     let Ok(entries) = fs::read_dir("/sys/block") else {
         return Ok(());
     };
@@ -135,7 +135,7 @@ pub fn refuse_loop_backing(path: &Path, image: &Stat, read_only: bool) -> Result
     Ok(())
 }
 
-/// Whether loop device `name` is backed by `image`. The driver knows; who may not ask it has the
+/// Whether loop device `name` is backed by `image`. The driver knows; a caller that may not ask it uses the
 /// path in sysfs, which is another's in another mount namespace.
 fn backs(name: &str, backing: &[u8], image: &Stat) -> bool {
     if let Some(info) = loop_info(name) {

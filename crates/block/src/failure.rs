@@ -57,7 +57,7 @@ impl Health {
         }
     }
 
-    /// Refuses a change or a flush if the device has failed, or the file is shorter than `device_len`, which is looked at
+    /// Refuses a change or a flush if the device has failed, or the file is shorter than `device_len`, which is checked
     /// once in a tick of the clock and for each change that reaches the end.
     #[inline]
     pub fn check_change(
@@ -87,7 +87,7 @@ impl Health {
         device_len: &AtomicU64,
     ) -> Result<()> {
         if self.is_file {
-            // Cheaper than fstat(2), and nothing goes by the position. In this order: shrinking changes the
+            // Cheaper than fstat(2), and nothing uses the position. In this order: shrinking changes the
             // device's length first.
             let bytes = rustix::fs::seek(fd, SeekFrom::End(0))
                 .map_err(|e| BlockError::io(op, offset, len, e))?;

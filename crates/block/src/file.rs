@@ -1,7 +1,7 @@
 //! An image in a file, or a block device of the host.
 //!
 //! # Data model
-//! Calls of one request are `preadv` and `pwritev`. A batch of several goes to the kernel as a whole where
+//! Calls of one request are `preadv` and `pwritev`. A batch of several is submitted as a whole where
 //! the device has rings, else request by request. With `direct` the host's cache is bypassed.
 //!
 //! # Invariants
@@ -128,7 +128,7 @@ impl FileDevice {
         Ok(device)
     }
 
-    /// Keeps others out no longer, as closing it does, while somebody may still read. A block device that
+    /// Releases the lock on the image, as closing does, while readers may still use it. A block device that
     /// was opened for writing stays claimed until it is closed.
     pub fn unlock(&self) {
         exclusion::unlock_image(&self.host.fd);

@@ -104,7 +104,7 @@ impl HostFile {
         Ok(())
     }
 
-    /// Writes durably with one call; false where that isn't to be had, or stopped half-way.
+    /// Writes durably with one call; false where that is not available, or stopped half-way.
     pub fn write_durably(&self, offset: u64, buf: &[u8]) -> Result<bool> {
         let bufs = [IoSlice::new(buf)];
         let flags = ReadWriteFlags::DSYNC;

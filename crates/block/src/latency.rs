@@ -35,7 +35,7 @@ const YIELD_NS: u64 = 200_000;
 /// How long before its deadline a caller that doesn't yield stops sleeping and spins: what waking up takes.
 const SPIN_NS: u64 = 4_000;
 
-/// A yield that took this long gave the CPU to somebody who didn't give it back, and the scheduler holds
+/// A yield that took this long gave the CPU to a thread that kept it, and the scheduler holds
 /// having yielded against us.
 const LONG_YIELD_NS: u64 = 300_000;
 
@@ -256,7 +256,7 @@ thread_local! {
 /// How a thread waits.
 #[derive(Clone, Copy, Debug)]
 struct Habit {
-    /// Waits to come in which it sleeps rather than yields.
+    /// Number of future waits in which it sleeps rather than yields.
     sleeps_left: u32,
     /// Sleeps after the next long yield.
     sleeps_next: u32,
@@ -296,7 +296,7 @@ impl Habit {
 
 /// Waits for a deadline: the time when it returned, which isn't before.
 ///
-/// Yields to whoever can use the CPU, most likely another caller. Where that takes long, as beside other
+/// Yields the CPU, most likely to another caller. Where that takes long, as beside other
 /// programs, it sleeps instead for some time.
 fn wait_until(deadline_ns: u64) -> u64 {
     let mut habit = HABIT.get();
@@ -393,7 +393,7 @@ mod tests {
         );
     }
 
-    /// By the clock that the device goes by: never before the deadline.
+    /// By the clock of the device: never before the deadline.
     #[test]
     fn waits_for_the_deadline() {
         let deadline = now_ns() + 200_000;

@@ -24,7 +24,7 @@ use uext4_sync::{CachePadded, RwLock, assert_may_block, class};
 
 const CHUNK_BYTES: usize = 64 << 10;
 const SHARDS: usize = 64;
-/// From how many chunks on it is cheaper to look at those that exist than at those that may.
+/// From how many chunks on it is cheaper to visit the chunks that exist than all that may exist.
 const SWEEP_CHUNKS: u64 = 4096;
 
 /// Its count lies beside its bytes: one place in memory to fetch.

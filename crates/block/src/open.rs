@@ -96,7 +96,7 @@ impl Default for OpenOptions {
 }
 
 pub(crate) fn open_fd(path: &Path, options: &OpenOptions) -> Result<OwnedFd> {
-    // Looked at first, as opening a FIFO would wait and as only block devices take O_EXCL alone.
+    // Checked first, as opening a FIFO would wait and as only block devices take O_EXCL alone.
     let is_block = match rustix::fs::stat(path) {
         Ok(stat) => matches!(identify(path, &stat)?, DeviceId::Block { .. }),
         Err(Errno::NOENT) if options.create => false,

@@ -22,7 +22,7 @@ impl<T> Pool<T> {
         }
     }
 
-    /// One that nobody uses, best of the caller's CPU: another's is dearer, but less so than a new one.
+    /// An unused one, preferably of the caller's CPU: another's is dearer, but less so than a new one.
     pub fn take(&self) -> Option<T> {
         let own = self.free.get().lock().pop();
         own.or_else(|| self.free.iter().find_map(|free| free.lock().pop()))

@@ -206,7 +206,7 @@ impl Flight<'_> {
                 Ok(_) => {}
                 Err(e) if is_passing(&e) => {}
                 Err(e) => {
-                    // The kernel reads the queue only when told to.
+                    // The kernel reads the queue only on request.
                     self.in_flight -= self.ring.submission().len();
                     return Err(e);
                 }
@@ -219,7 +219,7 @@ impl Flight<'_> {
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
         if self.in_flight > 0 {
-            // The kernel goes on to use buffers that the caller is about to have back, and there is no other
+            // The kernel still uses buffers that the caller is about to reuse, and there is no other
             // way to make it stop.
             eprintln!("uext4: waiting for requests in flight failed");
             std::process::abort();
@@ -237,7 +237,7 @@ fn is_passing(error: &io::Error) -> bool {
 
 /// A ring that reads and writes, and nothing else.
 fn new_ring() -> io::Result<IoUring> {
-    // Completions are taken when we wait; nobody needs to be interrupted for them.
+    // Completions are taken when we wait; no interrupt is needed for them.
     let quiet = IoUring::builder()
         .setup_r_disabled()
         .setup_coop_taskrun()

@@ -1,7 +1,7 @@
 //! Filling the blocks of files and directories: many small ones go out in one write.
 //!
 //! A [`Worker`] is given runs of [`Item`]s. It reads files and makes directory blocks straight into a
-//! buffer for as long as the next item follows on disk, and keeps the directory of the last file open.
+//! buffer while the next item follows on disk, and keeps the directory of the last file open.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

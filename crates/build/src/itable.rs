@@ -31,7 +31,7 @@ impl<'a> InodeEncoder<'a> {
         &self.plan.layout
     }
 
-    /// Encodes an inode into its zeroed bytes; one that nobody has gets only a checksum.
+    /// Encodes an inode into its zeroed bytes; a free one gets only a checksum.
     pub fn encode(&self, ino: Ino, raw: &mut [u8]) {
         match self.plan.node_of(ino) {
             Some(id) => self.encode_node(id, ino, raw),
@@ -103,7 +103,7 @@ impl<'a> InodeEncoder<'a> {
         }
         let latest = Timestamp::new(self.plan.id.time, 0);
         let mtime = a.mtime.min(latest);
-        // Nobody can set a ctime, so two copies of a tree differ in it.
+        // A ctime cannot be set, so two copies of a tree differ in it.
         (mtime, mtime, mtime)
     }
 

@@ -19,7 +19,7 @@ use crate::space::Space;
 const LAST_GROUP_SPARE: u64 = 50;
 /// Most inodes that follow from a size: rounding up may add some, and their number has 32 bits.
 const INODES_BY_RATIO_MAX: u64 = (1 << 32) - (1 << 26);
-/// Seconds between the signs of life of who has the file system mounted.
+/// Seconds between the updates of the MMP block by the mounting host.
 pub(crate) const MMP_INTERVAL: u16 = 5;
 /// AES-256-XTS for contents and AES-256-CTS for names.
 const ENCRYPT_ALGOS: (u8, u8) = (1, 4);

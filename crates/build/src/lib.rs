@@ -27,7 +27,7 @@
 //! | [`system`], [`place`], [`plan`] | giving places |
 //! | [`copy`], [`itable`], [`group`], [`mod@write`] | filling the device |
 //! | [`parallel`] | threads |
-//! | [`progress`], [`report`], [`error`] | what the caller is told |
+//! | [`progress`], [`report`], [`error`] | what the caller learns |
 #![forbid(unsafe_code)]
 #![allow(
     rustdoc::private_intra_doc_links,

@@ -1,6 +1,6 @@
 //! Giving places to everything of a tree: inode numbers and blocks, in one pass in a fixed order.
 //!
-//! A directory comes before what is in it, its files before its directories, so that what belongs
+//! A directory precedes what is in it, its files before its directories, so that what belongs
 //! together lies together. Blocks are taken from the front of the free space, which makes nearly all
 //! files one extent and the whole image one sequential write.
 

@@ -2,7 +2,7 @@
 
 use crate::error::{MkfsError, Result};
 
-/// Is told what is being done and how far it is; called from many threads.
+/// Receives what is being done and how far it is; called from many threads.
 pub trait Progress: Sync {
     /// A phase begins: `scan` counts entries of the tree (its total is not known, 0), `data` bytes,
     /// `metadata` groups, `flush` nothing.
@@ -26,7 +26,7 @@ pub(crate) fn go_on(progress: &dyn Progress, n: u64) -> Result<()> {
     }
 }
 
-/// Tells nobody.
+/// Discards every report.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoProgress;
 

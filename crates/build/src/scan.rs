@@ -197,7 +197,7 @@ fn read_content(
     Ok(())
 }
 
-/// The data of a file between its holes; `None` where the host can't tell.
+/// The data of a file between its holes; `None` if the host cannot report it.
 fn find_segments(fd: &OwnedFd, size: u64) -> Option<Vec<Segment>> {
     let mut segments = Vec::new();
     let mut at = 0;

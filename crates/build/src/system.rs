@@ -12,7 +12,7 @@ use crate::layout::{Layout, MMP_INTERVAL};
 use crate::mapping::Mapping;
 use crate::space::{Run, Space};
 
-/// The number of who has the file system mounted when nobody has.
+/// The MMP sequence number of a file system that is not mounted.
 const MMP_CLEAN: u32 = 0xff4d_4d50;
 /// Blocks that an inode maps itself, without extents.
 const DIRECT: u64 = 12;
@@ -156,7 +156,7 @@ impl System {
         Ok(file.inode)
     }
 
-    /// The block by which hosts see each other's mounts: nobody has the file system now.
+    /// The block by which hosts see each other's mounts: the file system is not mounted.
     fn mmp(&mut self, layout: &Layout, space: &mut Space, time: i64) -> Result<()> {
         let at = Pblk(Self::take(layout, space, 0, 1)?[0].start);
         let mmp = Mmp {

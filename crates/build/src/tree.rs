@@ -1,4 +1,4 @@
-//! A directory tree in memory: what goes into an image.
+//! A directory tree in memory: the content of an image.
 //!
 //! # Data model
 //! A [`Node`] is an inode, an [`Entry`] a name in a directory. Nodes, entries and names are in flat

@@ -63,7 +63,7 @@ impl<'c, 'd> DirWorker<'c, 'd> {
             {
                 self.faults.push(e.ino(dir.ino).pblk(at));
             }
-            // Readers look for the checksum only where the first entry is all empty.
+            // Readers expect the checksum only where the first entry is all empty.
             if kind == DxKind::Node && self.cx.seed.is_some() && bytes.get(TYPE_AT) != Some(&0) {
                 let kind = FaultKind::Structure(CorruptKind::DxNodeDirent);
                 self.fault(kind, dir, at, "file type");

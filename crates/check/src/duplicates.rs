@@ -1,4 +1,4 @@
-//! Who owns blocks that were claimed more than once: a second scan, only made if there are any.
+//! The owners of blocks that were claimed more than once: a second scan, only made if there are any.
 
 use crate::bytes::le16;
 use crate::context::{Context, MetaRange};

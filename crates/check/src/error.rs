@@ -10,7 +10,7 @@ pub enum CheckError {
     /// The device failed.
     #[error(transparent)]
     Device(#[from] BlockError),
-    /// There is no ext4 file system, or one with features that nobody here knows.
+    /// There is no ext4 file system, or one with unknown features.
     #[error(transparent)]
     Format(#[from] FormatError),
     /// A feature that can't be checked, by name.

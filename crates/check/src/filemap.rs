@@ -36,7 +36,7 @@ struct Loader<'a, 'd> {
     damaged: bool,
 }
 
-/// The blocks of a file in order, up to the first damage; the flag tells of damage.
+/// The blocks of a file in order, up to the first damage; the flag reports damage.
 ///
 /// # Errors
 /// The device's.

@@ -49,7 +49,7 @@ fn offsets_in_area(raw: &[u8], inode: &Inode) -> bool {
 }
 
 impl Scanner<'_, '_> {
-    /// Checks that the data is there and as long as the size says.
+    /// Checks that the data is there and has the length that the size states.
     pub(crate) fn check_inline(&mut self, ino: Ino, raw: &[u8], inode: &Inode) {
         let fault = |why: &str| Fault::new(FaultKind::InlineData).ino(ino).detail(why);
         let Some(rest) = rest(raw) else {

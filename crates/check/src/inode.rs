@@ -78,7 +78,7 @@ impl Scanner<'_, '_> {
             Err(e) => {
                 let extra = e.kind == CorruptKind::InodeExtraSize;
                 let fault = Fault::from(e.ino(ino));
-                // Nobody asks for the extra fields of these.
+                // The extra fields of these are unused.
                 let unused = extra && is_hidden(self.cx, ino);
                 self.faults.push(if unused { fault.note() } else { fault });
                 let short = raw.get(..GOOD_OLD_INODE_SIZE).unwrap_or(raw);
@@ -145,7 +145,7 @@ impl Scanner<'_, '_> {
     /// Fields that must be zero, and times.
     pub(crate) fn check_fields(&mut self, ino: Ino, raw: &[u8], inode: &Inode) {
         let cx = self.cx;
-        // Without a name nobody comes to look at these.
+        // Without a name these are never read.
         let unused = inode.flags.contains(InodeFlags::EA_INODE) || is_hidden(cx, ino);
         let mut zero = |value: u32, what: &str| {
             if value != 0 {

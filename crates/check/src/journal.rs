@@ -163,7 +163,7 @@ fn check_super(
     let mapped: u64 = runs.iter().map(|r| u64::from(r.len)).sum();
     let most = blocks.min(mapped).min(sb.geometry.blocks_count);
     let bytes = mapped.saturating_mul(u64::from(sb.geometry.block_size));
-    // Tools and kernel look at the lower half of the size, and take it as signed.
+    // Tools and kernel read the lower half of the size, and take it as signed.
     let low = u64::try_from(inode.size as u32 as i32).unwrap_or(0);
     if inode.size > bytes && low <= bytes {
         let note = fault(CorruptKind::JournalMaxLen).note();

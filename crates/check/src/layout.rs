@@ -14,7 +14,7 @@ use uext4_ondisk::{
 
 /// The only encoding of names that there is.
 const ENCODING_UTF8: u16 = 1;
-/// The last number that whoever has the file system mounted counts to, and the mark of nobody.
+/// The last sequence number of a mounted file system, and the mark of an unmounted one.
 const MMP_SEQ_MAX: u32 = 0xe24d_4d4f;
 const MMP_CLEAN: u32 = 0xff4d_4d50;
 /// What a group's part of the inode table is called.

@@ -1,19 +1,19 @@
 //! The verifier behind `uext4 check`: everything of an ext4 image is checked, nothing is changed.
 //!
 //! # Data model
-//! [`check`] reads through a `View`, the image as journal replay would leave it. What is found goes
+//! [`check`] reads through a `View`, the image as journal replay would leave it. Findings are added
 //! into a `Context`: a bitmap of claimed clusters, and for each inode a byte of state, its link
 //! count on disk and the links found, in chunks that are made where something is in use. There is no
 //! heap object per inode, and memory follows from what is in use, not from the size of the image.
 //!
 //! # Invariants
 //! - Nothing is written, whatever the image holds.
-//! - Work is bounded by the size of the image: a tree block is descended into only by whoever
+//! - Work is bounded by the size of the image: a tree block is descended into only by the inode that
 //!   claimed it first, so loops end; counts from the disk are clamped to what fits the device.
 //! - No byte from the disk can cause a panic.
 //! - Threads do not change the report: what is claimed twice is only noted while claiming, and its
 //!   owners are looked up afterwards (`duplicates`). Only what else such a block makes wrong
-//!   depends on who claimed it first.
+//!   depends on the order of the claims.
 //!
 //! # Locking
 //! There is no lock: workers own what they collect and hand it over when they end; what they share

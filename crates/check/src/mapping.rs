@@ -95,7 +95,7 @@ impl Scanner<'_, '_> {
                 return Ok(());
             }
         };
-        // Some kernels and tools leave room for one entry less; more than that is no accident.
+        // Some kernels and tools leave room for one entry less; more than that is damage.
         let capacity = bytes.len().saturating_sub(EXTENT_HEADER) / EXTENT_ENTRY;
         if usize::from(node.max()) + 2 < capacity {
             let e = Corrupt::new(CorruptKind::ExtentMax).detail(node.max());

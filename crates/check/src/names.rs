@@ -88,7 +88,7 @@ impl NameSet {
     }
 }
 
-/// Looks for names that are in two blocks of a linear directory.
+/// Finds names that are in two blocks of a linear directory.
 ///
 /// # Errors
 /// The device's.
@@ -113,7 +113,7 @@ pub(crate) fn run(cx: &Context<'_>, dirs: &Dirs, faults: &mut Faults) -> Result<
     Ok(())
 }
 
-/// Looks for names that are in two of the blocks.
+/// Finds names that are in two of the blocks.
 ///
 /// # Errors
 /// The device's.

@@ -15,7 +15,7 @@ use uext4_ondisk::{
 /// Where `i_dtime` is.
 const DTIME_AT: usize = 0x14;
 
-/// Collects every orphan, if journal replay is to come before they are dealt with. Returns how many
+/// Collects every orphan, if journal replay must precede their deletion. Returns how many
 /// there are.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! What goes into a check and what comes out.
+//! Input and results of a check.
 
 use crate::fault::{Fault, Faults};
 
@@ -30,7 +30,7 @@ impl CheckOptions {
     }
 }
 
-/// Told how far a check is. Calls come from several threads.
+/// Receives the progress of a check. Calls come from several threads.
 pub trait Progress: Sync {
     /// A phase of `total` units begins.
     fn phase(&self, name: &str, total: u64);
@@ -38,7 +38,7 @@ pub trait Progress: Sync {
     fn advance(&self, n: u64);
 }
 
-/// Nobody is watching.
+/// Discards the progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoProgress;
 

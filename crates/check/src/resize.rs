@@ -81,7 +81,7 @@ impl Scanner<'_, '_> {
     }
 
     /// Follows the pointers. One that leads to another reserved block than it should is only noted:
-    /// nothing but growing the file system uses them, and that looks at them first.
+    /// nothing but growing the file system uses them, and that checks them first.
     fn check_reserved_map(&mut self, ino: Ino, double: Pblk, backups: &[u64]) -> Result<Reserved> {
         let (geo, bounds) = (&self.cx.geo, self.cx.bounds());
         let per_block = geo.block_size / 4;

@@ -39,7 +39,7 @@ pub(crate) struct DirBlockFound {
 pub(crate) struct ValueRef {
     /// The value's inode.
     pub(crate) value: Ino,
-    /// Who has the attribute.
+    /// The owner of the attribute.
     pub(crate) owner: Ino,
     /// Bytes of the value.
     pub(crate) size: u32,
@@ -79,7 +79,7 @@ pub(crate) struct Scanner<'c, 'd> {
     pub(crate) faults: Faults,
     pub(crate) dirs: Vec<DirFound>,
     pub(crate) dir_blocks: Vec<DirBlockFound>,
-    /// Attribute blocks, and who names them.
+    /// Attribute blocks, and their users.
     pub(crate) xattr_blocks: Vec<(Pblk, Ino)>,
     pub(crate) value_refs: Vec<ValueRef>,
     /// Clusters that were claimed before, when claiming.

@@ -57,7 +57,7 @@ impl Scanner<'_, '_> {
         self.check_dtime(ino, inode);
         let xattr_blocks = self.check_xattrs(ino, raw, inode)?;
         if ino != Ino::BAD_BLOCKS && inode.mode == 0 {
-            // Nobody looks at the blocks of these.
+            // The blocks of these are never read.
             self.check_block_count(ino, inode, xattr_blocks);
             let high = u64::from(le32(raw, SIZE_HIGH_AT).unwrap_or(0)) << 32;
             let whole = Inode {
@@ -86,7 +86,7 @@ impl Scanner<'_, '_> {
         let is_regular = inode.file_type() == FileType::Regular;
         match ino {
             Ino::BAD_BLOCKS => {
-                // The upper halves of the owner are nobody's.
+                // The upper halves of the owner are unused.
                 let owned = inode.uid & 0xffff != 0 || inode.gid & 0xffff != 0;
                 let owned = owned || inode.file_acl.0 != 0;
                 let inline = inode.flags.contains(InodeFlags::INLINE_DATA);

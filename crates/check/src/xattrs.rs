@@ -8,7 +8,7 @@ use uext4_ondisk::{
     Compat, Ino, Inode, InodeFlags, Pblk, XattrArea, XattrIndex, XattrValue, xattr_entry_hash,
 };
 
-/// Name of the attribute that tells how an inode is encrypted.
+/// Name of the attribute that holds an inode's encryption context.
 const CONTEXT_NAME: &[u8] = b"c";
 
 fn has_context(area: &XattrArea<'_>) -> bool {
@@ -48,7 +48,7 @@ impl Scanner<'_, '_> {
             let fault = Fault::new(FaultKind::XattrBlock)
                 .ino(ino)
                 .pblk(inode.file_acl);
-            // Nobody asks for the attributes of the file system's own inodes.
+            // The attributes of the file system's own inodes are unused.
             let value = inode.flags.contains(InodeFlags::EA_INODE);
             let unused = (value || is_hidden(self.cx, ino))
                 && self.cx.geo.check_block(inode.file_acl).is_err();
@@ -70,7 +70,7 @@ impl Scanner<'_, '_> {
         Ok(blocks + u64::from(self.cx.geo.cluster_ratio))
     }
 
-    /// Blocks of values in inodes of their own: those who have the attribute are charged, each.
+    /// Blocks of values in inodes of their own: each inode that has the attribute is charged.
     fn value_blocks(&self, area: &XattrArea<'_>) -> u64 {
         let ratio = u64::from(self.cx.geo.cluster_ratio);
         let cluster = u64::from(self.cx.geo.block_size) * ratio;

@@ -25,7 +25,7 @@ pub fn one_line(e: &anyhow::Error) -> String {
     line
 }
 
-/// Whether the reader of our output went away, which is no failure of ours.
+/// Whether the reader of our output went away, which is not a failure.
 pub fn is_closed_pipe(e: &anyhow::Error) -> bool {
     let kind = e.downcast_ref::<io::Error>().map(io::Error::kind);
     let of_json = e.downcast_ref::<serde_json::Error>();
@@ -39,14 +39,14 @@ pub fn in_image(at: &InImage, e: Error) -> anyhow::Error {
         Errno::ENOENT => match at.path.file_name() {
             Some(name) => {
                 let name = name.to_string_lossy();
-                format!("; `uext4 find {image}:/ --name {name}` looks for it elsewhere")
+                format!("; `uext4 find {image}:/ --name {name}` searches the whole image")
             }
             None => String::new(),
         },
         Errno::EISDIR => format!("; `uext4 ls {at}` lists it"),
         Errno::EROFS => "; the image is mounted read-only".to_owned(),
         Errno::ENOSPC => format!("; `uext4 df {image}` shows what is used"),
-        Errno::EUCLEAN => format!("; `uext4 check {image}` tells what is damaged"),
+        Errno::EUCLEAN => format!("; `uext4 check {image}` reports what is damaged"),
         _ => String::new(),
     };
     anyhow::anyhow!("{at}: {e}{hint}")
@@ -74,7 +74,7 @@ pub fn opening(image: &Path, e: &Error) -> anyhow::Error {
         Errno::EROFS => anyhow::anyhow!("{name}: it, or the file system it is on, is read-only"),
         _ if !has_magic(image) => not_an_image(image),
         Errno::EUCLEAN => {
-            anyhow::anyhow!("{name}: {e}; `uext4 check {name}` tells what is damaged")
+            anyhow::anyhow!("{name}: {e}; `uext4 check {name}` reports what is damaged")
         }
         Errno::EIO => anyhow::anyhow!("{name}: {e}; is the image complete?"),
         Errno::EOPNOTSUPP if e.to_string().contains("its journal is on") => {
@@ -84,7 +84,7 @@ pub fn opening(image: &Path, e: &Error) -> anyhow::Error {
     }
 }
 
-/// Whether the file or block device has what tells ext4 from anything else.
+/// Whether the file or block device has the magic number of ext4.
 pub fn has_magic(image: &Path) -> bool {
     const MAGIC_OFFSET: u64 = SUPERBLOCK_OFFSET + 56;
     // Opening a pipe would wait.

@@ -1,6 +1,6 @@
 //! The command lines of mount(8) and umount(8), which start a program of a name that they make up.
 //!
-//! | who | starts |
+//! | caller | starts |
 //! | --- | --- |
 //! | mount(8), type `fuse.uext4` | `/sbin/mount.fuse.uext4 SOURCE DIR [-sfnvw] [-o OPTIONS] [-t TYPE]`, if that is there |
 //! | else, mount.fuse3(8) | `uext4 SOURCE DIR -o OPTIONS` |
@@ -9,7 +9,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// What the arguments mean, as `uext4` takes them, if they are those of a helper; `is_command` tells the names of
+/// What the arguments mean, as `uext4` takes them, if they are those of a helper; `is_command` recognises the names of
 /// commands.
 pub fn arguments(args: &[OsString], is_command: impl Fn(&OsStr) -> bool) -> Option<Vec<OsString>> {
     let program = Path::new(args.first()?).file_name()?;

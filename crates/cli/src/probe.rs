@@ -105,7 +105,7 @@ fn in_head(head: &[u8]) -> Option<&'static str> {
     match MARKS.iter().find(|mark| is_there(mark)) {
         Some(mark) => Some(mark.what),
         None if head.iter().all(|b| *b == 0) => None,
-        None => Some("data that is no file system"),
+        None => Some("data that is not a file system"),
     }
 }
 
@@ -124,7 +124,7 @@ mod tests {
                 assert_eq!(in_head(&head), Some(mark.what));
                 assert_eq!(in_head(&head[..at]), None, "{}", mark.what);
                 head[at] ^= 0xff;
-                assert_eq!(in_head(&head), Some("data that is no file system"));
+                assert_eq!(in_head(&head), Some("data that is not a file system"));
             }
         }
         assert_eq!(in_head(&[]), None);

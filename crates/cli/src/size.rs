@@ -5,7 +5,7 @@
 /// # Errors
 /// What is wrong, for the user.
 pub fn parse(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is no size: give a number with K, M, G or T, such as 64M");
+    let wrong = || format!("`{text}` is not a size: give a number with K, M, G or T, such as 64M");
     let text = text.strip_suffix(['B', 'b']).unwrap_or(text);
     let text = text.strip_suffix(['i']).unwrap_or(text);
     let (digits, shift) = match text.as_bytes().last() {

@@ -1,8 +1,8 @@
-//! The time that goes into inodes.
+//! The time for inodes.
 
 use uext4_ondisk::Timestamp;
 
-/// The time that goes into inodes; precise to a clock tick, as in the kernel.
+/// The time for inodes; precise to a clock tick, as in the kernel.
 pub fn now() -> Timestamp {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
     Timestamp::new(t.tv_sec, u32::try_from(t.tv_nsec).unwrap_or(0))

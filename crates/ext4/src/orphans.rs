@@ -311,7 +311,7 @@ impl OrphanList {
         if let Err(why) = read {
             // Nothing is deleted by a list that is damaged.
             for inode in &listed {
-                inode.set_doomed(false);
+                inode.set_unlinked(false);
             }
             return Err(why);
         }
@@ -323,7 +323,7 @@ impl OrphanList {
         Ok(listed)
     }
 
-    /// The numbers on record on disk, for who changes inodes before they are dealt with.
+    /// The numbers on record on disk, for changes of inodes before they are dealt with.
     pub(crate) fn orphans_on_record(&self) -> Result<HashSet<Ino>> {
         let mut found = HashSet::new();
         if let Some(file) = self.orphan_file()? {
@@ -334,7 +334,7 @@ impl OrphanList {
         let mut next = Ino(self.volume.sb.raw.last_orphan.get());
         while next != Ino(0) && found.insert(next) {
             let inode = self.inodes.get_orphan(next)?;
-            inode.set_doomed(false);
+            inode.set_unlinked(false);
             next = Ino(inode.state().dtime);
         }
         Ok(found)

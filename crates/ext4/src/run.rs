@@ -18,6 +18,6 @@ pub struct RunLookup {
     pub pblk: Option<Pblk>,
     /// Allocated, but reads as zeros.
     pub unwritten: bool,
-    /// For how many blocks that goes on at least; at least 1.
+    /// For how many blocks that holds at least; at least 1.
     pub len: u32,
 }

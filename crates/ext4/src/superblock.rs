@@ -34,7 +34,7 @@ pub(crate) fn unix_now() -> u64 {
 /// Reads and checks the superblock of a device.
 ///
 /// # Errors
-/// The device's, or why it is no superblock.
+/// The device's, or why it is not a superblock.
 pub fn read_superblock(device: &dyn BlockDevice) -> Result<Superblock> {
     let mut bytes = [0u8; SUPERBLOCK_SIZE];
     device.read_at(SUPERBLOCK_OFFSET, &mut bytes)?;

@@ -107,7 +107,7 @@ impl Ext4 {
             return Err(stale());
         }
         let inode = self.inodes.get_inode(ino).map_err(|e| match e {
-            // Whatever the inode table has there, it is no inode of this handle.
+            // Whatever the inode table has there, it is not this handle's inode.
             Ext4Error::Corrupt(_) => stale(),
             e => self.volume.noted(e),
         })?;
@@ -117,7 +117,7 @@ impl Ext4 {
         }
     }
 
-    /// Refuses a caller who may not use attributes of that name, to read or to write one.
+    /// Refuses a caller that may not use attributes of that name, to read or to write one.
     fn check_xattr(
         &self,
         caller: &Caller,
@@ -273,7 +273,7 @@ impl FileSystem for Ext4 {
             &self.attributes.attr(dir),
             Access::READ,
         ))?;
-        if dir.is_doomed() {
+        if dir.is_unlinked() {
             return Err(Errno::ENOENT.into());
         }
         let mut cookie = cookie;

@@ -27,7 +27,7 @@ struct Work {
     stop: bool,
 }
 
-/// Marks the thread as ended, also when it panics, so that nobody waits for it.
+/// Marks the thread as ended, also when it panics, so that no caller waits for it.
 struct EndOfThread(Arc<Journal>);
 
 impl Drop for EndOfThread {
@@ -52,7 +52,7 @@ impl Committer {
         }
     }
 
-    /// The thread's loop, until it is told to stop or something fails.
+    /// The thread's loop, until it is asked to stop or something fails.
     pub fn run(mut self) {
         let _end = EndOfThread(Arc::clone(&self.journal));
         loop {

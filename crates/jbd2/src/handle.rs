@@ -68,7 +68,7 @@ impl<'j> Handle<'j> {
         Ok(content)
     }
 
-    /// As [`Handle::modify`], but `None` if somebody else has the buffer's lock.
+    /// As [`Handle::modify`], but `None` if another thread has the buffer's lock.
     ///
     /// # Errors
     /// [`JournalError::Aborted`].
@@ -235,7 +235,7 @@ impl<'j> Handle<'j> {
         Ok(())
     }
 
-    /// Says that no earlier copy of `block`, which nobody has in memory, may be replayed.
+    /// Records that no earlier copy of `block`, which is not in memory, may be replayed.
     pub fn revoke(&self, block: u64) {
         self.changed.set(true);
         let mut lists = self.journal.shard(self.shard).lists.lock();

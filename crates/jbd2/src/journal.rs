@@ -20,9 +20,9 @@ const CREDIT_BATCH: i64 = 128;
 pub(crate) struct State {
     /// The last transaction that is durable.
     pub committed: u64,
-    /// The last transaction that somebody wants durable.
+    /// Newest transaction that a caller is waiting on.
     pub requested: u64,
-    /// Somebody waits for room in the log.
+    /// A caller waits for room in the log.
     pub need_room: bool,
     /// A caller waits for everything to be in place and the log to be empty.
     pub need_empty: bool,
@@ -61,7 +61,7 @@ pub struct Journal {
     state: Mutex<State>,
     /// Wakes the commit thread.
     work: Condvar,
-    /// Wakes those who wait for a commit, for room, or for the gate to open.
+    /// Wakes the threads that wait for a commit, for room, or for the gate to open.
     done: Condvar,
     /// Wakes the commit thread when the last handle leaves a closing transaction.
     drained: Condvar,
@@ -137,7 +137,7 @@ impl Journal {
         *self.thread.lock() = Some(thread);
     }
 
-    /// Sets who is told of commits; at most once, before the first handle.
+    /// Sets the receiver of commit notices; at most once, before the first handle.
     pub fn set_client(&self, client: Arc<dyn JournalClient>) {
         let _ = self.client.set(client);
     }
@@ -455,8 +455,8 @@ impl Journal {
         self.empty_log(false)
     }
 
-    /// Whether the caller is the commit thread, which can wait for no commit: its client may let go
-    /// of a file system there that nobody else has any more.
+    /// Whether the caller is the commit thread, which cannot wait for a commit: its client may release
+    /// the last reference to a file system there.
     fn on_commit_thread(&self) -> bool {
         let thread = self.thread.lock();
         thread
@@ -606,7 +606,7 @@ impl Journal {
         for shard in self.shards.iter() {
             shard.credits.store(0, Ordering::Relaxed);
         }
-        // In this order: who sees nothing reserved sees the next transaction.
+        // In this order: a thread that reads no reservation reads the next transaction.
         self.gate.running.fetch_add(1, Ordering::SeqCst);
         self.reserved.store(0, Ordering::SeqCst);
     }
@@ -635,7 +635,7 @@ impl Journal {
         if !self.settings.set_commit_interval(interval) {
             return;
         }
-        // The commit thread sleeps for as long as was right before.
+        // The commit thread sleeps for the time computed last.
         let _state = self.state().lock();
         self.work().notify_all();
     }
@@ -717,7 +717,7 @@ mod tests {
         journal.set_client(Arc::new(Impatient(Arc::clone(&journal), told)));
         drop(journal.start(1).expect("start"));
         journal.sync().expect("sync");
-        let flushed = hears.recv().expect("told");
+        let flushed = hears.recv().expect("a notice");
         assert!(matches!(flushed, Err(JournalError::OnCommitThread)));
         journal.stop();
     }

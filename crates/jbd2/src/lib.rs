@@ -9,7 +9,7 @@
 //!
 //! # Invariants
 //! - A transaction that runs has room in the log for every block it may still attach.
-//! - A block attached to a transaction is copied before anybody changes it for the next one: by
+//! - A block attached to a transaction is copied before the next one changes it: by
 //!   commit, or by the first writer of the next transaction (freezing).
 //! - A block freed in a transaction is given out again only once that transaction is durable, and is
 //!   revoked if it held metadata.

@@ -133,13 +133,13 @@ impl Log {
         self.chunk.clear();
         self.tags.clear();
         if self.used == 0 {
-            // Nobody looks into a log that is marked empty.
+            // A log that is marked empty is not read.
             self.write_super(self.head, self.tid)?;
         }
         Ok(self.head)
     }
 
-    /// An empty log does not say that it has fast commits, so that whoever knows none can open it.
+    /// An empty log does not say that it has fast commits, so that an implementation without them can open it.
     fn write_super(&mut self, start: u32, sequence: Tid) -> Result<()> {
         self.sb.raw.start = start.into();
         self.sb.raw.sequence = sequence.0.into();
@@ -301,7 +301,7 @@ fn set_features(map: &LogMap, mut sb: JournalSuper, features: LogFeatures) -> Re
     if features.wide {
         want |= JournalIncompat::BIT64;
     }
-    // As long as there may be some, they have their blocks.
+    // While there may be some, their blocks are reserved.
     let fast_commits = features.fast_commits || !sb.is_empty();
     want.set(JournalIncompat::FAST_COMMIT, fast_commits);
     if features.checksums && !want.contains(JournalIncompat::CSUM_V2) {

@@ -6,7 +6,7 @@
 //! A transaction whose commit block, or any other block, did not reach the device ends the log: a crash cut it
 //! short. If a later commit block is there, it did not: a commit block is written only when the one before it is
 //! durable. Then the log is damaged, and transactions that were durable would be lost with it, so it is refused
-//! where checksums can tell.
+//! where checksums prove it.
 
 use crate::error::Result;
 use crate::log;
@@ -29,7 +29,7 @@ pub struct RecoveryReport {
     /// Copies not written because they were revoked or superseded.
     pub skipped: u64,
     /// What fast commits say happened after these transactions; for the file system to replay in the
-    /// first transaction of [`crate::Journal::open_after_recovery`]. As long as that is not durable, the
+    /// first transaction of [`crate::Journal::open_after_recovery`]. Until that is durable, the
     /// log is not empty and recovery finds them again.
     pub fast_commits: Vec<FastCommitRecord>,
 }
@@ -254,8 +254,8 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Refuses a log that goes on after transaction `tid`, which is incomplete; the one before was committed at
-    /// `time`. Without checksums of each block nothing tells a commit block from what an earlier file system left.
+    /// Refuses a log that continues after transaction `tid`, which is incomplete; the one before was committed at
+    /// `time`. Without checksums of each block a commit block cannot be distinguished from what an earlier file system left.
     fn check_end(&mut self, tid: Tid, time: u64) -> Result<()> {
         if !self.format.has_block_csum() {
             return Ok(());

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The most bytes of a request that are looked at.
+/// The most bytes of a request that are read.
 const REQUEST_BYTES_MAX: u64 = 8 << 10;
 
 /// How long a client may take for one.
@@ -46,7 +46,7 @@ impl Metrics {
         self.0.local_addr()
     }
 
-    /// Answers from a thread of its own, for as long as the process lives.
+    /// Answers from a thread of its own, until the process ends.
     pub fn serve(self, dir: PathBuf) {
         thread::spawn(move || {
             for client in self.0.incoming() {
@@ -261,7 +261,7 @@ fn escaped(label: &str) -> String {
 pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let address: SocketAddr = text
         .parse()
-        .map_err(|_| format!("'{text}' is no address and port, such as 127.0.0.1:9464"))?;
+        .map_err(|_| format!("'{text}' is not an address and port, such as 127.0.0.1:9464"))?;
     match address.ip().is_loopback() {
         true => Ok(address),
         false => Err(format!(

@@ -40,9 +40,7 @@ pub enum RemountError {
     #[error("{0}")]
     Option(#[from] OptionError),
     /// A file is open for writing, or has lost its name.
-    #[error(
-        "in use: a file is open for writing or {0}; close it (fuser -m lists who has files open)"
-    )]
+    #[error("in use: a file is open for writing or {0}; close it (fuser -m lists the processes)")]
     Busy(String),
     /// The kernel takes such a change from root alone.
     #[error("option '{0}' of a mount is root's to change; unmount it, and mount it again")]
@@ -64,7 +62,7 @@ pub enum RemountError {
 /// Waits for about a second at most where files are in use.
 ///
 /// # Errors
-/// It is no mount of ours, or keeps its options.
+/// It is not a uext4 mount, or keeps its options.
 pub fn remount(dir: &Path, lists: &[String]) -> Result<(), RemountError> {
     let dir = mountinfo::absolute(dir)?;
     let entry = MountEntry::at(&dir)?.ok_or(RemountError::NotMounted)?;
@@ -174,7 +172,7 @@ fn unanswered(e: io::Error) -> RemountError {
                 .to_owned(),
         ),
         Some(libc::EACCES) => RemountError::Refused(
-            "permission denied; without allow_other, only the user who mounted it may look into it"
+            "permission denied; without allow_other, only the user that mounted it may access it"
                 .to_owned(),
         ),
         _ => RemountError::Host(e),

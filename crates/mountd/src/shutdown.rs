@@ -24,7 +24,7 @@ pub enum ShutdownError {
     #[error("not a mount of uext4 but of {0}; umount(8) unmounts it")]
     NotOurs(String),
     /// It is in use.
-    #[error("{0}; close them (fuser -m lists who has them), or give --lazy")]
+    #[error("{0}; close them (fuser -m lists the processes), or give --lazy")]
     Busy(UnmountError),
     /// The host's error.
     #[error("{0}")]
@@ -54,7 +54,7 @@ pub struct Ended {
     pub source: PathBuf,
     /// Whether the server is known to have closed it; a lazy end is not waited for.
     pub closed: bool,
-    /// Another directory that it is mounted on still, so that the server goes on.
+    /// Another directory that it is mounted on still, so that the server continues.
     pub elsewhere: Option<PathBuf>,
     /// Its server was gone before.
     pub was_dead: bool,

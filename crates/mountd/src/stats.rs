@@ -14,7 +14,7 @@ pub const ATTRIBUTE: &str = "uext4.stats";
 /// The most that an attribute can be.
 const VALUE_BYTES_MAX: usize = 64 << 10;
 
-/// Statistics can't be had.
+/// Statistics are not available.
 #[derive(Debug, thiserror::Error)]
 pub enum StatsError {
     /// Something else is mounted there, or nothing.
@@ -32,7 +32,7 @@ pub enum StatsError {
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// As [`read`], in a process of its own: a process that asks a hanging server waits even when it is killed. None if
-/// what answers is no server of ours.
+/// what answers is not a uext4 server.
 ///
 /// # Errors
 /// [`Hung`]: nothing answers.

@@ -41,7 +41,7 @@ pub struct SigEvent {
 /// mq_open(3).
 ///
 /// The C function is variadic, which can't be defined here. On x86_64 and aarch64, Linux's calling conventions pass the
-/// first four arguments in the same registers either way; the last two are looked at with `O_CREAT` alone, as
+/// first four arguments in the same registers either way; the last two are read with `O_CREAT` only, as
 /// callers need not pass them otherwise.
 ///
 /// # Safety
@@ -290,7 +290,7 @@ fn descriptor<'fd>(mqd: mqd_t) -> Result<Descriptor<'fd>, Errno> {
 /// The bytes of a string; `EFAULT` for null.
 ///
 /// # Safety
-/// It is null or a string that lives as long as the bytes are used.
+/// It is null or a string that lives while the bytes are used.
 unsafe fn bytes<'a>(string: *const c_char) -> Result<&'a [u8], Errno> {
     if string.is_null() {
         return Err(Errno::FAULT);

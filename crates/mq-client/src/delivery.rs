@@ -73,7 +73,7 @@ impl Delivery {
     /// Waits for the registration's number and its delivery: what to call then.
     fn wait(self) -> Option<(Function, sigval)> {
         let registration = self.hand_over.wait()?;
-        // SAFETY: it is no negative number; see the head of this file for the rest.
+        // SAFETY: it is not negative; see the head of this file for the rest.
         let fd = unsafe { BorrowedFd::borrow_raw(self.fd) };
         match Descriptor::new(fd).await_notification(registration) {
             Ok(true) => Some((self.function, self.value)),

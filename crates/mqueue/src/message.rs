@@ -58,7 +58,7 @@ impl Eq for Message {}
 pub(crate) struct Messages {
     heap: BinaryHeap<Message>,
     free: Vec<u32>,
-    /// The order of the next message that comes in.
+    /// The order of the next message.
     next_order: u64,
     /// The length of all that are in.
     bytes: u64,

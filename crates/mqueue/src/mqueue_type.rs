@@ -1,9 +1,9 @@
 //! The file system type of message queues: a superblock for each IPC namespace, in one registry.
 //!
-//! # Arms
-//! [`SuperArm`] (`mqueue-super=`), as [`uext4_vfs::registry`] has them. A namespace that is created has a
-//! number that was never given out, so that only the `keyed` arm searches for it; mounting the queues of
-//! one that exists goes by its number in every arm, so that two mounts show the same queues.
+//! # Variants
+//! [`SuperVariant`] (`mqueue-super=`), as [`uext4_vfs::registry`] has them. A namespace that is created has a
+//! number that was never given out, so that only the `keyed` variant searches for it; mounting the queues of
+//! one that exists uses its number in every variant, so that two mounts show the same queues.
 //!
 //! # Invariants
 //! A number is given out once. Threads have series of numbers, each with a shard of the registry and a
@@ -17,7 +17,7 @@ use crate::namespace_id::{NamespaceId, SERIES};
 use std::sync::Arc;
 use uext4_sync::atomic::{AtomicU64, Ordering::Relaxed};
 use uext4_sync::{CachePadded, thread_number};
-use uext4_vfs::{Errno, Registry, Result, SuperArm};
+use uext4_vfs::{Errno, Registry, Result, SuperVariant};
 
 /// The message queues of a process, all namespaces of it; users are charged over all of them.
 pub struct MqueueType {
@@ -34,20 +34,20 @@ struct Series {
 
 impl Default for MqueueType {
     fn default() -> MqueueType {
-        MqueueType::new(SuperArm::default())
+        MqueueType::new(SuperVariant::default())
     }
 }
 
 impl MqueueType {
     /// Without a namespace.
-    pub fn new(arm: SuperArm) -> MqueueType {
-        MqueueType::with_accounts(arm, Accounts::new())
+    pub fn new(variant: SuperVariant) -> MqueueType {
+        MqueueType::with_accounts(variant, Accounts::new())
     }
 
     /// Without a namespace; users are charged in `accounts`.
-    pub fn with_accounts(arm: SuperArm, accounts: Arc<Accounts>) -> MqueueType {
+    pub fn with_accounts(variant: SuperVariant, accounts: Arc<Accounts>) -> MqueueType {
         MqueueType {
-            registry: Registry::new(arm),
+            registry: Registry::new(variant),
             series: (0..SERIES)
                 .map(|_| {
                     CachePadded::new(Series {

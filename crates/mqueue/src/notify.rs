@@ -40,7 +40,7 @@ impl Notification {
         }
     }
 
-    /// Tells the process. Called with no lock held.
+    /// Notifies the process. Called with no lock held.
     pub(crate) fn deliver(self) {
         match self {
             Notification::None => {}

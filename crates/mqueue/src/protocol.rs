@@ -11,7 +11,7 @@
 //!   thread. The file's size, owner and permission are as of any file that is made; without `PREPARE` it has
 //!   the namespace's default size.
 //! - A structure is followed by data; both lie in one piece of memory, whose length is in the ioctl's number
-//!   ([`number`]). What does not fit goes in pieces: [`STAGE`] before [`SEND`], [`FETCH`] after [`RECEIVE_WITH`].
+//!   ([`number`]). What does not fit is split into pieces: [`STAGE`] before [`SEND`], [`FETCH`] after [`RECEIVE_WITH`].
 //!
 //! An ioctl on anything else than a queue of such a mount fails with `ENOTTY`.
 
@@ -55,7 +55,7 @@ pub const RECEIVE_NOWAIT: (u32, Way) = (2, Way::Out);
 pub const RECEIVE_WITH: (u32, Way) = (3, Way::InOut);
 /// Sends what follows [`Send`].
 pub const SEND: (u32, Way) = (4, Way::In);
-/// Keeps a piece of a long message, which follows [`Piece`]; `token` comes back, 0 starts a new message.
+/// Keeps a piece of a long message, which follows [`Piece`]; `token` is returned, 0 starts a new message.
 pub const STAGE: (u32, Way) = (5, Way::InOut);
 /// Gives the piece that [`Piece`] asks for, in its place.
 pub const FETCH: (u32, Way) = (6, Way::InOut);
@@ -87,7 +87,7 @@ pub const fn received(result: u32) -> (usize, u32) {
 /// In [`Prepare`], as `maxmsg`: withdraws the size that was set for that name.
 pub const FORGET: i64 = i64::MIN;
 
-/// Tells by [`Until`] how long the next [`RECEIVE_UNTIL`] of this thread waits. `EPERM`: the server does not know the thread,
+/// Sets by [`Until`] how long the next [`RECEIVE_UNTIL`] of this thread waits. `EPERM`: the server does not know the thread,
 /// as it is in another namespace of processes; [`RECEIVE_WITH`] does then.
 pub const UNTIL: (u32, Way) = (12, Way::In);
 /// As [`RECEIVE`], with the deadline that was set before; uses it up. `EINVAL`: none is set.

@@ -1,6 +1,6 @@
 //! A namespace as a file system: one directory, whose files are the queues.
 //!
-//! This is the one adapter to [`FileSystem`]. What can be done, and which error comes first where several
+//! This is the one adapter to [`FileSystem`]. What can be done, and which error is reported where several
 //! could, is as on Linux's mount of type `mqueue`; `docs/SEMANTICS.md` says where it is not.
 //!
 //! # Invariants
@@ -232,7 +232,7 @@ impl FileSystem for Namespace {
         Err(Errno::EINVAL.into())
     }
 
-    /// Queues come in the order in which they were made.
+    /// Queues are listed in the order in which they were made.
     fn readdir(
         &self,
         caller: &Caller,

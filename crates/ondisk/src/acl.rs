@@ -11,7 +11,7 @@ const DISK_VERSION: u32 = 1;
 const XATTR_VERSION: u32 = 2;
 const NO_ID: u32 = u32::MAX;
 
-/// Whom an entry is about.
+/// The subject of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u16)]
 pub enum AclTag {
@@ -25,7 +25,7 @@ pub enum AclTag {
     Group = 0x08,
     /// The most that users and groups get.
     Mask = 0x10,
-    /// Everybody else.
+    /// All other users.
     Other = 0x20,
 }
 
@@ -50,7 +50,7 @@ impl AclTag {
 /// An entry.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct AclEntry {
-    /// Whom it is about.
+    /// The subject.
     pub tag: AclTag,
     /// Read 4, write 2, execute 1.
     pub perm: u16,

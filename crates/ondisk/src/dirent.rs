@@ -7,7 +7,7 @@
 //! checksum tail. Functions that take `data_end` take what [`dir_data_end`] gives.
 //!
 //! # Hints
-//! [`dir_insert`] starts to look for room at a record the caller remembers, and says where to start
+//! [`dir_insert`] starts its search for room at a record the caller remembers, and returns where to start
 //! next time. A hint must be the offset of a record; 0 always is one. [`dir_remove`] can make a record
 //! before the hint disappear or grow: it returns an offset that the hint must not stay above.
 
@@ -319,7 +319,7 @@ pub fn dir_insert(
 }
 
 /// Removes the record at `offset`; `prev` is the one before it, if the caller knows (as [`dir_find`]
-/// says). Returns the record that has the room now: a hint above it goes down to it.
+/// says). Returns the record that has the room now: a hint above it must be lowered to it.
 ///
 /// # Errors
 /// [`CorruptKind::DirOffset`] if there is no such record, or the kind of a damaged one.
@@ -411,7 +411,7 @@ pub fn dir_block_is_empty(block: &[u8], data_end: usize) -> Result<bool> {
     Ok(true)
 }
 
-/// Makes an empty block, with the tail if there is one. The checksum comes later.
+/// Makes an empty block, with the tail if there is one. The checksum is added later.
 pub fn dir_block_init(block: &mut [u8], has_tail: bool) {
     block.fill(0);
     let end = dir_data_end(block.len(), has_tail);

@@ -1,8 +1,8 @@
 //! Fast commits: small records, in blocks of their own at the end of the journal, of what changed since
 //! the last ordinary transaction.
 //!
-//! A record is a tag, a length and a value; none goes on in the next block. A commit ends with a record
-//! that has the checksum of all since the last such record; what comes after the last good one never
+//! A record is a tag, a length and a value; it lies in one block. A commit ends with a record
+//! that has the checksum of all since the last such record; what follows the last good one never
 //! happened.
 //!
 //! Source: Linux documentation, filesystems/ext4, "Journal (jbd2)", "Fast commits".
@@ -87,7 +87,7 @@ pub struct FastCommitScan {
 }
 
 impl FastCommitScan {
-    /// Looks for fast commits on top of the transaction before `tid`.
+    /// Searches for fast commits on top of the transaction before `tid`.
     pub fn new(tid: Tid) -> Self {
         FastCommitScan {
             tid,
@@ -98,7 +98,7 @@ impl FastCommitScan {
         }
     }
 
-    /// Reads the next block; false if there is no more to be had.
+    /// Reads the next block; false at the end of the area.
     ///
     /// # Errors
     /// [`CorruptKind::JournalFeature`]: a complete commit needs features that are not known.
@@ -139,7 +139,7 @@ impl FastCommitScan {
                 self.features = Some(self.features.unwrap_or(0) | features);
             }
             TAG_PAD => {}
-            // Nothing comes before the first record of the area.
+            // Nothing precedes the first record of the area.
             _ if self.features.is_none() => return Ok(false),
             _ => match decode(tag, value) {
                 Some(record) => self.open.push(record),

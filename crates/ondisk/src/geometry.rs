@@ -8,7 +8,7 @@ use crate::features::{Compat, Incompat, RoCompat};
 use crate::raw_superblock::RawSuperblock;
 use crate::types::{GroupBlk, GroupNo, Ino, Pblk};
 
-/// Sizes and places, checked against each other. Immutable for as long as the size stays.
+/// Sizes and places, checked against each other. Immutable until the size changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a feature")]
 pub struct Geometry {

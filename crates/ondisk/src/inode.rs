@@ -61,7 +61,7 @@ bitflags! {
         const INDEX = 0x1000;
         /// AFS.
         const IMAGIC = 0x2000;
-        /// Data goes through the journal.
+        /// Data is journalled.
         const JOURNAL_DATA = 0x4000;
         /// No tail merging.
         const NOTAIL = 0x8000;
@@ -402,7 +402,7 @@ impl Inode {
         }
     }
 
-    /// The block count on disk, and the flags that tell its unit.
+    /// The block count on disk, and the flags that define its unit.
     fn encode_blocks(&self, p: &InodeParams) -> (u64, InodeFlags) {
         let flags = self.flags.difference(InodeFlags::HUGE_FILE);
         if self.blocks < 1 << 48 || !p.huge_file {

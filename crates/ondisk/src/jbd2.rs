@@ -254,7 +254,7 @@ impl CommitBlock {
     }
 
     /// Reads a commit block and checks its checksum of version 2 or 3. That of version 1 is for the
-    /// caller, who has seen the transaction.
+    /// caller, which has read the transaction.
     ///
     /// # Errors
     /// [`CorruptKind::JournalBlockType`], [`CorruptKind::JournalCommitChecksum`], and those of
@@ -266,7 +266,7 @@ impl CommitBlock {
         }
         let v1_checksum = match (fmt.csum, block.get(12..14)) {
             (JournalCsum::V1, Some([CHECKSUM_CRC32, 4])) => be32(block, 16),
-            // Who writes no checksum leaves it all zero.
+            // Without a checksum the field is zero.
             (JournalCsum::V1, Some([0, 0])) if be32(block, 16) == Some(0) => None,
             (JournalCsum::V1, _) => return Err(CorruptKind::JournalCommitChecksum.into()),
             _ => None,

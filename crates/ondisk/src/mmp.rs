@@ -34,7 +34,7 @@ struct RawMmp {
 
 const _: () = assert!(size_of::<RawMmp>() == 1024);
 
-/// Who has the file system mounted.
+/// The host that has the file system mounted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mmp {
     /// Changes while the file system is mounted.

@@ -43,7 +43,7 @@ pub fn orphan_entries(block: &[u8]) -> impl Iterator<Item = (usize, Ino)> + '_ {
         .filter(|(_, ino)| ino.0 != 0)
 }
 
-/// Makes an empty block. The checksum comes later.
+/// Makes an empty block. The checksum is added later.
 pub fn orphan_block_init(block: &mut [u8]) {
     block.fill(0);
     let at = block.len().saturating_sub(TAIL);

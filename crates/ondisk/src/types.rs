@@ -36,7 +36,7 @@ newtype!(
     Ino(u32)
 );
 newtype!(
-    /// The stamp that tells one use of an inode number from the next.
+    /// The generation: distinguishes one use of an inode number from the next.
     Generation(u32)
 );
 newtype!(

@@ -3,7 +3,7 @@
 //! Source: Linux documentation, filesystems/ext4, "Extended Attributes".
 //!
 //! # Data model
-//! [`XattrArea`] is a view of validated bytes; finding a name allocates nothing. Changing goes through
+//! [`XattrArea`] is a view of validated bytes; finding a name allocates nothing. A change is made in an
 //! [`XattrList`], which is sorted as blocks are and encodes to either place.
 
 use crate::bytes::{le16, le32, put_le16, put_le32, round4};
@@ -506,7 +506,7 @@ impl XattrList {
         (inode_size as usize).saturating_sub(GOOD_OLD_INODE_SIZE + extra_isize as usize + 4)
     }
 
-    /// Makes a block with reference count 1. The checksum comes later.
+    /// Makes a block with reference count 1. The checksum is added later.
     ///
     /// # Errors
     /// [`XattrNoSpace`]; the block is unchanged.

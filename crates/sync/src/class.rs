@@ -35,7 +35,7 @@ pub enum Rank {
     JournalList = 13,
     /// Leaves: nothing is taken under them but what the release of a lock needs.
     Leaf = 14,
-    /// Inside a lock: held for a moment by whoever queues for it or wakes others.
+    /// Inside a lock: held for a moment to queue for it or to wake other threads.
     Inner = 15,
 }
 
@@ -160,13 +160,13 @@ classes! {
     LAZYTIME = "lazytime", Leaf, Refused, "inodes with pending timestamps, one shard";
     DEVICE = "device", Leaf, Refused, "a chunk or a list of a device in memory";
     DIRECT = "direct", Leaf, Refused, "direct writes whose blocks are to become written";
-    TRIM = "trim", Leaf, Refused, "who discards free blocks and who waits for some";
+    TRIM = "trim", Leaf, Refused, "discards of free blocks, and allocations that wait for them";
     OPEN_FILES = "open_files", Leaf, Refused, "a table of open files";
     FUSE_NODES = "fuse_nodes", Leaf, Refused, "nodes that a kernel has references to, one shard";
     MQUEUE = "mqueue", Leaf, Refused, "a message queue or its namespace";
     MQUEUE_CALLS = "mqueue_calls", Leaf, Refused, "calls of a mounted namespace that wait";
     REPORTS = "reports", Inner, Refused, "how many messages a server has sent of late";
-    LOCK_QUEUE = "lock_queue", Inner, Refused, "who waits for an ilock or a range";
+    LOCK_QUEUE = "lock_queue", Inner, Refused, "waiters for an ilock or a range";
     TEST_OUTER = "test_outer", Rename, Refused, "tests only";
     TEST_LEAF = "test_leaf", Leaf, Refused, "tests only";
 }

@@ -11,7 +11,7 @@ pub struct Condvar {
 }
 
 impl Condvar {
-    /// A condition variable that nobody waits on.
+    /// A condition variable without waiters.
     pub const fn new() -> Condvar {
         Condvar {
             raw: imp::RawCondvar::new(),
@@ -33,7 +33,7 @@ impl Condvar {
     }
 
     /// As [`Condvar::wait`]; now and then the time has passed when others have run for a while. So
-    /// whoever waits in a loop is blocked in the end, and needs a notification to go on.
+    /// a thread that waits in a loop blocks in the end, and needs a notification to go on.
     #[cfg(shuttle)]
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _timeout: Duration) -> bool {
         let timed_out = imp::times_out();

@@ -125,7 +125,7 @@ impl<T> Mutex<T> {
         })
     }
 
-    /// The value, when nobody else can have it.
+    /// The value, when no other thread can have it.
     pub fn into_inner(self) -> T {
         #[cfg(not(shuttle))]
         return self.raw.into_inner();
@@ -163,7 +163,7 @@ impl<'a, T> MutexGuard<'a, T> {
         result
     }
 
-    /// Gives the lock back, lets others run, and takes it again: a wait that nobody notified.
+    /// Releases the lock, yields, and takes it again: a wait without a notification.
     #[cfg(shuttle)]
     pub(crate) fn relock(&mut self) {
         let lock = self.lock;

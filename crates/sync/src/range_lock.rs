@@ -3,8 +3,8 @@
 //! # Purpose
 //! Writers of ranges that do not overlap run together. Requests are served in the order in which they
 //! came: a request waits for every overlapping one ahead of it, whether that is held or waits itself.
-//! So a wide range is not starved by narrow ones, and there is no cycle: everybody waits for somebody
-//! who came earlier.
+//! So a wide range is not starved by narrow ones, and there is no cycle: each request waits only for
+//! earlier ones.
 //!
 //! # Invariants
 //! Requests are kept in the order of their tickets. `blockers` of each is the number of earlier
@@ -22,7 +22,7 @@ use crate::{Condvar, Mutex};
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// Sleepers are told apart by their ticket modulo this, so that few wake who need not.
+/// Sleepers wait in classes by their ticket modulo this, so that few wake in vain.
 const WAKES: usize = 8;
 
 const CLASS: &LockClass = &class::RANGE;
@@ -152,7 +152,7 @@ impl RangeLock {
         self.guard(ticket, key, since_ns)
     }
 
-    /// Takes `range` alone, if nobody has or awaits one that overlaps it.
+    /// Takes `range` alone, if no overlapping one is held or awaited.
     pub fn try_lock(&self, range: Range<u64>) -> Option<RangeGuard<'_>> {
         let mut requests = self.requests.lock();
         let request = requests.push(&range);

@@ -155,7 +155,7 @@ impl<T> RwLock<T> {
         HeldRw::new(self.class, self.address(), mode, u64::MAX, since_ns)
     }
 
-    /// The value, when nobody else can have it.
+    /// The value, when no other thread can have it.
     pub fn get_mut(&mut self) -> &mut T {
         #[cfg(not(shuttle))]
         return self.raw.get_mut();

@@ -5,32 +5,32 @@
 //! An inode lock is idle most of the time, in millions of inodes, and a few are read by every CPU at
 //! once. So an idle lock is 24 bytes, and works as any readers-writer lock does: the readers are counted
 //! in its word (*narrow*). Where readers meet, the lock becomes *wide*: readers count themselves in
-//! on their own CPU, and only look at the word. A writer closes the gate, waits until both counts are
-//! zero, and leaves the lock narrow; it becomes wide again once as many readers have met as looking
-//! at all those counters costs.
+//! on their own CPU, and only read the word. A writer closes the gate, waits until both counts are
+//! zero, and leaves the lock narrow; it becomes wide again once the number of meetings between readers equals the cost of
+//! reading all those counters.
 //!
 //! # Fairness
-//! Who has the gate, a writer, lets no new reader in; so readers do not starve a writer that has it.
-//! When it is given back, whoever comes first takes it, since handing it to a sleeping thread costs
-//! a switch between threads for each acquisition. But once somebody has waited for `STARVED`, it is
+//! While a writer has the gate, no new reader enters; so readers do not starve a writer that has it.
+//! When it is released, the first thread to arrive takes it, since handing it to a sleeping thread costs
+//! a switch between threads for each acquisition. But once a thread has waited for `STARVED`, it is
 //! handed over: all readers waiting at that moment are in at once, the writer that has waited longest
-//! has the gate and waits for them to leave, and whoever comes later waits behind it. So readers and
-//! writers alternate under pressure, and nobody waits for more than each writer ahead of it, twice.
+//! has the gate and waits for them to leave, and later threads wait behind it. So readers and
+//! writers alternate under pressure, and no thread waits for more than each writer ahead of it, twice.
 //!
 //! # Invariants
 //! - `WRITER` (the gate) has one owner: a writer that is in, or one that waits for readers to leave.
 //! - A reader is counted once: in the word, or in the counter of the CPU it came in on. In a counter
 //!   it is in only if, after counting itself, it saw the word wide and the gate open; else it
 //!   takes itself out again. So from the moment the gate is closed, counters only fall but for those
-//!   who come and go, and one that was seen at zero counts nobody who is in.
+//!   that enter and leave again, and a counter that was seen at zero counts no holder.
 //! - `WIDE` is set only by a reader that is counted in the word, with the gate open, and cleared only by
-//!   the owner of the gate when nobody is in.
+//!   the owner of the gate when no reader is in.
 //! - A thread that is in exclusively sees `WRITER` alone in the word, with `WAITING` or not.
 //!
 //! # Locking
-//! The queue inside has the class `lock_queue`, below all others: it is taken for a moment by those who
-//! have to wait and by those who wake them. All atomics are sequentially consistent, as a reader
-//! counts itself and then looks at the gate, while a writer closes the gate and then looks at the counts.
+//! The queue inside has the class `lock_queue`, below all others: it is taken for a moment by threads that
+//! have to wait and by threads that wake them. All atomics are sequentially consistent, as a reader
+//! counts itself and then reads the gate, while a writer closes the gate and then reads the counts.
 
 mod queue;
 
@@ -46,7 +46,7 @@ use std::sync::OnceLock;
 const WRITER: u32 = 1;
 /// Readers may count themselves in on their CPU.
 const WIDE: u32 = 1 << 1;
-/// Somebody sleeps who is to be woken when the gate is given back.
+/// A sleeper must be woken when the gate is released.
 const WAITING: u32 = 1 << 2;
 /// One meeting of readers since the last writer.
 const MET: u32 = 1 << 3;
@@ -55,7 +55,7 @@ const MET_MASK: u32 = 0xff * MET;
 /// One reader counted here.
 const READER: u32 = 1 << 11;
 
-/// Whoever waits for longer is handed the lock.
+/// A thread that waits for longer is handed the lock.
 #[cfg(not(shuttle))]
 const STARVED: std::time::Duration = std::time::Duration::from_micros(100);
 
@@ -64,7 +64,7 @@ const STARVED: std::time::Duration = std::time::Duration::from_micros(100);
 pub struct RwSem {
     word: AtomicU32,
     class: u8,
-    /// Made when somebody first waits, or readers first meet.
+    /// Made when a thread first waits, or readers first meet.
     busy: OnceLock<Box<Busy>>,
 }
 
@@ -80,7 +80,7 @@ pub struct RwSemGuard<'a> {
     _not_send: PhantomData<*const ()>,
 }
 
-/// How a lock is held, which says how it is given back.
+/// How a lock is held, which determines how it is released.
 #[derive(Clone, Copy, Debug)]
 enum Hold<'a> {
     /// Shared, counted in the word.
@@ -262,7 +262,7 @@ impl RwSem {
         }
     }
 
-    /// Comes in if the gate is open.
+    /// Enters if the gate is open.
     fn try_enter_shared(&self) -> Option<Hold<'_>> {
         let mut met = false;
         loop {
@@ -435,7 +435,7 @@ impl RwSem {
         }
     }
 
-    /// Whether nobody is counted in. That stays so for the owner of the gate.
+    /// Whether no reader is counted in. That stays so for the owner of the gate.
     fn is_drained(&self) -> bool {
         let word = self.word.load(SeqCst);
         if word >= READER {
@@ -447,7 +447,7 @@ impl RwSem {
                 .is_none_or(|counters| counters.iter().all(|c| c.load(SeqCst) == 0))
     }
 
-    /// Waits until nobody is in; the caller has the gate.
+    /// Waits until no reader is in; the caller has the gate.
     fn drain(&self) {
         let mut spin = Spin::new();
         while !self.is_drained() {
@@ -472,7 +472,7 @@ impl RwSem {
         queue.draining = false;
     }
 
-    /// Gives the gate back; `keep` is `READER` for who stays in.
+    /// Releases the gate; `keep` is `READER` for a caller that stays in.
     #[inline(always)]
     fn leave_exclusive(&self, keep: u32) {
         if !self.replace(WRITER, keep) {
@@ -510,7 +510,7 @@ fn closed(word: u32) -> u32 {
     (word | WRITER) & !MET_MASK
 }
 
-/// As many meetings make a lock wide, in the word's unit: a writer looks at all counters, so readers
+/// As many meetings make a lock wide, in the word's unit: a writer reads all counters, so readers
 /// should have gained as much.
 #[cfg(not(shuttle))]
 #[inline]
@@ -523,7 +523,7 @@ fn met_max() -> u32 {
     0
 }
 
-/// How long somebody waits for the gate.
+/// How long a thread waits for the gate.
 struct Waiting {
     #[cfg(not(shuttle))]
     since: std::time::Instant,
@@ -549,7 +549,7 @@ impl Waiting {
     }
 }
 
-/// A bounded wait for somebody who is expected to be quick.
+/// A bounded wait for a holder that is expected to be quick.
 struct Spin {
     round: u32,
 }

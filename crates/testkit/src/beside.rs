@@ -27,7 +27,7 @@ pub fn same(what: &str, left: &Tree, right: &Tree) -> Result<()> {
     }
 }
 
-/// Mounts an image in arms that `seed` chooses.
+/// Mounts an image in variants that `seed` chooses.
 ///
 /// # Errors
 /// Those of mounting.

@@ -47,7 +47,7 @@ pub struct Recording {
     pub promises: Vec<(usize, Promise)>,
 }
 
-/// What a run looked at.
+/// What a run checked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     /// Images recovered.
@@ -84,11 +84,11 @@ pub fn record(plan: &Plan) -> Result<Recording> {
     }
     fs.sync()?;
     device.mark(u64::MAX);
-    let crew = Crew {
+    let run = WorkerRun {
         operations: plan.operations,
         device: &device,
     };
-    let (histories, promises) = run_workers(workers, &crew)?;
+    let (histories, promises) = run_workers(workers, &run)?;
     if rng.bool() {
         fs.unmount()?;
     } else {
@@ -106,7 +106,7 @@ pub type Promises = Vec<(usize, Promise)>;
 
 /// What workers on a recorded device share.
 #[derive(Debug)]
-pub struct Crew<'d, D> {
+pub struct WorkerRun<'d, D> {
     /// Operations of each.
     pub operations: usize,
     /// Where promises are marked by their number.
@@ -119,7 +119,7 @@ pub struct Crew<'d, D> {
 /// The file system and a model disagree.
 pub fn run_workers<D: BlockDevice>(
     workers: Vec<Worker<'_>>,
-    crew: &Crew<'_, D>,
+    run: &WorkerRun<'_, D>,
 ) -> Result<(Vec<History>, Promises)> {
     let promises = Mutex::new(Vec::new());
     let histories: Result<Vec<History>> = std::thread::scope(|scope| {
@@ -127,7 +127,7 @@ pub fn run_workers<D: BlockDevice>(
         let threads: Vec<_> = workers
             .into_iter()
             .enumerate()
-            .map(|(index, worker)| scope.spawn(move || work(crew, index, worker, promises)))
+            .map(|(index, worker)| scope.spawn(move || work(run, index, worker, promises)))
             .collect();
         threads
             .into_iter()
@@ -139,13 +139,13 @@ pub fn run_workers<D: BlockDevice>(
 }
 
 fn work<D: BlockDevice>(
-    crew: &Crew<'_, D>,
+    run: &WorkerRun<'_, D>,
     index: usize,
     mut worker: Worker<'_>,
     promises: &Mutex<Vec<(usize, Promise)>>,
 ) -> Result<History> {
     let (mut states, mut changes) = (vec![worker.model.clone()], Vec::new());
-    for _ in 0..crew.operations {
+    for _ in 0..run.operations {
         let (op, promise) = worker.step()?;
         if states
             .last()
@@ -157,7 +157,7 @@ fn work<D: BlockDevice>(
         if let Some(promise) = promise {
             let mut promises = promises.lock().map_err(|_| anyhow!("poisoned"))?;
             promises.push((index, promise));
-            crew.device.mark(promises.len() as u64 - 1);
+            run.device.mark(promises.len() as u64 - 1);
         }
     }
     Ok(History {

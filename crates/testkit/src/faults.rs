@@ -286,7 +286,7 @@ fn one_thread(
     Ok(worked)
 }
 
-/// Goes on with a mount of which something may have failed: whatever it answers, it promises nothing once
+/// Continues with a mount of which something may have failed: whatever it answers, it promises nothing once
 /// anything was lost.
 fn use_on(fs: &Arc<Ext4>, device: &VolatileDevice) -> Result<()> {
     for round in 0..ROUNDS_AFTERWARDS {
@@ -323,7 +323,7 @@ fn use_on(fs: &Arc<Ext4>, device: &VolatileDevice) -> Result<()> {
             synced.is_err() || lost == 0,
             "sync returned Ok after a loss"
         );
-        // Reading goes on, or fails; it doesn't panic.
+        // Reading continues, or fails; it doesn't panic.
         let _ = tree::of_fs(&**fs);
     }
     Ok(())

@@ -8,10 +8,10 @@ use std::time::Duration;
 use uext4_block::{BlockDevice, MemoryDevice};
 use uext4_build::{FeatureSet, MkfsOptions, NoProgress};
 use uext4_ext4::{
-    AtimeUpdate, DataMode, Ext4, GenerationArm, IallocArm, MountOptions, read_superblock,
+    AtimeUpdate, DataMode, Ext4, GenerationVariant, IallocVariant, MountOptions, read_superblock,
 };
 use uext4_ondisk::Compat;
-use uext4_vfs::icache::IcacheArm;
+use uext4_vfs::icache::IcacheVariant;
 use uext4_vfs::ilock::DioLock;
 
 /// An image's size and features.
@@ -29,7 +29,7 @@ pub struct Shape {
     pub journal_bytes: Option<u64>,
     /// Inodes.
     pub inodes: Option<u32>,
-    /// What mke2fs is told besides the size, if it makes the image: one that our mkfs does not make. Then
+    /// Arguments of mke2fs besides the size, if it makes the image: one that our mkfs does not make. Then
     /// what is said above of features, blocks, journal and inodes is not.
     pub mke2fs: Option<&'static str>,
     /// Files have no extents.
@@ -232,7 +232,7 @@ pub fn mount(device: Arc<dyn BlockDevice>) -> Result<Arc<Ext4>> {
     mount_as(device, 0)
 }
 
-/// The same, in arms that `seed` chooses: every combination is as good as the default, which 0 gives.
+/// The same, in variants that `seed` chooses: every combination is as good as the default, which 0 gives.
 ///
 /// # Errors
 /// Those of mounting.
@@ -260,9 +260,9 @@ pub fn mount_in(
     };
     if seed != 0 {
         let mut rng = Rng::with_seed(seed);
-        options.ialloc = rng.choice(IallocArm::ALL).unwrap_or_default();
-        options.generation = rng.choice(GenerationArm::ALL).unwrap_or_default();
-        options.icache = rng.choice(IcacheArm::ALL).unwrap_or_default();
+        options.ialloc = rng.choice(IallocVariant::ALL).unwrap_or_default();
+        options.generation = rng.choice(GenerationVariant::ALL).unwrap_or_default();
+        options.icache = rng.choice(IcacheVariant::ALL).unwrap_or_default();
         options.dio_lock = rng.choice(DioLock::ALL).unwrap_or_default();
         options.dioread_nolock = rng.bool();
         options.lazytime = rng.bool();

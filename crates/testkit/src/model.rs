@@ -33,7 +33,7 @@ pub struct Node {
     pub content: Content,
     /// Permission bits.
     pub mode: u16,
-    /// Number of names, of what is no directory.
+    /// Number of names, of what is not a directory.
     pub names: u32,
     /// Extended attributes.
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,

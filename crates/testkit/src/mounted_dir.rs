@@ -16,7 +16,7 @@ const UNMOUNT_MAX: Duration = Duration::from_secs(20);
 /// An image to make.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// What mke2fs is told besides the size.
+    /// Arguments of mke2fs besides the size.
     pub args: &'static str,
     /// Bytes.
     pub bytes: u64,
@@ -61,7 +61,7 @@ impl Driver {
     }
 }
 
-/// A mounted directory. What is mounted when it goes away is unmounted.
+/// A mounted directory. Dropping it unmounts it.
 #[derive(Debug)]
 pub struct MountedDir {
     driver: Driver,
@@ -176,7 +176,7 @@ impl MountedDir {
                 mount
             }
         };
-        // A server that goes on in the background must not hold our pipes.
+        // A server that continues in the background must not hold our pipes.
         let log = self.image.with_extension("log");
         let out = std::fs::File::create(&log)?;
         command.arg(&self.dir).stdin(std::process::Stdio::null());

@@ -79,7 +79,7 @@ pub enum Op {
         path: Vec<u8>,
         name: Vec<u8>,
     },
-    /// Data goes through the journal, or no longer (chattr(1) with `+j`, `-j`); see [`apply_to_ext4`].
+    /// Data is journalled, or no longer (chattr(1) with `+j`, `-j`); see [`apply_to_ext4`].
     JournalData {
         path: Vec<u8>,
         on: bool,

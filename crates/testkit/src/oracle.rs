@@ -1,4 +1,4 @@
-//! Who else can say whether an image is right: `uext4-check`, e2fsck, and the kernel's own mount.
+//! The oracles for an image: `uext4-check`, e2fsck, and the kernel's own mount.
 
 use crate::tree::{self, Tree};
 use anyhow::{Context, Result, bail};
@@ -183,7 +183,7 @@ pub fn kernel_tree(image: &Path, dir: &Path) -> Result<Tree> {
     tree
 }
 
-/// The caller that this process is for the kernel: the superuser, who may lack capabilities in a container.
+/// The caller that this process is for the kernel: the superuser, which may lack capabilities in a container.
 pub fn this_process() -> Caller {
     let mut caller = Caller::root();
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

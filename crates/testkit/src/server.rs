@@ -49,7 +49,7 @@ pub fn in_use(dir: &Path) -> Result<(u64, u64)> {
     ))
 }
 
-/// Waits until no more is in use than `before`, but for so many blocks: the kernel tells the server a moment later
+/// Waits until no more is in use than `before`, but for so many blocks: the kernel reports to the server a moment later
 /// which inodes it has no use for.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! Who wrote what of a file, and what a reader may therefore find: an oracle for torn and stale data.
+//! The writer of each part of a file, and what a reader may therefore find: an oracle for torn and stale data.
 //!
 //! # Data model
 //! A file is units of 512 or 4096 bytes. Each unit has one thread that writes to it, but all threads read
@@ -164,7 +164,9 @@ fn judge_unit(unit: u64, known: &Record, now: &Record, bytes: &[u8]) -> Result<(
     }
     let sequence = read_stamp(bytes, unit)?;
     if sequence > now.begun {
-        return Err(format!("sequence {sequence}, which nobody wrote: {now:?}"));
+        return Err(format!(
+            "sequence {sequence}, which was never written: {now:?}"
+        ));
     }
     if sequence < known.written {
         return Err(format!("sequence {sequence} after {known:?}"));

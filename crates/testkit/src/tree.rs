@@ -22,7 +22,7 @@ pub struct Entry {
     pub data: Vec<u8>,
     /// Extended attributes of the `user` namespace.
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Inode number, or the model's; tells which names are of one file.
+    /// Inode number, or the model's; equal for the names of one file.
     pub ino: u64,
 }
 

@@ -1,7 +1,7 @@
 //! What recovery may leave of a worker's operations.
 //!
 //! Handles are durable in order, so names, attributes and sizes must be as some step left them, and
-//! that step is no earlier than a promise says. A byte of a file's data is as that step left it, or as an
+//! that step is at or after the one that a promise names. A byte of a file's data is as that step left it, or as an
 //! overwrite in place left it before or after: overwriting is not ordered with anything until a sync. Bytes
 //! that only what moves or frees blocks could bring back are stale.
 
@@ -315,7 +315,7 @@ impl History {
     }
 }
 
-/// Whether what follows the range comes to lie elsewhere.
+/// Whether what follows the range moves.
 fn moves_data(what: Fallocate) -> bool {
     matches!(what, Fallocate::CollapseRange | Fallocate::InsertRange)
 }

@@ -1,7 +1,7 @@
 //! Random operations from a seed, applied to a file system and to a model of what the worker owns.
 //!
 //! A worker owns one directory of the root, and the names in `shared` that start as its own name
-//! does; nobody else changes those, so that its model is exact while others work beside it.
+//! does; no other worker changes those, so that its model is exact while others work beside it.
 
 use crate::image::Shape;
 use crate::model::{Content, Model};
@@ -21,7 +21,7 @@ mod short;
 /// What a worker is allowed to meet and how much it does.
 #[derive(Clone, Copy, Debug)]
 pub struct Habits {
-    /// `ENOSPC` is no fault of the file system.
+    /// `ENOSPC` is not a failure of the file system.
     pub no_space: bool,
     /// The most bytes a file has.
     pub file_bytes_max: u64,
@@ -108,7 +108,7 @@ impl<'f> Worker<'f> {
         Ok(Self::resume(fs, name, seed, habits, model))
     }
 
-    /// A worker that goes on from a model.
+    /// A worker that continues from a model.
     pub fn resume(fs: &'f Ext4, name: &str, seed: u64, habits: Habits, model: Model) -> Self {
         Worker {
             fs,
@@ -600,7 +600,7 @@ impl<'f> Worker<'f> {
     }
 }
 
-/// Whether blocks are to be allocated that nobody has written, or to move.
+/// Whether blocks are to be allocated that were never written, or to move.
 fn needs_extents(op: &Op) -> bool {
     matches!(op, Op::Fallocate { what, .. } if *what != Fallocate::PunchHole)
 }

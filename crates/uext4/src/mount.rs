@@ -20,12 +20,12 @@ use uext4_ext4::{Ext4, Ext4Error, MountOptions, read_superblock};
 use uext4_ondisk::Incompat;
 use uext4_sync::{Mutex, class};
 use uext4_vfs::{
-    Errno, Error, FileSystem, Registry, Result, SuperArm, SuperKey, SuperRef, Superblock,
+    Errno, Error, FileSystem, Registry, Result, SuperKey, SuperRef, SuperVariant, Superblock,
 };
 
 /// The images that are open in this process.
 static IMAGES: LazyLock<Registry<ImageId, Image>> =
-    LazyLock::new(|| Registry::new(SuperArm::default()));
+    LazyLock::new(|| Registry::new(SuperVariant::default()));
 
 /// What makes two opens those of one image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -11,7 +11,7 @@ pub use crate::image_options::ImageConfig;
 pub use uext4_block::LatencyDevice;
 pub use uext4_build::{FeatureSet, MkfsOptions as BuildOptions};
 pub use uext4_ext4::{
-    Ext4, Ext4Error, GenerationArm, IallocArm, InodeRef, MountOptions, read_superblock,
+    Ext4, Ext4Error, GenerationVariant, IallocVariant, InodeRef, MountOptions, read_superblock,
 };
 /// POSIX message queues and their namespaces.
 pub use uext4_mqueue as mqueue;
@@ -19,7 +19,7 @@ pub use uext4_mqueue as mqueue;
 pub use uext4_ondisk as ondisk;
 /// Statistics of every lock, as `--lock-stat` prints them.
 pub use uext4_sync::stat as lock_stat;
-pub use uext4_vfs::{Attr, DioLock, FileSystem, IcacheArm, SetAttr, SuperArm};
+pub use uext4_vfs::{Attr, DioLock, FileSystem, IcacheVariant, SetAttr, SuperVariant};
 
 impl Filesystem {
     /// The operations by inode, which front ends use: [`Ext4`] is a [`FileSystem`].

@@ -103,7 +103,7 @@ pub trait FileSystem: Send + Sync + 'static {
     /// # Errors
     /// `EEXIST`: the name exists. `EACCES`: no write or search permission on `dir`. `EPERM`: `node`
     /// is a directory, immutable or append-only. `EMLINK`: too many names. `ENOENT`: `dir` was
-    /// removed, or `node` was and is no temporary file. `EXDEV`: different projects, quotas
+    /// removed, or `node` was and is not a temporary file. `EXDEV`: different projects, quotas
     /// inherited. `ENOTDIR`. `ENAMETOOLONG`.
     fn link(&self, caller: &Caller, node: &Self::Node, dir: &Self::Node, name: &[u8])
     -> Result<()>;

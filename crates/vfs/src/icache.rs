@@ -1,14 +1,14 @@
 //! Mechanism 3, the cache's side: the inodes in memory, and the look-ups of a lazytime hint.
 //!
-//! # Arms
+//! # Variants
 //! Writing an inode also writes the pending timestamps of the others in its inode-table block, for
-//! which it must look each of them up ([`InodeCache::hint`]). [`IcacheArm`] chooses how:
+//! which it must look each of them up ([`InodeCache::hint`]). [`IcacheVariant`] chooses how:
 //! * `global` (before): one lock for the cache; each look-up waits for it.
 //! * `global-nowait` (after): one lock; each look-up tries it and gives up: a missed hint is harmless.
 //! * `per-bucket` (beyond): a lock per bucket, inodes hashed by inode-table block, so that one try
 //!   serves the whole hint.
 //!
-//! The arms share everything but the number of locks and that look-up.
+//! The variants share everything but the number of locks and that look-up.
 //!
 //! # Invariants
 //! * An inode number has at most one slot, and an inode is in memory at most once.
@@ -33,9 +33,9 @@ use std::sync::Arc;
 use uext4_sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
 use uext4_sync::{CachePadded, Condvar, Mutex, MutexGuard, PerCpu, class};
 
-/// The arms of mechanism 3 (`icache=`).
+/// The variants of mechanism 3 (`icache=`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum IcacheArm {
+pub enum IcacheVariant {
     /// `global` (before): one lock, waited for.
     Global,
     /// `global-nowait` (after): one lock, tried by hints.
@@ -45,8 +45,8 @@ pub enum IcacheArm {
     PerBucket,
 }
 
-arms!(
-    IcacheArm,
+variants!(
+    IcacheVariant,
     "icache",
     Global = "global",
     GlobalNowait = "global-nowait",
@@ -55,7 +55,7 @@ arms!(
 
 /// The inodes of one superblock that are in memory.
 pub struct InodeCache<I: CachedInode> {
-    arm: IcacheArm,
+    variant: IcacheVariant,
     /// An inode number less one, shifted by this, is the inode-table block.
     block_shift: u32,
     /// The number of buckets less one.
@@ -95,7 +95,7 @@ const HINT_BATCH: usize = 32;
 impl<I: CachedInode> InodeCache<I> {
     /// An empty cache that is quick with up to `capacity` inodes, and then grows slower, not full.
     /// `inodes_per_block` is a power of two.
-    pub fn new(arm: IcacheArm, capacity: usize, inodes_per_block: u32) -> InodeCache<I> {
+    pub fn new(variant: IcacheVariant, capacity: usize, inodes_per_block: u32) -> InodeCache<I> {
         debug_assert!(inodes_per_block.is_power_of_two());
         // 64 inodes are a handful of inode-table blocks, in a table of 2 KiB.
         let buckets = (capacity / 64).clamp(16, 1 << 15).next_power_of_two();
@@ -105,17 +105,17 @@ impl<I: CachedInode> InodeCache<I> {
                 settled: Condvar::new(),
             })
         };
-        let shards = match arm {
-            IcacheArm::Global | IcacheArm::GlobalNowait => {
+        let shards = match variant {
+            IcacheVariant::Global | IcacheVariant::GlobalNowait => {
                 let all = (0..buckets).map(|_| Bucket::new()).collect();
                 Box::from([shard(Buckets::All(all))])
             }
-            IcacheArm::PerBucket => (0..buckets)
+            IcacheVariant::PerBucket => (0..buckets)
                 .map(|_| shard(Buckets::One(Bucket::new())))
                 .collect(),
         };
         InodeCache {
-            arm,
+            variant,
             block_shift: inodes_per_block.max(1).ilog2(),
             bucket_mask: buckets - 1,
             shards,
@@ -239,7 +239,7 @@ impl<I: CachedInode> InodeCache<I> {
     }
 
     /// Calls `f` for the cached inodes of one inode-table block, as lazytime asks before it writes
-    /// that block. False when some were not looked at, as their lock was busy.
+    /// that block. False if some were not visited, because their lock was busy.
     ///
     /// `f` gets inodes that may be on their way out, and all it may trust is their own state. This
     /// counts as no use of them.
@@ -247,10 +247,10 @@ impl<I: CachedInode> InodeCache<I> {
     /// # Locks
     /// Takes `icache`: `global` waits for it, the others never wait. Holds nothing during `f`.
     pub fn hint(&self, block: u64, f: impl FnMut(&Arc<I>)) -> bool {
-        match self.arm {
-            IcacheArm::Global => self.hint_waiting(block, f),
-            IcacheArm::GlobalNowait => self.hint_each(block, f),
-            IcacheArm::PerBucket => self.hint_whole(block, f),
+        match self.variant {
+            IcacheVariant::Global => self.hint_waiting(block, f),
+            IcacheVariant::GlobalNowait => self.hint_each(block, f),
+            IcacheVariant::PerBucket => self.hint_whole(block, f),
         }
     }
 
@@ -301,7 +301,7 @@ impl<I: CachedInode> InodeCache<I> {
     }
 
     /// Evicts idle inodes until at most `target` are left, or none is idle: those not used for a
-    /// round of the clock first. At most `step` slots are looked at under one lock. `write` is called
+    /// round of the clock first. At most `step` slots are visited under one lock. `write` is called
     /// for each that must be written first; it stays cached until the next round. `evict` is called for
     /// each that goes, before look-ups can load it again. Gives the number evicted.
     ///
@@ -511,7 +511,7 @@ impl<I: CachedInode> Drop for FreeingBatch<'_, I> {
 impl<I: CachedInode> fmt::Debug for InodeCache<I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InodeCache")
-            .field("arm", &self.arm)
+            .field("variant", &self.variant)
             .field("len", &self.len())
             .finish_non_exhaustive()
     }

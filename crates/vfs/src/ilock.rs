@@ -1,7 +1,7 @@
 //! Mechanism 4, the lock's side: the inode lock, shared or exclusive, the order of two, and locks on
 //! ranges of a file.
 //!
-//! # Arms
+//! # Variants
 //! [`DioLock`] names how direct I/O takes the lock (`dio-lock=`): `exclusive-first` (before),
 //! `shared-first` (after), `shared-always`, `range` (beyond). The lock is the same for all of them.
 //!
@@ -249,7 +249,7 @@ fn lock_pair<'a>(a: &'a ILock, b: &'a ILock, mode: LockMode, a_first: bool) -> I
     }
 }
 
-/// The arms of mechanism 4 (`dio-lock=`): how direct I/O takes the inode lock.
+/// The variants of mechanism 4 (`dio-lock=`): how direct I/O takes the inode lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DioLock {
     /// `exclusive-first` (before): exclusive, then demoted once the write is seen to overwrite.
@@ -263,7 +263,7 @@ pub enum DioLock {
     Range,
 }
 
-arms!(
+variants!(
     DioLock,
     "dio-lock",
     ExclusiveFirst = "exclusive-first",
@@ -367,14 +367,14 @@ mod tests {
     }
 
     #[test]
-    fn arm_names_round_trip() {
-        for arm in DioLock::ALL {
-            assert_eq!(arm.to_string().parse(), Ok(arm));
+    fn variant_names_round_trip() {
+        for variant in DioLock::ALL {
+            assert_eq!(variant.to_string().parse(), Ok(variant));
         }
         let error = "fast".parse::<DioLock>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "dio-lock: no arm `fast`; there are exclusive-first, shared-first, shared-always, range"
+            "dio-lock: no variant `fast`; there are exclusive-first, shared-first, shared-always, range"
         );
     }
 }

@@ -19,7 +19,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`errno`] | error numbers and the error type |
-//! | [`arm`] | names of arms |
+//! | [`variants`] | names of variants |
 //! | [`attr`], [`caller`] | attributes and credentials |
 //! | [`filesystem`], [`io`] | the trait that a file system gives; how it reads and writes |
 //! | [`registry`] | live superblocks of a type (`mqueue-super=`) |
@@ -31,7 +31,7 @@
 #![forbid(unsafe_code)]
 
 #[macro_use]
-pub mod arm;
+pub mod variants;
 pub mod attr;
 pub mod caller;
 pub mod errno;
@@ -55,13 +55,13 @@ pub use caller::{Caller, Capabilities};
 pub use errno::{Errno, Error, Result};
 pub use fiemap::{FiemapExtent, FiemapFlags, FiemapOf};
 pub use filesystem::{FileSystem, NAME_BYTES_MAX, PATH_BYTES_MAX};
-pub use icache::{CachedInode, IcacheArm, InodeCache};
+pub use icache::{CachedInode, IcacheVariant, InodeCache};
 pub use ilock::{
     DioLock, ILock, ILockGuard, LockMode, ilock, ilock_range, try_ilock, try_ilock_range,
 };
 pub use io::{Fallocate, IoFlags, Written};
 pub use open_file::{OpenFile, OpenFlags};
 pub use permission::Access;
-pub use registry::{OtherMode, Registry, SuperArm, SuperKey, SuperRef, Superblock};
+pub use registry::{OtherMode, Registry, SuperKey, SuperRef, SuperVariant, Superblock};
 pub use uext4_sync::{RangeGuard, RangeLock};
 pub use walk::{Parent, WalkFlags, resolve, resolve_parent};

@@ -27,7 +27,7 @@ bitflags! {
         const READ = 1;
         /// Writing.
         const WRITE = 2;
-        /// Every write goes to the end.
+        /// Every write appends.
         const APPEND = 4;
         /// Cut to length 0 at opening; needs `WRITE`.
         const TRUNCATE = 8;

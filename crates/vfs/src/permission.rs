@@ -183,7 +183,7 @@ pub struct NewOwner {
 }
 
 /// What a file made in `dir` with `mode` gets: a directory with the set-group-id bit hands down its
-/// group, and to directories the bit; a program of a group that the caller is no member of loses it.
+/// group, and to directories the bit; a program of a group that the caller is not in loses it.
 pub fn new_owner(dir: &Attr, caller: &Caller, kind: FileKind, mode: u16) -> NewOwner {
     let mut owner = new_owner_unmasked(dir, caller, kind, mode);
     if kind != FileKind::Symlink {
@@ -224,9 +224,9 @@ pub fn keeps_sgid(caller: &Caller, gid: u32) -> bool {
 /// on chown(2), truncation and chmod(2). A mode that is set together with an owner stays.
 ///
 /// # Errors
-/// `EPERM`: not the owner; giving a file away without the capability `CHOWN`; to a group the owner is no
+/// `EPERM`: not the owner; giving a file away without the capability `CHOWN`; to a group the owner is not a
 /// member of; the file is immutable or append-only. `EACCES`: times set to now without write
-/// permission. `EISDIR`, `EINVAL`: the size of a directory, of anything else that is no regular file.
+/// permission. `EISDIR`, `EINVAL`: the size of a directory, of anything else that is not a regular file.
 /// `EOPNOTSUPP`: the mode of a symbolic link.
 pub fn prepare_setattr(attr: &Attr, caller: &Caller, change: &SetAttr) -> Result<SetAttr> {
     let may_write = || check_access(attr, caller, Access::WRITE);
@@ -325,7 +325,7 @@ fn check_truncation(attr: &Attr) -> Result<()> {
     }
 }
 
-/// What is left of the bits of chmod(2) where the caller is no member of the file's group.
+/// What is left of the bits of chmod(2) where the caller is not a member of the file's group.
 fn chmod_bits(attr: &Attr, caller: &Caller, new_gid: Option<u32>, mode: u16) -> u16 {
     if keeps_sgid(caller, new_gid.unwrap_or(attr.gid)) {
         mode

@@ -1,7 +1,7 @@
 //! Mechanism 5: the superblock registry of a file system type.
 //!
-//! # Arms
-//! [`SuperArm`] (`mqueue-super=`) says how a superblock is found and made:
+//! # Variants
+//! [`SuperVariant`] (`mqueue-super=`) says how a superblock is found and made:
 //! * `keyed` (before): every creation searches all live superblocks under the one registry lock, also
 //!   for a key that can't be there, so that N creations cost O(N^2).
 //! * `nodev` (after): [`Registry::get_tree_nodev`] makes one without a search. Keyed look-ups search.
@@ -57,7 +57,7 @@ pub trait Superblock: Send + Sync + 'static {
 /// What superblocks of a type are found by.
 pub trait SuperKey: Eq {
     /// Spreads the keys: the lowest 32 bits over a shard's table, the 8 above over the shards, and the
-    /// highest 7 tell neighbours in a table apart. Keys that one thread makes had better have a shard of
+    /// highest 7 distinguish neighbours in a table. Keys that one thread makes had better have a shard of
     /// their own, and lie side by side in its table.
     fn spread(&self) -> u64;
 }
@@ -69,9 +69,9 @@ impl SuperKey for () {
     }
 }
 
-/// The arms of mechanism 5 (`mqueue-super=`).
+/// The variants of mechanism 5 (`mqueue-super=`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum SuperArm {
+pub enum SuperVariant {
     /// `keyed` (before): creations search for what can't be there.
     Keyed,
     /// `nodev` (after): creations do not search, look-ups do.
@@ -81,8 +81,8 @@ pub enum SuperArm {
     Beyond,
 }
 
-arms!(
-    SuperArm,
+variants!(
+    SuperVariant,
     "mqueue-super",
     Keyed = "keyed",
     Nodev = "nodev",
@@ -103,25 +103,25 @@ impl From<OtherMode> for Error {
     }
 }
 
-/// Shards of the `beyond` arm: many more than CPUs, so that two hardly ever meet.
+/// Shards of the `beyond` variant: many more than CPUs, so that two hardly ever meet.
 pub const SHARDS: usize = 128;
 
 /// The live superblocks of one file system type, by key.
 pub struct Registry<K, S> {
-    arm: SuperArm,
+    variant: SuperVariant,
     /// One, or [`SHARDS`].
     shards: Box<[Home<K, S>]>,
 }
 
 impl<K: SuperKey, S: Superblock> Registry<K, S> {
     /// A registry without superblocks.
-    pub fn new(arm: SuperArm) -> Registry<K, S> {
+    pub fn new(variant: SuperVariant) -> Registry<K, S> {
         let shard = |index| Arc::new(CachePadded::new(Shard::new(index)));
         Registry {
-            arm,
-            shards: match arm {
-                SuperArm::Keyed | SuperArm::Nodev => Box::from([shard(Index::list())]),
-                SuperArm::Beyond => (0..SHARDS).map(|_| shard(Index::table())).collect(),
+            variant,
+            shards: match variant {
+                SuperVariant::Keyed | SuperVariant::Nodev => Box::from([shard(Index::list())]),
+                SuperVariant::Beyond => (0..SHARDS).map(|_| shard(Index::table())).collect(),
             },
         }
     }
@@ -154,7 +154,7 @@ impl<K: SuperKey, S: Superblock> Registry<K, S> {
     }
 
     /// Makes a superblock under a key that no other has, as that of a namespace being created; later
-    /// keyed look-ups find it. Only the `keyed` arm searches, in vain.
+    /// keyed look-ups find it. Only the `keyed` variant searches, in vain.
     ///
     /// # Locks
     /// May sleep. Takes `registry`, but holds nothing during `fill`.
@@ -166,7 +166,7 @@ impl<K: SuperKey, S: Superblock> Registry<K, S> {
         key: K,
         fill: impl FnOnce() -> Result<S, E>,
     ) -> Result<SuperRef<K, S>, E> {
-        if self.arm == SuperArm::Keyed {
+        if self.variant == SuperVariant::Keyed {
             return self.get_tree_keyed(key, |_| Ok(()), fill);
         }
         let (hash, home) = self.locate(&key);
@@ -227,7 +227,7 @@ impl<K: SuperKey, S: Superblock> Registry<K, S> {
 
     fn locate(&self, key: &K) -> (u64, &Home<K, S>) {
         // The lists compare keys and need no hash.
-        if self.arm != SuperArm::Beyond {
+        if self.variant != SuperVariant::Beyond {
             return (0, &self.shards[0]);
         }
         let hash = key.spread();

@@ -6,7 +6,7 @@
 //! checked by [`FileSystem::lookup`].
 //!
 //! # Locking
-//! None is held between steps: the tree may change while a walk goes through it.
+//! None is held between steps: the tree may change during a walk.
 
 use crate::attr::FileKind;
 use crate::caller::Caller;
@@ -44,7 +44,7 @@ pub struct Parent<'p, N> {
 ///
 /// # Errors
 /// `ENOENT`: a component does not exist, or the path or a link's target is empty. `ENOTDIR`: a
-/// component before the last, or before a trailing slash, is no directory. `ELOOP`: too many symbolic
+/// component before the last, or before a trailing slash, is not a directory. `ELOOP`: too many symbolic
 /// links, or one where none may be followed. `ENAMETOOLONG`: a component above 255 bytes, or a path
 /// above 4095. `EINVAL`: a NUL byte. `EACCES`: no search permission. What the file system gives.
 pub fn resolve<F: FileSystem>(
@@ -189,7 +189,7 @@ impl<'a, 'p, F: FileSystem> Walk<'a, 'p, F> {
         }))
     }
 
-    /// Goes on with the target of a link, then with what is left.
+    /// Continues with the target of a link, then with what is left.
     fn follow(&mut self, link: &F::Node) -> Result<()> {
         self.links += 1;
         if self.links > SYMLINKS_MAX || self.flags.contains(WalkFlags::NO_SYMLINKS) {
@@ -227,7 +227,7 @@ impl<'a, 'p, F: FileSystem> Walk<'a, 'p, F> {
     }
 }
 
-/// What is wrong with a path, or a link's target, before any of it is looked at.
+/// What is wrong with a path, or a link's target, before any of it is resolved.
 fn check_path(path: &[u8]) -> Result<()> {
     if path.is_empty() {
         return Err(Errno::ENOENT.into());

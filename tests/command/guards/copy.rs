@@ -75,7 +75,7 @@ fn a_named_target_is_written_and_not_replaced() {
     fs::write(workdir.path("text"), "some words").unwrap();
     workdir.ok(&["cp", "text", "a.img:/text"]);
     fifo(&workdir.path("pipe"));
-    // Open on both sides, so that nobody waits for the other.
+    // Open on both sides, so that neither waits for the other.
     let mut pipe = fs::File::options()
         .read(true)
         .write(true)

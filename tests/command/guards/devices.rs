@@ -59,7 +59,7 @@ fn a_device_that_the_kernel_writes_is_not_read() {
         workdir.fails(1, args);
     }
     workdir.ok(&["info", name]);
-    // Whoever knows better.
+    // The caller overrides the check.
     let forced = workdir.run(&["check", "--force", name]);
     assert!(matches!(forced.status.code(), Some(0 | 4)), "{forced:?}");
     let remounted = Command::new("mount")

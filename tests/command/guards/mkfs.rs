@@ -49,8 +49,8 @@ fn a_file_system_is_not_overwritten_without_force() {
         (512, b"EFI PART", "GPT"),
         (510, b"\x55\xaa", "MBR"),
         (0, b"LUKS\xba\xbe\0\x02", "LUKS"),
-        (536, b"LVM2 001", "data that is no file system"),
-        (0, b"my thesis", "data that is no file system"),
+        (536, b"LVM2 001", "data that is not a file system"),
+        (0, b"my thesis", "data that is not a file system"),
     ] {
         write("other", at, bytes);
         let line = workdir.fails(1, &["mkfs", "other"]);

@@ -477,7 +477,7 @@ pub fn walk_journal(image: &[u8]) -> SeenJournal {
                     .unwrap()
                     .map(|t| t.unwrap())
                     .collect();
-                // debugfs writes zeros for the UUID, which no reader looks at.
+                // debugfs writes zeros for the UUID, which no reader checks.
                 let uuid_at = JOURNAL_HEADER + fmt.tag_bytes();
                 let uuid = block[uuid_at..uuid_at + 16].try_into().unwrap();
                 let mut out =

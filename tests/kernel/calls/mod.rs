@@ -1,7 +1,7 @@
 //! The same random calls on the kernel's ext4 and on uext4, by the superuser and by users with all sorts of groups and
 //! capabilities: the same answers, the same times changed by each, the same trees afterwards.
 //!
-//! A difference is told with its seed; `UEXT4_CALL_SEED` is the first one, so that it and `UEXT4_CALL_SEQUENCES=1`
+//! A difference is reported with its seed; `UEXT4_CALL_SEED` is the first one, so that it and `UEXT4_CALL_SEQUENCES=1`
 //! show it again. Needs root and a loop device, and skips, saying so, without.
 
 mod ours;
@@ -92,7 +92,7 @@ fn compare(shape: Shape, as_root: bool) {
     }
     let _unprotected = Unprotected::turn_off();
     let count = env_number("UEXT4_CALL_SEQUENCES", 500);
-    // A thread of its own, as it changes who it is.
+    // A thread of its own, as it changes its credentials.
     let found = std::thread::spawn(move || run(shape, as_root, count))
         .join()
         .expect("ends");

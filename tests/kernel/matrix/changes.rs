@@ -88,7 +88,7 @@ impl<F: FileSystem> Changer<'_, F> {
         Ok(())
     }
 
-    /// The lower half comes up, and what was between goes below it.
+    /// The lower half moves up, and what was between moves below it.
     fn deep(&self) -> Result<()> {
         let (fs, who) = (self.fs, &self.caller);
         let top = self.find(b"deep")?;

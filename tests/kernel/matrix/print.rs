@@ -13,7 +13,7 @@ use uext4_vfs::caller::Caller;
 use uext4_vfs::errno::Errno;
 use uext4_vfs::filesystem::FileSystem;
 
-/// Bytes that are looked at together: less than any block.
+/// Bytes that are compared together: less than any block.
 const UNIT: usize = 512;
 
 /// What an inode looks like.

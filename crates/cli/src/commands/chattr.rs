@@ -60,7 +60,7 @@ pub fn run(args: Args) -> Result<()> {
     images.close()
 }
 
-/// The changes, which come first, and the paths.
+/// The changes, followed by the paths.
 fn split(words: Vec<OsString>) -> Result<(Vec<Change>, Vec<OsString>)> {
     let (mut changes, mut paths) = (Vec::new(), Vec::new());
     for word in words {

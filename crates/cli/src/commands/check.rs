@@ -17,7 +17,7 @@ pub const OPERATIONAL: u8 = 8;
 /// Verify everything of an image, and change nothing.
 ///
 /// Exits with 0 when there is nothing wrong, 4 when there is, 8 when the check could not be done.
-/// Notes tell of what is odd but no damage, such as a backup superblock that differs; they do not
+/// Notes report what is unusual but not damage, such as a backup superblock that differs; they do not
 /// change the exit code. An image that something else writes to is refused.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: uext4 check disk.img")]

@@ -37,7 +37,7 @@ fn owner(text: &str) -> Result<Owner, String> {
             // To chown(2) the last number means that the owner stays.
             Ok(id) if id < u32::MAX => Ok(Some(id)),
             _ => Err(format!(
-                "`{digits}` is no id: give a number of at most {}",
+                "`{digits}` is not an id: give a number of at most {}",
                 u32::MAX - 1
             )),
         },

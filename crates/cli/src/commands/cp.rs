@@ -317,7 +317,7 @@ impl Job<'_> {
         }
     }
 
-    /// Copies what is no directory.
+    /// Copies what is not a directory.
     fn file(
         &mut self,
         from: &dyn Side,

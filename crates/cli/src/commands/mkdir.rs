@@ -10,7 +10,7 @@ use std::ffi::OsString;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: uext4 mkdir -p disk.img:/srv/www")]
 pub struct Args {
-    /// Those above too; one that exists is no error
+    /// Those above too; one that exists is not an error
     #[arg(short)]
     parents: bool,
     /// IMAGE:/path

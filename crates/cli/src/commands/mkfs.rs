@@ -197,7 +197,7 @@ fn options(args: &Args) -> Result<BuildOptions> {
     if let Ok(epoch) = std::env::var("SOURCE_DATE_EPOCH") {
         let time = epoch
             .parse()
-            .with_context(|| format!("SOURCE_DATE_EPOCH: `{epoch}` is no number of seconds"));
+            .with_context(|| format!("SOURCE_DATE_EPOCH: `{epoch}` is not a number of seconds"));
         options.time = Some(time?);
     }
     Ok(options)

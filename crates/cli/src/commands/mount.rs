@@ -26,7 +26,7 @@ Options after -o, as for mount(8) and ext4(5); the last one wins:
   direct                          the image is read and written past the host's cache
   readahead=SIZE, fsname=NAME
   memory=SIZE                     what the server may have of address space; it ends if it needs more
-  ialloc=, generation=, icache=, dio-lock=   arms, as uext4 bench --help lists them
+  ialloc=, generation=, icache=, dio-lock=   variants, as uext4 bench --help lists them
   remount                         changes ro, rw, times of access, commit=, errors=, barrier=, discard, sync and the like
                                   of what is mounted on a directory: uext4 mount -o remount,ro DIR
 Others of ext4(5) that tune what is done another way here are accepted and change nothing.
@@ -45,7 +45,7 @@ pub struct Args {
     dir: Option<PathBuf>,
 }
 
-/// What any mount can be told.
+/// The options of every mount.
 #[derive(Debug, clap::Args)]
 pub struct HowArgs {
     /// Options, a comma list; see below
@@ -54,7 +54,7 @@ pub struct HowArgs {
     /// Stay in the foreground until it is unmounted, and log there
     #[arg(short, long)]
     foreground: bool,
-    /// Serve with the privileges of who mounts
+    /// Serve with the privileges of the caller
     #[arg(long)]
     no_sandbox: bool,
     /// Count what locks cost, for uext4 stats

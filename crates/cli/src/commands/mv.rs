@@ -11,7 +11,7 @@ use uext4::FileKind;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: uext4 mv disk.img:/etc/hosts disk.img:/etc/hosts.old")]
 pub struct Args {
-    /// IMAGE:/path of each file, then of what it becomes or of the directory it goes to
+    /// IMAGE:/path of each file, then of what it becomes or of the directory it is moved to
     #[arg(required = true, num_args = 2..)]
     paths: Vec<OsString>,
 }

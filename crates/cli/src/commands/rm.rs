@@ -14,7 +14,7 @@ pub struct Args {
     /// Directories and all in them too
     #[arg(short, visible_short_alias = 'R')]
     recursive: bool,
-    /// What does not exist is no error
+    /// What does not exist is not an error
     #[arg(short)]
     force: bool,
     /// IMAGE:/path

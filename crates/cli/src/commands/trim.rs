@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Give the free space of an image back to its host: a sparse file gets smaller, a device is told.
+/// Return the free space of an image to its host: a sparse file gets smaller, a device discards it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: uext4 trim disk.img")]
 pub struct Args {

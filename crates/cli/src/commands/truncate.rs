@@ -49,11 +49,11 @@ fn change(text: &str) -> Result<Change, String> {
     let bytes = &text[1..];
     // A number may have a sign of its own.
     if !bytes.starts_with(|c: char| c.is_ascii_digit()) {
-        return Err(format!("`{text}` is no change of a size, such as +64M"));
+        return Err(format!("`{text}` is not a change of a size, such as +64M"));
     }
     match change(size::parse(bytes)?) {
         Change::RoundedDown(0) | Change::RoundedUp(0) => {
-            Err("a multiple of 0 is no size".to_owned())
+            Err("a multiple of 0 is not a size".to_owned())
         }
         change => Ok(change),
     }

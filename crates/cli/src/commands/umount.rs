@@ -31,7 +31,7 @@ pub fn run(args: &Args) -> Result<()> {
         ));
     } else if !ended.closed && !args.lazy {
         show::warn(format_args!(
-            "{dir}: unmounted; its server did not say who it is, so it may still be closing {}",
+            "{dir}: unmounted; its server did not identify itself, so it may still be closing {}",
             ended.source.display()
         ));
     }

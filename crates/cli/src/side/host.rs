@@ -37,7 +37,7 @@ const PATIENCE: Timespec = Timespec {
     tv_nsec: 100_000_000,
 };
 
-/// How long until a FIFO that nobody reads is tried again.
+/// How long until a FIFO without a reader is tried again.
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Open {
@@ -303,7 +303,7 @@ impl Side for Host {
         options.custom_flags(flags.bits().cast_signed());
         let file = loop {
             match options.open(path) {
-                // Nobody reads the FIFO yet.
+                // The FIFO has no reader yet.
                 Err(e)
                     if e.raw_os_error() == Some(HostErrno::NXIO.raw_os_error())
                         && flags == OFlags::NONBLOCK =>
@@ -358,7 +358,7 @@ impl Side for Host {
             let set = rustix::fs::chownat(CWD, path, uid, gid, AtFlags::SYMLINK_NOFOLLOW);
             match set {
                 // Only root gives files away; like cp(1), others keep what they copy, but not the
-                // right to run it as somebody else.
+                // right to run it as another user.
                 Err(HostErrno::PERM) if !rustix::process::geteuid().is_root() => {
                     mode = mode.map(|m| m & !0o6000);
                 }

@@ -54,7 +54,7 @@ pub enum Overwrite {
 /// # Errors
 /// All name the file.
 pub trait Side {
-    /// Tells sides apart: files of two sides are never the same.
+    /// Identifies a side: files of two sides are never the same.
     fn id(&self) -> usize;
     /// Whether it is an image, which may be damaged.
     fn is_image(&self) -> bool {

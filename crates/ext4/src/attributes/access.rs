@@ -1,4 +1,4 @@
-//! Who may do what: the caller's credentials against an inode's attributes.
+//! Permission checks: the caller's credentials against an inode's attributes.
 
 use crate::attributes::Attributes;
 use crate::error::{Ext4Error, Result};
@@ -48,7 +48,7 @@ impl Attributes {
         }
     }
 
-    /// Refuses a caller who may not look names up in a directory.
+    /// Refuses a caller that may not look names up in a directory.
     pub(crate) fn may_search(&self, caller: &Caller, dir: &Inode) -> Result<()> {
         if caller.has(ALMIGHTY) {
             return Ok(());
@@ -56,7 +56,7 @@ impl Attributes {
         self.check_access(caller, dir, &self.attr(dir), Access::EXEC)
     }
 
-    /// Refuses a caller who may not add names to a directory, which has these attributes.
+    /// Refuses a caller that may not add names to a directory, which has these attributes.
     pub(crate) fn may_change_dir(&self, caller: &Caller, dir: &Inode, attr: &Attr) -> Result<()> {
         if attr.flags & InodeFlags::IMMUTABLE.bits() != 0 {
             return Err(Ext4Error::NotPermitted);
@@ -67,7 +67,7 @@ impl Attributes {
         self.check_access(caller, dir, attr, Access::WRITE | Access::EXEC)
     }
 
-    /// Refuses a caller who may not remove the name of `target` from `dir`, which has the attributes `attr`;
+    /// Refuses a caller that may not remove the name of `target` from `dir`, which has the attributes `attr`;
     /// `as_dir`: as rmdir(2) does.
     pub(crate) fn may_delete(
         &self,
@@ -92,7 +92,7 @@ impl Attributes {
     }
 }
 
-/// What stat(2) counts for the data of a file that is in its inode: as if it took room, so that nobody takes the
+/// What stat(2) counts for the data of a file that is in its inode: as if it took room, so that no program takes the
 /// file for a hole.
 fn inline_sectors(inode: &Inode, size: u64) -> u64 {
     let is_file = inode.file_type == FileType::Regular && inode.is_inline();

@@ -1,9 +1,9 @@
 //! Block allocation: claiming runs of free blocks in the groups' block bitmaps.
 //!
 //! # Invariants
-//! - Access to the superblock, the descriptor block and the bitmap block is had before a bit changes.
+//! - Journal access to the superblock, the descriptor block and the bitmap block precedes the change of a bit.
 //! - A block freed in a transaction stays busy until that transaction is durable, so that its old
-//!   content survives a crash for as long as the old metadata does.
+//!   content survives a crash while the old metadata can be recovered.
 //!
 //! # Locking
 //! The group's lock is held while its bitmap is searched and changed; no I/O under it.
@@ -120,7 +120,7 @@ impl BlockAllocator {
         let (start, at) = geometry.group_of_block(goal.pblk).unwrap_or_default();
         let want = want.min(goal.most).clamp(1, geometry.blocks_per_group);
         let groups = geometry.groups_count.min(goal.groups);
-        // First whoever has all of it, then whoever has anything.
+        // First a group that has all of it, then one that has any.
         for least in [want, 1] {
             for i in 0..groups {
                 let no = GroupNo((start.0 + i) % groups);
@@ -174,7 +174,7 @@ impl BlockAllocator {
         }))
     }
 
-    /// Gives a reserved run back after publishing it failed; not where the journal did, as then nobody knows what
+    /// Releases a reserved run after publishing it failed; not where the journal did, as then it is unknown what
     /// of it will be found.
     pub(crate) fn unreserve_after(&self, why: &Ext4Error, run: Run) {
         if !matches!(why, Ext4Error::Journal(_)) {
@@ -428,7 +428,7 @@ impl BlockAllocator {
     #[cold]
     fn load_block_bits<'g>(&self, group: &'g Group) -> Result<&'g BlockBits> {
         let loaded = self.read_block_bits(group);
-        // Whoever was faster may have changed flags, content and checksum under our eyes.
+        // Another thread may have changed flags, content and checksum under our eyes.
         match (group.block_bits(), loaded) {
             (Some(bits), _) => Ok(bits),
             (None, Ok(bits)) => Ok(group.publish_blocks(bits)),

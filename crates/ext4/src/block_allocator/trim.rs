@@ -5,8 +5,8 @@
 //! that was freed in a transaction that is not durable is not among them.
 //!
 //! # Locking
-//! The group's lock to take a run and to give it back; none while the device works. Whoever finds no space lets the
-//! runs that are on their way come back first ([`Trims`]).
+//! The group's lock to take a run and to return it; none while the device works. An allocation that finds no space waits until the
+//! runs in flight are returned ([`Trims`]).
 
 use crate::block_allocator::BlockAllocator;
 use crate::error::{Ext4Error, Result};
@@ -16,10 +16,10 @@ use uext4_sync::atomic::AtomicBool;
 use uext4_sync::atomic::Ordering::Relaxed;
 use uext4_sync::{Condvar, Mutex, class};
 
-/// Runs of free blocks that are being discarded, and who waits for them.
+/// Runs of free blocks that are being discarded, and the waiters for them.
 #[derive(Debug)]
 pub(crate) struct Trims {
-    /// Whether anybody ever trimmed this mount.
+    /// Whether this mount was ever trimmed.
     any: AtomicBool,
     now: Mutex<Now>,
     changed: Condvar,
@@ -29,7 +29,7 @@ pub(crate) struct Trims {
 struct Now {
     /// Runs that the device works on.
     runs: u32,
-    /// Who found no space, and whom no new run may get in the way of.
+    /// Allocations that found no space; no new run is taken while there are any.
     waiting: u32,
 }
 
@@ -42,7 +42,7 @@ impl Trims {
         }
     }
 
-    /// Runs `f`, which takes a run from the allocator and gives it back, while nobody looks for space in vain.
+    /// Runs `f`, which takes a run from the allocator and returns it, while no allocation waits for space.
     fn during<R>(&self, f: impl FnOnce() -> R) -> R {
         self.any.store(true, Relaxed);
         let mut now = self.now.lock();
@@ -57,7 +57,7 @@ impl Trims {
         done
     }
 
-    /// Runs `attempt`, which found no space, again when all runs have come back and no new one is taken; None if
+    /// Runs `attempt`, which found no space, again when all runs are returned and no new one is taken; None if
     /// there never was any.
     ///
     /// # Locks
@@ -82,10 +82,10 @@ impl Trims {
 
 impl BlockAllocator {
     /// Discards free blocks in `[start, start + len)`, in bytes of the file system, in runs of at least
-    /// `least` bytes; tells how many bytes that were (`FITRIM`).
+    /// `least` bytes; returns how many bytes that were (`FITRIM`).
     ///
     /// # Locks
-    /// Each group's for a moment, and it waits for those who look for space.
+    /// Each group's for a moment, and it waits for allocations that search for space.
     ///
     /// # Errors
     /// [`Ext4Error::Invalid`]: `start` is past the end, `len` less than a block, or `least` more than a group
@@ -174,7 +174,7 @@ impl BlockAllocator {
         Ok(Some(first..end))
     }
 
-    /// With the option `discard`: tells the device of blocks whose transaction is durable, before the
+    /// With the option `discard`: discards the blocks whose transaction is durable, before the
     /// allocator has them.
     pub(crate) fn discard_freed(&self, freed: &[(u64, u32)]) {
         let block = self.volume.block_size();

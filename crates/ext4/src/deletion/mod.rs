@@ -58,7 +58,7 @@ impl InodeOwner for Deletion {
 }
 
 impl Deletion {
-    /// Deletes an inode without links that nobody can reach any more, with handles of its own. It is
+    /// Deletes an inode without links that is unreachable, with handles of its own. It is
     /// on the orphan list.
     pub(crate) fn delete_inode(&self, inode: &Arc<Inode>) -> Result<()> {
         if self.volume.is_read_only() {
@@ -226,7 +226,7 @@ impl Deletion {
         }
     }
 
-    /// One link less; an inode without links is deleted, now if nobody else has it and it is small.
+    /// One link less; an inode without links is deleted, now if this is its only reference and it is small.
     ///
     /// # Locks
     /// The caller has held the inode's `ilock` alone since it prepared.
@@ -255,7 +255,7 @@ impl Deletion {
             disk.ctime = time;
         })?;
         self.orphans.add_orphan(&handle, target.inode())?;
-        target.set_doomed(true);
+        target.set_unlinked(true);
         handle.finish();
         Ok(())
     }

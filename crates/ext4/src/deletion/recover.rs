@@ -33,7 +33,7 @@ impl Deletion {
     /// Ends the truncate of an orphan; one without links is deleted with this, its last reference.
     fn finish_orphan(&self, inode: InodeRef) -> Result<()> {
         if inode.state().links == 0 {
-            inode.set_doomed(true);
+            inode.set_unlinked(true);
             return Ok(());
         }
         self.finish_truncate(&inode)

@@ -380,7 +380,7 @@ impl Directory {
         };
         // Bit 0 says that names of this hash are in the leaf before, too.
         let hash = first.hash.major | u32::from(first.hash.major == last.hash.major);
-        // First: a block that is no leaf yet must not stay behind where the tree finds no room.
+        // First: a block that is not a leaf yet must not stay behind where the tree finds no room.
         let path = self.make_room_behind(handle, dir, path, hash)?;
         let (new_lblk, new) = self.append_dir_block(handle, dir, Role::Leaf)?;
         self.add_leaf(handle, &path, hash, new_lblk)?;

@@ -35,7 +35,7 @@ impl DxPath {
         Some(f(DxView::new(content.data(), *kind), *at))
     }
 
-    /// Looks for the entry that follows after the positions changed.
+    /// Finds the entry that follows after the positions changed.
     fn find_following(&mut self) {
         self.following = (0..self.steps.len()).rev().find_map(|level| {
             let next = self.view(level, |view, at| view.entry(at + 1).map(|e| e.hash))??;

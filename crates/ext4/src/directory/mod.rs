@@ -71,7 +71,7 @@ pub(crate) struct DirShape {
     blocks: u32,
 }
 
-/// An entry that was found, and where; good as long as the directory is locked.
+/// An entry that was found, and where; valid while the directory is locked.
 #[derive(Clone, Debug)]
 pub(crate) struct Hit {
     pub ino: Ino,
@@ -92,7 +92,7 @@ impl Hit {
     }
 }
 
-/// Where a name that does not exist would go; good as long as the directory is locked.
+/// Where a name that does not exist would go; valid while the directory is locked.
 #[derive(Debug)]
 pub(crate) struct Vacancy {
     hash: NameHash,

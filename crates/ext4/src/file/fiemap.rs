@@ -1,4 +1,4 @@
-//! FIEMAP: where on the device a file is, as Linux's ioctl of that name tells it.
+//! FIEMAP: where on the device a file is, as Linux's ioctl of that name reports it.
 //!
 //! # Locking
 //! The inode's `ilock`, shared.

@@ -70,7 +70,7 @@ impl FileIo {
     /// # Errors
     /// `EPERM`: not the owner; without the capability `LINUX_IMMUTABLE`, and immutable or append-only
     /// would change, or without `SYS_RESOURCE` data journaling; an immutable file, and anything else would change. `EOPNOTSUPP`: a flag that
-    /// nobody can set, or only on a directory, or that would change how data is kept (extents, names
+    /// cannot be set, or only on a directory, or that would change how data is kept (extents, names
     /// without case), or direct access beside journaled data or data in the inode. `ENOTTY`: not a regular file or directory. `EROFS`.
     pub fn set_flags(&self, caller: &Caller, inode: &InodeRef, flags: InodeFlags) -> Result<()> {
         self.set_flags_and_project(caller, inode, Some(flags), None)
@@ -85,7 +85,7 @@ impl FileIo {
     /// A handle of one credit.
     ///
     /// # Errors
-    /// As [`FileIo::set_flags`]. `EINVAL`: all ones are no project. `EOPNOTSUPP`: a project, but the file system does not
+    /// As [`FileIo::set_flags`]. `EINVAL`: all ones are not a project. `EOPNOTSUPP`: a project, but the file system does not
     /// have the feature. `EOVERFLOW`: the inode has no room for one.
     pub fn set_flags_and_project(
         &self,
@@ -112,7 +112,7 @@ impl FileIo {
             return Err(Ext4Error::NotPermitted);
         }
         if project == u32::MAX {
-            return Err(Ext4Error::Invalid("all ones are no project"));
+            return Err(Ext4Error::Invalid("all ones are not a project"));
         }
         if !of_kind.contains(flags) {
             return Err(Error::new(Errno::EOPNOTSUPP).into());

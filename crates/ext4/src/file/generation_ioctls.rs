@@ -31,7 +31,7 @@ use uext4_vfs::permission;
 /// Flags that say how `i_block` reads, and so go with it.
 const MAPPING_FLAGS: InodeFlags = InodeFlags::EXTENTS.union(InodeFlags::HUGE_FILE);
 
-/// A regular file of root on which nobody has any permission.
+/// A regular file of root without any permission.
 const EMPTY_BOOT_LOADER: NewInode = NewInode {
     mode: 0o100_000,
     uid: 0,
@@ -220,7 +220,7 @@ impl FileIo {
         let mut content = handle.modify(&place.buffer)?;
         let raw = place.raw_mut(&mut content, &self.volume.params);
         let old = decode(raw).inspect_err(|_| handle.complete())?;
-        // Somebody else may have made it meanwhile.
+        // Another thread may have made it meanwhile.
         if old.mode == 0 || old.links == 0 {
             raw.fill(0);
             let generation = self.inodes.generator.draw(Some(old.generation));

@@ -1,4 +1,4 @@
-//! Data that goes through the journal: `data=journal`, and files with the flag of `chattr +j`.
+//! Journalled data: `data=journal`, and files with the flag of `chattr +j`.
 //!
 //! # Data model
 //! A block of such a file is a buffer, as one of metadata is: a write changes it under a handle, commit
@@ -150,10 +150,10 @@ impl FileIo {
         blocks: u32,
         privileged: bool,
     ) -> Result<()> {
-        // The zeros go straight to the device; what the blocks held before must not come back over them.
+        // The zeros are written to the device; replay must not restore the former content over them.
         self.settle_data(inode)?;
         let from = u64::from(lblk.0);
-        self.cut_out(inode, from, from + u64::from(blocks), privileged)
+        self.split_unwritten(inode, from, from + u64::from(blocks), privileged)
             .map(drop)
     }
 

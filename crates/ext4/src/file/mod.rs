@@ -27,7 +27,7 @@ use crate::block_allocator::ZEROS;
 use crate::clock::now;
 use crate::deletion::DELETE_CREDITS;
 use crate::error::{Ext4Error, Result};
-use crate::file::direct::fill::CutOut;
+use crate::file::direct::fill::SplitUnwritten;
 use crate::file::direct::lock_inode;
 use crate::inline::InlineData;
 use crate::inode::Inode;
@@ -146,7 +146,7 @@ impl FileIo {
         };
         let part = &mut data[..until];
         self.read_mapped(inode, offset, part, kind)?;
-        // What the last block holds past the size is nobody's business.
+        // The last block's bytes past the size are not exposed.
         part[want..].fill(0);
         if !nowait {
             self.table.touch_atime(inode);
@@ -270,7 +270,7 @@ impl FileIo {
         Ok(written)
     }
 
-    /// Writes with whatever locked that keeps everybody else from the range, and from the size if it grows.
+    /// Writes with locks held that exclude others from the range, and from the size if it grows.
     pub(crate) fn write_locked(
         &self,
         inode: &Inode,
@@ -344,7 +344,7 @@ impl FileIo {
             }
             Some(pblk) => {
                 let (from, to) = (u64::from(lblk.0), u64::from(lblk.0) + u64::from(blocks));
-                if self.cut_out(inode, from, to, privileged)? == CutOut::Zeroed {
+                if self.split_unwritten(inode, from, to, privileged)? == SplitUnwritten::Zeroed {
                     return self.write_piece(inode, offset, data, privileged);
                 }
                 let n = self
@@ -539,7 +539,7 @@ impl FileIo {
         } else {
             handle.restart(4)?
         };
-        if !inode.is_doomed() {
+        if !inode.is_unlinked() {
             self.orphans.remove_orphan(&handle, inode)?;
         }
         handle.finish();
@@ -582,7 +582,7 @@ impl FileIo {
         Ok(())
     }
 
-    /// Writes the target of a symbolic link that is to be made in `dir` to a reserved block, unless it goes into the
+    /// Writes the target of a symbolic link that is to be made in `dir` to a reserved block, unless it fits the
     /// inode.
     ///
     /// # Errors

@@ -102,7 +102,7 @@ impl FileIo {
     }
 
     /// Waits until it is durable where blocks moved: data that is written in place from now on would after a crash be
-    /// found where they were, in parts of the file that nobody wrote to.
+    /// found where they were, in parts of the file that were never written.
     fn settle_moved(&self, inode: &Inode) -> Result<()> {
         if self.mapping.journals_data(inode) || !self.volume.journal().has_log() {
             return Ok(());

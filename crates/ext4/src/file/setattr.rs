@@ -81,7 +81,7 @@ impl FileIo {
         Ok(self.attributes.attr(inode))
     }
 
-    /// The access ACL after a change that sets the mode, if there is one. It is set as anybody sets an ACL, so that
+    /// The access ACL after a change that sets the mode, if there is one. It is set as a caller sets an ACL, so that
     /// the set-group-id bit may go.
     fn acl_of_setattr(
         &self,

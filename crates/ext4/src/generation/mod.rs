@@ -1,8 +1,8 @@
 //! Inode generations (mechanism 2): a stamp for every use of an inode number, so that a handle to a
 //! former use is refused.
 //!
-//! # Arms
-//! | arm | draws from | same stamp again |
+//! # Variants
+//! | variant | draws from | same stamp again |
 //! | --- | --- | --- |
 //! | `spinlock` (before) | one counter under one lock | after all others |
 //! | `atomic` | one counter that all add to | after all others |
@@ -12,7 +12,7 @@
 //! | `random` | the thread's cryptographic generator | at random |
 //! | `beyond` (default) | as `random` | at random, but never twice in a row for one inode |
 //!
-//! The first five can be guessed by who sees a few of them; the last two cannot.
+//! The first five can be predicted from a few of them; the last two cannot.
 //!
 //! # Invariants
 //! - A stamp is never 0, which Linux takes for "don't check".
@@ -24,7 +24,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `counters` | what the counting arms share between threads |
+//! | `counters` | what the counting variants share between threads |
 //! | `random` | words from the thread's generator |
 
 mod counters;
@@ -34,9 +34,9 @@ use counters::{Counter, Slice};
 use uext4_ondisk::Generation;
 use uext4_sync::{CachePadded, Mutex, PerCpu, class, stat};
 
-/// The arms of mechanism 2 (`generation=`).
+/// The variants of mechanism 2 (`generation=`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum GenerationArm {
+pub enum GenerationVariant {
     /// `spinlock` (before): one counter under one lock.
     Spinlock,
     /// `atomic`: one shared atomic counter.
@@ -54,8 +54,8 @@ pub enum GenerationArm {
     Beyond,
 }
 
-uext4_vfs::arms!(
-    GenerationArm,
+uext4_vfs::variants!(
+    GenerationVariant,
     "generation",
     Spinlock = "spinlock",
     Atomic = "atomic",
@@ -90,36 +90,38 @@ enum Source {
 }
 
 impl Generator {
-    /// A generator of the given arm, for one file system.
-    pub fn new(arm: GenerationArm) -> Generator {
-        Generator::with_width(arm, 32)
+    /// A generator of the given variant, for one file system.
+    pub fn new(variant: GenerationVariant) -> Generator {
+        Generator::with_width(variant, 32)
     }
 
     /// A generator of stamps in `1..2^bits`, 8 to 32 bits, to measure how often they repeat.
-    pub fn with_width(arm: GenerationArm, bits: u32) -> Generator {
+    pub fn with_width(variant: GenerationVariant, bits: u32) -> Generator {
         let bits = bits.clamp(BITS_MIN, 32);
-        let source = match arm {
-            GenerationArm::Spinlock => {
+        let source = match variant {
+            GenerationVariant::Spinlock => {
                 Source::Spinlock(Mutex::new(&class::GENERATION, random::word()))
             }
-            GenerationArm::Atomic => {
+            GenerationVariant::Atomic => {
                 Source::Atomic(Box::new(CachePadded::new(Counter::new(random::word()))))
             }
-            GenerationArm::Percpu => Source::Percpu(PerCpu::new(|_| Counter::new(random::word()))),
-            GenerationArm::PercpuRange => {
+            GenerationVariant::Percpu => {
+                Source::Percpu(PerCpu::new(|_| Counter::new(random::word())))
+            }
+            GenerationVariant::PercpuRange => {
                 let cpus = uext4_sync::percpu::cpu_shards();
                 Source::PercpuRange(PerCpu::new(|cpu| {
                     Slice::new(cpu, cpus, bits, random::below)
                 }))
             }
-            GenerationArm::PercpuStride => {
+            GenerationVariant::PercpuStride => {
                 // A power of two, so that the low bits stay when the counter wraps.
                 let cpus = uext4_sync::percpu::cpu_shards() as u32;
                 let start = |cpu| random::word() & !(cpus - 1) | cpu as u32;
                 Source::PercpuStride(PerCpu::new(|cpu| Counter::new(start(cpu))), cpus)
             }
-            GenerationArm::Random => Source::Random,
-            GenerationArm::Beyond => Source::Beyond,
+            GenerationVariant::Random => Source::Random,
+            GenerationVariant::Beyond => Source::Beyond,
         };
         Generator {
             source,
@@ -130,7 +132,7 @@ impl Generator {
     /// A generation for an inode that had `last`, if it is known; never 0.
     ///
     /// # Locks
-    /// `generation` in the arm `spinlock`, for a moment; none in the others.
+    /// `generation` in the variant `spinlock`, for a moment; none in the others.
     #[inline]
     pub fn draw(&self, last: Option<Generation>) -> Generation {
         Generation(match &self.source {

@@ -3,7 +3,7 @@
 //!
 //! # Data model
 //! Words are drawn in batches: most of the time a draw is a load from memory of the thread's own. A
-//! word is wiped when it is given, so that no later look at memory tells a stamp.
+//! word is wiped when it is given, so that memory read later does not reveal a generation.
 //!
 //! A process that forks gives its child the rest of the batch; the two do not have one file system
 //! mounted.

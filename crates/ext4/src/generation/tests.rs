@@ -5,15 +5,15 @@ use std::collections::HashSet;
 const DRAWS: usize = 100_000;
 
 #[test]
-fn no_arm_gives_zero_or_more_bits_than_asked() {
-    for arm in GenerationArm::ALL {
+fn no_variant_gives_zero_or_more_bits_than_asked() {
+    for variant in GenerationVariant::ALL {
         for bits in [8, 9, 16, 31, 32] {
-            let generator = Generator::with_width(arm, bits);
+            let generator = Generator::with_width(variant, bits);
             let mut last = None;
             for _ in 0..DRAWS {
                 let drawn = generator.draw(last);
-                assert_ne!(drawn.0, 0, "{arm}, {bits} bits");
-                assert!(u64::from(drawn.0) < 1 << bits, "{arm}, {bits} bits");
+                assert_ne!(drawn.0, 0, "{variant}, {bits} bits");
+                assert!(u64::from(drawn.0) < 1 << bits, "{variant}, {bits} bits");
                 last = Some(drawn);
             }
         }
@@ -22,17 +22,20 @@ fn no_arm_gives_zero_or_more_bits_than_asked() {
 
 #[test]
 fn widths_out_of_range_are_brought_into_it() {
-    assert_eq!(Generator::with_width(GenerationArm::Random, 1).mask, 0xff);
     assert_eq!(
-        Generator::with_width(GenerationArm::Random, 99).mask,
+        Generator::with_width(GenerationVariant::Random, 1).mask,
+        0xff
+    );
+    assert_eq!(
+        Generator::with_width(GenerationVariant::Random, 99).mask,
         u32::MAX
     );
-    assert_eq!(Generator::new(GenerationArm::Random).mask, u32::MAX);
+    assert_eq!(Generator::new(GenerationVariant::Random).mask, u32::MAX);
 }
 
 #[test]
 fn beyond_never_repeats_back_to_back() {
-    let generator = Generator::with_width(GenerationArm::Beyond, 8);
+    let generator = Generator::with_width(GenerationVariant::Beyond, 8);
     let mut last = generator.draw(None);
     for _ in 0..1_000_000 {
         let drawn = generator.draw(Some(last));
@@ -43,7 +46,7 @@ fn beyond_never_repeats_back_to_back() {
 
 #[test]
 fn random_repeats_back_to_back() {
-    let generator = Generator::with_width(GenerationArm::Random, 8);
+    let generator = Generator::with_width(GenerationVariant::Random, 8);
     let drawn: Vec<_> = (0..DRAWS).map(|_| generator.draw(None)).collect();
     let repeats = drawn.windows(2).filter(|w| w[0] == w[1]).count();
     // One in 255 is 392; the chance to miss these bounds is below 10^-20.
@@ -52,8 +55,8 @@ fn random_repeats_back_to_back() {
 
 #[test]
 fn every_stamp_is_drawn() {
-    for arm in GenerationArm::ALL {
-        let generator = Generator::with_width(arm, 8);
+    for variant in GenerationVariant::ALL {
+        let generator = Generator::with_width(variant, 8);
         let mut seen = HashSet::new();
         match &generator.source {
             // The thread may stay on one CPU, which has only its share.
@@ -69,18 +72,18 @@ fn every_stamp_is_drawn() {
             }
             _ => seen.extend((0..DRAWS).map(|_| generator.draw(None).0)),
         }
-        assert_eq!(seen.len(), 255, "{arm}");
+        assert_eq!(seen.len(), 255, "{variant}");
     }
 }
 
 #[test]
 fn one_counter_gives_all_stamps_before_it_repeats() {
-    for arm in [GenerationArm::Spinlock, GenerationArm::Atomic] {
-        let generator = Generator::with_width(arm, 8);
+    for variant in [GenerationVariant::Spinlock, GenerationVariant::Atomic] {
+        let generator = Generator::with_width(variant, 8);
         let first: Vec<_> = (0..255).map(|_| generator.draw(None)).collect();
-        assert_eq!(first.iter().collect::<HashSet<_>>().len(), 255, "{arm}");
+        assert_eq!(first.iter().collect::<HashSet<_>>().len(), 255, "{variant}");
         let again: Vec<_> = (0..255).map(|_| generator.draw(None)).collect();
-        assert_eq!(first, again, "{arm}");
+        assert_eq!(first, again, "{variant}");
     }
 }
 
@@ -131,9 +134,9 @@ fn the_widest_slice_ends_where_stamps_do() {
 
 #[test]
 fn no_two_cpus_give_the_same_stamp() {
-    let stride = Generator::with_width(GenerationArm::PercpuStride, 16);
+    let stride = Generator::with_width(GenerationVariant::PercpuStride, 16);
     let Source::PercpuStride(counters, cpus) = &stride.source else {
-        unreachable!("the arm asked for")
+        unreachable!("the variant asked for")
     };
     let mut seen = HashSet::new();
     for (cpu, counter) in counters.iter().enumerate() {
@@ -144,9 +147,9 @@ fn no_two_cpus_give_the_same_stamp() {
             assert!(seen.insert(stamp), "{stamp} twice");
         }
     }
-    let range = Generator::with_width(GenerationArm::PercpuRange, 16);
+    let range = Generator::with_width(GenerationVariant::PercpuRange, 16);
     let Source::PercpuRange(slices) = &range.source else {
-        unreachable!("the arm asked for")
+        unreachable!("the variant asked for")
     };
     let shares: Vec<HashSet<u32>> = slices
         .iter()
@@ -161,44 +164,47 @@ fn no_two_cpus_give_the_same_stamp() {
 
 #[test]
 fn threads_share_a_generator() {
-    for arm in [
-        GenerationArm::Spinlock,
-        GenerationArm::Atomic,
-        GenerationArm::PercpuStride,
+    for variant in [
+        GenerationVariant::Spinlock,
+        GenerationVariant::Atomic,
+        GenerationVariant::PercpuStride,
     ] {
-        let generator = Generator::new(arm);
+        let generator = Generator::new(variant);
         let draw = || (0..10_000).map(|_| generator.draw(None).0).collect();
         let drawn: Vec<Vec<u32>> = std::thread::scope(|s| {
             let threads: Vec<_> = (0..4).map(|_| s.spawn(draw)).collect();
             threads.into_iter().map(|t| t.join().unwrap()).collect()
         });
         let all: HashSet<u32> = drawn.iter().flatten().copied().collect();
-        assert_eq!(all.len(), 40_000, "{arm}");
+        assert_eq!(all.len(), 40_000, "{variant}");
     }
 }
 
 #[test]
 fn generators_start_at_random() {
-    for arm in GenerationArm::ALL {
-        let (a, b) = (Generator::new(arm), Generator::new(arm));
+    for variant in GenerationVariant::ALL {
+        let (a, b) = (Generator::new(variant), Generator::new(variant));
         let drawn = |g: &Generator| (0..4).map(|_| g.draw(None)).collect::<Vec<_>>();
-        assert_ne!(drawn(&a), drawn(&b), "{arm}");
+        assert_ne!(drawn(&a), drawn(&b), "{variant}");
     }
 }
 
 #[test]
 fn what_is_counted_is_what_is_taken() {
     stat::enable(true);
-    for arm in GenerationArm::ALL {
+    for variant in GenerationVariant::ALL {
         let before = acquisitions();
-        let generator = Generator::new(arm);
+        let generator = Generator::new(variant);
         for _ in 0..1000 {
             let _ = generator.draw(None);
         }
         let taken = acquisitions() - before;
-        let lock_free = matches!(arm, GenerationArm::Random | GenerationArm::Beyond);
+        let lock_free = matches!(
+            variant,
+            GenerationVariant::Random | GenerationVariant::Beyond
+        );
         // Other tests count at the same time.
-        assert!(lock_free || taken >= 1000, "{arm}: {taken}");
+        assert!(lock_free || taken >= 1000, "{variant}: {taken}");
     }
     stat::enable(false);
 }

@@ -1,7 +1,7 @@
 //! Bits in words that many threads change at once.
 //!
 //! # Invariants
-//! Of all who try to set one bit that is clear, or to clear one that is set, exactly one is told so.
+//! Of all threads that try to set one clear bit, or to clear one set bit, exactly one succeeds.
 //!
 //! # Locking
 //! None: every change is one atomic operation on a word. What an inode or a block holds is guarded by
@@ -38,7 +38,7 @@ pub fn is_set(words: &[AtomicU64], index: u32) -> bool {
 }
 
 /// Sets the first bit that is clear at or after `from` and before `end`; gives it, and how often
-/// somebody else was faster.
+/// another thread was faster.
 #[inline]
 pub fn claim(words: &[AtomicU64], from: u32, end: u32, retries: &mut u64) -> Option<u32> {
     let mut at = from;

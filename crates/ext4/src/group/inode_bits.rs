@@ -1,10 +1,10 @@
 //! A group's inode bitmap in memory, and what each CPU counts and remembers beside it.
 //!
 //! # Invariants
-//! - Whoever changes a bit or counts runs in a handle that has journal access to the group's descriptor
+//! - A thread that changes a bit or counts runs in a handle that has journal access to the group's descriptor
 //!   block and then to the bitmap's block; see [`crate::group`].
-//! - `full` is false when a bit that may be given out is clear and nobody is about to look at it: who
-//!   sets it looks again after that, and who clears a bit takes it back.
+//! - `full` is false when a bit that may be given out is clear and no thread is about to read it: a thread that
+//!   sets it checks again after that, and one that clears a bit takes it back.
 //!
 //! # Locking
 //! None. What a CPU counts and remembers has cache lines of its own, so that two CPUs that make inodes in

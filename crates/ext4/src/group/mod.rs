@@ -6,13 +6,13 @@
 //! blocks freed in transactions that are not durable yet.
 //!
 //! # Invariants
-//! - Whoever changes a bitmap, a counter or a flag runs in a handle that has journal access to the
+//! - A thread that changes a bitmap, a counter or a flag runs in a handle that has journal access to the
 //!   group's descriptor block first, then to the bitmap's block. So the state a transaction left
 //!   is encoded (by the freeze hook) before the next transaction changes it.
 //! - `busy` contains `on_disk`.
 //!
 //! # Locking
-//! `changes` (rank `group`) serialises changes of the block bitmaps, and in two arms of inode allocation
+//! `changes` (rank `group`) serialises changes of the block bitmaps, and in two variants of inode allocation
 //! those of the inode bitmap. Inode bits and counters are atomic.
 
 pub mod bitmap;
@@ -216,7 +216,7 @@ impl Group {
         self.base.used_dirs.saturating_add_signed(change)
     }
 
-    /// Whether it is worth looking for a free inode.
+    /// Whether the group may have a free inode.
     #[inline]
     pub fn has_free_inode(&self) -> bool {
         match self.inodes.get() {

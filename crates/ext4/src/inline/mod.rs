@@ -8,7 +8,7 @@
 //! never cross from one part to the other, and `.` and `..` have none.
 //!
 //! A new file or directory starts so, and stays so until something does not fit or needs blocks. It never
-//! comes back.
+//! becomes inline again.
 //!
 //! # Invariants
 //! - An inode with the flag was checked when it was loaded: the attribute is there, and long enough.

@@ -1,12 +1,12 @@
-//! What is known of the attributes of an inode that decide who may do what, so that an inode without them costs one
-//! look at an atomic.
+//! What is known of the attributes of an inode that restrict access, so that an inode without them costs one
+//! load of an atomic.
 //!
 //! # Data model
 //! Of each [`Subject`] it is unknown, known that there is none, or known that there is one; ACLs are kept decoded.
-//! A counter beside tells apart what was found before a change and after it.
+//! A counter distinguishes what was found before a change and after it.
 //!
 //! # Locking
-//! Whoever changes attributes says so under the inode's `xattr` lock ([`AclCache::forget`]). Finding out takes
+//! A change of attributes is recorded under the inode's `xattr` lock ([`AclCache::forget`]). Finding out takes
 //! none: what is found is kept only if nothing was forgotten meanwhile. The decoded ACLs are a leaf's.
 
 use std::sync::{Arc, OnceLock};
@@ -14,7 +14,7 @@ use uext4_ondisk::{AclEntry, XattrIndex};
 use uext4_sync::atomic::{AtomicU32, Ordering};
 use uext4_sync::{Mutex, class};
 
-/// An attribute that decides who may do what.
+/// An attribute that restricts access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// The access ACL.
@@ -95,7 +95,7 @@ impl AclCache {
         acls.get(slot).filter(|_| is_known)?.clone()
     }
 
-    /// What tells whether anything changes from now on.
+    /// A snapshot that detects later changes.
     pub fn stamp(&self) -> u32 {
         self.known.load(Ordering::Acquire) & !KNOWN
     }

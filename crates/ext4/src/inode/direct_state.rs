@@ -6,7 +6,7 @@ use uext4_sync::{Condvar, Mutex, RangeLock};
 /// What direct I/O keeps for an inode.
 #[derive(Debug, Default)]
 pub(crate) struct DirectState {
-    /// The blocks, as bytes, of writes that are no overwrites.
+    /// The blocks, as bytes, of writes that are not overwrites.
     pub(crate) ranges: RangeLock,
     pub(crate) conversions: Conversions,
 }

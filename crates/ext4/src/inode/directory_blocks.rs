@@ -40,7 +40,7 @@ impl DirBlocks {
         self.segments.get(segment)?.get()?.get(slot)?.get()
     }
 
-    /// Remembers a block's buffer, which is the one that the cache has as long as anybody holds it.
+    /// Remembers a block's buffer, which is the one that the cache has while a reference exists.
     pub fn put(&self, lblk: Lblk, buffer: &Arc<Buffer>) {
         let (segment, slot) = place(lblk);
         let Some(of) = self.segments.get(segment) else {

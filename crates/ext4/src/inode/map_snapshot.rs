@@ -7,8 +7,8 @@
 //!
 //! # Invariants
 //! - A look-up that begins after a change has ended does not find what was before: the version is raised
-//!   before the change's `map` lock is let go. One that runs beside a change finds either; so whoever takes
-//!   blocks away keeps the inode's `ilock` alone, and nobody looks up and uses them meanwhile.
+//!   before the change's `map` lock is let go. One that runs beside a change finds either; so a thread that removes
+//!   blocks holds the inode's `ilock` exclusively, and no thread looks up and uses them meanwhile.
 //! - All copies of a file system together keep to a budget. A copy goes with the next change and with the
 //!   last reference to its inode.
 //!
@@ -51,7 +51,7 @@ impl SnapshotBudget {
     }
 }
 
-/// Room in a budget, given back when dropped.
+/// Room in a budget, released when dropped.
 #[derive(Debug)]
 struct Room {
     budget: SnapshotBudget,

@@ -8,14 +8,14 @@
 //!
 //! # Invariants
 //! - `pins` counts the references that `InodeRef` hands out. `DEAD` is set, once and for good,
-//!   when the inode is being deleted; nobody gets a reference after that.
+//!   when the inode is being deleted; no reference is handed out after that.
 //! - An inode with links is evicted from memory, one without is deleted, when the last reference goes.
 //!
 //! # Locking
 //! `ilock` (ranks `dir_ilock`, `ilock`) guards entries, size and layout; `map` (rank `extent_map`)
 //! the block mapping; `xattr` the attributes; `state` (a leaf) the decoded inode, for moments. The
-//! inode-table block is locked before `state`. What many threads look at for each read or write (size,
-//! the clock tick of the last change, the mapping) is also kept where they can look without a lock.
+//! inode-table block is locked before `state`. What many threads read for each read or write (size,
+//! the clock tick of the last change, the mapping) is also kept where no lock is needed.
 
 pub(crate) mod acl_cache;
 mod direct_state;
@@ -65,7 +65,7 @@ pub struct Inode {
     params: InodeParams,
     /// The decoded inode.
     state: Mutex<uext4_ondisk::Inode>,
-    /// Of `state`, for those who only look: the size, and the time of the last change of data.
+    /// Of `state`, for readers: the size, and the time of the last change of data.
     size: AtomicU64,
     mtime_tick: AtomicU64,
     /// Of `state`: the flags.
@@ -80,11 +80,11 @@ pub struct Inode {
     direct: OnceLock<Box<DirectState>>,
     /// The extended attributes.
     pub xattr: Mutex<XattrLists>,
-    /// What is known of those that decide who may do what.
+    /// What is known of the attributes that restrict access.
     pub(crate) acls: AclCache,
     pins: AtomicU32,
     /// No link is left: the last reference deletes it.
-    doomed: AtomicBool,
+    unlinked: AtomicBool,
     /// Made without a name, and may get one though it has no link. Changed with `ilock` held alone.
     unnamed: AtomicBool,
     /// The last transaction that changed anything, and one that `fdatasync` must wait for.
@@ -155,7 +155,7 @@ impl Inode {
         seed: InodeSeed,
     ) -> Inode {
         let file_type = disk.file_type();
-        // Whoever had it in memory before may have changed it in a transaction that still runs.
+        // A former reference may have changed it in a transaction that still runs.
         let tid = place.buffer.tid();
         Inode {
             ino,
@@ -166,7 +166,7 @@ impl Inode {
             offset: place.offset,
             slot: place.slot,
             params,
-            doomed: AtomicBool::new(disk.links == 0),
+            unlinked: AtomicBool::new(disk.links == 0),
             unnamed: AtomicBool::new(false),
             size: AtomicU64::new(disk.size),
             mtime_tick: AtomicU64::new(tick(disk.mtime)),
@@ -201,7 +201,7 @@ impl Inode {
     }
 
     /// Changes the timestamps in memory; they are pending from now on. If none were, `remember` is
-    /// called before anybody can see the change, so that whoever saw it and syncs writes it.
+    /// called before the change is visible, so that a thread that saw it and syncs writes it.
     ///
     /// # Locks
     /// Takes the inode's state, and under it what `remember` takes.
@@ -222,7 +222,7 @@ impl Inode {
         }
     }
 
-    /// Shows what changed in the state to those who look without its lock.
+    /// Shows what changed in the state to readers without its lock.
     #[inline]
     fn mirror(&self, state: &uext4_ondisk::Inode) {
         // Hardly ever both: a line that readers share is written only when it changes.
@@ -261,7 +261,7 @@ impl Inode {
         self.mtime_tick.load(Ordering::Relaxed) == tick(time)
     }
 
-    /// Whether the access time was looked at as of `time`, and nothing changed since.
+    /// Whether the access time was checked as of `time`, and nothing changed since.
     #[inline]
     pub(crate) fn is_read_at(&self, time: Timestamp) -> bool {
         self.atime_tick.load(Ordering::Relaxed) == tick(time)
@@ -307,7 +307,7 @@ impl Inode {
         if let Some(state) = state
             && self.pending_since() != 0
         {
-            // First: whoever finds nothing pending any more finds the transaction that has it.
+            // First: a thread that finds nothing pending finds the transaction that has it.
             self.touch(handle);
             self.encode(&state, content.data_mut());
         }
@@ -475,7 +475,7 @@ impl Inode {
         self.flags().contains(InodeFlags::EXTENTS)
     }
 
-    /// Whether it holds an attribute's value, and is no file; see [`crate::attributes::xattr`].
+    /// Whether it holds an attribute's value, and is not a file; see [`crate::attributes::xattr`].
     #[inline]
     pub(crate) fn holds_value(&self) -> bool {
         self.flags().contains(InodeFlags::EA_INODE)
@@ -487,7 +487,7 @@ impl Inode {
         self.flags().contains(InodeFlags::INLINE_DATA)
     }
 
-    /// Whether it is a regular file whose data goes through the journal by its flag. Changes with `ilock` held
+    /// Whether it is a regular file whose data is journalled by its flag. Changes with `ilock` held
     /// alone.
     #[inline]
     pub(crate) fn has_journal_flag(&self) -> bool {
@@ -511,8 +511,8 @@ impl Inode {
     }
 
     /// Says that no link is left, or that there is one again.
-    pub fn set_doomed(&self, doomed: bool) {
-        self.doomed.store(doomed, Ordering::SeqCst);
+    pub fn set_unlinked(&self, unlinked: bool) {
+        self.unlinked.store(unlinked, Ordering::SeqCst);
     }
 
     /// Says that it was made without a name, or that it has one.
@@ -526,8 +526,8 @@ impl Inode {
     }
 
     /// Whether no link is left.
-    pub fn is_doomed(&self) -> bool {
-        self.doomed.load(Ordering::SeqCst)
+    pub fn is_unlinked(&self) -> bool {
+        self.unlinked.load(Ordering::SeqCst)
     }
 }
 
@@ -537,7 +537,7 @@ impl CachedInode for Inode {
     }
 
     fn may_evict(&self) -> bool {
-        self.pins.load(Ordering::SeqCst) == 0 && !self.is_doomed()
+        self.pins.load(Ordering::SeqCst) == 0 && !self.is_unlinked()
     }
 
     fn needs_write(&self) -> bool {

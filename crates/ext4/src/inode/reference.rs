@@ -14,7 +14,7 @@ pub trait InodeOwner: Send + Sync {
 /// From an inode to its owner. One per CPU, as making and dropping an inode counts it.
 pub(crate) type Owner = Arc<CachePadded<Weak<dyn InodeOwner>>>;
 
-/// A counted reference to an inode: as long as one exists, the inode does, even without a name.
+/// A counted reference to an inode: while one exists, the inode does, even without a name.
 ///
 /// # Locks
 /// Dropping the last reference to an inode without links deletes it, which starts handles: never drop
@@ -37,7 +37,7 @@ impl InodeRef {
         &self.0
     }
 
-    /// Takes the inode for deletion if this is the only reference; nobody gets another then.
+    /// Takes the inode for deletion if this is the only reference; no other is handed out then.
     pub fn claim_deletion(&self) -> bool {
         self.0
             .pins
@@ -65,7 +65,7 @@ impl Drop for InodeRef {
         let before = self.0.pins.fetch_sub(1, Ordering::SeqCst);
         if before == 1 {
             self.0.snapshot.forget();
-            if self.0.is_doomed() {
+            if self.0.is_unlinked() {
                 self.last_dropped();
             }
         }

@@ -1,7 +1,7 @@
 //! Data that was written to the device and may still be in its cache.
 //!
 //! # Invariants
-//! - What a flush covers is claimed before it starts and noted when it has ended, so that whoever syncs
+//! - What a flush covers is claimed before it starts and noted when it has ended, so that a thread that syncs
 //!   beside another waits for a flush too.
 //! - A write needs a number of its own only if the one before it was claimed: otherwise the flush that
 //!   claims that one is still to come. So writes of many threads change no shared line between two syncs.
@@ -115,7 +115,7 @@ mod loom_tests {
         }
     }
 
-    /// Whoever wrote and syncs finds its write durable, whatever others sync beside it.
+    /// A thread that wrote and syncs finds its write durable, whatever other threads sync.
     #[test]
     fn loom_what_was_synced_is_durable() {
         loom::model(|| {

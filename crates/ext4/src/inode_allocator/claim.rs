@@ -1,4 +1,4 @@
-//! The arms: how a clear bit of a group's inode bitmap becomes ours.
+//! The variants: how a clear bit of a group's inode bitmap becomes ours.
 //!
 //! # Locking
 //! `retry-unlocked` and `retry-locked` search without the group's lock, then start the handle and get
@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::group::inode_bits::InodeBits;
 use crate::group::{Group, bitmap};
 use crate::inode_allocator::InodeAllocator;
-use crate::options::ialloc_variant::IallocArm;
+use crate::options::ialloc_variant::IallocVariant;
 use crate::volume::handles::LazyHandle;
 use std::sync::Arc;
 use uext4_jbd2::Handle;
@@ -41,11 +41,11 @@ impl InodeAllocator {
             && !group.flags().contains(GroupFlags::ITABLE_ZEROED);
         let from = if dense { 0 } else { from };
         let claimed = match self.volume.options.ialloc {
-            IallocArm::LockFree => self.claim_lock_free(late, group, bits, from, dense)?,
-            IallocArm::RetryUnlocked => {
+            IallocVariant::LockFree => self.claim_lock_free(late, group, bits, from, dense)?,
+            IallocVariant::RetryUnlocked => {
                 self.claim_retrying(late, group, bits, from, |_, _| None)?
             }
-            IallocArm::RetryLocked => {
+            IallocVariant::RetryLocked => {
                 self.claim_retrying(late, group, bits, from, |numbers, lost_at| {
                     let index = numbers.find_in_group(group, bits, lost_at)?;
                     bitmap::set(&bits.words, index).then_some(index)
@@ -60,7 +60,7 @@ impl InodeAllocator {
         Ok(claimed)
     }
 
-    /// The two arms that race: `again` is what a loser does with the group locked.
+    /// The two variants that race: `again` is what a loser does with the group locked.
     fn claim_retrying(
         &self,
         late: &LazyHandle<'_>,
@@ -160,7 +160,7 @@ impl InodeAllocator {
         let mut at = start;
         while let Some(index) = bitmap::find_clear(&bits.words, at, end) {
             let word_end = ((index | 63) + 1).min(end);
-            // The word it starts in is its own, whoever came there since.
+            // The starting word belongs to this CPU even if another CPU has since claimed a bit in it.
             let own = index / 64 == start / 64 || !bits.is_anothers(index / 64);
             if own && let Some(index) = bitmap::claim(&bits.words, index, word_end, retries) {
                 return Some(index);

@@ -23,7 +23,7 @@ impl InodeAllocator {
     #[cold]
     fn load_inode_bits<'g>(&self, group: &'g Group) -> Result<&'g InodeBits> {
         let loaded = self.read_inode_bits(group);
-        // Whoever was faster may have changed flags, content and checksum under our eyes.
+        // Another thread may have changed flags, content and checksum under our eyes.
         match (group.inode_bits(), loaded) {
             (Some(bits), _) => Ok(bits),
             (None, Ok(bits)) => Ok(group.publish_inodes(bits)),
@@ -44,7 +44,7 @@ impl InodeAllocator {
         self.volume.allocate_bitmap(group.inode_bitmap())?;
         let mut bytes = vec![0u8; self.volume.cache().block_size()];
         if uninit {
-            // Before anybody can change it: content that is not on disk yet.
+            // Before it can change: content that is not on disk yet.
             let mut content = buffer.write();
             buffer.set_uptodate(&mut content);
         } else {

@@ -1,29 +1,29 @@
 //! Inode allocation (mechanism 1): claiming a free bit in a group's inode bitmap.
 //!
-//! # Arms
+//! # Variants
 //! * `retry-unlocked` (before): a clear bit is found without the group's lock; the handle starts, unless
 //!   it has, and gets write access to the bitmap, and only then the bit is set under the lock. If
-//!   somebody took it meanwhile, all starts again from the next bit.
-//! * `retry-locked` (after): the same, but who lost the race searches again with the lock held.
+//!   another thread took it meanwhile, all starts again from the next bit.
+//! * `retry-locked` (after): the same, but the loser of the race searches again with the lock held.
 //! * `lock-free` (beyond, default): the bit is claimed by an atomic operation on the word in memory,
 //!   each CPU in a word of its own; a lost race costs another round on the same word.
 //!
 //! # Policy
 //! Directories spread by the Orlov rules (`orlov`). Files follow their parent: its group, those of
 //! its flex group, then others by quadratic, then linear probing. A directory remembers the group in
-//! which its last child found room. A goal, where the mount has one, comes before all that.
+//! which its last child found room. A goal, where the mount has one, precedes all that.
 //!
 //! # Invariants
-//! Access to the superblock, the descriptor block and the bitmap block is had before a bit changes.
+//! Journal access to the superblock, the descriptor block and the bitmap block precedes the change of a bit.
 //! Counters are changed in the same handle as the bit.
 //!
 //! # Locking
 //! `lock-free`: none on the path but those of the buffers, and those only once per transaction. The
-//! others: the group's lock, for one look at a bit, or a search.
+//! others: the group's lock, for one read of a bit, or a search.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `arm`, `claim` | the arms: names, and what they do |
+//! | `variant`, `claim` | the variants: names, and what they do |
 //! | `orlov` | the group of a new directory |
 //! | `load`, `place` | the bitmap and the inode table of a group |
 
@@ -35,7 +35,7 @@ use crate::error::{Ext4Error, Result};
 use crate::group::inode_bits::InodeBits;
 use crate::group::{Group, bitmap};
 use crate::inode::Inode;
-use crate::options::ialloc_variant::IallocArm;
+use crate::options::ialloc_variant::IallocVariant;
 use crate::volume::Volume;
 use crate::volume::handles::LazyHandle;
 use std::sync::Arc;
@@ -238,7 +238,7 @@ impl InodeAllocator {
         self.volume.access_group(handle, group)?;
         handle.access_native(&bits.buffer)?;
         let locked =
-            (self.volume.options.ialloc != IallocArm::LockFree).then(|| group.changes.lock());
+            (self.volume.options.ialloc != IallocVariant::LockFree).then(|| group.changes.lock());
         let was_set = bitmap::clear(&bits.words, index);
         drop(locked);
         if !was_set {

@@ -1,7 +1,7 @@
 //! The group of a new directory, by the Orlov rules.
 //!
-//! Top-level directories spread: each goes to where few are, and inodes and blocks are free. Others stay
-//! near their parent as long as there is room. With `flex_bg` all that holds of flex groups, as their
+//! Top-level directories spread: each is placed where few are, and inodes and blocks are free. Others stay
+//! near their parent while there is room. With `flex_bg` all that holds of flex groups, as their
 //! metadata lies together.
 
 use crate::group::Group;

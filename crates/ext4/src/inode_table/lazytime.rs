@@ -8,13 +8,13 @@
 //!
 //! # Invariants
 //! * An inode with pending timestamps is in the set of its file system until they are written.
-//! * Whoever writes them looks under the lock of the inode-table block whether they still are pending. An
-//!   inode that was deleted has none, so that nobody writes over the number's next inode.
+//! * A writer checks under the lock of the inode-table block whether they still are pending. An
+//!   inode that was deleted has none, so that no writer overwrites the number's next inode.
 //!
 //! # Locking
 //! The inode-table block, then the inode's state. The sets are leaves. A look-up of neighbours is a hint:
-//! but in the `global` arm of the inode cache it never waits, and a neighbour whose state is locked is
-//! left for later. In the `per-bucket` arm the block's buffer says whether any inode of it has pending
+//! but in the `global` variant of the inode cache it never waits, and a neighbour whose state is locked is
+//! left for later. In the `per-bucket` variant the block's buffer says whether any inode of it has pending
 //! timestamps, and where none has, nothing is looked up.
 
 use crate::clock::{now, now_s};
@@ -30,7 +30,7 @@ use uext4_jbd2::Handle;
 use uext4_jbd2::buffer::{Buffer, BufferWrite};
 use uext4_ondisk::{Ino, InodeFlags};
 use uext4_sync::{Condvar, Mutex, PerCpu, class, thread};
-use uext4_vfs::icache::IcacheArm;
+use uext4_vfs::icache::IcacheVariant;
 
 /// The inodes with pending timestamps, and the thread that writes those that get too old.
 #[derive(Debug)]
@@ -127,7 +127,7 @@ impl InodeTable {
     /// Writes the pending timestamps of the other inodes in the block of `ino`, which is being written.
     ///
     /// # Locks
-    /// `content` is the block's. Waits for nothing but, in the `global` arm, the inode cache.
+    /// `content` is the block's. Waits for nothing but, in the `global` variant, the inode cache.
     #[inline]
     pub(crate) fn write_pending_neighbours(
         &self,
@@ -139,8 +139,8 @@ impl InodeTable {
         if !self.volume.settings.may_have_pending() {
             return;
         }
-        // The block itself says whether a look-up is worth its while; the replaced arms do not ask.
-        if self.volume.options.icache == IcacheArm::PerBucket && buffer.hint() == 0 {
+        // The block itself says whether a look-up is worth its while; the replaced variants do not ask.
+        if self.volume.options.icache == IcacheVariant::PerBucket && buffer.hint() == 0 {
             return;
         }
         let block = self.icache.block_of(u64::from(ino.0));

@@ -55,7 +55,7 @@ impl InodeTable {
         Arc::clone(self.owner.get())
     }
 
-    /// Lets go of inodes that nobody uses when there are more than the options say.
+    /// Evicts unused inodes when there are more than the options say.
     ///
     /// # Locks
     /// May start a handle for pending timestamps, so nothing of that rank or below may be held.

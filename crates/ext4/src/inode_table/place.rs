@@ -11,8 +11,8 @@ use uext4_jbd2::buffer::Buffer;
 use uext4_ondisk::{GroupCsum, Ino, Pblk};
 
 thread_local! {
-    /// The block of an inode table in which this thread made an inode last, and of which mount. As
-    /// long as it is held here it is the one that the cache has.
+    /// The block of an inode table in which this thread made an inode last, and of which mount. While
+    /// it is held here it is the one that the cache has.
     static LAST_TABLE: RefCell<Option<(u64, Arc<Buffer>)>> = const { RefCell::new(None) };
 }
 

@@ -58,7 +58,7 @@ impl Inodes {
             }
         };
         let inode = self.write_new_inode(handle, ino, place, new, links)?;
-        // A stale handle may have made somebody load it since it was encoded: then that is the one.
+        // A stale handle may have caused a load of it since it was encoded: then that is the one.
         let inode = match self
             .table
             .icache

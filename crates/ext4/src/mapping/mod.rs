@@ -7,7 +7,7 @@
 //! (`inline`), has neither, whatever `i_block` holds.
 //!
 //! # Invariants
-//! Nothing in a block map is unwritten. So who would map blocks before their data is written
+//! Nothing in a block map is unwritten. So a caller that would map blocks before their data is written
 //! (`Inode::has_extents`) writes the data first and maps the blocks then.
 //!
 //! # Locking
@@ -238,7 +238,7 @@ impl Mapping {
         }
     }
 
-    /// What `lblk` is, and for how long that goes on.
+    /// What `lblk` is, and for how many blocks that holds.
     ///
     /// # Locks
     /// The inode's `map` lock, shared; may read from the device.
@@ -256,7 +256,7 @@ impl Mapping {
     fn map_block_in_tree(&self, inode: &Inode, lblk: Lblk) -> Result<RunLookup> {
         let map = inode.map.read();
         if inode.snapshot.missed() {
-            // What is wrong elsewhere in the mapping is told to who asks for it.
+            // What is wrong elsewhere in the mapping is reported to the caller that asks for it.
             let extents = self.extents_locked(inode, &map, EXTENTS_MAX, COPY_NODES_MAX);
             let extents = extents.unwrap_or_default();
             inode.snapshot.set(extents, &self.snapshot_budget);
@@ -533,7 +533,7 @@ impl Mapping {
     }
 }
 
-/// What a walk of a mapping comes to.
+/// The result of a walk of a mapping.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Mapped {
     /// Blocks of the file.
@@ -550,7 +550,7 @@ const NOTHING: RunLookup = RunLookup {
 };
 
 impl Mapping {
-    /// Whether the data of a file goes through the journal.
+    /// Whether the data of a file is journalled.
     #[inline]
     pub(crate) fn journals_data(&self, inode: &Inode) -> bool {
         inode.has_journal_flag() || self.journals_all_data && inode.file_type == FileType::Regular

@@ -214,7 +214,7 @@ impl Ext4 {
         })
     }
 
-    /// Waits until nothing writes data any more. Whatever comes later finds, with the `ilock` held, that the file
+    /// Waits until nothing writes data any more. A later writer finds, with the `ilock` held, that the file
     /// system is read-only.
     fn wait_for_writers(&self) {
         let mut inodes = Vec::new();

@@ -24,7 +24,7 @@ impl Ext4 {
     ///
     /// After a successful change to read-only the image is as clean as after an unmount; no journal handle starts until it
     /// becomes writable again. Files that are open for writing stay open, and writing to them is `EROFS`: a front end that
-    /// is to refuse with `EBUSY` must look for them itself.
+    /// is to refuse with `EBUSY` must find them itself.
     ///
     /// # Locks
     /// Takes every inode's `ilock` in turn; waits for commits.
@@ -91,7 +91,7 @@ impl Ext4 {
                 self.volume.set_mounted(false);
             }
             Err(why) => {
-                // The host may be full. What was done is in the log, and goes on.
+                // The host may be full. What was done is in the log, and continues.
                 let _ = self.volume.journal().reopen();
                 if let Err(why) = self.mark_mounted() {
                     tracing::error!("stays read-only: {why}");

@@ -120,7 +120,7 @@ impl Namei {
             .directories
             .dir_find(dir, self.directories.dir_shape(dir), name)?
         {
-            // The entry keeps the inode alive as long as the directory is locked.
+            // The entry keeps the inode alive while the directory is locked.
             Found::Hit(hit) => self.get_entry(dir, hit.ino),
             Found::Vacancy(_) => Err(Ext4Error::NotFound),
         }
@@ -189,7 +189,7 @@ impl Namei {
         if matches!(found, Found::Hit(_)) {
             return Err(Ext4Error::Exists);
         }
-        if dir.is_doomed() || attr.nlink == 0 {
+        if dir.is_unlinked() || attr.nlink == 0 {
             return Err(Ext4Error::NotFound);
         }
         self.attributes.may_change_dir(caller, dir, &attr)?;
@@ -214,7 +214,7 @@ impl Namei {
         })?;
         drop(locked);
         drop(timed);
-        self.settle_dir(dir)?;
+        self.sync_if_dirsync(dir)?;
         if inode.ino.0.is_multiple_of(64) {
             self.table.limit_icache();
         }
@@ -324,7 +324,7 @@ impl Namei {
         })
     }
 
-    /// Creates a file without a name; it goes away with the last reference unless it is linked.
+    /// Creates a file without a name; it is deleted with the last reference unless it is linked.
     ///
     /// # Errors
     /// No permission, no space, no inode.
@@ -334,7 +334,7 @@ impl Namei {
         self.attributes.may_search(caller, dir)?;
         let attr = self.attributes.attr(dir);
         self.attributes.may_change_dir(caller, dir, &attr)?;
-        if dir.is_doomed() || attr.nlink == 0 {
+        if dir.is_unlinked() || attr.nlink == 0 {
             return Err(Ext4Error::NotPermitted);
         }
         let new = NewNode {
@@ -352,7 +352,7 @@ impl Namei {
             .orphans
             .add_orphan(handle, inode.inode())
             .and_then(|()| self.attributes.store_new_acls(handle, &inode, &acls));
-        inode.set_doomed(true);
+        inode.set_unlinked(true);
         inode.set_unnamed(true);
         // Before the inode, which goes with its last reference if its list found no space.
         late.end(kept)?;
@@ -428,14 +428,14 @@ impl Namei {
                     disk.ctime = time;
                 })?;
                 if was_orphan {
-                    node.set_doomed(false);
+                    node.set_unlinked(false);
                     node.set_unnamed(false);
                     self.orphans.remove_orphan(handle, node)?;
                 }
                 self.touch_dir(handle, dir, 0)
             })
         })?;
-        self.settle_dir(dir)
+        self.sync_if_dirsync(dir)
     }
 
     /// Removes a name that is not a directory's, and the inode with its last name and reference.
@@ -461,7 +461,7 @@ impl Namei {
         self.directories.dir_remove(&handle, dir, &hit)?;
         self.touch_dir(&handle, dir, 0)?;
         self.deletion.drop_link(handle, &target, &remains)?;
-        self.settle_dir(dir)
+        self.sync_if_dirsync(dir)
     }
 
     /// The entry that the caller wants to remove, and may, `as_dir` as rmdir(2) does.
@@ -516,7 +516,7 @@ impl Namei {
         self.directories.dir_remove(&handle, dir, &hit)?;
         self.touch_dir(&handle, dir, -1)?;
         self.bury_dir(handle, &target, &remains)?;
-        self.settle_dir(dir)
+        self.sync_if_dirsync(dir)
     }
 
     /// Deletes an empty directory whose name is gone.
@@ -569,7 +569,7 @@ pub(crate) fn check_directory(dir: &Inode) -> Result<()> {
 
 /// Refuses a directory that was removed.
 pub(crate) fn check_alive(dir: &Inode) -> Result<()> {
-    if dir.is_doomed() || dir.state().links == 0 {
+    if dir.is_unlinked() || dir.state().links == 0 {
         Err(Ext4Error::NotFound)
     } else {
         Ok(())
@@ -593,7 +593,7 @@ impl Namei {
     ///
     /// # Errors
     /// The journal's, or the device's.
-    pub(crate) fn settle_dir(&self, dir: &Inode) -> Result<()> {
+    pub(crate) fn sync_if_dirsync(&self, dir: &Inode) -> Result<()> {
         let flags = dir.flags();
         if !flags.intersects(InodeFlags::SYNC | InodeFlags::DIRSYNC) {
             return Ok(());

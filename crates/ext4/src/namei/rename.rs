@@ -79,7 +79,7 @@ impl Namei {
         if old_dir.ino == new_dir.ino {
             let _locked = ilock(&old_dir.ilock, LockMode::Exclusive);
             self.rename_locked(caller, old, new, flags)?;
-            return self.settle_dir(old_dir);
+            return self.sync_if_dirsync(old_dir);
         }
         let renaming = self.rename.lock();
         let order = self.dir_order(old_dir, new_dir)?;
@@ -91,8 +91,8 @@ impl Namei {
             &renaming,
         );
         self.rename_locked(caller, old, new, flags)?;
-        self.settle_dir(old_dir)?;
-        self.settle_dir(new_dir)
+        self.sync_if_dirsync(old_dir)?;
+        self.sync_if_dirsync(new_dir)
     }
 
     /// Which of two directories is above the other. The rename mutex is held.
@@ -137,7 +137,7 @@ impl Namei {
             if at.ino == above {
                 return Ok(true);
             }
-            if at.ino == Ino::ROOT || at.is_doomed() {
+            if at.ino == Ino::ROOT || at.is_unlinked() {
                 return Ok(false);
             }
             if at.ino == passed {
@@ -218,7 +218,7 @@ impl Namei {
         }
     }
 
-    /// Refuses a caller who may not take both names away, or give what they name another parent.
+    /// Refuses a caller that may not take both names away, or give what they name another parent.
     fn may_rename(
         &self,
         caller: &Caller,

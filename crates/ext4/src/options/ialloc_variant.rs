@@ -1,8 +1,8 @@
-//! The names of the arms of inode allocation.
+//! The names of the variants of inode allocation.
 
-/// The arms of mechanism 1 (`ialloc=`).
+/// The variants of mechanism 1 (`ialloc=`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum IallocArm {
+pub enum IallocVariant {
     /// `retry-unlocked` (before): a lost race starts the search again, without the group's lock,
     /// journal calls and all.
     RetryUnlocked,
@@ -13,8 +13,8 @@ pub enum IallocArm {
     LockFree,
 }
 
-uext4_vfs::arms!(
-    IallocArm,
+uext4_vfs::variants!(
+    IallocVariant,
     "ialloc",
     RetryUnlocked = "retry-unlocked",
     RetryLocked = "retry-locked",

@@ -2,11 +2,11 @@
 
 pub(crate) mod ialloc_variant;
 
-use crate::generation::GenerationArm;
-use crate::options::ialloc_variant::IallocArm;
+use crate::generation::GenerationVariant;
+use crate::options::ialloc_variant::IallocVariant;
 use std::time::Duration;
 use uext4_ondisk::ErrorsBehaviour;
-use uext4_vfs::icache::IcacheArm;
+use uext4_vfs::icache::IcacheVariant;
 use uext4_vfs::ilock::DioLock;
 
 /// When reading changes a file's access time.
@@ -24,11 +24,11 @@ pub enum AtimeUpdate {
 /// What the journal does with the data of files (`data=`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataMode {
-    /// It goes to the device before the transaction that publishes it commits.
+    /// It is written to the device before the transaction that publishes it commits.
     Ordered,
     /// It need not: but as nothing here keeps dirty data in memory, it does, as with `Ordered`.
     Writeback,
-    /// It goes through the journal, as metadata does.
+    /// It is journalled, as metadata does.
     Journal,
 }
 
@@ -60,19 +60,19 @@ pub struct MountOptions {
     pub errors: Option<ErrorsBehaviour>,
     /// Blocks that are freed are discarded on the device once that is durable.
     pub discard: bool,
-    /// What the journal does with data; None for what the superblock says, which is `Ordered` unless somebody
+    /// What the journal does with data; None for what the superblock says, which is `Ordered` unless an administrator
     /// changed it (`tune2fs -o`). `Journal` needs a journal.
     pub data: Option<DataMode>,
     /// Bytes of clean metadata blocks to keep.
     pub cache_bytes: u64,
-    /// Inodes to keep in memory that nobody uses.
+    /// Unused inodes to keep in memory.
     pub inodes_max: usize,
     /// How inode numbers are claimed (mechanism 1).
-    pub ialloc: IallocArm,
+    pub ialloc: IallocVariant,
     /// How generations are drawn (mechanism 2).
-    pub generation: GenerationArm,
+    pub generation: GenerationVariant,
     /// How the inode cache is locked (mechanism 3).
-    pub icache: IcacheArm,
+    pub icache: IcacheVariant,
     /// How direct I/O takes the inode lock (mechanism 4).
     pub dio_lock: DioLock,
     /// Direct writes into holes allocate unwritten extents, which become written when the data is on
@@ -104,9 +104,9 @@ impl Default for MountOptions {
             data: None,
             cache_bytes: 256 << 20,
             inodes_max: 1 << 18,
-            ialloc: IallocArm::default(),
-            generation: GenerationArm::default(),
-            icache: IcacheArm::default(),
+            ialloc: IallocVariant::default(),
+            generation: GenerationVariant::default(),
+            icache: IcacheVariant::default(),
             dio_lock: DioLock::default(),
             dioread_nolock: true,
             lazytime: false,

@@ -1,4 +1,4 @@
-//! What `errors=` asks for when damage is found: it is recorded in the superblock, and the mount goes on,
+//! What `errors=` asks for when damage is found: it is recorded in the superblock, and the mount continues,
 //! reads only, or gives up.
 //!
 //! # Invariants
@@ -46,7 +46,7 @@ impl ErrorState {
 fn record_of(why: &Corrupt) -> ErrorRecord {
     let text = why.kind.text();
     let mut func = [0; 32];
-    // The last byte stays zero, for those who take it for the end.
+    // The last byte stays zero, for readers that take it for the end.
     for (to, from) in func.iter_mut().take(31).zip(text.bytes()) {
         *to = from;
     }
@@ -146,7 +146,7 @@ impl Volume {
         self.with_handle(1, |handle| {
             let mut content = handle.modify(&self.super_buffer)?;
             with_superblock(content.data_mut(), at, |raw| {
-                // A thousand is as much as anybody wants to know.
+                // Counts above a thousand add nothing.
                 for _ in 0..times.min(1000) {
                     raw.record_error(record);
                 }

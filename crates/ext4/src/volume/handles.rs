@@ -1,9 +1,9 @@
 //! How operations end their journal handles.
 //!
 //! # Invariants
-//! - Whatever can fail comes before a handle's first change: blocks are read, verified and pinned, space is
+//! - Whatever can fail precedes a handle's first change: blocks are read, verified and pinned, space is
 //!   reserved. What still fails in the middle aborts the journal, so that half of a change is never committed.
-//! - An error that is no fault of the file system (no space, a name that exists) is returned only where
+//! - An error that is not a fault of the file system (no space, a name that exists) is returned only where
 //!   nothing is changed, or where what was changed was taken back.
 
 use crate::error::Result;
@@ -47,7 +47,7 @@ impl Volume {
     }
 }
 
-/// A handle that starts when it is first needed, so that what comes before may search and wait without holding a
+/// A handle that starts when it is first needed, so that the preceding steps may search and wait without holding a
 /// transaction open.
 #[derive(Debug)]
 pub(crate) struct LazyHandle<'j> {

@@ -47,7 +47,7 @@ impl HostSpace {
         (&self.has[word], 1 << (chunk % 64))
     }
 
-    /// Forgets what is known of a range, whose space goes back to the host.
+    /// Forgets what is known of a range, whose space is returned to the host.
     pub fn forget(&self, offset: u64, len: u64) {
         for chunk in offset / self.chunk..(offset + len).div_ceil(self.chunk) {
             let (word, bit) = self.bit(chunk);

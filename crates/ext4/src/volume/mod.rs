@@ -197,7 +197,7 @@ impl Volume {
         Self::data_mode(self.superblock(), &self.options)
     }
 
-    /// What `data=` of the options and of the superblock come to.
+    /// The result of `data=` of the options and of the superblock.
     pub(crate) fn data_mode(
         sb: &uext4_ondisk::Superblock,
         options: &crate::options::MountOptions,

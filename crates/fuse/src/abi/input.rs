@@ -68,7 +68,7 @@ structures! {
     Poll { fh: u64, kh: u64, flags: u32, events: u32 }
     /// A range, and what is done with it.
     Fallocate { fh: u64, offset: u64, length: u64, mode: u32, padding: u32 }
-    /// What is looked for.
+    /// What to search for.
     Lseek { fh: u64, offset: u64, whence: u32, padding: u32 }
     /// What is copied, and where to.
     CopyFileRange { fh_in: u64, off_in: u64, nodeid_out: u64, fh_out: u64, off_out: u64, len: u64, flags: u64 }

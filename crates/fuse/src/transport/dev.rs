@@ -1,7 +1,7 @@
 //! Requests over `/dev/fuse`: each thread reads one, answers it, and reads the next.
 //!
 //! # Invariants
-//! A reply goes through the descriptor that its request came from.
+//! A reply is written to the descriptor that its request was read from.
 //!
 //! # Locking
 //! None: threads share nothing but the handler.

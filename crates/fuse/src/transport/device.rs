@@ -38,7 +38,7 @@ pub(super) fn bind(device: &OwnedFd, connection: BorrowedFd<'_>) -> io::Result<(
 /// Asks the mount that `directory` is in for something, in `memory`, where the answer is then.
 ///
 /// # Errors
-/// `ENOTTY`: it is no mount of ours. `ENOTCONN`: its server is gone.
+/// `ENOTTY`: it is not a uext4 mount. `ENOTCONN`: its server is gone.
 pub fn ask_settings(directory: impl AsFd, memory: &mut [u8; SETTINGS_BYTES]) -> io::Result<()> {
     // SAFETY: the ioctl reads and writes as many bytes as its number says and the memory has.
     let asked: Result<(), Errno> = unsafe {

@@ -46,7 +46,7 @@ pub fn send_notification(connection: &OwnedFd, what: i32, body: &[u8]) {
 /// Writes a reply.
 ///
 /// # Errors
-/// The host's. It is no error if the caller no longer waits.
+/// The host's. A caller that no longer waits is not an error.
 pub fn send(fd: &OwnedFd, unique: u64, answer: Result<&[u8], Errno>) -> io::Result<()> {
     match answer {
         Ok([]) => send_pieces(fd, unique, Ok(&[])),

@@ -182,13 +182,13 @@ impl Ring {
         }
     }
 
-    /// Whether a request, or the end of the mount, can be had without waiting.
+    /// Whether a request, or the end of the mount, is available without waiting.
     pub fn has_arrived(&mut self) -> bool {
         self.arrived || !self.ring.completion().is_empty()
     }
 
     /// The request that is in the ring: header, structure, and memory for names and data, of which so many bytes
-    /// are there; the reply goes to the same memory.
+    /// are there; the reply is written to the same memory.
     pub fn request(&mut self) -> (input::Header, [u8; PART], &mut [u8], usize) {
         let header = input::Header::read_from_prefix(&self.headers.in_out);
         let header = header.map_or_else(|_| input::Header::default(), |(header, _)| header);

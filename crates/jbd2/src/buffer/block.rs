@@ -198,13 +198,13 @@ impl Buffer {
         }
     }
 
-    /// The content, shared, if nobody has it alone.
+    /// The content, shared, unless it is locked exclusively.
     pub fn try_read(&self) -> Option<BufferRead<'_>> {
         let guard = self.content.try_read()?;
         Some(BufferRead { guard })
     }
 
-    /// The content, alone, if nobody else has it.
+    /// The content, alone, if the lock is free.
     pub fn try_write(&self) -> Option<BufferWrite<'_>> {
         let guard = self.content.try_write()?;
         Some(BufferWrite { guard })

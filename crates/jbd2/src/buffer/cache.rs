@@ -12,7 +12,7 @@ const SHARDS: usize = 64;
 /// Blocks that lie together share a shard, so that a run of them stays in one table.
 const SHARD_SHIFT: u32 = 4;
 
-/// Why a block could not be had.
+/// Why a block is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum BufferError {
     /// The device failed.
@@ -242,7 +242,7 @@ impl BufferCache {
         Ok(f(&content))
     }
 
-    /// Takes `block` out of the cache; whoever holds its buffer keeps it.
+    /// Takes `block` out of the cache; other references to its buffer stay valid.
     ///
     /// Only for a block that was freed and whose transaction is durable.
     pub fn remove(&self, block: u64) {

@@ -190,7 +190,7 @@ fn a_commit_block_that_came_before_its_blocks_ends_the_log() {
         if checked {
             assert_eq!(w.seen(), [0, 4, 0, 6, 5, 0xc0, 0, 0], "{format:?}");
         }
-        // With one after it, it is damage; version 1 cannot tell, and nothing can without checksums.
+        // With one after it, it is damage; version 1 cannot show that, nor can a log without checksums.
         let mut w = three(format);
         w.transaction(&[], &[(16, 8), (17, 9)]);
         w.transaction(&[], &[(16, 10)]);
@@ -289,7 +289,7 @@ fn a_damaged_commit_block_is_refused_unless_it_is_the_last() {
                         let why = done.unwrap_err().to_string();
                         assert!(why.contains("later ones are complete"), "{why}");
                     }
-                    // What it is cannot be told; it is never an error.
+                    // Its kind is unknown; it is never an error.
                     (_, false) => assert!(done.is_ok(), "{format:?}"),
                 }
                 if checked && i == 2 {

@@ -128,7 +128,7 @@ mod tests {
             };
             let name = option.split('=').next().unwrap();
             let said = e.to_string();
-            // Arms are checked for their values first.
+            // Variants are checked for their values first.
             let is_named = said.starts_with(&format!("option '{name}'"));
             assert!(is_named, "{said}");
         }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use table::{HARMLESS, REFUSED, Shape};
 use uext4::unstable::mqueue::Limits;
 use uext4::unstable::ondisk::ErrorsBehaviour;
-use uext4::unstable::{DioLock, GenerationArm, IallocArm, IcacheArm, ImageConfig};
+use uext4::unstable::{DioLock, GenerationVariant, IallocVariant, IcacheVariant, ImageConfig};
 use uext4::{AtimeUpdate, DataMode};
 use uext4_fuse::TransportKind;
 
@@ -127,7 +127,7 @@ impl Options {
         if self.set_kernel(&given)?
             || self.set_ext4(&given)?
             || self.set_times(&given)?
-            || self.set_arm(&given)?
+            || self.set_variant(&given)?
             || self.set_front_end(&given)?
             || is_harmless(&given)?
         {
@@ -224,15 +224,16 @@ impl Options {
     }
 
     /// Which of its mechanisms it uses.
-    fn set_arm(&mut self, given: &Given<'_>) -> Result<bool, OptionError> {
+    fn set_variant(&mut self, given: &Given<'_>) -> Result<bool, OptionError> {
         let mount = &mut self.open.mount;
         match given.name {
-            "ialloc" => mount.ialloc = given.arm(&IallocArm::ALL, IallocArm::name)?,
+            "ialloc" => mount.ialloc = given.variant(&IallocVariant::ALL, IallocVariant::name)?,
             "generation" => {
-                mount.generation = given.arm(&GenerationArm::ALL, GenerationArm::name)?;
+                mount.generation =
+                    given.variant(&GenerationVariant::ALL, GenerationVariant::name)?;
             }
-            "icache" => mount.icache = given.arm(&IcacheArm::ALL, IcacheArm::name)?,
-            "dio-lock" => mount.dio_lock = given.arm(&DioLock::ALL, DioLock::name)?,
+            "icache" => mount.icache = given.variant(&IcacheVariant::ALL, IcacheVariant::name)?,
+            "dio-lock" => mount.dio_lock = given.variant(&DioLock::ALL, DioLock::name)?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -253,7 +254,7 @@ impl Options {
                     TransportKind::Dev,
                     TransportKind::Uring,
                 ];
-                self.transport = given.arm(&all, TransportKind::name)?;
+                self.transport = given.variant(&all, TransportKind::name)?;
             }
             "threads" => {
                 let allowed = format!("a number from 1 to {THREADS_MAX}");
@@ -333,12 +334,12 @@ impl<'a> Given<'a> {
         number.ok_or_else(|| self.wrong(allowed))
     }
 
-    fn arm<A: Copy>(&self, all: &[A], name: fn(A) -> &'static str) -> Result<A, OptionError> {
-        let names: Vec<&str> = all.iter().map(|&arm| name(arm)).collect();
+    fn variant<A: Copy>(&self, all: &[A], name: fn(A) -> &'static str) -> Result<A, OptionError> {
+        let names: Vec<&str> = all.iter().map(|&variant| name(variant)).collect();
         let allowed = format!("one of {}", names.join(", "));
         let value = self.valued(&allowed)?;
-        let arm = all.iter().copied().find(|&arm| name(arm) == value);
-        arm.ok_or_else(|| self.wrong(&allowed))
+        let variant = all.iter().copied().find(|&variant| name(variant) == value);
+        variant.ok_or_else(|| self.wrong(&allowed))
     }
 
     fn wrong(&self, allowed: &str) -> OptionError {

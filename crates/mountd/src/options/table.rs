@@ -144,11 +144,11 @@ pub const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "resuid",
-        "the superblock says who may use reserved blocks; tune2fs -u changes it",
+        "the superblock names the user of reserved blocks; tune2fs -u changes it",
     ),
     (
         "resgid",
-        "the superblock says who may use reserved blocks; tune2fs -g changes it",
+        "the superblock names the group of reserved blocks; tune2fs -g changes it",
     ),
     (
         "sb",
@@ -211,7 +211,7 @@ pub const REFUSED: &[(&str, &str)] = &[
         "allow_root",
         "the kernel knows no such thing; give allow_other, permissions are checked",
     ),
-    ("mand", "mandatory locks are no more; leave it out"),
+    ("mand", "Linux has removed mandatory locks; leave it out"),
     (
         "nosymfollow",
         "symbolic links are always followed; leave it out",

@@ -95,19 +95,28 @@ fn errors_and_space() {
 }
 
 #[test]
-fn arms_have_the_names_of_the_benchmarks() {
-    for arm in IallocArm::ALL {
-        assert_eq!(parse(&format!("ialloc={arm}")).open.mount.ialloc, arm);
+fn variants_have_the_names_of_the_benchmarks() {
+    for variant in IallocVariant::ALL {
+        assert_eq!(
+            parse(&format!("ialloc={variant}")).open.mount.ialloc,
+            variant
+        );
     }
-    for arm in GenerationArm::ALL {
-        let options = parse(&format!("generation={arm}"));
-        assert_eq!(options.open.mount.generation, arm);
+    for variant in GenerationVariant::ALL {
+        let options = parse(&format!("generation={variant}"));
+        assert_eq!(options.open.mount.generation, variant);
     }
-    for arm in IcacheArm::ALL {
-        assert_eq!(parse(&format!("icache={arm}")).open.mount.icache, arm);
+    for variant in IcacheVariant::ALL {
+        assert_eq!(
+            parse(&format!("icache={variant}")).open.mount.icache,
+            variant
+        );
     }
-    for arm in DioLock::ALL {
-        assert_eq!(parse(&format!("dio-lock={arm}")).open.mount.dio_lock, arm);
+    for variant in DioLock::ALL {
+        assert_eq!(
+            parse(&format!("dio-lock={variant}")).open.mount.dio_lock,
+            variant
+        );
     }
 }
 

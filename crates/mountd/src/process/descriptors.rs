@@ -4,7 +4,7 @@
 const FIRST: i32 = 3;
 
 /// Closes the caller's descriptors in processes that are started from now on. Locks and pipes of the caller must not stay
-/// open for as long as a mount.
+/// open during a mount.
 pub fn close_on_exec() {
     close_fds::set_fds_cloexec(FIRST, &[]);
 }

@@ -135,7 +135,7 @@ impl Monitor {
             .say(Severity::Warning, format_args!("{}: {what}", dir.display()));
     }
 
-    /// The next event that is no report of something wrong; those are said.
+    /// The next event that is not an error report; error reports are printed.
     fn next_but_reports(&mut self) -> io::Result<Event> {
         loop {
             match self.next()? {
@@ -332,7 +332,7 @@ impl Mounted {
         }
     }
 
-    /// Tells the kernel how much to read ahead; only root may.
+    /// Sets how much the kernel reads ahead; only root may.
     fn set_readahead(&self, bytes: Option<u64>) -> Result<(), Failure> {
         let Some(bytes) = bytes else {
             return Ok(());

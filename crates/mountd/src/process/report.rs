@@ -32,7 +32,7 @@ struct Window {
 }
 
 impl Window {
-    /// Whether one more goes out, and how many before it did not.
+    /// Whether one more is reported, and how many before it did not.
     fn admit(&mut self, now: Instant) -> Option<u64> {
         let mut unsaid = 0;
         if now.duration_since(self.start) >= WINDOW {

@@ -102,7 +102,7 @@ pub fn run() -> Result<(), Failure> {
         confinement: opened.confinement.clone(),
     };
     channel.send(&FromServer::Ready(facts), None)?;
-    // A monitor that can't mount goes away without a word.
+    // A monitor that can't mount ends silently.
     let served = match channel.receive()? {
         Some((ToServer::Serve(negotiated), Some(connection))) => {
             serve(opened, connection, negotiated, &channel, terminated)

@@ -37,7 +37,7 @@ impl Channel {
     /// The end that this process was started with, as its standard input, which is `/dev/null` from then on.
     ///
     /// # Errors
-    /// Standard input is no such end: the process was started by hand.
+    /// Standard input is not such an end: the process was started by hand.
     pub fn inherited() -> io::Result<Channel> {
         let stdin = rustix::stdio::stdin();
         let by_hand = || io::Error::other("it is started by uext4 mount, not by hand");
@@ -89,7 +89,7 @@ impl Channel {
     /// Waits for a message; `None` once the other side is gone.
     ///
     /// # Errors
-    /// What comes is no message of this kind.
+    /// What arrives is not a message of this kind.
     pub fn receive<M: DeserializeOwned>(&self) -> io::Result<Option<(M, Option<OwnedFd>)>> {
         let mut bytes = vec![0; MESSAGE_BYTES_MAX];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];

@@ -7,7 +7,7 @@
 //! # Invariants
 //! A thread that ends a call first notes the end here and then cancels the call in the queue. A thread that makes a call
 //! wait first enters it in the queue and then checks here for an end. So one of the two sees the other, and no end is lost.
-//! An interruption may arrive before the thread that read the request has entered the call here. It cannot be told apart
+//! An interruption may arrive before the thread that read the request has entered the call here. It cannot be distinguished
 //! from an interruption of a request that is already answered, so it is kept for a while.
 //!
 //! # Locking

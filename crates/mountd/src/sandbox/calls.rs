@@ -98,7 +98,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_nanosleep,
     libc::SYS_gettimeofday,
     libc::SYS_getrandom,
-    // The C library falls back to clone, whose flags can be looked at: see [`MISSING`].
+    // The C library falls back to clone, whose flags can be checked: see [`MISSING`].
     libc::SYS_clone3,
 ];
 

@@ -70,7 +70,7 @@ pub struct Confinement {
     pub unused_user: bool,
     /// Whether it may send signals to any process.
     pub may_signal: bool,
-    /// Capabilities that could be had again by executing a program; no program can be executed.
+    /// Capabilities that could be regained by executing a program; no program can be executed.
     pub bounding_set_empty: bool,
 }
 
@@ -128,7 +128,7 @@ pub enum Serves {
 /// Confines the calling thread and all that it starts, for good.
 ///
 /// # Errors
-/// The kernel refuses a step. A kernel without Landlock is no error, but [`Confinement::warning`].
+/// The kernel refuses a step. A kernel without Landlock is not an error, but [`Confinement::warning`].
 pub fn enter(serves: Serves) -> Result<Confinement, SandboxError> {
     // All of this takes capabilities. Of a user namespace, nothing outside can be signalled.
     let as_user = serves == Serves::Image && !rustix::process::geteuid().is_root();

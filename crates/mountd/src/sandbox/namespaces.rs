@@ -18,7 +18,7 @@ const REPLACED: &str = "/proc";
 /// signed number. The process's number is added, so that no two servers are the same user.
 const UNUSED_USERS: u32 = 0x7000_0000;
 
-/// The user `nobody` and its group, if the host has no others.
+/// The unprivileged user and its group, if the host has no others.
 const NOBODY: u32 = 65534;
 
 /// Which namespaces the process got.
@@ -53,7 +53,7 @@ fn empty_root() -> rustix::io::Result<()> {
     let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("none", REPLACED, "tmpfs", flags, c"nr_inodes=2,mode=555")?;
     chdir(REPLACED)?;
-    // The old root comes to lie over the new one, and is taken away.
+    // The old root is mounted over the new one, and is taken away.
     pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;
     chdir("/")

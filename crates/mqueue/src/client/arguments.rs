@@ -1,4 +1,4 @@
-//! What a call is refused for before its descriptor is looked at, as Linux does it.
+//! What a call is refused for before its descriptor is checked, as Linux does it.
 
 use crate::limits::PRIORITIES;
 use rustix::io::Errno;
@@ -17,7 +17,7 @@ impl Deadline {
     /// Seconds since 1970, and nanoseconds.
     ///
     /// # Errors
-    /// `EINVAL`: before 1970, or the nanoseconds are no part of a second.
+    /// `EINVAL`: before 1970, or the nanoseconds exceed a second.
     pub fn new(sec: i64, nsec: i64) -> Result<Deadline, Errno> {
         if sec < 0 || !(0..SECOND_NS).contains(&nsec) {
             return Err(Errno::INVAL);

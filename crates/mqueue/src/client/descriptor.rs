@@ -157,7 +157,7 @@ pub(crate) fn process() -> u32 {
         .cast_unsigned()
 }
 
-/// What an ioctl fails with on what is no queue, where a queue gives `EINVAL` for nothing that can be passed.
+/// What an ioctl fails with on a file that is not a queue, where a queue gives `EINVAL` for nothing that can be passed.
 pub(crate) const fn no_queue(e: Errno) -> Errno {
     match e {
         Errno::NOTTY | Errno::INVAL | Errno::OPNOTSUPP => Errno::BADF,

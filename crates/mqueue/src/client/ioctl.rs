@@ -14,7 +14,7 @@ struct Call<'memory> {
 }
 
 // SAFETY: the number says how long the memory is, and which way it goes, so that the kernel touches no more than that;
-// any bytes may be written to it. What comes back is a number alone.
+// any bytes may be written to it. The result is a number.
 unsafe impl Ioctl for Call<'_> {
     type Output = u32;
 

@@ -28,7 +28,7 @@
 //! | [`mounted`] | the directory: opening and unlinking |
 //! | [`descriptor`] | an open queue: attributes, notification |
 //! | `send`, `receive` | messages |
-//! | [`arguments`] | deadlines and priorities, which are looked at before anything else |
+//! | [`arguments`] | deadlines and priorities, which are checked before anything else |
 //! | `ioctl`, `restart` | the system calls that need `unsafe`; what a signal ends |
 
 pub mod arguments;

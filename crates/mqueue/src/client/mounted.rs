@@ -1,7 +1,7 @@
 //! The directory whose files are queues: opening them by name, making and unlinking them.
 //!
 //! # Invariants
-//! In a directory that is no mount of queues nothing is made or unlinked, and no file of it is taken for a queue.
+//! In a directory that is not a mount of queues nothing is made or unlinked, and no file of it is taken for a queue.
 
 use super::ioctl;
 use crate::name;
@@ -50,7 +50,7 @@ pub struct Size {
 }
 
 impl Mounted {
-    /// The queues of a directory, which is looked at when one is opened.
+    /// The queues of a directory, which is checked when one is opened.
     pub fn new(dir: impl Into<PathBuf>) -> Mounted {
         Mounted { dir: dir.into() }
     }
@@ -66,7 +66,7 @@ impl Mounted {
     /// Opens the queue `name`, which starts with a slash, and makes it if `how` says so.
     ///
     /// # Errors
-    /// `ENOSYS`: the directory is no mount of queues. `EINVAL`, `EACCES`, `ENOENT`, `ENAMETOOLONG`: no such name is
+    /// `ENOSYS`: the directory is not a mount of queues. `EINVAL`, `EACCES`, `ENOENT`, `ENAMETOOLONG`: no such name is
     /// possible. `EINVAL`: no such access mode, or size. `ENOENT`, `EEXIST`, `EACCES`, `ENOSPC`, `EMFILE` as
     /// mq_open(3) has them.
     pub fn open(&self, name: &[u8], how: &OpenArgs) -> Result<OwnedFd, Errno> {
@@ -79,7 +79,7 @@ impl Mounted {
             return Err(Errno::INVAL);
         }
         let dir = self.dir()?;
-        // Before anything is opened there: that has effects where it is no queue.
+        // Before anything is opened there: that has effects where it is not a queue.
         check_is_mount(dir.as_fd())?;
         let exclusive = OFlags::CREATE | OFlags::EXCL;
         if how.flags.contains(exclusive) {
@@ -101,7 +101,7 @@ impl Mounted {
     /// Removes the name of a queue. The queue stays while it is open.
     ///
     /// # Errors
-    /// `ENOSYS`: the directory is no mount of queues. `EINVAL`, `EACCES`, `ENOENT`, `ENAMETOOLONG`: no such name is
+    /// `ENOSYS`: the directory is not a mount of queues. `EINVAL`, `EACCES`, `ENOENT`, `ENAMETOOLONG`: no such name is
     /// possible. `ENOENT`: no such queue. `EPERM`: it is not the caller's.
     pub fn unlink(&self, name: &[u8]) -> Result<(), Errno> {
         let name = checked(name)?;
@@ -133,7 +133,7 @@ fn open_existing(dir: BorrowedFd<'_>, name: &[u8], flags: OFlags) -> Result<Owne
 /// Makes a queue that does not exist.
 fn create(dir: BorrowedFd<'_>, name: &[u8], how: &OpenArgs) -> Result<OwnedFd, Errno> {
     if let Some(size) = how.size {
-        // That it exists comes before what is wrong with its size.
+        // Existence is reported before a wrong size.
         if rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
             return Err(Errno::EXIST);
         }
@@ -191,7 +191,7 @@ fn listable(dir: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(dir, c".", flags, Mode::empty())
 }
 
-/// What a directory fails with that is no mount.
+/// The error for a directory that is not a mount.
 const fn no_mount(e: Errno) -> Errno {
     match e {
         Errno::NOTTY | Errno::OPNOTSUPP | Errno::NODATA => Errno::NOSYS,

@@ -1,9 +1,9 @@
 //! Which calls a signal ends.
 //!
-//! A call on a queue that waits goes on after a handler that was installed with `SA_RESTART`, and ends with `EINTR`
+//! A call on a queue that waits continues after a handler that was installed with `SA_RESTART`, and ends with `EINTR`
 //! after one without (signal(7)). The kernel does neither for an ioctl on a mount like this: whatever the signal was,
-//! also `SIGSTOP` with `SIGCONT`, and one whose handler has `SA_RESTART`, the server ends the call with `EINTR`. Nobody says
-//! which signal it was. So the dispositions of those that this thread does not block are looked at: without a handler that
+//! also `SIGSTOP` with `SIGCONT`, and one whose handler has `SA_RESTART`, the server ends the call with `EINTR`. Nothing reports
+//! which signal it was. So the dispositions of those that this thread does not block are checked: without a handler that
 //! lacks `SA_RESTART` it can't have been one that ends calls, and the call is made again; deadlines are absolute, so it ends
 //! when it would have. A process with handlers of both kinds gets `EINTR` for either, which its callers have to expect
 //! anyway. A handler may be gone by then (`SA_RESETHAND`, or it sets another): so it counts too if it was there before the
@@ -33,7 +33,7 @@ const FAULTS: [i32; 6] = [
 const KNOWN_FOR: Duration = Duration::from_millis(10);
 
 thread_local! {
-    /// When this thread looked at handlers last, and whether any ended calls.
+    /// When this thread last checked the handlers, and whether any ended calls.
     static KNOWN: Cell<Option<(Instant, bool)>> = const { Cell::new(None) };
 }
 

@@ -3,7 +3,7 @@
 //! # Invariants
 //! - A receiver gets the oldest message of the highest priority.
 //! - Receivers wait only while the queue is empty, senders only while it is full. So a message that is sent while a
-//!   receiver waits goes to that receiver and never into the queue, and the place of a received message goes to a waiting
+//!   receiver waits is handed to that receiver and never queued, and the place of a received message is handed to a waiting
 //!   sender, not to one that arrives meanwhile.
 //! - A waiting call is either completed by another thread or gives up, under the lock, and never both: a message is sent
 //!   or its sender gets an error, and it is received once.
@@ -486,7 +486,7 @@ impl Queue {
         let wake = state.slots.wake(slot);
         let mut passed = false;
         loop {
-            // Completion comes before interruption and deadline.
+            // Completion precedes interruption and deadline.
             let woken = if state.slots.is_done(slot) {
                 if let Some(side) = spun {
                     self.spin[side as usize].note_sleep(since);

@@ -1,10 +1,10 @@
-//! What a readers-writer semaphore has once somebody had to wait for it, or many read it at once.
+//! The part of a readers-writer semaphore that exists once a thread had to wait for it, or many read it at once.
 //!
 //! # Invariants
-//! While somebody waits, either a writer has the gate and the lock's word says `WAITING`, or all
+//! While a thread waits, either a writer has the gate and the lock's word says `WAITING`, or all
 //! waiting readers and the first waiting writer are awake, and about to look again under the mutex:
-//! they come in, or say `WAITING` before they sleep. A writer that comes in says it for those behind it.
-//! So whoever gives the gate back with `WAITING` set comes here, and wakes those who would sleep on.
+//! they enter, or set `WAITING` before they sleep. A writer that enters sets it for those behind it.
+//! So a thread that releases the gate with `WAITING` set calls this module, which wakes the sleepers.
 //!
 //! # Locking
 //! The mutex has the class `lock_queue`: held for a moment, and nothing is taken under it.
@@ -15,7 +15,7 @@ use crate::{CachePadded, Condvar, Mutex, PerCpu, percpu};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Sleeping writers are told apart by their ticket modulo this, so that few wake who need not.
+/// Sleeping writers wait in classes by their ticket modulo this, so that few wake in vain.
 const WRITER_WAKES: usize = 4;
 
 /// Memory that the counters of all locks may take.
@@ -29,7 +29,7 @@ static WIDE_LOCKS: AtomicUsize = AtomicUsize::new(0);
 pub(super) struct Busy {
     /// Readers per CPU, made when the lock first becomes wide.
     wide: OnceLock<Counters>,
-    /// Away from `wide`, which readers on other CPUs look at all the time.
+    /// Away from `wide`, which readers on other CPUs read all the time.
     pub queue: CachePadded<Mutex<Queue>>,
     /// The writer that has the gate waits here until readers have left.
     pub drained: Condvar,
@@ -37,12 +37,12 @@ pub(super) struct Busy {
     writers: [Condvar; WRITER_WAKES],
 }
 
-/// Who waits for the gate.
+/// The waiters for the gate.
 #[derive(Debug)]
 pub(super) struct Queue {
     /// Readers that wait.
     pub readers: u32,
-    /// Counts how often all waiting readers were let in by who gave the gate back.
+    /// Counts how often all waiting readers were let in by a release of the gate.
     pub batch: u64,
     /// All waiting readers were woken, and none went back to sleep.
     pub readers_awake: bool,
@@ -52,7 +52,7 @@ pub(super) struct Queue {
     pub next_writer: u64,
     /// The first writer was woken, and did not go back to sleep.
     pub writer_awake: bool,
-    /// Somebody waits for too long: the gate is handed over when it is next given back.
+    /// A thread waits for too long: the next release hands the gate over.
     pub starved: bool,
     /// A writer sleeps until readers have left.
     pub draining: bool,
@@ -124,7 +124,7 @@ impl Busy {
         &self.writers[ticket as usize % WRITER_WAKES]
     }
 
-    /// Wakes everybody who may look again: all readers, and the first writer.
+    /// Wakes all readers and the first writer, which then check again.
     pub fn wake(&self, queue: &mut Queue) {
         if queue.readers > 0 && !queue.readers_awake {
             queue.readers_awake = true;
@@ -154,7 +154,7 @@ impl Busy {
     }
 }
 
-/// Who was let in.
+/// The waiters that were let in.
 pub(super) struct HandedOver {
     /// So many readers.
     pub readers: u32,

@@ -1,6 +1,6 @@
 //! The crash explorer at length: see `uext4_testkit::explore`.
 //!
-//! `explore run` goes on where the results end; `explore state` shows one state that a run reported.
+//! `explore run` continues where the results end; `explore state` shows one state that a run reported.
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};

@@ -3,7 +3,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`call`], [`values`] | the calls, and what they pass |
-//! | [`person`], [`thread`] | who makes them; a thread with his credentials |
+//! | [`person`], [`thread`] | the callers; a thread with a caller's credentials |
 //! | [`side`] | what answers, and how |
 //! | [`mounted`] | a side that makes system calls |
 //! | [`sequence`] | calls on two sides, compared |

@@ -71,7 +71,7 @@ fn text(s: impl Into<Vec<u8>>) -> CString {
 fn open_at(dir: RawFd, name: &CStr, flags: i32, mode: u16) -> Result<OwnedFd, i32> {
     // SAFETY: the name lives through the call.
     let fd = check(unsafe { libc::openat(dir, name.as_ptr(), flags, u32::from(mode)) })?;
-    // SAFETY: it is open and nobody else's.
+    // SAFETY: it is open and owned here.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
@@ -224,7 +224,7 @@ impl Mounted {
         open_at(libc::AT_FDCWD, &path, flags, 0)
     }
 
-    /// Runs with the directory that a name is in as the working directory, as `who`.
+    /// Runs with the directory that a name is in as the working directory, with the credentials of its argument.
     fn within<R>(&self, who: &Person, at: &At, f: impl FnOnce(&CStr) -> R) -> Result<R, i32> {
         let dir = self.dir(at)?;
         // SAFETY: no memory is passed.
@@ -239,7 +239,7 @@ impl Mounted {
         result
     }
 
-    /// An open file, and who opened it.
+    /// An open file, and the caller that opened it.
     fn slot(&self, slot: usize) -> Result<(RawFd, &Person), i32> {
         let (fd, who) = self.open[slot].as_ref().ok_or(libc::EBADF)?;
         Ok((fd.as_raw_fd(), who))

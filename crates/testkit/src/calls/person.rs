@@ -1,4 +1,4 @@
-//! Who makes a call: the same credentials for a thread of this process and for [`Caller`].
+//! The caller of a call: the same credentials for a thread of this process and for [`Caller`].
 
 use fastrand::Rng;
 use std::fmt;
@@ -30,7 +30,7 @@ impl Person {
         }
     }
 
-    /// Somebody: mostly the superuser with `as_root`, else mostly a user.
+    /// A random caller: mostly the superuser with `as_root`, else mostly a user.
     pub fn random(rng: &mut Rng, as_root: bool) -> Person {
         let user = &USERS[1..];
         let (uid, capabilities) = match (as_root, rng.u8(..100)) {
@@ -39,7 +39,7 @@ impl Person {
             (true, 85..90) | (false, 75..90) => (user[rng.usize(..3)], some(rng)),
             _ => (user[rng.usize(..3)], Capabilities::empty()),
         };
-        // The first has two groups besides his own, the second one of them, the third none.
+        // The first has two groups besides its own, the second one of them, the third none.
         let groups = match uid {
             1001 => vec![2001, 2002],
             1002 => vec![2002],
@@ -57,7 +57,7 @@ impl Person {
         }
     }
 
-    /// As the inode-level calls take him.
+    /// As the inode-level calls take it.
     pub fn caller(&self) -> Caller {
         let mut caller = Caller::user(self.uid, self.gid).with_groups(&self.groups);
         caller.capabilities = self.capabilities;

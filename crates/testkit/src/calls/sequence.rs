@@ -13,7 +13,7 @@ use uext4_vfs::errno::Errno;
 /// Calls of a sequence, and those before them that make something to call about.
 const CALLS: usize = 100;
 const MAKING: usize = 15;
-/// `fs.protected_hardlinks`, which is not of the file system, off for as long as any test here runs.
+/// `fs.protected_hardlinks`, which is not of the file system, off while any test here runs.
 pub struct Unprotected;
 
 static USERS: Mutex<(usize, String)> = Mutex::new((0, String::new()));
@@ -45,9 +45,9 @@ impl Drop for Unprotected {
     }
 }
 
-/// Who makes the calls of a sequence, and what is compared.
+/// The callers of a sequence, and what is compared.
 pub struct Rules<'a> {
-    /// Somebody.
+    /// A random caller.
     pub who: &'a dyn Fn(&mut Rng) -> Person,
     /// Which calls are not made.
     pub leaves_out: &'a dyn Fn(&Call) -> bool,
@@ -207,7 +207,7 @@ pub fn sequence(
     }
 }
 
-/// What the calls gave, for who looks whether enough of them were refused, and enough not.
+/// What the calls gave, to check whether enough of them were refused, and enough not.
 pub fn report(counts: &Counts, as_root: bool) {
     let mut lines: BTreeMap<&str, String> = BTreeMap::new();
     for ((name, errno), count) in counts {

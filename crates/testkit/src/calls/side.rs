@@ -11,7 +11,7 @@ use uext4_vfs::attr::FileKind;
 pub enum Time {
     /// Of today.
     Recent,
-    /// As somebody set it.
+    /// As it was set.
     Set(i64, u32),
 }
 

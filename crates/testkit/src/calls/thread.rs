@@ -54,7 +54,7 @@ fn set_effective(effective: u64, permitted: u64) {
     );
 }
 
-/// Who the thread is, and how it becomes somebody else.
+/// The credentials of a thread, and how they change.
 pub struct Identity {
     permitted: u64,
 }
@@ -66,7 +66,7 @@ impl Identity {
         }
     }
 
-    /// The thread acts for `who` from now on.
+    /// The thread uses these credentials from now on.
     pub fn become_person(&self, who: &Person) {
         set_effective(self.permitted, self.permitted);
         let groups = &who.groups;

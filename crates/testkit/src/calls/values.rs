@@ -35,7 +35,7 @@ pub const XFLAGS: [(u32, InodeFlags); 6] = [
     (0x200, InodeFlags::PROJINHERIT),
 ];
 
-/// The name of an attribute that is no ACL.
+/// The name of an attribute that is not an ACL.
 pub fn name(rng: &mut Rng) -> &'static str {
     NAMES[rng.usize(..NAMES.len())]
 }

@@ -1,7 +1,7 @@
 //! A device that fails chosen calls.
 //!
 //! # Locking
-//! The plan's rules have a lock of class `device`, held to look at them, never over I/O.
+//! The plan's rules have a lock of class `device`, held to read them, never over I/O.
 
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};

@@ -11,7 +11,7 @@
 //!
 //! A discarded sector reads as before or as zeros.
 //!
-//! [`RecordLog::crash_points`] lists the cuts that matter, with what may be there at each, for whoever
+//! [`RecordLog::crash_points`] lists the cuts that matter, with what may be there at each, for a caller that
 //! tries all of it. Here a seed chooses the part. What finds bugs differs, so a seed first chooses a habit: each write
 //! there or not by a coin of some bias, all but one there, only the later ones there, or most of
 //! them torn.

@@ -135,7 +135,7 @@ impl VolatileDevice {
         }
     }
 
-    /// Asks the plan, counts the call, and refuses what comes after a loss.
+    /// Asks the plan, counts the call, and refuses what follows a loss.
     fn admit(&self, (op, call): (BlockOp, FaultCall), offset: u64, len: u64) -> Result<()> {
         assert_may_block("device with a cache");
         check_range(op, offset, len, self.len)?;

@@ -17,7 +17,7 @@ use uext4_ondisk::{GroupDesc, GroupNo, JournalSuper};
 /// Bytes of a block.
 pub const BLOCK: usize = 1024;
 
-/// What free blocks hold, so that data that nobody wrote shows.
+/// What free blocks hold, so that data that was never written shows.
 pub const STALE: u8 = 0xde;
 
 /// The directory that a sequence works in: the name of the one worker.
@@ -87,7 +87,7 @@ impl Config {
         found.with_context(|| format!("no configuration is called {name}"))
     }
 
-    /// What the mount is told of data.
+    /// The data mode of the mount.
     pub fn data(&self) -> Option<DataMode> {
         self.has_journal.then_some(self.data)
     }

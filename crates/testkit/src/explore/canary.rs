@@ -54,7 +54,7 @@ pub enum Bug {
     SyncForgotten,
 }
 
-/// A bug, what it does, and where it is looked for.
+/// A bug, what it does, and where to search for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Canary {
     /// The bug.
@@ -291,7 +291,7 @@ struct Held {
 }
 
 impl Bent {
-    /// Bends what goes to `inner`, a copy of `base`.
+    /// Bends writes to `inner`, a copy of `base`.
     ///
     /// # Errors
     /// The log can't be read.
@@ -546,7 +546,7 @@ impl Bug {
         }
     }
 
-    /// Bends what the journal's recovery has left, before orphans are looked at.
+    /// Bends what the journal's recovery has left, before orphans are processed.
     ///
     /// # Errors
     /// Those of the device.

@@ -215,7 +215,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The key of what recovery goes on with, and what it wrote before.
+    /// The key of the state that recovery continues from, and what it wrote before.
     fn replayed(&mut self, state: &ForkDevice) -> Result<(u64, Vec<Replayed>)> {
         let device = Arc::new(state.fork());
         Ok(match replay(self.base, &device)? {
@@ -345,7 +345,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// No copy in the log is of a block that holds data which never goes through it.
+/// No copy in the log is of a block that holds data which is never journalled.
 fn check_copies(recovered: &Recovered, writes: &[Replayed]) -> Result<()> {
     let wrong = writes
         .iter()

@@ -50,7 +50,7 @@ impl Others {
         })
     }
 
-    /// Everything there is, of a state that is looked at alone.
+    /// Everything there is, of a state that is checked alone.
     pub fn all(&self) -> Option<Ask> {
         Some(match self.kernel {
             true => Ask::Both,

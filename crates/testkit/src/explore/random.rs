@@ -6,7 +6,7 @@ use super::others::Others;
 use super::record::{Recording, START};
 use super::run::{Failed, Shared};
 use super::tally::Tally;
-use crate::crash::{Crew, run_workers};
+use crate::crash::{WorkerRun, run_workers};
 use crate::device::{ForkDevice, RecordDevice};
 use crate::operation::{Op, apply};
 use crate::workload::{Habits, Worker};
@@ -47,11 +47,11 @@ pub fn record_seed(base: &Base, seed: u64) -> Result<Recording> {
     }
     fs.sync()?;
     device.mark(START);
-    let crew = Crew {
+    let run = WorkerRun {
         operations: OPERATIONS,
         device: &device,
     };
-    let (histories, promises) = run_workers(workers, &crew)?;
+    let (histories, promises) = run_workers(workers, &run)?;
     match rng.bool() {
         true => fs.unmount()?,
         false => fs.crash(),

@@ -50,7 +50,7 @@ impl Recording {
     }
 }
 
-/// Whether the steps after the first few begin with something that works, so that the sequence is no other.
+/// Whether the steps after the first few begin with something that works, so that the sequence is not a duplicate.
 pub fn is_its_own(base: &Base, steps: &[Step]) -> bool {
     let mut model = base.model.clone();
     steps.iter().all(|step| model.apply(&step.op).is_ok())

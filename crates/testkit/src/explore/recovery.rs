@@ -19,7 +19,7 @@ pub type Replayed = (u64, Vec<u8>);
 /// What the journal's recovery alone leaves.
 #[derive(Debug)]
 pub struct Replay {
-    /// The hash of all but the log: what a mount goes on with.
+    /// The hash of all but the log: what a mount continues from.
     pub key: u64,
     /// The copies in the log that it wrote in place, in its order.
     pub writes: Vec<Replayed>,
@@ -149,7 +149,7 @@ pub fn recover(base: &Base, device: &ForkDevice) -> Result<Recovered> {
     })
 }
 
-/// The blocks of regular files whose data never goes through the journal.
+/// The blocks of regular files whose data is never journalled.
 fn plain_data(base: &Base, fs: &Ext4) -> Result<HashSet<u64>> {
     let mut blocks = HashSet::new();
     if base.config.data == DataMode::Journal {

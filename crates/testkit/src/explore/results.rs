@@ -57,7 +57,7 @@ impl Results {
     /// Reads what there is.
     ///
     /// # Errors
-    /// The file can't be read, or a line is no result.
+    /// The file can't be read, or a line is not a result.
     pub fn open(path: &Path) -> Result<Results> {
         Ok(Results {
             path: path.to_owned(),
@@ -119,7 +119,7 @@ impl Results {
 /// Reads lines of JSON; none if there is no file.
 ///
 /// # Errors
-/// The file can't be read, or a line is no JSON.
+/// The file can't be read, or a line is not JSON.
 pub fn read(path: &Path) -> Result<Vec<Value>> {
     let text = match std::fs::read_to_string(path) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),

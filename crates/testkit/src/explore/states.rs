@@ -175,7 +175,7 @@ impl<'l> Walk<'l> {
     }
 
     /// What a power loss at `point` leaves: what must be there, and of the rest what `choice` says. Points
-    /// come in order.
+    /// are in order.
     pub fn state(&mut self, point: &CrashPoint, choice: &Choice) -> ForkDevice {
         for op in &self.log.ops[self.applied..point.durable.max(self.applied)] {
             op.apply_part(&self.durable, op.extent());

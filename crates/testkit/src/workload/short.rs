@@ -75,7 +75,7 @@ impl Worker<'_> {
             }
             want == now
         };
-        // Written is what the size tells, or within the old size, whole blocks.
+        // Written is what the size covers, or within the old size, whole blocks.
         let Some(n) = (0..=len)
             .rev()
             .find(|&n| (n == len || n % 512 == 0 || (at + n) % 512 == 0) && fits(n))

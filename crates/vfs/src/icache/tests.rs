@@ -37,9 +37,9 @@ impl CachedInode for Inode {
 }
 
 fn caches() -> impl Iterator<Item = InodeCache<Inode>> {
-    IcacheArm::ALL
+    IcacheVariant::ALL
         .into_iter()
-        .map(|arm| InodeCache::new(arm, 4096, 16))
+        .map(|variant| InodeCache::new(variant, 4096, 16))
 }
 
 fn load(cache: &InodeCache<Inode>, ino: u64) -> Arc<Inode> {
@@ -49,12 +49,12 @@ fn load(cache: &InodeCache<Inode>, ino: u64) -> Arc<Inode> {
 }
 
 #[test]
-fn arm_names_round_trip() {
-    for arm in IcacheArm::ALL {
-        assert_eq!(arm.to_string().parse(), Ok(arm));
+fn variant_names_round_trip() {
+    for variant in IcacheVariant::ALL {
+        assert_eq!(variant.to_string().parse(), Ok(variant));
     }
-    assert_eq!(IcacheArm::default().name(), "per-bucket");
-    assert!("none".parse::<IcacheArm>().is_err());
+    assert_eq!(IcacheVariant::default().name(), "per-bucket");
+    assert!("none".parse::<IcacheVariant>().is_err());
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_hint_sees_its_block_only() {
 
 #[test]
 fn a_hint_of_a_large_block_goes_in_batches() {
-    let cache = InodeCache::new(IcacheArm::PerBucket, 4096, 256);
+    let cache = InodeCache::new(IcacheVariant::PerBucket, 4096, 256);
     for ino in 1..=300 {
         load(&cache, ino);
     }
@@ -131,13 +131,13 @@ fn a_hint_of_a_large_block_goes_in_batches() {
 
 #[test]
 fn a_hint_gives_up_where_it_would_wait() {
-    for cache in caches().filter(|c| c.arm != IcacheArm::Global) {
+    for cache in caches().filter(|c| c.variant != IcacheVariant::Global) {
         for ino in 1..=16 {
             load(&cache, ino);
         }
         let (_, shard) = cache.locate(1);
         let _busy = shard.buckets.lock();
-        assert!(!cache.hint(0, |_| panic!("looked at without the lock")));
+        assert!(!cache.hint(0, |_| panic!("read without the lock")));
     }
 }
 
@@ -195,7 +195,7 @@ fn a_look_up_waits_for_the_eviction() {
                     assert_eq!(old.ino, 9);
                     let cache = &cache;
                     s.spawn(move || load(cache, 9));
-                    // Nothing to see here but that the load does not come before the eviction ends.
+                    // This checks only that the load does not start before the eviction ends.
                     std::thread::sleep(Duration::from_millis(5));
                     assert_eq!(cache.len(), 1);
                 },
@@ -262,7 +262,7 @@ fn many_threads_load_one_inode_once() {
 
 #[test]
 fn one_and_a_half_million_inodes() {
-    let cache = InodeCache::new(IcacheArm::PerBucket, 1_500_000, 16);
+    let cache = InodeCache::new(IcacheVariant::PerBucket, 1_500_000, 16);
     for ino in 1..=1_500_000 {
         assert!(cache.insert_new(ino, Arc::new(inode(ino))).is_ok());
     }

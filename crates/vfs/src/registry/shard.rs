@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! `position` of an entry in a list is its place there, so that removal needs no search in either
-//! form: what the arms differ in is how a key is found.
+//! form: what the variants differ in is how a key is found.
 
 use hashbrown::HashTable;
 use std::sync::{Arc, OnceLock};

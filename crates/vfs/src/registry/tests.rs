@@ -58,15 +58,15 @@ fn keyed(
 }
 
 fn registries() -> impl Iterator<Item = Registry<u32, Super>> {
-    SuperArm::ALL.into_iter().map(Registry::new)
+    SuperVariant::ALL.into_iter().map(Registry::new)
 }
 
 #[test]
-fn arm_names_round_trip() {
-    for arm in SuperArm::ALL {
-        assert_eq!(arm.to_string().parse(), Ok(arm));
+fn variant_names_round_trip() {
+    for variant in SuperVariant::ALL {
+        assert_eq!(variant.to_string().parse(), Ok(variant));
     }
-    assert!("".parse::<SuperArm>().is_err());
+    assert!("".parse::<SuperVariant>().is_err());
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn who_is_refused_ends_nothing() {
 
 #[test]
 fn a_device_is_read_write_or_read_only() {
-    let registry = Registry::new(SuperArm::Keyed);
+    let registry = Registry::new(SuperVariant::Keyed);
     let maker = Maker::default();
     let (image, block) = (1, 2);
     let open = |read_only| registry.get_tree_bdev(image, read_only, |_| Ok(()), || maker.fill(0));
@@ -189,7 +189,7 @@ fn a_device_is_read_write_or_read_only() {
 
 #[test]
 fn a_single_one_is_shared() {
-    let registry = Registry::new(SuperArm::Beyond);
+    let registry = Registry::new(SuperVariant::Beyond);
     let maker = Maker::default();
     let a = registry.get_tree_single(|| maker.fill(0)).unwrap();
     let b = registry.get_tree_single(|| maker.fill(0)).unwrap();

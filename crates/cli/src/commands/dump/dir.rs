@@ -61,7 +61,7 @@ pub fn dump(view: &View, ino: Ino) -> Result<DirDump> {
     let found = view.inode(ino)?;
     let inode = &found.inode;
     if inode.file_type() != FileType::Directory {
-        bail!("inode {}: is no directory", ino.0);
+        bail!("inode {}: is not a directory", ino.0);
     }
     if inode.flags.contains(InodeFlags::INLINE_DATA) {
         bail!("inode {}: its entries are inline", ino.0);

@@ -32,7 +32,7 @@ pub struct Found {
 }
 
 impl View {
-    /// Opens an image for reading, whoever else has it.
+    /// Opens an image for reading, even while others use it.
     ///
     /// # Errors
     /// No image, or one that can't be read.

@@ -20,7 +20,7 @@ const STATUS_BYTES: usize = 256;
 #[command(after_help = "Example: uext4 mqueue ls -l /run/mq")]
 pub struct Args {
     /// Mode, owner, group, messages of the most that there can be, longest message and bytes of all, and the process that
-    /// is notified; - for what only who may read the queue can see
+    /// is notified; - for what only readers of the queue can see
     #[arg(short)]
     long: bool,
     /// As JSON, with all of that
@@ -30,7 +30,7 @@ pub struct Args {
     dir: PathBuf,
 }
 
-/// A queue as JSON has it; `None` is what only who may read it can see.
+/// A queue as JSON has it; `None` is what only its readers can see.
 #[derive(Debug, Serialize)]
 struct Line {
     name: String,
@@ -46,7 +46,7 @@ struct Line {
     notify: Option<Notify>,
 }
 
-/// Who is notified, and how.
+/// The notified process, and how.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Notify {
     process: u32,

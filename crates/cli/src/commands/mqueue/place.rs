@@ -82,7 +82,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// A directory that is no mount of queues.
+/// A directory that is not a mount of queues.
 pub fn no_mount(dir: &Path) -> anyhow::Error {
     let dir = dir.display();
     anyhow!("{dir}: no mount of message queues; mount one with: uext4 mqueue mount {dir}")

@@ -29,7 +29,7 @@ pub struct Args {
     /// Don't wait
     #[arg(long)]
     nonblock: bool,
-    /// As JSON: a list of priority, length, and text, or bytes where it is no UTF-8
+    /// As JSON: a list of priority, length, and text, or bytes where it is not UTF-8
     #[arg(long)]
     json: bool,
     /// A NUL between messages, not a newline

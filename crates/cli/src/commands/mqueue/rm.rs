@@ -5,11 +5,11 @@ use anyhow::Result;
 use rustix::io::Errno;
 use std::path::PathBuf;
 
-/// Remove queues. Who has one open keeps it, with its messages, until it is closed.
+/// Remove queues. A process that has one open keeps it, with its messages, until it is closed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: uext4 mqueue rm /run/mq/jobs /run/mq/done")]
 pub struct Args {
-    /// What does not exist is no error
+    /// What does not exist is not an error
     #[arg(short)]
     force: bool,
     /// The queues' files

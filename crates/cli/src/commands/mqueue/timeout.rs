@@ -8,7 +8,7 @@ use uext4_mqueue::client::Deadline;
 /// # Errors
 /// What is wrong, for the user.
 pub fn parse(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no time: give seconds, or a number with ms, s, m or h");
+    let wrong = || format!("`{text}` is not a time: give seconds, or a number with ms, s, m or h");
     let units = [("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
     let with_unit = units.iter().find_map(|(unit, seconds)| {
         let number = text.strip_suffix(unit)?;

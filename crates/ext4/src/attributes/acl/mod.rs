@@ -1,7 +1,7 @@
 //! POSIX access control lists, by the rules of acl(5); the form on disk is `uext4_ondisk`'s.
 //!
 //! # Data model
-//! An access ACL says who may do what with a file; its owner, other, and mask (without one: group) entries are the
+//! An access ACL grants access to a file; its owner, other, and mask (without one: group) entries are the
 //! permission bits. One that says no more than these bits is not stored. A directory may have a default ACL, from
 //! which files made in it get theirs, and which stands in for the umask then.
 //!
@@ -84,7 +84,7 @@ pub(crate) fn inherited(default: &[AclEntry], mode: u16) -> Vec<AclEntry> {
     acl
 }
 
-/// Whether an access ACL lets the caller do `want` with a file that he does not own.
+/// Whether an access ACL lets the caller do `want` with a file that the caller does not own.
 pub(crate) fn grants(acl: &[AclEntry], attr: &Attr, caller: &Caller, want: Access) -> bool {
     let want = u16::from(want.bits());
     let mask = acl.iter().find(|e| e.tag == AclTag::Mask);

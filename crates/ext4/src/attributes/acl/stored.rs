@@ -69,7 +69,7 @@ impl Attributes {
         Ok(acl)
     }
 
-    /// Refuses a caller who may not do `want` with an inode that has these attributes.
+    /// Refuses a caller that may not do `want` with an inode that has these attributes.
     ///
     /// # Errors
     /// As [`permission::check_access`]; damage.
@@ -277,7 +277,7 @@ impl Attributes {
         self.put_xattr_in(handle, inode, index, name, None)
     }
 
-    /// Takes the capabilities of a program away that is being changed, whoever changes it.
+    /// Takes the capabilities of a program away that is being changed, for any caller.
     ///
     /// # Locks
     /// The caller holds the inode's `ilock` alone.

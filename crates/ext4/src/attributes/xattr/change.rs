@@ -125,7 +125,7 @@ impl Attributes {
         if before.is_same(&after) {
             return Ok(());
         }
-        // Dropped when the handle has stopped: what nobody names any more is deleted then.
+        // Dropped when the handle has stopped: unreferenced values are deleted then.
         let counts = self.count_changes(inode, &before, &after)?;
         self.check_xattr_block(inode)?;
         let new = match (hash, change.value) {
@@ -185,7 +185,7 @@ impl Attributes {
             .update_inode(inode, handle, |disk| disk.ctime = time)
     }
 
-    /// Changes the lists; the hash of the value if that goes to an inode of its own, which is named as 0.
+    /// Changes the lists; the hash of the value if the value gets an inode of its own, which is named as 0.
     fn plan(&self, inode: &Inode, lists: &mut Lists, change: &Change<'_>) -> Result<Option<u32>> {
         let (index, name) = (change.index, change.name);
         let exists =
@@ -268,7 +268,7 @@ impl Attributes {
         counts.collect()
     }
 
-    /// Makes the attributes what they are to be; if that fails, what was reserved is given back.
+    /// Makes the attributes what they are to be; if that fails, the reservation is released.
     ///
     /// # Locks
     /// The caller holds the inode's `ilock` alone, or is the only one to have it.
@@ -332,7 +332,7 @@ impl Attributes {
             .table
             .update_inode(value, &handle, |disk| disk.links = 0)
             .and_then(|()| self.orphans.add_orphan(&handle, value.inode()));
-        value.set_doomed(true);
+        value.set_unlinked(true);
         match handles::end(handle, discarded) {
             Ok(()) => why,
             Err(worse) => worse,
@@ -352,7 +352,7 @@ impl Attributes {
                 .add_features(handle, Compat::EXT_ATTR, RoCompat::empty())?;
         }
         let _xattr = inode.xattr.lock();
-        // Whoever finds out from now on waits for the lock.
+        // A later reader waits for the lock.
         inode.acls.forget();
         if before.block != after.block {
             self.store_block(handle, inode, before, &after.block)?;
@@ -434,7 +434,7 @@ impl Attributes {
     /// Lets go of all values in inodes of their own that an inode, which is being deleted, names.
     ///
     /// # Locks
-    /// Nobody else has the inode. Starts handles.
+    /// The inode has no other reference. Starts handles.
     ///
     /// # Crash
     /// Each handle takes one attribute with its value.

@@ -102,7 +102,7 @@ impl Attributes {
         let _locked = inode.xattr.lock();
         match self.find_xattr(inode, index, name)? {
             XattrOwnedValue::Inline(value) => Ok(value),
-            // As long as the lock is held, it has this attribute, and the attribute its inode.
+            // While the lock is held, it has this attribute, and the attribute its inode.
             XattrOwnedValue::Inode { ino, size, .. } => self.read_value(inode, ino, size),
         }
     }

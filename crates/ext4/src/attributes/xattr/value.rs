@@ -5,13 +5,13 @@
 //! # Data model
 //! Such an inode is a regular file without a name, with a flag of its own. The second of its access time is
 //! the hash of its data; that of its change time, and the low half of its version, are the upper and lower
-//! half of how many name it. Its data is written before anybody names it and never changes.
+//! half of how many name it. Its data is written before it is referenced and never changes.
 //!
 //! Before there were counts, Lustre kept the number of the one owner in the time of the last change. Such
 //! values are read, and not changed.
 //!
 //! # Locking
-//! Its data has no lock: it is read by who holds the `xattr` lock of an inode that names it. Its count
+//! Its data has no lock: it is read under the `xattr` lock of an inode that names it. Its count
 //! changes with its state locked.
 
 use crate::attributes::Attributes;
@@ -200,7 +200,7 @@ impl Attributes {
     /// Reads a value.
     ///
     /// # Locks
-    /// The caller holds the owner's `xattr` lock; the inode is read from its table, as who has that lock
+    /// The caller holds the owner's `xattr` lock; the inode is read from its table, as the holder of that lock
     /// can start no handle, which caching it may take.
     ///
     /// # Errors
@@ -279,8 +279,8 @@ impl Attributes {
         Ok(inode)
     }
 
-    /// Changes how many name a value's inode. One that nobody names is an orphan, which the last to let go
-    /// of it deletes.
+    /// Changes how many name a value's inode. An unreferenced one is an orphan, which the last release
+    /// deletes.
     ///
     /// # Journal
     /// Three credits.
@@ -300,7 +300,7 @@ impl Attributes {
         })?;
         if left == 0 {
             self.orphans.add_orphan(handle, inode.inode())?;
-            inode.set_doomed(true);
+            inode.set_unlinked(true);
         }
         Ok(())
     }
@@ -345,7 +345,7 @@ impl Attributes {
         }
     }
 
-    /// Gives back what a value reserved and `mapped` runs of which are its inode's.
+    /// Releases what a value reserved and `mapped` runs of which are its inode's.
     pub(super) fn unreserve_value(&self, new: &NewValue<'_>, mapped: usize) {
         self.unreserve_all(&new.runs[mapped..]);
     }
@@ -353,7 +353,7 @@ impl Attributes {
     /// A new inode for a value.
     ///
     /// # Errors
-    /// [`Ext4Error::NoInode`]; what the value reserved is given back then.
+    /// [`Ext4Error::NoInode`]; what the value reserved is released then.
     pub(super) fn new_value_inode(
         &self,
         late: &LazyHandle<'_>,

@@ -1,17 +1,17 @@
 //! Unwritten blocks whose data is on the device become written: many writers' at a time.
 //!
 //! # Data model
-//! A writer adds its blocks to the batch that is being collected. Whoever finds none being converted
+//! A writer adds its blocks to the batch that is being collected. A writer that finds none being converted
 //! converts the batch, in one handle as far as credits go, while the next one is collected.
 //!
 //! # Invariants
-//! A writer returns once its blocks are converted, so that whoever reads after it finds its data, and fsync
+//! A writer returns once its blocks are converted, so that a later read finds its data, and fsync
 //! the transaction to wait for. Blocks of a batch that failed are converted again by each of its writers,
-//! who so learn why; converting what is written changes nothing.
+//! which so learn why; converting what is written changes nothing.
 //!
 //! # Locking
 //! The batch has a leaf lock (class `direct`), held for a moment; waiting for a batch is done with the
-//! inode's `ilock` and the write's range held, which those who convert do not take.
+//! inode's `ilock` and the write's range held, which a conversion does not take.
 
 use crate::error::Result;
 use crate::file::FileIo;

@@ -23,7 +23,7 @@ struct Piece {
 
 /// What became of blocks that were to be cut out of an unwritten extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CutOut {
+pub(crate) enum SplitUnwritten {
     /// They are unwritten, in an extent of their own.
     Apart,
     /// They are written, and zero.
@@ -114,8 +114,8 @@ impl FileIo {
         let blocks = u64::from(mapping.len).min(most);
         let (pblk, blocks, unwritten) = match mapping.pblk {
             Some(pblk) if mapping.unwritten => {
-                let cut = self.cut_out(inode, at, at + blocks, privileged)?;
-                (pblk, blocks, cut == CutOut::Apart)
+                let cut = self.split_unwritten(inode, at, at + blocks, privileged)?;
+                (pblk, blocks, cut == SplitUnwritten::Apart)
             }
             Some(pblk) => (pblk, blocks, false),
             None => {
@@ -135,17 +135,17 @@ impl FileIo {
     /// none is free, makes the whole extent written, as zeros: blocks that a file has can be written.
     ///
     /// # Locks
-    /// The caller holds the inode's `ilock` alone, or shared and the range; all who do write to unwritten
-    /// blocks only once they have cut them out.
-    pub(crate) fn cut_out(
+    /// The caller holds the inode's `ilock` alone, or shared and the range; each such writer writes to unwritten
+    /// blocks only after splitting them off.
+    pub(crate) fn split_unwritten(
         &self,
         inode: &Inode,
         from: u64,
         to: u64,
         privileged: bool,
-    ) -> Result<CutOut> {
+    ) -> Result<SplitUnwritten> {
         if self.mapping.has_boundary(inode, from)? && self.mapping.has_boundary(inode, to)? {
-            return Ok(CutOut::Apart);
+            return Ok(SplitUnwritten::Apart);
         }
         let cut = self.blocks.retry_no_space(|| {
             self.volume.with_handle(CUT_CREDITS, |handle| {
@@ -158,20 +158,20 @@ impl FileIo {
             })
         });
         match cut {
-            Ok(()) => Ok(CutOut::Apart),
+            Ok(()) => Ok(SplitUnwritten::Apart),
             Err(Ext4Error::NoSpace) => self.volume.with_handle(CUT_CREDITS, |handle| {
                 let mut map = inode.map.write();
                 self.mapping
                     .zero_extent(handle, inode, &mut map, Lblk(from as u32))?;
                 inode.touch_data(handle);
-                Ok(CutOut::Zeroed)
+                Ok(SplitUnwritten::Zeroed)
             }),
             Err(why) => Err(why),
         }
     }
 }
 
-/// Adds what of the data goes to a piece; in a block that was never written, zeros around it.
+/// Adds the data of a piece; in a block that was never written, zeros around it.
 fn add_writes<'a>(
     writes: &mut Vec<(u64, &'a [u8])>,
     piece: &Piece,

@@ -1,25 +1,25 @@
 //! Mechanism 4, the file system's side: direct reads and writes.
 //!
-//! # Arms
+//! # Variants
 //! `dio-lock=` ([`DioLock`]) says how a direct write takes the inode lock. An *overwrite* changes
-//! blocks that are allocated and hold data, within the size: it needs nobody's exclusion but that of
-//! those who take blocks away.
-//! - `exclusive-first` (before): alone; having found that it overwrites, with dioread_nolock it goes on
+//! blocks that are allocated and hold data, within the size: it only excludes
+//! the removal of blocks.
+//! - `exclusive-first` (before): alone; having found that it overwrites, with dioread_nolock it continues
 //!   shared.
 //! - `shared-first` (after): with dioread_nolock shared, unless it extends the file or is not aligned to
 //!   its blocks; what proves to be no overwrite lets go, takes the lock alone, and looks again. Without
 //!   dioread_nolock alone.
 //! - `shared-always`: as `shared-first`, in both mount modes.
-//! - `range` (beyond): shared; what is no overwrite locks its range of blocks, and one that extends the
+//! - `range` (beyond): shared; other writes lock their range of blocks, and one that extends the
 //!   file all that follows.
 //!
 //! Direct reads are shared in all of them.
 //!
 //! # Invariants
-//! - Blocks are taken from a file, and its size is reduced, only with the `ilock` held alone. So who holds
-//!   it shared may use what the mapping says, without any other lock.
+//! - Blocks are taken from a file, and its size is reduced, only with the `ilock` held alone. So a holder of
+//!   the shared lock may use what the mapping says, without any other lock.
 //! - With dioread_nolock, a write within the size maps its blocks as *unwritten* first, each run an extent
-//!   of its own, then writes the data, then converts; nobody reads what is not written yet. A conversion
+//!   of its own, then writes the data, then converts; unwritten blocks are never read. A conversion
 //!   finds extents that begin and end where it does: it needs no block, and cannot fail for want of one.
 //! - Otherwise, past the size, and in a file without extents, blocks are reserved in memory, written, and
 //!   then mapped and made part of the size in one handle. A crash before that leaves nothing on disk, so there is no orphan to put
@@ -31,15 +31,15 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `arms` | how a write takes the lock |
+//! | `variants` | how a write takes the lock |
 //! | `overwrite` | writes to blocks that hold data |
 //! | `fill` | writes to holes and to unwritten blocks |
 //! | `conversions` | unwritten blocks that become written, many writers' at a time |
 
-mod arms;
 mod conversions;
 pub(crate) mod fill;
 mod overwrite;
+mod variants;
 
 use crate::error::{Ext4Error, Result};
 use crate::file::{FileIo, check_mutable, check_regular};
@@ -101,7 +101,7 @@ impl FileIo {
     /// Writes to a file, directly, as the flags say.
     ///
     /// # Locks
-    /// The inode's `ilock`, as the arm says; see the module.
+    /// The inode's `ilock`, as the variant says; see the module.
     ///
     /// # Crash
     /// As [`FileIo::write`]; blocks that a hole got may stay, reading as zeros.
@@ -133,7 +133,7 @@ impl FileIo {
             let _locked = ilock(&inode.ilock, LockMode::Exclusive);
             self.attributes.forfeit_capability(inode)?;
         }
-        self.write_with_arm(&Request {
+        self.write_with_variant(&Request {
             inode,
             offset,
             data,

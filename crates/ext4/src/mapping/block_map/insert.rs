@@ -151,7 +151,7 @@ impl Mapping {
     }
 }
 
-/// What the first pointer names, of `len` from `slot` on, that is no hole.
+/// What the first pointer names, of `len` from `slot` on, that is not a hole.
 fn first_mapped(pointers: &[u8], slot: usize, len: u16) -> Option<Pblk> {
     (slot..slot + usize::from(len)).find_map(|at| map_pointer(pointers, at))
 }

@@ -6,7 +6,7 @@
 //! unwritten: a block is mapped when its data is on the device.
 //!
 //! # Invariants
-//! Pointer blocks carry no checksum and nothing that tells them from others, so that every pointer is
+//! Pointer blocks carry no checksum and nothing that identifies them, so that every pointer is
 //! checked when it is followed: within the file system, not in fixed metadata, not a block on the way to
 //! it. We leave no pointer block without a pointer; those of others are freed when they are met.
 //!
@@ -160,7 +160,7 @@ impl<'a> Reader<'a> {
         Ok(path)
     }
 
-    /// What `lblk` is, and for how long that goes on; with `nowait` `None` where it would have to wait.
+    /// What `lblk` is, and for how many blocks that holds; with `nowait` `None` where it would have to wait.
     pub fn find(&self, root: &[u8; 60], lblk: Lblk, nowait: bool) -> Result<Option<RunLookup>> {
         let Some(mut found) = self.find_once(root, lblk, nowait)? else {
             return Ok(None);
@@ -172,7 +172,7 @@ impl<'a> Reader<'a> {
             let Some(next) = lblk.0.checked_add(found.len) else {
                 break;
             };
-            // What is wrong there is told to who asks for it.
+            // Damage there is reported to the caller that asks for it.
             match self.find_once(root, Lblk(next), nowait) {
                 Ok(Some(more)) if more.pblk.is_none() => {
                     found.len = found.len.saturating_add(more.len);

@@ -63,7 +63,9 @@ impl Mapping {
         let slot = place.slot(depth);
         let base = last - slot as u64;
         let lowest = from.saturating_sub(base) as usize;
-        let cut = path.with_pointers(depth, |pointers| cut_out(pointers, lowest, slot, content));
+        let cut = path.with_pointers(depth, |pointers| {
+            cut_pointers(pointers, lowest, slot, content)
+        });
         for run in &cut.runs {
             reader.check_run(run.pblk, u64::from(run.len))?;
             path.check_apart(&reader, run.pblk, u64::from(run.len))?;
@@ -148,7 +150,7 @@ fn is_empty(pointers: &[u8]) -> bool {
 }
 
 /// What of the pointers from `lowest` to `slot` one step frees, from the last one on.
-fn cut_out(pointers: &[u8], lowest: usize, slot: usize, content: Content) -> Cut {
+fn cut_pointers(pointers: &[u8], lowest: usize, slot: usize, content: Content) -> Cut {
     let mut cut = Cut {
         runs: ArrayVec::new(),
         from: slot + 1,
@@ -214,7 +216,7 @@ mod tests {
     }
 
     fn cut(of: &[u64], lowest: usize, content: Content) -> (Vec<(u64, u32)>, usize) {
-        let cut = cut_out(&pointers(of), lowest, of.len() - 1, content);
+        let cut = cut_pointers(&pointers(of), lowest, of.len() - 1, content);
         let runs = cut.runs.iter().map(|run| (run.pblk.0, run.len));
         (runs.collect(), cut.from)
     }

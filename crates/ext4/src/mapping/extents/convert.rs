@@ -136,13 +136,13 @@ impl Mapping {
     /// needs no room.
     ///
     /// # Locks
-    /// As `convert_extents`. Writes to the device: nobody else's data may be on its way to this extent.
+    /// As `convert_extents`. Writes to the device: no other write may be in flight to this extent.
     ///
     /// # Journal
     /// A credit for the leaf and one for the inode.
     ///
     /// # Errors
-    /// [`Ext4Error::NoSpace`] if it goes on past the size; the device's or the journal's.
+    /// [`Ext4Error::NoSpace`] if it extends past the size; the device's or the journal's.
     pub(crate) fn zero_extent(
         &self,
         handle: &Handle<'_>,

@@ -238,7 +238,7 @@ impl Mapping {
             .update_inode(inode, handle, |disk| disk.i_block = root)
     }
 
-    /// Splits the child of the node at level `parent` that the path goes through.
+    /// Splits the child of the node at level `parent` on the path.
     fn split(
         &self,
         handle: &Handle<'_>,

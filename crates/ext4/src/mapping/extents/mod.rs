@@ -169,7 +169,7 @@ impl Loader<'_> {
         walk_node(self, node, &check, from, f)
     }
 
-    /// What `lblk` is, as far as nodes are in memory and nobody changes them.
+    /// What `lblk` is, as far as nodes are in memory and not being changed.
     fn find_nowait(&self, root: &[u8; 60], lblk: Lblk) -> Result<Option<RunLookup>> {
         let check = ExtentCheck::root(self.bounds);
         let node = ExtentNode::validate(root, &check).map_err(|e| e.ino(self.ino))?;
@@ -369,7 +369,7 @@ impl Mapping {
         self.loader(inode).path(root, lblk)
     }
 
-    /// What `lblk` is in the tree below `root`, as far as it is in memory and nobody changes it.
+    /// What `lblk` is in the tree below `root`, as far as it is in memory and not being changed.
     pub(crate) fn find_extent_nowait(
         &self,
         inode: &Inode,
@@ -379,7 +379,7 @@ impl Mapping {
         self.loader(inode).find_nowait(root, lblk)
     }
 
-    /// Whether no extent goes on from the block before `at` to `at`.
+    /// Whether no extent continues from the block before `at` to `at`.
     pub(crate) fn has_boundary(&self, inode: &Inode, at: u64) -> Result<bool> {
         let Ok(lblk) = u32::try_from(at).map(Lblk) else {
             return Ok(true);

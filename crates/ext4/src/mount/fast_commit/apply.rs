@@ -177,7 +177,7 @@ impl Replay<'_> {
             })
     }
 
-    /// An inode comes to be, perhaps where another was.
+    /// An inode is created, perhaps where another was.
     fn make_inode(&mut self, ino: Ino, mut new: Inode, bytes: &[u8]) -> Result<()> {
         if ino == Ino::ROOT || new.file_acl != Pblk(0) {
             return Err(damage(ino, "a fast commit makes an inode as none can be"));
@@ -200,7 +200,7 @@ impl Replay<'_> {
         let mut content = self.handle.modify(&buffer)?;
         let raw = place.raw_mut(&mut content, &self.fs.volume.params);
         new.blocks = 0;
-        // The list of orphans goes through what the inode was.
+        // The list of orphans is linked through the former inode.
         let next =
             uext4_ondisk::Inode::decode(raw, &self.fs.volume.params).map_or(0, |old| old.dtime);
         new.dtime = if self.orphans.contains(&ino) { next } else { 0 };

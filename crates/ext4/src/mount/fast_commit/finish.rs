@@ -45,7 +45,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Brings mappings to disk, deletes what has no links, and frees what nobody has.
+    /// Brings mappings to disk, deletes what has no links, and frees unreferenced blocks.
     pub(super) fn finish(&mut self) -> Result<()> {
         let touched: Vec<Ino> = self.touched.iter().copied().collect();
         let mut alive = Vec::new();

@@ -19,7 +19,7 @@
 //! then the log has a newer transaction than they are of, and they mean nothing.
 //!
 //! # Locking
-//! Nobody else has the file system: no inode is locked.
+//! The file system has no other user: no inode is locked.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -50,7 +50,7 @@ use uext4_ondisk::{
     Superblock,
 };
 
-/// Credits to begin with; more are had as they are needed, since the log is empty.
+/// Credits to begin with; more are added when needed, since the log is empty.
 const CREDITS: u32 = 64;
 
 /// Replays `records` of the log at `map`, which was recovered, in a mount of its own that ends with it.
@@ -103,15 +103,15 @@ pub(crate) fn replay(
 struct Replay<'r> {
     fs: &'r Ext4,
     handle: &'r Handle<'r>,
-    /// On record on disk as orphans: the list goes through them, and the mount deals with them after.
+    /// On record on disk as orphans: the list links them, and the mount deals with them after.
     orphans: HashSet<Ino>,
     /// Inodes that records speak of and that are in use.
     touched: BTreeSet<Ino>,
     /// Files whose mappings records change.
     maps: BTreeMap<Ino, FileMap>,
-    /// Mappings of inodes that are still to be made: the blocks may come first.
+    /// Mappings of inodes that are still to be made: the blocks may precede them.
     early: BTreeMap<Ino, FileMap>,
-    /// Names of inodes that have none: what inode that is, its own record says that comes after.
+    /// Names of inodes that have none: what inode that is, its own record says that follows.
     early_names: BTreeMap<(Ino, Box<[u8]>), Ino>,
     /// The same by inode, with names that are to be something else by now.
     early_links: BTreeMap<Ino, Vec<FastCommitName>>,
@@ -186,7 +186,7 @@ impl<'r> Replay<'r> {
         }
         match self.fs.inodes.get_orphan(ino) {
             Ok(inode) => {
-                inode.set_doomed(false);
+                inode.set_unlinked(false);
                 Ok(Some(inode))
             }
             Err(Ext4Error::Stale) => Ok(None),

@@ -1,4 +1,4 @@
-//! How a direct write takes the inode lock: the arms of `dio-lock=`.
+//! How a direct write takes the inode lock: the variants of `dio-lock=`.
 
 use crate::error::{Ext4Error, Result};
 use crate::file::FileIo;
@@ -8,8 +8,8 @@ use uext4_vfs::ilock::{DioLock, ILockGuard, LockMode, ilock_range, try_ilock_ran
 use uext4_vfs::io::Written;
 
 impl FileIo {
-    /// Writes as the mount's arm says.
-    pub(super) fn write_with_arm(&self, write: &Request<'_>) -> Result<Written> {
+    /// Writes as the mount's variant says.
+    pub(super) fn write_with_variant(&self, write: &Request<'_>) -> Result<Written> {
         let nolock = self.volume.options.dioread_nolock;
         match self.volume.options.dio_lock {
             DioLock::ExclusiveFirst => self.write_exclusive(write, nolock),
@@ -34,7 +34,7 @@ impl FileIo {
         self.fill(write, offset)
     }
 
-    /// Shared if it looks like an overwrite; if it is none after all, alone, and everything is looked at
+    /// Shared if it looks like an overwrite; otherwise exclusive, and everything is checked
     /// again.
     fn write_shared_first(&self, write: &Request<'_>) -> Result<Written> {
         if self.looks_like_overwrite(write) {
@@ -46,7 +46,7 @@ impl FileIo {
         self.write_exclusive(write, true)
     }
 
-    /// Shared; what is no overwrite beside all that it does not overlap.
+    /// Shared; any other write runs beside all that it does not overlap.
     fn write_range(&self, write: &Request<'_>) -> Result<Written> {
         let locked = lock_inode(write.inode, LockMode::Shared, write.nowait)?;
         if self.looks_like_overwrite(write)
@@ -54,7 +54,7 @@ impl FileIo {
         {
             return self.overwrite(write, write.offset, &place);
         }
-        // Data leaves the inode only while nobody else looks.
+        // Data leaves the inode only without concurrent readers.
         if write.inode.is_inline() {
             drop(locked);
             return self.write_exclusive(write, true);
