@@ -18,21 +18,31 @@
 # make explore  what crashes leave, state by state: continues where crates/testkit/results ends; EXPLORE_SECONDS, an hour
 # make nightly  the tests at full length: the fault sweep, the whole matrix, make crash, soak and explore; about three hours
 # make docs     regenerates docs/LOCKING.md and the evidence in docs/TESTING.md; about a minute
+# make install  the command, man pages, completions, libuext4_mq.so and its header below PREFIX, /usr/local by default;
+#               about two minutes
 # make setup    installs the programs that the tests compare with, and prints which; a minute, nothing where they are there
 SHELL := /bin/bash
 export CARGO_TERM_COLOR ?= auto
 
 EXPLORE_SECONDS ?= 3600
+PREFIX ?= /usr/local
 # The command, and beside it the program that `uext4 bench` executes.
 BUILD_BENCH = cargo build --release -p uext4-cli -p uext4-bench
 
-.PHONY: quick demo test page check crash explore nightly bench regress baseline tsan soak shuttle loom docs setup
+.PHONY: quick install demo test page check crash explore nightly bench regress baseline tsan soak shuttle loom docs setup
 
 setup:
 	@tools/setup.sh
 
 quick:
 	@tools/quick.sh
+
+# BUILT names what Cargo built already, for packages and for `sudo make install BUILT=target/release`.
+install:
+ifndef BUILT
+	cargo build --release -p uext4-cli -p uext4-mq
+endif
+	tools/install.sh $(or $(BUILT),target/release) $(PREFIX)
 
 demo: setup
 	$(BUILD_BENCH)

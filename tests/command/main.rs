@@ -4,5 +4,6 @@ mod command_line;
 mod dump;
 mod guards;
 mod huge_images;
+mod install;
 mod mqueue;
 mod workdir;

@@ -6,6 +6,7 @@ mod chattr;
 mod check;
 mod chmod;
 mod chown;
+mod completions;
 mod cp;
 mod df;
 mod du;
@@ -15,6 +16,7 @@ mod info;
 mod ln;
 mod ls;
 mod lsattr;
+mod man;
 mod mkdir;
 mod mkfs;
 mod mount;
@@ -70,6 +72,10 @@ pub enum Command {
     #[command(hide = true)]
     Serve(serve::Args),
     Bench(bench::Args),
+    #[command(hide = true)]
+    Completions(completions::Args),
+    #[command(hide = true)]
+    Man(man::Args),
 }
 
 impl Command {
@@ -117,6 +123,8 @@ impl Command {
             Command::Mqueue(args) => mqueue::run(args),
             Command::Serve(args) => serve::run(&args),
             Command::Bench(args) => bench::run(args),
+            Command::Completions(args) => completions::run(&args),
+            Command::Man(args) => man::run(&args),
         }?;
         Ok(ExitCode::SUCCESS)
     }

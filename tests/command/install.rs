@@ -1,0 +1,56 @@
+//! `make install` into a directory: each file is there, works, and has what the command's definition says.
+
+use std::path::Path;
+use std::process::{Command, Output};
+use uext4_testkit::built;
+
+fn run(command: &mut Command) -> Output {
+    let output = command.output().expect("it starts");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {errors}");
+    output
+}
+
+#[test]
+fn everything_is_installed() {
+    let command = built::command().expect("it builds");
+    let library = built::preloaded_library().expect("it builds");
+    let from = tempfile::tempdir().expect("a directory");
+    for file in [command, library] {
+        let name = file.file_name().expect("a name");
+        std::os::unix::fs::symlink(file, from.path().join(name)).expect("a link");
+    }
+    let prefix = tempfile::tempdir().expect("a directory");
+    let variable = |name: &str, path: &Path| format!("{name}={}", path.display());
+    run(Command::new("make")
+        .args(["-C", built::WORKSPACE, "install"])
+        .arg(variable("BUILT", from.path()))
+        .arg(variable("PREFIX", prefix.path())));
+
+    let at = |path: &str| prefix.path().join(path);
+    let read =
+        |path: &str| std::fs::read_to_string(at(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
+    assert!(at("lib/libuext4_mq.so").is_file());
+    assert!(read("include/uext4_mq.h").contains("mq_open"));
+    let help = run(Command::new(at("bin/uext4")).arg("help")).stdout;
+    let help = String::from_utf8(help).expect("UTF-8");
+    for name in ["mkfs", "mount", "check"] {
+        assert!(help.contains(name));
+        assert!(read("share/man/man1/uext4.1").contains(name));
+        assert!(read(&format!("share/man/man1/uext4-{name}.1")).contains("SYNOPSIS"));
+        for completions in [
+            "bash-completion/completions/uext4",
+            "zsh/site-functions/_uext4",
+            "fish/vendor_completions.d/uext4.fish",
+        ] {
+            assert!(read(&format!("share/{completions}")).contains(name));
+        }
+    }
+    assert!(
+        !at("share/man/man1/uext4-serve.1").exists(),
+        "hidden commands have no page"
+    );
+    run(Command::new("bash")
+        .arg("-n")
+        .arg(at("share/bash-completion/completions/uext4")));
+}
