@@ -2,6 +2,8 @@
 #
 # make quick    after a change: format, clippy and unit tests of the packages that differ from main; about a minute
 # make check    formatting, clippy and documentation, warnings denied; about two minutes
+# make deny     licences, duplicates and sources of the dependencies; seconds, and three minutes where it installs cargo-deny;
+#               with ADVISORIES=1 their advisories, from GitHub
 # make test     every test (kernel mounts and loop devices where the machine has them); about fourteen minutes
 # make page     the page of the benchmarks in Chromium, which it installs; about a minute
 # make demo     an image from a real tree: built, checked, read back, measured beside mke2fs -d; then every workload
@@ -29,13 +31,16 @@ PREFIX ?= /usr/local
 # The command, and beside it the program that `uext4 bench` executes.
 BUILD_BENCH = cargo build --release -p uext4-cli -p uext4-bench
 
-.PHONY: quick install demo test page check crash explore nightly bench regress baseline tsan soak shuttle loom docs setup
+.PHONY: quick deny install demo test page check crash explore nightly bench regress baseline tsan soak shuttle loom docs setup
 
 setup:
 	@tools/setup.sh
 
 quick:
 	@tools/quick.sh
+
+deny:
+	@tools/deny.sh
 
 # BUILT names what Cargo built already, for packages and for `sudo make install BUILT=target/release`.
 install:
