@@ -1,4 +1,5 @@
 //! A request of the kernel, in parts that lie where the transport got them.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::unwrap_used))]
 
 use crate::abi::{Opcode, input};
 use std::fmt;
@@ -66,7 +67,7 @@ impl<'a> Request<'a> {
             header,
             opcode,
             arg,
-            payload: &payload[..kept],
+            payload: payload.get(..kept).ok_or(Errno::EIO)?,
         })
     }
 
@@ -114,7 +115,8 @@ impl<'a> Request<'a> {
 
 fn split_at_nul(bytes: &[u8]) -> Result<(&[u8], &[u8]), Errno> {
     let nul = bytes.iter().position(|b| *b == 0).ok_or(Errno::EIO)?;
-    Ok((&bytes[..nul], &bytes[nul + 1..]))
+    let (name, rest) = bytes.split_at_checked(nul).ok_or(Errno::EIO)?;
+    Ok((name, rest.get(1..).ok_or(Errno::EIO)?))
 }
 
 #[cfg(test)]

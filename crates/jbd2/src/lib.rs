@@ -34,6 +34,7 @@
 //! | [`recovery`] | replaying a log |
 //! | `settings` | what can change while it is in use |
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::unwrap_used))]
 
 pub mod buffer;
 pub mod checkpoint;

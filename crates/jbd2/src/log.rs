@@ -204,7 +204,7 @@ impl Log {
         }
         let at = self.chunk.len();
         self.chunk.extend_from_slice(data);
-        let copy = &mut self.chunk[at..];
+        let (_, copy) = self.chunk.split_at_mut(at);
         let escaped = journal_needs_escape(copy);
         if escaped {
             journal_escape(copy);

@@ -1,6 +1,6 @@
 //! Where the log lies on the device.
 
-use crate::error::Result;
+use crate::error::{JournalError, Result};
 use std::sync::Arc;
 use uext4_block::BlockDevice;
 use uext4_ondisk::{Corrupt, CorruptKind};
@@ -110,7 +110,8 @@ impl LogMap {
     pub fn write(&self, block: u32, bytes: &[u8]) -> Result<()> {
         let len = (bytes.len() / self.block_size) as u32;
         self.pieces(block, len, |offset, at, n| {
-            Ok(self.device.write_at(offset, &bytes[at..at + n])?)
+            let piece = bytes.get(at..at + n).ok_or_else(past_the_end)?;
+            Ok(self.device.write_at(offset, piece)?)
         })
     }
 
@@ -120,7 +121,8 @@ impl LogMap {
     /// The device's.
     pub fn write_fua(&self, block: u32, bytes: &[u8]) -> Result<()> {
         self.pieces(block, 1, |offset, at, n| {
-            Ok(self.device.write_fua(offset, &bytes[at..at + n])?)
+            let piece = bytes.get(at..at + n).ok_or_else(past_the_end)?;
+            Ok(self.device.write_fua(offset, piece)?)
         })
     }
 
@@ -131,7 +133,15 @@ impl LogMap {
     pub fn read(&self, block: u32, bytes: &mut [u8]) -> Result<()> {
         let len = (bytes.len() / self.block_size) as u32;
         self.pieces(block, len, |offset, at, n| {
-            Ok(self.device.read_at(offset, &mut bytes[at..at + n])?)
+            let piece = bytes.get_mut(at..at + n).ok_or_else(past_the_end)?;
+            Ok(self.device.read_at(offset, piece)?)
         })
     }
+}
+
+/// Fewer bytes than the blocks that they are to be.
+fn past_the_end() -> JournalError {
+    Corrupt::new(CorruptKind::JournalMaxLen)
+        .detail("less than a block of bytes")
+        .into()
 }

@@ -69,6 +69,14 @@ impl std::fmt::Debug for BufferCache {
 }
 
 impl BufferCache {
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "shard_of is below SHARDS, the number of shards"
+    )]
+    fn shard(&self, block: u64) -> &Mutex<Shard> {
+        &self.shards[shard_of(block)]
+    }
+
     /// An empty cache of blocks of `block_size` bytes that aims at `capacity` unreferenced blocks.
     pub fn new(device: Arc<dyn BlockDevice>, block_size: usize, capacity: usize) -> BufferCache {
         let per_shard = (capacity / SHARDS).max(16);
@@ -129,7 +137,7 @@ impl BufferCache {
     /// # Locks
     /// Takes a leaf lock; does no I/O.
     pub fn get_unread(&self, block: u64) -> Arc<Buffer> {
-        let mut shard = self.shards[shard_of(block)].lock();
+        let mut shard = self.shard(block).lock();
         let hashed = hash(block);
         if let Some(found) = shard.table.find(hashed, |b| b.block() == block) {
             if found.referenced.load(Ordering::Relaxed) == 0 {
@@ -153,7 +161,7 @@ impl BufferCache {
     /// # Locks
     /// Takes a leaf lock; does no I/O.
     pub fn peek(&self, block: u64) -> Option<Arc<Buffer>> {
-        let shard = self.shards[shard_of(block)].lock();
+        let shard = self.shard(block).lock();
         let found = shard.table.find(hash(block), |b| b.block() == block)?;
         found.is_uptodate().then(|| Arc::clone(found))
     }
@@ -246,7 +254,7 @@ impl BufferCache {
     ///
     /// Only for a block that was freed and whose transaction is durable.
     pub fn remove(&self, block: u64) {
-        let mut shard = self.shards[shard_of(block)].lock();
+        let mut shard = self.shard(block).lock();
         if let Ok(found) = shard.table.find_entry(hash(block), |b| b.block() == block)
             && Arc::strong_count(found.get()) == 1
         {
