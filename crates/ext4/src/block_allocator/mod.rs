@@ -7,6 +7,11 @@
 //!
 //! # Locking
 //! The group's lock is held while its bitmap is searched and changed; no I/O under it.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `trim` | discarding free blocks |
+//! | `client` | what happens when a transaction is durable |
 
 mod client;
 mod trim;

@@ -1,4 +1,12 @@
-//! Making inodes and taking them away: the parts of namespace operations that deal with one inode.
+//! The end of an inode: its blocks, attributes and number are freed.
+//!
+//! # Crash
+//! An inode without links is on the orphan list until its deletion is complete; a small one is deleted in the handle
+//! that removes its last name.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `recover` | inodes that a crash left on record |
 
 mod recover;
 

@@ -14,7 +14,6 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `blocks` | the blocks it remembers |
 //! | `hashed` | the way down the tree, splitting |
 //! | `change` | adding, removing and changing entries |
 //! | `list` | reading a directory in the order of hashes |

@@ -10,6 +10,15 @@
 //!
 //! # Locking
 //! The inode's `ilock`: shared to read, alone to write; then the handle; then the `map` lock.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `direct` | direct I/O, and how it takes the inode lock (mechanism 4) |
+//! | `journaled` | data that goes through the journal |
+//! | `fallocate`, `move_range` | ranges that get blocks, lose them, or move |
+//! | `seek`, `fiemap` | where data is |
+//! | `setattr`, `flags` | mode, owner, size, times; what chattr(1) sets |
+//! | `generation_ioctls` | the generation read, set, and swapped with the boot loader's |
 
 mod direct;
 mod fallocate;

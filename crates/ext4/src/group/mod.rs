@@ -14,6 +14,12 @@
 //! # Locking
 //! `changes` (rank `group`) serialises changes of the block bitmaps, and in two variants of inode allocation
 //! those of the inode bitmap. Inode bits and counters are atomic.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `bitmap` | bits of a bitmap as atomic words |
+//! | `inode_bits` | the inode bitmap, and what each CPU counts and remembers of it |
+//! | `freeze` | completing metadata blocks before the journal copies them |
 
 pub mod bitmap;
 pub(crate) mod freeze;

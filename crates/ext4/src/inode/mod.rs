@@ -16,6 +16,15 @@
 //! the block mapping; `xattr` the attributes; `state` (a leaf) the decoded inode, for moments. The
 //! inode-table block is locked before `state`. What many threads read for each read or write (size,
 //! the clock tick of the last change, the mapping) is also kept where no lock is needed.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `reference` | counted references, and what deletes an inode |
+//! | `map_snapshot` | a copy of the mapping that is read without a lock |
+//! | `direct_state` | what direct I/O keeps |
+//! | `unflushed_writes` | data that the device may still cache |
+//! | `acl_cache` | which access control lists and capabilities it has |
+//! | `directory_blocks` | the blocks of a directory that were used |
 
 pub(crate) mod acl_cache;
 mod direct_state;

@@ -23,9 +23,9 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `variant`, `claim` | the variants: names, and what they do |
+//! | `claim` | the variants of claiming a bit |
 //! | `orlov` | the group of a new directory |
-//! | `load`, `place` | the bitmap and the inode table of a group |
+//! | `load` | the bitmap of a group |
 
 mod claim;
 mod load;

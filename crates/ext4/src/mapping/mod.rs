@@ -2,7 +2,7 @@
 //!
 //! # Data model
 //! The flag `EXTENTS` of an inode says which kind it has: an extent tree (`extents`), or the block map of
-//! ext2 and ext3 (`blockmap`). A new inode gets extents where the file system has that feature, and keeps
+//! ext2 and ext3 (`block_map`). A new inode gets extents where the file system has that feature, and keeps
 //! its kind for life. What has no blocks, such as a device, a short symbolic link or a file in its inode
 //! (`inline`), has neither, whatever `i_block` holds.
 //!
@@ -12,7 +12,12 @@
 //!
 //! # Locking
 //! The inode's `map` lock: shared to look up, alone to change. A copy of the mapping is looked up without
-//! (`extents::snapshot`).
+//! (`inode::map_snapshot`).
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `extents` | extent trees |
+//! | `block_map` | the block maps of ext2 and ext3 |
 
 mod block_map;
 pub(crate) mod extents;

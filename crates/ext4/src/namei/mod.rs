@@ -3,6 +3,10 @@
 //! # Locking
 //! The directory's `ilock`, then the target's, then the handle. References to inodes are taken before
 //! the handle starts and dropped after it stopped.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `rename` | rename, exchange and whiteouts |
 
 mod rename;
 

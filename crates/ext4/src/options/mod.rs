@@ -1,4 +1,8 @@
 //! How a file system is mounted.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `ialloc_variant` | the variants of inode allocation |
 
 pub(crate) mod ialloc_variant;
 
