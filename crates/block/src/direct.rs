@@ -35,11 +35,16 @@ pub(crate) enum Fit {
     Edges,
 }
 
+/// The content of the image. It is on the host, so a guard gives no data but proves access: shared to change whole
+/// sectors, all of them to change a part of one, which is read and written back.
+#[derive(Debug)]
+pub(crate) struct Sectors(());
+
 /// How a file open for direct I/O is used.
 #[derive(Debug)]
 pub(crate) struct Direct {
     align: Alignment,
-    edges: PerCpu<RwLock<()>>,
+    edges: PerCpu<RwLock<Sectors>>,
     bounces: Pool<Bounce>,
 }
 
@@ -58,7 +63,7 @@ impl Direct {
     pub fn new(align: Alignment) -> Direct {
         Direct {
             align,
-            edges: PerCpu::new(|_| RwLock::new(&class::DEVICE_EDGES, ())),
+            edges: PerCpu::new(|_| RwLock::new(&class::DEVICE_EDGES, Sectors(()))),
             bounces: Pool::new(),
         }
     }
@@ -69,12 +74,12 @@ impl Direct {
     }
 
     /// Keeps unaligned writes out.
-    pub fn share(&self) -> RwLockReadGuard<'_, ()> {
+    pub fn share(&self) -> RwLockReadGuard<'_, Sectors> {
         self.edges.get().read()
     }
 
     /// Keeps every change out.
-    pub fn exclude(&self) -> Vec<RwLockWriteGuard<'_, ()>> {
+    pub fn exclude(&self) -> Vec<RwLockWriteGuard<'_, Sectors>> {
         self.edges.iter().map(RwLock::write).collect()
     }
 

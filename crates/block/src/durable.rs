@@ -19,18 +19,22 @@ use uext4_sync::{Condvar, Mutex, MutexGuard, class};
 /// Flushes of a file that is open for writing that can run at the same time.
 pub(crate) const DESCRIPTIONS: usize = 16;
 
+/// The right to make a durable write.
+#[derive(Debug)]
+pub(crate) struct DurableWrite(());
+
 /// The open file descriptions that a file is flushed through.
 #[derive(Debug)]
 pub(crate) struct Durable {
     free: Pool<OwnedFd>,
-    /// Callers that wait for a description.
+    /// As many as `queue` says, read without its lock.
     waiting: AtomicUsize,
-    /// Guards `put_back`.
-    queue: Mutex<()>,
+    /// Callers that wait for `put_back`.
+    queue: Mutex<usize>,
     /// A description was put back.
     put_back: Condvar,
-    /// Of durable writes.
-    turn: Mutex<()>,
+    /// Durable writes take turns.
+    turn: Mutex<DurableWrite>,
 }
 
 impl Durable {
@@ -54,9 +58,9 @@ impl Durable {
         Ok(Durable {
             free,
             waiting: AtomicUsize::new(0),
-            queue: Mutex::new(&class::DEVICE_SYNC, ()),
+            queue: Mutex::new(&class::DEVICE_SYNC, 0),
             put_back: Condvar::new(),
-            turn: Mutex::new(&class::DEVICE_SYNC, ()),
+            turn: Mutex::new(&class::DEVICE_SYNC, DurableWrite(())),
         })
     }
 
@@ -75,7 +79,7 @@ impl Durable {
     }
 
     /// A turn for a durable write.
-    pub fn turn(&self) -> MutexGuard<'_, ()> {
+    pub fn turn(&self) -> MutexGuard<'_, DurableWrite> {
         self.turn.lock()
     }
 
@@ -84,7 +88,8 @@ impl Durable {
             return fd;
         }
         let mut queue = self.queue.lock();
-        self.waiting.fetch_add(1, Ordering::Relaxed);
+        *queue += 1;
+        self.waiting.store(*queue, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let fd = loop {
             match self.free.take() {
@@ -92,7 +97,8 @@ impl Durable {
                 None => self.put_back.wait(&mut queue),
             }
         };
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        *queue -= 1;
+        self.waiting.store(*queue, Ordering::Relaxed);
         fd
     }
 }
