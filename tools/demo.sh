@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The main job on a real tree: build an image, check it, read it back, compare every byte and attribute,
-# and time mke2fs -d beside it; then every workload and arm, on one page.  usage: demo.sh UEXT4 [TREE]
+# and time mke2fs -d beside it; then every workload and variant, on one page.  usage: demo.sh UEXT4 [TREE]
 # The page is written to target/report, or where UEXT4_REPORT says.
 set -euo pipefail
 uext4=$1; tree=${2:-/usr/share}
@@ -45,6 +45,6 @@ printf 'image: %s MB for %s MB of files; %s times as fast as mke2fs -d\n' \
   "$((size >> 20))" "$megabytes" "$(python3 -c "print(f'{$theirs/$ours:.0f}')")"
 
 report=${UEXT4_REPORT:-target/report}
-step "what a lock costs: every workload and arm, beside the peers that this machine has (about three minutes)"
+step "what a lock costs: every workload and variant, beside the peers that this machine has (about three minutes)"
 "$uext4" bench all --quick --report "$report"
 printf '\nThe page: %s\n' "$report/report.html"

@@ -69,7 +69,7 @@ pub fn parse_size(s: &str) -> Result<u64, String> {
         "T" | "t" => 1u64 << 40,
         other => return Err(format!("unknown unit `{other}`: use K, M, G or T")),
     };
-    let n: u64 = digits.parse().map_err(|_| format!("`{s}` is no size"))?;
+    let n: u64 = digits.parse().map_err(|_| format!("`{s}` is not a size"))?;
     n.checked_mul(unit)
         .ok_or_else(|| format!("`{s}` is too large"))
 }
@@ -109,7 +109,7 @@ pub struct ImageSpec {
     pub data_bytes: u64,
     /// Inodes it must hold.
     pub inodes: u32,
-    /// The image was there before the run: it is used as it is, and the rest is not looked at.
+    /// The image was there before the run: it is used as it is, and the rest is ignored.
     pub found: bool,
     /// An image file that the run made stays.
     pub keep: bool,

@@ -1,4 +1,4 @@
-//! icache-shrink: what shrinking the inode cache to its limit costs somebody who reads meanwhile.
+//! icache-shrink: what shrinking the inode cache to its limit costs a concurrent reader.
 //!
 //! A creator makes many more files than the cache may keep, so that it shrinks all the time; a reader
 //! looks up and stats a few files of another directory at random. The same is run with a limit too
@@ -32,7 +32,7 @@ const HOT_FILES: usize = 256;
 const DIRECTORY_FILES: u64 = 30_000;
 /// The limit, if none is given.
 const INODES_MAX: usize = 16_384;
-/// How often memory is looked at.
+/// How often memory is sampled.
 const TICK: Duration = Duration::from_millis(20);
 
 /// How many files, and the image and variants.

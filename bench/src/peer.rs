@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use nix::sched::{CloneFlags, unshare};
 
-/// Who takes turns with the variants.
+/// The peers of the variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Peer {
     /// What the kernel has of the same.

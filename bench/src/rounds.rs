@@ -18,7 +18,7 @@ use uext4_ext4::Ext4;
 /// Whose turn it is.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
-    /// The variant by its place in the list; the peers come after the last variant.
+    /// The variant by its place in the list; the peers follow the last variant.
     pub series: usize,
     /// Which of the counts of threads.
     pub case: usize,
@@ -59,7 +59,7 @@ pub struct Rounds<'a> {
     /// Runs of a variant in a round, each with another count of threads.
     pub cases: usize,
     /// Images and mounts are made for each round: how fast two CPUs are together depends on where the structures of a
-    /// mount lie in memory, for as long as it is mounted.
+    /// mount lie in memory, while it is mounted.
     pub anew: bool,
     /// The names of the peers, which have no image.
     pub peers: &'a [&'static str],

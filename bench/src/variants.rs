@@ -72,13 +72,17 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         _ if digits == "0" => 1.0,
         other => return Err(format!("unit `{other}` of `{text}`: use ns, us, ms or s")),
     };
-    let number: f64 = digits.parse().map_err(|_| format!("`{text}` is no time"))?;
+    let number: f64 = digits
+        .parse()
+        .map_err(|_| format!("`{text}` is not a time"))?;
     Duration::try_from_secs_f64(number * unit).map_err(|e| format!("`{text}`: {e}"))
 }
 
 /// Seconds, as `1` or `0.2`.
 pub fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let number: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
+    let number: f64 = text
+        .parse()
+        .map_err(|_| format!("`{text}` is not a number"))?;
     Duration::try_from_secs_f64(number).map_err(|e| format!("`{text}`: {e}"))
 }
 
@@ -166,7 +170,7 @@ impl VariantArgs {
         choices.into_iter().zip(names).map(variant).collect()
     }
 
-    /// How every variant is mounted, before a list is looked at.
+    /// How every variant is mounted, before a list is applied.
     fn mount_options(&self, choice: &Choice) -> MountOptions {
         let default = MountOptions::default();
         MountOptions {

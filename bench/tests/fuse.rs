@@ -1,4 +1,4 @@
-//! `uext4 bench fuse`: every workload for a blink, by everybody the machine has: that it runs, that images are
+//! `uext4 bench fuse`: every workload for a blink, by every target the machine has: that it runs, that images are
 //! clean (checked inside), that its JSON has the keys of docs/BENCHMARKS.md, and that nothing is left behind.
 //! Never how fast.
 
@@ -36,7 +36,7 @@ fn rows(args: &[&str]) -> Vec<Value> {
     let said = String::from_utf8(out.stderr).unwrap();
     assert_empty(dir.path());
     eprint!("{said}");
-    if said.contains("nobody is left to measure") {
+    if said.contains("no target is left to measure") {
         return Vec::new();
     }
     assert!(out.status.success(), "{args:?}: {said}");
@@ -58,7 +58,7 @@ fn rows(args: &[&str]) -> Vec<Value> {
     rows
 }
 
-/// Each of `ops` is there once for everybody.
+/// Each of `ops` is there once for each target.
 fn assert_ops(rows: &[Value], ops: &[&str]) {
     let of = |key: &str| -> BTreeSet<&str> {
         let values = rows.iter().map(|row| row[key].as_str().unwrap());

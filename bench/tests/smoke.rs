@@ -222,7 +222,7 @@ fn fsync_beside_a_peer() {
     assert_eq!(dir.path().read_dir().unwrap().count(), 0);
 }
 
-/// A directory of the host; in memory, where syncing it waits for nobody else's files.
+/// A directory of the host; in memory, where syncing it waits for its own files only.
 fn peer_dir() -> tempfile::TempDir {
     match Path::new("/dev/shm").is_dir() {
         true => tempfile::tempdir_in("/dev/shm").unwrap(),

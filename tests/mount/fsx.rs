@@ -20,7 +20,7 @@ use uext4_testkit::mounted_dir::{self, Driver, MountedDir, Shape};
 const SIZE_MAX: usize = 300_000;
 const LEN_MAX: usize = 70_000;
 const BLOCK: usize = 4096;
-/// Operations that a failure tells of.
+/// Operations that a failure reports.
 const TOLD: usize = 25;
 
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +120,7 @@ impl Mapping {
     }
 
     fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: as many bytes are mapped, and the file is as long; nobody else looks at them meanwhile.
+        // SAFETY: as many bytes are mapped, and the file is as long; no other code reads them meanwhile.
         unsafe { std::slice::from_raw_parts_mut(self.start.cast(), self.len) }
     }
 }
@@ -225,7 +225,7 @@ impl Subject {
             return Ok(());
         }
         if self.keeps_written {
-            // The server is told of a new size with the data that is there; up to then it reads nothing from holes
+            // The server learns a new size with the data that is there; up to then it reads nothing from holes
             // before it.
             rustix::fs::fdatasync(&self.direct)?;
         }

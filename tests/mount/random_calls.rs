@@ -20,7 +20,7 @@ use uext4_vfs::caller::Capabilities;
 /// Different differences until the test ends.
 const DIFFERENCES_MAX: usize = 8;
 
-/// The kernel tells a server of users and groups, not of capabilities: all or none.
+/// The kernel passes users and groups to a server, not of capabilities: all or none.
 fn anybody(rng: &mut Rng, as_root: bool) -> Person {
     let mut person = Person::random(rng, as_root);
     person.capabilities = match person.uid {
@@ -30,7 +30,7 @@ fn anybody(rng: &mut Rng, as_root: bool) -> Person {
     person
 }
 
-/// Whether it fixes a file or directory: the kernel's FUSE does not know, and looks at other things first. The cases
+/// Whether it fixes a file or directory: the kernel's FUSE does not know, and checks other things first. The cases
 /// `fixed_*` have these.
 fn fixes(call: &Call) -> bool {
     let both = InodeFlags::IMMUTABLE | InodeFlags::APPEND;
@@ -51,7 +51,7 @@ fn run(as_root: bool, count: u64) -> Vec<String> {
         who: &|rng: &mut Rng| anybody(rng, as_root),
         leaves_out: &fixes,
         ages: false,
-        // What the kernel answers from its cache, nobody is told of.
+        // What the kernel answers from its cache, the server does not learn of.
         access_times: false,
     };
     let first = env_number("UEXT4_CALL_SEED", 1);
@@ -86,7 +86,7 @@ fn compare(as_root: bool) {
     }
     let _unprotected = Unprotected::turn_off();
     let count = env_number("UEXT4_CALL_SEQUENCES", 60);
-    // A thread of its own, as it changes who it is.
+    // A thread of its own, as it changes its credentials.
     let found = std::thread::spawn(move || run(as_root, count))
         .join()
         .expect("ends");

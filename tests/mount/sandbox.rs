@@ -64,7 +64,7 @@ fn paths_are_out_of_reach_and_what_is_open_is_not() {
             (&file).read_to_string(&mut text).unwrap();
             assert_eq!(text, "aftere");
             let privileges = rustix::thread::capabilities(None);
-            assert!(privileges.is_err(), "what it may not ask, it is not told");
+            assert!(privileges.is_err(), "what it may not ask is refused");
         },
     );
 }

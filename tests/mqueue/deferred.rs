@@ -1,4 +1,4 @@
-//! Calls that wait without a thread: each is answered once, by whoever completes or ends it.
+//! Calls that wait without a thread: each is answered once, by the thread that completes or ends it.
 use std::sync::{Arc, Mutex};
 use uext4_mqueue::{Deferred, Queue, QueueSize, Ready, Received, Started, Wait};
 use uext4_vfs::Errno;

@@ -1,4 +1,4 @@
-//! What the machine lets a test do, and as whom.
+//! What the machine lets a test do, and as which user.
 
 /// The capabilities of this process, as capabilities(7) numbers them: the kernel's side has no more.
 pub fn capabilities() -> u64 {
@@ -7,7 +7,7 @@ pub fn capabilities() -> u64 {
     u64::from_str_radix(line.expect("a line").trim(), 16).expect("a number")
 }
 
-/// This thread goes on as that user, in the group of the same number and no other; root's rights wait
+/// This thread continues as that user, in the group of the same number and no other; root's rights wait
 /// in the saved user.
 pub fn become_user(uid: u32) {
     let uid = i64::from(uid);

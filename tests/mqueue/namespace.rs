@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use tempfile::TempDir;
 use uext4_testkit::built;
 
-/// A mounted namespace; what is mounted when it goes away is unmounted.
+/// A mounted namespace; dropping it unmounts it.
 pub struct Mounted {
     dir: PathBuf,
     mounted: bool,
@@ -50,7 +50,7 @@ impl Mounted {
         std::fs::set_permissions(files.path(), Permissions::from_mode(0o755))?;
         let dir = files.path().join("mount");
         std::fs::create_dir(&dir)?;
-        // A server that goes on in the background must not hold our pipes.
+        // A server that continues in the background must not hold our pipes.
         let log = files.path().join("log");
         let out = std::fs::File::create(&log)?;
         let mut mount = Command::new(built::command()?);
@@ -85,7 +85,7 @@ impl Mounted {
         Ok(mounts.lines().any(at))
     }
 
-    /// Unmounts: nobody uses it any more.
+    /// Unmounts: it is unused.
     ///
     /// # Errors
     /// It is busy.

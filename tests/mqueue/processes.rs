@@ -1,6 +1,6 @@
 //! 32 C processes that use one namespace: half of them send to 8 queues, half receive, by calls that wait, that do not
 //! wait and that wait for a time, and by poll(2). No message is lost, none comes twice, none is changed, and those of a
-//! sender with the same priority come in order.
+//! sender with the same priority arrive in order.
 //!
 //! `UEXT4_MQ_MESSAGES` is how many messages each sender sends; `UEXT4_MQ_SIDE` chooses a side.
 
@@ -9,7 +9,7 @@ mod c_program;
 #[path = "namespace.rs"]
 mod namespace;
 #[path = "workers/mod.rs"]
-#[expect(dead_code, reason = "nobody is killed here")]
+#[expect(dead_code, reason = "no process is killed here")]
 mod workers;
 
 use anyhow::{Result, ensure};

@@ -28,7 +28,7 @@ const NAMESPACES_MIN: u64 = 30_000;
 const NOISE_BYTES: u64 = 64 << 10;
 
 /// Counts what is allocated. Resident memory would differ by megabytes from run to run, as what is left of
-/// a heap depends on who came when.
+/// a heap depends on the order of the threads.
 struct Counting;
 
 static ALLOCATED_BYTES: AtomicU64 = AtomicU64::new(0);
@@ -65,7 +65,7 @@ fn name(made: u64, queue: u64) -> Vec<u8> {
 }
 
 fn open(fs: &IpcNamespace, caller: &Caller, made: u64, queue: u64) -> Arc<Description> {
-    // Every other one is there already; the rest is made by whoever is first.
+    // Every other one is there already; the rest is made by the first user.
     let how = MqOpen::READ | MqOpen::WRITE | MqOpen::CREATE;
     let opened = fs.open(caller, &name(made, queue), how, 0o600, SIZE);
     opened.expect("opens")

@@ -76,7 +76,7 @@ pub struct AllArgs {
 fn parse_not_negative(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number >= 0.0 && number.is_finite() => Ok(number),
-        _ => Err(format!("`{text}` is no number from 0 on")),
+        _ => Err(format!("`{text}` is not a number from 0 on")),
     }
 }
 
@@ -131,7 +131,7 @@ pub fn run(args: &AllArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     remove_old(dir, &old, &report.charts);
     report.model = Some(projection);
     write_json(&json_path(dir), &report)?;
-    // What nobody reads any more does not keep the report from being written.
+    // A closed pipe does not keep the report from being written.
     if args.json {
         serde_json::to_writer(&mut *out, &report)?;
         writeln!(out)?;
@@ -210,7 +210,7 @@ fn measure(args: &AllArgs, sections: &[Section], out: &mut dyn Write) -> anyhow:
         // Half an hour is not lost with the last minute: --redraw makes the page of what is there.
         write_json(&json_path(&args.report), &report)?;
         if let Some(result) = report.sections.last().filter(|_| !args.json) {
-            // Nobody may read this while the report goes on.
+            // This may be unread while the report is written.
             let _ = say(i + 1, sections.len(), result, out);
         }
     }

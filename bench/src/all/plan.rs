@@ -6,7 +6,7 @@ use super::runner::Locations;
 /// How long the runs take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// As long as good figures need: half an hour.
+    /// The length that good figures need: half an hour.
     Full,
     /// Three minutes.
     Quick,

@@ -15,9 +15,9 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How often a child is looked at.
+/// How often a child is polled.
 const LOOK: Duration = Duration::from_millis(20);
-/// A child that was told to end has so long to clear up.
+/// A child that was asked to end has so long to clear up.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Where images are for the time of the run.
@@ -77,7 +77,7 @@ fn measure(
         return Ok(Outcome::Document(child(&words, interrupt)?));
     };
     let parent = locations.of(spec);
-    // A location that the user named and that is none is no matter of what the machine has.
+    // A location that the user named and that does not exist is an error, not a missing feature.
     let mut pair = Pair::begin(parent)?;
     if let Err(why) = pair.make(spec, interrupt) {
         return Ok(Outcome::Skipped(lacking(&why)));
@@ -95,7 +95,7 @@ fn lacking(why: &anyhow::Error) -> String {
         .take(3)
         .collect::<Vec<_>>()
         .join(" ");
-    format!("the kernel's ext4 can't be had here: {first}")
+    format!("the kernel's ext4 is not available here: {first}")
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {
@@ -109,7 +109,7 @@ fn child(words: &[String], interrupt: &Interrupt) -> anyhow::Result<Value> {
     let mut command = this_program();
     command.args(words).arg("--json");
     command.stdin(Stdio::null()).stdout(Stdio::piped());
-    // Ctrl-C is for this process, which tells the child once: a second time would end it at once.
+    // Ctrl-C is for this process, which signals the child once: a second time would end it at once.
     command.process_group(0);
     let shown = std::io::stderr().is_terminal();
     command.stderr(if shown {
@@ -130,7 +130,7 @@ fn child(words: &[String], interrupt: &Interrupt) -> anyhow::Result<Value> {
         bail!("it ended, {status}{last}");
     }
     let out = out.join().unwrap_or_default();
-    serde_json::from_slice(&out).context("what it printed is no JSON")
+    serde_json::from_slice(&out).context("what it printed is not JSON")
 }
 
 /// Reads all of a pipe meanwhile.
@@ -145,7 +145,7 @@ fn read(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
     })
 }
 
-/// Waits until it has ended; who wants no more has it told so, and killed when it goes on all the same.
+/// Waits until it has ended; an interrupt asks it to end, and kills it if it continues.
 fn wait(child: &mut Child, interrupt: &Interrupt) -> anyhow::Result<ExitStatus> {
     let mut told: Option<Instant> = None;
     loop {

@@ -143,7 +143,7 @@ impl Chart {
         self.id.chars().map(plain).collect()
     }
 
-    /// The words for who cannot see the chart.
+    /// The alternative text of the chart.
     fn description(&self, frame: &Frame<'_>) -> String {
         let names: Vec<&str> = frame.drawn.iter().map(|d| d.series.name.as_str()).collect();
         let scale = |axis: &Axis| match axis.scale {

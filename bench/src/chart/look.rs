@@ -1,4 +1,4 @@
-//! Colour, marker, dash and hatch of each series: any one of the last three tells series apart
+//! Colour, marker, dash and hatch of each series: any one of the last three distinguishes series
 //! without colour.
 
 use crate::chart::{Kind, Series};

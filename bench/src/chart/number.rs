@@ -38,13 +38,13 @@ pub fn spread(min: f64, median: f64, max: f64) -> String {
     format!("{middle} ({}-{})", digits(min), digits(max))
 }
 
-/// The label of a tick on a linear axis: as many digits as tell it from its neighbours.
+/// The label of a tick on a linear axis: as many digits as make it differ from its neighbours.
 pub(crate) fn tick_label(value: f64, step: f64) -> String {
     // A tick that floating point moved off zero by a hair is still zero.
     if value.abs() < step * 1e-6 {
         return "0".to_owned();
     }
-    // 1010 beside 1020 is easier to tell apart than 1.01 k beside 1.02 k.
+    // 1010 beside 1020 is easier to distinguish than 1.01 k beside 1.02 k.
     let unit = UNITS
         .iter()
         .find(|(size, _)| value.abs() >= size * (1.0 - 1e-9) && step >= size / 20.0);

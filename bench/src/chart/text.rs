@@ -43,7 +43,7 @@ fn em(c: char) -> f64 {
 }
 
 /// The text with a space for what neither XML nor HTML has a way to write: most control characters, and two that
-/// are no characters.
+/// are not characters.
 pub(crate) fn written(text: &str) -> String {
     let has_none = |c: char| (c.is_control() && c != '\n') || matches!(c, '\u{fffe}' | '\u{ffff}');
     text.replace(has_none, " ")

@@ -39,7 +39,7 @@ fn ns(time: Duration) -> u64 {
     time.as_nanos() as u64
 }
 
-/// A worker for each ring runs for `time`. Gives the rings back, each as long as before.
+/// A worker for each ring runs for `time`. Returns the rings, each of its former length.
 pub fn run(
     queues: &MqueueType,
     rings: Vec<VecDeque<IpcNamespace>>,

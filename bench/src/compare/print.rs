@@ -15,7 +15,7 @@ const NAMED_MAX: usize = 10;
 /// Numbers from here on are written with an exponent.
 const DIGITS_MAX: f64 = 1e15;
 
-/// Prints rows, every one with `all`, and what they come to.
+/// Prints rows, every one with `all`, and their totals.
 pub fn print(of: &Comparison<'_>, all: bool, out: &mut dyn Write) -> anyhow::Result<()> {
     let (a, b) = (of.a.file, of.b.file);
     writeln!(out, "A: {a}\nB: {b}\n")?;

@@ -1,4 +1,4 @@
-//! A process that creates, stats and unlinks files of its own, when it is told to through its input.
+//! A process that creates, stats and unlinks files of its own, on commands from its input.
 //!
 //! It says `ready`, and then for each phase that it reads when it began and ended, in nanoseconds of the
 //! monotonic clock, which all processes share.

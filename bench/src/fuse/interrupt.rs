@@ -25,7 +25,7 @@ impl Interrupt {
         Ok(Interrupt { asked })
     }
 
-    /// Nobody asked.
+    /// No interrupt.
     pub fn check(&self) -> anyhow::Result<()> {
         ensure!(!self.asked.load(Relaxed), "interrupted");
         Ok(())

@@ -4,7 +4,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `workload` | which workloads there are |
-//! | `target` | who takes turns, and what each needs of the machine |
+//! | `target` | the targets, and what each needs of the machine |
 //! | `scratch`, `location`, `mount` | the image of a turn, mounted, unmounted and checked |
 //! | `null` | a server that keeps names and nothing else |
 //! | `create`, `client`, `process` | processes that create, stat and unlink files |
@@ -50,7 +50,7 @@ use std::time::Duration;
 use target::{Peer, Target, Transport};
 use workload::Workload;
 
-/// What is done, by whom, and how much of it.
+/// The workload, its targets, and its size.
 #[derive(Clone, Debug, Args)]
 pub struct FuseArgs {
     /// What is done: create, randrw, seq, tar, or all
@@ -63,7 +63,7 @@ pub struct FuseArgs {
     /// empty one is the plain mount
     #[arg(short = 'o', long, value_name = "OPTIONS")]
     pub options: Vec<String>,
-    /// Who takes turns with ours: fuse2fs, kernel, null (no file system: what FUSE itself costs; it only
+    /// What to measure beside ours: fuse2fs, kernel, null (no file system: what FUSE itself costs; it only
     /// creates), all or none
     #[arg(long, value_name = "LIST", default_value = "all", value_parser = peer_list)]
     pub peer: VariantList<Peer>,
@@ -127,7 +127,7 @@ where
 fn parse_mebibytes(text: &str) -> Result<u64, String> {
     match parse_size(text)? {
         bytes if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => Ok(bytes),
-        _ => Err(format!("`{text}` is no whole number of MiB")),
+        _ => Err(format!("`{text}` is not a whole number of MiB")),
     }
 }
 
@@ -145,7 +145,7 @@ pub fn run(args: &FuseArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let targets = target::all(args);
     ensure!(
         !targets.is_empty(),
-        "nobody is left to measure: see --transport and --peer"
+        "no target is left to measure: see --transport and --peer"
     );
     let rows = Rounds::new(args, &targets)?.run()?;
     if args.json {

@@ -18,7 +18,7 @@ use uext4_fuse::{
 use uext4_sync::{CachePadded, Mutex, class};
 use uext4_vfs::Errno;
 
-/// As long as ours hold.
+/// The time that ours are valid.
 const VALID_SECONDS: u64 = u32::MAX as u64;
 
 /// Of the names; a power of two.
@@ -81,7 +81,7 @@ impl Null {
     }
 }
 
-/// Everything is of whoever serves, who may use it then.
+/// The owner of everything is the server's user.
 fn owner() -> (u32, u32) {
     static OWNER: OnceLock<(u32, u32)> = OnceLock::new();
     *OWNER.get_or_init(|| (geteuid().as_raw(), getegid().as_raw()))

@@ -1,4 +1,4 @@
-//! A process of this program that works beside others, told what to do through its input.
+//! A process of this program that works beside others, controlled through its input.
 //!
 //! # Invariants
 //! It says [`READY`] first, and then answers each line with a line. It ends when its input does, and is killed when it is

@@ -46,7 +46,7 @@ impl Scratch {
         self.dir.join("tree")
     }
 
-    /// Makes the image of a turn. No work is left for later, so that nobody does it in the background.
+    /// Makes the image of a turn. No work is left for later, so that none is done in the background.
     pub fn make_image(&self, bytes: u64, inodes: u64) -> anyhow::Result<()> {
         let image = self.image();
         File::create(&image)
@@ -54,7 +54,7 @@ impl Scratch {
             .with_context(|| image.display().to_string())?;
         let mut mke2fs = Command::new("mke2fs");
         mke2fs.args(["-q", "-F", "-t", "ext4"]);
-        // Whoever runs this may work in the root directory.
+        // The calling user may work in the root directory.
         let owner = format!("root_owner={}:{}", geteuid().as_raw(), getegid().as_raw());
         let extended = format!("lazy_itable_init=0,lazy_journal_init=0,{owner}");
         mke2fs.args(["-E", &extended]);

@@ -1,4 +1,4 @@
-//! Who takes turns, and what each needs of the machine.
+//! The targets, and what each needs of the machine.
 
 use super::FuseArgs;
 use super::workload::Workload;
@@ -38,7 +38,7 @@ impl Transport {
         }
     }
 
-    /// Why it can't be had here.
+    /// Why it is not available here.
     fn missing(self) -> Option<String> {
         if !Path::new("/dev/fuse").exists() {
             return Some("there is no /dev/fuse".to_owned());
@@ -61,7 +61,7 @@ impl FromStr for Transport {
     }
 }
 
-/// Who takes turns with ours.
+/// The peers of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// fuse2fs of e2fsprogs.
@@ -94,7 +94,7 @@ impl FromStr for Peer {
     }
 }
 
-/// Who mounts an image and is measured.
+/// A measured target, which mounts an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// `uext4 mount`.

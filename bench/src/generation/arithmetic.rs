@@ -3,7 +3,7 @@
 //! Stamps are 1 to M, where M = 2^bits - 1. There are C CPUs.
 //!
 //! **Random.** A draw equals a given stamp with 1/M, whatever came before: back to back, and for a handle
-//! of any age. The first repeat among all draws comes after sqrt(pi M / 2) + 2/3 (the birthday problem).
+//! of any age. The first repeat among all draws follows after sqrt(pi M / 2) + 2/3 (the birthday problem).
 //!
 //! **Beyond.** A draw is uniform over the M - 1 stamps that are not the last. The stamp after k reuses
 //! equals the one before them with `1/M + (1 - 1/M) r^k`, where r = -1/(M - 1): 0 for k = 1, 1/(M - 1)
@@ -16,8 +16,8 @@
 //! Back to back: never. Of all pairs of n draws in a row, (n/P - 1)/(n - 1) are equal. In the population
 //! it depends on how far the counter moved while the handle was held. Each draw gives the handle's inode
 //! a new stamp with a probability that makes the draws S until a trial geometric with success a: so
-//! P(S is a multiple of P) = a q^(P-1) / (1 - q^P), where q = 1 - a. That is 1/P if the counter goes
-//! round many times meanwhile, and 0 if it does not get round. a is p/N for a counter that all threads
+//! P(S is a multiple of P) = a q^(P-1) / (1 - q^P), where q = 1 - a. That is 1/P if the counter wraps
+//! many times meanwhile, and 0 if it does not get round. a is p/N for a counter that all threads
 //! share (N inodes, handles held for 1/p reuses), and p T/N for one of T threads on a CPU of its own,
 //! where only its own draws count.
 //!
@@ -67,7 +67,7 @@ pub struct Expected {
 pub fn expected(variant: GenerationVariant, bits: u32, reuses: u64, at: Placement) -> Expected {
     let all = 2f64.powi(bits as i32);
     let n = reuses as f64 / at.threads as f64;
-    // Success for each draw of a counter that everybody, or that one thread moves.
+    // Success for each draw of a counter that all threads, or that one thread moves.
     let shared = 1.0 / (HOLD as f64 * INODES as f64);
     let own = shared * at.threads as f64;
     match variant {
@@ -94,7 +94,7 @@ pub fn expected(variant: GenerationVariant, bits: u32, reuses: u64, at: Placemen
             ..counter(all - 1.0, n, own, 1.0)
         },
         GenerationVariant::PercpuStride => Expected {
-            why: "as a counter, but each CPU has only its share of the stamps and goes round sooner",
+            why: "as a counter, but each CPU has only its share of the stamps and wraps sooner",
             ..counter(all / at.cpus as f64, n, own, at.same_cpu)
         },
         GenerationVariant::PercpuRange => Expected {

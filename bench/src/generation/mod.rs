@@ -58,7 +58,7 @@ fn generation_list(text: &str) -> Result<VariantList<GenerationVariant>, String>
 
 /// A number, or a power of two as `2^30`.
 fn parse_count(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is no number");
+    let wrong = || format!("`{text}` is not a number");
     match text.strip_prefix("2^") {
         Some(power) => {
             let power: u32 = power.parse().map_err(|_| wrong())?;

@@ -79,7 +79,7 @@ struct OneInode {
     same_cpu: f64,
 }
 
-/// Reuses one inode of a file system of its own: nobody else draws.
+/// Reuses one inode of a file system of its own: no other thread draws.
 fn reuse_one(variant: GenerationVariant, bits: u32, reuses: u64) -> OneInode {
     let generator = Generator::with_width(variant, bits);
     let mut counts = vec![0u64; 1 << bits];
@@ -117,7 +117,7 @@ struct Reused {
 
 /// Reuses this thread's share of the inodes at random; gives how often a handle was accepted after a
 /// reuse. For every inode one handle is held; after each reuse it is, by a chance of one in [`HOLD`],
-/// given back and the present one taken.
+/// released and the present one taken.
 fn reuse_many(generator: &Generator, thread: usize, threads: usize, reuses: u64) -> u64 {
     let mut rng = fastrand::Rng::with_seed(thread as u64);
     let inodes = (INODES / threads).max(1);

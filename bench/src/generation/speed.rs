@@ -9,7 +9,7 @@ use std::time::Duration;
 use uext4_ext4::GenerationVariant;
 use uext4_ext4::generation::Generator;
 
-/// Draws between two looks at the flag.
+/// Draws between two reads of the flag.
 const BATCH: u64 = 256;
 
 /// Draws with each variant and count of threads, in turn; a chunk of rows for each variant.

@@ -29,7 +29,9 @@ impl HostTree {
         let shown = top.display().to_string();
         fs::create_dir(&top).map_err(|e| match e.kind() {
             io::ErrorKind::AlreadyExists => {
-                anyhow::anyhow!("{shown}: is there; a run that was killed left it, or one goes on")
+                anyhow::anyhow!(
+                    "{shown}: is there; a run that was killed left it, or one still runs"
+                )
             }
             _ => anyhow::anyhow!("{shown}: {e}"),
         })?;
@@ -54,7 +56,7 @@ impl HostTree {
         &self.names[worker % self.names.len()]
     }
 
-    /// Removes them with everything in them, durably, so that whoever is next has nothing of it to write.
+    /// Removes them with everything in them, durably, so that the next target has nothing of it to write.
     pub fn remove(mut self) -> anyhow::Result<()> {
         self.removed = true;
         let gone = fs::remove_dir_all(&self.top).and_then(|()| match self.top.parent() {
@@ -68,7 +70,7 @@ impl HostTree {
 impl Drop for HostTree {
     fn drop(&mut self) {
         if !self.removed {
-            // After an error, which is the one to be told.
+            // After an error, which is the one to report.
             let _ = fs::remove_dir_all(&self.top);
         }
     }

@@ -1,8 +1,8 @@
 //! What a message says: its number, or that it is the last.
 //!
 //! # Invariants
-//! The last message of a run has the lowest priority and is sent after all others, so that whoever
-//! receives it has received those.
+//! The last message of a run has the lowest priority and is sent after all others, so that a receiver that
+//! gets it has received those.
 
 use super::channel::Channel;
 use anyhow::ensure;

@@ -109,7 +109,7 @@ fn op_list(text: &str) -> Result<VariantList<Op>, String> {
     parse_list(text, &Op::ALL)
 }
 
-/// Who did what, with how many queues.
+/// The target, the operation, and the number of queues.
 #[derive(Debug, Serialize)]
 struct MqRow {
     #[serde(flatten)]

@@ -76,7 +76,7 @@ impl Op {
         }
     }
 
-    /// Does one side's half of it until told to stop, or the other side is: what this side counts, and how long that took.
+    /// Does one side's half of it until asked to stop, or the other side is: what this side counts, and how long that took.
     pub fn half(
         self,
         side: Side,
@@ -98,12 +98,12 @@ impl Op {
     }
 }
 
-/// Who of a pair.
+/// A side of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Side {
-    /// Who sends, or asks.
+    /// The side that sends, or asks.
     Near,
-    /// Who receives, or answers.
+    /// The side that receives, or answers.
     Far,
 }
 

@@ -45,7 +45,7 @@ pub fn half<C: Channel>(
     }
 }
 
-/// Sends and waits for the answer, until told to stop.
+/// Sends and waits for the answer, until asked to stop.
 fn ask<C: Channel>(
     there: &C,
     back: &C,

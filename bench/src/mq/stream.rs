@@ -98,7 +98,7 @@ pub fn run(
     })
 }
 
-/// Sends until told to stop. What it sent its receiver counts.
+/// Sends until asked to stop. What it sent its receiver counts.
 pub fn send(
     queue: &impl Channel,
     buffer: &mut Buffer,

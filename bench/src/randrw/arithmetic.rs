@@ -3,13 +3,13 @@
 //! # Model
 //! A closed system of N jobs, each with one request at a time; the device has room for all of them. With the
 //! probability p a request needs the lock alone: *writers* here; all others share it: *readers*. The lock is
-//! phase-fair: a writer waits for everybody inside, readers that come while one waits stay outside, and when
-//! it lets others in, all readers that wait come in.
+//! phase-fair: a writer waits for all holders, readers that come while one waits stay outside, and when
+//! it lets others in, all readers that wait enter.
 //!
 //! - A writer that demotes (an overwrite with `exclusive-first` and dioread_nolock) lets them in at once.
 //! - A writer that stays alone (without dioread_nolock, or filling a hole) lets them in when it has ended.
 //!
-//! Who waits sleeps, and runs only some time after the lock was handed over: as long as was measured
+//! A waiter sleeps, and runs only some time after the lock was handed over: after the measured time
 //! ([`super::handover`]). A request takes as long as one of the bare device with the fewest threads, drawn
 //! at random, and with the mean of the variant's own requests. The system is played through, event by event, until enough requests have ended.
 
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn few_writers_leave_nearly_all_and_many_jobs_gain_little() {
         assert!(per_round(24, 0.0001, 0.0) > 23.0);
-        // In the long run as many readers come out of a round as writers: 1/p end in it.
+        // In the long run as many readers leave a round as writers: 1/p end in it.
         assert_near(per_round(24, 0.5, 0.0), 2.0);
         assert!(per_round(24, 0.5, 1.0) < per_round(24, 0.5, 0.5));
         assert!(per_round(24, 0.5, 0.5) < per_round(24, 0.5, 0.0));

@@ -1,4 +1,4 @@
-//! How long it takes until somebody who sleeps for an inode lock runs after it was let go of.
+//! How long it takes until a thread that sleeps for an inode lock runs after the release.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::Instant;
@@ -18,7 +18,7 @@ const READ_BYTES: usize = 4096;
 pub fn measure(device: &dyn BlockDevice) -> anyhow::Result<Nanos> {
     let lock = ILock::new(12, FileKind::Regular);
     let start = Instant::now();
-    // Who let go of it last, and when.
+    // The thread that released it last, and when.
     let (owner, released) = (AtomicUsize::new(0), AtomicU64::new(0));
     let take_turns = |me: usize| -> anyhow::Result<Vec<Nanos>> {
         let mut times = Vec::with_capacity(TURNS);

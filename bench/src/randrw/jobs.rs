@@ -7,7 +7,7 @@ use crate::sample::Work;
 use crate::workers::{self, StopFlag};
 use std::time::{Duration, Instant};
 
-/// So many requests tell whether the rest of a job's are slow.
+/// So many requests show whether the rest of a job's are slow.
 const TRIED: u64 = 64;
 /// From here on every request is timed, as the clock costs little beside it.
 const SLOW_NS: u64 = 10_000;

@@ -36,13 +36,13 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Direct I/O comes in multiples of this.
+/// Direct I/O has a size in multiples of this.
 const SECTOR: u64 = 512;
 /// What the default size of the hole supposes where no device is modelled: no more requests...
 const REQUESTS_PER_S: f64 = 2e6;
 /// ...and no more bytes in a second.
 const BYTES_PER_S: f64 = 8e9;
-/// The default hole is no larger.
+/// The default hole is at most that.
 const HOLE_BYTES_MAX: u64 = 4 << 30;
 
 /// fio's options where it has them, and the image and variants.
@@ -98,7 +98,7 @@ pub struct RandrwArgs {
 fn parse_block(text: &str) -> Result<u64, String> {
     match parse_size(text)? {
         bytes if bytes > 0 && bytes % SECTOR == 0 => Ok(bytes),
-        bytes => Err(format!("{bytes} is no multiple of {SECTOR}")),
+        bytes => Err(format!("{bytes} is not a multiple of {SECTOR}")),
     }
 }
 

@@ -41,8 +41,8 @@ pub fn print(
         if !allowed.is_empty() {
             writeln!(
                 out,
-                "what arithmetic allows variants whose writes exclude others, in ops/s; who sleeps for the lock \
-                 runs {:.1} us after he got it",
+                "what arithmetic allows variants whose writes exclude others, in ops/s; a sleeper runs \
+                 {:.1} us after it got the lock",
                 handover_ns as f64 / 1e3
             )?;
             writeln!(out, "{allowed}\n")?;

@@ -109,7 +109,7 @@ pub struct AllSeries<'a> {
     pub args: &'a RandrwArgs,
     /// The block sizes and counts of threads.
     pub cases: Vec<Case>,
-    /// How many variants come before the peers.
+    /// How many variants precede the peers.
     pub variants: usize,
     /// The all_series without an image.
     pub peers: &'a [Peer],

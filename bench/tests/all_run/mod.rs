@@ -88,7 +88,7 @@ impl Run {
         }
     }
 
-    /// The one run of everything, which all tests look at.
+    /// The one run of everything, which all tests check.
     pub fn of_everything() -> &'static Run {
         static RUN: OnceLock<Run> = OnceLock::new();
         RUN.get_or_init(|| {

@@ -16,7 +16,7 @@ pub(crate) struct Driver {
     process: Child,
     address: String,
     agent: Agent,
-    /// Held, as a program that writes to a pipe nobody holds is ended.
+    /// Held, as a program that writes to a pipe without a reader is ended.
     _out: ChildStdout,
 }
 
@@ -45,7 +45,7 @@ impl Driver {
             .proxy(None)
             .build();
         let address = format!("http://127.0.0.1:{}", port.unwrap_or(0));
-        // Made before the port is looked at, so that the process ends on that error too.
+        // Made before the port is read, so that the process ends on that error too.
         let driver = Self {
             process,
             address,

@@ -13,7 +13,7 @@ impl Browser {
     /// Only the figures named in `may_be_empty` may show no data.
     ///
     /// # Errors
-    /// The page can't be opened or looked at.
+    /// The page can't be opened or inspected.
     pub fn faults_of_page(
         &self,
         page: &Path,

@@ -59,6 +59,53 @@ impl Rank {
         Rank::Inner,
     ];
 
+    /// Why the rank is where it is.
+    const fn reason(self) -> &'static str {
+        match self {
+            Rank::MountTable => {
+                "A mount, a remount and a call on an open file start with these and end in any other lock."
+            }
+            Rank::SUmount => "Sync and unmount exclude each other before either locks an inode.",
+            Rank::Rename => {
+                "A rename compares the ancestors of two directories before it locks either; the tree must not change in between."
+            }
+            Rank::DirIlock => {
+                "A look-up finds the target's inode in the locked directory, so the directory precedes it."
+            }
+            Rank::Ilock => {
+                "An operation excludes others from a file before it starts a handle: with a handle open it would wait for them while commit waits for it."
+            }
+            Rank::HandleStart => {
+                "Starting a handle may wait for a commit, and commit waits for open handles: locks taken inside a handle must never be held while one starts."
+            }
+            Rank::Xattr => {
+                "A change of attributes is part of a handle, and may allocate blocks, which changes a mapping."
+            }
+            Rank::ExtentMap => {
+                "A change of a mapping is part of a handle; it enters orphans, allocates blocks and changes buffers."
+            }
+            Rank::OrphanList => {
+                "Entering or leaving the list changes the superblock's buffer and those of inodes."
+            }
+            Rank::Buffer => {
+                "The owner of a structure locks its blocks last; under them only bits, counters and lists in memory change."
+            }
+            Rank::Group => {
+                "A bit is claimed with journal access to the bitmap's buffer already held."
+            }
+            Rank::JournalState => "A transaction is joined with a buffer or a group locked.",
+            Rank::JournalList => {
+                "A buffer is entered into the list of a transaction that the journal's state names; an inode's state is encoded into a buffer, and enters its pending timestamps into a set below."
+            }
+            Rank::Leaf => {
+                "Each guards one structure in memory for a few instructions, and takes no lock but inner ones."
+            }
+            Rank::Inner => {
+                "The implementation of locks and of reports needs them under any other lock."
+            }
+        }
+    }
+
     /// Whether a thread may do I/O, wait or call back while it holds a lock of this rank.
     pub const fn may_block(self) -> bool {
         (self as u8) < Rank::Group as u8
@@ -202,6 +249,10 @@ pub fn locking_markdown() -> String {
                 rank as u8, class.name, class.guards, same
             ));
         }
+    }
+    out.push_str("\n## Reasons\n\n| rank | why it is there |\n| --- | --- |\n");
+    for rank in Rank::ALL {
+        out.push_str(&format!("| {} | {} |\n", rank as u8, rank.reason()));
     }
     out
 }

@@ -60,7 +60,7 @@ impl File {
         self.vfs().handle(self.open.node())
     }
 
-    /// The generation, which tells this use of the inode number from others (`EXT4_IOC_GETVERSION`); the
+    /// The generation, which distinguishes this use of the inode number from others (`EXT4_IOC_GETVERSION`); the
     /// one in [`File::handle`].
     pub fn generation(&self) -> u32 {
         self.open.fs().files.generation(self.open.node()).0
@@ -84,7 +84,7 @@ impl File {
         self.open.fs().files.flags(self.open.node())
     }
 
-    /// Sets them (`FS_IOC_SETFLAGS`); those that nobody can set stay.
+    /// Sets them (`FS_IOC_SETFLAGS`); those that cannot be set stay.
     ///
     /// # Errors
     /// `EPERM`: not the owner; immutable or append-only would change, without the capability `LINUX_IMMUTABLE`; or

@@ -150,8 +150,8 @@ impl Filesystem {
         self.vfs().syncfs()
     }
 
-    /// Discards the free space of an image, in runs of at least `least` bytes: a sparse file gives it back to
-    /// its host (the ioctl `FITRIM`). Tells how many bytes that were.
+    /// Discards the free space of an image, in runs of at least `least` bytes: a sparse file returns it to
+    /// its host (the ioctl `FITRIM`). Returns how many bytes that were.
     ///
     /// # Errors
     /// `EROFS`; `EINVAL`: `least` is more than a group of blocks. `EIO`.

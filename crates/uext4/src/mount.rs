@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! - An image is mounted once in a process, however often it is opened: one superblock for each, in the
-//!   registry of [`Ext4`] superblocks. Who opens it again the same way shares it; another way is refused.
+//!   registry of [`Ext4`] superblocks. Opening it again the same way shares it; another way is refused.
 //! - An image that is opened without keeping others out is a superblock of its own.
 //!
 //! # Locking
@@ -34,7 +34,7 @@ enum ImageId {
     Device(DeviceId),
     /// A device that has no identity but its address.
     Object(usize),
-    /// Shared with nobody.
+    /// Not shared.
     Private(u64),
 }
 
@@ -44,7 +44,7 @@ impl SuperKey for ImageId {
     }
 }
 
-/// How an image was asked for; who asks the same way shares it.
+/// How an image was asked for; a request for the same shares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct How {
     mount: MountOptions,
@@ -71,7 +71,7 @@ struct Image {
 impl Superblock for Image {
     fn shutdown(&self) -> Result<()> {
         let unmounted = self.fs.unmount();
-        // Files that are still open keep the device, but nobody out.
+        // Files that are still open keep the device, without excluding others.
         if let Some(file) = &self.file {
             file.unlock();
         }
@@ -220,7 +220,7 @@ impl Mount {
         let Some(superblock) = superblock else {
             return Ok(());
         };
-        // What another mount that ends later fails to write is told there.
+        // What another mount that ends later fails to write is reported there.
         let synced = match superblock.is_shared() {
             true => FileSystem::syncfs(&*self.0.fs),
             false => Ok(()),

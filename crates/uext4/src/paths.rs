@@ -201,7 +201,7 @@ impl Filesystem {
     /// Removes a directory and all in it; of a symbolic link, the link.
     ///
     /// # Errors
-    /// `ENOTEMPTY`: somebody else made files there meanwhile. `EPERM`.
+    /// `ENOTEMPTY`: another thread made files there meanwhile. `EPERM`.
     pub fn remove_dir_all(&self, path: impl ImagePath) -> Result<()> {
         let parent = self.parent(path.as_bytes())?;
         let node = self
@@ -314,7 +314,7 @@ impl Filesystem {
     }
 }
 
-/// Removes what is no directory, and gives the names of the directories.
+/// Removes what is not a directory, and gives the names of the directories.
 fn remove_files(dir: &Dir) -> Result<Vec<Vec<u8>>> {
     let entries: Vec<_> = dir.read_dir()?.collect::<Result<_>>()?;
     let mut dirs = Vec::new();
@@ -476,7 +476,7 @@ impl Filesystem {
         Ok(self.session.mount.files.flags(&node))
     }
 
-    /// Sets them; those that nobody can set stay.
+    /// Sets them; those that cannot be set stay.
     ///
     /// # Errors
     /// As [`File::set_flags`](crate::File::set_flags).

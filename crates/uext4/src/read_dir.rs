@@ -55,7 +55,7 @@ pub struct ReadDir {
     session: Session,
     cookie: u64,
     batch: VecDeque<DirEntry>,
-    /// No more is to come after `batch`.
+    /// `batch` is the last one.
     done: bool,
 }
 

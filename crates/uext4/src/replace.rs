@@ -8,7 +8,7 @@ use uext4_block::{BlockError, FileDevice, OpenOptions as DeviceOptions};
 use uext4_build::MkfsError;
 use uext4_vfs::Errno;
 
-/// So much of a file tells whether it holds data. Asking for holes would not: what was read counts as data.
+/// So much of a file shows whether it holds data. Asking for holes would not: what was read counts as data.
 const HEAD_BYTES: u64 = 256 << 10;
 
 /// Makes the file `path` of `len` bytes and has `write` fill it; the file that is there, if it holds data, is replaced
@@ -109,7 +109,7 @@ impl Drop for Made {
     }
 }
 
-/// Whether the file begins with anything but zeros, as all file systems do that somebody may miss.
+/// Whether the file begins with anything but zeros, as every file system worth keeping does.
 fn holds_data(file: &File) -> bool {
     let mut head = Vec::new();
     let read = file.take(HEAD_BYTES).read_to_end(&mut head);

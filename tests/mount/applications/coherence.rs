@@ -70,7 +70,7 @@ fn written_and_read(dir: &Path) -> Result<()> {
                 let mut data = [0; BLOCK];
                 while !ended.load(Relaxed) {
                     for block in 0..BLOCKS {
-                        // What fails is told by the reads afterwards.
+                        // The reads afterwards show what failed.
                         let _ = cached.read_at(&mut data, (block * BLOCK) as u64);
                     }
                 }

@@ -117,7 +117,7 @@ impl Database {
     }
 }
 
-/// A process that commits transactions until it can't any more, and what it was told of them.
+/// A process that commits transactions until it can't any more, and the results it got.
 struct Committing {
     database: Database,
     client: Child,
@@ -157,7 +157,7 @@ impl Committing {
     /// The numbers that were said, once it has ended because nothing answers.
     fn end(self) -> Result<(Database, Vec<u64>)> {
         let output = self.client.wait_with_output()?;
-        ensure!(!output.status.success(), "it goes on without a server");
+        ensure!(!output.status.success(), "it continues without a server");
         let _ = self.feeding.join();
         let said = self.listening.join().expect("no panic");
         let complaint = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -35,7 +35,7 @@ fn fio(dir: &Path, what: &[&str]) -> Result<()> {
             fio.arg(format!("--rw={rw}")).args(engine);
         }
     }
-    // What it keeps of a run is for nobody.
+    // Its records of a run are not read.
     run(fio.current_dir(std::env::temp_dir()))?;
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use uext4_testkit::env_number;
 
-/// Nothing of the user's, nothing in the background, and repositories of anybody.
+/// Nothing of the user's, nothing in the background, and repositories of any owner.
 const CONFIG: &str = "\
 [user]
     name = A
@@ -116,7 +116,7 @@ fn the_project_is_cloned() -> Result<()> {
     }
     let project = workspace()?;
     if !project.join(".git").exists() {
-        eprintln!("skipped: {} is no checkout", project.display());
+        eprintln!("skipped: {} is not a checkout", project.display());
         return Ok(());
     }
     let files = tempfile::tempdir()?;

@@ -27,7 +27,7 @@ enum Needs {
     Nothing,
     /// For the superuser.
     Root,
-    /// For any, and a sandbox without an empty root directory does not refuse it: attributes are no secret.
+    /// For any, and a sandbox without an empty root directory does not refuse it: attributes are not secret.
     HostRoot,
 }
 

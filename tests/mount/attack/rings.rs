@@ -10,7 +10,7 @@ use std::io::{Error, Result};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 
-/// Descriptors that a ring is looked for among.
+/// Descriptors to search for a ring.
 const FDS: std::ops::Range<RawFd> = 3..200;
 
 pub const ATTACKS: &[(&str, Needs, Attack)] = &[

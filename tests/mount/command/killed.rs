@@ -79,7 +79,7 @@ fn killed(mounted: &MountedImage, option: &str, aborted: &[i32]) {
     // It may have waited for something else on its way.
     thread::sleep(Duration::from_millis(50));
     drop(stopped);
-    let outcome = errno(call.join().unwrap()).expect("nobody answers");
+    let outcome = errno(call.join().unwrap()).expect("no answer");
     assert!(aborted.contains(&outcome), "{option}: {outcome}");
     let (code, said) = end(child);
     assert_eq!(code, Some(1), "{said}");

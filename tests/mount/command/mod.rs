@@ -392,7 +392,7 @@ fn a_monitor_that_dies_takes_nothing_with_it() {
     mounted.ok(&["mount", "a.img", "mnt"]);
     signal(mounted.pid("monitor_pid"), rustix::process::Signal::KILL);
     fs::write(mounted.path("mnt/after"), b"still here").unwrap();
-    // Nobody is there who could unmount, so it goes on.
+    // No process is left to unmount it, so it continues.
     signal(mounted.pid("pid"), rustix::process::Signal::TERM);
     assert_eq!(fs::read(mounted.path("mnt/after")).unwrap(), b"still here");
     mounted.ok(&["umount", "mnt"]);
@@ -573,7 +573,7 @@ fn what_the_caller_has_open_stays_his() {
     rustix::io::fcntl_setfd(&write, rustix::io::FdFlags::empty()).unwrap();
     mounted.ok(&["mount", "a.img", "mnt"]);
     drop(write);
-    // Comes to its end only if no server has the other one.
+    // Ends only if no server has the other one.
     assert_eq!(read.read(&mut [0]).unwrap(), 0);
     mounted.ok(&["umount", "mnt"]);
 }

@@ -48,7 +48,7 @@ fn open(dir: &Path, handle: &Handle) -> io::Result<File> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is new, and nobody else's.
+    // SAFETY: the descriptor is new, and owned here.
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 

@@ -47,7 +47,7 @@ impl Drop for Listener {
     }
 }
 
-/// Overwrites the blocks of a directory, of which debugfs tells where they are.
+/// Overwrites the blocks of a directory, whose places debugfs reports.
 fn damage_directory(image: &Path, dir: &str) -> Result<()> {
     let mut debugfs = Command::new("debugfs");
     let out = debugfs

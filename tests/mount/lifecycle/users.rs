@@ -1,5 +1,5 @@
-//! Mounts of a user who is not root: fusermount3 mounts and unmounts, and nobody can end the connection but the
-//! server by ending.
+//! Mounts of a user that is not root: fusermount3 mounts and unmounts, and only the server can end the
+//! connection, by ending.
 
 use anyhow::{Context, Result, ensure};
 use rustix::fs::{Gid, Uid, chown};
@@ -15,16 +15,16 @@ use uext4_testkit::built;
 use uext4_testkit::mounted_dir::can_mount;
 use uext4_testkit::server::transports;
 
-/// Who owns nothing else.
+/// A user that owns nothing else.
 const NOBODY: u32 = 65534;
 const DEVICE: &str = "/dev/fuse";
 /// How long something may take that is about to happen.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Whoever has changed the mode of `/dev/fuse`, so that the last one leaves what the first one found.
+/// The users of a changed mode of `/dev/fuse`, so that the last one leaves what the first one found.
 static DEVICE_CHANGED: Mutex<()> = Mutex::new(());
 
-/// `/dev/fuse` for everybody, until this goes away.
+/// `/dev/fuse` for all users, until this is dropped.
 struct OpenDevice {
     before: Permissions,
     _alone: MutexGuard<'static, ()>,
@@ -118,7 +118,7 @@ impl Home {
         Ok(String::from_utf8_lossy(&out.stdout).into_owned())
     }
 
-    /// Mounts in the foreground, and returns once it is mounted. What is said goes to the file `log`.
+    /// Mounts in the foreground, and returns once it is mounted. Output is written to the file `log`.
     fn foreground(&self, options: &str) -> Result<Child> {
         let log = File::create(self.path("log"))?;
         let mut command = self.command(self.path("uext4"));

@@ -24,7 +24,7 @@ const ALLOWED: [Allowed; 2] = [
         kernel: " of 0x74 ",
         ours: " of 0x0 ",
     },
-    // What the kernel answers from its cache, nobody is told of.
+    // What the kernel answers from its cache, the server does not learn of.
     Allowed {
         case: "attr_times_changed",
         kernel: " [true, false, false]",

@@ -49,7 +49,7 @@ const ALLOWED: [Allowed; 7] = [
         kernel: "preadv2([100], 0, 0x80) =",
         ours: "EOPNOTSUPP",
     },
-    // What the kernel answers from its cache, nobody is told of.
+    // What the kernel answers from its cache, the server does not learn of.
     Allowed {
         case: "data_copy",
         kernel: "[true, false, false]",

@@ -133,7 +133,7 @@ fn positions(s: &mut Scene) {
     s.line(format_args!("{wrong} positions that others follow"));
     let at_end = call!(lseek, d, 0, SEEK_CUR).expect("a position");
     s.line(format_args!(
-        "at the end as told: {}",
+        "at the end as returned: {}",
         at_end == all[all.len() - 1].next
     ));
     s.lseek(d, 0, SEEK_SET);

@@ -44,7 +44,7 @@ const ALLOWED: [Allowed; 12] = [
         kernel: "fallocate(0x20, 0, 4096): EPERM",
         ours: "EOPNOTSUPP",
     },
-    // Nor who opened the file before it got one: nobody writes before its end.
+    // Nor the opener of the file before it got one: no write lies before its end.
     Allowed {
         case: "fixed_appended_file",
         kernel: "1xf 1xo 1xr 1xe, 0) = 11",

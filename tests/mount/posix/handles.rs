@@ -77,7 +77,7 @@ fn unlinked(s: &mut Scene) {
     s.pread(again, 20, 0);
     s.close(again);
     s.close(fd);
-    // A server is told some time after a file was closed.
+    // A server learns some time after a file was closed.
     std::thread::sleep(std::time::Duration::from_millis(100));
     s.open_handle(&handle, O_RDONLY);
     drop_caches();

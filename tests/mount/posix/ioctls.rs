@@ -15,7 +15,7 @@ pub const CASES: [Case; 6] = [
 ];
 
 const ALLOWED: [Allowed; 8] = [
-    // The kernel does not tell FUSE which capabilities root is without.
+    // The kernel does not pass to FUSE which capabilities root is without.
     Allowed {
         case: "ioctl_flags",
         kernel: "set flags 0x4000: EPERM",

@@ -120,7 +120,7 @@ fn no_space(s: &mut Scene) {
     let mut at = 0;
     let block = [7u8; 65_536];
     let end = loop {
-        // Where the kernel keeps written data for a while, nobody tells it that there is no room.
+        // Where the kernel keeps written data for a while, it does not learn that there is no room.
         if at > 16 << 20 {
             break Ok(());
         }

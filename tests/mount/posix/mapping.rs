@@ -37,7 +37,7 @@ impl Mapping {
     }
 
     fn put(&self, at: usize, byte: u8, len: usize) {
-        // SAFETY: the pages are mapped; a signal tells where the file ends.
+        // SAFETY: the pages are mapped; a signal shows where the file ends.
         unsafe { self.start.add(at).write_bytes(byte, len) };
     }
 

@@ -22,7 +22,7 @@ pub const CASES: [Case; 14] = [
 ];
 
 const ALLOWED: [Allowed; 1] = [
-    // What the kernel answers from its cache, nobody is told of.
+    // What the kernel answers from its cache, the server does not learn of.
     Allowed {
         case: "readlink",
         kernel: "[true, false, false]",

@@ -187,7 +187,7 @@ impl Scene {
         handle
     }
 
-    /// Opens by a handle; `.` tells which file system.
+    /// Opens by a handle; `.` names the file system.
     pub fn open_handle(&mut self, handle: &Handle, flags: i32) -> i32 {
         let mount = open_quietly(".", libc::O_RDONLY | libc::O_DIRECTORY, 0).expect("is there");
         let number = libc::SYS_open_by_handle_at;

@@ -21,7 +21,7 @@ const CASES: [Case; 13] = [
 ];
 
 const ALLOWED: [Allowed; 3] = [
-    // What the kernel answers from its cache, nobody is told of.
+    // What the kernel answers from its cache, the server does not learn of.
     Allowed {
         case: "open_links",
         kernel: "[true, false, false]",

@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Permissions.
 
 use crate::scene::{Scene, call};
 use crate::transcript::{Allowed, Case, compare};

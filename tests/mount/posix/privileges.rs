@@ -13,7 +13,7 @@ const CASES: [Case; 5] = [
 ];
 
 const ALLOWED: [Allowed; 1] = [
-    // A request says one group of the caller's, and not who is in the file's.
+    // A request says one group of the caller's, and not the members of the file's.
     Allowed {
         case: "privileges_of_a_stranger",
         kernel: "mode 100646",
@@ -167,12 +167,12 @@ fn unchanged(s: &mut Scene) {
     });
 }
 
-/// A capability alone, by who may set one and by who may not.
+/// A capability alone, by a caller that may set one and by one that may not.
 fn capability(s: &mut Scene) {
     for user in [None, Some(1001)] {
         each_way(s, user, 0o700);
     }
-    // Twice: what is known to be gone is not looked for again.
+    // Twice: what is known to be gone is not searched again.
     prepare(s, 0o700);
     let fd = s.open("f", O_RDWR | O_DIRECT, 0);
     for _ in 0..2 {

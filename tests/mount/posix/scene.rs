@@ -1,7 +1,7 @@
 //! What a case does in its directory, line by line: each call says what was called, and what it answered.
 //!
-//! A call that fails gives -1, and whoever uses that as a descriptor is told `EBADF` on either side: cases need not
-//! look at what they get.
+//! A call that fails gives -1, and its use as a descriptor fails with `EBADF` on either side: cases need not
+//! check what they get.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -96,7 +96,7 @@ impl Scene {
         answer.unwrap_or(-1)
     }
 
-    /// Says what was called, and whether it was done; its number is nobody's business.
+    /// Says what was called, and whether it was done; its number does not matter.
     pub fn done(&mut self, what: impl Display, answer: Answer<i64>) -> i32 {
         match answer {
             Ok(_) => self.line(format_args!("{what} done")),
@@ -124,7 +124,7 @@ impl Scene {
         std::thread::sleep(Duration::from_millis(12));
     }
 
-    /// Does something as a user with these groups, the first of which is his own.
+    /// Does something as a user with these groups, the first of which is its own.
     pub fn as_user(&mut self, uid: u32, groups: &[u32], run: impl FnOnce(&mut Scene)) {
         self.line(format_args!("as user {uid} of {groups:?}"));
         let (keep, root) = (0, 0u32);

@@ -1,4 +1,4 @@
-//! Files that were durable, as far as fsync(2) told, and have not been touched since.
+//! Files that were durable, as fsync(2) reported, and have not been touched since.
 
 use fastrand::Rng;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::sync::Mutex;
 /// What makes a content: a seed and a length.
 pub type Content = (u64, u64);
 
-/// Which files there must be, by who made them.
+/// Which files there must be, by their makers.
 #[derive(Debug, Default)]
 pub struct DurableFiles(Mutex<BTreeMap<u64, Vec<(PathBuf, Content)>>>);
 

@@ -130,7 +130,7 @@ fn a_killed_server_loses_nothing_that_was_durable() -> Result<()> {
         let monitor = pid_of(mount.dir(), "monitor_pid")?;
         let workers = Workers::start(mount.dir(), &durable, 4, 4, seed + kill);
         thread::sleep(Duration::from_millis(rng.u64(20..1500)));
-        // One time in three nobody is left to unmount.
+        // One time in three no process is left to unmount.
         let both = kill % 3 == 2;
         if both {
             kill_process(monitor, Signal::KILL)?;

@@ -1,5 +1,5 @@
 /* What the calls of <mqueue.h> say where there is no mount of queues. The first argument names the case; a failure is
-   told on standard error, and by the status. */
+   reported on standard error, and by the status. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -71,7 +71,7 @@ static void names(void)
     FAILS(EINVAL, mq_open("/name", O_RDWR | O_WRONLY));
 }
 
-/* A descriptor that is no queue. */
+/* A descriptor that is not a queue. */
 static void bad_descriptor(mqd_t fd)
 {
     char bytes[20000] = {0};

@@ -1,4 +1,4 @@
-/* Calls the mq_* functions of the C library as it is told, and says what came of it.
+/* Calls the mq_* functions of the C library on request, and reports the result.
  *
  * Standard input is a listening socket. Each connection has a thread of its own, which does one request after the
  * other: a struct request with `len` bytes after it, answered by a struct answer with `len` bytes after it, both in
@@ -240,7 +240,7 @@ static int do_elsewhere(const struct request *r, struct answer *a, int (*what)(c
     return errno == 0 ? 0 : -1;
 }
 
-/* Does one request; `data` is what came with it, and what goes back. */
+/* Does one request; `data` is its payload, and the reply's. */
 static int serve(const struct request *r, struct answer *a, char *data) {
     switch (r->what) {
     case OPEN:

@@ -34,7 +34,7 @@
 enum { BYTES = 64, MESSAGES = 4, SLOTS = 1 << 16, PAGE = 4096, PRIORITIES = 4 };
 enum { CALLING = 1, DONE };
 enum { USER = 4750, NO_QUEUES = 77 };
-/* Who has this number stops receivers. */
+/* The worker with this number stops receivers. */
 #define STOPS UINT32_MAX
 
 struct message {
@@ -215,7 +215,7 @@ static void called(union sigval value) {
     (void)value;
 }
 
-/* Stays registered until it is told, and registers again. */
+/* Stays registered until it is notified, and registers again. */
 static void is_notified(void) {
     struct sigaction action = {.sa_handler = caught, .sa_flags = SA_RESTART};
     mqd_t d = open_queue(self % (uint32_t)queues, O_RDONLY);
@@ -232,7 +232,7 @@ static void is_notified(void) {
     }
 }
 
-/* Tells so many receivers of each queue to end, after all messages of a higher priority. */
+/* Asks so many receivers of each queue to end, after all messages of a higher priority. */
 static void stops(uint32_t receivers) {
     for (uint32_t i = 0; i < receivers; i++) {
         struct message m;
@@ -246,7 +246,7 @@ static void stops(uint32_t receivers) {
     }
 }
 
-/* The queues are empty, nobody is registered; they are unlinked. */
+/* The queues are empty, no process is registered; they are unlinked. */
 static void ends(void) {
     for (int i = 0; i < queues; i++) {
         mqd_t d = open_queue((uint32_t)i, O_RDWR);

@@ -1,4 +1,4 @@
-//! Where a namespace answers as Linux does, and a mount of it cannot, as FUSE answers or the path comes first: the test of
+//! Where a namespace answers as Linux does, and a mount of it cannot, as FUSE answers or the path is checked first: the test of
 //! mounted files (`crates/mq-client/tests/files`) says what is answered there.
 
 use crate::mount::beside_the_kernel;
@@ -45,7 +45,7 @@ fn the_superuser_beyond_the_limit() {
     beside_the_kernel(|both| {
         both.same("max", |m| m.set_queues_max(1));
         with_queue(both);
-        both.same("root's, by his capabilities", |m| m.create("more", 0o600))
+        both.same("root's, by its capabilities", |m| m.create("more", 0o600))
             .ok();
         both.same("a user", |m| m.become_user(4803));
         let answer = both.same("a user's", |m| m.create("most", 0o600));

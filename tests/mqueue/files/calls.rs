@@ -57,7 +57,7 @@ pub enum Xattr<'a> {
 
 /// A mount of message queues; names are those of its directory, `.` is the directory.
 pub trait Mount {
-    /// Goes on as that user, in the group of the same number.
+    /// Continues as that user, in the group of the same number.
     fn become_user(&self, uid: u32);
     fn set_queues_max(&self, max: u32);
 
@@ -93,7 +93,7 @@ pub trait Mount {
     fn fallocate(&self, name: &str, what: Fallocate, offset: u64, len: u64) -> Res<()>;
     fn seek(&self, name: &str, hole: bool, offset: u64) -> Res<u64>;
     fn xattr(&self, name: &str, call: Xattr<'_>) -> Res<usize>;
-    /// Whether a handle can be had, and opened again.
+    /// Whether a handle is available, and opened again.
     fn handle(&self, name: &str) -> Res<()>;
 
     /// mq_open(3), the queue closed again; true to create, true to insist on that.
@@ -103,6 +103,6 @@ pub trait Mount {
     fn mq_receive(&self, name: &str) -> Res<usize>;
     /// Unlinks a queue while it is open, and gives what it is then.
     fn unlink_open(&self, name: &str) -> Res<Stat>;
-    /// Registers for a silent notification as long as `look` runs.
+    /// Registers for a silent notification while `look` runs.
     fn notified(&self, name: &str, look: &mut dyn FnMut());
 }

@@ -26,12 +26,12 @@ fn owner_and_mode() {
             stat(both, "chgrp", "q");
         }
         both.same("a user", |m| m.become_user(4811));
-        both.same("his chmod", |m| m.chmod("q", 0o2777))
+        both.same("its chmod", |m| m.chmod("q", 0o2777))
             .expect("may");
-        stat(both, "his chmod", "q");
-        both.same("his truncate", |m| m.truncate("q", 1))
+        stat(both, "its chmod", "q");
+        both.same("its truncate", |m| m.truncate("q", 1))
             .expect("may");
-        stat(both, "his truncate", "q");
+        stat(both, "its truncate", "q");
         for (uid, gid) in [
             (Some(4811), None),
             (Some(4812), None),
@@ -102,7 +102,7 @@ fn times() {
             Ok(())
         );
         both.same("the directory", |m| m.utimes(".", None))
-            .expect("he may write it");
+            .expect("it may write it");
         both.same("the directory", |m| m.utimes(".", Some((5, 6))))
             .expect_err("no owner");
     });

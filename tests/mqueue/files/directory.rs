@@ -1,7 +1,7 @@
 //! A mounted directory of queues, by system calls.
 //!
 //! # Data model
-//! The directory is a descriptor, which users may go by who could not get there by its path.
+//! The directory is a descriptor, which serves users that cannot reach it by its path.
 
 use crate::calls::{Mount, Res, Space, Stat, Xattr};
 use crate::machine;
@@ -88,7 +88,7 @@ impl<Q: Queues> Directory<Q> {
         // SAFETY: the handle lives through the call, and is as it was given.
         let opened = check(unsafe { libc::syscall(call, fd, handle.as_ptr(), libc::O_RDONLY) })?;
         let opened = i32::try_from(opened).expect("a descriptor");
-        // SAFETY: it is new, and nobody else's.
+        // SAFETY: it is new, and owned here.
         drop(unsafe { OwnedFd::from_raw_fd(opened) });
         Ok(())
     }

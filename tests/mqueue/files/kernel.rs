@@ -57,7 +57,7 @@ impl Queues for Kernel {
         // SAFETY: the name lives through the call.
         let d = unsafe { libc::mq_open(name.as_ptr(), flags, 0o600, null::<libc::mq_attr>()) };
         check(d.into())?;
-        // SAFETY: it is new, and nobody else's; mq_close(3) is close(2).
+        // SAFETY: it is new, and owned here; mq_close(3) is close(2).
         Ok(unsafe { OwnedFd::from_raw_fd(d) })
     }
 

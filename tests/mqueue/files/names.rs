@@ -135,7 +135,7 @@ fn limits() {
         }
         assert_eq!(make(9), Err(EMFILE));
         both.same("unlink", |m| m.unlink("0")).expect("goes");
-        assert_eq!(make(9), Ok(()), "nobody had it open");
+        assert_eq!(make(9), Ok(()), "it was not open");
         both.same("root", |m| m.become_user(0));
         both.same("max", |m| m.set_queues_max(9));
         both.same("another user", |m| m.become_user(4802));

@@ -1,4 +1,4 @@
-//! Who may do what in the directory, by its mode and owner.
+//! Permissions in the directory, by its mode and owner.
 
 use crate::mount::{Both, Mount, beside_the_kernel};
 use libc::{EACCES, EPERM};
@@ -7,7 +7,7 @@ use uext4_vfs::FileKind;
 /// What is tried, and how.
 pub type Step = (&'static str, fn(&dyn Mount) -> Result<(), i32>);
 
-/// What a user tries; `his` is his own queue, `roots` root's, which all may read and write.
+/// What a user tries; `own` is its own queue, `roots` root's, which all may read and write.
 const STEPS: [Step; 22] = [
     ("create", |m| m.create("w", 0o600)),
     ("create what is there", |m| m.create("roots", 0o600)),
@@ -16,20 +16,20 @@ const STEPS: [Step; 22] = [
     ("unlink nothing", |m| m.unlink("none")),
     ("mkdir", |m| m.make("n", FileKind::Directory)),
     ("mkdir where something is", |m| {
-        m.make("his", FileKind::Directory)
+        m.make("own", FileKind::Directory)
     }),
     ("symlink", |m| m.make("n", FileKind::Symlink)),
     ("mknod", |m| m.make("n", FileKind::CharDevice)),
     ("list", |m| m.list().map(drop)),
-    ("stat", |m| m.stat("his").map(drop)),
+    ("stat", |m| m.stat("own").map(drop)),
     ("stat nothing", |m| m.stat("none").map(drop)),
     ("stat the directory", |m| m.stat(".").map(drop)),
-    ("rmdir", |m| m.rmdir("his")),
+    ("rmdir", |m| m.rmdir("own")),
     ("rmdir root's", |m| m.rmdir("roots")),
-    ("link", |m| m.link("his", "n")),
-    ("rename", |m| m.rename("his", "n", 0)),
-    ("rename onto root's", |m| m.rename("his", "roots", 0)),
-    ("exchange root's", |m| m.rename("roots", "his", 2)),
+    ("link", |m| m.link("own", "n")),
+    ("rename", |m| m.rename("own", "n", 0)),
+    ("rename onto root's", |m| m.rename("own", "roots", 0)),
+    ("exchange root's", |m| m.rename("roots", "own", 2)),
     ("rename nothing", |m| m.rename("none", "n", 0)),
     ("tmpfile", |m| m.tmpfile()),
     ("read", |m| m.read("roots", 0, 9).map(drop)),
@@ -51,12 +51,12 @@ fn fill(both: &Both) {
     both.same("root", |m| m.become_user(0));
     // The umask takes nothing here, and what is there from before stays.
     both.same("root's", |m| m.create("roots", 0o666)).ok();
-    both.same("his", |m| m.create("his", 0o600)).ok();
-    both.same("his", |m| m.chown("his", Some(4841), Some(4841)))
+    both.same("own", |m| m.create("own", 0o600)).ok();
+    both.same("own", |m| m.chown("own", Some(4841), Some(4841)))
         .expect("may");
 }
 
-/// Lets a user try something in a directory of each mode and owner, which is told.
+/// Lets a user try something in a directory of each mode and owner, which is reported.
 pub fn in_each_mode(both: &Both, tried: impl Fn(&str)) {
     let modes = [
         0o1777, 0o777, 0o755, 0o700, 0o722, 0o733, 0o711, 0o744, 0o766, 0o1733, 0,
@@ -92,13 +92,13 @@ fn the_directory_is_as_it_was_set() {
     beside_the_kernel(|both| {
         fill(both);
         both.same("a user", |m| m.become_user(4842));
-        assert_eq!(both.same("sticky", |m| m.unlink("his")), Err(EPERM));
-        assert_eq!(both.same("sticky", |m| m.mq_unlink("his")), Err(EACCES));
+        assert_eq!(both.same("sticky", |m| m.unlink("own")), Err(EPERM));
+        assert_eq!(both.same("sticky", |m| m.mq_unlink("own")), Err(EACCES));
         both.same("root", |m| m.become_user(0));
         both.same("chown", |m| m.chown(".", Some(4842), Some(4842)))
             .expect("may");
         both.same("its owner", |m| m.become_user(4842));
-        assert_eq!(both.same("by its owner", |m| m.unlink("his")), Ok(()));
+        assert_eq!(both.same("by its owner", |m| m.unlink("own")), Ok(()));
         assert_eq!(both.same("chmod", |m| m.chmod(".", 0o755)), Ok(()));
         both.same("another", |m| m.become_user(4841));
         assert_eq!(both.same("create", |m| m.create("n", 0o600)), Err(EACCES));

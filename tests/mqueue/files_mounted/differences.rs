@@ -21,7 +21,7 @@ fn handles() {
             assert_eq!(both.differ(|m| m.handle(name)), (Ok(()), Err(EOPNOTSUPP)));
         }
         let ours = &both.ours;
-        let handle = ours.handle_of("q").expect("can be had");
+        let handle = ours.handle_of("q").expect("available");
         let file = rustix::fs::openat(&ours.fd, "q", OFlags::RDONLY, Mode::empty());
         ours.unlink("q").expect("goes");
         // The kernel has the file, and does not ask.
@@ -52,7 +52,7 @@ fn unsearched_by_linux(what: &str) -> Result<(), i32> {
 fn queues_by_name_in_a_directory_that_may_not_be_searched() {
     beside_the_kernel(|both| {
         in_each_mode(both, |mode| {
-            let search = both.same("search", |m| m.stat("his").map(drop));
+            let search = both.same("search", |m| m.stat("own").map(drop));
             for (what, step) in BY_NAME {
                 let call = format!("{what}: {mode}");
                 if search.is_ok() {
@@ -86,7 +86,7 @@ fn ranges_that_move_others() {
     });
 }
 
-/// The kernel's FUSE asks nobody to write nothing.
+/// The kernel's FUSE does not forward an empty write.
 #[test]
 fn writing_nothing() {
     beside_the_kernel(|both| {
@@ -95,7 +95,7 @@ fn writing_nothing() {
     });
 }
 
-/// On Linux it is a capability of the caller; FUSE passes his number alone.
+/// On Linux it is a capability of the caller; FUSE passes its number alone.
 #[test]
 fn the_superuser_beyond_the_limit() {
     beside_the_kernel(|both| {
@@ -112,7 +112,7 @@ fn the_superuser_beyond_the_limit() {
     });
 }
 
-/// The kernel's FUSE takes all of a directory for data, and asks nobody.
+/// The kernel's FUSE takes all of a directory for data, and does not ask the server.
 #[test]
 fn data_and_holes_of_the_directory() {
     beside_the_kernel(|both| {

@@ -1,10 +1,10 @@
 //! C processes that send, receive, wait and are notified, and are killed meanwhile.
 //!
 //! No message is lost and none comes twice, but what a killed process had its hands on: a receiver takes with it what
-//! its call has received, and the last message of a sender may be there or not. Nobody waits for ever, no registration
+//! its call has received, and the last message of a sender may be there or not. No call waits for ever, no registration
 //! is left, and in the end the user is charged for nothing.
 //!
-//! `UEXT4_MQ_KILLS` is how many are killed, `UEXT4_SEED` changes when and who, `UEXT4_MQ_SIDE` chooses a side.
+//! `UEXT4_MQ_KILLS` is how many are killed, `UEXT4_SEED` changes when and which, `UEXT4_MQ_SIDE` chooses a side.
 
 #[path = "../c_program.rs"]
 mod c_program;
@@ -22,7 +22,7 @@ use workers::verdict::judge;
 use workers::{Side, Workers};
 
 const QUEUES: u32 = 4;
-/// Who there is on each queue.
+/// The processes of each queue.
 const ROLES: [&str; 4] = ["trickle", "receive", "poll", "notify"];
 /// The longest between two kills.
 const PAUSE_US_MAX: u64 = 4000;
@@ -69,7 +69,7 @@ fn kill_some(side: Side, kills: u64) -> Result<()> {
     workers.join("poll")?;
     let verdict = judge(&workers.logs()?, QUEUES)?;
     eprintln!("{side:?}: {kills} kills, {verdict:?}");
-    // Messages go to the receiver's own memory: what was given to who was killed lies there.
+    // Messages are copied to the receiver's own memory: those of a killed one lie there.
     ensure!(verdict.missing == 0, "{side:?}: lost: {verdict:?}");
     workers.run("end", 0)?;
     ensure!(

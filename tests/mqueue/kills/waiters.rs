@@ -1,4 +1,4 @@
-//! Who waits and is killed takes nothing: what is sent afterwards comes to others, on every side.
+//! A killed waiter takes nothing: what is sent afterwards reaches others, on every side.
 
 use crate::workers::verdict::judge;
 use crate::workers::{Side, Workers};

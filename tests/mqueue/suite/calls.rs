@@ -11,7 +11,7 @@ pub type Res<T> = Result<T, i32>;
 /// An absolute time: seconds and nanoseconds.
 pub type Time = (i64, i64);
 
-/// How a process is told.
+/// How a process is notified.
 #[derive(Clone, Copy)]
 pub enum Told {
     None,
@@ -56,7 +56,7 @@ pub trait Mq: Sync {
     fn getattr(&self, d: i32) -> Res<Attr>;
     fn setattr(&self, d: i32, flags: i64) -> Res<Attr>;
     fn notify(&self, d: i32, how: Option<Told>) -> Res<()>;
-    /// How often the process was told so far.
+    /// How often the process was notified so far.
     fn told(&self) -> u32;
     /// Whether it can be read, and written.
     fn poll(&self, d: i32) -> (bool, bool);
@@ -69,7 +69,7 @@ pub trait Mq: Sync {
     fn root_has_no_limits(&self) -> bool {
         capabilities() & (1 << 24) != 0
     }
-    /// This thread goes on as that user.
+    /// This thread continues as that user.
     fn become_user(&self, uid: u32);
     /// As the file of that name in `/proc/sys/fs/mqueue`.
     fn set_limit(&self, name: &str, value: u32);
@@ -77,7 +77,7 @@ pub trait Mq: Sync {
     fn stat(&self, d: i32) -> File;
     /// Returns once that many wait to send or to receive.
     fn until_waiting(&self, d: i32, waiting: usize);
-    /// This thread goes on with that scheduling priority, if it may.
+    /// This thread continues with that scheduling priority, if it may.
     fn set_priority(&self, priority: i32) -> bool;
     /// Returns once it can be written, or read.
     fn wait_ready(&self, d: i32, write: bool);

@@ -57,7 +57,7 @@ fn who_waits_does_not_count() {
             s.spawn(move || mq.receive(d, 8).expect("receives"));
             mq.until_waiting(d, 1);
             assert_eq!(curmsgs(), Ok(0));
-            mq.send(d, b"1", 0).expect("goes over");
+            mq.send(d, b"1", 0).expect("sent");
         });
         mq.send(d, b"2", 0).expect("fits");
         std::thread::scope(|s| {
@@ -70,7 +70,7 @@ fn who_waits_does_not_count() {
     });
 }
 
-/// A call that waits goes on waiting, whatever becomes of the flag.
+/// A call that waits continues to wait, whatever becomes of the flag.
 #[test]
 fn non_blocking_is_for_calls_to_come() {
     both(|mq| {
@@ -79,7 +79,7 @@ fn non_blocking_is_for_calls_to_come() {
             let receiver = s.spawn(move || mq.receive(d, 16));
             mq.until_waiting(d, 1);
             mq.setattr(d, O_NONBLOCK.into()).expect("sets");
-            mq.send(d, b"x", 0).expect("goes over");
+            mq.send(d, b"x", 0).expect("sent");
             let got = receiver.join().expect("no panic");
             assert_eq!(got, Ok((b"x".to_vec(), 0)));
         });

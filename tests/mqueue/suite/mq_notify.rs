@@ -7,7 +7,7 @@
 //! | `EINVAL`: no such signal (of `sigev_notify`: the front end's, as the library's type has no other) | `signals` |
 //! | `ENOMEM` | left to the machine |
 //! | `SIGEV_NONE`, `SIGEV_SIGNAL`, `SIGEV_THREAD` | `not_told`, `told_once`, `by_a_thread` |
-//! | only when the queue was empty, and nobody waits | `told_once`, `not_told` |
+//! | only when the queue was empty, and no receiver waits | `told_once`, `not_told` |
 //! | removed on delivery, by null, on close | `told_once`, `not_told`, `mq_close::a_registration_goes` |
 //! | another process takes nothing back | `other_processes` |
 
@@ -50,7 +50,7 @@ fn not_told() {
         mq.send(d, b"x", 0).expect("fits");
         mq.receive(d, 16).expect("there");
         mq.notify(d, Some(Told::Signal)).expect("it went silently");
-        // Whoever waits gets the message, and nobody is told.
+        // A waiter gets the message, and no process is notified.
         std::thread::scope(|s| {
             let receiver = s.spawn(move || mq.receive(d, 16));
             mq.until_waiting(d, 1);

@@ -53,11 +53,11 @@ fn creating() {
             mq.open(b"/q", O_CREAT | O_EXCL | O_RDWR, 0o600, None),
             Err(EEXIST)
         );
-        // Mode and size of a queue that exists are not looked at.
+        // Mode and size of a queue that exists are ignored.
         let again = mq.open(b"/q", O_CREAT | O_RDWR, 0, Some((-1, -1)));
         assert_eq!(mq.getattr(again.expect("opens")), mq.getattr(d));
         mq.open(b"/q", O_EXCL | O_RDWR, 0, None).expect("opens");
-        // A mode that allows nothing does not concern who makes the queue.
+        // A mode that allows nothing does not concern the maker of the queue.
         mq.become_user(4711);
         let d = mq.open(b"/mine", O_CREAT | O_RDWR, 0, Some((1, 8)));
         mq.send(d.expect("opens"), b"x", 0).expect("sends");
@@ -143,7 +143,7 @@ fn limits_of_a_namespace() {
         make(1).expect("fits");
         assert_eq!(make(2), Err(ENOSPC));
         let bad = mq.open(b"/c", O_CREAT | O_RDWR, 0o600, Some((0, 0)));
-        assert_eq!(bad, Err(ENOSPC), "looked at before the size");
+        assert_eq!(bad, Err(ENOSPC), "checked before the size");
         mq.unlink(b"/a").expect("unlinks");
         assert_eq!(make(2), Err(ENOSPC));
         mq.close(first).expect("closes");

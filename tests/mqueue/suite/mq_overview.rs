@@ -2,11 +2,11 @@
 //!
 //! | documented | shown by |
 //! | --- | --- |
-//! | poll(2) tells of messages and room, at once and later | `polling`, `polling_later` |
+//! | poll(2) reports messages and room, at once and later | `polling`, `polling_later` |
 //! | `QSIZE`, `NOTIFY`, `SIGNO`, `NOTIFY_PID` | `status` |
 //! | `/proc/sys/fs/mqueue` | `mq_open::{default_sizes, sizes, limits_of_a_namespace}` |
 //! | `RLIMIT_MSGQUEUE`: what a queue counts for | `bytes_of_a_user` |
-//! | a queue lives as long as its name or a description | `mq_close::closing`, `mq_unlink` |
+//! | a queue lives while its name or a description exists | `mq_close::closing`, `mq_unlink` |
 
 use crate::mq::*;
 

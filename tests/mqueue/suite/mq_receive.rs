@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `EAGAIN`, `EBADF`, `EMSGSIZE` | `arguments` |
 //! | `EINTR` | `interrupted` |
-//! | `EINVAL`, `ETIMEDOUT`: the time, looked at even where nobody waits | `deadlines` |
+//! | `EINVAL`, `ETIMEDOUT`: the time, checked even where no call waits | `deadlines` |
 //! | highest priority first, then the oldest; 0 to 32767 | `order` |
 //! | a message of no bytes | `no_bytes` |
 //! | several wait: the highest scheduling priority first, then the longest waiter (POSIX) | `the_longest_waiter_is_next`, `the_highest_scheduling_priority_is_next` |
@@ -118,8 +118,8 @@ fn order_of_receivers(mq: &dyn Mq, priorities: [i32; 3]) -> Option<[u8; 3]> {
             mq.until_waiting(d, receivers.len());
         }
         for i in 0..3 {
-            // The message's own priority does not matter to who waits.
-            mq.send(d, &[i], i.into()).expect("goes over");
+            // The message's own priority does not matter to a waiter.
+            mq.send(d, &[i], i.into()).expect("sent");
         }
         let got = receivers.into_iter().map(|t| t.join().expect("no panic"));
         got.collect::<Vec<_>>()

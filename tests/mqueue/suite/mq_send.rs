@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `EAGAIN`, `EBADF`, `EMSGSIZE` | `arguments` |
 //! | `EINTR` | `interrupted` |
-//! | `EINVAL`, `ETIMEDOUT`: the time, looked at even where nobody waits | `deadlines` |
+//! | `EINVAL`, `ETIMEDOUT`: the time, checked even where no call waits | `deadlines` |
 //! | `EINVAL`: the priority | `arguments` |
 //! | no bytes are a message | `arguments` |
 //! | waits for room | `waiting_for_room` |
@@ -32,7 +32,7 @@ fn arguments() {
         assert_eq!(mq.send(d, &[0; 17], 0), Err(EMSGSIZE));
         assert_eq!(mq.send(d, &[0; 16], 32_767), Ok(()));
         assert_eq!(mq.send(d, b"", 0), Ok(()), "no bytes are a message");
-        // Which complaint comes first.
+        // Which error is reported first.
         assert_eq!(mq.send(reads, b"", 32_768), Err(EINVAL));
         assert_eq!(mq.send(reads, &[0; 17], 0), Err(EBADF));
         mq.send(d, b"", 0).expect("fits");
@@ -52,7 +52,7 @@ fn deadlines() {
             assert_eq!(mq.timedsend(d, b"", 0, Some(bad)), Err(EINVAL));
         }
         mq.receive(d, 16).expect("has some");
-        // Looked at even where nothing has to be waited for; one that has passed does no harm then.
+        // Checked even where nothing has to be waited for; one that has passed does no harm then.
         assert_eq!(mq.timedsend(d, b"", 0, Some((1, -1))), Err(EINVAL));
         assert_eq!(mq.timedsend(d, b"", 0, Some((0, 0))), Ok(()));
         assert_eq!(mq.getattr(d).map(|a| a.curmsgs), Ok(3));

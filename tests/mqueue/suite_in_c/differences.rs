@@ -27,7 +27,7 @@ fn after_restarts(driver: &Driver) -> Result<(), i32> {
 #[test]
 fn handlers_that_restart() {
     on_both(&|driver| {
-        // There is a handler without, too: on a mount nobody knows which of them has run.
+        // There is a handler without, too: on a mount it is unknown which of them has run.
         let mixed = match driver.queues() {
             Queues::Kernel => Ok(()),
             Queues::Mount(_) => Err(EINTR),
@@ -43,7 +43,7 @@ fn bad_addresses() {
     on_both(&|driver| {
         let d = driver.small(b"/q", 0);
         driver.send(d, b"x", 0).expect("fits");
-        // The library looks at what is sent, as any function of a program does.
+        // The library reads what is sent, as any function of a program does.
         let sending = match driver.queues() {
             Queues::Kernel => Err(EFAULT),
             Queues::Mount(_) => Ok(SIGSEGV),

@@ -1,8 +1,8 @@
 //! A C program that calls the C library's mq_* functions for a test.
 //!
 //! # Data model
-//! Each thread of the test that calls has a connection, and so a thread of the driver. The first connection, which nobody
-//! calls by, is held as long as the driver is to live.
+//! Each thread of the test that calls has a connection, and so a thread of the driver. The first connection, which
+//! carries no calls, is held while the driver is to live.
 
 use crate::c_program::compile;
 use crate::calls::{Attr, File, Mq, Other, Res, Time, Told};
@@ -111,7 +111,7 @@ impl Driver {
             Queues::Mount(dir) => preload(&mut program, dir),
         }
         let mut process = program.spawn()?;
-        // The listener is closed here with the command, so that who ends without accepting is noticed.
+        // The listener is closed here with the command, so that a driver that ends without accepting is noticed.
         drop(program);
         let mut first = UnixStream::connect(&at).ok();
         let greeting = first
@@ -190,7 +190,7 @@ impl Driver {
         Ok(numbers[0] as i32)
     }
 
-    /// What a call gives whose thread gets that signal again and again, as long as `goes_on` says, which is told whether
+    /// What a call gives whose thread gets that signal again and again, while `goes_on` allows, which receives whether
     /// the call has returned.
     pub fn signalled(
         &self,
@@ -213,7 +213,7 @@ impl Driver {
                 std::thread::sleep(Duration::from_millis(5));
                 let thread = thread.load(Ordering::SeqCst);
                 if thread != 0 {
-                    // SAFETY: no memory is passed. The thread lives as long as the one here that waits for it.
+                    // SAFETY: no memory is passed. The thread outlives the one here that waits for it.
                     unsafe { libc::syscall(libc::SYS_tgkill, self.id, thread, signal) };
                 }
             }
@@ -228,8 +228,8 @@ impl Driver {
         calls.filter(|line| self.is_waiting_call(line, d)).count()
     }
 
-    /// Whether calls that are blocked have reached their queue: on a mount, once no thread of the server runs. Who is
-    /// blocked has handed his request to one that runs until it has dealt with it.
+    /// Whether calls that are blocked have reached their queue: on a mount, once no thread of the server runs. A thread that is
+    /// blocked has handed its request to one that runs until it has dealt with it.
     fn has_arrived(&self) -> bool {
         let all_blocked = |server| blocked(server).iter().all(Option::is_some);
         self.server.is_none_or(all_blocked)
@@ -269,7 +269,7 @@ impl Drop for Driver {
 fn blocked(process: u32) -> Vec<Option<String>> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("the process runs");
     let call = |task: std::fs::DirEntry| {
-        // One that ends meanwhile is taken for one that runs: who asks looks again.
+        // One that ends meanwhile is taken for one that runs: the caller checks again.
         let line = std::fs::read_to_string(task.path().join("syscall")).ok()?;
         (!line.starts_with("running")).then_some(line)
     };

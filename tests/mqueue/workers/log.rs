@@ -35,7 +35,7 @@ pub struct Call {
     pub returned: bool,
     /// What was to be sent, or was received; `None` where nothing lies there.
     pub message: Option<Message>,
-    /// Whether the message is as it was made, and its length and priority are those that it tells.
+    /// Whether the message is as it was made, and its length and priority are those that it states.
     pub whole: bool,
 }
 

@@ -210,7 +210,7 @@ impl Workers {
         Ok(())
     }
 
-    /// Senders, and who is notified, are to end.
+    /// Senders and notified processes are to end.
     ///
     /// # Errors
     /// As the file says.
@@ -249,7 +249,7 @@ impl Workers {
         Ok(logs)
     }
 
-    /// The queues' namespace goes: nobody uses it any more.
+    /// The queues' namespace is dropped: it is unused.
     ///
     /// # Errors
     /// The mount is busy.

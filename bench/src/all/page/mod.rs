@@ -94,7 +94,7 @@ fn page(report: &Report, projection: &Projection) -> Page {
         intro: vec![
             "Every workload with every variant of the five mechanisms, measured on this machine in one run. Variants take \
              turns in each round, each on an image of its own, which is checked in the end; figures are medians, \
-             with minimum and maximum as whiskers and in brackets; only the projection looks at the fastest rounds. Grey is published work on other machines. Below \
+             with minimum and maximum as whiskers and in brackets; only the projection uses the fastest rounds. Grey is published work on other machines. Below \
              the charts of each part stands how to run it alone."
                 .to_owned(),
         ],

@@ -67,7 +67,7 @@ fn of_mechanism(mechanism: &Mechanism) -> Vec<Block> {
         variant.costs.iter().map(move |cost| (name(cost), cost))
     });
     blocks.push(Block::Table {
-        caption: format!("{}: what goes into the simulation", mechanism.title),
+        caption: format!("{}: the inputs of the simulation", mechanism.title),
         table: costs(named),
     });
     let acquisitions = acquisitions(mechanism);

@@ -1,4 +1,4 @@
-//! One side of a pair, a process: sends, receives, asks or answers when it is told to through its input.
+//! One side of a pair, a process: sends, receives, asks or answers on commands from its input.
 //!
 //! It says `ready` once its queues are open, and for each line with an operation and microseconds, as `stream 1000000`,
 //! it says as JSON what it did.
@@ -22,7 +22,7 @@ use std::time::Duration;
 /// Which side, and the queues of the pair.
 #[derive(Clone, Debug, Args)]
 pub struct ClientArgs {
-    /// Who of the pair
+    /// Side of the pair
     #[arg(long)]
     pub side: Side,
     /// Bytes of a message
@@ -52,7 +52,7 @@ pub struct Half {
     pub usage: Usage,
 }
 
-/// What a client is told to do.
+/// The task of a client.
 pub fn order(op: Op, time: Duration) -> String {
     format!("{} {}", op.name(), time.as_micros())
 }
@@ -63,9 +63,9 @@ fn ordered(line: &str) -> anyhow::Result<(Op, Duration)> {
     Ok((op, Duration::from_micros(us.parse()?)))
 }
 
-/// Does what it is told until its input ends.
+/// Executes commands until its input ends.
 pub fn run(args: &ClientArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    // It may be waiting for a message of somebody who was killed too.
+    // It may be waiting for a message of a process that was killed too.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let home = Home::new(args.mounted.as_deref());
     let (there, back) = (home.open(&args.there)?, home.open(&args.back)?);

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 
 /// What a mount's server did.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Served {
+pub struct ServerCost {
     /// Requests of all kinds.
     pub requests: u64,
     /// How long its threads worked on them.
@@ -18,12 +18,12 @@ pub struct Served {
     pub usage: Usage,
 }
 
-impl Served {
+impl ServerCost {
     /// What statistics of a mount say, and its process took.
-    pub fn of(statistics: &Value, usage: Usage) -> Served {
+    pub fn of(statistics: &Value, usage: Usage) -> ServerCost {
         let operations = statistics["operations"].as_object();
         let operations = || operations.into_iter().flat_map(|all| all.values());
-        Served {
+        ServerCost {
             requests: operations().filter_map(|o| o["count"].as_u64()).sum(),
             request_us: operations().filter_map(|o| o["total_us"].as_f64()).sum(),
             usage,
@@ -32,16 +32,16 @@ impl Served {
 
     /// What came since.
     #[must_use]
-    pub fn since(self, before: Served) -> Served {
-        Served {
+    pub fn since(self, before: ServerCost) -> ServerCost {
+        ServerCost {
             requests: self.requests - before.requests,
             request_us: self.request_us - before.request_us,
             usage: self.usage.since(before.usage),
         }
     }
 
-    fn plus(self, other: Served) -> Served {
-        Served {
+    fn plus(self, other: ServerCost) -> ServerCost {
+        ServerCost {
             requests: self.requests + other.requests,
             request_us: self.request_us + other.request_us,
             usage: self.usage.plus(other.usage),
@@ -57,7 +57,7 @@ pub struct Cost {
     /// Of all processes that sent or received them.
     pub clients: Usage,
     /// Where a server is between them.
-    pub served: Option<Served>,
+    pub served: Option<ServerCost>,
 }
 
 impl Cost {
@@ -188,11 +188,11 @@ mod tests {
             "ioctl": {"count": 18, "total_us": 30.0},
             "poll": {"count": 2, "total_us": 10.0},
         }});
-        let served = Served::of(&statistics, usage);
+        let served = ServerCost::of(&statistics, usage);
         let round = Cost {
             messages: 10,
             clients: usage,
-            served: Some(served.since(Served::default())),
+            served: Some(served.since(ServerCost::default())),
         };
         let cost = Cost::default().plus(round).plus(round).per_message();
         assert_eq!(cost.requests_per_message, Some(2.0));

@@ -5,7 +5,7 @@
 //! Queues have names only until both sides have them open.
 
 use super::client::{Half, order};
-use super::cost::{Cost, Served};
+use super::cost::{Cost, ServerCost};
 use super::home::{Home, Named};
 use super::usage::Usage;
 use crate::fuse::mount::Mount;
@@ -117,9 +117,9 @@ impl Server {
     }
 
     /// What it did so far.
-    fn served(&self) -> anyhow::Result<Served> {
+    fn served(&self) -> anyhow::Result<ServerCost> {
         let usage = Usage::of_process(self.pid).context("the server")?;
-        Ok(Served::of(&stats::read(&self.dir)?, usage))
+        Ok(ServerCost::of(&stats::read(&self.dir)?, usage))
     }
 }
 
@@ -141,7 +141,7 @@ fn options(args: &MqArgs, threads: Option<usize>) -> String {
     all
 }
 
-/// Starts both sides of each pair, which have their queues open when this returns, and nobody else can open them.
+/// Starts both sides of each pair, which have their queues open when this returns, and no other process can open them.
 fn start_pairs(args: &MqArgs, target: &str, dir: Option<&Path>) -> anyhow::Result<Vec<Process>> {
     let home = Home::new(dir);
     let prefix = format!("/uext4-bench-{target}-{}", std::process::id());

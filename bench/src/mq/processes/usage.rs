@@ -1,4 +1,4 @@
-//! What threads took of the machine, as proc(5) tells.
+//! What threads took of the machine, from proc(5).
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
