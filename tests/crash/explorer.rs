@@ -9,8 +9,8 @@ use uext4_testkit::explore::alphabet::Sequences;
 use uext4_testkit::explore::base::{Base, Config};
 use uext4_testkit::explore::canary::CANARIES;
 use uext4_testkit::explore::results::Chunk;
-use uext4_testkit::explore::run::{Plan, Shared, run};
-use uext4_testkit::oracle;
+use uext4_testkit::explore::run::{Plan, run};
+use uext4_testkit::explore::shared::Shared;
 
 /// Explores so many sequences of one, two and three operations, and workloads.
 fn explore(config: &str, shares: [u64; 4]) {
@@ -19,7 +19,7 @@ fn explore(config: &str, shares: [u64; 4]) {
         env_number("UEXT4_EXPLORE_SHARE", 1),
     );
     let config = Config::find(config).expect("a configuration");
-    let shared = Shared::new(oracle::kernel_mounts());
+    let shared = Shared::new(uext4_testkit::image::kernel_mounts());
     for (kind, share) in ["one", "two", "three", "random"].iter().zip(shares) {
         let base = Base::for_kind(config, kind).expect("an image");
         let sequences = match *kind {

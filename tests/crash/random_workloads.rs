@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use uext4_ext4::DataMode;
 use uext4_testkit::crash::{Plan, canary_is_caught, examine, record};
+use uext4_testkit::env_number;
 use uext4_testkit::image::Shape;
-use uext4_testkit::{env_number, oracle};
 
 fn plan(seed: u64, kernel: bool) -> Plan {
     let shape = Shape::ALL[(seed % Shape::ALL.len() as u64) as usize];
@@ -73,7 +73,7 @@ fn large_values_plan(seed: u64, kernel: bool) -> Plan {
 
 fn run(runs: u64, plan: impl Fn(u64, bool) -> Plan + Sync) {
     let first = env_number("UEXT4_CRASH_SEED", 0);
-    let kernel = oracle::kernel_mounts();
+    let kernel = uext4_testkit::image::kernel_mounts();
     let next = AtomicU64::new(first);
     let (cuts, sampled, promises) = (
         AtomicUsize::new(0),

@@ -129,7 +129,7 @@ fn in_turn(shape: &Shape, seed: u64) -> Result<()> {
 
 #[test]
 fn kernel_and_we_in_turn() {
-    if !oracle::kernel_mounts() {
+    if !uext4_testkit::image::kernel_mounts() {
         return;
     }
     for (seed, shape) in (1..).zip(&Shape::BLOCK_MAPPED) {
@@ -140,7 +140,7 @@ fn kernel_and_we_in_turn() {
 /// The kernel makes a file as large as we do, and no larger.
 #[test]
 fn kernel_has_the_same_largest_size() {
-    if !oracle::kernel_mounts() {
+    if !uext4_testkit::image::kernel_mounts() {
         return;
     }
     for args in [
@@ -209,7 +209,7 @@ fn largest(args: &'static str) -> Result<()> {
 /// ext3 becomes ext4: what was there keeps its map, what is new gets extents; both ways.
 #[test]
 fn kernel_and_we_with_both_kinds() {
-    if !oracle::kernel_mounts() {
+    if !uext4_testkit::image::kernel_mounts() {
         return;
     }
     let run = || -> Result<()> {

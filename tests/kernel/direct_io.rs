@@ -375,7 +375,7 @@ fn reftest_direct_io_with_block_maps_answers_as_the_kernel_does() {
 }
 
 fn answers_as_the_kernel(runs: u64, shapes: &[Shape]) {
-    if !oracle::kernel_mounts() {
+    if !uext4_testkit::image::kernel_mounts() {
         return;
     }
     let runs = env_number("UEXT4_DIRECT_RUNS", runs);

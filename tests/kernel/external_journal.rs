@@ -89,7 +89,7 @@ fn fsck(image: &Path, journal: &Path, how: &str) -> Result<String> {
 
 #[test]
 fn crash_external_journals_of_the_kernel_are_recovered() {
-    if !oracle::kernel_mounts() {
+    if !uext4_testkit::image::kernel_mounts() {
         return;
     }
     for format in FORMATS {
@@ -141,7 +141,7 @@ fn kernels(format: (&str, &str)) -> Result<()> {
 
 #[test]
 fn crash_external_journals_of_ours_are_recovered_by_the_kernel() {
-    if !oracle::kernel_mounts() {
+    if !uext4_testkit::image::kernel_mounts() {
         return;
     }
     for format in FORMATS {
@@ -178,7 +178,7 @@ fn ours(format: (&str, &str)) -> Result<()> {
 
 #[test]
 fn only_the_right_journal_is_taken() {
-    if !oracle::kernel_mounts() {
+    if !uext4_testkit::image::kernel_mounts() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();

@@ -25,7 +25,7 @@ type Promised = BTreeMap<Vec<u8>, Vec<u8>>;
 
 #[test]
 fn crash_fast_commits_are_replayed_as_the_kernel_does() {
-    if !oracle::kernel_mounts() {
+    if !uext4_testkit::image::kernel_mounts() {
         return;
     }
     let runs = env_number("UEXT4_FAST_COMMITS", 4);
@@ -217,7 +217,7 @@ fn area(image: &Path, dir: &Path) -> Result<Vec<u64>> {
 /// Files and directories that start in their inodes, grow there and leave them, each step synced.
 #[test]
 fn crash_fast_commits_of_data_in_inodes() {
-    if !oracle::kernel_mounts() {
+    if !uext4_testkit::image::kernel_mounts() {
         return;
     }
     for features in &FEATURES[4..] {
@@ -271,7 +271,7 @@ fn in_inodes(features: &str) -> Result<()> {
 /// Power is lost at some moments of the replay, and the next one finds what the first had found.
 #[test]
 fn crash_a_replay_that_is_cut_short_is_done_again() {
-    if !oracle::kernel_mounts() {
+    if !uext4_testkit::image::kernel_mounts() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -304,7 +304,7 @@ fn crash_a_replay_that_is_cut_short_is_done_again() {
 /// An image alternates: the kernel and we stop on it in turn, and each recovers what the other left.
 #[test]
 fn crash_turns_with_the_kernel() {
-    if !oracle::kernel_mounts() {
+    if !uext4_testkit::image::kernel_mounts() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -355,7 +355,7 @@ fn take_a_turn(dir: &Path, image: &Path, seed: u64) -> Result<()> {
 /// Damage is passed over, or refused when checksums vouch for it; nothing panics.
 #[test]
 fn any_byte_of_fast_commits_may_be_damaged() {
-    if !oracle::kernel_mounts() {
+    if !uext4_testkit::image::kernel_mounts() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();

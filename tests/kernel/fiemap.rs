@@ -113,7 +113,7 @@ fn ours(fs: &Ext4, name: &str) -> Vec<Vec<[u64; 4]>> {
 
 #[test]
 fn extents_are_told_as_the_kernel_tells_them() {
-    if !oracle::kernel_mounts() {
+    if !uext4_testkit::image::kernel_mounts() {
         return;
     }
     let shapes = [

@@ -49,7 +49,7 @@ fn open(path: &Path, directory: bool) -> OwnedFd {
 
 #[test]
 fn flags_are_set_as_the_kernel_sets_them() {
-    if !oracle::kernel_mounts() {
+    if !uext4_testkit::image::kernel_mounts() {
         return;
     }
     let device = Arc::new(Shape::DEFAULT.make().expect("an image"));
@@ -200,7 +200,7 @@ fn projects_are_handed_down_and_kept_apart() {
     drop((dir, sub, file, other, top));
     fs.unmount().expect("unmounts");
     oracle::fsck_device(&device).expect("clean");
-    if !oracle::kernel_mounts() {
+    if !uext4_testkit::image::kernel_mounts() {
         return;
     }
     let dir = tempfile::tempdir().expect("a directory");

@@ -15,7 +15,7 @@ use uext4_vfs::io::Fallocate;
 
 #[test]
 fn kernel_and_we_do_the_same() {
-    if !oracle::kernel_mounts() {
+    if !uext4_testkit::image::kernel_mounts() {
         return;
     }
     let values = Values {

@@ -70,7 +70,7 @@ const FORMATS: [Format; 12] = [
 
 #[test]
 fn crash_kernel_journals_are_recovered_as_e2fsck_does() {
-    if !oracle::kernel_mounts() {
+    if !uext4_testkit::image::kernel_mounts() {
         return;
     }
     let (mut replayed, runs) = (0, env_number("UEXT4_KERNEL_JOURNALS", 12));

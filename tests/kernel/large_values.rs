@@ -16,7 +16,7 @@ use uext4_vfs::filesystem::FileSystem;
 
 #[test]
 fn kernel_and_we_do_the_same() {
-    if !oracle::kernel_mounts() {
+    if !uext4_testkit::image::kernel_mounts() {
         return;
     }
     for (seed, shape) in (1..).zip(&Shape::LARGE_VALUES) {
@@ -62,7 +62,7 @@ fn inodes_used(fs: &Ext4) -> Result<u64> {
 /// What the kernel shares is counted when one owner lets go of it, gets a block of its own, or is deleted.
 #[test]
 fn kernel_shares_values_and_we_count() {
-    if !oracle::kernel_mounts() {
+    if !uext4_testkit::image::kernel_mounts() {
         return;
     }
     for (seed, shape) in Shape::LARGE_VALUES.iter().enumerate() {

@@ -289,3 +289,20 @@ pub fn in_memory(bytes: u64, block_size: u32) -> Arc<MemoryDevice> {
     uext4_build::mkfs(&device, &options, &NoProgress).expect("mkfs");
     Arc::new(device)
 }
+
+/// Whether this machine mounts images of ours; says so on the terminal if not.
+pub fn kernel_mounts() -> bool {
+    let tried = || -> Result<()> {
+        let dir = tempfile::tempdir()?;
+        let image = dir.path().join("image");
+        Shape::DEFAULT.make()?.save_to(&image)?;
+        oracle::KernelMount::new(&image, &dir.path().join("mount"), "ro")?.unmount()
+    };
+    match tried() {
+        Ok(()) => true,
+        Err(why) => {
+            eprintln!("SKIPPED: the kernel does not mount images here: {why:#}");
+            false
+        }
+    }
+}

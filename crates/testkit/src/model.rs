@@ -2,7 +2,7 @@
 //!
 //! Nodes are shared between copies of a model, so that a copy after every operation is cheap.
 
-use crate::operation::Op;
+use crate::operation::{Op, split};
 use crate::tree::{Entry, Tree, join};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -59,14 +59,6 @@ type Answer<T = ()> = std::result::Result<T, Errno>;
 impl Default for Model {
     fn default() -> Self {
         Model::new()
-    }
-}
-
-/// Directory and name of a path.
-pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
-    match path.iter().rposition(|b| *b == b'/') {
-        Some(at) => (&path[..at], &path[at + 1..]),
-        None => (&[], path),
     }
 }
 

@@ -1,7 +1,6 @@
 //! An operation by path, applied to a file system.
 
 use crate::aligned::Aligned;
-use crate::model::split;
 use crate::tree::show;
 use std::fmt;
 use uext4_ext4::{Ext4, InodeRef};
@@ -11,6 +10,14 @@ use uext4_vfs::caller::Caller;
 use uext4_vfs::errno::{Errno, Result};
 use uext4_vfs::filesystem::FileSystem;
 use uext4_vfs::io::{Fallocate, IoFlags};
+
+/// Directory and name of a path.
+pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|b| *b == b'/') {
+        Some(at) => (&path[..at], &path[at + 1..]),
+        None => (&[], path),
+    }
+}
 
 /// An operation.
 #[derive(Clone)]

@@ -193,20 +193,3 @@ pub fn this_process() -> Caller {
     }
     caller
 }
-
-/// Whether this machine mounts images of ours; says so on the terminal if not.
-pub fn kernel_mounts() -> bool {
-    let tried = || -> Result<()> {
-        let dir = tempfile::tempdir()?;
-        let image = dir.path().join("image");
-        crate::image::Shape::DEFAULT.make()?.save_to(&image)?;
-        KernelMount::new(&image, &dir.path().join("mount"), "ro")?.unmount()
-    };
-    match tried() {
-        Ok(()) => true,
-        Err(why) => {
-            eprintln!("SKIPPED: the kernel does not mount images here: {why:#}");
-            false
-        }
-    }
-}

@@ -8,7 +8,6 @@
 use crate::model::{Id, Model};
 use crate::operation::Op;
 use crate::tree::{Entry, Tree, brief, show};
-use crate::workload::own_part;
 use std::collections::HashMap;
 use std::sync::Arc;
 use uext4_vfs::io::Fallocate;
@@ -338,4 +337,16 @@ fn is_untouched(synced: &Model, last: &Model, path: &[u8], changed: usize) -> bo
         let since = last.node(after).map_or(usize::MAX, |node| node.changed);
         before == after && same_data && since <= changed
     })
+}
+
+/// What of `tree` belongs to the worker `name`.
+pub fn own_part(name: &str, tree: &Tree) -> Tree {
+    let own = name.as_bytes();
+    let shared = format!("shared/{name}-").into_bytes();
+    let prefix = format!("{name}/").into_bytes();
+    let mine = tree
+        .iter()
+        .filter(|(path, _)| *path == own || path.starts_with(&prefix) || path.starts_with(&shared));
+    mine.map(|(path, entry)| (path.clone(), entry.clone()))
+        .collect()
 }

@@ -7,7 +7,7 @@ use crate::image::Shape;
 use crate::model::{Content, Model};
 use crate::operation::{Op, apply, apply_to_ext4};
 use crate::tree::{self, Tree, join};
-use crate::verdict::{Promise, promise_of};
+use crate::verdict::{Promise, own_part, promise_of};
 use anyhow::{Context, Result, bail};
 use fastrand::Rng;
 use uext4_ext4::{Ext4, InodeRef};
@@ -617,16 +617,4 @@ fn attribute_bytes(op: &Op, after: &Model) -> usize {
             .map(|(k, v)| k.len() + v.len() + 20)
             .sum()
     })
-}
-
-/// What of `tree` belongs to the worker `name`.
-pub fn own_part(name: &str, tree: &Tree) -> Tree {
-    let own = name.as_bytes();
-    let shared = format!("shared/{name}-").into_bytes();
-    let prefix = format!("{name}/").into_bytes();
-    let mine = tree
-        .iter()
-        .filter(|(path, _)| *path == own || path.starts_with(&prefix) || path.starts_with(&shared));
-    mine.map(|(path, entry)| (path.clone(), entry.clone()))
-        .collect()
 }

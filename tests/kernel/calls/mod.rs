@@ -87,7 +87,7 @@ fn verify(device: &MemoryDevice, path: &Path) {
 }
 
 fn compare(shape: Shape, as_root: bool) {
-    if !oracle::kernel_mounts() {
+    if !uext4_testkit::image::kernel_mounts() {
         return;
     }
     let _unprotected = Unprotected::turn_off();

@@ -116,7 +116,7 @@ fn examine(shape: &Shape, scale: Scale) -> Result<()> {
 
 #[test]
 fn images_of_every_shape() {
-    if !oracle::kernel_mounts() {
+    if !uext4_testkit::image::kernel_mounts() {
         return;
     }
     let matrix = env_number("UEXT4_MATRIX", 0);

@@ -12,9 +12,9 @@ use uext4_testkit::explore::base::{Base, CONFIGS, Config};
 use uext4_testkit::explore::others::Others;
 use uext4_testkit::explore::random::explore_seed;
 use uext4_testkit::explore::results::{Chunk, Results};
-use uext4_testkit::explore::run::{Plan, Shared, explore, run};
+use uext4_testkit::explore::run::{Plan, explore, run};
+use uext4_testkit::explore::shared::Shared;
 use uext4_testkit::explore::tally::Tally;
-use uext4_testkit::oracle;
 
 /// Sequences, or seeds, of one line of results.
 const CHUNK: u64 = 512;
@@ -115,7 +115,7 @@ fn run_on(args: &Run) -> Result<()> {
         .seconds
         .map(|s| Instant::now() + Duration::from_secs(s));
     let is_over = || until.is_some_and(|until| Instant::now() >= until);
-    let kernel = oracle::kernel_mounts();
+    let kernel = uext4_testkit::image::kernel_mounts();
     let mut total = Tally::default();
     while !is_over() {
         let mut worked = false;
@@ -184,7 +184,7 @@ fn run_chunk(
 
 fn one_state(args: &State) -> Result<()> {
     let base = Base::for_kind(Config::find(&args.config)?, &args.kind)?;
-    let shared = Shared::new(oracle::kernel_mounts());
+    let shared = Shared::new(uext4_testkit::image::kernel_mounts());
     let others = Others::new(Arc::clone(&shared.shapes), shared.kernel)?;
     let mut tally = Tally::default();
     let done = match steps_of(&args.kind) {

@@ -10,7 +10,6 @@
 //! The list's lock (class `device`) is taken after the wrapped device's call, never over it. Writes
 //! of the same bytes at the same time may be logged in another order than the device took them.
 
-use super::replay::{Cut, Replayer};
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
 use std::sync::Arc;
@@ -75,37 +74,6 @@ pub struct RecordLog {
 }
 
 impl RecordLog {
-    /// The image after a power loss at `cut`. For many cuts of one log use [`RecordLog::replayer`].
-    pub fn replay(&self, cut: &Cut) -> MemoryDevice {
-        self.replayer().image_at(cut)
-    }
-
-    /// As [`RecordLog::replay`], of a device that lies about flushes: the canary of a crash test.
-    pub fn replay_ignoring_flushes(&self, cut: &Cut) -> MemoryDevice {
-        self.replayer().ignore_flushes().image_at(cut)
-    }
-
-    /// Makes images of many cuts.
-    pub fn replayer(&self) -> Replayer<'_> {
-        Replayer::new(self)
-    }
-
-    /// The markers of what had returned before the power loss at `cut`, in order.
-    pub fn marks_before(&self, cut: &Cut) -> Vec<Mark> {
-        let before = &self.ops[..cut.at_op.min(self.ops.len())];
-        let marks = before
-            .iter()
-            .enumerate()
-            .filter_map(|(at_op, op)| match op {
-                RecordOp::Mark(value) => Some(Mark {
-                    at_op,
-                    value: *value,
-                }),
-                _ => None,
-            });
-        marks.collect()
-    }
-
     /// The log cut after each flush: ranges of indices, together all of it.
     pub fn epochs(&self) -> Vec<Range<usize>> {
         let mut epochs = Vec::new();
@@ -271,6 +239,7 @@ impl<D: BlockDevice> BlockDevice for RecordDevice<D> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::replay::Cut;
     use super::*;
 
     #[test]

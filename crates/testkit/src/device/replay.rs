@@ -16,7 +16,7 @@
 //! there or not by a coin of some bias, all but one there, only the later ones there, or most of
 //! them torn.
 
-use super::record::{RecordLog, RecordOp};
+use super::record::{Mark, RecordLog, RecordOp};
 use fastrand::Rng;
 use std::ops::Range;
 use uext4_block::device::BlockDevice;
@@ -36,6 +36,39 @@ pub struct Cut {
     pub at_op: usize,
     /// Which of those that aren't durable are there; `None`: all of them, in order.
     pub seed: Option<u64>,
+}
+
+impl RecordLog {
+    /// The image after a power loss at `cut`. For many cuts of one log use [`RecordLog::replayer`].
+    pub fn replay(&self, cut: &Cut) -> MemoryDevice {
+        self.replayer().image_at(cut)
+    }
+
+    /// As [`RecordLog::replay`], of a device that lies about flushes: the canary of a crash test.
+    pub fn replay_ignoring_flushes(&self, cut: &Cut) -> MemoryDevice {
+        self.replayer().ignore_flushes().image_at(cut)
+    }
+
+    /// Makes images of many cuts.
+    pub fn replayer(&self) -> Replayer<'_> {
+        Replayer::new(self)
+    }
+
+    /// The markers of what had returned before the power loss at `cut`, in order.
+    pub fn marks_before(&self, cut: &Cut) -> Vec<Mark> {
+        let before = &self.ops[..cut.at_op.min(self.ops.len())];
+        let marks = before
+            .iter()
+            .enumerate()
+            .filter_map(|(at_op, op)| match op {
+                RecordOp::Mark(value) => Some(Mark {
+                    at_op,
+                    value: *value,
+                }),
+                _ => None,
+            });
+        marks.collect()
+    }
 }
 
 impl Cut {

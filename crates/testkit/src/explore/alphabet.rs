@@ -4,8 +4,9 @@
 //! `j` (its data is journaled) and `d/x`, the directories `d` and `e` (empty), and the link `l`.
 
 use super::base::TOP;
-use crate::model::{Model, split};
+use crate::model::Model;
 use crate::operation::Op;
+use crate::operation::split;
 use uext4_vfs::attr::RenameFlags;
 use uext4_vfs::io::Fallocate;
 

@@ -1,6 +1,6 @@
 //! Images that sequences begin with: tiny, with stale data in every free block.
 
-use super::canary::Bug;
+use super::bug::Bug;
 use crate::device::{ForkDevice, Image};
 use crate::image::mount_in;
 use crate::model::Model;

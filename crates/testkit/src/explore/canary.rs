@@ -5,9 +5,11 @@
 
 use super::alphabet::Sequences;
 use super::base::{BLOCK, Base, Config, STALE, TOP, free_blocks};
+use super::bug::Bug;
 use super::others::Others;
 use super::recovery::replay;
-use super::run::{Shared, explore, number_at};
+use super::run::{explore, number_at};
+use super::shared::Shared;
 use super::tally::Tally;
 use crate::device::ForkDevice;
 use crate::tree::Tree;
@@ -20,39 +22,6 @@ use uext4_ondisk::{
     GroupDesc, GroupNo, JournalBlockType, JournalHeader, JournalSuper, SUPERBLOCK_OFFSET,
 };
 use zerocopy::IntoBytes;
-
-/// A planted bug.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "CANARIES says what each does")]
-pub enum Bug {
-    NoBarrierBeforeCommit,
-    CommitNotDurable,
-    CommitBeforeLog,
-    DataAfterCommit,
-    TailBeforeCheckpoint,
-    LogNeverInUse,
-    TailNeverMoves,
-    RevokesForgotten,
-    CopyIsStale,
-    CopyHasAnotherPlace,
-    CheckpointLosesABlock,
-    CheckpointMisplacesABlock,
-    DataLost,
-    DeviceLies,
-    RecoveryWithoutFlush,
-    RecoveryEmptiesLogFirst,
-    RecoverySkipsABlock,
-    RecoveryIgnoresTheLog,
-    OrphansForgotten,
-    BitmapBitLost,
-    LinkCountOff,
-    FreeBlockInLog,
-    DataBlockInLog,
-    SyncedByteChanged,
-    NameLost,
-    StaleBlockShown,
-    SyncForgotten,
-}
 
 /// A bug, what it does, and where to search for it.
 #[derive(Clone, Copy, Debug)]

@@ -28,13 +28,14 @@
 //! | [`recovery`] | what recovery makes of it |
 //! | [`judge`] | whether that is allowed |
 //! | [`others`] | e2fsck and the kernel |
-//! | [`canary`] | planted bugs, all of which are caught |
+//! | [`bug`], [`canary`] | planted bugs, all of which are caught |
 //! | [`tally`] | what was explored |
 //! | [`random`] | long workloads of several threads |
-//! | [`run`], [`results`] | many sequences, on several threads; what they found |
+//! | [`run`], [`shared`], [`results`] | many sequences, on several threads; what they found |
 
 pub mod alphabet;
 pub mod base;
+pub mod bug;
 pub mod canary;
 pub mod judge;
 pub mod others;
@@ -43,5 +44,6 @@ pub mod record;
 pub mod recovery;
 pub mod results;
 pub mod run;
+pub mod shared;
 pub mod states;
 pub mod tally;

@@ -2,7 +2,7 @@
 
 use super::alphabet::Step;
 use super::base::{BLOCK, Base, TOP};
-use super::canary::Bug;
+use super::bug::Bug;
 use crate::device::{CrashPoint, Cut, ForkDevice, Image, RecordDevice, RecordLog, RecordOp};
 use crate::model::Model;
 use crate::operation::{Op, apply_to_ext4};

@@ -4,13 +4,37 @@
 //! A line is a range of places or seeds of one kind and configuration, explored at one commit on one day, with
 //! what that came to. Ranges that follow each other are one line.
 
-use super::run::Failed;
 use super::tally::Tally;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// A sequence or workload of which a state is not as it must be.
+#[derive(Clone, Debug)]
+pub struct Failed {
+    /// The sequence's number, or the workload's seed.
+    pub number: u64,
+    /// The state's number; `None`: the run itself failed.
+    pub state: Option<u64>,
+    /// What is wrong.
+    pub why: String,
+}
+
+impl Failed {
+    /// The command that shows it again.
+    pub fn command(&self, chunk: &Chunk) -> String {
+        let (kind, config, number) = (&chunk.kind, &chunk.config, self.number);
+        let state = self
+            .state
+            .map_or(String::new(), |n| format!(" --state {n}"));
+        format!(
+            "cargo run --release -p uext4-testkit --bin explore -- state --kind {kind} --config {config} \
+             --number {number}{state}"
+        )
+    }
+}
 
 /// What was explored in one go: a range of sequences, or of seeds.
 #[derive(Clone, Debug, PartialEq, Eq)]

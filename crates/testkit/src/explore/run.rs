@@ -6,61 +6,14 @@ use super::judge::{Effort, Judge};
 use super::others::Others;
 use super::random::explore_seed;
 use super::record::{is_its_own, record};
-use super::results::Chunk;
-use super::tally::{Seen, Tally};
+use super::results::Failed;
+use super::shared::Shared;
+use super::tally::Tally;
 use anyhow::Result;
-use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
-
-/// A sequence or workload of which a state is not as it must be.
-#[derive(Clone, Debug)]
-pub struct Failed {
-    /// The sequence's number, or the workload's seed.
-    pub number: u64,
-    /// The state's number; `None`: the run itself failed.
-    pub state: Option<u64>,
-    /// What is wrong.
-    pub why: String,
-}
-
-impl Failed {
-    /// The command that shows it again.
-    pub fn command(&self, chunk: &Chunk) -> String {
-        let (kind, config, number) = (&chunk.kind, &chunk.config, self.number);
-        let state = self
-            .state
-            .map_or(String::new(), |n| format!(" --state {n}"));
-        format!(
-            "cargo run --release -p uext4-testkit --bin explore -- state --kind {kind} --config {config} \
-             --number {number}{state}"
-        )
-    }
-}
-
-/// What several threads share.
-#[derive(Debug)]
-pub struct Shared {
-    /// States that were tried.
-    pub seen: Seen,
-    /// Shapes of trees that e2fsck has seen.
-    pub shapes: Arc<Mutex<HashSet<u64>>>,
-    /// Whether the kernel mounts images.
-    pub kernel: bool,
-}
-
-impl Shared {
-    /// Nothing was tried.
-    pub fn new(kernel: bool) -> Shared {
-        Shared {
-            seen: Seen::default(),
-            shapes: Arc::default(),
-            kernel,
-        }
-    }
-}
 
 /// Sequences `range`, in an order in which neighbours have little in common.
 #[derive(Clone, Debug)]
