@@ -14,7 +14,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `direct` | direct I/O, and how it takes the inode lock (mechanism 4) |
-//! | `journaled` | data that goes through the journal |
+//! | `journaled` | journalled data |
 //! | `fallocate`, `move_range` | ranges that get blocks, lose them, or move |
 //! | `seek`, `fiemap` | where data is |
 //! | `setattr`, `flags` | mode, owner, size, times; what chattr(1) sets |
