@@ -2,6 +2,7 @@
 
 mod command_line;
 mod dump;
+mod examples;
 mod guards;
 mod huge_images;
 mod install;

@@ -30,6 +30,19 @@ pub fn preloaded_library() -> Result<&'static Path> {
     found(&LIBRARY)
 }
 
+/// The directory of the programs in `examples/`, built as [`command`].
+///
+/// # Errors
+/// They do not build.
+pub fn examples() -> Result<&'static Path> {
+    static EXAMPLES: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
+        let args = ["-p", "uext4", "--examples", "--features", "unstable"];
+        let profile = build(&args).map_err(|error| format!("{error:#}"))?;
+        Ok(profile.join("examples"))
+    });
+    found(&EXAMPLES)
+}
+
 /// As [`command`], for tests that have no errors to return.
 ///
 /// # Panics
@@ -48,12 +61,13 @@ fn found(file: &'static Result<PathBuf, String>) -> Result<&'static Path> {
 
 fn built(name: &str) -> Result<PathBuf, String> {
     static PROFILE: LazyLock<Result<PathBuf, String>> =
-        LazyLock::new(|| build().map_err(|error| format!("{error:#}")));
+        LazyLock::new(|| build(&[]).map_err(|error| format!("{error:#}")));
     Ok(PROFILE.clone()?.join(name))
 }
 
-/// Builds the default members of the workspace; a moment if they are current. Returns the directory of the profile.
-fn build() -> Result<PathBuf> {
+/// Builds what `args` select, by default the default members of the workspace; a moment if that is current. Returns
+/// the directory of the profile.
+fn build(args: &[&str]) -> Result<PathBuf> {
     let test = std::env::current_exe()?;
     let profile = test.ancestors().nth(2).context("a target directory")?;
     let target = profile.parent().context("a target directory")?;
@@ -61,7 +75,7 @@ fn build() -> Result<PathBuf> {
     cargo
         .current_dir(WORKSPACE)
         .args(["build", "--quiet", "--target-dir"]);
-    cargo.arg(target);
+    cargo.arg(target).args(args);
     if profile.ends_with("release") {
         cargo.arg("--release");
     }
