@@ -15,7 +15,7 @@ const HEAD_BYTES: u64 = 256 << 10;
 /// afterwards.
 ///
 /// # Errors
-/// As [`crate::mkfs`]; what was there is unchanged, what was made is removed.
+/// As [`crate::mkfs()`]; what was there is unchanged, what was made is removed.
 pub(crate) fn write<T>(
     path: &Path,
     len: u64,
