@@ -19,7 +19,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`errno`] | error numbers and the error type |
-//! | [`variants`] | names of variants |
+//! | [`mod@variants`] | names of variants |
 //! | [`attr`], [`caller`] | attributes and credentials |
 //! | [`filesystem`], [`io`] | the trait that a file system gives; how it reads and writes |
 //! | [`registry`] | live superblocks of a type (`mqueue-super=`) |
