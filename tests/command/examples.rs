@@ -19,25 +19,39 @@ fn run(dir: &Path, name: &str, args: &[&str]) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
+/// Checks that `walk_image` prints these lines of `image`.
+fn walk(dir: &Path, image: &str, lines: &[&str]) -> Result<()> {
+    let walked = run(dir, "walk_image", &[image])?;
+    for line in lines {
+        ensure!(
+            walked.lines().any(|l| l == *line),
+            "{line} is not in\n{walked}"
+        );
+    }
+    Ok(())
+}
+
 #[test]
-fn an_image_is_built_filled_and_walked() -> Result<()> {
+fn images_are_built_filled_and_walked() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let (path, tree) = (dir.path(), dir.path().join("tree/sub"));
     fs::create_dir_all(&tree)?;
     fs::write(tree.join("file"), "content")?;
     std::os::unix::fs::symlink("file", tree.join("link"))?;
-    let built = run(path, "build_image", &["tree", "image"])?;
-    ensure!(built.starts_with("1 files, "), "{built}");
-    run(path, "copy_tree", &["tree/sub", "image", "/copies/a"])?;
-    let walked = run(path, "walk_image", &["image"])?;
-    for line in [
-        "Regular 0644 7 /sub/file",
+    let printed = run(path, "build_image", &["tree", "image"])?;
+    ensure!(printed.starts_with("1 files, "), "{printed}");
+    walk(path, "image", &["Regular 0644 7 /sub/file"])?;
+    // An image that was built from a tree has no room for another one.
+    let mut mkfs = Command::new(built::command()?);
+    mkfs.current_dir(path)
+        .args(["mkfs", "empty", "--size", "16M"]);
+    ensure!(mkfs.output()?.status.success(), "{mkfs:?}");
+    run(path, "copy_tree", &["tree/sub", "empty", "/copies/a"])?;
+    let copied = [
         "Regular 0644 7 /copies/a/file",
         "Symlink 0777 4 /copies/a/link",
-    ] {
-        ensure!(walked.lines().any(|l| l == line), "no {line} in\n{walked}");
-    }
-    Ok(())
+    ];
+    walk(path, "empty", &copied)
 }
 
 #[test]
