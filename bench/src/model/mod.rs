@@ -118,8 +118,8 @@ type Model = fn(&Document, &Parameters) -> Mechanism;
 
 fn assumptions() -> Vec<String> {
     [
-        "This is a model: the variants' protocols played through event by event, with times measured here. Nobody has \
-         run uext4 on the machines it projects to.",
+        "This is a model: the variants' protocols played through event by event, with times measured here. uext4 has not \
+         run on the machines that it projects to.",
         "One worker runs on each core, and each core is as fast as a CPU of this machine while its other CPU is \
          busy too.",
         "Only what a variant does differently contends. The rest of an operation costs what it costs here, however \
