@@ -1,10 +1,9 @@
 //! Empty images of all sizes and features, as e2fsck, dumpe2fs and the kernel see them.
 
-use std::path::Path;
+use uext4_testkit::prelude::*;
 
 use crate::oracle::{Mounted, dump, field, fsck, make, run};
-use uext4_block::{BlockDevice, FileDevice, MemoryDevice, OpenOptions};
-use uext4_build::{FeatureSet, MkfsError, MkfsOptions, NoProgress, mkfs};
+use uext4_build::{MkfsError, mkfs};
 
 const MIB: u64 = 1 << 20;
 

@@ -1,10 +1,8 @@
 //! The oracles: e2fsck, dumpe2fs, and the kernel's own mount of an image.
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 use std::sync::Mutex;
+use uext4_testkit::prelude::*;
 
-use uext4_block::{FileDevice, OpenOptions};
-use uext4_build::{MkfsOptions, MkfsReport, NoProgress, Plan, Scan};
+use uext4_build::{MkfsReport, Plan, Scan};
 
 /// Runs a program; `None`, said aloud, where there is no such program.
 pub fn run(program: &str, args: &[&str]) -> Option<Output> {

@@ -1,16 +1,10 @@
 //! Images made from trees, compared entry by entry with the tree through the kernel's mount.
 
-use std::collections::HashMap;
-use std::ffi::CString;
-use std::fs::{self, File};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use uext4_testkit::prelude::*;
 
 use crate::oracle::{Mounted, fsck, make};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, SeekFrom, Timespec, Timestamps, XattrFlags};
-use uext4_block::{FileDevice, MemoryDevice, OpenOptions};
-use uext4_build::{FeatureSet, MkfsError, MkfsOptions, NoProgress, Plan, Scan, mkfs};
+use uext4_build::{MkfsError, Plan, Scan, mkfs};
 
 fn set_times(path: &Path, atime: (i64, i64), mtime: (i64, i64)) {
     let spec = |(tv_sec, tv_nsec)| Timespec { tv_sec, tv_nsec };

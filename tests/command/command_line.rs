@@ -1,13 +1,6 @@
 //! The command as a user meets it: what it prints, what it exits with, what it leaves on disk.
 
-use crate::workdir::Workdir;
-use rustix::process::Signal;
-use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
-use std::process::Command;
-use uext4_testkit::built::uext4;
+use crate::*;
 
 /// All that `cp -a` keeps, a line for each file.
 fn describe(root: &Path) -> Vec<String> {

@@ -1,11 +1,7 @@
 //! `uext4 dump`: what it says of an image is what lies there.
 
 use serde_json::Value;
-use std::fs;
-use std::path::Path;
-use std::process::Command;
-use tempfile::TempDir;
-use uext4_testkit::built;
+use uext4_testkit::prelude::*;
 
 const FILE_BYTES: usize = 700_000;
 

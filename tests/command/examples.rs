@@ -1,11 +1,6 @@
 //! Each program in `examples/` runs, and does what it says.
 
-use anyhow::{Context, Result, ensure};
-use std::fs;
-use std::path::Path;
-use std::process::Command;
-use uext4_testkit::built;
-use uext4_testkit::mounted_dir::can_mount;
+use uext4_testkit::prelude::*;
 
 /// Runs an example in `dir`; what it printed.
 fn run(dir: &Path, name: &str, args: &[&str]) -> Result<String> {

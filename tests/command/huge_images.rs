@@ -1,12 +1,8 @@
 //! Images of 64 TiB, which are sparse files in memory: checked in less than 1 GiB, and written past the first 2^32
 //! blocks.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use tempfile::TempDir;
+use crate::*;
 use uext4::{FiemapFlags, FiemapOf, Filesystem, ImageOptions, MkfsOptions, NoProgress, mkfs};
-use uext4_testkit::built::uext4;
 
 const SIZE: u64 = 64 << 40;
 /// What an image takes of the host's memory: descriptors and their backups.

@@ -1,8 +1,6 @@
 //! `make install` into a directory: each file is there, works, and has what the command's definition says.
 
-use std::path::Path;
-use std::process::{Command, Output};
-use uext4_testkit::built;
+use uext4_testkit::prelude::*;
 
 fn run(command: &mut Command) -> Output {
     let output = command.output().expect("it starts");

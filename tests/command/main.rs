@@ -8,3 +8,7 @@ mod huge_images;
 mod install;
 mod mqueue;
 mod workdir;
+
+use rustix::process::Signal;
+use uext4_testkit::{built::uext4, prelude::*};
+use workdir::Workdir;

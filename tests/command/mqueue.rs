@@ -1,10 +1,6 @@
 //! `uext4 mqueue` on a mount, and where there is none: what it prints, and what it leaves alone.
 
-use std::fs;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
-use tempfile::TempDir;
-use uext4_testkit::built::uext4;
+use crate::*;
 
 fn run(dir: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(uext4());

@@ -1,11 +1,6 @@
 //! The command in a directory of its own.
 
-use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use tempfile::TempDir;
-use uext4_testkit::built::uext4;
+use crate::*;
 use uext4_testkit::loop_device::LoopDevice;
 
 /// A directory to work in.

@@ -5,11 +5,7 @@ mod regressions;
 mod rwsem;
 mod stress;
 
-use uext4_ext4::{Ext4, InodeRef};
-use uext4_vfs::attr::{NewKind, NewNode};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::errno::Errno;
-use uext4_vfs::filesystem::FileSystem;
+use uext4_testkit::prelude::*;
 
 /// Makes a file as the superuser.
 fn make(fs: &Ext4, dir: &InodeRef, name: &[u8], kind: NewKind<'_>) -> Result<InodeRef, Errno> {

@@ -1,19 +1,8 @@
 //! What a review found.
 
 use crate::{acl, make};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use uext4_block::BlockDevice;
-use uext4_ext4::{Ext4, InodeRef};
-use uext4_ondisk::InodeFlags;
-use uext4_testkit::device::{Cut, RecordDevice};
-use uext4_testkit::image::{Shape, mount};
-use uext4_testkit::oracle;
-use uext4_vfs::attr::{NewKind, RenameFlags, XattrFlags};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::errno::Errno;
-use uext4_vfs::filesystem::FileSystem;
-use uext4_vfs::io::Fallocate;
+use uext4_testkit::image::mount;
+use uext4_testkit::prelude::*;
 
 /// Makes empty files until there are no inodes.
 fn use_up_inodes(fs: &Ext4, dir: &InodeRef) {

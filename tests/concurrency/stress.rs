@@ -2,22 +2,9 @@
 //! beneath them; and everything where space runs out.
 
 use crate::{acl, make};
-use fastrand::Rng;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use uext4_block::{BlockDevice, MemoryDevice};
-use uext4_ext4::{DataMode, Ext4, InodeRef};
-use uext4_ondisk::InodeFlags;
-use uext4_testkit::aligned::Aligned;
 use uext4_testkit::crash::{Plan, examine, record};
-use uext4_testkit::device::{Cut, RecordDevice};
-use uext4_testkit::image::{Shape, mount, mount_as, mount_in};
-use uext4_testkit::{env_number, oracle};
-use uext4_vfs::attr::{NewKind, RenameFlags, SetAttr, XattrFlags};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::errno::Errno;
-use uext4_vfs::filesystem::FileSystem;
-use uext4_vfs::io::{Fallocate, IoFlags};
+use uext4_testkit::image::{mount, mount_as, mount_in};
+use uext4_testkit::prelude::*;
 
 fn journal(fs: &Ext4, file: &InodeRef, on: bool) {
     let flags = fs.files.flags(file);

@@ -3,14 +3,13 @@
 //! `UEXT4_EXPLORE_SEED` chooses which sequences and workloads are tried, `UEXT4_EXPLORE_SHARE` how many times
 //! as many as by default.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use uext4_testkit::env_number;
 use uext4_testkit::explore::alphabet::Sequences;
 use uext4_testkit::explore::base::{Base, Config};
 use uext4_testkit::explore::canary::CANARIES;
 use uext4_testkit::explore::results::Chunk;
 use uext4_testkit::explore::run::{Plan, run};
 use uext4_testkit::explore::shared::Shared;
+use uext4_testkit::prelude::*;
 
 /// Explores so many sequences of one, two and three operations, and workloads.
 fn explore(config: &str, shares: [u64; 4]) {

@@ -1,12 +1,5 @@
 //! Power lost while orphans are recovered.
-use std::sync::Arc;
-use std::time::Duration;
-use uext4_block::{BlockDevice, MemoryDevice};
-use uext4_build::{FeatureSet, MkfsOptions, NoProgress};
-use uext4_ext4::{Ext4, MountOptions};
-use uext4_testkit::device::{Cut, RecordDevice};
-use uext4_testkit::oracle;
-use uext4_vfs::caller::Caller;
+use uext4_testkit::prelude::*;
 
 fn make(features: &str, inodes: u32, bytes: u64) -> MemoryDevice {
     let device = MemoryDevice::new(bytes);

@@ -1,11 +1,8 @@
 //! Power losses under random workloads. `UEXT4_CRASH_RUNS` sets how many workloads,
 //! `UEXT4_CRASH_SEED` the first seed.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use uext4_ext4::DataMode;
 use uext4_testkit::crash::{Plan, canary_is_caught, examine, record};
-use uext4_testkit::env_number;
-use uext4_testkit::image::Shape;
+use uext4_testkit::prelude::*;
 
 fn plan(seed: u64, kernel: bool) -> Plan {
     let shape = Shape::ALL[(seed % Shape::ALL.len() as u64) as usize];

@@ -1,15 +1,8 @@
 //! `errors=`: what becomes of a mount that meets damage, and what the superblock says of it.
 
-use std::sync::Arc;
-use uext4_block::{BlockDevice, MemoryDevice};
-use uext4_ext4::{Ext4, MountOptions, read_superblock};
-use uext4_ondisk::{ErrorsBehaviour, Ino, Lblk, Pblk, STATE_ERROR};
-use uext4_testkit::image::{Shape, mount};
-use uext4_testkit::oracle;
-use uext4_vfs::attr::{NewKind, NewNode};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::errno::Errno;
-use uext4_vfs::filesystem::FileSystem;
+use uext4_ondisk::{ErrorsBehaviour, Lblk, STATE_ERROR};
+use uext4_testkit::image::mount;
+use uext4_testkit::prelude::*;
 
 fn make(fs: &Ext4, name: &[u8], kind: NewKind<'_>) -> Result<uext4_ext4::InodeRef, Errno> {
     let root = fs.root().map_err(|e| e.errno())?;

@@ -5,22 +5,12 @@
 //! By default a sample; `UEXT4_BYTES_STEP=1` takes every byte. `UEXT4_BYTES_FIRST` is where to begin, so that several
 //! processes can share the work.
 
-use anyhow::{Context, Result, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-use uext4_block::{BlockDevice, MemoryDevice};
-use uext4_ext4::{Ext4, Ext4Error, InodeRef};
-use uext4_ondisk::Ino;
-use uext4_testkit::env_number;
+use std::sync::Mutex;
 use uext4_testkit::image::{mke2fs, mount};
-use uext4_testkit::tree::{self, Tree, join};
-use uext4_vfs::attr::{FileKind, NewKind, NewNode, XattrFlags};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::errno::{Errno, Error};
-use uext4_vfs::filesystem::FileSystem;
+use uext4_testkit::prelude::*;
+use uext4_testkit::tree::join;
+use uext4_vfs::errno::Error;
 
 const BLOCK: usize = 1024;
 const BYTES: u64 = 3 << 20;

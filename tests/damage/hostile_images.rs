@@ -1,14 +1,7 @@
 //! Images that were made to deceive: blocks in two roles, trees that lead back to themselves, files over metadata.
 //! Each is an error that names the place; nothing is written where it must not be.
-use std::sync::Arc;
-use uext4_block::{BlockDevice, MemoryDevice};
-use uext4_build::{FeatureSet, MkfsOptions, NoProgress};
-use uext4_ext4::{Ext4, Ext4Error, InodeRef, MountOptions};
-use uext4_ondisk::{ExtentIdx, ExtentNodeMut, GroupDesc, GroupNo, Ino, Lblk, Pblk};
-use uext4_vfs::attr::{NewKind, NewNode, RenameFlags};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::errno::Errno;
-use uext4_vfs::io::Fallocate;
+use uext4_ondisk::{ExtentIdx, ExtentNodeMut, Lblk};
+use uext4_testkit::prelude::*;
 
 const BLOCK: u64 = 1024;
 const SIZE: u64 = 16 << 20;

@@ -1,12 +1,6 @@
 //! Images and calls that are odd: goals, ages, counts that lie, the boot loader's inode itself.
-use std::sync::Arc;
-use std::time::Duration;
-use uext4_ext4::{Ext4Error, GenerationVariant, IallocVariant, MountOptions};
-use uext4_ondisk::Ino;
-use uext4_testkit::mke2fs::{self, DIR, FILE, fsck, image, make, mount, within};
-use uext4_vfs::attr::{FileHandle, SetAttr, TimeSet};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::filesystem::FileSystem;
+use uext4_testkit::mke2fs::{self, make, mount};
+use uext4_testkit::prelude::*;
 
 #[test]
 fn swap_boot_with_itself() {

@@ -1,17 +1,8 @@
 //! Damaged images: mounting, walking and changing them gives errors, never a panic or a hang.
 //! `UEXT4_DAMAGE_RUNS` sets how many.
 
-use std::sync::Arc;
-use std::sync::mpsc;
-use std::time::Duration;
-use uext4_block::{BlockDevice, MemoryDevice};
-use uext4_testkit::env_number;
-use uext4_testkit::image::{Shape, mount};
-use uext4_testkit::operation::{Op, apply};
-use uext4_testkit::workload::{Habits, Worker};
-use uext4_vfs::attr::FileKind;
-use uext4_vfs::caller::Caller;
-use uext4_vfs::filesystem::FileSystem;
+use uext4_testkit::image::mount;
+use uext4_testkit::prelude::*;
 
 const ENTRIES_MAX: usize = 5000;
 

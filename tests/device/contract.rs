@@ -1,19 +1,12 @@
 //! The contract of block devices, for every device.
 
-use std::sync::Arc;
-use std::time::Duration;
-use uext4_block::{
-    BlockDevice, BlockError, CountDevice, DeviceId, FileDevice, IoEngine, LatencyDevice,
-    MemoryDevice, OpenOptions, OverlayDevice, Result,
-};
+use uext4_block::{BlockError, CountDevice, IoEngine, LatencyDevice, OverlayDevice, Result};
 use uext4_testkit::device::contract::{
     Length, check_bytes, check_failed, check_power_loss, check_wrapper,
 };
-use uext4_testkit::device::{
-    AfterLoss, Cut, FaultCall, FaultDevice, FaultPlan, FaultRule, ForkDevice, Image, LostData,
-    RecordDevice, VolatileDevice,
-};
+use uext4_testkit::device::{AfterLoss, ForkDevice, Image, LostData, VolatileDevice};
 use uext4_testkit::loop_device::LoopDevice;
+use uext4_testkit::prelude::*;
 
 #[test]
 fn contract_memory() {

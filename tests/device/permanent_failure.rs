@@ -1,13 +1,8 @@
 //! Files and block devices of the host that lose writes: what a device says after that.
 
-use std::io::Read;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
-use tempfile::TempDir;
-use uext4_block::{BlockDevice, BlockError, FileDevice, OpenOptions};
+use uext4_block::BlockError;
+use uext4_testkit::prelude::*;
 
 /// Longer than a tick of the clock, within which the length isn't asked for again.
 const TICK: Duration = Duration::from_millis(30);

@@ -3,14 +3,12 @@
 //! A share of the calls by default; `UEXT4_FAULT_SWEEP=1` for all of them, `UEXT4_FAULT_SEED` for another share.
 
 use serde_json::json;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-use uext4_block::{BlockDevice, DeviceId, Result};
-use uext4_testkit::device::{FaultCall, LostData};
-use uext4_testkit::env_number;
+use std::sync::Mutex;
+use uext4_block::Result;
+use uext4_testkit::device::LostData;
 use uext4_testkit::explore::results::record;
 use uext4_testkit::faults::{CALLS, Fault, OPERATIONS, Outcome, Segment, run, run_on, segments};
+use uext4_testkit::prelude::*;
 
 /// A run that takes longer hangs.
 const HANG: Duration = Duration::from_secs(240);

@@ -1,21 +1,12 @@
 //! Operations that meet a block which cannot be read, or is damaged: every read of each operation in turn.
 //! Either the operation fails, the tree is as before and the journal continues, or it succeeds without the block.
 
-use anyhow::{Context, Result, bail};
-use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
-use uext4_block::{BlockDevice, BlockError, BlockOp, DeviceId, MemoryDevice};
-use uext4_ext4::{Ext4, MountOptions};
-use uext4_ondisk::{ErrorsBehaviour, GroupDesc, GroupNo};
-use uext4_testkit::image::Shape;
-use uext4_testkit::operation::{Op, apply};
-use uext4_testkit::oracle;
-use uext4_testkit::tree::{self, Entry, Tree};
-use uext4_vfs::attr::RenameFlags;
-use uext4_vfs::io::Fallocate;
+use uext4_block::{BlockError, BlockOp};
+use uext4_ondisk::ErrorsBehaviour;
+use uext4_testkit::prelude::*;
+use uext4_testkit::tree::Entry;
 
 /// What becomes of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

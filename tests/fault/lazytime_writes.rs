@@ -1,12 +1,6 @@
 //! A failing device under lazytime, and entries that name their own directory.
-use std::sync::Arc;
-use std::time::Duration;
-use uext4_block::{BlockDevice, MemoryDevice};
-use uext4_ext4::{AtimeUpdate, Ext4, MountOptions};
-use uext4_testkit::device::{FaultCall, FaultDevice, FaultPlan, FaultRule};
-use uext4_testkit::mke2fs::{self, FILE, image, within};
-use uext4_vfs::attr::RenameFlags;
-use uext4_vfs::caller::Caller;
+use uext4_testkit::mke2fs;
+use uext4_testkit::prelude::*;
 
 #[test]
 fn self_rename() {

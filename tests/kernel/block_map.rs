@@ -1,19 +1,6 @@
 //! Images without extents, used by us and by the kernel in turn. Needs root and loop devices.
 
-use anyhow::{Context, Result, bail};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::sync::Arc;
-use uext4_block::{FileDevice, MemoryDevice, OpenOptions};
-use uext4_ext4::Ext4;
-use uext4_testkit::image::{Shape, mount_as};
-use uext4_testkit::operation::{Op, apply, find};
-use uext4_testkit::oracle::{self, KernelMount};
-use uext4_testkit::tree::{self, Tree};
-use uext4_testkit::workload::{Habits, Worker};
-use uext4_vfs::errno::Errno;
-use uext4_vfs::filesystem::FileSystem;
+use crate::*;
 
 fn same(what: &str, left: &Tree, right: &Tree) -> Result<()> {
     match tree::difference(left, right) {

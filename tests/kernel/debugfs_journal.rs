@@ -1,12 +1,7 @@
 //! Journals that debugfs wrote, of kinds that no kernel of today writes any more (checksums of version
 //! 2): our recovery against e2fsck's, block by block.
 
-use anyhow::{Context, Result, bail};
-use std::path::Path;
-use std::sync::Arc;
-use uext4_block::{FileDevice, OpenOptions};
-use uext4_testkit::image::mount;
-use uext4_testkit::oracle;
+use crate::*;
 
 /// Features of the file system, what debugfs opens the journal with, what the journal has then.
 const KINDS: [(&str, &str, &[&str]); 7] = [

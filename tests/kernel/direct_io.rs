@@ -1,21 +1,8 @@
 //! Direct and buffered I/O, fallocate and seeking, step by step beside the kernel's ext4: the same answers,
 //! the same errors, the same bytes. `UEXT4_DIRECT_RUNS` sets how many sequences.
 
-use anyhow::{Context, Result, bail, ensure};
-use fastrand::Rng;
+use crate::*;
 use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom};
-use std::os::fd::OwnedFd;
-use std::path::Path;
-use std::sync::Arc;
-use uext4_ext4::{Ext4, InodeRef};
-use uext4_ondisk::InodeFlags;
-use uext4_testkit::aligned::Aligned;
-use uext4_testkit::image::{Shape, mount_as};
-use uext4_testkit::{env_number, oracle};
-use uext4_vfs::attr::{NewKind, NewNode, SetAttr};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::filesystem::FileSystem;
-use uext4_vfs::io::{Fallocate, IoFlags};
 
 const FILE_BYTES_MAX: u64 = 300_000;
 const NEW: NewNode<'_> = NewNode {

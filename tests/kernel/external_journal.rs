@@ -1,14 +1,7 @@
 //! Journals on devices of their own: those that the kernel wrote recovered by us as e2fsck does it, and
 //! ours by the kernel. Needs root, loop devices and python3.
 
-use anyhow::{Context, Result, bail};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use uext4_block::{BlockDevice, FileDevice, MemoryDevice, OpenOptions};
-use uext4_ext4::{Ext4, Ext4Error, MountOptions};
-use uext4_testkit::operation::{Op, apply};
-use uext4_testkit::oracle::{self, KernelMount};
-use uext4_testkit::tree;
+use uext4_testkit::prelude::*;
 
 const FORMATS: [(&str, &str); 4] = [
     ("4096", ""),

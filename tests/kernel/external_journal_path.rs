@@ -1,9 +1,8 @@
 //! A file system with its journal in another file, through the library. Needs root and loop devices,
 //! since mke2fs takes a journal on nothing else.
 
-use std::path::Path;
-use std::process::Command;
 use uext4::{Errno, Filesystem, ImageOptions};
+use uext4_testkit::prelude::*;
 
 /// Runs a command; its output, if it succeeds.
 fn run(program: &str, args: &[&str]) -> Option<String> {

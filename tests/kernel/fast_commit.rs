@@ -1,23 +1,8 @@
 //! Fast commits that the kernel wrote: our replay of them against the kernel's own, and against what was
 //! synced. `UEXT4_FAST_COMMITS` sets how many images. Needs root, loop devices and python3.
 
-use anyhow::{Context, Result, bail};
-use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions as Open};
-use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-use uext4_block::{FileDevice, MemoryDevice, OpenOptions};
-use uext4_testkit::device::{Cut, RecordDevice};
-use uext4_testkit::env_number;
-use uext4_testkit::image::mount;
-use uext4_testkit::operation::{Op, apply};
-use uext4_testkit::oracle::{self, KernelMount};
-use uext4_testkit::tree::{self, Tree};
+use crate::*;
+use std::fs::OpenOptions as Open;
 
 /// What must be there after a crash: files by their paths from the root, as they were when synced and
 /// have been since.

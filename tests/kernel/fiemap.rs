@@ -1,15 +1,7 @@
 //! FIEMAP, beside what the kernel says of the same images; and what trimming leaves.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::sync::Arc;
-use uext4_block::{BlockDevice, FileDevice, OpenOptions};
-use uext4_ext4::{Ext4, MountOptions};
-use uext4_testkit::oracle;
-use uext4_vfs::attr::XattrFlags;
-use uext4_vfs::caller::Caller;
+use uext4_testkit::prelude::*;
 use uext4_vfs::fiemap::FiemapOf;
-use uext4_vfs::filesystem::FileSystem;
 
 /// Prints the extents of each file that it is given: of its data, in ranges too, and of its attributes.
 const ASK: &str = r"

@@ -1,19 +1,8 @@
 //! The flags of chattr(1), set beside the kernel's ext4: the same answers, the same flags afterwards. Projects, which it may
 //! only read, as it does not mount them for writing where it was built without quotas.
 
-use fastrand::Rng;
 use rustix::fs::{IFlags, Mode, OFlags};
-use std::os::fd::OwnedFd;
-use std::path::Path;
-use std::sync::Arc;
-use uext4_ext4::{Ext4, InodeRef};
-use uext4_ondisk::InodeFlags;
-use uext4_testkit::image::Shape;
-use uext4_testkit::{env_number, oracle};
-use uext4_vfs::attr::{NewKind, NewNode, RenameFlags};
-use uext4_vfs::caller::{Caller, Capabilities};
-use uext4_vfs::errno::Errno;
-use uext4_vfs::filesystem::FileSystem;
+use uext4_testkit::prelude::*;
 use uext4_vfs::{OpenFile, OpenFlags};
 
 /// Flags that Linux can change and this file system doesn't: how data is kept, and one that means nothing

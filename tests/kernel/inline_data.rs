@@ -1,17 +1,7 @@
 //! Images with inline data, used by us and by the kernel in turn. Needs root and loop devices.
 
-use anyhow::{Context, Result};
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use uext4_ext4::Ext4;
-use uext4_ondisk::InodeFlags;
+use crate::*;
 use uext4_testkit::beside::{Values, both};
-use uext4_testkit::image::{Shape, mount_as};
-use uext4_testkit::operation::{Op, apply, find};
-use uext4_testkit::oracle;
-use uext4_vfs::errno::Errno;
-use uext4_vfs::filesystem::FileSystem;
-use uext4_vfs::io::Fallocate;
 
 #[test]
 fn kernel_and_we_do_the_same() {

@@ -1,15 +1,7 @@
 //! Images on which the kernel was writing when it was shut down: our recovery of its journal against
 //! e2fsck's. `UEXT4_KERNEL_JOURNALS` sets how many. Needs root, loop devices and python3.
 
-use anyhow::{Context, Result, bail};
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-use uext4_block::{FileDevice, OpenOptions};
-use uext4_testkit::image::mount;
-use uext4_testkit::oracle::{self, KernelMount};
-use uext4_testkit::{env_number, tree};
+use crate::*;
 
 /// How the kernel is made to write a journal.
 struct Format {

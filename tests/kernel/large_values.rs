@@ -1,18 +1,8 @@
 //! Images with attributes whose values have inodes of their own, used by us and by the kernel in turn.
 //! Needs root and loop devices.
 
-use anyhow::{Context, Result, ensure};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use uext4_ext4::Ext4;
+use crate::*;
 use uext4_testkit::beside::{Values, both, close, open, same};
-use uext4_testkit::image::{Shape, mount_as};
-use uext4_testkit::operation::{Op, apply, find};
-use uext4_testkit::oracle::{self, KernelMount};
-use uext4_testkit::tree;
-use uext4_vfs::caller::Caller;
-use uext4_vfs::errno::Errno;
-use uext4_vfs::filesystem::FileSystem;
 
 #[test]
 fn kernel_and_we_do_the_same() {

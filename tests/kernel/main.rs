@@ -13,3 +13,8 @@ mod inline_data;
 mod journal;
 mod large_values;
 mod matrix;
+
+use uext4_testkit::{
+    image::{mount, mount_as},
+    prelude::*,
+};

@@ -1,22 +1,9 @@
 //! Sixteen threads read, write, cut, punch, zero and allocate one file, mostly directly, and every reader
 //! knows what it may find. `UEXT4_DIRECT_OPS` sets how many operations, `UEXT4_DIRECT_SEED` the first seed.
 
-use anyhow::{Context, Result, anyhow, bail};
-use fastrand::Rng;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use uext4_block::{BlockDevice, DeviceId, MemoryDevice};
-use uext4_ext4::{Ext4, InodeRef};
-use uext4_ondisk::InodeFlags;
-use uext4_testkit::aligned::Aligned;
-use uext4_testkit::image::{Shape, mount_as};
+use uext4_testkit::image::mount_as;
+use uext4_testkit::prelude::*;
 use uext4_testkit::stamps::{Stamps, is_stamp};
-use uext4_testkit::{env_number, oracle};
-use uext4_vfs::attr::{NewKind, NewNode, SetAttr};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::errno::Errno;
-use uext4_vfs::filesystem::FileSystem;
-use uext4_vfs::io::{Fallocate, IoFlags};
 
 const THREADS: usize = 16;
 /// Units that one thread writes to, one after the other.

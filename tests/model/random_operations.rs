@@ -2,23 +2,10 @@
 //! without inodes, and on a device that fails. `UEXT4_STRESS_SECONDS` and `UEXT4_MODEL_RUNS` make it
 //! longer.
 
-use anyhow::{Context, Result, anyhow};
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-use uext4_block::MemoryDevice;
-use uext4_ext4::{DataMode, Ext4};
-use uext4_testkit::device::{FaultCall, FaultDevice, FaultPlan, FaultRule};
-use uext4_testkit::image::{Shape, mount, mount_as, mount_in};
-use uext4_testkit::operation::{Op, apply};
+use uext4_testkit::image::{mount, mount_as, mount_in};
+use uext4_testkit::prelude::*;
 use uext4_testkit::verdict::History;
 use uext4_testkit::verdict::Promise;
-use uext4_testkit::workload::{Habits, Worker};
-use uext4_testkit::{env_number, oracle, tree};
-use uext4_vfs::attr::{NewKind, NewNode};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::errno::Errno;
-use uext4_vfs::filesystem::FileSystem;
 
 fn shared() -> Op {
     Op::Mkdir {

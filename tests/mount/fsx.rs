@@ -4,17 +4,12 @@
 //! `UEXT4_FSX_OPS` is the number of operations for each kind of mount, `UEXT4_FSX_SEED` the first seed. Needs root, loop
 //! devices and /dev/fuse, and skips, saying so, without.
 
-use anyhow::{Context, Result, bail, ensure};
-use fastrand::Rng;
 use rustix::fs::{Advice, FallocateFlags, OFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
-use std::fs::File;
 use std::num::NonZeroU64;
-use std::path::PathBuf;
-use uext4_testkit::aligned::Aligned;
-use uext4_testkit::env_number;
-use uext4_testkit::mounted_dir::{self, Driver, MountedDir, Shape};
+use uext4_testkit::mounted_dir::{self, Shape};
+use uext4_testkit::prelude::*;
 
 /// The largest size, and the longest range.
 const SIZE_MAX: usize = 300_000;

@@ -5,3 +5,6 @@ mod command;
 mod fsx;
 mod lifecycle;
 mod random_calls;
+
+use rustix::process::{Signal, kill_process};
+use uext4_testkit::{mounted_dir::Shape, prelude::*};

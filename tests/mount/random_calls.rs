@@ -4,18 +4,14 @@
 //! `UEXT4_CALL_SEED` and `UEXT4_CALL_SEQUENCES` choose, as for the library's `kernel_calls`. Needs root, loop devices and
 //! /dev/fuse, and skips, saying so, without.
 
-use fastrand::Rng;
-use std::collections::BTreeSet;
-use uext4_ondisk::InodeFlags;
 use uext4_testkit::calls::call::Call;
 use uext4_testkit::calls::mounted::{Mounted, write_whole_extents};
 use uext4_testkit::calls::person::Person;
 use uext4_testkit::calls::sequence::{Counts, Rules, Unprotected, report, sequence};
 use uext4_testkit::calls::side::Side;
 use uext4_testkit::calls::thread;
-use uext4_testkit::env_number;
-use uext4_testkit::mounted_dir::{self, Driver, MountedDir, Shape};
-use uext4_vfs::caller::Capabilities;
+use uext4_testkit::mounted_dir::{self, Shape};
+use uext4_testkit::prelude::*;
 
 /// Different differences until the test ends.
 const DIFFERENCES_MAX: usize = 8;

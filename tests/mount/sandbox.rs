@@ -1,14 +1,9 @@
 //! The sandbox, entered in a child process each time: it can't be left again.
 
-use std::fs::{File, OpenOptions};
-use std::io::Read;
-use std::os::unix::fs::FileExt;
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Output};
-use std::sync::Arc;
-use tempfile::TempDir;
+use std::fs::OpenOptions;
 use uext4::{DeviceOptions, FileDevice, Filesystem, MkfsOptions, NoProgress, mkfs};
 use uext4_mountd::sandbox::{self, Serves};
+use uext4_testkit::prelude::*;
 
 /// Set in the child, to a directory to work in.
 const CHILD: &str = "UEXT4_TEST_SANDBOX";

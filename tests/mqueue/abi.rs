@@ -1,10 +1,7 @@
 //! The library as a program in C meets it, without a mount: `c/abi.c` is compiled, and run with it preloaded.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use tempfile::TempDir;
-use uext4_testkit::built::{WORKSPACE, preloaded_library};
+use uext4_testkit::built::preloaded_library;
+use uext4_testkit::prelude::*;
 
 /// A C program of `c`, compiled.
 struct Program {

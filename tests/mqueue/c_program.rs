@@ -1,9 +1,6 @@
 //! C programs of these tests.
 
-use anyhow::{Result, ensure};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use uext4_testkit::built::WORKSPACE;
+use uext4_testkit::prelude::*;
 
 /// Compiles `tests/mqueue/c/NAME.c` into that directory.
 ///

@@ -1,12 +1,7 @@
 //! Where message queues are: the kernel's own, or those of a mount, for programs that call the C library.
 
-use anyhow::{Context, Result, ensure};
 use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use tempfile::TempDir;
-use uext4_testkit::built;
+use uext4_testkit::prelude::*;
 
 /// A mounted namespace; dropping it unmounts it.
 pub struct Mounted {

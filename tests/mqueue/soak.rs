@@ -5,14 +5,13 @@
 //! `make soak` has 300 and 10,000.
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::{Duration, Instant};
 use uext4_mqueue::{
     Accounts, Description, IpcNamespace, Limits, MqFile, MqOpen, MqueueType, NamespaceId, Wait,
 };
-use uext4_vfs::{Caller, FileSystem, NewKind, NewNode, SuperVariant};
+use uext4_testkit::prelude::*;
+use uext4_vfs::SuperVariant;
 
 /// Two threads each: one makes a namespace, the other mounts it too.
 const PAIRS: usize = 8;

@@ -1,11 +1,7 @@
 //! Operations on images that mke2fs made, verified by e2fsck.
 
-use std::path::Path;
-use std::sync::Arc;
-use uext4_ext4::{Ext4, MountOptions};
-use uext4_testkit::mke2fs::{self, DIR, FILE, fsck, image};
-use uext4_vfs::attr::{NewKind, NewNode, RenameFlags, XattrFlags};
-use uext4_vfs::caller::Caller;
+use uext4_testkit::mke2fs;
+use uext4_testkit::prelude::*;
 
 fn mount(path: &Path) -> Arc<Ext4> {
     mke2fs::mount(path, MountOptions::default())

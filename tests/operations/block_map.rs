@@ -1,14 +1,7 @@
 //! Files without extents: every level of pointers, holes, damage in pointers, and what deleting costs.
-use std::path::Path;
-use std::process::Command;
-use std::sync::Arc;
-use uext4_block::{BlockDevice, MemoryDevice};
-use uext4_ext4::{Ext4, Ext4Error, InodeRef, MountOptions, Result};
-use uext4_ondisk::{CorruptKind, InodeFlags, MAP_DIRECT, MapShape, Pblk, RoCompat, map_pointer};
-use uext4_testkit::mke2fs::{DIR, FILE, fsck, image, mount, run};
-use uext4_vfs::attr::{NewKind, NewNode};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::io::{Fallocate, IoFlags};
+use crate::*;
+use uext4_ext4::Result;
+use uext4_ondisk::{CorruptKind, MAP_DIRECT, MapShape, RoCompat, map_pointer};
 
 fn create(fs: &Ext4, name: &str) -> InodeRef {
     let top = fs.namei.root().unwrap();

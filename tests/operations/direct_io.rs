@@ -1,19 +1,9 @@
 //! Direct I/O and fallocate where space, lengths or permission end.
 
-use std::sync::Arc;
-use uext4_block::{BlockDevice, DeviceId, MemoryDevice};
-use uext4_ext4::{Ext4, Ext4Error, InodeRef, MountOptions};
 use uext4_ondisk::{EXTENT_LEN_MAX_UNWRITTEN, Extent};
-use uext4_testkit::aligned::Aligned;
-use uext4_testkit::device::{Cut, RecordDevice};
 use uext4_testkit::image::in_memory;
-use uext4_testkit::mke2fs::{self, FILE};
-use uext4_vfs::attr::{NewKind, NewNode, SetAttr};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::errno::Errno;
-use uext4_vfs::filesystem::FileSystem;
-use uext4_vfs::ilock::DioLock;
-use uext4_vfs::io::{Fallocate, IoFlags};
+use uext4_testkit::mke2fs;
+use uext4_testkit::prelude::*;
 use uext4_vfs::open_file::{OpenFile, OpenFlags};
 
 const BLOCK: u64 = 4096;

@@ -1,17 +1,8 @@
 //! What a review of direct I/O, fallocate and seeking found.
 
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
-use uext4_block::MemoryDevice;
-use uext4_ext4::{Ext4, InodeRef};
-use uext4_testkit::aligned::Aligned;
-use uext4_testkit::image::{Shape, mount};
-use uext4_vfs::attr::{NewKind, NewNode};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::errno::Errno;
-use uext4_vfs::filesystem::FileSystem;
+use uext4_testkit::image::mount;
+use uext4_testkit::prelude::*;
 use uext4_vfs::ilock::{LockMode, ilock};
-use uext4_vfs::io::{Fallocate, IoFlags};
 use uext4_vfs::{OpenFile, OpenFlags};
 
 const MARK: u32 = 0x0012_3456;

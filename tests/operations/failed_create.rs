@@ -1,11 +1,5 @@
 //! Creates that fail beside look-ups by stale handles leave nothing behind.
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::time::{Duration, Instant};
-use uext4_ext4::MountOptions;
-use uext4_testkit::mke2fs::{DIR, FILE, fsck, image, mount};
-use uext4_vfs::attr::{FileHandle, NewKind, NewNode};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::filesystem::FileSystem;
+use crate::*;
 
 #[test]
 fn failing_creates_beside_stale_handles() {

@@ -1,8 +1,5 @@
 //! fdatasync(2) of a directory waits for its names: a database takes the removal of its journal for durable then.
-use uext4_ext4::MountOptions;
-use uext4_testkit::mke2fs::{FILE, image, mount};
-use uext4_vfs::attr::RenameFlags;
-use uext4_vfs::caller::Caller;
+use crate::*;
 
 #[test]
 fn names_are_data_of_a_directory() {

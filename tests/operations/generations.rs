@@ -1,16 +1,7 @@
 //! Handles and generations, in every variant, on images that mke2fs made.
 
-use std::path::Path;
-use std::process::Command;
-use std::sync::Arc;
-use uext4_block::{FileDevice, OpenOptions};
-use uext4_ext4::{Ext4, Ext4Error, GenerationVariant, InodeRef, MountOptions};
-use uext4_ondisk::{Generation, Ino};
-use uext4_testkit::mke2fs::{DIR, FILE, fsck, image, mount, run};
-use uext4_vfs::attr::FileHandle;
-use uext4_vfs::caller::Caller;
-use uext4_vfs::errno::Errno;
-use uext4_vfs::filesystem::FileSystem;
+use crate::*;
+use uext4_ondisk::Generation;
 
 fn options(generation: GenerationVariant) -> MountOptions {
     MountOptions {

@@ -1,12 +1,8 @@
 //! Inode allocation: what each variant must survive, on images that mke2fs made.
 
-use std::collections::BTreeSet;
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::Path;
-use std::process::Command;
-use uext4_ext4::{Ext4, Ext4Error, IallocVariant, InodeRef, MountOptions};
-use uext4_testkit::mke2fs::{DIR, FILE, fsck, image, make, mount, run};
-use uext4_vfs::caller::Caller;
+use std::io::{Seek, SeekFrom};
+use uext4_testkit::mke2fs::{make, mount, run};
+use uext4_testkit::prelude::*;
 
 fn options(ialloc: IallocVariant) -> MountOptions {
     MountOptions {

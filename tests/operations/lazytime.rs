@@ -1,13 +1,7 @@
 //! Lazy timestamps: they stay in memory until one of five reasons writes them.
 
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
-use uext4_ext4::{AtimeUpdate, Ext4, IallocVariant, InodeRef, MountOptions};
-use uext4_testkit::mke2fs::{DIR, FILE, fsck, image, mount};
-use uext4_vfs::attr::{SetAttr, TimeSet, Timestamp};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::icache::IcacheVariant;
+use crate::*;
+use uext4_vfs::attr::Timestamp;
 
 const OLD: TimeSet = TimeSet::At(Timestamp { sec: 1000, nsec: 0 });
 

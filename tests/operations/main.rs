@@ -14,3 +14,9 @@ mod nowait;
 mod remount;
 mod stale_lookups;
 mod swap_boot;
+
+use std::sync::atomic::Ordering::SeqCst;
+use uext4_testkit::{
+    mke2fs::{mount, run},
+    prelude::*,
+};

@@ -1,13 +1,7 @@
 //! Ranges that are taken out of, and put into, files with deep trees.
 
-use fastrand::Rng;
-use std::sync::Arc;
-use uext4_testkit::image::{Shape, mount};
-use uext4_testkit::{env_number, oracle};
-use uext4_vfs::attr::{NewKind, NewNode};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::filesystem::FileSystem;
-use uext4_vfs::io::Fallocate;
+use uext4_testkit::image::mount;
+use uext4_testkit::prelude::*;
 
 const BLOCK: u64 = 1024;
 /// A stamp in every other block, so that each is an extent: a tree of three levels.

@@ -1,19 +1,13 @@
 //! `RWF_NOWAIT`: while whatever a read or write would wait for lasts, it returns `EAGAIN`; once that is
 //! gone, it succeeds. Each attempt is made in a thread of its own, which must return meanwhile.
 
+use crate::*;
 use std::io::{IoSlice, IoSliceMut};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
-use uext4_block::{BlockDevice, DeviceId, MemoryDevice};
-use uext4_ext4::{Ext4, Ext4Error, InodeRef, MountOptions, Result};
+use std::sync::{Condvar, Mutex};
+use uext4_ext4::Result;
 use uext4_jbd2::Handle;
-use uext4_testkit::aligned::Aligned;
 use uext4_testkit::image::in_memory;
-use uext4_testkit::mke2fs::{FILE, within};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::ilock::{DioLock, LockMode, ilock};
-use uext4_vfs::io::{Fallocate, IoFlags};
+use uext4_vfs::ilock::{LockMode, ilock};
 
 const BLOCK: usize = 4096;
 const BLOCKS: usize = 8;

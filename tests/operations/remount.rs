@@ -1,19 +1,8 @@
 //! Options that change while a file system is in use: read-only means a clean image that nothing changes, and what was
 //! durable before stays so.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
-use uext4_block::MemoryDevice;
-use uext4_ext4::{AtimeUpdate, Ext4, InodeRef, MountOptions};
-use uext4_ondisk::Incompat;
 use uext4_testkit::device::fault::{FaultCall, FaultDevice, FaultErrno, FaultPlan, FaultRule};
-use uext4_testkit::image::Shape;
-use uext4_testkit::{env_number, oracle};
-use uext4_vfs::attr::{NewKind, NewNode};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::errno::Errno;
-use uext4_vfs::filesystem::FileSystem;
+use uext4_testkit::prelude::*;
 
 fn mount(device: &Arc<MemoryDevice>, options: MountOptions) -> Arc<Ext4> {
     Ext4::mount(Arc::clone(device) as _, options).expect("mounts")

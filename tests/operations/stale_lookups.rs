@@ -1,12 +1,5 @@
 //! Look-ups by stale handles beside creates, evictions and commits: no thread waits for ever.
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::time::Duration;
-use uext4_ext4::{AtimeUpdate, IallocVariant, MountOptions};
-use uext4_testkit::mke2fs::{DIR, FILE, fsck, image, mount};
-use uext4_vfs::attr::FileHandle;
-use uext4_vfs::caller::Caller;
-use uext4_vfs::filesystem::FileSystem;
-use uext4_vfs::icache::IcacheVariant;
+use crate::*;
 
 #[test]
 fn stale_lookups_that_evict_beside_creates() {

@@ -1,15 +1,8 @@
 //! `EXT4_IOC_SWAP_BOOT`, on images that mke2fs made: verified by e2fsck, read by debugfs.
 
-use std::path::Path;
-use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use uext4_ext4::{Ext4, Ext4Error, InodeRef, MountOptions};
-use uext4_ondisk::{InodeFlags, XattrIndex};
-use uext4_testkit::mke2fs::{DIR, FILE, fsck, image, mount, run};
-use uext4_vfs::attr::{SetAttr, XattrFlags};
-use uext4_vfs::caller::{Caller, Capabilities};
-use uext4_vfs::errno::Errno;
-use uext4_vfs::filesystem::FileSystem;
+use crate::*;
+use std::sync::atomic::Ordering::Relaxed;
+use uext4_ondisk::XattrIndex;
 
 const SHAPES: &[&[&str]] = &[
     &["-b", "4096"],

@@ -3,9 +3,8 @@
 //! Needs root, a loop device and the kernel's ext4; skips, saying so, without them.
 
 use crate::support::*;
-use std::path::Path;
-use std::process::Command;
 use uext4_check::CheckReport;
+use uext4_testkit::prelude::*;
 
 /// The workload, run on the mounted file system.
 const WORKLOAD: &str = concat!(

@@ -1,20 +1,11 @@
 //! The same random operations by us and by the kernel, on images of the same shape: they change places with
 //! each round, and each sees of the other's what that saw.
 
+use crate::external::*;
 use crate::image::{Shape, mount_as};
 use crate::operation::{Op, apply};
 use crate::oracle::{self, KernelMount};
 use crate::tree::{self, Tree};
-use anyhow::{Context, Result, bail, ensure};
-use fastrand::Rng;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use uext4_block::{FileDevice, MemoryDevice, OpenOptions};
-use uext4_ext4::Ext4;
-use uext4_vfs::attr::RenameFlags;
-use uext4_vfs::errno::Errno;
 
 /// The trees are the same.
 ///

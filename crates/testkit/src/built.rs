@@ -1,8 +1,6 @@
 //! The command and the preloaded library, built from this workspace.
 
-use anyhow::{Context, Result, bail, ensure};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use crate::external::*;
 use std::sync::LazyLock;
 
 /// The root of the workspace.

@@ -1,17 +1,14 @@
 //! One crash run: a random workload on a recorded device, power losses, recovery, verdict.
 
 use crate::device::{Cut, RecordDevice, RecordLog, RecordOp};
+use crate::external::*;
 use crate::image::{Shape, mount, mount_in};
 use crate::operation::{Op, apply};
 use crate::oracle;
 use crate::tree;
 use crate::verdict::{History, Promise};
 use crate::workload::{Habits, Worker};
-use anyhow::{Context, Result, anyhow, bail};
-use fastrand::Rng;
-use std::sync::{Arc, Mutex};
-use uext4_block::{BlockDevice, MemoryDevice};
-use uext4_ext4::DataMode;
+use std::sync::Mutex;
 
 /// What to do in a run.
 #[derive(Clone, Copy, Debug)]

@@ -12,17 +12,13 @@
 
 use crate::device::{AfterLoss, FaultCall, FaultPlan, FaultRule, LostData, VolatileDevice};
 use crate::explore::base::{BLOCK, Base, CONFIGS};
+use crate::external::*;
 use crate::image::mount;
 use crate::model::Model;
 use crate::operation::{Op, apply};
 use crate::verdict::{History, Promise};
 use crate::workload::{Habits, Worker};
 use crate::{oracle, tree};
-use anyhow::{Context, Result, anyhow, bail, ensure};
-use fastrand::Rng;
-use std::sync::Arc;
-use uext4_block::BlockDevice;
-use uext4_ext4::Ext4;
 
 /// Operations of a segment, of all its threads together.
 pub const OPERATIONS: usize = 100;

@@ -1,18 +1,7 @@
 //! Images to start from.
 
+use crate::external::*;
 use crate::oracle;
-use anyhow::{Context, Result};
-use fastrand::Rng;
-use std::sync::Arc;
-use std::time::Duration;
-use uext4_block::{BlockDevice, MemoryDevice};
-use uext4_build::{FeatureSet, MkfsOptions, NoProgress};
-use uext4_ext4::{
-    AtimeUpdate, DataMode, Ext4, GenerationVariant, IallocVariant, MountOptions, read_superblock,
-};
-use uext4_ondisk::Compat;
-use uext4_vfs::icache::IcacheVariant;
-use uext4_vfs::ilock::DioLock;
 
 /// An image's size and features.
 #[derive(Clone, Copy, Debug)]

@@ -25,6 +25,7 @@
 //! | [`mke2fs`] | images that mke2fs makes |
 //! | [`loop_device`] | loop devices |
 //! | [`oracle`] | e2fsck, the kernel, `uext4-check` |
+//! | [`prelude`] | names that most tests use |
 // System calls with a user's credentials, in [`calls`].
 #![deny(unsafe_code)]
 
@@ -36,6 +37,7 @@ pub mod crash;
 pub mod device;
 pub mod evidence;
 pub mod explore;
+mod external;
 pub mod faults;
 pub mod image;
 pub mod loop_device;
@@ -44,6 +46,7 @@ pub mod model;
 pub mod mounted_dir;
 pub mod operation;
 pub mod oracle;
+pub mod prelude;
 pub mod program;
 pub mod server;
 pub mod stamps;

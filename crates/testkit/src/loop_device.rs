@@ -1,7 +1,6 @@
 //! Loop devices.
 
-use std::path::Path;
-use std::process::Command;
+use crate::external::*;
 
 /// A loop device; detached when dropped.
 #[derive(Debug)]

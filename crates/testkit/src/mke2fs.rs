@@ -1,11 +1,6 @@
 //! Images that mke2fs makes, mounted by us and verified by e2fsck.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::Arc;
-use uext4_block::{FileDevice, OpenOptions};
-use uext4_ext4::{Ext4, MountOptions};
-use uext4_vfs::attr::{NewKind, NewNode};
+use crate::external::*;
 
 /// A new file.
 pub const FILE: NewNode<'_> = NewNode {

@@ -2,13 +2,9 @@
 //!
 //! Nodes are shared between copies of a model, so that a copy after every operation is cheap.
 
+use crate::external::*;
 use crate::operation::{Op, split};
 use crate::tree::{Entry, Tree, join};
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use uext4_vfs::attr::{FileKind, RenameFlags};
-use uext4_vfs::errno::Errno;
-use uext4_vfs::io::Fallocate;
 
 /// The number of a node; never used twice.
 pub type Id = u64;

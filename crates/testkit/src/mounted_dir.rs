@@ -4,11 +4,7 @@
 //! tests find nothing where there is no difference, and something where there are many.
 
 use crate::built;
-use anyhow::{Context, Result, ensure};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::time::{Duration, Instant};
-use tempfile::TempDir;
+use crate::external::*;
 
 /// How long an unmount may be refused, and how long the image may be held after it.
 const UNMOUNT_MAX: Duration = Duration::from_secs(20);

@@ -1,15 +1,10 @@
 //! An operation by path, applied to a file system.
 
 use crate::aligned::Aligned;
+use crate::external::*;
 use crate::tree::show;
 use std::fmt;
-use uext4_ext4::{Ext4, InodeRef};
-use uext4_ondisk::InodeFlags;
-use uext4_vfs::attr::{NewKind, NewNode, RenameFlags, SetAttr, XattrFlags};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::errno::{Errno, Result};
-use uext4_vfs::filesystem::FileSystem;
-use uext4_vfs::io::{Fallocate, IoFlags};
+use uext4_vfs::errno::Result;
 
 /// Directory and name of a path.
 pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
@@ -17,6 +12,12 @@ pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
         Some(at) => (&path[..at], &path[at + 1..]),
         None => (&[], path),
     }
+}
+
+/// The directory of a path, and the last name.
+fn parent<'p, F: FileSystem>(fs: &F, path: &'p [u8]) -> Result<(F::Node, &'p [u8])> {
+    let (dir, name) = split(path);
+    Ok((find(fs, dir)?, name))
 }
 
 /// An operation.
@@ -166,34 +167,32 @@ pub fn find<F: FileSystem>(fs: &F, path: &[u8]) -> Result<F::Node> {
 pub fn apply<F: FileSystem>(fs: &F, op: &Op) -> Result<Option<F::Node>> {
     let root = Caller::root();
     let create = |path: &[u8], mode, kind| {
-        let (dir, name) = split(path);
-        let dir = find(fs, dir)?;
+        let (dir, name) = parent(fs, path)?;
         fs.create(&root, &dir, name, &NewNode { mode, kind })
-            .map(|_| None)
+            .map(drop)
     };
+    let change = |path: &[u8], change| fs.setattr(&root, &find(fs, path)?, &change).map(drop);
     match op {
-        Op::Create { path, mode } => return create(path, *mode, NewKind::Regular),
-        Op::Mkdir { path, mode } => return create(path, *mode, NewKind::Directory),
-        Op::Symlink { path, target } => return create(path, 0o777, NewKind::Symlink(target)),
+        Op::Create { path, mode } => create(path, *mode, NewKind::Regular)?,
+        Op::Mkdir { path, mode } => create(path, *mode, NewKind::Directory)?,
+        Op::Symlink { path, target } => create(path, 0o777, NewKind::Symlink(target))?,
         Op::Link { old, new } => {
             let node = find(fs, old)?;
-            let (dir, name) = split(new);
-            fs.link(&root, &node, &find(fs, dir)?, name)?;
+            let (dir, name) = parent(fs, new)?;
+            fs.link(&root, &node, &dir, name)?;
         }
         Op::Unlink { path, keep } => {
-            let (dir, name) = split(path);
-            let dir = find(fs, dir)?;
+            let (dir, name) = parent(fs, path)?;
             let node = keep.then(|| fs.lookup(&root, &dir, name)).transpose()?;
             fs.unlink(&root, &dir, name)?;
             return Ok(node);
         }
         Op::Rmdir { path } => {
-            let (dir, name) = split(path);
-            fs.rmdir(&root, &find(fs, dir)?, name)?;
+            let (dir, name) = parent(fs, path)?;
+            fs.rmdir(&root, &dir, name)?;
         }
         Op::Rename { old, new, flags } => {
-            let ((old_dir, old_name), (new_dir, new_name)) = (split(old), split(new));
-            let (old_dir, new_dir) = (find(fs, old_dir)?, find(fs, new_dir)?);
+            let ((old_dir, old_name), (new_dir, new_name)) = (parent(fs, old)?, parent(fs, new)?);
             fs.rename(&root, &old_dir, old_name, &new_dir, new_name, *flags)?;
         }
         Op::Write {
@@ -212,18 +211,24 @@ pub fn apply<F: FileSystem>(fs: &F, op: &Op) -> Result<Option<F::Node>> {
             fs.append(&find(fs, path)?, data)?;
         }
         Op::Truncate { path, size } => {
-            let change = SetAttr {
-                size: Some(*size),
-                ..SetAttr::default()
-            };
-            fs.setattr(&root, &find(fs, path)?, &change)?;
+            let size = Some(*size);
+            change(
+                path,
+                SetAttr {
+                    size,
+                    ..SetAttr::default()
+                },
+            )?;
         }
         Op::Chmod { path, mode } => {
-            let change = SetAttr {
-                mode: Some(*mode),
-                ..SetAttr::default()
-            };
-            fs.setattr(&root, &find(fs, path)?, &change)?;
+            let mode = Some(*mode);
+            change(
+                path,
+                SetAttr {
+                    mode,
+                    ..SetAttr::default()
+                },
+            )?;
         }
         Op::SetXattr { path, name, value } => {
             fs.setxattr(&root, &find(fs, path)?, name, value, XattrFlags::empty())?;

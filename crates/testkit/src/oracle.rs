@@ -1,12 +1,8 @@
 //! The oracles for an image: `uext4-check`, e2fsck, and the kernel's own mount.
 
+use crate::external::*;
 use crate::tree::{self, Tree};
-use anyhow::{Context, Result, bail};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use uext4_block::{BlockDevice, MemoryDevice};
 use uext4_check::{CheckOptions, NoProgress};
-use uext4_vfs::caller::{Caller, Capabilities};
 
 /// Runs a command; its output if it fails.
 ///

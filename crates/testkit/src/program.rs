@@ -1,7 +1,6 @@
 //! Programs that tests run.
 
-use anyhow::{Context, Result, ensure};
-use std::process::{Command, Stdio};
+use crate::external::*;
 
 /// Whether a program is installed; if it is not, prints that the test is skipped.
 pub fn is_installed(program: &str) -> bool {

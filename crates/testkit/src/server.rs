@@ -1,9 +1,7 @@
 //! What is known of the server behind a mount.
 
-use anyhow::{Context, Result, ensure};
+use crate::external::*;
 use rustix::process::Pid;
-use std::path::Path;
-use std::time::{Duration, Instant};
 
 /// The most that an attribute can be.
 const VALUE_BYTES_MAX: usize = 64 << 10;

@@ -1,13 +1,6 @@
 //! A whole tree as it was found: of a mounted file system, or below a directory of the host.
 
-use anyhow::{Context, Result, bail};
-use std::collections::BTreeMap;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use uext4_vfs::attr::FileKind;
-use uext4_vfs::caller::Caller;
-use uext4_vfs::filesystem::FileSystem;
+use crate::external::*;
 
 /// What has a name.
 #[derive(Clone, Debug, PartialEq, Eq)]

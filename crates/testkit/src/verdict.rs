@@ -5,12 +5,10 @@
 //! overwrite in place left it before or after: overwriting is not ordered with anything until a sync. Bytes
 //! that only what moves or frees blocks could bring back are stale.
 
+use crate::external::*;
 use crate::model::{Id, Model};
 use crate::operation::Op;
 use crate::tree::{Entry, Tree, brief, show};
-use std::collections::HashMap;
-use std::sync::Arc;
-use uext4_vfs::io::Fallocate;
 
 /// The largest block.
 const BLOCK_BYTES_MAX: usize = 4096;

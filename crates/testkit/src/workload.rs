@@ -3,18 +3,12 @@
 //! A worker owns one directory of the root, and the names in `shared` that start as its own name
 //! does; no other worker changes those, so that its model is exact while others work beside it.
 
+use crate::external::*;
 use crate::image::Shape;
 use crate::model::{Content, Model};
 use crate::operation::{Op, apply, apply_to_ext4};
 use crate::tree::{self, Tree, join};
 use crate::verdict::{Promise, own_part, promise_of};
-use anyhow::{Context, Result, bail};
-use fastrand::Rng;
-use uext4_ext4::{Ext4, InodeRef};
-use uext4_vfs::attr::{FileKind, RenameFlags};
-use uext4_vfs::errno::Errno;
-use uext4_vfs::filesystem::FileSystem;
-use uext4_vfs::io::Fallocate;
 
 mod short;
 

@@ -1,14 +1,8 @@
 //! `uext4 cp`: what it overwrites, what it reads, and where it stops.
 
-use crate::workdir::Workdir;
-use rustix::process::{Pid, Signal, kill_process};
-use std::fs;
-use std::io::{Read, Write};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, symlink};
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
-use std::time::Duration;
-use uext4_testkit::built::uext4;
+use crate::*;
+use rustix::process::{Pid, kill_process};
+use std::os::unix::fs::FileTypeExt;
 
 /// Runs the command with `input` on a pipe.
 fn with_input(workdir: &Workdir, args: &[&str], input: &[u8]) -> Output {

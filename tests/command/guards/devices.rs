@@ -1,9 +1,6 @@
 //! Devices that the kernel has mounted, and what can't be written. Needs root, loop devices and the kernel's ext4.
 
-use crate::workdir::Workdir;
-use std::fs;
-use std::path::Path;
-use std::process::Command;
+use crate::*;
 
 /// Something mounted; unmounted when dropped.
 struct Mounted<'a>(&'a Path);

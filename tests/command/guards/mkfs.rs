@@ -1,14 +1,7 @@
 //! `uext4 mkfs`: what it does with what is there already.
 
-use crate::workdir::Workdir;
-use rustix::process::{Pid, Signal, kill_process};
-use std::fs;
-use std::io::Write;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
-use uext4_testkit::built::uext4;
+use crate::*;
+use rustix::process::{Pid, kill_process};
 
 /// What is in the directory that no test put there.
 fn left_behind(workdir: &Workdir) -> Vec<String> {

@@ -1,9 +1,6 @@
 //! Names that would control a terminal.
 
-use crate::workdir::Workdir;
-use std::fs;
-use std::process::Command;
-use uext4_testkit::built::uext4;
+use crate::*;
 
 /// An escape sequence as ECMA-48 has it for seven bits, and its one-character form.
 const HOSTILE: &str = "x\u{1b}[31my\u{9b}2Jz";

@@ -1,14 +1,7 @@
 //! Once the device failed to make something durable, no call returns Ok that promises durability.
 
 use super::{SIZE, device};
-use std::sync::Arc;
-use uext4_ext4::{Ext4, InodeRef, MountOptions};
-use uext4_ondisk::InodeFlags;
-use uext4_testkit::device::{FaultCall, FaultDevice, FaultPlan, FaultRule};
-use uext4_testkit::mke2fs::{DIR, FILE};
-use uext4_vfs::attr::RenameFlags;
-use uext4_vfs::caller::Caller;
-use uext4_vfs::io::IoFlags;
+use uext4_testkit::prelude::*;
 
 /// Everything that the calls below work on, made durable before the device fails.
 struct Mounted {

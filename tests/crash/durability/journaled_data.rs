@@ -1,11 +1,7 @@
 //! A file that leaves data journaling has nothing in the log any more, whatever other threads do.
 
 use super::{create_until_it_fails, device, mount};
-use std::sync::atomic::{AtomicBool, Ordering};
-use uext4_ondisk::InodeFlags;
-use uext4_testkit::mke2fs::FILE;
-use uext4_vfs::caller::Caller;
-use uext4_vfs::io::IoFlags;
+use uext4_testkit::prelude::*;
 
 const LEN: usize = 64 << 10;
 

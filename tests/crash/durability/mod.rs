@@ -5,13 +5,8 @@ mod journaled_data;
 mod unmount;
 mod unreadable;
 
-use std::sync::Arc;
-use uext4_block::{BlockDevice, MemoryDevice};
-use uext4_build::MkfsOptions;
 use uext4_check::CheckOptions;
-use uext4_ext4::{Ext4, MountOptions};
-use uext4_testkit::mke2fs::FILE;
-use uext4_vfs::caller::Caller;
+use uext4_testkit::prelude::*;
 
 const SIZE: u64 = 48 << 20;
 

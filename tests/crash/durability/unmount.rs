@@ -1,11 +1,7 @@
 //! Unmounting beside operations leaves a clean image that holds what was made durable.
 
 use super::{SIZE, check, create_until_it_fails, device, mount};
-use std::sync::atomic::{AtomicU64, Ordering};
-use uext4_block::{BlockDevice, MemoryDevice};
-use uext4_ondisk::Incompat;
-use uext4_testkit::mke2fs::FILE;
-use uext4_vfs::caller::Caller;
+use uext4_testkit::prelude::*;
 
 fn bytes(device: &MemoryDevice) -> Vec<u8> {
     let mut bytes = vec![0; SIZE as usize];

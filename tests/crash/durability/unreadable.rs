@@ -1,12 +1,7 @@
 //! What is free can't be known: that is not a full file system.
 
 use super::device;
-use std::sync::Arc;
-use uext4_ext4::{Ext4, MountOptions};
-use uext4_testkit::device::{FaultCall, FaultDevice, FaultPlan, FaultRule};
-use uext4_testkit::mke2fs::FILE;
-use uext4_vfs::caller::Caller;
-use uext4_vfs::errno::Errno;
+use uext4_testkit::prelude::*;
 
 #[test]
 fn bitmaps_that_cannot_be_read_are_no_lack_of_space() {

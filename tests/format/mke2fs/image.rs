@@ -1,11 +1,7 @@
 //! Makes an image with something of everything in it.
 
-use std::fs;
-use std::io::{Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use tempfile::TempDir;
+use std::io::{Seek, SeekFrom};
+use uext4_testkit::prelude::*;
 
 /// An image file.
 pub struct Image {

@@ -6,18 +6,13 @@
 
 mod ours;
 
-use fastrand::Rng;
-use std::collections::BTreeSet;
-use std::path::Path;
-use std::sync::Arc;
-use uext4_block::MemoryDevice;
 use uext4_testkit::calls::mounted::{Mounted, write_whole_extents};
 use uext4_testkit::calls::person::Person;
 use uext4_testkit::calls::sequence::{Counts, Rules, Unprotected, report, sequence};
 use uext4_testkit::calls::side::Side;
 use uext4_testkit::calls::thread;
-use uext4_testkit::image::{self, Shape};
-use uext4_testkit::{env_number, oracle};
+use uext4_testkit::image;
+use uext4_testkit::prelude::*;
 
 /// Different differences until the test ends.
 const DIFFERENCES_MAX: usize = 12;

@@ -1,19 +1,14 @@
 //! uext4's side: the inode-level operations, put together as the system calls are.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use uext4_ext4::{Ext4, InodeRef};
-use uext4_ondisk::{FileType, InodeFlags};
+use uext4_ondisk::FileType;
 use uext4_testkit::calls::call::{At, Call, Make, SLOTS, To};
 use uext4_testkit::calls::person::Person;
 use uext4_testkit::calls::side::{Answer, Blocks, Changed, Entry, Side, Stat, Time, Tree, Value};
 use uext4_testkit::calls::values::XFLAGS;
-use uext4_vfs::attr::{
-    Attr, FileKind, NewKind, NewNode, RenameFlags, SetAttr, TimeSet, Timestamp, XattrFlags,
-};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::errno::{Errno, Error};
-use uext4_vfs::filesystem::{FileSystem, open_or_create};
+use uext4_testkit::prelude::*;
+use uext4_vfs::attr::{Attr, Timestamp};
+use uext4_vfs::errno::Error;
+use uext4_vfs::filesystem::open_or_create;
 use uext4_vfs::permission::Access;
 use uext4_vfs::{OpenFile, OpenFlags};
 

@@ -1,12 +1,7 @@
 //! What we do to a tree that the kernel made.
 
-use anyhow::{Context, Result};
+use uext4_testkit::prelude::*;
 use uext4_testkit::tree::names;
-use uext4_vfs::attr::{NewKind, NewNode, RenameFlags, SetAttr, XattrFlags};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::errno::Errno;
-use uext4_vfs::filesystem::FileSystem;
-use uext4_vfs::io::Fallocate;
 
 struct Changer<'f, F: FileSystem> {
     fs: &'f F,

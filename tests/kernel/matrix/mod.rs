@@ -9,12 +9,7 @@ mod print;
 mod shapes;
 
 use self::shapes::{SHAPES, Shape};
-use anyhow::{Context, Result};
-use std::path::Path;
-use std::sync::Arc;
-use uext4_block::{FileDevice, OpenOptions};
-use uext4_ext4::{Ext4, MountOptions};
-use uext4_testkit::{env_number, oracle};
+use uext4_testkit::prelude::*;
 
 /// How large the tree is.
 #[derive(Clone, Copy)]

@@ -1,17 +1,10 @@
 //! What there is to see of a tree, small enough to compare two of hundreds of thousands of names.
 
-use anyhow::{Context, Result, bail};
-use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::FileTypeExt;
+use uext4_testkit::prelude::*;
 use uext4_testkit::tree::{join, show};
-use uext4_vfs::attr::FileKind;
-use uext4_vfs::caller::Caller;
-use uext4_vfs::errno::Errno;
-use uext4_vfs::filesystem::FileSystem;
 
 /// Bytes that are compared together: less than any block.
 const UNIT: usize = 512;

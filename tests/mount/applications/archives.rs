@@ -1,12 +1,8 @@
 //! Trees that are copied into the mount, within it, and removed.
 
 use super::transports::{can_run, on_each_transport, run, workspace};
-use anyhow::{Result, ensure};
-use std::fs::{self, File, Permissions};
-use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
-use std::path::Path;
-use std::process::Command;
-use uext4_testkit::program::is_installed;
+use std::fs::Permissions;
+use uext4_testkit::prelude::*;
 use uext4_testkit::server::{all_is_freed, in_use};
 
 /// Of each name: path, type, mode, owner, links, size but for directories, time of change, target.

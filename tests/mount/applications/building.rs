@@ -1,10 +1,7 @@
 //! Cargo: a crate that is built, tested, changed and built again in the mount, with all that the build writes there too.
 
 use super::transports::{can_run, on_each_transport, run};
-use anyhow::{Result, ensure};
-use std::fs;
-use std::path::Path;
-use std::process::Command;
+use uext4_testkit::prelude::*;
 
 const FILES: &[(&str, &str)] = &[
     (

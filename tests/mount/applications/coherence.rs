@@ -1,14 +1,10 @@
 //! What is written past the kernel's cache, several writes at a time, and read through it meanwhile.
 
 use super::transports::{can_run, on_each_transport};
-use anyhow::{Result, ensure};
 use io_uring::{IoUring, opcode, types};
-use std::fs::File;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::atomic::Ordering::Relaxed;
+use uext4_testkit::prelude::*;
 
 const BLOCK: usize = 4096;
 const BLOCKS: usize = 64;

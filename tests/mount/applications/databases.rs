@@ -7,17 +7,9 @@
 //! `UEXT4_SQLITE_KILLS` is how often the server is killed, `UEXT4_SEED` changes when.
 
 use super::transports::{SHAPE, can_run, on_each_transport};
-use anyhow::{Context, Result, ensure};
-use rustix::process::{Signal, kill_process};
-use std::collections::BTreeSet;
-use std::io::{self, BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
-use uext4_testkit::env_number;
-use uext4_testkit::mounted_dir::{Driver, MountedDir};
-use uext4_testkit::server::{pid_of, transports};
+use crate::*;
+use std::io::{self, BufRead, BufReader};
+use std::thread::JoinHandle;
 
 const PROGRAMS: &[&str] = &["sqlite3", "stdbuf"];
 /// Processes that change a database at a time.

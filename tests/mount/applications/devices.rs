@@ -1,11 +1,7 @@
 //! fio: what it writes has checksums, which it verifies at once and after the next mount.
 
 use super::transports::{can_run, on_mount, run};
-use anyhow::Result;
-use std::path::Path;
-use std::process::Command;
-use uext4_testkit::env_number;
-use uext4_testkit::server::transports;
+use uext4_testkit::prelude::*;
 
 /// How the data goes: through the kernel's cache by write(2), by mapping, past the cache one by one and several at
 /// a time.

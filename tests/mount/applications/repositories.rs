@@ -1,11 +1,7 @@
 //! git: a repository that is made, cloned, packed and verified in the mount.
 
 use super::transports::{can_run, on_each_transport, run, workspace};
-use anyhow::{Result, ensure};
-use std::fs;
-use std::path::Path;
-use std::process::Command;
-use uext4_testkit::env_number;
+use uext4_testkit::prelude::*;
 
 /// Nothing of the user's, nothing in the background, and repositories of any owner.
 const CONFIG: &str = "\

@@ -1,12 +1,6 @@
 //! Programs that are run, and the mounts that they are run on.
 
-use anyhow::{Context, Result};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use uext4_testkit::built::WORKSPACE;
-use uext4_testkit::mounted_dir::{Driver, MountedDir, Shape, can_mount};
-use uext4_testkit::program::is_installed;
-use uext4_testkit::server::transports;
+use crate::*;
 
 /// Room for all that these tests write; what is not written takes no memory.
 pub const SHAPE: Shape = Shape {

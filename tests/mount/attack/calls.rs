@@ -4,14 +4,11 @@
 use crate::target::Target;
 use crate::{Attack, Needs};
 use rustix::process::Signal;
-use std::ffi::{CString, c_long, c_void};
-use std::fs::File;
+use std::ffi::{c_long, c_void};
 use std::io::{Error, Result};
-use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::ptr::{null, null_mut};
+use uext4_testkit::prelude::*;
 
 pub const ATTACKS: &[(&str, Needs, Attack)] = &[
     ("open", Needs::Nothing, |t| {

@@ -5,10 +5,9 @@
 use crate::target::Target;
 use crate::{Attack, Needs};
 use io_uring::{IoUring, Parameters, opcode, squeue, types};
-use std::ffi::CString;
 use std::io::{Error, Result};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::RawFd;
+use uext4_testkit::prelude::*;
 
 /// Descriptors to search for a ring.
 const FDS: std::ops::Range<RawFd> = 3..200;

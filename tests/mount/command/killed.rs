@@ -3,11 +3,7 @@
 use super::{MountedImage, end, signal};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::process::{Pid, Signal};
-use std::fs::{self, File};
-use std::io::Write;
-use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
+use uext4_testkit::prelude::*;
 
 fn errno<T>(result: std::io::Result<T>) -> Option<i32> {
     result.err().and_then(|e| e.raw_os_error())

@@ -4,15 +4,9 @@ mod killed;
 mod remount;
 mod second;
 
-use std::fs::{self, File};
-use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::{FileExt, PermissionsExt};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
-use tempfile::TempDir;
 use uext4_testkit::built::uext4;
+use uext4_testkit::prelude::*;
 
 /// An image, and a directory to mount it on; nothing is mounted there when it is dropped.
 struct MountedImage {

@@ -2,12 +2,8 @@
 
 use super::{MountedImage, signal};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
-use std::fs::{self, File};
-use std::io::Write;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::process::Command;
 use uext4_testkit::built::uext4;
+use uext4_testkit::prelude::*;
 
 impl MountedImage {
     fn remount(&self, options: &str) {

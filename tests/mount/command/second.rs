@@ -1,8 +1,7 @@
 //! An image that is mounted already, and one that is in memory.
 
 use super::{MountedImage, end, signal};
-use std::fs;
-use std::process::Command;
+use uext4_testkit::prelude::*;
 
 impl MountedImage {
     /// With a second directory.

@@ -1,13 +1,7 @@
 //! Handles of files outlive the mount that gave them.
 
-use anyhow::{Context, Result, ensure};
-use std::ffi::CString;
-use std::fs::{self, File};
-use std::io::{self, Read};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use uext4_testkit::mounted_dir::{Driver, MountedDir, Shape, can_mount};
+use crate::*;
+use std::io;
 
 /// A handle as name_to_handle_at(2) gives it: its length and type, then its bytes.
 #[repr(C)]

@@ -1,17 +1,6 @@
 //! An image whose journal is on another device: mounted, ended, killed and recovered.
 
-use anyhow::{Context, Result, ensure};
-use rustix::process::{Signal, kill_process};
-use std::fs::{self, File};
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::thread;
-use std::time::{Duration, Instant};
-use tempfile::TempDir;
-use uext4_testkit::built;
-use uext4_testkit::mounted_dir::can_mount;
-use uext4_testkit::server::{pid_of, transports};
+use crate::*;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 

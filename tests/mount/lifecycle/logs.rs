@@ -1,15 +1,8 @@
 //! What goes wrong in the background is in the system's log: the death of a server, and what it finds wrong with
 //! its image.
 
-use anyhow::{Context, Result, ensure};
-use rustix::process::{Signal, kill_process};
-use std::os::unix::fs::FileExt;
+use crate::*;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
-use uext4_testkit::mounted_dir::{Driver, MountedDir, Shape, can_mount};
-use uext4_testkit::server::pid_of;
 
 const SOCKET: &str = "/dev/log";
 

@@ -1,19 +1,10 @@
 //! Mounts of a user that is not root: fusermount3 mounts and unmounts, and only the server can end the
 //! connection, by ending.
 
-use anyhow::{Context, Result, ensure};
 use rustix::fs::{Gid, Uid, chown};
-use std::fs::{self, File, Permissions};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::fs::Permissions;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
-use tempfile::TempDir;
-use uext4_testkit::built;
-use uext4_testkit::mounted_dir::can_mount;
-use uext4_testkit::server::transports;
+use uext4_testkit::prelude::*;
 
 /// A user that owns nothing else.
 const NOBODY: u32 = 65534;

@@ -1,8 +1,6 @@
 //! POSIX access control lists.
 
-use crate::scene::{Scene, call};
-use crate::transcript::{Allowed, Case, compare};
-use libc::*;
+use crate::*;
 
 const CASES: [Case; 7] = [
     ("acl_set_get", set_get),

@@ -1,8 +1,6 @@
 //! stat, statx, mode, owner and times.
 
-use crate::scene::{Scene, call};
-use crate::transcript::{Allowed, Case, compare};
-use libc::*;
+use crate::*;
 
 const CASES: [Case; 10] = [
     ("attr_stat", stat),

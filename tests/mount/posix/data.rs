@@ -1,8 +1,6 @@
 //! Reading, writing, copying, syncing and lengths.
 
-use crate::scene::{Scene, call};
-use crate::transcript::{Allowed, Case, compare};
-use libc::*;
+use crate::*;
 
 const CASES: [Case; 9] = [
     ("data_read_write", read_write),

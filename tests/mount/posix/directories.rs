@@ -1,9 +1,7 @@
 //! Reading directories, also while they change.
 
 use crate::on_names::{Entry, entries, some_entries};
-use crate::scene::{Scene, call, short};
-use crate::transcript::{Allowed, Case, compare};
-use libc::*;
+use crate::*;
 use std::collections::BTreeSet;
 
 const CASES: [Case; 7] = [

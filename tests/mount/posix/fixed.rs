@@ -1,9 +1,7 @@
 //! Immutable and append-only files and directories against every call.
 
 use crate::on_attributes::{APPEND, IMMUTABLE};
-use crate::scene::{Scene, call};
-use crate::transcript::{Allowed, Case, compare};
-use libc::*;
+use crate::*;
 
 const CASES: [Case; 4] = [
     ("fixed_file", immutable_file),

@@ -1,8 +1,6 @@
 //! Handles of files: name_to_handle_at(2), open_by_handle_at(2).
 
-use crate::scene::Scene;
-use crate::transcript::{Allowed, Case, compare};
-use libc::*;
+use crate::*;
 
 const CASES: [Case; 4] = [
     ("handle_open", open),

@@ -1,9 +1,7 @@
 //! Flags, generations, trimming, maps of blocks.
 
 use crate::on_attributes::SETFLAGS;
-use crate::scene::{Scene, call};
-use crate::transcript::{Allowed, Case, compare};
-use libc::*;
+use crate::*;
 
 pub const CASES: [Case; 6] = [
     ("ioctl_flags", flags),

@@ -1,8 +1,7 @@
 //! As much as there may be: names, paths, links, space, inodes.
 
-use crate::scene::{Scene, call};
-use crate::transcript::{Allowed, Case, compare, compare_on};
-use libc::*;
+use crate::transcript::compare_on;
+use crate::*;
 use uext4_testkit::mounted_dir::Shape;
 
 const CASES: [Case; 4] = [

@@ -1,8 +1,6 @@
 //! flock(2), and locks of fcntl(2) of processes and of open files.
 
-use crate::scene::{Scene, call};
-use crate::transcript::{Allowed, Case, compare};
-use libc::*;
+use crate::*;
 
 const CASES: [Case; 4] = [
     ("lock_flock", flocks),

@@ -27,6 +27,10 @@ mod transcript;
 mod watching;
 mod xattrs;
 
+use libc::*;
+use scene::{Scene, call, runs, short, text};
+use transcript::{Allowed, Case, compare};
+
 #[test]
 fn canary_tmpfs_is_not_ext4() {
     transcript::canary(&names::CASES[..], 1);

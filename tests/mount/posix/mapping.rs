@@ -1,8 +1,6 @@
 //! Files in memory.
 
-use crate::scene::{Scene, call, runs};
-use crate::transcript::{Allowed, Case, compare};
-use libc::*;
+use crate::*;
 
 const CASES: [Case; 7] = [
     ("map_shared", shared),

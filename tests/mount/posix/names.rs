@@ -1,8 +1,6 @@
 //! Making, removing, linking and renaming.
 
-use crate::scene::{Scene, call};
-use crate::transcript::{Allowed, Case, compare};
-use libc::*;
+use crate::*;
 
 pub const CASES: [Case; 14] = [
     ("mkdir", mkdir),

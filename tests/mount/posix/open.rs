@@ -1,8 +1,6 @@
 //! open(2), openat2(2) and files without names.
 
-use crate::scene::{Scene, call};
-use crate::transcript::{Allowed, Case, compare};
-use libc::*;
+use crate::*;
 
 const CASES: [Case; 13] = [
     ("open_create", create),

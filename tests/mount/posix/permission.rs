@@ -1,8 +1,6 @@
 //! Permissions.
 
-use crate::scene::{Scene, call};
-use crate::transcript::{Allowed, Case, compare};
-use libc::*;
+use crate::*;
 
 const CASES: [Case; 5] = [
     ("may_access", access),

@@ -1,8 +1,6 @@
 //! Set-id bits and capabilities of a program, which its changed data must not keep.
 
-use crate::scene::{Scene, call};
-use crate::transcript::{Allowed, Case, compare};
-use libc::*;
+use crate::*;
 
 const CASES: [Case; 5] = [
     ("privileges_of_a_user", by_user),

@@ -3,13 +3,9 @@
 //! A call that fails gives -1, and its use as a descriptor fails with `EBADF` on either side: cases need not
 //! check what they get.
 
-use std::collections::BTreeMap;
-use std::ffi::CString;
 use std::fmt::{Display, Write as _};
-use std::fs::File;
 use std::io::{Error, Write as _};
-use std::time::Duration;
-use uext4_vfs::errno::Errno;
+use uext4_testkit::prelude::*;
 
 /// What a call gives: something, or an errno.
 pub type Answer<T> = Result<T, i32>;

@@ -1,8 +1,6 @@
 //! fallocate in each of its modes, data and holes.
 
-use crate::scene::Scene;
-use crate::transcript::{Allowed, Case, compare};
-use libc::*;
+use crate::*;
 
 const KEEP: i32 = FALLOC_FL_KEEP_SIZE;
 const PUNCH: i32 = FALLOC_FL_PUNCH_HOLE | KEEP;

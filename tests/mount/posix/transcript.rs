@@ -2,12 +2,10 @@
 
 use crate::scene::{Scene, call, exit};
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{Read, Seek};
-use std::os::unix::ffi::OsStrExt;
+use std::io::Seek;
 use std::panic::AssertUnwindSafe;
-use std::time::{Duration, Instant};
-use uext4_testkit::mounted_dir::{self, Driver, MountedDir, Shape};
+use uext4_testkit::mounted_dir::{self, Shape};
+use uext4_testkit::prelude::*;
 
 /// Seconds after which a case is ended.
 const SECONDS_MAX: u32 = 120;

@@ -1,8 +1,6 @@
 //! inotify, poll, select and epoll.
 
-use crate::scene::{Scene, call, short, text};
-use crate::transcript::{Allowed, Case, compare};
-use libc::*;
+use crate::*;
 
 const CASES: [Case; 3] = [
     ("watch_inotify", inotify),

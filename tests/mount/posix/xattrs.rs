@@ -1,8 +1,6 @@
 //! Extended attributes.
 
-use crate::scene::{Scene, call};
-use crate::transcript::{Allowed, Case, compare};
-use libc::*;
+use crate::*;
 
 pub const CASES: [Case; 7] = [
     ("xattr_set_get", set_get),

@@ -1,9 +1,7 @@
 //! Files that were durable, as fsync(2) reported, and have not been touched since.
 
-use fastrand::Rng;
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use uext4_testkit::prelude::*;
 
 /// What makes a content: a seed and a length.
 pub type Content = (u64, u64);

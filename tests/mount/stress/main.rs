@@ -6,16 +6,11 @@
 mod durable;
 mod worker;
 
-use anyhow::{Context, Result, ensure};
 use durable::DurableFiles;
 use rustix::process::{Pid, Signal, kill_process};
-use std::path::Path;
-use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
-use uext4_testkit::env_number;
-use uext4_testkit::mounted_dir::{Driver, MountedDir, Shape, can_mount};
-use uext4_testkit::server::{all_is_freed, in_use, pid_of, transports};
+use uext4_testkit::mounted_dir::Shape;
+use uext4_testkit::prelude::*;
+use uext4_testkit::server::{all_is_freed, in_use};
 use worker::Workers;
 
 const SHAPE: Shape = Shape {

@@ -1,15 +1,12 @@
 //! Threads that use a mount as hard as they can, each by its seed.
 
 use crate::durable::DurableFiles;
-use fastrand::Rng;
 use rustix::fs::XattrFlags;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::thread::{self, JoinHandle};
+use std::fs::OpenOptions;
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::JoinHandle;
+use uext4_testkit::prelude::*;
 
 /// Names of a directory that several threads share.
 const NAMES: u32 = 60;

@@ -1,10 +1,7 @@
 //! Python's posix_ipc, which is built from its source and runs its own tests of message queues.
 
 use crate::program::{run, run_on_kernel, run_on_mount};
-use anyhow::{Context, Result, ensure};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use uext4_testkit::program::is_installed;
+use uext4_testkit::prelude::*;
 
 /// The source, by its version and what is in it.
 const SOURCE: &str = "posix_ipc-1.2.0";

@@ -1,8 +1,7 @@
 //! Programs that are run.
 
 use crate::namespace::{Mounted, can_mount, preload};
-use anyhow::{Result, ensure};
-use std::process::Command;
+use uext4_testkit::prelude::*;
 
 /// Runs a program, and gives all that it said.
 ///

@@ -1,9 +1,7 @@
 //! stress-ng: processes that send each other messages of rising numbers, and verify them.
 
 use crate::program::{run_on_kernel, run_on_mount};
-use anyhow::{Result, ensure};
-use std::process::Command;
-use uext4_testkit::program::is_installed;
+use uext4_testkit::prelude::*;
 
 const MESSAGES: u64 = 20_000;
 

@@ -10,11 +10,8 @@ use rustix::fs::{
     Timestamps, UTIME_NOW, Uid, XattrFlags,
 };
 use rustix::io::{Errno, ReadWriteFlags};
-use std::ffi::CString;
 use std::io::{Error, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::path::Path;
-use uext4_vfs::{Fallocate, FileKind};
+use uext4_testkit::prelude::*;
 
 /// The calls that are about queues alone; names start with a slash.
 pub trait Queues {

@@ -4,12 +4,10 @@ use crate::calls::Res;
 use crate::directory::{Directory, Queues, check};
 use crate::machine;
 use rustix::fs::OFlags;
-use std::ffi::CString;
 use std::io::Error;
 use std::mem::zeroed;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::path::Path;
 use std::ptr::{null, null_mut};
+use uext4_testkit::prelude::*;
 
 /// The calls of the C library, which go to the namespace of the thread that mounted it.
 pub struct Kernel;

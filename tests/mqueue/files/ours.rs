@@ -3,14 +3,11 @@
 use crate::calls::{Mount, Res, Space, Stat, Xattr};
 use crate::machine;
 use std::cell::Cell;
-use std::sync::Arc;
 use uext4_mqueue::{
     Description, IpcNamespace, Limits, MqFile, MqOpen, MqueueType, Namespace, Notification, Wait,
 };
-use uext4_vfs::{
-    Access, Attr, Caller, Capabilities, Error, Fallocate, FileKind, FileSystem, IoFlags, NewKind,
-    NewNode, OpenFile, OpenFlags, RenameFlags, SetAttr, TimeSet, Timestamp, XattrFlags,
-};
+use uext4_testkit::prelude::*;
+use uext4_vfs::{Access, Attr, Error, OpenFile, OpenFlags, Timestamp};
 
 pub struct Ours {
     pub fs: IpcNamespace,

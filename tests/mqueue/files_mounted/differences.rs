@@ -7,8 +7,7 @@ use crate::reading::{RANGES, with_queue};
 use libc::{EACCES, EEXIST, EFBIG, EINVAL, ENOENT, ENOSPC, ENXIO, EOPNOTSUPP, ESTALE};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
-use std::time::Duration;
-use uext4_vfs::Fallocate;
+use uext4_testkit::prelude::*;
 
 /// As capabilities(7) numbers it.
 const CAP_SYS_RESOURCE: u64 = 1 << 24;

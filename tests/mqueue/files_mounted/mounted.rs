@@ -4,9 +4,8 @@ use crate::calls::Res;
 use crate::directory::{Directory, Queues, errno};
 use rustix::fs::{OFlags, XattrFlags};
 use rustix::io::Errno;
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
 use uext4_mqueue::client::{Descriptor, Mounted, Notification, OpenArgs, Priority};
+use uext4_testkit::prelude::*;
 
 /// The queues of a directory.
 pub struct Client {

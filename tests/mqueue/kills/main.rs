@@ -15,9 +15,7 @@ mod waiters;
 #[path = "../workers/mod.rs"]
 mod workers;
 
-use anyhow::{Context, Result, ensure};
-use std::time::Duration;
-use uext4_testkit::env_number;
+use uext4_testkit::prelude::*;
 use workers::verdict::judge;
 use workers::{Side, Workers};
 

@@ -2,8 +2,7 @@
 
 use crate::workers::verdict::judge;
 use crate::workers::{Side, Workers};
-use anyhow::{Result, ensure};
-use std::time::Duration;
+use uext4_testkit::prelude::*;
 
 /// Those that are killed, one after the other.
 const KILLS: u64 = 10;

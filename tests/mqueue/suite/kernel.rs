@@ -2,13 +2,12 @@
 
 use crate::machine;
 use crate::mq::{Attr, File, Mq, Other, Res, Time, Told};
-use std::ffi::CString;
 use std::io::Error;
 use std::mem::zeroed;
 use std::ptr::{null, null_mut};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicU32;
+use uext4_testkit::prelude::*;
 
 /// What is left open is closed after the test: it counts for the user.
 #[derive(Default)]

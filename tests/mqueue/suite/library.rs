@@ -3,15 +3,14 @@
 use crate::machine::capabilities;
 use crate::mq::{Attr, File, Mq, Other, Res, Time, Told};
 use std::cell::Cell;
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI32, AtomicU32};
 use uext4_mqueue::{
     Description, Interrupt, IpcNamespace, Limits, MqAttr, MqOpen, MqueueType, Notification, Ready,
     Wait,
 };
-use uext4_vfs::{Caller, Capabilities, Errno, Error, Timestamp};
+use uext4_testkit::prelude::*;
+use uext4_vfs::{Error, Timestamp};
 
 thread_local! {
     static UID: Cell<u32> = const { Cell::new(0) };

@@ -8,20 +8,13 @@ use crate::c_program::compile;
 use crate::calls::{Attr, File, Mq, Other, Res, Time, Told};
 use crate::machine::capabilities;
 use crate::namespace::preload;
-use anyhow::{Context, Result, ensure};
 use std::cell::RefCell;
-use std::collections::HashMap;
-use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::time::Duration;
-use tempfile::TempDir;
+use std::sync::atomic::AtomicI32;
 use uext4_mqueue::protocol;
+use uext4_testkit::prelude::*;
 
 /// How the driver says that it can't have queues of its own.
 const NO_QUEUES: i32 = 77;

@@ -1,8 +1,6 @@
 //! What a worker wrote down of its calls, as `c/worker.c` lays it out.
 
-use anyhow::{Context, Result};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use uext4_testkit::prelude::*;
 
 /// Before the first log.
 pub const PAGE_BYTES: u64 = 4096;

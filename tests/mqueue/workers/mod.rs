@@ -5,16 +5,10 @@ pub mod verdict;
 
 use crate::c_program::compile;
 use crate::namespace::{Mounted, can_mount, preload};
-use anyhow::{Context, Result, bail, ensure};
 use log::{LOG_BYTES, Log, PAGE_BYTES};
-use std::fs::{File, Permissions};
-use std::io::Read;
-use std::os::unix::fs::{FileExt, PermissionsExt};
-use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
-use tempfile::TempDir;
+use std::fs::Permissions;
+use std::process::ExitStatus;
+use uext4_testkit::prelude::*;
 
 /// How a worker says that it can't have queues of its own.
 const NO_QUEUES: i32 = 77;

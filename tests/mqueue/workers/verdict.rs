@@ -1,8 +1,7 @@
 //! Whether what was received is what was sent.
 
 use crate::workers::log::{Log, Message, STOPS};
-use anyhow::{Result, ensure};
-use std::collections::{HashMap, HashSet};
+use uext4_testkit::prelude::*;
 
 /// What was found.
 #[derive(Debug, Default, PartialEq, Eq)]

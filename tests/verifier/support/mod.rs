@@ -5,11 +5,8 @@ pub mod mutator;
 pub mod shapes;
 pub mod targets;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use tempfile::TempDir;
-use uext4_block::MemoryDevice;
 use uext4_check::{CheckError, CheckOptions, CheckReport, NoProgress, check};
+use uext4_testkit::prelude::*;
 
 /// True if the machine has what makes images; says so if not.
 pub fn have_tools() -> bool {

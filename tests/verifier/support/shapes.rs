@@ -1,9 +1,8 @@
 //! The images that are damaged: every feature and structure is in one of them at least.
 
 use super::{add_xattrs, e2fsck, mke2fs, run, run_ok, source_tree};
-use std::path::{Path, PathBuf};
-use uext4_block::MemoryDevice;
-use uext4_build::{FeatureSet, MkfsOptions, Plan, Scan};
+use uext4_build::{Plan, Scan};
+use uext4_testkit::prelude::*;
 
 /// How an image is made.
 pub struct Shape {

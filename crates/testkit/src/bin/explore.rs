@@ -2,11 +2,7 @@
 //!
 //! `explore run` continues where the results end; `explore state` shows one state that a run reported.
 
-use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 use uext4_testkit::explore::alphabet::Sequences;
 use uext4_testkit::explore::base::{Base, CONFIGS, Config};
 use uext4_testkit::explore::others::Others;
@@ -15,6 +11,7 @@ use uext4_testkit::explore::results::{Chunk, Results};
 use uext4_testkit::explore::run::{Plan, explore, run};
 use uext4_testkit::explore::shared::Shared;
 use uext4_testkit::explore::tally::Tally;
+use uext4_testkit::prelude::*;
 
 /// Sequences, or seeds, of one line of results.
 const CHUNK: u64 = 512;

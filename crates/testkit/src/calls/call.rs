@@ -2,10 +2,8 @@
 
 use super::person::{GROUPS, USERS};
 use super::values;
-use fastrand::Rng;
+use crate::external::*;
 use std::fmt;
-use uext4_vfs::Fallocate;
-use uext4_vfs::attr::FileKind;
 use uext4_vfs::open_file::OpenFlags;
 
 /// Files that are open at a time.

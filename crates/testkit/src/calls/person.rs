@@ -1,8 +1,7 @@
 //! The caller of a call: the same credentials for a thread of this process and for [`Caller`].
 
-use fastrand::Rng;
+use crate::external::*;
 use std::fmt;
-use uext4_vfs::caller::{Caller, Capabilities};
 
 /// Users and groups that own things and ask for things.
 pub const USERS: [u32; 4] = [0, 1001, 1002, 1003];

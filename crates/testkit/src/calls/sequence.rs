@@ -3,12 +3,9 @@
 use super::call::{At, Call, Make};
 use super::person::Person;
 use super::side::{Side, Stat, Time, Value};
-use fastrand::Rng;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::external::*;
 use std::fmt::Write;
 use std::sync::Mutex;
-use uext4_vfs::attr::FileKind;
-use uext4_vfs::errno::Errno;
 
 /// Calls of a sequence, and those before them that make something to call about.
 const CALLS: usize = 100;

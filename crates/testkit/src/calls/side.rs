@@ -2,9 +2,8 @@
 
 use super::call::{At, Call};
 use super::person::Person;
-use std::collections::BTreeMap;
+use crate::external::*;
 use std::fmt;
-use uext4_vfs::attr::FileKind;
 
 /// A timestamp as far as it can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,12 +10,9 @@
 //! A violation panics and names the rule.
 
 use super::fault::{FaultCall, FaultDevice, FaultPlan, FaultRule};
-use fastrand::Rng;
+use crate::external::*;
 use std::io::{IoSlice, IoSliceMut};
-use std::sync::Arc;
-use uext4_block::device::BlockDevice;
 use uext4_block::error::{BlockError, BlockOp, Result};
-use uext4_block::memory::MemoryDevice;
 use uext4_block::stats::CountDevice;
 
 /// The unit of atomicity: a device writes so many bytes, aligned, as a whole.

@@ -3,13 +3,11 @@
 //! # Locking
 //! The plan's rules have a lock of class `device`, held to read them, never over I/O.
 
+use crate::external::*;
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
-use std::ops::Range;
-use std::sync::Arc;
-use uext4_block::DeviceId;
 use uext4_block::batch::{Ranged, runs};
-use uext4_block::device::{BlockDevice, total_len, total_len_mut};
+use uext4_block::device::{total_len, total_len_mut};
 use uext4_block::error::{BlockError, BlockOp, Result};
 use uext4_sync::{Mutex, assert_may_block, class};
 
@@ -293,7 +291,6 @@ impl<D: BlockDevice> BlockDevice for FaultDevice<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use uext4_block::MemoryDevice;
 
     fn device() -> (FaultDevice<MemoryDevice>, FaultPlan) {
         let plan = FaultPlan::new();

@@ -9,13 +9,10 @@
 //! # Locking
 //! One lock of class `device` for what differs, held to copy bytes.
 
+use crate::external::*;
 use rustix::io::Errno;
-use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::ops::Range;
-use std::sync::Arc;
 use uext4_block::error::{BlockError, BlockOp, Result, check_range};
-use uext4_block::{BlockDevice, DeviceId};
 use uext4_sync::{Mutex, assert_may_block, class};
 
 /// An image that doesn't change.

@@ -10,12 +10,9 @@
 //! The list's lock (class `device`) is taken after the wrapped device's call, never over it. Writes
 //! of the same bytes at the same time may be logged in another order than the device took them.
 
+use crate::external::*;
 use std::io::{IoSlice, IoSliceMut};
-use std::ops::Range;
-use std::sync::Arc;
 use uext4_block::error::Result;
-use uext4_block::memory::MemoryDevice;
-use uext4_block::{BlockDevice, DeviceId};
 use uext4_sync::{Mutex, class};
 
 /// A change of a device. Offsets and lengths are in bytes.

@@ -17,11 +17,8 @@
 //! them torn.
 
 use super::record::{Mark, RecordLog, RecordOp};
-use fastrand::Rng;
-use std::ops::Range;
-use uext4_block::device::BlockDevice;
+use crate::external::*;
 use uext4_block::error::Result;
-use uext4_block::memory::MemoryDevice;
 
 /// The unit that a device writes as a whole.
 const SECTOR_BYTES: u64 = 512;
@@ -378,7 +375,6 @@ fn must(result: Result<()>) {
 mod tests {
     use super::*;
     use crate::device::record::RecordDevice;
-    use std::collections::HashSet;
 
     const LEN: u64 = 64 << 10;
 

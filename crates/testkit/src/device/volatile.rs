@@ -8,14 +8,10 @@
 //! One lock of class `device` for all of it, held to copy bytes; a plan is asked without it.
 
 use super::fault::{FaultCall, FaultPlan};
-use fastrand::Rng;
+use crate::external::*;
 use rustix::io::Errno;
-use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 use uext4_block::Failure;
 use uext4_block::error::{BlockError, BlockOp, Result, check_range};
-use uext4_block::memory::MemoryDevice;
-use uext4_block::{BlockDevice, DeviceId};
 use uext4_sync::{Mutex, assert_may_block, class};
 
 /// The unit that is written as a whole.

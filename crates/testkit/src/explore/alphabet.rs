@@ -4,11 +4,10 @@
 //! `j` (its data is journaled) and `d/x`, the directories `d` and `e` (empty), and the link `l`.
 
 use super::base::TOP;
+use crate::external::*;
 use crate::model::Model;
 use crate::operation::Op;
 use crate::operation::split;
-use uext4_vfs::attr::RenameFlags;
-use uext4_vfs::io::Fallocate;
 
 /// What follows an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,17 +2,12 @@
 
 use super::bug::Bug;
 use crate::device::{ForkDevice, Image};
+use crate::external::*;
 use crate::image::mount_in;
 use crate::model::Model;
 use crate::operation::{Op, apply_to_ext4};
-use anyhow::{Context, Result, anyhow, bail};
-use std::ops::Range;
-use std::sync::Arc;
-use uext4_block::{BlockDevice, MemoryDevice};
-use uext4_build::{FeatureSet, MkfsOptions, NoProgress};
-use uext4_ext4::{DataMode, Ext4, read_superblock};
 use uext4_jbd2::{LogMap, LogRun};
-use uext4_ondisk::{GroupDesc, GroupNo, JournalSuper};
+use uext4_ondisk::JournalSuper;
 
 /// Bytes of a block.
 pub const BLOCK: usize = 1024;

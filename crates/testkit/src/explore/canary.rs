@@ -12,15 +12,10 @@ use super::run::{explore, number_at};
 use super::shared::Shared;
 use super::tally::Tally;
 use crate::device::ForkDevice;
+use crate::external::*;
 use crate::tree::Tree;
-use anyhow::{Context, Result};
-use std::ops::Range;
-use std::sync::{Arc, Mutex};
-use uext4_block::{BlockDevice, DeviceId};
-use uext4_ext4::read_superblock;
-use uext4_ondisk::{
-    GroupDesc, GroupNo, JournalBlockType, JournalHeader, JournalSuper, SUPERBLOCK_OFFSET,
-};
+use std::sync::Mutex;
+use uext4_ondisk::{JournalBlockType, JournalHeader, JournalSuper, SUPERBLOCK_OFFSET};
 use zerocopy::IntoBytes;
 
 /// A bug, what it does, and where to search for it.

@@ -7,13 +7,9 @@ use super::recovery::{Recovered, Replay, Replayed, recover, replay, save};
 use super::states::{Budget, Walk, choices};
 use super::tally::{Seen, Tally};
 use crate::device::ForkDevice;
+use crate::external::*;
 use crate::tree::{self, Tree};
 use crate::verdict::Promise;
-use anyhow::{Result, anyhow, bail};
-use fastrand::Rng;
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
-use uext4_block::BlockDevice;
 
 /// How deep crashes within recoveries go.
 const DEPTH_MAX: u32 = 2;

@@ -4,14 +4,10 @@ use super::base::BLOCK;
 use super::recovery::{Recovered, save};
 use super::tally::Tally;
 use crate::device::{ForkDevice, Image};
+use crate::external::*;
 use crate::tree::Tree;
 use crate::{image, oracle, tree};
-use anyhow::{Context, Result, bail};
-use std::collections::HashSet;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
-use tempfile::TempDir;
-use uext4_ext4::read_superblock;
+use std::sync::Mutex;
 
 /// Of how many states e2fsck is asked about one.
 const FSCK_ONE_IN: u64 = 100;

@@ -9,12 +9,9 @@ use super::shared::Shared;
 use super::tally::Tally;
 use crate::crash::{WorkerRun, run_workers};
 use crate::device::{ForkDevice, RecordDevice};
+use crate::external::*;
 use crate::operation::{Op, apply};
 use crate::workload::{Habits, Worker};
-use anyhow::Result;
-use fastrand::Rng;
-use std::sync::Arc;
-use uext4_block::MemoryDevice;
 
 /// Operations of a thread.
 const OPERATIONS: usize = 60;

@@ -4,13 +4,10 @@ use super::alphabet::Step;
 use super::base::{BLOCK, Base, TOP};
 use super::bug::Bug;
 use crate::device::{CrashPoint, Cut, ForkDevice, Image, RecordDevice, RecordLog, RecordOp};
+use crate::external::*;
 use crate::model::Model;
 use crate::operation::{Op, apply_to_ext4};
 use crate::verdict::{History, Promise, promise_of};
-use anyhow::{Context, Result, bail};
-use std::sync::Arc;
-use uext4_block::MemoryDevice;
-use uext4_ext4::Ext4;
 
 /// The marker before the first step.
 pub const START: u64 = u64::MAX;

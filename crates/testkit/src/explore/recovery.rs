@@ -2,15 +2,11 @@
 
 use super::base::{BLOCK, Base, free_blocks};
 use crate::device::{ForkDevice, Image, RecordDevice, RecordLog};
+use crate::external::*;
 use crate::tree::{self, Tree};
 use crate::{image, oracle};
-use anyhow::{Context, Result, bail};
-use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex};
-use uext4_block::{BlockDevice, DeviceId, MemoryDevice};
-use uext4_ext4::{DataMode, Ext4, read_superblock};
-use uext4_ondisk::{Incompat, InodeFlags};
+use std::sync::Mutex;
 use uext4_vfs::fiemap::FiemapOf;
 
 /// A block and the bytes that recovery wrote there.

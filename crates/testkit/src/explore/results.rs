@@ -5,11 +5,8 @@
 //! what that came to. Ranges that follow each other are one line.
 
 use super::tally::Tally;
-use anyhow::{Context, Result};
+use crate::external::*;
 use serde_json::{Value, json};
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// A sequence or workload of which a state is not as it must be.
 #[derive(Clone, Debug)]

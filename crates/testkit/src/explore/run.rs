@@ -9,11 +9,8 @@ use super::record::{is_its_own, record};
 use super::results::Failed;
 use super::shared::Shared;
 use super::tally::Tally;
-use anyhow::Result;
-use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use crate::external::*;
+use std::sync::Mutex;
 
 /// Sequences `range`, in an order in which neighbours have little in common.
 #[derive(Clone, Debug)]

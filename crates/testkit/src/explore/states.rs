@@ -2,8 +2,7 @@
 //! ones that find most when there are many.
 
 use crate::device::{CrashPoint, ForkDevice, RecordLog};
-use fastrand::Rng;
-use std::ops::Range;
+use crate::external::*;
 
 const SECTOR: u64 = 512;
 
@@ -202,8 +201,6 @@ impl<'l> Walk<'l> {
 mod tests {
     use super::*;
     use crate::device::{Image, RecordDevice};
-    use std::collections::HashSet;
-    use uext4_block::{BlockDevice, MemoryDevice};
 
     fn recorded(writes: u64) -> RecordLog {
         let device = RecordDevice::new(MemoryDevice::new(64 << 10)).unwrap();

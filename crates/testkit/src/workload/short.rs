@@ -1,10 +1,8 @@
 //! What the end of space leaves of an operation, which the model follows.
 
 use super::Worker;
+use crate::external::*;
 use crate::operation::Op;
-use anyhow::{Result, bail};
-use std::ops::Range;
-use uext4_vfs::filesystem::FileSystem;
 
 impl Worker<'_> {
     /// A range that met the end of space is allocated or zeroed in part; the model follows what it finds.

@@ -1,0 +1,18 @@
+//! What most tests use: `use uext4_testkit::prelude::*`.
+
+pub use crate::external::*;
+pub use crate::{
+    aligned::Aligned,
+    built::{self, WORKSPACE},
+    device::{Cut, FaultCall, FaultDevice, FaultPlan, FaultRule, RecordDevice},
+    env_number,
+    image::Shape,
+    mke2fs::{DIR, FILE, fsck, image, within},
+    mounted_dir::{Driver, MountedDir, can_mount},
+    operation::{Op, apply, find},
+    oracle::{self, KernelMount},
+    program::is_installed,
+    server::{pid_of, transports},
+    tree::{self, Tree},
+    workload::{Habits, Worker},
+};
