@@ -18,10 +18,10 @@
 //! | [`superblock`], [`geometry`] | superblock, and what follows from it |
 //! | [`group_desc`] | group descriptors, bitmap checksums |
 //! | [`inode`], [`file_type`], [`timestamp`] | inodes |
-//! | [`extent`], [`block_map`] | extent tree nodes; pointers to blocks, where there are no extents |
+//! | [`extent`], [`extent_node`], [`block_map`] | extents and the nodes of their tree; pointers to blocks, where there are no extents |
 //! | [`fast_commit`] | fast commits |
 //! | [`dirent`], [`hash`], [`htree`] | directories |
-//! | [`xattr`], [`acl`] | extended attributes |
+//! | [`xattr`], [`xattr_list`], [`acl`] | extended attributes |
 //! | [`jbd2`], [`jbd2_super`], [`jbd2_tag`] | the journal |
 //! | [`orphan_file`], [`mmp`] | orphan file and multi-mount protection blocks |
 #![forbid(unsafe_code)]
@@ -42,6 +42,7 @@ pub mod checksum;
 pub mod corrupt;
 pub mod dirent;
 pub mod extent;
+pub mod extent_node;
 pub mod fast_commit;
 pub mod features;
 pub mod file_type;
@@ -60,6 +61,7 @@ pub mod superblock;
 pub mod timestamp;
 pub mod types;
 pub mod xattr;
+pub mod xattr_list;
 
 pub use acl::*;
 pub use block_map::*;
@@ -67,6 +69,7 @@ pub use checksum::*;
 pub use corrupt::*;
 pub use dirent::*;
 pub use extent::*;
+pub use extent_node::*;
 pub use fast_commit::*;
 pub use features::*;
 pub use file_type::*;
@@ -85,3 +88,4 @@ pub use superblock::*;
 pub use timestamp::*;
 pub use types::*;
 pub use xattr::*;
+pub use xattr_list::*;
