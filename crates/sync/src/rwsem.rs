@@ -32,15 +32,20 @@
 //! have to wait and by threads that wake them. All atomics are sequentially consistent, as a reader
 //! counts itself and then reads the gate, while a writer closes the gate and then reads the counts.
 
+mod guard;
 mod queue;
+mod wait;
 
 use crate::class::{self, LockClass};
 use crate::imp::lock_atomic::{AtomicU32, Ordering::SeqCst};
 use crate::order;
 use crate::stat::{self, Mode};
+use guard::Hold;
+pub use guard::RwSemGuard;
 use queue::{Busy, Counters};
 use std::marker::PhantomData;
 use std::sync::OnceLock;
+use wait::{Spin, Waiting};
 
 /// The gate is closed to readers and to other writers.
 const WRITER: u32 = 1;
@@ -55,10 +60,6 @@ const MET_MASK: u32 = 0xff * MET;
 /// One reader counted here.
 const READER: u32 = 1 << 11;
 
-/// A thread that waits for longer is handed the lock.
-#[cfg(not(shuttle))]
-const STARVED: std::time::Duration = std::time::Duration::from_micros(100);
-
 /// A readers-writer lock without a value, with a rank and statistics; see the module.
 #[derive(Debug)]
 pub struct RwSem {
@@ -66,37 +67,6 @@ pub struct RwSem {
     class: u8,
     /// Made when a thread first waits, or readers first meet.
     busy: OnceLock<Box<Busy>>,
-}
-
-/// Holds a [`RwSem`] until dropped, by the thread that took it.
-#[derive(Debug)]
-#[must_use]
-pub struct RwSemGuard<'a> {
-    lock: &'a RwSem,
-    hold: Hold<'a>,
-    /// When it was taken; 0 when statistics were off then.
-    since_ns: u64,
-    /// The debug lock order is kept by thread.
-    _not_send: PhantomData<*const ()>,
-}
-
-/// How a lock is held, which determines how it is released.
-#[derive(Clone, Copy, Debug)]
-enum Hold<'a> {
-    /// Shared, counted in the word.
-    Narrow,
-    /// Shared, counted here.
-    Wide(&'a AtomicU32),
-    Exclusive,
-}
-
-impl Hold<'_> {
-    const fn mode(self) -> Mode {
-        match self {
-            Hold::Narrow | Hold::Wide(_) => Mode::Shared,
-            Hold::Exclusive => Mode::Exclusive,
-        }
-    }
 }
 
 impl RwSem {
@@ -521,98 +491,6 @@ fn met_max() -> u32 {
 #[cfg(shuttle)]
 fn met_max() -> u32 {
     0
-}
-
-/// How long a thread waits for the gate.
-struct Waiting {
-    #[cfg(not(shuttle))]
-    since: std::time::Instant,
-}
-
-impl Waiting {
-    fn now() -> Waiting {
-        Waiting {
-            #[cfg(not(shuttle))]
-            since: std::time::Instant::now(),
-        }
-    }
-
-    #[cfg(not(shuttle))]
-    fn for_too_long(&self) -> bool {
-        self.since.elapsed() >= STARVED
-    }
-
-    /// Shuttle has no time: one in four does.
-    #[cfg(shuttle)]
-    fn for_too_long(&self) -> bool {
-        crate::imp::times_out()
-    }
-}
-
-/// A bounded wait for a holder that is expected to be quick.
-struct Spin {
-    round: u32,
-}
-
-impl Spin {
-    fn new() -> Spin {
-        Spin { round: 0 }
-    }
-
-    /// Waits a little; false when that has been done often enough.
-    fn again(&mut self) -> bool {
-        if cfg!(shuttle) || self.round == 10 {
-            return false;
-        }
-        self.round += 1;
-        if self.round <= 3 {
-            (0..1 << self.round).for_each(|_| std::hint::spin_loop());
-        } else {
-            crate::thread::yield_now();
-        }
-        true
-    }
-}
-
-impl RwSemGuard<'_> {
-    /// How the lock is held.
-    #[inline]
-    pub const fn mode(&self) -> Mode {
-        self.hold.mode()
-    }
-
-    /// Shares the lock from now on, with no moment in between at which another writer has it.
-    pub fn downgrade(mut self) -> Self {
-        if matches!(self.hold, Hold::Exclusive) {
-            if self.since_ns != 0 {
-                let stats = &self.lock.class().stats;
-                let now = stat::now_ns();
-                stats.released(Mode::Exclusive, now - self.since_ns);
-                stats.acquired(Mode::Shared, false, 0);
-                self.since_ns = now;
-            }
-            self.hold = Hold::Narrow;
-            self.lock.leave_exclusive(READER);
-        }
-        self
-    }
-}
-
-impl Drop for RwSemGuard<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        let lock = self.lock;
-        if self.since_ns != 0 {
-            let held_ns = stat::now_ns() - self.since_ns;
-            lock.class().stats.released(self.hold.mode(), held_ns);
-        }
-        order::released(lock.class(), lock.address());
-        match self.hold {
-            Hold::Narrow => lock.leave_narrow(),
-            Hold::Exclusive => lock.leave_exclusive(0),
-            Hold::Wide(counter) => lock.leave_wide(counter),
-        }
-    }
 }
 
 #[cfg(all(test, not(shuttle), not(loom)))]
