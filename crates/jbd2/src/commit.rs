@@ -36,10 +36,10 @@ impl Drop for EndOfThread {
             self.0
                 .abort(JournalError::Aborted("the commit thread panicked".into()));
         }
-        let mut state = self.0.state().lock();
+        let mut state = self.0.state.lock();
         state.stopped = true;
         state.epoch += 1;
-        self.0.done().notify_all();
+        self.0.done.notify_all();
     }
 }
 
@@ -69,7 +69,7 @@ impl Committer {
 
     fn wait_for_work(&self) -> Work {
         let journal = &self.journal;
-        let mut state = journal.state().lock();
+        let mut state = journal.state.lock();
         loop {
             let running = journal.running_tid();
             let mut work = Work {
@@ -79,12 +79,13 @@ impl Committer {
                 stop: state.stop,
             };
             if work.commit || work.room || work.empty || work.stop || journal.is_aborted() {
+                state.round += 1;
                 return work;
             }
-            let old = journal
-                .work()
-                .wait_for(&mut state, journal.settings.commit_interval());
+            let interval = journal.settings.commit_interval();
+            let old = journal.work.wait_for(&mut state, interval);
             if old && journal.reserved() > 0 {
+                state.round += 1;
                 work.commit = true;
                 return work;
             }
@@ -100,13 +101,13 @@ impl Committer {
         }
         let low = self.log.as_ref().is_some_and(Log::is_low);
         if work.room || low {
-            self.try_checkpoint(work.room)?;
-            let room = self.room();
-            self.journal.set_room(room);
+            let done = self.try_checkpoint(work.room)?;
+            self.journal.set_room(self.room());
+            let mut state = self.journal.state.lock();
+            state.room_refused = (!done).then_some(state.round);
         }
-        let mut state = self.journal.state().lock();
-        state.epoch += 1;
-        self.journal.done().notify_all();
+        self.journal.state.lock().epoch += 1;
+        self.journal.done.notify_all();
         Ok(())
     }
 
@@ -123,7 +124,7 @@ impl Committer {
             .as_ref()
             .map_or(i64::MAX, |log| log.room_after(blocks));
         self.journal.next_transaction();
-        self.journal.open_gate(room, false);
+        self.journal.open_gate(room);
         self.write(tid, lists)
     }
 
@@ -136,7 +137,7 @@ impl Committer {
             self.write(tid, lists)?;
         }
         if !self.try_checkpoint(true)? {
-            self.journal.open_gate(self.room(), true);
+            self.journal.end_emptying(self.room(), false);
             return Ok(());
         }
         if !self.committed.is_empty() {
@@ -148,22 +149,20 @@ impl Committer {
         if let Some(log) = &mut self.log {
             log.set_tail(None, next)?;
         }
-        self.journal.open_gate(self.room(), true);
+        self.journal.end_emptying(self.room(), true);
         Ok(())
     }
 
     /// Writes committed blocks in place; false if the host has no space for them. Then the log keeps them, and the
     /// next call tries again: callers that need room in the log meanwhile fail.
     fn try_checkpoint(&mut self, all: bool) -> Result<bool> {
-        let done = match self.checkpoint(all) {
+        match self.checkpoint(all) {
             Err(why) if self.log.is_some() && why.is_no_space() => {
                 tracing::error!("what was committed stays in the log: {why}");
-                false
+                Ok(false)
             }
-            done => done.map(|()| true)?,
-        };
-        self.journal.state().lock().host_full = !done;
-        Ok(done)
+            done => done.map(|()| true),
+        }
     }
 
     /// Closes the gate and takes what the handles of the running transaction attached.
@@ -192,9 +191,8 @@ impl Committer {
         if let Some(client) = self.journal.client() {
             client.committed(tid, &lists.freed);
         }
-        let mut state = self.journal.state().lock();
-        state.committed = tid;
-        self.journal.done().notify_all();
+        self.journal.state.lock().committed = tid;
+        self.journal.done.notify_all();
         Ok(())
     }
 
