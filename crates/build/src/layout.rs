@@ -6,8 +6,8 @@
 //! blocks, journal and orphan file sizes) were measured from images that mke2fs 1.47.0 made.
 
 use uext4_ondisk::{
-    Compat, FLAG_SIGNED_HASH, Geometry, GroupNo, HashVersion, Incompat, Pblk, RawSuperblock,
-    RoCompat, STATE_CLEAN, Superblock,
+    Compat, CsumSeed, FLAG_SIGNED_HASH, Geometry, GroupNo, HashVersion, Incompat, Pblk,
+    RawSuperblock, RoCompat, STATE_CLEAN, Superblock,
 };
 
 use crate::error::{MkfsError, Result};
@@ -409,6 +409,17 @@ fn raw_superblock(
     raw.set_mkfs_time(secs);
     raw.set_write_time(secs);
     raw.set_lastcheck_time(secs);
+    raw.backup_bgs = backup_groups(features, sizes.groups).map(Into::into);
+    if options.inode_size > 128 {
+        raw.want_extra_isize = WANT_EXTRA_ISIZE.into();
+        raw.min_extra_isize = WANT_EXTRA_ISIZE.into();
+    }
+    set_feature_fields(&mut raw, options, features);
+    raw
+}
+
+/// Sets the fields that only one feature uses.
+fn set_feature_fields(raw: &mut RawSuperblock, options: &MkfsOptions, features: &FeatureSet) {
     if features.incompat.contains(Incompat::BIT64) {
         raw.desc_size = desc_size(features).into();
     }
@@ -416,12 +427,8 @@ fn raw_superblock(
         raw.log_groups_per_flex = options.flex_bg_size.trailing_zeros() as u8;
     }
     if features.incompat.contains(Incompat::CSUM_SEED) {
-        raw.checksum_seed = uext4_ondisk::CsumSeed::from_uuid(id.uuid.as_bytes())
-            .0
-            .into();
+        raw.checksum_seed = CsumSeed::from_uuid(&raw.uuid).0.into();
     }
-    let backups = backup_groups(features, sizes.groups);
-    raw.backup_bgs = backups.map(Into::into);
     if features.incompat.contains(Incompat::MMP) {
         raw.mmp_update_interval = MMP_INTERVAL.into();
     }
@@ -432,11 +439,6 @@ fn raw_superblock(
     if features.incompat.contains(Incompat::CASEFOLD) {
         raw.encoding = ENCODING_UTF8.into();
     }
-    if options.inode_size > 128 {
-        raw.want_extra_isize = WANT_EXTRA_ISIZE.into();
-        raw.min_extra_isize = WANT_EXTRA_ISIZE.into();
-    }
-    raw
 }
 
 /// Bitmaps and inode tables: together for each flex group, as near to its start as they fit.

@@ -11,8 +11,8 @@ use uext4_jbd2::JournalOptions;
 use uext4_jbd2::buffer::BufferCache;
 use uext4_jbd2::{Journal, LogMap, LogRun};
 use uext4_ondisk::{
-    Compat, Corrupt, CorruptKind, FastCommitRecord, GroupDesc, Incompat, Ino, InodeParams, Pblk,
-    Superblock,
+    Compat, Corrupt, CorruptKind, FastCommitRecord, GroupDesc, Incompat, Ino, Inode, InodeParams,
+    Pblk, Superblock,
 };
 
 /// Replays the log if it holds anything; gives the fast commits on top of it then. A log that the superblock says is not needed
@@ -54,6 +54,25 @@ pub(crate) fn find_log(
     }
     let block_size = sb.geometry.block_size as usize;
     let cache = BufferCache::new(Arc::clone(device), block_size, 64);
+    let inode = read_inode(&cache, sb, ino)?;
+    let seed = sb
+        .has_metadata_csum()
+        .then(|| inode.seed(sb.csum_seed, ino));
+    let mut runs = Vec::new();
+    let bounds = sb.geometry.block_bounds();
+    mapping::walk(&cache, &inode, bounds, seed, ino, &mut |e| {
+        runs.push(LogRun {
+            first: e.lblk.0,
+            pblk: e.pblk.0,
+            len: u32::from(e.len),
+        });
+    })?;
+    check_runs(&runs).map_err(|e| e.ino(ino))?;
+    Ok(Some(LogMap::new(Arc::clone(device), block_size, runs)))
+}
+
+/// Reads an inode before there is a volume.
+fn read_inode(cache: &BufferCache, sb: &Superblock, ino: Ino) -> Result<Inode> {
     let (no, index) = sb.geometry.group_of_ino(ino)?;
     let (desc_block, desc_at) = sb.geometry.group_desc_location(no);
     let desc_size = usize::from(sb.geometry.desc_size);
@@ -67,52 +86,31 @@ pub(crate) fn find_log(
     let place = desc.inode_table.0 + u64::from(block);
     let inode = cache.with(place, |content| {
         let end = at + usize::from(params.inode_size);
-        uext4_ondisk::Inode::decode(&content.data()[at..end], &params)
+        Inode::decode(&content.data()[at..end], &params)
     })?;
-    let inode = inode.map_err(|e| e.ino(ino))?;
-    let seed = sb
-        .has_metadata_csum()
-        .then(|| inode.seed(sb.csum_seed, ino));
-    let mut runs = Vec::new();
-    mapping::walk(
-        &cache,
-        &inode,
-        sb.geometry.block_bounds(),
-        seed,
-        ino,
-        &mut |e| {
-            runs.push(LogRun {
-                first: e.lblk.0,
-                pblk: e.pblk.0,
-                len: u32::from(e.len),
-            });
-        },
-    )?;
-    let damage = |what: &str| {
-        Corrupt::new(CorruptKind::JournalMaxLen)
-            .ino(ino)
-            .detail(what)
-    };
+    Ok(inode.map_err(|e| e.ino(ino))?)
+}
+
+/// Refuses a log with a hole, or with a block twice: that would make it longer than the device, and be overwritten.
+fn check_runs(runs: &[LogRun]) -> std::result::Result<(), Corrupt> {
+    let damage = |what| Err(Corrupt::new(CorruptKind::JournalMaxLen).detail(what));
     let mut next = Some(0);
-    for run in &runs {
+    for run in runs {
         if Some(run.first) != next {
-            return Err(damage("a hole").into());
+            return damage("a hole");
         }
         next = run.first.checked_add(run.len);
     }
-    // A block that is in the log twice would make it longer than the device, and be overwritten.
     let mut places: Vec<_> = runs
         .iter()
         .map(|r| (r.pblk, r.pblk + u64::from(r.len)))
         .collect();
     places.sort_unstable();
-    if places
-        .windows(2)
-        .any(|pair| matches!(pair, [(_, end), (first, _)] if first < end))
-    {
-        return Err(damage("a block twice").into());
+    let mut pairs = places.windows(2);
+    match pairs.any(|pair| matches!(pair, [(_, end), (first, _)] if first < end)) {
+        true => damage("a block twice"),
+        false => Ok(()),
     }
-    Ok(Some(LogMap::new(Arc::clone(device), block_size, runs)))
 }
 
 /// Refuses a log that lies over the file system's own blocks.

@@ -402,8 +402,7 @@ impl Namei {
             return Err(Ext4Error::NotPermitted);
         }
         let links = node.state().links;
-        let was_orphan = links == 0;
-        if was_orphan && !node.is_unnamed() {
+        if links == 0 && !node.is_unnamed() {
             return Err(Ext4Error::NotFound);
         }
         self.check_links(node, links)?;
@@ -417,29 +416,34 @@ impl Namei {
             let Found::Vacancy(vacancy) = found else {
                 return Err(Ext4Error::Exists);
             };
-            self.volume.with_handle(LINK_CREDITS, |handle| {
-                self.directories.dir_insert(
-                    handle,
-                    dir,
-                    &vacancy,
-                    name,
-                    node.ino,
-                    node.file_type,
-                )?;
-                let time = now();
-                self.table.update_inode(node, handle, |disk| {
-                    disk.links += 1;
-                    disk.ctime = time;
-                })?;
-                if was_orphan {
-                    node.set_unlinked(false);
-                    node.set_unnamed(false);
-                    self.orphans.remove_orphan(handle, node)?;
-                }
-                self.touch_dir(handle, dir, 0)
-            })
+            self.link_locked(node, links == 0, dir, &vacancy, name)
         })?;
         self.sync_if_dirsync(dir)
+    }
+
+    fn link_locked(
+        &self,
+        node: &InodeRef,
+        is_orphan: bool,
+        dir: &InodeRef,
+        vacancy: &Vacancy,
+        name: &[u8],
+    ) -> Result<()> {
+        self.volume.with_handle(LINK_CREDITS, |handle| {
+            self.directories
+                .dir_insert(handle, dir, vacancy, name, node.ino, node.file_type)?;
+            let time = now();
+            self.table.update_inode(node, handle, |disk| {
+                disk.links += 1;
+                disk.ctime = time;
+            })?;
+            if is_orphan {
+                node.set_unlinked(false);
+                node.set_unnamed(false);
+                self.orphans.remove_orphan(handle, node)?;
+            }
+            self.touch_dir(handle, dir, 0)
+        })
     }
 
     /// Removes a name that is not a directory's, and the inode with its last name and reference.
