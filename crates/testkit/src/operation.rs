@@ -171,7 +171,14 @@ pub fn apply<F: FileSystem>(fs: &F, op: &Op) -> Result<Option<F::Node>> {
         fs.create(&root, &dir, name, &NewNode { mode, kind })
             .map(drop)
     };
-    let change = |path: &[u8], change| fs.setattr(&root, &find(fs, path)?, &change).map(drop);
+    let change = |path: &[u8], size, mode| {
+        let change = SetAttr {
+            size,
+            mode,
+            ..SetAttr::default()
+        };
+        fs.setattr(&root, &find(fs, path)?, &change).map(drop)
+    };
     match op {
         Op::Create { path, mode } => create(path, *mode, NewKind::Regular)?,
         Op::Mkdir { path, mode } => create(path, *mode, NewKind::Directory)?,
@@ -210,26 +217,8 @@ pub fn apply<F: FileSystem>(fs: &F, op: &Op) -> Result<Option<F::Node>> {
         Op::Append { path, data } => {
             fs.append(&find(fs, path)?, data)?;
         }
-        Op::Truncate { path, size } => {
-            let size = Some(*size);
-            change(
-                path,
-                SetAttr {
-                    size,
-                    ..SetAttr::default()
-                },
-            )?;
-        }
-        Op::Chmod { path, mode } => {
-            let mode = Some(*mode);
-            change(
-                path,
-                SetAttr {
-                    mode,
-                    ..SetAttr::default()
-                },
-            )?;
-        }
+        Op::Truncate { path, size } => change(path, Some(*size), None)?,
+        Op::Chmod { path, mode } => change(path, None, Some(*mode))?,
         Op::SetXattr { path, name, value } => {
             fs.setxattr(&root, &find(fs, path)?, name, value, XattrFlags::empty())?;
         }

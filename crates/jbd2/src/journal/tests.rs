@@ -59,7 +59,7 @@ fn the_commit_thread_does_not_wait_for_itself() {
 const BLOCK: usize = 1024;
 const LOG_BYTES: u64 = JOURNAL_BLOCKS_MIN as u64 * BLOCK as u64;
 
-/// Has space for the log, which comes first, and for the rest only if it is not full.
+/// Always has space for the log, its first blocks, and for the rest only if it is not full.
 #[derive(Debug)]
 struct Host {
     memory: MemoryDevice,
