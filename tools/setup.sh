@@ -15,7 +15,7 @@ command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v c++ >/dev/null || missing+=(g++)
 command -v unshare >/dev/null || missing+=(util-linux)
 if [ "${1-}" = page ]; then
-  command -v chromedriver >/dev/null || missing+=(chromium chromium-driver)
+  command -v chromium >/dev/null || missing+=(chromium)
 fi
 # What builds a module of Python from its source: the headers, pip, and what pip builds with.
 python3 -c 'import os, sysconfig, pip; assert os.path.exists(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null ||

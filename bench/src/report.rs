@@ -22,15 +22,6 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Both together.
-    pub fn plus(&self, other: &Spread) -> Spread {
-        Spread {
-            min: self.min + other.min,
-            median: self.median + other.median,
-            max: self.max + other.max,
-        }
-    }
-
     /// Of at least one value.
     pub fn of(values: &[f64]) -> Spread {
         let mut sorted = values.to_vec();

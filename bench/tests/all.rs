@@ -9,6 +9,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
+use tempfile::TempDir;
 use uext4_bench::chart::number;
 
 /// The sections of the run, each with what it measures: variants that must be there, and operations.
@@ -318,10 +319,19 @@ fn without_small(html: &str) -> String {
     html.replace("<small>", "").replace("</small>", "")
 }
 
+/// The files of a run in a new directory.
+fn put(run: &Run) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, bytes) in &run.files {
+        fs::write(dir.path().join(name), bytes).unwrap();
+    }
+    dir
+}
+
 #[test]
 fn drawn_again_it_is_the_same() {
     let run = Run::of_everything();
-    let dir = run.put();
+    let dir = put(run);
     fs::remove_file(dir.path().join("report.html")).unwrap();
     let again = run_in(dir.path(), &["--redraw"]);
     assert_eq!(again.code, Some(0), "{}", again.err);
@@ -392,7 +402,7 @@ fn one_section_alone_is_a_page() {
 #[test]
 fn compared_with_itself_nothing_changed() {
     let run = Run::of_everything();
-    let dir = run.put();
+    let dir = put(run);
     let mut command = Command::new(env!("CARGO_BIN_EXE_uext4-bench"));
     command.args(["compare", "report.json", "report.json", "--json"]);
     let out = command.current_dir(&dir).output().unwrap();

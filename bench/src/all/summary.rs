@@ -1,14 +1,14 @@
 //! What the run says on standard output in the end.
 
-use super::page::headlines;
+use super::page;
 use super::result::Report;
 use crate::model::VariantModel;
 use crate::tables;
-use std::io::{self, Write};
+use std::io::Write;
 
 /// What stands out, and how well the projection meets what was measured.
-pub fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    for (caption, table) in headlines::tables(report) {
+pub fn print(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
+    for (caption, table) in page::headlines(report)? {
         writeln!(out, "\n{caption}")?;
         let mut shown = tables::with_header(table.header);
         shown.add_rows(table.rows);

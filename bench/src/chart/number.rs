@@ -38,22 +38,6 @@ pub fn spread(min: f64, median: f64, max: f64) -> String {
     format!("{middle} ({}-{})", digits(min), digits(max))
 }
 
-/// The label of a tick on a linear axis: as many digits as make it differ from its neighbours.
-pub(crate) fn tick_label(value: f64, step: f64) -> String {
-    // A tick that floating point moved off zero by a hair is still zero.
-    if value.abs() < step * 1e-6 {
-        return "0".to_owned();
-    }
-    // 1010 beside 1020 is easier to distinguish than 1.01 k beside 1.02 k.
-    let unit = UNITS
-        .iter()
-        .find(|(size, _)| value.abs() >= size * (1.0 - 1e-9) && step >= size / 20.0);
-    let size = unit.map_or(1.0, |(size, _)| *size);
-    written(value, unit.copied(), |_| {
-        (-(step / size).log10() + 1e-9).ceil().max(0.0)
-    })
-}
-
 fn written(value: f64, unit: Option<(f64, &'static str)>, decimals: impl Fn(f64) -> f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
@@ -96,7 +80,7 @@ fn with_minus(text: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{number, spread, tick_label};
+    use super::{number, spread};
 
     #[test]
     fn the_ends_of_a_spread_are_in_the_unit_of_its_middle() {
@@ -133,25 +117,6 @@ mod tests {
             (1e40, "1e40"),
         ] {
             assert_eq!(number(value), want, "{value}");
-        }
-    }
-
-    #[test]
-    fn ticks_differ_from_their_neighbours() {
-        for (value, step, want) in [
-            (0.0, 5e5, "0"),
-            (5e5, 5e5, "500 k"),
-            (1e6, 5e5, "1 M"),
-            (1.5e6, 5e5, "1.5 M"),
-            (0.6, 0.2, "0.6"),
-            (1.0, 0.2, "1"),
-            (2010.0, 5.0, "2010"),
-            (1050.0, 50.0, "1.05 k"),
-            (-20.0, 20.0, "\u{2212}20"),
-            (1e-19, 0.2, "0"),
-            (0.0004, 0.0002, "4e\u{2212}4"),
-        ] {
-            assert_eq!(tick_label(value, step), want, "{value} by {step}");
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The HTML page: one self-contained file with sections of text, commands, charts and tables.
 
-use crate::chart::Chart;
-use crate::chart::text;
+use super::{Chart, Table, written};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("page.css");
@@ -40,7 +39,7 @@ pub enum Block {
     /// How to run this part alone.
     Command(String),
     /// A chart with its figures.
-    Figure(Figure),
+    Figure(Chart),
     /// Figures alone.
     Table {
         /// What the table shows.
@@ -52,50 +51,12 @@ pub enum Block {
     Warning(String),
 }
 
-/// A chart, the figures it was drawn from, and what to know about them.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Figure {
-    /// The chart.
-    pub chart: Chart,
-    /// Its figures.
-    pub table: Table,
-    /// Sentences below the chart.
-    pub notes: Vec<String>,
-}
-
-/// Figures in rows: the first column is text, the others are numbers, unless all of their cells begin with a letter.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Table {
-    /// A name for each column.
-    pub header: Vec<String>,
-    /// The rows.
-    pub rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    /// A table with these headings.
-    pub fn new(header: &[&str], rows: Vec<Vec<String>>) -> Table {
-        Table {
-            header: header.iter().map(|name| (*name).to_owned()).collect(),
-            rows,
-        }
-    }
-}
-
-impl Block {
-    /// A chart with its table.
-    pub fn figure(chart: Chart, table: Table, notes: Vec<String>) -> Block {
-        Block::Figure(Figure {
-            chart,
-            table,
-            notes,
-        })
-    }
-}
-
 impl Page {
     /// The page as one HTML file that needs nothing else.
-    pub fn html(&self) -> String {
+    ///
+    /// # Errors
+    /// A chart that cannot be drawn.
+    pub fn html(&self) -> anyhow::Result<String> {
         let page = html! {
             (DOCTYPE)
             html lang="en" {
@@ -110,18 +71,18 @@ impl Page {
                 body {
                     (self.head())
                     (self.contents())
-                    main { @for section in &self.sections { (section.html()) } }
+                    main { @for section in &self.sections { (section.html()?) } }
                 }
             }
         };
-        text::written(&page.into_string())
+        Ok(written(&page.into_string()))
     }
 
     /// Every chart of the page.
     pub fn charts(&self) -> impl Iterator<Item = &Chart> {
         let blocks = self.sections.iter().flat_map(|section| &section.blocks);
         blocks.filter_map(|block| match block {
-            Block::Figure(figure) => Some(&figure.chart),
+            Block::Figure(chart) => Some(chart),
             _ => None,
         })
     }
@@ -158,57 +119,54 @@ impl Page {
 }
 
 impl Section {
-    fn html(&self) -> Markup {
+    fn html(&self) -> anyhow::Result<Markup> {
         // Figures side by side are one child of the section, everything else is by itself.
         let both_figures =
             |a: &Block, b: &Block| matches!((a, b), (Block::Figure(_), Block::Figure(_)));
-        html! {
+        Ok(html! {
             section id=(self.id) {
                 h2 { a href={ "#" (self.id) } { (self.title) } }
                 @for run in self.blocks.chunk_by(both_figures) {
                     @if let [Block::Figure(_), ..] = run {
-                        div class="figures" { @for block in run { (block.html()) } }
+                        div class="figures" { @for block in run { (block.html()?) } }
                     } @else {
-                        @for block in run { (block.html()) }
+                        @for block in run { (block.html()?) }
                     }
                 }
             }
-        }
+        })
     }
 }
 
 impl Block {
-    fn html(&self) -> Markup {
-        match self {
+    fn html(&self) -> anyhow::Result<Markup> {
+        Ok(match self {
             Self::Heading(text) => html! { h3 { (text) } },
             Self::Text(text) => html! { p { (text) } },
             Self::Command(command) => html! {
                 pre class="command" tabindex="0" { code { (command) } }
             },
-            Self::Figure(figure) => figure.html(),
+            Self::Figure(chart) => figure(chart)?,
             Self::Table { caption, table } => table.html(Some(caption), caption),
             Self::Warning(text) => html! {
                 p class="warning" role="note" { strong { "Note: " } (text) }
             },
-        }
+        })
     }
 }
 
-impl Figure {
-    fn html(&self) -> Markup {
-        let id = self.chart.dom_id();
-        html! {
-            figure id=(id) aria-labelledby={ (id) "-title" } {
-                div class="chart" { (PreEscaped(self.chart.svg())) }
-                @if !self.notes.is_empty() {
-                    figcaption { @for note in &self.notes { p { (note) } } }
-                }
-                @if !self.table.rows.is_empty() {
-                    (self.table.html(None, &self.chart.title))
-                }
+/// A chart, its notes, and the figures it was drawn from.
+fn figure(chart: &Chart) -> anyhow::Result<Markup> {
+    let table = chart.table();
+    Ok(html! {
+        figure id=(chart.dom_id()) aria-label=(chart.title) {
+            div class="chart" role="img" aria-label=(chart.title) { (PreEscaped(chart.svg()?)) }
+            @if !chart.notes.is_empty() {
+                figcaption { @for note in &chart.notes { p { (note) } } }
             }
+            @if !table.rows.is_empty() { (table.html(None, &chart.title)) }
         }
-    }
+    })
 }
 
 impl Table {

@@ -97,15 +97,6 @@ impl Run {
         })
     }
 
-    /// Its files in a new directory.
-    pub fn put(&self) -> TempDir {
-        let dir = tempfile::tempdir().unwrap();
-        for (name, bytes) in &self.files {
-            fs::write(dir.path().join(name), bytes).unwrap();
-        }
-        dir
-    }
-
     /// A file as text.
     pub fn text(&self, name: &str) -> &str {
         let bytes = self

@@ -1,204 +1,100 @@
-//! A figure as data, and the chart and table that are drawn from it.
+//! A figure of the template, and the chart of its rows.
 
-use super::rows::{Row, Rows, kind_of, shown, spread_text};
-use crate::all::result::Report;
-use crate::chart::{Axis, Block, Chart, Kind, Mark, Point, Scale, Series, Table, number};
-use crate::histogram::LatencyUs;
+use super::super::result::Report;
+use super::rows::{Keep, Row, Rows, kind_of, shown};
+use crate::chart::{Axis, Chart, Kind, Mark, Point, Scale, Series};
+use crate::locks::acquisitions_of;
 use crate::report::Spread;
-
-/// The spread of more series than this is in the table only.
-const WHISKERS_MAX: usize = 4;
+use serde::Deserialize;
 
 /// The percentiles of latencies.
 const PERCENTILES: [&str; 7] = ["p10", "p50", "p90", "p99", "p99.9", "p99.99", "max"];
 
-/// What a chart has on its horizontal axis.
-#[derive(Clone, Copy)]
-pub enum X {
-    /// A count, on a logarithmic axis.
-    Count(&'static str, fn(&Row) -> Option<u64>),
-    /// Groups of bars.
-    Groups(&'static str, fn(&Row) -> String),
-    /// The percentiles of each row's latencies.
-    Percentiles,
-}
-
-/// A published curve: its name and its points.
-pub type Published = (&'static str, Vec<(f64, f64)>);
-
-/// A figure: which rows, and how they are drawn.
-pub struct FigureSpec {
+/// A figure: which rows, and how they are drawn. With `x` it has a line for each series; with `groups` a bar; with
+/// neither a line of the percentiles of the latencies with the most threads.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
     /// The stem of its file.
     pub id: String,
-    /// What it shows.
-    pub title: String,
+    title: String,
     /// How it was measured.
-    pub subtitle: &'static str,
-    /// The sections of the report that its rows come from.
-    pub sections: &'static [&'static str],
+    #[serde(default = "image_in_memory")]
+    about: String,
+    /// The sections of the report that its rows are from.
+    pub sections: Vec<String>,
     /// Which of their rows.
-    pub keep: Box<dyn Fn(&Row) -> bool>,
-    /// Only those of the most threads.
-    pub busiest: bool,
-    /// The series that a row belongs to.
-    pub series: fn(&Row) -> String,
-    /// The place of a row.
-    pub x: X,
-    /// The vertical axis.
-    pub y: (&'static str, Scale),
-    /// The value of a row, beside all rows of the figure.
-    pub value: fn(&Rows, &Row) -> Option<Spread>,
-    /// Rows of the same series and place are added up; else the first counts.
-    pub add: bool,
-    /// Published results, in grey.
-    pub published: Vec<Published>,
-    /// What to know about it.
-    pub notes: Vec<&'static str>,
-    /// What its rows say that have no place in it.
-    pub remark: fn(&Rows) -> Option<String>,
+    #[serde(default)]
+    pub keep: Keep,
+    /// The name of the series that a row belongs to.
+    #[serde(default = "arm")]
+    pub series: String,
+    /// The field that is the place of a row on a logarithmic axis.
+    pub x: Option<String>,
+    #[serde(default)]
+    x_label: String,
+    /// The name of the group of bars that a row belongs to.
+    pub groups: Option<String>,
+    y_label: String,
+    #[serde(default)]
+    log: bool,
+    #[serde(default)]
+    value: Value,
+    /// Rows of the same series and place are added up; otherwise the first counts.
+    #[serde(default)]
+    add: bool,
+    /// Published results, each a name and its points.
+    #[serde(default)]
+    published: Vec<(String, Vec<(f64, f64)>)>,
+    #[serde(default)]
+    notes: Vec<String>,
+    /// One more note, of the first row that has no place.
+    pub remark: Option<String>,
 }
 
-/// The series and their values at each place.
-struct Grid {
-    /// For each place its position on the axis and its name.
-    places: Vec<(f64, String)>,
-    /// For each series its name, its kind, and a value for each place.
-    series: Vec<(String, Kind, Vec<Option<Spread>>)>,
+fn image_in_memory() -> String {
+    "image in memory".to_owned()
 }
 
-impl FigureSpec {
-    /// The rows that it shows.
-    pub fn rows(&self, report: &Report) -> Rows {
-        let all = self
-            .sections
-            .iter()
-            .flat_map(|name| Rows::of(report, name).0);
-        let rows = Rows(all.filter(|row| (self.keep)(row)).collect());
-        if self.busiest { rows.busiest() } else { rows }
-    }
+fn arm() -> String {
+    "{arm}".to_owned()
+}
 
-    /// The chart with its table.
-    pub fn block(&self, report: &Report) -> Block {
-        let rows = self.rows(report);
-        let grid = match self.x {
-            X::Percentiles => latencies(&rows, self.series),
-            X::Count(..) | X::Groups(..) => self.grid(&rows),
-        };
-        let whiskers = grid.series.len() <= WHISKERS_MAX || matches!(self.x, X::Groups(..));
-        let mark = match self.x {
-            X::Groups(..) => Mark::Bars,
-            X::Count(..) | X::Percentiles => Mark::Line,
-        };
-        let mut series: Vec<Series> = grid
-            .series
-            .iter()
-            .map(|(name, kind, values)| Series {
-                name: shown(name),
-                kind: *kind,
-                mark,
-                points: points(&grid.places, values, whiskers),
-            })
-            .collect();
-        series.extend(
-            self.published
-                .iter()
-                .map(|(name, points)| published(name, points)),
-        );
-        let notes = self.notes.iter().map(|note| (*note).to_owned());
-        let names = || grid.places.iter().map(|(_, name)| name.clone()).collect();
-        let (label, scale) = match self.x {
-            X::Count(label, _) => (label, Scale::Log),
-            X::Groups(label, _) => (label, Scale::Categories(names())),
-            X::Percentiles => ("share of operations", Scale::Categories(names())),
-        };
-        Block::figure(
-            Chart {
-                id: self.id.clone(),
-                title: self.title.clone(),
-                subtitle: self.subtitle.to_owned(),
-                x: Axis::new(label, scale),
-                y: Axis::new(self.y.0, self.y.1.clone()),
-                series,
-            },
-            grid.table(label),
-            notes.chain((self.remark)(&rows)).collect(),
-        )
-    }
+/// What is drawn of a row.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Value {
+    #[default]
+    OpsPerS,
+    CostNs,
+    GainPercent,
+    /// The rate over that of one thread.
+    OverOne,
+    /// The rate with lazytime over the rate without.
+    OverNoLazytime,
+    /// Acquisitions of the group lock for each operation.
+    GroupLocks,
+}
 
-    fn grid(&self, rows: &Rows) -> Grid {
-        let place = |row: &Row| match self.x {
-            X::Count(_, count) => count(row).map(|n| (n as f64, number::number(n as f64))),
-            X::Groups(_, name) => Some((0.0, name(row))),
-            X::Percentiles => None,
-        };
-        let mut grid = Grid {
-            places: Vec::new(),
-            series: Vec::new(),
-        };
-        for place in rows.0.iter().filter_map(place) {
-            if !grid.places.iter().any(|known| known.1 == place.1) {
-                grid.places.push(place);
+impl Value {
+    fn of(self, row: &Row, rows: &Rows) -> Option<Spread> {
+        let over = |base: f64| (base > 0.0).then(|| row.ops_per_s.median / base);
+        let value = match self {
+            Value::OpsPerS => return Some(row.ops_per_s),
+            Value::CostNs => row.cost_ns,
+            Value::GainPercent => row.gain_percent,
+            Value::OverOne => over(rows.rate(&row.variant, 1)?),
+            Value::OverNoLazytime => {
+                let cache = row.variant.strip_suffix("/lazytime")?;
+                over(rows.rate(&format!("{cache}/no-lazytime"), row.threads)?)
             }
-        }
-        match self.x {
-            X::Groups(..) => (0..)
-                .zip(&mut grid.places)
-                .for_each(|(i, place)| place.0 = f64::from(i)),
-            X::Count(..) | X::Percentiles => grid.places.sort_by(|a, b| a.0.total_cmp(&b.0)),
-        }
-        for row in &rows.0 {
-            let at = place(row).and_then(|(_, name)| grid.places.iter().position(|p| p.1 == name));
-            let (Some(at), Some(value)) = (at, (self.value)(rows, row)) else {
-                continue;
-            };
-            let name = (self.series)(row);
-            let known = grid.series.iter().position(|series| series.0 == name);
-            let known = known.unwrap_or_else(|| {
-                grid.series
-                    .push((name, kind_of(&row.variant), vec![None; grid.places.len()]));
-                grid.series.len() - 1
-            });
-            match &mut grid.series[known].2[at] {
-                Some(sum) if self.add => *sum = sum.plus(&value),
-                Some(_) => {}
-                none => *none = Some(value),
+            Value::GroupLocks => {
+                let all = acquisitions_of(&row.locks, "group") as f64;
+                (!row.locks.is_empty()).then(|| all / row.ops.max(1) as f64)
             }
-        }
-        grid
+        };
+        value.map(|value| Spread::of(&[value]))
     }
-}
-
-/// A series for each row that has latencies.
-fn latencies(rows: &Rows, name: fn(&Row) -> String) -> Grid {
-    let values = |l: LatencyUs| {
-        let all = [l.p10, l.p50, l.p90, l.p99, l.p999, l.p9999, l.max];
-        all.map(|us| Some(Spread::of(&[us]))).to_vec()
-    };
-    let series = rows
-        .0
-        .iter()
-        .filter_map(|row| Some((name(row), kind_of(&row.variant), values(row.latency_us?))));
-    Grid {
-        places: (0..)
-            .map(f64::from)
-            .zip(PERCENTILES.map(str::to_owned))
-            .collect(),
-        series: series.collect(),
-    }
-}
-
-fn points(places: &[(f64, String)], values: &[Option<Spread>], whiskers: bool) -> Vec<Point> {
-    let point = |((x, _), value): (&(f64, String), &Option<Spread>)| {
-        let Spread { min, median, max } = (*value)?;
-        let spread = whiskers && max > min;
-        Some(Point {
-            x: *x,
-            y: median,
-            low: spread.then_some(min),
-            high: spread.then_some(max),
-        })
-    };
-    places.iter().zip(values).filter_map(point).collect()
 }
 
 /// A published curve.
@@ -211,20 +107,129 @@ pub fn published(name: &str, points: &[(f64, f64)]) -> Series {
     }
 }
 
-impl Grid {
-    /// A line for each place, a column for each series.
-    fn table(&self, what: &str) -> Table {
-        let mut header = vec![what.to_owned()];
-        header.extend(self.series.iter().map(|series| shown(&series.0)));
-        let cell = |value: &Option<Spread>| value.as_ref().map_or_else(String::new, spread_text);
-        let line = |(at, (_, name)): (usize, &(f64, String))| {
-            let mut line = vec![name.clone()];
-            line.extend(self.series.iter().map(|series| cell(&series.2[at])));
-            line
+impl Figure {
+    /// The rows that it shows.
+    pub fn rows(&self, report: &Report) -> Rows {
+        let all = self
+            .sections
+            .iter()
+            .flat_map(|name| Rows::of(report, name).0);
+        let rows = Rows(all.collect()).keep(&self.keep);
+        match (&self.x, &self.groups) {
+            (None, None) => rows.busiest(),
+            _ => rows,
+        }
+    }
+
+    /// The chart of its rows.
+    pub fn chart(&self, report: &Report) -> Chart {
+        let rows = self.rows(report);
+        let (x, mark) = match (&self.x, &self.groups) {
+            (Some(_), _) => (Axis::new(&self.x_label, Scale::Log), Mark::Line),
+            (None, Some(groups)) => {
+                let mut names = Vec::new();
+                for name in rows.0.iter().map(|row| row.filled(groups)) {
+                    if !names.contains(&name) {
+                        names.push(name);
+                    }
+                }
+                (Axis::new("", Scale::Categories(names)), Mark::Bars)
+            }
+            (None, None) => {
+                let names = PERCENTILES.map(str::to_owned).to_vec();
+                (
+                    Axis::new("share of operations", Scale::Categories(names)),
+                    Mark::Line,
+                )
+            }
         };
-        Table {
-            header,
-            rows: self.places.iter().enumerate().map(line).collect(),
+        let mut series: Vec<Series> = Vec::new();
+        for row in &rows.0 {
+            let (name, kind) = (shown(&row.filled(&self.series)), kind_of(&row.variant));
+            for point in self.points(row, &rows, &x.scale) {
+                let known = series.iter().position(|series| series.name == name);
+                let known = known.unwrap_or_else(|| {
+                    let (name, points) = (name.clone(), Vec::new());
+                    series.push(Series {
+                        name,
+                        kind,
+                        mark,
+                        points,
+                    });
+                    series.len() - 1
+                });
+                self.add(&mut series[known].points, point);
+            }
+        }
+        for series in &mut series {
+            series.points.sort_by(|a, b| a.x.total_cmp(&b.x));
+        }
+        series.extend(
+            self.published
+                .iter()
+                .map(|(name, points)| published(name, points)),
+        );
+        let mut notes = self.notes.clone();
+        if let Some(remark) = &self.remark {
+            let other = rows.0.iter().find(|row| self.place(row).is_none());
+            notes.extend(other.map(|row| row.filled(remark)));
+        }
+        let scale = if self.log { Scale::Log } else { Scale::Linear };
+        Chart {
+            id: self.id.clone(),
+            title: self.title.clone(),
+            subtitle: self.about.clone(),
+            x,
+            y: Axis::new(&self.y_label, scale),
+            series,
+            notes,
+        }
+    }
+
+    /// The place of a row on an axis of counts.
+    fn place(&self, row: &Row) -> Option<f64> {
+        row.field(self.x.as_deref()?).parse().ok()
+    }
+
+    fn points(&self, row: &Row, rows: &Rows, scale: &Scale) -> Vec<Point> {
+        let place = match (&self.groups, scale) {
+            (Some(groups), Scale::Categories(names)) => {
+                let at = names.iter().position(|name| *name == row.filled(groups));
+                at.map(|at| at as f64)
+            }
+            (None, Scale::Categories(_)) => {
+                let latency = row.latency_us.into_iter();
+                let all =
+                    latency.flat_map(|l| [l.p10, l.p50, l.p90, l.p99, l.p999, l.p9999, l.max]);
+                return (0..)
+                    .map(f64::from)
+                    .zip(all)
+                    .map(|(x, us)| Point::new(x, us))
+                    .collect();
+            }
+            _ => self.place(row),
+        };
+        let point = |(x, Spread { min, median, max })| Point {
+            x,
+            y: median,
+            spread: (min, max),
+        };
+        place
+            .zip(self.value.of(row, rows))
+            .map(point)
+            .into_iter()
+            .collect()
+    }
+
+    fn add(&self, points: &mut Vec<Point>, point: Point) {
+        match points.iter_mut().find(|known| known.x == point.x) {
+            Some(sum) if self.add => {
+                sum.y += point.y;
+                sum.spread.0 += point.spread.0;
+                sum.spread.1 += point.spread.1;
+            }
+            Some(_) => {}
+            None => points.push(point),
         }
     }
 }

@@ -1,44 +1,38 @@
 //! What a simulation projects for machines with more cores, and how well it meets what was measured here.
 
 use super::figure::published;
-use crate::chart::{Axis, Block, Chart, Kind, Mark, Point, Scale, Section, Series, Table, number};
-use crate::model::result::{Cost, Curve};
+use crate::chart::{Axis, Block, Chart, Kind, Mark, Point, Scale, Section, Series, Table};
+use crate::model::result::{CorePoint, Cost, Curve};
 use crate::model::{FitPoint, Mechanism, Projection, VariantModel};
 use crate::tables::count;
 
 /// A variant that is further off somewhere is counted in a warning.
 const ERROR_MAX_PERCENT: f64 = 25.0;
 /// Measurements and model of more variants are in a second chart.
-const ARMS_SHOWN: usize = 4;
+const VARIANTS_SHOWN: usize = 4;
 /// Acquisitions that the model has within this part of what was measured at the fewest workers say nothing.
 const ACQUISITIONS_ALIKE: f64 = 0.05;
 
 /// The section.
 pub fn section(projection: &Projection) -> Section {
+    let text = |text: &String| Block::Text(text.clone());
+    let parameters = projection
+        .parameters
+        .iter()
+        .map(|cost| (cost.name.clone(), cost));
     let mut blocks = vec![Block::Warning(
         "This part is a model, not a measurement: the protocol of each variant is simulated, with service times from this \
          machine's lock statistics."
             .to_owned(),
     )];
-    let text = |text: &String| Block::Text(text.clone());
     blocks.extend(projection.assumptions.iter().skip(1).map(text));
-    blocks.push(Block::Table {
-        caption: "Parameters of the model".to_owned(),
-        table: costs(
-            projection
-                .parameters
-                .iter()
-                .map(|cost| (cost.name.clone(), cost)),
-        ),
-    });
-    blocks.push(Block::Table {
-        caption: "Error of the model at the counts it was not fitted to".to_owned(),
-        table: errors(projection),
-    });
+    blocks.push(table("Parameters of the model", costs(parameters)));
+    blocks.push(table(
+        "Error of the model at the counts it was not fitted to",
+        errors(projection),
+    ));
     blocks.extend(too_far(projection));
-    for mechanism in &projection.mechanisms {
-        blocks.extend(of_mechanism(mechanism));
-    }
+    blocks.extend(projection.mechanisms.iter().flat_map(of_mechanism));
     blocks.extend(projection.remarks.iter().map(text));
     Section {
         id: "beyond-this-machine".to_owned(),
@@ -47,89 +41,91 @@ pub fn section(projection: &Projection) -> Section {
     }
 }
 
+fn table(caption: &str, table: Table) -> Block {
+    let caption = caption.to_owned();
+    Block::Table { caption, table }
+}
+
 fn of_mechanism(mechanism: &Mechanism) -> Vec<Block> {
+    let title = &mechanism.title;
     let mut blocks = vec![
-        Block::Heading(mechanism.title.clone()),
-        projected(mechanism),
-        over_first(mechanism),
+        Block::Heading(title.clone()),
+        Block::Figure(projected(mechanism)),
+        Block::Figure(over_first(mechanism)),
     ];
-    let parts = mechanism.variants.chunks(ARMS_SHOWN).enumerate();
-    blocks.extend(parts.map(|(part, variants)| checked(mechanism, part, variants)));
-    blocks.extend(
-        mechanism
-            .remarks
-            .iter()
-            .map(|remark| Block::Text(remark.clone())),
-    );
-    let all = mechanism.variants.iter();
-    let named = all.flat_map(|variant| {
+    let parts = mechanism.variants.chunks(VARIANTS_SHOWN).enumerate();
+    blocks.extend(parts.map(|(part, some)| Block::Figure(checked(mechanism, part, some))));
+    blocks.push(table(
+        &format!("{title}: the model beside what was measured"),
+        points(mechanism),
+    ));
+    blocks.extend(mechanism.remarks.iter().cloned().map(Block::Text));
+    let named = mechanism.variants.iter().flat_map(|variant| {
         let name = |cost: &Cost| format!("{}: {}", variant.name, cost.name);
         variant.costs.iter().map(move |cost| (name(cost), cost))
     });
-    blocks.push(Block::Table {
-        caption: format!("{}: the inputs of the simulation", mechanism.title),
-        table: costs(named),
-    });
+    blocks.push(table(
+        &format!("{title}: the inputs of the simulation"),
+        costs(named),
+    ));
     let acquisitions = acquisitions(mechanism);
     if !acquisitions.rows.is_empty() {
-        blocks.push(Block::Table {
-            caption: format!("{}: acquisitions for each operation", mechanism.title),
-            table: acquisitions,
-        });
+        blocks.push(table(
+            &format!("{title}: acquisitions for each operation"),
+            acquisitions,
+        ));
     }
     blocks
 }
 
 /// A chart with logarithmic axes. `labels`: how it was measured, and the labels of the axes.
-fn figure(
-    id: String,
-    title: String,
-    labels: [&str; 3],
-    series: Vec<Series>,
-    table: Table,
-    notes: Vec<String>,
-) -> Block {
-    let [subtitle, x, y] = labels;
-    let chart = Chart {
+fn chart(id: String, title: String, [subtitle, x, y]: [&str; 3], series: Vec<Series>) -> Chart {
+    Chart {
         id,
         title,
         subtitle: subtitle.to_owned(),
         x: Axis::new(x, Scale::Log),
         y: Axis::new(y, Scale::Log),
         series,
+        notes: Vec::new(),
+    }
+}
+
+/// A line for each variant over counts of cores.
+fn lines(
+    mechanism: &Mechanism,
+    point: impl Fn(&VariantModel, &CorePoint) -> Option<Point>,
+) -> Vec<Series> {
+    let line = |variant: &VariantModel| {
+        let points = variant.projected.iter().filter_map(|p| point(variant, p));
+        series(&variant.name, Kind::Model, Mark::Line, points)
     };
-    Block::figure(chart, table, notes)
+    mechanism.variants.iter().map(line).collect()
+}
+
+fn series(name: &str, kind: Kind, mark: Mark, points: impl Iterator<Item = Point>) -> Series {
+    let (name, points) = (name.to_owned(), points.collect());
+    Series {
+        name,
+        kind,
+        mark,
+        points,
+    }
 }
 
 /// Rates by cores, with the published ones where they are of the same kind.
-fn projected(mechanism: &Mechanism) -> Block {
-    let line = |variant: &VariantModel| Series {
-        name: variant.name.clone(),
-        kind: Kind::Model,
-        mark: Mark::Line,
-        points: variant
-            .projected
-            .iter()
-            .map(|p| Point::new(p.cores as f64, p.ops_per_s))
-            .collect(),
-    };
-    let mut series: Vec<Series> = mechanism.variants.iter().map(line).collect();
-    let alike = |curve: &&Curve| mechanism.unit.ends_with(&curve.unit);
-    for curve in mechanism.published.iter().filter(alike) {
-        series.push(published(&curve.name, &curve.points));
-    }
-    let cell = |variant: &VariantModel, cores: usize| {
-        let found = variant.projected.iter().find(|p| p.cores == cores);
-        found.map_or_else(String::new, |p| {
-            let (half, double) = (
-                number::number(p.at_half_line_cost),
-                number::number(p.at_double_line_cost),
-            );
-            format!("{} ({half} / {double})", number::number(p.ops_per_s))
+fn projected(mechanism: &Mechanism) -> Chart {
+    let mut series = lines(mechanism, |_, p| {
+        let spread = (p.at_double_line_cost, p.at_half_line_cost);
+        Some(Point {
+            spread,
+            ..Point::new(p.cores as f64, p.ops_per_s)
         })
-    };
-    let table = by_cores(mechanism, cell);
-    let bracket = "In brackets: with a cache line that moves in half and in double the time.";
+    });
+    let alike = |curve: &&Curve| mechanism.unit.ends_with(&curve.unit);
+    let curves = mechanism.published.iter().filter(alike);
+    series.extend(curves.map(|curve| published(&curve.name, &curve.points)));
+    let bracket = "In brackets: with a cache line that moves in double and in half the time.";
     let mut notes = vec![bracket.to_owned()];
     for same in mechanism.published.chunk_by(|a, b| a.source == b.source) {
         let names: Vec<&str> = same.iter().map(|curve| &*curve.name).collect();
@@ -137,85 +133,34 @@ fn projected(mechanism: &Mechanism) -> Block {
         notes.push(format!("{}: {source}.", names.join(", ")));
     }
     let labels = ["model: one worker a core", "cores", &mechanism.unit];
-    figure(
-        format!("model-{}", mechanism.name),
-        format!("Projection: {}", mechanism.title),
-        labels,
-        series,
-        table,
+    let id = format!("model-{}", mechanism.name);
+    let title = format!("Projection: {}", mechanism.title);
+    Chart {
         notes,
-    )
-}
-
-fn by_cores(mechanism: &Mechanism, cell: impl Fn(&VariantModel, usize) -> String) -> Table {
-    let mut header = vec!["arm".to_owned()];
-    let cores: Vec<usize> = mechanism
-        .variants
-        .first()
-        .map(|variant| variant.projected.iter().map(|p| p.cores).collect())
-        .unwrap_or_default();
-    header.extend(cores.iter().map(|cores| format!("{cores} cores")));
-    let line = |variant: &VariantModel| {
-        let mut line = vec![variant.name.clone()];
-        line.extend(cores.iter().map(|&cores| cell(variant, cores)));
-        line
-    };
-    Table {
-        header,
-        rows: mechanism.variants.iter().map(line).collect(),
+        ..chart(id, title, labels, series)
     }
 }
 
 /// Each variant over the one that was replaced, which is the first.
-fn over_first(mechanism: &Mechanism) -> Block {
+fn over_first(mechanism: &Mechanism) -> Chart {
     let first = mechanism.variants.first();
-    let ratio = |variant: &VariantModel, cores: usize| {
-        let rate = |variant: &VariantModel| {
-            variant
-                .projected
-                .iter()
-                .find(|p| p.cores == cores)
-                .map(|p| p.ops_per_s)
-        };
-        let (rate, base) = (rate(variant)?, rate(first?)?);
-        (base > 0.0).then(|| rate / base)
-    };
-    let line = |variant: &VariantModel| {
-        let point = |cores: usize| Some(Point::new(cores as f64, ratio(variant, cores)?));
-        Series {
-            name: variant.name.clone(),
-            kind: Kind::Model,
-            mark: Mark::Line,
-            points: variant
-                .projected
-                .iter()
-                .filter_map(|p| point(p.cores))
-                .collect(),
-        }
-    };
-    let mut series: Vec<Series> = mechanism.variants.iter().map(line).collect();
-    series.extend(published_ratio(
-        &mechanism.published,
-        first.map_or("", |variant| &variant.name),
-    ));
-    let cell = |variant: &VariantModel, cores| {
-        ratio(variant, cores).map_or_else(String::new, |r| format!("{r:.2}"))
-    };
-    let table = by_cores(mechanism, cell);
     let base = first.map_or("", |variant| &variant.name);
-    let labels = [
-        &format!("model: rate over that of {base}"),
-        "cores",
-        &format!("times {base}"),
-    ];
-    figure(
-        format!("model-{}-gain", mechanism.name),
-        format!("Projected gain: {}", mechanism.title),
-        labels,
-        series,
-        table,
-        Vec::new(),
-    )
+    let mut series = lines(mechanism, |_, p| {
+        let of_base = first?
+            .projected
+            .iter()
+            .find(|other| other.cores == p.cores)?
+            .ops_per_s;
+        (of_base > 0.0).then(|| Point::new(p.cores as f64, p.ops_per_s / of_base))
+    });
+    series.extend(published_ratio(&mechanism.published, base));
+    let (about, over) = (
+        format!("model: rate over that of {base}"),
+        format!("times {base}"),
+    );
+    let id = format!("model-{}-gain", mechanism.name);
+    let title = format!("Projected gain: {}", mechanism.title);
+    chart(id, title, [&about, "cores", &over], series)
 }
 
 /// What was published of the same: one curve over that of `base`, or a gain over it.
@@ -223,21 +168,14 @@ fn published_ratio(curves: &[Curve], base: &str) -> Option<Series> {
     let variant = base.split('/').next().unwrap_or_default();
     match curves {
         [before, after] if before.unit == after.unit && before.name == base => {
-            let points: Vec<(f64, f64)> = before
-                .points
-                .iter()
-                .zip(&after.points)
-                .filter(|(a, b)| a.0 == b.0 && a.1 > 0.0)
-                .map(|(a, b)| (a.0, b.1 / a.1))
-                .collect();
+            let both = before.points.iter().zip(&after.points);
+            let alike = both.filter(|(a, b)| a.0 == b.0 && a.1 > 0.0);
+            let points: Vec<(f64, f64)> = alike.map(|(a, b)| (a.0, b.1 / a.1)).collect();
             Some(published(&after.name, &points))
         }
         [gain] if gain.unit == "percent" && gain.name.contains(&format!("over {variant}")) => {
-            let points: Vec<(f64, f64)> = gain
-                .points
-                .iter()
-                .map(|&(x, percent)| (x, 1.0 + percent / 100.0))
-                .collect();
+            let ratio = |&(x, percent): &(f64, f64)| (x, 1.0 + percent / 100.0);
+            let points: Vec<(f64, f64)> = gain.points.iter().map(ratio).collect();
             Some(published(&gain.name, &points))
         }
         _ => None,
@@ -245,66 +183,37 @@ fn published_ratio(curves: &[Curve], base: &str) -> Option<Series> {
 }
 
 /// Model and measurement of some variants on this machine.
-fn checked(mechanism: &Mechanism, part: usize, variants: &[VariantModel]) -> Block {
-    let mut series = Vec::new();
-    for variant in variants {
-        let measured = |p: &FitPoint| Point {
-            x: p.count as f64,
-            y: p.measured,
-            low: Some(p.measured_min),
-            high: Some(p.measured_max),
-        };
-        series.push(Series {
-            name: variant.name.clone(),
-            kind: Kind::Variant,
-            mark: Mark::Dots,
-            points: variant.points.iter().map(measured).collect(),
+fn checked(mechanism: &Mechanism, part: usize, variants: &[VariantModel]) -> Chart {
+    let of_variant = |variant: &VariantModel| {
+        let points = || variant.points.iter();
+        let measured = points().map(|p| Point {
+            spread: (p.measured_min, p.measured_max),
+            ..Point::new(p.count as f64, p.measured)
         });
-        series.push(Series {
-            name: format!("{}, model", variant.name),
-            kind: Kind::Model,
-            mark: Mark::Line,
-            points: variant
-                .points
-                .iter()
-                .map(|p| Point::new(p.count as f64, p.modelled))
-                .collect(),
-        });
-    }
-    let mut rows = Vec::new();
-    for variant in variants {
-        for p in &variant.points {
-            rows.push(vec![
-                format!("{}, {}", variant.name, p.count),
-                number::spread(p.measured_min, p.measured, p.measured_max),
-                number::number(p.modelled),
-                format!("{:+.1}", p.error_percent),
-                format!("{:+.1}", p.error_to_median_percent),
-                if p.fitted { "fitted" } else { "checked" }.to_owned(),
-            ]);
-        }
-    }
-    let header = ["measured", "model", "error (%)", "to the median (%)", ""].map(str::to_owned);
-    let table = Table {
-        header: [vec![format!("arm, {}", mechanism.counts)], header.to_vec()].concat(),
-        rows,
+        let modelled = points().map(|p| Point::new(p.count as f64, p.modelled));
+        [
+            series(&variant.name, Kind::Variant, Mark::Dots, measured),
+            series(
+                &format!("{}, model", variant.name),
+                Kind::Model,
+                Mark::Line,
+                modelled,
+            ),
+        ]
     };
     let nth = match part {
         0 => String::new(),
         part => format!("-{}", part + 1),
     };
-    let labels = [
-        "markers: measured, whiskers up to the fastest round; dashed: model",
-        &mechanism.counts,
-        &mechanism.unit,
-    ];
-    figure(
-        format!("model-{}-check{nth}", mechanism.name),
-        format!("The model on this machine: {}", mechanism.title),
+    let about = "markers: measured, whiskers up to the fastest round; dashed: model";
+    let labels = [about, &mechanism.counts, &mechanism.unit];
+    let id = format!("model-{}-check{nth}", mechanism.name);
+    let title = format!("The model on this machine: {}", mechanism.title);
+    chart(
+        id,
+        title,
         labels,
-        series,
-        table,
-        Vec::new(),
+        variants.iter().flat_map(of_variant).collect(),
     )
 }
 
@@ -317,10 +226,26 @@ fn costs<'a>(named: impl Iterator<Item = (String, &'a Cost)>) -> Table {
         };
         vec![name, format!("{value} {}", cost.unit), cost.source.clone()]
     };
-    Table {
-        header: ["", "value", "from"].map(str::to_owned).to_vec(),
-        rows: named.map(line).collect(),
-    }
+    Table::new(&["", "value", "from"], named.map(line).collect())
+}
+
+fn points(mechanism: &Mechanism) -> Table {
+    let line = |variant: &VariantModel, p: &FitPoint| {
+        vec![
+            format!("{}, {}", variant.name, p.count),
+            format!("{:+.1}", p.error_percent),
+            format!("{:+.1}", p.error_to_median_percent),
+            if p.fitted { "fitted" } else { "checked" }.to_owned(),
+        ]
+    };
+    let of_variant = |variant: &VariantModel| -> Vec<Vec<String>> {
+        variant.points.iter().map(|p| line(variant, p)).collect()
+    };
+    let first = format!("arm, {}", mechanism.counts);
+    Table::new(
+        &[&first, "error (%)", "to the median (%)", ""],
+        mechanism.variants.iter().flat_map(of_variant).collect(),
+    )
 }
 
 fn errors(projection: &Projection) -> Table {
@@ -343,12 +268,7 @@ fn errors(projection: &Projection) -> Table {
             ]);
         }
     }
-    Table {
-        header: ["arm", "fitted at", "checked at", "worst error (%)"]
-            .map(str::to_owned)
-            .to_vec(),
-        rows,
-    }
+    Table::new(&["arm", "fitted at", "checked at", "worst error (%)"], rows)
 }
 
 fn too_far(projection: &Projection) -> Option<Block> {
@@ -389,12 +309,8 @@ fn acquisitions(mechanism: &Mechanism) -> Table {
             ]);
         }
     }
-    Table {
-        header: vec![
-            format!("arm, {}", mechanism.counts),
-            "measured".to_owned(),
-            "model".to_owned(),
-        ],
+    Table::new(
+        &[&format!("arm, {}", mechanism.counts), "measured", "model"],
         rows,
-    }
+    )
 }

@@ -1,12 +1,13 @@
 //! The rows of a section's document.
 
-use crate::all::result::Report;
+use super::super::result::Report;
 use crate::chart::{Kind, number};
 use crate::histogram::LatencyUs;
 use crate::locks::LockRow;
 use crate::report::Spread;
+use crate::tables::count;
 use serde::Deserialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A row of any workload, as far as the page shows it.
 #[derive(Clone, Debug, Deserialize)]
@@ -32,13 +33,13 @@ pub struct Row {
     #[serde(default)]
     pub stages: Vec<Stage>,
     /// Bytes of a request.
-    pub block_size: Option<u64>,
+    block_size: Option<u64>,
     /// Namespaces alive.
     pub live: Option<u64>,
     /// Queues.
-    pub queues: Option<u64>,
+    queues: Option<u64>,
     /// Of `fuse`.
-    pub workload: Option<String>,
+    workload: Option<String>,
     /// What creating and dropping a namespace costs.
     pub cost_ns: Option<f64>,
     /// Over exclusive-first.
@@ -58,6 +59,53 @@ pub struct Stage {
     pub total_us: u64,
 }
 
+/// The fields of a row that a template may name.
+pub const FIELDS: [&str; 11] = [
+    "arm",
+    "variant",
+    "mode",
+    "op",
+    "threads",
+    "block_size",
+    "live",
+    "queues",
+    "workload",
+    "ops_per_s",
+    "cost_ns",
+];
+
+/// The fields that are compared, each with the values that are kept.
+pub type Keep = BTreeMap<String, Vec<String>>;
+
+impl Row {
+    /// A field as text; empty where the row lacks it.
+    pub fn field(&self, name: &str) -> String {
+        let number = |value: Option<u64>| value.map_or_else(String::new, |n| n.to_string());
+        // A variant of direct I/O is named with the mode of its mount.
+        let (variant, mode) = self.variant.split_once('/').unwrap_or((&self.variant, ""));
+        match name {
+            "arm" => self.variant.clone(),
+            "variant" => variant.to_owned(),
+            "mode" => mode.to_owned(),
+            "op" => self.op.clone(),
+            "threads" => self.threads.to_string(),
+            "block_size" => number(self.block_size),
+            "live" => number(self.live),
+            "queues" => number(self.queues),
+            "workload" => self.workload.clone().unwrap_or_default(),
+            "ops_per_s" => count(self.ops_per_s.median),
+            "cost_ns" => self.cost_ns.map_or_else(String::new, count),
+            _ => String::new(),
+        }
+    }
+
+    /// A template with the fields that it names in braces.
+    pub fn filled(&self, template: &str) -> String {
+        let fill = |text: String, name| text.replace(&format!("{{{name}}}"), &self.field(name));
+        FIELDS.into_iter().fold(template.to_owned(), fill)
+    }
+}
+
 /// Some rows, in their order.
 #[derive(Clone, Debug, Default)]
 pub struct Rows(pub Vec<Row>);
@@ -70,23 +118,25 @@ impl Rows {
 
     /// The same.
     pub fn read(report: &Report, section: &str) -> serde_json::Result<Rows> {
-        match report.document(section) {
-            Some(document) => {
-                let rows = document.get("rows").cloned().unwrap_or_default();
-                serde_json::from_value(rows).map(Rows)
-            }
-            None => Ok(Rows::default()),
-        }
+        let Some(document) = report.document(section) else {
+            return Ok(Rows::default());
+        };
+        let rows = document.get("rows").cloned().unwrap_or_default();
+        serde_json::from_value(rows).map(Rows)
     }
 
     /// Those that `keep` wants.
-    pub fn filter(&self, keep: impl Fn(&Row) -> bool) -> Rows {
-        Rows(self.0.iter().filter(|row| keep(row)).cloned().collect())
+    pub fn filter(mut self, keep: impl Fn(&Row) -> bool) -> Rows {
+        self.0.retain(keep);
+        self
     }
 
-    /// Those of an operation.
-    pub fn op(&self, op: &str) -> Rows {
-        self.filter(|row| row.op == op)
+    /// Those whose fields have the values.
+    pub fn keep(self, values: &Keep) -> Rows {
+        self.filter(|row| {
+            let mut fields = values.iter();
+            fields.all(|(field, values)| values.contains(&row.field(field)))
+        })
     }
 
     /// How many variants and peers there are.
@@ -95,21 +145,13 @@ impl Rows {
         names.len()
     }
 
-    /// The values of `key`, ascending, each once.
-    pub fn values(&self, key: impl Fn(&Row) -> Option<u64>) -> Vec<u64> {
-        let mut values: Vec<u64> = self.0.iter().filter_map(key).collect();
-        values.sort_unstable();
-        values.dedup();
-        values
-    }
-
-    /// The counts of threads, ascending.
-    pub fn counts(&self) -> Vec<u64> {
-        self.values(|row| Some(row.threads))
+    /// The counts of threads.
+    pub fn counts(&self) -> BTreeSet<u64> {
+        self.0.iter().map(|row| row.threads).collect()
     }
 
     /// Those of the most threads.
-    pub fn busiest(&self) -> Rows {
+    pub fn busiest(self) -> Rows {
         let most = self.counts().last().copied();
         self.filter(|row| Some(row.threads) == most)
     }

@@ -1,7 +1,7 @@
 //! Tables of a part: locks, stages of a create, and how often generations repeat.
 
+use super::super::result::Report;
 use super::rows::Rows;
-use crate::all::result::Report;
 use crate::chart::number::number;
 use crate::chart::{Block, Table};
 use crate::locks::LockRow;
@@ -14,7 +14,9 @@ const CLASSES: usize = 6;
 
 /// The locks of a section's operation at the most threads, with the smallest requests.
 pub fn locks(report: &Report, section: &str, op: &str) -> Block {
-    let busiest = Rows::of(report, section).op(op).busiest();
+    let busiest = Rows::of(report, section)
+        .filter(|row| row.op == op)
+        .busiest();
     let threads = busiest.counts().first().copied().unwrap_or(0);
     let mut rows = Vec::new();
     for row in &busiest.0 {
@@ -53,7 +55,9 @@ pub fn locks(report: &Report, section: &str, op: &str) -> Block {
 
 /// The stages of a create at the most threads.
 pub fn stages(report: &Report, section: &str) -> Block {
-    let busiest = Rows::of(report, section).op("create").busiest();
+    let busiest = Rows::of(report, section)
+        .filter(|row| row.op == "create")
+        .busiest();
     let mut rows = Vec::new();
     for row in &busiest.0 {
         for stage in &row.stages {
