@@ -1,5 +1,6 @@
 //! The contract of block devices, for every device.
 
+use uext4_block::portable::PortableFile;
 use uext4_block::{BlockError, CountDevice, IoEngine, LatencyDevice, OverlayDevice, Result};
 use uext4_testkit::device::contract::{
     Length, check_bytes, check_failed, check_power_loss, check_wrapper,
@@ -63,6 +64,24 @@ fn contract_file() {
             }
         }
     }
+}
+
+/// The files of other hosts.
+#[test]
+fn contract_portable() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("image");
+    let device = PortableFile::open(&path, &OpenOptions::create(700_001)).unwrap();
+    check_bytes(&device, 5, Length::Changes);
+    let error = PortableFile::open(&path, &OpenOptions::read_only()).unwrap_err();
+    assert!(matches!(error, BlockError::Busy { .. }), "{error}");
+    device.unlock();
+    let readers = [(); 2].map(|()| PortableFile::open(&path, &OpenOptions::read_only()).unwrap());
+    assert_eq!(readers[0].identity(), readers[1].identity());
+    let error = readers[0].write_at(0, &[1]).unwrap_err();
+    assert!(matches!(error, BlockError::ReadOnly { .. }), "{error}");
+    PortableFile::open(&path, &OpenOptions::read_write()).unwrap_err();
+    PortableFile::open(dir.path(), &OpenOptions::read_only()).unwrap_err();
 }
 
 /// A block device of the host, with the host's cache and without.

@@ -1,9 +1,7 @@
 //! What identifies an image.
 
-use crate::error::{BlockError, Result};
-use rustix::fs::{FileType, Stat};
-use rustix::io::Errno;
-use std::io;
+use crate::error::Result;
+use crate::platform;
 use std::path::Path;
 
 /// The identity of an image, by which two opens of the same one are recognised.
@@ -29,27 +27,6 @@ impl DeviceId {
     /// # Errors
     /// `ENOTBLK`: neither a file nor a block device. Else what the host says.
     pub fn of_path(path: &Path) -> Result<DeviceId> {
-        let stat = rustix::fs::stat(path).map_err(|errno| open_error(path, errno))?;
-        identify(path, &stat)
-    }
-}
-
-pub(crate) fn identify(path: &Path, stat: &Stat) -> Result<DeviceId> {
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => Ok(DeviceId::File {
-            st_dev: stat.st_dev,
-            st_ino: stat.st_ino,
-        }),
-        FileType::BlockDevice => Ok(DeviceId::Block { rdev: stat.st_rdev }),
-        _ => Err(BlockError::NotADevice {
-            path: path.to_owned(),
-        }),
-    }
-}
-
-pub(crate) fn open_error(path: &Path, errno: Errno) -> BlockError {
-    BlockError::Open {
-        path: path.to_owned(),
-        source: io::Error::from(errno),
+        platform::id_of_path(path)
     }
 }

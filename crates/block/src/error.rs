@@ -1,7 +1,9 @@
 //! The error of every device call.
 
-use rustix::io::Errno;
 use std::{fmt, io, path::PathBuf};
+
+/// The number of Linux.
+pub(crate) const EINVAL: i32 = 22;
 
 /// Why a device has failed for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,23 +201,26 @@ impl BlockError {
         }
     }
 
-    /// The errno that fits; `None` when an [`io::Error`] made outside the host has none.
+    /// The errno of Linux that fits; `None` when an [`io::Error`] made outside the host has none.
     pub fn raw_os_error(&self) -> Option<i32> {
-        let errno = match self {
+        const EIO: i32 = 5;
+        const ENOTBLK: i32 = 15;
+        const EBUSY: i32 = 16;
+        const EROFS: i32 = 30;
+        Some(match self {
             BlockError::Io { source, .. }
             | BlockError::Open { source, .. }
             | BlockError::NoUring { source } => return source.raw_os_error(),
-            BlockError::NoDirect { .. } => Errno::INVAL,
+            BlockError::NoDirect { .. } => EINVAL,
             BlockError::Short { .. }
             | BlockError::OutOfRange { .. }
-            | BlockError::Failed { .. } => Errno::IO,
-            BlockError::ReadOnly { .. } => Errno::ROFS,
-            BlockError::NotADevice { .. } => Errno::NOTBLK,
+            | BlockError::Failed { .. } => EIO,
+            BlockError::ReadOnly { .. } => EROFS,
+            BlockError::NotADevice { .. } => ENOTBLK,
             BlockError::Busy { .. } | BlockError::Mounted { .. } | BlockError::BacksLoop { .. } => {
-                Errno::BUSY
+                EBUSY
             }
-        };
-        Some(errno.raw_os_error())
+        })
     }
 
     /// What was asked of the device; `None` when it couldn't be opened.

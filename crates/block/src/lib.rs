@@ -8,12 +8,9 @@
 //! | [`device`] | the [`BlockDevice`] trait |
 //! | [`batch`] | which ranges of a batch are one request |
 //! | [`error`] | [`BlockError`] |
-//! | [`mod@file`] | [`FileDevice`]: an image file or a block device of the host |
-//! | [`open`] | [`OpenOptions`]: how it is opened |
-//! | `host`, `direct` | the host's positioned I/O; direct I/O of any alignment |
-//! | `durable`, `failure` | flushes that every caller hears of; what a device fails of for good |
-//! | [`engine`], `uring`, `scattered` | [`IoEngine`]; many requests in flight on io_uring; batches on a file |
-//! | `align`, `bounce`, `pool` | what direct I/O needs, aligned memory, and what calls check out |
+//! | [`engine`], [`open`] | [`IoEngine`]; [`OpenOptions`]: how an image is opened |
+//! | `linux` | [`FileDevice`]: an image file or a block device, with direct I/O and io_uring |
+//! | [`portable`] | the [`FileDevice`] of other hosts |
 //! | [`memory`] | [`MemoryDevice`]: sparse, in memory, cheap to clone |
 //! | [`overlay`] | [`OverlayDevice`]: keeps changes in memory, over a device that it only reads |
 //! | [`latency`] | [`LatencyDevice`]: models a device's latency and parallelism |
@@ -24,35 +21,37 @@
 //! locks in here are leaves (class `device`), and none is held over a call to a wrapped device. Only
 //! `device_edges`, of an image opened for direct I/O, is held over the host's I/O.
 
-mod align;
 pub mod batch;
-mod bounce;
 pub mod device;
 mod device_id;
-mod direct;
-mod durable;
 pub mod engine;
 pub mod error;
-mod exclusion;
-mod failure;
-pub mod file;
-mod host;
+#[cfg(target_os = "linux")]
 pub mod latency;
+#[cfg(target_os = "linux")]
+mod linux;
 pub mod memory;
 pub mod open;
 pub mod overlay;
-mod pool;
-mod scattered;
+pub mod portable;
 pub mod stats;
-mod uring;
+
+#[cfg(target_os = "linux")]
+use linux as platform;
+#[cfg(not(target_os = "linux"))]
+use portable as platform;
 
 pub use device::BlockDevice;
 pub use device_id::DeviceId;
 pub use engine::IoEngine;
 pub use error::{BlockError, BlockOp, Failure, Result};
-pub use file::FileDevice;
+#[cfg(target_os = "linux")]
 pub use latency::{LatencyDevice, LatencyReport};
+#[cfg(target_os = "linux")]
+pub use linux::FileDevice;
 pub use memory::MemoryDevice;
 pub use open::OpenOptions;
 pub use overlay::OverlayDevice;
+#[cfg(not(target_os = "linux"))]
+pub use portable::PortableFile as FileDevice;
 pub use stats::{CountDevice, DeviceCounts};

@@ -10,10 +10,10 @@
 //! I/O both spread over all of them. A shard's lock (class `device`) is held to copy the bytes of
 //! one chunk; one shard is locked at a time.
 
+use crate::FileDevice;
 use crate::device::{BlockDevice, total_len, total_len_mut};
 use crate::device_id::DeviceId;
 use crate::error::{BlockOp, Result, check_range};
-use crate::file::FileDevice;
 use crate::open::OpenOptions;
 use std::collections::BTreeMap;
 use std::io::{IoSlice, IoSliceMut};

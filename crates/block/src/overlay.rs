@@ -6,9 +6,9 @@
 
 use crate::device::BlockDevice;
 use crate::device_id::DeviceId;
-use crate::error::{BlockError, BlockOp, Result, check_range};
-use rustix::io::Errno;
+use crate::error::{BlockError, BlockOp, EINVAL, Result, check_range};
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 use uext4_sync::{RwLock, class};
 
@@ -149,7 +149,12 @@ impl BlockDevice for OverlayDevice {
     }
 
     fn set_len(&self, len: u64) -> Result<()> {
-        Err(BlockError::io(BlockOp::SetLen, 0, len, Errno::INVAL))
+        Err(BlockError::io(
+            BlockOp::SetLen,
+            0,
+            len,
+            io::Error::from_raw_os_error(EINVAL),
+        ))
     }
 
     fn identity(&self) -> Option<DeviceId> {

@@ -1,20 +1,16 @@
 //! Filling the blocks of files and directories: many small ones go out in one write.
 //!
 //! A [`Worker`] is given runs of [`Item`]s. It reads files and makes directory blocks straight into a
-//! buffer while the next item follows on disk, and keeps the directory of the last file open.
+//! buffer while the next item follows on disk.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-
-use rustix::fs::OFlags;
-use rustix::io::retry_on_intr;
 use uext4_block::BlockDevice;
-use uext4_ondisk::{InodeSeed, Lblk, Timestamp, xattr_block_checksum_set};
+use uext4_ondisk::{InodeSeed, Lblk, xattr_block_checksum_set};
 
 use crate::directory::{DirBlocks, DirFormat};
-use crate::error::{MkfsError, Result};
+use crate::error::Result;
 use crate::place::{Content, Item, inode_seed};
 use crate::plan::Plan;
-use crate::source::{open_at, open_dir};
+use crate::source::Files;
 use crate::tree::{Kind, NodeId};
 
 /// Bytes of a worker's buffer.
@@ -25,11 +21,7 @@ pub(crate) struct Worker<'a> {
     plan: &'a Plan,
     format: &'a DirFormat,
     device: &'a dyn BlockDevice,
-    source: Option<BorrowedFd<'a>>,
-    /// The directory that was opened last.
-    dir: Option<(NodeId, OwnedFd)>,
-    /// The file that was opened last, if there is more of it to come.
-    file: Option<(NodeId, OwnedFd)>,
+    files: Files<'a>,
     buffer: Vec<u8>,
     /// Bytes of the buffer that are filled.
     filled: usize,
@@ -45,9 +37,7 @@ impl<'a> Worker<'a> {
             plan,
             format,
             device,
-            source: plan.source.as_ref().map(|fd| fd.as_fd()),
-            dir: None,
-            file: None,
+            files: Files::new(plan.source.as_ref()),
             buffer: vec![0; BUFFER],
             filled: 0,
             at: 0,
@@ -58,7 +48,7 @@ impl<'a> Worker<'a> {
     /// Fills and writes items; returns warnings.
     ///
     /// # Errors
-    /// [`MkfsError::Tree`] for a file that can't be read, [`MkfsError::Device`].
+    /// [`crate::MkfsError::Tree`] for a file that can't be read, [`crate::MkfsError::Device`].
     pub fn write(&mut self, items: &[Item]) -> Result<Vec<String>> {
         let block_size = self.format.block_size;
         for item in items {
@@ -144,53 +134,14 @@ impl<'a> Worker<'a> {
         let size = self.plan.tree.node(id).attributes.size;
         let from = u64::from(item.lblk) * self.format.block_size as u64;
         let want = (size - from.min(size)).min(bytes.len() as u64) as usize;
-        let fd = match self.file.take() {
-            Some((open, fd)) if open == id => fd,
-            _ => self.open(id)?,
-        };
-        let fail = |op, e| MkfsError::tree(op, self.plan.tree.path(id), e);
-        let mut done = 0;
-        while done < want {
-            let rest = &mut bytes[done..want];
-            let at = from + done as u64;
-            match retry_on_intr(|| rustix::io::pread(&fd, &mut *rest, at)) {
-                Ok(0) => break,
-                Ok(n) => done += n,
-                Err(e) => return Err(fail("read", e)),
-            }
-        }
+        let tree = &self.plan.tree;
+        let done = self.files.read(tree, id, from, &mut bytes[..want])?;
         bytes[done..].fill(0);
-        if from + (bytes.len() as u64) < size {
-            self.file = Some((id, fd));
-            return Ok(());
-        }
-        let stat = rustix::fs::fstat(&fd).map_err(|e| fail("stat", e))?;
-        let mtime = Timestamp::new(stat.st_mtime, stat.st_mtime_nsec as u32);
-        if stat.st_size as u64 != size || mtime != self.plan.tree.node(id).attributes.mtime {
-            let path = self.plan.tree.path(id);
+        if from + (bytes.len() as u64) >= size && self.files.has_changed(tree, id)? {
+            let path = tree.path(id);
             let warning = format!("{}: changed while it was copied", path.display());
             self.warnings.push(warning);
         }
         Ok(())
-    }
-
-    fn open(&mut self, id: NodeId) -> Result<OwnedFd> {
-        let tree = &self.plan.tree;
-        let node = tree.node(id);
-        let fail = |id, e| MkfsError::tree("open", tree.path(id), e);
-        let (parent, source) = (node.parent, self.source);
-        let dir = match self.dir.take() {
-            Some((open, fd)) if open == parent => fd,
-            _ => {
-                // Only a tree that was read has files with data.
-                let root = source.ok_or(MkfsError::NoSize)?;
-                let path = tree.relative_path(parent);
-                open_dir(root, &path).map_err(|e| fail(parent, e))?
-            }
-        };
-        let name = tree.bytes(node.name);
-        let fd = open_at(&dir, name, OFlags::NONBLOCK).map_err(|e| fail(id, e))?;
-        self.dir = Some((parent, dir));
-        Ok(fd)
     }
 }

@@ -19,7 +19,8 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`options`], [`features`], [`usage`] | what can be asked |
-//! | [`scan`], [`source`], [`xattrs`] | reading a tree |
+//! | [`source`] | reading a tree, and the data of its files |
+//! | [`xattrs`] | attributes in the inode and in a block |
 //! | [`tree`] | a tree in memory |
 //! | [`layout`], [`space`] | sizes, fixed metadata, free blocks |
 //! | [`measure`], [`directory`] | what a tree needs; directory blocks |
@@ -51,10 +52,13 @@ mod place;
 mod plan;
 mod progress;
 mod report;
-mod scan;
 mod source;
 mod space;
 mod system;
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(dead_code, reason = "no tree is read there")
+)]
 mod tree;
 mod usage;
 mod write;
@@ -66,5 +70,5 @@ pub use options::MkfsOptions;
 pub use plan::Plan;
 pub use progress::{NoProgress, Progress};
 pub use report::MkfsReport;
-pub use scan::Scan;
+pub use source::Scan;
 pub use write::mkfs;

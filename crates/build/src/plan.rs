@@ -1,7 +1,5 @@
 //! An image that is planned: every place is known, nothing is written.
 
-use std::os::fd::OwnedFd;
-
 use uext4_ondisk::{GroupNo, Ino, RoCompat};
 
 use crate::error::{MkfsError, Result};
@@ -9,7 +7,7 @@ use crate::layout::{Layout, Request, inodes_by_ratio};
 use crate::measure::{Format, Needs};
 use crate::options::{Identity, MkfsOptions};
 use crate::place::{Placer, Places};
-use crate::scan::Scan;
+use crate::source::{Root, Scan};
 use crate::space::Space;
 use crate::system::System;
 use crate::tree::{NodeId, Tree};
@@ -29,7 +27,7 @@ pub struct Plan {
     pub(crate) layout: Layout,
     pub(crate) tree: Tree,
     /// Root of the source tree.
-    pub(crate) source: Option<OwnedFd>,
+    pub(crate) source: Option<Root>,
     pub(crate) needs: Needs,
     pub(crate) format: Format,
     pub(crate) id: Identity,

@@ -5,10 +5,10 @@
 //! vectors, so that a tree of millions of files is a few allocations. A directory's entries are
 //! sorted by name and lie together. Node 0 is the root. `.` and `..` are not entries.
 
-use std::ffi::OsStr;
 use std::ops::Range;
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+#[cfg(unix)]
+use std::{ffi::OsStr, path::Path};
 
 use uext4_ondisk::{DevNo, FileType, Timestamp, XattrList};
 
@@ -114,6 +114,18 @@ pub(crate) struct Segment {
     pub end: u64,
 }
 
+/// A path of bytes as one of the host.
+#[cfg(unix)]
+fn path_of(bytes: &[u8]) -> &Path {
+    Path::new(<OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(bytes))
+}
+
+/// A path of bytes as one of the host; a name that is not UTF-8 is shown with replacements.
+#[cfg(not(unix))]
+fn path_of(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(String::from_utf8_lossy(bytes).into_owned())
+}
+
 /// A directory tree.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tree {
@@ -212,7 +224,7 @@ impl Tree {
         if id == NodeId::ROOT {
             return self.root.clone();
         }
-        self.root.join(OsStr::from_bytes(&self.relative_path(id)))
+        self.root.join(path_of(&self.relative_path(id)))
     }
 
     /// The `lost+found` of the root, made if there is none; `None` if something else has the name.

@@ -15,7 +15,7 @@ use crate::place::Item;
 use crate::plan::Plan;
 use crate::progress::{Progress, go_on};
 use crate::report::MkfsReport;
-use crate::scan::Scan;
+use crate::source::Scan;
 use crate::space::Run;
 use crate::tree::Kind;
 

@@ -1,92 +1,6 @@
-//! Extended attributes: read from the host, and divided between inode and block.
+//! Extended attributes, divided between inode and block.
 
-use std::borrow::Cow;
-use std::path::PathBuf;
-
-use rustix::io::Errno;
-use uext4_ondisk::{XattrIndex, XattrList, XattrOwnedValue, acl_decode_xattr, acl_encode_disk};
-
-use crate::error::{MkfsError, Result};
-
-/// The path of something found, for messages.
-pub(crate) type FullPath<'a> = &'a dyn Fn() -> PathBuf;
-
-/// Bytes of names or of a value that the host gives at most.
-const HOST_MAX: usize = 64 << 10;
-
-/// Reads attributes into buffers that it keeps.
-pub(crate) struct Reader {
-    names: Vec<u8>,
-    value: Vec<u8>,
-}
-
-impl Reader {
-    /// A reader.
-    pub fn new() -> Reader {
-        Reader {
-            names: vec![0; HOST_MAX],
-            value: vec![0; HOST_MAX],
-        }
-    }
-
-    /// All attributes of a file that ext4 has a place for; `full` is the file in messages.
-    ///
-    /// # Errors
-    /// [`MkfsError::Tree`].
-    pub fn read(
-        &mut self,
-        path: &[u8],
-        full: FullPath<'_>,
-        warnings: &mut Vec<String>,
-    ) -> Result<Option<XattrList>> {
-        let fail = |e| MkfsError::tree("read attributes of", full(), e);
-        let len = match rustix::fs::llistxattr(path, &mut self.names[..]) {
-            Ok(0) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(None),
-            Ok(len) => len,
-            Err(e) => return Err(fail(e)),
-        };
-        let mut list = XattrList::default();
-        let names = self.names[..len].split(|b| *b == 0);
-        for name in names.filter(|n| !n.is_empty()) {
-            let size = match rustix::fs::lgetxattr(path, name, &mut self.value[..]) {
-                Ok(size) => size,
-                // Removed in between, or listed but not readable, as some network file systems do.
-                Err(Errno::NODATA | Errno::OPNOTSUPP) => continue,
-                Err(e) => return Err(fail(e)),
-            };
-            match on_disk(name, &self.value[..size]) {
-                Some((index, rest, value)) => {
-                    let value = XattrOwnedValue::Inline(value.into_owned());
-                    list.set(index, rest, value);
-                }
-                None => warnings.push(format!(
-                    "{}: attribute {} has no place in ext4",
-                    full().display(),
-                    String::from_utf8_lossy(name)
-                )),
-            }
-        }
-        Ok((!list.is_empty()).then_some(list))
-    }
-}
-
-/// Front of the name, rest of the name, value.
-type OnDisk<'a> = (XattrIndex, &'a [u8], Cow<'a, [u8]>);
-
-/// An attribute in the form it has on disk; `None` if ext4 would not show it.
-fn on_disk<'a>(name: &'a [u8], value: &'a [u8]) -> Option<OnDisk<'a>> {
-    let (index, rest) = XattrIndex::split_name(name)?;
-    match index {
-        XattrIndex::POSIX_ACL_ACCESS | XattrIndex::POSIX_ACL_DEFAULT => {
-            let entries = acl_decode_xattr(value).ok()?;
-            Some((index, rest, Cow::Owned(acl_encode_disk(&entries))))
-        }
-        XattrIndex::USER | XattrIndex::TRUSTED | XattrIndex::SECURITY => {
-            Some((index, rest, Cow::Borrowed(value)))
-        }
-        _ => None,
-    }
-}
+use uext4_ondisk::XattrList;
 
 /// Attributes of an inode, divided.
 #[derive(Clone, Debug, Default)]
@@ -127,6 +41,7 @@ pub(crate) fn divide(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use uext4_ondisk::{XattrIndex, XattrOwnedValue};
 
     #[test]
     fn divides_between_inode_and_block() {
@@ -141,13 +56,5 @@ mod tests {
         assert_eq!(divide(&list, 128, 0, 4096).unwrap().block.len(), 2);
         list.set(XattrIndex::USER, b"huge", value(3000));
         assert!(divide(&list, 256, 32, 4096).is_none());
-    }
-
-    #[test]
-    fn keeps_what_ext4_shows() {
-        assert!(on_disk(b"btrfs.compression", b"zstd").is_none());
-        assert!(on_disk(b"system.nfs4_acl", b"").is_none());
-        let (index, rest, _) = on_disk(b"security.capability", b"x").unwrap();
-        assert_eq!((index, rest), (XattrIndex::SECURITY, &b"capability"[..]));
     }
 }

@@ -4,8 +4,8 @@ use uext4_ondisk::Timestamp;
 
 /// The time for inodes; precise to a clock tick, as in the kernel.
 pub fn now() -> Timestamp {
-    let t = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
-    Timestamp::new(t.tv_sec, u32::try_from(t.tv_nsec).unwrap_or(0))
+    let now = uext4_vfs::Timestamp::coarse();
+    Timestamp::new(now.sec, now.nsec)
 }
 
 /// The same in whole seconds, as deletion times have them.

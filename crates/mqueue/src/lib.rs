@@ -48,6 +48,7 @@
 #![deny(unsafe_code)]
 
 pub mod account;
+#[cfg(target_os = "linux")]
 pub mod client;
 pub mod description;
 pub mod ipc_namespace;

@@ -8,7 +8,7 @@
 //! What setattr changes has a lock of class `mqueue`; it is not held while the queue's is.
 
 use crate::account::Charge;
-use crate::queue::{Queue, Times, clock};
+use crate::queue::{Queue, Times};
 use std::sync::Arc;
 use uext4_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use uext4_sync::{Mutex, class};
@@ -81,7 +81,7 @@ impl Node {
         charge: Charge,
         place: Place,
     ) -> Node {
-        let created = clock();
+        let created = Timestamp::coarse();
         Node {
             queue,
             ino,
@@ -145,7 +145,7 @@ impl Node {
     /// `EFBIG`: the length is 2 GiB or more. Others as [`permission::prepare_setattr`].
     pub fn setattr(&self, caller: &Caller, change: &SetAttr) -> Result<Attr> {
         let times = self.queue.times();
-        let now = clock();
+        let now = Timestamp::coarse();
         let mut set = self.settable.lock();
         let change = permission::prepare_setattr(&self.attr_from(&set, times), caller, change)?;
         if change.size.is_some_and(|size| size > SIZE_MAX) {

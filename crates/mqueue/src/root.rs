@@ -3,7 +3,6 @@
 //! # Locking
 //! Guarded by the lock of the namespace.
 
-use crate::queue::clock;
 use uext4_vfs::{Attr, Caller, FileKind, Result, SetAttr, Timestamp, permission};
 
 /// The inode number of the root directory; those of queues are greater.
@@ -26,7 +25,7 @@ pub(crate) struct Root {
 impl Root {
     /// Owned by root. Every user may create queues; only their owners may remove them.
     pub fn new() -> Root {
-        let now = clock();
+        let now = Timestamp::coarse();
         Root {
             uid: 0,
             gid: 0,
@@ -67,7 +66,7 @@ impl Root {
     /// As [`permission::prepare_setattr`].
     pub fn setattr(&mut self, attr: &Attr, caller: &Caller, change: &SetAttr) -> Result<()> {
         let change = permission::prepare_setattr(attr, caller, change)?;
-        let now = clock();
+        let now = Timestamp::coarse();
         self.uid = change.uid.unwrap_or(self.uid);
         self.gid = change.gid.unwrap_or(self.gid);
         self.mode = change.mode.unwrap_or(self.mode);
@@ -79,14 +78,14 @@ impl Root {
 
     /// Notes that a name came or went; the time of access too, as on Linux.
     pub fn changed(&mut self) {
-        let now = clock();
+        let now = Timestamp::coarse();
         (self.atime, self.mtime, self.ctime) = (now, now, now);
     }
 
     /// Notes that the names were read, the first time since one came or went (`relatime`).
     pub fn listed(&mut self) {
         if self.atime <= self.mtime || self.atime <= self.ctime {
-            self.atime = clock();
+            self.atime = Timestamp::coarse();
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use uext4_block::{BlockError, FileDevice, OpenOptions as DeviceOptions};
 use uext4_build::MkfsError;
@@ -83,9 +82,7 @@ impl Made {
                 file => file?,
             };
             let made = Made(Some(path));
-            // Only root gives files away.
-            let _ = chown(made.path(), Some(there.uid()), Some(there.gid()));
-            file.set_permissions(fs::Permissions::from_mode(there.mode() & 0o777))?;
+            give_to(made.path(), &file, &there)?;
             return Ok(made);
         }
         Err(io::ErrorKind::AlreadyExists.into())
@@ -107,6 +104,21 @@ impl Drop for Made {
             let _ = fs::remove_file(path);
         }
     }
+}
+
+/// Gives a file the owner and the permission that another one has.
+#[cfg(unix)]
+fn give_to(path: &Path, file: &File, there: &fs::Metadata) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+    // Only root gives files away.
+    let _ = chown(path, Some(there.uid()), Some(there.gid()));
+    file.set_permissions(fs::Permissions::from_mode(there.mode() & 0o777))
+}
+
+/// A new file has the owner and the permission of its directory.
+#[cfg(not(unix))]
+fn give_to(_path: &Path, _file: &File, _there: &fs::Metadata) -> io::Result<()> {
+    Ok(())
 }
 
 /// Whether the file begins with anything but zeros, as every file system worth keeping does.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use uext4_vfs::{Result, WalkFlags};
 
 pub use crate::image_options::ImageConfig;
+#[cfg(target_os = "linux")]
 pub use uext4_block::LatencyDevice;
 pub use uext4_build::{FeatureSet, MkfsOptions as BuildOptions};
 pub use uext4_ext4::{

@@ -115,7 +115,7 @@ enum Otherwise<'a, F> {
 impl Queue {
     /// An empty queue.
     pub fn new(size: QueueSize) -> Queue {
-        let now = clock();
+        let now = Timestamp::coarse();
         Queue {
             size,
             level: CachePadded::default(),
@@ -164,7 +164,7 @@ impl Queue {
 
     /// Notes that attributes of a description were set.
     pub(crate) fn attributes_set(&self) {
-        self.lock().used = clock();
+        self.lock().used = Timestamp::coarse();
     }
 
     /// Acquires the lock. It is held for less time than going to sleep takes.
@@ -230,7 +230,7 @@ impl Queue {
         priority: u32,
         otherwise: Otherwise<'_, OnSent>,
     ) -> Result<Started<()>> {
-        let now = clock();
+        let now = Timestamp::coarse();
         let mut state = self.lock();
         if matches!(otherwise, Otherwise::Fails) && state.messages.len() >= self.maxmsg() {
             return Err(Errno::EAGAIN.into());
@@ -342,7 +342,7 @@ impl Queue {
         if !nonblock {
             self.spin_for_message();
         }
-        let now = clock();
+        let now = Timestamp::coarse();
         let mut state = self.lock();
         if let Some((message, after)) = state.take(now) {
             self.note_level(&state);
@@ -379,7 +379,7 @@ impl Queue {
         if buffer.len() < self.size.msgsize as usize {
             return Err(Errno::EMSGSIZE.into());
         }
-        let now = clock();
+        let now = Timestamp::coarse();
         let mut state = self.lock();
         if let Some((message, after)) = state.take(now) {
             self.note_level(&state);
@@ -539,7 +539,7 @@ impl Queue {
         }
         state.registration = Some(Registration { registrant, how });
         self.note_registration(&state);
-        state.used = clock();
+        state.used = Timestamp::coarse();
         Ok(())
     }
 
@@ -548,7 +548,7 @@ impl Queue {
         let mut state = self.lock();
         let gone = state.registration.take_if(|r| which(&r.registrant));
         if gone.is_some() {
-            state.used = clock();
+            state.used = Timestamp::coarse();
         }
         self.note_registration(&state);
         drop(state);
@@ -565,14 +565,5 @@ impl Queue {
         let bytes = state.messages.bytes();
         drop(state);
         format!("QSIZE:{bytes:<10} NOTIFY:{how:<5} SIGNO:{signo:<5} NOTIFY_PID:{process:<6}\n")
-    }
-}
-
-/// The time, to a clock tick, which is cheap to read.
-pub(crate) fn clock() -> Timestamp {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
-    Timestamp {
-        sec: now.tv_sec,
-        nsec: u32::try_from(now.tv_nsec).unwrap_or(0),
     }
 }

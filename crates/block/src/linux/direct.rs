@@ -13,12 +13,12 @@
 //! Class `device_edges`, a lock per CPU: a change of whole sectors takes its CPU's lock shared, so that no
 //! line goes from CPU to CPU; an unaligned write has all of them alone. They are held over I/O.
 
-use crate::align::Alignment;
-use crate::bounce::{BOUNCE_BYTES, Bounce, Gather, Scatter};
+use super::align::Alignment;
+use super::bounce::{BOUNCE_BYTES, Bounce, Gather, Scatter};
+use super::host::{HostFile, short};
+use super::pool::Pool;
 use crate::device::{total_len, total_len_mut};
 use crate::error::{BlockError, BlockOp, Result};
-use crate::host::{HostFile, short};
-use crate::pool::Pool;
 use rustix::io::retry_on_intr;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicU64, Ordering};

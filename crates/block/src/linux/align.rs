@@ -1,6 +1,6 @@
 //! What direct I/O on a file of the host needs.
 
-use crate::bounce::Bounce;
+use super::bounce::Bounce;
 use rustix::fs::{AtFlags, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::ioctl::{Getter, Opcode, ioctl, opcode};

@@ -8,12 +8,12 @@
 //! # Locking
 //! A group that writes directly has the device's edges shared (class `device_edges`) while it is in flight.
 
+use super::bounce::{BOUNCE_BYTES, Gather, Scatter};
+use super::direct::{Direct, Fit};
+use super::file::FileDevice;
+use super::uring::{Request, Rings};
 use crate::batch::{Ranged, Run, first_run, runs};
-use crate::bounce::{BOUNCE_BYTES, Gather, Scatter};
-use crate::direct::{Direct, Fit};
 use crate::error::{BlockError, BlockOp, Result};
-use crate::file::FileDevice;
-use crate::uring::{Request, Rings};
 use rustix::io::Errno;
 use std::io::{self, IoSlice, IoSliceMut};
 

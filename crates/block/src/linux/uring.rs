@@ -13,7 +13,7 @@
 //! # Locking
 //! Those of [`Pool`]; none over I/O.
 
-use crate::pool::Pool;
+use super::pool::Pool;
 use io_uring::register::Restriction;
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::io::Errno;

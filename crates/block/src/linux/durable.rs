@@ -9,7 +9,7 @@
 //! Class `device_sync`, held over the host's I/O by a durable write, and by a caller that waits for a description. The
 //! descriptions lie in a [`Pool`].
 
-use crate::pool::Pool;
+use super::pool::Pool;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::retry_on_intr;
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -13,19 +13,21 @@
 //! `len` is atomic. With `direct`, changes share or take class `device_edges`, so that `len` changes under
 //! it alone.
 
-use crate::align::{self, Alignment};
+use super::align::{self, Alignment};
+use super::direct::Direct;
+use super::durable::{DESCRIPTIONS, Durable};
+use super::exclusion;
+use super::failure::Health;
+use super::host::HostFile;
+use super::open::{identify, open_error};
+use super::open::{open_fd, open_flags, refuse_read_only, size_of_image};
+use super::uring::Rings;
 use crate::batch::{IOV_MAX, Ranged};
 use crate::device::{BlockDevice, total_len, total_len_mut};
-use crate::device_id::{DeviceId, identify, open_error};
-use crate::direct::Direct;
-use crate::durable::{DESCRIPTIONS, Durable};
+use crate::device_id::DeviceId;
 use crate::engine::IoEngine;
 use crate::error::{BlockError, BlockOp, Failure, Result, check_range};
-use crate::exclusion;
-use crate::failure::Health;
-use crate::host::HostFile;
-use crate::open::{OpenOptions, open_fd, open_flags, refuse_read_only, size_of_image};
-use crate::uring::Rings;
+use crate::open::OpenOptions;
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, retry_on_intr};
 use std::io::{IoSlice, IoSliceMut};

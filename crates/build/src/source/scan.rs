@@ -15,19 +15,19 @@ use rustix::io::Errno;
 use std::collections::HashMap;
 use uext4_ondisk::{DevNo, FileType, Timestamp, XattrList};
 
+use super::files::Root;
+use super::open::{open_at, open_dir};
+use super::xattrs;
 use crate::error::{MkfsError, Result};
 use crate::parallel;
 use crate::progress::{Progress, go_on};
-use crate::source::{open_at, open_dir};
 use crate::tree::{Attributes, Bytes, Entry, Kind, Node, NodeId, Segment, Tree};
-use crate::xattrs;
 
 /// A tree that was read, to be made into an image by [`crate::Plan::new`].
 #[derive(Debug)]
 pub struct Scan {
     pub(crate) tree: Tree,
-    /// The root, open.
-    pub(crate) root: OwnedFd,
+    pub(crate) root: Root,
 }
 
 impl Scan {
@@ -65,7 +65,7 @@ impl Scan {
         }
         Ok(Scan {
             tree: builder.tree,
-            root: fd,
+            root: Root(fd),
         })
     }
 }

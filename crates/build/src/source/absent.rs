@@ -1,0 +1,48 @@
+//! No tree: the host is not Linux.
+
+use std::io;
+use std::marker::PhantomData;
+use std::path::Path;
+
+use crate::error::{MkfsError, Result};
+use crate::progress::Progress;
+use crate::tree::{NodeId, Tree};
+
+/// A tree that was read; none is on this host.
+#[derive(Debug)]
+pub struct Scan {
+    pub(crate) tree: Tree,
+    pub(crate) root: Root,
+}
+
+impl Scan {
+    /// Fails: trees are read on Linux only.
+    ///
+    /// # Errors
+    /// [`MkfsError::Tree`], always.
+    pub fn read(root: impl AsRef<Path>, _threads: usize, _: &dyn Progress) -> Result<Scan> {
+        let path = root.as_ref().to_owned();
+        Err(MkfsError::tree("read", path, io::ErrorKind::Unsupported))
+    }
+}
+
+/// The root of a tree; there is none.
+#[derive(Debug)]
+pub(crate) enum Root {}
+
+/// The files of a tree; there are none.
+pub(crate) struct Files<'a>(PhantomData<&'a Root>);
+
+impl<'a> Files<'a> {
+    pub fn new(_: Option<&'a Root>) -> Files<'a> {
+        Files(PhantomData)
+    }
+
+    pub fn read(&mut self, _: &Tree, _: NodeId, _: u64, _: &mut [u8]) -> Result<usize> {
+        Err(MkfsError::NoSize)
+    }
+
+    pub fn has_changed(&mut self, _: &Tree, _: NodeId) -> Result<bool> {
+        Ok(false)
+    }
+}
