@@ -5,6 +5,8 @@
 # make deny     licences, duplicates and sources of the dependencies; seconds, and three minutes where it installs cargo-deny;
 #               with ADVISORIES=1 their advisories, from GitHub
 # make test     every test (kernel mounts and loop devices where the machine has them); about fourteen minutes
+# make api      the library's interface beside tools/api.json.gz, the packages as crates.io takes them, other targets; about two
+#               minutes, and three more where it installs cargo-semver-checks
 # make page     the page of the benchmarks in Chromium, which it installs; about a minute
 # make demo     an image from a real tree: built, checked, read back, measured beside mke2fs -d; then every workload
 #               and variant for a moment, as one page, target/report/report.html; about five minutes
@@ -31,7 +33,7 @@ PREFIX ?= /usr/local
 # The command, and beside it the program that `uext4 bench` executes.
 BUILD_BENCH = cargo build --release -p uext4-cli -p uext4-bench
 
-.PHONY: quick deny install demo test page check crash explore nightly bench regress baseline tsan soak shuttle loom docs setup
+.PHONY: quick deny api install demo test page check crash explore nightly bench regress baseline tsan soak shuttle loom docs setup
 
 setup:
 	@tools/setup.sh
@@ -41,6 +43,9 @@ quick:
 
 deny:
 	@tools/deny.sh
+
+api:
+	@tools/api.sh
 
 # BUILT names what Cargo built already, for packages and for `sudo make install BUILT=target/release`.
 install:

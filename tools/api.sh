@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Checks what other programs depend on: the library's interface beside the stored one (cargo-semver-checks), the packages
+# as crates.io takes them, and targets other than this machine's.
+# usage: api.sh [baseline]   baseline: stores the interface as it is now, which belongs to a new version
+# Installs cargo-semver-checks where it is missing: a debug build, as it runs for seconds and builds in minutes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+stored=tools/api.json.gz
+# The interface without the feature `unstable`. Rust's JSON is behind a flag, and its format that of one toolchain.
+RUSTC_BOOTSTRAP=1 cargo rustdoc -q -p uext4 --lib --target-dir target/api -- -Zunstable-options --output-format json
+now=target/api/doc/uext4.json
+if [ "${1-}" = baseline ]; then
+  # Without the paths of this machine.
+  python3 -c 'import json, sys
+api = json.load(sys.stdin)
+for crate in api["external_crates"].values(): crate["path"] = ""
+json.dump(api, sys.stdout, separators=(",", ":"), sort_keys=True)' <"$now" | gzip -9 -n >"$stored"
+  exit
+fi
+if ! cargo semver-checks --version >/dev/null 2>&1; then
+  echo "api: installing cargo-semver-checks in $(dirname "$(command -v cargo)"), about three minutes"
+  cargo install cargo-semver-checks --version 0.51.0 --locked --debug --quiet
+fi
+gunzip -c "$stored" >target/api/stored.json
+cargo semver-checks --baseline-rustdoc target/api/stored.json --current-rustdoc "$now"
+
+echo "api: cargo publish --dry-run"
+# --allow-dirty: the packages' content is what is checked, not the checkout.
+if ! said=$(cargo publish --workspace --dry-run --no-verify --allow-dirty 2>&1); then
+  echo "$said"
+  exit 1
+fi
+
+for target in aarch64-unknown-linux-gnu x86_64-pc-windows-gnu aarch64-apple-darwin; do
+  if ! rustup target list --installed | grep -qx "$target" && ! rustup target add "$target"; then
+    echo "SKIPPED: rustup cannot install $target"
+    continue
+  fi
+  echo "api: cargo check --target $target"
+  RUSTFLAGS="-D warnings" cargo check -q -p uext4 --target "$target" --target-dir target/api
+done
