@@ -40,7 +40,7 @@ impl PortableFile {
     /// Opens an image.
     ///
     /// # Errors
-    /// [`BlockError::Busy`] when another open of it conflicts; [`BlockError::NotADevice`] when it is no regular file;
+    /// [`BlockError::Busy`] when another open of it conflicts; [`BlockError::NotADevice`] when it is not a regular file;
     /// [`BlockError::NoDirect`] and [`BlockError::NoUring`] when these are requested; otherwise the host's error.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<PortableFile> {
         assert_may_block("device open");
