@@ -10,21 +10,22 @@ use std::sync::Mutex;
 /// Lock statistics are for the whole process.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-const SMALL: [&str; 4] = ["--image-size", "128M", "--journal-size", "8M"];
+const SMALL: &str = "--image-size 128M --journal-size 8M";
 
-fn print(args: &[&str]) -> anyhow::Result<String> {
+/// Runs a command line after `uext4 bench`.
+fn print(line: &str) -> anyhow::Result<String> {
     let _alone = ONE_AT_A_TIME
         .lock()
         .unwrap_or_else(|broken| broken.into_inner());
-    let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+    let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
     let mut out = Vec::new();
     uext4_bench::run_to(args, &mut out)?;
     Ok(String::from_utf8(out)?)
 }
 
-fn json(workload: &str, args: &[&str]) -> Value {
-    let all = [&[workload], args, &["--json"]].concat();
-    let document: Value = serde_json::from_str(&print(&all).unwrap()).unwrap();
+fn json(workload: &str, args: &str) -> Value {
+    let text = print(&format!("{workload} {args} --json")).unwrap();
+    let document: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(document["benchmark"], workload);
     assert!(document["host"]["cpus"].as_u64().unwrap() > 0);
     assert!(document["peak_resident_bytes"].as_u64().unwrap() > 0);
@@ -64,13 +65,19 @@ fn assert_comparable(document: &Value) {
     let file = dir.path().join("result.json");
     std::fs::write(&file, document.to_string()).unwrap();
     let file = file.to_str().unwrap();
-    let text = print(&["compare", file, file, "--json"]).unwrap();
+    let text = print(&format!("compare {file} {file} --json")).unwrap();
     let compared: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(rows(&compared).len(), rows(document).len());
     for row in rows(&compared) {
         assert_eq!(row["verdict"], "within", "{row}");
         assert_eq!(row["section"], document["benchmark"]);
     }
+}
+
+/// The values of a key of all rows.
+fn strings(document: &Value, key: &str) -> String {
+    let all = rows(document).iter().map(|row| row[key].as_str().unwrap());
+    all.collect::<Vec<_>>().join(" ")
 }
 
 fn rows(document: &Value) -> &[Value] {
@@ -85,23 +92,9 @@ fn assert_latency(row: &Value) {
 
 #[test]
 fn mdtest_with_all_variants() {
-    let args = [
-        &SMALL[..],
-        &[
-            "--np", "1,3", "-n", "20", "-i", "2", "-F", "-C", "-T", "-r", "-u",
-        ],
-        &[
-            "--ialloc",
-            "all",
-            "--icache",
-            "all",
-            "--lazytime",
-            "all",
-            "--lock-stat",
-        ],
-    ]
-    .concat();
-    let document = json("mdtest", &args);
+    let variants = "--ialloc all --icache all --lazytime all --lock-stat";
+    let args = "--np 1,3 -n 20 -i 2 -F -C -T -r -u";
+    let document = json("mdtest", &format!("{SMALL} {args} {variants}"));
     assert_eq!(rows(&document).len(), 2 * 18 * 3);
     for row in rows(&document) {
         assert_eq!(row["ops"], 20 * row["threads"].as_u64().unwrap());
@@ -117,58 +110,29 @@ fn mdtest_with_all_variants() {
 
 #[test]
 fn mdtest_with_all_its_flags() {
-    let args = [
-        &SMALL[..],
-        &["-N", "2", "-n", "10", "-i", "1", "-C", "-T", "-E", "-r"],
-        &["-w", "5000", "-e", "-y", "-p", "0.01", "--inodes", "4096"],
-        &[
-            "--journal-delay",
-            "10us",
-            "--inodes-max",
-            "64",
-            "--commit-interval",
-            "20ms",
-        ],
-    ]
-    .concat();
-    let document = json("mdtest", &args);
-    let ops: Vec<&str> = rows(&document)
-        .iter()
-        .map(|row| row["op"].as_str().unwrap())
-        .collect();
-    let want = [
-        "dir_create",
-        "dir_stat",
-        "dir_remove",
-        "create",
-        "stat",
-        "read",
-        "remove",
-    ];
-    assert_eq!(ops, want);
+    let args = "-N 2 -n 10 -i 1 -C -T -E -r -w 5000 -e -y -p 0.01 --inodes 4096";
+    let mount = "--journal-delay 10us --inodes-max 64 --commit-interval 20ms";
+    let document = json("mdtest", &format!("{SMALL} {args} {mount}"));
+    let want = "dir_create dir_stat dir_remove create stat read remove";
+    assert_eq!(strings(&document, "op"), want);
 }
 
 #[test]
 fn mdtest_with_a_part_of_its_phases() {
     for phase in ["-C", "-T", "-r"] {
-        let args = [&SMALL[..], &["-N", "2", "-n", "10", "-i", "2", "-F", phase]].concat();
-        assert_eq!(rows(&json("mdtest", &args)).len(), 1);
+        let document = json("mdtest", &format!("{SMALL} -N 2 -n 10 -i 2 -F {phase}"));
+        assert_eq!(rows(&document).len(), 1);
     }
 }
 
 #[test]
 fn create_unlink_with_all_variants() {
-    let common = [
-        &SMALL[..],
-        &["--tasks", "1,5", "--time", "0.005", "-i", "1"],
-    ]
-    .concat();
-    let generations = ["--generation", "all"];
-    let document = json("create-unlink", &[&common[..], &generations].concat());
+    let common = format!("{SMALL} --tasks 1,5 --time 0.005 -i 1");
+    let document = json("create-unlink", &format!("{common} --generation all"));
     assert_eq!(rows(&document).len(), 7 * 2);
     rows(&document).iter().for_each(assert_latency);
-    let caches = ["--icache", "all", "--lazytime", "off,on", "--lock-stat"];
-    let text = print(&[&["create-unlink"], &common[..], &caches].concat()).unwrap();
+    let caches = "--icache all --lazytime off,on --lock-stat";
+    let text = print(&format!("create-unlink {common} {caches}")).unwrap();
     let extra = "per-bucket/lazytime, 5 tasks: extra icache acquisitions per inode written";
     assert!(text.contains(extra), "{text}");
     assert!(text.contains("TOTAL"), "{text}");
@@ -176,20 +140,8 @@ fn create_unlink_with_all_variants() {
 
 #[test]
 fn generation_with_all_variants() {
-    let args = [
-        "--threads",
-        "1,3",
-        "--time",
-        "0.002",
-        "-i",
-        "1",
-        "--reuses",
-        "2^14",
-    ];
-    let document = json(
-        "generation",
-        &[&args[..], &["--widths", "8,9", "--lock-stat"]].concat(),
-    );
+    let args = "--threads 1,3 --time 0.002 -i 1 --reuses 2^14 --widths 8,9 --lock-stat";
+    let document = json("generation", args);
     assert_eq!(rows(&document).len(), 7 * 2);
     let repeats = document["repeats"].as_array().unwrap();
     assert_eq!(repeats.len(), 7 * 3);
@@ -204,18 +156,9 @@ fn generation_with_all_variants() {
 #[test]
 fn fsync_beside_a_peer() {
     let dir = tempfile::tempdir().unwrap();
-    let peer = dir.path().to_str().unwrap();
-    let args = [
-        "--threads",
-        "1,3",
-        "--time",
-        "0.01",
-        "-i",
-        "1",
-        "--peer",
-        peer,
-    ];
-    let document = json("fsync", &[&SMALL[..], &args].concat());
+    let peer = dir.path().display();
+    let args = format!("{SMALL} --threads 1,3 --time 0.01 -i 1 --peer {peer}");
+    let document = json("fsync", &args);
     assert_eq!(rows(&document).len(), 2 * 2);
     assert_eq!(rows(&document)[3]["arm"], "peer");
     rows(&document).iter().for_each(assert_latency);
@@ -231,11 +174,10 @@ fn peer_dir() -> tempfile::TempDir {
 }
 
 /// The rows of the peer, from a run in a directory that it leaves empty. The peer has no journal and no locks.
-fn peer_rows(workload: &str, args: &[&str]) -> Vec<Value> {
+fn peer_rows(workload: &str, args: &str) -> Vec<Value> {
     let dir = peer_dir();
-    let peer = ["--peer", dir.path().to_str().unwrap()];
-    let all = [&SMALL[..], args, &peer, &["--json"]].concat();
-    let text = print(&[&[workload], &all[..]].concat()).unwrap();
+    let peer = dir.path().display();
+    let text = print(&format!("{workload} {SMALL} {args} --peer {peer} --json")).unwrap();
     assert_eq!(dir.path().read_dir().unwrap().count(), 0);
     let document: Value = serde_json::from_str(&text).unwrap();
     let (peers, ours): (Vec<&Value>, Vec<&Value>) =
@@ -255,14 +197,9 @@ fn peer_rows(workload: &str, args: &[&str]) -> Vec<Value> {
 
 #[test]
 fn mdtest_beside_a_peer() {
-    let every_phase = ["-C", "-T", "-E", "-r", "-w", "5000", "-e", "-y"];
-    for directories in [&["-u"][..], &[]] {
-        let args = [
-            &["--np", "1,3", "-n", "20", "-i", "2", "--lock-stat"],
-            &every_phase[..],
-            directories,
-        ]
-        .concat();
+    for directories in ["-u", ""] {
+        let phases = "-C -T -E -r -w 5000 -e -y";
+        let args = format!("--np 1,3 -n 20 -i 2 --lock-stat {phases} {directories}");
         let peers = peer_rows("mdtest", &args);
         assert_eq!(peers.len(), 2 * 7);
         for row in peers {
@@ -273,8 +210,7 @@ fn mdtest_beside_a_peer() {
 
 #[test]
 fn create_unlink_beside_a_peer() {
-    let args = ["--tasks", "1,5", "--time", "0.01", "-i", "2", "--lock-stat"];
-    let peers = peer_rows("create-unlink", &args);
+    let peers = peer_rows("create-unlink", "--tasks 1,5 --time 0.01 -i 2 --lock-stat");
     assert_eq!(peers.len(), 2);
     peers.iter().for_each(assert_latency);
 }
@@ -282,28 +218,25 @@ fn create_unlink_beside_a_peer() {
 #[test]
 fn peers_are_compared_in_print() {
     let dir = peer_dir();
-    let peer = ["--peer", dir.path().to_str().unwrap()];
-    let args = ["mdtest", "-N", "2", "-n", "10", "-i", "1"];
-    let text = print(&[&args, &SMALL[..], &peer].concat()).unwrap();
-    for part in [
-        "(of 1 iterations), peer",
-        "creates/s: default over peer: ",
-        "removes/s: default over peer: ",
-    ] {
-        assert!(text.contains(part), "{text}");
-    }
+    let common = format!("{SMALL} -i 1 --peer {}", dir.path().display());
+    let text = print(&format!("mdtest -N 2 -n 10 {common}")).unwrap();
+    assert_parts(
+        &text,
+        &[
+            "(of 1 iterations), peer",
+            "creates/s: default over peer: ",
+            "removes/s: default over peer: ",
+        ],
+    );
     assert_eq!(text.matches("resident after create").count(), 1, "{text}");
-    let args = [
-        "create-unlink",
-        "--tasks",
-        "2",
-        "--time",
-        "0.005",
-        "-i",
-        "1",
-    ];
-    let text = print(&[&args, &SMALL[..], &peer].concat()).unwrap();
-    assert!(text.contains("2 tasks: default over peer: "), "{text}");
+    let text = print(&format!("create-unlink --tasks 2 --time 0.005 {common}")).unwrap();
+    assert_parts(&text, &["2 tasks: default over peer: "]);
+}
+
+fn assert_parts(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part}: {text}");
+    }
 }
 
 #[test]
@@ -314,11 +247,11 @@ fn a_peer_is_left_as_it_was_after_an_error() {
     let device = format!("file:{}", garbage.display());
     let peer = dir.path().join("peer");
     for (workload, size) in [
-        ("mdtest", ["-N", "2", "-n", "10"]),
-        ("create-unlink", ["--tasks", "2", "--time", "0.01"]),
+        ("mdtest", "-N 2 -n 10"),
+        ("create-unlink", "--tasks 2 --time 0.01"),
     ] {
-        let with = ["--device", &device, "--peer", peer.to_str().unwrap()];
-        let args = [&[workload, "-i", "1"], &with[..], &size].concat();
+        let with = format!("--device {device} --peer {}", peer.display());
+        let args = format!("{workload} -i 1 {with} {size}");
         let why = print(&args).unwrap_err().to_string();
         let top = format!("{}/uext4-bench-{workload}", peer.display());
         assert!(why.starts_with(&top), "{why}");
@@ -330,13 +263,9 @@ fn a_peer_is_left_as_it_was_after_an_error() {
     }
 }
 
-fn randrw(args: &[&str]) -> Value {
-    let common = [
-        &["--image-size", "160M", "--journal-size", "8M"][..],
-        &["--size", "2M", "--time", "0.01", "-i", "1"],
-    ]
-    .concat();
-    let document = json("randrw", &[&common[..], args].concat());
+fn randrw(args: &str) -> Value {
+    let common = "--image-size 160M --journal-size 8M --size 2M --time 0.01 -i 1";
+    let document = json("randrw", &format!("{common} {args}"));
     for row in rows(&document) {
         assert!(row["block_size"].as_u64().unwrap() >= 4096, "{row}");
         assert!(row["rounds_ended_early"].is_u64(), "{row}");
@@ -346,23 +275,10 @@ fn randrw(args: &[&str]) -> Value {
 
 #[test]
 fn randrw_with_all_variants() {
-    let document = randrw(&[
-        "--bs",
-        "4K,64K",
-        "--threads",
-        "1,3",
-        "--dio-lock",
-        "all",
-        "--dioread-nolock",
-        "on,off",
-        "--holes",
-        "50",
-        "--hole-size",
-        "8M",
-        "--device-latency",
-        "20us",
-        "--lock-stat",
-    ]);
+    let document = randrw(
+        "--bs 4K,64K --threads 1,3 --dio-lock all --dioread-nolock on,off --holes 50 --hole-size 8M \
+         --device-latency 20us --lock-stat",
+    );
     // Eight variants and the bare device; two block sizes, two counts; reads and writes.
     assert_eq!(rows(&document).len(), 9 * 2 * 2 * 2);
     for row in rows(&document) {
@@ -380,73 +296,38 @@ fn randrw_with_all_variants() {
 #[test]
 fn randrw_on_a_file_beside_its_peers() {
     let dir = tempfile::tempdir().unwrap();
-    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    let (device, peer) = (format!("file:{}", path("u.img")), path("peer"));
-    let args = [
-        &["--device", &device, "--direct", "--bare", "--peer", &peer][..],
-        &["--bs", "4K", "--numjobs", "2", "--iodepth", "2"],
-        &["--rwmixread", "70"],
-    ]
-    .concat();
-    let document = randrw(&args);
-    let variants: Vec<&str> = rows(&document)
-        .iter()
-        .map(|row| row["arm"].as_str().unwrap())
-        .collect();
-    let want = ["default", "default", "bare", "bare", "peer", "peer"];
-    assert_eq!(variants, want);
+    let here = dir.path().display();
+    let files = format!("--device file:{here}/u.img --direct --bare --peer {here}/peer");
+    let args = "--bs 4K --numjobs 2 --iodepth 2 --rwmixread 70";
+    let document = randrw(&format!("{files} {args}"));
+    assert_eq!(
+        strings(&document, "arm"),
+        "default default bare bare peer peer"
+    );
     rows(&document).iter().for_each(assert_latency);
     assert_eq!(dir.path().read_dir().unwrap().count(), 0);
 }
 
 #[test]
 fn randrw_prints_gain_and_what_is_allowed() {
-    let text = print(&[
-        "randrw",
-        "--image-size",
-        "160M",
-        "--journal-size",
-        "8M",
-        "--size",
-        "2M",
-        "--runtime",
-        "0.01",
-        "-i",
-        "1",
-        "--bs",
-        "4K",
-        "--threads",
-        "2",
-        "--dio-lock",
-        "exclusive-first,range",
-        "--holes",
-        "100",
-        "--hole-size",
-        "64K",
-    ]);
-    let text = text.unwrap();
-    for part in [
-        "range: percent gained over exclusive-first",
-        "what arithmetic allows",
-        "ended early, every hole being filled",
-    ] {
-        assert!(text.contains(part), "{text}");
-    }
+    let text = print(
+        "randrw --image-size 160M --journal-size 8M --size 2M --runtime 0.01 -i 1 --bs 4K --threads 2 \
+         --dio-lock exclusive-first,range --holes 100 --hole-size 64K",
+    );
+    assert_parts(
+        &text.unwrap(),
+        &[
+            "range: percent gained over exclusive-first",
+            "what arithmetic allows",
+            "ended early, every hole being filled",
+        ],
+    );
 }
 
 #[test]
 fn icache_shrink_with_all_variants() {
-    let args = [
-        "--items",
-        "2000",
-        "--inodes-max",
-        "300",
-        "-i",
-        "1",
-        "--icache",
-        "all",
-    ];
-    let document = json("icache-shrink", &[&SMALL[..], &args].concat());
+    let args = "--items 2000 --inodes-max 300 -i 1 --icache all";
+    let document = json("icache-shrink", &format!("{SMALL} {args}"));
     assert_eq!(rows(&document).len(), 3 * 2 * 2);
     rows(&document).iter().step_by(2).for_each(assert_latency);
     assert_eq!(document["timelines"].as_array().unwrap().len(), 3 * 2);
@@ -465,12 +346,8 @@ fn skipped_unless(any: bool, what: &str) {
 
 #[test]
 fn clone_with_all_variants() {
-    let args = [
-        &["--workers", "1,5", "--live", "3,40", "--time", "0.01"][..],
-        &["-i", "2", "--lock-stat", "--peer", "kernel"],
-    ]
-    .concat();
-    let document = json("clone", &args);
+    let args = "--workers 1,5 --live 3,40 --time 0.01 -i 2 --lock-stat --peer kernel";
+    let document = json("clone", args);
     let (peers, ours): (Vec<&Value>, Vec<&Value>) =
         rows(&document).iter().partition(|r| is_peer(r));
     assert_eq!(ours.len(), 2 * 3 * 2);
@@ -502,42 +379,23 @@ fn clone_with_all_variants() {
 
 #[test]
 fn clone_prints_how_costs_grow() {
-    let args = [
-        "--threads",
-        "2",
-        "--live",
-        "8,2",
-        "--time",
-        "0.005",
-        "-i",
-        "1",
-    ];
-    let text = print(&[&["clone"], &args[..]].concat()).unwrap();
-    for part in [
+    let args = "clone --threads 2 --live 8,2 --time 0.005 -i 1";
+    let parts = [
         "cost of a namespace in ns",
         "keyed: 8 live over 2 live: ",
         "nodev over keyed, 8 live: ",
         "drop p50",
-    ] {
-        assert!(text.contains(part), "{text}");
-    }
-    let twice = ["--mqueue-super", "beyond,beyond", "--lock-stat"];
-    let text = print(&[&["clone"], &args[..], &twice].concat()).unwrap();
-    assert!(text.contains("beyond#2: 8 live over 2 live"), "{text}");
-    assert!(
-        text.contains("locks: beyond#2, create+drop, 2 threads"),
-        "{text}"
-    );
+    ];
+    assert_parts(&print(args).unwrap(), &parts);
+    let text = print(&format!("{args} --mqueue-super beyond,beyond --lock-stat")).unwrap();
+    let locks = "locks: beyond#2, create+drop, 2 threads";
+    assert_parts(&text, &["beyond#2: 8 live over 2 live", locks]);
 }
 
 #[test]
 fn mq_beside_the_kernel() {
-    let args = [
-        &["--queues", "1,3", "--time", "0.01", "-i", "1"][..],
-        &["--lock-stat", "--peer", "kernel"],
-    ]
-    .concat();
-    let document = json("mq", &args);
+    let args = "--queues 1,3 --time 0.01 -i 1 --lock-stat --peer kernel";
+    let document = json("mq", args);
     let (peers, ours): (Vec<&Value>, Vec<&Value>) =
         rows(&document).iter().partition(|r| is_peer(r));
     assert_eq!(ours.len(), 3 * 2);
@@ -560,27 +418,16 @@ fn mq_beside_the_kernel() {
 
 #[test]
 fn mq_with_other_sizes() {
-    let args = [
+    let sizes = "--queues 2 --time 0.01 -i 1 --msgsize 9000 --maxmsg 20";
+    let text = print(&format!("mq --op mixed,stream {sizes}")).unwrap();
+    assert_parts(
+        &text,
         &[
-            "mq",
-            "--op",
-            "mixed,stream",
-            "--queues",
-            "2",
-            "--time",
-            "0.01",
-        ][..],
-        &["-i", "1", "--msgsize", "9000", "--maxmsg", "20"],
-    ]
-    .concat();
-    let text = print(&args).unwrap();
-    for part in [
-        "mixed: messages",
-        "stream: messages",
-        "9000 bytes, maxmsg 20",
-    ] {
-        assert!(text.contains(part), "{text}");
-    }
+            "mixed: messages",
+            "stream: messages",
+            "9000 bytes, maxmsg 20",
+        ],
+    );
 }
 
 #[test]
@@ -588,13 +435,10 @@ fn an_image_that_is_there_is_used_and_left_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("u.img");
     let device = format!("file:{}", image.display());
-    let run = [
-        "mdtest", "-N", "2", "-n", "10", "-i", "1", "-F", "-u", "--ialloc", "all",
-    ];
-    let on_it = [&run[..], &["--device", &device]].concat();
-    print(&[&on_it[..], &SMALL, &["--keep"]].concat()).unwrap();
+    let on_it = format!("mdtest -N 2 -n 10 -i 1 -F -u --ialloc all --device {device}");
+    print(&format!("{on_it} {SMALL} --keep")).unwrap();
     assert_clean(&image);
-    let why = print(&[&on_it[..], &SMALL].concat()).unwrap_err();
+    let why = print(&format!("{on_it} {SMALL}")).unwrap_err();
     assert!(why.to_string().contains("is used as it is"), "{why}");
     print(&on_it).unwrap();
     print(&on_it).unwrap();
@@ -613,19 +457,23 @@ fn assert_clean(image: &Path) {
 
 #[test]
 fn wrong_usage_is_an_error() {
-    assert!(print(&["mdtest", "--generation", "fast"]).is_err());
-    assert!(print(&["create-unlink", "--device", "disk"]).is_err());
-    assert!(print(&["mdtest", "--journal-delay", "5"]).is_err());
-    assert!(print(&["randrw", "--bs", "1000"]).is_err());
-    assert!(print(&["randrw", "--size", "4K", "--bs", "8K"]).is_err());
-    assert!(print(&["randrw", "--direct"]).is_err());
-    assert!(print(&["clone", "--mqueue-super", "hashed"]).is_err());
-    assert!(print(&["clone", "--live", "0"]).is_err());
-    assert!(print(&["clone", "--workers", "0"]).is_err());
-    assert!(print(&["clone", "--peer", "bsd"]).is_err());
-    assert!(print(&["clone", "--time", "0"]).is_err());
-    assert!(print(&["mq", "--op", "pong"]).is_err());
-    assert!(print(&["mq", "--msgsize", "7"]).is_err());
-    assert!(print(&["mq", "--queues", "none"]).is_err());
-    assert!(print(&["compare", "one.json"]).is_err());
+    for line in [
+        "mdtest --generation fast",
+        "create-unlink --device disk",
+        "mdtest --journal-delay 5",
+        "randrw --bs 1000",
+        "randrw --size 4K --bs 8K",
+        "randrw --direct",
+        "clone --mqueue-super hashed",
+        "clone --live 0",
+        "clone --workers 0",
+        "clone --peer bsd",
+        "clone --time 0",
+        "mq --op pong",
+        "mq --msgsize 7",
+        "mq --queues none",
+        "compare one.json",
+    ] {
+        assert!(print(line).is_err(), "{line}");
+    }
 }

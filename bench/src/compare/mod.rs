@@ -2,29 +2,20 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `document` | the JSON that is read |
-//! | `result` | what one file says |
-//! | `key` | what a row is of |
-//! | `change` | the ratio of two rows, and whether it is more than their spread |
-//! | `pairs` | the rows of both, matched |
-//! | `section` | the rows of a section, summed up |
+//! | `result` | what one file holds |
+//! | `pair` | rows that both have, and their sum |
 //! | `print` | the tables |
 
-mod change;
-mod document;
-mod key;
-mod pairs;
+mod pair;
 mod print;
 mod result;
-mod section;
 
 use crate::host::Host;
 use clap::Args;
-use key::RowKey;
-use pairs::{Pair, Pairs};
-use result::RunResult;
-use section::Section;
+use pair::{Pair, Section};
+use result::{RowKey, RunResult};
 use serde::Serialize;
+use std::collections::{HashMap, VecDeque};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -77,20 +68,31 @@ struct Comparison<'a> {
 }
 
 impl<'a> Comparison<'a> {
+    /// Matches the rows. Of equal rows in one result the first belongs to the first of the other, and so on.
     fn of(a: &'a RunResult, b: &'a RunResult) -> Comparison<'a> {
-        let Pairs {
-            both,
-            only_a,
-            only_b,
-        } = Pairs::of(&a.rows, &b.rows);
+        let mut places: HashMap<&RowKey, VecDeque<usize>> = HashMap::new();
+        for (place, (key, _)) in b.rows.iter().enumerate() {
+            places.entry(key).or_default().push_back(place);
+        }
+        let (mut rows, mut only_a) = (Vec::new(), Vec::new());
+        for (key, of_a) in &a.rows {
+            let place = places.get_mut(key).and_then(VecDeque::pop_front);
+            match place.and_then(|place| b.rows.get(place)) {
+                Some((_, of_b)) => rows.push(Pair::of(key.clone(), *of_a, *of_b)),
+                None => only_a.push(key.clone()),
+            }
+        }
+        let mut left: Vec<usize> = places.into_values().flatten().collect();
+        left.sort_unstable();
+        let left = left.into_iter().filter_map(|place| b.rows.get(place));
         Comparison {
             benchmark: "compare",
             a: Source::of(a),
             b: Source::of(b),
-            sections: Section::all(&both),
-            rows: both,
+            sections: Section::all(&rows),
+            rows,
             only_a,
-            only_b,
+            only_b: left.map(|(key, _)| key.clone()).collect(),
             notes: notes(a, b),
         }
     }

@@ -1,10 +1,8 @@
 //! The comparison as tables.
 
 use super::Comparison;
-use super::change::{Ratio, Verdict};
-use super::key::RowKey;
-use super::pairs::Pair;
-use super::section::Section;
+use super::pair::{Pair, Ratio, Section, Verdict};
+use super::result::RowKey;
 use crate::tables::{self, count};
 use comfy_table::Table;
 use std::io::{self, Write};
@@ -50,7 +48,12 @@ fn rows_table(pairs: &[&Pair]) -> Table {
             figure(pair.b.median),
             times(median),
             format!("{}-{}", times(min), times(max)),
-            pair.verdict.mark().to_owned(),
+            match pair.verdict {
+                Verdict::Within => "",
+                Verdict::Faster => "faster",
+                Verdict::Slower => "slower",
+            }
+            .to_owned(),
         ]);
     }
     tables::align(&mut table);

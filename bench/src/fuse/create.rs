@@ -3,7 +3,7 @@
 
 use super::client::Phase;
 use super::process::Process;
-use super::rounds::Figure;
+use super::workload::Figure;
 use crate::sample::Work;
 use anyhow::Context as _;
 use std::path::Path;

@@ -2,8 +2,8 @@
 
 use super::FuseArgs;
 use super::aligned::AlignedBytes;
-use super::rounds::Figure;
 use super::seq::{self, Cache};
+use super::workload::Figure;
 use crate::histogram::Histogram;
 use crate::sample::Work;
 use crate::variants::once;

@@ -5,24 +5,14 @@ use super::location::Location;
 use super::scratch::Scratch;
 use super::tar::Tarball;
 use super::target::Target;
-use super::workload::Workload;
+use super::workload::{Figure, Workload};
 use super::{FuseArgs, FuseRow, create, randrw, seq};
 use crate::progress::Progress;
 use crate::report::Row;
 use crate::rounds::turned;
-use crate::sample::{Cell, Sample, Work};
+use crate::sample::{Cell, Sample};
 use crate::variants::once;
 use anyhow::Context as _;
-
-/// What one operation of a workload gave.
-pub struct Figure {
-    /// The operation.
-    pub op: &'static str,
-    /// Threads or processes.
-    pub threads: usize,
-    /// What was done.
-    pub work: Work,
-}
 
 /// The figures of one target and operation, over the rounds.
 struct Series {

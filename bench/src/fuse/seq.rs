@@ -2,7 +2,7 @@
 //! past it.
 
 use super::aligned::AlignedBytes;
-use super::rounds::Figure;
+use super::workload::Figure;
 use crate::sample::Work;
 use anyhow::{Context as _, ensure};
 use rustix::fs::{Advice, OFlags, fadvise};

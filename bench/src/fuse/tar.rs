@@ -2,8 +2,8 @@
 //! the unmount inside its time.
 
 use super::location::Location;
-use super::rounds::Figure;
 use super::scratch::{Scratch, output_of};
+use super::workload::Figure;
 use crate::sample::Work;
 use anyhow::ensure;
 use std::fs;

@@ -1,5 +1,6 @@
-//! Which workloads there are.
+//! Which workloads there are, and what they give.
 
+use crate::sample::Work;
 use std::str::FromStr;
 
 /// What is done in a mounted directory.
@@ -42,4 +43,14 @@ impl FromStr for Workload {
         let found = Workload::ALL.into_iter().find(|w| w.name() == text);
         found.ok_or_else(|| format!("no workload `{text}`: use create, randrw, seq, tar or all"))
     }
+}
+
+/// What one operation of a workload gave.
+pub struct Figure {
+    /// The operation.
+    pub op: &'static str,
+    /// Threads or processes.
+    pub threads: usize,
+    /// What was done.
+    pub work: Work,
 }

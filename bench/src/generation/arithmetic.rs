@@ -32,7 +32,7 @@
 //! weight of the end of that run; [`range_held`] sums that over v. The first repeat: the slice's first two
 //! bases b and c, whichever is less, m, give it after L - m + 1 draws, and m is (L - 1)(2 L - 1)/(6 L).
 
-use super::repeats::{HOLD, INODES};
+use super::{HOLD, INODES};
 use serde::Serialize;
 use uext4_ext4::GenerationVariant;
 

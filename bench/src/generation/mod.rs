@@ -22,6 +22,11 @@ use std::io::Write;
 use std::time::Duration;
 use uext4_ext4::GenerationVariant;
 
+/// Inodes of the population, which all threads together reuse.
+const INODES: usize = 16_384;
+/// For so many reuses of its inode a handle is held, on average.
+const HOLD: u64 = 16;
+
 /// The variants, counts of threads and widths.
 #[derive(Clone, Debug, Args)]
 pub struct GenerationArgs {
@@ -154,11 +159,11 @@ fn print_repeats(
          {:15} as it names its inode: this is what 2^(bits/2) says, the others 2^bits\n\
          At 32 bits no counter gets round while a handle is held in this experiment ({} draws on average);\n\
          one that is held until it did is an earlier handle.\n",
-        count(repeats::INODES as f64),
-        repeats::HOLD,
+        count(INODES as f64),
+        HOLD,
         "",
         "",
-        count(repeats::INODES as f64 * repeats::HOLD as f64),
+        count(INODES as f64 * HOLD as f64),
     )?;
     for some in rows.chunks(args.widths.len() + 1) {
         let Some(first) = some.first() else { continue };

@@ -1,6 +1,7 @@
 //! How often stamps of `bits` bits repeat, measured.
 
 use super::arithmetic::Placement;
+use super::{HOLD, INODES};
 use crate::workers;
 use serde::Serialize;
 use uext4_ext4::GenerationVariant;
@@ -8,10 +9,6 @@ use uext4_ext4::generation::Generator;
 use uext4_ondisk::Generation;
 use uext4_sync::percpu;
 
-/// Inodes of the population, which all threads together reuse.
-pub const INODES: usize = 16_384;
-/// For so many reuses of its inode a handle is held, on average.
-pub const HOLD: u64 = 16;
 /// A thread looks where it runs after so many draws.
 const CPU_CHECK: u64 = 1024;
 /// Draws that the search for the first repeat may take, all trials together.
