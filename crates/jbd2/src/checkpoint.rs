@@ -5,6 +5,7 @@ use crate::commit::Committer;
 use crate::error::Result;
 use crate::in_place::InPlace;
 use std::sync::Arc;
+use std::time::Instant;
 use uext4_sync::atomic::Ordering;
 
 impl Committer {
@@ -13,6 +14,7 @@ impl Committer {
     /// A block that the running transaction has changed again stays: its newer content is not
     /// committed. It moves to the running transaction's list when that commits.
     pub(crate) fn checkpoint(&mut self, all: bool) -> Result<()> {
+        let start = Instant::now();
         let count = if all {
             self.committed.len()
         } else {
@@ -47,7 +49,9 @@ impl Committer {
         if self.journal.settings.barrier() {
             self.journal.cache().device().flush()?;
         }
-        self.settle(count, last)
+        self.settle(count, last)?;
+        self.journal.counters.checkpoint.add(start.elapsed());
+        Ok(())
     }
 
     /// Takes the blocks that are in place off their transactions' lists, and moves the tail.

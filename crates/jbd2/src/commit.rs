@@ -8,6 +8,7 @@ use crate::log::Log;
 use crate::transaction::{Committed, Lists};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 use uext4_sync::atomic::Ordering;
 
 /// The commit thread's own state.
@@ -117,6 +118,7 @@ impl Committer {
 
     /// Commits the running transaction.
     fn commit(&mut self) -> Result<()> {
+        let start = Instant::now();
         let (tid, lists) = self.close_transaction()?;
         let blocks = lists.buffers.len() as i64 + (lists.revoked.len() / 64) as i64;
         let room = self
@@ -125,16 +127,17 @@ impl Committer {
             .map_or(i64::MAX, |log| log.room_after(blocks));
         self.journal.next_transaction();
         self.journal.open_gate(room);
-        self.write(tid, lists)
+        self.write(start, tid, lists)
     }
 
     /// Commits the running transaction, writes everything in place and empties the log, all with the gate
     /// closed: no handle runs, so no block is busy and none stays behind.
     fn empty(&mut self) -> Result<()> {
+        let start = Instant::now();
         let (tid, lists) = self.close_transaction()?;
         if !lists.is_empty() {
             self.journal.next_transaction();
-            self.write(tid, lists)?;
+            self.write(start, tid, lists)?;
         }
         if !self.try_checkpoint(true)? {
             self.journal.end_emptying(self.room(), false);
@@ -177,17 +180,16 @@ impl Committer {
         Ok((tid, lists))
     }
 
-    /// Writes a closed transaction and makes it durable.
-    fn write(&mut self, tid: u64, mut lists: Lists) -> Result<()> {
+    /// Writes a closed transaction, which began to close at `start`, and makes it durable.
+    fn write(&mut self, start: Instant, tid: u64, mut lists: Lists) -> Result<()> {
         lists.buffers.sort_unstable_by_key(|b| b.block());
         match &mut self.log {
             Some(_) => self.commit_to_log(tid, &mut lists)?,
             None => self.commit_in_place(tid, &lists)?,
         }
-        self.journal
-            .counters
-            .commits
-            .fetch_add(1, Ordering::Relaxed);
+        let counters = &self.journal.counters;
+        counters.commits.fetch_add(1, Ordering::Relaxed);
+        counters.commit.add(start.elapsed());
         if let Some(client) = self.journal.client() {
             client.committed(tid, &lists.freed);
         }

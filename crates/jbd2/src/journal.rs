@@ -363,12 +363,7 @@ impl Journal {
 
     /// What the journal did since it was opened.
     pub fn stats(&self) -> JournalStats {
-        JournalStats {
-            commits: self.counters.commits.load(Ordering::Relaxed),
-            journal_bytes: self.counters.journal_bytes.load(Ordering::Relaxed),
-            checkpoint_bytes: self.counters.checkpoint_bytes.load(Ordering::Relaxed),
-            overruns: self.counters.overruns.load(Ordering::Relaxed),
-        }
+        self.counters.snapshot()
     }
 
     /// Sets how long the commit thread sleeps before it commits the running transaction. A new interval counts from
