@@ -82,4 +82,5 @@ pub use options::{AtimeUpdate, DataMode, MountOptions};
 pub use orphans::OrphanList;
 pub use run::{Run, RunLookup};
 pub use superblock::read_superblock;
+pub use uext4_jbd2::Durations;
 pub use volume::Volume;

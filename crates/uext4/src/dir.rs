@@ -4,6 +4,7 @@ use crate::file::File;
 use crate::image_path::ImagePath;
 use crate::metadata::Metadata;
 use crate::open_options::OpenOptions;
+use crate::operation;
 use crate::read_dir::ReadDir;
 use crate::session::Session;
 use uext4_ext4::InodeRef;
@@ -63,7 +64,9 @@ impl Dir {
     /// # Errors
     /// `ENOENT`, `ENOTDIR`, `EACCES`.
     pub fn open_dir(&self, name: impl ImagePath) -> Result<Dir> {
-        Dir::of(self.session.clone(), self.lookup(name.as_bytes())?)
+        self.run("open_dir", name, |name| {
+            Dir::of(self.session.clone(), self.lookup(name)?)
+        })
     }
 
     /// Opens the file `name`, or creates it if `options` do; a symbolic link is refused.
@@ -71,7 +74,9 @@ impl Dir {
     /// # Errors
     /// As [`OpenOptions::open`]. `ELOOP`: a symbolic link.
     pub fn open_file(&self, name: impl ImagePath, options: &OpenOptions) -> Result<File> {
-        options.open_at(&self.session, &self.node, name.as_bytes())
+        self.run("open", name, |name| {
+            options.open_at(&self.session, &self.node, name)
+        })
     }
 
     /// Makes an empty file: `openat` with `O_CREAT | O_EXCL`, then `close`.
@@ -80,7 +85,7 @@ impl Dir {
     /// `EEXIST`: it exists. `EACCES`, `ENOSPC`, `EROFS`, `ENAMETOOLONG`.
     #[inline]
     pub fn create_new(&self, name: impl ImagePath, mode: u16) -> Result<()> {
-        self.make(name.as_bytes(), mode, NewKind::Regular).map(drop)
+        self.make("create", name, mode, NewKind::Regular).map(drop)
     }
 
     /// Makes anything: a device, a pipe, a symbolic link.
@@ -88,7 +93,7 @@ impl Dir {
     /// # Errors
     /// As [`Filesystem::mknod`](crate::Filesystem::mknod).
     pub fn create(&self, name: impl ImagePath, mode: u16, kind: NewKind<'_>) -> Result<()> {
-        self.make(name.as_bytes(), mode, kind).map(drop)
+        self.make("create", name, mode, kind).map(drop)
     }
 
     /// Makes a directory and opens it.
@@ -96,7 +101,7 @@ impl Dir {
     /// # Errors
     /// `EEXIST`, `EACCES`, `EMLINK`, `ENOSPC`, `EROFS`, `ENAMETOOLONG`.
     pub fn mkdir(&self, name: impl ImagePath, mode: u16) -> Result<Dir> {
-        let node = self.make(name.as_bytes(), mode, NewKind::Directory)?;
+        let node = self.make("mkdir", name, mode, NewKind::Directory)?;
         Ok(Dir::new(self.session.clone(), node))
     }
 
@@ -106,9 +111,10 @@ impl Dir {
     /// `ENOENT`, `EISDIR`, `EACCES`, `EPERM`, `EROFS`.
     #[inline]
     pub fn unlink(&self, name: impl ImagePath) -> Result<()> {
-        self.session
-            .vfs()
-            .unlink(&self.session.caller, &self.node, name.as_bytes())
+        self.run("unlink", name, |name| {
+            let session = &self.session;
+            session.vfs().unlink(&session.caller, &self.node, name)
+        })
     }
 
     /// Removes an empty directory.
@@ -116,9 +122,10 @@ impl Dir {
     /// # Errors
     /// `ENOTEMPTY`, `ENOENT`, `ENOTDIR`, `EACCES`, `EPERM`, `EROFS`.
     pub fn rmdir(&self, name: impl ImagePath) -> Result<()> {
-        self.session
-            .vfs()
-            .rmdir(&self.session.caller, &self.node, name.as_bytes())
+        self.run("rmdir", name, |name| {
+            let session = &self.session;
+            session.vfs().rmdir(&session.caller, &self.node, name)
+        })
     }
 
     /// Moves the name `old` to `new` in `to`.
@@ -132,13 +139,15 @@ impl Dir {
         new: impl ImagePath,
         flags: RenameFlags,
     ) -> Result<()> {
-        if !self.session.mount.is_same_as(&to.session.mount) {
-            return Err(Errno::EXDEV.into());
-        }
-        let (old, new) = (old.as_bytes(), new.as_bytes());
-        self.session
-            .vfs()
-            .rename(&self.session.caller, &self.node, old, &to.node, new, flags)
+        self.run("rename", old, |old| {
+            if !self.session.mount.is_same_as(&to.session.mount) {
+                return Err(Errno::EXDEV.into());
+            }
+            let (caller, new) = (&self.session.caller, new.as_bytes());
+            self.session
+                .vfs()
+                .rename(caller, &self.node, old, &to.node, new, flags)
+        })
     }
 
     /// The attributes of `name`; a symbolic link is not followed.
@@ -146,8 +155,9 @@ impl Dir {
     /// # Errors
     /// `ENOENT`, `EACCES`.
     pub fn metadata(&self, name: impl ImagePath) -> Result<Metadata> {
-        let node = self.lookup(name.as_bytes())?;
-        Ok(Metadata::new(self.session.vfs().getattr(&node)?))
+        self.run("metadata", name, |name| {
+            self.session.attr(&self.lookup(name)?)
+        })
     }
 
     /// The attributes of the directory.
@@ -155,7 +165,7 @@ impl Dir {
     /// # Errors
     /// `EIO`.
     pub fn self_metadata(&self) -> Result<Metadata> {
-        Ok(Metadata::new(self.session.vfs().getattr(&self.node)?))
+        self.run("metadata", b"", |_| self.session.attr(&self.node))
     }
 
     /// The entries, without `.` and `..`.
@@ -163,7 +173,23 @@ impl Dir {
     /// # Errors
     /// `EACCES`: no read permission. `EUCLEAN`: damage; the iterator, too, returns it.
     pub fn read_dir(&self) -> Result<ReadDir> {
+        self.run("read_dir", b"", |_| self.entries())
+    }
+
+    pub(crate) fn entries(&self) -> Result<ReadDir> {
         ReadDir::new(self.session.clone(), self.node.clone())
+    }
+
+    /// Runs an operation on a name in the directory.
+    #[inline(always)]
+    fn run<T>(
+        &self,
+        operation: &'static str,
+        name: impl ImagePath,
+        work: impl FnOnce(&[u8]) -> Result<T>,
+    ) -> Result<T> {
+        let name = name.as_bytes();
+        operation::run(operation, Some(&self.node), name, || work(name))
     }
 
     fn lookup(&self, name: &[u8]) -> Result<InodeRef> {
@@ -173,10 +199,18 @@ impl Dir {
     }
 
     #[inline]
-    fn make(&self, name: &[u8], mode: u16, kind: NewKind<'_>) -> Result<InodeRef> {
+    fn make(
+        &self,
+        operation: &'static str,
+        name: impl ImagePath,
+        mode: u16,
+        kind: NewKind<'_>,
+    ) -> Result<InodeRef> {
         let new = NewNode { mode, kind };
-        self.session
-            .vfs()
-            .create(&self.session.caller, &self.node, name, &new)
+        self.run(operation, name, |name| {
+            self.session
+                .vfs()
+                .create(&self.session.caller, &self.node, name, &new)
+        })
     }
 }

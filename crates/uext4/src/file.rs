@@ -2,9 +2,10 @@
 
 use crate::metadata::Metadata;
 use crate::mount::Mount;
+use crate::operation;
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use uext4_ext4::InodeRef;
+use uext4_ext4::{Ext4Error, FileIo, InodeRef};
 use uext4_ondisk::{Generation, InodeFlags};
 use uext4_vfs::open_file::Wanted;
 use uext4_vfs::{
@@ -35,6 +36,27 @@ impl File {
         File { open, caller }
     }
 
+    pub(crate) fn open(&self) -> &OpenFile<Mount> {
+        &self.open
+    }
+
+    #[inline(always)]
+    fn run<T>(&self, operation: &'static str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        operation::run(operation, Some(self.open.node()), b"", work)
+    }
+
+    /// Runs an operation of the engine that the trait does not have.
+    fn run_engine<T>(
+        &self,
+        operation: &'static str,
+        work: impl FnOnce(&FileIo, &InodeRef) -> Result<T, Ext4Error>,
+    ) -> Result<T> {
+        let fs = self.open.fs();
+        self.run(operation, || {
+            fs.volume.report(work(&fs.files, self.open.node()))
+        })
+    }
+
     /// The mount as any file system, so that errors are those of every front end.
     fn vfs(&self) -> &impl FileSystem<Node = InodeRef> {
         self.open.fs()
@@ -45,6 +67,10 @@ impl File {
     /// # Errors
     /// `EIO`.
     pub fn metadata(&self) -> Result<Metadata> {
+        self.run("metadata", || self.attr())
+    }
+
+    pub(crate) fn attr(&self) -> Result<Metadata> {
         let attr = self.vfs().getattr(self.open.node())?;
         Ok(Metadata::new(attr))
     }
@@ -72,11 +98,9 @@ impl File {
     /// `EPERM`: not the owner. `ENOTTY`: the image has metadata checksums, which depend on it. `EROFS`.
     pub fn set_generation(&self, generation: u32) -> Result<()> {
         let generation = Generation(generation);
-        let fs = self.open.fs();
-        fs.volume.report(
-            fs.files
-                .set_generation(&self.caller, self.open.node(), generation),
-        )
+        self.run_engine("set_generation", |files, node| {
+            files.set_generation(&self.caller, node, generation)
+        })
     }
 
     /// The flags that chattr(1) sets, as `FS_IOC_GETFLAGS` gives them.
@@ -91,9 +115,9 @@ impl File {
     /// the file is immutable. `EOPNOTSUPP`: a flag that cannot be set here. `ENOTTY`: neither file nor directory.
     /// `EROFS`.
     pub fn set_flags(&self, flags: InodeFlags) -> Result<()> {
-        let fs = self.open.fs();
-        fs.volume
-            .report(fs.files.set_flags(&self.caller, self.open.node(), flags))
+        self.run_engine("set_flags", |files, node| {
+            files.set_flags(&self.caller, node, flags)
+        })
     }
 
     /// The project, 0 where the image has none (`FS_IOC_FSGETXATTR`).
@@ -107,11 +131,9 @@ impl File {
     /// `EOPNOTSUPP`: the image does not have the feature `project`. `EINVAL`: all ones. Others as
     /// [`File::set_flags`].
     pub fn set_project(&self, project: u32) -> Result<()> {
-        let (fs, node) = (self.open.fs(), self.open.node());
-        fs.volume.report(
-            fs.files
-                .set_flags_and_project(&self.caller, node, None, Some(project)),
-        )
+        self.run_engine("set_project", |files, node| {
+            files.set_flags_and_project(&self.caller, node, None, Some(project))
+        })
     }
 
     /// Swaps the data with that of the boot loader's inode, number 5 (`EXT4_IOC_SWAP_BOOT`): content, size
@@ -126,12 +148,12 @@ impl File {
     /// leave its inode. `EPERM`: not the owner, not the capability `SYS_ADMIN`, immutable or append-only.
     /// `EFBIG`, `ENOSPC`: a file in too many pieces for one transaction. `EROFS`.
     pub fn swap_boot(&self) -> Result<()> {
-        if !self.open.flags().contains(OpenFlags::WRITE) {
-            return Err(Errno::EBADF.into());
-        }
         let fs = self.open.fs();
-        fs.volume
-            .report(fs.files.swap_boot(&self.caller, self.open.node()))
+        self.run("swap_boot", || {
+            self.check_writable()?;
+            fs.volume
+                .report(fs.files.swap_boot(&self.caller, self.open.node()))
+        })
     }
 
     /// Reads from a byte offset; fewer bytes than asked only at the end of the file.
@@ -139,7 +161,7 @@ impl File {
     /// # Errors
     /// `EBADF`: not open for reading. `EISDIR`, `EIO`, `EUCLEAN`.
     pub fn read_at(&self, data: &mut [u8], offset: u64) -> Result<usize> {
-        self.open.read_at(offset, data)
+        self.run("read_at", || self.open.read_at(offset, data))
     }
 
     /// Fills `data` from a byte offset.
@@ -147,16 +169,18 @@ impl File {
     /// # Errors
     /// As [`File::read_at`]; `EIO` if the file ends before `data` is full, with the error "end of file".
     pub fn read_exact_at(&self, mut data: &mut [u8], mut offset: u64) -> Result<()> {
-        while !data.is_empty() {
-            match self.read_at(data, offset)? {
-                0 => return Err(Error::from_source(Errno::EIO, "end of file")),
-                n => {
-                    data = &mut data[n..];
-                    offset += n as u64;
+        self.run("read_exact_at", move || {
+            while !data.is_empty() {
+                match self.open.read_at(offset, data)? {
+                    0 => return Err(Error::from_source(Errno::EIO, "end of file")),
+                    n => {
+                        data = &mut data[n..];
+                        offset += n as u64;
+                    }
                 }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// As [`File::read_at`], done as `flags` say beside what the file was opened with: directly, or
@@ -166,7 +190,7 @@ impl File {
     /// As [`File::read_at`]. `EINVAL`: direct, and offset, length or memory are not multiples of
     /// [`File::direct_alignment`]. `EAGAIN`: [`IoFlags::NOWAIT`], and it would wait.
     pub fn read_at_with(&self, data: &mut [u8], offset: u64, flags: IoFlags) -> Result<usize> {
-        self.open.read_at_with(offset, data, flags)
+        self.run("read_at", || self.open.read_at_with(offset, data, flags))
     }
 
     /// As [`File::write_at`], done as `flags` say beside what the file was opened with: directly, at the
@@ -175,7 +199,7 @@ impl File {
     /// # Errors
     /// As [`File::write_at`]; `EINVAL` and `EAGAIN` as [`File::read_at_with`].
     pub fn write_at_with(&self, data: &[u8], offset: u64, flags: IoFlags) -> Result<Written> {
-        self.open.write_at_with(offset, data, flags)
+        self.run("write_at", || self.open.write_at_with(offset, data, flags))
     }
 
     /// What offset, length and memory of direct reads and writes must be multiples of, in bytes.
@@ -191,7 +215,7 @@ impl File {
     /// # Errors
     /// `EBADF`: not open for writing. `EINVAL`: an empty range. `ENOSPC`, `EFBIG`, `EPERM`, `EROFS`, `EIO`.
     pub fn fallocate(&self, what: Fallocate, offset: u64, len: u64) -> Result<()> {
-        self.open.fallocate(what, offset, len)
+        self.run("fallocate", || self.open.fallocate(what, offset, len))
     }
 
     /// Where on the image `len` bytes from `start` on are, or the extended attributes (the ioctl
@@ -200,9 +224,7 @@ impl File {
     /// # Errors
     /// `EINVAL`: an empty range. `EFBIG`: past the largest file. `EUCLEAN`, `EIO`.
     pub fn fiemap(&self, of: FiemapOf, start: u64, len: u64) -> Result<Vec<FiemapExtent>> {
-        let fs = self.open.fs();
-        fs.volume
-            .report(fs.files.fiemap(self.open.node(), of, start, len))
+        self.run_engine("fiemap", |files, node| files.fiemap(node, of, start, len))
     }
 
     /// Moves the position to the first data at `offset` or after it (lseek(2) with `SEEK_DATA`).
@@ -210,7 +232,7 @@ impl File {
     /// # Errors
     /// `ENXIO`: there is none.
     pub fn seek_data(&self, offset: u64) -> Result<u64> {
-        self.open.seek_to(Wanted::Data, offset)
+        self.run("seek_data", || self.open.seek_to(Wanted::Data, offset))
     }
 
     /// Moves the position to the first hole at `offset` or after it, or to the end (lseek(2) with
@@ -219,7 +241,7 @@ impl File {
     /// # Errors
     /// `ENXIO`: the offset is at the end or beyond.
     pub fn seek_hole(&self, offset: u64) -> Result<u64> {
-        self.open.seek_to(Wanted::Hole, offset)
+        self.run("seek_hole", || self.open.seek_to(Wanted::Hole, offset))
     }
 
     /// Writes at a byte offset, or at the end when appending; fewer bytes than given only when space
@@ -228,16 +250,20 @@ impl File {
     /// # Errors
     /// `EBADF`: not open for writing. `ENOSPC`, `EFBIG`, `EROFS`, `EIO`.
     pub fn write_at(&self, data: &[u8], offset: u64) -> Result<usize> {
-        self.open.write_at(offset, data)
+        self.run("write_at", || self.open.write_at(offset, data))
     }
 
     /// Writes all of `data` at a byte offset.
     ///
     /// # Errors
     /// As [`File::write_at`].
-    pub fn write_all_at(&self, mut data: &[u8], mut offset: u64) -> Result<()> {
+    pub fn write_all_at(&self, data: &[u8], offset: u64) -> Result<()> {
+        self.run("write_all_at", || self.write_all_inner(data, offset))
+    }
+
+    pub(crate) fn write_all_inner(&self, mut data: &[u8], mut offset: u64) -> Result<()> {
         while !data.is_empty() {
-            match self.write_at(data, offset)? {
+            match self.open.write_at(offset, data)? {
                 0 => return Err(Errno::ENOSPC.into()),
                 n => {
                     data = &data[n..];
@@ -253,14 +279,23 @@ impl File {
     /// # Errors
     /// `EBADF`: not open for writing. `EFBIG`, `EPERM`, `EROFS`, `EIO`.
     pub fn set_len(&self, len: u64) -> Result<()> {
-        if !self.open.flags().contains(OpenFlags::WRITE) {
-            return Err(Errno::EBADF.into());
-        }
-        self.change(&SetAttr {
+        self.run("set_len", || self.set_len_inner(len))
+    }
+
+    pub(crate) fn set_len_inner(&self, len: u64) -> Result<()> {
+        self.check_writable()?;
+        self.set_attr_inner(&SetAttr {
             size: Some(len),
             ..SetAttr::default()
-        })?;
-        Ok(())
+        })
+        .map(drop)
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        match self.open.flags().contains(OpenFlags::WRITE) {
+            true => Ok(()),
+            false => Err(Errno::EBADF.into()),
+        }
     }
 
     /// Sets the 12 permission bits.
@@ -268,11 +303,11 @@ impl File {
     /// # Errors
     /// `EPERM`: not the owner. `EROFS`, `ENOSPC`, `EIO`.
     pub fn set_permissions(&self, mode: u16) -> Result<()> {
-        self.change(&SetAttr {
+        let change = SetAttr {
             mode: Some(mode & 0o7777),
             ..SetAttr::default()
-        })
-        .map(drop)
+        };
+        self.change("set_permissions", &change).map(drop)
     }
 
     /// Sets the times of last access and of last change of the data, where given.
@@ -280,15 +315,19 @@ impl File {
     /// # Errors
     /// `EPERM`: not the owner. `EACCES`: [`TimeSet::Now`] without write permission. `EROFS`, `EIO`.
     pub fn set_times(&self, accessed: Option<TimeSet>, modified: Option<TimeSet>) -> Result<()> {
-        self.change(&SetAttr {
+        let change = SetAttr {
             atime: accessed,
             mtime: modified,
             ..SetAttr::default()
-        })
-        .map(drop)
+        };
+        self.change("set_times", &change).map(drop)
     }
 
-    pub(crate) fn change(&self, change: &SetAttr) -> Result<Metadata> {
+    pub(crate) fn change(&self, operation: &'static str, change: &SetAttr) -> Result<Metadata> {
+        self.run(operation, || self.set_attr_inner(change))
+    }
+
+    fn set_attr_inner(&self, change: &SetAttr) -> Result<Metadata> {
         let attr = self.vfs().setattr(&self.caller, self.open.node(), change)?;
         Ok(Metadata::new(attr))
     }
@@ -298,7 +337,7 @@ impl File {
     /// # Errors
     /// `EIO`: something of it could not be written.
     pub fn sync_all(&self) -> Result<()> {
-        self.vfs().fsync(self.open.node(), false)
+        self.run("sync_all", || self.vfs().fsync(self.open.node(), false))
     }
 
     /// Returns once the data is on the device, and what is needed to read it.
@@ -306,19 +345,19 @@ impl File {
     /// # Errors
     /// `EIO`: something of it could not be written.
     pub fn sync_data(&self) -> Result<()> {
-        self.vfs().fsync(self.open.node(), true)
+        self.run("sync_data", || self.vfs().fsync(self.open.node(), true))
     }
 }
 
 impl Read for &File {
     fn read(&mut self, data: &mut [u8]) -> io::Result<usize> {
-        self.open.read(data).map_err(io::Error::from)
+        Ok(self.run("read", || self.open.read(data))?)
     }
 }
 
 impl Write for &File {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        self.open.write(data).map_err(io::Error::from)
+        Ok(self.run("write", || self.open.write(data))?)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -328,7 +367,7 @@ impl Write for &File {
 
 impl Seek for &File {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.open.seek(to).map_err(io::Error::from)
+        Ok(self.run("seek", || self.open.seek(to))?)
     }
 }
 

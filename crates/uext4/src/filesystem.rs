@@ -5,7 +5,8 @@ use crate::file::File;
 use crate::image_options::ImageOptions;
 use crate::image_path::ImagePath;
 use crate::mount::Mount;
-use crate::open_options::OpenOptions;
+use crate::open_options::{CREATE, OpenOptions, READ};
+use crate::operation;
 use crate::session::Session;
 use crate::statfs::StatFs;
 use std::path::Path;
@@ -37,9 +38,12 @@ impl Filesystem {
     /// be it read-only while it is asked for read-write, or the reverse. `EINVAL`: not ext4, or an unknown
     /// feature. `EUCLEAN`: damage. `ENOENT`, `EACCES`: as the host says.
     pub fn open(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Filesystem> {
-        let config = options.config();
-        let mount = Mount::open(path.as_ref(), config)?;
-        Ok(Filesystem::new(mount, config.caller.clone()))
+        let (path, config) = (path.as_ref(), options.config());
+        let name = path.as_os_str().as_encoded_bytes();
+        operation::run("open_image", None, name, || {
+            let mount = Mount::open(path, config)?;
+            Ok(Filesystem::new(mount, config.caller.clone()))
+        })
     }
 
     /// Opens the image on a device; the same device, opened again, is shared.
@@ -61,8 +65,10 @@ impl Filesystem {
         options: &ImageOptions,
     ) -> Result<Filesystem> {
         let config = options.config();
-        let mount = Mount::open_device(device, journal, config)?;
-        Ok(Filesystem::new(mount, config.caller.clone()))
+        operation::run("open_image", None, b"", || {
+            let mount = Mount::open_device(device, journal, config)?;
+            Ok(Filesystem::new(mount, config.caller.clone()))
+        })
     }
 
     fn new(mount: Mount, caller: Caller) -> Filesystem {
@@ -86,7 +92,8 @@ impl Filesystem {
     /// # Errors
     /// `EUCLEAN`: damage.
     pub fn root(&self) -> Result<Dir> {
-        Ok(Dir::new(self.session.clone(), self.vfs().root()?))
+        let root = operation::run("root", None, b"", || self.vfs().root())?;
+        Ok(Dir::new(self.session.clone(), root))
     }
 
     /// The directory at `path`, for operations on names in it.
@@ -94,10 +101,11 @@ impl Filesystem {
     /// # Errors
     /// `ENOTDIR`, and those of a path: `ENOENT`, `EACCES`, `ELOOP`, `ENAMETOOLONG`.
     pub fn open_dir(&self, path: impl ImagePath) -> Result<Dir> {
-        let node = self
-            .session
-            .resolve(path.as_bytes(), WalkFlags::FOLLOW_LAST)?;
-        Dir::of(self.session.clone(), node)
+        let path = path.as_bytes();
+        operation::run("open_dir", None, path, || {
+            let node = self.session.resolve(path, WalkFlags::FOLLOW_LAST)?;
+            Dir::of(self.session.clone(), node)
+        })
     }
 
     /// The file at `path`, for reading.
@@ -105,7 +113,7 @@ impl Filesystem {
     /// # Errors
     /// As [`OpenOptions::open`].
     pub fn open_file(&self, path: impl ImagePath) -> Result<File> {
-        OpenOptions::new().read(true).open(self, path)
+        READ.open(self, path)
     }
 
     /// The file at `path`, for writing: made if there is none, else cut to nothing.
@@ -113,11 +121,7 @@ impl Filesystem {
     /// # Errors
     /// As [`OpenOptions::open`].
     pub fn create_file(&self, path: impl ImagePath) -> Result<File> {
-        OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(self, path)
+        CREATE.open(self, path)
     }
 
     /// Identifies the file at `path` independently of its name; a symbolic link at the end is followed.
@@ -125,10 +129,9 @@ impl Filesystem {
     /// # Errors
     /// Those of a path.
     pub fn handle(&self, path: impl ImagePath) -> Result<FileHandle> {
-        let node = self
-            .session
-            .resolve(path.as_bytes(), WalkFlags::FOLLOW_LAST)?;
-        Ok(self.vfs().handle(&node))
+        self.on("handle", path, WalkFlags::FOLLOW_LAST, |_, node| {
+            Ok(self.vfs().handle(node))
+        })
     }
 
     /// Opens the file that `handle` identifies. Options that create a file have no effect.
@@ -138,8 +141,10 @@ impl Filesystem {
     /// ([`File::set_generation`], [`File::swap_boot`]). `EACCES`: no permission on the file itself; directories
     /// above it are not checked, so a handle is a capability. `EISDIR`: a directory, opened for writing.
     pub fn open_handle(&self, handle: FileHandle, options: &OpenOptions) -> Result<File> {
-        let node = self.vfs().open_handle(handle)?;
-        options.open_node(&self.session, node)
+        operation::run("open_handle", None, b"", || {
+            let node = self.vfs().open_handle(handle)?;
+            options.open_node(&self.session, node)
+        })
     }
 
     /// Makes everything durable that was done before the call.
@@ -147,7 +152,7 @@ impl Filesystem {
     /// # Errors
     /// `EIO`: the device failed, or the journal was aborted.
     pub fn sync(&self) -> Result<()> {
-        self.vfs().syncfs()
+        operation::run("sync", None, b"", || self.vfs().syncfs())
     }
 
     /// Discards the free space of an image, in runs of at least `least` bytes: a sparse file returns it to
@@ -157,7 +162,9 @@ impl Filesystem {
     /// `EROFS`; `EINVAL`: `least` is more than a group of blocks. `EIO`.
     pub fn trim(&self, least: u64) -> Result<u64> {
         let fs = &self.session.mount;
-        fs.volume.report(fs.blocks.trim(0, u64::MAX, least))
+        operation::run("trim", None, b"", || {
+            fs.volume.report(fs.blocks.trim(0, u64::MAX, least))
+        })
     }
 
     /// Sizes and free space.
@@ -165,7 +172,8 @@ impl Filesystem {
     /// # Errors
     /// `EIO`.
     pub fn statfs(&self) -> Result<StatFs> {
-        Ok(StatFs::new(&self.vfs().statfs()?))
+        let statfs = operation::run("statfs", None, b"", || self.vfs().statfs())?;
+        Ok(StatFs::new(&statfs))
     }
 
     /// Whether writes are refused.
@@ -183,7 +191,7 @@ impl Filesystem {
     /// # Errors
     /// `EIO`: the device failed, or the journal was aborted.
     pub fn unmount(self) -> Result<()> {
-        self.session.mount.end()
+        operation::run("unmount", None, b"", || self.session.mount.end())
     }
 
     /// The mount through the trait of all file systems, so that errors are those of every front end.
@@ -203,6 +211,7 @@ impl OpenOptions {
     /// # Crash
     /// A file that was created exists in recovery once its directory, the file or the image was synced.
     pub fn open(&self, fs: &Filesystem, path: impl ImagePath) -> Result<File> {
-        self.open_path(&fs.session, path.as_bytes())
+        let path = path.as_bytes();
+        operation::run("open", None, path, || self.open_path(&fs.session, path))
     }
 }

@@ -47,6 +47,7 @@
 //! | [`dir`], [`read_dir`] | directories |
 //! | [`metadata`], [`statfs`] | attributes of files; sizes of file systems |
 //! | [`mod@mkfs`], [`mkfs_options`], [`check_options`], [`replace`] | making and checking images in files |
+//! | `operation` | the span of an operation, and the count of failures |
 //! | [`session`], [`mount`] | a mount on behalf of a caller; which images are open, and how |
 //! | `unstable` | what the feature adds |
 #![forbid(unsafe_code)]
@@ -66,6 +67,7 @@ mod mkfs;
 mod mkfs_options;
 mod mount;
 mod open_options;
+mod operation;
 mod paths;
 mod read_dir;
 mod replace;
@@ -84,6 +86,7 @@ pub use metadata::Metadata;
 pub use mkfs::{check, check_on, feature_names, mkfs, mkfs_on};
 pub use mkfs_options::MkfsOptions;
 pub use open_options::OpenOptions;
+pub use operation::failures;
 pub use read_dir::{DirEntry, ReadDir};
 pub use statfs::StatFs;
 

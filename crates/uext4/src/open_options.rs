@@ -37,6 +37,11 @@ pub struct OpenOptions {
     mode: u16,
 }
 
+/// For reading.
+pub(crate) const READ: OpenOptions = OpenOptions::new().read(true);
+/// For writing: created, or truncated.
+pub(crate) const CREATE: OpenOptions = OpenOptions::new().write(true).create(true).truncate(true);
+
 impl OpenOptions {
     /// No access yet; a new file gets mode 0644.
     pub const fn new() -> OpenOptions {

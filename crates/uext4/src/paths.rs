@@ -7,14 +7,16 @@ use crate::dir::Dir;
 use crate::filesystem::Filesystem;
 use crate::image_path::ImagePath;
 use crate::metadata::Metadata;
-use crate::open_options::OpenOptions;
+use crate::open_options::{CREATE, OpenOptions, READ};
+use crate::operation;
 use crate::read_dir::ReadDir;
 use std::collections::HashSet;
+use std::iter;
 use uext4_ext4::InodeRef;
 use uext4_ondisk::InodeFlags;
 use uext4_vfs::{
-    Access, Errno, Error, FileKind, FileSystem, NewKind, NewNode, Parent, RenameFlags, Result,
-    SetAttr, TimeSet, WalkFlags, XattrFlags,
+    Access, Caller, Errno, Error, FileKind, FileSystem, NewKind, NewNode, Parent, RenameFlags,
+    Result, SetAttr, TimeSet, WalkFlags, XattrFlags,
 };
 
 /// Bytes that [`Filesystem::copy`] and [`Filesystem::read`] move at once.
@@ -30,20 +32,23 @@ impl Filesystem {
     /// # Errors
     /// `EISDIR`, `EACCES`, `EUCLEAN`.
     pub fn read(&self, path: impl ImagePath) -> Result<Vec<u8>> {
-        let file = self.open_file(path)?;
-        let mut data = Vec::new();
-        loop {
-            let at = data.len();
-            // The size is not to be trusted with memory: it may be a hole of terabytes.
-            let size = file.metadata()?.len().saturating_sub(at as u64);
-            let step = size.clamp(1, CHUNK_BYTES as u64) as usize;
-            data.resize(at + step, 0);
-            let n = file.read_at(&mut data[at..], at as u64)?;
-            data.truncate(at + n);
-            if n == 0 {
-                return Ok(data);
+        let path = path.as_bytes();
+        operation::run("read", None, path, || {
+            let file = READ.open_path(&self.session, path)?;
+            let mut data = Vec::new();
+            loop {
+                let at = data.len();
+                // The size is not to be trusted with memory: it may be a hole of terabytes.
+                let size = file.attr()?.len().saturating_sub(at as u64);
+                let step = size.clamp(1, CHUNK_BYTES as u64) as usize;
+                data.resize(at + step, 0);
+                let n = file.open().read_at(at as u64, &mut data[at..])?;
+                data.truncate(at + n);
+                if n == 0 {
+                    return Ok(data);
+                }
             }
-        }
+        })
     }
 
     /// Makes the file with this content, replacing what it held.
@@ -51,7 +56,11 @@ impl Filesystem {
     /// # Errors
     /// `EISDIR`, `EACCES`.
     pub fn write(&self, path: impl ImagePath, data: impl AsRef<[u8]>) -> Result<()> {
-        self.create_file(path)?.write_all_at(data.as_ref(), 0)
+        let path = path.as_bytes();
+        operation::run("write", None, path, || {
+            let file = CREATE.open_path(&self.session, path)?;
+            file.write_all_inner(data.as_ref(), 0)
+        })
     }
 
     /// Copies content and permission bits of a file and gives the number of bytes; holes stay holes
@@ -60,34 +69,35 @@ impl Filesystem {
     /// # Errors
     /// `EISDIR`, `EACCES`. `EINVAL`: both paths are of one file.
     pub fn copy(&self, from: impl ImagePath, to: impl ImagePath) -> Result<u64> {
-        let source = self.open_file(from)?;
-        let attr = source.metadata()?;
+        let (from, to) = (from.as_bytes(), to.as_bytes());
+        operation::run("copy", None, from, || self.copy_file(from, to))
+    }
+
+    fn copy_file(&self, from: &[u8], to: &[u8]) -> Result<u64> {
+        let source = READ.open_path(&self.session, from)?;
+        let attr = source.attr()?;
         if attr.is_dir() {
             return Err(Errno::EISDIR.into());
         }
-        match self.metadata(to.as_bytes()) {
-            Ok(there) if there.ino() == attr.ino() => return Err(Errno::EINVAL.into()),
+        match self.session.resolve(to, FOLLOW) {
+            Ok(there) if u64::from(there.ino.0) == attr.ino() => return Err(Errno::EINVAL.into()),
             _ => {}
         }
-        let target = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(attr.permissions())
-            .open(self, to)?;
+        let target = CREATE.mode(attr.permissions());
+        let target = target.open_path(&self.session, to)?;
         let mut buf = vec![0; CHUNK_BYTES];
         let mut at = 0;
         loop {
-            let n = source.read_at(&mut buf, at)?;
+            let n = source.open().read_at(at, &mut buf)?;
             if n == 0 {
                 break;
             }
             if buf[..n].iter().any(|b| *b != 0) {
-                target.write_all_at(&buf[..n], at)?;
+                target.write_all_inner(&buf[..n], at)?;
             }
             at += n as u64;
         }
-        target.set_len(at)?;
+        target.set_len_inner(at)?;
         Ok(at)
     }
 
@@ -96,10 +106,11 @@ impl Filesystem {
     /// # Errors
     /// `EISDIR`, `EFBIG`, `EPERM`, `EACCES`.
     pub fn truncate(&self, path: impl ImagePath, len: u64) -> Result<()> {
-        OpenOptions::new()
-            .write(true)
-            .open(self, path)?
-            .set_len(len)
+        let path = path.as_bytes();
+        operation::run("truncate", None, path, || {
+            let file = OpenOptions::new().write(true);
+            file.open_path(&self.session, path)?.set_len_inner(len)
+        })
     }
 }
 
@@ -110,7 +121,7 @@ impl Filesystem {
     /// # Errors
     /// `EEXIST`, `EMLINK`.
     pub fn create_dir(&self, path: impl ImagePath) -> Result<()> {
-        self.make(path.as_bytes(), 0o755, NewKind::Directory)
+        self.make("create_dir", path, 0o755, NewKind::Directory)
     }
 
     /// Makes a directory of mode 0755 and those above it, as far as there are none.
@@ -118,17 +129,24 @@ impl Filesystem {
     /// # Errors
     /// `ENOTDIR`: a component is something else.
     pub fn create_dir_all(&self, path: impl ImagePath) -> Result<()> {
+        let path = path.as_bytes();
+        operation::run("create_dir_all", None, path, || self.make_dirs(path))
+    }
+
+    fn make_dirs(&self, path: &[u8]) -> Result<()> {
         let mut so_far = Vec::new();
-        for part in path.as_bytes().split(|b| *b == b'/') {
+        for part in path.split(|b| *b == b'/') {
             if part.is_empty() || part == b"." {
                 continue;
             }
             so_far.push(b'/');
             so_far.extend(part);
-            match self.create_dir(&so_far) {
+            let parent = self.session.resolve_parent(&so_far, NO_FOLLOW)?;
+            match self.make_in(&parent, 0o755, NewKind::Directory) {
                 Ok(()) => {}
                 Err(e) if e == Errno::EEXIST => {
-                    if !self.metadata(&so_far)?.is_dir() {
+                    let node = self.session.resolve(&so_far, FOLLOW)?;
+                    if self.vfs().getattr(&node)?.kind != FileKind::Directory {
                         return Err(Errno::ENOTDIR.into());
                     }
                 }
@@ -143,7 +161,7 @@ impl Filesystem {
     /// # Errors
     /// `EEXIST`. `EPERM`: a device, without the capability `MKNOD`.
     pub fn mknod(&self, path: impl ImagePath, mode: u16, kind: NewKind<'_>) -> Result<()> {
-        self.make(path.as_bytes(), mode, kind)
+        self.make("mknod", path, mode, kind)
     }
 
     /// Makes `link`, a symbolic link that holds `target`.
@@ -151,8 +169,8 @@ impl Filesystem {
     /// # Errors
     /// `EEXIST`. `ENAMETOOLONG`: a target above 4095 bytes.
     pub fn symlink(&self, target: impl ImagePath, link: impl ImagePath) -> Result<()> {
-        let target = target.as_bytes();
-        self.make(link.as_bytes(), 0o777, NewKind::Symlink(target))
+        let target = NewKind::Symlink(target.as_bytes());
+        self.make("symlink", link, 0o777, target)
     }
 
     /// Gives the file at `original` the name `link` too; a symbolic link is not followed.
@@ -160,10 +178,10 @@ impl Filesystem {
     /// # Errors
     /// `EEXIST`. `EPERM`: a directory. `EMLINK`.
     pub fn hard_link(&self, original: impl ImagePath, link: impl ImagePath) -> Result<()> {
-        let node = self.session.resolve(original.as_bytes(), NO_FOLLOW)?;
-        let parent = self.parent(link.as_bytes())?;
-        self.vfs()
-            .link(&self.session.caller, &node, &parent.dir, &parent.name)
+        self.on("hard_link", original, NO_FOLLOW, |caller, node| {
+            let parent = self.session.resolve_parent(link.as_bytes(), NO_FOLLOW)?;
+            self.vfs().link(caller, node, &parent.dir, &parent.name)
+        })
     }
 
     /// What a symbolic link holds.
@@ -171,8 +189,9 @@ impl Filesystem {
     /// # Errors
     /// `EINVAL`: not a symbolic link.
     pub fn read_link(&self, path: impl ImagePath) -> Result<Vec<u8>> {
-        let node = self.session.resolve(path.as_bytes(), NO_FOLLOW)?;
-        self.vfs().readlink(&self.session.caller, &node)
+        self.on("read_link", path, NO_FOLLOW, |caller, node| {
+            self.vfs().readlink(caller, node)
+        })
     }
 
     /// Removes a name that is not a directory's.
@@ -180,12 +199,12 @@ impl Filesystem {
     /// # Errors
     /// `EISDIR`, `EPERM`.
     pub fn remove_file(&self, path: impl ImagePath) -> Result<()> {
-        let parent = self.parent(path.as_bytes())?;
-        if parent.must_be_dir {
-            return Err(Errno::ENOTDIR.into());
-        }
-        self.vfs()
-            .unlink(&self.session.caller, &parent.dir, &parent.name)
+        self.on_name("remove_file", path, |caller, parent| {
+            if parent.must_be_dir {
+                return Err(Errno::ENOTDIR.into());
+            }
+            self.vfs().unlink(caller, &parent.dir, &parent.name)
+        })
     }
 
     /// Removes an empty directory.
@@ -193,9 +212,9 @@ impl Filesystem {
     /// # Errors
     /// `ENOTEMPTY`, `ENOTDIR`, `EPERM`.
     pub fn remove_dir(&self, path: impl ImagePath) -> Result<()> {
-        let parent = self.parent(path.as_bytes())?;
-        self.vfs()
-            .rmdir(&self.session.caller, &parent.dir, &parent.name)
+        self.on_name("remove_dir", path, |caller, parent| {
+            self.vfs().rmdir(caller, &parent.dir, &parent.name)
+        })
     }
 
     /// Removes a directory and all in it; of a symbolic link, the link.
@@ -203,39 +222,36 @@ impl Filesystem {
     /// # Errors
     /// `ENOTEMPTY`: another thread made files there meanwhile. `EPERM`.
     pub fn remove_dir_all(&self, path: impl ImagePath) -> Result<()> {
-        let parent = self.parent(path.as_bytes())?;
-        let node = self
-            .vfs()
-            .lookup(&self.session.caller, &parent.dir, &parent.name)?;
-        let is_dir = self.vfs().getattr(&node)?.kind == FileKind::Directory;
-        if parent.must_be_dir && !is_dir {
-            return Err(Errno::ENOTDIR.into());
-        }
-        if !is_dir {
-            return self
-                .vfs()
-                .unlink(&self.session.caller, &parent.dir, &parent.name);
-        }
-        self.empty_dir(node)?;
-        self.vfs()
-            .rmdir(&self.session.caller, &parent.dir, &parent.name)
+        self.on_name("remove_dir_all", path, |caller, parent| {
+            let (dir, name) = (&parent.dir, &*parent.name);
+            let node = self.vfs().lookup(caller, dir, name)?;
+            let is_dir = self.vfs().getattr(&node)?.kind == FileKind::Directory;
+            if parent.must_be_dir && !is_dir {
+                return Err(Errno::ENOTDIR.into());
+            }
+            if !is_dir {
+                return self.vfs().unlink(caller, dir, name);
+            }
+            self.empty_dir(node)?;
+            self.vfs().rmdir(caller, dir, name)
+        })
     }
 
     /// Removes all that is in a directory; on a stack of its own, as trees may be deep.
-    fn empty_dir(&self, node: InodeRef) -> Result<()> {
-        let top = Dir::new(self.session.clone(), node);
-        let dirs = remove_files(&top)?;
+    fn empty_dir(&self, top: InodeRef) -> Result<()> {
+        let (vfs, caller) = (self.vfs(), &self.session.caller);
+        let dirs = self.remove_files(&top)?;
         // In a damaged image a directory may be below itself.
-        let mut seen = HashSet::from([top.inode().ino]);
+        let mut seen = HashSet::from([top.ino]);
         let mut stack = vec![(top, dirs)];
         while let Some((dir, pending)) = stack.last_mut() {
             if let Some(name) = pending.last() {
-                let child = dir.open_dir(name)?;
-                if !seen.insert(child.inode().ino) {
-                    let what = format!("directory {} has two names", child.inode().ino);
+                let child = vfs.lookup(caller, dir, name)?;
+                if !seen.insert(child.ino) {
+                    let what = format!("directory {} has two names", child.ino);
                     return Err(Error::new(Errno::EUCLEAN).context(what));
                 }
-                let dirs = remove_files(&child)?;
+                let dirs = self.remove_files(&child)?;
                 stack.push((child, dirs));
                 continue;
             }
@@ -243,10 +259,30 @@ impl Filesystem {
             if let Some((dir, pending)) = stack.last_mut()
                 && let Some(name) = pending.pop()
             {
-                dir.rmdir(name)?;
+                vfs.rmdir(caller, dir, &name)?;
             }
         }
         Ok(())
+    }
+
+    /// Removes what is not a directory, and gives the names of the directories.
+    fn remove_files(&self, dir: &InodeRef) -> Result<Vec<Vec<u8>>> {
+        let (vfs, caller) = (self.vfs(), &self.session.caller);
+        let mut entries = ReadDir::new(self.session.clone(), dir.clone())?;
+        let entries: Vec<_> = iter::from_fn(|| entries.next_inner()).collect::<Result<_>>()?;
+        let mut dirs = Vec::new();
+        for entry in entries {
+            let kind = match entry.kind() {
+                Some(kind) => kind,
+                None => vfs.getattr(&vfs.lookup(caller, dir, entry.name())?)?.kind,
+            };
+            if kind == FileKind::Directory {
+                dirs.push(entry.into_name());
+            } else {
+                vfs.unlink(caller, dir, entry.name())?;
+            }
+        }
+        Ok(dirs)
     }
 
     /// Moves a name, replacing what has the new one.
@@ -267,24 +303,17 @@ impl Filesystem {
         to: impl ImagePath,
         flags: RenameFlags,
     ) -> Result<()> {
-        let old = self.parent(from.as_bytes())?;
-        let new = self.parent(to.as_bytes())?;
-        if old.must_be_dir || new.must_be_dir {
-            let node = self
-                .vfs()
-                .lookup(&self.session.caller, &old.dir, &old.name)?;
-            if self.vfs().getattr(&node)?.kind != FileKind::Directory {
-                return Err(Errno::ENOTDIR.into());
+        self.on_name("rename", from, |caller, old| {
+            let new = self.session.resolve_parent(to.as_bytes(), NO_FOLLOW)?;
+            if old.must_be_dir || new.must_be_dir {
+                let node = self.vfs().lookup(caller, &old.dir, &old.name)?;
+                if self.vfs().getattr(&node)?.kind != FileKind::Directory {
+                    return Err(Errno::ENOTDIR.into());
+                }
             }
-        }
-        self.vfs().rename(
-            &self.session.caller,
-            &old.dir,
-            &old.name,
-            &new.dir,
-            &new.name,
-            flags,
-        )
+            self.vfs()
+                .rename(caller, &old.dir, &old.name, &new.dir, &new.name, flags)
+        })
     }
 
     /// The entries of a directory, without `.` and `..`.
@@ -292,15 +321,26 @@ impl Filesystem {
     /// # Errors
     /// `ENOTDIR`, `EACCES`.
     pub fn read_dir(&self, path: impl ImagePath) -> Result<ReadDir> {
-        self.open_dir(path)?.read_dir()
+        let path = path.as_bytes();
+        operation::run("read_dir", None, path, || {
+            let node = self.session.resolve(path, FOLLOW)?;
+            Dir::of(self.session.clone(), node)?.entries()
+        })
     }
 
-    fn parent<'p>(&self, path: &'p [u8]) -> Result<Parent<'p, InodeRef>> {
-        self.session.resolve_parent(path, NO_FOLLOW)
+    fn make(
+        &self,
+        operation: &'static str,
+        path: impl ImagePath,
+        mode: u16,
+        kind: NewKind<'_>,
+    ) -> Result<()> {
+        self.on_name(operation, path, |_, parent| {
+            self.make_in(parent, mode, kind)
+        })
     }
 
-    fn make(&self, path: &[u8], mode: u16, kind: NewKind<'_>) -> Result<()> {
-        let parent = self.parent(path)?;
+    fn make_in(&self, parent: &Parent<'_, InodeRef>, mode: u16, kind: NewKind<'_>) -> Result<()> {
         if &*parent.name == b"." || &*parent.name == b".." {
             return Err(Errno::EEXIST.into());
         }
@@ -314,24 +354,6 @@ impl Filesystem {
     }
 }
 
-/// Removes what is not a directory, and gives the names of the directories.
-fn remove_files(dir: &Dir) -> Result<Vec<Vec<u8>>> {
-    let entries: Vec<_> = dir.read_dir()?.collect::<Result<_>>()?;
-    let mut dirs = Vec::new();
-    for entry in entries {
-        let kind = match entry.kind() {
-            Some(kind) => kind,
-            None => dir.metadata(entry.name())?.file_kind(),
-        };
-        if kind == FileKind::Directory {
-            dirs.push(entry.name().to_vec());
-        } else {
-            dir.unlink(entry.name())?;
-        }
-    }
-    Ok(dirs)
-}
-
 /// Attributes.
 impl Filesystem {
     /// The attributes; a last symbolic link is followed.
@@ -339,8 +361,7 @@ impl Filesystem {
     /// # Errors
     /// Those of a path.
     pub fn metadata(&self, path: impl ImagePath) -> Result<Metadata> {
-        let node = self.session.resolve(path.as_bytes(), FOLLOW)?;
-        Ok(Metadata::new(self.vfs().getattr(&node)?))
+        self.on("metadata", path, FOLLOW, |_, node| self.session.attr(node))
     }
 
     /// The attributes, of a symbolic link its own.
@@ -348,8 +369,9 @@ impl Filesystem {
     /// # Errors
     /// Those of a path.
     pub fn symlink_metadata(&self, path: impl ImagePath) -> Result<Metadata> {
-        let node = self.session.resolve(path.as_bytes(), NO_FOLLOW)?;
-        Ok(Metadata::new(self.vfs().getattr(&node)?))
+        self.on("symlink_metadata", path, NO_FOLLOW, |_, node| {
+            self.session.attr(node)
+        })
     }
 
     /// Whether the path leads to something.
@@ -357,11 +379,14 @@ impl Filesystem {
     /// # Errors
     /// Those of a path, but for `ENOENT` and `ENOTDIR`.
     pub fn exists(&self, path: impl ImagePath) -> Result<bool> {
-        match self.session.resolve(path.as_bytes(), FOLLOW) {
-            Ok(_) => Ok(true),
-            Err(e) if e == Errno::ENOENT || e == Errno::ENOTDIR => Ok(false),
-            Err(e) => Err(e),
-        }
+        let path = path.as_bytes();
+        operation::run("exists", None, path, || {
+            match self.session.resolve(path, FOLLOW) {
+                Ok(_) => Ok(true),
+                Err(e) if e == Errno::ENOENT || e == Errno::ENOTDIR => Ok(false),
+                Err(e) => Err(e),
+            }
+        })
     }
 
     /// Sets the 12 permission bits.
@@ -373,7 +398,7 @@ impl Filesystem {
             mode: Some(mode & 0o7777),
             ..SetAttr::default()
         };
-        self.change(path.as_bytes(), FOLLOW, &change)
+        self.change("set_permissions", path, FOLLOW, &change)
     }
 
     /// Sets owner and group, where given; of a symbolic link its own.
@@ -386,7 +411,7 @@ impl Filesystem {
             gid,
             ..SetAttr::default()
         };
-        self.change(path.as_bytes(), NO_FOLLOW, &change)
+        self.change("chown", path, NO_FOLLOW, &change)
     }
 
     /// Sets the times of last access and last change, where given; a last symbolic link is followed.
@@ -404,7 +429,7 @@ impl Filesystem {
             mtime,
             ..SetAttr::default()
         };
-        self.change(path.as_bytes(), FOLLOW, &change)
+        self.change("set_times", path, FOLLOW, &change)
     }
 
     /// Checks that the caller may access the file in all the ways of `want` (access(2)).
@@ -412,8 +437,9 @@ impl Filesystem {
     /// # Errors
     /// `EACCES`: not in all of them. `EROFS`: [`Access::WRITE`], and the mount is read-only.
     pub fn access(&self, path: impl ImagePath, want: Access) -> Result<()> {
-        let node = self.session.resolve(path.as_bytes(), FOLLOW)?;
-        self.vfs().access(&self.session.caller, &node, want)
+        self.on("access", path, FOLLOW, |caller, node| {
+            self.vfs().access(caller, node, want)
+        })
     }
 
     /// The value of an extended attribute, `name` with its namespace; of a symbolic link its own, as
@@ -422,9 +448,9 @@ impl Filesystem {
     /// # Errors
     /// `ENODATA`: no such attribute. `EOPNOTSUPP`: no such namespace.
     pub fn get_xattr(&self, path: impl ImagePath, name: impl ImagePath) -> Result<Vec<u8>> {
-        let node = self.session.resolve(path.as_bytes(), NO_FOLLOW)?;
-        self.vfs()
-            .getxattr(&self.session.caller, &node, name.as_bytes())
+        self.on("get_xattr", path, NO_FOLLOW, |caller, node| {
+            self.vfs().getxattr(caller, node, name.as_bytes())
+        })
     }
 
     /// Sets an extended attribute.
@@ -438,14 +464,10 @@ impl Filesystem {
         value: impl AsRef<[u8]>,
         flags: XattrFlags,
     ) -> Result<()> {
-        let node = self.session.resolve(path.as_bytes(), NO_FOLLOW)?;
-        self.vfs().setxattr(
-            &self.session.caller,
-            &node,
-            name.as_bytes(),
-            value.as_ref(),
-            flags,
-        )
+        let (name, value) = (name.as_bytes(), value.as_ref());
+        self.on("set_xattr", path, NO_FOLLOW, |caller, node| {
+            self.vfs().setxattr(caller, node, name, value, flags)
+        })
     }
 
     /// The names of all extended attributes that the caller may see.
@@ -453,8 +475,9 @@ impl Filesystem {
     /// # Errors
     /// `EUCLEAN`: damage.
     pub fn list_xattrs(&self, path: impl ImagePath) -> Result<Vec<Vec<u8>>> {
-        let node = self.session.resolve(path.as_bytes(), NO_FOLLOW)?;
-        self.vfs().listxattr(&self.session.caller, &node)
+        self.on("list_xattrs", path, NO_FOLLOW, |caller, node| {
+            self.vfs().listxattr(caller, node)
+        })
     }
 
     /// Removes an extended attribute.
@@ -462,9 +485,9 @@ impl Filesystem {
     /// # Errors
     /// `ENODATA`: no such attribute.
     pub fn remove_xattr(&self, path: impl ImagePath, name: impl ImagePath) -> Result<()> {
-        let node = self.session.resolve(path.as_bytes(), NO_FOLLOW)?;
-        self.vfs()
-            .removexattr(&self.session.caller, &node, name.as_bytes())
+        self.on("remove_xattr", path, NO_FOLLOW, |caller, node| {
+            self.vfs().removexattr(caller, node, name.as_bytes())
+        })
     }
 
     /// The flags that chattr(1) sets, as `FS_IOC_GETFLAGS` gives them; a symbolic link is not followed, here and below.
@@ -472,8 +495,8 @@ impl Filesystem {
     /// # Errors
     /// Those of a path.
     pub fn flags(&self, path: impl ImagePath) -> Result<InodeFlags> {
-        let node = self.session.resolve(path.as_bytes(), NO_FOLLOW)?;
-        Ok(self.session.mount.files.flags(&node))
+        let files = &self.session.mount.files;
+        self.on("flags", path, NO_FOLLOW, |_, node| Ok(files.flags(node)))
     }
 
     /// Sets them; those that cannot be set stay.
@@ -481,10 +504,10 @@ impl Filesystem {
     /// # Errors
     /// As [`File::set_flags`](crate::File::set_flags).
     pub fn set_flags(&self, path: impl ImagePath, flags: InodeFlags) -> Result<()> {
-        let node = self.session.resolve(path.as_bytes(), NO_FOLLOW)?;
         let fs = &self.session.mount;
-        fs.volume
-            .report(fs.files.set_flags(&self.session.caller, &node, flags))
+        self.on("set_flags", path, NO_FOLLOW, |caller, node| {
+            fs.volume.report(fs.files.set_flags(caller, node, flags))
+        })
     }
 
     /// The project, 0 where the image has none.
@@ -492,8 +515,13 @@ impl Filesystem {
     /// # Errors
     /// Those of a path.
     pub fn project(&self, path: impl ImagePath) -> Result<u32> {
-        let node = self.session.resolve(path.as_bytes(), NO_FOLLOW)?;
-        Ok(self.session.mount.files.project(&node))
+        let files = &self.session.mount.files;
+        self.on(
+            "project",
+            path,
+            NO_FOLLOW,
+            |_, node| Ok(files.project(node)),
+        )
     }
 
     /// Sets the project.
@@ -501,20 +529,51 @@ impl Filesystem {
     /// # Errors
     /// As [`File::set_project`](crate::File::set_project).
     pub fn set_project(&self, path: impl ImagePath, project: u32) -> Result<()> {
-        let node = self.session.resolve(path.as_bytes(), NO_FOLLOW)?;
-        let fs = &self.session.mount;
-        fs.volume.report(fs.files.set_flags_and_project(
-            &self.session.caller,
-            &node,
-            None,
-            Some(project),
-        ))
+        let (fs, project) = (&self.session.mount, Some(project));
+        self.on("set_project", path, NO_FOLLOW, |caller, node| {
+            fs.volume
+                .report(fs.files.set_flags_and_project(caller, node, None, project))
+        })
     }
 
-    pub(crate) fn change(&self, path: &[u8], flags: WalkFlags, change: &SetAttr) -> Result<()> {
-        let node = self.session.resolve(path, flags)?;
-        self.vfs()
-            .setattr(&self.session.caller, &node, change)
-            .map(drop)
+    pub(crate) fn change(
+        &self,
+        operation: &'static str,
+        path: impl ImagePath,
+        flags: WalkFlags,
+        change: &SetAttr,
+    ) -> Result<()> {
+        self.on(operation, path, flags, |caller, node| {
+            self.vfs().setattr(caller, node, change).map(drop)
+        })
+    }
+
+    /// Runs an operation on the inode that a path leads to.
+    #[inline]
+    pub(crate) fn on<T>(
+        &self,
+        operation: &'static str,
+        path: impl ImagePath,
+        flags: WalkFlags,
+        work: impl FnOnce(&Caller, &InodeRef) -> Result<T>,
+    ) -> Result<T> {
+        let (session, path) = (&self.session, path.as_bytes());
+        operation::run(operation, None, path, || {
+            work(&session.caller, &session.resolve(path, flags)?)
+        })
+    }
+
+    /// Runs an operation on the last name of a path.
+    #[inline]
+    fn on_name<T>(
+        &self,
+        operation: &'static str,
+        path: impl ImagePath,
+        work: impl FnOnce(&Caller, &Parent<'_, InodeRef>) -> Result<T>,
+    ) -> Result<T> {
+        let (session, path) = (&self.session, path.as_bytes());
+        operation::run(operation, None, path, || {
+            work(&session.caller, &session.resolve_parent(path, NO_FOLLOW)?)
+        })
     }
 }

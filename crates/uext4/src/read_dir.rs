@@ -1,5 +1,6 @@
 //! The entries of a directory, one after the other.
 
+use crate::operation;
 use crate::session::Session;
 use std::collections::VecDeque;
 use uext4_ext4::InodeRef;
@@ -72,6 +73,11 @@ impl ReadDir {
         Ok(entries)
     }
 
+    fn next_batch(&mut self) -> Result<()> {
+        let dir = self.dir.clone();
+        operation::run("read_dir", Some(&dir), b"", || self.fetch())
+    }
+
     fn fetch(&mut self) -> Result<()> {
         let ReadDir {
             session,
@@ -105,9 +111,20 @@ impl Iterator for ReadDir {
     type Item = Result<DirEntry>;
 
     fn next(&mut self) -> Option<Result<DirEntry>> {
+        self.advance(ReadDir::next_batch)
+    }
+}
+
+impl ReadDir {
+    /// The next entry, within another operation.
+    pub(crate) fn next_inner(&mut self) -> Option<Result<DirEntry>> {
+        self.advance(ReadDir::fetch)
+    }
+
+    fn advance(&mut self, fetch: fn(&mut ReadDir) -> Result<()>) -> Option<Result<DirEntry>> {
         if self.batch.is_empty()
             && !self.done
-            && let Err(e) = self.fetch()
+            && let Err(e) = fetch(self)
         {
             return Some(Err(e));
         }

@@ -12,7 +12,8 @@ pub use crate::image_options::ImageConfig;
 pub use uext4_block::LatencyDevice;
 pub use uext4_build::{FeatureSet, MkfsOptions as BuildOptions};
 pub use uext4_ext4::{
-    Ext4, Ext4Error, GenerationVariant, IallocVariant, InodeRef, MountOptions, read_superblock,
+    Durations, Ext4, Ext4Error, GenerationVariant, IallocVariant, InodeRef, MountOptions,
+    read_superblock,
 };
 /// POSIX message queues and their namespaces.
 pub use uext4_mqueue as mqueue;
@@ -36,7 +37,7 @@ impl Filesystem {
         if change.size.is_some() {
             return Err(crate::Errno::EINVAL.into());
         }
-        self.change(path.as_bytes(), WalkFlags::empty(), change)
+        self.change("set_attr", path, WalkFlags::empty(), change)
     }
 }
 
@@ -53,6 +54,6 @@ impl File {
     /// # Errors
     /// As [`FileSystem::setattr`].
     pub fn set_attr(&self, change: &SetAttr) -> Result<Metadata> {
-        self.change(change)
+        self.change("set_attr", change)
     }
 }

@@ -28,6 +28,7 @@
 //! | [`permission`] | permission checks |
 //! | [`walk`] | paths |
 //! | [`open_file`] | open files |
+//! | `span`, `failures` | spans around operations; failures by error number |
 #![forbid(unsafe_code)]
 
 #[macro_use]
@@ -35,6 +36,7 @@ pub mod variants;
 pub mod attr;
 pub mod caller;
 pub mod errno;
+mod failures;
 pub mod fiemap;
 pub mod filesystem;
 pub mod icache;
@@ -45,6 +47,7 @@ mod memory_fs;
 pub mod open_file;
 pub mod permission;
 pub mod registry;
+mod span;
 pub mod walk;
 
 pub use attr::{
@@ -53,6 +56,7 @@ pub use attr::{
 };
 pub use caller::{Caller, Capabilities};
 pub use errno::{Errno, Error, Result};
+pub use failures::Failures;
 pub use fiemap::{FiemapExtent, FiemapFlags, FiemapOf};
 pub use filesystem::{FileSystem, NAME_BYTES_MAX, PATH_BYTES_MAX};
 pub use icache::{CachedInode, IcacheVariant, InodeCache};
@@ -63,5 +67,6 @@ pub use io::{Fallocate, IoFlags, Written};
 pub use open_file::{OpenFile, OpenFlags};
 pub use permission::Access;
 pub use registry::{OtherMode, Registry, SuperKey, SuperRef, SuperVariant, Superblock};
+pub use span::in_span;
 pub use uext4_sync::{RangeGuard, RangeLock};
 pub use walk::{Parent, WalkFlags, resolve, resolve_parent};

@@ -1,0 +1,49 @@
+//! A public operation on an image: its span, and the count of its failures.
+
+use tracing::field::Empty;
+use uext4_ext4::InodeRef;
+use uext4_sync::{CachePadded, percpu};
+use uext4_vfs::{Errno, Failures, Result, in_span};
+
+const SHARDS: usize = 8;
+
+/// The failures of operations of this process, by CPU.
+static FAILURES: [CachePadded<Failures>; SHARDS] =
+    [const { CachePadded::new(Failures::new()) }; SHARDS];
+
+/// Runs a public operation: on an inode if it is of an open file or directory, and on a path or name if it takes one.
+///
+/// An operation that consists of others runs their inner parts, so that a failure is counted once.
+#[inline(always)]
+pub(crate) fn run<T>(
+    operation: &'static str,
+    node: Option<&InodeRef>,
+    path: &[u8],
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    let span = move || {
+        let inode = node.map(|node| node.ino.0);
+        let path = (!path.is_empty()).then(|| tracing::field::display(path.escape_ascii()));
+        tracing::debug_span!("library", operation, inode, path, errno = Empty)
+    };
+    let result = in_span(span, work);
+    if let Err(e) = &result {
+        FAILURES[percpu::cpu() % SHARDS].count(e.errno());
+    }
+    result
+}
+
+/// How many operations on images failed in this process, by error number: those of [`Filesystem`], [`Dir`],
+/// [`File`] and [`ReadDir`].
+///
+/// [`Filesystem`]: crate::Filesystem
+/// [`Dir`]: crate::Dir
+/// [`File`]: crate::File
+/// [`ReadDir`]: crate::ReadDir
+pub fn failures() -> Vec<(Errno, u64)> {
+    let mut sums = std::collections::BTreeMap::new();
+    for (errno, count) in FAILURES.iter().flat_map(|shard| shard.iter()) {
+        *sums.entry(errno).or_insert(0) += count;
+    }
+    sums.into_iter().collect()
+}
