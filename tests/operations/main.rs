@@ -11,6 +11,7 @@ mod inode_allocation;
 mod lazytime;
 mod move_range;
 mod nowait;
+mod observability;
 mod remount;
 mod stale_lookups;
 mod swap_boot;

@@ -35,6 +35,8 @@ use commands::Command;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use uext4_mountd::Log;
+use uext4_mountd::report::{self, Reporter};
 
 /// Makes, reads, writes and checks ext4 images, without root and without a kernel driver.
 ///
@@ -60,6 +62,14 @@ fn main() -> ExitCode {
     let Cli { journal, command } = Cli::parse_from(arguments());
     if let Some(device) = journal {
         images::set_journal(device);
+    }
+    if let (Some(level), false) = (
+        report::level_asked_for(),
+        matches!(command, Command::Serve(_)),
+    ) {
+        let reporter = Reporter::new(level, |severity, line| Log::Terminal.say(severity, line));
+        // Nothing else in this process installs one.
+        let _ = reporter.install();
     }
     let code_of_failure = command.failure_code();
     match command.run() {

@@ -77,4 +77,9 @@ pub trait FuseFileSystem: Send + Sync + 'static {
 
     /// The sizes of the file system's caches, for the statistics of the mount.
     fn cache_statistics(&self) -> Value;
+
+    /// What the file system's journal did, if there is one, for the statistics of the mount.
+    fn journal_statistics(&self) -> Option<Value> {
+        None
+    }
 }

@@ -3,9 +3,11 @@
 use crate::abi::Opcode;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use uext4_sync::CachePadded;
+use uext4_vfs::{Errno, Failures};
 
 /// Opcodes are numbers below this.
 const OPCODES: usize = 64;
@@ -16,7 +18,8 @@ const CLASSES: usize = 37 * CLASSES_PER_OCTAVE as usize;
 
 /// The counters of one kind of request.
 struct Counter {
-    failed: AtomicU64,
+    /// Allocated by the first failure.
+    failures: OnceLock<Box<Failures>>,
     total_ns: AtomicU64,
     /// The number of requests by latency class.
     latencies: [AtomicU64; CLASSES],
@@ -31,12 +34,14 @@ pub struct Statistics {
 }
 
 /// The statistics of one kind of request.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Operation {
     /// Number of requests.
     pub count: u64,
     /// Number of failed requests.
     pub errors: u64,
+    /// Number of failed requests by the name of the error number.
+    pub failures: BTreeMap<&'static str, u64>,
     /// Sum of latencies.
     pub total_us: f64,
     /// Percentiles of the latency.
@@ -58,7 +63,7 @@ impl Statistics {
     /// Counters for that many threads.
     pub fn new(workers: usize) -> Statistics {
         let counter = || Counter {
-            failed: AtomicU64::new(0),
+            failures: OnceLock::new(),
             total_ns: AtomicU64::new(0),
             latencies: [const { AtomicU64::new(0) }; CLASSES],
         };
@@ -69,7 +74,7 @@ impl Statistics {
     }
 
     /// Counts a request. Only thread `worker` may call with its number.
-    pub fn count(&self, worker: usize, opcode: Opcode, took: Duration, failed: bool) {
+    pub fn count(&self, worker: usize, opcode: Opcode, took: Duration, failed: Option<Errno>) {
         let Some(worker) = self.workers.get(worker) else {
             return;
         };
@@ -81,8 +86,8 @@ impl Statistics {
         let add = |to: &AtomicU64, n: u64| to.store(to.load(Relaxed).wrapping_add(n), Relaxed);
         add(&counter.latencies[class_of(ns)], 1);
         add(&counter.total_ns, ns);
-        if failed {
-            add(&counter.failed, 1);
+        if let Some(errno) = failed {
+            counter.failures.get_or_init(Box::default).count(errno);
         }
     }
 
@@ -99,10 +104,12 @@ impl Statistics {
 
     fn operation(&self, opcode: Opcode) -> Option<Operation> {
         let mut classes = [0u64; CLASSES];
-        let (mut errors, mut total_ns) = (0, 0);
+        let (mut failures, mut total_ns) = (BTreeMap::new(), 0);
         for worker in &self.workers {
             let counter = worker.0.get(opcode as usize)?;
-            errors += counter.failed.load(Relaxed);
+            for (errno, n) in counter.failures.get().into_iter().flat_map(|f| f.iter()) {
+                *failures.entry(errno.name()).or_insert(0) += n;
+            }
             total_ns += counter.total_ns.load(Relaxed);
             for (sum, class) in classes.iter_mut().zip(&counter.latencies) {
                 *sum += class.load(Relaxed);
@@ -115,7 +122,8 @@ impl Statistics {
         let last = classes.iter().rposition(|n| *n > 0).unwrap_or(0);
         Some(Operation {
             count,
-            errors,
+            errors: failures.values().sum(),
+            failures,
             total_us: total_ns as f64 / 1000.0,
             latency_us: Latency {
                 p50: percentile(&classes, count / 2),
@@ -127,7 +135,7 @@ impl Statistics {
 }
 
 /// The name of an opcode, as in `linux/fuse.h`, in lower case.
-fn name_of(opcode: Opcode) -> String {
+pub fn name_of(opcode: Opcode) -> String {
     format!("{opcode:?}").to_lowercase()
 }
 
@@ -178,14 +186,20 @@ mod tests {
     #[test]
     fn threads_are_added_up() {
         let statistics = Statistics::new(2);
+        let failed = |i| match i % 20 {
+            0 => Some(Errno::ENOENT),
+            10 => Some(Errno(-1)),
+            _ => None,
+        };
         for i in 0..100 {
-            statistics.count(i % 2, Opcode::Read, Duration::from_micros(10), i % 10 == 0);
+            statistics.count(i % 2, Opcode::Read, Duration::from_micros(10), failed(i));
         }
-        statistics.count(0, Opcode::Read, Duration::from_millis(5), false);
-        statistics.count(7, Opcode::Read, Duration::ZERO, false);
+        statistics.count(0, Opcode::Read, Duration::from_millis(5), None);
+        statistics.count(7, Opcode::Read, Duration::ZERO, None);
         let all = statistics.operations();
         let read = all.get("read").expect("counted");
         assert_eq!((read.count, read.errors), (101, 10));
+        assert_eq!(read.failures, [("ENOENT", 5), ("EUNKNOWN", 5)].into());
         assert!((10.0..13.0).contains(&read.latency_us.p50));
         assert!(read.latency_us.max >= 5000.0);
         assert_eq!(all.len(), 1);

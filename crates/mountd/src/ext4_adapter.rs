@@ -4,8 +4,9 @@
 
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 use uext4::unstable::ondisk::{Generation, InodeFlags};
-use uext4::unstable::{Ext4, InodeRef};
+use uext4::unstable::{Durations, Ext4, InodeRef};
 use uext4::{Caller, Capabilities, Errno, Result};
 use uext4_fuse::handler::put;
 use uext4_fuse::{FuseFileSystem, Invalidation, IoctlCall};
@@ -162,6 +163,26 @@ impl FuseFileSystem for Ext4Adapter {
             }
             _ => Invalidation::Nothing,
         }
+    }
+
+    fn journal_statistics(&self) -> Option<Value> {
+        let stats = self.0.volume.journal().stats();
+        let us = |duration: Duration| duration.as_nanos() as f64 / 1000.0;
+        let bucket = |(bound, count)| json!({ "up_to_us": us(bound), "count": count });
+        let durations = |d: &Durations| {
+            json!({
+                "count": d.count,
+                "total_us": us(d.total),
+                "max_us": us(d.max),
+                "buckets": d.buckets().map(bucket).collect::<Value>(),
+            })
+        };
+        Some(json!({
+            "journal_bytes": stats.journal_bytes,
+            "checkpoint_bytes": stats.checkpoint_bytes,
+            "commit": durations(&stats.commit),
+            "checkpoint": durations(&stats.checkpoint),
+        }))
     }
 
     fn cache_statistics(&self) -> Value {

@@ -8,11 +8,13 @@
 //! | [`remount`], [`second_mount`] | options that change; an image at a second directory |
 //! | [`unmount`], [`shutdown`], [`mountinfo`] | unmounting; waiting for the server; the list of mounts |
 //! | `ext4_adapter`, `queues` | ext4 and message queues over FUSE |
-//! | [`log`] | where errors are reported |
+//! | [`log`], `failure` | where errors are reported; why there is no mount |
+//! | [`report`] | messages and spans as lines |
 //! | [`stats`], [`metrics`] | the server's statistics; the same over HTTP |
 #![deny(unsafe_code)]
 
 mod ext4_adapter;
+mod failure;
 pub mod log;
 pub mod metrics;
 pub mod mountinfo;
@@ -20,14 +22,15 @@ pub mod options;
 pub mod process;
 mod queues;
 pub mod remount;
+pub mod report;
 pub mod sandbox;
 pub mod second_mount;
 pub mod shutdown;
 pub mod stats;
 pub mod unmount;
 
+pub use failure::Failure;
 pub use log::{Log, Severity, printable};
 pub use options::{OptionError, Options};
-pub use process::Failure;
 pub use process::request::{MountRequest, Source, WirePath};
 pub use sandbox::{Confinement, SandboxError};

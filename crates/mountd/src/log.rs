@@ -21,6 +21,8 @@ pub enum Severity {
     Error = 3,
     /// Something is not as asked for.
     Warning = 4,
+    /// Detail that is reported only on request.
+    Debug = 7,
 }
 
 /// Where a mount says what goes wrong.

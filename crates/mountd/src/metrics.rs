@@ -3,7 +3,7 @@
 //! Each request reads the server's statistics anew. The names of metrics and labels do not change; counters begin at
 //! the mount.
 
-use crate::process::Failure;
+use crate::failure::Failure;
 use crate::stats;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -28,11 +28,7 @@ impl Metrics {
     /// # Errors
     /// It is not loopback, or is taken.
     pub fn bind(address: SocketAddr) -> Result<Metrics, Failure> {
-        if !address.ip().is_loopback() {
-            return Err(Failure::new(format_args!(
-                "--metrics {address}: not an address of this machine alone; give one such as 127.0.0.1:9464"
-            )));
-        }
+        check_loopback(address).map_err(Failure::new)?;
         let listener = TcpListener::bind(address)
             .map_err(|e| Failure::new(format_args!("--metrics {address}: {e}")))?;
         Ok(Metrics(listener))
@@ -128,6 +124,7 @@ pub fn prometheus(document: &Value) -> String {
         metric(&mut text, head, [(mount.clone(), seconds)]);
     }
     operations(&mut text, document, &mount);
+    journal(&mut text, &document["journal"], &mount);
     locks(&mut text, document, &mount);
     let mut values = Vec::new();
     numbers(&document["cache"], &mut String::new(), &mut values);
@@ -176,6 +173,19 @@ fn operations(text: &mut String, document: &Value, mount: &str) {
         head,
         each(|operation| Some(operation["total_us"].as_f64()? / 1e6)),
     );
+    let failures = operations.iter().flat_map(|(name, operation)| {
+        let failures = operation["failures"].as_object().into_iter().flatten();
+        failures.filter_map(move |(errno, count)| {
+            let labels = format!("{mount},operation=\"{}\",errno=\"{errno}\"", escaped(name));
+            Some((labels, count.as_f64()?))
+        })
+    });
+    let head = (
+        "uext4_operation_failures_total",
+        "counter",
+        "Requests that failed, by error number.",
+    );
+    metric(text, head, failures);
     let quantiles = [("0.5", "p50"), ("0.99", "p99")];
     let latencies = operations.iter().flat_map(|(name, operation)| {
         quantiles.iter().filter_map(move |(quantile, field)| {
@@ -195,6 +205,39 @@ fn operations(text: &mut String, document: &Value, mount: &str) {
     metric(text, head, latencies);
 }
 
+/// The durations of commits and checkpoints as histograms.
+fn journal(text: &mut String, journal: &Value, mount: &str) {
+    let number = |value: &Value| value.as_f64().unwrap_or_default();
+    for what in ["commit", "checkpoint"] {
+        let durations = &journal[what];
+        let Some(buckets) = durations["buckets"].as_array() else {
+            continue;
+        };
+        let name = format!("uext4_journal_{what}_seconds");
+        // Writing to a string does not fail.
+        let _ = write!(
+            text,
+            "# HELP {name} How long each {what} of the journal took.\n# TYPE {name} histogram\n"
+        );
+        let mut count = 0.0;
+        for bucket in buckets {
+            count += number(&bucket["count"]);
+            let bound = number(&bucket["up_to_us"]) / 1e6;
+            let _ = writeln!(text, "{name}_bucket{{{mount},le=\"{bound}\"}} {count}");
+        }
+        let (count, sum) = (number(&durations["count"]), number(&durations["total_us"]));
+        let _ = writeln!(text, "{name}_bucket{{{mount},le=\"+Inf\"}} {count}");
+        let _ = writeln!(text, "{name}_sum{{{mount}}} {}", sum / 1e6);
+        let _ = writeln!(text, "{name}_count{{{mount}}} {count}");
+        let head = (
+            format!("uext4_journal_{what}_max_seconds"),
+            format!("How long the longest {what} took."),
+        );
+        let max = [(mount.to_owned(), number(&durations["max_us"]) / 1e6)];
+        metric(text, (&head.0, "gauge", &head.1), max);
+    }
+}
+
 /// Locks are counted only if that was asked for.
 fn locks(text: &mut String, document: &Value, mount: &str) {
     let locks = document["locks"].as_array().into_iter().flatten();
@@ -205,12 +248,12 @@ fn locks(text: &mut String, document: &Value, mount: &str) {
         };
         let mut of_class = Vec::new();
         numbers(lock, &mut String::new(), &mut of_class);
+        let mut labels = format!("{mount},class=\"{}\"", escaped(class));
+        if let Some(mode) = lock["mode"].as_str() {
+            let _ = write!(labels, ",mode=\"{}\"", escaped(mode));
+        }
         values.extend(of_class.into_iter().map(|(name, value)| {
-            let labels = format!(
-                "{mount},class=\"{}\",value=\"{}\"",
-                escaped(class),
-                escaped(&name)
-            );
+            let labels = format!("{labels},value=\"{}\"", escaped(&name));
             (labels, value)
         }));
     }
@@ -262,6 +305,10 @@ pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let address: SocketAddr = text
         .parse()
         .map_err(|_| format!("'{text}' is not an address and port, such as 127.0.0.1:9464"))?;
+    check_loopback(address)
+}
+
+fn check_loopback(address: SocketAddr) -> Result<SocketAddr, String> {
     match address.ip().is_loopback() {
         true => Ok(address),
         false => Err(format!(
@@ -280,10 +327,14 @@ mod tests {
             "uptime_s": 1.5,
             "operations": {
                 "lookup": {
-                    "count": 3, "errors": 1, "total_us": 2e6,
+                    "count": 3, "errors": 1, "failures": {"ENOENT": 1}, "total_us": 2e6,
                     "latency_us": {"p50": 10, "p99": 2000}
                 }
             },
+            "journal": {"commit": {
+                "count": 4, "total_us": 3e6, "max_us": 2e6,
+                "buckets": [{"up_to_us": 16, "count": 1}, {"up_to_us": 64, "count": 2}]
+            }},
             "locks": [{"class": "inode_state", "contended": 7}],
             "cache": {"inodes": {"hits": 5}}
         })
@@ -296,6 +347,12 @@ mod tests {
             r#"uext4_uptime_seconds{image="/tmp/a\"b.img"} 1.5"#,
             r#"uext4_operations_total{image="/tmp/a\"b.img",operation="lookup"} 3"#,
             r#"uext4_operation_errors_total{image="/tmp/a\"b.img",operation="lookup"} 1"#,
+            r#"uext4_operation_failures_total{image="/tmp/a\"b.img",operation="lookup",errno="ENOENT"} 1"#,
+            "# TYPE uext4_journal_commit_seconds histogram",
+            r#"uext4_journal_commit_seconds_bucket{image="/tmp/a\"b.img",le="0.000064"} 3"#,
+            r#"uext4_journal_commit_seconds_bucket{image="/tmp/a\"b.img",le="+Inf"} 4"#,
+            r#"uext4_journal_commit_seconds_sum{image="/tmp/a\"b.img"} 3"#,
+            r#"uext4_journal_commit_max_seconds{image="/tmp/a\"b.img"} 2"#,
             r#"uext4_operation_seconds_total{image="/tmp/a\"b.img",operation="lookup"} 2"#,
             r#"uext4_operation_latency_seconds{image="/tmp/a\"b.img",operation="lookup",quantile="0.99"} 0.002"#,
             r#"uext4_lock{image="/tmp/a\"b.img",class="inode_state",value="contended"} 7"#,

@@ -1,10 +1,10 @@
 //! Mounting as a user meets it. Needs root and /dev/fuse.
 
 mod killed;
+mod observability;
 mod remount;
 mod second;
 
-use std::net::TcpStream;
 use uext4_testkit::built::uext4;
 use uext4_testkit::prelude::*;
 
@@ -60,7 +60,11 @@ impl MountedImage {
     fn foreground(&self, options: &[&str]) -> Child {
         let mut args = vec!["mount", "-f", "a.img", "mnt"];
         args.extend(options);
-        let mut command = self.command(&args);
+        self.started(&mut self.command(&args))
+    }
+
+    /// Starts a mount in the foreground, and waits until it says that it is mounted.
+    fn started(&self, command: &mut Command) -> Child {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut said = Vec::new();
         while !said.ends_with(b"is mounted\n") {
@@ -475,34 +479,6 @@ fn what_can_not_be_mounted_says_why() {
     let out = mounted.run(&["mount", "a.img", "mnt", "--metrics", "0.0.0.0:80"]);
     assert!(String::from_utf8_lossy(&out.stderr).contains("this machine alone"));
     assert!(!out.status.success() && !mounted.is_mounted());
-}
-
-#[test]
-fn metrics_over_http() {
-    let Some(mounted) = MountedImage::new() else {
-        return;
-    };
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    mounted.ok(&[
-        "mount",
-        "a.img",
-        "mnt",
-        "--lock-stat",
-        "--metrics",
-        &port.to_string(),
-    ]);
-    fs::write(mounted.path("mnt/x"), b"x").unwrap();
-    let mut client = TcpStream::connect(port).unwrap();
-    client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
-    let mut said = String::new();
-    client.read_to_string(&mut said).unwrap();
-    assert!(said.contains("\nuext4_operations_total{image=\""), "{said}");
-    assert!(said.contains("\nuext4_lock{"), "{said}");
-    mounted.ok(&["umount", "mnt"]);
-    mounted.assert_clean();
 }
 
 #[test]

@@ -30,6 +30,7 @@ Options after -o, as for mount(8) and ext4(5); the last one wins:
   remount                         changes ro, rw, times of access, commit=, errors=, barrier=, discard, sync and the like
                                   of what is mounted on a directory: uext4 mount -o remount,ro DIR
 Others of ext4(5) that tune what is done another way here are accepted and change nothing.
+With UEXT4_LOG=debug in the environment each request is logged.
 
 Example: uext4 mount disk.img /mnt -o noatime && ls /mnt && uext4 umount /mnt";
 

@@ -72,6 +72,15 @@ fn print(now: &Sample, before: Option<&Sample>) -> Result<()> {
         document["uptime_s"].as_f64().unwrap_or_default()
     )?;
     writeln!(out, "{}", operations(now, before))?;
+    let failures = failures(document);
+    if !failures.is_empty() {
+        writeln!(out, "{}", table(&["failed", "errno", "all"], failures))?;
+    }
+    let durations = durations(&document["journal"]);
+    if !durations.is_empty() {
+        let heads = ["journal", "all", "mean", "max"];
+        writeln!(out, "{}", table(&heads, durations))?;
+    }
     let locks = contended(document);
     if !locks.is_empty() {
         writeln!(out, "{}", table(&["lock", "contended", "waited"], locks))?;
@@ -117,6 +126,33 @@ fn operations(now: &Sample, before: Option<&Sample>) -> Table {
     rows.sort_by(|a, b| b.0.total_cmp(&a.0));
     let heads = ["operation", "/s", "all", "errors", "p50", "p99"];
     table(&heads, rows.into_iter().map(|(_, row)| row).collect())
+}
+
+/// The failures of each kind of request by error number.
+fn failures(document: &Value) -> Vec<Vec<String>> {
+    let operations = document["operations"].as_object().into_iter().flatten();
+    let rows = operations.flat_map(|(name, operation)| {
+        let failures = operation["failures"].as_object().into_iter().flatten();
+        failures.map(|(errno, count)| vec![name.clone(), errno.clone(), count.to_string()])
+    });
+    rows.collect()
+}
+
+/// How long commits and checkpoints took.
+fn durations(journal: &Value) -> Vec<Vec<String>> {
+    let row = |what: &str| {
+        let durations = &journal[what];
+        let count = durations["count"].as_f64().filter(|count| *count > 0.0)?;
+        let ms = |field: &str| durations[field].as_f64().unwrap_or_default() / 1e3;
+        let mean = ms("total_us") / count;
+        let cells = [what.to_owned(), count.to_string()];
+        let times = [mean, ms("max_us")].map(|ms| format!("{ms:.2} ms"));
+        Some(cells.into_iter().chain(times).collect())
+    };
+    ["commit", "checkpoint"]
+        .into_iter()
+        .filter_map(row)
+        .collect()
 }
 
 /// The locks that were waited for; only counted if that was asked for at the mount.

@@ -76,6 +76,9 @@ impl<F: FuseFileSystem> Server<F> {
         );
         all.insert("operations".into(), json!(self.statistics.operations()));
         all.insert("locks".into(), locks());
+        if let Some(journal) = self.adapter.journal_statistics() {
+            all.insert("journal".into(), journal);
+        }
         let mut cache = self.adapter.cache_statistics();
         cache["nodes"] = json!(self.nodes.count());
         all.insert("cache".into(), cache);

@@ -35,14 +35,15 @@ use crate::handler::Handler;
 use crate::mountpoint::Negotiated;
 use crate::request::Request;
 use crate::settings::{Settings, Synchronous};
-use crate::statistics::Statistics;
+use crate::statistics::{Statistics, name_of};
 use crate::transport::TransportKind;
 pub use invalidation::Invalidator;
 use nodes::Nodes;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use uext4_vfs::{Caller, Capabilities, Errno, Error, FileSystem};
+use tracing::{Span, field::Empty};
+use uext4_vfs::{Caller, Capabilities, Errno, Error, FileSystem, in_span};
 
 /// The retries of an operation that found no space, and the pause before each.
 const FORGET_TRIES: u32 = 16;
@@ -231,11 +232,20 @@ impl<F: FuseFileSystem> Server<F> {
     ) -> Result<Option<usize>, Errno> {
         let _pass = self.gate.enter(worker).ok_or(Errno(libc::ENOTCONN))?;
         let start = Instant::now();
-        let answer = answer();
-        let failed = answer.is_err();
+        let answer = in_span(|| self.span(request), answer);
+        let failed = answer.as_ref().err().map(Error::errno);
         self.statistics
             .count(worker, request.opcode, start.elapsed(), failed);
         answer.map_err(|e| self.report(request, &e))
+    }
+
+    fn span(&self, request: &Request<'_>) -> Span {
+        let inode = match request.header.nodeid {
+            ROOT_ID => self.adapter.root_number(),
+            id => id,
+        };
+        let operation = name_of(request.opcode);
+        tracing::debug_span!("fuse", operation, inode, errno = Empty)
     }
 
     /// Answers a request; `None` if it has no reply.

@@ -3,7 +3,8 @@
 use super::descriptors::close_on_exec;
 use super::request::{MountRequest, ToParent};
 use super::wire::Channel;
-use super::{Failure, death, monitor};
+use super::{death, monitor};
+use crate::failure::Failure;
 use crate::log::{Log, Severity};
 use std::io;
 use std::os::unix::process::CommandExt;

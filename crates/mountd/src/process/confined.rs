@@ -4,9 +4,9 @@
 //! Of the image, nothing is read before the sandbox is entered, but its size. Nothing is opened afterwards: neither a
 //! path nor a ring.
 
-use super::Failure;
 use super::limits;
 use super::request::{MountRequest, Source};
+use crate::failure::Failure;
 use crate::options::Options;
 use crate::sandbox::{self, Confinement, Serves};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -1,6 +1,6 @@
 //! The limits of a server: an untrusted image must not use up the host's memory.
 
-use super::Failure;
+use crate::failure::Failure;
 use crate::options::Options;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;

@@ -6,11 +6,12 @@
 //! # Locking
 //! None. One thread waits for the server and for signals; statistics over HTTP have their own.
 
+use super::death;
 use super::descriptors::close_on_exec;
 use super::request::{Facts, FromServer, MountRequest, Source, ToServer};
 use super::server_stderr::ServerStderr;
 use super::wire::Channel;
-use super::{Failure, death};
+use crate::failure::Failure;
 use crate::log::{Log, Severity, printable};
 use crate::metrics::Metrics;
 use crate::mountinfo;

@@ -1,6 +1,6 @@
 //! The messages between the processes of a mount.
 
-use super::Failure;
+use crate::failure::Failure;
 use crate::log::Severity;
 use crate::options::{OptionError, Options};
 use crate::sandbox::Confinement;
@@ -108,7 +108,7 @@ pub enum FromServer {
     Failed(Failure),
     /// Requests are answered from now on.
     Serving,
-    /// Something is wrong with the image or its device.
+    /// Something is wrong with the image or its device, or was asked to be reported.
     Wrong {
         /// How bad it is.
         severity: Severity,

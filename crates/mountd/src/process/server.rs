@@ -3,15 +3,15 @@
 //! # Locking
 //! None of its own. The main thread serves; another listens to the monitor and to `SIGTERM`.
 
-use super::Failure;
 use super::confined::{Confined, Devices};
-use super::report::Reporter;
 use super::request::{Facts, FromServer, MountRequest, ToServer};
 use super::settings::ImageSettings;
 use super::wire::Channel;
 use crate::ext4_adapter::Ext4Adapter;
+use crate::failure::Failure;
 use crate::options::Options;
 use crate::queues::serve_queues;
+use crate::report::{self, Reporter};
 use crate::sandbox::Confinement;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io;
@@ -19,6 +19,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::thread;
+use tracing::level_filters::LevelFilter;
 use uext4::unstable::mqueue::{IpcNamespace, MqueueType};
 use uext4::unstable::{FileSystem, SetAttr};
 use uext4::{BlockDevice, Caller, Filesystem};
@@ -82,8 +83,13 @@ pub fn run() -> Result<(), Failure> {
     let (terminated, on_signal) = rustix::pipe::pipe_with(flags).map_err(io::Error::from)?;
     signal_hook::low_level::pipe::register_raw(libc::SIGTERM, on_signal)?;
     let channel = Arc::new(Channel::inherited()?);
-    tracing::subscriber::set_global_default(Reporter::new(Arc::clone(&channel)))
-        .map_err(Failure::new)?;
+    let to_monitor = Arc::clone(&channel);
+    let level = report::level_asked_for().unwrap_or(LevelFilter::WARN);
+    Reporter::new(level, move |severity, message| {
+        // Never waits for the monitor, which may be waiting for the server, or has ended.
+        let _ = to_monitor.try_send(&FromServer::Wrong { severity, message });
+    })
+    .install()?;
     let Some((ToServer::Open(request), _)) = channel.receive()? else {
         return Err(Failure::new("the monitor asks for nothing"));
     };
