@@ -83,7 +83,7 @@ pub(crate) struct Places {
     pub items: Vec<Item>,
 }
 
-/// The stamp of an inode, which follows from the UUID so that images can be reproduced.
+/// The generation of an inode, which follows from the UUID so that images can be reproduced.
 pub(crate) fn generation(uuid: &[u8; 16], ino: Ino) -> Generation {
     Generation(crc32c(crc32c(CRC_INIT, uuid), &ino.0.to_le_bytes()))
 }

@@ -50,7 +50,7 @@ impl FileIo {
                         .store_acl(handle, inode, Subject::Access, acl.as_deref())?;
                 }
                 let time = now();
-                let stamp = vfs_time(time);
+                let now = vfs_time(time);
                 self.table.update_inode(inode, handle, |disk| {
                     if let Some(mode) = change.mode {
                         disk.mode = disk.mode & 0o170_000 | mode & 0o7777;
@@ -66,7 +66,7 @@ impl FileIo {
                     ];
                     for (field, set) in times {
                         if let Some(set) = set {
-                            let t = set.resolve(stamp);
+                            let t = set.resolve(now);
                             let sec = t.sec.clamp(DiskTime::MIN_SEC, DiskTime::MAX_SEC);
                             // As the kernel: what is out of range becomes the last second in it, of which there is no part.
                             let is_last = sec == DiskTime::MIN_SEC || sec == DiskTime::MAX_SEC;

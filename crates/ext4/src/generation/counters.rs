@@ -1,4 +1,4 @@
-//! Counters of stamps that threads share.
+//! Counters of generations that threads share.
 //!
 //! # Invariants
 //! - A [`Counter`] gives one value to one thread, until it wraps.
@@ -7,7 +7,7 @@
 //!   slice gave between two bases is given twice.
 //!
 //! # Locking
-//! None but [`take_locked`]'s. The order of memory is relaxed: a stamp says nothing of other memory.
+//! None but [`take_locked`]'s. The order of memory is relaxed: a generation says nothing of other memory.
 
 use uext4_sync::Mutex;
 use uext4_sync::atomic::Ordering::Relaxed;
@@ -18,7 +18,7 @@ use uext4_sync::atomic::{AtomicU32, AtomicU64};
 pub(super) struct Counter(AtomicU32);
 
 impl Counter {
-    /// A counter whose first stamp is `start`, but for 0.
+    /// A counter whose first generation is `start`, but for 0.
     pub(super) fn new(start: u32) -> Counter {
         Counter(AtomicU32::new(start))
     }
@@ -35,23 +35,23 @@ impl Counter {
     }
 }
 
-/// A CPU's share of the stamps, given in turn from a base to the end, then from another base.
+/// A CPU's share of the generations, given in turn from a base to the end, then from another base.
 #[derive(Debug)]
 pub(super) struct Slice {
-    /// The smallest stamp of the slice.
+    /// The smallest generation of the slice.
     first: u32,
-    /// Stamps in it.
+    /// Generations in it.
     len: u64,
-    /// Stamps from the first on to the next one; `len` or more when it has run out. It cannot wrap.
+    /// Generations from the first on to the next one; `len` or more when it has run out. It cannot wrap.
     next: AtomicU64,
 }
 
 impl Slice {
-    /// The share of one CPU of `cpus`, a power of two, in stamps of `bits` bits. `below` draws a
+    /// The share of one CPU of `cpus`, a power of two, in generations of `bits` bits. `below` draws a
     /// number less than its argument.
     pub(super) fn new(cpu: usize, cpus: usize, bits: u32, below: impl FnOnce(u64) -> u64) -> Slice {
         let span = (1u64 << bits) / cpus as u64;
-        // The first slice lacks the stamp 0.
+        // The first slice lacks the generation 0.
         let first = (cpu as u64 * span).max(1);
         let len = (cpu as u64 + 1) * span - first;
         Slice {
@@ -61,7 +61,7 @@ impl Slice {
         }
     }
 
-    /// The next stamp of the slice. `below` draws a number less than its argument.
+    /// The next generation of the slice. `below` draws a number less than its argument.
     #[inline]
     pub(super) fn take(&self, below: impl FnMut(u64) -> u64) -> u32 {
         let at = self.next.fetch_add(1, Relaxed);

@@ -1,8 +1,8 @@
-//! Inode generations (mechanism 2): a stamp for every use of an inode number, so that a handle to a
+//! Inode generations (mechanism 2): a generation for every use of an inode number, so that a handle to a
 //! former use is refused.
 //!
 //! # Variants
-//! | variant | draws from | same stamp again |
+//! | variant | draws from | same generation again |
 //! | --- | --- | --- |
 //! | `spinlock` (before) | one counter under one lock | after all others |
 //! | `atomic` | one counter that all add to | after all others |
@@ -15,7 +15,7 @@
 //! The first five can be predicted from a few of them; the last two cannot.
 //!
 //! # Invariants
-//! - A stamp is never 0, which Linux takes for "don't check".
+//! - A generation is never 0, which Linux takes for "don't check".
 //! - Counters start at random, so that a mount does not repeat what the one before it gave.
 //!
 //! # Locking
@@ -49,7 +49,7 @@ pub enum GenerationVariant {
     PercpuStride,
     /// `random`: a draw each time.
     Random,
-    /// `beyond`: a cryptographic draw that is never the stamp the inode had last.
+    /// `beyond`: a cryptographic draw that is never the generation the inode had last.
     #[default]
     Beyond,
 }
@@ -66,14 +66,14 @@ uext4_vfs::variants!(
     Beyond = "beyond",
 );
 
-/// Bits of the narrowest stamps: a share of the numbers must be left for each of 64 CPUs.
+/// Bits of the narrowest generations: a share of the numbers must be left for each of 64 CPUs.
 const BITS_MIN: u32 = 8;
 
 /// Draws generations for new inodes.
 #[derive(Debug)]
 pub struct Generator {
     source: Source,
-    /// The bits that stamps have.
+    /// The bits that generations have.
     mask: u32,
 }
 
@@ -95,7 +95,7 @@ impl Generator {
         Generator::with_width(variant, 32)
     }
 
-    /// A generator of stamps in `1..2^bits`, 8 to 32 bits, to measure how often they repeat.
+    /// A generator of generations in `1..2^bits`, 8 to 32 bits, to measure how often they repeat.
     pub fn with_width(variant: GenerationVariant, bits: u32) -> Generator {
         let bits = bits.clamp(BITS_MIN, 32);
         let source = match variant {
@@ -146,7 +146,7 @@ impl Generator {
         })
     }
 
-    /// A random stamp that is neither 0 nor `not`.
+    /// A random generation that is neither 0 nor `not`.
     #[inline]
     fn random(&self, not: u32) -> u32 {
         loop {
@@ -160,9 +160,9 @@ impl Generator {
 
 /// Notes one claim of an atomic counter in the lock statistics; it never fails, so none is repeated.
 #[inline]
-fn counted(stamp: u32) -> u32 {
+fn counted(generation: u32) -> u32 {
     stat::count_atomic(&class::GENERATION, 0);
-    stamp
+    generation
 }
 
 #[cfg(all(test, not(shuttle), not(loom)))]

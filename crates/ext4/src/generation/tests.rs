@@ -142,9 +142,9 @@ fn no_two_cpus_give_the_same_stamp() {
     for (cpu, counter) in counters.iter().enumerate() {
         // One less for 0, which the first CPU leaves out.
         for _ in 0..(1 << 16) / cpus - 1 {
-            let stamp = counter.take(*cpus, stride.mask);
-            assert_eq!(stamp % cpus, cpu as u32);
-            assert!(seen.insert(stamp), "{stamp} twice");
+            let generation = counter.take(*cpus, stride.mask);
+            assert_eq!(generation % cpus, cpu as u32);
+            assert!(seen.insert(generation), "{generation} twice");
         }
     }
     let range = Generator::with_width(GenerationVariant::PercpuRange, 16);

@@ -96,15 +96,15 @@ impl AclCache {
     }
 
     /// A snapshot that detects later changes.
-    pub fn stamp(&self) -> u32 {
+    pub fn change_count(&self) -> u32 {
         self.known.load(Ordering::Acquire) & !KNOWN
     }
 
-    /// Keeps what was found, unless anything changed since `stamp`.
-    pub fn keep(&self, subject: Subject, found: Option<&Acl>, stamp: u32) {
+    /// Keeps what was found, unless anything changed since `change_count`.
+    pub fn keep(&self, subject: Subject, found: Option<&Acl>, change_count: u32) {
         let (none, some) = subject.bits();
         let set = |bit: u32| {
-            let unchanged = |known: u32| (known & !KNOWN == stamp).then_some(known | bit);
+            let unchanged = |known: u32| (known & !KNOWN == change_count).then_some(known | bit);
             // Refused where something changed: then it is found out again.
             let _ = self
                 .known
@@ -121,7 +121,7 @@ impl AclCache {
             .acls
             .get_or_init(|| Box::new(Mutex::new(&class::INODE_STATE, [None, None])));
         let mut acls = acls.lock();
-        if self.stamp() == stamp
+        if self.change_count() == change_count
             && let Some(kept) = acls.get_mut(slot)
         {
             *kept = Some(Arc::clone(acl));
@@ -147,13 +147,13 @@ mod tests {
         let cache = AclCache::new();
         assert!(!cache.has_none(Subject::Access));
         let acl: Acl = Arc::from(Vec::new());
-        let before = cache.stamp();
+        let before = cache.change_count();
         cache.forget();
         cache.keep(Subject::Access, Some(&acl), before);
         cache.keep(Subject::Default, None, before);
         assert_eq!(cache.get(Subject::Access), None);
         assert!(!cache.has_none(Subject::Default));
-        let now = cache.stamp();
+        let now = cache.change_count();
         cache.keep(Subject::Access, Some(&acl), now);
         cache.keep(Subject::Default, None, now);
         assert_eq!(cache.get(Subject::Access), Some(acl));

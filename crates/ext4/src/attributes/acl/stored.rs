@@ -51,7 +51,7 @@ impl Attributes {
         if let Some(acl) = cache.get(subject) {
             return Ok(Some(acl));
         }
-        let stamp = cache.stamp();
+        let change_count = cache.change_count();
         let (index, name) = subject.name();
         let acl: Option<Arc<[AclEntry]>> = match self.get_xattr(inode, index, name) {
             Ok(value) => {
@@ -65,7 +65,7 @@ impl Attributes {
             Err(Ext4Error::NoAttribute) => None,
             Err(why) => return Err(why),
         };
-        cache.keep(subject, acl.as_ref(), stamp);
+        cache.keep(subject, acl.as_ref(), change_count);
         Ok(acl)
     }
 
@@ -256,12 +256,12 @@ impl Attributes {
         if inode.acls.has_none(Subject::Capability) {
             return Ok(false);
         }
-        let stamp = inode.acls.stamp();
+        let change_count = inode.acls.change_count();
         let (index, name) = Subject::Capability.name();
         match self.get_xattr(inode, index, name) {
             Ok(_) => Ok(true),
             Err(Ext4Error::NoAttribute) => {
-                inode.acls.keep(Subject::Capability, None, stamp);
+                inode.acls.keep(Subject::Capability, None, change_count);
                 Ok(false)
             }
             Err(why) => Err(why),

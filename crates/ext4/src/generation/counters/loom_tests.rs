@@ -26,9 +26,9 @@ fn taken<T: Send + Sync + 'static>(
     all
 }
 
-fn assert_distinct(stamps: &[u32]) {
-    let distinct: HashSet<_> = stamps.iter().collect();
-    assert_eq!(distinct.len(), stamps.len(), "{stamps:?}");
+fn assert_distinct(generations: &[u32]) {
+    let distinct: HashSet<_> = generations.iter().collect();
+    assert_eq!(distinct.len(), generations.len(), "{generations:?}");
     assert!(!distinct.contains(&0));
 }
 
@@ -57,22 +57,22 @@ fn loom_strides_do_not_meet() {
     loom::model(|| {
         let counters = [Counter::new(u32::MAX - 1), Counter::new(u32::MAX)];
         let all = taken(counters, 3, |counters, thread| {
-            let stamp = counters[thread % 2].take(2, u32::MAX);
-            assert_eq!(stamp as usize % 2, thread % 2);
-            stamp
+            let generation = counters[thread % 2].take(2, u32::MAX);
+            assert_eq!(generation as usize % 2, thread % 2);
+            generation
         });
         assert_distinct(&all);
     });
 }
 
-/// A slice of four stamps, and how many bases were drawn for it, which loom need not know.
+/// A slice of four generations, and how many bases were drawn for it, which loom need not know.
 struct Drained {
     slice: Slice,
     bases: AtomicUsize,
 }
 
 impl Drained {
-    /// The slice of stamps 4 to 7, with `left` of them left.
+    /// The slice of generations 4 to 7, with `left` of them left.
     fn new(left: u64) -> Drained {
         Drained {
             slice: Slice {
@@ -85,18 +85,18 @@ impl Drained {
     }
 
     fn take(&self) -> u32 {
-        let stamp = self.slice.take(|len| {
+        let generation = self.slice.take(|len| {
             assert_eq!(len, 4);
             self.bases.fetch_add(1, Relaxed);
             0
         });
-        assert!((4..8).contains(&stamp), "{stamp} is another's");
-        stamp
+        assert!((4..8).contains(&generation), "{generation} is another's");
+        generation
     }
 }
 
-/// `percpu-range`: the slice runs out under two threads. The last one stamp is given once, and
-/// what follows comes from one new base: the first three stamps from there.
+/// `percpu-range`: the slice runs out under two threads. The last one generation is given once, and
+/// what follows comes from one new base: the first three generations from there.
 #[test]
 fn loom_a_slice_that_runs_out_starts_again_once() {
     loom::model(|| {
@@ -138,7 +138,7 @@ fn loom_of_three_that_start_a_slice_one_does() {
     });
 }
 
-/// A slice so short that it runs out again while others still start it: each stamp is given as often
+/// A slice so short that it runs out again while others still start it: each generation is given as often
 /// as bases were used.
 #[test]
 fn loom_a_short_slice_runs_out_again_and_again() {
