@@ -93,7 +93,7 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         // A process that another thread is just starting has our open files until its exec, and the loop
-        // device lets go of the image some time after.
+        // device releases the image some time after.
         let unmounted = || {
             let done = Command::new("umount").arg(self.dir.path()).status();
             done.is_ok_and(|status| status.success())

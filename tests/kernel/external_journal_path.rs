@@ -26,7 +26,7 @@ fn make(image: &str, journal: &str) -> bool {
         ];
         let made = run("mke2fs", &args).is_some();
         let _ = run("losetup", &["-d", &device]);
-        // It lets go a moment later.
+        // It is released a moment later.
         for _ in 0..250 {
             if run("losetup", &["-j", journal]).is_none_or(|said| said.is_empty()) {
                 break;

@@ -1,4 +1,4 @@
-//! FIEMAP, beside what the kernel says of the same images; and what trimming leaves.
+//! FIEMAP, beside the kernel on the same images; and what trimming leaves.
 
 use uext4_testkit::prelude::*;
 use uext4_vfs::fiemap::FiemapOf;

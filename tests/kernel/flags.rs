@@ -87,7 +87,7 @@ fn flags_are_set_as_the_kernel_sets_them() {
         }
     }
     for (node, fd) in &both {
-        // What is immutable is let go one flag at a time.
+        // Immutable files lose one flag at a time.
         let kept = fs.files.flags(node).bits() & !InodeFlags::IMMUTABLE.bits();
         assert_eq!(here(&fs, &root, node, kept), in_kernel(fd, kept));
     }

@@ -49,7 +49,7 @@ fn inodes_used(fs: &Ext4) -> Result<u64> {
     Ok(stat.inodes - stat.inodes_free)
 }
 
-/// What the kernel shares is counted when one owner lets go of it, gets a block of its own, or is deleted.
+/// What the kernel shares is counted when one owner drops it, gets a block of its own, or is deleted.
 #[test]
 fn kernel_shares_values_and_we_count() {
     if !uext4_testkit::image::kernel_mounts() {

@@ -119,7 +119,7 @@ fn failing_load(cache: &Cache) {
     assert_eq!(cache.len(), 1);
 }
 
-/// Two threads let go of an abandoned inode, a third looks it up: one deletes it, and no look-up
+/// Two threads drop an abandoned inode, a third looks it up: one deletes it, and no look-up
 /// gets it once that began.
 fn reap_once(cache: &Cache) {
     let disk = Arc::new(Disk::default());

@@ -82,7 +82,7 @@ impl<'a> Location<'a> {
     }
 }
 
-/// Waits until no loop device has the image open: it lets go some time after umount(8) returns.
+/// Waits until no loop device has the image open: it releases the image some time after umount(8) returns.
 pub fn wait_for_loop_device(image: &Path) -> anyhow::Result<()> {
     let since = Instant::now();
     while backs_loop_device(image) {

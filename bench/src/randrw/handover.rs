@@ -13,7 +13,7 @@ pub type Nanos = u64;
 const TURNS: usize = 300;
 const READ_BYTES: usize = 4096;
 
-/// The median time between letting go of an inode lock and running with it, of two threads that take it in
+/// The median time between the release of an inode lock and running with it, of two threads that take it in
 /// turn, each for a request of the device; so the other one sleeps, as it does in a run.
 pub fn measure(device: &dyn BlockDevice) -> anyhow::Result<Nanos> {
     let lock = ILock::new(12, FileKind::Regular);

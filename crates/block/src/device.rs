@@ -136,7 +136,7 @@ pub trait BlockDevice: Send + Sync + Debug {
     /// Makes a range read as zeros, cheaper than by writing them where the device can.
     fn zero(&self, offset: u64, len: u64) -> Result<()>;
 
-    /// Gives a range its space on the host, so that later writes to it do not fail for want of that; what it
+    /// Gives a range its space on the host, so that later writes to it do not fail for lack of space; what it
     /// holds stays. A device that can't do it, or whose space is its own, does nothing.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ impl DeviceId {
     /// Of what is at `path` now.
     ///
     /// # Errors
-    /// `ENOTBLK`: neither a file nor a block device. Else what the host says.
+    /// `ENOTBLK`: neither a file nor a block device. Otherwise the host's error.
     pub fn of_path(path: &Path) -> Result<DeviceId> {
         platform::id_of_path(path)
     }

@@ -84,7 +84,7 @@ pub enum BlockError {
         offset: u64,
         /// How much was asked.
         len: u64,
-        /// What the host said.
+        /// The host's error.
         source: io::Error,
     },
     /// The device ended, though its length promised more.
@@ -138,7 +138,7 @@ pub enum BlockError {
     Open {
         /// The path as given.
         path: PathBuf,
-        /// What the host said.
+        /// The host's error.
         source: io::Error,
     },
     /// The file system that the image is on takes no direct I/O.
@@ -155,7 +155,7 @@ pub enum BlockError {
         "can't use io_uring: {source}; leave the choice of the engine to us, or choose pread/pwrite"
     )]
     NoUring {
-        /// What the host said.
+        /// The host's error.
         source: io::Error,
     },
     /// Neither a regular file nor a block device.

@@ -22,7 +22,7 @@ pub enum MkfsError {
     /// No such feature.
     #[error("feature {0:?} is unknown")]
     UnknownFeature(String),
-    /// A feature that can't be turned on.
+    /// A feature that cannot be enabled.
     #[error("feature {0} is not supported")]
     UnsupportedFeature(String),
     /// Two features of which an image can have one.
@@ -83,7 +83,7 @@ pub enum MkfsError {
         op: &'static str,
         /// Which file.
         path: PathBuf,
-        /// What the host said.
+        /// The host's error.
         source: io::Error,
     },
     /// A file of the tree that the format has no place for.

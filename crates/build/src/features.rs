@@ -15,7 +15,7 @@ pub struct FeatureSet {
     pub ro_compat: RoCompat,
 }
 
-/// What can be turned on beyond the defaults. Some are a promise in the superblock only: the image is
+/// Features that can be enabled beyond the defaults. Some are a flag in the superblock only: the image is
 /// the same without.
 const MORE_COMPAT: Compat = Compat::SPARSE_SUPER2
     .union(Compat::FAST_COMMIT)
@@ -154,7 +154,7 @@ impl FeatureSet {
         Ok(())
     }
 
-    /// Names of everything that can be turned on.
+    /// Names of all features that can be enabled.
     pub fn names() -> impl Iterator<Item = &'static str> {
         let compat = (COMPAT | MORE_COMPAT).names();
         let incompat = (INCOMPAT | MORE_INCOMPAT).names();

@@ -87,7 +87,7 @@ impl Space {
         self.take_at(start, len).then_some(Pblk(start))
     }
 
-    /// Takes the first `len` free blocks, in as many runs as it takes; nothing if there are too few.
+    /// Takes the first `len` free blocks, in as many runs as it takes; `None` if there are too few.
     pub fn take_first(&mut self, len: u64, mut each: impl FnMut(Run)) -> bool {
         if len > self.free {
             return false;

@@ -49,7 +49,7 @@ impl System {
         (bad_blocks.mode, bad_blocks.links) = (0, 0);
         bad_blocks.extra_isize = 0;
         system.inodes.push((Ino::BAD_BLOCKS, bad_blocks));
-        // The journal first: it wants to be in one piece.
+        // The journal first: it should be one contiguous run.
         let journal = match layout.journal_blocks {
             0 => None,
             n => Some(system.journal(layout, space, file(0), n)?),

@@ -43,7 +43,7 @@ impl InImage {
 }
 
 impl Location {
-    /// Reads a path of the host, or `IMAGE:/path`; what exists on the host as it stands is a path.
+    /// Parses a path of the host, or `IMAGE:/path`; an argument that exists on the host unchanged is a path.
     pub fn parse(text: OsString) -> Location {
         if std::fs::symlink_metadata(&text).is_ok() {
             return Location::Host(PathBuf::from(text));

@@ -284,7 +284,7 @@ impl OrphanList {
         self.left.store(true, Ordering::Relaxed);
     }
 
-    /// The list that starts in the superblock. The references are let go of only when the list is known:
+    /// The list that starts in the superblock. The references are dropped only when the list is known:
     /// a deletion takes the inode off it.
     pub(crate) fn read_orphan_list(&self) -> Result<Vec<InodeRef>> {
         let mut listed: Vec<InodeRef> = Vec::new();

@@ -35,7 +35,7 @@ pub struct TransportResources {
 
 impl TransportResources {
     /// What the transport that `options` ask for takes: descriptors of `/dev/fuse` for the threads, and rings where the
-    /// kernel has FUSE over io_uring turned on.
+    /// kernel has FUSE over io_uring enabled.
     ///
     /// # Errors
     /// As the host says: no `/dev/fuse`, or no permission; with io_uring asked for, no rings.
@@ -112,7 +112,7 @@ impl Stopper {
 /// May sleep; starts threads, and waits for them.
 ///
 /// # Errors
-/// As the host says, where it cannot go on; with io_uring asked for, if the kernel has it turned off.
+/// The host's error if serving cannot continue; also if io_uring was requested and the kernel has it disabled.
 pub fn serve<F: FuseFileSystem>(
     fs: F,
     connection: OwnedFd,
@@ -158,7 +158,7 @@ pub fn serve_handler<H: Handler>(
             ));
         }
         (TransportKind::Uring, false, _) => {
-            let why = "FUSE over io_uring is turned off: write Y to /sys/module/fuse/parameters/enable_uring, \
+            let why = "FUSE over io_uring is disabled: write Y to /sys/module/fuse/parameters/enable_uring, \
                        or use transport=dev";
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }

@@ -3,7 +3,7 @@
 use crate::error::JournalError;
 use crate::transaction::Freed;
 
-/// What the file system above wants to know.
+/// What the journal reports to the file system above.
 pub trait JournalClient: Send + Sync {
     /// Transaction `tid` is durable, so `freed` may be given out again.
     ///

@@ -32,7 +32,7 @@ pub enum JournalError {
     /// The commit thread was asked to wait for itself.
     #[error("journal: the commit thread cannot wait for a commit")]
     OnCommitThread,
-    /// One handle wants more blocks than a transaction may hold.
+    /// One handle needs more blocks than a transaction may hold.
     #[error("journal too small: a change needs {wanted} blocks, a transaction holds {limit}")]
     TooLarge {
         /// Blocks wanted.

@@ -13,7 +13,7 @@ use uext4_ondisk::{
     RevokeBuilder, Tid, journal_escape, journal_needs_escape,
 };
 
-/// What the file system wants of a log that it opens.
+/// What the file system requires of a log that it opens.
 #[derive(Clone, Copy, Debug)]
 pub struct LogFeatures {
     /// Checksums (version 3, unless the log has version 2).

@@ -44,7 +44,7 @@ impl LogMap {
         &self.runs
     }
 
-    /// Gives the log its space on the host, so that writing to it does not fail for want of that.
+    /// Gives the log its space on the host, so that writing to it does not fail for lack of space.
     ///
     /// # Errors
     /// The device's: `ENOSPC` where the host is full.

@@ -39,7 +39,7 @@ pub enum SecondMountError {
     Host {
         /// Where it is mounted.
         first: PathBuf,
-        /// What the host says.
+        /// The host's error.
         why: io::Error,
     },
 }

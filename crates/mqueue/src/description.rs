@@ -1,4 +1,4 @@
-//! An open queue: what may be done with it, and whether it waits.
+//! An open queue: which operations are allowed, and whether they block.
 //!
 //! # Invariants
 //! What a queue was opened for is checked once, at opening. `O_NONBLOCK` belongs to the description;

@@ -3,7 +3,7 @@
 //! # Data model
 //! A [`MqueueType`] has IPC namespaces, each of them a superblock in its registry. An [`IpcNamespace`]
 //! has named [`Node`]s, each a [`Queue`] with an owner, a mode and times. Opening a name gives a
-//! [`Description`], which says what may be done with the queue, and whether it waits.
+//! [`Description`], which holds the allowed operations and whether they block.
 //!
 //! ```
 //! use uext4_mqueue::{Limits, MqOpen, MqueueType, Wait};

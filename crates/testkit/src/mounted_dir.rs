@@ -195,7 +195,7 @@ impl MountedDir {
             .any(|line| line.split(' ').nth(1) == self.dir.to_str()))
     }
 
-    /// Unmounts, and waits until the image is let go of.
+    /// Unmounts, and waits until the image is released.
     ///
     /// # Errors
     /// It stays busy.

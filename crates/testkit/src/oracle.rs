@@ -118,7 +118,7 @@ impl KernelMount {
         run("python3", &["-c", code, text(&self.dir)], 0).map(|_| ())
     }
 
-    /// Unmounts, and waits until the loop device has let go of the image.
+    /// Unmounts, and waits until the loop device has released the image.
     ///
     /// # Errors
     /// umount(8) failed.
@@ -149,7 +149,7 @@ pub fn wait_for_loop_device(image: &Path) {
     }
 }
 
-/// Whether a loop device still has the image open: it lets go some time after umount(8) returns.
+/// Whether a loop device still has the image open: it releases the image some time after umount(8) returns.
 fn backs_loop_device(image: &Path) -> bool {
     let Ok(devices) = std::fs::read_dir("/sys/block") else {
         return false;

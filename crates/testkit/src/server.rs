@@ -15,7 +15,7 @@ pub fn transports() -> Vec<&'static str> {
     }
 }
 
-/// What the server says about itself.
+/// What the server reports about itself.
 ///
 /// # Errors
 /// Nothing of uext4 is mounted there, or its server does not answer.

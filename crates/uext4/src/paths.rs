@@ -432,7 +432,7 @@ impl Filesystem {
         self.change("set_times", path, FOLLOW, &change)
     }
 
-    /// Checks that the caller may access the file in all the ways of `want` (access(2)).
+    /// Checks that the caller has every permission in `want` (access(2)).
     ///
     /// # Errors
     /// `EACCES`: not in all of them. `EROFS`: [`Access::WRITE`], and the mount is read-only.

@@ -49,7 +49,7 @@ pub trait FileSystem: Send + Sync + 'static {
     /// The attributes; needs no permission on the file itself (stat(2)).
     fn getattr(&self, node: &Self::Node) -> Result<Attr>;
 
-    /// Checks that the caller may do `want` with the file (access(2)); open(2) asks it.
+    /// Checks that the caller has every permission in `want` (access(2)); open(2) calls it.
     ///
     /// A file system with access control lists has its own.
     ///

@@ -1,4 +1,4 @@
-//! Mechanism 4, the lock's side: the inode lock, shared or exclusive, the order of two, and locks on
+//! The lock of mechanism 4: the inode lock, shared or exclusive, the order of two of them, and locks on
 //! ranges of a file.
 //!
 //! # Variants
@@ -11,8 +11,8 @@
 //!
 //! # Locking
 //! Directories before other inodes. Two directories: the ancestor first, unrelated ones by inode
-//! number, and only with the rename mutex held, as nothing else keeps the tree from turning
-//! their order round. Other inodes: ascending inode number. A range of a file: after its inode lock,
+//! number, and only with the rename mutex held, as nothing else keeps a rename from reversing
+//! their order. Other inodes: ascending inode number. A range of a file: after its inode lock,
 //! which is held shared, and before those of larger inodes.
 
 use crate::attr::FileKind;
@@ -24,7 +24,7 @@ use uext4_sync::{Mutex, MutexGuard, RangeGuard, RangeLock, RwSem, RwSemGuard, cl
 pub enum LockMode {
     /// Shared with other readers.
     Shared,
-    /// Alone.
+    /// Exclusive.
     Exclusive,
 }
 
@@ -35,7 +35,7 @@ pub struct ILock {
     ino: u64,
 }
 
-/// Holds an [`ILock`] until dropped: what it guards lies in the inode.
+/// Holds an [`ILock`] until dropped. What the lock guards is in the inode.
 #[derive(Debug)]
 #[must_use]
 pub struct ILockGuard<'a>(RwSemGuard<'a>);
@@ -58,7 +58,7 @@ impl ILock {
         std::ptr::eq(self.lock.class(), &class::DIR_ILOCK)
     }
 
-    /// Where this lock stands among those that do not follow from the tree.
+    /// The position of this lock among those whose order does not follow from the tree.
     fn rank_key(&self) -> (bool, u64) {
         (!self.is_dir(), self.ino)
     }
@@ -109,13 +109,13 @@ impl<'a> ILockGuard<'a> {
         }
     }
 
-    /// Shares the lock from now on, with no moment in between at which another writer has it.
+    /// Downgrades the lock to shared; no other writer can take it in between.
     pub fn downgrade(self) -> ILockGuard<'a> {
         ILockGuard(self.0.downgrade())
     }
 }
 
-/// Locks a range of a file alone, waiting for every overlapping one that was asked for before.
+/// Locks a range of a file exclusively; waits for every overlapping range that was requested before.
 ///
 /// # Locks
 /// The inode's lock is held, shared or not, which `_locked` proves. Takes `range`.
@@ -137,7 +137,7 @@ pub fn try_ilock_range<'a>(
     ranges.try_lock(range)
 }
 
-/// The one lock of a file system that renames between directories hold: it keeps the tree's shape.
+/// The one lock of a file system that renames between directories hold, so that the shape of the tree is stable.
 #[derive(Debug)]
 pub struct RenameMutex(Mutex<TreeShape>);
 
@@ -174,7 +174,7 @@ impl Default for RenameMutex {
     }
 }
 
-/// How two directories lie in the tree, as found with the rename mutex held.
+/// The relation of two directories in the tree, found with the rename mutex held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirOrder {
     /// The first is an ancestor of the second.
@@ -252,7 +252,7 @@ fn lock_pair<'a>(a: &'a ILock, b: &'a ILock, mode: LockMode, a_first: bool) -> I
 /// The variants of mechanism 4 (`dio-lock=`): how direct I/O takes the inode lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DioLock {
-    /// `exclusive-first` (before): exclusive, then demoted once the write is seen to overwrite.
+    /// `exclusive-first` (before): exclusive, then downgraded if the write proves to be an overwrite.
     ExclusiveFirst,
     /// `shared-first` (after): shared with dioread_nolock, exclusive only when that proves wrong.
     SharedFirst,

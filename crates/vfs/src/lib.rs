@@ -8,7 +8,7 @@
 //!
 //! # References
 //! A `SuperRef` keeps a superblock alive; an open file keeps the file system and its node; a node
-//! keeps its inode in memory. They are let go in the opposite order: open file, node, superblock.
+//! keeps its inode in memory. They are dropped in the opposite order: open file, node, superblock.
 //!
 //! # Locking
 //! Outermost first: `s_umount`, `rename`, `dir_ilock`, `ilock` (see `docs/LOCKING.md`), then what the

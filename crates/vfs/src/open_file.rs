@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! What a file was opened for is checked once, when it is opened; later changes of its mode do not
-//! matter. Of reads and writes at the position none overlap, so that each byte is read once.
+//! matter. Reads and writes at the position do not overlap, so each byte is read once.
 //!
 //! # Locking
 //! The position is guarded by its `file_pos` lock, which is held during the read or write and is
@@ -29,7 +29,7 @@ bitflags! {
         const WRITE = 2;
         /// Every write appends.
         const APPEND = 4;
-        /// Cut to length 0 at opening; needs `WRITE`.
+        /// Truncated to length 0 at opening; needs `WRITE`.
         const TRUNCATE = 8;
         /// Every read and write is [`IoFlags::DIRECT`].
         const DIRECT = 16;
@@ -41,7 +41,7 @@ bitflags! {
 }
 
 impl OpenFlags {
-    /// What they say of each read and write.
+    /// The flags of each read and write.
     const fn io(self) -> IoFlags {
         let mut io = IoFlags::empty();
         let all = [
@@ -71,12 +71,12 @@ pub enum Wanted {
 }
 
 /// An open file. The node and `mount`, which keeps the file system mounted and leads to it, stay until it
-/// is dropped, and are let go in this order.
+/// is dropped, and are dropped in this order.
 pub struct OpenFile<M: Deref<Target: FileSystem>> {
     node: <M::Target as FileSystem>::Node,
     mount: M,
     flags: OpenFlags,
-    /// What the flags say of each read and write; immutable.
+    /// The flags of each read and write; immutable.
     io: IoFlags,
     /// The caller of open(2). Its writes may clear set-id bits.
     opener: Caller,
@@ -91,8 +91,8 @@ impl<F: FileSystem, M: Deref<Target = F>> OpenFile<M> {
     ///
     /// # Errors
     /// `EACCES`: the mode forbids it. `EISDIR`: a directory, to be written. `ELOOP`: a symbolic link.
-    /// `EPERM`: an append-only file, to be written elsewhere or cut. `EINVAL`: neither reading nor
-    /// writing, or cutting without writing. `ENXIO`: a socket.
+    /// `EPERM`: an append-only file, opened to write elsewhere or to truncate. `EINVAL`: neither reading nor
+    /// writing, or truncating without writing. `ENXIO`: a socket.
     pub fn open(mount: M, caller: &Caller, node: F::Node, flags: OpenFlags) -> Result<OpenFile<M>> {
         let writes = flags.contains(OpenFlags::WRITE);
         if !flags.intersects(OpenFlags::READ | OpenFlags::WRITE)
@@ -178,7 +178,7 @@ impl<F: FileSystem, M: Deref<Target = F>> OpenFile<M> {
         self.read_at_with(offset, data, IoFlags::empty())
     }
 
-    /// As [`OpenFile::read_at`], `flags` added to those it was opened with (preadv2(2)).
+    /// As [`OpenFile::read_at`], with `flags` added to those it was opened with (preadv2(2)).
     ///
     /// # Errors
     /// As [`OpenFile::read_at`].
@@ -204,7 +204,7 @@ impl<F: FileSystem, M: Deref<Target = F>> OpenFile<M> {
         Ok(written.len)
     }
 
-    /// Writes at a byte offset (pwrite(2)); when appending, at the end all the same, as on Linux.
+    /// Writes at a byte offset (pwrite(2)); a file opened for appending is written at its end, as on Linux.
     ///
     /// # Errors
     /// `EBADF`: not open for writing. Others as [`FileSystem::write_with`].
@@ -212,7 +212,7 @@ impl<F: FileSystem, M: Deref<Target = F>> OpenFile<M> {
         Ok(self.write_at_with(offset, data, IoFlags::empty())?.len)
     }
 
-    /// As [`OpenFile::write_at`], `flags` added to those it was opened with; where it was written
+    /// As [`OpenFile::write_at`], with `flags` added to those it was opened with; returns where it wrote
     /// (pwritev2(2)).
     ///
     /// # Errors
@@ -248,7 +248,7 @@ impl<F: FileSystem, M: Deref<Target = F>> OpenFile<M> {
         Ok(*position)
     }
 
-    /// Checks that it may be written, and takes set-id bits away before the data changes.
+    /// Checks that it may be written, and clears set-id bits before the data changes.
     fn prepare_write(&self, data: &[u8], flags: IoFlags) -> Result<()> {
         if !self.flags.contains(OpenFlags::WRITE) {
             return Err(Errno::EBADF.into());
@@ -271,7 +271,7 @@ impl<F: FileSystem, M: Deref<Target = F>> OpenFile<M> {
         Ok(())
     }
 
-    /// Moves the position and gives the new one (lseek(2)); it may lie beyond the end.
+    /// Moves the position and returns the new one (lseek(2)); it may be past the end.
     ///
     /// # Locks
     /// Takes `file_pos`; may sleep.

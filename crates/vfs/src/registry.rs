@@ -355,7 +355,7 @@ impl<K: Eq, S: Superblock> SuperRef<K, S> {
         self.entry().active.load(Relaxed) > 1
     }
 
-    /// Lets go of it, as dropping does, and says whether this was the last reference.
+    /// Drops it, and returns whether this was the last reference.
     ///
     /// # Locks
     /// May sleep. Takes `registry`, but holds nothing during [`Superblock::shutdown`].

@@ -1,8 +1,8 @@
-//! Paths: from a byte string to a node, as path_resolution(7) says.
+//! Path resolution: from a byte string to a node, as path_resolution(7) specifies.
 //!
 //! # Invariants
 //! A walk follows at most [`SYMLINKS_MAX`] symbolic links. The file system answers `.` and `..`
-//! itself, `..` of the root being the root; so no walk leaves the file system. Search permission is
+//! itself, and `..` of the root is the root, so no walk leaves the file system. Search permission is
 //! checked by [`FileSystem::lookup`].
 //!
 //! # Locking
@@ -22,7 +22,7 @@ bitflags! {
     /// How symbolic links are treated. Those before the last component are followed in any case.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct WalkFlags: u32 {
-        /// Follow the last component too. Where slashes trail, [`resolve`] always does.
+        /// Follow the last component too. If slashes trail, [`resolve`] always does.
         const FOLLOW_LAST = 1;
         /// Follow none: fail with `ELOOP` instead.
         const NO_SYMLINKS = 2;
@@ -46,7 +46,7 @@ pub struct Parent<'p, N> {
 /// `ENOENT`: a component does not exist, or the path or a link's target is empty. `ENOTDIR`: a
 /// component before the last, or before a trailing slash, is not a directory. `ELOOP`: too many symbolic
 /// links, or one where none may be followed. `ENAMETOOLONG`: a component above 255 bytes, or a path
-/// above 4095. `EINVAL`: a NUL byte. `EACCES`: no search permission. What the file system gives.
+/// above 4095. `EINVAL`: a NUL byte. `EACCES`: no search permission. Otherwise the file system's error.
 pub fn resolve<F: FileSystem>(
     fs: &F,
     caller: &Caller,
@@ -72,7 +72,7 @@ pub fn resolve<F: FileSystem>(
 }
 
 /// The directory in which the last component of `path` is or would be, and that component. With
-/// `FOLLOW_LAST`, where that is a symbolic link, the same for its target: so does open(2) with
+/// `FOLLOW_LAST`, if that is a symbolic link, the same for its target, as open(2) does with
 /// `O_CREAT`.
 ///
 /// # Errors
@@ -113,14 +113,14 @@ pub fn resolve_parent<'p, F: FileSystem>(
     })
 }
 
-/// A walk under way.
+/// A walk in progress.
 struct Walk<'a, 'p, F: FileSystem> {
     fs: &'a F,
     caller: &'a Caller,
     flags: WalkFlags,
     /// What the next component is looked up in.
     at: F::Node,
-    /// What is left to go, after links already read.
+    /// The rest of the path, after links already read.
     rest: Cow<'p, [u8]>,
     links: u32,
 }
@@ -157,7 +157,7 @@ impl<'a, 'p, F: FileSystem> Walk<'a, 'p, F> {
         })
     }
 
-    /// Takes the next component off what is left.
+    /// Takes the next component off the rest.
     fn next_step(&mut self) -> Result<Option<Step<'p>>> {
         let rest = &self.rest[..];
         let Some(start) = rest.iter().position(|&b| b != b'/') else {
@@ -189,7 +189,7 @@ impl<'a, 'p, F: FileSystem> Walk<'a, 'p, F> {
         }))
     }
 
-    /// Continues with the target of a link, then with what is left.
+    /// Continues with the target of a link, then with the rest.
     fn follow(&mut self, link: &F::Node) -> Result<()> {
         self.links += 1;
         if self.links > SYMLINKS_MAX || self.flags.contains(WalkFlags::NO_SYMLINKS) {
@@ -205,7 +205,7 @@ impl<'a, 'p, F: FileSystem> Walk<'a, 'p, F> {
         Ok(())
     }
 
-    /// The last component, where it exists and is a symbolic link.
+    /// The last component, if it exists and is a symbolic link.
     fn last_link(&self, name: &[u8]) -> Result<Option<F::Node>> {
         match self.fs.lookup(self.caller, &self.at, name) {
             Ok(node) => {

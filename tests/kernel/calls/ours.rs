@@ -505,7 +505,7 @@ impl Side for Ours {
             if fs.files.flags(node).intersects(fixing) {
                 fs.files
                     .set_flags(&root, node, fs.files.flags(node) - fixing)
-                    .expect("lets go");
+                    .expect("released");
             }
         };
         free(&self.top);

@@ -58,7 +58,7 @@ fn processes(s: &mut Scene) {
     });
     s.lock(fd, F_SETLK, F_WRLCK, (-1, 10));
     s.lock(fd, F_SETLK, 77, (0, 10));
-    // Closing any descriptor of the file lets go.
+    // Closing any descriptor of the file releases them.
     s.close(r);
     s.in_child(|s| s.lock(fd, F_SETLK, F_WRLCK, (0, 0)));
 }
@@ -92,7 +92,7 @@ fn waiting(s: &mut Scene) {
     // SAFETY: all zeros are a `flock`, of everything.
     let mut all: libc::flock = unsafe { std::mem::zeroed() };
     all.l_type = F_UNLCK as i16;
-    call!(fcntl, fd, F_SETLK, &raw mut all).expect("lets go");
+    call!(fcntl, fd, F_SETLK, &raw mut all).expect("released");
     let mut status = 0;
     call!(waitpid, child, &raw mut status, 0).expect("ends");
     s.read(pipe[0], 10);

@@ -1,4 +1,4 @@
-//! Asking the host to make writes durable, so that every caller hears of a loss.
+//! Making writes durable on the host, so that a loss is reported to every caller.
 //!
 //! # Data model
 //! The host reports lost writes once to each open file description, and to whichever call asks first. So a

@@ -53,7 +53,7 @@ pub fn lock_image(path: &Path, fd: &OwnedFd, read_only: bool) -> Result<()> {
     }
 }
 
-/// Lets go of the lock.
+/// Releases the lock.
 pub fn unlock_image(fd: &OwnedFd) {
     // Nothing is lost where that fails: the lock goes with the file description.
     let _ = flock(fd, FlockOperation::NonBlockingUnlock);

@@ -57,7 +57,7 @@ pub struct FileDevice {
     durable: Durable,
     /// The unit of I/O. Immutable.
     sector: u32,
-    /// There if the host has a cache, and it is bypassed. Immutable.
+    /// Exists if the host has a cache and the cache is bypassed. Immutable.
     pub(crate) direct: Option<Direct>,
     /// Empty until a batch asks; `None` if batches go request by request.
     rings: OnceLock<Option<Rings>>,
@@ -70,7 +70,7 @@ impl FileDevice {
     /// `EBUSY` when another open of it conflicts, when it backs a loop device, or when the kernel writes to it;
     /// `EROFS` when it is a block device that is set read-only, to be written; `ENOTBLK` when it
     /// is neither a file nor a block device; `EINVAL` when direct I/O is asked for where the host has none;
-    /// what the host says of io_uring when that is asked for and refused; else what the host says.
+    /// the host's error when io_uring is requested and refused; otherwise the host's error of the open.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<FileDevice> {
         assert_may_block("device open");
         let path = path.as_ref();

@@ -84,7 +84,7 @@ pub(crate) fn open_flags(options: &OpenOptions, is_block: bool) -> OFlags {
     flags
 }
 
-/// Refuses to write to a block device that is set read-only, which the kernel opens all the same.
+/// Refuses to write to a block device that is set read-only: the kernel opens it for writing nevertheless.
 pub(crate) fn refuse_read_only(path: &Path, fd: &OwnedFd) -> Result<()> {
     // SAFETY: BLKROGET writes one int.
     match unsafe { ioctl(fd, Getter::<BLKROGET, i32>::new()) } {

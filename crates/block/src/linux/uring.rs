@@ -35,7 +35,7 @@ pub(crate) struct Request {
     pub offset: u64,
     /// How many of the buffers it takes, after those of the requests before it.
     pub bufs: usize,
-    /// What the kernel said: bytes, or an errno below zero.
+    /// The kernel's result: bytes, or a negative errno.
     pub result: i32,
 }
 
@@ -69,7 +69,7 @@ impl Rings {
     /// Makes the first ring.
     ///
     /// # Errors
-    /// What the host says where it doesn't allow io_uring: `ENOSYS`, `EPERM`, `ENOMEM`.
+    /// The host's error if it does not allow io_uring: `ENOSYS`, `EPERM`, `ENOMEM`.
     pub fn new() -> io::Result<Rings> {
         let rings = Rings {
             pool: Pool::new(),
@@ -172,7 +172,7 @@ impl Flight<'_> {
     /// What the entries point at must be theirs to use until this returns.
     ///
     /// # Errors
-    /// What the host says about the ring; some requests were then not tried.
+    /// The host's error of the ring; some requests were then not submitted.
     unsafe fn submit_all(
         &mut self,
         entries: &[squeue::Entry],

@@ -323,7 +323,7 @@ impl Builder {
             xattrs,
         };
         if let Kind::Symlink(_) = node.kind {
-            // What was read counts, not what the host says: links in /proc have no size.
+            // The length of what was read counts, not the size in stat(2): links in /proc have none.
             node.attributes.size = file.target.len() as u64;
         }
         tree.nodes.push(node);

@@ -12,7 +12,7 @@ use uext4::FileKind;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: uext4 ln -s ../usr/bin disk.img:/bin")]
 pub struct Args {
-    /// Make a symbolic link, which holds TARGET as it stands
+    /// Make a symbolic link, which holds TARGET unchanged
     #[arg(short)]
     symbolic: bool,
     /// The file: IMAGE:/path, or a path in the image of LINK

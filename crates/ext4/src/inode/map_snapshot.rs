@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //! - A look-up that begins after a change has ended does not find what was before: the version is raised
-//!   before the change's `map` lock is let go. One that runs beside a change finds either; so a thread that removes
+//!   before the change's `map` lock is released. One that runs beside a change finds either; so a thread that removes
 //!   blocks holds the inode's `ilock` exclusively, and no thread looks up and uses them meanwhile.
 //! - All copies of a file system together keep to a budget. A copy goes with the next change and with the
 //!   last reference to its inode.
@@ -75,7 +75,7 @@ struct Copy {
 #[derive(Debug)]
 pub(crate) struct MapSnapshot {
     version: AtomicU64,
-    /// Made with the first copy: of the many inodes that never have one, none pays for letting go of it.
+    /// Made with the first copy: of the many inodes that never have one, none pays for freeing it.
     copy: OnceLock<Box<ArcSwapOption<Copy>>>,
     /// Look-ups in the tree until a copy is made.
     misses_left: AtomicU32,
@@ -126,7 +126,7 @@ impl MapSnapshot {
         self.forget();
     }
 
-    /// Lets go of the copy.
+    /// Drops the copy.
     pub fn forget(&self) {
         if let Some(copy) = self.copy.get()
             && copy.load().is_some()

@@ -129,7 +129,7 @@ impl Ring {
     /// Offers the ring to the kernel, which answers with a request when it has one: see [`Ring::wait`].
     ///
     /// # Errors
-    /// `EOPNOTSUPP`, `EINVAL`: the kernel does not have it, or has it turned off. `ENOTCONN`: the mount is gone.
+    /// `EOPNOTSUPP`, `EINVAL`: the kernel does not have it, or has it disabled. `ENOTCONN`: the mount is gone.
     pub fn register(&mut self) -> Result<(), Errno> {
         let headers: *mut Headers = &mut *self.headers;
         let page = self.payload.page();

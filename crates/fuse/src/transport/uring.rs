@@ -48,7 +48,7 @@ pub struct UringResources {
     /// Those of one CPU follow each other at a distance of `cpus`.
     rings: Vec<RawRing>,
     cpus: usize,
-    /// The descriptor of `/dev/fuse` that all rings are for; some requests come over it all the same.
+    /// The descriptor of `/dev/fuse` that all rings are for; some requests are read from it nevertheless.
     device: OwnedFd,
 }
 
@@ -247,7 +247,7 @@ fn answer<H: Handler>(
     handler: &H,
 ) -> Result<usize, Errno> {
     if filled > COPIED_BYTES_MAX {
-        // Much data, and so a short reply, which waits in the scratch until the data is done with.
+        // Much data, and so a short reply, which waits in the scratch until the data has been consumed.
         let request = Request::from_parts(header, arg, &memory[..filled])?;
         let len = handler
             .handle(number, &request, scratch)?

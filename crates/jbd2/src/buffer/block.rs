@@ -27,7 +27,7 @@ pub struct Buffer {
     seed: AtomicU32,
     /// Which parts changed since the last freeze, as the file system counts them.
     dirty_mask: AtomicU64,
-    /// Whatever a user wants to remember of the content; lost on eviction.
+    /// Notes of a user about the content; lost on eviction.
     hint: AtomicU32,
     /// [`UPTODATE`] and [`VERIFIED`]; set under `content`, read without.
     state: AtomicU8,

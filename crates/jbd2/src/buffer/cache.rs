@@ -263,7 +263,7 @@ impl BufferCache {
         }
     }
 
-    /// Lets go of the unreferenced buffers that were not used since the last sweep.
+    /// Evicts the unreferenced buffers that were not used since the last sweep.
     fn sweep(&self, shard: &mut Shard) {
         let before = shard.table.len();
         shard

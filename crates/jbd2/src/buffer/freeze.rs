@@ -5,7 +5,7 @@ use super::Buffer;
 /// Encodes what a file system keeps natively, and computes checksums, once per transaction.
 ///
 /// Called with the buffer's content locked, by the thread that commits, or by the first one that
-/// wants to change the block in the next transaction.
+/// is about to change the block in the next transaction.
 ///
 /// # Locks
 /// Must take no lock of rank `group` or below, do no I/O and never wait.

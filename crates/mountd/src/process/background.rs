@@ -1,4 +1,4 @@
-//! A mount in the background: the command that the user started, and how it hears of the monitor.
+//! A mount in the background: the command that the user started, and how the monitor reports to it.
 
 use super::descriptors::close_on_exec;
 use super::request::{MountRequest, ToParent};

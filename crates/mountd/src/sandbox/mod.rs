@@ -30,7 +30,7 @@ pub enum SandboxError {
     Step {
         /// What it was.
         step: &'static str,
-        /// What the kernel says.
+        /// The kernel's error.
         errno: Errno,
     },
     /// Landlock is there, and fails.

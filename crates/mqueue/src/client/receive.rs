@@ -59,7 +59,7 @@ impl Descriptor<'_> {
         received.map_err(no_queue)
     }
 
-    /// The kernel writes the message where the caller wants it, as its own call does: so a killed caller has it there, or it
+    /// The kernel writes the message into the caller's memory, as its own call does: so a killed caller has it there, or it
     /// is still in the queue.
     fn receive_in_place(self, flags: u32, buffer: &mut [u8]) -> Result<Received, Errno> {
         match flags & NOWAIT {

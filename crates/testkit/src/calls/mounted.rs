@@ -639,7 +639,7 @@ impl Side for Mounted {
             let kind = path.symlink_metadata().expect("is there").file_type();
             if kind.is_dir() || kind.is_file() {
                 let file = File::open(path).expect("opens");
-                change_flags(file.as_raw_fd(), |flags| flags & !fixing).expect("lets go");
+                change_flags(file.as_raw_fd(), |flags| flags & !fixing).expect("released");
             }
         };
         free(&self.top);

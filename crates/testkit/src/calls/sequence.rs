@@ -17,7 +17,7 @@ static USERS: Mutex<(usize, String)> = Mutex::new((0, String::new()));
 const SYSCTL: &str = "/proc/sys/fs/protected_hardlinks";
 
 impl Unprotected {
-    /// Turned off until this is dropped.
+    /// Disabled until this is dropped.
     ///
     /// # Panics
     /// Not as root.

@@ -115,6 +115,6 @@ pub trait Side {
     fn changed(&mut self) -> Vec<(String, Option<Changed>)>;
     /// All below the directory of the sequence.
     fn tree(&mut self) -> Tree;
-    /// Lets go of what is open, and removes everything.
+    /// Closes what is open, and removes everything.
     fn end(&mut self);
 }

@@ -147,7 +147,7 @@ impl<'a> Judge<'a> {
                     println!("{point:?}, and of what may be lost {choice:?} is there");
                 }
                 if let (Some(path), Some(_)) = (std::env::var_os("UEXT4_EXPLORE_SAVE"), self.only) {
-                    // Where that fails, what is wrong is said all the same.
+                    // If that fails, the finding is reported nevertheless.
                     let _ = save(&state.freeze(), path.as_ref());
                 }
                 self.state(state, &promises).map_err(|why| Failure {

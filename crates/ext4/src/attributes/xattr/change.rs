@@ -431,7 +431,7 @@ impl Attributes {
         self.blocks.free_run(handle, Run { pblk, len: 1 })
     }
 
-    /// Lets go of all values in inodes of their own that an inode, which is being deleted, names.
+    /// Drops the references of an inode that is being deleted to all its values in inodes of their own.
     ///
     /// # Locks
     /// The inode has no other reference. Starts handles.

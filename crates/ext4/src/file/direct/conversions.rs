@@ -31,7 +31,7 @@ impl FileIo {
     /// May wait for another thread that converts, and for the journal.
     ///
     /// # Errors
-    /// The journal's, or damage; never for want of space, as the extents are cut already.
+    /// The journal's, or damage; never a lack of space, as the extents are cut already.
     pub(super) fn convert_when_written(&self, inode: &Inode, runs: &[(u64, u64)]) -> Result<()> {
         if runs.is_empty() {
             return Ok(());

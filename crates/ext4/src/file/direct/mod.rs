@@ -7,7 +7,7 @@
 //! - `exclusive-first` (before): alone; having found that it overwrites, with dioread_nolock it continues
 //!   shared.
 //! - `shared-first` (after): with dioread_nolock shared, unless it extends the file or is not aligned to
-//!   its blocks; what proves to be no overwrite lets go, takes the lock alone, and looks again. Without
+//!   its blocks; a write that proves not to be one releases the lock, takes it exclusively and looks up again. Without
 //!   dioread_nolock alone.
 //! - `shared-always`: as `shared-first`, in both mount modes.
 //! - `range` (beyond): shared; other writes lock their range of blocks, and one that extends the
@@ -20,7 +20,7 @@
 //!   the shared lock may use what the mapping says, without any other lock.
 //! - With dioread_nolock, a write within the size maps its blocks as *unwritten* first, each run an extent
 //!   of its own, then writes the data, then converts; unwritten blocks are never read. A conversion
-//!   finds extents that begin and end where it does: it needs no block, and cannot fail for want of one.
+//!   finds extents that begin and end where it does: it needs no block, and cannot fail for lack of one.
 //! - Otherwise, past the size, and in a file without extents, blocks are reserved in memory, written, and
 //!   then mapped and made part of the size in one handle. A crash before that leaves nothing on disk, so there is no orphan to put
 //!   on record.

@@ -1,7 +1,7 @@
 //! Adding runs to a block map.
 //!
 //! # Invariants
-//! What is missing on the way is reserved before anything changes, so that want of space leaves all as it
+//! What is missing on the way is reserved before anything changes, so that a lack of space leaves all as it
 //! was. New pointer blocks are complete before the first pointer to them is set.
 
 use crate::block_allocator::Goal;

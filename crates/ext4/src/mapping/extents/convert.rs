@@ -3,7 +3,7 @@
 //! # Invariants
 //! A cut finds room in the tree before it changes anything, so that one that fails leaves all as it was.
 //! Extents that begin and end where a conversion does are converted without a new node: that cannot
-//! fail for want of space.
+//! fail for lack of space.
 
 use crate::error::{Ext4Error, Result};
 use crate::inode::Inode;
