@@ -16,17 +16,17 @@ use std::time::{Duration, Instant};
 /// The most bytes of a request that are read.
 const REQUEST_BYTES_MAX: u64 = 8 << 10;
 
-/// How long a client may take for one.
+/// Time limit of a request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A port that is listened to.
+/// A listening port.
 pub struct Metrics(TcpListener);
 
 impl Metrics {
-    /// Listens at `address`, which must be the machine's own: every client is answered.
+    /// Listens at `address`, which must be a loopback address because every client is answered.
     ///
     /// # Errors
-    /// It is not loopback, or is taken.
+    /// The address is not loopback, or is in use.
     pub fn bind(address: SocketAddr) -> Result<Metrics, Failure> {
         check_loopback(address).map_err(Failure::new)?;
         let listener = TcpListener::bind(address)
@@ -34,15 +34,15 @@ impl Metrics {
         Ok(Metrics(listener))
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     ///
     /// # Errors
-    /// As the host says.
+    /// The host's error.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
 
-    /// Answers from a thread of its own, until the process ends.
+    /// Answers requests in a thread of its own until the process ends.
     pub fn serve(self, dir: PathBuf) {
         thread::spawn(move || {
             for client in self.0.incoming() {
@@ -51,7 +51,7 @@ impl Metrics {
                     Ok(client) => drop(answer(&client, || {
                         stats::read(&dir).map_err(|e| e.to_string())
                     })),
-                    // Too many files are open: the next client finds it otherwise, or not.
+                    // Too many files are open; a later client may succeed.
                     Err(_) => thread::sleep(PATIENCE),
                 }
             }
@@ -238,7 +238,7 @@ fn journal(text: &mut String, journal: &Value, mount: &str) {
     }
 }
 
-/// Locks are counted only if that was asked for.
+/// Locks are counted only if that was requested.
 fn locks(text: &mut String, document: &Value, mount: &str) {
     let locks = document["locks"].as_array().into_iter().flatten();
     let mut values = Vec::new();
@@ -300,7 +300,7 @@ fn escaped(label: &str) -> String {
 /// Checks an address before anything is started.
 ///
 /// # Errors
-/// It is none, or not the machine's own.
+/// It is not an address, or not a loopback address.
 pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let address: SocketAddr = text
         .parse()

@@ -6,7 +6,7 @@ use uext4::unstable::MountOptions;
 use uext4_fuse::KernelFlags;
 
 impl Options {
-    /// What of them the kernel has to know, if the image is mounted as they say.
+    /// The flags among them that the kernel enforces, for an image mounted with these options.
     pub fn kernel_flags(&self) -> KernelFlags {
         let mount = &self.open.mount;
         KernelFlags {
@@ -22,7 +22,7 @@ impl Options {
         }
     }
 
-    /// Options with those flags and nothing else that is not usual.
+    /// Default options with those flags.
     pub fn with_kernel_flags(flags: KernelFlags) -> Options {
         let mut options = Options {
             nosuid: flags.nosuid,
@@ -43,10 +43,10 @@ impl Options {
         options
     }
 
-    /// These, with the changes that the lists of all `-o` of a remount ask for; what they do not name stays as it is.
+    /// These options, changed by all `-o` of a remount; an option that they do not name keeps its value.
     ///
     /// # Errors
-    /// As [`Options::parse`]; an option that is another one now and can't change.
+    /// As [`Options::parse`]; an option that has another value now and cannot change.
     pub fn changed<S: AsRef<str>>(&self, lists: &[S]) -> Result<Options, OptionError> {
         let mut options = self.clone();
         for list in lists {
@@ -63,7 +63,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Whether a mount can go from those options to these while it is in use.
+    /// Whether a mount in use can change from those options to these.
     fn is_remount_of(&self, before: &Options) -> bool {
         let (now, then) = (&self.open.mount, &before.open.mount);
         let fixed = MountOptions {

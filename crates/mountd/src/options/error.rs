@@ -1,33 +1,33 @@
-//! What can be wrong with an option.
+//! The errors of options.
 
-/// What is wrong with an option, named so that the user finds it.
+/// Why an option is refused; names the option.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptionError {
-    /// There is no such option.
+    /// The option is unknown.
     #[error("unknown option '{0}'; see uext4 mount --help")]
     Unknown(String),
-    /// Message queues have no such option.
+    /// The option does not apply to message queues.
     #[error("unknown option '{0}'; see uext4 mqueue mount --help")]
     UnknownOfQueues(String),
-    /// Its value is none of those it can have.
+    /// The option does not have this value.
     #[error("option '{name}': '{value}' is not allowed; give {allowed}")]
     Value {
         /// The option.
         name: String,
         /// Its value.
         value: String,
-        /// What it may be.
+        /// The values that it has.
         allowed: String,
     },
-    /// It has no value, and needs one.
+    /// The option needs a value.
     #[error("option '{name}' needs a value: give {allowed}")]
     Missing {
         /// The option.
         name: String,
-        /// What it may be.
+        /// The values that it has.
         allowed: String,
     },
-    /// It has a value, and takes none.
+    /// The option takes no value.
     #[error("option '{name}' takes no value, and '{value}' is given; leave '={value}' out")]
     Superfluous {
         /// The option.
@@ -35,23 +35,23 @@ pub enum OptionError {
         /// Its value.
         value: String,
     },
-    /// It means something that is not done here.
+    /// The option has an effect that uext4 lacks.
     #[error("option '{name}' is not supported: {why}")]
     Refused {
         /// The option.
         name: String,
-        /// Why, and what to do.
+        /// The reason, and what to do.
         why: &'static str,
     },
-    /// A mount keeps it.
+    /// The option cannot change while the image is mounted.
     #[error("option '{0}' can't change while it is mounted; unmount it, and mount it again")]
     Fixed(String),
-    /// It needs another one, or excludes it.
+    /// The option requires another one, or excludes it.
     #[error("option '{name}' {why}")]
     Conflict {
         /// The option.
         name: &'static str,
-        /// With what.
+        /// The other option, and the relation.
         why: &'static str,
     },
 }

@@ -1,8 +1,8 @@
-//! `-o`, as mount(8), mount.fuse3(8) and ext4(5) write it.
+//! The options of `-o`, in the syntax of mount(8), mount.fuse3(8) and ext4(5).
 //!
 //! # Data model
-//! [`Options`] is what all `-o` of a command line say, later ones winning. Names are unknown, refused with
-//! the reason, harmless (`table`), or set a field.
+//! [`Options`] is the result of all `-o` of a command line; a later option overrides an earlier one. A name sets a
+//! field, or changes nothing, or is refused with a reason (both in `table`), or is unknown.
 
 mod change;
 mod error;
@@ -28,9 +28,9 @@ use uext4_fuse::TransportKind;
 pub struct Options {
     /// How it is opened.
     pub open: ImageConfig,
-    /// Set-id bits and file capabilities count for nothing; so it is unless the option `suid` is given.
+    /// Set-id bits and file capabilities have no effect. The default; cleared by `suid`.
     pub nosuid: bool,
-    /// Device files can't be opened; so it is unless the option `dev` is given.
+    /// Device files cannot be opened. The default; cleared by `dev`.
     pub nodev: bool,
     /// Nothing can be executed.
     pub noexec: bool,
@@ -40,21 +40,21 @@ pub struct Options {
     pub dirsync: bool,
     /// Whether users other than the mounting one may use it; `None`: only if root mounts.
     pub allow_other: Option<bool>,
-    /// How requests come.
+    /// The transport of requests.
     pub transport: TransportKind,
-    /// Threads that serve; `None` for what the server thinks right.
+    /// Number of server threads; `None`: chosen by the server.
     pub threads: Option<usize>,
     /// The kernel caches writes.
     pub writeback: bool,
-    /// What the list of mounts shows as the source instead of the image.
+    /// The source shown in the list of mounts instead of the image.
     pub fs_name: Option<String>,
-    /// Bytes that the kernel reads ahead; `None` for its default.
+    /// The kernel's readahead in bytes; `None`: its default.
     pub readahead: Option<u64>,
-    /// Bytes of address space that the server may have; `None` for what the machine and the other options suggest.
+    /// Limit of the server's address space in bytes; `None`: computed from the machine's memory and the other options.
     pub memory: Option<u64>,
     /// The limits of message queues.
     pub limits: Limits,
-    /// A mount that exists is to change.
+    /// An existing mount is to change (`remount`).
     pub remount: bool,
 }
 
@@ -80,13 +80,13 @@ impl Default for Options {
     }
 }
 
-/// The most threads that can be asked for.
+/// The largest number of threads.
 const THREADS_MAX: usize = 1024;
-/// The largest readahead that can be asked for.
+/// The largest readahead.
 const READAHEAD_MAX: u64 = 64 << 20;
 
 impl Options {
-    /// What the lists of all `-o` say; a later option wins over an earlier one.
+    /// Parses the lists of all `-o`; a later option overrides an earlier one.
     ///
     /// # Errors
     /// The first option that is unknown, refused, or has a wrong value; options that exclude each other.
@@ -99,7 +99,7 @@ impl Options {
         Ok(options)
     }
 
-    /// These, changed by the options of a list.
+    /// These options, changed by those of a list.
     ///
     /// # Errors
     /// The first option that is unknown, refused, or has a wrong value.
@@ -107,7 +107,7 @@ impl Options {
         split(list).iter().try_for_each(|option| self.apply(option))
     }
 
-    /// Whether others may use the mount, if root mounts it or another.
+    /// Whether other users may use the mount, depending on whether root mounts it.
     pub fn allows_others(&self, is_root: bool) -> bool {
         self.allow_other.unwrap_or(is_root)
     }
@@ -136,7 +136,7 @@ impl Options {
         Err(OptionError::Unknown(given.name.to_owned()))
     }
 
-    /// What the kernel does with the mount.
+    /// Sets an option that the kernel enforces.
     fn set_kernel(&mut self, given: &Given<'_>) -> Result<bool, OptionError> {
         let (field, on) = match given.name {
             "ro" => (&mut self.open.mount.read_only, true),
@@ -158,7 +158,7 @@ impl Options {
         Ok(true)
     }
 
-    /// How the file system works.
+    /// Sets an option of the file system.
     fn set_ext4(&mut self, given: &Given<'_>) -> Result<bool, OptionError> {
         let mount = &mut self.open.mount;
         match given.name {
@@ -205,7 +205,7 @@ impl Options {
         Ok(true)
     }
 
-    /// When times of files change.
+    /// Sets an option of the times of files.
     fn set_times(&mut self, given: &Given<'_>) -> Result<bool, OptionError> {
         let mount = &mut self.open.mount;
         match given.name {
@@ -223,7 +223,7 @@ impl Options {
         Ok(true)
     }
 
-    /// Which of its mechanisms it uses.
+    /// Selects the variant of a mechanism.
     fn set_variant(&mut self, given: &Given<'_>) -> Result<bool, OptionError> {
         let mount = &mut self.open.mount;
         match given.name {
@@ -239,7 +239,7 @@ impl Options {
         Ok(true)
     }
 
-    /// How the server works.
+    /// Sets an option of the server.
     fn set_front_end(&mut self, given: &Given<'_>) -> Result<bool, OptionError> {
         match given.name {
             "allow_other" => self.allow_other = given.plain().map(|()| Some(true))?,
@@ -288,7 +288,7 @@ impl Options {
     }
 }
 
-/// An option as it is given.
+/// An option as written.
 struct Given<'a> {
     name: &'a str,
     value: Option<&'a str>,
@@ -391,7 +391,7 @@ fn split(list: &str) -> Vec<String> {
     options
 }
 
-/// Reads `512`, `64K`, `4M`, `1G`.
+/// Parses `512`, `64K`, `4M`, `1G`.
 fn bytes(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last()? {
         b'K' | b'k' => (&text[..text.len() - 1], 10),

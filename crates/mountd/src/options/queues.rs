@@ -1,9 +1,9 @@
-//! `-o` of a mount of message queues: limits, as `/proc/sys/fs/mqueue` names them, and what any mount takes.
+//! The options of a mount of message queues: limits, named as in `/proc/sys/fs/mqueue`, and those of every mount.
 
 use super::{Given, OptionError, Options, is_harmless, split};
 use uext4_fuse::TransportKind;
 
-/// Options of any mount that mean something for queues too.
+/// Options of every mount that apply to queues too.
 const COMMON: &[&str] = &[
     "nosuid",
     "suid",
@@ -25,7 +25,7 @@ impl Options {
     /// As [`Options::parse`].
     pub fn parse_queues<S: AsRef<str>>(lists: &[S]) -> Result<Options, OptionError> {
         let mut options = Options {
-            // A ring holds a request until it is answered, and a receiver may wait for ever.
+            // A ring holds a request until it is answered, and a receiver may wait without limit.
             transport: TransportKind::Dev,
             ..Options::default()
         };

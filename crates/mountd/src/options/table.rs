@@ -1,6 +1,6 @@
-//! Options that change nothing here, and those that are refused, each with the reason.
+//! Options that are accepted without effect, and options that are refused, each with the reason.
 
-/// Whether an option comes with a value.
+/// Whether an option has a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// `name`.
@@ -16,9 +16,9 @@ pub enum Shape {
 pub enum Harmless {
     /// It is for mount(8) or for readers of fstab.
     ForMount,
-    /// It says what is so anyway.
+    /// It requests what uext4 always does.
     Always,
-    /// It tunes a mechanism that is another one here; files, and what a crash leaves, are the same.
+    /// It tunes a mechanism that uext4 implements differently; files and the state after a crash do not depend on it.
     Tuning,
     /// It is for the quota tools; the file system ignores it.
     ForQuotaTools,
@@ -27,7 +27,7 @@ pub enum Harmless {
 use Harmless::{Always, ForMount, ForQuotaTools, Tuning};
 use Shape::{Both, Plain, Valued};
 
-/// The options that change nothing.
+/// The options without effect.
 pub const HARMLESS: &[(&str, Shape, Harmless)] = &[
     ("defaults", Plain, ForMount),
     ("auto", Plain, ForMount),
@@ -56,9 +56,9 @@ pub const HARMLESS: &[(&str, Shape, Harmless)] = &[
     ("loop", Both, ForMount),
     ("silent", Plain, ForMount),
     ("loud", Plain, ForMount),
-    // The kernel checks permissions, always.
+    // The kernel always checks permissions.
     ("default_permissions", Plain, Always),
-    // A server that dies is unmounted.
+    // If the server dies, the mount is unmounted.
     ("auto_unmount", Plain, Always),
     ("nomand", Plain, Always),
     ("symfollow", Plain, Always),
@@ -69,13 +69,13 @@ pub const HARMLESS: &[(&str, Shape, Harmless)] = &[
     ("sysvgroups", Plain, Always),
     ("load", Plain, Always),
     ("norelatime", Plain, Always),
-    // Metadata is checked wherever it is read.
+    // Metadata is checked whenever it is read.
     ("block_validity", Plain, Always),
     ("noblock_validity", Plain, Always),
     ("iversion", Plain, Always),
     ("i_version", Plain, Always),
     ("noiversion", Plain, Always),
-    // Blocks are allocated when they are written; nothing here is delayed.
+    // Blocks are allocated when they are written; there is no delayed allocation.
     ("delalloc", Plain, Tuning),
     ("nodelalloc", Plain, Tuning),
     ("auto_da_alloc", Both, Tuning),
@@ -98,9 +98,9 @@ pub const HARMLESS: &[(&str, Shape, Harmless)] = &[
     ("mbcache", Plain, Tuning),
     ("nombcache", Plain, Tuning),
     ("no_mbcache", Plain, Tuning),
-    // Nothing is said at mount that it would add to.
+    // Mounting prints no messages that it could extend.
     ("debug", Plain, Tuning),
-    // Of ext2 and ext3: bitmaps are checked where they are read.
+    // An option of ext2 and ext3: bitmaps are always checked when they are read.
     ("nocheck", Plain, Tuning),
     ("check", Valued, Tuning),
     ("orlov", Plain, Tuning),

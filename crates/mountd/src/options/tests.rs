@@ -279,7 +279,7 @@ fn the_documents_tables_are_those_of_the_program() {
         assert_eq!(why(name).as_deref(), Some(*reason), "{name}");
     }
     assert_eq!(names_of("| refused |").len(), REFUSED.len());
-    // Each changes something, or has a value to say what.
+    // Each option changes a field, or has a value.
     let supported = documented("| supported |");
     assert!(supported.len() > 40);
     for (name, remount) in supported {

@@ -1,7 +1,7 @@
 //! The system calls that a server may make.
 //!
 //! A call that is not on the list fails with `EPERM`: an unforeseen call must not end a server that has
-//! data in flight. Only calls that no server makes, and that an attacker in its place would make first, end it.
+//! data in flight. Only calls that a server never makes and that an attacker would make first end it.
 
 use super::Serves;
 use seccompiler::{
@@ -13,18 +13,18 @@ use std::collections::BTreeMap;
 /// The rules of each call by its number; a call without rules matches whatever its arguments are.
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// A filter can't be made or installed.
+/// The filter cannot be built or installed.
 #[derive(Debug, thiserror::Error)]
 pub enum FilterError {
-    /// It can't be made.
+    /// It cannot be built.
     #[error("{0}")]
     Compile(#[from] seccompiler::BackendError),
-    /// The kernel does not take it.
+    /// The kernel refuses it.
     #[error("{0}")]
     Install(#[from] seccompiler::Error),
 }
 
-/// Calls that are made with any arguments.
+/// Calls that are allowed with any arguments.
 const ALLOWED: &[libc::c_long] = &[
     // The image, the FUSE connection, the socket to the monitor.
     libc::SYS_read,
@@ -62,7 +62,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_madvise,
     libc::SYS_mlock,
     libc::SYS_munlock,
-    // Threads, and where they run.
+    // Threads and their CPUs.
     libc::SYS_futex,
     libc::SYS_set_robust_list,
     libc::SYS_rseq,
@@ -83,7 +83,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_exit,
     libc::SYS_exit_group,
     libc::SYS_restart_syscall,
-    // Signals of its own.
+    // The process's own signals.
     libc::SYS_rt_sigaction,
     libc::SYS_rt_sigprocmask,
     libc::SYS_rt_sigreturn,
@@ -91,7 +91,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_rt_sigsuspend,
     libc::SYS_rt_sigtimedwait,
     libc::SYS_sigaltstack,
-    // Time and chance.
+    // Clocks and random numbers.
     libc::SYS_clock_gettime,
     libc::SYS_clock_getres,
     libc::SYS_clock_nanosleep,
@@ -102,17 +102,17 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_clone3,
 ];
 
-/// What only this architecture has.
+/// Calls that only this architecture has.
 #[cfg(target_arch = "x86_64")]
 const ALLOWED_HERE: &[libc::c_long] = &[libc::SYS_poll, libc::SYS_arch_prctl, libc::SYS_time];
-/// What only this architecture has.
+/// Calls that only this architecture has.
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_HERE: &[libc::c_long] = &[];
 
-/// What a server of an image needs besides: its rings are made and restricted before, and none can be made or changed.
+/// Further calls of a server of an image. Its rings are made and restricted before; none can be made or changed later.
 const ALLOWED_FOR_IMAGES: &[libc::c_long] = &[libc::SYS_io_uring_enter];
 
-/// The calls that a server of queues makes about processes.
+/// Further calls of a server of queues, which signals processes and reads their users.
 const ALLOWED_FOR_QUEUES: &[libc::c_long] = &[
     libc::SYS_pidfd_open,
     libc::SYS_pidfd_send_signal,
@@ -151,10 +151,10 @@ const DEADLY: &[libc::c_long] = &[
     libc::SYS_reboot,
 ];
 
-/// Calls that are as on a kernel that does not have them.
+/// Calls that fail with `ENOSYS`, as on a kernel that does not have them.
 const MISSING: &[libc::c_long] = &[libc::SYS_clone3];
 
-/// The types of ioctl that are of use: of block devices, of FUSE, and of rings' peers.
+/// The allowed types of ioctl: of block devices, of FUSE, and of the peers of rings.
 const IOCTL_TYPES: [u64; 2] = [0x12 << 8, 0xe5 << 8];
 /// The type of ioctl that reports the user of a process.
 const IOCTL_TYPE_PIDFD: u64 = 0xff << 8;
@@ -166,7 +166,7 @@ const FCNTLS: [libc::c_int; 5] = [
     libc::F_GETFL,
     libc::F_SETFL,
 ];
-/// Where an ioctl's number has its type.
+/// The bits of an ioctl's number that hold its type.
 const IOCTL_TYPE_MASK: u64 = 0xff << 8;
 
 /// `PR_GET_AUXV` of `linux/prctl.h`: the values that the kernel passes at the start of a process.
@@ -175,7 +175,7 @@ const PR_GET_AUXV: libc::c_int = 0x4155_5856;
 /// Installs the filters for the calling thread and all that it starts.
 ///
 /// # Errors
-/// This architecture has no filters, or the kernel none.
+/// This architecture has no filters, or the kernel was built without them.
 pub fn install(serves: Serves) -> Result<(), FilterError> {
     let not_there = SeccompAction::Errno(libc::ENOSYS as u32);
     let not_allowed = SeccompAction::Errno(libc::EPERM as u32);
@@ -216,11 +216,11 @@ fn allowed(serves: Serves) -> Result<Rules, FilterError> {
         let value = u64::from(value);
         condition(arg, SeccompCmpOp::MaskedEq(u64::from(mask)), value)
     };
-    // Memory never becomes code.
+    // Memory is never made executable.
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
         rules.insert(call, vec![masked(2, libc::PROT_EXEC, 0)?]);
     }
-    // Threads, and no processes.
+    // Threads, not processes.
     let thread = libc::CLONE_THREAD | libc::CLONE_VM;
     rules.insert(libc::SYS_clone, vec![masked(0, thread, thread)?]);
     // Signals to threads of its own, as a panic or an abort sends.
@@ -250,7 +250,7 @@ fn allowed(serves: Serves) -> Result<Rules, FilterError> {
         .into_iter()
         .map(|kind| condition(1, SeccompCmpOp::MaskedEq(IOCTL_TYPE_MASK), kind));
     rules.insert(libc::SYS_ioctl, ioctls.collect::<Result<_, _>>()?);
-    // As for a descriptor. A path can still be given beside the flag: of what lies there, attributes can be read.
+    // As for a descriptor. A path can still be passed beside the flag, which allows reading the attributes of that path.
     let empty_path = libc::AT_EMPTY_PATH;
     rules.insert(libc::SYS_statx, vec![masked(2, empty_path, empty_path)?]);
     rules.insert(
@@ -265,13 +265,13 @@ fn allowed(serves: Serves) -> Result<Rules, FilterError> {
         libc::SYS_fcntl,
         fcntls.into_iter().collect::<Result<_, _>>()?,
     );
-    // Of threads by their own word for themselves, not of other processes.
+    // Only of the calling thread (0): another number may be that of another process.
     let own_thread = condition(0, SeccompCmpOp::Eq, 0)?;
     rules.insert(libc::SYS_sched_setaffinity, vec![own_thread]);
     Ok(rules)
 }
 
-/// A rule that holds if the low half of an argument compares so.
+/// A rule that compares the low 32 bits of an argument.
 fn condition(arg: u8, op: SeccompCmpOp, value: u64) -> Result<SeccompRule, FilterError> {
     let condition = SeccompCondition::new(arg, SeccompCmpArgLen::Dword, op, value)?;
     Ok(SeccompRule::new(vec![condition])?)

@@ -1,11 +1,11 @@
-//! What a process that serves strangers gives up before it reads the first byte of an image, or the first request.
+//! The rights that a server gives up before it reads the first byte of an image, or the first request.
 //!
-//! Everything that serving needs is open by then: the image, the journal's device, `/dev/fuse`, the socket to
-//! the monitor. So no path, no program, no network and no other process has to be within reach afterwards.
-//! Threads that are started later inherit all of it; it can't be taken back.
+//! Everything that serving needs is already open: the image, the journal's device, `/dev/fuse`, the socket to
+//! the monitor. So the server needs no path, program, network or other process afterwards.
+//! Threads that are started later inherit the restrictions, which cannot be undone.
 //!
 //! # Locking
-//! None. To be called while the process has one thread: most of it is the calling thread's alone.
+//! None. Must be called while the process has one thread, because most restrictions apply to the calling thread only.
 
 mod calls;
 mod namespaces;
@@ -19,24 +19,24 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The Landlock version whose rights are asked for; an older kernel denies those of them that it knows.
+/// The Landlock version whose rights are requested; an older kernel denies those that it knows.
 const LANDLOCK: ABI = ABI::V7;
 
-/// The sandbox can't be entered.
+/// Why the sandbox cannot be entered.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     /// The kernel refuses a step that every kernel has.
     #[error("sandbox: {step}: {errno}; --no-sandbox goes without")]
     Step {
-        /// What it was.
+        /// The step.
         step: &'static str,
         /// The kernel's error.
         errno: Errno,
     },
-    /// Landlock is there, and fails.
+    /// The kernel has Landlock, and it fails.
     #[error("sandbox: Landlock: {0}; --no-sandbox goes without")]
     Landlock(#[from] landlock::RulesetError),
-    /// The filter of system calls can't be made or installed.
+    /// The filter of system calls cannot be built or installed.
     #[error("sandbox: seccomp: {0}; --no-sandbox goes without")]
     Seccomp(#[from] calls::FilterError),
 }
@@ -45,26 +45,26 @@ pub enum SandboxError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Enforced {
-    /// All that is asked for.
+    /// All requested rights.
     Fully,
-    /// What it knows.
+    /// The rights that the kernel knows.
     Partly,
-    /// Nothing.
+    /// No right.
     Not,
 }
 
-/// What is in force in this process; for the log, and for statistics.
+/// The restrictions in force in this process, for the log and statistics.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
-    /// The version of Landlock that kernel and program share; 0 for none.
+    /// The newest version of Landlock that both the kernel and the program know; 0 for none.
     pub landlock_abi: u32,
-    /// How much of it is enforced.
+    /// How much of the rule set is enforced.
     pub landlock: Enforced,
     /// Whether system calls are filtered.
     pub seccomp: bool,
-    /// Whether it has a root directory of its own, which is empty.
+    /// Whether it has an empty root directory of its own.
     pub own_root: bool,
-    /// Whether the process is in a network of its own, which has no interface.
+    /// Whether it has a network namespace of its own, without interfaces.
     pub own_network: bool,
     /// Whether it runs as a user that owns nothing.
     pub unused_user: bool,
@@ -75,7 +75,7 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// What should be in force, and is not; for a warning.
+    /// The restrictions that should be in force but are not, for a warning.
     pub fn warning(&self) -> Option<&'static str> {
         match self.landlock {
             Enforced::Fully => None,
@@ -116,21 +116,21 @@ impl fmt::Display for Confinement {
     }
 }
 
-/// What a process serves, and so what it cannot do without.
+/// What a process serves, which decides the rights that it keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Serves {
-    /// An image, which may come from anywhere: nothing.
+    /// An image, which is not trusted: keeps no right.
     Image,
-    /// Message queues: it sends signals to processes that asked for them, and knows which thread is whose.
+    /// Message queues: keeps the rights to signal processes that registered, and to find the process of a thread.
     Queues,
 }
 
-/// Confines the calling thread and all that it starts, for good.
+/// Confines the calling thread and all threads that it starts, permanently.
 ///
 /// # Errors
 /// The kernel refuses a step. A kernel without Landlock is not an error, but [`Confinement::warning`].
 pub fn enter(serves: Serves) -> Result<Confinement, SandboxError> {
-    // All of this takes capabilities. Of a user namespace, nothing outside can be signalled.
+    // All of this needs capabilities. From inside a user namespace, no process outside can be signalled.
     let as_user = serves == Serves::Image && !rustix::process::geteuid().is_root();
     let namespaces = namespaces::leave(as_user);
     let bounding_set_empty = empty_bounding_set();
@@ -156,8 +156,8 @@ fn step(step: &'static str) -> impl Fn(Errno) -> SandboxError {
     move |errno| SandboxError::Step { step, errno }
 }
 
-/// Empties the set of capabilities that executing a program could bring back; false where that takes a capability that
-/// the process does not have.
+/// Empties the bounding set, the capabilities that executing a program could restore; false if the process lacks the
+/// capability that this needs.
 fn empty_bounding_set() -> bool {
     let mut is_empty = true;
     for bit in 0..u64::BITS {
@@ -175,7 +175,7 @@ fn empty_bounding_set() -> bool {
     is_empty
 }
 
-/// Drops every capability, but what queues need to signal; whether that is there.
+/// Drops every capability except the one that queues need to signal; returns whether the process has that one.
 fn drop_capabilities(serves: Serves) -> Result<bool, SandboxError> {
     rustix::thread::clear_ambient_capability_set().map_err(step("ambient capabilities"))?;
     let kept = match serves {
@@ -194,8 +194,8 @@ fn drop_capabilities(serves: Serves) -> Result<bool, SandboxError> {
     Ok(!kept.is_empty())
 }
 
-/// Denies every access by path, the network as far as Landlock knows it, and other processes: there are
-/// rights that are denied, and no rule that gives any.
+/// Denies every access by path, to the network as far as Landlock covers it, and to other processes: the rule set
+/// handles all rights and grants none.
 fn deny_paths(serves: Serves) -> Result<(u32, Enforced), SandboxError> {
     let mut scope = Scope::from_all(LANDLOCK);
     if serves == Serves::Queues {

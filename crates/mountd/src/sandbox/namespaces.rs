@@ -1,8 +1,7 @@
-//! Namespaces of the process's own: a root directory with nothing in it, a network without interfaces; and a user that
-//! owns nothing.
+//! Namespaces of the process: an empty root directory, a network without interfaces, and a user that owns nothing.
 //!
 //! # Invariants
-//! A step that the host does not allow changes nothing, and the other walls stand.
+//! A step that the host does not allow changes nothing, and the other restrictions hold.
 
 use nix::sched::{CloneFlags, unshare};
 use rustix::mount::{
@@ -11,17 +10,17 @@ use rustix::mount::{
 use rustix::process::{Gid, Uid, chdir, getpid, pivot_root};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
-/// A directory that every host has, in place of which there will be nothing.
+/// A directory that every host has, on which the empty root is mounted.
 const REPLACED: &str = "/proc";
 
-/// Users from this number on exist on no host: above those of containers and below those that are negative as a
+/// User numbers from here on are unused on every host: above those of containers, and below those that are negative as a
 /// signed number. The process's number is added, so that no two servers are the same user.
 const UNUSED_USERS: u32 = 0x7000_0000;
 
 /// The unprivileged user and its group, if the host has no others.
 const NOBODY: u32 = 65534;
 
-/// Which namespaces the process got.
+/// The namespaces that the process has.
 #[derive(Clone, Copy, Debug)]
 pub struct Namespaces {
     /// No file or directory has a path.
@@ -34,7 +33,7 @@ pub struct Namespaces {
 /// one thread.
 pub fn leave(as_user: bool) -> Namespaces {
     if as_user {
-        // Without it, the others fail as they would have.
+        // If this fails, so do the other steps.
         let _ = unshare(CloneFlags::CLONE_NEWUSER);
     }
     let own_network = unshare(CloneFlags::CLONE_NEWNET).is_ok();
@@ -45,22 +44,22 @@ pub fn leave(as_user: bool) -> Namespaces {
     }
 }
 
-/// Gives the process an empty root directory. What it has open stays open.
+/// Gives the process an empty root directory. Open files stay open.
 fn empty_root() -> rustix::io::Result<()> {
-    // What the host unmounts later goes here too, should a step after this one fail.
+    // Later unmounts of the host take effect here too if a step after this one fails.
     let propagation = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     mount_change("/", propagation)?;
     let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("none", REPLACED, "tmpfs", flags, c"nr_inodes=2,mode=555")?;
     chdir(REPLACED)?;
-    // The old root is mounted over the new one, and is taken away.
+    // The old root is mounted over the new one; unmount it.
     pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;
     chdir("/")
 }
 
-/// Makes the process one of a user and a group that nothing else is of; false where it is not the superuser's, or may
-/// not.
+/// Changes the process to a user and a group that nothing else has; false if it does not run as root, or may not
+/// change.
 pub fn become_unused_user() -> bool {
     if !rustix::process::geteuid().is_root() || set_thread_groups(&[]).is_err() {
         return false;

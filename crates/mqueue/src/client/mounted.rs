@@ -1,7 +1,7 @@
 //! The directory whose files are queues: opening them by name, making and unlinking them.
 //!
 //! # Invariants
-//! In a directory that is not a mount of queues nothing is made or unlinked, and no file of it is taken for a queue.
+//! In a directory that is not a mount of queues, nothing is created or unlinked, and no file is opened as a queue.
 
 use super::ioctl;
 use crate::name;
@@ -17,7 +17,7 @@ const FLAGS: OFlags = OFlags::RWMODE
     .union(OFlags::NONBLOCK)
     .union(OFlags::CREATE)
     .union(OFlags::EXCL);
-/// An access mode that means nothing.
+/// An invalid access mode.
 const NO_MODE: OFlags = OFlags::RDWR.union(OFlags::WRONLY);
 /// The longest name of a file.
 const NAME_BYTES_MAX: usize = 255;
@@ -31,12 +31,12 @@ pub struct Mounted {
 /// How a queue is opened (mq_open(3)).
 #[derive(Clone, Copy, Debug)]
 pub struct OpenArgs {
-    /// The access mode, `O_NONBLOCK`, `O_CREAT` and `O_EXCL`; others mean nothing. Descriptors are always closed by
+    /// The access mode, `O_NONBLOCK`, `O_CREAT` and `O_EXCL`; others are ignored. Descriptors are always closed by
     /// execve(2).
     pub flags: OFlags,
-    /// The permissions of a queue that is made, without those of the umask.
+    /// The permissions of a new queue, reduced by the umask.
     pub mode: u32,
-    /// The size of a queue that is made; without, the namespace's default.
+    /// The size of a new queue; `None`: the namespace's default.
     pub size: Option<Size>,
 }
 
@@ -63,7 +63,7 @@ impl Mounted {
         check_is_mount(self.dir()?.as_fd())
     }
 
-    /// Opens the queue `name`, which starts with a slash, and makes it if `how` says so.
+    /// Opens the queue `name`, which starts with a slash, and creates it if `how` requests that.
     ///
     /// # Errors
     /// `ENOSYS`: the directory is not a mount of queues. `EINVAL`, `EACCES`, `ENOENT`, `ENAMETOOLONG`: no such name is
@@ -79,7 +79,7 @@ impl Mounted {
             return Err(Errno::INVAL);
         }
         let dir = self.dir()?;
-        // Before anything is opened there: that has effects where it is not a queue.
+        // Checked first: opening a file that is not a queue may have effects.
         check_is_mount(dir.as_fd())?;
         let exclusive = OFlags::CREATE | OFlags::EXCL;
         if how.flags.contains(exclusive) {
@@ -143,7 +143,7 @@ fn create(dir: BorrowedFd<'_>, name: &[u8], how: &OpenArgs) -> Result<OwnedFd, E
     let flags = how.flags | OFlags::CREATE | OFlags::EXCL;
     let fd = openat(dir, name, flags, mode);
     if let (Err(_), Some(_)) = (&fd, how.size) {
-        // The kernel may have known it by itself, and the server still wait for the queue.
+        // The kernel may have reported it by itself, while the server still waits for the queue.
         let forget = Size {
             maxmsg: protocol::FORGET,
             msgsize: 0,
@@ -158,7 +158,7 @@ fn openat(dir: BorrowedFd<'_>, name: &[u8], flags: OFlags, mode: Mode) -> Result
     rustix::fs::openat(dir, name, flags, mode)
 }
 
-/// Says which size the queue has that this thread makes next under that name.
+/// Sends the size of the queue that this thread creates next under that name.
 fn prepare(dir: BorrowedFd<'_>, name: &[u8], size: Size) -> Result<(), Errno> {
     const HEAD_BYTES: usize = size_of::<Prepare>();
     let prepare = Prepare {
@@ -176,7 +176,7 @@ fn prepare(dir: BorrowedFd<'_>, name: &[u8], size: Size) -> Result<(), Errno> {
     prepared.map_err(no_mount).map(drop)
 }
 
-/// `ENOSYS` unless it is the directory of a mount.
+/// `ENOSYS` if it is not the directory of a mount.
 fn check_is_mount(dir: BorrowedFd<'_>) -> Result<(), Errno> {
     match rustix::fs::statat(dir, &PROBE[..], AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOTUNIQ) => Ok(()),
@@ -185,7 +185,7 @@ fn check_is_mount(dir: BorrowedFd<'_>) -> Result<(), Errno> {
     }
 }
 
-/// The directory, opened so that it can be asked things.
+/// The directory, opened for ioctls.
 fn listable(dir: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::openat(dir, c".", flags, Mode::empty())

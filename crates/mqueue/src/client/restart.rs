@@ -1,14 +1,15 @@
-//! Which calls a signal ends.
+//! Restarting calls that a signal interrupted.
 //!
 //! A call on a queue that waits continues after a handler that was installed with `SA_RESTART`, and ends with `EINTR`
 //! after one without (signal(7)). The kernel does neither for an ioctl on a mount like this: whatever the signal was,
 //! also `SIGSTOP` with `SIGCONT`, and one whose handler has `SA_RESTART`, the server ends the call with `EINTR`. Nothing reports
-//! which signal it was. So the dispositions of those that this thread does not block are checked: without a handler that
-//! lacks `SA_RESTART` it can't have been one that ends calls, and the call is made again; deadlines are absolute, so it ends
-//! when it would have. A process with handlers of both kinds gets `EINTR` for either, which its callers have to expect
-//! anyway. A handler may be gone by then (`SA_RESETHAND`, or it sets another): so it counts too if it was there before the
-//! call, or less than [`KNOWN_FOR`] before that, as looking takes some microseconds. Signals of faults don't count: nothing faults in a call that waits, and language runtimes, Rust's among them,
-//! have handlers for them without `SA_RESTART`.
+//! which signal it was. So after `EINTR` the dispositions of the signals that this thread does not block are checked. If none
+//! has a handler without `SA_RESTART`, the signal was not one that ends calls, and the call is repeated; deadlines are
+//! absolute, so it still ends in time. A process with handlers of both kinds gets `EINTR` for either, which its callers must
+//! expect anyway. The handler may already have been removed (`SA_RESETHAND`, or it sets another), so a handler counts too if it
+//! was installed before the call, or less than [`KNOWN_FOR`] earlier; the check takes some microseconds and is cached that
+//! long. Signals of faults do not count: a waiting call does not fault, and language runtimes, Rust's among them, have
+//! handlers for them without `SA_RESTART`.
 #![allow(unsafe_code, reason = "sigaction has no safe form")]
 
 use rustix::io::Errno;
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// The greatest signal.
 const SIGNO_MAX: i32 = 64;
-/// What a thread gets for what it does itself.
+/// Signals of faults, which a thread causes itself.
 const FAULTS: [i32; 6] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -29,7 +30,7 @@ const FAULTS: [i32; 6] = [
     libc::SIGSYS,
 ];
 
-/// How long what was found about handlers is used again.
+/// How long the result of a check of handlers is reused.
 const KNOWN_FOR: Duration = Duration::from_millis(10);
 
 thread_local! {
@@ -37,7 +38,7 @@ thread_local! {
     static KNOWN: Cell<Option<(Instant, bool)>> = const { Cell::new(None) };
 }
 
-/// Whether there was a handler that ends calls a moment ago.
+/// Whether a handler that ends calls was installed at the last check.
 fn any_handler_ended_calls() -> bool {
     let now = Instant::now();
     match KNOWN.get() {
@@ -50,7 +51,7 @@ fn any_handler_ended_calls() -> bool {
     }
 }
 
-/// Makes a call that may wait, and again while it ended with `EINTR` for nothing that ends calls.
+/// Makes a call that may wait, and repeats it while it is interrupted by signals that do not end calls.
 ///
 /// # Errors
 /// As `call`.
@@ -80,8 +81,8 @@ fn any_handler_ends_calls() -> bool {
 /// The signals that this thread does not get.
 fn blocked() -> libc::sigset_t {
     let mut set = MaybeUninit::uninit();
-    // SAFETY: nothing is set, and there is room for what there is, with which it is filled in, unless that fails: it is
-    // initialized before.
+    // SAFETY: the call changes no mask, and the set has room for the current one. It is initialized before, in case the
+    // call fails.
     unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), set.as_mut_ptr());
@@ -89,10 +90,10 @@ fn blocked() -> libc::sigset_t {
     }
 }
 
-/// What a signal does; `None` for those that the C library keeps to itself.
+/// The disposition of a signal; `None` for signals that the C library reserves.
 fn disposition(signo: i32) -> Option<libc::sigaction> {
     let mut action = MaybeUninit::uninit();
-    // SAFETY: nothing is set, and `action` has room for what there is.
+    // SAFETY: the call changes no disposition, and `action` has room for the current one.
     let said = unsafe { libc::sigaction(signo, ptr::null(), action.as_mut_ptr()) };
     // SAFETY: it was filled in if the call did not fail.
     (said == 0).then(|| unsafe { action.assume_init() })
@@ -126,7 +127,7 @@ mod tests {
         }
     }
 
-    /// One test, as dispositions are the process's.
+    /// One test, because dispositions belong to the process.
     #[test]
     fn only_a_handler_without_restart_ends_calls() {
         let calls = |ends: bool| {
