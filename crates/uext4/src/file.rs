@@ -16,7 +16,7 @@ use uext4_vfs::{
 /// An open file. Its position is shared by the threads that use it, as in a process.
 ///
 /// It implements [`Read`], [`Write`] and [`Seek`], as does a reference to it; nothing is buffered, so
-/// wrap it where reads or writes are small.
+/// wrap it if reads or writes are small.
 pub struct File {
     open: OpenFile<Mount>,
     caller: Caller,
@@ -75,7 +75,7 @@ impl File {
         Ok(Metadata::new(attr))
     }
 
-    /// What finds the file again whatever its name is then, with [`Filesystem::open_handle`]; also after
+    /// A handle that finds the file again by [`Filesystem::open_handle`], whatever its name is then; also after
     /// the image was closed and opened again.
     ///
     /// It goes stale (`ESTALE`) when the file is deleted, its inode used again or not, and when the file
@@ -108,7 +108,7 @@ impl File {
         self.open.fs().files.flags(self.open.node())
     }
 
-    /// Sets them (`FS_IOC_SETFLAGS`); those that cannot be set stay.
+    /// Sets the flags (`FS_IOC_SETFLAGS`); flags that cannot be set keep their value.
     ///
     /// # Errors
     /// `EPERM`: not the owner; immutable or append-only would change, without the capability `LINUX_IMMUTABLE`; or
@@ -138,7 +138,7 @@ impl File {
 
     /// Swaps the data with that of the boot loader's inode, number 5 (`EXT4_IOC_SWAP_BOOT`): content, size
     /// and the times of reading and writing. Both get new generations, so handles of the file go stale;
-    /// this and other open files stay good, and see the other content.
+    /// this and other open files stay valid, and have the other content.
     ///
     /// # Crash
     /// It is swapped, or it is not.
@@ -156,7 +156,7 @@ impl File {
         })
     }
 
-    /// Reads from a byte offset; fewer bytes than asked only at the end of the file.
+    /// Reads from a byte offset; fewer bytes than requested only at the end of the file.
     ///
     /// # Errors
     /// `EBADF`: not open for reading. `EISDIR`, `EIO`, `EUCLEAN`.
@@ -183,8 +183,8 @@ impl File {
         })
     }
 
-    /// As [`File::read_at`], done as `flags` say beside what the file was opened with: directly, or
-    /// without ever waiting (preadv2(2)).
+    /// As [`File::read_at`], with `flags` added to those of the open file: direct, or
+    /// without waiting (preadv2(2)).
     ///
     /// # Errors
     /// As [`File::read_at`]. `EINVAL`: direct, and offset, length or memory are not multiples of
@@ -193,8 +193,8 @@ impl File {
         self.run("read_at", || self.open.read_at_with(offset, data, flags))
     }
 
-    /// As [`File::write_at`], done as `flags` say beside what the file was opened with: directly, at the
-    /// end, durably, or without ever waiting (pwritev2(2)).
+    /// As [`File::write_at`], with `flags` added to those of the open file: direct, at the
+    /// end, durable, or without waiting (pwritev2(2)).
     ///
     /// # Errors
     /// As [`File::write_at`]; `EINVAL` and `EAGAIN` as [`File::read_at_with`].
@@ -210,7 +210,7 @@ impl File {
     /// Allocates, frees or zeroes a range, in bytes (fallocate(2)).
     ///
     /// # Crash
-    /// What was not synced is there in part: from its start on, or for a hole, from its end.
+    /// If it was not synced, a part of the range may have changed: from its start on, or for a hole, from its end.
     ///
     /// # Errors
     /// `EBADF`: not open for writing. `EINVAL`: an empty range. `ENOSPC`, `EFBIG`, `EPERM`, `EROFS`, `EIO`.
@@ -274,7 +274,7 @@ impl File {
         Ok(())
     }
 
-    /// Cuts or grows the file to `len` bytes; what is new is a hole.
+    /// Truncates or extends the file to `len` bytes; an extension is a hole.
     ///
     /// # Errors
     /// `EBADF`: not open for writing. `EFBIG`, `EPERM`, `EROFS`, `EIO`.
@@ -335,7 +335,7 @@ impl File {
     /// Returns once the file is on the device.
     ///
     /// # Errors
-    /// `EIO`: something of it could not be written.
+    /// `EIO`: a part could not be written.
     pub fn sync_all(&self) -> Result<()> {
         self.run("sync_all", || self.vfs().fsync(self.open.node(), false))
     }
@@ -343,7 +343,7 @@ impl File {
     /// Returns once the data is on the device, and what is needed to read it.
     ///
     /// # Errors
-    /// `EIO`: something of it could not be written.
+    /// `EIO`: a part could not be written.
     pub fn sync_data(&self) -> Result<()> {
         self.run("sync_data", || self.vfs().fsync(self.open.node(), true))
     }

@@ -35,8 +35,8 @@ impl Filesystem {
     ///
     /// # Errors
     /// `EBUSY`: in use elsewhere, or behind a loop device; or open in this process with other options,
-    /// be it read-only while it is asked for read-write, or the reverse. `EINVAL`: not ext4, or an unknown
-    /// feature. `EUCLEAN`: damage. `ENOENT`, `EACCES`: as the host says.
+    /// for example read-only while it is requested read-write, or the reverse. `EINVAL`: not ext4, or an unknown
+    /// feature. `EUCLEAN`: damage. `ENOENT`, `EACCES`: from the host.
     pub fn open(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Filesystem> {
         let (path, config) = (path.as_ref(), options.config());
         let name = path.as_os_str().as_encoded_bytes();
@@ -54,8 +54,8 @@ impl Filesystem {
         Filesystem::open_devices(device, None, options)
     }
 
-    /// Opens the image on a device whose journal is on another one. For a process that can open no files any
-    /// more when it begins to read what is in them.
+    /// Opens the image on a device whose journal is on another one. For a process that gives up the right to
+    /// open files before it reads an image.
     ///
     /// # Errors
     /// As [`Filesystem::open`].
@@ -116,7 +116,7 @@ impl Filesystem {
         READ.open(self, path)
     }
 
-    /// The file at `path`, for writing: made if there is none, else cut to nothing.
+    /// The file at `path`, for writing: created if it does not exist, otherwise truncated.
     ///
     /// # Errors
     /// As [`OpenOptions::open`].
@@ -147,7 +147,7 @@ impl Filesystem {
         })
     }
 
-    /// Makes everything durable that was done before the call.
+    /// Makes every change durable that was made before the call.
     ///
     /// # Errors
     /// `EIO`: the device failed, or the journal was aborted.
@@ -182,7 +182,7 @@ impl Filesystem {
     }
 
     /// Ends the mount: writes everything back and, if the image is open nowhere else in this process, leaves
-    /// it clean and to others. Files that are still open are of no use from then on: writing fails, and what
+    /// it clean and unlocked. Files that are still open cannot be used further: writing fails, and what
     /// they read may be out of date.
     ///
     /// # Crash
