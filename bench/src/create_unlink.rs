@@ -1,24 +1,19 @@
 //! create-unlink: each task creates and unlinks one file in its own directory in a loop.
 
-use crate::device::DeviceSpec;
 use crate::histogram::Histogram;
-use crate::host_dir::{HostTree, PeerArgs};
+use crate::host_dir::PeerArgs;
+use crate::in_directories::{InDirectories, Plan};
 use crate::location::{Dir, Location};
 use crate::locks::acquisitions_of;
-use crate::mounted_image::MountedImage;
 use crate::report::{Document, Row, compared};
-use crate::rounds::{Rounds, Turn, Workload};
-use crate::sample::{Grid, Sample, Work};
+use crate::sample::{Sample, Work};
 use crate::setup::{Need, SetupArgs};
 use crate::stages;
 use crate::tables::{ratio, side_by_side};
-use crate::tree::Tree;
 use crate::variants::{Choice, Variant, parse_rounds, parse_run_time, parse_threads};
 use crate::workers::{self, StopFlag};
-use anyhow::Context as _;
 use clap::Args;
 use std::io::Write;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use uext4_ext4::Ext4;
 use uext4_sync::probe::Stage;
@@ -59,49 +54,30 @@ impl CreateUnlinkArgs {
     }
 }
 
-struct Job<'a> {
-    args: &'a CreateUnlinkArgs,
-    grid: Grid,
-    peer: Option<HostTree>,
-}
+impl InDirectories for CreateUnlinkArgs {
+    const TOP: [&'static str; 2] = ["create-unlink"; 2];
 
-impl<'a> Job<'a> {
-    /// With the peer's directories made, and its warm-up run done.
-    fn new(args: &'a CreateUnlinkArgs, all_series: usize) -> anyhow::Result<Job<'a>> {
-        let mut job = Job {
-            args,
-            grid: Grid::new(all_series, args.tasks.len()),
-            peer: None,
-        };
-        if let Some(tree) = args.peer.tree("create-unlink", job.directories())? {
-            job.warm_up(&tree).context("peer")?;
-            job.peer = Some(tree);
-        }
-        Ok(job)
-    }
-
-    /// The names of the tasks' directories.
     fn directories(&self) -> Vec<String> {
-        let names = (0..self.args.tasks_max()).map(|task| format!("task.{task}"));
-        names.collect()
+        (0..self.tasks_max())
+            .map(|task| format!("task.{task}"))
+            .collect()
     }
 
     fn warm_up(&self, location: &impl Location) -> anyhow::Result<()> {
-        run_for(location, self.args.tasks_max(), self.args.time / 4).map(drop)
+        run_for(location, self.tasks_max(), self.time / 4).map(drop)
     }
 
-    /// `fs` as [`Sample::take`] wants it.
-    fn sample(
+    fn samples(
         &self,
         location: &impl Location,
-        fs: Option<&Ext4>,
         case: usize,
+        fs: Option<&Ext4>,
         counted: bool,
-    ) -> anyhow::Result<Sample> {
-        let (tasks, time) = (self.args.tasks[case], self.args.time);
+    ) -> anyhow::Result<Vec<Sample>> {
         // What the run before left to write is not in this one's time.
         location.syncfs()?;
-        Sample::take(fs, counted, || run_for(location, tasks, time))
+        let work = || run_for(location, self.tasks[case], self.time);
+        Ok(vec![Sample::take(fs, counted, work)?])
     }
 }
 
@@ -109,16 +85,7 @@ fn run_for(location: &impl Location, tasks: usize, time: Duration) -> anyhow::Re
     let done = workers::run(tasks, Some(time), |task, stop| {
         work(&location.enter(task)?, stop)
     })?;
-    let seconds = done.seconds;
-    let mut total = Work {
-        seconds,
-        ..Work::default()
-    };
-    for (pairs, latency) in done.results {
-        total.ops += pairs;
-        total.latency.add(&latency);
-    }
-    Ok(total)
+    Ok(done.into())
 }
 
 fn work(dir: &impl Dir, stop: &StopFlag) -> anyhow::Result<(u64, Histogram)> {
@@ -137,60 +104,21 @@ fn work(dir: &impl Dir, stop: &StopFlag) -> anyhow::Result<(u64, Histogram)> {
     }
 }
 
-impl Workload for Job<'_> {
-    type State = Tree;
-
-    fn prepare(&self, fs: &Arc<Ext4>) -> anyhow::Result<Tree> {
-        let tree = Tree::make(fs, "create-unlink", self.directories())?;
-        self.warm_up(&tree.on(fs))?;
-        Ok(tree)
-    }
-
-    fn run(&mut self, turn: Turn, image: &MountedImage, tree: &Tree) -> anyhow::Result<()> {
-        let fs = image.fs();
-        let counted = turn.round >= self.args.iterations;
-        let sample = self.sample(&tree.on(fs), Some(fs), turn.case, counted)?;
-        self.grid.push(turn.series, turn.case, sample, counted);
-        Ok(())
-    }
-
-    fn run_peer(&mut self, turn: Turn) -> anyhow::Result<()> {
-        // The round that counts locks has nothing to count here.
-        if let Some(tree) = &self.peer
-            && turn.round < self.args.iterations
-        {
-            let sample = self.sample(tree, None, turn.case, false)?;
-            self.grid.push(turn.series, turn.case, sample, false);
-        }
-        Ok(())
-    }
-
-    fn clean(&self, fs: &Arc<Ext4>, tree: Tree) -> anyhow::Result<()> {
-        tree.remove(fs)
-    }
-}
-
 /// Runs create-unlink for each count of tasks, and prints.
 pub fn run(args: &CreateUnlinkArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let variants = args.setup.variants();
-    let names = args.peer.names(&variants);
-    let mut job = Job::new(args, names.len())?;
-    Rounds {
+    let plan = Plan {
         setup: &args.setup,
-        variants: &variants,
-        image: args.setup.image(Need {
+        peer: &args.peer,
+        need: Need {
             inodes: 2 * args.tasks_max() as u64,
             data_bytes: 0,
-        })?,
-        rounds: args.setup.rounds(args.iterations),
-        cases: args.tasks.len(),
-        anew: args.setup.device == DeviceSpec::Mem,
-        peers: args.peer.all_series(),
-        label: &|case| format!("{} tasks", args.tasks[case]),
-    }
-    .run(&mut job)?;
-    job.peer.take().map_or(Ok(()), HostTree::remove)?;
-    let rows = job.grid.rows(&names, "create+unlink", &args.tasks);
+        },
+        iterations: args.iterations,
+        counts: &args.tasks,
+        ops: 1,
+    };
+    let (variants, names, grid) = plan.run(args)?;
+    let rows = grid.rows(&names, "create+unlink", &args.tasks);
     if args.setup.json {
         return Document::new("create-unlink", rows).print_json(out);
     }

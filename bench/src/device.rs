@@ -99,7 +99,6 @@ pub type ModelDevice = LatencyDevice<Arc<dyn BlockDevice>>;
 /// What image to make.
 #[derive(Clone, Debug)]
 pub struct ImageSpec {
-    /// Where.
     pub device: DeviceSpec,
     /// Bytes of the image.
     pub bytes: u64,
@@ -146,7 +145,6 @@ impl Image {
         }
     }
 
-    /// The device that is measured.
     pub fn measured(&self) -> Arc<dyn BlockDevice> {
         match &self.model {
             Some(model) => Arc::clone(model) as Arc<dyn BlockDevice>,

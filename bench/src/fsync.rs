@@ -6,9 +6,9 @@ use crate::host_dir::{HostTree, PeerArgs};
 use crate::mounted_image::MountedImage;
 use crate::report::{Document, Row, compared};
 use crate::rounds::{Rounds, Turn, Workload};
-use crate::sample::{Grid, Sample, Work};
+use crate::sample::{Sample, Work};
 use crate::setup::{Need, SetupArgs};
-use crate::tables::{self, count, side_by_side};
+use crate::tables::{count, side_by_side, table};
 use crate::tree::{FILE, Tree};
 use crate::variants::{parse_rounds, parse_run_time, parse_threads};
 use crate::workers;
@@ -46,7 +46,6 @@ pub struct FsyncArgs {
 
 struct Job<'a> {
     args: &'a FsyncArgs,
-    grid: Grid,
 }
 
 fn file_name(thread: usize) -> String {
@@ -66,19 +65,11 @@ fn append_for(
             append(thread)?;
             latency.record(since.elapsed().as_nanos() as u64);
             if !stop.is_running() {
-                return Ok(latency);
+                return Ok((latency.count(), latency));
             }
         }
     })?;
-    let mut work = Work {
-        seconds: done.seconds,
-        ..Work::default()
-    };
-    for latency in done.results {
-        work.ops += latency.count();
-        work.latency.add(&latency);
-    }
-    Ok(work)
+    Ok(done.into())
 }
 
 impl Workload for Job<'_> {
@@ -88,9 +79,14 @@ impl Workload for Job<'_> {
         Tree::make(fs, "fsync", vec!["files".to_owned()])
     }
 
-    fn run(&mut self, turn: Turn, image: &MountedImage, tree: &Tree) -> anyhow::Result<()> {
+    fn run(
+        &mut self,
+        turn: Turn,
+        counted: bool,
+        image: &MountedImage,
+        tree: &Tree,
+    ) -> anyhow::Result<Vec<Sample>> {
         let fs = image.fs();
-        let counted = turn.round >= self.args.iterations;
         let (threads, time) = (self.args.threads[turn.case], self.args.time);
         let root = Caller::root();
         let dir = tree.dir(0);
@@ -104,26 +100,23 @@ impl Workload for Job<'_> {
                 Ok(FileSystem::fsync(&**fs, &nodes[thread], false)?)
             })
         })?;
-        self.grid.push(turn.series, turn.case, sample, counted);
         drop(nodes);
         for i in 0..threads {
             FileSystem::unlink(&**fs, &root, dir, file_name(i).as_bytes())?;
         }
-        Ok(FileSystem::syncfs(&**fs)?)
+        FileSystem::syncfs(&**fs)?;
+        Ok(vec![sample])
     }
 
-    fn run_peer(&mut self, turn: Turn) -> anyhow::Result<()> {
-        // The round that counts locks has nothing to count here.
-        if turn.round >= self.args.iterations {
-            return Ok(());
-        }
-        if let Some(tree) = self.args.peer.tree("fsync", vec!["files".to_owned()])? {
-            let (threads, time) = (self.args.threads[turn.case], self.args.time);
+    fn run_peer(&mut self, turn: Turn) -> anyhow::Result<Vec<Sample>> {
+        let tree = self.args.peer.tree("fsync", vec!["files".to_owned()])?;
+        let (threads, time) = (self.args.threads[turn.case], self.args.time);
+        let sample = |tree: HostTree| {
             let sample = peer_sample(&tree, threads, time)?;
             tree.remove()?;
-            self.grid.push(turn.series, turn.case, sample, false);
-        }
-        Ok(())
+            Ok(sample)
+        };
+        tree.into_iter().map(sample).collect()
     }
 
     fn clean(&self, fs: &Arc<Ext4>, tree: Tree) -> anyhow::Result<()> {
@@ -151,25 +144,22 @@ fn peer_sample(tree: &HostTree, threads: usize, time: Duration) -> anyhow::Resul
 pub fn run(args: &FsyncArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let variants = args.setup.variants();
     let names = args.peer.names(&variants);
-    let mut job = Job {
-        args,
-        grid: Grid::new(names.len(), args.threads.len()),
-    };
-    Rounds {
+    let grid = Rounds {
         setup: &args.setup,
         variants: &variants,
         image: args.setup.image(Need {
             inodes: 4096,
             data_bytes: 2 << 30,
         })?,
-        rounds: args.setup.rounds(args.iterations),
+        iterations: args.iterations,
         cases: args.threads.len(),
+        ops: 1,
         anew: false,
         peers: args.peer.all_series(),
         label: &|case| format!("{} threads", args.threads[case]),
     }
-    .run(&mut job)?;
-    let rows = job.grid.rows(&names, "fsync", &args.threads);
+    .run(&mut Job { args })?;
+    let rows = grid.rows(&names, "fsync", &args.threads);
     if args.setup.json {
         return Document::new("fsync", rows).print_json(out);
     }
@@ -190,11 +180,11 @@ fn print(
     let compared = compared(rows, &args.threads);
     writeln!(out, "{}\n", side_by_side("threads", names, &compared))?;
     args.peer.print_ratios(names, &compared, " threads", out)?;
-    let mut table = tables::plain(["threads", "arm", "p50 us", "p99 us", "max us", "commits"]);
+    let mut lines = Vec::new();
     for &threads in &args.threads {
         for row in rows.iter().filter(|row| row.threads == threads) {
             let us = row.latency_us;
-            table.add_row([
+            lines.push([
                 threads.to_string(),
                 row.variant.clone(),
                 us.map_or_else(String::new, |l| count(l.p50)),
@@ -205,8 +195,8 @@ fn print(
             ]);
         }
     }
-    tables::align(&mut table);
-    writeln!(out, "{table}\n")?;
+    let header = "threads|arm|p50 us|p99 us|max us|commits";
+    writeln!(out, "{}\n", table(header, lines))?;
     for row in rows {
         row.print_tables(out)?;
     }

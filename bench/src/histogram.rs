@@ -78,7 +78,6 @@ impl Histogram {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// How many were counted.
     pub fn count(&self) -> u64 {
         self.total
     }

@@ -9,7 +9,6 @@ pub struct Host {
     pub cpus: usize,
     /// The model of the CPU.
     pub cpu: String,
-    /// The kernel.
     pub kernel: String,
 }
 

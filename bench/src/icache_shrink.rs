@@ -4,14 +4,15 @@
 //! looks up and stats a few files of another directory at random. The same is run with a limit too
 //! large to be met, in turn, and the reader's latencies stand side by side.
 
+use crate::grid::Grid;
 use crate::histogram::Histogram;
 use crate::memory;
 use crate::mounted_image::MountedImage;
 use crate::report::{Document, Row};
 use crate::rounds::{Rounds, Turn, Workload};
-use crate::sample::{Grid, Sample, Work};
+use crate::sample::{Sample, Work};
 use crate::setup::{Need, SetupArgs};
-use crate::tables::{self, count};
+use crate::tables::{count, table};
 use crate::tree::{FILE, Tree};
 use crate::variants::{Variant, parse_items, parse_rounds};
 use crate::workers;
@@ -79,8 +80,6 @@ struct ShrinkDocument {
 
 struct Job<'a> {
     args: &'a IcacheShrinkArgs,
-    /// For each variant the reader and the creator.
-    grid: Grid,
     timelines: Vec<Timeline>,
 }
 
@@ -225,9 +224,15 @@ impl Workload for Job<'_> {
         Ok(tree)
     }
 
-    fn run(&mut self, turn: Turn, image: &MountedImage, tree: &Tree) -> anyhow::Result<()> {
+    /// The reader, and the creator unless locks are counted.
+    fn run(
+        &mut self,
+        turn: Turn,
+        counted: bool,
+        image: &MountedImage,
+        tree: &Tree,
+    ) -> anyhow::Result<Vec<Sample>> {
         let fs = image.fs();
-        let counted = turn.round >= self.args.iterations;
         let mut creator = Work::default();
         let mut moments = Vec::new();
         let reader = Sample::take(Some(fs), counted, || {
@@ -235,12 +240,11 @@ impl Workload for Job<'_> {
             (creator, moments) = (made, seen);
             Ok(reader)
         })?;
-        let made = Sample::take(None, false, || Ok(creator))?;
+        let mut samples = vec![reader];
         if !counted {
-            self.grid.push(turn.series, 1, made, false);
+            samples.push(Sample::take(None, false, || Ok(creator))?);
             self.timelines[turn.series].moments = moments;
         }
-        self.grid.push(turn.series, 0, reader, counted);
         self.each_file(|dir, name| {
             Ok(FileSystem::unlink(
                 &**fs,
@@ -249,7 +253,8 @@ impl Workload for Job<'_> {
                 name,
             )?)
         })?;
-        Ok(FileSystem::syncfs(&**fs)?)
+        FileSystem::syncfs(&**fs)?;
+        Ok(samples)
     }
 
     fn clean(&self, fs: &Arc<Ext4>, tree: Tree) -> anyhow::Result<()> {
@@ -290,18 +295,18 @@ pub fn run(args: &IcacheShrinkArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     };
     let mut job = Job {
         args,
-        grid: Grid::new(variants.len(), 2),
         timelines: variants.iter().map(timeline).collect(),
     };
-    Rounds {
+    let grid = Rounds {
         setup: &args.setup,
         variants: &variants,
         image: args.setup.image(Need {
             inodes: args.items + HOT_FILES as u64,
             data_bytes: 0,
         })?,
-        rounds: args.setup.rounds(args.iterations),
+        iterations: args.iterations,
         cases: 1,
+        ops: 2,
         anew: false,
         peers: &[],
         label: &|_| format!("{} files", args.items),
@@ -309,7 +314,7 @@ pub fn run(args: &IcacheShrinkArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     .run(&mut job)?;
     let mut rows = Vec::new();
     for (series, variant) in variants.iter().enumerate() {
-        let of = |op, place| Row::of(&variant.name, op, 1, job.grid.cell(series, place));
+        let of = |op, place| Row::of(&variant.name, op, 1, grid.cell(series, 0, place));
         rows.extend([of("lookup+getattr", 0), of("create", 1)]);
     }
     if args.setup.json {
@@ -326,7 +331,7 @@ pub fn run(args: &IcacheShrinkArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         "{} files created beside a reader of {HOT_FILES}, limit {limit} inodes, {} rounds",
         args.items, args.iterations
     )?;
-    writeln!(out, "{}\n", latencies(&job, &rows))?;
+    writeln!(out, "{}\n", latencies(&grid, &rows))?;
     for timeline in &job.timelines {
         writeln!(out, "{}", timeline.variant)?;
         writeln!(out, "{}\n", timeline.table())?;
@@ -337,24 +342,16 @@ pub fn run(args: &IcacheShrinkArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn latencies(job: &Job<'_>, rows: &[Row]) -> Table {
-    let mut table = tables::plain([
-        "arm",
-        "reads/s",
-        "p50 us",
-        "p99 us",
-        "p99.9 us",
-        "max us",
-        "creates/s",
-    ]);
+fn latencies(grid: &Grid, rows: &[Row]) -> Table {
+    let mut lines = Vec::new();
     for (series, pair) in rows.chunks(2).enumerate() {
         let mut all = Histogram::default();
-        for sample in &job.grid.cell(series, 0).plain {
+        for sample in &grid.cell(series, 0, 0).plain {
             all.add(&sample.work.latency);
         }
         let us = |ns: u64| format!("{:.2}", ns as f64 / 1000.0);
         let [reader, creator] = pair else { continue };
-        table.add_row([
+        lines.push([
             reader.variant.clone(),
             count(reader.ops_per_s.median),
             us(all.percentile_ns(0.5)),
@@ -364,27 +361,25 @@ fn latencies(job: &Job<'_>, rows: &[Row]) -> Table {
             count(creator.ops_per_s.median),
         ]);
     }
-    tables::align(&mut table);
-    table
+    table("arm|reads/s|p50 us|p99 us|p99.9 us|max us|creates/s", lines)
 }
 
 impl Timeline {
     /// Some of the moments, the first and the last included.
     fn table(&self) -> Table {
         const SHOWN: usize = 8;
-        let mut table = tables::plain(["  seconds", "created", "in cache", "resident MiB"]);
         let last = self.moments.len().saturating_sub(1);
         let mut places: Vec<usize> = (0..=SHOWN).map(|i| i * last / SHOWN).collect();
         places.dedup();
-        for moment in places.iter().filter_map(|&place| self.moments.get(place)) {
-            table.add_row([
+        let some = places.iter().filter_map(|&place| self.moments.get(place));
+        let line = |moment: &Moment| {
+            [
                 format!("  {:.2}", moment.seconds),
                 count(moment.created as f64),
                 count(moment.cached as f64),
                 count((moment.resident_bytes >> 20) as f64),
-            ]);
-        }
-        tables::align(&mut table);
-        table
+            ]
+        };
+        table("  seconds|created|in cache|resident MiB", some.map(line))
     }
 }

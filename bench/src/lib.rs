@@ -21,7 +21,8 @@
 //! | `host_dir`, `location` | directories of the host, and what is done in those and in ours alike |
 //! | `peer` | what the kernel does of the same |
 //! | `rounds`, `workers` | turns of the variants; threads that start together |
-//! | `sample`, `histogram`, `memory` | what is measured |
+//! | `in_directories` | turns of workers that each have a directory, beside a peer |
+//! | `sample`, `grid`, `histogram`, `spread`, `memory` | what is measured |
 //! | `report`, `locks`, `stages`, `tables`, `host`, `progress` | what is printed |
 #![forbid(unsafe_code)]
 
@@ -34,10 +35,12 @@ mod device;
 mod fsync;
 mod fuse;
 mod generation;
+mod grid;
 mod histogram;
 mod host;
 mod host_dir;
 mod icache_shrink;
+mod in_directories;
 mod location;
 mod locks;
 mod mdtest;
@@ -53,6 +56,7 @@ mod report;
 mod rounds;
 mod sample;
 mod setup;
+mod spread;
 mod stages;
 mod tables;
 mod tree;

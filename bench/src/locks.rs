@@ -1,6 +1,6 @@
 //! The lock table, with the columns of the kernel's lock statistics.
 
-use crate::tables::{self, count};
+use crate::tables::{count, table};
 use comfy_table::Table;
 use serde::{Deserialize, Serialize};
 use uext4_sync::stat::{LockStat, Mode};
@@ -92,21 +92,8 @@ pub fn acquisitions_of(rows: &[LockRow], class: &str) -> u64 {
 /// The table, the longest waiting first, and under it the sum. Waiting is averaged over the contended
 /// acquisitions, holding over all.
 pub fn lock_table(rows: &[LockRow]) -> Table {
-    let mut table = tables::plain([
-        "class",
-        "acquisitions",
-        "per op",
-        "contended",
-        "cont. %",
-        "wait us",
-        "wait avg ns",
-        "hold us",
-        "hold avg ns",
-    ]);
-    for row in rows {
-        table.add_row(row.cells());
-    }
-    table.add_row(LockRow::total(rows).cells());
-    tables::align(&mut table);
-    table
+    let header =
+        "class|acquisitions|per op|contended|cont. %|wait us|wait avg ns|hold us|hold avg ns";
+    let total = LockRow::total(rows);
+    table(header, rows.iter().chain([&total]).map(LockRow::cells))
 }

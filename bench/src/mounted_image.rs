@@ -4,7 +4,6 @@ use crate::device::{self, Image, ImageSpec, ModelDevice};
 use std::sync::Arc;
 use uext4_ext4::{Ext4, MountOptions};
 
-/// An image and its mount.
 pub struct MountedImage {
     fs: Arc<Ext4>,
     image: Image,

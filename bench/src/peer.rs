@@ -11,7 +11,6 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// Its name in results.
     pub fn name(self) -> &'static str {
         match self {
             Peer::Kernel => "kernel",

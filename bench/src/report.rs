@@ -5,35 +5,11 @@ use crate::host::Host;
 use crate::locks::{LockRow, lock_table};
 use crate::memory;
 use crate::sample::{Cell, JournalCost, Sample};
+use crate::spread::Spread;
 use crate::stages::{StageRow, stage_table};
 use crate::tables::ComparedRow;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::io::{self, Write};
-
-/// Minimum, median and maximum.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct Spread {
-    /// The least.
-    pub min: f64,
-    /// The one in the middle.
-    pub median: f64,
-    /// The most.
-    pub max: f64,
-}
-
-impl Spread {
-    /// Of at least one value.
-    pub fn of(values: &[f64]) -> Spread {
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let at = |i: usize| sorted.get(i).copied().unwrap_or(0.0);
-        Spread {
-            min: at(0),
-            median: f64::midpoint(at(sorted.len() / 2), at(sorted.len().saturating_sub(1) / 2)),
-            max: at(sorted.len().saturating_sub(1)),
-        }
-    }
-}
 
 /// One variant, operation and count of threads.
 #[derive(Debug, Serialize)]
@@ -138,7 +114,6 @@ pub fn compared(rows: &[Row], counts: &[usize]) -> Vec<ComparedRow> {
     counts.iter().map(row).collect()
 }
 
-/// The whole result.
 #[derive(Debug, Serialize)]
 pub struct Document<R> {
     /// The workload's name.
@@ -162,21 +137,9 @@ impl<R: Serialize> Document<R> {
         }
     }
 
-    /// Prints it as JSON.
     pub fn print_json(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         serde_json::to_writer_pretty(&mut *out, self)?;
         writeln!(out)?;
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn spread() {
-        let s = Spread::of(&[3.0, 1.0, 2.0]);
-        assert_eq!((s.min, s.median, s.max), (1.0, 2.0, 3.0));
     }
 }

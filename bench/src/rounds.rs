@@ -6,9 +6,11 @@
 //! workload wants it anew; otherwise it is made, or the one that is there mounted, in each round.
 
 use crate::device::{DeviceSpec, ImageSpec};
+use crate::grid::Grid;
 use crate::memory;
 use crate::mounted_image::MountedImage;
 use crate::progress::Progress;
+use crate::sample::Sample;
 use crate::setup::SetupArgs;
 use crate::variants::Variant;
 use anyhow::Context as _;
@@ -18,11 +20,10 @@ use uext4_ext4::Ext4;
 /// Whose turn it is.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
-    /// The variant by its place in the list; the peers follow the last variant.
+    /// The series by its place in the list; the peers follow the last variant.
     pub series: usize,
     /// Which of the counts of threads.
     pub case: usize,
-    /// The round.
     pub round: usize,
 }
 
@@ -34,28 +35,58 @@ pub trait Workload {
     /// Makes directories and runs once to warm up.
     fn prepare(&self, fs: &Arc<Ext4>) -> anyhow::Result<Self::State>;
 
-    /// Runs once.
-    fn run(&mut self, turn: Turn, image: &MountedImage, state: &Self::State) -> anyhow::Result<()>;
+    /// Runs once: a sample of each operation. `counted` counts locks.
+    fn run(
+        &mut self,
+        turn: Turn,
+        counted: bool,
+        image: &MountedImage,
+        state: &Self::State,
+    ) -> anyhow::Result<Vec<Sample>>;
 
     /// Runs a peer once.
-    fn run_peer(&mut self, _turn: Turn) -> anyhow::Result<()> {
-        Ok(())
+    fn run_peer(&mut self, _turn: Turn) -> anyhow::Result<Vec<Sample>> {
+        Ok(Vec::new())
     }
 
     /// Removes what it made from an image that stays.
     fn clean(&self, fs: &Arc<Ext4>, state: Self::State) -> anyhow::Result<()>;
 }
 
+/// Gives each series its turn in each case of each round. `label` names a turn in the progress that is shown.
+pub fn interleave(
+    [rounds, cases, all_series]: [usize; 3],
+    label: impl Fn(Turn) -> String,
+    mut take: impl FnMut(Turn) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut progress = Progress::new((rounds * cases * all_series) as u64);
+    for round in 0..rounds {
+        for case in 0..cases {
+            for series in turned(all_series, round + case) {
+                let turn = Turn {
+                    series,
+                    case,
+                    round,
+                };
+                progress.begin(format!("round {}/{rounds}, {}", round + 1, label(turn)));
+                take(turn)?;
+                progress.done();
+            }
+        }
+    }
+    Ok(())
+}
+
 /// What is run how often.
 pub struct Rounds<'a> {
     /// Of the command line.
     pub setup: &'a SetupArgs,
-    /// The variants.
     pub variants: &'a [Variant],
-    /// The image of each.
     pub image: ImageSpec,
-    /// How often.
-    pub rounds: usize,
+    /// How often; one more round counts locks if that is asked for.
+    pub iterations: usize,
+    /// Operations that a run has a sample of.
+    pub ops: usize,
     /// Runs of a variant in a round, each with another count of threads.
     pub cases: usize,
     /// Images and mounts are made for each round: how fast two CPUs are together depends on where the structures of a
@@ -69,83 +100,51 @@ pub struct Rounds<'a> {
 
 impl Rounds<'_> {
     /// Runs them all, and checks every image.
-    pub fn run<W: Workload>(&self, workload: &mut W) -> anyhow::Result<()> {
+    pub fn run<W: Workload>(&self, workload: &mut W) -> anyhow::Result<Grid> {
         if let DeviceSpec::File(path) = &self.image.device
             && self.image.found
         {
             eprintln!("uses the image {} as it is", path.display());
         }
-        let steps = self.rounds * self.cases * self.all_series();
-        let mut progress = Progress::new(steps as u64);
+        let rounds = self.setup.rounds(self.iterations);
+        let all_series = self.variants.len() + self.peers.len();
+        let mut grid = Grid::new(all_series, self.cases, self.ops);
+        let name = |series: usize| match self.variants.get(series) {
+            Some(variant) => &variant.name,
+            None => self.peers[series - self.variants.len()],
+        };
+        let label = |turn: Turn| format!("{}, {}", name(turn.series), (self.label)(turn.case));
         if !self.anew && self.all_at_once() {
-            self.run_mounted(workload, &mut progress)
+            let images = self
+                .variants
+                .iter()
+                .map(|variant| self.make(workload, variant));
+            let images: Vec<_> = images.collect::<Result<_, _>>()?;
+            interleave([rounds, self.cases, all_series], label, |turn| {
+                self.take(workload, turn, images.get(turn.series), &mut grid)
+            })?;
+            images
+                .into_iter()
+                .try_for_each(|image| self.finish(workload, image))?;
         } else {
-            self.run_apart(workload, &mut progress)
+            interleave([rounds, 1, all_series], label, |turn| {
+                let variant = self.variants.get(turn.series);
+                let image = variant
+                    .map(|variant| self.make(workload, variant))
+                    .transpose()?;
+                for case in 0..self.cases {
+                    self.take(workload, Turn { case, ..turn }, image.as_ref(), &mut grid)?;
+                }
+                image.map_or(Ok(()), |image| self.finish(workload, image))
+            })?;
         }
-    }
-
-    fn all_series(&self) -> usize {
-        self.variants.len() + self.peers.len()
+        Ok(grid)
     }
 
     fn all_at_once(&self) -> bool {
         let together = self.image.memory_bytes() * self.variants.len() as u64;
         let in_memory = self.image.device == DeviceSpec::Mem;
         self.variants.len() == 1 || (in_memory && together < memory::available_bytes() / 2)
-    }
-
-    fn run_mounted<W: Workload>(
-        &self,
-        workload: &mut W,
-        progress: &mut Progress,
-    ) -> anyhow::Result<()> {
-        let mut images = Vec::new();
-        for variant in self.variants {
-            progress.begin(format!("warm-up, {}", variant.name));
-            images.push(self.make(workload, variant)?);
-        }
-        for round in 0..self.rounds {
-            for case in 0..self.cases {
-                for series in turned(self.all_series(), round + case) {
-                    let turn = Turn {
-                        series,
-                        case,
-                        round,
-                    };
-                    self.take(workload, turn, images.get(series), progress)?;
-                }
-            }
-        }
-        images
-            .into_iter()
-            .try_for_each(|image| self.finish(workload, image))
-    }
-
-    fn run_apart<W: Workload>(
-        &self,
-        workload: &mut W,
-        progress: &mut Progress,
-    ) -> anyhow::Result<()> {
-        for round in 0..self.rounds {
-            for series in turned(self.all_series(), round) {
-                let image = match self.variants.get(series) {
-                    Some(variant) => Some(self.make(workload, variant)?),
-                    None => None,
-                };
-                for case in 0..self.cases {
-                    let turn = Turn {
-                        series,
-                        case,
-                        round,
-                    };
-                    self.take(workload, turn, image.as_ref(), progress)?;
-                }
-                if let Some(image) = image {
-                    self.finish(workload, image)?;
-                }
-            }
-        }
-        Ok(())
     }
 
     fn make<W: Workload>(
@@ -163,21 +162,21 @@ impl Rounds<'_> {
         workload: &mut W,
         turn: Turn,
         image: Option<&(MountedImage, W::State)>,
-        progress: &mut Progress,
+        grid: &mut Grid,
     ) -> anyhow::Result<()> {
-        let peer = || self.peers.get(turn.series - self.variants.len());
-        let name = match self.variants.get(turn.series) {
-            Some(variant) => &variant.name,
-            None => peer().map_or("peer", |name| name),
+        let counted = turn.round >= self.iterations;
+        let samples = match image {
+            Some((image, state)) => workload.run(turn, counted, image, state)?,
+            // The round that counts locks has nothing to count here.
+            None if counted => Vec::new(),
+            None => {
+                let name = self.peers[turn.series - self.variants.len()];
+                workload.run_peer(turn).context(name)?
+            }
         };
-        let case = (self.label)(turn.case);
-        let (round, rounds) = (turn.round + 1, self.rounds);
-        progress.begin(format!("round {round}/{rounds}, {name}, {case}"));
-        match image {
-            Some((image, state)) => workload.run(turn, image, state)?,
-            None => workload.run_peer(turn).with_context(|| name.to_owned())?,
+        for (op, sample) in samples.into_iter().enumerate() {
+            grid.push([turn.series, turn.case, op], sample, counted);
         }
-        progress.done();
         Ok(())
     }
 

@@ -3,8 +3,8 @@
 use crate::histogram::Histogram;
 use crate::locks::LockRow;
 use crate::memory;
-use crate::report::Row;
 use crate::stages::StageRow;
+use crate::workers::Done;
 use serde::Serialize;
 use uext4_ext4::Ext4;
 use uext4_sync::{probe, stat};
@@ -18,6 +18,24 @@ pub struct Work {
     pub seconds: f64,
     /// Of the operations whose latency was measured.
     pub latency: Histogram,
+}
+
+impl From<Done<(u64, Histogram)>> for Work {
+    /// What workers did together, each its operations and the latencies of some.
+    fn from(done: Done<(u64, Histogram)>) -> Work {
+        let seconds = done.seconds;
+        let none = Work {
+            seconds,
+            ..Work::default()
+        };
+        done.results
+            .into_iter()
+            .fold(none, |mut all, (ops, latency)| {
+                all.ops += ops;
+                all.latency.add(&latency);
+                all
+            })
+    }
 }
 
 /// What reached the device through the journal.
@@ -64,7 +82,6 @@ impl JournalCost {
 pub struct Sample {
     /// What was done.
     pub work: Work,
-    /// What it cost the journal, where there is one.
     pub journal: Option<JournalCost>,
     /// Locks, if they were counted.
     pub locks: Vec<LockRow>,
@@ -127,43 +144,5 @@ impl Cell {
             true => self.counted = Some(sample),
             false => self.plain.push(sample),
         }
-    }
-}
-
-/// A cell for each variant and case.
-#[derive(Debug)]
-pub struct Grid {
-    cases: usize,
-    cells: Vec<Cell>,
-}
-
-impl Grid {
-    /// All empty.
-    pub fn new(all_series: usize, cases: usize) -> Grid {
-        Grid {
-            cases,
-            cells: (0..all_series * cases).map(|_| Cell::default()).collect(),
-        }
-    }
-
-    /// Adds a run.
-    pub fn push(&mut self, series: usize, case: usize, sample: Sample, counted: bool) {
-        self.cells[series * self.cases + case].push(sample, counted);
-    }
-
-    /// A row of `op` for each variant and count of threads, the counts of a variant together.
-    pub fn rows(&self, variants: &[String], op: &'static str, counts: &[usize]) -> Vec<Row> {
-        let mut rows = Vec::new();
-        for (series, variant) in variants.iter().enumerate() {
-            for (case, &count) in counts.iter().enumerate() {
-                rows.push(Row::of(variant, op, count, self.cell(series, case)));
-            }
-        }
-        rows
-    }
-
-    /// The runs of a variant and case.
-    pub fn cell(&self, series: usize, case: usize) -> &Cell {
-        &self.cells[series * self.cases + case]
     }
 }

@@ -1,11 +1,10 @@
 //! The stages of creating a file, as the published lock study lists them.
 
-use crate::tables::{self, count};
+use crate::tables::{count, table};
 use comfy_table::Table;
 use serde::Serialize;
 use uext4_sync::probe::{Stage, StageStat};
 
-/// A stage in a row.
 #[derive(Clone, Debug, Serialize)]
 pub struct StageRow {
     /// Its name.
@@ -43,18 +42,15 @@ pub fn per_op(rows: &[StageRow], stage: Stage) -> f64 {
     row.map_or(0.0, |r| r.per_op)
 }
 
-/// The table.
 pub fn stage_table(rows: &[StageRow]) -> Table {
-    let mut table = tables::plain(["stage", "calls", "per op", "total ms", "avg ns"]);
-    for row in rows {
-        table.add_row([
+    let cells = |row: &StageRow| {
+        [
             row.stage.to_owned(),
             count(row.calls as f64),
             format!("{:.2}", row.per_op),
             format!("{:.1}", row.total_ns as f64 / 1e6),
             (row.total_ns / row.calls.max(1)).to_string(),
-        ]);
-    }
-    tables::align(&mut table);
-    table
+        ]
+    };
+    table("stage|calls|per op|total ms|avg ns", rows.iter().map(cells))
 }

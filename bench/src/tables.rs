@@ -1,26 +1,23 @@
 //! Tables without lines, numbers to the right.
 
-use crate::report::Spread;
-use comfy_table::{CellAlignment, Table, presets};
+use crate::spread::Spread;
+use comfy_table::{CellAlignment, Row, Table, presets};
 
-/// A table with these headings.
-pub fn plain<const N: usize>(header: [&str; N]) -> Table {
-    with_header(header.iter().map(|h| (*h).to_owned()).collect())
+/// A table of rows, below headings that bars separate.
+pub fn table(header: &str, rows: impl IntoIterator<Item: Into<Row>>) -> Table {
+    with_header(header.split('|').map(str::to_owned).collect(), rows)
 }
 
-/// A table with as many headings as there are variants.
-pub fn with_header(header: Vec<String>) -> Table {
+/// A table of rows, every column but the first to the right.
+pub fn with_header(header: Vec<String>, rows: impl IntoIterator<Item: Into<Row>>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(header);
-    table
-}
-
-/// Every column but the first to the right.
-pub fn align(table: &mut Table) {
+    table.add_rows(rows);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
+    table
 }
 
 /// A number without fraction, its thousands apart.
@@ -58,8 +55,7 @@ pub fn side_by_side(what: &str, variants: &[String], rows: &[ComparedRow]) -> Ta
         }
         header.push("min-max".to_owned());
     }
-    let mut table = with_header(header);
-    for (label, spreads) in rows {
+    let row = |(label, spreads): &ComparedRow| {
         let mut cells = vec![label.clone()];
         let first = spreads.first().map_or(0.0, |s| s.median);
         for (i, spread) in spreads.iter().enumerate() {
@@ -69,19 +65,18 @@ pub fn side_by_side(what: &str, variants: &[String], rows: &[ComparedRow]) -> Ta
             }
             cells.push(min_max(spread));
         }
-        table.add_row(cells);
-    }
-    align(&mut table);
-    table
+        cells
+    };
+    with_header(header, rows.iter().map(row))
 }
 
 fn below_each_other(what: &str, variants: &[String], rows: &[ComparedRow]) -> Table {
-    let mut table = plain([what, "arm", "median", "ratio", "min-max"]);
+    let mut lines = Vec::new();
     for (label, spreads) in rows {
         let first = spreads.first().map_or(0.0, |s| s.median);
         for (i, (variant, spread)) in variants.iter().zip(spreads).enumerate() {
             let label = if i == 0 { label.as_str() } else { "" };
-            table.add_row([
+            lines.push([
                 label.to_owned(),
                 variant.clone(),
                 count(spread.median),
@@ -90,8 +85,7 @@ fn below_each_other(what: &str, variants: &[String], rows: &[ComparedRow]) -> Ta
             ]);
         }
     }
-    align(&mut table);
-    table
+    table(&format!("{what}|arm|median|ratio|min-max"), lines)
 }
 
 fn min_max(spread: &Spread) -> String {

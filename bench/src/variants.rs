@@ -27,20 +27,53 @@ where
         .map(VariantList)
 }
 
-fn ialloc_list(text: &str) -> Result<VariantList<IallocVariant>, String> {
-    parse_list(text, &IallocVariant::ALL)
+/// A few values, each with its name in options and results.
+pub trait Named: Copy + PartialEq + 'static {
+    const NAMES: &'static [(Self, &'static str)];
+
+    fn name(self) -> &'static str {
+        let mut all = Self::NAMES.iter();
+        all.find(|(value, _)| *value == self)
+            .map_or("", |(_, name)| name)
+    }
+
+    /// The one of that name.
+    fn named(text: &str) -> Result<Self, String> {
+        let mut all = Self::NAMES.iter();
+        let found = all.find(|(_, name)| *name == text);
+        let names = || {
+            Self::NAMES
+                .iter()
+                .map(|(_, name)| *name)
+                .collect::<Vec<_>>()
+        };
+        let why = || format!("`{text}` is none of {}", names().join(", "));
+        found.map(|(value, _)| *value).ok_or_else(why)
+    }
 }
 
-fn generation_list(text: &str) -> Result<VariantList<GenerationVariant>, String> {
-    parse_list(text, &GenerationVariant::ALL)
+/// `a,b` or `all`, or `none`.
+pub fn parse_names<A: Named>(text: &str) -> Result<VariantList<A>, String> {
+    match text {
+        "all" => Ok(VariantList(
+            A::NAMES.iter().map(|(value, _)| *value).collect(),
+        )),
+        "none" => Ok(VariantList(Vec::new())),
+        _ => text
+            .split(',')
+            .map(A::named)
+            .collect::<Result<_, _>>()
+            .map(VariantList),
+    }
 }
 
-fn icache_list(text: &str) -> Result<VariantList<IcacheVariant>, String> {
-    parse_list(text, &IcacheVariant::ALL)
-}
-
-fn dio_lock_list(text: &str) -> Result<VariantList<DioLock>, String> {
-    parse_list(text, &DioLock::ALL)
+/// [`parse_names`] without `none`.
+pub fn parse_some_names<A: Named>(text: &str) -> Result<VariantList<A>, String> {
+    let list = parse_names(text)?;
+    match list.0.is_empty() {
+        true => Err(format!("`{text}` leaves nothing")),
+        false => Ok(list),
+    }
 }
 
 fn on_off_list(text: &str) -> Result<VariantList<bool>, String> {
@@ -99,19 +132,19 @@ pub fn parse_run_time(text: &str) -> Result<Duration, String> {
 #[command(next_help_heading = "Variants (comma lists or `all`; their product is run, interleaved)")]
 pub struct VariantArgs {
     /// How inode numbers are claimed: retry-unlocked, retry-locked, lock-free
-    #[arg(long, value_name = "LIST", value_parser = ialloc_list)]
+    #[arg(long, value_name = "LIST", value_parser = |text: &str| parse_list(text, &IallocVariant::ALL))]
     pub ialloc: Option<VariantList<IallocVariant>>,
     /// How generations are drawn: spinlock, atomic, percpu, percpu-range, percpu-stride, random, beyond
-    #[arg(long, value_name = "LIST", value_parser = generation_list)]
+    #[arg(long, value_name = "LIST", value_parser = |text: &str| parse_list(text, &GenerationVariant::ALL))]
     pub generation: Option<VariantList<GenerationVariant>>,
     /// How the inode cache is locked: global, global-nowait, per-bucket
-    #[arg(long, value_name = "LIST", value_parser = icache_list)]
+    #[arg(long, value_name = "LIST", value_parser = |text: &str| parse_list(text, &IcacheVariant::ALL))]
     pub icache: Option<VariantList<IcacheVariant>>,
     /// Timestamps stay in memory until the inode is written anyhow: on, off
     #[arg(long, value_name = "LIST", value_parser = on_off_list)]
     pub lazytime: Option<VariantList<bool>>,
     /// How direct I/O locks a file: exclusive-first, shared-first, shared-always, range
-    #[arg(long, value_name = "LIST", value_parser = dio_lock_list)]
+    #[arg(long, value_name = "LIST", value_parser = |text: &str| parse_list(text, &DioLock::ALL))]
     pub dio_lock: Option<VariantList<DioLock>>,
     /// Direct writes into holes allocate unwritten extents: on, off
     #[arg(long, value_name = "LIST", value_parser = on_off_list)]
@@ -134,7 +167,6 @@ pub struct Variant {
     pub name: String,
     /// What the lists give.
     pub choice: Choice,
-    /// How it is mounted.
     pub options: MountOptions,
 }
 
@@ -189,20 +221,12 @@ impl VariantArgs {
     /// The product of the lists; the last list varies fastest.
     fn choices(&self) -> Vec<Choice> {
         let mut all = vec![Choice::default()];
-        vary(&mut all, self.ialloc.as_ref(), |c, a| c.ialloc = Some(a));
-        vary(&mut all, self.generation.as_ref(), |c, a| {
-            c.generation = Some(a);
-        });
-        vary(&mut all, self.icache.as_ref(), |c, a| c.icache = Some(a));
-        vary(&mut all, self.lazytime.as_ref(), |c, a| {
-            c.lazytime = Some(a);
-        });
-        vary(&mut all, self.dio_lock.as_ref(), |c, a| {
-            c.dio_lock = Some(a);
-        });
-        vary(&mut all, self.dioread_nolock.as_ref(), |c, a| {
-            c.dioread_nolock = Some(a);
-        });
+        vary(&mut all, &self.ialloc, |c| &mut c.ialloc);
+        vary(&mut all, &self.generation, |c| &mut c.generation);
+        vary(&mut all, &self.icache, |c| &mut c.icache);
+        vary(&mut all, &self.lazytime, |c| &mut c.lazytime);
+        vary(&mut all, &self.dio_lock, |c| &mut c.dio_lock);
+        vary(&mut all, &self.dioread_nolock, |c| &mut c.dioread_nolock);
         all
     }
 
@@ -212,37 +236,22 @@ impl VariantArgs {
         let lazytime = |on| word(on, "lazytime", "no-lazytime");
         let nolock = |on| word(on, "dioread_nolock", "dioread_lock");
         let parts = [
+            (length(&self.ialloc), choice.ialloc.map(|a| a.name())),
             (
-                length(self.ialloc.as_ref()),
-                choice.ialloc.map(|a| a.name()),
-            ),
-            (
-                length(self.generation.as_ref()),
+                length(&self.generation),
                 choice.generation.map(|a| a.name()),
             ),
+            (length(&self.icache), choice.icache.map(|a| a.name())),
+            (length(&self.lazytime), choice.lazytime.map(lazytime)),
+            (length(&self.dio_lock), choice.dio_lock.map(|a| a.name())),
             (
-                length(self.icache.as_ref()),
-                choice.icache.map(|a| a.name()),
-            ),
-            (
-                length(self.lazytime.as_ref()),
-                choice.lazytime.map(lazytime),
-            ),
-            (
-                length(self.dio_lock.as_ref()),
-                choice.dio_lock.map(|a| a.name()),
-            ),
-            (
-                length(self.dioread_nolock.as_ref()),
+                length(&self.dioread_nolock),
                 choice.dioread_nolock.map(nolock),
             ),
         ];
         let any_varies = parts.iter().any(|(len, _)| *len > 1);
-        let named: Vec<&str> = parts
-            .iter()
-            .filter(|(len, _)| !any_varies || *len > 1)
-            .filter_map(|(_, name)| *name)
-            .collect();
+        let named = parts.iter().filter(|(len, _)| !any_varies || *len > 1);
+        let named: Vec<&str> = named.filter_map(|(_, name)| *name).collect();
         match named.is_empty() {
             true => "default".to_owned(),
             false => named.join("/"),
@@ -251,19 +260,21 @@ impl VariantArgs {
 }
 
 /// Each choice so far with each variant of the list.
-fn vary<A: Copy>(all: &mut Vec<Choice>, list: Option<&VariantList<A>>, set: fn(&mut Choice, A)) {
+fn vary<A: Copy>(
+    all: &mut Vec<Choice>,
+    list: &Option<VariantList<A>>,
+    part: fn(&mut Choice) -> &mut Option<A>,
+) {
     let Some(list) = list else {
         return;
     };
     let with = |choice: &Choice, variant: A| {
         let mut choice = *choice;
-        set(&mut choice, variant);
+        *part(&mut choice) = Some(variant);
         choice
     };
-    *all = all
-        .iter()
-        .flat_map(|choice| list.0.iter().map(move |&variant| with(choice, variant)))
-        .collect();
+    let each = |choice: &Choice| list.0.iter().map(|&a| with(choice, a)).collect::<Vec<_>>();
+    *all = all.iter().flat_map(each).collect();
 }
 
 /// The same names, numbered where one comes again.
@@ -277,8 +288,8 @@ pub fn apart(names: impl Iterator<Item = String>) -> Vec<String> {
     names.iter().enumerate().map(name).collect()
 }
 
-fn length<A>(list: Option<&VariantList<A>>) -> usize {
-    list.map_or(0, |list| list.0.len())
+fn length<A>(list: &Option<VariantList<A>>) -> usize {
+    list.as_ref().map_or(0, |list| list.0.len())
 }
 
 /// A count of threads.
@@ -329,16 +340,16 @@ mod tests {
     fn product_is_named_by_what_varies() {
         assert_eq!(names(&VariantArgs::default()), ["default"]);
         let mut args = VariantArgs {
-            icache: Some(icache_list("global").unwrap()),
+            icache: Some(parse_list("global", &IcacheVariant::ALL).unwrap()),
             ..VariantArgs::default()
         };
         assert_eq!(names(&args), ["global"]);
-        args.ialloc = Some(ialloc_list("all").unwrap());
+        args.ialloc = Some(parse_list("all", &IallocVariant::ALL).unwrap());
         assert_eq!(
             names(&args),
             ["retry-unlocked", "retry-locked", "lock-free"]
         );
-        args.ialloc = Some(ialloc_list("lock-free,retry-locked").unwrap());
+        args.ialloc = Some(parse_list("lock-free,retry-locked", &IallocVariant::ALL).unwrap());
         args.lazytime = Some(on_off_list("on,off").unwrap());
         let want = [
             "lock-free/lazytime",
@@ -359,7 +370,9 @@ mod tests {
     #[test]
     fn the_same_variant_twice_has_two_names() {
         let args = VariantArgs {
-            ialloc: Some(ialloc_list("lock-free,lock-free,retry-locked").unwrap()),
+            ialloc: Some(
+                parse_list("lock-free,lock-free,retry-locked", &IallocVariant::ALL).unwrap(),
+            ),
             ..VariantArgs::default()
         };
         assert_eq!(names(&args), ["lock-free", "lock-free#2", "retry-locked"]);
@@ -368,7 +381,7 @@ mod tests {
     #[test]
     fn unknown_variants_and_units_are_refused() {
         assert!(
-            ialloc_list("lock-fre")
+            parse_list("lock-fre", &IallocVariant::ALL)
                 .unwrap_err()
                 .contains("retry-locked")
         );

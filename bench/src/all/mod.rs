@@ -28,9 +28,9 @@ use crate::host::Host;
 use crate::model::Parameters;
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
+use pair::Locations;
 use plan::{Scale, Section};
 use result::{Outcome, Report, SectionResult};
-use runner::Locations;
 use std::fs;
 use std::io::{IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
@@ -55,10 +55,10 @@ pub struct AllArgs {
     #[arg(long, conflicts_with_all = ["quick", "smoke", "only"])]
     pub redraw: bool,
     /// The projection: moving a contended cache line between cores takes so long
-    #[arg(long, value_name = "NS", default_value_t = Parameters::default().line_ns, value_parser = parse_not_negative)]
+    #[arg(long, value_name = "NS", default_value_t = Parameters::default().machine.line_ns, value_parser = parse_not_negative)]
     pub line_ns: f64,
     /// The projection: each core that waits for the line makes it take longer, by this part
-    #[arg(long, value_name = "PART", default_value_t = Parameters::default().growth_per_waiter,
+    #[arg(long, value_name = "PART", default_value_t = Parameters::default().machine.growth_per_waiter,
           value_parser = parse_not_negative)]
     pub line_growth: f64,
     /// Where images in memory are
@@ -82,11 +82,10 @@ fn parse_not_negative(text: &str) -> Result<f64, String> {
 
 impl AllArgs {
     fn parameters(&self) -> Parameters {
-        Parameters {
-            line_ns: self.line_ns,
-            growth_per_waiter: self.line_growth,
-            ..Parameters::default()
-        }
+        let mut parameters = Parameters::default();
+        parameters.machine.line_ns = self.line_ns;
+        parameters.machine.growth_per_waiter = self.line_growth;
+        parameters
     }
 
     fn scale(&self) -> Scale {
@@ -99,14 +98,14 @@ impl AllArgs {
 
     fn sections(&self) -> anyhow::Result<Vec<Section>> {
         let root = rustix::process::geteuid().is_root();
-        let mut all = plan::sections(self.scale(), root);
+        let mut all = plan::sections(self.scale(), root)?;
         for name in &self.only {
-            let names: Vec<&str> = all.iter().map(|s| s.name).collect();
+            let names: Vec<&str> = all.iter().map(|s| &*s.name).collect();
             let known = names.contains(&name.as_str());
             ensure!(known, "no section `{name}`: there are {}", names.join(", "));
         }
         if !self.only.is_empty() {
-            all.retain(|s| self.only.iter().any(|name| name == s.name));
+            all.retain(|s| self.only.contains(&s.name));
         }
         Ok(all)
     }

@@ -22,26 +22,13 @@ const EXTENDED: &str = "lazy_itable_init=0,lazy_journal_init=0,nodiscard";
 pub struct PairSpec {
     /// Of each image.
     pub mib: u64,
-    /// Of each journal.
     pub journal_mib: u64,
     /// Of each image.
     pub inodes: u64,
     /// How the kernel mounts.
-    pub options: &'static str,
+    pub options: String,
     /// On a disk, not in memory.
     pub on_disk: bool,
-}
-
-impl Default for PairSpec {
-    fn default() -> PairSpec {
-        PairSpec {
-            mib: 1024,
-            journal_mib: 64,
-            inodes: 16_384,
-            options: "loop",
-            on_disk: false,
-        }
-    }
 }
 
 impl PairSpec {
@@ -56,7 +43,7 @@ impl PairSpec {
 
     fn mount(&self, image: &Path, dir: &Path) -> Command {
         let mut mount = Command::new("mount");
-        mount.args(["-t", "ext4", "-o", self.options]);
+        mount.args(["-t", "ext4", "-o", &self.options]);
         mount.args([image, dir]);
         mount
     }
@@ -88,6 +75,22 @@ impl PairSpec {
             ));
         }
         all
+    }
+}
+
+/// Where images are for the time of the run.
+pub struct Locations {
+    pub memory: PathBuf,
+    pub disk: PathBuf,
+}
+
+impl Locations {
+    /// Where the images of a pair are.
+    pub fn of(&self, pair: &PairSpec) -> &Path {
+        match pair.on_disk {
+            true => &self.disk,
+            false => &self.memory,
+        }
     }
 }
 
@@ -193,21 +196,22 @@ mod tests {
 
     #[test]
     fn commands_name_what_the_sections_use() {
-        let disk = PairSpec {
-            on_disk: true,
-            ..PairSpec::default()
+        let typed = |on_disk, dir: &str| {
+            let spec = PairSpec {
+                mib: 1024,
+                journal_mib: 64,
+                inodes: 16_384,
+                options: "loop".to_owned(),
+                on_disk,
+            };
+            spec.commands(Path::new(dir)).join("\n")
         };
-        let typed = disk.commands(Path::new("/var/tmp")).join("\n");
+        let disk = typed(true, "/var/tmp");
         assert!(
-            typed.contains("mount -t ext4 -o loop /var/tmp/k.img /mnt"),
-            "{typed}"
+            disk.contains("mount -t ext4 -o loop /var/tmp/k.img /mnt"),
+            "{disk}"
         );
-        assert!(typed.contains("losetup --direct-io=on"), "{typed}");
-        assert!(
-            !PairSpec::default()
-                .commands(Path::new("/dev/shm"))
-                .join("\n")
-                .contains("losetup")
-        );
+        assert!(disk.contains("losetup --direct-io=on"), "{disk}");
+        assert!(!typed(false, "/dev/shm").contains("losetup"));
     }
 }

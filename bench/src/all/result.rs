@@ -5,7 +5,6 @@ use crate::model::Projection;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The whole result.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Report {
     /// `all`.
@@ -37,7 +36,6 @@ pub struct Report {
 /// What a section gave.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SectionResult {
-    /// Its name.
     pub name: String,
     /// How it is run alone.
     pub command: String,

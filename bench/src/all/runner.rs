@@ -1,6 +1,6 @@
 //! Runs the sections, each by this program in a process of its own, which gives its document.
 
-use super::pair::{Pair, PairSpec};
+use super::pair::{Locations, Pair};
 use super::plan::{IMAGE, MEMORY, PEER, Section};
 use super::result::{Outcome, SectionResult};
 use crate::fuse::interrupt::Interrupt;
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{IsTerminal as _, Read};
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -19,24 +19,6 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(20);
 /// A child that was asked to end has so long to clear up.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Where images are for the time of the run.
-pub struct Locations {
-    /// In memory.
-    pub memory: PathBuf,
-    /// On a disk.
-    pub disk: PathBuf,
-}
-
-impl Locations {
-    /// Where the images of a pair are.
-    pub fn of(&self, pair: &PairSpec) -> &Path {
-        match pair.on_disk {
-            true => &self.disk,
-            false => &self.memory,
-        }
-    }
-}
 
 /// Runs one section. What it lacks of the machine, or that it failed, is in the result.
 pub fn run(
@@ -51,7 +33,7 @@ pub fn run(
     };
     interrupt.check()?;
     Ok(SectionResult {
-        name: section.name.to_owned(),
+        name: section.name.clone(),
         command: section.command(locations),
         before: section
             .pair
@@ -68,7 +50,11 @@ fn measure(
     locations: &Locations,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Outcome> {
-    if let Some(device) = section.device.filter(|device| !Path::new(device).exists()) {
+    if let Some(device) = section
+        .device
+        .as_ref()
+        .filter(|device| !Path::new(device).exists())
+    {
         return Ok(Outcome::Skipped(format!("there is no {device}")));
     }
     let memory = text(&locations.memory)?;

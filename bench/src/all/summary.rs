@@ -10,10 +10,7 @@ use std::io::Write;
 pub fn print(report: &Report, out: &mut dyn Write) -> anyhow::Result<()> {
     for (caption, table) in page::headlines(report)? {
         writeln!(out, "\n{caption}")?;
-        let mut shown = tables::with_header(table.header);
-        shown.add_rows(table.rows);
-        tables::align(&mut shown);
-        writeln!(out, "{shown}")?;
+        writeln!(out, "{}", tables::with_header(table.header, table.rows))?;
     }
     let mechanisms = report.model.iter().flat_map(|model| &model.mechanisms);
     let variants: Vec<&VariantModel> = mechanisms.flat_map(|m| &m.variants).collect();

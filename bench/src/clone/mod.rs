@@ -55,7 +55,7 @@ pub struct CloneArgs {
           value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=LIVE_MAX))]
     pub live: Vec<u64>,
     /// How the registry finds and makes superblocks: keyed, nodev, beyond, or all
-    #[arg(long, value_name = "LIST", default_value = "all", value_parser = super_list)]
+    #[arg(long, value_name = "LIST", default_value = "all", value_parser = |text: &str| parse_list(text, &SuperVariant::ALL))]
     pub mqueue_super: VariantList<SuperVariant>,
     /// Seconds for each variant, count and round
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_run_time)]
@@ -73,10 +73,6 @@ pub struct CloneArgs {
     /// Prints one JSON document
     #[arg(long)]
     pub json: bool,
-}
-
-fn super_list(text: &str) -> Result<VariantList<SuperVariant>, String> {
-    parse_list(text, &SuperVariant::ALL)
 }
 
 /// Runs clone for each count of live namespaces and of workers, and prints.

@@ -4,7 +4,7 @@ use super::CloneArgs;
 use super::row::CloneRow;
 use crate::histogram::LatencyUs;
 use crate::host;
-use crate::report::Spread;
+use crate::spread::Spread;
 use crate::tables::{self, ComparedRow, count, ratio, side_by_side};
 use crate::variants::once;
 use comfy_table::Table;
@@ -112,17 +112,13 @@ impl OfWorkers<'_> {
     }
 
     fn costs(&self) -> Table {
-        let mut table = tables::with_header(
-            std::iter::once("live".to_owned())
-                .chain(self.names.iter().cloned())
-                .collect(),
-        );
-        for (live, rows) in &self.by_live {
+        let names = self.names.iter().cloned();
+        let header = std::iter::once("live".to_owned()).chain(names).collect();
+        let line = |(live, rows): &(u64, Vec<&CloneRow>)| -> Vec<String> {
             let costs = rows.iter().map(|row| count(row.cost_ns));
-            table.add_row(std::iter::once(count(*live as f64)).chain(costs));
-        }
-        tables::align(&mut table);
-        table
+            std::iter::once(count(*live as f64)).chain(costs).collect()
+        };
+        tables::with_header(header, self.by_live.iter().map(line))
     }
 
     /// The most live namespaces over the fewest, and what `nodev` gains over `keyed`.
@@ -154,16 +150,7 @@ impl OfWorkers<'_> {
     }
 
     fn latencies(&self) -> Table {
-        let mut table = tables::plain([
-            "live",
-            "arm",
-            "create p50",
-            "p99",
-            "drop p50",
-            "p99",
-            "both p50",
-            "p99",
-        ]);
+        let mut lines = Vec::new();
         let us = |latency: Option<LatencyUs>, part: fn(LatencyUs) -> f64| {
             latency.map_or_else(|| "-".to_owned(), |l| format!("{:.2}", part(l)))
         };
@@ -181,13 +168,12 @@ impl OfWorkers<'_> {
                 } else {
                     String::new()
                 };
-                table.add_row(cells(first, row));
+                lines.push(cells(first, row));
             }
         }
         if let Some(kernel) = self.kernel {
-            table.add_row(cells("-".to_owned(), kernel));
+            lines.push(cells("-".to_owned(), kernel));
         }
-        tables::align(&mut table);
-        table
+        tables::table("live|arm|create p50|p99|drop p50|p99|both p50|p99", lines)
     }
 }

@@ -36,7 +36,6 @@ pub struct CompareArgs {
     pub json: bool,
 }
 
-/// Where a result is from.
 #[derive(Debug, Serialize)]
 struct Source<'a> {
     file: &'a str,

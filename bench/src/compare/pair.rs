@@ -1,7 +1,7 @@
 //! A row that two results have, whether it differs by more than its spread, and the sum of a section's.
 
 use super::result::RowKey;
-use crate::report::Spread;
+use crate::spread::Spread;
 use serde::Serialize;
 
 /// How B differs from A.
@@ -21,7 +21,6 @@ pub enum Verdict {
 pub struct Ratio {
     /// The slowest run of B over the fastest of A.
     pub min: Option<f64>,
-    /// Of the medians.
     pub median: Option<f64>,
     /// The fastest run of B over the slowest of A.
     pub max: Option<f64>,
@@ -30,7 +29,6 @@ pub struct Ratio {
 /// A row that both have.
 #[derive(Debug, Serialize)]
 pub struct Pair {
-    /// What it is of.
     #[serde(flatten)]
     pub key: RowKey,
     /// Operations per second in A.
@@ -74,7 +72,6 @@ impl Pair {
 pub struct Section {
     /// Its name.
     pub section: String,
-    /// How many.
     pub rows: usize,
     /// How many are faster in B.
     pub faster: usize,

@@ -3,7 +3,7 @@
 use super::Comparison;
 use super::pair::{Pair, Ratio, Section, Verdict};
 use super::result::RowKey;
-use crate::tables::{self, count};
+use crate::tables::{count, table};
 use comfy_table::Table;
 use std::io::{self, Write};
 
@@ -39,10 +39,9 @@ pub fn print(of: &Comparison<'_>, all: bool, out: &mut dyn Write) -> anyhow::Res
 }
 
 fn rows_table(pairs: &[&Pair]) -> Table {
-    let mut table = tables::plain(["row", "A median", "B median", "B/A", "min-max", ""]);
-    for pair in pairs {
+    let row = |pair: &&Pair| {
         let Ratio { min, median, max } = pair.ratio;
-        table.add_row([
+        [
             pair.key.to_string(),
             figure(pair.a.median),
             figure(pair.b.median),
@@ -54,32 +53,29 @@ fn rows_table(pairs: &[&Pair]) -> Table {
                 Verdict::Slower => "slower",
             }
             .to_owned(),
-        ]);
-    }
-    tables::align(&mut table);
-    table
+        ]
+    };
+    table("row|A median|B median|B/A|min-max|", pairs.iter().map(row))
 }
 
 fn sections_table(of: &Comparison<'_>) -> Table {
-    let headings = ["section", "rows", "faster", "slower", "within", "B/A"];
-    let mut table = tables::plain(headings);
     let together = (of.sections.len() > 1).then(|| Section::of("together", of.rows.iter()));
-    for section in of.sections.iter().chain(&together) {
+    let row = |section: &Section| {
         let left_out = match section.without_ratio {
             0 => String::new(),
             rows => format!(" (without {rows})"),
         };
-        table.add_row([
+        [
             section.section.clone(),
             section.rows.to_string(),
             section.faster.to_string(),
             section.slower.to_string(),
             section.within.to_string(),
             format!("{}{left_out}", times(section.ratio)),
-        ]);
-    }
-    tables::align(&mut table);
-    table
+        ]
+    };
+    let header = "section|rows|faster|slower|within|B/A";
+    table(header, of.sections.iter().chain(&together).map(row))
 }
 
 fn only_in(file: &str, keys: &[RowKey], out: &mut dyn Write) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! What one file holds: its rows, each with what it is of. Other keys of its JSON are ignored.
 
 use crate::host::Host;
-use crate::report::Spread;
+use crate::spread::Spread;
 use anyhow::{Context as _, anyhow, ensure};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -96,11 +96,9 @@ struct SectionRead {
 pub struct RunResult {
     /// The name of its file.
     pub file: String,
-    /// Where it is from.
     pub host: Host,
     /// Whether it was cut short.
     pub quick: bool,
-    /// Its rows.
     pub rows: Vec<(RowKey, Spread)>,
     /// Sections without rows, and why.
     pub skipped: Vec<(String, String)>,

@@ -18,7 +18,6 @@ impl AlignedBytes {
         AlignedBytes { bytes, begin, len }
     }
 
-    /// All of them.
     pub fn get(&mut self) -> &mut [u8] {
         &mut self.bytes[self.begin..self.begin + self.len]
     }

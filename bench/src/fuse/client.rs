@@ -4,6 +4,7 @@
 //! monotonic clock, which all processes share.
 
 use super::process::READY;
+use crate::variants::Named;
 use anyhow::Context as _;
 use clap::Args;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fsync, openat, statat, unlinkat};
@@ -11,7 +12,6 @@ use rustix::time::{ClockId, clock_gettime};
 use std::io::{BufRead as _, Write};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 /// The files of a client.
 #[derive(Clone, Debug, Args)]
@@ -34,27 +34,12 @@ pub enum Phase {
     Remove,
 }
 
-impl Phase {
-    /// In the order of a run.
-    pub const ALL: [Phase; 3] = [Phase::Create, Phase::Stat, Phase::Remove];
-
-    /// Its name in results, and between processes.
-    pub fn name(self) -> &'static str {
-        match self {
-            Phase::Create => "create",
-            Phase::Stat => "stat",
-            Phase::Remove => "remove",
-        }
-    }
-}
-
-impl FromStr for Phase {
-    type Err = anyhow::Error;
-
-    fn from_str(text: &str) -> anyhow::Result<Phase> {
-        let found = Phase::ALL.into_iter().find(|p| p.name() == text);
-        found.with_context(|| format!("no phase `{text}`: use create, stat or remove"))
-    }
+impl Named for Phase {
+    const NAMES: &'static [(Phase, &'static str)] = &[
+        (Phase::Create, "create"),
+        (Phase::Stat, "stat"),
+        (Phase::Remove, "remove"),
+    ];
 }
 
 /// Does phases until its input ends.
@@ -65,7 +50,7 @@ pub fn run(args: &ClientArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     writeln!(out, "{READY}")?;
     out.flush()?;
     for line in std::io::stdin().lock().lines() {
-        let phase: Phase = line?.parse()?;
+        let phase = Phase::named(&line?).map_err(anyhow::Error::msg)?;
         let began = now_ns();
         each_file(&dir, args.files, phase)
             .with_context(|| format!("{} in {}", phase.name(), args.dir.display()))?;

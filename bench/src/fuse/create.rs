@@ -5,6 +5,7 @@ use super::client::Phase;
 use super::process::Process;
 use super::workload::Figure;
 use crate::sample::Work;
+use crate::variants::Named;
 use anyhow::Context as _;
 use std::path::Path;
 
@@ -32,7 +33,7 @@ pub fn run(dir: &Path, clients: usize, files: u64) -> anyhow::Result<Vec<Figure>
     let start = |number| start(&dir.join(format!("client{number}")), files);
     let mut all: Vec<Process> = (0..clients).map(start).collect::<Result<_, _>>()?;
     let mut figures = Vec::new();
-    for phase in Phase::ALL {
+    for &(phase, _) in Phase::NAMES {
         all.iter_mut()
             .try_for_each(|client| client.tell(phase.name()))?;
         let (mut first, mut last) = (u64::MAX, 0);

@@ -38,7 +38,8 @@ mod workload;
 use crate::device::parse_size;
 use crate::report::{Document, Row};
 use crate::variants::{
-    VariantList, parse_items, parse_list, parse_rounds, parse_run_time, parse_threads,
+    VariantList, parse_items, parse_names, parse_rounds, parse_run_time, parse_some_names,
+    parse_threads,
 };
 use anyhow::ensure;
 use clap::Args;
@@ -54,10 +55,10 @@ use workload::Workload;
 #[derive(Clone, Debug, Args)]
 pub struct FuseArgs {
     /// What is done: create, randrw, seq, tar, or all
-    #[arg(long, value_name = "LIST", default_value = "all", value_parser = workload_list)]
+    #[arg(long, value_name = "LIST", default_value = "all", value_parser = parse_some_names::<Workload>)]
     pub workload: VariantList<Workload>,
     /// How the kernel reaches our mounts: dev, uring, all or none (which leaves the peers)
-    #[arg(long, value_name = "LIST", default_value = "all", value_parser = transport_list)]
+    #[arg(long, value_name = "LIST", default_value = "all", value_parser = parse_names::<Transport>)]
     pub transport: VariantList<Transport>,
     /// Mounts ours with these options too; given several times, each makes a target of its own, and an
     /// empty one is the plain mount
@@ -65,7 +66,7 @@ pub struct FuseArgs {
     pub options: Vec<String>,
     /// What to measure beside ours: fuse2fs, kernel, null (no file system: what FUSE itself costs; it only
     /// creates), all or none
-    #[arg(long, value_name = "LIST", default_value = "all", value_parser = peer_list)]
+    #[arg(long, value_name = "LIST", default_value = "all", value_parser = parse_names::<Peer>)]
     pub peer: VariantList<Peer>,
     /// Rounds
     #[arg(short = 'i', long, default_value_t = 3, value_parser = parse_rounds)]
@@ -100,28 +101,6 @@ pub struct FuseArgs {
     /// Prints one JSON document
     #[arg(long)]
     pub json: bool,
-}
-
-fn workload_list(text: &str) -> Result<VariantList<Workload>, String> {
-    parse_list(text, &Workload::ALL)
-}
-
-fn transport_list(text: &str) -> Result<VariantList<Transport>, String> {
-    list_or_none(text, &Transport::ALL)
-}
-
-fn peer_list(text: &str) -> Result<VariantList<Peer>, String> {
-    list_or_none(text, &Peer::ALL)
-}
-
-fn list_or_none<A>(text: &str, all: &[A]) -> Result<VariantList<A>, String>
-where
-    A: Copy + std::str::FromStr<Err: std::fmt::Display>,
-{
-    match text {
-        "none" => Ok(VariantList(Vec::new())),
-        _ => parse_list(text, all),
-    }
 }
 
 fn parse_mebibytes(text: &str) -> Result<u64, String> {

@@ -2,6 +2,7 @@
 //! and so what no server exceeds.
 
 use super::target::Transport;
+use crate::variants::Named;
 use clap::Args;
 use rustix::io::dup;
 use rustix::process::{getegid, geteuid};
@@ -28,7 +29,7 @@ const SHARDS: usize = 64;
 #[derive(Clone, Debug, Args)]
 pub struct NullArgs {
     /// How the kernel reaches it
-    #[arg(long, default_value = "dev")]
+    #[arg(long, default_value = "dev", value_parser = Transport::named)]
     pub transport: Transport,
     /// The mount point
     pub dir: PathBuf,

@@ -4,7 +4,7 @@ use super::workload::Workload;
 use super::{FuseArgs, FuseRow};
 use crate::device::size_name;
 use crate::tables::{self, count, ratio};
-use crate::variants::once;
+use crate::variants::{Named, once};
 use comfy_table::Table;
 use std::io::{self, Write};
 
@@ -61,7 +61,7 @@ fn table(rows: &[&FuseRow], peers: &[&String]) -> Table {
     if timed {
         heading.extend(words(&["p50 us", "p99 us", "max us"]));
     }
-    let mut table = tables::with_header(heading);
+    let mut lines = Vec::new();
     let mut last = None;
     for FuseRow { row, .. } in rows.iter().copied() {
         let same = |other: &&&FuseRow| (other.row.op, other.row.threads) == (row.op, row.threads);
@@ -88,8 +88,7 @@ fn table(rows: &[&FuseRow], peers: &[&String]) -> Table {
         if let Some(us) = row.latency_us {
             cells.extend([us.p50, us.p99, us.max].map(|us| format!("{us:.1}")));
         }
-        table.add_row(cells);
+        lines.push(cells);
     }
-    tables::align(&mut table);
-    table
+    tables::with_header(heading, lines)
 }

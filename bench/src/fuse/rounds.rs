@@ -7,11 +7,10 @@ use super::tar::Tarball;
 use super::target::Target;
 use super::workload::{Figure, Workload};
 use super::{FuseArgs, FuseRow, create, randrw, seq};
-use crate::progress::Progress;
 use crate::report::Row;
-use crate::rounds::turned;
+use crate::rounds::{Turn, interleave};
 use crate::sample::{Cell, Sample};
-use crate::variants::once;
+use crate::variants::{Named, once};
 use anyhow::Context as _;
 
 /// The figures of one target and operation, over the rounds.
@@ -57,26 +56,21 @@ impl<'a> Rounds<'a> {
 
     /// Runs all turns; the rows of an operation together.
     pub fn run(mut self) -> anyhow::Result<Vec<FuseRow>> {
-        let (targets, rounds) = (self.targets.len(), self.args.iterations);
-        let mut progress = Progress::new((rounds * self.workloads.len() * targets) as u64);
-        for round in 0..rounds {
-            for (i, workload) in self.workloads.clone().into_iter().enumerate() {
-                for nth in turned(targets, round + i) {
-                    let target = &self.targets[nth];
-                    if !target.does(workload) {
-                        progress.done();
-                        continue;
-                    }
-                    let name = target.name();
-                    let what = format!("round {}/{rounds}, {name}, {}", round + 1, workload.name());
-                    progress.begin(what.clone());
-                    let figures = self.turn(workload, target, round);
-                    self.interrupt.check()?;
-                    self.add(workload, nth, figures.context(what)?)?;
-                    progress.done();
-                }
+        let (targets, workloads) = (self.targets, self.workloads.clone());
+        let label = |turn: Turn| {
+            let name = targets[turn.series].name();
+            format!("{name}, {}", workloads[turn.case].name())
+        };
+        let times = [self.args.iterations, workloads.len(), targets.len()];
+        interleave(times, label, |turn| {
+            let (workload, target) = (workloads[turn.case], &targets[turn.series]);
+            if target.does(workload) {
+                let figures = self.turn(workload, target, turn.round);
+                self.interrupt.check()?;
+                self.add(workload, turn.series, figures.with_context(|| label(turn))?)?;
             }
-        }
+            Ok(())
+        })?;
         self.series.sort_by_key(|series| series.workload as usize);
         Ok(self.rows())
     }

@@ -26,7 +26,6 @@ impl Scratch {
         self.dir.join("image")
     }
 
-    /// Where it is mounted.
     pub fn mount_point(&self) -> PathBuf {
         self.dir.join("mount")
     }

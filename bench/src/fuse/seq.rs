@@ -17,7 +17,6 @@ const MIB: u64 = 1 << 20;
 /// Whether the kernel's page cache is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cache {
-    /// It is.
     Buffered,
     /// O_DIRECT.
     Direct,
@@ -59,7 +58,6 @@ pub fn run(dir: &Path, bytes: u64) -> anyhow::Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Opens a file that is there.
 pub fn open(path: &Path, cache: Cache) -> anyhow::Result<File> {
     let flags = match cache {
         Cache::Buffered => OFlags::empty(),

@@ -3,10 +3,9 @@
 use super::FuseArgs;
 use super::workload::Workload;
 use crate::mount::{self, this_program};
-use crate::variants::once;
+use crate::variants::{Named, once};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::str::FromStr;
 use uext4_fuse::TransportKind;
 
 /// How the kernel reaches a server.
@@ -18,18 +17,12 @@ pub enum Transport {
     Uring,
 }
 
+impl Named for Transport {
+    const NAMES: &'static [(Transport, &'static str)] =
+        &[(Transport::Dev, "dev"), (Transport::Uring, "uring")];
+}
+
 impl Transport {
-    /// Every one.
-    pub const ALL: [Transport; 2] = [Transport::Dev, Transport::Uring];
-
-    /// Its name in options and results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Transport::Dev => "dev",
-            Transport::Uring => "uring",
-        }
-    }
-
     /// What the front end calls it.
     pub fn kind(self) -> TransportKind {
         match self {
@@ -52,15 +45,6 @@ impl Transport {
     }
 }
 
-impl FromStr for Transport {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Transport, String> {
-        let found = Transport::ALL.into_iter().find(|t| t.name() == text);
-        found.ok_or_else(|| format!("no transport `{text}`: use dev, uring, all or none"))
-    }
-}
-
 /// The peers of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
@@ -72,26 +56,12 @@ pub enum Peer {
     Null,
 }
 
-impl Peer {
-    /// Every one.
-    pub const ALL: [Peer; 3] = [Peer::Fuse2fs, Peer::Kernel, Peer::Null];
-
-    fn name(self) -> &'static str {
-        match self {
-            Peer::Fuse2fs => "fuse2fs",
-            Peer::Kernel => "kernel",
-            Peer::Null => "null",
-        }
-    }
-}
-
-impl FromStr for Peer {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Peer, String> {
-        let found = Peer::ALL.into_iter().find(|p| p.name() == text);
-        found.ok_or_else(|| format!("no peer `{text}`: use fuse2fs, kernel, null, all or none"))
-    }
+impl Named for Peer {
+    const NAMES: &'static [(Peer, &'static str)] = &[
+        (Peer::Fuse2fs, "fuse2fs"),
+        (Peer::Kernel, "kernel"),
+        (Peer::Null, "null"),
+    ];
 }
 
 /// A measured target, which mounts an image.
@@ -116,7 +86,6 @@ pub enum Target {
 }
 
 impl Target {
-    /// Its name in results.
     pub fn name(&self) -> String {
         match self {
             Target::Ours { transport, options } if options.is_empty() => {
@@ -207,11 +176,11 @@ pub fn all(args: &FuseArgs) -> Vec<Target> {
             Peer::Kernel => all.push(Target::Kernel),
             Peer::Null => {
                 // Without ours there is nothing to go by.
-                let over = match transports.as_slice() {
-                    [] => &Transport::ALL[..],
-                    some => some,
+                let over = match transports.is_empty() {
+                    true => vec![Transport::Dev, Transport::Uring],
+                    false => transports.clone(),
                 };
-                all.extend(over.iter().map(|&transport| Target::Null { transport }));
+                all.extend(over.into_iter().map(|transport| Target::Null { transport }));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Which workloads there are, and what they give.
 
 use crate::sample::Work;
-use std::str::FromStr;
+use crate::variants::Named;
 
 /// What is done in a mounted directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,33 +16,13 @@ pub enum Workload {
     Tar,
 }
 
-impl Workload {
-    /// Every one.
-    pub const ALL: [Workload; 4] = [
-        Workload::Create,
-        Workload::Randrw,
-        Workload::Seq,
-        Workload::Tar,
+impl Named for Workload {
+    const NAMES: &'static [(Workload, &'static str)] = &[
+        (Workload::Create, "create"),
+        (Workload::Randrw, "randrw"),
+        (Workload::Seq, "seq"),
+        (Workload::Tar, "tar"),
     ];
-
-    /// Its name in options and results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Workload::Create => "create",
-            Workload::Randrw => "randrw",
-            Workload::Seq => "seq",
-            Workload::Tar => "tar",
-        }
-    }
-}
-
-impl FromStr for Workload {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Workload, String> {
-        let found = Workload::ALL.into_iter().find(|w| w.name() == text);
-        found.ok_or_else(|| format!("no workload `{text}`: use create, randrw, seq, tar or all"))
-    }
 }
 
 /// What one operation of a workload gave.

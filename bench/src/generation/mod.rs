@@ -11,7 +11,7 @@ mod speed;
 
 use crate::host;
 use crate::report::{Document, Row, compared};
-use crate::tables::{self, count, side_by_side};
+use crate::tables::{count, side_by_side, table};
 use crate::variants::{VariantList, parse_list, parse_rounds, parse_run_time, parse_threads};
 use arithmetic::Expected;
 use clap::Args;
@@ -31,7 +31,7 @@ const HOLD: u64 = 16;
 #[derive(Clone, Debug, Args)]
 pub struct GenerationArgs {
     /// Variants: spinlock, atomic, percpu, percpu-range, percpu-stride, random, beyond, or all
-    #[arg(long, value_name = "LIST", default_value = "all", value_parser = generation_list)]
+    #[arg(long, value_name = "LIST", default_value = "all", value_parser = |text: &str| parse_list(text, &GenerationVariant::ALL))]
     pub generation: VariantList<GenerationVariant>,
     /// Threads that draw; a comma list runs each count
     #[arg(long, default_value = "1,2,4,8,16", value_delimiter = ',', value_parser = parse_threads)]
@@ -55,10 +55,6 @@ pub struct GenerationArgs {
     /// Prints one JSON document
     #[arg(long)]
     pub json: bool,
-}
-
-fn generation_list(text: &str) -> Result<VariantList<GenerationVariant>, String> {
-    parse_list(text, &GenerationVariant::ALL)
 }
 
 /// A number, or a power of two as `2^30`.
@@ -174,18 +170,7 @@ fn print_repeats(
 }
 
 fn repeat_table(rows: &[RepeatRow]) -> Table {
-    let mut table = tables::plain([
-        "bits",
-        "back to back",
-        "",
-        "earlier handle",
-        "",
-        "stale handle",
-        "",
-        "first repeat",
-        "",
-    ]);
-    for row in rows {
+    let line = |row: &RepeatRow| {
         let one_in = |rate: f64| match rate > 0.0 {
             true => count(1.0 / rate),
             false => "never".to_owned(),
@@ -196,7 +181,7 @@ fn repeat_table(rows: &[RepeatRow]) -> Table {
             Some(m) => short(e.back_to_back * m.reuses as f64),
             None => format!("one in {}", one_in(e.back_to_back)),
         };
-        table.add_row([
+        [
             row.width_bits.to_string(),
             shown(&|m| count(m.back_to_back as f64)),
             format!("({back_to_back})"),
@@ -206,10 +191,10 @@ fn repeat_table(rows: &[RepeatRow]) -> Table {
             format!("({})", one_in(e.stale_handle)),
             shown(&|m| count(m.first_repeat)),
             format!("({})", count(e.first_repeat)),
-        ]);
-    }
-    tables::align(&mut table);
-    table
+        ]
+    };
+    let header = "bits|back to back||earlier handle||stale handle||first repeat|";
+    table(header, rows.iter().map(line))
 }
 
 /// A count that may be a fraction.

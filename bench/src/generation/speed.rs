@@ -1,8 +1,10 @@
 //! Draws per second.
 
 use super::GenerationArgs;
+use crate::grid::Grid;
 use crate::report::Row;
-use crate::sample::{Grid, Sample, Work};
+use crate::rounds::{Turn, interleave};
+use crate::sample::{Sample, Work};
 use crate::workers;
 use std::hint::black_box;
 use std::time::Duration;
@@ -15,22 +17,21 @@ const BATCH: u64 = 256;
 /// Draws with each variant and count of threads, in turn; a chunk of rows for each variant.
 pub fn run(args: &GenerationArgs) -> anyhow::Result<Vec<Row>> {
     let variants = &args.generation.0;
-    let mut grid = Grid::new(variants.len(), args.threads.len());
-    for round in 0..args.iterations + usize::from(args.lock_stat) {
-        let counted = round >= args.iterations;
-        for (case, &threads) in args.threads.iter().enumerate() {
-            for i in 0..variants.len() {
-                let series = (i + round + case) % variants.len();
-                let sample =
-                    Sample::take(None, counted, || draw(variants[series], threads, args.time))?;
-                grid.push(series, case, sample, counted);
-            }
-        }
-    }
-    let names: Vec<String> = variants
-        .iter()
-        .map(|variant| variant.name().to_owned())
-        .collect();
+    let mut grid = Grid::new(variants.len(), args.threads.len(), 1);
+    let rounds = args.iterations + usize::from(args.lock_stat);
+    let label = |turn: Turn| format!("{}, draws", variants[turn.series].name());
+    interleave(
+        [rounds, args.threads.len(), variants.len()],
+        label,
+        |turn| {
+            let counted = turn.round >= args.iterations;
+            let (variant, threads) = (variants[turn.series], args.threads[turn.case]);
+            let sample = Sample::take(None, counted, || draw(variant, threads, args.time))?;
+            grid.push([turn.series, turn.case, 0], sample, counted);
+            Ok(())
+        },
+    )?;
+    let names: Vec<String> = variants.iter().map(ToString::to_string).collect();
     Ok(grid.rows(&names, "draw", &args.threads))
 }
 

@@ -8,17 +8,16 @@
 mod job;
 mod phase;
 
-use crate::device::{DeviceSpec, parse_size};
-use crate::host_dir::{HostTree, PeerArgs};
+use crate::device::parse_size;
+use crate::host_dir::PeerArgs;
+use crate::in_directories::Plan;
 use crate::report::{Document, Row};
-use crate::rounds::Rounds;
 use crate::sample::JournalCost;
 use crate::setup::{Need, SetupArgs};
-use crate::tables::{self, ComparedRow, count, side_by_side};
+use crate::tables::{ComparedRow, count, side_by_side, table};
 use crate::variants::{parse_rounds, parse_seconds, parse_threads};
 use clap::Args;
 use comfy_table::Table;
-use job::Job;
 use phase::Phase;
 use std::io::Write;
 use std::time::Duration;
@@ -86,7 +85,6 @@ pub struct MdtestArgs {
 pub enum ReadBytes {
     /// What was written.
     All,
-    /// So many.
     Number(u64),
 }
 
@@ -175,26 +173,21 @@ fn images_in_it(setup: &SetupArgs) -> &'static str {
 
 /// The rows of a count of workers together, those of a variant together among them.
 fn measure(args: &MdtestArgs) -> anyhow::Result<Vec<Row>> {
-    let variants = args.setup.variants();
-    let names = args.peer.names(&variants);
-    let mut job = Job::new(args, names.len())?;
-    Rounds {
+    let phases = phase::phases(args);
+    let plan = Plan {
         setup: &args.setup,
-        variants: &variants,
-        image: args.setup.image(args.need(args.workers_max()))?,
-        rounds: args.setup.rounds(args.iterations),
-        cases: args.np.len(),
-        anew: args.setup.device == DeviceSpec::Mem,
-        peers: args.peer.all_series(),
-        label: &|case| format!("{} workers", args.np[case]),
-    }
-    .run(&mut job)?;
-    job.peer.take().map_or(Ok(()), HostTree::remove)?;
+        peer: &args.peer,
+        need: args.need(args.workers_max()),
+        iterations: args.iterations,
+        counts: &args.np,
+        ops: phases.len(),
+    };
+    let (_, names, grid) = plan.run(args)?;
     let mut rows = Vec::new();
     for (case, &workers) in args.np.iter().enumerate() {
         for (series, name) in names.iter().enumerate() {
-            for (number, phase) in job.phases.iter().enumerate() {
-                let cell = job.cell(series, case, number);
+            for (number, phase) in phases.iter().enumerate() {
+                let cell = grid.cell(series, case, number);
                 rows.push(Row::of(name, phase.op(), workers, cell));
             }
         }
@@ -250,22 +243,12 @@ fn print(
 
 /// mdtest's summary, and what the journal wrote.
 fn summary(phases: &[Phase], rows: &[Row]) -> Table {
-    let mut table = tables::plain([
-        "Operation",
-        "Max",
-        "Min",
-        "Mean",
-        "Std Dev",
-        "commits",
-        "journal MB",
-        "in place MB",
-    ]);
-    for (phase, row) in phases.iter().zip(rows) {
+    let line = |(phase, row): (&Phase, &Row)| {
         let of_journal = |part: fn(JournalCost) -> u64| {
             row.journal
                 .map_or_else(String::new, |cost| part(cost).to_string())
         };
-        table.add_row([
+        [
             phase.title().to_owned(),
             count(row.ops_per_s.max),
             count(row.ops_per_s.min),
@@ -274,8 +257,8 @@ fn summary(phases: &[Phase], rows: &[Row]) -> Table {
             of_journal(|cost| cost.commits),
             of_journal(|cost| cost.journal_bytes >> 20),
             of_journal(|cost| cost.checkpoint_bytes >> 20),
-        ]);
-    }
-    tables::align(&mut table);
-    table
+        ]
+    };
+    let header = "Operation|Max|Min|Mean|Std Dev|commits|journal MB|in place MB";
+    table(header, phases.iter().zip(rows).map(line))
 }

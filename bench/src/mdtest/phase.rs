@@ -24,12 +24,10 @@ pub enum Step {
     Remove,
 }
 
-/// One phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Phase {
     /// What it is about.
     pub item: Item,
-    /// What it does.
     pub step: Step,
 }
 

@@ -4,7 +4,6 @@
 
 use serde::Deserialize;
 
-/// A document.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Document {

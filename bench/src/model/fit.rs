@@ -19,7 +19,6 @@ pub type Simulate<'a> = &'a dyn Fn(&Machine, usize, f64) -> Run;
 
 /// A variant that is fitted.
 pub struct Subject<'a> {
-    /// What was measured.
     pub points: Vec<Measured>,
     /// The counts to fit to.
     pub counts: &'a [usize],
@@ -143,7 +142,7 @@ pub fn project(
 ) -> Vec<CorePoint> {
     let at = |cores: usize, line: f64| {
         rate(&machine(
-            parameters.machine(cores, parameters.line_ns * line),
+            parameters.machine(cores, parameters.machine.line_ns * line),
         ))
     };
     let point = |cores| CorePoint {

@@ -8,17 +8,17 @@
 //! * `random`, `beyond`: nothing is shared.
 
 use crate::model::document::Document;
-use crate::model::engine::Machine;
-use crate::model::fit::{self, Subject};
 use crate::model::parameters::Parameters;
 use crate::model::published;
 use crate::model::result::{Cost, Mechanism, VariantModel};
-use crate::model::script::{Part, play};
+use crate::model::script::Part;
+use crate::model::split::Scripted;
 use crate::model::{Omitted, split};
 
 const OPS: &[&str] = &["create+unlink"];
 /// Two tasks show how much two busy CPUs slow each other down, more of them what waiting for a CPU does.
 const FITTED: &[usize] = &[1, 2, 8, 64];
+const CLASS: &str = "generation";
 /// Counters per CPU that there are at most.
 const SHARDS: usize = 64;
 
@@ -39,76 +39,47 @@ pub fn model(document: &Document, parameters: &Parameters) -> Mechanism {
     }
 }
 
-/// Whether what the variant draws from is shared by so many; nothing for none.
-enum Shared {
-    Lock { hold_ns: f64 },
-    Line { shards: usize },
-    Nothing,
-}
-
 fn variant(
     document: &Document,
     parameters: &Parameters,
     name: &str,
 ) -> Result<VariantModel, Omitted> {
-    let points = document.measured(name, OPS);
-    let cpu_ns = split::alone_ns(&points)?;
+    let cpu_ns = split::alone_ns(&document.measured(name, OPS))?;
     let mut costs = vec![split::cpu_cost(cpu_ns)];
-    let shared = match name {
+    // What all draw from, if it is shared, and how long it is held.
+    let (shared, hold_ns) = match name {
         "spinlock" => {
-            let hold_ns = split::net_hold_ns(document, name, OPS, "generation")?.min(cpu_ns / 2.0);
+            let hold_ns = split::net_hold_ns(document, name, OPS, CLASS)?.min(cpu_ns / 2.0);
             costs.push(split::hold_cost(hold_ns));
-            Shared::Lock { hold_ns }
+            (Some(Part::Locked { shards: 1, hold_ns }), hold_ns)
         }
-        "atomic" => Shared::Line { shards: 1 },
-        "percpu" | "percpu-range" | "percpu-stride" => Shared::Line { shards: SHARDS },
-        "random" | "beyond" => Shared::Nothing,
+        "atomic" => (Some(Part::Line { shards: 1 }), 0.0),
+        "percpu" | "percpu-range" | "percpu-stride" => (Some(Part::Line { shards: SHARDS }), 0.0),
+        "random" | "beyond" => (None, 0.0),
         _ => return Err("its protocol is not known".to_owned()),
     };
-    let simulate = |machine: &Machine, workers: usize, slowdown: f64| {
-        let slowdown = if workers > 1 { slowdown } else { 1.0 };
-        let mut parts = Vec::with_capacity(3);
-        let outside_ns = match shared {
-            Shared::Lock { hold_ns } => cpu_ns - hold_ns,
-            _ => cpu_ns,
-        } * slowdown;
-        parts.push(Part::Compute(outside_ns / 2.0));
-        match shared {
-            Shared::Lock { hold_ns } => parts.push(Part::Locked {
-                shards: 1,
-                hold_ns: hold_ns * slowdown,
-            }),
-            Shared::Line { shards } => parts.push(Part::Line { shards }),
-            Shared::Nothing => {}
-        }
-        parts.push(Part::Compute(outside_ns / 2.0));
-        play(&parts, machine, workers, parameters)
-    };
-    let measured = |count| {
-        let row = document.row(name, OPS, count)?;
-        matches!(shared, Shared::Lock { .. }).then_some(row.lock("generation")?.per_op)
-    };
-    let subject = Subject {
-        points,
+    let variant = Scripted {
+        document,
+        parameters,
+        name,
+        ops: OPS,
         counts: FITTED,
-        bounds: split::SLOWDOWN,
-        simulate: &simulate,
+        class: matches!(shared, Some(Part::Locked { .. })).then_some(CLASS),
     };
-    let fitted = subject.fit(&parameters.here(document.cpus()));
-    costs.push(split::slowdown_cost(fitted.value));
-    Ok(VariantModel {
-        name: name.to_owned(),
-        projected: fit::project(
-            parameters,
-            |m| m,
-            |machine| simulate(machine, machine.cores, fitted.value).ops_per_s,
-        ),
-        acquisitions_per_op: fitted.acquisitions(measured),
-        worst_error_percent: fitted.worst_error_percent,
-        points: fitted.points,
-        costs,
-        other_machines: Vec::new(),
-    })
+    Ok(variant.model(costs, |slowdown| {
+        let half = Part::Compute((cpu_ns - hold_ns) * slowdown / 2.0);
+        let shared = shared.map(|part| match part {
+            Part::Locked { shards, hold_ns } => Part::Locked {
+                shards,
+                hold_ns: hold_ns * slowdown,
+            },
+            other => other,
+        });
+        [Some(half), shared, Some(half)]
+            .into_iter()
+            .flatten()
+            .collect()
+    }))
 }
 
 /// What the projection says beside the published curves.

@@ -9,12 +9,11 @@
 //! without, at one worker.
 
 use crate::model::document::Document;
-use crate::model::engine::Machine;
-use crate::model::fit::{self, Subject};
 use crate::model::parameters::Parameters;
 use crate::model::published;
 use crate::model::result::{Cost, Mechanism, VariantModel};
-use crate::model::script::{Part, play};
+use crate::model::script::Part;
+use crate::model::split::Scripted;
 use crate::model::{Omitted, split};
 
 const OPS: &[&str] = &["create+unlink"];
@@ -146,52 +145,31 @@ fn variant(
     name: &str,
 ) -> Result<VariantModel, Omitted> {
     let pair = Pair::of(document, name)?;
-    let points = document.measured(name, OPS);
-    let cpu_ns = split::alone_ns(&points)?;
-    let simulate = |machine: &Machine, workers: usize, slowdown: f64| {
-        let slowdown = if workers > 1 { slowdown } else { 1.0 };
-        play(&pair.parts(slowdown), machine, workers, parameters)
-    };
-    let measured = |count| Some(document.row(name, OPS, count)?.lock(CLASS)?.per_op);
-    let subject = Subject {
-        points,
-        counts: FITTED,
-        bounds: split::SLOWDOWN,
-        simulate: &simulate,
-    };
-    let fitted = subject.fit(&parameters.here(document.cpus()));
+    let cpu_ns = split::alone_ns(&document.measured(name, OPS))?;
     let look_ups = "at one worker, the difference between lazytime on and off";
-    Ok(VariantModel {
-        name: name.to_owned(),
-        costs: vec![
-            split::cpu_cost(cpu_ns),
-            Cost::new(
-                "acquisitions",
-                pair.plain as f64,
-                "a pair",
-                "lock statistics without lazytime",
-            ),
-            split::hold_cost(pair.plain_hold_ns),
-            Cost::new(
-                "look-ups of neighbours",
-                pair.hints as f64,
-                "a pair",
-                look_ups,
-            ),
-            Cost::new("hold of a look-up", pair.hint_hold_ns, "ns", look_ups),
-            Cost::new("between look-ups", pair.gap_ns, "ns", look_ups),
-            split::slowdown_cost(fitted.value),
-        ],
-        projected: fit::project(
-            parameters,
-            |m| m,
-            |machine| simulate(machine, machine.cores, fitted.value).ops_per_s,
+    let plain = "lock statistics without lazytime";
+    let costs = vec![
+        split::cpu_cost(cpu_ns),
+        Cost::new("acquisitions", pair.plain as f64, "a pair", plain),
+        split::hold_cost(pair.plain_hold_ns),
+        Cost::new(
+            "look-ups of neighbours",
+            pair.hints as f64,
+            "a pair",
+            look_ups,
         ),
-        acquisitions_per_op: fitted.acquisitions(measured),
-        worst_error_percent: fitted.worst_error_percent,
-        points: fitted.points,
-        other_machines: Vec::new(),
-    })
+        Cost::new("hold of a look-up", pair.hint_hold_ns, "ns", look_ups),
+        Cost::new("between look-ups", pair.gap_ns, "ns", look_ups),
+    ];
+    let variant = Scripted {
+        document,
+        parameters,
+        name,
+        ops: OPS,
+        counts: FITTED,
+        class: Some(CLASS),
+    };
+    Ok(variant.model(costs, |slowdown| pair.parts(slowdown)))
 }
 
 /// What the projection says beside the published ratio.

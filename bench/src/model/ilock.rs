@@ -88,6 +88,22 @@ struct Times {
     late_ns: f64,
 }
 
+impl Times {
+    fn of(document: &Document, name: &str, write: Write, alone_ns: f64) -> Result<Times, Omitted> {
+        let row = document.row(name, OPS, 1);
+        let device = row.and_then(|row| row.device_latency_us);
+        let device = device.filter(|device| device.nominal > 0.0 && device.nominal.is_finite());
+        let device = device.ok_or("its document has no latency of a modelled device")?;
+        let late_us = (device.mean - device.nominal).clamp(0.0, device.nominal);
+        Ok(Times {
+            write,
+            cpu_ns: (alone_ns - (device.nominal + late_us) * 1000.0).clamp(CPU.0, CPU.1),
+            nominal_ns: device.nominal * 1000.0,
+            late_ns: late_us * 1000.0,
+        })
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Thread {
     step: u8,
@@ -170,18 +186,7 @@ fn variant(
         return Ok(None);
     };
     let points = document.measured(name, OPS);
-    let alone_ns = split::alone_ns(&points)?;
-    let row = document.row(name, OPS, 1);
-    let device = row.and_then(|row| row.device_latency_us);
-    let device = device.filter(|device| device.nominal > 0.0 && device.nominal.is_finite());
-    let device = device.ok_or("its document has no latency of a modelled device")?;
-    let late_us = (device.mean - device.nominal).clamp(0.0, device.nominal);
-    let times = Times {
-        write,
-        cpu_ns: (alone_ns - (device.nominal + late_us) * 1000.0).clamp(CPU.0, CPU.1),
-        nominal_ns: device.nominal * 1000.0,
-        late_ns: late_us * 1000.0,
-    };
+    let times = Times::of(document, name, write, split::alone_ns(&points)?)?;
     let serving = |servers: usize| move |machine: Machine| Machine { servers, ..machine };
     let simulate = |machine: &Machine, threads: usize, value: f64| {
         play(times, value, machine, threads, parameters)
@@ -208,29 +213,21 @@ fn variant(
         name: format!("a device that serves {SERVERS} requests at a time"),
         projected: fit::project(parameters, serving(SERVERS), rate),
     };
-    let mut costs = vec![
-        Cost::new(
-            "request",
-            times.nominal_ns,
-            "ns",
-            "the modelled device's nominal latency",
-        ),
-        Cost::new(
-            "late by",
-            times.late_ns,
-            "ns",
-            "what its mean was above that at one thread",
-        ),
+    let late = "what its mean was above that at one thread";
+    let nominal = "the modelled device's nominal latency";
+    let costs = vec![
+        Cost::new("request", times.nominal_ns, "ns", nominal),
+        Cost::new("late by", times.late_ns, "ns", late),
+        match write {
+            Write::Shares => Cost::new("CPU time", value, "ns", "fitted: around a request"),
+            _ => Cost::new(
+                "hand-over",
+                value,
+                "ns",
+                "fitted: until who sleeps for the lock runs",
+            ),
+        },
     ];
-    costs.push(match write {
-        Write::Shares => Cost::new("CPU time", value, "ns", "fitted: around a request"),
-        _ => Cost::new(
-            "hand-over",
-            value,
-            "ns",
-            "fitted: until who sleeps for the lock runs",
-        ),
-    });
     Ok(Some(VariantModel {
         name: name.to_owned(),
         costs,

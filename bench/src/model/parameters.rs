@@ -6,30 +6,14 @@ use crate::model::result::Cost;
 /// What the projection assumes. None of it is fitted to anything.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameters {
-    /// Moving a contended cache line between two cores of the projected machine, in nanoseconds.
-    pub line_ns: f64,
-    /// By which part of that each core that waits for the line makes it longer, on every machine.
-    pub growth_per_waiter: f64,
+    /// A projected machine; cores and servers are those of each projection.
+    pub machine: Machine,
     /// Cores to project to.
     pub cores: Vec<usize>,
     /// Operations of a simulation, about.
     pub operations: usize,
     /// Moving a line between the CPUs of the machine that was measured, in nanoseconds.
     pub line_here_ns: f64,
-    /// How long a worker runs while others wait for a core, in nanoseconds.
-    pub slice_ns: f64,
-    /// What going from one worker to another takes, in nanoseconds.
-    pub switch_ns: f64,
-    /// Half of the first pause of who finds a lock taken, in nanoseconds.
-    pub pause_ns: f64,
-    /// What offering the core to others takes if there are none, in nanoseconds.
-    pub yield_ns: f64,
-    /// Until a worker that sleeps for a lock runs after it was woken, in nanoseconds.
-    pub wake_ns: f64,
-    /// What waking it takes of who does it, in nanoseconds.
-    pub notify_ns: f64,
-    /// How much later than asked a timer may fire, in nanoseconds.
-    pub slack_ns: f64,
 }
 
 impl Default for Parameters {
@@ -43,12 +27,10 @@ impl Default for Parameters {
     /// slope is steep, as all of them read the line after each hand-over. Here waiters pause for longer and
     /// longer, so at 48 it is taken to be about twice, not twenty times as slow.
     fn default() -> Parameters {
-        Parameters {
+        let machine = Machine {
+            cores: 1,
             line_ns: 60.0,
             growth_per_waiter: 0.02,
-            cores: vec![16, 48, 96, 192],
-            operations: 4000,
-            line_here_ns: 23.0,
             slice_ns: 3e6,
             switch_ns: 1500.0,
             pause_ns: 15.0,
@@ -56,6 +38,13 @@ impl Default for Parameters {
             wake_ns: 5000.0,
             notify_ns: 1500.0,
             slack_ns: 50_000.0,
+            servers: 1,
+        };
+        Parameters {
+            machine,
+            cores: vec![16, 48, 96, 192],
+            operations: 4000,
+            line_here_ns: 23.0,
         }
     }
 }
@@ -74,15 +63,7 @@ impl Parameters {
         Machine {
             cores,
             line_ns,
-            growth_per_waiter: self.growth_per_waiter,
-            slice_ns: self.slice_ns,
-            switch_ns: self.switch_ns,
-            pause_ns: self.pause_ns,
-            yield_ns: self.yield_ns,
-            wake_ns: self.wake_ns,
-            notify_ns: self.notify_ns,
-            slack_ns: self.slack_ns,
-            servers: 1,
+            ..self.machine.clone()
         }
     }
 
@@ -101,82 +82,26 @@ impl Parameters {
 
     /// All of them, for the page.
     pub fn costs(&self) -> Vec<Cost> {
+        let machine = &self.machine;
         [
-            Cost::new(
-                "line",
-                self.line_ns,
-                "ns",
-                "moving a contended cache line between cores of the projected machine; compare-exchange \
-                 measured between cores: 44 to 51 ns within a Xeon socket, 46 Graviton, 23 within and 107 across \
-                 core complexes of EPYC Milan, 108 to 197 between sockets \
-                 (github.com/nviennot/core-to-core-latency)",
-            ),
-            Cost::new(
-                "growth per waiter",
-                self.growth_per_waiter,
-                "of a line",
-                "each core that waits for a line makes its next move longer; that it grows linearly is \
-                 published (Boyd-Wickizer et al., Non-scalable locks are dangerous, 2012), the slope is \
-                 assumed: waiters of these locks pause, so it is taken far below that of ticket locks",
-            ),
-            Cost::new(
-                "line here",
-                self.line_here_ns,
-                "ns",
-                "the same between the CPUs that were measured, which share a cache; 23 ns within a core \
-                 complex of EPYC Milan in the same table",
-            ),
+            ("line", machine.line_ns, "ns", "moving a contended cache line between cores of the projected machine; compare-exchange measured \
+                 between cores: 44 to 51 ns within a Xeon socket, 46 Graviton, 23 within and 107 across core \
+                 complexes of EPYC Milan, 108 to 197 between sockets (github.com/nviennot/core-to-core-latency)"),
+            ("growth per waiter", machine.growth_per_waiter, "of a line", "each core that waits for a line makes its next move longer; that it grows linearly is published \
+                 (Boyd-Wickizer et al., Non-scalable locks are dangerous, 2012), the slope is assumed: waiters of \
+                 these locks pause, so it is taken far below that of ticket locks"),
+            ("line here", self.line_here_ns, "ns", "the same between the CPUs that were measured, which share a cache; 23 ns within a core complex of \
+                 EPYC Milan in the same table"),
+            ("time slice", machine.slice_ns, "ns", "of Linux's scheduler, its default for few CPUs"),
+            ("switch", machine.switch_ns, "ns", "from one worker to another on a core; assumed"),
+            ("pause", machine.pause_ns, "ns", "one spin-loop hint; who finds a lock taken pauses for 2, 4 and 8 of them, offers the core 7 times, \
+                 and then sleeps, as parking_lot's documentation of SpinWait says; its length is assumed"),
+            ("yield", machine.yield_ns, "ns", "sched_yield(2) where nobody else wants the core; assumed"),
+            ("wake", machine.wake_ns, "ns", "from the notice until a sleeper runs; assumed"),
+            ("notify", machine.notify_ns, "ns", "a futex call of who wakes another; assumed"),
+            ("timer slack", machine.slack_ns, "ns", "Linux's default (prctl(2), PR_SET_TIMERSLACK)"),
         ]
-        .into_iter()
-        .chain(self.scheduling())
-        .collect()
-    }
-
-    fn scheduling(&self) -> [Cost; 7] {
-        [
-            Cost::new(
-                "time slice",
-                self.slice_ns,
-                "ns",
-                "of Linux's scheduler, its default for few CPUs",
-            ),
-            Cost::new(
-                "switch",
-                self.switch_ns,
-                "ns",
-                "from one worker to another on a core; assumed",
-            ),
-            Cost::new(
-                "pause",
-                self.pause_ns,
-                "ns",
-                "one spin-loop hint; who finds a lock taken pauses for 2, 4 and 8 of them, offers the core 7 \
-                 times, and then sleeps, as parking_lot's documentation of SpinWait says; its length is assumed",
-            ),
-            Cost::new(
-                "yield",
-                self.yield_ns,
-                "ns",
-                "sched_yield(2) where nobody else wants the core; assumed",
-            ),
-            Cost::new(
-                "wake",
-                self.wake_ns,
-                "ns",
-                "from the notice until a sleeper runs; assumed",
-            ),
-            Cost::new(
-                "notify",
-                self.notify_ns,
-                "ns",
-                "a futex call of who wakes another; assumed",
-            ),
-            Cost::new(
-                "timer slack",
-                self.slack_ns,
-                "ns",
-                "Linux's default (prctl(2), PR_SET_TIMERSLACK)",
-            ),
-        ]
+        .map(|(name, value, unit, source)| Cost::new(name, value, unit, source))
+        .into()
     }
 }

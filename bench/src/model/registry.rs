@@ -11,12 +11,11 @@
 //! its one search.
 
 use crate::model::document::Document;
-use crate::model::engine::Machine;
-use crate::model::fit::{self, Subject};
 use crate::model::parameters::Parameters;
 use crate::model::published;
 use crate::model::result::{Cost, Mechanism, VariantModel};
-use crate::model::script::{Part, play};
+use crate::model::script::Part;
+use crate::model::split::Scripted;
 use crate::model::{Omitted, split};
 
 const OPS: &[&str] = &["create+drop"];
@@ -47,8 +46,7 @@ fn variant(
     parameters: &Parameters,
     name: &str,
 ) -> Result<VariantModel, Omitted> {
-    let points = document.measured(name, OPS);
-    let cpu_ns = split::alone_ns(&points)?;
+    let cpu_ns = split::alone_ns(&document.measured(name, OPS))?;
     let shards = match name {
         "keyed" | "nodev" => 1,
         "beyond" => SHARDS,
@@ -64,59 +62,33 @@ fn variant(
     let short_ns = short_ns.min(hold_ns) * fits;
     let create_ns = hold_ns * fits * ACQUISITIONS - 2.0 * short_ns;
     let outside_ns = cpu_ns - create_ns - 2.0 * short_ns;
-    let simulate = |machine: &Machine, workers: usize, slowdown: f64| {
-        let slowdown = if workers > 1 { slowdown } else { 1.0 };
-        let locked = |hold_ns: f64| Part::Locked {
+    let search = "lock statistics at one worker, less the clock; for keyed, the search is what it holds longer than nodev";
+    let costs = vec![
+        split::cpu_cost(cpu_ns),
+        Cost::new("hold of a create", create_ns, "ns", search),
+        Cost::new(
+            "hold of each half of a drop",
+            short_ns,
+            "ns",
+            "as that of nodev",
+        ),
+    ];
+    let variant = Scripted {
+        document,
+        parameters,
+        name,
+        ops: OPS,
+        counts: FITTED,
+        class: Some(CLASS),
+    };
+    Ok(variant.model(costs, |slowdown| {
+        let half = Part::Compute(outside_ns * slowdown / 2.0);
+        let [create, short] = [create_ns, short_ns].map(|hold_ns| Part::Locked {
             shards,
             hold_ns: hold_ns * slowdown,
-        };
-        let half = Part::Compute(outside_ns * slowdown / 2.0);
-        let parts = [
-            half,
-            locked(create_ns),
-            half,
-            locked(short_ns),
-            locked(short_ns),
-        ];
-        play(&parts, machine, workers, parameters)
-    };
-    let measured = |count| Some(document.row(name, OPS, count)?.lock(CLASS)?.per_op);
-    let subject = Subject {
-        points,
-        counts: FITTED,
-        bounds: split::SLOWDOWN,
-        simulate: &simulate,
-    };
-    let fitted = subject.fit(&parameters.here(document.cpus()));
-    Ok(VariantModel {
-        name: name.to_owned(),
-        costs: vec![
-            split::cpu_cost(cpu_ns),
-            Cost::new(
-                "hold of a create",
-                create_ns,
-                "ns",
-                "lock statistics at one worker, less the clock; for keyed, the search is what it holds longer \
-                 than nodev",
-            ),
-            Cost::new(
-                "hold of each half of a drop",
-                short_ns,
-                "ns",
-                "as that of nodev",
-            ),
-            split::slowdown_cost(fitted.value),
-        ],
-        projected: fit::project(
-            parameters,
-            |m| m,
-            |machine| simulate(machine, machine.cores, fitted.value).ops_per_s,
-        ),
-        acquisitions_per_op: fitted.acquisitions(measured),
-        worst_error_percent: fitted.worst_error_percent,
-        points: fitted.points,
-        other_machines: Vec::new(),
-    })
+        });
+        vec![half, create, half, short, short]
+    }))
 }
 
 /// What the projection says beside the published figures.

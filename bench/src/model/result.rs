@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-/// The whole result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Projection {
     /// What is assumed of machines.
@@ -58,7 +57,6 @@ pub struct VariantModel {
 /// A projection to a machine that differs in something.
 #[derive(Clone, Debug, Serialize)]
 pub struct OtherMachine {
-    /// In what.
     pub name: String,
     /// Rates with one worker a core.
     pub projected: Vec<CorePoint>,
@@ -67,18 +65,15 @@ pub struct OtherMachine {
 /// A number that goes into a simulation.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cost {
-    /// What.
     pub name: String,
     /// How much.
     pub value: f64,
-    /// Of what.
     pub unit: String,
     /// Where it comes from.
     pub source: String,
 }
 
 impl Cost {
-    /// A cost.
     pub fn new(name: &str, value: f64, unit: &str, source: &str) -> Cost {
         Cost {
             name: name.to_owned(),

@@ -15,7 +15,6 @@ pub enum Part {
     Compute(f64),
     /// Takes the lock of the worker's shard of so many, holds it and lets it go.
     Locked {
-        /// Shards.
         shards: usize,
         /// How long.
         hold_ns: f64,
@@ -26,13 +25,9 @@ pub enum Part {
         hold_ns: f64,
     },
     /// Writes the line of its core's shard of so many.
-    Line {
-        /// Shards.
-        shards: usize,
-    },
+    Line { shards: usize },
 }
 
-/// Steps that each part is.
 const STEPS_OF_PART: usize = 3;
 /// Shards of anything: no more are simulated apart.
 pub const SHARDS_MAX: usize = 1024;
@@ -107,14 +102,13 @@ mod tests {
     use super::*;
 
     fn rate(parts: &[Part], workers: usize) -> Run {
-        let parameters = Parameters {
+        let mut parameters = Parameters {
             line_here_ns: 0.0,
-            pause_ns: 1.0,
-            yield_ns: 1.0,
-            wake_ns: 0.0,
-            notify_ns: 0.0,
             ..Parameters::default()
         };
+        let machine = &mut parameters.machine;
+        (machine.pause_ns, machine.yield_ns) = (1.0, 1.0);
+        (machine.wake_ns, machine.notify_ns) = (0.0, 0.0);
         play(parts, &parameters.here(8), workers, &parameters)
     }
 

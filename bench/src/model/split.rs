@@ -2,7 +2,11 @@
 
 use crate::model::Omitted;
 use crate::model::document::{Document, Measured};
+use crate::model::engine::Machine;
+use crate::model::fit::{self, Subject};
+use crate::model::parameters::Parameters;
 use crate::model::result::{CorePoint, Cost, VariantModel};
+use crate::model::script::{Part, play};
 
 /// By how much two busy CPUs may slow each other down, or what was shared was cheaper than taken for.
 pub const SLOWDOWN: (f64, f64) = (0.5, 6.0);
@@ -21,6 +25,56 @@ pub fn variants(
         }
     }
     (variants, remarks)
+}
+
+/// A variant whose operation is the same parts each time.
+pub struct Scripted<'a> {
+    /// What was measured.
+    pub document: &'a Document,
+    /// What is assumed.
+    pub parameters: &'a Parameters,
+    pub name: &'a str,
+    pub ops: &'a [&'a str],
+    /// The counts to fit to.
+    pub counts: &'a [usize],
+    /// The class of its lock, where it has one.
+    pub class: Option<&'a str>,
+}
+
+impl Scripted<'_> {
+    /// Fits by how much busy CPUs slow each other down, and projects. `parts` gets that number.
+    pub fn model(&self, mut costs: Vec<Cost>, parts: impl Fn(f64) -> Vec<Part>) -> VariantModel {
+        let Scripted {
+            document,
+            parameters,
+            name,
+            ops,
+            ..
+        } = *self;
+        let simulate = |machine: &Machine, workers: usize, slowdown: f64| {
+            let slowdown = if workers > 1 { slowdown } else { 1.0 };
+            play(&parts(slowdown), machine, workers, parameters)
+        };
+        let subject = Subject {
+            points: document.measured(name, ops),
+            counts: self.counts,
+            bounds: SLOWDOWN,
+            simulate: &simulate,
+        };
+        let fitted = subject.fit(&parameters.here(document.cpus()));
+        costs.push(slowdown_cost(fitted.value));
+        let rate = |machine: &Machine| simulate(machine, machine.cores, fitted.value).ops_per_s;
+        let measured = |count| Some(document.row(name, ops, count)?.lock(self.class?)?.per_op);
+        VariantModel {
+            name: name.to_owned(),
+            costs,
+            projected: fit::project(parameters, |m| m, rate),
+            acquisitions_per_op: fitted.acquisitions(measured),
+            worst_error_percent: fitted.worst_error_percent,
+            points: fitted.points,
+            other_machines: Vec::new(),
+        }
+    }
 }
 
 /// What an operation takes of one worker alone.

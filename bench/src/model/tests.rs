@@ -1,5 +1,6 @@
 //! The whole model on documents that were measured once on two CPUs, and on odd ones.
 
+use super::engine::Machine;
 use super::{Document, Inputs, Mechanism, Parameters, Projection, VariantModel, project};
 use std::path::Path;
 use std::sync::OnceLock;
@@ -259,8 +260,11 @@ fn extreme_documents_are_played_through() {
     let few = Parameters {
         operations: 50,
         cores: vec![0, 3, usize::MAX],
-        line_ns: f64::NAN,
-        growth_per_waiter: -5.0,
+        machine: Machine {
+            line_ns: f64::NAN,
+            growth_per_waiter: -5.0,
+            ..Parameters::default().machine
+        },
         ..Parameters::default()
     };
     for text in extreme {

@@ -1,5 +1,6 @@
-//! What messages are sent through.
+//! What messages are sent through, and the sides of it.
 
+use clap::ValueEnum;
 use std::sync::Arc;
 use uext4_mqueue::{Description, Wait};
 
@@ -20,5 +21,27 @@ impl Channel for Arc<Description> {
     fn receive(&self, buffer: &mut [u8]) -> anyhow::Result<(usize, u32)> {
         let received = Description::receive(self, buffer, &Wait::default())?;
         Ok((received.len, received.priority))
+    }
+}
+
+/// A side of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Side {
+    /// The side that sends, or asks.
+    Near,
+    /// The side that receives, or answers.
+    Far,
+}
+
+impl Side {
+    /// Both, in the order of a pair.
+    pub const BOTH: [Side; 2] = [Side::Near, Side::Far];
+
+    /// Its name in options.
+    pub fn name(self) -> &'static str {
+        match self {
+            Side::Near => "near",
+            Side::Far => "far",
+        }
     }
 }

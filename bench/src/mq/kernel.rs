@@ -7,7 +7,6 @@ use nix::sys::stat::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use uext4_mqueue::QueueSize;
 
-/// A queue of the kernel.
 pub struct KernelQueue {
     /// There until it is closed.
     descriptor: Option<MqdT>,
@@ -40,7 +39,6 @@ impl KernelQueue {
         opened(name, how, Some(&attr))
     }
 
-    /// Opens one that is there.
     pub fn open(name: &str) -> anyhow::Result<KernelQueue> {
         opened(name, MQ_OFlag::O_RDWR, None)
     }

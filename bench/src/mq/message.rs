@@ -13,7 +13,6 @@ pub const BYTES_MIN: usize = 8;
 /// Marks the last message, which says how many there were.
 const LAST: u64 = 1 << 63;
 
-/// A message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
     /// The one with this number, from 0 on.

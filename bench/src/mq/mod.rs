@@ -17,13 +17,15 @@ pub mod processes;
 mod stream;
 
 use crate::device::parse_size;
+use crate::grid::Grid;
 use crate::peer::Peer;
-use crate::progress::Progress;
 use crate::report::{Document, Row};
-use crate::rounds::turned;
-use crate::sample::{Grid, Sample};
-use crate::tables::{self, side_by_side};
-use crate::variants::{VariantList, once, parse_list, parse_rounds, parse_run_time, parse_threads};
+use crate::rounds::{Turn, interleave};
+use crate::sample::Sample;
+use crate::tables::{side_by_side, table};
+use crate::variants::{
+    Named, VariantList, once, parse_rounds, parse_run_time, parse_some_names, parse_threads,
+};
 use anyhow::ensure;
 use clap::Args;
 use kernel::KernelQueue;
@@ -49,7 +51,7 @@ pub struct MqArgs {
     #[arg(long, value_name = "LIST", default_value = "1,4,32", value_delimiter = ',', value_parser = parse_threads)]
     pub queues: Vec<usize>,
     /// What is done: stream, ping-pong, mixed, or all
-    #[arg(long, value_name = "LIST", default_value = "all", value_parser = op_list)]
+    #[arg(long, value_name = "LIST", default_value = "all", value_parser = parse_some_names::<Op>)]
     pub op: VariantList<Op>,
     /// Bytes of a message
     #[arg(long, value_name = "SIZE", default_value = "64", value_parser = parse_msgsize)]
@@ -103,10 +105,6 @@ fn parse_msgsize(text: &str) -> Result<u32, String> {
             message::BYTES_MIN
         )),
     }
-}
-
-fn op_list(text: &str) -> Result<VariantList<Op>, String> {
-    parse_list(text, &Op::ALL)
 }
 
 /// The target, the operation, and the number of queues.
@@ -241,7 +239,12 @@ fn run_threads(args: &MqArgs, cases: &[Case]) -> anyhow::Result<(Vec<String>, Ve
     let mut rows = Vec::new();
     for (target, name) in names.iter().enumerate() {
         for (i, case) in cases.iter().enumerate() {
-            let row = Row::of(name, case.op.name(), 2 * case.pairs, grid.cell(target, i));
+            let row = Row::of(
+                name,
+                case.op.name(),
+                2 * case.pairs,
+                grid.cell(target, i, 0),
+            );
             rows.push(MqRow {
                 row,
                 queues: case.pairs,
@@ -254,32 +257,25 @@ fn run_threads(args: &MqArgs, cases: &[Case]) -> anyhow::Result<(Vec<String>, Ve
 
 fn measure(args: &MqArgs, targets: &Targets, cases: &[Case]) -> anyhow::Result<Grid> {
     let rounds = args.iterations + usize::from(args.lock_stat);
-    let mut grid = Grid::new(targets.len(), cases.len());
+    let mut grid = Grid::new(targets.len(), cases.len(), 1);
     for target in 0..targets.len() {
         for &case in cases {
             targets.run(target, case, args, args.time / 10, false)?;
         }
     }
-    let mut progress = Progress::new((rounds * cases.len() * targets.len()) as u64);
-    for round in 0..rounds {
-        let counted = round >= args.iterations;
-        for (i, &case) in cases.iter().enumerate() {
-            let Case { op, pairs } = case;
-            for target in turned(targets.len(), round + i) {
-                progress.begin(format!(
-                    "round {}/{rounds}, {}, {pairs} queues",
-                    round + 1,
-                    op.name()
-                ));
-                // The round that counts locks has nothing to count in the kernel.
-                if target == 0 || !counted {
-                    let sample = targets.run(target, case, args, args.time, counted)?;
-                    grid.push(target, i, sample, counted);
-                }
-                progress.done();
-            }
+    let label = |turn: Turn| {
+        let Case { op, pairs } = cases[turn.case];
+        format!("{}, {pairs} queues", op.name())
+    };
+    interleave([rounds, cases.len(), targets.len()], label, |turn| {
+        let counted = turn.round >= args.iterations;
+        // The round that counts locks has nothing to count in the kernel.
+        if turn.series == 0 || !counted {
+            let sample = targets.run(turn.series, cases[turn.case], args, args.time, counted)?;
+            grid.push([turn.series, turn.case, 0], sample, counted);
         }
-    }
+        Ok(())
+    })?;
     Ok(grid)
 }
 
@@ -321,21 +317,18 @@ fn print(args: &MqArgs, names: &[String], rows: &[MqRow], out: &mut dyn Write) -
 
 /// Of round trips, if they are what was measured.
 fn print_latency(rows: &[&MqRow], out: &mut dyn Write) -> io::Result<()> {
-    let mut table = tables::plain(["queues", "arm", "p50 us", "p99 us", "max us"]);
-    let mut any = false;
+    let mut lines = Vec::new();
     let mut sorted = rows.to_vec();
     sorted.sort_by_key(|row| row.queues);
     for row in sorted {
         if let Some(us) = row.row.latency_us {
-            any = true;
             let shown = |us: f64| format!("{us:.1}");
             let (queues, variant) = (row.queues.to_string(), row.row.variant.clone());
-            table.add_row([queues, variant, shown(us.p50), shown(us.p99), shown(us.max)]);
+            lines.push([queues, variant, shown(us.p50), shown(us.p99), shown(us.max)]);
         }
     }
-    tables::align(&mut table);
-    match any {
-        true => writeln!(out, "{table}\n"),
-        false => Ok(()),
+    match lines.is_empty() {
+        true => Ok(()),
+        false => writeln!(out, "{}\n", table("queues|arm|p50 us|p99 us|max us", lines)),
     }
 }

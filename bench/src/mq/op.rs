@@ -1,14 +1,13 @@
 //! What is done with the queues.
 
-use super::channel::Channel;
+use super::channel::{Channel, Side};
 use super::message::Buffer;
 use super::ping_pong;
 use super::stream::{self, Priorities};
 use crate::histogram::Histogram;
 use crate::sample::Work;
+use crate::variants::Named;
 use crate::workers::StopFlag;
-use clap::ValueEnum;
-use std::str::FromStr;
 use std::time::Duration;
 
 /// What is done with the queues.
@@ -22,20 +21,15 @@ pub enum Op {
     Mixed,
 }
 
+impl Named for Op {
+    const NAMES: &'static [(Op, &'static str)] = &[
+        (Op::Stream, "stream"),
+        (Op::PingPong, "ping-pong"),
+        (Op::Mixed, "mixed"),
+    ];
+}
+
 impl Op {
-    /// Every one.
-    pub const ALL: [Op; 3] = [Op::Stream, Op::PingPong, Op::Mixed];
-
-    /// Its name in options and results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Op::Stream => "stream",
-            Op::PingPong => "ping-pong",
-            Op::Mixed => "mixed",
-        }
-    }
-
-    /// What is counted.
     pub fn counts(self) -> &'static str {
         match self {
             Op::Stream => "messages per second, one way",
@@ -95,36 +89,5 @@ impl Op {
             Side::Far => stream::receive(there, buffer, priorities, stop)?,
         };
         Ok((count, Histogram::default()))
-    }
-}
-
-/// A side of a pair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Side {
-    /// The side that sends, or asks.
-    Near,
-    /// The side that receives, or answers.
-    Far,
-}
-
-impl Side {
-    /// Both, in the order of a pair.
-    pub const BOTH: [Side; 2] = [Side::Near, Side::Far];
-
-    /// Its name in options.
-    pub fn name(self) -> &'static str {
-        match self {
-            Side::Near => "near",
-            Side::Far => "far",
-        }
-    }
-}
-
-impl FromStr for Op {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Op, String> {
-        let named = Op::ALL.into_iter().find(|op| op.name() == text);
-        named.ok_or_else(|| format!("`{text}` is none of stream, ping-pong, mixed"))
     }
 }

@@ -1,8 +1,8 @@
 //! To and fro: a client sends a message through one queue, and a server sends it back through another.
 
 use super::channel::Channel;
+use super::channel::Side;
 use super::message::{Buffer, Message};
-use super::op::Side;
 use crate::histogram::Histogram;
 use crate::sample::Work;
 use crate::workers::{self, StopFlag};
@@ -20,15 +20,7 @@ pub fn run(queues: &[impl Channel], bytes: usize, time: Duration) -> anyhow::Res
         let side = Side::BOTH[thread % 2];
         half(side, &pair[0], &pair[1], &mut buffer, stop)
     })?;
-    let mut work = Work {
-        seconds: done.seconds,
-        ..Work::default()
-    };
-    for (trips, latency) in &done.results {
-        work.ops += trips;
-        work.latency.add(latency);
-    }
-    Ok(work)
+    Ok(done.into())
 }
 
 /// Asks or answers: how many round trips it asked for, and how long they took.

@@ -93,7 +93,6 @@ impl Exclusion {
 enum Event {
     /// A request that shares the lock ends.
     SharedEnds,
-    /// One that has it alone ends.
     AloneEnds,
     /// The first writer that waited runs.
     HandedOver,

@@ -29,12 +29,9 @@ pub struct Mix {
     pub hole_bytes: u64,
 }
 
-/// What a run did.
 #[derive(Debug, Default)]
 pub struct Run {
-    /// Of the reads.
     pub reads: Work,
-    /// Of the writes.
     pub writes: Work,
     /// It ended before its time, as no block was a hole any more.
     pub used_up: bool,

@@ -186,18 +186,19 @@ pub fn run(args: &RandrwArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             .collect(),
         cases: cases.clone(),
     };
-    Rounds {
+    let grid = Rounds {
         setup: &args.setup,
         variants: &variants,
         image,
-        rounds: args.setup.rounds(args.iterations),
+        iterations: args.iterations,
         cases: cases.len(),
+        ops: 3,
         anew: false,
         peers: &peer_names,
         label: &|case| label(cases[case]),
     }
     .run(&mut all_series)?;
-    let points = Points::of(&all_series, &variants, &names);
+    let points = Points::of(&all_series, &grid, &variants, &names);
     if args.setup.json {
         let reads = f64::from(args.rwmixread) / 100.0;
         let rows = points.all.into_iter().flat_map(|p| p.into_json(reads));

@@ -4,6 +4,7 @@ use super::RandrwArgs;
 use super::arithmetic::Exclusion;
 use super::handover::Nanos;
 use super::series::{AllSeries, Case, CaseRuns};
+use crate::grid::Grid;
 use crate::histogram::Histogram;
 use crate::report::Row;
 use crate::variants::{Choice, Variant};
@@ -21,9 +22,7 @@ const SERVICE_VALUES: usize = 1024;
 pub struct Parts<T> {
     /// Together.
     pub both: T,
-    /// Reads.
     pub reads: T,
-    /// Writes.
     pub writes: T,
 }
 
@@ -124,36 +123,42 @@ impl Point {
 
 /// The points of a run: those of a series together, the variants first.
 pub struct Points {
-    /// All of them.
     pub all: Vec<Point>,
     cases: usize,
 }
 
 impl Points {
     /// Of all runs of `series`.
-    pub fn of(all_series: &AllSeries<'_>, variants: &[Variant], names: &[String]) -> Points {
+    pub fn of(
+        all_series: &AllSeries<'_>,
+        grid: &Grid,
+        variants: &[Variant],
+        names: &[String],
+    ) -> Points {
         let cases = all_series.cases.len();
         let mut all = Vec::new();
         for (series, name) in names.iter().enumerate() {
             for (place, &case) in all_series.cases.iter().enumerate() {
-                all.push(measured(
-                    all_series.args,
-                    name,
-                    case,
-                    all_series.of(series, place),
-                ));
+                let row =
+                    |op, number| Row::of(name, op, case.threads, grid.cell(series, place, number));
+                let rows = Parts {
+                    both: row("readwrite", 0),
+                    reads: row("read", 1),
+                    writes: row("write", 2),
+                };
+                let runs = all_series.of(series, place);
+                all.push(measured(all_series.args, case, rows, runs));
             }
         }
         let mut points = Points { all, cases };
         points.compare_variants(variants);
         if let Some(bare) = names.iter().position(|name| name == "bare") {
             points.compare_with_bare(bare);
-            points.allow(all_series, variants, bare);
+            points.allow(all_series, grid, variants, bare);
         }
         points
     }
 
-    /// Of a series.
     pub fn of_series(&self, series: usize) -> &[Point] {
         &self.all[series * self.cases..][..self.cases]
     }
@@ -188,7 +193,13 @@ impl Points {
     }
 
     /// Says what arithmetic allows the variants whose writes exclude others.
-    fn allow(&mut self, all_series: &AllSeries<'_>, variants: &[Variant], bare: usize) {
+    fn allow(
+        &mut self,
+        all_series: &AllSeries<'_>,
+        grid: &Grid,
+        variants: &[Variant],
+        bare: usize,
+    ) {
         let args = all_series.args;
         let writes = 1.0 - f64::from(args.rwmixread) / 100.0;
         let holes = f64::from(args.holes) / 100.0;
@@ -200,7 +211,7 @@ impl Points {
             };
             for (place, case) in all_series.cases.iter().enumerate() {
                 let own = self.all[series * self.cases + place].device;
-                let times = service_ns(all_series, bare, case.block_bytes, own);
+                let times = service_ns(all_series, grid, bare, case.block_bytes, own);
                 let draw = |rng: &mut Rng| rng.choice(&times).copied().unwrap_or(0);
                 let jobs = case.threads * args.iodepth;
                 let allowed = exclusion.ops_per_s(jobs, all_series.handover_ns, &draw);
@@ -217,6 +228,7 @@ impl Points {
 /// one.
 fn service_ns(
     all_series: &AllSeries<'_>,
+    grid: &Grid,
     bare: usize,
     block_bytes: u64,
     own: Option<DeviceLatency>,
@@ -228,7 +240,7 @@ fn service_ns(
     };
     let runs = all_series.of(bare, place);
     let mut latency = Histogram::default();
-    for sample in &runs.both.plain {
+    for sample in &grid.cell(bare, place, 0).plain {
         latency.add(&sample.work.latency);
     }
     let nominal = own.map_or(0.0, |own| own.nominal);
@@ -243,15 +255,10 @@ fn service_ns(
     times
 }
 
-fn measured(args: &RandrwArgs, name: &str, case: Case, runs: &CaseRuns) -> Point {
-    let row = |op, cell| Row::of(name, op, case.threads, cell);
+fn measured(args: &RandrwArgs, case: Case, rows: Parts<Row>, runs: &CaseRuns) -> Point {
     Point {
         case,
-        rows: Parts {
-            both: row("readwrite", &runs.both),
-            reads: row("read", &runs.reads),
-            writes: row("write", &runs.writes),
-        },
+        rows,
         bare: None,
         gain: None,
         allowed: None,

@@ -5,7 +5,7 @@ use super::handover::Nanos;
 use super::points::{Parts, Point, Points};
 use crate::device::{DeviceSpec, size_name};
 use crate::histogram::LatencyUs;
-use crate::tables::{self, count, ratio};
+use crate::tables::{count, ratio, table};
 use comfy_table::Table;
 use std::io::{self, Write};
 
@@ -86,20 +86,7 @@ fn header(args: &RandrwArgs, out: &mut dyn Write) -> io::Result<()> {
 
 /// A row for each series and count of threads.
 fn figures(all_series: &[Vec<&Point>]) -> Table {
-    let mut table = tables::plain([
-        "threads",
-        "arm",
-        "ops/s",
-        "min-max",
-        "MB/s",
-        "over bare",
-        "read p50 us",
-        "p99",
-        "write p50 us",
-        "p99",
-        "device mean us",
-        "max",
-    ]);
+    let mut lines: Vec<Vec<String>> = Vec::new();
     let cases = all_series.first().map_or(0, Vec::len);
     for case in 0..cases {
         for (series, points) in all_series.iter().enumerate() {
@@ -108,11 +95,11 @@ fn figures(all_series: &[Vec<&Point>]) -> Table {
                 0 => point.case.threads.to_string(),
                 _ => String::new(),
             };
-            table.add_row(std::iter::once(threads).chain(figures_of(point)));
+            lines.push(std::iter::once(threads).chain(figures_of(point)).collect());
         }
     }
-    tables::align(&mut table);
-    table
+    let header = "threads|arm|ops/s|min-max|MB/s|over bare|read p50 us|p99|write p50 us|p99|device mean us|max";
+    table(header, lines)
 }
 
 fn figures_of(point: &Point) -> [String; 11] {
@@ -197,12 +184,12 @@ fn bar(percent: f64, most: f64) -> String {
 }
 
 fn allowed(all_series: &[Vec<&Point>]) -> Table {
-    let mut table = tables::plain(["threads", "arm", "allowed", "reached", "ratio"]);
+    let mut lines = Vec::new();
     for point in all_series.iter().flatten() {
         let (Some(allowed), Some(reached)) = (point.allowed, point.reached()) else {
             continue;
         };
-        table.add_row([
+        lines.push([
             point.case.threads.to_string(),
             point.rows.both.variant.clone(),
             count(allowed),
@@ -210,8 +197,7 @@ fn allowed(all_series: &[Vec<&Point>]) -> Table {
             format!("{reached:.2}"),
         ]);
     }
-    tables::align(&mut table);
-    table
+    table("threads|arm|allowed|reached|ratio", lines)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::target::{Bare, OurFile, Target, fill};
 use crate::device::{self, Image, ImageSpec, ModelDevice};
 use crate::mounted_image::MountedImage;
 use crate::rounds::{Turn, Workload};
-use crate::sample::{Cell, Sample, Work};
+use crate::sample::{Sample, Work};
 use crate::tree::{FILE, Tree};
 use anyhow::Context as _;
 use rustix::fs::OFlags;
@@ -40,15 +40,9 @@ pub struct Case {
     pub threads: usize,
 }
 
-/// The runs of one series and case.
+/// What the runs of one series and case gave beside their samples.
 #[derive(Debug, Default)]
 pub struct CaseRuns {
-    /// Reads and writes together.
-    pub both: Cell,
-    /// The reads of the same runs.
-    pub reads: Cell,
-    /// The writes of the same runs.
-    pub writes: Cell,
     /// What the modelled device achieved.
     pub device: Vec<LatencyReport>,
     /// Runs that ended early, all holes being filled.
@@ -94,7 +88,6 @@ impl Peer {
         }
     }
 
-    /// Its name in results.
     pub fn name(&self) -> &'static str {
         match self {
             Peer::Bare(..) => "bare",
@@ -126,7 +119,6 @@ pub struct DataFile {
 }
 
 impl AllSeries<'_> {
-    /// The runs of a series and case.
     pub fn of(&self, series: usize, case: usize) -> &CaseRuns {
         &self.runs[series * self.cases.len() + case]
     }
@@ -141,15 +133,15 @@ impl AllSeries<'_> {
         }
     }
 
-    /// One run of a series.
+    /// One run of a series: reads and writes together, the reads, and the writes.
     fn measure(
         &mut self,
         turn: Turn,
+        counted: bool,
         target: &impl Target,
         fs: Option<&Ext4>,
         model: Option<&ModelDevice>,
-    ) -> anyhow::Result<()> {
-        let counted = turn.round >= self.args.iterations;
+    ) -> anyhow::Result<Vec<Sample>> {
         let case = self.cases[turn.case];
         let mix = self.mix(case, fs.is_some());
         let jobs = case.threads * self.args.iodepth;
@@ -166,10 +158,9 @@ impl AllSeries<'_> {
             runs.device.extend(model.map(ModelDevice::report));
         }
         runs.used_up += usize::from(run.used_up);
-        runs.reads.push(part_of(&both, run.reads), counted);
-        runs.writes.push(part_of(&both, run.writes), counted);
-        runs.both.push(both, counted);
-        target.sync()
+        target.sync()?;
+        let [reads, writes] = [run.reads, run.writes].map(|work| part_of(&both, work));
+        Ok(vec![both, reads, writes])
     }
 }
 
@@ -214,24 +205,28 @@ impl Workload for AllSeries<'_> {
         Ok(DataFile { tree, file })
     }
 
-    fn run(&mut self, turn: Turn, image: &MountedImage, data: &DataFile) -> anyhow::Result<()> {
-        self.measure(turn, &data.file, Some(image.fs()), image.model())?;
-        match self.args.hole_bytes() {
-            0 => Ok(()),
-            holes => make_holes(&data.file, self.args.size, holes),
+    fn run(
+        &mut self,
+        turn: Turn,
+        counted: bool,
+        image: &MountedImage,
+        data: &DataFile,
+    ) -> anyhow::Result<Vec<Sample>> {
+        let fs = Some(&**image.fs());
+        let samples = self.measure(turn, counted, &data.file, fs, image.model())?;
+        if self.args.hole_bytes() > 0 {
+            make_holes(&data.file, self.args.size, self.args.hole_bytes())?;
         }
+        Ok(samples)
     }
 
-    fn run_peer(&mut self, turn: Turn) -> anyhow::Result<()> {
-        // The round that counts locks has nothing to count here.
-        if turn.round >= self.args.iterations {
-            return Ok(());
-        }
-        let peers = self.peers;
-        match peers.get(turn.series - self.variants) {
-            Some(Peer::Bare(bare, image)) => self.measure(turn, bare, None, image.model.as_deref()),
-            Some(Peer::Host(file)) => self.measure(turn, file, None, None),
-            None => Ok(()),
+    fn run_peer(&mut self, turn: Turn) -> anyhow::Result<Vec<Sample>> {
+        match self.peers.get(turn.series - self.variants) {
+            Some(Peer::Bare(bare, image)) => {
+                self.measure(turn, false, bare, None, image.model.as_deref())
+            }
+            Some(Peer::Host(file)) => self.measure(turn, false, file, None, None),
+            None => Ok(Vec::new()),
         }
     }
 

@@ -73,7 +73,6 @@ pub fn fill(target: &impl Target, bytes: u64) -> anyhow::Result<()> {
     target.sync()
 }
 
-/// A file of ours.
 #[derive(Debug)]
 pub struct OurFile {
     /// The mount.

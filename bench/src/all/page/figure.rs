@@ -4,7 +4,7 @@ use super::super::result::Report;
 use super::rows::{Keep, Row, Rows, kind_of, shown};
 use crate::chart::{Axis, Chart, Kind, Mark, Point, Scale, Series};
 use crate::locks::acquisitions_of;
-use crate::report::Spread;
+use crate::spread::Spread;
 use serde::Deserialize;
 
 /// The percentiles of latencies.

@@ -14,7 +14,6 @@ pub struct Headlines {
     /// The headings of what is compared.
     before: String,
     after: String,
-    /// Its lines.
     pub lines: Vec<Line>,
 }
 

@@ -13,7 +13,6 @@ const VARIANTS_SHOWN: usize = 4;
 /// Acquisitions that the model has within this part of what was measured at the fewest workers say nothing.
 const ACQUISITIONS_ALIKE: f64 = 0.05;
 
-/// The section.
 pub fn section(projection: &Projection) -> Section {
     let text = |text: &String| Block::Text(text.clone());
     let parameters = projection

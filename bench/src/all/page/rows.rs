@@ -4,7 +4,7 @@ use super::super::result::Report;
 use crate::chart::{Kind, number};
 use crate::histogram::LatencyUs;
 use crate::locks::LockRow;
-use crate::report::Spread;
+use crate::spread::Spread;
 use crate::tables::count;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +36,6 @@ pub struct Row {
     block_size: Option<u64>,
     /// Namespaces alive.
     pub live: Option<u64>,
-    /// Queues.
     queues: Option<u64>,
     /// Of `fuse`.
     workload: Option<String>,

@@ -7,7 +7,6 @@
 use super::{Machine, Ticks, ticks};
 use std::collections::VecDeque;
 
-/// The line.
 #[derive(Clone, Debug, Default)]
 pub struct Line {
     /// Who has it when all that wait have had it.

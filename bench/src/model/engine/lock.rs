@@ -14,7 +14,6 @@ pub const PAUSES: u32 = 3;
 /// Offers before the worker sleeps.
 pub const YIELDS: u32 = 7;
 
-/// The lock.
 #[derive(Clone, Debug, Default)]
 pub struct Lock {
     is_held: bool,

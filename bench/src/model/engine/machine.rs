@@ -6,7 +6,6 @@ use super::Step;
 /// What the workers run on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
-    /// Cores.
     pub cores: usize,
     /// What moving a cache line from another core takes, in nanoseconds.
     pub line_ns: f64,
@@ -34,7 +33,6 @@ pub struct Machine {
 /// What is shared, and how much is to be simulated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Setup {
-    /// Workers.
     pub workers: usize,
     /// Locks of one owner.
     pub locks: usize,

@@ -7,7 +7,6 @@
 
 use std::collections::VecDeque;
 
-/// The lock.
 #[derive(Clone, Debug, Default)]
 pub struct RwLock {
     /// Who shares it.

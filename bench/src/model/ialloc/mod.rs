@@ -208,10 +208,9 @@ fn fitted_variant(
         true => Journal::Sleeps(value.min(times.access.min(times.start) / 2.0)),
         false => Journal::Computes(if workers > 1 { value } else { 1.0 }),
     };
-    let quota_max = if sleeps {
-        QUOTA_MAX_SLEEPING
-    } else {
-        QUOTA_MAX
+    let (counts, bounds, quota_max) = match sleeps {
+        true => (FITTED_SLEEPING, SLEEP_CPU, QUOTA_MAX_SLEEPING),
+        false => (FITTED, split::SLOWDOWN, QUOTA_MAX),
     };
     let simulate = |machine: &Machine, workers: usize, value: f64| {
         let ops = document.row(name, OPS, workers).map_or(0.0, |row| row.ops);
@@ -229,20 +228,18 @@ fn fitted_variant(
     };
     let subject = Subject {
         points,
-        counts: if sleeps { FITTED_SLEEPING } else { FITTED },
-        bounds: if sleeps { SLEEP_CPU } else { split::SLOWDOWN },
+        counts,
+        bounds,
         simulate: &simulate,
     };
     let fitted = subject.fit(&parameters.here(document.cpus()));
     let value = fitted.value;
     let mut costs = times.costs(sleeps);
     costs.push(match sleeps {
-        true => Cost::new(
-            "sleeping",
-            value,
-            "ns",
-            "fitted: CPU time of going to sleep and waking",
-        ),
+        true => {
+            let source = "fitted: CPU time of going to sleep and waking";
+            Cost::new("sleeping", value, "ns", source)
+        }
         false => split::slowdown_cost(value),
     });
     let measured = |count| match times.variant {
@@ -250,15 +247,14 @@ fn fitted_variant(
         _ => Some(document.row(name, OPS, count)?.lock(CLASS)?.per_op),
     };
     let rate = |machine: &Machine| {
+        let operations = match times.variant {
+            // Each takes as many tries as there are workers.
+            Variant::RetryUnlocked => machine.cores * 6,
+            _ => parameters.operations_of(machine.cores, STEPS),
+        };
         let setup = Setup {
             workers: machine.cores,
-            operations: match times.variant {
-                // Each takes as many tries as there are workers.
-                Variant::RetryUnlocked => machine.cores * 6,
-                Variant::RetryLocked | Variant::LockFree => {
-                    parameters.operations_of(machine.cores, STEPS)
-                }
-            },
+            operations,
             ..Setup::default()
         };
         play(times, journal(machine.cores, value), machine, setup).ops_per_s

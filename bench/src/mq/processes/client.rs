@@ -8,8 +8,10 @@ use super::usage::Usage;
 use crate::fuse::client::now_ns;
 use crate::fuse::process::READY;
 use crate::histogram::Histogram;
+use crate::mq::channel::Side;
 use crate::mq::message::Buffer;
-use crate::mq::op::{Op, Side};
+use crate::mq::op::Op;
+use crate::variants::Named;
 use crate::workers;
 use anyhow::Context as _;
 use clap::Args;
@@ -42,7 +44,6 @@ pub struct ClientArgs {
 pub struct Half {
     /// When it began, by the clock of all processes.
     pub began_ns: u64,
-    /// When it ended.
     pub ended_ns: u64,
     /// What it counted; the other side counts nothing.
     pub ops: u64,
@@ -59,7 +60,7 @@ pub fn order(op: Op, time: Duration) -> String {
 
 fn ordered(line: &str) -> anyhow::Result<(Op, Duration)> {
     let (op, us) = line.split_once(' ').context("an order without time")?;
-    let op: Op = op.parse().map_err(anyhow::Error::msg)?;
+    let op = Op::named(op).map_err(anyhow::Error::msg)?;
     Ok((op, Duration::from_micros(us.parse()?)))
 }
 
@@ -101,7 +102,7 @@ mod tests {
     #[test]
     fn orders_are_understood() {
         let time = Duration::from_millis(20);
-        for op in Op::ALL {
+        for &(op, _) in Op::NAMES {
             assert_eq!(ordered(&order(op, time)).unwrap(), (op, time));
         }
         for wrong in ["stream", "rest 5", "stream 1s"] {

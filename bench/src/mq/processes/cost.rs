@@ -2,7 +2,7 @@
 
 use super::usage::Usage;
 use crate::mq::MqRow;
-use crate::tables;
+use crate::tables::table;
 use serde::Serialize;
 use serde_json::Value;
 use std::io::{self, Write};
@@ -75,7 +75,6 @@ impl Cost {
         }
     }
 
-    /// What one of them costs.
     pub fn per_message(self) -> MessageCost {
         let messages = self.messages;
         MessageCost {
@@ -102,7 +101,6 @@ pub struct MessageCost {
     pub server_us_per_request: Option<f64>,
     /// Of sender and receiver together.
     pub client_per_message: Shares,
-    /// Of the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_per_message: Option<Shares>,
 }
@@ -143,13 +141,8 @@ impl Shares {
 
 /// Prints what a message costs in each row that knows it.
 pub(in crate::mq) fn print(rows: &[&MqRow], out: &mut dyn Write) -> io::Result<()> {
-    let (client, server) = (
-        ["client vol", "invol", "user us", "sys us"],
-        ["server vol", "invol", "user us", "sys us"],
-    );
-    let first = ["queues", "arm", "requests", "us each"];
-    let header = [first, client, server].concat();
-    let mut table = tables::with_header(header.iter().map(|&h| h.to_owned()).collect());
+    let header = "queues|arm|requests|us each|client vol|invol|user us|sys us|server vol|invol|user us|sys us";
+    let mut lines = Vec::new();
     let mut sorted = rows.to_vec();
     sorted.sort_by_key(|row| row.queues);
     for row in sorted {
@@ -162,14 +155,13 @@ pub(in crate::mq) fn print(rows: &[&MqRow], out: &mut dyn Write) -> io::Result<(
         cells.push(shown(cost.server_us_per_request));
         cells.extend(Shares::cells(Some(cost.client_per_message)));
         cells.extend(Shares::cells(cost.server_per_message));
-        table.add_row(cells);
+        lines.push(cells);
     }
-    tables::align(&mut table);
     writeln!(
         out,
         "a message costs: requests, and context switches and CPU time of both clients and of the server"
     )?;
-    writeln!(out, "{table}\n")
+    writeln!(out, "{}\n", table(header, lines))
 }
 
 #[cfg(test)]

@@ -17,9 +17,7 @@ pub enum Home {
     Mounted(Mounted),
 }
 
-/// A queue that is open.
 pub enum OpenQueue {
-    /// Of the kernel.
     Kernel(KernelQueue),
     /// Of a mounted directory.
     Mounted(OwnedFd),
@@ -48,7 +46,6 @@ impl Home {
         Ok(OpenQueue::Mounted(mounted.open(name.as_bytes(), &how)?))
     }
 
-    /// Opens one that is there.
     pub fn open(&self, name: &str) -> anyhow::Result<OpenQueue> {
         let mounted = match self {
             Home::Kernel => return Ok(OpenQueue::Kernel(KernelQueue::open(name)?)),
@@ -123,7 +120,6 @@ impl<'a> Named<'a> {
         Ok(named)
     }
 
-    /// All of them.
     pub fn names(&self) -> &[String] {
         &self.names
     }

@@ -20,11 +20,10 @@ mod usage;
 use super::{Case, MqArgs, MqRow};
 use crate::fuse::interrupt::Interrupt;
 use crate::peer::Peer;
-use crate::progress::Progress;
 use crate::report::Row;
-use crate::rounds::turned;
+use crate::rounds::{Turn, interleave};
 use crate::sample::{Cell, Sample};
-use crate::variants::once;
+use crate::variants::{Named, once};
 use anyhow::{Context as _, bail, ensure};
 use cost::Cost;
 use std::fs::File;
@@ -119,26 +118,20 @@ fn measure(
     }
     let empty = || cases.iter().map(|_| Series::default()).collect();
     let mut all: Vec<Vec<Series>> = targets.iter().map(|_| empty()).collect();
-    let mut progress = Progress::new((args.iterations * cases.len() * targets.len()) as u64);
-    for round in 0..args.iterations {
-        for (i, &case) in cases.iter().enumerate() {
-            for number in turned(targets.len(), round + i) {
-                let target = &mut targets[number];
-                let (op, pairs) = (case.op.name(), case.pairs);
-                let (n, rounds) = (round + 1, args.iterations);
-                let what = format!("round {n}/{rounds}, {}, {op}, {pairs} pairs", target.name);
-                progress.begin(what.clone());
-                let done = target.run(case, args.time);
-                interrupt.check()?;
-                let (work, cost) = done.context(what)?;
-                let series = &mut all[number][i];
-                series
-                    .cell
-                    .push(Sample::take(None, false, || Ok(work))?, false);
-                series.cost = series.cost.plus(cost);
-                progress.done();
-            }
-        }
-    }
+    let names: Vec<String> = targets.iter().map(|target| target.name.clone()).collect();
+    let label = |turn: Turn| {
+        let Case { op, pairs } = cases[turn.case];
+        format!("{}, {}, {pairs} pairs", names[turn.series], op.name())
+    };
+    interleave([args.iterations, cases.len(), names.len()], label, |turn| {
+        let done = targets[turn.series].run(cases[turn.case], args.time);
+        interrupt.check()?;
+        let (work, cost) = done.with_context(|| label(turn))?;
+        let series = &mut all[turn.series][turn.case];
+        let sample = Sample::take(None, false, || Ok(work))?;
+        series.cell.push(sample, false);
+        series.cost = series.cost.plus(cost);
+        Ok(())
+    })?;
     Ok(all)
 }

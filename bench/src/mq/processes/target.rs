@@ -13,7 +13,7 @@ use crate::fuse::process::Process;
 use crate::fuse::scratch::Scratch;
 use crate::histogram::Histogram;
 use crate::mount;
-use crate::mq::op::Side;
+use crate::mq::channel::Side;
 use crate::mq::{Case, MqArgs};
 use crate::sample::Work;
 use anyhow::Context as _;
@@ -36,7 +36,6 @@ struct Server {
 
 /// Pairs of processes, and the queues between them.
 pub struct Target {
-    /// Its name in results.
     pub name: String,
     /// Both sides of the first pair, of the second, and so on. They go before the mount does.
     clients: Vec<Process>,

@@ -1,0 +1,120 @@
+//! Workloads whose workers each have a directory, in an image of ours or on a file system of the host: the peer.
+
+use crate::device::DeviceSpec;
+use crate::grid::Grid;
+use crate::host_dir::{HostTree, PeerArgs};
+use crate::location::Location;
+use crate::mounted_image::MountedImage;
+use crate::rounds::{Rounds, Turn, Workload};
+use crate::sample::Sample;
+use crate::setup::{Need, SetupArgs};
+use crate::tree::Tree;
+use crate::variants::Variant;
+use anyhow::Context as _;
+use std::sync::Arc;
+use uext4_ext4::Ext4;
+
+/// What workers do in their directories, with several counts of workers.
+pub trait InDirectories {
+    /// The name of the directory that they are in, and of the peer's.
+    const TOP: [&'static str; 2];
+
+    /// The names of the workers' directories.
+    fn directories(&self) -> Vec<String>;
+
+    /// Runs once with the most workers, for nothing: it loads what the others find.
+    fn warm_up(&self, location: &impl Location) -> anyhow::Result<()>;
+
+    /// Runs a count of workers once; `fs` and `counted` as [`Sample::take`] has them.
+    fn samples(
+        &self,
+        location: &impl Location,
+        case: usize,
+        fs: Option<&Ext4>,
+        counted: bool,
+    ) -> anyhow::Result<Vec<Sample>>;
+}
+
+/// What a run of it needs.
+pub struct Plan<'a> {
+    /// Of the command line.
+    pub setup: &'a SetupArgs,
+    /// The peer.
+    pub peer: &'a PeerArgs,
+    /// What it puts into an image.
+    pub need: Need,
+    /// Rounds that give the figures.
+    pub iterations: usize,
+    /// The counts of workers.
+    pub counts: &'a [usize],
+    /// Samples of a run.
+    pub ops: usize,
+}
+
+struct Job<'a, W> {
+    work: &'a W,
+    peer: Option<HostTree>,
+}
+
+impl Plan<'_> {
+    /// Runs all variants and the peer: the variants, the names of all, and what was measured.
+    pub fn run<W: InDirectories>(
+        &self,
+        work: &W,
+    ) -> anyhow::Result<(Vec<Variant>, Vec<String>, Grid)> {
+        let variants = self.setup.variants();
+        let peer = self.peer.tree(W::TOP[1], work.directories())?;
+        peer.iter()
+            .try_for_each(|tree| work.warm_up(tree))
+            .context("peer")?;
+        let mut job = Job { work, peer };
+        let grid = Rounds {
+            setup: self.setup,
+            variants: &variants,
+            image: self.setup.image(self.need)?,
+            iterations: self.iterations,
+            cases: self.counts.len(),
+            ops: self.ops,
+            anew: self.setup.device == DeviceSpec::Mem,
+            peers: self.peer.all_series(),
+            label: &|case| format!("{} workers", self.counts[case]),
+        }
+        .run(&mut job)?;
+        job.peer.map_or(Ok(()), HostTree::remove)?;
+        let names = self.peer.names(&variants);
+        Ok((variants, names, grid))
+    }
+}
+
+impl<W: InDirectories> Workload for Job<'_, W> {
+    type State = Tree;
+
+    fn prepare(&self, fs: &Arc<Ext4>) -> anyhow::Result<Tree> {
+        let tree = Tree::make(fs, W::TOP[0], self.work.directories())?;
+        self.work.warm_up(&tree.on(fs))?;
+        Ok(tree)
+    }
+
+    fn run(
+        &mut self,
+        turn: Turn,
+        counted: bool,
+        image: &MountedImage,
+        tree: &Tree,
+    ) -> anyhow::Result<Vec<Sample>> {
+        let fs = image.fs();
+        self.work
+            .samples(&tree.on(fs), turn.case, Some(fs), counted)
+    }
+
+    fn run_peer(&mut self, turn: Turn) -> anyhow::Result<Vec<Sample>> {
+        match &self.peer {
+            Some(tree) => self.work.samples(tree, turn.case, None, false),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn clean(&self, fs: &Arc<Ext4>, tree: Tree) -> anyhow::Result<()> {
+        tree.remove(fs)
+    }
+}
