@@ -12,7 +12,7 @@
 use crate::model::document::Measured;
 use crate::model::engine::{Machine, Run};
 use crate::model::parameters::Parameters;
-use crate::model::result::{Acquisitions, CorePoint, FitPoint};
+use crate::model::result::{Acquisitions, CorePoint, Cost, FitPoint, VariantModel};
 
 /// Simulates a variant on a machine with so many workers and the number that is fitted.
 pub type Simulate<'a> = &'a dyn Fn(&Machine, usize, f64) -> Run;
@@ -91,16 +91,31 @@ impl Subject<'_> {
 }
 
 impl Fitted {
-    /// Acquisitions measured and modelled; `measured` gives those of a count.
-    pub fn acquisitions(&self, measured: impl Fn(usize) -> Option<f64>) -> Vec<Acquisitions> {
+    /// The variant; `measured` gives the acquisitions of its lock for each operation at a count.
+    pub fn variant(
+        self,
+        name: &str,
+        costs: Vec<Cost>,
+        projected: Vec<CorePoint>,
+        measured: impl Fn(usize) -> Option<f64>,
+    ) -> VariantModel {
         let both = |&(count, modelled): &(usize, f64)| {
+            let measured = measured(count)?;
             Some(Acquisitions {
                 count,
-                measured: measured(count)?,
+                measured,
                 modelled,
             })
         };
-        self.acquisitions.iter().filter_map(both).collect()
+        VariantModel {
+            name: name.to_owned(),
+            costs,
+            projected,
+            acquisitions_per_op: self.acquisitions.iter().filter_map(both).collect(),
+            worst_error_percent: self.worst_error_percent,
+            points: self.points,
+            other_machines: Vec::new(),
+        }
     }
 }
 
@@ -190,8 +205,9 @@ mod tests {
         assert!((fitted.worst_error_percent.expect("one was held out") - 20.0).abs() < 1.0);
         let kinds: Vec<bool> = fitted.points.iter().map(|p| p.fitted).collect();
         assert_eq!(kinds, [true, false, true]);
-        let counted = fitted.acquisitions(|count| (count != 2).then_some(1.0));
-        assert_eq!(counted.len(), 2);
+        let counted = |count| (count != 2).then_some(1.0);
+        let variant = fitted.variant("a", Vec::new(), Vec::new(), counted);
+        assert_eq!(variant.acquisitions_per_op.len(), 2);
     }
 
     #[test]

@@ -228,14 +228,10 @@ fn variant(
             ),
         },
     ];
+    let projected = fit::project(parameters, as_many, rate);
     Ok(Some(VariantModel {
-        name: name.to_owned(),
-        costs,
-        projected: fit::project(parameters, as_many, rate),
-        acquisitions_per_op: Vec::new(),
-        worst_error_percent: fitted.worst_error_percent,
-        points: fitted.points,
         other_machines: vec![variant],
+        ..fitted.variant(name, costs, projected, |_| None)
     }))
 }
 

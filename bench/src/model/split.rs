@@ -65,15 +65,8 @@ impl Scripted<'_> {
         costs.push(slowdown_cost(fitted.value));
         let rate = |machine: &Machine| simulate(machine, machine.cores, fitted.value).ops_per_s;
         let measured = |count| Some(document.row(name, ops, count)?.lock(self.class?)?.per_op);
-        VariantModel {
-            name: name.to_owned(),
-            costs,
-            projected: fit::project(parameters, |m| m, rate),
-            acquisitions_per_op: fitted.acquisitions(measured),
-            worst_error_percent: fitted.worst_error_percent,
-            points: fitted.points,
-            other_machines: Vec::new(),
-        }
+        let projected = fit::project(parameters, |m| m, rate);
+        fitted.variant(name, costs, projected, measured)
     }
 }
 

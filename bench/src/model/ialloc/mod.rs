@@ -259,15 +259,8 @@ fn fitted_variant(
         };
         play(times, journal(machine.cores, value), machine, setup).ops_per_s
     };
-    VariantModel {
-        name: name.to_owned(),
-        projected: fit::project(parameters, |m| m, rate),
-        acquisitions_per_op: fitted.acquisitions(measured),
-        worst_error_percent: fitted.worst_error_percent,
-        points: fitted.points,
-        costs,
-        other_machines: Vec::new(),
-    }
+    let projected = fit::project(parameters, |m| m, rate);
+    fitted.variant(name, costs, projected, measured)
 }
 
 /// What the projection says beside the published figures.
