@@ -1,7 +1,9 @@
 //! The images that a command has open, each once.
 
 use crate::failure;
+use crate::location::InImage;
 use anyhow::Result;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use uext4::{Filesystem, ImageOptions};
@@ -52,6 +54,28 @@ impl Images {
         }
         Ok(())
     }
+}
+
+/// Calls `work` for each of the files that `paths` name as `IMAGE:/path`, and closes their images. An error of an image is one
+/// about that file.
+///
+/// # Errors
+/// The first, which ends it.
+pub fn each(
+    paths: Vec<OsString>,
+    write: bool,
+    mut work: impl FnMut(&Filesystem, &InImage) -> Result<()>,
+) -> Result<()> {
+    let mut images = Images::default();
+    for path in paths {
+        let at = InImage::parse(path);
+        let fs = images.get(&at.image, write)?;
+        work(&fs, &at).map_err(|e| match e.downcast() {
+            Ok(e) => failure::in_image(&at, e),
+            Err(e) => e,
+        })?;
+    }
+    images.close()
 }
 
 /// Opens an image.

@@ -1,8 +1,6 @@
 //! `uext4 cat`.
 
-use crate::failure;
-use crate::images::Images;
-use crate::location::InImage;
+use crate::images;
 use anyhow::Result;
 use std::ffi::OsString;
 use std::io::Write;
@@ -17,26 +15,18 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let mut images = Images::default();
     let mut out = std::io::stdout().lock();
     let mut buf = vec![0; 1 << 20];
-    for path in args.paths {
-        let at = InImage::parse(path);
-        let fail = |e| failure::in_image(&at, e);
-        let file = images
-            .get(&at.image, false)?
-            .open_file(&at.path)
-            .map_err(fail)?;
+    images::each(args.paths, false, |fs, at| {
+        let file = fs.open_file(&at.path)?;
         let mut offset = 0;
         loop {
-            let n = file.read_at(&mut buf, offset).map_err(fail)?;
+            let n = file.read_at(&mut buf, offset)?;
             if n == 0 {
-                break;
+                return Ok(out.flush()?);
             }
             out.write_all(&buf[..n])?;
             offset += n as u64;
         }
-    }
-    out.flush()?;
-    images.close()
+    })
 }

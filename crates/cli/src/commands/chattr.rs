@@ -1,10 +1,9 @@
 //! `uext4 chattr`.
 
 use super::walk::walk;
-use crate::images::Images;
 use crate::letters::Change;
 use crate::location::InImage;
-use crate::{failure, interrupt};
+use crate::{failure, images, interrupt};
 use anyhow::{Result, anyhow, bail};
 use std::ffi::OsString;
 use std::path::Path;
@@ -42,22 +41,17 @@ pub fn run(args: Args) -> Result<()> {
         bail!("chattr: nothing to change; give flags as +i or -i, or a project as -p 7");
     }
     interrupt::catch()?;
-    let mut images = Images::default();
-    for path in paths {
-        let at = InImage::parse(path);
-        let fs = images.get(&at.image, true)?;
+    images::each(paths, true, |fs, at| {
         if !args.recursive {
-            change(&fs, &at, &at.path, &changes, args.project)?;
-            continue;
+            return change(fs, at, &at.path, &changes, args.project);
         }
-        walk(&fs, &at, |met| match met.attr.kind {
+        walk(fs, at, |met| match met.attr.kind {
             FileKind::Regular | FileKind::Directory => {
-                change(&fs, &at, &met.path, &changes, args.project)
+                change(fs, at, &met.path, &changes, args.project)
             }
             _ => Ok(()),
-        })?;
-    }
-    images.close()
+        })
+    })
 }
 
 /// The changes, followed by the paths.

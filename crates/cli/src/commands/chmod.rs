@@ -1,9 +1,7 @@
 //! `uext4 chmod`.
 
 use super::walk::walk;
-use crate::images::Images;
-use crate::location::InImage;
-use crate::{failure, interrupt};
+use crate::{images, interrupt};
 use anyhow::Result;
 use std::ffi::OsString;
 use uext4::FileKind;
@@ -32,22 +30,13 @@ fn mode(text: &str) -> Result<u16, String> {
 
 pub fn run(args: Args) -> Result<()> {
     interrupt::catch()?;
-    let mut images = Images::default();
-    for path in args.paths {
-        let at = InImage::parse(path);
-        let fs = images.get(&at.image, true)?;
-        let set = |path: &std::path::Path| {
-            fs.set_permissions(path, args.mode)
-                .map_err(|e| failure::in_image(&at, e))
-        };
+    images::each(args.paths, true, |fs, at| {
         if !args.recursive {
-            set(&at.path)?;
-            continue;
+            return Ok(fs.set_permissions(&at.path, args.mode)?);
         }
-        walk(&fs, &at, |met| match met.attr.kind {
+        walk(fs, at, |met| match met.attr.kind {
             FileKind::Symlink => Ok(()),
-            _ => set(&met.path),
-        })?;
-    }
-    images.close()
+            _ => Ok(fs.set_permissions(&met.path, args.mode)?),
+        })
+    })
 }

@@ -1,9 +1,7 @@
 //! `uext4 chown`.
 
 use super::walk::walk;
-use crate::images::Images;
-use crate::location::InImage;
-use crate::{failure, interrupt};
+use crate::{images, interrupt};
 use anyhow::Result;
 use std::ffi::OsString;
 
@@ -50,20 +48,9 @@ fn owner(text: &str) -> Result<Owner, String> {
 
 pub fn run(args: Args) -> Result<()> {
     interrupt::catch()?;
-    let mut images = Images::default();
     let Owner { uid, gid } = args.owner;
-    for path in args.paths {
-        let at = InImage::parse(path);
-        let fs = images.get(&at.image, true)?;
-        let set = |path: &std::path::Path| {
-            fs.chown(path, uid, gid)
-                .map_err(|e| failure::in_image(&at, e))
-        };
-        if args.recursive {
-            walk(&fs, &at, |met| set(&met.path))?;
-        } else {
-            set(&at.path)?;
-        }
-    }
-    images.close()
+    images::each(args.paths, true, |fs, at| match args.recursive {
+        true => walk(fs, at, |met| Ok(fs.chown(&met.path, uid, gid)?)),
+        false => Ok(fs.chown(&at.path, uid, gid)?),
+    })
 }

@@ -1,8 +1,6 @@
 //! `uext4 mkdir`.
 
-use crate::failure;
-use crate::images::Images;
-use crate::location::InImage;
+use crate::images;
 use anyhow::Result;
 use std::ffi::OsString;
 
@@ -19,16 +17,11 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let mut images = Images::default();
-    for path in args.paths {
-        let at = InImage::parse(path);
-        let fs = images.get(&at.image, true)?;
-        let made = if args.parents {
-            fs.create_dir_all(&at.path)
-        } else {
-            fs.create_dir(&at.path)
+    images::each(args.paths, true, |fs, at| {
+        let made = match args.parents {
+            true => fs.create_dir_all(&at.path),
+            false => fs.create_dir(&at.path),
         };
-        made.map_err(|e| failure::in_image(&at, e))?;
-    }
-    images.close()
+        Ok(made?)
+    })
 }

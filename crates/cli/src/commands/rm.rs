@@ -1,8 +1,6 @@
 //! `uext4 rm`.
 
-use crate::failure;
-use crate::images::Images;
-use crate::location::InImage;
+use crate::images;
 use anyhow::{Result, bail};
 use std::ffi::OsString;
 use uext4::{Errno, FileKind};
@@ -23,24 +21,20 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let mut images = Images::default();
-    for path in args.paths {
-        let at = InImage::parse(path);
+    images::each(args.paths, true, |fs, at| {
         if at.path.file_name().is_none() {
             bail!("{at}: the root can't be removed; name what is in it");
         }
-        let fs = images.get(&at.image, true)?;
         let attr = match fs.symlink_metadata(&at.path) {
             Ok(attr) => attr,
-            Err(e) if e == Errno::ENOENT && args.force => continue,
-            Err(e) => return Err(failure::in_image(&at, e)),
+            Err(e) if e == Errno::ENOENT && args.force => return Ok(()),
+            Err(e) => return Err(e.into()),
         };
         let removed = match attr.kind {
             FileKind::Directory if args.recursive => fs.remove_dir_all(&at.path),
             FileKind::Directory => bail!("{at}: is a directory; -r removes it with all in it"),
             _ => fs.remove_file(&at.path),
         };
-        removed.map_err(|e| failure::in_image(&at, e))?;
-    }
-    images.close()
+        Ok(removed?)
+    })
 }

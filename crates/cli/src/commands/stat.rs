@@ -1,8 +1,7 @@
 //! `uext4 stat`.
 
-use crate::images::Images;
 use crate::location::InImage;
-use crate::{failure, show, when};
+use crate::{images, show, when};
 use anyhow::Result;
 use std::ffi::OsString;
 use std::io::Write;
@@ -23,19 +22,16 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let mut images = Images::default();
     let mut found = Vec::new();
-    for path in args.paths {
-        let at = InImage::parse(path);
-        let fail = |e| failure::in_image(&at, e);
-        let fs = images.get(&at.image, false)?;
-        let attr = fs.symlink_metadata(&at.path).map_err(fail)?;
+    images::each(args.paths, false, |fs, at| {
+        let attr = fs.symlink_metadata(&at.path)?;
         let target = match attr.kind {
-            FileKind::Symlink => Some(fs.read_link(&at.path).map_err(fail)?),
+            FileKind::Symlink => Some(fs.read_link(&at.path)?),
             _ => None,
         };
-        found.push((at, *attr, target));
-    }
+        found.push((at.clone(), *attr, target));
+        Ok(())
+    })?;
     if args.json {
         let json = |(at, attr, target): &(InImage, Attr, Option<Vec<u8>>)| {
             show::FileJson::new(at.path.as_os_str().as_bytes(), attr, target.as_deref())
@@ -49,7 +45,7 @@ pub fn run(args: Args) -> Result<()> {
     for (at, attr, target) in &found {
         print(at, attr, target.as_deref())?;
     }
-    images.close()
+    Ok(())
 }
 
 fn print(at: &InImage, a: &Attr, target: Option<&[u8]>) -> Result<()> {

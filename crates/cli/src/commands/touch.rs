@@ -1,8 +1,6 @@
 //! `uext4 touch`.
 
-use crate::failure;
-use crate::images::Images;
-use crate::location::InImage;
+use crate::images;
 use anyhow::Result;
 use std::ffi::OsString;
 use uext4::{OpenOptions, TimeSet, Timestamp};
@@ -20,24 +18,15 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let mut images = Images::default();
     let time = match args.time {
         Some(sec) => TimeSet::At(Timestamp { sec, nsec: 0 }),
         None => TimeSet::Now,
     };
-    for path in args.paths {
-        let at = InImage::parse(path);
-        let fail = |e| failure::in_image(&at, e);
-        let fs = images.get(&at.image, true)?;
-        if !fs.exists(&at.path).map_err(fail)? {
-            OpenOptions::new()
-                .write(true)
-                .create(true)
-                .open(&fs, &at.path)
-                .map_err(fail)?;
+    let options = OpenOptions::new().write(true).create(true);
+    images::each(args.paths, true, |fs, at| {
+        if !fs.exists(&at.path)? {
+            options.open(fs, &at.path)?;
         }
-        fs.set_times(&at.path, Some(time), Some(time))
-            .map_err(fail)?;
-    }
-    images.close()
+        Ok(fs.set_times(&at.path, Some(time), Some(time))?)
+    })
 }

@@ -1,11 +1,9 @@
 //! `uext4 truncate`.
 
-use crate::images::Images;
-use crate::location::InImage;
-use crate::{failure, size};
+use crate::{images, size};
 use anyhow::{Result, bail};
 use std::ffi::OsString;
-use uext4::{Filesystem, OpenOptions};
+use uext4::OpenOptions;
 
 /// Cut or grow files, and make those that do not exist.
 ///
@@ -75,24 +73,15 @@ impl Change {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let mut images = Images::default();
-    for path in args.paths {
-        let at = InImage::parse(path);
-        let fs = images.get(&at.image, true)?;
-        truncate(&fs, &at, args.size)?;
-    }
-    images.close()
-}
-
-fn truncate(fs: &Filesystem, at: &InImage, change: Change) -> Result<()> {
-    let fail = |e| failure::in_image(at, e);
     let options = OpenOptions::new().write(true).create(true);
-    let file = options.open(fs, &at.path).map_err(fail)?;
-    let size = file.metadata().map_err(fail)?.size;
-    let Some(size) = change.of(size) else {
-        bail!("{at}: its {size} bytes can't be that many more");
-    };
-    file.set_len(size).map_err(fail)
+    images::each(args.paths, true, |fs, at| {
+        let file = options.open(fs, &at.path)?;
+        let size = file.metadata()?.size;
+        let Some(size) = args.size.of(size) else {
+            bail!("{at}: its {size} bytes can't be that many more");
+        };
+        Ok(file.set_len(size)?)
+    })
 }
 
 #[cfg(test)]

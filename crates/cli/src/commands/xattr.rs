@@ -1,7 +1,6 @@
 //! `uext4 xattr`.
 
-use crate::location::InImage;
-use crate::{failure, images, show};
+use crate::{images, show};
 use anyhow::Result;
 use clap::Subcommand;
 use std::ffi::OsString;
@@ -60,16 +59,9 @@ enum Action {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let open = |path: OsString, write: bool| {
-        let at = InImage::parse(path);
-        images::open(&at.image, write).map(|fs| (at, fs))
-    };
     match args.action {
-        Action::List { path, json } => {
-            let (at, fs) = open(path, false)?;
-            let names = fs
-                .list_xattrs(&at.path)
-                .map_err(|e| failure::in_image(&at, e))?;
+        Action::List { path, json } => images::each(vec![path], false, |fs, at| {
+            let names = fs.list_xattrs(&at.path)?;
             if json {
                 let text = |n: &Vec<u8>| String::from_utf8_lossy(n).into_owned();
                 return show::json(&names.iter().map(text).collect::<Vec<_>>());
@@ -80,27 +72,17 @@ pub fn run(args: Args) -> Result<()> {
                 out.write_all(b"\n")?;
             }
             Ok(())
-        }
-        Action::Get { path, name } => {
-            let (at, fs) = open(path, false)?;
-            let value = fs
-                .get_xattr(&at.path, &name)
-                .map_err(|e| failure::in_image(&at, e))?;
+        }),
+        Action::Get { path, name } => images::each(vec![path], false, |fs, at| {
+            let value = fs.get_xattr(&at.path, &name)?;
             Ok(std::io::stdout().lock().write_all(&value)?)
-        }
-        Action::Set { path, name, value } => {
-            let (at, fs) = open(path, true)?;
-            let fail = |e| failure::in_image(&at, e);
-            let value = value.into_encoded_bytes();
-            fs.set_xattr(&at.path, name, value, XattrFlags::empty())
-                .map_err(fail)?;
-            fs.unmount().map_err(fail)
-        }
-        Action::Remove { path, name } => {
-            let (at, fs) = open(path, true)?;
-            let fail = |e| failure::in_image(&at, e);
-            fs.remove_xattr(&at.path, name).map_err(fail)?;
-            fs.unmount().map_err(fail)
-        }
+        }),
+        Action::Set { path, name, value } => images::each(vec![path], true, |fs, at| {
+            let value = value.as_encoded_bytes();
+            Ok(fs.set_xattr(&at.path, &name, value, XattrFlags::empty())?)
+        }),
+        Action::Remove { path, name } => images::each(vec![path], true, |fs, at| {
+            Ok(fs.remove_xattr(&at.path, &name)?)
+        }),
     }
 }
