@@ -156,8 +156,9 @@ impl Dir {
     /// `ENOENT`, `EACCES`.
     pub fn metadata(&self, name: impl ImagePath) -> Result<Metadata> {
         self.run("metadata", name, |name| {
-            self.session.attr(&self.lookup(name)?)
+            self.session.vfs().getattr(&self.lookup(name)?)
         })
+        .map(Metadata::new)
     }
 
     /// The attributes of the directory.
@@ -165,7 +166,8 @@ impl Dir {
     /// # Errors
     /// `EIO`.
     pub fn self_metadata(&self) -> Result<Metadata> {
-        self.run("metadata", b"", |_| self.session.attr(&self.node))
+        self.run("metadata", b"", |_| self.session.vfs().getattr(&self.node))
+            .map(Metadata::new)
     }
 
     /// The entries, without `.` and `..`.

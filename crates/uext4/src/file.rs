@@ -9,7 +9,7 @@ use uext4_ext4::{Ext4Error, FileIo, InodeRef};
 use uext4_ondisk::{Generation, InodeFlags};
 use uext4_vfs::open_file::Wanted;
 use uext4_vfs::{
-    Caller, Errno, Error, Fallocate, FiemapExtent, FiemapOf, FileHandle, FileSystem, IoFlags,
+    Attr, Caller, Errno, Error, Fallocate, FiemapExtent, FiemapOf, FileHandle, FileSystem, IoFlags,
     OpenFile, OpenFlags, Result, SetAttr, TimeSet, Written,
 };
 
@@ -67,12 +67,12 @@ impl File {
     /// # Errors
     /// `EIO`.
     pub fn metadata(&self) -> Result<Metadata> {
-        self.run("metadata", || self.attr())
+        self.run("metadata", || self.attr()).map(Metadata::new)
     }
 
-    pub(crate) fn attr(&self) -> Result<Metadata> {
-        let attr = self.vfs().getattr(self.open.node())?;
-        Ok(Metadata::new(attr))
+    #[inline]
+    pub(crate) fn attr(&self) -> Result<Attr> {
+        self.vfs().getattr(self.open.node())
     }
 
     /// A handle that finds the file again by [`Filesystem::open_handle`], whatever its name is then; also after
@@ -325,11 +325,11 @@ impl File {
 
     pub(crate) fn change(&self, operation: &'static str, change: &SetAttr) -> Result<Metadata> {
         self.run(operation, || self.set_attr_inner(change))
+            .map(Metadata::new)
     }
 
-    fn set_attr_inner(&self, change: &SetAttr) -> Result<Metadata> {
-        let attr = self.vfs().setattr(&self.caller, self.open.node(), change)?;
-        Ok(Metadata::new(attr))
+    fn set_attr_inner(&self, change: &SetAttr) -> Result<Attr> {
+        self.vfs().setattr(&self.caller, self.open.node(), change)
     }
 
     /// Returns once the file is on the device.

@@ -26,11 +26,7 @@ pub(crate) fn run<T>(
         let path = (!path.is_empty()).then(|| tracing::field::display(path.escape_ascii()));
         tracing::debug_span!("library", operation, inode, path, errno = Empty)
     };
-    let result = in_span(span, work);
-    if let Err(e) = &result {
-        FAILURES[percpu::cpu() % SHARDS].count(e.errno());
-    }
-    result
+    in_span(span, work).inspect_err(|e| FAILURES[percpu::cpu() % SHARDS].count(e.errno()))
 }
 
 /// How many operations on images failed in this process, by error number: those of [`Filesystem`], [`Dir`],

@@ -39,7 +39,7 @@ impl Filesystem {
             loop {
                 let at = data.len();
                 // The size is not to be trusted with memory: it may be a hole of terabytes.
-                let size = file.attr()?.len().saturating_sub(at as u64);
+                let size = file.attr()?.size.saturating_sub(at as u64);
                 let step = size.clamp(1, CHUNK_BYTES as u64) as usize;
                 data.resize(at + step, 0);
                 let n = file.open().read_at(at as u64, &mut data[at..])?;
@@ -76,14 +76,14 @@ impl Filesystem {
     fn copy_file(&self, from: &[u8], to: &[u8]) -> Result<u64> {
         let source = READ.open_path(&self.session, from)?;
         let attr = source.attr()?;
-        if attr.is_dir() {
+        if attr.kind == FileKind::Directory {
             return Err(Errno::EISDIR.into());
         }
         match self.session.resolve(to, FOLLOW) {
-            Ok(there) if u64::from(there.ino.0) == attr.ino() => return Err(Errno::EINVAL.into()),
+            Ok(there) if u64::from(there.ino.0) == attr.ino => return Err(Errno::EINVAL.into()),
             _ => {}
         }
-        let target = CREATE.mode(attr.permissions());
+        let target = CREATE.mode(attr.mode);
         let target = target.open_path(&self.session, to)?;
         let mut buf = vec![0; CHUNK_BYTES];
         let mut at = 0;
@@ -361,7 +361,8 @@ impl Filesystem {
     /// # Errors
     /// Those of a path.
     pub fn metadata(&self, path: impl ImagePath) -> Result<Metadata> {
-        self.on("metadata", path, FOLLOW, |_, node| self.session.attr(node))
+        self.on("metadata", path, FOLLOW, |_, node| self.vfs().getattr(node))
+            .map(Metadata::new)
     }
 
     /// The attributes, of a symbolic link its own.
@@ -370,8 +371,9 @@ impl Filesystem {
     /// Those of a path.
     pub fn symlink_metadata(&self, path: impl ImagePath) -> Result<Metadata> {
         self.on("symlink_metadata", path, NO_FOLLOW, |_, node| {
-            self.session.attr(node)
+            self.vfs().getattr(node)
         })
+        .map(Metadata::new)
     }
 
     /// Whether the path leads to something.

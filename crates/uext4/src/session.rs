@@ -1,6 +1,5 @@
 //! A mount, used on behalf of one caller.
 
-use crate::metadata::Metadata;
 use crate::mount::Mount;
 use uext4_ext4::InodeRef;
 use uext4_vfs::{Caller, FileSystem, Parent, Result, WalkFlags, resolve, resolve_parent};
@@ -23,11 +22,6 @@ impl Session {
     pub fn resolve(&self, path: &[u8], flags: WalkFlags) -> Result<InodeRef> {
         let root = self.vfs().root()?;
         resolve(self.vfs(), &self.caller, &root, path, flags)
-    }
-
-    /// The attributes of an inode.
-    pub fn attr(&self, node: &InodeRef) -> Result<Metadata> {
-        Ok(Metadata::new(self.vfs().getattr(node)?))
     }
 
     /// The directory of a path's last name, and that name.
