@@ -212,7 +212,7 @@ classes! {
     FUSE_NODES = "fuse_nodes", Leaf, Refused, "nodes that a kernel has references to, one shard";
     MQUEUE = "mqueue", Leaf, Refused, "a message queue or its namespace";
     MQUEUE_CALLS = "mqueue_calls", Leaf, Refused, "calls of a mounted namespace that wait";
-    REPORTS = "reports", Inner, Refused, "how many messages a server has sent of late";
+    REPORTS = "reports", Inner, Refused, "recent log messages of a process, and its open spans";
     LOCK_QUEUE = "lock_queue", Inner, Refused, "waiters for an ilock or a range";
     TEST_OUTER = "test_outer", Rename, Refused, "tests only";
     TEST_LEAF = "test_leaf", Leaf, Refused, "tests only";

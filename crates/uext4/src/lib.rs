@@ -33,6 +33,10 @@
 //! A change is durable once [`Filesystem::sync`], [`File::sync_all`] or [`Filesystem::unmount`] returns.
 //! Recovery finds any other change of names and attributes as a whole or not at all.
 //!
+//! # Observability
+//! Each operation on an image runs in a span `library` of `tracing` at level debug, with the fields `operation`, `inode` or
+//! `path`, and `errno` if it fails. [`failures()`] returns how many operations failed, by error number.
+//!
 //! # Stability
 //! The crate follows semantic versioning, without the feature `unstable`, which uext4's own programs use. The
 //! crates that it is made of have no stable interface. It needs Rust 1.95; a later version is a minor release.

@@ -69,15 +69,11 @@ fn files_read_write_and_seek() {
     assert_eq!(file.read_at(&mut five, 0).unwrap(), 10);
     assert_eq!(&five, b"hello\0\0\0\0\0");
     file.sync_all().unwrap();
-    let again = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(&fs, "/f");
+    let again = READ_WRITE.create_new(true).open(&fs, "/f");
     assert_eq!(again.unwrap_err(), Errno::EEXIST);
-    assert_eq!(
-        fs.open_file("/f").unwrap().set_len(0).unwrap_err(),
-        Errno::EBADF
-    );
+    let read_only = fs.open_file("/f").unwrap();
+    assert_eq!(read_only.set_len(0).unwrap_err(), Errno::EBADF);
+    drop(read_only);
     drop(file);
     fs.unmount().unwrap();
     assert_clean(&device);
@@ -113,14 +109,9 @@ fn a_handle_goes_stale() {
     let (_device, fs) = image();
     fs.write("/f", b"1").unwrap();
     let handle = fs.handle("/f").unwrap();
-    assert_eq!(
-        fs.open_handle(handle, &READ)
-            .unwrap()
-            .metadata()
-            .unwrap()
-            .len(),
-        1
-    );
+    let file = fs.open_handle(handle, &READ).unwrap();
+    assert_eq!(file.metadata().unwrap().len(), 1);
+    drop(file);
     fs.remove_file("/f").unwrap();
     fs.write("/g", b"2").unwrap();
     assert_eq!(fs.open_handle(handle, &READ).unwrap_err(), Errno::ESTALE);
@@ -159,11 +150,7 @@ fn the_boot_loader_is_swapped_through_an_open_file() {
     fs.write("/stage2", b"first").unwrap();
     let read_only = fs.open_file("/stage2").unwrap();
     assert_eq!(read_only.swap_boot().unwrap_err(), Errno::EBADF);
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(&fs, "/stage2")
-        .unwrap();
+    let file = READ_WRITE.open(&fs, "/stage2").unwrap();
     let handle = file.handle();
     assert_eq!(handle.generation, file.generation());
     file.swap_boot().unwrap();
@@ -350,28 +337,14 @@ fn a_device_opened_twice_is_shared() {
 #[test]
 fn all_types_are_shared_between_threads_and_have_debug() {
     fn assert<T: Send + Sync + std::fmt::Debug>() {}
-    assert::<Filesystem>();
-    assert::<File>();
-    assert::<Dir>();
-    assert::<ReadDir>();
-    assert::<DirEntry>();
-    assert::<Metadata>();
-    assert::<StatFs>();
-    assert::<ImageOptions>();
-    assert::<OpenOptions>();
-    assert::<DeviceOptions>();
-    assert::<MkfsOptions>();
-    assert::<MkfsReport>();
-    assert::<CheckOptions>();
-    assert::<CheckReport>();
-    assert::<Caller>();
-    assert::<Error>();
-    assert::<MkfsError>();
-    assert::<CheckError>();
-    assert::<BlockError>();
-    assert::<FileDevice>();
-    assert::<MemoryDevice>();
-    assert::<OverlayDevice>();
+    macro_rules! assert_all {
+        ($($type:ty),*) => { $(assert::<$type>();)* };
+    }
+    assert_all! {
+        Filesystem, File, Dir, ReadDir, DirEntry, Metadata, StatFs, ImageOptions, OpenOptions,
+        DeviceOptions, MkfsOptions, MkfsReport, CheckOptions, CheckReport, Caller, Error,
+        MkfsError, CheckError, BlockError, FileDevice, MemoryDevice, OverlayDevice
+    }
 }
 
 #[test]
