@@ -90,15 +90,8 @@ struct Shared {
     finished: AtomicBool,
 }
 
-/// What each of them gives.
-enum Part {
-    Creator(Duration),
-    Reader(Histogram, Duration),
-    Watcher(Vec<Moment>),
-}
-
 impl Job<'_> {
-    fn create(&self, fs: &Arc<Ext4>, tree: &Tree, shared: &Shared) -> anyhow::Result<Duration> {
+    fn create(&self, fs: &Arc<Ext4>, tree: &Tree, shared: &Shared) -> anyhow::Result<Work> {
         let since = Instant::now();
         let result = self.each_file(|dir, name| {
             let dir = tree.dir(dir);
@@ -113,7 +106,11 @@ impl Job<'_> {
             Ok(())
         });
         shared.finished.store(true, Relaxed);
-        result.map(|()| since.elapsed())
+        result.map(|()| Work {
+            ops: self.args.items,
+            seconds: since.elapsed().as_secs_f64(),
+            latency: Histogram::default(),
+        })
     }
 
     /// The number of the directory and the name of every file of the creator.
@@ -133,42 +130,23 @@ impl Job<'_> {
 
     fn measure(&self, fs: &Arc<Ext4>, tree: &Tree) -> anyhow::Result<(Work, Work, Vec<Moment>)> {
         let shared = Shared::default();
-        let done = workers::run(3, None, |part, _| {
+        let mut done = workers::run(3, None, |part, _| {
             Ok(match part {
-                0 => Part::Creator(self.create(fs, tree, &shared)?),
-                1 => {
-                    let since = Instant::now();
-                    Part::Reader(read(fs, tree, &shared)?, since.elapsed())
-                }
-                _ => Part::Watcher(watch(fs, &shared)),
+                0 => (self.create(fs, tree, &shared)?, Vec::new()),
+                1 => (read(fs, tree, &shared)?, Vec::new()),
+                _ => (Work::default(), watch(fs, &shared)),
             })
         })?;
-        let (mut reader, mut creator, mut moments) = Default::default();
-        for part in done.results {
-            match part {
-                Part::Creator(time) => {
-                    creator = Work {
-                        ops: self.args.items,
-                        seconds: time.as_secs_f64(),
-                        latency: Histogram::default(),
-                    };
-                }
-                Part::Reader(latency, time) => {
-                    reader = Work {
-                        ops: latency.count(),
-                        seconds: time.as_secs_f64(),
-                        latency,
-                    };
-                }
-                Part::Watcher(seen) => moments = seen,
-            }
-        }
+        // In the order of their numbers.
+        let mut next = || done.results.remove(0);
+        let ((creator, _), (reader, _), (_, moments)) = (next(), next(), next());
         Ok((reader, creator, moments))
     }
 }
 
 /// Looks up and stats hot files until the creator is done.
-fn read(fs: &Arc<Ext4>, tree: &Tree, shared: &Shared) -> anyhow::Result<Histogram> {
+fn read(fs: &Arc<Ext4>, tree: &Tree, shared: &Shared) -> anyhow::Result<Work> {
+    let began = Instant::now();
     let root = Caller::root();
     let names: Vec<String> = (0..HOT_FILES).map(hot_name).collect();
     let mut latency = Histogram::default();
@@ -181,7 +159,11 @@ fn read(fs: &Arc<Ext4>, tree: &Tree, shared: &Shared) -> anyhow::Result<Histogra
         drop(node);
         latency.record(since.elapsed().as_nanos() as u64);
         if shared.finished.load(Relaxed) {
-            return Ok(latency);
+            return Ok(Work {
+                ops: latency.count(),
+                seconds: began.elapsed().as_secs_f64(),
+                latency,
+            });
         }
     }
 }

@@ -26,6 +26,7 @@
 //! | `report`, `locks`, `stages`, `tables`, `host`, `progress` | what is printed |
 #![forbid(unsafe_code)]
 
+mod aligned;
 mod all;
 pub mod chart;
 mod clone;

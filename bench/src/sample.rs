@@ -59,21 +59,17 @@ impl JournalCost {
         }
     }
 
-    fn since(self, before: JournalCost) -> JournalCost {
+    fn with(self, other: JournalCost, sum: fn(u64, u64) -> u64) -> JournalCost {
         JournalCost {
-            commits: self.commits - before.commits,
-            journal_bytes: self.journal_bytes - before.journal_bytes,
-            checkpoint_bytes: self.checkpoint_bytes - before.checkpoint_bytes,
+            commits: sum(self.commits, other.commits),
+            journal_bytes: sum(self.journal_bytes, other.journal_bytes),
+            checkpoint_bytes: sum(self.checkpoint_bytes, other.checkpoint_bytes),
         }
     }
 
     /// Both together.
     pub fn plus(self, other: JournalCost) -> JournalCost {
-        JournalCost {
-            commits: self.commits + other.commits,
-            journal_bytes: self.journal_bytes + other.journal_bytes,
-            checkpoint_bytes: self.checkpoint_bytes + other.checkpoint_bytes,
-        }
+        self.with(other, u64::saturating_add)
     }
 }
 
@@ -107,7 +103,7 @@ impl Sample {
         let work = result?;
         let journal = cost()
             .zip(before)
-            .map(|(after, before)| after.since(before));
+            .map(|(after, before)| after.with(before, u64::saturating_sub));
         let (mut locks, mut stages) = (Vec::new(), Vec::new());
         if counted {
             locks = LockRow::all(&stat::snapshot(), work.ops);

@@ -8,7 +8,7 @@
 //! | `scratch`, `location`, `mount` | the image of a turn, mounted, unmounted and checked |
 //! | `null` | a server that keeps names and nothing else |
 //! | `create`, `client`, `process` | processes that create, stat and unlink files |
-//! | `randrw`, `seq`, `aligned` | random and sequential I/O of one file |
+//! | `randrw`, `seq` | random and sequential I/O of one file |
 //! | `tar` | a tree unpacked and removed |
 //! | `rounds`, `interrupt` | turns of the targets, until the user wants no more |
 //! | `print` | tables |
@@ -18,7 +18,6 @@
 //! figure counts is durable when its time ends, for all of them alike: files and directories are fsynced
 //! inside the time, a tree is unmounted inside it.
 
-mod aligned;
 pub mod client;
 mod create;
 pub(crate) mod interrupt;

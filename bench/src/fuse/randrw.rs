@@ -1,9 +1,9 @@
 //! randrw: random reads and writes of 4 KiB in one file that is written before, half of each, with O_DIRECT.
 
 use super::FuseArgs;
-use super::aligned::AlignedBytes;
 use super::seq::{self, Cache};
 use super::workload::Figure;
+use crate::aligned::AlignedBuf;
 use crate::histogram::Histogram;
 use crate::sample::Work;
 use crate::variants::once;
@@ -14,13 +14,6 @@ use std::path::Path;
 use std::time::Instant;
 
 const BLOCK: u64 = 4096;
-
-/// What a thread did.
-#[derive(Default)]
-struct Latencies {
-    reads: Histogram,
-    writes: Histogram,
-}
 
 /// Runs each count of threads for its time; an fsync of the file is inside it.
 pub fn run(dir: &Path, args: &FuseArgs, round: usize) -> anyhow::Result<Vec<Figure>> {
@@ -37,48 +30,40 @@ pub fn run(dir: &Path, args: &FuseArgs, round: usize) -> anyhow::Result<Vec<Figu
         let parts = files.iter().enumerate().collect();
         let done = workers::run_each(parts, Some(args.time), |(number, file), stop| {
             let mut random = fastrand::Rng::with_seed((round * 4096 + number) as u64);
-            let mut block = AlignedBytes::new(BLOCK as usize, number as u8);
-            let mut done = Latencies::default();
+            let mut block = AlignedBuf::zeroed(BLOCK as usize);
+            block.bytes_mut().fill(number as u8);
+            let [mut reads, mut writes] = [Histogram::default(), Histogram::default()];
             while stop.is_running() {
                 let offset = random.u64(0..args.size / BLOCK) * BLOCK;
-                let (reads, since) = (random.bool(), Instant::now());
-                match reads {
-                    true => file.read_exact_at(block.get(), offset)?,
-                    false => file.write_all_at(block.get(), offset)?,
-                }
-                let histogram = match reads {
-                    true => &mut done.reads,
-                    false => &mut done.writes,
+                let since = Instant::now();
+                let histogram = if random.bool() {
+                    file.read_exact_at(block.bytes_mut(), offset)?;
+                    &mut reads
+                } else {
+                    file.write_all_at(block.bytes(), offset)?;
+                    &mut writes
                 };
                 histogram.record(since.elapsed().as_nanos() as u64);
             }
-            Ok(done)
+            Ok([reads, writes])
         })?;
         let since = Instant::now();
         files[0].sync_all()?;
         let seconds = done.seconds + since.elapsed().as_secs_f64();
-        figures.extend(figures_of(&done.results, threads, seconds));
+        let mut sums: [Histogram; 3] = Default::default();
+        for [reads, writes] in &done.results {
+            for (sum, part) in [(0, reads), (0, writes), (1, reads), (2, writes)] {
+                sums[sum].add(part);
+            }
+        }
+        for (op, latency) in ["randrw", "read", "write"].into_iter().zip(sums) {
+            let work = Work {
+                ops: latency.count(),
+                seconds,
+                latency,
+            };
+            figures.push(Figure { op, threads, work });
+        }
     }
     Ok(figures)
-}
-
-fn figures_of(results: &[Latencies], threads: usize, seconds: f64) -> [Figure; 3] {
-    let mut sums: [Histogram; 3] = Default::default();
-    let [both, reads, writes] = &mut sums;
-    for result in results {
-        reads.add(&result.reads);
-        writes.add(&result.writes);
-        both.add(&result.reads);
-        both.add(&result.writes);
-    }
-    let mut ops = ["randrw", "read", "write"].into_iter();
-    sums.map(|latency| Figure {
-        op: ops.next().unwrap_or_default(),
-        threads,
-        work: Work {
-            ops: latency.count(),
-            seconds,
-            latency,
-        },
-    })
 }

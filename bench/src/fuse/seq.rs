@@ -1,8 +1,8 @@
 //! seq: one file written and read from beginning to end in pieces of 1 MiB, through the page cache and
 //! past it.
 
-use super::aligned::AlignedBytes;
 use super::workload::Figure;
+use crate::aligned::AlignedBuf;
 use crate::sample::Work;
 use anyhow::{Context as _, ensure};
 use rustix::fs::{Advice, OFlags, fadvise};
@@ -73,20 +73,21 @@ pub fn open(path: &Path, cache: Cache) -> anyhow::Result<File> {
 
 /// Writes a file from its beginning, each piece with its number in front, and fsyncs it.
 pub fn write(file: &File, bytes: u64) -> anyhow::Result<()> {
-    let mut piece = AlignedBytes::new(MIB as usize, 0x55);
+    let mut piece = AlignedBuf::zeroed(MIB as usize);
+    piece.bytes_mut().fill(0x55);
     for number in 0..bytes / MIB {
-        piece.get()[..8].copy_from_slice(&number.to_le_bytes());
-        file.write_all_at(piece.get(), number * MIB)?;
+        piece.bytes_mut()[..8].copy_from_slice(&number.to_le_bytes());
+        file.write_all_at(piece.bytes(), number * MIB)?;
     }
     Ok(file.sync_all()?)
 }
 
 fn read(file: &File, bytes: u64) -> anyhow::Result<()> {
-    let mut piece = AlignedBytes::new(MIB as usize, 0);
+    let mut piece = AlignedBuf::zeroed(MIB as usize);
     for number in 0..bytes / MIB {
-        file.read_exact_at(piece.get(), number * MIB)?;
+        file.read_exact_at(piece.bytes_mut(), number * MIB)?;
         ensure!(
-            piece.get()[..8] == number.to_le_bytes(),
+            piece.bytes()[..8] == number.to_le_bytes(),
             "MiB {number} has not what was written there"
         );
     }

@@ -31,31 +31,40 @@ pub struct Phase {
     pub step: Step,
 }
 
+/// The operations of the phases in results, and in mdtest's summary.
+const NAMES: [(Item, Step, [&str; 2]); 7] = [
+    (
+        Item::Directory,
+        Step::Create,
+        ["dir_create", "Directory creation"],
+    ),
+    (Item::Directory, Step::Stat, ["dir_stat", "Directory stat"]),
+    (
+        Item::Directory,
+        Step::Remove,
+        ["dir_remove", "Directory removal"],
+    ),
+    (Item::File, Step::Create, ["create", "File creation"]),
+    (Item::File, Step::Stat, ["stat", "File stat"]),
+    (Item::File, Step::Read, ["read", "File read"]),
+    (Item::File, Step::Remove, ["remove", "File removal"]),
+];
+
 impl Phase {
+    fn names(self) -> [&'static str; 2] {
+        let mut all = NAMES.iter();
+        let found = all.find(|(item, step, _)| (*item, *step) == (self.item, self.step));
+        found.map_or([""; 2], |(_, _, names)| *names)
+    }
+
     /// The operation in results.
-    pub const fn op(self) -> &'static str {
-        match (self.item, self.step) {
-            (Item::File, Step::Create) => "create",
-            (Item::File, Step::Stat) => "stat",
-            (_, Step::Read) => "read",
-            (Item::File, Step::Remove) => "remove",
-            (Item::Directory, Step::Create) => "dir_create",
-            (Item::Directory, Step::Stat) => "dir_stat",
-            (Item::Directory, Step::Remove) => "dir_remove",
-        }
+    pub fn op(self) -> &'static str {
+        self.names()[0]
     }
 
     /// The operation in mdtest's summary.
-    pub const fn title(self) -> &'static str {
-        match (self.item, self.step) {
-            (Item::File, Step::Create) => "File creation",
-            (Item::File, Step::Stat) => "File stat",
-            (_, Step::Read) => "File read",
-            (Item::File, Step::Remove) => "File removal",
-            (Item::Directory, Step::Create) => "Directory creation",
-            (Item::Directory, Step::Stat) => "Directory stat",
-            (Item::Directory, Step::Remove) => "Directory removal",
-        }
+    pub fn title(self) -> &'static str {
+        self.names()[1]
     }
 }
 
@@ -67,28 +76,22 @@ pub fn items(args: &MdtestArgs) -> &'static [Item] {
     }
 }
 
-/// The steps that are measured for an item.
-pub fn steps(args: &MdtestArgs, item: Item) -> Vec<Step> {
-    let all = !(args.create || args.stat || args.read || args.remove);
-    [
-        (Step::Create, args.create),
-        (Step::Stat, args.stat),
-        (Step::Read, args.read),
-        (Step::Remove, args.remove),
-    ]
-    .into_iter()
-    .filter(|(step, chosen)| (all || *chosen) && (item == Item::File || *step != Step::Read))
-    .map(|(step, _)| step)
-    .collect()
-}
-
 /// Everything that is measured, in its order.
 pub fn phases(args: &MdtestArgs) -> Vec<Phase> {
-    items(args)
+    let all = !(args.create || args.stat || args.read || args.remove);
+    let is_chosen = |item: Item, step: Step| {
+        let chosen = match step {
+            Step::Create => args.create,
+            Step::Stat => args.stat,
+            Step::Read => args.read,
+            Step::Remove => args.remove,
+        };
+        items(args).contains(&item) && (all || chosen)
+    };
+    let measured = NAMES
         .iter()
-        .flat_map(|&item| {
-            let steps = steps(args, item);
-            steps.into_iter().map(move |step| Phase { item, step })
-        })
+        .filter(|(item, step, _)| is_chosen(*item, *step));
+    measured
+        .map(|&(item, step, _)| Phase { item, step })
         .collect()
 }

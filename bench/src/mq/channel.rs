@@ -13,6 +13,16 @@ pub trait Channel: Sync {
     fn receive(&self, buffer: &mut [u8]) -> anyhow::Result<(usize, u32)>;
 }
 
+impl Channel for Box<dyn Channel> {
+    fn send(&self, bytes: &[u8], priority: u32) -> anyhow::Result<()> {
+        (**self).send(bytes, priority)
+    }
+
+    fn receive(&self, buffer: &mut [u8]) -> anyhow::Result<(usize, u32)> {
+        (**self).receive(buffer)
+    }
+}
+
 impl Channel for Arc<Description> {
     fn send(&self, bytes: &[u8], priority: u32) -> anyhow::Result<()> {
         Ok(Description::send(self, bytes, priority, &Wait::default())?)

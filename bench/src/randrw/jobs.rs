@@ -1,7 +1,8 @@
 //! What the jobs do: random reads and writes for a time.
 
 use super::holes::Share;
-use super::target::{AlignedBuf, Target};
+use super::target::Target;
+use crate::aligned::AlignedBuf;
 use crate::histogram::Histogram;
 use crate::sample::Work;
 use crate::workers::{self, StopFlag};

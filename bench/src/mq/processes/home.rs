@@ -17,11 +17,11 @@ pub enum Home {
     Mounted(Mounted),
 }
 
-pub enum OpenQueue {
-    Kernel(KernelQueue),
-    /// Of a mounted directory.
-    Mounted(OwnedFd),
-}
+/// A queue of a mounted directory that is open.
+struct MountedQueue(OwnedFd);
+
+/// A queue that is open.
+pub type OpenQueue = Box<dyn Channel>;
 
 impl Home {
     /// In that directory, or in the kernel.
@@ -31,32 +31,19 @@ impl Home {
 
     /// Makes a queue.
     pub fn create(&self, name: &str, size: QueueSize) -> anyhow::Result<OpenQueue> {
-        let mounted = match self {
-            Home::Kernel => return Ok(OpenQueue::Kernel(KernelQueue::create(name, size)?)),
-            Home::Mounted(mounted) => mounted,
-        };
-        let how = OpenArgs {
-            flags: OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
-            mode: 0o600,
-            size: Some(Size {
-                maxmsg: size.maxmsg.into(),
-                msgsize: size.msgsize.into(),
-            }),
-        };
-        Ok(OpenQueue::Mounted(mounted.open(name.as_bytes(), &how)?))
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+        match self {
+            Home::Kernel => Ok(Box::new(KernelQueue::create(name, size)?)),
+            Home::Mounted(mounted) => opened(mounted, name, flags, Some(size)),
+        }
     }
 
+    /// Opens one that exists.
     pub fn open(&self, name: &str) -> anyhow::Result<OpenQueue> {
-        let mounted = match self {
-            Home::Kernel => return Ok(OpenQueue::Kernel(KernelQueue::open(name)?)),
-            Home::Mounted(mounted) => mounted,
-        };
-        let how = OpenArgs {
-            flags: OFlags::RDWR,
-            mode: 0,
-            size: None,
-        };
-        Ok(OpenQueue::Mounted(mounted.open(name.as_bytes(), &how)?))
+        match self {
+            Home::Kernel => Ok(Box::new(KernelQueue::open(name)?)),
+            Home::Mounted(mounted) => opened(mounted, name, OFlags::RDWR, None),
+        }
     }
 
     /// Takes its name away.
@@ -68,25 +55,32 @@ impl Home {
     }
 }
 
-impl Channel for OpenQueue {
+fn opened(
+    mounted: &Mounted,
+    name: &str,
+    flags: OFlags,
+    size: Option<QueueSize>,
+) -> anyhow::Result<OpenQueue> {
+    let how = OpenArgs {
+        flags,
+        mode: 0o600,
+        size: size.map(|size| Size {
+            maxmsg: size.maxmsg.into(),
+            msgsize: size.msgsize.into(),
+        }),
+    };
+    Ok(Box::new(MountedQueue(mounted.open(name.as_bytes(), &how)?)))
+}
+
+impl Channel for MountedQueue {
     fn send(&self, bytes: &[u8], priority: u32) -> anyhow::Result<()> {
-        match self {
-            OpenQueue::Kernel(queue) => queue.send(bytes, priority),
-            OpenQueue::Mounted(fd) => {
-                let queue = Descriptor::new(fd.as_fd());
-                Ok(queue.send(bytes, Priority::new(priority)?, None)?)
-            }
-        }
+        let queue = Descriptor::new(self.0.as_fd());
+        Ok(queue.send(bytes, Priority::new(priority)?, None)?)
     }
 
     fn receive(&self, buffer: &mut [u8]) -> anyhow::Result<(usize, u32)> {
-        match self {
-            OpenQueue::Kernel(queue) => queue.receive(buffer),
-            OpenQueue::Mounted(fd) => {
-                let received = Descriptor::new(fd.as_fd()).receive(buffer, None)?;
-                Ok((received.len, received.priority))
-            }
-        }
+        let received = Descriptor::new(self.0.as_fd()).receive(buffer, None)?;
+        Ok((received.len, received.priority))
     }
 }
 

@@ -47,28 +47,23 @@ impl Usage {
         parse(&stat, &status).with_context(|| format!("{}: what it says is new", dir.display()))
     }
 
-    /// Both together.
-    #[must_use]
-    pub fn plus(self, other: Usage) -> Usage {
+    fn with(self, other: Usage, sum: fn(u64, u64) -> u64) -> Usage {
         Usage {
-            voluntary_switches: self.voluntary_switches + other.voluntary_switches,
-            involuntary_switches: self.involuntary_switches + other.involuntary_switches,
-            user_us: self.user_us + other.user_us,
-            system_us: self.system_us + other.system_us,
+            voluntary_switches: sum(self.voluntary_switches, other.voluntary_switches),
+            involuntary_switches: sum(self.involuntary_switches, other.involuntary_switches),
+            user_us: sum(self.user_us, other.user_us),
+            system_us: sum(self.system_us, other.system_us),
         }
     }
 
-    /// What came since; a thread that ended since counts no more.
-    #[must_use]
+    /// Both together.
+    pub fn plus(self, other: Usage) -> Usage {
+        self.with(other, u64::saturating_add)
+    }
+
+    /// What was added since; a thread that ended since counts no more.
     pub fn since(self, before: Usage) -> Usage {
-        let voluntary = self.voluntary_switches;
-        let involuntary = self.involuntary_switches;
-        Usage {
-            voluntary_switches: voluntary.saturating_sub(before.voluntary_switches),
-            involuntary_switches: involuntary.saturating_sub(before.involuntary_switches),
-            user_us: self.user_us.saturating_sub(before.user_us),
-            system_us: self.system_us.saturating_sub(before.system_us),
-        }
+        self.with(before, u64::saturating_sub)
     }
 }
 
