@@ -152,15 +152,8 @@ enum Wrong {
 struct Broken(Arc<dyn BlockDevice>, Wrong);
 
 impl BlockDevice for Broken {
-    fn len(&self) -> u64 {
-        self.0.len()
-    }
-    fn is_read_only(&self) -> bool {
-        false
-    }
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        self.0.read_at(offset, buf)
-    }
+    forward_device!(self => self.0; len, is_read_only, read_at, set_len, identity);
+
     fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
         let end = offset + buf.len() as u64;
         match self.1 {
@@ -210,12 +203,6 @@ impl BlockDevice for Broken {
             return self.0.zero(offset, 0);
         }
         self.0.zero(offset, len)
-    }
-    fn set_len(&self, len: u64) -> Result<()> {
-        self.0.set_len(len)
-    }
-    fn identity(&self) -> Option<DeviceId> {
-        self.0.identity()
     }
 }
 

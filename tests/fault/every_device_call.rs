@@ -138,15 +138,8 @@ impl Hides {
 }
 
 impl BlockDevice for Hides {
-    fn len(&self) -> u64 {
-        self.0.len()
-    }
-    fn is_read_only(&self) -> bool {
-        self.0.is_read_only()
-    }
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        self.0.read_at(offset, buf)
-    }
+    forward_device!(self => self.0; len, is_read_only, read_at, discard, zero, set_len, identity);
+
     fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
         self.hide(Hidden::Write, self.0.write_at(offset, buf))
     }
@@ -155,18 +148,6 @@ impl BlockDevice for Hides {
     }
     fn write_fua(&self, offset: u64, buf: &[u8]) -> Result<()> {
         self.hide(Hidden::DurableWrite, self.0.write_fua(offset, buf))
-    }
-    fn discard(&self, offset: u64, len: u64) -> Result<()> {
-        self.0.discard(offset, len)
-    }
-    fn zero(&self, offset: u64, len: u64) -> Result<()> {
-        self.0.zero(offset, len)
-    }
-    fn set_len(&self, len: u64) -> Result<()> {
-        self.0.set_len(len)
-    }
-    fn identity(&self) -> Option<DeviceId> {
-        self.0.identity()
     }
 }
 

@@ -40,12 +40,9 @@ impl BadRead {
 }
 
 impl BlockDevice for BadRead {
-    fn len(&self) -> u64 {
-        self.inner.len()
-    }
-    fn is_read_only(&self) -> bool {
-        false
-    }
+    forward_device!(self => self.inner;
+        len, is_read_only, write_at, flush, discard, zero, set_len, identity);
+
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> uext4_block::Result<()> {
         self.inner.read_at(offset, buf)?;
         let counts = self.fault == Fault::Fails || self.protects(offset);
@@ -57,24 +54,6 @@ impl BlockDevice for BadRead {
             buf.iter_mut().for_each(|byte| *byte ^= 0x55);
         }
         Ok(())
-    }
-    fn write_at(&self, offset: u64, buf: &[u8]) -> uext4_block::Result<()> {
-        self.inner.write_at(offset, buf)
-    }
-    fn flush(&self) -> uext4_block::Result<()> {
-        self.inner.flush()
-    }
-    fn discard(&self, offset: u64, len: u64) -> uext4_block::Result<()> {
-        self.inner.discard(offset, len)
-    }
-    fn zero(&self, offset: u64, len: u64) -> uext4_block::Result<()> {
-        self.inner.zero(offset, len)
-    }
-    fn set_len(&self, len: u64) -> uext4_block::Result<()> {
-        self.inner.set_len(len)
-    }
-    fn identity(&self) -> Option<DeviceId> {
-        None
     }
 }
 

@@ -218,35 +218,14 @@ struct Forgetful {
 }
 
 impl BlockDevice for Forgetful {
-    fn len(&self) -> u64 {
-        self.inner.len()
-    }
-    fn is_read_only(&self) -> bool {
-        false
-    }
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> uext4_block::Result<()> {
-        self.inner.read_at(offset, buf)
-    }
+    forward_device!(self => self.inner;
+        len, is_read_only, read_at, flush, discard, zero, set_len, identity);
+
     fn write_at(&self, offset: u64, buf: &[u8]) -> uext4_block::Result<()> {
         if is_stamp(buf) && self.writes.fetch_add(1, Ordering::Relaxed) % 300 == 299 {
             return Ok(());
         }
         self.inner.write_at(offset, buf)
-    }
-    fn flush(&self) -> uext4_block::Result<()> {
-        self.inner.flush()
-    }
-    fn discard(&self, offset: u64, len: u64) -> uext4_block::Result<()> {
-        self.inner.discard(offset, len)
-    }
-    fn zero(&self, offset: u64, len: u64) -> uext4_block::Result<()> {
-        self.inner.zero(offset, len)
-    }
-    fn set_len(&self, len: u64) -> uext4_block::Result<()> {
-        self.inner.set_len(len)
-    }
-    fn identity(&self) -> Option<DeviceId> {
-        None
     }
 }
 

@@ -461,35 +461,11 @@ fn the_largest_file() {
 struct BigSectors(Arc<MemoryDevice>);
 
 impl BlockDevice for BigSectors {
-    fn len(&self) -> u64 {
-        self.0.len()
-    }
-    fn is_read_only(&self) -> bool {
-        false
-    }
+    forward_device!(self => self.0;
+        len, is_read_only, read_at, write_at, flush, discard, zero, set_len, identity);
+
     fn logical_block_size(&self) -> u32 {
         4096
-    }
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> uext4_block::Result<()> {
-        self.0.read_at(offset, buf)
-    }
-    fn write_at(&self, offset: u64, buf: &[u8]) -> uext4_block::Result<()> {
-        self.0.write_at(offset, buf)
-    }
-    fn flush(&self) -> uext4_block::Result<()> {
-        self.0.flush()
-    }
-    fn discard(&self, offset: u64, len: u64) -> uext4_block::Result<()> {
-        self.0.discard(offset, len)
-    }
-    fn zero(&self, offset: u64, len: u64) -> uext4_block::Result<()> {
-        self.0.zero(offset, len)
-    }
-    fn set_len(&self, len: u64) -> uext4_block::Result<()> {
-        self.0.set_len(len)
-    }
-    fn identity(&self) -> Option<DeviceId> {
-        None
     }
 }
 

@@ -57,18 +57,9 @@ impl GateDevice {
 }
 
 impl BlockDevice for GateDevice {
-    fn len(&self) -> u64 {
-        self.inner.len()
-    }
-    fn is_read_only(&self) -> bool {
-        false
-    }
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> uext4_block::Result<()> {
-        self.inner.read_at(offset, buf)
-    }
-    fn read_vectored_at(&self, at: u64, bufs: &mut [IoSliceMut<'_>]) -> uext4_block::Result<()> {
-        self.inner.read_vectored_at(at, bufs)
-    }
+    forward_device!(self => self.inner;
+        len, is_read_only, read_at, read_vectored_at, flush, discard, zero, set_len, identity);
+
     fn write_at(&self, offset: u64, buf: &[u8]) -> uext4_block::Result<()> {
         self.pass(buf);
         self.inner.write_at(offset, buf)
@@ -76,21 +67,6 @@ impl BlockDevice for GateDevice {
     fn write_vectored_at(&self, offset: u64, bufs: &[IoSlice<'_>]) -> uext4_block::Result<()> {
         bufs.iter().for_each(|buf| self.pass(buf));
         self.inner.write_vectored_at(offset, bufs)
-    }
-    fn flush(&self) -> uext4_block::Result<()> {
-        self.inner.flush()
-    }
-    fn discard(&self, offset: u64, len: u64) -> uext4_block::Result<()> {
-        self.inner.discard(offset, len)
-    }
-    fn zero(&self, offset: u64, len: u64) -> uext4_block::Result<()> {
-        self.inner.zero(offset, len)
-    }
-    fn set_len(&self, len: u64) -> uext4_block::Result<()> {
-        self.inner.set_len(len)
-    }
-    fn identity(&self) -> Option<DeviceId> {
-        None
     }
 }
 

@@ -156,55 +156,84 @@ pub trait BlockDevice: Send + Sync + Debug {
     fn identity(&self) -> Option<DeviceId>;
 }
 
+/// Implements methods of [`BlockDevice`] by those of a device inside: `forward_device!(self => self.inner; len, flush)`.
+#[macro_export]
+macro_rules! forward_device {
+    ($s:ident => $d:expr; $($method:ident),+) => {
+        $($crate::forward_device!(@$method $s $d);)+
+    };
+    (@len $s:ident $d:expr) => { fn len(&$s) -> u64 { $d.len() } };
+    (@is_read_only $s:ident $d:expr) => { fn is_read_only(&$s) -> bool { $d.is_read_only() } };
+    (@logical_block_size $s:ident $d:expr) => {
+        fn logical_block_size(&$s) -> u32 {
+            $d.logical_block_size()
+        }
+    };
+    (@flush $s:ident $d:expr) => { fn flush(&$s) -> $crate::Result<()> { $d.flush() } };
+    (@set_len $s:ident $d:expr) => {
+        fn set_len(&$s, len: u64) -> $crate::Result<()> {
+            $d.set_len(len)
+        }
+    };
+    (@identity $s:ident $d:expr) => { fn identity(&$s) -> Option<$crate::DeviceId> { $d.identity() } };
+    (@read_at $s:ident $d:expr) => {
+        fn read_at(&$s, offset: u64, buf: &mut [u8]) -> $crate::Result<()> {
+            $d.read_at(offset, buf)
+        }
+    };
+    (@read_vectored_at $s:ident $d:expr) => {
+        fn read_vectored_at(&$s, offset: u64, bufs: &mut [::std::io::IoSliceMut<'_>])
+        -> $crate::Result<()> {
+            $d.read_vectored_at(offset, bufs)
+        }
+    };
+    (@read_batch $s:ident $d:expr) => {
+        fn read_batch(&$s, reads: &mut [(u64, &mut [u8])]) -> $crate::Result<()> {
+            $d.read_batch(reads)
+        }
+    };
+    (@write_at $s:ident $d:expr) => {
+        fn write_at(&$s, offset: u64, buf: &[u8]) -> $crate::Result<()> {
+            $d.write_at(offset, buf)
+        }
+    };
+    (@write_fua $s:ident $d:expr) => {
+        fn write_fua(&$s, offset: u64, buf: &[u8]) -> $crate::Result<()> {
+            $d.write_fua(offset, buf)
+        }
+    };
+    (@write_vectored_at $s:ident $d:expr) => {
+        fn write_vectored_at(&$s, offset: u64, bufs: &[::std::io::IoSlice<'_>])
+        -> $crate::Result<()> {
+            $d.write_vectored_at(offset, bufs)
+        }
+    };
+    (@write_batch $s:ident $d:expr) => {
+        fn write_batch(&$s, writes: &[(u64, &[u8])]) -> $crate::Result<()> {
+            $d.write_batch(writes)
+        }
+    };
+    (@discard $s:ident $d:expr) => {
+        fn discard(&$s, offset: u64, len: u64) -> $crate::Result<()> {
+            $d.discard(offset, len)
+        }
+    };
+    (@zero $s:ident $d:expr) => {
+        fn zero(&$s, offset: u64, len: u64) -> $crate::Result<()> {
+            $d.zero(offset, len)
+        }
+    };
+    (@allocate $s:ident $d:expr) => {
+        fn allocate(&$s, offset: u64, len: u64) -> $crate::Result<()> {
+            $d.allocate(offset, len)
+        }
+    };
+}
+
 impl<T: BlockDevice + ?Sized> BlockDevice for Arc<T> {
-    fn len(&self) -> u64 {
-        (**self).len()
-    }
-    fn is_read_only(&self) -> bool {
-        (**self).is_read_only()
-    }
-    fn logical_block_size(&self) -> u32 {
-        (**self).logical_block_size()
-    }
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        (**self).read_at(offset, buf)
-    }
-    fn read_vectored_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<()> {
-        (**self).read_vectored_at(offset, bufs)
-    }
-    fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
-        (**self).write_at(offset, buf)
-    }
-    fn write_vectored_at(&self, offset: u64, bufs: &[IoSlice<'_>]) -> Result<()> {
-        (**self).write_vectored_at(offset, bufs)
-    }
-    fn read_batch(&self, reads: &mut [(u64, &mut [u8])]) -> Result<()> {
-        (**self).read_batch(reads)
-    }
-    fn write_batch(&self, writes: &[(u64, &[u8])]) -> Result<()> {
-        (**self).write_batch(writes)
-    }
-    fn flush(&self) -> Result<()> {
-        (**self).flush()
-    }
-    fn write_fua(&self, offset: u64, buf: &[u8]) -> Result<()> {
-        (**self).write_fua(offset, buf)
-    }
-    fn discard(&self, offset: u64, len: u64) -> Result<()> {
-        (**self).discard(offset, len)
-    }
-    fn zero(&self, offset: u64, len: u64) -> Result<()> {
-        (**self).zero(offset, len)
-    }
-    fn allocate(&self, offset: u64, len: u64) -> Result<()> {
-        (**self).allocate(offset, len)
-    }
-    fn set_len(&self, len: u64) -> Result<()> {
-        (**self).set_len(len)
-    }
-    fn identity(&self) -> Option<DeviceId> {
-        (**self).identity()
-    }
+    forward_device!(self => **self; len, is_read_only, logical_block_size, read_at, read_vectored_at, read_batch);
+    forward_device!(self => **self; write_at, write_vectored_at, write_batch, write_fua, flush);
+    forward_device!(self => **self; discard, zero, allocate, set_len, identity);
 }
 
 /// The bytes of a vectored call together.

@@ -17,6 +17,7 @@ use crate::batch::runs;
 use crate::device::BlockDevice;
 use crate::device_id::DeviceId;
 use crate::error::Result;
+use crate::forward_device;
 use rustix::thread::{ClockId, clock_nanosleep_absolute, set_current_timer_slack};
 use rustix::time::{Timespec, clock_gettime};
 use std::cell::Cell;
@@ -178,17 +179,8 @@ impl<D: BlockDevice> LatencyDevice<D> {
 }
 
 impl<D: BlockDevice> BlockDevice for LatencyDevice<D> {
-    fn len(&self) -> u64 {
-        self.inner.len()
-    }
-
-    fn is_read_only(&self) -> bool {
-        self.inner.is_read_only()
-    }
-
-    fn logical_block_size(&self) -> u32 {
-        self.inner.logical_block_size()
-    }
+    forward_device!(self => self.inner;
+        len, is_read_only, logical_block_size, allocate, set_len, identity);
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.request(|inner| inner.read_at(offset, buf))
@@ -228,18 +220,6 @@ impl<D: BlockDevice> BlockDevice for LatencyDevice<D> {
 
     fn zero(&self, offset: u64, len: u64) -> Result<()> {
         self.request(|inner| inner.zero(offset, len))
-    }
-
-    fn allocate(&self, offset: u64, len: u64) -> Result<()> {
-        self.inner.allocate(offset, len)
-    }
-
-    fn set_len(&self, len: u64) -> Result<()> {
-        self.inner.set_len(len)
-    }
-
-    fn identity(&self) -> Option<DeviceId> {
-        self.inner.identity()
     }
 }
 

@@ -7,6 +7,7 @@
 use crate::device::BlockDevice;
 use crate::device_id::DeviceId;
 use crate::error::{BlockError, BlockOp, EINVAL, Result, check_range};
+use crate::forward_device;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -83,16 +84,10 @@ impl OverlayDevice {
 }
 
 impl BlockDevice for OverlayDevice {
-    fn len(&self) -> u64 {
-        self.below.len()
-    }
+    forward_device!(self => self.below; len, logical_block_size, identity);
 
     fn is_read_only(&self) -> bool {
         false
-    }
-
-    fn logical_block_size(&self) -> u32 {
-        self.below.logical_block_size()
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
@@ -155,10 +150,6 @@ impl BlockDevice for OverlayDevice {
             len,
             io::Error::from_raw_os_error(EINVAL),
         ))
-    }
-
-    fn identity(&self) -> Option<DeviceId> {
-        self.below.identity()
     }
 }
 

@@ -4,6 +4,7 @@ use crate::batch::runs;
 use crate::device::{BlockDevice, total_len, total_len_mut};
 use crate::device_id::DeviceId;
 use crate::error::Result;
+use crate::forward_device;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -84,17 +85,8 @@ impl<D: BlockDevice> CountDevice<D> {
 }
 
 impl<D: BlockDevice> BlockDevice for CountDevice<D> {
-    fn len(&self) -> u64 {
-        self.inner.len()
-    }
-
-    fn is_read_only(&self) -> bool {
-        self.inner.is_read_only()
-    }
-
-    fn logical_block_size(&self) -> u32 {
-        self.inner.logical_block_size()
-    }
+    forward_device!(self => self.inner;
+        len, is_read_only, logical_block_size, allocate, set_len, identity);
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.count_read(buf.len() as u64);
@@ -145,18 +137,6 @@ impl<D: BlockDevice> BlockDevice for CountDevice<D> {
     fn zero(&self, offset: u64, len: u64) -> Result<()> {
         self.zeros.fetch_add(1, Relaxed);
         self.inner.zero(offset, len)
-    }
-
-    fn allocate(&self, offset: u64, len: u64) -> Result<()> {
-        self.inner.allocate(offset, len)
-    }
-
-    fn set_len(&self, len: u64) -> Result<()> {
-        self.inner.set_len(len)
-    }
-
-    fn identity(&self) -> Option<DeviceId> {
-        self.inner.identity()
     }
 }
 

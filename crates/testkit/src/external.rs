@@ -27,7 +27,9 @@ pub use std::{
     time::{Duration, Instant},
 };
 pub use tempfile::TempDir;
-pub use uext4_block::{BlockDevice, DeviceId, FileDevice, MemoryDevice, OpenOptions};
+pub use uext4_block::{
+    BlockDevice, DeviceId, FileDevice, MemoryDevice, OpenOptions, forward_device,
+};
 pub use uext4_build::{FeatureSet, MkfsOptions, NoProgress};
 pub use uext4_ext4::{
     AtimeUpdate, DataMode, Ext4, Ext4Error, GenerationVariant, IallocVariant, InodeRef,

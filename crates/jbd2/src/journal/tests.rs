@@ -4,7 +4,7 @@ use super::*;
 use crate::transaction::Freed;
 use crate::{LogFeatures, LogMap, LogRun};
 use std::sync::mpsc;
-use uext4_block::{BlockDevice, BlockError, BlockOp, DeviceId, MemoryDevice};
+use uext4_block::{BlockDevice, BlockError, BlockOp, MemoryDevice, forward_device};
 use uext4_ondisk::{JOURNAL_BLOCKS_MIN, RawJournalSuper};
 use uext4_sync::atomic::AtomicBool;
 use zerocopy::IntoBytes;
@@ -67,15 +67,8 @@ struct Host {
 }
 
 impl BlockDevice for Host {
-    fn len(&self) -> u64 {
-        self.memory.len()
-    }
-    fn is_read_only(&self) -> bool {
-        false
-    }
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> uext4_block::Result<()> {
-        self.memory.read_at(offset, buf)
-    }
+    forward_device!(self => self.memory; len, is_read_only, read_at, zero, set_len, identity);
+
     fn write_at(&self, offset: u64, buf: &[u8]) -> uext4_block::Result<()> {
         if offset >= LOG_BYTES && self.full.load(Ordering::SeqCst) {
             let why = std::io::Error::from_raw_os_error(28);
@@ -97,15 +90,6 @@ impl BlockDevice for Host {
     }
     fn discard(&self, _offset: u64, _len: u64) -> uext4_block::Result<()> {
         Ok(())
-    }
-    fn zero(&self, offset: u64, len: u64) -> uext4_block::Result<()> {
-        self.memory.zero(offset, len)
-    }
-    fn set_len(&self, len: u64) -> uext4_block::Result<()> {
-        self.memory.set_len(len)
-    }
-    fn identity(&self) -> Option<DeviceId> {
-        None
     }
 }
 

@@ -197,17 +197,7 @@ impl<D: BlockDevice> FaultDevice<D> {
 }
 
 impl<D: BlockDevice> BlockDevice for FaultDevice<D> {
-    fn len(&self) -> u64 {
-        self.inner.len()
-    }
-
-    fn is_read_only(&self) -> bool {
-        self.inner.is_read_only()
-    }
-
-    fn logical_block_size(&self) -> u32 {
-        self.inner.logical_block_size()
-    }
+    forward_device!(self => self.inner; len, is_read_only, logical_block_size, set_len, identity);
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         let len = buf.len() as u64;
@@ -277,14 +267,6 @@ impl<D: BlockDevice> BlockDevice for FaultDevice<D> {
         self.plan
             .check(BlockOp::Allocate, FaultCall::Allocate, offset, len)?;
         self.inner.allocate(offset, len)
-    }
-
-    fn set_len(&self, len: u64) -> Result<()> {
-        self.inner.set_len(len)
-    }
-
-    fn identity(&self) -> Option<DeviceId> {
-        self.inner.identity()
     }
 }
 

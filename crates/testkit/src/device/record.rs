@@ -155,25 +155,8 @@ impl<D: BlockDevice> RecordDevice<D> {
 }
 
 impl<D: BlockDevice> BlockDevice for RecordDevice<D> {
-    fn len(&self) -> u64 {
-        self.inner.len()
-    }
-
-    fn is_read_only(&self) -> bool {
-        self.inner.is_read_only()
-    }
-
-    fn logical_block_size(&self) -> u32 {
-        self.inner.logical_block_size()
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        self.inner.read_at(offset, buf)
-    }
-
-    fn read_vectored_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<()> {
-        self.inner.read_vectored_at(offset, bufs)
-    }
+    forward_device!(self => self.inner;
+        len, is_read_only, logical_block_size, read_at, read_vectored_at, read_batch, allocate, identity);
 
     fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
         let data = Arc::from(buf);
@@ -187,10 +170,6 @@ impl<D: BlockDevice> BlockDevice for RecordDevice<D> {
         self.inner.write_vectored_at(offset, bufs)?;
         self.push_write(offset, data.into(), false);
         Ok(())
-    }
-
-    fn read_batch(&self, reads: &mut [(u64, &mut [u8])]) -> Result<()> {
-        self.inner.read_batch(reads)
     }
 
     fn flush(&self) -> Result<()> {
@@ -219,18 +198,10 @@ impl<D: BlockDevice> BlockDevice for RecordDevice<D> {
         Ok(())
     }
 
-    fn allocate(&self, offset: u64, len: u64) -> Result<()> {
-        self.inner.allocate(offset, len)
-    }
-
     fn set_len(&self, len: u64) -> Result<()> {
         self.inner.set_len(len)?;
         self.push(RecordOp::SetLen(len));
         Ok(())
-    }
-
-    fn identity(&self) -> Option<DeviceId> {
-        self.inner.identity()
     }
 }
 

@@ -370,13 +370,7 @@ impl Bent {
 }
 
 impl BlockDevice for Bent {
-    fn len(&self) -> u64 {
-        self.inner.len()
-    }
-
-    fn is_read_only(&self) -> bool {
-        false
-    }
+    forward_device!(self => self.inner; len, is_read_only, discard, zero, set_len, identity);
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> uext4_block::Result<()> {
         self.inner.read_at(offset, buf)?;
@@ -449,22 +443,6 @@ impl BlockDevice for Bent {
             true => self.release(),
             false => Ok(()),
         }
-    }
-
-    fn discard(&self, offset: u64, len: u64) -> uext4_block::Result<()> {
-        self.inner.discard(offset, len)
-    }
-
-    fn zero(&self, offset: u64, len: u64) -> uext4_block::Result<()> {
-        self.inner.zero(offset, len)
-    }
-
-    fn set_len(&self, len: u64) -> uext4_block::Result<()> {
-        self.inner.set_len(len)
-    }
-
-    fn identity(&self) -> Option<DeviceId> {
-        None
     }
 }
 

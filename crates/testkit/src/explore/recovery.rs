@@ -29,36 +29,15 @@ struct Spy<'d> {
 }
 
 impl BlockDevice for Spy<'_> {
-    fn len(&self) -> u64 {
-        self.device.len()
-    }
-    fn is_read_only(&self) -> bool {
-        false
-    }
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> uext4_block::Result<()> {
-        self.device.read_at(offset, buf)
-    }
+    forward_device!(self => self.device;
+        len, is_read_only, read_at, flush, discard, zero, set_len, identity);
+
     fn write_at(&self, offset: u64, buf: &[u8]) -> uext4_block::Result<()> {
         let mut writes = self.writes.lock().unwrap_or_else(|e| e.into_inner());
         for (number, block) in (offset / BLOCK as u64..).zip(buf.chunks(BLOCK)) {
             writes.push((number, block.to_vec()));
         }
         self.device.write_at(offset, buf)
-    }
-    fn flush(&self) -> uext4_block::Result<()> {
-        self.device.flush()
-    }
-    fn discard(&self, offset: u64, len: u64) -> uext4_block::Result<()> {
-        self.device.discard(offset, len)
-    }
-    fn zero(&self, offset: u64, len: u64) -> uext4_block::Result<()> {
-        self.device.zero(offset, len)
-    }
-    fn set_len(&self, len: u64) -> uext4_block::Result<()> {
-        self.device.set_len(len)
-    }
-    fn identity(&self) -> Option<DeviceId> {
-        None
     }
 }
 
