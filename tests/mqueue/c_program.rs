@@ -3,9 +3,6 @@
 use uext4_testkit::prelude::*;
 
 /// Compiles `tests/mqueue/c/NAME.c` into that directory.
-///
-/// # Errors
-/// There is no compiler, or it complains.
 pub fn compile(name: &str, into: &Path) -> Result<PathBuf> {
     let program = into.join(name);
     let source = Path::new(WORKSPACE).join(format!("tests/mqueue/c/{name}.c"));

@@ -36,9 +36,6 @@ pub fn preload(program: &mut Command, dir: &Path) {
 
 impl Mounted {
     /// Mounts a new namespace.
-    ///
-    /// # Errors
-    /// It can't be mounted.
     pub fn new() -> Result<Mounted> {
         let files = tempfile::tempdir_in("/dev/shm")?;
         // Other users come by here.
@@ -81,9 +78,6 @@ impl Mounted {
     }
 
     /// Unmounts: it is unused.
-    ///
-    /// # Errors
-    /// It is busy.
     pub fn unmount(mut self) -> Result<()> {
         let mut umount = Command::new(built::command()?);
         let output = umount.arg("umount").arg(&self.dir).output();

@@ -8,9 +8,6 @@ use crate::oracle::{self, KernelMount};
 use crate::tree::{self, Tree};
 
 /// The trees are the same.
-///
-/// # Errors
-/// The first difference.
 pub fn same(what: &str, left: &Tree, right: &Tree) -> Result<()> {
     match tree::difference(left, right) {
         Some(difference) => bail!("{what}: {difference}"),
@@ -19,9 +16,6 @@ pub fn same(what: &str, left: &Tree, right: &Tree) -> Result<()> {
 }
 
 /// Mounts an image in variants that `seed` chooses.
-///
-/// # Errors
-/// Those of mounting.
 pub fn open(image: &Path, seed: u64) -> Result<Arc<Ext4>> {
     mount_as(
         Arc::new(FileDevice::open(image, &OpenOptions::read_write())?),
@@ -30,9 +24,6 @@ pub fn open(image: &Path, seed: u64) -> Result<Arc<Ext4>> {
 }
 
 /// Unmounts, and asks e2fsck and `uext4-check`.
-///
-/// # Errors
-/// What they find.
 pub fn close(fs: Arc<Ext4>, image: &Path) -> Result<()> {
     fs.unmount()?;
     drop(fs);
@@ -41,9 +32,6 @@ pub fn close(fs: Arc<Ext4>, image: &Path) -> Result<()> {
 }
 
 /// The same operations by us and by the kernel give the same tree.
-///
-/// # Errors
-/// The first difference, or what e2fsck finds.
 pub fn both(shape: &Shape, seed: u64, values: Values) -> Result<()> {
     let dir = tempfile::tempdir()?;
     let image = |name: &str| dir.path().join(name);

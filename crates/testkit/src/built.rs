@@ -7,9 +7,6 @@ use std::sync::LazyLock;
 pub const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The command `uext4`: `UEXT4_BIN`, or the workspace's, built by Cargo in the profile of this test.
-///
-/// # Errors
-/// It does not build.
 pub fn command() -> Result<&'static Path> {
     static COMMAND: LazyLock<Result<PathBuf, String>> =
         LazyLock::new(|| match std::env::var_os("UEXT4_BIN") {
@@ -20,18 +17,12 @@ pub fn command() -> Result<&'static Path> {
 }
 
 /// The library `libuext4_mq.so`, as [`command`].
-///
-/// # Errors
-/// It does not build.
 pub fn preloaded_library() -> Result<&'static Path> {
     static LIBRARY: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| built("libuext4_mq.so"));
     found(&LIBRARY)
 }
 
 /// The directory of the programs in `examples/`, built as [`command`].
-///
-/// # Errors
-/// They do not build.
 pub fn examples() -> Result<&'static Path> {
     static EXAMPLES: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
         let args = ["-p", "uext4", "--examples", "--features", "unstable"];

@@ -56,9 +56,6 @@ pub struct Tally {
 }
 
 /// Runs the workload.
-///
-/// # Errors
-/// The file system and the model disagree while it runs.
 pub fn record(plan: &Plan) -> Result<Recording> {
     let device = Arc::new(RecordDevice::new(plan.shape.make()?)?);
     let fs = mount_in(Arc::clone(&device) as Arc<_>, plan.seed, plan.data)?;
@@ -111,9 +108,6 @@ pub struct WorkerRun<'d, D> {
 }
 
 /// Runs workers, a thread for each: what they did, and what was promised, by number of the mark.
-///
-/// # Errors
-/// The file system and a model disagree.
 pub fn run_workers<D: BlockDevice>(
     workers: Vec<Worker<'_>>,
     run: &WorkerRun<'_, D>,
@@ -165,9 +159,6 @@ fn work<D: BlockDevice>(
 }
 
 /// Cuts a recording everywhere that the plan says and judges what is left.
-///
-/// # Errors
-/// The first image that is not as it must be, with what reproduces it.
 pub fn examine(plan: &Plan, recording: &Recording) -> Result<Tally> {
     let mut rng = Rng::with_seed(!plan.seed);
     let mut tally = Tally {
@@ -187,9 +178,6 @@ pub fn examine(plan: &Plan, recording: &Recording) -> Result<Tally> {
 }
 
 /// Whether any image is caught when the device lies about flushes.
-///
-/// # Errors
-/// None but those of the machine.
 pub fn canary_is_caught(plan: &Plan, recording: &Recording) -> Result<bool> {
     let mut rng = Rng::with_seed(plan.seed);
     let mut replayer = recording.log.replayer().ignore_flushes();

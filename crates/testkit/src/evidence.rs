@@ -20,9 +20,6 @@ fn results(name: &str) -> Result<Vec<Value>> {
 }
 
 /// Replaces the generated part of a text.
-///
-/// # Errors
-/// The text has no such part, or there are no results.
 pub fn replace(text: &str) -> Result<String> {
     let (before, rest) = text
         .split_once(BEGIN)

@@ -98,9 +98,6 @@ struct Worked {
 }
 
 /// Makes the segments of a workload of `threads` threads.
-///
-/// # Errors
-/// The file system and a model disagree.
 pub fn segments(count: usize, threads: usize) -> Result<Vec<Segment>> {
     let mut next = first_segment(threads)?;
     let mut all = Vec::new();
@@ -162,17 +159,11 @@ fn device(segment: &Segment, plan: &FaultPlan, lost_data: LostData) -> Arc<Volat
 }
 
 /// Runs a segment with a fault, and judges what is left.
-///
-/// # Errors
-/// What must not be.
 pub fn run(segment: &Segment, fault: &Fault) -> Result<Outcome> {
     run_on(segment, fault, &|device| device)
 }
 
 /// As [`run`]; what `wrap` makes is between the file system and the device.
-///
-/// # Errors
-/// What must not be.
 pub fn run_on(segment: &Segment, fault: &Fault, wrap: &Wrap) -> Result<Outcome> {
     let plan = FaultPlan::new();
     let device = device(segment, &plan, fault.lost_data);

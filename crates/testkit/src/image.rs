@@ -175,9 +175,6 @@ impl Shape {
     ];
 
     /// Makes an image in memory.
-    ///
-    /// # Errors
-    /// Those of mkfs.
     pub fn make(&self) -> Result<MemoryDevice> {
         if let Some(args) = self.mke2fs {
             return mke2fs(args, self.bytes);
@@ -199,9 +196,6 @@ impl Shape {
 }
 
 /// An image in memory that mke2fs made.
-///
-/// # Errors
-/// There is no mke2fs, or it does not like its arguments.
 pub fn mke2fs(args: &str, bytes: u64) -> Result<MemoryDevice> {
     let image = tempfile::NamedTempFile::new()?;
     let path = image.path().to_str().context("a path in UTF-8")?;
@@ -214,25 +208,16 @@ pub fn mke2fs(args: &str, bytes: u64) -> Result<MemoryDevice> {
 }
 
 /// Mounts a device as the tests do: few commits by age, a small cache.
-///
-/// # Errors
-/// Those of mounting.
 pub fn mount(device: Arc<dyn BlockDevice>) -> Result<Arc<Ext4>> {
     mount_as(device, 0)
 }
 
 /// The same, in variants that `seed` chooses: every combination is as good as the default, which 0 gives.
-///
-/// # Errors
-/// Those of mounting.
 pub fn mount_as(device: Arc<dyn BlockDevice>, seed: u64) -> Result<Arc<Ext4>> {
     mount_in(device, seed, None)
 }
 
 /// The same, with what the journal does with data, where there is a journal.
-///
-/// # Errors
-/// Those of mounting.
 pub fn mount_in(
     device: Arc<dyn BlockDevice>,
     seed: u64,

@@ -99,9 +99,6 @@ impl Model {
     }
 
     /// Finds a path; links are not followed.
-    ///
-    /// # Errors
-    /// `ENOENT`, `ENOTDIR`.
     pub fn find(&self, path: &[u8]) -> Answer<Id> {
         let mut at = ROOT;
         for name in path.split(|b| *b == b'/').filter(|name| !name.is_empty()) {
@@ -152,9 +149,6 @@ impl Model {
     }
 
     /// Applies an operation, or says why it must fail; then nothing has changed.
-    ///
-    /// # Errors
-    /// What the file system has to answer.
     pub fn apply(&mut self, op: &Op) -> Answer {
         self.step += 1;
         let done = self.apply_inner(op);

@@ -100,9 +100,6 @@ fn run(command: &mut Command) -> Result<Output> {
 
 impl MountedDir {
     /// A new image, mounted.
-    ///
-    /// # Errors
-    /// Those of mke2fs and of mounting.
     pub fn new(driver: Driver, shape: &Shape) -> Result<MountedDir> {
         let files = tempfile::tempdir_in("/dev/shm")?;
         let mut mount = MountedDir {
@@ -127,9 +124,6 @@ impl MountedDir {
     }
 
     /// The kernel's ext4.
-    ///
-    /// # Errors
-    /// Those of mke2fs and of mounting.
     pub fn kernel(shape: &Shape) -> Result<MountedDir> {
         MountedDir::new(Driver::Kernel, shape)
     }
@@ -196,9 +190,6 @@ impl MountedDir {
     }
 
     /// Unmounts, and waits until the image is released.
-    ///
-    /// # Errors
-    /// It stays busy.
     pub fn unmount(&mut self) -> Result<()> {
         let end = Instant::now() + UNMOUNT_MAX;
         loop {
@@ -226,9 +217,6 @@ impl MountedDir {
     }
 
     /// Unmounts and mounts again.
-    ///
-    /// # Errors
-    /// Those of either.
     pub fn remount(&mut self) -> Result<()> {
         self.unmount()?;
         self.check()?;
@@ -236,18 +224,12 @@ impl MountedDir {
     }
 
     /// Mounts what is unmounted by uext4, with these options.
-    ///
-    /// # Errors
-    /// Those of mounting.
     pub fn mount_with(&mut self, options: &str) -> Result<()> {
         self.driver = Driver::Ours(options.to_owned());
         self.mount()
     }
 
     /// Takes a mount away whose server was killed.
-    ///
-    /// # Errors
-    /// It stays mounted, or the image is held.
     pub fn abandon(&mut self) -> Result<()> {
         let end = Instant::now() + UNMOUNT_MAX;
         while self.is_mounted()? {
@@ -267,9 +249,6 @@ impl MountedDir {
     }
 
     /// e2fsck finds nothing to say.
-    ///
-    /// # Errors
-    /// It does.
     pub fn check(&self) -> Result<()> {
         if self.driver == Driver::Tmpfs {
             return Ok(());
@@ -284,9 +263,6 @@ impl MountedDir {
     }
 
     /// Unmounts, and has the image checked.
-    ///
-    /// # Errors
-    /// It stays busy, or e2fsck finds a fault.
     pub fn finish(mut self) -> Result<()> {
         self.unmount()?;
         self.check()

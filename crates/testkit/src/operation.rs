@@ -149,9 +149,6 @@ impl fmt::Debug for Op {
 }
 
 /// Finds a path; links are not followed.
-///
-/// # Errors
-/// Those of looking up.
 pub fn find<F: FileSystem>(fs: &F, path: &[u8]) -> Result<F::Node> {
     let mut node = fs.root()?;
     for name in path.split(|b| *b == b'/').filter(|name| !name.is_empty()) {
@@ -161,9 +158,6 @@ pub fn find<F: FileSystem>(fs: &F, path: &[u8]) -> Result<F::Node> {
 }
 
 /// Applies an operation. Gives the node of a file that stays open without this name.
-///
-/// # Errors
-/// Those of the operation; `EIO` with a short write is the caller's to see by the size.
 pub fn apply<F: FileSystem>(fs: &F, op: &Op) -> Result<Option<F::Node>> {
     let root = Caller::root();
     let create = |path: &[u8], mode, kind| {
@@ -231,9 +225,6 @@ pub fn apply<F: FileSystem>(fs: &F, op: &Op) -> Result<Option<F::Node>> {
 }
 
 /// As [`apply`], of ext4, which also has what no other file system has.
-///
-/// # Errors
-/// Those of the operation.
 pub fn apply_to_ext4(fs: &Ext4, op: &Op) -> Result<Option<InodeRef>> {
     let Op::JournalData { path, on } = op else {
         return apply(fs, op);

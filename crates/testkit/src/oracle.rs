@@ -5,9 +5,6 @@ use crate::tree::{self, Tree};
 use uext4_check::{CheckOptions, NoProgress};
 
 /// Runs a command; its output if it fails.
-///
-/// # Errors
-/// An exit code above `code_max`.
 pub fn run(program: &str, args: &[&str], code_max: i32) -> Result<String> {
     let out = Command::new(program)
         .args(args)
@@ -25,9 +22,6 @@ fn text(path: &Path) -> &str {
 }
 
 /// `uext4-check` finds nothing.
-///
-/// # Errors
-/// The first faults.
 pub fn check(device: &dyn BlockDevice) -> Result<()> {
     let options = CheckOptions {
         threads: 1,
@@ -47,17 +41,11 @@ pub fn check(device: &dyn BlockDevice) -> Result<()> {
 }
 
 /// `e2fsck -fn` finds nothing.
-///
-/// # Errors
-/// Its output.
 pub fn fsck(image: &Path) -> Result<()> {
     run("e2fsck", &["-fn", text(image)], 0).map(|_| ())
 }
 
 /// As [`fsck`], of an image in memory.
-///
-/// # Errors
-/// Its output.
 pub fn fsck_device(device: &MemoryDevice) -> Result<()> {
     let dir = tempfile::tempdir()?;
     let image = dir.path().join("image");
@@ -66,9 +54,6 @@ pub fn fsck_device(device: &MemoryDevice) -> Result<()> {
 }
 
 /// `e2fsck -fy` replays and repairs; true if there was anything besides the journal and orphans.
-///
-/// # Errors
-/// It could not repair everything.
 pub fn repair(image: &Path) -> Result<String> {
     run("e2fsck", &["-fy", text(image)], 1)
 }
@@ -83,9 +68,6 @@ pub struct KernelMount {
 
 impl KernelMount {
     /// Mounts an image through a loop device.
-    ///
-    /// # Errors
-    /// mount(8) failed.
     pub fn new(image: &Path, dir: &Path, options: &str) -> Result<KernelMount> {
         std::fs::create_dir_all(dir)?;
         let options = format!("loop,{options}");
@@ -107,9 +89,6 @@ impl KernelMount {
     }
 
     /// Stops the file system as a crash would: nothing is written from then on, the log neither.
-    ///
-    /// # Errors
-    /// The ioctl failed.
     pub fn shut_down(&self) -> Result<()> {
         // EXT4_IOC_SHUTDOWN with EXT4_GOING_FLAGS_NOLOGFLUSH.
         let code = "import fcntl,os,struct,sys\n\
@@ -119,9 +98,6 @@ impl KernelMount {
     }
 
     /// Unmounts, and waits until the loop device has released the image.
-    ///
-    /// # Errors
-    /// umount(8) failed.
     pub fn unmount(mut self) -> Result<()> {
         self.mounted = false;
         // A process that another thread is just starting has our open directories until its exec.
@@ -169,9 +145,6 @@ impl Drop for KernelMount {
 }
 
 /// The tree that the kernel sees in an image, read-only.
-///
-/// # Errors
-/// Those of mounting and reading.
 pub fn kernel_tree(image: &Path, dir: &Path) -> Result<Tree> {
     let mount = KernelMount::new(image, dir, "ro")?;
     let tree = tree::of_dir(mount.dir());

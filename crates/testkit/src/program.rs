@@ -21,9 +21,6 @@ pub struct Printed {
 }
 
 /// Runs a program.
-///
-/// # Errors
-/// It can't be run, or fails; with all that it printed.
 pub fn run(command: &mut Command) -> Result<Printed> {
     let output = command.stdin(Stdio::null()).output();
     let output = output.with_context(|| format!("running {command:?}"))?;

@@ -16,9 +16,6 @@ pub fn transports() -> Vec<&'static str> {
 }
 
 /// What the server reports about itself.
-///
-/// # Errors
-/// Nothing of uext4 is mounted there, or its server does not answer.
 pub fn statistics(dir: &Path) -> Result<serde_json::Value> {
     let mut value = vec![0; VALUE_BYTES_MAX];
     let len = rustix::fs::getxattr(dir, "uext4.stats", &mut value)?;
@@ -26,9 +23,6 @@ pub fn statistics(dir: &Path) -> Result<serde_json::Value> {
 }
 
 /// A process of the mount: `pid` is the server, `monitor_pid` the monitor.
-///
-/// # Errors
-/// Those of [`statistics`].
 pub fn pid_of(dir: &Path, key: &str) -> Result<Pid> {
     let stats = statistics(dir)?;
     let pid = stats[key].as_i64().context("no pid in the statistics")?;
@@ -36,9 +30,6 @@ pub fn pid_of(dir: &Path, key: &str) -> Result<Pid> {
 }
 
 /// Inodes and blocks in use.
-///
-/// # Errors
-/// As the host says.
 pub fn in_use(dir: &Path) -> Result<(u64, u64)> {
     let found = rustix::fs::statvfs(dir)?;
     Ok((
@@ -49,9 +40,6 @@ pub fn in_use(dir: &Path) -> Result<(u64, u64)> {
 
 /// Waits until no more is in use than `before`, but for so many blocks: the kernel reports to the server a moment later
 /// which inodes it has no use for.
-///
-/// # Errors
-/// It stays in use.
 pub fn all_is_freed(dir: &Path, before: (u64, u64), blocks: u64) -> Result<()> {
     let end = Instant::now() + Duration::from_secs(30);
     loop {

@@ -140,9 +140,6 @@ impl Stamps {
     }
 
     /// Whether what a read found in units from `first` on may be; the reason if not.
-    ///
-    /// # Errors
-    /// Which unit holds what it must not.
     pub fn judge(&self, first: usize, before: &Before, data: &[u8]) -> Result<(), String> {
         let units = data.chunks_exact(self.unit);
         for ((unit, known), bytes) in (first..).zip(&before.0).zip(units) {

@@ -46,9 +46,6 @@ pub fn show(path: &[u8]) -> String {
 }
 
 /// Names of a directory, without `.` and `..`.
-///
-/// # Errors
-/// Those of reading it, or more than `entries_max` entries.
 pub fn names<F: FileSystem>(fs: &F, dir: &F::Node, entries_max: usize) -> Result<Vec<Vec<u8>>> {
     let mut names = Vec::new();
     let mut seen = 0;
@@ -66,9 +63,6 @@ pub fn names<F: FileSystem>(fs: &F, dir: &F::Node, entries_max: usize) -> Result
 }
 
 /// Reads a mounted file system; `lost+found` is left out.
-///
-/// # Errors
-/// The first error of any operation, with the path.
 pub fn of_fs<F: FileSystem>(fs: &F) -> Result<Tree> {
     let caller = Caller::root();
     let mut tree = Tree::new();
@@ -99,9 +93,6 @@ pub fn of_fs<F: FileSystem>(fs: &F) -> Result<Tree> {
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
 /// What has a name, read whole.
-///
-/// # Errors
-/// The first error of any operation.
 pub fn entry_of<F: FileSystem>(fs: &F, node: &F::Node) -> Result<Entry> {
     let caller = Caller::root();
     let attr = fs.getattr(node)?;
@@ -137,9 +128,6 @@ pub fn entry_of<F: FileSystem>(fs: &F, node: &F::Node) -> Result<Entry> {
 }
 
 /// Reads a directory of the host, such as a mount; `lost+found` is left out.
-///
-/// # Errors
-/// The first error, with the path.
 pub fn of_dir(root: &Path) -> Result<Tree> {
     let mut tree = Tree::new();
     let mut left = vec![(Vec::new(), root.to_path_buf())];

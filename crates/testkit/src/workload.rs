@@ -85,9 +85,6 @@ pub struct Worker<'f> {
 
 impl<'f> Worker<'f> {
     /// A worker called `name` on a file system that has the directory `shared`.
-    ///
-    /// # Errors
-    /// Those of making its directory.
     pub fn new(fs: &'f Ext4, name: &str, seed: u64, habits: Habits) -> Result<Worker<'f>> {
         let mut model = Model::new();
         let dir = |path: &str| Op::Mkdir {
@@ -117,9 +114,6 @@ impl<'f> Worker<'f> {
     }
 
     /// Does one operation on both sides.
-    ///
-    /// # Errors
-    /// The two disagree.
     pub fn step(&mut self) -> Result<(Op, Option<Promise>)> {
         if self.rng.u8(..100) < 6 {
             self.use_open()?;
@@ -234,9 +228,6 @@ impl<'f> Worker<'f> {
     }
 
     /// Compares all that the worker owns with its model.
-    ///
-    /// # Errors
-    /// The first difference.
     pub fn compare(&self) -> Result<()> {
         let have = self.own_part(&tree::of_fs(self.fs)?);
         let want = self.own_part(&self.model.tree());

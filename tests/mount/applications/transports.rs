@@ -14,17 +14,11 @@ pub fn can_run(programs: &[&str]) -> bool {
 }
 
 /// Runs a program; returns its standard output.
-///
-/// # Errors
-/// It can't be run, or fails; with all that it printed.
 pub fn run(command: &mut Command) -> Result<String> {
     uext4_testkit::program::run(command).map(|printed| printed.out)
 }
 
 /// Does something on a new mount of each transport, which is then checked.
-///
-/// # Errors
-/// What `work` says, and what e2fsck finds.
 pub fn on_each_transport(
     options: &str,
     work: impl Fn(&mut MountedDir) -> Result<()>,
@@ -36,9 +30,6 @@ pub fn on_each_transport(
 }
 
 /// Does something on a new mount, which is then checked.
-///
-/// # Errors
-/// What `work` says, and what e2fsck finds.
 pub fn on_mount(options: &str, work: impl Fn(&mut MountedDir) -> Result<()>) -> Result<()> {
     let options = options.trim_end_matches(',');
     let mut mount = MountedDir::new(Driver::compared(options), &SHAPE)?;

@@ -4,17 +4,11 @@ use crate::namespace::{Mounted, can_mount, preload};
 use uext4_testkit::prelude::*;
 
 /// Runs a program, and gives all that it said.
-///
-/// # Errors
-/// It can't be run, or fails; with what it said.
 pub fn run(command: &mut Command) -> Result<String> {
     uext4_testkit::program::run(command).map(|said| said.out + &said.err)
 }
 
 /// The same, with the kernel's queues in a namespace of its own; `None`, having said so, where there can be none.
-///
-/// # Errors
-/// Those of [`run`].
 pub fn run_on_kernel(command: &Command) -> Result<Option<String>> {
     let alone = Command::new("unshare").args(["-i", "true"]).status();
     if !alone.is_ok_and(|status| status.success()) {
@@ -41,9 +35,6 @@ fn ioctls(mounted: &Mounted) -> Result<u64> {
 }
 
 /// The same on a new mount, and how many ioctls that were; `None` where the machine can't mount.
-///
-/// # Errors
-/// Those of [`run`]. A queue is left, or the mount is busy.
 pub fn run_on_mount(command: &mut Command) -> Result<Option<(String, u64)>> {
     if !can_mount() {
         return Ok(None);

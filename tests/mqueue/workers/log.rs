@@ -79,9 +79,6 @@ fn call(slot: &[u8]) -> Option<Call> {
 }
 
 /// The calls of a worker so far, the oldest first.
-///
-/// # Errors
-/// As the file says.
 pub fn read(file: &File, index: u32) -> Result<Vec<Call>> {
     let start = PAGE_BYTES + u64::from(index) * LOG_BYTES;
     let mut calls = Vec::new();

@@ -58,9 +58,6 @@ pub struct Workers {
 }
 
 /// Waits for a process to end.
-///
-/// # Errors
-/// It does not.
 fn end_of(process: &mut Child) -> Result<ExitStatus> {
     for _ in 0..LOOKS {
         if let Some(status) = process.try_wait()? {
@@ -73,9 +70,6 @@ fn end_of(process: &mut Child) -> Result<ExitStatus> {
 
 impl Workers {
     /// Queues for workers; `None`, having said so, where the machine has none.
-    ///
-    /// # Errors
-    /// Those of compiling, and of mounting.
     pub fn new(side: Side, queues: u32) -> Result<Option<Workers>> {
         if side != Side::Kernel && !can_mount() {
             return Ok(None);
@@ -159,9 +153,6 @@ impl Workers {
     }
 
     /// Runs one to its end, and gives what it says.
-    ///
-    /// # Errors
-    /// It fails, or does not end.
     pub fn run(&mut self, role: &str, number: u64) -> Result<String> {
         let (_, mut command) = self.command(role, 0, number)?;
         let mut process = command.stdout(Stdio::piped()).spawn()?;
@@ -174,9 +165,6 @@ impl Workers {
     }
 
     /// Starts one, and gives its place among the workers.
-    ///
-    /// # Errors
-    /// It can't be started.
     pub fn start(&mut self, role: &'static str, queue: u32, number: u64) -> Result<usize> {
         let (index, mut command) = self.command(role, queue, number)?;
         let process = Some(command.stdout(Stdio::null()).spawn()?);
@@ -190,9 +178,6 @@ impl Workers {
     }
 
     /// Kills one, and waits until it is gone.
-    ///
-    /// # Errors
-    /// It has ended before, or does not end.
     pub fn kill(&mut self, at: usize) -> Result<()> {
         let worker = &mut self.workers[at];
         let mut process = worker.process.take().context("runs")?;
@@ -205,17 +190,11 @@ impl Workers {
     }
 
     /// Senders and notified processes are to end.
-    ///
-    /// # Errors
-    /// As the file says.
     pub fn stop(&self) -> Result<()> {
         Ok(self.log.write_all_at(&1u64.to_ne_bytes(), 0)?)
     }
 
     /// Waits until all that have that role have ended well.
-    ///
-    /// # Errors
-    /// One fails, or does not end.
     pub fn join(&mut self, role: &str) -> Result<()> {
         for worker in self.workers.iter_mut().filter(|w| w.role == role) {
             if let Some(mut process) = worker.process.take() {
@@ -227,9 +206,6 @@ impl Workers {
     }
 
     /// What senders and receivers wrote down.
-    ///
-    /// # Errors
-    /// As the file says.
     pub fn logs(&self) -> Result<Vec<Log>> {
         let mut logs = Vec::new();
         for worker in self.workers.iter().filter(|w| w.role != "notify") {
@@ -244,9 +220,6 @@ impl Workers {
     }
 
     /// The queues' namespace is dropped: it is unused.
-    ///
-    /// # Errors
-    /// The mount is busy.
     pub fn finish(mut self) -> Result<()> {
         self.mounted.take().map_or(Ok(()), Mounted::unmount)
     }

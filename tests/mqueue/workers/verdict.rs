@@ -15,9 +15,6 @@ pub struct Verdict {
 }
 
 /// Looks through the logs of workers of that many queues.
-///
-/// # Errors
-/// A message came twice, out of order, changed, from nowhere, or to another queue.
 pub fn judge(logs: &[Log], queues: u32) -> Result<Verdict> {
     let mut sent = HashSet::new();
     let mut perhaps_sent = HashSet::new();

@@ -157,9 +157,6 @@ fn seeks_in_directory(sides: &mut [&mut dyn Side; 2], call: &Call) -> bool {
 }
 
 /// A sequence of calls as `rules` say; what is different, and all that led there.
-///
-/// # Errors
-/// A kind of difference, and the whole story.
 pub fn sequence(
     sides: &mut [&mut dyn Side; 2],
     seed: u64,

@@ -108,9 +108,6 @@ pub struct RecordDevice<D> {
 
 impl<D: BlockDevice> RecordDevice<D> {
     /// Wraps `inner` and copies its bytes for the base of the log.
-    ///
-    /// # Errors
-    /// Those of reading `inner`.
     pub fn new(inner: D) -> Result<RecordDevice<D>> {
         let base = MemoryDevice::copy_of(&inner)?;
         Ok(RecordDevice::over(inner, base))

@@ -74,9 +74,6 @@ pub const CONFIGS: [Config; 5] = [
 
 impl Config {
     /// The one of this name.
-    ///
-    /// # Errors
-    /// There is none.
     pub fn find(name: &str) -> Result<Config> {
         let found = CONFIGS.into_iter().find(|config| config.name == name);
         found.with_context(|| format!("no configuration is called {name}"))
@@ -105,18 +102,12 @@ pub struct Base {
 
 impl Base {
     /// For sequences.
-    ///
-    /// # Errors
-    /// Those of mkfs and of the operations that fill it.
     pub fn new(config: Config) -> Result<Base> {
         let bytes = if config.has_journal { 2 << 20 } else { 1 << 20 };
         Self::with_tree(config, bytes, first_tree())
     }
 
     /// For sequences or, if `kind` is `random`, for random workloads: larger and empty.
-    ///
-    /// # Errors
-    /// Those of mkfs and of the operations that fill it.
     pub fn for_kind(config: Config, kind: &str) -> Result<Base> {
         match kind {
             "random" => Self::with_tree(config, 8 << 20, Vec::new()),
@@ -164,9 +155,6 @@ impl Base {
     }
 
     /// Mounts a copy of this image as sequences do.
-    ///
-    /// # Errors
-    /// Those of mounting.
     pub fn mount(&self, device: Arc<dyn BlockDevice>) -> Result<Arc<Ext4>> {
         let device = match self.bug {
             Some(bug) => bug.in_workload(self, device)?,
@@ -223,9 +211,6 @@ impl FreeBlocks {
 }
 
 /// Reads the block bitmap of an image of one group.
-///
-/// # Errors
-/// Those of the device and of a damaged superblock or descriptor.
 pub fn free_blocks(device: &dyn BlockDevice) -> Result<FreeBlocks> {
     let sb = read_superblock(device)?;
     let (block, at) = sb.geometry.group_desc_location(GroupNo(0));

@@ -208,9 +208,6 @@ pub const CANARIES: [Canary; 27] = [
 
 impl Canary {
     /// What the explorer says of the bug; `None` if nothing, after `sequences` sequences.
-    ///
-    /// # Errors
-    /// Those of the machine.
     pub fn caught(&self, sequences: u64) -> Result<Option<String>> {
         let mut base = Base::new(Config::find(self.config)?)?;
         base.bug = Some(self.bug);
@@ -256,9 +253,6 @@ struct Held {
 
 impl Bent {
     /// Bends writes to `inner`, a copy of `base`.
-    ///
-    /// # Errors
-    /// The log can't be read.
     pub fn new(base: &Base, inner: Arc<dyn BlockDevice>, bug: Bug) -> Result<Bent> {
         let block = base.image.block(base.log.start);
         let sb = JournalSuper::parse(block, BLOCK as u32).context("a log")?;
@@ -459,9 +453,6 @@ impl Bug {
     }
 
     /// Bends what a workload does to `device`.
-    ///
-    /// # Errors
-    /// As [`Bent::new`].
     pub fn in_workload(
         self,
         base: &Base,
@@ -474,9 +465,6 @@ impl Bug {
     }
 
     /// Bends what a recovery does to `device`.
-    ///
-    /// # Errors
-    /// As [`Bent::new`].
     pub fn in_recovery(
         self,
         base: &Base,
@@ -489,9 +477,6 @@ impl Bug {
     }
 
     /// Bends what the journal's recovery has left, before orphans are processed.
-    ///
-    /// # Errors
-    /// Those of the device.
     pub fn before_orphans(self, base: &Base, device: &Arc<ForkDevice>) -> Result<()> {
         if self != Bug::OrphansForgotten {
             return Ok(());
@@ -527,9 +512,6 @@ impl Bug {
     }
 
     /// Bends what a recovery has left, before the verifier sees it.
-    ///
-    /// # Errors
-    /// Those of the device.
     pub fn before_check(self, device: &ForkDevice) -> Result<()> {
         let sb = read_superblock(device)?;
         let (block, at) = sb.geometry.group_desc_location(GroupNo(0));

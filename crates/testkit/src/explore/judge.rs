@@ -122,9 +122,6 @@ impl<'a> Judge<'a> {
     }
 
     /// Examines every state that the effort allows.
-    ///
-    /// # Errors
-    /// The first state that is not as it must be.
     pub fn examine(&mut self, seed: u64) -> Result<(), Failure> {
         let recording = self.recording;
         let device = ForkDevice::new(recording.image.clone());

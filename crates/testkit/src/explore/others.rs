@@ -34,9 +34,6 @@ pub struct Others {
 
 impl Others {
     /// Those of a thread; `shapes` are those of trees that e2fsck has seen, `kernel`: whether it mounts images.
-    ///
-    /// # Errors
-    /// There is no place for images.
     pub fn new(shapes: Arc<Mutex<HashSet<u64>>>, kernel: bool) -> Result<Others> {
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())?;
         Ok(Others {
@@ -85,9 +82,6 @@ impl Others {
     }
 
     /// e2fsck finds nothing after our recovery.
-    ///
-    /// # Errors
-    /// It does.
     pub fn fsck_recovered(&self, recovered: &Recovered) -> Result<Tally> {
         oracle::fsck(&self.file(&recovered.after.freeze())?)
             .context("e2fsck after our recovery")?;
@@ -98,9 +92,6 @@ impl Others {
     }
 
     /// Lets e2fsck repair a state.
-    ///
-    /// # Errors
-    /// It cannot, or not everything.
     pub fn repair(&self, state: &ForkDevice) -> Result<ForkDevice> {
         oracle::repair(&self.file(&state.freeze())?).context("e2fsck -fy")?;
         self.load()
@@ -108,9 +99,6 @@ impl Others {
 
     /// The recovery of others leaves the same tree as ours; the kernel's may leave another that is allowed, as
     /// since Linux 6.5 it takes a commit block whose first sector alone was written.
-    ///
-    /// # Errors
-    /// It does not.
     pub fn ask(
         &self,
         state: &ForkDevice,

@@ -17,9 +17,6 @@ use crate::workload::{Habits, Worker};
 const OPERATIONS: usize = 60;
 
 /// Runs the workload of a seed. What threads do is decided by it, their interleaving is not.
-///
-/// # Errors
-/// The file system and the model disagree.
 pub fn record_seed(base: &Base, seed: u64) -> Result<Recording> {
     let mut rng = Rng::with_seed(seed);
     let device = Arc::new(ForkDevice::new(base.image.clone()));
@@ -64,9 +61,6 @@ pub fn record_seed(base: &Base, seed: u64) -> Result<Recording> {
 }
 
 /// Explores the workload of a seed, or nothing but one state of it.
-///
-/// # Errors
-/// What is wrong.
 pub fn explore_seed(
     base: &Base,
     seed: u64,

@@ -64,9 +64,6 @@ struct Run<'b> {
 }
 
 /// Runs a sequence; `variant` chooses where in its log the file system is at the start.
-///
-/// # Errors
-/// The file system and the model disagree.
 pub fn record(base: &Base, steps: &[Step], variant: u64) -> Result<Recording> {
     let device = Arc::new(ForkDevice::new(base.image.clone()));
     let device = Arc::new(RecordDevice::over(device, MemoryDevice::new(0)));

@@ -42,9 +42,6 @@ impl BlockDevice for Spy<'_> {
 }
 
 /// Recovers the journal of `device` as a mount would, and nothing else; `None` where that takes more.
-///
-/// # Errors
-/// Recovery refuses the log, or would write a copy of a free block.
 pub fn replay(base: &Base, device: &Arc<ForkDevice>) -> Result<Option<Replay>> {
     let Ok(sb) = read_superblock(&**device) else {
         return Ok(None);
@@ -92,9 +89,6 @@ pub struct Recovered {
 }
 
 /// Mounts a fork of `device`, reads everything, unmounts, and lets the verifier judge what is left.
-///
-/// # Errors
-/// What went wrong first.
 pub fn recover(base: &Base, device: &ForkDevice) -> Result<Recovered> {
     let after = Arc::new(device.fork());
     let recorder = Arc::new(RecordDevice::over(Arc::clone(&after), MemoryDevice::new(0)));
@@ -159,9 +153,6 @@ fn shape_of(tree: &Tree) -> u64 {
 }
 
 /// Writes what a device holds to a file.
-///
-/// # Errors
-/// Those of the host.
 pub fn save(image: &Image, path: &std::path::Path) -> Result<()> {
     let mut bytes = Vec::with_capacity(image.len() as usize);
     for number in 0..image.len() / BLOCK as u64 {

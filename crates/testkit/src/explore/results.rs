@@ -76,9 +76,6 @@ pub struct Results {
 
 impl Results {
     /// Reads what there is.
-    ///
-    /// # Errors
-    /// The file can't be read, or a line is not a result.
     pub fn open(path: &Path) -> Result<Results> {
         Ok(Results {
             path: path.to_owned(),
@@ -103,9 +100,6 @@ impl Results {
     }
 
     /// Adds what exploring a chunk came to.
-    ///
-    /// # Errors
-    /// Those of writing.
     pub fn add(
         &mut self,
         chunk: Chunk,
@@ -138,9 +132,6 @@ impl Results {
 }
 
 /// Reads lines of JSON; none if there is no file.
-///
-/// # Errors
-/// The file can't be read, or a line is not JSON.
 pub fn read(path: &Path) -> Result<Vec<Value>> {
     let text = match std::fs::read_to_string(path) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),

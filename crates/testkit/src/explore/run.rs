@@ -33,9 +33,6 @@ pub fn number_at(sequences: &Sequences, place: u64) -> u64 {
 }
 
 /// Explores; the places that were done, what it came to, and what failed.
-///
-/// # Errors
-/// Those of the machine.
 pub fn run(base: &Base, plan: &Plan, shared: &Shared) -> Result<(u64, Tally, Vec<Failed>)> {
     let next = AtomicU64::new(plan.range.start);
     let total = Mutex::new((Tally::default(), Vec::new()));
@@ -82,9 +79,6 @@ pub fn run(base: &Base, plan: &Plan, shared: &Shared) -> Result<(u64, Tally, Vec
 }
 
 /// Explores one sequence, or nothing but one state of it.
-///
-/// # Errors
-/// What is wrong.
 pub fn explore(
     base: &Base,
     sequences: &Sequences,
