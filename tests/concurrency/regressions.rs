@@ -65,9 +65,7 @@ fn power_lost_while_a_range_is_put_in() {
     let file = make(&fs, &root, b"f", NewKind::Regular).expect("is made");
     let blocks = 60_000;
     for at in (0..blocks).step_by(2) {
-        fs.files
-            .write(&file, at * 1024, b"x", true)
-            .expect("writes");
+        fs.put(&file, at * 1024, b"x");
     }
     fs.sync().expect("syncs");
     let start = device.ops_len();
@@ -176,9 +174,7 @@ fn blocks_that_a_journaled_file_has_can_be_written() {
         .set_flags(&Caller::root(), &file, flags)
         .expect("is set");
     let blocks = 400;
-    fs.files
-        .write(&file, 0, &vec![9; blocks * 1024], true)
-        .expect("writes");
+    fs.put(&file, 0, &vec![9; blocks * 1024]);
     // What was written is behind in the log and in memory, and reads as zeros.
     fs.fallocate(&file, Fallocate::ZeroRange, 0, blocks as u64 * 1024)
         .expect("is zeroed");
@@ -257,7 +253,7 @@ fn a_directory_that_finds_no_room_stays_whole() {
         // A block more each time: also where the index needs one and then the leaf finds none.
         for _ in 0..if runs_out_of_blocks { 300 } else { 0 } {
             at -= 1024;
-            fs.files.truncate(&full, at).expect("cuts");
+            fs.resize(&full, at);
             link_until_it_fails();
         }
         drop((dir, file, full, root));
@@ -274,7 +270,7 @@ fn an_acl_pushes_data_out_of_a_full_inode() {
         let fs = mount(device.clone()).expect("mounts");
         let root = fs.root().expect("there");
         let file = make(&fs, &root, b"f", NewKind::Regular).expect("is made");
-        fs.files.write(&file, 0, &[9; 100], true).expect("writes");
+        fs.put(&file, 0, &[9; 100]);
         let is_inline = || file.flags().contains(InodeFlags::INLINE_DATA);
         let set = |name: &[u8], value: &[u8]| {
             let who = Caller::root();

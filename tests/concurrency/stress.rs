@@ -289,7 +289,7 @@ fn large_values_where_space_is_short() {
         let root = fs.root().expect("there");
         let full = make(&fs, &root, b"full", NewKind::Regular).expect("is made");
         let size = fill(&fs, &full, 64 << 10);
-        fs.files.truncate(&full, size - (300 << 10)).expect("cuts");
+        fs.resize(&full, size - (300 << 10));
         std::thread::scope(|scope| {
             for thread in 0..3 {
                 let mut rng = Rng::with_seed(round * 16 + thread);
@@ -361,7 +361,7 @@ fn a_journaled_file_with_much_behind_its_end_goes() {
     let root = fs.root().expect("there");
     let file = make(&fs, &root, b"f", NewKind::Regular).expect("is made");
     journal(&fs, &file, true);
-    fs.files.write(&file, 0, b"x", true).expect("writes");
+    fs.put(&file, 0, b"x");
     fs.fallocate(&file, Fallocate::AllocateKeepSize, 0, 200 << 20)
         .expect("allocates");
     drop(file);
@@ -405,7 +405,7 @@ fn everything_runs_out_of_space() {
         for step in 0..3000 {
             if step % 5 == 0 && at > 0 {
                 at -= block;
-                fs.files.truncate(&full, at).expect("cuts");
+                fs.resize(&full, at);
             }
             let file = rng.choice(&files).unwrap();
             match rng.u8(..9) {

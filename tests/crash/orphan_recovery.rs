@@ -27,11 +27,11 @@ fn crash_while_orphans_are_recovered() {
             MountOptions::default(),
         )
         .unwrap();
-        let top = fs.namei.root().unwrap();
+        let top = fs.top();
         let mut held = vec![];
         for i in 0..1500 {
             let f = fs.namei.tmpfile(&Caller::root(), &top, 0o600).unwrap();
-            fs.files.write(&f, 0, &[i as u8; 3000], true).unwrap();
+            fs.put(&f, 0, &[i as u8; 3000]);
             held.push(f);
         }
         fs.sync().unwrap();

@@ -46,20 +46,16 @@ fn table(fs: &Ext4, no: GroupNo) -> Pblk {
 }
 
 fn make(fs: &Ext4, name: &[u8], kind: NewKind<'_>) -> InodeRef {
-    let root = fs.namei.root().expect("root");
+    let root = fs.top();
     let new = NewNode { mode: 0o755, kind };
-    fs.namei
-        .create(&Caller::root(), &root, name, &new)
-        .expect("create")
+    fs.make(&root, name, &new)
 }
 
 /// A file of one-block extents with holes between them.
 fn fragments(fs: &Ext4, name: &[u8], count: u64) -> InodeRef {
     let file = make(fs, name, NewKind::Regular);
     for i in 0..count {
-        fs.files
-            .write(&file, i * 3 * BLOCK, &[1; BLOCK as usize], true)
-            .expect("write");
+        fs.put(&file, i * 3 * BLOCK, &[1; BLOCK as usize]);
     }
     file
 }
@@ -76,7 +72,7 @@ fn first_node(device: &MemoryDevice, inode: u64) -> Pblk {
 /// Everything that follows a mapping; what it does must be an error, and is at most damage.
 fn use_all(fs: &Ext4, name: &[u8]) -> Vec<(&'static str, Result<(), Ext4Error>)> {
     let me = Caller::root();
-    let root = fs.namei.root().expect("root");
+    let root = fs.top();
     let file = match fs.namei.lookup(&me, &root, name) {
         Ok(file) => file,
         Err(why) => return vec![("lookup", Err(why))],
@@ -181,10 +177,7 @@ fn a_leaf_that_two_entries_name() {
     }
     device.write_at(inode + I_BLOCK, &root).expect("write");
     let fs = mount(&device).expect("mount");
-    let file = fs
-        .namei
-        .lookup(&Caller::root(), &fs.namei.root().expect("root"), b"f")
-        .expect("lookup");
+    let file = fs.get(&fs.top(), b"f");
     let extents = fs.mapping.extents(&file);
     assert!(matches!(extents, Err(Ext4Error::Corrupt(_))), "{extents:?}");
     let truncated = fs.files.truncate(&file, 0);
@@ -235,7 +228,7 @@ fn a_block_of_two_directories() {
         mode: 0o644,
         kind: NewKind::Regular,
     };
-    fs.namei.create(&me, &a, b"x", &new).expect("create");
+    fs.make(&a, b"x", &new);
     let (from, to) = (place(&fs, a.ino), place(&fs, b.ino));
     drop((a, b));
     fs.unmount().expect("unmount");
@@ -244,10 +237,10 @@ fn a_block_of_two_directories() {
     device.read_at(from + I_BLOCK, &mut root).expect("read");
     device.write_at(to + I_BLOCK, &root).expect("write");
     let fs = mount(&device).expect("mount");
-    let top = fs.namei.root().expect("root");
-    let a = fs.namei.lookup(&me, &top, b"a").expect("lookup");
-    let b = fs.namei.lookup(&me, &top, b"b").expect("lookup");
-    fs.namei.lookup(&me, &a, b"x").expect("the first to use it");
+    let top = fs.top();
+    let a = fs.get(&top, b"a");
+    let b = fs.get(&top, b"b");
+    fs.get(&a, b"x");
     let made = fs.namei.create(&me, &b, b"y", &new).map(drop);
     assert!(matches!(made, Err(Ext4Error::Corrupt(_))), "{made:?}");
 }
@@ -279,13 +272,13 @@ fn a_directory_block_that_is_a_node_of_a_file() {
     );
     device.write_at(file_at + I_BLOCK, &root).expect("write");
     let fs = mount(&device).expect("mount");
-    let top = fs.namei.root().expect("root");
-    let dir = fs.namei.lookup(&me, &top, b"d").expect("lookup");
+    let top = fs.top();
+    let dir = fs.get(&top, b"d");
     let new = NewNode {
         mode: 0o644,
         kind: NewKind::Regular,
     };
-    fs.namei.create(&me, &dir, b"x", &new).expect("create");
+    fs.make(&dir, b"x", &new);
     drop(dir);
     for (call, done) in use_all(&fs, b"f") {
         let refused = matches!(done, Err(Ext4Error::Corrupt(_)));
@@ -346,15 +339,13 @@ fn a_directory_that_is_too_deep_or_in_a_loop() {
     let top = make(&fs, b"top", NewKind::Directory);
     let mut at = top.clone();
     for depth in 0..(1 << 16) + 10 {
-        let below = fs.namei.create(&me, &at, b"d", &new).expect("mkdir");
+        let below = fs.make(&at, b"d", &new);
         if depth == 1000 || depth == (1 << 16) + 5 {
             let file = NewNode {
                 mode: 0o644,
                 kind: NewKind::Regular,
             };
-            fs.namei
-                .create(&me, &below, b"file", &file)
-                .expect("create");
+            fs.make(&below, b"file", &file);
             let renamed =
                 fs.namei
                     .rename(&me, &below, b"file", &top, b"file", RenameFlags::empty());
@@ -377,8 +368,8 @@ fn directories_above_each_other() {
         kind: NewKind::Directory,
     };
     let a = make(&fs, b"a", NewKind::Directory);
-    let b = fs.namei.create(&me, &a, b"b", &new).expect("mkdir");
-    fs.namei.create(&me, &b, b"c", &new).expect("mkdir");
+    let b = fs.make(&a, b"b", &new);
+    fs.make(&b, b"c", &new);
     let block = fs.mapping.map_block(&a, Lblk(0)).expect("maps").pblk;
     let (block, b) = (block.expect("a block"), b.ino);
     drop(a);
@@ -388,10 +379,8 @@ fn directories_above_each_other() {
     let at = block.0 * BLOCK + 12;
     device.write_at(at, &b.0.to_le_bytes()).expect("write");
     let fs = mount(&device).expect("mount");
-    let top = fs.namei.root().expect("root");
-    let b = fs
-        .namei
-        .lookup(&me, &fs.namei.lookup(&me, &top, b"a").expect("a"), b"b");
+    let top = fs.top();
+    let b = fs.namei.lookup(&me, &fs.get(&top, b"a"), b"b");
     let b = b.expect("b");
     let renamed = fs
         .namei

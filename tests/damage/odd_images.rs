@@ -9,7 +9,7 @@ fn swap_boot_with_itself() {
     let fs = mount(&path, MountOptions::default());
     let top = fs.root().unwrap();
     let f = fs.create(&Caller::root(), &top, b"f", &FILE).unwrap();
-    fs.files.write(&f, 0, &[1; 5000], true).unwrap();
+    fs.put(&f, 0, &[1; 5000]);
     fs.files.swap_boot(&Caller::root(), &f).unwrap();
     let boot = fs.inodes.get_inode(Ino(5)).unwrap();
     let fs2 = Arc::clone(&fs);
@@ -178,7 +178,7 @@ fn lazy_times_survive_enospc_and_eviction() {
                 let f = fs
                     .create(&Caller::root(), &top, format!("f{i}").as_bytes(), &FILE)
                     .unwrap();
-                fs.files.write(&f, 0, &[1; 100], true).unwrap();
+                fs.put(&f, 0, &[1; 100]);
             }
             let big = fs.create(&Caller::root(), &top, b"big", &FILE).unwrap();
             while FileSystem::append(&*fs, &big, &[0; 4096]).is_ok() {}
@@ -242,9 +242,9 @@ fn odd_ages() {
         );
         let top = fs.root().unwrap();
         let f = fs.create(&Caller::root(), &top, b"f", &FILE).unwrap();
-        fs.files.write(&f, 0, b"x", true).unwrap();
+        fs.put(&f, 0, b"x");
         std::thread::sleep(Duration::from_millis(30));
-        fs.files.write(&f, 0, b"x", true).unwrap();
+        fs.put(&f, 0, b"x");
         drop(f);
         drop(top);
         fs.unmount().unwrap();
@@ -264,7 +264,7 @@ fn odd_ages() {
         );
         let top = fs.root().unwrap();
         let f = fs.create(&Caller::root(), &top, b"f", &FILE).unwrap();
-        fs.files.write(&f, 0, b"x", true).unwrap();
+        fs.put(&f, 0, b"x");
         std::thread::sleep(Duration::from_millis(fastrand::u64(0..8)));
         let _ = fs.files.write(&f, 0, b"x", true);
         drop(f);

@@ -13,15 +13,10 @@ fn self_rename() {
             &["-b", "1024", "-O", "^metadata_csum,^uninit_bg,^dir_index"],
         );
         let fs = mke2fs::mount(&path, MountOptions::default());
-        let top = fs.namei.root().unwrap();
-        let d = fs
-            .namei
-            .create(&Caller::root(), &top, b"d", &mke2fs::DIR)
-            .unwrap();
-        fs.namei
-            .create(&Caller::root(), &top, b"e", &mke2fs::DIR)
-            .unwrap();
-        fs.namei.create(&Caller::root(), &top, b"f", &FILE).unwrap();
+        let top = fs.top();
+        let d = fs.make(&top, b"d", &mke2fs::DIR);
+        fs.make(&top, b"e", &mke2fs::DIR);
+        fs.make(&top, b"f", &FILE);
         let ino = d.ino.0;
         drop(d);
         drop(top);
@@ -41,8 +36,8 @@ fn self_rename() {
         let (tx, rx) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let me = Caller::root();
-            let top = fs.namei.root().unwrap();
-            let d = fs.namei.lookup(&me, &top, b"d").unwrap();
+            let top = fs.top();
+            let d = fs.get(&top, b"d");
             let r = match case {
                 0 => fs
                     .namei
@@ -102,13 +97,10 @@ fn lazytime_on_a_failing_device() {
             )
             .unwrap();
             let me = Caller::root();
-            let top = fs.namei.root().unwrap();
+            let top = fs.top();
             for i in 0..50 {
-                let f = fs
-                    .namei
-                    .create(&me, &top, format!("f{i}").as_bytes(), &FILE)
-                    .unwrap();
-                fs.files.write(&f, 0, &[1; 100], true).unwrap();
+                let f = fs.make(&top, &format!("f{i}"), &FILE);
+                fs.put(&f, 0, &[1; 100]);
             }
             fs.sync().unwrap();
             set(&plan, when);

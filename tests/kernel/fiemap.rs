@@ -178,12 +178,8 @@ fn a_trimmed_image_is_as_small_as_its_files() {
         FileSystem::create(&*fs, &Caller::root(), &root, name, &new).expect("is made")
     };
     let (kept, gone) = (uext(b"kept"), uext(b"gone"));
-    fs.files
-        .write(&kept, 0, &vec![7; 1 << 20], true)
-        .expect("writes");
-    fs.files
-        .write(&gone, 0, &vec![8; 8 << 20], true)
-        .expect("writes");
+    fs.put(&kept, 0, &vec![7; 1 << 20]);
+    fs.put(&gone, 0, &vec![8; 8 << 20]);
     FileSystem::setxattr(
         &*fs,
         &Caller::root(),
@@ -196,7 +192,7 @@ fn a_trimmed_image_is_as_small_as_its_files() {
     fs.sync().expect("syncs");
     let used = || std::fs::metadata(&path).expect("there").blocks() * 512;
     let before = used();
-    fs.files.truncate(&gone, 0).expect("is cut");
+    fs.resize(&gone, 0);
     // What is free and not durable stays.
     let early = fs.blocks.trim(0, u64::MAX, 0).expect("trims");
     fs.sync().expect("syncs");

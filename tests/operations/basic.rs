@@ -34,18 +34,13 @@ fn files_and_directories() {
     for shape in SHAPES {
         let path = image(tmp.path(), "64M", shape);
         let fs = mount(&path);
-        let top = fs.namei.root().expect("root");
-        let dir = fs.namei.create(&root, &top, b"dir", &DIR).expect("mkdir");
+        let top = fs.top();
+        let dir = fs.make(&top, b"dir", &DIR);
         for i in 0..3000 {
             let name = format!("file-with-a-name-{i}");
-            let file = fs
-                .namei
-                .create(&root, &dir, name.as_bytes(), &FILE)
-                .expect("create");
+            let file = fs.make(&dir, &name, &FILE);
             if i % 7 == 0 {
-                fs.files
-                    .write(&file, 0, name.as_bytes(), true)
-                    .expect("write");
+                fs.put(&file, 0, name.as_bytes());
             }
         }
         assert!(
@@ -54,9 +49,7 @@ fn files_and_directories() {
                 .is_err()
         );
         for i in (0..3000).step_by(3) {
-            fs.namei
-                .unlink(&root, &dir, format!("file-with-a-name-{i}").as_bytes())
-                .expect("unlink");
+            fs.remove(&dir, &format!("file-with-a-name-{i}"));
         }
         for i in 0..3000 {
             let found = fs
@@ -64,7 +57,7 @@ fn files_and_directories() {
                 .lookup(&root, &dir, format!("file-with-a-name-{i}").as_bytes());
             assert_eq!(found.is_ok(), i % 3 != 0, "name {i}");
         }
-        let sub = fs.namei.create(&root, &dir, b"sub", &DIR).expect("mkdir");
+        let sub = fs.make(&dir, b"sub", &DIR);
         fs.namei
             .rename(
                 &root,
@@ -82,10 +75,7 @@ fn files_and_directories() {
             mode: 0o777,
             kind: NewKind::Symlink(&[b'x'; 200]),
         };
-        let link = fs
-            .namei
-            .create(&root, &top, b"link", &link)
-            .expect("symlink");
+        let link = fs.make(&top, b"link", &link);
         assert_eq!(fs.files.readlink(&link).expect("readlink"), vec![b'x'; 200]);
         let (index, name) = uext4_ondisk::XattrIndex::split_name(b"user.a").expect("name");
         for len in [10, 50, 900, 0] {
@@ -118,15 +108,12 @@ fn data_survives() {
         let mut size = 0;
         {
             let fs = mount(&path);
-            let top = fs.namei.root().expect("root");
-            let file = fs
-                .namei
-                .create(&root, &top, b"data", &FILE)
-                .expect("create");
+            let top = fs.top();
+            let file = fs.make(&top, b"data", &FILE);
             for _ in 0..300 {
                 if rng.u8(..) < 30 {
                     let to = rng.usize(..model.len());
-                    fs.files.truncate(&file, to as u64).expect("truncate");
+                    fs.resize(&file, to as u64);
                     model[to..].fill(0);
                     size = to;
                     continue;
@@ -135,12 +122,7 @@ fn data_survives() {
                 let len = rng.usize(1..=(model.len() - at).min(100_000));
                 let byte = rng.u8(1..);
                 let data = vec![byte; len];
-                assert_eq!(
-                    fs.files
-                        .write(&file, at as u64, &data, true)
-                        .expect("write"),
-                    len
-                );
+                assert_eq!(fs.put(&file, at as u64, &data), len);
                 model[at..at + len].fill(byte);
                 size = size.max(at + len);
             }
@@ -153,12 +135,12 @@ fn data_survives() {
         }
         fsck(&path);
         let fs = mount(&path);
-        let top = fs.namei.root().expect("root");
-        let file = fs.namei.lookup(&root, &top, b"data").expect("lookup");
+        let top = fs.top();
+        let file = fs.get(&top, b"data");
         let mut have = vec![1; model.len()];
         let n = fs.files.read(&file, 0, &mut have).expect("read");
         assert!(n == size && have[..n] == model[..n]);
-        fs.namei.unlink(&root, &top, b"data").expect("unlink");
+        fs.remove(&top, b"data");
         assert_eq!(
             fs.files.read(&file, 0, &mut have).expect("read unlinked"),
             size
@@ -177,29 +159,21 @@ fn a_crash_recovers_what_was_synced() {
     let path = image(tmp.path(), "64M", &[]);
     {
         let fs = mount(&path);
-        let top = fs.namei.root().expect("root");
+        let top = fs.top();
         for i in 0..500 {
             let name = format!("f{i}");
-            let file = fs
-                .namei
-                .create(&root, &top, name.as_bytes(), &FILE)
-                .expect("create");
-            fs.files
-                .write(&file, 0, name.as_bytes(), true)
-                .expect("write");
+            let file = fs.make(&top, &name, &FILE);
+            fs.put(&file, 0, name.as_bytes());
         }
         fs.sync().expect("sync");
         drop(top);
         fs.crash();
     }
     let fs = mount(&path);
-    let top = fs.namei.root().expect("root");
+    let top = fs.top();
     for i in 0..500 {
         let name = format!("f{i}");
-        let file = fs
-            .namei
-            .lookup(&root, &top, name.as_bytes())
-            .expect("lookup");
+        let file = fs.get(&top, &name);
         let mut data = [0; 16];
         let n = fs.files.read(&file, 0, &mut data).expect("read");
         assert_eq!(&data[..n], name.as_bytes());
@@ -216,46 +190,32 @@ fn deep_trees() {
     let root = Caller::root();
     let path = image(tmp.path(), "256M", &["-b", "1024", "-N", "80000"]);
     let fs = mount(&path);
-    let top = fs.namei.root().expect("root");
-    let dir = fs.namei.create(&root, &top, b"many", &DIR).expect("mkdir");
+    let top = fs.top();
+    let dir = fs.make(&top, b"many", &DIR);
     let name = |i: u32| format!("a-rather-long-name-so-that-leaves-fill-{i}");
     for i in 0..60_000 {
-        let _file = fs
-            .namei
-            .create(&root, &dir, name(i).as_bytes(), &FILE)
-            .expect("create");
+        let _file = fs.make(&dir, &name(i), &FILE);
     }
-    let holes = fs
-        .namei
-        .create(&root, &top, b"holes", &FILE)
-        .expect("create");
+    let holes = fs.make(&top, b"holes", &FILE);
     // Every other block, from the back: as many extents as blocks, each before the others.
     for i in (0..20_000u64).rev() {
-        fs.files
-            .write(&holes, i * 2048, &[1; 1024], true)
-            .expect("write");
+        fs.put(&holes, i * 2048, &[1; 1024]);
     }
     fs.sync().expect("sync");
     for i in (0..20_000u64).step_by(3) {
-        fs.files
-            .write(&holes, i * 2048 + 1024, &[2; 1024], true)
-            .expect("fill");
+        fs.put(&holes, i * 2048 + 1024, &[2; 1024]);
     }
-    fs.files
-        .truncate(&holes, 20_000 * 1024 + 100)
-        .expect("truncate");
+    fs.resize(&holes, 20_000 * 1024 + 100);
     for i in (0..60_000).step_by(2) {
-        fs.namei
-            .unlink(&root, &dir, name(i).as_bytes())
-            .expect("unlink");
+        fs.remove(&dir, &name(i));
     }
     drop((holes, dir, top));
     fs.unmount().expect("unmount");
     drop(fs);
     fsck(&path);
     let fs = mount(&path);
-    let top = fs.namei.root().expect("root");
-    let dir = fs.namei.lookup(&root, &top, b"many").expect("lookup");
+    let top = fs.top();
+    let dir = fs.get(&top, b"many");
     for i in 0..60_000 {
         assert_eq!(
             fs.namei.lookup(&root, &dir, name(i).as_bytes()).is_ok(),
@@ -270,14 +230,10 @@ fn deep_trees() {
     .expect("readdir");
     assert_eq!(seen, 30_002);
     for i in (1..60_000).step_by(2) {
-        fs.namei
-            .unlink(&root, &dir, name(i).as_bytes())
-            .expect("unlink");
+        fs.remove(&dir, &name(i));
     }
-    fs.namei
-        .rmdir(&root, &top, b"many")
-        .expect("rmdir of an open directory");
-    fs.namei.unlink(&root, &top, b"holes").expect("unlink");
+    fs.remove_dir(&top, b"many");
+    fs.remove(&top, b"holes");
     drop((dir, top));
     fs.unmount().expect("unmount");
     drop(fs);

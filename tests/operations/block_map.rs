@@ -4,10 +4,8 @@ use uext4_ext4::Result;
 use uext4_ondisk::{CorruptKind, MAP_DIRECT, MapShape, RoCompat, map_pointer};
 
 fn create(fs: &Ext4, name: &str) -> InodeRef {
-    let top = fs.namei.root().unwrap();
-    fs.namei
-        .create(&Caller::root(), &top, name.as_bytes(), &FILE)
-        .unwrap()
+    let top = fs.top();
+    fs.make(&top, &name, &FILE)
 }
 
 fn lookup(fs: &Ext4, name: &str) -> Result<InodeRef> {
@@ -110,7 +108,7 @@ fn write_every_level(fs: &Ext4) -> Vec<u64> {
     at.push(last - 1);
     for (i, lblk) in at.iter().enumerate() {
         let data = vec![i as u8 + 1; block as usize];
-        fs.files.write(&file, lblk * block, &data, true).unwrap();
+        fs.put(&file, lblk * block, &data);
     }
     let too_large = fs.files.write(&file, last * block, &[1], true);
     assert!(matches!(too_large, Err(Ext4Error::TooLarge)));
@@ -125,17 +123,15 @@ fn free_every_level(fs: &Ext4, at: &[u64]) {
     is_as_written(fs, &file, at);
     // A hole across a border takes the pointer block with it that becomes empty.
     let before = file.state().blocks;
-    fs.files
-        .fallocate(&file, Fallocate::PunchHole, 12 * block, p * block)
-        .unwrap();
+    fs.allocate(&file, Fallocate::PunchHole, 12 * block, p * block);
     assert_eq!(file.state().blocks, before - 4 * block / 512);
     for size in [at[at.len() - 1], 12 + p + p * p, 12 + p, 11] {
-        fs.files.truncate(&file, size * block).unwrap();
+        fs.resize(&file, size * block);
         let n = read(fs, &file, 11 * block - 4, 9).len();
         assert_eq!(n, if size > 11 { 9 } else { 4 });
     }
     assert_eq!(file.state().blocks, 2 * block / 512);
-    fs.files.truncate(&file, 0).unwrap();
+    fs.resize(&file, 0);
     let state = file.state().clone();
     assert_eq!((state.blocks, state.i_block), (0, [0; 60]));
 }
@@ -147,12 +143,12 @@ fn directories_and_links_have_maps() {
         let args: Vec<&str> = args.split(' ').collect();
         let path = image(tmp.path(), "16M", &args);
         let fs = mount(&path, MountOptions::default());
-        let (me, top) = (Caller::root(), fs.namei.root().unwrap());
-        let dir = fs.namei.create(&me, &top, b"dir", &DIR).unwrap();
+        let (me, top) = (Caller::root(), fs.top());
+        let dir = fs.make(&top, b"dir", &DIR);
         let name = |i: u32| format!("{i}-{}", "n".repeat(200)).into_bytes();
         // Five to a block: past the blocks that the inode names, and those of one pointer block.
         for i in 0..1500 {
-            fs.namei.create(&me, &dir, &name(i), &FILE).unwrap();
+            fs.make(&dir, &name(i), &FILE);
         }
         assert_eq!(fs.volume.journal().stats().overruns, 0);
         assert!(dir.size() > (12 + 256) * 1024 && !dir.flags().contains(InodeFlags::EXTENTS));
@@ -173,18 +169,18 @@ fn directories_and_links_have_maps() {
         drop(fs);
         check(&path);
         let fs = mount(&path, MountOptions::default());
-        let (dir, top) = (lookup(&fs, "dir").unwrap(), fs.namei.root().unwrap());
+        let (dir, top) = (lookup(&fs, "dir").unwrap(), fs.top());
         assert_eq!(
             fs.files.readlink(&lookup(&fs, "l1000").unwrap()).unwrap(),
             [b't'; 1000]
         );
         for i in 0..1500 {
-            fs.namei.unlink(&me, &dir, &name(i)).unwrap();
+            fs.remove(&dir, &name(i));
         }
         drop(dir);
-        fs.namei.rmdir(&me, &top, b"dir").unwrap();
-        fs.namei.unlink(&me, &top, b"l60").unwrap();
-        fs.namei.unlink(&me, &top, b"l59").unwrap();
+        fs.remove_dir(&top, b"dir");
+        fs.remove(&top, b"l60");
+        fs.remove(&top, b"l59");
         assert_eq!(fs.volume.journal().stats().overruns, 0);
         drop(top);
         fs.unmount().unwrap();
@@ -212,7 +208,7 @@ fn blocks_without_data_are_refused() {
     let data = vec![7u8; 65536 + 4096];
     let skip = data.as_ptr().align_offset(4096);
     let data = &data[skip..skip + 65536];
-    fs.files.truncate(&file, 1 << 20).unwrap();
+    fs.resize(&file, 1 << 20);
     let direct = |at| {
         fs.files
             .write_direct(&file, at, data, IoFlags::DIRECT, true)
@@ -248,27 +244,25 @@ fn deleting_a_scattered_file_keeps_to_its_credits() {
     let (a, b) = (create(&fs, "a"), create(&fs, "b"));
     let free = fs.volume.superblock().raw.free_blocks_count();
     for i in 0..4000u64 {
-        fs.files.write(&a, i * 1024, &[1; 1024], true).unwrap();
+        fs.put(&a, i * 1024, &[1; 1024]);
         if i % 2 == 0 {
             // One block for each block of pointers.
-            fs.files
-                .write(&b, i * 128 * 1024, &[2; 1024], true)
-                .unwrap();
+            fs.put(&b, i * 128 * 1024, &[2; 1024]);
         }
     }
     assert!(fs.mapping.extents(&a).unwrap().len() > 1500);
     assert!((4000..4020).contains(&(b.state().blocks / 2)));
     fs.files.fsync(&b, false).unwrap();
     let before = fs.volume.journal().stats();
-    fs.files.truncate(&a, 5000).unwrap();
-    let top = fs.namei.root().unwrap();
+    fs.resize(&a, 5000);
+    let top = fs.top();
     drop(b);
-    fs.namei.unlink(&Caller::root(), &top, b"b").unwrap();
+    fs.remove(&top, b"b");
     fs.sync().unwrap();
     let after = fs.volume.journal().stats();
     assert!(after.commits > before.commits + 2);
     assert_eq!(after.overruns, before.overruns);
-    fs.files.truncate(&a, 0).unwrap();
+    fs.resize(&a, 0);
     drop((a, top));
     fs.unmount().unwrap();
     drop(fs);
@@ -287,7 +281,7 @@ fn both_kinds_live_in_one_file_system() {
     let path = image(tmp.path(), "16M", &["-t", "ext3", "-b", "1024"]);
     let fs = mount(&path, MountOptions::default());
     let old = create(&fs, "old");
-    fs.files.write(&old, 0, &[1; 50_000], true).unwrap();
+    fs.put(&old, 0, &[1; 50_000]);
     drop(old);
     fs.unmount().unwrap();
     drop(fs);
@@ -296,9 +290,7 @@ fn both_kinds_live_in_one_file_system() {
     let (old, new) = (lookup(&fs, "old").unwrap(), create(&fs, "new"));
     for i in 0..40 {
         for (file, byte) in [(&old, 2), (&new, 3)] {
-            fs.files
-                .write(file, 50_000 + i * 10_000, &[byte; 10_000], true)
-                .unwrap();
+            fs.put(file, 50_000 + i * 10_000, &[byte; 10_000]);
         }
     }
     let kinds = [&old, &new].map(|file| file.flags().contains(InodeFlags::EXTENTS));
@@ -309,7 +301,7 @@ fn both_kinds_live_in_one_file_system() {
     let boot = fs.files.swap_boot(&Caller::root(), &old);
     boot.unwrap();
     assert!(old.flags().contains(InodeFlags::EXTENTS) && old.size() == 0);
-    fs.files.write(&old, 0, &[4; 5000], true).unwrap();
+    fs.put(&old, 0, &[4; 5000]);
     fs.files.swap_boot(&Caller::root(), &old).unwrap();
     assert_eq!(read(&fs, &old, 49_999, 2), [1, 2]);
     drop((old, new));
@@ -326,8 +318,8 @@ fn features_come_with_their_use() {
         let path = image(tmp.path(), "16M", &args);
         let fs = mount(&path, MountOptions::default());
         let file = create(&fs, "file");
-        fs.files.truncate(&file, (1 << 31) - 1).unwrap();
-        fs.files.write(&file, 1 << 31, b"beyond", true).unwrap();
+        fs.resize(&file, (1 << 31) - 1);
+        fs.put(&file, 1 << 31, b"beyond");
         let index = uext4_ondisk::XattrIndex::USER;
         fs.attributes
             .set_xattr(&file, index, b"name", &[1; 400], Default::default())
@@ -351,9 +343,7 @@ fn features_come_with_their_use() {
 fn victim(path: &Path) -> (Vec<u8>, [Pblk; 2]) {
     let fs = mount(path, MountOptions::default());
     let file = create(&fs, "victim");
-    fs.files
-        .write(&file, 0, &vec![5; 600 * 1024], true)
-        .unwrap();
+    fs.put(&file, 0, &vec![5; 600 * 1024]);
     let root = file.state().i_block;
     let pointers = [MAP_DIRECT, MAP_DIRECT + 1].map(|slot| map_pointer(&root, slot).unwrap());
     drop(file);
@@ -374,7 +364,7 @@ fn each_damage_of_a_pointer_has_its_kind() {
     let (bytes, [single, double]) = victim(&path);
     let table = {
         let fs = open(&bytes);
-        fs.namei.root().unwrap().itable.block() as u32
+        fs.top().itable.block() as u32
     };
     let p = 256u64;
     // In which block, which pointer, what it becomes, the file block that needs it.
@@ -485,10 +475,7 @@ fn one_byte_changed_in_pointers() {
                 .fallocate(&file, Fallocate::PunchHole, 300 << 10, 20 << 10),
         ];
         drop(file);
-        all.push(
-            fs.namei
-                .unlink(&Caller::root(), &fs.namei.root().unwrap(), b"victim"),
-        );
+        all.push(fs.namei.unlink(&Caller::root(), &fs.top(), b"victim"));
         let _ = fs.unmount();
         for done in all {
             match done {

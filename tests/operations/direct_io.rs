@@ -141,7 +141,7 @@ fn a_full_device_leaves_files_intact() {
         let fs = mount(&device, &options);
         let file = make(&fs, "file");
         const BLOCKS: u64 = 40;
-        fs.files.truncate(&file, BLOCKS * BLOCK).expect("size");
+        fs.resize(&file, BLOCKS * BLOCK);
         for block in (0..BLOCKS).step_by(2) {
             write(&fs, &file, block * BLOCK, BLOCK, 1 + block as u8).expect("write");
         }
@@ -174,7 +174,7 @@ fn a_full_device_leaves_files_intact() {
         }
         intact(0);
         // With three free blocks, a part: a block is there in whole or not at all.
-        fs.files.truncate(&spare, 0).expect("truncate");
+        fs.resize(&spare, 0);
         let part = Aligned::filled((BLOCKS * BLOCK) as usize, 0xaa);
         let written = fs.files.write_with(
             &file,
@@ -280,7 +280,7 @@ fn a_file_of_thousands_of_extents() {
         let top = fs.root().expect("root");
         let file = fs.lookup(&Caller::root(), &top, b"file").expect("file");
         check(&fs, &file, zeroed);
-        fs.files.truncate(&file, 0).expect("truncate");
+        fs.resize(&file, 0);
         fs.sync().expect("sync");
         assert_eq!(FileSystem::statfs(&*fs).expect("statfs").blocks_free, free);
         drop((file, top));
@@ -357,7 +357,7 @@ fn durable_writes_survive() {
             );
             let fs = Ext4::mount(device.clone() as Arc<_>, options.clone()).expect("mount");
             let file = make(&fs, "file");
-            fs.files.truncate(&file, 4 * BLOCK).expect("size");
+            fs.resize(&file, 4 * BLOCK);
             fs.sync().expect("sync");
             // A hole, an overwrite, an extension, an append.
             let mut want = vec![0; 4 * BLOCK as usize];
@@ -448,7 +448,7 @@ fn the_largest_file() {
             [0; BLOCK as usize]
         );
         write(&fs, &file, max - 512, 512, 9).expect("the last sector");
-        fs.files.truncate(&file, max - BLOCK).expect("truncate");
+        fs.resize(&file, max - BLOCK);
         assert_eq!(fs.mapping.extents(&file).expect("extents"), []);
         write(&fs, &file, max - BLOCK, BLOCK, 1).expect("the last block again");
         drop(file);
@@ -490,16 +490,14 @@ fn large_sectors_refuse_small_requests() {
             invalid(fs.files.read_with(&file, at, part, IoFlags::DIRECT));
         }
         // A size that is not a multiple: its last block can be read, and nothing appended.
-        fs.files.truncate(&file, 3 * BLOCK + 512).expect("truncate");
+        fs.resize(&file, 3 * BLOCK + 512);
         assert_eq!(read(&fs, &file, 3 * BLOCK, BLOCK), [1; 512]);
         let flags = IoFlags::DIRECT | IoFlags::APPEND;
         let block = Aligned::filled(BLOCK as usize, 2);
         let append = fs.files.write_with(&file, 0, block.bytes(), flags, true);
         invalid(append.map(|w| w.len));
         // Without the flag anything goes.
-        fs.files
-            .write(&file, 100, &[3; 17], true)
-            .expect("buffered");
+        fs.put(&file, 100, &[3; 17]);
         assert_eq!(read(&fs, &file, 0, BLOCK)[100..117], [3; 17]);
         drop(file);
         end(&fs, &inner);

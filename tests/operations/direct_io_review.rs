@@ -25,8 +25,8 @@ fn with_size(size: u64) -> Option<(Arc<Ext4>, InodeRef)> {
     let device = Arc::new(shape.make().unwrap());
     let fs = mount(Arc::clone(&device) as Arc<_>).unwrap();
     let file = create(&fs, b"a", 0o644);
-    fs.files.write(&file, 0, &[1; 4096], true).unwrap();
-    fs.files.truncate(&file, u64::from(MARK)).unwrap();
+    fs.put(&file, 0, &[1; 4096]);
+    fs.resize(&file, u64::from(MARK));
     drop(file);
     fs.unmount().unwrap();
     let mut bytes = device.snapshot();
@@ -118,16 +118,16 @@ fn a_hole_gets_its_node_from_blocks_freed_just_now() {
     let fs = mount(Arc::new(shape.make().unwrap())).unwrap();
     let [file, freed, filler] = [&b"a"[..], b"b", b"c"].map(|name| create(&fs, name, 0o644));
     for i in 0..4 {
-        fs.files.write(&file, i * 32768, &[1; 16384], true).unwrap();
+        fs.put(&file, i * 32768, &[1; 16384]);
     }
-    fs.files.write(&freed, 0, &[1; 65536], true).unwrap();
+    fs.put(&freed, 0, &[1; 65536]);
     let mut at = 0;
     for len in [65536, 1024] {
         while let Ok(n) = fs.files.write(&filler, at, &vec![1; len], true) {
             at += n as u64;
         }
     }
-    fs.files.truncate(&freed, 0).unwrap();
+    fs.resize(&freed, 0);
     fs.fallocate(&file, Fallocate::PunchHole, 4096, 1024)
         .unwrap();
 }

@@ -6,7 +6,7 @@ fn names_are_data_of_a_directory() {
     let tmp = tempfile::tempdir().expect("tempdir");
     let path = image(tmp.path(), "16M", &[]);
     let fs = mount(&path, MountOptions::default());
-    let (me, top) = (Caller::root(), fs.namei.root().unwrap());
+    let (me, top) = (Caller::root(), fs.top());
     let durable = |what: &str| {
         fs.files.fsync(&top, true).unwrap();
         let tid = top.sync_tid(false);
@@ -15,7 +15,7 @@ fn names_are_data_of_a_directory() {
             "{what} is not durable"
         );
     };
-    let file = fs.namei.create(&me, &top, b"a", &FILE).unwrap();
+    let file = fs.make(&top, b"a", &FILE);
     durable("a new name");
     fs.namei.link(&me, &file, &top, b"b").unwrap();
     durable("another name");
@@ -23,6 +23,6 @@ fn names_are_data_of_a_directory() {
         .rename(&me, &top, b"b", &top, b"c", RenameFlags::empty())
         .unwrap();
     durable("a new name for the old");
-    fs.namei.unlink(&me, &top, b"c").unwrap();
+    fs.remove(&top, b"c");
     durable("a name that is gone");
 }

@@ -163,7 +163,7 @@ fn setversion_makes_old_handles_stale() {
     let path = image(tmp.path(), "16M", &["-O", "^metadata_csum"]);
     let fs = mount(&path, MountOptions::default());
     let file = create(&fs, "file");
-    fs.files.write(&file, 0, b"content", true).expect("write");
+    fs.put(&file, 0, b"content");
     let (ino, old) = (file.ino, handle(&fs, &file));
     let version = file.state().version;
     fs.files

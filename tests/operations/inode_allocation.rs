@@ -71,7 +71,7 @@ fn threads_get_numbers_of_their_own() {
     {
         let path = image(tmp.path(), "128M", shape);
         let fs = mount(&path, options(variant));
-        let top = fs.namei.root().expect("root");
+        let top = fs.top();
         let dir = |name: &str| {
             fs.namei
                 .create(&Caller::root(), &top, name.as_bytes(), &DIR)
@@ -88,9 +88,7 @@ fn threads_get_numbers_of_their_own() {
                         let first = create_many(fs, &dir, t, 300);
                         for i in (0..300).step_by(2) {
                             let name = format!("file-{t}-{i}");
-                            fs.namei
-                                .unlink(&Caller::root(), &dir, name.as_bytes())
-                                .expect("unlink");
+                            fs.remove(&dir, &name);
                         }
                         let mut kept = create_many(fs, &dir, 10 + t, 300);
                         kept.extend(first.iter().skip(1).step_by(2));
@@ -134,7 +132,7 @@ fn a_bitmap_that_frees_reserved_inodes_is_left_alone() {
         poke(&path, bitmap_block(&path, 0) * 1024, |b| b & !0x10);
         let fs = mount(&path, options(variant));
         let per_group = fs.volume.geometry().inodes_per_group;
-        let made = create_many(&fs, &fs.namei.root().expect("root"), 0, 50);
+        let made = create_many(&fs, &fs.top(), 0, 50);
         assert!(
             made.iter().all(|ino| *ino > per_group),
             "{variant}: {made:?}"
@@ -149,22 +147,18 @@ fn a_bitmap_with_a_wrong_checksum_is_left_alone() {
     for variant in IallocVariant::ALL {
         let path = image(tmp.path(), "64M", &["-g", "8192", "-b", "1024"]);
         let fs = mount(&path, options(variant));
-        create_many(&fs, &fs.namei.root().expect("root"), 0, 5);
+        create_many(&fs, &fs.top(), 0, 5);
         fs.unmount().expect("unmount");
         drop(fs);
         poke(&path, bitmap_block(&path, 0) * 1024 + 20, |b| b ^ 1);
         let fs = mount(&path, options(variant));
         let per_group = fs.volume.geometry().inodes_per_group;
-        let made = create_many(&fs, &fs.namei.root().expect("root"), 1, 50);
+        let made = create_many(&fs, &fs.top(), 1, 50);
         assert!(
             made.iter().all(|ino| *ino > per_group),
             "{variant}: {made:?}"
         );
-        let unlinked = fs.namei.unlink(
-            &Caller::root(),
-            &fs.namei.root().expect("root"),
-            b"file-0-0",
-        );
+        let unlinked = fs.namei.unlink(&Caller::root(), &fs.top(), b"file-0-0");
         assert!(unlinked.is_err(), "{variant}: freed in a damaged bitmap");
         fs.unmount().expect("unmount");
     }
@@ -180,11 +174,9 @@ fn without_a_journal_a_deleted_inode_rests() {
             &["-b", "4096", "-O", "^has_journal", "-N", "64"],
         );
         let fs = mount(&path, options(variant));
-        let top = fs.namei.root().expect("root");
+        let top = fs.top();
         let first = create_many(&fs, &top, 0, 1)[0];
-        fs.namei
-            .unlink(&Caller::root(), &top, b"file-0-0")
-            .expect("unlink");
+        fs.remove(&top, b"file-0-0");
         let free = fs.volume.geometry().inodes_count - 11;
         let made = create_many(&fs, &top, 1, free as usize);
         assert_eq!(
@@ -205,13 +197,11 @@ fn of_many_takers_of_the_last_inode_one_wins() {
     for variant in IallocVariant::ALL {
         let path = image(tmp.path(), "64M", &["-N", "256"]);
         let fs = mount(&path, options(variant));
-        let top = fs.namei.root().expect("root");
+        let top = fs.top();
         let dirs: Vec<_> = (0..48)
             .map(|i| {
                 let name = format!("dir-{i}");
-                fs.namei
-                    .create(&Caller::root(), &top, name.as_bytes(), &DIR)
-                    .expect("mkdir")
+                fs.make(&top, &name, &DIR)
             })
             .collect();
         let mut i = 0;
@@ -226,9 +216,7 @@ fn of_many_takers_of_the_last_inode_one_wins() {
         for round in 0..20 {
             let last: &[u8] = if round == 0 { last.as_bytes() } else { b"last" };
             if round == 0 {
-                fs.namei
-                    .unlink(&Caller::root(), &top, last)
-                    .expect("unlink");
+                fs.remove(&top, last);
             }
             let start = std::sync::Barrier::new(dirs.len());
             let won: Vec<usize> = std::thread::scope(|s| {
@@ -253,9 +241,7 @@ fn of_many_takers_of_the_last_inode_one_wins() {
                     .collect()
             });
             assert_eq!(won.len(), 1, "{variant}");
-            fs.namei
-                .unlink(&Caller::root(), &dirs[won[0]], b"last")
-                .expect("unlink");
+            fs.remove(&dirs[won[0]], b"last");
         }
         drop((dirs, top));
         fs.unmount().expect("unmount");
@@ -281,7 +267,7 @@ fn a_goal_is_honoured() {
                 ..options(variant)
             },
         );
-        let made = create_many(&fs, &fs.namei.root().expect("root"), 0, 3);
+        let made = create_many(&fs, &fs.top(), 0, 3);
         assert_eq!(made, [5000, 5001, 5002], "{variant}");
         fs.unmount().expect("unmount");
         drop(fs);
@@ -300,11 +286,8 @@ fn files_follow_their_directory_and_then_go_on() {
         );
         let fs = mount(&path, options(variant));
         let per_group = fs.volume.geometry().inodes_per_group;
-        let top = fs.namei.root().expect("root");
-        let dir = fs
-            .namei
-            .create(&Caller::root(), &top, b"dir", &DIR)
-            .expect("mkdir");
+        let top = fs.top();
+        let dir = fs.make(&top, b"dir", &DIR);
         let group = |ino: u32| (ino - 1) / per_group;
         let made = create_many(&fs, &dir, 0, 2 * per_group as usize);
         let home = group(dir.ino.0);
@@ -334,21 +317,14 @@ fn top_directories_spread_and_others_stay() {
     let fs = mount(&path, MountOptions::default());
     let per_flex = fs.volume.geometry().inodes_per_group * 4;
     let flex = |ino: u32| (ino - 1) / per_flex;
-    let top = fs.namei.root().expect("root");
+    let top = fs.top();
     let dirs: Vec<_> = (0..8)
-        .map(|i| {
-            fs.namei
-                .create(&Caller::root(), &top, format!("d{i}").as_bytes(), &DIR)
-                .expect("mkdir")
-        })
+        .map(|i| fs.make(&top, &format!("d{i}"), &DIR))
         .collect();
     let spread: BTreeSet<u32> = dirs.iter().map(|d| flex(d.ino.0)).collect();
     assert!(spread.len() >= 4, "{spread:?}");
     for dir in &dirs {
-        let child = fs
-            .namei
-            .create(&Caller::root(), dir, b"child", &DIR)
-            .expect("mkdir");
+        let child = fs.make(dir, b"child", &DIR);
         assert_eq!(flex(child.ino.0), flex(dir.ino.0));
     }
     drop((dirs, top));
@@ -369,7 +345,7 @@ fn inode_tables_that_were_never_zeroed_show_nothing() {
             &["-E", "lazy_itable_init=1,nodiscard", "-N", "8192"],
         );
         let fs = mount(&path, options(variant));
-        let top = fs.namei.root().expect("root");
+        let top = fs.top();
         std::thread::scope(|s| {
             for t in 0..4 {
                 let (fs, top) = (&fs, &top);

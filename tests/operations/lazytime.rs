@@ -28,13 +28,10 @@ fn set_old(fs: &Ext4, file: &InodeRef) {
 
 /// Two files in one block of the inode table, both with a block and old times, durably.
 fn two_files(fs: &Ext4) -> (InodeRef, InodeRef) {
-    let top = fs.namei.root().expect("root");
+    let top = fs.top();
     let make = |name: &[u8]| {
-        let file = fs
-            .namei
-            .create(&Caller::root(), &top, name, &FILE)
-            .expect("create");
-        fs.files.write(&file, 0, &[1; 4096], true).expect("write");
+        let file = fs.make(&top, name, &FILE);
+        fs.put(&file, 0, &[1; 4096]);
         set_old(fs, &file);
         file
     };
@@ -50,10 +47,7 @@ fn mtime_after_crash(fs: Arc<Ext4>, path: &Path) -> i64 {
     fs.crash();
     drop(fs);
     let fs = mount(path, MountOptions::default());
-    let file = fs
-        .namei
-        .lookup(&Caller::root(), &fs.namei.root().expect("root"), b"a")
-        .expect("a");
+    let file = fs.get(&fs.top(), b"a");
     let time = fs.attributes.attr(&file).mtime.sec;
     drop(file);
     fs.unmount().expect("unmount");
@@ -68,7 +62,7 @@ fn is_written(options: MountOptions, reason: impl FnOnce(&Arc<Ext4>, InodeRef, &
     let path = image(tmp.path(), "32M", &["-b", "4096", "-I", "256"]);
     let fs = mount(&path, options);
     let (a, b) = two_files(&fs);
-    fs.files.write(&a, 0, b"overwritten", true).expect("write");
+    fs.put(&a, 0, b"overwritten");
     assert!(fs.attributes.attr(&a).mtime.sec > 1000, "visible at once");
     reason(&fs, a, &b);
     drop(b);
@@ -115,10 +109,8 @@ fn writing_a_neighbour_writes_it() {
             "{variant}"
         );
         assert!(is_written(options(variant), |fs, _, _| {
-            let top = fs.namei.root().expect("root");
-            fs.namei
-                .create(&Caller::root(), &top, b"c", &FILE)
-                .expect("create");
+            let top = fs.top();
+            fs.make(&top, b"c", &FILE);
         }));
     }
 }
@@ -148,38 +140,20 @@ fn eviction_writes_it() {
         assert!(
             is_written(options, |fs, a, _| {
                 drop(a);
-                let top = fs.namei.root().expect("root");
+                let top = fs.top();
                 // From block 2 of the inode table on, so that no neighbour is written.
                 for i in 0..32 {
                     let name = format!("g{i}");
-                    fs.namei
-                        .create(&Caller::root(), &top, name.as_bytes(), &FILE)
-                        .expect("create");
+                    fs.make(&top, &name, &FILE);
                 }
                 // Another clock tick, or the times do not change.
                 std::thread::sleep(Duration::from_millis(20));
-                fs.files
-                    .write(
-                        &fs.namei.lookup(&Caller::root(), &top, b"a").expect("a"),
-                        0,
-                        b"again",
-                        true,
-                    )
-                    .expect("write");
-                assert!(
-                    fs.table.has_pending_times(
-                        &fs.namei.lookup(&Caller::root(), &top, b"a").expect("a")
-                    )
-                );
-                let dir = fs
-                    .namei
-                    .create(&Caller::root(), &top, b"far", &DIR)
-                    .expect("mkdir");
+                fs.put(&fs.get(&top, b"a"), 0, b"again");
+                assert!(fs.table.has_pending_times(&fs.get(&top, b"a")));
+                let dir = fs.make(&top, b"far", &DIR);
                 for i in 0..400 {
                     let name = format!("f{i}");
-                    fs.namei
-                        .create(&Caller::root(), &dir, name.as_bytes(), &FILE)
-                        .expect("create");
+                    fs.make(&dir, &name, &FILE);
                 }
             }),
             "{variant}"
@@ -208,7 +182,7 @@ fn unmounting_writes_it() {
     let path = image(tmp.path(), "32M", &["-b", "4096", "-I", "256"]);
     let fs = mount(&path, options(IcacheVariant::PerBucket));
     let (a, b) = two_files(&fs);
-    fs.files.write(&a, 0, b"overwritten", true).expect("write");
+    fs.put(&a, 0, b"overwritten");
     drop((a, b));
     fs.unmount().expect("unmount");
     drop(fs);
@@ -223,18 +197,13 @@ fn a_deleted_inode_is_not_written_over_the_next() {
         let tmp = tempfile::tempdir().expect("tempdir");
         let path = image(tmp.path(), "32M", &["-b", "4096", "-I", "256"]);
         let fs = mount(&path, options(variant));
-        let top = fs.namei.root().expect("root");
+        let top = fs.top();
         let (a, _b) = two_files(&fs);
         let number = a.ino;
-        fs.files.write(&a, 0, b"pending", true).expect("write");
+        fs.put(&a, 0, b"pending");
         drop(a);
-        fs.namei
-            .unlink(&Caller::root(), &top, b"a")
-            .expect("unlink");
-        let next = fs
-            .namei
-            .create(&Caller::root(), &top, b"a", &DIR)
-            .expect("mkdir");
+        fs.remove(&top, b"a");
+        let next = fs.make(&top, b"a", &DIR);
         assert_eq!(next.ino, number, "the number is used again");
         drop((next, top, _b));
         fs.sync().expect("sync");

@@ -24,12 +24,10 @@ fn thousands_of_extents_move() {
     let mut model: Vec<u32> = vec![0; BLOCKS as usize];
     for at in (0..BLOCKS).step_by(2) {
         let stamp = at as u32 + 1;
-        fs.files
-            .write(&file, at * BLOCK, &stamp.to_le_bytes(), true)
-            .expect("writes");
+        fs.put(&file, at * BLOCK, &stamp.to_le_bytes());
         model[at as usize] = stamp;
     }
-    fs.files.truncate(&file, BLOCKS * BLOCK).expect("resizes");
+    fs.resize(&file, BLOCKS * BLOCK);
     let mut rng = Rng::with_seed(3);
     for step in 0..env_number("UEXT4_MOVES", 60) {
         let at = rng.usize(..model.len());

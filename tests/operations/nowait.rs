@@ -114,12 +114,10 @@ impl Case {
             ..MountOptions::default()
         };
         let fs = Ext4::mount(device, options).expect("mount");
-        let top = fs.namei.root().expect("root");
+        let top = fs.top();
         let file = fs.namei.create(&Caller::root(), &top, b"file", &FILE);
         let file = file.expect("create");
-        fs.files
-            .write(&file, 0, &[1; BLOCKS * BLOCK], true)
-            .expect("write");
+        fs.put(&file, 0, &[1; BLOCKS * BLOCK]);
         Case {
             fs,
             file,
@@ -447,10 +445,7 @@ fn a_mapping_that_is_not_in_memory() {
             let case = Case::on(device.clone(), dio_lock, nolock, false);
             for block in 0..20 {
                 let at = (1000 - 20 * block) * BLOCK as u64;
-                case.fs
-                    .files
-                    .write(&case.file, at, &[5; BLOCK], true)
-                    .expect("write");
+                case.fs.put(&case.file, at, &[5; BLOCK]);
             }
             case.fs.unmount().expect("unmount");
             let options = MountOptions {
@@ -459,11 +454,8 @@ fn a_mapping_that_is_not_in_memory() {
                 ..MountOptions::default()
             };
             let fs = Ext4::mount(device.clone(), options).expect("mount");
-            let top = fs.namei.root().expect("root");
-            let file = fs
-                .namei
-                .lookup(&Caller::root(), &top, b"file")
-                .expect("file");
+            let top = fs.top();
+            let file = fs.get(&top, b"file");
             let case = Case { fs, file, ..case };
             for what in [Try::Read, OVERWRITE, PART, Try::Append] {
                 case.refuses(what);

@@ -25,7 +25,7 @@ fn create(fs: &Ext4, name: &str, data: &[u8]) -> InodeRef {
     let file = fs
         .create(&Caller::root(), &root, name.as_bytes(), &FILE)
         .expect("create");
-    fs.files.write(&file, 0, data, true).expect("write");
+    fs.put(&file, 0, data);
     file
 }
 
@@ -56,9 +56,7 @@ fn fragmented(fs: &Ext4, name: &str, extents: u64) -> InodeRef {
     let size = u64::from(fs.volume.geometry().block_size);
     for i in 0..extents {
         let data = format!("{name} {i}");
-        fs.files
-            .write(&file, i * 2 * size, data.as_bytes(), true)
-            .expect("write");
+        fs.put(&file, i * 2 * size, data.as_bytes());
     }
     file
 }
@@ -84,7 +82,7 @@ fn twice_gives_the_content_back() {
         assert_ne!(fs.files.generation(&file), before.1);
         assert_eq!(fs.open_handle(before.0).expect_err("stale"), Errno::ESTALE);
         // The file is one to write to, of the boot loader's blocks.
-        fs.files.write(&file, 0, b"other", true).expect("write");
+        fs.put(&file, 0, b"other");
         drop(file);
         let fs = remounted(fs, &path);
         assert_eq!(boot_loader(&path), b"stage two", "{shape:?}");
@@ -119,7 +117,7 @@ fn trees_get_the_checksums_of_their_new_owner() {
         let (deep_data, flat_data) = (content(&fs, &deep), content(&fs, &flat));
         // What the swap changes is partly in a transaction that committed, partly in one that runs.
         fs.sync().expect("sync");
-        fs.files.write(&deep, 0, b"deep!", true).expect("write");
+        fs.put(&deep, 0, b"deep!");
         fs.files.swap_boot(&Caller::root(), &deep).expect("swap");
         fs.files.swap_boot(&Caller::root(), &flat).expect("swap");
         drop((deep, flat));
@@ -132,13 +130,11 @@ fn trees_get_the_checksums_of_their_new_owner() {
         // Its new owner changes the tree: nodes split, and go away.
         let size = u64::from(fs.volume.geometry().block_size);
         for i in 2000..2600 {
-            fs.files
-                .write(&flat, i * 2 * size, b"more", true)
-                .expect("write");
+            fs.put(&flat, i * 2 * size, b"more");
         }
         fs.files.swap_boot(&Caller::root(), &flat).expect("swap");
         assert!(content(&fs, &flat) == flat_data, "{shape:?}");
-        fs.files.truncate(&flat, size).expect("truncate");
+        fs.resize(&flat, size);
         drop(flat);
         let fs = remounted(fs, &path);
         fs.unmount().expect("unmount");
@@ -192,7 +188,7 @@ fn beside_commits() {
         });
         for i in 0..300 {
             let at = (500 + i) * 2 * size;
-            fs.files.write(&file, at, b"again", true).expect("write");
+            fs.put(&file, at, b"again");
             fs.files.swap_boot(&Caller::root(), &file).expect("swap");
         }
         done.store(true, Relaxed);

@@ -21,6 +21,7 @@
 //! | [`built`], [`program`] | the workspace's command and library; programs that tests run |
 //! | [`mounted_dir`], [`server`] | images mounted by the command, the kernel and others; statistics of a server |
 //! | [`aligned`] | memory for direct I/O |
+//! | [`as_root`] | operations that must succeed |
 //! | [`stamps`] | what concurrent readers of a file may find |
 //! | [`mke2fs`] | images that mke2fs makes |
 //! | [`loop_device`] | loop devices |
@@ -30,6 +31,7 @@
 #![deny(unsafe_code)]
 
 pub mod aligned;
+pub mod as_root;
 pub mod beside;
 pub mod built;
 pub mod calls;

@@ -3,6 +3,7 @@
 pub use crate::external::*;
 pub use crate::{
     aligned::Aligned,
+    as_root::AsRoot,
     built::{self, WORKSPACE},
     device::{Cut, FaultCall, FaultDevice, FaultPlan, FaultRule, RecordDevice},
     env_number,

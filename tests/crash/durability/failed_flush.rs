@@ -17,15 +17,13 @@ fn mounted() -> Mounted {
     let plan = FaultPlan::new();
     let faulty = FaultDevice::new(device(), plan.clone());
     let fs = Ext4::mount(Arc::new(faulty), MountOptions::default()).expect("mount");
-    let root = fs.namei.root().expect("root");
-    let file = fs.namei.create(&me, &root, b"file", &FILE).expect("create");
-    fs.files.write(&file, 0, &[1; 8192], true).expect("write");
-    let dirsync = fs.namei.create(&me, &root, b"dir", &DIR).expect("create");
+    let root = fs.top();
+    let file = fs.make(&root, b"file", &FILE);
+    fs.put(&file, 0, &[1; 8192]);
+    let dirsync = fs.make(&root, b"dir", &DIR);
     let flags = fs.files.flags(&dirsync) | InodeFlags::DIRSYNC;
     fs.files.set_flags(&me, &dirsync, flags).expect("chattr +D");
-    fs.namei
-        .create(&me, &dirsync, b"name", &FILE)
-        .expect("create");
+    fs.make(&dirsync, b"name", &FILE);
     fs.sync().expect("sync");
     Mounted {
         fs,
@@ -81,16 +79,12 @@ type Lose = fn(&Mounted) -> bool;
 fn after_a_failed_flush_nothing_is_promised() {
     let ways: [(&str, Lose); 3] = [
         ("fsync of an overwrite", |m| {
-            m.fs.files
-                .write(&m.file, 0, &[3; 4096], true)
-                .expect("write");
+            m.fs.put(&m.file, 0, &[3; 4096]);
             m.fs.files.fsync(&m.file, true).is_ok()
         }),
         ("syncfs with nothing to commit", |m| m.fs.sync().is_ok()),
         ("commit", |m| {
-            m.fs.namei
-                .create(&Caller::root(), &m.root, b"a", &FILE)
-                .expect("create");
+            m.fs.make(&m.root, b"a", &FILE);
             m.fs.files.fsync(&m.root, false).is_ok()
         }),
     ];
@@ -109,9 +103,7 @@ fn after_a_failed_flush_nothing_is_promised() {
 fn after_a_failed_write_of_the_log_nothing_is_promised() {
     for k in 1.. {
         let m = mounted();
-        m.fs.namei
-            .create(&Caller::root(), &m.root, b"a", &FILE)
-            .expect("create");
+        m.fs.make(&m.root, b"a", &FILE);
         let rule = FaultRule::new(FaultCall::Write).within(0..SIZE).nth(k);
         m.plan.add(rule);
         let synced = m.fs.sync();

@@ -12,8 +12,8 @@ fn what_was_committed_stays_in_the_log_until_the_host_has_space() {
         let plan = FaultPlan::new();
         let faulty = FaultDevice::new(Arc::clone(&memory), plan.clone());
         let fs = Ext4::mount(Arc::new(faulty), MountOptions::default()).expect("mount");
-        let root = fs.namei.root().expect("root");
-        let file = fs.namei.create(&me, &root, b"file", &FILE).expect("create");
+        let root = fs.top();
+        let file = fs.make(&root, b"file", &FILE);
         let journal = fs.inodes.get_inode(Ino::JOURNAL).expect("the journal");
         let journal = fs.mapping.extents(&journal).expect("its extents");
         let [log] = journal[..] else {
@@ -59,7 +59,7 @@ fn what_was_committed_stays_in_the_log_until_the_host_has_space() {
         drop(fs);
         // What was synced is in place, or in the log for the next mount.
         let fs = mount(&memory);
-        let root = fs.namei.root().expect("root");
+        let root = fs.top();
         for i in 0..synced {
             let found = fs.namei.lookup(&me, &root, format!("{i}").as_bytes());
             assert!(found.is_ok(), "{i} of {synced}");

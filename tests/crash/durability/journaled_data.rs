@@ -38,12 +38,12 @@ fn leave_data_journaling(then: Then, round: usize) {
                 );
             });
         }
-        let root = fs.namei.root().expect("root");
-        let file = fs.namei.create(&me, &root, b"file", &FILE).expect("create");
+        let root = fs.top();
+        let file = fs.make(&root, b"file", &FILE);
         fs.files
             .set_flags(&me, &file, fs.files.flags(&file) | InodeFlags::JOURNAL_DATA)
             .expect("chattr +j");
-        fs.files.write(&file, 0, &[b'o'; LEN], true).expect("write");
+        fs.put(&file, 0, &[b'o'; LEN]);
         fs.files
             .set_flags(&me, &file, fs.files.flags(&file) - InodeFlags::JOURNAL_DATA)
             .expect("chattr -j");
@@ -51,9 +51,9 @@ fn leave_data_journaling(then: Then, round: usize) {
             Then::Overwritten => file,
             Then::Reused => {
                 drop(file);
-                fs.namei.unlink(&me, &root, b"file").expect("unlink");
+                fs.remove(&root, b"file");
                 fs.sync().expect("sync");
-                fs.namei.create(&me, &root, b"file", &FILE).expect("create")
+                fs.make(&root, b"file", &FILE)
             }
         };
         fs.files
@@ -65,11 +65,8 @@ fn leave_data_journaling(then: Then, round: usize) {
     });
     drop(fs);
     let fs = mount(&device);
-    let root = fs.namei.root().expect("root");
-    let file = fs
-        .namei
-        .lookup(&me, &root, b"file")
-        .expect("the file is there");
+    let root = fs.top();
+    let file = fs.get(&root, b"file");
     let mut data = vec![0; LEN];
     let n = fs.files.read(&file, 0, &mut data).expect("read");
     assert_eq!(n, LEN);

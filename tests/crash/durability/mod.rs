@@ -30,7 +30,7 @@ fn mount(device: &Arc<MemoryDevice>) -> Arc<Ext4> {
 
 /// Creates files in the root directory until that fails; returns how many it made.
 fn create_until_it_fails(fs: &Ext4, thread: usize) -> usize {
-    let root = fs.namei.root().expect("root");
+    let root = fs.top();
     let create = |i: &usize| {
         let name = format!("{thread}-{i}");
         fs.namei

@@ -16,18 +16,10 @@ fn nothing_is_written_once_it_is_unmounted() {
         let device = device();
         let fs = mount(&device);
         let synced = AtomicU64::new(0);
-        let root = fs.namei.root().expect("root");
-        let appended = fs
-            .namei
-            .create(&me, &root, b"appended", &FILE)
-            .expect("create");
-        let in_place = fs
-            .namei
-            .create(&me, &root, b"in place", &FILE)
-            .expect("create");
-        fs.files
-            .write(&in_place, 0, &[0; 1 << 20], true)
-            .expect("write");
+        let root = fs.top();
+        let appended = fs.make(&root, b"appended", &FILE);
+        let in_place = fs.make(&root, b"in place", &FILE);
+        fs.put(&in_place, 0, &[0; 1 << 20]);
         let image = std::thread::scope(|scope| {
             for thread in 0..2 {
                 let fs = &fs;
@@ -58,8 +50,8 @@ fn nothing_is_written_once_it_is_unmounted() {
         assert!(!sb.incompat.contains(Incompat::RECOVER), "left clean");
         check(&device);
         let fs = mount(&device);
-        let root = fs.namei.root().expect("root");
-        let file = fs.namei.lookup(&me, &root, b"appended").expect("lookup");
+        let root = fs.top();
+        let file = fs.get(&root, b"appended");
         assert!(file.size() >= synced.load(Ordering::SeqCst), "fsynced data");
         fs.unmount().expect("unmount");
     }

@@ -9,8 +9,8 @@ fn bitmaps_that_cannot_be_read_are_no_lack_of_space() {
     let plan = FaultPlan::new();
     let faulty = FaultDevice::new(device(), plan.clone());
     let fs = Ext4::mount(Arc::new(faulty), MountOptions::default()).expect("mount");
-    let root = fs.namei.root().expect("root");
-    let file = fs.namei.create(&me, &root, b"file", &FILE).expect("create");
+    let root = fs.top();
+    let file = fs.make(&root, b"file", &FILE);
     plan.add(FaultRule::new(FaultCall::Read));
     let written = fs.files.write(&file, 0, &[7; 4096], false).map(|_| ());
     assert_eq!(written.expect_err("where to?").errno(), Errno::EIO);
