@@ -249,7 +249,6 @@ fn a_block_of_two_directories() {
 fn a_directory_block_that_is_a_node_of_a_file() {
     let device = device();
     let fs = mount(&device).expect("mount");
-    let me = Caller::root();
     let file = fragments(&fs, b"f", 60);
     let dir = make(&fs, b"d", NewKind::Directory);
     let (file_at, dir_at) = (place(&fs, file.ino), place(&fs, dir.ino));

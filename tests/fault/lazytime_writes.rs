@@ -96,7 +96,6 @@ fn lazytime_on_a_failing_device() {
                 },
             )
             .unwrap();
-            let me = Caller::root();
             let top = fs.top();
             for i in 0..50 {
                 let f = fs.make(&top, &format!("f{i}"), &FILE);

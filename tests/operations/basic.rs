@@ -100,7 +100,6 @@ fn files_and_directories() {
 #[test]
 fn data_survives() {
     let tmp = tempfile::tempdir().expect("tempdir");
-    let root = Caller::root();
     for shape in SHAPES {
         let path = image(tmp.path(), "64M", shape);
         let mut model = vec![0u8; 3 << 20];
@@ -155,7 +154,6 @@ fn data_survives() {
 #[test]
 fn a_crash_recovers_what_was_synced() {
     let tmp = tempfile::tempdir().expect("tempdir");
-    let root = Caller::root();
     let path = image(tmp.path(), "64M", &[]);
     {
         let fs = mount(&path);

@@ -2,7 +2,7 @@
 //! gone, it succeeds. Each attempt is made in a thread of its own, which must return meanwhile.
 
 use crate::*;
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSlice;
 use std::sync::{Condvar, Mutex};
 use uext4_ext4::Result;
 use uext4_jbd2::Handle;

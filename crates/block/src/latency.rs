@@ -15,7 +15,6 @@
 
 use crate::batch::runs;
 use crate::device::BlockDevice;
-use crate::device_id::DeviceId;
 use crate::error::Result;
 use crate::forward_device;
 use rustix::thread::{ClockId, clock_nanosleep_absolute, set_current_timer_slack};

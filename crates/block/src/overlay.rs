@@ -5,7 +5,6 @@
 //! called with it held.
 
 use crate::device::BlockDevice;
-use crate::device_id::DeviceId;
 use crate::error::{BlockError, BlockOp, EINVAL, Result, check_range};
 use crate::forward_device;
 use std::collections::BTreeMap;

@@ -2,7 +2,6 @@
 
 use crate::batch::runs;
 use crate::device::{BlockDevice, total_len, total_len_mut};
-use crate::device_id::DeviceId;
 use crate::error::Result;
 use crate::forward_device;
 use std::io::{IoSlice, IoSliceMut};

@@ -1,9 +1,8 @@
 //! Backup superblocks: there, and of the same shape as the primary one.
 
 use crate::context::Context;
-use crate::error::Result;
-use crate::fault::{Fault, FaultKind, Faults};
-use uext4_ondisk::{EXT4_MAGIC, GroupNo, Incompat, Pblk, RawSuperblock, SUPERBLOCK_SIZE};
+use crate::prelude::*;
+use uext4_ondisk::{EXT4_MAGIC, RawSuperblock, SUPERBLOCK_SIZE};
 
 /// What must be the same in all copies.
 fn shape(raw: &RawSuperblock) -> [(&'static str, u64); 11] {

@@ -3,10 +3,9 @@
 use crate::backups;
 use crate::bitmap::{bit, count_ones};
 use crate::context::Context;
-use crate::error::Result;
-use crate::fault::{Fault, FaultKind, Faults};
 use crate::parallel;
-use uext4_ondisk::{FileType, GroupDesc, GroupFlags, GroupNo, Pblk, STATE_CLEAN};
+use crate::prelude::*;
+use uext4_ondisk::{GroupFlags, STATE_CLEAN};
 
 /// Runs of differing bits that a message lists.
 const RUNS_MAX: usize = 8;

@@ -1,9 +1,7 @@
 //! Connectivity: going up from any directory leads to the root, and `..` agrees.
 
 use crate::dirs::{Dir, Dirs};
-use crate::fault::{Fault, FaultKind, Faults};
-use uext4_ondisk::Ino;
-use uext4_sync::atomic::Ordering;
+use crate::prelude::*;
 
 /// What is known of a directory.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -5,14 +5,12 @@
 //! what an earlier pass wrote, and threads are joined in between.
 
 use crate::bitmap::{ClaimBitmap, Runs};
+use crate::prelude::*;
 use crate::report::Progress;
 use crate::view::View;
 use std::sync::OnceLock;
-use uext4_ondisk::{
-    BlockBounds, CsumSeed, FileType, Geometry, GroupDesc, GroupNo, Incompat, Ino, InodeParams,
-    Pblk, RoCompat, Superblock,
-};
-use uext4_sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
+use uext4_ondisk::{BlockBounds, CsumSeed, InodeParams};
+use uext4_sync::atomic::{AtomicU8, AtomicU16, AtomicU32};
 
 /// State of an inode: its file type, and these bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

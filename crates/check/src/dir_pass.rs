@@ -3,9 +3,8 @@
 use crate::context::Context;
 use crate::dirblock::DirWorker;
 use crate::dirs::{Dir, Dirs};
-use crate::error::Result;
-use crate::fault::Faults;
 use crate::parallel;
+use crate::prelude::*;
 
 /// Blocks that a worker takes at once.
 const BATCH: usize = 512;

@@ -2,14 +2,13 @@
 
 use crate::context::Context;
 use crate::dirs::{Dir, DirBlock, Dirs, SPAN_EMPTY, SPAN_NODE};
-use crate::fault::{Fault, FaultKind, Faults, printable};
+use crate::fault::printable;
 use crate::names::NameSet;
+use crate::prelude::*;
 use uext4_ondisk::{
-    CorruptKind, DIRENT_HEADER, Dirent, DxKind, DxView, FileType, HashVersion, Incompat, Ino, Lblk,
-    Pblk, dir_checksum_verify, dir_data_end, dir_entries, dir_has_tail, dx_checksum_verify,
-    dx_kind_of, dx_limit,
+    DIRENT_HEADER, Dirent, DxKind, DxView, dir_checksum_verify, dir_data_end, dir_entries,
+    dir_has_tail, dx_checksum_verify, dx_kind_of, dx_limit,
 };
-use uext4_sync::atomic::Ordering;
 
 /// Byte of a record that holds the file type.
 const TYPE_AT: usize = 7;

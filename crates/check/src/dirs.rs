@@ -1,9 +1,8 @@
 //! The table of directories.
 
-use crate::fault::{Fault, FaultKind, Faults};
+use crate::prelude::*;
 use crate::scan::{DirBlockFound, DirFound};
-use uext4_ondisk::{HashVersion, Ino, InodeSeed, Lblk, Pblk};
-use uext4_sync::atomic::{AtomicU32, Ordering};
+use uext4_sync::atomic::AtomicU32;
 
 /// What a block of a directory holds, in place of its hashes. Hashes are even.
 pub(crate) const SPAN_UNREAD: (u32, u32) = (5, 0);

@@ -1,14 +1,10 @@
 //! The owners of blocks that were claimed more than once: a second scan, only made if there are any.
 
-use crate::bytes::le16;
 use crate::context::{Context, MetaRange};
-use crate::error::Result;
-use crate::fault::{Fault, FaultKind, Faults};
 use crate::layout::{INODE_TABLE, SUPER_OR_DESCS};
+use crate::prelude::*;
 use crate::scan::{self, Mode};
 use crate::xattr_blocks;
-use uext4_ondisk::Ino;
-use uext4_sync::atomic::AtomicU64;
 
 /// Where mode and number of links are in an inode.
 const MODE_AT: usize = 0;

@@ -2,10 +2,9 @@
 //!
 //! Faults in the map are not named here; the scan of the inode does that.
 
-use crate::bytes::le32;
-use crate::error::Result;
+use crate::prelude::*;
 use crate::view::View;
-use uext4_ondisk::{ExtentCheck, ExtentNode, Geometry, Inode, InodeFlags, Lblk, Pblk};
+use uext4_ondisk::{ExtentCheck, ExtentNode, Inode};
 
 /// Tree blocks that a file may have at most; enough for any journal.
 const NODES_MAX: u32 = 1 << 16;

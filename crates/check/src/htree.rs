@@ -2,11 +2,10 @@
 
 use crate::context::Context;
 use crate::dirs::{Dir, Dirs, SPAN_EMPTY, SPAN_NODE, SPAN_UNREAD};
-use crate::error::Result;
-use crate::fault::{Fault, FaultKind, Faults};
 use crate::names;
 use crate::parallel;
-use uext4_ondisk::{Corrupt, DxKind, DxRootInfo, DxView, HashVersion, Incompat, Lblk, Pblk};
+use crate::prelude::*;
+use uext4_ondisk::{Corrupt, DxKind, DxRootInfo, DxView};
 
 /// Directories that a worker takes at once.
 const BATCH: usize = 16;

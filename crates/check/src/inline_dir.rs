@@ -1,16 +1,11 @@
 //! Data in the inode: 60 bytes of the block area, the rest in the attribute `system.data`.
 
-use crate::bytes::{le16, le32};
 use crate::dirblock::DirWorker;
 use crate::dirs::Dir;
-use crate::error::Result;
-use crate::fault::{Fault, FaultKind};
 use crate::journal::read_inode;
+use crate::prelude::*;
 use crate::scan::Scanner;
-use uext4_ondisk::{
-    FileType, GOOD_OLD_INODE_SIZE, Ino, Inode, Pblk, XATTR_NAME_DATA, XattrArea, XattrIndex,
-    XattrValue,
-};
+use uext4_ondisk::{Inode, XATTR_NAME_DATA, XattrIndex, XattrValue};
 
 /// Bytes before the entries of a directory: its parent's number.
 const PARENT_BYTES: usize = 4;

@@ -1,16 +1,11 @@
 //! One inode: checksum, mode, flags, fields, times, size and block count.
 
-use crate::bytes::{le16, le32};
 use crate::context::{Context, InodeState};
-use crate::error::Result;
-use crate::fault::{Fault, FaultKind};
 use crate::layout::is_hidden;
 use crate::mapping::Mapped;
+use crate::prelude::*;
 use crate::scan::{DirFound, Scanner};
-use uext4_ondisk::{
-    Compat, CorruptKind, EXTENT_MAGIC, EXTENT_ROOT_ENTRIES, FileType, GOOD_OLD_INODE_SIZE,
-    Incompat, Ino, Inode, InodeFlags, InodeSeed, RoCompat, inode_checksum_ok,
-};
+use uext4_ondisk::{EXTENT_MAGIC, EXTENT_ROOT_ENTRIES, Inode, inode_checksum_ok};
 
 /// Byte of each time's base and extra word, and how much extra space the latter needs.
 const TIMES: [(&str, usize, usize); 4] = [

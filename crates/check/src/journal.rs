@@ -3,17 +3,14 @@
 //! Replay here writes nothing: the newest copy of each block of every complete transaction that was
 //! not revoked later becomes a [`Redirect`].
 
-use crate::bytes::{le16, le32};
-use crate::error::{CheckError, Result};
-use crate::fault::{Fault, FaultKind, Faults};
 use crate::filemap::{self, Run};
+use crate::prelude::*;
 use crate::view::{Redirect, View};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use uext4_ondisk::{
-    BlockTag, CommitBlock, Compat, CorruptKind, DescriptorReader, FileType, Geometry, GroupDesc,
-    Incompat, Ino, Inode, InodeParams, JOURNAL_BLOCKS_MIN, JournalBlockType, JournalCsum,
-    JournalFormat, JournalHeader, JournalSuper, Lblk, Pblk, RevokeReader, Superblock, TagFlags,
-    Tid, crc32_be,
+    BlockTag, CommitBlock, DescriptorReader, Inode, InodeParams, JOURNAL_BLOCKS_MIN,
+    JournalBlockType, JournalCsum, JournalFormat, JournalHeader, JournalSuper, RevokeReader,
+    TagFlags, Tid, crc32_be,
 };
 
 /// Tag of the record that a fast commit area starts with.

@@ -2,14 +2,11 @@
 
 use crate::bitmap::Runs;
 use crate::context::{Context, MetaRange};
-use crate::error::{CheckError, Result};
-use crate::fault::{Fault, FaultKind, Faults};
+use crate::prelude::*;
 use crate::view::View;
 use std::time::{SystemTime, UNIX_EPOCH};
-use uext4_block::BlockDevice;
 use uext4_ondisk::{
-    Compat, FormatError, Geometry, GroupCsum, GroupDesc, GroupFlags, GroupNo, Incompat, Ino, Mmp,
-    Pblk, RawSuperblock, RoCompat, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, Superblock,
+    FormatError, GroupCsum, GroupFlags, Mmp, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE,
 };
 
 /// The only encoding of names that there is.

@@ -68,6 +68,7 @@ mod names;
 mod orphans;
 mod parallel;
 mod passes;
+mod prelude;
 mod quota;
 mod report;
 mod resize;

@@ -1,10 +1,9 @@
 //! Link counts: as many names as each inode says.
 
 use crate::context::Context;
-use crate::fault::{Fault, FaultKind, Faults};
 use crate::layout::is_hidden;
 use crate::layout::quota_inodes;
-use uext4_ondisk::{FileType, Ino, RoCompat};
+use crate::prelude::*;
 
 /// Links above which a directory says 1.
 const LINK_MAX: u32 = 65000;

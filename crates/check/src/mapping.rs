@@ -1,13 +1,8 @@
 //! Extent trees and block maps: order, bounds, checksums, and a claim on every block.
 
-use crate::bytes::{le16, le32};
-use crate::error::Result;
-use crate::fault::{Fault, FaultKind};
+use crate::prelude::*;
 use crate::scan::{DirBlockFound, Scanner};
-use uext4_ondisk::{
-    Corrupt, CorruptKind, Extent, ExtentCheck, ExtentNode, FileType, Ino, Inode, InodeFlags,
-    InodeSeed, Lblk, Pblk, extent_block_checksum_verify,
-};
+use uext4_ondisk::{Corrupt, Extent, ExtentCheck, ExtentNode, Inode, extent_block_checksum_verify};
 
 /// Pointers of an inode that lead to data.
 const DIRECT: usize = 12;

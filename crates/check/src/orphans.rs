@@ -1,16 +1,12 @@
 //! Orphans: inodes that the next mount deletes or truncates. Both the list through deletion times
 //! and the orphan file are read.
 
-use crate::bytes::le32;
 use crate::context::Context;
-use crate::error::Result;
-use crate::fault::{Fault, FaultKind, Faults};
 use crate::filemap;
 use crate::journal::read_inode;
+use crate::prelude::*;
 use std::collections::HashSet;
-use uext4_ondisk::{
-    Compat, FileType, Ino, Inode, Lblk, RoCompat, orphan_block_verify, orphan_entries,
-};
+use uext4_ondisk::{Inode, orphan_block_verify, orphan_entries};
 
 /// Where `i_dtime` is.
 const DTIME_AT: usize = 0x14;

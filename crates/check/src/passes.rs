@@ -3,8 +3,7 @@
 use crate::context::Context;
 use crate::dir_pass;
 use crate::dirs::Dirs;
-use crate::error::Result;
-use crate::fault::Faults;
+use crate::prelude::*;
 use crate::quota::Usage;
 use crate::report::{CheckOptions, CheckReport, Progress};
 use crate::scan::{self, Counts, Mode, Scanner, ValueRef};
@@ -13,8 +12,7 @@ use crate::{
     backups, bitmaps, connect, duplicates, htree, journal, layout, links, names, orphans, quota,
     xattr_blocks,
 };
-use uext4_block::BlockDevice;
-use uext4_ondisk::{Incompat, Ino, Pblk, STATE_ERROR};
+use uext4_ondisk::STATE_ERROR;
 
 /// Checks everything of the ext4 file system on a device, and changes nothing.
 ///

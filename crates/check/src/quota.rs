@@ -3,16 +3,14 @@
 //! Source: Linux documentation, filesystems/quota, and the layout of `vfsv1` files: blocks of 1 KiB, a
 //! header, then a tree of four levels by the bytes of the id, leaves with a list of entries.
 
-use crate::bytes::{le16, le32};
 use crate::context::Context;
-use crate::error::Result;
-use crate::fault::{Fault, FaultKind, Faults};
 use crate::filemap::{self, Run};
 use crate::journal::read_inode;
 use crate::layout::is_hidden;
 use crate::layout::quota_inodes;
-use std::collections::{BTreeMap, HashMap};
-use uext4_ondisk::{FileType, GOOD_OLD_INODE_SIZE, Ino, Inode, Lblk, RoCompat};
+use crate::prelude::*;
+use std::collections::HashMap;
+use uext4_ondisk::Inode;
 
 /// Bytes of a block of a quota file.
 const BLOCK: usize = 1024;

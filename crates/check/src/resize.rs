@@ -3,11 +3,9 @@
 //! Its only pointer is the doubly indirect one. Entry `n` of that block is a reserved block `b` of
 //! group 0 (`n` counts descriptor blocks), which in turn names `b`'s place in each backup group.
 
-use crate::bytes::le32;
-use crate::error::Result;
-use crate::fault::{Fault, FaultKind};
+use crate::prelude::*;
 use crate::scan::Scanner;
-use uext4_ondisk::{FileType, GroupNo, Ino, Inode, InodeFlags, Pblk};
+use uext4_ondisk::Inode;
 
 /// Byte of the doubly indirect pointer in the block area.
 const DOUBLE_AT: usize = 13 * 4;

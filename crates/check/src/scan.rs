@@ -1,12 +1,9 @@
 //! The scan of the inode tables: groups are shared out, tables are read in long runs.
 
 use crate::context::Context;
-use crate::error::Result;
-use crate::fault::Faults;
 use crate::parallel;
+use crate::prelude::*;
 use crate::quota::Usage;
-use uext4_ondisk::{GroupNo, Ino, InodeSeed, Lblk, Pblk};
-use uext4_sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of an inode table read at once.
 const READ_BYTES: usize = 1 << 20;

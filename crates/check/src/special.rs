@@ -1,13 +1,11 @@
 //! Inodes that are not plain files: reserved ones, symbolic links, devices, pipes and sockets.
 
-use crate::bytes::le32;
 use crate::context::InodeState;
-use crate::error::Result;
-use crate::fault::{Fault, FaultKind};
 use crate::filemap;
 use crate::mapping::Mapped;
+use crate::prelude::*;
 use crate::scan::Scanner;
-use uext4_ondisk::{Compat, FileType, Ino, Inode, InodeFlags, Lblk, RoCompat};
+use uext4_ondisk::Inode;
 
 /// Where the lower half of the block count is.
 const BLOCKS_LOW_AT: usize = 0x1c;

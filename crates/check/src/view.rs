@@ -1,9 +1,7 @@
 //! The image as journal replay would leave it: the device, with blocks redirected into the journal.
 
-use crate::error::Result;
-use std::collections::BTreeMap;
-use uext4_block::BlockDevice;
-use uext4_ondisk::{Pblk, journal_unescape};
+use crate::prelude::*;
+use uext4_ondisk::journal_unescape;
 
 /// Where the newest copy of a block is.
 #[derive(Clone, Copy, Debug)]

@@ -1,13 +1,11 @@
 //! After the scan: attribute blocks, which inodes may share, and inodes that hold values.
 
-use crate::bytes::le32;
 use crate::context::Context;
-use crate::error::Result;
-use crate::fault::{Fault, FaultKind, Faults};
 use crate::journal::read_inode;
 use crate::parallel;
+use crate::prelude::*;
 use crate::scan::{Mode, Scanner, ValueRef};
-use uext4_ondisk::{Ino, Pblk, XattrArea, xattr_block_checksum_verify, xattr_refcount};
+use uext4_ondisk::{xattr_block_checksum_verify, xattr_refcount};
 
 /// Attribute blocks that a worker takes at once.
 const BATCH: usize = 64;

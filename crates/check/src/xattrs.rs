@@ -1,12 +1,9 @@
 //! Extended attributes of an inode and of a block.
 
-use crate::error::Result;
-use crate::fault::{Fault, FaultKind};
 use crate::layout::is_hidden;
+use crate::prelude::*;
 use crate::scan::{Scanner, ValueRef};
-use uext4_ondisk::{
-    Compat, Ino, Inode, InodeFlags, Pblk, XattrArea, XattrIndex, XattrValue, xattr_entry_hash,
-};
+use uext4_ondisk::{Inode, XattrIndex, XattrValue, xattr_entry_hash};
 
 /// Name of the attribute that holds an inode's encryption context.
 const CONTEXT_NAME: &[u8] = b"c";

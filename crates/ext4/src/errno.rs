@@ -1,8 +1,7 @@
 //! Errors as callers are given them: an errno, and the error as its source.
 
-use crate::error::Ext4Error;
-use uext4_jbd2::JournalError;
-use uext4_vfs::errno::{Errno, Error};
+use crate::prelude::*;
+use uext4_vfs::errno::Error;
 
 fn errno_of(e: &Ext4Error) -> Errno {
     match e {

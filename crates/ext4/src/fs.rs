@@ -7,7 +7,7 @@
 //! Deletion  Directory            the end of an inode; entries
 //! Attributes  OrphanList         attributes; inodes to delete after a crash
 //! Inodes  InlineData             found and made; data in the inode
-//! RunLookup                        blocks of files
+//! Mapping                        blocks of files
 //! InodeTable                     inodes in memory and on disk, lazy timestamps
 //! BlockAllocator  InodeAllocator
 //! Volume                         superblock, groups, buffer cache, journal, errors
@@ -28,6 +28,7 @@ use crate::namei::Namei;
 use crate::orphans::OrphanList;
 use crate::volume::Volume;
 use std::sync::{Arc, Weak};
+use uext4_vfs::ilock::RenameMutex;
 
 /// A mounted ext4 file system.
 pub struct Ext4 {
@@ -65,31 +66,7 @@ impl Ext4 {
         let blocks = BlockAllocator::new(v());
         let b = || Arc::clone(&blocks);
         let numbers = Arc::new(InodeAllocator::new(v()));
-        let deletion = Arc::new_cyclic(|me: &Weak<Deletion>| {
-            let owner: Weak<dyn InodeOwner> = Weak::<Deletion>::clone(me);
-            let table = Arc::new(InodeTable::new(v(), &owner));
-            let t = || Arc::clone(&table);
-            let mapping = Arc::new(Mapping::new(v(), b(), t()));
-            let m = || Arc::clone(&mapping);
-            let inline = Arc::new(InlineData::new(v(), b(), t(), m()));
-            let i = || Arc::clone(&inline);
-            let inodes = Inodes::new(v(), Arc::clone(&numbers), t(), m(), i());
-            let inodes = Arc::new(inodes);
-            let n = || Arc::clone(&inodes);
-            let orphans = Arc::new(OrphanList::new(v(), t(), m(), n()));
-            let o = || Arc::clone(&orphans);
-            let attributes = Arc::new(Attributes::new(v(), b(), t(), m(), i(), n(), o()));
-            Deletion {
-                volume: v(),
-                numbers: Arc::clone(&numbers),
-                inline: i(),
-                orphans: o(),
-                inodes: n(),
-                mapping: m(),
-                table: t(),
-                attributes,
-            }
-        });
+        let deletion = Self::compose_deletion(&volume, &blocks, &numbers);
         let d = &*deletion;
         let t = || Arc::clone(&d.table);
         let m = || Arc::clone(&d.mapping);
@@ -97,19 +74,35 @@ impl Ext4 {
         let n = || Arc::clone(&d.inodes);
         let o = || Arc::clone(&d.orphans);
         let a = || Arc::clone(&d.attributes);
-        let directories = Arc::new(Directory::new(v(), b(), t(), m(), i()));
-        let files = Arc::new(FileIo::new(v(), b(), t(), m(), i(), n(), o(), a()));
-        let namei = Namei::new(
-            v(),
-            b(),
-            t(),
-            n(),
-            o(),
-            a(),
-            Arc::clone(&deletion),
-            Arc::clone(&directories),
-            Arc::clone(&files),
-        );
+        let directories = Arc::new(Directory {
+            volume: v(),
+            blocks: b(),
+            table: t(),
+            mapping: m(),
+            inline: i(),
+        });
+        let files = Arc::new(FileIo {
+            volume: v(),
+            blocks: b(),
+            table: t(),
+            mapping: m(),
+            inline: i(),
+            inodes: n(),
+            orphans: o(),
+            attributes: a(),
+        });
+        let namei = Namei {
+            volume: v(),
+            blocks: b(),
+            table: t(),
+            inodes: n(),
+            orphans: o(),
+            attributes: a(),
+            deletion: Arc::clone(&deletion),
+            directories: Arc::clone(&directories),
+            files: Arc::clone(&files),
+            rename: RenameMutex::new(),
+        };
         Arc::new(Ext4 {
             table: t(),
             mapping: m(),
@@ -124,6 +117,54 @@ impl Ext4 {
             numbers,
             blocks,
             volume,
+        })
+    }
+
+    /// The end of an inode and the parts below it, which call it when an inode loses its last reference.
+    fn compose_deletion(
+        volume: &Arc<Volume>,
+        blocks: &Arc<BlockAllocator>,
+        numbers: &Arc<InodeAllocator>,
+    ) -> Arc<Deletion> {
+        let v = || Arc::clone(volume);
+        let b = || Arc::clone(blocks);
+        Arc::new_cyclic(|me: &Weak<Deletion>| {
+            let owner: Weak<dyn InodeOwner> = Weak::<Deletion>::clone(me);
+            let table = Arc::new(InodeTable::new(v(), &owner));
+            let t = || Arc::clone(&table);
+            let mapping = Arc::new(Mapping::new(v(), b(), t()));
+            let m = || Arc::clone(&mapping);
+            let inline = Arc::new(InlineData {
+                volume: v(),
+                blocks: b(),
+                table: t(),
+                mapping: m(),
+            });
+            let i = || Arc::clone(&inline);
+            let inodes = Inodes::new(v(), Arc::clone(numbers), t(), m(), i());
+            let inodes = Arc::new(inodes);
+            let n = || Arc::clone(&inodes);
+            let orphans = Arc::new(OrphanList::new(v(), t(), m(), n()));
+            let o = || Arc::clone(&orphans);
+            let attributes = Arc::new(Attributes {
+                volume: v(),
+                blocks: b(),
+                table: t(),
+                mapping: m(),
+                inline: i(),
+                inodes: n(),
+                orphans: o(),
+            });
+            Deletion {
+                volume: v(),
+                numbers: Arc::clone(numbers),
+                inline: i(),
+                orphans: o(),
+                inodes: n(),
+                mapping: m(),
+                table: t(),
+                attributes,
+            }
         })
     }
 }

@@ -56,6 +56,7 @@ mod mount;
 mod namei;
 mod options;
 mod orphans;
+mod prelude;
 mod run;
 mod superblock;
 mod vfs_impl;

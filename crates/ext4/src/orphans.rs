@@ -10,22 +10,17 @@
 //! The list's lock (rank `orphan_list`) is held while superblock or inode-table blocks change; slots
 //! are claimed without a lock.
 
-use crate::error::Result;
 use crate::inode::Inode;
 use crate::inode::reference::InodeRef;
 use crate::inode_table::InodeTable;
 use crate::inodes::Inodes;
 use crate::kinds;
 use crate::mapping::Mapping;
+use crate::prelude::*;
 use crate::superblock::{superblock_place, with_superblock};
 use crate::volume::Volume;
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, OnceLock};
-use uext4_jbd2::Handle;
-use uext4_jbd2::buffer::Buffer;
-use uext4_ondisk::{Compat, Corrupt, CorruptKind, Ino, orphan_slots};
-use uext4_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use uext4_sync::{Mutex, class};
+use std::collections::HashMap;
+use uext4_ondisk::orphan_slots;
 
 /// The orphans of a file system.
 pub struct OrphanList {
@@ -360,8 +355,7 @@ mod tests {
     use crate::options::MountOptions;
     use uext4_block::MemoryDevice;
     use uext4_build::{FeatureSet, MkfsOptions, NoProgress};
-    use uext4_vfs::attr::{NewKind, NewNode};
-    use uext4_vfs::caller::Caller;
+    use uext4_vfs::attr::NewKind;
 
     /// One that leaves the list while the one before it is idle and the inode cache is emptied.
     #[test]

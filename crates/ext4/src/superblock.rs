@@ -1,10 +1,7 @@
 //! The superblock in its block.
 
-use crate::error::Result;
-use uext4_block::BlockDevice;
-use uext4_ondisk::{
-    FormatError, Pblk, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, Superblock,
-};
+use crate::prelude::*;
+use uext4_ondisk::{FormatError, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 
 /// Changes the superblock that starts at byte `at` of its block.
 pub fn with_superblock(data: &mut [u8], at: usize, change: impl FnOnce(&mut RawSuperblock)) {

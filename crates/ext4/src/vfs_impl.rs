@@ -1,22 +1,16 @@
 //! The adapter to `vfs`: the inode-level API for front ends. Every error passes `Volume::report`.
 
-use crate::error::Ext4Error;
 use crate::fs::Ext4;
 use crate::inode::acl_cache::Subject;
 use crate::inode::kind_of;
 use crate::inode::reference::InodeRef;
-use uext4_ondisk::{
-    AclEntry, Compat, CorruptKind, FileType, Ino, XattrIndex, acl_decode_xattr, acl_encode_xattr,
-};
-use uext4_vfs::attr::{
-    Attr, DirEntry, FileHandle, FileKind, NewNode, RenameFlags, SetAttr, StatFs, XattrFlags,
-};
-use uext4_vfs::caller::{Caller, Capabilities};
-use uext4_vfs::errno::{Errno, Error, Result};
+use crate::prelude::*;
+use uext4_ondisk::{acl_decode_xattr, acl_encode_xattr};
+use uext4_vfs::attr::{DirEntry, FileHandle, RenameFlags, SetAttr, StatFs, XattrFlags};
+use uext4_vfs::errno::{Error, Result};
 use uext4_vfs::filesystem::FileSystem;
-use uext4_vfs::ilock::{LockMode, ilock};
-use uext4_vfs::io::{Fallocate, IoFlags, Written};
-use uext4_vfs::permission::{self, Access, S_ISVTX};
+use uext4_vfs::io::Fallocate;
+use uext4_vfs::permission::S_ISVTX;
 
 /// The longest value of an extended attribute, as setxattr(2) takes it.
 const XATTR_BYTES_MAX: usize = 1 << 16;

@@ -12,7 +12,6 @@ fn bytes(device: &MemoryDevice) -> Vec<u8> {
 #[test]
 fn nothing_is_written_once_it_is_unmounted() {
     for _ in 0..6 {
-        let me = Caller::root();
         let device = device();
         let fs = mount(&device);
         let synced = AtomicU64::new(0);

@@ -5,7 +5,6 @@ use uext4_testkit::prelude::*;
 
 #[test]
 fn bitmaps_that_cannot_be_read_are_no_lack_of_space() {
-    let me = Caller::root();
     let plan = FaultPlan::new();
     let faulty = FaultDevice::new(device(), plan.clone());
     let fs = Ext4::mount(Arc::new(faulty), MountOptions::default()).expect("mount");

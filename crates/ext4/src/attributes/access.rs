@@ -1,12 +1,9 @@
 //! Permission checks: the caller's credentials against an inode's attributes.
 
 use crate::attributes::Attributes;
-use crate::error::{Ext4Error, Result};
 use crate::inode::{Inode, kind_of};
-use uext4_ondisk::{FileType, InodeFlags};
-use uext4_vfs::attr::{Attr, FileKind, Timestamp};
-use uext4_vfs::caller::{Caller, Capabilities};
-use uext4_vfs::permission::{self, Access};
+use crate::prelude::*;
+use uext4_vfs::attr::Timestamp;
 
 /// What lets a caller do anything to directories.
 const ALMIGHTY: Capabilities = Capabilities::DAC_OVERRIDE

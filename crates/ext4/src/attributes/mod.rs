@@ -21,33 +21,11 @@ use std::sync::Arc;
 
 /// The attributes of inodes; see the module.
 pub struct Attributes {
-    volume: Arc<Volume>,
-    blocks: Arc<BlockAllocator>,
-    table: Arc<InodeTable>,
-    mapping: Arc<Mapping>,
-    inline: Arc<InlineData>,
-    inodes: Arc<Inodes>,
-    orphans: Arc<OrphanList>,
-}
-
-impl Attributes {
-    pub(crate) fn new(
-        volume: Arc<Volume>,
-        blocks: Arc<BlockAllocator>,
-        table: Arc<InodeTable>,
-        mapping: Arc<Mapping>,
-        inline: Arc<InlineData>,
-        inodes: Arc<Inodes>,
-        orphans: Arc<OrphanList>,
-    ) -> Attributes {
-        Attributes {
-            volume,
-            blocks,
-            table,
-            mapping,
-            inline,
-            inodes,
-            orphans,
-        }
-    }
+    pub(crate) volume: Arc<Volume>,
+    pub(crate) blocks: Arc<BlockAllocator>,
+    pub(crate) table: Arc<InodeTable>,
+    pub(crate) mapping: Arc<Mapping>,
+    pub(crate) inline: Arc<InlineData>,
+    pub(crate) inodes: Arc<Inodes>,
+    pub(crate) orphans: Arc<OrphanList>,
 }

@@ -1,9 +1,8 @@
 //! What the journal reports of commits.
 
 use crate::block_allocator::BlockAllocator;
-use std::sync::Weak;
+use crate::prelude::*;
 use uext4_jbd2::JournalClient;
-use uext4_jbd2::JournalError;
 
 /// Releases what a durable transaction freed; weak, because the allocator's volume owns the journal.
 pub(super) struct CommitClient(pub Weak<BlockAllocator>);

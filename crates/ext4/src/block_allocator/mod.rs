@@ -18,17 +18,12 @@ mod trim;
 
 use crate::block_allocator::client::CommitClient;
 use crate::block_allocator::trim::Trims;
-use crate::error::{Ext4Error, Result};
 use crate::group::{BlockBits, Group, bitmap};
 use crate::kinds;
+use crate::prelude::*;
 use crate::run::Run;
 use crate::volume::Volume;
-use std::sync::Arc;
-use uext4_jbd2::Handle;
-use uext4_ondisk::{Corrupt, CorruptKind, GroupCsum, GroupFlags, GroupNo, Pblk};
-use uext4_sync::CachePadded;
-use uext4_sync::atomic::Ordering::Relaxed;
-use uext4_sync::atomic::{AtomicI64, Ordering};
+use uext4_sync::atomic::AtomicI64;
 
 pub(crate) static ZEROS: [u8; 65536] = [0; 65536];
 

@@ -9,12 +9,8 @@
 //! runs in flight are returned ([`Trims`]).
 
 use crate::block_allocator::BlockAllocator;
-use crate::error::{Ext4Error, Result};
 use crate::group::{BlockBits, Group, bitmap};
-use std::ops::Range;
-use uext4_sync::atomic::AtomicBool;
-use uext4_sync::atomic::Ordering::Relaxed;
-use uext4_sync::{Condvar, Mutex, class};
+use crate::prelude::*;
 
 /// Runs of free blocks that are being discarded, and the waiters for them.
 #[derive(Debug)]

@@ -12,7 +12,6 @@ mod recover;
 
 use crate::attributes::Attributes;
 use crate::clock::now;
-use crate::error::{Ext4Error, Result};
 use crate::inline::InlineData;
 use crate::inode::Inode;
 use crate::inode::reference::{InodeOwner, InodeRef};
@@ -22,11 +21,9 @@ use crate::inodes::Inodes;
 use crate::mapping::extents::remove::{Content, Restart};
 use crate::mapping::{Mapping, Root};
 use crate::orphans::OrphanList;
+use crate::prelude::*;
 use crate::volume::handles::LazyHandle;
 use crate::volume::{Volume, handles};
-use std::sync::Arc;
-use uext4_jbd2::Handle;
-use uext4_ondisk::Pblk;
 
 /// Blocks that deleting a small inode changes.
 pub(crate) const DELETE_CREDITS: u32 = 24;

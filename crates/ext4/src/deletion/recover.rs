@@ -1,9 +1,8 @@
 //! What a crash left on record: deleted or truncated by the next mount.
 
 use crate::deletion::Deletion;
-use crate::error::{Ext4Error, Result};
 use crate::inode::reference::InodeRef;
-use uext4_ondisk::Ino;
+use crate::prelude::*;
 
 impl Deletion {
     /// Deletes or truncates what a crash left on record.

@@ -2,13 +2,10 @@
 
 use crate::directory::hashed::DxPath;
 use crate::directory::{Directory, Hit, Role, Vacancy};
-use crate::error::Result;
 use crate::inode::Inode;
 use crate::kinds;
-use std::sync::Arc;
-use uext4_jbd2::Handle;
-use uext4_jbd2::buffer::Buffer;
-use uext4_ondisk::{Compat, DxViewMut, FileType, Ino, InodeFlags, Lblk, NameHash, dir_entries};
+use crate::prelude::*;
+use uext4_ondisk::DxViewMut;
 
 /// A record copied out of a leaf.
 struct Record {

@@ -1,16 +1,9 @@
 //! The way down the tree of hashes, and making room in it.
 
 use crate::directory::{Directory, Found, Role, Vacancy};
-use crate::error::{Ext4Error, Result};
 use crate::inode::Inode;
-use arrayvec::ArrayVec;
-use std::sync::Arc;
-use uext4_jbd2::Handle;
-use uext4_jbd2::buffer::Buffer;
-use uext4_ondisk::{
-    Corrupt, CorruptKind, DxEntry, DxFull, DxKind, DxRootInfo, DxView, DxViewMut, HashVersion,
-    Incompat, Lblk, NameHash,
-};
+use crate::prelude::*;
+use uext4_ondisk::{DxEntry, DxFull, DxRootInfo, DxView, DxViewMut, HashVersion};
 
 /// More levels than any tree has.
 const LEVELS_MAX: usize = 4;

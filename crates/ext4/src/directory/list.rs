@@ -11,14 +11,10 @@
 
 use crate::directory::hashed::DxPath;
 use crate::directory::{Directory, Role};
-use crate::error::Result;
 use crate::inline::Entry;
 use crate::inode::Inode;
-use std::sync::Arc;
-use uext4_jbd2::buffer::Buffer;
-use uext4_ondisk::{
-    Compat, Corrupt, CorruptKind, FileType, HashVersion, Ino, Lblk, NameHash, dir_entries,
-};
+use crate::prelude::*;
+use uext4_ondisk::HashVersion;
 
 /// An entry, copied out of its block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -245,8 +241,7 @@ mod tests {
     use crate::options::MountOptions;
     use uext4_block::MemoryDevice;
     use uext4_build::{FeatureSet, MkfsOptions, NoProgress};
-    use uext4_vfs::attr::{NewKind, NewNode};
-    use uext4_vfs::caller::Caller;
+    use uext4_vfs::attr::NewKind;
 
     fn entry(name: u32) -> Listed {
         Listed {

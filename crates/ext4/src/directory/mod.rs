@@ -23,20 +23,15 @@ mod hashed;
 mod list;
 
 use crate::block_allocator::BlockAllocator;
-use crate::error::{Ext4Error, Result};
 use crate::inline::InlineData;
 use crate::inode::Inode;
 use crate::inode_table::InodeTable;
 use crate::kinds;
 use crate::mapping::Mapping;
+use crate::prelude::*;
 use crate::volume::Volume;
 use hashed::DxPath;
-use std::sync::Arc;
-use uext4_jbd2::buffer::Buffer;
-use uext4_ondisk::{
-    Compat, Corrupt, CorruptKind, Dirent, DxKind, DxRootInfo, DxView, Incompat, Ino, InodeFlags,
-    Lblk, NameHash,
-};
+use uext4_ondisk::{Dirent, DxRootInfo, DxView};
 
 /// The longest name, in bytes.
 pub const NAME_MAX: usize = 255;
@@ -122,29 +117,11 @@ pub(crate) fn check_name(name: &[u8]) -> Result<()> {
 
 /// The entries of directories; see the module.
 pub struct Directory {
-    volume: Arc<Volume>,
-    blocks: Arc<BlockAllocator>,
-    table: Arc<InodeTable>,
-    mapping: Arc<Mapping>,
-    inline: Arc<InlineData>,
-}
-
-impl Directory {
-    pub(crate) fn new(
-        volume: Arc<Volume>,
-        blocks: Arc<BlockAllocator>,
-        table: Arc<InodeTable>,
-        mapping: Arc<Mapping>,
-        inline: Arc<InlineData>,
-    ) -> Directory {
-        Directory {
-            volume,
-            blocks,
-            table,
-            mapping,
-            inline,
-        }
-    }
+    pub(crate) volume: Arc<Volume>,
+    pub(crate) blocks: Arc<BlockAllocator>,
+    pub(crate) table: Arc<InodeTable>,
+    pub(crate) mapping: Arc<Mapping>,
+    pub(crate) inline: Arc<InlineData>,
 }
 
 impl Directory {

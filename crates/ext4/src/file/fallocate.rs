@@ -7,17 +7,15 @@
 //! # Locking
 //! The inode's `ilock`, alone; then handles; then the `map` lock.
 
-use crate::error::{Ext4Error, Result};
 use crate::file::{FileIo, check_regular};
 use crate::inode::Inode;
 use crate::inode::reference::InodeRef;
 use crate::mapping::extents::convert::Written;
 use crate::mapping::extents::insert::Neighbours;
 use crate::mapping::extents::remove::Restart;
+use crate::prelude::*;
 use crate::run::Run;
-use uext4_jbd2::Handle;
-use uext4_ondisk::{EXTENT_LEN_MAX_UNWRITTEN, Extent, InodeFlags, Lblk};
-use uext4_vfs::ilock::{LockMode, ilock};
+use uext4_ondisk::EXTENT_LEN_MAX_UNWRITTEN;
 use uext4_vfs::io::Fallocate;
 
 /// What publishing a run of unwritten blocks changes: superblock, descriptors, bitmap, inode, extent nodes.

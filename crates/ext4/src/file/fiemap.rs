@@ -3,12 +3,10 @@
 //! # Locking
 //! The inode's `ilock`, shared.
 
-use crate::error::{Ext4Error, Result};
 use crate::file::FileIo;
 use crate::inode::reference::InodeRef;
-use uext4_ondisk::{FileType, GOOD_OLD_INODE_SIZE, Lblk, Pblk, XattrArea};
+use crate::prelude::*;
 use uext4_vfs::fiemap::{FiemapExtent, FiemapFlags, FiemapOf};
-use uext4_vfs::ilock::{LockMode, ilock};
 
 /// Where `i_block` is in an inode, in bytes.
 const I_BLOCK_AT: u64 = 40;

@@ -5,15 +5,12 @@
 //! The inode's `ilock`, alone; the flags are changed in one handle.
 
 use crate::clock::now;
-use crate::error::{Ext4Error, Result};
 use crate::file::FileIo;
 use crate::inode::Inode;
 use crate::inode::reference::InodeRef;
-use uext4_ondisk::{EXTRA_ISIZE_KNOWN, FileType, InodeFlags, RoCompat};
-use uext4_vfs::caller::{Caller, Capabilities};
-use uext4_vfs::errno::{Errno, Error};
-use uext4_vfs::ilock::{LockMode, ilock};
-use uext4_vfs::permission;
+use crate::prelude::*;
+use uext4_ondisk::EXTRA_ISIZE_KNOWN;
+use uext4_vfs::errno::Error;
 
 /// What only a privileged caller may change.
 pub(crate) const FIXING: InodeFlags = InodeFlags::IMMUTABLE.union(InodeFlags::APPEND);

@@ -14,19 +14,13 @@
 //! Both inodes' `ilock`, by inode number; the handle; both `map` locks, by inode number.
 
 use crate::clock::now;
-use crate::error::{Ext4Error, Result};
 use crate::file::FileIo;
 use crate::inode::reference::InodeRef;
 use crate::inode::{Inode, MapTree};
 use crate::inodes::new::NewInode;
-use std::sync::Arc;
-use uext4_jbd2::Handle;
-use uext4_jbd2::buffer::Buffer;
-use uext4_ondisk::{FileType, Generation, Ino, InodeFlags};
-use uext4_vfs::caller::{Caller, Capabilities};
-use uext4_vfs::errno::{Errno, Error};
-use uext4_vfs::ilock::{LockMode, ilock, ilock_two};
-use uext4_vfs::permission;
+use crate::prelude::*;
+use uext4_vfs::errno::Error;
+use uext4_vfs::ilock::ilock_two;
 
 /// Flags that say how `i_block` reads, and so go with it.
 const MAPPING_FLAGS: InodeFlags = InodeFlags::EXTENTS.union(InodeFlags::HUGE_FILE);

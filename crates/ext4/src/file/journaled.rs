@@ -16,15 +16,11 @@
 //! # Locking
 //! As for other data: the `ilock`, shared to read, alone to write; the buffer's lock under the handle.
 
-use crate::error::{Ext4Error, Result};
 use crate::file::{FileIo, WRITE_CREDITS};
 use crate::inode::Inode;
 use crate::mapping::extents::convert::Written;
+use crate::prelude::*;
 use crate::run::Run;
-use std::sync::Arc;
-use uext4_jbd2::Handle;
-use uext4_jbd2::buffer::Buffer;
-use uext4_ondisk::{Lblk, Pblk};
 
 /// The most blocks of data that one handle changes.
 const PIECE_BLOCKS: u32 = 256;

@@ -35,7 +35,6 @@ use crate::block_allocator::BlockAllocator;
 use crate::block_allocator::ZEROS;
 use crate::clock::now;
 use crate::deletion::DELETE_CREDITS;
-use crate::error::{Ext4Error, Result};
 use crate::file::direct::fill::SplitUnwritten;
 use crate::file::direct::lock_inode;
 use crate::inline::InlineData;
@@ -47,14 +46,10 @@ use crate::mapping::Mapping;
 use crate::mapping::extents::convert;
 use crate::mapping::extents::remove::Restart;
 use crate::orphans::OrphanList;
+use crate::prelude::*;
 use crate::run::Run;
 use crate::run::RunLookup;
 use crate::volume::Volume;
-use std::sync::Arc;
-use uext4_jbd2::Handle;
-use uext4_ondisk::{FileType, InodeFlags, Lblk};
-use uext4_vfs::ilock::{LockMode, ilock};
-use uext4_vfs::io::{IoFlags, Written};
 
 /// Blocks that one piece of a write changes: superblock, descriptors, bitmap, inode, extent nodes.
 pub(crate) const WRITE_CREDITS: u32 = 24;
@@ -72,39 +67,14 @@ struct ReadKind {
 
 /// The data of files; see the module.
 pub struct FileIo {
-    volume: Arc<Volume>,
-    blocks: Arc<BlockAllocator>,
-    table: Arc<InodeTable>,
-    mapping: Arc<Mapping>,
-    inline: Arc<InlineData>,
-    inodes: Arc<Inodes>,
-    orphans: Arc<OrphanList>,
-    attributes: Arc<Attributes>,
-}
-
-impl FileIo {
-    #[expect(clippy::too_many_arguments, reason = "one for each part below")]
-    pub(crate) fn new(
-        volume: Arc<Volume>,
-        blocks: Arc<BlockAllocator>,
-        table: Arc<InodeTable>,
-        mapping: Arc<Mapping>,
-        inline: Arc<InlineData>,
-        inodes: Arc<Inodes>,
-        orphans: Arc<OrphanList>,
-        attributes: Arc<Attributes>,
-    ) -> FileIo {
-        FileIo {
-            volume,
-            blocks,
-            table,
-            mapping,
-            inline,
-            inodes,
-            orphans,
-            attributes,
-        }
-    }
+    pub(crate) volume: Arc<Volume>,
+    pub(crate) blocks: Arc<BlockAllocator>,
+    pub(crate) table: Arc<InodeTable>,
+    pub(crate) mapping: Arc<Mapping>,
+    pub(crate) inline: Arc<InlineData>,
+    pub(crate) inodes: Arc<Inodes>,
+    pub(crate) orphans: Arc<OrphanList>,
+    pub(crate) attributes: Arc<Attributes>,
 }
 
 impl FileIo {

@@ -9,13 +9,11 @@
 //! The inode's `ilock`, alone; then handles; then the `map` lock.
 
 use crate::clock::now;
-use crate::error::{Ext4Error, Result};
 use crate::file::FileIo;
 use crate::inode::Inode;
 use crate::mapping::extents::remove::Restart;
 use crate::mapping::extents::shift::Shift;
-use uext4_jbd2::Handle;
-use uext4_ondisk::Lblk;
+use crate::prelude::*;
 
 /// Blocks that cutting an extent and freeing a run changes.
 const CREDITS: u32 = 48;

@@ -3,11 +3,9 @@
 //! # Locking
 //! The inode's `ilock`, shared.
 
-use crate::error::{Ext4Error, Result};
 use crate::file::{FileIo, check_regular};
 use crate::inode::reference::InodeRef;
-use uext4_ondisk::Lblk;
-use uext4_vfs::ilock::{LockMode, ilock};
+use crate::prelude::*;
 
 impl FileIo {
     /// The first byte at `offset` or after it that is data.

@@ -3,17 +3,14 @@
 use crate::attributes::access::vfs_time;
 use crate::attributes::xattr::change::XATTR_CREDITS;
 use crate::clock::now;
-use crate::error::Result;
 use crate::file::FileIo;
 use crate::inode::Inode;
 use crate::inode::acl_cache::Subject;
 use crate::inode::reference::InodeRef;
-use uext4_ondisk::{AclEntry, InodeFlags, Timestamp as DiskTime};
-use uext4_vfs::attr::{Attr, SetAttr};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::ilock::{LockMode, ilock};
-use uext4_vfs::permission;
-use uext4_vfs::permission::{Access, S_ISGID};
+use crate::prelude::*;
+use uext4_ondisk::Timestamp as DiskTime;
+use uext4_vfs::attr::SetAttr;
+use uext4_vfs::permission::S_ISGID;
 
 impl FileIo {
     /// Changes attributes.

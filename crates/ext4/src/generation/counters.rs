@@ -9,9 +9,7 @@
 //! # Locking
 //! None but [`take_locked`]'s. The order of memory is relaxed: a generation says nothing of other memory.
 
-use uext4_sync::Mutex;
-use uext4_sync::atomic::Ordering::Relaxed;
-use uext4_sync::atomic::{AtomicU32, AtomicU64};
+use crate::prelude::*;
 
 /// A counter that threads add to. It wraps.
 #[derive(Debug)]

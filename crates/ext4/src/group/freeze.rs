@@ -5,12 +5,11 @@
 //! Runs under the buffer's lock and takes no other: what it reads of groups is atomic.
 
 use crate::group::{BitmapBytes, Group};
+use crate::prelude::*;
 use crate::superblock::with_superblock;
 use crate::{group, kinds};
-use std::sync::Arc;
-use uext4_jbd2::buffer::{Buffer, FreezeHook};
-use uext4_ondisk::{CsumSeed, DxKind, GroupCsum, Ino, InodeSeed, Lblk, Pblk};
-use uext4_sync::atomic::Ordering::Relaxed;
+use uext4_jbd2::buffer::FreezeHook;
+use uext4_ondisk::CsumSeed;
 
 /// The file system's hook in the journal.
 #[derive(Debug)]

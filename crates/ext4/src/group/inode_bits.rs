@@ -12,11 +12,9 @@
 //! enough of them.
 
 use crate::group::{Words, bitmap};
-use std::sync::{Arc, OnceLock};
-use uext4_jbd2::buffer::Buffer;
-use uext4_sync::PerCpu;
-use uext4_sync::atomic::Ordering::{Relaxed, SeqCst};
-use uext4_sync::atomic::{AtomicBool, AtomicI32, AtomicU32};
+use crate::prelude::*;
+use uext4_sync::atomic::AtomicI32;
+use uext4_sync::atomic::Ordering::SeqCst;
 
 /// Words in a cache line.
 const LINE: u32 = 8;

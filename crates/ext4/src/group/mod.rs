@@ -26,12 +26,9 @@ pub(crate) mod freeze;
 pub(crate) mod inode_bits;
 
 use crate::group::inode_bits::InodeBits;
-use std::sync::{Arc, OnceLock};
-use uext4_jbd2::buffer::Buffer;
-use uext4_ondisk::{Geometry, GroupDesc, GroupFlags, GroupNo, Pblk};
-use uext4_sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use uext4_sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64};
-use uext4_sync::{Mutex, class};
+use crate::prelude::*;
+use uext4_sync::atomic::AtomicU16;
+use uext4_sync::atomic::Ordering::{Acquire, Release};
 
 /// One block group. On cache lines of its own.
 #[derive(Debug)]

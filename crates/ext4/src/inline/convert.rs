@@ -4,13 +4,12 @@
 //! One handle takes the data out of the inode and maps the block that has it, which was written before: a
 //! crash leaves the one or the other.
 
-use crate::error::{Ext4Error, Result};
 use crate::inline::{IN_BLOCK, InlineData, PARENT, clear_body};
 use crate::inode::Inode;
 use crate::kinds;
+use crate::prelude::*;
 use crate::run::Run;
-use uext4_jbd2::Handle;
-use uext4_ondisk::{Ino, InodeFlags, Lblk, dir_entries, dir_insert};
+use uext4_ondisk::dir_insert;
 
 /// Superblock, descriptors, bitmap, inode, the directory's block.
 const CONVERT_CREDITS: u32 = 12;

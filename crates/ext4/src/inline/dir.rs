@@ -4,15 +4,10 @@
 //! The parts are the records in `i_block` after the parent's number, and those in the attribute, which may
 //! be none. An offset of a record counts from the start of all data, so it says which part it is in.
 
-use crate::error::{Ext4Error, Result};
 use crate::inline::{Entry, IN_BLOCK, InlineData, PARENT};
 use crate::inode::Inode;
-use std::ops::Range;
-use uext4_jbd2::Handle;
-use uext4_ondisk::{
-    Dirent, FileType, Ino, dir_block_init, dir_entries, dir_find, dir_insert, dir_remove,
-    dir_set_ino,
-};
+use crate::prelude::*;
+use uext4_ondisk::{Dirent, dir_block_init, dir_find, dir_insert, dir_remove, dir_set_ino};
 
 /// The parts of `len` bytes of data.
 fn parts(len: usize) -> [Range<usize>; 2] {

@@ -29,18 +29,12 @@ mod dir;
 mod file;
 
 use crate::block_allocator::BlockAllocator;
-use crate::error::{Ext4Error, Result};
 use crate::inode::Inode;
 use crate::inode_table::InodeTable;
 use crate::mapping::Mapping;
+use crate::prelude::*;
 use crate::volume::Volume;
-use std::sync::Arc;
-use uext4_jbd2::Handle;
-use uext4_ondisk::{
-    Corrupt, CorruptKind, FileType, GOOD_OLD_INODE_SIZE, Incompat, Ino, InodeFlags, Superblock,
-    XATTR_NAME_DATA, XattrArea, XattrIndex, XattrList, XattrNoSpace, XattrOwnedValue, XattrValue,
-    dir_validate, extra_isize,
-};
+use uext4_ondisk::{XATTR_NAME_DATA, XattrNoSpace, XattrValue, dir_validate, extra_isize};
 
 /// Bytes of data in `i_block`.
 const IN_BLOCK: usize = 60;
@@ -165,26 +159,10 @@ pub(crate) struct Entry {
 
 /// Data in the inode itself; see the module.
 pub struct InlineData {
-    volume: Arc<Volume>,
-    blocks: Arc<BlockAllocator>,
-    table: Arc<InodeTable>,
-    mapping: Arc<Mapping>,
-}
-
-impl InlineData {
-    pub(crate) fn new(
-        volume: Arc<Volume>,
-        blocks: Arc<BlockAllocator>,
-        table: Arc<InodeTable>,
-        mapping: Arc<Mapping>,
-    ) -> InlineData {
-        InlineData {
-            volume,
-            blocks,
-            table,
-            mapping,
-        }
-    }
+    pub(crate) volume: Arc<Volume>,
+    pub(crate) blocks: Arc<BlockAllocator>,
+    pub(crate) table: Arc<InodeTable>,
+    pub(crate) mapping: Arc<Mapping>,
 }
 
 impl InlineData {

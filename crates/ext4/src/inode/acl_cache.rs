@@ -9,10 +9,7 @@
 //! A change of attributes is recorded under the inode's `xattr` lock ([`AclCache::forget`]). Finding out takes
 //! none: what is found is kept only if nothing was forgotten meanwhile. The decoded ACLs are a leaf's.
 
-use std::sync::{Arc, OnceLock};
-use uext4_ondisk::{AclEntry, XattrIndex};
-use uext4_sync::atomic::{AtomicU32, Ordering};
-use uext4_sync::{Mutex, class};
+use crate::prelude::*;
 
 /// An attribute that restricts access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,9 +7,7 @@
 //! # Locking
 //! None: a slot is filled once.
 
-use std::sync::{Arc, OnceLock};
-use uext4_jbd2::buffer::Buffer;
-use uext4_ondisk::Lblk;
+use crate::prelude::*;
 
 /// Slots in the first segment; each one that follows has twice as many.
 const FIRST: u32 = 16;

@@ -15,11 +15,10 @@
 //! # Locking
 //! None to look up. The `map` lock, shared, to make a copy.
 
+use crate::prelude::*;
 use crate::run::RunLookup;
 use arc_swap::ArcSwapOption;
-use std::sync::{Arc, OnceLock};
-use uext4_ondisk::{Extent, Lblk};
-use uext4_sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use uext4_sync::atomic::AtomicI64;
 
 /// The most extents that are copied.
 pub(crate) const EXTENTS_MAX: usize = 1 << 16;
@@ -169,7 +168,6 @@ impl MapSnapshot {
 #[cfg(all(test, not(shuttle), not(loom)))]
 mod tests {
     use super::*;
-    use uext4_ondisk::Pblk;
 
     fn extent(lblk: u32, len: u16, pblk: u64, unwritten: bool) -> Extent {
         Extent {

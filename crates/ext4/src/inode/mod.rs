@@ -34,23 +34,14 @@ pub(crate) mod reference;
 pub(crate) mod unflushed_writes;
 
 use crate::clock::now_s;
-use crate::error::Result;
 use crate::inode::acl_cache::AclCache;
 use crate::inode::direct_state::DirectState;
 use crate::inode::directory_blocks::DirBlocks;
 use crate::inode::map_snapshot::MapSnapshot;
 use crate::inode::reference::{InodeOwner, Owner};
 use crate::inode::unflushed_writes::UnflushedWrites;
-use std::sync::{Arc, OnceLock};
-use uext4_jbd2::Handle;
-use uext4_jbd2::buffer::{Buffer, BufferWrite};
-use uext4_ondisk::{
-    FileType, GOOD_OLD_INODE_SIZE, Generation, GroupNo, Ino, InodeFlags, InodeParams, InodeSeed,
-    Pblk, Timestamp, XattrArea,
-};
-use uext4_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use uext4_sync::{Mutex, MutexGuard, RwLock, class};
-use uext4_vfs::attr::FileKind;
+use crate::prelude::*;
+use uext4_sync::{MutexGuard, RwLock};
 use uext4_vfs::icache::CachedInode;
 use uext4_vfs::ilock::ILock;
 

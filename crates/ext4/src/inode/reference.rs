@@ -1,9 +1,7 @@
 //! A counted reference to an inode.
 
 use crate::inode::Inode;
-use std::sync::{Arc, Weak};
-use uext4_sync::CachePadded;
-use uext4_sync::atomic::Ordering;
+use crate::prelude::*;
 
 /// What deletes an inode without links when its last reference is dropped.
 pub trait InodeOwner: Send + Sync {

@@ -10,19 +10,14 @@
 //! earlier transaction still has to write is completed (with the bitmap's checksum) at that moment.
 
 use crate::clock::now_s;
-use crate::error::Result;
 use crate::group::inode_bits::InodeBits;
 use crate::group::{Group, bitmap};
 use crate::inode_allocator::InodeAllocator;
 use crate::options::ialloc_variant::IallocVariant;
+use crate::prelude::*;
 use crate::volume::handles::LazyHandle;
-use std::sync::Arc;
-use uext4_jbd2::Handle;
-use uext4_jbd2::buffer::Buffer;
-use uext4_ondisk::{Corrupt, CorruptKind, GroupCsum, GroupFlags, Ino};
-use uext4_sync::atomic::Ordering::Relaxed;
 use uext4_sync::probe::{self, Stage};
-use uext4_sync::{class, stat};
+use uext4_sync::stat;
 
 impl InodeAllocator {
     /// Sets a clear bit at or after `from`; None if there is none. `lock-free` looks before it, too.

@@ -1,12 +1,11 @@
 //! Loading a group's inode bitmap, and leaving a group alone whose bitmap is damaged.
 
-use crate::error::Result;
 use crate::group::inode_bits::InodeBits;
 use crate::group::{Group, bitmap};
 use crate::inode_allocator::InodeAllocator;
 use crate::inode_allocator::claim::reserved_is_free;
 use crate::kinds;
-use uext4_ondisk::{Corrupt, CorruptKind, GroupCsum, GroupFlags};
+use crate::prelude::*;
 
 impl InodeAllocator {
     /// The inode bitmap of a group, loaded on first touch.

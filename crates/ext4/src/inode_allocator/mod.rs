@@ -31,19 +31,13 @@ mod claim;
 mod load;
 mod orlov;
 
-use crate::error::{Ext4Error, Result};
 use crate::group::inode_bits::InodeBits;
 use crate::group::{Group, bitmap};
 use crate::inode::Inode;
 use crate::options::ialloc_variant::IallocVariant;
+use crate::prelude::*;
 use crate::volume::Volume;
 use crate::volume::handles::LazyHandle;
-use std::sync::Arc;
-use uext4_jbd2::Handle;
-use uext4_ondisk::{Corrupt, CorruptKind, GroupFlags, GroupNo, Ino};
-use uext4_sync::CachePadded;
-use uext4_sync::atomic::AtomicU32;
-use uext4_sync::atomic::Ordering::Relaxed;
 
 /// Claims and releases inode numbers; see the module.
 pub struct InodeAllocator {

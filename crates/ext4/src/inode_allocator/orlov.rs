@@ -7,8 +7,7 @@
 use crate::group::Group;
 use crate::inode::Inode;
 use crate::inode_allocator::InodeAllocator;
-use uext4_ondisk::{GroupNo, Ino, InodeFlags};
-use uext4_sync::atomic::Ordering::Relaxed;
+use crate::prelude::*;
 
 /// What is free in some groups, and the directories in them.
 #[derive(Clone, Copy, Default)]

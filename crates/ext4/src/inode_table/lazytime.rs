@@ -18,18 +18,12 @@
 //! timestamps, and where none has, nothing is looked up.
 
 use crate::clock::{now, now_s};
-use crate::error::Result;
 use crate::inode::Inode;
 use crate::inode::reference::InodeRef;
 use crate::inode_table::InodeTable;
 use crate::options::AtimeUpdate;
-use std::collections::HashSet;
-use std::sync::{Arc, Weak};
-use std::time::Duration;
-use uext4_jbd2::Handle;
-use uext4_jbd2::buffer::{Buffer, BufferWrite};
-use uext4_ondisk::{Ino, InodeFlags};
-use uext4_sync::{Condvar, Mutex, PerCpu, class, thread};
+use crate::prelude::*;
+use uext4_sync::thread;
 use uext4_vfs::icache::IcacheVariant;
 
 /// The inodes with pending timestamps, and the thread that writes those that get too old.

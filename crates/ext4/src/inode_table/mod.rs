@@ -8,18 +8,14 @@
 mod lazytime;
 mod place;
 
-use crate::error::Result;
 use crate::inode::Inode;
 use crate::inode::reference::{InodeOwner, Owner};
 use crate::inode::unflushed_writes::UnflushedWrites;
 use crate::inode_table::lazytime::Lazytime;
+use crate::prelude::*;
 use crate::volume::Volume;
-use std::sync::{Arc, Weak};
-use uext4_jbd2::Handle;
-use uext4_jbd2::buffer::BufferWrite;
 use uext4_sync::probe;
 use uext4_sync::probe::Stage;
-use uext4_sync::{CachePadded, PerCpu};
 use uext4_vfs::icache::InodeCache;
 
 /// Inodes in memory and in their table; see the module.

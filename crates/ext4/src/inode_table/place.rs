@@ -1,14 +1,11 @@
 //! Where an inode lies in the inode table.
 
-use crate::error::Result;
 use crate::group::Group;
 use crate::inode_table::InodeTable;
 use crate::kinds;
+use crate::prelude::*;
 use crate::run::Run;
 use std::cell::RefCell;
-use std::sync::Arc;
-use uext4_jbd2::buffer::Buffer;
-use uext4_ondisk::{GroupCsum, Ino, Pblk};
 
 thread_local! {
     /// The block of an inode table in which this thread made an inode last, and of which mount. While

@@ -4,11 +4,10 @@
 //! The inode-table block's, shared. It has all that was changed: every change is encoded into it before its
 //! handle stops.
 
-use crate::error::{Ext4Error, Result};
 use crate::inline;
 use crate::inode::{Inode, InodePlace};
 use crate::inodes::Inodes;
-use uext4_ondisk::{Corrupt, CorruptKind, Ino, InodeFlags, Pblk};
+use crate::prelude::*;
 
 impl Inodes {
     /// An inode, to be cached.

@@ -8,7 +8,6 @@
 mod load;
 pub(crate) mod new;
 
-use crate::error::{Ext4Error, Result};
 use crate::generation::Generator;
 use crate::inline::InlineData;
 use crate::inode::Inode;
@@ -16,9 +15,8 @@ use crate::inode::reference::InodeRef;
 use crate::inode_allocator::InodeAllocator;
 use crate::inode_table::InodeTable;
 use crate::mapping::Mapping;
+use crate::prelude::*;
 use crate::volume::Volume;
-use std::sync::Arc;
-use uext4_ondisk::Ino;
 
 /// Finds inodes, and makes new ones.
 pub struct Inodes {

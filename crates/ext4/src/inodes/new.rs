@@ -1,16 +1,12 @@
 //! Making an inode.
 
 use crate::clock::now;
-use crate::error::{Ext4Error, Result};
 use crate::inode::reference::InodeRef;
 use crate::inode::{Inode, InodePlace};
 use crate::inodes::Inodes;
+use crate::prelude::*;
 use crate::volume::handles::LazyHandle;
-use std::sync::Arc;
-use uext4_jbd2::Handle;
-use uext4_ondisk::{
-    DevNo, EXTRA_ISIZE_KNOWN, FileType, Generation, Ino, InodeFlags, Timestamp, raw_generation,
-};
+use uext4_ondisk::{DevNo, EXTRA_ISIZE_KNOWN, raw_generation};
 use uext4_sync::probe;
 use uext4_sync::probe::Stage;
 

@@ -23,7 +23,6 @@ mod block_map;
 pub(crate) mod extents;
 
 use crate::block_allocator::{BlockAllocator, Goal};
-use crate::error::{Ext4Error, Result};
 use crate::inode::Inode;
 use crate::inode::MapTree;
 use crate::inode::map_snapshot::EXTENTS_MAX;
@@ -33,16 +32,10 @@ use crate::mapping::block_map::Reader;
 use crate::mapping::block_map::remove::MAP_STEP_CREDITS;
 use crate::mapping::extents::remove::{Content, METADATA_STEP_CREDITS, Restart, STEP_CREDITS};
 use crate::options::DataMode;
+use crate::prelude::*;
 use crate::run::{Run, RunLookup};
 use crate::volume::{Volume, handles};
-use std::ops::ControlFlow;
-use std::sync::Arc;
-use uext4_jbd2::Handle;
-use uext4_jbd2::buffer::BufferCache;
-use uext4_ondisk::{
-    BlockBounds, Compat, Extent, ExtentNode, ExtentNodeMut, FileType, Incompat, Ino, InodeFlags,
-    InodeSeed, Lblk, MAP_DIRECT, MapShape, Pblk, RoCompat, Superblock, map_pointer,
-};
+use uext4_ondisk::MAP_DIRECT;
 
 /// The most pointer blocks that are read to copy a map.
 const COPY_NODES_MAX: u64 = 256;

@@ -7,15 +7,10 @@
 //!
 //! Source: Linux documentation, filesystems/ext4, "Journal (jbd2)", "External Journal".
 
-use crate::error::{Ext4Error, Result};
 use crate::options::MountOptions;
-use std::sync::Arc;
-use uext4_block::BlockDevice;
-use uext4_jbd2::{LogMap, LogRun};
-use uext4_ondisk::{
-    Corrupt, CorruptKind, Incompat, JournalDevice, JournalSuper, SUPERBLOCK_OFFSET,
-    SUPERBLOCK_SIZE, Superblock,
-};
+use crate::prelude::*;
+use uext4_jbd2::LogRun;
+use uext4_ondisk::{JournalDevice, JournalSuper, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 
 /// The log of a file system that has it on another device. Without that device, what needs none can
 /// still be read.

@@ -1,9 +1,7 @@
 //! Which features a mount reads and writes.
 
-use crate::error::Result;
 use crate::options::MountOptions;
-use uext4_block::BlockDevice;
-use uext4_ondisk::{Incompat, RoCompat, Superblock};
+use crate::prelude::*;
 
 /// The features that this file system writes.
 const WRITES_INCOMPAT: Incompat = Incompat::FILETYPE

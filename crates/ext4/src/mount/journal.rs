@@ -1,19 +1,13 @@
 //! Finding, recovering and opening the journal.
 
-use crate::error::{Ext4Error, Result};
 use crate::mapping;
 use crate::mount::{Start, external_journal};
 use crate::options::MountOptions;
+use crate::prelude::*;
 use crate::volume::fixed_blocks::FixedBlocks;
-use std::sync::Arc;
-use uext4_block::BlockDevice;
 use uext4_jbd2::JournalOptions;
-use uext4_jbd2::buffer::BufferCache;
-use uext4_jbd2::{Journal, LogMap, LogRun};
-use uext4_ondisk::{
-    Compat, Corrupt, CorruptKind, FastCommitRecord, GroupDesc, Incompat, Ino, Inode, InodeParams,
-    Pblk, Superblock,
-};
+use uext4_jbd2::LogRun;
+use uext4_ondisk::Inode;
 
 /// Replays the log if it holds anything; gives the fast commits on top of it then. A log that the superblock says is not needed
 /// is emptied, as the kernel does.

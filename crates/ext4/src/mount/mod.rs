@@ -19,7 +19,6 @@ mod features;
 mod journal;
 mod remount;
 
-use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
 use crate::group::freeze::Freezer;
 use crate::group::{BitmapBytes, Group};
@@ -27,17 +26,11 @@ use crate::kinds;
 use crate::mount::features::{check_features, check_size};
 use crate::mount::journal::{check_log_apart, find_log, open_journal, recover_log};
 use crate::options::MountOptions;
+use crate::prelude::*;
 use crate::superblock::{read_superblock, read_superblock_to_recover, superblock_place, unix_now};
 use crate::volume::Volume;
 use crate::volume::fixed_blocks::FixedBlocks;
 use crate::volume::groups::load_groups;
-use std::sync::Arc;
-use std::time::Duration;
-use uext4_block::BlockDevice;
-use uext4_jbd2::buffer::BufferCache;
-use uext4_jbd2::{JournalError, LogMap};
-use uext4_ondisk::{Compat, GroupCsum, Incompat, RoCompat, Superblock};
-use uext4_vfs::ilock::{LockMode, ilock};
 
 /// What a mount begins with.
 #[derive(Clone, Copy, PartialEq, Eq)]

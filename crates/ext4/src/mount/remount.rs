@@ -6,11 +6,9 @@
 //! # Locking
 //! One remount runs at a time.
 
-use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
 use crate::options::MountOptions;
-use std::time::Duration;
-use uext4_ondisk::ErrorsBehaviour;
+use crate::prelude::*;
 
 impl Ext4 {
     /// What damage does at present.

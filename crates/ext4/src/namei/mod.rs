@@ -17,7 +17,6 @@ use crate::clock::now;
 use crate::deletion::{DELETE_CREDITS, DeletePlan, Deletion};
 use crate::directory::check_name;
 use crate::directory::{Directory, Found, Hit, Vacancy};
-use crate::error::{Ext4Error, Result};
 use crate::file::FileIo;
 use crate::file::flags::{FIXING, OF_DIRECTORIES};
 use crate::inode::Inode;
@@ -26,18 +25,15 @@ use crate::inode_table::InodeTable;
 use crate::inodes::Inodes;
 use crate::inodes::new::NewInode;
 use crate::orphans::OrphanList;
+use crate::prelude::*;
 use crate::run::Run;
 use crate::volume::Volume;
 use crate::volume::handles::LazyHandle;
-use std::sync::Arc;
-use uext4_jbd2::Handle;
-use uext4_ondisk::{DevNo, FileType, InodeFlags, RoCompat};
+use uext4_ondisk::DevNo;
 use uext4_sync::probe::{self, Stage};
-use uext4_vfs::attr::{Attr, FileKind, NewKind, NewNode};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::errno::{Errno, Error};
-use uext4_vfs::ilock::{LockMode, RenameMutex, ilock};
-use uext4_vfs::permission;
+use uext4_vfs::attr::NewKind;
+use uext4_vfs::errno::Error;
+use uext4_vfs::ilock::RenameMutex;
 
 /// Blocks that adding a name and an inode changes: superblock, descriptors, inode bitmap, two inode
 /// tables; leaf, new leaf, index, its parent; block bitmap and descriptors for each; extent nodes.
@@ -47,45 +43,17 @@ pub(crate) const LINK_CREDITS: u32 = 20;
 
 /// Names; see the module.
 pub struct Namei {
-    volume: Arc<Volume>,
-    blocks: Arc<BlockAllocator>,
-    table: Arc<InodeTable>,
-    inodes: Arc<Inodes>,
-    orphans: Arc<OrphanList>,
-    attributes: Arc<Attributes>,
-    deletion: Arc<Deletion>,
-    directories: Arc<Directory>,
-    files: Arc<FileIo>,
+    pub(crate) volume: Arc<Volume>,
+    pub(crate) blocks: Arc<BlockAllocator>,
+    pub(crate) table: Arc<InodeTable>,
+    pub(crate) inodes: Arc<Inodes>,
+    pub(crate) orphans: Arc<OrphanList>,
+    pub(crate) attributes: Arc<Attributes>,
+    pub(crate) deletion: Arc<Deletion>,
+    pub(crate) directories: Arc<Directory>,
+    pub(crate) files: Arc<FileIo>,
     /// Guards the shape of the tree: renames of directories.
-    rename: RenameMutex,
-}
-
-impl Namei {
-    #[expect(clippy::too_many_arguments, reason = "one for each part below")]
-    pub(crate) fn new(
-        volume: Arc<Volume>,
-        blocks: Arc<BlockAllocator>,
-        table: Arc<InodeTable>,
-        inodes: Arc<Inodes>,
-        orphans: Arc<OrphanList>,
-        attributes: Arc<Attributes>,
-        deletion: Arc<Deletion>,
-        directories: Arc<Directory>,
-        files: Arc<FileIo>,
-    ) -> Namei {
-        Namei {
-            volume,
-            blocks,
-            table,
-            inodes,
-            orphans,
-            attributes,
-            deletion,
-            directories,
-            files,
-            rename: RenameMutex::new(),
-        }
-    }
+    pub(crate) rename: RenameMutex,
 }
 
 impl Namei {

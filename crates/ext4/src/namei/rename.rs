@@ -10,18 +10,14 @@ use crate::clock::now;
 use crate::deletion::DELETE_CREDITS;
 use crate::directory::check_name;
 use crate::directory::{Found, Hit};
-use crate::error::{Ext4Error, Result};
 use crate::inode::reference::InodeRef;
 use crate::inodes::new::NewInode;
 use crate::namei::{LINK_CREDITS, Namei, check_alive, check_directory};
+use crate::prelude::*;
 use crate::volume::handles::LazyHandle;
-use uext4_jbd2::Handle;
-use uext4_ondisk::{Corrupt, CorruptKind, Ino};
-use uext4_vfs::attr::{FileKind, NewKind, NewNode, RenameFlags};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::errno::{Errno, Error};
-use uext4_vfs::ilock::{DirOrder, ILockGuard, LockMode, ilock, ilock_two_dirs};
-use uext4_vfs::permission::Access;
+use uext4_vfs::attr::{NewKind, RenameFlags};
+use uext4_vfs::errno::Error;
+use uext4_vfs::ilock::{DirOrder, ilock_two_dirs};
 
 /// The most directories above one that a rename climbs, as it does so with all other renames waiting.
 const DEPTH_MAX: u32 = 1 << 16;

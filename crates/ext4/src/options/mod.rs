@@ -8,10 +8,8 @@ pub(crate) mod ialloc_variant;
 
 use crate::generation::GenerationVariant;
 use crate::options::ialloc_variant::IallocVariant;
-use std::time::Duration;
-use uext4_ondisk::ErrorsBehaviour;
+use crate::prelude::*;
 use uext4_vfs::icache::IcacheVariant;
-use uext4_vfs::ilock::DioLock;
 
 /// When reading changes a file's access time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,14 +8,11 @@
 //! # Locking
 //! Recording starts a handle.
 
-use crate::error::{Ext4Error, Result};
+use crate::prelude::*;
 use crate::superblock::{superblock_place, unix_now, with_superblock};
 use crate::volume::Volume;
 use arc_swap::ArcSwapOption;
-use std::sync::Arc;
-use uext4_jbd2::JournalError;
-use uext4_ondisk::{Corrupt, ErrorRecord, ErrorsBehaviour, Ino, Pblk};
-use uext4_sync::atomic::{AtomicU64, Ordering};
+use uext4_ondisk::ErrorRecord;
 use uext4_vfs::errno::Error;
 
 /// The code that ext4 has for damage in a superblock's record of errors, and for a wrong checksum.

@@ -1,13 +1,9 @@
 //! The block groups: loaded, found, and left alone when damaged.
 
-use crate::error::{Ext4Error, Result};
 use crate::group::Group;
 use crate::kinds;
+use crate::prelude::*;
 use crate::volume::Volume;
-use uext4_jbd2::Handle;
-use uext4_jbd2::buffer::BufferCache;
-use uext4_ondisk::{Corrupt, CorruptKind, GroupCsum, GroupDesc, GroupNo, Superblock};
-use uext4_sync::atomic::Ordering::Relaxed;
 
 pub(crate) fn load_groups(
     sb: &Superblock,

@@ -6,10 +6,9 @@
 //! - An error that is not a fault of the file system (no space, a name that exists) is returned only where
 //!   nothing is changed, or where what was changed was taken back.
 
-use crate::error::Result;
+use crate::prelude::*;
 use crate::volume::Volume;
 use std::cell::OnceCell;
-use uext4_jbd2::{Handle, Journal};
 
 /// Ends a handle whose work ended as `done` says. A fault leaves a change that began unfinished, which aborts
 /// the journal.

@@ -7,13 +7,9 @@
 //! # Locking
 //! None: a bit for each chunk of the device, set once the host gave it its space.
 
-use crate::error::{Ext4Error, Result};
+use crate::prelude::*;
 use crate::run::Run;
 use crate::volume::Volume;
-use uext4_ondisk::Pblk;
-use uext4_sync::atomic::AtomicU64;
-use uext4_sync::atomic::Ordering::Relaxed;
-use uext4_vfs::errno::Errno;
 
 /// The most chunks that are kept apart, which take 512 KiB.
 const CHUNKS_MAX: u64 = 1 << 22;

@@ -24,20 +24,14 @@ mod host_space;
 pub(crate) mod settings;
 mod superblock;
 
-use crate::error::{Ext4Error, Result};
 use crate::group::{BitmapBytes, Group};
 use crate::options::{DataMode, MountOptions};
+use crate::prelude::*;
 use crate::volume::error_state::ErrorState;
 use crate::volume::fixed_blocks::FixedBlocks;
 use crate::volume::host_space::HostSpace;
 use crate::volume::settings::Settings;
-use std::sync::Arc;
-use uext4_block::BlockDevice;
-use uext4_jbd2::Journal;
-use uext4_jbd2::buffer::{Buffer, BufferCache};
-use uext4_ondisk::{CsumSeed, Geometry, GroupCsum, InodeParams, Superblock};
-use uext4_sync::CachePadded;
-use uext4_sync::atomic::{AtomicBool, Ordering};
+use uext4_ondisk::CsumSeed;
 
 /// How many mounts this process has seen.
 static MOUNTS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);

@@ -1,10 +1,9 @@
 //! Changes of the superblock.
 
-use crate::error::Result;
+use crate::prelude::*;
 use crate::superblock::{superblock_place, unix_now, with_superblock};
 use crate::volume::Volume;
-use uext4_jbd2::Handle;
-use uext4_ondisk::{Compat, RawSuperblock, RoCompat};
+use uext4_ondisk::RawSuperblock;
 
 impl Volume {
     /// Changes the superblock.

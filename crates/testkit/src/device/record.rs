@@ -11,7 +11,7 @@
 //! of the same bytes at the same time may be logged in another order than the device took them.
 
 use crate::external::*;
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSlice;
 use uext4_block::error::Result;
 use uext4_sync::{Mutex, class};
 

@@ -15,10 +15,8 @@
 
 pub(crate) mod stored;
 
-use uext4_ondisk::{AclEntry, AclTag};
-use uext4_vfs::attr::Attr;
-use uext4_vfs::caller::Caller;
-use uext4_vfs::permission::Access;
+use crate::prelude::*;
+use uext4_ondisk::AclTag;
 
 /// Bits of one class.
 const RWX: u16 = 7;

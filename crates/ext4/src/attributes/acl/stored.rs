@@ -4,18 +4,13 @@ use crate::attributes::Attributes;
 use crate::attributes::acl::{grants, inherited, is_valid, mode_of, with_mode};
 use crate::attributes::xattr::change::XATTR_CREDITS;
 use crate::clock::now;
-use crate::error::{Ext4Error, Result};
 use crate::inode::Inode;
 use crate::inode::acl_cache::{AclCache, Subject};
 use crate::inode::reference::InodeRef;
-use std::sync::Arc;
-use uext4_jbd2::Handle;
-use uext4_ondisk::{AclEntry, Corrupt, CorruptKind, FileType, acl_decode_disk, acl_encode_disk};
-use uext4_vfs::attr::{Attr, FileKind};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::errno::{Errno, Error};
-use uext4_vfs::ilock::{LockMode, ilock};
-use uext4_vfs::permission::{self, Access, NewOwner, S_ISGID};
+use crate::prelude::*;
+use uext4_ondisk::{acl_decode_disk, acl_encode_disk};
+use uext4_vfs::errno::Error;
+use uext4_vfs::permission::{NewOwner, S_ISGID};
 
 /// The permission bits of the owning group.
 const GROUP_BITS: u16 = 0o070;

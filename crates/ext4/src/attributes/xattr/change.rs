@@ -8,21 +8,16 @@ use crate::attributes::Attributes;
 use crate::attributes::xattr::value::NewValue;
 use crate::attributes::xattr::{Lists, check_visible};
 use crate::clock::now;
-use crate::error::{Ext4Error, Result};
 use crate::inode::Inode;
 use crate::inode::reference::InodeRef;
 use crate::kinds;
+use crate::prelude::*;
 use crate::run::Run;
 use crate::volume::handles;
 use crate::volume::handles::LazyHandle;
-use uext4_jbd2::Handle;
-use uext4_ondisk::{
-    Compat, Incompat, Ino, Pblk, RoCompat, XattrIndex, XattrList, XattrNoSpace, XattrOwnedValue,
-    xattr_inode_entry_hash, xattr_inode_hash,
-};
+use uext4_ondisk::{XattrNoSpace, xattr_inode_entry_hash, xattr_inode_hash};
 use uext4_vfs::attr::XattrFlags;
-use uext4_vfs::errno::{Errno, Error};
-use uext4_vfs::ilock::{LockMode, ilock};
+use uext4_vfs::errno::Error;
 
 /// Blocks that changing an attribute changes, besides those of values' inodes.
 pub(crate) const XATTR_CREDITS: u32 = 12;

@@ -19,16 +19,12 @@ pub(crate) mod change;
 mod value;
 
 use crate::attributes::Attributes;
-use crate::error::{Ext4Error, Result};
 use crate::inode::Inode;
 use crate::inode::reference::InodeRef;
+use crate::prelude::*;
 use crate::run::Run;
 use crate::{inline, kinds};
-use std::sync::Arc;
-use uext4_jbd2::buffer::Buffer;
-use uext4_ondisk::{
-    Pblk, XattrArea, XattrEntry, XattrIndex, XattrList, XattrOwnedValue, XattrValue,
-};
+use uext4_ondisk::{XattrEntry, XattrValue};
 
 /// The attributes of an inode, decoded.
 #[derive(Clone, Debug)]

@@ -16,19 +16,14 @@
 
 use crate::attributes::Attributes;
 use crate::attributes::xattr::Lists;
-use crate::error::{Ext4Error, Result};
 use crate::inode::Inode;
 use crate::inode::reference::InodeRef;
 use crate::inodes::new::NewInode;
 use crate::mapping;
+use crate::prelude::*;
 use crate::run::Run;
 use crate::volume::handles::LazyHandle;
-use std::collections::BTreeMap;
-use uext4_jbd2::Handle;
-use uext4_ondisk::{
-    Corrupt, CorruptKind, FileType, Incompat, Ino, InodeFlags, Lblk, Timestamp, XattrList,
-    XattrOwnedValue, xattr_inode_hash,
-};
+use uext4_ondisk::xattr_inode_hash;
 
 /// Blocks that a new inode changes besides bitmaps and descriptors of its data: superblock, descriptors,
 /// inode bitmap, inode table, extent nodes with what they take.

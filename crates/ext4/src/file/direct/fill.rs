@@ -1,12 +1,10 @@
 //! Direct writes to holes, to blocks that were never written, and past the size.
 
 use crate::block_allocator::ZEROS;
-use crate::error::{Ext4Error, Result};
 use crate::file::FileIo;
 use crate::file::direct::Request;
 use crate::inode::Inode;
-use uext4_ondisk::{Lblk, Pblk};
-use uext4_vfs::io::Written;
+use crate::prelude::*;
 
 /// Credits of a handle that cuts an extent at two places.
 const CUT_CREDITS: u32 = 32;

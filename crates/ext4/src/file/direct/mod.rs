@@ -41,13 +41,12 @@ pub(crate) mod fill;
 mod overwrite;
 mod variants;
 
-use crate::error::{Ext4Error, Result};
 use crate::file::{FileIo, check_mutable, check_regular};
 use crate::inode::Inode;
 use crate::inode::acl_cache::Subject;
 use crate::inode::reference::InodeRef;
-use uext4_vfs::ilock::{ILockGuard, LockMode, ilock, try_ilock};
-use uext4_vfs::io::{IoFlags, Written};
+use crate::prelude::*;
+use uext4_vfs::ilock::try_ilock;
 
 #[cfg(doc)]
 use uext4_vfs::ilock::DioLock;

@@ -1,12 +1,10 @@
 //! Direct writes to blocks that are allocated and hold data.
 
-use crate::error::{Ext4Error, Result};
 use crate::file::FileIo;
 use crate::file::direct::Request;
 use crate::inode::Inode;
+use crate::prelude::*;
 use crate::run::RunLookup;
-use uext4_ondisk::Lblk;
-use uext4_vfs::io::Written;
 
 /// Where on the device an overwrite goes, in bytes.
 #[derive(Debug)]

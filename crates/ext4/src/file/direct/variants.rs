@@ -1,11 +1,10 @@
 //! How a direct write takes the inode lock: the variants of `dio-lock=`.
 
-use crate::error::{Ext4Error, Result};
 use crate::file::FileIo;
 use crate::file::direct::{Request, lock_inode};
+use crate::prelude::*;
 use uext4_sync::RangeGuard;
-use uext4_vfs::ilock::{DioLock, ILockGuard, LockMode, ilock_range, try_ilock_range};
-use uext4_vfs::io::Written;
+use uext4_vfs::ilock::{ilock_range, try_ilock_range};
 
 impl FileIo {
     /// Writes as the mount's variant says.

@@ -5,16 +5,14 @@
 //! was. New pointer blocks are complete before the first pointer to them is set.
 
 use crate::block_allocator::Goal;
-use crate::error::{Ext4Error, Result};
 use crate::inode::Inode;
 use crate::inode::MapTree;
 use crate::kinds;
 use crate::mapping::Mapping;
 use crate::mapping::block_map::{Path, Reader};
+use crate::prelude::*;
 use crate::run::Run;
-use arrayvec::ArrayVec;
-use uext4_jbd2::Handle;
-use uext4_ondisk::{Corrupt, CorruptKind, Extent, MAP_LEVELS, Pblk, map_pointer, map_pointer_set};
+use uext4_ondisk::map_pointer_set;
 
 /// New pointer blocks, from the top down.
 type NewNodes = ArrayVec<Pblk, MAP_LEVELS>;

@@ -25,20 +25,13 @@ pub(crate) mod remove;
 mod walk;
 
 use crate::block_allocator::Goal;
-use crate::error::{Ext4Error, Result};
 use crate::inode::Inode;
 use crate::kinds;
 use crate::mapping::Mapping;
+use crate::prelude::*;
 use crate::run::RunLookup;
 use crate::volume::fixed_blocks::FixedBlocks;
-use arrayvec::ArrayVec;
-use std::sync::Arc;
-use uext4_jbd2::Handle;
-use uext4_jbd2::buffer::{Buffer, BufferCache};
-use uext4_ondisk::{
-    BlockBounds, Corrupt, CorruptKind, Ino, Lblk, MAP_DIRECT, MAP_LEVELS, MapPlace, MapShape, Pblk,
-    map_pointer,
-};
+use uext4_ondisk::{MAP_DIRECT, MapPlace};
 
 /// How many holes that follow each other are looked up as one.
 const HOLES_MAX: usize = 16;

@@ -1,15 +1,13 @@
 //! Taking runs out of a block map and freeing what they hold.
 
-use crate::error::{Ext4Error, Result};
 use crate::inode::Inode;
 use crate::inode::MapTree;
 use crate::mapping::Mapping;
 use crate::mapping::block_map::{Path, Reader};
 use crate::mapping::extents::remove::Content;
+use crate::prelude::*;
 use crate::run::Run;
-use arrayvec::ArrayVec;
-use uext4_jbd2::Handle;
-use uext4_ondisk::{Lblk, MapShape, Pblk, map_pointer, map_pointer_set};
+use uext4_ondisk::map_pointer_set;
 
 /// Runs that one step frees: each lies in two groups at most.
 const STEP_RUNS: usize = 4;

@@ -1,14 +1,10 @@
 //! All of a block map, in order.
 
-use crate::error::Result;
 use crate::mapping::Mapped;
 use crate::mapping::block_map::Reader;
-use arrayvec::ArrayVec;
-use std::ops::ControlFlow;
+use crate::prelude::*;
+use uext4_ondisk::EXTENT_LEN_MAX;
 use uext4_ondisk::MAP_ROOTS;
-use uext4_ondisk::{
-    CorruptKind, EXTENT_LEN_MAX, Extent, Lblk, MAP_LEVELS, MapShape, Pblk, map_pointer,
-};
 
 struct Walk<'r, 'f> {
     reader: Reader<'r>,

@@ -5,16 +5,13 @@
 //! Extents that begin and end where a conversion does are converted without a new node: that cannot
 //! fail for lack of space.
 
-use crate::error::{Ext4Error, Result};
 use crate::inode::Inode;
 use crate::inode::MapTree;
 use crate::mapping::Mapping;
 use crate::mapping::extents::Path;
 use crate::mapping::extents::insert::full;
-use uext4_jbd2::Handle;
-use uext4_ondisk::{
-    Corrupt, CorruptKind, EXTENT_LEN_MAX_UNWRITTEN, Extent, ExtentNodeMut, Lblk, Pblk,
-};
+use crate::prelude::*;
+use uext4_ondisk::EXTENT_LEN_MAX_UNWRITTEN;
 
 /// What blocks are to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,14 +1,11 @@
 //! Adding extents.
 
-use crate::error::{Ext4Error, Result};
 use crate::inode::Inode;
 use crate::inode::MapTree;
 use crate::mapping::Mapping;
 use crate::mapping::extents::Path;
-use std::sync::Arc;
-use uext4_jbd2::Handle;
-use uext4_jbd2::buffer::Buffer;
-use uext4_ondisk::{Corrupt, CorruptKind, Extent, ExtentIdx, ExtentNodeMut, Lblk, NodeFull, Pblk};
+use crate::prelude::*;
+use uext4_ondisk::{ExtentIdx, NodeFull};
 
 /// Whether an extent may become one with its neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

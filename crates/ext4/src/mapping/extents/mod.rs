@@ -26,18 +26,13 @@ pub(crate) mod remove;
 mod reseed;
 pub(crate) mod shift;
 
-use crate::error::Result;
 use crate::inode::Inode;
 use crate::kinds;
 use crate::mapping::{Mapped, Mapping};
+use crate::prelude::*;
 use crate::run::RunLookup;
 use crate::volume::fixed_blocks::FixedBlocks;
-use std::ops::ControlFlow;
-use std::sync::Arc;
-use uext4_jbd2::buffer::{Buffer, BufferCache};
-use uext4_ondisk::{
-    BlockBounds, Corrupt, CorruptKind, Extent, ExtentCheck, ExtentNode, Ino, InodeSeed, Lblk, Pblk,
-};
+use uext4_ondisk::ExtentCheck;
 
 /// One level of a path from the root: the node, and the position in it.
 #[derive(Debug)]

@@ -1,13 +1,11 @@
 //! Taking extents away and freeing what they hold.
 
-use crate::error::Result;
 use crate::inode::Inode;
 use crate::inode::MapTree;
 use crate::mapping::Mapping;
 use crate::mapping::extents::Path;
+use crate::prelude::*;
 use crate::run::Run;
-use uext4_jbd2::Handle;
-use uext4_ondisk::{Extent, ExtentNodeMut, Lblk, Pblk};
 
 /// Blocks that one step may change: inode, path, two groups' bitmaps and descriptors, superblock.
 pub(crate) const STEP_CREDITS: u32 = 14;

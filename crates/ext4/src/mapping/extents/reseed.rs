@@ -1,14 +1,11 @@
 //! Nodes that become another inode's, or another generation's: their checksums get another seed.
 
-use crate::error::{Ext4Error, Result};
 use crate::inode::Inode;
 use crate::kinds;
 use crate::mapping::Mapping;
 use crate::mapping::extents::Loader;
-use std::sync::Arc;
-use uext4_jbd2::Handle;
-use uext4_jbd2::buffer::Buffer;
-use uext4_ondisk::{ExtentCheck, ExtentNode, InodeFlags, InodeSeed};
+use crate::prelude::*;
+use uext4_ondisk::ExtentCheck;
 
 impl Mapping {
     /// The nodes of the inode's tree below the root, parents before children.

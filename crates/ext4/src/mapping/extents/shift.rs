@@ -4,12 +4,10 @@
 //! A leaf at a time, in the order in which nothing ever overlaps: from the left to move down, from the right
 //! to move up. Blocks stay where they are on disk, and no node is made or freed, so nothing can run out.
 
-use crate::error::{Ext4Error, Result};
 use crate::inode::Inode;
 use crate::mapping::Mapping;
 use crate::mapping::extents::Path;
-use uext4_jbd2::Handle;
-use uext4_ondisk::{Extent, Lblk};
+use crate::prelude::*;
 
 /// Blocks that moving a leaf changes: a path, and the inode.
 pub(crate) const SHIFT_CREDITS: u32 = 8;

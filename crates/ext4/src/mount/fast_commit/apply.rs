@@ -2,14 +2,12 @@
 
 use crate::directory::Found;
 use crate::directory::check_name;
-use crate::error::{Ext4Error, Result};
 use crate::inline;
 use crate::inode::reference::InodeRef;
 use crate::mount::fast_commit::maps::FileMap;
 use crate::mount::fast_commit::{Replay, damage};
-use uext4_ondisk::{
-    ExtentNodeMut, FastCommitName, FastCommitRecord, FileType, Ino, Inode, InodeFlags, Pblk,
-};
+use crate::prelude::*;
+use uext4_ondisk::{FastCommitName, Inode};
 
 /// What the entries of a directory decide.
 const OF_ENTRIES: InodeFlags = InodeFlags::EXTENTS

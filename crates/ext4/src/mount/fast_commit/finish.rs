@@ -1,13 +1,12 @@
 //! Mappings and bitmaps, once all records are seen.
 
-use crate::error::Result;
 use crate::inode::reference::InodeRef;
 use crate::mapping::extents::remove::Content;
 use crate::mount::fast_commit::maps::FileMap;
 use crate::mount::fast_commit::runs::Runs;
 use crate::mount::fast_commit::{Replay, damage};
+use crate::prelude::*;
 use crate::run::Run;
-use uext4_ondisk::{Corrupt, CorruptKind, Extent, FastCommitRecord, FileType, Ino, Pblk};
 
 impl Replay<'_> {
     /// Claims every block that a record gives to a file, so that nothing else is put there.

@@ -1,7 +1,6 @@
 //! The mapping of a file, changed in memory.
 
-use std::ops::Range;
-use uext4_ondisk::{Extent, Lblk, Pblk};
+use crate::prelude::*;
 
 /// A mapping as it is on disk, and as it is to be.
 #[derive(Debug, Default)]
@@ -107,7 +106,6 @@ fn part(e: &Extent, from: u64, to: u64) -> Option<Extent> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
 
     /// File block to block on disk and whether it is unwritten.
     type Plain = BTreeMap<u64, (u64, bool)>;

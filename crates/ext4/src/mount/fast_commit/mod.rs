@@ -33,22 +33,16 @@ mod finish;
 pub(crate) mod maps;
 mod runs;
 
-use crate::error::{Ext4Error, Result};
 use crate::fs::Ext4;
 use crate::inode::reference::InodeRef;
 use crate::mount::Start;
 use crate::mount::features::check_features;
 use crate::options::MountOptions;
+use crate::prelude::*;
 use maps::FileMap;
 use runs::Runs;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::sync::Arc;
-use uext4_block::BlockDevice;
-use uext4_jbd2::{Handle, JournalError, LogMap};
-use uext4_ondisk::{
-    Corrupt, CorruptKind, Extent, FastCommitName, FastCommitRecord, FileType, Ino, InodeFlags,
-    Superblock,
-};
+use std::collections::BTreeSet;
+use uext4_ondisk::FastCommitName;
 
 /// Credits to begin with; more are added when needed, since the log is empty.
 const CREDITS: u32 = 64;
