@@ -1,5 +1,4 @@
 //! The oracles: e2fsck, dumpe2fs, and the kernel's own mount of an image.
-use std::sync::Mutex;
 use uext4_testkit::prelude::*;
 
 use uext4_build::{MkfsReport, Plan, Scan};
@@ -64,8 +63,7 @@ pub struct Mounted {
     dir: tempfile::TempDir,
 }
 
-/// Loop devices are one list for the whole machine.
-static MOUNTING: Mutex<()> = Mutex::new(());
+static LOOP_DEVICES: Exclusive<&str> = Exclusive::new("the machine's list of loop devices");
 
 impl Mounted {
     /// Mounts an image; `None`, said aloud, without the right or the means to.
@@ -74,7 +72,7 @@ impl Mounted {
             eprintln!("skipped: mounting needs root and loop devices");
             return None;
         }
-        let _one = MOUNTING.lock().unwrap_or_else(|e| e.into_inner());
+        let _list = LOOP_DEVICES.take();
         let dir = tempfile::tempdir().unwrap();
         let (image, at) = (image.to_str().unwrap(), dir.path().to_str().unwrap());
         let output = run("mount", &["-t", "ext4", "-o", options, image, at])?;

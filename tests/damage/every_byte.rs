@@ -6,7 +6,6 @@
 //! processes can share the work.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::sync::Mutex;
 use uext4_testkit::image::{mke2fs, mount};
 use uext4_testkit::prelude::*;
 use uext4_testkit::tree::join;
@@ -19,8 +18,7 @@ const ENTRIES_MAX: usize = 5000;
 /// No case takes as long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The tests of this file limit the memory of the process: one at a time.
-static ALONE: Mutex<()> = Mutex::new(());
+static MEMORY_LIMIT: Exclusive<&str> = Exclusive::new("the memory limit of the process");
 
 /// An image to damage.
 struct Subject {
@@ -324,9 +322,7 @@ fn limit_memory(image: u64) -> Result<Rlimit> {
 }
 
 fn every_byte(args: &str, crashed: bool, checksums: bool) {
-    let _alone = ALONE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _limit = MEMORY_LIMIT.take();
     let subject = subject(args, crashed).expect("an image");
     let step = env_number("UEXT4_BYTES_STEP", 211) as usize;
     let first = env_number("UEXT4_BYTES_FIRST", 0) as usize;

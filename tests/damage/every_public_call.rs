@@ -112,7 +112,7 @@ fn nodes_and_attributes(device: &MemoryDevice) -> Vec<Pblk> {
         .collect()
 }
 
-fn nobody(fs: &Filesystem) -> Filesystem {
+fn as_user(fs: &Filesystem) -> Filesystem {
     fs.with_caller(Caller::user(1234, 1234))
 }
 
@@ -173,10 +173,10 @@ fn calls() -> Vec<Call> {
         }),
         ("chown", |fs| fs.chown("/attributed", Some(5), None)),
         ("set_times", |fs| {
-            nobody(fs).set_times("/attributed", Some(TimeSet::Now), Some(TimeSet::Now))
+            as_user(fs).set_times("/attributed", Some(TimeSet::Now), Some(TimeSet::Now))
         }),
         ("access", |fs| {
-            nobody(fs).access("/attributed", Access::READ)
+            as_user(fs).access("/attributed", Access::READ)
         }),
         ("get_xattr", |fs| {
             fs.get_xattr("/attributed", "user.large").map(drop)
@@ -214,7 +214,7 @@ fn calls() -> Vec<Call> {
             fs.create_dir("/inherited/new")
         }),
         ("open_file", |fs| {
-            nobody(fs).open_file("/attributed").map(drop)
+            as_user(fs).open_file("/attributed").map(drop)
         }),
         ("deletion", |fs| {
             fs.remove_file("/fragments")?;

@@ -12,8 +12,6 @@ use crate::corrupt::{CorruptKind, Result};
 pub const MMP_MAGIC: u32 = 0x004d_4d50;
 /// Sequence of a file system that is not mounted.
 pub const MMP_SEQ_CLEAN: u32 = 0xff4d_4d50;
-/// Sequence of a file system that is being checked.
-pub const MMP_SEQ_FSCK: u32 = 0xe24d_4d50;
 /// Highest sequence of a mount.
 pub const MMP_SEQ_MAX: u32 = 0xe24d_4d4f;
 

@@ -20,8 +20,6 @@ pub const EXT4_MAGIC: u16 = 0xef53;
 pub const STATE_CLEAN: u16 = 1;
 /// `s_state`: errors were seen.
 pub const STATE_ERROR: u16 = 2;
-/// `s_state`: orphans are being recovered.
-pub const STATE_ORPHANS: u16 = 4;
 /// `s_default_mount_opts`: which of the bits say what the journal does with data.
 pub const DEFAULT_DATA_MASK: u32 = 0x60;
 /// `s_default_mount_opts`: `data=journal`.
@@ -32,8 +30,6 @@ pub const DEFAULT_DATA_WRITEBACK: u32 = 0x60;
 pub const FLAG_SIGNED_HASH: u32 = 1;
 /// `s_flags`: directory hashes take bytes as unsigned.
 pub const FLAG_UNSIGNED_HASH: u32 = 2;
-/// `s_flags`: for testing development code.
-pub const FLAG_TEST_FILESYS: u32 = 4;
 /// `s_checksum_type`: crc32c.
 pub const CHECKSUM_CRC32C: u8 = 1;
 
@@ -304,11 +300,6 @@ impl RawSuperblock {
         (self.mkfs_time, self.mkfs_time_hi) = ((secs as u32).into(), (secs >> 32) as u8);
     }
 
-    /// Last full check, seconds since 1970.
-    pub fn lastcheck_time(&self) -> u64 {
-        time40(self.lastcheck, self.lastcheck_hi)
-    }
-
     /// Stores the time of the last full check.
     pub fn set_lastcheck_time(&mut self, secs: u64) {
         (self.lastcheck, self.lastcheck_hi) = ((secs as u32).into(), (secs >> 32) as u8);
@@ -332,18 +323,6 @@ impl RawSuperblock {
             func: self.first_error_func,
             line: self.first_error_line.get(),
             errcode: self.first_error_errcode,
-        })
-    }
-
-    /// The latest error since the last check, if there was one.
-    pub fn last_error(&self) -> Option<ErrorRecord> {
-        (self.error_count.get() != 0).then(|| ErrorRecord {
-            time: time40(self.last_error_time, self.last_error_time_hi),
-            ino: Ino(self.last_error_ino.get()),
-            block: self.last_error_block.get(),
-            func: self.last_error_func,
-            line: self.last_error_line.get(),
-            errcode: self.last_error_errcode,
         })
     }
 

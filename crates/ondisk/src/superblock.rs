@@ -98,20 +98,6 @@ impl Superblock {
         self.compat.contains(Compat::HAS_JOURNAL)
     }
 
-    /// Names of features that allow reading only, or `None` if writing is fine.
-    pub fn read_only_features(&self) -> Option<String> {
-        let incompat = self.incompat & Incompat::READ_ONLY;
-        let ro = self.ro_compat.difference(RoCompat::WRITABLE);
-        if incompat.is_empty() && ro.is_empty() {
-            return None;
-        }
-        Some(
-            format!("{} {}", incompat.describe(), ro.describe())
-                .trim()
-                .to_owned(),
-        )
-    }
-
     /// UUID of the file system.
     pub fn uuid(&self) -> uuid::Uuid {
         uuid::Uuid::from_bytes(self.raw.uuid)

@@ -69,14 +69,10 @@ impl Ino {
     pub const GROUP_QUOTA: Ino = Ino(4);
     /// Boot loader inode (`EXT4_IOC_SWAP_BOOT`).
     pub const BOOT_LOADER: Ino = Ino(5);
-    /// Undelete directory, never used.
-    pub const UNDELETE_DIR: Ino = Ino(6);
     /// Reserved group descriptor blocks.
     pub const RESIZE: Ino = Ino(7);
     /// The journal.
     pub const JOURNAL: Ino = Ino(8);
-    /// Exclude bitmap of snapshots, never used upstream.
-    pub const EXCLUDE: Ino = Ino(9);
     /// Replica inode, never used upstream.
     pub const REPLICA: Ino = Ino(10);
     /// First inode that is not reserved where the superblock does not say.

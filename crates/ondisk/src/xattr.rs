@@ -16,8 +16,6 @@ use crate::types::{Ino, Pblk};
 pub const XATTR_MAGIC: u32 = 0xea02_0000;
 /// Largest value, wherever it is.
 pub const XATTR_VALUE_MAX: u32 = 1 << 24;
-/// Most inodes that may share a block.
-pub const XATTR_REFCOUNT_MAX: u32 = 1024;
 
 pub(crate) const BLOCK_HEADER: usize = 32;
 pub(crate) const ENTRY_HEADER: usize = 16;
@@ -323,11 +321,6 @@ pub fn xattr_refcount(block: &[u8]) -> Option<u32> {
 pub fn xattr_refcount_set(block: &mut [u8], n: u32) {
     // A block has at least 1024 bytes.
     let _ = put_le32(block, REFCOUNT_AT, n);
-}
-
-/// Hash of a block's contents, by which equal blocks are found; 0 for a block not to be shared.
-pub fn xattr_block_hash(block: &[u8]) -> Option<u32> {
-    le32(block, HASH_AT)
 }
 
 fn block_checksum(block: &[u8], seed: CsumSeed, at: Pblk) -> Option<u32> {

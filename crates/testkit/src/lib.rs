@@ -6,6 +6,9 @@
 //! [`crash`] cuts what such workers did to a recorded device and decides whether what recovery leaves
 //! is allowed.
 //!
+//! Locks inside devices are the project's, so that the lock order is checked below the engine. What tests share beside
+//! it is under locks of the standard library: they are held across operations, above the lock order.
+//!
 //! | module | holds |
 //! | --- | --- |
 //! | [`model`], [`tree`] | what should be, what is |
@@ -13,6 +16,7 @@
 //! | [`image`] | images to start from, how they are mounted |
 //! | [`crash`], [`verdict`] | power losses, and what may be left after one |
 //! | [`device`] | devices that fail, record or fork; the contract of every device |
+//! | [`exclusive`] | what one test may use at a time |
 //! | [`explore`] | the crash explorer |
 //! | [`faults`] | the fault sweep |
 //! | [`evidence`] | what long runs have tried, for docs/TESTING.md |
@@ -38,6 +42,7 @@ pub mod calls;
 pub mod crash;
 pub mod device;
 pub mod evidence;
+pub mod exclusive;
 pub mod explore;
 mod external;
 pub mod faults;

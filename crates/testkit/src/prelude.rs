@@ -7,6 +7,7 @@ pub use crate::{
     built::{self, WORKSPACE},
     device::{Cut, FaultCall, FaultDevice, FaultPlan, FaultRule, RecordDevice},
     env_number,
+    exclusive::Exclusive,
     image::Shape,
     mke2fs::{DIR, FILE, fsck, image, within},
     mounted_dir::{Driver, MountedDir, can_mount},

@@ -3,40 +3,35 @@
 
 use rustix::fs::{Gid, Uid, chown};
 use std::fs::Permissions;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use uext4_testkit::prelude::*;
 
 /// A user that owns nothing else.
 const NOBODY: u32 = 65534;
-const DEVICE: &str = "/dev/fuse";
 /// How long something may take that is about to happen.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The users of a changed mode of `/dev/fuse`, so that the last one leaves what the first one found.
-static DEVICE_CHANGED: Mutex<()> = Mutex::new(());
+/// Whose mode a test changes; it leaves the mode that it found.
+static FUSE_DEVICE: Exclusive<&str> = Exclusive::new("/dev/fuse");
 
 /// `/dev/fuse` for all users, until this is dropped.
 struct OpenDevice {
     before: Permissions,
-    _alone: MutexGuard<'static, ()>,
+    device: MutexGuard<'static, &'static str>,
 }
 
 impl OpenDevice {
     fn new() -> Result<OpenDevice> {
-        let alone = DEVICE_CHANGED.lock();
-        let alone = alone.unwrap_or_else(PoisonError::into_inner);
-        let before = fs::metadata(DEVICE)?.permissions();
-        fs::set_permissions(DEVICE, Permissions::from_mode(0o666))?;
-        Ok(OpenDevice {
-            before,
-            _alone: alone,
-        })
+        let device = FUSE_DEVICE.take();
+        let before = fs::metadata(*device)?.permissions();
+        fs::set_permissions(*device, Permissions::from_mode(0o666))?;
+        Ok(OpenDevice { before, device })
     }
 }
 
 impl Drop for OpenDevice {
     fn drop(&mut self) {
-        let _ = fs::set_permissions(DEVICE, self.before.clone());
+        let _ = fs::set_permissions(*self.device, self.before.clone());
     }
 }
 

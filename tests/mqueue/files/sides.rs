@@ -4,7 +4,7 @@ use crate::calls::Mount;
 use crate::directory::Directory;
 use crate::kernel::Kernel;
 use std::fmt::Debug;
-use std::sync::Mutex;
+use uext4_testkit::exclusive::Exclusive;
 
 /// A fresh namespace on each side.
 pub struct Sides<Ours> {
@@ -32,15 +32,14 @@ impl<Ours: Mount> Sides<Ours> {
     }
 }
 
-/// Users' bytes are counted over all namespaces: one test at a time.
-static ONE: Mutex<()> = Mutex::new(());
+static USER_BYTES: Exclusive<&str> = Exclusive::new("users' bytes, counted over all namespaces");
 
 /// Runs a test in a thread with its own namespaces, if the machine allows it. Our side is made there, after the kernel's.
 pub fn run<Ours: Mount + 'static>(
     ours: impl FnOnce() -> Ours + Send + 'static,
     test: fn(&Sides<Ours>),
 ) {
-    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let _bytes = USER_BYTES.take();
     let ran = std::thread::spawn(move || {
         let Some(kernel) = Kernel::mount() else {
             return;

@@ -15,8 +15,8 @@ pub struct Kernel {
     open: Mutex<Vec<i32>>,
 }
 
-/// Users' bytes are counted over all namespaces, and signals are the process's: one test at a time.
-static ONE: Mutex<()> = Mutex::new(());
+static USER: Exclusive<&str> =
+    Exclusive::new("users' bytes, counted over all namespaces, and the signals of the process");
 /// Signals caught.
 static TOLD: AtomicU32 = AtomicU32::new(0);
 
@@ -71,7 +71,7 @@ fn attr(a: &libc::mq_attr) -> Attr {
 impl Kernel {
     /// Runs a test in a thread that has its own namespace.
     pub fn run(test: fn(&dyn Mq)) {
-        let one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+        let user = USER.take();
         let ran = std::thread::spawn(move || {
             // SAFETY: no memory is passed; it concerns this thread and those it starts.
             if unsafe { libc::unshare(libc::CLONE_NEWIPC) } != 0 {
@@ -93,7 +93,7 @@ impl Kernel {
             }
         })
         .join();
-        drop(one);
+        drop(user);
         if let Err(panic) = ran {
             eprintln!("on the kernel's message queues:");
             std::panic::resume_unwind(panic);

@@ -4,12 +4,11 @@ use crate::driver::{Driver, Queues};
 use crate::namespace::{Mounted, can_mount};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use uext4_testkit::exclusive::Exclusive;
 
 pub use crate::calls::*;
 
-/// The kernel counts users' bytes over all namespaces: one test at a time.
-static ONE: Mutex<()> = Mutex::new(());
+static USER_BYTES: Exclusive<&str> = Exclusive::new("users' bytes, counted over all namespaces");
 /// The names in `/proc/sys/fs/mqueue`.
 const LIMITS: [&str; 5] = [
     "msg_default",
@@ -72,7 +71,7 @@ pub fn both(test: fn(&dyn Mq)) {
 pub fn on_both(test: &dyn Fn(&Driver)) {
     let side = std::env::var("UEXT4_MQ_SIDE").unwrap_or_default();
     if side != "mount" {
-        let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+        let _bytes = USER_BYTES.take();
         run(Queues::Kernel, test);
     }
     if !can_mount() {

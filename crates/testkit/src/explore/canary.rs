@@ -14,8 +14,8 @@ use super::tally::Tally;
 use crate::device::ForkDevice;
 use crate::external::*;
 use crate::tree::Tree;
-use std::sync::Mutex;
 use uext4_ondisk::{JournalBlockType, JournalHeader, JournalSuper, SUPERBLOCK_OFFSET};
+use uext4_sync::{Mutex, MutexGuard, class};
 use zerocopy::IntoBytes;
 
 /// A bug, what it does, and where to search for it.
@@ -267,12 +267,12 @@ impl Bent {
                 sb,
                 data: data as u32,
             },
-            held: Mutex::default(),
+            held: Mutex::new(&class::DEVICE, Held::default()),
         })
     }
 
-    fn held(&self) -> std::sync::MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(|e| e.into_inner())
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock()
     }
 
     fn is_log(&self, offset: u64) -> bool {

@@ -6,7 +6,7 @@ use crate::external::*;
 use crate::tree::{self, Tree};
 use crate::{image, oracle};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Mutex;
+use uext4_sync::{Mutex, class};
 use uext4_vfs::fiemap::FiemapOf;
 
 /// A block and the bytes that recovery wrote there.
@@ -33,10 +33,11 @@ impl BlockDevice for Spy<'_> {
         len, is_read_only, read_at, flush, discard, zero, set_len, identity);
 
     fn write_at(&self, offset: u64, buf: &[u8]) -> uext4_block::Result<()> {
-        let mut writes = self.writes.lock().unwrap_or_else(|e| e.into_inner());
+        let mut writes = self.writes.lock();
         for (number, block) in (offset / BLOCK as u64..).zip(buf.chunks(BLOCK)) {
             writes.push((number, block.to_vec()));
         }
+        drop(writes);
         self.device.write_at(offset, buf)
     }
 }
@@ -57,10 +58,10 @@ pub fn replay(base: &Base, device: &Arc<ForkDevice>) -> Result<Option<Replay>> {
         }
         let spy = Spy {
             device,
-            writes: Mutex::default(),
+            writes: Mutex::new(&class::DEVICE, Vec::new()),
         };
         uext4_jbd2::recover(&map, &spy)?;
-        writes = spy.writes.into_inner().unwrap_or_else(|e| e.into_inner());
+        writes = spy.writes.into_inner();
         let free = free_blocks(&**device)?;
         if let Some((block, _)) = writes.iter().find(|(block, _)| free.contains(*block)) {
             bail!("the log has a copy of block {block}, which is free");
