@@ -4,11 +4,10 @@ use uext4_testkit::prelude::*;
 
 #[test]
 fn swap_boot_with_itself() {
-    let tmp = tempfile::tempdir().unwrap();
-    let path = image(tmp.path(), "16M", &["-b", "1024"]);
-    let fs = mount(&path, MountOptions::default());
-    let top = fs.root().unwrap();
-    let f = fs.create(&Caller::root(), &top, b"f", &FILE).unwrap();
+    let path = image("16M", "-b 1024");
+    let fs = path.mount();
+    let top = fs.top();
+    let f = fs.make(&top, b"f", &FILE);
     fs.put(&f, 0, &[1; 5000]);
     fs.files.swap_boot(&Caller::root(), &f).unwrap();
     let boot = fs.inodes.get_inode(Ino(5)).unwrap();
@@ -43,10 +42,9 @@ fn goal_in_a_table_that_was_never_zeroed() {
                     ..MountOptions::default()
                 },
             );
-            let top = fs.root().unwrap();
+            let top = fs.top();
             for i in 0..20 {
-                fs.create(&Caller::root(), &top, format!("f{i}").as_bytes(), &FILE)
-                    .unwrap();
+                fs.make(&top, &format!("f{i}"), &FILE);
             }
             drop(top);
             fs.unmount().unwrap();
@@ -73,9 +71,8 @@ fn goal_in_a_table_that_was_never_zeroed() {
 
 #[test]
 fn goal_past_which_all_is_full() {
-    let tmp = tempfile::tempdir().unwrap();
     for variant in IallocVariant::ALL {
-        let path = image(tmp.path(), "16M", &["-b", "1024", "-N", "128"]);
+        let path = image("16M", "-b 1024 -N 128");
         let fs = mount(
             &path,
             MountOptions {
@@ -84,7 +81,7 @@ fn goal_past_which_all_is_full() {
                 ..MountOptions::default()
             },
         );
-        let top = fs.root().unwrap();
+        let top = fs.top();
         let mut n = 0;
         while fs
             .create(&Caller::root(), &top, format!("f{n}").as_bytes(), &FILE)
@@ -94,17 +91,14 @@ fn goal_past_which_all_is_full() {
         }
         assert_eq!(n, 128 - 11, "{variant}");
         drop(top);
-        fs.unmount().unwrap();
-        drop(fs);
-        fsck(&path);
+        path.end(fs);
     }
 }
 
 #[test]
 fn handles_after_reuse() {
-    let tmp = tempfile::tempdir().unwrap();
     for variant in GenerationVariant::ALL {
-        let path = image(tmp.path(), "16M", &["-b", "1024", "-N", "64"]);
+        let path = image("16M", "-b 1024 -N 64");
         let o = MountOptions {
             generation: variant,
             ..MountOptions::default()
@@ -112,17 +106,11 @@ fn handles_after_reuse() {
         let mut fs = mount(&path, o.clone());
         let mut seen: Vec<FileHandle> = vec![];
         for i in 0..200 {
-            let top = fs.root().unwrap();
+            let top = fs.top();
             let f = if i % 3 == 0 {
                 fs.tmpfile(&Caller::root(), &top, 0o600).unwrap()
             } else {
-                fs.create(
-                    &Caller::root(),
-                    &top,
-                    b"f",
-                    if i % 3 == 1 { &FILE } else { &DIR },
-                )
-                .unwrap()
+                fs.make(&top, b"f", if i % 3 == 1 { &FILE } else { &DIR })
             };
             let h = fs.handle(&f);
             if i % 3 != 0 {
@@ -135,10 +123,10 @@ fn handles_after_reuse() {
             }
             seen.push(h);
             if i % 3 == 2 {
-                fs.rmdir(&Caller::root(), &top, b"f").unwrap();
+                fs.remove_dir(&top, b"f");
                 let _ = fs.open_handle(h);
             } else if i % 3 == 1 {
-                fs.unlink(&Caller::root(), &top, b"f").unwrap();
+                fs.remove(&top, b"f");
                 eprintln!(
                     "open unlinked by handle while open: {}",
                     fs.open_handle(h).is_ok()
@@ -148,24 +136,19 @@ fn handles_after_reuse() {
             drop(top);
             assert!(fs.open_handle(h).is_err());
             if i % 50 == 49 {
-                fs.unmount().unwrap();
-                drop(fs);
-                fsck(&path);
+                path.end(fs);
                 fs = mount(&path, o.clone());
             }
         }
-        fs.unmount().unwrap();
-        drop(fs);
-        fsck(&path);
+        path.end(fs);
     }
 }
 
 #[test]
 fn lazy_times_survive_enospc_and_eviction() {
-    let tmp = tempfile::tempdir().unwrap();
     for icache in uext4_vfs::icache::IcacheVariant::ALL {
         for isz in ["128", "256", "1024"] {
-            let path = image(tmp.path(), "16M", &["-b", "4096", "-N", "256", "-I", isz]);
+            let path = image("16M", &format!("-b 4096 -N 256 -I {isz}"));
             let o = MountOptions {
                 lazytime: true,
                 icache,
@@ -173,14 +156,12 @@ fn lazy_times_survive_enospc_and_eviction() {
                 ..MountOptions::default()
             };
             let fs = mount(&path, o.clone());
-            let top = fs.root().unwrap();
+            let top = fs.top();
             for i in 0..100 {
-                let f = fs
-                    .create(&Caller::root(), &top, format!("f{i}").as_bytes(), &FILE)
-                    .unwrap();
+                let f = fs.make(&top, &format!("f{i}"), &FILE);
                 fs.put(&f, 0, &[1; 100]);
             }
-            let big = fs.create(&Caller::root(), &top, b"big", &FILE).unwrap();
+            let big = fs.make(&top, b"big", &FILE);
             while FileSystem::append(&*fs, &big, &[0; 4096]).is_ok() {}
             drop(big);
             std::thread::scope(|s| {
@@ -188,9 +169,7 @@ fn lazy_times_survive_enospc_and_eviction() {
                     let (fs, top) = (&fs, &top);
                     s.spawn(move || {
                         for i in (t..100).step_by(4) {
-                            let f = fs
-                                .lookup(&Caller::root(), top, format!("f{i}").as_bytes())
-                                .unwrap();
+                            let f = fs.get(top, &format!("f{i}"));
                             let at = TimeSet::At(uext4_vfs::attr::Timestamp {
                                 sec: 5000 + i,
                                 nsec: 0,
@@ -210,15 +189,11 @@ fn lazy_times_survive_enospc_and_eviction() {
                 }
             });
             drop(top);
-            fs.unmount().unwrap();
-            drop(fs);
-            fsck(&path);
+            path.end(fs);
             let fs = mount(&path, o);
-            let top = fs.root().unwrap();
+            let top = fs.top();
             for i in 0..100 {
-                let f = fs
-                    .lookup(&Caller::root(), &top, format!("f{i}").as_bytes())
-                    .unwrap();
+                let f = fs.get(&top, &format!("f{i}"));
                 assert_eq!(fs.attributes.attr(&f).mtime.sec, 5000 + i, "{icache}");
             }
             drop(top);
@@ -229,9 +204,8 @@ fn lazy_times_survive_enospc_and_eviction() {
 
 #[test]
 fn odd_ages() {
-    let tmp = tempfile::tempdir().unwrap();
     for age in [Duration::ZERO, Duration::MAX, Duration::from_nanos(1)] {
-        let path = image(tmp.path(), "16M", &["-b", "1024"]);
+        let path = image("16M", "-b 1024");
         let fs = mount(
             &path,
             MountOptions {
@@ -240,20 +214,18 @@ fn odd_ages() {
                 ..MountOptions::default()
             },
         );
-        let top = fs.root().unwrap();
-        let f = fs.create(&Caller::root(), &top, b"f", &FILE).unwrap();
+        let top = fs.top();
+        let f = fs.make(&top, b"f", &FILE);
         fs.put(&f, 0, b"x");
         std::thread::sleep(Duration::from_millis(30));
         fs.put(&f, 0, b"x");
         drop(f);
         drop(top);
-        fs.unmount().unwrap();
-        drop(fs);
-        fsck(&path);
+        path.end(fs);
     }
     // dropped without unmount, right away, many times, with the thread busy
     for _ in 0..100 {
-        let path = image(tmp.path(), "4M", &["-b", "1024"]);
+        let path = image("4M", "-b 1024");
         let fs = mount(
             &path,
             MountOptions {
@@ -262,8 +234,8 @@ fn odd_ages() {
                 ..MountOptions::default()
             },
         );
-        let top = fs.root().unwrap();
-        let f = fs.create(&Caller::root(), &top, b"f", &FILE).unwrap();
+        let top = fs.top();
+        let f = fs.make(&top, b"f", &FILE);
         fs.put(&f, 0, b"x");
         std::thread::sleep(Duration::from_millis(fastrand::u64(0..8)));
         let _ = fs.files.write(&f, 0, b"x", true);
@@ -293,35 +265,14 @@ fn odd_ages() {
 
 #[test]
 fn a_root_that_names_itself() {
-    let tmp = tempfile::tempdir().unwrap();
-    let path = image(
-        tmp.path(),
-        "16M",
-        &["-b", "1024", "-O", "^metadata_csum,^uninit_bg,^dir_index"],
-    );
-    mke2fs::run(
-        std::process::Command::new("debugfs")
-            .args(["-w", "-R", "ln <2> self"])
-            .arg(&path),
-    );
-    mke2fs::run(
-        std::process::Command::new("debugfs")
-            .args(["-w", "-R", "ln <8> journal"])
-            .arg(&path),
-    );
-    mke2fs::run(
-        std::process::Command::new("debugfs")
-            .args(["-w", "-R", "ln <7> resize"])
-            .arg(&path),
-    );
-    mke2fs::run(
-        std::process::Command::new("debugfs")
-            .args(["-w", "-R", "ln <1> bad"])
-            .arg(&path),
-    );
+    let path = image("16M", "-b 1024 -O ^metadata_csum,^uninit_bg,^dir_index");
+    debugfs(&path, "ln <2> self");
+    debugfs(&path, "ln <8> journal");
+    debugfs(&path, "ln <7> resize");
+    debugfs(&path, "ln <1> bad");
     let r = within("everything", move || {
-        let fs = mount(&path, MountOptions::default());
-        let top = fs.root().unwrap();
+        let fs = path.mount();
+        let top = fs.top();
         let mut out = vec![];
         for n in ["self", "journal", "resize", "bad"] {
             let (f2, t2, n2) = (Arc::clone(&fs), top.clone(), n.to_string());
@@ -355,35 +306,22 @@ fn a_root_that_names_itself() {
 
 #[test]
 fn a_free_count_too_high_by_one_then_unlink() {
-    let tmp = tempfile::tempdir().unwrap();
     for (what, field) in [("free_inodes_count", 0), ("used_dirs", 1)] {
-        let path = image(
-            tmp.path(),
-            "4M",
-            &["-b", "1024", "-N", "64", "-O", "^metadata_csum,^uninit_bg"],
-        );
-        let fs = mount(&path, MountOptions::default());
+        let path = image("4M", "-b 1024 -N 64 -O ^metadata_csum,^uninit_bg");
+        let fs = path.mount();
         let per = fs.volume.geometry().inodes_per_group;
-        let top = fs.root().unwrap();
-        fs.create(&Caller::root(), &top, b"f", &FILE).unwrap();
+        let top = fs.top();
+        fs.make(&top, b"f", &FILE);
         drop(top);
         fs.unmount().unwrap();
         drop(fs);
         if field == 0 {
-            mke2fs::run(
-                std::process::Command::new("debugfs")
-                    .args(["-w", "-R", &format!("set_bg 0 free_inodes_count {per}")])
-                    .arg(&path),
-            );
+            debugfs(&path, &format!("set_bg 0 free_inodes_count {per}"));
         } else {
-            mke2fs::run(
-                std::process::Command::new("debugfs")
-                    .args(["-w", "-R", "set_bg 0 used_dirs_count 65535"])
-                    .arg(&path),
-            );
+            debugfs(&path, "set_bg 0 used_dirs_count 65535");
         }
-        let fs = mount(&path, MountOptions::default());
-        let top = fs.root().unwrap();
+        let fs = path.mount();
+        let top = fs.top();
         if field == 0 {
             // The bitmap says otherwise: nothing is freed there, and nothing made.
             let unlinked = fs.namei.unlink(&Caller::root(), &top, b"f").unwrap_err();
@@ -394,7 +332,7 @@ fn a_free_count_too_high_by_one_then_unlink() {
                 .unwrap_err();
             assert!(matches!(made, Ext4Error::NoInode), "{made}");
         } else {
-            fs.create(&Caller::root(), &top, b"d", &DIR).unwrap();
+            fs.make(&top, b"d", &DIR);
         }
         drop(top);
         fs.unmount().unwrap();
@@ -412,21 +350,12 @@ fn a_free_count_too_high_by_one_then_unlink() {
 
 #[test]
 fn a_wrong_count_of_free_blocks_is_found_before_it_wraps() {
-    let tmp = tempfile::tempdir().unwrap();
     for count in [0, 1, 3900] {
-        let path = image(
-            tmp.path(),
-            "4M",
-            &["-b", "1024", "-N", "64", "-O", "^metadata_csum,^uninit_bg"],
-        );
-        mke2fs::run(
-            std::process::Command::new("debugfs")
-                .args(["-w", "-R", &format!("set_bg 0 free_blocks_count {count}")])
-                .arg(&path),
-        );
-        let fs = mount(&path, MountOptions::default());
-        let top = fs.root().unwrap();
-        let f = fs.create(&Caller::root(), &top, b"f", &FILE).unwrap();
+        let path = image("4M", "-b 1024 -N 64 -O ^metadata_csum,^uninit_bg");
+        debugfs(&path, &format!("set_bg 0 free_blocks_count {count}"));
+        let fs = path.mount();
+        let top = fs.top();
+        let f = fs.make(&top, b"f", &FILE);
         let written = fs.files.write(&f, 0, &[1; 10_000], true).unwrap_err();
         assert!(matches!(written, Ext4Error::NoSpace), "{count}: {written}");
         assert!(fs.create(&Caller::root(), &top, b"d", &DIR).is_err());
@@ -450,20 +379,15 @@ fn a_wrong_count_of_free_blocks_is_found_before_it_wraps() {
 
 #[test]
 fn read_only_and_generation() {
-    let tmp = tempfile::tempdir().unwrap();
-    let path = image(
-        tmp.path(),
-        "4M",
-        &["-b", "1024", "-N", "64", "-O", "^metadata_csum"],
-    );
-    let fs = mount(&path, MountOptions::default());
-    let top = fs.root().unwrap();
-    let f = fs.create(&Caller::root(), &top, b"f", &FILE).unwrap();
+    let path = image("4M", "-b 1024 -N 64 -O ^metadata_csum");
+    let fs = path.mount();
+    let top = fs.top();
+    let f = fs.make(&top, b"f", &FILE);
     fs.files
         .set_generation(&Caller::root(), &f, uext4_ondisk::Generation(0))
         .unwrap();
     assert_eq!(fs.handle(&f).generation, 0);
-    let d = fs.create(&Caller::root(), &top, b"d", &DIR).unwrap();
+    let d = fs.make(&top, b"d", &DIR);
     fs.files
         .set_generation(&Caller::root(), &d, uext4_ondisk::Generation(77))
         .unwrap();
@@ -472,9 +396,7 @@ fn read_only_and_generation() {
         .unwrap();
     assert!(fs.files.swap_boot(&Caller::root(), &d).is_err());
     drop((f, d, top));
-    fs.unmount().unwrap();
-    drop(fs);
-    fsck(&path);
+    path.end(fs);
     let before = std::fs::read(&path).unwrap();
     let fs = mount(
         &path,
@@ -484,8 +406,8 @@ fn read_only_and_generation() {
             ..MountOptions::default()
         },
     );
-    let top = fs.root().unwrap();
-    let f = fs.lookup(&Caller::root(), &top, b"f").unwrap();
+    let top = fs.top();
+    let f = fs.get(&top, b"f");
     let mut b = [0; 3];
     fs.read(&f, 0, &mut b).unwrap();
     assert!(

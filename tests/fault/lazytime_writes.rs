@@ -4,15 +4,10 @@ use uext4_testkit::prelude::*;
 
 #[test]
 fn self_rename() {
-    let tmp = tempfile::tempdir().unwrap();
     let mut bad = vec![];
     for case in 0..7 {
-        let path = image(
-            tmp.path(),
-            "16M",
-            &["-b", "1024", "-O", "^metadata_csum,^uninit_bg,^dir_index"],
-        );
-        let fs = mke2fs::mount(&path, MountOptions::default());
+        let path = image("16M", "-b 1024 -O ^metadata_csum,^uninit_bg,^dir_index");
+        let fs = path.mount();
         let top = fs.top();
         let d = fs.make(&top, b"d", &mke2fs::DIR);
         fs.make(&top, b"e", &mke2fs::DIR);
@@ -22,17 +17,9 @@ fn self_rename() {
         drop(top);
         fs.unmount().unwrap();
         drop(fs);
-        mke2fs::run(
-            std::process::Command::new("debugfs")
-                .args(["-w", "-R", &format!("ln <{ino}> /d/self")])
-                .arg(&path),
-        );
-        mke2fs::run(
-            std::process::Command::new("debugfs")
-                .args(["-w", "-R", "ln <2> /self"])
-                .arg(&path),
-        );
-        let fs = mke2fs::mount(&path, MountOptions::default());
+        debugfs(&path, &format!("ln <{ino}> /d/self"));
+        debugfs(&path, "ln <2> /self");
+        let fs = path.mount();
         let (tx, rx) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let me = Caller::root();

@@ -7,12 +7,12 @@ use crate::mke2fs::image::{Image, have_tools, run};
 use crate::mke2fs::walk;
 use uext4_ondisk::*;
 
-fn check(name: &str, mkfs: &[&str]) {
+fn check(name: &str, mkfs: &str) {
     if !have_tools() {
         eprintln!("skipped: e2fsprogs is not installed");
         return;
     }
-    let image = Image::make(mkfs);
+    let image = Image::make(&mkfs.split(' ').collect::<Vec<_>>());
     let seen = walk::walk_image(&image);
     eprintln!("{name}: {seen:?}");
     assert!(seen.inodes > 1200, "{name}: {seen:?}");
@@ -20,52 +20,24 @@ fn check(name: &str, mkfs: &[&str]) {
 
 #[test]
 fn default_4k() {
-    check(
-        "4k",
-        &["-t", "ext4", "-b", "4096", "-O", "metadata_csum,64bit"],
-    );
+    check("4k", "-t ext4 -b 4096 -O metadata_csum,64bit");
 }
 
 #[test]
 fn blocks_of_1k() {
-    check(
-        "1k",
-        &[
-            "-t",
-            "ext4",
-            "-b",
-            "1024",
-            "-O",
-            "metadata_csum,64bit",
-            "-N",
-            "4096",
-        ],
-    );
+    check("1k", "-t ext4 -b 1024 -O metadata_csum,64bit -N 4096");
 }
 
 #[test]
 fn blocks_of_2k_without_64bit() {
-    check(
-        "2k",
-        &["-t", "ext4", "-b", "2048", "-O", "metadata_csum,^64bit"],
-    );
+    check("2k", "-t ext4 -b 2048 -O metadata_csum,^64bit");
 }
 
 #[test]
 fn blocks_of_64k() {
     check(
         "64k",
-        &[
-            "-t",
-            "ext4",
-            "-F",
-            "-b",
-            "65536",
-            "-O",
-            "metadata_csum,^has_journal",
-            "-N",
-            "4096",
-        ],
+        "-t ext4 -F -b 65536 -O metadata_csum,^has_journal -N 4096",
     );
 }
 
@@ -73,84 +45,38 @@ fn blocks_of_64k() {
 fn uninit_bg() {
     check(
         "uninit_bg",
-        &[
-            "-t",
-            "ext4",
-            "-b",
-            "1024",
-            "-O",
-            "^metadata_csum,uninit_bg,64bit",
-            "-N",
-            "4096",
-        ],
+        "-t ext4 -b 1024 -O ^metadata_csum,uninit_bg,64bit -N 4096",
     );
     check(
         "uninit_bg 32",
-        &[
-            "-t",
-            "ext4",
-            "-b",
-            "1024",
-            "-O",
-            "^metadata_csum,uninit_bg,^64bit",
-            "-N",
-            "4096",
-        ],
+        "-t ext4 -b 1024 -O ^metadata_csum,uninit_bg,^64bit -N 4096",
     );
 }
 
 #[test]
 fn ext2_and_ext3() {
-    check("ext2", &["-t", "ext2", "-b", "1024", "-N", "4096"]);
-    check("ext3", &["-t", "ext3", "-b", "4096", "-I", "128"]);
+    check("ext2", "-t ext2 -b 1024 -N 4096");
+    check("ext3", "-t ext3 -b 4096 -I 128");
 }
 
 #[test]
 fn new_features() {
     check(
         "new",
-        &[
-            "-t",
-            "ext4",
-            "-b",
-            "4096",
-            "-O",
-            "orphan_file,metadata_csum_seed,large_dir,ea_inode,stable_inodes,project,quota,mmp,casefold",
-        ],
+        "-t ext4 -b 4096 -O orphan_file,metadata_csum_seed,large_dir,ea_inode,stable_inodes,project,quota,mmp,casefold",
     );
 }
 
 #[test]
 fn inline_data() {
-    check(
-        "inline_data",
-        &[
-            "-t",
-            "ext4",
-            "-b",
-            "1024",
-            "-O",
-            "inline_data",
-            "-N",
-            "4096",
-        ],
-    );
+    check("inline_data", "-t ext4 -b 1024 -O inline_data -N 4096");
 }
 
 #[test]
 fn orphan_file_of_1k_blocks() {
     check(
         "orphan_file",
-        &[
-            "-t",
-            "ext4",
-            "-b",
-            "1024",
-            "-O",
-            "orphan_file,metadata_csum",
-            "-N",
-            "4096",
-        ],
+        "-t ext4 -b 1024 -O orphan_file,metadata_csum -N 4096",
     );
 }
 
@@ -158,57 +84,22 @@ fn orphan_file_of_1k_blocks() {
 fn meta_bg_and_sparse_super2() {
     check(
         "meta_bg",
-        &[
-            "-t",
-            "ext4",
-            "-b",
-            "1024",
-            "-O",
-            "meta_bg,^resize_inode",
-            "-N",
-            "4096",
-        ],
+        "-t ext4 -b 1024 -O meta_bg,^resize_inode -N 4096",
     );
     check(
         "sparse_super2",
-        &[
-            "-t",
-            "ext4",
-            "-b",
-            "1024",
-            "-O",
-            "sparse_super2,^resize_inode",
-            "-N",
-            "4096",
-        ],
+        "-t ext4 -b 1024 -O sparse_super2,^resize_inode -N 4096",
     );
     check(
         "no sparse_super",
-        &[
-            "-t",
-            "ext4",
-            "-b",
-            "1024",
-            "-O",
-            "^sparse_super,^resize_inode",
-            "-N",
-            "4096",
-        ],
+        "-t ext4 -b 1024 -O ^sparse_super,^resize_inode -N 4096",
     );
 }
 
 #[test]
 fn bigalloc() {
-    check(
-        "bigalloc",
-        &["-t", "ext4", "-b", "4096", "-O", "bigalloc", "-C", "16384"],
-    );
-    check(
-        "bigalloc 1k",
-        &[
-            "-t", "ext4", "-b", "1024", "-O", "bigalloc", "-C", "4096", "-N", "4096",
-        ],
-    );
+    check("bigalloc", "-t ext4 -b 4096 -O bigalloc -C 16384");
+    check("bigalloc 1k", "-t ext4 -b 1024 -O bigalloc -C 4096 -N 4096");
 }
 
 #[test]
@@ -216,18 +107,7 @@ fn inode_sizes() {
     for size in ["128", "512", "1024"] {
         check(
             size,
-            &[
-                "-t",
-                "ext4",
-                "-b",
-                "4096",
-                "-I",
-                size,
-                "-O",
-                "metadata_csum",
-                "-N",
-                "4096",
-            ],
+            &format!("-t ext4 -b 4096 -I {size} -O metadata_csum -N 4096"),
         );
     }
 }

@@ -1,39 +1,30 @@
 //! Operations on images that mke2fs made, verified by e2fsck.
 
-use uext4_testkit::mke2fs;
 use uext4_testkit::prelude::*;
 
-fn mount(path: &Path) -> Arc<Ext4> {
-    mke2fs::mount(path, MountOptions::default())
-}
-
-const SHAPES: &[&[&str]] = &[
-    &["-b", "4096"],
-    &["-b", "4096", "-O", "^has_journal"],
-    &["-b", "4096", "-O", "orphan_file"],
-    &["-b", "4096", "-O", "^metadata_csum,^64bit"],
-    &["-b", "1024"],
+const SHAPES: [&str; 5] = [
+    "-b 4096",
+    "-b 4096 -O ^has_journal",
+    "-b 4096 -O orphan_file",
+    "-b 4096 -O ^metadata_csum,^64bit",
+    "-b 1024",
 ];
 
 #[test]
 fn empty_mount_leaves_a_clean_image() {
-    let tmp = tempfile::tempdir().expect("tempdir");
     for shape in SHAPES {
-        let path = image(tmp.path(), "64M", shape);
-        let fs = mount(&path);
-        fs.unmount().expect("unmount");
-        drop(fs);
-        fsck(&path);
+        let path = image("64M", shape);
+        let fs = path.mount();
+        path.end(fs);
     }
 }
 
 #[test]
 fn files_and_directories() {
-    let tmp = tempfile::tempdir().expect("tempdir");
     let root = Caller::root();
     for shape in SHAPES {
-        let path = image(tmp.path(), "64M", shape);
-        let fs = mount(&path);
+        let path = image("64M", shape);
+        let fs = path.mount();
         let top = fs.top();
         let dir = fs.make(&top, b"dir", &DIR);
         for i in 0..3000 {
@@ -91,22 +82,19 @@ fn files_and_directories() {
             );
         }
         drop((sub, link, dir, top));
-        fs.unmount().expect("unmount");
-        drop(fs);
-        fsck(&path);
+        path.end(fs);
     }
 }
 
 #[test]
 fn data_survives() {
-    let tmp = tempfile::tempdir().expect("tempdir");
     for shape in SHAPES {
-        let path = image(tmp.path(), "64M", shape);
+        let path = image("64M", shape);
         let mut model = vec![0u8; 3 << 20];
         let mut rng = fastrand::Rng::with_seed(7);
         let mut size = 0;
         {
-            let fs = mount(&path);
+            let fs = path.mount();
             let top = fs.top();
             let file = fs.make(&top, b"data", &FILE);
             for _ in 0..300 {
@@ -133,7 +121,7 @@ fn data_survives() {
             fs.unmount().expect("unmount");
         }
         fsck(&path);
-        let fs = mount(&path);
+        let fs = path.mount();
         let top = fs.top();
         let file = fs.get(&top, b"data");
         let mut have = vec![1; model.len()];
@@ -145,18 +133,15 @@ fn data_survives() {
             size
         );
         drop((file, top));
-        fs.unmount().expect("unmount");
-        drop(fs);
-        fsck(&path);
+        path.end(fs);
     }
 }
 
 #[test]
 fn a_crash_recovers_what_was_synced() {
-    let tmp = tempfile::tempdir().expect("tempdir");
-    let path = image(tmp.path(), "64M", &[]);
+    let path = image("64M", "");
     {
-        let fs = mount(&path);
+        let fs = path.mount();
         let top = fs.top();
         for i in 0..500 {
             let name = format!("f{i}");
@@ -167,7 +152,7 @@ fn a_crash_recovers_what_was_synced() {
         drop(top);
         fs.crash();
     }
-    let fs = mount(&path);
+    let fs = path.mount();
     let top = fs.top();
     for i in 0..500 {
         let name = format!("f{i}");
@@ -177,17 +162,14 @@ fn a_crash_recovers_what_was_synced() {
         assert_eq!(&data[..n], name.as_bytes());
     }
     drop(top);
-    fs.unmount().expect("unmount");
-    drop(fs);
-    fsck(&path);
+    path.end(fs);
 }
 
 #[test]
 fn deep_trees() {
-    let tmp = tempfile::tempdir().expect("tempdir");
     let root = Caller::root();
-    let path = image(tmp.path(), "256M", &["-b", "1024", "-N", "80000"]);
-    let fs = mount(&path);
+    let path = image("256M", "-b 1024 -N 80000");
+    let fs = path.mount();
     let top = fs.top();
     let dir = fs.make(&top, b"many", &DIR);
     let name = |i: u32| format!("a-rather-long-name-so-that-leaves-fill-{i}");
@@ -208,10 +190,8 @@ fn deep_trees() {
         fs.remove(&dir, &name(i));
     }
     drop((holes, dir, top));
-    fs.unmount().expect("unmount");
-    drop(fs);
-    fsck(&path);
-    let fs = mount(&path);
+    path.end(fs);
+    let fs = path.mount();
     let top = fs.top();
     let dir = fs.get(&top, b"many");
     for i in 0..60_000 {
@@ -233,7 +213,5 @@ fn deep_trees() {
     fs.remove_dir(&top, b"many");
     fs.remove(&top, b"holes");
     drop((dir, top));
-    fs.unmount().expect("unmount");
-    drop(fs);
-    fsck(&path);
+    path.end(fs);
 }

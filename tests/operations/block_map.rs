@@ -64,22 +64,20 @@ fn is_as_written(fs: &Ext4, file: &InodeRef, at: &[u64]) {
 
 #[test]
 fn every_level_is_written_read_and_freed() {
-    let tmp = tempfile::tempdir().unwrap();
     for args in [
         "-t ext2 -b 1024",
         "-t ext3 -b 1024 -J size=1",
         "-t ext3 -b 2048",
         "-t ext4 -O ^extent,^64bit -b 4096",
     ] {
-        let args: Vec<&str> = args.split(' ').collect();
-        let path = image(tmp.path(), "32M", &args);
-        let fs = mount(&path, MountOptions::default());
+        let path = image("32M", args);
+        let fs = path.mount();
         assert!(!fs.volume.is_read_only(), "{args:?}");
         let at = write_every_level(&fs);
         fs.unmount().unwrap();
         drop(fs);
         check(&path);
-        let fs = mount(&path, MountOptions::default());
+        let fs = path.mount();
         free_every_level(&fs, &at);
         fs.unmount().unwrap();
         drop(fs);
@@ -138,11 +136,9 @@ fn free_every_level(fs: &Ext4, at: &[u64]) {
 
 #[test]
 fn directories_and_links_have_maps() {
-    let tmp = tempfile::tempdir().unwrap();
     for args in ["-t ext3 -b 1024", "-t ext2 -b 1024 -O ^dir_index,^filetype"] {
-        let args: Vec<&str> = args.split(' ').collect();
-        let path = image(tmp.path(), "16M", &args);
-        let fs = mount(&path, MountOptions::default());
+        let path = image("16M", args);
+        let fs = path.mount();
         let (me, top) = (Caller::root(), fs.top());
         let dir = fs.make(&top, b"dir", &DIR);
         let name = |i: u32| format!("{i}-{}", "n".repeat(200)).into_bytes();
@@ -168,7 +164,7 @@ fn directories_and_links_have_maps() {
         fs.unmount().unwrap();
         drop(fs);
         check(&path);
-        let fs = mount(&path, MountOptions::default());
+        let fs = path.mount();
         let (dir, top) = (lookup(&fs, "dir").unwrap(), fs.top());
         assert_eq!(
             fs.files.readlink(&lookup(&fs, "l1000").unwrap()).unwrap(),
@@ -191,8 +187,7 @@ fn directories_and_links_have_maps() {
 
 #[test]
 fn blocks_without_data_are_refused() {
-    let tmp = tempfile::tempdir().unwrap();
-    let path = image(tmp.path(), "16M", &["-t", "ext3"]);
+    let path = image("16M", "-t ext3");
     let options = MountOptions {
         dioread_nolock: true,
         ..MountOptions::default()
@@ -234,13 +229,8 @@ fn blocks_without_data_are_refused() {
 /// transactions, none beyond its credits.
 #[test]
 fn deleting_a_scattered_file_keeps_to_its_credits() {
-    let tmp = tempfile::tempdir().unwrap();
-    let path = image(
-        tmp.path(),
-        "32M",
-        &["-t", "ext3", "-b", "1024", "-J", "size=1"],
-    );
-    let fs = mount(&path, MountOptions::default());
+    let path = image("32M", "-t ext3 -b 1024 -J size=1");
+    let fs = path.mount();
     let (a, b) = (create(&fs, "a"), create(&fs, "b"));
     let free = fs.volume.superblock().raw.free_blocks_count();
     for i in 0..4000u64 {
@@ -266,7 +256,7 @@ fn deleting_a_scattered_file_keeps_to_its_credits() {
     drop((a, top));
     fs.unmount().unwrap();
     drop(fs);
-    let fs = mount(&path, MountOptions::default());
+    let fs = path.mount();
     // The root directory's block holds both names.
     assert_eq!(fs.volume.superblock().raw.free_blocks_count(), free);
     fs.unmount().unwrap();
@@ -277,16 +267,15 @@ fn deleting_a_scattered_file_keeps_to_its_credits() {
 /// Old files keep their maps when the file system gets extents.
 #[test]
 fn both_kinds_live_in_one_file_system() {
-    let tmp = tempfile::tempdir().unwrap();
-    let path = image(tmp.path(), "16M", &["-t", "ext3", "-b", "1024"]);
-    let fs = mount(&path, MountOptions::default());
+    let path = image("16M", "-t ext3 -b 1024");
+    let fs = path.mount();
     let old = create(&fs, "old");
     fs.put(&old, 0, &[1; 50_000]);
     drop(old);
     fs.unmount().unwrap();
     drop(fs);
     run(Command::new("tune2fs").args(["-O", "extent"]).arg(&path));
-    let fs = mount(&path, MountOptions::default());
+    let fs = path.mount();
     let (old, new) = (lookup(&fs, "old").unwrap(), create(&fs, "new"));
     for i in 0..40 {
         for (file, byte) in [(&old, 2), (&new, 3)] {
@@ -313,10 +302,9 @@ fn both_kinds_live_in_one_file_system() {
 /// What was made without them gets features when they are used, as with the kernel.
 #[test]
 fn features_come_with_their_use() {
-    let tmp = tempfile::tempdir().unwrap();
     for args in [["-t", "ext2", "-O", "none"], ["-t", "ext2", "-r", "0"]] {
-        let path = image(tmp.path(), "16M", &args);
-        let fs = mount(&path, MountOptions::default());
+        let path = image("16M", args);
+        let fs = path.mount();
         let file = create(&fs, "file");
         fs.resize(&file, (1 << 31) - 1);
         fs.put(&file, 1 << 31, b"beyond");
@@ -328,7 +316,7 @@ fn features_come_with_their_use() {
         fs.unmount().unwrap();
         drop(fs);
         check(&path);
-        let fs = mount(&path, MountOptions::default());
+        let fs = path.mount();
         let features = fs.volume.superblock().raw.ro_compat();
         assert!(features.contains(RoCompat::LARGE_FILE));
         assert_eq!(
@@ -359,8 +347,7 @@ fn open(bytes: &[u8]) -> Arc<Ext4> {
 
 #[test]
 fn each_damage_of_a_pointer_has_its_kind() {
-    let tmp = tempfile::tempdir().unwrap();
-    let path = image(tmp.path(), "16M", &["-t", "ext2", "-b", "1024"]);
+    let path = image("16M", "-t ext2 -b 1024");
     let (bytes, [single, double]) = victim(&path);
     let table = {
         let fs = open(&bytes);
@@ -414,8 +401,7 @@ fn each_damage_of_a_pointer_has_its_kind() {
 /// A tree whose pointers all lead to the same few blocks must not cause an endless loop.
 #[test]
 fn a_map_that_multiplies_ends() {
-    let tmp = tempfile::tempdir().unwrap();
-    let path = image(tmp.path(), "16M", &["-t", "ext2", "-b", "1024"]);
+    let path = image("16M", "-t ext2 -b 1024");
     let (mut bytes, [single, double]) = victim(&path);
     let all = |bytes: &mut Vec<u8>, node: Pblk, to: Pblk| {
         for slot in 0..256 {
@@ -445,12 +431,7 @@ fn a_map_that_multiplies_ends() {
 /// Any one byte of the pointer blocks changed: all that can be done gives data or an error.
 #[test]
 fn one_byte_changed_in_pointers() {
-    let tmp = tempfile::tempdir().unwrap();
-    let path = image(
-        tmp.path(),
-        "8M",
-        &["-t", "ext3", "-b", "1024", "-J", "size=1"],
-    );
+    let path = image("8M", "-t ext3 -b 1024 -J size=1");
     let (bytes, nodes) = victim(&path);
     let mut rng = fastrand::Rng::with_seed(1);
     let (mut wrong, mut fine) = (0, 0);

@@ -24,7 +24,7 @@ fn mount(device: &Arc<MemoryDevice>, options: &MountOptions) -> Arc<Ext4> {
 }
 
 fn make(fs: &Ext4, name: &str) -> InodeRef {
-    let top = fs.root().expect("root");
+    let top = fs.top();
     let made = fs.create(&Caller::root(), &top, name.as_bytes(), &FILE);
     made.expect("create")
 }
@@ -277,8 +277,8 @@ fn a_file_of_thousands_of_extents() {
         drop(file);
         end(&fs, &device);
         let fs = mount(&device, &options);
-        let top = fs.root().expect("root");
-        let file = fs.lookup(&Caller::root(), &top, b"file").expect("file");
+        let top = fs.top();
+        let file = fs.get(&top, b"file");
         check(&fs, &file, zeroed);
         fs.resize(&file, 0);
         fs.sync().expect("sync");
@@ -386,8 +386,8 @@ fn durable_writes_survive() {
                 for seed in [seed as u64, 100 + seed as u64, 200 + seed as u64] {
                     let image = Arc::new(log.replay(&Cut::at(*place).seeded(seed)));
                     let fs = mount(&image, &options);
-                    let top = fs.root().expect("root");
-                    let file = fs.lookup(&Caller::root(), &top, b"file").expect("file");
+                    let top = fs.top();
+                    let file = fs.get(&top, b"file");
                     assert_eq!(file.size(), want.len() as u64);
                     assert!(
                         read(&fs, &file, 0, 8 * BLOCK) == *want,
@@ -509,14 +509,12 @@ fn set_id_bits_go_with_what_others_write() {
     const USER: Caller = Caller::user(1000, 1000);
     let device = in_memory(12 << 20, BLOCK as u32);
     let fs = mount(&device, &MountOptions::default());
-    let top = fs.root().expect("root");
+    let top = fs.top();
     let new = NewNode {
         mode: 0o777,
         kind: NewKind::Regular,
     };
-    let file = fs
-        .create(&Caller::root(), &top, b"file", &new)
-        .expect("create");
+    let file = fs.make(&top, b"file", &new);
     let owner = SetAttr {
         mode: Some(0o6777),
         ..SetAttr::default()
@@ -557,9 +555,8 @@ fn set_id_bits_go_with_what_others_write() {
 /// Files with the append and the immutable flag, which debugfs sets.
 #[test]
 fn flags_that_forbid_writing() {
-    let dir = tempfile::tempdir().expect("tempdir");
-    let path = mke2fs::image(dir.path(), "16M", &[]);
-    let fs = mke2fs::mount(&path, MountOptions::default());
+    let path = image("16M", "");
+    let fs = path.mount();
     for name in ["append", "immutable"] {
         let file = make(&fs, name);
         write(&fs, &file, 0, 2 * BLOCK, 1).expect("write");
@@ -568,16 +565,12 @@ fn flags_that_forbid_writing() {
     drop(fs);
     for (name, flags) in [("append", "0x80020"), ("immutable", "0x80010")] {
         let set = format!("set_inode_field {name} flags {flags}");
-        mke2fs::run(
-            std::process::Command::new("debugfs")
-                .args(["-w", "-R", &set])
-                .arg(&path),
-        );
+        debugfs(&path, &set);
     }
-    let fs = mke2fs::mount(&path, MountOptions::default());
-    let top = fs.root().expect("root");
+    let fs = path.mount();
+    let top = fs.top();
     let open = |name: &[u8], flags: OpenFlags| {
-        let file = fs.lookup(&Caller::root(), &top, name).expect("file");
+        let file = fs.get(&top, name);
         let opened = OpenFile::open(Arc::clone(&fs), &Caller::root(), file, flags);
         opened.map_err(|e| e.errno())
     };
@@ -620,8 +613,8 @@ fn a_read_only_mount_refuses_all_changes() {
             ..options
         };
         let fs = mount(&device, &options);
-        let top = fs.root().expect("root");
-        let file = fs.lookup(&Caller::root(), &top, b"file").expect("file");
+        let top = fs.top();
+        let file = fs.get(&top, b"file");
         for at in [0, 512, 2 * BLOCK] {
             let result = write(&fs, &file, at, 512, 2);
             assert!(matches!(result, Err(Ext4Error::ReadOnly)), "{result:?}");

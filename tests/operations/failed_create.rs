@@ -3,11 +3,10 @@ use crate::*;
 
 #[test]
 fn failing_creates_beside_stale_handles() {
-    let tmp = tempfile::tempdir().expect("tempdir");
-    let path = image(tmp.path(), "8M", &["-b", "1024", "-N", "128", "-m", "0"]);
-    let fs = mount(&path, MountOptions::default());
-    let top = fs.root().unwrap();
-    let f = fs.create(&Caller::root(), &top, b"fill", &FILE).unwrap();
+    let path = image("8M", "-b 1024 -N 128 -m 0");
+    let fs = path.mount();
+    let top = fs.top();
+    let f = fs.make(&top, b"fill", &FILE);
     while FileSystem::append(&*fs, &f, &[7; 65536]).is_ok() {}
     while FileSystem::append(&*fs, &f, &[7; 1024]).is_ok() {}
     drop(f);
@@ -59,7 +58,5 @@ fn failing_creates_beside_stale_handles() {
     });
     eprintln!("{} failed creates", n.load(SeqCst));
     drop(top);
-    fs.unmount().unwrap();
-    drop(fs);
-    fsck(&path);
+    path.end(fs);
 }

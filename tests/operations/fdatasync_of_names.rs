@@ -3,9 +3,8 @@ use crate::*;
 
 #[test]
 fn names_are_data_of_a_directory() {
-    let tmp = tempfile::tempdir().expect("tempdir");
-    let path = image(tmp.path(), "16M", &[]);
-    let fs = mount(&path, MountOptions::default());
+    let path = image("16M", "");
+    let fs = path.mount();
     let (me, top) = (Caller::root(), fs.top());
     let durable = |what: &str| {
         fs.files.fsync(&top, true).unwrap();

@@ -11,15 +11,13 @@ fn options(generation: GenerationVariant) -> MountOptions {
 }
 
 fn create(fs: &Ext4, name: &str) -> InodeRef {
-    let root = fs.root().expect("root");
-    fs.create(&Caller::root(), &root, name.as_bytes(), &FILE)
-        .expect("create")
+    let root = fs.top();
+    fs.make(&root, &name, &FILE)
 }
 
 fn unlink(fs: &Ext4, name: &str) {
-    let root = fs.root().expect("root");
-    fs.unlink(&Caller::root(), &root, name.as_bytes())
-        .expect("unlink");
+    let root = fs.top();
+    fs.remove(&root, &name);
 }
 
 fn handle(fs: &Ext4, node: &InodeRef) -> FileHandle {
@@ -48,10 +46,9 @@ fn errno(result: Result<(), Ext4Error>) -> Errno {
 
 #[test]
 fn a_handle_is_stale_after_unlink_and_reuse() {
-    let tmp = tempfile::tempdir().expect("tempdir");
     for variant in GenerationVariant::ALL {
         // Few inodes, so that the number is used again however inodes are searched.
-        let path = image(tmp.path(), "16M", &["-b", "1024", "-N", "64"]);
+        let path = image("16M", "-b 1024 -N 64");
         let fs = mount(&path, options(variant));
         let file = create(&fs, "file");
         let (ino, first) = (file.ino, handle(&fs, &file));
@@ -65,9 +62,7 @@ fn a_handle_is_stale_after_unlink_and_reuse() {
         assert_ne!(first, second);
         assert_stale(&fs, first, "used again");
         fs.open_handle(second).expect("the one that uses it");
-        fs.unmount().expect("unmount");
-        drop(fs);
-        fsck(&path);
+        path.end(fs);
 
         let fs = mount(&path, options(variant));
         assert_stale(&fs, first, "used again, after a remount");
@@ -75,7 +70,7 @@ fn a_handle_is_stale_after_unlink_and_reuse() {
         assert_eq!(handle(&fs, &found), second);
         drop(found);
         for i in 0..1000 {
-            let root = fs.root().expect("root");
+            let root = fs.top();
             let name = format!("second-{i}");
             match fs.namei.unlink(&Caller::root(), &root, name.as_bytes()) {
                 Err(Ext4Error::NotFound) => break,
@@ -92,17 +87,14 @@ fn a_handle_is_stale_after_unlink_and_reuse() {
         assert_stale(&fs, first, "used by a third");
         assert_stale(&fs, second, "used by a third");
         fs.open_handle(third).expect("the third");
-        fs.unmount().expect("unmount");
-        drop(fs);
-        fsck(&path);
+        path.end(fs);
     }
 }
 
 #[test]
 fn an_unlinked_file_that_is_open_keeps_its_handle() {
-    let tmp = tempfile::tempdir().expect("tempdir");
-    let path = image(tmp.path(), "16M", &[]);
-    let fs = mount(&path, MountOptions::default());
+    let path = image("16M", "");
+    let fs = path.mount();
     let file = create(&fs, "file");
     let open = handle(&fs, &file);
     unlink(&fs, "file");
@@ -113,10 +105,9 @@ fn an_unlinked_file_that_is_open_keeps_its_handle() {
 
 #[test]
 fn handles_of_nothing_are_stale() {
-    let tmp = tempfile::tempdir().expect("tempdir");
-    let path = image(tmp.path(), "16M", &[]);
-    let fs = mount(&path, MountOptions::default());
-    let root = handle(&fs, &fs.root().expect("root"));
+    let path = image("16M", "");
+    let fs = path.mount();
+    let root = handle(&fs, &fs.top());
     fs.open_handle(root).expect("root");
     let inodes = u64::from(fs.volume.geometry().inodes_count);
     for ino in [0, 1, 3, 5, 7, 8, 10, inodes, inodes + 1, u64::MAX] {
@@ -128,9 +119,8 @@ fn handles_of_nothing_are_stale() {
 
 #[test]
 fn a_crash_makes_no_handle_good_again() {
-    let tmp = tempfile::tempdir().expect("tempdir");
-    let path = image(tmp.path(), "16M", &["-b", "1024", "-N", "64"]);
-    let fs = mount(&path, MountOptions::default());
+    let path = image("16M", "-b 1024 -N 64");
+    let fs = path.mount();
     let file = create(&fs, "file");
     let (ino, first) = (file.ino, handle(&fs, &file));
     drop(file);
@@ -140,12 +130,10 @@ fn a_crash_makes_no_handle_good_again() {
     fs.sync().expect("sync");
     fs.crash();
     drop(fs);
-    let fs = mount(&path, MountOptions::default());
+    let fs = path.mount();
     assert_stale(&fs, first, "after recovery");
     fs.open_handle(second).expect("it was synced");
-    fs.unmount().expect("unmount");
-    drop(fs);
-    fsck(&path);
+    path.end(fs);
 }
 
 /// What debugfs says is the generation.
@@ -159,9 +147,8 @@ fn on_disk(path: &Path, ino: Ino) -> u32 {
 
 #[test]
 fn setversion_makes_old_handles_stale() {
-    let tmp = tempfile::tempdir().expect("tempdir");
-    let path = image(tmp.path(), "16M", &["-O", "^metadata_csum"]);
-    let fs = mount(&path, MountOptions::default());
+    let path = image("16M", "-O ^metadata_csum");
+    let fs = path.mount();
     let file = create(&fs, "file");
     fs.put(&file, 0, b"content");
     let (ino, old) = (file.ino, handle(&fs, &file));
@@ -175,12 +162,10 @@ fn setversion_makes_old_handles_stale() {
     let new = handle(&fs, &file);
     assert_eq!(new.generation, 0xdead_beef);
     drop(file);
-    fs.unmount().expect("unmount");
-    drop(fs);
-    fsck(&path);
+    path.end(fs);
     assert_eq!(on_disk(&path, ino), 0xdead_beef);
 
-    let fs = mount(&path, MountOptions::default());
+    let fs = path.mount();
     assert_stale(&fs, old, "after a remount");
     let file = fs.open_handle(new).expect("after a remount");
     let mut data = [0; 7];
@@ -190,14 +175,11 @@ fn setversion_makes_old_handles_stale() {
 
 #[test]
 fn setversion_is_refused_as_the_kernel_does() {
-    let tmp = tempfile::tempdir().expect("tempdir");
-    let path = image(tmp.path(), "16M", &["-O", "^metadata_csum"]);
+    let path = image("16M", "-O ^metadata_csum");
     let (owner, other) = (Caller::user(7, 7), Caller::user(8, 8));
-    let fs = mount(&path, MountOptions::default());
-    let root = fs.root().expect("root");
-    let dir = fs
-        .create(&Caller::root(), &root, b"dir", &DIR)
-        .expect("mkdir");
+    let fs = path.mount();
+    let root = fs.top();
+    let dir = fs.make(&root, b"dir", &DIR);
     let file = create(&fs, "file");
     let to_owner = uext4_vfs::attr::SetAttr {
         uid: Some(7),
@@ -210,9 +192,7 @@ fn setversion_is_refused_as_the_kernel_does() {
     set(&owner, &file).expect("the owner may");
     set(&Caller::root(), &dir).expect("directories have one too");
     drop((root, dir, file));
-    fs.unmount().expect("unmount");
-    drop(fs);
-    fsck(&path);
+    path.end(fs);
 
     let device = FileDevice::open(&path, &OpenOptions::read_only()).expect("open image");
     let read_only = MountOptions {
@@ -220,14 +200,14 @@ fn setversion_is_refused_as_the_kernel_does() {
         ..MountOptions::default()
     };
     let fs = Ext4::mount(Arc::new(device), read_only).expect("mount");
-    let root = fs.root().expect("root");
-    let file = fs.lookup(&Caller::root(), &root, b"file").expect("file");
+    let root = fs.top();
+    let file = fs.get(&root, b"file");
     let refused = fs.files.set_generation(&owner, &file, Generation(2));
     assert_eq!(errno(refused), Errno::EROFS);
     drop((root, file, fs));
 
-    let path = image(tmp.path(), "16M", &[]);
-    let fs = mount(&path, MountOptions::default());
+    let path = image("16M", "");
+    let fs = path.mount();
     let file = create(&fs, "file");
     let before = fs.files.generation(&file);
     let refused = fs
@@ -243,9 +223,8 @@ fn setversion_is_refused_as_the_kernel_does() {
 
 #[test]
 fn getversion_is_what_the_disk_has() {
-    let tmp = tempfile::tempdir().expect("tempdir");
-    let path = image(tmp.path(), "16M", &[]);
-    let fs = mount(&path, MountOptions::default());
+    let path = image("16M", "");
+    let fs = path.mount();
     let file = create(&fs, "file");
     let (ino, generation) = (file.ino, fs.files.generation(&file));
     drop(file);

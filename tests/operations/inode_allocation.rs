@@ -52,24 +52,16 @@ fn create_many(fs: &Ext4, dir: &InodeRef, tag: usize, count: usize) -> Vec<u32> 
 
 #[test]
 fn threads_get_numbers_of_their_own() {
-    let tmp = tempfile::tempdir().expect("tempdir");
-    let shapes: [&[&str]; 3] = [
-        &["-N", "16384"],
-        &["-N", "16384", "-O", "^has_journal"],
-        &[
-            "-b",
-            "1024",
-            "-N",
-            "16384",
-            "-O",
-            "^flex_bg,uninit_bg,^metadata_csum",
-        ],
+    let shapes = [
+        "-N 16384",
+        "-N 16384 -O ^has_journal",
+        "-b 1024 -N 16384 -O ^flex_bg,uninit_bg,^metadata_csum",
     ];
     for (variant, shape) in IallocVariant::ALL
         .into_iter()
         .flat_map(|a| shapes.map(|s| (a, s)))
     {
-        let path = image(tmp.path(), "128M", shape);
+        let path = image("128M", shape);
         let fs = mount(&path, options(variant));
         let top = fs.top();
         let dir = |name: &str| {
@@ -106,29 +98,15 @@ fn threads_get_numbers_of_their_own() {
             "{variant} {shape:?}"
         );
         drop(top);
-        fs.unmount().expect("unmount");
-        drop(fs);
-        fsck(&path);
+        path.end(fs);
     }
 }
 
 #[test]
 fn a_bitmap_that_frees_reserved_inodes_is_left_alone() {
-    let tmp = tempfile::tempdir().expect("tempdir");
     for variant in IallocVariant::ALL {
         // No checksum covers the damage.
-        let path = image(
-            tmp.path(),
-            "64M",
-            &[
-                "-g",
-                "8192",
-                "-b",
-                "1024",
-                "-O",
-                "^metadata_csum,^uninit_bg",
-            ],
-        );
+        let path = image("64M", "-g 8192 -b 1024 -O ^metadata_csum,^uninit_bg");
         poke(&path, bitmap_block(&path, 0) * 1024, |b| b & !0x10);
         let fs = mount(&path, options(variant));
         let per_group = fs.volume.geometry().inodes_per_group;
@@ -143,9 +121,8 @@ fn a_bitmap_that_frees_reserved_inodes_is_left_alone() {
 
 #[test]
 fn a_bitmap_with_a_wrong_checksum_is_left_alone() {
-    let tmp = tempfile::tempdir().expect("tempdir");
     for variant in IallocVariant::ALL {
-        let path = image(tmp.path(), "64M", &["-g", "8192", "-b", "1024"]);
+        let path = image("64M", "-g 8192 -b 1024");
         let fs = mount(&path, options(variant));
         create_many(&fs, &fs.top(), 0, 5);
         fs.unmount().expect("unmount");
@@ -166,13 +143,8 @@ fn a_bitmap_with_a_wrong_checksum_is_left_alone() {
 
 #[test]
 fn without_a_journal_a_deleted_inode_rests() {
-    let tmp = tempfile::tempdir().expect("tempdir");
     for variant in IallocVariant::ALL {
-        let path = image(
-            tmp.path(),
-            "16M",
-            &["-b", "4096", "-O", "^has_journal", "-N", "64"],
-        );
+        let path = image("16M", "-b 4096 -O ^has_journal -N 64");
         let fs = mount(&path, options(variant));
         let top = fs.top();
         let first = create_many(&fs, &top, 0, 1)[0];
@@ -185,17 +157,14 @@ fn without_a_journal_a_deleted_inode_rests() {
             "{variant}: taken though there were others"
         );
         drop(top);
-        fs.unmount().expect("unmount");
-        drop(fs);
-        fsck(&path);
+        path.end(fs);
     }
 }
 
 #[test]
 fn of_many_takers_of_the_last_inode_one_wins() {
-    let tmp = tempfile::tempdir().expect("tempdir");
     for variant in IallocVariant::ALL {
-        let path = image(tmp.path(), "64M", &["-N", "256"]);
+        let path = image("64M", "-N 256");
         let fs = mount(&path, options(variant));
         let top = fs.top();
         let dirs: Vec<_> = (0..48)
@@ -244,22 +213,15 @@ fn of_many_takers_of_the_last_inode_one_wins() {
             fs.remove(&dirs[won[0]], b"last");
         }
         drop((dirs, top));
-        fs.unmount().expect("unmount");
-        drop(fs);
-        fsck(&path);
+        path.end(fs);
     }
 }
 
 #[test]
 fn a_goal_is_honoured() {
-    let tmp = tempfile::tempdir().expect("tempdir");
     for variant in IallocVariant::ALL {
         // In a table that is not zeroed there are no goals.
-        let path = image(
-            tmp.path(),
-            "64M",
-            &["-g", "8192", "-b", "1024", "-E", "lazy_itable_init=0"],
-        );
+        let path = image("64M", "-g 8192 -b 1024 -E lazy_itable_init=0");
         let fs = mount(
             &path,
             MountOptions {
@@ -269,21 +231,14 @@ fn a_goal_is_honoured() {
         );
         let made = create_many(&fs, &fs.top(), 0, 3);
         assert_eq!(made, [5000, 5001, 5002], "{variant}");
-        fs.unmount().expect("unmount");
-        drop(fs);
-        fsck(&path);
+        path.end(fs);
     }
 }
 
 #[test]
 fn files_follow_their_directory_and_then_go_on() {
-    let tmp = tempfile::tempdir().expect("tempdir");
     for variant in IallocVariant::ALL {
-        let path = image(
-            tmp.path(),
-            "64M",
-            &["-g", "8192", "-b", "1024", "-N", "2048", "-G", "2"],
-        );
+        let path = image("64M", "-g 8192 -b 1024 -N 2048 -G 2");
         let fs = mount(&path, options(variant));
         let per_group = fs.volume.geometry().inodes_per_group;
         let top = fs.top();
@@ -300,21 +255,14 @@ fn files_follow_their_directory_and_then_go_on() {
             "{variant}: the flex group is preferred"
         );
         drop((dir, top));
-        fs.unmount().expect("unmount");
-        drop(fs);
-        fsck(&path);
+        path.end(fs);
     }
 }
 
 #[test]
 fn top_directories_spread_and_others_stay() {
-    let tmp = tempfile::tempdir().expect("tempdir");
-    let path = image(
-        tmp.path(),
-        "256M",
-        &["-g", "8192", "-b", "1024", "-G", "4", "-N", "16384"],
-    );
-    let fs = mount(&path, MountOptions::default());
+    let path = image("256M", "-g 8192 -b 1024 -G 4 -N 16384");
+    let fs = path.mount();
     let per_flex = fs.volume.geometry().inodes_per_group * 4;
     let flex = |ino: u32| (ino - 1) / per_flex;
     let top = fs.top();
@@ -328,9 +276,7 @@ fn top_directories_spread_and_others_stay() {
         assert_eq!(flex(child.ino.0), flex(dir.ino.0));
     }
     drop((dirs, top));
-    fs.unmount().expect("unmount");
-    drop(fs);
-    fsck(&path);
+    path.end(fs);
 }
 
 #[test]
@@ -353,8 +299,6 @@ fn inode_tables_that_were_never_zeroed_show_nothing() {
             }
         });
         drop(top);
-        fs.unmount().expect("unmount");
-        drop(fs);
-        fsck(&path);
+        path.end(fs);
     }
 }

@@ -58,8 +58,7 @@ fn mtime_after_crash(fs: Arc<Ext4>, path: &Path) -> i64 {
 
 /// Makes a timestamp pending, gives `reason` its chance, and says whether it was written.
 fn is_written(options: MountOptions, reason: impl FnOnce(&Arc<Ext4>, InodeRef, &InodeRef)) -> bool {
-    let tmp = tempfile::tempdir().expect("tempdir");
-    let path = image(tmp.path(), "32M", &["-b", "4096", "-I", "256"]);
+    let path = image("32M", "-b 4096 -I 256");
     let fs = mount(&path, options);
     let (a, b) = two_files(&fs);
     fs.put(&a, 0, b"overwritten");
@@ -178,24 +177,20 @@ fn age_writes_it() {
 
 #[test]
 fn unmounting_writes_it() {
-    let tmp = tempfile::tempdir().expect("tempdir");
-    let path = image(tmp.path(), "32M", &["-b", "4096", "-I", "256"]);
+    let path = image("32M", "-b 4096 -I 256");
     let fs = mount(&path, options(IcacheVariant::PerBucket));
     let (a, b) = two_files(&fs);
     fs.put(&a, 0, b"overwritten");
     drop((a, b));
-    fs.unmount().expect("unmount");
-    drop(fs);
-    fsck(&path);
-    let fs = mount(&path, MountOptions::default());
+    path.end(fs);
+    let fs = path.mount();
     assert!(mtime_after_crash(fs, &path) > 1000);
 }
 
 #[test]
 fn a_deleted_inode_is_not_written_over_the_next() {
     for variant in IcacheVariant::ALL {
-        let tmp = tempfile::tempdir().expect("tempdir");
-        let path = image(tmp.path(), "32M", &["-b", "4096", "-I", "256"]);
+        let path = image("32M", "-b 4096 -I 256");
         let fs = mount(&path, options(variant));
         let top = fs.top();
         let (a, _b) = two_files(&fs);
@@ -207,22 +202,19 @@ fn a_deleted_inode_is_not_written_over_the_next() {
         assert_eq!(next.ino, number, "the number is used again");
         drop((next, top, _b));
         fs.sync().expect("sync");
-        fs.unmount().expect("unmount");
-        drop(fs);
-        fsck(&path);
+        path.end(fs);
     }
 }
 
 #[test]
 fn reading_follows_the_rule_for_access_times() {
-    let tmp = tempfile::tempdir().expect("tempdir");
     for (rule, lazytime) in [
         (AtimeUpdate::Relative, false),
         (AtimeUpdate::Relative, true),
         (AtimeUpdate::Strict, true),
         (AtimeUpdate::Never, false),
     ] {
-        let path = image(tmp.path(), "32M", &["-b", "4096", "-I", "256"]);
+        let path = image("32M", "-b 4096 -I 256");
         let options = MountOptions {
             atime: rule,
             lazytime,
@@ -251,8 +243,6 @@ fn reading_follows_the_rule_for_access_times() {
         fs.files.read(&a, 0, &mut data).expect("read");
         assert_eq!(atime(&a) != before, rule == AtimeUpdate::Strict, "{rule:?}");
         drop((a, b));
-        fs.unmount().expect("unmount");
-        drop(fs);
-        fsck(&path);
+        path.end(fs);
     }
 }

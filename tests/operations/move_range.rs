@@ -19,7 +19,7 @@ fn thousands_of_extents_move() {
         mode: 0o600,
         kind: NewKind::Regular,
     };
-    let (root, caller) = (fs.root().expect("there"), Caller::root());
+    let (root, caller) = (fs.top(), Caller::root());
     let file = FileSystem::create(&*fs, &caller, &root, b"f", &new).expect("is made");
     let mut model: Vec<u32> = vec![0; BLOCKS as usize];
     for at in (0..BLOCKS).step_by(2) {

@@ -13,7 +13,7 @@ fn create(fs: &Ext4, name: &str) -> uext4_vfs::Result<InodeRef> {
         mode: 0o644,
         kind: NewKind::Regular,
     };
-    let root = fs.root().expect("there");
+    let root = fs.top();
     FileSystem::create(fs, &Caller::root(), &root, name.as_bytes(), &new)
 }
 
@@ -68,7 +68,7 @@ fn read_only_is_clean_and_writable_again_recovers() {
         }
         let fs = mount(&device, MountOptions::default());
         for round in 0..3 {
-            let root = fs.root().expect("there");
+            let root = fs.top();
             let name = format!("round{round}");
             FileSystem::lookup(&*fs, &Caller::root(), &root, name.as_bytes()).expect("recovered");
         }
@@ -91,7 +91,7 @@ fn what_runs_beside_a_remount_is_done_or_refused() {
             let (fs, stop, made) = (&fs, &stop, &made);
             scope.spawn(move || {
                 let refused = |e: uext4_vfs::Error| assert_eq!(e.errno(), Errno::EROFS);
-                let root = fs.root().expect("there");
+                let root = fs.top();
                 let mut own = None;
                 for n in 0_u64.. {
                     if stop.load(Ordering::Relaxed) {
@@ -161,7 +161,7 @@ fn what_a_remount_can_not_do_is_refused_and_changes_nothing() {
     };
     assert_eq!(errno(&other_cache), Err(Errno::EINVAL));
     assert!(!fs.volume.is_read_only());
-    let nameless = FileSystem::tmpfile(&*fs, &Caller::root(), &fs.root().expect("there"), 0o600);
+    let nameless = FileSystem::tmpfile(&*fs, &Caller::root(), &fs.top(), 0o600);
     assert_eq!(errno(&read_only(true)), Err(Errno::EBUSY));
     assert!(!fs.volume.is_read_only());
     drop(nameless);
@@ -193,7 +193,7 @@ fn after_a_device_that_failed_it_stays_as_it_is() {
     fs.unmount().expect_err("needs recovery");
     drop((file, fs));
     let fs = mount(&memory, MountOptions::default());
-    let root = fs.root().expect("there");
+    let root = fs.top();
     FileSystem::lookup(&*fs, &Caller::root(), &root, b"f").expect("recovered");
     fs.unmount().expect("unmounts");
     assert_clean(&memory);
@@ -226,7 +226,7 @@ fn on_a_full_host_it_stays_writable() {
 fn times_follow_the_options_of_the_moment() {
     let device = Arc::new(Shape::DEFAULT.make().expect("an image"));
     let fs = mount(&device, MountOptions::default());
-    let root = fs.root().expect("there");
+    let root = fs.top();
     let file = create(&fs, "f").expect("makes it");
     FileSystem::write(&*fs, &file, 0, b"data").expect("writes");
     let atime_changes = |node: &InodeRef| {

@@ -3,9 +3,8 @@ use crate::*;
 
 #[test]
 fn stale_lookups_that_evict_beside_creates() {
-    let tmp = tempfile::tempdir().expect("tempdir");
     for lazytime in [true] {
-        let path = image(tmp.path(), "64M", &["-b", "1024", "-N", "192"]);
+        let path = image("64M", "-b 1024 -N 192");
         let fs = mount(
             &path,
             MountOptions {
@@ -19,21 +18,18 @@ fn stale_lookups_that_evict_beside_creates() {
         );
         let stop = AtomicBool::new(false);
         let progress = AtomicU64::new(0);
-        let top = fs.root().unwrap();
-        let old = fs.create(&Caller::root(), &top, b"old", &DIR).unwrap();
+        let top = fs.top();
+        let old = fs.make(&top, b"old", &DIR);
         for i in 0..150 {
-            fs.create(&Caller::root(), &old, format!("f{i}").as_bytes(), &FILE)
-                .unwrap();
+            fs.make(&old, &format!("f{i}"), &FILE);
         }
         drop(old);
         let hung = std::thread::scope(|s| {
             for t in 0..4 {
                 let (fs, stop, progress) = (&fs, &stop, &progress);
                 s.spawn(move || {
-                    let top = fs.root().unwrap();
-                    let d = fs
-                        .create(&Caller::root(), &top, format!("d{t}").as_bytes(), &DIR)
-                        .unwrap();
+                    let top = fs.top();
+                    let d = fs.make(&top, &format!("d{t}"), &DIR);
                     let mut n = 0u64;
                     while !stop.load(SeqCst) {
                         let name = format!("x{}", n % 8);
@@ -67,11 +63,11 @@ fn stale_lookups_that_evict_beside_creates() {
             for t in 0..2u64 {
                 let (fs, stop) = (&fs, &stop);
                 s.spawn(move || {
-                    let top = fs.root().unwrap();
+                    let top = fs.top();
                     let mut r = fastrand::Rng::with_seed(t);
                     let mut b = [0; 4];
                     while !stop.load(SeqCst) {
-                        let old = fs.lookup(&Caller::root(), &top, b"old").unwrap();
+                        let old = fs.get(&top, b"old");
                         if let Ok(f) = fs.lookup(
                             &Caller::root(),
                             &old,
@@ -119,8 +115,6 @@ fn stale_lookups_that_evict_beside_creates() {
         });
         assert!(!hung);
         drop(top);
-        fs.unmount().unwrap();
-        drop(fs);
-        fsck(&path);
+        path.end(fs);
     }
 }

@@ -4,13 +4,13 @@ use crate::*;
 use std::sync::atomic::Ordering::Relaxed;
 use uext4_ondisk::XattrIndex;
 
-const SHAPES: &[&[&str]] = &[
-    &["-b", "4096"],
-    &["-b", "1024"],
-    &["-b", "1024", "-I", "128"],
-    &["-b", "4096", "-O", "^has_journal"],
-    &["-b", "4096", "-O", "^metadata_csum,^64bit"],
-    &["-b", "4096", "-O", "metadata_csum_seed,orphan_file"],
+const SHAPES: [&str; 6] = [
+    "-b 4096",
+    "-b 1024",
+    "-b 1024 -I 128",
+    "-b 4096 -O ^has_journal",
+    "-b 4096 -O ^metadata_csum,^64bit",
+    "-b 4096 -O metadata_csum_seed,orphan_file",
 ];
 
 fn remounted(fs: std::sync::Arc<Ext4>, path: &Path) -> std::sync::Arc<Ext4> {
@@ -21,18 +21,15 @@ fn remounted(fs: std::sync::Arc<Ext4>, path: &Path) -> std::sync::Arc<Ext4> {
 }
 
 fn create(fs: &Ext4, name: &str, data: &[u8]) -> InodeRef {
-    let root = fs.root().expect("root");
-    let file = fs
-        .create(&Caller::root(), &root, name.as_bytes(), &FILE)
-        .expect("create");
+    let root = fs.top();
+    let file = fs.make(&root, &name, &FILE);
     fs.put(&file, 0, data);
     file
 }
 
 fn lookup(fs: &Ext4, name: &str) -> InodeRef {
-    let root = fs.root().expect("root");
-    fs.lookup(&Caller::root(), &root, name.as_bytes())
-        .expect("lookup")
+    let root = fs.top();
+    fs.get(&root, &name)
 }
 
 fn content(fs: &Ext4, file: &InodeRef) -> Vec<u8> {
@@ -71,10 +68,9 @@ fn errno(result: Result<(), Ext4Error>) -> Errno {
 
 #[test]
 fn twice_gives_the_content_back() {
-    let tmp = tempfile::tempdir().expect("tempdir");
     for shape in SHAPES {
-        let path = image(tmp.path(), "32M", shape);
-        let fs = mount(&path, MountOptions::default());
+        let path = image("32M", shape);
+        let fs = path.mount();
         let file = create(&fs, "grub", b"stage two");
         let before = (FileSystem::handle(&*fs, &file), fs.files.generation(&file));
         fs.files.swap_boot(&Caller::root(), &file).expect("swap");
@@ -96,8 +92,8 @@ fn twice_gives_the_content_back() {
         assert_eq!(boot_loader(&path), b"other", "{shape:?}");
 
         // A file that is deleted takes the blocks that it has now.
-        let root = fs.root().expect("root");
-        fs.unlink(&Caller::root(), &root, b"grub").expect("unlink");
+        let root = fs.top();
+        fs.remove(&root, b"grub");
         drop(root);
         drop(remounted(fs, &path));
         assert_eq!(boot_loader(&path), b"other", "{shape:?}");
@@ -107,10 +103,9 @@ fn twice_gives_the_content_back() {
 
 #[test]
 fn trees_get_the_checksums_of_their_new_owner() {
-    let tmp = tempfile::tempdir().expect("tempdir");
     for shape in SHAPES {
-        let path = image(tmp.path(), "64M", shape);
-        let fs = mount(&path, MountOptions::default());
+        let path = image("64M", shape);
+        let fs = path.mount();
         let deep = fragmented(&fs, "deep", 2000);
         let flat = fragmented(&fs, "flat", 400);
         assert!(depth(&deep) >= 1 && depth(&flat) >= 1);
@@ -137,17 +132,14 @@ fn trees_get_the_checksums_of_their_new_owner() {
         fs.resize(&flat, size);
         drop(flat);
         let fs = remounted(fs, &path);
-        fs.unmount().expect("unmount");
-        drop(fs);
-        fsck(&path);
+        path.end(fs);
     }
 }
 
 #[test]
 fn it_is_durable_as_a_whole() {
-    let tmp = tempfile::tempdir().expect("tempdir");
-    let path = image(tmp.path(), "64M", &["-b", "1024"]);
-    let fs = mount(&path, MountOptions::default());
+    let path = image("64M", "-b 1024");
+    let fs = path.mount();
     let file = fragmented(&fs, "file", 800);
     let data = content(&fs, &file);
     fs.sync().expect("sync");
@@ -156,7 +148,7 @@ fn it_is_durable_as_a_whole() {
     drop(file);
     fs.crash();
     drop(fs);
-    let fs = mount(&path, MountOptions::default());
+    let fs = path.mount();
     let file = lookup(&fs, "file");
     assert_eq!(file.size(), 0);
     fs.files.swap_boot(&Caller::root(), &file).expect("swap");
@@ -165,7 +157,7 @@ fn it_is_durable_as_a_whole() {
     // Not synced: whole or not at all.
     fs.crash();
     drop(fs);
-    let fs = remounted(mount(&path, MountOptions::default()), &path);
+    let fs = remounted(path.mount(), &path);
     let there = content(&fs, &lookup(&fs, "file"));
     let boot = boot_loader(&path);
     assert!(there == data && boot.is_empty() || there.is_empty() && boot == data);
@@ -174,9 +166,8 @@ fn it_is_durable_as_a_whole() {
 /// What an earlier transaction still has to commit of a node keeps the checksum of that time.
 #[test]
 fn beside_commits() {
-    let tmp = tempfile::tempdir().expect("tempdir");
-    let path = image(tmp.path(), "64M", &["-b", "1024"]);
-    let fs = mount(&path, MountOptions::default());
+    let path = image("64M", "-b 1024");
+    let fs = path.mount();
     let file = fragmented(&fs, "file", 500);
     let size = u64::from(fs.volume.geometry().block_size);
     let done = AtomicBool::new(false);
@@ -196,15 +187,14 @@ fn beside_commits() {
     drop(file);
     fs.crash();
     drop(fs);
-    drop(remounted(mount(&path, MountOptions::default()), &path));
+    drop(remounted(path.mount(), &path));
     fsck(&path);
 }
 
 #[test]
 fn attributes_stay_and_times_go() {
-    let tmp = tempfile::tempdir().expect("tempdir");
-    let path = image(tmp.path(), "32M", &["-b", "1024"]);
-    let fs = mount(&path, MountOptions::default());
+    let path = image("32M", "-b 1024");
+    let fs = path.mount();
     let file = create(&fs, "file", b"data");
     let (index, name) = XattrIndex::split_name(b"user.large").expect("name");
     let value = vec![7; 700];
@@ -245,10 +235,9 @@ fn attributes_stay_and_times_go() {
 
 #[test]
 fn what_may_not_be_swapped_is_refused() {
-    let tmp = tempfile::tempdir().expect("tempdir");
-    let path = image(tmp.path(), "16M", &[]);
-    let fs = mount(&path, MountOptions::default());
-    let root = fs.root().expect("root");
+    let path = image("16M", "");
+    let fs = path.mount();
+    let root = fs.top();
     let superuser = Caller::root();
     let file = create(&fs, "file", b"data");
     let dir = fs.create(&superuser, &root, b"dir", &DIR).expect("mkdir");
@@ -279,10 +268,8 @@ fn what_may_not_be_swapped_is_refused() {
     ] {
         let bits = InodeFlags::EXTENTS | flag;
         let command = format!("set_inode_field file flags {:#x}", bits.bits());
-        run(Command::new("debugfs")
-            .args(["-w", "-R", &command])
-            .arg(&path));
-        let fs = mount(&path, MountOptions::default());
+        debugfs(&path, &command);
+        let fs = path.mount();
         let file = lookup(&fs, "file");
         assert_eq!(
             errno(fs.files.swap_boot(&superuser, &file)),
@@ -297,9 +284,8 @@ fn what_may_not_be_swapped_is_refused() {
 
 #[test]
 fn a_tree_too_large_for_a_transaction_is_refused() {
-    let tmp = tempfile::tempdir().expect("tempdir");
-    let path = image(tmp.path(), "64M", &["-b", "1024", "-J", "size=1"]);
-    let fs = mount(&path, MountOptions::default());
+    let path = image("64M", "-b 1024 -J size=1");
+    let fs = path.mount();
     let file = fragmented(&fs, "file", 25_000);
     let data = content(&fs, &file);
     let generation = fs.files.generation(&file);

@@ -13,12 +13,58 @@ pub const DIR: NewNode<'_> = NewNode {
     kind: NewKind::Directory,
 };
 
-/// An image in `dir`, made by mke2fs.
-pub fn image(dir: &Path, size: &str, args: &[&str]) -> PathBuf {
-    let path = dir.join("image");
-    let _ = std::fs::remove_file(&path);
-    make(&path, size, args);
-    path
+/// An image that mke2fs made, in a directory of its own.
+pub struct TempImage {
+    _dir: TempDir,
+    path: PathBuf,
+}
+
+/// Makes an image; `args` of mke2fs besides the size have spaces between them.
+pub fn image(size: &str, args: &str) -> TempImage {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("image");
+    make(&path, size, &args.split_whitespace().collect::<Vec<_>>());
+    TempImage { _dir: dir, path }
+}
+
+impl TempImage {
+    /// Mounts it.
+    pub fn mount(&self) -> Arc<Ext4> {
+        mount(self, MountOptions::default())
+    }
+
+    /// Unmounts it, the last reference, and fails unless `e2fsck -fn` finds no fault.
+    pub fn end(&self, fs: Arc<Ext4>) {
+        fs.unmount().expect("unmount");
+        drop(fs);
+        fsck(self);
+    }
+}
+
+impl std::ops::Deref for TempImage {
+    type Target = Path;
+    fn deref(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl AsRef<std::ffi::OsStr> for TempImage {
+    fn as_ref(&self) -> &std::ffi::OsStr {
+        self.path.as_ref()
+    }
+}
+
+impl AsRef<Path> for TempImage {
+    fn as_ref(&self) -> &Path {
+        self
+    }
+}
+
+/// Runs a command of debugfs that changes the image.
+pub fn debugfs(path: &Path, command: &str) {
+    run(Command::new("debugfs")
+        .args(["-w", "-R", command])
+        .arg(path));
 }
 
 /// The same, over what the file has already; ext4 unless the arguments name another type.

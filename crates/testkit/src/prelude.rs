@@ -9,7 +9,7 @@ pub use crate::{
     env_number,
     exclusive::Exclusive,
     image::Shape,
-    mke2fs::{DIR, FILE, fsck, image, within},
+    mke2fs::{DIR, FILE, TempImage, debugfs, fsck, image, within},
     mounted_dir::{Driver, MountedDir, can_mount},
     operation::{Op, apply, find},
     oracle::{self, KernelMount},

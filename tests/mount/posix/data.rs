@@ -14,45 +14,18 @@ const CASES: [Case; 9] = [
     ("data_file_size_limit", size_limit),
 ];
 
+#[rustfmt::skip]
 const ALLOWED: [Allowed; 7] = [
     // Positions are FUSE's, which knows no largest size of a file.
-    Allowed {
-        case: "data_read_write",
-        kernel: "lseek(9223372036854775807, 0): EINVAL",
-        ours: "= 9223372036854775807",
-    },
-    Allowed {
-        case: "data_read_write",
-        kernel: "lseek(1, 1) = 10009",
-        ours: "lseek(1, 1): EINVAL",
-    },
-    Allowed {
-        case: "data_read_write",
-        kernel: "lseek(17592186040321, 0): EINVAL",
-        ours: "= 17592186040321",
-    },
-    Allowed {
-        case: "data_read_write",
-        kernel: "lseek(17592186044416, 0): EINVAL",
-        ours: "= 17592186044416",
-    },
+    ("data_read_write", "lseek(9223372036854775807, 0): EINVAL", "= 9223372036854775807"),
+    ("data_read_write", "lseek(1, 1) = 10009", "lseek(1, 1): EINVAL"),
+    ("data_read_write", "lseek(17592186040321, 0): EINVAL", "= 17592186040321"),
+    ("data_read_write", "lseek(17592186044416, 0): EINVAL", "= 17592186044416"),
     // FUSE has neither polled nor uncached reads.
-    Allowed {
-        case: "data_flags",
-        kernel: "preadv2([200], 0, 0x8) =",
-        ours: "EOPNOTSUPP",
-    },
-    Allowed {
-        case: "data_flags",
-        kernel: "preadv2([100], 0, 0x80) =",
-        ours: "EOPNOTSUPP",
-    },
+    ("data_flags", "preadv2([200], 0, 0x8) =", "EOPNOTSUPP"),
+    ("data_flags", "preadv2([100], 0, 0x80) =", "EOPNOTSUPP"),
     // What the kernel answers from its cache, the server does not learn of.
-    Allowed {
-        case: "data_copy",
-        kernel: "[true, false, false]",
-        ours: "[false, false, false]",
-    },
+    ("data_copy", "[true, false, false]", "[false, false, false]"),
 ];
 
 #[test]

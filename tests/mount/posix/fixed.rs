@@ -10,69 +10,22 @@ const CASES: [Case; 4] = [
     ("fixed_appended_directory", append_directory),
 ];
 
+#[rustfmt::skip]
 const ALLOWED: [Allowed; 12] = [
     // FUSE does not know of the flags: the server refuses what gets to it.
-    Allowed {
-        case: "fixed_file",
-        kernel: "fallocate(0x8, 0, 4096): EPERM",
-        ours: "EOPNOTSUPP",
-    },
-    Allowed {
-        case: "fixed_file",
-        kernel: "fallocate(0x20, 0, 4096): EPERM",
-        ours: "EOPNOTSUPP",
-    },
-    Allowed {
-        case: "fixed_file",
-        kernel: "access(f, 2): EPERM",
-        ours: "access(f, 2)",
-    },
-    Allowed {
-        case: "fixed_file",
-        kernel: "open(f, 0o1, 0): EPERM",
-        ours: "EACCES",
-    },
-    Allowed {
-        case: "fixed_appended_file",
-        kernel: "fallocate(0x8, 0, 4096): EPERM",
-        ours: "EOPNOTSUPP",
-    },
-    Allowed {
-        case: "fixed_appended_file",
-        kernel: "fallocate(0x20, 0, 4096): EPERM",
-        ours: "EOPNOTSUPP",
-    },
+    ("fixed_file", "fallocate(0x8, 0, 4096): EPERM", "EOPNOTSUPP"),
+    ("fixed_file", "fallocate(0x20, 0, 4096): EPERM", "EOPNOTSUPP"),
+    ("fixed_file", "access(f, 2): EPERM", "access(f, 2)"),
+    ("fixed_file", "open(f, 0o1, 0): EPERM", "EACCES"),
+    ("fixed_appended_file", "fallocate(0x8, 0, 4096): EPERM", "EOPNOTSUPP"),
+    ("fixed_appended_file", "fallocate(0x20, 0, 4096): EPERM", "EOPNOTSUPP"),
     // Nor the opener of the file before it got one: no write lies before its end.
-    Allowed {
-        case: "fixed_appended_file",
-        kernel: "1xf 1xo 1xr 1xe, 0) = 11",
-        ours: "EPERM",
-    },
-    Allowed {
-        case: "fixed_appended_file",
-        kernel: "fcntl(4, 0o0): EPERM",
-        ours: "= 0",
-    },
-    Allowed {
-        case: "fixed_appended_file",
-        kernel: "copy_file_range(0, 0, 10): EBADF",
-        ours: "EINVAL",
-    },
-    Allowed {
-        case: "fixed_appended_file",
-        kernel: "pread(100000, 0) = 20000 bytes 1xo",
-        ours: "20000 bytes 5000x",
-    },
-    Allowed {
-        case: "fixed_appended_file",
-        kernel: "mmap: EACCES",
-        ours: "mmap done",
-    },
-    Allowed {
-        case: "fixed_directory",
-        kernel: "access(d, 2): EPERM",
-        ours: "access(d, 2) done",
-    },
+    ("fixed_appended_file", "1xf 1xo 1xr 1xe, 0) = 11", "EPERM"),
+    ("fixed_appended_file", "fcntl(4, 0o0): EPERM", "= 0"),
+    ("fixed_appended_file", "copy_file_range(0, 0, 10): EBADF", "EINVAL"),
+    ("fixed_appended_file", "pread(100000, 0) = 20000 bytes 1xo", "20000 bytes 5000x"),
+    ("fixed_appended_file", "mmap: EACCES", "mmap done"),
+    ("fixed_directory", "access(d, 2): EPERM", "access(d, 2) done"),
 ];
 
 #[test]

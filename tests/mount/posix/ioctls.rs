@@ -12,50 +12,19 @@ pub const CASES: [Case; 6] = [
     ("ioctl_blocks", blocks),
 ];
 
+#[rustfmt::skip]
 const ALLOWED: [Allowed; 8] = [
     // The kernel does not pass to FUSE which capabilities root is without.
-    Allowed {
-        case: "ioctl_flags",
-        kernel: "set flags 0x4000: EPERM",
-        ours: "done",
-    },
-    Allowed {
-        case: "ioctl_flags",
-        kernel: "flags = 0x80000",
-        ours: "flags = 0x84000",
-    },
+    ("ioctl_flags", "set flags 0x4000: EPERM", "done"),
+    ("ioctl_flags", "flags = 0x80000", "flags = 0x84000"),
     // Nothing here would follow the flag.
-    Allowed {
-        case: "ioctl_flags",
-        kernel: "set flags 0x400000 done",
-        ours: "EOPNOTSUPP",
-    },
-    Allowed {
-        case: "ioctl_flags",
-        kernel: "flags = 0x480000",
-        ours: "flags = 0x80000",
-    },
+    ("ioctl_flags", "set flags 0x400000 done", "EOPNOTSUPP"),
+    ("ioctl_flags", "flags = 0x480000", "flags = 0x80000"),
     // FUSE has no such thing.
-    Allowed {
-        case: "ioctl_file_system",
-        kernel: "GETFSUUID = ",
-        ours: "ENOTTY",
-    },
-    Allowed {
-        case: "ioctl_blocks",
-        kernel: "FIEMAP = ",
-        ours: "EOPNOTSUPP",
-    },
-    Allowed {
-        case: "ioctl_blocks",
-        kernel: "FIBMAP 0 = true",
-        ours: "false",
-    },
-    Allowed {
-        case: "ioctl_blocks",
-        kernel: "FIBMAP 2 = true",
-        ours: "false",
-    },
+    ("ioctl_file_system", "GETFSUUID = ", "ENOTTY"),
+    ("ioctl_blocks", "FIEMAP = ", "EOPNOTSUPP"),
+    ("ioctl_blocks", "FIBMAP 0 = true", "false"),
+    ("ioctl_blocks", "FIBMAP 2 = true", "false"),
 ];
 
 #[test]

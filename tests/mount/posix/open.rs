@@ -18,24 +18,13 @@ const CASES: [Case; 13] = [
     ("open_busy_text", busy_text),
 ];
 
+#[rustfmt::skip]
 const ALLOWED: [Allowed; 3] = [
     // What the kernel answers from its cache, the server does not learn of.
-    Allowed {
-        case: "open_links",
-        kernel: "[true, false, false]",
-        ours: "[false, false, false]",
-    },
+    ("open_links", "[true, false, false]", "[false, false, false]"),
     // FUSE copies from odd memory.
-    Allowed {
-        case: "open_direct",
-        kernel: "direct write(1, 4096, 0): EINVAL",
-        ours: "= 4096",
-    },
-    Allowed {
-        case: "open_direct",
-        kernel: "direct read(1, 4096, 0): EINVAL",
-        ours: "= 4096",
-    },
+    ("open_direct", "direct write(1, 4096, 0): EINVAL", "= 4096"),
+    ("open_direct", "direct read(1, 4096, 0): EINVAL", "= 4096"),
 ];
 
 #[test]

@@ -10,11 +10,9 @@ const CASES: [Case; 5] = [
     ("may_groups", groups),
 ];
 
-const ALLOWED: [Allowed; 0] = [];
-
 #[test]
 fn permission_calls() {
-    compare(&CASES, &ALLOWED);
+    compare(&CASES, &[]);
 }
 
 const PEOPLE: [(u32, &[u32]); 4] = [

@@ -10,13 +10,10 @@ const CASES: [Case; 5] = [
     ("privileges_capability", capability),
 ];
 
+#[rustfmt::skip]
 const ALLOWED: [Allowed; 1] = [
     // A request says one group of the caller's, and not the members of the file's.
-    Allowed {
-        case: "privileges_of_a_stranger",
-        kernel: "mode 100646",
-        ours: "mode 102646",
-    },
+    ("privileges_of_a_stranger", "mode 100646", "mode 102646"),
 ];
 
 #[test]

@@ -12,11 +12,9 @@ pub const CASES: [Case; 7] = [
     ("xattr_capability", capability),
 ];
 
-const ALLOWED: [Allowed; 0] = [];
-
 #[test]
 fn xattr_calls() {
-    compare(&CASES, &ALLOWED);
+    compare(&CASES, &[]);
 }
 
 fn set_get(s: &mut Scene) {

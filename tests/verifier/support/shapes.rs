@@ -28,82 +28,27 @@ const fn shape(
     }
 }
 
+#[rustfmt::skip]
 pub const SHAPES: &[Shape] = &[
-    shape(
-        "-t ext4 -b 1024 -N 1024 -g 4096",
-        "12M",
-        &["htree", "unwritten"],
-    ),
+    shape("-t ext4 -b 1024 -N 1024 -g 4096", "12M", &["htree", "unwritten"]),
     shape("-t ext4 -b 4096 -N 1024 -O ^has_journal", "16M", &[]),
-    shape(
-        "-t ext4 -b 1024 -N 1024 -O ^metadata_csum,uninit_bg -g 2048",
-        "12M",
-        &["htree"],
-    ),
+    shape("-t ext4 -b 1024 -N 1024 -O ^metadata_csum,uninit_bg -g 2048", "12M", &["htree"]),
     shape("-t ext2 -b 1024 -N 1024", "12M", &["htree", "unsigned"]),
-    shape(
-        "-t ext4 -b 2048 -N 1024 -I 512 -O inline_data,^64bit",
-        "16M",
-        &["htree"],
-    ),
-    shape(
-        "-t ext3 -b 1024 -N 1024 -I 128",
-        "12M",
-        &["htree=tea", "triple"],
-    ),
-    shape(
-        "-t ext4 -b 1024 -N 1024 -g 1024 -O orphan_file,meta_bg,^resize_inode",
-        "16M",
-        &["csum"],
-    ),
-    shape(
-        "-t ext4 -b 1024 -N 1024 -g 2048 -O sparse_super2",
-        "12M",
-        &["unwritten"],
-    ),
-    shape(
-        "-t ext4 -b 1024 -N 1024 -O ea_inode,large_dir",
-        "12M",
-        &["large-values"],
-    ),
-    shape(
-        "-t ext4 -b 1024 -N 1024 -O quota,project",
-        "12M",
-        &["htree"],
-    ),
+    shape("-t ext4 -b 2048 -N 1024 -I 512 -O inline_data,^64bit", "16M", &["htree"]),
+    shape("-t ext3 -b 1024 -N 1024 -I 128", "12M", &["htree=tea", "triple"]),
+    shape("-t ext4 -b 1024 -N 1024 -g 1024 -O orphan_file,meta_bg,^resize_inode", "16M", &["csum"]),
+    shape("-t ext4 -b 1024 -N 1024 -g 2048 -O sparse_super2", "12M", &["unwritten"]),
+    shape("-t ext4 -b 1024 -N 1024 -O ea_inode,large_dir", "12M", &["large-values"]),
+    shape("-t ext4 -b 1024 -N 1024 -O quota,project", "12M", &["htree"]),
     shape("-t ext4 -b 1024 -N 1024 -O mmp", "12M", &["no-xattrs"]),
-    shape(
-        "-t ext4 -b 1024 -N 1024 -O casefold,encrypt,stable_inodes,verity",
-        "12M",
-        &["htree"],
-    ),
-    shape(
-        "-t ext4 -b 1024 -N 1024 -O ^metadata_csum,^uninit_bg,^flex_bg,^has_journal",
-        "12M",
-        &["htree=legacy"],
-    ),
-    shape(
-        "-t ext4 -b 1024 -N 1024 -g 2048 -O ^flex_bg,^64bit,^extra_isize",
-        "12M",
-        &["htree=tea", "unsigned"],
-    ),
+    shape("-t ext4 -b 1024 -N 1024 -O casefold,encrypt,stable_inodes,verity", "12M", &["htree"]),
+    shape("-t ext4 -b 1024 -N 1024 -O ^metadata_csum,^uninit_bg,^flex_bg,^has_journal", "12M", &["htree=legacy"]),
+    shape("-t ext4 -b 1024 -N 1024 -g 2048 -O ^flex_bg,^64bit,^extra_isize", "12M", &["htree=tea", "unsigned"]),
     shape("large_dir by uext4 mkfs", "", &["deep"]),
     shape("-O none -b 1024 -N 1024 -I 128", "12M", &[]),
-    shape(
-        "-t ext4 -b 4096 -N 1024 -I 1024 -O metadata_csum_seed,fast_commit,orphan_file",
-        "32M",
-        &["csum", "htree"],
-    ),
-    shape(
-        "-t ext4 -b 1024 -N 1024 -O ^filetype,^dir_nlink,^huge_file",
-        "12M",
-        &["htree=legacy"],
-    ),
-    shape(
-        "-t ext4 -b 1024 -N 1024 -O inline_data,ea_inode,^metadata_csum",
-        "12M",
-        &["large-values"],
-    ),
+    shape("-t ext4 -b 4096 -N 1024 -I 1024 -O metadata_csum_seed,fast_commit,orphan_file", "32M", &["csum", "htree"]),
+    shape("-t ext4 -b 1024 -N 1024 -O ^filetype,^dir_nlink,^huge_file", "12M", &["htree=legacy"]),
+    shape("-t ext4 -b 1024 -N 1024 -O inline_data,ea_inode,^metadata_csum", "12M", &["large-values"]),
 ];
 
 /// Makes the image of a shape in `dir`; `files` is the size of its largest directory.
