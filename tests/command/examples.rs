@@ -67,9 +67,7 @@ fn a_message_queue_distributes_jobs() -> Result<()> {
 
 #[test]
 fn an_image_is_mounted() -> Result<()> {
-    if !can_mount() {
-        return Ok(());
-    }
+    require!(can_mount(), Ok(()));
     let dir = tempfile::tempdir()?;
     fs::create_dir(dir.path().join("mnt"))?;
     let printed = run(dir.path(), "mount_image", &["image", "mnt"])?;

@@ -116,9 +116,7 @@ fn in_turn(shape: &Shape, seed: u64) -> Result<()> {
 
 #[test]
 fn kernel_and_we_in_turn() {
-    if !uext4_testkit::image::kernel_mounts() {
-        return;
-    }
+    require!(kernel_mounts());
     for (seed, shape) in (1..).zip(&Shape::BLOCK_MAPPED) {
         in_turn(shape, seed).context(shape.name).unwrap();
     }
@@ -127,9 +125,7 @@ fn kernel_and_we_in_turn() {
 /// The kernel makes a file as large as we do, and no larger.
 #[test]
 fn kernel_has_the_same_largest_size() {
-    if !uext4_testkit::image::kernel_mounts() {
-        return;
-    }
+    require!(kernel_mounts());
     for args in [
         "-t ext2 -b 1024",
         "-t ext2 -b 2048",
@@ -196,9 +192,7 @@ fn largest(args: &'static str) -> Result<()> {
 /// ext3 becomes ext4: what was there keeps its map, what is new gets extents; both ways.
 #[test]
 fn kernel_and_we_with_both_kinds() {
-    if !uext4_testkit::image::kernel_mounts() {
-        return;
-    }
+    require!(kernel_mounts());
     let run = || -> Result<()> {
         let shape = Shape::BLOCK_MAPPED[0];
         let dir = tempfile::tempdir()?;

@@ -362,9 +362,7 @@ fn reftest_direct_io_with_block_maps_answers_as_the_kernel_does() {
 }
 
 fn answers_as_the_kernel(runs: u64, shapes: &[Shape]) {
-    if !uext4_testkit::image::kernel_mounts() {
-        return;
-    }
+    require!(kernel_mounts());
     let runs = env_number("UEXT4_DIRECT_RUNS", runs);
     let first = env_number("UEXT4_DIRECT_SEED", 1);
     for shape in shapes {

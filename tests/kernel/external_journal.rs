@@ -82,9 +82,7 @@ fn fsck(image: &Path, journal: &Path, how: &str) -> Result<String> {
 
 #[test]
 fn crash_external_journals_of_the_kernel_are_recovered() {
-    if !uext4_testkit::image::kernel_mounts() {
-        return;
-    }
+    require!(kernel_mounts());
     for format in FORMATS {
         kernels(format)
             .with_context(|| format!("{format:?}"))
@@ -134,9 +132,7 @@ fn kernels(format: (&str, &str)) -> Result<()> {
 
 #[test]
 fn crash_external_journals_of_ours_are_recovered_by_the_kernel() {
-    if !uext4_testkit::image::kernel_mounts() {
-        return;
-    }
+    require!(kernel_mounts());
     for format in FORMATS {
         ours(format).with_context(|| format!("{format:?}")).unwrap();
     }
@@ -171,9 +167,7 @@ fn ours(format: (&str, &str)) -> Result<()> {
 
 #[test]
 fn only_the_right_journal_is_taken() {
-    if !uext4_testkit::image::kernel_mounts() {
-        return;
-    }
+    require!(kernel_mounts());
     let dir = tempfile::tempdir().unwrap();
     let (image, journal) = make(dir.path(), FORMATS[0]).unwrap();
     let other = dir.path().join("other");

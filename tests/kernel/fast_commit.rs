@@ -10,9 +10,7 @@ type Promised = BTreeMap<Vec<u8>, Vec<u8>>;
 
 #[test]
 fn crash_fast_commits_are_replayed_as_the_kernel_does() {
-    if !uext4_testkit::image::kernel_mounts() {
-        return;
-    }
+    require!(kernel_mounts());
     let runs = env_number("UEXT4_FAST_COMMITS", 4);
     let (mut mattered, mut compared, mut promised) = (0, 0, 0);
     for seed in 0..runs {
@@ -202,9 +200,7 @@ fn area(image: &Path, dir: &Path) -> Result<Vec<u64>> {
 /// Files and directories that start in their inodes, grow there and leave them, each step synced.
 #[test]
 fn crash_fast_commits_of_data_in_inodes() {
-    if !uext4_testkit::image::kernel_mounts() {
-        return;
-    }
+    require!(kernel_mounts());
     for features in &FEATURES[4..] {
         in_inodes(features).context(*features).unwrap();
     }
@@ -256,9 +252,7 @@ fn in_inodes(features: &str) -> Result<()> {
 /// Power is lost at some moments of the replay, and the next one finds what the first had found.
 #[test]
 fn crash_a_replay_that_is_cut_short_is_done_again() {
-    if !uext4_testkit::image::kernel_mounts() {
-        return;
-    }
+    require!(kernel_mounts());
     let dir = tempfile::tempdir().unwrap();
     let (image, _) = make(dir.path(), 1, 300).unwrap();
     let bytes = std::fs::read(&image).unwrap();
@@ -289,9 +283,7 @@ fn crash_a_replay_that_is_cut_short_is_done_again() {
 /// An image alternates: the kernel and we stop on it in turn, and each recovers what the other left.
 #[test]
 fn crash_turns_with_the_kernel() {
-    if !uext4_testkit::image::kernel_mounts() {
-        return;
-    }
+    require!(kernel_mounts());
     let dir = tempfile::tempdir().unwrap();
     for seed in 0..2 {
         let (image, _) = make(dir.path(), seed * 2, 200).unwrap();
@@ -340,9 +332,7 @@ fn take_a_turn(dir: &Path, image: &Path, seed: u64) -> Result<()> {
 /// Damage is passed over, or refused when checksums vouch for it; nothing panics.
 #[test]
 fn any_byte_of_fast_commits_may_be_damaged() {
-    if !uext4_testkit::image::kernel_mounts() {
-        return;
-    }
+    require!(kernel_mounts());
     let dir = tempfile::tempdir().unwrap();
     let (image, _) = make(dir.path(), 0, 300).unwrap();
     let places = area(&image, dir.path()).unwrap();

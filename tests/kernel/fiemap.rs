@@ -105,9 +105,7 @@ fn ours(fs: &Ext4, name: &str) -> Vec<Vec<[u64; 4]>> {
 
 #[test]
 fn extents_are_told_as_the_kernel_tells_them() {
-    if !uext4_testkit::image::kernel_mounts() {
-        return;
-    }
+    require!(kernel_mounts());
     let shapes = [
         "-t ext4 -b 4096",
         "-t ext4 -b 1024",

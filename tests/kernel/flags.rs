@@ -38,9 +38,7 @@ fn open(path: &Path, directory: bool) -> OwnedFd {
 
 #[test]
 fn flags_are_set_as_the_kernel_sets_them() {
-    if !uext4_testkit::image::kernel_mounts() {
-        return;
-    }
+    require!(kernel_mounts());
     let device = Arc::new(Shape::DEFAULT.make().expect("an image"));
     let dir = tempfile::tempdir().expect("a directory");
     let image = dir.path().join("image");
@@ -189,9 +187,7 @@ fn projects_are_handed_down_and_kept_apart() {
     drop((dir, sub, file, other, top));
     fs.unmount().expect("unmounts");
     oracle::fsck_device(&device).expect("clean");
-    if !uext4_testkit::image::kernel_mounts() {
-        return;
-    }
+    require!(kernel_mounts());
     let dir = tempfile::tempdir().expect("a directory");
     let image = dir.path().join("image");
     device.save_to(&image).expect("saves");

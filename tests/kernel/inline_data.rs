@@ -5,9 +5,7 @@ use uext4_testkit::beside::{Values, both};
 
 #[test]
 fn kernel_and_we_do_the_same() {
-    if !uext4_testkit::image::kernel_mounts() {
-        return;
-    }
+    require!(kernel_mounts());
     let values = Values {
         bytes_max: 90,
         kinds: 255,

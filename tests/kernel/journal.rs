@@ -62,9 +62,7 @@ const FORMATS: [Format; 12] = [
 
 #[test]
 fn crash_kernel_journals_are_recovered_as_e2fsck_does() {
-    if !uext4_testkit::image::kernel_mounts() {
-        return;
-    }
+    require!(kernel_mounts());
     let (mut replayed, runs) = (0, env_number("UEXT4_KERNEL_JOURNALS", 12));
     for seed in 0..runs {
         let done = one(seed).with_context(|| format!("seed {seed}"));

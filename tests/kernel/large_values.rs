@@ -6,9 +6,7 @@ use uext4_testkit::beside::{Values, both, close, open, same};
 
 #[test]
 fn kernel_and_we_do_the_same() {
-    if !uext4_testkit::image::kernel_mounts() {
-        return;
-    }
+    require!(kernel_mounts());
     for (seed, shape) in (1..).zip(&Shape::LARGE_VALUES) {
         let values = Values {
             // The kernel journals values, and these journals are small.
@@ -52,9 +50,7 @@ fn inodes_used(fs: &Ext4) -> Result<u64> {
 /// What the kernel shares is counted when one owner drops it, gets a block of its own, or is deleted.
 #[test]
 fn kernel_shares_values_and_we_count() {
-    if !uext4_testkit::image::kernel_mounts() {
-        return;
-    }
+    require!(kernel_mounts());
     for (seed, shape) in Shape::LARGE_VALUES.iter().enumerate() {
         let run = || -> Result<()> {
             let dir = tempfile::tempdir()?;

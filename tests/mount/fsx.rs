@@ -387,9 +387,7 @@ fn run(mount: MountedDir, keeps_written: bool, seed: u64, count: u64) -> Result<
 }
 
 fn fsx(driver: Driver) {
-    if !mounted_dir::can_mount() {
-        return;
-    }
+    require!(can_mount());
     let (seed, count) = (
         env_number("UEXT4_FSX_SEED", 1),
         env_number("UEXT4_FSX_OPS", 4000),
@@ -436,9 +434,7 @@ fn fsx_over_uring() {
 
 #[test]
 fn canary_a_wrong_byte_is_found() {
-    if !mounted_dir::can_mount() {
-        return;
-    }
+    require!(can_mount());
     let mount = MountedDir::kernel(&Shape::DEFAULT).expect("mounts");
     let mut subject = run(mount, false, 1, 100).expect("is right");
     subject.act(Op::Write(0, 5000)).expect("writes");

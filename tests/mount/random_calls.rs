@@ -77,9 +77,7 @@ fn run(as_root: bool, count: u64) -> Vec<String> {
 }
 
 fn compare(as_root: bool) {
-    if !mounted_dir::can_mount() {
-        return;
-    }
+    require!(can_mount());
     let _unprotected = Unprotected::turn_off();
     let count = env_number("UEXT4_CALL_SEQUENCES", 60);
     // A thread of its own, as it changes its credentials.

@@ -13,6 +13,7 @@ mod namespace;
 mod workers;
 
 use anyhow::{Result, ensure};
+use uext4_testkit::require;
 use workers::verdict::{Verdict, judge};
 use workers::{Side, Workers};
 
@@ -28,9 +29,7 @@ fn messages() -> Result<u64> {
 }
 
 fn exchange(side: Side) -> Result<()> {
-    let Some(mut workers) = Workers::new(side, QUEUES)? else {
-        return Ok(());
-    };
+    let mut workers = require!(some Workers::new(side, QUEUES)?, Ok(()));
     let messages = messages()?;
     workers.run("make", 0)?;
     for i in 0..SENDERS {

@@ -1,6 +1,7 @@
 //! Images of many shapes, made by mke2fs: no fault where e2fsck finds none.
 
 use crate::support::*;
+use uext4_testkit::require;
 
 /// Options of mke2fs.
 const SHAPES: &[&str] = &[
@@ -42,9 +43,7 @@ const SHAPES: &[&str] = &[
 
 #[test]
 fn shapes() {
-    if !have_tools() {
-        return;
-    }
+    require!(have_tools());
     let dir = scratch();
     let tree = source_tree(dir.path(), 1500);
     for options in SHAPES {
@@ -67,9 +66,7 @@ fn shapes() {
 
 #[test]
 fn threads_do_not_change_the_report() {
-    if !have_tools() {
-        return;
-    }
+    require!(have_tools());
     let dir = scratch();
     let path = dir.path().join("image");
     let tree = source_tree(dir.path(), 1500);

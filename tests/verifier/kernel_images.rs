@@ -139,9 +139,7 @@ fn more_subdirectories_than_links() {
 /// Crashes while mounted: what the journal holds is checked as replayed, and the image after a real
 /// replay gives the same.
 fn crashed(name: &str, options: &str, extras: &str) {
-    if !have_tools() {
-        return;
-    }
+    require!(have_tools());
     let dir = scratch();
     let image = dir.path().join("image");
     mke2fs(&image, "200M", options, None);

@@ -5,6 +5,7 @@
 use crate::support::image::Image;
 use crate::support::mutator::mutate;
 use crate::support::*;
+use uext4_testkit::require;
 
 const SHAPES: &[(&str, &str)] = &[
     ("-t ext4 -b 1024 -N 512", "8M"),
@@ -44,9 +45,7 @@ fn bases() -> Vec<Vec<u8>> {
 
 #[test]
 fn random_bytes() {
-    if !have_tools() {
-        return;
-    }
+    require!(have_tools());
     for (n, base) in bases().iter().enumerate() {
         for i in 0..images() {
             let mut rng = fastrand::Rng::with_seed(n as u64 * 1_000_000 + i);
@@ -74,9 +73,7 @@ fn random_bytes() {
 
 #[test]
 fn many_fields_with_good_checksums() {
-    if !have_tools() {
-        return;
-    }
+    require!(have_tools());
     for (n, base) in bases().into_iter().enumerate() {
         let base = Image::new(base);
         let targets = base.targets();
@@ -97,9 +94,7 @@ fn many_fields_with_good_checksums() {
 
 #[test]
 fn every_byte_of_the_superblock() {
-    if !have_tools() {
-        return;
-    }
+    require!(have_tools());
     let base = bases().remove(1);
     for at in 1024..2048 {
         for value in [0, 0xff, base[at] ^ 1, base[at] ^ 0x80] {

@@ -6,6 +6,7 @@ use crate::support::image::Image;
 use crate::support::mutator::mutate;
 use crate::support::shapes::{self, SHAPES};
 use crate::support::*;
+use uext4_testkit::require;
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name)
@@ -28,9 +29,7 @@ fn verdict(bytes: &[u8]) -> (bool, Vec<String>, bool) {
 
 #[test]
 fn as_sharp_as_e2fsck() {
-    if !have_tools() {
-        return;
-    }
+    require!(have_tools());
     let seed = number("UEXT4_SEED", 1);
     let only = std::env::var("UEXT4_SHAPE")
         .ok()

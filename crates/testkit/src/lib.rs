@@ -61,6 +61,23 @@ pub mod tree;
 pub mod verdict;
 pub mod workload;
 
+/// Ends a test that this machine cannot run; the condition reports why. `require!(can_mount())`, or for an `Option`
+/// `let image = require!(some MountedImage::new())`; the last argument is what the test returns.
+#[macro_export]
+macro_rules! require {
+    (some $value:expr $(, $result:expr)?) => {
+        match $value {
+            Some(value) => value,
+            None => return $($result)?,
+        }
+    };
+    ($can:expr $(, $result:expr)?) => {
+        if !$can {
+            return $($result)?;
+        }
+    };
+}
+
 /// The number in the environment variable `name`, or `default`.
 pub fn env_number(name: &str, default: u64) -> u64 {
     std::env::var(name)

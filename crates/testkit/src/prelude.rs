@@ -1,6 +1,8 @@
 //! What most tests use: `use uext4_testkit::prelude::*`.
 
 pub use crate::external::*;
+pub use crate::image::kernel_mounts;
+pub use crate::require;
 pub use crate::{
     aligned::Aligned,
     as_root::AsRoot,

@@ -36,9 +36,7 @@ fn a_device_that_the_kernel_writes_is_not_read() {
     fs::create_dir(&kernel).unwrap();
     fs::create_dir(&ours).unwrap();
     workdir.ok(&["check", name]);
-    let Some(mounted) = Mounted::new(&["-t", "ext4", name], &kernel) else {
-        return;
-    };
+    let mounted = require!(some Mounted::new(&["-t", "ext4", name], &kernel));
     let at = fs::canonicalize(&kernel).unwrap();
     for (code, args) in [
         (8, &["check", name][..]),
@@ -108,9 +106,7 @@ fn what_can_t_be_written_is_mounted_read_only() {
     assert_write_protected(&workdir, device.path());
     drop(device);
     let small = workdir.path("small");
-    let Some(_small) = Mounted::new(&["-t", "tmpfs", "tmpfs"], &small) else {
-        return;
-    };
+    let _small = require!(some Mounted::new(&["-t", "tmpfs", "tmpfs"], &small));
     fs::copy(workdir.path("a.img"), small.join("a.img")).unwrap();
     let remounted = Command::new("mount")
         .args(["-o", "remount,ro"])

@@ -160,9 +160,7 @@ impl Drop for Small<'_> {
 fn a_full_host_is_named_and_costs_no_image() {
     let workdir = Workdir::new();
     let dir = workdir.path("small");
-    let Some(_small) = Small::mount(&dir, 12 << 20) else {
-        return;
-    };
+    let _small = require!(some Small::mount(&dir, 12 << 20));
     fs::create_dir(workdir.path("tree")).unwrap();
     fs::write(workdir.path("tree/large"), vec![7; 16 << 20]).unwrap();
     workdir.ok(&["mkfs", "small/a.img", "--size", "8M"]);

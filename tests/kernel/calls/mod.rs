@@ -82,9 +82,7 @@ fn verify(device: &MemoryDevice, path: &Path) {
 }
 
 fn compare(shape: Shape, as_root: bool) {
-    if !uext4_testkit::image::kernel_mounts() {
-        return;
-    }
+    require!(kernel_mounts());
     let _unprotected = Unprotected::turn_off();
     let count = env_number("UEXT4_CALL_SEQUENCES", 500);
     // A thread of its own, as it changes its credentials.

@@ -111,9 +111,7 @@ fn examine(shape: &Shape, scale: Scale) -> Result<()> {
 
 #[test]
 fn images_of_every_shape() {
-    if !uext4_testkit::image::kernel_mounts() {
-        return;
-    }
+    require!(kernel_mounts());
     let matrix = env_number("UEXT4_MATRIX", 0);
     let all = matrix != 0;
     let only = std::env::var("UEXT4_MATRIX_ONLY")

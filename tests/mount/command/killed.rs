@@ -43,9 +43,7 @@ impl Drop for Stopped {
 
 #[test]
 fn calls_that_wait_are_aborted_and_later_ones_find_no_connection() {
-    let Some(mounted) = MountedImage::new() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::new());
     killed(&mounted, "transport=dev", &[libc::ECONNABORTED]);
     // What the kernel had for a ring whose process is gone, it cancels.
     killed(
@@ -100,9 +98,7 @@ fn killed(mounted: &MountedImage, option: &str, aborted: &[i32]) {
 
 #[test]
 fn without_a_monitor_the_directory_stays_until_it_is_unmounted() {
-    let Some(mounted) = MountedImage::new() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::new());
     mounted.ok(&["mount", "a.img", "mnt"]);
     fs::write(mounted.path("mnt/synced"), "kept").unwrap();
     File::open(mounted.path("mnt/synced"))

@@ -161,9 +161,7 @@ fn eventually(what: &str, is_so: impl Fn() -> bool) {
 
 #[test]
 fn mounted_written_unmounted_and_clean() {
-    let Some(mounted) = MountedImage::new() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::new());
     for options in [
         "transport=dev,threads=2",
         "transport=auto,writeback,noatime",
@@ -192,9 +190,7 @@ fn mounted_written_unmounted_and_clean() {
 
 #[test]
 fn the_server_has_nothing_to_give_away() {
-    let Some(mounted) = MountedImage::new() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::new());
     mounted.ok(&["mount", "a.img", "mnt"]);
     let pid = mounted.pid("pid").as_raw_nonzero();
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -219,9 +215,7 @@ fn the_server_has_nothing_to_give_away() {
 
 #[test]
 fn an_unmount_waits_without_the_right_to_inspect_the_server() {
-    let Some(mounted) = MountedImage::new() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::new());
     // As root of many containers.
     for args in [&["mount", "a.img", "mnt"][..], &["umount", "mnt"]] {
         let mut command = Command::new("setpriv");
@@ -238,9 +232,7 @@ fn an_unmount_waits_without_the_right_to_inspect_the_server() {
 
 #[test]
 fn a_mount_in_use() {
-    let Some(mounted) = MountedImage::new() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::new());
     mounted.ok(&["mount", "a.img", "mnt"]);
     let mut open = File::create(mounted.path("mnt/open")).unwrap();
     let said = mounted.fails(&["umount", "mnt"]);
@@ -260,9 +252,7 @@ fn a_mount_in_use() {
 
 #[test]
 fn a_signal_ends_a_mount_that_is_in_use() {
-    let Some(mounted) = MountedImage::new() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::new());
     let child = mounted.foreground(&["-o", "writeback"]);
     let mut open = File::create(mounted.path("mnt/open")).unwrap();
     open.write_all(b"before").unwrap();
@@ -285,9 +275,7 @@ fn a_signal_ends_a_mount_that_is_in_use() {
 
 #[test]
 fn a_server_asked_to_end_asks_the_monitor() {
-    let Some(mounted) = MountedImage::new() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::new());
     let child = mounted.foreground(&[]);
     signal(mounted.pid("pid"), rustix::process::Signal::TERM);
     let (code, said) = end(child);
@@ -298,9 +286,7 @@ fn a_server_asked_to_end_asks_the_monitor() {
 
 #[test]
 fn a_server_that_dies_leaves_no_mount() {
-    let Some(mounted) = MountedImage::new() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::new());
     let child = mounted.foreground(&[]);
     fs::write(mounted.path("mnt/synced"), b"kept").unwrap();
     File::open(mounted.path("mnt/synced"))
@@ -320,9 +306,7 @@ fn a_server_that_dies_leaves_no_mount() {
 
 #[test]
 fn a_server_may_take_so_much_memory_and_ends_when_it_needs_more() {
-    let Some(mounted) = MountedImage::new() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::new());
     let said = mounted.fails(&["mount", "a.img", "mnt", "-o", "memory=40M"]);
     assert!(said.contains("-o memory=SIZE"), "{said}");
     // Blocks of block numbers, one for each that is written, with no room for half of them.
@@ -364,9 +348,7 @@ fn a_server_may_take_so_much_memory_and_ends_when_it_needs_more() {
 
 #[test]
 fn a_server_is_the_first_to_go_where_memory_runs_out() {
-    let Some(mounted) = MountedImage::new() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::new());
     let score = |process: &str| -> i32 {
         let score = fs::read_to_string(format!("/proc/{process}/oom_score_adj"));
         score.unwrap().trim().parse().unwrap()
@@ -384,9 +366,7 @@ fn a_server_is_the_first_to_go_where_memory_runs_out() {
 
 #[test]
 fn a_monitor_that_dies_takes_nothing_with_it() {
-    let Some(mounted) = MountedImage::new() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::new());
     mounted.ok(&["mount", "a.img", "mnt"]);
     signal(mounted.pid("monitor_pid"), rustix::process::Signal::KILL);
     fs::write(mounted.path("mnt/after"), b"still here").unwrap();
@@ -400,9 +380,7 @@ fn a_monitor_that_dies_takes_nothing_with_it() {
 
 #[test]
 fn a_mount_for_reading() {
-    let Some(mounted) = MountedImage::new() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::new());
     mounted.ok(&["mount", "a.img", "mnt", "-o", "ro"]);
     let e = fs::write(mounted.path("mnt/x"), b"").unwrap_err();
     assert_eq!(e.raw_os_error(), Some(libc::EROFS));
@@ -412,9 +390,7 @@ fn a_mount_for_reading() {
 #[test]
 fn an_image_gives_no_privileges_unless_root_says_so() {
     use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
-    let Some(mounted) = MountedImage::new() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::new());
     for (options, is_trusted) in [("rw", false), ("defaults", false), ("suid,dev", true)] {
         mounted.ok(&["mount", "a.img", "mnt", "-o", options]);
         let shell = mounted.path("mnt/id");
@@ -450,9 +426,7 @@ fn an_image_gives_no_privileges_unless_root_says_so() {
 
 #[test]
 fn what_can_not_be_mounted_says_why() {
-    let Some(mounted) = MountedImage::new() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::new());
     fs::write(mounted.path("text"), vec![b'x'; 1 << 20]).unwrap();
     for (args, want) in [
         (&["mount", "none.img", "mnt"][..], "none.img: no such image"),
@@ -483,9 +457,7 @@ fn what_can_not_be_mounted_says_why() {
 
 #[test]
 fn mount_8_and_fstab() {
-    let Some(mounted) = MountedImage::new() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::new());
     let (image, dir) = (mounted.path("a.img"), mounted.path("mnt"));
     // With type fuse.uext4 mount(8) finds the program by itself, if it is installed.
     let fstab = format!(
@@ -522,9 +494,7 @@ fn mount_8_and_fstab() {
 
 #[test]
 fn a_link_to_the_directory_does_as_well() {
-    let Some(mounted) = MountedImage::new() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::new());
     std::os::unix::fs::symlink("mnt", mounted.path("link")).unwrap();
     mounted.ok(&["mount", "a.img", "link"]);
     assert!(mounted.is_mounted());
@@ -535,9 +505,7 @@ fn a_link_to_the_directory_does_as_well() {
 
 #[test]
 fn what_the_caller_has_open_stays_his() {
-    let Some(mounted) = MountedImage::new() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::new());
     let (mut read, write) = std::io::pipe().unwrap();
     // A descriptor that a shell would pass on, as it does not close what it has open itself.
     rustix::io::fcntl_setfd(&write, rustix::io::FdFlags::empty()).unwrap();

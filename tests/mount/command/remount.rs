@@ -30,9 +30,7 @@ impl MountedImage {
 
 #[test]
 fn read_only_is_as_clean_as_unmounted_and_writable_goes_on() {
-    let Some(mounted) = MountedImage::new() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::new());
     for options in [
         "transport=dev,threads=2",
         "lazytime,strictatime",
@@ -67,9 +65,7 @@ fn read_only_is_as_clean_as_unmounted_and_writable_goes_on() {
 
 #[test]
 fn what_is_in_a_read_only_mount_needs_no_server() {
-    let Some(mounted) = MountedImage::new() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::new());
     let child = mounted.foreground(&["-o", "writeback,commit=3600"]);
     fs::write(mounted.path("mnt/kept"), "kept").unwrap();
     mounted.remount("ro");
@@ -82,9 +78,7 @@ fn what_is_in_a_read_only_mount_needs_no_server() {
 
 #[test]
 fn what_is_open_for_writing_keeps_a_mount_writable() {
-    let Some(mounted) = MountedImage::new() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::new());
     mounted.ok(&["mount", "a.img", "mnt"]);
     let mut open = File::create(mounted.path("mnt/open")).unwrap();
     let said = mounted.remount_fails("ro,commit=77");
@@ -110,9 +104,7 @@ fn what_is_open_for_writing_keeps_a_mount_writable() {
 
 #[test]
 fn what_is_named_changes_and_the_rest_stays() {
-    let Some(mounted) = MountedImage::new() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::new());
     mounted.ok(&["mount", "a.img", "mnt", "-o", "noexec,errors=continue"]);
     let before = mounted.stats()["options"].clone();
     mounted
@@ -176,9 +168,7 @@ fn access_after_reading(mounted: &MountedImage, options: &str, others: &str) -> 
 
 #[test]
 fn reading_a_directory_changes_its_time_unless_nodiratime_says_otherwise() {
-    let Some(mounted) = MountedImage::new() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::new());
     let before = "1970-01-02T";
     for (options, others, changes) in [
         ("strictatime", "", true),
@@ -196,9 +186,7 @@ fn reading_a_directory_changes_its_time_unless_nodiratime_says_otherwise() {
 
 #[test]
 fn what_a_mount_keeps_is_named() {
-    let Some(mounted) = MountedImage::new() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::new());
     mounted.ok(&["mount", "a.img", "mnt"]);
     for (option, want) in [
         (
@@ -245,9 +233,7 @@ fn what_a_mount_keeps_is_named() {
 
 #[test]
 fn a_mount_is_its_owners_to_change_and_roots() {
-    let Some(mounted) = MountedImage::new() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::new());
     mounted.ok(&["mount", "a.img", "mnt"]);
     for option in ["commit=9", "ro"] {
         let mut command = Command::new("setpriv");
@@ -276,9 +262,7 @@ fn a_mount_is_its_owners_to_change_and_roots() {
 
 #[test]
 fn mount_8_remounts_with_the_flags_that_are_to_hold() {
-    let Some(mounted) = MountedImage::new() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::new());
     let helper = mounted.path("mount.fuse.uext4");
     std::os::unix::fs::symlink(uext4(), &helper).unwrap();
     mounted.ok(&["mount", "a.img", "mnt", "-o", "noexec,nodiratime,noatime"]);

@@ -22,9 +22,7 @@ impl MountedImage {
 
 #[test]
 fn a_second_mount_shows_the_same() {
-    let Some(mounted) = MountedImage::with_second() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::with_second());
     mounted.ok(&["mount", "a.img", "mnt"]);
     let said = mounted.says(&["mount", "a.img", "second", "-o", "noexec,noatime"]);
     assert!(
@@ -58,9 +56,7 @@ fn a_second_mount_shows_the_same() {
 
 #[test]
 fn a_second_mount_that_can_not_be_says_where_the_first_is() {
-    let Some(mounted) = MountedImage::with_second() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::with_second());
     mounted.ok(&["mount", "a.img", "mnt"]);
     let said = mounted.fails(&["mount", "a.img", "mnt"]);
     assert!(said.contains("it is mounted there"), "{said}");
@@ -81,9 +77,7 @@ fn a_second_mount_that_can_not_be_says_where_the_first_is() {
 
 #[test]
 fn both_end_with_their_server_and_with_its_monitor() {
-    let Some(mounted) = MountedImage::with_second() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::with_second());
     for (field, with, code) in [
         ("pid", rustix::process::Signal::KILL, Some(1)),
         ("monitor_pid", rustix::process::Signal::TERM, Some(0)),
@@ -103,9 +97,7 @@ fn both_end_with_their_server_and_with_its_monitor() {
 
 #[test]
 fn an_image_in_memory_is_mounted_with_a_warning() {
-    let Some(mounted) = MountedImage::with_second() else {
-        return;
-    };
+    let mounted = require!(some MountedImage::with_second());
     let mut mount = Command::new("mount");
     mount
         .args(["-t", "tmpfs", "-o", "size=64M", "none"])

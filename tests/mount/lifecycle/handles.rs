@@ -48,9 +48,7 @@ fn open(dir: &Path, handle: &Handle) -> io::Result<File> {
 
 #[test]
 fn a_handle_is_good_until_its_file_goes() -> Result<()> {
-    if !can_mount() {
-        return Ok(());
-    }
+    require!(can_mount(), Ok(()));
     let mut mount = MountedDir::new(Driver::Ours(String::new()), &Shape::DEFAULT)?;
     let dir = mount.dir().to_owned();
     fs::create_dir(dir.join("d"))?;

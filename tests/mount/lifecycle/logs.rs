@@ -59,12 +59,8 @@ fn damage_directory(image: &Path, dir: &str) -> Result<()> {
 
 #[test]
 fn what_goes_wrong_in_the_background_is_logged() -> Result<()> {
-    if !can_mount() {
-        return Ok(());
-    }
-    let Some(log) = Listener::new()? else {
-        return Ok(());
-    };
+    require!(can_mount(), Ok(()));
+    let log = require!(some Listener::new()?, Ok(()));
     let mut mount = MountedDir::new(Driver::Ours("transport=dev".into()), &Shape::DEFAULT)?;
     std::fs::create_dir(mount.dir().join("broken"))?;
     kill_process(pid_of(mount.dir(), "pid")?, Signal::KILL)?;

@@ -161,9 +161,7 @@ impl Drop for Home {
 
 #[test]
 fn a_user_mounts_writes_and_unmounts() -> Result<()> {
-    let Some(home) = Home::new()? else {
-        return Ok(());
-    };
+    let home = require!(some Home::new()?, Ok(()));
     for transport in transports() {
         let options = format!("transport={transport}");
         home.ok(&["mount", "-o", &options, "image", "mount"])?;
@@ -200,9 +198,7 @@ exit 0
 
 #[test]
 fn a_mount_in_use_ends_when_its_monitor_is_told_to() -> Result<()> {
-    let Some(home) = Home::new()? else {
-        return Ok(());
-    };
+    let home = require!(some Home::new()?, Ok(()));
     for options in ["transport=dev", "transport=dev,writeback"]
         .map(str::to_owned)
         .into_iter()
@@ -237,9 +233,7 @@ fn a_mount_in_use_ends_when_its_monitor_is_told_to() -> Result<()> {
 
 #[test]
 fn what_a_user_can_not_do_says_why() -> Result<()> {
-    let Some(home) = Home::new()? else {
-        return Ok(());
-    };
+    let home = require!(some Home::new()?, Ok(()));
     for (args, want) in [
         (&["mount", "image", "/usr"][..], "no write access"),
         (

@@ -131,7 +131,9 @@ pub fn differing(mounts: [&MountedDir; 2], cases: &[Case], allowed: &[Allowed]) 
     }
     if only.is_none() && found.is_empty() {
         for ((case, _, ours), _) in allowed.iter().zip(seen).filter(|(_, seen)| !seen) {
-            found.push(format!("{case}: {ours:?} is allowed, and no longer different"));
+            found.push(format!(
+                "{case}: {ours:?} is allowed, and no longer different"
+            ));
         }
     }
     found
@@ -144,9 +146,7 @@ pub fn compare(cases: &[Case], allowed: &[Allowed]) {
 
 /// The same, on images of a shape.
 pub fn compare_on(shape: &Shape, cases: &[Case], allowed: &[Allowed]) {
-    if !mounted_dir::can_mount() {
-        return;
-    }
+    require!(can_mount());
     let kernel = MountedDir::kernel(shape).expect("mounts");
     let ours = MountedDir::new(Driver::compared(""), shape).expect("mounts");
     let found = differing([&kernel, &ours], cases, allowed);
@@ -164,9 +164,7 @@ pub fn compare_on(shape: &Shape, cases: &[Case], allowed: &[Allowed]) {
 
 /// A case that sees nothing different where there is a difference would see none of ours.
 pub fn canary(cases: &[Case], at_least: usize) {
-    if !mounted_dir::can_mount() {
-        return;
-    }
+    require!(can_mount());
     let kernel = MountedDir::kernel(&Shape::DEFAULT).expect("mounts");
     let other = MountedDir::new(Driver::Tmpfs, &Shape::DEFAULT).expect("mounts");
     let found = differing([&kernel, &other], cases, &[]);

@@ -45,9 +45,7 @@ fn make_dirs(dir: &Path) -> Result<()> {
 
 #[test]
 fn mixed_work_and_remounts_leave_nothing_behind() -> Result<()> {
-    if !can_mount() {
-        return Ok(());
-    }
+    require!(can_mount(), Ok(()));
     let seconds = env_number("UEXT4_MOUNT_STRESS_SECONDS", 8);
     let seed = env_number("UEXT4_SEED", 1);
     let end = Instant::now() + Duration::from_secs(seconds);
@@ -109,9 +107,7 @@ fn one_mount(mount: &MountedDir, slice: Duration, seed: u64) -> Result<u64> {
 
 #[test]
 fn a_killed_server_loses_nothing_that_was_durable() -> Result<()> {
-    if !can_mount() {
-        return Ok(());
-    }
+    require!(can_mount(), Ok(()));
     let kills = env_number("UEXT4_MOUNT_KILLS", 3);
     let seed = env_number("UEXT4_SEED", 1);
     let mut rng = fastrand::Rng::with_seed(seed);

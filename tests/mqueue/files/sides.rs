@@ -5,6 +5,7 @@ use crate::directory::Directory;
 use crate::kernel::Kernel;
 use std::fmt::Debug;
 use uext4_testkit::exclusive::Exclusive;
+use uext4_testkit::require;
 
 /// A fresh namespace on each side.
 pub struct Sides<Ours> {
@@ -41,9 +42,7 @@ pub fn run<Ours: Mount + 'static>(
 ) {
     let _bytes = USER_BYTES.take();
     let ran = std::thread::spawn(move || {
-        let Some(kernel) = Kernel::mount() else {
-            return;
-        };
+        let kernel = require!(some Kernel::mount());
         let ours = ours();
         test(&Sides { ours, kernel });
     });

@@ -4,6 +4,7 @@ use crate::directory::Directory;
 use crate::mounted::Client;
 use crate::namespace::{Mounted, can_mount};
 use crate::sides::{self, Sides};
+use uext4_testkit::require;
 
 pub use crate::calls::*;
 
@@ -12,9 +13,7 @@ pub type Both = Sides<Directory<Client>>;
 
 /// Runs a test with a mount of its own, if the machine allows it.
 pub fn beside_the_kernel(test: fn(&Both)) {
-    if !can_mount() {
-        return;
-    }
+    require!(can_mount());
     let mounted = Mounted::new().expect("mounts");
     let dir = mounted.dir().to_owned();
     sides::run(move || Client::of(&dir), test);

@@ -38,9 +38,7 @@ fn descriptors(workers: &Workers) -> Result<usize> {
 }
 
 fn kill_some(side: Side, kills: u64) -> Result<()> {
-    let Some(mut workers) = Workers::new(side, QUEUES)? else {
-        return Ok(());
-    };
+    let mut workers = require!(some Workers::new(side, QUEUES)?, Ok(()));
     let room = workers.run("room", 0)?;
     let before = descriptors(&workers)?;
     workers.run("make", 0)?;

@@ -11,9 +11,7 @@ const MESSAGES: u64 = 100;
 /// Several wait on each of two empty queues, and are killed; then messages are sent, which one that came
 /// later receives, all of them.
 fn on(side: Side) -> Result<()> {
-    let Some(mut workers) = Workers::new(side, 1)? else {
-        return Ok(());
-    };
+    let mut workers = require!(some Workers::new(side, 1)?, Ok(()));
     workers.run("make", 0)?;
     for i in 0..KILLS {
         let role = if i % 2 == 0 { "receive" } else { "poll" };

@@ -2,14 +2,13 @@
 
 use crate::namespace::{Mounted, can_mount};
 use std::process::{Command, Stdio};
+use uext4_testkit::require;
 
 const PROCESSES: usize = 32;
 
 #[test]
 fn at_once() {
-    if !can_mount() {
-        return;
-    }
+    require!(can_mount());
     let mut running = Vec::new();
     for _ in 0..PROCESSES {
         let mounted = Mounted::new().expect("mounts");

@@ -5,6 +5,7 @@ use crate::namespace::{Mounted, can_mount};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use uext4_testkit::exclusive::Exclusive;
+use uext4_testkit::require;
 
 pub use crate::calls::*;
 
@@ -21,9 +22,7 @@ const LIMITS: [&str; 5] = [
 /// Runs a test in a driver, which has to end well.
 fn run(queues: Queues, test: &dyn Fn(&Driver)) {
     let side = format!("{queues:?}");
-    let Some(driver) = Driver::start(queues).expect("the driver starts") else {
-        return;
-    };
+    let driver = require!(some Driver::start(queues).expect("the driver starts"));
     let ran = catch_unwind(AssertUnwindSafe(|| test(&driver)));
     if let Err(panic) = ran {
         eprintln!("on the queues of {side}:");
@@ -74,9 +73,7 @@ pub fn on_both(test: &dyn Fn(&Driver)) {
         let _bytes = USER_BYTES.take();
         run(Queues::Kernel, test);
     }
-    if !can_mount() {
-        return;
-    }
+    require!(can_mount());
     if let Some(dir) = std::env::var_os("UEXT4_MQ_SUITE_DIR") {
         return run_in(dir.into(), test);
     }
