@@ -50,6 +50,20 @@ impl Workdir {
         err
     }
 
+    /// A command that has to fail with this text.
+    #[track_caller]
+    pub fn refuses(&self, code: i32, args: &[&str], text: &str) {
+        let said = self.fails(code, args);
+        assert!(said.contains(text), "{args:?}: {said}");
+    }
+
+    /// A command that has to work and print this text.
+    #[track_caller]
+    pub fn prints(&self, args: &[&str], text: &str) {
+        let said = self.ok(args);
+        assert!(said.contains(text), "{args:?}: {said}");
+    }
+
     /// e2fsck and our own check find nothing to say about an image.
     pub fn assert_clean(&self, image: &str) {
         self.ok(&["check", image]);

@@ -56,6 +56,13 @@ impl MountedImage {
         err
     }
 
+    /// A command that has to fail with this text.
+    #[track_caller]
+    fn refuses(&self, args: &[&str], text: &str) {
+        let said = self.fails(args);
+        assert!(said.contains(text), "{args:?}: {said}");
+    }
+
     /// Mounts in the foreground, and waits until it says that it is.
     fn foreground(&self, options: &[&str]) -> Child {
         let mut args = vec!["mount", "-f", "a.img", "mnt"];
@@ -237,8 +244,7 @@ fn a_mount_in_use() {
     let mut open = File::create(mounted.path("mnt/open")).unwrap();
     let said = mounted.fails(&["umount", "mnt"]);
     assert!(said.contains("in use") && said.contains("--lazy"), "{said}");
-    let said = mounted.fails(&["mount", "a.img", "mnt"]);
-    assert!(said.contains("a.img: image is already open"), "{said}");
+    mounted.refuses(&["mount", "a.img", "mnt"], "a.img: image is already open");
     mounted.ok(&["umount", "--lazy", "mnt"]);
     assert!(!mounted.is_mounted());
     open.write_all(b"late").unwrap();
