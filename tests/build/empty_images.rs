@@ -8,11 +8,7 @@ use uext4_build::{MkfsError, mkfs};
 const MIB: u64 = 1 << 20;
 
 fn options(size: u64, block_size: u32) -> MkfsOptions {
-    MkfsOptions {
-        size: Some(size),
-        block_size,
-        ..MkfsOptions::default()
-    }
+    with(|o: &mut MkfsOptions| (o.size, o.block_size) = (Some(size), block_size))
 }
 
 #[test]

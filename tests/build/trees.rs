@@ -284,11 +284,7 @@ fn read(path: &Path, start: u64, end: u64) -> Vec<u8> {
 }
 
 fn from(tree: &Path) -> MkfsOptions {
-    MkfsOptions {
-        from: Some(tree.to_owned()),
-        threads: 2,
-        ..MkfsOptions::default()
-    }
+    with(|o: &mut MkfsOptions| (o.from, o.threads) = (Some(tree.to_owned()), 2))
 }
 
 fn compare(tree: &Path, image: &Path) {

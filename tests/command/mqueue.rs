@@ -69,8 +69,11 @@ impl Mount {
         String::from_utf8(done.stdout).unwrap()
     }
 
-    fn fails(&self, args: &[&str]) -> String {
-        fails(self.0.path(), args)
+    /// A command that has to fail with this text.
+    #[track_caller]
+    fn refuses(&self, args: &[&str], text: &str) {
+        let said = fails(self.0.path(), args);
+        assert!(said.contains(text), "{args:?}: {said}");
     }
 }
 

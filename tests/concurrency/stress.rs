@@ -244,10 +244,7 @@ fn change_node(fs: &Ext4, node: &InodeRef, rng: &mut Rng) {
         1 => {
             let names: [&[u8]; 2] = [b"system.posix_acl_default", b"system.posix_acl_access"];
             drop(set(fs, node, names[rng.usize(..2)], &acl(rng.u32(..6))));
-            let change = SetAttr {
-                mode: Some(rng.u16(..0o1000)),
-                ..SetAttr::default()
-            };
+            let change = with(|o: &mut SetAttr| o.mode = Some(rng.u16(..0o1000)));
             drop(fs.setattr(&caller, node, &change));
         }
         2 => {

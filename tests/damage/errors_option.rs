@@ -42,10 +42,7 @@ fn damage_is_recorded_and_the_mount_does_as_it_is_told() {
         (Some(Panic), Err(Errno::EROFS)),
     ] {
         let (device, ino, pblk) = damaged();
-        let options = MountOptions {
-            errors,
-            ..MountOptions::default()
-        };
+        let options = with(|o: &mut MountOptions| o.errors = errors);
         let fs = Ext4::mount(device.clone(), options).expect("mounts");
         make(&fs, b"before", NewKind::Regular).expect("is made");
         assert_eq!(look(&fs), Errno::EUCLEAN);

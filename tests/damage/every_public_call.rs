@@ -5,6 +5,7 @@ use std::sync::Arc;
 use uext4::unstable::ondisk::{self, Lblk};
 use uext4::unstable::{FileSystem, SetAttr, read_superblock};
 use uext4::*;
+use uext4_testkit::with;
 
 const BLOCK: u64 = 1024;
 const SIZE: u64 = 24 << 20;
@@ -165,10 +166,7 @@ fn calls() -> Vec<Call> {
             fs.set_permissions("/attributed", 0o600)
         }),
         ("set_attr", |fs| {
-            let change = SetAttr {
-                uid: Some(7),
-                ..SetAttr::default()
-            };
+            let change = with(|o: &mut SetAttr| o.uid = Some(7));
             fs.set_attr("/attributed", &change).map(drop)
         }),
         ("chown", |fs| fs.chown("/attributed", Some(5), None)),

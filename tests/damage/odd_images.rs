@@ -1,5 +1,5 @@
 //! Images and calls that are odd: goals, ages, counts that lie, the boot loader's inode itself.
-use uext4_testkit::mke2fs::{self, make, mount};
+use uext4_testkit::mke2fs::{make, mount};
 use uext4_testkit::prelude::*;
 
 #[test]
@@ -36,11 +36,7 @@ fn goal_in_a_table_that_was_never_zeroed() {
             );
             let fs = mount(
                 &path,
-                MountOptions {
-                    inode_goal: goal,
-                    ialloc: variant,
-                    ..MountOptions::default()
-                },
+                with(|o: &mut MountOptions| (o.inode_goal, o.ialloc) = (goal, variant)),
             );
             let top = fs.top();
             for i in 0..20 {
@@ -75,11 +71,7 @@ fn goal_past_which_all_is_full() {
         let path = image("16M", "-b 1024 -N 128");
         let fs = mount(
             &path,
-            MountOptions {
-                inode_goal: 128,
-                ialloc: variant,
-                ..MountOptions::default()
-            },
+            with(|o: &mut MountOptions| (o.inode_goal, o.ialloc) = (128, variant)),
         );
         let top = fs.top();
         let mut n = 0;
@@ -99,10 +91,7 @@ fn goal_past_which_all_is_full() {
 fn handles_after_reuse() {
     for variant in GenerationVariant::ALL {
         let path = image("16M", "-b 1024 -N 64");
-        let o = MountOptions {
-            generation: variant,
-            ..MountOptions::default()
-        };
+        let o = with(|o: &mut MountOptions| o.generation = variant);
         let mut fs = mount(&path, o.clone());
         let mut seen: Vec<FileHandle> = vec![];
         for i in 0..200 {
@@ -177,11 +166,7 @@ fn lazy_times_survive_enospc_and_eviction() {
                             fs.setattr(
                                 &Caller::root(),
                                 &f,
-                                &SetAttr {
-                                    mtime: Some(at),
-                                    atime: Some(at),
-                                    ..SetAttr::default()
-                                },
+                                &with(|o: &mut SetAttr| (o.mtime, o.atime) = (Some(at), Some(at))),
                             )
                             .unwrap();
                         }
@@ -208,11 +193,7 @@ fn odd_ages() {
         let path = image("16M", "-b 1024");
         let fs = mount(
             &path,
-            MountOptions {
-                lazytime: true,
-                lazytime_max_age: age,
-                ..MountOptions::default()
-            },
+            with(|o: &mut MountOptions| (o.lazytime, o.lazytime_max_age) = (true, age)),
         );
         let top = fs.top();
         let f = fs.make(&top, b"f", &FILE);
@@ -228,11 +209,9 @@ fn odd_ages() {
         let path = image("4M", "-b 1024");
         let fs = mount(
             &path,
-            MountOptions {
-                lazytime: true,
-                lazytime_max_age: Duration::from_nanos(1),
-                ..MountOptions::default()
-            },
+            with(|o: &mut MountOptions| {
+                (o.lazytime, o.lazytime_max_age) = (true, Duration::from_nanos(1))
+            }),
         );
         let top = fs.top();
         let f = fs.make(&top, b"f", &FILE);
@@ -400,11 +379,7 @@ fn read_only_and_generation() {
     let before = std::fs::read(&path).unwrap();
     let fs = mount(
         &path,
-        MountOptions {
-            read_only: true,
-            lazytime: true,
-            ..MountOptions::default()
-        },
+        with(|o: &mut MountOptions| (o.read_only, o.lazytime) = (true, true)),
     );
     let top = fs.top();
     let f = fs.get(&top, b"f");

@@ -332,10 +332,7 @@ fn run(from: &Prepared, op: &Op, fault: Fault, k: i64) -> Result<Outcome> {
         left: AtomicI64::new(0),
         unprotected: from.unprotected.clone(),
     });
-    let options = MountOptions {
-        errors: Some(ErrorsBehaviour::Continue),
-        ..MountOptions::default()
-    };
+    let options = with(|o: &mut MountOptions| o.errors = Some(ErrorsBehaviour::Continue));
     let fs = Ext4::mount(Arc::clone(&device) as Arc<dyn BlockDevice>, options)?;
     device.left.store(k, SeqCst);
     let done = apply(&*fs, op).map(drop);

@@ -197,10 +197,7 @@ impl Pair<'_> {
     }
 
     fn truncate(&self, size: u64) -> (Answer, Answer) {
-        let change = SetAttr {
-            size: Some(size),
-            ..SetAttr::default()
-        };
+        let change = with(|o: &mut SetAttr| o.size = Some(size));
         let have = FileSystem::setattr(self.fs, &Caller::root(), &self.ours, &change);
         let want = rustix::fs::ftruncate(&self.buffered, size);
         (ours(have.map(|_| 0)), answer(want.map(|()| 0)))

@@ -183,10 +183,7 @@ fn only_the_right_journal_is_taken() {
     // Without any, it can be read if nothing is to be recovered.
     let missing = Ext4::mount(open(&image).unwrap(), MountOptions::default());
     assert!(matches!(missing, Err(Ext4Error::Unsupported(_))));
-    let options = MountOptions {
-        read_only: true,
-        ..MountOptions::default()
-    };
+    let options = with(|o: &mut MountOptions| o.read_only = true);
     Ext4::mount(open(&image).unwrap(), options).unwrap();
     // Any byte of the first blocks may be damaged.
     let (fs_bytes, bytes) = (

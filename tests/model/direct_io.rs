@@ -103,10 +103,7 @@ impl Worker<'_> {
     fn truncate(&mut self) -> Result<()> {
         let keeps = self.rng.usize(UNITS / 4..=UNITS);
         let change = self.stamps.begin_take(keeps, UNITS);
-        let size = SetAttr {
-            size: Some(self.bytes(keeps)),
-            ..SetAttr::default()
-        };
+        let size = with(|o: &mut SetAttr| o.size = Some(self.bytes(keeps)));
         FileSystem::setattr(self.fs, &Caller::root(), self.file, &size)?;
         self.stamps.end_take(&change);
         Ok(())

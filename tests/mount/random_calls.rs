@@ -10,7 +10,7 @@ use uext4_testkit::calls::person::Person;
 use uext4_testkit::calls::sequence::{Counts, Rules, Unprotected, report, sequence};
 use uext4_testkit::calls::side::Side;
 use uext4_testkit::calls::thread;
-use uext4_testkit::mounted_dir::{self, Shape};
+use uext4_testkit::mounted_dir::Shape;
 use uext4_testkit::prelude::*;
 
 /// Different differences until the test ends.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use uext4_mqueue::{
     Accounts, Description, IpcNamespace, Limits, MqFile, MqOpen, MqueueType, NamespaceId, Wait,
 };
+use uext4_testkit::with;
 use uext4_vfs::{Caller, Errno, FileSystem, NewKind, NewNode, SetAttr, SuperVariant};
 
 const ROOT: Caller = Caller::root();
@@ -82,10 +83,7 @@ fn mounts_of_one_namespace() {
             (fs.handle(&node), fs.getattr(&node).expect("is there"))
         });
         assert_eq!(a, b);
-        let mode = SetAttr {
-            mode: Some(0o755),
-            ..SetAttr::default()
-        };
+        let mode = with(|o: &mut SetAttr| o.mode = Some(0o755));
         first.setattr(&ROOT, &MqFile::Root, &mode).expect("may");
         let root = third.getattr(&MqFile::Root).expect("is there");
         assert_eq!((root.mode, third.root_attr().mode), (0o755, 0o755));

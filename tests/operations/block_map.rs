@@ -188,10 +188,7 @@ fn directories_and_links_have_maps() {
 #[test]
 fn blocks_without_data_are_refused() {
     let path = image("16M", "-t ext3");
-    let options = MountOptions {
-        dioread_nolock: true,
-        ..MountOptions::default()
-    };
+    let options = with(|o: &mut MountOptions| o.dioread_nolock = true);
     let fs = mount(&path, options);
     let file = create(&fs, "file");
     use Fallocate::{Allocate, AllocateKeepSize, ZeroRange, ZeroRangeKeepSize};
@@ -302,7 +299,7 @@ fn both_kinds_live_in_one_file_system() {
 /// What was made without them gets features when they are used, as with the kernel.
 #[test]
 fn features_come_with_their_use() {
-    for args in [["-t", "ext2", "-O", "none"], ["-t", "ext2", "-r", "0"]] {
+    for args in ["-t ext2 -O none", "-t ext2 -r 0"] {
         let path = image("16M", args);
         let fs = path.mount();
         let file = create(&fs, "file");

@@ -11,10 +11,8 @@ const BLOCK: u64 = 4096;
 /// Every variant in both modes.
 fn variants() -> impl Iterator<Item = MountOptions> {
     DioLock::ALL.into_iter().flat_map(|dio_lock| {
-        [true, false].map(|dioread_nolock| MountOptions {
-            dio_lock,
-            dioread_nolock,
-            ..MountOptions::default()
+        [true, false].map(|dioread_nolock| {
+            with(|o: &mut MountOptions| (o.dio_lock, o.dioread_nolock) = (dio_lock, dioread_nolock))
         })
     })
 }
@@ -238,10 +236,7 @@ fn punching_on_a_full_device() {
 #[test]
 fn a_file_of_thousands_of_extents() {
     for nolock in [true, false] {
-        let options = MountOptions {
-            dioread_nolock: nolock,
-            ..MountOptions::default()
-        };
+        let options = with(|o: &mut MountOptions| o.dioread_nolock = nolock);
         let device = in_memory(64 << 20, 1024);
         let fs = mount(&device, &options);
         let file = make(&fs, "file");
@@ -515,10 +510,7 @@ fn set_id_bits_go_with_what_others_write() {
         kind: NewKind::Regular,
     };
     let file = fs.make(&top, b"file", &new);
-    let owner = SetAttr {
-        mode: Some(0o6777),
-        ..SetAttr::default()
-    };
+    let owner = with(|o: &mut SetAttr| o.mode = Some(0o6777));
     let block = Aligned::filled(BLOCK as usize, 1);
     let flags = OpenFlags::WRITE | OpenFlags::DIRECT;
     let open = |who: &Caller| OpenFile::open(Arc::clone(&fs), who, file.clone(), flags);

@@ -4,10 +4,7 @@ use crate::*;
 use uext4_ondisk::Generation;
 
 fn options(generation: GenerationVariant) -> MountOptions {
-    MountOptions {
-        generation,
-        ..MountOptions::default()
-    }
+    with(|o: &mut MountOptions| o.generation = generation)
 }
 
 fn create(fs: &Ext4, name: &str) -> InodeRef {
@@ -195,10 +192,7 @@ fn setversion_is_refused_as_the_kernel_does() {
     path.end(fs);
 
     let device = FileDevice::open(&path, &OpenOptions::read_only()).expect("open image");
-    let read_only = MountOptions {
-        read_only: true,
-        ..MountOptions::default()
-    };
+    let read_only = with(|o: &mut MountOptions| o.read_only = true);
     let fs = Ext4::mount(Arc::new(device), read_only).expect("mount");
     let root = fs.top();
     let file = fs.get(&root, b"file");

@@ -5,10 +5,7 @@ use uext4_testkit::mke2fs::{make, mount, run};
 use uext4_testkit::prelude::*;
 
 fn options(ialloc: IallocVariant) -> MountOptions {
-    MountOptions {
-        ialloc,
-        ..MountOptions::default()
-    }
+    with(|o: &mut MountOptions| o.ialloc = ialloc)
 }
 
 /// The number that `dumpe2fs` gives behind `key` for group `group`.
@@ -299,6 +296,8 @@ fn inode_tables_that_were_never_zeroed_show_nothing() {
             }
         });
         drop(top);
-        path.end(fs);
+        fs.unmount().expect("unmount");
+        drop(fs);
+        fsck(&path);
     }
 }

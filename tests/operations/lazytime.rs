@@ -16,11 +16,7 @@ fn options(icache: IcacheVariant) -> MountOptions {
 }
 
 fn set_old(fs: &Ext4, file: &InodeRef) {
-    let change = SetAttr {
-        atime: Some(OLD),
-        mtime: Some(OLD),
-        ..SetAttr::default()
-    };
+    let change = with(|o: &mut SetAttr| (o.atime, o.mtime) = (Some(OLD), Some(OLD)));
     fs.files
         .setattr(&Caller::root(), file, &change)
         .expect("setattr");
@@ -81,10 +77,7 @@ fn without_a_reason_it_stays_in_memory() {
 fn writing_the_inode_writes_it() {
     for variant in IcacheVariant::ALL {
         assert!(is_written(options(variant), |fs, a, _| {
-            let change = SetAttr {
-                mode: Some(0o600),
-                ..SetAttr::default()
-            };
+            let change = with(|o: &mut SetAttr| o.mode = Some(0o600));
             fs.files
                 .setattr(&Caller::root(), &a, &change)
                 .expect("chmod");
@@ -97,10 +90,7 @@ fn writing_a_neighbour_writes_it() {
     for variant in IcacheVariant::ALL {
         assert!(
             is_written(options(variant), |fs, _, b| {
-                let change = SetAttr {
-                    mode: Some(0o600),
-                    ..SetAttr::default()
-                };
+                let change = with(|o: &mut SetAttr| o.mode = Some(0o600));
                 fs.files
                     .setattr(&Caller::root(), b, &change)
                     .expect("chmod");

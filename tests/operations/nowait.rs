@@ -448,11 +448,8 @@ fn a_mapping_that_is_not_in_memory() {
                 case.fs.put(&case.file, at, &[5; BLOCK]);
             }
             case.fs.unmount().expect("unmount");
-            let options = MountOptions {
-                dio_lock,
-                dioread_nolock: nolock,
-                ..MountOptions::default()
-            };
+            let options =
+                with(|o: &mut MountOptions| (o.dio_lock, o.dioread_nolock) = (dio_lock, nolock));
             let fs = Ext4::mount(device.clone(), options).expect("mount");
             let top = fs.top();
             let file = fs.get(&top, b"file");

@@ -18,10 +18,7 @@ fn create(fs: &Ext4, name: &str) -> uext4_vfs::Result<InodeRef> {
 }
 
 fn read_only(value: bool) -> MountOptions {
-    MountOptions {
-        read_only: value,
-        ..MountOptions::default()
-    }
+    with(|o: &mut MountOptions| o.read_only = value)
 }
 
 /// What is on the device now is as after an unmount.
@@ -80,10 +77,7 @@ fn read_only_is_clean_and_writable_again_recovers() {
 #[test]
 fn what_runs_beside_a_remount_is_done_or_refused() {
     let device = Arc::new(Shape::DEFAULT.make().expect("an image"));
-    let options = MountOptions {
-        atime: AtimeUpdate::Strict,
-        ..MountOptions::default()
-    };
+    let options = with(|o: &mut MountOptions| o.atime = AtimeUpdate::Strict);
     let fs = mount(&device, options.clone());
     let (stop, made) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {

@@ -78,6 +78,13 @@ macro_rules! require {
     };
 }
 
+/// The default with a change: `with(|o: &mut MountOptions| o.lazytime = true)`.
+pub fn with<T: Default>(change: impl FnOnce(&mut T)) -> T {
+    let mut value = T::default();
+    change(&mut value);
+    value
+}
+
 /// The number in the environment variable `name`, or `default`.
 pub fn env_number(name: &str, default: u64) -> u64 {
     std::env::var(name)

@@ -3,6 +3,7 @@
 use crate::aligned::Aligned;
 use crate::external::*;
 use crate::tree::show;
+use crate::with;
 use std::fmt;
 use uext4_vfs::errno::Result;
 
@@ -166,11 +167,7 @@ pub fn apply<F: FileSystem>(fs: &F, op: &Op) -> Result<Option<F::Node>> {
             .map(drop)
     };
     let change = |path: &[u8], size, mode| {
-        let change = SetAttr {
-            size,
-            mode,
-            ..SetAttr::default()
-        };
+        let change = with(|o: &mut SetAttr| (o.size, o.mode) = (size, mode));
         fs.setattr(&root, &find(fs, path)?, &change).map(drop)
     };
     match op {

@@ -3,6 +3,7 @@
 pub use crate::external::*;
 pub use crate::image::kernel_mounts;
 pub use crate::require;
+pub use crate::with;
 pub use crate::{
     aligned::Aligned,
     as_root::AsRoot,

@@ -153,10 +153,7 @@ impl Ours {
     }
 
     fn resize(&self, who: &Caller, node: &InodeRef, size: u64) -> Res {
-        let change = SetAttr {
-            size: Some(size),
-            ..SetAttr::default()
-        };
+        let change = with(|o: &mut SetAttr| o.size = Some(size));
         FileSystem::setattr(&*self.fs, who, node, &change)?;
         Ok(Value::Nothing)
     }

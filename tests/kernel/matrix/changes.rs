@@ -119,10 +119,7 @@ impl<F: FileSystem> Changer<'_, F> {
                 done => done?,
             }
         }
-        let size = SetAttr {
-            size: Some(blocks / 3 * 2 * block + 11),
-            ..SetAttr::default()
-        };
+        let size = with(|o: &mut SetAttr| o.size = Some(blocks / 3 * 2 * block + 11));
         self.fs.setattr(&self.caller, &file, &size)?;
         self.fs.write(&file, blocks * block, b"end")?;
         Ok(())

@@ -65,10 +65,7 @@ fn fill(shape: &Shape, scale: Scale, dir: &Path) -> Result<()> {
 
 fn open(image: &Path, read_only: bool) -> Result<Arc<Ext4>> {
     let device = FileDevice::open(image, &OpenOptions::read_write())?;
-    let options = MountOptions {
-        read_only,
-        ..MountOptions::default()
-    };
+    let options = with(|o: &mut MountOptions| o.read_only = read_only);
     Ok(Ext4::mount(Arc::new(device), options)?)
 }
 

@@ -4,7 +4,7 @@ use crate::scene::{Scene, call, exit};
 use std::fmt::Write as _;
 use std::io::Seek;
 use std::panic::AssertUnwindSafe;
-use uext4_testkit::mounted_dir::{self, Shape};
+use uext4_testkit::mounted_dir::Shape;
 use uext4_testkit::prelude::*;
 
 /// Seconds after which a case is ended.

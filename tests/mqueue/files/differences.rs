@@ -2,6 +2,7 @@
 
 use crate::mount::{Xattr, beside_the_kernel};
 use libc::{EACCES, ENODATA, EOPNOTSUPP, EPERM, ESTALE};
+use uext4_testkit::with;
 use uext4_vfs::{FileHandle, FileSystem, SetAttr};
 
 #[test]
@@ -76,10 +77,7 @@ fn birth_and_numbers() {
     let moved = ours.fs.setattr(
         &caller,
         &ours.lookup(".").expect("is there"),
-        &SetAttr {
-            mode: Some(0o700),
-            ..SetAttr::default()
-        },
+        &with(|o: &mut SetAttr| o.mode = Some(0o700)),
     );
     assert_eq!(moved.map(|a| a.crtime).ok(), Some(root.crtime));
 }

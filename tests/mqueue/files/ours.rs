@@ -158,24 +158,11 @@ impl Mount for Ours {
 
     fn chmod(&self, name: &str, mode: u32) -> Res<()> {
         let mode = Some(u16::try_from(mode).expect("a mode"));
-        self.set(
-            name,
-            SetAttr {
-                mode,
-                ..SetAttr::default()
-            },
-        )
+        self.set(name, with(|o: &mut SetAttr| o.mode = mode))
     }
 
     fn chown(&self, name: &str, uid: Option<u32>, gid: Option<u32>) -> Res<()> {
-        self.set(
-            name,
-            SetAttr {
-                uid,
-                gid,
-                ..SetAttr::default()
-            },
-        )
+        self.set(name, with(|o: &mut SetAttr| (o.uid, o.gid) = (uid, gid)))
     }
 
     fn truncate(&self, name: &str, size: u64) -> Res<()> {
@@ -185,13 +172,7 @@ impl Mount for Ours {
             granted.map_err(errno)?;
         }
         let size = Some(size);
-        self.set(
-            name,
-            SetAttr {
-                size,
-                ..SetAttr::default()
-            },
-        )
+        self.set(name, with(|o: &mut SetAttr| o.size = size))
     }
 
     fn open_truncate(&self, name: &str) -> Res<()> {
@@ -206,11 +187,8 @@ impl Mount for Ours {
                 None => TimeSet::Now,
             })
         };
-        let change = SetAttr {
-            atime: at(to.map(|t| t.0)),
-            mtime: at(to.map(|t| t.1)),
-            ..SetAttr::default()
-        };
+        let change =
+            with(|o: &mut SetAttr| (o.atime, o.mtime) = (at(to.map(|t| t.0)), at(to.map(|t| t.1))));
         self.set(name, change)
     }
 
