@@ -7,7 +7,7 @@
 use uext4_testkit::calls::call::Call;
 use uext4_testkit::calls::mounted::{Mounted, write_whole_extents};
 use uext4_testkit::calls::person::Person;
-use uext4_testkit::calls::sequence::{Counts, Rules, Unprotected, report, sequence};
+use uext4_testkit::calls::sequence::{Rules, Unprotected, assert_none, sequences};
 use uext4_testkit::calls::side::Side;
 use uext4_testkit::calls::thread;
 use uext4_testkit::mounted_dir::Shape;
@@ -50,25 +50,8 @@ fn run(as_root: bool, count: u64) -> Vec<String> {
         // What the kernel answers from its cache, the server does not learn of.
         access_times: false,
     };
-    let first = env_number("UEXT4_CALL_SEED", 1);
-    let (mut kinds, mut found) = (BTreeSet::new(), Vec::new());
-    let mut counts = Counts::new();
-    for seed in first..first + count {
-        let sides: &mut [&mut dyn Side; 2] = &mut [&mut kernel, &mut ours];
-        sides
-            .iter_mut()
-            .for_each(|side| side.begin(&format!("s{seed}")));
-        if let Err((kind, what)) = sequence(sides, seed, &rules, &mut counts)
-            && kinds.insert(kind)
-        {
-            found.push(format!("seed {seed}, as root: {as_root}\n{what}\n"));
-        }
-        sides.iter_mut().for_each(|side| side.end());
-        if found.len() >= DIFFERENCES_MAX {
-            break;
-        }
-    }
-    report(&counts, as_root);
+    let sides: &mut [&mut dyn Side; 2] = &mut [&mut kernel, &mut ours];
+    let found = sequences(sides, count, &rules, as_root, DIFFERENCES_MAX);
     drop((kernel, ours));
     for mount in mounts {
         mount.finish().expect("is clean in the end");
@@ -80,16 +63,7 @@ fn compare(as_root: bool) {
     require!(can_mount());
     let _unprotected = Unprotected::turn_off();
     let count = env_number("UEXT4_CALL_SEQUENCES", 60);
-    // A thread of its own, as it changes its credentials.
-    let found = std::thread::spawn(move || run(as_root, count))
-        .join()
-        .expect("ends");
-    assert!(
-        found.is_empty(),
-        "{} differences:\n{}",
-        found.len(),
-        found.join("\n")
-    );
+    assert_none(move || run(as_root, count));
 }
 
 #[test]

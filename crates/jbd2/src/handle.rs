@@ -207,6 +207,17 @@ impl<'j> Handle<'j> {
         journal.start(credits)
     }
 
+    /// As [`Handle::extend`], and [`Handle::restart`] if the transaction has no room.
+    ///
+    /// # Errors
+    /// As [`Journal::start`].
+    pub fn extend_or_restart(self, wanted: u32) -> Result<Handle<'j>> {
+        match self.extend(wanted) {
+            true => Ok(self),
+            false => self.restart(wanted),
+        }
+    }
+
     /// Ends the handle: what was changed under it is complete.
     #[inline]
     pub fn finish(self) {

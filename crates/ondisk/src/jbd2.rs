@@ -390,10 +390,10 @@ impl<'a> RevokeBuilder<'a> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn formats() -> impl Iterator<Item = JournalFormat> {
+    pub(crate) fn formats() -> impl Iterator<Item = JournalFormat> {
         [
             JournalCsum::None,
             JournalCsum::V1,

@@ -230,24 +230,7 @@ impl<'a> DescriptorBuilder<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn formats() -> impl Iterator<Item = JournalFormat> {
-        [
-            JournalCsum::None,
-            JournalCsum::V1,
-            JournalCsum::V2,
-            JournalCsum::V3,
-        ]
-        .into_iter()
-        .flat_map(|csum| [false, true].map(|bit64| (csum, bit64)))
-        .map(|(csum, bit64)| JournalFormat {
-            block_size: 1024,
-            bit64,
-            csum,
-            seed: 5,
-            uuid: [6; 16],
-        })
-    }
+    use crate::jbd2::tests::formats;
 
     #[test]
     fn sizes_of_every_layout() {

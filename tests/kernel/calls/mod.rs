@@ -8,7 +8,7 @@ mod ours;
 
 use uext4_testkit::calls::mounted::{Mounted, write_whole_extents};
 use uext4_testkit::calls::person::Person;
-use uext4_testkit::calls::sequence::{Counts, Rules, Unprotected, report, sequence};
+use uext4_testkit::calls::sequence::{Rules, Unprotected, assert_none, sequences};
 use uext4_testkit::calls::side::Side;
 use uext4_testkit::calls::thread;
 use uext4_testkit::image;
@@ -45,30 +45,14 @@ fn run(shape: Shape, as_root: bool, count: u64) -> Vec<String> {
     let mut ours = ours::Ours::new(fs);
     // Where times are of whole seconds, a change is not seen.
     let ages = shape.mke2fs.is_none();
-    let first = env_number("UEXT4_CALL_SEED", 1);
     let rules = Rules {
         who: &|rng: &mut Rng| Person::random(rng, as_root),
         leaves_out: &|_| false,
         ages,
         access_times: true,
     };
-    let (mut kinds, mut found) = (BTreeSet::new(), Vec::new());
-    let mut counts = Counts::new();
-    for seed in first..first + count {
-        let name = format!("s{seed}");
-        let sides: &mut [&mut dyn Side; 2] = &mut [&mut kernel, &mut ours];
-        sides.iter_mut().for_each(|side| side.begin(&name));
-        if let Err((kind, what)) = sequence(sides, seed, &rules, &mut counts)
-            && kinds.insert(kind)
-        {
-            found.push(format!("seed {seed}, as root: {as_root}\n{what}\n"));
-        }
-        sides.iter_mut().for_each(|side| side.end());
-        if found.len() >= DIFFERENCES_MAX {
-            break;
-        }
-    }
-    report(&counts, as_root);
+    let sides: &mut [&mut dyn Side; 2] = &mut [&mut kernel, &mut ours];
+    let found = sequences(sides, count, &rules, as_root, DIFFERENCES_MAX);
     drop(kernel);
     ours.unmount().expect("unmounts");
     mounted.unmount().expect("unmounts");
@@ -85,16 +69,7 @@ fn compare(shape: Shape, as_root: bool) {
     require!(kernel_mounts());
     let _unprotected = Unprotected::turn_off();
     let count = env_number("UEXT4_CALL_SEQUENCES", 500);
-    // A thread of its own, as it changes its credentials.
-    let found = std::thread::spawn(move || run(shape, as_root, count))
-        .join()
-        .expect("ends");
-    assert!(
-        found.is_empty(),
-        "{} differences:\n{}",
-        found.len(),
-        found.join("\n")
-    );
+    assert_none(move || run(shape, as_root, count));
 }
 
 #[test]

@@ -82,11 +82,7 @@ impl Deletion {
             self.mapping.content_of(inode),
             Restart::Allowed,
         )?;
-        let handle = if handle.extend(DELETE_CREDITS) {
-            handle
-        } else {
-            handle.restart(DELETE_CREDITS)?
-        };
+        let handle = handle.extend_or_restart(DELETE_CREDITS)?;
         self.orphans.remove_orphan(&handle, inode)?;
         let acl = inode.state().file_acl;
         let freed = self.free_inode(&handle, inode, acl);
@@ -198,11 +194,7 @@ impl Deletion {
             self.mapping.content_of(inode),
             Restart::Allowed,
         )?;
-        let handle = if handle.extend(4) {
-            handle
-        } else {
-            handle.restart(4)?
-        };
+        let handle = handle.extend_or_restart(4)?;
         let removed = self.orphans.remove_orphan(&handle, inode);
         handles::end(handle, removed)
     }

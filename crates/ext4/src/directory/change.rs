@@ -41,11 +41,7 @@ impl Directory {
         ino: Ino,
         file_type: FileType,
     ) -> Result<()> {
-        let file_type = if self.volume.has_filetype() {
-            file_type
-        } else {
-            FileType::Unknown
-        };
+        let file_type = self.volume.entry_type(file_type);
         match &vacancy.path {
             Some((path, leaf)) => {
                 self.insert_hashed(handle, dir, path, leaf, vacancy.hash, name, ino, file_type)
@@ -185,11 +181,7 @@ impl Directory {
         ino: Ino,
         file_type: FileType,
     ) -> Result<()> {
-        let file_type = if self.volume.has_filetype() {
-            file_type
-        } else {
-            FileType::Unknown
-        };
+        let file_type = self.volume.entry_type(file_type);
         let Some(leaf) = &hit.leaf else {
             return self
                 .inline
@@ -221,11 +213,7 @@ impl Directory {
             return self.inline.inline_set_parent(handle, dir, parent);
         }
         let block = self.dir_block(dir, Lblk(0), self.first_role(dir))?;
-        let file_type = if self.volume.has_filetype() {
-            FileType::Directory
-        } else {
-            FileType::Unknown
-        };
+        let file_type = self.volume.entry_type(FileType::Directory);
         let mut content = handle.modify(&block)?;
         // The record of `..` follows the twelve bytes of `.`, and in a root spans the whole block.
         let end = content.data().len();

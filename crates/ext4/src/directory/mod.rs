@@ -182,7 +182,7 @@ impl Directory {
     }
 
     /// What looking a name up must know of a directory's inode.
-    pub(crate) fn dir_shape(&self, dir: &Inode) -> DirShape {
+    fn dir_shape(&self, dir: &Inode) -> DirShape {
         let state = dir.state();
         self.shape_of(state.flags, state.size)
     }
@@ -200,7 +200,12 @@ impl Directory {
     /// Looks a name up, `.` and `..` not among them.
     ///
     /// # Locks
-    /// The caller holds the directory's `ilock`, since before it read the shape.
+    /// The caller holds the directory's `ilock`.
+    pub(crate) fn dir_look_up(&self, dir: &Inode, name: &[u8]) -> Result<Found> {
+        self.dir_find(dir, self.dir_shape(dir), name)
+    }
+
+    /// As [`Directory::dir_look_up`], of a shape that was read with the `ilock` held.
     pub(crate) fn dir_find(&self, dir: &Inode, shape: DirShape, name: &[u8]) -> Result<Found> {
         if shape.hashed {
             return self.find_hashed(dir, name);

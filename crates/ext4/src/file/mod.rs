@@ -513,11 +513,7 @@ impl FileIo {
             self.mapping.content_of(inode),
             Restart::Allowed,
         )?;
-        let handle = if handle.extend(4) {
-            handle
-        } else {
-            handle.restart(4)?
-        };
+        let handle = handle.extend_or_restart(4)?;
         if !inode.is_unlinked() {
             self.orphans.remove_orphan(&handle, inode)?;
         }

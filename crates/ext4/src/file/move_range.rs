@@ -124,10 +124,7 @@ impl FileIo {
     }
 
     fn resize_moved<'h>(&self, handle: Handle<'h>, inode: &Inode, size: u64) -> Result<Handle<'h>> {
-        let handle = match handle.extend(2) {
-            true => handle,
-            false => handle.restart(2)?,
-        };
+        let handle = handle.extend_or_restart(2)?;
         inode.touch_data(&handle);
         let time = now();
         self.table.update_inode(inode, &handle, |disk| {

@@ -88,10 +88,7 @@ impl Namei {
                 self.inodes.get_inode(parent)
             };
         }
-        match self
-            .directories
-            .dir_find(dir, self.directories.dir_shape(dir), name)?
-        {
+        match self.directories.dir_look_up(dir, name)? {
             // The entry keeps the inode alive while the directory is locked.
             Found::Hit(hit) => self.get_entry(dir, hit.ino),
             Found::Vacancy(_) => Err(Ext4Error::NotFound),
@@ -144,10 +141,7 @@ impl Namei {
         name: &[u8],
         new: &NewNode<'_>,
     ) -> Result<InodeRef> {
-        self.volume.check_writable()?;
-        check_directory(dir)?;
-        self.attributes.may_search(caller, dir)?;
-        check_name(name)?;
+        self.check_entry_change(caller, dir, name)?;
         if name == b"." || name == b".." {
             return Err(Ext4Error::Exists);
         }
@@ -174,9 +168,7 @@ impl Namei {
         let inode = self.blocks.retry_no_space(|| {
             // The first attempt may have split a leaf.
             if again {
-                found = self
-                    .directories
-                    .dir_find(dir, self.directories.dir_shape(dir), name)?;
+                found = self.directories.dir_look_up(dir, name)?;
             }
             again = true;
             let Found::Vacancy(vacancy) = &found else {
@@ -345,18 +337,12 @@ impl Namei {
         dir: &InodeRef,
         name: &[u8],
     ) -> Result<()> {
-        self.volume.check_writable()?;
-        check_directory(dir)?;
-        self.attributes.may_search(caller, dir)?;
-        check_name(name)?;
+        self.check_entry_change(caller, dir, name)?;
         if name == b"." || name == b".." {
             return Err(Ext4Error::Exists);
         }
         let _dir_locked = ilock(&dir.ilock, LockMode::Exclusive);
-        if let Found::Hit(_) =
-            self.directories
-                .dir_find(dir, self.directories.dir_shape(dir), name)?
-        {
+        if let Found::Hit(_) = self.directories.dir_look_up(dir, name)? {
             return Err(Ext4Error::Exists);
         }
         check_alive(dir)?;
@@ -378,9 +364,7 @@ impl Namei {
             return Err(Error::new(Errno::EXDEV).into());
         }
         self.blocks.retry_no_space(|| {
-            let found = self
-                .directories
-                .dir_find(dir, self.directories.dir_shape(dir), name)?;
+            let found = self.directories.dir_look_up(dir, name)?;
             let Found::Vacancy(vacancy) = found else {
                 return Err(Ext4Error::Exists);
             };
@@ -422,10 +406,7 @@ impl Namei {
     /// # Errors
     /// [`Ext4Error::NotFound`], [`Ext4Error::IsDirectory`], no permission.
     pub fn unlink(&self, caller: &Caller, dir: &InodeRef, name: &[u8]) -> Result<()> {
-        self.volume.check_writable()?;
-        check_directory(dir)?;
-        self.attributes.may_search(caller, dir)?;
-        check_name(name)?;
+        self.check_entry_change(caller, dir, name)?;
         if name == b"." || name == b".." {
             return Err(Ext4Error::IsDirectory);
         }
@@ -472,10 +453,7 @@ impl Namei {
     /// # Errors
     /// [`Ext4Error::NotFound`], [`Ext4Error::NotDirectory`], [`Ext4Error::NotEmpty`], no permission.
     pub fn rmdir(&self, caller: &Caller, dir: &InodeRef, name: &[u8]) -> Result<()> {
-        self.volume.check_writable()?;
-        check_directory(dir)?;
-        self.attributes.may_search(caller, dir)?;
-        check_name(name)?;
+        self.check_entry_change(caller, dir, name)?;
         match name {
             b"." => return Err(Ext4Error::Invalid("removing a directory by `.`")),
             b".." => return Err(Ext4Error::NotEmpty),
@@ -553,6 +531,14 @@ pub(crate) fn check_alive(dir: &Inode) -> Result<()> {
 }
 
 impl Namei {
+    /// What precedes every change of an entry: the checks that need no lock.
+    fn check_entry_change(&self, caller: &Caller, dir: &InodeRef, name: &[u8]) -> Result<()> {
+        self.volume.check_writable()?;
+        check_directory(dir)?;
+        self.attributes.may_search(caller, dir)?;
+        check_name(name)
+    }
+
     /// The most links an inode may have.
     pub(crate) fn check_links(&self, inode: &Inode, links: u32) -> Result<()> {
         let unlimited = inode.is_dir() && self.volume.sb.ro_compat.contains(RoCompat::DIR_NLINK);

@@ -158,19 +158,12 @@ impl Namei {
         new: Side<'_>,
         flags: RenameFlags,
     ) -> Result<()> {
-        let Found::Hit(source_hit) =
-            self.directories
-                .dir_find(old.dir, self.directories.dir_shape(old.dir), old.name)?
-        else {
+        let Found::Hit(source_hit) = self.directories.dir_look_up(old.dir, old.name)? else {
             return Err(Ext4Error::NotFound);
         };
         let source = self.get_entry(old.dir, source_hit.ino)?;
         check_alive(new.dir)?;
-        let target_hit = match self.directories.dir_find(
-            new.dir,
-            self.directories.dir_shape(new.dir),
-            new.name,
-        )? {
+        let target_hit = match self.directories.dir_look_up(new.dir, new.name)? {
             Found::Hit(hit) => Some(hit),
             Found::Vacancy(_) => None,
         };
@@ -323,12 +316,7 @@ impl Namei {
             self.check_links(new.dir, new.dir.state().links)?;
         }
         self.blocks.retry_no_space(|| {
-            let Found::Vacancy(vacancy) = self.directories.dir_find(
-                new.dir,
-                self.directories.dir_shape(new.dir),
-                new.name,
-            )?
-            else {
+            let Found::Vacancy(vacancy) = self.directories.dir_look_up(new.dir, new.name)? else {
                 return Err(Ext4Error::Exists);
             };
             let late = LazyHandle::new(
@@ -391,10 +379,7 @@ impl Namei {
         moves_dir: bool,
     ) -> Result<()> {
         // The insertion may have split the leaf that the old name is in.
-        let Found::Hit(hit) =
-            self.directories
-                .dir_find(old.dir, self.directories.dir_shape(old.dir), old.name)?
-        else {
+        let Found::Hit(hit) = self.directories.dir_look_up(old.dir, old.name)? else {
             return Err(Ext4Error::NotFound);
         };
         if let Some(made) = whiteout {

@@ -18,4 +18,12 @@ impl Volume {
     pub(crate) fn has_filetype(&self) -> bool {
         self.sb.incompat.contains(Incompat::FILETYPE)
     }
+
+    /// The type that an entry stores for a file of this type.
+    pub(crate) fn entry_type(&self, file_type: FileType) -> FileType {
+        match self.has_filetype() {
+            true => file_type,
+            false => FileType::Unknown,
+        }
+    }
 }

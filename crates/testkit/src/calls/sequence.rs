@@ -3,6 +3,7 @@
 use super::call::{At, Call, Make};
 use super::person::Person;
 use super::side::{Side, Stat, Time, Value};
+use crate::env_number;
 use crate::external::*;
 use std::fmt::Write;
 use std::sync::Mutex;
@@ -157,7 +158,7 @@ fn seeks_in_directory(sides: &mut [&mut dyn Side; 2], call: &Call) -> bool {
 }
 
 /// A sequence of calls as `rules` say; what is different, and all that led there.
-pub fn sequence(
+fn sequence(
     sides: &mut [&mut dyn Side; 2],
     seed: u64,
     rules: &Rules<'_>,
@@ -201,8 +202,48 @@ pub fn sequence(
     }
 }
 
+/// Sequences from the seed that `UEXT4_CALL_SEED` names, each in a directory of its own, until `differences_max` kinds of
+/// difference were found: what was different.
+pub fn sequences(
+    sides: &mut [&mut dyn Side; 2],
+    count: u64,
+    rules: &Rules<'_>,
+    as_root: bool,
+    differences_max: usize,
+) -> Vec<String> {
+    let first = env_number("UEXT4_CALL_SEED", 1);
+    let (mut kinds, mut found) = (BTreeSet::new(), Vec::new());
+    let mut counts = Counts::new();
+    for seed in first..first + count {
+        let name = format!("s{seed}");
+        sides.iter_mut().for_each(|side| side.begin(&name));
+        if let Err((kind, what)) = sequence(sides, seed, rules, &mut counts)
+            && kinds.insert(kind)
+        {
+            found.push(format!("seed {seed}, as root: {as_root}\n{what}\n"));
+        }
+        sides.iter_mut().for_each(|side| side.end());
+        if found.len() >= differences_max {
+            break;
+        }
+    }
+    report(&counts, as_root);
+    found
+}
+
+/// Runs sequences in a thread of their own, as they change its credentials; none may find a difference.
+pub fn assert_none(run: impl FnOnce() -> Vec<String> + Send + 'static) {
+    let found = thread::spawn(run).join().expect("ends");
+    let count = found.len();
+    assert!(
+        found.is_empty(),
+        "{count} differences:\n{}",
+        found.join("\n")
+    );
+}
+
 /// What the calls gave, to check whether enough of them were refused, and enough not.
-pub fn report(counts: &Counts, as_root: bool) {
+fn report(counts: &Counts, as_root: bool) {
     let mut lines: BTreeMap<&str, String> = BTreeMap::new();
     for ((name, errno), count) in counts {
         let line = lines.entry(name).or_default();

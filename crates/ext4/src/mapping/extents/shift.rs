@@ -76,9 +76,7 @@ impl Mapping {
             Shift::Up(_) => Some(Lblk(u32::MAX)),
         };
         while let Some(lblk) = at {
-            if !handle.extend(SHIFT_CREDITS) {
-                handle = handle.restart(SHIFT_CREDITS)?;
-            }
+            handle = handle.extend_or_restart(SHIFT_CREDITS)?;
             inode.touch_data(&handle);
             let _map = inode.map.write();
             let mut path = self.path(inode, lblk)?;

@@ -291,10 +291,7 @@ impl Replay<'_> {
         let (Some(dir), Some(inode)) = (self.directory(name)?, self.inode(name.ino)?) else {
             return Ok(());
         };
-        let mut found =
-            self.fs
-                .directories
-                .dir_find(&dir, self.fs.directories.dir_shape(&dir), &name.name)?;
+        let mut found = self.fs.directories.dir_look_up(&dir, &name.name)?;
         if let Found::Hit(hit) = &found {
             if hit.ino == name.ino {
                 return Ok(());
@@ -305,11 +302,7 @@ impl Replay<'_> {
                 ..name.clone()
             };
             self.remove_name(&other)?;
-            found = self.fs.directories.dir_find(
-                &dir,
-                self.fs.directories.dir_shape(&dir),
-                &name.name,
-            )?;
+            found = self.fs.directories.dir_look_up(&dir, &name.name)?;
         }
         let Found::Vacancy(vacancy) = found else {
             return Err(damage(name.parent, "a name that is there twice"));
@@ -351,10 +344,7 @@ impl Replay<'_> {
         let Some(dir) = self.directory(name)? else {
             return Ok(());
         };
-        let found =
-            self.fs
-                .directories
-                .dir_find(&dir, self.fs.directories.dir_shape(&dir), &name.name)?;
+        let found = self.fs.directories.dir_look_up(&dir, &name.name)?;
         let Found::Hit(hit) = found else {
             return Ok(());
         };
