@@ -121,9 +121,7 @@ fn kernels(format: (&str, &str)) -> Result<()> {
     let fs = mount(&image, &journal)?;
     let theirs = tree::of_fs(&*fs)?;
     fs.unmount()?;
-    if let Some(difference) = tree::difference(&seen, &theirs) {
-        bail!("our recovery / e2fsck's: {difference}");
-    }
+    tree::same("our recovery / e2fsck's", &seen, &theirs)?;
     if seen.is_empty() {
         bail!("nothing was recovered");
     }
@@ -159,9 +157,7 @@ fn ours(format: (&str, &str)) -> Result<()> {
     let seen = tree::of_dir(kernel.dir())?;
     kernel.unmount()?;
     drop(on);
-    if let Some(difference) = tree::difference(&seen, &want) {
-        bail!("the kernel's view / ours before the crash: {difference}");
-    }
+    tree::same("the kernel's view / ours before the crash", &seen, &want)?;
     fsck(&image, &journal, "-fn").map(|_| ())
 }
 

@@ -88,14 +88,7 @@ fn one(seed: u64) -> Result<Done> {
     let (ours, theirs) = (dir.path().join("ours"), dir.path().join("theirs"));
     std::fs::copy(&image, &ours)?;
     std::fs::copy(&image, &theirs)?;
-    let device = Arc::new(FileDevice::open(&ours, &OpenOptions::read_write())?);
-    let fs = mount(Arc::clone(&device) as Arc<_>)?;
-    let seen = tree::of_fs(&*fs)?;
-    fs.unmount()?;
-    drop(fs);
-    oracle::check(&*device)?;
-    drop(device);
-    oracle::fsck(&ours)?;
+    let seen = recovered_tree(&ours)?;
     check_promised(&seen, &promised, features(seed))?;
     let compared = compared(seed, &seen, &ours, &theirs, &dir.path().join("mount"))?;
     // Without them there is less.
@@ -235,17 +228,8 @@ fn in_inodes(features: &str) -> Result<()> {
     let want = tree::of_dir(kernel.dir())?;
     kernel.shut_down()?;
     kernel.unmount()?;
-    let device = Arc::new(FileDevice::open(&image, &OpenOptions::read_write())?);
-    let fs = mount(Arc::clone(&device) as Arc<_>)?;
-    let seen = tree::of_fs(&*fs)?;
-    fs.unmount()?;
-    drop(fs);
-    oracle::check(&*device)?;
-    drop(device);
-    oracle::fsck(&image)?;
-    if let Some(difference) = tree::difference(&want, &seen) {
-        bail!("synced / replayed: {difference}");
-    }
+    let seen = recovered_tree(&image)?;
+    tree::same("synced / replayed", &want, &seen)?;
     Ok(())
 }
 
@@ -309,9 +293,7 @@ fn take_a_turn(dir: &Path, image: &Path, seed: u64) -> Result<()> {
     drop((fs, device));
     let kernel = KernelMount::new(image, &dir.join("mount"), "commit=300")?;
     let seen = tree::of_dir(kernel.dir())?;
-    if let Some(difference) = tree::difference(&seen, &want) {
-        bail!("the kernel's view / ours before the crash: {difference}");
-    }
+    tree::same("the kernel's view / ours before the crash", &seen, &want)?;
     let (never, stop) = (AtomicBool::new(false), AtomicBool::new(false));
     let promised = std::thread::scope(|scope| -> Result<Promised> {
         let thread = scope.spawn(|| load(kernel.dir(), seed + 1000, &never, &stop));

@@ -2,6 +2,7 @@
 
 use crate::external::*;
 use crate::oracle;
+use crate::tree::{self, Tree};
 
 /// An image's size and features.
 #[derive(Clone, Copy, Debug)]
@@ -247,6 +248,19 @@ pub fn mount_in(
         }
     }
     Ok(Ext4::mount(device, options)?)
+}
+
+/// The tree after our recovery of the image at `path`, in which the verifier and e2fsck then find no fault.
+pub fn recovered_tree(path: &Path) -> Result<Tree> {
+    let device = Arc::new(FileDevice::open(path, &OpenOptions::read_write())?);
+    let fs = mount(Arc::clone(&device) as Arc<_>)?;
+    let tree = tree::of_fs(&*fs)?;
+    fs.unmount()?;
+    drop(fs);
+    oracle::check(&*device)?;
+    drop(device);
+    oracle::fsck(path)?;
+    Ok(tree)
 }
 
 /// An image in memory, made by our mkfs, with nothing reserved for the superuser.

@@ -1,7 +1,7 @@
 //! What most tests use: `use uext4_testkit::prelude::*`.
 
 pub use crate::external::*;
-pub use crate::image::kernel_mounts;
+pub use crate::image::{kernel_mounts, recovered_tree};
 pub use crate::require;
 pub use crate::with;
 pub use crate::{

@@ -180,6 +180,14 @@ fn host_xattrs(path: &Path) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
     Ok(xattrs)
 }
 
+/// Refuses two trees that are not the same, inode numbers aside; `what` names them both.
+pub fn same(what: &str, left: &Tree, right: &Tree) -> Result<()> {
+    match difference(left, right) {
+        Some(difference) => bail!("{what}: {difference}"),
+        None => Ok(()),
+    }
+}
+
 /// The first difference between two trees, inode numbers aside.
 pub fn difference(left: &Tree, right: &Tree) -> Option<String> {
     for (path, entry) in left {

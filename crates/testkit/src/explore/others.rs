@@ -112,9 +112,7 @@ impl Others {
         let fs = image::mount(Arc::new(repaired) as Arc<_>).context("after e2fsck")?;
         let theirs = tree::of_fs(&*fs)?;
         fs.unmount()?;
-        if let Some(difference) = tree::difference(&recovered.tree, &theirs) {
-            bail!("our recovery / e2fsck's: {difference}");
-        }
+        tree::same("our recovery / e2fsck's", &recovered.tree, &theirs)?;
         if ask == Ask::Both {
             let path = self.file(&state.freeze())?;
             let mount = oracle::KernelMount::new(&path, &self.dir.path().join("mount"), "rw")?;
