@@ -44,9 +44,7 @@ fn a_whiteout_without_an_inode_changes_nothing() {
         let a = FileSystem::lookup(&*fs, &caller, &root, b"a").map(|node| node.ino);
         let b = FileSystem::lookup(&*fs, &caller, &root, b"b").map(|node| node.ino);
         drop(root);
-        fs.unmount().expect("unmounts");
-        oracle::check(&*device).expect("clean");
-        oracle::fsck_device(&device).expect("clean");
+        fs.end_on(&device);
         assert_eq!(moved, Err(Errno::ENOSPC), "{existing}");
         assert!(a.is_ok(), "{a:?}");
         assert_eq!(b.is_ok(), existing);
@@ -89,8 +87,7 @@ fn power_lost_while_a_range_is_put_in() {
     for at in (start..log.ops.len()).step_by(step) {
         let image = Arc::new(replayer.image_at(&Cut::at(at)));
         let fs = mount(Arc::clone(&image) as Arc<_>).expect("recovers");
-        fs.unmount().expect("unmounts");
-        oracle::fsck_device(&image).expect("clean");
+        fs.end_on(&image);
     }
 }
 
@@ -127,8 +124,7 @@ fn space_that_is_being_trimmed_is_no_lack_of_space() {
     });
     assert!(written.is_none(), "{written:?}");
     drop(root);
-    fs.unmount().expect("unmounts");
-    oracle::fsck_device(&device).expect("clean");
+    fs.end_on(&device);
 }
 
 #[test]
@@ -154,9 +150,7 @@ fn a_list_that_finds_no_block_leaves_no_orphan() {
     }
     assert_eq!(inodes(&fs), before);
     drop((dir, root, full));
-    fs.unmount().expect("unmounts");
-    oracle::check(&*device).expect("clean");
-    oracle::fsck_device(&device).expect("clean");
+    fs.end_on(&device);
 }
 
 #[test]
@@ -213,8 +207,7 @@ fn blocks_that_a_journaled_file_has_can_be_written() {
     let file = FileSystem::lookup(&*fs, &Caller::root(), &root, b"f").expect("there");
     check(&fs, &file);
     drop((file, root));
-    fs.unmount().expect("unmounts");
-    oracle::fsck_device(&device).expect("clean");
+    fs.end_on(&device);
 }
 
 #[test]
@@ -257,9 +250,7 @@ fn a_directory_that_finds_no_room_stays_whole() {
             link_until_it_fails();
         }
         drop((dir, file, full, root));
-        fs.unmount().expect("unmounts");
-        oracle::check(&*device).expect("clean");
-        oracle::fsck_device(&device).expect("clean");
+        fs.end_on(&device);
     }
 }
 
@@ -287,8 +278,6 @@ fn an_acl_pushes_data_out_of_a_full_inode() {
         fs.read(&file, 0, &mut back).expect("reads");
         assert_eq!(back, [9; 100], "{}", shape.name);
         drop((file, root));
-        fs.unmount().expect("unmounts");
-        oracle::check(&*device).expect("clean");
-        oracle::fsck_device(&device).expect("clean");
+        fs.end_on(&device);
     }
 }

@@ -171,16 +171,8 @@ fn judge_cuts(
             );
         }
         drop((file, root));
-        fs.unmount().expect("unmounts");
-        oracle::fsck_device(&image).expect("clean");
+        fs.end_on(&image);
     }
-}
-
-/// Unmounts, and asks whether all is well.
-fn finish(fs: &Ext4, device: &MemoryDevice) {
-    fs.unmount().expect("unmounts");
-    oracle::check(device).expect("clean");
-    oracle::fsck_device(device).expect("clean");
 }
 
 /// Small directories and files in inodes, that several threads fill, empty, move and give attributes.
@@ -207,7 +199,7 @@ fn small_directories_are_moved_and_filled() {
             }
         });
         drop((root, dirs));
-        finish(&fs, &device);
+        fs.end_on(&device);
     }
 }
 
@@ -295,7 +287,7 @@ fn large_values_where_space_is_short() {
             }
         });
         drop((root, full));
-        finish(&fs, &device);
+        fs.end_on(&device);
     }
 }
 
@@ -366,8 +358,7 @@ fn a_journaled_file_with_much_behind_its_end_goes() {
     FileSystem::unlink(&*fs, &Caller::root(), &root, b"f").expect("goes");
     let after = fs.volume.journal().stats().overruns;
     drop(root);
-    fs.unmount().expect("unmounts");
-    oracle::fsck_device(&device).expect("clean");
+    fs.end_on(&device);
     assert_eq!(before, after, "more was changed than the handle asked for");
 }
 
@@ -412,11 +403,11 @@ fn everything_runs_out_of_space() {
             if rng.u16(..600) == 0 || step == 2999 {
                 fs.sync().expect("syncs");
                 let image = Arc::new((*device).clone());
-                finish(&mount(image.clone()).expect("recovers"), &image);
+                mount(image.clone()).expect("recovers").end_on(&image);
             }
         }
         drop((root, full, dir, files));
-        finish(&fs, &device);
+        fs.end_on(&device);
     }
 }
 

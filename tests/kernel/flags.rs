@@ -91,8 +91,7 @@ fn flags_are_set_as_the_kernel_sets_them() {
     }
     drop(both);
     mounted.unmount().expect("unmounts");
-    fs.unmount().expect("unmounts");
-    oracle::fsck_device(&device).expect("clean");
+    fs.end_on(&device);
 }
 
 #[test]
@@ -185,8 +184,7 @@ fn projects_are_handed_down_and_kept_apart() {
     assert_eq!(set(&root, &other, 7), Ok(()));
     link(&other, &dir, b"x").expect("of that project now");
     drop((dir, sub, file, other, top));
-    fs.unmount().expect("unmounts");
-    oracle::fsck_device(&device).expect("clean");
+    fs.end_on(&device);
     require!(kernel_mounts());
     let dir = tempfile::tempdir().expect("a directory");
     let image = dir.path().join("image");
@@ -234,8 +232,7 @@ fn direct_access_is_handed_down_and_excludes_the_journal() {
     let refused = here(&fs, &root, &made[1], journaled | dax);
     assert_eq!(refused, Err(Errno::EOPNOTSUPP.0));
     drop((top, dir, made, link));
-    fs.unmount().expect("unmounts");
-    oracle::fsck_device(&device).expect("clean");
+    fs.end_on(&device);
 }
 
 #[test]

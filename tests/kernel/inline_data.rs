@@ -100,8 +100,5 @@ fn regular_files_and_directories_stay_inline_as_long_as_they_fit() {
     let set = fs.setxattr(&caller, &most, b"system.data", b"", Default::default());
     assert!(set.unwrap_err() == Errno::EOPNOTSUPP);
     drop(most);
-    fs.unmount().unwrap();
-    drop(fs);
-    oracle::fsck_device(&device).unwrap();
-    oracle::check(&*device).unwrap();
+    fs.end_on(&device);
 }

@@ -112,9 +112,7 @@ fn swapped_files_keep_what_their_values_take() {
     assert_eq!(fs.getattr(&node).unwrap().blocks, 40);
     assert_eq!(fs.getxattr(&caller, &node, b"user.v").unwrap(), value);
     drop(node);
-    fs.unmount().unwrap();
-    drop(fs);
-    oracle::fsck_device(&device).unwrap();
+    fs.end_on(&device);
 }
 
 /// Inodes that name their owner instead of counting are read, and not changed; others with a wrong hash are

@@ -27,18 +27,6 @@ fn make(fs: &Ext4, name: &str) -> InodeRef {
     made.expect("create")
 }
 
-/// Unmounts, and fails unless both verifiers are content.
-fn end(fs: &Ext4, device: &MemoryDevice) {
-    fs.unmount().expect("unmount");
-    let options = uext4_check::CheckOptions::default();
-    let report = uext4_check::check(device, &options, &uext4_check::NoProgress).expect("check");
-    assert!(report.is_clean(), "{report:#?}");
-    let dir = tempfile::tempdir().expect("tempdir");
-    let path = dir.path().join("image");
-    device.save_to(&path).expect("save");
-    mke2fs::fsck(&path);
-}
-
 fn write(fs: &Ext4, file: &InodeRef, at: u64, len: u64, byte: u8) -> Result<usize, Ext4Error> {
     let data = Aligned::filled(len as usize, byte);
     let written = fs
@@ -100,7 +88,7 @@ fn allocated_blocks_can_be_written_on_a_full_device() {
             }
             assert!(read(&fs, &file, block * BLOCK, BLOCK) == want, "{block}");
         }
-        end(&fs, &device);
+        fs.end_on(&device);
     }
 }
 
@@ -127,7 +115,7 @@ fn blocks_past_the_size_on_a_full_device() {
             assert_eq!(file.size(), want.len() as u64);
         }
         assert!(read(&fs, &file, 0, BLOCKS * BLOCK) == want);
-        end(&fs, &device);
+        fs.end_on(&device);
     }
 }
 
@@ -196,7 +184,7 @@ fn a_full_device_leaves_files_intact() {
             Err(why) => assert!(matches!(why, Ext4Error::NoSpace), "{why}"),
         }
         intact(2);
-        end(&fs, &device);
+        fs.end_on(&device);
     }
 }
 
@@ -229,7 +217,7 @@ fn punching_on_a_full_device() {
     }
     // What was punched first made room for the rest.
     assert!(punched.iter().skip(1).step_by(2).all(|p| *p), "{punched:?}");
-    end(&fs, &device);
+    fs.end_on(&device);
 }
 
 /// Thousands of extents: trees of some levels that grow, are converted, zeroed, and go again.
@@ -270,7 +258,7 @@ fn a_file_of_thousands_of_extents() {
             .expect("punch");
         check(&fs, &file, zeroed.clone());
         drop(file);
-        end(&fs, &device);
+        fs.end_on(&device);
         let fs = mount(&device, &options);
         let top = fs.top();
         let file = fs.get(&top, b"file");
@@ -279,7 +267,7 @@ fn a_file_of_thousands_of_extents() {
         fs.sync().expect("sync");
         assert_eq!(FileSystem::statfs(&*fs).expect("statfs").blocks_free, free);
         drop((file, top));
-        end(&fs, &device);
+        fs.end_on(&device);
     }
 }
 
@@ -338,7 +326,7 @@ fn extents_as_long_as_they_get() {
     assert_eq!(last, [0; 1024]);
     assert_eq!(mapped(&all(&fs)), BLOCKS);
     drop(file);
-    end(&fs, &device);
+    fs.end_on(&device);
 }
 
 /// What a write that had to be durable wrote is there after a power loss right after it.
@@ -447,7 +435,7 @@ fn the_largest_file() {
         assert_eq!(fs.mapping.extents(&file).expect("extents"), []);
         write(&fs, &file, max - BLOCK, BLOCK, 1).expect("the last block again");
         drop(file);
-        end(&fs, &device);
+        fs.end_on(&device);
     }
 }
 
@@ -495,7 +483,7 @@ fn large_sectors_refuse_small_requests() {
         fs.put(&file, 100, &[3; 17]);
         assert_eq!(read(&fs, &file, 0, BLOCK)[100..117], [3; 17]);
         drop(file);
-        end(&fs, &inner);
+        fs.end_on(&inner);
     }
 }
 

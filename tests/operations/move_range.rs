@@ -58,7 +58,5 @@ fn thousands_of_extents_move() {
     }
     drop(file);
     drop(root);
-    fs.unmount().expect("unmounts");
-    oracle::check(&*device).expect("clean");
-    oracle::fsck_device(&device).expect("clean");
+    fs.end_on(&device);
 }

@@ -1,6 +1,7 @@
 //! Operations of a mounted file system by the superuser that a test expects to succeed.
 
 use crate::external::*;
+use crate::oracle;
 use std::fmt::Debug;
 
 /// Runs one operation as the superuser; each method panics with the operation and its error.
@@ -47,6 +48,14 @@ pub trait AsRoot {
     #[track_caller]
     fn resize(&self, file: &InodeRef, size: u64) {
         done("truncate", b"", self.ext4().files.truncate(file, size));
+    }
+
+    /// Unmounts, and fails unless the verifier and e2fsck find no fault on the device.
+    #[track_caller]
+    fn end_on(&self, device: &MemoryDevice) {
+        done("unmount", b"", self.ext4().unmount());
+        done("verify", b"", oracle::check(device));
+        done("e2fsck", b"", oracle::fsck_device(device));
     }
 
     #[track_caller]

@@ -1,6 +1,6 @@
 //! A checkpoint that finds the host full: the log keeps what was committed, until there is space.
 
-use super::{SIZE, check, device, mount};
+use super::{SIZE, device, mount};
 use uext4_testkit::device::FaultErrno;
 use uext4_testkit::prelude::*;
 
@@ -66,6 +66,6 @@ fn what_was_committed_stays_in_the_log_until_the_host_has_space() {
         }
         drop(root);
         fs.unmount().expect("unmount");
-        check(&memory);
+        oracle::check(&*memory).expect("clean");
     }
 }

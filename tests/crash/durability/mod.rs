@@ -5,7 +5,6 @@ mod journaled_data;
 mod unmount;
 mod unreadable;
 
-use uext4_check::CheckOptions;
 use uext4_testkit::prelude::*;
 
 const SIZE: u64 = 48 << 20;
@@ -38,12 +37,4 @@ fn create_until_it_fails(fs: &Ext4, thread: usize) -> usize {
             .is_ok()
     };
     (0..).take_while(create).count()
-}
-
-/// Fails unless our verifier finds nothing wrong.
-fn check(device: &MemoryDevice) {
-    let found = uext4_check::check(device, &CheckOptions::default(), &uext4_check::NoProgress)
-        .expect("the check runs");
-    let first = found.faults.iter().take(5).collect::<Vec<_>>();
-    assert!(found.is_clean(), "{first:?}");
 }

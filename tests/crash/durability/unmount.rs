@@ -1,6 +1,6 @@
 //! Unmounting beside operations leaves a clean image that holds what was made durable.
 
-use super::{SIZE, check, create_until_it_fails, device, mount};
+use super::{SIZE, create_until_it_fails, device, mount};
 use uext4_testkit::prelude::*;
 
 fn bytes(device: &MemoryDevice) -> Vec<u8> {
@@ -47,7 +47,7 @@ fn nothing_is_written_once_it_is_unmounted() {
 
         let sb = uext4_ext4::read_superblock(&*device).expect("superblock");
         assert!(!sb.incompat.contains(Incompat::RECOVER), "left clean");
-        check(&device);
+        oracle::check(&*device).expect("clean");
         let fs = mount(&device);
         let root = fs.top();
         let file = fs.get(&root, b"appended");

@@ -1,7 +1,8 @@
 //! What the features of the file system say of directory blocks.
 
+use crate::prelude::*;
 use crate::volume::Volume;
-use uext4_ondisk::{Incompat, dir_data_end};
+use uext4_ondisk::dir_data_end;
 
 impl Volume {
     /// Where records end in a block.
