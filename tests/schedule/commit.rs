@@ -3,12 +3,8 @@
 use crate::file_system::{self, Base, DIR, FILE, Shape, assert_clean, explore, lock, mount};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
-use uext4_block::MemoryDevice;
-use uext4_ext4::{Ext4, Ext4Error, IallocVariant, InodeRef, MountOptions};
-use uext4_testkit::device::{Cut, RecordDevice};
-use uext4_vfs::caller::Caller;
+use std::sync::Mutex;
+use uext4_testkit::prelude::*;
 
 /// One group.
 const SMALL: Shape = Shape {

@@ -5,17 +5,9 @@
 use crate::file_system::{Base, FILE, Shape, assert_clean, explore_part, lock, mount};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread;
-use std::collections::BTreeSet;
-use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
-use uext4_block::MemoryDevice;
-use uext4_ext4::{Ext4, InodeRef, MountOptions};
-use uext4_testkit::aligned::Aligned;
-use uext4_testkit::device::{Cut, RecordDevice};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::ilock::DioLock;
-use uext4_vfs::io::{Fallocate, IoFlags};
+use std::sync::Mutex;
+use std::sync::atomic::Ordering::SeqCst;
+use uext4_testkit::prelude::*;
 
 /// One group.
 const SMALL: Shape = Shape {

@@ -4,13 +4,9 @@
 //! # Locking
 //! What the tests share is in locks of `std`, held across no point at which Shuttle may switch.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
-use uext4_block::{BlockDevice, MemoryDevice};
-use uext4_build::{FeatureSet, MkfsOptions};
+use std::sync::{Mutex, PoisonError};
 use uext4_check::{CheckOptions, CheckReport};
-use uext4_ext4::{Ext4, InodeRef, MountOptions};
-use uext4_vfs::caller::Caller;
+use uext4_testkit::prelude::*;
 
 pub use uext4_testkit::mke2fs::{DIR, FILE};
 

@@ -2,11 +2,8 @@
 //! is lost, counters are what bitmaps say.
 use crate::file_system::{self, Base, DIR, DIRS, FILE, Live, Shape, assert_clean, explore, mount};
 use shuttle::thread;
-use std::sync::Arc;
-use uext4_block::MemoryDevice;
-use uext4_ext4::{Ext4, Ext4Error, IallocVariant, MountOptions};
-use uext4_ondisk::{GroupDesc, GroupFlags, GroupNo};
-use uext4_vfs::caller::Caller;
+use uext4_ondisk::GroupFlags;
+use uext4_testkit::prelude::*;
 
 /// One group.
 const SMALL: Shape = Shape {

@@ -3,15 +3,10 @@
 use crate::file_system::{Base, FILE, Shape, TIME, assert_clean, explore, lock, mount};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
-use uext4_block::MemoryDevice;
-use uext4_ext4::{AtimeUpdate, Ext4, InodeRef, MountOptions};
-use uext4_testkit::device::{Cut, RecordDevice};
+use std::sync::Mutex;
+use uext4_testkit::prelude::*;
 
 use uext4_vfs::Timestamp;
-use uext4_vfs::caller::Caller;
-use uext4_vfs::icache::IcacheVariant;
 
 /// One group, with four inodes in a block of its table.
 const SMALL: Shape = Shape {

@@ -3,12 +3,8 @@
 use crate::file_system::{self, Base, FILE, Shape, assert_clean, explore, mount};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread;
-use std::sync::Arc;
-use uext4_block::MemoryDevice;
-use uext4_ext4::{Ext4, InodeRef, MountOptions};
 use uext4_ondisk::ExtentNode;
-use uext4_testkit::device::{Cut, RecordDevice};
-use uext4_vfs::caller::Caller;
+use uext4_testkit::prelude::*;
 
 const SMALL: Shape = Shape {
     bytes: 3 << 20,
