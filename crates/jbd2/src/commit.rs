@@ -208,7 +208,7 @@ impl Committer {
         for buffer in &lists.buffers {
             copy_out(journal, buffer, tid, |block, data| log.block(block, data))?;
         }
-        log.finish_blocks()?;
+        log.write_chunk()?;
         // Ordered mode: the data that handles of this transaction published reaches the device
         // before the commit block does.
         if journal.settings.barrier() {

@@ -60,7 +60,7 @@ pub use durations::Durations;
 pub use error::{JournalError, Result};
 pub use handle::Handle;
 pub use journal::Journal;
-pub use log::LogFeatures;
+pub use log::{LogFeatures, Opened};
 pub use map::{LogMap, LogRun};
 pub use options::JournalOptions;
 pub use recovery::{RecoveryReport, is_empty, recover, skip};

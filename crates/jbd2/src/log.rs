@@ -26,7 +26,7 @@ pub struct LogFeatures {
 
 /// What a log has to be to be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Opened {
+pub enum Opened {
     /// Empty.
     Empty,
     /// Recovered, but not marked empty because of fast commits.
@@ -214,7 +214,8 @@ impl Log {
         Ok(())
     }
 
-    fn write_chunk(&mut self) -> Result<()> {
+    /// Writes the blocks that were taken and not written yet.
+    pub fn write_chunk(&mut self) -> Result<()> {
         if self.tags.is_empty() {
             return Ok(());
         }
@@ -232,11 +233,6 @@ impl Log {
         chunk.clear();
         self.chunk = chunk;
         written
-    }
-
-    /// Writes the blocks that were taken and not written yet.
-    pub fn finish_blocks(&mut self) -> Result<()> {
-        self.write_chunk()
     }
 
     /// Flushes the log's device where it is not `device`.

@@ -14,35 +14,13 @@ use uext4_sync::thread;
 const WITHOUT_LOG_ROOM: i64 = 1 << 16;
 
 impl Journal {
-    /// Opens a log that needs no recovery ([`crate::recover`] first) and starts its commit thread.
+    /// Opens a log that was recovered ([`crate::recover`]) or needs no recovery, and starts its commit thread. After fast
+    /// commits, the first transaction replaces them: all that they record belongs into it.
     ///
     /// # Errors
     /// The log cannot be read or is damaged; [`JournalError::Unsupported`]: it is not empty, or has unknown features. If
     /// the commit thread cannot be started, the journal is returned aborted.
     pub fn open(
-        cache: Arc<BufferCache>,
-        map: LogMap,
-        features: LogFeatures,
-        options: JournalOptions,
-    ) -> Result<Arc<Journal>> {
-        Self::open_as(cache, map, features, options, Opened::Empty)
-    }
-
-    /// As [`Journal::open`], after [`crate::recover`] found fast commits. The first transaction replaces
-    /// them: all that they say belongs into it.
-    ///
-    /// # Errors
-    /// As [`Journal::open`].
-    pub fn open_after_recovery(
-        cache: Arc<BufferCache>,
-        map: LogMap,
-        features: LogFeatures,
-        options: JournalOptions,
-    ) -> Result<Arc<Journal>> {
-        Self::open_as(cache, map, features, options, Opened::WithFastCommits)
-    }
-
-    fn open_as(
         cache: Arc<BufferCache>,
         map: LogMap,
         features: LogFeatures,

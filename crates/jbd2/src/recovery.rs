@@ -29,7 +29,7 @@ pub struct RecoveryReport {
     /// Copies not written because they were revoked or superseded.
     pub skipped: u64,
     /// What fast commits say happened after these transactions; for the file system to replay in the
-    /// first transaction of [`crate::Journal::open_after_recovery`]. Until that is durable, the
+    /// first transaction of a journal that is [`crate::Opened::WithFastCommits`]. Until that is durable, the
     /// log is not empty and recovery finds them again.
     pub fast_commits: Vec<FastCommitRecord>,
 }

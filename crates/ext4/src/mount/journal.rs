@@ -1,12 +1,11 @@
 //! Finding, recovering and opening the journal.
 
 use crate::mapping;
-use crate::mount::{Start, external_journal};
+use crate::mount::external_journal;
 use crate::options::MountOptions;
 use crate::prelude::*;
 use crate::volume::fixed_blocks::FixedBlocks;
-use uext4_jbd2::JournalOptions;
-use uext4_jbd2::LogRun;
+use uext4_jbd2::{JournalOptions, LogRun, Opened};
 use uext4_ondisk::Inode;
 
 /// Replays the log if it holds anything; gives the fast commits on top of it then. A log that the superblock says is not needed
@@ -127,7 +126,7 @@ pub(crate) fn open_journal(
     cache: &Arc<BufferCache>,
     log: Option<LogMap>,
     options: &MountOptions,
-    start: Start,
+    opened: Opened,
 ) -> Result<Arc<Journal>> {
     let journal_options = JournalOptions {
         commit_interval: options.commit_interval,
@@ -141,12 +140,13 @@ pub(crate) fn open_journal(
                 fast_commits: sb.compat.contains(Compat::FAST_COMMIT),
             };
             let cache = Arc::clone(cache);
-            Ok(match start {
-                Start::Mount => Journal::open(cache, map, features, journal_options)?,
-                Start::FastCommits => {
-                    Journal::open_after_recovery(cache, map, features, journal_options)?
-                }
-            })
+            Ok(Journal::open(
+                cache,
+                map,
+                features,
+                journal_options,
+                opened,
+            )?)
         }
         _ => Ok(Journal::without_log(Arc::clone(cache), journal_options)),
     }

@@ -31,15 +31,7 @@ use crate::superblock::{read_superblock, read_superblock_to_recover, superblock_
 use crate::volume::Volume;
 use crate::volume::fixed_blocks::FixedBlocks;
 use crate::volume::groups::load_groups;
-
-/// What a mount begins with.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Start {
-    /// Whatever its users do.
-    Mount,
-    /// What fast commits say, after the log was replayed.
-    FastCommits,
-}
+use uext4_jbd2::Opened;
 
 impl Ext4 {
     /// Mounts the file system on `device`, recovering its journal and its orphans.
@@ -81,7 +73,7 @@ impl Ext4 {
         } else if let Some(why) = torn {
             return Err(why.into());
         }
-        let fs = Self::assemble(device, sb, log, options, Start::Mount)?;
+        let fs = Self::assemble(device, sb, log, options, Opened::Empty)?;
         if fs.volume.options.data.is_some()
             && !fs.volume.journal().has_log()
             && !fs.volume.is_read_only()
@@ -103,7 +95,7 @@ impl Ext4 {
         sb: Superblock,
         log: Option<LogMap>,
         options: MountOptions,
-        start: Start,
+        opened: Opened,
     ) -> Result<Arc<Ext4>> {
         let geometry = sb.geometry;
         let block_size = geometry.block_size as usize;
@@ -131,7 +123,7 @@ impl Ext4 {
         {
             check_log_apart(log, &fixed)?;
         }
-        let journal = open_journal(&sb, &cache, log, &options, start)?;
+        let journal = open_journal(&sb, &cache, log, &options, opened)?;
         let volume = Volume::new(sb, cache, super_buffer, groups, fixed, journal, options);
         Ok(Ext4::compose(Arc::new(volume)))
     }

@@ -114,7 +114,14 @@ fn a_full_host_refuses_only_while_it_is_full() {
         wide: false,
         fast_commits: false,
     };
-    let journal = Journal::open(cache, map, features, JournalOptions::default()).expect("open");
+    let journal = Journal::open(
+        cache,
+        map,
+        features,
+        JournalOptions::default(),
+        crate::Opened::Empty,
+    )
+    .expect("open");
     let mut blocks = u64::from(JOURNAL_BLOCKS_MIN)..;
     let mut change = || {
         let handle = journal.start(8)?;

@@ -35,13 +35,13 @@ mod runs;
 
 use crate::fs::Ext4;
 use crate::inode::reference::InodeRef;
-use crate::mount::Start;
 use crate::mount::features::check_features;
 use crate::options::MountOptions;
 use crate::prelude::*;
 use maps::FileMap;
 use runs::Runs;
 use std::collections::BTreeSet;
+use uext4_jbd2::Opened;
 use uext4_ondisk::FastCommitName;
 
 /// Credits to begin with; more are added when needed, since the log is empty.
@@ -74,7 +74,7 @@ pub(crate) fn replay(
         ));
     }
     let (device, map) = (Arc::clone(device), Some(map.clone()));
-    let fs = Ext4::assemble(device, sb.clone(), map, writing, Start::FastCommits)?;
+    let fs = Ext4::assemble(device, sb.clone(), map, writing, Opened::WithFastCommits)?;
     let handle = fs.volume.journal().start(CREDITS)?;
     let done = Replay::new(&fs, &handle).and_then(|mut replay| replay.run(records));
     if let Err(why) = done {
