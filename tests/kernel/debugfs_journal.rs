@@ -4,30 +4,15 @@
 use crate::*;
 
 /// Features of the file system, what debugfs opens the journal with, what the journal has then.
+#[rustfmt::skip]
 const KINDS: [(&str, &str, &[&str]); 7] = [
     ("^metadata_csum,^64bit", "jo", &[]),
     ("^metadata_csum,64bit", "jo", &["journal_64bit"]),
     ("^metadata_csum,^64bit", "jo -c -v 1", &["journal_checksum"]),
-    (
-        "metadata_csum,^64bit",
-        "jo -c -v 2",
-        &["journal_checksum_v2"],
-    ),
-    (
-        "metadata_csum,64bit",
-        "jo -c -v 2",
-        &["journal_checksum_v2", "journal_64bit"],
-    ),
-    (
-        "metadata_csum,^64bit",
-        "jo -c -v 3",
-        &["journal_checksum_v3"],
-    ),
-    (
-        "metadata_csum,64bit",
-        "jo -c -v 3",
-        &["journal_checksum_v3", "journal_64bit"],
-    ),
+    ("metadata_csum,^64bit", "jo -c -v 2", &["journal_checksum_v2"]),
+    ("metadata_csum,64bit", "jo -c -v 2", &["journal_checksum_v2", "journal_64bit"]),
+    ("metadata_csum,^64bit", "jo -c -v 3", &["journal_checksum_v3"]),
+    ("metadata_csum,64bit", "jo -c -v 3", &["journal_checksum_v3", "journal_64bit"]),
 ];
 
 /// Blocks that a new image has free.

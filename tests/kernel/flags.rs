@@ -53,15 +53,10 @@ fn flags_are_set_as_the_kernel_sets_them() {
         let new = NewNode { mode: 0o755, kind };
         FileSystem::create(&*fs, &root, &fs.root().expect("there"), name, &new).expect("makes it")
     };
+    #[rustfmt::skip]
     let both = [
-        (
-            make(b"f", NewKind::Regular),
-            open(&mounted.dir().join("f"), false),
-        ),
-        (
-            make(b"d", NewKind::Directory),
-            open(&mounted.dir().join("d"), true),
-        ),
+        (make(b"f", NewKind::Regular), open(&mounted.dir().join("f"), false)),
+        (make(b"d", NewKind::Directory), open(&mounted.dir().join("d"), true)),
     ];
     let mut rng = Rng::with_seed(7);
     for step in 0..env_number("UEXT4_FLAG_STEPS", 2000) {

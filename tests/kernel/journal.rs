@@ -25,39 +25,20 @@ const fn format(
 }
 
 /// Every kind of journal that a kernel of today writes.
+#[rustfmt::skip]
 const FORMATS: [Format; 12] = [
     format("", "commit=1", &["journal_checksum_v3", "journal_64bit"]),
     format("^metadata_csum", "commit=1", &["journal_64bit"]),
     format("^metadata_csum,^64bit", "commit=1", &[]),
     format("orphan_file,^64bit", "commit=1", &["journal_checksum_v3"]),
     format("^extent,^64bit", "commit=1", &["journal_checksum_v3"]),
-    format(
-        "^metadata_csum",
-        "commit=1,journal_checksum",
-        &["journal_checksum", "journal_64bit"],
-    ),
-    format(
-        "^metadata_csum,^64bit",
-        "commit=1,journal_checksum",
-        &["journal_checksum"],
-    ),
-    format(
-        "^metadata_csum",
-        "commit=1,data=writeback,journal_async_commit",
-        &["journal_checksum", "journal_async_commit"],
-    ),
-    format(
-        "",
-        "commit=1,data=writeback,journal_async_commit",
-        &["journal_checksum_v3", "journal_async_commit"],
-    ),
+    format("^metadata_csum", "commit=1,journal_checksum", &["journal_checksum", "journal_64bit"]),
+    format("^metadata_csum,^64bit", "commit=1,journal_checksum", &["journal_checksum"]),
+    format("^metadata_csum", "commit=1,data=writeback,journal_async_commit", &["journal_checksum", "journal_async_commit"]),
+    format("", "commit=1,data=writeback,journal_async_commit", &["journal_checksum_v3", "journal_async_commit"]),
     format("", "commit=1,data=journal", &["journal_checksum_v3"]),
     format("^metadata_csum,^64bit", "commit=1,data=journal", &[]),
-    format(
-        "^metadata_csum",
-        "commit=1,data=journal,journal_async_commit",
-        &["journal_checksum", "journal_async_commit"],
-    ),
+    format("^metadata_csum", "commit=1,data=journal,journal_async_commit", &["journal_checksum", "journal_async_commit"]),
 ];
 
 #[test]

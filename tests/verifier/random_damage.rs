@@ -7,17 +7,12 @@ use crate::support::mutator::mutate;
 use crate::support::*;
 use uext4_testkit::require;
 
+#[rustfmt::skip]
 const SHAPES: &[(&str, &str)] = &[
     ("-t ext4 -b 1024 -N 512", "8M"),
-    (
-        "-t ext4 -b 4096 -N 512 -O ^metadata_csum,^has_journal",
-        "8M",
-    ),
+    ("-t ext4 -b 4096 -N 512 -O ^metadata_csum,^has_journal", "8M"),
     ("-t ext2 -b 1024 -N 512", "8M"),
-    (
-        "-t ext4 -b 1024 -N 512 -O ^metadata_csum,inline_data,ea_inode,^has_journal",
-        "8M",
-    ),
+    ("-t ext4 -b 1024 -N 512 -O ^metadata_csum,inline_data,ea_inode,^has_journal", "8M"),
 ];
 
 fn images() -> u64 {

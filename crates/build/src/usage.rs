@@ -20,26 +20,17 @@ const fn usage(name: &'static str, inode_ratio: u32) -> Usage {
     }
 }
 
+#[rustfmt::skip]
 const USAGES: [Usage; 9] = [
     usage("default", 16384),
-    Usage {
-        block_size: Some(1024),
-        ..usage("floppy", 8192)
-    },
-    Usage {
-        block_size: Some(1024),
-        ..usage("small", 4096)
-    },
+    Usage { block_size: Some(1024), ..usage("floppy", 8192) },
+    Usage { block_size: Some(1024), ..usage("small", 4096) },
     usage("big", 32768),
     usage("huge", 65536),
     usage("news", 4096),
     usage("largefile", 1 << 20),
     usage("largefile4", 4 << 20),
-    Usage {
-        block_size: Some(4096),
-        inode_size: Some(128),
-        ..usage("hurd", 16384)
-    },
+    Usage { block_size: Some(4096), inode_size: Some(128), ..usage("hurd", 16384) },
 ];
 
 impl MkfsOptions {

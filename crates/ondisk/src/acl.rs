@@ -137,32 +137,13 @@ mod tests {
 
     #[test]
     fn both_forms_round_trip() {
+        #[rustfmt::skip]
         let acl = [
-            AclEntry {
-                tag: AclTag::UserObj,
-                perm: 7,
-                id: NO_ID,
-            },
-            AclEntry {
-                tag: AclTag::User,
-                perm: 5,
-                id: 1000,
-            },
-            AclEntry {
-                tag: AclTag::GroupObj,
-                perm: 5,
-                id: NO_ID,
-            },
-            AclEntry {
-                tag: AclTag::Mask,
-                perm: 5,
-                id: NO_ID,
-            },
-            AclEntry {
-                tag: AclTag::Other,
-                perm: 0,
-                id: NO_ID,
-            },
+            AclEntry { tag: AclTag::UserObj, perm: 7, id: NO_ID },
+            AclEntry { tag: AclTag::User, perm: 5, id: 1000 },
+            AclEntry { tag: AclTag::GroupObj, perm: 5, id: NO_ID },
+            AclEntry { tag: AclTag::Mask, perm: 5, id: NO_ID },
+            AclEntry { tag: AclTag::Other, perm: 0, id: NO_ID },
         ];
         let (disk, xattr) = (acl_encode_disk(&acl), acl_encode_xattr(&acl));
         assert_eq!((disk.len(), xattr.len()), (28, 44));

@@ -527,16 +527,11 @@ mod tests {
     #[test]
     fn each_bad_field_is_refused() {
         type Change = fn(&mut RawSuperblock);
+        #[rustfmt::skip]
         let cases: [(&str, Change); 17] = [
-            ("logarithm of the block size", |r| {
-                r.log_block_size = 7.into()
-            }),
-            ("blocks or clusters per group", |r| {
-                r.blocks_per_group = 0.into()
-            }),
-            ("blocks or clusters per group", |r| {
-                r.blocks_per_group = 40000.into()
-            }),
+            ("logarithm of the block size", |r| { r.log_block_size = 7.into() }),
+            ("blocks or clusters per group", |r| { r.blocks_per_group = 0.into() }),
+            ("blocks or clusters per group", |r| { r.blocks_per_group = 40000.into() }),
             ("inode size", |r| r.inode_size = 200.into()),
             ("inode size", |r| r.inode_size = 0.into()),
             ("inode size", |r| r.inode_size = 8192.into()),
@@ -549,12 +544,8 @@ mod tests {
             ("group count", |r| r.set_blocks_count(u64::MAX >> 14)),
             ("inodes per group", |r| r.inodes_per_group = 0.into()),
             ("inodes per group", |r| r.inodes_per_group = 0x10000.into()),
-            ("inode count for that many groups", |r| {
-                r.inodes_count = 65535.into()
-            }),
-            ("reserved descriptor blocks", |r| {
-                r.reserved_gdt_blocks = 2000.into()
-            }),
+            ("inode count for that many groups", |r| { r.inodes_count = 65535.into() }),
+            ("reserved descriptor blocks", |r| { r.reserved_gdt_blocks = 2000.into() }),
         ];
         for (want, change) in cases {
             match geometry(change) {

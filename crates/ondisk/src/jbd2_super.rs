@@ -336,6 +336,7 @@ mod tests {
             ["journal_incompat_revoke", "journal_checksum_v3"]
         );
         type Change = fn(&mut RawJournalSuper);
+        #[rustfmt::skip]
         let cases: [(CorruptKind, Change); 12] = [
             (CorruptKind::JournalMagic, |r| r.magic = 1.into()),
             (CorruptKind::JournalBlockType, |r| r.block_type = 2.into()),
@@ -345,19 +346,10 @@ mod tests {
             (CorruptKind::JournalFirst, |r| r.first = 4096.into()),
             (CorruptKind::JournalStart, |r| r.start = 4096.into()),
             (CorruptKind::JournalUsers, |r| r.nr_users = 49.into()),
-            (CorruptKind::JournalFeature, |r| {
-                r.feature_incompat = 0x40.into()
-            }),
-            (CorruptKind::JournalRoFeature, |r| {
-                r.feature_ro_compat = 1.into()
-            }),
-            (CorruptKind::JournalTwoChecksums, |r| {
-                r.feature_incompat = 0x18.into()
-            }),
-            (CorruptKind::JournalFastCommit, |r| {
-                r.feature_incompat = 0x30.into();
-                r.num_fc_blks = 5000.into();
-            }),
+            (CorruptKind::JournalFeature, |r| { r.feature_incompat = 0x40.into() }),
+            (CorruptKind::JournalRoFeature, |r| { r.feature_ro_compat = 1.into() }),
+            (CorruptKind::JournalTwoChecksums, |r| { r.feature_incompat = 0x18.into() }),
+            (CorruptKind::JournalFastCommit, |r| { r.feature_incompat = 0x30.into(); r.num_fc_blks = 5000.into(); }),
         ];
         for (want, change) in cases {
             assert_eq!(super_block(change).unwrap_err().kind, want);

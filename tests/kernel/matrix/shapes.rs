@@ -43,6 +43,7 @@ const fn hashed(debugfs: &'static [&'static str]) -> Shape {
 }
 
 /// All of them.
+#[rustfmt::skip]
 pub const SHAPES: &[Shape] = &[
     plain("-t ext4 -b 4096"),
     plain("-t ext4 -b 2048"),
@@ -95,14 +96,8 @@ pub const SHAPES: &[Shape] = &[
     plain("-t ext4 -b 4096 -g 8192 -G 4 -J size=4"),
     plain("-t ext4 -b 4096 -E lazy_itable_init=1,packed_meta_blocks=1"),
     mounted("-t ext4 -b 4096", "rw,data=journal"),
-    mounted(
-        "-t ext4 -b 1024 -O ^metadata_csum,^64bit",
-        "rw,data=journal,journal_checksum",
-    ),
-    mounted(
-        "-t ext4 -b 4096 -O fast_commit",
-        "rw,data=writeback,journal_async_commit",
-    ),
+    mounted("-t ext4 -b 1024 -O ^metadata_csum,^64bit", "rw,data=journal,journal_checksum"),
+    mounted("-t ext4 -b 4096 -O fast_commit", "rw,data=writeback,journal_async_commit"),
     // Hashes of names.
     hashed(&["ssv def_hash_version legacy", "ssv flags 1"]),
     hashed(&["ssv def_hash_version legacy", "ssv flags 2"]),

@@ -127,38 +127,16 @@ fn set_get(s: &mut Scene) {
 fn refused(s: &mut Scene) {
     s.file("f", 1);
     let good = usual();
+    #[rustfmt::skip]
     let bad: [Vec<u8>; 8] = [
         good[..20].to_vec(),
         good[..19].to_vec(),
         [&1u32.to_le_bytes(), &good[4..]].concat(),
-        list(&[
-            (OWNER, 6, NOBODY),
-            (USER, 6, 1),
-            (GROUP_OWNER, 4, NOBODY),
-            (OTHER, 4, NOBODY),
-        ]),
-        list(&[
-            (OWNER, 6, NOBODY),
-            (OTHER, 4, NOBODY),
-            (GROUP_OWNER, 4, NOBODY),
-        ]),
-        list(&[
-            (OWNER, 9, NOBODY),
-            (GROUP_OWNER, 4, NOBODY),
-            (OTHER, 4, NOBODY),
-        ]),
-        list(&[
-            (OWNER, 6, NOBODY),
-            (3, 4, NOBODY),
-            (GROUP_OWNER, 4, NOBODY),
-            (OTHER, 4, NOBODY),
-        ]),
-        list(&[
-            (OWNER, 6, NOBODY),
-            (OWNER, 6, NOBODY),
-            (GROUP_OWNER, 4, 1),
-            (OTHER, 4, NOBODY),
-        ]),
+        list(&[(OWNER, 6, NOBODY), (USER, 6, 1), (GROUP_OWNER, 4, NOBODY), (OTHER, 4, NOBODY)]),
+        list(&[(OWNER, 6, NOBODY), (OTHER, 4, NOBODY), (GROUP_OWNER, 4, NOBODY)]),
+        list(&[(OWNER, 9, NOBODY), (GROUP_OWNER, 4, NOBODY), (OTHER, 4, NOBODY)]),
+        list(&[(OWNER, 6, NOBODY), (3, 4, NOBODY), (GROUP_OWNER, 4, NOBODY), (OTHER, 4, NOBODY)]),
+        list(&[(OWNER, 6, NOBODY), (OWNER, 6, NOBODY), (GROUP_OWNER, 4, 1), (OTHER, 4, NOBODY)]),
     ];
     for value in bad {
         s.setxattr("f", ACCESS, &value, 0);

@@ -32,42 +32,21 @@ static PAGE: Page = Page([b'x'; 4096]);
 /// A way to change the data of a file that is open twice, the second time for direct I/O.
 type Way = (&'static str, fn(&mut Scene, i32, i32));
 
+#[rustfmt::skip]
 const WAYS: [Way; 13] = [
-    ("write", |s, fd, _| {
-        let _ = s.pwrite(fd, b"data", 0);
-    }),
-    ("append", |s, fd, _| {
-        let _ = s.pwrite(fd, b"data", 1 << 16);
-    }),
-    ("vector", |s, fd, _| {
-        s.pwritev2(fd, &[b"da", b"ta"], 0, RWF_DSYNC)
-    }),
-    ("direct write", |s, _, fd| {
-        let _ = s.pwrite(fd, &PAGE.0, 0);
-    }),
-    ("direct append", |s, _, fd| {
-        let _ = s.pwrite(fd, &PAGE.0, 1 << 20);
-    }),
-    ("copy", |s, fd, _| {
-        s.copy_file_range((fd, 0), (fd, 8192), 4096)
-    }),
+    ("write", |s, fd, _| { let _ = s.pwrite(fd, b"data", 0); }),
+    ("append", |s, fd, _| { let _ = s.pwrite(fd, b"data", 1 << 16); }),
+    ("vector", |s, fd, _| { s.pwritev2(fd, &[b"da", b"ta"], 0, RWF_DSYNC) }),
+    ("direct write", |s, _, fd| { let _ = s.pwrite(fd, &PAGE.0, 0); }),
+    ("direct append", |s, _, fd| { let _ = s.pwrite(fd, &PAGE.0, 1 << 20); }),
+    ("copy", |s, fd, _| { s.copy_file_range((fd, 0), (fd, 8192), 4096) }),
     ("ftruncate", |s, fd, _| s.ftruncate(fd, 5000)),
-    ("open", |s, _, _| {
-        let _ = s.open("f", O_WRONLY | O_TRUNC, 0);
-    }),
+    ("open", |s, _, _| { let _ = s.open("f", O_WRONLY | O_TRUNC, 0); }),
     ("allocate", |s, fd, _| s.fallocate(fd, 0, 0, 1 << 17)),
-    ("allocate, size kept", |s, fd, _| {
-        s.fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, 1 << 18);
-    }),
-    ("punch", |s, fd, _| {
-        s.fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096);
-    }),
-    ("zero", |s, fd, _| {
-        s.fallocate(fd, FALLOC_FL_ZERO_RANGE, 0, 1 << 17)
-    }),
-    ("zero, size kept", |s, fd, _| {
-        s.fallocate(fd, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, 0, 4096);
-    }),
+    ("allocate, size kept", |s, fd, _| { s.fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, 1 << 18); }),
+    ("punch", |s, fd, _| { s.fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096); }),
+    ("zero", |s, fd, _| { s.fallocate(fd, FALLOC_FL_ZERO_RANGE, 0, 1 << 17) }),
+    ("zero, size kept", |s, fd, _| { s.fallocate(fd, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, 0, 4096); }),
 ];
 
 /// A file with these bits and a capability.
