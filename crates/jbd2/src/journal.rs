@@ -20,7 +20,7 @@ use uext4_sync::atomic::{AtomicI64, Ordering};
 use uext4_sync::{CachePadded, Condvar, Mutex, PerCpu, class, order, thread};
 
 /// What threads wait for, under `journal_state`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct State {
     /// The last transaction that is durable.
     pub committed: u64,
@@ -99,15 +99,7 @@ impl Journal {
                 State {
                     committed: first - 1,
                     requested: first - 1,
-                    need_room: false,
-                    need_empty: false,
-                    keep_closed: false,
-                    round: 0,
-                    room_refused: None,
-                    empty_refused: None,
-                    epoch: 0,
-                    stop: false,
-                    stopped: false,
+                    ..State::default()
                 },
             ),
             work: Condvar::new(),

@@ -38,7 +38,7 @@ pub(super) struct Busy {
 }
 
 /// The waiters for the gate.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Queue {
     /// Readers that wait.
     pub readers: u32,
@@ -85,19 +85,9 @@ impl Drop for Counters {
 
 impl Busy {
     pub fn new() -> Busy {
-        let queue = Queue {
-            readers: 0,
-            batch: 0,
-            readers_awake: false,
-            first_writer: 0,
-            next_writer: 0,
-            writer_awake: false,
-            starved: false,
-            draining: false,
-        };
         Busy {
             wide: OnceLock::new(),
-            queue: CachePadded::new(Mutex::new(&class::LOCK_QUEUE, queue)),
+            queue: CachePadded::new(Mutex::new(&class::LOCK_QUEUE, Queue::default())),
             drained: Condvar::new(),
             readers: Condvar::new(),
             writers: [const { Condvar::new() }; WRITER_WAKES],
