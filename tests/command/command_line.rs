@@ -188,7 +188,7 @@ fn a_full_image_stays_clean() {
 
 /// As when `| head` has seen enough.
 #[test]
-fn nobody_reading_what_is_printed_is_no_failure() {
+fn a_closed_pipe_for_the_output_is_not_a_failure() {
     let workdir = Workdir::new();
     workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
     let commands = [

@@ -104,7 +104,7 @@ fn ours(fs: &Ext4, name: &str) -> Vec<Vec<[u64; 4]>> {
 }
 
 #[test]
-fn extents_are_told_as_the_kernel_tells_them() {
+fn extents_are_those_that_the_kernel_reports() {
     require!(kernel_mounts());
     let shapes = [
         "-t ext4 -b 4096",

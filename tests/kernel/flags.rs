@@ -90,7 +90,7 @@ fn flags_are_set_as_the_kernel_sets_them() {
 }
 
 #[test]
-fn only_who_may_sets_flags() {
+fn setting_flags_needs_permission() {
     let device = Arc::new(Shape::DEFAULT.make().expect("an image"));
     let fs = uext4_testkit::image::mount(device).expect("mounts");
     let (root, user) = (Caller::root(), Caller::user(7, 7));

@@ -17,7 +17,7 @@ use uext4_testkit::prelude::*;
 const DIFFERENCES_MAX: usize = 8;
 
 /// The kernel passes users and groups to a server, not of capabilities: all or none.
-fn anybody(rng: &mut Rng, as_root: bool) -> Person {
+fn any_person(rng: &mut Rng, as_root: bool) -> Person {
     let mut person = Person::random(rng, as_root);
     person.capabilities = match person.uid {
         0 => Capabilities::all(),
@@ -44,7 +44,7 @@ fn run(as_root: bool, count: u64) -> Vec<String> {
     write_whole_extents(mounts[0].dir());
     let [mut kernel, mut ours] = mounts.each_ref().map(|mount| Mounted::new(mount.dir()));
     let rules = Rules {
-        who: &|rng: &mut Rng| anybody(rng, as_root),
+        who: &|rng: &mut Rng| any_person(rng, as_root),
         leaves_out: &fixes,
         ages: false,
         // What the kernel answers from its cache, the server does not learn of.

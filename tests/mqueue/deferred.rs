@@ -119,7 +119,7 @@ fn what_can_be_done_at_once_is() {
 }
 
 #[test]
-fn a_watch_tells_once_of_each_edge() {
+fn a_watch_reports_each_edge_once() {
     let queue = queue(2);
     let told = Arc::new(Mutex::new(0));
     let watch = |interest| {

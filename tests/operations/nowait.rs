@@ -197,7 +197,7 @@ impl Case {
 }
 
 #[test]
-fn an_inode_that_somebody_has_alone() {
+fn an_inode_locked_exclusively() {
     Case::all(false, |case| {
         let held = ilock(&case.file.ilock, LockMode::Exclusive);
         for what in [Try::Read, OVERWRITE, PART, Try::Append] {
@@ -211,7 +211,7 @@ fn an_inode_that_somebody_has_alone() {
 }
 
 #[test]
-fn an_inode_that_somebody_shares() {
+fn an_inode_locked_shared() {
     Case::all(false, |case| {
         let held = ilock(&case.file.ilock, LockMode::Shared);
         case.does(Try::Read);

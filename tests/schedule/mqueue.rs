@@ -344,7 +344,7 @@ fn shuttle_room_is_handed_over() {
 }
 
 #[test]
-fn shuttle_who_is_next() {
+fn shuttle_next_waiter() {
     explore(who_is_next);
 }
 

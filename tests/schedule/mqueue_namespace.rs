@@ -351,12 +351,12 @@ fn shuttle_namespaces() {
 }
 
 #[test]
-fn shuttle_told_once() {
+fn shuttle_notified_once() {
     explore(told_once);
 }
 
 #[test]
-fn shuttle_told_or_closed() {
+fn shuttle_notified_or_closed() {
     explore(told_or_closed);
 }
 
@@ -366,6 +366,6 @@ fn shuttle_two_registrants() {
 }
 
 #[test]
-fn shuttle_told_or_received() {
+fn shuttle_notified_or_received() {
     explore(told_or_received);
 }

@@ -619,7 +619,7 @@ mod tests {
     }
 
     #[test]
-    fn is_given_back_under_a_leaf() {
+    fn is_released_under_a_leaf() {
         let (lock, leaf) = (lock(), crate::Mutex::new(&class::TEST_LEAF, ()));
         make_wide(&lock);
         let (reader, _leaf) = (lock.shared(0), leaf.lock());

@@ -45,7 +45,7 @@ fn sizes_are_relative_as_in_truncate() {
 }
 
 #[test]
-fn the_owner_that_is_nobody_s_is_refused() {
+fn the_reserved_owner_is_refused() {
     let workdir = Workdir::new();
     workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
     workdir.ok(&["touch", "a.img:/f"]);

@@ -2,13 +2,13 @@
 //!
 //! | documented | shown by |
 //! | --- | --- |
-//! | `EBADF` | `not_told` |
+//! | `EBADF` | `not_notified` |
 //! | `EBUSY`: a process is registered, be it this one | `told_once`, `other_processes` |
 //! | `EINVAL`: no such signal (of `sigev_notify`: the front end's, as the library's type has no other) | `signals` |
 //! | `ENOMEM` | left to the machine |
-//! | `SIGEV_NONE`, `SIGEV_SIGNAL`, `SIGEV_THREAD` | `not_told`, `told_once`, `by_a_thread` |
-//! | only when the queue was empty, and no receiver waits | `told_once`, `not_told` |
-//! | removed on delivery, by null, on close | `told_once`, `not_told`, `mq_close::a_registration_goes` |
+//! | `SIGEV_NONE`, `SIGEV_SIGNAL`, `SIGEV_THREAD` | `not_notified`, `told_once`, `by_a_thread` |
+//! | only when the queue was empty, and no receiver waits | `told_once`, `not_notified` |
+//! | removed on delivery, by null, on close | `told_once`, `not_notified`, `mq_close::a_registration_goes` |
 //! | another process takes nothing back | `other_processes` |
 
 use crate::mq::*;
@@ -37,7 +37,7 @@ fn told_once() {
 }
 
 #[test]
-fn not_told() {
+fn not_notified() {
     both(|mq| {
         let d = mq.small(b"/q", 0);
         let before = mq.told();
@@ -76,7 +76,7 @@ fn any_access_will_do() {
 }
 
 #[test]
-fn a_sender_who_waited_tells_nobody() {
+fn a_sender_that_waited_notifies_no_process() {
     both(|mq| {
         let d = mq.open(b"/q", O_CREAT | O_RDWR, 0o600, Some((1, 8)));
         let d = d.expect("opens");
