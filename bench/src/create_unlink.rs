@@ -5,11 +5,11 @@ use crate::host_dir::PeerArgs;
 use crate::in_directories::{InDirectories, Plan};
 use crate::location::{Dir, Location};
 use crate::locks::acquisitions_of;
-use crate::report::{Document, Row, compared};
+use crate::report::{Document, Row, print_compared};
 use crate::sample::{Sample, Work};
 use crate::setup::{Need, SetupArgs};
 use crate::stages;
-use crate::tables::{ratio, side_by_side};
+use crate::tables::ratio;
 use crate::variants::{Choice, Variant, parse_rounds, parse_run_time, parse_threads};
 use crate::workers::{self, StopFlag};
 use clap::Args;
@@ -137,9 +137,7 @@ fn print(
         out,
         "create+unlink pairs per second, {rounds} rounds of {time} s"
     )?;
-    let compared = compared(rows, &args.tasks);
-    writeln!(out, "{}\n", side_by_side("tasks", names, &compared))?;
-    args.peer.print_ratios(names, &compared, " tasks", out)?;
+    print_compared("tasks", names, rows, &args.tasks, out)?;
     for (variant, some) in names.iter().zip(rows.chunks(args.tasks.len())) {
         if let Some(line) = scaling(some) {
             writeln!(out, "{variant}: {line}")?;

@@ -4,11 +4,11 @@
 use crate::histogram::Histogram;
 use crate::host_dir::{HostTree, PeerArgs};
 use crate::mounted_image::MountedImage;
-use crate::report::{Document, Row, compared};
+use crate::report::{Document, Row, print_compared};
 use crate::rounds::{Rounds, Turn, Workload};
 use crate::sample::{Sample, Work};
 use crate::setup::{Need, SetupArgs};
-use crate::tables::{count, side_by_side, table};
+use crate::tables::{count, table};
 use crate::tree::{FILE, Tree};
 use crate::variants::{parse_rounds, parse_run_time, parse_threads};
 use crate::workers;
@@ -177,9 +177,7 @@ fn print(
         out,
         "appends of 4 KiB with fsync per second, {rounds} rounds of {time} s"
     )?;
-    let compared = compared(rows, &args.threads);
-    writeln!(out, "{}\n", side_by_side("threads", names, &compared))?;
-    args.peer.print_ratios(names, &compared, " threads", out)?;
+    print_compared("threads", names, rows, &args.threads, out)?;
     let mut lines = Vec::new();
     for &threads in &args.threads {
         for row in rows.iter().filter(|row| row.threads == threads) {

@@ -7,9 +7,12 @@ use crate::memory;
 use crate::sample::{Cell, JournalCost, Sample};
 use crate::spread::Spread;
 use crate::stages::{StageRow, stage_table};
-use crate::tables::ComparedRow;
+use crate::tables::{ComparedRow, ratio, side_by_side};
 use serde::Serialize;
 use std::io::{self, Write};
+
+/// The name of a directory of the host among the variants.
+pub const PEER: &str = "peer";
 
 /// One variant, operation and count of threads.
 #[derive(Debug, Serialize)]
@@ -104,14 +107,46 @@ fn median_of(samples: &[Sample]) -> Option<&Sample> {
     sorted.get(sorted.len() / 2).copied()
 }
 
-/// What the variants did at each count of threads, to stand side by side.
-pub fn compared(rows: &[Row], counts: &[usize]) -> Vec<ComparedRow> {
-    let spreads = |count| {
-        let of_count = rows.iter().filter(move |row| row.threads == count);
-        of_count.map(|row| row.ops_per_s).collect()
+/// Prints what all did at each count of threads side by side, and the peer beside the others.
+pub fn print_compared(
+    what: &str,
+    names: &[String],
+    rows: &[Row],
+    counts: &[usize],
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let of_count = |&count: &usize| -> ComparedRow {
+        let of_count = rows.iter().filter(|row| row.threads == count);
+        (
+            count.to_string(),
+            of_count.map(|row| row.ops_per_s).collect(),
+        )
     };
-    let row = |&count: &usize| (count.to_string(), spreads(count));
-    counts.iter().map(row).collect()
+    let compared: Vec<ComparedRow> = counts.iter().map(of_count).collect();
+    writeln!(out, "{}\n", side_by_side(what, names, &compared))?;
+    print_ratios(names, &compared, &format!(" {what}"), out)
+}
+
+/// Prints how many times the peer's median each variant's is, where the last is a peer; `what` follows the label.
+pub fn print_ratios(
+    names: &[String],
+    compared: &[ComparedRow],
+    what: &str,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    if names.last().is_none_or(|name| name != PEER) {
+        return Ok(());
+    }
+    for (label, spreads) in compared {
+        let [ours @ .., peer] = spreads.as_slice() else {
+            continue;
+        };
+        for (name, spread) in names.iter().zip(ours) {
+            let ratio = ratio(spread.median, peer.median);
+            writeln!(out, "{label}{what}: {name} over peer: {ratio}")?;
+        }
+    }
+    writeln!(out)
 }
 
 #[derive(Debug, Serialize)]

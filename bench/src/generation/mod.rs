@@ -10,8 +10,8 @@ mod repeats;
 mod speed;
 
 use crate::host;
-use crate::report::{Document, Row, compared};
-use crate::tables::{count, side_by_side, table};
+use crate::report::{Document, Row, print_compared};
+use crate::tables::{count, table};
 use crate::variants::{VariantList, parse_list, parse_rounds, parse_run_time, parse_threads};
 use arithmetic::Expected;
 use clap::Args;
@@ -129,8 +129,7 @@ fn print_speed(args: &GenerationArgs, rows: &[Row], out: &mut dyn Write) -> anyh
     let (time, rounds) = (args.time.as_secs_f64(), args.iterations);
     writeln!(out, "draws per second, {rounds} rounds of {time} s")?;
     let variants: Vec<String> = args.generation.0.iter().map(|a| a.to_string()).collect();
-    let compared = compared(rows, &args.threads);
-    writeln!(out, "{}\n", side_by_side("threads", &variants, &compared))?;
+    print_compared("threads", &variants, rows, &args.threads, out)?;
     for row in rows {
         row.print_tables(out)?;
     }

@@ -10,10 +10,9 @@ mod tree;
 
 pub use tree::HostTree;
 
-use crate::tables::{ComparedRow, ratio};
+use crate::report::PEER;
 use crate::variants::Variant;
 use clap::Args;
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 /// The directory, if one is given.
@@ -28,7 +27,7 @@ impl PeerArgs {
     /// Its name in results, where there is one.
     pub fn all_series(&self) -> &'static [&'static str] {
         match self.dir {
-            Some(_) => &["peer"],
+            Some(_) => &[PEER],
             None => &[],
         }
     }
@@ -48,28 +47,5 @@ impl PeerArgs {
     ) -> anyhow::Result<Option<HostTree>> {
         let make = |dir| HostTree::make(dir, top_name, names);
         self.dir.as_deref().map(make).transpose()
-    }
-
-    /// Prints how many times the peer's median each variant's is; `what` follows the label.
-    pub fn print_ratios(
-        &self,
-        names: &[String],
-        compared: &[ComparedRow],
-        what: &str,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
-        if self.dir.is_none() {
-            return Ok(());
-        }
-        for (label, spreads) in compared {
-            let [ours @ .., peer] = spreads.as_slice() else {
-                continue;
-            };
-            for (name, spread) in names.iter().zip(ours) {
-                let ratio = ratio(spread.median, peer.median);
-                writeln!(out, "{label}{what}: {name} over peer: {ratio}")?;
-            }
-        }
-        writeln!(out)
     }
 }

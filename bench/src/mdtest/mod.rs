@@ -11,7 +11,7 @@ mod phase;
 use crate::device::parse_size;
 use crate::host_dir::PeerArgs;
 use crate::in_directories::Plan;
-use crate::report::{Document, Row};
+use crate::report::{Document, Row, print_ratios};
 use crate::sample::JournalCost;
 use crate::setup::{Need, SetupArgs};
 use crate::tables::{ComparedRow, count, side_by_side, table};
@@ -233,7 +233,7 @@ fn print(
             })
             .collect();
         writeln!(out, "{}\n", side_by_side("median", &names, &compared))?;
-        args.peer.print_ratios(&names, &compared, "", out)?;
+        print_ratios(&names, &compared, "", out)?;
     }
     for row in rows {
         row.print_tables(out)?;

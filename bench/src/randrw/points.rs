@@ -17,14 +17,15 @@ use uext4_vfs::ilock::DioLock;
 /// So many service times stand for all that were measured.
 const SERVICE_VALUES: usize = 1024;
 
-/// Something for reads and writes together and apart.
-#[derive(Clone, Copy, Debug)]
-pub struct Parts<T> {
-    /// Together.
-    pub both: T,
-    pub reads: T,
-    pub writes: T,
-}
+/// The operations that a run has a sample of, by their places in a [`Parts`].
+pub const OPS: [&str; 3] = ["readwrite", "read", "write"];
+/// Reads and writes together.
+pub const BOTH: usize = 0;
+pub const READS: usize = 1;
+pub const WRITES: usize = 2;
+
+/// Something for each of [`OPS`].
+pub type Parts<T> = [T; 3];
 
 /// What a modelled device achieved, in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -74,49 +75,33 @@ pub struct RandrwRow {
 }
 
 impl Point {
-    /// The median, in operations per second.
+    /// The medians, in operations per second.
     pub fn medians(&self) -> Parts<f64> {
-        let of = |row: &Row| row.ops_per_s.median;
-        Parts {
-            both: of(&self.rows.both),
-            reads: of(&self.rows.reads),
-            writes: of(&self.rows.writes),
-        }
+        self.rows.each_ref().map(|row| row.ops_per_s.median)
     }
 
     /// What was reached over what is allowed.
     pub fn reached(&self) -> Option<f64> {
-        self.allowed
-            .filter(|allowed| *allowed > 0.0)
-            .map(|allowed| self.medians().both / allowed)
+        let allowed = self.allowed.filter(|allowed| *allowed > 0.0)?;
+        Some(self.medians()[BOTH] / allowed)
     }
 
     /// Its rows of JSON: one of the reads and one of the writes. `reads` is the share of the requests
     /// that read.
     pub fn into_json(self, reads: f64) -> [RandrwRow; 2] {
-        let row = |row, bare, gain, share: f64| RandrwRow {
+        let row = |row, part: usize, share: f64| RandrwRow {
             row,
             block_size: self.case.block_bytes,
-            bare_ops_per_s: bare,
-            gain_percent: gain,
+            bare_ops_per_s: self.bare.map(|bare| bare[part]),
+            gain_percent: self.gain.map(|gain| gain[part]),
             allowed_ops_per_s: self.allowed.map(|both| both * share),
             device_latency_us: self.device,
             rounds_ended_early: self.used_up,
         };
-        let (bare, gain) = (self.bare, self.gain);
+        let [_, of_reads, of_writes] = self.rows;
         [
-            row(
-                self.rows.reads,
-                bare.map(|b| b.reads),
-                gain.map(|g| g.reads),
-                reads,
-            ),
-            row(
-                self.rows.writes,
-                bare.map(|b| b.writes),
-                gain.map(|g| g.writes),
-                1.0 - reads,
-            ),
+            row(of_reads, READS, reads),
+            row(of_writes, WRITES, 1.0 - reads),
         ]
     }
 }
@@ -139,13 +124,11 @@ impl Points {
         let mut all = Vec::new();
         for (series, name) in names.iter().enumerate() {
             for (place, &case) in all_series.cases.iter().enumerate() {
-                let row =
-                    |op, number| Row::of(name, op, case.threads, grid.cell(series, place, number));
-                let rows = Parts {
-                    both: row("readwrite", 0),
-                    reads: row("read", 1),
-                    writes: row("write", 2),
+                let row = |part: usize| {
+                    let cell = grid.cell(series, place, part);
+                    Row::of(name, OPS[part], case.threads, cell)
                 };
+                let rows = [BOTH, READS, WRITES].map(row);
                 let runs = all_series.of(series, place);
                 all.push(measured(all_series.args, case, rows, runs));
             }
@@ -216,7 +199,7 @@ impl Points {
                 let jobs = case.threads * args.iodepth;
                 let allowed = exclusion.ops_per_s(jobs, all_series.handover_ns, &draw);
                 let point = &mut self.all[series * self.cases + place];
-                let most = point.bare.map_or(f64::INFINITY, |bare| bare.both);
+                let most = point.bare.map_or(f64::INFINITY, |bare| bare[BOTH]);
                 point.allowed = Some(allowed.min(most));
             }
         }
@@ -282,13 +265,9 @@ fn achieved(nominal: f64, reports: &[LatencyReport]) -> Option<DeviceLatency> {
 }
 
 fn gain(of: Parts<f64>, over: Parts<f64>) -> Option<Parts<f64>> {
-    let percent = |a: f64, b: f64| match b > 0.0 {
-        true => (a / b - 1.0) * 100.0,
+    let percent = |part: usize| match over[part] > 0.0 {
+        true => (of[part] / over[part] - 1.0) * 100.0,
         false => 0.0,
     };
-    (over.both > 0.0).then(|| Parts {
-        both: percent(of.both, over.both),
-        reads: percent(of.reads, over.reads),
-        writes: percent(of.writes, over.writes),
-    })
+    (over[BOTH] > 0.0).then(|| [BOTH, READS, WRITES].map(percent))
 }

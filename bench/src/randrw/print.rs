@@ -2,7 +2,7 @@
 
 use super::RandrwArgs;
 use super::handover::Nanos;
-use super::points::{Parts, Point, Points};
+use super::points::{BOTH, Parts, Point, Points, READS, WRITES};
 use crate::device::{DeviceSpec, size_name};
 use crate::histogram::LatencyUs;
 use crate::tables::{count, ratio, table};
@@ -48,7 +48,7 @@ pub fn print(
             writeln!(out, "{allowed}\n")?;
         }
         for point in all_series.iter().flatten() {
-            point.rows.both.print_tables(out)?;
+            point.rows[BOTH].print_tables(out)?;
         }
     }
     Ok(())
@@ -104,7 +104,7 @@ fn figures(all_series: &[Vec<&Point>]) -> Table {
 
 fn figures_of(point: &Point) -> [String; 11] {
     let rows = &point.rows;
-    let spread = rows.both.ops_per_s;
+    let spread = rows[BOTH].ops_per_s;
     let none = || "-".to_owned();
     let us = |latency: Option<LatencyUs>, part: fn(LatencyUs) -> f64| {
         latency.map_or_else(none, |l| micros(part(l)))
@@ -112,17 +112,17 @@ fn figures_of(point: &Point) -> [String; 11] {
     let device = |part: f64| point.device.map_or_else(none, |_| micros(part));
     let achieved = point.device.map_or((0.0, 0.0), |d| (d.mean, d.max));
     [
-        rows.both.variant.clone(),
+        rows[BOTH].variant.clone(),
         count(spread.median),
         format!("{}-{}", count(spread.min), count(spread.max)),
         count(spread.median * point.case.block_bytes as f64 / 1e6),
         point
             .bare
-            .map_or_else(none, |bare| ratio(spread.median, bare.both)),
-        us(rows.reads.latency_us, |l| l.p50),
-        us(rows.reads.latency_us, |l| l.p99),
-        us(rows.writes.latency_us, |l| l.p50),
-        us(rows.writes.latency_us, |l| l.p99),
+            .map_or_else(none, |bare| ratio(spread.median, bare[BOTH])),
+        us(rows[READS].latency_us, |l| l.p50),
+        us(rows[READS].latency_us, |l| l.p99),
+        us(rows[WRITES].latency_us, |l| l.p50),
+        us(rows[WRITES].latency_us, |l| l.p99),
         device(achieved.0),
         device(achieved.1),
     ]
@@ -137,13 +137,9 @@ fn micros(us: f64) -> String {
 }
 
 fn early(all_series: &[Vec<&Point>], out: &mut dyn Write) -> io::Result<()> {
-    for point in all_series
-        .iter()
-        .flatten()
-        .filter(|point| point.used_up > 0)
-    {
-        let (variant, threads, rounds) =
-            (&point.rows.both.variant, point.case.threads, point.used_up);
+    for point in all_series.iter().flatten().filter(|p| p.used_up > 0) {
+        let (threads, rounds) = (point.case.threads, point.used_up);
+        let variant = &point.rows[BOTH].variant;
         writeln!(
             out,
             "{variant}, {threads} threads: {rounds} rounds ended early, every hole being filled (--hole-size)"
@@ -161,16 +157,16 @@ fn gains(series: &[&Point], out: &mut dyn Write) -> io::Result<()> {
     let Some(first) = series.first().filter(|_| !gains.is_empty()) else {
         return Ok(());
     };
-    let variant = &first.rows.both.variant;
+    let variant = &first.rows[BOTH].variant;
     writeln!(out, "{variant}: percent gained over exclusive-first")?;
     let most = gains
         .iter()
-        .map(|(_, gain)| gain.reads.abs().max(gain.writes.abs()))
+        .map(|(_, gain)| gain[READS].abs().max(gain[WRITES].abs()))
         .fold(GAIN_MIN, f64::max);
     let width = BAR as usize + 8;
     writeln!(out, "{:>7}  {:<width$} writes", "threads", "reads")?;
     for (threads, gain) in gains {
-        let (reads, writes) = (bar(gain.reads, most), bar(gain.writes, most));
+        let (reads, writes) = (bar(gain[READS], most), bar(gain[WRITES], most));
         writeln!(out, "{threads:>7}  {reads:<width$} {writes}")?;
     }
     writeln!(out)
@@ -191,9 +187,9 @@ fn allowed(all_series: &[Vec<&Point>]) -> Table {
         };
         lines.push([
             point.case.threads.to_string(),
-            point.rows.both.variant.clone(),
+            point.rows[BOTH].variant.clone(),
             count(allowed),
-            count(point.medians().both),
+            count(point.medians()[BOTH]),
             format!("{reached:.2}"),
         ]);
     }

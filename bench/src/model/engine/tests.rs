@@ -1,5 +1,8 @@
 //! Cases whose result arithmetic gives.
 
+use super::Step::{
+    Compute, Demote, Device, Done, Exclusive, Line, Lock, Release, Shared, Sleep, TryLock, Unlock,
+};
 use super::*;
 
 fn machine(cores: usize) -> Machine {
@@ -27,7 +30,7 @@ struct Loop {
 impl Loop {
     fn of(workers: usize, steps: &[Step]) -> Loop {
         Loop {
-            steps: [steps, &[Step::Done]].concat(),
+            steps: [steps, &[Done]].concat(),
             at: vec![0; workers],
         }
     }
@@ -68,7 +71,7 @@ fn computing_scales_with_the_cores() {
         (2, 7, 2e6),
         (8, 8, 8e6),
     ] {
-        let run = run(&machine(cores), workers, &[Step::Compute(US)]);
+        let run = run(&machine(cores), workers, &[Compute(US)]);
         assert_near(run.ops_per_s, expected);
     }
 }
@@ -80,25 +83,20 @@ fn switching_takes_its_share_of_each_slice() {
         switch_ns: 2_500.0,
         ..machine(1)
     };
-    assert_near(run(&switching, 2, &[Step::Compute(US)]).ops_per_s, 0.8e6);
-    assert_near(run(&switching, 1, &[Step::Compute(US)]).ops_per_s, 1e6);
+    assert_near(run(&switching, 2, &[Compute(US)]).ops_per_s, 0.8e6);
+    assert_near(run(&switching, 1, &[Compute(US)]).ops_per_s, 1e6);
 }
 
 #[test]
 fn one_lock_lets_one_through_at_a_time() {
-    let locked = [Step::Lock(0), Step::Compute(US), Step::Unlock(0)];
+    let locked = [Lock(0), Compute(US), Unlock(0)];
     for workers in [1, 2, 5, 16] {
         let run = run(&machine(16), workers, &locked);
         assert_near(run.ops_per_s, 1e6);
         assert_near(run.acquisitions_per_op, 1.0);
     }
     // Half of each operation is outside.
-    let half = [
-        Step::Compute(US),
-        Step::Lock(0),
-        Step::Compute(US),
-        Step::Unlock(0),
-    ];
+    let half = [Compute(US), Lock(0), Compute(US), Unlock(0)];
     assert_near(run(&machine(2), 2, &half).ops_per_s, 1e6);
     assert_near(run(&machine(2), 1, &half).ops_per_s, 0.5e6);
 }
@@ -106,12 +104,7 @@ fn one_lock_lets_one_through_at_a_time() {
 /// Two that look for a lock all the time get its line each time; who waits makes it slower.
 #[test]
 fn the_line_of_a_lock_moves_and_waiters_make_it_slower() {
-    let locked = [
-        Step::Lock(0),
-        Step::Compute(US),
-        Step::Unlock(0),
-        Step::Compute(US / 10),
-    ];
+    let locked = [Lock(0), Compute(US), Unlock(0), Compute(US / 10)];
     let far = Machine {
         line_ns: 100.0,
         growth_per_waiter: 0.5,
@@ -127,12 +120,7 @@ fn the_line_of_a_lock_moves_and_waiters_make_it_slower() {
 
 #[test]
 fn who_looked_for_too_long_sleeps_and_comes_back_later() {
-    let locked = [
-        Step::Lock(0),
-        Step::Compute(20 * US),
-        Step::Unlock(0),
-        Step::Compute(US),
-    ];
+    let locked = [Lock(0), Compute(20 * US), Unlock(0), Compute(US)];
     let sleepy = |wake_ns| Machine {
         wake_ns,
         ..machine(2)
@@ -146,12 +134,7 @@ fn who_looked_for_too_long_sleeps_and_comes_back_later() {
 /// Who has the lock gets its core back soon.
 #[test]
 fn who_waits_offers_the_core_to_others() {
-    let locked = [
-        Step::Lock(0),
-        Step::Compute(US),
-        Step::Unlock(0),
-        Step::Compute(3 * US),
-    ];
+    let locked = [Lock(0), Compute(US), Unlock(0), Compute(3 * US)];
     let small = Machine {
         slice_ns: 900.0,
         yield_ns: 1e6,
@@ -168,12 +151,12 @@ fn a_try_gives_up() {
             let at = &mut self.0[worker];
             *at = (*at + 1) % 4;
             match (*at, outcome) {
-                (1, _) => Step::TryLock(0),
-                (2, Outcome::Finished) => Step::Compute(9 * US),
-                (3, _) => Step::Unlock(0),
+                (1, _) => TryLock(0),
+                (2, Outcome::Finished) => Compute(9 * US),
+                (3, _) => Unlock(0),
                 _ => {
                     *at = 0;
-                    Step::Done
+                    Done
                 }
             }
         }
@@ -196,7 +179,7 @@ fn a_try_gives_up() {
 
 #[test]
 fn sleepers_need_no_core_and_may_wake_late() {
-    let slept = [Step::Sleep(100 * US)];
+    let slept = [Sleep(100 * US)];
     assert_near(run(&machine(1), 10, &slept).ops_per_s, 10.0 / 100e-6);
     let late = Machine {
         slack_ns: 50_000.0,
@@ -211,7 +194,7 @@ fn a_device_serves_so_many() {
         servers,
         ..machine(2)
     };
-    let request = [Step::Device(80 * US)];
+    let request = [Device(80 * US)];
     assert_near(run(&device(32), 1, &request).ops_per_s, 12_500.0);
     assert_near(run(&device(32), 24, &request).ops_per_s, 24.0 * 12_500.0);
     assert_near(run(&device(4), 24, &request).ops_per_s, 4.0 * 12_500.0);
@@ -223,21 +206,16 @@ fn writers_run_alone_and_readers_together() {
         servers: 64,
         ..machine(2)
     };
-    let within = |take: Step| [take, Step::Device(10 * US), Step::Release(0)];
-    assert_near(run(&big, 8, &within(Step::Shared(0))).ops_per_s, 8e5);
-    assert_near(run(&big, 8, &within(Step::Exclusive(0))).ops_per_s, 1e5);
+    let within = |take: Step| [take, Device(10 * US), Release(0)];
+    assert_near(run(&big, 8, &within(Shared(0))).ops_per_s, 8e5);
+    assert_near(run(&big, 8, &within(Exclusive(0))).ops_per_s, 1e5);
     let slow = Machine {
         wake_ns: 2500.0,
         ..big.clone()
     };
-    assert_near(run(&slow, 8, &within(Step::Exclusive(0))).ops_per_s, 8e4);
+    assert_near(run(&slow, 8, &within(Exclusive(0))).ops_per_s, 8e4);
     // All demote: the next waits until the one before has ended all the same.
-    let demoted = [
-        Step::Exclusive(0),
-        Step::Demote(0),
-        Step::Device(10 * US),
-        Step::Release(0),
-    ];
+    let demoted = [Exclusive(0), Demote(0), Device(10 * US), Release(0)];
     assert_near(run(&big, 8, &demoted).ops_per_s, 1e5);
 }
 
@@ -252,18 +230,18 @@ fn a_phase_has_a_writer_and_the_readers_that_waited() {
             match *at {
                 1 if self.1.bool() => {
                     *at = 2;
-                    Step::Shared(0)
+                    Shared(0)
                 }
                 1 => {
                     *at = 10;
-                    Step::Exclusive(0)
+                    Exclusive(0)
                 }
-                3 | 12 => Step::Device(10 * US),
-                4 | 13 => Step::Release(0),
-                11 => Step::Demote(0),
+                3 | 12 => Device(10 * US),
+                4 | 13 => Release(0),
+                11 => Demote(0),
                 _ => {
                     *at = 0;
-                    Step::Done
+                    Done
                 }
             }
         }
@@ -288,7 +266,7 @@ fn a_phase_has_a_writer_and_the_readers_that_waited() {
 
 #[test]
 fn a_line_has_one_owner() {
-    let written = [Step::Line(0), Step::Compute(US / 10)];
+    let written = [Line(0), Compute(US / 10)];
     let far = |growth_per_waiter| Machine {
         line_ns: 200.0,
         growth_per_waiter,
@@ -306,18 +284,13 @@ fn a_quota_ends_with_the_last_worker() {
         quota: Some(10),
         ..Setup::default()
     };
-    let run = Simulation::run(&machine(2), setup, &mut Loop::of(3, &[Step::Compute(US)]));
+    let run = Simulation::run(&machine(2), setup, &mut Loop::of(3, &[Compute(US)]));
     assert_near(run.ops_per_s, 30.0 / 20e-6);
 }
 
 #[test]
 fn the_same_each_time() {
-    let locked = [
-        Step::Lock(0),
-        Step::Compute(US / 7),
-        Step::Unlock(0),
-        Step::Line(0),
-    ];
+    let locked = [Lock(0), Compute(US / 7), Unlock(0), Line(0)];
     let odd = Machine {
         line_ns: 33.0,
         growth_per_waiter: 0.03,
@@ -335,7 +308,7 @@ fn what_never_ends_an_operation_is_stopped() {
     struct Idle;
     impl Protocol for Idle {
         fn next(&mut self, _: usize, _: usize, _: Outcome) -> Step {
-            Step::Exclusive(0)
+            Exclusive(0)
         }
     }
     let setup = Setup {
