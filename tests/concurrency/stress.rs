@@ -72,7 +72,7 @@ impl Versions<'_> {
         }
     }
 
-    /// Gives what each sync promised.
+    /// Gives what each sync guaranteed.
     fn write(&self, mut rng: Rng) -> Vec<Vec<u64>> {
         let (mut done, mut synced) = (vec![0u64; BLOCKS], Vec::new());
         let mut data = Aligned::new(self.block_size as usize);

@@ -72,7 +72,7 @@ fn run(runs: u64, plan: impl Fn(u64, bool) -> Plan + Sync) {
     let first = env_number("UEXT4_CRASH_SEED", 0);
     let kernel = uext4_testkit::image::kernel_mounts();
     let next = AtomicU64::new(first);
-    let (cuts, sampled, promises) = (
+    let (cuts, sampled, guarantees) = (
         AtomicUsize::new(0),
         AtomicUsize::new(0),
         AtomicUsize::new(0),
@@ -92,7 +92,7 @@ fn run(runs: u64, plan: impl Fn(u64, bool) -> Plan + Sync) {
                         Ok(tally) => {
                             cuts.fetch_add(tally.cuts, Ordering::Relaxed);
                             sampled.fetch_add(tally.sampled, Ordering::Relaxed);
-                            promises.fetch_add(tally.promises, Ordering::Relaxed);
+                            guarantees.fetch_add(tally.guarantees, Ordering::Relaxed);
                         }
                         Err(why) => {
                             eprintln!("FAILED seed {seed}, {}: {why:#}", plan.shape.name);
@@ -104,7 +104,7 @@ fn run(runs: u64, plan: impl Fn(u64, bool) -> Plan + Sync) {
         }
     });
     println!(
-        "{runs} workloads, {cuts:?} power losses, {sampled:?} of them also for e2fsck and the kernel, {promises:?} promises"
+        "{runs} workloads, {cuts:?} power losses, {sampled:?} of them also for e2fsck and the kernel, {guarantees:?} guarantees"
     );
     let failures = failures.into_inner().unwrap();
     assert!(

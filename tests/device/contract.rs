@@ -228,7 +228,7 @@ fn contract_canaries_are_caught() {
             missed.push(format!("{wrong:?}"));
         }
     }
-    // A device whose flushes are promises only.
+    // A device whose flushes make nothing durable.
     let make = |len| RecordDevice::new(MemoryDevice::new(len)).unwrap();
     let lies = move || {
         check_power_loss(&make, &|device, seed| {

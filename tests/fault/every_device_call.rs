@@ -107,7 +107,7 @@ fn sweep(name: &str, count: usize, threads: usize, step: u64) {
     record(&json!({
         "kind": "faults", "workload": name, "operations": count * OPERATIONS, "calls": calls,
         "every_call": step == 1, "runs": total.runs, "failed": total.failed, "lost": total.lost,
-        "promises": total.promises, "bad": bad.len(),
+        "guarantees": total.guarantees, "bad": bad.len(),
     }));
     assert!(
         bad.is_empty(),
@@ -116,7 +116,7 @@ fn sweep(name: &str, count: usize, threads: usize, step: u64) {
         all.len(),
         bad.join("\n")
     );
-    assert!(total.lost > 0 && total.promises > 0, "{total:?}");
+    assert!(total.lost > 0 && total.guarantees > 0, "{total:?}");
 }
 
 /// An error that the file system would take for a success.

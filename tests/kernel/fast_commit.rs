@@ -6,23 +6,23 @@ use std::fs::OpenOptions as Open;
 
 /// What must be there after a crash: files by their paths from the root, as they were when synced and
 /// have been since.
-type Promised = BTreeMap<Vec<u8>, Vec<u8>>;
+type Guaranteed = BTreeMap<Vec<u8>, Vec<u8>>;
 
 #[test]
 fn crash_fast_commits_are_replayed_as_the_kernel_does() {
     require!(kernel_mounts());
     let runs = env_number("UEXT4_FAST_COMMITS", 4);
-    let (mut mattered, mut compared, mut promised) = (0, 0, 0);
+    let (mut mattered, mut compared, mut guaranteed) = (0, 0, 0);
     for seed in 0..runs {
         let done = one(seed).with_context(|| format!("seed {seed}"));
         let done = done.unwrap();
         mattered += u64::from(done.mattered);
         compared += u64::from(done.compared);
-        promised += done.promised;
+        guaranteed += done.guaranteed;
     }
     println!(
         "{runs} images, {mattered} changed by fast commits, {compared} compared with the kernel's \
-         replay, {promised} files synced"
+         replay, {guaranteed} files synced"
     );
     assert!(mattered > 0, "no image had fast commits to replay");
 }
@@ -40,8 +40,8 @@ fn features(seed: u64) -> &'static str {
     FEATURES[seed as usize / 2 % FEATURES.len()]
 }
 
-/// An image of a kernel that was stopped while it was writing, and what it had promised.
-fn make(dir: &Path, seed: u64, wait_ms: u64) -> Result<(PathBuf, Promised)> {
+/// An image of a kernel that was stopped while it was writing, and what it had guaranteed.
+fn make(dir: &Path, seed: u64, wait_ms: u64) -> Result<(PathBuf, Guaranteed)> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let image = dir.join("image");
     let features = features(seed);
@@ -51,7 +51,7 @@ fn make(dir: &Path, seed: u64, wait_ms: u64) -> Result<(PathBuf, Promised)> {
     oracle::run("mke2fs", &[&args[..], &[features, path, "64M"]].concat(), 0)?;
     let kernel = KernelMount::new(&image, &dir.join("mount"), "commit=300")?;
     let (closing, stop) = (AtomicBool::new(false), AtomicBool::new(false));
-    let promised = std::thread::scope(|scope| -> Result<Promised> {
+    let guaranteed = std::thread::scope(|scope| -> Result<Guaranteed> {
         let threads: Vec<_> = (0..3)
             .map(|thread| {
                 let (closing, stop, root) = (&closing, &stop, kernel.dir());
@@ -62,14 +62,14 @@ fn make(dir: &Path, seed: u64, wait_ms: u64) -> Result<(PathBuf, Promised)> {
         closing.store(true, Ordering::SeqCst);
         let shut = kernel.shut_down();
         stop.store(true, Ordering::Relaxed);
-        let mut all = Promised::new();
+        let mut all = Guaranteed::new();
         for thread in threads {
             all.extend(thread.join().unwrap_or_default());
         }
         shut.map(|()| all)
     })?;
     kernel.unmount()?;
-    Ok((image, promised))
+    Ok((image, guaranteed))
 }
 
 /// What came of an image.
@@ -79,24 +79,24 @@ struct Done {
     /// The kernel could replay them too.
     compared: bool,
     /// Files that had to be there.
-    promised: u64,
+    guaranteed: u64,
 }
 
 fn one(seed: u64) -> Result<Done> {
     let dir = tempfile::tempdir()?;
-    let (image, promised) = make(dir.path(), seed, 100 + 150 * (seed % 7))?;
+    let (image, guaranteed) = make(dir.path(), seed, 100 + 150 * (seed % 7))?;
     let (ours, theirs) = (dir.path().join("ours"), dir.path().join("theirs"));
     std::fs::copy(&image, &ours)?;
     std::fs::copy(&image, &theirs)?;
     let seen = recovered_tree(&ours)?;
-    check_promised(&seen, &promised, features(seed))?;
+    check_guaranteed(&seen, &guaranteed, features(seed))?;
     let compared = compared(seed, &seen, &ours, &theirs, &dir.path().join("mount"))?;
     // Without them there is less.
     let without = without_fast_commits(&image, dir.path())?;
     Ok(Done {
         mattered: tree::difference(&without, &seen).is_some(),
         compared,
-        promised: promised.len() as u64,
+        guaranteed: guaranteed.len() as u64,
     })
 }
 
@@ -149,12 +149,12 @@ fn is_plain(seed: u64) -> bool {
     seed.is_multiple_of(2)
 }
 
-fn check_promised(seen: &Tree, promised: &Promised, features: &str) -> Result<()> {
+fn check_guaranteed(seen: &Tree, guaranteed: &Guaranteed, features: &str) -> Result<()> {
     // Linux 6.18 journals the block that gets the data of an inode as metadata, and revokes nothing: a replay
     // of its log brings that back over what was written to the block and synced since.
     let data_stays = !features.contains("inline_data");
 
-    for (path, data) in promised {
+    for (path, data) in guaranteed {
         let Some(entry) = seen.get(path) else {
             bail!("{} was synced and is not there", tree::show(path));
         };
@@ -295,19 +295,19 @@ fn take_a_turn(dir: &Path, image: &Path, seed: u64) -> Result<()> {
     let seen = tree::of_dir(kernel.dir())?;
     tree::same("the kernel's view / ours before the crash", &seen, &want)?;
     let (never, stop) = (AtomicBool::new(false), AtomicBool::new(false));
-    let promised = std::thread::scope(|scope| -> Result<Promised> {
+    let guaranteed = std::thread::scope(|scope| -> Result<Guaranteed> {
         let thread = scope.spawn(|| load(kernel.dir(), seed + 1000, &never, &stop));
         std::thread::sleep(Duration::from_millis(150));
-        // It has stopped by itself before the file system does: all that it synced is promised.
+        // It has stopped by itself before the file system does: all that it synced is guaranteed.
         stop.store(true, Ordering::Relaxed);
-        let promised = thread.join().unwrap_or_default();
+        let guaranteed = thread.join().unwrap_or_default();
         kernel.shut_down()?;
-        Ok(promised)
+        Ok(guaranteed)
     })?;
     kernel.unmount()?;
     let bytes = std::fs::read(image)?;
     let fs = mount(Arc::new(MemoryDevice::from_bytes(&bytes)))?;
-    check_promised(&tree::of_fs(&*fs)?, &promised, FEATURES[0])?;
+    check_guaranteed(&tree::of_fs(&*fs)?, &guaranteed, FEATURES[0])?;
     Ok(fs.unmount()?)
 }
 
@@ -398,19 +398,19 @@ fn length(rng: &mut fastrand::Rng) -> usize {
 }
 
 /// Works on files in a directory of its own until asked to stop or the file system is gone.
-fn load(root: &Path, seed: u64, closing: &AtomicBool, stop: &AtomicBool) -> Promised {
+fn load(root: &Path, seed: u64, closing: &AtomicBool, stop: &AtomicBool) -> Guaranteed {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut work = Work {
         root,
         closing,
         plain: is_plain(seed / 10),
         dir: root.join(format!("t{seed}")),
-        promised: Promised::new(),
+        guaranteed: Guaranteed::new(),
         files: BTreeMap::new(),
     };
     let started = std::fs::create_dir(&work.dir).and_then(|()| File::open(root)?.sync_all());
     if started.is_err() {
-        return work.promised;
+        return work.guaranteed;
     }
     while !stop.load(Ordering::Relaxed) {
         // An error ends it: names are known to be there or not, so it is the file system that went.
@@ -418,7 +418,7 @@ fn load(root: &Path, seed: u64, closing: &AtomicBool, stop: &AtomicBool) -> Prom
             break;
         }
     }
-    work.promised
+    work.guaranteed
 }
 
 struct Work<'r> {
@@ -427,7 +427,7 @@ struct Work<'r> {
     closing: &'r AtomicBool,
     plain: bool,
     dir: PathBuf,
-    promised: Promised,
+    guaranteed: Guaranteed,
     /// What is there, as far as this thread did it.
     files: BTreeMap<PathBuf, Vec<u8>>,
 }
@@ -447,9 +447,9 @@ impl Work<'_> {
         self.files.keys().nth(n).cloned()
     }
 
-    /// The name changes: nothing is promised of it, nor of other names of the same file, any more.
+    /// The name changes: nothing is guaranteed of it, nor of other names of the same file, any more.
     fn touch(&mut self, path: &Path) {
-        self.promised.remove(&self.key(path));
+        self.guaranteed.remove(&self.key(path));
     }
 
     fn key(&self, path: &Path) -> Vec<u8> {
@@ -504,7 +504,7 @@ impl Work<'_> {
                     File::open(&path)?.sync_all()?;
                     if !self.closing.load(Ordering::SeqCst) {
                         let data = self.files.get(&path).cloned().unwrap_or_default();
-                        self.promised.insert(self.key(&path), data);
+                        self.guaranteed.insert(self.key(&path), data);
                     }
                 }
             }

@@ -4,8 +4,8 @@
 
 use uext4_testkit::image::{mount, mount_as, mount_in};
 use uext4_testkit::prelude::*;
+use uext4_testkit::verdict::Guarantee;
 use uext4_testkit::verdict::History;
-use uext4_testkit::verdict::Promise;
 
 fn shared() -> Op {
     Op::Mkdir {
@@ -426,7 +426,7 @@ fn fault_inodes_run_out() {
 }
 
 #[test]
-fn fault_device_errors_lose_nothing_promised() {
+fn fault_device_errors_lose_nothing_guaranteed() {
     for seed in 0..env_number("UEXT4_FAULT_RUNS", 60) {
         let shape = Shape::ALL[fastrand::Rng::with_seed(seed).usize(..5)];
         device_error(seed, shape)
@@ -465,7 +465,7 @@ fn fault_device_errors_with_large_values() {
     }
 }
 
-/// One call of the device fails, or all from one on; what was promised before or after it holds.
+/// One call of the device fails, or all from one on; what was guaranteed before or after it holds.
 fn device_error(seed: u64, shape: Shape) -> Result<()> {
     let mut rng = fastrand::Rng::with_seed(seed);
     // Has chosen the shape.
@@ -494,10 +494,10 @@ fn device_error(seed: u64, shape: Shape) -> Result<()> {
         rule.from_nth(n)
     });
     let (mut states, mut changes) = (vec![worker.model.clone()], Vec::new());
-    let mut promises: Vec<Promise> = Vec::new();
+    let mut guarantees: Vec<Guarantee> = Vec::new();
     for _ in 0..60 {
         // An operation that failed may have happened in part: nothing after it is compared.
-        let Ok((op, promise)) = worker.step() else {
+        let Ok((op, guarantee)) = worker.step() else {
             break;
         };
         if states
@@ -507,7 +507,7 @@ fn device_error(seed: u64, shape: Shape) -> Result<()> {
             states.push(worker.model.clone());
             changes.push(op);
         }
-        promises.extend(promise);
+        guarantees.extend(guarantee);
     }
     if let Some((op, model)) = worker.pending_after_failure() {
         changes.push(op);
@@ -530,7 +530,7 @@ fn device_error(seed: u64, shape: Shape) -> Result<()> {
         changes,
     };
     history
-        .judge(&found, &promises)
+        .judge(&found, &guarantees)
         .map_err(|why| anyhow!("{call:?} {n}: {why}"))?;
     fs.unmount()?;
     drop(fs);

@@ -36,13 +36,13 @@ static ALLOCATED_BYTES: AtomicU64 = AtomicU64::new(0);
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATED_BYTES.fetch_add(layout.size() as u64, Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's guarantee.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         ALLOCATED_BYTES.fetch_sub(layout.size() as u64, Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's guarantee.
         unsafe { System.dealloc(memory, layout) }
     }
 }

@@ -75,7 +75,7 @@ impl Worker<'_> {
 }
 
 impl History {
-    /// Syncs, and notes what that promises.
+    /// Syncs, and notes what that guarantees.
     fn sync(&self, fs: &Ext4, device: &Device) -> usize {
         let before: Vec<_> = {
             let fates = lock(&self.0);

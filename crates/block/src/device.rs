@@ -123,7 +123,7 @@ pub trait BlockDevice: Send + Sync + Debug {
     /// Makes every write that had returned before this call durable.
     fn flush(&self) -> Result<()>;
 
-    /// Writes `buf` at `offset` and makes it durable; promises nothing for other writes.
+    /// Writes `buf` at `offset` and makes it durable; makes no other write durable.
     fn write_fua(&self, offset: u64, buf: &[u8]) -> Result<()> {
         self.write_at(offset, buf)?;
         self.flush()

@@ -87,7 +87,7 @@ pub enum BlockError {
         /// The host's error.
         source: io::Error,
     },
-    /// The device ended, though its length promised more.
+    /// The device ended, before its length.
     #[error("short {op} at offset {offset}: {done} of {len} bytes")]
     Short {
         /// What was asked.

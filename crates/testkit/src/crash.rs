@@ -6,7 +6,7 @@ use crate::image::{Shape, mount, mount_in};
 use crate::operation::{Op, apply};
 use crate::oracle;
 use crate::tree;
-use crate::verdict::{History, Promise};
+use crate::verdict::{Guarantee, History};
 use crate::workload::{Habits, Worker};
 use std::sync::Mutex;
 
@@ -40,8 +40,8 @@ pub struct Recording {
     pub log: RecordLog,
     /// What each thread did.
     pub histories: Vec<History>,
-    /// The promises by number of their mark: thread and promise.
-    pub promises: Vec<(usize, Promise)>,
+    /// The guarantees by number of their mark: thread and guarantee.
+    pub guarantees: Vec<(usize, Guarantee)>,
 }
 
 /// What a run checked.
@@ -51,8 +51,8 @@ pub struct Tally {
     pub cuts: usize,
     /// Those of them that e2fsck and the kernel were asked about.
     pub sampled: usize,
-    /// Promises made.
-    pub promises: usize,
+    /// Guarantees made.
+    pub guarantees: usize,
 }
 
 /// Runs the workload.
@@ -82,7 +82,7 @@ pub fn record(plan: &Plan) -> Result<Recording> {
         operations: plan.operations,
         device: &device,
     };
-    let (histories, promises) = run_workers(workers, &run)?;
+    let (histories, guarantees) = run_workers(workers, &run)?;
     if rng.bool() {
         fs.unmount()?;
     } else {
@@ -91,53 +91,53 @@ pub fn record(plan: &Plan) -> Result<Recording> {
     Ok(Recording {
         log: device.log(),
         histories,
-        promises,
+        guarantees,
     })
 }
 
-/// Promises by number of their mark: worker and promise.
-pub type Promises = Vec<(usize, Promise)>;
+/// Guarantees by number of their mark: worker and guarantee.
+pub type Guarantees = Vec<(usize, Guarantee)>;
 
 /// What workers on a recorded device share.
 #[derive(Debug)]
 pub struct WorkerRun<'d, D> {
     /// Operations of each.
     pub operations: usize,
-    /// Where promises are marked by their number.
+    /// Where guarantees are marked by their number.
     pub device: &'d RecordDevice<D>,
 }
 
-/// Runs workers, a thread for each: what they did, and what was promised, by number of the mark.
+/// Runs workers, a thread for each: what they did, and what was guaranteed, by number of the mark.
 pub fn run_workers<D: BlockDevice>(
     workers: Vec<Worker<'_>>,
     run: &WorkerRun<'_, D>,
-) -> Result<(Vec<History>, Promises)> {
-    let promises = Mutex::new(Vec::new());
+) -> Result<(Vec<History>, Guarantees)> {
+    let guarantees = Mutex::new(Vec::new());
     let histories: Result<Vec<History>> = std::thread::scope(|scope| {
-        let promises = &promises;
+        let guarantees = &guarantees;
         let threads: Vec<_> = workers
             .into_iter()
             .enumerate()
-            .map(|(index, worker)| scope.spawn(move || work(run, index, worker, promises)))
+            .map(|(index, worker)| scope.spawn(move || work(run, index, worker, guarantees)))
             .collect();
         threads
             .into_iter()
             .map(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?)
             .collect()
     });
-    let promises = promises.into_inner().map_err(|_| anyhow!("poisoned"))?;
-    Ok((histories?, promises))
+    let guarantees = guarantees.into_inner().map_err(|_| anyhow!("poisoned"))?;
+    Ok((histories?, guarantees))
 }
 
 fn work<D: BlockDevice>(
     run: &WorkerRun<'_, D>,
     index: usize,
     mut worker: Worker<'_>,
-    promises: &Mutex<Vec<(usize, Promise)>>,
+    guarantees: &Mutex<Vec<(usize, Guarantee)>>,
 ) -> Result<History> {
     let (mut states, mut changes) = (vec![worker.model.clone()], Vec::new());
     for _ in 0..run.operations {
-        let (op, promise) = worker.step()?;
+        let (op, guarantee) = worker.step()?;
         if states
             .last()
             .is_some_and(|last| last.step < worker.model.step)
@@ -145,10 +145,10 @@ fn work<D: BlockDevice>(
             states.push(worker.model.clone());
             changes.push(op);
         }
-        if let Some(promise) = promise {
-            let mut promises = promises.lock().map_err(|_| anyhow!("poisoned"))?;
-            promises.push((index, promise));
-            run.device.mark(promises.len() as u64 - 1);
+        if let Some(guarantee) = guarantee {
+            let mut guarantees = guarantees.lock().map_err(|_| anyhow!("poisoned"))?;
+            guarantees.push((index, guarantee));
+            run.device.mark(guarantees.len() as u64 - 1);
         }
     }
     Ok(History {
@@ -162,7 +162,7 @@ fn work<D: BlockDevice>(
 pub fn examine(plan: &Plan, recording: &Recording) -> Result<Tally> {
     let mut rng = Rng::with_seed(!plan.seed);
     let mut tally = Tally {
-        promises: recording.promises.len(),
+        guarantees: recording.guarantees.len(),
         ..Tally::default()
     };
     let mut replayer = recording.log.replayer();
@@ -223,13 +223,13 @@ fn judge(
     let found = tree::of_fs(&*fs).context("walk after recovery")?;
     let marks = recording.log.marks_before(cut);
     for (index, history) in recording.histories.iter().enumerate() {
-        let promises: Vec<Promise> = marks
+        let guarantees: Vec<Guarantee> = marks
             .iter()
-            .filter_map(|mark| recording.promises.get(usize::try_from(mark.value).ok()?))
+            .filter_map(|mark| recording.guarantees.get(usize::try_from(mark.value).ok()?))
             .filter(|(thread, _)| *thread == index)
-            .map(|(_, promise)| *promise)
+            .map(|(_, guarantee)| *guarantee)
             .collect();
-        if let Err(why) = history.judge(&found, &promises) {
+        if let Err(why) = history.judge(&found, &guarantees) {
             bail!("{why}");
         }
     }

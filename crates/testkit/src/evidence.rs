@@ -147,7 +147,7 @@ fn faults(text: &mut String, lines: &[Value]) -> Result<()> {
             number("runs"),
             number("failed"),
             number("lost"),
-            number("promises"),
+            number("guarantees"),
             number("bad"),
             word("date"),
             word("commit"),

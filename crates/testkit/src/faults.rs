@@ -6,9 +6,9 @@
 //! writes, and says so once ([`VolatileDevice`]): it is the file system that must remember.
 //!
 //! # What must hold
-//! Nothing panics or hangs. Once the device has lost anything, no call that promises durability returns `Ok`,
+//! Nothing panics or hangs. Once the device has lost anything, no call that guarantees durability returns `Ok`,
 //! however often it is made. After a power loss the image recovers, the verifier finds nothing, and all that
-//! was promised is there.
+//! was guaranteed is there.
 
 use crate::device::{AfterLoss, FaultCall, FaultPlan, FaultRule, LostData, VolatileDevice};
 use crate::explore::base::{BLOCK, Base, CONFIGS};
@@ -16,14 +16,14 @@ use crate::external::*;
 use crate::image::mount;
 use crate::model::Model;
 use crate::operation::{Op, apply};
-use crate::verdict::{History, Promise};
+use crate::verdict::{Guarantee, History};
 use crate::workload::{Habits, Worker};
 use crate::{oracle, tree};
 
 /// Operations of a segment, of all its threads together.
 pub const OPERATIONS: usize = 100;
 
-/// Rounds of calls that promise something, after the first failure.
+/// Rounds of calls that guarantee something, after the first failure.
 const ROUNDS_AFTERWARDS: usize = 3;
 
 /// Of how many runs e2fsck is asked about one.
@@ -72,8 +72,8 @@ pub struct Outcome {
     pub failed: u64,
     /// Of those, runs in which the device lost something.
     pub lost: u64,
-    /// Promises that held.
-    pub promises: u64,
+    /// Guarantees that held.
+    pub guarantees: u64,
 }
 
 impl Outcome {
@@ -82,17 +82,17 @@ impl Outcome {
         self.runs += other.runs;
         self.failed += other.failed;
         self.lost += other.lost;
-        self.promises += other.promises;
+        self.guarantees += other.guarantees;
     }
 }
 
 /// Puts something around a device.
 pub type Wrap = dyn Fn(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice>;
 
-/// What a thread did up to its first failure, and what it was promised.
+/// What a thread did up to its first failure, and what it was guaranteed.
 struct Worked {
     history: History,
-    promises: Vec<Promise>,
+    guarantees: Vec<Guarantee>,
     /// What is there at the end, if nothing failed.
     model: Model,
 }
@@ -180,7 +180,7 @@ pub fn run_on(segment: &Segment, fault: &Fault, wrap: &Wrap) -> Result<Outcome> 
             end(&fs, &device, rng.bool())?;
             worked
         }
-        // What was there before is still promised.
+        // What was there before is still guaranteed.
         Err(_) => segment
             .models
             .iter()
@@ -192,9 +192,9 @@ pub fn run_on(segment: &Segment, fault: &Fault, wrap: &Wrap) -> Result<Outcome> 
         runs: 1,
         failed: u64::from(plan.failed() > 0),
         lost: u64::from(device.lost_bytes() > 0),
-        promises: 0,
+        guarantees: 0,
     };
-    outcome.promises = recovers(&device, &worked, rng.u64(..))?;
+    outcome.guarantees = recovers(&device, &worked, rng.u64(..))?;
     Ok(outcome)
 }
 
@@ -205,7 +205,7 @@ fn nothing_done((thread, model): (usize, &Model)) -> Worked {
             states: vec![model.clone()],
             changes: Vec::new(),
         },
-        promises: vec![Promise::Everything(model.step)],
+        guarantees: vec![Guarantee::Everything(model.step)],
         model: model.clone(),
     }
 }
@@ -252,7 +252,7 @@ fn one_thread(
     for _ in 0..operations {
         let lost = device.lost_bytes();
         // An operation that failed may have happened: nothing after it is compared.
-        let Ok((op, promise)) = worker.step() else {
+        let Ok((op, guarantee)) = worker.step() else {
             break;
         };
         if worked.model.step < worker.model.step {
@@ -260,10 +260,10 @@ fn one_thread(
             worked.history.changes.push(op.clone());
             worked.model = worker.model.clone();
         }
-        if promise.is_some() && lost > 0 {
-            bail!("{op:?} promised something after {lost} bytes were lost");
+        if guarantee.is_some() && lost > 0 {
+            bail!("{op:?} guaranteed something after {lost} bytes were lost");
         }
-        worked.promises.extend(promise);
+        worked.guarantees.extend(guarantee);
     }
     if let Some((op, model)) = worker.pending_after_failure() {
         worked.history.changes.push(op);
@@ -273,7 +273,7 @@ fn one_thread(
     Ok(worked)
 }
 
-/// Continues with a mount of which something may have failed: whatever it answers, it promises nothing once
+/// Continues with a mount of which something may have failed: whatever it answers, it guarantees nothing once
 /// anything was lost.
 fn use_on(fs: &Arc<Ext4>, device: &VolatileDevice) -> Result<()> {
     for round in 0..ROUNDS_AFTERWARDS {
@@ -299,8 +299,8 @@ fn use_on(fs: &Arc<Ext4>, device: &VolatileDevice) -> Result<()> {
         for op in [create, write, fsync(true), root, fsync(false), Op::Syncfs] {
             let lost = device.lost_bytes();
             let done = apply(&**fs, &op);
-            let promises = matches!(op, Op::Fsync { .. } | Op::Syncfs);
-            if promises && done.is_ok() && lost > 0 {
+            let guarantees = matches!(op, Op::Fsync { .. } | Op::Syncfs);
+            if guarantees && done.is_ok() && lost > 0 {
                 bail!("{op:?} returned Ok after {lost} bytes were lost");
             }
         }
@@ -330,16 +330,16 @@ fn end(fs: &Arc<Ext4>, device: &VolatileDevice, unmounts: bool) -> Result<()> {
     Ok(())
 }
 
-/// After a power loss everything promised is there; how much that was.
+/// After a power loss everything guaranteed is there; how much that was.
 fn recovers(device: &VolatileDevice, worked: &[Worked], seed: u64) -> Result<u64> {
     let left = Arc::new(device.after_power_loss(seed));
     let fs = mount(Arc::clone(&left) as Arc<_>).context("recovery")?;
     let found = tree::of_fs(&*fs).context("walk after recovery")?;
-    let mut promises = 0;
+    let mut guarantees = 0;
     for worked in worked {
-        let judged = worked.history.judge(&found, &worked.promises);
+        let judged = worked.history.judge(&found, &worked.guarantees);
         judged.map_err(|why| anyhow!(why))?;
-        promises += worked.promises.len() as u64;
+        guarantees += worked.guarantees.len() as u64;
     }
     fs.unmount().context("unmount after recovery")?;
     drop(fs);
@@ -347,5 +347,5 @@ fn recovers(device: &VolatileDevice, worked: &[Worked], seed: u64) -> Result<u64
     if seed.is_multiple_of(FSCK_ONE_IN) {
         oracle::fsck_device(&left)?;
     }
-    Ok(promises)
+    Ok(guarantees)
 }

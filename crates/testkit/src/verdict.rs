@@ -1,7 +1,7 @@
 //! What recovery may leave of a worker's operations.
 //!
 //! Handles are durable in order, so names, attributes and sizes must be as some step left them, and
-//! that step is at or after the one that a promise names. A byte of a file's data is as that step left it, or as an
+//! that step is at or after the one that a guarantee names. A byte of a file's data is as that step left it, or as an
 //! overwrite in place left it before or after: overwriting is not ordered with anything until a sync. Bytes
 //! that only what moves or frees blocks could bring back are stale.
 
@@ -13,9 +13,9 @@ use crate::tree::{Entry, Tree, brief, show};
 /// The largest block.
 const BLOCK_BYTES_MAX: usize = 4096;
 
-/// A promise that the file system made.
+/// A guarantee that the file system made.
 #[derive(Clone, Copy, Debug)]
-pub enum Promise {
+pub enum Guarantee {
     /// All that was done up to this step.
     Everything(usize),
     /// A file as it was at a step, and what of its inode was changed by the earlier step.
@@ -24,16 +24,16 @@ pub enum Promise {
         id: Id,
         /// When the inode, or with data only the size, changed last.
         changed: usize,
-        /// When the promise was made.
+        /// When the guarantee was made.
         at: usize,
     },
 }
 
-/// What a call that has returned promises of what the model says is there.
-pub fn promise_of(model: &Model, op: &Op) -> Option<Promise> {
+/// What a call that has returned guarantees of what the model says is there.
+pub fn guarantee_of(model: &Model, op: &Op) -> Option<Guarantee> {
     let at = model.step;
     match op {
-        Op::Syncfs => Some(Promise::Everything(at)),
+        Op::Syncfs => Some(Guarantee::Everything(at)),
         Op::Fsync { path, data_only } => {
             let id = model.find(path).ok()?;
             let node = model.node(id)?;
@@ -42,7 +42,7 @@ pub fn promise_of(model: &Model, op: &Op) -> Option<Promise> {
             } else {
                 node.changed
             };
-            Some(Promise::File { id, changed, at })
+            Some(Guarantee::File { id, changed, at })
         }
         _ => None,
     }
@@ -60,17 +60,17 @@ pub struct History {
 }
 
 impl History {
-    /// Whether `found` is allowed after `promises`; the reason if not.
-    pub fn judge(&self, found: &Tree, promises: &[Promise]) -> Result<(), String> {
+    /// Whether `found` is allowed after `guarantees`; the reason if not.
+    pub fn judge(&self, found: &Tree, guarantees: &[Guarantee]) -> Result<(), String> {
         let (mut first, mut floor_all) = (0, 0);
         let mut floors: HashMap<Id, usize> = HashMap::new();
-        for promise in promises {
-            match *promise {
-                Promise::Everything(step) => {
+        for guarantee in guarantees {
+            match *guarantee {
+                Guarantee::Everything(step) => {
                     first = first.max(step);
                     floor_all = floor_all.max(step);
                 }
-                Promise::File { id, changed, at } => {
+                Guarantee::File { id, changed, at } => {
                     first = first.max(changed);
                     let floor = floors.entry(id).or_default();
                     *floor = (*floor).max(at);
@@ -85,8 +85,8 @@ impl History {
                 break;
             }
             let floor = |id: Id| {
-                let promised = floors.get(&id).copied().unwrap_or(0).max(floor_all);
-                promised.max(state.step).saturating_sub(base)
+                let guaranteed = floors.get(&id).copied().unwrap_or(0).max(floor_all);
+                guaranteed.max(state.step).saturating_sub(base)
             };
             match self.fits(index, &found, &floor) {
                 Ok(()) => return Ok(()),
@@ -281,14 +281,14 @@ impl History {
 
     /// As [`History::judge`], where nothing but what was synced is sure to be there, and that only if nothing
     /// changed it since, nor the directories that it is in.
-    pub fn judge_synced(&self, found: &Tree, promises: &[Promise]) -> Result<(), String> {
+    pub fn judge_synced(&self, found: &Tree, guarantees: &[Guarantee]) -> Result<(), String> {
         let (Some(last), Some(base)) = (self.states.last(), self.states.first()) else {
             return Ok(());
         };
-        for promise in promises {
-            let (at, changed, only) = match *promise {
-                Promise::Everything(at) => (at, at, None),
-                Promise::File { id, changed, at } => (at, changed, Some(id)),
+        for guarantee in guarantees {
+            let (at, changed, only) = match *guarantee {
+                Guarantee::Everything(at) => (at, at, None),
+                Guarantee::File { id, changed, at } => (at, changed, Some(id)),
             };
             let synced = &self.states[at.saturating_sub(base.step)];
             for (path, entry) in own_part(&self.name, &synced.tree()) {

@@ -8,7 +8,7 @@ use crate::image::Shape;
 use crate::model::{Content, Model};
 use crate::operation::{Op, apply, apply_to_ext4};
 use crate::tree::{self, Tree, join};
-use crate::verdict::{Promise, own_part, promise_of};
+use crate::verdict::{Guarantee, guarantee_of, own_part};
 
 mod short;
 
@@ -114,7 +114,7 @@ impl<'f> Worker<'f> {
     }
 
     /// Does one operation on both sides.
-    pub fn step(&mut self) -> Result<(Op, Option<Promise>)> {
+    pub fn step(&mut self) -> Result<(Op, Option<Guarantee>)> {
         if self.rng.u8(..100) < 6 {
             self.use_open()?;
         }
@@ -122,13 +122,13 @@ impl<'f> Worker<'f> {
             Some(op) => op,
             None => self.choose(),
         };
-        let promise = self
+        let guarantee = self
             .both(&op)
             .with_context(|| format!("{}: {op:?}", self.name))?;
-        Ok((op, promise))
+        Ok((op, guarantee))
     }
 
-    fn both(&mut self, op: &Op) -> Result<Option<Promise>> {
+    fn both(&mut self, op: &Op) -> Result<Option<Guarantee>> {
         let mut after = self.model.clone();
         let mut expected = after.apply(op);
         let is_there = matches!(expected, Ok(()) | Err(Errno::EINVAL));
@@ -145,7 +145,7 @@ impl<'f> Worker<'f> {
                 if let Some(node) = node {
                     self.open.push((node, kept));
                 }
-                Ok(promise_of(&self.model, op))
+                Ok(guarantee_of(&self.model, op))
             }
             (Err(e), Err(errno)) if e == errno => Ok(None),
             (Err(e), Ok(())) if e == Errno::ENOSPC && self.habits.no_space => {

@@ -1,4 +1,4 @@
-//! Once the device failed to make something durable, no call returns Ok that promises durability.
+//! Once the device failed to make something durable, no call returns Ok that guarantees durability.
 
 use super::{SIZE, device};
 use uext4_testkit::prelude::*;
@@ -34,8 +34,8 @@ fn mounted() -> Mounted {
     }
 }
 
-/// The calls that promise durability, by name; true for those that returned Ok.
-fn promises(m: &Mounted) -> Vec<(&'static str, bool)> {
+/// The calls that guarantee durability, by name; true for those that returned Ok.
+fn guarantees(m: &Mounted) -> Vec<(&'static str, bool)> {
     let me = Caller::root();
     let Mounted { fs, file, .. } = m;
     let aligned = vec![2u8; 3 * 4096];
@@ -76,7 +76,7 @@ fn promises(m: &Mounted) -> Vec<(&'static str, bool)> {
 type Lose = fn(&Mounted) -> bool;
 
 #[test]
-fn after_a_failed_flush_nothing_is_promised() {
+fn after_a_failed_flush_nothing_is_guaranteed() {
     let ways: [(&str, Lose); 3] = [
         ("fsync of an overwrite", |m| {
             m.fs.put(&m.file, 0, &[3; 4096]);
@@ -92,15 +92,15 @@ fn after_a_failed_flush_nothing_is_promised() {
         let m = mounted();
         m.plan.add(FaultRule::new(FaultCall::Flush).nth(1));
         assert!(!lose(&m), "{way}: Ok although the flush failed");
-        let kept = promises(&m);
+        let kept = guarantees(&m);
         let kept = kept.iter().filter(|(_, ok)| *ok).collect::<Vec<_>>();
         assert!(kept.is_empty(), "{way}: Ok after a failed flush: {kept:?}");
     }
 }
 
-/// A commit block, or the log's superblock, that cannot be written ends all promises as well.
+/// A commit block, or the log's superblock, that cannot be written ends all guarantees as well.
 #[test]
-fn after_a_failed_write_of_the_log_nothing_is_promised() {
+fn after_a_failed_write_of_the_log_nothing_is_guaranteed() {
     for k in 1.. {
         let m = mounted();
         m.fs.make(&m.root, b"a", &FILE);
@@ -112,7 +112,7 @@ fn after_a_failed_write_of_the_log_nothing_is_promised() {
             return;
         }
         assert!(synced.is_err(), "write {k} failed");
-        let kept = promises(&m);
+        let kept = guarantees(&m);
         let kept = kept.iter().filter(|(_, ok)| *ok).collect::<Vec<_>>();
         assert!(kept.is_empty(), "Ok after write {k} failed: {kept:?}");
     }

@@ -23,7 +23,7 @@ impl DurableFiles {
         all.entry(worker).or_default().push((path, content));
     }
 
-    /// One of the worker's own files, about which nothing is promised any more.
+    /// One of the worker's own files, about which nothing is guaranteed any more.
     pub fn take(&self, worker: u64, rng: &mut Rng) -> Option<(PathBuf, Content)> {
         let mut all = self.0.lock().expect("whole");
         let own = all.get_mut(&worker)?;

@@ -1,4 +1,4 @@
-//! A mount under everything at once: it stays whole, keeps what fsync(2) promised when its server is killed, loses
+//! A mount under everything at once: it stays whole, keeps what fsync(2) guaranteed when its server is killed, loses
 //! no inode, and does not grow.
 //!
 //! `UEXT4_MOUNT_STRESS_SECONDS` and `UEXT4_MOUNT_KILLS` make it longer, `UEXT4_SEED` changes what is done.
@@ -139,6 +139,6 @@ fn a_killed_server_loses_nothing_that_was_durable() -> Result<()> {
         }
         mount.remount()?;
     }
-    eprintln!("{kills} kills, {calls} calls, {checked} times a promise was kept");
+    eprintln!("{kills} kills, {calls} calls, {checked} times a guarantee was kept");
     mount.finish()
 }

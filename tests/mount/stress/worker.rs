@@ -22,7 +22,7 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Starts `noisy` threads that do anything, and `careful` ones that note what they were promised.
+    /// Starts `noisy` threads that do anything, and `careful` ones that note what they were guaranteed.
     pub fn start(
         dir: &Path,
         durable: &Arc<DurableFiles>,
@@ -41,7 +41,7 @@ impl Workers {
                 while !stop.load(Relaxed) {
                     let done = match number < noisy {
                         true => anything(&dir, &mut rng),
-                        false => promised(&dir, &durable, number, &mut rng),
+                        false => guaranteed(&dir, &durable, number, &mut rng),
                     };
                     match done {
                         Ok(()) => _ = calls.fetch_add(1, Relaxed),
@@ -138,7 +138,7 @@ fn anything(dir: &Path, rng: &mut Rng) -> io::Result<()> {
 }
 
 /// Makes a file, makes it durable and notes that; later moves or removes some.
-fn promised(dir: &Path, durable: &DurableFiles, worker: u64, rng: &mut Rng) -> io::Result<()> {
+fn guaranteed(dir: &Path, durable: &DurableFiles, worker: u64, rng: &mut Rng) -> io::Result<()> {
     let own = dir.join(format!("own-{worker}"));
     if rng.u32(..4) == 0
         && let Some((path, content)) = durable.take(worker, rng)

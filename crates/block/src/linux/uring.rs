@@ -132,7 +132,7 @@ impl Rings {
             ring: &mut ring,
             in_flight: 0,
         };
-        // SAFETY: as the caller promised.
+        // SAFETY: as the caller guarantees.
         let result = unsafe { flight.submit_all(entries, requests) };
         drop(flight);
         // A ring that failed may hold requests that the kernel hasn't taken: it goes, and they with it.

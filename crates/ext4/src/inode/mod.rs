@@ -407,7 +407,7 @@ impl Inode {
         }
     }
 
-    /// Remembers that `handle`'s transaction changed what fdatasync promises: size or mapping.
+    /// Remembers that `handle`'s transaction changed what fdatasync makes durable: size or mapping.
     #[inline]
     pub fn touch_data(&self, handle: &Handle<'_>) {
         self.touch(handle);

@@ -17,7 +17,7 @@ const CACHE_SHARE: u64 = 4;
 /// before that much is in use here, the kernel gives some back.
 const NODES_SHARE: u64 = 2;
 
-/// How much sooner than other processes the server is killed where the host has no memory left. What it has promised is
+/// How much sooner than other processes the server is killed where the host has no memory left. What it made durable is
 /// in the journal, which is not so of most others.
 const OOM_SCORE_RAISED: i32 = 500;
 const OOM_SCORE_MAX: i32 = 1000;

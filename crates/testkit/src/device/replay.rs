@@ -101,7 +101,7 @@ pub struct CrashPoint {
 impl RecordLog {
     /// The latest cuts before something became durable: before each flush that makes anything durable, before
     /// each FUA write, and at the end. What a power loss can leave elsewhere, it can leave at one of these,
-    /// after more promises.
+    /// after more guarantees.
     pub fn crash_points(&self) -> Vec<CrashPoint> {
         let mut points = Vec::new();
         let (mut durable, mut lossy, mut kept) = (0, Vec::new(), Vec::new());
@@ -198,7 +198,7 @@ impl<'a> Replayer<'a> {
         }
     }
 
-    /// Takes flushes and FUA for empty promises: the canary of a crash test, which must fail.
+    /// Ignores flushes and FUA: the canary of a crash test, which must fail.
     pub fn ignore_flushes(mut self) -> Replayer<'a> {
         self.ignore_flushes = true;
         self.flushes.clear();

@@ -56,7 +56,7 @@ pub const CANARIES: [Canary; 27] = [
     canary(Bug::CheckpointLosesABlock, "ordered", 1, "a checkpoint leaves a block out"),
     canary(Bug::CheckpointMisplacesABlock, "ordered", 1, "a checkpoint writes a block to the place after its own"),
     canary(Bug::DataLost, "ordered", 1, "a write of data never reaches the device"),
-    canary(Bug::DeviceLies, "ordered", 1, "flushes and durable writes are promises only"),
+    canary(Bug::DeviceLies, "ordered", 1, "flushes and durable writes make nothing durable"),
     canary(Bug::RecoveryWithoutFlush, "ordered", 1, "recovery marks the log empty without a flush of what it replayed"),
     canary(Bug::RecoveryEmptiesLogFirst, "ordered", 1, "recovery marks the log empty before it replays it"),
     canary(Bug::RecoverySkipsABlock, "ordered", 1, "recovery leaves a block of the log out"),

@@ -9,7 +9,7 @@ use super::tally::{Seen, Tally};
 use crate::device::ForkDevice;
 use crate::external::*;
 use crate::tree::{self, Tree};
-use crate::verdict::Promise;
+use crate::verdict::Guarantee;
 
 /// How deep crashes within recoveries go.
 const DEPTH_MAX: u32 = 2;
@@ -89,7 +89,7 @@ pub struct Judge<'a> {
     recovered: HashMap<u64, Arc<Recovered>>,
     /// That hash, by the hash of the state.
     keys: HashMap<u64, u64>,
-    /// What was allowed, by that hash and the number of promises.
+    /// What was allowed, by that hash and the number of guarantees.
     allowed: HashSet<(u64, usize)>,
     /// What it came to.
     pub tally: Tally,
@@ -132,7 +132,7 @@ impl<'a> Judge<'a> {
             if point.at_op < start {
                 continue;
             }
-            let promises = recording.promises_before(&point);
+            let guarantees = recording.guarantees_before(&point);
             let seed = seed ^ point.at_op as u64;
             for choice in choices(&recording.log, &point, &self.effort.budget, seed) {
                 self.number += 1;
@@ -147,7 +147,7 @@ impl<'a> Judge<'a> {
                     // If that fails, the finding is reported nevertheless.
                     let _ = save(&state.freeze(), path.as_ref());
                 }
-                self.state(state, &promises).map_err(|why| Failure {
+                self.state(state, &guarantees).map_err(|why| Failure {
                     state: self.number,
                     why: format!("{why:#}"),
                 })?;
@@ -166,15 +166,15 @@ impl<'a> Judge<'a> {
         new || self.only.is_some()
     }
 
-    fn state(&mut self, state: ForkDevice, promises: &[Vec<Promise>]) -> Result<()> {
-        // What a state was allowed to be before may be forbidden by what was promised since.
+    fn state(&mut self, state: ForkDevice, guarantees: &[Vec<Guarantee>]) -> Result<()> {
+        // What a state was allowed to be before may be forbidden by what was guaranteed since.
         if !self.is_new(&state)
             && let Some(key) = self.keys.get(&state.hash())
         {
-            return self.judge_as(*key, promises);
+            return self.judge_as(*key, guarantees);
         }
         if !self.base.config.has_journal {
-            return self.without_journal(&state, promises);
+            return self.without_journal(&state, guarantees);
         }
         let (key, replay) = self.replayed(&state)?;
         self.keys.insert(state.hash(), key);
@@ -184,25 +184,25 @@ impl<'a> Judge<'a> {
         };
         check_copies(&recovered, &replay)?;
         self.partial_replays(&state, key, &replay, &recovered)?;
-        self.judge_as(key, promises)?;
+        self.judge_as(key, guarantees)?;
         let ask = match self.only {
             Some(_) => self.others.all(),
             None => self.others.wants(&state),
         };
         if let Some(ask) = ask {
-            let is_allowed = |tree: &Tree| self.judge(tree, promises);
+            let is_allowed = |tree: &Tree| self.judge(tree, guarantees);
             let asked = self.others.ask(&state, &recovered, ask, &is_allowed)?;
             self.tally.add(&asked);
         }
         Ok(())
     }
 
-    /// Judges what was recovered under a key, unless that was done with the same promises.
-    fn judge_as(&mut self, key: u64, promises: &[Vec<Promise>]) -> Result<()> {
-        let count = promises.iter().map(Vec::len).sum();
+    /// Judges what was recovered under a key, unless that was done with the same guarantees.
+    fn judge_as(&mut self, key: u64, guarantees: &[Vec<Guarantee>]) -> Result<()> {
+        let count = guarantees.iter().map(Vec::len).sum();
         match self.recovered.get(&key) {
             Some(recovered) if self.allowed.insert((key, count)) => {
-                self.judge(&recovered.tree, promises)
+                self.judge(&recovered.tree, guarantees)
             }
             _ => Ok(()),
         }
@@ -309,12 +309,12 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    fn judge(&self, tree: &Tree, promises: &[Vec<Promise>]) -> Result<()> {
+    fn judge(&self, tree: &Tree, guarantees: &[Vec<Guarantee>]) -> Result<()> {
         let synced_only = !self.base.config.has_journal;
-        for (history, promises) in self.recording.histories.iter().zip(promises) {
+        for (history, guarantees) in self.recording.histories.iter().zip(guarantees) {
             match synced_only {
-                true => history.judge_synced(tree, promises),
-                false => history.judge(tree, promises),
+                true => history.judge_synced(tree, guarantees),
+                false => history.judge(tree, guarantees),
             }
             .map_err(|why| anyhow!(why))?;
         }
@@ -322,7 +322,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Without a journal e2fsck repairs everything, and what was synced and left alone since is there.
-    fn without_journal(&mut self, state: &ForkDevice, promises: &[Vec<Promise>]) -> Result<()> {
+    fn without_journal(&mut self, state: &ForkDevice, guarantees: &[Vec<Guarantee>]) -> Result<()> {
         // It does not repair a torn superblock without a backup, of which so small an image has none.
         if uext4_ext4::read_superblock(state).is_err() {
             return Ok(());
@@ -334,7 +334,7 @@ impl<'a> Judge<'a> {
         let key = state.hash();
         self.keys.insert(key, key);
         self.recovered.insert(key, Arc::new(recovered));
-        self.judge_as(key, promises)
+        self.judge_as(key, guarantees)
     }
 }
 

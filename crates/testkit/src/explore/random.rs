@@ -46,7 +46,7 @@ pub fn record_seed(base: &Base, seed: u64) -> Result<Recording> {
         operations: OPERATIONS,
         device: &device,
     };
-    let (histories, promises) = run_workers(workers, &run)?;
+    let (histories, guarantees) = run_workers(workers, &run)?;
     match rng.bool() {
         true => fs.unmount()?,
         false => fs.crash(),
@@ -56,7 +56,7 @@ pub fn record_seed(base: &Base, seed: u64) -> Result<Recording> {
         image: base.image.clone(),
         log: device.log(),
         histories,
-        promises,
+        guarantees,
     })
 }
 

@@ -7,12 +7,12 @@ use crate::device::{CrashPoint, Cut, ForkDevice, Image, RecordDevice, RecordLog,
 use crate::external::*;
 use crate::model::Model;
 use crate::operation::{Op, apply_to_ext4};
-use crate::verdict::{History, Promise, promise_of};
+use crate::verdict::{Guarantee, History, guarantee_of};
 
 /// The marker before the first step.
 pub const START: u64 = u64::MAX;
 
-/// What was done to a device, and what was promised meanwhile.
+/// What was done to a device, and what was guaranteed meanwhile.
 #[derive(Debug)]
 pub struct Recording {
     /// What the device held at the start.
@@ -21,8 +21,8 @@ pub struct Recording {
     pub log: RecordLog,
     /// What each worker did.
     pub histories: Vec<History>,
-    /// The promises by number of their mark: worker and promise.
-    pub promises: Vec<(usize, Promise)>,
+    /// The guarantees by number of their mark: worker and guarantee.
+    pub guarantees: Vec<(usize, Guarantee)>,
 }
 
 impl Recording {
@@ -32,18 +32,18 @@ impl Recording {
         self.log.ops.iter().position(is_start).unwrap_or(0)
     }
 
-    /// What was promised to each worker before a point.
-    pub fn promises_before(&self, point: &CrashPoint) -> Vec<Vec<Promise>> {
-        let mut promises = vec![Vec::new(); self.histories.len()];
+    /// What was guaranteed to each worker before a point.
+    pub fn guarantees_before(&self, point: &CrashPoint) -> Vec<Vec<Guarantee>> {
+        let mut guarantees = vec![Vec::new(); self.histories.len()];
         for mark in self.log.marks_before(&Cut::at(point.at_op)) {
             let made = usize::try_from(mark.value)
                 .ok()
-                .and_then(|n| self.promises.get(n));
-            if let Some((worker, promise)) = made {
-                promises[*worker].push(*promise);
+                .and_then(|n| self.guarantees.get(n));
+            if let Some((worker, guarantee)) = made {
+                guarantees[*worker].push(*guarantee);
             }
         }
-        promises
+        guarantees
     }
 }
 
@@ -60,7 +60,7 @@ struct Run<'b> {
     model: Model,
     states: Vec<Model>,
     changes: Vec<Op>,
-    promises: Vec<(usize, Promise)>,
+    guarantees: Vec<(usize, Guarantee)>,
 }
 
 /// Runs a sequence; `variant` chooses where in its log the file system is at the start.
@@ -74,7 +74,7 @@ pub fn record(base: &Base, steps: &[Step], variant: u64) -> Result<Recording> {
         model: base.model.clone(),
         states: Vec::new(),
         changes: Vec::new(),
-        promises: Vec::new(),
+        guarantees: Vec::new(),
     };
     run.fill_log(&fs, variant)?;
     run.device.mark(START);
@@ -99,7 +99,7 @@ pub fn record(base: &Base, steps: &[Step], variant: u64) -> Result<Recording> {
             states: run.states,
             changes: run.changes,
         }],
-        promises: run.promises,
+        guarantees: run.guarantees,
     })
 }
 
@@ -154,9 +154,9 @@ impl Run<'_> {
         if self.base.bug != Some(Bug::SyncForgotten) {
             apply_to_ext4(fs, op).with_context(|| format!("{op:?}"))?;
         }
-        if let Some(promise) = promise_of(&self.model, op) {
-            self.promises.push((0, promise));
-            self.device.mark(self.promises.len() as u64 - 1);
+        if let Some(guarantee) = guarantee_of(&self.model, op) {
+            self.guarantees.push((0, guarantee));
+            self.device.mark(self.guarantees.len() as u64 - 1);
         }
         Ok(())
     }
