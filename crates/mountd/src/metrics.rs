@@ -112,153 +112,160 @@ fn answer(client: &TcpStream, document: impl FnOnce() -> Result<Value, String>) 
 
 /// The statistics in Prometheus's text format.
 pub fn prometheus(document: &Value) -> String {
-    let mut text = String::new();
     let image = document["image"].as_str().unwrap_or_default();
-    let mount = format!("image=\"{}\"", escaped(image));
-    if let Some(seconds) = document["uptime_s"].as_f64() {
-        let head = (
-            "uext4_uptime_seconds",
-            "gauge",
-            "How long it has been mounted.",
-        );
-        metric(&mut text, head, [(mount.clone(), seconds)]);
+    let mut out = Exposition {
+        text: String::new(),
+        image: format!("image=\"{}\"", escaped(image)),
+    };
+    let uptime = [(vec![], document["uptime_s"].as_f64())];
+    let head = "uext4_uptime_seconds gauge How long it has been mounted.";
+    out.metric(head, uptime);
+    operations(&mut out, &document["operations"]);
+    for what in ["commit", "checkpoint"] {
+        durations(&mut out, what, &document["journal"][what]);
     }
-    operations(&mut text, document, &mount);
-    journal(&mut text, &document["journal"], &mount);
-    locks(&mut text, document, &mount);
+    locks(&mut out, &document["locks"]);
     let mut values = Vec::new();
     numbers(&document["cache"], &mut String::new(), &mut values);
-    let head = (
-        "uext4_cache",
-        "gauge",
-        "What caches hold, and what became of look-ups in them.",
-    );
-    let with_label = |(name, value)| (format!("{mount},value=\"{}\"", escaped(name)), value);
     let values = values
         .iter()
-        .map(|(name, value)| with_label((name.as_str(), *value)));
-    metric(&mut text, head, values);
-    text
+        .map(|(name, n)| (vec![("value", &**name)], Some(*n)));
+    let head = "uext4_cache gauge What caches hold, and what became of look-ups in them.";
+    out.metric(head, values);
+    out.text
 }
 
-fn operations(text: &mut String, document: &Value, mount: &str) {
-    let Some(operations) = document["operations"].as_object() else {
+/// The text of metrics so far.
+struct Exposition {
+    text: String,
+    /// The label that every sample has.
+    image: String,
+}
+
+impl Exposition {
+    /// Writes a metric, whose `head` is its name, type and description, with those samples that have a value.
+    fn metric<'a>(
+        &mut self,
+        head: &str,
+        samples: impl IntoIterator<Item = (Vec<(&'a str, &'a str)>, Option<f64>)>,
+    ) {
+        let name = head.split(' ').next().unwrap_or_default();
+        let mut unwritten = Some(head);
+        for (labels, value) in samples {
+            let Some(value) = value else { continue };
+            if let Some(head) = unwritten.take() {
+                self.head(head);
+            }
+            self.sample(name, &labels, value);
+        }
+    }
+
+    fn head(&mut self, head: &str) {
+        let mut parts = head.splitn(3, ' ');
+        let [name, kind, help] = [(); 3].map(|()| parts.next().unwrap_or_default());
+        // Writing to a string does not fail, here and below.
+        let _ = write!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+    }
+
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
+        let _ = write!(self.text, "{name}{{{}", self.image);
+        for (label, of) in labels {
+            let _ = write!(self.text, ",{label}=\"{}\"", escaped(of));
+        }
+        let _ = writeln!(self.text, "}} {value}");
+    }
+}
+
+fn operations(out: &mut Exposition, operations: &Value) {
+    let operations = || operations.as_object().into_iter().flatten();
+    let label = |name| ("operation", String::as_str(name));
+    for (head, field, unit) in [
+        (
+            "uext4_operations_total counter Requests of the kernel.",
+            "count",
+            1.0,
+        ),
+        (
+            "uext4_operation_errors_total counter Those that failed.",
+            "errors",
+            1.0,
+        ),
+        (
+            "uext4_operation_seconds_total counter How long they took together.",
+            "total_us",
+            1e6,
+        ),
+    ] {
+        let value = |of: &Value| of[field].as_f64().map(|value| value / unit);
+        out.metric(
+            head,
+            operations().map(|(name, of)| (vec![label(name)], value(of))),
+        );
+    }
+    let failures = operations().flat_map(|(name, of)| {
+        let failures = of["failures"].as_object().into_iter().flatten();
+        failures.map(move |(errno, n)| (vec![label(name), ("errno", errno)], n.as_f64()))
+    });
+    let head = "uext4_operation_failures_total counter Requests that failed, by error number.";
+    out.metric(head, failures);
+    let latencies = operations().flat_map(|(name, of)| {
+        [("0.5", "p50"), ("0.99", "p99")].map(|(quantile, field)| {
+            let seconds = of["latency_us"][field].as_f64().map(|us| us / 1e6);
+            (vec![label(name), ("quantile", quantile)], seconds)
+        })
+    });
+    let head = "uext4_operation_latency_seconds gauge How long they took.";
+    out.metric(head, latencies);
+}
+
+/// The durations of commits or checkpoints, as a histogram and its maximum.
+fn durations(out: &mut Exposition, what: &str, durations: &Value) {
+    let Some(buckets) = durations["buckets"].as_array() else {
         return;
     };
-    let each = |field: fn(&Value) -> Option<f64>| {
-        operations.iter().filter_map(move |(name, operation)| {
-            let labels = format!("{mount},operation=\"{}\"", escaped(name));
-            Some((labels, field(operation)?))
-        })
-    };
-    let head = (
-        "uext4_operations_total",
-        "counter",
-        "Requests of the kernel.",
-    );
-    metric(text, head, each(|operation| operation["count"].as_f64()));
-    let head = (
-        "uext4_operation_errors_total",
-        "counter",
-        "Those that failed.",
-    );
-    metric(text, head, each(|operation| operation["errors"].as_f64()));
-    let head = (
-        "uext4_operation_seconds_total",
-        "counter",
-        "How long they took together.",
-    );
-    metric(
-        text,
-        head,
-        each(|operation| Some(operation["total_us"].as_f64()? / 1e6)),
-    );
-    let failures = operations.iter().flat_map(|(name, operation)| {
-        let failures = operation["failures"].as_object().into_iter().flatten();
-        failures.filter_map(move |(errno, count)| {
-            let labels = format!("{mount},operation=\"{}\",errno=\"{errno}\"", escaped(name));
-            Some((labels, count.as_f64()?))
-        })
-    });
-    let head = (
-        "uext4_operation_failures_total",
-        "counter",
-        "Requests that failed, by error number.",
-    );
-    metric(text, head, failures);
-    let quantiles = [("0.5", "p50"), ("0.99", "p99")];
-    let latencies = operations.iter().flat_map(|(name, operation)| {
-        quantiles.iter().filter_map(move |(quantile, field)| {
-            let seconds = operation["latency_us"][field].as_f64()? / 1e6;
-            let labels = format!(
-                "{mount},operation=\"{}\",quantile=\"{quantile}\"",
-                escaped(name)
-            );
-            Some((labels, seconds))
-        })
-    });
-    let head = (
-        "uext4_operation_latency_seconds",
-        "gauge",
-        "How long they took.",
-    );
-    metric(text, head, latencies);
-}
-
-/// The durations of commits and checkpoints as histograms.
-fn journal(text: &mut String, journal: &Value, mount: &str) {
     let number = |value: &Value| value.as_f64().unwrap_or_default();
-    for what in ["commit", "checkpoint"] {
-        let durations = &journal[what];
-        let Some(buckets) = durations["buckets"].as_array() else {
-            continue;
-        };
-        let name = format!("uext4_journal_{what}_seconds");
-        // Writing to a string does not fail.
-        let _ = write!(
-            text,
-            "# HELP {name} How long each {what} of the journal took.\n# TYPE {name} histogram\n"
-        );
-        let mut count = 0.0;
-        for bucket in buckets {
-            count += number(&bucket["count"]);
-            let bound = number(&bucket["up_to_us"]) / 1e6;
-            let _ = writeln!(text, "{name}_bucket{{{mount},le=\"{bound}\"}} {count}");
-        }
-        let (count, sum) = (number(&durations["count"]), number(&durations["total_us"]));
-        let _ = writeln!(text, "{name}_bucket{{{mount},le=\"+Inf\"}} {count}");
-        let _ = writeln!(text, "{name}_sum{{{mount}}} {}", sum / 1e6);
-        let _ = writeln!(text, "{name}_count{{{mount}}} {count}");
-        let head = (
-            format!("uext4_journal_{what}_max_seconds"),
-            format!("How long the longest {what} took."),
-        );
-        let max = [(mount.to_owned(), number(&durations["max_us"]) / 1e6)];
-        metric(text, (&head.0, "gauge", &head.1), max);
+    let seconds = |value: &Value| number(value) / 1e6;
+    let name = format!("uext4_journal_{what}_seconds");
+    out.head(&format!(
+        "{name} histogram How long each {what} of the journal took."
+    ));
+    let (bucket_name, mut count) = (format!("{name}_bucket"), 0.0);
+    for bucket in buckets {
+        count += number(&bucket["count"]);
+        let bound = seconds(&bucket["up_to_us"]).to_string();
+        out.sample(&bucket_name, &[("le", &bound)], count);
     }
+    let count = number(&durations["count"]);
+    out.sample(&bucket_name, &[("le", "+Inf")], count);
+    out.sample(&format!("{name}_sum"), &[], seconds(&durations["total_us"]));
+    out.sample(&format!("{name}_count"), &[], count);
+    let head = format!("uext4_journal_{what}_max_seconds gauge How long the longest {what} took.");
+    out.metric(&head, [(vec![], Some(seconds(&durations["max_us"])))]);
 }
 
 /// Locks are counted only if that was requested.
-fn locks(text: &mut String, document: &Value, mount: &str) {
-    let locks = document["locks"].as_array().into_iter().flatten();
+fn locks(out: &mut Exposition, locks: &Value) {
+    let locks = locks.as_array().into_iter().flatten();
     let mut values = Vec::new();
     for lock in locks {
-        let Some(class) = lock["class"].as_str().or(lock["name"].as_str()) else {
+        let Some(class) = lock["class"].as_str() else {
             continue;
         };
+        let mut labels = vec![("class", class)];
+        labels.extend(lock["mode"].as_str().map(|mode| ("mode", mode)));
         let mut of_class = Vec::new();
         numbers(lock, &mut String::new(), &mut of_class);
-        let mut labels = format!("{mount},class=\"{}\"", escaped(class));
-        if let Some(mode) = lock["mode"].as_str() {
-            let _ = write!(labels, ",mode=\"{}\"", escaped(mode));
-        }
-        values.extend(of_class.into_iter().map(|(name, value)| {
-            let labels = format!("{labels},value=\"{}\"", escaped(&name));
-            (labels, value)
-        }));
+        values.extend(
+            of_class
+                .into_iter()
+                .map(|(name, n)| (labels.clone(), name, n)),
+        );
     }
-    let head = ("uext4_lock", "gauge", "What locks cost, by class.");
-    metric(text, head, values);
+    let samples = values.iter().map(|(labels, name, n)| {
+        let labels = labels.iter().copied().chain([("value", name.as_str())]);
+        (labels.collect(), Some(*n))
+    });
+    out.metric("uext4_lock gauge What locks cost, by class.", samples);
 }
 
 /// Every number in a document, by its path.
@@ -274,21 +281,6 @@ fn numbers(value: &Value, path: &mut String, found: &mut Vec<(String, f64)>) {
         path.push_str(name);
         numbers(value, path, found);
         path.truncate(before);
-    }
-}
-
-fn metric(
-    text: &mut String,
-    (name, kind, help): (&str, &str, &str),
-    values: impl IntoIterator<Item = (String, f64)>,
-) {
-    let mut values = values.into_iter().peekable();
-    if values.peek().is_none() {
-        return;
-    }
-    let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
-    for (labels, value) in values {
-        let _ = writeln!(text, "{name}{{{labels}}} {value}");
     }
 }
 
