@@ -6,7 +6,6 @@ use uext4_testkit::prelude::*;
 /// A mounted namespace; dropping it unmounts it.
 pub struct Mounted {
     dir: PathBuf,
-    mounted: bool,
     // The last field, as it is removed after the rest.
     _files: TempDir,
 }
@@ -54,13 +53,9 @@ impl Mounted {
             .status()?;
         let said = std::fs::read_to_string(&log)?;
         ensure!(status.success(), "{mount:?}: {status}: {said}");
-        let mounted = Mounted {
-            dir,
-            mounted: true,
-            _files: files,
-        };
+        let mounted = Mounted { dir, _files: files };
         ensure!(
-            mounted.is_mounted()?,
+            is_mounted(&mounted.dir),
             "{mount:?} succeeded, nothing is mounted: {said}"
         );
         Ok(mounted)
@@ -71,22 +66,15 @@ impl Mounted {
         &self.dir
     }
 
-    fn is_mounted(&self) -> Result<bool> {
-        let mounts = std::fs::read_to_string("/proc/mounts")?;
-        let at = |line: &str| line.split(' ').nth(1) == self.dir.to_str();
-        Ok(mounts.lines().any(at))
-    }
-
     /// Unmounts: it is unused.
-    pub fn unmount(mut self) -> Result<()> {
+    pub fn unmount(self) -> Result<()> {
         let mut umount = Command::new(built::command()?);
         let output = umount.arg("umount").arg(&self.dir).output();
         let output = output.context("uext4 umount")?;
         let said = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "{umount:?}: {said}");
-        self.mounted = false;
         ensure!(
-            !self.is_mounted()?,
+            !is_mounted(&self.dir),
             "{}: unmounted, and still there",
             self.dir.display()
         );
@@ -96,8 +84,6 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        if self.mounted {
-            let _ = Command::new("umount").arg("-l").arg(&self.dir).status();
-        }
+        unmount_what_is_left(&self.dir);
     }
 }

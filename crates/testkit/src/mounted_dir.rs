@@ -176,17 +176,10 @@ impl MountedDir {
         ensure!(status.success(), "{command:?}: {status}: {said}");
         self.mounted = true;
         ensure!(
-            self.is_mounted()?,
+            is_mounted(&self.dir),
             "{command:?} succeeded, nothing is mounted: {said}"
         );
         Ok(())
-    }
-
-    fn is_mounted(&self) -> Result<bool> {
-        let mounts = std::fs::read_to_string("/proc/mounts")?;
-        Ok(mounts
-            .lines()
-            .any(|line| line.split(' ').nth(1) == self.dir.to_str()))
     }
 
     /// Unmounts, and waits until the image is released.
@@ -209,7 +202,7 @@ impl MountedDir {
         }
         self.mounted = false;
         ensure!(
-            !self.is_mounted()?,
+            !is_mounted(&self.dir),
             "{}: unmounted, and still there",
             self.dir.display()
         );
@@ -232,7 +225,7 @@ impl MountedDir {
     /// Takes a mount away whose server was killed.
     pub fn abandon(&mut self) -> Result<()> {
         let end = Instant::now() + UNMOUNT_MAX;
-        while self.is_mounted()? {
+        while is_mounted(&self.dir) {
             ensure!(
                 Instant::now() < end,
                 "{}: still mounted",
@@ -287,10 +280,24 @@ fn is_held(image: &Path) -> Result<bool> {
     Ok(std::fs::read_dir("/sys/block")?.flatten().any(backs))
 }
 
+/// Whether something is mounted on a directory.
+pub fn is_mounted(dir: &Path) -> bool {
+    let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+    let mut dirs = mounts.lines().map(|line| line.split(' ').nth(1));
+    dirs.any(|at| at == dir.to_str())
+}
+
+/// Unmounts what a failed test left mounted on a directory.
+pub fn unmount_what_is_left(dir: &Path) {
+    if is_mounted(dir) {
+        let _ = Command::new("umount").arg("-l").arg(dir).status();
+    }
+}
+
 impl Drop for MountedDir {
     fn drop(&mut self) {
         if self.mounted && self.unmount().is_err() {
-            let _ = Command::new("umount").arg("-l").arg(&self.dir).status();
+            unmount_what_is_left(&self.dir);
         }
     }
 }

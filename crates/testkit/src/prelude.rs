@@ -13,7 +13,7 @@ pub use crate::{
     exclusive::Exclusive,
     image::Shape,
     mke2fs::{DIR, FILE, TempImage, debugfs, fsck, image, within},
-    mounted_dir::{Driver, MountedDir, can_mount},
+    mounted_dir::{Driver, MountedDir, can_mount, is_mounted, unmount_what_is_left},
     operation::{Op, apply, find},
     oracle::{self, KernelMount},
     program::is_installed,

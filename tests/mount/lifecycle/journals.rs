@@ -84,20 +84,13 @@ impl Pair {
     }
 
     fn is_mounted(&self) -> bool {
-        let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
-        let dir = self.path("mount");
-        mounts
-            .lines()
-            .any(|line| line.split(' ').nth(1) == dir.to_str())
+        is_mounted(&self.path("mount"))
     }
 }
 
 impl Drop for Pair {
     fn drop(&mut self) {
-        if self.is_mounted() {
-            let dir = self.path("mount");
-            let _ = Command::new("umount").arg("-l").arg(dir).status();
-        }
+        unmount_what_is_left(&self.path("mount"));
     }
 }
 
