@@ -1,4 +1,5 @@
-//! Copies a tree of the host into a directory of an image: files, directories, symbolic links and modes.
+//! Copies a tree of the host into a directory of an image: files, directories, symbolic links and modes. Owners, times,
+//! attributes, hard links and special files are left out; `uext4 mkfs --from` and `uext4 cp -a` copy them.
 //!
 //! ```sh
 //! cargo run --example copy_tree -- SOURCE IMAGE DESTINATION

@@ -73,7 +73,7 @@ impl Rank {
                 "A look-up finds the target's inode in the locked directory, so the directory precedes it."
             }
             Rank::Ilock => {
-                "An operation excludes others from a file before it starts a handle: with a handle open it would wait for them while commit waits for it."
+                "An operation excludes others from a file before it starts a handle: if it started the handle first, it would wait for the others while commit waits for it."
             }
             Rank::HandleStart => {
                 "Starting a handle may wait for a commit, and commit waits for open handles: locks taken inside a handle must never be held while one starts."
@@ -95,7 +95,7 @@ impl Rank {
             }
             Rank::JournalState => "A transaction is joined with a buffer or a group locked.",
             Rank::JournalList => {
-                "A buffer is entered into the list of a transaction that the journal's state names; an inode's state is encoded into a buffer, and enters its pending timestamps into a set below."
+                "The journal's state names the transaction whose list a buffer enters. An inode's state is encoded into a buffer, and its holder takes the lock of the set of pending timestamps."
             }
             Rank::Leaf => {
                 "Each guards one structure in memory for a few instructions, and takes no lock but inner ones."
@@ -187,7 +187,7 @@ classes! {
     LAZYTIME_WRITE = "lazytime_write", SUmount, Refused, "pending timestamps that are being written";
     RENAME = "rename", Rename, Refused, "the shape of the directory tree";
     DIR_ILOCK = "dir_ilock", DirIlock, ParentFirst, "a directory's entries";
-    ILOCK = "ilock", Ilock, Ascending, "a file's size and data layout";
+    ILOCK = "ilock", Ilock, Ascending, "changes of a file's size and data layout";
     RANGE = "range", Ilock, Ascending, "a range of a file, under its ilock";
     HANDLE = "handle", HandleStart, Refused, "a running transaction against closing";
     XATTR = "xattr", Xattr, Ascending, "an inode's extended attributes";
@@ -199,7 +199,7 @@ classes! {
     GROUP = "group", Group, Refused, "a block group's block bitmap";
     JOURNAL_STATE = "journal_state", JournalState, Refused, "which transactions run and commit";
     JOURNAL_LIST = "journal_list", JournalList, Refused, "the buffers of a transaction, one shard";
-    INODE_STATE = "inode_state", JournalList, Refused, "an inode's attributes in memory";
+    INODE_STATE = "inode_state", JournalList, Refused, "an inode's attributes in memory, the size included";
     ICACHE = "icache", Leaf, Refused, "an inode cache bucket, or all of it";
     REGISTRY = "registry", Leaf, Refused, "a shard of the superblock registry";
     BUFFER_CACHE = "buffer_cache", Leaf, Refused, "a shard of the metadata block cache";

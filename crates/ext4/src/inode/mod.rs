@@ -45,8 +45,8 @@ use uext4_sync::{MutexGuard, RwLock};
 use uext4_vfs::icache::CachedInode;
 use uext4_vfs::ilock::ILock;
 
-/// A cached inode; see the module. What it holds at both ends keeps everything else off its cache lines, the count of
-/// its references too; an alignment would do so as well, but allocating with one takes longer.
+/// A cached inode; see the module. The padding at both ends keeps other data, also its reference count, off its cache
+/// lines. An alignment would do the same, but allocating with one takes longer.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Inode {
@@ -463,7 +463,8 @@ impl Inode {
         self.file_type == FileType::Directory
     }
 
-    /// The size in bytes.
+    /// The last published size in bytes, without a lock. It cannot change while the caller holds `ilock` exclusively, and can only
+    /// grow while the caller shares it.
     #[inline]
     pub fn size(&self) -> u64 {
         self.size.load(Ordering::Acquire)

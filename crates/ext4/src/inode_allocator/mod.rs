@@ -1,12 +1,16 @@
 //! Inode allocation (mechanism 1): claiming a free bit in a group's inode bitmap.
 //!
 //! # Variants
-//! * `retry-unlocked` (before): a clear bit is found without the group's lock; the handle starts, unless
-//!   it has, and gets write access to the bitmap, and only then the bit is set under the lock. If
+//! * `retry-unlocked` (before): a clear bit is found without the group's lock; the handle is started
+//!   if it is not yet, and gets write access to the bitmap, and only then the bit is set under the lock. If
 //!   another thread took it meanwhile, all starts again from the next bit.
 //! * `retry-locked` (after): the same, but the loser of the race searches again with the lock held.
 //! * `lock-free` (beyond, default): the bit is claimed by an atomic operation on the word in memory,
 //!   each CPU in a word of its own; a lost race costs another round on the same word.
+//!
+//! A new variant needs `options::ialloc_variant`, `claim`, and `release_ino` here. Its tests are
+//! `tests/operations/inode_allocation.rs` and `tests/schedule/inode_allocation.rs`, which run every variant;
+//! `uext4 bench mdtest --ialloc` measures it.
 //!
 //! # Policy
 //! Directories spread by the Orlov rules (`orlov`). Files follow their parent: its group, those of

@@ -1,5 +1,8 @@
 //! How a file system is mounted.
 //!
+//! `mountd::options` parses them from `-o`, and `uext4::ImageOptions` sets them. A part of the file system reads
+//! `volume.options`, or `volume.settings` for what a remount can change.
+//!
 //! | module | holds |
 //! | --- | --- |
 //! | `ialloc_variant` | the variants of inode allocation |
@@ -30,7 +33,7 @@ pub enum DataMode {
     Ordered,
     /// It need not: but as nothing here keeps dirty data in memory, it does, as with `Ordered`.
     Writeback,
-    /// It is journalled, as metadata does.
+    /// It is journalled, as metadata is.
     Journal,
 }
 

@@ -13,8 +13,8 @@
 //! # What must hold ([`judge`])
 //! - Recovery succeeds; then `uext4-check` finds nothing, and in a sample and for every new shape of the tree
 //!   e2fsck neither; e2fsck's own recovery, and in a smaller sample the kernel's, leaves the same tree.
-//! - The tree is as one step left it, no earlier than guaranteed ([`crate::verdict`]): operations of one handle
-//!   are atomic, synced data is there, no byte is stale.
+//! - The tree equals that after some step, and that step is not before the last one that a sync guaranteed
+//!   ([`crate::verdict`]): operations of one handle are atomic, synced data is there, no byte is stale.
 //! - The log has no copy of a free block, or of one that holds data which does not go through it.
 //! - After a crash within a recovery, the next one leaves the same tree.
 //! - Without a journal, `e2fsck -fy` repairs everything, and what was synced and not changed since is there.
