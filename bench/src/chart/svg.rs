@@ -105,18 +105,19 @@ impl Chart {
         drawn
     }
 
-    /// The names of the categories, in lines.
+    /// The names of the categories, in lines: a word that is too long breaks after its hyphens.
     fn names(&self) -> Vec<Vec<String>> {
-        match &self.x.scale {
-            Scale::Categories(names) => {
-                let room = (WIDTH as i32 - Y_LABELS) / names.len().max(1) as i32;
-                names
-                    .iter()
-                    .map(|name| wrap(name, (room / LETTER) as usize))
-                    .collect()
-            }
-            Scale::Linear | Scale::Log => Vec::new(),
-        }
+        let Scale::Categories(names) = &self.x.scale else {
+            return Vec::new();
+        };
+        let room = (WIDTH as i32 - Y_LABELS) / names.len().max(1) as i32;
+        let letters = (room / LETTER) as usize;
+        let lines = |part: &str| match part.chars().count() <= letters {
+            true => vec![part.to_owned()],
+            false => wrap(&part.replace('-', "- "), letters),
+        };
+        let of_name = |name: &String| name.split(", ").flat_map(lines).collect();
+        names.iter().map(of_name).collect()
     }
 
     /// Draws axes and series. `root` has the pixels that plotters calculates for `area`, which is a part of it.

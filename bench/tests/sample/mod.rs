@@ -78,7 +78,8 @@ fn bars(id: &str, scale: Scale) -> Chart {
     ]
     .concat();
     let all = kinds.iter().zip(0..).map(|(&kind, at)| {
-        let points = [1.0, 0.8, 0.05, 0.45, 0.002, 0.7].map(|v| v * (20e3 + 6e3 * f64::from(at)));
+        let points = [1.0, 0.8, 0.05, 0.45, 0.002, 0.7, 0.6, 0.5, 0.9]
+            .map(|v| v * (20e3 + 6e3 * f64::from(at)));
         let points: Vec<(f64, f64)> = (0..).map(f64::from).zip(points).collect();
         series(
             &format!("variant {at} of a mechanism"),
@@ -88,7 +89,9 @@ fn bars(id: &str, scale: Scale) -> Chart {
             9.0,
         )
     });
-    let groups = names("create,_48 stat,_48 read_direct remove,_48 p99.99 ping-pong,_32");
+    let counts = ["1", "4", "32"];
+    let groups = ["stream", "ping-pong", "mixed"].map(|op| counts.map(|n| format!("{op},_{n}")));
+    let groups = names(&groups.concat().join(" "));
     chart(
         id,
         "Ten series at once",
