@@ -1,4 +1,4 @@
-//! Copies a tree of the host into a directory of an image: files, directories, symbolic links and modes. Owners, times,
+//! Copies a tree of the host into a directory of an existing image (`build_image` makes one of a whole tree): files, directories, symbolic links and modes. Owners, times,
 //! attributes, hard links and special files are left out; `uext4 mkfs --from` and `uext4 cp -a` copy them.
 //!
 //! ```sh

@@ -1,7 +1,7 @@
 //! The crash explorer, for a minute; `make explore` tries the sequences that its results do not have yet.
 //!
 //! The operations are those of [`uext4_testkit::explore::alphabet`]: creating, linking, unlinking, every form of
-//! rename, data, attributes.
+//! rename, data, attributes. `make test` tries a sample of them; `make explore` tries all.
 //!
 //! `UEXT4_EXPLORE_SEED` chooses which sequences and workloads are tried, `UEXT4_EXPLORE_SHARE` how many times
 //! as many as by default.

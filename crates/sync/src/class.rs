@@ -230,7 +230,8 @@ pub fn locking_markdown() -> String {
          Outermost first. A thread that holds a lock takes only locks further down, or of the same rank\n\
          where the table says so: *ascending* means by (superblock, inode number), an inode's\n\
          range after its ilock; *parent first* means that the tree of the objects gives the order. `try_`\n\
-         variants are free of it, as they never wait.\n\
+         variants are free of it, as they never wait. Which lock guards a field is in the head of its file; for\n\
+         an inode, `crates/ext4/src/inode/mod.rs`.\n\
          No I/O, no waiting and no callback under a lock of rank 11 or more: debug builds panic.\n\n\
          | rank | class | guards | a second of the same rank |\n| --- | --- | --- | --- |\n",
     );

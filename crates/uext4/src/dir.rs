@@ -50,6 +50,7 @@ impl Dir {
     }
 
     /// The inode.
+    #[cfg(feature = "unstable")]
     pub(crate) fn inode(&self) -> &InodeRef {
         &self.node
     }

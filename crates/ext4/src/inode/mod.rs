@@ -9,13 +9,13 @@
 //! # Invariants
 //! - `pins` counts the references that `InodeRef` hands out. `DEAD` is set, once and for good,
 //!   when the inode is being deleted; no reference is handed out after that.
-//! - An inode with links is evicted from memory, one without is deleted, when the last reference goes.
+//! - An inode with links is evicted from memory, one without is deleted, when the last reference is dropped.
 //!
 //! # Locking
-//! `ilock` (ranks `dir_ilock`, `ilock`) guards entries, size and layout; `map` (rank `extent_map`)
-//! the block mapping; `xattr` the attributes; `state` (a leaf) the decoded inode, for moments. The
-//! inode-table block is locked before `state`. What many threads read for each read or write (size,
-//! the clock tick of the last change, the mapping) is also kept where no lock is needed.
+//! `ilock` (classes `dir_ilock`, `ilock`) excludes changes of entries, size and layout; `map` (class `extent_map`)
+//! guards the block mapping; `xattr` the attributes; `state` (class `inode_state`) the decoded inode, for moments. The
+//! inode-table block is locked before `state`. What many threads read for each read or write (the size, by
+//! `Inode::size`; the clock tick of the last change; the mapping) is also published where no lock is needed.
 //!
 //! | module | holds |
 //! | --- | --- |

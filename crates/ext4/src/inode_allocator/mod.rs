@@ -8,7 +8,8 @@
 //! * `lock-free` (beyond, default): the bit is claimed by an atomic operation on the word in memory,
 //!   each CPU in a word of its own; a lost race costs another round on the same word.
 //!
-//! A new variant needs `options::ialloc_variant`, `claim`, and `release_ino` here. Its tests are
+//! A new variant needs `options::ialloc_variant`, `claim`, and `release_ino` here; its name in the help and the test of
+//! `bench/src/variants.rs`; and, to be simulated, `bench/src/model/ialloc`. Its tests are
 //! `tests/operations/inode_allocation.rs` and `tests/schedule/inode_allocation.rs`, which run every variant;
 //! `uext4 bench mdtest --ialloc` measures it.
 //!

@@ -118,7 +118,7 @@ mod tests {
             "fsname=y",
             "noload",
             "journal=/dev/x",
-            "ialloc=exclusive",
+            "ialloc=retry-locked",
             "memory=1G",
             "direct",
             "allow_other",
