@@ -29,3 +29,9 @@ if [ ${#missing[@]} -gt 0 ]; then
   $sudo apt-get update -qq
   $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
+# fusermount3 reads it; systemd makes it where there is one.
+if [ ! -e /etc/mtab ]; then
+  sudo=""; [ "$(id -u)" = 0 ] || sudo=sudo
+  echo "setup: linking /etc/mtab to /proc/self/mounts"
+  $sudo ln -s ../proc/self/mounts /etc/mtab
+fi
