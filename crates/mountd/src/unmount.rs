@@ -79,8 +79,13 @@ fn by_helper(dir: &Path, how: UnmountMode) -> Result<(), UnmountError> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&out.stderr);
-    match said.contains("busy") {
-        true => Err(UnmountError::Busy),
-        false => Err(UnmountError::Helper(said.trim().to_owned())),
-    }
+    let said = said.trim().trim_start_matches("fusermount3: ");
+    Err(match said {
+        busy if busy.contains("busy") => UnmountError::Busy,
+        // systemd makes it; a container may lack it.
+        mtab if mtab.contains("/etc/mtab") => UnmountError::Helper(format!(
+            "{mtab}; root makes it with ln -s ../proc/self/mounts /etc/mtab"
+        )),
+        other => UnmountError::Helper(other.to_owned()),
+    })
 }
