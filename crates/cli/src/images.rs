@@ -1,6 +1,6 @@
 //! The images that a command has open, each once.
 
-use crate::failure;
+use crate::diagnostics;
 use crate::location::InImage;
 use anyhow::Result;
 use std::ffi::OsString;
@@ -50,7 +50,7 @@ impl Images {
     /// A device that failed.
     pub fn close(self) -> Result<()> {
         for (image, fs) in self.open {
-            fs.unmount().map_err(|e| failure::opening(&image, &e))?;
+            fs.unmount().map_err(|e| diagnostics::opening(&image, &e))?;
         }
         Ok(())
     }
@@ -71,7 +71,7 @@ pub fn each(
         let at = InImage::parse(path);
         let fs = images.get(&at.image, write)?;
         work(&fs, &at).map_err(|e| match e.downcast() {
-            Ok(e) => failure::in_image(&at, e),
+            Ok(e) => diagnostics::in_image(&at, e),
             Err(e) => e,
         })?;
     }
@@ -91,7 +91,7 @@ pub fn open(image: &Path, write: bool) -> Result<Filesystem> {
     if let Some(device) = journal() {
         options = options.journal(device);
     }
-    let fs = Filesystem::open(image, &options).map_err(|e| failure::opening(image, &e))?;
+    let fs = Filesystem::open(image, &options).map_err(|e| diagnostics::opening(image, &e))?;
     if write && fs.is_read_only() {
         anyhow::bail!(
             "{}: has features that can only be read; `uext4 info` lists them",

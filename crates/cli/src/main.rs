@@ -5,30 +5,30 @@
 //! | [`commands`] | a file for each command |
 //! | [`location`], [`images`] | `IMAGE:/path`, and the images that a command has open |
 //! | [`mount_helper`] | the command lines of mount(8) and umount(8) |
-//! | [`side`] | one interface to files of the host and of an image, for copying |
+//! | [`endpoint`] | one interface to files of the host and of an image, for copying |
 //! | [`internal_error`] | what happens on a panic |
-//! | [`failure`] | errors as one line that says what to do |
+//! | [`diagnostics`] | errors as one line that says what to do |
 //! | [`interrupt`] | signals that end a command |
 //! | [`probe`] | what a file or device holds already |
-//! | [`letters`] | flags as chattr(1) writes them |
-//! | [`bar`], [`show`], [`when`], [`size`], [`glob`] | output and input forms |
+//! | [`chattr_flags`] | flags as chattr(1) writes them |
+//! | [`bar`], [`show`], [`time_format`], [`size`], [`glob`] | output and input forms |
 #![forbid(unsafe_code)]
 
 mod bar;
+mod chattr_flags;
 mod commands;
-mod failure;
+mod diagnostics;
+mod endpoint;
 mod glob;
 mod images;
 mod internal_error;
 mod interrupt;
-mod letters;
 mod location;
 mod mount_helper;
 mod probe;
 mod show;
-mod side;
 mod size;
-mod when;
+mod time_format;
 
 use clap::{CommandFactory, Parser};
 use commands::Command;
@@ -74,9 +74,9 @@ fn main() -> ExitCode {
     let code_of_failure = command.failure_code();
     match command.run() {
         Ok(code) => code,
-        Err(e) if failure::is_closed_pipe(&e) => ExitCode::SUCCESS,
+        Err(e) if diagnostics::is_closed_pipe(&e) => ExitCode::SUCCESS,
         Err(e) => {
-            show::warn(failure::one_line(&e));
+            show::warn(diagnostics::one_line(&e));
             let interrupted = e.downcast_ref::<interrupt::Interrupted>();
             ExitCode::from(interrupted.map_or(code_of_failure, |e| e.exit_code()))
         }

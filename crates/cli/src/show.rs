@@ -1,6 +1,6 @@
 //! Files as text and as JSON.
 
-use crate::when;
+use crate::time_format;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::io::IsTerminal;
@@ -130,10 +130,10 @@ impl FileJson {
             gid: attr.gid,
             size: attr.size,
             blocks: attr.blocks,
-            atime: when::exact(attr.atime),
-            mtime: when::exact(attr.mtime),
-            ctime: when::exact(attr.ctime),
-            crtime: when::exact(attr.crtime),
+            atime: time_format::exact(attr.atime),
+            mtime: time_format::exact(attr.mtime),
+            ctime: time_format::exact(attr.ctime),
+            crtime: time_format::exact(attr.crtime),
             rdev: is_device.then_some([attr.rdev_major, attr.rdev_minor]),
             flags: attr.flags,
         }

@@ -44,9 +44,9 @@ impl SuperKey for ImageId {
     }
 }
 
-/// How an image was asked for; a request for the same shares it.
+/// How an image is opened; an open with the same arguments shares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct How {
+struct OpenArgs {
     mount: MountOptions,
     direct: bool,
     journal: Option<PathBuf>,
@@ -63,7 +63,7 @@ enum Opened {
 /// An open image.
 struct Image {
     fs: Arc<Ext4>,
-    how: How,
+    args: OpenArgs,
     /// What was opened by its path, and is locked against others.
     file: Option<Arc<FileDevice>>,
 }
@@ -79,7 +79,7 @@ impl Superblock for Image {
     }
 
     fn is_read_only(&self) -> bool {
-        self.how.mount.read_only
+        self.args.mount.read_only
     }
 }
 
@@ -164,7 +164,7 @@ impl Mount {
         journal: Option<Arc<dyn BlockDevice>>,
     ) -> Result<Mount> {
         static PRIVATE: AtomicU64 = AtomicU64::new(0);
-        let how = How {
+        let args = OpenArgs {
             mount: options.mount.clone(),
             direct: options.direct,
             journal: options.journal.clone(),
@@ -177,11 +177,11 @@ impl Mount {
             };
             Ok(Image {
                 fs: mount_device(device, journal, options)?,
-                how: how.clone(),
+                args: args.clone(),
                 file,
             })
         };
-        let alike = |live: &Image| match live.how == how {
+        let alike = |live: &Image| match live.args == args {
             true => Ok(()),
             false => {
                 let why = "is open in this process with other options";
@@ -189,7 +189,7 @@ impl Mount {
             }
         };
         let superblock = if options.exclusive {
-            IMAGES.get_tree_bdev::<Error>(id, how.mount.read_only, alike, fill)?
+            IMAGES.get_tree_bdev::<Error>(id, args.mount.read_only, alike, fill)?
         } else {
             let id = ImageId::Private(PRIVATE.fetch_add(1, Ordering::Relaxed));
             IMAGES.get_tree_nodev::<Error>(id, fill)?

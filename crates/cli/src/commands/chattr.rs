@@ -1,9 +1,9 @@
 //! `uext4 chattr`.
 
 use super::walk::walk;
-use crate::letters::Change;
+use crate::chattr_flags::Change;
 use crate::location::InImage;
-use crate::{failure, images, interrupt};
+use crate::{diagnostics, images, interrupt};
 use anyhow::{Result, anyhow, bail};
 use std::ffi::OsString;
 use std::path::Path;
@@ -101,7 +101,7 @@ fn fail(at: &InImage, e: Error) -> anyhow::Error {
             "; `tune2fs -O project` adds the feature".to_owned()
         }
         Errno::EOPNOTSUPP => "; D, P and T are for directories, and e, F, j and x stay".to_owned(),
-        _ => return failure::in_image(at, e),
+        _ => return diagnostics::in_image(at, e),
     };
     anyhow!("{at}: {e}{hint}")
 }

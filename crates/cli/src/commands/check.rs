@@ -1,7 +1,7 @@
 //! `uext4 check`.
 
 use crate::bar::Bar;
-use crate::{failure, show};
+use crate::{diagnostics, show};
 use anyhow::Result;
 use serde::Serialize;
 use std::io::Write;
@@ -82,7 +82,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Err(e) => Err(e.into()),
     };
     drop(bar);
-    let report = checked.map_err(|e| failure::checking(&args.image, e))?;
+    let report = checked.map_err(|e| diagnostics::checking(&args.image, e))?;
     if args.json {
         show::json(&json(args, &report))?;
     } else {

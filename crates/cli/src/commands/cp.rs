@@ -1,10 +1,10 @@
 //! `uext4 cp`.
 
 use crate::bar::Bar;
+use crate::endpoint::{Endpoint, Found, Host, Image, Overwrite, Sink, Source};
 use crate::images::Images;
 use crate::location::Location;
-use crate::side::{Found, Host, Image, Overwrite, Side, Sink, Source};
-use crate::{failure, interrupt, show};
+use crate::{diagnostics, interrupt, show};
 use anyhow::{Result, bail};
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -43,9 +43,9 @@ pub struct Args {
     paths: Vec<OsString>,
 }
 
-/// A file on its side.
+/// A file on its endpoint.
 struct Place {
-    side: Rc<dyn Side>,
+    endpoint: Rc<dyn Endpoint>,
     path: PathBuf,
 }
 
@@ -58,15 +58,18 @@ pub fn run(args: Args) -> Result<()> {
     let mut images = Images::default();
     let umask = umask();
     // What is written is opened first, so that a source in the same image shares its mount.
-    let mut sides = Sides {
+    let mut endpoints = Endpoints {
         images: &mut images,
         known: Vec::new(),
         umask: if args.archive { 0 } else { umask },
     };
-    let to = sides.place(last, true)?;
-    let from: Result<Vec<_>> = paths.into_iter().map(|p| sides.place(p, false)).collect();
+    let to = endpoints.place(last, true)?;
+    let from: Result<Vec<_>> = paths
+        .into_iter()
+        .map(|p| endpoints.place(p, false))
+        .collect();
     let copied = copy_all(&args, &from?, &to);
-    drop((sides, to));
+    drop((endpoints, to));
     // What was copied is durable also where the rest was not.
     let closed = images.close();
     copied.and(closed)
@@ -80,45 +83,45 @@ fn umask() -> u16 {
     (mask.as_raw_mode() & 0o777) as u16
 }
 
-/// The sides in use.
-struct Sides<'a> {
+/// The endpoints in use.
+struct Endpoints<'a> {
     images: &'a mut Images,
-    known: Vec<(PathBuf, Rc<dyn Side>)>,
+    known: Vec<(PathBuf, Rc<dyn Endpoint>)>,
     umask: u16,
 }
 
-impl Sides<'_> {
+impl Endpoints<'_> {
     fn place(&mut self, text: OsString, write: bool) -> Result<Place> {
         let at = match Location::parse(text) {
             Location::Host(path) => {
-                let side = Rc::new(Host);
-                return Ok(Place { side, path });
+                let endpoint = Rc::new(Host);
+                return Ok(Place { endpoint, path });
             }
             Location::Image(at) => at,
         };
         let fs = self.images.get(&at.image, write)?;
         let key = at.image.canonicalize().unwrap_or_else(|_| at.image.clone());
-        let side = match self.known.iter().find(|(k, _)| *k == key) {
-            Some((_, side)) => Rc::clone(side),
+        let endpoint = match self.known.iter().find(|(k, _)| *k == key) {
+            Some((_, endpoint)) => Rc::clone(endpoint),
             None => {
                 let id = self.known.len() + 1;
-                let side: Rc<dyn Side> = Rc::new(Image::new(id, at.image, fs, self.umask));
-                self.known.push((key, Rc::clone(&side)));
-                side
+                let endpoint: Rc<dyn Endpoint> = Rc::new(Image::new(id, at.image, fs, self.umask));
+                self.known.push((key, Rc::clone(&endpoint)));
+                endpoint
             }
         };
         let path = at.path;
-        Ok(Place { side, path })
+        Ok(Place { endpoint, path })
     }
 }
 
 fn copy_all(args: &Args, from: &[Place], to: &Place) -> Result<()> {
-    let there = to.side.find(&to.path, true)?;
+    let there = to.endpoint.find(&to.path, true)?;
     let into = there.is_some_and(|f| f.attr.kind == FileKind::Directory);
     if !into && (from.len() > 1 || to.path.as_os_str().as_bytes().ends_with(b"/")) {
         bail!(
             "{}: not a directory; make it first",
-            to.side.display(&to.path)
+            to.endpoint.display(&to.path)
         );
     }
     let bar = Bar::new();
@@ -127,7 +130,7 @@ fn copy_all(args: &Args, from: &[Place], to: &Place) -> Result<()> {
         archive: args.archive,
         recursive: args.recursive || args.archive,
         force: args.force,
-        to: &*to.side,
+        to: &*to.endpoint,
         links: HashMap::new(),
         directories: HashSet::new(),
         buf: vec![0; CHUNK_BYTES],
@@ -144,7 +147,7 @@ fn copy_all(args: &Args, from: &[Place], to: &Place) -> Result<()> {
             source: true,
             target: path == to.path,
         };
-        job.copy(&*source.side, &source.path, &path, named)?;
+        job.copy(&*source.endpoint, &source.path, &path, named)?;
     }
     Ok(())
 }
@@ -175,8 +178,8 @@ struct Job<'a> {
     archive: bool,
     recursive: bool,
     force: bool,
-    to: &'a dyn Side,
-    /// Where files with several names were copied to, by side, device and inode.
+    to: &'a dyn Endpoint,
+    /// Where files with several names were copied to, by endpoint, device and inode.
     links: HashMap<(usize, u64, u64), PathBuf>,
     /// The directories that were copied: in a damaged image one may be below itself.
     directories: HashSet<(usize, u64)>,
@@ -186,7 +189,7 @@ struct Job<'a> {
 
 impl Job<'_> {
     /// Copies what is at `path`.
-    fn copy(&mut self, from: &dyn Side, path: &Path, to: &Path, named: Named) -> Result<()> {
+    fn copy(&mut self, from: &dyn Endpoint, path: &Path, to: &Path, named: Named) -> Result<()> {
         interrupt::check()?;
         // Links that the user names are followed unless links are copied as links.
         let follow = named.source && !self.recursive;
@@ -214,7 +217,7 @@ impl Job<'_> {
                 from.display(path)
             );
         }
-        if named.target && !self.force && !self.to.is_image() && failure::has_magic(to) {
+        if named.target && !self.force && !self.to.is_image() && diagnostics::has_magic(to) {
             let name = self.to.display(to);
             bail!("{name}: is an ext4 image; {name}:/ copies into it, --force replaces it");
         }
@@ -237,7 +240,7 @@ impl Job<'_> {
 
     fn directory(
         &mut self,
-        from: &dyn Side,
+        from: &dyn Endpoint,
         path: &Path,
         source: &Found,
         to: &Path,
@@ -320,7 +323,7 @@ impl Job<'_> {
     /// Copies what is not a directory.
     fn file(
         &mut self,
-        from: &dyn Side,
+        from: &dyn Endpoint,
         path: &Path,
         attr: &Attr,
         to: &Path,
@@ -393,7 +396,7 @@ impl Job<'_> {
     }
 
     /// Gives a copy what `-a` keeps: owner and mode first, as they take attributes away; times last.
-    fn keep(&self, from: &dyn Side, path: &Path, attr: &Attr, to: &Path) -> Result<()> {
+    fn keep(&self, from: &dyn Endpoint, path: &Path, attr: &Attr, to: &Path) -> Result<()> {
         if !self.archive {
             return Ok(());
         }

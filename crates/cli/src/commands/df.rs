@@ -1,6 +1,6 @@
 //! `uext4 df`.
 
-use crate::{failure, images, show};
+use crate::{diagnostics, images, show};
 use anyhow::Result;
 use comfy_table::{Table, presets};
 use serde::Serialize;
@@ -34,7 +34,7 @@ pub fn run(args: &Args) -> Result<()> {
     let mut rows = Vec::new();
     for image in &args.images {
         let fs = images::open(image, false)?;
-        let s = fs.statfs().map_err(|e| failure::opening(image, &e))?;
+        let s = fs.statfs().map_err(|e| diagnostics::opening(image, &e))?;
         let unit = u64::from(s.block_size);
         rows.push(Json {
             image: image.display().to_string(),

@@ -1,6 +1,6 @@
 //! `uext4 info`.
 
-use crate::{failure, show, when};
+use crate::{diagnostics, show, time_format};
 use anyhow::Result;
 use comfy_table::{Table, presets};
 use serde::Serialize;
@@ -74,9 +74,9 @@ pub fn run(args: &Args) -> Result<()> {
     let image = &args.image;
     // What is in use is shown as it is at the moment.
     let options = DeviceOptions::read_only().exclusive(false);
-    let device = FileDevice::open(image, &options).map_err(|e| failure::device(image, e))?;
+    let device = FileDevice::open(image, &options).map_err(|e| diagnostics::device(image, e))?;
     let sb = uext4::unstable::read_superblock(&device)
-        .map_err(|e| failure::opening(image, &e.of_mount()))?;
+        .map_err(|e| diagnostics::opening(image, &e.of_mount()))?;
     let groups = if args.groups || args.json {
         groups(image, &device, &sb)?
     } else {
@@ -137,12 +137,12 @@ fn info(sb: &Superblock, groups: Vec<GroupJson>) -> Json {
         flex_bg_size: 1 << geometry.log_groups_per_flex.min(31),
         desc_size: geometry.desc_size,
         first_block: geometry.first_data_block,
-        created: when::seconds(raw.mkfs_time().cast_signed()),
+        created: time_format::seconds(raw.mkfs_time().cast_signed()),
         mounted: match raw.mount_time() {
             0 => None,
-            time => Some(when::seconds(time.cast_signed())),
+            time => Some(time_format::seconds(time.cast_signed())),
         },
-        written: when::seconds(raw.write_time().cast_signed()),
+        written: time_format::seconds(raw.write_time().cast_signed()),
         mount_count: raw.mnt_count.get(),
         error_count: raw.error_count.get(),
         groups,
@@ -158,7 +158,7 @@ fn groups(image: &Path, device: &dyn BlockDevice, sb: &Superblock) -> Result<Vec
         let offset = geometry.block_offset(block) + at as u64;
         device
             .read_at(offset, &mut raw)
-            .map_err(|e| failure::device(image, e))?;
+            .map_err(|e| diagnostics::device(image, e))?;
         let desc = GroupDesc::decode(&raw)
             .map_err(|e| anyhow::anyhow!("{}: group {no}: {e}", image.display()))?;
         let flags = [

@@ -1,6 +1,6 @@
 //! `uext4 ln`.
 
-use crate::failure;
+use crate::diagnostics;
 use crate::images::Images;
 use crate::location::{InImage, Location};
 use anyhow::{Result, bail};
@@ -51,6 +51,6 @@ pub fn run(args: Args) -> Result<()> {
     } else {
         fs.hard_link(&target, &link.path)
     };
-    made.map_err(|e| failure::in_image(&link, e))?;
+    made.map_err(|e| diagnostics::in_image(&link, e))?;
     images.close()
 }

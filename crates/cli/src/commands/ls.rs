@@ -1,7 +1,7 @@
 //! `uext4 ls`.
 
 use crate::location::InImage;
-use crate::{failure, images, show, when};
+use crate::{diagnostics, images, show, time_format};
 use anyhow::Result;
 use std::ffi::OsString;
 use std::io::Write;
@@ -49,7 +49,7 @@ pub fn run(args: Args) -> Result<()> {
 }
 
 fn list(fs: &Filesystem, at: &InImage, all: bool) -> Result<Vec<Line>> {
-    let fail = |e| failure::in_image(at, e);
+    let fail = |e| diagnostics::in_image(at, e);
     let line = |name: &[u8], path: &std::path::Path| -> Result<Line> {
         let attr = fs.symlink_metadata(path).map_err(fail)?;
         let target = match attr.kind {
@@ -102,7 +102,7 @@ fn print(args: &Args, lines: &[Line]) -> Result<()> {
             cells.push(show::mode(a));
             cells.extend([a.nlink, a.uid, a.gid].map(|n| n.to_string()));
             cells.push(size(a));
-            cells.push(when::minutes(a.mtime));
+            cells.push(time_format::minutes(a.mtime));
         }
         cells
     };

@@ -1,7 +1,7 @@
 //! `uext4 lsattr`.
 
 use crate::location::InImage;
-use crate::{failure, images, letters, show};
+use crate::{chattr_flags, diagnostics, images, show};
 use anyhow::Result;
 use serde::Serialize;
 use std::ffi::OsString;
@@ -38,7 +38,7 @@ struct FlagsJson {
 pub fn run(args: Args) -> Result<()> {
     let at = InImage::parse(args.path);
     let fs = images::open(&at.image, false)?;
-    let fail = |e| failure::in_image(&at, e);
+    let fail = |e| diagnostics::in_image(&at, e);
     let mut found = Vec::new();
     for path in paths(&fs, &at, args.directory)? {
         let flags = fs.flags(&path).map_err(fail)?;
@@ -48,7 +48,7 @@ pub fn run(args: Args) -> Result<()> {
     if args.json {
         let json = found.iter().map(|(path, flags, project)| FlagsJson {
             name: path.to_string_lossy().into_owned(),
-            flags: letters::words(*flags),
+            flags: chattr_flags::words(*flags),
             project: *project,
         });
         return show::json(&json.collect::<Vec<_>>());
@@ -58,7 +58,7 @@ pub fn run(args: Args) -> Result<()> {
         if args.project {
             write!(out, "{project:5} ")?;
         }
-        write!(out, "{} ", letters::column(flags))?;
+        write!(out, "{} ", chattr_flags::column(flags))?;
         out.write_all(&show::name(path.as_os_str().as_bytes()))?;
         writeln!(out)?;
     }
@@ -66,7 +66,7 @@ pub fn run(args: Args) -> Result<()> {
 }
 
 fn paths(fs: &Filesystem, at: &InImage, itself: bool) -> Result<Vec<PathBuf>> {
-    let fail = |e| failure::in_image(at, e);
+    let fail = |e| diagnostics::in_image(at, e);
     let kind = fs.symlink_metadata(&at.path).map_err(fail)?.kind;
     if itself || kind != FileKind::Directory {
         return Ok(vec![at.path.clone()]);

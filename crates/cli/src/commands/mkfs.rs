@@ -1,7 +1,7 @@
 //! `uext4 mkfs`.
 
 use crate::bar::Bar;
-use crate::{failure, interrupt, probe, show, size};
+use crate::{diagnostics, interrupt, probe, show, size};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
@@ -128,7 +128,7 @@ pub fn run(args: &Args) -> Result<()> {
     let bar = Bar::new();
     let made = uext4::mkfs(&args.image, &options(args)?.into(), &bar);
     drop(bar);
-    let report = made.map_err(|e| failure::making(&args.image, e))?;
+    let report = made.map_err(|e| diagnostics::making(&args.image, e))?;
     for warning in &report.warnings {
         show::warn(format_args!("warning: {warning}"));
     }
@@ -148,7 +148,7 @@ fn keep_what_is_there(args: &Args) -> Result<()> {
     if args.force || !(is_block || there.is_file()) {
         return Ok(());
     }
-    let held = probe::holds(&args.image).map_err(|e| failure::on_host(&args.image, e))?;
+    let held = probe::holds(&args.image).map_err(|e| diagnostics::on_host(&args.image, e))?;
     let what = match (is_block, held) {
         (false, None) => return Ok(()),
         (false, Some(held)) => format!("holds {held}"),
@@ -181,7 +181,7 @@ fn options(args: &Args) -> Result<BuildOptions> {
         preallocate: args.preallocate,
         ..BuildOptions::default()
     };
-    let failed = |e| failure::making(&args.image, e);
+    let failed = |e| diagnostics::making(&args.image, e);
     if let Some(list) = &args.usage {
         options.set_usage(list).map_err(failed)?;
     }

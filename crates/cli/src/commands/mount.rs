@@ -1,6 +1,6 @@
 //! `uext4 mount`.
 
-use crate::{failure, images, show};
+use crate::{diagnostics, images, show};
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -78,7 +78,7 @@ pub fn run(args: Args) -> Result<()> {
     };
     let image = absolute(&args.image);
     let image =
-        image.map_err(|e| failure::opening(&args.image, &Error::from_source(errno(&e), e)))?;
+        image.map_err(|e| diagnostics::opening(&args.image, &Error::from_source(errno(&e), e)))?;
     let journal = absolute_journal(&options)?;
     let source = Source::Image(WirePath(image));
     mount(&args.how, source, journal, &dir)
@@ -159,7 +159,7 @@ fn request(how: &HowArgs, source: Source, more: Vec<String>, dir: &Path) -> Resu
             "{0}: a mount whose server is gone; `uext4 umount {0}` takes it away",
             dir.display()
         ),
-        _ => failure::on_host(dir, e),
+        _ => diagnostics::on_host(dir, e),
     })?;
     if !found.is_dir() {
         bail!("{}: not a directory", dir.display());
@@ -183,7 +183,7 @@ fn absolute_journal(options: &[String]) -> Result<Vec<String>> {
     let Some(journal) = parse(options)?.open.journal else {
         return Ok(Vec::new());
     };
-    let absolute = absolute(&journal).map_err(|e| failure::on_host(&journal, e))?;
+    let absolute = absolute(&journal).map_err(|e| diagnostics::on_host(&journal, e))?;
     let absolute = absolute.to_string_lossy();
     let escaped = absolute.replace('\\', r"\\").replace(',', r"\,");
     Ok(vec![format!("journal={escaped}")])
@@ -205,7 +205,7 @@ fn explained(image: &Path, e: &Failure) -> anyhow::Error {
     match e.errno {
         Some(errno) => {
             let e = std::io::Error::other(e.message.clone());
-            failure::opening(image, &Error::from_source(Errno(errno), e))
+            diagnostics::opening(image, &Error::from_source(Errno(errno), e))
         }
         None => anyhow::anyhow!("{e}"),
     }

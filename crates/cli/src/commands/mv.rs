@@ -1,6 +1,6 @@
 //! `uext4 mv`.
 
-use crate::failure;
+use crate::diagnostics;
 use crate::images::Images;
 use crate::location::InImage;
 use anyhow::{Result, bail};
@@ -41,7 +41,7 @@ pub fn run(args: Args) -> Result<()> {
             _ => to.path.clone(),
         };
         fs.rename(&from.path, &target)
-            .map_err(|e| failure::in_image(&from, e))?;
+            .map_err(|e| diagnostics::in_image(&from, e))?;
     }
     images.close()
 }

@@ -1,7 +1,7 @@
 //! `uext4 stat`.
 
 use crate::location::InImage;
-use crate::{images, show, when};
+use crate::{images, show, time_format};
 use anyhow::Result;
 use std::ffi::OsString;
 use std::io::Write;
@@ -85,7 +85,7 @@ fn print(at: &InImage, a: &Attr, target: Option<&[u8]>) -> Result<()> {
         ("Change", a.ctime),
         (" Birth", a.crtime),
     ] {
-        writeln!(out, "{name}: {}", when::exact(time))?;
+        writeln!(out, "{name}: {}", time_format::exact(time))?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::walk::walk;
 use crate::location::InImage;
-use crate::{failure, images, show};
+use crate::{diagnostics, images, show};
 use anyhow::Result;
 use serde::Serialize;
 use std::ffi::OsString;
@@ -76,7 +76,7 @@ pub fn run(args: Args) -> Result<()> {
                 others += 1;
                 let target = fs
                     .read_link(&met.path)
-                    .map_err(|e| failure::in_image(&at, e))?;
+                    .map_err(|e| diagnostics::in_image(&at, e))?;
                 out.write_all(b" -> ")?;
                 out.write_all(&show::name(&target))?;
             }

@@ -1,6 +1,6 @@
 //! `uext4 trim`.
 
-use crate::{failure, images, show, size};
+use crate::{diagnostics, images, show, size};
 use anyhow::Result;
 use serde::Serialize;
 use std::io::Write;
@@ -28,7 +28,7 @@ struct Json {
 
 pub fn run(args: &Args) -> Result<()> {
     let fs = images::open(&args.image, true)?;
-    let failed = |e| failure::opening(&args.image, &e);
+    let failed = |e| diagnostics::opening(&args.image, &e);
     let bytes = fs.trim(args.minimum).map_err(failed)?;
     fs.unmount().map_err(failed)?;
     if args.json {

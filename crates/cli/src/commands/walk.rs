@@ -1,7 +1,7 @@
 //! Going through a tree of an image.
 
 use crate::location::InImage;
-use crate::{failure, interrupt};
+use crate::{diagnostics, interrupt};
 use anyhow::Result;
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ pub fn walk(
             image: at.image.clone(),
             path: path.clone(),
         };
-        let fail = |e| failure::in_image(&here, e);
+        let fail = |e| diagnostics::in_image(&here, e);
         let attr = if depth == 0 {
             fs.metadata(&path).map_err(fail)?
         } else {

@@ -3,7 +3,7 @@
 use super::Dump;
 use super::mapping::{self, NodeDump};
 use super::view::{Found, View, checksum_word};
-use crate::when;
+use crate::time_format;
 use anyhow::Result;
 use serde::Serialize;
 use std::fmt::Write;
@@ -73,7 +73,7 @@ pub fn dump(view: &View, ino: Ino) -> Result<InodeDump> {
         .map(|(name, _)| name.to_lowercase());
     let time = |t: uext4::unstable::ondisk::Timestamp| {
         let (sec, nsec) = (t.sec, t.nsec);
-        when::exact(Timestamp { sec, nsec })
+        time_format::exact(Timestamp { sec, nsec })
     };
     let xattr_block = (inode.file_acl.0 != 0).then_some(inode.file_acl.0);
     Ok(InodeDump {

@@ -144,7 +144,7 @@ impl Dump for JournalDump {
             let (at, kind, tid) = (block.block, block.kind, block.transaction);
             let _ = write!(out, "{at:>8} {kind:<10} {tid:>10}");
             if let Some(seconds) = block.seconds {
-                let time = crate::when::seconds(seconds.cast_signed());
+                let time = crate::time_format::seconds(seconds.cast_signed());
                 let _ = write!(out, "  {time}");
             }
             for name in &block.names {

@@ -13,7 +13,7 @@ mod journal;
 mod mapping;
 mod view;
 
-use crate::failure;
+use crate::diagnostics;
 use crate::show;
 use anyhow::{Result, bail};
 use clap::Subcommand;
@@ -94,7 +94,7 @@ fn find(args: &Args, text: &str) -> Result<Ino> {
     }
     let options = ImageOptions::read_only();
     let image = &args.image;
-    let fs = Filesystem::open(image, &options).map_err(|e| failure::opening(image, &e))?;
+    let fs = Filesystem::open(image, &options).map_err(|e| diagnostics::opening(image, &e))?;
     let attr = fs.symlink_metadata(Path::new(text));
     let attr = attr.map_err(|e| anyhow::anyhow!("{}:{text}: {e}", image.display()))?;
     Ok(Ino(u32::try_from(attr.ino)?))

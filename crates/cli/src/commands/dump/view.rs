@@ -1,6 +1,6 @@
 //! An image read by block and by inode, nothing of it trusted.
 
-use crate::failure;
+use crate::diagnostics;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use uext4::unstable::ondisk::{
@@ -38,9 +38,10 @@ impl View {
     /// No image, or one that can't be read.
     pub fn open(image: &Path) -> Result<View> {
         let options = DeviceOptions::read_only().exclusive(false);
-        let device = FileDevice::open(image, &options).map_err(|e| failure::device(image, e))?;
+        let device =
+            FileDevice::open(image, &options).map_err(|e| diagnostics::device(image, e))?;
         let sb = uext4::unstable::read_superblock(&device)
-            .map_err(|e| failure::opening(image, &e.of_mount()))?;
+            .map_err(|e| diagnostics::opening(image, &e.of_mount()))?;
         Ok(View { device, sb })
     }
 

@@ -1,7 +1,7 @@
 //! `uext4 mqueue ls`.
 
 use super::place::{Place, no_mount};
-use crate::{failure, show};
+use crate::{diagnostics, show};
 use anyhow::Result;
 use rustix::fs::{AtFlags, OFlags};
 use rustix::io::Errno;
@@ -65,12 +65,12 @@ struct Status {
 pub fn run(args: &Args) -> Result<()> {
     let fail = |e: Errno| match e {
         Errno::NOSYS => no_mount(&args.dir),
-        e => failure::on_host(&args.dir, e),
+        e => diagnostics::on_host(&args.dir, e),
     };
     Mounted::new(&args.dir).check().map_err(fail)?;
     let mut lines = Vec::new();
-    for entry in std::fs::read_dir(&args.dir).map_err(|e| failure::on_host(&args.dir, e))? {
-        let entry = entry.map_err(|e| failure::on_host(&args.dir, e))?;
+    for entry in std::fs::read_dir(&args.dir).map_err(|e| diagnostics::on_host(&args.dir, e))? {
+        let entry = entry.map_err(|e| diagnostics::on_host(&args.dir, e))?;
         lines.extend(line(&entry.path())?);
     }
     lines.sort_by(|a, b| a.raw_name.cmp(&b.raw_name));

@@ -1,6 +1,6 @@
 //! A queue by its path in the mounted directory, and errors about it.
 
-use crate::failure;
+use crate::diagnostics;
 use anyhow::{Result, anyhow, bail};
 use rustix::io::Errno;
 use std::fmt;
@@ -71,7 +71,7 @@ impl Place {
             Errno::MFILE => anyhow!(
                 "{self}: the queues of its owner would take too many bytes; remove some with `uext4 mqueue rm`, or mount with -o user_bytes_max=N"
             ),
-            e => failure::on_host(&self.path, e),
+            e => diagnostics::on_host(&self.path, e),
         }
     }
 }

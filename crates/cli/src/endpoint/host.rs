@@ -1,7 +1,7 @@
 //! The files of the host.
 
-use super::{Found, Overwrite, Side, Sink, Source};
-use crate::{failure, interrupt};
+use super::{Endpoint, Found, Overwrite, Sink, Source};
+use crate::{diagnostics, interrupt};
 use anyhow::Result;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{
@@ -42,7 +42,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 impl Open {
     fn new(path: &Path, file: File) -> Result<Open> {
-        let metadata = file.metadata().map_err(|e| failure::on_host(path, e))?;
+        let metadata = file.metadata().map_err(|e| diagnostics::on_host(path, e))?;
         Ok(Open {
             path: path.to_owned(),
             kind: kind(&metadata),
@@ -51,7 +51,7 @@ impl Open {
     }
 
     fn fail(&self, e: impl Into<io::Error>) -> anyhow::Error {
-        failure::on_host(&self.path, e)
+        diagnostics::on_host(&self.path, e)
     }
 
     fn is_stream(&self) -> bool {
@@ -228,7 +228,7 @@ fn timespec(time: Option<TimeSet>) -> Timespec {
     Timespec { tv_sec, tv_nsec }
 }
 
-impl Side for Host {
+impl Endpoint for Host {
     fn id(&self) -> usize {
         0
     }
@@ -249,12 +249,12 @@ impl Side for Host {
                 dev: m.dev(),
             })),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(failure::on_host(path, e)),
+            Err(e) => Err(diagnostics::on_host(path, e)),
         }
     }
 
     fn list(&self, path: &Path) -> Result<Vec<Vec<u8>>> {
-        let fail = |e| failure::on_host(path, e);
+        let fail = |e| diagnostics::on_host(path, e);
         let mut names = Vec::new();
         for entry in fs::read_dir(path).map_err(fail)? {
             names.push(entry.map_err(fail)?.file_name().into_vec());
@@ -264,7 +264,7 @@ impl Side for Host {
     }
 
     fn read_link(&self, path: &Path) -> Result<Vec<u8>> {
-        let target = fs::read_link(path).map_err(|e| failure::on_host(path, e))?;
+        let target = fs::read_link(path).map_err(|e| diagnostics::on_host(path, e))?;
         Ok(target.into_os_string().into_vec())
     }
 
@@ -275,7 +275,9 @@ impl Side for Host {
             // What writes to it is waited for by reading.
             options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
         }
-        let file = options.open(path).map_err(|e| failure::on_host(path, e))?;
+        let file = options
+            .open(path)
+            .map_err(|e| diagnostics::on_host(path, e))?;
         let open = Open::new(path, file)?;
         Ok(match open.is_stream() {
             true => Box::new(Stream(open)),
@@ -311,7 +313,7 @@ impl Side for Host {
                     interrupt::check()?;
                     std::thread::sleep(PAUSE);
                 }
-                opened => break opened.map_err(|e| failure::on_host(path, e))?,
+                opened => break opened.map_err(|e| diagnostics::on_host(path, e))?,
             }
         };
         let open = Open::new(path, file)?;
@@ -322,7 +324,7 @@ impl Side for Host {
     }
 
     fn make(&self, path: &Path, mode: u16, kind: NewKind<'_>) -> Result<()> {
-        let fail = |e: HostErrno| failure::on_host(path, e);
+        let fail = |e: HostErrno| diagnostics::on_host(path, e);
         let mode = Mode::from_raw_mode(mode.into());
         let node = |kind: FileType, dev: Dev| rustix::fs::mknodat(CWD, path, kind, mode, dev);
         match kind {
@@ -343,15 +345,15 @@ impl Side for Host {
     }
 
     fn link(&self, original: &Path, link: &Path) -> Result<()> {
-        fs::hard_link(original, link).map_err(|e| failure::on_host(link, e))
+        fs::hard_link(original, link).map_err(|e| diagnostics::on_host(link, e))
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
-        fs::remove_file(path).map_err(|e| failure::on_host(path, e))
+        fs::remove_file(path).map_err(|e| diagnostics::on_host(path, e))
     }
 
     fn set_attr(&self, path: &Path, kind: FileKind, change: &SetAttr) -> Result<()> {
-        let fail = |e: HostErrno| failure::on_host(path, e);
+        let fail = |e: HostErrno| diagnostics::on_host(path, e);
         let mut mode = change.mode.filter(|_| kind != FileKind::Symlink);
         if change.uid.is_some() || change.gid.is_some() {
             let (uid, gid) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
@@ -385,14 +387,14 @@ impl Side for Host {
         let list = match rustix::fs::llistxattr(path, &mut buf[..]) {
             Ok(n) => buf[..n].to_vec(),
             Err(HostErrno::OPNOTSUPP) => return Ok(Vec::new()),
-            Err(e) => return Err(failure::on_host(path, e)),
+            Err(e) => return Err(diagnostics::on_host(path, e)),
         };
         let mut found = Vec::new();
         for name in list.split(|b| *b == 0).filter(|n| !n.is_empty()) {
             match rustix::fs::lgetxattr(path, OsStr::from_bytes(name), &mut buf[..]) {
                 Ok(n) => found.push((name.to_vec(), buf[..n].to_vec())),
                 Err(e) if is_refusal(e) || e == HostErrno::NODATA => {}
-                Err(e) => return Err(failure::on_host(path, e)),
+                Err(e) => return Err(diagnostics::on_host(path, e)),
             }
         }
         Ok(found)
@@ -403,7 +405,7 @@ impl Side for Host {
         match rustix::fs::lsetxattr(path, name, value, XattrFlags::empty()) {
             Ok(()) => Ok(true),
             Err(e) if is_refusal(e) => Ok(false),
-            Err(e) => Err(failure::on_host(path, e)),
+            Err(e) => Err(diagnostics::on_host(path, e)),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The files of an image.
 
-use super::{Found, Overwrite, Side, Sink, Source};
-use crate::failure;
+use super::{Endpoint, Found, Overwrite, Sink, Source};
+use crate::diagnostics;
 use crate::location::InImage;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ impl Image {
     }
 
     fn fail(&self, path: &Path, e: Error) -> anyhow::Error {
-        failure::in_image(&self.at(path), e)
+        diagnostics::in_image(&self.at(path), e)
     }
 }
 
@@ -49,14 +49,14 @@ impl Source for Open {
     fn read_at(&self, data: &mut [u8], offset: u64) -> Result<usize> {
         self.file
             .read_at(data, offset)
-            .map_err(|e| failure::in_image(&self.at, e))
+            .map_err(|e| diagnostics::in_image(&self.at, e))
     }
 
     fn next_data(&self, offset: u64) -> Result<Option<u64>> {
         match self.file.seek_data(offset) {
             Ok(at) => Ok(Some(at)),
             Err(e) if e == Errno::ENXIO => Ok(None),
-            Err(e) => Err(failure::in_image(&self.at, e)),
+            Err(e) => Err(diagnostics::in_image(&self.at, e)),
         }
     }
 }
@@ -65,7 +65,7 @@ impl Sink for Open {
     fn write_at(&self, data: &[u8], offset: u64) -> Result<()> {
         self.file
             .write_all_at(data, offset)
-            .map_err(|e| failure::in_image(&self.at, e))
+            .map_err(|e| diagnostics::in_image(&self.at, e))
     }
 
     fn can_have_holes(&self) -> bool {
@@ -75,11 +75,11 @@ impl Sink for Open {
     fn finish(&self, len: u64) -> Result<()> {
         self.file
             .set_len(len)
-            .map_err(|e| failure::in_image(&self.at, e))
+            .map_err(|e| diagnostics::in_image(&self.at, e))
     }
 }
 
-impl Side for Image {
+impl Endpoint for Image {
     fn id(&self) -> usize {
         self.id
     }

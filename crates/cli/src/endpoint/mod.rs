@@ -53,8 +53,8 @@ pub enum Overwrite {
 ///
 /// # Errors
 /// All name the file.
-pub trait Side {
-    /// Identifies a side: files of two sides are never the same.
+pub trait Endpoint {
+    /// Identifies an endpoint: files of two endpoints are never the same.
     fn id(&self) -> usize;
     /// Whether it is an image, which may be damaged.
     fn is_image(&self) -> bool {
