@@ -16,7 +16,7 @@ use uext4::{FileKind, NewKind};
 pub struct Found {
     /// Its attributes.
     pub attr: Attr,
-    /// Which file system of its side it is on.
+    /// Which file system of its endpoint it is on.
     pub dev: u64,
 }
 
@@ -82,6 +82,6 @@ pub trait Endpoint {
     fn set_attr(&self, path: &Path, kind: FileKind, change: &SetAttr) -> Result<()>;
     /// The extended attributes.
     fn xattrs(&self, path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>>;
-    /// Sets an extended attribute; false if this side can't hold it.
+    /// Sets an extended attribute; false if this endpoint can't hold it.
     fn set_xattr(&self, path: &Path, name: &[u8], value: &[u8]) -> Result<bool>;
 }
