@@ -21,7 +21,7 @@
 # make soak     message queue namespaces by the ten thousand: nothing lost, nothing left; about five minutes
 # make explore  what crashes leave, state by state: continues where crates/testkit/results ends; EXPLORE_SECONDS, an hour
 # make nightly  the tests at full length: the fault sweep, the whole matrix, make crash, soak and explore; about three hours
-# make docs     regenerates docs/LOCKING.md and the evidence in docs/TESTING.md; about a minute
+# make docs     regenerates docs/LOCKING.md, docs/HABITS.md and the evidence in docs/TESTING.md; about a minute
 # make install  the command, man pages, completions, libuext4_mq.so and its header below PREFIX, /usr/local by default;
 #               about two minutes
 # make setup    installs the programs that the tests compare with, and prints which; a minute, nothing where they are there
@@ -116,3 +116,4 @@ loom:
 docs:
 	UEXT4_WRITE_DOCS=1 cargo test -p uext4-sync --lib class::tests::locking_md_is_current
 	UEXT4_WRITE_DOCS=1 cargo test -p uext4-testkit --lib evidence::tests::testing_md_is_current
+	UEXT4_WRITE_DOCS=1 cargo test -p uext4-testkit --test habits the_document_is_current

@@ -5,6 +5,9 @@ set -euo pipefail
 missing=()
 command -v mke2fs >/dev/null && command -v e2fsck >/dev/null && command -v debugfs >/dev/null || missing+=(e2fsprogs)
 command -v setfattr >/dev/null || missing+=(attr)
+command -v setfacl >/dev/null || missing+=(acl)
+command -v find >/dev/null || missing+=(findutils)
+command -v tree >/dev/null || missing+=(tree)
 for program in git fio sqlite3 rsync stress-ng; do
   command -v "$program" >/dev/null || missing+=("$program")
 done

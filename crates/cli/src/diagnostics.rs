@@ -1,6 +1,6 @@
 //! Errors as one line: what, why, and what to do about it.
 
-use crate::location::InImage;
+use crate::location::{self, InImage};
 use crate::{interrupt, show};
 use std::fs::{self, File};
 use std::io;
@@ -59,7 +59,13 @@ pub fn on_host(path: &Path, e: impl Into<io::Error>) -> anyhow::Error {
         Some(code) if Errno(code).name() != "EUNKNOWN" => Errno(code).text().to_owned(),
         _ => e.to_string(),
     };
-    anyhow::anyhow!("{}: {text}", path.display())
+    anyhow::anyhow!("{}: {text}{}", path.display(), did_you_mean(path))
+}
+
+/// A hint about a path that leads into a file, as if that were a directory.
+fn did_you_mean(path: &Path) -> String {
+    let meant = location::meant(path);
+    meant.map_or_else(String::new, |meant| format!("; did you mean {meant}?"))
 }
 
 /// An image that can't be opened.
@@ -67,6 +73,9 @@ pub fn opening(image: &Path, e: &Error) -> anyhow::Error {
     let name = image.display();
     match e.errno() {
         Errno::ENOENT => missing(image),
+        Errno::ENOTDIR if location::meant(image).is_some() => {
+            anyhow::anyhow!("{name}: no such file{}", did_you_mean(image))
+        }
         Errno::EBUSY => anyhow::anyhow!("{}", busy(image, &e.to_string())),
         Errno::EACCES => anyhow::anyhow!(
             "{name}: permission denied; it must be readable to you, and writable unless it is only read (mount: -o ro)"

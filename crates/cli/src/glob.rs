@@ -23,6 +23,33 @@ pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     pattern[p..].iter().all(|b| *b == b'*')
 }
 
+/// Whether it is more than a name: it has `*`, `?`, `[` or `\`.
+pub fn is_pattern(text: &[u8]) -> bool {
+    text.iter().any(|b| b"*?[\\".contains(b))
+}
+
+/// As [`matches`], but a dot at the start has to be spelled, as in a shell.
+pub fn matches_file_name(pattern: &[u8], name: &[u8]) -> bool {
+    let is_hidden = name.starts_with(b".");
+    (!is_hidden || pattern.starts_with(b".") || pattern.starts_with(b"\\."))
+        && matches(pattern, name)
+}
+
+/// The text without the backslashes that take the meaning of a character away.
+pub fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(text.len());
+    let mut bytes = text.iter();
+    while let Some(byte) = bytes.next() {
+        let byte = if *byte == b'\\' {
+            bytes.next()
+        } else {
+            Some(byte)
+        };
+        plain.extend(byte);
+    }
+    plain
+}
+
 /// How much of the pattern `byte` matches, at its start.
 fn match_one(pattern: &[u8], byte: u8) -> Option<usize> {
     match pattern {
@@ -61,7 +88,7 @@ fn set(pattern: &[u8], byte: u8) -> Option<(bool, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::{matches, matches_file_name, unescaped};
 
     #[test]
     fn patterns() {
@@ -95,5 +122,14 @@ mod tests {
                 "{pattern} {name}"
             );
         }
+    }
+
+    #[test]
+    fn names_with_a_dot_are_hidden_from_patterns_without() {
+        assert!(!matches_file_name(b"*", b".profile"));
+        assert!(matches_file_name(b".*", b".profile"));
+        assert!(matches_file_name(b"\\.p*", b".profile"));
+        assert!(matches_file_name(b"*", b"a.b"));
+        assert_eq!(unescaped(br"a\*b\\"), br"a*b\");
     }
 }

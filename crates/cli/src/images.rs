@@ -1,12 +1,15 @@
-//! The images that a command has open, each once.
+//! The images that a command has open, each once, and the operands that name files in them.
 
-use crate::diagnostics;
+use crate::endpoint::{Endpoint, Image, Mounted, Target};
 use crate::location::InImage;
+use crate::{diagnostics, expand, failures};
 use anyhow::Result;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::OnceLock;
 use uext4::{Filesystem, ImageOptions};
+use uext4_mountd::second_mount;
 
 /// Where the journal of images is that have it on another device.
 static JOURNAL: OnceLock<PathBuf> = OnceLock::new();
@@ -21,10 +24,18 @@ pub fn journal() -> Option<&'static Path> {
     JOURNAL.get().map(PathBuf::as_path)
 }
 
+/// An image that is open in this process.
+struct Open {
+    /// Its canonical path.
+    key: PathBuf,
+    endpoint: Rc<Image>,
+}
+
 /// The images that a command has open.
 #[derive(Default)]
 pub struct Images {
-    open: Vec<(PathBuf, Filesystem)>,
+    open: Vec<Open>,
+    mounted: Vec<(PathBuf, Rc<Mounted>)>,
 }
 
 impl Images {
@@ -33,15 +44,50 @@ impl Images {
     ///
     /// # Errors
     /// One that says what to do.
-    pub fn get(&mut self, image: &Path, write: bool) -> Result<Filesystem> {
-        // Where that fails, so does opening it, with the better message.
-        let key = image.canonicalize().unwrap_or_else(|_| image.to_owned());
-        if let Some((_, fs)) = self.open.iter().find(|(k, _)| *k == key) {
-            return Ok(fs.clone());
+    pub fn get(&mut self, image: &Path, write: bool) -> Result<Rc<Image>> {
+        let key = key(image);
+        if let Some(open) = self.open.iter().find(|open| open.key == key) {
+            return Ok(Rc::clone(&open.endpoint));
         }
         let fs = open(image, write)?;
-        self.open.push((key, fs.clone()));
-        Ok(fs)
+        let endpoint = Rc::new(Image::new(self.next_id(), image.to_owned(), fs));
+        self.open.push(Open {
+            key,
+            endpoint: Rc::clone(&endpoint),
+        });
+        Ok(endpoint)
+    }
+
+    /// The files of an image, to be changed.
+    ///
+    /// # Errors
+    /// One that says what to do.
+    pub fn target(&mut self, image: &Path) -> Result<Rc<dyn Target>> {
+        Ok(self.get(image, true)?)
+    }
+
+    /// The files of an image, to be read; of one that is mounted here, its files through that mount.
+    ///
+    /// # Errors
+    /// One that says what to do.
+    pub fn source(&mut self, image: &Path) -> Result<Rc<dyn Endpoint>> {
+        let key = key(image);
+        if let Some((_, mounted)) = self.mounted.iter().find(|(k, _)| *k == key) {
+            return Ok(Rc::clone(mounted) as Rc<dyn Endpoint>);
+        }
+        if self.open.iter().all(|open| open.key != key)
+            && let Some(dir) = second_mount::mounted_at(image)
+            && let Ok(mounted) = Mounted::new(self.next_id(), image.to_owned(), &dir)
+        {
+            let mounted = Rc::new(mounted);
+            self.mounted.push((key, Rc::clone(&mounted)));
+            return Ok(mounted);
+        }
+        Ok(self.get(image, false)?)
+    }
+
+    fn next_id(&self) -> usize {
+        self.open.len() + self.mounted.len() + 1
     }
 
     /// Closes all; what was written is on the device then.
@@ -49,33 +95,84 @@ impl Images {
     /// # Errors
     /// A device that failed.
     pub fn close(self) -> Result<()> {
-        for (image, fs) in self.open {
-            fs.unmount().map_err(|e| diagnostics::opening(&image, &e))?;
+        for open in self.open {
+            let image = open.endpoint.image().to_owned();
+            let closed = open.endpoint.fs().clone().unmount();
+            closed.map_err(|e| diagnostics::opening(&image, &e))?;
         }
         Ok(())
     }
 }
 
-/// Calls `work` for each of the files that `paths` name as `IMAGE:/path`, and closes their images. An error of an image is one
-/// about that file.
+/// What identifies the file of an image.
+fn key(image: &Path) -> PathBuf {
+    // Where that fails, so does opening it, with the better message.
+    image.canonicalize().unwrap_or_else(|_| image.to_owned())
+}
+
+/// Calls `work` for each of the files that `paths` name as `IMAGE:/path`, patterns expanded. A failure is reported, and the rest is done.
 ///
 /// # Errors
-/// The first, which ends it.
-pub fn each(
+/// One that ends the command.
+pub fn read_each(
     paths: Vec<OsString>,
-    write: bool,
-    mut work: impl FnMut(&Filesystem, &InImage) -> Result<()>,
+    mut work: impl FnMut(&dyn Endpoint, &InImage) -> Result<()>,
 ) -> Result<()> {
     let mut images = Images::default();
     for path in paths {
         let at = InImage::parse(path);
-        let fs = images.get(&at.image, write)?;
-        work(&fs, &at).map_err(|e| match e.downcast() {
-            Ok(e) => diagnostics::in_image(&at, e),
-            Err(e) => e,
-        })?;
+        let done = images.source(&at.image).and_then(|endpoint| {
+            for at in expand::expand(&*endpoint, &at)? {
+                work(&*endpoint, &at).or_else(failures::report)?;
+            }
+            Ok(())
+        });
+        done.or_else(failures::report)?;
     }
     images.close()
+}
+
+/// Calls `work` for each of the files that `paths` name as `IMAGE:/path`, patterns expanded, with their images open to be changed. A
+/// failure is reported, and the rest is done; an error of an image is one about that file. What was done is durable when it returns.
+///
+/// # Errors
+/// One that ends the command, or a device that failed.
+pub fn change_each(
+    paths: Vec<OsString>,
+    mut work: impl FnMut(&Filesystem, &InImage) -> Result<()>,
+) -> Result<()> {
+    let mut images = Images::default();
+    let changed = each_path(&mut images, paths, &mut work);
+    // Also where the rest was not done.
+    let closed = images.close();
+    changed.and(closed)
+}
+
+fn each_path(
+    images: &mut Images,
+    paths: Vec<OsString>,
+    work: &mut impl FnMut(&Filesystem, &InImage) -> Result<()>,
+) -> Result<()> {
+    for path in paths {
+        let at = InImage::parse(path);
+        let done = images.get(&at.image, true).and_then(|image| {
+            for at in expand::expand(&*image, &at)? {
+                let done = work(image.fs(), &at).map_err(|e| about(&at, e));
+                done.or_else(failures::report)?;
+            }
+            Ok(())
+        });
+        done.or_else(failures::report)?;
+    }
+    Ok(())
+}
+
+/// An error of an image as one about that file.
+fn about(at: &InImage, e: anyhow::Error) -> anyhow::Error {
+    match e.downcast() {
+        Ok(e) => diagnostics::in_image(at, e),
+        Err(e) => e,
+    }
 }
 
 /// Opens an image.

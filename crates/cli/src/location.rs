@@ -31,6 +31,8 @@ impl fmt::Display for InImage {
 
 impl InImage {
     /// Reads `IMAGE:/path`, or `IMAGE` for its root.
+    ///
+    /// `IMAGE/path` stays a path of the host, so that opening it can say what was meant.
     pub fn parse(text: OsString) -> InImage {
         match Location::parse(text) {
             Location::Image(at) => at,
@@ -43,28 +45,42 @@ impl InImage {
 }
 
 impl Location {
-    /// Parses a path of the host, or `IMAGE:/path`; an argument that exists on the host unchanged is a path.
+    /// Parses a path of the host, or `IMAGE:/path`; an argument that exists on the host unchanged is a path. Without its slash, the
+    /// path is one in the image if the file before the colon is there.
     pub fn parse(text: OsString) -> Location {
         if std::fs::symlink_metadata(&text).is_ok() {
             return Location::Host(PathBuf::from(text));
         }
         let bytes = text.as_bytes();
-        let colons: Vec<usize> = (1..bytes.len())
-            .filter(|&i| bytes[i] == b':' && matches!(bytes.get(i + 1), None | Some(b'/')))
-            .collect();
-        let exists = |i: &&usize| Path::new(OsStr::from_bytes(&bytes[..**i])).exists();
-        let Some(&at) = colons.iter().find(exists).or(colons.first()) else {
+        let is_file = |i: usize| Path::new(OsStr::from_bytes(&bytes[..i])).is_file();
+        let exists = |i: usize| Path::new(OsStr::from_bytes(&bytes[..i])).exists();
+        let colons = (1..bytes.len()).filter(|&i| bytes[i] == b':');
+        let (absolute, others): (Vec<usize>, Vec<usize>) =
+            colons.partition(|i| matches!(bytes.get(i + 1), None | Some(b'/')));
+        let at = absolute.iter().find(|i| exists(**i));
+        let at = at.or_else(|| others.iter().find(|i| is_file(**i)));
+        let Some(&at) = at.or(absolute.first()) else {
             return Location::Host(PathBuf::from(text));
         };
-        let path = match &bytes[at + 1..] {
-            b"" => b"/".to_vec(),
-            path => path.to_vec(),
-        };
+        let mut path = bytes[at + 1..].to_vec();
+        if !path.starts_with(b"/") {
+            path.insert(0, b'/');
+        }
         Location::Image(InImage {
             image: PathBuf::from(OsStr::from_bytes(&bytes[..at])),
             path: PathBuf::from(OsString::from_vec(path)),
         })
     }
+}
+
+/// `IMAGE:/path` for a path of the host that leads into a file, as if that were a directory.
+pub fn meant(path: &Path) -> Option<InImage> {
+    let image = path.ancestors().skip(1).find(|above| above.is_file())?;
+    let inside = path.strip_prefix(image).ok()?;
+    Some(InImage {
+        image: image.to_owned(),
+        path: Path::new("/").join(inside),
+    })
 }
 
 #[cfg(test)]
@@ -88,6 +104,15 @@ mod tests {
             Location::Host("/tmp".into())
         );
         assert_eq!(Location::parse("a:b".into()), Location::Host("a:b".into()));
+        let itself = std::env::current_exe().unwrap();
+        let itself = itself.to_str().unwrap();
+        assert_eq!(
+            Location::parse(format!("{itself}:etc/b:c").into()),
+            image(itself, "/etc/b:c")
+        );
+        let inside = meant(Path::new(&format!("{itself}/etc")));
+        assert_eq!(Location::Image(inside.unwrap()), image(itself, "/etc"));
+        assert_eq!(meant(Path::new("/")), None);
         assert_eq!(InImage::parse("a.img".into()).path, Path::new("/"));
     }
 }

@@ -3,11 +3,12 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`commands`] | a file for each command |
-//! | [`location`], [`images`] | `IMAGE:/path`, and the images that a command has open |
+//! | [`location`], [`expand`], [`images`] | operands: `IMAGE:/path`, patterns in it, and the images that a command has open |
 //! | [`mount_helper`] | the command lines of mount(8) and umount(8) |
-//! | [`endpoint`] | one interface to files of the host and of an image, for copying |
+//! | [`endpoint`] | one interface to the files of the host, of an image, and of a mounted image |
 //! | [`internal_error`] | what happens on a panic |
 //! | [`diagnostics`] | errors as one line that says what to do |
+//! | [`failures`] | failures after which a command goes on |
 //! | [`interrupt`] | signals that end a command |
 //! | [`probe`] | what a file or device holds already |
 //! | [`chattr_flags`] | flags as chattr(1) writes them |
@@ -19,6 +20,8 @@ mod chattr_flags;
 mod commands;
 mod diagnostics;
 mod endpoint;
+mod expand;
+mod failures;
 mod glob;
 mod images;
 mod internal_error;
@@ -32,6 +35,7 @@ mod time_format;
 
 use clap::{CommandFactory, Parser};
 use commands::Command;
+use signal_hook::consts::SIGPIPE;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -73,8 +77,12 @@ fn main() -> ExitCode {
     }
     let code_of_failure = command.failure_code();
     match command.run() {
-        Ok(code) => code,
-        Err(e) if diagnostics::is_closed_pipe(&e) => ExitCode::SUCCESS,
+        Ok(code) if code != ExitCode::SUCCESS || !failures::any() => code,
+        Ok(_) => ExitCode::from(code_of_failure),
+        // As a command that SIGPIPE ends.
+        Err(e) if diagnostics::is_closed_pipe(&e) => {
+            ExitCode::from(128 + SIGPIPE.unsigned_abs() as u8)
+        }
         Err(e) => {
             show::warn(diagnostics::one_line(&e));
             let interrupted = e.downcast_ref::<interrupt::Interrupted>();

@@ -17,8 +17,8 @@ pub struct Args {
 pub fn run(args: Args) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let mut buf = vec![0; 1 << 20];
-    images::each(args.paths, false, |fs, at| {
-        let file = fs.open_file(&at.path)?;
+    images::read_each(args.paths, |endpoint, at| {
+        let file = endpoint.open(&at.path)?;
         let mut offset = 0;
         loop {
             let n = file.read_at(&mut buf, offset)?;

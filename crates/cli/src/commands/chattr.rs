@@ -1,7 +1,8 @@
 //! `uext4 chattr`.
 
-use super::walk::walk;
+use super::walk::{Next, walk};
 use crate::chattr_flags::Change;
+use crate::endpoint::Image;
 use crate::location::InImage;
 use crate::{diagnostics, images, interrupt};
 use anyhow::{Result, anyhow, bail};
@@ -41,15 +42,16 @@ pub fn run(args: Args) -> Result<()> {
         bail!("chattr: nothing to change; give flags as +i or -i, or a project as -p 7");
     }
     interrupt::catch()?;
-    images::each(paths, true, |fs, at| {
+    images::change_each(paths, |fs, at| {
         if !args.recursive {
             return change(fs, at, &at.path, &changes, args.project);
         }
-        walk(fs, at, |met| match met.attr.kind {
-            FileKind::Regular | FileKind::Directory => {
-                change(fs, at, &met.path, &changes, args.project)
+        let endpoint = Image::new(1, at.image.clone(), fs.clone());
+        walk(&endpoint, &at.path, true, |met| {
+            if matches!(met.attr.kind, FileKind::Regular | FileKind::Directory) {
+                change(fs, at, &met.path, &changes, args.project)?;
             }
-            _ => Ok(()),
+            Ok(Next::Descend)
         })
     })
 }

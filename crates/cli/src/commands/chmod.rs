@@ -1,6 +1,7 @@
 //! `uext4 chmod`.
 
-use super::walk::walk;
+use super::walk::{Next, walk};
+use crate::endpoint::Image;
 use crate::{images, interrupt};
 use anyhow::Result;
 use std::ffi::OsString;
@@ -30,13 +31,17 @@ fn mode(text: &str) -> Result<u16, String> {
 
 pub fn run(args: Args) -> Result<()> {
     interrupt::catch()?;
-    images::each(args.paths, true, |fs, at| {
+    images::change_each(args.paths, |fs, at| {
         if !args.recursive {
             return Ok(fs.set_permissions(&at.path, args.mode)?);
         }
-        walk(fs, at, |met| match met.attr.kind {
-            FileKind::Symlink => Ok(()),
-            _ => Ok(fs.set_permissions(&met.path, args.mode)?),
+        let endpoint = Image::new(1, at.image.clone(), fs.clone());
+        walk(&endpoint, &at.path, true, |met| {
+            if met.attr.kind != FileKind::Symlink {
+                fs.set_permissions(&met.path, args.mode)
+                    .map_err(|e| endpoint.fail(&met.path, e))?;
+            }
+            Ok(Next::Descend)
         })
     })
 }

@@ -1,6 +1,7 @@
 //! `uext4 chown`.
 
-use super::walk::walk;
+use super::walk::{Next, walk};
+use crate::endpoint::Image;
 use crate::{images, interrupt};
 use anyhow::Result;
 use std::ffi::OsString;
@@ -49,8 +50,15 @@ fn owner(text: &str) -> Result<Owner, String> {
 pub fn run(args: Args) -> Result<()> {
     interrupt::catch()?;
     let Owner { uid, gid } = args.owner;
-    images::each(args.paths, true, |fs, at| match args.recursive {
-        true => walk(fs, at, |met| Ok(fs.chown(&met.path, uid, gid)?)),
-        false => Ok(fs.chown(&at.path, uid, gid)?),
+    images::change_each(args.paths, |fs, at| {
+        if !args.recursive {
+            return Ok(fs.chown(&at.path, uid, gid)?);
+        }
+        let endpoint = Image::new(1, at.image.clone(), fs.clone());
+        walk(&endpoint, &at.path, true, |met| {
+            fs.chown(&met.path, uid, gid)
+                .map_err(|e| endpoint.fail(&met.path, e))?;
+            Ok(Next::Descend)
+        })
     })
 }

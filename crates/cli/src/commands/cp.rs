@@ -1,10 +1,10 @@
 //! `uext4 cp`.
 
 use crate::bar::Bar;
-use crate::endpoint::{Endpoint, Found, Host, Image, Overwrite, Sink, Source};
+use crate::endpoint::{Endpoint, Found, Host, Overwrite, Sink, Source, Target};
 use crate::images::Images;
-use crate::location::Location;
-use crate::{diagnostics, interrupt, show};
+use crate::location::{InImage, Location};
+use crate::{diagnostics, expand, failures, interrupt, show};
 use anyhow::{Result, bail};
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -43,12 +43,6 @@ pub struct Args {
     paths: Vec<OsString>,
 }
 
-/// A file on its endpoint.
-struct Place {
-    endpoint: Rc<dyn Endpoint>,
-    path: PathBuf,
-}
-
 pub fn run(args: Args) -> Result<()> {
     let mut paths = args.paths.clone();
     let Some(last) = paths.pop() else {
@@ -56,20 +50,7 @@ pub fn run(args: Args) -> Result<()> {
     };
     interrupt::catch()?;
     let mut images = Images::default();
-    let umask = umask();
-    // What is written is opened first, so that a source in the same image shares its mount.
-    let mut endpoints = Endpoints {
-        images: &mut images,
-        known: Vec::new(),
-        umask: if args.archive { 0 } else { umask },
-    };
-    let to = endpoints.place(last, true)?;
-    let from: Result<Vec<_>> = paths
-        .into_iter()
-        .map(|p| endpoints.place(p, false))
-        .collect();
-    let copied = copy_all(&args, &from?, &to);
-    drop((endpoints, to));
+    let copied = copy_all(&args, &mut images, paths, last);
     // What was copied is durable also where the rest was not.
     let closed = images.close();
     copied.and(closed)
@@ -83,46 +64,47 @@ fn umask() -> u16 {
     (mask.as_raw_mode() & 0o777) as u16
 }
 
-/// The endpoints in use.
-struct Endpoints<'a> {
-    images: &'a mut Images,
-    known: Vec<(PathBuf, Rc<dyn Endpoint>)>,
-    umask: u16,
+/// A file on its endpoint.
+struct Place {
+    endpoint: Rc<dyn Endpoint>,
+    path: PathBuf,
 }
 
-impl Endpoints<'_> {
-    fn place(&mut self, text: OsString, write: bool) -> Result<Place> {
-        let at = match Location::parse(text) {
-            Location::Host(path) => {
-                let endpoint = Rc::new(Host);
-                return Ok(Place { endpoint, path });
-            }
-            Location::Image(at) => at,
-        };
-        let fs = self.images.get(&at.image, write)?;
-        let key = at.image.canonicalize().unwrap_or_else(|_| at.image.clone());
-        let endpoint = match self.known.iter().find(|(k, _)| *k == key) {
-            Some((_, endpoint)) => Rc::clone(endpoint),
-            None => {
-                let id = self.known.len() + 1;
-                let endpoint: Rc<dyn Endpoint> = Rc::new(Image::new(id, at.image, fs, self.umask));
-                self.known.push((key, Rc::clone(&endpoint)));
-                endpoint
-            }
-        };
-        let path = at.path;
-        Ok(Place { endpoint, path })
+/// The files that an operand names.
+fn sources(images: &mut Images, text: OsString) -> Result<Vec<Place>> {
+    let at = match Location::parse(text) {
+        Location::Host(path) => {
+            let endpoint = Rc::new(Host);
+            return Ok(vec![Place { endpoint, path }]);
+        }
+        Location::Image(at) => at,
+    };
+    let endpoint = images.source(&at.image)?;
+    let place = |at: InImage| Place {
+        endpoint: Rc::clone(&endpoint),
+        path: at.path,
+    };
+    let found = expand::expand(&*endpoint, &at)?;
+    Ok(found.into_iter().map(place).collect())
+}
+
+fn copy_all(args: &Args, images: &mut Images, paths: Vec<OsString>, last: OsString) -> Result<()> {
+    // What is written is opened first, so that a source in the same image shares its mount.
+    let (target, to): (Rc<dyn Target>, PathBuf) = match Location::parse(last) {
+        Location::Host(path) => (Rc::new(Host), path),
+        Location::Image(at) => (images.target(&at.image)?, at.path),
+    };
+    let mut from = Vec::new();
+    for path in paths {
+        match sources(images, path) {
+            Ok(places) => from.extend(places),
+            Err(e) => failures::report(e)?,
+        }
     }
-}
-
-fn copy_all(args: &Args, from: &[Place], to: &Place) -> Result<()> {
-    let there = to.endpoint.find(&to.path, true)?;
+    let there = target.find(&to, true)?;
     let into = there.is_some_and(|f| f.attr.kind == FileKind::Directory);
-    if !into && (from.len() > 1 || to.path.as_os_str().as_bytes().ends_with(b"/")) {
-        bail!(
-            "{}: not a directory; make it first",
-            to.endpoint.display(&to.path)
-        );
+    if !into && (from.len() > 1 || to.as_os_str().as_bytes().ends_with(b"/")) {
+        bail!("{}: not a directory; make it first", target.display(&to));
     }
     let bar = Bar::new();
     bar.phase("copy", 0);
@@ -130,7 +112,13 @@ fn copy_all(args: &Args, from: &[Place], to: &Place) -> Result<()> {
         archive: args.archive,
         recursive: args.recursive || args.archive,
         force: args.force,
-        to: &*to.endpoint,
+        // On the host the kernel applies it.
+        umask: if args.archive || !target.is_image() {
+            0
+        } else {
+            umask()
+        },
+        to: &*target,
         links: HashMap::new(),
         directories: HashSet::new(),
         buf: vec![0; CHUNK_BYTES],
@@ -138,16 +126,17 @@ fn copy_all(args: &Args, from: &[Place], to: &Place) -> Result<()> {
     };
     for source in from {
         let path = match own_name(&source.path) {
-            Some(name) if into => to.path.join(name),
-            _ => to.path.clone(),
+            Some(name) if into => to.join(name),
+            _ => to.clone(),
         };
         // Only the destination as the user wrote it may be a link to be followed: anything else may
         // come from an image, which could so lead out of the destination.
         let named = Named {
             source: true,
-            target: path == to.path,
+            target: path == to,
         };
-        job.copy(&*source.endpoint, &source.path, &path, named)?;
+        let copied = job.copy(&*source.endpoint, &source.path, &path, named);
+        copied.or_else(failures::report)?;
     }
     Ok(())
 }
@@ -178,7 +167,9 @@ struct Job<'a> {
     archive: bool,
     recursive: bool,
     force: bool,
-    to: &'a dyn Endpoint,
+    /// What modes of new files leave out.
+    umask: u16,
+    to: &'a dyn Target,
     /// Where files with several names were copied to, by endpoint, device and inode.
     links: HashMap<(usize, u64, u64), PathBuf>,
     /// The directories that were copied: in a damaged image one may be below itself.
@@ -268,15 +259,19 @@ impl Job<'_> {
                 self.to.display(to),
                 from.display(path)
             ),
-            None => self
-                .to
-                .make(to, source.attr.mode | 0o700, NewKind::Directory)?,
+            None => self.to.make(
+                to,
+                (source.attr.mode & !self.umask) | 0o700,
+                NewKind::Directory,
+            )?,
         }
         for name in from.list(path)? {
             let name = OsStr::from_bytes(&name);
-            self.copy(from, &path.join(name), &to.join(name), FOUND)?;
+            let copied = self.copy(from, &path.join(name), &to.join(name), FOUND);
+            copied.or_else(failures::report)?;
         }
         let mode = source.attr.mode;
+        let mode = mode & !self.umask;
         if !self.archive && there.is_none() && mode & 0o700 != 0o700 {
             let change = SetAttr {
                 mode: Some(mode & 0o777),
@@ -336,7 +331,7 @@ impl Job<'_> {
             }
             // A pipe without a writer is waited for before anything is cut.
             let source = from.open(path)?;
-            let sink = self.to.create(to, attr.mode & 0o777, over)?;
+            let sink = self.to.create(to, attr.mode & 0o777 & !self.umask, over)?;
             return match attr.blocks * 512 < attr.size && sink.can_have_holes() {
                 true => self.sparse_data(&*source, &*sink, attr.size),
                 false => self.data(&*source, &*sink),
@@ -359,7 +354,7 @@ impl Job<'_> {
                 bail!("{}: changed while it was copied", from.display(path))
             }
         };
-        self.to.make(to, attr.mode, kind)
+        self.to.make(to, attr.mode & !self.umask, kind)
     }
 
     /// Copies data.

@@ -1,7 +1,6 @@
 //! `uext4 du`.
 
-use super::walk::walk;
-use crate::location::InImage;
+use super::walk::{Met, Next, walk};
 use crate::{images, show};
 use anyhow::Result;
 use serde::Serialize;
@@ -33,27 +32,30 @@ struct Json {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let at = InImage::parse(args.path);
-    let fs = images::open(&at.image, false)?;
     let mut sizes: BTreeMap<PathBuf, u64> = BTreeMap::new();
     let mut seen = HashSet::new();
-    walk(&fs, &at, |met| {
+    let mut count = |met: &Met| {
         let is_dir = met.attr.kind == FileKind::Directory;
         if is_dir || met.depth == 0 {
             sizes.insert(met.path.clone(), 0);
         }
         if met.attr.nlink > 1 && !is_dir && !seen.insert(met.attr.ino) {
-            return Ok(());
+            return Ok(Next::Descend);
         }
         for above in met.path.ancestors().take(met.depth + 1) {
             if let Some(sum) = sizes.get_mut(above) {
                 *sum += met.attr.blocks * 512;
             }
         }
-        Ok(())
+        Ok(Next::Descend)
+    };
+    let mut start = PathBuf::new();
+    images::read_each(vec![args.path], |endpoint, at| {
+        start.clone_from(&at.path);
+        walk(endpoint, &at.path, true, &mut count)
     })?;
     if args.summary {
-        sizes.retain(|path, _| *path == at.path);
+        sizes.retain(|path, _| *path == start);
     }
     if args.json {
         let json = |(path, bytes): (&PathBuf, &u64)| Json {

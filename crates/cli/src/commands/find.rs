@@ -1,7 +1,6 @@
 //! `uext4 find`.
 
-use super::walk::walk;
-use crate::location::InImage;
+use super::walk::{Met, Next, walk};
 use crate::{glob, images, show};
 use anyhow::Result;
 use clap::ValueEnum;
@@ -57,11 +56,9 @@ impl Kind {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let at = InImage::parse(args.path);
-    let fs = images::open(&at.image, false)?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let mut found = Vec::new();
-    walk(&fs, &at, |met| {
+    let mut visit = |met: &Met| {
         let name = met
             .path
             .file_name()
@@ -72,7 +69,7 @@ pub fn run(args: Args) -> Result<()> {
             .as_ref()
             .is_none_or(|p| glob::matches(p.as_bytes(), name));
         if !name_fits || !args.kind.is_none_or(|k| k.is(met.attr.kind)) {
-            return Ok(());
+            return Ok(Next::Descend);
         }
         let path = met.path.as_os_str().as_bytes();
         if args.json {
@@ -84,7 +81,10 @@ pub fn run(args: Args) -> Result<()> {
             out.write_all(&show::name(path))?;
             out.write_all(b"\n")?;
         }
-        Ok(())
+        Ok(Next::Descend)
+    };
+    images::read_each(vec![args.path], |endpoint, at| {
+        walk(endpoint, &at.path, false, &mut visit)
     })?;
     out.flush()?;
     drop(out);

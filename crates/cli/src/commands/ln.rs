@@ -38,7 +38,8 @@ pub fn run(args: Args) -> Result<()> {
         }
     };
     let mut images = Images::default();
-    let fs = images.get(&link.image, true)?;
+    let image = images.get(&link.image, true)?;
+    let fs = image.fs();
     if fs
         .metadata(&link.path)
         .is_ok_and(|a| a.kind == FileKind::Directory)

@@ -1,13 +1,14 @@
 //! `uext4 ls`.
 
-use crate::location::InImage;
-use crate::{diagnostics, images, show, time_format};
+use crate::endpoint::Endpoint;
+use crate::{failures, images, show, time_format};
 use anyhow::Result;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use uext4::FileKind;
 use uext4::unstable::Attr;
-use uext4::{FileKind, Filesystem};
 
 /// List a directory.
 #[derive(Debug, clap::Args)]
@@ -37,9 +38,11 @@ struct Line {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let at = InImage::parse(args.path.clone());
-    let fs = images::open(&at.image, false)?;
-    let mut lines = list(&fs, &at, args.all)?;
+    let mut lines = Vec::new();
+    images::read_each(vec![args.path.clone()], |endpoint, at| {
+        lines = list(endpoint, &at.path, args.all)?;
+        Ok(())
+    })?;
     lines.sort_by(|a, b| a.name.cmp(&b.name));
     if args.json {
         let json = |l: &Line| show::FileJson::new(&l.name, &l.attr, l.target.as_deref());
@@ -48,34 +51,35 @@ pub fn run(args: Args) -> Result<()> {
     print(&args, &lines)
 }
 
-fn list(fs: &Filesystem, at: &InImage, all: bool) -> Result<Vec<Line>> {
-    let fail = |e| diagnostics::in_image(at, e);
-    let line = |name: &[u8], path: &std::path::Path| -> Result<Line> {
-        let attr = fs.symlink_metadata(path).map_err(fail)?;
+fn list(endpoint: &dyn Endpoint, path: &Path, all: bool) -> Result<Vec<Line>> {
+    let line = |name: &[u8], path: &Path| -> Result<Line> {
+        let attr = endpoint.get(path, false)?.attr;
         let target = match attr.kind {
-            FileKind::Symlink => Some(fs.read_link(path).map_err(fail)?),
+            FileKind::Symlink => Some(endpoint.read_link(path)?),
             _ => None,
         };
         Ok(Line {
             name: name.to_vec(),
-            attr: *attr,
+            attr,
             target,
         })
     };
-    let own = fs.symlink_metadata(&at.path).map_err(fail)?;
-    let leads_to = fs.metadata(&at.path).map_or(own.kind, |attr| attr.kind);
-    if leads_to != FileKind::Directory {
-        return Ok(vec![line(at.path.as_os_str().as_bytes(), &at.path)?]);
+    let own = endpoint.get(path, false)?.attr.kind;
+    let leads_to = endpoint.find(path, true).ok().flatten();
+    if leads_to.map_or(own, |found| found.attr.kind) != FileKind::Directory {
+        return Ok(vec![line(path.as_os_str().as_bytes(), path)?]);
+    }
+    let mut names = endpoint.list(path)?;
+    if all {
+        names.extend([b".".to_vec(), b"..".to_vec()]);
+    } else {
+        names.retain(|name| !name.starts_with(b"."));
     }
     let mut lines = Vec::new();
-    if all {
-        lines.push(line(b".", &at.path.join("."))?);
-        lines.push(line(b"..", &at.path.join(".."))?);
-    }
-    for entry in fs.read_dir(&at.path).map_err(fail)? {
-        let entry = entry.map_err(fail)?;
-        if all || !entry.name().starts_with(b".") {
-            lines.push(line(entry.name(), &at.path.join(entry.file_name()))?);
+    for name in names {
+        match line(&name, &path.join(OsStr::from_bytes(&name))) {
+            Ok(line) => lines.push(line),
+            Err(e) => failures::report(e)?,
         }
     }
     Ok(lines)

@@ -17,7 +17,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    images::each(args.paths, true, |fs, at| {
+    images::change_each(args.paths, |fs, at| {
         let made = match args.parents {
             true => fs.create_dir_all(&at.path),
             false => fs.create_dir(&at.path),

@@ -28,7 +28,8 @@ pub fn run(args: Args) -> Result<()> {
         );
     }
     let mut images = Images::default();
-    let fs = images.get(&to.image, true)?;
+    let image = images.get(&to.image, true)?;
+    let fs = image.fs();
     let into = fs
         .metadata(&to.path)
         .is_ok_and(|a| a.kind == FileKind::Directory);

@@ -21,7 +21,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    images::each(args.paths, true, |fs, at| {
+    images::change_each(args.paths, |fs, at| {
         if at.path.file_name().is_none() {
             bail!("{at}: the root can't be removed; name what is in it");
         }

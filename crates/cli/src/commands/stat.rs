@@ -23,13 +23,13 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<()> {
     let mut found = Vec::new();
-    images::each(args.paths, false, |fs, at| {
-        let attr = fs.symlink_metadata(&at.path)?;
+    images::read_each(args.paths, |endpoint, at| {
+        let attr = endpoint.get(&at.path, false)?.attr;
         let target = match attr.kind {
-            FileKind::Symlink => Some(fs.read_link(&at.path)?),
+            FileKind::Symlink => Some(endpoint.read_link(&at.path)?),
             _ => None,
         };
-        found.push((at.clone(), *attr, target));
+        found.push((at.clone(), attr, target));
         Ok(())
     })?;
     if args.json {

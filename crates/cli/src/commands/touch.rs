@@ -23,7 +23,7 @@ pub fn run(args: Args) -> Result<()> {
         None => TimeSet::Now,
     };
     let options = OpenOptions::new().write(true).create(true);
-    images::each(args.paths, true, |fs, at| {
+    images::change_each(args.paths, |fs, at| {
         if !fs.exists(&at.path)? {
             options.open(fs, &at.path)?;
         }

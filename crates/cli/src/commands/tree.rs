@@ -1,13 +1,14 @@
 //! `uext4 tree`.
 
-use super::walk::walk;
-use crate::location::InImage;
-use crate::{diagnostics, images, show};
+use super::walk::{Next, walk};
+use crate::endpoint::Endpoint;
+use crate::{images, show};
 use anyhow::Result;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use uext4::FileKind;
 
 /// Show a directory and all below it as a tree.
@@ -30,60 +31,63 @@ struct Json {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let at = InImage::parse(args.path);
-    let fs = images::open(&at.image, false)?;
     if args.json {
         let mut all = Vec::new();
-        walk(&fs, &at, |met| {
-            all.push(Json {
-                path: met.path.to_string_lossy().into_owned(),
-                kind: show::kind(met.attr.kind),
-                size: met.attr.size,
-            });
-            Ok(())
+        images::read_each(vec![args.path], |endpoint, at| {
+            walk(endpoint, &at.path, true, |met| {
+                all.push(Json {
+                    path: met.path.to_string_lossy().into_owned(),
+                    kind: show::kind(met.attr.kind),
+                    size: met.attr.size,
+                });
+                Ok(Next::Descend)
+            })
         })?;
         return show::json(&all);
     }
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    images::read_each(vec![args.path], |endpoint, at| {
+        draw(endpoint, &at.path, &mut out)
+    })?;
+    Ok(out.flush()?)
+}
+
+fn draw(endpoint: &dyn Endpoint, path: &Path, out: &mut impl Write) -> Result<()> {
     let (mut directories, mut others) = (0u64, 0u64);
     // Whether the ancestor at each depth was the last of its directory.
     let mut lasts: Vec<bool> = Vec::new();
-    walk(&fs, &at, |met| {
+    walk(endpoint, path, true, |met| {
         lasts.truncate(met.depth);
         for was_last in lasts.iter().skip(1) {
-            out.write_all(if *was_last {
-                b"    "
-            } else {
-                "│   ".as_bytes()
-            })?;
+            let line = if *was_last { "    " } else { "│   " };
+            out.write_all(line.as_bytes())?;
         }
         lasts.push(met.is_last);
-        let name = if met.depth == 0 {
-            met.path.as_os_str()
-        } else {
+        let mut name = met.path.as_os_str();
+        if met.depth > 0 {
             let branch = if met.is_last {
                 "└── "
             } else {
                 "├── "
             };
             out.write_all(branch.as_bytes())?;
-            met.path.file_name().unwrap_or(met.path.as_os_str())
-        };
+            name = met.path.file_name().unwrap_or(name);
+        }
         out.write_all(&show::name(name.as_bytes()))?;
         match met.attr.kind {
             FileKind::Directory => directories += u64::from(met.depth > 0),
             FileKind::Symlink => {
                 others += 1;
-                let target = fs
-                    .read_link(&met.path)
-                    .map_err(|e| diagnostics::in_image(&at, e))?;
                 out.write_all(b" -> ")?;
-                out.write_all(&show::name(&target))?;
+                out.write_all(&show::name(&endpoint.read_link(&met.path)?))?;
             }
             _ => others += 1,
         }
-        Ok(out.write_all(b"\n")?)
+        out.write_all(b"\n")?;
+        Ok(Next::Descend)
     })?;
-    writeln!(out, "\n{directories} directories, {others} files")?;
-    Ok(out.flush()?)
+    Ok(writeln!(
+        out,
+        "\n{directories} directories, {others} files"
+    )?)
 }

@@ -74,7 +74,7 @@ impl Change {
 
 pub fn run(args: Args) -> Result<()> {
     let options = OpenOptions::new().write(true).create(true);
-    images::each(args.paths, true, |fs, at| {
+    images::change_each(args.paths, |fs, at| {
         let file = options.open(fs, &at.path)?;
         let size = file.metadata()?.size;
         let Some(size) = args.size.of(size) else {

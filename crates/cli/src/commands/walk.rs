@@ -1,16 +1,18 @@
-//! Going through a tree of an image.
+//! Going through a tree.
 
-use crate::location::InImage;
-use crate::{diagnostics, interrupt};
-use anyhow::Result;
+use crate::endpoint::{Endpoint, Found};
+use crate::{failures, interrupt};
+use anyhow::{Result, bail};
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use uext4::FileKind;
 use uext4::unstable::Attr;
-use uext4::{Errno, Error, FileKind, Filesystem};
 
 /// A file that was met.
 pub struct Met {
-    /// Its path in the image.
+    /// Its path.
     pub path: PathBuf,
     /// Its attributes.
     pub attr: Attr,
@@ -20,51 +22,54 @@ pub struct Met {
     pub is_last: bool,
 }
 
-/// Calls `visit` for the file at `at` and all below it, parents first, names in order. On a stack of its
-/// own, as trees may be deep.
+/// What comes after a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// What is in it.
+    Descend,
+    /// What comes after it.
+    Skip,
+}
+
+/// Calls `visit` for the file at `start` and all below it, parents first, names in order. `follow` is for a symbolic link at `start`.
+/// On a stack of its own, as trees may be deep. What can't be read, and what `visit` fails for, is reported, and the rest is done.
 ///
 /// # Errors
-/// A file that can't be read, or what `visit` gives.
+/// One that ends the command.
 pub fn walk(
-    fs: &Filesystem,
-    at: &InImage,
-    mut visit: impl FnMut(&Met) -> Result<()>,
+    endpoint: &dyn Endpoint,
+    start: &Path,
+    follow: bool,
+    mut visit: impl FnMut(&Met) -> Result<Next>,
 ) -> Result<()> {
-    let mut stack = vec![(at.path.clone(), 0, true)];
+    let mut stack = vec![(start.to_owned(), 0, true)];
     // In a damaged image a directory may be below itself.
     let mut directories = HashSet::new();
     while let Some((path, depth, is_last)) = stack.pop() {
         interrupt::check()?;
-        let here = InImage {
-            image: at.image.clone(),
-            path: path.clone(),
-        };
-        let fail = |e| diagnostics::in_image(&here, e);
-        let attr = if depth == 0 {
-            fs.metadata(&path).map_err(fail)?
-        } else {
-            fs.symlink_metadata(&path).map_err(fail)?
-        };
-        let met = Met {
-            path,
-            attr: *attr,
-            depth,
-            is_last,
-        };
-        visit(&met)?;
-        if attr.kind != FileKind::Directory {
-            continue;
-        }
-        if !directories.insert(attr.ino) {
-            let what = format!("directory {} has two names", attr.ino);
-            return Err(fail(Error::new(Errno::EUCLEAN).context(what)));
-        }
-        let entries: uext4::Result<Vec<_>> = fs.read_dir(&met.path).map_err(fail)?.collect();
-        let mut entries = entries.map_err(fail)?;
-        entries.sort_by(|a, b| b.name().cmp(a.name()));
-        for (i, entry) in entries.iter().enumerate() {
-            stack.push((met.path.join(entry.file_name()), depth + 1, i == 0));
-        }
+        let found = endpoint.get(&path, follow && depth == 0);
+        let done = found.and_then(|Found { attr, .. }| {
+            let met = Met {
+                path,
+                attr,
+                depth,
+                is_last,
+            };
+            if visit(&met)? == Next::Skip || attr.kind != FileKind::Directory {
+                return Ok(());
+            }
+            if !directories.insert(attr.ino) {
+                let name = endpoint.display(&met.path);
+                bail!("{name}: damaged: directory {} has two names", attr.ino);
+            }
+            let names = endpoint.list(&met.path)?;
+            for (i, name) in names.iter().rev().enumerate() {
+                let path = met.path.join(OsStr::from_bytes(name));
+                stack.push((path, depth + 1, i == 0));
+            }
+            Ok(())
+        });
+        done.or_else(failures::report)?;
     }
     Ok(())
 }

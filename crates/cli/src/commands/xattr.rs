@@ -60,29 +60,35 @@ enum Action {
 
 pub fn run(args: Args) -> Result<()> {
     match args.action {
-        Action::List { path, json } => images::each(vec![path], false, |fs, at| {
-            let names = fs.list_xattrs(&at.path)?;
+        Action::List { path, json } => images::read_each(vec![path], |endpoint, at| {
+            let names: Vec<_> = endpoint.xattrs(&at.path)?;
             if json {
-                let text = |n: &Vec<u8>| String::from_utf8_lossy(n).into_owned();
+                let text = |(n, _): &(Vec<u8>, _)| String::from_utf8_lossy(n).into_owned();
                 return show::json(&names.iter().map(text).collect::<Vec<_>>());
             }
             let mut out = std::io::stdout().lock();
-            for name in names {
+            for (name, _) in names {
                 out.write_all(&show::name(&name))?;
                 out.write_all(b"\n")?;
             }
             Ok(())
         }),
-        Action::Get { path, name } => images::each(vec![path], false, |fs, at| {
-            let value = fs.get_xattr(&at.path, &name)?;
-            Ok(std::io::stdout().lock().write_all(&value)?)
+        Action::Get { path, name } => images::read_each(vec![path], |endpoint, at| {
+            let found = endpoint.xattrs(&at.path)?;
+            let value = found.iter().find(|(n, _)| n == name.as_bytes());
+            let Some((_, value)) = value else {
+                anyhow::bail!(
+                    "{at}: has no attribute {name}; `uext4 xattr list {at}` lists those that it has"
+                );
+            };
+            Ok(std::io::stdout().lock().write_all(value)?)
         }),
-        Action::Set { path, name, value } => images::each(vec![path], true, |fs, at| {
+        Action::Set { path, name, value } => images::change_each(vec![path], |fs, at| {
             let value = value.as_encoded_bytes();
             Ok(fs.set_xattr(&at.path, &name, value, XattrFlags::empty())?)
         }),
-        Action::Remove { path, name } => images::each(vec![path], true, |fs, at| {
-            Ok(fs.remove_xattr(&at.path, &name)?)
-        }),
+        Action::Remove { path, name } => {
+            images::change_each(vec![path], |fs, at| Ok(fs.remove_xattr(&at.path, &name)?))
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The files of the host.
 
-use super::{Endpoint, Found, Overwrite, Sink, Source};
+use super::{Endpoint, Found, Overwrite, Sink, Source, Target};
 use crate::{diagnostics, interrupt};
 use anyhow::Result;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -169,6 +169,26 @@ fn again(e: io::Error) -> io::Error {
     }
 }
 
+/// Opens a file to read.
+fn open_to_read(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true);
+    if is_fifo(path) {
+        // What writes to it is waited for by reading.
+        options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    }
+    options.open(path)
+}
+
+/// An open file as a source; messages call it `path`.
+pub fn source(path: &Path, file: File) -> Result<Box<dyn Source>> {
+    let open = Open::new(path, file)?;
+    Ok(match open.is_stream() {
+        true => Box::new(Stream(open)),
+        false => Box::new(open),
+    })
+}
+
 fn is_fifo(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|m| kind(&m) == FileKind::Fifo)
 }
@@ -177,7 +197,8 @@ fn kind(m: &fs::Metadata) -> FileKind {
     FileKind::from_mode_bits(m.mode()).unwrap_or(FileKind::Regular)
 }
 
-fn attr(m: &fs::Metadata) -> Attr {
+/// Attributes as an image has them.
+pub fn attr(m: &fs::Metadata) -> Attr {
     let born = m
         .created()
         .ok()
@@ -228,6 +249,39 @@ fn timespec(time: Option<TimeSet>) -> Timespec {
     Timespec { tv_sec, tv_nsec }
 }
 
+type HostResult<T> = Result<T, HostErrno>;
+
+/// The extended attributes of an open file.
+pub fn xattrs(file: &File) -> HostResult<Vec<(Vec<u8>, Vec<u8>)>> {
+    xattrs_by(
+        |names| rustix::fs::flistxattr(file, names),
+        |name, value| rustix::fs::fgetxattr(file, name, value),
+    )
+}
+
+/// The extended attributes that `list` and `get` find.
+fn xattrs_by(
+    list: impl FnOnce(&mut [u8]) -> HostResult<usize>,
+    get: impl Fn(&OsStr, &mut [u8]) -> HostResult<usize>,
+) -> HostResult<Vec<(Vec<u8>, Vec<u8>)>> {
+    // The kernel's limits: 64 KiB of names, and 64 KiB for a value.
+    let mut buf = vec![0; 1 << 16];
+    let names = match list(&mut buf[..]) {
+        Ok(n) => buf[..n].to_vec(),
+        Err(HostErrno::OPNOTSUPP) => return Ok(Vec::new()),
+        Err(e) => return Err(e),
+    };
+    let mut found = Vec::new();
+    for name in names.split(|b| *b == 0).filter(|n| !n.is_empty()) {
+        match get(OsStr::from_bytes(name), &mut buf[..]) {
+            Ok(n) => found.push((name.to_vec(), buf[..n].to_vec())),
+            Err(e) if is_refusal(e) || e == HostErrno::NODATA => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(found)
+}
+
 impl Endpoint for Host {
     fn id(&self) -> usize {
         0
@@ -269,22 +323,20 @@ impl Endpoint for Host {
     }
 
     fn open(&self, path: &Path) -> Result<Box<dyn Source>> {
-        let mut options = File::options();
-        options.read(true);
-        if is_fifo(path) {
-            // What writes to it is waited for by reading.
-            options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
-        }
-        let file = options
-            .open(path)
-            .map_err(|e| diagnostics::on_host(path, e))?;
-        let open = Open::new(path, file)?;
-        Ok(match open.is_stream() {
-            true => Box::new(Stream(open)),
-            false => Box::new(open),
-        })
+        open_to_read(path)
+            .map_err(|e| diagnostics::on_host(path, e))
+            .and_then(|file| source(path, file))
     }
 
+    fn xattrs(&self, path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let found = xattrs_by(
+            |names| rustix::fs::llistxattr(path, names),
+            |name, value| rustix::fs::lgetxattr(path, name, value),
+        );
+        found.map_err(|e| diagnostics::on_host(path, e))
+    }
+}
+impl Target for Host {
     fn create(&self, path: &Path, mode: u16, over: Overwrite) -> Result<Box<dyn Sink>> {
         let there = match over {
             Overwrite::Named => fs::metadata(path).ok().map(|m| kind(&m)),
@@ -379,25 +431,6 @@ impl Endpoint for Host {
             rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).map_err(fail)?;
         }
         Ok(())
-    }
-
-    fn xattrs(&self, path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        // The kernel's limits: 64 KiB of names, and 64 KiB for a value.
-        let mut buf = vec![0; 1 << 16];
-        let list = match rustix::fs::llistxattr(path, &mut buf[..]) {
-            Ok(n) => buf[..n].to_vec(),
-            Err(HostErrno::OPNOTSUPP) => return Ok(Vec::new()),
-            Err(e) => return Err(diagnostics::on_host(path, e)),
-        };
-        let mut found = Vec::new();
-        for name in list.split(|b| *b == 0).filter(|n| !n.is_empty()) {
-            match rustix::fs::lgetxattr(path, OsStr::from_bytes(name), &mut buf[..]) {
-                Ok(n) => found.push((name.to_vec(), buf[..n].to_vec())),
-                Err(e) if is_refusal(e) || e == HostErrno::NODATA => {}
-                Err(e) => return Err(diagnostics::on_host(path, e)),
-            }
-        }
-        Ok(found)
     }
 
     fn set_xattr(&self, path: &Path, name: &[u8], value: &[u8]) -> Result<bool> {

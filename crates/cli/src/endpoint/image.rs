@@ -1,6 +1,6 @@
 //! The files of an image.
 
-use super::{Endpoint, Found, Overwrite, Sink, Source};
+use super::{Endpoint, Found, Overwrite, Sink, Source, Target};
 use crate::diagnostics;
 use crate::location::InImage;
 use anyhow::Result;
@@ -13,7 +13,6 @@ pub struct Image {
     id: usize,
     image: PathBuf,
     fs: Filesystem,
-    umask: u16,
 }
 
 /// A file of an image, open.
@@ -23,14 +22,19 @@ struct Open {
 }
 
 impl Image {
-    /// The image `fs` in the file `image`; `umask` is kept from modes of what is made.
-    pub fn new(id: usize, image: PathBuf, fs: Filesystem, umask: u16) -> Image {
-        Image {
-            id,
-            image,
-            fs,
-            umask,
-        }
+    /// The image `fs` in the file `image`.
+    pub fn new(id: usize, image: PathBuf, fs: Filesystem) -> Image {
+        Image { id, image, fs }
+    }
+
+    /// The file that holds the image.
+    pub fn image(&self) -> &Path {
+        &self.image
+    }
+
+    /// The image, open.
+    pub fn fs(&self) -> &Filesystem {
+        &self.fs
     }
 
     fn at(&self, path: &Path) -> InImage {
@@ -40,7 +44,8 @@ impl Image {
         }
     }
 
-    fn fail(&self, path: &Path, e: Error) -> anyhow::Error {
+    /// An error about one of its files.
+    pub fn fail(&self, path: &Path, e: Error) -> anyhow::Error {
         diagnostics::in_image(&self.at(path), e)
     }
 }
@@ -125,9 +130,26 @@ impl Endpoint for Image {
         Ok(Box::new(Open { at, file }))
     }
 
+    fn xattrs(&self, path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let names = self.fs.list_xattrs(path).map_err(|e| self.fail(path, e))?;
+        let value = |name: Vec<u8>| match self.fs.get_xattr(path, &name) {
+            Ok(value) => Some(Ok((name, value))),
+            // An attribute that only the file system itself can read.
+            Err(e) if e == Errno::EOPNOTSUPP => None,
+            Err(e) => Some(Err(self.fail(path, e))),
+        };
+        names.into_iter().filter_map(value).collect()
+    }
+
+    fn missing(&self, path: &Path) -> anyhow::Error {
+        self.fail(path, Errno::ENOENT.into())
+    }
+}
+
+impl Target for Image {
     fn create(&self, path: &Path, mode: u16, _: Overwrite) -> Result<Box<dyn Sink>> {
         let options = OpenOptions::new().write(true).create(true).truncate(true);
-        let file = options.mode(mode & !self.umask).open(&self.fs, path);
+        let file = options.mode(mode).open(&self.fs, path);
         let file = file.map_err(|e| self.fail(path, e))?;
         let at = self.at(path);
         Ok(Box::new(Open { at, file }))
@@ -135,7 +157,7 @@ impl Endpoint for Image {
 
     fn make(&self, path: &Path, mode: u16, kind: NewKind<'_>) -> Result<()> {
         self.fs
-            .mknod(path, mode & !self.umask, kind)
+            .mknod(path, mode, kind)
             .map_err(|e| self.fail(path, e))
     }
 
@@ -157,17 +179,6 @@ impl Endpoint for Image {
         self.fs
             .set_attr(path, &change)
             .map_err(|e| self.fail(path, e))
-    }
-
-    fn xattrs(&self, path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        let names = self.fs.list_xattrs(path).map_err(|e| self.fail(path, e))?;
-        let value = |name: Vec<u8>| match self.fs.get_xattr(path, &name) {
-            Ok(value) => Some(Ok((name, value))),
-            // An attribute that only the file system itself can read.
-            Err(e) if e == Errno::EOPNOTSUPP => None,
-            Err(e) => Some(Err(self.fail(path, e))),
-        };
-        names.into_iter().filter_map(value).collect()
     }
 
     fn set_xattr(&self, path: &Path, name: &[u8], value: &[u8]) -> Result<bool> {

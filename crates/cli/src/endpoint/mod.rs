@@ -1,10 +1,12 @@
-//! One interface to the files of the host and of an image.
+//! One interface to the files of the host, of an image, and of an image that is mounted.
 
 mod host;
 mod image;
+mod mounted;
 
 pub use host::Host;
 pub use image::Image;
+pub use mounted::Mounted;
 
 use anyhow::Result;
 use std::path::Path;
@@ -49,12 +51,12 @@ pub enum Overwrite {
     New,
 }
 
-/// Files of the host or of an image, by path. Symbolic links are followed only where it says so.
+/// Files by path, to be read. Symbolic links are followed only where it says so.
 ///
 /// # Errors
 /// All name the file.
 pub trait Endpoint {
-    /// Identifies an endpoint: files of two endpoints are never the same.
+    /// Identifies an endpoint: files of two endpoints are never the same. The host's is 0.
     fn id(&self) -> usize;
     /// Whether it is an image, which may be damaged.
     fn is_image(&self) -> bool {
@@ -70,6 +72,28 @@ pub trait Endpoint {
     fn read_link(&self, path: &Path) -> Result<Vec<u8>>;
     /// Opens a file to read; follows.
     fn open(&self, path: &Path) -> Result<Box<dyn Source>>;
+    /// The extended attributes.
+    fn xattrs(&self, path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>>;
+
+    /// What is there.
+    fn get(&self, path: &Path, follow: bool) -> Result<Found> {
+        match self.find(path, follow)? {
+            Some(found) => Ok(found),
+            None => Err(self.missing(path)),
+        }
+    }
+
+    /// That nothing is there.
+    fn missing(&self, path: &Path) -> anyhow::Error {
+        anyhow::anyhow!("{}: no such file or directory", self.display(path))
+    }
+}
+
+/// Files by path, to be changed too.
+///
+/// # Errors
+/// All name the file.
+pub trait Target: Endpoint {
     /// Opens a file to write, empty; one that is made gets `mode`.
     fn create(&self, path: &Path, mode: u16, over: Overwrite) -> Result<Box<dyn Sink>>;
     /// Makes something else than a file with data.
@@ -80,8 +104,6 @@ pub trait Endpoint {
     fn remove(&self, path: &Path) -> Result<()>;
     /// Changes attributes of what is a `kind`; owners as far as the user may.
     fn set_attr(&self, path: &Path, kind: FileKind, change: &SetAttr) -> Result<()>;
-    /// The extended attributes.
-    fn xattrs(&self, path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>>;
     /// Sets an extended attribute; false if this endpoint can't hold it.
     fn set_xattr(&self, path: &Path, name: &[u8], value: &[u8]) -> Result<bool>;
 }

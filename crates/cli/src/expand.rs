@@ -1,0 +1,71 @@
+//! Patterns in the paths of operands: `IMAGE:/var/cache/*`, which a shell cannot expand.
+
+use crate::endpoint::Endpoint;
+use crate::glob;
+use crate::location::InImage;
+use anyhow::Result;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+use uext4::FileKind;
+
+/// The files that an operand names, in order of their names. As a shell does it: a name matches `*`, `?` and `[a-z]`, one that starts
+/// with a dot only a pattern that does; `\` takes their meaning away; a pattern that nothing matches is a name. A file whose name is
+/// spelled like the pattern comes first: then it alone is meant.
+///
+/// # Errors
+/// A directory that cannot be read.
+pub fn expand(endpoint: &dyn Endpoint, at: &InImage) -> Result<Vec<InImage>> {
+    let is_pattern = glob::is_pattern(at.path.as_os_str().as_bytes());
+    if !is_pattern || endpoint.find(&at.path, false)?.is_some() {
+        return Ok(vec![at.clone()]);
+    }
+    let mut found = vec![PathBuf::from("/")];
+    for component in at.path.components() {
+        if let Component::Normal(pattern) = component {
+            found = below(endpoint, &found, pattern)?;
+        } else if component == Component::ParentDir {
+            found.iter_mut().for_each(|path| path.push(".."));
+        }
+    }
+    // A slash at the end asks for directories.
+    if at.path.as_os_str().as_bytes().ends_with(b"/") {
+        found.retain(|path| is_directory(endpoint, path));
+    }
+    if found.is_empty() {
+        let path = PathBuf::from(OsString::from_vec(glob::unescaped(
+            at.path.as_os_str().as_bytes(),
+        )));
+        found.push(path);
+    }
+    let named = |path| InImage {
+        image: at.image.clone(),
+        path,
+    };
+    Ok(found.into_iter().map(named).collect())
+}
+
+/// What is in these directories and matches.
+fn below(endpoint: &dyn Endpoint, dirs: &[PathBuf], pattern: &OsStr) -> Result<Vec<PathBuf>> {
+    let pattern = pattern.as_bytes();
+    let mut found = Vec::new();
+    for dir in dirs {
+        if !glob::is_pattern(pattern) {
+            let path = dir.join(OsStr::from_bytes(pattern));
+            // A name below something else than a directory names nothing.
+            if is_directory(endpoint, dir) && endpoint.find(&path, false)?.is_some() {
+                found.push(path);
+            }
+        } else if is_directory(endpoint, dir) {
+            let mut names = endpoint.list(dir)?;
+            names.retain(|name| glob::matches_file_name(pattern, name));
+            found.extend(names.iter().map(|name| dir.join(OsStr::from_bytes(name))));
+        }
+    }
+    Ok(found)
+}
+
+fn is_directory(endpoint: &dyn Endpoint, path: &Path) -> bool {
+    let found = endpoint.find(path, true);
+    found.is_ok_and(|found| found.is_some_and(|found| found.attr.kind == FileKind::Directory))
+}

@@ -1,0 +1,25 @@
+//! Failures that a command survives: each is reported when it happens, the rest is done, and the exit code says that there were some.
+
+use crate::{diagnostics, interrupt, show};
+use anyhow::Result;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static ANY: AtomicBool = AtomicBool::new(false);
+
+/// Reports the failure of one operand, or of one file below it, so that the command can go on with the next.
+///
+/// # Errors
+/// The error itself, where nothing after it can be done: a signal, or a reader of the output that is gone.
+pub fn report(e: anyhow::Error) -> Result<()> {
+    if e.is::<interrupt::Interrupted>() || diagnostics::is_closed_pipe(&e) {
+        return Err(e);
+    }
+    ANY.store(true, Ordering::Relaxed);
+    show::warn(diagnostics::one_line(&e));
+    Ok(())
+}
+
+/// Whether one was reported.
+pub fn any() -> bool {
+    ANY.load(Ordering::Relaxed)
+}

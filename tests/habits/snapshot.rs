@@ -1,0 +1,98 @@
+//! A tree as lines, a line for each file.
+
+use crate::*;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::os::unix::fs::FileTypeExt;
+use std::time::SystemTime;
+
+/// Times of the last hour are the run's own.
+const RECENT_SECONDS: i64 = 3600;
+
+/// All that is to be seen of a tree. Times of the run itself are `now`; links and sizes of directories are left out.
+pub fn of(root: &Path) -> Vec<String> {
+    let mut first_names = HashMap::new();
+    let mut lines = Vec::new();
+    let mut stack = vec![root.to_owned()];
+    while let Some(path) = stack.pop() {
+        let found = fs::symlink_metadata(&path).unwrap();
+        if found.is_dir() {
+            let mut names: Vec<_> = fs::read_dir(&path)
+                .unwrap()
+                .map(|entry| entry.unwrap().path())
+                .filter(|path| !path.ends_with("lost+found"))
+                .collect();
+            names.sort();
+            stack.extend(names.into_iter().rev());
+        }
+        let name = path.strip_prefix(root).unwrap().to_path_buf();
+        let first = first_names
+            .entry(found.ino())
+            .or_insert_with(|| name.clone());
+        let same = if *first == name {
+            String::new()
+        } else {
+            format!(" = {}", first.display())
+        };
+        lines.push(format!(
+            "{:?} {:o} {}:{} mtime {} {}{}{same}",
+            name,
+            found.mode(),
+            found.uid(),
+            found.gid(),
+            time(found.mtime(), found.mtime_nsec()),
+            content(&path, &found),
+            xattrs(&path),
+        ));
+    }
+    lines
+}
+
+fn time(sec: i64, nsec: i64) -> String {
+    let now = SystemTime::UNIX_EPOCH
+        .elapsed()
+        .unwrap()
+        .as_secs()
+        .cast_signed();
+    match (now - sec).abs() < RECENT_SECONDS {
+        true => "now".to_owned(),
+        false => format!("{sec}.{nsec:09}"),
+    }
+}
+
+fn content(path: &Path, found: &fs::Metadata) -> String {
+    let kind = found.file_type();
+    if kind.is_symlink() {
+        format!("-> {:?}", fs::read_link(path).unwrap())
+    } else if kind.is_file() {
+        let mut hasher = DefaultHasher::new();
+        fs::read(path).unwrap().hash(&mut hasher);
+        // Whether a file has holes, not how many blocks its tree takes.
+        let sparse = found.blocks() * 512 < found.size() / 2;
+        format!(
+            "{} bytes {:x}{}",
+            found.size(),
+            hasher.finish(),
+            if sparse { " sparse" } else { "" }
+        )
+    } else if kind.is_char_device() || kind.is_block_device() {
+        format!("{}", found.rdev())
+    } else {
+        String::new()
+    }
+}
+
+/// The extended attributes, as getfattr(1) has them.
+fn xattrs(path: &Path) -> String {
+    let mut getfattr = Command::new("getfattr");
+    let out = getfattr.args(["-h", "-d", "-m", "-", "-e", "hex", "--absolute-names"]);
+    let out = out.arg(path).output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout);
+    let mut values: Vec<&str> = text.lines().filter(|line| line.contains('=')).collect();
+    values.sort();
+    if values.is_empty() {
+        String::new()
+    } else {
+        format!(" {values:?}")
+    }
+}
