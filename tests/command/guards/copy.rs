@@ -214,7 +214,9 @@ fn an_interrupted_copy_closes_its_image() {
     fifo(&workdir.path("tree/2"));
     let sources = ["tree/1", "tree/2", "tree/1"];
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
-        let mut command = Command::new(uext4());
+        // A background job of a shell passes on that it ignores SIGINT.
+        let mut command = Command::new("env");
+        command.arg("--default-signal=INT,TERM").arg(uext4());
         command.current_dir(workdir.dir()).arg("cp").args(sources);
         let mut child = command.arg("a.img:/").spawn().unwrap();
         let mut pipe = fs::File::options()
