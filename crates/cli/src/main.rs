@@ -5,6 +5,7 @@
 //! | [`commands`] | a file for each command |
 //! | [`location`], [`expand`], [`images`] | operands: `IMAGE:/path`, patterns in it, and the images that a command has open |
 //! | [`mount_helper`] | the command lines of mount(8) and umount(8) |
+//! | [`accounts`] | names of users and groups |
 //! | [`endpoint`] | one interface to the files of the host, of an image, and of a mounted image |
 //! | [`internal_error`] | what happens on a panic |
 //! | [`diagnostics`] | errors as one line that says what to do |
@@ -15,6 +16,7 @@
 //! | [`bar`], [`show`], [`time_format`], [`size`], [`glob`] | output and input forms |
 #![forbid(unsafe_code)]
 
+mod accounts;
 mod bar;
 mod chattr_flags;
 mod commands;

@@ -1,5 +1,6 @@
 //! `uext4 ls`.
 
+use crate::accounts::Accounts;
 use crate::endpoint::Endpoint;
 use crate::{failures, images, show, time_format};
 use anyhow::Result;
@@ -39,8 +40,12 @@ struct Line {
 
 pub fn run(args: Args) -> Result<()> {
     let mut lines = Vec::new();
+    let mut accounts = Accounts::default();
     images::read_each(vec![args.path.clone()], |endpoint, at| {
         lines = list(endpoint, &at.path, args.all)?;
+        if args.long && !args.json {
+            accounts = Accounts::of(endpoint);
+        }
         Ok(())
     })?;
     lines.sort_by(|a, b| a.name.cmp(&b.name));
@@ -48,7 +53,7 @@ pub fn run(args: Args) -> Result<()> {
         let json = |l: &Line| show::FileJson::new(&l.name, &l.attr, l.target.as_deref());
         return show::json(&lines.iter().map(json).collect::<Vec<_>>());
     }
-    print(&args, &lines)
+    print(&args, &accounts, &lines)
 }
 
 fn list(endpoint: &dyn Endpoint, path: &Path, all: bool) -> Result<Vec<Line>> {
@@ -94,7 +99,7 @@ fn size(attr: &Attr) -> String {
     }
 }
 
-fn print(args: &Args, lines: &[Line]) -> Result<()> {
+fn print(args: &Args, accounts: &Accounts, lines: &[Line]) -> Result<()> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let cells = |l: &Line| -> Vec<String> {
         let mut cells = Vec::new();
@@ -104,7 +109,10 @@ fn print(args: &Args, lines: &[Line]) -> Result<()> {
         if args.long {
             let a = &l.attr;
             cells.push(show::mode(a));
-            cells.extend([a.nlink, a.uid, a.gid].map(|n| n.to_string()));
+            cells.push(a.nlink.to_string());
+            let (user, group) = (accounts.user_name(a.uid), accounts.group_name(a.gid));
+            cells.push(user.map_or_else(|| a.uid.to_string(), str::to_owned));
+            cells.push(group.map_or_else(|| a.gid.to_string(), str::to_owned));
             cells.push(size(a));
             cells.push(time_format::minutes(a.mtime));
         }
