@@ -1,7 +1,9 @@
 //! The contract of block devices, for every device.
 
 use uext4_block::portable::PortableFile;
-use uext4_block::{BlockError, CountDevice, IoEngine, LatencyDevice, OverlayDevice, Result};
+use uext4_block::{
+    BlockError, CountDevice, IoEngine, LatencyDevice, OverlayDevice, RangeDevice, Result,
+};
 use uext4_testkit::device::contract::{
     Length, check_bytes, check_failed, check_power_loss, check_wrapper,
 };
@@ -20,6 +22,28 @@ fn contract_memory() {
 fn contract_overlay() {
     let below = Arc::new(MemoryDevice::new(100_001));
     check_bytes(&OverlayDevice::new(below), 3, Length::Fixed);
+}
+
+/// A part in the middle; what lies beside it stays.
+#[test]
+fn contract_range() {
+    let below = Arc::new(MemoryDevice::new(300_000));
+    below.write_at(0, &[7; 300_000]).unwrap();
+    let part = RangeDevice::new(below.clone(), 5000, Some(200_001)).unwrap();
+    part.zero(0, part.len()).unwrap();
+    check_bytes(&part, 9, Length::Fixed);
+    let bytes = below.snapshot();
+    assert!(
+        bytes[..5000]
+            .iter()
+            .chain(&bytes[205_001..])
+            .all(|b| *b == 7)
+    );
+    assert_eq!(
+        RangeDevice::new(below.clone(), 5000, None).unwrap().len(),
+        295_000
+    );
+    RangeDevice::new(below, 5000, Some(295_001)).unwrap_err();
 }
 
 #[test]

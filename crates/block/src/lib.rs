@@ -13,6 +13,7 @@
 //! | [`portable`] | the [`FileDevice`] of other hosts |
 //! | [`memory`] | [`MemoryDevice`]: sparse, in memory, cheap to clone |
 //! | [`overlay`] | [`OverlayDevice`]: keeps changes in memory, over a device that it only reads |
+//! | [`range`] | [`RangeDevice`]: a part of a device, such as a partition |
 //! | [`latency`] | [`LatencyDevice`]: models a device's latency and parallelism |
 //! | [`stats`] | [`CountDevice`]: counts calls and bytes |
 //!
@@ -34,6 +35,7 @@ pub mod memory;
 pub mod open;
 pub mod overlay;
 pub mod portable;
+pub mod range;
 pub mod stats;
 
 #[cfg(target_os = "linux")]
@@ -54,4 +56,5 @@ pub use open::OpenOptions;
 pub use overlay::OverlayDevice;
 #[cfg(not(target_os = "linux"))]
 pub use portable::PortableFile as FileDevice;
+pub use range::RangeDevice;
 pub use stats::{CountDevice, DeviceCounts};

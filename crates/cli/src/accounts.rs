@@ -34,7 +34,7 @@ struct Names {
     reason = "the numbers of names are for commands that take names"
 )]
 impl Accounts {
-    /// Those of an endpoint. A file that is missing or cannot be read names no accounts, and neither does a line that is no entry.
+    /// Those of an endpoint. A file that is missing or cannot be read names no accounts, and neither does a line without its fields.
     pub fn of(endpoint: &dyn Endpoint) -> Accounts {
         let mut accounts = Accounts::default();
         let passwd = read(endpoint, Path::new("/etc/passwd")).unwrap_or_default();

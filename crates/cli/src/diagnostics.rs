@@ -8,6 +8,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
 use uext4::unstable::ondisk::{EXT4_MAGIC, SUPERBLOCK_OFFSET};
 use uext4::{BlockError, CheckError, Errno, Error, MkfsError};
+use uext4_mountd::{second_mount, stats};
 
 /// The chain of an error as one text; what an outer message already ends with is not repeated.
 pub fn one_line(e: &anyhow::Error) -> String {
@@ -184,6 +185,16 @@ fn not_an_image(image: &Path) -> anyhow::Error {
 
 fn busy(image: &Path, why: &str) -> String {
     let name = image.display().to_string();
+    if let Some(dir) = second_mount::mounted_at(image) {
+        let server = match stats::read_from_afar(&dir) {
+            Ok(Some(document)) => format!(" by process {}", document["pid"]),
+            _ => String::new(),
+        };
+        let dir = dir.display();
+        return format!(
+            "{name}: mounted on {dir}{server}; use its files there, or `uext4 umount {name}` first"
+        );
+    }
     let why = why.strip_prefix(&format!("{name}: ")).unwrap_or(why);
     let what_to_do = if why.contains("loop") {
         "unmount it and detach the loop device (losetup -d) first"

@@ -10,8 +10,8 @@ use std::path::{Component, Path, PathBuf};
 use uext4::FileKind;
 
 /// The files that an operand names, in order of their names. As a shell does it: a name matches `*`, `?` and `[a-z]`, one that starts
-/// with a dot only a pattern that does; `\` takes their meaning away; a pattern that nothing matches is a name. A file whose name is
-/// spelled like the pattern comes first: then it alone is meant.
+/// with a dot only a pattern that does; `\` takes their meaning away; a pattern that nothing matches is a name. If a file
+/// has the pattern itself as its name, it alone is meant.
 ///
 /// # Errors
 /// A directory that cannot be read.

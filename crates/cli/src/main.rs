@@ -9,7 +9,7 @@
 //! | [`endpoint`] | one interface to the files of the host, of an image, and of a mounted image |
 //! | [`internal_error`] | what happens on a panic |
 //! | [`diagnostics`] | errors as one line that says what to do |
-//! | [`failures`] | failures after which a command goes on |
+//! | [`failures`] | failures that do not end a command |
 //! | [`interrupt`] | signals that end a command |
 //! | [`probe`] | what a file or device holds already |
 //! | [`chattr_flags`] | flags as chattr(1) writes them |

@@ -45,6 +45,14 @@ pub trait FuseFileSystem: Send + Sync + 'static {
     /// `ESTALE`: no such inode.
     fn node_by_number(&self, ino: u64) -> Result<Node<Self>>;
 
+    /// The root directory of what is served: the file system's, unless a part is served.
+    ///
+    /// # Errors
+    /// `EUCLEAN`: it cannot be read.
+    fn root(&self) -> Result<Node<Self>> {
+        self.fs().root()
+    }
+
     /// The number of the root directory's inode.
     fn root_number(&self) -> u64;
 

@@ -19,6 +19,7 @@
 //! | [`mountpoint`] | mounting, through `fuser` |
 //! | [`gate`] | stopping while requests arrive |
 //! | [`server`], [`filesystem`] | answers from a file system; what a file system adds for this |
+//! | `ownership` | owners and permissions that a mount shows instead of those stored |
 //! | [`settings`] | options that change while a mount is in use |
 //! | [`statistics`] | counts and latencies of requests |
 #![deny(unsafe_code)]
@@ -29,6 +30,7 @@ pub mod gate;
 pub mod handler;
 mod kernel_flags;
 pub mod mountpoint;
+mod ownership;
 pub mod request;
 pub mod server;
 pub mod statistics;
@@ -41,6 +43,7 @@ pub use filesystem::{FuseFileSystem, Invalidation, IoctlCall};
 pub use handler::Handler;
 pub use kernel_flags::KernelFlags;
 pub use mountpoint::{KernelOptions, Mountpoint, Negotiated};
+pub use ownership::Ownership;
 pub use request::Request;
 pub use serve::{ServeOptions, Stopper, TransportResources, serve, serve_handler, serve_over};
 pub use server::{Invalidator, Server, ServerOptions};

@@ -62,6 +62,8 @@ pub struct KernelOptions {
     pub uring: bool,
     /// Its files have access control lists.
     pub acl: bool,
+    /// The kernel checks permissions; else every user of the mount may do everything.
+    pub permissions: bool,
 }
 
 impl KernelOptions {
@@ -70,7 +72,6 @@ impl KernelOptions {
         let mut options = vec![
             MountOption::FSName(self.fs_name.clone()),
             MountOption::Subtype(self.subtype.clone()),
-            MountOption::DefaultPermissions,
             if flags.read_only {
                 MountOption::RO
             } else {
@@ -94,6 +95,9 @@ impl KernelOptions {
             (flags.dirsync, MountOption::DirSync),
         ];
         options.extend(others.into_iter().filter(|o| o.0).map(|o| o.1));
+        if self.permissions {
+            options.push(MountOption::DefaultPermissions);
+        }
         let mut config = Config::default();
         config.mount_options = options;
         config.acl = match self.allow_other {
@@ -219,9 +223,12 @@ fn mount_as_root(dir: &Path, options: &KernelOptions) -> io::Result<OwnedFd> {
     let device = open_device()?;
     let root_mode = std::fs::metadata(dir)?.mode() & libc::S_IFMT;
     let mut data = format!(
-        "fd={},rootmode={root_mode:o},user_id=0,group_id=0,default_permissions",
+        "fd={},rootmode={root_mode:o},user_id=0,group_id=0",
         device.as_raw_fd()
     );
+    if options.permissions {
+        data.push_str(",default_permissions");
+    }
     if options.allow_other {
         data.push_str(",allow_other");
     }

@@ -81,21 +81,36 @@ fn argument<T: FromBytes>(call: &IoctlCall<'_>) -> Result<T, Errno> {
 }
 
 /// A mounted image for [`uext4_fuse::Server`].
-pub struct Ext4Adapter(pub Arc<Ext4>);
+pub struct Ext4Adapter {
+    fs: Arc<Ext4>,
+    /// The number of the directory that is the root of the mount.
+    root: u64,
+}
+
+impl Ext4Adapter {
+    /// The directory `root` of an image and all below it.
+    pub fn new(fs: Arc<Ext4>, root: u64) -> Ext4Adapter {
+        Ext4Adapter { fs, root }
+    }
+}
 
 impl FuseFileSystem for Ext4Adapter {
     type Fs = Ext4;
 
     fn fs(&self) -> &Ext4 {
-        &self.0
+        &self.fs
     }
 
     fn node_by_number(&self, ino: u64) -> Result<InodeRef> {
-        self.0.inode_by_number(ino)
+        self.fs.inode_by_number(ino)
+    }
+
+    fn root(&self) -> Result<InodeRef> {
+        self.fs.inode_by_number(self.root)
     }
 
     fn root_number(&self) -> u64 {
-        u64::from(uext4::unstable::ondisk::Ino::ROOT.0)
+        self.root
     }
 
     fn ioctl(
@@ -105,7 +120,7 @@ impl FuseFileSystem for Ext4Adapter {
         call: &IoctlCall<'_>,
         out: &mut [u8],
     ) -> Result<usize> {
-        let fs = &*self.0;
+        let fs = &*self.fs;
         Ok(match call.command {
             FS_IOC_GETFLAGS => put(out, &fs.files.flags(node).bits())?,
             FS_IOC_SETFLAGS => {
@@ -166,7 +181,7 @@ impl FuseFileSystem for Ext4Adapter {
     }
 
     fn journal_statistics(&self) -> Option<Value> {
-        let stats = self.0.volume.journal().stats();
+        let stats = self.fs.volume.journal().stats();
         let us = |duration: Duration| duration.as_nanos() as f64 / 1000.0;
         let bucket = |(bound, count)| json!({ "up_to_us": us(bound), "count": count });
         let durations = |d: &Durations| {
@@ -186,9 +201,9 @@ impl FuseFileSystem for Ext4Adapter {
     }
 
     fn cache_statistics(&self) -> Value {
-        let cache = self.0.volume.cache();
+        let cache = self.fs.volume.cache();
         json!({
-            "inodes": self.0.table.cached_inodes(),
+            "inodes": self.fs.table.cached_inodes(),
             "metadata_blocks": cache.len(),
             "metadata_bytes": cache.len() * cache.block_size(),
         })

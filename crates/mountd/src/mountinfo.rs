@@ -27,6 +27,8 @@ pub struct MountEntry {
     pub kind: String,
     /// What is mounted.
     pub source: PathBuf,
+    /// The options of the mount and of its superblock, as mount(8) lists them.
+    pub options: String,
     /// What the kernel does with it.
     pub flags: KernelFlags,
     /// The mounting user of a FUSE mount.
@@ -112,6 +114,7 @@ fn parse(line: &[u8]) -> Option<MountEntry> {
     let source = path(after.next()?);
     let of_superblock = text(after.next()?);
     let flags = flags(&of_mount, &of_superblock);
+    let options = together(&of_mount, &of_superblock);
     let user = of_superblock.split(',');
     let mut user = user.filter_map(|option| option.strip_prefix("user_id=")?.parse().ok());
     Some(MountEntry {
@@ -121,9 +124,23 @@ fn parse(line: &[u8]) -> Option<MountEntry> {
         dir,
         kind,
         source,
+        options,
         flags,
         user: user.next_back(),
     })
+}
+
+/// Both lists of options as one, each option once.
+fn together(of_mount: &str, of_superblock: &str) -> String {
+    let is_new = |option: &&str| of_mount.split(',').all(|other| other != *option);
+    let more = of_superblock.split(',').filter(is_new);
+    // A mount that is read-only shows a superblock that is not.
+    let more = more.filter(|option| *option != "rw");
+    of_mount
+        .split(',')
+        .chain(more)
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 /// What the options of a mount and of its superblock are to the kernel.
@@ -184,6 +201,7 @@ mod tests {
             (Path::new("/"), Some(0))
         );
         assert!(entry.flags.noatime && entry.flags.read_only && !entry.flags.nosuid);
+        assert_eq!(entry.options, "rw,noatime,ro,user_id=0");
         let line = b"36 35 0:98 /a /mnt rw,nosuid,nodev,relatime - fuse.uext4 x rw,sync,user_id=7,blksize=512";
         let entry = parse(line).unwrap();
         assert_eq!(

@@ -96,7 +96,7 @@ pub use statfs::StatFs;
 
 pub use uext4_block::{
     BlockDevice, BlockError, BlockOp, DeviceId, FileDevice, IoEngine, MemoryDevice,
-    OpenOptions as DeviceOptions, OverlayDevice,
+    OpenOptions as DeviceOptions, OverlayDevice, RangeDevice,
 };
 pub use uext4_build::{MkfsError, MkfsReport, NoProgress, Progress};
 pub use uext4_check::{

@@ -2,6 +2,7 @@
 
 mod killed;
 mod observability;
+mod parts;
 mod remount;
 mod second;
 

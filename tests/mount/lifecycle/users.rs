@@ -172,6 +172,44 @@ fn a_user_mounts_writes_and_unmounts() -> Result<()> {
     Ok(())
 }
 
+/// The user has root's files in the image, and leaves them root's.
+#[test]
+fn a_user_changes_files_of_root_with_fakeroot() -> Result<()> {
+    let home = require!(some Home::new()?, Ok(()));
+    let image = home.path("image");
+    let script = "mkdir /etc\nwrite /etc/hostname /etc/secret\nset_inode_field /etc/secret mode 0100600\n\
+                  set_inode_field / uid 0\nset_inode_field / gid 0\n";
+    fs::write(home.path("script"), script)?;
+    let mut debugfs = Command::new("debugfs");
+    debugfs
+        .args(["-w", "-f"])
+        .arg(home.path("script"))
+        .arg(&image);
+    ensure!(debugfs.output()?.status.success(), "debugfs");
+    home.ok(&["mount", "image", "mount"])?;
+    ensure!(
+        home.shell("echo x > mount/etc/new").is_err(),
+        "root's directory can be written"
+    );
+    home.ok(&["umount", "image"])?;
+    home.ok(&["mount", "-o", "fakeroot", "image", "mount"])?;
+    home.shell(
+        "cat mount/etc/secret > /dev/null; echo x > mount/etc/new; chown 33:44 mount/etc/secret",
+    )?;
+    ensure!(home.shell("stat -c %u:%g mount/etc/new mount/etc/secret")? == "0:0\n33:44\n");
+    ensure!(
+        fs::read_dir(home.path("mount")).is_err(),
+        "others may use it"
+    );
+    home.ok(&["umount", "mount"])?;
+    let options = "fakeroot,allow_other";
+    ensure!(
+        home.ok(&["mount", "-o", options, "image", "mount"])
+            .is_err()
+    );
+    home.check()
+}
+
 /// Writes to a file, and to one without a name, until nothing can be made any more. With `writeback` the kernel
 /// itself takes what is written, whether or not there is a server.
 const WRITER: &str = "\

@@ -22,12 +22,12 @@ pub struct Met {
     pub is_last: bool,
 }
 
-/// What comes after a directory.
+/// What is visited after a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// What is in it.
     Descend,
-    /// What comes after it.
+    /// What follows it.
     Skip,
 }
 

@@ -51,15 +51,6 @@ fn change_of(arg: &input::Setattr, valid: SetattrValid) -> SetAttr {
     }
 }
 
-fn put_attr(out: &mut [u8], attr: &Attr, attr_valid: u64) -> Answer {
-    let reply = output::AttrReply {
-        attr_valid,
-        attr: convert::attr(attr),
-        ..output::AttrReply::default()
-    };
-    Ok(put(out, &reply)?)
-}
-
 /// Writes a value, or its size if the caller has no room.
 fn put_value(out: &mut [u8], value: &[u8], room: u32) -> Answer {
     if room == 0 {
@@ -73,10 +64,19 @@ fn put_value(out: &mut [u8], value: &[u8], room: u32) -> Answer {
 }
 
 impl<F: FuseFileSystem> Server<F> {
+    fn put_attr(&self, out: &mut [u8], attr: &Attr) -> Answer {
+        let reply = output::AttrReply {
+            attr_valid: self.adapter.attributes_valid_s(attr.ino),
+            attr: convert::attr(&self.options.ownership.shown(attr)),
+            ..output::AttrReply::default()
+        };
+        Ok(put(out, &reply)?)
+    }
+
     pub(super) fn getattr(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
         let node = self.node(request.header.nodeid)?;
         let attr = self.fs().getattr(&node)?;
-        put_attr(out, &attr, self.adapter.attributes_valid_s(attr.ino))
+        self.put_attr(out, &attr)
     }
 
     pub(super) fn statx(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
@@ -84,7 +84,7 @@ impl<F: FuseFileSystem> Server<F> {
         let attr = self.fs().getattr(&node)?;
         let reply = output::StatxReply {
             attr_valid: self.adapter.attributes_valid_s(attr.ino),
-            stat: convert::statx(&attr),
+            stat: convert::statx(&self.options.ownership.shown(&attr)),
             ..output::StatxReply::default()
         };
         Ok(put(out, &reply)?)
@@ -99,9 +99,10 @@ impl<F: FuseFileSystem> Server<F> {
         if valid.contains(SetattrValid::KILL_SUIDGID | SetattrValid::SIZE) {
             caller = without_set_id_rights(&caller, &self.fs().getattr(&node)?);
         }
-        let attr = self.fs().setattr(&caller, &node, &change_of(&arg, valid))?;
+        let change = self.options.ownership.stored(change_of(&arg, valid))?;
+        let attr = self.fs().setattr(&caller, &node, &change)?;
         self.sync_if_sync(&node)?;
-        put_attr(out, &attr, self.adapter.attributes_valid_s(attr.ino))
+        self.put_attr(out, &attr)
     }
 
     pub(super) fn access(&self, request: &Request<'_>) -> Answer {

@@ -33,6 +33,7 @@ use crate::filesystem::{FuseFileSystem, Node};
 use crate::gate::Gate;
 use crate::handler::Handler;
 use crate::mountpoint::Negotiated;
+use crate::ownership::Ownership;
 use crate::request::Request;
 use crate::settings::{Settings, Synchronous};
 use crate::statistics::{Statistics, name_of};
@@ -59,6 +60,8 @@ pub struct ServerOptions {
     pub synchronous: Arc<Synchronous>,
     /// What changes the options of the mount while it is in use.
     pub settings: Option<Arc<dyn Settings>>,
+    /// The owners and permissions that are shown.
+    pub ownership: Ownership,
     /// What the statistics report besides counters: the image, the transport.
     pub facts: Map<String, Value>,
 }
@@ -99,7 +102,7 @@ impl<F: FuseFileSystem> Server<F> {
         options: ServerOptions,
         invalidator: Invalidator,
     ) -> uext4_vfs::Result<Server<F>> {
-        let root = adapter.fs().root()?;
+        let root = adapter.root()?;
         Ok(Server {
             adapter,
             gate: Gate::new(workers),
@@ -141,13 +144,13 @@ impl<F: FuseFileSystem> Server<F> {
         if header.uid != 0 {
             capabilities -= Capabilities::SYS_ADMIN | Capabilities::SYS_RESOURCE;
         }
-        Caller {
+        self.options.ownership.caller(Caller {
             uid: header.uid,
             gid: header.gid,
             groups: None,
             capabilities,
             umask: 0,
-        }
+        })
     }
 
     fn answer(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {

@@ -24,7 +24,7 @@ impl<F: FuseFileSystem> Server<F> {
             attr_valid: self.adapter.attributes_valid_s(attr.ino),
             entry_valid_nsec: 0,
             attr_valid_nsec: 0,
-            attr: convert::attr(&attr),
+            attr: convert::attr(&self.options.ownership.shown(&attr)),
         };
         Ok((entry, attr))
     }

@@ -83,7 +83,9 @@ impl Options {
                 == (before.transport, before.threads, before.memory)
             && (self.allow_other, self.writeback, self.readahead)
                 == (before.allow_other, before.writeback, before.readahead)
-            && self.fs_name == before.fs_name
+            && (self.ownership, self.offset, self.size_limit)
+                == (before.ownership, before.offset, before.size_limit)
+            && (&self.subdir, &self.fs_name) == (&before.subdir, &before.fs_name)
     }
 }
 

@@ -21,7 +21,7 @@ use uext4::unstable::mqueue::Limits;
 use uext4::unstable::ondisk::ErrorsBehaviour;
 use uext4::unstable::{DioLock, GenerationVariant, IallocVariant, IcacheVariant, ImageConfig};
 use uext4::{AtimeUpdate, DataMode};
-use uext4_fuse::TransportKind;
+use uext4_fuse::{Ownership, TransportKind};
 
 /// How an image is mounted.
 #[derive(Clone, Debug)]
@@ -46,6 +46,14 @@ pub struct Options {
     pub threads: Option<usize>,
     /// The kernel caches writes.
     pub writeback: bool,
+    /// The owners and permissions that are shown.
+    pub ownership: Ownership,
+    /// Where the image begins in its file or device, in bytes.
+    pub offset: u64,
+    /// Bytes of it; `None`: up to the end of the file or device.
+    pub size_limit: Option<u64>,
+    /// The directory of the image that is mounted; `None`: its root.
+    pub subdir: Option<PathBuf>,
     /// The source shown in the list of mounts instead of the image.
     pub fs_name: Option<String>,
     /// The kernel's readahead in bytes; `None`: its default.
@@ -71,6 +79,10 @@ impl Default for Options {
             transport: TransportKind::Auto,
             threads: None,
             writeback: false,
+            ownership: Ownership::default(),
+            offset: 0,
+            size_limit: None,
+            subdir: None,
             fs_name: None,
             readahead: None,
             memory: None,
@@ -109,7 +121,8 @@ impl Options {
 
     /// Whether other users may use the mount, depending on whether root mounts it.
     pub fn allows_others(&self, is_root: bool) -> bool {
-        self.allow_other.unwrap_or(is_root)
+        self.allow_other
+            .unwrap_or(is_root && !self.ownership.fakeroot)
     }
 
     fn apply(&mut self, option: &str) -> Result<(), OptionError> {
@@ -128,6 +141,8 @@ impl Options {
             || self.set_ext4(&given)?
             || self.set_times(&given)?
             || self.set_variant(&given)?
+            || self.set_part(&given)?
+            || self.set_ownership(&given)?
             || self.set_front_end(&given)?
             || is_harmless(&given)?
         {
@@ -239,6 +254,49 @@ impl Options {
         Ok(true)
     }
 
+    /// Sets an option that says which part of the file or of the image is mounted.
+    fn set_part(&mut self, given: &Given<'_>) -> Result<bool, OptionError> {
+        let size = |allowed| {
+            let bytes = bytes(given.valued(allowed)?);
+            bytes.ok_or_else(|| given.wrong(allowed))
+        };
+        match given.name {
+            "offset" => self.offset = size("bytes, with K, M or G")?,
+            "sizelimit" => {
+                self.size_limit = Some(size("bytes, with K, M or G")?).filter(|n| *n > 0)
+            }
+            "subdir" | "X-mount.subdir" => {
+                let allowed = "the path of a directory in the image";
+                self.subdir = Some(PathBuf::from(given.valued(allowed)?));
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Sets an option that says which owners and permissions files show.
+    fn set_ownership(&mut self, given: &Given<'_>) -> Result<bool, OptionError> {
+        let id = || {
+            given
+                .number(0, u64::from(u32::MAX) - 1, "a number")
+                .map(|id| id as u32)
+        };
+        let ownership = &mut self.ownership;
+        match given.name {
+            "uid" => ownership.uid = Some(id()?),
+            "gid" => ownership.gid = Some(id()?),
+            "umask" => {
+                let allowed = "permission bits in octal, 0 to 777";
+                let bits = u16::from_str_radix(given.valued(allowed)?, 8).ok();
+                let bits = bits.filter(|bits| *bits <= 0o777);
+                ownership.umask = bits.ok_or_else(|| given.wrong(allowed))?;
+            }
+            "fakeroot" => ownership.fakeroot = given.plain().map(|()| true)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
     /// Sets an option of the server.
     fn set_front_end(&mut self, given: &Given<'_>) -> Result<bool, OptionError> {
         match given.name {
@@ -278,6 +336,12 @@ impl Options {
     }
 
     fn check(&self) -> Result<(), OptionError> {
+        if self.ownership.fakeroot && self.allow_other == Some(true) {
+            return Err(OptionError::Conflict {
+                name: "fakeroot",
+                why: "excludes 'allow_other': every user would have all rights",
+            });
+        }
         if self.open.mount.noload && !self.open.mount.read_only {
             return Err(OptionError::Conflict {
                 name: "noload",

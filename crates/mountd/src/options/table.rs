@@ -172,14 +172,6 @@ pub const REFUSED: &[(&str, &str)] = &[
         "encryption is not supported; leave it out",
     ),
     (
-        "offset",
-        "an image begins where its file does; losetup -o OFFSET makes a device of what begins later",
-    ),
-    (
-        "sizelimit",
-        "an image ends where its file does; losetup --sizelimit BYTES makes a device of a part",
-    ),
-    (
         "context",
         "labels of files are those of the image; leave it out",
     ),
@@ -194,10 +186,6 @@ pub const REFUSED: &[(&str, &str)] = &[
     (
         "rootcontext",
         "labels of files are those of the image; leave it out",
-    ),
-    (
-        "fakeroot",
-        "permissions are checked as the image has them; root, or the files' owner, may",
     ),
     (
         "max_dir_size_kb",

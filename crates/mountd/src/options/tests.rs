@@ -234,6 +234,32 @@ fn noload_needs_ro() {
     assert!(refusal("ro,noload,rw").starts_with("option 'noload' needs 'ro'"));
 }
 
+#[test]
+fn parts_and_owners() {
+    let options = parse("offset=1M,sizelimit=4G,subdir=/srv,uid=1000,gid=0,umask=027");
+    assert_eq!(
+        (options.offset, options.size_limit),
+        (1 << 20, Some(4 << 30))
+    );
+    assert_eq!(options.subdir, Some("/srv".into()));
+    let ownership = options.ownership;
+    assert_eq!((ownership.uid, ownership.gid), (Some(1000), Some(0)));
+    assert_eq!((ownership.umask, ownership.fakeroot), (0o027, false));
+    assert_eq!(parse("sizelimit=0").size_limit, None);
+    assert!(!parse("fakeroot").allows_others(true));
+    assert!(refusal("fakeroot,allow_other").contains("excludes"));
+    for list in [
+        "uid=me",
+        "umask=8",
+        "umask=1777",
+        "offset=x",
+        "uid=4294967295",
+        "subdir=",
+    ] {
+        assert!(!refusal(list).is_empty(), "{list}");
+    }
+}
+
 /// The names in the first column of the table that begins with a heading, and the last cell of their rows.
 fn documented(heading: &str) -> Vec<(String, String)> {
     let text = include_str!("../../../../docs/SEMANTICS.md");

@@ -64,6 +64,7 @@ impl Confined {
             }),
             server: ServerOptions {
                 synchronous: Arc::new(Synchronous::new(options.sync, options.dirsync)),
+                ownership: options.ownership,
                 ..ServerOptions::default()
             },
         };

@@ -405,7 +405,8 @@ fn kernel_options(request: &MountRequest, options: &Options, facts: &Facts) -> K
         subtype: mountinfo::SUBTYPE.to_owned(),
         writeback: options.writeback,
         uring: facts.rings,
-        acl: matches!(request.source, Source::Image(_)),
+        acl: matches!(request.source, Source::Image(_)) && !options.ownership.fakeroot,
+        permissions: !options.ownership.fakeroot,
     }
 }
 

@@ -16,13 +16,14 @@ use crate::sandbox::Confinement;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use tracing::level_filters::LevelFilter;
 use uext4::unstable::mqueue::{IpcNamespace, MqueueType};
 use uext4::unstable::{FileSystem, SetAttr};
-use uext4::{BlockDevice, Caller, Filesystem};
+use uext4::{BlockDevice, Caller, FileDevice, FileKind, Filesystem, RangeDevice};
 use uext4_fuse::{Negotiated, ServeOptions, Stopper, TransportResources};
 
 /// What is served.
@@ -60,6 +61,8 @@ impl Content {
 /// Something to serve, and what serving it takes.
 struct Opened {
     content: Content,
+    /// The number of the directory that is mounted.
+    root: u64,
     write_protected: bool,
     /// Its device is lost when the machine stops.
     volatile: bool,
@@ -149,12 +152,15 @@ fn open(request: &MountRequest) -> Result<Opened, Failure> {
         image.is_volatile() || journal.as_ref().is_some_and(|device| device.is_volatile())
     };
     let volatile = devices.as_ref().is_some_and(is_volatile);
+    let mut root = 0;
     let content = match devices {
         Some((image, journal)) => {
+            let image = part(image, &options)?;
             let journal = journal.map(|device| device as Arc<dyn BlockDevice>);
             let fs = Filesystem::open_devices(image, journal, &options.open.clone().into());
             let fs = fs.map_err(|e| Failure::opening(&e))?;
             let synchronous = Arc::clone(&serve_options.server.synchronous);
+            root = root_number(&fs, options.subdir.as_deref())?;
             let inodes = Arc::clone(fs.engine());
             let settings = ImageSettings::new(inodes, &options, synchronous, owner);
             serve_options.server.settings = Some(Arc::new(settings));
@@ -164,12 +170,36 @@ fn open(request: &MountRequest) -> Result<Opened, Failure> {
     };
     Ok(Opened {
         content,
+        root,
         write_protected,
         volatile,
         resources,
         options: serve_options,
         confinement,
     })
+}
+
+/// The number of the directory of the image that is mounted.
+fn root_number(fs: &Filesystem, subdir: Option<&Path>) -> Result<u64, Failure> {
+    let dir = Path::new("/").join(subdir.unwrap_or(Path::new("")));
+    let failed = |why: &dyn std::fmt::Display| {
+        Failure::new(format_args!("subdir: {}: {why}", dir.display()))
+    };
+    let found = fs.metadata(&dir).map_err(|e| failed(&e))?;
+    match found.kind {
+        FileKind::Directory => Ok(found.ino),
+        _ => Err(failed(&"not a directory")),
+    }
+}
+
+/// What of the file or device is the image.
+fn part(device: Arc<FileDevice>, options: &Options) -> Result<Arc<dyn BlockDevice>, Failure> {
+    if (options.offset, options.size_limit) == (0, None) {
+        return Ok(device);
+    }
+    let part = RangeDevice::new(device, options.offset, options.size_limit);
+    let part = part.map_err(|e| Failure::new(format_args!("offset and sizelimit: {e}")))?;
+    Ok(Arc::new(part))
 }
 
 /// A namespace whose directory belongs to the mounting user.
@@ -211,7 +241,7 @@ fn serve(
     let (resources, options) = (opened.resources, &opened.options);
     let served = match opened.content {
         Content::Image(fs) => {
-            let fs = Ext4Adapter(Arc::clone(fs.engine()));
+            let fs = Ext4Adapter::new(Arc::clone(fs.engine()), opened.root);
             uext4_fuse::serve(fs, connection, resources, negotiated, options, started)
         }
         Content::Queues(queues) => {

@@ -1,5 +1,7 @@
 //! `uext4 mount`.
 
+mod list;
+
 use crate::{diagnostics, images, show};
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
@@ -16,6 +18,11 @@ const OPTIONS: &str = "\
 Options after -o, as for mount(8) and ext4(5); the last one wins:
   ro, noatime, nodiratime, relatime, strictatime, lazytime, noexec, sync, dirsync
   suid, dev                       set-id programs and device files are honoured, for root (else nosuid, nodev)
+  uid=N, gid=N                    all files are shown as this user's or group's, and new ones are stored so; others stay as stored
+  umask=BITS                      permissions that no file is shown with, in octal
+  fakeroot                        the mounting user has all rights, as root in the image; new files are stored as root's
+  offset=BYTES, sizelimit=BYTES   the image is a part of the file, such as a partition
+  subdir=PATH                     this directory of the image is mounted, not its root
   allow_other, noallow_other      others may use it, as permissions say (the default for root)
   data=ordered|writeback|journal, commit=SECONDS, barrier=0|1, noload (with ro)
   journal=DEVICE                  where the journal is, if not in the image
@@ -32,7 +39,11 @@ Options after -o, as for mount(8) and ext4(5); the last one wins:
 Others of ext4(5) that tune what is done another way here are accepted and change nothing.
 With UEXT4_LOG=debug in the environment each request is logged.
 
-Example: uext4 mount disk.img /mnt -o noatime && ls /mnt && uext4 umount /mnt";
+Examples:
+  uext4 mount disk.img /mnt && ls /mnt && uext4 umount /mnt
+  uext4 mount -o fakeroot rootfs.img ~/rootfs      change root's files in an image of your own
+  uext4 mount -r -o offset=1M disk.img /mnt        look into the first partition of a disk
+  uext4 mount                                      list what is mounted";
 
 /// Mount an image: a process without privileges serves it, the kernel asks it through FUSE.
 #[derive(Debug, clap::Args)]
@@ -40,8 +51,11 @@ Example: uext4 mount disk.img /mnt -o noatime && ls /mnt && uext4 umount /mnt";
 pub struct Args {
     #[command(flatten)]
     how: HowArgs,
-    /// The image, a file or block device; left out with -o remount
-    image: PathBuf,
+    /// List the mounts as JSON
+    #[arg(long, conflicts_with = "image")]
+    json: bool,
+    /// The image, a file or block device; without it, the mounts are listed; left out with -o remount
+    image: Option<PathBuf>,
     /// An existing directory
     dir: Option<PathBuf>,
 }
@@ -50,8 +64,17 @@ pub struct Args {
 #[derive(Debug, clap::Args)]
 pub struct HowArgs {
     /// Options, a comma list; see below
-    #[arg(short = 'o', value_name = "OPTIONS")]
+    #[arg(short = 'o', long, value_name = "OPTIONS")]
     options: Vec<OsString>,
+    /// To be read only, as -o ro
+    #[arg(short, long, overrides_with = "read_write")]
+    read_only: bool,
+    /// To be written too, as -o rw: the default
+    #[arg(short = 'w', long)]
+    read_write: bool,
+    /// The type, as mount(8) takes it: ext2, ext3, ext4 or auto
+    #[arg(short = 't', long = "types", value_name = "TYPE", value_parser = ["ext2", "ext3", "ext4", "auto", "uext4", "fuse.uext4"], hide_possible_values = true)]
+    kind: Option<String>,
     /// Stay in the foreground until it is unmounted, and log there
     #[arg(short, long)]
     foreground: bool,
@@ -68,17 +91,23 @@ pub struct HowArgs {
 
 pub fn run(args: Args) -> Result<()> {
     let options = args.how.options()?;
+    let Some(image) = args.image else {
+        if !options.is_empty() {
+            bail!("the image is missing; see uext4 mount --help");
+        }
+        return list::list(args.json);
+    };
     if parse(&options)?.remount {
-        let dir = args.dir.unwrap_or(args.image);
+        let dir = args.dir.unwrap_or(image);
         let done = remount(&dir, &options);
         return done.map_err(|e| anyhow::anyhow!("{}: {e}", dir.display()));
     }
     let Some(dir) = args.dir else {
         bail!("the directory is missing; see uext4 mount --help");
     };
-    let image = absolute(&args.image);
+    let found = absolute(&image);
     let image =
-        image.map_err(|e| diagnostics::opening(&args.image, &Error::from_source(errno(&e), e)))?;
+        found.map_err(|e| diagnostics::opening(&image, &Error::from_source(errno(&e), e)))?;
     let journal = absolute_journal(&options)?;
     let source = Source::Image(WirePath(image));
     mount(&args.how, source, journal, &dir)
@@ -90,7 +119,11 @@ impl HowArgs {
             Some(option) => Ok(option.to_owned()),
             None => bail!("option '{}' is not UTF-8", option.display()),
         };
-        self.options.iter().map(text).collect()
+        let mut options: Vec<String> = self.options.iter().map(text).collect::<Result<_>>()?;
+        for (given, name) in [(self.read_only, "ro"), (self.read_write, "rw")] {
+            options.extend(given.then(|| name.to_owned()));
+        }
+        Ok(options)
     }
 }
 
