@@ -1,6 +1,7 @@
 //! The command: what it prints, its exit codes, what it refuses, and what it leaves on disk.
 
 mod command_line;
+mod completions;
 mod dump;
 mod examples;
 mod guards;

@@ -35,7 +35,7 @@ mod show;
 mod size;
 mod time_format;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches, Parser};
 use commands::Command;
 use signal_hook::consts::SIGPIPE;
 use std::ffi::{OsStr, OsString};
@@ -52,7 +52,8 @@ use uext4_mountd::report::{self, Reporter};
     name = "uext4",
     version,
     arg_required_else_help = true,
-    max_term_width = 100
+    max_term_width = 100,
+    disable_help_subcommand = true
 )]
 #[command(after_help = "Example: uext4 mkfs disk.img --from rootfs && uext4 ls -l disk.img:/etc")]
 struct Cli {
@@ -65,7 +66,11 @@ struct Cli {
 
 fn main() -> ExitCode {
     internal_error::abort_on_panic();
-    let Cli { journal, command } = Cli::parse_from(arguments());
+    let matches = commands::help::command().get_matches_from(arguments());
+    let Cli { journal, command } = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(e) => e.exit(),
+    };
     if let Some(device) = journal {
         images::set_journal(device);
     }

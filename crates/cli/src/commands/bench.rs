@@ -21,7 +21,9 @@ Usage: uext4 bench WORKLOAD [OPTIONS]
 Workloads: mdtest, create-unlink, fsync, randrw, generation, icache-shrink, clone, mq, fuse
 `all` runs each of them and writes a report; `compare` compares two results";
 
-/// Measure uext4 with uext4-bench, a program of its own: the workloads of docs/BENCHMARKS.md.
+/// Measure uext4: the workloads of docs/BENCHMARKS.md
+///
+/// Executes uext4-bench, a program of its own.
 #[derive(Debug, clap::Args)]
 #[command(
     disable_help_flag = true,

@@ -11,7 +11,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use uext4::FileKind;
 
-/// Show the space that directories use, with all below them; a file with several names counts once.
+/// Show the space that directories use
+///
+/// With all that is below them; a file with several names counts once.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: uext4 du -s disk.img:/usr")]
 pub struct Args {

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use uext4::FileKind;
 
-/// Find files by name and type; prints their paths in the image.
+/// Find files by name, type and more; prints their paths in the image.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: uext4 find disk.img:/usr -name '*.so' -type f")]
 pub struct Args {

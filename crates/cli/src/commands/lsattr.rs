@@ -10,7 +10,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use uext4::{FileKind, Filesystem};
 
-/// List the flags of files, as chattr sets them; of a directory, those of all in it.
+/// List the flags of files, as chattr sets them
+///
+/// Of a directory, those of all that is in it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: uext4 lsattr disk.img:/etc")]
 pub struct Args {

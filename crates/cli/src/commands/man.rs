@@ -1,7 +1,6 @@
 //! `uext4 man`.
 
 use anyhow::{Context as _, Result};
-use clap::CommandFactory as _;
 use std::path::PathBuf;
 
 /// Write the manual pages into a directory, one for each command.
@@ -13,6 +12,6 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    clap_mangen::generate_to(crate::Cli::command(), &args.directory)
+    clap_mangen::generate_to(super::help::command(), &args.directory)
         .with_context(|| args.directory.display().to_string())
 }

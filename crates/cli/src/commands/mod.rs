@@ -6,12 +6,14 @@ mod chattr;
 mod check;
 mod chmod;
 mod chown;
+mod complete;
 mod completions;
 mod cp;
 mod df;
 mod du;
 mod dump;
 mod find;
+pub mod help;
 mod info;
 mod ln;
 mod ls;
@@ -72,10 +74,11 @@ pub enum Command {
     #[command(hide = true)]
     Serve(serve::Args),
     Bench(bench::Args),
-    #[command(hide = true)]
     Completions(completions::Args),
-    #[command(hide = true)]
     Man(man::Args),
+    Help(help::Args),
+    #[command(hide = true)]
+    Complete(complete::Args),
 }
 
 impl Command {
@@ -125,6 +128,8 @@ impl Command {
             Command::Bench(args) => bench::run(args),
             Command::Completions(args) => completions::run(&args),
             Command::Man(args) => man::run(&args),
+            Command::Help(args) => help::run(&args),
+            Command::Complete(args) => complete::run(&args),
         }?;
         Ok(ExitCode::SUCCESS)
     }

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use uext4_mountd::stats;
 
-/// What a mount does: requests, how long they take, locks that are waited for, caches. On a terminal it is
-/// shown again and again until Ctrl-C, else once, as JSON.
+/// Show what a mount does: requests, latencies, locks, caches
+///
+/// On a terminal it is shown again and again until Ctrl-C, else once, as JSON.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: uext4 stats /mnt --json")]
 pub struct Args {

@@ -5,7 +5,9 @@ use anyhow::Result;
 use std::ffi::OsString;
 use uext4::{OpenOptions, TimeSet, Timestamp};
 
-/// Set the times of files to now or to --time, and make those that do not exist.
+/// Set the times of files, and make those that do not exist
+///
+/// To now, unless a time is given.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: uext4 touch --time 1767225600 disk.img:/etc/stamp")]
 pub struct Args {

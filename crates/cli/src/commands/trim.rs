@@ -6,7 +6,9 @@ use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Return the free space of an image to its host: a sparse file gets smaller, a device discards it.
+/// Return the free space of an image to its host
+///
+/// A sparse file gets smaller, a device discards it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: uext4 trim disk.img")]
 pub struct Args {

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use uext4_mountd::mountinfo::{self, MountEntry};
 use uext4_mountd::second_mount;
 
-/// Unmount directories or images, and wait until each image is closed: then it may be copied, checked, or mounted again.
+/// Unmount directories or images, and wait until they are closed
+///
+/// Then the image may be copied, checked, or mounted again.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  uext4 umount /mnt\n  uext4 umount disk.img        wherever it is mounted"

@@ -45,7 +45,9 @@ Examples:
   uext4 mount -r -o offset=1M disk.img /mnt        look into the first partition of a disk
   uext4 mount                                      list what is mounted";
 
-/// Mount an image: a process without privileges serves it, the kernel asks it through FUSE.
+/// Mount an image, or list the mounts
+///
+/// A process without privileges serves the image, the kernel sends it requests through FUSE.
 #[derive(Debug, clap::Args)]
 #[command(after_help = OPTIONS)]
 pub struct Args {

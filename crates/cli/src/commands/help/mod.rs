@@ -1,0 +1,147 @@
+//! `uext4 help`: commands by what they are for, and topics.
+
+use anyhow::{Result, bail};
+use clap::{Command, CommandFactory};
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+/// Print the help of a command, or about a topic
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  uext4 help cp\n  uext4 help patterns     how files in images are named"
+)]
+pub struct Args {
+    /// A command, or a topic: patterns, mounting, building, scripting
+    words: Vec<String>,
+}
+
+/// The commands, by what they are for.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Build", &["mkfs"]),
+    (
+        "Read",
+        &[
+            "ls", "tree", "cat", "find", "stat", "readlink", "du", "df", "lsattr", "getfacl",
+            "info",
+        ],
+    ),
+    (
+        "Change",
+        &[
+            "cp", "mv", "rm", "mkdir", "rmdir", "ln", "mknod", "touch", "truncate", "chmod",
+            "chown", "chgrp", "chattr", "setfacl", "xattr", "label",
+        ],
+    ),
+    ("Verify", &["check", "dump", "trim"]),
+    ("Mount", &["mount", "umount", "stats"]),
+    ("More", &["mqueue", "bench", "completions", "man", "help"]),
+];
+
+/// The topics.
+const TOPICS: [(&str, &str, &str); 4] = [
+    (
+        "patterns",
+        "naming files in images",
+        include_str!("patterns.txt"),
+    ),
+    (
+        "mounting",
+        "mounting without root",
+        include_str!("mounting.txt"),
+    ),
+    (
+        "building",
+        "images from directories",
+        include_str!("building.txt"),
+    ),
+    (
+        "scripting",
+        "exit codes and JSON",
+        include_str!("scripting.txt"),
+    ),
+];
+
+/// The command line, with its commands in groups.
+pub fn command() -> Command {
+    let command = crate::Cli::command();
+    let list = list(&command);
+    command.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}Options:\n{{options}}{{after-help}}"
+    ))
+}
+
+/// The commands and topics, a line for each.
+fn list(command: &Command) -> String {
+    let mut text = String::new();
+    for (heading, names) in GROUPS {
+        let _ = writeln!(text, "{heading}:");
+        for name in names {
+            let Some(found) = command.find_subcommand(name) else {
+                continue;
+            };
+            let about = found
+                .get_about()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            let _ = writeln!(text, "  {name:<12} {about}");
+        }
+        text.push('\n');
+    }
+    text.push_str("Topics, as `uext4 help TOPIC`:\n");
+    for (name, about, _) in TOPICS {
+        let _ = writeln!(text, "  {name:<12} {about}");
+    }
+    text.push('\n');
+    text
+}
+
+pub fn run(args: &Args) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    if let [topic] = &*args.words
+        && let Some((.., text)) = TOPICS.iter().find(|(name, ..)| name == topic)
+    {
+        return Ok(out.write_all(text.as_bytes())?);
+    }
+    let mut command = command();
+    // Gives each its full name.
+    command.build();
+    let mut found = &mut command;
+    for word in &args.words {
+        let Some(inner) = found.find_subcommand_mut(word) else {
+            bail!("{word}: neither a command nor a topic; `uext4 help` lists both");
+        };
+        found = inner;
+    }
+    let help = found.render_long_help();
+    Ok(write!(out, "{help}")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_in_one_group_and_has_examples() {
+        let command = command();
+        for inner in command.get_subcommands().filter(|c| !c.is_hide_set()) {
+            let name = inner.get_name();
+            let groups = GROUPS.iter().filter(|(_, names)| names.contains(&name));
+            assert_eq!(groups.count(), 1, "{name}");
+            let help = inner.clone().render_long_help().to_string();
+            assert!(help.contains("Example"), "{name}");
+            let about = inner.get_about().unwrap().to_string();
+            assert!(
+                about.len() <= 78 && !about.contains('\n'),
+                "{name}: {about}"
+            );
+        }
+    }
+
+    #[test]
+    fn topics_fit_a_wide_terminal() {
+        for (name, _, text) in TOPICS {
+            let longest = text.lines().map(str::len).max();
+            assert!(longest.is_some_and(|len| len <= 130), "{name}");
+        }
+    }
+}
