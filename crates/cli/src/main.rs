@@ -66,7 +66,8 @@ struct Cli {
 
 fn main() -> ExitCode {
     internal_error::abort_on_panic();
-    let matches = commands::help::command().get_matches_from(arguments());
+    let matches = commands::help::command().try_get_matches_from(arguments());
+    let matches = matches.unwrap_or_else(|e| commands::help::exit(&e));
     let Cli { journal, command } = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
         Err(e) => e.exit(),

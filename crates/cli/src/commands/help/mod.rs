@@ -1,6 +1,9 @@
 //! `uext4 help`: commands by what they are for, and topics.
 
+mod meanings;
+
 use anyhow::{Result, bail};
+use clap::error::{ContextKind, ContextValue};
 use clap::{Command, CommandFactory};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -14,6 +17,9 @@ pub struct Args {
     /// A command, or a topic: patterns, mounting, building, scripting
     words: Vec<String>,
 }
+
+/// The exit code for a command line that is wrong.
+const USAGE: i32 = 2;
 
 /// The commands, by what they are for.
 const GROUPS: [(&str, &[&str]); 6] = [
@@ -93,6 +99,21 @@ fn list(command: &Command) -> String {
     }
     text.push('\n');
     text
+}
+
+/// Reports a command line that is wrong, and exits.
+pub fn exit(e: &clap::Error) -> ! {
+    let word = match e.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(word)) => word.as_str(),
+        _ => e.exit(),
+    };
+    let Some(line) = meanings::meant(word) else {
+        e.exit();
+    };
+    crate::show::warn(format_args!(
+        "{word}: no such command; `uext4 {line}` does that"
+    ));
+    std::process::exit(USAGE);
 }
 
 pub fn run(args: &Args) -> Result<()> {

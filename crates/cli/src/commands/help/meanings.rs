@@ -1,0 +1,90 @@
+//! Words that are typed for a command of another name.
+
+/// Each word, and what does that here.
+const MEANINGS: [(&[&str], &str); 20] = [
+    (&["list", "dir", "l"], "ls IMAGE:/PATH"),
+    (
+        &["copy", "put", "add", "insert", "upload"],
+        "cp FILE IMAGE:/PATH",
+    ),
+    (
+        &["get", "extract", "unpack", "export", "download"],
+        "cp -a IMAGE:/PATH DIR",
+    ),
+    (&["write"], "cp - IMAGE:/PATH"),
+    (
+        &["read", "type", "print", "head", "tail", "less", "grep"],
+        "cat IMAGE:/PATH",
+    ),
+    (
+        &["edit", "vi", "vim", "nano"],
+        "cp IMAGE:/PATH . (and back again)",
+    ),
+    (
+        &["delete", "del", "remove", "unlink", "erase"],
+        "rm IMAGE:/PATH",
+    ),
+    (&["move", "rename"], "mv IMAGE:/OLD IMAGE:/NEW"),
+    (&["symlink", "link"], "ln -s TARGET IMAGE:/PATH"),
+    (&["md"], "mkdir IMAGE:/PATH"),
+    (
+        &[
+            "format",
+            "mke2fs",
+            "mkfs.ext4",
+            "mkfs.ext3",
+            "mkfs.ext2",
+            "make",
+            "new",
+            "init",
+        ],
+        "mkfs IMAGE --size SIZE",
+    ),
+    (
+        &["build", "pack", "import", "genext2fs"],
+        "mkfs IMAGE --from DIR",
+    ),
+    (
+        &["e2fsck", "fsck.ext4", "verify", "scan", "test"],
+        "check IMAGE",
+    ),
+    (
+        &["dumpe2fs", "show", "super", "inspect", "blkid", "file"],
+        "info IMAGE",
+    ),
+    (
+        &["debugfs", "e2image", "filefrag"],
+        "dump IMAGE inode:/PATH",
+    ),
+    (
+        &["unmount", "fusermount", "fusermount3", "eject"],
+        "umount DIR",
+    ),
+    (&["mounts", "findmnt"], "mount"),
+    (&["fstrim", "discard", "sparsify"], "trim IMAGE"),
+    (&["usage", "size", "free"], "df IMAGE"),
+    (&["getfattr", "setfattr", "attr"], "xattr list IMAGE:/PATH"),
+];
+
+/// The command line for what `word` asks for.
+pub fn meant(word: &str) -> Option<&'static str> {
+    let found = MEANINGS.iter().find(|(words, _)| words.contains(&word));
+    found.map(|(_, line)| *line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_meant_is_a_command_and_the_word_is_not() {
+        let command = super::super::command();
+        let is_command = |word: &str| command.find_subcommand(word).is_some();
+        for (words, line) in MEANINGS {
+            assert!(is_command(line.split(' ').next().unwrap()), "{line}");
+            assert!(words.iter().all(|word| !is_command(word)), "{words:?}");
+        }
+        assert_eq!(meant("unmount"), Some("umount DIR"));
+        assert_eq!(meant("ls"), None);
+    }
+}
