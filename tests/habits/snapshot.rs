@@ -20,7 +20,7 @@ pub fn of(root: &Path) -> Vec<String> {
             let mut names: Vec<_> = fs::read_dir(&path)
                 .unwrap()
                 .map(|entry| entry.unwrap().path())
-                .filter(|path| !path.ends_with("lost+found"))
+                .filter(|path| !path.ends_with("lost+found") && !is_mounted_by_lines(path))
                 .collect();
             names.sort();
             stack.extend(names.into_iter().rev());
@@ -48,6 +48,12 @@ pub fn of(root: &Path) -> Vec<String> {
     lines
 }
 
+/// Whether it is an image that lines mount, which changes its superblock.
+fn is_mounted_by_lines(path: &Path) -> bool {
+    let extension = path.extension();
+    extension.is_some_and(|extension| extension == "ext4" || extension == "raw")
+}
+
 fn time(sec: i64, nsec: i64) -> String {
     let now = SystemTime::UNIX_EPOCH
         .elapsed()
@@ -62,6 +68,13 @@ fn time(sec: i64, nsec: i64) -> String {
 
 fn content(path: &Path, found: &fs::Metadata) -> String {
     let kind = found.file_type();
+    if path
+        .extension()
+        .is_some_and(|ext| ext == "ext4" || ext == "raw")
+    {
+        // An image that lines mount: mounting changes its superblock.
+        return String::new();
+    }
     if kind.is_symlink() {
         format!("-> {:?}", fs::read_link(path).unwrap())
     } else if kind.is_file() {

@@ -31,7 +31,9 @@ const HOST_FILES: &str = r#"
 mkdir -p tree/sub out; echo one > tree/one; echo two > tree/sub/two; ln -s one tree/link; chmod 600 tree/one; chmod 755 tree/sub
 mkfifo tree/fifo; echo new > new; echo '#!/bin/sh' > script; chmod 755 script; truncate -s 300K holes; echo end >> holes
 touch -d '2018-03-04 05:06:07' new tree/one script; chown 1000:1000 script; ln new tree/new-again
-touch -d '2020-02-03 04:05:06' tree tree/sub tree/sub/two out holes tree/fifo
+mkdir mnt mnt2; mke2fs -q -t ext4 -b 1024 -d tree other.ext4 4M; truncate -s 8M disk.raw
+dd if=other.ext4 of=disk.raw bs=1M seek=1 conv=notrunc status=none
+touch -d '2020-02-03 04:05:06' tree tree/sub tree/sub/two out holes tree/fifo mnt mnt2 other.ext4 disk.raw
 "#;
 
 impl Stage {
