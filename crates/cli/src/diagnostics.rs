@@ -1,13 +1,14 @@
 //! Errors as one line: what, why, and what to do about it.
 
 use crate::location::{self, InImage};
+use crate::quoted::quoted;
 use crate::{interrupt, show};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
 use uext4::unstable::ondisk::{EXT4_MAGIC, SUPERBLOCK_OFFSET};
-use uext4::{BlockError, CheckError, Errno, Error, MkfsError};
+use uext4::{BlockError, CheckError, Errno, Error, Filesystem, InodeFlags, MkfsError};
 use uext4_mountd::{second_mount, stats};
 
 /// The chain of an error as one text; what an outer message already ends with is not repeated.
@@ -39,19 +40,93 @@ pub fn in_image(at: &InImage, e: Error) -> anyhow::Error {
     let hint = match e.errno() {
         Errno::ENOENT => match at.path.file_name() {
             Some(name) => {
-                let name = name.to_string_lossy();
-                format!("; `uext4 find {image}:/ --name {name}` searches the whole image")
+                let name = quoted(name.as_encoded_bytes());
+                let root = quoted(format!("{image}:/"));
+                format!("; `uext4 find {root} --name {name}` searches the whole image")
             }
             None => String::new(),
         },
-        Errno::EISDIR => format!("; `uext4 ls {at}` lists it"),
+        Errno::EISDIR => format!("; `uext4 ls {}` lists it", quoted(at.to_string())),
         Errno::EROFS => "; the image is mounted read-only".to_owned(),
-        Errno::ENOSPC => format!("; `uext4 df {image}` shows what is used"),
-        Errno::EUCLEAN => format!("; `uext4 check {image}` reports what is damaged"),
+        Errno::ENOSPC => format!(
+            "; `uext4 df {}` shows what is used",
+            quoted(image.to_string())
+        ),
+        Errno::EUCLEAN => format!(
+            "; `uext4 check {}` reports what is damaged",
+            quoted(image.to_string())
+        ),
         _ => String::new(),
     };
     anyhow::anyhow!("{at}: {e}{hint}")
 }
+
+/// An error about a file of an image that was to be changed: what stands against it.
+pub fn changing(fs: &Filesystem, at: &InImage, e: Error) -> anyhow::Error {
+    // The command has every capability, so that only flags refuse it.
+    if matches!(e.errno(), Errno::EPERM | Errno::EACCES) {
+        let above = at.path.parent().unwrap_or(Path::new("/"));
+        for path in [&at.path, above] {
+            let flags = fs.flags(path).unwrap_or(InodeFlags::empty());
+            let (name, flag, letter) = match flags {
+                f if f.contains(InodeFlags::IMMUTABLE) => (at.beside(path), "immutable", 'i'),
+                f if f.contains(InodeFlags::APPEND) => (at.beside(path), "append-only", 'a'),
+                _ => continue,
+            };
+            let (what, hint) = (e.errno().text(), quoted(name.to_string()));
+            let why = match path == at.path {
+                true => format!("it is {flag}"),
+                false => format!("{name} is {flag}"),
+            };
+            return anyhow::anyhow!("{at}: {what}: {why}; `uext4 chattr -{letter} {hint}` first");
+        }
+    }
+    if let Some(target) = dangling(fs, at)
+        && e == Errno::ENOENT
+    {
+        return anyhow::anyhow!("{at}: is a link to {target}, which does not exist");
+    }
+    in_image(at, e)
+}
+
+/// An error about a file of an image that was to be made: its directory may be missing.
+pub fn creating(fs: &Filesystem, at: &InImage, e: Error) -> anyhow::Error {
+    if e != Errno::ENOENT {
+        return changing(fs, at, e);
+    }
+    let above = at.beside(at.path.parent().unwrap_or(Path::new("/")));
+    if let Some(target) = dangling(fs, at).or_else(|| dangling(fs, &above)) {
+        return anyhow::anyhow!(
+            "{at}: no such directory: leads through a link to {target}, which does not exist"
+        );
+    }
+    match fs.metadata(&above.path) {
+        Err(gone) if gone == Errno::ENOENT => {
+            let hint = quoted(above.to_string());
+            anyhow::anyhow!("{above}: no such directory; `uext4 mkdir -p {hint}` makes it")
+        }
+        _ => changing(fs, at, e),
+    }
+}
+
+/// What a symbolic link holds that leads nowhere.
+fn dangling(fs: &Filesystem, at: &InImage) -> Option<String> {
+    let target = fs.read_link(&at.path).ok()?;
+    let leads = fs.exists(&at.path).unwrap_or(true);
+    (!leads).then(|| String::from_utf8_lossy(&target).into_owned())
+}
+
+/// A command line that says too little or something wrong; exits with 2.
+#[derive(Debug)]
+pub struct Usage(pub String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
 
 /// An error about a file of the host.
 pub fn on_host(path: &Path, e: impl Into<io::Error>) -> anyhow::Error {

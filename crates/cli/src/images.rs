@@ -2,13 +2,13 @@
 
 use crate::endpoint::{Endpoint, Image, Mounted, Target};
 use crate::location::InImage;
-use crate::{diagnostics, expand, failures};
+use crate::{diagnostics, expand, failures, mode};
 use anyhow::Result;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::OnceLock;
-use uext4::{Filesystem, ImageOptions};
+use uext4::{Caller, Filesystem, ImageOptions};
 use uext4_mountd::second_mount;
 
 /// Where the journal of images is that have it on another device.
@@ -157,7 +157,7 @@ fn each_path(
         let at = InImage::parse(path);
         let done = images.get(&at.image, true).and_then(|image| {
             for at in expand::expand(&*image, &at)? {
-                let done = work(image.fs(), &at).map_err(|e| about(&at, e));
+                let done = work(image.fs(), &at).map_err(|e| about(image.fs(), &at, e));
                 done.or_else(failures::report)?;
             }
             Ok(())
@@ -168,9 +168,9 @@ fn each_path(
 }
 
 /// An error of an image as one about that file.
-fn about(at: &InImage, e: anyhow::Error) -> anyhow::Error {
+fn about(fs: &Filesystem, at: &InImage, e: anyhow::Error) -> anyhow::Error {
     match e.downcast() {
-        Ok(e) => diagnostics::in_image(at, e),
+        Ok(e) => diagnostics::changing(fs, at, e),
         Err(e) => e,
     }
 }
@@ -189,6 +189,8 @@ pub fn open(image: &Path, write: bool) -> Result<Filesystem> {
         options = options.journal(device);
     }
     let fs = Filesystem::open(image, &options).map_err(|e| diagnostics::opening(image, &e))?;
+    // What it makes gets the modes that the host's programs would give it.
+    let fs = fs.with_caller(Caller::root().with_umask(mode::umask()));
     if write && fs.is_read_only() {
         anyhow::bail!(
             "{}: has features that can only be read; `uext4 info` lists them",

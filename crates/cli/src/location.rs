@@ -44,6 +44,16 @@ impl InImage {
     }
 }
 
+impl InImage {
+    /// Another file of the same image.
+    pub fn beside(&self, path: &Path) -> InImage {
+        InImage {
+            image: self.image.clone(),
+            path: path.to_owned(),
+        }
+    }
+}
+
 impl Location {
     /// Parses a path of the host, or `IMAGE:/path`; an argument that exists on the host unchanged is a path. Without its slash, the
     /// path is one in the image if the file before the colon is there.

@@ -13,10 +13,12 @@
 //! | [`interrupt`] | signals that end a command |
 //! | [`probe`] | what a file or device holds already |
 //! | [`chattr_flags`] | flags as chattr(1) writes them |
+//! | [`ask`], [`mode`], [`quoted`], [`timestamp`] | questions, permission bits, names for a shell, and times, as coreutils have them |
 //! | [`bar`], [`show`], [`time_format`], [`size`], [`glob`] | output and input forms |
 #![forbid(unsafe_code)]
 
 mod accounts;
+mod ask;
 mod bar;
 mod chattr_flags;
 mod commands;
@@ -29,11 +31,14 @@ mod images;
 mod internal_error;
 mod interrupt;
 mod location;
+mod mode;
 mod mount_helper;
 mod probe;
+mod quoted;
 mod show;
 mod size;
 mod time_format;
+mod timestamp;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use commands::Command;
@@ -63,6 +68,9 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
 }
+
+/// What a wrong command line exits with.
+const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     internal_error::abort_on_panic();
@@ -94,7 +102,11 @@ fn main() -> ExitCode {
         Err(e) => {
             show::warn(diagnostics::one_line(&e));
             let interrupted = e.downcast_ref::<interrupt::Interrupted>();
-            ExitCode::from(interrupted.map_or(code_of_failure, |e| e.exit_code()))
+            let code = match e.is::<diagnostics::Usage>() {
+                true => USAGE,
+                false => code_of_failure,
+            };
+            ExitCode::from(interrupted.map_or(code, |e| e.exit_code()))
         }
     }
 }

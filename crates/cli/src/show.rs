@@ -1,6 +1,6 @@
 //! Files as text and as JSON.
 
-use crate::time_format;
+use crate::{mode, time_format};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::io::IsTerminal;
@@ -70,23 +70,7 @@ pub const fn kind(kind: FileKind) -> &'static str {
 
 /// `drwxr-xr-x`.
 pub fn mode(attr: &Attr) -> String {
-    let mut text = String::from(letter(attr.kind));
-    for (shift, special, set, unset) in [
-        (6, 0o4000, 's', 'S'),
-        (3, 0o2000, 's', 'S'),
-        (0, 0o1000, 't', 'T'),
-    ] {
-        let bits = attr.mode >> shift;
-        text.push(if bits & 4 != 0 { 'r' } else { '-' });
-        text.push(if bits & 2 != 0 { 'w' } else { '-' });
-        text.push(match (attr.mode & special != 0, bits & 1 != 0) {
-            (true, true) => set,
-            (true, false) => unset,
-            (false, true) => 'x',
-            (false, false) => '-',
-        });
-    }
-    text
+    format!("{}{}", letter(attr.kind), mode::letters(attr.mode))
 }
 
 /// A file as JSON has it.

@@ -1,14 +1,13 @@
 //! `uext4 chattr`.
 
-use super::walk::{Next, walk};
-use crate::chattr_flags::Change;
-use crate::endpoint::Image;
-use crate::location::InImage;
-use crate::{diagnostics, images, interrupt};
+use super::change::{Scope, change_each};
+use crate::chattr_flags::{self, Change as FlagChange};
+use crate::endpoint::{Endpoint, Image};
 use anyhow::{Result, anyhow, bail};
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::Path;
-use uext4::{Errno, Error, FileKind, Filesystem};
+use uext4::{Errno, Error, FileKind};
 
 /// Change the flags of files, or their project.
 ///
@@ -16,7 +15,10 @@ use uext4::{Errno, Error, FileKind, Filesystem};
 /// others. Letters: a append-only, A no atime, d no dump, D synchronous directory, i immutable, j data through
 /// the journal, P project inherited, S synchronous, T top directory; c, s, t and u are kept and mean nothing.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: uext4 chattr +i -d disk.img:/etc/passwd")]
+#[command(after_help = "Examples:
+  uext4 chattr +i -d disk.img:/etc/passwd
+  uext4 chattr -R -ai disk.img:/var/log
+  uext4 chattr -p 7 disk.img:/srv")]
 pub struct Args {
     /// The project
     #[arg(short)]
@@ -24,6 +26,12 @@ pub struct Args {
     /// All below directories too
     #[arg(short = 'R')]
     recursive: bool,
+    /// Name each file with its flags
+    #[arg(short = 'V')]
+    verbose: bool,
+    /// The generation of the files
+    #[arg(short = 'v', value_name = "VERSION")]
+    generation: Option<u32>,
     /// Flags as +LETTERS, -LETTERS or =LETTERS, then IMAGE:/path
     #[arg(
         required = true,
@@ -38,32 +46,36 @@ pub fn run(args: Args) -> Result<()> {
     if paths.is_empty() {
         bail!("chattr: no file is named; give IMAGE:/path after the flags");
     }
-    if changes.is_empty() && args.project.is_none() {
+    let change = Change {
+        flags: changes,
+        project: args.project,
+        generation: args.generation,
+        verbose: args.verbose,
+    };
+    if change.flags.is_empty() && change.project.is_none() && change.generation.is_none() {
         bail!("chattr: nothing to change; give flags as +i or -i, or a project as -p 7");
     }
-    interrupt::catch()?;
-    images::change_each(paths, |fs, at| {
-        if !args.recursive {
-            return change(fs, at, &at.path, &changes, args.project);
+    let scope = Scope {
+        recursive: args.recursive,
+        follow: false,
+    };
+    change_each(paths, scope, |image, met| {
+        let has_flags = matches!(met.attr.kind, FileKind::Regular | FileKind::Directory);
+        match has_flags || met.depth == 0 {
+            true => change.apply(image, &met.path),
+            false => Ok(()),
         }
-        let endpoint = Image::new(1, at.image.clone(), fs.clone());
-        walk(&endpoint, &at.path, true, |met| {
-            if matches!(met.attr.kind, FileKind::Regular | FileKind::Directory) {
-                change(fs, at, &met.path, &changes, args.project)?;
-            }
-            Ok(Next::Descend)
-        })
     })
 }
 
 /// The changes, followed by the paths.
-fn split(words: Vec<OsString>) -> Result<(Vec<Change>, Vec<OsString>)> {
+fn split(words: Vec<OsString>) -> Result<(Vec<FlagChange>, Vec<OsString>)> {
     let (mut changes, mut paths) = (Vec::new(), Vec::new());
     for word in words {
         match word
             .to_str()
             .filter(|_| paths.is_empty())
-            .and_then(Change::parse)
+            .and_then(FlagChange::parse)
         {
             Some(change) => changes.push(change.map_err(|why| anyhow!("chattr: {why}"))?),
             None => paths.push(word),
@@ -72,38 +84,48 @@ fn split(words: Vec<OsString>) -> Result<(Vec<Change>, Vec<OsString>)> {
     Ok((changes, paths))
 }
 
-fn change(
-    fs: &Filesystem,
-    at: &InImage,
-    path: &Path,
-    changes: &[Change],
+/// What becomes of each file.
+struct Change {
+    flags: Vec<FlagChange>,
     project: Option<u32>,
-) -> Result<()> {
-    let here = InImage {
-        image: at.image.clone(),
-        path: path.to_path_buf(),
-    };
-    let before = fs.flags(path).map_err(|e| fail(&here, e))?;
-    let after = changes.iter().fold(before, |flags, c| c.apply(flags));
-    if after != before {
-        fs.set_flags(path, after).map_err(|e| fail(&here, e))?;
-    }
-    match project {
-        Some(project) => fs.set_project(path, project).map_err(|e| fail(&here, e)),
-        None => Ok(()),
+    generation: Option<u32>,
+    verbose: bool,
+}
+
+impl Change {
+    fn apply(&self, image: &Image, path: &Path) -> Result<()> {
+        let fs = image.fs();
+        let fail = |e| fail(image, path, e);
+        let before = fs.flags(path).map_err(fail)?;
+        let after = self.flags.iter().fold(before, |flags, c| c.apply(flags));
+        if after != before {
+            fs.set_flags(path, after).map_err(fail)?;
+        }
+        if self.verbose {
+            let (name, flags) = (image.display(path), chattr_flags::column(after));
+            writeln!(std::io::stdout(), "Flags of {name} set as {flags}")?;
+        }
+        if let Some(generation) = self.generation {
+            let file = fs.open_file(path).map_err(fail)?;
+            file.set_generation(generation).map_err(fail)?;
+        }
+        match self.project {
+            Some(project) => fs.set_project(path, project).map_err(fail),
+            None => Ok(()),
+        }
     }
 }
 
 /// An error, and what to do about it.
-fn fail(at: &InImage, e: Error) -> anyhow::Error {
+fn fail(image: &Image, path: &Path, e: Error) -> anyhow::Error {
+    let at = image.display(path);
     let hint = match e.errno() {
         Errno::ENOTTY => "; only files and directories have flags that can be changed".to_owned(),
-        Errno::EPERM => format!("; is it immutable? `uext4 chattr -i {at}` first"),
         Errno::EOPNOTSUPP if e.to_string().contains("project") => {
             "; `tune2fs -O project` adds the feature".to_owned()
         }
         Errno::EOPNOTSUPP => "; D, P and T are for directories, and e, F, j and x stay".to_owned(),
-        _ => return diagnostics::in_image(at, e),
+        _ => return image.fail(path, e),
     };
     anyhow!("{at}: {e}{hint}")
 }

@@ -1,57 +1,196 @@
 //! `uext4 ln`.
 
-use crate::diagnostics;
+use crate::ask::ask;
+use crate::endpoint::{Endpoint, Image};
 use crate::images::Images;
 use crate::location::{InImage, Location};
+use crate::{diagnostics, expand, failures, quoted};
 use anyhow::{Result, bail};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use uext4::FileKind;
 
-/// Give a file another name, or make a symbolic link.
+/// Give files another name, or make symbolic links.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: uext4 ln -s ../usr/bin disk.img:/bin")]
+#[command(after_help = "Examples:
+  uext4 ln -s ../usr/bin disk.img:/bin
+  uext4 ln -sf disk.img:/usr/lib/os-release disk.img:/etc/os-release
+  uext4 ln disk.img:/bin/busybox disk.img:/bin/sh")]
 pub struct Args {
-    /// Make a symbolic link, which holds TARGET unchanged
-    #[arg(short)]
+    /// Make symbolic links, which hold TARGET unchanged; of IMAGE:/path the path
+    #[arg(short, long)]
     symbolic: bool,
-    /// The file: IMAGE:/path, or a path in the image of LINK
-    target: OsString,
-    /// The new name: IMAGE:/path
-    link: OsString,
+    /// Replace what has the name of the link
+    #[arg(short, long, overrides_with = "interactive")]
+    force: bool,
+    /// Ask before something is replaced
+    #[arg(short, long, overrides_with = "force")]
+    interactive: bool,
+    /// LINK may be a symbolic link to a directory: then it is what is replaced
+    #[arg(short, long)]
+    no_dereference: bool,
+    /// LINK is the name of the link, also if it is a directory
+    #[arg(short = 'T', long)]
+    no_target_directory: bool,
+    /// Make the links in this directory
+    #[arg(short, long, value_name = "IMAGE:/DIR")]
+    target_directory: Option<OsString>,
+    /// With -s, lead from the directory of the link to TARGET
+    #[arg(short, long, requires = "symbolic")]
+    relative: bool,
+    /// Of a symbolic link, link what it leads to
+    #[arg(short = 'L', long, overrides_with = "physical")]
+    logical: bool,
+    /// Of a symbolic link, link the link itself, which is so without it too
+    #[arg(short = 'P', long, overrides_with = "logical")]
+    physical: bool,
+    /// Name each link that is made
+    #[arg(short, long)]
+    verbose: bool,
+    /// The files, each IMAGE:/path or a path in the image of LINK, then the new name or a directory
+    #[arg(required = true, value_name = "TARGET> <LINK")]
+    paths: Vec<OsString>,
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let mut link = InImage::parse(args.link);
-    let target = if args.symbolic {
-        PathBuf::from(args.target)
-    } else {
-        match Location::parse(args.target) {
-            Location::Image(at) if at.image != link.image => {
-                bail!(
-                    "{at}: is not in {}; only a symbolic link could lead there",
-                    link.image.display()
-                )
-            }
-            Location::Image(at) => at.path,
-            Location::Host(path) => path,
-        }
+    let mut targets = args.paths.clone();
+    let last = match &args.target_directory {
+        Some(dir) => Some(dir.clone()),
+        None => targets.pop(),
+    };
+    let Some(last) = last.filter(|_| !targets.is_empty()) else {
+        bail!(diagnostics::Usage(
+            "ln: name the file, then its new name: TARGET IMAGE:/LINK".to_owned()
+        ));
     };
     let mut images = Images::default();
+    let link = InImage::parse(last);
     let image = images.get(&link.image, true)?;
-    let fs = image.fs();
-    if fs
-        .metadata(&link.path)
-        .is_ok_and(|a| a.kind == FileKind::Directory)
-        && let Some(name) = target.file_name()
-    {
-        link.path.push(name);
+    let made = make_all(&args, &image, targets, &link);
+    let closed = images.close();
+    made.and(closed)
+}
+
+fn make_all(args: &Args, image: &Rc<Image>, targets: Vec<OsString>, link: &InImage) -> Result<()> {
+    let follow = !args.no_dereference;
+    let there = image.find(&link.path, follow)?;
+    let is_dir = there.is_some_and(|found| found.attr.kind == FileKind::Directory);
+    let into = is_dir && !args.no_target_directory;
+    if !into && (targets.len() > 1 || args.target_directory.is_some()) {
+        bail!("{link}: is not a directory; several links can only be made in one");
     }
-    let made = if args.symbolic {
-        fs.symlink(&target, &link.path)
-    } else {
-        fs.hard_link(&target, &link.path)
+    for target in targets {
+        let made = paths_of(args, image, link, target).and_then(|paths| {
+            for target in paths {
+                let path = match target.file_name() {
+                    Some(name) if into => link.path.join(name),
+                    _ => link.path.clone(),
+                };
+                make(args, image, &target, &link.beside(&path)).or_else(failures::report)?;
+            }
+            Ok(())
+        });
+        made.or_else(failures::report)?;
+    }
+    Ok(())
+}
+
+/// The paths that links to TARGET hold or name.
+fn paths_of(
+    args: &Args,
+    image: &Rc<Image>,
+    link: &InImage,
+    target: OsString,
+) -> Result<Vec<PathBuf>> {
+    let of_link = |at: &InImage| {
+        at.image == link.image || at.image.canonicalize().ok() == link.image.canonicalize().ok()
     };
-    made.map_err(|e| diagnostics::in_image(&link, e))?;
-    images.close()
+    match Location::parse(target.clone()) {
+        Location::Image(at) if of_link(&at) => {
+            let found = expand::expand(&**image, &at)?;
+            Ok(found.into_iter().map(|at| at.path).collect())
+        }
+        Location::Image(at) if !args.symbolic => bail!(
+            "{at}: is not in {}; only a symbolic link could lead there",
+            link.image.display()
+        ),
+        _ => Ok(vec![PathBuf::from(target)]),
+    }
+}
+
+fn make(args: &Args, image: &Rc<Image>, target: &Path, link: &InImage) -> Result<()> {
+    let fs = image.fs();
+    let there = image.find(&link.path, false)?;
+    if let Some(there) = there {
+        let name = quoted::always(link.to_string());
+        let replaces = args.force || (args.interactive && ask(&format!("replace {name}"))?);
+        if !replaces && args.interactive {
+            return Ok(());
+        }
+        if !replaces {
+            bail!("{link}: exists; -f replaces it");
+        }
+        if there.attr.kind == FileKind::Directory {
+            bail!("{link}: is a directory, which a link does not replace");
+        }
+        if !args.symbolic {
+            let same = image.get(target, args.logical)?;
+            let is_itself = target.file_name() == link.path.file_name()
+                && image.real(above(target))? == image.real(above(&link.path))?;
+            if is_itself && same.attr.ino == there.attr.ino {
+                bail!("{link}: is the file itself; give the link another name");
+            }
+        }
+        fs.remove_file(&link.path)
+            .map_err(|e| diagnostics::changing(fs, link, e))?;
+    }
+    let fail = |e| diagnostics::creating(fs, link, e);
+    let (held, arrow) = if args.symbolic {
+        let held = match args.relative {
+            true => relative(image, target, &link.path)?,
+            false => target.to_owned(),
+        };
+        fs.symlink(&held, &link.path).map_err(fail)?;
+        (held.display().to_string(), "->")
+    } else {
+        let original = match args.logical {
+            true => image.resolve(target)?,
+            false => target.to_owned(),
+        };
+        let of = link.beside(&original);
+        match image.get(&original, false)?.attr.kind {
+            FileKind::Directory => {
+                bail!("{of}: is a directory, which has only one name; -s makes a symbolic link")
+            }
+            _ => fs.hard_link(&original, &link.path).map_err(fail)?,
+        }
+        (of.to_string(), "=>")
+    };
+    if args.verbose {
+        let (name, held) = (quoted::always(link.to_string()), quoted::always(held));
+        writeln!(std::io::stdout(), "{name} {arrow} {held}")?;
+    }
+    Ok(())
+}
+
+fn above(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new("/"))
+}
+
+/// The path from the directory of `link` to `target`.
+fn relative(image: &Image, target: &Path, link: &Path) -> Result<PathBuf> {
+    let (from, to) = (image.real(above(link))?, image.real(target)?);
+    let shared = from
+        .components()
+        .zip(to.components())
+        .take_while(|(a, b)| a == b)
+        .count();
+    let mut path: PathBuf = from.components().skip(shared).map(|_| "..").collect();
+    path.extend(to.components().skip(shared));
+    match path.as_os_str().is_empty() {
+        true => Ok(PathBuf::from(".")),
+        false => Ok(path),
+    }
 }

@@ -2,6 +2,7 @@
 
 mod bench;
 mod cat;
+mod change;
 mod chattr;
 mod check;
 mod chmod;
@@ -21,10 +22,13 @@ mod lsattr;
 mod man;
 mod mkdir;
 mod mkfs;
+mod mknod;
 mod mount;
 mod mqueue;
 mod mv;
+mod reference;
 mod rm;
+mod rmdir;
 mod serve;
 mod stat;
 mod stats;
@@ -55,12 +59,19 @@ pub enum Command {
     Cp(cp::Args),
     Mkdir(mkdir::Args),
     Rm(rm::Args),
+    Rmdir(rmdir::Args),
+    Mknod(mknod::Args),
+    Mkfifo(mknod::FifoArgs),
     Mv(mv::Args),
     Ln(ln::Args),
     Chmod(chmod::Args),
+    #[command(disable_help_flag = true)]
     Chown(chown::Args),
+    #[command(disable_help_flag = true)]
+    Chgrp(chown::GroupArgs),
     Chattr(chattr::Args),
     Lsattr(lsattr::Args),
+    #[command(disable_help_flag = true)]
     Touch(touch::Args),
     Truncate(truncate::Args),
     Trim(trim::Args),
@@ -109,10 +120,14 @@ impl Command {
             Command::Cp(args) => cp::run(args),
             Command::Mkdir(args) => mkdir::run(args),
             Command::Rm(args) => rm::run(args),
+            Command::Rmdir(args) => rmdir::run(args),
+            Command::Mknod(args) => mknod::run(args),
+            Command::Mkfifo(args) => mknod::run_fifo(args),
             Command::Mv(args) => mv::run(args),
             Command::Ln(args) => ln::run(args),
             Command::Chmod(args) => chmod::run(args),
             Command::Chown(args) => chown::run(args),
+            Command::Chgrp(args) => chown::run_group(args),
             Command::Chattr(args) => chattr::run(args),
             Command::Lsattr(args) => lsattr::run(args),
             Command::Touch(args) => touch::run(args),

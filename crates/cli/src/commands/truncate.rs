@@ -1,22 +1,33 @@
 //! `uext4 truncate`.
 
-use crate::{images, size};
+use super::reference;
+use crate::{diagnostics, images, size};
 use anyhow::{Result, bail};
 use std::ffi::OsString;
-use uext4::OpenOptions;
+use uext4::{Errno, OpenOptions};
 
 /// Cut or grow files, and make those that do not exist.
 ///
 /// A size after + or - is added to what there is or taken from it; after < or > it is the most or the least;
 /// after / or % the size is rounded down or up to a multiple of it.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example: uext4 truncate -s 1G disk.img:/swapfile\n         uext4 truncate -s +64M disk.img:/swapfile"
-)]
+#[command(after_help = "Examples:
+  uext4 truncate -s 1G disk.img:/swapfile
+  uext4 truncate -s +64M disk.img:/swapfile
+  uext4 truncate -c -s 0 'disk.img:/var/log/*.log'")]
 pub struct Args {
     /// Bytes, such as 1G, or a change, such as +1G
-    #[arg(short, long, value_parser = change, allow_hyphen_values = true)]
-    size: Change,
+    #[arg(short, long, value_parser = change, allow_hyphen_values = true, required_unless_present = "reference")]
+    size: Option<Change>,
+    /// The size of this file, to which --size then is a change
+    #[arg(short, long, value_name = "FILE")]
+    reference: Option<OsString>,
+    /// Make no files
+    #[arg(short = 'c', long)]
+    no_create: bool,
+    /// --size is in blocks of the file system, not in bytes
+    #[arg(short = 'o', long)]
+    io_blocks: bool,
     /// IMAGE:/path
     #[arg(required = true)]
     paths: Vec<OsString>,
@@ -58,6 +69,20 @@ fn change(text: &str) -> Result<Change, String> {
 }
 
 impl Change {
+    /// The same in units of `unit` bytes.
+    fn times(self, unit: u64) -> Option<Change> {
+        let times = |n: u64| n.checked_mul(unit);
+        Some(match self {
+            Change::To(n) => Change::To(times(n)?),
+            Change::By(n) => Change::By(times(n)?),
+            Change::Less(n) => Change::Less(times(n)?),
+            Change::AtMost(n) => Change::AtMost(times(n)?),
+            Change::AtLeast(n) => Change::AtLeast(times(n)?),
+            Change::RoundedDown(n) => Change::RoundedDown(times(n)?),
+            Change::RoundedUp(n) => Change::RoundedUp(times(n)?),
+        })
+    }
+
     /// The size after it; `None` if that is more than any size.
     fn of(self, size: u64) -> Option<u64> {
         Some(match self {
@@ -73,12 +98,36 @@ impl Change {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let options = OpenOptions::new().write(true).create(true);
+    let base = match args.reference.clone() {
+        Some(file) => Some(reference::attr(file)?.size),
+        None => None,
+    };
+    if base.is_some() && matches!(args.size, Some(Change::To(_))) {
+        bail!(diagnostics::Usage(
+            "truncate: with --reference, --size is a change, such as +64M".to_owned()
+        ));
+    }
+    let create = !args.no_create;
+    let options = OpenOptions::new().write(true).create(create).mode(0o666);
     images::change_each(args.paths, |fs, at| {
-        let file = options.open(fs, &at.path)?;
-        let size = file.metadata()?.size;
-        let Some(size) = args.size.of(size) else {
-            bail!("{at}: its {size} bytes can't be that many more");
+        let file = match options.open(fs, &at.path) {
+            Ok(file) => file,
+            Err(e) if e == Errno::ENOENT && args.no_create => return Ok(()),
+            Err(e) => return Err(diagnostics::creating(fs, at, e)),
+        };
+        let found = file.metadata()?;
+        let unit = if args.io_blocks {
+            u64::from(found.block_size)
+        } else {
+            1
+        };
+        let before = base.unwrap_or(found.size);
+        let size = match args.size {
+            Some(change) => change.times(unit).and_then(|change| change.of(before)),
+            None => Some(before),
+        };
+        let Some(size) = size else {
+            bail!("{at}: its {before} bytes can't be that many more");
         };
         Ok(file.set_len(size)?)
     })

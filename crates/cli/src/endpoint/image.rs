@@ -4,7 +4,9 @@ use super::{Endpoint, Found, Overwrite, Sink, Source, Target};
 use crate::diagnostics;
 use crate::location::InImage;
 use anyhow::Result;
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
 use uext4::unstable::SetAttr;
 use uext4::{Errno, Error, File, FileKind, Filesystem, NewKind, OpenOptions, XattrFlags};
 
@@ -14,6 +16,9 @@ pub struct Image {
     image: PathBuf,
     fs: Filesystem,
 }
+
+/// Symbolic links that a path may lead through, as in the kernel.
+const LINKS_MAX: usize = 40;
 
 /// A file of an image, open.
 struct Open {
@@ -46,7 +51,54 @@ impl Image {
 
     /// An error about one of its files.
     pub fn fail(&self, path: &Path, e: Error) -> anyhow::Error {
-        diagnostics::in_image(&self.at(path), e)
+        diagnostics::changing(&self.fs, &self.at(path), e)
+    }
+
+    /// An error about a file that is to be made.
+    fn fail_new(&self, path: &Path, e: Error) -> anyhow::Error {
+        diagnostics::creating(&self.fs, &self.at(path), e)
+    }
+
+    /// The path of what a symbolic link leads to, where `path` is one.
+    ///
+    /// # Errors
+    /// Too many links, or a path that cannot be read.
+    pub fn resolve(&self, path: &Path) -> Result<PathBuf> {
+        let mut path = path.to_owned();
+        for _ in 0..LINKS_MAX {
+            let attr = self.fs.symlink_metadata(&path);
+            match attr {
+                Ok(attr) if attr.kind == FileKind::Symlink => {}
+                Err(e) if e != Errno::ENOENT => return Err(self.fail(&path, e)),
+                _ => return Ok(path),
+            }
+            let target = self.read_link(&path)?;
+            let above = path.parent().unwrap_or(Path::new("/"));
+            path = above.join(OsStr::from_bytes(&target));
+        }
+        Err(self.fail(&path, Errno::ELOOP.into()))
+    }
+
+    /// The path without links, `.` and `..`, as far as it exists.
+    ///
+    /// # Errors
+    /// As [`Image::resolve`].
+    pub fn real(&self, path: &Path) -> Result<PathBuf> {
+        let mut real = PathBuf::from("/");
+        for component in path.components() {
+            match component {
+                Component::Normal(name) => {
+                    let path = self.resolve(&real.join(name))?;
+                    real = match path.components().any(|c| c == Component::ParentDir) {
+                        true => self.real(&path)?,
+                        false => path,
+                    };
+                }
+                Component::ParentDir => drop(real.pop()),
+                _ => {}
+            }
+        }
+        Ok(real)
     }
 }
 
@@ -150,7 +202,7 @@ impl Target for Image {
     fn create(&self, path: &Path, mode: u16, _: Overwrite) -> Result<Box<dyn Sink>> {
         let options = OpenOptions::new().write(true).create(true).truncate(true);
         let file = options.mode(mode).open(&self.fs, path);
-        let file = file.map_err(|e| self.fail(path, e))?;
+        let file = file.map_err(|e| self.fail_new(path, e))?;
         let at = self.at(path);
         Ok(Box::new(Open { at, file }))
     }
@@ -158,13 +210,13 @@ impl Target for Image {
     fn make(&self, path: &Path, mode: u16, kind: NewKind<'_>) -> Result<()> {
         self.fs
             .mknod(path, mode, kind)
-            .map_err(|e| self.fail(path, e))
+            .map_err(|e| self.fail_new(path, e))
     }
 
     fn link(&self, original: &Path, link: &Path) -> Result<()> {
         self.fs
             .hard_link(original, link)
-            .map_err(|e| self.fail(link, e))
+            .map_err(|e| self.fail_new(link, e))
     }
 
     fn remove(&self, path: &Path) -> Result<()> {

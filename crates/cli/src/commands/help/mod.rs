@@ -34,8 +34,8 @@ const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Change",
         &[
-            "cp", "mv", "rm", "mkdir", "rmdir", "ln", "mknod", "touch", "truncate", "chmod",
-            "chown", "chgrp", "chattr", "setfacl", "xattr", "label",
+            "cp", "mv", "rm", "mkdir", "rmdir", "ln", "mknod", "mkfifo", "touch", "truncate",
+            "chmod", "chown", "chgrp", "chattr", "setfacl", "xattr", "label",
         ],
     ),
     ("Verify", &["check", "dump", "trim"]),
