@@ -83,6 +83,36 @@ impl Location {
     }
 }
 
+/// How output names the files of operands: by their path in the image, and as `IMAGE:/path` where the operands name several images.
+#[derive(Clone, Copy, Debug)]
+pub struct Naming {
+    with_image: bool,
+}
+
+impl Naming {
+    /// For these operands.
+    pub fn of(operands: &[OsString]) -> Naming {
+        let mut images = operands
+            .iter()
+            .map(|text| InImage::parse(text.clone()).image);
+        let first = images.next();
+        Naming {
+            with_image: images.any(|image| Some(image) != first),
+        }
+    }
+
+    /// The name of a file.
+    pub fn name(self, image: &Path, path: &Path) -> Vec<u8> {
+        let mut name = Vec::new();
+        if self.with_image {
+            name.extend_from_slice(image.as_os_str().as_bytes());
+            name.push(b':');
+        }
+        name.extend_from_slice(path.as_os_str().as_bytes());
+        name
+    }
+}
+
 /// `IMAGE:/path` for a path of the host that leads into a file, as if that were a directory.
 pub fn meant(path: &Path) -> Option<InImage> {
     let image = path.ancestors().skip(1).find(|above| above.is_file())?;

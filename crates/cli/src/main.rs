@@ -5,7 +5,7 @@
 //! | [`commands`] | a file for each command |
 //! | [`location`], [`expand`], [`images`] | operands: `IMAGE:/path`, patterns in it, and the images that a command has open |
 //! | [`mount_helper`] | the command lines of mount(8) and umount(8) |
-//! | [`accounts`] | names of users and groups |
+//! | [`accounts`], [`acl`] | names of users and groups; access control lists |
 //! | [`endpoint`] | one interface to the files of the host, of an image, and of a mounted image |
 //! | [`internal_error`] | what happens on a panic |
 //! | [`diagnostics`] | errors as one line that says what to do |
@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod accounts;
+mod acl;
 mod ask;
 mod bar;
 mod chattr_flags;

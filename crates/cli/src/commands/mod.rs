@@ -14,6 +14,7 @@ mod df;
 mod du;
 mod dump;
 mod find;
+mod getfacl;
 pub mod help;
 mod info;
 mod ln;
@@ -71,6 +72,7 @@ pub enum Command {
     Chgrp(chown::GroupArgs),
     Chattr(chattr::Args),
     Lsattr(lsattr::Args),
+    Getfacl(getfacl::Args),
     #[command(disable_help_flag = true)]
     Touch(touch::Args),
     Truncate(truncate::Args),
@@ -130,6 +132,7 @@ impl Command {
             Command::Chgrp(args) => chown::run_group(args),
             Command::Chattr(args) => chattr::run(args),
             Command::Lsattr(args) => lsattr::run(args),
+            Command::Getfacl(args) => getfacl::run(args),
             Command::Touch(args) => touch::run(args),
             Command::Truncate(args) => truncate::run(args),
             Command::Trim(args) => trim::run(&args),

@@ -18,21 +18,31 @@ pub struct Met {
     pub attr: Attr,
     /// How far below the start.
     pub depth: usize,
-    /// The last of its directory.
+    /// It is the last of its directory.
     pub is_last: bool,
 }
 
-/// What is visited after a directory.
+/// Which symbolic links are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follow {
+    /// None.
+    Never,
+    /// One at the start.
+    Start,
+    /// All; one that leads nowhere is visited itself.
+    Always,
+}
+
+/// How a walk continues at a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// What is in it.
+    /// With the files in it.
     Descend,
-    /// What follows it.
+    /// With the file after it.
     Skip,
 }
 
-/// Calls `visit` for the file at `start` and all below it, parents first, names in order. `follow` is for a symbolic link at `start`.
-/// On a stack of its own, as trees may be deep. What can't be read, and what `visit` fails for, is reported, and the rest is done.
+/// As [`walk_following`], where `follow` is for a symbolic link at `start`.
 ///
 /// # Errors
 /// One that ends the command.
@@ -40,15 +50,33 @@ pub fn walk(
     endpoint: &dyn Endpoint,
     start: &Path,
     follow: bool,
+    visit: impl FnMut(&Met) -> Result<Next>,
+) -> Result<()> {
+    let follow = if follow { Follow::Start } else { Follow::Never };
+    walk_following(endpoint, start, follow, visit)
+}
+
+/// Calls `visit` for the file at `start` and all below it, parents first, names in order. On a stack of its own, as trees may be deep.
+/// A file that can't be read, and one that `visit` fails for, is reported, and the rest is done.
+///
+/// # Errors
+/// One that ends the command.
+pub fn walk_following(
+    endpoint: &dyn Endpoint,
+    start: &Path,
+    follow: Follow,
     mut visit: impl FnMut(&Met) -> Result<Next>,
 ) -> Result<()> {
     let mut stack = vec![(start.to_owned(), 0, true)];
-    // In a damaged image a directory may be below itself.
-    let mut directories = HashSet::new();
+    let mut passed = Passed::default();
     while let Some((path, depth, is_last)) = stack.pop() {
         interrupt::check()?;
-        let found = endpoint.get(&path, follow && depth == 0);
-        let done = found.and_then(|Found { attr, .. }| {
+        let follows = match follow {
+            Follow::Never => false,
+            Follow::Start => depth == 0,
+            Follow::Always => true,
+        };
+        let done = met(endpoint, path, follows).and_then(|(path, attr)| {
             let met = Met {
                 path,
                 attr,
@@ -58,10 +86,7 @@ pub fn walk(
             if visit(&met)? == Next::Skip || attr.kind != FileKind::Directory {
                 return Ok(());
             }
-            if !directories.insert(attr.ino) {
-                let name = endpoint.display(&met.path);
-                bail!("{name}: damaged: directory {} has two names", attr.ino);
-            }
+            passed.enter(endpoint, &met, follow)?;
             let names = endpoint.list(&met.path)?;
             for (i, name) in names.iter().rev().enumerate() {
                 let path = met.path.join(OsStr::from_bytes(name));
@@ -72,4 +97,46 @@ pub fn walk(
         done.or_else(failures::report)?;
     }
     Ok(())
+}
+
+/// The file at `path`; a link that is followed and leads nowhere itself.
+fn met(endpoint: &dyn Endpoint, path: PathBuf, follows: bool) -> Result<(PathBuf, Attr)> {
+    let target = match follows {
+        true => endpoint.find(&path, true).ok().flatten(),
+        false => None,
+    };
+    match target {
+        Some(Found { attr, .. }) => Ok((path, attr)),
+        None => {
+            let attr = endpoint.get(&path, false)?.attr;
+            Ok((path, attr))
+        }
+    }
+}
+
+/// The directories that a walk has entered.
+#[derive(Default)]
+struct Passed {
+    all: HashSet<u64>,
+    /// Those on the way to the current file.
+    above: Vec<u64>,
+}
+
+impl Passed {
+    fn enter(&mut self, endpoint: &dyn Endpoint, met: &Met, follow: Follow) -> Result<()> {
+        let ino = met.attr.ino;
+        self.above.truncate(met.depth);
+        let name = || endpoint.display(&met.path);
+        if follow == Follow::Always {
+            // Links may lead to a directory on several ways, but not back to one above.
+            if self.above.contains(&ino) {
+                bail!("{}: leads back to a directory above it", name());
+            }
+        } else if !self.all.insert(ino) {
+            // In a damaged image a directory may be below itself.
+            bail!("{}: damaged: directory {ino} has two names", name());
+        }
+        self.above.push(ino);
+        Ok(())
+    }
 }

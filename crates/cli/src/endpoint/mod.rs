@@ -8,10 +8,15 @@ pub use host::Host;
 pub use image::Image;
 pub use mounted::Mounted;
 
-use anyhow::Result;
-use std::path::Path;
+use anyhow::{Result, bail};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use uext4::unstable::{Attr, SetAttr};
 use uext4::{FileKind, NewKind};
+
+/// As many links are followed at the end of a path, as on Linux.
+const LINKS_MAX: usize = 40;
 
 /// A file as it was found.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +86,21 @@ pub trait Endpoint {
             Some(found) => Ok(found),
             None => Err(self.missing(path)),
         }
+    }
+
+    /// The path of the file that symbolic links at the end of `path` lead to; it need not exist.
+    fn resolve(&self, path: &Path) -> Result<PathBuf> {
+        let mut path = path.to_owned();
+        for _ in 0..LINKS_MAX {
+            let found = self.find(&path, false)?;
+            if found.is_none_or(|found| found.attr.kind != FileKind::Symlink) {
+                return Ok(path);
+            }
+            let target = self.read_link(&path)?;
+            path.pop();
+            path.push(OsStr::from_bytes(&target));
+        }
+        bail!("{}: too many symbolic links", self.display(&path))
     }
 
     /// That nothing is there.
