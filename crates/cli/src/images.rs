@@ -86,6 +86,25 @@ impl Images {
         Ok(self.get(image, false)?)
     }
 
+    /// The files that operands name as `IMAGE:/path`, patterns expanded, to be read. A failure is reported, and the rest is returned.
+    ///
+    /// # Errors
+    /// One that ends the command.
+    pub fn operands(&mut self, paths: Vec<OsString>) -> Result<Vec<(Rc<dyn Endpoint>, InImage)>> {
+        let mut found = Vec::new();
+        for path in paths {
+            let at = InImage::parse(path);
+            let done = self.source(&at.image).and_then(|endpoint| {
+                for at in expand::expand(&*endpoint, &at)? {
+                    found.push((Rc::clone(&endpoint), at));
+                }
+                Ok(())
+            });
+            done.or_else(failures::report)?;
+        }
+        Ok(found)
+    }
+
     fn next_id(&self) -> usize {
         self.open.len() + self.mounted.len() + 1
     }

@@ -58,6 +58,7 @@ use uext4_mountd::report::{self, Reporter};
     name = "uext4",
     version,
     arg_required_else_help = true,
+    args_override_self = true,
     max_term_width = 100,
     disable_help_subcommand = true
 )]

@@ -73,12 +73,40 @@ pub fn mode(attr: &Attr) -> String {
     format!("{}{}", letter(attr.kind), mode::letters(attr.mode))
 }
 
+/// The bytes in hexadecimal, of a name that is not UTF-8 and so is not the same in JSON.
+pub fn hex_unless_text(name: &[u8]) -> Option<String> {
+    let is_text = str::from_utf8(name).is_ok();
+    (!is_text).then(|| name.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// A path as JSON has it.
+#[derive(Debug, Serialize)]
+pub struct PathJson {
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_bytes: Option<String>,
+}
+
+impl PathJson {
+    /// This path.
+    pub fn new(path: &[u8]) -> PathJson {
+        PathJson {
+            path: String::from_utf8_lossy(path).into_owned(),
+            path_bytes: hex_unless_text(path),
+        }
+    }
+}
+
 /// A file as JSON has it.
 #[derive(Debug, Serialize)]
 pub struct FileJson {
     name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    name_bytes: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_bytes: Option<String>,
     ino: u64,
     generation: u32,
     #[serde(rename = "type")]
@@ -104,7 +132,9 @@ impl FileJson {
         let is_device = matches!(attr.kind, FileKind::CharDevice | FileKind::BlockDevice);
         FileJson {
             name: String::from_utf8_lossy(name).into_owned(),
+            name_bytes: hex_unless_text(name),
             target: target.map(|t| String::from_utf8_lossy(t).into_owned()),
+            target_bytes: target.and_then(hex_unless_text),
             ino: attr.ino,
             generation: attr.generation,
             kind: kind(attr.kind),

@@ -21,9 +21,52 @@ pub fn parse(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("`{text}` is too large"))
 }
 
+/// A number of bytes as `ls -h` shows it: at most four characters, rounded up, in units of powers of `base`, 1024 or 1000.
+pub fn human(bytes: u64, base: u64) -> String {
+    if bytes < base {
+        return bytes.to_string();
+    }
+    let units = if base == 1000 { "kMGTPE" } else { "KMGTPE" };
+    let mut unit = u128::from(base);
+    let bytes = u128::from(bytes);
+    for letter in units.chars() {
+        let tenths = (bytes * 10).div_ceil(unit);
+        if tenths < 100 {
+            return format!("{}.{}{letter}", tenths / 10, tenths % 10);
+        }
+        let whole = bytes.div_ceil(unit);
+        if whole < u128::from(base) || letter == 'E' {
+            return format!("{whole}{letter}");
+        }
+        unit *= u128::from(base);
+    }
+    bytes.to_string()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::{human, parse};
+
+    #[test]
+    fn human_sizes_are_rounded_up() {
+        for (bytes, text) in [
+            (0, "0"),
+            (1023, "1023"),
+            (1024, "1.0K"),
+            (1025, "1.1K"),
+            (10 << 10, "10K"),
+            ((9 << 10) + 1000, "10K"),
+            ((1 << 20) - 1, "1.0M"),
+            (1 << 20, "1.0M"),
+            ((1 << 30) + 1, "1.1G"),
+            (u64::MAX, "16E"),
+        ] {
+            assert_eq!(human(bytes, 1024), text, "{bytes}");
+        }
+        assert_eq!(human(999, 1000), "999");
+        assert_eq!(human(1500, 1000), "1.5k");
+        assert_eq!(human(4096, 1000), "4.1k");
+    }
 
     #[test]
     fn suffixes_are_powers_of_1024() {

@@ -34,6 +34,11 @@ pub fn seconds(sec: i64) -> String {
     format!("{y:04}-{mo:02}-{d:02} {h:02}:{mi:02}:{s:02}")
 }
 
+/// `2026-01-31 23:59:59.123456789 +0000`.
+pub fn with_zone(time: Timestamp) -> String {
+    format!("{}.{:09} +0000", seconds(time.sec), time.nsec)
+}
+
 /// `2026-01-31T23:59:59.123456789Z`.
 pub fn exact(time: Timestamp) -> String {
     let (y, mo, d, h, mi, s) = civil(time.sec);
