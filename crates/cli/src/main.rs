@@ -113,20 +113,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// The arguments, where `find -name` is `find --name`, as find(1) writes it, and mount(8)'s are `mount`'s.
+/// The arguments, where mount(8)'s are `mount`'s.
 fn arguments() -> Vec<OsString> {
-    let mut args: Vec<OsString> = std::env::args_os().collect();
-    if let Some(args) = mount_helper::arguments(&args, is_command) {
-        return args;
-    }
-    if args.get(1).is_some_and(|a| a == "find") {
-        for arg in &mut args[2..] {
-            if arg == "-name" || arg == "-type" {
-                *arg = OsString::from(format!("-{}", arg.to_string_lossy()));
-            }
-        }
-    }
-    args
+    let args: Vec<OsString> = std::env::args_os().collect();
+    mount_helper::arguments(&args, is_command).unwrap_or(args)
 }
 
 /// Whether that is the name of a command.

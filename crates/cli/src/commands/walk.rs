@@ -11,6 +11,7 @@ use uext4::FileKind;
 use uext4::unstable::Attr;
 
 /// A file that was met.
+#[derive(Clone, Debug)]
 pub struct Met {
     /// Its path.
     pub path: PathBuf,
@@ -40,6 +41,8 @@ pub enum Next {
     Descend,
     /// With the file after it.
     Skip,
+    /// Not at all.
+    Stop,
 }
 
 /// As [`walk_following`], where `follow` is for a symbolic link at `start`.
@@ -83,7 +86,11 @@ pub fn walk_following(
                 depth,
                 is_last,
             };
-            if visit(&met)? == Next::Skip || attr.kind != FileKind::Directory {
+            let next = visit(&met)?;
+            if next == Next::Stop {
+                stack.clear();
+            }
+            if next != Next::Descend || attr.kind != FileKind::Directory {
                 return Ok(());
             }
             passed.enter(endpoint, &met, follow)?;

@@ -1,0 +1,130 @@
+//! `uext4 find`.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`expression`] | the expressions of find(1) |
+//! | [`search`] | what they say of a file |
+
+mod expression;
+mod search;
+
+use super::walk::{Follow, walk_following};
+use crate::diagnostics;
+use crate::images::Images;
+use crate::location::Naming;
+use crate::{failures, show};
+use anyhow::Result;
+use search::Search;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+/// Find files by name, type, size, time, owner and permissions, as find(1) does.
+///
+/// Prints their paths in the image. All start points have the same expression, which is written after them; without
+/// an action each file for which it is true is printed. Operators: ( EXPR ), ! EXPR, EXPR -a EXPR, EXPR -o EXPR.
+#[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
+#[command(after_help = "\
+Tests:
+  -name PATTERN  -iname PATTERN    the name matches; -i: in upper or lower case
+  -path PATTERN  -ipath PATTERN    the whole path matches; * matches slashes too
+  -lname PATTERN                   the target of a symbolic link matches
+  -type f,d,l,c,b,p,s              file, directory, symlink, devices, pipe, socket
+  -size [+-]N[ckMG]                the size, rounded up to the unit; without one, 512 bytes
+  -perm MODE  -perm -MODE  -perm /MODE   exactly these bits, all of them, any of them
+  -user NAME  -group NAME  -uid N  -gid N  -nouser  -nogroup
+  -mtime [+-]DAYS  -atime  -ctime  -mmin [+-]MINUTES  -amin  -cmin
+  -newer FILE  -anewer  -cnewer    after the file's time; IMAGE:/path, or a file of the host
+  -newermt TIME                    after a time such as 2026-01-31 (UTC)
+  -links [+-]N  -inum N  -samefile FILE  -empty  -true  -false
+Actions:
+  -print  -print0  -prune  -quit
+Options:
+  -maxdepth N  -mindepth N  -depth   how far below the start; the files of a directory first
+
+Examples:
+  uext4 find disk.img:/usr -name '*.so*' -type f
+  uext4 find disk.img:/ -perm -4000 -o -perm -2000
+  uext4 find disk.img:/var -size +10M -mtime -7
+  uext4 find disk.img:/etc -type f -print0 | xargs -0 -I{} uext4 cat disk.img:{}
+  uext4 find disk.img:/home --json -user ann")]
+pub struct Args {
+    /// Follow all symbolic links
+    #[arg(short = 'L', overrides_with_all = ["physical", "operands"])]
+    logical: bool,
+    /// Follow symbolic links among the start points
+    #[arg(short = 'H', overrides_with_all = ["physical", "logical"])]
+    operands: bool,
+    /// Follow none; so it is without -L and -H
+    #[arg(short = 'P', overrides_with_all = ["logical", "operands"])]
+    physical: bool,
+    /// End each path with a zero byte
+    #[arg(long, short = '0')]
+    print0: bool,
+    /// As JSON, with the fields of `ls --json`
+    #[arg(long)]
+    json: bool,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
+    /// Start points as IMAGE:/path, and the expression
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "START... EXPRESSION"
+    )]
+    words: Vec<OsString>,
+}
+
+pub fn run(mut args: Args) -> Result<()> {
+    let is_expression = |word: &OsString| {
+        let bytes = word.as_bytes();
+        (bytes.starts_with(b"-") && bytes.len() > 1) || ["(", ")", "!"].iter().any(|w| word == w)
+    };
+    // An option of ours before the start.
+    let at = args.words.iter().position(|word| !is_expression(word));
+    let starts = at.map_or(0, |at| {
+        args.words[at..]
+            .iter()
+            .position(is_expression)
+            .unwrap_or(args.words.len() - at)
+    });
+    let at = at.unwrap_or(0);
+    let mut words = args.words.split_off(at + starts);
+    let starts = args.words.split_off(at);
+    args.words.append(&mut words);
+    if starts.is_empty() {
+        return Err(diagnostics::Usage(
+            "no start point; give IMAGE:/path before the expression".to_owned(),
+        )
+        .into());
+    }
+    let (expression, mut options) = expression::parse(&args.words).map_err(diagnostics::Usage)?;
+    options.json |= args.json;
+    let follow = match (args.logical || options.follow, args.operands) {
+        (true, _) => Follow::Always,
+        (_, true) => Follow::Start,
+        _ => Follow::Never,
+    };
+    let naming = Naming::of(&starts);
+    let mut images = Images::default();
+    let operands = images.operands(starts)?;
+    let mut search = Search::new(&mut images, &expression, options, naming, args.print0)?;
+    for (endpoint, at) in operands {
+        if search.is_over() {
+            break;
+        }
+        let done = search.begin(&*endpoint, &at).and_then(|()| {
+            walk_following(&*endpoint, &at.path, follow, |met| {
+                search.visit(&*endpoint, met)
+            })?;
+            search.end(&*endpoint)
+        });
+        done.or_else(failures::report)?;
+    }
+    if let Some(found) = search.finish()? {
+        show::json(&found)?;
+    }
+    images.close()
+}
