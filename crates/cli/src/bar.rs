@@ -1,13 +1,32 @@
 //! A bar on standard error, for work of more than a second and on a terminal only.
 
-use crate::interrupt;
+use crate::{interrupt, show};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Work shorter than this shows nothing.
 const QUIET: Duration = Duration::from_secs(1);
+
+/// When a bar is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// On a terminal.
+    Auto,
+    /// Also where standard error is not a terminal, as lines then.
+    Always,
+    /// Never.
+    Never,
+}
+
+static MODE: OnceLock<Mode> = OnceLock::new();
+
+/// Sets when bars are shown; at most once, before the first.
+pub fn set_mode(mode: Mode) {
+    let _ = MODE.set(mode);
+}
 
 /// How far the work is. Gone from the screen once it is dropped.
 pub struct Bar {
@@ -15,16 +34,26 @@ pub struct Bar {
     started: Instant,
     /// Nothing more is to be decided: it is shown, or it never will be.
     settled: AtomicBool,
+    /// When a line was last printed, where there is no terminal to draw on.
+    lines: Option<Mutex<Option<Instant>>>,
 }
 
 impl Bar {
     /// Nothing done yet.
     pub fn new() -> Bar {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        let is_terminal = std::io::stderr().is_terminal();
+        let shown = match MODE.get().unwrap_or(&Mode::Auto) {
+            Mode::Auto => is_terminal,
+            Mode::Always => true,
+            Mode::Never => false,
+        };
+        let as_lines = shown && !is_terminal;
         Bar {
             bar,
             started: Instant::now(),
-            settled: AtomicBool::new(!std::io::stderr().is_terminal()),
+            settled: AtomicBool::new(!shown || as_lines),
+            lines: as_lines.then(Mutex::default),
         }
     }
 
@@ -56,6 +85,19 @@ impl Bar {
     fn add(&self, n: u64) {
         self.show_when_late();
         self.bar.inc(n);
+        self.print_line();
+    }
+
+    /// A line a second.
+    fn print_line(&self) {
+        let Some(lines) = &self.lines else { return };
+        let mut last = lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.unwrap_or(self.started).elapsed() > QUIET {
+            *last = Some(Instant::now());
+            let (at, of) = (self.bar.position(), self.bar.length());
+            let of = of.map_or_else(String::new, |of| format!(" of {of}"));
+            show::warn(format_args!("{}: {at}{of}", self.bar.message()));
+        }
     }
 
     fn show_when_late(&self) {

@@ -116,6 +116,18 @@ fn dangling(fs: &Filesystem, at: &InImage) -> Option<String> {
     (!leads).then(|| String::from_utf8_lossy(&target).into_owned())
 }
 
+/// Another process uses the image.
+#[derive(Debug)]
+pub struct Busy(String);
+
+impl std::fmt::Display for Busy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Busy {}
+
 /// A command line that says too little or something wrong; exits with 2.
 #[derive(Debug)]
 pub struct Usage(pub String);
@@ -128,14 +140,68 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+/// An extended attribute that can't be set.
+pub fn setting_xattr(
+    fs: &Filesystem,
+    at: &InImage,
+    name: &[u8],
+    len: usize,
+    e: Error,
+) -> anyhow::Error {
+    let name = String::from_utf8_lossy(name);
+    match e.errno() {
+        Errno::ENOSPC | Errno::E2BIG | Errno::ERANGE => anyhow::anyhow!(
+            "{at}: {e}: attribute {name} of {len} bytes is too large beside the others; \
+             `mkfs -O ea_inode` makes an image that holds up to 64 KiB in each"
+        ),
+        Errno::EOPNOTSUPP => anyhow::anyhow!(
+            "{at}: {e}: no attribute can be named {name}; names start with user., trusted., security. or system."
+        ),
+        Errno::ENODATA => anyhow::anyhow!(
+            "{at}: has no attribute {name}; `uext4 xattr list {}` lists them",
+            quoted(at.to_string())
+        ),
+        _ => changing(fs, at, e),
+    }
+}
+
 /// An error about a file of the host.
 pub fn on_host(path: &Path, e: impl Into<io::Error>) -> anyhow::Error {
     let e = e.into();
-    let text = match e.raw_os_error() {
-        Some(code) if Errno(code).name() != "EUNKNOWN" => Errno(code).text().to_owned(),
+    let errno = e.raw_os_error().map(Errno);
+    match errno {
+        // The reader is gone; what that means is for the command.
+        Some(Errno::EPIPE) => return e.into(),
+        Some(Errno::ENOSPC | Errno::EDQUOT) => return host_is_full(path),
+        _ => {}
+    }
+    let text = match errno {
+        Some(errno) if errno.name() != "EUNKNOWN" => errno.text().to_owned(),
         _ => e.to_string(),
     };
     anyhow::anyhow!("{}: {text}{}", path.display(), did_you_mean(path))
+}
+
+/// An error about a file of the host that is to be made: its directory may be missing.
+pub fn creating_on_host(path: &Path, e: impl Into<io::Error>) -> anyhow::Error {
+    let e = e.into();
+    match path.parent() {
+        Some(above) if e.kind() == io::ErrorKind::NotFound && !above.exists() => {
+            let (name, hint) = (
+                above.display(),
+                quoted(above.as_os_str().as_encoded_bytes()),
+            );
+            anyhow::anyhow!("{name}: no such directory; `mkdir -p {hint}` makes it")
+        }
+        _ => on_host(path, e),
+    }
+}
+
+/// The file system of the host has no space left for a file.
+fn host_is_full(path: &Path) -> anyhow::Error {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    let (name, dir) = (path.display(), dir.unwrap_or(Path::new(".")).display());
+    anyhow::anyhow!("{name}: no space left on the host, on the file system of {dir}")
 }
 
 /// A hint about a path that leads into a file, as if that were a directory.
@@ -152,7 +218,7 @@ pub fn opening(image: &Path, e: &Error) -> anyhow::Error {
         Errno::ENOTDIR if location::meant(image).is_some() => {
             anyhow::anyhow!("{name}: no such file{}", did_you_mean(image))
         }
-        Errno::EBUSY => anyhow::anyhow!("{}", busy(image, &e.to_string())),
+        Errno::EBUSY => Busy(busy(image, &e.to_string())).into(),
         Errno::EACCES => anyhow::anyhow!(
             "{name}: permission denied; it must be readable to you, and writable unless it is only read (mount: -o ro)"
         ),
@@ -208,11 +274,7 @@ pub fn making(image: &Path, e: MkfsError) -> anyhow::Error {
         {
             anyhow::anyhow!("{name}: its directory does not exist; make that first")
         }
-        MkfsError::Device(e) if is_full(&e) => {
-            let dir = image.parent().filter(|dir| !dir.as_os_str().is_empty());
-            let dir = dir.unwrap_or(Path::new(".")).display();
-            anyhow::anyhow!("{name}: no space left on the host, on the file system of {dir}")
-        }
+        MkfsError::Device(e) if is_full(&e) => host_is_full(image),
         MkfsError::Device(e) => device(image, e),
         MkfsError::HostLimit { need, most } => anyhow::anyhow!(
             "{name}: the image needs {}, and the file system of its host has files of at most {}; \

@@ -67,6 +67,12 @@ struct Cli {
     /// Where the journal is, of an image that has it on another device
     #[arg(long, global = true, value_name = "DEVICE")]
     journal: Option<PathBuf>,
+    /// Show how far the work is, also where standard error is not a terminal
+    #[arg(long, global = true, overrides_with = "no_progress")]
+    progress: bool,
+    /// Do not show how far the work is
+    #[arg(long, global = true, overrides_with = "progress")]
+    no_progress: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -78,13 +84,23 @@ fn main() -> ExitCode {
     internal_error::abort_on_panic();
     let matches = commands::help::command().try_get_matches_from(arguments());
     let matches = matches.unwrap_or_else(|e| commands::help::exit(&e));
-    let Cli { journal, command } = match Cli::from_arg_matches(&matches) {
+    let Cli {
+        journal,
+        progress,
+        no_progress,
+        command,
+    } = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
         Err(e) => e.exit(),
     };
     if let Some(device) = journal {
         images::set_journal(device);
     }
+    bar::set_mode(match (progress, no_progress) {
+        (true, _) => bar::Mode::Always,
+        (_, true) => bar::Mode::Never,
+        _ => bar::Mode::Auto,
+    });
     if let (Some(level), false) = (
         report::level_asked_for(),
         matches!(command, Command::Serve(_)),

@@ -1,48 +1,301 @@
 //! `uext4 mv`.
 
-use crate::diagnostics;
+use super::cp::{Job, Named, Operands, Options, Report};
+use crate::ask::ask;
+use crate::bar::Bar;
+use crate::diagnostics::Usage;
+use crate::endpoint::{Endpoint, Host, Image, Target};
 use crate::images::Images;
-use crate::location::InImage;
+use crate::location::{InImage, Location};
+use crate::{diagnostics, expand, failures, interrupt, quoted};
 use anyhow::{Result, bail};
 use std::ffi::OsString;
-use uext4::FileKind;
+use std::io::{ErrorKind, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use uext4::{Errno, FileKind, Progress};
 
-/// Move or rename files within an image.
+/// Move or rename files, within an image or between it and the host
+///
+/// Between an image and the host, files are copied with all that they have and then removed; what could not be
+/// copied stays.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: uext4 mv disk.img:/etc/hosts disk.img:/etc/hosts.old")]
+#[command(after_help = "Examples:
+  uext4 mv disk.img:/etc/hosts disk.img:/etc/hosts.old
+  uext4 mv 'disk.img:/var/log/*' disk.img:/old
+  uext4 mv disk.img:/home/ann/report .")]
 pub struct Args {
-    /// IMAGE:/path of each file, then of what it becomes or of the directory it is moved to
-    #[arg(required = true, num_args = 2..)]
+    /// Overwrite without a question, which is so without it too
+    #[arg(short, long, overrides_with_all = ["interactive", "no_clobber"])]
+    force: bool,
+    /// Ask before a file is overwritten
+    #[arg(short, long, overrides_with_all = ["force", "no_clobber"])]
+    interactive: bool,
+    /// Leave files alone that exist
+    #[arg(short, long, overrides_with_all = ["force", "interactive"])]
+    no_clobber: bool,
+    /// Overwrite only files that are older
+    #[arg(short, long)]
+    update: bool,
+    /// Name each file that is moved
+    #[arg(short, long)]
+    verbose: bool,
+    /// Move into this directory
+    #[arg(
+        short,
+        long,
+        value_name = "DIR",
+        conflicts_with = "no_target_directory"
+    )]
+    target_directory: Option<OsString>,
+    /// The target is the new name, also if it is a directory
+    #[arg(short = 'T', long)]
+    no_target_directory: bool,
+    /// Files to move, then what they become or the directory they are moved to: IMAGE:/path, or paths of the host
+    #[arg(required = true, value_name = "FROM> <TO")]
     paths: Vec<OsString>,
 }
 
-pub fn run(args: Args) -> Result<()> {
-    let mut all: Vec<InImage> = args.paths.into_iter().map(InImage::parse).collect();
-    let Some(to) = all.pop() else {
-        return Ok(());
-    };
-    if let Some(other) = all.iter().find(|at| at.image != to.image) {
-        bail!(
-            "{other}: is not in {}; copy it with `uext4 cp -a`",
-            to.image.display()
-        );
-    }
+pub fn run(mut args: Args) -> Result<()> {
+    interrupt::catch()?;
+    let paths = std::mem::take(&mut args.paths);
+    let operands = Operands::new(
+        "mv",
+        paths,
+        args.target_directory.clone(),
+        args.no_target_directory,
+    )?;
     let mut images = Images::default();
-    let image = images.get(&to.image, true)?;
-    let fs = image.fs();
-    let into = fs
-        .metadata(&to.path)
-        .is_ok_and(|a| a.kind == FileKind::Directory);
-    if all.len() > 1 && !into {
-        bail!("{to}: not a directory; several files can only be moved to one");
+    let moved = move_all(&args, &operands, &mut images);
+    let closed = images.close();
+    moved.and(closed)
+}
+
+/// An endpoint, as it is moved from and to.
+#[derive(Clone)]
+enum Side {
+    Host(Rc<Host>),
+    Image(Rc<Image>),
+}
+
+impl Side {
+    fn target(&self) -> &dyn Target {
+        match self {
+            Side::Host(host) => &**host,
+            Side::Image(image) => &**image,
+        }
     }
-    for from in all {
-        let target = match from.path.file_name() {
-            Some(name) if into => to.path.join(name),
-            _ => to.path.clone(),
+}
+
+fn move_all(args: &Args, operands: &Operands, images: &mut Images) -> Result<()> {
+    let (from, to) = operands.locations();
+    let all_on_host = from.iter().all(|at| matches!(at, Location::Host(_)));
+    if all_on_host && matches!(to, Location::Host(_)) {
+        bail!(Usage(
+            "mv: none of these is in an image; give IMAGE:/path, or use the host's mv".to_owned()
+        ));
+    }
+    let (side, path) = open(images, to)?;
+    let found = side.target().find(&path, true)?;
+    let is_dir = found.is_some_and(|f| f.attr.kind == FileKind::Directory);
+    let into = is_dir && !args.no_target_directory;
+    let needs_dir = from.len() > 1 || args.target_directory.is_some();
+    if needs_dir && !into {
+        let name = side.target().display(&path);
+        bail!("{name}: not a directory; several files can only be moved to one");
+    }
+    let bar = Bar::new();
+    bar.phase("copy", 0);
+    let mut mover = Mover {
+        args,
+        bar: &bar,
+        to: side,
+    };
+    for at in from {
+        let done = sources(images, at).and_then(|(side, sources)| {
+            for source in sources {
+                let target = match source.file_name() {
+                    Some(name) if into => path.join(name),
+                    _ => path.clone(),
+                };
+                mover
+                    .one(&side, &source, &target)
+                    .or_else(failures::report)?;
+            }
+            Ok(())
+        });
+        done.or_else(failures::report)?;
+    }
+    Ok(())
+}
+
+fn open(images: &mut Images, at: Location) -> Result<(Side, PathBuf)> {
+    Ok(match at {
+        Location::Host(path) => (Side::Host(Rc::new(Host)), path),
+        Location::Image(InImage { image, path }) => (Side::Image(images.get(&image, true)?), path),
+    })
+}
+
+/// The files that an operand names.
+fn sources(images: &mut Images, at: Location) -> Result<(Side, Vec<PathBuf>)> {
+    let named = match &at {
+        Location::Image(at) => Some(at.clone()),
+        Location::Host(_) => None,
+    };
+    let (side, path) = open(images, at)?;
+    let paths = match (&side, named) {
+        (Side::Image(image), Some(at)) => expand::expand(&**image, &at)?
+            .into_iter()
+            .map(|at| at.path)
+            .collect(),
+        _ => vec![path],
+    };
+    Ok((side, paths))
+}
+
+/// The moving of files to one endpoint.
+struct Mover<'a> {
+    args: &'a Args,
+    bar: &'a Bar,
+    to: Side,
+}
+
+impl Mover<'_> {
+    fn one(&mut self, from: &Side, path: &Path, to: &Path) -> Result<()> {
+        interrupt::check()?;
+        let (source, target) = (from.target(), self.to.target());
+        let name = source.display(path);
+        if path.file_name().is_none() || path.as_os_str().as_bytes().ends_with(b"/.") {
+            bail!("{name}: can't be moved; name a file, or what is in it");
+        }
+        let found = source.get(path, false)?;
+        let there = target.find(to, false)?;
+        let kind = there.map(|there| there.attr.kind);
+        if let Some(there) = there {
+            let same = source.id() == target.id()
+                && (there.dev, there.attr.ino) == (found.dev, found.attr.ino);
+            if same {
+                bail!("{name}: is the same file as {}", target.display(to));
+            }
+            if !self.may_replace(&found.attr, &there.attr, to)? {
+                return Ok(());
+            }
+            let (is_dir, was_dir) = (
+                found.attr.kind == FileKind::Directory,
+                there.attr.kind == FileKind::Directory,
+            );
+            let other = target.display(to);
+            match (is_dir, was_dir) {
+                (true, false) => bail!("{other}: is not a directory, {name} is"),
+                (false, true) => bail!("{other}: is a directory, {name} is not"),
+                (true, true) if !target.list(to)?.is_empty() => {
+                    bail!("{other}: is a directory that is not empty, and stays")
+                }
+                _ => {}
+            }
+        }
+        match (from, &self.to) {
+            (Side::Image(image), Side::Image(other)) if image.id() == other.id() => {
+                self.rename(image, path, to)
+            }
+            (Side::Host(_), Side::Host(_)) => match std::fs::rename(path, to) {
+                Err(e) if e.kind() == ErrorKind::CrossesDevices => {
+                    self.across(from, path, to, kind)
+                }
+                Err(e) => Err(diagnostics::on_host(path, e)),
+                Ok(()) => self.renamed(target, path, to),
+            },
+            _ => self.across(from, path, to, kind),
+        }
+    }
+
+    fn may_replace(
+        &self,
+        source: &uext4::unstable::Attr,
+        there: &uext4::unstable::Attr,
+        to: &Path,
+    ) -> Result<bool> {
+        let age = |attr: &uext4::unstable::Attr| (attr.mtime.sec, attr.mtime.nsec);
+        if self.args.no_clobber || (self.args.update && age(there) >= age(source)) {
+            return Ok(false);
+        }
+        let name = quoted::always(self.to.target().display(to));
+        Ok(!self.args.interactive || ask(&format!("overwrite {name}"))?)
+    }
+
+    /// Moves within an image.
+    fn rename(&self, image: &Image, path: &Path, to: &Path) -> Result<()> {
+        let fs = image.fs();
+        let at = |path: &Path| InImage {
+            image: image.image().to_owned(),
+            path: path.to_owned(),
         };
-        fs.rename(&from.path, &target)
-            .map_err(|e| diagnostics::in_image(&from, e))?;
+        fs.rename(path, to).map_err(|e| match e.errno() {
+            Errno::EINVAL => anyhow::anyhow!("{}: can't be moved into itself", at(path)),
+            Errno::ENOENT => diagnostics::creating(fs, &at(to), e),
+            _ => diagnostics::changing(fs, &at(path), e),
+        })?;
+        self.renamed(image, path, to)
     }
-    images.close()
+
+    fn renamed(&self, endpoint: &dyn Endpoint, path: &Path, to: &Path) -> Result<()> {
+        if self.args.verbose {
+            let (name, other) = (
+                quoted::always(endpoint.display(path)),
+                quoted::always(endpoint.display(to)),
+            );
+            writeln!(std::io::stdout(), "renamed {name} -> {other}")?;
+        }
+        Ok(())
+    }
+
+    /// Moves to another endpoint: a copy, then what was copied is removed.
+    fn across(&self, from: &Side, path: &Path, to: &Path, there: Option<FileKind>) -> Result<()> {
+        let (source, target) = (from.target(), self.to.target());
+        if !target.is_image() && diagnostics::has_magic(to) && !self.args.force {
+            let name = target.display(to);
+            bail!("{name}: is an ext4 image; {name}:/ moves into it, --force replaces it");
+        }
+        match there {
+            Some(FileKind::Directory) => target.remove_dir(to)?,
+            Some(_) => target.remove(to)?,
+            None => {}
+        }
+        let options = Options {
+            report: match self.args.verbose {
+                true => Report::Moves,
+                false => Report::Nothing,
+            },
+            ..Options::all_as_it_is()
+        };
+        let mut job = Job::new(options, target, self.bar);
+        let named = Named {
+            source: true,
+            target: false,
+        };
+        job.operand(source, path, to, named)?;
+        // Durable before the only other copy is removed.
+        target.flush()?;
+        let Some(copied) = job.all_copied() else {
+            let name = source.display(path);
+            bail!("{name}: stays, as not all of it could be copied");
+        };
+        for (path, kind) in copied.iter().rev() {
+            interrupt::check()?;
+            match kind {
+                FileKind::Directory => source.remove_dir(path)?,
+                _ => source.remove(path)?,
+            }
+            if self.args.verbose {
+                let what = match kind {
+                    FileKind::Directory => "removed directory",
+                    _ => "removed",
+                };
+                let name = quoted::always(source.display(path));
+                writeln!(std::io::stdout(), "{what} {name}")?;
+            }
+        }
+        Ok(())
+    }
 }

@@ -1,6 +1,6 @@
 //! `uext4 xattr`.
 
-use crate::{images, show};
+use crate::{diagnostics, images, show};
 use anyhow::Result;
 use clap::Subcommand;
 use std::ffi::OsString;
@@ -85,10 +85,12 @@ pub fn run(args: Args) -> Result<()> {
         }),
         Action::Set { path, name, value } => images::change_each(vec![path], |fs, at| {
             let value = value.as_encoded_bytes();
-            Ok(fs.set_xattr(&at.path, &name, value, XattrFlags::empty())?)
+            let set = fs.set_xattr(&at.path, &name, value, XattrFlags::empty());
+            set.map_err(|e| diagnostics::setting_xattr(fs, at, name.as_bytes(), value.len(), e))
         }),
-        Action::Remove { path, name } => {
-            images::change_each(vec![path], |fs, at| Ok(fs.remove_xattr(&at.path, &name)?))
-        }
+        Action::Remove { path, name } => images::change_each(vec![path], |fs, at| {
+            let removed = fs.remove_xattr(&at.path, &name);
+            removed.map_err(|e| diagnostics::setting_xattr(fs, at, name.as_bytes(), 0, e))
+        }),
     }
 }

@@ -365,7 +365,7 @@ impl Target for Host {
                     interrupt::check()?;
                     std::thread::sleep(PAUSE);
                 }
-                opened => break opened.map_err(|e| diagnostics::on_host(path, e))?,
+                opened => break opened.map_err(|e| diagnostics::creating_on_host(path, e))?,
             }
         };
         let open = Open::new(path, file)?;
@@ -376,7 +376,7 @@ impl Target for Host {
     }
 
     fn make(&self, path: &Path, mode: u16, kind: NewKind<'_>) -> Result<()> {
-        let fail = |e: HostErrno| diagnostics::on_host(path, e);
+        let fail = |e: HostErrno| diagnostics::creating_on_host(path, e);
         let mode = Mode::from_raw_mode(mode.into());
         let node = |kind: FileType, dev: Dev| rustix::fs::mknodat(CWD, path, kind, mode, dev);
         match kind {
@@ -402,6 +402,14 @@ impl Target for Host {
 
     fn remove(&self, path: &Path) -> Result<()> {
         fs::remove_file(path).map_err(|e| diagnostics::on_host(path, e))
+    }
+
+    fn remove_dir(&self, path: &Path) -> Result<()> {
+        fs::remove_dir(path).map_err(|e| diagnostics::on_host(path, e))
+    }
+
+    fn flush(&self) -> Result<()> {
+        Ok(())
     }
 
     fn set_attr(&self, path: &Path, kind: FileKind, change: &SetAttr) -> Result<()> {

@@ -4,8 +4,6 @@ use super::{Endpoint, Found, Overwrite, Sink, Source, Target};
 use crate::diagnostics;
 use crate::location::InImage;
 use anyhow::Result;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use uext4::unstable::SetAttr;
 use uext4::{Errno, Error, File, FileKind, Filesystem, NewKind, OpenOptions, XattrFlags};
@@ -16,9 +14,6 @@ pub struct Image {
     image: PathBuf,
     fs: Filesystem,
 }
-
-/// Symbolic links that a path may lead through, as in the kernel.
-const LINKS_MAX: usize = 40;
 
 /// A file of an image, open.
 struct Open {
@@ -59,30 +54,10 @@ impl Image {
         diagnostics::creating(&self.fs, &self.at(path), e)
     }
 
-    /// The path of what a symbolic link leads to, where `path` is one.
-    ///
-    /// # Errors
-    /// Too many links, or a path that cannot be read.
-    pub fn resolve(&self, path: &Path) -> Result<PathBuf> {
-        let mut path = path.to_owned();
-        for _ in 0..LINKS_MAX {
-            let attr = self.fs.symlink_metadata(&path);
-            match attr {
-                Ok(attr) if attr.kind == FileKind::Symlink => {}
-                Err(e) if e != Errno::ENOENT => return Err(self.fail(&path, e)),
-                _ => return Ok(path),
-            }
-            let target = self.read_link(&path)?;
-            let above = path.parent().unwrap_or(Path::new("/"));
-            path = above.join(OsStr::from_bytes(&target));
-        }
-        Err(self.fail(&path, Errno::ELOOP.into()))
-    }
-
     /// The path without links, `.` and `..`, as far as it exists.
     ///
     /// # Errors
-    /// As [`Image::resolve`].
+    /// As [`Endpoint::resolve`].
     pub fn real(&self, path: &Path) -> Result<PathBuf> {
         let mut real = PathBuf::from("/");
         for component in path.components() {
@@ -223,6 +198,16 @@ impl Target for Image {
         self.fs.remove_file(path).map_err(|e| self.fail(path, e))
     }
 
+    fn remove_dir(&self, path: &Path) -> Result<()> {
+        self.fs.remove_dir(path).map_err(|e| self.fail(path, e))
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.fs
+            .sync()
+            .map_err(|e| diagnostics::opening(&self.image, &e))
+    }
+
     fn set_attr(&self, path: &Path, kind: FileKind, change: &SetAttr) -> Result<()> {
         let mut change = *change;
         if kind == FileKind::Symlink {
@@ -237,7 +222,13 @@ impl Target for Image {
         match self.fs.set_xattr(path, name, value, XattrFlags::empty()) {
             Ok(()) => Ok(true),
             Err(e) if e == Errno::EOPNOTSUPP => Ok(false),
-            Err(e) => Err(self.fail(path, e)),
+            Err(e) => Err(diagnostics::setting_xattr(
+                &self.fs,
+                &self.at(path),
+                name,
+                value.len(),
+                e,
+            )),
         }
     }
 }

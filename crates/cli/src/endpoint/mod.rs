@@ -122,6 +122,10 @@ pub trait Target: Endpoint {
     fn link(&self, original: &Path, link: &Path) -> Result<()>;
     /// Removes a name that is not a directory's.
     fn remove(&self, path: &Path) -> Result<()>;
+    /// Removes an empty directory.
+    fn remove_dir(&self, path: &Path) -> Result<()>;
+    /// Makes what was written to it survive the end of the process.
+    fn flush(&self) -> Result<()>;
     /// Changes attributes of what is a `kind`; owners as far as the user may.
     fn set_attr(&self, path: &Path, kind: FileKind, change: &SetAttr) -> Result<()>;
     /// Sets an extended attribute; false if this endpoint can't hold it.
