@@ -24,7 +24,7 @@ use uext4::unstable::ondisk::Ino;
 use uext4::{Filesystem, ImageOptions};
 use view::View;
 
-/// Show inodes, directories, the journal and blocks as they are on disk
+/// Show inodes, directories, journal and blocks as on disk
 ///
 /// Nothing is recovered or changed first. The superblock and the groups are shown by `uext4 info`.
 #[derive(Debug, clap::Args)]

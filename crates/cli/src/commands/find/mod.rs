@@ -18,7 +18,7 @@ use search::Search;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-/// Find files by name, type, size, time, owner and permissions, as find(1) does.
+/// Find files by name, type, size, time, owner or mode, as find(1).
 ///
 /// Prints their paths in the image. All start points have the same expression, which is written after them; without
 /// an action each file for which it is true is printed. Operators: ( EXPR ), ! EXPR, EXPR -a EXPR, EXPR -o EXPR.

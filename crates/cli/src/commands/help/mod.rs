@@ -71,16 +71,18 @@ const TOPICS: [(&str, &str, &str); 4] = [
 pub fn command() -> Command {
     let command = crate::Cli::command();
     let list = list(&command);
+    let style = *command.get_styles().get_header();
     command.help_template(format!(
-        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}Options:\n{{options}}{{after-help}}"
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}{style}Options:{style:#}\n{{options}}{{after-help}}"
     ))
 }
 
 /// The commands and topics, a line for each.
 fn list(command: &Command) -> String {
     let mut text = String::new();
+    let style = *command.get_styles().get_header();
     for (heading, names) in GROUPS {
-        let _ = writeln!(text, "{heading}:");
+        let _ = writeln!(text, "{style}{heading}:{style:#}");
         for name in names {
             let Some(found) = command.find_subcommand(name) else {
                 continue;
@@ -93,7 +95,7 @@ fn list(command: &Command) -> String {
         }
         text.push('\n');
     }
-    text.push_str("Topics, as `uext4 help TOPIC`:\n");
+    let _ = writeln!(text, "{style}Topics:{style:#} uext4 help TOPIC");
     for (name, about, _) in TOPICS {
         let _ = writeln!(text, "  {name:<12} {about}");
     }
@@ -133,8 +135,8 @@ pub fn run(args: &Args) -> Result<()> {
         };
         found = inner;
     }
-    let help = found.render_long_help();
-    Ok(write!(out, "{help}")?)
+    drop(out);
+    Ok(found.print_long_help()?)
 }
 
 #[cfg(test)]
@@ -152,7 +154,7 @@ mod tests {
             assert!(help.contains("Example"), "{name}");
             let about = inner.get_about().unwrap().to_string();
             assert!(
-                about.len() <= 78 && !about.contains('\n'),
+                about.len() <= 64 && !about.contains('\n'),
                 "{name}: {about}"
             );
         }

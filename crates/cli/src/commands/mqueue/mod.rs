@@ -17,7 +17,7 @@ mod timeout;
 use anyhow::Result;
 use clap::Subcommand;
 
-/// POSIX message queues: a namespace of them as a directory, and what is in it.
+/// Mount and use namespaces of POSIX message queues
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: uext4 mqueue mount /run/mq && uext4 mqueue send --create /run/mq/jobs \"text\""
