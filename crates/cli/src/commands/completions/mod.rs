@@ -4,7 +4,9 @@ use anyhow::Result;
 use clap_complete::Shell;
 use std::io::Write as _;
 
-/// Print the completions of a shell, which complete files inside images too
+/// Print the completions of a shell
+///
+/// They complete files inside images too.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  uext4 completions bash > ~/.local/share/bash-completion/completions/uext4\n  \

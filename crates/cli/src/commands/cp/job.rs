@@ -325,7 +325,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Notes that something is not copied, which is no failure.
+    /// Notes that something is not copied, without a failure.
     fn leave_out(&mut self) -> bool {
         self.failed = true;
         false
