@@ -14,12 +14,17 @@ pub fn report(e: anyhow::Error) -> Result<()> {
     if e.is::<interrupt::Interrupted>() || diagnostics::is_closed_pipe(&e) {
         return Err(e);
     }
-    ANY.store(true, Ordering::Relaxed);
+    count();
     show::warn(diagnostics::one_line(&e));
     Ok(())
 }
 
-/// Whether one was reported.
+/// Counts one that is not reported, because the user wants it so.
+pub fn count() {
+    ANY.store(true, Ordering::Relaxed);
+}
+
+/// Whether there was one.
 pub fn any() -> bool {
     ANY.load(Ordering::Relaxed)
 }

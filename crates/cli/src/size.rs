@@ -21,6 +21,25 @@ pub fn parse(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("`{text}` is too large"))
 }
 
+/// How numbers of bytes are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// In units of this many, rounded up.
+    Bytes(u64),
+    /// As [`human`].
+    Human(u64),
+}
+
+impl Unit {
+    /// A number of bytes.
+    pub fn of(self, bytes: u64) -> String {
+        match self {
+            Unit::Bytes(unit) => bytes.div_ceil(unit).to_string(),
+            Unit::Human(base) => human(bytes, base),
+        }
+    }
+}
+
 /// A number of bytes as `ls -h` shows it: at most four characters, rounded up, in units of powers of `base`, 1024 or 1000.
 pub fn human(bytes: u64, base: u64) -> String {
     if bytes < base {

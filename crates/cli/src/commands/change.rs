@@ -38,7 +38,6 @@ pub fn change_each(
             path: at.path.clone(),
             attr,
             depth: 0,
-            is_last: true,
         };
         work(&image, &met)
     })

@@ -27,6 +27,7 @@ mod mknod;
 mod mount;
 mod mqueue;
 mod mv;
+mod readlink;
 mod reference;
 mod rm;
 mod rmdir;
@@ -54,6 +55,7 @@ pub enum Command {
     Tree(tree::Args),
     Stat(stat::Args),
     Cat(cat::Args),
+    Readlink(readlink::Args),
     Find(find::Args),
     Du(du::Args),
     Df(df::Args),
@@ -116,6 +118,7 @@ impl Command {
             Command::Tree(args) => tree::run(args),
             Command::Stat(args) => stat::run(args),
             Command::Cat(args) => cat::run(args),
+            Command::Readlink(args) => readlink::run(args),
             Command::Find(args) => find::run(args),
             Command::Du(args) => du::run(args),
             Command::Df(args) => df::run(&args),

@@ -1,93 +1,224 @@
 //! `uext4 tree`.
 
-use super::walk::{Next, walk};
 use crate::endpoint::Endpoint;
-use crate::{images, show};
-use anyhow::Result;
+use crate::images::Images;
+use crate::location::{InImage, Naming};
+use crate::{failures, interrupt, show};
+use anyhow::{Result, anyhow};
 use serde::Serialize;
-use std::ffi::OsString;
-use std::io::Write;
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::io::{BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::PathBuf;
 use uext4::FileKind;
+use uext4::unstable::Attr;
 
-/// Show a directory and all below it as a tree.
+/// Show directories and all below them as a tree, as tree(1) does.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: uext4 tree disk.img:/etc")]
+#[command(after_help = "Examples:
+  uext4 tree disk.img:/etc
+  uext4 tree -L 2 -d disk.img:/      directories, two levels
+  uext4 tree -a disk.img:/home disk.img:/root")]
 pub struct Args {
+    /// Names that start with a dot too
+    #[arg(short)]
+    all: bool,
+    /// Directories only
+    #[arg(short)]
+    directories: bool,
+    /// Down to this many levels
+    #[arg(short = 'L', value_name = "LEVELS", value_parser = clap::value_parser!(u32).range(1..))]
+    levels: Option<u32>,
+    /// Names with the path before them
+    #[arg(short = 'f')]
+    full: bool,
     /// As JSON
     #[arg(long)]
     json: bool,
     /// IMAGE:/path
-    path: OsString,
+    #[arg(required = true)]
+    paths: Vec<OsString>,
 }
 
 #[derive(Serialize)]
 struct Json {
-    path: String,
+    #[serde(flatten)]
+    path: show::PathJson,
     #[serde(rename = "type")]
     kind: &'static str,
     size: u64,
 }
 
-pub fn run(args: Args) -> Result<()> {
-    if args.json {
-        let mut all = Vec::new();
-        images::read_each(vec![args.path], |endpoint, at| {
-            walk(endpoint, &at.path, true, |met| {
-                all.push(Json {
-                    path: met.path.to_string_lossy().into_owned(),
-                    kind: show::kind(met.attr.kind),
-                    size: met.attr.size,
-                });
-                Ok(Next::Descend)
-            })
-        })?;
-        return show::json(&all);
-    }
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    images::read_each(vec![args.path], |endpoint, at| {
-        draw(endpoint, &at.path, &mut out)
-    })?;
-    Ok(out.flush()?)
+/// A file of the tree.
+struct File {
+    path: PathBuf,
+    attr: Attr,
+    /// What stands before it and before what is in it.
+    indent: String,
+    is_last: bool,
+    depth: u32,
 }
 
-fn draw(endpoint: &dyn Endpoint, path: &Path, out: &mut impl Write) -> Result<()> {
-    let (mut directories, mut others) = (0u64, 0u64);
-    // Whether the ancestor at each depth was the last of its directory.
-    let mut lasts: Vec<bool> = Vec::new();
-    walk(endpoint, path, true, |met| {
-        lasts.truncate(met.depth);
-        for was_last in lasts.iter().skip(1) {
-            let line = if *was_last { "    " } else { "│   " };
-            out.write_all(line.as_bytes())?;
+struct Trees<'a, W> {
+    args: &'a Args,
+    naming: Naming,
+    directories: u64,
+    others: u64,
+    json: Vec<Json>,
+    out: W,
+}
+
+pub fn run(args: Args) -> Result<()> {
+    let mut images = Images::default();
+    let operands = images.operands(args.paths.clone())?;
+    let mut trees = Trees {
+        args: &args,
+        naming: Naming::of(&args.paths),
+        directories: 0,
+        others: 0,
+        json: Vec::new(),
+        out: BufWriter::new(std::io::stdout().lock()),
+    };
+    for (endpoint, at) in &operands {
+        trees.draw(&**endpoint, at).or_else(failures::report)?;
+    }
+    trees.finish()?;
+    drop(operands);
+    images.close()
+}
+
+impl<W: Write> Trees<'_, W> {
+    fn draw(&mut self, endpoint: &dyn Endpoint, at: &InImage) -> Result<()> {
+        let mut stack = vec![File {
+            path: at.path.clone(),
+            attr: endpoint.get(&at.path, true)?.attr,
+            indent: String::new(),
+            is_last: true,
+            depth: 0,
+        }];
+        // In a damaged image a directory may be below itself.
+        let mut entered = HashSet::new();
+        while let Some(file) = stack.pop() {
+            interrupt::check()?;
+            self.show(endpoint, at, &file)?;
+            let is_deepest = self.args.levels.is_some_and(|most| file.depth >= most);
+            if file.attr.kind != FileKind::Directory || is_deepest {
+                continue;
+            }
+            let below = if entered.insert(file.attr.ino) {
+                self.below(endpoint, &file)
+            } else {
+                let (name, ino) = (endpoint.display(&file.path), file.attr.ino);
+                Err(anyhow!("{name}: damaged: directory {ino} has two names"))
+            };
+            match below {
+                Ok(below) => {
+                    // As tree(1), which counts the start if there is something in it.
+                    self.directories += u64::from(file.depth == 0 && !below.is_empty());
+                    stack.extend(below.into_iter().rev());
+                }
+                Err(e) => failures::report(e)?,
+            }
         }
-        lasts.push(met.is_last);
-        let mut name = met.path.as_os_str();
-        if met.depth > 0 {
-            let branch = if met.is_last {
+        Ok(())
+    }
+
+    /// The files of a directory that are shown.
+    fn below(&self, endpoint: &dyn Endpoint, dir: &File) -> Result<Vec<File>> {
+        let mut files: Vec<File> = Vec::new();
+        let branch = match (dir.depth, dir.is_last) {
+            (0, _) => "",
+            (_, true) => "    ",
+            (_, false) => "│   ",
+        };
+        for name in endpoint.list(&dir.path)? {
+            if name.starts_with(b".") && !self.args.all {
+                continue;
+            }
+            let path = dir.path.join(OsStr::from_bytes(&name));
+            let attr = match endpoint.get(&path, false) {
+                Ok(found) => found.attr,
+                Err(e) => {
+                    failures::report(e)?;
+                    continue;
+                }
+            };
+            let leads_to = || endpoint.find(&path, true).ok().flatten();
+            let is_directory = attr.kind == FileKind::Directory
+                || (attr.kind == FileKind::Symlink
+                    && leads_to().is_some_and(|found| found.attr.kind == FileKind::Directory));
+            if is_directory || !self.args.directories {
+                files.push(File {
+                    path,
+                    attr,
+                    indent: format!("{}{branch}", dir.indent),
+                    is_last: false,
+                    depth: dir.depth + 1,
+                });
+            }
+        }
+        if let Some(last) = files.last_mut() {
+            last.is_last = true;
+        }
+        Ok(files)
+    }
+
+    fn show(&mut self, endpoint: &dyn Endpoint, at: &InImage, file: &File) -> Result<()> {
+        let path = self.naming.name(&at.image, &file.path);
+        if self.args.json {
+            self.json.push(Json {
+                path: show::PathJson::new(&path),
+                kind: show::kind(file.attr.kind),
+                size: file.attr.size,
+            });
+            return Ok(());
+        }
+        let out = &mut self.out;
+        out.write_all(file.indent.as_bytes())?;
+        let mut name = &*path;
+        if file.depth > 0 {
+            let branch = if file.is_last {
                 "└── "
             } else {
                 "├── "
             };
             out.write_all(branch.as_bytes())?;
-            name = met.path.file_name().unwrap_or(name);
-        }
-        out.write_all(&show::name(name.as_bytes()))?;
-        match met.attr.kind {
-            FileKind::Directory => directories += u64::from(met.depth > 0),
-            FileKind::Symlink => {
-                others += 1;
-                out.write_all(b" -> ")?;
-                out.write_all(&show::name(&endpoint.read_link(&met.path)?))?;
+            if !self.args.full {
+                name = file.path.file_name().map_or(name, OsStr::as_bytes);
             }
-            _ => others += 1,
+        }
+        out.write_all(&show::name(name))?;
+        let mut is_directory = file.attr.kind == FileKind::Directory;
+        if file.attr.kind == FileKind::Symlink {
+            out.write_all(b" -> ")?;
+            out.write_all(&show::name(&endpoint.read_link(&file.path)?))?;
+            let leads_to = endpoint.find(&file.path, true).ok().flatten();
+            is_directory = leads_to.is_some_and(|found| found.attr.kind == FileKind::Directory);
         }
         out.write_all(b"\n")?;
-        Ok(Next::Descend)
-    })?;
-    Ok(writeln!(
-        out,
-        "\n{directories} directories, {others} files"
-    )?)
+        match is_directory {
+            true => self.directories += u64::from(file.depth > 0),
+            false => self.others += 1,
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<()> {
+        if self.args.json {
+            drop(self.out);
+            return show::json(&self.json);
+        }
+        let directories = match self.directories {
+            1 => "1 directory".to_owned(),
+            n => format!("{n} directories"),
+        };
+        let files = match self.others {
+            _ if self.args.directories => String::new(),
+            1 => ", 1 file".to_owned(),
+            n => format!(", {n} files"),
+        };
+        writeln!(self.out, "\n{directories}{files}")?;
+        Ok(self.out.flush()?)
+    }
 }

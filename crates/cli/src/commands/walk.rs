@@ -19,8 +19,6 @@ pub struct Met {
     pub attr: Attr,
     /// How far below the start.
     pub depth: usize,
-    /// It is the last of its directory.
-    pub is_last: bool,
 }
 
 /// Which symbolic links are followed.
@@ -70,9 +68,9 @@ pub fn walk_following(
     follow: Follow,
     mut visit: impl FnMut(&Met) -> Result<Next>,
 ) -> Result<()> {
-    let mut stack = vec![(start.to_owned(), 0, true)];
+    let mut stack = vec![(start.to_owned(), 0)];
     let mut passed = Passed::default();
-    while let Some((path, depth, is_last)) = stack.pop() {
+    while let Some((path, depth)) = stack.pop() {
         interrupt::check()?;
         let follows = match follow {
             Follow::Never => false,
@@ -80,12 +78,7 @@ pub fn walk_following(
             Follow::Always => true,
         };
         let done = met(endpoint, path, follows).and_then(|(path, attr)| {
-            let met = Met {
-                path,
-                attr,
-                depth,
-                is_last,
-            };
+            let met = Met { path, attr, depth };
             let next = visit(&met)?;
             if next == Next::Stop {
                 stack.clear();
@@ -95,9 +88,9 @@ pub fn walk_following(
             }
             passed.enter(endpoint, &met, follow)?;
             let names = endpoint.list(&met.path)?;
-            for (i, name) in names.iter().rev().enumerate() {
+            for name in names.iter().rev() {
                 let path = met.path.join(OsStr::from_bytes(name));
-                stack.push((path, depth + 1, i == 0));
+                stack.push((path, depth + 1));
             }
             Ok(())
         });
