@@ -7,6 +7,7 @@ mod examples;
 mod guards;
 mod huge_images;
 mod install;
+mod interrupted;
 mod mqueue;
 mod workdir;
 

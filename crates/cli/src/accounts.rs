@@ -10,10 +10,6 @@ use uext4::FileKind;
 const BYTES_MAX: u64 = 16 << 20;
 
 /// The users and groups that an endpoint names.
-#[allow(
-    dead_code,
-    reason = "the numbers of names are for commands that take names"
-)]
 #[derive(Debug, Default)]
 pub struct Accounts {
     users: Names,
@@ -29,10 +25,6 @@ struct Names {
     by_name: HashMap<String, u32>,
 }
 
-#[allow(
-    dead_code,
-    reason = "the numbers of names are for commands that take names"
-)]
 impl Accounts {
     /// Those of an endpoint. A file that is missing or cannot be read names no accounts, and neither does a line without its fields.
     pub fn of(endpoint: &dyn Endpoint) -> Accounts {

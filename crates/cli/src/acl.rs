@@ -35,7 +35,6 @@ pub struct Acl {
 
 /// An entry as setfacl(1) takes it: `[default:]user:NAME:PERMISSIONS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code, reason = "for commands that change lists")]
 pub struct Item {
     /// Of the default list.
     pub is_default: bool,
@@ -47,7 +46,6 @@ pub struct Item {
 
 /// Permissions as text has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code, reason = "for commands that change lists")]
 pub struct Permissions {
     /// Read 4, write 2, execute 1.
     pub bits: u8,
@@ -66,7 +64,6 @@ pub enum Effective {
     Never,
 }
 
-#[allow(dead_code, reason = "for commands that change lists")]
 impl Acl {
     /// What permission bits alone say.
     pub fn of_mode(mode: u16) -> Acl {
@@ -207,7 +204,6 @@ impl Acl {
     }
 }
 
-#[allow(dead_code, reason = "for commands that change lists")]
 impl Item {
     fn parse(text: &str, accounts: &Accounts) -> Result<Item, String> {
         let mut fields: Vec<&str> = text.split(':').map(str::trim).collect();
@@ -246,7 +242,6 @@ impl Item {
 }
 
 impl Permissions {
-    #[allow(dead_code, reason = "for commands that change lists")]
     fn parse(text: &str) -> Result<Permissions, String> {
         if let Ok(bits @ 0..=7) = text.parse() {
             return Ok(Permissions {
@@ -277,7 +272,6 @@ impl Permissions {
 }
 
 /// The fields after `mask` or `other`, whose name is empty or left out.
-#[allow(dead_code, reason = "for commands that change lists")]
 fn without_name<'a>(rest: &'a [&'a str]) -> &'a [&'a str] {
     match rest {
         ["", permissions @ ..] => permissions,
@@ -285,7 +279,6 @@ fn without_name<'a>(rest: &'a [&'a str]) -> &'a [&'a str] {
     }
 }
 
-#[allow(dead_code, reason = "for commands that change lists")]
 fn user(name: &str, accounts: &Accounts) -> Result<Tag, String> {
     if name.is_empty() {
         return Ok(Tag::UserObj);
@@ -296,7 +289,6 @@ fn user(name: &str, accounts: &Accounts) -> Result<Tag, String> {
     })
 }
 
-#[allow(dead_code, reason = "for commands that change lists")]
 fn group(name: &str, accounts: &Accounts) -> Result<Tag, String> {
     if name.is_empty() {
         return Ok(Tag::GroupObj);

@@ -34,8 +34,25 @@ pub fn is_closed_pipe(e: &anyhow::Error) -> bool {
     kind.or(of_json.and_then(serde_json::Error::io_error_kind)) == Some(io::ErrorKind::BrokenPipe)
 }
 
+/// Whether the file system of the host had no space for the file that holds an image.
+fn is_of_full_host(e: &Error) -> bool {
+    let mut cause = std::error::Error::source(e);
+    while let Some(e) = cause {
+        let code = e.downcast_ref().and_then(io::Error::raw_os_error);
+        if matches!(code.map(Errno), Some(Errno::ENOSPC | Errno::EDQUOT)) {
+            return true;
+        }
+        cause = e.source();
+    }
+    false
+}
+
 /// An error about a file of an image.
 pub fn in_image(at: &InImage, e: Error) -> anyhow::Error {
+    if is_of_full_host(&e) {
+        let full = host_is_full(&at.image);
+        return anyhow::anyhow!("{at}: {full}");
+    }
     let image = at.image.display();
     let hint = match e.errno() {
         Errno::ENOENT => match at.path.file_name() {

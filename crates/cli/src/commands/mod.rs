@@ -32,6 +32,7 @@ mod reference;
 mod rm;
 mod rmdir;
 mod serve;
+mod setfacl;
 mod stat;
 mod stats;
 mod touch;
@@ -73,6 +74,7 @@ pub enum Command {
     #[command(disable_help_flag = true)]
     Chgrp(chown::GroupArgs),
     Chattr(chattr::Args),
+    Setfacl(setfacl::Args),
     Lsattr(lsattr::Args),
     Getfacl(getfacl::Args),
     #[command(disable_help_flag = true)]
@@ -134,6 +136,7 @@ impl Command {
             Command::Chown(args) => chown::run(args),
             Command::Chgrp(args) => chown::run_group(args),
             Command::Chattr(args) => chattr::run(args),
+            Command::Setfacl(args) => setfacl::run(args),
             Command::Lsattr(args) => lsattr::run(args),
             Command::Getfacl(args) => getfacl::run(args),
             Command::Touch(args) => touch::run(args),

@@ -571,6 +571,7 @@ impl<'a> Job<'a> {
         // A pipe without a writer is waited for before anything is cut.
         let source = from.open(path)?;
         let mode = self.new_mode(attr);
+        let is_new = over == Overwrite::New || self.to.find(to, true)?.is_none();
         let sink = match self.to.create(to, mode, over) {
             // Not a device, which may be in use.
             Err(_) if self.options.force && self.is_file(to)? => {
@@ -585,10 +586,16 @@ impl<'a> Job<'a> {
             Sparse::Always => attr.kind == FileKind::Regular,
             Sparse::Never => false,
         };
-        match makes_holes && sink.can_have_holes() {
+        let copied = match makes_holes && sink.can_have_holes() {
             true => self.copier.sparse_data(&*source, &*sink, attr.size),
             false => self.copier.data(&*source, &*sink),
+        };
+        drop(sink);
+        if copied.is_err() && is_new {
+            // A part of a file is worse than none. That it stays is not worse than why.
+            let _ = self.to.remove(to);
         }
+        copied
     }
 
     fn is_file(&self, path: &Path) -> Result<bool> {

@@ -1,7 +1,7 @@
 //! Words that are typed for a command of another name.
 
 /// Each word, and what does that here.
-const MEANINGS: [(&[&str], &str); 20] = [
+const MEANINGS: [(&[&str], &str); 21] = [
     (&["list", "dir", "l"], "ls IMAGE:/PATH"),
     (
         &["copy", "put", "add", "insert", "upload"],
@@ -39,6 +39,10 @@ const MEANINGS: [(&[&str], &str); 20] = [
             "init",
         ],
         "mkfs IMAGE --size SIZE",
+    ),
+    (
+        &["create"],
+        "mkfs IMAGE --size SIZE` or `uext4 touch IMAGE:/PATH",
     ),
     (
         &["build", "pack", "import", "genext2fs"],
