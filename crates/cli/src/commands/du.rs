@@ -14,9 +14,9 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use uext4::FileKind;
 
-/// Show the space that directories take with all below them, as du(1) does: in KiB.
+/// Show the space that directories take with all below them, as du(1) does.
 ///
-/// A file with several names counts once.
+/// In units of 1 KiB. A file with several names counts once.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 #[command(after_help = "Examples:
