@@ -3,6 +3,7 @@
 //! made of them.
 
 mod document;
+mod image;
 mod record;
 mod run;
 mod snapshot;

@@ -120,6 +120,8 @@ fn shell(dir: &Path, line: &str, at: &str) -> (String, String, Option<i32>) {
         .current_dir(dir)
         .env("UEXT4", built::uext4());
     sh.env("TZ", "UTC").env("LC_ALL", "C").stdin(Stdio::null());
+    let defaults = Path::new(WORKSPACE).join("tests/habits/mke2fs.conf");
+    sh.env("MKE2FS_CONFIG", defaults);
     let out = sh.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(at, "");
     (text(&out.stdout), text(&out.stderr), out.status.code())

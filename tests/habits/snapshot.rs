@@ -34,6 +34,14 @@ pub fn of(root: &Path) -> Vec<String> {
         } else {
             format!(" = {}", first.display())
         };
+        let is_image = path.extension().is_some_and(|ext| ext == "img");
+        let image = is_image.then(|| image::described(&path)).flatten();
+        let content = match image {
+            Some(_) => "image".to_owned(),
+            None => content(&path, &found),
+        };
+        let described = image.into_iter().flatten();
+        lines.extend(described.map(|line| format!("{name:?} {line}")));
         lines.push(format!(
             "{:?} {:o} {}:{} mtime {} {}{}{same}",
             name,
@@ -41,7 +49,7 @@ pub fn of(root: &Path) -> Vec<String> {
             found.uid(),
             found.gid(),
             time(found.mtime(), found.mtime_nsec()),
-            content(&path, &found),
+            content,
             xattrs(&path),
         ));
     }

@@ -6,8 +6,8 @@
 //! blocks, journal and orphan file sizes) were measured from images that mke2fs 1.47.0 made.
 
 use uext4_ondisk::{
-    Compat, CsumSeed, FLAG_SIGNED_HASH, Geometry, GroupNo, HashVersion, Incompat, Pblk,
-    RawSuperblock, RoCompat, STATE_CLEAN, Superblock,
+    Compat, CsumSeed, ErrorsBehaviour, FLAG_SIGNED_HASH, Geometry, GroupNo, HashVersion, Incompat,
+    Pblk, RawSuperblock, RoCompat, STATE_CLEAN, Superblock,
 };
 
 use crate::error::{MkfsError, Result};
@@ -227,7 +227,7 @@ fn sizes(options: &MkfsOptions, features: &FeatureSet, request: Request) -> Resu
         return Err(MkfsError::NoSpace { blocks, what });
     }
     loop {
-        let Some(per_group) = blocks_per_group(block_size, blocks - first, inodes) else {
+        let Some(per_group) = blocks_per_group(options, blocks - first, inodes) else {
             let what = "the inode table";
             return Err(MkfsError::NoSpace { blocks, what });
         };
@@ -268,10 +268,11 @@ fn too_many_inodes(inodes: u64) -> MkfsError {
     MkfsError::option("number of inodes", inodes, "fewer than 4294967296")
 }
 
-/// As many as a block bitmap has bits, but fewer where there would be too few groups for the inodes.
-fn blocks_per_group(block_size: u64, blocks: u64, inodes: u64) -> Option<u64> {
-    let most = block_size * 8;
-    let groups = inodes.div_ceil(most);
+/// As many as asked for, or as a block bitmap has bits, but fewer where there would be too few groups for the inodes.
+fn blocks_per_group(options: &MkfsOptions, blocks: u64, inodes: u64) -> Option<u64> {
+    let bits = u64::from(options.block_size) * 8;
+    let most = options.blocks_per_group.map_or(bits, u64::from);
+    let groups = inodes.div_ceil(bits);
     let per_group = if groups <= blocks.div_ceil(most) {
         most
     } else {
@@ -387,12 +388,21 @@ fn raw_superblock(
     raw.max_mnt_count = u16::MAX.into();
     raw.magic = uext4_ondisk::EXT4_MAGIC.into();
     raw.state = STATE_CLEAN.into();
-    raw.errors = 1.into();
+    raw.errors = match options.errors {
+        ErrorsBehaviour::Continue => 1,
+        ErrorsBehaviour::RemountRo => 2,
+        ErrorsBehaviour::Panic => 3,
+    }
+    .into();
     raw.rev_level = 1.into();
     raw.first_ino = 11.into();
     raw.inode_size = options.inode_size.into();
     raw.uuid = *id.uuid.as_bytes();
     raw.set_label(options.label.as_bytes());
+    let last_mounted = options.last_mounted.as_bytes();
+    raw.last_mounted[..last_mounted.len()].copy_from_slice(last_mounted);
+    raw.raid_stride = options.stride.into();
+    raw.raid_stripe_width = options.stripe_width.into();
     raw.reserved_gdt_blocks = (sizes.reserved_gdt as u16).into();
     for (to, from) in raw
         .hash_seed

@@ -66,7 +66,7 @@ mod xattrs;
 
 pub use error::{MkfsError, Result};
 pub use features::FeatureSet;
-pub use options::MkfsOptions;
+pub use options::{MkfsOptions, Spare};
 pub use plan::Plan;
 pub use progress::{NoProgress, Progress};
 pub use report::MkfsReport;

@@ -3,18 +3,34 @@
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use uext4_ondisk::{CRC_INIT, crc32c};
+use uext4_ondisk::{CRC_INIT, ErrorsBehaviour, crc32c};
 use uuid::Uuid;
 
 use crate::error::{MkfsError, Result};
 use crate::features::FeatureSet;
 
+/// Room for later changes in an image whose size follows from a tree.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub enum Spare {
+    /// For an image that stays as it is: 5 % of blocks and inodes, and a journal only if the size that
+    /// follows has one in mke2fs's table.
+    #[default]
+    Compact,
+    /// Percent of the blocks of the tree. The image is large enough for a journal, and has a quarter more
+    /// inodes than the tree, at least 1000 more, and at least one for each `inode_ratio` bytes.
+    Percent(f64),
+    /// As [`Spare::Percent`], but so many bytes.
+    Bytes(u64),
+}
+
 /// What can be asked of an image. The default is an empty file system as mke2fs makes it; at least
 /// `size` or `from` has to be set.
 #[derive(Clone, Debug)]
 pub struct MkfsOptions {
-    /// Bytes of the image; `None` with `from` means just as many as the tree needs and 5 % more.
+    /// Bytes of the image; `None` with `from` means as many as the tree needs and `spare`.
     pub size: Option<u64>,
+    /// What an image whose size follows from a tree has beyond it.
+    pub spare: Spare,
     /// Bytes of a block: 1024, 2048 or 4096.
     pub block_size: u32,
     /// Bytes of an inode: a power of two from 128 to the block size.
@@ -39,6 +55,9 @@ pub struct MkfsOptions {
     /// time given the image is to be reproducible: what a tree's file was changed at is that time at
     /// the latest, and its other times, which no copy of the tree keeps, are the same.
     pub time: Option<i64>,
+    /// Blocks of a group, a multiple of 8 from 256 to the bits of a block; `None` means the most. Groups are
+    /// smaller where there would be too few for the inodes.
+    pub blocks_per_group: Option<u32>,
     /// Groups whose metadata lies together, a power of two.
     pub flex_bg_size: u32,
     /// All of the image gets its space on the host, not just what is written and the journal.
@@ -49,12 +68,25 @@ pub struct MkfsOptions {
     pub threads: usize,
     /// User and group that own everything, instead of those of the tree.
     pub owner: Option<(u32, u32)>,
+    /// User and group that own the root directory.
+    pub root_owner: Option<(u32, u32)>,
+    /// What happens when damage is found.
+    pub errors: ErrorsBehaviour,
+    /// Directory that the file system was last mounted at, at most 63 bytes.
+    pub last_mounted: String,
+    /// Seed of name hashes; `None` derives it from a UUID that is given, else it is random.
+    pub hash_seed: Option<Uuid>,
+    /// Blocks that a RAID writes to a disk before it goes on with the next; 0 means unknown.
+    pub stride: u16,
+    /// Blocks of a stripe of a RAID; 0 means unknown.
+    pub stripe_width: u32,
 }
 
 impl Default for MkfsOptions {
     fn default() -> Self {
         MkfsOptions {
             size: None,
+            spare: Spare::default(),
             block_size: 4096,
             inode_size: 256,
             inodes: None,
@@ -65,11 +97,18 @@ impl Default for MkfsOptions {
             label: String::new(),
             reserved_percent: None,
             time: None,
+            blocks_per_group: None,
             flex_bg_size: 16,
             preallocate: false,
             from: None,
             threads: 0,
             owner: None,
+            root_owner: None,
+            errors: ErrorsBehaviour::Continue,
+            last_mounted: String::new(),
+            hash_seed: None,
+            stride: 0,
+            stripe_width: 0,
         }
     }
 }
@@ -107,6 +146,21 @@ impl MkfsOptions {
             let why = "a power of two up to 1048576";
             return Err(MkfsError::option("flex group size", self.flex_bg_size, why));
         }
+        if let Some(n) = self.blocks_per_group
+            && (!(256..=self.block_size * 8).contains(&n) || !n.is_multiple_of(8))
+        {
+            let why = "a multiple of 8 from 256 to 8 times the block size";
+            return Err(MkfsError::option("group size", n, why));
+        }
+        // The field ends with a zero.
+        if self.last_mounted.len() > 63 {
+            let why = "at most 63 bytes";
+            return Err(MkfsError::option(
+                "mount directory",
+                &self.last_mounted,
+                why,
+            ));
+        }
         match self.reserved_percent {
             Some(p) if !(0.0..=50.0).contains(&p) => {
                 Err(MkfsError::option("reserved share", p, "0 to 50 percent"))
@@ -126,9 +180,10 @@ impl MkfsOptions {
     /// What is random or read from the clock, decided once.
     pub(crate) fn identity(&self) -> Identity {
         let uuid = self.uuid.unwrap_or_else(Uuid::new_v4);
-        let hash_seed = match self.uuid {
-            Some(uuid) => derived_seed(&uuid),
-            None => Uuid::new_v4(),
+        let hash_seed = match (self.hash_seed, self.uuid) {
+            (Some(seed), _) => seed,
+            (None, Some(uuid)) => derived_seed(&uuid),
+            (None, None) => Uuid::new_v4(),
         };
         let now = || {
             let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -192,5 +247,9 @@ mod tests {
         with(|o| o.inode_size = 8192).unwrap_err();
         with(|o| o.reserved_percent = Some(51.0)).unwrap_err();
         with(|o| o.label = "seventeen letters".into()).unwrap_err();
+        with(|o| o.blocks_per_group = Some(1024)).unwrap();
+        with(|o| o.blocks_per_group = Some(1025)).unwrap_err();
+        with(|o| o.blocks_per_group = Some(65536)).unwrap_err();
+        with(|o| o.last_mounted = "/".repeat(64)).unwrap_err();
     }
 }

@@ -5,7 +5,7 @@ use uext4_ondisk::{GroupNo, Ino, RoCompat};
 use crate::error::{MkfsError, Result};
 use crate::layout::{Layout, Request, inodes_by_ratio};
 use crate::measure::{Format, Needs};
-use crate::options::{Identity, MkfsOptions};
+use crate::options::{Identity, MkfsOptions, Spare};
 use crate::place::{Placer, Places};
 use crate::source::{Root, Scan};
 use crate::space::Space;
@@ -14,8 +14,12 @@ use crate::tree::{NodeId, Tree};
 
 /// Blocks that an image grows by when its last group was too short to be of use.
 const GROW_MIN: u64 = 64;
-/// Share of spare blocks and inodes in an image whose size follows from a tree.
+/// Share of spare blocks and inodes in a compact image.
 const SPARE_PERCENT: u64 = 5;
+/// Fewest free inodes of an image that is not compact.
+const FREE_INODES_MIN: u64 = 1000;
+/// Fewest blocks of an image that gets a journal by mke2fs's table.
+const JOURNALED_BLOCKS_MIN: u64 = 2048;
 /// Bytes from which on a file needs `large_file`.
 const LARGE_FILE: u64 = 1 << 31;
 /// Attempts to find a size; each comes nearer, so that many are a bug.
@@ -56,8 +60,8 @@ struct Fitted {
 }
 
 impl Plan {
-    /// Plans an image of `options.size` bytes, or the smallest that holds the tree with 5 % of blocks
-    /// and inodes to spare. [`MkfsOptions::from`] is not read here: the tree is `scan`.
+    /// Plans an image of `options.size` bytes, or the smallest that holds the tree and
+    /// [`MkfsOptions::spare`]. [`MkfsOptions::from`] is not read here: the tree is `scan`.
     ///
     /// # Errors
     /// [`MkfsError::Option`], [`MkfsError::UnsupportedFeature`] and so on for options that can't be;
@@ -70,6 +74,10 @@ impl Plan {
             Some(scan) => (scan.tree, Some(scan.root)),
             None => (Tree::empty(id.time), None),
         };
+        if let Some((uid, gid)) = options.root_owner {
+            let root = &mut tree.nodes[NodeId::ROOT.at()].attributes;
+            (root.uid, root.gid) = (uid, gid);
+        }
         let Some(lost_and_found) = tree.lost_and_found(id.time) else {
             let path = tree.root.join("lost+found");
             return Err(MkfsError::unfit(path, "must be a directory"));
@@ -205,11 +213,40 @@ impl Fit<'_> {
         self.tree.nodes.len() as u64 + 10
     }
 
+    /// Blocks for the tree, and the least that an image has.
+    fn blocks_wanted(&self) -> (u64, u64) {
+        let (needed, block_size) = (self.needs.blocks, u64::from(self.options.block_size));
+        let extra = match self.options.spare {
+            Spare::Compact => return (spare(needed), 0),
+            Spare::Percent(percent) => (needed as f64 * percent / 100.0).ceil() as u64,
+            Spare::Bytes(bytes) => bytes.div_ceil(block_size),
+        };
+        let journaled = match self.options.journal_size {
+            _ if !self.options.features.has_journal() => 0,
+            Some(bytes) => bytes.div_ceil(block_size).saturating_mul(2),
+            None => JOURNALED_BLOCKS_MIN,
+        };
+        (needed.saturating_add(extra), journaled)
+    }
+
+    /// Inodes of an image of `blocks`.
+    fn inodes_wanted(&self, blocks: u64) -> u64 {
+        let used = self.inodes();
+        match self.options.spare {
+            Spare::Compact => spare(used),
+            _ => {
+                (used + (used / 4).max(FREE_INODES_MIN)).max(inodes_by_ratio(self.options, blocks))
+            }
+        }
+    }
+
     fn smallest(&self) -> Result<Fitted> {
-        let (wanted, inodes) = (spare(self.needs.blocks), spare(self.inodes()));
-        let (mut blocks, mut ask) = (wanted + 64, inodes);
+        let (wanted, least) = self.blocks_wanted();
+        let mut blocks = wanted.saturating_add(64).max(least);
+        let mut more = 0;
         for _ in 0..ATTEMPTS_MAX {
-            let request = self.request(blocks, ask, 0.0);
+            let inodes = self.inodes_wanted(blocks);
+            let request = self.request(blocks, inodes + more, 0.0);
             let layout = match Layout::new(self.options, self.id, request) {
                 Ok(layout) => layout,
                 Err(MkfsError::NoSpace { .. }) => {
@@ -221,7 +258,7 @@ impl Fit<'_> {
             let short = inodes.saturating_sub(u64::from(layout.geo().inodes_count));
             if short > 0 && self.options.inodes.is_none() {
                 // Inode counts are rounded down to whole bytes of bitmap.
-                ask += short.max(8);
+                more += short.max(8);
                 continue;
             }
             let system = u64::from(layout.journal_blocks) + u64::from(layout.orphan_blocks) + 1;

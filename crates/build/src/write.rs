@@ -195,7 +195,7 @@ impl Plan {
     fn write_supers(&self, device: &dyn BlockDevice, descs: &[GroupDesc]) -> Result<()> {
         let geo = self.layout.geo();
         let table = group::encode_descs(self, descs);
-        let raw = self.superblock(descs);
+        let raw = self.superblock();
         for g in (0..geo.groups_count).rev().map(GroupNo) {
             let has_super = geo.has_super(g);
             let first = self.offset(geo.group_first_block(g).0);
@@ -227,10 +227,11 @@ impl Plan {
         Ok(())
     }
 
-    fn superblock(&self, descs: &[GroupDesc]) -> RawSuperblock {
+    /// The superblock that the image gets, but for its checksum.
+    pub fn superblock(&self) -> RawSuperblock {
         let mut raw = self.layout.sb.raw.clone();
         raw.set_free_blocks_count(self.space.free());
-        let free: u32 = descs.iter().map(|d| d.free_inodes).sum();
+        let free = self.layout.geo().inodes_count - self.last_ino().0;
         raw.free_inodes_count = free.into();
         let overhead = self.layout.overhead + u64::from(self.layout.journal_blocks);
         raw.overhead_clusters = (overhead as u32).into();

@@ -22,7 +22,7 @@ pub fn feature_names() -> impl Iterator<Item = &'static str> {
     FeatureSet::names().filter(move |name| !unopened(name))
 }
 
-fn check_features(options: &BuildOptions) -> Result<(), MkfsError> {
+pub(crate) fn check_features(options: &BuildOptions) -> Result<(), MkfsError> {
     match options.features.incompat.intersection(UNOPENED) {
         none if none.is_empty() => Ok(()),
         some => Err(MkfsError::UnsupportedFeature(some.describe())),

@@ -3,14 +3,15 @@
 //!
 //! [`Filesystem::engine`] leads to the file system below paths and open files, where front ends live.
 
-use crate::{Dir, File, Filesystem, ImagePath, Metadata};
+use crate::{Dir, File, Filesystem, ImagePath, Metadata, MkfsError, Progress};
 use std::sync::Arc;
+use uext4_build::{Plan, Scan};
 use uext4_vfs::{Result, WalkFlags};
 
 pub use crate::image_options::ImageConfig;
 #[cfg(target_os = "linux")]
 pub use uext4_block::LatencyDevice;
-pub use uext4_build::{FeatureSet, MkfsOptions as BuildOptions};
+pub use uext4_build::{FeatureSet, MkfsOptions as BuildOptions, Spare};
 pub use uext4_ext4::{
     Durations, Ext4, Ext4Error, GenerationVariant, IallocVariant, InodeRef, MountOptions,
     read_superblock,
@@ -22,6 +23,23 @@ pub use uext4_ondisk as ondisk;
 /// Statistics of every lock, as `--lock-stat` prints them.
 pub use uext4_sync::stat as lock_stat;
 pub use uext4_vfs::{Attr, DioLock, FileSystem, IcacheVariant, SetAttr, SuperVariant};
+
+/// The superblock that [`mkfs()`](crate::mkfs()) would write; nothing is written.
+///
+/// # Errors
+/// Options that can't be, or a tree that can't be read.
+pub fn plan_mkfs(
+    options: &BuildOptions,
+    progress: &dyn Progress,
+) -> std::result::Result<ondisk::Superblock, MkfsError> {
+    crate::mkfs::check_features(options)?;
+    let scan = match &options.from {
+        Some(from) => Some(Scan::read(from, options.threads, progress)?),
+        None => None,
+    };
+    let raw = Plan::new(options, scan)?.superblock();
+    Ok(ondisk::Superblock::from_raw(raw)?)
+}
 
 impl Filesystem {
     /// The operations by inode, which front ends use: [`Ext4`] is a [`FileSystem`].

@@ -187,6 +187,30 @@ fn groups(image: &Path, device: &dyn BlockDevice, sb: &Superblock) -> Result<Vec
     Ok(groups)
 }
 
+/// The superblock as lines, and the places of its backups.
+pub fn summary(sb: &Superblock) -> String {
+    let backups: Vec<String> = backups(sb).iter().map(u64::to_string).collect();
+    let backups = match backups.is_empty() {
+        true => "<none>".to_owned(),
+        false => backups.join(" "),
+    };
+    format!(
+        "{}{:<20} {backups}\n",
+        text(&info(sb, Vec::new())),
+        "backups at:"
+    )
+}
+
+/// The blocks of the backup superblocks.
+fn backups(sb: &Superblock) -> Vec<u64> {
+    let geometry = &sb.geometry;
+    (1..geometry.groups_count)
+        .map(GroupNo)
+        .filter(|group| geometry.has_super(*group))
+        .map(|group| geometry.group_first_block(group).0)
+        .collect()
+}
+
 /// A line for each thing that is known.
 fn text(info: &Json) -> String {
     let mut text = String::new();

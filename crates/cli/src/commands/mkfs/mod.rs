@@ -1,34 +1,59 @@
 //! `uext4 mkfs`.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`lists`] | the lists of `-E` and `-J` |
+//! | [`uuid_arg`] | what `-U` takes |
+//! | [`mke2fs`] | options of mke2fs that do nothing here, or that are refused |
+
+mod lists;
+mod mke2fs;
+mod uuid_arg;
 
 use crate::bar::Bar;
+use crate::size::{Extra, FsSize};
 use crate::{diagnostics, interrupt, probe, show, size};
 use anyhow::{Context, Result, bail};
+use lists::{Extended, Journal};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
-use uext4::MkfsReport;
-use uext4::unstable::{BuildOptions, FeatureSet};
+use uext4::unstable::{BuildOptions, FeatureSet, Spare, plan_mkfs};
+use uext4::{BlockDevice, DeviceOptions, FileDevice, MkfsReport};
 use uext4_mountd::printable;
-use uuid::Uuid;
+use uuid_arg::UuidArg;
+
+/// Room for later data in an image that is filled from a tree, unless --spare says more.
+const SPARE_DEFAULT: Spare = Spare::Percent(5.0);
 
 /// Make an image, empty or filled from a directory.
 ///
+/// The size is SIZE, or --size, or that of the file or block device that is there. Else, with --from, it follows from
+/// the tree: its data and 5 % more, a journal, and a quarter more inodes than the tree has, at least 1000; --spare
+/// gives more room, --compact is for an image that stays as it is. SIZE is that of mke2fs: without a suffix it counts
+/// blocks of --block-size if that is given, else KiB.
+///
 /// What holds something already is overwritten only with --force, or after a question on a terminal; a file
-/// that holds data is replaced when the new image is complete, and stays as it is if that fails. With --from and
-/// no --size the image is just as large as the tree needs. With SOURCE_DATE_EPOCH set, the same tree and --uuid
-/// give the same bytes.
+/// that holds data is replaced when the new image is complete, and stays as it is if that fails. With
+/// SOURCE_DATE_EPOCH set, the same tree and --uuid give the same bytes. Options of mke2fs are understood.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example: uext4 mkfs root.img --from rootfs --label root",
-    after_long_help = long_help()
-)]
+#[command(after_help = EXAMPLES, after_long_help = long_help())]
 pub struct Args {
     /// The file to make, or a block device
     image: PathBuf,
+    /// Size as mke2fs takes it: 64M, 1.5G, 8192s (sectors), or a number of blocks
+    #[arg(value_name = "SIZE", value_parser = FsSize::parse, conflicts_with = "size")]
+    fs_size: Option<FsSize>,
     /// Bytes of the image, such as 4G
     #[arg(long, value_parser = size::parse)]
     size: Option<u64>,
+    /// With --from and no size, room for later data: 200M or 10%; 5% unless given
+    #[arg(long, value_name = "SIZE|PERCENT", value_parser = Extra::parse, requires = "from", allow_hyphen_values = true)]
+    spare: Option<Extra>,
+    /// With --from and no size, an image that stays as it is: hardly any free inodes, and a journal only if it is large
+    #[arg(long, requires = "from", conflicts_with_all = ["spare", "size", "fs_size"])]
+    compact: bool,
     /// Type of the file system: ext2 (no journal, block maps), ext3 (block maps) or ext4
     #[arg(
         long = "type",
@@ -55,18 +80,39 @@ pub struct Args {
     /// Features, as mke2fs names them: a,^b; none starts from nothing; --help lists them
     #[arg(long, short = 'O')]
     features: Option<String>,
+    /// A journal, also with --type ext2
+    #[arg(short = 'j')]
+    with_journal: bool,
+    /// The journal: size=MEGABYTES
+    #[arg(short = 'J', value_name = "LIST", value_parser = Journal::parse, conflicts_with = "journal_size")]
+    journal_list: Option<Journal>,
     /// Bytes of the journal
     #[arg(long, value_parser = size::parse)]
     journal_size: Option<u64>,
     /// Number of inodes
     #[arg(long, short = 'N')]
     inodes: Option<u32>,
-    /// UUID; random unless given
-    #[arg(long, short = 'U')]
-    uuid: Option<Uuid>,
+    /// Blocks of a group: a multiple of 8
+    #[arg(long, short = 'g', value_name = "BLOCKS")]
+    blocks_per_group: Option<u32>,
+    /// Groups whose metadata lies together: a power of two
+    #[arg(long, short = 'G', value_name = "GROUPS")]
+    flex_groups: Option<u32>,
+    /// UUID, or clear, random or time; random unless given
+    #[arg(long, short = 'U', value_parser = UuidArg::parse)]
+    uuid: Option<UuidArg>,
     /// Label, at most 16 bytes
     #[arg(long, short = 'L', default_value = "")]
     label: String,
+    /// What happens when damage is found: continue, remount-ro or panic
+    #[arg(long, short = 'e', value_name = "BEHAVIOUR", value_parser = lists::errors)]
+    errors: Option<uext4::ErrorsBehaviour>,
+    /// Directory that the superblock names as the last mount point
+    #[arg(long, short = 'M', value_name = "DIR", default_value = "")]
+    last_mounted: String,
+    /// Extended options: root_owner[=UID:GID], hash_seed=UUID, stride=, stripe_width=, and more that change nothing
+    #[arg(long, short = 'E', value_name = "LIST", value_parser = Extended::parse)]
+    extended: Vec<Extended>,
     /// Directory to fill the image from
     #[arg(long, short = 'd')]
     from: Option<PathBuf>,
@@ -80,9 +126,25 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// Overwrite a file or block device whatever it holds
-    #[arg(long)]
+    #[arg(long, short = 'F')]
     force: bool,
+    /// Only show what would be made, with the places of the backup superblocks; writes nothing
+    #[arg(long, short = 'n')]
+    dry_run: bool,
+    /// Print nothing but warnings and errors, and no progress
+    #[arg(long, short)]
+    quiet: bool,
+    /// Show the superblock that was made, and the places of its backups
+    #[arg(long, short, conflicts_with_all = ["quiet", "json"])]
+    verbose: bool,
+    #[command(flatten)]
+    mke2fs: mke2fs::Mke2fsArgs,
 }
+
+const EXAMPLES: &str = "Examples:\n  \
+    uext4 mkfs disk.img 4G                         an empty image\n  \
+    uext4 mkfs root.img --from rootfs --spare 1G   a directory, and room for a GiB\n  \
+    uext4 mkfs -n -b 1024 disk.img                 where its backup superblocks are";
 
 /// Features that can be asked for, and what needs an explanation.
 fn long_help() -> String {
@@ -104,7 +166,7 @@ fn long_help() -> String {
          other. inline_data, ea_inode, verity, project and stable_inodes are marked in the superblock; no\n\
          file that --from copies makes use of them. A directory with more names than two levels of a hash\n\
          tree hold needs large_dir. mmp, encrypt, casefold, bigalloc, quota and journal_dev can't be made.\n\n\
-         Example: uext4 mkfs root.img --from rootfs --label root"
+         {EXAMPLES}"
     )
 }
 
@@ -123,16 +185,27 @@ struct Json<'a> {
 }
 
 pub fn run(args: &Args) -> Result<()> {
+    args.mke2fs.refuse()?;
+    let options = options(args)?;
+    let failed = |e| diagnostics::making(&args.image, e);
+    if args.dry_run {
+        let sb = plan_mkfs(&options, &uext4::NoProgress).map_err(failed)?;
+        let text = super::info::summary(&sb);
+        return Ok(std::io::stdout().lock().write_all(text.as_bytes())?);
+    }
     keep_what_is_there(args)?;
     interrupt::catch()?;
-    let bar = Bar::new();
-    let made = uext4::mkfs(&args.image, &options(args)?.into(), &bar);
+    let bar = Bar::unless(args.quiet);
+    let made = uext4::mkfs(&args.image, &options.into(), &bar);
     drop(bar);
-    let report = made.map_err(|e| diagnostics::making(&args.image, e))?;
+    let report = made.map_err(failed)?;
     for warning in &report.warnings {
         show::warn(format_args!("warning: {warning}"));
     }
-    tell(args, &report)
+    match args.quiet && !args.json {
+        true => Ok(()),
+        false => tell(args, &report),
+    }
 }
 
 /// Refuses to overwrite what holds something, or asks.
@@ -171,14 +244,21 @@ fn keep_what_is_there(args: &Args) -> Result<()> {
 
 fn options(args: &Args) -> Result<BuildOptions> {
     let mut options = BuildOptions {
-        size: args.size,
-        journal_size: args.journal_size,
         inodes: args.inodes,
-        uuid: args.uuid,
+        uuid: args.uuid.map(UuidArg::uuid),
         label: args.label.clone(),
         from: args.from.clone(),
         threads: args.threads,
         preallocate: args.preallocate,
+        blocks_per_group: args.blocks_per_group,
+        reserved_percent: args.reserved,
+        last_mounted: args.last_mounted.clone(),
+        spare: match (args.compact, args.spare) {
+            (true, _) => Spare::Compact,
+            (false, None) => SPARE_DEFAULT,
+            (false, Some(Extra::Percent(percent))) => Spare::Percent(percent),
+            (false, Some(Extra::Bytes(bytes))) => Spare::Bytes(bytes),
+        },
         ..BuildOptions::default()
     };
     let failed = |e| diagnostics::making(&args.image, e);
@@ -189,10 +269,20 @@ fn options(args: &Args) -> Result<BuildOptions> {
     options.block_size = args.block_size.map_or(options.block_size, narrow);
     options.inode_ratio = args.inode_ratio.map_or(options.inode_ratio, narrow);
     options.inode_size = args.inode_size.unwrap_or(options.inode_size);
-    options.reserved_percent = args.reserved;
+    options.flex_bg_size = args.flex_groups.unwrap_or(options.flex_bg_size);
+    options.errors = args.errors.unwrap_or(options.errors);
+    options.size = size(args)?;
     options.features = FeatureSet::of_type(&args.fs_type).map_err(failed)?;
+    if args.with_journal {
+        options.features.set("has_journal", true).map_err(failed)?;
+    }
     if let Some(list) = &args.features {
         options.features = options.features.changed(list).map_err(failed)?;
+    }
+    let listed = args.journal_list.as_ref().and_then(|list| list.bytes);
+    options.journal_size = args.journal_size.or(listed);
+    for list in &args.extended {
+        list.apply(&mut options);
     }
     if let Ok(epoch) = std::env::var("SOURCE_DATE_EPOCH") {
         let time = epoch
@@ -201,6 +291,27 @@ fn options(args: &Args) -> Result<BuildOptions> {
         options.time = Some(time?);
     }
     Ok(options)
+}
+
+/// The size that was asked for, or that of what is there, unless it is to follow from the tree.
+fn size(args: &Args) -> Result<Option<u64>> {
+    let asked = args.fs_size.map(|size| size.bytes(args.block_size));
+    if let Some(bytes) = args.size.or(asked) {
+        return Ok(Some(bytes));
+    }
+    if args.compact || args.spare.is_some() {
+        return Ok(None);
+    }
+    match std::fs::metadata(&args.image) {
+        Ok(there) if there.is_file() && there.len() > 0 => Ok(Some(there.len())),
+        Ok(there) if there.file_type().is_block_device() => {
+            let options = DeviceOptions::read_only().exclusive(false);
+            let device = FileDevice::open(&args.image, &options);
+            let device = device.map_err(|e| diagnostics::device(&args.image, e))?;
+            Ok(Some(device.len()))
+        }
+        _ => Ok(None),
+    }
 }
 
 fn tell(args: &Args, report: &MkfsReport) -> Result<()> {

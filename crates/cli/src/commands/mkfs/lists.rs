@@ -1,0 +1,174 @@
+//! The lists of `-E` and `-J`, and the words of `-e`.
+
+use crate::size;
+use uext4::ErrorsBehaviour;
+use uext4::unstable::BuildOptions;
+use uuid::Uuid;
+
+/// What `-J` takes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Journal {
+    /// Bytes of the journal.
+    pub bytes: Option<u64>,
+}
+
+impl Journal {
+    /// Reads a list.
+    ///
+    /// # Errors
+    /// What is wrong, for the user.
+    pub fn parse(list: &str) -> Result<Journal, String> {
+        let mut journal = Journal::default();
+        for (name, value) in words(list) {
+            match (name, value) {
+                ("size", Some(value)) => journal.bytes = Some(megabytes(value)?),
+                ("device", _) => {
+                    return Err("a journal on another device can't be made: mke2fs -O journal_dev and tune2fs -J device= do it".to_owned());
+                }
+                ("location" | "fast_commit_size", _) => {
+                    return Err(format!("`{name}` can't be chosen"));
+                }
+                _ => return Err(unknown(name, "size=MEGABYTES")),
+            }
+        }
+        Ok(journal)
+    }
+}
+
+/// A number of MiB, or a size with a suffix.
+fn megabytes(text: &str) -> Result<u64, String> {
+    match text.parse::<u64>() {
+        Ok(n) => n
+            .checked_mul(1 << 20)
+            .ok_or_else(|| format!("`{text}` is too large")),
+        Err(_) => size::parse(text),
+    }
+}
+
+/// What `-E` takes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extended {
+    root_owner: Option<(u32, u32)>,
+    hash_seed: Option<Uuid>,
+    stride: Option<u16>,
+    stripe_width: Option<u32>,
+}
+
+impl Extended {
+    /// Reads a list.
+    ///
+    /// # Errors
+    /// What is wrong, for the user.
+    pub fn parse(list: &str) -> Result<Extended, String> {
+        let mut extended = Extended::default();
+        for (name, value) in words(list) {
+            match (name, value) {
+                ("root_owner", owner) => extended.root_owner = Some(root_owner(owner)?),
+                ("hash_seed", Some(seed)) => extended.hash_seed = Some(number(name, seed)?),
+                ("stride", Some(blocks)) => extended.stride = Some(number(name, blocks)?),
+                ("stripe_width" | "stripe-width", Some(blocks)) => {
+                    extended.stripe_width = Some(number(name, blocks)?);
+                }
+                // Inode tables and journal read as zeros from the start, and free space is discarded where that costs nothing.
+                ("lazy_itable_init" | "lazy_journal_init", _)
+                | ("discard" | "nodiscard" | "assume_storage_prezeroed", None) => {}
+                ("offset", _) => {
+                    return Err("`offset` can't be chosen: make a file of the image, and copy that to its place".to_owned());
+                }
+                _ => {
+                    let known = "root_owner[=UID:GID], hash_seed=UUID, stride=BLOCKS, stripe_width=BLOCKS, \
+                                 lazy_itable_init=, lazy_journal_init=, discard, nodiscard";
+                    return Err(unknown(name, known));
+                }
+            }
+        }
+        Ok(extended)
+    }
+
+    /// Sets what the list had.
+    pub fn apply(&self, options: &mut BuildOptions) {
+        options.root_owner = self.root_owner.or(options.root_owner);
+        options.hash_seed = self.hash_seed.or(options.hash_seed);
+        options.stride = self.stride.unwrap_or(options.stride);
+        options.stripe_width = self.stripe_width.unwrap_or(options.stripe_width);
+    }
+}
+
+/// `UID:GID`; without, the caller's own.
+fn root_owner(text: Option<&str>) -> Result<(u32, u32), String> {
+    let Some(text) = text else {
+        let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
+        return Ok((uid.as_raw(), gid.as_raw()));
+    };
+    let (uid, gid) = text
+        .split_once(':')
+        .ok_or_else(|| format!("`root_owner={text}`: give UID:GID"))?;
+    Ok((number("root_owner", uid)?, number("root_owner", gid)?))
+}
+
+fn number<T: std::str::FromStr>(name: &str, text: &str) -> Result<T, String> {
+    text.parse()
+        .map_err(|_| format!("`{name}` can't be `{text}`"))
+}
+
+fn unknown(name: &str, known: &str) -> String {
+    format!("`{name}` is unknown or lacks its value; there is {known}")
+}
+
+fn words(list: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
+    let words = list.split(',').filter(|word| !word.is_empty());
+    words.map(|word| match word.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (word, None),
+    })
+}
+
+/// What `-e` takes.
+///
+/// # Errors
+/// What is wrong, for the user.
+pub fn errors(text: &str) -> Result<ErrorsBehaviour, String> {
+    match text {
+        "continue" => Ok(ErrorsBehaviour::Continue),
+        "remount-ro" => Ok(ErrorsBehaviour::RemountRo),
+        "panic" => Ok(ErrorsBehaviour::Panic),
+        _ => Err("there is continue, remount-ro and panic".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn journals() {
+        let bytes = |list| Journal::parse(list).unwrap().bytes;
+        assert_eq!(bytes("size=8"), Some(8 << 20));
+        assert_eq!(bytes("size=1.5G"), Some(3 << 29));
+        assert!(Journal::parse("size").is_err());
+        assert!(
+            Journal::parse("device=/dev/x")
+                .unwrap_err()
+                .contains("tune2fs")
+        );
+    }
+
+    #[test]
+    fn extended_options() {
+        let mut options = BuildOptions::default();
+        let list = "root_owner=5:6,stride=4,stripe-width=8,lazy_itable_init=0,nodiscard";
+        Extended::parse(list).unwrap().apply(&mut options);
+        assert_eq!(options.root_owner, Some((5, 6)));
+        assert_eq!((options.stride, options.stripe_width), (4, 8));
+        for wrong in [
+            "stride",
+            "stride=x",
+            "root_owner=5",
+            "offset=4096",
+            "frob",
+            "discard=1",
+        ] {
+            assert!(Extended::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}
