@@ -30,11 +30,13 @@
 //! | `inode_allocator`, [`generation`] | inode numbers and generations |
 //! | `block_allocator` | blocks |
 //! | `volume` | superblock, groups, buffer cache, journal, errors |
+//! | `backup_superblock` | reading an image whose superblock is damaged |
 //! | `group`, [`bitmap`] | a block group in memory, completed for the journal |
 //! | `options`, `error`, `errno` | mount options; errors, and the errno of each |
 #![forbid(unsafe_code)]
 
 mod attributes;
+mod backup_superblock;
 mod block_allocator;
 mod clock;
 mod deletion;
@@ -63,6 +65,7 @@ mod vfs_impl;
 mod volume;
 
 pub use attributes::Attributes;
+pub use backup_superblock::BackupSuperblock;
 pub use block_allocator::BlockAllocator;
 pub use deletion::Deletion;
 pub use directory::Directory;

@@ -13,8 +13,8 @@ pub use crate::image_options::ImageConfig;
 pub use uext4_block::LatencyDevice;
 pub use uext4_build::{FeatureSet, MkfsOptions as BuildOptions, Spare};
 pub use uext4_ext4::{
-    Durations, Ext4, Ext4Error, GenerationVariant, IallocVariant, InodeRef, MountOptions,
-    read_superblock,
+    BackupSuperblock, Durations, Ext4, Ext4Error, GenerationVariant, IallocVariant, InodeRef,
+    MountOptions, read_superblock,
 };
 /// POSIX message queues and their namespaces.
 pub use uext4_mqueue as mqueue;
