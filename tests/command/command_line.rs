@@ -137,7 +137,19 @@ fn failures_are_one_line_that_says_what_to_do() {
     let workdir = Workdir::new();
     workdir.tree();
     workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
-    workdir.refuses(1, &["ls", "none.img"], "no such image; `uext4 mkfs");
+    assert_eq!(
+        workdir.fails(1, &["ls", "none.img"]),
+        "uext4: none.img: no such image\n"
+    );
+    workdir.refuses(
+        1,
+        &["mkdir", "none.img:/x"],
+        "no such image; `uext4 mkfs none.img --size 1G` makes one",
+    );
+    for args in [&["ls", "b.img"][..], &["info", "a.imh"], &["rm", "a"]] {
+        workdir.refuses(1, args, "did you mean a.img?");
+    }
+    workdir.refuses(8, &["check", "A.img"], "did you mean a.img?");
     for file in ["tree/large", "tree/etc/passwd"] {
         workdir.refuses(1, &["ls", file], "not an ext4 image");
         workdir.refuses(8, &["check", file], "not an ext4 image");
@@ -409,7 +421,7 @@ fn every_command_has_help_with_an_example() {
     let commands = [
         "mkfs", "info", "ls", "tree", "stat", "cat", "find", "du", "df", "cp", "mkdir", "rm", "mv",
         "ln", "chmod", "chown", "chattr", "lsattr", "touch", "truncate", "xattr", "check", "trim",
-        "dump",
+        "dump", "label",
     ];
     for command in commands {
         let help = workdir.ok(&[command, "--help"]);

@@ -2,6 +2,7 @@
 
 mod command_line;
 mod completions;
+mod damaged_superblock;
 mod dump;
 mod examples;
 mod guards;
@@ -9,6 +10,7 @@ mod huge_images;
 mod install;
 mod interrupted;
 mod mqueue;
+mod what_is_it;
 mod workdir;
 
 use rustix::process::Signal;

@@ -14,8 +14,8 @@ struct Ran {
 }
 
 /// The commands that the lines use, each a function of the shell. One that is left out here fails as the host's program.
-const COMMANDS: &str = "cat chattr check chgrp chmod chown cp create df du find getfacl info ln ls lsattr mkdir mkfifo mkfs mknod mount mv \
-                        readlink rm rmdir setfacl stat touch tree truncate umount xattr";
+const COMMANDS: &str = "cat chattr check chgrp chmod chown cp create df du find fsck getfacl info label ln ls lsattr mkdir mkfifo mkfs mknod mount mv \
+                        readlink rm rmdir setfacl stat touch tree trim truncate umount xattr";
 
 fn functions() -> String {
     let function = |name: &str| format!("{name}() {{ \"$UEXT4\" {name} \"$@\"; }}\n");

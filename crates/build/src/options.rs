@@ -76,7 +76,7 @@ pub struct MkfsOptions {
     pub last_mounted: String,
     /// Seed of name hashes; `None` derives it from a UUID that is given, else it is random.
     pub hash_seed: Option<Uuid>,
-    /// Blocks that a RAID writes to a disk before it goes on with the next; 0 means unknown.
+    /// Blocks of a stripe of a RAID that are on one disk; 0 means unknown.
     pub stride: u16,
     /// Blocks of a stripe of a RAID; 0 means unknown.
     pub stripe_width: u32,

@@ -1,7 +1,7 @@
 //! A bar on standard error, for work of more than a second and on a terminal only.
 
 use crate::{interrupt, show};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -41,9 +41,15 @@ pub struct Bar {
 impl Bar {
     /// Nothing done yet.
     pub fn new() -> Bar {
+        Bar::unless(false)
+    }
+
+    /// Nothing done yet; with `quiet` it is never shown.
+    pub fn unless(quiet: bool) -> Bar {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         let is_terminal = std::io::stderr().is_terminal();
         let shown = match MODE.get().unwrap_or(&Mode::Auto) {
+            _ if quiet => false,
             Mode::Auto => is_terminal,
             Mode::Always => true,
             Mode::Never => false,
@@ -62,15 +68,15 @@ impl Bar {
         let counts = if in_bytes {
             "{bytes}/{total_bytes} {binary_bytes_per_sec}"
         } else {
-            "{human_pos}/{human_len}"
+            "{human_pos}/{human_len} {per_sec}"
         };
         let template = match total {
             0 if in_bytes => "{spinner} {msg} {bytes} {binary_bytes_per_sec}".to_owned(),
-            0 => "{spinner} {msg} {human_pos}".to_owned(),
-            _ => format!("{{msg:<12}} [{{wide_bar}}] {counts} {{eta}}"),
+            0 => "{spinner} {msg} {human_pos} {per_sec}".to_owned(),
+            _ => format!("{{msg:<12}} [{{wide_bar}}] {counts} {{eta}} left"),
         };
         if let Ok(style) = ProgressStyle::with_template(&template) {
-            self.bar.set_style(style);
+            self.bar.set_style(style.with_key("rate", rate));
         }
         self.bar.reset();
         if total > 0 {
@@ -108,6 +114,13 @@ impl Bar {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
     }
+}
+
+/// Steps in a second, without a fraction.
+fn rate(state: &ProgressState, text: &mut dyn std::fmt::Write) {
+    let steps = HumanCount(state.per_sec() as u64);
+    // An error is the writer's own.
+    let _ = write!(text, "{steps}/s");
 }
 
 impl Drop for Bar {

@@ -1,13 +1,15 @@
 //! Errors as one line: what, why, and what to do about it.
 
 use crate::location::{self, InImage};
-use crate::quoted::quoted;
-use crate::{interrupt, show};
+use crate::quoted::{self, quoted};
+use crate::{interrupt, near_names, probe, show};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
 use uext4::unstable::ondisk::{EXT4_MAGIC, SUPERBLOCK_OFFSET};
+use uext4::unstable::read_superblock;
+use uext4::{BlockDevice, DeviceOptions, FileDevice};
 use uext4::{BlockError, CheckError, Errno, Error, Filesystem, InodeFlags, MkfsError};
 use uext4_mountd::{second_mount, stats};
 
@@ -227,6 +229,22 @@ fn did_you_mean(path: &Path) -> String {
     meant.map_or_else(String::new, |meant| format!("; did you mean {meant}?"))
 }
 
+/// An image that can't be opened to be written.
+pub fn opening_to_write(image: &Path, e: &Error) -> anyhow::Error {
+    if e.errno() == Errno::ENOENT
+        && image
+            .parent()
+            .is_some_and(|dir| dir == Path::new("") || dir.is_dir())
+    {
+        let quoted = quoted::path(image);
+        return anyhow::anyhow!(
+            "{}; `uext4 mkfs {quoted} --size 1G` makes one",
+            missing(image)
+        );
+    }
+    opening(image, e)
+}
+
 /// An image that can't be opened.
 pub fn opening(image: &Path, e: &Error) -> anyhow::Error {
     let name = image.display();
@@ -241,6 +259,9 @@ pub fn opening(image: &Path, e: &Error) -> anyhow::Error {
         ),
         Errno::EROFS => anyhow::anyhow!("{name}: it, or the file system it is on, is read-only"),
         _ if !has_magic(image) => not_an_image(image),
+        Errno::EUCLEAN | Errno::EINVAL | Errno::EIO if truncated(image).is_some() => {
+            anyhow::anyhow!("{name}: {}", truncated(image).unwrap_or_default())
+        }
         Errno::EUCLEAN => {
             anyhow::anyhow!("{name}: {e}; `uext4 check {name}` reports what is damaged")
         }
@@ -264,7 +285,8 @@ pub fn has_magic(image: &Path) -> bool {
     read.is_ok() && u16::from_le_bytes(magic) == EXT4_MAGIC
 }
 
-fn holds_data(there: &fs::Metadata) -> bool {
+/// Whether it is a file or a block device.
+pub fn holds_data(there: &fs::Metadata) -> bool {
     there.is_file() || there.file_type().is_block_device()
 }
 
@@ -317,23 +339,50 @@ pub fn device(image: &Path, e: BlockError) -> anyhow::Error {
     opening(image, &Error::from_source(errno, e))
 }
 
+/// That an image ends before its file system does, if so.
+pub fn truncated(image: &Path) -> Option<String> {
+    let device = FileDevice::open(image, &DeviceOptions::read_only().exclusive(false)).ok()?;
+    let sb = read_superblock(&device).ok()?;
+    let need = sb
+        .geometry
+        .blocks_count
+        .checked_mul(sb.geometry.block_size.into())?;
+    let have = device.len();
+    (have < need).then(|| {
+        let (need, have) = (show::bytes(need), show::bytes(have));
+        format!("is truncated: its file system needs {need}, and it has {have}; was it copied as a whole?")
+    })
+}
+
 fn missing(image: &Path) -> anyhow::Error {
     let name = image.display();
-    anyhow::anyhow!("{name}: no such image; `uext4 mkfs {name} --size 1G` makes one")
+    match near_names::of(image) {
+        Some(near) => {
+            anyhow::anyhow!(
+                "{name}: no such image; did you mean {}?",
+                quoted::path(&near)
+            )
+        }
+        None => anyhow::anyhow!("{name}: no such image"),
+    }
 }
 
 fn not_an_image(image: &Path) -> anyhow::Error {
     let name = image.display();
     if image.is_dir() {
         return anyhow::anyhow!(
-            "{name}: is a directory, not an image; `uext4 mkfs NEW --from {name}` makes one of it"
+            "{name}: is a directory, not an image; `uext4 mkfs NEW --from {}` makes one of it",
+            quoted::path(image)
         );
     }
     match fs::metadata(image) {
         Ok(there) if !holds_data(&there) => {
             anyhow::anyhow!("{name}: is neither a file nor a block device, so it holds no image")
         }
-        _ => anyhow::anyhow!("{name}: not an ext4 image; is it the right file?"),
+        _ => match probe::describe(image) {
+            Ok(what) => anyhow::anyhow!("{name}: {what}"),
+            Err(e) => on_host(image, e),
+        },
     }
 }
 

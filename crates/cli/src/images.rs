@@ -2,13 +2,13 @@
 
 use crate::endpoint::{Endpoint, Image, Mounted, Target};
 use crate::location::InImage;
-use crate::{diagnostics, expand, failures, mode};
+use crate::{diagnostics, expand, failures, mode, superblock};
 use anyhow::Result;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::OnceLock;
-use uext4::{Caller, Filesystem, ImageOptions};
+use uext4::{Caller, DeviceOptions, Filesystem, ImageOptions};
 use uext4_mountd::second_mount;
 
 /// Where the journal of images is that have it on another device.
@@ -207,14 +207,48 @@ pub fn open(image: &Path, write: bool) -> Result<Filesystem> {
     if let Some(device) = journal() {
         options = options.journal(device);
     }
-    let fs = Filesystem::open(image, &options).map_err(|e| diagnostics::opening(image, &e))?;
+    let fs = match write {
+        true => open_to_write(image, &options)?,
+        false => open_to_read(image, &options)?,
+    };
     // What it makes gets the modes that the host's programs would give it.
-    let fs = fs.with_caller(Caller::root().with_umask(mode::umask()));
-    if write && fs.is_read_only() {
+    Ok(fs.with_caller(Caller::root().with_umask(mode::umask())))
+}
+
+/// Opens an image to be changed.
+fn open_to_write(image: &Path, options: &ImageOptions) -> Result<Filesystem> {
+    if superblock::asked_for().is_some() {
+        anyhow::bail!("{}: with --superblock it can only be read", image.display());
+    }
+    let fs = Filesystem::open(image, options).map_err(|e| match superblock::remedy(image) {
+        Some(remedy) => anyhow::anyhow!("{}: {remedy}", image.display()),
+        None => diagnostics::opening_to_write(image, &e),
+    })?;
+    if fs.is_read_only() {
         anyhow::bail!(
             "{}: has features that can only be read; `uext4 info` lists them",
             image.display()
         );
     }
     Ok(fs)
+}
+
+/// Opens an image to read, with a backup of its superblock if that is damaged.
+fn open_to_read(image: &Path, options: &ImageOptions) -> Result<Filesystem> {
+    let failed = |e| diagnostics::opening(image, &e);
+    let mut why = None;
+    if superblock::asked_for().is_none() {
+        match Filesystem::open(image, options) {
+            Ok(fs) => return Ok(fs),
+            Err(e) => why = Some(e),
+        }
+    }
+    match (superblock::open(image, &DeviceOptions::read_only()), why) {
+        (Ok(opened), None) => Filesystem::open_device(opened.device, options).map_err(failed),
+        (Ok(opened), Some(_)) if opened.is_damaged => {
+            Filesystem::open_device(opened.device, options).map_err(failed)
+        }
+        (_, Some(e)) => Err(failed(e)),
+        (Err(e), None) => Err(e),
+    }
 }

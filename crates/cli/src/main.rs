@@ -12,6 +12,8 @@
 //! | [`failures`] | failures that do not end a command |
 //! | [`interrupt`] | signals that end a command |
 //! | [`probe`] | what a file or device holds already |
+//! | [`superblock`] | images whose superblock is damaged |
+//! | [`near_names`] | names that may have been meant |
 //! | [`chattr_flags`] | flags as chattr(1) writes them |
 //! | [`ask`], [`mode`], [`quoted`], [`timestamp`] | questions, permission bits, names for a shell, and times, as coreutils have them |
 //! | [`bar`], [`show`], [`time_format`], [`size`], [`glob`] | output and input forms |
@@ -34,13 +36,16 @@ mod interrupt;
 mod location;
 mod mode;
 mod mount_helper;
+mod near_names;
 mod probe;
 mod quoted;
 mod show;
 mod size;
+mod superblock;
 mod time_format;
 mod timestamp;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use commands::Command;
 use signal_hook::consts::SIGPIPE;
@@ -73,6 +78,9 @@ struct Cli {
     /// Do not show how far the work is
     #[arg(long, global = true, overrides_with = "progress")]
     no_progress: bool,
+    /// Read an image with the backup of its superblock in this block, as e2fsck -b
+    #[arg(long, global = true, value_name = "BLOCK")]
+    superblock: Option<u64>,
     #[command(subcommand)]
     command: Command,
 }
@@ -84,23 +92,27 @@ fn main() -> ExitCode {
     internal_error::abort_on_panic();
     let matches = commands::help::command().try_get_matches_from(arguments());
     let matches = matches.unwrap_or_else(|e| commands::help::exit(&e));
-    let Cli {
-        journal,
-        progress,
-        no_progress,
-        command,
-    } = match Cli::from_arg_matches(&matches) {
+    let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
         Err(e) => e.exit(),
     };
-    if let Some(device) = journal {
+    if let Some(device) = cli.journal {
         images::set_journal(device);
     }
-    bar::set_mode(match (progress, no_progress) {
+    bar::set_mode(match (cli.progress, cli.no_progress) {
         (true, _) => bar::Mode::Always,
         (_, true) => bar::Mode::Never,
         _ => bar::Mode::Auto,
     });
+    let command = cli.command;
+    if let Some(block) = cli.superblock {
+        if !command.opens_images() {
+            let why = "--superblock is for commands that read an image";
+            let mut cli = commands::help::command();
+            cli.error(ErrorKind::ArgumentConflict, why).exit();
+        }
+        superblock::set(block);
+    }
     if let (Some(level), false) = (
         report::level_asked_for(),
         matches!(command, Command::Serve(_)),

@@ -1,5 +1,7 @@
 //! Names as a shell reads them.
 
+use std::path::Path;
+
 /// A name for a command line that the user may copy: as it is where a shell takes it so, else quoted.
 pub fn quoted(name: impl AsRef<[u8]>) -> String {
     let name = name.as_ref();
@@ -8,6 +10,11 @@ pub fn quoted(name: impl AsRef<[u8]>) -> String {
         Ok(text) if !text.is_empty() && name.iter().all(is_plain) => text.to_owned(),
         _ => always(name),
     }
+}
+
+/// A path for such a command line.
+pub fn path(path: &Path) -> String {
+    quoted(path.as_os_str().as_encoded_bytes())
 }
 
 /// A name in quotes, as the options `-v` of coreutils print it.

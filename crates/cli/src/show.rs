@@ -172,6 +172,21 @@ pub fn json(document: &impl Serialize) -> anyhow::Result<()> {
     Ok(writeln!(std::io::stdout().lock(), "{safe}")?)
 }
 
+/// Prints one JSON document of all operands: for one operand its own, else a list.
+///
+/// # Errors
+/// Standard output is closed.
+pub fn json_of<T>(operands: &[T], mut documents: Vec<impl Serialize>) -> anyhow::Result<()> {
+    match (operands.len(), documents.pop()) {
+        (1, None) => Ok(()),
+        (1, Some(document)) => json(&document),
+        (_, last) => {
+            documents.extend(last);
+            json(&documents)
+        }
+    }
+}
+
 /// A number of bytes, short: `1.5 GiB`.
 pub fn bytes(n: u64) -> String {
     indicatif::BinaryBytes(n).to_string()

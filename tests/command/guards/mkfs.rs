@@ -168,7 +168,7 @@ fn a_full_host_is_named_and_costs_no_image() {
     for name in ["small/a.img", "small/new.img"] {
         workdir.refuses(
             1,
-            &["mkfs", name, "--force", "--from", "tree"],
+            &["mkfs", name, "--force", "--from", "tree", "--compact"],
             "no space left on the host",
         );
     }
@@ -194,7 +194,9 @@ fn the_host_s_largest_file_is_named() {
 fn begin(workdir: &Workdir) -> Child {
     let mut command = Command::new(uext4());
     command.current_dir(workdir.dir()).stderr(Stdio::null());
-    command.args(["mkfs", "a.img", "--force", "--from", "tree"]);
+    command.args([
+        "mkfs", "a.img", "--force", "--from", "tree", "--spare", "1M",
+    ]);
     let mut child = command.stdout(Stdio::null()).spawn().unwrap();
     while left_behind(workdir).is_empty() && child.try_wait().unwrap().is_none() {
         std::thread::sleep(Duration::from_micros(200));

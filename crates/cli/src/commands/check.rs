@@ -1,29 +1,36 @@
 //! `uext4 check`.
 
 use crate::bar::Bar;
-use crate::{diagnostics, show};
+use crate::{diagnostics, failures, interrupt, quoted, show, superblock};
 use anyhow::Result;
 use serde::Serialize;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use uext4::{CheckOptions, CheckReport, DeviceOptions, FileDevice};
+use uext4::{CheckOptions, CheckReport, DeviceOptions};
 
 /// The exit code when faults were found, as of e2fsck.
 const FAULTS: u8 = 4;
 /// The exit code when the check could not be done, as of e2fsck.
 pub const OPERATIONAL: u8 = 8;
 
-/// Verify everything of an image, and change nothing.
+/// Verify everything of images, and change nothing
 ///
-/// Exits with 0 when there is nothing wrong, 4 when there is, 8 when the check could not be done.
-/// Notes report what is unusual but not damage, such as a backup superblock that differs; they do not
-/// change the exit code. An image that something else writes to is refused.
+/// Exits with 0 when there is nothing wrong, 4 when there is, 8 when the check could not be done; of several images,
+/// with the largest of these. Notes report what is unusual but not damage, such as a backup superblock that differs;
+/// they do not change the exit code. An image that something else writes to is refused. An image whose superblock is
+/// damaged is checked with a backup. Options of e2fsck are understood; nothing is repaired.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: uext4 check disk.img")]
+#[command(
+    visible_alias = "fsck",
+    after_help = "Examples:\n  \
+        uext4 check disk.img\n  \
+        uext4 check --json a.img b.img   one document, a list of both"
+)]
 pub struct Args {
-    /// The image
-    image: PathBuf,
+    /// The images
+    #[arg(required = true, value_name = "IMAGE")]
+    images: Vec<PathBuf>,
     /// Threads; 0 means one for each CPU
     #[arg(long, default_value_t = 0)]
     threads: usize,
@@ -36,6 +43,31 @@ pub struct Args {
     /// Report as JSON
     #[arg(long)]
     json: bool,
+    /// Print no progress
+    #[arg(long, short)]
+    quiet: bool,
+    /// Change nothing, as always
+    #[arg(short = 'n')]
+    no_changes: bool,
+    /// Check an image that is marked clean too, as always
+    #[arg(short = 'f')]
+    even_clean: bool,
+    /// Repair, which is not done: faults are reported, and `e2fsck -fy` is named
+    #[arg(short = 'y', short_alias = 'p', alias = "repair")]
+    repair: bool,
+    #[arg(short = 'a', hide = true)]
+    preen: bool,
+    /// Block of the superblock to use, as --superblock
+    #[arg(short = 'b', value_name = "BLOCK")]
+    backup: Option<u64>,
+    #[arg(short = 'B', hide = true, value_name = "BYTES")]
+    block_size: Option<u64>,
+    #[arg(short = 'v', hide = true)]
+    verbose: bool,
+    #[arg(short = 't', hide = true, action = clap::ArgAction::Count)]
+    timing: u8,
+    #[arg(short = 'C', hide = true, value_name = "FD")]
+    completion: Option<i32>,
 }
 
 #[derive(Serialize)]
@@ -71,30 +103,58 @@ struct FaultJson {
 }
 
 pub fn run(args: &Args) -> Result<ExitCode> {
+    if let Some(block) = args.backup {
+        superblock::set(block);
+    }
+    interrupt::catch()?;
+    let (mut code, mut documents) = (0, Vec::new());
+    for image in &args.images {
+        match check(args, image) {
+            Ok((report, superblock_is_damaged)) => {
+                let clean = report.is_clean() && !report.incomplete && !superblock_is_damaged;
+                code = code.max(if clean { 0 } else { FAULTS });
+                match args.json {
+                    true => documents.push(json(image, &report)),
+                    false => text(image, &report)?,
+                }
+                if !clean && (args.repair || args.preen) {
+                    let name = quoted::path(image);
+                    show::warn(format_args!(
+                        "{}: nothing is repaired; `e2fsck -fy {name}` repairs it",
+                        image.display()
+                    ));
+                }
+            }
+            Err(e) => {
+                failures::report(e)?;
+                code = code.max(OPERATIONAL);
+            }
+        }
+    }
+    if args.json {
+        show::json_of(&args.images, documents)?;
+    }
+    Ok(ExitCode::from(code))
+}
+
+/// Checks an image; whether its superblock is damaged comes with the report, as that is of a backup then.
+fn check(args: &Args, image: &Path) -> Result<(CheckReport, bool)> {
     let options = CheckOptions::new()
         .threads(args.threads)
         .faults_max(args.faults);
-    let bar = Bar::new();
     let device = DeviceOptions::read_only().exclusive(!args.force);
-    let device = FileDevice::open(&args.image, &device);
-    let checked = match device {
-        Ok(device) => uext4::check_on(&device, &options, &bar),
-        Err(e) => Err(e.into()),
-    };
+    let opened = superblock::open(image, &device)?;
+    let bar = Bar::unless(args.quiet || args.json);
+    let checked = uext4::check_on(&*opened.device, &options, &bar);
     drop(bar);
-    let report = checked.map_err(|e| diagnostics::checking(&args.image, e))?;
-    if args.json {
-        show::json(&json(args, &report))?;
-    } else {
-        text(args, &report)?;
-    }
-    let clean = report.is_clean() && !report.incomplete;
-    Ok(ExitCode::from(if clean { 0 } else { FAULTS }))
+    interrupt::check()?;
+    let report = checked.map_err(|e| diagnostics::checking(image, e))?;
+    Ok((report, opened.is_damaged))
 }
 
-fn text(args: &Args, report: &CheckReport) -> Result<()> {
+fn text(image: &Path, report: &CheckReport) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    let name = show::image(&args.image);
+    let name = show::image(image);
     for fault in &report.faults {
         writeln!(out, "{name}: {fault}")?;
     }
@@ -140,7 +200,7 @@ fn text(args: &Args, report: &CheckReport) -> Result<()> {
     Ok(())
 }
 
-fn json(args: &Args, report: &CheckReport) -> Json {
+fn json(image: &Path, report: &CheckReport) -> Json {
     let fault = |f: &uext4::Fault| FaultJson {
         what: f.kind.text(),
         inode: f.ino.map(|i| i.0),
@@ -149,7 +209,7 @@ fn json(args: &Args, report: &CheckReport) -> Json {
         detail: f.detail.as_deref().map(str::to_owned),
     };
     Json {
-        image: args.image.display().to_string(),
+        image: image.display().to_string(),
         clean: report.is_clean(),
         incomplete: report.incomplete,
         needs_recovery: report.needs_recovery,

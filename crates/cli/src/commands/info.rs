@@ -1,20 +1,27 @@
 //! `uext4 info`.
 
-use crate::{diagnostics, show, time_format};
+use crate::probe::partitions;
+use crate::{diagnostics, failures, show, superblock, time_format};
 use anyhow::Result;
 use comfy_table::{Table, presets};
 use serde::Serialize;
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use uext4::unstable::ondisk::{
     ErrorsBehaviour, GroupDesc, GroupFlags, GroupNo, Incompat, STATE_CLEAN, STATE_ERROR, Superblock,
 };
-use uext4::{BlockDevice, DeviceOptions, FileDevice};
+use uext4::{BlockDevice, DeviceOptions};
+use uext4_mountd::second_mount;
 use uuid::Uuid;
 
-/// Show superblock, features, journal and groups, as dumpe2fs does.
+/// Show superblock, features, journal and groups, as dumpe2fs does
+///
+/// Of a file or device that has partitions instead, those are listed.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: uext4 info --groups disk.img")]
+#[command(after_help = "Examples:\n  \
+    uext4 info --groups disk.img\n  \
+    uext4 info --superblock 32768 damaged.img   with a backup of the superblock")]
 pub struct Args {
     /// A table of the block groups too
     #[arg(long, short)]
@@ -22,8 +29,9 @@ pub struct Args {
     /// As JSON, with the groups
     #[arg(long)]
     json: bool,
-    /// The image
-    image: PathBuf,
+    /// The images
+    #[arg(required = true, value_name = "IMAGE")]
+    images: Vec<PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -71,26 +79,84 @@ struct GroupJson {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let image = &args.image;
+    let mut documents = Vec::new();
+    for image in &args.images {
+        let shown = read(args, image).and_then(|info| match args.json {
+            true => {
+                documents.push(info);
+                Ok(())
+            }
+            false => print(args, image, &info),
+        });
+        if let Err(e) = shown {
+            if !args.json {
+                print_partitions(image)?;
+            }
+            failures::report(e)?;
+        }
+    }
+    match args.json {
+        true => show::json_of(&args.images, documents),
+        false => Ok(()),
+    }
+}
+
+fn read(args: &Args, image: &Path) -> Result<Json> {
     // What is in use is shown as it is at the moment.
     let options = DeviceOptions::read_only().exclusive(false);
-    let device = FileDevice::open(image, &options).map_err(|e| diagnostics::device(image, e))?;
-    let sb = uext4::unstable::read_superblock(&device)
+    let device = superblock::open(image, &options)?.device;
+    let sb = uext4::unstable::read_superblock(&*device)
         .map_err(|e| diagnostics::opening(image, &e.of_mount()))?;
+    if let Some(truncated) = diagnostics::truncated(image) {
+        show::warn(format_args!("{}: {truncated}", image.display()));
+    }
     let groups = if args.groups || args.json {
-        groups(image, &device, &sb)?
+        groups(image, &*device, &sb)?
     } else {
         Vec::new()
     };
-    let info = info(&sb, groups);
-    if args.json {
-        return show::json(&info);
-    }
+    Ok(info(&sb, groups))
+}
+
+fn print(args: &Args, image: &Path, info: &Json) -> Result<()> {
     let out = &mut std::io::stdout().lock();
-    out.write_all(text(&info).as_bytes())?;
+    if args.images.len() > 1 {
+        writeln!(out, "{}:", show::image(image))?;
+    }
+    out.write_all(text(info).as_bytes())?;
+    if let Some(dir) = second_mount::mounted_at(image) {
+        writeln!(out, "{:<20} {}", "mounted on:", show::image(&dir))?;
+    }
     if args.groups {
         writeln!(out, "\n{}", groups_table(&info.groups))?;
     }
+    Ok(())
+}
+
+/// A line for each partition, if there are some.
+fn print_partitions(image: &Path) -> Result<()> {
+    let is_data = std::fs::metadata(image).is_ok_and(|there| diagnostics::holds_data(&there));
+    if !is_data || diagnostics::has_magic(image) {
+        return Ok(());
+    }
+    let found = File::open(image).and_then(|file| partitions::find(&file));
+    let found = found.unwrap_or_default();
+    if found.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["partition", "start", "size", "type", "holds"]);
+    for partition in &found {
+        table.add_row([
+            partition.number.to_string(),
+            partition.start.to_string(),
+            show::bytes(partition.len),
+            partition.kind.clone(),
+            partition.holds.unwrap_or("").to_owned(),
+        ]);
+    }
+    writeln!(std::io::stdout(), "{table}")?;
     Ok(())
 }
 

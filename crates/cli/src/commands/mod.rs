@@ -17,6 +17,7 @@ mod find;
 mod getfacl;
 pub mod help;
 mod info;
+mod label;
 mod ln;
 mod ls;
 mod lsattr;
@@ -29,6 +30,7 @@ mod mqueue;
 mod mv;
 mod readlink;
 mod reference;
+mod resize;
 mod rm;
 mod rmdir;
 mod serve;
@@ -84,6 +86,9 @@ pub enum Command {
     Xattr(xattr::Args),
     Check(check::Args),
     Dump(dump::Args),
+    Label(label::Args),
+    #[command(hide = true)]
+    Resize(resize::Args),
     Mount(mount::Args),
     Umount(umount::Args),
     Stats(stats::Args),
@@ -105,6 +110,20 @@ impl Command {
             Command::Check(_) => check::OPERATIONAL,
             _ => 1,
         }
+    }
+
+    /// Whether it opens images that exist.
+    pub fn opens_images(&self) -> bool {
+        !matches!(
+            self,
+            Command::Mkfs(_)
+                | Command::Mount(_)
+                | Command::Umount(_)
+                | Command::Stats(_)
+                | Command::Mqueue(_)
+                | Command::Bench(_)
+                | Command::Resize(_)
+        )
     }
 
     /// Does it.
@@ -144,6 +163,8 @@ impl Command {
             Command::Trim(args) => trim::run(&args),
             Command::Xattr(args) => xattr::run(args),
             Command::Dump(args) => dump::run(&args),
+            Command::Label(args) => label::run(&args),
+            Command::Resize(args) => resize::run(&args),
             Command::Mount(args) => mount::run(args),
             Command::Umount(args) => umount::run(&args),
             Command::Stats(args) => stats::run(&args),

@@ -1,25 +1,40 @@
 //! `uext4 trim`.
 
-use crate::{diagnostics, images, show, size};
+use crate::bar::Bar;
+use crate::{diagnostics, failures, images, interrupt, show, size};
 use anyhow::Result;
 use serde::Serialize;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use uext4::Filesystem;
+use uext4::unstable::ondisk::GroupNo;
 
-/// Return the free space of an image to its host
+/// Parts that the groups of an image are divided into, for the progress.
+const PARTS: u32 = 256;
+
+/// Return the free space of images to their host
 ///
 /// A sparse file gets smaller, a device discards it.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: uext4 trim disk.img")]
+#[command(after_help = "Examples:\n  \
+    uext4 trim disk.img\n  \
+    uext4 trim --minimum 1M *.img   leaves short runs alone, which is faster")]
 pub struct Args {
     /// Leave shorter runs of free space alone
-    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "0")]
+    #[arg(long, short, value_name = "SIZE", value_parser = size::parse, default_value = "0")]
     minimum: u64,
     /// As JSON
     #[arg(long)]
     json: bool,
-    /// The image
-    image: PathBuf,
+    /// Print nothing, and no progress
+    #[arg(long, short, conflicts_with = "json")]
+    quiet: bool,
+    /// Say how much it was, as always
+    #[arg(short = 'v', hide = true)]
+    verbose: bool,
+    /// The images
+    #[arg(required = true, value_name = "IMAGE")]
+    images: Vec<PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -29,17 +44,61 @@ struct Json {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let fs = images::open(&args.image, true)?;
-    let failed = |e| diagnostics::opening(&args.image, &e);
-    let bytes = fs.trim(args.minimum).map_err(failed)?;
-    fs.unmount().map_err(failed)?;
-    if args.json {
-        return show::json(&Json {
-            image: args.image.display().to_string(),
-            bytes_trimmed: bytes,
-        });
+    interrupt::catch()?;
+    let mut documents = Vec::new();
+    for image in &args.images {
+        let bytes = match trim(args, image) {
+            Ok(bytes) => bytes,
+            Err(e) => {
+                failures::report(e)?;
+                continue;
+            }
+        };
+        if args.json {
+            documents.push(Json {
+                image: image.display().to_string(),
+                bytes_trimmed: bytes,
+            });
+        } else if !args.quiet {
+            let name = show::image(image);
+            writeln!(std::io::stdout(), "{name}: {} trimmed", show::bytes(bytes))?;
+        }
     }
-    let image = args.image.display();
-    writeln!(std::io::stdout(), "{image}: {} trimmed", show::bytes(bytes))?;
-    Ok(())
+    match args.json {
+        true => show::json_of(&args.images, documents),
+        false => Ok(()),
+    }
+}
+
+fn trim(args: &Args, image: &Path) -> Result<u64> {
+    let fs = images::open(image, true)?;
+    let bar = Bar::unless(args.quiet || args.json);
+    let trimmed = trim_parts(&fs, args.minimum, &bar);
+    drop(bar);
+    let failed = |e| diagnostics::opening(image, &e);
+    let closed = fs.unmount().map_err(failed);
+    let bytes = trimmed.map_err(failed)?;
+    closed?;
+    interrupt::check()?;
+    Ok(bytes)
+}
+
+/// Trims some groups after the others, until a signal comes.
+fn trim_parts(fs: &Filesystem, least: u64, bar: &Bar) -> uext4::Result<u64> {
+    let (volume, blocks) = (&fs.engine().volume, &fs.engine().blocks);
+    let geometry = volume.geometry();
+    let unit = u64::from(geometry.block_size);
+    let groups = geometry.groups_count.div_ceil(PARTS).max(1);
+    let len = u64::from(groups) * u64::from(geometry.blocks_per_group) * unit;
+    uext4::Progress::phase(bar, "trim", geometry.groups_count.into());
+    let mut bytes = 0;
+    for first in (0..geometry.groups_count).step_by(groups as usize) {
+        let start = geometry.group_first_block(GroupNo(first)).0 * unit;
+        bytes += volume.report(blocks.trim(start, len, least))?;
+        uext4::Progress::advance(bar, groups.into());
+        if uext4::Progress::is_cancelled(bar) {
+            break;
+        }
+    }
+    Ok(bytes)
 }

@@ -13,15 +13,13 @@ mod journal;
 mod mapping;
 mod view;
 
-use crate::diagnostics;
-use crate::show;
+use crate::{images, show};
 use anyhow::{Result, bail};
 use clap::Subcommand;
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use uext4::unstable::ondisk::Ino;
-use uext4::{Filesystem, ImageOptions};
 use view::View;
 
 /// Show inodes, directories, journal and blocks as on disk
@@ -92,9 +90,8 @@ fn find(args: &Args, text: &str) -> Result<Ino> {
             Err(_) => bail!("`{text}` is neither a number nor a path, which begins with a slash"),
         };
     }
-    let options = ImageOptions::read_only();
     let image = &args.image;
-    let fs = Filesystem::open(image, &options).map_err(|e| diagnostics::opening(image, &e))?;
+    let fs = images::open(image, false)?;
     let attr = fs.symlink_metadata(Path::new(text));
     let attr = attr.map_err(|e| anyhow::anyhow!("{}:{text}: {e}", image.display()))?;
     Ok(Ino(u32::try_from(attr.ino)?))

@@ -1,16 +1,17 @@
 //! An image read by block and by inode, nothing of it trusted.
 
-use crate::diagnostics;
+use crate::{diagnostics, superblock};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
+use std::sync::Arc;
 use uext4::unstable::ondisk::{
     CsumSeed, GroupDesc, GroupNo, Ino, Inode, InodeParams, Pblk, Superblock, inode_checksum_ok,
 };
-use uext4::{BlockDevice, DeviceOptions, FileDevice};
+use uext4::{BlockDevice, DeviceOptions};
 
 /// An image.
 pub struct View {
-    device: FileDevice,
+    device: Arc<dyn BlockDevice>,
     /// Its superblock.
     pub sb: Superblock,
 }
@@ -38,9 +39,8 @@ impl View {
     /// No image, or one that can't be read.
     pub fn open(image: &Path) -> Result<View> {
         let options = DeviceOptions::read_only().exclusive(false);
-        let device =
-            FileDevice::open(image, &options).map_err(|e| diagnostics::device(image, e))?;
-        let sb = uext4::unstable::read_superblock(&device)
+        let device = superblock::open(image, &options)?.device;
+        let sb = uext4::unstable::read_superblock(&*device)
             .map_err(|e| diagnostics::opening(image, &e.of_mount()))?;
         Ok(View { device, sb })
     }

@@ -20,7 +20,7 @@ use std::io::{IsTerminal, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use uext4::unstable::{BuildOptions, FeatureSet, Spare, plan_mkfs};
-use uext4::{BlockDevice, DeviceOptions, FileDevice, MkfsReport};
+use uext4::{BlockDevice, DeviceOptions, FileDevice, MkfsError, MkfsReport};
 use uext4_mountd::printable;
 use uuid_arg::UuidArg;
 
@@ -141,6 +141,14 @@ pub struct Args {
     mke2fs: mke2fs::Mke2fsArgs,
 }
 
+impl Args {
+    /// The size that the command line names.
+    fn asked_size(&self) -> Option<u64> {
+        let asked = self.fs_size.map(|size| size.bytes(self.block_size));
+        self.size.or(asked)
+    }
+}
+
 const EXAMPLES: &str = "Examples:\n  \
     uext4 mkfs disk.img 4G                         an empty image\n  \
     uext4 mkfs root.img --from rootfs --spare 1G   a directory, and room for a GiB\n  \
@@ -195,10 +203,20 @@ pub fn run(args: &Args) -> Result<()> {
     }
     keep_what_is_there(args)?;
     interrupt::catch()?;
+    let there = args.image.exists();
     let bar = Bar::unless(args.quiet);
     let made = uext4::mkfs(&args.image, &options.into(), &bar);
     drop(bar);
-    let report = made.map_err(failed)?;
+    let report = made.map_err(|e| {
+        let is_full = matches!(e, MkfsError::NoSpace { .. } | MkfsError::NoInodes { .. });
+        match is_full && args.from.is_some() && args.asked_size().is_none() && there {
+            true => anyhow::anyhow!(
+                "{:#}; the size of what is there was kept, --spare 5% takes one that fits",
+                failed(e)
+            ),
+            false => failed(e),
+        }
+    })?;
     for warning in &report.warnings {
         show::warn(format_args!("warning: {warning}"));
     }
@@ -295,8 +313,7 @@ fn options(args: &Args) -> Result<BuildOptions> {
 
 /// The size that was asked for, or that of what is there, unless it is to follow from the tree.
 fn size(args: &Args) -> Result<Option<u64>> {
-    let asked = args.fs_size.map(|size| size.bytes(args.block_size));
-    if let Some(bytes) = args.size.or(asked) {
+    if let Some(bytes) = args.asked_size() {
         return Ok(Some(bytes));
     }
     if args.compact || args.spare.is_some() {

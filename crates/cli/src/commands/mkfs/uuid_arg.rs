@@ -51,7 +51,7 @@ fn of_now() -> Uuid {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let steps = since.map_or(0, |since| since.as_nanos() as u64 / 100);
     let [a, b, c, d, e, f, g, h, ..] = Uuid::new_v4().into_bytes();
-    // The bit of a multicast address tells it from a host's.
+    // The bit of a multicast address distinguishes it from that of a host.
     let node = [a | 1, b, c, d, e, f];
     let clock = u16::from_le_bytes([g, h]);
     Builder::from_gregorian_timestamp(steps + GREGORIAN_TO_UNIX, clock, &node).into_uuid()

@@ -1,4 +1,14 @@
-//! What a file or device holds, by the marks that file systems and partition tables leave.
+//! What a file or device holds, by the marks that file systems, partition tables and archives leave.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`partitions`] | the tables of GPT and MBR |
+//! | [`advice`] | the command that helps with what is not an ext4 image |
+
+mod advice;
+pub mod partitions;
+
+pub use advice::describe;
 
 use std::fs::File;
 use std::io;
@@ -24,7 +34,7 @@ const fn mark(what: &'static str, offset: usize, bytes: &'static [u8]) -> Mark {
 }
 
 /// The marks, as each format's documentation has them; what is more exact first.
-const MARKS: [Mark; 35] = [
+const MARKS: &[Mark] = &[
     mark("an ext2, ext3 or ext4 file system", 0x438, b"\x53\xef"),
     mark("a LUKS volume", 0, b"LUKS\xba\xbe"),
     Mark {
@@ -67,7 +77,25 @@ const MARKS: [Mark; 35] = [
     mark("an HFS+ file system", 0x400, b"H+\0\x04"),
     mark("a Ceph BlueStore device", 0, b"bluestore block device"),
     mark("a qcow2 image", 0, b"QFI\xfb"),
+    mark("a VMDK image", 0, b"KDMV"),
+    mark("a VMDK image", 0, b"# Disk DescriptorFile"),
+    mark("a VDI image", 0x40, b"\x7f\x10\xda\xbe"),
     mark("a VHDX image", 0, b"vhdxfile"),
+    mark("a VHD image", 0, b"conectix"),
+    mark("an Android sparse image", 0, b"\x3a\xff\x26\xed"),
+    mark("data compressed by gzip", 0, b"\x1f\x8b\x08"),
+    mark("data compressed by zstd", 0, b"\x28\xb5\x2f\xfd"),
+    mark("data compressed by xz", 0, b"\xfd7zXZ\0"),
+    mark("data compressed by bzip2", 0, b"BZh"),
+    mark("data compressed by lz4", 0, b"\x04\x22\x4d\x18"),
+    mark("a tar archive", 257, b"ustar"),
+    mark("a cpio archive", 0, b"070701"),
+    mark("a cpio archive", 0, b"070702"),
+    mark("a cpio archive", 0, b"070707"),
+    mark("a cpio archive", 0, b"\xc7\x71"),
+    mark("a zip archive", 0, b"PK\x03\x04"),
+    mark("a 7z archive", 0, b"7z\xbc\xaf\x27\x1c"),
+    mark("an ELF program", 0, b"\x7fELF"),
     mark("a partition table (GPT)", 512, b"EFI PART"),
     mark("a partition table (GPT)", 4096, b"EFI PART"),
     mark("a partition table (MBR) or boot sector", 510, b"\x55\xaa"),
@@ -76,22 +104,30 @@ const MARKS: [Mark; 35] = [
 /// All marks are in the first so many bytes.
 const HEAD_BYTES: usize = 0x20000 + 128 * 1024;
 
+/// What is unknown.
+const UNKNOWN: &str = "data that is not a file system";
+
 /// What the file or device holds; `None` if its beginning is empty.
 ///
 /// # Errors
 /// It can't be read.
 pub fn holds(path: &Path) -> io::Result<Option<&'static str>> {
-    let file = File::open(path)?;
-    let (mut head, mut len) = (vec![0; HEAD_BYTES], 0);
-    while len < head.len() {
-        match file.read_at(&mut head[len..], len as u64) {
+    Ok(in_head(&read(&File::open(path)?, 0, HEAD_BYTES)?))
+}
+
+/// The bytes from `offset` on, as many as there are.
+fn read(file: &File, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+    let (mut bytes, mut done) = (vec![0; len], 0);
+    while done < bytes.len() {
+        match file.read_at(&mut bytes[done..], offset.saturating_add(done as u64)) {
             Ok(0) => break,
-            Ok(n) => len += n,
+            Ok(n) => done += n,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e),
         }
     }
-    Ok(in_head(&head[..len]))
+    bytes.truncate(done);
+    Ok(bytes)
 }
 
 fn in_head(head: &[u8]) -> Option<&'static str> {
@@ -105,17 +141,17 @@ fn in_head(head: &[u8]) -> Option<&'static str> {
     match MARKS.iter().find(|mark| is_there(mark)) {
         Some(mark) => Some(mark.what),
         None if head.iter().all(|b| *b == 0) => None,
-        None => Some("data that is not a file system"),
+        None => Some(UNKNOWN),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{HEAD_BYTES, MARKS, in_head};
+    use super::{HEAD_BYTES, MARKS, UNKNOWN, in_head};
 
     #[test]
     fn every_mark_is_found_where_it_may_be() {
-        for mark in &MARKS {
+        for mark in MARKS {
             let (stride, count) = mark.repeated;
             for i in [0, count - 1] {
                 let mut head = vec![0; HEAD_BYTES];
@@ -124,7 +160,7 @@ mod tests {
                 assert_eq!(in_head(&head), Some(mark.what));
                 assert_eq!(in_head(&head[..at]), None, "{}", mark.what);
                 head[at] ^= 0xff;
-                assert_eq!(in_head(&head), Some("data that is not a file system"));
+                assert_eq!(in_head(&head), Some(UNKNOWN));
             }
         }
         assert_eq!(in_head(&[]), None);

@@ -1,0 +1,51 @@
+//! `uext4 label`.
+
+use crate::{diagnostics, failures, quoted, show, superblock};
+use anyhow::{Result, bail};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use uext4::DeviceOptions;
+
+/// Show the label of an image, as e2label does
+///
+/// It is given when the image is made; this version can't change it.
+#[derive(Debug, clap::Args)]
+#[command(
+    alias = "e2label",
+    after_help = "Examples:\n  \
+    uext4 label disk.img\n  \
+    uext4 mkfs disk.img 1G --label data   makes one with a label"
+)]
+pub struct Args {
+    /// The image
+    image: PathBuf,
+    /// A new label, which e2label can set
+    #[arg(hide = true)]
+    label: Option<String>,
+}
+
+pub fn run(args: &Args) -> Result<()> {
+    let name = quoted::path(&args.image);
+    if let Some(label) = &args.label {
+        let label = quoted::quoted(label);
+        bail!(
+            "{}: its label can't be changed here; `e2label {name} {label}` does it",
+            args.image.display()
+        );
+    }
+    let shown = show_label(&args.image);
+    shown.or_else(failures::report)
+}
+
+fn show_label(image: &Path) -> Result<()> {
+    let options = DeviceOptions::read_only().exclusive(false);
+    let device = superblock::open(image, &options)?.device;
+    let sb = uext4::unstable::read_superblock(&*device)
+        .map_err(|e| diagnostics::opening(image, &e.of_mount()))?;
+    let name = sb.raw.volume_name;
+    let label = name.split(|b| *b == 0).next().unwrap_or_default();
+    let mut out = std::io::stdout().lock();
+    out.write_all(&show::name(label))?;
+    writeln!(out)?;
+    Ok(())
+}

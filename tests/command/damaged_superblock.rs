@@ -1,0 +1,128 @@
+//! Images whose superblock is damaged: they are read with a backup of it, and nothing writes to them.
+
+use crate::*;
+use std::os::unix::fs::FileExt;
+
+/// An image of 300 MiB with a file, made with these options.
+fn image(workdir: &Workdir, options: &[&str]) -> fs::File {
+    let _ = fs::remove_file(workdir.path("a.img"));
+    let args = [&["mkfs", "-q", "a.img", "300M"], options].concat();
+    workdir.ok(&args);
+    fs::write(workdir.path("file"), "content\n").unwrap();
+    workdir.ok(&["cp", "file", "a.img:/file"]);
+    let file = fs::File::options()
+        .read(true)
+        .write(true)
+        .open(workdir.path("a.img"));
+    file.unwrap()
+}
+
+/// What a command prints; it warns of the backup in `block`.
+fn warned(workdir: &Workdir, args: &[&str], code: i32, block: u64) -> String {
+    let out = workdir.run(args);
+    let err = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(out.status.code(), Some(code), "{args:?}: {err}");
+    assert_eq!(err.lines().count(), 1, "{args:?}: {err}");
+    assert!(
+        err.contains(&format!("backup in block {block};")),
+        "{args:?}: {err}"
+    );
+    assert!(
+        err.contains(&format!("e2fsck -b {block} -B")),
+        "{args:?}: {err}"
+    );
+    String::from_utf8(out.stdout).unwrap()
+}
+
+fn assert_reads(workdir: &Workdir, block: u64) {
+    let before = fs::read(workdir.path("a.img")).unwrap();
+    assert_eq!(
+        warned(workdir, &["cat", "a.img:/file"], 0, block),
+        "content\n"
+    );
+    assert!(warned(workdir, &["ls", "a.img"], 0, block).contains("file"));
+    assert!(warned(workdir, &["info", "a.img"], 0, block).contains("300.00 MiB"));
+    warned(workdir, &["dump", "a.img", "inode", "/file"], 0, block);
+    let _ = fs::remove_file(workdir.path("out"));
+    warned(workdir, &["cp", "a.img:/file", "out"], 0, block);
+    assert_eq!(fs::read(workdir.path("out")).unwrap(), b"content\n");
+    warned(workdir, &["check", "a.img"], 4, block);
+    for args in [
+        &["touch", "a.img:/x"][..],
+        &["rm", "a.img:/file"],
+        &["trim", "a.img"],
+    ] {
+        let line = workdir.fails(1, args);
+        assert!(line.contains("superblock is damaged"), "{line}");
+        assert!(line.contains(&format!("e2fsck -b {block} ")), "{line}");
+    }
+    assert!(fs::read(workdir.path("a.img")).unwrap() == before);
+}
+
+#[test]
+fn a_backup_is_used_where_the_superblock_is_damaged() {
+    let workdir = Workdir::new();
+    for (options, block) in [
+        (&["-b", "4096"][..], 32768),
+        (&["-b", "1024"], 8193),
+        (&["-b", "2048"], 16384),
+        (&["-O", "^metadata_csum,^64bit"], 32768),
+    ] {
+        let file = image(&workdir, options);
+        // All of it.
+        file.write_all_at(&[0; 1024], 1024).unwrap();
+        assert_reads(&workdir, block);
+    }
+    // A bit of it, which only a checksum notices; and groups of another size.
+    let file = image(&workdir, &["-g", "8192"]);
+    file.write_all_at(b"x", 1024 + 0x78).unwrap();
+    assert_reads(&workdir, 8192);
+    // The descriptors too.
+    let file = image(&workdir, &[]);
+    file.write_all_at(&[0xee; 8192], 0).unwrap();
+    assert_reads(&workdir, 32768);
+    let mut e2fsck = Command::new("e2fsck");
+    e2fsck.args(["-fy", "-b", "32768", "-B", "4096"]);
+    if let Ok(out) = e2fsck.arg(workdir.path("a.img")).output() {
+        assert_eq!(out.status.code(), Some(1));
+        workdir.prints(&["cat", "a.img:/file"], "content");
+    }
+}
+
+#[test]
+fn a_backup_can_be_asked_for() {
+    let workdir = Workdir::new();
+    image(&workdir, &[]);
+    let line = workdir.run(&["ls", "--superblock", "32768", "a.img"]);
+    assert!(line.status.success());
+    let said = String::from_utf8(line.stderr).unwrap();
+    assert_eq!(
+        said,
+        "uext4: a.img: read with its superblock in block 32768\n"
+    );
+    let out = workdir.run(&["check", "-b", "32768", "-B", "4096", "a.img"]);
+    assert_eq!(String::from_utf8_lossy(&out.stderr), said);
+    workdir.refuses(
+        1,
+        &["info", "--superblock", "5", "a.img"],
+        "block 5 holds no backup",
+    );
+    workdir.refuses(
+        1,
+        &["touch", "--superblock", "32768", "a.img:/x"],
+        "can only be read",
+    );
+    let out = workdir.run(&["mkfs", "--superblock", "5", "b.img", "4M"]);
+    assert_eq!(out.status.code(), Some(2));
+    workdir.assert_clean("a.img");
+}
+
+#[test]
+fn without_a_backup_the_image_is_refused() {
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "-q", "a.img", "16M"]);
+    let file = fs::File::options().write(true).open(workdir.path("a.img"));
+    file.unwrap().write_all_at(b"x", 1024 + 0x78).unwrap();
+    workdir.refuses(1, &["ls", "a.img"], "checksum");
+    workdir.fails(1, &["touch", "a.img:/x"]);
+}
