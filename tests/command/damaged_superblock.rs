@@ -47,8 +47,10 @@ fn assert_reads(workdir: &Workdir, block: u64) {
     warned(workdir, &["cp", "a.img:/file", "out"], 0, block);
     assert_eq!(fs::read(workdir.path("out")).unwrap(), b"content\n");
     warned(workdir, &["check", "a.img"], 4, block);
+    fs::create_dir_all(workdir.path("dir")).unwrap();
     for args in [
-        &["touch", "a.img:/x"][..],
+        &["mount", "a.img", "dir"][..],
+        &["touch", "a.img:/x"],
         &["rm", "a.img:/file"],
         &["trim", "a.img"],
     ] {

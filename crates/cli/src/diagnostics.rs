@@ -2,6 +2,7 @@
 
 use crate::location::{self, InImage};
 use crate::quoted::{self, quoted};
+use crate::superblock::{self, OpenError};
 use crate::{interrupt, near_names, probe, show};
 use std::fs::{self, File};
 use std::io;
@@ -245,9 +246,26 @@ pub fn opening_to_write(image: &Path, e: &Error) -> anyhow::Error {
     opening(image, e)
 }
 
+/// A device of an image that can't be opened.
+pub fn opening_device(image: &Path, e: OpenError) -> anyhow::Error {
+    match e {
+        OpenError::Device(e) => device(image, e),
+        OpenError::NoBackup(block) => anyhow::anyhow!(
+            "{}: block {block} holds no backup of its superblock; `uext4 mkfs -n` with the size and options that made it \
+             lists them",
+            image.display()
+        ),
+    }
+}
+
 /// An image that can't be opened.
 pub fn opening(image: &Path, e: &Error) -> anyhow::Error {
     let name = image.display();
+    if matches!(e.errno(), Errno::EUCLEAN | Errno::EINVAL)
+        && let Some(remedy) = superblock::remedy(image)
+    {
+        return anyhow::anyhow!("{name}: {remedy}");
+    }
     match e.errno() {
         Errno::ENOENT => missing(image),
         Errno::ENOTDIR if location::meant(image).is_some() => {

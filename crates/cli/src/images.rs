@@ -220,10 +220,8 @@ fn open_to_write(image: &Path, options: &ImageOptions) -> Result<Filesystem> {
     if superblock::asked_for().is_some() {
         anyhow::bail!("{}: with --superblock it can only be read", image.display());
     }
-    let fs = Filesystem::open(image, options).map_err(|e| match superblock::remedy(image) {
-        Some(remedy) => anyhow::anyhow!("{}: {remedy}", image.display()),
-        None => diagnostics::opening_to_write(image, &e),
-    })?;
+    let fs = Filesystem::open(image, options);
+    let fs = fs.map_err(|e| diagnostics::opening_to_write(image, &e))?;
     if fs.is_read_only() {
         anyhow::bail!(
             "{}: has features that can only be read; `uext4 info` lists them",
@@ -249,6 +247,6 @@ fn open_to_read(image: &Path, options: &ImageOptions) -> Result<Filesystem> {
             Filesystem::open_device(opened.device, options).map_err(failed)
         }
         (_, Some(e)) => Err(failed(e)),
-        (Err(e), None) => Err(e),
+        (Err(e), None) => Err(diagnostics::opening_device(image, e)),
     }
 }

@@ -1,11 +1,13 @@
 //! Images whose superblock is damaged: they are read with a backup of it.
 
-use crate::{diagnostics, quoted, show};
-use anyhow::{Result, bail};
+use crate::{quoted, show};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use uext4::unstable::ondisk::{
+    FormatError, Incompat, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, Superblock,
+};
 use uext4::unstable::{BackupSuperblock, read_superblock};
-use uext4::{BlockDevice, DeviceOptions, FileDevice};
+use uext4::{BlockDevice, BlockError, DeviceOptions, FileDevice};
 
 /// The block of the backup that is to be used.
 static BLOCK: OnceLock<u64> = OnceLock::new();
@@ -28,14 +30,41 @@ pub struct Opened {
     pub is_damaged: bool,
 }
 
+/// Why a device was not opened.
+#[derive(Debug)]
+pub enum OpenError {
+    /// The device's own reason.
+    Device(BlockError),
+    /// The block that was asked for holds no backup.
+    NoBackup(u64),
+}
+
 /// Opens the device of an image; a warning names the backup that is used.
 ///
 /// # Errors
-/// One that says what to do.
-pub fn open(image: &Path, options: &DeviceOptions) -> Result<Opened> {
-    let device = FileDevice::open(image, options).map_err(|e| diagnostics::device(image, e))?;
+/// The device's, or the block that was asked for holds no backup.
+pub fn open(image: &Path, options: &DeviceOptions) -> Result<Opened, OpenError> {
+    open_unless(image, options, |_| false)
+}
+
+/// The same to check an image: a superblock that a crash tore, so that only its checksum is wrong, may be whole in the
+/// journal, which a check reads itself.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_to_check(image: &Path, options: &DeviceOptions) -> Result<Opened, OpenError> {
+    open_unless(image, options, may_be_in_journal)
+}
+
+fn open_unless(
+    image: &Path,
+    options: &DeviceOptions,
+    is_left_alone: impl Fn(&dyn BlockDevice) -> bool,
+) -> Result<Opened, OpenError> {
+    let device = FileDevice::open(image, options).map_err(OpenError::Device)?;
     let device: Arc<dyn BlockDevice> = Arc::new(device);
-    let (at, is_damaged) = (asked_for(), read_superblock(&*device).is_err());
+    let at = asked_for();
+    let is_damaged = read_superblock(&*device).is_err() && !is_left_alone(&*device);
     let found = match is_damaged || at.is_some() {
         true => BackupSuperblock::find(Arc::clone(&device), at),
         false => None,
@@ -48,15 +77,22 @@ pub fn open(image: &Path, options: &DeviceOptions) -> Result<Opened> {
                 is_damaged,
             })
         }
-        (None, Some(block)) => bail!(
-            "{}: block {block} holds no backup of its superblock; `uext4 mkfs -n` with the size and options that made it lists them",
-            image.display()
-        ),
+        (None, Some(block)) => Err(OpenError::NoBackup(block)),
         (None, None) => Ok(Opened {
             device,
             is_damaged: false,
         }),
     }
+}
+
+fn may_be_in_journal(device: &dyn BlockDevice) -> bool {
+    let mut bytes = [0; SUPERBLOCK_SIZE];
+    if device.read_at(SUPERBLOCK_OFFSET, &mut bytes).is_err() {
+        return false;
+    }
+    let is_torn = matches!(Superblock::parse(&bytes), Err(FormatError::Checksum { .. }));
+    let raw = RawSuperblock::mut_from(&mut bytes);
+    is_torn && raw.is_some_and(|raw| raw.incompat().contains(Incompat::RECOVER))
 }
 
 /// Names the backup, once.
@@ -86,7 +122,7 @@ fn repair(image: &Path, found: &BackupSuperblock) -> String {
     )
 }
 
-/// What to do about an image that can't be opened to be written because its superblock is damaged, if that is why.
+/// What to do about an image that can't be mounted because its superblock is damaged, if that is why.
 pub fn remedy(image: &Path) -> Option<String> {
     let options = DeviceOptions::read_only().exclusive(false);
     let device: Arc<dyn BlockDevice> = Arc::new(FileDevice::open(image, &options).ok()?);

@@ -143,7 +143,8 @@ fn check(args: &Args, image: &Path) -> Result<(CheckReport, bool)> {
         .threads(args.threads)
         .faults_max(args.faults);
     let device = DeviceOptions::read_only().exclusive(!args.force);
-    let opened = superblock::open(image, &device)?;
+    let opened = superblock::open_to_check(image, &device)
+        .map_err(|e| diagnostics::opening_device(image, e))?;
     let bar = Bar::unless(args.quiet || args.json);
     let checked = uext4::check_on(&*opened.device, &options, &bar);
     drop(bar);

@@ -104,7 +104,9 @@ pub fn run(args: &Args) -> Result<()> {
 fn read(args: &Args, image: &Path) -> Result<Json> {
     // What is in use is shown as it is at the moment.
     let options = DeviceOptions::read_only().exclusive(false);
-    let device = superblock::open(image, &options)?.device;
+    let device = superblock::open(image, &options)
+        .map_err(|e| diagnostics::opening_device(image, e))?
+        .device;
     let sb = uext4::unstable::read_superblock(&*device)
         .map_err(|e| diagnostics::opening(image, &e.of_mount()))?;
     if let Some(truncated) = diagnostics::truncated(image) {

@@ -39,7 +39,9 @@ pub fn run(args: &Args) -> Result<()> {
 
 fn show_label(image: &Path) -> Result<()> {
     let options = DeviceOptions::read_only().exclusive(false);
-    let device = superblock::open(image, &options)?.device;
+    let device = superblock::open(image, &options)
+        .map_err(|e| diagnostics::opening_device(image, e))?
+        .device;
     let sb = uext4::unstable::read_superblock(&*device)
         .map_err(|e| diagnostics::opening(image, &e.of_mount()))?;
     let name = sb.raw.volume_name;

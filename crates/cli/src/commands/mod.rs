@@ -52,7 +52,7 @@ use std::process::ExitCode;
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    Mkfs(mkfs::Args),
+    Mkfs(Box<mkfs::Args>),
     Info(info::Args),
     Ls(ls::Args),
     Tree(tree::Args),

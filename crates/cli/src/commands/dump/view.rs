@@ -39,7 +39,9 @@ impl View {
     /// No image, or one that can't be read.
     pub fn open(image: &Path) -> Result<View> {
         let options = DeviceOptions::read_only().exclusive(false);
-        let device = superblock::open(image, &options)?.device;
+        let device = superblock::open(image, &options)
+            .map_err(|e| diagnostics::opening_device(image, e))?
+            .device;
         let sb = uext4::unstable::read_superblock(&*device)
             .map_err(|e| diagnostics::opening(image, &e.of_mount()))?;
         Ok(View { device, sb })

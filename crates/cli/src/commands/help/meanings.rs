@@ -30,6 +30,7 @@ const MEANINGS: [(&[&str], &str); 21] = [
     (
         &[
             "format",
+            "create",
             "mke2fs",
             "mkfs.ext4",
             "mkfs.ext3",
