@@ -128,3 +128,22 @@ fn without_a_backup_the_image_is_refused() {
     workdir.refuses(1, &["ls", "a.img"], "checksum");
     workdir.fails(1, &["touch", "a.img:/x"]);
 }
+
+/// What only the journal has is read too: backups do not record that it has something.
+#[test]
+fn the_journal_is_read_as_well() {
+    let workdir = Workdir::new();
+    image(&workdir, &[]);
+    let fs = uext4::Filesystem::open(workdir.path("a.img"), &uext4::ImageOptions::read_write());
+    let fs = fs.unwrap();
+    fs.write("/late", b"in the journal\n").unwrap();
+    fs.sync().unwrap();
+    // As after a crash.
+    fs::copy(workdir.path("a.img"), workdir.path("b.img")).unwrap();
+    fs.unmount().unwrap();
+    let file = fs::File::options().write(true).open(workdir.path("b.img"));
+    file.unwrap().write_all_at(&[0; 1024], 1024).unwrap();
+    let text = warned(&workdir, &["cat", "b.img:/late"], 0, 32768);
+    assert_eq!(text, "in the journal\n");
+    warned(&workdir, &["check", "b.img"], 4, 32768);
+}

@@ -9,7 +9,9 @@ mod guards;
 mod huge_images;
 mod install;
 mod interrupted;
+mod mkfs_options;
 mod mqueue;
+mod several_images;
 mod what_is_it;
 mod workdir;
 

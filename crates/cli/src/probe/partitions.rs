@@ -266,10 +266,16 @@ mod tests {
             entry[32..40].copy_from_slice(&(2048 * (i as u64 + 1)).to_le_bytes());
             entry[40..48].copy_from_slice(&(2048 * (i as u64 + 2) - 1).to_le_bytes());
         }
+        // A place that no file has.
+        let far = (u64::MAX >> 9).to_le_bytes();
+        table[128..144].copy_from_slice(&table[..16].to_owned());
+        table[160..168].copy_from_slice(&far);
+        table[168..176].copy_from_slice(&far);
         let protective = sector(&[entry(0xee, 1, 99)]);
         let found = of(&[(0, protective), (1, header), (2, table)]);
         let want = [
             (1, 2048, "Linux"),
+            (2, u64::MAX >> 9, "Linux"),
             (3, 4096, "12345678-1234-1234-1234-123456789abc"),
         ];
         assert_eq!(found, want.map(|(n, at, kind)| (n, at, kind.to_owned())));

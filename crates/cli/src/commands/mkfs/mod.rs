@@ -18,8 +18,8 @@ use lists::{Extended, Journal};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::os::unix::fs::FileTypeExt;
-use std::path::PathBuf;
-use uext4::unstable::{BuildOptions, FeatureSet, Spare, plan_mkfs};
+use std::path::{Path, PathBuf};
+use uext4::unstable::{BuildOptions, FeatureSet, Spare, plan_mkfs, read_superblock};
 use uext4::{BlockDevice, DeviceOptions, FileDevice, MkfsError, MkfsReport};
 use uext4_mountd::printable;
 use uuid_arg::UuidArg;
@@ -220,10 +220,23 @@ pub fn run(args: &Args) -> Result<()> {
     for warning in &report.warnings {
         show::warn(format_args!("warning: {warning}"));
     }
-    match args.quiet && !args.json {
-        true => Ok(()),
-        false => tell(args, &report),
+    if args.quiet && !args.json {
+        return Ok(());
     }
+    tell(args, &report)?;
+    match args.verbose {
+        true => print_superblock(&args.image),
+        false => Ok(()),
+    }
+}
+
+/// Shows the superblock that was made.
+fn print_superblock(image: &Path) -> Result<()> {
+    let options = DeviceOptions::read_only().exclusive(false);
+    let device = FileDevice::open(image, &options).map_err(|e| diagnostics::device(image, e))?;
+    let sb = read_superblock(&device).map_err(|e| diagnostics::opening(image, &e.of_mount()))?;
+    let text = super::info::summary(&sb);
+    Ok(std::io::stdout().lock().write_all(text.as_bytes())?)
 }
 
 /// Refuses to overwrite what holds something, or asks.
