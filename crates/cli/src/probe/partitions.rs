@@ -268,7 +268,7 @@ mod tests {
         }
         // A place that no file has.
         let far = (u64::MAX >> 9).to_le_bytes();
-        table[128..144].copy_from_slice(&table[..16].to_owned());
+        table.copy_within(..16, 128);
         table[160..168].copy_from_slice(&far);
         table[168..176].copy_from_slice(&far);
         let protective = sector(&[entry(0xee, 1, 99)]);
