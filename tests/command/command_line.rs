@@ -171,7 +171,7 @@ fn failures_are_one_line_that_says_what_to_do() {
     workdir.refuses(
         1,
         &["cp", "tree/large", "tree/sparse", "a.img:/none"],
-        "make it first",
+        "a.img:/none: no such directory; `uext4 mkdir -p a.img:/none` makes it",
     );
     assert_eq!(workdir.run(&["frobnicate"]).status.code(), Some(2));
     assert_eq!(workdir.run(&["ls"]).status.code(), Some(2));

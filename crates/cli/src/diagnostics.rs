@@ -172,7 +172,7 @@ pub fn setting_xattr(
     match e.errno() {
         Errno::ENOSPC | Errno::E2BIG | Errno::ERANGE => anyhow::anyhow!(
             "{at}: {e}: attribute {name} of {len} bytes is too large beside the others; \
-             `mkfs -O ea_inode` makes an image that holds up to 64 KiB in each"
+             `uext4 mkfs -O ea_inode` makes an image that holds up to 64 KiB in each"
         ),
         Errno::EOPNOTSUPP => anyhow::anyhow!(
             "{at}: {e}: no attribute can be named {name}; names start with user., trusted., security. or system."

@@ -103,7 +103,7 @@ fn move_all(args: &Args, operands: &Operands, images: &mut Images) -> Result<()>
     let needs_dir = from.len() > 1 || args.target_directory.is_some();
     if needs_dir && !into {
         let name = side.target().display(&path);
-        bail!("{name}: not a directory; several files can only be moved to one");
+        bail!("{name}: not a directory; several files can only be moved to one, which mkdir makes");
     }
     let bar = Bar::new();
     bar.phase("copy", 0);
@@ -267,7 +267,7 @@ impl Mover<'_> {
                 true => Report::Moves,
                 false => Report::Nothing,
             },
-            ..Options::all_as_it_is()
+            ..Options::to_move()
         };
         let mut job = Job::new(options, target, self.bar);
         let named = Named {

@@ -30,6 +30,9 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<()> {
     images::change_each(args.paths.clone(), |fs, at| {
+        if at.path.parent().is_none() {
+            bail!("{at}: the root can't be removed");
+        }
         let count = if args.parents { usize::MAX } else { 1 };
         for path in at.path.ancestors().take(count) {
             // The root stays.

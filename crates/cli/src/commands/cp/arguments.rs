@@ -153,6 +153,7 @@ impl Args {
             } else {
                 Report::Nothing
             },
+            moves: false,
         }
     }
 

@@ -110,11 +110,13 @@ pub struct Options {
     pub one_file_system: bool,
     /// What is printed.
     pub report: Report,
+    /// What is copied is listed, to be removed.
+    pub moves: bool,
 }
 
 impl Options {
-    /// All as it is, as to move files.
-    pub fn all_as_it_is() -> Options {
+    /// All as it is, and listed.
+    pub fn to_move() -> Options {
         Options {
             recursive: true,
             follow: Follow::Never,
@@ -136,6 +138,7 @@ impl Options {
             sparse: Sparse::Auto,
             one_file_system: false,
             report: Report::Nothing,
+            moves: true,
         }
     }
 }
@@ -381,7 +384,7 @@ impl<'a> Job<'a> {
                 self.links.insert(key, to.to_owned());
             }
         }
-        self.copied.push((path.to_owned(), attr.kind));
+        self.note(path, attr.kind);
         self.report(from, path, to, attr.kind)
     }
 
@@ -404,7 +407,17 @@ impl<'a> Job<'a> {
         self.to.make(to, 0o777, NewKind::Symlink(target))
     }
 
+    /// Notes that something was copied, where that is to be removed.
+    fn note(&mut self, path: &Path, kind: FileKind) {
+        if self.options.moves {
+            self.copied.push((path.to_owned(), kind));
+        }
+    }
+
     fn report(&self, from: &dyn Endpoint, path: &Path, to: &Path, kind: FileKind) -> Result<()> {
+        if self.options.report == Report::Nothing {
+            return Ok(());
+        }
         let (name, other) = (
             quoted::always(from.display(path)),
             quoted::always(self.to.display(to)),
@@ -456,7 +469,7 @@ impl<'a> Job<'a> {
                 self.report(from, path, to, FileKind::Directory)?;
             }
         }
-        self.copied.push((path.to_owned(), FileKind::Directory));
+        self.note(path, FileKind::Directory);
         self.above.push(key);
         let copied = self.content(from, path, to);
         self.above.pop();

@@ -7,8 +7,9 @@ use crate::diagnostics::Usage;
 use crate::endpoint::{Endpoint, Host, Target};
 use crate::images::Images;
 use crate::location::{InImage, Location};
+use crate::quoted::quoted;
 use crate::{expand, failures};
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -125,7 +126,7 @@ pub fn plan(operands: Operands, images: &mut Images) -> Result<Plan> {
             && found.is_none()
             && sources[0].is_directory();
         if !one_dir {
-            bail!("{}: not a directory; make it first", target.display(&to));
+            return Err(no_directory(&*target, &to, found.is_some()));
         }
     }
     Ok(Plan {
@@ -134,6 +135,17 @@ pub fn plan(operands: Operands, images: &mut Images) -> Result<Plan> {
         to,
         into,
     })
+}
+
+/// That there is no directory to copy into.
+fn no_directory(target: &dyn Target, to: &Path, exists: bool) -> anyhow::Error {
+    let name = target.display(to);
+    if exists {
+        return anyhow!("{name}: is not a directory, which several files would need");
+    }
+    let program = if target.is_image() { "uext4 " } else { "" };
+    let hint = quoted(&name);
+    anyhow!("{name}: no such directory; `{program}mkdir -p {hint}` makes it")
 }
 
 /// The files that an operand names.
