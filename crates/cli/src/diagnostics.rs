@@ -374,7 +374,7 @@ pub fn truncated(image: &Path) -> Option<String> {
 
 fn missing(image: &Path) -> anyhow::Error {
     let name = image.display();
-    match near_names::of(image) {
+    match near_names::of(image, has_magic) {
         Some(near) => {
             anyhow::anyhow!(
                 "{name}: no such image; did you mean {}?",
