@@ -103,17 +103,12 @@ fn content(path: &Path, found: &fs::Metadata) -> String {
     }
 }
 
-/// The extended attributes, as getfattr(1) has them.
+/// The extended attributes.
 fn xattrs(path: &Path) -> String {
-    let mut getfattr = Command::new("getfattr");
-    let out = getfattr.args(["-h", "-d", "-m", "-", "-e", "hex", "--absolute-names"]);
-    let out = out.arg(path).output().unwrap();
-    let text = String::from_utf8_lossy(&out.stdout);
-    let mut values: Vec<&str> = text.lines().filter(|line| line.contains('=')).collect();
-    values.sort();
-    if values.is_empty() {
-        String::new()
-    } else {
-        format!(" {values:?}")
-    }
+    let found = tree::host_xattrs(path).unwrap();
+    let text = |(name, value): (&Vec<u8>, &Vec<u8>)| {
+        let name = String::from_utf8_lossy(name).into_owned();
+        format!(" {name}={value:x?}")
+    };
+    found.iter().map(text).collect()
 }

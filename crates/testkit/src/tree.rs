@@ -167,7 +167,8 @@ fn host_entry(path: &Path) -> Result<Entry> {
     })
 }
 
-fn host_xattrs(path: &Path) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
+/// The extended attributes of a file of the host.
+pub fn host_xattrs(path: &Path) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
     let mut list = vec![0; 65536];
     let n = rustix::fs::llistxattr(path, &mut list[..])?;
     let mut xattrs = BTreeMap::new();
