@@ -2,6 +2,7 @@
 
 mod command_line;
 mod completions;
+mod damage;
 mod damaged_superblock;
 mod dump;
 mod examples;

@@ -66,6 +66,22 @@ fn parse_acl(value: &[u8]) -> Result<Option<Vec<AclEntry>>> {
 }
 
 impl Ext4 {
+    /// The names in the blocks of a directory that can be read, and why the other blocks cannot be.
+    ///
+    /// # Errors
+    /// `ENOTDIR`.
+    pub fn list_readable(&self, dir: &InodeRef) -> Result<(Vec<Vec<u8>>, Vec<Error>)> {
+        if !dir.is_dir() {
+            return Err(Errno::ENOTDIR.into());
+        }
+        let (names, faults) = {
+            let _locked = ilock(&dir.ilock, LockMode::Shared);
+            self.directories.dir_list_readable(dir)
+        };
+        let report = |fault| self.volume.report::<()>(Err(fault)).err();
+        Ok((names, faults.into_iter().filter_map(report).collect()))
+    }
+
     /// The blocks that can never hold data: as the superblock says, else counted as the kernel does.
     fn overhead_blocks(&self) -> Result<u64> {
         let geometry = self.volume.geometry();

@@ -6,7 +6,7 @@
 use crate::{Dir, File, Filesystem, ImagePath, Metadata, MkfsError, Progress};
 use std::sync::Arc;
 use uext4_build::{Plan, Scan};
-use uext4_vfs::{Result, WalkFlags};
+use uext4_vfs::{Error, Result, WalkFlags};
 
 pub use crate::image_options::ImageConfig;
 #[cfg(target_os = "linux")]
@@ -45,6 +45,15 @@ impl Filesystem {
     /// The operations by inode, which front ends use: [`Ext4`] is a [`FileSystem`].
     pub fn engine(&self) -> &Arc<Ext4> {
         self.session.mount.fs()
+    }
+
+    /// The names in the blocks of a directory that can be read, and why the other blocks cannot be; for images that are damaged.
+    ///
+    /// # Errors
+    /// Those of a path; `ENOTDIR`.
+    pub fn list_readable(&self, path: impl ImagePath) -> Result<(Vec<Vec<u8>>, Vec<Error>)> {
+        let dir = self.open_dir(path)?;
+        self.engine().list_readable(dir.node())
     }
 
     /// Changes attributes, but not the size; of a symbolic link its own.

@@ -1,8 +1,8 @@
 //! The files of an image.
 
 use super::{Endpoint, Found, Overwrite, Sink, Source, Target};
-use crate::diagnostics;
 use crate::location::InImage;
+use crate::{diagnostics, failures};
 use anyhow::Result;
 use std::path::{Component, Path, PathBuf};
 use uext4::unstable::SetAttr;
@@ -42,6 +42,18 @@ impl Image {
             image: self.image.clone(),
             path: path.to_owned(),
         }
+    }
+
+    /// The names in the blocks of a directory that can be read; the others are reported.
+    fn list_readable(&self, path: &Path) -> Result<Vec<Vec<u8>>> {
+        let listed = self.fs.list_readable(path);
+        let (mut names, faults) = listed.map_err(|e| self.fail(path, e))?;
+        for fault in faults {
+            failures::report(self.fail(path, fault))?;
+        }
+        // A path is made of them.
+        names.retain(|name| !name.iter().any(|byte| matches!(byte, b'/' | 0)));
+        Ok(names)
     }
 
     /// An error about one of its files.
@@ -142,7 +154,11 @@ impl Endpoint for Image {
                 .map(|e| e.map(uext4::DirEntry::into_name))
                 .collect::<uext4::Result<Vec<_>>>()
         });
-        let mut names = names.map_err(|e| self.fail(path, e))?;
+        let mut names = match names {
+            // Damage, or a device that fails: what it does not concern is there.
+            Err(e) if e == Errno::EUCLEAN || e == Errno::EIO => self.list_readable(path)?,
+            names => names.map_err(|e| self.fail(path, e))?,
+        };
         names.sort();
         Ok(names)
     }

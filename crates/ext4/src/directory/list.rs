@@ -134,6 +134,50 @@ impl Directory {
         Ok(listed)
     }
 
+    /// The names in the blocks that can be read, without `.` and `..`, and why the other blocks cannot be.
+    ///
+    /// # Locks
+    /// The caller holds the directory's `ilock`, shared at least.
+    pub(crate) fn dir_list_readable(&self, dir: &Inode) -> (Vec<Vec<u8>>, Vec<Ext4Error>) {
+        let (mut names, mut faults) = (Vec::new(), Vec::new());
+        if dir.is_inline() {
+            match self.inline.inline_entries(dir) {
+                Ok(entries) => names.extend(entries.into_iter().map(|entry| entry.name)),
+                Err(fault) => faults.push(fault),
+            }
+            return (names, faults);
+        }
+        for lblk in (0..self.dir_blocks(dir)).map(Lblk) {
+            // In a tree, the first block is always its root; which others are nodes shows in them.
+            let role = match self.is_hashed(dir) && lblk.0 == 0 {
+                true => Role::Index(DxKind::Root),
+                false => Role::Leaf,
+            };
+            let is_node = || {
+                let node = Role::Index(DxKind::Node);
+                self.is_hashed(dir) && self.dir_block(dir, lblk, node).is_ok()
+            };
+            let leaf = match self.dir_block(dir, lblk, role) {
+                Ok(_) if role != Role::Leaf => continue,
+                Ok(leaf) => leaf,
+                Err(_) if lblk.0 > 0 && is_node() => continue,
+                Err(fault) => {
+                    faults.push(fault);
+                    continue;
+                }
+            };
+            let content = leaf.read();
+            for entry in dir_entries(content.data(), self.volume.dir_end()) {
+                match entry {
+                    Ok(d) if d.ino.0 == 0 || d.is_dot_or_dotdot() => {}
+                    Ok(d) => names.push(d.name.to_vec()),
+                    Err(e) => faults.push(e.ino(dir.ino).into()),
+                }
+            }
+        }
+        (names, faults)
+    }
+
     /// Whether a directory has no index and never gets one, so that its entries stay where they are.
     fn lists_in_place(&self, dir: &Inode) -> bool {
         let indexes = self.volume.sb.compat.contains(Compat::DIR_INDEX);

@@ -208,7 +208,9 @@ impl Directory {
     /// As [`Directory::dir_look_up`], of a shape that was read with the `ilock` held.
     pub(crate) fn dir_find(&self, dir: &Inode, shape: DirShape, name: &[u8]) -> Result<Found> {
         if shape.hashed {
-            return self.find_hashed(dir, name);
+            return self
+                .find_hashed(dir, name)
+                .or_else(|fault| self.find_past(dir, name, fault));
         }
         if shape.inline
             && let Some((ino, offset)) = self.inline.inline_find(dir, name)?
@@ -230,6 +232,22 @@ impl Directory {
             hash: NameHash::default(),
             path: None,
         }))
+    }
+
+    /// Looks a name up past damage in the tree of hashes: in every block that can be read. On a mount that writes, damage ends an
+    /// operation.
+    fn find_past(&self, dir: &Inode, name: &[u8], fault: Ext4Error) -> Result<Found> {
+        if !fault.is_fault() || !self.volume.is_read_only() {
+            return Err(fault);
+        }
+        let leaves =
+            (0..self.dir_blocks(dir)).map(|lblk| self.dir_block(dir, Lblk(lblk), Role::Leaf));
+        for leaf in leaves.flatten() {
+            if let Some(hit) = self.find_in_leaf(&leaf, name)? {
+                return Ok(Found::Hit(hit));
+            }
+        }
+        Err(fault)
     }
 
     fn find_in_leaf(&self, leaf: &Arc<Buffer>, name: &[u8]) -> Result<Option<Hit>> {

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use uext4::unstable::ondisk::{GroupFlags, Pblk};
 
 /// Bytes in a line.
-const LINE: usize = 16;
+pub const LINE: usize = 16;
 
 #[derive(Serialize)]
 pub struct BlockDump {
@@ -49,7 +49,8 @@ pub fn dump(view: &View, block: u64) -> Result<BlockDump> {
     })
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// A line of bytes in hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
     let pairs: Vec<String> = bytes.iter().map(|b| format!("{b:02x}")).collect();
     pairs.join(" ")
 }

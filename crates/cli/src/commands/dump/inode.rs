@@ -1,6 +1,7 @@
 //! An inode: every field, what names its blocks, its extended attributes.
 
 use super::Dump;
+use super::block::{LINE, hex};
 use super::mapping::{self, NodeDump};
 use super::view::{Found, View, checksum_word};
 use crate::time_format;
@@ -78,10 +79,10 @@ pub fn dump(view: &View, ino: Ino) -> Result<InodeDump> {
     let xattr_block = (inode.file_acl.0 != 0).then_some(inode.file_acl.0);
     Ok(InodeDump {
         inode: ino.0,
-        group: found.group.0,
-        block: found.block.0,
-        offset: found.offset,
-        checksum_ok: found.checksum_ok,
+        group: found.raw.group.0,
+        block: found.raw.block.0,
+        offset: found.raw.offset,
+        checksum_ok: found.raw.checksum_ok,
         kind: format!("{:?}", inode.file_type()).to_lowercase(),
         mode: format!("{:06o}", inode.mode),
         links: inode.links,
@@ -110,7 +111,7 @@ pub fn dump(view: &View, ino: Ino) -> Result<InodeDump> {
 
 fn xattrs(view: &View, found: &Found) -> Vec<XattrDump> {
     let mut all = Vec::new();
-    if let Ok(Some(area)) = XattrArea::in_inode(&found.raw) {
+    if let Ok(Some(area)) = XattrArea::in_inode(&found.raw.bytes) {
         all.extend(area.entries().map(|e| xattr(&e, "inode")));
     }
     let block = found.inode.file_acl;
@@ -191,6 +192,50 @@ impl Dump for InodeDump {
                 (None, ino) => format!("in inode {}", ino.unwrap_or(0)),
             };
             let _ = writeln!(out, "  {} ({}, {} bytes) {value}", x.name, x.place, x.bytes);
+        }
+        out
+    }
+}
+
+/// An inode whose fields contradict each other: its bytes, and what is wrong.
+#[derive(Serialize)]
+pub struct DamagedInode {
+    inode: u32,
+    group: u32,
+    block: u64,
+    offset: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checksum_ok: Option<bool>,
+    fault: String,
+    hex: Vec<String>,
+}
+
+/// Reads the bytes of an inode that cannot be decoded, for this reason.
+///
+/// # Errors
+/// They cannot be read either.
+pub fn damaged(view: &View, ino: Ino, fault: &anyhow::Error) -> Result<DamagedInode> {
+    let raw = view.raw_inode(ino)?;
+    Ok(DamagedInode {
+        inode: ino.0,
+        group: raw.group.0,
+        block: raw.block.0,
+        offset: raw.offset,
+        checksum_ok: raw.checksum_ok,
+        fault: format!("{fault:#}"),
+        hex: raw.bytes.chunks(LINE).map(hex).collect(),
+    })
+}
+
+impl Dump for DamagedInode {
+    fn text(&self) -> String {
+        let checksum = checksum_word(self.checksum_ok);
+        let mut out = format!(
+            "inode {}: group {}, block {} at byte {}{checksum}\n  FAULT: {}\n",
+            self.inode, self.group, self.block, self.offset, self.fault
+        );
+        for (i, line) in self.hex.iter().enumerate() {
+            let _ = writeln!(out, "  {:03x}  {line}", i * LINE);
         }
         out
     }

@@ -19,6 +19,7 @@ use clap::Subcommand;
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use uext4::Filesystem;
 use uext4::unstable::ondisk::Ino;
 use view::View;
 
@@ -62,7 +63,16 @@ enum What {
 pub fn run(args: &Args) -> Result<()> {
     let view = View::open(&args.image)?;
     match &args.what {
-        What::Inode { inode } => tell(args, &inode::dump(&view, find(args, inode)?)?),
+        What::Inode { inode } => {
+            let number = find(args, inode)?;
+            match inode::dump(&view, number) {
+                Ok(dump) => tell(args, &dump),
+                Err(why) => match inode::damaged(&view, number, &why) {
+                    Ok(dump) => tell(args, &dump),
+                    Err(_) => Err(why),
+                },
+            }
+        }
         What::Dir { inode } => tell(args, &dir::dump(&view, find(args, inode)?)?),
         What::Journal => tell(args, &journal::dump(&view)?),
         What::Block { block } => tell(args, &block::dump(&view, *block)?),
@@ -92,7 +102,21 @@ fn find(args: &Args, text: &str) -> Result<Ino> {
     }
     let image = &args.image;
     let fs = images::open(image, false)?;
-    let attr = fs.symlink_metadata(Path::new(text));
-    let attr = attr.map_err(|e| anyhow::anyhow!("{}:{text}: {e}", image.display()))?;
-    Ok(Ino(u32::try_from(attr.ino)?))
+    let path = Path::new(text);
+    let fail = |e| anyhow::anyhow!("{}:{text}: {e}", image.display());
+    match fs.symlink_metadata(path) {
+        Ok(attr) => Ok(Ino(u32::try_from(attr.ino)?)),
+        Err(e) => match named(&fs, path) {
+            Some(number) => Ok(number),
+            None => Err(fail(e)),
+        },
+    }
+}
+
+/// The number that a directory has for a name, of an inode that cannot be read.
+fn named(fs: &Filesystem, path: &Path) -> Option<Ino> {
+    let name = path.file_name()?.as_encoded_bytes();
+    let entries = fs.read_dir(path.parent()?).ok()?;
+    let entry = entries.flatten().find(|entry| entry.name() == name)?;
+    Some(Ino(u32::try_from(entry.ino()).ok()?))
 }

@@ -16,12 +16,10 @@ pub struct View {
     pub sb: Superblock,
 }
 
-/// An inode, and where it lies.
-pub struct Found {
-    /// Decoded.
-    pub inode: Inode,
-    /// Its bytes.
-    pub raw: Vec<u8>,
+/// The bytes of an inode, and where they lie.
+pub struct Raw {
+    /// They.
+    pub bytes: Vec<u8>,
     /// The group it belongs to.
     pub group: GroupNo,
     /// The block of the inode table.
@@ -30,6 +28,14 @@ pub struct Found {
     pub offset: usize,
     /// Whether its checksum is right; nothing without checksums.
     pub checksum_ok: Option<bool>,
+}
+
+/// An inode.
+pub struct Found {
+    /// Decoded.
+    pub inode: Inode,
+    /// Its bytes.
+    pub raw: Raw,
 }
 
 impl View {
@@ -80,28 +86,33 @@ impl View {
     /// # Errors
     /// No such inode, or it can't be read or decoded.
     pub fn inode(&self, ino: Ino) -> Result<Found> {
+        let raw = self.raw_inode(ino)?;
+        let inode = Inode::decode(&raw.bytes, &InodeParams::of(&self.sb))
+            .with_context(|| format!("inode {}", ino.0))?;
+        Ok(Found { inode, raw })
+    }
+
+    /// The bytes of an inode.
+    ///
+    /// # Errors
+    /// No such inode, or it can't be read.
+    pub fn raw_inode(&self, ino: Ino) -> Result<Raw> {
         let geometry = &self.sb.geometry;
         let (group, index) = geometry
             .group_of_ino(ino)
             .with_context(|| format!("inode {}: there are {}", ino.0, geometry.inodes_count))?;
         let (block, offset) = geometry.itable_position(index);
         let block = Pblk(self.group(group)?.inode_table.0 + u64::from(block));
-        let bytes = self.block(block)?;
+        let in_block = self.block(block)?;
         let end = offset + usize::from(geometry.inode_size);
-        let raw = bytes.get(offset..end).unwrap_or(&[]).to_vec();
-        let inode = Inode::decode(&raw, &InodeParams::of(&self.sb))
-            .with_context(|| format!("inode {}", ino.0))?;
-        let checksum_ok = self
-            .sb
-            .has_metadata_csum()
-            .then(|| inode_checksum_ok(&raw, self.seed(), ino));
-        Ok(Found {
-            inode,
-            raw,
+        let bytes = in_block.get(offset..end).unwrap_or(&[]).to_vec();
+        let has_checksum = self.sb.has_metadata_csum();
+        Ok(Raw {
             group,
             block,
             offset,
-            checksum_ok,
+            checksum_ok: has_checksum.then(|| inode_checksum_ok(&bytes, self.seed(), ino)),
+            bytes,
         })
     }
 

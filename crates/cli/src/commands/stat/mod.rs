@@ -12,7 +12,7 @@ use std::io::Write;
 use uext4::FileKind;
 use uext4::unstable::Attr;
 
-/// Show all attributes of files, or with -c those that are asked for.
+/// Show all attributes of files; -c shows those asked for.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Letters of a format, as in stat(1):
