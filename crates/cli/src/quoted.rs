@@ -34,23 +34,32 @@ pub fn always(name: impl AsRef<[u8]>) -> String {
 /// With what a terminal could obey, or is not text, as numbers in `$'...'`.
 fn escaped(name: &[u8]) -> String {
     let mut text = String::from("'");
+    let mut escaping = false;
+    let mut switch = |text: &mut String, to: bool| {
+        if escaping != to {
+            text.push_str(if to { "'$'" } else { "''" });
+            escaping = to;
+        }
+    };
     for chunk in name.utf8_chunks() {
         for c in chunk.valid().chars() {
+            switch(&mut text, c.is_control());
             match c {
                 '\'' => text.push_str(r"'\''"),
-                '\n' => text.push_str(r"'$'\n''"),
-                '\t' => text.push_str(r"'$'\t''"),
+                '\n' => text.push_str(r"\n"),
+                '\t' => text.push_str(r"\t"),
                 c if c.is_control() => {
                     let mut bytes = [0; 4];
                     for byte in c.encode_utf8(&mut bytes).bytes() {
-                        text.push_str(&format!(r"'$'\{byte:03o}''"));
+                        text.push_str(&format!(r"\{byte:03o}"));
                     }
                 }
                 c => text.push(c),
             }
         }
         for byte in chunk.invalid() {
-            text.push_str(&format!(r"'$'\{byte:03o}''"));
+            switch(&mut text, true);
+            text.push_str(&format!(r"\{byte:03o}"));
         }
     }
     text.push('\'');
@@ -70,7 +79,8 @@ mod tests {
             (b"it's $1", r"'it'\''s $1'", r"'it'\''s $1'"),
             (b"", "''", "''"),
             (b"a\nb", r"'a'$'\n''b'", r"'a'$'\n''b'"),
-            (b"\xe9", r"''$'\351'''", r"''$'\351'''"),
+            (b"\xe9", r"''$'\351'", r"''$'\351'"),
+            (b"a\n\tb", r"'a'$'\n\t''b'", r"'a'$'\n\t''b'"),
             ("caf\u{e9}".as_bytes(), "caf\u{e9}", "'caf\u{e9}'"),
             (b"a?b", "'a?b'", "'a?b'"),
         ] {
