@@ -14,7 +14,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use uext4::FileKind;
 
-/// Show the space that directories take with all below them, as du(1) does.
+/// Show the space that directories and files use.
 ///
 /// In units of 1 KiB. A file with several names counts once.
 #[derive(Debug, clap::Args)]
