@@ -15,8 +15,9 @@ use std::path::{Path, PathBuf};
 use uext4::FileKind;
 use uext4::unstable::Attr;
 
-/// List the flags of files, as chattr sets them; of a directory, those of the files in it.
+/// List the flags of files, as chattr sets them.
 ///
+/// Of a directory, those of the files in it.
 /// Only files and directories have flags that can be set; --json has those of the others too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
