@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::OnceLock;
 use uext4::{Caller, DeviceOptions, Filesystem, ImageOptions};
-use uext4_mountd::second_mount;
+use uext4_mountd::{second_mount, stats};
 
 /// Where the journal of images is that have it on another device.
 static JOURNAL: OnceLock<PathBuf> = OnceLock::new();
@@ -77,6 +77,8 @@ impl Images {
         }
         if self.open.iter().all(|open| open.key != key)
             && let Some(dir) = second_mount::mounted_at(image)
+            // With other owners, or as a part, it shows something else than what is stored.
+            && stats::read(&dir).is_ok_and(|stats| stats["as_stored"] == true)
             && let Ok(mounted) = Mounted::new(self.next_id(), image.to_owned(), &dir)
         {
             let mounted = Rc::new(mounted);

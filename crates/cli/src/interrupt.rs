@@ -2,12 +2,17 @@
 
 use anyhow::Result;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::sync::Arc;
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use signal_hook::iterator::Signals;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// The signal that came, or zero.
-static SIGNAL: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
+static SIGNAL: AtomicUsize = AtomicUsize::new(0);
+
+/// A signal within this time of the first one is the same one.
+const REPEATED: Duration = Duration::from_secs(1);
 
 /// The work was given up for a signal.
 #[derive(Clone, Copy, Debug)]
@@ -30,22 +35,36 @@ impl std::fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// From now on the first of these signals is for [`check`] to find, unless it is ignored; the second ends the process.
+/// From now on the first of these signals is for [`check`] to find, unless it is ignored; one that follows later than
+/// [`REPEATED`] ends the process. A signal that is sent to a process and to its group arrives twice.
 ///
 /// # Errors
 /// The host refuses.
 pub fn catch() -> Result<()> {
-    let ignored = ignored();
-    let again = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        if ignored & (1 << (signal - 1)) != 0 {
-            continue;
-        }
-        let (flag, number) = (Arc::clone(&again), usize::try_from(signal)?);
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&again))?;
-        signal_hook::flag::register(signal, flag)?;
-        signal_hook::flag::register_usize(signal, Arc::clone(&SIGNAL), number)?;
+    static CAUGHT: OnceLock<()> = OnceLock::new();
+    if CAUGHT.set(()).is_err() {
+        return Ok(());
     }
+    let ignored = ignored();
+    let wanted = [SIGINT, SIGTERM, SIGHUP];
+    let wanted = wanted
+        .into_iter()
+        .filter(|signal| ignored & (1 << (signal - 1)) == 0);
+    let mut signals = Signals::new(wanted)?;
+    let receive = move || {
+        let mut first: Option<Instant> = None;
+        for signal in signals.forever() {
+            match first {
+                None => SIGNAL.store(signal.unsigned_abs() as usize, Ordering::Relaxed),
+                Some(at) if at.elapsed() < REPEATED => {}
+                Some(_) => std::process::exit(128 + signal),
+            }
+            first.get_or_insert_with(Instant::now);
+        }
+    };
+    thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(receive)?;
     Ok(())
 }
 

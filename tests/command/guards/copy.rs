@@ -240,3 +240,55 @@ fn an_interrupted_copy_closes_its_image() {
         workdir.assert_clean("a.img");
     }
 }
+
+/// The image cannot be in itself, and what was not moved stays.
+#[test]
+fn an_image_is_not_copied_into_itself() {
+    let workdir = Workdir::new();
+    fs::create_dir(workdir.path("dir")).unwrap();
+    fs::write(workdir.path("dir/file"), "file").unwrap();
+    workdir.ok(&["mkfs", "dir/a.img", "--size", "64M"]);
+    for args in [
+        &["cp", "dir/a.img", "dir/a.img:/"][..],
+        &["cp", "-a", "dir/.", "dir/a.img:/"],
+        &["mv", "dir/a.img", "dir/a.img:/new"],
+        &["mv", "dir", "dir/a.img:/"],
+    ] {
+        let out = workdir.run(args);
+        let said = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.contains("cannot be in itself"), "{args:?}: {said}");
+        assert!(workdir.path("dir/a.img").is_file(), "{args:?}");
+        workdir.assert_clean("dir/a.img");
+    }
+    assert_eq!(workdir.ok(&["cat", "dir/a.img:/file"]), "file");
+}
+
+/// As from a terminal by a program that sends it to its child and to the group.
+#[test]
+fn a_signal_that_arrives_twice_is_one() {
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "64M"]);
+    fifo(&workdir.path("pipe"));
+    let mut command = Command::new("env");
+    command.arg("--default-signal=INT,TERM").arg(uext4());
+    command.current_dir(workdir.dir());
+    let mut child = command.args(["cp", "pipe", "a.img:/"]).spawn().unwrap();
+    let mut options = fs::File::options();
+    let mut pipe = options
+        .read(true)
+        .write(true)
+        .open(workdir.path("pipe"))
+        .unwrap();
+    pipe.write_all(b"data").unwrap();
+    while rustix::io::ioctl_fionread(&pipe).unwrap() > 0 {
+        assert_eq!(child.try_wait().unwrap(), None, "it did not read the pipe");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    workdir.assert_clean("a.img");
+    let info = workdir.ok(&["info", "a.img"]);
+    assert!(!info.contains("needs recovery"), "{info}");
+}

@@ -42,6 +42,21 @@ fn owners_and_permissions_are_shown_as_the_options_say() {
     );
 }
 
+/// What such a mount shows is not what is stored.
+#[test]
+fn an_image_is_not_read_through_a_mount_that_shows_something_else() {
+    let mounted = require!(some MountedImage::new());
+    mounted.ok(&["mkdir", "-p", "a.img:/srv/www"]);
+    for options in ["uid=7", "umask=077", "subdir=/srv"] {
+        mounted.ok(&["mount", "-o", options, "a.img", "mnt"]);
+        mounted.refuses(&["ls", "a.img:/srv"], "mounted on");
+        mounted.ok(&["umount", "mnt"]);
+    }
+    mounted.ok(&["mount", "a.img", "mnt"]);
+    assert_eq!(mounted.ok(&["ls", "a.img:/srv"]), "www\n");
+    mounted.ok(&["umount", "mnt"]);
+}
+
 #[test]
 fn a_mount_of_a_directory_or_a_partition() {
     let mounted = require!(some MountedImage::new());

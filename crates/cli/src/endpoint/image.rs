@@ -4,6 +4,7 @@ use super::{Endpoint, Found, Overwrite, Sink, Source, Target};
 use crate::location::InImage;
 use crate::{diagnostics, failures};
 use anyhow::Result;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use uext4::unstable::SetAttr;
 use uext4::{Errno, Error, File, FileKind, Filesystem, NewKind, OpenOptions, XattrFlags};
@@ -126,6 +127,11 @@ impl Sink for Open {
 impl Endpoint for Image {
     fn id(&self) -> usize {
         self.id
+    }
+
+    fn image_file(&self) -> Option<(u64, u64)> {
+        let file = std::fs::metadata(&self.image).ok()?;
+        Some((file.dev(), file.ino()))
     }
 
     fn display(&self, path: &Path) -> String {

@@ -67,6 +67,10 @@ pub trait Endpoint {
     fn is_image(&self) -> bool {
         self.id() != 0
     }
+    /// The device and the number of the file of the host that holds the image, if it is one.
+    fn image_file(&self) -> Option<(u64, u64)> {
+        None
+    }
     /// The file as messages name it.
     fn display(&self, path: &Path) -> String;
     /// What is there; `None` if nothing is.

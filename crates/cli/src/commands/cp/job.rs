@@ -231,6 +231,10 @@ impl<'a> Job<'a> {
         let Some(source) = from.find(path, follow)? else {
             return Err(from.missing(path));
         };
+        if !from.is_image() && self.to.image_file() == Some((source.dev, source.attr.ino)) {
+            let name = from.display(path);
+            bail!("{name}: holds the image that is copied to, and cannot be in itself");
+        }
         if self.options.one_file_system && source.dev != self.device {
             return Ok(());
         }

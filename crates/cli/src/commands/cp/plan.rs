@@ -8,7 +8,7 @@ use crate::endpoint::{Endpoint, Host, Target};
 use crate::images::Images;
 use crate::location::{InImage, Location};
 use crate::quoted::quoted;
-use crate::{expand, failures};
+use crate::{diagnostics, expand, failures};
 use anyhow::{Result, anyhow, bail};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -141,7 +141,11 @@ pub fn plan(operands: Operands, images: &mut Images) -> Result<Plan> {
 fn no_directory(target: &dyn Target, to: &Path, exists: bool) -> anyhow::Error {
     let name = target.display(to);
     if exists {
-        return anyhow!("{name}: is not a directory, which several files would need");
+        let hint = match !target.is_image() && diagnostics::has_magic(to) {
+            true => format!("; {}:/ is the root of the image", quoted(&name)),
+            false => String::new(),
+        };
+        return anyhow!("{name}: is not a directory, which several files would need{hint}");
     }
     let program = if target.is_image() { "uext4 " } else { "" };
     let hint = quoted(&name);
