@@ -230,6 +230,9 @@ fn did_you_mean(path: &Path) -> String {
     meant.map_or_else(String::new, |meant| format!("; did you mean {meant}?"))
 }
 
+/// What names of images end with.
+const IMAGE_EXTENSIONS: [&str; 6] = ["img", "image", "raw", "ext2", "ext3", "ext4"];
+
 /// An image that can't be opened to be written.
 pub fn opening_to_write(image: &Path, e: &Error) -> anyhow::Error {
     if e.errno() == Errno::ENOENT
@@ -238,10 +241,16 @@ pub fn opening_to_write(image: &Path, e: &Error) -> anyhow::Error {
             .is_some_and(|dir| dir == Path::new("") || dir.is_dir())
     {
         let quoted = quoted::path(image);
-        return anyhow::anyhow!(
-            "{}; `uext4 mkfs {quoted} --size 1G` makes one",
-            missing(image)
-        );
+        let has_name_of_image = image
+            .extension()
+            .is_some_and(|extension| IMAGE_EXTENSIONS.iter().any(|known| extension == *known));
+        return match has_name_of_image {
+            true => anyhow::anyhow!(
+                "{}; `uext4 mkfs {quoted} --size 1G` makes one",
+                missing(image)
+            ),
+            false => anyhow::anyhow!("{}; a file in an image is IMAGE:/path", missing(image)),
+        };
     }
     opening(image, e)
 }
@@ -373,6 +382,9 @@ pub fn truncated(image: &Path) -> Option<String> {
 }
 
 fn missing(image: &Path) -> anyhow::Error {
+    if image == Path::new("") {
+        return anyhow::anyhow!("an operand is empty: no image is named");
+    }
     let name = image.display();
     match near_names::of(image, has_magic) {
         Some(near) => {

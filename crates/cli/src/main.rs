@@ -91,7 +91,7 @@ const USAGE: u8 = 2;
 fn main() -> ExitCode {
     internal_error::abort_on_panic();
     let matches = commands::help::command().try_get_matches_from(arguments());
-    let matches = matches.unwrap_or_else(|e| commands::help::exit(&e));
+    let matches = matches.unwrap_or_else(|e| commands::help::exit(e));
     let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
         Err(e) => e.exit(),

@@ -18,9 +18,17 @@ use std::path::{Path, PathBuf};
 pub enum SecondMountError {
     /// The same image on the same directory.
     #[error(
-        "image is already open: it is mounted there; uext4 mount -o remount changes its options"
+        "image is already open: it is mounted on {}; uext4 mount -o remount changes its options",
+        .0.display()
     )]
-    Same,
+    Same(PathBuf),
+    /// It would show something else than the first mount.
+    #[error(
+        "image is already open: it is mounted on {}, and a second mount shows the same; uid, gid, umask, fakeroot, subdir, \
+         offset and sizelimit are for the first",
+        .0.display()
+    )]
+    Different(PathBuf),
     /// Only root makes bind mounts, and only of what it has mounted itself.
     #[error(
         "image is already open: it is mounted on {}; root can show what root has mounted elsewhere too, else unmount it \
@@ -58,7 +66,10 @@ pub fn mount_second(
         return Ok(None);
     };
     if MountEntry::at(dir).is_ok_and(|there| there.is_some_and(|t| t.device == first.device)) {
-        return Err(SecondMountError::Same);
+        return Err(SecondMountError::Same(first.dir));
+    }
+    if options.shows_other_files() {
+        return Err(SecondMountError::Different(first.dir));
     }
     // Anyone can name an image as the source of a mount; what root has mounted, root's monitor has named.
     if !rustix::process::geteuid().is_root() || first.user != Some(0) {

@@ -47,12 +47,18 @@ fn owners_and_permissions_are_shown_as_the_options_say() {
 fn an_image_is_not_read_through_a_mount_that_shows_something_else() {
     let mounted = require!(some MountedImage::new());
     mounted.ok(&["mkdir", "-p", "a.img:/srv/www"]);
+    fs::create_dir(mounted.path("second")).unwrap();
     for options in ["uid=7", "umask=077", "subdir=/srv"] {
         mounted.ok(&["mount", "-o", options, "a.img", "mnt"]);
         mounted.refuses(&["ls", "a.img:/srv"], "mounted on");
+        mounted.refuses(&["mount", "a.img", "mnt"], "/mnt; uext4 mount -o remount");
         mounted.ok(&["umount", "mnt"]);
     }
     mounted.ok(&["mount", "a.img", "mnt"]);
+    mounted.refuses(
+        &["mount", "-o", "uid=7", "a.img", "second"],
+        "for the first",
+    );
     assert_eq!(mounted.ok(&["ls", "a.img:/srv"]), "www\n");
     mounted.ok(&["umount", "mnt"]);
 }

@@ -58,7 +58,7 @@ fn a_second_mount_shows_the_same() {
 fn a_second_mount_that_can_not_be_says_where_the_first_is() {
     let mounted = require!(some MountedImage::with_second());
     mounted.ok(&["mount", "a.img", "mnt"]);
-    mounted.refuses(&["mount", "a.img", "mnt"], "it is mounted there");
+    mounted.refuses(&["mount", "a.img", "mnt"], "it is mounted on");
     mounted.refuses(&["mount", "-f", "a.img", "second"], "/mnt; without -f");
     // To be read it may be shown where the first is written.
     mounted.ok(&["mount", "a.img", "second", "-o", "ro"]);

@@ -115,7 +115,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                 code = code.max(if clean { 0 } else { FAULTS });
                 match args.json {
                     true => documents.push(json(image, &report)),
-                    false => text(image, &report)?,
+                    false => text(image, &report, superblock_is_damaged)?,
                 }
                 if !clean && (args.repair || args.preen) {
                     let name = quoted::path(image);
@@ -153,7 +153,7 @@ fn check(args: &Args, image: &Path) -> Result<(CheckReport, bool)> {
     Ok((report, opened.is_damaged))
 }
 
-fn text(image: &Path, report: &CheckReport) -> Result<()> {
+fn text(image: &Path, report: &CheckReport, superblock_is_damaged: bool) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let name = show::image(image);
     for fault in &report.faults {
@@ -183,6 +183,7 @@ fn text(image: &Path, report: &CheckReport) -> Result<()> {
         writeln!(out, "{name}: errors were recorded while it was mounted")?;
     }
     let verdict = match report.faults_total {
+        0 if superblock_is_damaged => "clean but for its superblock".to_owned(),
         0 => "clean".to_owned(),
         1 => "1 fault".to_owned(),
         n => format!("{n} faults"),

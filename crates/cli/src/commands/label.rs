@@ -5,6 +5,7 @@ use anyhow::{Result, bail};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use uext4::DeviceOptions;
+use uext4_mountd::second_mount;
 
 /// Show the label of an image, as e2label does
 ///
@@ -28,6 +29,13 @@ pub fn run(args: &Args) -> Result<()> {
     let name = quoted::path(&args.image);
     if let Some(label) = &args.label {
         let label = quoted::quoted(label);
+        if let Some(dir) = second_mount::mounted_at(&args.image) {
+            bail!(
+                "{}: is mounted on {}; after `uext4 umount {name}`, `e2label {name} {label}` changes its label",
+                args.image.display(),
+                dir.display()
+            );
+        }
         bail!(
             "{}: its label can't be changed here; `e2label {name} {label}` does it",
             args.image.display()

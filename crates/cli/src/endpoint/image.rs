@@ -52,8 +52,15 @@ impl Image {
         for fault in faults {
             failures::report(self.fail(path, fault))?;
         }
-        // A path is made of them.
-        names.retain(|name| !name.iter().any(|byte| matches!(byte, b'/' | 0)));
+        // Paths are made of them.
+        let is_legal =
+            |name: &Vec<u8>| !name.is_empty() && !name.iter().any(|byte| matches!(byte, b'/' | 0));
+        for name in names.iter().filter(|name| !is_legal(name)) {
+            let what = format!("illegal name '{}'", name.escape_ascii());
+            let fault = Error::new(Errno::EUCLEAN).context(what);
+            failures::report(self.fail(path, fault))?;
+        }
+        names.retain(is_legal);
         Ok(names)
     }
 

@@ -50,8 +50,16 @@ pub fn describe(path: &Path) -> io::Result<String> {
                 "not an ext4 image but {what}; it names no partitions"
             ));
         }
+        let is_ext = |p: &&Partition| p.holds.is_some_and(|holds| holds.contains("ext4"));
+        let advice = match found.iter().find(is_ext) {
+            Some(p) => format!(
+                "`uext4 mount -o offset={},sizelimit={} {name} DIR` mounts number {}",
+                p.start, p.len, p.number
+            ),
+            None => format!("`losetup --find --show -P {name}` makes a device of each"),
+        };
         return Ok(format!(
-            "not an ext4 image but {what}: {}; `losetup --find --show -P {name}` makes a device of each",
+            "not an ext4 image but {what}: {}; {advice}",
             in_words(&found)
         ));
     }

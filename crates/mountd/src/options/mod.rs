@@ -125,6 +125,13 @@ impl Options {
             .unwrap_or(is_root && !self.ownership.fakeroot)
     }
 
+    /// Whether the mount shows something else than the files of the whole device as they are stored.
+    pub fn shows_other_files(&self) -> bool {
+        self.ownership != Ownership::default()
+            || self.subdir.is_some()
+            || (self.offset, self.size_limit) != (0, None)
+    }
+
     fn apply(&mut self, option: &str) -> Result<(), OptionError> {
         let given = Given::new(option);
         if given.name == "dax" && matches!(given.value, Some("never" | "inode")) {

@@ -139,8 +139,7 @@ fn open(request: &MountRequest) -> Result<Opened, Failure> {
     let facts = &mut serve_options.server.facts;
     let source = request.source().to_string_lossy().into_owned();
     facts.insert("image".into(), source.into());
-    let as_stored =
-        options.ownership == uext4_fuse::Ownership::default() && options.subdir.is_none();
+    let as_stored = !options.shows_other_files();
     facts.insert("as_stored".into(), as_stored.into());
     facts.insert("pid".into(), std::process::id().into());
     facts.insert("monitor_pid".into(), parent().into());

@@ -1,7 +1,7 @@
 //! Words that are typed for a command of another name.
 
 /// Each word, and what does that here.
-const MEANINGS: [(&[&str], &str); 21] = [
+const MEANINGS: &[(&[&str], &str)] = &[
     (&["list", "dir", "l"], "ls IMAGE:/PATH"),
     (
         &["copy", "put", "add", "insert", "upload"],
@@ -59,7 +59,7 @@ const MEANINGS: [(&[&str], &str); 21] = [
     ),
     (
         &["debugfs", "e2image", "filefrag"],
-        "dump IMAGE inode:/PATH",
+        "dump IMAGE inode /PATH",
     ),
     (
         &["unmount", "fusermount", "fusermount3", "eject"],
@@ -68,7 +68,11 @@ const MEANINGS: [(&[&str], &str); 21] = [
     (&["mounts", "findmnt"], "mount"),
     (&["fstrim", "discard", "sparsify"], "trim IMAGE"),
     (&["usage", "size", "free"], "df IMAGE"),
-    (&["getfattr", "setfattr", "attr"], "xattr list IMAGE:/PATH"),
+    (&["getfattr", "attr"], "xattr list IMAGE:/PATH"),
+    (&["setfattr"], "xattr set IMAGE:/PATH NAME VALUE"),
+    (&["fallocate"], "truncate -s SIZE IMAGE:/PATH"),
+    (&["tee", "dd"], "cp - IMAGE:/PATH"),
+    (&["tar", "untar", "rsync"], "cp -a IMAGE:/PATH DIR"),
 ];
 
 /// The command line for what `word` asks for.

@@ -3,7 +3,7 @@
 mod meanings;
 
 use anyhow::{Result, bail};
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -104,7 +104,11 @@ fn list(command: &Command) -> String {
 }
 
 /// Reports a command line that is wrong, and exits.
-pub fn exit(e: &clap::Error) -> ! {
+pub fn exit(mut e: clap::Error) -> ! {
+    // That an unknown option be taken as an operand is never meant.
+    if e.kind() == ErrorKind::UnknownArgument {
+        e.remove(ContextKind::Suggested);
+    }
     let word = match e.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(word)) => word.as_str(),
         _ => e.exit(),
