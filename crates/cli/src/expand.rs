@@ -4,13 +4,14 @@ use crate::endpoint::Endpoint;
 use crate::glob;
 use crate::location::InImage;
 use anyhow::Result;
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 use uext4::FileKind;
 
 /// The files that an operand names, in order of their names. As a shell does it: a name matches `*`, `?` and `[a-z]`, one that starts
-/// with a dot only a pattern that does; `\` takes their meaning away; a pattern that nothing matches is a name. If a file
+/// with a dot only a pattern that does; `\` takes their meaning away, `**` is any number of directories; a pattern that nothing matches is a name. If a file
 /// has the pattern itself as its name, it alone is meant.
 ///
 /// # Errors
@@ -31,6 +32,7 @@ pub fn expand(endpoint: &dyn Endpoint, at: &InImage) -> Result<Vec<InImage>> {
     // A slash at the end asks for directories.
     if at.path.as_os_str().as_bytes().ends_with(b"/") {
         found.retain(|path| is_directory(endpoint, path));
+        found.iter_mut().for_each(|path| path.push(""));
     }
     if found.is_empty() {
         let path = PathBuf::from(OsString::from_vec(glob::unescaped(
@@ -50,7 +52,9 @@ fn below(endpoint: &dyn Endpoint, dirs: &[PathBuf], pattern: &OsStr) -> Result<V
     let pattern = pattern.as_bytes();
     let mut found = Vec::new();
     for dir in dirs {
-        if !glob::is_pattern(pattern) {
+        if pattern == b"**" {
+            add_directories(endpoint, dir, &mut found)?;
+        } else if !glob::is_pattern(pattern) {
             let path = dir.join(OsStr::from_bytes(pattern));
             // A name below something else than a directory names nothing.
             if is_directory(endpoint, dir) && endpoint.find(&path, false)?.is_some() {
@@ -63,6 +67,29 @@ fn below(endpoint: &dyn Endpoint, dirs: &[PathBuf], pattern: &OsStr) -> Result<V
         }
     }
     Ok(found)
+}
+
+/// Adds a directory and all below it, without links and names that start with a dot.
+fn add_directories(endpoint: &dyn Endpoint, dir: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    let mut stack = vec![dir.to_owned()];
+    let mut visited = HashSet::new();
+    while let Some(dir) = stack.pop() {
+        let there = endpoint.get(&dir, false)?.attr;
+        // In a damaged image a directory may be below itself.
+        if there.kind != FileKind::Directory || !visited.insert(there.ino) {
+            continue;
+        }
+        let mut names = endpoint.list(&dir)?;
+        names.retain(|name| !name.starts_with(b"."));
+        stack.extend(
+            names
+                .iter()
+                .rev()
+                .map(|name| dir.join(OsStr::from_bytes(name))),
+        );
+        found.push(dir);
+    }
+    Ok(())
 }
 
 fn is_directory(endpoint: &dyn Endpoint, path: &Path) -> bool {

@@ -32,6 +32,8 @@ pub enum Action {
     Prune,
     /// The search ends.
     Quit,
+    /// The file is removed.
+    Delete,
 }
 
 /// A test.
@@ -143,6 +145,8 @@ pub struct Options {
     pub follow: bool,
     /// As JSON.
     pub json: bool,
+    /// Files are removed.
+    pub deletes: bool,
 }
 
 /// Reads an expression, with the options that stand in it. Without an action, it prints.
@@ -298,6 +302,12 @@ impl<'a> Parser<'a> {
             "-print0" => Action::Print(0),
             "-prune" => Action::Prune,
             "-quit" => Action::Quit,
+            "-delete" => {
+                // A directory is empty only after its files.
+                self.options.children_first = true;
+                self.options.deletes = true;
+                Action::Delete
+            }
             _ => return Ok(None),
         }))
     }
@@ -453,7 +463,6 @@ fn unknown(name: &str) -> String {
         "-exec" | "-execdir" | "-ok" | "-okdir" => {
             "no programs are run: use -print0 | xargs -0, or --json"
         }
-        "-delete" => "nothing is changed: `uext4 rm -r` removes files, with patterns",
         "-printf" | "-ls" | "-fprint" | "-fprint0" | "-fprintf" | "-fls" => {
             "use --json, which has all attributes"
         }
@@ -534,7 +543,6 @@ mod tests {
             ("-true )", "closes nothing"),
             ("-type x", "the types are"),
             ("-exec rm {} ;", "xargs -0"),
-            ("-delete", "uext4 rm -r"),
             ("-frob", "is not known"),
             ("-size +-1", "give a number"),
             ("-mtime x", "+N for more"),

@@ -11,9 +11,10 @@ mod search;
 use super::walk::{Follow, walk_following};
 use crate::diagnostics;
 use crate::images::Images;
-use crate::location::Naming;
-use crate::{failures, show};
+use crate::location::{InImage, Naming};
+use crate::{failures, interrupt, show};
 use anyhow::Result;
+use expression::{Expression, Options};
 use search::Search;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -39,6 +40,7 @@ Tests:
   -links [+-]N  -inum N  -samefile FILE  -empty  -true  -false
 Actions:
   -print  -print0  -prune  -quit
+  -delete                          removes the file, after what is below it
 Options:
   -maxdepth N  -mindepth N  -depth   how far below the start; the files of a directory first
 
@@ -47,6 +49,7 @@ Examples:
   uext4 find disk.img:/ -perm -4000 -o -perm -2000
   uext4 find disk.img:/var -size +10M -mtime -7
   uext4 find disk.img:/etc -type f -print0 | xargs -0 -I{} uext4 cat disk.img:{}
+  uext4 find disk.img:/var/log -name '*.log' -delete
   uext4 find disk.img:/home --json -user ann")]
 pub struct Args {
     /// Follow all symbolic links
@@ -107,10 +110,40 @@ pub fn run(mut args: Args) -> Result<()> {
         (_, true) => Follow::Start,
         _ => Follow::Never,
     };
-    let naming = Naming::of(&starts);
     let mut images = Images::default();
+    let found = find(
+        &mut images,
+        starts,
+        follow,
+        &expression,
+        options,
+        args.print0,
+    );
+    let closed = images.close();
+    if let Some(found) = found? {
+        show::json(&found)?;
+    }
+    closed
+}
+
+fn find(
+    images: &mut Images,
+    starts: Vec<OsString>,
+    follow: Follow,
+    expression: &Expression,
+    options: Options,
+    zero: bool,
+) -> Result<Option<Vec<show::FileJson>>> {
+    let naming = Naming::of(&starts);
+    let mut targets = Vec::new();
+    if options.deletes {
+        interrupt::catch()?;
+        for start in &starts {
+            targets.push(images.get(&InImage::parse(start.clone()).image, true)?);
+        }
+    }
     let operands = images.operands(starts)?;
-    let mut search = Search::new(&mut images, &expression, options, naming, args.print0)?;
+    let mut search = Search::new(images, expression, options, naming, zero, targets)?;
     for (endpoint, at) in operands {
         if search.is_over() {
             break;
@@ -123,8 +156,5 @@ pub fn run(mut args: Args) -> Result<()> {
         });
         done.or_else(failures::report)?;
     }
-    if let Some(found) = search.finish()? {
-        show::json(&found)?;
-    }
-    images.close()
+    search.finish()
 }

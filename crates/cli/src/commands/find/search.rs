@@ -3,16 +3,17 @@
 use super::expression::{Action, Bits, Expression, Options, Pattern, Test, Time};
 use crate::accounts::Accounts;
 use crate::commands::walk::{Met, Next};
-use crate::endpoint::{Endpoint, Host};
+use crate::endpoint::{Endpoint, Host, Image};
 use crate::images::Images;
 use crate::location::{InImage, Location, Naming};
-use crate::{glob, show};
+use crate::{failures, glob, show};
 use anyhow::{Result, bail};
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{BufWriter, StdoutLock, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::UNIX_EPOCH;
 use uext4::unstable::Attr;
 use uext4::{FileKind, Timestamp};
@@ -33,6 +34,8 @@ pub struct Search<'a> {
     /// The image of the start point.
     image: PathBuf,
     accounts: Accounts,
+    /// The images that are open to be changed.
+    targets: Vec<Rc<Image>>,
     /// Directories whose files are visited before them.
     pending: Vec<Met>,
     is_over: bool,
@@ -58,6 +61,7 @@ impl<'a> Search<'a> {
         options: Options,
         naming: Naming,
         zero: bool,
+        targets: Vec<Rc<Image>>,
     ) -> Result<Search<'a>> {
         let mut references = HashMap::new();
         let mut failed = Ok(());
@@ -80,6 +84,7 @@ impl<'a> Search<'a> {
             references,
             image: PathBuf::new(),
             accounts: Accounts::default(),
+            targets,
             pending: Vec::new(),
             is_over: false,
             out: BufWriter::new(std::io::stdout().lock()),
@@ -171,7 +176,10 @@ impl<'a> Search<'a> {
     fn leave(&mut self, endpoint: &dyn Endpoint, depth: usize) -> Result<()> {
         while let Some(met) = self.pending.pop_if(|met| met.depth >= depth) {
             if !self.is_over {
-                self.evaluate(endpoint, &met)?;
+                // The files that follow are visited also if this fails.
+                if let Err(e) = self.evaluate(endpoint, &met) {
+                    failures::report(e)?;
+                }
             }
         }
         Ok(())
@@ -230,6 +238,7 @@ impl<'a> Search<'a> {
                 self.is_over = true;
                 return Ok(());
             }
+            Action::Delete => return self.delete(file),
             Action::Print(end) => end,
         };
         let name = self.naming.name(&self.image, &file.met.path);
@@ -249,6 +258,21 @@ impl<'a> Search<'a> {
             self.out.write_all(b"\n")?;
         }
         Ok(())
+    }
+
+    /// Removes a file; the root stays, as the start point of find(1) does.
+    fn delete(&self, file: &Candidate<'_>) -> Result<()> {
+        let path = &file.met.path;
+        let id = file.endpoint.id();
+        let image = self.targets.iter().find(|image| image.id() == id);
+        let (Some(image), Some(_)) = (image, path.file_name()) else {
+            return Ok(());
+        };
+        let removed = match file.met.attr.kind {
+            FileKind::Directory => image.fs().remove_dir(path),
+            _ => image.fs().remove_file(path),
+        };
+        removed.map_err(|e| image.fail(path, e))
     }
 
     fn test(&self, test: &Test, file: &Candidate<'_>) -> Result<bool> {

@@ -54,7 +54,9 @@ const MEANINGS: &[(&[&str], &str)] = &[
         "check IMAGE",
     ),
     (
-        &["dumpe2fs", "show", "super", "inspect", "blkid", "file"],
+        &[
+            "dumpe2fs", "tune2fs", "show", "super", "inspect", "blkid", "file",
+        ],
         "info IMAGE",
     ),
     (
