@@ -1,7 +1,9 @@
 //! A bar on standard error, for work of more than a second and on a terminal only.
 
 use crate::{interrupt, show};
-use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use indicatif::{
+    HumanCount, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle, style::TemplateError,
+};
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -63,20 +65,25 @@ impl Bar {
         }
     }
 
+    /// Whether it will be shown if the work takes long.
+    pub fn is_wanted(&self) -> bool {
+        self.lines.is_some() || !self.settled.load(Ordering::Relaxed)
+    }
+
+    /// Sets the total of a copy, once it is known.
+    pub fn total(&self) -> impl FnOnce(u64) + Send + use<> {
+        let bar = self.bar.clone();
+        move |total| {
+            bar.set_length(total);
+            if let Ok(style) = style("copy", total) {
+                bar.set_style(style);
+            }
+        }
+    }
+
     fn begin(&self, name: &str, total: u64) {
-        let in_bytes = name == "data" || name == "copy";
-        let counts = if in_bytes {
-            "{bytes}/{total_bytes} {binary_bytes_per_sec}"
-        } else {
-            "{human_pos}/{human_len} {per_sec}"
-        };
-        let template = match total {
-            0 if in_bytes => "{spinner} {msg} {bytes} {binary_bytes_per_sec}".to_owned(),
-            0 => "{spinner} {msg} {human_pos} {per_sec}".to_owned(),
-            _ => format!("{{msg:<12}} [{{wide_bar}}] {counts} {{eta}} left"),
-        };
-        if let Ok(style) = ProgressStyle::with_template(&template) {
-            self.bar.set_style(style.with_key("rate", rate));
+        if let Ok(style) = style(name, total) {
+            self.bar.set_style(style);
         }
         self.bar.reset();
         if total > 0 {
@@ -114,6 +121,23 @@ impl Bar {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
     }
+}
+
+/// How a phase is drawn.
+fn style(name: &str, total: u64) -> Result<ProgressStyle, TemplateError> {
+    let in_bytes = name == "data" || name == "copy";
+    let counts = if in_bytes {
+        "{bytes}/{total_bytes} {binary_bytes_per_sec}"
+    } else {
+        "{human_pos}/{human_len} {rate}"
+    };
+    let template = match total {
+        0 if in_bytes => "{spinner} {msg} {bytes} {binary_bytes_per_sec}".to_owned(),
+        0 => "{spinner} {msg} {human_pos} {rate}".to_owned(),
+        _ => format!("{{msg:<12}} [{{wide_bar}}] {counts} {{eta}} left"),
+    };
+    let style = ProgressStyle::with_template(&template)?;
+    Ok(style.with_key("rate", rate))
 }
 
 /// Steps in a second, without a fraction.

@@ -6,8 +6,7 @@ use crate::{diagnostics, expand, failures, mode, superblock};
 use anyhow::Result;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use uext4::{Caller, DeviceOptions, Filesystem, ImageOptions};
 use uext4_mountd::{second_mount, stats};
 
@@ -28,14 +27,14 @@ pub fn journal() -> Option<&'static Path> {
 struct Open {
     /// Its canonical path.
     key: PathBuf,
-    endpoint: Rc<Image>,
+    endpoint: Arc<Image>,
 }
 
 /// The images that a command has open.
 #[derive(Default)]
 pub struct Images {
     open: Vec<Open>,
-    mounted: Vec<(PathBuf, Rc<Mounted>)>,
+    mounted: Vec<(PathBuf, Arc<Mounted>)>,
 }
 
 impl Images {
@@ -44,16 +43,16 @@ impl Images {
     ///
     /// # Errors
     /// One that says what to do.
-    pub fn get(&mut self, image: &Path, write: bool) -> Result<Rc<Image>> {
+    pub fn get(&mut self, image: &Path, write: bool) -> Result<Arc<Image>> {
         let key = key(image);
         if let Some(open) = self.open.iter().find(|open| open.key == key) {
-            return Ok(Rc::clone(&open.endpoint));
+            return Ok(Arc::clone(&open.endpoint));
         }
         let fs = open(image, write)?;
-        let endpoint = Rc::new(Image::new(self.next_id(), image.to_owned(), fs));
+        let endpoint = Arc::new(Image::new(self.next_id(), image.to_owned(), fs));
         self.open.push(Open {
             key,
-            endpoint: Rc::clone(&endpoint),
+            endpoint: Arc::clone(&endpoint),
         });
         Ok(endpoint)
     }
@@ -62,7 +61,7 @@ impl Images {
     ///
     /// # Errors
     /// One that says what to do.
-    pub fn target(&mut self, image: &Path) -> Result<Rc<dyn Target>> {
+    pub fn target(&mut self, image: &Path) -> Result<Arc<dyn Target>> {
         Ok(self.get(image, true)?)
     }
 
@@ -70,10 +69,10 @@ impl Images {
     ///
     /// # Errors
     /// One that says what to do.
-    pub fn source(&mut self, image: &Path) -> Result<Rc<dyn Endpoint>> {
+    pub fn source(&mut self, image: &Path) -> Result<Arc<dyn Endpoint>> {
         let key = key(image);
         if let Some((_, mounted)) = self.mounted.iter().find(|(k, _)| *k == key) {
-            return Ok(Rc::clone(mounted) as Rc<dyn Endpoint>);
+            return Ok(Arc::clone(mounted) as Arc<dyn Endpoint>);
         }
         if self.open.iter().all(|open| open.key != key)
             && let Some(dir) = second_mount::mounted_at(image)
@@ -81,8 +80,8 @@ impl Images {
             && stats::read(&dir).is_ok_and(|stats| stats["as_stored"] == true)
             && let Ok(mounted) = Mounted::new(self.next_id(), image.to_owned(), &dir)
         {
-            let mounted = Rc::new(mounted);
-            self.mounted.push((key, Rc::clone(&mounted)));
+            let mounted = Arc::new(mounted);
+            self.mounted.push((key, Arc::clone(&mounted)));
             return Ok(mounted);
         }
         Ok(self.get(image, false)?)
@@ -92,13 +91,13 @@ impl Images {
     ///
     /// # Errors
     /// One that ends the command.
-    pub fn operands(&mut self, paths: Vec<OsString>) -> Result<Vec<(Rc<dyn Endpoint>, InImage)>> {
+    pub fn operands(&mut self, paths: Vec<OsString>) -> Result<Vec<(Arc<dyn Endpoint>, InImage)>> {
         let mut found = Vec::new();
         for path in paths {
             let at = InImage::parse(path);
             let done = self.source(&at.image).and_then(|endpoint| {
                 for at in expand::expand(&*endpoint, &at)? {
-                    found.push((Rc::clone(&endpoint), at));
+                    found.push((Arc::clone(&endpoint), at));
                 }
                 Ok(())
             });

@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 use uext4::FileKind;
 
 /// Give files another name, or make symbolic links.
@@ -73,7 +73,7 @@ pub fn run(args: Args) -> Result<()> {
     made.and(closed)
 }
 
-fn make_all(args: &Args, image: &Rc<Image>, targets: Vec<OsString>, link: &InImage) -> Result<()> {
+fn make_all(args: &Args, image: &Arc<Image>, targets: Vec<OsString>, link: &InImage) -> Result<()> {
     let follow = !args.no_dereference;
     let there = image.find(&link.path, follow)?;
     let is_dir = there.is_some_and(|found| found.attr.kind == FileKind::Directory);
@@ -100,7 +100,7 @@ fn make_all(args: &Args, image: &Rc<Image>, targets: Vec<OsString>, link: &InIma
 /// The paths that links to TARGET hold or name.
 fn paths_of(
     args: &Args,
-    image: &Rc<Image>,
+    image: &Arc<Image>,
     link: &InImage,
     target: OsString,
 ) -> Result<Vec<PathBuf>> {
@@ -120,7 +120,7 @@ fn paths_of(
     }
 }
 
-fn make(args: &Args, image: &Rc<Image>, target: &Path, link: &InImage) -> Result<()> {
+fn make(args: &Args, image: &Arc<Image>, target: &Path, link: &InImage) -> Result<()> {
     let fs = image.fs();
     let there = image.find(&link.path, false)?;
     if let Some(there) = there {

@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 use uext4::{Errno, FileKind, Progress};
 
 /// Move or rename files, within an image or between it and the host
@@ -75,8 +75,8 @@ pub fn run(mut args: Args) -> Result<()> {
 /// An endpoint, as it is moved from and to.
 #[derive(Clone)]
 enum Side {
-    Host(Rc<Host>),
-    Image(Rc<Image>),
+    Host(Arc<Host>),
+    Image(Arc<Image>),
 }
 
 impl Side {
@@ -132,7 +132,7 @@ fn move_all(args: &Args, operands: &Operands, images: &mut Images) -> Result<()>
 
 fn open(images: &mut Images, at: Location) -> Result<(Side, PathBuf)> {
     Ok(match at {
-        Location::Host(path) => (Side::Host(Rc::new(Host)), path),
+        Location::Host(path) => (Side::Host(Arc::new(Host)), path),
         Location::Image(InImage { image, path }) => (Side::Image(images.get(&image, true)?), path),
     })
 }

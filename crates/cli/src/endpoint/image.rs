@@ -64,6 +64,11 @@ impl Image {
         Ok(names)
     }
 
+    fn names(&self, path: &Path) -> uext4::Result<Vec<Vec<u8>>> {
+        let entries = self.fs.read_dir(path)?;
+        entries.map(|e| e.map(uext4::DirEntry::into_name)).collect()
+    }
+
     /// An error about one of its files.
     pub fn fail(&self, path: &Path, e: Error) -> anyhow::Error {
         diagnostics::changing(&self.fs, &self.at(path), e)
@@ -162,18 +167,17 @@ impl Endpoint for Image {
     }
 
     fn list(&self, path: &Path) -> Result<Vec<Vec<u8>>> {
-        let names = self.fs.read_dir(path).and_then(|entries| {
-            entries
-                .map(|e| e.map(uext4::DirEntry::into_name))
-                .collect::<uext4::Result<Vec<_>>>()
-        });
-        let mut names = match names {
+        let mut names = match self.names(path) {
             // Damage, or a device that fails: what it does not concern is there.
             Err(e) if e == Errno::EUCLEAN || e == Errno::EIO => self.list_readable(path)?,
             names => names.map_err(|e| self.fail(path, e))?,
         };
         names.sort();
         Ok(names)
+    }
+
+    fn list_undamaged(&self, path: &Path) -> Result<Vec<Vec<u8>>> {
+        self.names(path).map_err(|e| self.fail(path, e))
     }
 
     fn read_link(&self, path: &Path) -> Result<Vec<u8>> {

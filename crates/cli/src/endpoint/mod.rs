@@ -60,7 +60,7 @@ pub enum Overwrite {
 ///
 /// # Errors
 /// All name the file.
-pub trait Endpoint {
+pub trait Endpoint: Send + Sync {
     /// Identifies an endpoint: files of two endpoints are never the same. The host's is 0.
     fn id(&self) -> usize;
     /// Whether it is an image, which may be damaged.
@@ -77,6 +77,10 @@ pub trait Endpoint {
     fn find(&self, path: &Path, follow: bool) -> Result<Option<Found>>;
     /// The names in a directory, in order.
     fn list(&self, path: &Path) -> Result<Vec<Vec<u8>>>;
+    /// As [`Endpoint::list`], but damage is an error, and nothing is reported.
+    fn list_undamaged(&self, path: &Path) -> Result<Vec<Vec<u8>>> {
+        self.list(path)
+    }
     /// What a symbolic link holds.
     fn read_link(&self, path: &Path) -> Result<Vec<u8>>;
     /// Opens a file to read; follows.

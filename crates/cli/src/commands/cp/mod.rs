@@ -5,6 +5,7 @@ mod data;
 mod job;
 mod plan;
 mod stdin;
+mod total;
 
 pub use arguments::Args;
 pub use job::{Job, Named, Options, Report};
@@ -28,7 +29,7 @@ fn copy_all(args: Args, images: &mut Images) -> Result<()> {
     let options = args.options();
     let plan = plan::plan(args.operands("cp")?, images)?;
     let bar = Bar::new();
-    plan.begin(&bar, &options);
+    let _counting = plan.begin(&bar, &options);
     let mut job = Job::new(options, &*plan.target, &bar);
     for source in &plan.sources {
         let (to, named) = plan.destination(source)?;

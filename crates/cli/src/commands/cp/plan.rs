@@ -2,6 +2,7 @@
 
 use super::job::{Named, Options};
 use super::stdin;
+use super::total::Counting;
 use crate::bar::Bar;
 use crate::diagnostics::Usage;
 use crate::endpoint::{Endpoint, Host, Target};
@@ -13,7 +14,7 @@ use anyhow::{Result, anyhow, bail};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 use uext4::{FileKind, Progress};
 
 const STDIN: &str = "/dev/stdin";
@@ -30,7 +31,7 @@ pub struct Operands {
 /// A file on its endpoint.
 pub struct Place {
     /// What has it.
-    pub endpoint: Rc<dyn Endpoint>,
+    pub endpoint: Arc<dyn Endpoint>,
     /// Its path there.
     pub path: PathBuf,
     /// It was named as `-`.
@@ -42,7 +43,7 @@ pub struct Plan {
     /// The files to copy.
     pub sources: Vec<Place>,
     /// What they are copied to.
-    pub target: Rc<dyn Target>,
+    pub target: Arc<dyn Target>,
     to: PathBuf,
     /// They get their own names in the directory `to`.
     into: bool,
@@ -102,10 +103,10 @@ pub fn plan(operands: Operands, images: &mut Images) -> Result<Plan> {
         .iter()
         .any(|path| path == "-" || path == STDIN);
     // What is written is opened first, so that a source in the same image shares its mount.
-    let (target, to): (Rc<dyn Target>, PathBuf) = match Location::parse(operands.target) {
+    let (target, to): (Arc<dyn Target>, PathBuf) = match Location::parse(operands.target) {
         Location::Image(at) if reads_stdin => (stdin::open_target(images, &at.image)?, at.path),
-        Location::Host(path) if path == Path::new("-") => (Rc::new(Host), STDOUT.into()),
-        Location::Host(path) => (Rc::new(Host), path),
+        Location::Host(path) if path == Path::new("-") => (Arc::new(Host), STDOUT.into()),
+        Location::Host(path) => (Arc::new(Host), path),
         Location::Image(at) => (images.target(&at.image)?, at.path),
     };
     let mut sources = Vec::new();
@@ -156,7 +157,7 @@ fn no_directory(target: &dyn Target, to: &Path, exists: bool) -> anyhow::Error {
 fn places(images: &mut Images, text: OsString) -> Result<Vec<Place>> {
     let host = |path, is_stdin| {
         vec![Place {
-            endpoint: Rc::new(Host),
+            endpoint: Arc::new(Host),
             path,
             is_stdin,
         }]
@@ -170,7 +171,7 @@ fn places(images: &mut Images, text: OsString) -> Result<Vec<Place>> {
     };
     let endpoint = images.source(&at.image)?;
     let place = |at: InImage| Place {
-        endpoint: Rc::clone(&endpoint),
+        endpoint: Arc::clone(&endpoint),
         path: at.path,
         is_stdin: false,
     };
@@ -186,8 +187,8 @@ impl Place {
 }
 
 impl Plan {
-    /// Starts the bar; with a total where that is known without reading trees.
-    pub fn begin(&self, bar: &Bar, options: &Options) {
+    /// Starts the bar; with a total where that is known, else trees are counted while they are copied.
+    pub fn begin(&self, bar: &Bar, options: &Options) -> Option<Counting> {
         let size = |place: &Place| {
             let found = place
                 .endpoint
@@ -197,6 +198,9 @@ impl Plan {
         };
         let total: Option<u64> = self.sources.iter().map(size).sum();
         bar.phase("copy", total.unwrap_or(0));
+        let counts = total.is_none() && options.recursive;
+        let place = |place: &Place| (Arc::clone(&place.endpoint), place.path.clone());
+        counts.then(|| Counting::begin(self.sources.iter().map(place).collect(), bar))
     }
 
     /// The name that a copy gets, and which names the user wrote.

@@ -10,7 +10,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// How long a wait lasts until it is asked whether a signal was caught.
 const INTERVAL: Timespec = Timespec {
@@ -23,7 +23,7 @@ const INTERVAL: Timespec = Timespec {
 ///
 /// # Errors
 /// The image can't be opened, or the input not read.
-pub fn open_target(images: &mut Images, image: &Path) -> Result<Rc<dyn Target>> {
+pub fn open_target(images: &mut Images, image: &Path) -> Result<Arc<dyn Target>> {
     let stdin = rustix::stdio::stdin();
     let kind = rustix::fs::fstat(stdin).map(|found| FileType::from_raw_mode(found.st_mode));
     if kind == Ok(FileType::Fifo) {

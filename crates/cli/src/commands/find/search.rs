@@ -13,7 +13,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{BufWriter, StdoutLock, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 use uext4::unstable::Attr;
 use uext4::{FileKind, Timestamp};
@@ -35,7 +35,7 @@ pub struct Search<'a> {
     image: PathBuf,
     accounts: Accounts,
     /// The images that are open to be changed.
-    targets: Vec<Rc<Image>>,
+    targets: Vec<Arc<Image>>,
     /// Directories whose files are visited before them.
     pending: Vec<Met>,
     is_over: bool,
@@ -61,7 +61,7 @@ impl<'a> Search<'a> {
         options: Options,
         naming: Naming,
         zero: bool,
-        targets: Vec<Rc<Image>>,
+        targets: Vec<Arc<Image>>,
     ) -> Result<Search<'a>> {
         let mut references = HashMap::new();
         let mut failed = Ok(());
