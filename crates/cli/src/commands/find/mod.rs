@@ -35,7 +35,7 @@ Tests:
   -perm MODE  -perm -MODE  -perm /MODE   exactly these bits, all of them, any of them
   -user NAME  -group NAME  -uid N  -gid N  -nouser  -nogroup
   -mtime [+-]DAYS  -atime  -ctime  -mmin [+-]MINUTES  -amin  -cmin
-  -newer FILE  -anewer  -cnewer    after the file's time; IMAGE:/path, or a file of the host
+  -newer FILE  -anewer  -cnewer    after the time of a file: /path in the image, or a name on the host
   -newermt TIME                    after a time such as 2026-01-31 (UTC)
   -links [+-]N  -inum N  -samefile FILE  -empty  -true  -false
 Actions:
@@ -135,6 +135,9 @@ fn find(
     zero: bool,
 ) -> Result<Option<Vec<show::FileJson>>> {
     let naming = Naming::of(&starts);
+    let Some(first) = starts.first().cloned().map(InImage::parse) else {
+        return Ok(None);
+    };
     let mut targets = Vec::new();
     if options.deletes {
         interrupt::catch()?;
@@ -143,7 +146,7 @@ fn find(
         }
     }
     let operands = images.operands(starts)?;
-    let mut search = Search::new(images, expression, options, naming, zero, targets)?;
+    let mut search = Search::new(images, &first, expression, options, naming, zero, targets)?;
     for (endpoint, at) in operands {
         if search.is_over() {
             break;

@@ -57,6 +57,7 @@ impl<'a> Search<'a> {
     /// A file that the expression names.
     pub fn new(
         images: &mut Images,
+        start: &InImage,
         expression: &'a Expression,
         options: Options,
         naming: Naming,
@@ -67,7 +68,7 @@ impl<'a> Search<'a> {
         let mut failed = Ok(());
         each_test(expression, &mut |test| {
             if let Test::NewerThanFile(_, file) | Test::SameFile(file) = test {
-                match reference(images, file) {
+                match reference(images, start, file) {
                     Ok(found) => drop(references.insert(file.clone(), found)),
                     Err(e) => failed = Err(e),
                 }
@@ -368,9 +369,16 @@ fn each_test(expression: &Expression, visit: &mut impl FnMut(&Test)) {
     }
 }
 
-/// A file that an expression names: of an image, or of the host.
-fn reference(images: &mut Images, file: &OsStr) -> Result<(usize, Attr)> {
-    match Location::parse(file.to_owned()) {
+/// A file that an expression names: of an image, or of the host. An absolute path is one of the image of the start point.
+fn reference(images: &mut Images, start: &InImage, file: &OsStr) -> Result<(usize, Attr)> {
+    let location = match file.as_bytes().starts_with(b"/") && !file.as_bytes().contains(&b':') {
+        true => Location::Image(InImage {
+            image: start.image.clone(),
+            path: PathBuf::from(file),
+        }),
+        false => Location::parse(file.to_owned()),
+    };
+    match location {
         Location::Image(at) => {
             let endpoint = images.source(&at.image)?;
             Ok((endpoint.id(), endpoint.get(&at.path, false)?.attr))
