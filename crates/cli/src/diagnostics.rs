@@ -376,8 +376,12 @@ pub fn truncated(image: &Path) -> Option<String> {
         .checked_mul(sb.geometry.block_size.into())?;
     let have = device.len();
     (have < need).then(|| {
+        let (bytes, name) = (need, quoted::path(image));
         let (need, have) = (show::bytes(need), show::bytes(have));
-        format!("is truncated: its file system needs {need}, and it has {have}; was it copied as a whole?")
+        format!(
+            "is truncated: its file system needs {need}, and it has {have}; was it copied as a whole? `truncate -s {bytes} {name}` \
+             makes what is there readable"
+        )
     })
 }
 

@@ -7,6 +7,10 @@ use clap::ValueEnum;
 use std::ffi::OsString;
 use uext4::{FileKind, NewKind};
 
+/// The largest numbers of a device, as Linux has them.
+const MAJOR_MAX: u32 = (1 << 12) - 1;
+const MINOR_MAX: u32 = (1 << 20) - 1;
+
 /// Make a device, a pipe or a socket.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -74,6 +78,9 @@ fn number(text: &str) -> Result<u32, String> {
 pub fn run(args: Args) -> Result<()> {
     let usage = |text: &str| bail!(diagnostics::Usage(format!("mknod: {text}")));
     let device = |kind| match (args.major, args.minor) {
+        (Some(major), Some(minor)) if major > MAJOR_MAX || minor > MINOR_MAX => {
+            usage("the largest numbers of a device are 4095 and 1048575")
+        }
         (Some(major), Some(minor)) => Ok(NewKind::Device { kind, major, minor }),
         _ => usage("a device has a major and a minor number, as in `c 1 3`"),
     };
