@@ -3,23 +3,24 @@
 
 use serde_json::Value;
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 
-/// Lock statistics are for the whole process.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+type Run = fn(Vec<OsString>, &mut dyn Write) -> anyhow::Result<()>;
+
+/// One runs at a time: lock statistics are for the whole process.
+static RUN: Mutex<Run> = Mutex::new(uext4_bench::run_to);
 
 const SMALL: &str = "--image-size 128M --journal-size 8M";
 
 /// Runs a command line after `uext4 bench`.
 fn print(line: &str) -> anyhow::Result<String> {
-    let _alone = ONE_AT_A_TIME
-        .lock()
-        .unwrap_or_else(|broken| broken.into_inner());
+    let run = RUN.lock().unwrap_or_else(|broken| broken.into_inner());
     let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
     let mut out = Vec::new();
-    uext4_bench::run_to(args, &mut out)?;
+    run(args, &mut out)?;
     Ok(String::from_utf8(out)?)
 }
 

@@ -110,8 +110,10 @@ fn the_workspace_has_few_packages() {
 #[test]
 fn locks_guard_data() {
     let bare = regex::Regex::new(r"\b(Mutex|RwLock|RwSem)<\(\)>").expect("a pattern");
-    let found: Vec<String> = source::crate_files()
+    let found: Vec<String> = source::files(&["crates", "bench", "tests", "examples"], &["rs"])
         .iter()
+        // It names what it looks for.
+        .filter(|file| !file.path.ends_with("structure/size.rs"))
         .flat_map(|file| {
             let tests = file.text.find("#[cfg(test)]").unwrap_or(file.text.len());
             let product = &file.text[..tests];

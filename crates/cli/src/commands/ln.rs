@@ -1,6 +1,7 @@
 //! `uext4 ln`.
 
 use crate::ask::ask;
+use crate::commands::destination::Destination;
 use crate::endpoint::{Endpoint, Image};
 use crate::images::Images;
 use crate::location::{InImage, Location};
@@ -31,12 +32,8 @@ pub struct Args {
     /// LINK may be a symbolic link to a directory: then it is what is replaced
     #[arg(short, long)]
     no_dereference: bool,
-    /// LINK is the name of the link, also if it is a directory
-    #[arg(short = 'T', long)]
-    no_target_directory: bool,
-    /// Make the links in this directory
-    #[arg(short, long, value_name = "IMAGE:/DIR")]
-    target_directory: Option<OsString>,
+    #[command(flatten)]
+    destination: Destination,
     /// With -s, lead from the directory of the link to TARGET
     #[arg(short, long, requires = "symbolic")]
     relative: bool,
@@ -56,7 +53,7 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<()> {
     let mut targets = args.paths.clone();
-    let last = match &args.target_directory {
+    let last = match &args.destination.target_directory {
         Some(dir) => Some(dir.clone()),
         None => targets.pop(),
     };
@@ -77,8 +74,8 @@ fn make_all(args: &Args, image: &Arc<Image>, targets: Vec<OsString>, link: &InIm
     let follow = !args.no_dereference;
     let there = image.find(&link.path, follow)?;
     let is_dir = there.is_some_and(|found| found.attr.kind == FileKind::Directory);
-    let into = is_dir && !args.no_target_directory;
-    if !into && (targets.len() > 1 || args.target_directory.is_some()) {
+    let into = is_dir && !args.destination.no_target_directory;
+    if !into && (targets.len() > 1 || args.destination.target_directory.is_some()) {
         bail!("{link}: is not a directory; several links can only be made in one");
     }
     for target in targets {

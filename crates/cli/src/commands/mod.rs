@@ -10,6 +10,7 @@ mod chown;
 mod complete;
 mod completions;
 mod cp;
+mod destination;
 mod df;
 mod du;
 mod dump;

@@ -3,6 +3,7 @@
 use super::cp::{Job, Named, Operands, Options, Report};
 use crate::ask::ask;
 use crate::bar::Bar;
+use crate::commands::destination::Destination;
 use crate::diagnostics::Usage;
 use crate::endpoint::{Endpoint, Host, Image, Target};
 use crate::images::Images;
@@ -41,17 +42,8 @@ pub struct Args {
     /// Name each file that is moved
     #[arg(short, long)]
     verbose: bool,
-    /// Move into this directory
-    #[arg(
-        short,
-        long,
-        value_name = "DIR",
-        conflicts_with = "no_target_directory"
-    )]
-    target_directory: Option<OsString>,
-    /// The target is the new name, also if it is a directory
-    #[arg(short = 'T', long)]
-    no_target_directory: bool,
+    #[command(flatten)]
+    destination: Destination,
     /// Files to move, then what they become or the directory they are moved to: IMAGE:/path, or paths of the host
     #[arg(required = true, value_name = "FROM> <TO")]
     paths: Vec<OsString>,
@@ -63,8 +55,8 @@ pub fn run(mut args: Args) -> Result<()> {
     let operands = Operands::new(
         "mv",
         paths,
-        args.target_directory.clone(),
-        args.no_target_directory,
+        args.destination.target_directory.clone(),
+        args.destination.no_target_directory,
     )?;
     let mut images = Images::default();
     let moved = move_all(&args, &operands, &mut images);
@@ -74,16 +66,16 @@ pub fn run(mut args: Args) -> Result<()> {
 
 /// An endpoint, as it is moved from and to.
 #[derive(Clone)]
-enum Side {
+enum HostOrImage {
     Host(Arc<Host>),
     Image(Arc<Image>),
 }
 
-impl Side {
+impl HostOrImage {
     fn target(&self) -> &dyn Target {
         match self {
-            Side::Host(host) => &**host,
-            Side::Image(image) => &**image,
+            HostOrImage::Host(host) => &**host,
+            HostOrImage::Image(image) => &**image,
         }
     }
 }
@@ -96,13 +88,13 @@ fn move_all(args: &Args, operands: &Operands, images: &mut Images) -> Result<()>
             "mv: none of these is in an image; give IMAGE:/path, or use the host's mv".to_owned()
         ));
     }
-    let (side, path) = open(images, to)?;
-    let found = side.target().find(&path, true)?;
+    let (endpoint, path) = open(images, to)?;
+    let found = endpoint.target().find(&path, true)?;
     let is_dir = found.is_some_and(|f| f.attr.kind == FileKind::Directory);
-    let into = is_dir && !args.no_target_directory;
-    let needs_dir = from.len() > 1 || args.target_directory.is_some();
+    let into = is_dir && !args.destination.no_target_directory;
+    let needs_dir = from.len() > 1 || args.destination.target_directory.is_some();
     if needs_dir && !into {
-        let name = side.target().display(&path);
+        let name = endpoint.target().display(&path);
         bail!("{name}: not a directory; several files can only be moved to one, which mkdir makes");
     }
     let bar = Bar::new();
@@ -110,17 +102,17 @@ fn move_all(args: &Args, operands: &Operands, images: &mut Images) -> Result<()>
     let mut mover = Mover {
         args,
         bar: &bar,
-        to: side,
+        to: endpoint,
     };
     for at in from {
-        let done = sources(images, at).and_then(|(side, sources)| {
+        let done = sources(images, at).and_then(|(endpoint, sources)| {
             for source in sources {
                 let target = match source.file_name() {
                     Some(name) if into => path.join(name),
                     _ => path.clone(),
                 };
                 mover
-                    .one(&side, &source, &target)
+                    .one(&endpoint, &source, &target)
                     .or_else(failures::report)?;
             }
             Ok(())
@@ -130,39 +122,41 @@ fn move_all(args: &Args, operands: &Operands, images: &mut Images) -> Result<()>
     Ok(())
 }
 
-fn open(images: &mut Images, at: Location) -> Result<(Side, PathBuf)> {
+fn open(images: &mut Images, at: Location) -> Result<(HostOrImage, PathBuf)> {
     Ok(match at {
-        Location::Host(path) => (Side::Host(Arc::new(Host)), path),
-        Location::Image(InImage { image, path }) => (Side::Image(images.get(&image, true)?), path),
+        Location::Host(path) => (HostOrImage::Host(Arc::new(Host)), path),
+        Location::Image(InImage { image, path }) => {
+            (HostOrImage::Image(images.get(&image, true)?), path)
+        }
     })
 }
 
 /// The files that an operand names.
-fn sources(images: &mut Images, at: Location) -> Result<(Side, Vec<PathBuf>)> {
+fn sources(images: &mut Images, at: Location) -> Result<(HostOrImage, Vec<PathBuf>)> {
     let named = match &at {
         Location::Image(at) => Some(at.clone()),
         Location::Host(_) => None,
     };
-    let (side, path) = open(images, at)?;
-    let paths = match (&side, named) {
-        (Side::Image(image), Some(at)) => expand::expand(&**image, &at)?
+    let (endpoint, path) = open(images, at)?;
+    let paths = match (&endpoint, named) {
+        (HostOrImage::Image(image), Some(at)) => expand::expand(&**image, &at)?
             .into_iter()
             .map(|at| at.path)
             .collect(),
         _ => vec![path],
     };
-    Ok((side, paths))
+    Ok((endpoint, paths))
 }
 
 /// The moving of files to one endpoint.
 struct Mover<'a> {
     args: &'a Args,
     bar: &'a Bar,
-    to: Side,
+    to: HostOrImage,
 }
 
 impl Mover<'_> {
-    fn one(&mut self, from: &Side, path: &Path, to: &Path) -> Result<()> {
+    fn one(&mut self, from: &HostOrImage, path: &Path, to: &Path) -> Result<()> {
         interrupt::check()?;
         let (source, target) = (from.target(), self.to.target());
         let name = source.display(path);
@@ -196,10 +190,10 @@ impl Mover<'_> {
             }
         }
         match (from, &self.to) {
-            (Side::Image(image), Side::Image(other)) if image.id() == other.id() => {
+            (HostOrImage::Image(image), HostOrImage::Image(other)) if image.id() == other.id() => {
                 self.rename(image, path, to)
             }
-            (Side::Host(_), Side::Host(_)) => match std::fs::rename(path, to) {
+            (HostOrImage::Host(_), HostOrImage::Host(_)) => match std::fs::rename(path, to) {
                 Err(e) if e.kind() == ErrorKind::CrossesDevices => {
                     self.across(from, path, to, kind)
                 }
@@ -251,7 +245,13 @@ impl Mover<'_> {
     }
 
     /// Moves to another endpoint: a copy, then what was copied is removed.
-    fn across(&self, from: &Side, path: &Path, to: &Path, there: Option<FileKind>) -> Result<()> {
+    fn across(
+        &self,
+        from: &HostOrImage,
+        path: &Path,
+        to: &Path,
+        there: Option<FileKind>,
+    ) -> Result<()> {
         let (source, target) = (from.target(), self.to.target());
         if !target.is_image() && diagnostics::has_magic(to) && !self.args.force {
             let name = target.display(to);

@@ -2,6 +2,7 @@
 
 use super::job::{Exists, Follow, Options, Preserve, Report, Sparse};
 use super::plan::Operands;
+use crate::commands::destination::Destination;
 use clap::ValueEnum;
 use std::ffi::OsString;
 
@@ -86,17 +87,8 @@ pub struct Args {
     /// Name each file that is copied
     #[arg(short, long)]
     verbose: bool,
-    /// Copy into this directory
-    #[arg(
-        short,
-        long,
-        value_name = "DIR",
-        conflicts_with = "no_target_directory"
-    )]
-    target_directory: Option<OsString>,
-    /// The target is the name of the copy, also if it is a directory
-    #[arg(short = 'T', long)]
-    no_target_directory: bool,
+    #[command(flatten)]
+    destination: Destination,
     /// Files to copy, then what to copy to: paths, or IMAGE:/path
     #[arg(required = true, value_name = "FROM> <TO")]
     paths: Vec<OsString>,
@@ -183,8 +175,8 @@ impl Args {
         Operands::new(
             command,
             self.paths,
-            self.target_directory,
-            self.no_target_directory,
+            self.destination.target_directory,
+            self.destination.no_target_directory,
         )
     }
 }
