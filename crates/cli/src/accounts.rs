@@ -56,12 +56,12 @@ impl Accounts {
 
     /// The number of a user.
     pub fn uid(&self, name: &str) -> Option<u32> {
-        self.users.by_name.get(name).copied()
+        number(&self.users, name)
     }
 
     /// The number of a group.
     pub fn gid(&self, name: &str) -> Option<u32> {
-        self.groups.by_name.get(name).copied()
+        number(&self.groups, name)
     }
 
     /// The group that a user has after logging in.
@@ -106,6 +106,12 @@ fn read(endpoint: &dyn Endpoint, path: &Path) -> Result<Vec<u8>> {
     Ok(text)
 }
 
+/// The number of a name; root has one in an image without accounts too.
+fn number(names: &Names, name: &str) -> Option<u32> {
+    let found = names.by_name.get(name).copied();
+    found.or((name == "root").then_some(0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,5 +128,12 @@ mod tests {
         assert_eq!(names.by_name["root"], 0);
         assert_eq!(names.by_name["toor"], 0);
         assert_eq!(names.by_name.len(), 4);
+    }
+
+    #[test]
+    fn root_needs_no_entry() {
+        let none = Accounts::default();
+        assert_eq!((none.uid("root"), none.gid("root")), (Some(0), Some(0)));
+        assert_eq!((none.uid("daemon"), none.user_name(0)), (None, None));
     }
 }
