@@ -535,7 +535,7 @@ fn files_that_change_under_the_copy() {
     let report = plan.write(&device, &NoProgress).unwrap();
     drop(device);
     assert_eq!(report.warnings.len(), 3, "{report:?}");
-    assert!(report.warnings[2].ends_with("too small for a journal"));
+    assert!(report.warnings[2].ends_with("too small for one"));
     assert!(report.warnings[0].ends_with("tree/grows: changed while it was copied"));
     fsck(&image, "files that changed");
     if let Some(mounted) = Mounted::new(&image, "ro") {
@@ -594,7 +594,7 @@ fn a_tree_too_large_for_the_size() {
     let error = mkfs(&MemoryDevice::new(4 << 20), &options, &NoProgress).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "1024 blocks are too few: the tree does not fit"
+        "size of 1024 blocks is too small: the tree does not fit"
     );
     for i in 0..200 {
         File::create(dir.path().join(format!("{i}"))).unwrap();
@@ -602,5 +602,8 @@ fn a_tree_too_large_for_the_size() {
     options.size = Some(32 << 20);
     options.inodes = Some(100);
     let error = mkfs(&MemoryDevice::new(8 << 20), &options, &NoProgress).unwrap_err();
-    assert_eq!(error.to_string(), "112 inodes are too few: 213 are needed");
+    assert_eq!(
+        error.to_string(),
+        "a number of 112 inodes is too small: 213 are needed"
+    );
 }

@@ -99,6 +99,17 @@ fn an_inode_with_a_wrong_checksum_is_left_out() {
     assert!(workdir.path("out/good").exists() && workdir.path("out/sub/in").exists());
     workdir.prints(&["dump", "a.img", "inode", "/bad"], "checksum WRONG");
     workdir.prints(&["dump", "a.img", "inode", "/bad"], "size 119");
+    for (quiet, lines) in [(&["check", "a.img"][..], 2), (&["check", "-q", "a.img"], 1)] {
+        let out = workdir.run(quiet);
+        let text = String::from_utf8(out.stdout).unwrap();
+        assert_eq!(out.status.code(), Some(4), "{text}");
+        assert!(
+            text.starts_with("a.img:/bad: inode checksum is wrong"),
+            "{text}"
+        );
+        assert!(text.lines().count() >= lines, "{text}");
+        assert_eq!(text.contains(" inodes ("), lines == 2, "{text}");
+    }
 }
 
 #[test]

@@ -8,6 +8,10 @@ use std::time::Instant;
 
 /// Moments at which each command is interrupted.
 const MOMENTS: u32 = 10;
+/// As often it is tried, as it may have ended before.
+const TRIES: u32 = 3 * MOMENTS;
+/// Steps of this part of the whole, wrapped around, meet each part of it alike, however many there are: the golden ratio.
+const STEP: f64 = 0.618_034;
 
 /// A tree of files by path: mode and content, of what is not a directory or a file its kind.
 type Tree = BTreeMap<PathBuf, (u32, Vec<u8>)>;
@@ -19,7 +23,7 @@ struct Case {
     modes: bool,
 }
 
-const CASES: [Case; 8] = [
+const CASES: [Case; 12] = [
     Case {
         line: &["cp", "-r", "tree", "a.img:/new"],
         modes: false,
@@ -47,6 +51,22 @@ const CASES: [Case; 8] = [
     Case {
         line: &["chmod", "-R", "u=rwX,go=", "a.img:/filled"],
         modes: true,
+    },
+    Case {
+        line: &["setfacl", "-R", "-m", "u:7:rwx", "a.img:/filled"],
+        modes: true,
+    },
+    Case {
+        line: &["cp", "-a", "a.img:/filled", "a.img:/copy"],
+        modes: false,
+    },
+    Case {
+        line: &["rm", "-v", "a.img:/filled/*/f*"],
+        modes: false,
+    },
+    Case {
+        line: &["truncate", "-s", "0", "a.img:/filled/*/f*"],
+        modes: false,
     },
     Case {
         line: &["mkfs", "a.img", "--from", "tree", "--force"],
@@ -155,16 +175,20 @@ fn a_signal_leaves_each_file_as_before_or_after() {
         let whole = start.elapsed();
         let after = state(&done);
         let mut interrupted = 0;
-        for moment in 0..MOMENTS {
+        for attempt in 0..TRIES {
+            if interrupted == MOMENTS {
+                break;
+            }
             let workdir = copy(&original);
-            let (signal, code) = match moment % 2 {
+            let (signal, code) = match attempt % 2 {
                 0 => (Signal::INT, 130),
                 _ => (Signal::TERM, 143),
             };
             let mut command = Command::new(uext4());
             command.current_dir(workdir.dir()).args(case.line);
-            let child = command.stderr(Stdio::piped()).spawn().unwrap();
-            std::thread::sleep(whole * moment / MOMENTS);
+            command.stdout(Stdio::null()).stderr(Stdio::piped());
+            let child = command.spawn().unwrap();
+            std::thread::sleep(whole.mul_f64((f64::from(attempt) * STEP).fract()));
             let _ = kill_process(Pid::from_child(&child), signal);
             let out = child.wait_with_output().unwrap();
             let said = String::from_utf8_lossy(&out.stderr);
@@ -184,6 +208,7 @@ fn a_signal_leaves_each_file_as_before_or_after() {
             }
         }
         eprintln!("{:?}: interrupted at {interrupted} moments", case.line);
+        assert!(interrupted > 0, "{:?}: ended before each signal", case.line);
     }
 }
 
@@ -208,13 +233,71 @@ fn a_closed_pipe_ends_what_prints_data() {
     }
     assert!(fs::read(workdir.path("a.img")).unwrap() == image);
     // What was done before stays.
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    let mut command = Command::new(uext4());
-    command.current_dir(workdir.dir()).stdout(writer);
-    let out = command.args(["rm", "-rv", "a.img:/filled"]).output();
-    assert_eq!(out.unwrap().status.code(), Some(141));
+    for line in [
+        &["rm", "-rv", "a.img:/filled"][..],
+        &["ls", "--json", "a.img:/"],
+        &["--version"],
+        &["ls", "--help"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(uext4());
+        command.current_dir(workdir.dir()).stdout(writer);
+        let out = command.args(line).output().unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!((out.status.code(), &*said), (Some(141), ""), "{line:?}");
+    }
     workdir.assert_clean("a.img");
+}
+
+/// Messages are lost, and nothing else.
+#[test]
+fn messages_that_can_not_be_written_end_nothing() {
+    let workdir = prepared();
+    let run = |line: &[&str], stderr: Stdio| {
+        let mut command = Command::new(uext4());
+        let command = command.current_dir(workdir.dir()).args(line);
+        command.stderr(stderr).status().unwrap().code()
+    };
+    for closed in [true, false] {
+        let stderr = || match closed {
+            true => Stdio::from(std::io::pipe().unwrap().1),
+            false => File::create("/dev/full").unwrap().into(),
+        };
+        workdir.ok(&["mkdir", "a.img:/d"]);
+        let line = &["cp", "-r", "missing", "tree/d1", "a.img:/d"];
+        assert_eq!(run(line, stderr()), Some(1));
+        workdir.ok(&["stat", "a.img:/d/d1/f39"]);
+        let line = &["rm", "-r", "a.img:/missing", "a.img:/d"];
+        assert_eq!(run(line, stderr()), Some(1));
+        assert_eq!(run(&["ls", "a.img:/d"], stderr()), Some(1));
+        assert_eq!(run(&["mount", "a.img", "/missing"], stderr()), Some(1));
+        assert_eq!(run(&["nonsense"], stderr()), Some(2));
+        workdir.assert_clean("a.img");
+    }
+}
+
+#[test]
+fn what_can_not_be_printed_is_a_failure() {
+    let workdir = prepared();
+    for line in [
+        &["cat", "a.img:/filled/d1/f1"][..],
+        &["ls", "a.img:/"],
+        &["ls", "--json", "a.img:/"],
+        &["check", "a.img"],
+        &["ls", "--help"],
+        &["help", "patterns"],
+        &["--version"],
+    ] {
+        let mut command = Command::new(uext4());
+        let full = File::create("/dev/full").unwrap();
+        let out = command.current_dir(workdir.dir()).args(line).stdout(full);
+        let out = out.output().unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        let why = "uext4: standard output: no space left on device\n";
+        assert_eq!(&*said, why, "{line:?}");
+        assert_ne!(out.status.code(), Some(0), "{line:?}");
+    }
 }
 
 /// A file system in memory of this size; none where this process may not mount.
@@ -315,6 +398,21 @@ fn a_full_image_keeps_no_part_of_a_file() {
     let out = child.wait_with_output().unwrap();
     assert_eq!(out.status.code(), Some(1), "{out:?}");
     assert_eq!(workdir.ok(&["ls", "b.img:/"]), "lost+found\n");
+    workdir.assert_clean("b.img");
+}
+
+/// As cp(1) leaves it, but said.
+#[test]
+fn a_file_that_is_overwritten_in_part_is_named() {
+    let workdir = prepared();
+    workdir.ok(&["mkfs", "b.img", "--size", "3M", "--inodes", "64"]);
+    workdir.ok(&["cp", "tree/d1/f1", "b.img:/one"]);
+    let out = workdir.run(&["cp", "tree/d1/large", "b.img:/one"]);
+    let said = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(out.status.code(), Some(1), "{said}");
+    assert!(said.contains("no space left on device"), "{said}");
+    let part = "b.img:/one: was overwritten, and holds only a part of tree/d1/large";
+    assert!(said.contains(part), "{said}");
     workdir.assert_clean("b.img");
 }
 

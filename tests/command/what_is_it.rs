@@ -216,7 +216,7 @@ fn partitions_are_listed() {
         "(MBR)",
         "1 (4.00 MiB from 1.00 MiB on, Linux, an ext2, ext3 or ext4 file system)",
         "2 (1.00 MiB from 5.00 MiB on, Linux swap)",
-        "`uext4 mount -o offset=1048576,sizelimit=4194304 disk DIR` mounts number 1",
+        "`uext4 --offset 1048576 ls disk` lists number 1",
     ] {
         assert!(line.contains(what), "{line}");
     }
@@ -225,6 +225,22 @@ fn partitions_are_listed() {
     assert_eq!(out.status.code(), Some(1));
     assert_eq!(text.lines().count(), 3, "{text}");
     assert!(text.contains("1048576"), "{text}");
+    assert!(text.lines().all(|line| line == line.trim()), "{text}");
+    // Its files are read and changed there, and nothing else of the disk.
+    workdir.ok(&["--offset", "1M", "cp", "/etc/passwd", "disk:/new"]);
+    workdir.prints(&["ls", "--offset=1048576", "disk:/"], "new");
+    workdir.ok(&["trim", "--offset", "1M", "disk"]);
+    workdir.prints(&["check", "--offset", "1M", "disk"], "clean");
+    let none = "no ext4 image begins at byte 2097152";
+    workdir.refuses(1, &["ls", "--offset", "2M", "disk:/"], none);
+    let refused = workdir.run(&["mkfs", "--offset", "1M", "disk", "1M"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let mut after = fs::read(workdir.path("disk")).unwrap();
+    let part = after.drain(1 << 20..(1 << 20) + image.len());
+    fs::write(workdir.path("part"), part.collect::<Vec<u8>>()).unwrap();
+    workdir.assert_clean("part");
+    let zeros = after.split_off(512);
+    assert!(zeros.iter().all(|byte| *byte == 0));
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub enum MkfsError {
         why: &'static str,
     },
     /// The image has no room for its own metadata, or for the tree.
-    #[error("{blocks} blocks are too few: {what} does not fit")]
+    #[error("size of {blocks} blocks is too small: {what} does not fit")]
     NoSpace {
         /// Blocks of the image.
         blocks: u64,
@@ -47,7 +47,7 @@ pub enum MkfsError {
         what: &'static str,
     },
     /// The image has too few inodes for the tree.
-    #[error("{inodes} inodes are too few: {needed} are needed")]
+    #[error("a number of {inodes} inodes is too small: {needed} are needed")]
     NoInodes {
         /// Inodes of the image.
         inodes: u64,

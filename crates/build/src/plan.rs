@@ -123,7 +123,7 @@ impl Plan {
         };
         plan.count_directories();
         if options.features.has_journal() && !plan.layout.features.has_journal() {
-            let warning = "image is too small for a journal";
+            let warning = "image has no journal, as it is too small for one";
             plan.tree.warnings.push(warning.to_owned());
         }
         Ok(plan)

@@ -294,5 +294,5 @@ fn list(runs: &[(u64, u64)], total: u64) -> String {
         })
         .collect();
     let more = if runs.len() < RUNS_MAX { "" } else { " ..." };
-    format!("{total}: {}{more}", names.join(" "))
+    format!("{total} in all, {}{more}", names.join(" "))
 }

@@ -1,6 +1,7 @@
 //! Access control lists: the values of `system.posix_acl_*`, and text as getfacl(1) and setfacl(1) have it.
 
 use crate::accounts::Accounts;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use uext4::unstable::ondisk::{AclEntry, AclTag, acl_decode_xattr, acl_encode_xattr};
@@ -27,10 +28,37 @@ pub enum Tag {
     Other,
 }
 
+impl Tag {
+    /// The word for it, and the number of the user or group that it names.
+    fn kind_and_id(self) -> (&'static str, Option<u32>) {
+        match self {
+            Tag::UserObj => ("user", None),
+            Tag::User(uid) => ("user", Some(uid)),
+            Tag::GroupObj => ("group", None),
+            Tag::Group(gid) => ("group", Some(gid)),
+            Tag::Mask => ("mask", None),
+            Tag::Other => ("other", None),
+        }
+    }
+}
+
 /// A list: permissions (read 4, write 2, execute 1) by subject.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Acl {
     entries: BTreeMap<Tag, u8>,
+}
+
+/// An entry as JSON has it.
+#[derive(Debug, Serialize)]
+pub struct EntryJson {
+    #[serde(rename = "tag")]
+    kind: &'static str,
+    /// The user or group; none is that of the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<u32>,
+    permissions: String,
+    /// What the mask leaves of them.
+    effective: String,
 }
 
 /// An entry as setfacl(1) takes it: `[default:]user:NAME:PERMISSIONS`.
@@ -164,14 +192,13 @@ impl Acl {
         let mut text = String::new();
         let mask = self.get(Tag::Mask);
         for (tag, bits) in &self.entries {
-            let (kind, id) = match *tag {
-                Tag::UserObj => ("user", String::new()),
-                Tag::User(uid) => ("user", account(accounts.user_name(uid), uid)),
-                Tag::GroupObj => ("group", String::new()),
-                Tag::Group(gid) => ("group", account(accounts.group_name(gid), gid)),
-                Tag::Mask => ("mask", String::new()),
-                Tag::Other => ("other", String::new()),
+            let (kind, id) = tag.kind_and_id();
+            let name = match *tag {
+                Tag::User(uid) => accounts.user_name(uid),
+                Tag::Group(gid) => accounts.group_name(gid),
+                _ => None,
             };
+            let id = id.map_or_else(String::new, |id| account(name, id));
             let _ = write!(text, "{prefix}{kind}:{id}:{}", rwx(*bits));
             if let Some(mask) = mask.filter(|_| is_masked(*tag)) {
                 let left = bits & mask;
@@ -186,6 +213,22 @@ impl Acl {
             text.push('\n');
         }
         text
+    }
+
+    /// Its entries as JSON has them.
+    pub fn json(&self) -> Vec<EntryJson> {
+        let mask = self.get(Tag::Mask);
+        let entry = |(tag, bits): (&Tag, &u8)| {
+            let (kind, id) = tag.kind_and_id();
+            let mask = mask.filter(|_| is_masked(*tag));
+            EntryJson {
+                kind,
+                id,
+                permissions: rwx(*bits),
+                effective: rwx(bits & mask.unwrap_or(7)),
+            }
+        };
+        self.entries.iter().map(entry).collect()
     }
 
     /// Reads entries as setfacl(1) takes them, separated by commas or as lines, with comments after `#`. Users and groups are names of

@@ -107,10 +107,20 @@ impl Bar {
         let mut last = lines.lock().unwrap_or_else(PoisonError::into_inner);
         if last.unwrap_or(self.started).elapsed() > QUIET {
             *last = Some(Instant::now());
-            let (at, of) = (self.bar.position(), self.bar.length());
-            let of = of.map_or_else(String::new, |of| format!(" of {of}"));
-            show::warn(format_args!("{}: {at}{of}", self.bar.message()));
+            show::warn(self.line());
         }
+    }
+
+    /// How far it is.
+    fn line(&self) -> String {
+        let name = self.bar.message();
+        let amount = |n: u64| match is_in_bytes(&name) {
+            true => show::bytes(n),
+            false => n.to_string(),
+        };
+        let of = self.bar.length().map(|of| format!(" of {}", amount(of)));
+        let at = amount(self.bar.position());
+        format!("{name}: {at}{}", of.unwrap_or_default())
     }
 
     fn show_when_late(&self) {
@@ -123,9 +133,13 @@ impl Bar {
     }
 }
 
+fn is_in_bytes(phase: &str) -> bool {
+    phase == "data" || phase == "copy"
+}
+
 /// How a phase is drawn.
 fn style(name: &str, total: u64) -> Result<ProgressStyle, TemplateError> {
-    let in_bytes = name == "data" || name == "copy";
+    let in_bytes = is_in_bytes(name);
     let counts = if in_bytes {
         "{bytes}/{total_bytes} {binary_bytes_per_sec}"
     } else {
@@ -149,6 +163,10 @@ fn rate(state: &ProgressState, text: &mut dyn std::fmt::Write) {
 
 impl Drop for Bar {
     fn drop(&mut self) {
+        let last = self.lines.take().and_then(|last| last.into_inner().ok());
+        if last.flatten().is_some() {
+            show::warn(self.line());
+        }
         self.bar.finish_and_clear();
     }
 }

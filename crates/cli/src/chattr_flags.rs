@@ -78,7 +78,7 @@ impl Change {
                 Some((flag, _)) => flags |= flag,
                 None => {
                     return Some(Err(format!(
-                        "no flag has the letter `{letter}`; there are aAcdDiPsStTu, as in chattr(1)"
+                        "no flag has the letter `{letter}`; there are aAcdDijPsStTu, as in chattr(1)"
                     )));
                 }
             }

@@ -3,22 +3,30 @@
 use crate::location::{self, InImage};
 use crate::quoted::{self, quoted};
 use crate::superblock::{self, OpenError};
-use crate::{interrupt, near_names, probe, show};
+use crate::{device, interrupt, near_names, probe, show};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
+use uext4::DeviceOptions;
 use uext4::unstable::ondisk::{EXT4_MAGIC, SUPERBLOCK_OFFSET};
 use uext4::unstable::read_superblock;
-use uext4::{BlockDevice, DeviceOptions, FileDevice};
 use uext4::{BlockError, CheckError, Errno, Error, Filesystem, InodeFlags, MkfsError};
 use uext4_mountd::{second_mount, stats};
 
 /// The chain of an error as one text; what an outer message already ends with is not repeated.
 pub fn one_line(e: &anyhow::Error) -> String {
-    let mut line = String::new();
+    // One that nothing was said about is of what is printed.
+    let mut line = match is_of_output(e) {
+        true => "standard output".to_owned(),
+        false => String::new(),
+    };
     for cause in e.chain() {
-        let text = cause.to_string();
+        let io = cause.downcast_ref::<io::Error>();
+        let text = match io.and_then(io::Error::raw_os_error) {
+            Some(errno) => Errno(errno).to_string(),
+            None => cause.to_string(),
+        };
         if line.ends_with(&text) || line.contains(&format!(": {text}")) {
             continue;
         }
@@ -27,7 +35,25 @@ pub fn one_line(e: &anyhow::Error) -> String {
         }
         line.push_str(&text);
     }
-    line
+    without_numbers(&line)
+}
+
+/// Without the numbers that the standard library puts behind what went wrong.
+fn without_numbers(mut text: &str) -> String {
+    let mut left = String::new();
+    while let Some((before, after)) = text.split_once(" (os error ") {
+        left.push_str(before);
+        text = after.split_once(')').map_or("", |(_, after)| after);
+    }
+    left + text
+}
+
+/// Whether writing to standard output failed.
+pub fn is_of_output(e: &anyhow::Error) -> bool {
+    let first = e.chain().next();
+    first.is_some_and(|first| {
+        first.is::<io::Error>() || first.downcast_ref().is_some_and(serde_json::Error::is_io)
+    })
 }
 
 /// Whether the reader of our output went away, which is not a failure.
@@ -62,7 +88,7 @@ pub fn in_image(at: &InImage, e: Error) -> anyhow::Error {
             Some(name) => {
                 let name = quoted(name.as_encoded_bytes());
                 let root = quoted(format!("{image}:/"));
-                format!("; `uext4 find {root} --name {name}` searches the whole image")
+                format!("; `uext4 find {root} -name {name}` searches the whole image")
             }
             None => String::new(),
         },
@@ -105,6 +131,12 @@ pub fn changing(fs: &Filesystem, at: &InImage, e: Error) -> anyhow::Error {
         && e == Errno::ENOENT
     {
         return anyhow::anyhow!("{at}: is a link to {target}, which does not exist");
+    }
+    if e == Errno::ENOENT
+        && let Some(near) = near_names::in_image(fs, &at.path)
+    {
+        let near = quoted(at.beside(&near).to_string());
+        return anyhow::anyhow!("{at}: {e}; did you mean {near}?");
     }
     in_image(at, e)
 }
@@ -202,6 +234,15 @@ pub fn on_host(path: &Path, e: impl Into<io::Error>) -> anyhow::Error {
     anyhow::anyhow!("{}: {text}{}", path.display(), did_you_mean(path))
 }
 
+/// A path without an image, of which a file was to be changed: what it names is the host's, or the image itself.
+pub fn no_file_named(path: &Path) -> anyhow::Error {
+    if !fs::metadata(path).is_ok_and(|there| holds_data(&there)) {
+        return opening(path, &Errno::ENOENT.into());
+    }
+    let (name, hint) = (path.display(), quoted(format!("{}:/", path.display())));
+    anyhow::anyhow!("{name}: names an image, not a file in it; {hint} is its root directory")
+}
+
 /// An error about a file of the host that is to be made: its directory may be missing.
 pub fn creating_on_host(path: &Path, e: impl Into<io::Error>) -> anyhow::Error {
     let e = e.into();
@@ -219,6 +260,9 @@ pub fn creating_on_host(path: &Path, e: impl Into<io::Error>) -> anyhow::Error {
 
 /// The file system of the host has no space left for a file.
 fn host_is_full(path: &Path) -> anyhow::Error {
+    if path == Path::new("/dev/stdout") {
+        return io::Error::from_raw_os_error(Errno::ENOSPC.0).into();
+    }
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     let (name, dir) = (path.display(), dir.unwrap_or(Path::new(".")).display());
     anyhow::anyhow!("{name}: no space left on the host, on the file system of {dir}")
@@ -233,6 +277,19 @@ fn did_you_mean(path: &Path) -> String {
 /// What names of images end with.
 const IMAGE_EXTENSIONS: [&str; 6] = ["img", "image", "raw", "ext2", "ext3", "ext4"];
 
+fn has_name_of_image(path: &Path) -> bool {
+    let extension = path.extension();
+    extension.is_some_and(|extension| IMAGE_EXTENSIONS.iter().any(|known| extension == *known))
+}
+
+/// Refuses to make a file of the host whose name says that an image was meant.
+pub fn no_image_meant(path: &Path) -> anyhow::Result<()> {
+    match has_name_of_image(path) {
+        true => Err(opening_to_write(path, &Errno::ENOENT.into())),
+        false => Ok(()),
+    }
+}
+
 /// An image that can't be opened to be written.
 pub fn opening_to_write(image: &Path, e: &Error) -> anyhow::Error {
     if e.errno() == Errno::ENOENT
@@ -241,15 +298,12 @@ pub fn opening_to_write(image: &Path, e: &Error) -> anyhow::Error {
             .is_some_and(|dir| dir == Path::new("") || dir.is_dir())
     {
         let quoted = quoted::path(image);
-        let has_name_of_image = image
-            .extension()
-            .is_some_and(|extension| IMAGE_EXTENSIONS.iter().any(|known| extension == *known));
-        return match has_name_of_image {
-            true => anyhow::anyhow!(
-                "{}; `uext4 mkfs {quoted} --size 1G` makes one",
-                missing(image)
+        return match has_name_of_image(image) {
+            true => missing(
+                image,
+                &format!("; `uext4 mkfs {quoted} --size 1G` makes one"),
             ),
-            false => anyhow::anyhow!("{}; a file in an image is IMAGE:/path", missing(image)),
+            false => missing(image, "; a file in an image is IMAGE:/path"),
         };
     }
     opening(image, e)
@@ -276,7 +330,7 @@ pub fn opening(image: &Path, e: &Error) -> anyhow::Error {
         return anyhow::anyhow!("{name}: {remedy}");
     }
     match e.errno() {
-        Errno::ENOENT => missing(image),
+        Errno::ENOENT => missing(image, ""),
         Errno::ENOTDIR if location::meant(image).is_some() => {
             anyhow::anyhow!("{name}: no such file{}", did_you_mean(image))
         }
@@ -308,7 +362,8 @@ pub fn has_magic(image: &Path) -> bool {
         return false;
     }
     let mut magic = [0; 2];
-    let read = File::open(image).and_then(|file| file.read_exact_at(&mut magic, MAGIC_OFFSET));
+    let at = device::offset().saturating_add(MAGIC_OFFSET);
+    let read = File::open(image).and_then(|file| file.read_exact_at(&mut magic, at));
     read.is_ok() && u16::from_le_bytes(magic) == EXT4_MAGIC
 }
 
@@ -362,21 +417,25 @@ fn is_full(e: &BlockError) -> bool {
 
 /// A device that can't be opened or read.
 pub fn device(image: &Path, e: BlockError) -> anyhow::Error {
-    let errno = Errno(e.raw_os_error().unwrap_or(Errno::EIO.0));
-    opening(image, &Error::from_source(errno, e))
+    opening(image, &of_device(e))
+}
+
+/// The same as an error of an image.
+pub fn of_device(e: BlockError) -> Error {
+    Error::from_source(Errno(e.raw_os_error().unwrap_or(Errno::EIO.0)), e)
 }
 
 /// That an image ends before its file system does, if so.
 pub fn truncated(image: &Path) -> Option<String> {
-    let device = FileDevice::open(image, &DeviceOptions::read_only().exclusive(false)).ok()?;
-    let sb = read_superblock(&device).ok()?;
+    let device = device::open(image, &DeviceOptions::read_only().exclusive(false)).ok()?;
+    let sb = read_superblock(&*device).ok()?;
     let need = sb
         .geometry
         .blocks_count
         .checked_mul(sb.geometry.block_size.into())?;
     let have = device.len();
     (have < need).then(|| {
-        let (bytes, name) = (need, quoted::path(image));
+        let (bytes, name) = (device::offset().saturating_add(need), quoted::path(image));
         let (need, have) = (show::bytes(need), show::bytes(have));
         format!(
             "is truncated: its file system needs {need}, and it has {have}; was it copied as a whole? `truncate -s {bytes} {name}` \
@@ -385,7 +444,8 @@ pub fn truncated(image: &Path) -> Option<String> {
     })
 }
 
-fn missing(image: &Path) -> anyhow::Error {
+/// That there is no image of this name; `hint` is for where none has a name like it.
+fn missing(image: &Path, hint: &str) -> anyhow::Error {
     if image == Path::new("") {
         return anyhow::anyhow!("an operand is empty: no image is named");
     }
@@ -397,7 +457,7 @@ fn missing(image: &Path) -> anyhow::Error {
                 quoted::path(&near)
             )
         }
-        None => anyhow::anyhow!("{name}: no such image"),
+        None => anyhow::anyhow!("{name}: no such image{hint}"),
     }
 }
 
@@ -405,8 +465,13 @@ fn not_an_image(image: &Path) -> anyhow::Error {
     let name = image.display();
     if image.is_dir() {
         return anyhow::anyhow!(
-            "{name}: is a directory, not an image; `uext4 mkfs NEW --from {}` makes one of it",
-            quoted::path(image)
+            "{name}: is a directory of the host, not an image; a file in an image is IMAGE:/path"
+        );
+    }
+    if device::offset() > 0 {
+        let (at, hint) = (device::offset(), quoted::path(image));
+        return anyhow::anyhow!(
+            "{name}: no ext4 image begins at byte {at} of it; `uext4 info {hint}` lists its partitions, if it has some"
         );
     }
     match fs::metadata(image) {
@@ -423,16 +488,23 @@ fn not_an_image(image: &Path) -> anyhow::Error {
 fn busy(image: &Path, why: &str) -> String {
     let name = image.display().to_string();
     if let Some(dir) = second_mount::mounted_at(image) {
-        let server = match stats::read_from_afar(&dir) {
-            Ok(Some(document)) => format!(" by process {}", document["pid"]),
-            _ => String::new(),
+        let (server, why) = match stats::read_from_afar(&dir) {
+            Ok(Some(document)) => (
+                format!(" by process {}", document["pid"]),
+                match document["as_stored"] == false {
+                    true => " with other owners or in part",
+                    false => "",
+                },
+            ),
+            _ => (String::new(), ""),
         };
         let dir = dir.display();
         return format!(
-            "{name}: mounted on {dir}{server}; use its files there, or `uext4 umount {name}` first"
+            "{name}: mounted on {dir}{server}{why}; use its files there, or `uext4 umount {name}` first"
         );
     }
-    let why = why.strip_prefix(&format!("{name}: ")).unwrap_or(why);
+    // Without the path, which may be another one of the same file.
+    let why = why.find("image ").map_or(why, |at| &why[at..]);
     let what_to_do = if why.contains("loop") {
         "unmount it and detach the loop device (losetup -d) first"
     } else {

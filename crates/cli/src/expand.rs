@@ -8,7 +8,16 @@ use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use uext4::FileKind;
+
+/// Names are as they are.
+static OFF: AtomicBool = AtomicBool::new(false);
+
+/// From now on nothing in a name is a pattern.
+pub fn turn_off() {
+    OFF.store(true, Ordering::Relaxed);
+}
 
 /// The files that an operand names, in order of their names. As a shell does it: a name matches `*`, `?` and `[a-z]`, one that starts
 /// with a dot only a pattern that does; `\` takes their meaning away, `**` is any number of directories; a pattern that nothing matches is a name. If a file
@@ -17,7 +26,8 @@ use uext4::FileKind;
 /// # Errors
 /// A directory that cannot be read.
 pub fn expand(endpoint: &dyn Endpoint, at: &InImage) -> Result<Vec<InImage>> {
-    let is_pattern = glob::is_pattern(at.path.as_os_str().as_bytes());
+    let is_pattern =
+        !OFF.load(Ordering::Relaxed) && glob::is_pattern(at.path.as_os_str().as_bytes());
     if !is_pattern || endpoint.find(&at.path, false)?.is_some() {
         return Ok(vec![at.clone()]);
     }

@@ -9,9 +9,9 @@ static ANY: AtomicBool = AtomicBool::new(false);
 /// Reports the failure of one operand, or of one file below it, so that the command can go on with the next.
 ///
 /// # Errors
-/// The error itself, where nothing after it can be done: a signal, or a reader of the output that is gone.
+/// The error itself, where nothing after it can be done: a signal, or output that can not be written.
 pub fn report(e: anyhow::Error) -> Result<()> {
-    if e.is::<interrupt::Interrupted>() || diagnostics::is_closed_pipe(&e) {
+    if e.is::<interrupt::Interrupted>() || diagnostics::is_of_output(&e) {
         return Err(e);
     }
     count();

@@ -1,8 +1,8 @@
 //! The images that a command has open, each once, and the operands that name files in them.
 
 use crate::endpoint::{Endpoint, Image, Mounted, Target};
-use crate::location::InImage;
-use crate::{diagnostics, expand, failures, mode, superblock};
+use crate::location::{InImage, Location};
+use crate::{device, diagnostics, expand, failures, interrupt, mode, superblock};
 use anyhow::Result;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -74,7 +74,8 @@ impl Images {
         if let Some((_, mounted)) = self.mounted.iter().find(|(k, _)| *k == key) {
             return Ok(Arc::clone(mounted) as Arc<dyn Endpoint>);
         }
-        if self.open.iter().all(|open| open.key != key)
+        if device::offset() == 0
+            && self.open.iter().all(|open| open.key != key)
             && let Some(dir) = second_mount::mounted_at(image)
             // With other owners, or as a part, it shows something else than what is stored.
             && stats::read(&dir).is_ok_and(|stats| stats["as_stored"] == true)
@@ -153,7 +154,8 @@ pub fn read_each(
 }
 
 /// Calls `work` for each of the files that `paths` name as `IMAGE:/path`, patterns expanded, with their images open to be changed. A
-/// failure is reported, and the rest is done; an error of an image is one about that file. What was done is durable when it returns.
+/// failure is reported, and the rest is done; an error of an image is one about that file. A signal ends it between two files. What was
+/// done is durable when it returns.
 ///
 /// # Errors
 /// One that ends the command, or a device that failed.
@@ -161,6 +163,7 @@ pub fn change_each(
     paths: Vec<OsString>,
     mut work: impl FnMut(&Filesystem, &InImage) -> Result<()>,
 ) -> Result<()> {
+    interrupt::catch()?;
     let mut images = Images::default();
     let changed = each_path(&mut images, paths, &mut work);
     // Also where the rest was not done.
@@ -173,15 +176,26 @@ fn each_path(
     paths: Vec<OsString>,
     work: &mut impl FnMut(&Filesystem, &InImage) -> Result<()>,
 ) -> Result<()> {
+    // All are found before the first is changed: a name that is gone by then would be taken as a pattern.
+    let mut found = Vec::new();
     for path in paths {
-        let at = InImage::parse(path);
-        let done = images.get(&at.image, true).and_then(|image| {
-            for at in expand::expand(&*image, &at)? {
-                let done = work(image.fs(), &at).map_err(|e| about(image.fs(), &at, e));
-                done.or_else(failures::report)?;
+        let at = match Location::parse(path) {
+            Location::Image(at) => at,
+            Location::Host(path) => {
+                failures::report(diagnostics::no_file_named(&path))?;
+                continue;
             }
+        };
+        let expanded = images.get(&at.image, true).and_then(|image| {
+            let named = expand::expand(&*image, &at)?.into_iter();
+            found.extend(named.map(|at| (Arc::clone(&image), at)));
             Ok(())
         });
+        expanded.or_else(failures::report)?;
+    }
+    for (image, at) in found {
+        interrupt::check()?;
+        let done = work(image.fs(), &at).map_err(|e| about(image.fs(), &at, e));
         done.or_else(failures::report)?;
     }
     Ok(())
@@ -216,12 +230,24 @@ pub fn open(image: &Path, write: bool) -> Result<Filesystem> {
     Ok(fs.with_caller(Caller::root().with_umask(mode::umask())))
 }
 
+fn open_image(
+    image: &Path,
+    device: &DeviceOptions,
+    options: &ImageOptions,
+) -> uext4::Result<Filesystem> {
+    if device::offset() == 0 {
+        return Filesystem::open(image, options);
+    }
+    let device = device::open(image, device).map_err(diagnostics::of_device)?;
+    Filesystem::open_device(device, options)
+}
+
 /// Opens an image to be changed.
 fn open_to_write(image: &Path, options: &ImageOptions) -> Result<Filesystem> {
     if superblock::asked_for().is_some() {
         anyhow::bail!("{}: with --superblock it can only be read", image.display());
     }
-    let fs = Filesystem::open(image, options);
+    let fs = open_image(image, &DeviceOptions::read_write(), options);
     let fs = fs.map_err(|e| diagnostics::opening_to_write(image, &e))?;
     if fs.is_read_only() {
         anyhow::bail!(
@@ -237,7 +263,7 @@ fn open_to_read(image: &Path, options: &ImageOptions) -> Result<Filesystem> {
     let failed = |e| diagnostics::opening(image, &e);
     let mut why = None;
     if superblock::asked_for().is_none() {
-        match Filesystem::open(image, options) {
+        match open_image(image, &DeviceOptions::read_only(), options) {
             Ok(fs) => return Ok(fs),
             Err(e) => why = Some(e),
         }

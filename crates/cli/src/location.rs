@@ -83,7 +83,8 @@ impl Location {
     }
 }
 
-/// How output names the files of operands: by their path in the image, and as `IMAGE:/path` where the operands name several images.
+/// How output names the files of operands: as `IMAGE:/path`, so that another command takes it as an operand; in JSON by their path in
+/// the image, unless the operands name several images.
 #[derive(Clone, Copy, Debug)]
 pub struct Naming {
     with_image: bool,
@@ -91,13 +92,13 @@ pub struct Naming {
 
 impl Naming {
     /// For these operands.
-    pub fn of(operands: &[OsString]) -> Naming {
+    pub fn of(operands: &[OsString], as_json: bool) -> Naming {
         let mut images = operands
             .iter()
             .map(|text| InImage::parse(text.clone()).image);
         let first = images.next();
         Naming {
-            with_image: images.any(|image| Some(image) != first),
+            with_image: !as_json || images.any(|image| Some(image) != first),
         }
     }
 

@@ -12,19 +12,23 @@
 //! | [`failures`] | failures that do not end a command |
 //! | [`interrupt`] | signals that end a command |
 //! | [`probe`] | what a file or device holds already |
-//! | [`superblock`] | images whose superblock is damaged |
+//! | [`device`], [`superblock`] | what an image is read from; images whose superblock is damaged |
 //! | [`near_names`] | names that may have been meant |
 //! | [`chattr_flags`] | flags as chattr(1) writes them |
 //! | [`ask`], [`mode`], [`quoted`], [`timestamp`] | questions, permission bits, names for a shell, and times, as coreutils have them |
-//! | [`bar`], [`show`], [`time_format`], [`size`], [`glob`] | output and input forms |
+//! | [`bar`], [`show`], [`colors`], [`time_format`], [`size`], [`glob`] | output and input forms |
 #![forbid(unsafe_code)]
+// They panic where the output can not be written.
+#![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
 mod accounts;
 mod acl;
 mod ask;
 mod bar;
 mod chattr_flags;
+mod colors;
 mod commands;
+mod device;
 mod diagnostics;
 mod endpoint;
 mod expand;
@@ -70,20 +74,30 @@ use uext4_mountd::report::{self, Reporter};
 #[command(after_help = "Example: uext4 mkfs disk.img --from rootfs && uext4 ls -l disk.img:/etc")]
 struct Cli {
     /// Where the journal is, of an image that has it on another device
-    #[arg(long, global = true, value_name = "DEVICE")]
+    #[arg(long, global = true, value_name = "DEVICE", help_heading = GLOBAL)]
     journal: Option<PathBuf>,
     /// Show how far the work is, also where standard error is not a terminal
-    #[arg(long, global = true, overrides_with = "no_progress")]
+    #[arg(long, global = true, overrides_with = "no_progress", help_heading = GLOBAL)]
     progress: bool,
     /// Do not show how far the work is
-    #[arg(long, global = true, overrides_with = "progress")]
+    #[arg(long, global = true, overrides_with = "progress", help_heading = GLOBAL)]
     no_progress: bool,
     /// Read an image with the backup of its superblock in this block, as e2fsck -b
-    #[arg(long, global = true, value_name = "BLOCK")]
+    #[arg(long, global = true, value_name = "BLOCK", help_heading = GLOBAL)]
     superblock: Option<u64>,
+    /// Take names as they are, with nothing in them a pattern: for lists of names
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    no_glob: bool,
+    /// Where the image begins in its file, such as that of a disk with partitions
+    #[arg(long, global = true, value_name = "BYTES", value_parser = size::parse)]
+    #[arg(help_heading = GLOBAL)]
+    offset: Option<u64>,
     #[command(subcommand)]
     command: Command,
 }
+
+/// The heading of the options that every command has.
+const GLOBAL: &str = "Options of all commands";
 
 /// What a wrong command line exits with.
 const USAGE: u8 = 2;
@@ -105,13 +119,25 @@ fn main() -> ExitCode {
         _ => bar::Mode::Auto,
     });
     let command = cli.command;
-    if let Some(block) = cli.superblock {
-        if !command.opens_images() {
-            let why = "--superblock is for commands that read an image";
+    for (is_given, option, of_mount) in [
+        (cli.superblock.is_some(), "--superblock", "ro,sb=BLOCK"),
+        (cli.offset.is_some(), "--offset", "offset=BYTES"),
+    ] {
+        if is_given && !command.opens_images() {
+            let why =
+                format!("{option} is for commands that open an image; mount has -o {of_mount}");
             let mut cli = commands::help::command();
             cli.error(ErrorKind::ArgumentConflict, why).exit();
         }
+    }
+    if let Some(block) = cli.superblock {
         superblock::set(block);
+    }
+    if cli.no_glob {
+        expand::turn_off();
+    }
+    if let Some(bytes) = cli.offset {
+        device::set_offset(bytes);
     }
     if let (Some(level), false) = (
         report::level_asked_for(),
@@ -125,19 +151,23 @@ fn main() -> ExitCode {
     match command.run() {
         Ok(code) if code != ExitCode::SUCCESS || !failures::any() => code,
         Ok(_) => ExitCode::from(code_of_failure),
+        Err(e) => ExitCode::from(end(&e, code_of_failure)),
+    }
+}
+
+/// Reports what ended a command; what it exits with, where `failed` is for what has no code of its own.
+fn end(e: &anyhow::Error, failed: u8) -> u8 {
+    if diagnostics::is_closed_pipe(e) {
         // As a command that SIGPIPE ends.
-        Err(e) if diagnostics::is_closed_pipe(&e) => {
-            ExitCode::from(128 + SIGPIPE.unsigned_abs() as u8)
-        }
-        Err(e) => {
-            show::warn(diagnostics::one_line(&e));
-            let interrupted = e.downcast_ref::<interrupt::Interrupted>();
-            let code = match e.is::<diagnostics::Usage>() {
-                true => USAGE,
-                false => code_of_failure,
-            };
-            ExitCode::from(interrupted.map_or(code, |e| e.exit_code()))
-        }
+        return 128 + SIGPIPE.unsigned_abs() as u8;
+    }
+    show::warn(diagnostics::one_line(e));
+    if let Some(interrupted) = e.downcast_ref::<interrupt::Interrupted>() {
+        return interrupted.exit_code();
+    }
+    match e.is::<diagnostics::Usage>() {
+        true => USAGE,
+        false => failed,
     }
 }
 

@@ -1,13 +1,14 @@
 //! Files as text and as JSON.
 
 use crate::{mode, time_format};
+use comfy_table::Table;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::io::IsTerminal;
 use std::path::Path;
 use uext4::FileKind;
 use uext4::unstable::Attr;
-use uext4_mountd::printable;
+use uext4_mountd::{printable, to_stderr};
 
 /// A name for standard output: as it is, but on a terminal without what could control that.
 pub fn name(bytes: &[u8]) -> Cow<'_, [u8]> {
@@ -39,7 +40,7 @@ pub fn image(path: &Path) -> String {
 
 /// Says something on standard error, in one line.
 pub fn warn(message: impl std::fmt::Display) {
-    eprintln!("uext4: {}", printable(&message.to_string()));
+    to_stderr(format_args!("uext4: {}", printable(&message.to_string())));
 }
 
 /// The letter of a kind of file in `ls -l`.
@@ -76,7 +77,12 @@ pub fn mode(attr: &Attr) -> String {
 /// The bytes in hexadecimal, of a name that is not UTF-8 and so is not the same in JSON.
 pub fn hex_unless_text(name: &[u8]) -> Option<String> {
     let is_text = str::from_utf8(name).is_ok();
-    (!is_text).then(|| name.iter().map(|byte| format!("{byte:02x}")).collect())
+    (!is_text).then(|| hex(name))
+}
+
+/// Bytes in hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A path as JSON has it.
@@ -185,6 +191,20 @@ pub fn json_of<T>(operands: &[T], mut documents: Vec<impl Serialize>) -> anyhow:
             json(&documents)
         }
     }
+}
+
+/// A table as lines, without spaces around them.
+pub fn table(table: &Table) -> String {
+    let text = table.trim_fmt();
+    let lines = text
+        .lines()
+        .map(|line| line.strip_prefix(' ').unwrap_or(line));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// So many of them.
+pub fn count(n: u64, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
 }
 
 /// A number of bytes, short: `1.5 GiB`.

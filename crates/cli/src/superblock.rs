@@ -1,13 +1,13 @@
 //! Images whose superblock is damaged: they are read with a backup of it.
 
-use crate::{quoted, show};
+use crate::{device, show};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use uext4::unstable::ondisk::{
     FormatError, Incompat, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, Superblock,
 };
-use uext4::unstable::{BackupSuperblock, read_superblock};
-use uext4::{BlockDevice, BlockError, DeviceOptions, FileDevice};
+use uext4::unstable::{BackupSuperblock, Ext4Error, read_superblock};
+use uext4::{BlockDevice, BlockError, DeviceOptions};
 
 /// The block of the backup that is to be used.
 static BLOCK: OnceLock<u64> = OnceLock::new();
@@ -61,8 +61,7 @@ fn open_unless(
     options: &DeviceOptions,
     is_left_alone: impl Fn(&dyn BlockDevice) -> bool,
 ) -> Result<Opened, OpenError> {
-    let device = FileDevice::open(image, options).map_err(OpenError::Device)?;
-    let device: Arc<dyn BlockDevice> = Arc::new(device);
+    let device = device::open(image, options).map_err(OpenError::Device)?;
     let at = asked_for();
     let is_damaged = read_superblock(&*device).is_err() && !is_left_alone(&*device);
     let found = match is_damaged || at.is_some() {
@@ -115,22 +114,34 @@ fn warn(image: &Path, found: &BackupSuperblock, is_damaged: bool) {
 }
 
 fn repair(image: &Path, found: &BackupSuperblock) -> String {
-    let name = quoted::path(image);
+    let name = device::name_for_e2fsprogs(image);
     format!(
-        "`e2fsck -b {} -B {} {name}` repairs it",
+        "`e2fsck -fy -b {} -B {} {name}` repairs it",
         found.block, found.block_size
     )
 }
 
+/// The block of the backup that an image can be read with, if its superblock is damaged; a warning names it.
+pub fn backup_to_mount(image: &Path) -> Option<u64> {
+    let (_, found) = damaged(image)?;
+    warn(image, &found, true);
+    Some(found.block)
+}
+
 /// What to do about an image that can't be mounted because its superblock is damaged, if that is why.
 pub fn remedy(image: &Path) -> Option<String> {
-    let options = DeviceOptions::read_only().exclusive(false);
-    let device: Arc<dyn BlockDevice> = Arc::new(FileDevice::open(image, &options).ok()?);
-    let why = read_superblock(&*device).err()?;
-    let found = BackupSuperblock::find(device, None)?;
+    let (why, found) = damaged(image)?;
     Some(format!(
         "superblock is damaged ({why}), and it can only be read, with its backup in block {}; {}",
         found.block,
         repair(image, &found)
     ))
+}
+
+/// Why the superblock of an image can't be read, and the backup of it.
+fn damaged(image: &Path) -> Option<(Ext4Error, BackupSuperblock)> {
+    let options = DeviceOptions::read_only().exclusive(false);
+    let device = device::open(image, &options).ok()?;
+    let why = read_superblock(&*device).err()?;
+    Some((why, BackupSuperblock::find(device, None)?))
 }

@@ -39,6 +39,12 @@ pub fn with_zone(time: Timestamp) -> String {
     format!("{}.{:09} +0000", seconds(time.sec), time.nsec)
 }
 
+/// `2026-01-31T23:59:59Z`.
+pub fn utc(sec: i64) -> String {
+    let (y, mo, d, h, mi, s) = civil(sec);
+    format!("{y:04}-{mo:02}-{d:02}T{h:02}:{mi:02}:{s:02}Z")
+}
+
 /// `2026-01-31T23:59:59.123456789Z`.
 pub fn exact(time: Timestamp) -> String {
     let (y, mo, d, h, mi, s) = civil(time.sec);

@@ -24,10 +24,8 @@ fn parse_from(text: &str, now: Instant) -> Result<Timestamp, String> {
             .map(timestamp),
     };
     found.ok_or_else(|| {
-        format!(
-            "`{text}` is not a time: give 2026-01-31, 2026-01-31 23:59:59, one with a zone such as +0100, @SECONDS, \
-             now, yesterday, or 2 days ago"
-        )
+        "not a time: give 2026-01-31, 2026-01-31 23:59:59, one with a zone such as +0100, @SECONDS, now, yesterday, or 2 days ago"
+            .to_owned()
     })
 }
 
@@ -125,7 +123,7 @@ fn split_zone(text: &str) -> (&str, Offset) {
 pub fn parse_stamp(text: &str) -> Result<Timestamp, String> {
     stamp(text, Instant::now())
         .map(timestamp)
-        .ok_or_else(|| format!("`{text}` is not a time: its form is [[CC]YY]MMDDhhmm[.ss]"))
+        .ok_or_else(|| "not a time: its form is [[CC]YY]MMDDhhmm[.ss]".to_owned())
 }
 
 fn stamp(text: &str, now: Instant) -> Option<Instant> {

@@ -12,6 +12,8 @@
 //! | [`report`] | messages and spans as lines |
 //! | [`stats`], [`metrics`] | the server's statistics; the same over HTTP |
 #![deny(unsafe_code)]
+// They panic where the output can not be written.
+#![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
 mod ext4_adapter;
 mod failure;
@@ -30,7 +32,7 @@ pub mod stats;
 pub mod unmount;
 
 pub use failure::Failure;
-pub use log::{Log, Severity, printable};
+pub use log::{Log, Severity, printable, to_stderr};
 pub use options::{OptionError, Options};
 pub use process::request::{MountRequest, Source, WirePath};
 pub use sandbox::{Confinement, SandboxError};

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process;
@@ -45,11 +45,17 @@ impl Log {
         let message = message.to_string();
         let message = printable(&message);
         match self {
-            Log::Terminal => eprintln!("uext4: {message}"),
+            Log::Terminal => to_stderr(format_args!("uext4: {message}")),
             // There is no other place to report it.
             Log::System(socket) => drop(send(socket, severity, &message)),
         }
     }
+}
+
+/// A line on standard error; whether it can be written makes no difference to the caller.
+pub fn to_stderr(line: fmt::Arguments<'_>) {
+    // In one write, so that lines of several processes do not mix.
+    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
 /// The text as one line that controls no terminal: control characters, those of ISO 6429 above ASCII too, become

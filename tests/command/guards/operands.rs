@@ -1,6 +1,7 @@
 //! Operands that mean another thing than was understood, or nothing.
 
 use crate::workdir::Workdir;
+use crate::*;
 
 fn size(workdir: &Workdir, path: &str) -> u64 {
     let stat: serde_json::Value =
@@ -105,4 +106,93 @@ fn what_can_be_made_can_be_opened() {
         assert!(line.contains(&format!("feature {name} ")), "{line}");
         assert!(!workdir.path("a.img").exists());
     }
+}
+
+/// A list of names is one of files that were there, whatever became of them meanwhile.
+#[test]
+fn a_name_that_is_gone_is_not_a_pattern() {
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
+    workdir.ok(&["mkdir", "a.img:/d*", "a.img:/dir", "a.img:/to"]);
+    workdir.ok(&[
+        "touch",
+        "a.img:/d*/f",
+        "a.img:/dir/f",
+        "a.img:/x*",
+        "a.img:/xa",
+    ]);
+    workdir.ok(&["rm", "-rf", "a.img:/d*", "a.img:/d*/f"]);
+    workdir.ok(&["stat", "a.img:/dir/f"]);
+    workdir.fails(1, &["rm", "a.img:/x*", "a.img:/x*"]);
+    workdir.ok(&["stat", "a.img:/xa"]);
+    workdir.ok(&["touch", "--no-glob", "a.img:/x*"]);
+    workdir.fails(1, &["mv", "a.img:/x*", "a.img:/x*", "a.img:/to"]);
+    workdir.ok(&["stat", "a.img:/xa"]);
+    workdir.ok(&["rm", "--no-glob", "-f", "a.img:/x*"]);
+    workdir.ok(&["stat", "a.img:/xa"]);
+    workdir.assert_clean("a.img");
+}
+
+#[test]
+fn an_image_alone_is_not_its_root_to_what_changes_files() {
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
+    workdir.ok(&["touch", "a.img:/f"]);
+    let before = fs::read(workdir.path("a.img")).unwrap();
+    for line in [
+        &["chmod", "700", "a.img"][..],
+        &["touch", "a.img"],
+        &["find", "a.img", "-delete"],
+        &["ln", "-s", "x", "a.img"],
+        &["rm", "-r", "a.img"],
+    ] {
+        let why = "names an image, not a file in it; a.img:/ is its root directory";
+        workdir.refuses(1, line, why);
+    }
+    assert!(fs::read(workdir.path("a.img")).unwrap() == before);
+}
+
+/// It may be a file that has something, and others write to it too.
+#[test]
+fn standard_output_is_written_from_where_it_is() {
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
+    fs::write(workdir.path("f"), "content\n").unwrap();
+    workdir.ok(&["cp", "f", "a.img:/f"]);
+    let script =
+        "echo old > out; $U cp a.img:/f - >> out; (echo first; $U cp a.img:/f -; echo last) >> out";
+    let mut sh = Command::new("sh");
+    sh.args(["-ec", script]).current_dir(workdir.dir());
+    assert!(sh.env("U", uext4()).status().unwrap().success());
+    let written = fs::read_to_string(workdir.path("out")).unwrap();
+    assert_eq!(written, "old\ncontent\nfirst\ncontent\nlast\n");
+}
+
+/// As several operands do, a pattern that several files match needs a directory: one would replace the other.
+#[test]
+fn what_a_pattern_names_does_not_replace_each_other() {
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
+    workdir.ok(&["touch", "a.img:/f1", "a.img:/f2", "a.img:/old"]);
+    workdir.ok(&["mkdir", "a.img:/d1", "a.img:/d2", "a.img:/to"]);
+    workdir.ok(&["touch", "a.img:/d1/same", "a.img:/d2/same"]);
+    let names = workdir.ok(&["ls", "a.img:/"]);
+    for line in [
+        &["mv", "a.img:/f*", "a.img:/new"][..],
+        &["mv", "a.img:/f*", "a.img:/old"],
+        &["mv", "a.img:/f*", "new"],
+        &["cp", "a.img:/f*", "a.img:/new"],
+        &["ln", "-f", "a.img:/f*", "a.img:/old"],
+    ] {
+        workdir.fails(1, line);
+        assert_eq!(workdir.ok(&["ls", "a.img:/"]), names, "{line:?}");
+        assert!(!workdir.path("new").exists());
+    }
+    for command in ["cp", "mv"] {
+        let to = ["a.img:/d*/same", "a.img:/to"];
+        workdir.refuses(1, &[command, to[0], to[1]], "was made just now");
+        workdir.ok(&["stat", "a.img:/d2/same"]);
+        workdir.ok(&["rm", "a.img:/to/same"]);
+    }
+    workdir.assert_clean("a.img");
 }

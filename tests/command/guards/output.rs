@@ -50,6 +50,8 @@ fn names_on_a_terminal_control_nothing() {
         let mut script = Command::new("script");
         script
             .current_dir(workdir.dir())
+            // Those of names are ours.
+            .env("NO_COLOR", "1")
             .args(["-qec", &line, "/dev/null"]);
         let out = script.output().unwrap().stdout;
         let said = String::from_utf8_lossy(&out);

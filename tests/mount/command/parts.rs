@@ -1,6 +1,7 @@
 //! What of an image a mount shows, and as whose; the list of mounts; unmounting by the name of the image.
 
 use super::MountedImage;
+use std::os::unix::fs::FileExt as _;
 use std::os::unix::process::CommandExt as _;
 use uext4_testkit::prelude::*;
 
@@ -16,8 +17,16 @@ fn owner(path: &Path) -> (u32, u32, u32) {
 fn owners_and_permissions_are_shown_as_the_options_say() {
     let mounted = require!(some MountedImage::new());
     mounted.ok(&["mkdir", "a.img:/dir"]);
-    mounted.ok(&["mount", "-o", "uid=65534,gid=7,umask=027", "a.img", "mnt"]);
-    assert_eq!(owner(&mounted.path("mnt/dir")), (USER, 7, 0o750));
+    mounted.ok(&[
+        "mount",
+        "-o",
+        "uid=65534,gid=daemon,umask=027",
+        "a.img",
+        "mnt",
+    ]);
+    assert_eq!(owner(&mounted.path("mnt/dir")), (USER, 1, 0o750));
+    let unknown = "option 'gid': this host has no group 'nosuch'";
+    mounted.refuses(&["mount", "-o", "gid=nosuch", "a.img", "mnt"], unknown);
     // The user may write what root has stored; what it makes is stored as the options say.
     let mut touch = Command::new("touch");
     touch.arg(mounted.path("mnt/dir/new")).uid(USER).gid(USER);
@@ -37,9 +46,28 @@ fn owners_and_permissions_are_shown_as_the_options_say() {
         "{stored}"
     );
     assert!(
-        owners[1].contains("65534") && owners[1].contains('7'),
+        owners[1].contains("Uid: 65534") && owners[1].contains("Gid: 1"),
         "{stored}"
     );
+}
+
+#[test]
+fn a_damaged_superblock_is_read_with_its_backup() {
+    let mounted = require!(some MountedImage::new());
+    mounted.ok(&["mkfs", "-q", "-F", "b.img", "300M"]);
+    mounted.ok(&["mkdir", "b.img:/dir"]);
+    let image = fs::File::options().write(true).open(mounted.path("b.img"));
+    image.unwrap().write_all_at(&[0; 1024], 1024).unwrap();
+    let damaged = fs::read(mounted.path("b.img")).unwrap();
+    mounted.refuses(&["mount", "b.img", "mnt"], "superblock is damaged");
+    for options in ["ro", "ro,sb=32768", "ro,sb=131072"] {
+        mounted.ok(&["mount", "-o", options, "b.img", "mnt"]);
+        assert!(mounted.path("mnt/dir").is_dir(), "{options}");
+        mounted.ok(&["umount", "mnt"]);
+    }
+    let none = "sb: block 5 holds no backup of the superblock";
+    mounted.refuses(&["mount", "-o", "ro,sb=5", "b.img", "mnt"], none);
+    assert!(fs::read(mounted.path("b.img")).unwrap() == damaged);
 }
 
 /// What such a mount shows is not what is stored.

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, bail};
 use std::ffi::OsString;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
@@ -14,14 +14,15 @@ const INSTALL: &str = "install it with `cargo install --path bench` in uext4's s
 
 /// What `--help` prints without it.
 const HELP: &str = "\
-Measure uext4 with uext4-bench, a program of its own: the workloads of docs/BENCHMARKS.md
+Measure uext4 with uext4-bench, a program of its own
 
 Usage: uext4 bench WORKLOAD [OPTIONS]
 
-Workloads: mdtest, create-unlink, fsync, randrw, generation, icache-shrink, clone, mq, fuse
+Workloads: mdtest, create-unlink, fsync, randrw, generation, icache-shrink,
+clone, mq, fuse
 `all` runs each of them and writes a report; `compare` compares two results";
 
-/// Measure uext4: the workloads of docs/BENCHMARKS.md
+/// Measure uext4: files, directories, message queues, locks
 ///
 /// Executes uext4-bench, a program of its own.
 #[derive(Debug, clap::Args)]
@@ -49,7 +50,11 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         .first()
         .is_some_and(|a| a == "--help" || a == "-h")
     {
-        println!("{HELP}\n\n{PROGRAM} is neither beside uext4 nor in PATH; {INSTALL}.");
+        let mut out = std::io::stdout().lock();
+        writeln!(
+            out,
+            "{HELP}\n\n{PROGRAM} is neither beside uext4 nor in PATH;\n{INSTALL}."
+        )?;
         return Ok(());
     }
     bail!(

@@ -2,7 +2,7 @@
 
 use super::walk::{Met, Next, walk};
 use crate::endpoint::{Endpoint, Image};
-use crate::{images, interrupt};
+use crate::images;
 use anyhow::Result;
 use std::ffi::OsString;
 
@@ -25,7 +25,6 @@ pub fn change_each(
     scope: Scope,
     mut work: impl FnMut(&Image, &Met) -> Result<()>,
 ) -> Result<()> {
-    interrupt::catch()?;
     images::change_each(paths, |fs, at| {
         let image = Image::new(1, at.image.clone(), fs.clone());
         if scope.recursive {

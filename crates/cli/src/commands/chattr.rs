@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::Path;
 use uext4::{Errno, Error, FileKind};
 
-/// Change the flags of files, or their project.
+/// Change the flags of files, or their project
 ///
 /// Flags are given as in chattr(1): +LETTERS adds some, -LETTERS takes some away, =LETTERS sets these and no
 /// others. Letters: a append-only, A no atime, d no dump, D synchronous directory, i immutable, j data through
@@ -124,7 +124,9 @@ fn fail(image: &Image, path: &Path, e: Error) -> anyhow::Error {
         Errno::EOPNOTSUPP if e.to_string().contains("project") => {
             "; `tune2fs -O project` adds the feature".to_owned()
         }
-        Errno::EOPNOTSUPP => "; D, P and T are for directories, and e, F, j and x stay".to_owned(),
+        Errno::EOPNOTSUPP => {
+            "; D, P and T are for directories only, and e, F and x stay as they are".to_owned()
+        }
         _ => return image.fail(path, e),
     };
     anyhow!("{at}: {e}{hint}")

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use uext4::FileKind;
 
-/// Set permission bits.
+/// Set permission bits
 ///
 /// MODE is octal (644, 4755) or a list of changes for user, group, others or all: u+x, go-w, a=rX, g+s, +t. X is
 /// for directories and what can be executed already. A directory keeps its set-user-ID and set-group-ID bits

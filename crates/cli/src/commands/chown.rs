@@ -12,7 +12,7 @@ use std::io::Write;
 use std::path::Path;
 use uext4::unstable::{Attr, SetAttr};
 
-/// Set owner and group.
+/// Set owner and group
 ///
 /// Names are those of the image's own /etc/passwd and /etc/group. USER: means the login group of the user. As in the
 /// kernel, a new owner takes the set-user-ID and set-group-ID bits away.
@@ -32,7 +32,7 @@ pub struct Args {
     words: Vec<OsString>,
 }
 
-/// Set the group.
+/// Set the group
 ///
 /// Names are those of the image's own /etc/group.
 #[derive(Debug, clap::Args)]
@@ -121,8 +121,16 @@ impl Id {
         match self {
             Id::Number(id) => Ok(*id),
             Id::Name(name) => find(name).with_context(|| {
+                let there = image.find(Path::new(file), true).ok().flatten();
                 let file = image.display(Path::new(file));
-                format!("{file}: has no {what} `{name}`; give a number, or one of its names")
+                match there {
+                    Some(_) => format!(
+                        "{file}: has no {what} `{name}`; give a number, or one of its names"
+                    ),
+                    None => format!(
+                        "{file}: is not there, so no {what} has the name `{name}`; give a number"
+                    ),
+                }
             }),
         }
     }

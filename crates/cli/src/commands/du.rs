@@ -5,16 +5,17 @@ use crate::endpoint::Endpoint;
 use crate::images::Images;
 use crate::location::Naming;
 use crate::size::Unit;
-use crate::{failures, show};
+use crate::{failures, glob, show};
 use anyhow::Result;
 use serde::Serialize;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use uext4::FileKind;
 
-/// Show the space that directories and files use.
+/// Show the space that directories and files use
 ///
 /// In units of 1 KiB. A file with several names counts once.
 #[derive(Debug, clap::Args)]
@@ -66,6 +67,9 @@ pub struct Args {
     /// Follow symbolic links among the operands
     #[arg(short = 'D', visible_short_alias = 'H', long)]
     dereference_args: bool,
+    /// Without files that match this pattern, and what is below them
+    #[arg(long, value_name = "PATTERN")]
+    exclude: Vec<OsString>,
     /// One file system only, which an image is
     #[arg(short = 'x', long)]
     one_file_system: bool,
@@ -129,7 +133,7 @@ pub fn run(args: Args) -> Result<()> {
     let mut sums = Sums {
         args: &args,
         unit,
-        naming: Naming::of(&args.paths),
+        naming: Naming::of(&args.paths, args.json),
         image: PathBuf::new(),
         seen: HashSet::new(),
         open: Vec::new(),
@@ -158,6 +162,9 @@ pub fn run(args: Args) -> Result<()> {
 impl<W: Write> Sums<'_, W> {
     fn count(&mut self, endpoint: &dyn Endpoint, met: &Met) -> Result<Next> {
         self.close(met.depth)?;
+        if self.excludes(&met.path) {
+            return Ok(Next::Skip);
+        }
         let is_directory = met.attr.kind == FileKind::Directory;
         let counts_once = is_directory || (met.attr.nlink > 1 && !self.args.count_links);
         if counts_once && !self.seen.insert((endpoint.id(), met.attr.ino)) {
@@ -184,6 +191,12 @@ impl<W: Write> Sums<'_, W> {
             self.show(&met.path, met.depth, bytes)?;
         }
         Ok(Next::Descend)
+    }
+
+    fn excludes(&self, path: &Path) -> bool {
+        let name = path.file_name().unwrap_or_default().as_bytes();
+        let mut patterns = self.args.exclude.iter();
+        patterns.any(|pattern| glob::matches_file_name(pattern.as_bytes(), name))
     }
 
     /// Ends the directories from this depth on.

@@ -2,18 +2,19 @@
 
 use super::walk::{Follow, Met, Next, walk_following};
 use crate::accounts::Accounts;
-use crate::acl::{self, Acl, Effective};
+use crate::acl::{self, Acl, Effective, EntryJson};
 use crate::endpoint::Endpoint;
 use crate::location::Naming;
 use crate::{images, show};
 use anyhow::{Result, anyhow};
+use serde::Serialize;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write;
 use uext4::FileKind;
 use uext4::unstable::Attr;
 
-/// Show access control lists, as getfacl(1) does.
+/// Show access control lists, as getfacl(1) does
 ///
 /// Users and groups have the names that the image's /etc/passwd and /etc/group give them.
 #[derive(Debug, clap::Args)]
@@ -55,14 +56,32 @@ pub struct Args {
     /// Names with the slash at their start
     #[arg(short = 'p', long)]
     absolute_names: bool,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
     /// IMAGE:/path
     #[arg(required = true)]
     paths: Vec<OsString>,
 }
 
+/// The lists of a file as JSON has them.
+#[derive(Serialize)]
+struct Json {
+    #[serde(flatten)]
+    path: show::PathJson,
+    uid: u32,
+    gid: u32,
+    mode: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    access: Option<Vec<EntryJson>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default: Option<Vec<EntryJson>>,
+}
+
 pub fn run(args: Args) -> Result<()> {
-    let naming = Naming::of(&args.paths);
+    let naming = Naming::of(&args.paths, args.json);
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut json = Vec::new();
     images::read_each(args.paths.clone(), |endpoint, at| {
         let accounts = match args.numeric {
             true => Accounts::default(),
@@ -77,9 +96,14 @@ pub fn run(args: Args) -> Result<()> {
             endpoint.get(&at.path, true)?;
         }
         walk_following(endpoint, &at.path, follow, |met| {
-            if met.attr.kind != FileKind::Symlink {
+            if met.attr.kind != FileKind::Symlink
+                && let Some(lists) = Lists::of(&args, endpoint, met)?
+            {
                 let name = naming.name(&at.image, &met.path);
-                show(&args, endpoint, &accounts, &name, met, &mut out)?;
+                match args.json {
+                    true => json.push(lists.json(&name, &met.attr)),
+                    false => show(&args, &lists, &accounts, &name, &met.attr, &mut out)?,
+                }
             }
             Ok(if args.recursive {
                 Next::Descend
@@ -88,51 +112,81 @@ pub fn run(args: Args) -> Result<()> {
             })
         })
     })?;
-    Ok(out.flush()?)
+    out.flush()?;
+    drop(out);
+    if args.json { show::json(&json) } else { Ok(()) }
+}
+
+/// The lists of a file that are shown.
+struct Lists {
+    access: Option<Acl>,
+    default: Option<Acl>,
+}
+
+impl Lists {
+    /// None if the file has nothing that is shown.
+    fn of(args: &Args, endpoint: &dyn Endpoint, met: &Met) -> Result<Option<Lists>> {
+        let xattrs = endpoint.xattrs(&endpoint.resolve(&met.path)?)?;
+        let list = |wanted: &[u8]| -> Result<Option<Acl>> {
+            let value = xattrs.iter().find(|(name, _)| name == wanted);
+            let acl = value.map(|(_, value)| Acl::from_xattr(value)).transpose();
+            acl.map_err(|why| {
+                anyhow!(
+                    "{}: its access control list is {why}",
+                    endpoint.display(&met.path)
+                )
+            })
+        };
+        let (access, default) = (list(acl::ACCESS)?, list(acl::DEFAULT)?);
+        let only = args.access != args.default;
+        let shows_access = !only || args.access;
+        let default = default.filter(|_| !only || args.default);
+        let is_extended = shows_access && access.as_ref().is_some_and(Acl::is_extended);
+        if args.skip_base && !is_extended && default.is_none() {
+            return Ok(None);
+        }
+        let access = access.unwrap_or_else(|| Acl::of_mode(met.attr.mode));
+        Ok(Some(Lists {
+            access: shows_access.then_some(access),
+            default,
+        }))
+    }
+
+    fn json(&self, name: &[u8], attr: &Attr) -> Json {
+        Json {
+            path: show::PathJson::new(name),
+            uid: attr.uid,
+            gid: attr.gid,
+            mode: format!("{:04o}", attr.mode),
+            access: self.access.as_ref().map(Acl::json),
+            default: self.default.as_ref().map(Acl::json),
+        }
+    }
 }
 
 fn show(
     args: &Args,
-    endpoint: &dyn Endpoint,
+    lists: &Lists,
     accounts: &Accounts,
     name: &[u8],
-    met: &Met,
+    attr: &Attr,
     out: &mut impl Write,
 ) -> Result<()> {
-    let xattrs = endpoint.xattrs(&endpoint.resolve(&met.path)?)?;
-    let list = |wanted: &[u8]| -> Result<Option<Acl>> {
-        let value = xattrs.iter().find(|(name, _)| name == wanted);
-        let acl = value.map(|(_, value)| Acl::from_xattr(value)).transpose();
-        acl.map_err(|why| {
-            anyhow!(
-                "{}: its access control list is {why}",
-                endpoint.display(&met.path)
-            )
-        })
-    };
-    let (access, default) = (list(acl::ACCESS)?, list(acl::DEFAULT)?);
-    let only = args.access != args.default;
-    let access_shown = !only || args.access;
-    let default = default.filter(|_| !only || args.default);
-    let is_extended = access_shown && access.as_ref().is_some_and(Acl::is_extended);
-    if args.skip_base && !is_extended && default.is_none() {
-        return Ok(());
-    }
     let effective = match (args.all_effective, args.no_effective) {
         (true, _) => Effective::Always,
         (_, true) => Effective::Never,
         _ => Effective::WhereLess,
     };
     if !args.omit_header {
-        header(args, accounts, name, &met.attr, out)?;
+        header(args, accounts, name, attr, out)?;
     }
     let mut text = String::new();
-    if access_shown {
-        let access = access.unwrap_or_else(|| Acl::of_mode(met.attr.mode));
+    if let Some(access) = &lists.access {
         text += &access.lines("", accounts, effective);
     }
-    if let Some(default) = default {
-        let prefix = if args.default && only { "" } else { "default:" };
+    if let Some(default) = &lists.default {
+        let is_only = lists.access.is_none();
+        let prefix = if is_only { "" } else { "default:" };
         text += &default.lines(prefix, accounts, effective);
     }
     Ok(writeln!(out, "{text}")?)

@@ -130,7 +130,7 @@ fn print(args: &Args, image: &Path, info: &Json) -> Result<()> {
         writeln!(out, "{:<20} {}", "mounted on:", show::image(&dir))?;
     }
     if args.groups {
-        writeln!(out, "\n{}", groups_table(&info.groups))?;
+        writeln!(out, "\n{}", show::table(&groups_table(&info.groups)))?;
     }
     Ok(())
 }
@@ -158,7 +158,7 @@ fn print_partitions(image: &Path) -> Result<()> {
             partition.holds.unwrap_or("").to_owned(),
         ]);
     }
-    writeln!(std::io::stdout(), "{table}")?;
+    writeln!(std::io::stdout(), "{}", show::table(&table))?;
     Ok(())
 }
 
@@ -205,12 +205,12 @@ fn info(sb: &Superblock, groups: Vec<GroupJson>) -> Json {
         flex_bg_size: 1 << geometry.log_groups_per_flex.min(31),
         desc_size: geometry.desc_size,
         first_block: geometry.first_data_block,
-        created: time_format::seconds(raw.mkfs_time().cast_signed()),
+        created: time_format::utc(raw.mkfs_time().cast_signed()),
         mounted: match raw.mount_time() {
             0 => None,
-            time => Some(time_format::seconds(time.cast_signed())),
+            time => Some(time_format::utc(time.cast_signed())),
         },
-        written: time_format::seconds(raw.write_time().cast_signed()),
+        written: time_format::utc(raw.write_time().cast_signed()),
         mount_count: raw.mnt_count.get(),
         error_count: raw.error_count.get(),
         groups,

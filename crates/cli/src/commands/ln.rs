@@ -5,13 +5,13 @@ use crate::commands::destination::Destination;
 use crate::endpoint::{Endpoint, Image};
 use crate::images::Images;
 use crate::location::{InImage, Location};
-use crate::{diagnostics, expand, failures, quoted};
+use crate::{diagnostics, expand, failures, interrupt, quoted};
 use anyhow::{Result, bail};
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use uext4::FileKind;
+use uext4::{Errno, FileKind};
 
 /// Give files another name, or make symbolic links.
 #[derive(Debug, clap::Args)]
@@ -62,8 +62,12 @@ pub fn run(args: Args) -> Result<()> {
             "ln: name the file, then its new name: TARGET IMAGE:/LINK".to_owned()
         ));
     };
+    let link = match Location::parse(last) {
+        Location::Image(link) => link,
+        Location::Host(path) => return Err(diagnostics::no_file_named(&path)),
+    };
+    interrupt::catch()?;
     let mut images = Images::default();
-    let link = InImage::parse(last);
     let image = images.get(&link.image, true)?;
     let made = make_all(&args, &image, targets, &link);
     let closed = images.close();
@@ -75,21 +79,26 @@ fn make_all(args: &Args, image: &Arc<Image>, targets: Vec<OsString>, link: &InIm
     let there = image.find(&link.path, follow)?;
     let is_dir = there.is_some_and(|found| found.attr.kind == FileKind::Directory);
     let into = is_dir && !args.destination.no_target_directory;
-    if !into && (targets.len() > 1 || args.destination.target_directory.is_some()) {
+    let several = targets.len() > 1;
+    // All are found before the first link replaces something.
+    let mut found = Vec::new();
+    for target in targets {
+        match paths_of(args, image, link, target) {
+            Ok(paths) => found.extend(paths),
+            Err(e) => failures::report(e)?,
+        }
+    }
+    let needs_dir = several || found.len() > 1 || args.destination.target_directory.is_some();
+    if needs_dir && !into {
         bail!("{link}: is not a directory; several links can only be made in one");
     }
-    for target in targets {
-        let made = paths_of(args, image, link, target).and_then(|paths| {
-            for target in paths {
-                let path = match target.file_name() {
-                    Some(name) if into => link.path.join(name),
-                    _ => link.path.clone(),
-                };
-                make(args, image, &target, &link.beside(&path)).or_else(failures::report)?;
-            }
-            Ok(())
-        });
-        made.or_else(failures::report)?;
+    for target in found {
+        interrupt::check()?;
+        let path = match target.file_name() {
+            Some(name) if into => link.path.join(name),
+            _ => link.path.clone(),
+        };
+        make(args, image, &target, &link.beside(&path)).or_else(failures::report)?;
     }
     Ok(())
 }
@@ -113,6 +122,15 @@ fn paths_of(
             "{at}: is not in {}; only a symbolic link could lead there",
             link.image.display()
         ),
+        Location::Host(path)
+            if !args.symbolic && path.exists() && image.find(&path, false)?.is_none() =>
+        {
+            let (name, to) = (quoted::path(&path), quoted::quoted(link.to_string()));
+            bail!(
+                "{}: is a file of the host, to which no link leads; `uext4 cp {name} {to}` copies it",
+                path.display()
+            )
+        }
         _ => Ok(vec![PathBuf::from(target)]),
     }
 }
@@ -161,7 +179,13 @@ fn make(args: &Args, image: &Arc<Image>, target: &Path, link: &InImage) -> Resul
             FileKind::Directory => {
                 bail!("{of}: is a directory, which has only one name; -s makes a symbolic link")
             }
-            _ => fs.hard_link(&original, &link.path).map_err(fail)?,
+            _ => fs
+                .hard_link(&original, &link.path)
+                .map_err(|e| match e.errno() {
+                    // Of the file that gets another name.
+                    Errno::EPERM => diagnostics::changing(fs, &of, e),
+                    _ => fail(e),
+                })?,
         }
         (of.to_string(), "=>")
     };

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use uext4::FileKind;
 use uext4::unstable::Attr;
 
-/// List the flags of files, as chattr sets them.
+/// List the flags of files, as chattr sets them
 ///
 /// Of a directory, those of the files in it.
 /// Only files and directories have flags that can be set; --json has those of the others too.
@@ -68,7 +68,7 @@ struct List<'a, W> {
 pub fn run(args: Args) -> Result<()> {
     let mut list = List {
         args: &args,
-        naming: Naming::of(&args.paths),
+        naming: Naming::of(&args.paths, args.json),
         json: Vec::new(),
         out: BufWriter::new(std::io::stdout().lock()),
     };

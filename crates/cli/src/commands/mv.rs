@@ -10,6 +10,7 @@ use crate::images::Images;
 use crate::location::{InImage, Location};
 use crate::{diagnostics, expand, failures, interrupt, quoted};
 use anyhow::{Result, bail};
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -88,11 +89,22 @@ fn move_all(args: &Args, operands: &Operands, images: &mut Images) -> Result<()>
             "mv: none of these is in an image; give IMAGE:/path, or use the host's mv".to_owned()
         ));
     }
+    let several = from.len() > 1;
     let (endpoint, path) = open(images, to)?;
-    let found = endpoint.target().find(&path, true)?;
-    let is_dir = found.is_some_and(|f| f.attr.kind == FileKind::Directory);
+    let there = endpoint.target().find(&path, true)?;
+    let is_dir = there.is_some_and(|f| f.attr.kind == FileKind::Directory);
     let into = is_dir && !args.destination.no_target_directory;
-    let needs_dir = from.len() > 1 || args.destination.target_directory.is_some();
+    // All are found before the first is moved: a name that is gone by then would be taken as a pattern.
+    let mut found = Vec::new();
+    for at in from {
+        match sources(images, at) {
+            Ok((endpoint, paths)) => {
+                found.extend(paths.into_iter().map(|path| (endpoint.clone(), path)));
+            }
+            Err(e) => failures::report(e)?,
+        }
+    }
+    let needs_dir = several || found.len() > 1 || args.destination.target_directory.is_some();
     if needs_dir && !into {
         let name = endpoint.target().display(&path);
         bail!("{name}: not a directory; several files can only be moved to one, which mkdir makes");
@@ -103,21 +115,16 @@ fn move_all(args: &Args, operands: &Operands, images: &mut Images) -> Result<()>
         args,
         bar: &bar,
         to: endpoint,
+        made: HashSet::new(),
     };
-    for at in from {
-        let done = sources(images, at).and_then(|(endpoint, sources)| {
-            for source in sources {
-                let target = match source.file_name() {
-                    Some(name) if into => path.join(name),
-                    _ => path.clone(),
-                };
-                mover
-                    .one(&endpoint, &source, &target)
-                    .or_else(failures::report)?;
-            }
-            Ok(())
-        });
-        done.or_else(failures::report)?;
+    for (endpoint, source) in found {
+        let target = match source.file_name() {
+            Some(name) if into => path.join(name),
+            _ => path.clone(),
+        };
+        mover
+            .one(&endpoint, &source, &target)
+            .or_else(failures::report)?;
     }
     Ok(())
 }
@@ -153,6 +160,8 @@ struct Mover<'a> {
     args: &'a Args,
     bar: &'a Bar,
     to: HostOrImage,
+    /// The new names that were given.
+    made: HashSet<PathBuf>,
 }
 
 impl Mover<'_> {
@@ -166,6 +175,10 @@ impl Mover<'_> {
         let found = source.get(path, false)?;
         let there = target.find(to, false)?;
         let kind = there.map(|there| there.attr.kind);
+        if self.made.contains(to) {
+            let other = target.display(to);
+            bail!("{name}: {other} was made just now of another file, and stays");
+        }
         if let Some(there) = there {
             let same = source.id() == target.id()
                 && (there.dev, there.attr.ino) == (found.dev, found.attr.ino);
@@ -189,7 +202,7 @@ impl Mover<'_> {
                 _ => {}
             }
         }
-        match (from, &self.to) {
+        let moved = match (from, &self.to) {
             (HostOrImage::Image(image), HostOrImage::Image(other)) if image.id() == other.id() => {
                 self.rename(image, path, to)
             }
@@ -201,7 +214,9 @@ impl Mover<'_> {
                 Ok(()) => self.renamed(target, path, to),
             },
             _ => self.across(from, path, to, kind),
-        }
+        };
+        self.made.insert(to.to_owned());
+        moved
     }
 
     fn may_replace(

@@ -4,6 +4,7 @@ use crate::endpoint::Endpoint;
 use crate::location::Naming;
 use crate::{failures, images, show};
 use anyhow::{Result, bail};
+use serde::Serialize;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -40,14 +41,28 @@ pub struct Args {
     /// Report nothing; so it is without -v
     #[arg(short, long, visible_short_alias = 's', alias = "silent")]
     quiet: bool,
+    /// As JSON: a list with the path and the target of each
+    #[arg(long)]
+    json: bool,
     /// IMAGE:/path
     #[arg(required = true)]
     paths: Vec<OsString>,
 }
 
+/// A link as JSON has it.
+#[derive(Serialize)]
+struct Json {
+    #[serde(flatten)]
+    path: show::PathJson,
+    target: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_bytes: Option<String>,
+}
+
 pub fn run(args: Args) -> Result<()> {
-    let naming = Naming::of(&args.paths);
+    let naming = Naming::of(&args.paths, args.json);
     let has_end = args.paths.len() > 1 || !args.no_newline;
+    let mut links = Vec::new();
     images::read_each(args.paths.clone(), |endpoint, at| {
         let found = match args.canonicalize
             || args.canonicalize_existing
@@ -63,13 +78,26 @@ pub fn run(args: Args) -> Result<()> {
             }
             found => found?,
         };
+        if args.json {
+            links.push(Json {
+                path: show::PathJson::new(&naming.name(&at.image, &at.path)),
+                target: String::from_utf8_lossy(&found).into_owned(),
+                target_bytes: show::hex_unless_text(&found),
+            });
+            return Ok(());
+        }
         let mut out = std::io::stdout().lock();
         out.write_all(&show::name(&found))?;
         if has_end {
             out.write_all(if args.zero { b"\0" } else { b"\n" })?;
         }
         Ok(())
-    })
+    })?;
+    if args.json {
+        show::json(&links)
+    } else {
+        Ok(())
+    }
 }
 
 fn target(endpoint: &dyn Endpoint, path: &Path) -> Result<Vec<u8>> {

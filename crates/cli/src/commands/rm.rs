@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use uext4::{Dir, DirEntry, Errno, FileKind, Progress};
 
-/// Remove files, and with -r directories.
+/// Remove files, and with -r directories
 ///
 /// Names in the image may be patterns, quoted for the shell. Ctrl-C ends it after the file under way; what was
 /// removed stays removed.
@@ -44,13 +44,14 @@ pub struct Args {
     /// Accepted, as an image is one file system
     #[arg(long)]
     one_file_system: bool,
+    #[arg(long, hide = true)]
+    preserve_root: bool,
     /// IMAGE:/path
     #[arg(required_unless_present = "force")]
     paths: Vec<OsString>,
 }
 
 pub fn run(args: Args) -> Result<()> {
-    interrupt::catch()?;
     let count = args.paths.len();
     if args.once && (args.recursive || count > 3) {
         let noun = if count == 1 { "argument" } else { "arguments" };

@@ -1,5 +1,6 @@
 //! `uext4 tree`.
 
+use crate::colors::{self, Colors};
 use crate::endpoint::Endpoint;
 use crate::images::Images;
 use crate::location::{InImage, Naming};
@@ -33,6 +34,12 @@ pub struct Args {
     /// Names with the path before them
     #[arg(short = 'f')]
     full: bool,
+    /// Names in the colours of LS_COLORS also where standard output is not a terminal
+    #[arg(short = 'C', overrides_with = "no_color")]
+    color: bool,
+    /// No colours
+    #[arg(short = 'n', overrides_with = "color")]
+    no_color: bool,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -62,6 +69,7 @@ struct File {
 
 struct Trees<'a, W> {
     args: &'a Args,
+    colors: Colors,
     naming: Naming,
     directories: u64,
     others: u64,
@@ -74,7 +82,12 @@ pub fn run(args: Args) -> Result<()> {
     let operands = images.operands(args.paths.clone())?;
     let mut trees = Trees {
         args: &args,
-        naming: Naming::of(&args.paths),
+        colors: Colors::new(match (args.color, args.no_color) {
+            (true, _) => colors::When::Always,
+            (_, true) => colors::When::Never,
+            _ => colors::When::Auto,
+        }),
+        naming: Naming::of(&args.paths, args.json),
         directories: 0,
         others: 0,
         json: Vec::new(),
@@ -174,7 +187,7 @@ impl<W: Write> Trees<'_, W> {
             });
             return Ok(());
         }
-        let out = &mut self.out;
+        let (out, colors) = (&mut self.out, &self.colors);
         out.write_all(file.indent.as_bytes())?;
         let mut name = &*path;
         if file.depth > 0 {
@@ -188,14 +201,25 @@ impl<W: Write> Trees<'_, W> {
                 name = file.path.file_name().map_or(name, OsStr::as_bytes);
             }
         }
-        out.write_all(&show::name(name))?;
-        let mut is_directory = file.attr.kind == FileKind::Directory;
+        let paint =
+            |name, attr, leads_to| colors.paint(show::name(name), attr, leads_to).into_owned();
+        let mut attr = Some(file.attr);
         if file.attr.kind == FileKind::Symlink {
+            attr = endpoint
+                .find(&file.path, true)
+                .ok()
+                .flatten()
+                .map(|f| f.attr);
+            let target = endpoint.read_link(&file.path)?;
+            let leads_to = attr.as_ref();
+            out.write_all(&paint(name, Some(&file.attr), leads_to))?;
             out.write_all(b" -> ")?;
-            out.write_all(&show::name(&endpoint.read_link(&file.path)?))?;
-            let leads_to = endpoint.find(&file.path, true).ok().flatten();
-            is_directory = leads_to.is_some_and(|found| found.attr.kind == FileKind::Directory);
+            let of = leads_to.or(Some(&file.attr));
+            out.write_all(&paint(&target, of, leads_to))?;
+        } else {
+            out.write_all(&paint(name, attr.as_ref(), None))?;
         }
+        let is_directory = attr.is_some_and(|attr| attr.kind == FileKind::Directory);
         out.write_all(b"\n")?;
         match is_directory {
             true => self.directories += u64::from(file.depth > 0),
@@ -209,14 +233,10 @@ impl<W: Write> Trees<'_, W> {
             drop(self.out);
             return show::json(&self.json);
         }
-        let directories = match self.directories {
-            1 => "1 directory".to_owned(),
-            n => format!("{n} directories"),
-        };
-        let files = match self.others {
-            _ if self.args.directories => String::new(),
-            1 => ", 1 file".to_owned(),
-            n => format!(", {n} files"),
+        let directories = show::count(self.directories, "directory", "directories");
+        let files = match self.args.directories {
+            true => String::new(),
+            false => format!(", {}", show::count(self.others, "file", "files")),
         };
         writeln!(self.out, "\n{directories}{files}")?;
         Ok(self.out.flush()?)

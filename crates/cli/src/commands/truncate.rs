@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use std::ffi::OsString;
 use uext4::{Errno, OpenOptions};
 
-/// Cut or grow files, and make those that do not exist.
+/// Cut or grow files, and make those that do not exist
 ///
 /// A size after + or - is added to what there is or taken from it; after < or > it is the most or the least;
 /// after / or % the size is rounded down or up to a multiple of it.

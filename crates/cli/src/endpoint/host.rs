@@ -11,6 +11,7 @@ use rustix::io::Errno as HostErrno;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -30,6 +31,9 @@ struct Open {
 
 /// A pipe or a device that is read or written from one byte to the next, open.
 struct Stream(Open);
+
+/// Standard output, which is written from where it is.
+pub const STDOUT: &str = "/dev/stdout";
 
 /// How long a read may wait before it is asked whether to go on.
 const PATIENCE: Timespec = Timespec {
@@ -338,6 +342,12 @@ impl Endpoint for Host {
 }
 impl Target for Host {
     fn create(&self, path: &Path, mode: u16, over: Overwrite) -> Result<Box<dyn Sink>> {
+        if path == Path::new(STDOUT) {
+            // It may be a file that has something already.
+            let file = io::stdout().as_fd().try_clone_to_owned();
+            let file = file.map_err(|e| diagnostics::on_host(path, e))?;
+            return Ok(Box::new(Stream(Open::new(path, file.into())?)));
+        }
         let there = match over {
             Overwrite::Named => fs::metadata(path).ok().map(|m| kind(&m)),
             Overwrite::Existing => Some(FileKind::Regular),

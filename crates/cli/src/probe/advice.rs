@@ -5,7 +5,7 @@ use super::{HEAD_BYTES, UNKNOWN, in_head, read};
 use crate::{quoted, show};
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Partitions that one line names.
 const NAMED_MAX: usize = 6;
@@ -53,8 +53,8 @@ pub fn describe(path: &Path) -> io::Result<String> {
         let is_ext = |p: &&Partition| p.holds.is_some_and(|holds| holds.contains("ext4"));
         let advice = match found.iter().find(is_ext) {
             Some(p) => format!(
-                "`uext4 mount -o offset={},sizelimit={} {name} DIR` mounts number {}",
-                p.start, p.len, p.number
+                "`uext4 --offset {} ls {name}` lists number {}, and `uext4 mount -o offset={},sizelimit={} {name} DIR` mounts it",
+                p.start, p.number, p.start, p.len
             ),
             None => format!("`losetup --find --show -P {name}` makes a device of each"),
         };
@@ -89,7 +89,7 @@ fn of(what: &str, path: &Path, name: &str) -> Option<String> {
     let from = "`uext4 mkfs NEW --from DIR` makes an image of that";
     let unpack = |with: &str| Some(format!("`{with}` unpacks it, and {from}"));
     let expand = |with: &str| {
-        let to = quoted::path(&expanded(path));
+        let to = quoted::path(&new(expanded(path)));
         Some(format!("`{with} {name} > {to}` unpacks it"))
     };
     match what {
@@ -97,7 +97,7 @@ fn of(what: &str, path: &Path, name: &str) -> Option<String> {
             Some(convert(path, name))
         }
         "an Android sparse image" => {
-            let to = quoted::path(&path.with_extension("raw.img"));
+            let to = quoted::path(&new(path.with_extension("raw.img")));
             Some(format!("`simg2img {name} {to}` makes a raw one"))
         }
         "data compressed by gzip" => expand("gzip -dc"),
@@ -129,12 +129,17 @@ fn of(what: &str, path: &Path, name: &str) -> Option<String> {
 }
 
 fn convert(path: &Path, name: &str) -> String {
-    let to = quoted::path(&path.with_extension("raw.img"));
+    let to = quoted::path(&new(path.with_extension("raw.img")));
     format!("`qemu-img convert -O raw {name} {to}` makes a raw one")
 }
 
+/// The name, unless it is taken.
+fn new(path: PathBuf) -> PathBuf {
+    if path.exists() { "NEW".into() } else { path }
+}
+
 /// The name of what a compressed file holds.
-fn expanded(path: &Path) -> std::path::PathBuf {
+fn expanded(path: &Path) -> PathBuf {
     let ext = path.extension().and_then(|ext| ext.to_str());
     match ext {
         Some("gz" | "zst" | "zstd" | "xz" | "bz2" | "lz4") => path.with_extension(""),

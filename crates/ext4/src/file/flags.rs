@@ -159,7 +159,7 @@ impl FileIo {
 
     fn check_project_room(&self, inode: &InodeRef) -> Result<()> {
         if !self.has_projects() {
-            let why = "projects, as the feature `project` is off";
+            let why = "files have no projects, as the feature `project` is off";
             return Err(Error::new(Errno::EOPNOTSUPP).context(why).into());
         }
         if inode.state().extra_isize < EXTRA_ISIZE_KNOWN {

@@ -9,7 +9,7 @@ use uext4_jbd2::{JournalOptions, LogRun, Opened};
 use uext4_ondisk::Inode;
 
 /// Replays the log if it holds anything; gives the fast commits on top of it then. A log that the superblock says is not needed
-/// is emptied, as the kernel does.
+/// is emptied, as the kernel does, and left alone where nothing can be written.
 pub(crate) fn recover_log(
     map: &LogMap,
     device: &Arc<dyn BlockDevice>,
@@ -19,16 +19,19 @@ pub(crate) fn recover_log(
     if uext4_jbd2::is_empty(map)? {
         return Ok(None);
     }
-    if device.is_read_only() || map.device().is_read_only() {
-        return Err(Ext4Error::Unsupported(
+    let is_needed = torn || sb.incompat.contains(Incompat::RECOVER);
+    let is_read_only = device.is_read_only() || map.device().is_read_only();
+    match (is_needed, is_read_only) {
+        (true, true) => Err(Ext4Error::Unsupported(
             "mounting read-only an image whose journal needs recovery, without noload,",
-        ));
+        )),
+        (true, false) => Ok(Some(uext4_jbd2::recover(map, &**device)?.fast_commits)),
+        (false, true) => Ok(None),
+        (false, false) => {
+            uext4_jbd2::skip(map)?;
+            Ok(Some(Vec::new()))
+        }
     }
-    if torn || sb.incompat.contains(Incompat::RECOVER) {
-        return Ok(Some(uext4_jbd2::recover(map, &**device)?.fast_commits));
-    }
-    uext4_jbd2::skip(map)?;
-    Ok(Some(Vec::new()))
 }
 
 /// Where the journal lies, if there is one.

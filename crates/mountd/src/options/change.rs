@@ -85,6 +85,7 @@ impl Options {
                 == (before.allow_other, before.writeback, before.readahead)
             && (self.ownership, self.offset, self.size_limit)
                 == (before.ownership, before.offset, before.size_limit)
+            && self.superblock == before.superblock
             && (&self.subdir, &self.fs_name) == (&before.subdir, &before.fs_name)
     }
 }

@@ -52,6 +52,8 @@ pub struct Options {
     pub offset: u64,
     /// Bytes of it; `None`: up to the end of the file or device.
     pub size_limit: Option<u64>,
+    /// The block with the backup that the image is read with in place of its superblock; 1 is the superblock itself.
+    pub superblock: Option<u64>,
     /// The directory of the image that is mounted; `None`: its root.
     pub subdir: Option<PathBuf>,
     /// The source shown in the list of mounts instead of the image.
@@ -82,6 +84,7 @@ impl Default for Options {
             ownership: Ownership::default(),
             offset: 0,
             size_limit: None,
+            superblock: None,
             subdir: None,
             fs_name: None,
             readahead: None,
@@ -272,6 +275,10 @@ impl Options {
             "sizelimit" => {
                 self.size_limit = Some(size("bytes, with K, M or G")?).filter(|n| *n > 0)
             }
+            "sb" => {
+                let allowed = "the number of a block";
+                self.superblock = Some(given.number(1, u64::MAX, allowed)?).filter(|n| *n != 1);
+            }
             "subdir" | "X-mount.subdir" => {
                 let allowed = "the path of a directory in the image";
                 self.subdir = Some(PathBuf::from(given.valued(allowed)?));
@@ -353,6 +360,12 @@ impl Options {
             return Err(OptionError::Conflict {
                 name: "noload",
                 why: "needs 'ro': what is not recovered must not be written",
+            });
+        }
+        if self.superblock.is_some() && !self.open.mount.read_only {
+            return Err(OptionError::Conflict {
+                name: "sb",
+                why: "needs 'ro': with a backup of its superblock an image can only be read; e2fsck -fy -b repairs it",
             });
         }
         Ok(())

@@ -151,10 +151,6 @@ pub const REFUSED: &[(&str, &str)] = &[
         "the superblock names the group of reserved blocks; tune2fs -g changes it",
     ),
     (
-        "sb",
-        "only the first superblock is used; e2fsck -b repairs it from another",
-    ),
-    (
         "journal_dev",
         "device numbers are not looked up; give journal=DEVICE",
     ),

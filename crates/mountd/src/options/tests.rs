@@ -235,6 +235,14 @@ fn noload_needs_ro() {
 }
 
 #[test]
+fn a_backup_of_the_superblock_needs_ro() {
+    assert_eq!(parse("ro,sb=32768").superblock, Some(32768));
+    assert_eq!(parse("sb=1").superblock, None);
+    assert!(refusal("sb=32768").starts_with("option 'sb' needs 'ro'"));
+    assert!(refusal("ro,sb=0").contains("number of a block"));
+}
+
+#[test]
 fn parts_and_owners() {
     let options = parse("offset=1M,sizelimit=4G,subdir=/srv,uid=1000,gid=0,umask=027");
     assert_eq!(

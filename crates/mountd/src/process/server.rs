@@ -22,7 +22,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use tracing::level_filters::LevelFilter;
 use uext4::unstable::mqueue::{IpcNamespace, MqueueType};
-use uext4::unstable::{FileSystem, SetAttr};
+use uext4::unstable::{BackupSuperblock, FileSystem, SetAttr};
 use uext4::{BlockDevice, Caller, FileDevice, FileKind, Filesystem, RangeDevice};
 use uext4_fuse::{Negotiated, ServeOptions, Stopper, TransportResources};
 
@@ -194,14 +194,25 @@ fn root_number(fs: &Filesystem, subdir: Option<&Path>) -> Result<u64, Failure> {
     }
 }
 
-/// What of the file or device is the image.
+/// What of the file or device is the image, with the superblock that it is read with.
 fn part(device: Arc<FileDevice>, options: &Options) -> Result<Arc<dyn BlockDevice>, Failure> {
-    if (options.offset, options.size_limit) == (0, None) {
-        return Ok(device);
+    let mut device: Arc<dyn BlockDevice> = device;
+    if (options.offset, options.size_limit) != (0, None) {
+        let part = RangeDevice::new(device, options.offset, options.size_limit);
+        let part = part.map_err(|e| Failure::new(format_args!("offset and sizelimit: {e}")))?;
+        device = Arc::new(part);
     }
-    let part = RangeDevice::new(device, options.offset, options.size_limit);
-    let part = part.map_err(|e| Failure::new(format_args!("offset and sizelimit: {e}")))?;
-    Ok(Arc::new(part))
+    if let Some(block) = options.superblock {
+        let found = BackupSuperblock::find(device, Some(block));
+        device = found
+            .ok_or_else(|| {
+                Failure::new(format_args!(
+                    "sb: block {block} holds no backup of the superblock; `dumpe2fs` or `uext4 mkfs -n` lists them"
+                ))
+            })?
+            .device;
+    }
+    Ok(device)
 }
 
 /// A namespace whose directory belongs to the mounting user.

@@ -6,7 +6,7 @@ use crate::commands::destination::Destination;
 use clap::ValueEnum;
 use std::ffi::OsString;
 
-/// Copy files between the host and images, or within them.
+/// Copy files between the host and images, or within them
 ///
 /// Files in an image belong to root unless -a or -p keeps the owner. Of pipes and devices the data is copied
 /// unless -r or -a is given. A pipe or device that is named as the target is written to. `-` is standard input or
@@ -81,6 +81,10 @@ pub struct Args {
     /// Blocks of zeros become holes: of files that have some, always, or never
     #[arg(long, value_enum, default_value = "auto", hide_possible_values = true)]
     sparse: Sparse,
+    /// Accepted for cp(1): no copy shares blocks
+    #[arg(long, hide = true, value_name = "WHEN", value_parser = ["auto", "never"])]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
+    reflink: Option<String>,
     /// Stay on the file system of each source
     #[arg(short = 'x', long)]
     one_file_system: bool,

@@ -3,7 +3,7 @@
 use super::data::Copier;
 use crate::ask::ask;
 use crate::bar::Bar;
-use crate::endpoint::{Endpoint, Found, Overwrite, Target};
+use crate::endpoint::{Endpoint, Found, Overwrite, STDOUT, Target};
 use crate::{diagnostics, failures, interrupt, mode, quoted, show};
 use anyhow::{Result, bail};
 use clap::ValueEnum;
@@ -162,7 +162,8 @@ type Key = (usize, u64, u64);
 
 /// A copy under way.
 pub struct Job<'a> {
-    options: Options,
+    /// What is asked for of the files to come.
+    pub options: Options,
     to: &'a dyn Target,
     /// Where files with several names were copied to.
     links: HashMap<Key, PathBuf>,
@@ -444,6 +445,14 @@ impl<'a> Job<'a> {
         there: Option<Found>,
     ) -> Result<()> {
         let name = || from.display(path);
+        if to == Path::new(STDOUT) {
+            let hint = quoted::quoted(name());
+            bail!(
+                "{}: is a directory, which can't be written to standard output; `uext4 cp -a {hint} DIR` copies it, and \
+                 `uext4 mount` shows it to tar",
+                name()
+            );
+        }
         if !self.options.recursive {
             bail!("{}: is a directory; -r copies it with all in it", name());
         }
@@ -588,11 +597,12 @@ impl<'a> Job<'a> {
         // A pipe without a writer is waited for before anything is cut.
         let source = from.open(path)?;
         let mode = self.new_mode(attr);
-        let is_new = over == Overwrite::New || self.to.find(to, true)?.is_none();
+        let mut is_new = over == Overwrite::New || self.to.find(to, true)?.is_none();
         let sink = match self.to.create(to, mode, over) {
             // Not a device, which may be in use.
             Err(_) if self.options.force && self.is_file(to)? => {
                 self.to.remove(to)?;
+                is_new = true;
                 self.to.create(to, mode, Overwrite::New)?
             }
             sink => sink?,
@@ -607,10 +617,19 @@ impl<'a> Job<'a> {
             true => self.copier.sparse_data(&*source, &*sink, attr.size),
             false => self.copier.data(&*source, &*sink),
         };
+        let is_file = sink.can_have_holes();
         drop(sink);
-        if copied.is_err() && is_new {
-            // A part of a file is worse than none. That it stays is not worse than why.
-            let _ = self.to.remove(to);
+        match copied.is_err() {
+            true if is_new => {
+                // A part of a file is worse than none. That it stays is not worse than why.
+                let _ = self.to.remove(to);
+            }
+            true if is_file => show::warn(format_args!(
+                "{}: was overwritten, and holds only a part of {}",
+                self.to.display(to),
+                from.display(path)
+            )),
+            _ => {}
         }
         copied
     }

@@ -33,6 +33,7 @@ fn copy_all(args: Args, images: &mut Images) -> Result<()> {
     let mut job = Job::new(options, &*plan.target, &bar);
     for source in &plan.sources {
         let (to, named) = plan.destination(source)?;
+        job.options.plain_mode = options.plain_mode || source.is_stdin;
         let copied = job.operand(&*source.endpoint, &source.path, &to, named);
         copied.or_else(failures::report)?;
     }

@@ -5,7 +5,7 @@ use super::stdin;
 use super::total::Counting;
 use crate::bar::Bar;
 use crate::diagnostics::Usage;
-use crate::endpoint::{Endpoint, Host, Target};
+use crate::endpoint::{Endpoint, Host, STDOUT, Target};
 use crate::images::Images;
 use crate::location::{InImage, Location};
 use crate::quoted::quoted;
@@ -18,7 +18,6 @@ use std::sync::Arc;
 use uext4::{FileKind, Progress};
 
 const STDIN: &str = "/dev/stdin";
-const STDOUT: &str = "/dev/stdout";
 
 /// The operands as they were given.
 pub struct Operands {
@@ -34,8 +33,8 @@ pub struct Place {
     pub endpoint: Arc<dyn Endpoint>,
     /// Its path there.
     pub path: PathBuf,
-    /// It was named as `-`.
-    is_stdin: bool,
+    /// It was named as `-`: what is read has no mode.
+    pub is_stdin: bool,
 }
 
 /// What goes where.
@@ -117,6 +116,10 @@ pub fn plan(operands: Operands, images: &mut Images) -> Result<Plan> {
         }
     }
     let found = target.find(&to, true)?;
+    let from_image = sources.iter().any(|source| source.endpoint.is_image());
+    if !target.is_image() && !from_image && found.is_none() {
+        diagnostics::no_image_meant(&to)?;
+    }
     let is_dir = found.is_some_and(|f| f.attr.kind == FileKind::Directory);
     let into = is_dir && operands.into != Some(false);
     let needs_dir = sources.len() > 1 || to.as_os_str().as_bytes().ends_with(b"/");

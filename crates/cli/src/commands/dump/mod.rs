@@ -27,8 +27,9 @@ use view::View;
 ///
 /// Nothing is recovered or changed first. The superblock and the groups are shown by `uext4 info`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: uext4 dump disk.img inode /etc/passwd\n\
-                        Example: uext4 dump disk.img journal")]
+#[command(
+    after_help = "Examples:\n  uext4 dump disk.img inode /etc/passwd\n  uext4 dump disk.img journal"
+)]
 pub struct Args {
     /// The image
     image: PathBuf,

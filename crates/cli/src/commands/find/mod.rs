@@ -11,7 +11,7 @@ mod search;
 use super::walk::{Follow, walk_following};
 use crate::diagnostics;
 use crate::images::Images;
-use crate::location::{InImage, Naming};
+use crate::location::{InImage, Location, Naming};
 use crate::{failures, interrupt, show};
 use anyhow::Result;
 use expression::{Expression, Options};
@@ -19,36 +19,39 @@ use search::Search;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-/// Find files by name, type, size, time, owner or mode, as find(1).
+/// Find files by name, type, size, time, owner or mode, as find(1)
 ///
-/// Prints their paths in the image. All start points have the same expression, which is written after them; without
+/// Prints them as IMAGE:/path. All start points have the same expression, which is written after them; without
 /// an action each file for which it is true is printed. Operators: ( EXPR ), ! EXPR, EXPR -a EXPR, EXPR -o EXPR.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 #[command(after_help = "\
 Tests:
-  -name PATTERN  -iname PATTERN    the name matches; -i: in upper or lower case
-  -path PATTERN  -ipath PATTERN    the whole path matches; * matches slashes too
-  -lname PATTERN                   the target of a symbolic link matches
-  -type f,d,l,c,b,p,s              file, directory, symlink, devices, pipe, socket
-  -size [+-]N[ckMG]                the size, rounded up to the unit; without one, 512 bytes
-  -perm MODE  -perm -MODE  -perm /MODE   exactly these bits, all of them, any of them
+  -name PATTERN  -iname PATTERN  the name matches; -i: in upper or lower case
+  -path PATTERN  -ipath PATTERN  the whole path matches; * matches slashes too
+  -lname PATTERN                 the target of a symbolic link matches
+  -type f,d,l,c,b,p,s            file, directory, symlink, devices, pipe, socket
+  -size [+-]N[ckMG]              the size, rounded up to the unit; without one,
+                                 512 bytes
+  -perm MODE | -MODE | /MODE     exactly these bits, all of them, any of them
   -user NAME  -group NAME  -uid N  -gid N  -nouser  -nogroup
   -mtime [+-]DAYS  -atime  -ctime  -mmin [+-]MINUTES  -amin  -cmin
-  -newer FILE  -anewer  -cnewer    after the time of a file: /path in the image, or a name on the host
-  -newermt TIME                    after a time such as 2026-01-31 (UTC)
+  -newer FILE  -anewer  -cnewer  after the time of a file: /path in the image,
+                                 or a name on the host
+  -newermt TIME                  after a time such as 2026-01-31 (UTC)
   -links [+-]N  -inum N  -samefile FILE  -empty  -true  -false
 Actions:
   -print  -print0  -prune  -quit
-  -delete                          removes the file, after what is below it
+  -delete                        removes the file, after what is below it
 Options:
-  -maxdepth N  -mindepth N  -depth   how far below the start; the files of a directory first
+  -maxdepth N  -mindepth N       how far below the start
+  -depth                         the files of a directory before the directory
 
 Examples:
   uext4 find disk.img:/usr -name '*.so*' -type f
   uext4 find disk.img:/ -perm -4000 -o -perm -2000
   uext4 find disk.img:/var -size +10M -mtime -7
-  uext4 find disk.img:/etc -type f -print0 | xargs -0 -I{} uext4 cat disk.img:{}
+  uext4 find disk.img:/etc -type f -print0 | xargs -0 uext4 cat --no-glob
   uext4 find disk.img:/var/log -name '*.log' -delete
   uext4 find disk.img:/home --json -user ann")]
 pub struct Args {
@@ -103,13 +106,29 @@ pub fn run(mut args: Args) -> Result<()> {
         )
         .into());
     }
-    let (expression, mut options) = expression::parse(&args.words).map_err(diagnostics::Usage)?;
+    let before = (at > 0).then(|| args.words[0].display().to_string());
+    let parsed = expression::parse(&args.words);
+    let (expression, mut options) = parsed.map_err(|why| {
+        diagnostics::Usage(match before {
+            Some(word) => format!(
+                "{word} stands before the start point; give IMAGE:/path first, then the expression"
+            ),
+            None => why,
+        })
+    })?;
     options.json |= args.json;
     let follow = match (args.logical || options.follow, args.operands) {
         (true, _) => Follow::Always,
         (_, true) => Follow::Start,
         _ => Follow::Never,
     };
+    let is_image =
+        |start: &&OsString| matches!(Location::parse((*start).clone()), Location::Host(_));
+    if options.deletes
+        && let Some(start) = starts.iter().find(is_image)
+    {
+        return Err(diagnostics::no_file_named(start.as_ref()));
+    }
     let mut images = Images::default();
     let found = find(
         &mut images,
@@ -134,7 +153,7 @@ fn find(
     options: Options,
     zero: bool,
 ) -> Result<Option<Vec<show::FileJson>>> {
-    let naming = Naming::of(&starts);
+    let naming = Naming::of(&starts, options.json);
     let Some(first) = starts.first().cloned().map(InImage::parse) else {
         return Ok(None);
     };

@@ -1,6 +1,6 @@
 //! Words that are typed for a command of another name.
 
-/// Each word, and what does that here.
+/// Each word, and what does that here; where that is more than a command line, the end of a sentence that starts with one.
 const MEANINGS: &[(&[&str], &str)] = &[
     (&["list", "dir", "l"], "ls IMAGE:/PATH"),
     (
@@ -18,7 +18,7 @@ const MEANINGS: &[(&[&str], &str)] = &[
     ),
     (
         &["edit", "vi", "vim", "nano"],
-        "cp IMAGE:/PATH . (and back again)",
+        "cp IMAGE:/PATH FILE` gets it, and `uext4 cp FILE IMAGE:/PATH` puts it back",
     ),
     (
         &["delete", "del", "remove", "unlink", "erase"],
@@ -43,22 +43,30 @@ const MEANINGS: &[(&[&str], &str)] = &[
     ),
     (
         &["create"],
-        "mkfs IMAGE --size SIZE` or `uext4 touch IMAGE:/PATH",
+        "mkfs IMAGE --size SIZE` or `uext4 touch IMAGE:/PATH` does that",
     ),
+    (&["build", "pack", "genext2fs"], "mkfs IMAGE --from DIR"),
     (
-        &["build", "pack", "import", "genext2fs"],
-        "mkfs IMAGE --from DIR",
+        &["import"],
+        "cp -a DIR IMAGE:/PATH` or for a new image `uext4 mkfs IMAGE --from DIR` does that",
     ),
     (
         &["e2fsck", "fsck.ext4", "verify", "scan", "test"],
         "check IMAGE",
     ),
     (
-        &[
-            "dumpe2fs", "tune2fs", "show", "super", "inspect", "blkid", "file",
-        ],
+        &["dumpe2fs", "show", "super", "inspect", "blkid", "file"],
         "info IMAGE",
     ),
+    (
+        &["tune2fs"],
+        "info IMAGE` shows what tune2fs -l shows; tune2fs itself changes it",
+    ),
+    (
+        &["repair"],
+        "check IMAGE` names what is damaged, and `e2fsck -fy IMAGE` repairs it",
+    ),
+    (&["realpath"], "readlink -f IMAGE:/PATH"),
     (
         &["debugfs", "e2image", "filefrag"],
         "dump IMAGE inode /PATH",
@@ -70,11 +78,15 @@ const MEANINGS: &[(&[&str], &str)] = &[
     (&["mounts", "findmnt"], "mount"),
     (&["fstrim", "discard", "sparsify"], "trim IMAGE"),
     (&["usage", "size", "free"], "df IMAGE"),
-    (&["getfattr", "attr"], "xattr list IMAGE:/PATH"),
+    (&["getfattr", "attr"], "xattr list -d IMAGE:/PATH"),
     (&["setfattr"], "xattr set IMAGE:/PATH NAME VALUE"),
     (&["fallocate"], "truncate -s SIZE IMAGE:/PATH"),
     (&["tee", "dd"], "cp - IMAGE:/PATH"),
-    (&["tar", "untar", "rsync"], "cp -a IMAGE:/PATH DIR"),
+    (
+        &["tar", "cpio"],
+        "mount IMAGE DIR` shows the files to it, and `uext4 cp -a IMAGE:/PATH DIR` copies them",
+    ),
+    (&["untar", "rsync"], "cp -a DIR IMAGE:/PATH"),
 ];
 
 /// The command line for what `word` asks for.

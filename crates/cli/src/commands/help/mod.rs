@@ -2,6 +2,7 @@
 
 mod meanings;
 
+use crate::near_names;
 use anyhow::{Result, bail};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
@@ -20,6 +21,8 @@ pub struct Args {
 
 /// The exit code for a command line that is wrong.
 const USAGE: i32 = 2;
+/// That for help that can't be printed.
+const FAILED: u8 = 1;
 
 /// The commands, by what they are for.
 const GROUPS: [(&str, &[&str]); 6] = [
@@ -28,14 +31,14 @@ const GROUPS: [(&str, &[&str]); 6] = [
         "Read",
         &[
             "ls", "tree", "cat", "find", "stat", "readlink", "du", "df", "lsattr", "getfacl",
-            "info",
+            "info", "label",
         ],
     ),
     (
         "Change",
         &[
             "cp", "mv", "rm", "mkdir", "rmdir", "ln", "mknod", "mkfifo", "touch", "truncate",
-            "chmod", "chown", "chgrp", "chattr", "setfacl", "xattr", "label",
+            "chmod", "chown", "chgrp", "chattr", "setfacl", "xattr",
         ],
     ),
     ("Verify", &["check", "dump", "trim"]),
@@ -109,17 +112,65 @@ pub fn exit(mut e: clap::Error) -> ! {
     if e.kind() == ErrorKind::UnknownArgument {
         e.remove(ContextKind::Suggested);
     }
+    for (given, suggested) in [
+        (ContextKind::InvalidArg, ContextKind::SuggestedArg),
+        (
+            ContextKind::InvalidSubcommand,
+            ContextKind::SuggestedSubcommand,
+        ),
+        (ContextKind::InvalidValue, ContextKind::SuggestedValue),
+    ] {
+        remove_what_is_not_alike(&mut e, given, suggested);
+    }
     let word = match e.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(word)) => word.as_str(),
-        _ => e.exit(),
+        _ => print_and_exit(&e),
     };
     let Some(line) = meanings::meant(word) else {
-        e.exit();
+        print_and_exit(&e);
     };
-    crate::show::warn(format_args!(
-        "{word}: no such command; `uext4 {line}` does that"
-    ));
+    let end = if line.contains('`') {
+        ""
+    } else {
+        "` does that"
+    };
+    crate::show::warn(format_args!("{word}: no such command; `uext4 {line}{end}"));
     std::process::exit(USAGE);
+}
+
+/// Keeps of what is suggested only what is spelled nearly as what was given.
+fn remove_what_is_not_alike(e: &mut clap::Error, given: ContextKind, suggested: ContextKind) {
+    let Some(ContextValue::String(word)) = e.get(given) else {
+        return;
+    };
+    // The dashes make no two options alike.
+    let bare = |word: &str| word.trim_start_matches('-').to_owned();
+    let is_near = |other: &String| near_names::are_alike(&bare(word), &bare(other));
+    let left = match e.get(suggested) {
+        Some(ContextValue::String(other)) if is_near(other) => return,
+        Some(ContextValue::Strings(others)) => others
+            .iter()
+            .filter(|other| is_near(other))
+            .cloned()
+            .collect(),
+        _ => Vec::new(),
+    };
+    if e.remove(suggested).is_some() {
+        // It shows the command line with what was suggested.
+        e.remove(ContextKind::Usage);
+    }
+    if !left.is_empty() {
+        e.insert(suggested, ContextValue::Strings(left));
+    }
+}
+
+/// Prints help, the version, or what is wrong, and exits.
+fn print_and_exit(e: &clap::Error) -> ! {
+    let code = match e.print() {
+        Err(why) if !e.use_stderr() => crate::end(&why.into(), FAILED).into(),
+        _ => e.exit_code(),
+    };
+    std::process::exit(code);
 }
 
 pub fn run(args: &Args) -> Result<()> {
@@ -164,11 +215,24 @@ mod tests {
         }
     }
 
+    /// What has lines of its own is not wrapped well.
     #[test]
-    fn topics_fit_a_wide_terminal() {
-        for (name, _, text) in TOPICS {
-            let longest = text.lines().map(str::len).max();
-            assert!(longest.is_some_and(|len| len <= 130), "{name}");
+    fn texts_fit_a_terminal() {
+        let mut texts = TOPICS
+            .map(|(name, _, text)| (name.to_owned(), text.to_owned()))
+            .to_vec();
+        let mut commands = vec![command()];
+        while let Some(command) = commands.pop() {
+            let after = [command.get_after_help(), command.get_after_long_help()];
+            for text in after.into_iter().flatten() {
+                texts.push((command.get_name().to_owned(), text.to_string()));
+            }
+            commands.extend(command.get_subcommands().cloned());
         }
+        let lines = texts
+            .iter()
+            .flat_map(|(name, text)| text.lines().map(move |l| (name, l)));
+        let wide: Vec<_> = lines.filter(|(_, l)| l.chars().count() > 80).collect();
+        assert!(wide.is_empty(), "{wide:#?}");
     }
 }

@@ -1,5 +1,6 @@
 //! Names in columns.
 
+use super::long::Line;
 use std::io::{self, Write};
 
 /// Of a terminal that does not say how wide it is.
@@ -22,14 +23,11 @@ pub fn width(given: Option<usize>) -> usize {
 }
 
 /// Writes names, one below the other, in as many columns as there is room for.
-pub fn write(names: &[Vec<u8>], width: usize, out: &mut impl Write) -> io::Result<()> {
+pub fn write(names: &[Line], width: usize, out: &mut impl Write) -> io::Result<()> {
     if names.is_empty() {
         return Ok(());
     }
-    let lengths: Vec<usize> = names
-        .iter()
-        .map(|name| String::from_utf8_lossy(name).chars().count())
-        .collect();
+    let lengths: Vec<usize> = names.iter().map(|name| name.width).collect();
     let rows = rows(&lengths, width);
     let widths: Vec<usize> = column_widths(&lengths, rows).collect();
     for row in 0..rows {
@@ -37,7 +35,7 @@ pub fn write(names: &[Vec<u8>], width: usize, out: &mut impl Write) -> io::Resul
         let mut start = 0;
         for (column, i) in (row..names.len()).step_by(rows).enumerate() {
             pad(&mut at, start, out)?;
-            out.write_all(&names[i])?;
+            out.write_all(&names[i].text)?;
             at += lengths[i];
             start += widths[column] + GAP;
         }
@@ -80,14 +78,16 @@ fn pad(at: &mut usize, to: usize, out: &mut impl Write) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::write;
+    use super::{Line, write};
 
     #[test]
     fn columns_fit() {
-        let names: Vec<Vec<u8>> = ["a", "bbbb", "cc", "ddddddd", "e"]
-            .iter()
-            .map(|name| name.as_bytes().to_vec())
-            .collect();
+        let names: Vec<Line> = ["a", "bbbb", "cc", "ddddddd", "e"]
+            .map(|name| Line {
+                text: name.as_bytes().to_vec(),
+                width: name.len(),
+            })
+            .into();
         let written = |width| {
             let mut out = Vec::new();
             write(&names, width, &mut out).unwrap();

@@ -3,14 +3,24 @@
 use super::entry::Entry;
 use super::{Args, TimeStyle};
 use crate::accounts::Accounts;
+use crate::colors::Colors;
 use crate::{show, size, time_format};
 use std::fmt::Write;
 use uext4::FileKind;
 use uext4::unstable::Attr;
+use unicode_width::UnicodeWidthStr;
+
+/// A file as it is shown.
+pub struct Line {
+    pub text: Vec<u8>,
+    /// How many columns of a terminal that takes.
+    pub width: usize,
+}
 
 /// How the files of a group are shown.
 pub struct Long<'a> {
     args: &'a Args,
+    colors: &'a Colors,
     accounts: &'a Accounts,
     widths: Widths,
     has_acl: bool,
@@ -32,9 +42,15 @@ struct Widths {
 
 impl<'a> Long<'a> {
     /// For these files.
-    pub fn of(args: &'a Args, accounts: &'a Accounts, entries: &[Entry]) -> Long<'a> {
+    pub fn of(
+        args: &'a Args,
+        colors: &'a Colors,
+        accounts: &'a Accounts,
+        entries: &[Entry],
+    ) -> Long<'a> {
         let mut long = Long {
             args,
+            colors,
             accounts,
             widths: Widths::default(),
             has_acl: entries.iter().any(|entry| entry.has_acl),
@@ -73,7 +89,7 @@ impl<'a> Long<'a> {
     }
 
     /// A line of the list.
-    pub fn line(&self, entry: &Entry) -> Vec<u8> {
+    pub fn line(&self, entry: &Entry) -> Line {
         let mut text = String::new();
         let column = |of: &dyn Fn(&Attr) -> String| entry.attr.map_or("?".to_owned(), |a| of(&a));
         if self.args.inode {
@@ -87,17 +103,26 @@ impl<'a> Long<'a> {
         if self.args.is_long() {
             self.long(entry, &mut text);
         }
-        let mut line = text.into_bytes();
-        line.extend_from_slice(&show::name(&entry.name));
-        match entry.target.as_ref().filter(|_| self.args.is_long()) {
+        let mut width = text.chars().count();
+        let mut text = text.into_bytes();
+        let mut name = |name: &[u8], attr: Option<&Attr>, leads_to: Option<&Attr>| {
+            let name = show::name(name);
+            width += String::from_utf8_lossy(&name).width();
+            text.extend_from_slice(&self.colors.paint(name, attr, leads_to));
+        };
+        let (attr, leads_to) = (entry.attr.as_ref(), entry.leads_to.as_ref());
+        name(&entry.name, attr, leads_to);
+        let mark = match entry.target.as_ref().filter(|_| self.args.is_long()) {
             Some(target) => {
-                line.extend_from_slice(b" -> ");
-                line.extend_from_slice(&show::name(target));
-                line.extend(entry.leads_to.and_then(|attr| self.mark(&attr)));
+                name(b" -> ", None, None);
+                name(target, leads_to.or(attr), leads_to);
+                leads_to.and_then(|attr| self.mark(attr))
             }
-            None => line.extend(entry.attr.and_then(|attr| self.mark(&attr))),
-        }
-        line
+            None => attr.and_then(|attr| self.mark(attr)),
+        };
+        width += usize::from(mark.is_some());
+        text.extend(mark);
+        Line { text, width }
     }
 
     fn long(&self, entry: &Entry, text: &mut String) {

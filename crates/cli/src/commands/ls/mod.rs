@@ -11,6 +11,7 @@ mod entry;
 mod long;
 
 use crate::accounts::Accounts;
+use crate::colors::{self, Colors};
 use crate::endpoint::Endpoint;
 use crate::images::Images;
 use crate::location::{InImage, Naming};
@@ -18,7 +19,7 @@ use crate::{failures, glob, interrupt, show};
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use entry::Entry;
-use long::Long;
+use long::{Line, Long};
 use serde::Serialize;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -27,15 +28,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use uext4::FileKind;
 
-/// List directories and files, as ls(1) does; times are in UTC.
+/// List directories and files, as ls(1) does; times are in UTC
 ///
 /// On a terminal, names stand in columns; otherwise, each has a line.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 #[command(after_help = "\
-With several operands, patterns or -R, --json prints an object for each directory, with its `path` and its
-`entries`; with one operand, the entries alone. A name that is not UTF-8 is also there as `name_bytes`, in
-hexadecimal.
+With several operands, patterns or -R, --json prints an object for each
+directory, with its `path` and its `entries`; with one operand, the entries
+alone. A name that is not UTF-8 is also there as `name_bytes`, in hexadecimal.
 
 Examples:
   uext4 ls -l disk.img:/etc
@@ -91,6 +92,11 @@ pub struct Args {
     /// By what follows the last dot of the name
     #[arg(short = 'X', overrides_with_all = ["by_time", "by_size", "unsorted", "sort"])]
     by_extension: bool,
+    /// As -a -U
+    #[arg(short = 'f')]
+    all_unsorted: bool,
+    #[arg(short = 'k', hide = true)]
+    kibibytes: bool,
     /// In no particular order
     #[arg(short = 'U', overrides_with_all = ["by_time", "by_size", "sort"])]
     unsorted: bool,
@@ -145,12 +151,20 @@ pub struct Args {
     /// Not the names that match this pattern
     #[arg(short = 'I', long, value_name = "PATTERN")]
     ignore: Vec<OsString>,
-    /// Names as they are: so they are always shown; accepted for ls(1)
+    /// Names as they are, without quotes; so it always is
     #[arg(short = 'N', long)]
     literal: bool,
-    /// Accepted for ls(1); the list has no colours
-    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true)]
-    color: Option<String>,
+    /// Names in the colours of LS_COLORS
+    #[arg(long, value_enum, value_name = "WHEN", num_args = 0..=1, require_equals = true)]
+    #[arg(
+        default_value = "auto",
+        default_missing_value = "always",
+        hide_possible_values = true
+    )]
+    #[arg(
+        long_help = "Names in the colours of LS_COLORS: `always`, `never`, or `auto`, on a terminal unless NO_COLOR is set"
+    )]
+    color: colors::When,
     /// End each name with a zero byte
     #[arg(long)]
     zero: bool,
@@ -204,7 +218,7 @@ impl Args {
             (self.by_time, Sort::Time),
             (self.by_size, Sort::Size),
             (self.by_extension, Sort::Extension),
-            (self.unsorted, Sort::None),
+            (self.unsorted || self.all_unsorted, Sort::None),
         ];
         let by_letter = by_letter.iter().find(|(given, _)| *given);
         // Without -l, the letter of a time sorts by it.
@@ -231,7 +245,8 @@ impl Args {
     }
 
     fn shows(&self, name: &[u8]) -> bool {
-        let is_hidden = name.starts_with(b".") && !self.all && !self.almost_all;
+        let all = self.all || self.almost_all || self.all_unsorted;
+        let is_hidden = name.starts_with(b".") && !all;
         let mut ignored = self.ignore.iter();
         !is_hidden && !ignored.any(|pattern| glob::matches_file_name(pattern.as_bytes(), name))
     }
@@ -255,7 +270,7 @@ struct GroupJson {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let naming = Naming::of(&args.paths);
+    let naming = Naming::of(&args.paths, args.json);
     let mut images = Images::default();
     let operands = images.operands(args.paths.clone())?;
     let mut list = List {
@@ -263,6 +278,7 @@ pub fn run(args: Args) -> Result<()> {
         naming,
         has_headers: args.recursive || args.paths.len() > 1 || operands.len() > 1,
         groups: 0,
+        colors: Colors::new(args.color),
         json: Vec::new(),
     };
     let mut files = Group::default();
@@ -308,6 +324,7 @@ struct List<'a> {
     has_headers: bool,
     /// How many groups were printed.
     groups: usize,
+    colors: Colors,
     json: Vec<GroupJson>,
 }
 
@@ -373,7 +390,7 @@ impl List<'_> {
             bail!("{name}: damaged: directory {ino} has two names");
         }
         let mut names = endpoint.list(path)?;
-        if args.all {
+        if args.all || args.all_unsorted {
             names.extend([b".".to_vec(), b"..".to_vec()]);
         }
         names.retain(|name| args.shows(name));
@@ -417,7 +434,7 @@ impl List<'_> {
             out.write_all(&show::name(path))?;
             out.write_all(b":\n")?;
         }
-        print(self.args, &group, &mut out)?;
+        print(self.args, &self.colors, &group, &mut out)?;
         Ok(out.flush()?)
     }
 
@@ -440,19 +457,19 @@ impl List<'_> {
     }
 }
 
-fn print(args: &Args, group: &Group, out: &mut impl Write) -> Result<()> {
-    let long = Long::of(args, &group.accounts, &group.entries);
+fn print(args: &Args, colors: &Colors, group: &Group, out: &mut impl Write) -> Result<()> {
+    let long = Long::of(args, colors, &group.accounts, &group.entries);
     if group.path.is_some() && (args.is_long() || args.size) {
         writeln!(out, "total {}", long.total())?;
     }
-    let lines: Vec<Vec<u8>> = group.entries.iter().map(|entry| long.line(entry)).collect();
+    let lines: Vec<Line> = group.entries.iter().map(|entry| long.line(entry)).collect();
     let on_terminal = std::io::stdout().is_terminal() && !args.one && !args.zero;
     if !args.is_long() && (args.columns || on_terminal) {
         return Ok(columns::write(&lines, columns::width(args.width), out)?);
     }
     let end = if args.zero { b"\0" } else { b"\n" };
     for line in lines {
-        out.write_all(&line)?;
+        out.write_all(&line.text)?;
         out.write_all(end)?;
     }
     Ok(())

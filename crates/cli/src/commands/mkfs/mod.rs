@@ -12,7 +12,7 @@ mod uuid_arg;
 
 use crate::bar::Bar;
 use crate::size::{Extra, FsSize};
-use crate::{diagnostics, interrupt, probe, show, size};
+use crate::{diagnostics, interrupt, probe, quoted, show, size};
 use anyhow::{Context, Result, bail};
 use lists::{Extended, Journal};
 use serde::Serialize;
@@ -27,7 +27,7 @@ use uuid_arg::UuidArg;
 /// Room for later data in an image that is filled from a tree, unless --spare says more.
 const SPARE_DEFAULT: Spare = Spare::Percent(5.0);
 
-/// Make an image, empty or filled from a directory.
+/// Make an image, empty or filled from a directory
 ///
 /// The size is SIZE, or --size, or that of the file or block device that is there. Else, with --from, it follows from
 /// the tree: its data and 5 % more, a journal, and a quarter more inodes than the tree has, at least 1000; --spare
@@ -49,10 +49,10 @@ pub struct Args {
     #[arg(long, value_parser = size::parse)]
     size: Option<u64>,
     /// With --from and no size, room for later data: 200M or 10%; 5% unless given
-    #[arg(long, value_name = "SIZE|PERCENT", value_parser = Extra::parse, requires = "from", allow_hyphen_values = true)]
+    #[arg(long, visible_alias = "free", value_name = "SIZE|PERCENT", value_parser = Extra::parse, requires = "from", allow_hyphen_values = true, conflicts_with_all = ["size", "fs_size"])]
     spare: Option<Extra>,
     /// With --from and no size, an image that stays as it is: hardly any free inodes, and a journal only if it is large
-    #[arg(long, requires = "from", conflicts_with_all = ["spare", "size", "fs_size"])]
+    #[arg(long, aliases = ["minimal", "shrink", "minimize"], requires = "from", conflicts_with_all = ["spare", "size", "fs_size"])]
     compact: bool,
     /// Type of the file system: ext2 (no journal, block maps), ext3 (block maps) or ext4
     #[arg(
@@ -77,7 +77,7 @@ pub struct Args {
     /// Percent of the blocks that are kept for root
     #[arg(long, short = 'm', value_name = "PERCENT")]
     reserved: Option<f64>,
-    /// Features, as mke2fs names them: a,^b; none starts from nothing; --help lists them
+    /// Features, as mke2fs names them: a,^b; none starts from nothing; listed below
     #[arg(long, short = 'O')]
     features: Option<String>,
     /// A journal, also with --type ext2
@@ -150,9 +150,9 @@ impl Args {
 }
 
 const EXAMPLES: &str = "Examples:\n  \
-    uext4 mkfs disk.img 4G                         an empty image\n  \
-    uext4 mkfs root.img --from rootfs --spare 1G   a directory, and room for a GiB\n  \
-    uext4 mkfs -n -b 1024 disk.img                 where its backup superblocks are";
+    uext4 mkfs disk.img 4G                        an empty image\n  \
+    uext4 mkfs root.img --from rootfs --spare 1G  a directory, and room for a GiB\n  \
+    uext4 mkfs -n -b 1024 disk.img                shows where its backups are";
 
 /// Features that can be asked for, and what needs an explanation.
 fn long_help() -> String {
@@ -170,10 +170,12 @@ fn long_help() -> String {
     lines.push_str(&line);
     format!(
         "Features:\n{lines}\n\n\
-         Those of mke2fs's ext4 are on unless left out with ^. meta_bg and resize_inode exclude each\n\
-         other. inline_data, ea_inode, verity, project and stable_inodes are marked in the superblock; no\n\
-         file that --from copies makes use of them. A directory with more names than two levels of a hash\n\
-         tree hold needs large_dir. mmp, encrypt, casefold, bigalloc, quota and journal_dev can't be made.\n\n\
+         Those of mke2fs's ext4 are on unless left out with ^. meta_bg and\n\
+         resize_inode exclude each other. inline_data, ea_inode, verity, project and\n\
+         stable_inodes are marked in the superblock; no file that --from copies makes\n\
+         use of them. A directory with more names than two levels of a hash tree hold\n\
+         needs large_dir. mmp, encrypt, casefold, bigalloc, quota and journal_dev\n\
+         can't be made.\n\n\
          {EXAMPLES}"
     )
 }
@@ -194,6 +196,19 @@ struct Json<'a> {
 
 pub fn run(args: &Args) -> Result<()> {
     args.mke2fs.refuse()?;
+    if let Some(from) = args.from.as_ref().filter(|from| from.is_file()) {
+        if diagnostics::has_magic(from) {
+            let (from, to) = (quoted::path(from), quoted::path(&args.image));
+            bail!(
+                "{from}: --from takes a directory; `uext4 cp -a {from}:/. {to}:/` copies the files of an image into another"
+            );
+        }
+        let what = probe::describe(from).map_err(|e| diagnostics::on_host(from, e))?;
+        bail!(
+            "{}: --from takes a directory, and this is {what}",
+            from.display()
+        );
+    }
     let options = options(args)?;
     let failed = |e| diagnostics::making(&args.image, e);
     if args.dry_run {
@@ -211,7 +226,7 @@ pub fn run(args: &Args) -> Result<()> {
         let is_full = matches!(e, MkfsError::NoSpace { .. } | MkfsError::NoInodes { .. });
         match is_full && args.from.is_some() && args.asked_size().is_none() && there {
             true => anyhow::anyhow!(
-                "{:#}; the size of what is there was kept, --spare 5% takes one that fits",
+                "{:#}; that is the size of what is there, and --spare 5% takes one that fits",
                 failed(e)
             ),
             false => failed(e),

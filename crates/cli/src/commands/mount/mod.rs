@@ -2,7 +2,10 @@
 
 mod list;
 
-use crate::{diagnostics, images, show};
+use crate::accounts::Accounts;
+use crate::endpoint::Host;
+use crate::location::Location;
+use crate::{diagnostics, images, quoted, show, superblock};
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -16,34 +19,54 @@ use uext4_mountd::{Failure, Log, MountRequest, Source, WirePath, metrics};
 /// What `-o` takes.
 const OPTIONS: &str = "\
 Options after -o, as for mount(8) and ext4(5); the last one wins:
-  ro, noatime, nodiratime, relatime, strictatime, lazytime, noexec, sync, dirsync
-  suid, dev                       set-id programs and device files are honoured, for root (else nosuid, nodev)
-  uid=N, gid=N                    all files are shown as this user's or group's, and new ones are stored so; others stay as stored
-  umask=BITS                      permissions that no file is shown with, in octal
-  fakeroot                        the mounting user has all rights, as root in the image; new files are stored as root's
-  offset=BYTES, sizelimit=BYTES   the image is a part of the file, such as a partition
-  subdir=PATH                     this directory of the image is mounted, not its root
-  allow_other, noallow_other      others may use it, as permissions say (the default for root)
+  ro, noatime, nodiratime, relatime, strictatime, lazytime
+  noexec, sync, dirsync
+  suid, dev                      set-id programs and device files are honoured,
+                                 for root (else nosuid, nodev)
+  uid=ID, gid=ID                 all files are shown as this user's or group's,
+                                 and new ones are stored so; others stay as
+                                 stored
+  umask=BITS                     permissions that no file is shown with, in
+                                 octal
+  fakeroot                       the mounting user has all rights, as root in
+                                 the image; new files are stored as root's
+  offset=BYTES, sizelimit=BYTES  the image is a part of the file, such as a
+                                 partition
+  subdir=PATH                    this directory of the image is mounted, not its
+                                 root
+  allow_other, noallow_other     others may use it, as permissions say (the
+                                 default for root)
   data=ordered|writeback|journal, commit=SECONDS, barrier=0|1, noload (with ro)
-  journal=DEVICE                  where the journal is, if not in the image
+  journal=DEVICE                 where the journal is, if not in the image
+  sb=BLOCK                       with ro: read it with the backup of its
+                                 superblock in this block
   errors=continue|remount-ro|panic, discard, dioread_nolock, dioread_lock
-  transport=auto|dev|uring        how requests come: over io_uring where the kernel allows it
-  threads=N                       how many threads answer; over io_uring, for each CPU
-  writeback                       the kernel caches writes
-  direct                          the image is read and written past the host's cache
+  transport=auto|dev|uring       how requests come: over io_uring where the
+                                 kernel allows it
+  threads=N                      how many threads answer; over io_uring, for
+                                 each CPU
+  writeback                      the kernel caches writes
+  direct                         the image is read and written past the host's
+                                 cache
   readahead=SIZE, fsname=NAME
-  memory=SIZE                     what the server may have of address space; it ends if it needs more
-  ialloc=, generation=, icache=, dio-lock=   variants, as uext4 bench --help lists them
-  remount                         changes ro, rw, times of access, commit=, errors=, barrier=, discard, sync and the like
-                                  of what is mounted on a directory: uext4 mount -o remount,ro DIR
-Others of ext4(5) that tune what is done another way here are accepted and change nothing.
-With UEXT4_LOG=debug in the environment each request is logged.
+  memory=SIZE                    what the server may have of address space; it
+                                 ends if it needs more
+  ialloc=, generation=, icache=, dio-lock=
+                                 variants, as uext4 bench --help lists them
+  remount                        changes ro, rw, times of access, commit=,
+                                 errors=, barrier=, discard, sync and the like
+                                 of what is mounted on a directory:
+                                 uext4 mount -o remount,ro DIR
+Others of ext4(5) that tune what is done another way here are accepted and
+change nothing. With UEXT4_LOG=debug in the environment each request is logged.
 
 Examples:
   uext4 mount disk.img /mnt && ls /mnt && uext4 umount /mnt
-  uext4 mount -o fakeroot rootfs.img ~/rootfs      change root's files in an image of your own
-  uext4 mount -r -o offset=1M disk.img /mnt        look into the first partition of a disk
-  uext4 mount                                      list what is mounted";
+  uext4 mount -o fakeroot rootfs.img ~/rootfs  write files of root in an image
+                                               of your own
+  uext4 mount -r -o offset=1M disk.img /mnt    look into the first partition of
+                                               a disk
+  uext4 mount                                  list what is mounted";
 
 /// Mount an image, or list the mounts
 ///
@@ -95,7 +118,10 @@ pub fn run(args: Args) -> Result<()> {
     let options = args.how.options()?;
     let Some(image) = args.image else {
         if !options.is_empty() {
-            bail!("the image is missing; see uext4 mount --help");
+            match parse(&options)?.remount {
+                true => bail!("no directory is named: `uext4 mount -o remount,OPTIONS DIR`"),
+                false => bail!("no image is named: `uext4 mount -o OPTIONS IMAGE DIR`"),
+            }
         }
         return list::list(args.json);
     };
@@ -105,14 +131,27 @@ pub fn run(args: Args) -> Result<()> {
         return done.map_err(|e| anyhow::anyhow!("{}: {e}", dir.display()));
     }
     let Some(dir) = args.dir else {
-        bail!("the directory is missing; see uext4 mount --help");
+        bail!(
+            "no directory is named to mount on: `uext4 mount {} DIR`",
+            quoted::path(&image)
+        );
     };
+    if let Location::Image(at) = Location::parse(image.clone().into()) {
+        let mut options = options;
+        options.push(format!("subdir={}", at.path.display()));
+        let (options, of) = (quoted::quoted(options.join(",")), quoted::path(&at.image));
+        bail!(
+            "{at}: is a path in an image; `uext4 mount -o {options} {of} {}` mounts that directory",
+            quoted::path(&dir)
+        );
+    }
     let found = absolute(&image);
     let image =
         found.map_err(|e| diagnostics::opening(&image, &Error::from_source(errno(&e), e)))?;
-    let journal = absolute_journal(&options)?;
+    let mut more = absolute_journal(&options)?;
+    more.extend(other_superblock(&image, &options)?);
     let source = Source::Image(WirePath(image));
-    mount(&args.how, source, journal, &dir)
+    mount(&args.how, source, more, &dir)
 }
 
 impl HowArgs {
@@ -121,12 +160,39 @@ impl HowArgs {
             Some(option) => Ok(option.to_owned()),
             None => bail!("option '{}' is not UTF-8", option.display()),
         };
-        let mut options: Vec<String> = self.options.iter().map(text).collect::<Result<_>>()?;
+        let options: Vec<String> = self.options.iter().map(text).collect::<Result<_>>()?;
+        let numbered = options.iter().map(|list| with_numbers(list));
+        let mut options: Vec<String> = numbered.collect::<Result<_>>()?;
         for (given, name) in [(self.read_only, "ro"), (self.read_write, "rw")] {
             options.extend(given.then(|| name.to_owned()));
         }
         Ok(options)
     }
+}
+
+/// A list of options, with the numbers of users and groups that `uid=` and `gid=` name.
+fn with_numbers(list: &str) -> Result<String> {
+    let mut numbered = Vec::new();
+    // `\,` does not end an option.
+    let mut goes_on = false;
+    for option in list.split(',') {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        let is_name = value.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        let number = |find: fn(&Accounts, &str) -> Option<u32>, what| {
+            let number = find(&Accounts::of(&Host), value);
+            number.with_context(|| {
+                format!("option '{name}': this host has no {what} '{value}'; give a number")
+            })
+        };
+        numbered.push(match name {
+            _ if goes_on => option.to_owned(),
+            "uid" if is_name => format!("uid={}", number(Accounts::uid, "user")?),
+            "gid" if is_name => format!("gid={}", number(Accounts::gid, "group")?),
+            _ => option.to_owned(),
+        });
+        goes_on = option.ends_with('\\');
+    }
+    Ok(numbered.join(","))
 }
 
 /// Mounts `source` at `dir`, with what is given and `more` options.
@@ -159,7 +225,7 @@ pub fn mount(how: &HowArgs, source: Source, more: Vec<String>, dir: &Path) -> Re
             };
             let first = first.display();
             show::warn(format_args!(
-                "{}: already mounted on {first}; {} shows the same, with its options",
+                "{}: already mounted on {first}; {} shows the same, with the options of the first",
                 source.display(),
                 dir.display()
             ));
@@ -222,6 +288,17 @@ fn absolute_journal(options: &[String]) -> Result<Vec<String>> {
     let absolute = absolute.to_string_lossy();
     let escaped = absolute.replace('\\', r"\\").replace(',', r"\,");
     Ok(vec![format!("journal={escaped}")])
+}
+
+/// The option that names a backup of the superblock, for an image that is to be read and has a damaged one.
+fn other_superblock(image: &Path, options: &[String]) -> Result<Option<String>> {
+    let options = parse(options)?;
+    let is_whole = (options.offset, options.size_limit) == (0, None);
+    if !options.open.mount.read_only || options.superblock.is_some() || !is_whole {
+        return Ok(None);
+    }
+    let block = superblock::backup_to_mount(image);
+    Ok(block.map(|block| format!("sb={block}")))
 }
 
 fn parse(options: &[String]) -> Result<uext4_mountd::Options> {

@@ -20,7 +20,7 @@ use clap::Subcommand;
 /// Mount and use namespaces of POSIX message queues
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example: uext4 mqueue mount /run/mq && uext4 mqueue send --create /run/mq/jobs \"text\""
+    after_help = "Examples:\n  uext4 mqueue mount /run/mq\n  uext4 mqueue send --create /run/mq/jobs text"
 )]
 pub struct Args {
     #[command(subcommand)]

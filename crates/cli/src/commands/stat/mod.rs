@@ -16,11 +16,15 @@ use uext4::unstable::Attr;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Letters of a format, as in stat(1):
-  %a mode in octal  %A in letters  %f with the type, in hexadecimal  %F type in words
-  %u %g numbers of owner and group  %U %G their names in the image  %h names  %i inode
-  %s size  %b blocks of %B bytes  %o block size  %t %T %r %R device numbers
-  %n name  %N quoted, with the target of a link  %m image
-  %w birth  %x access  %y change of data  %z change of attributes; %W %X %Y %Z since 1970
+  %a %A    mode, in octal and in letters; %f in hexadecimal, with the type
+  %F       type in words
+  %u %g    numbers of owner and group; %U %G their names in the image
+  %h %i    number of names; inode
+  %s       size; %b blocks of %B bytes, %o block size
+  %t %T    device numbers in hexadecimal; %r %R both in one
+  %n %N    name; quoted, with the target of a link; %m image
+  %w %x    times: birth, access; %y change of data, %z of attributes
+  %W %X    the same since 1970, %Y %Z
   A width may stand before the letter: %5s, %-10n, %04a.
 
 With several operands, --json prints an array.
@@ -49,7 +53,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let naming = Naming::of(&args.paths);
+    let naming = Naming::of(&args.paths, args.json);
     let format = match (&args.format, &args.printf) {
         (Some(format), _) => Some(format!("{format}\n")),
         (_, Some(format)) => Some(format::unescaped(format)),

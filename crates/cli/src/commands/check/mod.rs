@@ -1,13 +1,21 @@
 //! `uext4 check`.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`paths`] | names of what was found |
+
+mod paths;
 
 use crate::bar::Bar;
 use crate::{diagnostics, failures, interrupt, quoted, show, superblock};
 use anyhow::Result;
 use serde::Serialize;
+use std::collections::{HashMap, HashSet};
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use uext4::{CheckOptions, CheckReport, DeviceOptions};
+use uext4::{CheckOptions, CheckReport, DeviceOptions, Fault, FaultLevel};
 
 /// The exit code when faults were found, as of e2fsck.
 const FAULTS: u8 = 4;
@@ -43,7 +51,7 @@ pub struct Args {
     /// Report as JSON
     #[arg(long)]
     json: bool,
-    /// Print no progress
+    /// Print faults only: nothing about images that are clean, no notes, no progress
     #[arg(long, short)]
     quiet: bool,
     /// Change nothing, as always
@@ -53,7 +61,7 @@ pub struct Args {
     #[arg(short = 'f')]
     even_clean: bool,
     /// Repair, which is not done: faults are reported, and `e2fsck -fy` is named
-    #[arg(short = 'y', short_alias = 'p', alias = "repair")]
+    #[arg(short = 'y', visible_short_alias = 'p', alias = "repair")]
     repair: bool,
     #[arg(short = 'a', hide = true)]
     preen: bool,
@@ -95,6 +103,8 @@ struct Json {
 
 #[derive(Serialize)]
 struct FaultJson {
+    #[serde(flatten)]
+    path: Option<show::PathJson>,
     what: &'static str,
     inode: Option<u32>,
     block: Option<u64>,
@@ -113,9 +123,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             Ok((report, superblock_is_damaged)) => {
                 let clean = report.is_clean() && !report.incomplete && !superblock_is_damaged;
                 code = code.max(if clean { 0 } else { FAULTS });
+                let paths = paths_of(image, &report)?;
                 match args.json {
-                    true => documents.push(json(image, &report)),
-                    false => text(image, &report, superblock_is_damaged)?,
+                    true => documents.push(json(image, &report, &paths)),
+                    false if args.quiet => list(image, &report, FaultLevel::Fault, &paths)?,
+                    false => text(image, &report, &paths, superblock_is_damaged)?,
                 }
                 if !clean && (args.repair || args.preen) {
                     let name = quoted::path(image);
@@ -153,23 +165,54 @@ fn check(args: &Args, image: &Path) -> Result<(CheckReport, bool)> {
     Ok((report, opened.is_damaged))
 }
 
-fn text(image: &Path, report: &CheckReport, superblock_is_damaged: bool) -> Result<()> {
+/// Paths by inode.
+type Paths = HashMap<u64, PathBuf>;
+
+/// Those of what was found.
+fn paths_of(image: &Path, report: &CheckReport) -> Result<Paths> {
+    let all = report.faults.iter().chain(&report.notes);
+    let wanted: HashSet<u64> = all.filter_map(|f| f.ino).map(|ino| ino.0.into()).collect();
+    match wanted.is_empty() {
+        true => Ok(Paths::new()),
+        false => paths::find(image, &wanted),
+    }
+}
+
+fn path_of<'a>(fault: &Fault, paths: &'a Paths) -> Option<&'a Path> {
+    let path = fault.ino.and_then(|ino| paths.get(&ino.0.into()));
+    path.map(PathBuf::as_path)
+}
+
+/// Prints the faults that are named, or the notes, with the files that they are about, and how many more there are.
+fn list(image: &Path, report: &CheckReport, level: FaultLevel, paths: &Paths) -> Result<()> {
+    let (found, total, mark, one, many) = match level {
+        FaultLevel::Note => (&report.notes, report.notes_total, "note: ", "note", "notes"),
+        _ => (&report.faults, report.faults_total, "", "fault", "faults"),
+    };
     let mut out = std::io::stdout().lock();
     let name = show::image(image);
-    for fault in &report.faults {
-        writeln!(out, "{name}: {fault}")?;
+    for fault in found {
+        let path = path_of(fault, paths).map(|path| format!(":{}", show::image(path)));
+        writeln!(out, "{name}{}: {mark}{fault}", path.unwrap_or_default())?;
     }
-    let unnamed = report.faults_total - report.faults.len() as u64;
+    let unnamed = total - found.len() as u64;
     if unnamed > 0 {
-        writeln!(out, "{name}: {unnamed} more faults")?;
+        writeln!(out, "{name}: {} more", show::count(unnamed, one, many))?;
     }
-    for note in &report.notes {
-        writeln!(out, "{name}: note: {note}")?;
-    }
-    let unnamed = report.notes_total - report.notes.len() as u64;
-    if unnamed > 0 {
-        writeln!(out, "{name}: {unnamed} more notes")?;
-    }
+    Ok(())
+}
+
+/// Prints all that was found.
+fn text(
+    image: &Path,
+    report: &CheckReport,
+    paths: &Paths,
+    superblock_is_damaged: bool,
+) -> Result<()> {
+    list(image, report, FaultLevel::Fault, paths)?;
+    list(image, report, FaultLevel::Note, paths)?;
+    let mut out = std::io::stdout().lock();
+    let name = show::image(image);
     if report.incomplete {
         writeln!(out, "{name}: the rest can't be checked")?;
     }
@@ -180,30 +223,30 @@ fn text(image: &Path, report: &CheckReport, superblock_is_damaged: bool) -> Resu
         )?;
     }
     if report.errors_recorded {
-        writeln!(out, "{name}: errors were recorded while it was mounted")?;
+        writeln!(out, "{name}: errors were recorded when it was last in use")?;
     }
     let verdict = match report.faults_total {
         0 if superblock_is_damaged => "clean but for its superblock".to_owned(),
         0 => "clean".to_owned(),
-        1 => "1 fault".to_owned(),
-        n => format!("{n} faults"),
+        n => show::count(n, "fault", "faults"),
     };
     writeln!(
         out,
-        "{name}: {verdict}, {}/{} inodes ({} files, {} directories, {} symlinks), {}/{} blocks",
+        "{name}: {verdict}, {}/{} inodes ({}, {}, {}), {}/{} blocks",
         report.inodes_used,
         report.inodes_total,
-        report.files,
-        report.directories,
-        report.symlinks,
+        show::count(report.files, "file", "files"),
+        show::count(report.directories, "directory", "directories"),
+        show::count(report.symlinks, "symlink", "symlinks"),
         report.blocks_used,
         report.blocks_total
     )?;
     Ok(())
 }
 
-fn json(image: &Path, report: &CheckReport) -> Json {
-    let fault = |f: &uext4::Fault| FaultJson {
+fn json(image: &Path, report: &CheckReport, paths: &Paths) -> Json {
+    let fault = |f: &Fault| FaultJson {
+        path: path_of(f, paths).map(|path| show::PathJson::new(path.as_os_str().as_bytes())),
         what: f.kind.text(),
         inode: f.ino.map(|i| i.0),
         block: f.pblk.map(|b| b.0),
