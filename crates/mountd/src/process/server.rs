@@ -300,7 +300,7 @@ fn control(channel: &Channel, terminated: &OwnedFd, shutdown: &Shutdown) {
 
 /// Closes the image while the kernel still has the connection, and ends the process, which ends the connection.
 fn stop(channel: &Channel, shutdown: &Shutdown) -> ! {
-    shutdown.stop();
+    shutdown.wait_until_started();
     let closed = shutdown.close();
     let code = i32::from(closed.is_err());
     let _ = channel.send(&FromServer::Closed(closed.map_err(|e| e.to_string())), None);
@@ -329,14 +329,20 @@ impl Shutdown {
         let _ = self.stopper.set(stopper);
     }
 
-    /// Ends the answering of requests, once it has begun.
-    fn stop(&self) {
-        self.stopper.wait().stop();
+    /// Waits until requests are answered.
+    fn wait_until_started(&self) {
+        let _ = self.stopper.wait();
     }
 
-    /// Closes the image once; concurrent callers wait for that.
+    /// Ends the answering of requests and closes the image, once; concurrent callers wait for that. Unlinked files that are
+    /// open are deleted before it is closed: the connection may end while they are, and that must not close it earlier.
     fn close(&self) -> Result<(), Failure> {
-        let close = || self.content.clone().close();
+        let close = || {
+            if let Some(stopper) = self.stopper.get() {
+                stopper.stop();
+            }
+            self.content.clone().close()
+        };
         self.closed.get_or_init(close).clone()
     }
 }
