@@ -16,6 +16,7 @@
 # make bench    every workload and variant at length, beside the peers: target/report-full/report.html; about half an hour
 # make shuttle  lock protocols, up to the whole file system, schedule by schedule; about four minutes
 # make loom     lock-free protocols in every order that the memory model allows; about a minute
+# make conflicts  which cache lines two calls share, on virtual CPUs; about a minute, and three more with its build
 # make tsan     the stress test under ThreadSanitizer, on nightly; about five minutes with its build
 # make crash    the crash tests at full length; about half an hour
 # make soak     message queue namespaces by the ten thousand: nothing lost, nothing left; about five minutes
@@ -33,7 +34,7 @@ PREFIX ?= /usr/local
 # The command, and beside it the program that `uext4 bench` executes.
 BUILD_BENCH = cargo build --release -p uext4-cli -p uext4-bench
 
-.PHONY: quick deny api install demo test page check crash explore nightly bench regress baseline tsan soak shuttle loom docs setup
+.PHONY: quick deny api install demo test page check crash explore nightly bench regress baseline tsan soak shuttle loom conflicts docs setup
 
 setup:
 	@tools/setup.sh
@@ -112,6 +113,10 @@ shuttle:
 
 loom:
 	RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p uext4-ext4 --lib --test loom_bitmap loom_
+
+conflicts:
+	RUSTFLAGS="--cfg virtual_cpus" cargo build --release --target-dir target/conflicts -p uext4-bench
+	target/conflicts/release/uext4-bench conflicts
 
 docs:
 	UEXT4_WRITE_DOCS=1 cargo test -p uext4-sync --lib class::tests::locking_md_is_current

@@ -14,6 +14,7 @@
 //! | `clone` | creating and dropping IPC namespaces, many being alive |
 //! | `mq` | messages through queues |
 //! | `fuse` | files through a mounted directory, beside other ext4 drivers |
+//! | `conflicts` | which cache lines two calls share |
 //! | `all` | all of them, and one page that shows them |
 //! | `compare` | two results, row by row |
 //! | `variants`, `setup` | the variants of a run; the options that all workloads share |
@@ -24,13 +25,15 @@
 //! | `in_directories` | turns of workers that each have a directory, beside a peer |
 //! | `sample`, `grid`, `histogram`, `spread`, `memory` | what is measured |
 //! | `report`, `locks`, `stages`, `tables`, `host`, `progress` | what is printed |
-#![forbid(unsafe_code)]
+// fork(2), in `conflicts`.
+#![deny(unsafe_code)]
 
 mod aligned;
 mod all;
 pub mod chart;
 mod clone;
 mod compare;
+mod conflicts;
 mod create_unlink;
 mod device;
 mod fsync;
@@ -147,6 +150,12 @@ enum Workload {
         after_help = "Example: uext4 bench compare A.json B.json, with what uext4 bench mdtest --json printed"
     )]
     Compare(compare::CompareArgs),
+    /// Which cache lines two calls on two CPUs share, of up to 1,024 CPUs, by the code that ships
+    #[command(
+        after_help = "Example: make conflicts, then target/conflicts/release/uext4-bench conflicts --ialloc all\n\
+                            Example: uext4-bench conflicts --only Create --pairs"
+    )]
+    Conflicts(conflicts::ConflictsArgs),
     /// A process of `fuse`, which starts it
     #[command(hide = true)]
     FuseClient(fuse::client::ClientArgs),
@@ -199,6 +208,7 @@ fn dispatch(workload: &Workload, out: &mut dyn Write) -> anyhow::Result<()> {
         Workload::Fuse(args) => fuse::run(args, out),
         Workload::All(args) => all::run(args, out),
         Workload::Compare(args) => compare::run(args, out),
+        Workload::Conflicts(args) => conflicts::run(args, out),
         Workload::FuseClient(args) => fuse::client::run(args, out),
         Workload::NullMount(args) => fuse::null::run(args),
         Workload::Mount(args) => mount::run(args),

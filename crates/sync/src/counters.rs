@@ -1,11 +1,11 @@
 //! What a class of locks counts, and whether it does.
 
-use crossbeam_utils::CachePadded;
+use crate::percpu::PerCpu;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 static ENABLED: AtomicBool = AtomicBool::new(false);
-const SHARDS: usize = 8;
 
 /// How a lock was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,21 +35,24 @@ impl Counters {
     }
 }
 
-/// The counters of one class, both modes, per CPU shard.
+/// The counters of one class, both modes, per CPU; made when one is first counted.
 #[derive(Debug)]
 pub struct ClassStats {
-    shards: [CachePadded<[Counters; 2]>; SHARDS],
+    cpus: OnceLock<PerCpu<[Counters; 2]>>,
 }
 
 impl ClassStats {
     pub(crate) const fn new() -> ClassStats {
         ClassStats {
-            shards: [const { CachePadded::new([Counters::new(), Counters::new()]) }; SHARDS],
+            cpus: OnceLock::new(),
         }
     }
 
     pub(crate) fn cell(&self, mode: Mode) -> &Counters {
-        &self.shards[crate::percpu::cpu() % SHARDS][mode as usize]
+        let cpus = self
+            .cpus
+            .get_or_init(|| PerCpu::new(|_| [Counters::new(), Counters::new()]));
+        &cpus.get()[mode as usize]
     }
 
     pub(crate) fn acquired(&self, mode: Mode, contended: bool, wait_ns: u64) {
@@ -66,8 +69,8 @@ impl ClassStats {
     }
 
     pub(crate) fn sum(&self, mode: Mode) -> (u64, u64, u64, u64) {
-        self.shards.iter().fold((0, 0, 0, 0), |s, shard| {
-            let c = &shard[mode as usize];
+        self.all().fold((0, 0, 0, 0), |s, cpu| {
+            let c = &cpu[mode as usize];
             (
                 s.0 + c.acquisitions.load(Relaxed),
                 s.1 + c.contended.load(Relaxed),
@@ -78,14 +81,16 @@ impl ClassStats {
     }
 
     pub(crate) fn reset(&self) {
-        for shard in &self.shards {
-            for c in shard.iter() {
-                c.acquisitions.store(0, Relaxed);
-                c.contended.store(0, Relaxed);
-                c.wait_ns.store(0, Relaxed);
-                c.hold_ns.store(0, Relaxed);
-            }
+        for c in self.all().flatten() {
+            c.acquisitions.store(0, Relaxed);
+            c.contended.store(0, Relaxed);
+            c.wait_ns.store(0, Relaxed);
+            c.hold_ns.store(0, Relaxed);
         }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &[Counters; 2]> {
+        self.cpus.get().into_iter().flat_map(PerCpu::iter)
     }
 }
 

@@ -19,6 +19,7 @@
 //! | [`rwsem`], [`range_lock`] | the locks of inodes: for many readers, and on ranges |
 //! | [`adaptive_spin`] | spinning before a thread sleeps |
 //! | [`percpu`] | values per CPU |
+//! | `virtual_cpus` | CPUs that the machine need not have, with `--cfg virtual_cpus` |
 //! | [`atomic`], [`thread`] | what Shuttle replaces as well, and loom the first |
 
 pub mod adaptive_spin;
@@ -34,6 +35,8 @@ pub mod range_lock;
 pub mod rwlock;
 pub mod rwsem;
 pub mod stat;
+#[cfg(virtual_cpus)]
+pub mod virtual_cpus;
 
 pub use adaptive_spin::AdaptiveSpin;
 pub use class::{LockClass, Rank};
@@ -41,7 +44,7 @@ pub use condvar::Condvar;
 pub use imp::{atomic, thread};
 pub use mutex::{Mutex, MutexGuard};
 pub use order::assert_may_block;
-pub use percpu::{PerCpu, thread_number};
+pub use percpu::{PerCpu, PerUsedCpu, thread_number};
 pub use range_lock::{RangeGuard, RangeLock};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use rwsem::{RwSem, RwSemGuard};

@@ -4,11 +4,10 @@
 //! to share; the gain is that it is hardly ever shared at the same moment.
 
 use crossbeam_utils::CachePadded;
-#[cfg(not(shuttle))]
 use std::sync::OnceLock;
 
 /// The CPU that the caller runs on, or ran on a moment ago.
-#[cfg(all(target_os = "linux", not(miri), not(shuttle)))]
+#[cfg(all(target_os = "linux", not(miri), not(shuttle), not(virtual_cpus)))]
 #[inline(always)]
 pub fn cpu() -> usize {
     unsafe extern "C" {
@@ -18,7 +17,7 @@ pub fn cpu() -> usize {
 }
 
 /// The CPU that the caller runs on.
-#[cfg(not(any(all(target_os = "linux", not(miri)), shuttle)))]
+#[cfg(not(any(all(target_os = "linux", not(miri)), shuttle, virtual_cpus)))]
 #[inline(always)]
 pub fn cpu() -> usize {
     0
@@ -36,6 +35,9 @@ pub fn cpu() -> usize {
         None => 0,
     }
 }
+
+#[cfg(virtual_cpus)]
+pub use crate::virtual_cpus::{cpu, cpu_shards};
 
 /// A number for the calling thread: threads are counted as they first ask.
 #[cfg(not(shuttle))]
@@ -56,15 +58,14 @@ pub fn thread_number() -> usize {
     shuttle::current::try_get_current_task().map_or(0, usize::from)
 }
 
-/// The number of CPUs this process may use, rounded up to a power of two, at most 64.
-#[cfg(not(shuttle))]
+/// The number of CPUs this process may use, rounded up to a power of two.
+#[cfg(not(any(shuttle, virtual_cpus)))]
 pub fn cpu_shards() -> usize {
     static SHARDS: OnceLock<usize> = OnceLock::new();
     *SHARDS.get_or_init(|| {
         std::thread::available_parallelism()
             .map_or(1, std::num::NonZero::get)
             .next_power_of_two()
-            .min(64)
     })
 }
 
@@ -111,6 +112,40 @@ impl<T> PerCpu<T> {
     /// Every value.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.values.iter().map(|v| &**v)
+    }
+}
+
+/// As [`PerCpu`], but the value of a CPU is made when that CPU first asks for it: for what exists many times and is
+/// used by few CPUs each time. Sixteen bytes for each CPU, and a value for each that asked.
+#[derive(Debug)]
+pub struct PerUsedCpu<T> {
+    values: Box<[OnceLock<Box<CachePadded<T>>>]>,
+}
+
+impl<T> PerUsedCpu<T> {
+    /// Without values.
+    pub fn new() -> PerUsedCpu<T> {
+        PerUsedCpu {
+            values: (0..cpu_shards()).map(|_| OnceLock::new()).collect(),
+        }
+    }
+
+    /// The value of the CPU that the caller runs on; `make` gets its index.
+    #[inline(always)]
+    pub fn get_or_init(&self, make: impl FnOnce(usize) -> T) -> &T {
+        let index = cpu() & (self.values.len() - 1);
+        self.values[index].get_or_init(|| Box::new(CachePadded::new(make(index))))
+    }
+
+    /// The values of the CPUs that asked.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.values.iter().filter_map(|v| v.get().map(|v| &***v))
+    }
+}
+
+impl<T> Default for PerUsedCpu<T> {
+    fn default() -> Self {
+        PerUsedCpu::new()
     }
 }
 

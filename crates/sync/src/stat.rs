@@ -1,6 +1,6 @@
 //! Lock statistics: what each class of locks cost.
 //!
-//! Counters are sharded by CPU. They are for the whole process; [`reset`] before and [`snapshot`]
+//! Each CPU has counters of its own. They are for the whole process; [`reset`] before and [`snapshot`]
 //! after the work to be measured.
 
 use crate::class::LockClass;

@@ -1,15 +1,13 @@
 //! A public operation on an image: its span, and the count of its failures.
 
+use std::sync::LazyLock;
 use tracing::field::Empty;
 use uext4_ext4::InodeRef;
-use uext4_sync::{CachePadded, percpu};
+use uext4_sync::PerUsedCpu;
 use uext4_vfs::{Errno, Failures, Result, in_span};
 
-const SHARDS: usize = 8;
-
 /// The failures of operations of this process, by CPU.
-static FAILURES: [CachePadded<Failures>; SHARDS] =
-    [const { CachePadded::new(Failures::new()) }; SHARDS];
+static FAILURES: LazyLock<PerUsedCpu<Failures>> = LazyLock::new(PerUsedCpu::new);
 
 /// Runs a public operation: on an inode if it is of an open file or directory, and on a path or name if it takes one.
 ///
@@ -26,7 +24,7 @@ pub(crate) fn run<T>(
         let path = (!path.is_empty()).then(|| tracing::field::display(path.escape_ascii()));
         tracing::debug_span!("library", operation, inode, path, errno = Empty)
     };
-    in_span(span, work).inspect_err(|e| FAILURES[percpu::cpu() % SHARDS].count(e.errno()))
+    in_span(span, work).inspect_err(|e| FAILURES.get_or_init(|_| Failures::new()).count(e.errno()))
 }
 
 /// How many operations on images failed in this process, by error number: those of [`Filesystem`], [`Dir`],
@@ -38,7 +36,7 @@ pub(crate) fn run<T>(
 /// [`ReadDir`]: crate::ReadDir
 pub fn failures() -> Vec<(Errno, u64)> {
     let mut sums = std::collections::BTreeMap::new();
-    for (errno, count) in FAILURES.iter().flat_map(|shard| shard.iter()) {
+    for (errno, count) in FAILURES.iter().flat_map(Failures::iter) {
         *sums.entry(errno).or_insert(0) += count;
     }
     sums.into_iter().collect()

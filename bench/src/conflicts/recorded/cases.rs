@@ -1,0 +1,238 @@
+//! The initial state, and the calls of each virtual CPU in it.
+//!
+//! A CPU has a directory of its own and shares another with the second CPU. In both it has a file and names of its own;
+//! one file they share.
+
+use super::call::{Call, IO_BYTES, What, World};
+use super::cpu::Cpu;
+use anyhow::{Context as _, Result};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use uext4_block::MemoryDevice;
+use uext4_build::{MkfsOptions, NoProgress};
+use uext4_ext4::{Ext4, MountOptions};
+use uext4_testkit::model::Model;
+use uext4_testkit::operation::{Op, apply, find};
+
+/// Bytes of the image and of the files in it.
+const IMAGE_BYTES: u64 = 512 << 20;
+const FILE_BYTES: usize = 64 << 10;
+/// Other names in a directory.
+const OTHERS: usize = 20;
+/// Where the CPU begins in a file that both write.
+const APART: u64 = 32 << 10;
+
+/// What the two calls of a case have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// Nothing: each in its own directory.
+    Own,
+    /// The directory.
+    Directory,
+    /// The file.
+    File,
+}
+
+/// A call and where it is done.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub scope: Scope,
+    pub call: Call,
+}
+
+impl Case {
+    pub fn name(&self) -> String {
+        let scope = match self.scope {
+            Scope::Own => "own directory",
+            Scope::Directory => "shared directory",
+            Scope::File => "shared file",
+        };
+        format!("{:?}, {scope}", self.call.what)
+    }
+}
+
+/// The directory of a CPU's own, by which of the two it is.
+fn own(which: usize) -> &'static str {
+    ["a", "b"][which % 2]
+}
+
+/// What CPU `which` of the two calls.
+pub fn cases(which: usize) -> Vec<Case> {
+    use What::*;
+    let both = [
+        (Create, "new", ""),
+        (Unlink, "old", ""),
+        (Link, "file", "linked"),
+        (Rename, "from", "to"),
+        (Lookup, "file", ""),
+        (LookupMissing, "missing", ""),
+        (Stat, "file", ""),
+        (Mkdir, "newdir", ""),
+        (Rmdir, "olddir", ""),
+        (Read, "file", ""),
+        (ReadDirect, "file", ""),
+        (Write, "file", ""),
+        (WriteDirect, "file", ""),
+        (Append, "tail", ""),
+        (Truncate, "tail", ""),
+        (Fallocate, "tail", ""),
+        (Chmod, "file", ""),
+        (Utimens, "file", ""),
+        (Getxattr, "file", ""),
+        (Setxattr, "file", ""),
+    ];
+    let mut cases = Vec::new();
+    for (scope, dir) in [(Scope::Own, own(which)), (Scope::Directory, "s")] {
+        let path = |name: &str| format!("{dir}/{name}{which}").into_bytes();
+        for (what, name, new) in both {
+            let call = Call {
+                what,
+                path: path(name),
+                new: if new.is_empty() { Vec::new() } else { path(new) },
+                at: 0,
+            };
+            cases.push(Case { scope, call });
+        }
+        let call = Call {
+            what: Readdir,
+            path: dir.into(),
+            new: Vec::new(),
+            at: 0,
+        };
+        cases.push(Case { scope, call });
+    }
+    for what in [Lookup, Stat, Read, ReadDirect, Write, WriteDirect, Getxattr] {
+        let call = Call {
+            what,
+            path: b"s/both".to_vec(),
+            new: Vec::new(),
+            at: which as u64 * APART,
+        };
+        let scope = Scope::File;
+        cases.push(Case { scope, call });
+    }
+    cases
+}
+
+/// What makes the initial state, part by part: that of CPU 0, of CPU 1.
+fn made_by(which: usize) -> Vec<Op> {
+    let mut ops = Vec::new();
+    let file = |ops: &mut Vec<Op>, path: String, bytes: usize| {
+        let path = path.into_bytes();
+        ops.push(Op::Create {
+            path: path.clone(),
+            mode: 0o644,
+        });
+        if bytes > 0 {
+            let (name, value) = (b"user.x".to_vec(), b"value".to_vec());
+            ops.push(Op::Append {
+                path: path.clone(),
+                data: vec![7; bytes],
+            });
+            ops.push(Op::SetXattr { path, name, value });
+        }
+    };
+    let dir = |ops: &mut Vec<Op>, path: String| {
+        let (path, mode) = (path.into_bytes(), 0o755);
+        ops.push(Op::Mkdir { path, mode });
+    };
+    dir(&mut ops, own(which).into());
+    if which == 0 {
+        dir(&mut ops, "s".into());
+        file(&mut ops, "s/both".into(), FILE_BYTES);
+    }
+    for at in [own(which), "s"] {
+        for n in 0..OTHERS {
+            file(&mut ops, format!("{at}/other{which}-{n}"), 0);
+        }
+        file(&mut ops, format!("{at}/file{which}"), FILE_BYTES);
+        file(&mut ops, format!("{at}/tail{which}"), 3 * IO_BYTES);
+        for name in ["old", "from"] {
+            file(&mut ops, format!("{at}/{name}{which}"), 0);
+        }
+        dir(&mut ops, format!("{at}/olddir{which}"));
+    }
+    ops
+}
+
+/// What a CPU did before, so that it has its journal handle's blocks and its places: its calls, and back.
+fn warm_up(which: usize) -> Vec<Op> {
+    let mut ops = Vec::new();
+    for at in [own(which), "s"] {
+        let path = |name: &str| format!("{at}/{name}{which}").into_bytes();
+        let (old, new) = (path("from"), path("to"));
+        let flags = uext4_vfs::RenameFlags::empty();
+        for _ in 0..2 {
+            ops.extend([
+                Op::Create { path: path("new"), mode: 0o644 },
+                Op::Unlink { path: path("new"), keep: false },
+                Op::Mkdir { path: path("newdir"), mode: 0o755 },
+                Op::Rmdir { path: path("newdir") },
+                Op::Link { old: path("file"), new: path("linked") },
+                Op::Unlink { path: path("linked"), keep: false },
+                Op::Rename { old: old.clone(), new: new.clone(), flags },
+                Op::Rename { old: new.clone(), new: old.clone(), flags },
+                Op::Chmod { path: path("file"), mode: 0o644 },
+                Op::Chmod { path: path("tail"), mode: 0o644 },
+                Op::Chmod { path: path("old"), mode: 0o644 },
+                Op::Chmod { path: path("olddir"), mode: 0o755 },
+                Op::SetXattr { path: path("file"), name: b"user.x".to_vec(), value: b"value".to_vec() },
+                Op::Append { path: path("tail"), data: vec![7; IO_BYTES] },
+                Op::Truncate { path: path("tail"), size: 3 * IO_BYTES as u64 },
+            ]);
+            for direct in [false, true] {
+                let data = vec![7; IO_BYTES];
+                ops.push(Op::Write { path: path("file"), at: 0, data: data.clone(), direct });
+                let both = b"s/both".to_vec();
+                ops.push(Op::Write { path: both, at: which as u64 * APART, data, direct });
+            }
+        }
+    }
+    ops
+}
+
+/// The model in the initial state.
+pub fn model() -> Model {
+    let mut model = Model::new();
+    for op in [0, 1].iter().flat_map(|which| made_by(*which)) {
+        let done = model.apply(&op);
+        debug_assert!(done.is_ok(), "{op:?}: {done:?}");
+    }
+    model
+}
+
+/// Makes the image and mounts it; each CPU makes what is its own. With `cold` a transaction begins after that.
+pub fn world(cpus: &[Cpu; 2], options: &MountOptions, cold: bool) -> Result<Arc<World>> {
+    let device = Arc::new(MemoryDevice::new(IMAGE_BYTES));
+    let mkfs = MkfsOptions {
+        size: Some(IMAGE_BYTES),
+        ..MkfsOptions::default()
+    };
+    uext4_build::mkfs(&*device, &mkfs, &NoProgress)?;
+    let options = MountOptions {
+        commit_interval: Duration::from_secs(3600),
+        ..options.clone()
+    };
+    let fs = Ext4::mount(device, options)?;
+    for jobs in [made_by as fn(usize) -> Vec<Op>, warm_up] {
+        for (which, cpu) in cpus.iter().enumerate() {
+            let fs = Arc::clone(&fs);
+            cpu.run(move || {
+                for op in jobs(which) {
+                    let done = apply(&*fs, &op);
+                    done.with_context(|| format!("preparing: {op:?}"))?;
+                }
+                Ok(())
+            })?;
+        }
+    }
+    if cold {
+        fs.sync()?;
+    }
+    let mut nodes = HashMap::new();
+    for path in model().tree().into_keys() {
+        nodes.insert(path.clone(), find(&*fs, &path)?);
+    }
+    Ok(Arc::new(World { fs, nodes }))
+}

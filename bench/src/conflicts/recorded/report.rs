@@ -1,0 +1,186 @@
+//! What is printed of the pairs, and the gate.
+
+use super::cases::Case;
+use super::pairs::{Kind, Pair, Shared};
+use super::record::Recording;
+use crate::conflicts::ConflictsArgs;
+use crate::tables;
+use anyhow::{Context as _, Result, bail};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+
+/// Pairs of one kind.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    commute: u64,
+    free: u64,
+}
+
+/// What was found in one variant.
+pub struct Outcome {
+    variant: String,
+    counts: BTreeMap<Kind, Count>,
+    /// Pairs that do not commute.
+    pub others: u64,
+    /// Shared lines by the number of pairs, most first.
+    lines: Vec<(Shared, u64)>,
+    conflicts: Vec<(String, Kind, Vec<Shared>)>,
+    /// Calls, instructions and lines of each.
+    calls: Vec<(String, u64, usize)>,
+}
+
+impl Outcome {
+    pub fn new(variant: String) -> Outcome {
+        Outcome {
+            variant,
+            counts: BTreeMap::new(),
+            others: 0,
+            lines: Vec::new(),
+            conflicts: Vec::new(),
+            calls: Vec::new(),
+        }
+    }
+
+    pub fn note_call(&mut self, case: &Case, recording: &Recording) {
+        self.calls
+            .push((case.name(), recording.steps, recording.lines.len()));
+    }
+
+    pub fn note_pair(&mut self, pair: &Pair<'_>) {
+        let count = self.counts.entry(pair.kind()).or_default();
+        count.commute += 1;
+        if pair.is_conflict_free() {
+            count.free += 1;
+            return;
+        }
+        let [a, b] = pair.cases;
+        let name = format!("{} / {}", a.name(), b.name());
+        self.conflicts.push((name, pair.kind(), pair.shared.clone()));
+    }
+
+    pub fn set_lines(&mut self, frequency: BTreeMap<Shared, u64>) {
+        self.lines = frequency.into_iter().collect();
+        self.lines
+            .sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    }
+
+    fn total(&self) -> Count {
+        let all = self.counts.values();
+        all.fold(Count::default(), |sum, count| Count {
+            commute: sum.commute + count.commute,
+            free: sum.free + count.free,
+        })
+    }
+
+    fn print(&self, out: &mut dyn Write, args: &ConflictsArgs) -> Result<()> {
+        let percent = |count: Count| match count.commute {
+            0 => "-".to_owned(),
+            all => format!("{:.1} %", 100.0 * count.free as f64 / all as f64),
+        };
+        let row = |name: &str, count: Count| {
+            vec![
+                name.to_owned(),
+                count.commute.to_string(),
+                count.free.to_string(),
+                percent(count),
+            ]
+        };
+        let kinds = Kind::ALL.iter().filter_map(|kind| {
+            let count = self.counts.get(kind)?;
+            Some(row(kind.name(), *count))
+        });
+        let rows: Vec<_> = kinds.chain([row("all", self.total())]).collect();
+        let what = format!("{}: pairs that|commute|share no line|", self.variant);
+        writeln!(out, "{}", tables::table(&what, rows))?;
+        writeln!(out, "{} pairs do not commute\n", self.others)?;
+        for (shared, pairs) in self.lines.iter().take(args.lines) {
+            let by = if shared.by_allocator { ", malloc" } else { "" };
+            let verb = if shared.both_write { "written" } else { "read" };
+            writeln!(out, "{pairs:>5} pairs{by}: {}", shared.writer)?;
+            writeln!(out, "            {verb} by {}", shared.other)?;
+        }
+        if args.pairs {
+            for (name, kind, shared) in &self.conflicts {
+                writeln!(out, "{name} ({})", kind.name())?;
+                for line in shared.iter().filter(|shared| !shared.by_allocator) {
+                    writeln!(out, "    {} / {}", line.writer, line.other)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let kinds = Kind::ALL.iter().filter_map(|kind| {
+            let count = self.counts.get(kind)?;
+            Some(json!({"pairs": kind.name(), "commute": count.commute, "free": count.free}))
+        });
+        let lines = self.lines.iter().map(|(shared, pairs)| {
+            json!({
+                "pairs": pairs, "writer": shared.writer.to_string(), "other": shared.other.to_string(),
+                "both_write": shared.both_write, "allocator": shared.by_allocator,
+            })
+        });
+        let calls = self.calls.iter().map(|(name, instructions, lines)| {
+            json!({"call": name, "instructions": instructions, "lines": lines})
+        });
+        json!({
+            "arm": self.variant, "kinds": kinds.collect::<Vec<_>>(), "do_not_commute": self.others,
+            "shared_lines": lines.collect::<Vec<_>>(), "calls": calls.collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// What was found in all variants.
+pub struct Report<'a> {
+    pub args: &'a ConflictsArgs,
+    pub outcomes: Vec<Outcome>,
+}
+
+impl Report<'_> {
+    pub fn print(&self, out: &mut dyn Write) -> Result<()> {
+        if self.args.json {
+            let rows: Vec<_> = self.outcomes.iter().map(Outcome::json).collect();
+            let all = json!({
+                "benchmark": "conflicts", "cpus": self.args.cpus, "on": self.args.on,
+                "cold": self.args.cold, "rows": rows,
+            });
+            return Ok(writeln!(out, "{all:#}")?);
+        }
+        for outcome in &self.outcomes {
+            outcome.print(out, self.args)?;
+        }
+        Ok(())
+    }
+
+    /// Compares the shared lines with those that the gate knows, by the functions that share them.
+    pub fn pass_gate(&self) -> Result<()> {
+        let Some(path) = &self.args.gate else {
+            return Ok(());
+        };
+        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        let known: BTreeSet<&str> = text
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty() && !line.starts_with('#'))
+            .collect();
+        let mut new = BTreeSet::new();
+        for (shared, _) in self.outcomes.iter().flat_map(|outcome| &outcome.lines) {
+            let line = format!("{} / {}", shared.writer.function, shared.other.function);
+            if !shared.by_allocator && !known.contains(line.as_str()) {
+                new.insert(line);
+            }
+        }
+        if new.is_empty() {
+            return Ok(());
+        }
+        let new: Vec<String> = new.into_iter().collect();
+        bail!(
+            "{} lines are shared that {} does not list: {}",
+            new.len(),
+            path.display(),
+            new.join("; ")
+        )
+    }
+}

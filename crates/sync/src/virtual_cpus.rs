@@ -1,0 +1,36 @@
+//! As many CPUs as a measurement asks for, whatever the machine has: each thread says on which of them it runs.
+//!
+//! Only built with `--cfg virtual_cpus`, for `uext4-bench conflicts`.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// The most CPUs there can be.
+pub const CPUS_MAX: usize = 1024;
+
+static COUNT: AtomicUsize = AtomicUsize::new(1);
+
+thread_local! {
+    static CPU: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Gives the machine that many CPUs, 1 to [`CPUS_MAX`]. What is made from then on has values for so many.
+pub fn set_count(count: usize) {
+    COUNT.store(count.clamp(1, CPUS_MAX), Relaxed);
+}
+
+/// Moves the calling thread to that CPU.
+pub fn move_to(cpu: usize) {
+    CPU.set(cpu);
+}
+
+/// The CPU that the caller runs on.
+#[inline(always)]
+pub fn cpu() -> usize {
+    CPU.get()
+}
+
+/// The number of CPUs, rounded up to a power of two.
+pub fn cpu_shards() -> usize {
+    COUNT.load(Relaxed).next_power_of_two()
+}
