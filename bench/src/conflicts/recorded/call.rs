@@ -20,6 +20,8 @@ pub const IO_BYTES: usize = 4096;
 pub enum What {
     Create,
     Unlink,
+    /// Of a file that is open: it becomes an orphan.
+    UnlinkOpen,
     Link,
     Rename,
     Lookup,
@@ -35,7 +37,6 @@ pub enum What {
     Append,
     Truncate,
     Fallocate,
-    Fsync,
     Chmod,
     Utimens,
     Getxattr,
@@ -86,6 +87,7 @@ impl Call {
             self.what,
             What::Create
                 | What::Unlink
+                | What::UnlinkOpen
                 | What::Link
                 | What::Rename
                 | What::Lookup
@@ -129,7 +131,7 @@ impl Call {
                 name,
                 &new_node(NewKind::Directory),
             )?),
-            What::Unlink => fs.unlink(root, world.node(dir)?, name)?,
+            What::Unlink | What::UnlinkOpen => fs.unlink(root, world.node(dir)?, name)?,
             What::Rmdir => fs.rmdir(root, world.node(dir)?, name)?,
             What::Link => fs.link(root, world.node(&self.path)?, world.node(new_dir)?, new_name)?,
             What::Rename => {
@@ -156,7 +158,6 @@ impl Call {
                 1 << 20,
                 IO_BYTES as u64,
             )?,
-            What::Fsync => fs.fsync(world.node(&self.path)?, false)?,
             What::Chmod => self.set(world, |set| set.mode = Some(0o600))?,
             What::Utimens => {
                 let time = Timestamp { sec: 1, nsec: 2 };
@@ -193,7 +194,7 @@ impl Call {
         let op = match self.what {
             What::Create => Op::Create { path, mode: 0o644 },
             What::Mkdir => Op::Mkdir { path, mode: 0o644 },
-            What::Unlink => Op::Unlink { path, keep: false },
+            What::Unlink | What::UnlinkOpen => Op::Unlink { path, keep: false },
             What::Rmdir => Op::Rmdir { path },
             What::Link => Op::Link {
                 old: path,
@@ -217,10 +218,6 @@ impl Call {
                 what: Fallocate::Allocate,
                 at: 1 << 20,
                 len: IO_BYTES as u64,
-            },
-            What::Fsync => Op::Fsync {
-                path,
-                data_only: false,
             },
             What::Chmod => Op::Chmod { path, mode: 0o600 },
             // The model has no times that are set: they are an attribute with a name of its own.

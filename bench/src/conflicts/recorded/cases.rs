@@ -1,7 +1,7 @@
 //! The initial state, and the calls of each virtual CPU in it.
 //!
-//! A CPU has a directory of its own and shares another with the second CPU. In both it has a file and names of its own;
-//! one file they share.
+//! A CPU has a directory of its own and shares another with the second CPU, which a third made. In both it has a file
+//! and names of its own; one file they share. Files made by one CPU lie side by side in the inode table.
 
 use super::call::{Call, IO_BYTES, What, World};
 use super::cpu::Cpu;
@@ -63,6 +63,7 @@ pub fn cases(which: usize) -> Vec<Case> {
     let both = [
         (Create, "new", ""),
         (Unlink, "old", ""),
+        (UnlinkOpen, "open", ""),
         (Link, "file", "linked"),
         (Rename, "from", "to"),
         (Lookup, "file", ""),
@@ -115,7 +116,13 @@ pub fn cases(which: usize) -> Vec<Case> {
     cases
 }
 
-/// What makes the initial state, part by part: that of CPU 0, of CPU 1.
+/// The CPU that makes what the other two share.
+pub const MAKER: usize = 2;
+
+/// The order in which they make the initial state.
+const MAKERS: [usize; 3] = [MAKER, 0, 1];
+
+/// What a CPU makes of the initial state.
 fn made_by(which: usize) -> Vec<Op> {
     let mut ops = Vec::new();
     let file = |ops: &mut Vec<Op>, path: String, bytes: usize| {
@@ -137,18 +144,19 @@ fn made_by(which: usize) -> Vec<Op> {
         let (path, mode) = (path.into_bytes(), 0o755);
         ops.push(Op::Mkdir { path, mode });
     };
-    dir(&mut ops, own(which).into());
-    if which == 0 {
+    if which == MAKER {
         dir(&mut ops, "s".into());
         file(&mut ops, "s/both".into(), FILE_BYTES);
+        return ops;
     }
+    dir(&mut ops, own(which).into());
     for at in [own(which), "s"] {
         for n in 0..OTHERS {
             file(&mut ops, format!("{at}/other{which}-{n}"), 0);
         }
         file(&mut ops, format!("{at}/file{which}"), FILE_BYTES);
         file(&mut ops, format!("{at}/tail{which}"), 3 * IO_BYTES);
-        for name in ["old", "from"] {
+        for name in ["old", "open", "from"] {
             file(&mut ops, format!("{at}/{name}{which}"), 0);
         }
         dir(&mut ops, format!("{at}/olddir{which}"));
@@ -159,6 +167,9 @@ fn made_by(which: usize) -> Vec<Op> {
 /// What a CPU did before, so that it has its journal handle's blocks and its places: its calls, and back.
 fn warm_up(which: usize) -> Vec<Op> {
     let mut ops = Vec::new();
+    if which == MAKER {
+        return ops;
+    }
     for at in [own(which), "s"] {
         let path = |name: &str| format!("{at}/{name}{which}").into_bytes();
         let (old, new) = (path("from"), path("to"));
@@ -195,7 +206,7 @@ fn warm_up(which: usize) -> Vec<Op> {
 /// The model in the initial state.
 pub fn model() -> Model {
     let mut model = Model::new();
-    for op in [0, 1].iter().flat_map(|which| made_by(*which)) {
+    for op in MAKERS.iter().flat_map(|which| made_by(*which)) {
         let done = model.apply(&op);
         debug_assert!(done.is_ok(), "{op:?}: {done:?}");
     }
@@ -203,7 +214,7 @@ pub fn model() -> Model {
 }
 
 /// Makes the image and mounts it; each CPU makes what is its own. With `cold` a transaction begins after that.
-pub fn world(cpus: &[Cpu; 2], options: &MountOptions, cold: bool) -> Result<Arc<World>> {
+pub fn world(cpus: &[Cpu; 3], options: &MountOptions, cold: bool) -> Result<Arc<World>> {
     let device = Arc::new(MemoryDevice::new(IMAGE_BYTES));
     let mkfs = MkfsOptions {
         size: Some(IMAGE_BYTES),
@@ -216,9 +227,9 @@ pub fn world(cpus: &[Cpu; 2], options: &MountOptions, cold: bool) -> Result<Arc<
     };
     let fs = Ext4::mount(device, options)?;
     for jobs in [made_by as fn(usize) -> Vec<Op>, warm_up] {
-        for (which, cpu) in cpus.iter().enumerate() {
+        for which in MAKERS {
             let fs = Arc::clone(&fs);
-            cpu.run(move || {
+            cpus[which].run(move || {
                 for op in jobs(which) {
                     let done = apply(&*fs, &op);
                     done.with_context(|| format!("preparing: {op:?}"))?;
@@ -232,6 +243,11 @@ pub fn world(cpus: &[Cpu; 2], options: &MountOptions, cold: bool) -> Result<Arc<
     }
     let mut nodes = HashMap::new();
     for path in model().tree().into_keys() {
+        let name = path.rsplit(|b| *b == b'/').next().unwrap_or(&path);
+        if name.starts_with(b"old") {
+            // A file that is to be removed, not open.
+            continue;
+        }
         nodes.insert(path.clone(), find(&*fs, &path)?);
     }
     Ok(Arc::new(World { fs, nodes }))

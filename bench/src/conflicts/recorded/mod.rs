@@ -49,10 +49,11 @@ pub fn run(args: &ConflictsArgs, out: &mut dyn Write) -> Result<()> {
 
 /// Records the calls in one variant and compares them.
 fn measure(args: &ConflictsArgs, on: [usize; 2], variant: &Variant) -> Result<Outcome> {
-    let cpus = [Cpu::start(on[0])?, Cpu::start(on[1])?];
+    let maker = (0..).find(|cpu| !on.contains(cpu)).unwrap_or(0);
+    let cpus = [Cpu::start(on[0])?, Cpu::start(on[1])?, Cpu::start(maker)?];
     let world = cases::world(&cpus, &variant.options, args.cold)?;
     let mut recordings: [Vec<(Case, Recording)>; 2] = Default::default();
-    for (which, cpu) in cpus.iter().enumerate() {
+    for (which, cpu) in cpus.iter().enumerate().take(on.len()) {
         for case in cases::cases(which) {
             if !case.name().contains(&args.only) {
                 continue;

@@ -27,10 +27,9 @@ const INSTRUCTION_BYTES: usize = 15;
 /// A call that executes more is caught in a loop.
 const STEPS_MAX: u64 = 20_000_000;
 
-/// An access, and where the code was: the address of the instruction and the return addresses, innermost first.
+/// Where the code was: the address of the instruction and the return addresses, innermost first.
 #[derive(Clone, Debug)]
 pub struct Site {
-    pub address: u64,
     pub stack: Arc<[u64]>,
     /// Done by malloc(3), free(3) or their like.
     pub by_allocator: bool,
@@ -170,7 +169,7 @@ impl Tracer {
         }
         for (address, bytes, is_write) in touched {
             for line in address / LINE_BYTES..=(address + bytes - 1) / LINE_BYTES {
-                self.touch(line, address, at, is_write);
+                self.touch(line, at, is_write);
             }
         }
         match instruction.flow_control() {
@@ -186,7 +185,7 @@ impl Tracer {
         Ok(())
     }
 
-    fn touch(&mut self, line: u64, address: u64, at: u64, is_write: bool) {
+    fn touch(&mut self, line: u64, at: u64, is_write: bool) {
         let touch = self.recording.lines.entry(line).or_default();
         let place = match is_write {
             true => &mut touch.write,
@@ -195,7 +194,6 @@ impl Tracer {
         if place.is_none() {
             let callers = self.calls.iter().rev().copied();
             *place = Some(Site {
-                address,
                 stack: std::iter::once(at).chain(callers).collect(),
                 by_allocator: self.allocator.is_some(),
             });
