@@ -24,7 +24,12 @@ pub struct ConflictsArgs {
     #[arg(long, default_value_t = 256, value_name = "N", value_parser = clap::value_parser!(u16).range(3..=1024))]
     pub cpus: u16,
     /// The two of them that the calls are made on
-    #[arg(long, default_value = "1,17", value_delimiter = ',', value_name = "A,B")]
+    #[arg(
+        long,
+        default_value = "1,17",
+        value_delimiter = ',',
+        value_name = "A,B"
+    )]
     pub on: Vec<usize>,
     /// Only calls of which the name contains this (Create, Read, "own directory")
     #[arg(long, value_name = "TEXT", default_value = "")]

@@ -21,7 +21,7 @@ pub(crate) use uext4_ondisk::{
     XattrArea, XattrIndex, XattrList, XattrOwnedValue, dir_entries, map_pointer,
 };
 pub(crate) use uext4_sync::{
-    CachePadded, Condvar, Mutex, PerCpu,
+    CachePadded, Condvar, Mutex, PerCpu, PerUsedCpu,
     atomic::{
         AtomicBool, AtomicU32, AtomicU64,
         Ordering::{self, Relaxed},

@@ -6,9 +6,7 @@ use uext4_ext4::{Ext4, InodeRef};
 use uext4_testkit::model::{Content, Model};
 use uext4_testkit::operation::{Op, split};
 use uext4_vfs::attr::{NewKind, NewNode, SetAttr, TimeSet};
-use uext4_vfs::{
-    Caller, Fallocate, FileSystem as _, IoFlags, RenameFlags, Timestamp, XattrFlags,
-};
+use uext4_vfs::{Caller, Fallocate, FileSystem as _, IoFlags, RenameFlags, Timestamp, XattrFlags};
 
 use crate::aligned::AlignedBuf;
 
@@ -125,15 +123,17 @@ impl Call {
                 // As close(2) does.
                 drop(made);
             }
-            What::Mkdir => drop(fs.create(
-                root,
-                world.node(dir)?,
-                name,
-                &new_node(NewKind::Directory),
-            )?),
+            What::Mkdir => {
+                drop(fs.create(root, world.node(dir)?, name, &new_node(NewKind::Directory))?)
+            }
             What::Unlink | What::UnlinkOpen => fs.unlink(root, world.node(dir)?, name)?,
             What::Rmdir => fs.rmdir(root, world.node(dir)?, name)?,
-            What::Link => fs.link(root, world.node(&self.path)?, world.node(new_dir)?, new_name)?,
+            What::Link => fs.link(
+                root,
+                world.node(&self.path)?,
+                world.node(new_dir)?,
+                new_name,
+            )?,
             What::Rename => {
                 let (from, to) = (world.node(dir)?, world.node(new_dir)?);
                 fs.rename(root, from, name, to, new_name, RenameFlags::empty())?;
@@ -266,7 +266,11 @@ impl Call {
                     _ => 0,
                 };
                 let (mode, names) = (node.mode, node.names);
-                write!(learned, "{size} {mode:o} {names} {:?} {}", node.xattrs, node.changed)
+                write!(
+                    learned,
+                    "{size} {mode:o} {names} {:?} {}",
+                    node.xattrs, node.changed
+                )
             }
             _ => write!(learned, "{id}"),
         };

@@ -90,7 +90,11 @@ pub fn cases(which: usize) -> Vec<Case> {
             let call = Call {
                 what,
                 path: path(name),
-                new: if new.is_empty() { Vec::new() } else { path(new) },
+                new: if new.is_empty() {
+                    Vec::new()
+                } else {
+                    path(new)
+                },
                 at: 0,
             };
             cases.push(Case { scope, call });
@@ -176,27 +180,84 @@ fn warm_up(which: usize) -> Vec<Op> {
         let flags = uext4_vfs::RenameFlags::empty();
         for _ in 0..2 {
             ops.extend([
-                Op::Create { path: path("new"), mode: 0o644 },
-                Op::Unlink { path: path("new"), keep: false },
-                Op::Mkdir { path: path("newdir"), mode: 0o755 },
-                Op::Rmdir { path: path("newdir") },
-                Op::Link { old: path("file"), new: path("linked") },
-                Op::Unlink { path: path("linked"), keep: false },
-                Op::Rename { old: old.clone(), new: new.clone(), flags },
-                Op::Rename { old: new.clone(), new: old.clone(), flags },
-                Op::Chmod { path: path("file"), mode: 0o644 },
-                Op::Chmod { path: path("tail"), mode: 0o644 },
-                Op::Chmod { path: path("old"), mode: 0o644 },
-                Op::Chmod { path: path("olddir"), mode: 0o755 },
-                Op::SetXattr { path: path("file"), name: b"user.x".to_vec(), value: b"value".to_vec() },
-                Op::Append { path: path("tail"), data: vec![7; IO_BYTES] },
-                Op::Truncate { path: path("tail"), size: 3 * IO_BYTES as u64 },
+                Op::Create {
+                    path: path("new"),
+                    mode: 0o644,
+                },
+                Op::Unlink {
+                    path: path("new"),
+                    keep: false,
+                },
+                Op::Mkdir {
+                    path: path("newdir"),
+                    mode: 0o755,
+                },
+                Op::Rmdir {
+                    path: path("newdir"),
+                },
+                Op::Link {
+                    old: path("file"),
+                    new: path("linked"),
+                },
+                Op::Unlink {
+                    path: path("linked"),
+                    keep: false,
+                },
+                Op::Rename {
+                    old: old.clone(),
+                    new: new.clone(),
+                    flags,
+                },
+                Op::Rename {
+                    old: new.clone(),
+                    new: old.clone(),
+                    flags,
+                },
+                Op::Chmod {
+                    path: path("file"),
+                    mode: 0o644,
+                },
+                Op::Chmod {
+                    path: path("tail"),
+                    mode: 0o644,
+                },
+                Op::Chmod {
+                    path: path("old"),
+                    mode: 0o644,
+                },
+                Op::Chmod {
+                    path: path("olddir"),
+                    mode: 0o755,
+                },
+                Op::SetXattr {
+                    path: path("file"),
+                    name: b"user.x".to_vec(),
+                    value: b"value".to_vec(),
+                },
+                Op::Append {
+                    path: path("tail"),
+                    data: vec![7; IO_BYTES],
+                },
+                Op::Truncate {
+                    path: path("tail"),
+                    size: 3 * IO_BYTES as u64,
+                },
             ]);
             for direct in [false, true] {
                 let data = vec![7; IO_BYTES];
-                ops.push(Op::Write { path: path("file"), at: 0, data: data.clone(), direct });
+                ops.push(Op::Write {
+                    path: path("file"),
+                    at: 0,
+                    data: data.clone(),
+                    direct,
+                });
                 let both = b"s/both".to_vec();
-                ops.push(Op::Write { path: both, at: which as u64 * APART, data, direct });
+                ops.push(Op::Write {
+                    path: both,
+                    at: which as u64 * APART,
+                    data,
+                    direct,
+                });
             }
         }
     }

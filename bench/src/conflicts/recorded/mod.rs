@@ -36,7 +36,11 @@ pub fn run(args: &ConflictsArgs, out: &mut dyn Write) -> Result<()> {
         anyhow::bail!("--on takes two CPUs, as 1,17");
     };
     let cpus = usize::from(args.cpus);
-    ensure!(a != b && a.max(b) < cpus, "--on: two of the CPUs 0 to {}", cpus - 1);
+    ensure!(
+        a != b && a.max(b) < cpus,
+        "--on: two of the CPUs 0 to {}",
+        cpus - 1
+    );
     virtual_cpus::set_count(cpus);
     let mut outcomes = Vec::new();
     for variant in args.variants.variants() {

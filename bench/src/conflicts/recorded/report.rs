@@ -56,7 +56,8 @@ impl Outcome {
         }
         let [a, b] = pair.cases;
         let name = format!("{} / {}", a.name(), b.name());
-        self.conflicts.push((name, pair.kind(), pair.shared.clone()));
+        self.conflicts
+            .push((name, pair.kind(), pair.shared.clone()));
     }
 
     pub fn set_lines(&mut self, frequency: BTreeMap<Shared, u64>) {

@@ -6,20 +6,20 @@
 //! - `full` is false when a bit that may be given out is clear and no thread is about to read it: a thread that
 //!   sets it checks again after that, and one that clears a bit takes it back.
 //!
+//! - A cache line of the bitmap has one owner, a CPU that claims in it; a CPU gives its line up when it takes the
+//!   next. Owners are hints: whatever they say, a bit is claimed by one thread.
+//!
 //! # Locking
 //! None. What a CPU counts and remembers has cache lines of its own, so that two CPUs that make inodes in
-//! one group write nothing in common; nor do they share a cache line of the bitmap while there are
-//! enough of them.
+//! one group write nothing in common but the owners, once for each line of the bitmap that they take.
 
 use crate::group::{Words, bitmap};
 use crate::prelude::*;
 use uext4_sync::atomic::AtomicI32;
 use uext4_sync::atomic::Ordering::SeqCst;
 
-/// Words in a cache line.
-const LINE: u32 = 8;
-/// A CPU that has not searched a bitmap yet.
-const UNSTARTED: u32 = u32::MAX;
+/// Bits in a cache line of the bitmap.
+pub const LINE_BITS: u32 = 512;
 
 /// The inode bitmap of a group.
 #[derive(Debug)]
@@ -32,7 +32,9 @@ pub struct InodeBits {
     dirty: AtomicBool,
     /// A search found nothing.
     full: AtomicBool,
-    cpus: PerCpu<Cpu>,
+    /// Of each cache line of the bitmap the CPU that claims in it, its number plus one; 0 for none.
+    owners: Box<[AtomicU32]>,
+    cpus: PerUsedCpu<Cpu>,
     /// When each inode was deleted, in seconds since 1970, and 0 for not since the mount; without a
     /// journal only.
     deleted: OnceLock<Box<[AtomicU32]>>,
@@ -41,8 +43,10 @@ pub struct InodeBits {
 /// What one CPU counts and remembers.
 #[derive(Debug)]
 struct Cpu {
-    /// The word where its searches start, [`UNSTARTED`] before the first; a hint.
-    start: AtomicU32,
+    /// Its number plus one, as in `owners`.
+    owner: u32,
+    /// The number of the cache line that it owns, plus one; 0 before the first.
+    line: AtomicU32,
     /// Inodes released less inodes claimed.
     free: AtomicI32,
     /// Directories made less directories removed.
@@ -57,11 +61,10 @@ impl InodeBits {
             words: Words::of(bytes),
             dirty: AtomicBool::new(false),
             full: AtomicBool::new(false),
-            cpus: PerCpu::new(|_| Cpu {
-                start: AtomicU32::new(UNSTARTED),
-                free: AtomicI32::new(0),
-                dirs: AtomicI32::new(0),
-            }),
+            owners: (0..(bytes.len() as u32 * 8).div_ceil(LINE_BITS))
+                .map(|_| AtomicU32::new(0))
+                .collect(),
+            cpus: PerUsedCpu::new(),
             deleted: OnceLock::new(),
         }
     }
@@ -87,7 +90,7 @@ impl InodeBits {
     /// Counts inodes that became free, and directories that came.
     #[inline]
     pub fn count(&self, free: i32, dirs: i32) {
-        let cpu = self.cpus.get();
+        let cpu = self.cpu();
         cpu.free.fetch_add(free, Relaxed);
         if dirs != 0 {
             cpu.dirs.fetch_add(dirs, Relaxed);
@@ -126,44 +129,99 @@ impl InodeBits {
         }
     }
 
-    /// The word where this CPU's search starts: where it claimed last; at first, each in a cache line
-    /// of its own.
-    #[inline]
-    pub fn start(&self) -> u32 {
-        let cpu = self.cpus.index();
-        match self.cpus.at(cpu).start.load(Relaxed) {
-            UNSTARTED => cpu as u32 * LINE,
-            start => start,
-        }
-    }
-
-    /// Says where this CPU claimed last.
-    #[inline]
-    pub fn set_start(&self, word: u32) {
-        let start = &self.cpus.get().start;
-        if start.load(Relaxed) != word {
-            start.store(word, Relaxed);
-        }
-    }
-
-    /// Whether another CPU claims in the cache line of this word.
-    pub fn is_anothers(&self, word: u32) -> bool {
-        let own = self.cpus.index();
-        self.cpus.iter().enumerate().any(|(index, cpu)| {
-            let start = match cpu.start.load(Relaxed) {
-                UNSTARTED => index as u32 * LINE,
-                start => start,
-            };
-            index != own && start / LINE == word / LINE
+    #[inline(always)]
+    fn cpu(&self) -> &Cpu {
+        self.cpus.get_or_init(|cpu| Cpu {
+            owner: cpu as u32 + 1,
+            line: AtomicU32::new(0),
+            free: AtomicI32::new(0),
+            dirs: AtomicI32::new(0),
         })
     }
 
-    /// Says that there is room in an earlier word than where this CPU claimed last.
-    pub fn lower_start(&self, word: u32) {
-        let start = &self.cpus.get().start;
-        if start.load(Relaxed) > word && !self.is_anothers(word) {
-            start.store(word, Relaxed);
+    /// Whether this CPU owns a cache line of the bitmap among the first `end` bits, or could.
+    pub fn has_line(&self, end: u32) -> bool {
+        let cpu = self.cpu();
+        cpu.line.load(Relaxed) != 0 || self.lines(end).iter().any(|o| o.load(Relaxed) == 0)
+    }
+
+    fn lines(&self, end: u32) -> &[AtomicU32] {
+        let count = self.owners.len().min(end.div_ceil(LINE_BITS) as usize);
+        &self.owners[..count]
+    }
+
+    /// Sets a clear bit that `may` be set, from `from` on and before `end`, in a cache line that no other CPU owns; `None`
+    /// if there is none. Looks at one line as a rule, and at every owner and each line without one at most.
+    pub fn claim_own(
+        &self,
+        from: u32,
+        end: u32,
+        may: &impl Fn(u32) -> bool,
+        retries: &mut u64,
+    ) -> Option<u32> {
+        let cpu = self.cpu();
+        let own = cpu.line.load(Relaxed);
+        if own != 0
+            && let Some(index) = self.claim_in_line(own - 1, from, end, may, retries)
+        {
+            return Some(index);
         }
+        let lines = self.lines(end);
+        let count = lines.len().max(1) as u32;
+        // After its last line; the first of each is apart from that of the CPUs beside it.
+        let first = if own != 0 { own } else { cpu.owner - 1 };
+        for line in (0..count).map(|i| (first + i) % count) {
+            let Some(owner) = lines.get(line as usize) else {
+                continue;
+            };
+            // Its own, where another thread on this CPU took a line at the same time.
+            let seen = owner.load(Relaxed);
+            if seen != 0 && seen != cpu.owner || self.is_line_full(line, from, end) {
+                continue;
+            }
+            let taken = owner.compare_exchange(seen, cpu.owner, Relaxed, Relaxed);
+            if taken.is_ok()
+                && let Some(index) = self.claim_in_line(line, from, end, may, retries)
+            {
+                let before = cpu.line.swap(line + 1, Relaxed);
+                if before != 0
+                    && before != line + 1
+                    && let Some(left) = lines.get(before as usize - 1)
+                {
+                    let _ = left.compare_exchange(cpu.owner, 0, Relaxed, Relaxed);
+                }
+                return Some(index);
+            }
+        }
+        None
+    }
+
+    fn claim_in_line(
+        &self,
+        line: u32,
+        from: u32,
+        end: u32,
+        may: &impl Fn(u32) -> bool,
+        retries: &mut u64,
+    ) -> Option<u32> {
+        let mut at = (line * LINE_BITS).max(from);
+        let past = ((line + 1) * LINE_BITS).min(end);
+        while let Some(index) = bitmap::find_clear(&self.words, at, past) {
+            if !may(index) {
+                at = index + 1;
+            } else if bitmap::set(&self.words, index) {
+                return Some(index);
+            } else {
+                *retries += 1;
+                at = index;
+            }
+        }
+        None
+    }
+
+    fn is_line_full(&self, line: u32, from: u32, end: u32) -> bool {
+        let (first, past) = (line * LINE_BITS, (line + 1) * LINE_BITS);
+        bitmap::find_clear(&self.words, first.max(from), past.min(end)).is_none()
     }
 
     /// Remembers that an inode was deleted now.

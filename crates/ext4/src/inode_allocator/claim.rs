@@ -20,7 +20,8 @@ use uext4_sync::probe::{self, Stage};
 use uext4_sync::stat;
 
 impl InodeAllocator {
-    /// Sets a clear bit at or after `from`; None if there is none. `lock-free` looks before it, too.
+    /// Sets a clear bit at or after `from`; None if there is none. `lock-free` looks before it, too, and with `share`
+    /// also among the bits of other CPUs.
     ///
     /// # Journal
     /// Three credits: superblock, descriptors, bitmap. The handle starts here at the latest.
@@ -30,13 +31,16 @@ impl InodeAllocator {
         group: &Group,
         bits: &InodeBits,
         from: u32,
+        share: bool,
     ) -> Result<Option<u32>> {
         // Where the inode table was not zeroed, inodes that are skipped would be garbage in use.
         let dense = self.volume.csum != GroupCsum::None
             && !group.flags().contains(GroupFlags::ITABLE_ZEROED);
         let from = if dense { 0 } else { from };
         let claimed = match self.volume.options.ialloc {
-            IallocVariant::LockFree => self.claim_lock_free(late, group, bits, from, dense)?,
+            IallocVariant::LockFree => {
+                self.claim_lock_free(late, group, bits, from, dense, share)?
+            }
             IallocVariant::RetryUnlocked => {
                 self.claim_retrying(late, group, bits, from, |_, _| None)?
             }
@@ -119,50 +123,33 @@ impl InodeAllocator {
         bits: &InodeBits,
         goal: u32,
         dense: bool,
+        share: bool,
     ) -> Result<Option<u32>> {
         let handle = late.get()?;
         self.volume.access_group(handle, group)?;
         get_write_access(handle, &bits.buffer)?;
         let end = self.volume.geometry().inodes_per_group;
         let reserved = self.reserved_in(group);
-        let start = if goal > reserved {
-            goal
-        } else if dense {
-            reserved
-        } else {
-            (bits.start() * 64).clamp(reserved, end)
-        };
         let mut retries = 0;
-        let claimed = if !self.volume.journal().has_log() {
+        let resting = self.deleted_since();
+        let may = |index| !resting.is_some_and(|since| bits.deleted_since(index, since));
+        let claimed = if dense || goal > reserved {
+            let start = if dense { reserved } else { goal };
             self.claim_undeleted(bits, start, &mut retries)
-                .or_else(|| self.claim_undeleted(bits, reserved, &mut retries))
-        } else if dense {
-            None
         } else {
-            self.claim_anew(bits, start, &mut retries)
+            bits.claim_own(reserved, end, &may, &mut retries)
         };
-        let claimed = claimed.or_else(|| bitmap::claim(&bits.words, reserved, end, &mut retries));
-        if let Some(index) = claimed {
+        let claimed = claimed.or_else(|| {
+            if !share {
+                return None;
+            }
+            self.claim_undeleted(bits, reserved, &mut retries)
+                .or_else(|| bitmap::claim(&bits.words, reserved, end, &mut retries))
+        });
+        if claimed.is_some() {
             stat::count_atomic(&class::GROUP, retries);
-            bits.set_start(index / 64);
         }
         Ok(claimed)
-    }
-
-    /// Claims from where this CPU claimed last on, in cache lines of the bitmap that no other CPU uses.
-    fn claim_anew(&self, bits: &InodeBits, start: u32, retries: &mut u64) -> Option<u32> {
-        let end = self.volume.geometry().inodes_per_group;
-        let mut at = start;
-        while let Some(index) = bitmap::find_clear(&bits.words, at, end) {
-            let word_end = ((index | 63) + 1).min(end);
-            // The starting word belongs to this CPU even if another CPU has since claimed a bit in it.
-            let own = index / 64 == start / 64 || !bits.is_anothers(index / 64);
-            if own && let Some(index) = bitmap::claim(&bits.words, index, word_end, retries) {
-                return Some(index);
-            }
-            at = word_end;
-        }
-        None
     }
 
     /// Claims a bit whose inode was not deleted just now.

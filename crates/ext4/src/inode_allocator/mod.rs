@@ -6,7 +6,8 @@
 //!   another thread took it meanwhile, all starts again from the next bit.
 //! * `retry-locked` (after): the same, but the loser of the race searches again with the lock held.
 //! * `lock-free` (beyond, default): the bit is claimed by an atomic operation on the word in memory,
-//!   each CPU in a word of its own; a lost race costs another round on the same word.
+//!   each CPU in a cache line of its own, of the parent's group or one near it; a lost race costs another round on the
+//!   same word.
 //!
 //! A new variant needs `options::ialloc_variant`, `claim`, and `release_ino` here; its name in the help and the test of
 //! `bench/src/variants.rs`; and, to be simulated, `bench/src/model/ialloc`. Its tests are
@@ -36,13 +37,16 @@ mod claim;
 mod load;
 mod orlov;
 
-use crate::group::inode_bits::InodeBits;
+use crate::group::inode_bits::{InodeBits, LINE_BITS};
 use crate::group::{Group, bitmap};
 use crate::inode::Inode;
 use crate::options::ialloc_variant::IallocVariant;
 use crate::prelude::*;
 use crate::volume::Volume;
 use crate::volume::handles::LazyHandle;
+
+/// Groups after the parent's in which a CPU looks for a part of the bitmap of its own before it shares one.
+const OWN_GROUPS_MAX: usize = 40;
 
 /// Claims and releases inode numbers; see the module.
 pub struct InodeAllocator {
@@ -80,11 +84,23 @@ impl InodeAllocator {
         } else {
             self.volume.geometry().group_of_ino(goal)?
         };
-        if let Some(ino) = self.claim_in_group(late, start, is_dir, from)? {
+        // A CPU that shares its bits is slower than one whose files are in the next group.
+        if self.volume.options.ialloc == IallocVariant::LockFree && from == 0 {
+            let near = self.groups_after(start, parent.ino).take(OWN_GROUPS_MAX);
+            for no in std::iter::once(start).chain(near) {
+                if let Some(ino) = self.claim_in_group(late, no, is_dir, 0, false)? {
+                    if no != start {
+                        parent.set_alloc_group(no);
+                    }
+                    return Ok(ino);
+                }
+            }
+        }
+        if let Some(ino) = self.claim_in_group(late, start, is_dir, from, true)? {
             return Ok(ino);
         }
         for no in self.groups_after(start, parent.ino) {
-            if let Some(ino) = self.claim_in_group(late, no, is_dir, 0)? {
+            if let Some(ino) = self.claim_in_group(late, no, is_dir, 0, true)? {
                 parent.set_alloc_group(no);
                 return Ok(ino);
             }
@@ -101,11 +117,15 @@ impl InodeAllocator {
         if is_dir {
             return Ok(self.orlov_group(parent, home));
         }
+        let end = self.volume.geometry().inodes_per_group;
         let has_room = |no: &GroupNo| {
             self.volume
                 .groups()
                 .get(no.0 as usize)
-                .is_some_and(Group::has_free_inode)
+                .is_some_and(|group| {
+                    group.has_free_inode()
+                        && group.inode_bits().is_none_or(|bits| bits.has_line(end))
+                })
         };
         Ok(parent
             .alloc_group()
@@ -146,6 +166,7 @@ impl InodeAllocator {
         no: GroupNo,
         is_dir: bool,
         from: u32,
+        share: bool,
     ) -> Result<Option<Ino>> {
         let Some(group) = self.volume.groups().get(no.0 as usize) else {
             return Ok(None);
@@ -156,7 +177,10 @@ impl InodeAllocator {
         let Some(bits) = self.volume.or_leave(group, self.inode_bits(group)) else {
             return Ok(None);
         };
-        let Some(index) = self.claim_bit(late, group, bits, from)? else {
+        let Some(index) = self.claim_bit(late, group, bits, from, share)? else {
+            if !share {
+                return Ok(None);
+            }
             bits.note_full(self.volume.geometry().inodes_per_group);
             return Ok(None);
         };
@@ -197,7 +221,13 @@ impl InodeAllocator {
     fn note_claimed(&self, group: &Group, bits: &InodeBits, index: u32, is_dir: bool) {
         group.clear_flags(GroupFlags::INODE_UNINIT);
         bits.count(-1, i32::from(is_dir));
-        let unused = self.volume.geometry().inodes_per_group - index - 1;
+        let per_group = self.volume.geometry().inodes_per_group;
+        // By whole cache lines of the bitmap, so that it is written once for each: what is zeroed may count as used.
+        let used = match group.flags().contains(GroupFlags::ITABLE_ZEROED) {
+            true => (index + 1).next_multiple_of(LINE_BITS).min(per_group),
+            false => index + 1,
+        };
+        let unused = per_group - used;
         if group.itable_unused.load(Relaxed) > unused {
             group.itable_unused.fetch_min(unused, Relaxed);
         }
@@ -250,9 +280,7 @@ impl InodeAllocator {
         bits.mark_dirty();
         bits.note_room();
         bits.count(1, -i32::from(is_dir));
-        if self.volume.journal().has_log() {
-            bits.lower_start(index / 64);
-        } else {
+        if !self.volume.journal().has_log() {
             bits.note_deleted(index);
         }
         Ok(())
