@@ -115,8 +115,8 @@ loom:
 	RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p uext4-ext4 --lib --test loom_bitmap loom_
 
 conflicts:
-	RUSTFLAGS="--cfg virtual_cpus" cargo build --release --target-dir target/conflicts -p uext4-bench
-	target/conflicts/release/uext4-bench conflicts
+	RUSTFLAGS="--cfg virtual_cpus" cargo build --profile conflicts --target-dir target/conflicts -p uext4-bench
+	target/conflicts/conflicts/uext4-bench conflicts
 
 docs:
 	UEXT4_WRITE_DOCS=1 cargo test -p uext4-sync --lib class::tests::locking_md_is_current

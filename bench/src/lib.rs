@@ -152,7 +152,7 @@ enum Workload {
     Compare(compare::CompareArgs),
     /// Which cache lines two calls on two CPUs share, of up to 1,024 CPUs, by the code that ships
     #[command(
-        after_help = "Example: make conflicts, then target/conflicts/release/uext4-bench conflicts --ialloc all\n\
+        after_help = "Example: make conflicts, then target/conflicts/conflicts/uext4-bench conflicts --ialloc all\n\
                             Example: uext4-bench conflicts --only Create --pairs"
     )]
     Conflicts(conflicts::ConflictsArgs),

@@ -2,14 +2,15 @@
 //! They are on record on disk, so that the next mount finishes what a crash cut short.
 //!
 //! # Data model
-//! With the feature `orphan_file` an orphan has a slot in a file made for that, and claiming one is a
-//! compare-exchange in memory. Without, orphans form a list through `i_dtime` that starts in the
-//! superblock; its order in memory is the order on disk.
+//! With the feature `orphan_file` an orphan has a slot in a file made for that, which its inode remembers; each CPU
+//! claims them in a block of the file of its own, as far as there are blocks. Without, orphans form a list through
+//! `i_dtime` that starts in the superblock; its order in memory is the order on disk.
 //!
 //! # Locking
 //! The list's lock (rank `orphan_list`) is held while superblock or inode-table blocks change; slots
 //! are claimed without a lock.
 
+use crate::group::{Words, bitmap};
 use crate::inode::Inode;
 use crate::inode::reference::InodeRef;
 use crate::inode_table::InodeTable;
@@ -21,6 +22,7 @@ use crate::superblock::{superblock_place, with_superblock};
 use crate::volume::Volume;
 use std::collections::HashMap;
 use uext4_ondisk::orphan_slots;
+use uext4_sync::atomic::AtomicUsize;
 
 /// The orphans of a file system.
 pub struct OrphanList {
@@ -28,8 +30,10 @@ pub struct OrphanList {
     table: Arc<InodeTable>,
     mapping: Arc<Mapping>,
     inodes: Arc<Inodes>,
-    /// The list through `i_dtime`, first the one the superblock names; and what is in which slot.
+    /// The list through `i_dtime`, and the slots that were taken before this mount.
     list: Mutex<List>,
+    /// How many those slots are.
+    found: CachePadded<AtomicUsize>,
     /// The orphan file, once it was read.
     file: OnceLock<Option<OrphanFile>>,
     has_file: bool,
@@ -38,9 +42,20 @@ pub struct OrphanList {
 
 #[derive(Debug, Default)]
 struct List {
-    /// They stay in the inode cache while they are here: one that leaves the list changes its predecessor.
-    order: Vec<Arc<Inode>>,
+    /// The first of the list, which the superblock names.
+    head: Ino,
+    listed: HashMap<Ino, Listed>,
+    /// Slots of inodes that are on record from before the mount.
     slots: HashMap<Ino, Slot>,
+}
+
+/// A member of the list, and those beside it; [`Ino::NONE`] at the ends.
+#[derive(Debug)]
+struct Listed {
+    /// Stays in the inode cache while it is here: one that leaves the list changes its predecessor.
+    inode: Arc<Inode>,
+    previous: Ino,
+    next: Ino,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -52,15 +67,14 @@ struct Slot {
 #[derive(Debug)]
 struct OrphanFile {
     blocks: Vec<OrphanBlock>,
-    /// Where the next search begins.
-    hint: AtomicU32,
 }
 
 #[derive(Debug)]
 struct OrphanBlock {
     buffer: Arc<Buffer>,
+    slots: usize,
     /// A bit for each slot in use.
-    used: Box<[AtomicU64]>,
+    used: Words,
 }
 
 impl OrphanList {
@@ -76,6 +90,7 @@ impl OrphanList {
             mapping,
             inodes,
             list: Mutex::new(&class::ORPHAN_LIST, List::default()),
+            found: CachePadded::new(AtomicUsize::new(0)),
             file: OnceLock::new(),
             has_file: volume.sb.compat.contains(Compat::ORPHAN_FILE),
             left: AtomicBool::new(false),
@@ -85,31 +100,59 @@ impl OrphanList {
 
     /// Whether some could not be dealt with and are still on record.
     pub fn any_left(&self) -> bool {
-        let list = self.list.lock();
-        self.left.load(Ordering::Relaxed) || !list.slots.is_empty() || !list.order.is_empty()
+        let in_file = self.file.get().and_then(Option::as_ref);
+        self.left.load(Ordering::Relaxed)
+            || in_file.is_some_and(OrphanFile::holds_any)
+            || !self.list.lock().listed.is_empty()
     }
 }
 
 impl List {
-    fn place_of(&self, inode: &Inode) -> Option<usize> {
-        self.order.iter().position(|listed| listed.ino == inode.ino)
+    fn push(&mut self, inode: Arc<Inode>) {
+        let (ino, next) = (inode.ino, self.head);
+        if let Some(second) = self.listed.get_mut(&next) {
+            second.previous = ino;
+        }
+        let previous = Ino::NONE;
+        let first = Listed {
+            inode,
+            previous,
+            next,
+        };
+        self.listed.insert(ino, first);
+        self.head = ino;
+    }
+
+    fn remove(&mut self, ino: Ino) {
+        let Some(gone) = self.listed.remove(&ino) else {
+            return;
+        };
+        if let Some(next) = self.listed.get_mut(&gone.next) {
+            next.previous = gone.previous;
+        }
+        match self.listed.get_mut(&gone.previous) {
+            Some(previous) => previous.next = gone.next,
+            None => self.head = gone.next,
+        }
     }
 }
 
 impl OrphanFile {
+    /// Claims a slot: in the block of this CPU, from the cache line of this CPU on, then in the others.
     fn claim(&self) -> Option<Slot> {
-        let count = self.blocks.len();
-        let start = self.hint.load(Ordering::Relaxed) as usize;
+        const LINE: usize = 8;
+        let (cpu, count) = (uext4_sync::percpu::cpu(), self.blocks.len());
         for i in 0..count {
-            let block = (start + i) % count;
+            let block = (cpu + i) % count;
             let used = &self.blocks.get(block)?.used;
-            for (w, word) in used.iter().enumerate() {
+            let first = cpu / count * LINE % used.len().max(1);
+            for w in (0..used.len()).map(|w| (first + w) % used.len()) {
+                let word = used.get(w)?;
                 let mut seen = word.load(Ordering::Relaxed);
                 while seen != u64::MAX {
                     let bit = 1u64 << (!seen).trailing_zeros();
                     let before = word.fetch_or(bit, Ordering::Relaxed);
                     if before & bit == 0 {
-                        self.hint.store(block as u32, Ordering::Relaxed);
                         let index = w * 64 + bit.trailing_zeros() as usize;
                         return Some(Slot { block, index });
                     }
@@ -118,6 +161,31 @@ impl OrphanFile {
             }
         }
         None
+    }
+
+    fn holds_any(&self) -> bool {
+        self.blocks.iter().any(|block| {
+            let slots = block.slots as u32;
+            bitmap::find_set(&block.used, 0, slots) != slots
+        })
+    }
+
+    /// The number of a slot in the whole file.
+    fn number_of(&self, slot: Slot) -> u32 {
+        (slot.block * self.slots() + slot.index) as u32
+    }
+
+    /// The slot of that number.
+    fn slot_of(&self, number: u32) -> Slot {
+        Slot {
+            block: number as usize / self.slots(),
+            index: number as usize % self.slots(),
+        }
+    }
+
+    /// The slots of a block: all have as many.
+    fn slots(&self) -> usize {
+        self.blocks.first().map_or(1, |block| block.slots.max(1))
     }
 
     fn release(&self, slot: Slot) {
@@ -137,21 +205,51 @@ impl OrphanList {
     /// # Journal
     /// Two credits.
     pub(crate) fn add_orphan(&self, handle: &Handle<'_>, inode: &Arc<Inode>) -> Result<()> {
-        let mut list = self.list.lock();
-        if list.slots.contains_key(&inode.ino) || list.place_of(inode).is_some() {
+        if inode.orphan_slot.load(Ordering::Relaxed) != 0 || self.slot_found(inode.ino).is_some() {
             return Ok(());
         }
         if let Some(file) = self.orphan_file()?
             && let Some(slot) = file.claim()
         {
-            list.slots.insert(inode.ino, slot);
+            let number = file.number_of(slot);
+            inode.orphan_slot.store(number + 1, Ordering::Relaxed);
             return self.write_slot(handle, file, slot, inode.ino);
         }
-        let next = list.order.first().map_or(Ino::NONE, |next| next.ino);
+        let mut list = self.list.lock();
+        if list.listed.contains_key(&inode.ino) {
+            return Ok(());
+        }
+        let next = list.head;
         self.table
             .update_inode(inode, handle, |disk| disk.dtime = next.0)?;
         self.set_orphan_head(handle, inode.ino)?;
-        list.order.insert(0, Arc::clone(inode));
+        list.push(Arc::clone(inode));
+        Ok(())
+    }
+
+    /// The slot that an inode has from before the mount.
+    fn slot_found(&self, ino: Ino) -> Option<Slot> {
+        if self.found.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.list.lock().slots.get(&ino).copied()
+    }
+
+    /// Forgets the slot that an inode has from before the mount.
+    fn take_slot_found(&self, ino: Ino) -> Option<Slot> {
+        if self.found.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let slot = self.list.lock().slots.remove(&ino)?;
+        self.found.fetch_sub(1, Ordering::Relaxed);
+        Some(slot)
+    }
+
+    fn free_slot(&self, handle: &Handle<'_>, slot: Slot) -> Result<()> {
+        if let Some(file) = self.orphan_file()? {
+            self.write_slot(handle, file, slot, Ino(0))?;
+            file.release(slot);
+        }
         Ok(())
     }
 
@@ -160,25 +258,29 @@ impl OrphanList {
     /// # Journal
     /// Two credits.
     pub(crate) fn remove_orphan(&self, handle: &Handle<'_>, inode: &Inode) -> Result<()> {
-        let mut list = self.list.lock();
-        if let Some(slot) = list.slots.remove(&inode.ino) {
-            if let Some(file) = self.orphan_file()? {
-                self.write_slot(handle, file, slot, Ino(0))?;
-                file.release(slot);
-            }
+        let number = inode.orphan_slot.load(Ordering::Relaxed);
+        let own = match self.orphan_file()? {
+            Some(file) if number != 0 => Some(file.slot_of(number - 1)),
+            _ => None,
+        };
+        if let Some(slot) = own.or_else(|| self.take_slot_found(inode.ino)) {
+            self.free_slot(handle, slot)?;
+            inode.orphan_slot.store(0, Ordering::Relaxed);
             return Ok(());
         }
-        let Some(at) = list.place_of(inode) else {
+        // An inode of the list has no slot, and one with a slot is not in the list.
+        let mut list = self.list.lock();
+        let Some(listed) = list.listed.get(&inode.ino) else {
             return Ok(());
         };
-        let next = list.order.get(at + 1).map_or(Ino::NONE, |next| next.ino);
-        match at.checked_sub(1).and_then(|i| list.order.get(i)) {
+        let next = listed.next;
+        match list.listed.get(&listed.previous) {
             None => self.set_orphan_head(handle, next)?,
             Some(previous) => self
                 .table
-                .update_inode(previous, handle, |disk| disk.dtime = next.0)?,
+                .update_inode(&previous.inode, handle, |disk| disk.dtime = next.0)?,
         }
-        list.order.remove(at);
+        list.remove(inode.ino);
         self.table
             .update_inode(inode, handle, |disk| disk.dtime = 0)
     }
@@ -236,27 +338,19 @@ impl OrphanList {
                     Ok(())
                 })?;
             let slots = orphan_slots(self.volume.cache().block_size());
-            let used: Box<[AtomicU64]> = (0..slots.div_ceil(64))
-                .map(|w| {
-                    let past = (w * 64 + 64).saturating_sub(slots);
-                    AtomicU64::new(if past == 0 {
-                        0
-                    } else {
-                        u64::MAX << (64 - past)
-                    })
-                })
-                .collect();
+            let used = Words::of(&vec![0; slots.div_ceil(64) * 8]);
+            let past = (used.len() * 64 - slots) as u32;
+            bitmap::assign_run(&used, slots as u32, past, true);
             for (index, _) in uext4_ondisk::orphan_entries(buffer.read().data()) {
-                if let Some(word) = used.get(index / 64) {
-                    word.fetch_or(1 << (index % 64), Ordering::Relaxed);
-                }
+                bitmap::set(&used, index as u32);
             }
-            blocks.push(OrphanBlock { buffer, used });
+            blocks.push(OrphanBlock {
+                buffer,
+                slots,
+                used,
+            });
         }
-        Ok(OrphanFile {
-            blocks,
-            hint: AtomicU32::new(0),
-        })
+        Ok(OrphanFile { blocks })
     }
 
     /// Fills the slots from the orphan file; returns the inodes in them.
@@ -266,7 +360,10 @@ impl OrphanList {
             let mut list = self.list.lock();
             for (block, b) in file.blocks.iter().enumerate() {
                 for (index, ino) in uext4_ondisk::orphan_entries(b.buffer.read().data()) {
-                    list.slots.insert(ino, Slot { block, index });
+                    // Two slots of one inode are one orphan; the other stays taken.
+                    if list.slots.insert(ino, Slot { block, index }).is_none() {
+                        self.found.fetch_add(1, Ordering::Relaxed);
+                    }
                     found.push(ino);
                 }
             }
@@ -310,11 +407,11 @@ impl OrphanList {
             }
             return Err(why);
         }
-        let order = listed
-            .iter()
-            .map(|inode| Arc::clone(inode.inode()))
-            .collect();
-        self.list.lock().order = order;
+        let mut list = self.list.lock();
+        for inode in listed.iter().rev() {
+            list.push(Arc::clone(inode.inode()));
+        }
+        drop(list);
         Ok(listed)
     }
 
@@ -337,14 +434,11 @@ impl OrphanList {
 
     /// A slot that names an inode that is not in use.
     pub(crate) fn forget_orphan(&self, ino: Ino) -> Result<()> {
-        self.volume.with_handle(4, |handle| {
-            let mut list = self.list.lock();
-            if let (Some(slot), Some(file)) = (list.slots.remove(&ino), self.orphan_file()?) {
-                self.write_slot(handle, file, slot, Ino(0))?;
-                file.release(slot);
-            }
-            Ok(())
-        })
+        self.volume
+            .with_handle(4, |handle| match self.take_slot_found(ino) {
+                Some(slot) => self.free_slot(handle, slot),
+                None => Ok(()),
+            })
     }
 }
 

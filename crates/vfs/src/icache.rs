@@ -65,7 +65,7 @@ pub struct InodeCache<I: CachedInode> {
     /// Slots, counted where they were made or removed; only the sum means anything.
     slots: PerCpu<AtomicIsize>,
     /// The bucket that eviction checks next.
-    hand: AtomicUsize,
+    hand: CachePadded<AtomicUsize>,
 }
 
 struct Shard<I> {
@@ -120,7 +120,7 @@ impl<I: CachedInode> InodeCache<I> {
             bucket_mask: buckets - 1,
             shards,
             slots: PerCpu::new(|_| AtomicIsize::new(0)),
-            hand: AtomicUsize::new(0),
+            hand: CachePadded::new(AtomicUsize::new(0)),
         }
     }
 

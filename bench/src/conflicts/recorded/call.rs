@@ -22,6 +22,8 @@ pub enum What {
     UnlinkOpen,
     Link,
     Rename,
+    /// To another directory.
+    RenameAcross,
     Lookup,
     LookupMissing,
     Stat,
@@ -88,11 +90,26 @@ impl Call {
                 | What::UnlinkOpen
                 | What::Link
                 | What::Rename
+                | What::RenameAcross
                 | What::Lookup
                 | What::LookupMissing
                 | What::Readdir
                 | What::Mkdir
                 | What::Rmdir
+        )
+    }
+
+    /// Whether it changes nothing.
+    pub fn only_reads(&self) -> bool {
+        matches!(
+            self.what,
+            What::Lookup
+                | What::LookupMissing
+                | What::Stat
+                | What::Readdir
+                | What::Read
+                | What::ReadDirect
+                | What::Getxattr
         )
     }
 
@@ -134,7 +151,7 @@ impl Call {
                 world.node(new_dir)?,
                 new_name,
             )?,
-            What::Rename => {
+            What::Rename | What::RenameAcross => {
                 let (from, to) = (world.node(dir)?, world.node(new_dir)?);
                 fs.rename(root, from, name, to, new_name, RenameFlags::empty())?;
             }
@@ -200,7 +217,7 @@ impl Call {
                 old: path,
                 new: self.new.clone(),
             },
-            What::Rename => Op::Rename {
+            What::Rename | What::RenameAcross => Op::Rename {
                 old: path,
                 new: self.new.clone(),
                 flags: RenameFlags::empty(),
@@ -231,13 +248,7 @@ impl Call {
                 name: b"user.x".to_vec(),
                 value: b"other".to_vec(),
             },
-            What::Lookup
-            | What::LookupMissing
-            | What::Stat
-            | What::Readdir
-            | What::Read
-            | What::ReadDirect
-            | What::Getxattr => return self.learned(model),
+            _ => return self.learned(model),
         };
         format!("{:?}", model.apply(&op))
     }

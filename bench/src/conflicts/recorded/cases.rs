@@ -66,6 +66,7 @@ pub fn cases(which: usize) -> Vec<Case> {
         (UnlinkOpen, "open", ""),
         (Link, "file", "linked"),
         (Rename, "from", "to"),
+        (RenameAcross, "from", "to"),
         (Lookup, "file", ""),
         (LookupMissing, "missing", ""),
         (Stat, "file", ""),
@@ -150,10 +151,12 @@ fn made_by(which: usize) -> Vec<Op> {
     };
     if which == MAKER {
         dir(&mut ops, "s".into());
+        dir(&mut ops, "s2".into());
         file(&mut ops, "s/both".into(), FILE_BYTES);
         return ops;
     }
     dir(&mut ops, own(which).into());
+    dir(&mut ops, format!("{}2", own(which)));
     for at in [own(which), "s"] {
         for n in 0..OTHERS {
             file(&mut ops, format!("{at}/other{which}-{n}"), 0);
@@ -177,6 +180,7 @@ fn warm_up(which: usize) -> Vec<Op> {
     for at in [own(which), "s"] {
         let path = |name: &str| format!("{at}/{name}{which}").into_bytes();
         let (old, new) = (path("from"), path("to"));
+        let across = format!("{at}2/to{which}").into_bytes();
         let flags = uext4_vfs::RenameFlags::empty();
         for _ in 0..2 {
             ops.extend([
@@ -210,6 +214,16 @@ fn warm_up(which: usize) -> Vec<Op> {
                 },
                 Op::Rename {
                     old: new.clone(),
+                    new: old.clone(),
+                    flags,
+                },
+                Op::Rename {
+                    old: old.clone(),
+                    new: across.clone(),
+                    flags,
+                },
+                Op::Rename {
+                    old: across.clone(),
                     new: old.clone(),
                     flags,
                 },
@@ -299,17 +313,29 @@ pub fn world(cpus: &[Cpu; 3], options: &MountOptions, cold: bool) -> Result<Arc<
             })?;
         }
     }
-    if cold {
-        fs.sync()?;
-    }
     let mut nodes = HashMap::new();
     for path in model().tree().into_keys() {
         let name = path.rsplit(|b| *b == b'/').next().unwrap_or(&path);
-        if name.starts_with(b"old") {
-            // A file that is to be removed, not open.
-            continue;
+        if !name.starts_with(b"old") {
+            nodes.insert(path.clone(), find(&*fs, &path)?);
         }
-        nodes.insert(path.clone(), find(&*fs, &path)?);
     }
-    Ok(Arc::new(World { fs, nodes }))
+    let world = Arc::new(World { fs, nodes });
+    // What is read for the first time gets an access time.
+    for _ in 0..2 {
+        for (which, cpu) in cpus.iter().enumerate().take(2) {
+            let world = Arc::clone(&world);
+            cpu.run(move || {
+                let cases = cases(which).into_iter().map(|case| case.call);
+                for call in cases.filter(Call::only_reads) {
+                    call.run(&world, &mut call.buffer())?;
+                }
+                Ok(())
+            })?;
+        }
+    }
+    if cold {
+        world.fs.sync()?;
+    }
+    Ok(world)
 }

@@ -8,6 +8,9 @@ use std::rc::Rc;
 use uext4_testkit::model::Model;
 use uext4_testkit::tree::{Entry, Tree};
 
+/// The device of the measurement: memory, in the place of what the kernel and the hardware do.
+const DEVICE: &str = "crates/block/src/memory.rs";
+
 /// Where one call writes a line and the other reads or writes it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shared {
@@ -15,8 +18,8 @@ pub struct Shared {
     pub other: Rc<Place>,
     /// The other writes, too.
     pub both_write: bool,
-    /// It is the allocator's, not ours.
-    pub by_allocator: bool,
+    /// It is the allocator's or the device's in memory, not ours.
+    pub of_others: bool,
 }
 
 /// Two calls, the lines that they share, and what they are.
@@ -26,9 +29,9 @@ pub struct Pair<'c> {
 }
 
 impl Pair<'_> {
-    /// No line but the allocator's is shared.
+    /// No line of ours is shared.
     pub fn is_conflict_free(&self) -> bool {
-        self.shared.iter().all(|shared| shared.by_allocator)
+        self.shared.iter().all(|shared| shared.of_others)
     }
 
     /// What the pairs are counted by.
@@ -127,10 +130,16 @@ pub fn shared(places: &mut Places, a: &Recording, b: &Recording) -> Vec<Shared> 
 }
 
 fn describe(places: &mut Places, writer: &Site, other: &Site, both_write: bool) -> Option<Shared> {
+    let (by_allocator, writer, other) = (
+        writer.by_allocator || other.by_allocator,
+        places.of(writer)?,
+        places.of(other)?,
+    );
+    let by_device = writer.file.starts_with(DEVICE) && other.file.starts_with(DEVICE);
     Some(Shared {
-        writer: places.of(writer)?,
-        other: places.of(other)?,
+        writer,
+        other,
         both_write,
-        by_allocator: writer.by_allocator || other.by_allocator,
+        of_others: by_allocator || by_device,
     })
 }

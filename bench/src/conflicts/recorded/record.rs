@@ -31,7 +31,7 @@ const STEPS_MAX: u64 = 20_000_000;
 #[derive(Clone, Debug)]
 pub struct Site {
     pub stack: Arc<[u64]>,
-    /// Done by malloc(3), free(3) or their like.
+    /// Done by malloc(3), free(3) or their like, or to memory that the call got from them.
     pub by_allocator: bool,
 }
 
@@ -109,6 +109,10 @@ struct Tracer {
     /// The depth in `calls` at which the allocator was entered.
     allocator: Option<usize>,
     allocator_entries: [u64; 6],
+    /// Bytes that the allocator was asked for, as far as its first two arguments tell.
+    asked: u64,
+    /// What it gave, first and end.
+    given: Vec<(u64, u64)>,
     recording: Recording,
 }
 
@@ -129,6 +133,8 @@ impl Tracer {
                 libc::posix_memalign as *const () as u64,
                 libc::aligned_alloc as *const () as u64,
             ],
+            asked: 0,
+            given: Vec::new(),
             recording: Recording::default(),
         })
     }
@@ -152,6 +158,13 @@ impl Tracer {
         let instruction = self.instruction(at)?;
         if self.allocator.is_none() && self.allocator_entries.contains(&at) {
             self.allocator = Some(self.calls.len());
+            let [malloc, _, calloc, realloc, _, aligned_alloc] = self.allocator_entries;
+            self.asked = match at {
+                _ if at == malloc => registers.rdi,
+                _ if at == calloc => registers.rdi.saturating_mul(registers.rsi),
+                _ if at == realloc || at == aligned_alloc => registers.rsi,
+                _ => 0,
+            };
         }
         let value = |register: Register, _, _| value_of(registers, register);
         let mut touched = Vec::new();
@@ -169,7 +182,7 @@ impl Tracer {
         }
         for (address, bytes, is_write) in touched {
             for line in address / LINE_BYTES..=(address + bytes - 1) / LINE_BYTES {
-                self.touch(line, at, is_write);
+                self.touch(line, address, at, is_write);
             }
         }
         match instruction.flow_control() {
@@ -178,6 +191,8 @@ impl Tracer {
                 self.calls.pop();
                 if self.allocator.is_some_and(|depth| self.calls.len() < depth) {
                     self.allocator = None;
+                    let first = registers.rax;
+                    self.given.push((first, first.saturating_add(self.asked)));
                 }
             }
             _ => {}
@@ -185,7 +200,7 @@ impl Tracer {
         Ok(())
     }
 
-    fn touch(&mut self, line: u64, at: u64, is_write: bool) {
+    fn touch(&mut self, line: u64, address: u64, at: u64, is_write: bool) {
         let touch = self.recording.lines.entry(line).or_default();
         let place = match is_write {
             true => &mut touch.write,
@@ -193,9 +208,10 @@ impl Tracer {
         };
         if place.is_none() {
             let callers = self.calls.iter().rev().copied();
+            let is_new = |(first, end): &(u64, u64)| (*first..*end).contains(&address);
             *place = Some(Site {
                 stack: std::iter::once(at).chain(callers).collect(),
-                by_allocator: self.allocator.is_some(),
+                by_allocator: self.allocator.is_some() || self.given.iter().any(is_new),
             });
         }
     }

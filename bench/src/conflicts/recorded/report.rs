@@ -96,7 +96,11 @@ impl Outcome {
         writeln!(out, "{}", tables::table(&what, rows))?;
         writeln!(out, "{} pairs do not commute\n", self.others)?;
         for (shared, pairs) in self.lines.iter().take(args.lines) {
-            let by = if shared.by_allocator { ", malloc" } else { "" };
+            let by = if shared.of_others {
+                ", of malloc or the device in memory"
+            } else {
+                ""
+            };
             let verb = if shared.both_write { "written" } else { "read" };
             writeln!(out, "{pairs:>5} pairs{by}: {}", shared.writer)?;
             writeln!(out, "            {verb} by {}", shared.other)?;
@@ -104,7 +108,7 @@ impl Outcome {
         if args.pairs {
             for (name, kind, shared) in &self.conflicts {
                 writeln!(out, "{name} ({})", kind.name())?;
-                for line in shared.iter().filter(|shared| !shared.by_allocator) {
+                for line in shared.iter().filter(|shared| !shared.of_others) {
                     writeln!(out, "    {} / {}", line.writer, line.other)?;
                 }
             }
@@ -120,7 +124,7 @@ impl Outcome {
         let lines = self.lines.iter().map(|(shared, pairs)| {
             json!({
                 "pairs": pairs, "writer": shared.writer.to_string(), "other": shared.other.to_string(),
-                "both_write": shared.both_write, "allocator": shared.by_allocator,
+                "both_write": shared.both_write, "allocator_or_device": shared.of_others,
             })
         });
         let calls = self.calls.iter().map(|(name, instructions, lines)| {
@@ -169,7 +173,7 @@ impl Report<'_> {
         let mut new = BTreeSet::new();
         for (shared, _) in self.outcomes.iter().flat_map(|outcome| &outcome.lines) {
             let line = format!("{} / {}", shared.writer.function, shared.other.function);
-            if !shared.by_allocator && !known.contains(line.as_str()) {
+            if !shared.of_others && !known.contains(line.as_str()) {
                 new.insert(line);
             }
         }

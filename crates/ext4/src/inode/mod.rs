@@ -100,6 +100,9 @@ pub struct Inode {
     blocks: OnceLock<Box<DirBlocks>>,
     /// The group where a directory's last child found room; [`NO_GROUP`] for its own.
     alloc_group: AtomicU32,
+    /// Its slot in the orphan file plus one, 0 for none. Changed by `orphans`, with `ilock` held alone or by the last
+    /// reference.
+    pub(crate) orphan_slot: AtomicU32,
     _apart: [u64; APART_WORDS],
 }
 
@@ -186,6 +189,7 @@ impl Inode {
             seed: AtomicU32::new(seed.0),
             blocks: OnceLock::new(),
             alloc_group: AtomicU32::new(NO_GROUP),
+            orphan_slot: AtomicU32::new(0),
             _before: [0; APART_WORDS],
             _apart: [0; APART_WORDS],
         }
@@ -538,7 +542,9 @@ impl CachedInode for Inode {
     }
 
     fn may_evict(&self) -> bool {
-        self.pins.load(Ordering::SeqCst) == 0 && !self.is_unlinked()
+        self.pins.load(Ordering::SeqCst) == 0
+            && !self.is_unlinked()
+            && self.orphan_slot.load(Ordering::Relaxed) == 0
     }
 
     fn needs_write(&self) -> bool {

@@ -1,9 +1,10 @@
 //! Renaming: moving a name, over another or in exchange for it.
 //!
 //! # Locking
-//! Between two directories the rename mutex is held, so that the shape of the tree stands still: then
+//! Where a directory moves to another, the rename mutex is held, so that the shape of the tree stands still: then
 //! both directories, the ancestor first; then the inodes that are moved or replaced, directories before
-//! others, others by number.
+//! others, others by number. Files move without that mutex if both directories can be locked without waiting for the
+//! second: which of them is above the other is not known.
 
 use crate::attributes::acl::stored::NewAcls;
 use crate::clock::now;
@@ -17,7 +18,7 @@ use crate::prelude::*;
 use crate::volume::handles::LazyHandle;
 use uext4_vfs::attr::{NewKind, RenameFlags};
 use uext4_vfs::errno::Error;
-use uext4_vfs::ilock::{DirOrder, ilock_two_dirs};
+use uext4_vfs::ilock::{DirOrder, ilock_two_dirs, try_ilock};
 
 /// The most directories above one that a rename climbs, as it does so with all other renames waiting.
 const DEPTH_MAX: u32 = 1 << 16;
@@ -27,6 +28,14 @@ const DEPTH_MAX: u32 = 1 << 16;
 struct Side<'a> {
     dir: &'a InodeRef,
     name: &'a [u8],
+}
+
+/// What a rename with certain locks may move to another directory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Moves {
+    AnyFile,
+    /// The shape of the tree stays.
+    NoDirectory,
 }
 
 impl Namei {
@@ -74,8 +83,12 @@ impl Namei {
         };
         if old_dir.ino == new_dir.ino {
             let _locked = ilock(&old_dir.ilock, LockMode::Exclusive);
-            self.rename_locked(caller, old, new, flags)?;
+            self.rename_locked(caller, old, new, flags, Moves::AnyFile)?;
             return self.sync_if_dirsync(old_dir);
+        }
+        if self.rename_file_without_waiting(caller, old, new, flags)? {
+            self.sync_if_dirsync(old_dir)?;
+            return self.sync_if_dirsync(new_dir);
         }
         let renaming = self.rename.lock();
         let order = self.dir_order(old_dir, new_dir)?;
@@ -86,9 +99,24 @@ impl Namei {
             order,
             &renaming,
         );
-        self.rename_locked(caller, old, new, flags)?;
+        self.rename_locked(caller, old, new, flags, Moves::AnyFile)?;
         self.sync_if_dirsync(old_dir)?;
         self.sync_if_dirsync(new_dir)
+    }
+
+    /// Renames between two directories unless a directory moves, or a lock is held; false if it did nothing.
+    fn rename_file_without_waiting(
+        &self,
+        caller: &Caller,
+        old: Side<'_>,
+        new: Side<'_>,
+        flags: RenameFlags,
+    ) -> Result<bool> {
+        let _old_locked = ilock(&old.dir.ilock, LockMode::Exclusive);
+        let Some(_new_locked) = try_ilock(&new.dir.ilock, LockMode::Exclusive) else {
+            return Ok(false);
+        };
+        self.rename_locked(caller, old, new, flags, Moves::NoDirectory)
     }
 
     /// Which of two directories is above the other. The rename mutex is held.
@@ -150,14 +178,15 @@ impl Namei {
         Err(Error::new(Errno::ELOOP).into())
     }
 
-    /// The rest of a rename, with the directories locked.
+    /// The rest of a rename, with the directories locked; false if it did nothing, as a directory would move.
     fn rename_locked(
         &self,
         caller: &Caller,
         old: Side<'_>,
         new: Side<'_>,
         flags: RenameFlags,
-    ) -> Result<()> {
+        moves: Moves,
+    ) -> Result<bool> {
         let Found::Hit(source_hit) = self.directories.dir_look_up(old.dir, old.name)? else {
             return Err(Ext4Error::NotFound);
         };
@@ -171,6 +200,11 @@ impl Namei {
             Some(hit) => Some(self.get_entry(new.dir, hit.ino)?),
             None => None,
         };
+        if moves == Moves::NoDirectory
+            && (source.is_dir() || target.as_ref().is_some_and(|target| target.is_dir()))
+        {
+            return Ok(false);
+        }
         match &target {
             Some(_) if flags.contains(RenameFlags::NOREPLACE) => return Err(Ext4Error::Exists),
             None if flags.contains(RenameFlags::EXCHANGE) => return Err(Ext4Error::NotFound),
@@ -178,7 +212,7 @@ impl Namei {
         }
         self.check_no_loop(old, new, &source, target.as_ref(), flags)?;
         if target.as_ref().is_some_and(|t| t.ino == source.ino) {
-            return Ok(());
+            return Ok(true);
         }
         self.may_rename(caller, old, new, &source, target.as_ref(), flags)?;
         if old.dir.ino != new.dir.ino {
@@ -195,16 +229,17 @@ impl Namei {
         let _locked = lock_moved(&source, target.as_ref());
         match (&target, &target_hit) {
             (Some(target), Some(hit)) if flags.contains(RenameFlags::EXCHANGE) => {
-                self.exchange(old, new, (&source, &source_hit), (target, hit))
+                self.exchange(old, new, (&source, &source_hit), (target, hit))?;
             }
             (Some(target), Some(hit)) => {
                 if target.is_dir() && !self.directories.dir_is_empty(target)? {
                     return Err(Ext4Error::NotEmpty);
                 }
-                self.replace(old, new, &source, (target, hit), whiteout.as_ref())
+                self.replace(old, new, &source, (target, hit), whiteout.as_ref())?;
             }
-            _ => self.move_name(old, new, &source, whiteout.as_ref()),
+            _ => self.move_name(old, new, &source, whiteout.as_ref())?,
         }
+        Ok(true)
     }
 
     /// Refuses a caller that may not take both names away, or give what they name another parent.

@@ -41,7 +41,7 @@ pub struct BufferCache {
     hook: OnceLock<Arc<dyn FreezeHook>>,
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     /// Buffers in all shards together.
-    len: AtomicUsize,
+    len: CachePadded<AtomicUsize>,
 }
 
 struct Shard {
@@ -96,7 +96,7 @@ impl BufferCache {
                     ))
                 })
                 .collect(),
-            len: AtomicUsize::new(0),
+            len: CachePadded::new(AtomicUsize::new(0)),
         }
     }
 
