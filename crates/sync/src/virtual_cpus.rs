@@ -3,12 +3,15 @@
 //! Only built with `--cfg virtual_cpus`, for `uext4-bench conflicts`.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
 
 /// The most CPUs there can be.
 pub const CPUS_MAX: usize = 1024;
 
 static COUNT: AtomicUsize = AtomicUsize::new(1);
+
+/// What the clock of files says, in seconds since 1970; 0 while it runs.
+static STOPPED_AT: AtomicI64 = AtomicI64::new(0);
 
 thread_local! {
     static CPU: Cell<usize> = const { Cell::new(0) };
@@ -33,4 +36,17 @@ pub fn cpu() -> usize {
 /// The number of CPUs, rounded up to a power of two.
 pub fn cpu_shards() -> usize {
     COUNT.load(Relaxed).next_power_of_two()
+}
+
+/// Stops the clock of files: what is recorded is within one tick of it.
+pub fn stop_clock(seconds: i64) {
+    STOPPED_AT.store(seconds, Relaxed);
+}
+
+/// The time of the clock of files, if it was stopped.
+pub fn stopped_at() -> Option<i64> {
+    match STOPPED_AT.load(Relaxed) {
+        0 => None,
+        seconds => Some(seconds),
+    }
 }

@@ -83,6 +83,10 @@ impl Timestamp {
     /// The clock of the machine to a tick of its timer (10 ms at most), which is cheap to read.
     #[cfg(target_os = "linux")]
     pub fn coarse() -> Timestamp {
+        #[cfg(virtual_cpus)]
+        if let Some(sec) = uext4_sync::virtual_cpus::stopped_at() {
+            return Timestamp { sec, nsec: 0 };
+        }
         let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
         Timestamp {
             sec: now.tv_sec,

@@ -62,7 +62,8 @@ pub struct World {
 }
 
 impl World {
-    fn node(&self, path: &[u8]) -> Result<&InodeRef> {
+    /// The handle of a file.
+    pub fn node(&self, path: &[u8]) -> Result<&InodeRef> {
         let node = self.nodes.get(path);
         node.ok_or_else(|| anyhow::anyhow!("no handle of {}", String::from_utf8_lossy(path)))
     }

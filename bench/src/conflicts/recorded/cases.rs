@@ -12,14 +12,18 @@ use std::time::Duration;
 use uext4_block::MemoryDevice;
 use uext4_build::{MkfsOptions, NoProgress};
 use uext4_ext4::{Ext4, MountOptions};
+use uext4_sync::virtual_cpus;
 use uext4_testkit::model::Model;
 use uext4_testkit::operation::{Op, apply, find};
+use uext4_vfs::ilock::{LockMode, ilock};
 
 /// Bytes of the image and of the files in it.
 const IMAGE_BYTES: u64 = 512 << 20;
 const FILE_BYTES: usize = 64 << 10;
 /// Other names in a directory.
 const OTHERS: usize = 20;
+/// How often readers of the shared file meet before its lock is made for many.
+const READERS_MET: usize = 300;
 /// Where the CPU begins in a file that both write.
 const APART: u64 = 32 << 10;
 
@@ -301,6 +305,7 @@ pub fn world(cpus: &[Cpu; 3], options: &MountOptions, cold: bool) -> Result<Arc<
         ..options.clone()
     };
     let fs = Ext4::mount(device, options)?;
+    virtual_cpus::stop_clock(uext4_vfs::Timestamp::coarse().sec + 1);
     for jobs in [made_by as fn(usize) -> Vec<Op>, warm_up] {
         for which in MAKERS {
             let fs = Arc::clone(&fs);
@@ -321,19 +326,21 @@ pub fn world(cpus: &[Cpu; 3], options: &MountOptions, cold: bool) -> Result<Arc<
         }
     }
     let world = Arc::new(World { fs, nodes });
-    // What is read for the first time gets an access time.
-    for _ in 0..2 {
-        for (which, cpu) in cpus.iter().enumerate().take(2) {
-            let world = Arc::clone(&world);
-            cpu.run(move || {
-                let cases = cases(which).into_iter().map(|case| case.call);
-                for call in cases.filter(Call::only_reads) {
+    // What was read has its access time, and files that many read have got what they need for that.
+    let shared = ilock(&world.node(b"s/both")?.ilock, LockMode::Shared);
+    for (which, cpu) in cpus.iter().enumerate().take(2) {
+        let world = Arc::clone(&world);
+        cpu.run(move || {
+            let cases = cases(which).into_iter().map(|case| case.call);
+            for call in cases.filter(Call::only_reads) {
+                for _ in 0..READERS_MET {
                     call.run(&world, &mut call.buffer())?;
                 }
-                Ok(())
-            })?;
-        }
+            }
+            Ok(())
+        })?;
     }
+    drop(shared);
     if cold {
         world.fs.sync()?;
     }

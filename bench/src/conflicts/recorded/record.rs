@@ -85,7 +85,7 @@ fn step_through(child: Pid) -> Result<Recording> {
     let mut tracer = Tracer::new()?;
     loop {
         let registers = ptrace::getregs(child).context("ptrace")?;
-        tracer.note(&registers)?;
+        tracer.note(child, &registers)?;
         ptrace::step(child, None).context("ptrace")?;
         match waitpid(child, None)? {
             WaitStatus::Stopped(_, Signal::SIGTRAP) => {}
@@ -111,6 +111,8 @@ struct Tracer {
     allocator_entries: [u64; 6],
     /// Bytes that the allocator was asked for, as far as its first two arguments tell.
     asked: u64,
+    /// Where posix_memalign(3) stores what it gives; 0 for the others, which return it.
+    stored_at: u64,
     /// What it gave, first and end.
     given: Vec<(u64, u64)>,
     recording: Recording,
@@ -134,6 +136,7 @@ impl Tracer {
                 libc::aligned_alloc as *const () as u64,
             ],
             asked: 0,
+            stored_at: 0,
             given: Vec::new(),
             recording: Recording::default(),
         })
@@ -152,17 +155,24 @@ impl Tracer {
     }
 
     /// Notes what the instruction that is next will touch.
-    fn note(&mut self, registers: &libc::user_regs_struct) -> Result<()> {
+    fn note(&mut self, child: Pid, registers: &libc::user_regs_struct) -> Result<()> {
         self.recording.steps += 1;
         let at = registers.rip;
         let instruction = self.instruction(at)?;
         if self.allocator.is_none() && self.allocator_entries.contains(&at) {
             self.allocator = Some(self.calls.len());
-            let [malloc, _, calloc, realloc, _, aligned_alloc] = self.allocator_entries;
+            let [malloc, _, calloc, realloc, posix_memalign, aligned_alloc] =
+                self.allocator_entries;
+            self.stored_at = if at == posix_memalign {
+                registers.rdi
+            } else {
+                0
+            };
             self.asked = match at {
                 _ if at == malloc => registers.rdi,
                 _ if at == calloc => registers.rdi.saturating_mul(registers.rsi),
                 _ if at == realloc || at == aligned_alloc => registers.rsi,
+                _ if at == posix_memalign => registers.rdx,
                 _ => 0,
             };
         }
@@ -191,7 +201,10 @@ impl Tracer {
                 self.calls.pop();
                 if self.allocator.is_some_and(|depth| self.calls.len() < depth) {
                     self.allocator = None;
-                    let first = registers.rax;
+                    let first = match self.stored_at {
+                        0 => registers.rax,
+                        at => ptrace::read(child, at as ptrace::AddressType)? as u64,
+                    };
                     self.given.push((first, first.saturating_add(self.asked)));
                 }
             }

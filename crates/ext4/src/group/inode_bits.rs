@@ -243,3 +243,60 @@ impl InodeBits {
             .is_some_and(|at| at.load(Relaxed) > since)
     }
 }
+
+#[cfg(all(test, virtual_cpus))]
+mod many_cpus {
+    use super::*;
+    use std::collections::HashMap;
+    use uext4_block::MemoryDevice;
+    use uext4_sync::virtual_cpus;
+
+    const GROUP_BITS: u32 = 8192;
+    const EACH: usize = 700;
+
+    fn group() -> InodeBits {
+        let cache = BufferCache::new(Arc::new(MemoryDevice::new(1 << 16)), 4096, 8);
+        let buffer = cache.get(0).expect("a block");
+        InodeBits::new(buffer, &vec![0; GROUP_BITS as usize / 8])
+    }
+
+    /// Whatever the number of CPUs: each has lines of its own while there are some, no bit is claimed twice, and in
+    /// the end all are.
+    #[test]
+    fn virtual_cpus_claim_in_lines_of_their_own() {
+        for cpus in [
+            1, 2, 3, 7, 16, 17, 31, 48, 64, 100, 255, 256, 333, 1000, 1024,
+        ] {
+            virtual_cpus::set_count(cpus);
+            // Two lines for each CPU: the second when the first is full.
+            let groups: Vec<InodeBits> = (0..(2 * cpus).div_ceil(16)).map(|_| group()).collect();
+            let mut owners: HashMap<(usize, u32), usize> = HashMap::new();
+            let mut retries = 0;
+            let mut claim = |cpu: usize| {
+                virtual_cpus::move_to(cpu);
+                groups.iter().enumerate().find_map(|(no, bits)| {
+                    let index = bits.claim_own(0, GROUP_BITS, &|_| true, &mut retries)?;
+                    Some((no, index))
+                })
+            };
+            for _ in 0..EACH {
+                for cpu in 0..cpus {
+                    let (no, index) = claim(cpu).expect("there is room");
+                    let owner = *owners.entry((no, index / LINE_BITS)).or_insert(cpu);
+                    assert_eq!(owner, cpu, "{cpus} CPUs share a line of group {no}");
+                }
+            }
+            let mut claimed = cpus * EACH;
+            while cpus <= 64 && claim(claimed % cpus).is_some() {
+                claimed += 1;
+            }
+            let left = groups
+                .iter()
+                .map(|bits| bitmap::count_clear(&bits.words))
+                .sum::<u32>();
+            let all = groups.len() * GROUP_BITS as usize;
+            assert_eq!(claimed + left as usize, all, "{cpus} CPUs");
+            assert_eq!(retries, 0, "{cpus} CPUs, one at a time");
+        }
+    }
+}
