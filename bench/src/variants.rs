@@ -134,7 +134,8 @@ pub struct VariantArgs {
     /// How inode numbers are claimed: retry-unlocked, retry-locked, lock-free
     #[arg(long, value_name = "LIST", value_parser = |text: &str| parse_list(text, &IallocVariant::ALL))]
     pub ialloc: Option<VariantList<IallocVariant>>,
-    /// How generations are drawn: spinlock, atomic, percpu, percpu-range, percpu-stride, random, beyond
+    /// How generations are drawn: spinlock, atomic, percpu, percpu-range, percpu-stride, random, random-prng,
+    /// increment, none, beyond; with none, handles are not protected against reuse of their inode
     #[arg(long, value_name = "LIST", value_parser = |text: &str| parse_list(text, &GenerationVariant::ALL))]
     pub generation: Option<VariantList<GenerationVariant>>,
     /// How the inode cache is locked: global, global-nowait, per-bucket

@@ -34,7 +34,8 @@ const SECTIONS: [(&str, &str, &str); 18] = [
     ("fuse", "", "create remove randrw"),
 ];
 const IALLOC: &str = "retry-unlocked retry-locked lock-free";
-const GENERATION: &str = "spinlock atomic percpu percpu-range percpu-stride random beyond";
+const GENERATION: &str =
+    "spinlock atomic percpu percpu-range percpu-stride random random-prng increment none beyond";
 const ICACHE: &str = "global/no-lazytime global/lazytime global-nowait/no-lazytime global-nowait/lazytime \
                       per-bucket/no-lazytime per-bucket/lazytime";
 const DIRECT: &str = "bare exclusive-first/dioread_nolock exclusive-first/dioread_lock \

@@ -130,7 +130,7 @@ fn mdtest_with_a_part_of_its_phases() {
 fn create_unlink_with_all_variants() {
     let common = format!("{SMALL} --tasks 1,5 --time 0.005 -i 1");
     let document = json("create-unlink", &format!("{common} --generation all"));
-    assert_eq!(rows(&document).len(), 7 * 2);
+    assert_eq!(rows(&document).len(), 10 * 2);
     rows(&document).iter().for_each(assert_latency);
     let caches = "--icache all --lazytime off,on --lock-stat";
     let text = print(&format!("create-unlink {common} {caches}")).unwrap();
@@ -143,9 +143,9 @@ fn create_unlink_with_all_variants() {
 fn generation_with_all_variants() {
     let args = "--threads 1,3 --time 0.002 -i 1 --reuses 2^14 --widths 8,9 --lock-stat";
     let document = json("generation", args);
-    assert_eq!(rows(&document).len(), 7 * 2);
+    assert_eq!(rows(&document).len(), 10 * 2);
     let repeats = document["repeats"].as_array().unwrap();
-    assert_eq!(repeats.len(), 7 * 3);
+    assert_eq!(repeats.len(), 10 * 3);
     for row in repeats {
         assert!(row["expected"]["earlier_handle"].is_f64());
         if row["arm"] == "beyond" && row["width_bits"] != 32 {

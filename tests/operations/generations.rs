@@ -41,9 +41,15 @@ fn errno(result: Result<(), Ext4Error>) -> Errno {
     result.expect_err("refused").errno()
 }
 
+/// The variants that assign a generation.
+fn assigning() -> impl Iterator<Item = GenerationVariant> {
+    let all = GenerationVariant::ALL.into_iter();
+    all.filter(|variant| *variant != GenerationVariant::None)
+}
+
 #[test]
 fn a_handle_is_stale_after_unlink_and_reuse() {
-    for variant in GenerationVariant::ALL {
+    for variant in assigning() {
         // Few inodes, so that the number is used again however inodes are searched.
         let path = image("16M", "-b 1024 -N 64");
         let fs = mount(&path, options(variant));
@@ -88,6 +94,47 @@ fn a_handle_is_stale_after_unlink_and_reuse() {
     }
 }
 
+/// What `none` leaves out: a handle names an inode number, and opens what has it now.
+#[test]
+fn without_generations_a_handle_opens_what_reuses_its_inode() {
+    let path = image("16M", "-b 1024 -N 64");
+    let fs = mount(&path, options(GenerationVariant::None));
+    let file = create(&fs, "file");
+    let (ino, first) = (file.ino, handle(&fs, &file));
+    assert_eq!(fs.files.generation(&file), Generation(0));
+    drop(file);
+    unlink(&fs, "file");
+    assert_stale(&fs, first, "nothing has the number");
+    let second = reuse(&fs, ino, "second");
+    let found = fs.open_handle(first).expect("the file that has the number");
+    assert_eq!(found.ino, second.ino);
+    drop((second, found));
+    path.end(fs);
+    assert_eq!(on_disk(&path, ino), 0);
+}
+
+#[test]
+fn increment_counts_the_uses_of_an_inode() {
+    let path = image("16M", "-b 1024 -N 64");
+    let mut ino = None;
+    for used in 1..8 {
+        let fs = mount(&path, options(GenerationVariant::Increment));
+        let mut made = Vec::new();
+        let file = loop {
+            let name = format!("{}", made.len());
+            let file = create(&fs, &name);
+            made.push(name);
+            if *ino.get_or_insert(file.ino) == file.ino {
+                break file;
+            }
+        };
+        assert_eq!(fs.files.generation(&file), Generation(used));
+        drop(file);
+        made.iter().for_each(|name| unlink(&fs, name));
+        path.end(fs);
+    }
+}
+
 #[test]
 fn an_unlinked_file_that_is_open_keeps_its_handle() {
     let path = image("16M", "");
@@ -98,6 +145,61 @@ fn an_unlinked_file_that_is_open_keeps_its_handle() {
     fs.open_handle(open).expect("it exists while it is open");
     drop(file);
     assert_stale(&fs, open, "the last reference went");
+}
+
+/// Reads blocks until no block of the image is left in memory that nothing refers to.
+fn evict(fs: &Ext4) {
+    for _ in 0..3 {
+        for block in 0..fs.volume.geometry().blocks_count {
+            fs.volume.cache().get(block).expect("reads");
+        }
+    }
+}
+
+/// Blocks of inode tables of which this mount was the first to use any have left memory when their inodes are used again.
+#[test]
+fn a_generation_outlives_the_eviction_of_its_block() {
+    for ialloc in IallocVariant::ALL {
+        let path = image("64M", "-b 1024 -N 512");
+        let options = MountOptions {
+            generation: GenerationVariant::Increment,
+            ialloc,
+            cache_bytes: 1 << 20,
+            ..MountOptions::default()
+        };
+        let fs = mount(&path, options.clone());
+        let mut former = BTreeMap::new();
+        for round in 0..4 {
+            let files: Vec<_> = (0..200).map(|i| create(&fs, &format!("{i}"))).collect();
+            let now: BTreeMap<Ino, Generation> = files
+                .iter()
+                .map(|file| (file.ino, fs.files.generation(file)))
+                .collect();
+            drop(files);
+            let again = now.iter().filter(|(ino, _)| former.contains_key(*ino));
+            assert!(round == 0 || again.count() > 50, "{ialloc}, round {round}");
+            for (ino, generation) in now {
+                let last = former.insert(ino, generation).map_or(0, |last| last.0);
+                assert_eq!(
+                    generation.0,
+                    last + 1,
+                    "{ialloc}, round {round}, inode {ino}"
+                );
+            }
+            for i in 0..200 {
+                unlink(&fs, &format!("{i}"));
+            }
+            // Writes all to its place, so that the journal refers to no block.
+            let read_only = |read_only| MountOptions {
+                read_only,
+                ..options.clone()
+            };
+            fs.remount(&read_only(true)).expect("becomes read-only");
+            evict(&fs);
+            fs.remount(&read_only(false)).expect("becomes writable");
+        }
+        path.end(fs);
+    }
 }
 
 #[test]

@@ -101,6 +101,59 @@ fn twice_gives_the_content_back() {
     }
 }
 
+/// The two generations of a swap are of one draw: neighbours with a counter, each the next of its inode with `increment`.
+#[test]
+fn both_generations_are_of_one_draw() {
+    for variant in GenerationVariant::ALL {
+        let path = image("32M", "");
+        let options = MountOptions {
+            generation: variant,
+            ..MountOptions::default()
+        };
+        let fs = mount(&path, options);
+        let file = create(&fs, "file", b"data");
+        let boot = || {
+            let boot = fs.inodes.get_inode(Ino::BOOT_LOADER);
+            fs.files.generation(&boot.expect("it was made"))
+        };
+        fs.files.swap_boot(&Caller::root(), &file).expect("swap");
+        for _ in 0..20 {
+            let last = [fs.files.generation(&file).0, boot().0];
+            let old = FileSystem::handle(&*fs, &file);
+            fs.files.swap_boot(&Caller::root(), &file).expect("swap");
+            let now = [fs.files.generation(&file).0, boot().0];
+            let what = format!("{variant}: {last:x?}, {now:x?}");
+            match variant {
+                GenerationVariant::None => assert_eq!(now, last, "{what}"),
+                GenerationVariant::Increment => assert_eq!(now, last.map(|g| g + 1), "{what}"),
+                GenerationVariant::Spinlock
+                | GenerationVariant::Atomic
+                | GenerationVariant::Percpu
+                | GenerationVariant::PercpuRange => {
+                    assert_eq!(now[1], now[0].wrapping_add(1), "{what}");
+                }
+                GenerationVariant::PercpuStride => {
+                    let step = now[1].wrapping_sub(now[0]);
+                    assert!(step.is_power_of_two() && step <= 64, "{what}");
+                }
+                GenerationVariant::Random
+                | GenerationVariant::RandomPrng
+                | GenerationVariant::Beyond => {
+                    assert!(now[0] != last[0] && now[1] != last[1], "{what}");
+                }
+            }
+            let opened = fs.open_handle(old).map(drop);
+            match variant {
+                GenerationVariant::None => opened.expect("it is the same file"),
+                _ => assert_eq!(opened.expect_err("stale"), Errno::ESTALE, "{what}"),
+            }
+        }
+        drop(file);
+        drop(remounted(fs, &path));
+        fsck(&path);
+    }
+}
+
 #[test]
 fn trees_get_the_checksums_of_their_new_owner() {
     for shape in SHAPES {

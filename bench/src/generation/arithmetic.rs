@@ -21,16 +21,19 @@
 //! share (N inodes, handles held for 1/p reuses), and p T/N for one of T threads on a CPU of its own,
 //! where only its own draws count.
 //!
-//! **Range.** A CPU's slice has L = 2^bits / C stamps and is given from a random base b to its end, then
-//! from a new base. A run has (L + 1)/2 draws on average; a new base equals the stamp before it only if
-//! that was the slice's last and so is the base: back to back 2/(L (L + 1)). The stamp v is given in a
-//! run if b <= v, so it has the share (v + 1) / (L (L + 1) / 2) of all draws, and two far apart are equal
-//! with the sum of the squares, (2/3)(2L + 1)/(L (L + 1)), about 4/(3 L). In the population the nearness
-//! in time counts: a visit of v at the end of S draws needs the run to end first, after L - v draws.
-//! With the weights q^s the visits of v in all later runs sum up to q^(L-v) A / (1 - B), where
-//! A = (1 - q^(v+1)) / (L a) are those in a run that just began and B = q (1 - q^L) / (L a) is the
-//! weight of the end of that run; [`range_held`] sums that over v. The first repeat: the slice's first two
-//! bases b and c, whichever is less, m, give it after L - m + 1 draws, and m is (L - 1)(2 L - 1)/(6 L).
+//! **Range.** There are S = 2^bits stamps, 0 among them. A CPU gives L = S / C stamps in a row, then all CPUs get a new base,
+//! which is uniform: a run of L stamps has none twice, and a stamp of a later run equals a given one with 1/S. Back to
+//! back: the first of a run equals the last of the run before, 1/(S L) of all draws. Of all pairs of n draws, those in
+//! different runs, (n - L)/(n - 1), are equal with 1/S. In the population a handle that was given j draws before the end of its run
+//! is of an earlier run after S > j draws with q^j, the mean of which over j < L is (1 - q^L)/(L a). The
+//! first repeat of one CPU: that m whole runs and x draws of the next have no stamp twice means that m + 1 arcs of a circle of S do
+//! not overlap, which has the probability `(1 - (m L + x)/S)^m`; the mean is the sum of that over all numbers of draws,
+//! and the integral over x is closed.
+//!
+//! **Increment.** Each inode has a counter of its own: as a counter, with a = p for the population. Two inodes that were never used
+//! begin with the same stamp.
+//!
+//! **None.** Every stamp is 0.
 
 use super::{HOLD, INODES};
 use serde::Serialize;
@@ -71,7 +74,7 @@ pub fn expected(variant: GenerationVariant, bits: u32, reuses: u64, at: Placemen
     let shared = 1.0 / (HOLD as f64 * INODES as f64);
     let own = shared * at.threads as f64;
     match variant {
-        GenerationVariant::Random => Expected {
+        GenerationVariant::Random | GenerationVariant::RandomPrng => Expected {
             back_to_back: 1.0 / (all - 1.0),
             earlier_handle: 1.0 / (all - 1.0),
             stale_handle: 1.0 / (all - 1.0),
@@ -98,8 +101,20 @@ pub fn expected(variant: GenerationVariant, bits: u32, reuses: u64, at: Placemen
             ..counter(all / at.cpus as f64, n, own, at.same_cpu)
         },
         GenerationVariant::PercpuRange => Expected {
-            why: "a CPU's slice is given to its end, then from a new random base, which repeats the rest",
-            ..range(all / at.cpus as f64, own, at.same_cpu)
+            why: "every CPU's range is given from a random base on; the next base may repeat any of it",
+            ..range(all, at.cpus, n, own)
+        },
+        GenerationVariant::Increment => Expected {
+            first_repeat: 2.0,
+            why: "a stamp comes again when its inode was used as often as there are stamps",
+            ..counter(all - 1.0, n, 1.0 / HOLD as f64, 1.0)
+        },
+        GenerationVariant::None => Expected {
+            back_to_back: 1.0,
+            earlier_handle: 1.0,
+            stale_handle: 1.0,
+            first_repeat: 2.0,
+            why: "there are no stamps: every handle is accepted",
         },
     }
 }
@@ -132,36 +147,30 @@ fn counter_held(period: f64, a: f64) -> f64 {
     a * ((period - 1.0) * ln_q).exp() / round
 }
 
-fn range(len: f64, a: f64, same_cpu: f64) -> Expected {
+/// Of `all` stamps for `cpus` CPUs, in `n` draws.
+fn range(all: f64, cpus: usize, n: f64, a: f64) -> Expected {
+    let len = all / cpus as f64;
     Expected {
-        back_to_back: 2.0 / (len * (len + 1.0)),
-        earlier_handle: same_cpu * far_apart(len),
-        stale_handle: range_held(len, a),
-        first_repeat: len + 1.0 - (len - 1.0) * (2.0 * len - 1.0) / (6.0 * len),
+        back_to_back: 1.0 / (all * len),
+        earlier_handle: ((n - len) / (n - 1.0)).max(0.0) / all,
+        stale_handle: run_ended(len, a) / all,
+        first_repeat: range_first_repeat(all, cpus),
         why: "",
     }
 }
 
-fn far_apart(len: f64) -> f64 {
-    2.0 / 3.0 * (2.0 * len + 1.0) / (len * (len + 1.0))
+/// The probability that the run of a handle has ended: the mean of q^j over j < L.
+fn run_ended(len: f64, a: f64) -> f64 {
+    -(len * (-a).ln_1p()).exp_m1() / (len * a)
 }
 
-/// The mean over v of `(a/q) q^(L-v) A(v) / (1 - B)`, in closed form.
-fn range_held(len: f64, a: f64) -> f64 {
-    // The closed form loses its digits there, and the limit is right within that.
-    if a * len < 1e-2 {
-        return far_apart(len);
-    }
-    let q = 1.0 - a;
-    let q_len = (len * (-a).ln_1p()).exp();
-    // Sums of q^j and j q^j for j from 1 to L.
-    let sum = q * (1.0 - q_len) / a;
-    let sum_j = q * (1.0 - (len + 1.0) * q_len + len * q_len * q) / (a * a);
-    // The sum over u = v + 1 of u (q^(L+1-u) - q^(L+1)).
-    let visits = (len + 1.0) * sum - sum_j - q_len * q * len * (len + 1.0) / 2.0;
-    let share = 2.0 / (len * (len + 1.0));
-    let run_ends = q * (1.0 - q_len) / (len * a);
-    share * visits / (len * a) / (1.0 - run_ends) * a / q
+fn range_first_repeat(all: f64, cpus: usize) -> f64 {
+    let share = 1.0 / cpus as f64;
+    let runs = |m: usize| {
+        let free = |runs: usize| (1.0 - runs as f64 * share).max(0.0).powi(m as i32 + 1);
+        all / (m + 1) as f64 * (free(m) - free(m + 1))
+    };
+    1.0 + (0..cpus).map(runs).sum::<f64>()
 }
 
 #[cfg(test)]
@@ -193,30 +202,45 @@ mod tests {
         near(beyond_held(stamps), sum, 1e-9);
     }
 
-    /// The closed form against the chain itself, step by step.
+    /// The closed form against the sum over the places of a run.
     #[test]
-    fn range_is_the_sum_over_the_chain() {
-        for (len, a) in [(8usize, 0.1), (32, 0.01), (20, 0.5)] {
+    fn a_run_ends_by_the_sum_over_its_places() {
+        for (len, a) in [(8usize, 0.1), (32, 0.01), (20, 0.5), (128, 1e-6)] {
             let q: f64 = 1.0 - a;
-            let mut sum = 0.0;
-            for v in 0..len {
-                let share = (v + 1) as f64 / (len * (len + 1) / 2) as f64;
-                let mut at = vec![0.0; len];
-                at[v] = 1.0;
-                let mut weight = a;
-                for _ in 0..4000 {
-                    let mut next = vec![at[len - 1] / len as f64; len];
-                    for u in 1..len {
-                        next[u] += at[u - 1];
+            let sum: f64 = (0..len).map(|left| q.powi(left as i32)).sum();
+            near(run_ended(len as f64, a), sum / len as f64, 1e-9);
+        }
+        // At 32 bits no run ends while a handle is held.
+        assert!(run_ended(2f64.powi(31), 1e-5) < 1e-4);
+    }
+
+    /// The integral against every order of two or four runs on a small circle.
+    #[test]
+    fn the_first_repeat_of_runs() {
+        for cpus in [1, 2, 4] {
+            let all = 256;
+            let len = all / cpus;
+            let mut rng = fastrand::Rng::with_seed(1);
+            let trials = 40_000;
+            let mut draws = 0u64;
+            for _ in 0..trials {
+                let mut seen = vec![false; all];
+                'runs: loop {
+                    let base = rng.usize(..all);
+                    for i in 0..len {
+                        draws += 1;
+                        let stamp = &mut seen[(base + i) % all];
+                        if std::mem::replace(stamp, true) {
+                            break 'runs;
+                        }
                     }
-                    at = next;
-                    sum += share * weight * at[v];
-                    weight *= q;
                 }
             }
-            near(range_held(len as f64, a), sum, 1e-6);
+            near(
+                range_first_repeat(all as f64, cpus),
+                draws as f64 / f64::from(trials),
+                0.01,
+            );
         }
-        near(range_held(128.0, 1e-6), far_apart(128.0), 0.01);
-        near(range_held(1024.0, 1.1e-5), far_apart(1024.0), 0.02);
     }
 }

@@ -30,7 +30,8 @@ const HOLD: u64 = 16;
 /// The variants, counts of threads and widths.
 #[derive(Clone, Debug, Args)]
 pub struct GenerationArgs {
-    /// Variants: spinlock, atomic, percpu, percpu-range, percpu-stride, random, beyond, or all
+    /// Variants: spinlock, atomic, percpu, percpu-range, percpu-stride, random, random-prng, increment, none,
+    /// beyond, or all; none assigns no generation, so that handles are not protected
     #[arg(long, value_name = "LIST", default_value = "all", value_parser = |text: &str| parse_list(text, &GenerationVariant::ALL))]
     pub generation: VariantList<GenerationVariant>,
     /// Threads that draw; a comma list runs each count

@@ -145,7 +145,10 @@ fn reuse_many(generator: &Generator, thread: usize, threads: usize, reuses: u64)
 fn first_repeat(variant: GenerationVariant, bits: u32) -> f64 {
     let most = f64::from(1u32 << bits);
     let each = match variant {
-        GenerationVariant::Random | GenerationVariant::Beyond => 1.3 * most.sqrt(),
+        GenerationVariant::Random | GenerationVariant::RandomPrng | GenerationVariant::Beyond => {
+            1.3 * most.sqrt()
+        }
+        GenerationVariant::Increment | GenerationVariant::None => 2.0,
         _ => most,
     };
     let trials = (FIRST_REPEAT_DRAWS / each).clamp(4.0, 2000.0) as u32;

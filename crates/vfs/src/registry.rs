@@ -7,6 +7,9 @@
 //! * `nodev` (after): [`Registry::get_tree_nodev`] makes one without a search. Keyed look-ups search.
 //! * `beyond`: hashed and sharded; look-ups are O(1), and creation takes no lock that all share.
 //!
+//! Every variant allocates an entry without the lock. A keyed creation looks its key up, allocates, and looks it up again: where
+//! another thread published one meanwhile, that one is shared and the spare is dropped.
+//!
 //! # Life cycle
 //! new (published, being filled) -> live -> freeing (no reference left, being shut down) -> gone. Filling and shutting down
 //! happen outside the registry lock. Look-ups that find a new or freeing superblock wait, without that lock, and retry when
@@ -142,15 +145,18 @@ impl<K: SuperKey, S: Superblock> Registry<K, S> {
         fill: impl FnOnce() -> Result<S, E>,
     ) -> Result<SuperRef<K, S>, E> {
         let (hash, home) = self.locate(&key);
-        let index = home.index.lock();
-        match find_settled(home, index, &key, hash, compatible) {
-            Found::Live(superblock) => superblock,
-            Found::Absent(mut index) => {
-                let entry = NewEntry::publish(home, &mut index, key, hash);
-                drop(index);
-                entry.fill(fill)
-            }
+        let mut index = home.index.lock();
+        if let Some(found) = find_settled(home, &mut index, &key, hash) {
+            return share(&index, found, compatible);
         }
+        drop(index);
+        let spare = Arc::new(Entry::new(key, hash, Arc::clone(home)));
+        let mut index = home.index.lock();
+        // Another thread may have published one while the lock was not held.
+        if let Some(found) = find_settled(home, &mut index, &spare.key, hash) {
+            return share(&index, found, compatible);
+        }
+        NewEntry::publish(home, index, spare).fill(fill)
     }
 
     /// Makes a superblock under a key that no other has, as that of a namespace being created; later
@@ -170,8 +176,8 @@ impl<K: SuperKey, S: Superblock> Registry<K, S> {
             return self.get_tree_keyed(key, |_| Ok(()), fill);
         }
         let (hash, home) = self.locate(&key);
-        let entry = NewEntry::publish(home, &mut home.index.lock(), key, hash);
-        entry.fill(fill)
+        let entry = Arc::new(Entry::new(key, hash, Arc::clone(home)));
+        NewEntry::publish(home, home.index.lock(), entry).fill(fill)
     }
 
     /// The superblock on a device or image, which `key` names, shared by all its mounts that are alike:
@@ -205,11 +211,9 @@ impl<K: SuperKey, S: Superblock> Registry<K, S> {
     /// May sleep. Takes `registry`.
     pub fn find(&self, key: &K) -> Option<SuperRef<K, S>> {
         let (hash, home) = self.locate(key);
-        let index = home.index.lock();
-        match find_settled(home, index, key, hash, |_| Ok::<(), Infallible>(())) {
-            Found::Live(superblock) => superblock.ok(),
-            Found::Absent(_) => None,
-        }
+        let mut index = home.index.lock();
+        let found = find_settled(home, &mut index, key, hash)?;
+        share(&index, found, |_| Ok::<(), Infallible>(())).ok()
     }
 
     /// The number of superblocks, including new and freeing ones.
@@ -251,33 +255,33 @@ impl<S: Superblock> Registry<(), S> {
     }
 }
 
-enum Found<'a, K: Eq, S: Superblock, E> {
-    Live(Result<SuperRef<K, S>, E>),
-    Absent(MutexGuard<'a, Index<K, S>>),
-}
-
-/// Looks `key` up, waiting while it is new or freeing.
-fn find_settled<'a, K: Eq, S: Superblock, E>(
-    home: &'a Home<K, S>,
-    mut index: MutexGuard<'a, Index<K, S>>,
+/// Looks `key` up, waiting while it is new or freeing; what is found is live while the lock is held.
+fn find_settled<K: Eq, S: Superblock>(
+    home: &Home<K, S>,
+    index: &mut MutexGuard<'_, Index<K, S>>,
     key: &K,
     hash: u64,
-    compatible: impl FnOnce(&S) -> Result<(), E>,
-) -> Found<'a, K, S, E> {
+) -> Option<Arc<Entry<K, S>>> {
     loop {
-        let Some(entry) = index.find(key, hash) else {
-            return Found::Absent(index);
-        };
+        let entry = index.find(key, hash)?;
         if entry.is_live() {
-            return Found::Live(compatible(entry.value()).map(|()| {
-                entry.active.fetch_add(1, Relaxed);
-                SuperRef::new(Arc::clone(entry))
-            }));
+            return Some(Arc::clone(entry));
         }
-        home.wait(&mut index, |index| {
+        home.wait(index, |index| {
             index.find(key, hash).is_none_or(|entry| entry.is_live())
         });
     }
+}
+
+/// A reference to a live superblock, if `compatible` accepts it.
+fn share<K: Eq, S: Superblock, E>(
+    _locked: &MutexGuard<'_, Index<K, S>>,
+    found: Arc<Entry<K, S>>,
+    compatible: impl FnOnce(&S) -> Result<(), E>,
+) -> Result<SuperRef<K, S>, E> {
+    compatible(found.value())?;
+    found.active.fetch_add(1, Relaxed);
+    Ok(SuperRef::new(found))
 }
 
 /// An entry without a value, in the registry; removed when dropped without a value.
@@ -287,13 +291,12 @@ struct NewEntry<'a, K: Eq, S> {
 }
 
 impl<'a, K: Eq, S: Superblock> NewEntry<'a, K, S> {
+    /// Adds an entry, and releases the lock.
     fn publish(
         home: &'a Home<K, S>,
-        index: &mut Index<K, S>,
-        key: K,
-        hash: u64,
+        mut index: MutexGuard<'_, Index<K, S>>,
+        entry: Arc<Entry<K, S>>,
     ) -> NewEntry<'a, K, S> {
-        let entry = Arc::new(Entry::new(key, hash, Arc::clone(home)));
         index.insert(Arc::clone(&entry));
         NewEntry { home, entry }
     }

@@ -94,9 +94,9 @@ impl FileIo {
     /// Swaps the data of a regular file with that of the boot loader's inode, which is made an empty
     /// file of the superuser if there was never one (`EXT4_IOC_SWAP_BOOT`).
     ///
-    /// RunLookup, size, blocks, and the times of reading and writing are swapped; owner, permissions,
-    /// extended attributes and the other flags stay. Both get a new generation, so that handles of the
-    /// file are stale, and the time of their change is now.
+    /// Mapping, size, blocks, and the times of reading and writing are swapped; owner, permissions,
+    /// extended attributes and the other flags stay. Both get a new generation, in one draw, so that handles of the
+    /// file are stale; in the variant `none` they keep theirs. The time of their change is now.
     ///
     /// # Locks
     /// Both inodes' `ilock` and `map`, alone; reads from the device.
@@ -147,8 +147,20 @@ impl FileIo {
         };
         let file_data = Moved::of(inode, &file_nodes, file_stays);
         let boot_data = Moved::of(&boot, &boot_nodes, boot_stays);
-        self.give(&handle, inode, file_map, &boot_data, file_stays)?;
-        self.give(&handle, &boot, boot_map, &file_data, boot_stays)?;
+        let last = [inode.generation(), boot.generation()];
+        let [file_generation, boot_generation] = self.inodes.generator.redraw(last);
+        let to_file = Receiver {
+            inode,
+            generation: file_generation,
+            stays: file_stays,
+        };
+        let to_boot = Receiver {
+            inode: &boot,
+            generation: boot_generation,
+            stays: boot_stays,
+        };
+        self.give(&handle, &to_file, file_map, &boot_data)?;
+        self.give(&handle, &to_boot, boot_map, &file_data)?;
         handle.finish();
         Ok(())
     }
@@ -166,16 +178,19 @@ impl FileIo {
         Ok(())
     }
 
-    /// Makes `data` the data of `inode`, under a new generation; `stays`: sectors of its attributes.
+    /// Makes `data` the data of an inode, under its new generation.
     fn give(
         &self,
         handle: &Handle<'_>,
-        inode: &Inode,
+        to: &Receiver<'_>,
         tree: &mut MapTree,
         data: &Moved<'_>,
-        stays: u64,
     ) -> Result<()> {
-        let generation = self.inodes.generator.draw(Some(inode.generation()));
+        let &Receiver {
+            inode,
+            generation,
+            stays,
+        } = to;
         let seed = self.volume.sb.csum_seed.inode(inode.ino, generation);
         self.mapping.reseed_nodes(handle, data.nodes, seed)?;
         let time = now();
@@ -227,6 +242,15 @@ impl FileIo {
         handle.finish();
         self.inodes.get_inode(Ino::BOOT_LOADER)
     }
+}
+
+/// The inode to which a swap gives data.
+struct Receiver<'a> {
+    inode: &'a Inode,
+    /// The one that it gets.
+    generation: Generation,
+    /// Sectors of its attributes, which it keeps.
+    stays: u64,
 }
 
 /// What a swap takes from an inode.

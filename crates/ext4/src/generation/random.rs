@@ -1,5 +1,5 @@
-//! Words from the cryptographic generator of the thread (ChaCha12, seeded by the system and again
-//! after every 64 KiB).
+//! Words from the generators of the thread: the cryptographic one (ChaCha12, seeded by the system and again
+//! after every 64 KiB), and a cheap one, whose words follow from a few of them (wyrand, 64 bits of state).
 //!
 //! # Data model
 //! Words are drawn in batches: most of the time a draw is a load from memory of the thread's own. A
@@ -55,7 +55,8 @@ pub(super) fn word() -> u32 {
     BATCH_OF_THREAD.with(Batch::next)
 }
 
-/// A random number less than `limit`, which is at most 2^32.
-pub(super) fn below(limit: u64) -> u64 {
-    (u64::from(word()) * limit) >> 32
+/// 32 random bits of the cheap generator.
+#[inline]
+pub(super) fn cheap_word() -> u32 {
+    fastrand::u32(..)
 }

@@ -5,14 +5,15 @@ use std::collections::HashSet;
 const DRAWS: usize = 100_000;
 
 #[test]
-fn no_variant_gives_zero_or_more_bits_than_asked() {
+fn only_none_gives_zero_and_no_variant_more_bits_than_asked() {
     for variant in GenerationVariant::ALL {
         for bits in [8, 9, 16, 31, 32] {
             let generator = Generator::with_width(variant, bits);
             let mut last = None;
             for _ in 0..DRAWS {
                 let drawn = generator.draw(last);
-                assert_ne!(drawn.0, 0, "{variant}, {bits} bits");
+                let is_none = variant == GenerationVariant::None;
+                assert_eq!(drawn.0 == 0, is_none, "{variant}, {bits} bits");
                 assert!(u64::from(drawn.0) < 1 << bits, "{variant}, {bits} bits");
                 last = Some(drawn);
             }
@@ -46,11 +47,13 @@ fn beyond_never_repeats_back_to_back() {
 
 #[test]
 fn random_repeats_back_to_back() {
-    let generator = Generator::with_width(GenerationVariant::Random, 8);
-    let drawn: Vec<_> = (0..DRAWS).map(|_| generator.draw(None)).collect();
-    let repeats = drawn.windows(2).filter(|w| w[0] == w[1]).count();
-    // One in 255 is 392; the chance to miss these bounds is below 10^-20.
-    assert!((200..600).contains(&repeats), "{repeats} repeats");
+    for variant in [GenerationVariant::Random, GenerationVariant::RandomPrng] {
+        let generator = Generator::with_width(variant, 8);
+        let drawn: Vec<_> = (0..DRAWS).map(|_| generator.draw(None)).collect();
+        let repeats = drawn.windows(2).filter(|w| w[0] == w[1]).count();
+        // One in 255 is 392; the chance to miss these bounds is below 10^-20.
+        assert!((200..600).contains(&repeats), "{variant}: {repeats}");
+    }
 }
 
 #[test]
@@ -60,19 +63,73 @@ fn every_stamp_is_drawn() {
         let mut seen = HashSet::new();
         match &generator.source {
             // The thread may stay on one CPU, which has only its share.
-            Source::PercpuRange(slices) => {
-                for slice in slices.iter() {
-                    seen.extend((0..DRAWS).map(|_| slice.take(random::below)));
-                }
-            }
             Source::PercpuStride(counters, cpus) => {
                 for counter in counters.iter() {
-                    seen.extend((0..256).map(|_| counter.take(*cpus, generator.mask)));
+                    seen.extend((0..256).flat_map(|_| counter.take::<1>(*cpus, generator.mask)));
                 }
             }
-            _ => seen.extend((0..DRAWS).map(|_| generator.draw(None).0)),
+            Source::None => continue,
+            _ => {
+                let mut last = None;
+                seen.extend((0..DRAWS).map(|_| {
+                    let drawn = generator.draw(last);
+                    last = Some(drawn);
+                    drawn.0
+                }));
+            }
         }
         assert_eq!(seen.len(), 255, "{variant}");
+    }
+}
+
+#[test]
+fn increment_gives_what_follows_the_former_one() {
+    let generator = Generator::new(GenerationVariant::Increment);
+    for (last, next) in [
+        (None, 1),
+        (Some(0), 1),
+        (Some(1), 2),
+        (Some(u32::MAX), 1),
+        (Some(0x8000_0000), 0x8000_0001),
+    ] {
+        assert_eq!(generator.draw(last.map(Generation)), Generation(next));
+    }
+}
+
+#[test]
+fn two_generations_in_one_draw() {
+    for variant in GenerationVariant::ALL {
+        for bits in [8, 32] {
+            let generator = Generator::with_width(variant, bits);
+            let mut last = [Generation(3), Generation(200)];
+            for _ in 0..DRAWS {
+                let [a, b] = generator.redraw(last);
+                let what = format!("{variant}, {bits} bits: {last:?}, {a:?}, {b:?}");
+                match variant {
+                    GenerationVariant::None => assert_eq!([a, b], last, "{what}"),
+                    _ => assert!(a.0 != 0 && b.0 != 0, "{what}"),
+                }
+                let follows = |a: u32| [a + 1];
+                match &generator.source {
+                    Source::Spinlock(_) | Source::Atomic(_) | Source::Percpu(_) => {
+                        assert_eq!([b.0], follows(a.0), "{what}");
+                    }
+                    Source::PercpuRange(..) => {
+                        assert_eq!(b.0, (a.0 + 1) & generator.mask, "{what}");
+                    }
+                    Source::PercpuStride(_, cpus) => {
+                        assert_eq!(b.0, a.0.wrapping_add(*cpus) & generator.mask, "{what}");
+                    }
+                    Source::Increment => {
+                        assert_eq!(generator.draw(Some(last[0])), a, "{what}");
+                        assert_eq!(generator.draw(Some(last[1])), b, "{what}");
+                    }
+                    Source::Beyond => assert!(a != last[0] && b != last[1], "{what}"),
+                    Source::Random | Source::RandomPrng | Source::None => {}
+                }
+                last = [a, b];
+            }
+        }
     }
 }
 
@@ -90,46 +147,25 @@ fn one_counter_gives_all_stamps_before_it_repeats() {
 #[test]
 fn counters_wrap_around() {
     let counter = Counter::new(u32::MAX);
-    assert_eq!(counter.take(1, u32::MAX), u32::MAX);
-    assert_eq!(counter.take(1, u32::MAX), 1, "not 0");
+    assert_eq!(counter.take(1, u32::MAX), [u32::MAX]);
+    assert_eq!(counter.take(1, u32::MAX), [1], "not 0");
     let stride = Counter::new(0xffff_fffd);
-    assert_eq!(stride.take(4, u32::MAX), 0xffff_fffd);
-    assert_eq!(stride.take(4, u32::MAX), 1, "the low bits stay");
+    assert_eq!(stride.take(4, u32::MAX), [0xffff_fffd]);
+    assert_eq!(stride.take(4, u32::MAX), [1], "the low bits stay");
     let locked = Mutex::new(&class::GENERATION, u32::MAX);
-    assert_eq!(counters::take_locked(&locked, u32::MAX), 1);
-    assert_eq!(counters::take_locked(&locked, 0xff), 2);
+    assert_eq!(counters::take_locked(&locked, u32::MAX), [1]);
+    assert_eq!(counters::take_locked(&locked, 0xff), [2]);
 }
 
 #[test]
-fn slices_cover_all_stamps_once() {
-    for cpus in [1, 2, 8, 64] {
-        for bits in [8, 16] {
-            let mut seen = HashSet::new();
-            for cpu in 0..cpus {
-                let slice = Slice::new(cpu, cpus, bits, |_| 0);
-                let len = (1usize << bits) / cpus - usize::from(cpu == 0);
-                for _ in 0..len {
-                    let no_new_base = |_| unreachable!("it has not run out");
-                    assert!(seen.insert(slice.take(no_new_base)), "twice");
-                }
-                let first = slice.take(|_| 0);
-                assert!(seen.contains(&first), "its own, again");
-            }
-            assert_eq!(seen.len(), (1 << bits) - 1);
-            assert!(!seen.contains(&0));
-        }
-    }
-}
-
-#[test]
-fn the_widest_slice_ends_where_stamps_do() {
-    let slice = Slice::new(0, 1, 32, |len| len - 1);
-    assert_eq!(slice.take(|_| 5), u32::MAX);
-    assert_eq!(slice.take(|_| 5), 6);
-    assert_eq!(slice.take(|_| 5), 7);
-    let last = Slice::new(63, 64, 32, |len| len - 1);
-    assert_eq!(last.take(|_| 0), u32::MAX);
-    assert_eq!(last.take(|_| 0), 63 << 26);
+fn pairs_wrap_around_without_zero() {
+    let counter = Counter::new(u32::MAX);
+    assert_eq!(counter.take(1, u32::MAX), [1, 2], "neither is 0");
+    let counter = Counter::new(u32::MAX - 1);
+    assert_eq!(counter.take(1, u32::MAX), [u32::MAX - 1, u32::MAX]);
+    assert_eq!(counter.take(1, u32::MAX), [2, 3]);
+    let locked = Mutex::new(&class::GENERATION, u32::MAX - 1);
+    assert_eq!(counters::take_locked(&locked, u32::MAX), [1, 2]);
 }
 
 #[test]
@@ -142,22 +178,9 @@ fn no_two_cpus_give_the_same_stamp() {
     for (cpu, counter) in counters.iter().enumerate() {
         // One less for 0, which the first CPU leaves out.
         for _ in 0..(1 << 16) / cpus - 1 {
-            let generation = counter.take(*cpus, stride.mask);
+            let [generation] = counter.take(*cpus, stride.mask);
             assert_eq!(generation % cpus, cpu as u32);
             assert!(seen.insert(generation), "{generation} twice");
-        }
-    }
-    let range = Generator::with_width(GenerationVariant::PercpuRange, 16);
-    let Source::PercpuRange(slices) = &range.source else {
-        unreachable!("the variant asked for")
-    };
-    let shares: Vec<HashSet<u32>> = slices
-        .iter()
-        .map(|slice| (0..DRAWS).map(|_| slice.take(random::below)).collect())
-        .collect();
-    for (i, a) in shares.iter().enumerate() {
-        for b in shares.iter().skip(i + 1) {
-            assert!(a.is_disjoint(b));
         }
     }
 }
@@ -167,6 +190,7 @@ fn threads_share_a_generator() {
     for variant in [
         GenerationVariant::Spinlock,
         GenerationVariant::Atomic,
+        GenerationVariant::PercpuRange,
         GenerationVariant::PercpuStride,
     ] {
         let generator = Generator::new(variant);
@@ -182,10 +206,43 @@ fn threads_share_a_generator() {
 
 #[test]
 fn generators_start_at_random() {
-    for variant in GenerationVariant::ALL {
+    let not_random = [GenerationVariant::Increment, GenerationVariant::None];
+    for variant in GenerationVariant::ALL
+        .into_iter()
+        .filter(|v| !not_random.contains(v))
+    {
         let (a, b) = (Generator::new(variant), Generator::new(variant));
         let drawn = |g: &Generator| (0..4).map(|_| g.draw(None)).collect::<Vec<_>>();
         assert_ne!(drawn(&a), drawn(&b), "{variant}");
+    }
+}
+
+/// No draw of another thread comes between the two.
+#[test]
+fn two_generations_are_neighbours_beside_other_threads() {
+    for variant in [
+        GenerationVariant::Spinlock,
+        GenerationVariant::Atomic,
+        GenerationVariant::Percpu,
+        GenerationVariant::PercpuRange,
+        GenerationVariant::PercpuStride,
+    ] {
+        let generator = Generator::new(variant);
+        let step = match &generator.source {
+            Source::PercpuStride(_, cpus) => *cpus,
+            _ => 1,
+        };
+        let draw = || {
+            for _ in 0..20_000 {
+                let [a, b] = generator.redraw([Generation(1), Generation(2)]);
+                assert_eq!(b.0, a.0.wrapping_add(step), "{variant}");
+            }
+        };
+        std::thread::scope(|s| {
+            for _ in 0..4 {
+                s.spawn(draw);
+            }
+        });
     }
 }
 
@@ -193,18 +250,29 @@ fn generators_start_at_random() {
 fn what_is_counted_is_what_is_taken() {
     stat::enable(true);
     for variant in GenerationVariant::ALL {
-        let before = acquisitions();
         let generator = Generator::new(variant);
+        let before = acquisitions();
         for _ in 0..1000 {
             let _ = generator.draw(None);
         }
-        let taken = acquisitions() - before;
-        let lock_free = matches!(
-            variant,
-            GenerationVariant::Random | GenerationVariant::Beyond
+        let drawn = acquisitions();
+        for _ in 0..1000 {
+            let _ = generator.redraw([Generation(1), Generation(2)]);
+        }
+        let taken = [drawn - before, acquisitions() - drawn];
+        let counts = matches!(
+            generator.source,
+            Source::Spinlock(_)
+                | Source::Atomic(_)
+                | Source::Percpu(_)
+                | Source::PercpuRange(..)
+                | Source::PercpuStride(..)
         );
         // Other tests count at the same time.
-        assert!(lock_free || taken >= 1000, "{variant}: {taken}");
+        assert!(
+            !counts || taken.iter().all(|n| *n >= 1000),
+            "{variant}: {taken:?}"
+        );
     }
     stat::enable(false);
 }

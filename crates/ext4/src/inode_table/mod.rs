@@ -3,15 +3,18 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `place` | where an inode lies in the table |
+//! | `used_blocks` | the blocks of the table in which this mount made an inode |
 //! | `lazytime` | timestamps that wait in memory |
 
 mod lazytime;
 mod place;
+mod used_blocks;
 
 use crate::inode::Inode;
 use crate::inode::reference::{InodeOwner, Owner};
 use crate::inode::unflushed_writes::UnflushedWrites;
 use crate::inode_table::lazytime::Lazytime;
+use crate::inode_table::used_blocks::UsedBlocks;
 use crate::prelude::*;
 use crate::volume::Volume;
 use uext4_sync::probe;
@@ -25,6 +28,7 @@ pub struct InodeTable {
     pub(crate) lazytime: Arc<Lazytime>,
     /// Overwritten data of inodes that left memory.
     pub(crate) unflushed_evicted: UnflushedWrites,
+    used: UsedBlocks,
     owner: PerCpu<Owner>,
 }
 
@@ -39,6 +43,10 @@ impl InodeTable {
             ),
             lazytime: Arc::new(Lazytime::new()),
             unflushed_evicted: UnflushedWrites::new(),
+            used: UsedBlocks::new(
+                volume.groups().len(),
+                volume.geometry().itable_blocks_per_group,
+            ),
             owner: PerCpu::new(|_| Arc::new(CachePadded::new(Weak::clone(owner)))),
             volume,
         }

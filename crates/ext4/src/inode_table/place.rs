@@ -23,12 +23,15 @@ impl InodeTable {
         let (block, offset) = geometry.itable_position(index);
         let pblk = Pblk(group.inode_table().0 + u64::from(block));
         let first = index - index % geometry.inodes_per_block;
-        let buffer = self.table_buffer(pblk, fresh);
+        let remembered = fresh.then(|| self.remembered_block(pblk)).flatten();
+        let is_remembered = remembered.is_some();
+        let buffer = remembered.unwrap_or_else(|| self.volume.cache().get_unread(pblk.0));
         if !buffer.is_uptodate() {
             if fresh {
                 self.volume.allocate_on_host(Run { pblk, len: 1 })?;
             }
-            if fresh && self.block_never_used(group, first, index) {
+            if fresh && !self.used.contains(no, block) && self.block_never_used(group, first, index)
+            {
                 let mut content = buffer.write();
                 if !buffer.is_uptodate() {
                     content.data_mut().fill(0);
@@ -40,6 +43,10 @@ impl InodeTable {
         }
         let first_ino = geometry.ino_in_group(no, first);
         kinds::take(&buffer, kinds::INODE_TABLE, first_ino.0)?;
+        if fresh && !is_remembered {
+            self.used.insert(no, block);
+            LAST_TABLE.set(Some((self.volume.mount_id, Arc::clone(&buffer))));
+        }
         Ok(crate::inode::InodePlace {
             buffer,
             offset,
@@ -47,23 +54,15 @@ impl InodeTable {
         })
     }
 
-    /// The buffer of a block of an inode table. Each thread remembers the one in which it made an
-    /// inode last, so that most new inodes are made without a look-up.
+    /// The block of an inode table in which this thread made an inode last, if it is this one: most new inodes are
+    /// made without a look-up.
     #[inline]
-    fn table_buffer(&self, pblk: Pblk, fresh: bool) -> Arc<Buffer> {
-        if !fresh {
-            return self.volume.cache().get_unread(pblk.0);
-        }
-        let remembered = LAST_TABLE.with_borrow(|last| match last {
+    fn remembered_block(&self, pblk: Pblk) -> Option<Arc<Buffer>> {
+        LAST_TABLE.with_borrow(|last| match last {
             Some((mount, buffer)) if *mount == self.volume.mount_id && buffer.block() == pblk.0 => {
                 Some(Arc::clone(buffer))
             }
             _ => None,
-        });
-        remembered.unwrap_or_else(|| {
-            let buffer = self.volume.cache().get_unread(pblk.0);
-            LAST_TABLE.set(Some((self.volume.mount_id, Arc::clone(&buffer))));
-            buffer
         })
     }
 
@@ -82,7 +81,8 @@ impl InodeTable {
             && first >= self.highest_used_at_mount(group)
     }
 
-    /// The inode index in `group` from which on no inode was ever used when it was mounted.
+    /// The inode index in `group` from which on no inode was ever used when it was mounted. A block from there on that
+    /// this mount used since then is in `used`.
     fn highest_used_at_mount(&self, group: &Group) -> u32 {
         self.volume.geometry().inodes_per_group - group.mounted_unused()
     }

@@ -74,7 +74,7 @@ pub struct MountOptions {
     pub inodes_max: usize,
     /// How inode numbers are claimed (mechanism 1).
     pub ialloc: IallocVariant,
-    /// How generations are drawn (mechanism 2).
+    /// How generations are drawn (mechanism 2); with [`GenerationVariant::None`] handles are not protected.
     pub generation: GenerationVariant,
     /// How the inode cache is locked (mechanism 3).
     pub icache: IcacheVariant,
