@@ -36,6 +36,8 @@ pub struct InodeBits {
     /// When each inode was deleted, in seconds since 1970, and 0 for not since the mount; without a
     /// journal only.
     deleted: OnceLock<Box<[AtomicU32]>>,
+    /// No clear bit's inode was deleted earlier, in seconds since 1970; 0 if that is not known.
+    first_deleted_s: AtomicU32,
 }
 
 /// What one CPU counts and remembers.
@@ -63,6 +65,7 @@ impl InodeBits {
                 dirs: AtomicI32::new(0),
             }),
             deleted: OnceLock::new(),
+            first_deleted_s: AtomicU32::new(0),
         }
     }
 
@@ -183,5 +186,33 @@ impl InodeBits {
         let all = self.deleted.get();
         all.and_then(|all| all.get(index as usize))
             .is_some_and(|at| at.load(Relaxed) > since)
+    }
+
+    /// When the first of the inodes whose bits are clear was deleted; 0 if that is not known.
+    pub fn first_deleted_s(&self) -> u32 {
+        self.first_deleted_s.load(Relaxed)
+    }
+
+    /// Notes when the first of the inodes was deleted whose bits are clear among the first `end`, if all of them were
+    /// deleted after `since`. A bit that is cleared later is that of an inode deleted later. Returns whether a bit is clear.
+    pub fn note_all_deleted(&self, since: u32, end: u32) -> bool {
+        let Some(all) = self.deleted.get() else {
+            return false;
+        };
+        let mut first = u32::MAX;
+        let mut at = 0;
+        while let Some(index) = bitmap::find_clear(&self.words, at, end) {
+            let deleted = all.get(index as usize).map_or(0, |at| at.load(Relaxed));
+            if deleted <= since {
+                return true;
+            }
+            first = first.min(deleted);
+            at = index + 1;
+        }
+        if first == u32::MAX {
+            return false;
+        }
+        self.first_deleted_s.store(first, Relaxed);
+        true
     }
 }

@@ -9,10 +9,10 @@
 //! group asks for it before it touches the bitmap, once per claim as well: the descriptor that an
 //! earlier transaction still has to write is completed (with the bitmap's checksum) at that moment.
 
-use crate::clock::now_s;
 use crate::group::inode_bits::InodeBits;
 use crate::group::{Group, bitmap};
 use crate::inode_allocator::InodeAllocator;
+use crate::inode_allocator::rest::Rest;
 use crate::options::ialloc_variant::IallocVariant;
 use crate::prelude::*;
 use crate::volume::handles::LazyHandle;
@@ -20,7 +20,8 @@ use uext4_sync::probe::{self, Stage};
 use uext4_sync::stat;
 
 impl InodeAllocator {
-    /// Sets a clear bit at or after `from`; None if there is none. `lock-free` looks before it, too.
+    /// Sets a clear bit at or after `from` whose inode `rest` admits; None if there is none. `lock-free` looks before
+    /// it, too.
     ///
     /// # Journal
     /// Three credits: superblock, descriptors, bitmap. The handle starts here at the latest.
@@ -30,19 +31,23 @@ impl InodeAllocator {
         group: &Group,
         bits: &InodeBits,
         from: u32,
+        rest: Option<Rest>,
     ) -> Result<Option<u32>> {
         // Where the inode table was not zeroed, inodes that are skipped would be garbage in use.
         let dense = self.volume.csum != GroupCsum::None
             && !group.flags().contains(GroupFlags::ITABLE_ZEROED);
         let from = if dense { 0 } else { from };
         let claimed = match self.volume.options.ialloc {
-            IallocVariant::LockFree => self.claim_lock_free(late, group, bits, from, dense)?,
+            IallocVariant::LockFree => match rest {
+                Some(_) => self.claim_rested(late, group, bits, from, dense)?,
+                None => self.claim_lock_free(late, group, bits, from, dense)?,
+            },
             IallocVariant::RetryUnlocked => {
-                self.claim_retrying(late, group, bits, from, |_, _| None)?
+                self.claim_retrying(late, group, bits, from, rest, |_, _| None)?
             }
             IallocVariant::RetryLocked => {
-                self.claim_retrying(late, group, bits, from, |numbers, lost_at| {
-                    let index = numbers.find_in_group(group, bits, lost_at)?;
+                self.claim_retrying(late, group, bits, from, rest, |numbers, lost_at| {
+                    let index = numbers.find_in_group(group, bits, lost_at, rest)?;
                     bitmap::set(&bits.words, index).then_some(index)
                 })?
             }
@@ -62,11 +67,12 @@ impl InodeAllocator {
         group: &Group,
         bits: &InodeBits,
         from: u32,
+        rest: Option<Rest>,
         again: impl Fn(&InodeAllocator, u32) -> Option<u32>,
     ) -> Result<Option<u32>> {
         let mut at = from;
         let mut described = false;
-        while let Some(index) = self.find_in_group(group, bits, at) {
+        while let Some(index) = self.find_in_group(group, bits, at, rest) {
             let handle = late.get()?;
             if !described {
                 self.volume.access_group(handle, group)?;
@@ -89,27 +95,58 @@ impl InodeAllocator {
         Ok(None)
     }
 
-    /// Finds the first clear bit at or after `from` that may be given out. Claims nothing.
+    /// Finds the first clear bit at or after `from` that may be given out, and whose inode `rest` admits. Claims nothing.
     ///
-    /// A clear bit of a reserved inode is damage: it is reported and the group left alone. Without a
-    /// journal, an inode that was deleted just now is taken only if there is no other.
-    fn find_in_group(&self, group: &Group, bits: &InodeBits, from: u32) -> Option<u32> {
+    /// A clear bit of a reserved inode is damage: it is reported and the group left alone.
+    fn find_in_group(
+        &self,
+        group: &Group,
+        bits: &InodeBits,
+        from: u32,
+        rest: Option<Rest>,
+    ) -> Option<u32> {
         let end = self.volume.geometry().inodes_per_group;
-        let resting = self.deleted_since();
-        let mut deleted = None;
         let mut at = from;
         while let Some(index) = bitmap::find_clear(&bits.words, at, end) {
             if index < self.reserved_in(group) {
                 self.volume.leave_group(group, &reserved_is_free(group));
                 return None;
             }
-            if !resting.is_some_and(|since| bits.deleted_since(index, since)) {
+            if rest.is_none_or(|rest| rest.admits(bits, index)) {
                 return Some(index);
             }
-            deleted = deleted.or(Some(index));
             at = index + 1;
         }
-        deleted
+        None
+    }
+
+    /// Claims as `lock-free` does, but only a bit whose inode was not deleted just now.
+    fn claim_rested(
+        &self,
+        late: &LazyHandle<'_>,
+        group: &Group,
+        bits: &InodeBits,
+        goal: u32,
+        dense: bool,
+    ) -> Result<Option<u32>> {
+        let handle = late.get()?;
+        self.volume.access_group(handle, group)?;
+        get_write_access(handle, &bits.buffer)?;
+        let end = self.volume.geometry().inodes_per_group;
+        let reserved = self.reserved_in(group);
+        let start = match goal > reserved || dense {
+            true => goal.max(reserved),
+            false => (bits.start() * 64).clamp(reserved, end),
+        };
+        let mut retries = 0;
+        let claimed = self
+            .claim_undeleted(bits, start, &mut retries)
+            .or_else(|| self.claim_undeleted(bits, reserved, &mut retries));
+        if let Some(index) = claimed {
+            stat::count_atomic(&class::GROUP, retries);
+            bits.set_start(index / 64);
+        }
+        Ok(claimed)
     }
 
     fn claim_lock_free(
@@ -168,10 +205,10 @@ impl InodeAllocator {
     /// Claims a bit whose inode was not deleted just now.
     fn claim_undeleted(&self, bits: &InodeBits, from: u32, retries: &mut u64) -> Option<u32> {
         let end = self.volume.geometry().inodes_per_group;
-        let resting = self.deleted_since();
+        let rest = self.rest();
         let mut at = from;
         while let Some(index) = bitmap::find_clear(&bits.words, at, end) {
-            if !resting.is_some_and(|since| bits.deleted_since(index, since)) {
+            if rest.is_none_or(|rest| rest.admits(bits, index)) {
                 if bitmap::set(&bits.words, index) {
                     return Some(index);
                 }
@@ -180,13 +217,6 @@ impl InodeAllocator {
             at = index + 1;
         }
         None
-    }
-
-    /// Without a journal: since when an inode must have been deleted to be left alone, as what refers to
-    /// it may still be on the device.
-    fn deleted_since(&self) -> Option<u32> {
-        let rest = self.volume.options.commit_interval.as_secs() as u32 + 5;
-        (!self.volume.journal().has_log()).then(|| now_s().saturating_sub(rest))
     }
 
     /// How many inodes at the start of the group are reserved.

@@ -16,7 +16,8 @@
 //! # Policy
 //! Directories spread by the Orlov rules (`orlov`). Files follow their parent: its group, those of
 //! its flex group, then others by quadratic, then linear probing. A directory remembers the group in
-//! which its last child found room. A goal, where the mount has one, precedes all that.
+//! which its last child found room. A goal, where the mount has one, precedes all that. Without a journal, a group whose
+//! free inodes were all deleted just now is passed over while another group has one that was not.
 //!
 //! # Invariants
 //! Journal access to the superblock, the descriptor block and the bitmap block precedes the change of a bit.
@@ -31,10 +32,12 @@
 //! | `claim` | the variants of claiming a bit |
 //! | `orlov` | the group of a new directory |
 //! | `load` | the bitmap of a group |
+//! | `rest` | inodes that were deleted just now |
 
 mod claim;
 mod load;
 mod orlov;
+mod rest;
 
 use crate::group::inode_bits::InodeBits;
 use crate::group::{Group, bitmap};
@@ -43,6 +46,7 @@ use crate::options::ialloc_variant::IallocVariant;
 use crate::prelude::*;
 use crate::volume::Volume;
 use crate::volume::handles::LazyHandle;
+use rest::Rest;
 
 /// Claims and releases inode numbers; see the module.
 pub struct InodeAllocator {
@@ -74,26 +78,46 @@ impl InodeAllocator {
         parent: &Inode,
         is_dir: bool,
     ) -> Result<Ino> {
-        let goal = Ino(self.volume.options.inode_goal);
-        let (start, from) = if goal.0 == 0 || goal.0 > self.volume.geometry().inodes_count {
-            (self.start_group(parent, is_dir)?, 0)
-        } else {
-            self.volume.geometry().group_of_ino(goal)?
-        };
-        if let Some(ino) = self.claim_in_group(late, start, is_dir, from)? {
+        let rest = self.rest();
+        if let Some(ino) = self.claim_in_groups(late, parent, is_dir, rest)? {
             return Ok(ino);
         }
-        for no in self.groups_after(start, parent.ino) {
-            if let Some(ino) = self.claim_in_group(late, no, is_dir, 0)? {
-                parent.set_alloc_group(no);
-                return Ok(ino);
-            }
+        if rest.is_some()
+            && let Some(ino) = self.claim_in_groups(late, parent, is_dir, None)?
+        {
+            return Ok(ino);
         }
         Err(self
             .volume
             .none_found(Ext4Error::NoInode, Group::has_free_inode, |group| {
                 self.inode_bits(group)
             }))
+    }
+
+    /// Claims an inode number that `rest` admits, in the first group of the policy that has one.
+    fn claim_in_groups(
+        &self,
+        late: &LazyHandle<'_>,
+        parent: &Inode,
+        is_dir: bool,
+        rest: Option<Rest>,
+    ) -> Result<Option<Ino>> {
+        let goal = Ino(self.volume.options.inode_goal);
+        let (start, from) = if goal.0 == 0 || goal.0 > self.volume.geometry().inodes_count {
+            (self.start_group(parent, is_dir)?, 0)
+        } else {
+            self.volume.geometry().group_of_ino(goal)?
+        };
+        if let Some(ino) = self.claim_in_group(late, start, is_dir, from, rest)? {
+            return Ok(Some(ino));
+        }
+        for no in self.groups_after(start, parent.ino) {
+            if let Some(ino) = self.claim_in_group(late, no, is_dir, 0, rest)? {
+                parent.set_alloc_group(no);
+                return Ok(Some(ino));
+            }
+        }
+        Ok(None)
     }
 
     fn start_group(&self, parent: &Inode, is_dir: bool) -> Result<GroupNo> {
@@ -146,6 +170,7 @@ impl InodeAllocator {
         no: GroupNo,
         is_dir: bool,
         from: u32,
+        rest: Option<Rest>,
     ) -> Result<Option<Ino>> {
         let Some(group) = self.volume.groups().get(no.0 as usize) else {
             return Ok(None);
@@ -153,11 +178,17 @@ impl InodeAllocator {
         if !group.has_free_inode() || group.damaged.load(Relaxed) {
             return Ok(None);
         }
+        if rest.is_some_and(|rest| !rest.may_admit(group)) {
+            return Ok(None);
+        }
         let Some(bits) = self.volume.or_leave(group, self.inode_bits(group)) else {
             return Ok(None);
         };
-        let Some(index) = self.claim_bit(late, group, bits, from)? else {
-            bits.note_full(self.volume.geometry().inodes_per_group);
+        let end = self.volume.geometry().inodes_per_group;
+        let Some(index) = self.claim_bit(late, group, bits, from, rest)? else {
+            if !rest.is_some_and(|rest| rest.note_none(bits, end)) {
+                bits.note_full(end);
+            }
             return Ok(None);
         };
         self.note_claimed(group, bits, index, is_dir);
@@ -238,6 +269,11 @@ impl InodeAllocator {
         handle.access_native(&bits.buffer)?;
         let locked =
             (self.volume.options.ialloc != IallocVariant::LockFree).then(|| group.changes.lock());
+        // First: a thread that finds the bit clear finds when its inode was deleted.
+        let has_log = self.volume.journal().has_log();
+        if !has_log {
+            bits.note_deleted(index);
+        }
         let was_set = bitmap::clear(&bits.words, index);
         drop(locked);
         if !was_set {
@@ -250,10 +286,8 @@ impl InodeAllocator {
         bits.mark_dirty();
         bits.note_room();
         bits.count(1, -i32::from(is_dir));
-        if self.volume.journal().has_log() {
+        if has_log {
             bits.lower_start(index / 64);
-        } else {
-            bits.note_deleted(index);
         }
         Ok(())
     }
