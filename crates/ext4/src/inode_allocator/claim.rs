@@ -16,7 +16,7 @@ use crate::inode_allocator::rest::Rest;
 use crate::options::ialloc_variant::IallocVariant;
 use crate::prelude::*;
 use crate::volume::handles::LazyHandle;
-use uext4_sync::probe::{self, Stage};
+use uext4_sync::probe;
 use uext4_sync::stat;
 
 impl InodeAllocator {
@@ -231,7 +231,7 @@ impl InodeAllocator {
 
 /// Gets write access to an inode bitmap.
 fn get_write_access(handle: &Handle<'_>, bitmap: &Arc<Buffer>) -> Result<()> {
-    let _timed = probe::time_delayed(Stage::JournalWriteAccess);
+    let _timed = probe::time_bitmap_access();
     Ok(handle.access_native(bitmap)?)
 }
 
