@@ -4,7 +4,7 @@ usage: baseline.py REPORT.json"""
 import json
 import sys
 
-ROW = ("arm", "op", "threads", "block_size", "live", "queues", "workload", "clients")
+ROW = ("arm", "op", "threads", "block_size", "live", "queues", "workload", "clients", "journal_delay")
 WHOLE = ("benchmark", "host", "version", "date", "seconds", "quick")
 
 

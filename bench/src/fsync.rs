@@ -16,9 +16,9 @@ use anyhow::Context as _;
 use clap::Args;
 use std::fs::File;
 use std::io::Write;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-use uext4_ext4::{Ext4, InodeRef};
+use uext4::Filesystem;
+use uext4_ext4::InodeRef;
 use uext4_vfs::caller::Caller;
 use uext4_vfs::filesystem::FileSystem;
 
@@ -75,7 +75,7 @@ fn append_for(
 impl Workload for Job<'_> {
     type State = Tree;
 
-    fn prepare(&self, fs: &Arc<Ext4>) -> anyhow::Result<Tree> {
+    fn prepare(&self, fs: &Filesystem) -> anyhow::Result<Tree> {
         Tree::make(fs, "fsync", vec!["files".to_owned()])
     }
 
@@ -86,7 +86,7 @@ impl Workload for Job<'_> {
         image: &MountedImage,
         tree: &Tree,
     ) -> anyhow::Result<Vec<Sample>> {
-        let fs = image.fs();
+        let fs = image.engine();
         let (threads, time) = (self.args.threads[turn.case], self.args.time);
         let root = Caller::root();
         let dir = tree.dir(0);
@@ -119,7 +119,7 @@ impl Workload for Job<'_> {
         tree.into_iter().map(sample).collect()
     }
 
-    fn clean(&self, fs: &Arc<Ext4>, tree: Tree) -> anyhow::Result<()> {
+    fn clean(&self, fs: &Filesystem, tree: Tree) -> anyhow::Result<()> {
         tree.remove(fs)
     }
 }

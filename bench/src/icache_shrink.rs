@@ -23,6 +23,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use uext4::Filesystem;
 use uext4_ext4::{Ext4, MountOptions};
 use uext4_vfs::caller::Caller;
 use uext4_vfs::filesystem::FileSystem;
@@ -193,7 +194,7 @@ fn hot_name(i: usize) -> String {
 impl Workload for Job<'_> {
     type State = Tree;
 
-    fn prepare(&self, fs: &Arc<Ext4>) -> anyhow::Result<Tree> {
+    fn prepare(&self, fs: &Filesystem) -> anyhow::Result<Tree> {
         let directories = self.args.items.div_ceil(DIRECTORY_FILES);
         let names = std::iter::once("hot".to_owned())
             .chain((0..directories).map(|i| format!("many.{i}")))
@@ -201,7 +202,8 @@ impl Workload for Job<'_> {
         let tree = Tree::make(fs, "icache-shrink", names)?;
         for i in 0..HOT_FILES {
             let name = hot_name(i);
-            FileSystem::create(&**fs, &Caller::root(), tree.dir(0), name.as_bytes(), &FILE)?;
+            let fs = &**fs.engine();
+            FileSystem::create(fs, &Caller::root(), tree.dir(0), name.as_bytes(), &FILE)?;
         }
         Ok(tree)
     }
@@ -214,7 +216,7 @@ impl Workload for Job<'_> {
         image: &MountedImage,
         tree: &Tree,
     ) -> anyhow::Result<Vec<Sample>> {
-        let fs = image.fs();
+        let fs = image.engine();
         let mut creator = Work::default();
         let mut moments = Vec::new();
         let reader = Sample::take(Some(fs), counted, || {
@@ -239,10 +241,11 @@ impl Workload for Job<'_> {
         Ok(samples)
     }
 
-    fn clean(&self, fs: &Arc<Ext4>, tree: Tree) -> anyhow::Result<()> {
+    fn clean(&self, fs: &Filesystem, tree: Tree) -> anyhow::Result<()> {
         for i in 0..HOT_FILES {
             let name = hot_name(i);
-            FileSystem::unlink(&**fs, &Caller::root(), tree.dir(0), name.as_bytes())?;
+            let fs = &**fs.engine();
+            FileSystem::unlink(fs, &Caller::root(), tree.dir(0), name.as_bytes())?;
         }
         tree.remove(fs)
     }

@@ -11,8 +11,8 @@ use crate::setup::{Need, SetupArgs};
 use crate::tree::Tree;
 use crate::variants::Variant;
 use anyhow::Context as _;
-use std::sync::Arc;
-use uext4_ext4::Ext4;
+use uext4::Filesystem;
+use uext4::unstable::Ext4;
 
 /// What workers do in their directories, with several counts of workers.
 pub trait InDirectories {
@@ -89,7 +89,7 @@ impl Plan<'_> {
 impl<W: InDirectories> Workload for Job<'_, W> {
     type State = Tree;
 
-    fn prepare(&self, fs: &Arc<Ext4>) -> anyhow::Result<Tree> {
+    fn prepare(&self, fs: &Filesystem) -> anyhow::Result<Tree> {
         let tree = Tree::make(fs, W::TOP[0], self.work.directories())?;
         self.work.warm_up(&tree.on(fs))?;
         Ok(tree)
@@ -102,9 +102,9 @@ impl<W: InDirectories> Workload for Job<'_, W> {
         image: &MountedImage,
         tree: &Tree,
     ) -> anyhow::Result<Vec<Sample>> {
-        let fs = image.fs();
+        let location = tree.on(image.fs());
         self.work
-            .samples(&tree.on(fs), turn.case, Some(fs), counted)
+            .samples(&location, turn.case, Some(image.engine()), counted)
     }
 
     fn run_peer(&mut self, turn: Turn) -> anyhow::Result<Vec<Sample>> {
@@ -114,7 +114,7 @@ impl<W: InDirectories> Workload for Job<'_, W> {
         }
     }
 
-    fn clean(&self, fs: &Arc<Ext4>, tree: Tree) -> anyhow::Result<()> {
+    fn clean(&self, fs: &Filesystem, tree: Tree) -> anyhow::Result<()> {
         tree.remove(fs)
     }
 }

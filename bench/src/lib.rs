@@ -10,6 +10,7 @@
 //! | `fsync` | appending and fsyncing, beside a kernel file system |
 //! | `generation` | drawing stamps, and how often they repeat |
 //! | `randrw` | random direct reads and writes of one file |
+//! | `lazytime` | writing inodes whose neighbours have pending timestamps |
 //! | `icache_shrink` | reading while the inode cache shrinks |
 //! | `clone` | creating and dropping IPC namespaces, many being alive |
 //! | `mq` | messages through queues |
@@ -45,6 +46,7 @@ mod host;
 mod host_dir;
 mod icache_shrink;
 mod in_directories;
+mod lazytime;
 mod location;
 mod locks;
 mod mdtest;
@@ -116,6 +118,9 @@ enum Workload {
         after_help = "Example: uext4 bench generation --generation random,beyond --widths 8 --reuses 2^30"
     )]
     Generation(generation::GenerationArgs),
+    /// Writes inodes whose neighbours in the inode table have pending timestamps, and then again, when none has
+    #[command(after_help = "Example: uext4 bench lazytime --icache all --tasks 2,32 --lock-stat")]
+    Lazytime(lazytime::LazytimeArgs),
     /// What a reader notices while the inode cache shrinks to its limit
     #[command(after_help = "Example: uext4 bench icache-shrink --items 1440000 --inodes-max 16384")]
     IcacheShrink(icache_shrink::IcacheShrinkArgs),
@@ -201,6 +206,7 @@ fn dispatch(workload: &Workload, out: &mut dyn Write) -> anyhow::Result<()> {
         Workload::Fsync(args) => fsync::run(args, out),
         Workload::Randrw(args) => randrw::run(args, out),
         Workload::Generation(args) => generation::run(args, out),
+        Workload::Lazytime(args) => lazytime::run(args, out),
         Workload::IcacheShrink(args) => icache_shrink::run(args, out),
         Workload::Clone(args) => clone::run(args, out),
         Workload::Mq(args) => mq::run(args, out),

@@ -50,6 +50,11 @@ impl LockRow {
             .collect()
     }
 
+    /// Total waiting, in nanoseconds.
+    pub const fn wait_ns(&self) -> u64 {
+        self.wait_ns
+    }
+
     /// All of them together.
     fn total(rows: &[LockRow]) -> LockRow {
         let sum = |f: fn(&LockRow) -> u64| rows.iter().map(f).sum();

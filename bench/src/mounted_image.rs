@@ -2,10 +2,11 @@
 
 use crate::device::{self, Image, ImageSpec, ModelDevice};
 use std::sync::Arc;
-use uext4_ext4::{Ext4, MountOptions};
+use uext4::unstable::{Ext4, ImageConfig, MountOptions};
+use uext4::{Filesystem, ImageOptions};
 
 pub struct MountedImage {
-    fs: Arc<Ext4>,
+    fs: Filesystem,
     image: Image,
 }
 
@@ -13,13 +14,22 @@ impl MountedImage {
     /// Opens or makes the image and mounts it.
     pub fn make(spec: &ImageSpec, options: &MountOptions) -> anyhow::Result<MountedImage> {
         let image = device::open(spec)?;
-        let fs = Ext4::mount(image.measured(), options.clone())?;
+        let options = ImageOptions::from(ImageConfig {
+            mount: options.clone(),
+            ..ImageConfig::read_write()
+        });
+        let fs = Filesystem::open_device(image.measured(), &options)?;
         Ok(MountedImage { fs, image })
     }
 
     /// The mount.
-    pub fn fs(&self) -> &Arc<Ext4> {
+    pub const fn fs(&self) -> &Filesystem {
         &self.fs
+    }
+
+    /// The file system below open files.
+    pub fn engine(&self) -> &Arc<Ext4> {
+        self.fs.engine()
     }
 
     /// The modelled device below it, if there is one.
@@ -30,7 +40,6 @@ impl MountedImage {
     /// Unmounts, and checks the image.
     pub fn finish(self, check: bool) -> anyhow::Result<()> {
         self.fs.unmount()?;
-        drop(self.fs);
         if check {
             device::verify(&*self.image.device)?;
         }

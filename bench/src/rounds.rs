@@ -14,8 +14,7 @@ use crate::sample::Sample;
 use crate::setup::SetupArgs;
 use crate::variants::Variant;
 use anyhow::Context as _;
-use std::sync::Arc;
-use uext4_ext4::Ext4;
+use uext4::Filesystem;
 
 /// Whose turn it is.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +32,7 @@ pub trait Workload {
     type State;
 
     /// Makes directories and runs once to warm up.
-    fn prepare(&self, fs: &Arc<Ext4>) -> anyhow::Result<Self::State>;
+    fn prepare(&self, fs: &Filesystem) -> anyhow::Result<Self::State>;
 
     /// Runs once: a sample of each operation. `counted` counts locks.
     fn run(
@@ -50,7 +49,7 @@ pub trait Workload {
     }
 
     /// Removes what it made from an image that stays.
-    fn clean(&self, fs: &Arc<Ext4>, state: Self::State) -> anyhow::Result<()>;
+    fn clean(&self, fs: &Filesystem, state: Self::State) -> anyhow::Result<()>;
 }
 
 /// Gives each series its turn in each case of each round. `label` names a turn in the progress that is shown.

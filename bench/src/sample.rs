@@ -107,7 +107,7 @@ impl Sample {
         let (mut locks, mut stages) = (Vec::new(), Vec::new());
         if counted {
             locks = LockRow::all(&stat::snapshot(), work.ops);
-            stages = StageRow::all(&probe::snapshot(), work.ops);
+            stages = StageRow::all(&probe::snapshot(), &locks, work.ops);
         }
         Ok(Sample {
             work,

@@ -4,46 +4,44 @@
 //! parent, and that is what makes the workers share groups.
 
 use crate::location::{Dir, Location};
-use std::sync::Arc;
-use uext4_ext4::{Ext4, InodeRef};
+use anyhow::Context as _;
+use uext4::unstable::InodeRef;
+use uext4::{File, Filesystem, OpenOptions};
 use uext4_vfs::attr::{NewKind, NewNode};
-use uext4_vfs::caller::Caller;
-use uext4_vfs::filesystem::FileSystem;
 
-/// What every directory is made as.
-pub const DIRECTORY: NewNode<'static> = NewNode {
-    mode: 0o755,
-    kind: NewKind::Directory,
-};
+const DIRECTORY_MODE: u16 = 0o755;
 
-/// What every file is made as.
+/// What every file is made as by workloads that use the file system below open files.
 pub const FILE: NewNode<'static> = NewNode {
     mode: 0o644,
     kind: NewKind::Regular,
 };
 
+/// As `open(O_CREAT | O_EXCL | O_WRONLY)`.
+const CREATE: OpenOptions = OpenOptions::new().write(true).create_new(true);
+const READ: OpenOptions = OpenOptions::new().read(true);
+
 /// The directories.
 #[derive(Debug)]
 pub struct Tree {
     top_name: &'static str,
-    top: InodeRef,
+    top: uext4::Dir,
     names: Vec<String>,
-    dirs: Vec<InodeRef>,
+    dirs: Vec<uext4::Dir>,
 }
 
 impl Tree {
     /// Makes `/top_name` and the directories `names` in it.
     pub fn make(
-        fs: &Arc<Ext4>,
+        fs: &Filesystem,
         top_name: &'static str,
         names: Vec<String>,
     ) -> anyhow::Result<Tree> {
-        let root = Caller::root();
-        let make = |dir: &InodeRef, name: &str| {
-            FileSystem::create(&**fs, &root, dir, name.as_bytes(), &DIRECTORY)
-                .map_err(|e| anyhow::anyhow!("{name}: {e}"))
+        let make = |dir: &uext4::Dir, name: &str| {
+            dir.mkdir(name, DIRECTORY_MODE)
+                .with_context(|| name.to_owned())
         };
-        let top = make(&FileSystem::root(&**fs)?, top_name)?;
+        let top = make(&fs.root()?, top_name)?;
         let dirs = names.iter().map(|name| make(&top, name));
         Ok(Tree {
             top_name,
@@ -53,121 +51,88 @@ impl Tree {
         })
     }
 
-    /// The directory of a worker; they share it if there are fewer.
+    /// The directory of a worker, below open files; they share it if there are fewer.
     pub fn dir(&self, worker: usize) -> &InodeRef {
-        &self.dirs[worker % self.dirs.len()]
+        self.dirs[worker % self.dirs.len()].node()
     }
 
     /// Them on their mount, for workers.
-    pub fn on<'a>(&'a self, fs: &'a Arc<Ext4>) -> OurLocation<'a> {
+    pub const fn on<'a>(&'a self, fs: &'a Filesystem) -> OurLocation<'a> {
         OurLocation { fs, tree: self }
     }
 
     /// Removes the directories, which must be empty.
-    pub fn remove(self, fs: &Arc<Ext4>) -> anyhow::Result<()> {
-        let root = Caller::root();
+    pub fn remove(self, fs: &Filesystem) -> anyhow::Result<()> {
         drop(self.dirs);
         for name in &self.names {
-            FileSystem::rmdir(&**fs, &root, &self.top, name.as_bytes())?;
+            self.top.rmdir(name)?;
         }
         drop(self.top);
-        let top_dir = FileSystem::root(&**fs)?;
-        Ok(FileSystem::rmdir(
-            &**fs,
-            &root,
-            &top_dir,
-            self.top_name.as_bytes(),
-        )?)
+        Ok(fs.root()?.rmdir(self.top_name)?)
     }
 }
 
 /// The directories on their mount.
 #[derive(Clone, Copy)]
 pub struct OurLocation<'a> {
-    fs: &'a Arc<Ext4>,
+    fs: &'a Filesystem,
     tree: &'a Tree,
 }
 
 impl Location for OurLocation<'_> {
     type Dir<'a>
-        = OurDir<'a>
+        = OurDir
     where
         Self: 'a;
 
-    fn enter(&self, worker: usize) -> anyhow::Result<OurDir<'_>> {
-        Ok(OurDir {
-            fs: self.fs,
-            node: self.tree.dir(worker),
-            caller: Caller::root(),
-        })
+    fn enter(&self, worker: usize) -> anyhow::Result<OurDir> {
+        let name = &self.tree.names[worker % self.tree.names.len()];
+        Ok(OurDir(self.tree.top.open_dir(name)?))
     }
 
     fn syncfs(&self) -> anyhow::Result<()> {
-        Ok(FileSystem::syncfs(&**self.fs)?)
+        Ok(self.fs.sync()?)
     }
 }
 
-/// A worker's directory.
-pub struct OurDir<'a> {
-    fs: &'a Ext4,
-    node: &'a InodeRef,
-    caller: Caller,
-}
+/// A worker's directory, used through the public API as the peer's is through system calls.
+pub struct OurDir(uext4::Dir);
 
-impl OurDir<'_> {
-    fn make(&self, name: &[u8], new: &NewNode<'_>) -> anyhow::Result<InodeRef> {
-        Ok(FileSystem::create(
-            self.fs,
-            &self.caller,
-            self.node,
-            name,
-            new,
-        )?)
+impl Dir for OurDir {
+    type File = File;
+
+    fn create(&self, name: &[u8]) -> anyhow::Result<File> {
+        Ok(self.0.open_file(name, &CREATE)?)
     }
 
-    fn lookup(&self, name: &[u8]) -> anyhow::Result<InodeRef> {
-        Ok(FileSystem::lookup(self.fs, &self.caller, self.node, name)?)
-    }
-}
-
-impl Dir for OurDir<'_> {
-    type File = InodeRef;
-
-    fn create(&self, name: &[u8]) -> anyhow::Result<InodeRef> {
-        self.make(name, &FILE)
+    fn write(&self, file: &File, bytes: &[u8]) -> anyhow::Result<()> {
+        Ok(file.write_all_at(bytes, 0)?)
     }
 
-    fn write(&self, file: &InodeRef, bytes: &[u8]) -> anyhow::Result<()> {
-        FileSystem::write(self.fs, file, 0, bytes)?;
-        Ok(())
-    }
-
-    fn fsync(&self, file: &InodeRef) -> anyhow::Result<()> {
-        Ok(FileSystem::fsync(self.fs, file, false)?)
+    fn fsync(&self, file: &File) -> anyhow::Result<()> {
+        Ok(file.sync_all()?)
     }
 
     fn stat(&self, name: &[u8]) -> anyhow::Result<()> {
-        let node = self.lookup(name)?;
-        std::hint::black_box(FileSystem::getattr(self.fs, &node)?);
+        std::hint::black_box(self.0.metadata(name)?);
         Ok(())
     }
 
     fn read(&self, name: &[u8], buffer: &mut [u8]) -> anyhow::Result<()> {
-        let node = self.lookup(name)?;
-        FileSystem::read(self.fs, &node, 0, buffer)?;
+        self.0.open_file(name, &READ)?.read_at(buffer, 0)?;
         Ok(())
     }
 
     fn unlink(&self, name: &[u8]) -> anyhow::Result<()> {
-        Ok(FileSystem::unlink(self.fs, &self.caller, self.node, name)?)
+        Ok(self.0.unlink(name)?)
     }
 
     fn mkdir(&self, name: &[u8]) -> anyhow::Result<()> {
-        drop(self.make(name, &DIRECTORY)?);
+        drop(self.0.mkdir(name, DIRECTORY_MODE)?);
         Ok(())
     }
 
     fn rmdir(&self, name: &[u8]) -> anyhow::Result<()> {
-        Ok(FileSystem::rmdir(self.fs, &self.caller, self.node, name)?)
+        Ok(self.0.rmdir(name)?)
     }
 }

@@ -5,7 +5,6 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 use uext4_ext4::{GenerationVariant, IallocVariant, MountOptions};
-use uext4_sync::probe;
 use uext4_vfs::icache::IcacheVariant;
 use uext4_vfs::ilock::DioLock;
 
@@ -138,7 +137,7 @@ pub struct VariantArgs {
     /// increment, none, beyond; with none, handles are not protected against reuse of their inode
     #[arg(long, value_name = "LIST", value_parser = |text: &str| parse_list(text, &GenerationVariant::ALL))]
     pub generation: Option<VariantList<GenerationVariant>>,
-    /// How the inode cache is locked: global, global-nowait, per-bucket
+    /// How the inode cache is locked: global, global-nowait, per-bucket, global-hint, per-bucket-nohint
     #[arg(long, value_name = "LIST", value_parser = |text: &str| parse_list(text, &IcacheVariant::ALL))]
     pub icache: Option<VariantList<IcacheVariant>>,
     /// Timestamps stay in memory until the inode is written anyhow: on, off
@@ -150,9 +149,6 @@ pub struct VariantArgs {
     /// Direct writes into holes allocate unwritten extents: on, off
     #[arg(long, value_name = "LIST", value_parser = on_off_list)]
     pub dioread_nolock: Option<VariantList<bool>>,
-    /// Makes journal start and write access sleep so long, as while a transaction closes (100us)
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub journal_delay: Option<Duration>,
     /// Idle inodes to keep in memory
     #[arg(long, value_name = "N")]
     pub inodes_max: Option<usize>,
@@ -192,7 +188,6 @@ impl VariantArgs {
     /// The variants of the run, the first of every list first. A variant that is listed twice is run twice,
     /// which shows the noise.
     pub fn variants(&self) -> Vec<Variant> {
-        probe::set_delay(self.journal_delay.unwrap_or_default());
         let choices = self.choices();
         let names = apart(choices.iter().map(|choice| self.name_of(choice)));
         let variant = |(choice, name): (Choice, String)| Variant {

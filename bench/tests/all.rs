@@ -13,12 +13,14 @@ use tempfile::TempDir;
 use uext4_bench::chart::number;
 
 /// The sections of the run, each with what it measures: variants that must be there, and operations.
-const SECTIONS: [(&str, &str, &str); 18] = [
+const SECTIONS: [(&str, &str, &str); 20] = [
     ("mdtest", IALLOC, "create remove"),
-    ("mdtest-delay", IALLOC, "create remove"),
+    ("mdtest-start", IALLOC, "create remove"),
+    ("mdtest-access", IALLOC, "create remove"),
     ("mdtest-kernel", "default peer", "create remove"),
     ("create-unlink", GENERATION, "create+unlink"),
     ("create-unlink-lazytime", ICACHE, "create+unlink"),
+    ("lazytime", LAZYTIME, "write-pending write-settled"),
     ("create-unlink-kernel", "default peer", "create+unlink"),
     ("generation", GENERATION, "draw"),
     ("icache-shrink", "", "lookup+getattr"),
@@ -38,6 +40,7 @@ const GENERATION: &str =
     "spinlock atomic percpu percpu-range percpu-stride random random-prng increment none beyond";
 const ICACHE: &str = "global/no-lazytime global/lazytime global-nowait/no-lazytime global-nowait/lazytime \
                       per-bucket/no-lazytime per-bucket/lazytime";
+const LAZYTIME: &str = "global global-nowait per-bucket global-hint per-bucket-nohint";
 const DIRECT: &str = "bare exclusive-first/dioread_nolock exclusive-first/dioread_lock \
                       shared-first/dioread_nolock shared-first/dioread_lock \
                       shared-always/dioread_nolock shared-always/dioread_lock range/dioread_nolock \
@@ -181,14 +184,20 @@ fn every_part_of_the_page_has_its_figures_and_every_figure_its_file() {
     for (section, ids) in [
         (
             "inode-allocation",
-            "alloc-create alloc-remove alloc-delay-create alloc-delay-remove",
+            "alloc-create alloc-remove alloc-start-create alloc-start-remove",
         ),
-        ("inode-allocation", "alloc-acquisitions alloc-kernel"),
+        (
+            "inode-allocation",
+            "alloc-access-create alloc-access-remove alloc-acquisitions alloc-kernel",
+        ),
         (
             "inode-generation",
             "generation generation-scaling generation-kernel generation-draws",
         ),
-        ("lazy-timestamps", "lazytime lazytime-ratio icache-shrink"),
+        (
+            "lazy-timestamps",
+            "lazytime lazytime-ratio lazytime-pending lazytime-settled icache-shrink",
+        ),
         (
             "direct-io",
             "dio-gain-4k-nolock dio-gain-1m-lock dio-4k-dioread_nolock",
@@ -237,7 +246,7 @@ fn figures_on_the_page_are_those_of_the_run() {
     let (mut seen, mut spreads) = (0, 0);
     for (section, op, id) in [
         ("mdtest", "create", "alloc-create"),
-        ("mdtest-delay", "remove", "alloc-delay-remove"),
+        ("mdtest-start", "remove", "alloc-start-remove"),
         ("create-unlink", "create+unlink", "generation"),
         ("create-unlink-lazytime", "create+unlink", "lazytime"),
         ("generation", "draw", "generation-draws"),

@@ -96,7 +96,7 @@ fn mdtest_with_all_variants() {
     let variants = "--ialloc all --icache all --lazytime all --lock-stat";
     let args = "--np 1,3 -n 20 -i 2 -F -C -T -r -u";
     let document = json("mdtest", &format!("{SMALL} {args} {variants}"));
-    assert_eq!(rows(&document).len(), 2 * 18 * 3);
+    assert_eq!(rows(&document).len(), 2 * 30 * 3);
     for row in rows(&document) {
         assert_eq!(row["ops"], 20 * row["threads"].as_u64().unwrap());
         assert_eq!(row["iterations"], 2);
@@ -112,10 +112,32 @@ fn mdtest_with_all_variants() {
 #[test]
 fn mdtest_with_all_its_flags() {
     let args = "-N 2 -n 10 -i 1 -C -T -E -r -w 5000 -e -y -p 0.01 --inodes 4096";
-    let mount = "--journal-delay 10us --inodes-max 64 --commit-interval 20ms";
+    let mount = "--journal-delay access:10us --inodes-max 64 --commit-interval 20ms";
     let document = json("mdtest", &format!("{SMALL} {args} {mount}"));
     let want = "dir_create dir_stat dir_remove create stat read remove";
     assert_eq!(strings(&document, "op"), want);
+    let delayed = |row: &Value| row["journal_delay"] == "access:10us";
+    assert!(rows(&document).iter().all(delayed));
+}
+
+/// A journal that sleeps at each start sleeps for as long at least.
+#[test]
+fn mdtest_says_under_which_condition_it_ran() {
+    let args = "--np 1 -n 20 -i 1 -F -C --lock-stat --ialloc all";
+    for (delay, least_us) in [("none", 0.0), ("start:2ms", 2000.0), ("access:2ms", 2000.0)] {
+        let document = json("mdtest", &format!("{SMALL} {args} --journal-delay {delay}"));
+        for row in rows(&document) {
+            assert_eq!(row["journal_delay"], delay);
+            let stages = row["stages"].as_array().unwrap();
+            let average_us = |name: &str| {
+                let stage = stages.iter().find(|s| s["stage"] == name).unwrap();
+                stage["total_us"].as_f64().unwrap() / stage["calls"].as_f64().unwrap()
+            };
+            assert!(average_us("journal start") >= least_us);
+            let sleeps = average_us("journal write access") >= 2000.0;
+            assert_eq!(sleeps, delay == "access:2ms", "{delay}");
+        }
+    }
 }
 
 #[test]
@@ -123,6 +145,29 @@ fn mdtest_with_a_part_of_its_phases() {
     for phase in ["-C", "-T", "-r"] {
         let document = json("mdtest", &format!("{SMALL} -N 2 -n 10 -i 2 -F {phase}"));
         assert_eq!(rows(&document).len(), 1);
+    }
+}
+
+/// In one block all neighbours are written along with a file whose block has pending timestamps, in each variant.
+#[test]
+fn lazytime_with_all_variants() {
+    let args = "--tasks 1,3 --files 512 --passes 2 -i 1 --icache all --lock-stat";
+    let document = json("lazytime", &format!("{SMALL} {args}"));
+    assert_eq!(rows(&document).len(), 5 * 2 * 2);
+    let looked_up = |row: &Value| {
+        let locks = row["locks"].as_array().unwrap();
+        let found = locks.iter().find(|lock| lock["class"] == "icache");
+        found.map_or(0, |lock| lock["acquisitions"].as_u64().unwrap())
+    };
+    for row in rows(&document).iter().filter(|row| row["threads"] == 1) {
+        let (op, ops) = (row["op"].as_str().unwrap(), row["ops"].as_u64().unwrap());
+        assert!(ops > 16, "{row}");
+        let each = match (row["arm"].as_str().unwrap(), op) {
+            ("per-bucket" | "global-hint", "write-settled") => 0,
+            ("per-bucket" | "per-bucket-nohint", _) => 1,
+            _ => 16,
+        };
+        assert_eq!(looked_up(row), each * ops, "{row}");
     }
 }
 
@@ -329,9 +374,9 @@ fn randrw_prints_gain_and_what_is_allowed() {
 fn icache_shrink_with_all_variants() {
     let args = "--items 2000 --inodes-max 300 -i 1 --icache all";
     let document = json("icache-shrink", &format!("{SMALL} {args}"));
-    assert_eq!(rows(&document).len(), 3 * 2 * 2);
+    assert_eq!(rows(&document).len(), 5 * 2 * 2);
     rows(&document).iter().step_by(2).for_each(assert_latency);
-    assert_eq!(document["timelines"].as_array().unwrap().len(), 3 * 2);
+    assert_eq!(document["timelines"].as_array().unwrap().len(), 5 * 2);
 }
 
 /// What the kernel does, or nothing where it refuses.
@@ -461,7 +506,8 @@ fn wrong_usage_is_an_error() {
     for line in [
         "mdtest --generation fast",
         "create-unlink --device disk",
-        "mdtest --journal-delay 5",
+        "mdtest --journal-delay 50us",
+        "create-unlink --journal-delay start:50us",
         "randrw --bs 1000",
         "randrw --size 4K --bs 8K",
         "randrw --direct",

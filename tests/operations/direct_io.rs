@@ -1,5 +1,6 @@
 //! Direct I/O and fallocate where space, lengths or permission end.
 
+use std::sync::Weak;
 use uext4_ondisk::{EXTENT_LEN_MAX_UNWRITTEN, Extent};
 use uext4_testkit::image::in_memory;
 use uext4_testkit::mke2fs;
@@ -483,6 +484,68 @@ fn large_sectors_refuse_small_requests() {
         fs.put(&file, 100, &[3; 17]);
         assert_eq!(read(&fs, &file, 0, BLOCK)[100..117], [3; 17]);
         drop(file);
+        fs.end_on(&inner);
+    }
+}
+
+/// A device that makes a file immutable when it is next asked for the size of its sectors, which a direct write does before it
+/// locks the inode.
+#[derive(Debug)]
+struct MakesImmutable {
+    inner: Arc<MemoryDevice>,
+    file: std::sync::Mutex<Option<(Weak<Ext4>, InodeRef)>>,
+}
+
+impl BlockDevice for MakesImmutable {
+    forward_device!(self => self.inner;
+        len, is_read_only, read_at, write_at, flush, discard, zero, set_len, identity);
+
+    fn logical_block_size(&self) -> u32 {
+        let file = self.file.lock().expect("no panic").take();
+        if let Some((fs, file)) = file {
+            let fs = fs.upgrade().expect("mounted");
+            let flags = fs.files.flags(&file) | InodeFlags::IMMUTABLE;
+            fs.files
+                .set_flags(&Caller::root(), &file, flags)
+                .expect("chattr");
+        }
+        self.inner.logical_block_size()
+    }
+}
+
+#[test]
+fn a_file_that_becomes_immutable_before_the_lock_is_not_written() {
+    const SIZE: u64 = 4 * BLOCK;
+    for options in variants() {
+        let inner = in_memory(12 << 20, BLOCK as u32);
+        let device = Arc::new(MakesImmutable {
+            inner: Arc::clone(&inner),
+            file: std::sync::Mutex::new(None),
+        });
+        let fs = Ext4::mount(Arc::clone(&device) as Arc<_>, options.clone()).expect("mount");
+        // An overwrite, part of a block, a hole, past the size.
+        for (name, at, len) in [
+            ("overwrite", 0, BLOCK),
+            ("part", 512, 1024),
+            ("hole", 2 * BLOCK, BLOCK),
+            ("past", SIZE, BLOCK),
+        ] {
+            let file = make(&fs, name);
+            write(&fs, &file, 0, 2 * BLOCK, 1).expect("write");
+            fs.resize(&file, SIZE);
+            let before = read(&fs, &file, 0, SIZE);
+            *device.file.lock().expect("no panic") = Some((Arc::downgrade(&fs), file.clone()));
+            let written = write(&fs, &file, at, len, 2);
+            assert!(
+                matches!(written, Err(Ext4Error::NotPermitted)),
+                "{} {} {name}: {written:?}",
+                options.dio_lock,
+                options.dioread_nolock
+            );
+            assert!(device.file.lock().expect("no panic").is_none());
+            assert_eq!(file.size(), SIZE);
+            assert!(read(&fs, &file, 0, SIZE) == before, "{name}");
+        }
         fs.end_on(&inner);
     }
 }

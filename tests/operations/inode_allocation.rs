@@ -159,6 +159,46 @@ fn without_a_journal_a_deleted_inode_rests() {
 }
 
 #[test]
+fn without_a_journal_a_group_of_deleted_inodes_is_passed_over() {
+    for variant in IallocVariant::ALL {
+        let path = image("64M", "-g 8192 -b 1024 -N 512 -G 2 -O ^has_journal");
+        let fs = mount(&path, options(variant));
+        let geometry = *fs.volume.geometry();
+        let group = |ino: u32| (ino - 1) / geometry.inodes_per_group;
+        let top = fs.top();
+        let dir = fs.make(&top, b"dir", &DIR);
+        let home = group(dir.ino.0);
+        let mut deleted = Vec::new();
+        let elsewhere = loop {
+            let name = format!("first-{}", deleted.len());
+            let made = fs.make(&dir, &name, &FILE).ino.0;
+            if group(made) != home {
+                break made;
+            }
+            deleted.push(made);
+        };
+        for i in 0..deleted.len() {
+            fs.remove(&dir, &format!("first-{i}"));
+        }
+        // Reserved inodes, lost+found, the directory and the file elsewhere are in use.
+        let others = geometry.inodes_count as usize - 11 - 2 - deleted.len();
+        assert!(others > deleted.len(), "{others}");
+        let made = create_many(&fs, &dir, 1, others);
+        assert!(!made.contains(&elsewhere));
+        assert!(
+            made.iter().all(|ino| !deleted.contains(ino)),
+            "{variant}: a deleted inode is taken before those of other groups"
+        );
+        let mut left = create_many(&fs, &dir, 2, deleted.len());
+        left.sort_unstable();
+        deleted.sort_unstable();
+        assert_eq!(left, deleted, "{variant}: then they are taken");
+        drop((dir, top));
+        path.end(fs);
+    }
+}
+
+#[test]
 fn of_many_takers_of_the_last_inode_one_wins() {
     for variant in IallocVariant::ALL {
         let path = image("64M", "-N 256");

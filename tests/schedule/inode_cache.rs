@@ -380,7 +380,11 @@ fn shuttle_hint_and_reuse() {
 #[test]
 fn shuttle_hint_never_waits() {
     explore_variants(
-        &[IcacheVariant::GlobalNowait, IcacheVariant::PerBucket],
+        &[
+            IcacheVariant::GlobalNowait,
+            IcacheVariant::PerBucket,
+            IcacheVariant::PerBucketNohint,
+        ],
         hint_never_waits,
     );
 }

@@ -12,7 +12,7 @@ pub fn of(report: &Report, parameters: &Parameters) -> Projection {
             .and_then(|value| serde_json::from_value(value.clone()).ok())
     };
     let dio = report.document("randrw").cloned().and_then(of_small_blocks);
-    let [slow, plain] = ["mdtest-delay", "mdtest"].map(read);
+    let [slow, plain] = ["mdtest-access", "mdtest"].map(read);
     let [generation, icache] = ["create-unlink", "create-unlink-lazytime"].map(read);
     let registry = read("clone-workers");
     let inputs = Inputs {

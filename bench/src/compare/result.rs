@@ -29,6 +29,8 @@ pub struct RowKey {
     workload: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     clients: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    journal_delay: Option<String>,
 }
 
 impl fmt::Display for RowKey {
@@ -46,6 +48,9 @@ impl fmt::Display for RowKey {
             if let Some(number) = number {
                 write!(f, ", {name} {number}")?;
             }
+        }
+        if let Some(delay) = self.journal_delay.as_ref().filter(|delay| *delay != "none") {
+            write!(f, ", journal delay {delay}")?;
         }
         Ok(())
     }

@@ -4,23 +4,30 @@
 //! **each phase ends with a sync inside its time**. One warm-up run loads the inode tables; the workers'
 //! directories are made before it and stay for all iterations, so that it loads the right ones. Counts of workers take
 //! turns in each round, so that a machine that is slow for a while is so for all of them.
+//!
+//! Mechanism 1 is measured under three conditions (`--journal-delay`), each a run of its own: nothing sleeps; starting a journal
+//! handle sleeps, as in the published trace; write access to an inode bitmap sleeps, too, each time.
 
+mod delay;
 mod job;
 mod phase;
 
 use crate::device::parse_size;
 use crate::host_dir::PeerArgs;
 use crate::in_directories::Plan;
-use crate::report::{Document, Row, print_ratios};
+use crate::report::{Document, PEER, Row, print_ratios};
 use crate::sample::JournalCost;
 use crate::setup::{Need, SetupArgs};
 use crate::tables::{ComparedRow, count, side_by_side, table};
 use crate::variants::{parse_rounds, parse_seconds, parse_threads};
 use clap::Args;
 use comfy_table::Table;
+use delay::JournalDelay;
 use phase::Phase;
+use serde::Serialize;
 use std::io::Write;
 use std::time::Duration;
+use uext4_sync::probe;
 
 /// mdtest's own flags, and the image and variants.
 #[derive(Clone, Debug, Args)]
@@ -72,12 +79,29 @@ pub struct MdtestArgs {
     /// Fsync each file after writing it
     #[arg(short = 'y')]
     pub sync_files: bool,
+    /// Where the journal sleeps, as while a transaction closes: none; start:TIME when a handle starts; access:TIME then and at
+    /// each write access to an inode bitmap
+    #[arg(
+        long,
+        value_name = "none|start:TIME|access:TIME",
+        default_value = "none"
+    )]
+    pub journal_delay: JournalDelay,
     /// The peer.
     #[command(flatten)]
     pub peer: PeerArgs,
     /// The image, the variants and the output.
     #[command(flatten)]
     pub setup: SetupArgs,
+}
+
+/// A row with its condition.
+#[derive(Debug, Serialize)]
+struct MdtestRow {
+    #[serde(flatten)]
+    row: Row,
+    /// Where the journal slept; the peer's never does.
+    journal_delay: String,
 }
 
 /// How much a read takes.
@@ -125,6 +149,14 @@ impl MdtestArgs {
         args
     }
 
+    fn with_condition(&self, row: Row) -> MdtestRow {
+        let journal_delay = match row.variant == PEER {
+            true => "none".to_owned(),
+            false => self.journal_delay.to_string(),
+        };
+        MdtestRow { row, journal_delay }
+    }
+
     /// The most workers of all counts.
     fn workers_max(&self) -> usize {
         self.np.iter().copied().max().unwrap_or(1)
@@ -152,9 +184,13 @@ impl MdtestArgs {
 /// Runs mdtest for each count of workers, and prints.
 pub fn run(args: &MdtestArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let args = args.with_defaults();
-    let rows = measure(&args)?;
+    probe::set_delay(args.journal_delay.delay());
+    let rows = measure(&args);
+    probe::set_delay(probe::Delay::None);
+    let rows = rows?;
     if args.setup.json {
-        return Document::new("mdtest", rows).print_json(out);
+        let rows = rows.into_iter().map(|row| args.with_condition(row));
+        return Document::new("mdtest", rows.collect()).print_json(out);
     }
     for (&workers, some) in args.np.iter().zip(rows.chunks(rows.len() / args.np.len())) {
         print(&args, workers, some, out)?;
@@ -206,7 +242,8 @@ fn print(
     let names = args.peer.names(&args.setup.variants());
     writeln!(
         out,
-        "{workers} workers, {items} items each, {iterations} iterations"
+        "{workers} workers, {items} items each, {iterations} iterations, journal delay {}",
+        args.journal_delay
     )?;
     for some in rows.chunks(phases.len()) {
         let variant = some.first().map_or("", |row| &row.variant);

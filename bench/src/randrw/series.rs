@@ -23,6 +23,7 @@ use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
+use uext4::Filesystem;
 use uext4_block::LatencyReport;
 use uext4_ext4::{Ext4, InodeRef};
 use uext4_vfs::attr::SetAttr;
@@ -190,10 +191,10 @@ fn make_holes(file: &OurFile, data: u64, holes: u64) -> anyhow::Result<()> {
 impl Workload for AllSeries<'_> {
     type State = DataFile;
 
-    fn prepare(&self, fs: &Arc<Ext4>) -> anyhow::Result<DataFile> {
+    fn prepare(&self, fs: &Filesystem) -> anyhow::Result<DataFile> {
         let tree = Tree::make(fs, "randrw", vec!["files".to_owned()])?;
-        let node: InodeRef = FileSystem::create(&**fs, &Caller::root(), tree.dir(0), NAME, &FILE)?;
-        let fs = Arc::clone(fs);
+        let fs = Arc::clone(fs.engine());
+        let node: InodeRef = FileSystem::create(&*fs, &Caller::root(), tree.dir(0), NAME, &FILE)?;
         let file = OurFile { fs, node };
         fill(&file, self.args.size)?;
         make_holes(&file, self.args.size, self.args.hole_bytes())?;
@@ -212,7 +213,7 @@ impl Workload for AllSeries<'_> {
         image: &MountedImage,
         data: &DataFile,
     ) -> anyhow::Result<Vec<Sample>> {
-        let fs = Some(&**image.fs());
+        let fs = Some(&**image.engine());
         let samples = self.measure(turn, counted, &data.file, fs, image.model())?;
         if self.args.hole_bytes() > 0 {
             make_holes(&data.file, self.args.size, self.args.hole_bytes())?;
@@ -230,9 +231,9 @@ impl Workload for AllSeries<'_> {
         }
     }
 
-    fn clean(&self, fs: &Arc<Ext4>, data: DataFile) -> anyhow::Result<()> {
+    fn clean(&self, fs: &Filesystem, data: DataFile) -> anyhow::Result<()> {
         drop(data.file);
-        FileSystem::unlink(&**fs, &Caller::root(), data.tree.dir(0), NAME)?;
+        FileSystem::unlink(&**fs.engine(), &Caller::root(), data.tree.dir(0), NAME)?;
         data.tree.remove(fs)
     }
 }

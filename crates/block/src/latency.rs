@@ -7,6 +7,9 @@
 //! ended, whichever is later. Each call that does I/O is a request, also a vectored one; of a batch each run
 //! is one, and all come at once.
 //!
+//! A caller sleeps until its deadline, as a caller that waits for an inode lock sleeps: neither has an advantage over
+//! the other where CPUs are few. How late callers wake is part of the latency that [`LatencyDevice::report`] gives.
+//!
 //! # Invariants
 //! No call returns before its deadline.
 //!
@@ -23,24 +26,9 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::num::NonZeroU64;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use uext4_sync::{Mutex, PerCpu, assert_may_block, class};
-
-/// How long before its deadline a caller stops sleeping and yields. Sleeping costs a timer and, on a virtual
-/// machine, an exit or two to its host: with deadlines this near, more than what else could be done meanwhile.
-const YIELD_NS: u64 = 200_000;
-
-/// How long before its deadline a caller that doesn't yield stops sleeping and spins: what waking up takes.
-const SPIN_NS: u64 = 4_000;
-
-/// A yield that took this long gave the CPU to a thread that kept it, and the scheduler holds
-/// having yielded against us.
-const LONG_YIELD_NS: u64 = 300_000;
-
-/// For how many waits a caller sleeps after a long yield, at first and at most.
-const SLEEPS: Range<u32> = 16..4096;
 
 /// Latencies as callers saw them, waiting for the modelled device included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -229,74 +217,24 @@ fn now_ns() -> u64 {
 }
 
 thread_local! {
-    static HABIT: Cell<Habit> = Cell::new(Habit::new());
+    /// Whether this thread has set its timer slack.
+    static PUNCTUAL: Cell<bool> = const { Cell::new(false) };
 }
 
-/// How a thread waits.
-#[derive(Clone, Copy, Debug)]
-struct Habit {
-    /// Number of future waits in which it sleeps rather than yields.
-    sleeps_left: u32,
-    /// Sleeps after the next long yield.
-    sleeps_next: u32,
-}
-
-impl Habit {
-    fn new() -> Habit {
+/// Sleeps until a deadline: the time when it returned, which isn't before.
+fn wait_until(deadline_ns: u64) -> u64 {
+    if !PUNCTUAL.replace(true) {
         // The default slack, 50 us, is as long as a modelled request; without the right to change it the
         // report shows the difference.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
-        Habit {
-            sleeps_left: 0,
-            sleeps_next: SLEEPS.start,
+    }
+    loop {
+        let now = now_ns();
+        if now >= deadline_ns {
+            return now;
         }
+        sleep_until(deadline_ns);
     }
-
-    /// What is not slept through before a deadline.
-    fn awake_ns(&self) -> u64 {
-        match self.sleeps_left {
-            0 => YIELD_NS,
-            _ => SPIN_NS,
-        }
-    }
-
-    fn after_long_yield(&mut self) {
-        self.sleeps_left = self.sleeps_next;
-        self.sleeps_next = (self.sleeps_next * 4).min(SLEEPS.end);
-    }
-
-    fn after_wait(&mut self) {
-        match self.sleeps_left {
-            0 => self.sleeps_next = (self.sleeps_next - 1).max(SLEEPS.start),
-            _ => self.sleeps_left -= 1,
-        }
-    }
-}
-
-/// Waits for a deadline: the time when it returned, which isn't before.
-///
-/// Yields the CPU, most likely to another caller. Where that takes long, as beside other
-/// programs, it sleeps instead for some time.
-fn wait_until(deadline_ns: u64) -> u64 {
-    let mut habit = HABIT.get();
-    let mut now = now_ns();
-    while now < deadline_ns {
-        let left = deadline_ns - now;
-        if left > habit.awake_ns() {
-            sleep_until(deadline_ns - habit.awake_ns());
-        } else if habit.sleeps_left > 0 {
-            std::hint::spin_loop();
-        } else {
-            std::thread::yield_now();
-            if now_ns() - now > LONG_YIELD_NS {
-                habit.after_long_yield();
-            }
-        }
-        now = now_ns();
-    }
-    habit.after_wait();
-    HABIT.set(habit);
-    now
 }
 
 fn sleep_until(wake_ns: u64) {
@@ -336,20 +274,6 @@ mod tests {
         assert!(report.mean >= latency * 2);
         device.read_batch(&mut []).unwrap();
         assert_eq!(device.report().count, 6);
-    }
-
-    #[test]
-    fn a_long_yield_makes_it_sleep_for_a_while() {
-        let mut habit = Habit::new();
-        assert_eq!(habit.awake_ns(), YIELD_NS);
-        habit.after_long_yield();
-        (0..SLEEPS.start).for_each(|_| {
-            assert_eq!(habit.awake_ns(), SPIN_NS);
-            habit.after_wait();
-        });
-        assert_eq!(habit.awake_ns(), YIELD_NS);
-        (0..10).for_each(|_| habit.after_long_yield());
-        assert_eq!(habit.sleeps_left, SLEEPS.end);
     }
 
     #[test]

@@ -60,6 +60,7 @@ impl<'j> Handle<'j> {
     /// [`JournalError::Aborted`].
     #[inline]
     pub fn modify<'b>(&self, buffer: &'b Arc<Buffer>) -> Result<BufferWrite<'b>> {
+        let _timed = probe::time(Stage::WriteAccess);
         let mut content = buffer.write();
         if buffer.tid() != self.tid {
             self.attach(buffer, &mut content, true)?;
@@ -73,6 +74,7 @@ impl<'j> Handle<'j> {
     /// # Errors
     /// [`JournalError::Aborted`].
     pub fn try_modify<'b>(&self, buffer: &'b Arc<Buffer>) -> Result<Option<BufferWrite<'b>>> {
+        let _timed = probe::time(Stage::WriteAccess);
         let Some(mut content) = buffer.try_write() else {
             return Ok(None);
         };
@@ -94,7 +96,9 @@ impl<'j> Handle<'j> {
     pub fn access(&self, buffer: &Arc<Buffer>) -> Result<()> {
         if buffer.tid() != self.tid {
             drop(self.modify(buffer)?);
+            return Ok(());
         }
+        drop(probe::time(Stage::WriteAccess));
         Ok(())
     }
 
@@ -107,6 +111,7 @@ impl<'j> Handle<'j> {
     /// [`JournalError::Aborted`].
     #[inline]
     pub fn access_native(&self, buffer: &Arc<Buffer>) -> Result<()> {
+        let _timed = probe::time(Stage::WriteAccess);
         self.changed.set(true);
         if buffer.tid() == self.tid {
             return Ok(());
@@ -284,7 +289,7 @@ impl Journal {
     #[inline]
     pub fn start(&self, credits: u32) -> Result<Handle<'_>> {
         order::Held::check(&class::HANDLE);
-        let _timed = probe::time_delayed(Stage::JournalStart);
+        let _timed = probe::time_start();
         let (shard, tid) = self.enter(credits)?;
         Ok(Handle::new(self, shard, tid, i64::from(credits)))
     }

@@ -5,8 +5,8 @@
 //! lock study of inode allocation lists them. Times are inclusive: a create contains all the others. Counters are per
 //! CPU shard, and for the whole process.
 //!
-//! [`set_delay`] makes starting a journal handle and getting write access to an inode bitmap sleep, as they do while a
-//! transaction closes.
+//! [`set_delay`] makes starting a journal handle sleep, as it does while a transaction closes, and on request also getting
+//! write access to an inode bitmap.
 
 use crate::counters::{is_enabled, now_ns};
 use crate::percpu::cpu;
@@ -24,20 +24,29 @@ pub enum Stage {
     /// Starting the journal handle.
     JournalStart,
     /// Getting journal write access to an inode bitmap.
-    JournalWriteAccess,
+    BitmapWriteAccess,
+    /// Getting journal write access to any block, that of an inode bitmap included.
+    WriteAccess,
+    /// What a new file needs after its inode: the directory entry, and the change of the directory.
+    AddNonDirectory,
     /// Adding the directory entry.
     AddEntry,
+    /// The same, in a directory with a tree of hashes.
+    AddHashedEntry,
     /// Writing an inode into the inode table.
     MarkInodeDirty,
 }
 
 impl Stage {
     /// Every stage, in the order of the published table.
-    pub const ALL: [Stage; 5] = [
+    pub const ALL: [Stage; 8] = [
         Stage::Create,
         Stage::JournalStart,
-        Stage::JournalWriteAccess,
+        Stage::BitmapWriteAccess,
+        Stage::WriteAccess,
+        Stage::AddNonDirectory,
         Stage::AddEntry,
+        Stage::AddHashedEntry,
         Stage::MarkInodeDirty,
     ];
 
@@ -46,9 +55,26 @@ impl Stage {
         match self {
             Stage::Create => "create",
             Stage::JournalStart => "journal start",
-            Stage::JournalWriteAccess => "journal write access",
+            Stage::BitmapWriteAccess => "journal write access",
+            Stage::WriteAccess => "journal write access, any block",
+            Stage::AddNonDirectory => "add file",
             Stage::AddEntry => "add entry",
+            Stage::AddHashedEntry => "add hashed entry",
             Stage::MarkInodeDirty => "mark inode dirty",
+        }
+    }
+
+    /// The function of the kernel in the published table that does the same; none for a stage that the table has no row of.
+    pub const fn published(self) -> Option<&'static str> {
+        match self {
+            Stage::Create => Some("ext4_create"),
+            Stage::JournalStart => Some("jbd2__journal_start"),
+            Stage::BitmapWriteAccess => None,
+            Stage::WriteAccess => Some("jbd2_journal_get_write_access"),
+            Stage::AddNonDirectory => Some("ext4_add_nondir"),
+            Stage::AddEntry => Some("ext4_add_entry"),
+            Stage::AddHashedEntry => Some("ext4_dx_add_entry"),
+            Stage::MarkInodeDirty => Some("ext4_mark_inode_dirty"),
         }
     }
 }
@@ -80,28 +106,59 @@ pub struct StageStat {
     pub total_ns: u64,
 }
 
-/// How long [`Stage::JournalStart`] and [`Stage::JournalWriteAccess`] sleep, in nanoseconds.
-static DELAY_NS: AtomicU64 = AtomicU64::new(0);
-
-/// Makes the stages that wait for a closing transaction sleep for `delay`, in the whole process; zero for not at all.
-pub fn set_delay(delay: Duration) {
-    let ns = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
-    DELAY_NS.store(ns, Relaxed);
+/// Where the journal sleeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Delay {
+    /// Nowhere.
+    #[default]
+    None,
+    /// In [`Stage::JournalStart`], for so long.
+    Start(Duration),
+    /// In [`Stage::JournalStart`] and in each [`Stage::BitmapWriteAccess`], also to a bitmap that the transaction has already.
+    Access(Duration),
 }
 
-/// As [`time`], for a stage that [`set_delay`] slows down.
+/// How long [`Stage::JournalStart`] and [`Stage::BitmapWriteAccess`] sleep, in nanoseconds.
+static START_NS: AtomicU64 = AtomicU64::new(0);
+static ACCESS_NS: AtomicU64 = AtomicU64::new(0);
+
+/// Makes the journal sleep where `delay` says, in the whole process.
+pub fn set_delay(delay: Delay) {
+    let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let (start, access) = match delay {
+        Delay::None => (0, 0),
+        Delay::Start(time) => (ns(time), 0),
+        Delay::Access(time) => (ns(time), ns(time)),
+    };
+    START_NS.store(start, Relaxed);
+    ACCESS_NS.store(access, Relaxed);
+}
+
+/// As [`time`] of [`Stage::JournalStart`], which [`set_delay`] slows down.
 #[inline(always)]
-pub fn time_delayed(stage: Stage) -> Timed {
+pub fn time_start() -> Timed {
+    time_delayed(Stage::JournalStart, &START_NS)
+}
+
+/// As [`time`] of [`Stage::BitmapWriteAccess`], which [`set_delay`] slows down.
+#[inline(always)]
+pub fn time_bitmap_access() -> Timed {
+    time_delayed(Stage::BitmapWriteAccess, &ACCESS_NS)
+}
+
+#[inline(always)]
+fn time_delayed(stage: Stage, delay_ns: &AtomicU64) -> Timed {
     let timed = time(stage);
-    if DELAY_NS.load(Relaxed) != 0 {
-        sleep();
+    let ns = delay_ns.load(Relaxed);
+    if ns != 0 {
+        sleep(ns);
     }
     timed
 }
 
 #[cold]
-fn sleep() {
-    std::thread::sleep(Duration::from_nanos(DELAY_NS.load(Relaxed)));
+fn sleep(ns: u64) {
+    std::thread::sleep(Duration::from_nanos(ns));
 }
 
 /// Counts a stage from now until it is dropped, if statistics are on.

@@ -6,9 +6,13 @@
 //! * `global` (before): one lock for the cache; each look-up waits for it.
 //! * `global-nowait` (after): one lock; each look-up tries it and gives up: a missed hint is harmless.
 //! * `per-bucket` (beyond): a lock per bucket, inodes hashed by inode-table block, so that one try
-//!   serves the whole hint.
+//!   serves the whole hint. The file system asks for a hint only if the block's hint word says that an inode in it has
+//!   pending timestamps ([`IcacheVariant::asks_block`]).
+//! * `global-hint` and `per-bucket-nohint`: `global` with the hint word, and `per-bucket` without it, which show what the
+//!   word and what the locks contribute.
 //!
-//! The variants share everything but the number of locks and that look-up.
+//! The variants share everything but the number of locks and that look-up. A look-up makes a reference only to inodes that have
+//! pending timestamps.
 //!
 //! # Invariants
 //! * An inode number has at most one slot, and an inode is in memory at most once.
@@ -40,9 +44,22 @@ pub enum IcacheVariant {
     Global,
     /// `global-nowait` (after): one lock, tried by hints.
     GlobalNowait,
-    /// `per-bucket` (beyond): a lock per bucket, tried once per hint.
+    /// `per-bucket` (beyond): a lock per bucket, tried once per hint, if the block has pending timestamps.
     #[default]
     PerBucket,
+    /// `global-hint`: as `global`, if the block has pending timestamps.
+    GlobalHint,
+    /// `per-bucket-nohint`: as `per-bucket`, for each block.
+    PerBucketNohint,
+}
+
+impl IcacheVariant {
+    /// Whether a hint is asked for only if the hint word of the inode-table block says that an inode in it has pending
+    /// timestamps.
+    #[inline]
+    pub const fn asks_block(self) -> bool {
+        matches!(self, IcacheVariant::PerBucket | IcacheVariant::GlobalHint)
+    }
 }
 
 variants!(
@@ -51,6 +68,8 @@ variants!(
     Global = "global",
     GlobalNowait = "global-nowait",
     PerBucket = "per-bucket",
+    GlobalHint = "global-hint",
+    PerBucketNohint = "per-bucket-nohint",
 );
 
 /// The inodes of one superblock that are in memory.
@@ -106,11 +125,11 @@ impl<I: CachedInode> InodeCache<I> {
             })
         };
         let shards = match variant {
-            IcacheVariant::Global | IcacheVariant::GlobalNowait => {
+            IcacheVariant::Global | IcacheVariant::GlobalHint | IcacheVariant::GlobalNowait => {
                 let all = (0..buckets).map(|_| Bucket::new()).collect();
                 Box::from([shard(Buckets::All(all))])
             }
-            IcacheVariant::PerBucket => (0..buckets)
+            IcacheVariant::PerBucket | IcacheVariant::PerBucketNohint => (0..buckets)
                 .map(|_| shard(Buckets::One(Bucket::new())))
                 .collect(),
         };
@@ -238,26 +257,26 @@ impl<I: CachedInode> InodeCache<I> {
         Some(self.freeing(inode))
     }
 
-    /// Calls `f` for the cached inodes of one inode-table block, as lazytime asks before it writes
-    /// that block. False if some were not visited, because their lock was busy.
+    /// Calls `f` for the cached inodes of one inode-table block that have pending timestamps, as lazytime asks before it
+    /// writes that block. False if some were not visited, because their lock was busy.
     ///
     /// `f` gets inodes that may be on their way out, and all it may trust is their own state. This
     /// counts as no use of them.
     ///
     /// # Locks
-    /// Takes `icache`: `global` waits for it, the others never wait. Holds nothing during `f`.
+    /// Takes `icache`: with one lock that is not `global-nowait`'s it waits, otherwise it never does. Holds nothing during `f`.
     pub fn hint(&self, block: u64, f: impl FnMut(&Arc<I>)) -> bool {
         match self.variant {
-            IcacheVariant::Global => self.hint_waiting(block, f),
+            IcacheVariant::Global | IcacheVariant::GlobalHint => self.hint_waiting(block, f),
             IcacheVariant::GlobalNowait => self.hint_each(block, f),
-            IcacheVariant::PerBucket => self.hint_whole(block, f),
+            IcacheVariant::PerBucket | IcacheVariant::PerBucketNohint => self.hint_whole(block, f),
         }
     }
 
     fn hint_waiting(&self, block: u64, mut f: impl FnMut(&Arc<I>)) -> bool {
         for ino in self.inos_of(block) {
             let (index, shard) = self.locate(ino);
-            let found = shard.buckets.lock().at(index).peek(ino).cloned();
+            let found = pending(shard.buckets.lock().at(index), ino).cloned();
             if let Some(inode) = found {
                 f(&inode);
             }
@@ -273,7 +292,7 @@ impl<I: CachedInode> InodeCache<I> {
                 complete = false;
                 continue;
             };
-            let found = buckets.at(index).peek(ino).cloned();
+            let found = pending(buckets.at(index), ino).cloned();
             drop(buckets);
             if let Some(inode) = found {
                 f(&inode);
@@ -292,7 +311,7 @@ impl<I: CachedInode> InodeCache<I> {
             };
             let bucket = buckets.at(index);
             for (place, ino) in batch.iter_mut().zip(inos.by_ref()) {
-                *place = bucket.peek(ino).cloned();
+                *place = pending(bucket, ino).cloned();
             }
             drop(buckets);
             batch.iter().flatten().for_each(&mut f);
@@ -423,6 +442,12 @@ impl<I: CachedInode> InodeCache<I> {
             _claim: Claim { cache: self, ino },
         }
     }
+}
+
+/// The inode, if it is cached and has pending timestamps.
+#[inline]
+fn pending<I: CachedInode>(bucket: &Bucket<I>, ino: u64) -> Option<&Arc<I>> {
+    bucket.peek(ino).filter(|inode| inode.has_pending_times())
 }
 
 /// Makes a reference. The bucket lock is held.

@@ -50,6 +50,9 @@ pub struct Row {
 pub struct Stage {
     /// Its name.
     pub stage: String,
+    /// The kernel's function that does the same.
+    #[serde(default)]
+    pub function: String,
     /// How often.
     pub calls: u64,
     /// How often for each operation.

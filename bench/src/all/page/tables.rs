@@ -64,6 +64,7 @@ pub fn stages(report: &Report, section: &str) -> Block {
             let average_ns = stage.total_us as f64 * 1000.0 / stage.calls.max(1) as f64;
             rows.push(vec![
                 format!("{}: {}", row.variant, stage.stage),
+                stage.function.clone(),
                 count(stage.calls as f64),
                 format!("{:.2}", stage.per_op),
                 count(average_ns),
@@ -74,7 +75,16 @@ pub fn stages(report: &Report, section: &str) -> Block {
         caption: format!(
             "Stages of a create of {section}, with the most workers; create contains the others"
         ),
-        table: Table::new(&["variant: stage", "calls", "per op", "average (ns)"], rows),
+        table: Table::new(
+            &[
+                "variant: stage",
+                "in Linux",
+                "calls",
+                "per op",
+                "average (ns)",
+            ],
+            rows,
+        ),
     }
 }
 

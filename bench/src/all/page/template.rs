@@ -35,8 +35,9 @@ pub struct Part {
     /// The sections whose locks it lists: of the operation, at the most threads.
     #[serde(default)]
     pub locks: Vec<(String, String)>,
-    /// The section whose stages of a create it lists.
-    pub stages: Option<String>,
+    /// The sections whose stages of a create it lists.
+    #[serde(default)]
+    pub stages: Vec<String>,
     /// Its charts.
     pub figures: Vec<Figure>,
 }

@@ -6,6 +6,7 @@ use crate::inode::Inode;
 use crate::kinds;
 use crate::prelude::*;
 use uext4_ondisk::DxViewMut;
+use uext4_sync::probe::{self, Stage};
 
 /// A record copied out of a leaf.
 struct Record {
@@ -97,6 +98,7 @@ impl Directory {
         ino: Ino,
         file_type: FileType,
     ) -> Result<()> {
+        let _timed = probe::time(Stage::AddHashedEntry);
         if self.insert_in_leaf(handle, dir, leaf, name, ino, file_type)? {
             return Ok(());
         }

@@ -52,6 +52,29 @@ pub fn claim(words: &[AtomicU64], from: u32, end: u32, retries: &mut u64) -> Opt
     None
 }
 
+/// As [`claim`], of the bits that `may` be set.
+#[inline]
+pub fn claim_if(
+    words: &[AtomicU64],
+    from: u32,
+    end: u32,
+    may: impl Fn(u32) -> bool,
+    retries: &mut u64,
+) -> Option<u32> {
+    let mut at = from;
+    while let Some(index) = find_clear(words, at, end) {
+        if !may(index) {
+            at = index + 1;
+        } else if set(words, index) {
+            return Some(index);
+        } else {
+            *retries += 1;
+            at = index;
+        }
+    }
+    None
+}
+
 /// Finds the first clear bit at or after `from` and before `end`.
 pub fn find_clear(words: &[AtomicU64], from: u32, end: u32) -> Option<u32> {
     let mut at = from;

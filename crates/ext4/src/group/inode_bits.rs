@@ -38,6 +38,8 @@ pub struct InodeBits {
     /// When each inode was deleted, in seconds since 1970, and 0 for not since the mount; without a
     /// journal only.
     deleted: OnceLock<Box<[AtomicU32]>>,
+    /// No clear bit's inode was deleted earlier, in seconds since 1970; 0 if that is not known.
+    first_deleted_s: AtomicU32,
 }
 
 /// What one CPU counts and remembers.
@@ -66,6 +68,7 @@ impl InodeBits {
                 .collect(),
             cpus: PerUsedCpu::new(),
             deleted: OnceLock::new(),
+            first_deleted_s: AtomicU32::new(0),
         }
     }
 
@@ -204,19 +207,8 @@ impl InodeBits {
         may: &impl Fn(u32) -> bool,
         retries: &mut u64,
     ) -> Option<u32> {
-        let mut at = (line * LINE_BITS).max(from);
-        let past = ((line + 1) * LINE_BITS).min(end);
-        while let Some(index) = bitmap::find_clear(&self.words, at, past) {
-            if !may(index) {
-                at = index + 1;
-            } else if bitmap::set(&self.words, index) {
-                return Some(index);
-            } else {
-                *retries += 1;
-                at = index;
-            }
-        }
-        None
+        let (first, past) = (line * LINE_BITS, (line + 1) * LINE_BITS);
+        bitmap::claim_if(&self.words, first.max(from), past.min(end), may, retries)
     }
 
     fn is_line_full(&self, line: u32, from: u32, end: u32) -> bool {
@@ -241,6 +233,34 @@ impl InodeBits {
         let all = self.deleted.get();
         all.and_then(|all| all.get(index as usize))
             .is_some_and(|at| at.load(Relaxed) > since)
+    }
+
+    /// When the first of the inodes whose bits are clear was deleted; 0 if that is not known.
+    pub fn first_deleted_s(&self) -> u32 {
+        self.first_deleted_s.load(Relaxed)
+    }
+
+    /// Notes when the first of the inodes was deleted whose bits are clear among the first `end`, if all of them were
+    /// deleted after `since`. A bit that is cleared later is that of an inode deleted later. Returns whether a bit is clear.
+    pub fn note_all_deleted(&self, since: u32, end: u32) -> bool {
+        let Some(all) = self.deleted.get() else {
+            return false;
+        };
+        let mut first = u32::MAX;
+        let mut at = 0;
+        while let Some(index) = bitmap::find_clear(&self.words, at, end) {
+            let deleted = all.get(index as usize).map_or(0, |at| at.load(Relaxed));
+            if deleted <= since {
+                return true;
+            }
+            first = first.min(deleted);
+            at = index + 1;
+        }
+        if first == u32::MAX {
+            return false;
+        }
+        self.first_deleted_s.store(first, Relaxed);
+        true
     }
 }
 

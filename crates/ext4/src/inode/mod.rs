@@ -550,6 +550,10 @@ impl CachedInode for Inode {
     fn needs_write(&self) -> bool {
         self.pending_since() != 0
     }
+
+    fn has_pending_times(&self) -> bool {
+        self.pending_since() != 0
+    }
 }
 
 /// The kind of a file as front ends name it; what is not known counts as regular.

@@ -9,19 +9,19 @@
 //! group asks for it before it touches the bitmap, once per claim as well: the descriptor that an
 //! earlier transaction still has to write is completed (with the bitmap's checksum) at that moment.
 
-use crate::clock::now_s;
 use crate::group::inode_bits::InodeBits;
 use crate::group::{Group, bitmap};
 use crate::inode_allocator::InodeAllocator;
+use crate::inode_allocator::rest::Rest;
 use crate::options::ialloc_variant::IallocVariant;
 use crate::prelude::*;
 use crate::volume::handles::LazyHandle;
-use uext4_sync::probe::{self, Stage};
+use uext4_sync::probe;
 use uext4_sync::stat;
 
 impl InodeAllocator {
-    /// Sets a clear bit at or after `from`; None if there is none. `lock-free` looks before it, too, and with `share`
-    /// also among the bits of other CPUs.
+    /// Sets a clear bit at or after `from` whose inode `rest` admits; None if there is none. `lock-free` looks before
+    /// it, too, and with `share` also among the bits of other CPUs.
     ///
     /// # Journal
     /// Three credits: superblock, descriptors, bitmap. The handle starts here at the latest.
@@ -32,6 +32,7 @@ impl InodeAllocator {
         bits: &InodeBits,
         from: u32,
         share: bool,
+        rest: Option<Rest>,
     ) -> Result<Option<u32>> {
         // Where the inode table was not zeroed, inodes that are skipped would be garbage in use.
         let dense = self.volume.csum != GroupCsum::None
@@ -39,14 +40,14 @@ impl InodeAllocator {
         let from = if dense { 0 } else { from };
         let claimed = match self.volume.options.ialloc {
             IallocVariant::LockFree => {
-                self.claim_lock_free(late, group, bits, from, dense, share)?
+                self.claim_lock_free(late, group, bits, (from, dense), share, rest)?
             }
             IallocVariant::RetryUnlocked => {
-                self.claim_retrying(late, group, bits, from, |_, _| None)?
+                self.claim_retrying(late, group, bits, from, rest, |_, _| None)?
             }
             IallocVariant::RetryLocked => {
-                self.claim_retrying(late, group, bits, from, |numbers, lost_at| {
-                    let index = numbers.find_in_group(group, bits, lost_at)?;
+                self.claim_retrying(late, group, bits, from, rest, |numbers, lost_at| {
+                    let index = numbers.find_in_group(group, bits, lost_at, rest)?;
                     bitmap::set(&bits.words, index).then_some(index)
                 })?
             }
@@ -66,11 +67,12 @@ impl InodeAllocator {
         group: &Group,
         bits: &InodeBits,
         from: u32,
+        rest: Option<Rest>,
         again: impl Fn(&InodeAllocator, u32) -> Option<u32>,
     ) -> Result<Option<u32>> {
         let mut at = from;
         let mut described = false;
-        while let Some(index) = self.find_in_group(group, bits, at) {
+        while let Some(index) = self.find_in_group(group, bits, at, rest) {
             let handle = late.get()?;
             if !described {
                 self.volume.access_group(handle, group)?;
@@ -93,27 +95,29 @@ impl InodeAllocator {
         Ok(None)
     }
 
-    /// Finds the first clear bit at or after `from` that may be given out. Claims nothing.
+    /// Finds the first clear bit at or after `from` that may be given out, and whose inode `rest` admits. Claims nothing.
     ///
-    /// A clear bit of a reserved inode is damage: it is reported and the group left alone. Without a
-    /// journal, an inode that was deleted just now is taken only if there is no other.
-    fn find_in_group(&self, group: &Group, bits: &InodeBits, from: u32) -> Option<u32> {
+    /// A clear bit of a reserved inode is damage: it is reported and the group left alone.
+    fn find_in_group(
+        &self,
+        group: &Group,
+        bits: &InodeBits,
+        from: u32,
+        rest: Option<Rest>,
+    ) -> Option<u32> {
         let end = self.volume.geometry().inodes_per_group;
-        let resting = self.deleted_since();
-        let mut deleted = None;
         let mut at = from;
         while let Some(index) = bitmap::find_clear(&bits.words, at, end) {
             if index < self.reserved_in(group) {
                 self.volume.leave_group(group, &reserved_is_free(group));
                 return None;
             }
-            if !resting.is_some_and(|since| bits.deleted_since(index, since)) {
+            if rest.is_none_or(|rest| rest.admits(bits, index)) {
                 return Some(index);
             }
-            deleted = deleted.or(Some(index));
             at = index + 1;
         }
-        deleted
+        None
     }
 
     fn claim_lock_free(
@@ -121,9 +125,9 @@ impl InodeAllocator {
         late: &LazyHandle<'_>,
         group: &Group,
         bits: &InodeBits,
-        goal: u32,
-        dense: bool,
+        (goal, dense): (u32, bool),
         share: bool,
+        rest: Option<Rest>,
     ) -> Result<Option<u32>> {
         let handle = late.get()?;
         self.volume.access_group(handle, group)?;
@@ -131,49 +135,20 @@ impl InodeAllocator {
         let end = self.volume.geometry().inodes_per_group;
         let reserved = self.reserved_in(group);
         let mut retries = 0;
-        let resting = self.deleted_since();
-        let may = |index| !resting.is_some_and(|since| bits.deleted_since(index, since));
+        let may = |index| rest.is_none_or(|rest| rest.admits(bits, index));
         let claimed = if dense || goal > reserved {
-            let start = if dense { reserved } else { goal };
-            self.claim_undeleted(bits, start, &mut retries)
+            bitmap::claim_if(&bits.words, goal.max(reserved), end, may, &mut retries)
         } else {
             bits.claim_own(reserved, end, &may, &mut retries)
         };
         let claimed = claimed.or_else(|| {
-            if !share {
-                return None;
-            }
-            self.claim_undeleted(bits, reserved, &mut retries)
-                .or_else(|| bitmap::claim(&bits.words, reserved, end, &mut retries))
+            let among_all = || bitmap::claim_if(&bits.words, reserved, end, may, &mut retries);
+            share.then(among_all).flatten()
         });
         if claimed.is_some() {
             stat::count_atomic(&class::GROUP, retries);
         }
         Ok(claimed)
-    }
-
-    /// Claims a bit whose inode was not deleted just now.
-    fn claim_undeleted(&self, bits: &InodeBits, from: u32, retries: &mut u64) -> Option<u32> {
-        let end = self.volume.geometry().inodes_per_group;
-        let resting = self.deleted_since();
-        let mut at = from;
-        while let Some(index) = bitmap::find_clear(&bits.words, at, end) {
-            if !resting.is_some_and(|since| bits.deleted_since(index, since)) {
-                if bitmap::set(&bits.words, index) {
-                    return Some(index);
-                }
-                *retries += 1;
-            }
-            at = index + 1;
-        }
-        None
-    }
-
-    /// Without a journal: since when an inode must have been deleted to be left alone, as what refers to
-    /// it may still be on the device.
-    fn deleted_since(&self) -> Option<u32> {
-        let rest = self.volume.options.commit_interval.as_secs() as u32 + 5;
-        (!self.volume.journal().has_log()).then(|| now_s().saturating_sub(rest))
     }
 
     /// How many inodes at the start of the group are reserved.
@@ -188,7 +163,7 @@ impl InodeAllocator {
 
 /// Gets write access to an inode bitmap.
 fn get_write_access(handle: &Handle<'_>, bitmap: &Arc<Buffer>) -> Result<()> {
-    let _timed = probe::time_delayed(Stage::JournalWriteAccess);
+    let _timed = probe::time_bitmap_access();
     Ok(handle.access_native(bitmap)?)
 }
 

@@ -17,7 +17,8 @@
 //! # Policy
 //! Directories spread by the Orlov rules (`orlov`). Files follow their parent: its group, those of
 //! its flex group, then others by quadratic, then linear probing. A directory remembers the group in
-//! which its last child found room. A goal, where the mount has one, precedes all that.
+//! which its last child found room. A goal, where the mount has one, precedes all that. Without a journal, a group whose
+//! free inodes were all deleted just now is passed over while another group has one that was not.
 //!
 //! # Invariants
 //! Journal access to the superblock, the descriptor block and the bitmap block precedes the change of a bit.
@@ -32,10 +33,12 @@
 //! | `claim` | the variants of claiming a bit |
 //! | `orlov` | the group of a new directory |
 //! | `load` | the bitmap of a group |
+//! | `rest` | inodes that were deleted just now |
 
 mod claim;
 mod load;
 mod orlov;
+mod rest;
 
 use crate::group::inode_bits::{InodeBits, LINE_BITS};
 use crate::group::{Group, bitmap};
@@ -44,6 +47,7 @@ use crate::options::ialloc_variant::IallocVariant;
 use crate::prelude::*;
 use crate::volume::Volume;
 use crate::volume::handles::LazyHandle;
+use rest::Rest;
 
 /// Groups after the parent's in which a CPU looks for a part of the bitmap of its own before it shares one.
 const OWN_GROUPS_MAX: usize = 40;
@@ -78,6 +82,30 @@ impl InodeAllocator {
         parent: &Inode,
         is_dir: bool,
     ) -> Result<Ino> {
+        let rest = self.rest();
+        if let Some(ino) = self.claim_in_groups(late, parent, is_dir, rest)? {
+            return Ok(ino);
+        }
+        if rest.is_some()
+            && let Some(ino) = self.claim_in_groups(late, parent, is_dir, None)?
+        {
+            return Ok(ino);
+        }
+        Err(self
+            .volume
+            .none_found(Ext4Error::NoInode, Group::has_free_inode, |group| {
+                self.inode_bits(group)
+            }))
+    }
+
+    /// Claims an inode number that `rest` admits, in the first group of the policy that has one.
+    fn claim_in_groups(
+        &self,
+        late: &LazyHandle<'_>,
+        parent: &Inode,
+        is_dir: bool,
+        rest: Option<Rest>,
+    ) -> Result<Option<Ino>> {
         let goal = Ino(self.volume.options.inode_goal);
         let (start, from) = if goal.0 == 0 || goal.0 > self.volume.geometry().inodes_count {
             (self.start_group(parent, is_dir)?, 0)
@@ -88,28 +116,24 @@ impl InodeAllocator {
         if self.volume.options.ialloc == IallocVariant::LockFree && from == 0 {
             let near = self.groups_after(start, parent.ino).take(OWN_GROUPS_MAX);
             for no in std::iter::once(start).chain(near) {
-                if let Some(ino) = self.claim_in_group(late, no, is_dir, 0, false)? {
+                if let Some(ino) = self.claim_in_group(late, no, is_dir, 0, false, rest)? {
                     if no != start {
                         parent.set_alloc_group(no);
                     }
-                    return Ok(ino);
+                    return Ok(Some(ino));
                 }
             }
         }
-        if let Some(ino) = self.claim_in_group(late, start, is_dir, from, true)? {
-            return Ok(ino);
+        if let Some(ino) = self.claim_in_group(late, start, is_dir, from, true, rest)? {
+            return Ok(Some(ino));
         }
         for no in self.groups_after(start, parent.ino) {
-            if let Some(ino) = self.claim_in_group(late, no, is_dir, 0, true)? {
+            if let Some(ino) = self.claim_in_group(late, no, is_dir, 0, true, rest)? {
                 parent.set_alloc_group(no);
-                return Ok(ino);
+                return Ok(Some(ino));
             }
         }
-        Err(self
-            .volume
-            .none_found(Ext4Error::NoInode, Group::has_free_inode, |group| {
-                self.inode_bits(group)
-            }))
+        Ok(None)
     }
 
     fn start_group(&self, parent: &Inode, is_dir: bool) -> Result<GroupNo> {
@@ -167,6 +191,7 @@ impl InodeAllocator {
         is_dir: bool,
         from: u32,
         share: bool,
+        rest: Option<Rest>,
     ) -> Result<Option<Ino>> {
         let Some(group) = self.volume.groups().get(no.0 as usize) else {
             return Ok(None);
@@ -174,14 +199,17 @@ impl InodeAllocator {
         if !group.has_free_inode() || group.damaged.load(Relaxed) {
             return Ok(None);
         }
+        if rest.is_some_and(|rest| !rest.may_admit(group)) {
+            return Ok(None);
+        }
         let Some(bits) = self.volume.or_leave(group, self.inode_bits(group)) else {
             return Ok(None);
         };
-        let Some(index) = self.claim_bit(late, group, bits, from, share)? else {
-            if !share {
-                return Ok(None);
+        let end = self.volume.geometry().inodes_per_group;
+        let Some(index) = self.claim_bit(late, group, bits, from, share, rest)? else {
+            if share && !rest.is_some_and(|rest| rest.note_none(bits, end)) {
+                bits.note_full(end);
             }
-            bits.note_full(self.volume.geometry().inodes_per_group);
             return Ok(None);
         };
         self.note_claimed(group, bits, index, is_dir);
@@ -268,6 +296,10 @@ impl InodeAllocator {
         handle.access_native(&bits.buffer)?;
         let locked =
             (self.volume.options.ialloc != IallocVariant::LockFree).then(|| group.changes.lock());
+        // First: a thread that finds the bit clear finds when its inode was deleted.
+        if !self.volume.journal().has_log() {
+            bits.note_deleted(index);
+        }
         let was_set = bitmap::clear(&bits.words, index);
         drop(locked);
         if !was_set {
@@ -280,9 +312,6 @@ impl InodeAllocator {
         bits.mark_dirty();
         bits.note_room();
         bits.count(1, -i32::from(is_dir));
-        if !self.volume.journal().has_log() {
-            bits.note_deleted(index);
-        }
         Ok(())
     }
 }

@@ -13,9 +13,9 @@
 //!
 //! # Locking
 //! The inode-table block, then the inode's state. The sets are leaves. A look-up of neighbours is a hint:
-//! but in the `global` variant of the inode cache it never waits, and a neighbour whose state is locked is
-//! left for later. In the `per-bucket` variant the block's buffer says whether any inode of it has pending
-//! timestamps, and where none has, nothing is looked up.
+//! but in the `global` and `global-hint` variants of the inode cache it never waits, and a neighbour whose state is locked is
+//! left for later. The hint word of the block's buffer says which inodes of it have pending timestamps; where none
+//! has, `per-bucket` and `global-hint` look nothing up. The other variants do not ask.
 
 use crate::clock::{now, now_s};
 use crate::inode::Inode;
@@ -24,7 +24,6 @@ use crate::inode_table::InodeTable;
 use crate::options::AtimeUpdate;
 use crate::prelude::*;
 use uext4_sync::thread;
-use uext4_vfs::icache::IcacheVariant;
 
 /// The inodes with pending timestamps, and the thread that writes those that get too old.
 #[derive(Debug)]
@@ -121,7 +120,7 @@ impl InodeTable {
     /// Writes the pending timestamps of the other inodes in the block of `ino`, which is being written.
     ///
     /// # Locks
-    /// `content` is the block's. Waits for nothing but, in the `global` variant, the inode cache.
+    /// `content` is the block's. Waits for nothing but, in the variants with one lock, the inode cache.
     #[inline]
     pub(crate) fn write_pending_neighbours(
         &self,
@@ -133,8 +132,7 @@ impl InodeTable {
         if !self.volume.settings.may_have_pending() {
             return;
         }
-        // The block itself says whether a look-up is worth its while; the replaced variants do not ask.
-        if self.volume.options.icache == IcacheVariant::PerBucket && buffer.hint() == 0 {
+        if self.volume.options.icache.asks_block() && buffer.hint() == 0 {
             return;
         }
         let block = self.icache.block_of(u64::from(ino.0));

@@ -215,6 +215,7 @@ impl Namei {
             }
         };
         let handle = late.get()?;
+        let _timed = (!is_dir).then(|| probe::time(Stage::AddNonDirectory));
         let mut published = false;
         let filled = self.fill_new(handle, dir, &inode, new, target);
         let filled = filled.and_then(|()| {

@@ -14,6 +14,11 @@ pub trait CachedInode: Send + Sync + 'static {
         false
     }
 
+    /// Whether a hint is for it: whether it has pending timestamps.
+    fn has_pending_times(&self) -> bool {
+        true
+    }
+
     /// A reference is given out.
     fn on_get(&self) {}
 

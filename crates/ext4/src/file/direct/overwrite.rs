@@ -1,7 +1,7 @@
 //! Direct writes to blocks that are allocated and hold data.
 
-use crate::file::FileIo;
 use crate::file::direct::Request;
+use crate::file::{FileIo, check_mutable};
 use crate::inode::Inode;
 use crate::prelude::*;
 use crate::run::RunLookup;
@@ -24,8 +24,9 @@ impl FileIo {
     /// # Errors
     /// [`Ext4Error::WouldBlock`] if it must not wait and would have to, to find out.
     pub(super) fn find_overwrite(&self, write: &Request<'_>, offset: u64) -> Result<Option<Place>> {
-        // Again, as the `ilock` is held now: an unmount waits for whatever holds one.
+        // Again, as the `ilock` is held now: an unmount waits for whatever holds one, and the flag changes under it.
         self.volume.check_writable()?;
+        check_mutable(write.inode)?;
         let block = self.volume.block_size();
         let end = offset.saturating_add(write.len());
         if end > write.inode.size() || self.mapping.journals_data(write.inode) {
