@@ -117,7 +117,7 @@ loom:
 conflicts:
 	RUSTFLAGS="--cfg virtual_cpus" cargo test --profile conflicts --target-dir target/conflicts -p uext4-ext4 --lib virtual_cpus
 	RUSTFLAGS="--cfg virtual_cpus" cargo build --profile conflicts --target-dir target/conflicts -p uext4-bench
-	target/conflicts/conflicts/uext4-bench conflicts --gate bench/shared-lines.txt
+	target/conflicts/conflicts/uext4-bench conflicts --gate
 
 docs:
 	UEXT4_WRITE_DOCS=1 cargo test -p uext4-sync --lib class::tests::locking_md_is_current

@@ -43,9 +43,9 @@ pub struct ConflictsArgs {
     /// Prints every pair that shares a line
     #[arg(long)]
     pub pairs: bool,
-    /// Fails if a pair that commutes shares a line that this file does not list
-    #[arg(long, value_name = "FILE")]
-    pub gate: Option<std::path::PathBuf>,
+    /// Fails if two calls share a line that have no file and no directory in common and allocate no blocks
+    #[arg(long)]
+    pub gate: bool,
     /// Prints one JSON document
     #[arg(long)]
     pub json: bool,

@@ -5,9 +5,9 @@ use super::pairs::{Kind, Pair, Shared};
 use super::record::Recording;
 use crate::conflicts::ConflictsArgs;
 use crate::tables;
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use serde_json::json;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::Write;
 
 /// Pairs of one kind.
@@ -159,33 +159,22 @@ impl Report<'_> {
         Ok(())
     }
 
-    /// Compares the shared lines with those that the gate knows, by the functions that share them.
+    /// Fails if calls that are apart share a line.
     pub fn pass_gate(&self) -> Result<()> {
-        let Some(path) = &self.args.gate else {
+        let all = self.outcomes.iter().flat_map(|outcome| &outcome.conflicts);
+        let mut apart = all.filter(|(_, kind, _)| *kind == Kind::Apart);
+        let Some((name, _, shared)) = apart.next().filter(|_| self.args.gate) else {
             return Ok(());
         };
-        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-        let known: BTreeSet<&str> = text
-            .lines()
-            .map(str::trim)
-            .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        let lines: Vec<_> = shared
+            .iter()
+            .filter(|shared| !shared.of_others)
+            .map(|shared| format!("{} and {}", shared.writer, shared.other))
             .collect();
-        let mut new = BTreeSet::new();
-        for (shared, _) in self.outcomes.iter().flat_map(|outcome| &outcome.lines) {
-            let line = format!("{} / {}", shared.writer.function, shared.other.function);
-            if !shared.of_others && !known.contains(line.as_str()) {
-                new.insert(line);
-            }
-        }
-        if new.is_empty() {
-            return Ok(());
-        }
-        let new: Vec<String> = new.into_iter().collect();
-        bail!(
-            "{} lines are shared that {} does not list: {}",
-            new.len(),
-            path.display(),
-            new.join("; ")
-        )
+        let more = match apart.count() {
+            0 => String::new(),
+            more => format!(", as {more} more pairs do"),
+        };
+        bail!("{name} share a line{more}: {}", lines.join("; "))
     }
 }
