@@ -34,7 +34,7 @@ pub struct ConflictsArgs {
     /// Only calls of which the name contains this (Create, Read, "own directory")
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub only: String,
-    /// The calls come first in a transaction, instead of somewhere in it
+    /// Each call is the first of a transaction, instead of somewhere in it
     #[arg(long)]
     pub cold: bool,
     /// Shared lines to print of each variant

@@ -177,106 +177,99 @@ fn made_by(which: usize) -> Vec<Op> {
 
 /// What a CPU did before, so that it has its journal handle's blocks and its places: its calls, and back.
 fn warm_up(which: usize) -> Vec<Op> {
-    let mut ops = Vec::new();
     if which == MAKER {
-        return ops;
+        return Vec::new();
     }
-    for at in [own(which), "s"] {
-        let path = |name: &str| format!("{at}/{name}{which}").into_bytes();
-        let (old, new) = (path("from"), path("to"));
-        let across = format!("{at}2/to{which}").into_bytes();
-        let flags = uext4_vfs::RenameFlags::empty();
-        for _ in 0..2 {
-            ops.extend([
-                Op::Create {
-                    path: path("new"),
-                    mode: 0o644,
-                },
-                Op::Unlink {
-                    path: path("new"),
-                    keep: false,
-                },
-                Op::Mkdir {
-                    path: path("newdir"),
-                    mode: 0o755,
-                },
-                Op::Rmdir {
-                    path: path("newdir"),
-                },
-                Op::Link {
-                    old: path("file"),
-                    new: path("linked"),
-                },
-                Op::Unlink {
-                    path: path("linked"),
-                    keep: false,
-                },
-                Op::Rename {
-                    old: old.clone(),
-                    new: new.clone(),
-                    flags,
-                },
-                Op::Rename {
-                    old: new.clone(),
-                    new: old.clone(),
-                    flags,
-                },
-                Op::Rename {
-                    old: old.clone(),
-                    new: across.clone(),
-                    flags,
-                },
-                Op::Rename {
-                    old: across.clone(),
-                    new: old.clone(),
-                    flags,
-                },
-                Op::Chmod {
-                    path: path("file"),
-                    mode: 0o644,
-                },
-                Op::Chmod {
-                    path: path("tail"),
-                    mode: 0o644,
-                },
-                Op::Chmod {
-                    path: path("old"),
-                    mode: 0o644,
-                },
-                Op::Chmod {
-                    path: path("olddir"),
-                    mode: 0o755,
-                },
-                Op::SetXattr {
-                    path: path("file"),
-                    name: b"user.x".to_vec(),
-                    value: b"value".to_vec(),
-                },
-                Op::Append {
-                    path: path("tail"),
-                    data: vec![7; IO_BYTES],
-                },
-                Op::Truncate {
-                    path: path("tail"),
-                    size: 3 * IO_BYTES as u64,
-                },
-            ]);
-            for direct in [false, true] {
-                let data = vec![7; IO_BYTES];
-                ops.push(Op::Write {
-                    path: path("file"),
-                    at: 0,
-                    data: data.clone(),
-                    direct,
-                });
-                let both = b"s/both".to_vec();
-                ops.push(Op::Write {
-                    path: both,
-                    at: which as u64 * APART,
-                    data,
-                    direct,
-                });
-            }
+    let once = [own(which), "s"]
+        .into_iter()
+        .flat_map(|at| [name_calls(at, which), data_calls(at, which)])
+        .flatten();
+    let once: Vec<Op> = once.collect();
+    [once.clone(), once].concat()
+}
+
+fn named(at: &str, name: &str, which: usize) -> Vec<u8> {
+    format!("{at}/{name}{which}").into_bytes()
+}
+
+fn name_calls(at: &str, which: usize) -> Vec<Op> {
+    let path = |name: &str| named(at, name, which);
+    let (old, new) = (path("from"), path("to"));
+    let across = format!("{at}2/to{which}").into_bytes();
+    let create = |name: &str| Op::Create {
+        path: path(name),
+        mode: 0o644,
+    };
+    let unlink = |name: &str| Op::Unlink {
+        path: path(name),
+        keep: false,
+    };
+    let rename = |old: &[u8], new: &[u8]| Op::Rename {
+        old: old.to_vec(),
+        new: new.to_vec(),
+        flags: uext4_vfs::RenameFlags::empty(),
+    };
+    vec![
+        create("new"),
+        unlink("new"),
+        Op::Mkdir {
+            path: path("newdir"),
+            mode: 0o755,
+        },
+        Op::Rmdir {
+            path: path("newdir"),
+        },
+        Op::Link {
+            old: path("file"),
+            new: path("linked"),
+        },
+        unlink("linked"),
+        rename(&old, &new),
+        rename(&new, &old),
+        rename(&old, &across),
+        rename(&across, &old),
+    ]
+}
+
+fn data_calls(at: &str, which: usize) -> Vec<Op> {
+    let path = |name: &str| named(at, name, which);
+    let chmod = |(name, mode): (&str, u16)| Op::Chmod {
+        path: path(name),
+        mode,
+    };
+    let modes = [
+        ("file", 0o644),
+        ("tail", 0o644),
+        ("old", 0o644),
+        ("open", 0o644),
+        ("olddir", 0o755),
+    ];
+    let mut ops: Vec<Op> = modes.into_iter().map(chmod).collect();
+    ops.extend([
+        Op::SetXattr {
+            path: path("file"),
+            name: b"user.x".to_vec(),
+            value: b"value".to_vec(),
+        },
+        Op::Append {
+            path: path("tail"),
+            data: vec![7; IO_BYTES],
+        },
+        Op::Truncate {
+            path: path("tail"),
+            size: 3 * IO_BYTES as u64,
+        },
+    ]);
+    let both = (b"s/both".to_vec(), which as u64 * APART);
+    for (path, at) in [(path("file"), 0), both] {
+        for direct in [false, true] {
+            let (path, data) = (path.clone(), vec![7; IO_BYTES]);
+            ops.push(Op::Write {
+                path,
+                at,
+                data,
+                direct,
+            });
         }
     }
     ops

@@ -1,4 +1,4 @@
-//! Recording the calls, and what their lines tell.
+//! Recording the calls, and comparing their lines.
 //!
 //! | module | holds |
 //! | --- | --- |

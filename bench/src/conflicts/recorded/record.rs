@@ -109,7 +109,7 @@ struct Tracer {
     /// The depth in `calls` at which the allocator was entered.
     allocator: Option<usize>,
     allocator_entries: [u64; 6],
-    /// Bytes that the allocator was asked for, as far as its first two arguments tell.
+    /// Bytes that the allocator was asked for, by its arguments.
     asked: u64,
     /// Where posix_memalign(3) stores what it gives; 0 for the others, which return it.
     stored_at: u64,

@@ -154,7 +154,7 @@ impl InodeBits {
     }
 
     /// Sets a clear bit that `may` be set, from `from` on and before `end`, in a cache line that no other CPU owns; `None`
-    /// if there is none. Looks at one line as a rule, and at every owner and each line without one at most.
+    /// if there is none. Reads one line as a rule, and every owner and each line without one at most.
     pub fn claim_own(
         &self,
         from: u32,

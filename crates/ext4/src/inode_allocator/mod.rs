@@ -49,7 +49,7 @@ use crate::volume::Volume;
 use crate::volume::handles::LazyHandle;
 use rest::Rest;
 
-/// Groups after the parent's in which a CPU looks for a part of the bitmap of its own before it shares one.
+/// Groups after the parent's that a CPU searches for a part of the bitmap of its own before it shares one.
 const OWN_GROUPS_MAX: usize = 40;
 
 /// Claims and releases inode numbers; see the module.
