@@ -21,10 +21,10 @@ use crate::variants::Variant;
 use anyhow::{Context as _, Result, ensure};
 use cases::Case;
 use cpu::Cpu;
-use pairs::Pair;
+use pairs::{Kind, Pair};
 use place::Places;
 use record::{Recording, record};
-use report::{Outcome, Report};
+use report::{Outcome, Pairs, Report};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ fn measure(args: &ConflictsArgs, on: [usize; 2], variant: &Variant) -> Result<Ou
     let initial = cases::model();
     let mut places = Places::default();
     let mut outcome = Outcome::new(variant.name.clone());
-    let mut frequency: BTreeMap<_, u64> = BTreeMap::new();
+    let mut frequency: BTreeMap<_, Pairs> = BTreeMap::new();
     let [ours, theirs] = &recordings;
     for (case, recording) in ours {
         outcome.note_call(case, recording);
@@ -91,7 +91,9 @@ fn measure(args: &ConflictsArgs, on: [usize; 2], variant: &Variant) -> Result<Ou
                 shared,
             };
             for shared in &pair.shared {
-                *frequency.entry(shared.clone()).or_default() += 1;
+                let pairs = frequency.entry(shared.clone()).or_default();
+                pairs.all += 1;
+                pairs.apart += u64::from(pair.kind() == Kind::Apart);
             }
             outcome.note_pair(&pair);
         }

@@ -17,14 +17,22 @@ struct Count {
     free: u64,
 }
 
+/// How many pairs share a line.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pairs {
+    /// Those that are apart.
+    pub apart: u64,
+    pub all: u64,
+}
+
 /// What was found in one variant.
 pub struct Outcome {
     variant: String,
     counts: BTreeMap<Kind, Count>,
     /// Pairs that do not commute.
     pub others: u64,
-    /// Shared lines by the number of pairs, most first.
-    lines: Vec<(Shared, u64)>,
+    /// Shared lines, those of most pairs that are apart first.
+    lines: Vec<(Shared, Pairs)>,
     conflicts: Vec<(String, Kind, Vec<Shared>)>,
     /// Calls, instructions and lines of each.
     calls: Vec<(String, u64, usize)>,
@@ -60,7 +68,7 @@ impl Outcome {
             .push((name, pair.kind(), pair.shared.clone()));
     }
 
-    pub fn set_lines(&mut self, frequency: BTreeMap<Shared, u64>) {
+    pub fn set_lines(&mut self, frequency: BTreeMap<Shared, Pairs>) {
         self.lines = frequency.into_iter().collect();
         self.lines
             .sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
@@ -102,7 +110,8 @@ impl Outcome {
                 ""
             };
             let verb = if shared.both_write { "written" } else { "read" };
-            writeln!(out, "{pairs:>5} pairs{by}: {}", shared.writer)?;
+            let Pairs { apart, all } = pairs;
+            writeln!(out, "{all:>5} pairs, {apart} apart{by}: {}", shared.writer)?;
             writeln!(out, "            {verb} by {}", shared.other)?;
         }
         if args.pairs {
@@ -123,7 +132,7 @@ impl Outcome {
         });
         let lines = self.lines.iter().map(|(shared, pairs)| {
             json!({
-                "pairs": pairs, "writer": shared.writer.to_string(), "other": shared.other.to_string(),
+                "pairs": pairs.all, "apart": pairs.apart, "writer": shared.writer.to_string(), "other": shared.other.to_string(),
                 "both_write": shared.both_write, "allocator_or_device": shared.of_others,
             })
         });
