@@ -52,7 +52,10 @@ Options after -o, as for mount(8) and ext4(5); the last one wins:
   memory=SIZE                    what the server may have of address space; it
                                  ends if it needs more
   ialloc=, generation=, icache=, dio-lock=
-                                 variants, as uext4 bench --help lists them
+                                 variants, as uext4 bench create-unlink --help
+                                 and bench randrw --help list them; with
+                                 generation=none a file handle may open another
+                                 file that got its inode
   remount                        changes ro, rw, times of access, commit=,
                                  errors=, barrier=, discard, sync and the like
                                  of what is mounted on a directory:
