@@ -4,12 +4,14 @@
 //! | --- | --- |
 //! | `cases`, `call` | the initial state; the calls, on the engine and on the model |
 //! | `cpu`, `record`, `unsafe_fork` | virtual CPUs; recording a call in a copy of the process |
+//! | `every_cpu` | the same calls on all CPUs |
 //! | `pairs`, `place` | pairs that commute, lines that they share, and whose code shares them |
 //! | `report` | what is printed |
 
 mod call;
 mod cases;
 mod cpu;
+mod every_cpu;
 mod pairs;
 mod place;
 mod record;
@@ -42,6 +44,13 @@ pub fn run(args: &ConflictsArgs, out: &mut dyn Write) -> Result<()> {
         cpus - 1
     );
     virtual_cpus::set_count(cpus);
+    if args.every_cpu {
+        for variant in args.variants.variants() {
+            let written = every_cpu::measure(cpus, &variant.options)?;
+            report::print_written(out, args, &variant.name, &written)?;
+        }
+        return Ok(());
+    }
     let mut outcomes = Vec::new();
     for variant in args.variants.variants() {
         outcomes.push(measure(args, [a, b], &variant)?);

@@ -8,9 +8,6 @@ use std::rc::Rc;
 use uext4_testkit::model::Model;
 use uext4_testkit::tree::{Entry, Tree};
 
-/// The device of the measurement: memory, in the place of what the kernel and the hardware do.
-const DEVICE: &str = "crates/block/src/memory.rs";
-
 /// Where one call writes a line and the other reads or writes it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shared {
@@ -135,7 +132,7 @@ fn describe(places: &mut Places, writer: &Site, other: &Site, both_write: bool) 
         places.of(writer)?,
         places.of(other)?,
     );
-    let by_device = writer.file.starts_with(DEVICE) && other.file.starts_with(DEVICE);
+    let by_device = writer.is_of_device() && other.is_of_device();
     Some(Shared {
         writer,
         other,

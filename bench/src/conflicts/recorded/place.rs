@@ -23,6 +23,16 @@ pub struct Place {
     pub line: u32,
 }
 
+/// The device of the measurement: memory, in the place of what the kernel and the hardware do.
+const DEVICE: &str = "crates/block/src/memory.rs";
+
+impl Place {
+    /// Code of the device in memory.
+    pub fn is_of_device(&self) -> bool {
+        self.file == DEVICE
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{} {}", self.file, self.line, self.function)

@@ -1,6 +1,7 @@
 //! What is printed of the pairs, and the gate.
 
 use super::cases::Case;
+use super::every_cpu::Written;
 use super::pairs::{Kind, Pair, Shared};
 use super::record::Recording;
 use crate::conflicts::ConflictsArgs;
@@ -144,6 +145,39 @@ impl Outcome {
             "shared_lines": lines.collect::<Vec<_>>(), "calls": calls.collect::<Vec<_>>(),
         })
     }
+}
+
+/// The lines that CPUs share which do the same in directories of their own.
+pub fn print_written(
+    out: &mut dyn Write,
+    args: &ConflictsArgs,
+    variant: &str,
+    written: &[Written],
+) -> Result<()> {
+    if args.json {
+        let rows = written.iter().map(|line| {
+            json!({"place": line.place.to_string(), "writers": line.writers, "readers": line.readers})
+        });
+        let rows: Vec<_> = rows.collect();
+        let all =
+            json!({"benchmark": "conflicts", "cpus": args.cpus, "arm": variant, "written": rows});
+        return Ok(writeln!(out, "{all:#}")?);
+    }
+    let by_two = written.iter().filter(|line| line.writers > 1).count();
+    let (cpus, read) = (args.cpus, written.len() - by_two);
+    writeln!(
+        out,
+        "{variant}, {cpus} CPUs: {by_two} places write a line that another CPU writes, {read} one that others read"
+    )?;
+    for line in written.iter().take(args.lines) {
+        let Written {
+            place,
+            writers,
+            readers,
+        } = line;
+        writeln!(out, "{writers:>6} write, {readers} read: {place}")?;
+    }
+    Ok(())
 }
 
 /// What was found in all variants.

@@ -1,0 +1,185 @@
+//! The same calls on every CPU, each with a directory and a file of its own: which lines more than one CPU writes.
+
+use super::call::{Call, What, World};
+use super::cpu::Cpu;
+use super::place::{Place, Places};
+use super::record::{Site, record};
+use anyhow::{Context as _, Result};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use uext4_block::MemoryDevice;
+use uext4_build::{MkfsOptions, NoProgress};
+use uext4_ext4::{Ext4, MountOptions};
+use uext4_sync::virtual_cpus;
+use uext4_testkit::operation::{Op, apply, find};
+
+/// Bytes of the image for each CPU: two lines of an inode bitmap for each, and two for the rest.
+const IMAGE_BYTES: u64 = 32 << 20;
+const FILE_BYTES: usize = 16 << 10;
+
+/// What each CPU does.
+const CALLS: [(What, &str); 6] = [
+    (What::Create, "new"),
+    (What::Unlink, "old"),
+    (What::Lookup, "file"),
+    (What::Stat, "file"),
+    (What::ReadDirect, "file"),
+    (What::WriteDirect, "file"),
+];
+
+/// A line, or several of one place, that more than one CPU writes or that some write and others read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Written {
+    pub place: Rc<Place>,
+    /// The most CPUs that write such a line, and those that only read it.
+    pub writers: usize,
+    pub readers: usize,
+}
+
+/// What the CPUs did to a line.
+#[derive(Default)]
+struct Line {
+    writers: BTreeSet<usize>,
+    readers: BTreeSet<usize>,
+    site: Option<Site>,
+}
+
+fn path(cpu: usize, name: &str) -> Vec<u8> {
+    format!("d{cpu}/{name}").into_bytes()
+}
+
+/// What a CPU makes, and does before: the calls that it will do, and back.
+fn prepared(cpu: usize) -> Vec<Op> {
+    let create = |name: &str| Op::Create {
+        path: path(cpu, name),
+        mode: 0o644,
+    };
+    let unlink = |name: &str| Op::Unlink {
+        path: path(cpu, name),
+        keep: false,
+    };
+    let write = || Op::Write {
+        path: path(cpu, "file"),
+        at: 0,
+        data: vec![7; super::call::IO_BYTES],
+        direct: true,
+    };
+    let dir = Op::Mkdir {
+        path: format!("d{cpu}").into_bytes(),
+        mode: 0o755,
+    };
+    let content = Op::Append {
+        path: path(cpu, "file"),
+        data: vec![7; FILE_BYTES],
+    };
+    let mut ops = vec![dir, create("file"), create("old"), content];
+    for _ in 0..2 {
+        ops.extend([create("new"), unlink("new"), write()]);
+    }
+    ops
+}
+
+fn world(cpus: &[Cpu], options: &MountOptions) -> Result<Arc<World>> {
+    let bytes = IMAGE_BYTES * (cpus.len() as u64 + 16);
+    let device = Arc::new(MemoryDevice::new(bytes));
+    let mkfs = MkfsOptions {
+        size: Some(bytes),
+        ..MkfsOptions::default()
+    };
+    uext4_build::mkfs(&*device, &mkfs, &NoProgress)?;
+    let options = MountOptions {
+        commit_interval: Duration::from_secs(3600),
+        ..options.clone()
+    };
+    let fs = Ext4::mount(device, options)?;
+    virtual_cpus::stop_clock(uext4_vfs::Timestamp::coarse().sec + 1);
+    for (number, cpu) in cpus.iter().enumerate() {
+        let fs = Arc::clone(&fs);
+        cpu.run(move || {
+            for op in prepared(number) {
+                let done = apply(&*fs, &op);
+                done.with_context(|| format!("preparing: {op:?}"))?;
+            }
+            Ok(())
+        })?;
+    }
+    let mut nodes = HashMap::new();
+    for cpu in 0..cpus.len() {
+        for path in [format!("d{cpu}").into_bytes(), path(cpu, "file")] {
+            let node = find(&*fs, &path)?;
+            nodes.insert(path, node);
+        }
+    }
+    Ok(Arc::new(World { fs, nodes }))
+}
+
+/// Records the calls on `count` CPUs; gives the places that CPUs share, those of most writers first.
+///
+/// # Errors
+/// A call that fails; ptrace(2) is not allowed here.
+pub fn measure(count: usize, options: &MountOptions) -> Result<Vec<Written>> {
+    let cpus: Vec<Cpu> = (0..count).map(Cpu::start).collect::<Result<_>>()?;
+    let world = world(&cpus, options)?;
+    let mut lines: HashMap<u64, Line> = HashMap::new();
+    for (number, cpu) in cpus.iter().enumerate() {
+        for (what, name) in CALLS {
+            let call = Call {
+                what,
+                path: path(number, name),
+                new: Vec::new(),
+                at: 0,
+            };
+            let world = Arc::clone(&world);
+            let recording = cpu.run(move || {
+                let mut buffer = call.buffer();
+                // The second time: what a call needs once is not counted.
+                if call.only_reads() {
+                    call.run(&world, &mut buffer)?;
+                }
+                record(|| call.run(&world, &mut buffer))
+            })?;
+            for (line, touch) in recording.lines {
+                let of_allocator =
+                    |site: &Option<Site>| site.as_ref().is_some_and(|site| site.by_allocator);
+                if of_allocator(&touch.write) || of_allocator(&touch.read) {
+                    continue;
+                }
+                let line = lines.entry(line).or_default();
+                match touch.write {
+                    Some(site) => {
+                        line.writers.insert(number);
+                        line.site = Some(site);
+                    }
+                    None => drop(line.readers.insert(number)),
+                }
+            }
+        }
+    }
+    Ok(shared(lines))
+}
+
+fn shared(lines: HashMap<u64, Line>) -> Vec<Written> {
+    let mut places = Places::default();
+    let mut found: BTreeMap<Rc<Place>, Written> = BTreeMap::new();
+    for line in lines.into_values() {
+        let only_read = line.readers.difference(&line.writers).count();
+        let Some(site) = line.site.filter(|_| line.writers.len() + only_read > 1) else {
+            continue;
+        };
+        let Some(place) = places.of(&site).filter(|place| !place.is_of_device()) else {
+            continue;
+        };
+        let written = found.entry(Rc::clone(&place)).or_insert(Written {
+            place,
+            writers: 0,
+            readers: 0,
+        });
+        written.writers = written.writers.max(line.writers.len());
+        written.readers = written.readers.max(only_read);
+    }
+    let mut found: Vec<Written> = found.into_values().collect();
+    found.sort_by_key(|written| std::cmp::Reverse((written.writers, written.readers)));
+    found
+}
