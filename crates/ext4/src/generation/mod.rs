@@ -180,7 +180,7 @@ impl Generator {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn draw_each<const N: usize>(&self, last: [Option<Generation>; N]) -> [Generation; N] {
         let mask = self.mask;
         let drawn = match &self.source {
