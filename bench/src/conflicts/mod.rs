@@ -20,8 +20,8 @@ use std::io::Write;
 /// Options of `conflicts`.
 #[derive(Clone, Debug, Args)]
 pub struct ConflictsArgs {
-    /// CPUs that the machine seems to have, 3 to 1024
-    #[arg(long, default_value_t = 256, value_name = "N", value_parser = clap::value_parser!(u16).range(3..=1024))]
+    /// CPUs that the machine seems to have, 1 to 1024
+    #[arg(long, default_value_t = 256, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub cpus: u16,
     /// The two of them that the calls are made on
     #[arg(

@@ -12,12 +12,15 @@ use std::time::Duration;
 use uext4_block::MemoryDevice;
 use uext4_build::{MkfsOptions, NoProgress};
 use uext4_ext4::{Ext4, MountOptions};
-use uext4_sync::virtual_cpus;
+use uext4_sync::{stat, virtual_cpus};
 use uext4_testkit::operation::{Op, apply, find};
 
 /// Bytes of the image for each CPU: two lines of an inode bitmap for each, and two for the rest.
 const IMAGE_BYTES: u64 = 32 << 20;
+const JOURNAL_BYTES: u64 = 1 << 30;
 const FILE_BYTES: usize = 16 << 10;
+/// Files that each CPU creates while locks are counted.
+const COUNTED: usize = 16;
 
 /// What each CPU does.
 const CALLS: [(What, &str); 6] = [
@@ -36,6 +39,15 @@ pub struct Written {
     /// The most CPUs that write such a line, and those that only read it.
     pub writers: usize,
     pub readers: usize,
+}
+
+/// What the calls of all CPUs came to.
+pub struct Found {
+    /// Those of most writers first.
+    pub written: Vec<Written>,
+    /// Locks taken for each create, atomic claims among them, and how many of those had to be tried again.
+    pub locks_per_create: f64,
+    pub retries_per_create: f64,
 }
 
 /// What the CPUs did to a line.
@@ -82,10 +94,12 @@ fn prepared(cpu: usize) -> Vec<Op> {
 }
 
 fn world(cpus: &[Cpu], options: &MountOptions) -> Result<Arc<World>> {
-    let bytes = IMAGE_BYTES * (cpus.len() as u64 + 16);
+    let bytes = JOURNAL_BYTES + IMAGE_BYTES * (cpus.len() as u64 + 64);
     let device = Arc::new(MemoryDevice::new(bytes));
     let mkfs = MkfsOptions {
         size: Some(bytes),
+        // So large that no CPU waits for room in a transaction.
+        journal_size: Some(JOURNAL_BYTES),
         ..MkfsOptions::default()
     };
     uext4_build::mkfs(&*device, &mkfs, &NoProgress)?;
@@ -115,11 +129,41 @@ fn world(cpus: &[Cpu], options: &MountOptions) -> Result<Arc<World>> {
     Ok(Arc::new(World { fs, nodes }))
 }
 
-/// Records the calls on `count` CPUs; gives the places that CPUs share, those of most writers first.
+/// Counts the locks of creates, one CPU after the other.
+fn count_locks(cpus: &[Cpu], world: &Arc<World>) -> Result<(f64, f64)> {
+    stat::enable(true);
+    stat::reset();
+    for (number, cpu) in cpus.iter().enumerate() {
+        let world = Arc::clone(world);
+        cpu.run(move || {
+            for file in 0..COUNTED {
+                let call = Call {
+                    what: What::Create,
+                    path: path(number, &format!("counted{file}")),
+                    new: Vec::new(),
+                    at: 0,
+                };
+                call.run(&world, &mut call.buffer())?;
+            }
+            Ok(())
+        })?;
+    }
+    stat::enable(false);
+    let creates = (cpus.len() * COUNTED) as f64;
+    let rows = stat::snapshot();
+    let per_create =
+        |of: fn(&stat::LockStat) -> u64| rows.iter().map(of).sum::<u64>() as f64 / creates;
+    Ok((
+        per_create(|row| row.acquisitions),
+        per_create(|row| row.contended),
+    ))
+}
+
+/// Records the calls on `count` CPUs, and counts the locks of creates.
 ///
 /// # Errors
 /// A call that fails; ptrace(2) is not allowed here.
-pub fn measure(count: usize, options: &MountOptions) -> Result<Vec<Written>> {
+pub fn measure(count: usize, options: &MountOptions) -> Result<Found> {
     let cpus: Vec<Cpu> = (0..count).map(Cpu::start).collect::<Result<_>>()?;
     let world = world(&cpus, options)?;
     let mut lines: HashMap<u64, Line> = HashMap::new();
@@ -157,7 +201,12 @@ pub fn measure(count: usize, options: &MountOptions) -> Result<Vec<Written>> {
             }
         }
     }
-    Ok(shared(lines))
+    let (locks_per_create, retries_per_create) = count_locks(&cpus, &world)?;
+    Ok(Found {
+        written: shared(lines),
+        locks_per_create,
+        retries_per_create,
+    })
 }
 
 fn shared(lines: HashMap<u64, Line>) -> Vec<Written> {

@@ -34,23 +34,23 @@ use uext4_sync::virtual_cpus;
 
 /// As [`super::run`].
 pub fn run(args: &ConflictsArgs, out: &mut dyn Write) -> Result<()> {
-    let [a, b] = args.on[..] else {
-        anyhow::bail!("--on takes two CPUs, as 1,17");
-    };
     let cpus = usize::from(args.cpus);
-    ensure!(
-        a != b && a.max(b) < cpus,
-        "--on: two of the CPUs 0 to {}",
-        cpus - 1
-    );
     virtual_cpus::set_count(cpus);
     if args.every_cpu {
         for variant in args.variants.variants() {
-            let written = every_cpu::measure(cpus, &variant.options)?;
-            report::print_written(out, args, &variant.name, &written)?;
+            let found = every_cpu::measure(cpus, &variant.options)?;
+            report::print_found(out, args, &variant.name, &found)?;
         }
         return Ok(());
     }
+    let [a, b] = args.on[..] else {
+        anyhow::bail!("--on takes two CPUs, as 1,17");
+    };
+    ensure!(
+        cpus > 2 && a != b && a.max(b) < cpus,
+        "--on: two of the CPUs 0 to {}",
+        cpus - 1
+    );
     let mut outcomes = Vec::new();
     for variant in args.variants.variants() {
         outcomes.push(measure(args, [a, b], &variant)?);

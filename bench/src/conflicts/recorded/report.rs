@@ -1,7 +1,7 @@
 //! What is printed of the pairs, and the gate.
 
 use super::cases::Case;
-use super::every_cpu::Written;
+use super::every_cpu::Found;
 use super::pairs::{Kind, Pair, Shared};
 use super::record::Recording;
 use crate::conflicts::ConflictsArgs;
@@ -147,35 +147,39 @@ impl Outcome {
     }
 }
 
-/// The lines that CPUs share which do the same in directories of their own.
-pub fn print_written(
+/// What CPUs share that do the same in directories of their own.
+pub fn print_found(
     out: &mut dyn Write,
     args: &ConflictsArgs,
     variant: &str,
-    written: &[Written],
+    found: &Found,
 ) -> Result<()> {
+    let Found {
+        written,
+        locks_per_create,
+        retries_per_create,
+    } = found;
     if args.json {
         let rows = written.iter().map(|line| {
             json!({"place": line.place.to_string(), "writers": line.writers, "readers": line.readers})
         });
         let rows: Vec<_> = rows.collect();
-        let all =
-            json!({"benchmark": "conflicts", "cpus": args.cpus, "arm": variant, "written": rows});
+        let all = json!({
+            "benchmark": "conflicts", "cpus": args.cpus, "arm": variant, "written": rows,
+            "locks_per_create": locks_per_create, "retries_per_create": retries_per_create,
+        });
         return Ok(writeln!(out, "{all:#}")?);
     }
     let by_two = written.iter().filter(|line| line.writers > 1).count();
     let (cpus, read) = (args.cpus, written.len() - by_two);
     writeln!(
         out,
-        "{variant}, {cpus} CPUs: {by_two} places write a line that another CPU writes, {read} one that others read"
+        "{variant}, {cpus} CPUs: {by_two} places write a line that another CPU writes, {read} one that others read; \
+         {locks_per_create:.2} locks and {retries_per_create:.2} retries for each create"
     )?;
     for line in written.iter().take(args.lines) {
-        let Written {
-            place,
-            writers,
-            readers,
-        } = line;
-        writeln!(out, "{writers:>6} write, {readers} read: {place}")?;
+        let (writers, readers) = (line.writers, line.readers);
+        writeln!(out, "{writers:>6} write, {readers} read: {}", line.place)?;
     }
     Ok(())
 }
