@@ -21,6 +21,9 @@ use uext4_sync::atomic::Ordering::SeqCst;
 /// Bits in a cache line of the bitmap.
 pub const LINE_BITS: u32 = 512;
 
+/// A CPU that found no line of the bitmap to claim in.
+const NO_LINE_LEFT: u32 = u32::MAX;
+
 /// The inode bitmap of a group.
 #[derive(Debug)]
 pub struct InodeBits {
@@ -34,6 +37,8 @@ pub struct InodeBits {
     full: AtomicBool,
     /// Of each cache line of the bitmap the CPU that claims in it, its number plus one; 0 for none.
     owners: Box<[AtomicU32]>,
+    /// A CPU found no line to claim in, and no bit was cleared since; a hint.
+    crowded: AtomicBool,
     cpus: PerUsedCpu<Cpu>,
     /// When each inode was deleted, in seconds since 1970, and 0 for not since the mount; without a
     /// journal only.
@@ -47,7 +52,7 @@ pub struct InodeBits {
 struct Cpu {
     /// Its number plus one, as in `owners`.
     owner: u32,
-    /// The number of the cache line that it owns, plus one; 0 before the first.
+    /// The number of the cache line that it owns, plus one; 0 before the first, [`NO_LINE_LEFT`] after the last.
     line: AtomicU32,
     /// Inodes released less inodes claimed.
     free: AtomicI32,
@@ -66,6 +71,7 @@ impl InodeBits {
             owners: (0..(bytes.len() as u32 * 8).div_ceil(LINE_BITS))
                 .map(|_| AtomicU32::new(0))
                 .collect(),
+            crowded: AtomicBool::new(false),
             cpus: PerUsedCpu::new(),
             deleted: OnceLock::new(),
             first_deleted_s: AtomicU32::new(0),
@@ -130,6 +136,9 @@ impl InodeBits {
         if self.full.load(SeqCst) {
             self.full.store(false, SeqCst);
         }
+        if self.crowded.load(Relaxed) {
+            self.crowded.store(false, Relaxed);
+        }
     }
 
     #[inline(always)]
@@ -142,10 +151,10 @@ impl InodeBits {
         })
     }
 
-    /// Whether this CPU owns a cache line of the bitmap among the first `end` bits, or could.
-    pub fn has_line(&self, end: u32) -> bool {
-        let cpu = self.cpu();
-        cpu.line.load(Relaxed) != 0 || self.lines(end).iter().any(|o| o.load(Relaxed) == 0)
+    /// Whether this CPU may find a cache line of the bitmap to claim in.
+    #[inline]
+    pub fn has_line(&self) -> bool {
+        !self.crowded.load(Relaxed) || self.cpu().line.load(Relaxed) != NO_LINE_LEFT
     }
 
     fn lines(&self, end: u32) -> &[AtomicU32] {
@@ -163,7 +172,13 @@ impl InodeBits {
         retries: &mut u64,
     ) -> Option<u32> {
         let cpu = self.cpu();
-        let own = cpu.line.load(Relaxed);
+        if !self.has_line() {
+            return None;
+        }
+        let own = match cpu.line.load(Relaxed) {
+            NO_LINE_LEFT => 0,
+            own => own,
+        };
         if own != 0
             && let Some(index) = self.claim_in_line(own - 1, from, end, may, retries)
         {
@@ -186,17 +201,25 @@ impl InodeBits {
             if taken.is_ok()
                 && let Some(index) = self.claim_in_line(line, from, end, may, retries)
             {
-                let before = cpu.line.swap(line + 1, Relaxed);
-                if before != 0
-                    && before != line + 1
-                    && let Some(left) = lines.get(before as usize - 1)
-                {
-                    let _ = left.compare_exchange(cpu.owner, 0, Relaxed, Relaxed);
-                }
+                self.move_to_line(cpu, line + 1);
                 return Some(index);
             }
         }
+        self.move_to_line(cpu, NO_LINE_LEFT);
+        self.crowded.store(true, Relaxed);
         None
+    }
+
+    /// Notes the line that a CPU owns now, and gives up the one before.
+    fn move_to_line(&self, cpu: &Cpu, line: u32) {
+        let before = cpu.line.swap(line, Relaxed);
+        if before != line
+            && let Some(left) = before
+                .checked_sub(1)
+                .and_then(|at| self.owners.get(at as usize))
+        {
+            let _ = left.compare_exchange(cpu.owner, 0, Relaxed, Relaxed);
+        }
     }
 
     fn claim_in_line(

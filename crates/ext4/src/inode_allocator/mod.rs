@@ -141,14 +141,12 @@ impl InodeAllocator {
         if is_dir {
             return Ok(self.orlov_group(parent, home));
         }
-        let end = self.volume.geometry().inodes_per_group;
         let has_room = |no: &GroupNo| {
             self.volume
                 .groups()
                 .get(no.0 as usize)
                 .is_some_and(|group| {
-                    group.has_free_inode()
-                        && group.inode_bits().is_none_or(|bits| bits.has_line(end))
+                    group.has_free_inode() && group.inode_bits().is_none_or(InodeBits::has_line)
                 })
         };
         Ok(parent
@@ -205,6 +203,9 @@ impl InodeAllocator {
         let Some(bits) = self.volume.or_leave(group, self.inode_bits(group)) else {
             return Ok(None);
         };
+        if !share && !bits.has_line() {
+            return Ok(None);
+        }
         let end = self.volume.geometry().inodes_per_group;
         let Some(index) = self.claim_bit(late, group, bits, from, share, rest)? else {
             if share && !rest.is_some_and(|rest| rest.note_none(bits, end)) {
