@@ -49,7 +49,7 @@ use crate::volume::Volume;
 use crate::volume::handles::LazyHandle;
 use rest::Rest;
 
-/// Groups after the parent's that a CPU searches for a part of the bitmap of its own before it shares one.
+/// Groups from the parent's on that a CPU searches for a part of the bitmap of its own before it shares one.
 const OWN_GROUPS_MAX: usize = 40;
 
 /// Claims and releases inode numbers; see the module.
@@ -113,24 +113,23 @@ impl InodeAllocator {
             self.volume.geometry().group_of_ino(goal)?
         };
         // A CPU that shares its bits is slower than one whose files are in the next group.
-        if self.volume.options.ialloc == IallocVariant::LockFree && from == 0 {
-            let near = self.groups_after(start, parent.ino).take(OWN_GROUPS_MAX);
-            for no in std::iter::once(start).chain(near) {
-                if let Some(ino) = self.claim_in_group(late, no, is_dir, 0, false, rest)? {
+        let own_first = self.volume.options.ialloc == IallocVariant::LockFree && from == 0;
+        let passes: &[(bool, usize)] = match own_first {
+            true => &[(false, OWN_GROUPS_MAX), (true, usize::MAX)],
+            false => &[(true, usize::MAX)],
+        };
+        for &(share, groups_max) in passes {
+            let others = self.groups_after(start, parent.ino).map(|no| (no, 0));
+            for (no, from) in std::iter::once((start, from))
+                .chain(others)
+                .take(groups_max)
+            {
+                if let Some(ino) = self.claim_in_group(late, no, is_dir, from, share, rest)? {
                     if no != start {
                         parent.set_alloc_group(no);
                     }
                     return Ok(Some(ino));
                 }
-            }
-        }
-        if let Some(ino) = self.claim_in_group(late, start, is_dir, from, true, rest)? {
-            return Ok(Some(ino));
-        }
-        for no in self.groups_after(start, parent.ino) {
-            if let Some(ino) = self.claim_in_group(late, no, is_dir, 0, true, rest)? {
-                parent.set_alloc_group(no);
-                return Ok(Some(ino));
             }
         }
         Ok(None)
