@@ -285,11 +285,12 @@ pub fn model() -> Model {
     model
 }
 
-/// Makes the image and mounts it; each CPU makes what is its own. With `cold` a transaction begins after that.
-pub fn world(cpus: &[Cpu; 3], options: &MountOptions, cold: bool) -> Result<Arc<World>> {
-    let device = Arc::new(MemoryDevice::new(IMAGE_BYTES));
+/// A new image in memory, mounted; no transaction ends by its age.
+pub fn mounted(bytes: u64, journal_size: Option<u64>, options: &MountOptions) -> Result<Arc<Ext4>> {
+    let device = Arc::new(MemoryDevice::new(bytes));
     let mkfs = MkfsOptions {
-        size: Some(IMAGE_BYTES),
+        size: Some(bytes),
+        journal_size,
         ..MkfsOptions::default()
     };
     uext4_build::mkfs(&*device, &mkfs, &NoProgress)?;
@@ -297,7 +298,12 @@ pub fn world(cpus: &[Cpu; 3], options: &MountOptions, cold: bool) -> Result<Arc<
         commit_interval: Duration::from_secs(3600),
         ..options.clone()
     };
-    let fs = Ext4::mount(device, options)?;
+    Ok(Ext4::mount(device, options)?)
+}
+
+/// Makes the image and mounts it; each CPU makes what is its own. With `cold` a transaction begins after that.
+pub fn world(cpus: &[Cpu; 3], options: &MountOptions, cold: bool) -> Result<Arc<World>> {
+    let fs = mounted(IMAGE_BYTES, None, options)?;
     virtual_cpus::stop_clock(uext4_vfs::Timestamp::coarse().sec + 1);
     for jobs in [made_by as fn(usize) -> Vec<Op>, warm_up] {
         for which in MAKERS {

@@ -1,6 +1,7 @@
 //! The same calls on every CPU, each with a directory and a file of its own: which lines more than one CPU writes.
 
 use super::call::{Call, What, World};
+use super::cases::mounted;
 use super::cpu::Cpu;
 use super::place::{Place, Places};
 use super::record::{Site, record};
@@ -8,10 +9,7 @@ use anyhow::{Context as _, Result};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
-use uext4_block::MemoryDevice;
-use uext4_build::{MkfsOptions, NoProgress};
-use uext4_ext4::{Ext4, MountOptions};
+use uext4_ext4::MountOptions;
 use uext4_sync::{stat, virtual_cpus};
 use uext4_testkit::operation::{Op, apply, find};
 
@@ -95,19 +93,8 @@ fn prepared(cpu: usize) -> Vec<Op> {
 
 fn world(cpus: &[Cpu], options: &MountOptions) -> Result<Arc<World>> {
     let bytes = JOURNAL_BYTES + IMAGE_BYTES * (cpus.len() as u64 + 64);
-    let device = Arc::new(MemoryDevice::new(bytes));
-    let mkfs = MkfsOptions {
-        size: Some(bytes),
-        // So large that no CPU waits for room in a transaction.
-        journal_size: Some(JOURNAL_BYTES),
-        ..MkfsOptions::default()
-    };
-    uext4_build::mkfs(&*device, &mkfs, &NoProgress)?;
-    let options = MountOptions {
-        commit_interval: Duration::from_secs(3600),
-        ..options.clone()
-    };
-    let fs = Ext4::mount(device, options)?;
+    // So large a journal that no CPU waits for room in a transaction.
+    let fs = mounted(bytes, Some(JOURNAL_BYTES), options)?;
     virtual_cpus::stop_clock(uext4_vfs::Timestamp::coarse().sec + 1);
     for (number, cpu) in cpus.iter().enumerate() {
         let fs = Arc::clone(&fs);

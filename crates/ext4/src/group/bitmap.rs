@@ -41,15 +41,7 @@ pub fn is_set(words: &[AtomicU64], index: u32) -> bool {
 /// another thread was faster.
 #[inline]
 pub fn claim(words: &[AtomicU64], from: u32, end: u32, retries: &mut u64) -> Option<u32> {
-    let mut at = from;
-    while let Some(index) = find_clear(words, at, end) {
-        if set(words, index) {
-            return Some(index);
-        }
-        *retries += 1;
-        at = index;
-    }
-    None
+    claim_if(words, from, end, |_| true, retries)
 }
 
 /// As [`claim`], of the bits that `may` be set.
