@@ -115,7 +115,7 @@ loom:
 	RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p uext4-ext4 --lib --test loom_bitmap loom_
 
 conflicts:
-	RUSTFLAGS="--cfg virtual_cpus" cargo test --profile conflicts --target-dir target/conflicts -p uext4-ext4 --lib virtual_cpus
+	RUSTFLAGS="--cfg virtual_cpus" cargo test --profile conflicts --target-dir target/conflicts -p uext4-ext4 --lib virtual_cpus -- --test-threads=1
 	RUSTFLAGS="--cfg virtual_cpus" cargo build --profile conflicts --target-dir target/conflicts -p uext4-bench
 	target/conflicts/conflicts/uext4-bench conflicts --gate
 

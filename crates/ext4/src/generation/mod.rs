@@ -83,7 +83,7 @@ uext4_vfs::variants!(
     Beyond = "beyond",
 );
 
-/// Bits of the narrowest generations: a share of the numbers must be left for each of 64 CPUs.
+/// Bits of the narrowest generations on up to 64 CPUs.
 const BITS_MIN: u32 = 8;
 
 /// Draws generations for new inodes.
@@ -148,9 +148,11 @@ impl Generator {
         Generator::with_width(variant, 32)
     }
 
-    /// A generator of generations in `1..2^bits`, 8 to 32 bits, to measure how often they repeat.
+    /// A generator of generations in `1..2^bits`, 8 to 32 bits, to measure how often they repeat. On more than 64 CPUs they
+    /// have as many bits as leave four numbers for each.
     pub fn with_width(variant: GenerationVariant, bits: u32) -> Generator {
-        let mask = u32::MAX >> (32 - bits.clamp(BITS_MIN, 32));
+        let bits_min = BITS_MIN.max(uext4_sync::percpu::cpu_shards().ilog2() + 2);
+        let mask = u32::MAX >> (32 - bits.clamp(bits_min, 32));
         Generator {
             source: Source::new(variant, mask),
             mask,

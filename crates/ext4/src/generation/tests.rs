@@ -284,3 +284,21 @@ fn acquisitions() -> u64 {
         .map(|row| row.acquisitions)
         .sum()
 }
+
+/// A range of each CPU has room, also where generations are narrow and CPUs many.
+#[cfg(virtual_cpus)]
+#[test]
+fn virtual_cpus_have_generations_of_their_own() {
+    for cpus in [64, 256, 1024] {
+        uext4_sync::virtual_cpus::set_count(cpus);
+        for variant in GenerationVariant::ALL {
+            let generator = Generator::with_width(variant, 8);
+            let drawn = (0..10).map(|_| generator.draw(None).0);
+            let is_none = variant == GenerationVariant::None;
+            assert!(
+                drawn.into_iter().all(|drawn| (drawn == 0) == is_none),
+                "{variant}"
+            );
+        }
+    }
+}
