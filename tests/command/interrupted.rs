@@ -413,6 +413,14 @@ fn a_file_that_is_overwritten_in_part_is_named() {
     assert!(said.contains("no space left on device"), "{said}");
     let part = "b.img:/one: was overwritten, and holds only a part of tree/d1/large";
     assert!(said.contains(part), "{said}");
+    workdir.ok(&["cp", "tree/d1/f1", "b.img:/one"]);
+    let before = workdir.ok(&["cat", "b.img:/one"]);
+    let out = workdir.run(&["cp", "--append", "tree/d1/large", "b.img:/one"]);
+    let said = String::from_utf8(out.stderr).unwrap();
+    let part = "b.img:/one: was appended to, and has only a part of tree/d1/large";
+    assert!(said.contains(part), "{said}");
+    let after = workdir.run(&["cat", "b.img:/one"]).stdout;
+    assert!(after.starts_with(before.as_bytes()));
     workdir.assert_clean("b.img");
 }
 

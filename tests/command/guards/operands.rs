@@ -46,6 +46,81 @@ fn sizes_are_relative_as_in_truncate() {
 }
 
 #[test]
+fn words_and_options_of_other_programs_are_answered() {
+    let workdir = Workdir::new();
+    for (line, what) in [
+        (
+            "tee -a a.img:/log",
+            "`uext4 cp --append - IMAGE:/PATH` appends",
+        ),
+        (
+            "append x a.img:/log",
+            "`uext4 cp --append FILE IMAGE:/PATH`",
+        ),
+        ("tar -xf x.tar a.img:/", "`uext4 cp -a DIR/. IMAGE:/PATH`"),
+        (
+            "xattr -w user.a b a.img:/f",
+            "`uext4 xattr set IMAGE:/PATH NAME VALUE`",
+        ),
+        ("xattr -l a.img:/f", "`uext4 xattr list -d IMAGE:/PATH`"),
+        (
+            "xattr -p user.a a.img:/f",
+            "`uext4 xattr get IMAGE:/PATH NAME`",
+        ),
+        (
+            "xattr -d user.a a.img:/f",
+            "`uext4 xattr remove IMAGE:/PATH NAME`",
+        ),
+        ("xattr a.img:/f", "`uext4 xattr list -d IMAGE:/PATH`"),
+        ("setfattr -n user.a -v b a.img:/f", "`uext4 xattr set "),
+        ("getfattr -d a.img:/f", "`uext4 xattr list -d "),
+        (
+            "--progress cp --parents etc/hosts a.img:/",
+            "`uext4 mkdir -p ",
+        ),
+        (
+            "install -m 755 x a.img:/bin/x",
+            "`uext4 cp FILE IMAGE:/PATH` and",
+        ),
+        ("sha256sum a.img:/f", "`uext4 cat IMAGE:/PATH | sha256sum`"),
+        ("diff a.img:/f f", "`uext4 cat IMAGE:/PATH | cmp - FILE`"),
+        ("wc -l a.img:/f", "`uext4 cat IMAGE:/PATH`"),
+        ("losetup -P a.img", "`uext4 info IMAGE`"),
+        ("getcap a.img:/f", "`uext4 xattr list -d IMAGE:/PATH`"),
+        ("df --output=size a.img", "`uext4 df --json IMAGE`"),
+        ("mkfs a.img --from d --all-root", "--owner 0:0`"),
+    ] {
+        let args: Vec<&str> = line.split(' ').collect();
+        workdir.refuses(2, &args, what);
+    }
+    let said = workdir.run(&["xattr", "lst", "a.img:/f"]).stderr;
+    assert!(String::from_utf8_lossy(&said).contains("'list'"));
+}
+
+#[test]
+fn appending_keeps_what_is_there() {
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "-q", "a.img", "16M"]);
+    for name in ["one", "two"] {
+        fs::write(workdir.path(name), format!("{name}\n")).unwrap();
+        workdir.ok(&["cp", "--append", name, "a.img:/log"]);
+    }
+    assert_eq!(workdir.ok(&["cat", "a.img:/log"]), "one\ntwo\n");
+    workdir.ok(&["chattr", "+a", "a.img:/log"]);
+    workdir.ok(&["cp", "--append", "one", "a.img:/log"]);
+    assert_eq!(workdir.ok(&["cat", "a.img:/log"]), "one\ntwo\none\n");
+    for (args, why) in [
+        (["one", "two"], "--append is for files in images"),
+        (["a.img:/log", "a.img:/log"], "is the same file"),
+    ] {
+        workdir.refuses(1, &[&["cp", "--append"], &args[..]].concat(), why);
+    }
+    let out = workdir.run(&["cp", "--append", "-a", "one", "a.img:/log"]);
+    assert_eq!(out.status.code(), Some(2));
+    workdir.assert_clean("a.img");
+}
+
+#[test]
 fn the_reserved_owner_is_refused() {
     let workdir = Workdir::new();
     workdir.ok(&["mkfs", "a.img", "--size", "16M"]);

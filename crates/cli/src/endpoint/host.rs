@@ -2,7 +2,7 @@
 
 use super::{Endpoint, Found, Overwrite, Sink, Source, Target};
 use crate::{diagnostics, interrupt};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{
     AtFlags, CWD, Dev, FileType, Gid, Mode, OFlags, SeekFrom, Timespec, Timestamps, Uid, XattrFlags,
@@ -352,6 +352,10 @@ impl Target for Host {
             Overwrite::Named => fs::metadata(path).ok().map(|m| kind(&m)),
             Overwrite::Existing => Some(FileKind::Regular),
             Overwrite::New => None,
+            Overwrite::Append => bail!(
+                "{}: --append is for files in images; `uext4 cat IMAGE:/PATH >> FILE` appends to a file of the host",
+                path.display()
+            ),
         };
         let mut options = File::options();
         options.write(true).mode(mode.into());
@@ -362,7 +366,9 @@ impl Target for Host {
             (Overwrite::Named, Some(kind)) if kind != FileKind::Regular => OFlags::empty(),
             (Overwrite::Named, _) => OFlags::CREATE | OFlags::TRUNC,
             (Overwrite::Existing, _) => OFlags::NOFOLLOW | OFlags::TRUNC,
-            (Overwrite::New, _) => OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW,
+            (Overwrite::New | Overwrite::Append, _) => {
+                OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW
+            }
         };
         options.custom_flags(flags.bits().cast_signed());
         let file = loop {

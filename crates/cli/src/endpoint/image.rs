@@ -22,6 +22,9 @@ struct Open {
     file: File,
 }
 
+/// A file of an image that is appended to, open.
+struct Appended(Open);
+
 impl Image {
     /// The image `fs` in the file `image`.
     pub fn new(id: usize, image: PathBuf, fs: Filesystem) -> Image {
@@ -136,6 +139,20 @@ impl Sink for Open {
     }
 }
 
+impl Sink for Appended {
+    fn write_at(&self, data: &[u8], offset: u64) -> Result<()> {
+        self.0.write_at(data, offset)
+    }
+
+    fn can_have_holes(&self) -> bool {
+        false
+    }
+
+    fn finish(&self, _: u64) -> Result<()> {
+        Ok(())
+    }
+}
+
 impl Endpoint for Image {
     fn id(&self) -> usize {
         self.id
@@ -207,12 +224,21 @@ impl Endpoint for Image {
 }
 
 impl Target for Image {
-    fn create(&self, path: &Path, mode: u16, _: Overwrite) -> Result<Box<dyn Sink>> {
-        let options = OpenOptions::new().write(true).create(true).truncate(true);
-        let file = options.mode(mode).open(&self.fs, path);
+    fn create(&self, path: &Path, mode: u16, over: Overwrite) -> Result<Box<dyn Sink>> {
+        let options = OpenOptions::new().create(true).mode(mode);
+        let appends = over == Overwrite::Append;
+        let options = match appends {
+            true => options.append(true),
+            false => options.write(true).truncate(true),
+        };
+        let file = options.open(&self.fs, path);
         let file = file.map_err(|e| self.fail_new(path, e))?;
         let at = self.at(path);
-        Ok(Box::new(Open { at, file }))
+        let open = Open { at, file };
+        Ok(match appends {
+            true => Box::new(Appended(open)),
+            false => Box::new(open),
+        })
     }
 
     fn make(&self, path: &Path, mode: u16, kind: NewKind<'_>) -> Result<()> {

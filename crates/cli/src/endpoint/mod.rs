@@ -54,6 +54,8 @@ pub enum Overwrite {
     Existing,
     /// Nothing is there.
     New,
+    /// Of a file of an image, what is there stays, and writes append to it; a file is made if nothing is there.
+    Append,
 }
 
 /// Files by path, to be read. Symbolic links are followed only where it says so.
@@ -122,7 +124,7 @@ pub trait Endpoint: Send + Sync {
 /// # Errors
 /// All name the file.
 pub trait Target: Endpoint {
-    /// Opens a file to write, empty; one that is made gets `mode`.
+    /// Opens a file to write, empty unless it is appended to; one that is made gets `mode`.
     fn create(&self, path: &Path, mode: u16, over: Overwrite) -> Result<Box<dyn Sink>>;
     /// Makes something else than a file with data.
     fn make(&self, path: &Path, mode: u16, kind: NewKind<'_>) -> Result<()>;

@@ -1,6 +1,6 @@
 //! The command line of cp.
 
-use super::job::{Exists, Follow, Options, Preserve, Report, Sparse};
+use super::options::{Exists, Follow, Options, Preserve, Report, Sparse};
 use super::plan::Operands;
 use crate::commands::destination::Destination;
 use clap::ValueEnum;
@@ -16,7 +16,8 @@ use std::ffi::OsString;
   uext4 cp -a rootfs/. disk.img:/
   uext4 cp disk.img:/etc/passwd .
   uext4 cp -r 'disk.img:/var/log/*.log' logs/
-  curl https://example.org/key | uext4 cp - disk.img:/etc/key")]
+  curl https://example.org/key | uext4 cp - disk.img:/etc/key
+  date | uext4 cp --append - disk.img:/var/log/dates")]
 pub struct Args {
     /// Directories and all in them too
     #[arg(short, long, visible_short_alias = 'R')]
@@ -69,6 +70,9 @@ pub struct Args {
     /// Overwrite only files that are older
     #[arg(short, long)]
     update: bool,
+    /// Append the data to a file of an image that exists, instead of replacing it
+    #[arg(long, conflicts_with_all = APPENDS_NOT_WITH)]
+    append: bool,
     /// Remove what is to be overwritten first
     #[arg(long)]
     remove_destination: bool,
@@ -97,6 +101,25 @@ pub struct Args {
     #[arg(required = true, value_name = "FROM> <TO")]
     paths: Vec<OsString>,
 }
+
+/// What has no meaning for a file that is appended to.
+const APPENDS_NOT_WITH: [&str; 15] = [
+    "recursive",
+    "archive",
+    "keep",
+    "preserve",
+    "links",
+    "no_dereference",
+    "dereference_named",
+    "force",
+    "interactive",
+    "no_clobber",
+    "update",
+    "remove_destination",
+    "link",
+    "symbolic_link",
+    "sparse",
+];
 
 /// What of a file can be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -128,6 +151,8 @@ impl Args {
             Exists::Skip
         } else if self.interactive {
             Exists::Ask
+        } else if self.append {
+            Exists::Append
         } else {
             Exists::Overwrite
         };

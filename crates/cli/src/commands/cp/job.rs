@@ -1,12 +1,12 @@
 //! The copying itself.
 
 use super::data::Copier;
+use super::options::{Exists, Follow, Options, Report, Sparse};
 use crate::ask::ask;
 use crate::bar::Bar;
 use crate::endpoint::{Endpoint, Found, Overwrite, STDOUT, Target};
 use crate::{diagnostics, failures, interrupt, mode, quoted, show};
 use anyhow::{Result, bail};
-use clap::ValueEnum;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::io::Write;
@@ -19,129 +19,6 @@ use uext4::{FileKind, NewKind, TimeSet};
 const ACL_PREFIX: &[u8] = b"system.posix_acl_";
 /// The attribute with the context of SELinux.
 const CONTEXT: &[u8] = b"security.selinux";
-
-/// Which symbolic links are followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Follow {
-    /// None.
-    Never,
-    /// Those that are named.
-    Named,
-    /// All.
-    Always,
-}
-
-/// What becomes of a file that exists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exists {
-    /// It is overwritten.
-    Overwrite,
-    /// The user is asked.
-    Ask,
-    /// It stays.
-    Skip,
-}
-
-/// Where blocks of zeros become holes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Sparse {
-    /// In files that have holes.
-    Auto,
-    /// In all files.
-    Always,
-    /// Nowhere.
-    Never,
-}
-
-/// What is printed for each file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Report {
-    /// Nothing.
-    Nothing,
-    /// As `cp -v`.
-    Copies,
-    /// As `mv -v` between file systems.
-    Moves,
-}
-
-/// What a copy keeps.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Preserve {
-    /// Permission bits and access control lists.
-    pub mode: bool,
-    /// Owner and group.
-    pub ownership: bool,
-    /// Times of the last access and change.
-    pub timestamps: bool,
-    /// That several names are one file.
-    pub links: bool,
-    /// Extended attributes.
-    pub xattr: bool,
-    /// The context of SELinux.
-    pub context: bool,
-}
-
-/// What is asked for.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// Directories and all in them; pipes and devices as they are.
-    pub recursive: bool,
-    /// Which symbolic links are followed.
-    pub follow: Follow,
-    /// What a copy keeps.
-    pub preserve: Preserve,
-    /// New files have the mode that any new file has.
-    pub plain_mode: bool,
-    /// What becomes of a file that exists.
-    pub exists: Exists,
-    /// Only files that are older are overwritten.
-    pub update: bool,
-    /// What cannot be written is replaced, and so is an image.
-    pub force: bool,
-    /// What is to be overwritten is removed first.
-    pub remove_destination: bool,
-    /// Hard links are made.
-    pub hard_link: bool,
-    /// Symbolic links are made.
-    pub symbolic_link: bool,
-    /// Where holes are made.
-    pub sparse: Sparse,
-    /// Other file systems are left out.
-    pub one_file_system: bool,
-    /// What is printed.
-    pub report: Report,
-    /// What is copied is listed, to be removed.
-    pub moves: bool,
-}
-
-impl Options {
-    /// All as it is, and listed.
-    pub fn to_move() -> Options {
-        Options {
-            recursive: true,
-            follow: Follow::Never,
-            preserve: Preserve {
-                mode: true,
-                ownership: true,
-                timestamps: true,
-                links: true,
-                xattr: true,
-                context: true,
-            },
-            plain_mode: false,
-            exists: Exists::Overwrite,
-            update: false,
-            force: false,
-            remove_destination: false,
-            hard_link: false,
-            symbolic_link: false,
-            sparse: Sparse::Auto,
-            one_file_system: false,
-            report: Report::Nothing,
-            moves: true,
-        }
-    }
-}
 
 /// Which paths the user wrote.
 #[derive(Clone, Copy)]
@@ -324,7 +201,7 @@ impl<'a> Job<'a> {
             return Ok(self.leave_out());
         }
         match self.options.exists {
-            Exists::Overwrite => Ok(true),
+            Exists::Overwrite | Exists::Append => Ok(true),
             Exists::Skip => Ok(self.leave_out()),
             Exists::Ask => {
                 let name = quoted::always(self.to.display(to));
@@ -518,6 +395,9 @@ impl<'a> Job<'a> {
         named: bool,
     ) -> Result<Overwrite> {
         let kind = there.map(|there| there.attr.kind);
+        if self.options.exists == Exists::Append && matches!(kind, None | Some(FileKind::Regular)) {
+            return Ok(Overwrite::Append);
+        }
         match kind {
             None if named => Ok(Overwrite::Named),
             None => Ok(Overwrite::New),
@@ -624,6 +504,11 @@ impl<'a> Job<'a> {
                 // A part of a file is worse than none. That it stays is not worse than why.
                 let _ = self.to.remove(to);
             }
+            true if over == Overwrite::Append => show::warn(format_args!(
+                "{}: was appended to, and has only a part of {}",
+                self.to.display(to),
+                from.display(path)
+            )),
             true if is_file => show::warn(format_args!(
                 "{}: was overwritten, and holds only a part of {}",
                 self.to.display(to),

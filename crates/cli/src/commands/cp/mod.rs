@@ -3,12 +3,14 @@
 mod arguments;
 mod data;
 mod job;
+mod options;
 mod plan;
 mod stdin;
 mod total;
 
 pub use arguments::Args;
-pub use job::{Job, Named, Options, Report};
+pub use job::{Job, Named};
+pub use options::{Options, Report};
 pub use plan::Operands;
 
 use crate::bar::Bar;

@@ -1,6 +1,7 @@
 //! Which files are copied, and where each one goes.
 
-use super::job::{Named, Options};
+use super::job::Named;
+use super::options::Options;
 use super::stdin;
 use super::total::Counting;
 use crate::bar::Bar;

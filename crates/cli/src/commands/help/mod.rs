@@ -122,11 +122,23 @@ pub fn exit(mut e: clap::Error) -> ! {
     ] {
         remove_what_is_not_alike(&mut e, given, suggested);
     }
-    let word = match e.get(ContextKind::InvalidSubcommand) {
-        Some(ContextValue::String(word)) => word.as_str(),
-        _ => print_and_exit(&e),
-    };
-    let Some(line) = meanings::meant(word) else {
+    let command = command_given();
+    let (what, line) =
+        if let Some(ContextValue::String(word)) = e.get(ContextKind::InvalidSubcommand) {
+            let line = match (command.as_deref(), word.contains(":/")) {
+                (Some("xattr"), true) => Some("xattr list -d IMAGE:/PATH"),
+                _ => meanings::meant(word),
+            };
+            (format!("{word}: no such command"), line)
+        } else if let (Some(command), Some(ContextValue::String(option))) =
+            (command, e.get(ContextKind::InvalidArg))
+        {
+            let line = meanings::option_meant(&command, option);
+            (format!("{command}: has no option {option}"), line)
+        } else {
+            print_and_exit(&e)
+        };
+    let Some(line) = line else {
         print_and_exit(&e);
     };
     let end = if line.contains('`') {
@@ -134,8 +146,15 @@ pub fn exit(mut e: clap::Error) -> ! {
     } else {
         "` does that"
     };
-    crate::show::warn(format_args!("{word}: no such command; `uext4 {line}{end}"));
+    crate::show::warn(format_args!("{what}; `uext4 {line}{end}"));
     std::process::exit(USAGE);
+}
+
+/// The command that the arguments name.
+fn command_given() -> Option<String> {
+    let command = crate::Cli::command();
+    let mut words = std::env::args_os().filter_map(|word| word.into_string().ok());
+    words.find(|word| command.find_subcommand(word).is_some())
 }
 
 /// Keeps of what is suggested only what is spelled nearly as what was given.
