@@ -68,6 +68,56 @@ fn the_size_of_a_file_is_kept() {
     assert_eq!(small.metadata().unwrap().len(), 1 << 20);
 }
 
+/// The size in the message is one that works, and not far above the least.
+#[test]
+fn a_size_that_is_too_small_is_answered_with_one_that_works() {
+    let workdir = Workdir::new();
+    workdir.tree();
+    for args in [
+        &["--size", "50K"][..],
+        &["--size", "1K", "-b", "1024", "-n"],
+        &["--size", "1M", "--from", "tree"],
+    ] {
+        let with = |size| [&["mkfs", "-F", "a.img", "--size", size], &args[2..]].concat();
+        let said = workdir.fails(1, &with(args[1]));
+        let (_, size) = said.split_once("; --size ").expect(&said);
+        let size = size.strip_suffix(" suffices\n").expect(&said);
+        workdir.ok(&with(size));
+        if !args.contains(&"-n") {
+            workdir.assert_clean("a.img");
+        }
+        let kib: u64 = size.strip_suffix('K').unwrap().parse().unwrap();
+        workdir.fails(1, &with(&format!("{}K", kib - kib / 4)));
+    }
+}
+
+#[test]
+fn quiet_prints_no_warning_of_a_missing_journal() {
+    let workdir = Workdir::new();
+    let said = |args: &[&str]| {
+        let out = workdir.run(args);
+        assert!(out.status.success(), "{out:?}");
+        String::from_utf8(out.stderr).unwrap()
+    };
+    let warning = said(&["mkfs", "a.img", "1M"]);
+    assert!(warning.contains("has no journal"), "{warning}");
+    assert_eq!(said(&["mkfs", "-q", "-F", "a.img", "1M"]), "");
+}
+
+#[test]
+fn all_files_get_the_owner_that_is_asked_for() {
+    let workdir = Workdir::new();
+    let tree = workdir.tree();
+    std::os::unix::fs::lchown(tree.join("etc/passwd"), Some(1000), Some(1000)).unwrap();
+    workdir.ok(&["mkfs", "a.img", "--from", "tree", "--owner", "0:7"]);
+    let others = ["find", "a.img:/", "!", "-uid", "0", "-o", "!", "-gid", "7"];
+    assert_eq!(workdir.ok(&others), "");
+    let out = workdir.run(&["mkfs", "b.img", "--from", "tree", "--owner", "root"]);
+    assert_eq!(out.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(said.contains("give UID:GID, such as 0:0"), "{said}");
+}
+
 #[test]
 fn a_dry_run_writes_nothing_and_shows_the_backups() {
     let workdir = Workdir::new();

@@ -44,6 +44,8 @@ fn a_file_system_is_not_overwritten_without_force() {
         (0, b"LUKS\xba\xbe\0\x02", "LUKS"),
         (536, b"LVM2 001", "data that is not a file system"),
         (0, b"my thesis", "data that is not a file system"),
+        (256 << 10, b"x", "data after zeros"),
+        ((16 << 20) - 1, b"x", "data after zeros"),
     ] {
         write("other", at, bytes);
         let line = workdir.fails(1, &["mkfs", "other"]);
@@ -62,6 +64,8 @@ fn a_file_system_is_not_overwritten_without_force() {
     }
     write("empty", 0, b"");
     workdir.ok(&["mkfs", "empty"]);
+    fs::write(workdir.path("zeros"), vec![0; 16 << 20]).unwrap();
+    workdir.ok(&["mkfs", "zeros"]);
     assert_precious(&workdir);
     workdir.ok(&["mkfs", "a.img", "--size", "8M", "--force"]);
     assert!(!workdir.ok(&["ls", "a.img"]).contains("precious"));

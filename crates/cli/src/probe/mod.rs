@@ -10,6 +10,7 @@ pub mod partitions;
 
 pub use advice::describe;
 
+use rustix::fs::SeekFrom;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -101,18 +102,49 @@ const MARKS: &[Mark] = &[
     mark("a partition table (MBR) or boot sector", 510, b"\x55\xaa"),
 ];
 
+/// Bytes that are read at once of a file that begins with zeros.
+const READ_BYTES: usize = 1 << 20;
 /// All marks are in the first so many bytes.
 const HEAD_BYTES: usize = 0x20000 + 128 * 1024;
 
 /// What is unknown.
 const UNKNOWN: &str = "data that is not a file system";
+/// What is unknown and has no marks, as they are before it.
+const LATER: &str = "data after zeros";
 
-/// What the file or device holds; `None` if its beginning is empty.
+/// What the file or device holds; `None` if a file holds only zeros, or the first [`HEAD_BYTES`] of a device.
 ///
 /// # Errors
 /// It can't be read.
 pub fn holds(path: &Path) -> io::Result<Option<&'static str>> {
-    Ok(in_head(&read(&File::open(path)?, 0, HEAD_BYTES)?))
+    let file = File::open(path)?;
+    let head = in_head(&read(&file, 0, HEAD_BYTES)?);
+    if head.is_none() && file.metadata()?.is_file() && has_data_after(&file, HEAD_BYTES as u64)? {
+        return Ok(Some(LATER));
+    }
+    Ok(head)
+}
+
+/// Whether a byte at `offset` or after it is not zero. Holes are not read.
+fn has_data_after(file: &File, offset: u64) -> io::Result<bool> {
+    let mut at = offset;
+    loop {
+        at = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+            Ok(data) => data,
+            Err(rustix::io::Errno::NXIO) => return Ok(false),
+            // A file system that does not know of holes.
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => at,
+            Err(e) => return Err(e.into()),
+        };
+        let data = read(file, at, READ_BYTES)?;
+        if data.iter().any(|b| *b != 0) {
+            return Ok(true);
+        }
+        if data.is_empty() {
+            return Ok(false);
+        }
+        at += data.len() as u64;
+    }
 }
 
 /// The bytes from `offset` on, as many as there are.

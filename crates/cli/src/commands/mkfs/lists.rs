@@ -100,10 +100,22 @@ fn root_owner(text: Option<&str>) -> Result<(u32, u32), String> {
         let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
         return Ok((uid.as_raw(), gid.as_raw()));
     };
+    numbers("root_owner", text)
+}
+
+/// The owner of all files.
+///
+/// # Errors
+/// What is wrong, for the user.
+pub fn owner(text: &str) -> Result<(u32, u32), String> {
+    numbers("owner", text)
+}
+
+fn numbers(name: &str, text: &str) -> Result<(u32, u32), String> {
     let (uid, gid) = text
         .split_once(':')
-        .ok_or_else(|| format!("`root_owner={text}`: give UID:GID"))?;
-    Ok((number("root_owner", uid)?, number("root_owner", gid)?))
+        .ok_or_else(|| format!("`{name}={text}`: give UID:GID, such as 0:0"))?;
+    Ok((number(name, uid)?, number(name, gid)?))
 }
 
 fn number<T: std::str::FromStr>(name: &str, text: &str) -> Result<T, String> {

@@ -4,10 +4,12 @@
 //! | --- | --- |
 //! | [`lists`] | the lists of `-E` and `-J` |
 //! | [`uuid_arg`] | what `-U` takes |
+//! | [`needed`] | the size that suffices where one does not |
 //! | [`mke2fs`] | options of mke2fs that do nothing here, or that are refused |
 
 mod lists;
 mod mke2fs;
+mod needed;
 mod uuid_arg;
 
 use crate::bar::Bar;
@@ -27,6 +29,9 @@ use uuid_arg::UuidArg;
 /// Room for later data in an image that is filled from a tree, unless --spare says more.
 const SPARE_DEFAULT: Spare = Spare::Percent(5.0);
 
+/// How the warning starts that is about no file.
+const NO_JOURNAL: &str = "image has no journal";
+
 /// Make an image, empty or filled from a directory
 ///
 /// The size is SIZE, or --size, or that of the file or block device that is there. Else, with --from, it follows from
@@ -34,9 +39,10 @@ const SPARE_DEFAULT: Spare = Spare::Percent(5.0);
 /// gives more room, --compact is for an image that stays as it is. SIZE is that of mke2fs: without a suffix it counts
 /// blocks of --block-size if that is given, else KiB.
 ///
-/// What holds something already is overwritten only with --force, or after a question on a terminal; a file
-/// that holds data is replaced when the new image is complete, and stays as it is if that fails. With
-/// SOURCE_DATE_EPOCH set, the same tree and --uuid give the same bytes. Options of mke2fs are understood.
+/// A block device, and a file with any byte other than zero, is overwritten only with --force, or after a question on
+/// a terminal, which names what is there; of a device, the first 256 KiB are read for that. A file that holds data is
+/// replaced when the new image is complete, and stays as it is if that fails. With SOURCE_DATE_EPOCH set, the same
+/// tree and --uuid give the same bytes. Options of mke2fs are understood.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, after_long_help = long_help())]
 pub struct Args {
@@ -116,6 +122,9 @@ pub struct Args {
     /// Directory to fill the image from
     #[arg(long, short = 'd')]
     from: Option<PathBuf>,
+    /// Owner of all files, by number, instead of the owners that they have in the directory
+    #[arg(long, value_name = "UID:GID", value_parser = lists::owner, requires = "from")]
+    owner: Option<(u32, u32)>,
     /// Threads; 0 means one for each CPU
     #[arg(long, default_value_t = 0)]
     threads: usize,
@@ -131,7 +140,7 @@ pub struct Args {
     /// Only show what would be made, with the places of the backup superblocks; writes nothing
     #[arg(long, short = 'n')]
     dry_run: bool,
-    /// Print nothing but warnings and errors, and no progress
+    /// Print nothing but errors, and warnings about files of the directory; no progress
     #[arg(long, short)]
     quiet: bool,
     /// Show the superblock that was made, and the places of its backups
@@ -210,7 +219,13 @@ pub fn run(args: &Args) -> Result<()> {
         );
     }
     let options = options(args)?;
-    let failed = |e| diagnostics::making(&args.image, e);
+    let failed = |e: MkfsError| match needed::needed(&options, &e) {
+        Some(size) => anyhow::anyhow!(
+            "{:#}; --size {size} suffices",
+            diagnostics::making(&args.image, e)
+        ),
+        None => diagnostics::making(&args.image, e),
+    };
     if args.dry_run {
         let sb = plan_mkfs(&options, &uext4::NoProgress).map_err(failed)?;
         let text = super::info::summary(&sb);
@@ -220,19 +235,20 @@ pub fn run(args: &Args) -> Result<()> {
     interrupt::catch()?;
     let there = args.image.exists();
     let bar = Bar::unless(args.quiet);
-    let made = uext4::mkfs(&args.image, &options.into(), &bar);
+    let made = uext4::mkfs(&args.image, &options.clone().into(), &bar);
     drop(bar);
     let report = made.map_err(|e| {
         let is_full = matches!(e, MkfsError::NoSpace { .. } | MkfsError::NoInodes { .. });
         match is_full && args.from.is_some() && args.asked_size().is_none() && there {
             true => anyhow::anyhow!(
                 "{:#}; that is the size of what is there, and --spare 5% takes one that fits",
-                failed(e)
+                diagnostics::making(&args.image, e)
             ),
             false => failed(e),
         }
     })?;
-    for warning in &report.warnings {
+    let is_shown = |warning: &&String| !(args.quiet && warning.starts_with(NO_JOURNAL));
+    for warning in report.warnings.iter().filter(is_shown) {
         show::warn(format_args!("warning: {warning}"));
     }
     if args.quiet && !args.json {
@@ -294,6 +310,7 @@ fn options(args: &Args) -> Result<BuildOptions> {
         uuid: args.uuid.map(UuidArg::uuid),
         label: args.label.clone(),
         from: args.from.clone(),
+        owner: args.owner,
         threads: args.threads,
         preallocate: args.preallocate,
         blocks_per_group: args.blocks_per_group,
