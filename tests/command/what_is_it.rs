@@ -112,7 +112,12 @@ fn formats_are_named_by_their_marks() {
         ("a.zip", 0, b"PK\x03\x04", "a zip archive; `unzip"),
         ("program", 0, b"\x7fELF", "an ELF program"),
         ("swap", 4086, b"SWAPSPACE2", "swap space"),
-        ("zeros", 0, b"", "only zeros"),
+        (
+            "zeros",
+            0,
+            b"",
+            "only zeros; if an image begins later in it, --offset names where",
+        ),
         (
             "odd",
             0,
@@ -229,6 +234,7 @@ fn partitions_are_listed() {
     // Its files are read and changed there, and nothing else of the disk.
     workdir.ok(&["--offset", "1M", "cp", "/etc/passwd", "disk:/new"]);
     workdir.prints(&["ls", "--offset=1048576", "disk:/"], "new");
+    workdir.prints(&["ls", "--offset", "2048s", "disk:/"], "new");
     workdir.ok(&["trim", "--offset", "1M", "disk"]);
     workdir.prints(&["check", "--offset", "1M", "disk"], "clean");
     let none = "no ext4 image begins at byte 2097152";

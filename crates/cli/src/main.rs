@@ -88,7 +88,7 @@ struct Cli {
     /// Take names as they are, with nothing in them a pattern: for lists of names
     #[arg(long, global = true, help_heading = GLOBAL)]
     no_glob: bool,
-    /// Where the image begins in its file, such as that of a disk with partitions
+    /// Where the image begins in its file, such as that of a disk with partitions: 1M, or 2048s in sectors
     #[arg(long, global = true, value_name = "BYTES", value_parser = size::parse)]
     #[arg(help_heading = GLOBAL)]
     offset: Option<u64>,

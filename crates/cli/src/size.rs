@@ -5,11 +5,26 @@ use std::fmt;
 /// Suffixes of powers of 1024, in order.
 const SUFFIXES: &[u8] = b"kmgtpe";
 
-/// Reads `512`, `64K`, `1.5G`: bytes, in powers of 1024. A fraction needs a suffix, and what of it is less than a byte is left out.
+/// Bytes of a sector, whatever those of the device are.
+const SECTOR: u64 = 512;
+
+/// Reads `512`, `64K`, `1.5G`: bytes, in powers of 1024; `2048s`: sectors of 512 bytes. A fraction needs a suffix, and what of it is
+/// less than a byte is left out.
 ///
 /// # Errors
 /// What is wrong, for the user.
 pub fn parse(text: &str) -> Result<u64, String> {
+    if let Some(sectors) = text.strip_suffix(['s', 'S']) {
+        let is_number = !sectors.is_empty() && sectors.bytes().all(|b| b.is_ascii_digit());
+        let bytes = sectors
+            .parse()
+            .ok()
+            .and_then(|n: u64| n.checked_mul(SECTOR));
+        return match is_number {
+            true => bytes.ok_or_else(|| format!("`{text}` is too large")),
+            false => Err(not_a_size(text)),
+        };
+    }
     let unit = text.strip_suffix(['B', 'b']).unwrap_or(text);
     let unit = unit.strip_suffix('i').unwrap_or(unit);
     let suffix = unit.bytes().last().unwrap_or(0).to_ascii_lowercase();
@@ -46,7 +61,9 @@ fn part(fraction: &str, shift: u32) -> u128 {
 }
 
 fn not_a_size(text: &str) -> String {
-    format!("`{text}` is not a size: give a number with K, M, G or T, such as 64M")
+    format!(
+        "`{text}` is not a size: give a number with K, M, G or T, such as 64M, or with s for sectors of 512 bytes"
+    )
 }
 
 /// The size of a file system, as mke2fs takes it after the device.
@@ -59,20 +76,15 @@ pub enum FsSize {
 }
 
 impl FsSize {
-    /// Reads `64M`, `1.5G`, `8192s` (sectors of 512 bytes), `16384`.
+    /// Reads `64M`, `1.5G`, `8192s`, `16384`.
     ///
     /// # Errors
     /// What is wrong, for the user.
     pub fn parse(text: &str) -> Result<FsSize, String> {
-        if let Ok(blocks) = text.parse() {
-            return Ok(FsSize::Blocks(blocks));
+        match text.parse() {
+            Ok(blocks) => Ok(FsSize::Blocks(blocks)),
+            Err(_) => parse(text).map(FsSize::Bytes),
         }
-        let Some(sectors) = text.strip_suffix(['s', 'S']) else {
-            return parse(text).map(FsSize::Bytes);
-        };
-        let sectors: Result<u64, _> = sectors.parse();
-        let bytes = sectors.ok().and_then(|sectors| sectors.checked_mul(512));
-        bytes.map(FsSize::Bytes).ok_or_else(|| not_a_size(text))
     }
 
     /// Bytes, if the blocks have `block_size` bytes.
@@ -194,13 +206,17 @@ mod tests {
         assert_eq!(parse("1MiB"), Ok(1 << 20));
         assert_eq!(parse("2T"), Ok(2 << 40));
         assert_eq!(parse("15E"), Ok(15 << 60));
-        for wrong in ["", "K", "4X", "-4K", "+4K", "4i", "4 K", "0x10", "1e3", "."] {
+        assert_eq!(parse("2048s"), Ok(1 << 20));
+        for wrong in [
+            "", "K", "4X", "-4K", "+4K", "4i", "4 K", "0x10", "1e3", ".", "s", "1.5s", "+1s", "4Ks",
+        ] {
             let e = parse(wrong).unwrap_err();
             assert!(e.contains("is not a size"), "{wrong}: {e}");
         }
         for large in [
             "99999999999T",
             "16E",
+            "99999999999999999s",
             "340282366920938463463374607431768211456",
         ] {
             let e = parse(large).unwrap_err();

@@ -132,7 +132,7 @@ pub fn backup_to_mount(image: &Path) -> Option<u64> {
 pub fn remedy(image: &Path) -> Option<String> {
     let (why, found) = damaged(image)?;
     Some(format!(
-        "superblock is damaged ({why}), and it can only be read, with its backup in block {}; {}",
+        "superblock is damaged ({why}), and it can only be read (mount: -r), with its backup in block {}; {}",
         found.block,
         repair(image, &found)
     ))

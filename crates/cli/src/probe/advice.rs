@@ -30,11 +30,11 @@ pub fn describe(path: &Path) -> io::Result<String> {
         return Ok(format!("not an ext4 image but a VHD image; {convert}"));
     }
     let Some(what) = in_head(&head) else {
-        let of = match head.len() < HEAD_BYTES {
-            true => "it holds",
-            false => "it begins with",
-        };
-        return Ok(format!("not an ext4 image: {of} only zeros"));
+        return Ok(match head.len() < HEAD_BYTES {
+            true => "not an ext4 image: it holds only zeros".to_owned(),
+            false => "not an ext4 image: it begins with only zeros; if an image begins later in it, --offset names where"
+                .to_owned(),
+        });
     };
     if what == UNKNOWN {
         let text = &head[..head.len().min(TEXT_BYTES)];
