@@ -463,9 +463,13 @@ fn unknown(name: &str) -> String {
         "-exec" | "-execdir" | "-ok" | "-okdir" => {
             "no programs are run: use -print0 | xargs -0, or --json"
         }
-        "-printf" | "-ls" | "-fprint" | "-fprint0" | "-fprintf" | "-fls" => {
-            "use --json, which has all attributes"
+        "-printf" | "-fprintf" => {
+            "use -print0 | xargs -0 uext4 stat --no-glob -c FORMAT, or --json, which has all attributes"
         }
+        "-ls" | "-fls" => {
+            "use -print0 | xargs -0 uext4 ls --no-glob -dils, or --json, which has all attributes"
+        }
+        "-fprint" | "-fprint0" => "use -print or -print0 with > FILE",
         "-regex" | "-iregex" => "use -path with a pattern, or grep",
         _ => return format!("{name}: is not known; `uext4 find --help` lists tests and actions"),
     };
@@ -543,6 +547,8 @@ mod tests {
             ("-true )", "closes nothing"),
             ("-type x", "the types are"),
             ("-exec rm {} ;", "xargs -0"),
+            ("-printf %s", "uext4 stat --no-glob -c"),
+            ("-ls", "uext4 ls --no-glob -dils"),
             ("-frob", "is not known"),
             ("-size +-1", "give a number"),
             ("-mtime x", "+N for more"),
