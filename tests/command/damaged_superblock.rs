@@ -129,6 +129,36 @@ fn without_a_backup_the_image_is_refused() {
     workdir.fails(1, &["touch", "a.img:/x"]);
 }
 
+/// A damaged journal keeps an image from being opened; without the journal it can be read, which the message names.
+#[test]
+fn an_image_with_a_damaged_journal_is_read_without_it() {
+    let workdir = Workdir::new();
+    let file = image(&workdir, &[]);
+    let mut debugfs = Command::new("debugfs");
+    debugfs
+        .args(["-R", "bmap <8> 0"])
+        .arg(workdir.path("a.img"));
+    let block = String::from_utf8(debugfs.output().unwrap().stdout).unwrap();
+    let block: u64 = block.trim().parse().unwrap();
+    file.write_all_at(&[0; 12], block * 4096).unwrap();
+    fs::create_dir(workdir.path("dir")).unwrap();
+    for args in [&["mount", "a.img", "dir"][..], &["ls", "a.img"]] {
+        let hint = "a.img DIR` reads it without its journal";
+        workdir.refuses(1, args, hint);
+    }
+    if can_mount() {
+        workdir.ok(&["mount", "-o", "ro,noload", "a.img", "dir"]);
+        let file = fs::read(workdir.path("dir/file")).unwrap();
+        workdir.ok(&["umount", "dir"]);
+        assert_eq!(file, b"content\n");
+    }
+    // What is damaged elsewhere gets no such hint.
+    let file = image(&workdir, &[]);
+    file.write_all_at(&[0xff; 64], 4096).unwrap();
+    let said = workdir.fails(1, &["ls", "a.img"]);
+    assert!(!said.contains("noload"), "{said}");
+}
+
 /// What only the journal has is read too: backups do not record that it has something.
 #[test]
 fn the_journal_is_read_as_well() {

@@ -11,7 +11,9 @@ use std::path::Path;
 use uext4::DeviceOptions;
 use uext4::unstable::ondisk::{EXT4_MAGIC, SUPERBLOCK_OFFSET};
 use uext4::unstable::read_superblock;
-use uext4::{BlockError, CheckError, Errno, Error, Filesystem, InodeFlags, MkfsError};
+use uext4::{
+    BlockError, CheckError, Errno, Error, Filesystem, ImageOptions, InodeFlags, MkfsError,
+};
 use uext4_mountd::{second_mount, stats};
 
 /// The chain of an error as one text; what an outer message already ends with is not repeated.
@@ -344,13 +346,26 @@ pub fn opening(image: &Path, e: &Error) -> anyhow::Error {
             anyhow::anyhow!("{name}: {}", truncated(image).unwrap_or_default())
         }
         Errno::EUCLEAN => {
-            anyhow::anyhow!("{name}: {e}; `uext4 check {name}` reports what is damaged")
+            let read = if_readable_without_journal(image);
+            anyhow::anyhow!("{name}: {e}; `uext4 check {name}` reports what is damaged{read}")
         }
         Errno::EIO => anyhow::anyhow!("{name}: {e}; is the image complete?"),
         Errno::EOPNOTSUPP if e.to_string().contains("its journal is on") => {
             anyhow::anyhow!("{name}: {e}; --journal DEVICE names it")
         }
         _ => anyhow::anyhow!("{name}: {e}"),
+    }
+}
+
+/// The command that mounts an image whose journal is damaged, if that is why it can't be opened.
+fn if_readable_without_journal(image: &Path) -> String {
+    let options = ImageOptions::read_only().skip_recovery(true);
+    let quoted = quoted::path(image);
+    match device::offset() == 0 && Filesystem::open(image, &options).is_ok() {
+        true => {
+            format!(", and `uext4 mount -o ro,noload {quoted} DIR` reads it without its journal")
+        }
+        false => String::new(),
     }
 }
 
