@@ -27,15 +27,17 @@
 
 mod bucket;
 mod cached_inode;
+mod population;
 
 use bucket::{Bucket, Slot};
 pub use cached_inode::CachedInode;
+use population::Population;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::sync::Arc;
-use uext4_sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
-use uext4_sync::{CachePadded, Condvar, Mutex, MutexGuard, PerCpu, class};
+use uext4_sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use uext4_sync::{CachePadded, Condvar, Mutex, MutexGuard, class};
 
 /// The variants of mechanism 3 (`icache=`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -79,10 +81,12 @@ pub struct InodeCache<I: CachedInode> {
     block_shift: u32,
     /// The number of buckets less one.
     bucket_mask: usize,
+    /// What leaves as many bits as that has: the highest of a product, which keep apart what CPUs use at regular distances.
+    hash_shift: u32,
     /// As many as buckets, or one.
     shards: Box<[CachePadded<Shard<I>>]>,
-    /// Slots, counted where they were made or removed; only the sum means anything.
-    slots: PerCpu<AtomicIsize>,
+    /// Slots.
+    slots: Population,
     /// The bucket that eviction checks next.
     hand: CachePadded<AtomicUsize>,
 }
@@ -137,8 +141,9 @@ impl<I: CachedInode> InodeCache<I> {
             variant,
             block_shift: inodes_per_block.max(1).ilog2(),
             bucket_mask: buckets - 1,
+            hash_shift: u64::BITS - buckets.ilog2(),
             shards,
-            slots: PerCpu::new(|_| AtomicIsize::new(0)),
+            slots: Population::new(capacity),
             hand: CachePadded::new(AtomicUsize::new(0)),
         }
     }
@@ -151,8 +156,14 @@ impl<I: CachedInode> InodeCache<I> {
 
     /// How many inodes are cached, those being loaded or evicted included.
     pub fn len(&self) -> usize {
-        let sum: isize = self.slots.iter().map(|n| n.load(Relaxed)).sum();
-        usize::try_from(sum).unwrap_or(0)
+        self.slots.exact()
+    }
+
+    /// About as many as [`InodeCache::len`], within a sixteenth of the capacity; `None` if that is known from a call before on
+    /// this CPU. So a caller that limits the cache seldom accesses what all CPUs write.
+    #[inline]
+    pub fn grown_to(&self) -> Option<usize> {
+        self.slots.estimate()
     }
 
     /// Whether nothing is cached.
@@ -194,7 +205,7 @@ impl<I: CachedInode> InodeCache<I> {
                 return Ok(get_inode(inode));
             }
             buckets.at(index).insert(ino, None);
-            self.count(1);
+            self.slots.add(1);
             Claim { cache: self, ino }
         };
         let inode = Arc::new(load()?);
@@ -221,7 +232,7 @@ impl<I: CachedInode> InodeCache<I> {
         }
         inode.on_get();
         buckets.at(index).insert(ino, Some(inode));
-        self.count(1);
+        self.slots.add(1);
         Ok(())
     }
 
@@ -236,7 +247,7 @@ impl<I: CachedInode> InodeCache<I> {
             let mut buckets = shard.buckets.lock();
             buckets.at(index).remove_if(ino, |s| s.inode.is_some())?
         };
-        self.count(-1);
+        self.slots.add(-1);
         slot.inode
     }
 
@@ -396,7 +407,7 @@ impl<I: CachedInode> InodeCache<I> {
     #[inline(always)]
     fn locate(&self, ino: u64) -> (usize, &Shard<I>) {
         let spread = self.block_of(ino).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let index = (spread >> 32) as usize & self.bucket_mask;
+        let index = (spread >> self.hash_shift) as usize & self.bucket_mask;
         (index, self.shard_of(index))
     }
 
@@ -409,11 +420,6 @@ impl<I: CachedInode> InodeCache<I> {
     fn inos_of(&self, block: u64) -> std::ops::Range<u64> {
         let first = (block << self.block_shift) + 1;
         first..first + (1 << self.block_shift)
-    }
-
-    #[inline(always)]
-    fn count(&self, change: isize) {
-        self.slots.get().fetch_add(change, Relaxed);
     }
 
     /// The slot of `ino`, marked as used, once it is not empty; `None` if there is no slot.
@@ -484,7 +490,7 @@ impl<I: CachedInode> Drop for Claim<'_, I> {
             .lock()
             .at(index)
             .remove_if(self.ino, |s| s.inode.is_none());
-        self.cache.count(-1);
+        self.cache.slots.add(-1);
         shard.settled.notify_all();
     }
 }
@@ -528,7 +534,7 @@ impl<I: CachedInode> Drop for FreeingBatch<'_, I> {
                 .remove_if(*ino, |s| s.inode.is_none());
         }
         drop(buckets);
-        self.cache.count(-inos.len().cast_signed());
+        self.cache.slots.add(-inos.len().cast_signed());
         shard.settled.notify_all();
     }
 }

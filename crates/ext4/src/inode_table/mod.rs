@@ -46,6 +46,7 @@ impl InodeTable {
             used: UsedBlocks::new(
                 volume.groups().len(),
                 volume.geometry().itable_blocks_per_group,
+                volume.geometry().inodes_per_block,
             ),
             owner: PerCpu::new(|_| Arc::new(CachePadded::new(Weak::clone(owner)))),
             volume,
@@ -65,7 +66,11 @@ impl InodeTable {
     /// May start a handle for pending timestamps, so nothing of that rank or below may be held.
     pub(crate) fn limit_icache(&self) {
         let max = self.volume.options.inodes_max;
-        if self.icache.len() > max + max / 16 {
+        if self
+            .icache
+            .grown_to()
+            .is_some_and(|all| all > max + max / 16)
+        {
             let write = |inode: &Arc<Inode>| {
                 if let Err(why) = self.write_pending(inode) {
                     tracing::warn!("inode {}: its timestamps stay in memory: {why}", inode.ino);

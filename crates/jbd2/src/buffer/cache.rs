@@ -5,10 +5,14 @@ use super::{Buffer, BufferRead};
 use hashbrown::HashTable;
 use std::sync::{Arc, OnceLock};
 use uext4_block::{BlockDevice, BlockError};
-use uext4_sync::atomic::{AtomicUsize, Ordering};
+use uext4_sync::atomic::Ordering;
+use uext4_sync::percpu::cpu_shards;
 use uext4_sync::{CachePadded, Mutex, class};
 
-const SHARDS: usize = 64;
+/// Shards, at least, and for each CPU: each CPU has some blocks that it needs in every operation, and two that need
+/// different ones should hardly ever meet.
+const SHARDS_MIN: usize = 64;
+const SHARDS_PER_CPU: usize = 16;
 /// Blocks that lie together share a shard, so that a run of them stays in one table.
 const SHARD_SHIFT: u32 = 4;
 
@@ -39,9 +43,8 @@ pub struct BufferCache {
     device: Arc<dyn BlockDevice>,
     block_size: usize,
     hook: OnceLock<Arc<dyn FreezeHook>>,
+    /// A power of two.
     shards: Box<[CachePadded<Mutex<Shard>>]>,
-    /// Buffers in all shards together.
-    len: CachePadded<AtomicUsize>,
 }
 
 struct Shard {
@@ -53,10 +56,6 @@ struct Shard {
 
 fn hash(block: u64) -> u64 {
     block.wrapping_mul(0x9E37_79B9_7F4A_7C15)
-}
-
-fn shard_of(block: u64) -> usize {
-    (hash(block >> SHARD_SHIFT) >> 58) as usize % SHARDS
 }
 
 impl std::fmt::Debug for BufferCache {
@@ -71,20 +70,23 @@ impl std::fmt::Debug for BufferCache {
 impl BufferCache {
     #[expect(
         clippy::indexing_slicing,
-        reason = "shard_of is below SHARDS, the number of shards"
+        reason = "the mask is below the number of shards, a power of two"
     )]
     fn shard(&self, block: u64) -> &Mutex<Shard> {
-        &self.shards[shard_of(block)]
+        // The highest bits keep apart what CPUs use at regular distances.
+        let hashed = hash(block >> SHARD_SHIFT) >> (u64::BITS - self.shards.len().ilog2());
+        &self.shards[hashed as usize & (self.shards.len() - 1)]
     }
 
     /// An empty cache of blocks of `block_size` bytes that aims at `capacity` unreferenced blocks.
     pub fn new(device: Arc<dyn BlockDevice>, block_size: usize, capacity: usize) -> BufferCache {
-        let per_shard = (capacity / SHARDS).max(16);
+        let shards = SHARDS_MIN.max(SHARDS_PER_CPU * cpu_shards());
+        let per_shard = (capacity / shards).max(16);
         BufferCache {
             device,
             block_size,
             hook: OnceLock::new(),
-            shards: (0..SHARDS)
+            shards: (0..shards)
                 .map(|_| {
                     CachePadded::new(Mutex::new(
                         &class::BUFFER_CACHE,
@@ -96,7 +98,6 @@ impl BufferCache {
                     ))
                 })
                 .collect(),
-            len: CachePadded::new(AtomicUsize::new(0)),
         }
     }
 
@@ -123,8 +124,12 @@ impl BufferCache {
     }
 
     /// How many blocks are cached.
+    ///
+    /// # Locks
+    /// Takes each shard's leaf lock.
     pub fn len(&self) -> usize {
-        self.len.load(Ordering::Relaxed)
+        let shards = self.shards.iter();
+        shards.map(|shard| shard.lock().table.len()).sum()
     }
 
     /// Whether nothing is cached.
@@ -146,13 +151,12 @@ impl BufferCache {
             return Arc::clone(found);
         }
         if shard.table.len() >= shard.sweep_at {
-            self.sweep(&mut shard);
+            shard.sweep();
         }
         let buffer = Arc::new(Buffer::new(block, self.block_size));
         shard
             .table
             .insert_unique(hashed, Arc::clone(&buffer), |b| hash(b.block()));
-        self.len.fetch_add(1, Ordering::Relaxed);
         buffer
     }
 
@@ -259,20 +263,18 @@ impl BufferCache {
             && Arc::strong_count(found.get()) == 1
         {
             found.remove();
-            self.len.fetch_sub(1, Ordering::Relaxed);
         }
     }
+}
 
+impl Shard {
     /// Evicts the unreferenced buffers that were not used since the last sweep.
-    fn sweep(&self, shard: &mut Shard) {
-        let before = shard.table.len();
-        shard
-            .table
+    fn sweep(&mut self) {
+        self.table
             .retain(|b| Arc::strong_count(b) > 1 || b.referenced.swap(0, Ordering::Relaxed) != 0);
-        let after = shard.table.len();
-        self.len.fetch_sub(before - after, Ordering::Relaxed);
+        let left = self.table.len();
         // A shard full of blocks in use may grow; look again when it has by an eighth.
-        shard.sweep_at = shard.capacity.max(after + after / 8 + 16);
+        self.sweep_at = self.capacity.max(left + left / 8 + 16);
     }
 }
 
