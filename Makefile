@@ -17,6 +17,8 @@
 # make shuttle  lock protocols, up to the whole file system, schedule by schedule; about four minutes
 # make loom     lock-free protocols in every order that the memory model allows; about a minute
 # make conflicts  which cache lines two calls share, on virtual CPUs; about a minute, and three more with its build
+# make transfers  how many cache lines move, and locks are waited for, on 1 to 256 virtual CPUs; writes what the page of the
+#               benchmarks shows; about ten minutes with its build
 # make tsan     the stress test under ThreadSanitizer, on nightly; about five minutes with its build
 # make crash    the crash tests at full length; about half an hour
 # make soak     message queue namespaces by the ten thousand: nothing lost, nothing left; about five minutes
@@ -34,7 +36,7 @@ PREFIX ?= /usr/local
 # The command, and beside it the program that `uext4 bench` executes.
 BUILD_BENCH = cargo build --release -p uext4-cli -p uext4-bench
 
-.PHONY: quick deny api install demo test page check crash explore nightly bench regress baseline tsan soak shuttle loom conflicts docs setup
+.PHONY: quick deny api install demo test page check crash explore nightly bench regress baseline tsan soak shuttle loom conflicts transfers docs setup
 
 setup:
 	@tools/setup.sh
@@ -118,6 +120,10 @@ conflicts:
 	RUSTFLAGS="--cfg virtual_cpus" cargo test --profile conflicts --target-dir target/conflicts -p uext4-ext4 --lib virtual_cpus -- --test-threads=1
 	RUSTFLAGS="--cfg virtual_cpus" cargo build --profile conflicts --target-dir target/conflicts -p uext4-bench
 	target/conflicts/conflicts/uext4-bench conflicts --gate
+
+transfers:
+	RUSTFLAGS="--cfg shuttle --cfg virtual_cpus" cargo build --profile conflicts --target-dir target/transfers -p uext4-bench
+	tools/transfers.py target/transfers/conflicts/uext4-bench bench/src/all/page/transfers.json
 
 docs:
 	UEXT4_WRITE_DOCS=1 cargo test -p uext4-sync --lib class::tests::locking_md_is_current

@@ -16,6 +16,7 @@
 //! | `mq` | messages through queues |
 //! | `fuse` | files through a mounted directory, beside other ext4 drivers |
 //! | `conflicts` | which cache lines two calls share |
+//! | `transfers` | how many cache lines move between CPUs, under a seeded scheduler |
 //! | `all` | all of them, and one page that shows them |
 //! | `compare` | two results, row by row |
 //! | `variants`, `setup` | the variants of a run; the options that all workloads share |
@@ -26,7 +27,7 @@
 //! | `in_directories` | turns of workers that each have a directory, beside a peer |
 //! | `sample`, `grid`, `histogram`, `spread`, `memory` | what is measured |
 //! | `report`, `locks`, `stages`, `tables`, `host`, `progress` | what is printed |
-// fork(2), in `conflicts`.
+// fork(2), in `conflicts`; the allocator of `transfers`.
 #![deny(unsafe_code)]
 
 mod aligned;
@@ -51,7 +52,6 @@ mod location;
 mod locks;
 mod mdtest;
 mod memory;
-mod model;
 mod mount;
 mod mounted_image;
 mod mq;
@@ -65,6 +65,7 @@ mod setup;
 mod spread;
 mod stages;
 mod tables;
+mod transfers;
 mod tree;
 mod variants;
 mod workers;
@@ -161,6 +162,12 @@ enum Workload {
                             Example: uext4-bench conflicts --only Create --pairs"
     )]
     Conflicts(conflicts::ConflictsArgs),
+    /// How many cache lines move, locks are taken and claims are retried on up to 1,024 CPUs, by the code that ships
+    #[command(
+        after_help = "Example: make transfers, then target/transfers/conflicts/uext4-bench transfers --ialloc all --cpus 1,48\n\
+                            Example: uext4-bench transfers --workload mdtest --ialloc all --cpus 48 -n 30000"
+    )]
+    Transfers(transfers::TransfersArgs),
     /// A process of `fuse`, which starts it
     #[command(hide = true)]
     FuseClient(fuse::client::ClientArgs),
@@ -215,6 +222,7 @@ fn dispatch(workload: &Workload, out: &mut dyn Write) -> anyhow::Result<()> {
         Workload::All(args) => all::run(args, out),
         Workload::Compare(args) => compare::run(args, out),
         Workload::Conflicts(args) => conflicts::run(args, out),
+        Workload::Transfers(args) => transfers::run(args, out),
         Workload::FuseClient(args) => fuse::client::run(args, out),
         Workload::NullMount(args) => fuse::null::run(args),
         Workload::Mount(args) => mount::run(args),

@@ -34,17 +34,12 @@ struct Rule {
 
 struct Rules {
     rules: Vec<Rule>,
-    /// Where no rule holds yet.
-    unwritten: Vec<String>,
 }
 
 impl Rules {
     /// Reads blocks of `key: value` lines; a blank line ends each.
     fn read(text: &str) -> Self {
-        let mut all = Self {
-            rules: Vec::new(),
-            unwritten: Vec::new(),
-        };
+        let mut all = Self { rules: Vec::new() };
         for line in text
             .lines()
             .filter(|line| !line.is_empty() && !line.starts_with('#'))
@@ -53,7 +48,6 @@ impl Rules {
             let last = all.rules.last_mut();
             match (key, last) {
                 ("prose" | "name", _) => all.rules.push(Rule::new(key == "prose", value)),
-                ("unwritten", _) => all.unwritten.push(reasoned(value).0),
                 ("allow", Some(rule)) => rule.allowed = Some(Regex::new(value).expect("a pattern")),
                 ("use", Some(rule)) => rule.replacement = value.into(),
                 ("bad", Some(rule)) => rule.canary = value.into(),
@@ -71,12 +65,8 @@ impl Rules {
 
     fn check(&self, file: &SourceFile) -> Vec<String> {
         let prose = file.prose();
-        let unwritten = self
-            .unwritten
-            .iter()
-            .any(|path| file.path.starts_with(path));
         let mut found = Vec::new();
-        for rule in self.rules.iter().filter(|_| !unwritten) {
+        for rule in &self.rules {
             let text = if rule.prose { &prose } else { &file.text };
             for hit in rule.pattern.find_iter(text) {
                 let line = file.line_at(hit.start());
@@ -163,10 +153,7 @@ fn each_rule_catches_its_canary() {
             path: "planted.rs".into(),
             text: code,
         };
-        let alone = Rules {
-            rules: vec![rule],
-            unwritten: Vec::new(),
-        };
+        let alone = Rules { rules: vec![rule] };
         let found = alone.check(&planted);
         assert!(!found.is_empty(), "not caught: {}", planted.text);
     }

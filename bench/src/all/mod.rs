@@ -2,8 +2,8 @@
 //!
 //! # Data model
 //! The plan is a list of sections; each is one command of `uext4 bench`, run in a process of its own, whose
-//! document is kept as it is. `report.json` holds them; the page and its charts are drawn from it alone, so that
-//! `--redraw` makes them again without measuring.
+//! document is kept as it is. `report.json` holds them; the page and its charts are drawn from it and from what
+//! `transfers` counted before, so that `--redraw` makes them again without measuring.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -11,21 +11,18 @@
 //! | `pair` | two images made alike, one of them mounted by the kernel |
 //! | `runner` | sections run one after the other |
 //! | `result` | `report.json` |
-//! | `projection` | what a simulation makes of it |
 //! | `page` | `report.html` and the charts |
 //! | `summary` | what standard output says of them |
 
 mod page;
 mod pair;
 mod plan;
-mod projection;
 mod result;
 mod runner;
 mod summary;
 
 use crate::fuse::interrupt::Interrupt;
 use crate::host::Host;
-use crate::model::Parameters;
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use pair::Locations;
@@ -54,13 +51,6 @@ pub struct AllArgs {
     /// Measures nothing: draws the page and the charts again from DIR/report.json
     #[arg(long, conflicts_with_all = ["quick", "smoke", "only"])]
     pub redraw: bool,
-    /// The projection: moving a contended cache line between cores takes so long
-    #[arg(long, value_name = "NS", default_value_t = Parameters::default().machine.line_ns, value_parser = parse_not_negative)]
-    pub line_ns: f64,
-    /// The projection: each core that waits for the line makes it take longer, by this part
-    #[arg(long, value_name = "PART", default_value_t = Parameters::default().machine.growth_per_waiter,
-          value_parser = parse_not_negative)]
-    pub line_growth: f64,
     /// Where images in memory are
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     pub memory: PathBuf,
@@ -72,22 +62,7 @@ pub struct AllArgs {
     pub json: bool,
 }
 
-/// A number that is not negative.
-fn parse_not_negative(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(number) if number >= 0.0 && number.is_finite() => Ok(number),
-        _ => Err(format!("`{text}` is not a number from 0 on")),
-    }
-}
-
 impl AllArgs {
-    fn parameters(&self) -> Parameters {
-        let mut parameters = Parameters::default();
-        parameters.machine.line_ns = self.line_ns;
-        parameters.machine.growth_per_waiter = self.line_growth;
-        parameters
-    }
-
     fn scale(&self) -> Scale {
         match (self.smoke, self.quick) {
             (true, _) => Scale::Smoke,
@@ -125,10 +100,8 @@ pub fn run(args: &AllArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         (measure(args, &sections, out)?, old)
     };
     page::check(&report).with_context(|| json_path(dir).display().to_string())?;
-    let projection = projection::of(&report, &args.parameters());
-    report.charts = page::write(dir, &report, &projection)?;
+    report.charts = page::write(dir, &report)?;
     remove_old(dir, &old, &report.charts);
-    report.model = Some(projection);
     write_json(&json_path(dir), &report)?;
     // A closed pipe does not keep the report from being written.
     if args.json {
@@ -196,7 +169,6 @@ fn measure(args: &AllArgs, sections: &[Section], out: &mut dyn Write) -> anyhow:
         disk: args.disk.display().to_string(),
         charts: Vec::new(),
         sections: Vec::new(),
-        model: None,
     };
     for (i, section) in sections.iter().enumerate() {
         if std::io::stderr().is_terminal() {

@@ -1,7 +1,6 @@
 //! What the sections gave: `report.json`.
 
 use crate::host::Host;
-use crate::model::Projection;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -28,9 +27,6 @@ pub struct Report {
     pub charts: Vec<String>,
     /// In the order of the page.
     pub sections: Vec<SectionResult>,
-    /// What the simulation makes of them; always made anew.
-    #[serde(skip_deserializing)]
-    pub model: Option<Projection>,
 }
 
 /// What a section gave.

@@ -52,28 +52,22 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// Of the series at `at`. What is projected for a variant has the variant's colour and shape.
+    /// Of the series at `at`.
     pub(super) fn of(all: &[Series], at: usize) -> Self {
         let series = &all[at];
-        let is_variant = |s: &Series| s.kind == Kind::Variant && series.name.starts_with(&s.name);
-        let like = match series.kind {
-            Kind::Model => all.iter().position(is_variant).unwrap_or(at),
-            Kind::Variant | Kind::Peer | Kind::Published => at,
-        };
-        let turn = like / SHAPES.len();
+        let turn = at / SHAPES.len();
         Self {
             colour: match series.kind {
-                Kind::Variant | Kind::Model => PALETTE[like % PALETTE.len()],
+                Kind::Variant => PALETTE[at % PALETTE.len()],
                 Kind::Peer => PEER,
                 Kind::Published => PUBLISHED,
             },
             dash: match series.kind {
                 Kind::Variant | Kind::Peer => [None, Some((16, 4)), Some((10, 4))][turn.min(2)],
                 Kind::Published => Some((3, 4)),
-                Kind::Model => Some((8, 6)),
             },
-            shape: SHAPES[like % SHAPES.len()],
-            hollow: turn % 2 == 1 || series.kind == Kind::Model,
+            shape: SHAPES[at % SHAPES.len()],
+            hollow: turn % 2 == 1,
         }
     }
 

@@ -96,8 +96,6 @@ pub enum Kind {
     Peer,
     /// Measured by others elsewhere: grey, dashed.
     Published,
-    /// Not measured but projected: dashed and hollow.
-    Model,
 }
 
 /// How points are drawn.
@@ -107,8 +105,6 @@ pub enum Mark {
     Line,
     /// Bars with markers, side by side in each category.
     Bars,
-    /// Markers alone.
-    Dots,
 }
 
 /// A value and its spread.

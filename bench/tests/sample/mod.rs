@@ -101,7 +101,7 @@ fn bars(id: &str, scale: Scale) -> Chart {
     )
 }
 
-/// Percents, some below zero, with dots.
+/// Percents, some below zero.
 fn gains() -> Chart {
     let points = TASKS.map(|t| (t, 30.0 * t.log10() - 8.0));
     let all = vec![
@@ -109,7 +109,7 @@ fn gains() -> Chart {
         series(
             "1 MiB",
             Kind::Variant,
-            Mark::Dots,
+            Mark::Line,
             &points.map(|(x, y)| (x, y / 2.0)),
             0.0,
         ),

@@ -1,5 +1,5 @@
 //! The primitives underneath: parking_lot's, or Shuttle's under `--cfg shuttle`. Under `--cfg loom`
-//! atomics are loom's, and all else is what it is.
+//! atomics are loom's, and all else is what it is. With Shuttle and virtual CPUs, atomics count how their lines move.
 
 #[cfg(not(shuttle))]
 mod real {
@@ -7,7 +7,7 @@ mod real {
         Condvar as RawCondvar, Mutex as RawMutex, MutexGuard as RawMutexGuard, RwLock as RawRwLock,
         RwLockReadGuard as RawReadGuard, RwLockWriteGuard as RawWriteGuard,
     };
-    pub use std::thread;
+    pub use std::{thread, thread_local};
 
     /// What locks are made of, under loom too.
     pub use std::sync::atomic as lock_atomic;
@@ -53,12 +53,17 @@ mod real {
 mod real {
     pub use shuttle::sync::{
         Condvar as RawCondvar, Mutex as RawMutex, MutexGuard as RawMutexGuard, RwLock as RawRwLock,
-        RwLockReadGuard as RawReadGuard, RwLockWriteGuard as RawWriteGuard, atomic,
+        RwLockReadGuard as RawReadGuard, RwLockWriteGuard as RawWriteGuard,
     };
-    pub use shuttle::thread;
+    pub use shuttle::{thread, thread_local};
+
+    #[cfg(virtual_cpus)]
+    pub use crate::counted_atomic as atomic;
+    #[cfg(not(virtual_cpus))]
+    pub use shuttle::sync::atomic;
 
     /// What locks are made of.
-    pub use shuttle::sync::atomic as lock_atomic;
+    pub use atomic as lock_atomic;
 
     pub fn lock<T>(m: &RawMutex<T>) -> RawMutexGuard<'_, T> {
         m.lock().unwrap_or_else(|e| e.into_inner())

@@ -20,11 +20,14 @@
 //! | [`adaptive_spin`] | spinning before a thread sleeps |
 //! | [`percpu`] | values per CPU |
 //! | `virtual_cpus` | CPUs that the machine need not have, with `--cfg virtual_cpus` |
-//! | [`atomic`], [`thread`] | what Shuttle replaces as well, and loom the first |
+//! | `transfers`, `counted_atomic` | how lines move between virtual CPUs, with Shuttle as well |
+//! | [`atomic`], [`thread`], [`thread_local`] | what Shuttle replaces as well, and loom the first |
 
 pub mod adaptive_spin;
 pub mod class;
 pub mod condvar;
+#[cfg(all(shuttle, virtual_cpus))]
+pub mod counted_atomic;
 mod counters;
 mod imp;
 pub mod mutex;
@@ -35,13 +38,15 @@ pub mod range_lock;
 pub mod rwlock;
 pub mod rwsem;
 pub mod stat;
+#[cfg(all(shuttle, virtual_cpus))]
+pub mod transfers;
 #[cfg(virtual_cpus)]
 pub mod virtual_cpus;
 
 pub use adaptive_spin::AdaptiveSpin;
 pub use class::{LockClass, Rank};
 pub use condvar::Condvar;
-pub use imp::{atomic, thread};
+pub use imp::{atomic, thread, thread_local};
 pub use mutex::{Mutex, MutexGuard};
 pub use order::assert_may_block;
 pub use percpu::{PerCpu, PerUsedCpu, thread_number};

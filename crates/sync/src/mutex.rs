@@ -48,7 +48,7 @@ impl<T> Mutex<T> {
     /// Takes the lock as one of several of its rank; `key` must be larger than theirs.
     #[inline]
     pub fn lock_keyed(&self, key: u64) -> MutexGuard<'_, T> {
-        self.lock_by(key, || imp::lock(&self.raw))
+        self.lock_by(key, || self.wait())
     }
 
     /// Takes the lock, trying `tries` times, `pauses` apart, before it sleeps for it: for a lock that is
@@ -60,13 +60,31 @@ impl<T> Mutex<T> {
     pub fn lock_trying(&self, tries: u32, pauses: u32) -> MutexGuard<'_, T> {
         self.lock_by(0, || {
             for _ in 0..tries {
-                if let Some(raw) = imp::try_lock(&self.raw) {
+                if let Some(raw) = self.try_now() {
                     return raw;
                 }
                 (0..pauses).for_each(|_| std::hint::spin_loop());
             }
-            imp::lock(&self.raw)
+            self.wait()
         })
+    }
+
+    #[inline(always)]
+    fn wait(&self) -> imp::RawMutexGuard<'_, T> {
+        #[cfg(not(all(shuttle, virtual_cpus)))]
+        return imp::lock(&self.raw);
+        #[cfg(all(shuttle, virtual_cpus))]
+        return crate::transfers::in_turn(self.address(), || imp::try_lock(&self.raw));
+    }
+
+    /// The lock, if that needs no waiting.
+    #[inline(always)]
+    fn try_now(&self) -> Option<imp::RawMutexGuard<'_, T>> {
+        #[cfg(all(shuttle, virtual_cpus))]
+        if crate::transfers::has_queue(self.address()) {
+            return None;
+        }
+        imp::try_lock(&self.raw)
     }
 
     /// Takes the lock as `take` does.
@@ -77,12 +95,16 @@ impl<T> Mutex<T> {
         take: impl FnOnce() -> imp::RawMutexGuard<'a, T>,
     ) -> MutexGuard<'a, T> {
         order::before_wait(self.class, key);
+        #[cfg(all(shuttle, virtual_cpus))]
+        crate::transfers::lock(self.address(), self.class);
         let (raw, since_ns) = if stat::is_enabled() {
             self.lock_counted(take)
         } else {
             (take(), 0)
         };
         order::acquired(self.class, key, self.address());
+        #[cfg(all(shuttle, virtual_cpus))]
+        crate::transfers::lock(self.address(), self.class);
         MutexGuard {
             lock: self,
             raw: Some(raw),
@@ -95,7 +117,7 @@ impl<T> Mutex<T> {
         &'a self,
         wait: impl FnOnce() -> imp::RawMutexGuard<'a, T>,
     ) -> (imp::RawMutexGuard<'a, T>, u64) {
-        if let Some(raw) = imp::try_lock(&self.raw) {
+        if let Some(raw) = self.try_now() {
             self.class.stats.acquired(Mode::Exclusive, false, 0);
             return (raw, stat::now_ns());
         }
@@ -111,6 +133,8 @@ impl<T> Mutex<T> {
     /// Takes the lock if it is free. Never waits, so the lock order does not apply.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        #[cfg(all(shuttle, virtual_cpus))]
+        crate::transfers::lock(self.address(), self.class);
         let raw = imp::try_lock(&self.raw)?;
         let mut since_ns = 0;
         if stat::is_enabled() {
@@ -136,6 +160,8 @@ impl<T> Mutex<T> {
 
 impl<'a, T> MutexGuard<'a, T> {
     fn release_bookkeeping(&mut self) {
+        #[cfg(all(shuttle, virtual_cpus))]
+        crate::transfers::lock(self.lock.address(), self.lock.class);
         if self.since_ns != 0 {
             let held = stat::now_ns() - self.since_ns;
             self.lock.class.stats.released(Mode::Exclusive, held);

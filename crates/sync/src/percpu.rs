@@ -24,7 +24,7 @@ pub fn cpu() -> usize {
 }
 
 /// One of two CPUs: a task has a home, and is found away from it one time in four.
-#[cfg(shuttle)]
+#[cfg(all(shuttle, not(virtual_cpus)))]
 pub fn cpu() -> usize {
     use shuttle::rand::{RngCore, thread_rng};
     match shuttle::current::try_get_current_task() {
@@ -70,7 +70,7 @@ pub fn cpu_shards() -> usize {
 }
 
 /// Two: few schedules explore two shards, and more show nothing new.
-#[cfg(shuttle)]
+#[cfg(all(shuttle, not(virtual_cpus)))]
 pub fn cpu_shards() -> usize {
     2
 }

@@ -40,6 +40,8 @@ impl HeldRw {
     #[inline(always)]
     fn new(class: &'static LockClass, address: usize, mode: Mode, key: u64, since_ns: u64) -> Self {
         order::acquired(class, key, address);
+        #[cfg(all(shuttle, virtual_cpus))]
+        crate::transfers::lock(address, class);
         HeldRw {
             class,
             address,
@@ -52,6 +54,8 @@ impl HeldRw {
 impl Drop for HeldRw {
     #[inline(always)]
     fn drop(&mut self) {
+        #[cfg(all(shuttle, virtual_cpus))]
+        crate::transfers::lock(self.address, self.class);
         if self.since_ns != 0 {
             self.class
                 .stats
@@ -90,6 +94,8 @@ impl<T> RwLock<T> {
     #[inline]
     pub fn read_keyed(&self, key: u64) -> RwLockReadGuard<'_, T> {
         order::before_wait(self.class, key);
+        #[cfg(all(shuttle, virtual_cpus))]
+        crate::transfers::lock(self.address(), self.class);
         let (raw, since_ns) = if stat::is_enabled() {
             counted(
                 self.class,
@@ -110,6 +116,8 @@ impl<T> RwLock<T> {
     #[inline]
     pub fn write_keyed(&self, key: u64) -> RwLockWriteGuard<'_, T> {
         order::before_wait(self.class, key);
+        #[cfg(all(shuttle, virtual_cpus))]
+        crate::transfers::lock(self.address(), self.class);
         let (raw, since_ns) = if stat::is_enabled() {
             counted(
                 self.class,
@@ -129,6 +137,8 @@ impl<T> RwLock<T> {
     /// Takes the lock shared if that needs no waiting.
     #[inline]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
+        #[cfg(all(shuttle, virtual_cpus))]
+        crate::transfers::lock(self.address(), self.class);
         let raw = imp::try_read(&self.raw)?;
         Some(RwLockReadGuard {
             raw,
@@ -139,6 +149,8 @@ impl<T> RwLock<T> {
     /// Takes the lock alone if that needs no waiting.
     #[inline]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
+        #[cfg(all(shuttle, virtual_cpus))]
+        crate::transfers::lock(self.address(), self.class);
         let raw = imp::try_write(&self.raw)?;
         Some(RwLockWriteGuard {
             raw,

@@ -7,18 +7,17 @@
 //! | `rows` | rows of a document |
 //! | `tables` | locks, stages, repeated generations |
 //! | `headlines` | the summary |
-//! | `model` | what a simulation projects for more cores |
+//! | `counted` | what `transfers` counted on up to 256 CPUs |
 
+mod counted;
 mod figure;
 mod headlines;
-mod model;
 mod rows;
 mod tables;
 mod template;
 
 use super::result::{Outcome, Report};
 use crate::chart::{Block, Page, Section, Table};
-use crate::model::Projection;
 use anyhow::{Context as _, ensure};
 use rows::Rows;
 use std::fs;
@@ -30,8 +29,8 @@ const ROWS_MAX: usize = 5000;
 const VARIANTS_MAX: usize = 64;
 
 /// Writes `report.html` and the charts into `dir`; the names of the charts' files.
-pub fn write(dir: &Path, report: &Report, projection: &Projection) -> anyhow::Result<Vec<String>> {
-    let page = page(report, projection)?;
+pub fn write(dir: &Path, report: &Report) -> anyhow::Result<Vec<String>> {
+    let page = page(report)?;
     let put = |name: &str, text: String| {
         let path = dir.join(name);
         fs::write(&path, text).with_context(|| path.display().to_string())
@@ -67,7 +66,7 @@ pub fn headlines(report: &Report) -> anyhow::Result<Vec<(String, Table)>> {
     Ok(all.iter().filter_map(|table| table.table(report)).collect())
 }
 
-fn page(report: &Report, projection: &Projection) -> anyhow::Result<Page> {
+fn page(report: &Report) -> anyhow::Result<Page> {
     let template = Template::read()?;
     let headlines = headlines(report)?.into_iter();
     let headlines = headlines.map(|(caption, table)| Block::Table { caption, table });
@@ -82,7 +81,7 @@ fn page(report: &Report, projection: &Projection) -> anyhow::Result<Page> {
             .iter()
             .filter_map(|part| measured(report, part)),
     );
-    sections.push(model::section(projection));
+    sections.push(counted::section()?);
     let peers = template.peers.into_iter().map(Block::Text);
     sections.push(section(
         "peers",

@@ -10,7 +10,7 @@
 //!   same word.
 //!
 //! A new variant needs `options::ialloc_variant`, `claim`, and `release_ino` here; its name in the help and the test of
-//! `bench/src/variants.rs`; and, to be simulated, `bench/src/model/ialloc`. Its tests are
+//! `bench/src/variants.rs`. Its tests are
 //! `tests/operations/inode_allocation.rs` and `tests/schedule/inode_allocation.rs`, which run every variant;
 //! `uext4 bench mdtest --ialloc` measures it.
 //!

@@ -7,7 +7,7 @@ use crate::prelude::*;
 use crate::run::Run;
 use std::cell::RefCell;
 
-thread_local! {
+uext4_sync::thread_local! {
     /// The block of an inode table in which this thread made an inode last, and of which mount. While
     /// it is held here it is the one that the cache has.
     static LAST_TABLE: RefCell<Option<(u64, Arc<Buffer>)>> = const { RefCell::new(None) };
@@ -45,7 +45,8 @@ impl InodeTable {
         kinds::take(&buffer, kinds::INODE_TABLE, first_ino.0)?;
         if fresh && !is_remembered {
             self.used.insert(no, block);
-            LAST_TABLE.set(Some((self.volume.mount_id, Arc::clone(&buffer))));
+            let last = Some((self.volume.mount_id, Arc::clone(&buffer)));
+            LAST_TABLE.with(|place| place.replace(last));
         }
         Ok(crate::inode::InodePlace {
             buffer,
@@ -58,7 +59,7 @@ impl InodeTable {
     /// made without a look-up.
     #[inline]
     fn remembered_block(&self, pblk: Pblk) -> Option<Arc<Buffer>> {
-        LAST_TABLE.with_borrow(|last| match last {
+        LAST_TABLE.with(|last| match &*last.borrow() {
             Some((mount, buffer)) if *mount == self.volume.mount_id && buffer.block() == pblk.0 => {
                 Some(Arc::clone(buffer))
             }

@@ -1,0 +1,91 @@
+//! What workloads do to each other on up to 1,024 CPUs, by the code that ships, under a seeded scheduler.
+//!
+//! Every worker is a virtual CPU of its own. At each lock, atomic access and call of the journal the scheduler draws which of
+//! them runs next, so that all advance at the same rate, and a run with the same seed is the same run. Counted are, for each
+//! operation: lines that moved from one CPU to another, locks taken, locks that were waited for, and rounds that
+//! another CPU's success made necessary. What this cannot show: time, memory bandwidth, NUMA, the length of a hold, what is
+//! shared between two atomics without either, and lines of locks as they are in a release, since Shuttle's are larger.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `scheduled` | all of it, in a program that is built with Shuttle and virtual CPUs |
+
+#[cfg(all(shuttle, virtual_cpus))]
+mod scheduled;
+
+use crate::variants::{Named, VariantArgs, VariantList, parse_list, parse_some_names};
+use clap::Args;
+use std::io::Write;
+use uext4_vfs::SuperVariant;
+
+/// A workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workload {
+    /// Creates files in a directory of each worker, and removes them.
+    Mdtest,
+    /// Creates and removes one file, in a loop, in a directory of each worker.
+    CreateUnlink,
+    /// Direct reads and overwrites in turn, anywhere in one file.
+    Randrw,
+    /// Creates and drops a namespace of message queues.
+    Clone,
+}
+
+impl Named for Workload {
+    const NAMES: &'static [(Self, &'static str)] = &[
+        (Workload::Mdtest, "mdtest"),
+        (Workload::CreateUnlink, "create-unlink"),
+        (Workload::Randrw, "randrw"),
+        (Workload::Clone, "clone"),
+    ];
+}
+
+/// Options of `transfers`.
+#[derive(Clone, Debug, Args)]
+pub struct TransfersArgs {
+    /// Workloads: mdtest, create-unlink, randrw, clone
+    #[arg(long, value_name = "LIST", default_value = "mdtest", value_parser = parse_some_names::<Workload>)]
+    pub workload: VariantList<Workload>,
+    /// Workers, each on a CPU of its own, 1 to 1024; a comma list runs each count
+    #[arg(long, default_value = "1,2,4,8,16,32,48,64,128,256", value_delimiter = ',', value_name = "LIST",
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub cpus: Vec<u16>,
+    /// Operations of each worker
+    #[arg(short = 'n', long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub items: u32,
+    /// What the scheduler draws from
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// Places between which lines move, to print of each run
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub lines: usize,
+    /// How the registry finds and makes superblocks, of clone: keyed, nodev, beyond, or all
+    #[arg(long, value_name = "LIST", value_parser = |text: &str| parse_list(text, &SuperVariant::ALL))]
+    pub mqueue_super: Option<VariantList<SuperVariant>>,
+    /// Prints one JSON document
+    #[arg(long)]
+    pub json: bool,
+    /// The variants.
+    #[command(flatten)]
+    pub variants: VariantArgs,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// The program was built without virtual CPUs; an operation fails.
+#[cfg(all(shuttle, virtual_cpus))]
+pub fn run(args: &TransfersArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    scheduled::run(args, out)
+}
+
+/// Says how to build it.
+///
+/// # Errors
+/// Always.
+#[cfg(not(all(shuttle, virtual_cpus)))]
+pub fn run(_: &TransfersArgs, _: &mut dyn Write) -> anyhow::Result<()> {
+    anyhow::bail!(
+        "transfers needs a program built with Shuttle and virtual CPUs: `make transfers` builds and runs it"
+    )
+}
