@@ -5,7 +5,7 @@
 //! reference and to take the entry out.
 //! * `keyed`: searches all live superblocks while it has the lock, in vain.
 //! * `nodev`: does not search.
-//! * `beyond`: 128 shards with a lock each, of which every thread has its own as long as there are enough.
+//! * `beyond`: 256 shards with a lock each, of which every thread has its own as long as there are enough.
 //!
 //! The statistics average all acquisitions. Those of `nodev` are all short, so what `keyed` holds longer on average is
 //! its one search.
@@ -23,7 +23,7 @@ const OPS: &[&str] = &["create+drop"];
 const FITTED: &[usize] = &[1, 2, 32];
 const CLASS: &str = "registry";
 const ACQUISITIONS: f64 = 3.0;
-const SHARDS: usize = 128;
+const SHARDS: usize = 256;
 
 /// Fits, checks and projects.
 pub fn model(document: &Document, parameters: &Parameters) -> Mechanism {
