@@ -24,7 +24,7 @@ use uext4_vfs::{Errno, Result};
 
 /// How many charges of the same size a CPU reserves in advance.
 const CHARGES_IN_ADVANCE: u64 = 8;
-/// Of how many users a CPU has bytes in advance; those of all go back before it has some of another.
+/// Of how many users a CPU has bytes in advance; before it gets some of another, all are released.
 const USERS_IN_ADVANCE_MAX: usize = 16;
 
 /// Bytes by user.
@@ -49,7 +49,7 @@ struct Advance {
     bytes: u64,
     /// The limit that they were reserved under.
     max: u64,
-    /// What is dropped beyond that goes back to the totals.
+    /// A drop that would exceed this is released in the totals.
     bytes_max: u64,
 }
 

@@ -23,12 +23,18 @@ struct Copy<T> {
     of: T,
 }
 
+/// The current version of what is copied, and the copy.
+#[derive(Debug)]
+struct Versioned<T> {
+    version: AtomicU64,
+    copy: ArcSwapOption<Copy<T>>,
+}
+
 /// A copy of what a lock guards; see the module.
 #[derive(Debug)]
 pub(crate) struct Snapshot<T> {
-    version: AtomicU64,
     /// Allocated with the first copy: most inodes never have one.
-    copy: OnceLock<Box<ArcSwapOption<Copy<T>>>>,
+    versioned: OnceLock<Box<CachePadded<Versioned<T>>>>,
     /// Readers that take the lock until a copy is made.
     misses_left: AtomicU32,
 }
@@ -37,8 +43,7 @@ impl<T> Snapshot<T> {
     /// Without a copy; the first is due after so many readers.
     pub fn new(misses: u32) -> Snapshot<T> {
         Snapshot {
-            version: AtomicU64::new(0),
-            copy: OnceLock::new(),
+            versioned: OnceLock::new(),
             misses_left: AtomicU32::new(misses),
         }
     }
@@ -46,8 +51,9 @@ impl<T> Snapshot<T> {
     /// Runs `f` on the copy, if it is current.
     #[inline]
     pub fn read<R>(&self, f: impl FnOnce(&T) -> R) -> Option<R> {
-        let version = self.version.load(Ordering::Acquire);
-        let copy = self.copy.get()?.load();
+        let versioned = self.versioned.get()?;
+        let version = versioned.version.load(Ordering::Acquire);
+        let copy = versioned.copy.load();
         let copy = copy.as_ref().filter(|copy| copy.version == version)?;
         Some(f(&copy.of))
     }
@@ -58,16 +64,18 @@ impl<T> Snapshot<T> {
     /// The caller holds the lock alone.
     #[inline]
     pub fn changed(&self) {
-        let version = self.version.load(Ordering::Relaxed);
-        self.version.store(version + 1, Ordering::Release);
+        if let Some(versioned) = self.versioned.get() {
+            let version = versioned.version.load(Ordering::Relaxed);
+            versioned.version.store(version + 1, Ordering::Release);
+        }
     }
 
     /// Drops the copy, which writes a cache line of each thread that ever read one.
     pub fn forget(&self) {
-        if let Some(copy) = self.copy.get()
-            && copy.load().is_some()
+        if let Some(versioned) = self.versioned.get()
+            && versioned.copy.load().is_some()
         {
-            copy.store(None);
+            versioned.copy.store(None);
         }
     }
 
@@ -87,9 +95,14 @@ impl<T> Snapshot<T> {
     /// # Locks
     /// The caller holds the lock, and has held it since it read what it copied.
     pub fn set(&self, of: Option<T>, misses: u32) {
-        let version = self.version.load(Ordering::Acquire);
+        let new = || {
+            let (version, copy) = (AtomicU64::new(0), ArcSwapOption::empty());
+            Box::new(CachePadded::new(Versioned { version, copy }))
+        };
+        let versioned = self.versioned.get_or_init(new);
+        let version = versioned.version.load(Ordering::Acquire);
         let copy = of.map(|of| Arc::new(Copy { version, of }));
-        self.copy.get_or_init(Box::default).store(copy);
+        versioned.copy.store(copy);
         self.misses_left.store(misses, Ordering::Relaxed);
     }
 }
