@@ -39,6 +39,7 @@ use uext4_sync::virtual_cpus;
 pub fn run(args: &ConflictsArgs, out: &mut dyn Write) -> Result<()> {
     let cpus = usize::from(args.cpus);
     virtual_cpus::set_count(cpus);
+    unsafe_fork::set_arenas(cpus);
     if args.every_cpu {
         for variant in args.variants.variants() {
             let found = every_cpu::measure(cpus, &variant.options)?;
