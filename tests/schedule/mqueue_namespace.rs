@@ -135,6 +135,60 @@ fn queues_come_and_go() {
     assert_counts(&fs, 0);
 }
 
+/// So many queues that CPUs reserve bytes in advance until few are left.
+const MANY: u32 = 34;
+
+/// Makes `count` queues, and gives those that fit.
+fn make_many(fs: &IpcNamespace, of: usize, count: u32) -> Vec<Arc<Description>> {
+    let made = (0..count).filter_map(|i| {
+        let name = format!("/{of}-{i}");
+        let made = fs.open(&USER, name.as_bytes(), EXCLUSIVE, 0o600, Some((1, 1)));
+        // Only its description keeps it.
+        made.inspect(|_| Namespace::unlink(fs, &USER, name.as_bytes()).expect("goes"))
+            .map_err(|e| assert_eq!(e, Errno::EMFILE))
+            .ok()
+    });
+    made.collect()
+}
+
+/// Threads make more queues than the user may have, in namespaces of their own: as many exist as fit.
+fn charges_up_to_the_limit() {
+    let (all, fs) = with_room(MANY);
+    let makers = [0, 1].map(|of| {
+        let fs = all.create(fs.limits());
+        thread::spawn(move || make_many(&fs, of, MANY))
+    });
+    let mut queues = make_many(&fs, 2, MANY);
+    for maker in makers {
+        queues.extend(maker.join().expect("no panic"));
+    }
+    assert_eq!(queues.len(), MANY as usize);
+    assert_eq!(fs.accounts().bytes_of(7), u64::from(MANY) * QUEUE_BYTES);
+    drop(queues);
+    assert_eq!(fs.accounts().bytes_of(7), 0);
+}
+
+/// Threads that never have more than fit, together, never find the limit, whatever their CPUs have in advance; a namespace
+/// with another limit is among them.
+fn charges_that_fit() {
+    let (all, fs) = with_room(MANY);
+    let makers = [0, 1].map(|of| {
+        let mut limits = fs.limits();
+        limits.user_bytes_max += of as u64;
+        let fs = all.create(limits);
+        thread::spawn(move || {
+            for _ in 0..2 {
+                let made = make_many(&fs, of, MANY / 2);
+                assert_eq!(made.len() as u32, MANY / 2);
+            }
+        })
+    });
+    for maker in makers {
+        maker.join().expect("no panic");
+    }
+    assert_eq!(fs.accounts().bytes_of(7), 0);
+}
+
 /// No user makes a queue in a directory once it is closed to that user.
 fn the_directory_is_closed() {
     let (_all, fs) = with_room(2);
@@ -336,6 +390,16 @@ fn shuttle_two_unlink() {
 #[test]
 fn shuttle_queues_come_and_go() {
     explore(queues_come_and_go);
+}
+
+#[test]
+fn shuttle_charges_up_to_the_limit() {
+    explore(charges_up_to_the_limit);
+}
+
+#[test]
+fn shuttle_charges_that_fit() {
+    explore(charges_that_fit);
 }
 
 #[test]

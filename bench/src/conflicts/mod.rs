@@ -40,7 +40,8 @@ pub struct ConflictsArgs {
     /// Shared lines to print of each variant
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub lines: usize,
-    /// Instead of pairs: create, unlink, lookup, stat, direct read and overwrite on every CPU, each in its own directory
+    /// Instead of pairs: create, unlink, lookup, stat, direct read and overwrite on every CPU, each in its own directory, and
+    /// queues in its own namespace
     #[arg(long)]
     pub every_cpu: bool,
     /// Prints every pair that shares a line

@@ -135,7 +135,7 @@ impl Ext4 {
         name: &[u8],
         want: Access,
     ) -> Result<()> {
-        let attr = self.attributes.attr(node);
+        let attr = self.attributes.attr_snapshot(node);
         let writes = want.contains(Access::WRITE);
         if writes && attr.flags & (Attr::FLAG_IMMUTABLE | Attr::FLAG_APPEND) != 0 {
             return Err(Errno::EPERM.into());
@@ -197,11 +197,11 @@ impl FileSystem for Ext4 {
     }
 
     fn getattr(&self, node: &InodeRef) -> Result<Attr> {
-        Ok(self.attributes.attr(node))
+        Ok(self.attributes.attr_snapshot(node))
     }
 
     fn access(&self, caller: &Caller, node: &InodeRef, want: Access) -> Result<()> {
-        let attr = self.attributes.attr(node);
+        let attr = self.attributes.attr_snapshot(node);
         let on_disk = matches!(
             attr.kind,
             FileKind::Regular | FileKind::Directory | FileKind::Symlink

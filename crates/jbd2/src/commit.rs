@@ -193,8 +193,7 @@ impl Committer {
         if let Some(client) = self.journal.client() {
             client.committed(tid, &lists.freed);
         }
-        self.journal.state.lock().committed = tid;
-        self.journal.done.notify_all();
+        self.journal.set_committed(tid);
         Ok(())
     }
 

@@ -16,14 +16,12 @@ use crate::transaction::Shard;
 use gate::Gate;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use uext4_sync::atomic::{AtomicI64, Ordering};
+use uext4_sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use uext4_sync::{CachePadded, Condvar, Mutex, PerCpu, class, order, thread};
 
 /// What threads wait for, under `journal_state`.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// The last transaction that is durable.
-    pub committed: u64,
     /// Newest transaction that a caller is waiting on.
     pub requested: u64,
     /// A caller waits for room in the log. That does not request a commit: of an empty transaction it would only take room.
@@ -54,6 +52,9 @@ pub struct Journal {
     /// Blocks reserved in the running transaction.
     reserved: CachePadded<AtomicI64>,
     pub(crate) state: Mutex<State>,
+    /// The last transaction that is durable. Changed with `state` held, as threads wait for it with that lock; read
+    /// without it.
+    committed: CachePadded<AtomicU64>,
     /// Wakes the commit thread.
     pub(crate) work: Condvar,
     /// Wakes the threads that wait for a commit, for room, or for the gate to open.
@@ -97,11 +98,11 @@ impl Journal {
             state: Mutex::new(
                 &class::JOURNAL_STATE,
                 State {
-                    committed: first - 1,
                     requested: first - 1,
                     ..State::default()
                 },
             ),
+            committed: CachePadded::new(AtomicU64::new(first - 1)),
             work: Condvar::new(),
             done: Condvar::new(),
             drained: Condvar::new(),
@@ -149,11 +150,11 @@ impl Journal {
     pub fn wait_commit(&self, tid: u64) -> Result<()> {
         order::Held::check(&class::HANDLE);
         let mut state = self.state.lock();
-        if tid > state.requested && tid > state.committed {
+        if tid > state.requested && !self.is_committed(tid) {
             state.requested = tid;
             self.work.notify_all();
         }
-        while state.committed < tid {
+        while !self.is_committed(tid) {
             if state.stopped || self.gate.aborted.load(Ordering::Relaxed) {
                 return Err(self.abort_error());
             }
@@ -162,9 +163,17 @@ impl Journal {
         Ok(())
     }
 
+    /// Says that transaction `tid` is durable, to the threads that wait for it, too.
+    pub(crate) fn set_committed(&self, tid: u64) {
+        let state = self.state.lock();
+        self.committed.store(tid, Ordering::Release);
+        drop(state);
+        self.done.notify_all();
+    }
+
     /// Whether transaction `tid` is durable.
     pub fn is_committed(&self, tid: u64) -> bool {
-        self.state.lock().committed >= tid
+        self.committed.load(Ordering::Acquire) >= tid
     }
 
     /// Makes everything durable that was done before the call, data included.

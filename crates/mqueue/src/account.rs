@@ -1,30 +1,78 @@
 //! What the queues of each user take, over all namespaces that share the accounts.
 //!
+//! # Data model
+//! The totals have, for each user, how many bytes are reserved: those of all charges, and those that CPUs have in advance.
+//! While a user is far from the limit, a CPU reserves several charges at once, and charges and drops what it has in
+//! advance without writing a line that another CPU writes. What does not fit beside what is reserved is refused only after
+//! all that CPUs have in advance was taken back.
+//!
 //! # Invariants
-//! A user's bytes are the sum of the charges that are alive; a user without any has no entry.
+//! - A user's bytes are what is reserved less what all CPUs have in advance. A user without either has no entry.
+//! - What CPUs have in advance was reserved under one limit, that of the totals' entry, and at most that much is
+//!   reserved. So a charge under this limit that a CPU has the bytes for fits; one under another limit takes
+//!   everything back first.
+//! - While the totals are locked, a CPU without an entry for a user can neither charge nor drop. So when the entries of
+//!   all CPUs have been removed, what is reserved is what is charged, and a refusal is exact.
 //!
 //! # Locking
-//! One lock of class `mqueue`, taken when a queue comes or goes.
+//! The totals have a lock of class `mqueue_accounts`; under it, one CPU's entries at a time are locked (class `mqueue`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use uext4_sync::{Mutex, class};
+use uext4_sync::{CachePadded, Mutex, PerCpu, class};
 use uext4_vfs::{Errno, Result};
+
+/// How many charges of the same size a CPU reserves in advance.
+const CHARGES_IN_ADVANCE: u64 = 8;
+/// Of how many users a CPU has bytes in advance; before it gets some of another, all are released.
+const USERS_IN_ADVANCE_MAX: usize = 16;
 
 /// Bytes by user.
 #[derive(Debug)]
 pub struct Accounts {
-    users: Mutex<HashMap<u32, u64>>,
+    totals: Mutex<HashMap<u32, Total>>,
+    advances: PerCpu<Mutex<Vec<Advance>>>,
 }
 
-/// One of several references to the same accounts, so that few threads count references on the same cache line.
+/// What is reserved for a user.
 #[derive(Debug)]
-pub(crate) struct SharedAccounts(pub Arc<Accounts>);
+struct Total {
+    reserved: u64,
+    /// The limit that CPUs have bytes in advance under.
+    max: u64,
+}
+
+/// What a CPU has in advance for a user.
+#[derive(Debug)]
+struct Advance {
+    uid: u32,
+    bytes: u64,
+    /// The limit that they were reserved under.
+    max: u64,
+    /// A drop that would exceed this is released in the totals.
+    bytes_max: u64,
+}
+
+/// One of several references to the same accounts, so that few threads count references on the same cache line: padding
+/// keeps the count of each on a line of its own.
+#[derive(Debug)]
+pub(crate) struct SharedAccounts(CachePadded<Arc<Accounts>>);
+
+impl SharedAccounts {
+    pub fn new(accounts: Arc<Accounts>) -> Arc<SharedAccounts> {
+        Arc::new(SharedAccounts(CachePadded::new(accounts)))
+    }
+
+    pub fn accounts(&self) -> &Arc<Accounts> {
+        &self.0
+    }
+}
 
 impl Default for Accounts {
     fn default() -> Accounts {
         Accounts {
-            users: Mutex::new(&class::MQUEUE, HashMap::new()),
+            totals: Mutex::new(&class::MQUEUE_ACCOUNTS, HashMap::new()),
+            advances: PerCpu::new(|_| Mutex::new(&class::MQUEUE, Vec::new())),
         }
     }
 }
@@ -37,20 +85,128 @@ impl Accounts {
 
     /// What `uid` is charged.
     pub fn bytes_of(&self, uid: u32) -> u64 {
-        self.users.lock().get(&uid).copied().unwrap_or(0)
+        let mut totals = self.totals.lock();
+        self.take_back(&mut totals, uid);
+        totals.get(&uid).map_or(0, |total| total.reserved)
     }
 
+    /// Charges what this CPU has in advance; whether it had enough.
+    fn charge_in_advance(&self, uid: u32, bytes: u64, max: u64) -> bool {
+        let mut advances = self.advances.get().lock();
+        let found = advances.iter_mut().find(|advance| advance.uid == uid);
+        let Some(advance) = found.filter(|advance| advance.max == max && advance.bytes >= bytes)
+        else {
+            return false;
+        };
+        advance.bytes -= bytes;
+        true
+    }
+
+    /// Reserves the bytes of a charge, and more in advance if there is room for that.
+    fn reserve(&self, uid: u32, bytes: u64, max: u64) -> Result<()> {
+        let mut totals = self.totals.lock();
+        let fits = |total: &Total| total.max == max && total.reserved.saturating_add(bytes) <= max;
+        if !totals.get(&uid).is_some_and(fits) {
+            self.take_back(&mut totals, uid);
+        }
+        let reserved = totals.get(&uid).map_or(0, |total| total.reserved);
+        let reserved = reserved.saturating_add(bytes);
+        if reserved > max {
+            return Err(Errno::EMFILE.into());
+        }
+        let more = self.advance(&mut totals, uid, bytes, (reserved, max));
+        let reserved = reserved + more;
+        totals.insert(uid, Total { reserved, max });
+        Ok(())
+    }
+
+    /// Gives this CPU bytes in advance, and how many: none if all CPUs together might take more than half of what is left.
+    fn advance(
+        &self,
+        totals: &mut HashMap<u32, Total>,
+        uid: u32,
+        bytes: u64,
+        (reserved, max): (u64, u64),
+    ) -> u64 {
+        let cpus = self.advances.iter().count() as u64;
+        let more = bytes.saturating_mul(CHARGES_IN_ADVANCE);
+        if more.saturating_mul(2 * cpus) > max - reserved {
+            return 0;
+        }
+        let mut advances = self.advances.get().lock();
+        if let Some(advance) = advances.iter_mut().find(|advance| advance.uid == uid) {
+            advance.bytes += more;
+            advance.bytes_max = advance.bytes_max.max(2 * more);
+            return more;
+        }
+        if advances.len() >= USERS_IN_ADVANCE_MAX {
+            for advance in advances.drain(..) {
+                release(totals, advance.uid, advance.bytes);
+            }
+        }
+        advances.push(Advance {
+            uid,
+            bytes: more,
+            max,
+            bytes_max: 2 * more,
+        });
+        more
+    }
+
+    /// Takes back what CPUs have in advance for a user.
+    fn take_back(&self, totals: &mut HashMap<u32, Total>, uid: u32) {
+        for cpu in self.advances.iter() {
+            let mut advances = cpu.lock();
+            if let Some(at) = advances.iter().position(|advance| advance.uid == uid) {
+                release(totals, uid, advances.swap_remove(at).bytes);
+            }
+        }
+    }
+
+    /// Ends a charge.
+    fn drop_charge(&self, uid: u32, bytes: u64) {
+        let mut advances = self.advances.get().lock();
+        if let Some(advance) = advances.iter_mut().find(|advance| advance.uid == uid)
+            && advance.bytes + bytes <= advance.bytes_max
+        {
+            advance.bytes += bytes;
+            return;
+        }
+        drop(advances);
+        release(&mut self.totals.lock(), uid, bytes);
+    }
+}
+
+/// Releases bytes that are reserved for a user.
+fn release(totals: &mut HashMap<u32, Total>, uid: u32, bytes: u64) {
+    // Of a user whose entry is gone, CPUs can have entries without bytes.
+    let total = totals.get_mut(&uid);
+    debug_assert!(
+        total.is_some() || bytes == 0,
+        "bytes of user {uid} that are not reserved"
+    );
+    if let Some(total) = total {
+        total.reserved = total.reserved.saturating_sub(bytes);
+        if total.reserved == 0 {
+            totals.remove(&uid);
+        }
+    }
+}
+
+impl SharedAccounts {
     /// Charges `uid` until the charge is dropped.
     ///
     /// # Errors
     /// `EMFILE`: that is more than `max`, with what there is.
-    pub(crate) fn charge(self: &Arc<Accounts>, uid: u32, bytes: u64, max: u64) -> Result<Charge> {
-        let mut users = self.users.lock();
-        let total = users.get(&uid).copied().unwrap_or(0).saturating_add(bytes);
-        if total > max {
-            return Err(Errno::EMFILE.into());
+    pub(crate) fn charge(
+        self: &Arc<SharedAccounts>,
+        uid: u32,
+        bytes: u64,
+        max: u64,
+    ) -> Result<Charge> {
+        if !self.0.charge_in_advance(uid, bytes, max) {
+            self.0.reserve(uid, bytes, max)?;
         }
-        users.insert(uid, total);
         Ok(Charge {
             accounts: Arc::clone(self),
             uid,
@@ -62,19 +218,65 @@ impl Accounts {
 /// What one queue takes.
 #[derive(Debug)]
 pub(crate) struct Charge {
-    accounts: Arc<Accounts>,
+    accounts: Arc<SharedAccounts>,
     uid: u32,
     bytes: u64,
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        let mut users = self.accounts.users.lock();
-        if let Some(total) = users.get_mut(&self.uid) {
-            *total = total.saturating_sub(self.bytes);
-            if *total == 0 {
-                users.remove(&self.uid);
-            }
+        self.accounts.0.drop_charge(self.uid, self.bytes);
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    fn accounts() -> Arc<SharedAccounts> {
+        SharedAccounts::new(Accounts::new())
+    }
+
+    #[test]
+    fn a_user_is_charged_up_to_the_limit_and_no_further() {
+        for max in [10, 1000, 100_000] {
+            let accounts = accounts();
+            let charges: Vec<Charge> =
+                std::iter::from_fn(|| accounts.charge(1, 10, max).ok()).collect();
+            assert_eq!(charges.len() as u64, max / 10);
+            assert_eq!(accounts.0.bytes_of(1), max);
+            assert!(accounts.charge(2, 10, max).is_ok(), "another user");
+            drop(charges);
+            assert!(accounts.charge(1, max, max).is_ok());
+            assert_eq!(accounts.0.bytes_of(1), 0);
+            assert!(accounts.0.totals.lock().get(&1).is_none());
         }
+    }
+
+    #[test]
+    fn bytes_in_advance_under_one_limit_are_none_under_another() {
+        let accounts = accounts();
+        let _first = accounts.charge(1, 10, 1 << 20).expect("fits");
+        let _second = accounts.charge(1, 10, 1 << 20).expect("fits");
+        assert!(accounts.charge(1, 10, 29).is_err());
+        let _third = accounts.charge(1, 10, 30).expect("fits exactly");
+        assert!(accounts.charge(1, 1 << 20, 1 << 20).is_err());
+        assert_eq!(accounts.0.bytes_of(1), 30);
+    }
+
+    #[test]
+    fn a_cpu_has_bytes_in_advance_of_few_users() {
+        let accounts = accounts();
+        let users = 4 * USERS_IN_ADVANCE_MAX as u32;
+        for uid in 0..users {
+            drop(accounts.charge(uid, 10, 1 << 20).expect("fits"));
+        }
+        let (most, known) = (
+            USERS_IN_ADVANCE_MAX * accounts.0.advances.iter().count(),
+            accounts.0.totals.lock().len(),
+        );
+        assert!(known <= most, "{known} users of {most}");
+        assert!((0..users).all(|uid| accounts.0.bytes_of(uid) == 0));
+        assert!(accounts.0.totals.lock().is_empty());
     }
 }

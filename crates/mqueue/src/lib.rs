@@ -41,13 +41,14 @@
 //! | [`description`], [`open_flags`] | an open queue; the flags of mq_open(3) |
 //! | [`node`] | a queue as a file |
 //! | [`queue`] | messages, waiters, the registration |
-//! | [`message`], [`wait`], [`notify`] | what a queue is made of |
+//! | [`message`], `buffer`, [`wait`], [`notify`] | what a queue is made of |
 //! | [`protocol`] | what the queues of a mounted namespace are asked for |
 //! | [`limits`], [`account`], [`name`] | limits, charges of users, names |
 //! | [`client`] | the same queues, by a process that finds them mounted |
 #![deny(unsafe_code)]
 
 pub mod account;
+mod buffer;
 #[cfg(target_os = "linux")]
 pub mod client;
 pub mod description;

@@ -7,6 +7,7 @@
 //!   that it stays in every CPU's cache. Of long buffers, no more are kept than the queue has messages: a
 //!   waiting sender is not charged for its buffer.
 
+use crate::buffer::Buffer;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
@@ -63,7 +64,7 @@ pub(crate) struct Messages {
     /// The length of all that are in.
     bytes: u64,
     /// Written only when there are more of them, or longer ones.
-    buffers: Vec<Box<[u8]>>,
+    buffers: Vec<Buffer>,
 }
 
 impl Messages {
@@ -84,11 +85,11 @@ impl Messages {
     /// A message of `len` bytes that is not in yet, its content what the buffer had.
     pub fn claim(&mut self, len: u32, priority: u32) -> Message {
         let buffer = self.free.pop().unwrap_or_else(|| {
-            self.buffers.push(Box::default());
+            self.buffers.push(Buffer::default());
             (self.buffers.len() - 1) as u32
         });
         if self.buffers[buffer as usize].len() < len as usize {
-            self.buffers[buffer as usize] = vec![0; len as usize].into_boxed_slice();
+            self.buffers[buffer as usize] = Buffer::zeroed(len as usize);
         }
         Message {
             priority,
@@ -104,12 +105,12 @@ impl Messages {
     }
 
     /// Takes the buffer away, to be used without the queue's lock and put back.
-    pub fn lend(&mut self, message: &Message) -> Box<[u8]> {
+    pub fn lend(&mut self, message: &Message) -> Buffer {
         std::mem::take(&mut self.buffers[message.buffer as usize])
     }
 
     /// Puts a buffer back.
-    pub fn put_back(&mut self, message: &Message, buffer: Box<[u8]>) {
+    pub fn put_back(&mut self, message: &Message, buffer: Buffer) {
         self.buffers[message.buffer as usize] = buffer;
     }
 
@@ -133,7 +134,7 @@ impl Messages {
         if self.heap.len() + self.free.len() >= maxmsg {
             let buffer = &mut self.buffers[message.buffer as usize];
             if buffer.len() > KEPT_BYTES_MAX {
-                *buffer = Box::default();
+                *buffer = Buffer::default();
             }
         }
         self.free.push(message.buffer);
@@ -183,6 +184,7 @@ mod tests {
             messages.recycle(message, 3);
         }
         let kept: usize = messages.buffers.iter().map(|b| b.len()).sum();
-        assert_eq!((kept, messages.free.len()), (300_000, 10));
+        let of_three = 3 * Buffer::zeroed(100_000).len();
+        assert_eq!((kept, messages.free.len()), (of_three, 10));
     }
 }

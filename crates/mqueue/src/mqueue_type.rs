@@ -52,7 +52,7 @@ impl MqueueType {
                 .map(|_| {
                     CachePadded::new(Series {
                         given: AtomicU64::new(0),
-                        accounts: Arc::new(SharedAccounts(Arc::clone(&accounts))),
+                        accounts: SharedAccounts::new(Arc::clone(&accounts)),
                     })
                 })
                 .collect(),

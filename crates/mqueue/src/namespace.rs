@@ -107,7 +107,7 @@ impl Namespace {
 
     /// What users are charged.
     pub fn accounts(&self) -> &Arc<Accounts> {
-        &self.accounts.0
+        self.accounts.accounts()
     }
 
     /// How many queues there are, with those that are open and have no name.
@@ -255,7 +255,7 @@ impl Namespace {
         }
         let size = limits.queue_size(caller, size)?;
         let charge =
-            self.accounts()
+            self.accounts
                 .charge(caller.uid, size.charged_bytes(), limits.user_bytes_max)?;
         let mut owner = permission::new_owner(&root, caller, FileKind::Regular, mode);
         // A queue has the group of its maker, be the directory set-group-id.

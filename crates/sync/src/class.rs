@@ -95,7 +95,7 @@ impl Rank {
             }
             Rank::JournalState => "A transaction is joined with a buffer or a group locked.",
             Rank::JournalList => {
-                "The journal's state names the transaction whose list a buffer enters. An inode's state is encoded into a buffer, and its holder takes the lock of the set of pending timestamps."
+                "The journal's state names the transaction whose list a buffer enters. An inode's state is encoded into a buffer, and its holder takes the lock of the set of pending timestamps. What each CPU has of a user's bytes is changed under the lock of the totals, too."
             }
             Rank::Leaf => {
                 "Each guards one structure in memory for a few instructions, and takes no lock but inner ones."
@@ -200,6 +200,7 @@ classes! {
     JOURNAL_STATE = "journal_state", JournalState, Refused, "which transactions run and commit";
     JOURNAL_LIST = "journal_list", JournalList, Refused, "the buffers of a transaction, one shard";
     INODE_STATE = "inode_state", JournalList, Refused, "an inode's attributes in memory, the size included";
+    MQUEUE_ACCOUNTS = "mqueue_accounts", JournalList, Refused, "what the message queues of each user take";
     ICACHE = "icache", Leaf, Refused, "an inode cache bucket, or all of it";
     REGISTRY = "registry", Leaf, Refused, "a shard of the superblock registry";
     BUFFER_CACHE = "buffer_cache", Leaf, Refused, "a shard of the metadata block cache";

@@ -107,7 +107,7 @@ impl From<OtherMode> for Error {
 }
 
 /// Shards of the `beyond` variant: many more than CPUs, so that two hardly ever meet.
-pub const SHARDS: usize = 128;
+pub const SHARDS: usize = 256;
 
 /// The live superblocks of one file system type, by key.
 pub struct Registry<K, S> {

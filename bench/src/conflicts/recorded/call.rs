@@ -41,6 +41,8 @@ pub enum What {
     Utimens,
     Getxattr,
     Setxattr,
+    /// Of a file that is durable: the copy of the process has no thread that could commit.
+    Fsync,
 }
 
 /// A call: of a file or a name in a directory, each as seen by one virtual CPU.
@@ -181,6 +183,7 @@ impl Call {
                 let time = Timestamp { sec: 1, nsec: 2 };
                 self.set(world, |set| set.mtime = Some(TimeSet::At(time)))?;
             }
+            What::Fsync => fs.fsync(world.node(&self.path)?, false)?,
             What::Getxattr => drop(fs.getxattr(root, world.node(&self.path)?, b"user.x")?),
             What::Setxattr => {
                 let node = world.node(&self.path)?;

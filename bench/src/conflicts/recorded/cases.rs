@@ -5,6 +5,8 @@
 
 use super::call::{Call, IO_BYTES, What, World};
 use super::cpu::Cpu;
+use super::recorded::Recorded;
+use crate::aligned::AlignedBuf;
 use anyhow::{Context as _, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -45,8 +47,14 @@ pub struct Case {
     pub call: Call,
 }
 
-impl Case {
-    pub fn name(&self) -> String {
+impl Recorded for Case {
+    type World = World;
+
+    fn run(&self, world: &World, buffer: &mut AlignedBuf) -> Result<()> {
+        self.call.run(world, buffer)
+    }
+
+    fn name(&self) -> String {
         let scope = match self.scope {
             Scope::Own => "own directory",
             Scope::Directory => "shared directory",
@@ -87,6 +95,7 @@ pub fn cases(which: usize) -> Vec<Case> {
         (Utimens, "file", ""),
         (Getxattr, "file", ""),
         (Setxattr, "file", ""),
+        (Fsync, "synced", ""),
     ];
     let mut cases = Vec::new();
     for (scope, dir) in [(Scope::Own, own(which)), (Scope::Directory, "s")] {
@@ -167,6 +176,7 @@ fn made_by(which: usize) -> Vec<Op> {
         }
         file(&mut ops, format!("{at}/file{which}"), FILE_BYTES);
         file(&mut ops, format!("{at}/tail{which}"), 3 * IO_BYTES);
+        file(&mut ops, format!("{at}/synced{which}"), IO_BYTES);
         for name in ["old", "open", "from"] {
             file(&mut ops, format!("{at}/{name}{which}"), 0);
         }
@@ -306,6 +316,8 @@ pub fn world(cpus: &[Cpu; 3], options: &MountOptions, cold: bool) -> Result<Arc<
     let fs = mounted(IMAGE_BYTES, None, options)?;
     virtual_cpus::stop_clock(uext4_vfs::Timestamp::coarse().sec + 1);
     for jobs in [made_by as fn(usize) -> Vec<Op>, warm_up] {
+        // What was made is durable, and what follows is part of the next transaction.
+        fs.sync()?;
         for which in MAKERS {
             let fs = Arc::clone(&fs);
             cpus[which].run(move || {

@@ -1,10 +1,13 @@
-//! The same calls on every CPU, each with a directory and a file of its own: which lines more than one CPU writes.
+//! The same calls on every CPU, each with a directory, a file, a namespace and a queue of its own: which lines more than
+//! one CPU writes.
 
 use super::call::{Call, What, World};
-use super::cases::mounted;
+use super::cases::{Case, Scope, mounted};
 use super::cpu::Cpu;
 use super::place::{Place, Places};
-use super::record::{Site, record};
+use super::queues::{self, Queues};
+use super::record::{Recording, Site};
+use super::recorded::record_on;
 use anyhow::{Context as _, Result};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
@@ -20,7 +23,7 @@ const FILE_BYTES: usize = 16 << 10;
 /// Files that each CPU creates while locks are counted.
 const COUNTED: usize = 16;
 
-/// What each CPU does.
+/// What each CPU does with files.
 const CALLS: [(What, &str); 6] = [
     (What::Create, "new"),
     (What::Unlink, "old"),
@@ -58,6 +61,15 @@ struct Line {
 
 fn path(cpu: usize, name: &str) -> Vec<u8> {
     format!("d{cpu}/{name}").into_bytes()
+}
+
+fn call(cpu: usize, what: What, name: &str) -> Call {
+    Call {
+        what,
+        path: path(cpu, name),
+        new: Vec::new(),
+        at: 0,
+    }
 }
 
 /// What a CPU makes, and does before: the calls that it will do, and back.
@@ -113,7 +125,21 @@ fn world(cpus: &[Cpu], options: &MountOptions) -> Result<Arc<World>> {
             nodes.insert(path, node);
         }
     }
-    Ok(Arc::new(World { fs, nodes }))
+    let world = Arc::new(World { fs, nodes });
+    // What a call that only reads needs once is not counted.
+    for (number, cpu) in cpus.iter().enumerate() {
+        let world = Arc::clone(&world);
+        cpu.run(move || {
+            let calls = CALLS
+                .into_iter()
+                .map(|(what, name)| call(number, what, name));
+            for call in calls.filter(Call::only_reads) {
+                call.run(&world, &mut call.buffer())?;
+            }
+            Ok(())
+        })?;
+    }
+    Ok(world)
 }
 
 /// Counts the locks of creates, one CPU after the other.
@@ -124,12 +150,7 @@ fn count_locks(cpus: &[Cpu], world: &Arc<World>) -> Result<(f64, f64)> {
         let world = Arc::clone(world);
         cpu.run(move || {
             for file in 0..COUNTED {
-                let call = Call {
-                    what: What::Create,
-                    path: path(number, &format!("counted{file}")),
-                    new: Vec::new(),
-                    at: 0,
-                };
+                let call = call(number, What::Create, &format!("counted{file}"));
                 call.run(&world, &mut call.buffer())?;
             }
             Ok(())
@@ -153,69 +174,73 @@ fn count_locks(cpus: &[Cpu], world: &Arc<World>) -> Result<(f64, f64)> {
 pub fn measure(count: usize, options: &MountOptions) -> Result<Found> {
     let cpus: Vec<Cpu> = (0..count).map(Cpu::start).collect::<Result<_>>()?;
     let world = world(&cpus, options)?;
-    let mut lines: HashMap<u64, Line> = HashMap::new();
+    let queues = Queues::new(&cpus, &cpus[0])?;
+    let mut lines = Lines::default();
     for (number, cpu) in cpus.iter().enumerate() {
         for (what, name) in CALLS {
-            let call = Call {
-                what,
-                path: path(number, name),
-                new: Vec::new(),
-                at: 0,
-            };
-            let world = Arc::clone(&world);
-            let recording = cpu.run(move || {
-                let mut buffer = call.buffer();
-                // The second time: what a call needs once is not counted.
-                if call.only_reads() {
-                    call.run(&world, &mut buffer)?;
-                }
-                record(|| call.run(&world, &mut buffer))
-            })?;
-            for (line, touch) in recording.lines {
-                let of_allocator =
-                    |site: &Option<Site>| site.as_ref().is_some_and(|site| site.by_allocator);
-                if of_allocator(&touch.write) || of_allocator(&touch.read) {
-                    continue;
-                }
-                let line = lines.entry(line).or_default();
-                match touch.write {
-                    Some(site) => {
-                        line.writers.insert(number);
-                        line.site = Some(site);
-                    }
-                    None => drop(line.readers.insert(number)),
-                }
+            let (scope, call) = (Scope::Own, call(number, what, name));
+            let case = Case { scope, call };
+            lines.note(number, record_on(cpu, &case, &world)?);
+        }
+        for case in queues::Case::all(number) {
+            if case.is_own() {
+                lines.note(number, record_on(cpu, &case, &queues)?);
             }
         }
     }
     let (locks_per_create, retries_per_create) = count_locks(&cpus, &world)?;
     Ok(Found {
-        written: shared(lines),
+        written: lines.written(),
         locks_per_create,
         retries_per_create,
     })
 }
 
-fn shared(lines: HashMap<u64, Line>) -> Vec<Written> {
-    let mut places = Places::default();
-    let mut found: BTreeMap<Rc<Place>, Written> = BTreeMap::new();
-    for line in lines.into_values() {
-        let only_read = line.readers.difference(&line.writers).count();
-        let Some(site) = line.site.filter(|_| line.writers.len() + only_read > 1) else {
-            continue;
-        };
-        let Some(place) = places.of(&site).filter(|place| !place.is_of_device()) else {
-            continue;
-        };
-        let written = found.entry(Rc::clone(&place)).or_insert(Written {
-            place,
-            writers: 0,
-            readers: 0,
-        });
-        written.writers = written.writers.max(line.writers.len());
-        written.readers = written.readers.max(only_read);
+/// What all CPUs did to each line.
+#[derive(Default)]
+struct Lines(HashMap<u64, Line>);
+
+impl Lines {
+    fn note(&mut self, cpu: usize, recording: Recording) {
+        for (line, touch) in recording.lines {
+            let of_allocator =
+                |site: &Option<Site>| site.as_ref().is_some_and(|site| site.by_allocator);
+            if of_allocator(&touch.write) || of_allocator(&touch.read) {
+                continue;
+            }
+            let line = self.0.entry(line).or_default();
+            match touch.write {
+                Some(site) => {
+                    line.writers.insert(cpu);
+                    line.site = Some(site);
+                }
+                None => drop(line.readers.insert(cpu)),
+            }
+        }
     }
-    let mut found: Vec<Written> = found.into_values().collect();
-    found.sort_by_key(|written| std::cmp::Reverse((written.writers, written.readers)));
-    found
+
+    /// The places that share lines, those of most writers first.
+    fn written(self) -> Vec<Written> {
+        let mut places = Places::default();
+        let mut found: BTreeMap<Rc<Place>, Written> = BTreeMap::new();
+        for line in self.0.into_values() {
+            let only_read = line.readers.difference(&line.writers).count();
+            let Some(site) = line.site.filter(|_| line.writers.len() + only_read > 1) else {
+                continue;
+            };
+            let Some(place) = places.of(&site).filter(|place| !place.is_of_device()) else {
+                continue;
+            };
+            let written = found.entry(Rc::clone(&place)).or_insert(Written {
+                place,
+                writers: 0,
+                readers: 0,
+            });
+            written.writers = written.writers.max(line.writers.len());
+            written.readers = written.readers.max(only_read);
+        }
+        let mut found: Vec<Written> = found.into_values().collect();
+        found.sort_by_key(|written| std::cmp::Reverse((written.writers, written.readers)));
+        found
+    }
 }

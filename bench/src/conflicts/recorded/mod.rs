@@ -2,8 +2,9 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `cases`, `call` | the initial state; the calls, on the engine and on the model |
-//! | `cpu`, `record`, `unsafe_fork` | virtual CPUs; recording a call in a copy of the process |
+//! | `cases`, `call` | files: the initial state; the calls, on the engine and on the model |
+//! | `queues` | message queues: the same |
+//! | `cpu`, `record`, `recorded`, `unsafe_fork` | virtual CPUs; recording a call in a copy of the process |
 //! | `every_cpu` | the same calls on all CPUs |
 //! | `pairs`, `place` | pairs that commute, lines that they share, and whose code shares them |
 //! | `report` | what is printed |
@@ -14,28 +15,31 @@ mod cpu;
 mod every_cpu;
 mod pairs;
 mod place;
+mod queues;
 mod record;
+mod recorded;
 mod report;
 mod unsafe_fork;
 
 use super::ConflictsArgs;
 use crate::variants::Variant;
-use anyhow::{Context as _, Result, ensure};
-use cases::Case;
+use anyhow::{Result, ensure};
+use cases::MAKER;
 use cpu::Cpu;
-use pairs::{Kind, Pair};
+use pairs::{Kind, Pair, Shared};
 use place::Places;
-use record::{Recording, record};
+use queues::Queues;
+use recorded::{Recorded, Recordings, record_pairs};
 use report::{Outcome, Pairs, Report};
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::sync::Arc;
 use uext4_sync::virtual_cpus;
 
 /// As [`super::run`].
 pub fn run(args: &ConflictsArgs, out: &mut dyn Write) -> Result<()> {
     let cpus = usize::from(args.cpus);
     virtual_cpus::set_count(cpus);
+    unsafe_fork::set_arenas(cpus);
     if args.every_cpu {
         for variant in args.variants.variants() {
             let found = every_cpu::measure(cpus, &variant.options)?;
@@ -65,48 +69,55 @@ fn measure(args: &ConflictsArgs, on: [usize; 2], variant: &Variant) -> Result<Ou
     let maker = (0..).find(|cpu| !on.contains(cpu)).unwrap_or(0);
     let cpus = [Cpu::start(on[0])?, Cpu::start(on[1])?, Cpu::start(maker)?];
     let world = cases::world(&cpus, &variant.options, args.cold)?;
-    let mut recordings: [Vec<(Case, Recording)>; 2] = Default::default();
-    for (which, cpu) in cpus.iter().enumerate().take(on.len()) {
-        for case in cases::cases(which) {
-            if !case.name().contains(&args.only) {
-                continue;
-            }
-            let (call, world) = (case.call.clone(), Arc::clone(&world));
-            let recording = cpu.run(move || {
-                let mut buffer = call.buffer();
-                // Recordings share what they hold within one thread only.
-                let recorded = record(|| call.run(&world, &mut buffer))?;
-                Ok(recorded)
-            });
-            let recording = recording.with_context(|| case.name())?;
-            recordings[which].push((case, recording));
-        }
-    }
+    let files = record_pairs(&cpus, &world, &args.only, cases::cases)?;
+    let queues = Queues::new(&cpus[..2], &cpus[MAKER])?;
+    let queues = record_pairs(&cpus, &queues, &args.only, queues::Case::all)?;
     let initial = cases::model();
-    let mut places = Places::default();
-    let mut outcome = Outcome::new(variant.name.clone());
-    let mut frequency: BTreeMap<_, Pairs> = BTreeMap::new();
-    let [ours, theirs] = &recordings;
-    for (case, recording) in ours {
-        outcome.note_call(case, recording);
-        for (other, other_recording) in theirs {
-            if !pairs::commute(&initial, [case, other]) {
-                outcome.others += 1;
-                continue;
+    let mut compared = Compared {
+        places: Places::default(),
+        outcome: Outcome::new(variant.name.clone()),
+        frequency: BTreeMap::new(),
+    };
+    compared.compare(&files, |a, b| pairs::kind_of_files(&initial, [a, b]));
+    compared.compare(&queues, queues::Case::pair);
+    compared.outcome.set_lines(compared.frequency);
+    Ok(compared.outcome)
+}
+
+/// What was found by comparing recordings.
+struct Compared {
+    places: Places,
+    outcome: Outcome,
+    frequency: BTreeMap<Shared, Pairs>,
+}
+
+impl Compared {
+    /// Compares each call of one CPU with each of the other; `kind` gives that of a pair that commutes.
+    fn compare<C: Recorded>(
+        &mut self,
+        [ours, theirs]: &[Recordings<C>; 2],
+        kind: impl Fn(&C, &C) -> Option<Kind>,
+    ) {
+        for (case, recording) in ours {
+            self.outcome.note_call(case.name(), recording);
+            for (other, other_recording) in theirs {
+                let Some(kind) = kind(case, other) else {
+                    self.outcome.others += 1;
+                    continue;
+                };
+                let shared = pairs::shared(&mut self.places, recording, other_recording);
+                for line in &shared {
+                    let pairs = self.frequency.entry(line.clone()).or_default();
+                    pairs.all += 1;
+                    pairs.apart += u64::from(kind == Kind::Apart);
+                }
+                let names = [case.name(), other.name()];
+                self.outcome.note_pair(Pair {
+                    names,
+                    kind,
+                    shared,
+                });
             }
-            let shared = pairs::shared(&mut places, recording, other_recording);
-            let pair = Pair {
-                cases: [case, other],
-                shared,
-            };
-            for shared in &pair.shared {
-                let pairs = frequency.entry(shared.clone()).or_default();
-                pairs.all += 1;
-                pairs.apart += u64::from(pair.kind() == Kind::Apart);
-            }
-            outcome.note_pair(&pair);
         }
     }
-    outcome.set_lines(frequency);
-    Ok(outcome)
 }

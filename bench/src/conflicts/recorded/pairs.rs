@@ -19,52 +19,61 @@ pub struct Shared {
     pub of_others: bool,
 }
 
-/// Two calls, the lines that they share, and what they are.
-pub struct Pair<'c> {
-    pub cases: [&'c Case; 2],
+/// Two calls that commute, and the lines that they share.
+pub struct Pair {
+    pub names: [String; 2],
+    pub kind: Kind,
     pub shared: Vec<Shared>,
 }
 
-impl Pair<'_> {
+impl Pair {
     /// No line of ours is shared.
     pub fn is_conflict_free(&self) -> bool {
         self.shared.iter().all(|shared| shared.of_others)
     }
+}
 
-    /// What the pairs are counted by.
-    pub fn kind(&self) -> Kind {
-        let [a, b] = self.cases;
-        let shared_dir = a.call.directory() == b.call.directory();
-        if a.call.allocates() || b.call.allocates() {
-            Kind::Allocates
-        } else if a.scope == Scope::File && b.scope == Scope::File {
-            Kind::SharedFile
-        } else if shared_dir && (a.call.names() || b.call.names()) {
-            Kind::SharedDirectory
-        } else {
-            Kind::Apart
-        }
+/// What two calls on files are counted by, if they commute.
+pub fn kind_of_files(initial: &Model, [a, b]: [&Case; 2]) -> Option<Kind> {
+    if !commute(initial, [a, b]) {
+        return None;
     }
+    let shared_dir = a.call.directory() == b.call.directory();
+    Some(if a.call.allocates() || b.call.allocates() {
+        Kind::Allocates
+    } else if a.scope == Scope::File && b.scope == Scope::File {
+        Kind::SharedFile
+    } else if shared_dir && (a.call.names() || b.call.names()) {
+        Kind::SharedDirectory
+    } else {
+        Kind::Apart
+    })
 }
 
 /// Kinds of pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Neither a file nor names of a directory in common, and no blocks allocated or freed.
+    /// Neither a file, a queue nor names in common, and no blocks allocated or freed.
     Apart,
     /// The same file.
     SharedFile,
+    /// The same queue.
+    SharedQueue,
     /// Names of one directory.
     SharedDirectory,
+    /// Names of one namespace.
+    SharedNamespace,
     /// One of them allocates or frees blocks.
     Allocates,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 4] = [
+    pub const ALL: [Kind; 6] = [
         Kind::Apart,
         Kind::SharedFile,
+        Kind::SharedQueue,
         Kind::SharedDirectory,
+        Kind::SharedNamespace,
         Kind::Allocates,
     ];
 
@@ -72,6 +81,8 @@ impl Kind {
         match self {
             Kind::Apart => "apart",
             Kind::SharedFile => "one file",
+            Kind::SharedQueue => "one queue",
+            Kind::SharedNamespace => "names of one namespace",
             Kind::SharedDirectory => "names of one directory",
             Kind::Allocates => "blocks allocated or freed",
         }
@@ -87,7 +98,7 @@ fn comparable(tree: Tree) -> Vec<(Vec<u8>, Entry)> {
 }
 
 /// Whether both calls learn the same and leave the same, whichever is first.
-pub fn commute(initial: &Model, cases: [&Case; 2]) -> bool {
+fn commute(initial: &Model, cases: [&Case; 2]) -> bool {
     let outcome = |first: usize| {
         let mut model = initial.clone();
         let mut learned = [String::new(), String::new()];

@@ -1,6 +1,5 @@
 //! What is printed of the pairs, and the gate.
 
-use super::cases::Case;
 use super::every_cpu::Found;
 use super::pairs::{Kind, Pair, Shared};
 use super::record::Recording;
@@ -51,22 +50,20 @@ impl Outcome {
         }
     }
 
-    pub fn note_call(&mut self, case: &Case, recording: &Recording) {
+    pub fn note_call(&mut self, name: String, recording: &Recording) {
         self.calls
-            .push((case.name(), recording.steps, recording.lines.len()));
+            .push((name, recording.steps, recording.lines.len()));
     }
 
-    pub fn note_pair(&mut self, pair: &Pair<'_>) {
-        let count = self.counts.entry(pair.kind()).or_default();
+    pub fn note_pair(&mut self, pair: Pair) {
+        let count = self.counts.entry(pair.kind).or_default();
         count.commute += 1;
         if pair.is_conflict_free() {
             count.free += 1;
             return;
         }
-        let [a, b] = pair.cases;
-        let name = format!("{} / {}", a.name(), b.name());
         self.conflicts
-            .push((name, pair.kind(), pair.shared.clone()));
+            .push((pair.names.join(" / "), pair.kind, pair.shared));
     }
 
     pub fn set_lines(&mut self, frequency: BTreeMap<Shared, Pairs>) {

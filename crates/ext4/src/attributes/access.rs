@@ -1,7 +1,7 @@
 //! Permission checks: the caller's credentials against an inode's attributes.
 
 use crate::attributes::Attributes;
-use crate::inode::{Inode, kind_of};
+use crate::inode::{ATTR_MISSES, Inode, kind_of};
 use crate::prelude::*;
 use uext4_vfs::attr::Timestamp;
 
@@ -12,8 +12,30 @@ const ALMIGHTY: Capabilities = Capabilities::DAC_OVERRIDE
 
 impl Attributes {
     /// The attributes of an inode.
+    ///
+    /// # Locks
+    /// Takes the inode's state.
     pub fn attr(&self, inode: &Inode) -> Attr {
+        self.attr_of(inode, &inode.state())
+    }
+
+    /// The same, for callers that change nothing: no lock, if many read them between two changes.
+    ///
+    /// # Locks
+    /// May take the inode's state.
+    pub fn attr_snapshot(&self, inode: &Inode) -> Attr {
+        if let Some(attr) = inode.attr.read(|attr| *attr) {
+            return attr;
+        }
         let state = inode.state();
+        let attr = self.attr_of(inode, &state);
+        if inode.attr.missed() {
+            inode.attr.set(Some(attr), ATTR_MISSES);
+        }
+        attr
+    }
+
+    fn attr_of(&self, inode: &Inode, state: &uext4_ondisk::Inode) -> Attr {
         let device = match inode.file_type {
             uext4_ondisk::FileType::CharDevice | uext4_ondisk::FileType::BlockDevice => {
                 state.dev_no()
@@ -50,7 +72,7 @@ impl Attributes {
         if caller.has(ALMIGHTY) {
             return Ok(());
         }
-        self.check_access(caller, dir, &self.attr(dir), Access::EXEC)
+        self.check_access(caller, dir, &self.attr_snapshot(dir), Access::EXEC)
     }
 
     /// Refuses a caller that may not add names to a directory, which has these attributes.

@@ -14,13 +14,15 @@
 //! # Locking
 //! `ilock` (classes `dir_ilock`, `ilock`) excludes changes of entries, size and layout; `map` (class `extent_map`)
 //! guards the block mapping; `xattr` the attributes; `state` (class `inode_state`) the decoded inode, for moments. The
-//! inode-table block is locked before `state`. What many threads read for each read or write (the size, by
-//! `Inode::size`; the clock tick of the last change; the mapping) is also published where no lock is needed.
+//! inode-table block is locked before `state`. What many threads read (the size, by `Inode::size`; the clock tick of the
+//! last change; the mapping; what stat(2) shows; extended attributes) is also published where no lock is needed.
 //!
 //! | module | holds |
 //! | --- | --- |
 //! | `reference` | counted references, and what deletes an inode |
-//! | `map_snapshot` | a copy of the mapping that is read without a lock |
+//! | `snapshot` | a copy of what a lock guards, read without the lock |
+//! | `map_snapshot` | the same of the mapping |
+//! | `xattr_snapshot` | the same of the extended attributes |
 //! | `direct_state` | what direct I/O keeps |
 //! | `unflushed_writes` | data that the device may still cache |
 //! | `acl_cache` | which access control lists and capabilities it has |
@@ -31,7 +33,9 @@ mod direct_state;
 mod directory_blocks;
 pub(crate) mod map_snapshot;
 pub(crate) mod reference;
+pub(crate) mod snapshot;
 pub(crate) mod unflushed_writes;
+pub(crate) mod xattr_snapshot;
 
 use crate::clock::now_s;
 use crate::inode::acl_cache::AclCache;
@@ -39,7 +43,9 @@ use crate::inode::direct_state::DirectState;
 use crate::inode::directory_blocks::DirBlocks;
 use crate::inode::map_snapshot::MapSnapshot;
 use crate::inode::reference::{InodeOwner, Owner};
+use crate::inode::snapshot::Snapshot;
 use crate::inode::unflushed_writes::UnflushedWrites;
+use crate::inode::xattr_snapshot::XattrSnapshot;
 use crate::prelude::*;
 use uext4_sync::{MutexGuard, RwLock};
 use uext4_vfs::icache::CachedInode;
@@ -50,6 +56,8 @@ use uext4_vfs::ilock::ILock;
 #[derive(Debug)]
 #[repr(C)]
 pub struct Inode {
+    /// References; on the line of the `Arc`'s own count, which changes with it.
+    pins: AtomicU32,
     _before: [u64; APART_WORDS],
     /// Its number; immutable.
     pub ino: Ino,
@@ -65,6 +73,8 @@ pub struct Inode {
     params: InodeParams,
     /// The decoded inode.
     state: Mutex<uext4_ondisk::Inode>,
+    /// What stat(2) shows of `state`.
+    pub(crate) attr: Snapshot<Attr>,
     /// Of `state`, for readers: the size, and the time of the last change of data.
     size: AtomicU64,
     mtime_tick: AtomicU64,
@@ -80,9 +90,10 @@ pub struct Inode {
     direct: OnceLock<Box<DirectState>>,
     /// The extended attributes.
     pub xattr: Mutex<XattrLists>,
+    /// The same, to look up without a lock.
+    pub(crate) xattr_snapshot: XattrSnapshot,
     /// What is known of the attributes that restrict access.
     pub(crate) acls: AclCache,
-    pins: AtomicU32,
     /// No link is left: the last reference deletes it.
     unlinked: AtomicBool,
     /// Made without a name, and may get one though it has no link. Changed with `ilock` held alone.
@@ -118,6 +129,10 @@ pub struct XattrLists(());
 
 /// A cache line.
 const APART_WORDS: usize = 8;
+
+/// How many readers of an inode's attributes take the lock of its state until they are copied: replacing a copy writes a
+/// cache line of each thread.
+pub(crate) const ATTR_MISSES: u32 = 256;
 
 /// No group.
 const NO_GROUP: u32 = u32::MAX;
@@ -161,6 +176,7 @@ impl Inode {
         // A former reference may have changed it in a transaction that still runs.
         let tid = place.buffer.tid();
         Inode {
+            pins: AtomicU32::new(0),
             ino,
             file_type,
             owner,
@@ -176,12 +192,13 @@ impl Inode {
             flags: AtomicU32::new(disk.flags.bits()),
             atime_tick: AtomicU64::new(NO_TICK),
             state: Mutex::new(&class::INODE_STATE, disk),
+            attr: Snapshot::new(ATTR_MISSES),
             map: RwLock::new(&class::EXTENT_MAP, MapTree(())),
             snapshot: MapSnapshot::new(),
             direct: OnceLock::new(),
             xattr: Mutex::new(&class::XATTR, XattrLists(())),
+            xattr_snapshot: XattrSnapshot::new(),
             acls: AclCache::new(),
-            pins: AtomicU32::new(0),
             tid: AtomicU64::new(tid),
             data_tid: AtomicU64::new(tid),
             unflushed: UnflushedWrites::new(),
@@ -229,6 +246,8 @@ impl Inode {
     /// Shows what changed in the state to readers without its lock.
     #[inline]
     fn mirror(&self, state: &uext4_ondisk::Inode) {
+        // First: a thread that sees the new size finds no attributes from before.
+        self.attr.changed();
         // Hardly ever both: a line that readers share is written only when it changes.
         if self.size.load(Ordering::Relaxed) != state.size {
             self.size.store(state.size, Ordering::Release);

@@ -63,6 +63,7 @@ impl Drop for InodeRef {
         let before = self.0.pins.fetch_sub(1, Ordering::SeqCst);
         if before == 1 {
             self.0.snapshot.forget();
+            self.0.xattr_snapshot.forget();
             if self.0.is_unlinked() {
                 self.last_dropped();
             }

@@ -26,7 +26,7 @@ use crate::block_allocator::{BlockAllocator, Goal};
 use crate::inode::Inode;
 use crate::inode::MapTree;
 use crate::inode::map_snapshot::EXTENTS_MAX;
-use crate::inode::map_snapshot::SnapshotBudget;
+use crate::inode::snapshot::SnapshotBudget;
 use crate::inode_table::InodeTable;
 use crate::mapping::block_map::Reader;
 use crate::mapping::block_map::remove::MAP_STEP_CREDITS;
@@ -167,7 +167,8 @@ pub struct Mapping {
     bytes_max: u64,
     /// Every file may have this size; see [`Mapping::check_end`].
     bytes_max_simple: u64,
-    snapshot_budget: SnapshotBudget,
+    /// Of all snapshots of mappings and of attributes.
+    pub(crate) snapshot_budget: SnapshotBudget,
 }
 
 impl Mapping {

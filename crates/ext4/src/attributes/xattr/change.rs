@@ -349,6 +349,7 @@ impl Attributes {
         let _xattr = inode.xattr.lock();
         // A later reader waits for the lock.
         inode.acls.forget();
+        inode.xattr_snapshot.changed();
         if before.block != after.block {
             self.store_block(handle, inode, before, &after.block)?;
         }

@@ -8,7 +8,8 @@
 //! An owner's sectors include those of such values, rounded up to blocks.
 //!
 //! # Locking
-//! To change: the inode's `ilock` alone, then the handle, then its `xattr` lock. To look: the `xattr` lock.
+//! To change: the inode's `ilock` alone, then the handle, then its `xattr` lock. To look: the `xattr` lock, or none if the
+//! inode's snapshot of them is current.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -89,13 +90,24 @@ impl Attributes {
     /// The value of an attribute, as on disk.
     ///
     /// # Locks
-    /// The inode's `xattr` lock; may read from the device.
+    /// The inode's `xattr` lock, unless its snapshot has all attributes; may read from the device.
     ///
     /// # Errors
     /// [`Ext4Error::NoAttribute`], damage, the device's.
     pub fn get_xattr(&self, inode: &Inode, index: XattrIndex, name: &[u8]) -> Result<Vec<u8>> {
         check_visible(index, name)?;
+        if let Some(value) = inode.xattr_snapshot.find(index, name) {
+            return value.ok_or(Ext4Error::NoAttribute);
+        }
         let _locked = inode.xattr.lock();
+        if inode.xattr_snapshot.missed() {
+            // What is wrong with another attribute is reported to the caller that asks for it.
+            let lists = self.load_lists(inode).ok();
+            let lists = lists.map(|lists| [lists.block, lists.body]);
+            inode
+                .xattr_snapshot
+                .set(lists, &self.mapping.snapshot_budget);
+        }
         match self.find_xattr(inode, index, name)? {
             XattrOwnedValue::Inline(value) => Ok(value),
             // While the lock is held, it has this attribute, and the attribute its inode.
