@@ -21,6 +21,7 @@
 //! | `compare` | two results, row by row |
 //! | `variants`, `setup` | the variants of a run; the options that all workloads share |
 //! | `device`, `mounted_image`, `tree` | images, mounts, and directories in them |
+//! | `quiet_image` | images of what is counted on virtual CPUs |
 //! | `host_dir`, `location` | directories of the host, and what is done in those and in ours alike |
 //! | `peer` | what the kernel does of the same |
 //! | `rounds`, `workers` | turns of the variants; threads that start together |
@@ -57,6 +58,8 @@ mod mounted_image;
 mod mq;
 mod peer;
 mod progress;
+#[cfg(virtual_cpus)]
+mod quiet_image;
 mod randrw;
 mod report;
 mod rounds;

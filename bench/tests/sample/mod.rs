@@ -57,7 +57,6 @@ pub fn create_unlink() -> Chart {
         line("spinlock", Kind::Variant, 0.7, 4.0),
         line("atomic", Kind::Variant, 0.88, 5.0),
         line("beyond", Kind::Variant, 1.21, 3.0),
-        line("beyond, on 48 cores", Kind::Model, 2.2, 0.0),
         line("published: lock", Kind::Published, 0.5, 0.0),
         line("kernel ext4", Kind::Peer, 0.25, 8.0),
     ];
@@ -74,7 +73,7 @@ pub fn create_unlink() -> Chart {
 fn bars(id: &str, scale: Scale) -> Chart {
     let kinds = [
         [Kind::Variant; 7].as_slice(),
-        &[Kind::Peer, Kind::Published, Kind::Model],
+        &[Kind::Peer, Kind::Published, Kind::Published],
     ]
     .concat();
     let all = kinds.iter().zip(0..).map(|(&kind, at)| {

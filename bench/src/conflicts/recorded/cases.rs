@@ -7,14 +7,11 @@ use super::call::{Call, IO_BYTES, What, World};
 use super::cpu::Cpu;
 use super::recorded::Recorded;
 use crate::aligned::AlignedBuf;
+use crate::quiet_image::mounted;
 use anyhow::{Context as _, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
-use uext4_block::MemoryDevice;
-use uext4_build::{MkfsOptions, NoProgress};
-use uext4_ext4::{Ext4, MountOptions};
-use uext4_sync::virtual_cpus;
+use uext4_ext4::MountOptions;
 use uext4_testkit::model::Model;
 use uext4_testkit::operation::{Op, apply, find};
 use uext4_vfs::ilock::{LockMode, ilock};
@@ -295,26 +292,9 @@ pub fn model() -> Model {
     model
 }
 
-/// A new image in memory, mounted; no transaction ends by its age.
-pub fn mounted(bytes: u64, journal_size: Option<u64>, options: &MountOptions) -> Result<Arc<Ext4>> {
-    let device = Arc::new(MemoryDevice::new(bytes));
-    let mkfs = MkfsOptions {
-        size: Some(bytes),
-        journal_size,
-        ..MkfsOptions::default()
-    };
-    uext4_build::mkfs(&*device, &mkfs, &NoProgress)?;
-    let options = MountOptions {
-        commit_interval: Duration::from_secs(3600),
-        ..options.clone()
-    };
-    Ok(Ext4::mount(device, options)?)
-}
-
 /// Makes the image and mounts it; each CPU makes what is its own. With `cold` a transaction begins after that.
 pub fn world(cpus: &[Cpu; 3], options: &MountOptions, cold: bool) -> Result<Arc<World>> {
     let fs = mounted(IMAGE_BYTES, None, options)?;
-    virtual_cpus::stop_clock(uext4_vfs::Timestamp::coarse().sec + 1);
     for jobs in [made_by as fn(usize) -> Vec<Op>, warm_up] {
         // What was made is durable, and what follows is part of the next transaction.
         fs.sync()?;

@@ -2,18 +2,19 @@
 //! one CPU writes.
 
 use super::call::{Call, What, World};
-use super::cases::{Case, Scope, mounted};
+use super::cases::{Case, Scope};
 use super::cpu::Cpu;
 use super::place::{Place, Places};
 use super::queues::{self, Queues};
 use super::record::{Recording, Site};
 use super::recorded::record_on;
+use crate::quiet_image::mounted;
 use anyhow::{Context as _, Result};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 use uext4_ext4::MountOptions;
-use uext4_sync::{stat, virtual_cpus};
+use uext4_sync::stat;
 use uext4_testkit::operation::{Op, apply, find};
 
 /// Bytes of the image for each CPU: two lines of an inode bitmap for each, and two for the rest.
@@ -107,7 +108,6 @@ fn world(cpus: &[Cpu], options: &MountOptions) -> Result<Arc<World>> {
     let bytes = JOURNAL_BYTES + IMAGE_BYTES * (cpus.len() as u64 + 64);
     // So large a journal that no CPU waits for room in a transaction.
     let fs = mounted(bytes, Some(JOURNAL_BYTES), options)?;
-    virtual_cpus::stop_clock(uext4_vfs::Timestamp::coarse().sec + 1);
     for (number, cpu) in cpus.iter().enumerate() {
         let fs = Arc::clone(&fs);
         cpu.run(move || {

@@ -2,15 +2,12 @@
 
 use super::{Choice, Workload};
 use crate::aligned::AlignedBuf;
+use crate::quiet_image::mounted;
 use anyhow::{Context as _, Result};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
-use uext4_block::MemoryDevice;
-use uext4_build::{MkfsOptions, NoProgress};
 use uext4_ext4::{Ext4, InodeRef, MountOptions};
 use uext4_mqueue::{IpcNamespace, Limits, MqueueType};
-use uext4_sync::virtual_cpus;
 use uext4_vfs::{Caller, FileSystem, IoFlags, NewKind, NewNode};
 
 /// The class of the locks of a device in memory, which are not of the engine.
@@ -63,25 +60,11 @@ pub enum Place {
 }
 
 /// An image with room for `inodes` of each worker.
-fn mounted(workers: usize, inodes: u32, options: &MountOptions) -> Result<Arc<Ext4>> {
+fn image(workers: usize, inodes: u32, options: &MountOptions) -> Result<Arc<Ext4>> {
     let of_worker = WORKER_BYTES.max(u64::from(inodes) * BYTES_PER_INODE);
     let journal = JOURNAL_BYTES_MIN.max(workers as u64 * JOURNAL_BYTES_PER_WORKER);
     let bytes = 2 * journal + (workers as u64 + SPARE_WORKERS) * of_worker;
-    let device = Arc::new(MemoryDevice::new(bytes));
-    let mkfs = MkfsOptions {
-        size: Some(bytes),
-        journal_size: Some(journal),
-        threads: 1,
-        ..MkfsOptions::default()
-    };
-    uext4_build::mkfs(&*device, &mkfs, &NoProgress)?;
-    let options = MountOptions {
-        commit_interval: Duration::from_secs(3600),
-        ..options.clone()
-    };
-    let fs = Ext4::mount(device, options)?;
-    virtual_cpus::stop_clock(uext4_vfs::Timestamp::coarse().sec + 1);
-    Ok(fs)
+    mounted(bytes, Some(journal), options)
 }
 
 fn new_node(kind: NewKind<'_>) -> NewNode<'_> {
@@ -97,7 +80,7 @@ impl Place {
         let root = Caller::root();
         match workload {
             Workload::Mdtest | Workload::CreateUnlink => {
-                let fs = mounted(workers, items, &choice.options)?;
+                let fs = image(workers, items, &choice.options)?;
                 let top = fs.root()?;
                 // Below one directory, as mdtest lays them out.
                 let all = fs.create(&root, &top, b"all", &new_node(NewKind::Directory))?;
@@ -110,7 +93,7 @@ impl Place {
                 })
             }
             Workload::Randrw => {
-                let fs = mounted(workers, 0, &choice.options)?;
+                let fs = image(workers, 0, &choice.options)?;
                 let top = fs.root()?;
                 let file = fs.create(&root, &top, b"file", &new_node(NewKind::Regular))?;
                 let data = AlignedBuf::zeroed(FILE_BYTES as usize);
