@@ -27,6 +27,7 @@ def row(counted):
 def main(bench, file):
     lines = []
     for mechanism, options in MECHANISMS.items():
+        options += " -n 50"
         print(f"{mechanism}: uext4-bench transfers {options}", file=sys.stderr)
         run = subprocess.run([bench, "transfers", "--json", *options.split()], check=True, stdout=subprocess.PIPE)
         rows = ",\n".join(json.dumps(row(counted)) for counted in json.loads(run.stdout)["rows"])

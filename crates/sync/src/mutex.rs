@@ -159,6 +159,7 @@ impl<T> Mutex<T> {
 }
 
 impl<'a, T> MutexGuard<'a, T> {
+    #[inline(always)]
     fn release_bookkeeping(&mut self) {
         #[cfg(all(shuttle, virtual_cpus))]
         crate::transfers::lock(self.lock.address(), self.lock.class);

@@ -66,6 +66,7 @@ impl File {
     ///
     /// # Errors
     /// `EIO`.
+    #[inline]
     pub fn metadata(&self) -> Result<Metadata> {
         self.run("metadata", || self.attr()).map(Metadata::new)
     }

@@ -23,6 +23,7 @@ impl Attributes {
     ///
     /// # Locks
     /// May take the inode's state.
+    #[inline]
     pub fn attr_snapshot(&self, inode: &Inode) -> Attr {
         if let Some(attr) = inode.attr.read(|attr| *attr) {
             return attr;
@@ -35,6 +36,7 @@ impl Attributes {
         attr
     }
 
+    #[inline]
     fn attr_of(&self, inode: &Inode, state: &uext4_ondisk::Inode) -> Attr {
         let device = match inode.file_type {
             uext4_ondisk::FileType::CharDevice | uext4_ondisk::FileType::BlockDevice => {
