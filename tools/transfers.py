@@ -5,35 +5,44 @@ import json
 import subprocess
 import sys
 
+# Where N CPUs wait for one lock, an operation takes N times as long to count: up to 64 says it.
+FEW = "--cpus 1,2,4,8,16,32,48,64"
 MECHANISMS = {
-    "ialloc": "--workload mdtest --ialloc all",
-    "generation": "--workload create-unlink --generation spinlock,atomic,percpu-range,beyond",
-    "icache": "--workload create-unlink --icache global,global-nowait,per-bucket --lazytime on",
-    "dio": "--workload randrw --dio-lock all",
-    "registry": "--workload clone --mqueue-super all",
+    "ialloc": [f"--workload mdtest --ialloc retry-unlocked,retry-locked {FEW}", "--workload mdtest --ialloc lock-free"],
+    "generation": ["--workload create-unlink --generation spinlock,atomic,percpu-range,beyond"],
+    "icache": [
+        f"--workload create-unlink --icache global,global-nowait --lazytime on {FEW}",
+        "--workload create-unlink --icache per-bucket,per-bucket-nohint --lazytime on",
+    ],
+    "dio": ["--workload randrw --dio-lock all"],
+    "registry": ["--workload clone --mqueue-super all"],
 }
+OPERATIONS = "50"
 
 
 def short(value):
     return round(value, 3) if isinstance(value, float) else value
 
 
-def row(counted):
-    kept = {key: short(value) for key, value in counted.items() if key not in ("locks", "places")}
-    kept["places"] = {place["place"]: short(place["transfers"]) for place in counted["places"]}
+def row(one):
+    kept = {key: short(value) for key, value in one.items() if key not in ("locks", "places")}
+    kept["places"] = {place["place"]: short(place["transfers"]) for place in one["places"]}
     return kept
 
 
+def counted(bench, options):
+    print(f"uext4-bench transfers {options} -n {OPERATIONS}", file=sys.stderr, flush=True)
+    command = [bench, "transfers", "--json", "-n", OPERATIONS, *options.split()]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)["rows"]
+
+
 def main(bench, file):
-    lines = []
-    for mechanism, options in MECHANISMS.items():
-        options += " -n 50"
-        print(f"{mechanism}: uext4-bench transfers {options}", file=sys.stderr)
-        run = subprocess.run([bench, "transfers", "--json", *options.split()], check=True, stdout=subprocess.PIPE)
-        rows = ",\n".join(json.dumps(row(counted)) for counted in json.loads(run.stdout)["rows"])
-        lines.append(f'"{mechanism}": {{"options": "{options}", "rows": [\n{rows}\n]}}')
+    mechanisms = []
+    for mechanism, runs in MECHANISMS.items():
+        rows = [json.dumps(row(one)) for options in runs for one in counted(bench, options)]
+        mechanisms.append(f'"{mechanism}": {{"rows": [\n' + ",\n".join(rows) + "\n]}")
     with open(file, "w", encoding="utf-8") as out:
-        out.write("{" + ",\n".join(lines) + "}\n")
+        out.write("{" + ",\n".join(mechanisms) + "}\n")
 
 
 main(*sys.argv[1:])

@@ -145,7 +145,7 @@ pub(crate) fn lock(address: usize, class: &LockClass) {
 
 type Queues = HashMap<usize, VecDeque<Thread>>;
 
-/// Those who wait for a mutex, by its address, the first first.
+/// The threads that wait for a mutex, by its address, in the order in which they came.
 static QUEUES: LazyLock<Mutex<Queues>> = LazyLock::new(Mutex::default);
 
 /// Does something with the queue of a mutex; without waiters it has none.
@@ -164,8 +164,8 @@ pub(crate) fn has_queue(address: usize) -> bool {
     with_queue(address, |queue| !queue.is_empty())
 }
 
-/// Takes the mutex at `address` by `try_lock`, after all who came before, as a queued spin lock is taken: Shuttle's own lets any
-/// of them have it.
+/// Takes the mutex at `address` by `try_lock`, after all threads that came before, as a queued spin lock is taken: Shuttle's own
+/// lets any of them have it.
 pub(crate) fn in_turn<G>(address: usize, mut try_lock: impl FnMut() -> Option<G>) -> G {
     if !has_queue(address)
         && let Some(guard) = try_lock()
