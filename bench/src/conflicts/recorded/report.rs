@@ -5,7 +5,7 @@ use super::pairs::{Kind, Pair, Shared};
 use super::record::Recording;
 use crate::conflicts::ConflictsArgs;
 use crate::tables;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -203,22 +203,19 @@ impl Report<'_> {
         Ok(())
     }
 
-    /// Fails if calls that are apart share a line.
-    pub fn pass_gate(&self) -> Result<()> {
+    /// Pairs of calls that are apart and share a line, each with its lines.
+    pub fn apart(&self) -> BTreeMap<String, String> {
         let all = self.outcomes.iter().flat_map(|outcome| &outcome.conflicts);
-        let mut apart = all.filter(|(_, kind, _)| *kind == Kind::Apart);
-        let Some((name, _, shared)) = apart.next().filter(|_| self.args.gate) else {
-            return Ok(());
+        let apart = all.filter(|(_, kind, _)| *kind == Kind::Apart);
+        let lines = |shared: &[Shared]| {
+            let shared = shared.iter().filter(|shared| !shared.of_others);
+            let lines: Vec<_> = shared
+                .map(|shared| format!("{} and {}", shared.writer, shared.other))
+                .collect();
+            lines.join("; ")
         };
-        let lines: Vec<_> = shared
-            .iter()
-            .filter(|shared| !shared.of_others)
-            .map(|shared| format!("{} and {}", shared.writer, shared.other))
-            .collect();
-        let more = match apart.count() {
-            0 => String::new(),
-            more => format!(", as {more} more pairs do"),
-        };
-        bail!("{name} share a line{more}: {}", lines.join("; "))
+        apart
+            .map(|(pair, _, shared)| (pair.clone(), lines(shared)))
+            .collect()
     }
 }
