@@ -200,7 +200,7 @@ fn any_mark_kind_scale_and_count_of_points_can_be_drawn() {
             }
         }
     }
-    assert_eq!(seen, 3 * 4 * 8 * 4);
+    assert_eq!(seen, 2 * 3 * 8 * 4);
 }
 
 #[test]
