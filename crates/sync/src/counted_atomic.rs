@@ -34,11 +34,6 @@ macro_rules! counted {
                 self.value.store(value, order);
             }
             #[track_caller]
-            pub fn swap(&self, value: $type, order: Ordering) -> $type {
-                transfers::atomic(self.address(), true);
-                self.value.swap(value, order)
-            }
-            #[track_caller]
             pub fn compare_exchange(
                 &self,
                 old: $type,
@@ -58,16 +53,6 @@ macro_rules! counted {
                 failure: Ordering,
             ) -> Result<$type, $type> {
                 self.compare_exchange(old, new, success, failure)
-            }
-            #[track_caller]
-            pub fn fetch_and(&self, value: $type, order: Ordering) -> $type {
-                transfers::atomic(self.address(), true);
-                self.value.fetch_and(value, order)
-            }
-            #[track_caller]
-            pub fn fetch_or(&self, value: $type, order: Ordering) -> $type {
-                transfers::atomic(self.address(), true);
-                self.value.fetch_or(value, order)
             }
             /// A load, and a compare-exchange until one succeeds: others may come between.
             #[track_caller]
@@ -96,37 +81,29 @@ macro_rules! counted {
     };
 }
 
-macro_rules! counted_number {
-    ($name:ident, $type:ty) => {
-        counted!($name, $type);
-
+/// The changes that give what was there.
+macro_rules! changes {
+    ($name:ident, $type:ty: $($change:ident)+) => {
         #[allow(missing_docs, reason = "as those of std")]
         impl $name {
-            #[track_caller]
-            pub fn fetch_add(&self, value: $type, order: Ordering) -> $type {
+            $(#[track_caller]
+            pub fn $change(&self, value: $type, order: Ordering) -> $type {
                 transfers::atomic(self.address(), true);
-                self.value.fetch_add(value, order)
-            }
-            #[track_caller]
-            pub fn fetch_sub(&self, value: $type, order: Ordering) -> $type {
-                transfers::atomic(self.address(), true);
-                self.value.fetch_sub(value, order)
-            }
-            #[track_caller]
-            pub fn fetch_max(&self, value: $type, order: Ordering) -> $type {
-                transfers::atomic(self.address(), true);
-                self.value.fetch_max(value, order)
-            }
-            #[track_caller]
-            pub fn fetch_min(&self, value: $type, order: Ordering) -> $type {
-                transfers::atomic(self.address(), true);
-                self.value.fetch_min(value, order)
-            }
+                self.value.$change(value, order)
+            })+
         }
     };
 }
 
+macro_rules! counted_number {
+    ($name:ident, $type:ty) => {
+        counted!($name, $type);
+        changes!($name, $type: swap fetch_and fetch_or fetch_add fetch_sub fetch_max fetch_min);
+    };
+}
+
 counted!(AtomicBool, bool);
+changes!(AtomicBool, bool: swap fetch_and fetch_or);
 counted_number!(AtomicU8, u8);
 counted_number!(AtomicU16, u16);
 counted_number!(AtomicU32, u32);

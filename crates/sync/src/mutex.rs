@@ -95,16 +95,14 @@ impl<T> Mutex<T> {
         take: impl FnOnce() -> imp::RawMutexGuard<'a, T>,
     ) -> MutexGuard<'a, T> {
         order::before_wait(self.class, key);
-        #[cfg(all(shuttle, virtual_cpus))]
-        crate::transfers::lock(self.address(), self.class);
+        imp::lock_accessed(self.address(), self.class);
         let (raw, since_ns) = if stat::is_enabled() {
             self.lock_counted(take)
         } else {
             (take(), 0)
         };
         order::acquired(self.class, key, self.address());
-        #[cfg(all(shuttle, virtual_cpus))]
-        crate::transfers::lock(self.address(), self.class);
+        imp::lock_accessed(self.address(), self.class);
         MutexGuard {
             lock: self,
             raw: Some(raw),
@@ -133,8 +131,7 @@ impl<T> Mutex<T> {
     /// Takes the lock if it is free. Never waits, so the lock order does not apply.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        #[cfg(all(shuttle, virtual_cpus))]
-        crate::transfers::lock(self.address(), self.class);
+        imp::lock_accessed(self.address(), self.class);
         let raw = imp::try_lock(&self.raw)?;
         let mut since_ns = 0;
         if stat::is_enabled() {
@@ -161,8 +158,7 @@ impl<T> Mutex<T> {
 impl<'a, T> MutexGuard<'a, T> {
     #[inline(always)]
     fn release_bookkeeping(&mut self) {
-        #[cfg(all(shuttle, virtual_cpus))]
-        crate::transfers::lock(self.lock.address(), self.lock.class);
+        imp::lock_accessed(self.lock.address(), self.lock.class);
         if self.since_ns != 0 {
             let held = stat::now_ns() - self.since_ns;
             self.lock.class.stats.released(Mode::Exclusive, held);

@@ -40,8 +40,7 @@ impl HeldRw {
     #[inline(always)]
     fn new(class: &'static LockClass, address: usize, mode: Mode, key: u64, since_ns: u64) -> Self {
         order::acquired(class, key, address);
-        #[cfg(all(shuttle, virtual_cpus))]
-        crate::transfers::lock(address, class);
+        imp::lock_accessed(address, class);
         HeldRw {
             class,
             address,
@@ -54,8 +53,7 @@ impl HeldRw {
 impl Drop for HeldRw {
     #[inline(always)]
     fn drop(&mut self) {
-        #[cfg(all(shuttle, virtual_cpus))]
-        crate::transfers::lock(self.address, self.class);
+        imp::lock_accessed(self.address, self.class);
         if self.since_ns != 0 {
             self.class
                 .stats
@@ -94,8 +92,7 @@ impl<T> RwLock<T> {
     #[inline]
     pub fn read_keyed(&self, key: u64) -> RwLockReadGuard<'_, T> {
         order::before_wait(self.class, key);
-        #[cfg(all(shuttle, virtual_cpus))]
-        crate::transfers::lock(self.address(), self.class);
+        imp::lock_accessed(self.address(), self.class);
         let (raw, since_ns) = if stat::is_enabled() {
             counted(
                 self.class,
@@ -116,8 +113,7 @@ impl<T> RwLock<T> {
     #[inline]
     pub fn write_keyed(&self, key: u64) -> RwLockWriteGuard<'_, T> {
         order::before_wait(self.class, key);
-        #[cfg(all(shuttle, virtual_cpus))]
-        crate::transfers::lock(self.address(), self.class);
+        imp::lock_accessed(self.address(), self.class);
         let (raw, since_ns) = if stat::is_enabled() {
             counted(
                 self.class,
@@ -137,8 +133,7 @@ impl<T> RwLock<T> {
     /// Takes the lock shared if that needs no waiting.
     #[inline]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
-        #[cfg(all(shuttle, virtual_cpus))]
-        crate::transfers::lock(self.address(), self.class);
+        imp::lock_accessed(self.address(), self.class);
         let raw = imp::try_read(&self.raw)?;
         Some(RwLockReadGuard {
             raw,
@@ -149,8 +144,7 @@ impl<T> RwLock<T> {
     /// Takes the lock alone if that needs no waiting.
     #[inline]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
-        #[cfg(all(shuttle, virtual_cpus))]
-        crate::transfers::lock(self.address(), self.class);
+        imp::lock_accessed(self.address(), self.class);
         let raw = imp::try_write(&self.raw)?;
         Some(RwLockWriteGuard {
             raw,

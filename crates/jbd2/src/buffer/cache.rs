@@ -45,6 +45,8 @@ pub struct BufferCache {
     hook: OnceLock<Arc<dyn FreezeHook>>,
     /// A power of two.
     shards: Box<[CachePadded<Mutex<Shard>>]>,
+    /// What leaves as many bits of a hash as number the shards: the highest, which keep apart what CPUs use at regular distances.
+    hash_shift: u32,
 }
 
 struct Shard {
@@ -73,8 +75,7 @@ impl BufferCache {
         reason = "the mask is below the number of shards, a power of two"
     )]
     fn shard(&self, block: u64) -> &Mutex<Shard> {
-        // The highest bits keep apart what CPUs use at regular distances.
-        let hashed = hash(block >> SHARD_SHIFT) >> (u64::BITS - self.shards.len().ilog2());
+        let hashed = hash(block >> SHARD_SHIFT) >> self.hash_shift;
         &self.shards[hashed as usize & (self.shards.len() - 1)]
     }
 
@@ -86,6 +87,7 @@ impl BufferCache {
             device,
             block_size,
             hook: OnceLock::new(),
+            hash_shift: u64::BITS - shards.ilog2(),
             shards: (0..shards)
                 .map(|_| {
                     CachePadded::new(Mutex::new(
