@@ -8,7 +8,7 @@ use super::place::{Place, Places};
 use super::queues::{self, Queues};
 use super::record::{Recording, Site};
 use super::recorded::record_on;
-use crate::quiet_image::mounted;
+use crate::quiet_image::mounted_for;
 use anyhow::{Context as _, Result};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
@@ -17,9 +17,6 @@ use uext4_ext4::MountOptions;
 use uext4_sync::stat;
 use uext4_testkit::operation::{Op, apply, find};
 
-/// Bytes of the image for each CPU: two lines of an inode bitmap for each, and two for the rest.
-const IMAGE_BYTES: u64 = 32 << 20;
-const JOURNAL_BYTES: u64 = 1 << 30;
 const FILE_BYTES: usize = 16 << 10;
 /// Files that each CPU creates while locks are counted.
 const COUNTED: usize = 16;
@@ -105,9 +102,7 @@ fn prepared(cpu: usize) -> Vec<Op> {
 }
 
 fn world(cpus: &[Cpu], options: &MountOptions) -> Result<Arc<World>> {
-    let bytes = JOURNAL_BYTES + IMAGE_BYTES * (cpus.len() as u64 + 64);
-    // So large a journal that no CPU waits for room in a transaction.
-    let fs = mounted(bytes, Some(JOURNAL_BYTES), options)?;
+    let fs = mounted_for(cpus.len(), 0, options)?;
     for (number, cpu) in cpus.iter().enumerate() {
         let fs = Arc::clone(&fs);
         cpu.run(move || {

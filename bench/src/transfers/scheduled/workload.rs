@@ -2,7 +2,7 @@
 
 use super::{Choice, Workload};
 use crate::aligned::AlignedBuf;
-use crate::quiet_image::mounted;
+use crate::quiet_image::mounted_for;
 use anyhow::{Context as _, Result};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -13,15 +13,6 @@ use uext4_vfs::{Caller, FileSystem, IoFlags, NewKind, NewNode};
 /// The class of the locks of a device in memory, which are not of the engine.
 pub const DEVICE_LOCK: &str = "device";
 
-/// So large a journal that no transaction ends because it is full: at least so, and for each worker so, as each CPU takes credits
-/// in advance.
-const JOURNAL_BYTES_MIN: u64 = 1 << 30;
-const JOURNAL_BYTES_PER_WORKER: u64 = 16 << 20;
-/// The image has an inode for so many bytes.
-const BYTES_PER_INODE: u64 = 16 << 10;
-/// For each worker four cache lines of an inode bitmap, and for the rest those of so many workers.
-const WORKER_BYTES: u64 = 4 * 512 * BYTES_PER_INODE;
-const SPARE_WORKERS: u64 = 64;
 /// The size of the file of randrw, and of each read and write.
 const FILE_BYTES: u64 = 16 << 20;
 const IO_BYTES: u64 = 4096;
@@ -59,14 +50,6 @@ pub enum Place {
     },
 }
 
-/// An image with room for `inodes` of each worker.
-fn image(workers: usize, inodes: u32, options: &MountOptions) -> Result<Arc<Ext4>> {
-    let of_worker = WORKER_BYTES.max(u64::from(inodes) * BYTES_PER_INODE);
-    let journal = JOURNAL_BYTES_MIN.max(workers as u64 * JOURNAL_BYTES_PER_WORKER);
-    let bytes = 2 * journal + (workers as u64 + SPARE_WORKERS) * of_worker;
-    mounted(bytes, Some(journal), options)
-}
-
 fn new_node(kind: NewKind<'_>) -> NewNode<'_> {
     NewNode { mode: 0o755, kind }
 }
@@ -80,7 +63,7 @@ impl Place {
         let root = Caller::root();
         match workload {
             Workload::Mdtest | Workload::CreateUnlink => {
-                let fs = image(workers, items, &choice.options)?;
+                let fs = mounted_for(workers, items, &choice.options)?;
                 let top = fs.root()?;
                 // Below one directory, as mdtest lays them out.
                 let all = fs.create(&root, &top, b"all", &new_node(NewKind::Directory))?;
@@ -93,7 +76,7 @@ impl Place {
                 })
             }
             Workload::Randrw => {
-                let fs = image(workers, 0, &choice.options)?;
+                let fs = mounted_for(workers, 0, &choice.options)?;
                 let top = fs.root()?;
                 let file = fs.create(&root, &top, b"file", &new_node(NewKind::Regular))?;
                 let data = AlignedBuf::zeroed(FILE_BYTES as usize);
