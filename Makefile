@@ -2,11 +2,11 @@
 #
 # make quick    after a change: format, clippy and unit tests of the packages that differ from main; about a minute
 # make check    formatting, clippy and documentation, warnings denied; about two minutes
-# make deny     licences, duplicates and sources of the dependencies; seconds, and three minutes where it installs cargo-deny;
+# make deny     licences, duplicates and sources of the dependencies, where they changed; seconds, and a minute where it installs cargo-deny;
 #               with ADVISORIES=1 their advisories, from GitHub
 # make test     every test (kernel mounts and loop devices where the machine has them); about fourteen minutes
 # make api      the library's interface beside tools/api.json.gz, the packages as crates.io takes them, other targets; about two
-#               minutes, and three more where it installs cargo-semver-checks
+#               minutes, and three to eight more where the interface changed and it installs cargo-semver-checks
 # make page     the page of the benchmarks in Chromium, which it installs; about a minute
 # make demo     an image from a real tree: built, checked, read back, measured beside mke2fs -d; then every workload
 #               and variant for a moment, as one page, target/report/report.html; about five minutes
@@ -86,6 +86,7 @@ nightly: setup
 	UEXT4_FAULT_SWEEP=1 UEXT4_RESULTS=$(CURDIR)/crates/testkit/results/faults.jsonl \
 	cargo test --release -p uext4-testkit --test fault every_device_call::
 	UEXT4_MATRIX=1 cargo test --release -p uext4-testkit --test kernel matrix::
+	UEXT4_MOMENTS=20 cargo test --release -p uext4-testkit --test command interrupted::
 	$(MAKE) crash soak explore
 
 bench: setup

@@ -2,10 +2,12 @@
 # Checks what other programs depend on: the library's interface beside the stored one (cargo-semver-checks), the packages
 # as crates.io takes them, and targets other than this machine's.
 # usage: api.sh [baseline]   baseline: stores the interface as it is now, which belongs to a new version
-# Installs cargo-semver-checks where it is missing: a debug build, as it runs for seconds and builds in minutes.
+# Installs cargo-semver-checks where it is missing and the interface differs from the one that it accepted last (accepted): a debug
+# build, as it runs for seconds and builds in minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 stored=tools/api.json.gz
+accepted=tools/api.accepted
 # The interface without the feature `unstable`. Rust's JSON is behind a flag, and its format that of one toolchain.
 RUSTC_BOOTSTRAP=1 cargo rustdoc -q -p uext4 --lib --target-dir target/api -- -Zunstable-options --output-format json
 now=target/api/doc/uext4.json
@@ -17,12 +19,19 @@ for crate in api["external_crates"].values(): crate["path"] = ""
 json.dump(api, sys.stdout, separators=(",", ":"), sort_keys=True)' <"$now" | gzip -9 -n >"$stored"
   exit
 fi
-if ! cargo semver-checks --version >/dev/null 2>&1; then
-  echo "api: installing cargo-semver-checks in $(dirname "$(command -v cargo)"), about three minutes"
-  cargo install cargo-semver-checks --version 0.51.0 --locked --debug --quiet
+sum=$({ cat "$stored"; tools/api_listing.py <"$now"; } | sha256sum | cut -d' ' -f1)
+if [ "$sum" = "$(cat "$accepted")" ]; then
+  echo "api: the interface is the one that cargo-semver-checks accepted last"
+else
+  if ! cargo semver-checks --version >/dev/null 2>&1; then
+    echo "api: installing cargo-semver-checks in $(dirname "$(command -v cargo)"), three to eight minutes"
+    cargo install cargo-semver-checks --version 0.51.0 --locked --debug --quiet
+  fi
+  gunzip -c "$stored" >target/api/stored.json
+  cargo semver-checks --baseline-rustdoc target/api/stored.json --current-rustdoc "$now"
+  echo "$sum" >"$accepted"
+  echo "api: accepted; please commit $accepted"
 fi
-gunzip -c "$stored" >target/api/stored.json
-cargo semver-checks --baseline-rustdoc target/api/stored.json --current-rustdoc "$now"
 
 echo "api: cargo publish --dry-run"
 # --allow-dirty: the packages' content is what is checked, not the checkout.

@@ -6,10 +6,10 @@ use rustix::process::{Pid, kill_process};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// Moments at which each command is interrupted.
-const MOMENTS: u32 = 10;
-/// As often it is tried, as it may have ended before.
-const TRIES: u32 = 3 * MOMENTS;
+/// Moments at which each command is interrupted; `UEXT4_MOMENTS` asks for more.
+const MOMENTS: u32 = 4;
+/// For each so often it is tried, as it may have ended before.
+const TRIES: u32 = 3;
 /// Steps of this part of the whole, wrapped around, meet each part of it alike, however many there are: the golden ratio.
 const STEP: f64 = 0.618_034;
 
@@ -166,6 +166,8 @@ fn nothing_is_lost(case: &Case, before: &Tree, now: &Tree) {
 
 #[test]
 fn a_signal_leaves_each_file_as_before_or_after() {
+    let moments =
+        std::env::var("UEXT4_MOMENTS").map_or(MOMENTS, |moments| moments.parse().unwrap());
     let original = prepared();
     let before = state(&original);
     for case in CASES {
@@ -175,8 +177,8 @@ fn a_signal_leaves_each_file_as_before_or_after() {
         let whole = start.elapsed();
         let after = state(&done);
         let mut interrupted = 0;
-        for attempt in 0..TRIES {
-            if interrupted == MOMENTS {
+        for attempt in 0..TRIES * moments {
+            if interrupted == moments {
                 break;
             }
             let workdir = copy(&original);

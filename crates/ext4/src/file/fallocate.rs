@@ -18,7 +18,7 @@ use crate::run::Run;
 use uext4_ondisk::EXTENT_LEN_MAX_UNWRITTEN;
 use uext4_vfs::io::Fallocate;
 
-/// What publishing a run of unwritten blocks changes: superblock, descriptors, bitmap, inode, extent nodes.
+/// What publishing a run of unwritten blocks changes: descriptors, bitmap, inode, extent nodes.
 const PUBLISH_CREDITS: u32 = 24;
 
 impl FileIo {

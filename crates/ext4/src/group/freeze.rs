@@ -9,7 +9,7 @@ use crate::prelude::*;
 use crate::superblock::with_superblock;
 use crate::{group, kinds};
 use uext4_jbd2::buffer::FreezeHook;
-use uext4_ondisk::CsumSeed;
+use uext4_ondisk::{CsumSeed, RawSuperblock};
 
 /// The file system's hook in the journal.
 #[derive(Debug)]
@@ -57,16 +57,7 @@ impl Freezer {
     }
 
     fn superblock(&self, data: &mut [u8]) {
-        let (mut blocks, mut inodes) = (0u64, 0u32);
-        for group in self.groups.iter() {
-            blocks += u64::from(group.free_blocks.load(Relaxed));
-            inodes = inodes.wrapping_add(group.free_inodes());
-        }
-        with_superblock(data, self.super_at, |raw| {
-            raw.set_free_blocks_count(blocks);
-            raw.free_inodes_count = inodes.into();
-            raw.update_checksum();
-        });
+        with_superblock(data, self.super_at, RawSuperblock::update_checksum);
     }
 
     fn descriptors(&self, first: u32, data: &mut [u8]) {

@@ -24,6 +24,9 @@ pub const LINE_BITS: u32 = 512;
 /// A CPU that found no line of the bitmap to claim in.
 const NO_LINE_LEFT: u32 = u32::MAX;
 
+/// So many inodes a CPU claims elsewhere before it searches again for a line here.
+const PASSES: u32 = LINE_BITS;
+
 /// The inode bitmap of a group.
 #[derive(Debug)]
 pub struct InodeBits {
@@ -37,8 +40,6 @@ pub struct InodeBits {
     full: AtomicBool,
     /// Of each cache line of the bitmap the CPU that claims in it, its number plus one; 0 for none.
     owners: Box<[AtomicU32]>,
-    /// A CPU found no line to claim in, and no bit was cleared since; a hint.
-    crowded: AtomicBool,
     cpus: PerUsedCpu<Cpu>,
     /// When each inode was deleted, in seconds since 1970, and 0 for not since the mount; without a
     /// journal only.
@@ -54,6 +55,8 @@ struct Cpu {
     owner: u32,
     /// The number of the cache line that it owns, plus one; 0 before the first, [`NO_LINE_LEFT`] after the last.
     line: AtomicU32,
+    /// How many more claims pass the group over, while `line` is [`NO_LINE_LEFT`].
+    passes: AtomicU32,
     /// Inodes released less inodes claimed.
     free: AtomicI32,
     /// Directories made less directories removed.
@@ -71,7 +74,6 @@ impl InodeBits {
             owners: (0..(bytes.len() as u32 * 8).div_ceil(LINE_BITS))
                 .map(|_| AtomicU32::new(0))
                 .collect(),
-            crowded: AtomicBool::new(false),
             cpus: PerUsedCpu::new(),
             deleted: OnceLock::new(),
             first_deleted_s: AtomicU32::new(0),
@@ -130,15 +132,14 @@ impl InodeBits {
         }
     }
 
-    /// Says that a bit was cleared.
+    /// Says that a bit was cleared. The CPU that cleared it searches for a line again, others do when they have passed the
+    /// group over often enough: what all of them read would be written by each that clears the first bit.
     #[inline]
     pub fn note_room(&self) {
         if self.full.load(SeqCst) {
             self.full.store(false, SeqCst);
         }
-        if self.crowded.load(Relaxed) {
-            self.crowded.store(false, Relaxed);
-        }
+        self.cpu().passes.store(0, Relaxed);
     }
 
     #[inline(always)]
@@ -146,6 +147,7 @@ impl InodeBits {
         self.cpus.get_or_init(|cpu| Cpu {
             owner: cpu as u32 + 1,
             line: AtomicU32::new(0),
+            passes: AtomicU32::new(0),
             free: AtomicI32::new(0),
             dirs: AtomicI32::new(0),
         })
@@ -153,8 +155,20 @@ impl InodeBits {
 
     /// Whether this CPU may find a cache line of the bitmap to claim in.
     #[inline]
-    pub fn has_line(&self) -> bool {
-        !self.crowded.load(Relaxed) || self.cpu().line.load(Relaxed) != NO_LINE_LEFT
+    fn may_have_line(&self) -> bool {
+        let cpu = self.cpu();
+        cpu.line.load(Relaxed) != NO_LINE_LEFT || cpu.passes.load(Relaxed) == 0
+    }
+
+    /// As [`InodeBits::may_have_line`], for a claim that goes elsewhere if not.
+    #[inline]
+    pub fn has_line_for_claim(&self) -> bool {
+        let may = self.may_have_line();
+        if !may {
+            let passes = &self.cpu().passes;
+            passes.store(passes.load(Relaxed).saturating_sub(1), Relaxed);
+        }
+        may
     }
 
     fn lines(&self, end: u32) -> &[AtomicU32] {
@@ -172,7 +186,7 @@ impl InodeBits {
         retries: &mut u64,
     ) -> Option<u32> {
         let cpu = self.cpu();
-        if !self.has_line() {
+        if !self.may_have_line() {
             return None;
         }
         let own = match cpu.line.load(Relaxed) {
@@ -205,8 +219,8 @@ impl InodeBits {
                 return Some(index);
             }
         }
+        cpu.passes.store(PASSES, Relaxed);
         self.move_to_line(cpu, NO_LINE_LEFT);
-        self.crowded.store(true, Relaxed);
         None
     }
 

@@ -24,7 +24,7 @@ impl InodeAllocator {
     /// it, too, and with `share` also among the bits of other CPUs.
     ///
     /// # Journal
-    /// Three credits: superblock, descriptors, bitmap. The handle starts here at the latest.
+    /// Two credits: descriptors, bitmap. The handle starts here at the latest.
     pub(super) fn claim_bit(
         &self,
         late: &LazyHandle<'_>,

@@ -21,7 +21,7 @@
 //! free inodes were all deleted just now is passed over while another group has one that was not.
 //!
 //! # Invariants
-//! Journal access to the superblock, the descriptor block and the bitmap block precedes the change of a bit.
+//! Journal access to the descriptor block and the bitmap block precedes the change of a bit.
 //! Counters are changed in the same handle as the bit.
 //!
 //! # Locking
@@ -47,6 +47,7 @@ use crate::options::ialloc_variant::IallocVariant;
 use crate::prelude::*;
 use crate::volume::Volume;
 use crate::volume::handles::LazyHandle;
+use orlov::SummedRooms;
 use rest::Rest;
 
 /// Groups from the parent's on that a CPU searches for a part of the bitmap of its own before it shares one.
@@ -57,6 +58,7 @@ pub struct InodeAllocator {
     volume: Arc<Volume>,
     /// The group of the next top-level directory.
     next_top_group: CachePadded<AtomicU32>,
+    rooms: SummedRooms,
 }
 
 impl InodeAllocator {
@@ -64,6 +66,7 @@ impl InodeAllocator {
         InodeAllocator {
             volume,
             next_top_group: CachePadded::new(AtomicU32::new(0)),
+            rooms: SummedRooms::new(),
         }
     }
 }
@@ -72,7 +75,7 @@ impl InodeAllocator {
     /// Claims an inode number for a child of `parent`.
     ///
     /// # Journal
-    /// Three credits: superblock, descriptors, bitmap. The handle starts here at the latest.
+    /// Two credits: descriptors, bitmap. The handle starts here at the latest.
     ///
     /// # Errors
     /// [`Ext4Error::NoInode`].
@@ -145,7 +148,8 @@ impl InodeAllocator {
                 .groups()
                 .get(no.0 as usize)
                 .is_some_and(|group| {
-                    group.has_free_inode() && group.inode_bits().is_none_or(InodeBits::has_line)
+                    group.has_free_inode()
+                        && group.inode_bits().is_none_or(InodeBits::has_line_for_claim)
                 })
         };
         Ok(parent
@@ -202,7 +206,7 @@ impl InodeAllocator {
         let Some(bits) = self.volume.or_leave(group, self.inode_bits(group)) else {
             return Ok(None);
         };
-        if !share && !bits.has_line() {
+        if !share && !bits.has_line_for_claim() {
             return Ok(None);
         }
         let end = self.volume.geometry().inodes_per_group;
@@ -225,7 +229,7 @@ impl InodeAllocator {
     /// Claims just this inode number; false if it is in use.
     ///
     /// # Journal
-    /// Three credits, as [`InodeAllocator::claim_ino`].
+    /// Two credits, as [`InodeAllocator::claim_ino`].
     pub(crate) fn claim_this_ino(
         &self,
         handle: &Handle<'_>,
@@ -284,7 +288,7 @@ impl InodeAllocator {
     /// Gives an inode number back.
     ///
     /// # Journal
-    /// Three credits, as [`InodeAllocator::claim_ino`].
+    /// Two credits, as [`InodeAllocator::claim_ino`].
     ///
     /// # Errors
     /// A number that is not in use, which is damage.

@@ -3,14 +3,22 @@
 //! Top-level directories spread: each is placed where few are, and inodes and blocks are free. Others stay
 //! near their parent while there is room. With `flex_bg` all that holds of flex groups, as their
 //! metadata lies together.
+//!
+//! What is free in all groups is summed once for many directories: the sum reads what every CPU counted in every group.
+//! A directory may so be placed by what held up to [`REUSED_MAX`] directories of its CPU before, and in the same transaction.
 
 use crate::group::Group;
 use crate::inode::Inode;
 use crate::inode_allocator::InodeAllocator;
 use crate::prelude::*;
+use arc_swap::{ArcSwapOption, Guard};
+use uext4_sync::PerCpu;
+
+/// A CPU places so many directories by one sum.
+const REUSED_MAX: u32 = 64;
 
 /// What is free in some groups, and the directories in them.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Room {
     inodes: u64,
     blocks: u64,
@@ -27,16 +35,20 @@ impl Room {
     }
 }
 
-impl InodeAllocator {
-    /// Where a child directory of `parent` goes, whose group is `home`.
-    pub(super) fn orlov_group(&self, parent: &Inode, home: GroupNo) -> GroupNo {
-        let per_flex = 1usize << self.volume.geometry().log_groups_per_flex;
-        let flexes: Vec<Room> = self
-            .volume
-            .groups()
-            .chunks(per_flex)
-            .map(Room::of)
-            .collect();
+/// The room of each flex group, as it was summed up.
+#[derive(Debug)]
+struct Rooms {
+    flexes: Box<[Room]>,
+    mean: Room,
+    /// The transaction that ran then.
+    tid: u64,
+    /// Distinguishes this sum from others.
+    number: u64,
+}
+
+impl Rooms {
+    fn sum(groups: &[Group], per_flex: usize, tid: u64, number: u64) -> Rooms {
+        let flexes: Box<[Room]> = groups.chunks(per_flex).map(Room::of).collect();
         let count = flexes.len().max(1) as u64;
         let sum = |f: fn(&Room) -> u64| flexes.iter().map(f).sum::<u64>();
         let mean = Room {
@@ -44,16 +56,95 @@ impl InodeAllocator {
             blocks: sum(|r| r.blocks) / count,
             dirs: sum(|r| r.dirs) / count,
         };
+        Rooms {
+            flexes,
+            mean,
+            tid,
+            number,
+        }
+    }
+}
+
+/// The last sum, and how often each CPU may still use it.
+#[derive(Debug)]
+pub(super) struct SummedRooms {
+    last: ArcSwapOption<Rooms>,
+    next_number: AtomicU64,
+    cpus: PerCpu<Reuse>,
+}
+
+/// What a CPU knows of the sum that it used.
+#[derive(Debug)]
+struct Reuse {
+    number: AtomicU64,
+    left: AtomicU32,
+}
+
+impl SummedRooms {
+    pub(super) fn new() -> SummedRooms {
+        SummedRooms {
+            last: ArcSwapOption::empty(),
+            next_number: AtomicU64::new(1),
+            cpus: PerCpu::new(|_| Reuse {
+                number: AtomicU64::new(0),
+                left: AtomicU32::new(0),
+            }),
+        }
+    }
+
+    /// The last sum, if it is of the transaction that runs and this CPU has not used it for `most` directories.
+    fn reuse(&self, tid: u64, most: u32) -> Option<Guard<Option<Arc<Rooms>>>> {
+        let last = self.last.load();
+        let rooms = last.as_ref().filter(|rooms| rooms.tid == tid)?;
+        let cpu = self.cpus.get();
+        if cpu.number.load(Relaxed) != rooms.number {
+            cpu.number.store(rooms.number, Relaxed);
+            cpu.left.store(most, Relaxed);
+        }
+        let left = cpu.left.load(Relaxed).checked_sub(1)?;
+        cpu.left.store(left, Relaxed);
+        Some(last)
+    }
+}
+
+impl InodeAllocator {
+    /// Where a child directory of `parent` goes, whose group is `home`.
+    pub(super) fn orlov_group(&self, parent: &Inode, home: GroupNo) -> GroupNo {
+        let geometry = self.volume.geometry();
+        let per_flex = 1usize << geometry.log_groups_per_flex;
+        let tid = self.volume.journal().running_tid();
+        // In small groups a few directories make a difference.
+        let inodes = geometry.inodes_per_group.saturating_mul(per_flex as u32);
+        let reused = self.rooms.reuse(tid, (inodes / 256).min(REUSED_MAX));
+        let reused = reused.as_ref().and_then(|last| last.as_deref());
+        let found = reused.and_then(|rooms| self.flex_group(rooms, parent, home, per_flex));
+        found.unwrap_or_else(|| {
+            let number = self.rooms.next_number.fetch_add(1, Relaxed);
+            let rooms = Rooms::sum(self.volume.groups(), per_flex, tid, number);
+            let rooms = Arc::new(rooms);
+            self.rooms.last.store(Some(Arc::clone(&rooms)));
+            self.flex_group(&rooms, parent, home, per_flex)
+                .or_else(|| self.any_group(home, rooms.mean.inodes / per_flex as u64))
+                .unwrap_or(home)
+        })
+    }
+
+    /// The group for a child directory of `parent` by what is free in all; `None` where those that are right have no room.
+    fn flex_group(
+        &self,
+        rooms: &Rooms,
+        parent: &Inode,
+        home: GroupNo,
+        per_flex: usize,
+    ) -> Option<GroupNo> {
+        let (flexes, mean) = (&*rooms.flexes, rooms.mean);
         let is_top = parent.ino == Ino::ROOT || parent.flags().contains(InodeFlags::TOPDIR);
         let chosen = if is_top {
-            self.top_flex(&flexes, mean)
+            self.top_flex(flexes, mean)
         } else {
-            self.near_flex(&flexes, mean, home.0 as usize / per_flex)
+            self.near_flex(flexes, mean, home.0 as usize / per_flex)
         };
-        chosen
-            .and_then(|flex| self.group_in_flex(flex, per_flex, home))
-            .or_else(|| self.any_group(home, mean.inodes / per_flex as u64))
-            .unwrap_or(home)
+        chosen.and_then(|flex| self.group_in_flex(flex, per_flex, home))
     }
 
     /// The flex group with the fewest directories of those that have more room than the mean. The

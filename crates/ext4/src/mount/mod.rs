@@ -144,6 +144,7 @@ impl Ext4 {
                 raw.set_features(raw.compat(), raw.incompat(), ro_compat);
                 raw.state = (raw.state.get() & !uext4_ondisk::STATE_CLEAN).into();
             }
+            self.volume.count_free(raw);
             raw.mnt_count = raw.mnt_count.get().saturating_add(1).into();
             raw.set_mount_time(unix_now());
         })?;
@@ -187,6 +188,7 @@ impl Ext4 {
         self.volume.journal().close(|handle| {
             let orphans_left = self.orphans.any_left();
             self.volume.change_superblock(handle, |raw| {
+                self.volume.count_free(raw);
                 let mut ro_compat = raw.ro_compat();
                 if !orphans_left {
                     ro_compat -= RoCompat::ORPHAN_PRESENT;

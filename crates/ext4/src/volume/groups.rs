@@ -44,10 +44,9 @@ impl Volume {
         })
     }
 
-    /// Journal access to what every change of a group changes: superblock and descriptor block.
+    /// Journal access to what every change of a group changes: its descriptor block.
     #[inline]
     pub(crate) fn access_group(&self, handle: &Handle<'_>, group: &Group) -> Result<()> {
-        handle.access(&self.super_buffer)?;
         handle.access_native(&group.desc_buffer)?;
         Ok(())
     }

@@ -158,8 +158,8 @@ impl Volume {
         u64::from(self.sb.geometry.block_size)
     }
 
-    pub(crate) fn reserved_blocks(&self) -> i64 {
-        i64::try_from(self.sb.raw.reserved_blocks_count()).unwrap_or(i64::MAX)
+    pub(crate) fn reserved_blocks(&self) -> isize {
+        isize::try_from(self.sb.raw.reserved_blocks_count()).unwrap_or(isize::MAX)
     }
 
     /// Whether the superblock says that the journal needs recovery.

@@ -24,6 +24,18 @@ impl Volume {
         Ok(())
     }
 
+    /// Sets the superblock's counts of free blocks and inodes to the sums of the groups'. As with the kernel they are current
+    /// after a mount and an unmount only: a mount, or a check of an image that was not unmounted, sums the groups.
+    pub(crate) fn count_free(&self, raw: &mut RawSuperblock) {
+        let (mut blocks, mut inodes) = (0u64, 0u32);
+        for group in self.groups() {
+            blocks += u64::from(group.free_blocks.load(Relaxed));
+            inodes = inodes.wrapping_add(group.free_inodes());
+        }
+        raw.set_free_blocks_count(blocks);
+        raw.free_inodes_count = inodes.into();
+    }
+
     /// Says in the superblock that the file system uses features from now on that it did not have when it
     /// was made, as the kernel does with those that need no more than that.
     ///

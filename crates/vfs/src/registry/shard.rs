@@ -68,6 +68,9 @@ impl<K, S> Entry<K, S> {
     }
 }
 
+/// A table has room for so many at first, in 4 KiB and a half: small tables of several shards would lie in one cache line.
+const TABLE_ENTRIES_MIN: usize = 448;
+
 /// The superblocks of one shard.
 pub(super) enum Index<K, S> {
     /// In no order.
@@ -107,6 +110,9 @@ impl<K: Eq, S> Index<K, S> {
                 entries.push(entry);
             }
             Index::Table(entries) => {
+                if entries.capacity() == 0 {
+                    entries.reserve(TABLE_ENTRIES_MIN, |e| e.hash);
+                }
                 entries.insert_unique(entry.hash, entry, |e| e.hash);
             }
         }

@@ -1,0 +1,114 @@
+//! A count that many CPUs change and few need exactly.
+
+use crate::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed};
+use crate::{CachePadded, PerCpu};
+
+/// A count to which each CPU adds on a line of its own, and then to one that all share, many at a time.
+#[derive(Debug)]
+pub struct BatchedCount {
+    /// What is not in `shared` yet. Only the sum of all means anything.
+    cpus: PerCpu<Part>,
+    shared: CachePadded<AtomicIsize>,
+    batch: isize,
+}
+
+#[derive(Debug)]
+struct Part {
+    count: AtomicIsize,
+    /// Whether `shared` changed here since the caller last asked.
+    added: AtomicBool,
+}
+
+impl BatchedCount {
+    /// One that starts at `count`. Its estimate is to differ by at most `error_max` while nothing changes it, and a CPU adds
+    /// `batch_max` to the number that all share at a time, or one change if that is more.
+    pub fn new(count: isize, error_max: usize, batch_max: usize) -> BatchedCount {
+        let cpus = PerCpu::new(|_| Part {
+            count: AtomicIsize::new(0),
+            added: AtomicBool::new(false),
+        });
+        let each = error_max / cpus.iter().count();
+        BatchedCount {
+            cpus,
+            shared: CachePadded::new(AtomicIsize::new(count)),
+            batch: each.clamp(1, batch_max).cast_signed(),
+        }
+    }
+
+    /// Changes the count.
+    #[inline(always)]
+    pub fn add(&self, change: isize) {
+        let part = self.cpus.get();
+        let count = part.count.fetch_add(change, Relaxed) + change;
+        if count.abs() >= self.batch {
+            let all = part.count.swap(0, Relaxed);
+            self.shared.fetch_add(all, Relaxed);
+            part.added.store(true, Relaxed);
+        }
+    }
+
+    /// The count, exactly when nothing changes it meanwhile; accesses a line of every CPU.
+    pub fn exact(&self) -> isize {
+        let parts: isize = self.cpus.iter().map(|part| part.count.load(Relaxed)).sum();
+        self.shared.load(Relaxed) + parts
+    }
+
+    /// The count without what CPUs have not added yet, if it changed on this CPU since this was last asked here.
+    pub fn estimate(&self) -> Option<isize> {
+        let added = &self.cpus.get().added;
+        if !added.load(Relaxed) {
+            return None;
+        }
+        added.store(false, Relaxed);
+        Some(self.shared.load(Relaxed))
+    }
+
+    /// Whether the count is above `limit`: exactly when nothing changes it meanwhile. Accesses a line of every CPU only
+    /// where the estimate is near the limit.
+    pub fn is_above(&self, limit: isize) -> bool {
+        let error_max = self
+            .batch
+            .saturating_mul(self.cpus.iter().count().cast_signed());
+        self.shared.load(Relaxed) > limit.saturating_add(error_max) || self.exact() > limit
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_count_is_kept_one_by_one() {
+        let count = BatchedCount::new(0, 1, 64);
+        assert_eq!(count.estimate(), None);
+        count.add(1);
+        assert_eq!(count.estimate(), Some(1));
+        assert_eq!(count.estimate(), None, "nothing changed");
+        count.add(-1);
+        assert_eq!((count.estimate(), count.exact()), (Some(0), 0));
+    }
+
+    #[test]
+    fn a_large_count_is_kept_in_batches() {
+        let count = BatchedCount::new(0, 1 << 16, 64);
+        for n in 1..=1000 {
+            count.add(1);
+            assert_eq!(count.exact(), n);
+            if let Some(estimate) = count.estimate() {
+                assert!(estimate <= n && estimate + 128 > n, "{estimate}, {n}");
+            }
+        }
+    }
+
+    /// Near the limit as far from it.
+    #[test]
+    fn a_count_is_compared_exactly() {
+        let count = BatchedCount::new(10_000, 1 << 16, 64);
+        for n in (0..10_000).rev() {
+            count.add(-1);
+            for limit in [n - 1, n, n + 1, 5_000] {
+                assert_eq!(count.is_above(limit), n > limit, "{n}, {limit}");
+            }
+        }
+    }
+}
