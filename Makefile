@@ -112,10 +112,10 @@ soak: setup
 	UEXT4_SOAK_SECONDS=300 UEXT4_SOAK_NAMESPACES=10000 cargo test --release -p uext4-testkit --test mqueue_soak -- --nocapture
 
 shuttle:
-	RUSTFLAGS="--cfg shuttle" cargo test --target-dir target/shuttle -p uext4-testkit --test schedule
+	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tools/cfg/shuttle cargo test --workspace --test schedule
 
 loom:
-	RUSTFLAGS="--cfg loom" cargo test --release --target-dir target/loom -p uext4-ext4 --lib --test loom_bitmap loom_
+	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tools/cfg/loom CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p uext4-ext4 --lib --test loom_bitmap loom_
 
 conflicts:
 	RUSTFLAGS="--cfg virtual_cpus" cargo test --profile conflicts --target-dir target/conflicts -p uext4-ext4 --lib virtual_cpus -- --test-threads=1

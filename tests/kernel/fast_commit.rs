@@ -90,7 +90,11 @@ fn one(seed: u64) -> Result<Done> {
     std::fs::copy(&image, &theirs)?;
     let seen = recovered_tree(&ours)?;
     check_guaranteed(&seen, &guaranteed, features(seed))?;
-    let compared = compared(seed, &seen, &ours, &theirs, &dir.path().join("mount"))?;
+    let compared = compared(seed, &seen, &ours, &theirs, &dir.path().join("mount"));
+    let compared = match compared {
+        Ok(compared) => compared,
+        Err(why) => return Err(why.context(format!("kept in {}", dir.keep().display()))),
+    };
     // Without them there is less.
     let without = without_fast_commits(&image, dir.path())?;
     Ok(Done {
@@ -116,18 +120,23 @@ fn compared(seed: u64, seen: &Tree, ours: &Path, theirs: &Path, mount_dir: &Path
     }
     // Names of one file that come and go, and directories that go, the kernel replays wrong: names stay
     // that were removed, of files that have the number since. Some it refuses to replay at all.
-    if is_plain(seed) {
-        compare(seen, ours, theirs, mount_dir)?;
+    match is_plain(seed) {
+        true => compare(seen, ours, theirs, mount_dir),
+        false => Ok(false),
     }
-    Ok(is_plain(seed))
 }
 
-/// Our replay against the kernel's.
-fn compare(seen: &Tree, ours: &Path, theirs: &Path, mount_dir: &Path) -> Result<()> {
+/// Our replay against the kernel's; whether that is one to compare with.
+fn compare(seen: &Tree, ours: &Path, theirs: &Path, mount_dir: &Path) -> Result<bool> {
     let before = oracle::kernel_tree(theirs, mount_dir)?;
     // The kernel's counts the links of directories wrong. As for sizes it is right, and e2fsck makes files
     // longer that have blocks past their end.
     let said = oracle::repair(theirs)?;
+    // About one in fifty replays of Linux 6.18 leaves a file with a name more than it counts.
+    if said.contains("ref count is") {
+        println!("the kernel's replay is wrong: {said}");
+        return Ok(false);
+    }
     let a = oracle::kernel_tree(ours, mount_dir)?;
     let mut b = oracle::kernel_tree(theirs, mount_dir)?;
     for (path, entry) in &mut b {
@@ -141,7 +150,7 @@ fn compare(seen: &Tree, ours: &Path, theirs: &Path, mount_dir: &Path) -> Result<
             bail!("{what} / of the kernel's: {difference}\n{said}");
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Whether the workload keeps to what the kernel replays right.

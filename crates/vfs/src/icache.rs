@@ -35,6 +35,7 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::sync::Arc;
 use uext4_sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use uext4_sync::percpu::cpu_shards;
 use uext4_sync::{BatchedCount, CachePadded, Condvar, Mutex, MutexGuard, class};
 
 /// The variants of mechanism 3 (`icache=`).
@@ -113,6 +114,9 @@ impl<I> Buckets<I> {
 /// A CPU counts so many slots before it says so to the others.
 const SLOTS_BATCH: usize = 64;
 
+/// So many buckets for each CPU at least, that the inodes of two seldom meet in one.
+const BUCKETS_PER_CPU: usize = 64;
+
 /// A hint collects so many inodes on the stack: a 4 KiB block of 128-byte inodes.
 const HINT_BATCH: usize = 32;
 
@@ -122,7 +126,11 @@ impl<I: CachedInode> InodeCache<I> {
     pub fn new(variant: IcacheVariant, capacity: usize, inodes_per_block: u32) -> InodeCache<I> {
         debug_assert!(inodes_per_block.is_power_of_two());
         // 64 inodes are a handful of inode-table blocks, in a table of 2 KiB.
-        let buckets = (capacity / 64).clamp(16, 1 << 15).next_power_of_two();
+        let for_cpus = BUCKETS_PER_CPU * cpu_shards();
+        let buckets = (capacity / 64)
+            .max(for_cpus)
+            .clamp(16, 1 << 15)
+            .next_power_of_two();
         let shard = |buckets| {
             CachePadded::new(Shard {
                 buckets: Mutex::new(&class::ICACHE, buckets),
