@@ -232,7 +232,7 @@ impl Mount {
     ///
     /// # Errors
     /// `EIO`: the device failed, or the journal was aborted.
-    pub fn end(self) -> Result<()> {
+    pub fn end(&self) -> Result<()> {
         let superblock = self.0.mounted.superblock.lock().take();
         let Some(superblock) = superblock else {
             return Ok(());

@@ -149,7 +149,7 @@ impl OpenOptions {
 
     /// Opens a file that exists.
     pub(crate) fn open_node(&self, session: &Session, node: InodeRef) -> Result<File> {
-        let (mount, caller) = (session.mount_of_file(), &session.caller);
+        let (mount, caller) = (session.mount.of_file(), &session.caller);
         let open = OpenFile::open(mount, caller, node, self.flags())?;
         Ok(File::new(open, caller.clone()))
     }
@@ -177,7 +177,7 @@ impl OpenOptions {
         if !created {
             return self.open_node(session, node);
         }
-        let open = OpenFile::new(session.mount_of_file(), caller, node, self.flags());
+        let open = OpenFile::new(session.mount.of_file(), caller, node, self.flags());
         Ok(File::new(open, caller.clone()))
     }
 

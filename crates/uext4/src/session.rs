@@ -1,6 +1,7 @@
 //! A mount, used on behalf of one caller.
 
 use crate::mount::Mount;
+use std::ops::Deref;
 use std::sync::Arc;
 use uext4_ext4::InodeRef;
 use uext4_sync::PerCpu;
@@ -9,31 +10,46 @@ use uext4_vfs::{Caller, FileSystem, Parent, Result, WalkFlags, resolve, resolve_
 /// A mount, used on behalf of one caller.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
-    pub mount: Mount,
+    pub mount: Arc<SharedMount>,
     pub caller: Caller,
-    /// What an open file has of the mount: the files that different CPUs open share no count.
-    of_cpus: Arc<PerCpu<Mount>>,
+}
+
+/// A mount, with what open files have of it: those that different CPUs open share no count.
+#[derive(Debug)]
+pub(crate) struct SharedMount {
+    mount: Mount,
+    of_files: PerCpu<Mount>,
+}
+
+impl SharedMount {
+    /// The mount, for a file that is opened now.
+    pub fn of_file(&self) -> Mount {
+        self.of_files.get().clone()
+    }
+}
+
+impl Deref for SharedMount {
+    type Target = Mount;
+
+    #[inline(always)]
+    fn deref(&self) -> &Mount {
+        &self.mount
+    }
 }
 
 impl Session {
     pub fn new(mount: Mount, caller: Caller) -> Session {
-        let of_cpus = Arc::new(PerCpu::new(|_| mount.counted_apart()));
+        let of_files = PerCpu::new(|_| mount.counted_apart());
         Session {
-            mount,
+            mount: Arc::new(SharedMount { mount, of_files }),
             caller,
-            of_cpus,
         }
-    }
-
-    /// The mount, for a file that is opened now.
-    pub fn mount_of_file(&self) -> Mount {
-        self.of_cpus.get().clone()
     }
 
     /// The mount through the trait of all file systems, so that errors are those of every front end.
     #[inline(always)]
     pub fn vfs(&self) -> &impl FileSystem<Node = InodeRef> {
-        &*self.mount
+        &***self.mount
     }
 
     /// The inode that a path leads to.
