@@ -46,5 +46,5 @@ for target in aarch64-unknown-linux-gnu x86_64-pc-windows-gnu aarch64-apple-darw
     continue
   fi
   echo "api: cargo check --target $target"
-  RUSTFLAGS="-D warnings" cargo check -q -p uext4 --target "$target" --target-dir target/api
+  RUSTFLAGS="-D warnings" cargo check -q -p uext4 --target "$target"
 done

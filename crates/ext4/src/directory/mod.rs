@@ -102,6 +102,7 @@ pub(crate) enum Found {
 }
 
 /// Refuses names that no directory can hold.
+#[inline]
 pub(crate) fn check_name(name: &[u8]) -> Result<()> {
     if name.len() > NAME_MAX {
         return Err(Ext4Error::NameTooLong);
@@ -109,7 +110,7 @@ pub(crate) fn check_name(name: &[u8]) -> Result<()> {
     if name.is_empty() {
         return Err(Ext4Error::NotFound);
     }
-    if name.contains(&b'/') || name.contains(&0) {
+    if name.iter().any(|byte| matches!(byte, b'/' | 0)) {
         return Err(Ext4Error::Invalid("a name with a slash or a zero byte"));
     }
     Ok(())
