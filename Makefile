@@ -87,6 +87,7 @@ nightly: setup
 	cargo test --release -p uext4-testkit --test fault every_device_call::
 	UEXT4_MATRIX=1 cargo test --release -p uext4-testkit --test kernel matrix::
 	UEXT4_MOMENTS=20 cargo test --release -p uext4-testkit --test command interrupted::
+	ALWAYS=1 $(MAKE) deny api
 	$(MAKE) crash soak explore
 
 bench: setup

@@ -316,6 +316,29 @@ fn top_directories_spread_and_others_stay() {
     path.end(fs);
 }
 
+/// Groups fill up behind a sum that was made before.
+#[test]
+fn directories_fill_every_group() {
+    let path = image("64M", "-g 8192 -b 1024 -G 4 -N 2048");
+    let fs = path.mount();
+    let free = fs.statfs().expect("statfs").inodes_free;
+    let top = fs.top();
+    let me = Caller::root();
+    let mut made = 0;
+    let refused = loop {
+        match fs
+            .namei
+            .create(&me, &top, format!("{made}").as_bytes(), &DIR)
+        {
+            Ok(_) => made += 1,
+            Err(why) => break why.errno(),
+        }
+    };
+    assert_eq!((refused, made), (Errno::ENOSPC, free));
+    drop(top);
+    path.end(fs);
+}
+
 #[test]
 fn inode_tables_that_were_never_zeroed_show_nothing() {
     let tmp = tempfile::tempdir().expect("tempdir");

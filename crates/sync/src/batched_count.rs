@@ -1,6 +1,9 @@
 //! A count that many CPUs change and few need exactly.
 
-use crate::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed};
+use crate::atomic::{
+    AtomicBool, AtomicIsize, AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+};
 use crate::{CachePadded, PerCpu};
 
 /// A count to which each CPU adds on a line of its own, and then to one that all share, many at a time.
@@ -8,9 +11,20 @@ use crate::{CachePadded, PerCpu};
 pub struct BatchedCount {
     /// What is not in `shared` yet. Only the sum of all means anything.
     cpus: PerCpu<Part>,
-    shared: CachePadded<AtomicIsize>,
+    shared: CachePadded<Shared>,
     batch: isize,
 }
+
+#[derive(Debug)]
+struct Shared {
+    count: AtomicIsize,
+    /// Moves from a part to `count` that began, and that ended: meanwhile what is moved is in neither or in both.
+    begun: AtomicUsize,
+    ended: AtomicUsize,
+}
+
+/// So often a sum is taken again because something was moved meanwhile.
+const SUMS_MAX: usize = 1000;
 
 #[derive(Debug)]
 struct Part {
@@ -30,7 +44,11 @@ impl BatchedCount {
         let each = error_max / cpus.iter().count();
         BatchedCount {
             cpus,
-            shared: CachePadded::new(AtomicIsize::new(count)),
+            shared: CachePadded::new(Shared {
+                count: AtomicIsize::new(count),
+                begun: AtomicUsize::new(0),
+                ended: AtomicUsize::new(0),
+            }),
             batch: each.clamp(1, batch_max).cast_signed(),
         }
     }
@@ -41,16 +59,29 @@ impl BatchedCount {
         let part = self.cpus.get();
         let count = part.count.fetch_add(change, Relaxed) + change;
         if count.abs() >= self.batch {
-            let all = part.count.swap(0, Relaxed);
-            self.shared.fetch_add(all, Relaxed);
+            self.shared.begun.fetch_add(1, SeqCst);
+            let all = part.count.swap(0, SeqCst);
+            self.shared.count.fetch_add(all, SeqCst);
+            self.shared.ended.fetch_add(1, SeqCst);
             part.added.store(true, Relaxed);
         }
     }
 
-    /// The count, exactly when nothing changes it meanwhile; accesses a line of every CPU.
+    /// The count, but for what changes it meanwhile; accesses a line of every CPU.
     pub fn exact(&self) -> isize {
-        let parts: isize = self.cpus.iter().map(|part| part.count.load(Relaxed)).sum();
-        self.shared.load(Relaxed) + parts
+        let mut tries = 0;
+        loop {
+            let ended = self.shared.ended.load(SeqCst);
+            let begun = self.shared.begun.load(SeqCst);
+            let parts: isize = self.cpus.iter().map(|part| part.count.load(SeqCst)).sum();
+            let count = self.shared.count.load(SeqCst) + parts;
+            let was_moved = begun != ended || self.shared.begun.load(SeqCst) != begun;
+            tries += 1;
+            if !was_moved || tries == SUMS_MAX {
+                return count;
+            }
+            crate::thread::yield_now();
+        }
     }
 
     /// The count without what CPUs have not added yet, if it changed on this CPU since this was last asked here.
@@ -60,16 +91,16 @@ impl BatchedCount {
             return None;
         }
         added.store(false, Relaxed);
-        Some(self.shared.load(Relaxed))
+        Some(self.shared.count.load(Relaxed))
     }
 
-    /// Whether the count is above `limit`: exactly when nothing changes it meanwhile. Accesses a line of every CPU only
+    /// Whether the count is above `limit`, but for what changes it meanwhile. Accesses a line of every CPU only
     /// where the estimate is near the limit.
     pub fn is_above(&self, limit: isize) -> bool {
         let error_max = self
             .batch
             .saturating_mul(self.cpus.iter().count().cast_signed());
-        self.shared.load(Relaxed) > limit.saturating_add(error_max) || self.exact() > limit
+        self.shared.count.load(Relaxed) > limit.saturating_add(error_max) || self.exact() > limit
     }
 }
 
@@ -98,6 +129,38 @@ mod tests {
                 assert!(estimate <= n && estimate + 128 > n, "{estimate}, {n}");
             }
         }
+    }
+
+    /// What is moved while others sum is neither missed nor counted twice.
+    #[test]
+    fn a_sum_is_never_off_by_a_batch() {
+        let count = BatchedCount::new(1000, 1 << 16, 64);
+        let ended = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let changers: Vec<_> = [1, -1]
+                .into_iter()
+                .map(|one| {
+                    let count = &count;
+                    scope.spawn(move || {
+                        for _ in 0..200_000 {
+                            count.add(-one);
+                            count.add(one);
+                        }
+                    })
+                })
+                .collect();
+            scope.spawn(|| {
+                while !ended.load(SeqCst) {
+                    let sum = count.exact();
+                    assert!((900..1100).contains(&sum), "{sum}");
+                }
+            });
+            for changer in changers {
+                changer.join().expect("it ends");
+            }
+            ended.store(true, SeqCst);
+        });
+        assert_eq!(count.exact(), 1000);
     }
 
     /// Near the limit as far from it.

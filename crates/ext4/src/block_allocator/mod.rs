@@ -62,6 +62,8 @@ pub struct BlockAllocator {
     free_blocks: BatchedCount,
     /// Freed runs that wait for their transaction; only the sum means anything.
     pending_frees: PerCpu<AtomicI64>,
+    /// How often runs were released, so that a search that fails knows of a release beside it.
+    releases: CachePadded<AtomicU64>,
     trims: Trims,
 }
 
@@ -75,6 +77,7 @@ impl BlockAllocator {
             volume,
             free_blocks: BatchedCount::new(free, error_max, FREE_BLOCKS_BATCH),
             pending_frees: PerCpu::new(|_| AtomicI64::new(0)),
+            releases: CachePadded::new(AtomicU64::new(0)),
             trims: Trims::new(),
         });
         let client = CommitClient(Arc::downgrade(&blocks));
@@ -397,6 +400,7 @@ impl BlockAllocator {
                 self.volume.cache().remove(block);
             }
         }
+        self.releases.fetch_add(1, Ordering::SeqCst);
         let released = freed.len() as i64;
         self.pending_frees.get().fetch_sub(released, Relaxed);
     }
@@ -410,12 +414,13 @@ impl BlockAllocator {
     /// # Errors
     /// Those of `attempt`.
     pub(crate) fn retry_no_space<R>(&self, mut attempt: impl FnMut() -> Result<R>) -> Result<R> {
+        let releases = self.releases.load(Ordering::SeqCst);
         let result = attempt();
         if !matches!(result, Err(Ext4Error::NoSpace)) {
             return result;
         }
         let pending: i64 = self.pending_frees.iter().map(|n| n.load(Relaxed)).sum();
-        if pending > 0 {
+        if pending > 0 || self.releases.load(Ordering::SeqCst) != releases {
             self.volume.journal().sync()?;
             let again = attempt();
             if !matches!(again, Err(Ext4Error::NoSpace)) {

@@ -51,7 +51,7 @@ use crate::run::Run;
 use crate::run::RunLookup;
 use crate::volume::Volume;
 
-/// Blocks that one piece of a write changes: superblock, descriptors, bitmap, inode, extent nodes.
+/// Blocks that one piece of a write changes: descriptors, bitmap, inode, extent nodes.
 pub(crate) const WRITE_CREDITS: u32 = 24;
 /// The most that one handle publishes, in blocks.
 const PIECE_BLOCKS: u32 = 2048;

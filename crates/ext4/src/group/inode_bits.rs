@@ -24,7 +24,7 @@ pub const LINE_BITS: u32 = 512;
 /// A CPU that found no line of the bitmap to claim in.
 const NO_LINE_LEFT: u32 = u32::MAX;
 
-/// So many inodes a CPU claims elsewhere before it searches again for a line here.
+/// So often a CPU passes the group over, once or a few times for each claim, before it searches again for a line.
 const PASSES: u32 = LINE_BITS;
 
 /// The inode bitmap of a group.
@@ -315,6 +315,26 @@ mod many_cpus {
         let cache = BufferCache::new(Arc::new(MemoryDevice::new(1 << 16)), 4096, 8);
         let buffer = cache.get(0).expect("a block");
         InodeBits::new(buffer, &vec![0; GROUP_BITS as usize / 8])
+    }
+
+    /// A CPU that found no line searches again when it freed an inode, or has claimed often enough elsewhere.
+    #[test]
+    fn virtual_cpus_without_a_line_search_again() {
+        virtual_cpus::set_count(17);
+        let bits = group();
+        let mut retries = 0;
+        let mut claim = |cpu: usize| {
+            virtual_cpus::move_to(cpu);
+            bits.claim_own(0, GROUP_BITS, &|_| true, &mut retries)
+        };
+        assert!((0..16).all(|cpu| claim(cpu).is_some()));
+        assert_eq!(claim(16), None);
+        let passed = (0..2 * PASSES).take_while(|_| !bits.has_line_for_claim());
+        assert_eq!(passed.count(), PASSES as usize);
+        assert_eq!(claim(16), None);
+        assert!(!bits.has_line_for_claim());
+        bits.note_room();
+        assert!(bits.has_line_for_claim());
     }
 
     /// Whatever the number of CPUs: each has lines of its own while there are some, no bit is claimed twice, and in

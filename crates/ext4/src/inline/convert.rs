@@ -11,7 +11,7 @@ use crate::prelude::*;
 use crate::run::Run;
 use uext4_ondisk::dir_insert;
 
-/// Superblock, descriptors, bitmap, inode, the directory's block.
+/// Descriptors, bitmap, inode, the directory's block.
 const CONVERT_CREDITS: u32 = 12;
 
 impl InlineData {

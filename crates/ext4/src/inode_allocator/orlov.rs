@@ -40,6 +40,8 @@ impl Room {
 struct Rooms {
     flexes: Box<[Room]>,
     mean: Room,
+    /// Top-level directories placed by it in each flex group.
+    placed: Box<[AtomicU32]>,
     /// The transaction that ran then.
     tid: u64,
     /// Distinguishes this sum from others.
@@ -57,6 +59,7 @@ impl Rooms {
             dirs: sum(|r| r.dirs) / count,
         };
         Rooms {
+            placed: flexes.iter().map(|_| AtomicU32::new(0)).collect(),
             flexes,
             mean,
             tid,
@@ -140,7 +143,7 @@ impl InodeAllocator {
         let (flexes, mean) = (&*rooms.flexes, rooms.mean);
         let is_top = parent.ino == Ino::ROOT || parent.flags().contains(InodeFlags::TOPDIR);
         let chosen = if is_top {
-            self.top_flex(flexes, mean)
+            self.top_flex(rooms)
         } else {
             self.near_flex(flexes, mean, home.0 as usize / per_flex)
         };
@@ -149,14 +152,16 @@ impl InodeAllocator {
 
     /// The flex group with the fewest directories of those that have more room than the mean. The
     /// search starts elsewhere each time.
-    fn top_flex(&self, flexes: &[Room], mean: Room) -> Option<usize> {
+    fn top_flex(&self, rooms: &Rooms) -> Option<usize> {
+        let (flexes, mean) = (&*rooms.flexes, rooms.mean);
         let start = self.next_top_group.fetch_add(1, Relaxed) as usize;
-        (0..flexes.len())
+        let (chosen, _, placed) = (0..flexes.len())
             .map(|i| (start + i) % flexes.len())
-            .filter_map(|i| Some((i, flexes.get(i)?)))
-            .filter(|(_, r)| r.inodes >= mean.inodes.max(1) && r.blocks >= mean.blocks)
-            .min_by_key(|(_, r)| r.dirs)
-            .map(|(i, _)| i)
+            .filter_map(|i| Some((i, flexes.get(i)?, rooms.placed.get(i)?)))
+            .filter(|(_, r, _)| r.inodes >= mean.inodes.max(1) && r.blocks >= mean.blocks)
+            .min_by_key(|(_, r, placed)| r.dirs + u64::from(placed.load(Relaxed)))?;
+        placed.fetch_add(1, Relaxed);
+        Some(chosen)
     }
 
     /// The first flex group from the parent's on that is not much poorer than the mean.

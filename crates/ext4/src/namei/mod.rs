@@ -35,7 +35,7 @@ use uext4_vfs::attr::NewKind;
 use uext4_vfs::errno::Error;
 use uext4_vfs::ilock::RenameMutex;
 
-/// Blocks that adding a name and an inode changes: superblock, descriptors, inode bitmap, two inode
+/// Blocks that adding a name and an inode changes: descriptors, inode bitmap, two inode
 /// tables; leaf, new leaf, index, its parent; block bitmap and descriptors for each; extent nodes.
 pub(crate) const CREATE_CREDITS: u32 = 28;
 /// Blocks that adding a name changes.

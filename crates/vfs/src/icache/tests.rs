@@ -295,3 +295,17 @@ fn one_and_a_half_million_inodes() {
     assert_eq!(cache.shrink(1_000_000, 64, |_| (), |_| {}), 500_000);
     assert_eq!(cache.len(), 1_000_000);
 }
+
+/// What CPUs use at regular distances, up to an eighth of the buckets, is in different buckets.
+#[test]
+fn buckets_of_regular_distances_differ() {
+    for capacity in [1 << 16, 1 << 19, 1 << 20, 1 << 21] {
+        let cache: InodeCache<Inode> = InodeCache::new(IcacheVariant::PerBucket, capacity, 16);
+        let count = (cache.bucket_mask as u64 + 1) / 8;
+        for distance in [1, 8, 16, 24, 32, 64, 512, 1024] {
+            let index = |n: u64| cache.locate(n * distance * 16 + 1).0;
+            let used: std::collections::BTreeSet<usize> = (0..count).map(index).collect();
+            assert_eq!(used.len() as u64, count, "{capacity}, {distance}");
+        }
+    }
+}

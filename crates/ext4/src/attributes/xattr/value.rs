@@ -25,7 +25,7 @@ use crate::run::Run;
 use crate::volume::handles::LazyHandle;
 use uext4_ondisk::xattr_inode_hash;
 
-/// Blocks that a new inode changes besides bitmaps and descriptors of its data: superblock, descriptors,
+/// Blocks that a new inode changes besides bitmaps and descriptors of its data: descriptors,
 /// inode bitmap, inode table, extent nodes with what they take.
 const NEW_CREDITS: u32 = 24;
 /// Blocks that a run of its data changes: bitmap, descriptors.

@@ -21,8 +21,7 @@ impl Mapping {
     /// Adds a run where the file has a hole; no more than [`Mapping::goal_in_map`] says.
     ///
     /// # Journal
-    /// Two credits; three more for each pointer block that is missing, at most three, and one for the
-    /// superblock.
+    /// Two credits; three more for each pointer block that is missing, at most three.
     ///
     /// # Errors
     /// [`Ext4Error::NoSpace`] when a pointer block is missing and no block is free; nothing is mapped then.

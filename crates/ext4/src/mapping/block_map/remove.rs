@@ -13,9 +13,9 @@ use uext4_ondisk::map_pointer_set;
 const STEP_RUNS: usize = 4;
 /// Blocks of a directory that one step frees, each of which is revoked.
 const STEP_METADATA: u32 = 16;
-/// Blocks that one step may change: inode, superblock, three pointer blocks with bitmap and descriptors of
+/// Blocks that one step may change: inode, three pointer blocks with bitmap and descriptors of
 /// each, those of the runs, and a directory's blocks.
-pub(crate) const MAP_STEP_CREDITS: u32 = 2 + 3 * 3 + STEP_RUNS as u32 * 4 + STEP_METADATA;
+pub(crate) const MAP_STEP_CREDITS: u32 = 1 + 3 * 3 + STEP_RUNS as u32 * 4 + STEP_METADATA;
 
 /// What one step takes out of one block of pointers.
 #[derive(Debug, Default)]

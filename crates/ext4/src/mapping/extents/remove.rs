@@ -7,7 +7,7 @@ use crate::mapping::extents::Path;
 use crate::prelude::*;
 use crate::run::Run;
 
-/// Blocks that one step may change: inode, path, two groups' bitmaps and descriptors, superblock.
+/// Blocks that one step may change: inode, path, two groups' bitmaps and descriptors.
 pub(crate) const STEP_CREDITS: u32 = 14;
 /// Blocks of a directory that one step frees, each of which is revoked.
 const METADATA_STEP: u64 = 64;
