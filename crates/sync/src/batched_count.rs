@@ -67,14 +67,19 @@ impl BatchedCount {
         }
     }
 
-    /// The count, but for what changes it meanwhile; accesses a line of every CPU.
+    /// The count, off by what CPUs move meanwhile, a batch of each at most; accesses a line of every CPU.
+    pub fn sum(&self) -> isize {
+        let parts: isize = self.cpus.iter().map(|part| part.count.load(SeqCst)).sum();
+        self.shared.count.load(SeqCst) + parts
+    }
+
+    /// The count, but for what changes it meanwhile; takes sums until nothing was moved beside one.
     pub fn exact(&self) -> isize {
         let mut tries = 0;
         loop {
             let ended = self.shared.ended.load(SeqCst);
             let begun = self.shared.begun.load(SeqCst);
-            let parts: isize = self.cpus.iter().map(|part| part.count.load(SeqCst)).sum();
-            let count = self.shared.count.load(SeqCst) + parts;
+            let count = self.sum();
             let was_moved = begun != ended || self.shared.begun.load(SeqCst) != begun;
             tries += 1;
             if !was_moved || tries == SUMS_MAX {

@@ -169,7 +169,7 @@ impl<I: CachedInode> InodeCache<I> {
 
     /// How many inodes are cached, those being loaded or evicted included.
     pub fn len(&self) -> usize {
-        usize::try_from(self.slots.exact()).unwrap_or(0)
+        usize::try_from(self.slots.sum()).unwrap_or(0)
     }
 
     /// About as many as [`InodeCache::len`], within a sixteenth of the capacity; `None` if that is known from a call before on
