@@ -25,6 +25,7 @@ fn crash_fast_commits_are_replayed_as_the_kernel_does() {
          replay, {guaranteed} files synced"
     );
     assert!(mattered > 0, "no image had fast commits to replay");
+    assert!(compared > 0, "the kernel replayed none to compare with");
 }
 
 const FEATURES: [&str; 6] = [

@@ -124,6 +124,9 @@ const BUCKETS_PER_CPU: usize = 64;
 /// A hint collects so many inodes on the stack: a 4 KiB block of 128-byte inodes.
 const HINT_BATCH: usize = 32;
 
+/// In so many rounds of an eviction the inodes of all CPUs are counted once.
+const ROUNDS_PER_SUM: usize = 64;
+
 impl<I: CachedInode> InodeCache<I> {
     /// An empty cache that is quick with up to `capacity` inodes, and then grows slower, not full.
     /// `inodes_per_block` is a power of two.
@@ -365,8 +368,12 @@ impl<I: CachedInode> InodeCache<I> {
         // in the middle of a bucket.
         let mut rounds_left = 3 * self.bucket_count() + 1;
         let mut dirty = Vec::new();
+        let mut excess = 0;
         while rounds_left > 0 {
-            let excess = self.len().saturating_sub(target);
+            // The sum accesses a line of every CPU.
+            if excess == 0 || rounds_left % ROUNDS_PER_SUM == 0 {
+                excess = self.len().saturating_sub(target);
+            }
             if excess == 0 {
                 break;
             }
@@ -390,6 +397,7 @@ impl<I: CachedInode> InodeCache<I> {
                 rounds_left -= 1;
             }
             evicted += batch.inodes.len();
+            excess = excess.saturating_sub(batch.inodes.len());
             batch.inodes.iter().for_each(&mut evict);
             drop(batch);
             dirty.drain(..).for_each(|inode| write(&inode));
