@@ -165,7 +165,7 @@ enum Workload {
                             Example: uext4-bench conflicts --only Create --pairs"
     )]
     Conflicts(conflicts::ConflictsArgs),
-    /// How many cache lines move, locks are taken and claims are retried on up to 1,024 CPUs, by the code that ships
+    /// How many cache lines move, locks are taken and claims are retried on up to 1,023 CPUs, by the code that ships
     #[command(
         after_help = "Example: make transfers, then target/transfers/conflicts/uext4-bench transfers --ialloc all --cpus 1,48\n\
                             Example: uext4-bench transfers --workload mdtest --ialloc all --cpus 48 -n 30000"

@@ -20,7 +20,7 @@ use std::io::Write;
 /// Options of `conflicts`.
 #[derive(Clone, Debug, Args)]
 pub struct ConflictsArgs {
-    /// CPUs that the machine seems to have, 1 to 1024
+    /// CPUs that the machine seems to have, 1 to 1024; at least 3 without --every-cpu
     #[arg(long, default_value_t = 256, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub cpus: u16,
     /// The two of them that the calls are made on
@@ -41,13 +41,13 @@ pub struct ConflictsArgs {
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub lines: usize,
     /// Instead of pairs: create, unlink, lookup, stat, direct read and overwrite on every CPU, each in its own directory, and
-    /// queues in its own namespace
-    #[arg(long)]
+    /// queues in its own namespace, which is made and dropped
+    #[arg(long, conflicts_with_all = ["gate", "on", "only", "cold", "pairs"])]
     pub every_cpu: bool,
     /// Prints every pair that shares a line
     #[arg(long)]
     pub pairs: bool,
-    /// Fails if two calls share a line that have no file and no directory in common and allocate no blocks
+    /// Fails if in three runs the same two calls share a line that have no file, queue or names in common and allocate no blocks
     #[arg(long)]
     pub gate: bool,
     /// Prints one JSON document

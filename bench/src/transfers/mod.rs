@@ -1,4 +1,4 @@
-//! What workloads do to each other on up to 1,024 CPUs, by the code that ships, under a seeded scheduler.
+//! What workloads do to each other on up to 1,023 CPUs, by the code that ships, under a seeded scheduler.
 //!
 //! Every worker is a virtual CPU of its own. At each lock, atomic access and call of the journal the scheduler draws which of
 //! them runs next, so that all advance at the same rate, and a run with the same seed is the same run. Counted are, for each
@@ -46,9 +46,9 @@ pub struct TransfersArgs {
     /// Workloads: mdtest, create-unlink, randrw, clone
     #[arg(long, value_name = "LIST", default_value = "mdtest", value_parser = parse_some_names::<Workload>)]
     pub workload: VariantList<Workload>,
-    /// Workers, each on a CPU of its own, 1 to 1024; a comma list runs each count
+    /// Workers, each on a CPU of its own, 1 to 1023; a comma list runs each count
     #[arg(long, default_value = "1,2,4,8,16,32,48,64,128,256", value_delimiter = ',', value_name = "LIST",
-          value_parser = clap::value_parser!(u16).range(1..=1024))]
+          value_parser = clap::value_parser!(u16).range(1..=1023))]
     pub cpus: Vec<u16>,
     /// Operations of each worker
     #[arg(short = 'n', long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

@@ -23,9 +23,7 @@ pub fn superblock_place(block_size: u32) -> (Pblk, usize) {
 
 /// Seconds since 1970.
 pub(crate) fn unix_now() -> u64 {
-    std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |d| d.as_secs())
+    uext4_sync::clock::since_epoch().as_secs()
 }
 
 /// Reads and checks the superblock of a device.

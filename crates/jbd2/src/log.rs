@@ -247,9 +247,7 @@ impl Log {
 
     /// Writes the commit block, durably if `barrier`; returns the bytes of the transaction.
     pub fn commit(&mut self, barrier: bool) -> Result<u64> {
-        let now = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .unwrap_or_default();
+        let now = uext4_sync::clock::since_epoch();
         let mut block = vec![0; self.format.block_size as usize];
         CommitBlock {
             tid: self.tid,

@@ -35,9 +35,10 @@ impl Condvar {
     /// As [`Condvar::wait`]; now and then the time has passed when others have run for a while. So
     /// a thread that waits in a loop blocks in the end, and needs a notification to go on.
     #[cfg(shuttle)]
-    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _timeout: Duration) -> bool {
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> bool {
         let timed_out = imp::times_out();
         if timed_out {
+            crate::clock::advance(timeout);
             guard.relock();
         } else {
             self.wait(guard);

@@ -19,6 +19,7 @@
 //! | [`rwsem`], [`range_lock`] | the locks of inodes: for many readers, and on ranges |
 //! | [`adaptive_spin`] | spinning before a thread sleeps |
 //! | [`percpu`], [`batched_count`] | values per CPU; a count that many CPUs change |
+//! | [`clock`] | the clock of files, which Shuttle simulates |
 //! | `virtual_cpus` | CPUs that the machine need not have, with `--cfg virtual_cpus` |
 //! | `transfers`, `counted_atomic` | how lines move between virtual CPUs, with Shuttle as well |
 //! | [`atomic`], [`thread`], [`thread_local`] | what Shuttle replaces as well, and loom the first |
@@ -26,6 +27,7 @@
 pub mod adaptive_spin;
 pub mod batched_count;
 pub mod class;
+pub mod clock;
 pub mod condvar;
 #[cfg(all(shuttle, virtual_cpus))]
 pub mod counted_atomic;

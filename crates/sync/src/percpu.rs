@@ -39,7 +39,7 @@ pub fn cpu() -> usize {
 #[cfg(virtual_cpus)]
 pub use crate::virtual_cpus::{cpu, cpu_shards};
 
-/// A number for the calling thread: threads are counted as they first ask.
+/// A number for the calling thread: threads are counted as they first ask. Zero again while a thread ends.
 #[cfg(not(shuttle))]
 #[inline]
 pub fn thread_number() -> usize {
@@ -75,7 +75,8 @@ pub fn cpu_shards() -> usize {
     2
 }
 
-/// One value per CPU, each on its own cache lines.
+/// Values for CPUs, each on its own cache lines: as many as there were CPUs for the process at its first use of one, rounded up to a power of
+/// two. CPUs whose numbers are equal modulo that share one; off Linux, all do.
 #[derive(Debug)]
 pub struct PerCpu<T> {
     values: Box<[CachePadded<T>]>,
@@ -104,6 +105,9 @@ impl<T> PerCpu<T> {
     }
 
     /// The value at `index`.
+    ///
+    /// # Panics
+    /// There are fewer values.
     #[inline(always)]
     pub fn at(&self, index: usize) -> &T {
         &self.values[index]
@@ -130,7 +134,7 @@ impl<T> PerUsedCpu<T> {
         }
     }
 
-    /// The value of the CPU that the caller runs on; `make` gets its index.
+    /// The value of the CPU that the caller runs on; `make` gets its index, and must not use this. Another caller waits meanwhile.
     #[inline(always)]
     pub fn get_or_init(&self, make: impl FnOnce(usize) -> T) -> &T {
         let index = cpu() & (self.values.len() - 1);

@@ -1,5 +1,5 @@
 //! Probes: the points of the create path that a measurement observes, and the one place where it can slow the engine
-//! down. Nothing else in the engine exists for measuring or testing.
+//! down. Nothing else in the engine of a release exists for measuring or testing.
 //!
 //! When statistics are on ([`crate::stat`]), a probe counts how often its stage ran and for how long, as the published
 //! lock study of inode allocation lists them. Times are inclusive: a create contains all the others. Counters are per

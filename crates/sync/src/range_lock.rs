@@ -153,6 +153,9 @@ impl RangeLock {
     }
 
     /// Takes `range` alone, if no overlapping one is held or awaited.
+    ///
+    /// # Locks
+    /// May be called in any order; while the guard is held, no other lock of its rank may be waited for.
     pub fn try_lock(&self, range: Range<u64>) -> Option<RangeGuard<'_>> {
         let mut requests = self.requests.lock();
         let request = requests.push(&range);

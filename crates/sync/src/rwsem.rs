@@ -125,6 +125,9 @@ impl RwSem {
     }
 
     /// Takes the lock shared if that needs no waiting.
+    ///
+    /// # Locks
+    /// May be called in any order; while the guard is held, no other lock of its rank may be waited for.
     #[inline]
     pub fn try_shared(&self) -> Option<RwSemGuard<'_>> {
         let hold = self.try_enter_shared()?;
@@ -132,6 +135,9 @@ impl RwSem {
     }
 
     /// Takes the lock alone if that needs no waiting.
+    ///
+    /// # Locks
+    /// May be called in any order; while the guard is held, no other lock of its rank may be waited for.
     #[inline]
     pub fn try_exclusive(&self) -> Option<RwSemGuard<'_>> {
         let hold = self.try_enter_exclusive()?;

@@ -67,36 +67,30 @@ impl Timestamp {
         since_epoch(self).saturating_sub(since_epoch(earlier))
     }
 
-    /// The clock of the machine.
+    /// The clock of the machine; 1970 where that is set before: no file is older here.
     pub fn now() -> Timestamp {
-        use std::time::{SystemTime, UNIX_EPOCH};
-        match SystemTime::now().duration_since(UNIX_EPOCH) {
-            Ok(after) => Timestamp {
-                sec: after.as_secs().cast_signed(),
-                nsec: after.subsec_nanos(),
-            },
-            // A clock set before 1970: no file is older than that here.
-            Err(_) => Timestamp::default(),
+        let now = uext4_sync::clock::since_epoch();
+        Timestamp {
+            sec: now.as_secs().cast_signed(),
+            nsec: now.subsec_nanos(),
         }
     }
 
-    /// The clock of the machine to a tick of its timer (10 ms at most), which is cheap to read.
-    #[cfg(target_os = "linux")]
+    /// The clock of the machine to a tick of its timer (10 ms at most), which is cheap to read on Linux.
     pub fn coarse() -> Timestamp {
         #[cfg(virtual_cpus)]
         if let Some(sec) = uext4_sync::virtual_cpus::stopped_at() {
             return Timestamp { sec, nsec: 0 };
         }
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
-        Timestamp {
-            sec: now.tv_sec,
-            nsec: u32::try_from(now.tv_nsec).unwrap_or(0),
+        #[cfg(all(target_os = "linux", not(shuttle)))]
+        {
+            let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+            Timestamp {
+                sec: now.tv_sec,
+                nsec: u32::try_from(now.tv_nsec).unwrap_or(0),
+            }
         }
-    }
-
-    /// The clock of the machine.
-    #[cfg(not(target_os = "linux"))]
-    pub fn coarse() -> Timestamp {
+        #[cfg(not(all(target_os = "linux", not(shuttle))))]
         Timestamp::now()
     }
 }

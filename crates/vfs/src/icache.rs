@@ -80,7 +80,7 @@ pub struct InodeCache<I: CachedInode> {
     block_shift: u32,
     /// The number of buckets less one.
     bucket_mask: usize,
-    /// What leaves as many bits as that has: the highest of a product, which keep apart what CPUs use at regular distances.
+    /// A right shift that leaves of a hash product the highest bits, as many as the mask has; they keep apart what CPUs use at regular distances.
     hash_shift: u32,
     /// As many as buckets, or one.
     shards: Box<[CachePadded<Shard<I>>]>,
@@ -118,7 +118,7 @@ const SLOTS_BATCH: usize = 64;
 /// of groups; found by search, as the golden ratio does not (`buckets_of_regular_distances_differ`).
 const HASH: u64 = 0x91b7_584a_2265_b1f5;
 
-/// So many buckets for each CPU at least, that the inodes of two seldom meet in one.
+/// So many buckets for each CPU at least (2^15 in all at most), that the inodes of two seldom meet in one.
 const BUCKETS_PER_CPU: usize = 64;
 
 /// A hint collects so many inodes on the stack: a 4 KiB block of 128-byte inodes.
@@ -128,11 +128,11 @@ const HINT_BATCH: usize = 32;
 const ROUNDS_PER_SUM: usize = 64;
 
 impl<I: CachedInode> InodeCache<I> {
-    /// An empty cache that is quick with up to `capacity` inodes, and then grows slower, not full.
+    /// An empty cache, made for `capacity` inodes; beyond that its buckets get longer.
     /// `inodes_per_block` is a power of two.
     pub fn new(variant: IcacheVariant, capacity: usize, inodes_per_block: u32) -> InodeCache<I> {
         debug_assert!(inodes_per_block.is_power_of_two());
-        // 64 inodes are a handful of inode-table blocks, in a table of 2 KiB.
+        // 64 inodes in a bucket: four blocks of 16 inodes, in 2 KiB of slots.
         let for_cpus = BUCKETS_PER_CPU * cpu_shards();
         let buckets = (capacity / 64)
             .max(for_cpus)
@@ -170,13 +170,13 @@ impl<I: CachedInode> InodeCache<I> {
         ino.wrapping_sub(1) >> self.block_shift
     }
 
-    /// How many inodes are cached, those being loaded or evicted included.
+    /// How many inodes are cached, those being loaded or evicted included; off by up to 64 for each CPU while others add or evict.
     pub fn len(&self) -> usize {
         usize::try_from(self.slots.sum()).unwrap_or(0)
     }
 
-    /// About as many as [`InodeCache::len`], within a sixteenth of the capacity; `None` if that is known from a call before on
-    /// this CPU. So a caller that limits the cache seldom accesses what all CPUs write.
+    /// About as many as [`InodeCache::len`], within a sixteenth of the capacity; `None` unless this CPU added
+    /// to the shared count since its last call. So a caller that limits the cache seldom accesses what all CPUs write.
     #[inline]
     pub fn grown_to(&self) -> Option<usize> {
         let slots = self.slots.estimate()?;
@@ -268,7 +268,8 @@ impl<I: CachedInode> InodeCache<I> {
         slot.inode
     }
 
-    /// Removes an abandoned inode from the cache for its deletion. Look-ups wait until the returned value is dropped, and then
+    /// Removes an abandoned inode (without name and user) from the cache for its deletion; `None` if it is not one, or not cached, or being
+    /// loaded or freed. Look-ups wait until the returned value is dropped, and then
     /// find no inode.
     ///
     /// # Locks
@@ -292,7 +293,7 @@ impl<I: CachedInode> InodeCache<I> {
     /// counts as no use of them.
     ///
     /// # Locks
-    /// Takes `icache`: with one lock that is not `global-nowait`'s it waits, otherwise it never does. Holds nothing during `f`.
+    /// Takes `icache`, for which `global` and `global-hint` wait; the others only try it. Holds nothing during `f`.
     pub fn hint(&self, block: u64, f: impl FnMut(&Arc<I>)) -> bool {
         match self.variant {
             IcacheVariant::Global | IcacheVariant::GlobalHint => self.hint_waiting(block, f),
@@ -371,7 +372,7 @@ impl<I: CachedInode> InodeCache<I> {
         let mut excess = 0;
         while rounds_left > 0 {
             // The sum accesses a line of every CPU.
-            if excess == 0 || rounds_left % ROUNDS_PER_SUM == 0 {
+            if excess == 0 || rounds_left.is_multiple_of(ROUNDS_PER_SUM) {
                 excess = self.len().saturating_sub(target);
             }
             if excess == 0 {

@@ -328,7 +328,8 @@ impl<K: Eq, S> Drop for FreeingEntry<'_, K, S> {
     }
 }
 
-/// A counted reference to a live superblock; the last one dropped shuts it down.
+/// A counted reference to a live superblock. Dropping the last one shuts it down: sleeps, takes `registry`, and only logs an error of
+/// [`Superblock::shutdown`], which `deactivate` gives.
 pub struct SuperRef<K: Eq, S: Superblock> {
     /// `None` only while it is dropped.
     entry: Option<Arc<Entry<K, S>>>,

@@ -16,7 +16,7 @@ use uext4_sync::transfers::{Moved, Site};
 #[derive(Serialize)]
 struct Row {
     workload: &'static str,
-    #[serde(rename = "arm")]
+    #[serde(rename = "variant")]
     variant: String,
     op: &'static str,
     cpus: usize,
@@ -112,7 +112,7 @@ pub fn print(args: &TransfersArgs, runs: &[Run], out: &mut dyn Write) -> Result<
     if args.json {
         return Document::new("transfers", rows).print_json(out);
     }
-    let header = "for each|arm|CPUs|lines moved|locks|waits and retries|inode bitmap accesses|most of them at";
+    let header = "for each|variant|CPUs|lines moved|locks|waits and retries|inode bitmap accesses|most of them at";
     let cells = rows.iter().map(Row::cells);
     Ok(writeln!(out, "{}", table(header, cells))?)
 }

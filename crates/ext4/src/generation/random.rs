@@ -8,6 +8,7 @@
 //! A process that forks gives its child the rest of the batch; the two do not have one file system
 //! mounted.
 
+#[cfg(not(shuttle))]
 use rand::Rng as _;
 use std::cell::Cell;
 
@@ -41,9 +42,14 @@ impl Batch {
 
     #[cold]
     fn fill(&self) {
+        #[cfg(not(shuttle))]
         let mut rng = rand::rng();
         for word in &self.words {
+            #[cfg(not(shuttle))]
             word.set(rng.next_u32());
+            // Words that a simulation can draw again.
+            #[cfg(shuttle)]
+            word.set(fastrand::u32(..));
         }
         self.left.set(BATCH);
     }

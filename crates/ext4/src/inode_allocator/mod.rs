@@ -158,8 +158,8 @@ impl InodeAllocator {
             .unwrap_or(home))
     }
 
-    /// Every group after `start`, those where a file belongs sooner first: the flex group, a quadratic
-    /// probe of groups that have blocks too, then all of them.
+    /// Where to search after `start`: the flex group, a quadratic probe of groups that have blocks too, then every group from there; some of
+    /// them more than once.
     fn groups_after(&self, start: GroupNo, parent: Ino) -> impl Iterator<Item = GroupNo> + '_ {
         let count = self.volume.geometry().groups_count;
         let mates = 1u32 << self.volume.geometry().log_groups_per_flex;
