@@ -23,6 +23,8 @@
 # make crash    the crash tests at full length; about half an hour
 # make soak     message queue namespaces by the ten thousand: nothing lost, nothing left; about five minutes
 # make explore  what crashes leave, state by state: continues where crates/testkit/results ends; EXPLORE_SECONDS, an hour
+# make simulate  mounts simulated from seeds, as many as the results do not have yet: schedule, faults, power losses, clock; SIMULATE_SECONDS,
+#               ten minutes
 # make nightly  the tests at full length: the fault sweep, the whole matrix, make crash, soak and explore; about three hours
 # make docs     regenerates docs/LOCKING.md, docs/HABITS.md and the evidence in docs/TESTING.md; about a minute
 # make install  the command, man pages, completions, libuext4_mq.so and its header below PREFIX, /usr/local by default;
@@ -32,11 +34,12 @@ SHELL := /bin/bash
 export CARGO_TERM_COLOR ?= auto
 
 EXPLORE_SECONDS ?= 3600
+SIMULATE_SECONDS ?= 600
 PREFIX ?= /usr/local
 # The command, and beside it the program that `uext4 bench` executes.
 BUILD_BENCH = cargo build --release -p uext4-cli -p uext4-bench
 
-.PHONY: quick deny api install demo test page check crash explore nightly bench regress baseline tsan soak shuttle loom conflicts transfers docs setup
+.PHONY: quick deny api install demo test page check crash explore nightly bench regress baseline tsan soak shuttle loom simulate conflicts transfers docs setup
 
 setup:
 	@tools/setup.sh
@@ -114,6 +117,11 @@ soak: setup
 
 shuttle:
 	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tools/cfg/shuttle cargo test --workspace --test schedule
+
+simulate:
+	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tools/cfg/shuttle cargo run --profile simulate --target-dir target/simulate -p uext4-testkit --bin simulate -- \
+	--seeds 0..1000000 --seconds $(SIMULATE_SECONDS) --results crates/testkit/results/simulation.jsonl
+	$(MAKE) docs
 
 loom:
 	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tools/cfg/loom CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p uext4-ext4 --lib --test loom_bitmap loom_

@@ -6,6 +6,7 @@ use uext4_testkit::image::{mount, mount_as, mount_in};
 use uext4_testkit::prelude::*;
 use uext4_testkit::verdict::Guarantee;
 use uext4_testkit::verdict::History;
+use uext4_testkit::workload::contest;
 
 fn shared() -> Op {
     Op::Mkdir {
@@ -163,50 +164,6 @@ fn stress(fs: &Ext4, index: u64, habits: Habits, end: Instant) -> Result<u64> {
         .or_else(|_| worker.compare())
         .or_else(|_| worker.compare())?;
     Ok(steps)
-}
-
-/// Names that all threads make, remove and rename: only errors that another thread explains.
-fn contest<F: FileSystem>(fs: &F, rng: &mut fastrand::Rng) -> Result<()> {
-    let path = |rng: &mut fastrand::Rng| format!("contested/{}", rng.u8(..12)).into_bytes();
-    let (path, other) = (path(rng), path(rng));
-    let op = match rng.u8(..9) {
-        0..=1 => Op::Create { path, mode: 0o644 },
-        2 => Op::Unlink {
-            path,
-            keep: rng.bool(),
-        },
-        3 => Op::Mkdir { path, mode: 0o755 },
-        4 => Op::Rmdir { path },
-        5 => Op::Link {
-            old: path,
-            new: other,
-        },
-        6 => Op::Append {
-            path,
-            data: vec![7; 5000],
-        },
-        7 => Op::Truncate { path, size: 0 },
-        _ => Op::Rename {
-            old: path,
-            new: other,
-            flags: Default::default(),
-        },
-    };
-    use Errno as E;
-    let fine = [
-        E::EEXIST,
-        E::ENOENT,
-        E::EISDIR,
-        E::ENOTDIR,
-        E::ENOTEMPTY,
-        E::EPERM,
-        E::EINVAL,
-        E::ENOSPC,
-    ];
-    match apply(fs, &op) {
-        Err(e) if !fine.contains(&e.errno()) => Err(anyhow!("{op:?}: {e:?}")),
-        _ => Ok(()),
-    }
 }
 
 /// A name that was created belongs to exactly one thread, until that one removes it.

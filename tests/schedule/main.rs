@@ -13,4 +13,5 @@ mod mqueue;
 mod mqueue_deferred;
 mod mqueue_namespace;
 mod registry;
+mod simulation;
 mod swap_boot;

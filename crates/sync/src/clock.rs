@@ -1,11 +1,9 @@
 //! The clock that files, superblocks and logs take their times from. With `--cfg shuttle` it is simulated: a timed wait that
 //! ends by its time takes that long, and all else takes a moment.
 
-use std::time::Duration;
-
 /// The time since 1970, by the clock of the machine; zero where that is set before 1970.
 #[cfg(not(shuttle))]
-pub fn since_epoch() -> Duration {
+pub fn since_epoch() -> std::time::Duration {
     use std::time::{SystemTime, UNIX_EPOCH};
     SystemTime::now()
         .duration_since(UNIX_EPOCH)

@@ -58,6 +58,7 @@ fn evidence() -> Result<String> {
     let mut text = String::new();
     explored(&mut text, &results("explorer.jsonl")?)?;
     faults(&mut text, &results("faults.jsonl")?)?;
+    simulated(&mut text, &results("simulation.jsonl")?)?;
     canaries(&mut text)?;
     Ok(text)
 }
@@ -117,6 +118,30 @@ fn explored(text: &mut String, lines: &[Value]) -> Result<()> {
             big(sum(of(), "states")),
         )?;
     }
+    Ok(())
+}
+
+fn simulated(text: &mut String, lines: &[Value]) -> Result<()> {
+    let number = |field: &str| big(sum(lines.iter(), field));
+    writeln!(
+        text,
+        "\nSimulation: {} seeds, {} operations, {} mounts, {} power losses, {} lives with a failed device, {} guarantees examined after a loss,\n\
+         {} days by the simulated clock. Seeds that failed: {}. {}; commits {}.",
+        number("count"),
+        number("operations"),
+        number("lives"),
+        number("power_losses"),
+        number("faults"),
+        number("guarantees"),
+        big(sum(lines.iter(), "simulated_seconds") / 86_400),
+        lines
+            .iter()
+            .filter_map(|line| line["failed"].as_array())
+            .map(Vec::len)
+            .sum::<usize>(),
+        texts(lines.iter(), "date"),
+        texts(lines.iter(), "commit"),
+    )?;
     Ok(())
 }
 

@@ -177,6 +177,11 @@ impl Shape {
 
     /// Makes an image in memory.
     pub fn make(&self) -> Result<MemoryDevice> {
+        self.make_as(None)
+    }
+
+    /// The same; with a time, the bytes follow from the shape alone.
+    pub fn make_as(&self, time: Option<i64>) -> Result<MemoryDevice> {
         if let Some(args) = self.mke2fs {
             return mke2fs(args, self.bytes);
         }
@@ -189,6 +194,9 @@ impl Shape {
             features: FeatureSet::parse(self.features)?,
             reserved_percent: Some(0.0),
             threads: 1,
+            time,
+            uuid: time.map(|_| uuid::Uuid::from_u128(1)),
+            hash_seed: time.map(|_| uuid::Uuid::from_u128(2)),
             ..MkfsOptions::default()
         };
         uext4_build::mkfs(&device, &options, &NoProgress)?;

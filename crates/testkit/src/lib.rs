@@ -19,6 +19,7 @@
 //! | [`exclusive`] | what one test may use at a time |
 //! | [`explore`] | the crash explorer |
 //! | [`faults`] | the fault sweep |
+//! | `simulate` | the simulation, with `--cfg shuttle` |
 //! | [`evidence`] | what long runs have tried, for docs/TESTING.md |
 //! | [`beside`] | the same operations by us and by the kernel |
 //! | [`calls`] | random calls that two sides answer |
@@ -56,6 +57,8 @@ pub mod oracle;
 pub mod prelude;
 pub mod program;
 pub mod server;
+#[cfg(shuttle)]
+pub mod simulate;
 pub mod stamps;
 pub mod tree;
 pub mod verdict;

@@ -359,36 +359,137 @@ impl Model {
     /// Everything by path.
     pub fn tree(&self) -> Tree {
         let mut tree = Tree::new();
-        self.collect(ROOT, b"", &mut tree);
+        self.walk(ROOT, b"", &mut |path, id| {
+            tree.insert(path, self.entry(id));
+        });
         tree
     }
 
-    fn collect(&self, dir: Id, path: &[u8], tree: &mut Tree) {
+    /// The paths of what is of a kind, or of everything, in their order.
+    pub fn paths(&self, kind: Option<FileKind>) -> Vec<Vec<u8>> {
+        let mut paths = Vec::new();
+        self.walk(ROOT, b"", &mut |path, id| {
+            if kind.is_none_or(|kind| kind == self.nodes[&id].kind()) {
+                paths.push(path);
+            }
+        });
+        paths.sort_unstable();
+        paths
+    }
+
+    /// What is found of a node.
+    pub fn entry(&self, id: Id) -> Entry {
+        let node = &self.nodes[&id];
+        let is_dir = |id: &&Id| self.nodes[*id].kind() == FileKind::Directory;
+        let (nlink, data) = match &node.content {
+            Content::File(data) => (node.names, data.to_vec()),
+            Content::Symlink(target) => (node.names, target.clone()),
+            Content::Whiteout => (node.names, Vec::new()),
+            Content::Dir(entries) => {
+                let subdirs = entries.values().filter(is_dir).count() as u32;
+                (2 + subdirs, Vec::new())
+            }
+        };
+        Entry {
+            kind: node.kind(),
+            mode: node.mode,
+            nlink,
+            data,
+            xattrs: node.xattrs.clone(),
+            ino: id,
+        }
+    }
+
+    fn walk(&self, dir: Id, path: &[u8], visit: &mut impl FnMut(Vec<u8>, Id)) {
         for (name, id) in self.entries(dir).into_iter().flatten() {
-            let node = &self.nodes[id];
             let at = join(path, name);
-            let (kind, nlink, data) = match &node.content {
-                Content::File(data) => (FileKind::Regular, node.names, data.to_vec()),
-                Content::Symlink(target) => (FileKind::Symlink, node.names, target.clone()),
-                Content::Whiteout => (FileKind::CharDevice, node.names, Vec::new()),
-                Content::Dir(entries) => {
-                    let is_dir = |id: &&Id| matches!(self.nodes[*id].content, Content::Dir(_));
-                    let subdirs = entries.values().filter(is_dir).count() as u32;
-                    (FileKind::Directory, 2 + subdirs, Vec::new())
+            if self.nodes[id].kind() == FileKind::Directory {
+                self.walk(*id, &at, visit);
+            }
+            visit(at, *id);
+        }
+    }
+
+    /// A model of what was found; the directories above a path come before it.
+    pub fn of_tree(tree: &Tree) -> Answer<Model> {
+        let mut model = Model::new();
+        let mut known: HashMap<u64, Id> = HashMap::new();
+        for (path, entry) in tree {
+            let (dir, name) = split(path);
+            let dir = model.find(dir)?;
+            let id = match known.get(&entry.ino) {
+                Some(&id) if entry.kind != FileKind::Directory => {
+                    model.change(id)?.names += 1;
+                    id
+                }
+                _ => {
+                    let content = match entry.kind {
+                        FileKind::Regular => Content::File(Arc::new(entry.data.clone())),
+                        FileKind::Directory => Content::Dir(BTreeMap::new()),
+                        FileKind::Symlink => Content::Symlink(entry.data.clone()),
+                        _ => Content::Whiteout,
+                    };
+                    let id = model.add(content, entry.mode);
+                    model.change(id)?.xattrs.clone_from(&entry.xattrs);
+                    known.insert(entry.ino, id);
+                    id
                 }
             };
-            let entry = Entry {
-                kind,
-                mode: node.mode,
-                nlink,
-                data,
-                xattrs: node.xattrs.clone(),
-                ino: *id,
-            };
-            if kind == FileKind::Directory {
-                self.collect(*id, &at, tree);
-            }
-            tree.insert(at, entry);
+            model.entries_mut(dir)?.insert(name.to_vec(), id);
         }
+        Ok(model)
+    }
+}
+
+impl Node {
+    fn kind(&self) -> FileKind {
+        match self.content {
+            Content::File(_) => FileKind::Regular,
+            Content::Dir(_) => FileKind::Directory,
+            Content::Symlink(_) => FileKind::Symlink,
+            Content::Whiteout => FileKind::CharDevice,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_of_a_tree_has_that_tree() {
+        let mut model = Model::new();
+        let path = |text: &str| text.as_bytes().to_vec();
+        let ops = [
+            Op::Mkdir {
+                path: path("d"),
+                mode: 0o755,
+            },
+            Op::Create {
+                path: path("d/a"),
+                mode: 0o600,
+            },
+            Op::Append {
+                path: path("d/a"),
+                data: vec![7; 100],
+            },
+            Op::Link {
+                old: path("d/a"),
+                new: path("b"),
+            },
+            Op::Symlink {
+                path: path("s"),
+                target: path("d"),
+            },
+        ];
+        for op in &ops {
+            model.apply(op).unwrap();
+        }
+        let again = Model::of_tree(&model.tree()).unwrap();
+        assert_eq!(crate::tree::difference(&model.tree(), &again.tree()), None);
+        assert_eq!(
+            model.paths(Some(FileKind::Regular)),
+            [path("b"), path("d/a")]
+        );
     }
 }

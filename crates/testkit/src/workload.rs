@@ -7,10 +7,13 @@ use crate::external::*;
 use crate::image::Shape;
 use crate::model::{Content, Model};
 use crate::operation::{Op, apply, apply_to_ext4};
-use crate::tree::{self, Tree, join};
+use crate::tree::{self, Entry, Tree, join, show};
 use crate::verdict::{Guarantee, guarantee_of, own_part};
 
+mod contest;
 mod short;
+
+pub use contest::contest;
 
 /// What a worker is allowed to meet and how much it does.
 #[derive(Clone, Copy, Debug)]
@@ -118,14 +121,55 @@ impl<'f> Worker<'f> {
         if self.rng.u8(..100) < 6 {
             self.use_open()?;
         }
-        let op = match self.pending.pop() {
+        let op = self.next();
+        let guarantee = self.apply(&op)?;
+        Ok((op, guarantee))
+    }
+
+    fn next(&mut self) -> Op {
+        match self.pending.pop() {
             Some(op) => op,
             None => self.choose(),
+        }
+    }
+
+    /// Chooses operations to do later, as if each did what the model says.
+    pub fn script(&mut self, count: usize) -> Vec<Op> {
+        let model = self.model.clone();
+        let chosen = (0..count).map(|_| {
+            let op = self.next();
+            // One that must fail changes nothing.
+            let _ = self.model.apply(&op);
+            op
+        });
+        let chosen = chosen.collect();
+        self.model = model;
+        self.pending.clear();
+        chosen
+    }
+
+    /// Does an operation on both sides.
+    pub fn apply(&mut self, op: &Op) -> Result<Option<Guarantee>> {
+        self.both(op)
+            .with_context(|| format!("{}: {op:?}", self.name))
+    }
+
+    /// Uses what is open without a name, and compares what is at one path with the model.
+    pub fn examine(&mut self) -> Result<()> {
+        self.use_open()?;
+        let Some(path) = self.any(None) else {
+            return Ok(());
         };
-        let guarantee = self
-            .both(&op)
-            .with_context(|| format!("{}: {op:?}", self.name))?;
-        Ok((op, guarantee))
+        let want = self.model.find(&path).map(|id| self.model.entry(id));
+        let want = want.map_err(|e| anyhow!("model: {e}"))?;
+        let node = crate::operation::find(self.fs, &path);
+        let have = node.map_err(anyhow::Error::from);
+        let have = have.and_then(|node| tree::entry_of(self.fs, &node));
+        let have = have.with_context(|| format!("{}, {}", self.name, show(&path)))?;
+        match tree::difference(&one(&path, want), &one(&path, have)) {
+            Some(difference) => bail!("{}, model / found: {difference}", self.name),
+            None => Ok(()),
+        }
     }
 
     fn both(&mut self, op: &Op) -> Result<Option<Guarantee>> {
@@ -238,13 +282,9 @@ impl<'f> Worker<'f> {
     }
 
     fn paths(&self, kind: Option<FileKind>) -> Vec<Vec<u8>> {
-        let tree = self.model.tree();
-        let all = tree.into_iter().filter(|(path, entry)| {
-            path != b"shared"
-                && path != self.name.as_bytes()
-                && kind.is_none_or(|kind| kind == entry.kind)
-        });
-        all.map(|(path, _)| path).collect()
+        let mut paths = self.model.paths(kind);
+        paths.retain(|path| path != b"shared" && path != self.name.as_bytes());
+        paths
     }
 
     fn any(&mut self, kind: Option<FileKind>) -> Option<Vec<u8>> {
@@ -583,6 +623,10 @@ impl<'f> Worker<'f> {
         let byte = self.rng.u8(1..);
         (0..len).map(|i| byte ^ (i / 512) as u8 | 1).collect()
     }
+}
+
+fn one(path: &[u8], entry: Entry) -> Tree {
+    Tree::from([(path.to_vec(), entry)])
 }
 
 /// Whether blocks are to be allocated that were never written, or to move.

@@ -175,7 +175,8 @@ fn run_chunk(
     for failure in &failed {
         println!("  {}\n    {}", failure.command(&chunk), failure.why);
     }
-    results.add(chunk, &tally, &failed, seconds)?;
+    let commands = failed.iter().map(|failed| failed.command(&chunk)).collect();
+    results.add(chunk, &tally.json(), commands, seconds)?;
     Ok(tally)
 }
 

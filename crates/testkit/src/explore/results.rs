@@ -4,7 +4,6 @@
 //! A line is a range of places or seeds of one kind and configuration, explored at one commit on one day, with
 //! what that came to. Ranges that follow each other are one line.
 
-use super::tally::Tally;
 use crate::external::*;
 use serde_json::{Value, json};
 
@@ -99,22 +98,24 @@ impl Results {
         at >= chunk.end()
     }
 
-    /// Adds what exploring a chunk came to.
+    /// Adds what a chunk came to: counts by name, and the commands that show what failed.
     pub fn add(
         &mut self,
         chunk: Chunk,
-        tally: &Tally,
-        failed: &[Failed],
+        counts: &Value,
+        failed: Vec<String>,
         seconds: f64,
     ) -> Result<()> {
-        let failures: Vec<String> = failed.iter().map(|f| f.command(&chunk)).collect();
-        self.lines.push(json!({
-            "kind": chunk.kind, "config": chunk.config, "first": chunk.first, "count": chunk.count,
-            "commit": self.commit, "date": today(), "seconds": seconds.round() as u64,
-            "states": tally.states, "repeated": tally.repeated, "in_recovery": tally.in_recovery,
-            "recoveries": tally.recoveries, "fsck": tally.fsck, "kernel": tally.kernel,
-            "failed": failures,
-        }));
+        let mut line = counts.clone();
+        line["kind"] = json!(chunk.kind);
+        line["config"] = json!(chunk.config);
+        line["first"] = json!(chunk.first);
+        line["count"] = json!(chunk.count);
+        line["commit"] = json!(self.commit);
+        line["date"] = json!(today());
+        line["seconds"] = json!(seconds.round() as u64);
+        line["failed"] = json!(failed);
+        self.lines.push(line);
         self.lines = merged(std::mem::take(&mut self.lines));
         self.write()
     }
@@ -248,20 +249,20 @@ mod tests {
     fn a_run_goes_on_where_the_last_ended() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("results.jsonl");
-        let tally = Tally {
-            states: 5,
-            ..Tally::default()
-        };
+        let counts = json!({"states": 5});
         let failed = Failed {
             number: 7,
             state: Some(3),
             why: String::new(),
         };
         let mut results = Results::open(&path).unwrap();
-        results.add(chunk(0, 10), &tally, &[failed], 1.0).unwrap();
-        results.add(chunk(20, 10), &tally, &[], 1.0).unwrap();
+        let command = failed.command(&chunk(0, 10));
+        results
+            .add(chunk(0, 10), &counts, vec![command], 1.0)
+            .unwrap();
+        results.add(chunk(20, 10), &counts, vec![], 1.0).unwrap();
         assert!(results.has(&chunk(0, 10)) && !results.has(&chunk(0, 20)));
-        results.add(chunk(10, 10), &tally, &[], 1.0).unwrap();
+        results.add(chunk(10, 10), &counts, vec![], 1.0).unwrap();
         let results = Results::open(&path).unwrap();
         assert!(results.has(&chunk(0, 30)) && !results.has(&chunk(29, 2)));
         let [line] = &read(&path).unwrap()[..] else {

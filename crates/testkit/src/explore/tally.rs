@@ -33,6 +33,14 @@ impl Tally {
         self.kernel += other.kernel;
         self.sequences += other.sequences;
     }
+
+    /// For a line of results.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "states": self.states, "repeated": self.repeated, "in_recovery": self.in_recovery,
+            "recoveries": self.recoveries, "fsck": self.fsck, "kernel": self.kernel,
+        })
+    }
 }
 
 const SHARDS: usize = 64;
