@@ -2,9 +2,8 @@
 //!
 //! `UEXT4_FUZZ` sets the number of images for each shape.
 
-use crate::support::image::Image;
-use crate::support::mutator::mutate;
 use crate::support::*;
+use uext4_testkit::damage::{DamagedImage, mutate};
 use uext4_testkit::require;
 
 #[rustfmt::skip]
@@ -70,7 +69,7 @@ fn random_bytes() {
 fn many_fields_with_good_checksums() {
     require!(have_tools());
     for (n, base) in bases().into_iter().enumerate() {
-        let base = Image::new(base);
+        let base = DamagedImage::new(base);
         let targets = base.targets();
         for i in 0..images() {
             let mut rng = fastrand::Rng::with_seed(n as u64 * 1_000_000 + i);

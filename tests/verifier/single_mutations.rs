@@ -2,10 +2,9 @@
 //!
 //! `UEXT4_MUTATIONS` sets the number of images for each shape, `UEXT4_SEED` where to start.
 
-use crate::support::image::Image;
-use crate::support::mutator::mutate;
 use crate::support::shapes::{self, SHAPES};
 use crate::support::*;
+use uext4_testkit::damage::{DamagedImage, mutate};
 use uext4_testkit::require;
 
 fn number(name: &str, default: u64) -> u64 {
@@ -51,7 +50,7 @@ fn differences(n: usize, seed: u64) -> Vec<String> {
     let dir = scratch();
     let path = shapes::make(shape, dir.path(), 300);
     assert_clean(&path, options);
-    let base = Image::new(std::fs::read(&path).expect("image"));
+    let base = DamagedImage::new(std::fs::read(&path).expect("image"));
     let targets = base.targets();
     let mut wrong = Vec::new();
     for i in 0..number("UEXT4_MUTATIONS", 16) {

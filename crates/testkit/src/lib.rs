@@ -15,6 +15,7 @@
 //! | [`workload`], [`operation`] | random operations |
 //! | [`image`] | images to start from, how they are mounted |
 //! | [`crash`], [`verdict`] | power losses, and what may be left after one |
+//! | [`damage`] | images damaged on purpose |
 //! | [`device`] | devices that fail, record or fork; the contract of every device |
 //! | [`exclusive`] | what one test may use at a time |
 //! | [`explore`] | the crash explorer |
@@ -41,6 +42,7 @@ pub mod beside;
 pub mod built;
 pub mod calls;
 pub mod crash;
+pub mod damage;
 pub mod device;
 pub mod evidence;
 pub mod exclusive;

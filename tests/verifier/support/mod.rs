@@ -1,9 +1,5 @@
 //! Images for the tests, made by mke2fs, and what e2fsck says of them.
-pub mod damage;
-pub mod image;
-pub mod mutator;
 pub mod shapes;
-pub mod targets;
 
 use uext4_check::{CheckError, CheckOptions, CheckReport, NoProgress, check};
 use uext4_testkit::prelude::*;

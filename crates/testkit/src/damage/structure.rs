@@ -1,14 +1,14 @@
 //! Damage that needs more than one field: pointers and names that lead somewhere else, entries that
 //! trade places, orphans.
 
-use super::image::Image;
+use super::image::DamagedImage;
 use super::mutator::{choose, some_inode};
 use super::targets::Target;
 use fastrand::Rng;
 use uext4_ondisk::*;
 
 /// Damages the structure of an image and says how.
-pub fn structure(rng: &mut Rng, image: &mut Image, targets: &[Target]) -> String {
+pub fn structure(rng: &mut Rng, image: &mut DamagedImage, targets: &[Target]) -> String {
     match rng.u8(0..13) {
         0 => name_elsewhere(rng, image, targets),
         1 => name_gone(rng, image, targets),
@@ -27,7 +27,7 @@ pub fn structure(rng: &mut Rng, image: &mut Image, targets: &[Target]) -> String
 }
 
 /// The records of a block of a linear directory or a leaf: where, and how long.
-fn records(image: &Image, block: u64) -> Vec<(usize, usize, usize)> {
+fn records(image: &DamagedImage, block: u64) -> Vec<(usize, usize, usize)> {
     let range = image.block(block);
     let end = dir_data_end(range.len(), image.sb.has_metadata_csum());
     dir_entries(&image.bytes[range.clone()], end)
@@ -45,16 +45,16 @@ fn linear(rng: &mut Rng, targets: &[Target]) -> Option<(Target, u64)> {
     Some((t, block))
 }
 
-fn put32(image: &mut Image, at: usize, value: u32) {
+fn put32(image: &mut DamagedImage, at: usize, value: u32) {
     image.bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
 }
 
-fn get32(image: &Image, at: usize) -> u32 {
+fn get32(image: &DamagedImage, at: usize) -> u32 {
     u32::from_le_bytes(image.bytes[at..at + 4].try_into().expect("four"))
 }
 
 /// An entry names another inode that is in use, or a free one.
-fn name_elsewhere(rng: &mut Rng, image: &mut Image, targets: &[Target]) -> String {
+fn name_elsewhere(rng: &mut Rng, image: &mut DamagedImage, targets: &[Target]) -> String {
     let Some((target, block)) = linear(rng, targets) else {
         return links(rng, image);
     };
@@ -71,7 +71,7 @@ fn name_elsewhere(rng: &mut Rng, image: &mut Image, targets: &[Target]) -> Strin
 }
 
 /// An entry is no longer in use.
-fn name_gone(rng: &mut Rng, image: &mut Image, targets: &[Target]) -> String {
+fn name_gone(rng: &mut Rng, image: &mut DamagedImage, targets: &[Target]) -> String {
     let Some((target, block)) = linear(rng, targets) else {
         return links(rng, image);
     };
@@ -83,7 +83,7 @@ fn name_gone(rng: &mut Rng, image: &mut Image, targets: &[Target]) -> String {
 }
 
 /// An entry has the name of another of the same length.
-fn name_twice(rng: &mut Rng, image: &mut Image, targets: &[Target]) -> String {
+fn name_twice(rng: &mut Rng, image: &mut DamagedImage, targets: &[Target]) -> String {
     let Some((target, block)) = linear(rng, targets) else {
         return links(rng, image);
     };
@@ -107,7 +107,7 @@ fn name_twice(rng: &mut Rng, image: &mut Image, targets: &[Target]) -> String {
 }
 
 /// `..` of a directory names another directory, below it for a loop.
-fn parent_elsewhere(rng: &mut Rng, image: &mut Image, targets: &[Target]) -> String {
+fn parent_elsewhere(rng: &mut Rng, image: &mut DamagedImage, targets: &[Target]) -> String {
     let dirs: Vec<Ino> = image
         .used()
         .into_iter()
@@ -137,7 +137,7 @@ fn parent_elsewhere(rng: &mut Rng, image: &mut Image, targets: &[Target]) -> Str
 }
 
 /// A pointer in an inode leads to another block: of metadata, of another file, or anywhere.
-fn pointer_elsewhere(rng: &mut Rng, image: &mut Image) -> String {
+fn pointer_elsewhere(rng: &mut Rng, image: &mut DamagedImage) -> String {
     let ino = some_inode(rng, image);
     let inode = image.inode(ino);
     let geo = image.geo();
@@ -162,7 +162,7 @@ fn pointer_elsewhere(rng: &mut Rng, image: &mut Image) -> String {
 }
 
 /// An inode has the blocks of another.
-fn map_of_another(rng: &mut Rng, image: &mut Image) -> String {
+fn map_of_another(rng: &mut Rng, image: &mut DamagedImage) -> String {
     let (a, b) = (some_inode(rng, image), some_inode(rng, image));
     let (from, to) = (image.inode_at(a).start, image.inode_at(b).start);
     image.bytes.copy_within(from + 0x28..from + 0x64, to + 0x28);
@@ -171,7 +171,7 @@ fn map_of_another(rng: &mut Rng, image: &mut Image) -> String {
 }
 
 /// Two entries of 12 or 8 bytes in a row trade places, in extent nodes and hash trees.
-fn entries_trade(rng: &mut Rng, image: &mut Image, targets: &[Target]) -> String {
+fn entries_trade(rng: &mut Rng, image: &mut DamagedImage, targets: &[Target]) -> String {
     let target = choose(rng, targets);
     let (block, first, size) = match &target {
         Target::Extents { block, .. } => (*block, 12, 12),
@@ -193,7 +193,7 @@ fn entries_trade(rng: &mut Rng, image: &mut Image, targets: &[Target]) -> String
 }
 
 /// The orphan list starts at an inode.
-fn orphan(rng: &mut Rng, image: &mut Image) -> String {
+fn orphan(rng: &mut Rng, image: &mut DamagedImage) -> String {
     let ino = match rng.u8(0..4) {
         0 => Ino(rng.u32(1..image.geo().inodes_count + 1)),
         1 => Ino(rng.u32(1..12)),
@@ -215,7 +215,7 @@ fn orphan(rng: &mut Rng, image: &mut Image) -> String {
 }
 
 /// An inode is deleted but for its name and blocks.
-fn deleted(rng: &mut Rng, image: &mut Image) -> String {
+fn deleted(rng: &mut Rng, image: &mut DamagedImage) -> String {
     let ino = some_inode(rng, image);
     let start = image.inode_at(ino).start;
     image.bytes[start + 0x1a..start + 0x1c].fill(0);
@@ -226,7 +226,7 @@ fn deleted(rng: &mut Rng, image: &mut Image) -> String {
 }
 
 /// An inode has the attribute block of another.
-fn attribute_block_of_another(rng: &mut Rng, image: &mut Image) -> String {
+fn attribute_block_of_another(rng: &mut Rng, image: &mut DamagedImage) -> String {
     let used = image.used();
     let have = used.iter().find(|i| image.inode(**i).file_acl.0 != 0);
     let ino = some_inode(rng, image);
@@ -246,7 +246,7 @@ fn attribute_block_of_another(rng: &mut Rng, image: &mut Image) -> String {
     format!("inode {ino} has attribute block {block}")
 }
 
-fn links(rng: &mut Rng, image: &mut Image) -> String {
+fn links(rng: &mut Rng, image: &mut DamagedImage) -> String {
     let ino = some_inode(rng, image);
     let start = image.inode_at(ino).start;
     let links = [0u16, 1, 2, 3, 65000, 65535][rng.usize(0..6)];
@@ -256,7 +256,7 @@ fn links(rng: &mut Rng, image: &mut Image) -> String {
 }
 
 /// A whole block reads as zeros, or as another.
-fn block_zeroed(rng: &mut Rng, image: &mut Image, targets: &[Target]) -> String {
+fn block_zeroed(rng: &mut Rng, image: &mut DamagedImage, targets: &[Target]) -> String {
     let target = choose(rng, targets);
     let block = match &target {
         Target::Linear { block, .. }
@@ -277,7 +277,7 @@ fn block_zeroed(rng: &mut Rng, image: &mut Image, targets: &[Target]) -> String 
 }
 
 /// A field of the extent root in an inode.
-fn extent_field(rng: &mut Rng, image: &mut Image) -> String {
+fn extent_field(rng: &mut Rng, image: &mut DamagedImage) -> String {
     let used = image.used();
     let mapped: Vec<Ino> = used
         .into_iter()

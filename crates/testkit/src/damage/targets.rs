@@ -1,23 +1,40 @@
 //! Everything in an image that has a block of its own, found by walking it.
 
-use super::image::Image;
+use super::image::DamagedImage;
 use uext4_ondisk::*;
 
 /// A structure to be damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(
+    missing_docs,
+    reason = "the fields are the inode it belongs to, and its block"
+)]
 pub enum Target {
+    /// A block of a directory, or of the leaves of its hash tree.
     Linear { ino: Ino, block: u64 },
+    /// A node of a hash tree.
     Dx { ino: Ino, block: u64, kind: DxKind },
+    /// A node of a tree of extents.
     Extents { ino: Ino, block: u64 },
+    /// A block of pointers.
     Indirect { ino: Ino, block: u64 },
+    /// A block of attributes.
     Xattr { block: u64 },
+    /// The block of a symbolic link.
     Link { ino: Ino, block: u64 },
+    /// The superblock of the log.
     JournalSuper { block: u64 },
+    /// A block of the orphan file.
     OrphanFile { ino: Ino, block: u64 },
+    /// The block of multiple mount protection.
     Mmp { block: u64 },
+    /// A block of a quota file.
     Quota { ino: Ino, block: u64 },
+    /// A directory in its inode.
     InlineDir { ino: Ino },
+    /// Attributes in an inode.
     InodeXattr { ino: Ino },
+    /// An inode that holds the value of an attribute.
     Value { ino: Ino },
 }
 
@@ -44,14 +61,14 @@ impl Target {
 
 /// The blocks of one inode.
 struct Walk<'a> {
-    image: &'a Image,
+    image: &'a DamagedImage,
     ino: Ino,
     data: Vec<(Lblk, u64)>,
     out: Vec<Target>,
 }
 
 /// Finds everything.
-pub fn find(image: &Image) -> Vec<Target> {
+pub fn find(image: &DamagedImage) -> Vec<Target> {
     let mut out = Vec::new();
     if image.sb.incompat.contains(Incompat::MMP) {
         out.push(Target::Mmp {
@@ -64,7 +81,7 @@ pub fn find(image: &Image) -> Vec<Target> {
     out
 }
 
-fn of_inode(image: &Image, ino: Ino, out: &mut Vec<Target>) {
+fn of_inode(image: &DamagedImage, ino: Ino, out: &mut Vec<Target>) {
     let inode = image.inode(ino);
     if inode.file_acl.0 != 0 {
         let block = inode.file_acl.0;

@@ -1,7 +1,7 @@
 //! Damages one field of an image, mostly with checksums made right again, so that later checks run.
 
-use super::damage;
-use super::image::Image;
+use super::image::DamagedImage;
+use super::structure;
 use super::targets::Target;
 use fastrand::Rng;
 use uext4_ondisk::*;
@@ -186,7 +186,7 @@ pub fn tweak(rng: &mut Rng, bytes: &mut [u8], at: usize, len: usize) -> String {
 }
 
 /// Damages one thing and says what.
-pub fn mutate(rng: &mut Rng, image: &mut Image, targets: &[Target]) -> String {
+pub fn mutate(rng: &mut Rng, image: &mut DamagedImage, targets: &[Target]) -> String {
     match rng.u8(0..34) {
         0 | 1 => mutate_super(rng, image),
         2 => mutate_features(rng, image),
@@ -198,13 +198,13 @@ pub fn mutate(rng: &mut Rng, image: &mut Image, targets: &[Target]) -> String {
         12 => mutate_unused(rng, image),
         13 => mutate_reserved(rng, image),
         14 => mutate_backup(rng, image),
-        15..=22 => damage::structure(rng, image, targets),
+        15..=22 => structure::structure(rng, image, targets),
         _ if targets.is_empty() => mutate_inode(rng, image),
         _ => mutate_target(rng, image, targets),
     }
 }
 
-fn mutate_super(rng: &mut Rng, image: &mut Image) -> String {
+fn mutate_super(rng: &mut Rng, image: &mut DamagedImage) -> String {
     let (name, at, len) = SUPER[rng.usize(0..SUPER.len())];
     let how = tweak(rng, &mut image.bytes[1024..2048], at, len);
     let keep = rng.u8(0..12) == 0;
@@ -219,7 +219,7 @@ fn kept(keep: bool) -> &'static str {
 }
 
 /// One of the bits that have a meaning.
-fn mutate_features(rng: &mut Rng, image: &mut Image) -> String {
+fn mutate_features(rng: &mut Rng, image: &mut DamagedImage) -> String {
     let (name, at, _) = FEATURES[rng.usize(0..3)];
     let bit = rng.u32(0..18);
     image.bytes[1024 + at + bit as usize / 8] ^= 1 << (bit % 8);
@@ -227,7 +227,7 @@ fn mutate_features(rng: &mut Rng, image: &mut Image) -> String {
     format!("superblock {name}: bit {bit}")
 }
 
-fn mutate_desc(rng: &mut Rng, image: &mut Image) -> String {
+fn mutate_desc(rng: &mut Rng, image: &mut DamagedImage) -> String {
     let g = GroupNo(rng.u32(0..image.geo().groups_count));
     let range = image.desc_at(g);
     let fits: Vec<_> = DESC.iter().filter(|f| f.1 + f.2 <= range.len()).collect();
@@ -246,7 +246,7 @@ fn mutate_desc(rng: &mut Rng, image: &mut Image) -> String {
     format!("group {g} {name}: {how}{}", kept(keep))
 }
 
-fn mutate_bitmap(rng: &mut Rng, image: &mut Image) -> String {
+fn mutate_bitmap(rng: &mut Rng, image: &mut DamagedImage) -> String {
     let g = GroupNo(rng.u32(0..image.geo().groups_count));
     let (desc, geo) = (image.desc(g), image.geo());
     let (name, block, bits) = if rng.bool() {
@@ -269,7 +269,7 @@ fn mutate_bitmap(rng: &mut Rng, image: &mut Image) -> String {
 }
 
 /// Any inode in use, the first ones more often.
-pub fn some_inode(rng: &mut Rng, image: &Image) -> Ino {
+pub fn some_inode(rng: &mut Rng, image: &DamagedImage) -> Ino {
     let used = image.used();
     if rng.bool() {
         used[rng.usize(0..used.len().min(24))]
@@ -278,12 +278,12 @@ pub fn some_inode(rng: &mut Rng, image: &Image) -> Ino {
     }
 }
 
-fn mutate_inode(rng: &mut Rng, image: &mut Image) -> String {
+fn mutate_inode(rng: &mut Rng, image: &mut DamagedImage) -> String {
     let ino = some_inode(rng, image);
     mutate_field(rng, image, ino)
 }
 
-fn mutate_field(rng: &mut Rng, image: &mut Image, ino: Ino) -> String {
+fn mutate_field(rng: &mut Rng, image: &mut DamagedImage, ino: Ino) -> String {
     let size = usize::from(image.geo().inode_size);
     let fits: Vec<_> = INODE.iter().filter(|f| f.1 + f.2 <= size).collect();
     let (name, at, len) = *fits[rng.usize(0..fits.len())];
@@ -296,7 +296,7 @@ fn mutate_field(rng: &mut Rng, image: &mut Image, ino: Ino) -> String {
     format!("inode {ino} {name}: {how}{}", kept(keep))
 }
 
-fn mutate_flags(rng: &mut Rng, image: &mut Image) -> String {
+fn mutate_flags(rng: &mut Rng, image: &mut DamagedImage) -> String {
     let ino = some_inode(rng, image);
     let range = image.inode_at(ino);
     let bit = rng.usize(0..32);
@@ -306,7 +306,7 @@ fn mutate_flags(rng: &mut Rng, image: &mut Image) -> String {
 }
 
 /// A field of an inode that is not in use.
-fn mutate_unused(rng: &mut Rng, image: &mut Image) -> String {
+fn mutate_unused(rng: &mut Rng, image: &mut DamagedImage) -> String {
     let used = image.used();
     let all: Vec<Ino> = (1..=image.geo().inodes_count)
         .map(Ino)
@@ -323,13 +323,13 @@ fn mutate_unused(rng: &mut Rng, image: &mut Image) -> String {
     format!("unused: {}", mutate_field(rng, image, ino))
 }
 
-fn mutate_reserved(rng: &mut Rng, image: &mut Image) -> String {
+fn mutate_reserved(rng: &mut Rng, image: &mut DamagedImage) -> String {
     let ino = Ino(rng.u32(1..12));
     mutate_field(rng, image, ino)
 }
 
 /// A byte of an inode table, checksums left wrong.
-fn mutate_raw(rng: &mut Rng, image: &mut Image) -> String {
+fn mutate_raw(rng: &mut Rng, image: &mut DamagedImage) -> String {
     let used = image.used();
     let ino = used[rng.usize(0..used.len())];
     let range = image.inode_at(ino);
@@ -339,7 +339,7 @@ fn mutate_raw(rng: &mut Rng, image: &mut Image) -> String {
 }
 
 /// A backup superblock or descriptor.
-fn mutate_backup(rng: &mut Rng, image: &mut Image) -> String {
+fn mutate_backup(rng: &mut Rng, image: &mut DamagedImage) -> String {
     let geo = image.geo();
     let groups: Vec<GroupNo> = (1..geo.groups_count)
         .map(GroupNo)
@@ -377,9 +377,9 @@ pub fn choose(rng: &mut Rng, targets: &[Target]) -> Target {
     same[i].clone()
 }
 
-fn mutate_target(rng: &mut Rng, image: &mut Image, targets: &[Target]) -> String {
+fn mutate_target(rng: &mut Rng, image: &mut DamagedImage, targets: &[Target]) -> String {
     let target = choose(rng, targets);
-    let byte = |rng: &mut Rng, image: &mut Image, block: u64, end: usize| {
+    let byte = |rng: &mut Rng, image: &mut DamagedImage, block: u64, end: usize| {
         let range = image.block(block);
         let at = rng.usize(0..end.min(range.len()));
         let how = tweak(rng, &mut image.bytes[range], at, 1);
@@ -448,7 +448,7 @@ fn mutate_target(rng: &mut Rng, image: &mut Image, targets: &[Target]) -> String
     format!("{target:?} {how}{}", kept(keep))
 }
 
-fn mutate_dirent(rng: &mut Rng, image: &mut Image, block: u64) -> String {
+fn mutate_dirent(rng: &mut Rng, image: &mut DamagedImage, block: u64) -> String {
     let range = image.block(block);
     let end = dir_data_end(range.len(), image.sb.has_metadata_csum());
     let tail = range.len() - DIR_TAIL;

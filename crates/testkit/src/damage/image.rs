@@ -6,41 +6,53 @@ use uext4_ondisk::*;
 
 /// The bytes of an image and their superblock.
 #[derive(Clone)]
-pub struct Image {
+pub struct DamagedImage {
+    /// The bytes.
     pub bytes: Vec<u8>,
+    /// The superblock as it was at first.
     pub sb: Superblock,
 }
 
-impl Image {
-    pub fn new(bytes: Vec<u8>) -> Image {
+impl DamagedImage {
+    /// Of bytes with a valid superblock.
+    ///
+    /// # Panics
+    /// They have none.
+    pub fn new(bytes: Vec<u8>) -> DamagedImage {
         let sb = Superblock::parse(&bytes[1024..2048]).expect("superblock");
-        Image { bytes, sb }
+        DamagedImage { bytes, sb }
     }
 
+    /// Where things are.
     pub fn geo(&self) -> Geometry {
         self.sb.geometry
     }
 
+    /// The bytes of a block.
     pub fn block(&self, b: u64) -> Range<usize> {
         let size = self.geo().block_size as usize;
         b as usize * size..(b as usize + 1) * size
     }
 
+    /// The bytes of a group descriptor.
     pub fn desc_at(&self, g: GroupNo) -> Range<usize> {
         let (block, at) = self.geo().group_desc_location(g);
         let start = self.block(block.0).start + at;
         start..start + usize::from(self.geo().desc_size)
     }
 
+    /// A group descriptor.
     pub fn desc(&self, g: GroupNo) -> GroupDesc {
         GroupDesc::decode(&self.bytes[self.desc_at(g)]).expect("descriptor")
     }
 
+    /// Makes the checksum of a group descriptor right again.
     pub fn fix_desc(&mut self, g: GroupNo) {
         let at = self.desc_at(g);
         GroupCsum::of(&self.sb).set_desc_checksum(g, &mut self.bytes[at]);
     }
 
+    /// Makes the checksum of the superblock right again.
     pub fn fix_super(&mut self) {
         let mut raw = RawSuperblock::mut_from(&mut self.bytes[1024..2048])
             .expect("size")
@@ -65,6 +77,7 @@ impl Image {
         self.fix_desc(g);
     }
 
+    /// The bytes of an inode.
     pub fn inode_at(&self, ino: Ino) -> Range<usize> {
         let (g, index) = self.geo().group_of_ino(ino).expect("inode");
         let (block, at) = self.geo().itable_position(index);
@@ -75,6 +88,7 @@ impl Image {
         start..start + usize::from(self.geo().inode_size)
     }
 
+    /// Makes the checksum of an inode right again.
     pub fn fix_inode(&mut self, ino: Ino) {
         if self.sb.has_metadata_csum() {
             let at = self.inode_at(ino);
@@ -82,6 +96,7 @@ impl Image {
         }
     }
 
+    /// An inode.
     pub fn inode(&self, ino: Ino) -> Inode {
         let at = self.inode_at(ino);
         Inode::decode(&self.bytes[at], &InodeParams::of(&self.sb)).expect("inode")
@@ -106,7 +121,7 @@ impl Image {
     pub fn fix(&mut self, t: &Target) {
         let fs = self.sb.csum_seed;
         let sums = self.sb.has_metadata_csum();
-        let seed = |image: &Image, ino: Ino| image.inode(ino).seed(fs, ino);
+        let seed = |image: &DamagedImage, ino: Ino| image.inode(ino).seed(fs, ino);
         match *t {
             Target::InlineDir { ino } | Target::InodeXattr { ino } | Target::Value { ino } => {
                 self.fix_inode(ino);
