@@ -25,6 +25,7 @@
 # make explore  what crashes leave, state by state: continues where crates/testkit/results ends; EXPLORE_SECONDS, an hour
 # make simulate  mounts simulated from seeds, as many as the results do not have yet: schedule, faults, power losses, clock; SIMULATE_SECONDS,
 #               ten minutes
+# make fuzz     every fuzz target in turn on both cores, FUZZ_SECONDS each, ten minutes; nightly and cargo-fuzz, which it installs
 # make nightly  the tests at full length: the fault sweep, the whole matrix, make crash, soak and explore; about three hours
 # make docs     regenerates docs/LOCKING.md, docs/HABITS.md and the evidence in docs/TESTING.md; about a minute
 # make install  the command, man pages, completions, libuext4_mq.so and its header below PREFIX, /usr/local by default;
@@ -35,11 +36,12 @@ export CARGO_TERM_COLOR ?= auto
 
 EXPLORE_SECONDS ?= 3600
 SIMULATE_SECONDS ?= 600
+FUZZ_SECONDS ?= 600
 PREFIX ?= /usr/local
 # The command, and beside it the program that `uext4 bench` executes.
 BUILD_BENCH = cargo build --release -p uext4-cli -p uext4-bench
 
-.PHONY: quick deny api install demo test page check crash explore nightly bench regress baseline tsan soak shuttle loom simulate conflicts transfers docs setup
+.PHONY: quick deny api install demo test page check crash explore nightly bench regress baseline tsan soak shuttle loom simulate fuzz conflicts transfers docs setup
 
 setup:
 	@tools/setup.sh
@@ -75,6 +77,8 @@ page:
 check: setup
 	cargo fmt --all -- --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	cargo fmt --manifest-path fuzz/Cargo.toml -- --check
+	CUSTOM_LIBFUZZER_PATH=/dev/null cargo clippy --manifest-path fuzz/Cargo.toml --target-dir target --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 
 crash: setup
@@ -125,6 +129,11 @@ simulate:
 
 loom:
 	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tools/cfg/loom CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p uext4-ext4 --lib --test loom_bitmap loom_
+
+fuzz: setup
+	command -v cargo-fuzz >/dev/null || cargo install --locked cargo-fuzz
+	tools/fuzz.py $(FUZZ_SECONDS)
+	$(MAKE) docs
 
 conflicts:
 	RUSTFLAGS="--cfg virtual_cpus" cargo test --profile conflicts --target-dir target/conflicts -p uext4-ext4 --lib virtual_cpus -- --test-threads=1

@@ -17,6 +17,8 @@
 
 mod ext4_adapter;
 mod failure;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 pub mod log;
 pub mod metrics;
 pub mod mountinfo;

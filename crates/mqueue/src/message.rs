@@ -58,7 +58,10 @@ impl Eq for Message {}
 #[repr(C)]
 pub(crate) struct Messages {
     heap: BinaryHeap<Message>,
-    free: Vec<u32>,
+    /// Which of the first 64 buffers are free: a bit for each, as memory of its own would share lines with that of other queues.
+    free: u64,
+    /// Which of the others.
+    more_free: Vec<u32>,
     /// The order of the next message.
     next_order: u64,
     /// The length of all that are in.
@@ -84,7 +87,7 @@ impl Messages {
 
     /// A message of `len` bytes that is not in yet, its content what the buffer had.
     pub fn claim(&mut self, len: u32, priority: u32) -> Message {
-        let buffer = self.free.pop().unwrap_or_else(|| {
+        let buffer = self.free_buffer().unwrap_or_else(|| {
             self.buffers.push(Buffer::default());
             (self.buffers.len() - 1) as u32
         });
@@ -97,6 +100,16 @@ impl Messages {
             order: 0,
             buffer,
         }
+    }
+
+    /// Takes a free buffer.
+    fn free_buffer(&mut self) -> Option<u32> {
+        if self.free == 0 {
+            return self.more_free.pop();
+        }
+        let buffer = self.free.trailing_zeros();
+        self.free &= self.free - 1;
+        Some(buffer)
     }
 
     /// The content.
@@ -131,13 +144,17 @@ impl Messages {
 
     /// Frees the buffer of a message that is not in any more, of a queue for `maxmsg` messages.
     pub fn recycle(&mut self, message: Message, maxmsg: usize) {
-        if self.heap.len() + self.free.len() >= maxmsg {
+        let free = self.free.count_ones() as usize + self.more_free.len();
+        if self.heap.len() + free >= maxmsg {
             let buffer = &mut self.buffers[message.buffer as usize];
             if buffer.len() > KEPT_BYTES_MAX {
                 *buffer = Buffer::default();
             }
         }
-        self.free.push(message.buffer);
+        match 1_u64.checked_shl(message.buffer) {
+            Some(bit) => self.free |= bit,
+            None => self.more_free.push(message.buffer),
+        }
     }
 }
 
@@ -177,6 +194,17 @@ mod tests {
     }
 
     #[test]
+    fn more_than_64_buffers_are_used_again() {
+        let mut messages = Messages::default();
+        for _ in 0..2 {
+            let all: Vec<_> = (0..100).map(|_| messages.claim(1, 0)).collect();
+            let buffers: std::collections::BTreeSet<_> = all.iter().map(|m| m.buffer).collect();
+            assert_eq!((buffers.len(), messages.buffers.len()), (100, 100));
+            all.into_iter().for_each(|m| messages.recycle(m, 100));
+        }
+    }
+
+    #[test]
     fn of_long_buffers_no_more_are_kept_than_messages_fit() {
         let mut messages = Messages::default();
         let all: Vec<_> = (0..10).map(|_| messages.claim(100_000, 0)).collect();
@@ -184,7 +212,8 @@ mod tests {
             messages.recycle(message, 3);
         }
         let kept: usize = messages.buffers.iter().map(|b| b.len()).sum();
+        let free = messages.free.count_ones();
         let of_three = 3 * Buffer::zeroed(100_000).len();
-        assert_eq!((kept, messages.free.len()), (of_three, 10));
+        assert_eq!((kept, free), (of_three, 10));
     }
 }

@@ -38,3 +38,5 @@ mod server;
 mod waiting_calls;
 
 pub use serve::{serve_queues, threads};
+#[cfg(feature = "fuzzing")]
+pub(crate) use {adapter::QueueAdapter, server::QueueServer};
