@@ -136,7 +136,9 @@ fn damage(input: &mut Input<'_>, image: &mut DamagedImage, base: &Base, kind: Ki
             image.fix_bitmaps(group);
         }
         Kind::Inode => of_inode(input, image, &base.image.used()),
-        Kind::Inline if input.u8() % 4 > 0 => of_inode(input, image, &inline_inodes(&base.image)),
+        Kind::Inline if !input.u8().is_multiple_of(4) => {
+            of_inode(input, image, &inline_inodes(&base.image))
+        }
         Kind::Mapping if input.u8().is_multiple_of(2) => {
             let files = base.image.used();
             let files: Vec<Ino> = files

@@ -182,7 +182,7 @@ fn request(input: &mut Input<'_>, known: &Known, unique: u64, is_queue: bool) ->
         payload = ioctl(input, &mut arg, is_queue);
     }
     if opcode == Opcode::Write
-        && input.u8() % 8 > 0
+        && !input.u8().is_multiple_of(8)
         && let Some(size) = arg.get_mut(16..20)
     {
         size.copy_from_slice(&(payload.len() as u32).to_le_bytes());
