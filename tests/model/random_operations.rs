@@ -154,7 +154,7 @@ fn stress(fs: &Ext4, index: u64, habits: Habits, end: Instant) -> Result<u64> {
     let mut steps = 0;
     while Instant::now() < end {
         worker.step()?;
-        contest(fs, &mut rng)?;
+        contest(fs, &mut rng, 1)?;
         steps += 2;
     }
     worker.close();

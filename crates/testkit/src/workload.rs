@@ -13,7 +13,7 @@ use crate::verdict::{Guarantee, guarantee_of, own_part};
 mod contest;
 mod short;
 
-pub use contest::contest;
+pub use contest::{check_contested, contest, read_contested};
 
 /// What a worker is allowed to meet and how much it does.
 #[derive(Clone, Copy, Debug)]

@@ -11,9 +11,15 @@ use crate::operation::Op;
 use crate::oracle;
 use crate::tree::{self, Tree};
 use crate::verdict::{Guarantee, History, own_part};
-use crate::workload::{Habits, Worker, contest};
+use crate::workload::{Habits, Worker, check_contested, contest, read_contested};
 use shuttle::thread;
 use uext4_sync::clock;
+
+/// Threads that change names which all contend for.
+pub(super) const CONTENDERS: usize = 2;
+
+/// Levels of contested names: directories move between directories.
+const CONTEST_DEPTH: usize = 2;
 
 /// What earlier lives left.
 pub(super) struct Past {
@@ -203,7 +209,7 @@ impl<'p> Life<'p> {
         }
     }
 
-    /// Lets the workers work, beside the thread with which all contend. Gives also the models, where all that was done is known.
+    /// Lets the workers work, beside the threads that contend. Gives also the models, where all that was done is known.
     fn work(&mut self, stage: &Stage<'_>, models: Vec<Model>) -> Result<(Vec<Done>, Vec<Model>)> {
         let habits = Habits {
             no_space: true,
@@ -222,7 +228,8 @@ impl<'p> Life<'p> {
             })
             .collect();
         let scripts: Vec<_> = workers.iter_mut().map(|w| w.script(count)).collect();
-        let contend = self.plan.contest.then(|| self.rng.u64(..));
+        let contenders = if self.plan.contest { CONTENDERS } else { 0 };
+        let seeds: Vec<u64> = (0..contenders).map(|_| self.rng.u64(..)).collect();
         let done = thread::scope(|scope| {
             let tasks: Vec<_> = workers
                 .iter_mut()
@@ -232,12 +239,16 @@ impl<'p> Life<'p> {
                     scope.spawn(move || stage.work(index, worker, script))
                 })
                 .collect();
-            let others = contend.map(|seed| scope.spawn(move || stage.contend(seed, count)));
+            let others = seeds.iter().enumerate();
+            let others: Vec<_> = others
+                .map(|(index, &seed)| scope.spawn(move || stage.contend(index, seed, count)))
+                .collect();
             let done: Vec<Result<Done>> = tasks.into_iter().map(joined).collect();
-            (done, others.map(joined))
+            let others: Vec<Result<usize>> = others.into_iter().map(joined).collect();
+            (done, others)
         });
         let mut all = done.0.into_iter().collect::<Result<Vec<Done>>>()?;
-        let contended = done.1.transpose()?.unwrap_or_default();
+        let contended = done.1.into_iter().sum::<Result<usize>>()?;
         if let Some(first) = all.first_mut() {
             first.operations += contended;
             first.attempted += contended;
@@ -314,9 +325,9 @@ impl Stage<'_> {
     }
 
     /// Changes what all contend for, and the clock.
-    fn contend(&self, seed: u64, count: usize) -> Result<usize> {
+    fn contend(&self, index: usize, seed: u64, count: usize) -> Result<usize> {
         let mut rng = Rng::with_seed(seed);
-        let place = (self.life, self.plan.threads);
+        let place = (self.life, self.plan.threads + index);
         for number in 0..count {
             if self.device.is_off() {
                 return Ok(number);
@@ -330,7 +341,7 @@ impl Stage<'_> {
             }
             let done = match one.u8(..12) {
                 0 => self.read_contested(&mut one),
-                _ => contest(self.fs, &mut one),
+                _ => contest(self.fs, &mut one, CONTEST_DEPTH),
             };
             match done {
                 Err(_) if self.has_failed() => return Ok(number),
@@ -346,7 +357,7 @@ impl Stage<'_> {
         for name in tree::names(self.fs, &dir, 1000)? {
             match self.fs.lookup(&Caller::root(), &dir, &name) {
                 Ok(node) => {
-                    tree::entry_of(self.fs, &node)?;
+                    read_contested(self.fs, &node)?;
                     if rng.u8(..8) == 0 {
                         self.fs.fsync(&node, rng.bool())?;
                     }
@@ -390,6 +401,7 @@ fn joined<T>(task: thread::ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
 /// Compares what is mounted with what must be there; gives the models of what was found.
 fn judge(fs: &Ext4, past: &Past, tally: &mut Tally) -> Result<Vec<Model>> {
     let found = tree::of_fs(fs).context("walk after the mount")?;
+    check_contested(&found)?;
     let part = |index: usize| own_part(&worker_name(index), &found);
     for (index, model) in past.models.iter().enumerate() {
         let want = own_part(&worker_name(index), &model.tree());

@@ -1,5 +1,6 @@
 //! The smallest plan that still fails. Each try is a process of its own, since one that fails leaks what its threads held.
 
+use super::life::CONTENDERS;
 use super::plan::{Plan, Skipped};
 use crate::external::*;
 
@@ -70,7 +71,7 @@ impl Search {
         let mut len = NUMBERS_MAX;
         while len > 0 {
             for life in 0..lives {
-                for thread in 0..=self.best.threads {
+                for thread in 0..self.best.threads + CONTENDERS {
                     for first in (0..NUMBERS_MAX).step_by(len) {
                         self.skip_part((life, thread), first..first + len);
                     }

@@ -57,7 +57,7 @@ const SHAPES: [Shape; 5] = [
 /// What runs came to.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
-    /// Operations of workers and of the thread that contends.
+    /// Operations of workers and of the threads that contend.
     pub operations: u64,
     /// The same with those that the plan leaves out.
     pub attempted: u64,

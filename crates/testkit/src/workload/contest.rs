@@ -2,14 +2,28 @@
 
 use crate::external::*;
 use crate::operation::{Op, apply};
+use crate::tree::{Tree, show};
 
-/// Changes names of the directory `contested` that all threads make, remove and rename.
+/// What is written to contested files, and nothing else.
+const BYTE: u8 = 7;
+
+/// A name in the directory `contested`; one in two of those up to `depth` levels below it.
+fn contested_path(rng: &mut Rng, depth: usize) -> Vec<u8> {
+    let mut path = format!("contested/{}", rng.u8(..12));
+    for _ in 1..depth {
+        if rng.bool() {
+            path += &format!("/{}", rng.u8(..12));
+        }
+    }
+    path.into_bytes()
+}
+
+/// Changes names below the directory `contested`, up to `depth` levels, that all threads make, remove and rename.
 ///
 /// # Errors
 /// One that no other thread explains.
-pub fn contest<F: FileSystem>(fs: &F, rng: &mut Rng) -> Result<()> {
-    let path = |rng: &mut Rng| format!("contested/{}", rng.u8(..12)).into_bytes();
-    let (path, other) = (path(rng), path(rng));
+pub fn contest<F: FileSystem>(fs: &F, rng: &mut Rng, depth: usize) -> Result<()> {
+    let (path, other) = (contested_path(rng, depth), contested_path(rng, depth));
     let op = match rng.u8(..9) {
         0..=1 => Op::Create { path, mode: 0o644 },
         2 => Op::Unlink {
@@ -24,7 +38,7 @@ pub fn contest<F: FileSystem>(fs: &F, rng: &mut Rng) -> Result<()> {
         },
         6 => Op::Append {
             path,
-            data: vec![7; 5000],
+            data: vec![BYTE; 5000],
         },
         7 => Op::Truncate { path, size: 0 },
         _ => Op::Rename {
@@ -47,5 +61,39 @@ pub fn contest<F: FileSystem>(fs: &F, rng: &mut Rng) -> Result<()> {
     match apply(fs, &op) {
         Err(e) if !fine.contains(&e.errno()) => Err(anyhow!("{op:?}: {e:?}")),
         _ => Ok(()),
+    }
+}
+
+/// Whether a contested file, of which others may cut or extend the end, holds what was written to it: all bytes are the same.
+///
+/// # Errors
+/// It holds something else, or cannot be read.
+pub fn read_contested<F: FileSystem>(fs: &F, node: &F::Node) -> Result<()> {
+    let attr = fs.getattr(node)?;
+    if attr.kind != FileKind::Regular {
+        return Ok(());
+    }
+    let mut data = vec![0; usize::try_from(attr.size)?];
+    let len = fs.read(node, 0, &mut data)?;
+    check_bytes(&data[..len])
+}
+
+/// Whether all contested files of a tree hold what was written to them.
+///
+/// # Errors
+/// One holds something else.
+pub fn check_contested(found: &Tree) -> Result<()> {
+    for (path, entry) in found {
+        if entry.kind == FileKind::Regular && path.starts_with(b"contested/") {
+            check_bytes(&entry.data).with_context(|| show(path))?;
+        }
+    }
+    Ok(())
+}
+
+fn check_bytes(data: &[u8]) -> Result<()> {
+    match data.iter().position(|byte| *byte != BYTE) {
+        None => Ok(()),
+        Some(at) => bail!("byte {at} of {} is {:#x}", data.len(), data[at]),
     }
 }
