@@ -25,7 +25,7 @@
 # make explore  what crashes leave, state by state: continues where crates/testkit/results ends; EXPLORE_SECONDS, an hour
 # make simulate  mounts simulated from seeds, as many as the results do not have yet: schedule, faults, power losses, clock; SIMULATE_SECONDS,
 #               ten minutes
-# make fuzz     every fuzz target in turn on both cores, FUZZ_SECONDS each, ten minutes; nightly and cargo-fuzz, which it installs
+# make fuzz     each fuzz target on both cores for FUZZ_SECONDS, ten minutes; nightly and cargo-fuzz, which it installs
 # make nightly  the tests at full length: the fault sweep, the whole matrix, make crash, soak and explore; about three hours
 # make docs     regenerates docs/LOCKING.md, docs/HABITS.md and the evidence in docs/TESTING.md; about a minute
 # make install  the command, man pages, completions, libuext4_mq.so and its header below PREFIX, /usr/local by default;

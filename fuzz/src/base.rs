@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use uext4_block::{BlockDevice, MemoryDevice};
 use uext4_ext4::Ext4;
-use uext4_testkit::damage::{DamagedImage, Target};
+use uext4_testkit::damage::{DamagedImage, Target, targets_of};
 use uext4_testkit::image::{mke2fs, mount};
 use uext4_testkit::operation::{Op, apply};
 use uext4_vfs::attr::{RenameFlags, XattrFlags};
@@ -22,7 +22,7 @@ impl Base {
     pub fn new(bytes: &[u8]) -> Base {
         let image = DamagedImage::new(bytes.to_vec());
         Base {
-            targets: image.targets(),
+            targets: targets_of(&image),
             image,
             device: MemoryDevice::from_bytes(bytes),
         }

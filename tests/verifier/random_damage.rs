@@ -3,7 +3,7 @@
 //! `UEXT4_FUZZ` sets the number of images for each shape.
 
 use crate::support::*;
-use uext4_testkit::damage::{DamagedImage, mutate};
+use uext4_testkit::damage::{DamagedImage, mutate, targets_of};
 use uext4_testkit::require;
 
 #[rustfmt::skip]
@@ -70,7 +70,7 @@ fn many_fields_with_good_checksums() {
     require!(have_tools());
     for (n, base) in bases().into_iter().enumerate() {
         let base = DamagedImage::new(base);
-        let targets = base.targets();
+        let targets = targets_of(&base);
         for i in 0..images() {
             let mut rng = fastrand::Rng::with_seed(n as u64 * 1_000_000 + i);
             let mut image = base.clone();

@@ -4,7 +4,7 @@
 
 use crate::support::shapes::{self, SHAPES};
 use crate::support::*;
-use uext4_testkit::damage::{DamagedImage, mutate};
+use uext4_testkit::damage::{DamagedImage, mutate, targets_of};
 use uext4_testkit::require;
 
 fn number(name: &str, default: u64) -> u64 {
@@ -51,7 +51,7 @@ fn differences(n: usize, seed: u64) -> Vec<String> {
     let path = shapes::make(shape, dir.path(), 300);
     assert_clean(&path, options);
     let base = DamagedImage::new(std::fs::read(&path).expect("image"));
-    let targets = base.targets();
+    let targets = targets_of(&base);
     let mut wrong = Vec::new();
     for i in 0..number("UEXT4_MUTATIONS", 16) {
         let mut rng = fastrand::Rng::with_seed(seed * 1_000_000 + n as u64 * 100_000 + i);

@@ -410,7 +410,7 @@ impl Model {
         }
     }
 
-    /// A model of what was found; the directories above a path come before it.
+    /// A model of what was found; the directories above a path precede it.
     pub fn of_tree(tree: &Tree) -> Answer<Model> {
         let mut model = Model::new();
         let mut known: HashMap<u64, Id> = HashMap::new();

@@ -66,7 +66,7 @@ mod command {
         /// Operations to leave out: LIFE.THREAD.FIRST-LAST, with commas between
         #[arg(long, default_value = "")]
         skip: Skipped,
-        /// Seconds to look for a smaller plan that fails
+        /// Seconds to spend on finding a smaller plan that fails
         #[arg(long, default_value_t = 120)]
         minimise: u64,
         /// Threads of this machine, each with a seed

@@ -1,6 +1,6 @@
 //! An image in memory, with what a mutator needs to find and to checksum.
 
-use super::targets::{self, Target};
+use super::target::Target;
 use std::ops::Range;
 use uext4_ondisk::*;
 
@@ -110,11 +110,6 @@ impl DamagedImage {
             self.bytes[at + 0x1a] != 0
         })
         .collect()
-    }
-
-    /// Everything that has a block of its own.
-    pub fn targets(&self) -> Vec<Target> {
-        targets::find(self)
     }
 
     /// Makes the checksum of a structure right again.

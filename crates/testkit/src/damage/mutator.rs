@@ -1,8 +1,9 @@
 //! Damages one field of an image, mostly with checksums made right again, so that later checks run.
 
+use super::choice::{choose, some_inode};
 use super::image::DamagedImage;
 use super::structure;
-use super::targets::Target;
+use super::target::Target;
 use fastrand::Rng;
 use uext4_ondisk::*;
 
@@ -268,16 +269,6 @@ fn mutate_bitmap(rng: &mut Rng, image: &mut DamagedImage) -> String {
     format!("group {g} {name} byte {at}: {how}")
 }
 
-/// Any inode in use, the first ones more often.
-pub fn some_inode(rng: &mut Rng, image: &DamagedImage) -> Ino {
-    let used = image.used();
-    if rng.bool() {
-        used[rng.usize(0..used.len().min(24))]
-    } else {
-        used[rng.usize(0..used.len())]
-    }
-}
-
 fn mutate_inode(rng: &mut Rng, image: &mut DamagedImage) -> String {
     let ino = some_inode(rng, image);
     mutate_field(rng, image, ino)
@@ -359,22 +350,6 @@ fn mutate_backup(rng: &mut Rng, image: &mut DamagedImage) -> String {
     let (name, field, len) = DESC[rng.usize(0..12)];
     let how = tweak(rng, &mut image.bytes[at..at + 64], field, len);
     format!("backup descriptor of group {g}, {name}: {how}")
-}
-
-/// A target, each kind as often as the others.
-pub fn choose(rng: &mut Rng, targets: &[Target]) -> Target {
-    let mut kinds: Vec<u8> = targets.iter().map(Target::kind).collect();
-    kinds.sort_unstable();
-    kinds.dedup();
-    let kind = kinds[rng.usize(0..kinds.len())];
-    let same: Vec<&Target> = targets.iter().filter(|t| t.kind() == kind).collect();
-    // The upper levels of trees are few.
-    let i = if rng.u8(0..4) == 0 {
-        rng.usize(0..same.len().min(4))
-    } else {
-        rng.usize(0..same.len())
-    };
-    same[i].clone()
 }
 
 fn mutate_target(rng: &mut Rng, image: &mut DamagedImage, targets: &[Target]) -> String {

@@ -1,9 +1,9 @@
 //! Damage that needs more than one field: pointers and names that lead somewhere else, entries that
 //! trade places, orphans.
 
+use super::choice::{choose, some_inode};
 use super::image::DamagedImage;
-use super::mutator::{choose, some_inode};
-use super::targets::Target;
+use super::target::Target;
 use fastrand::Rng;
 use uext4_ondisk::*;
 

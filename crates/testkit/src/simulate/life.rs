@@ -2,7 +2,7 @@
 
 use super::plan::Plan;
 use super::power::PoweredDevice;
-use super::run::{Tally, worker_name};
+use super::tally::Tally;
 use crate::device::{AfterLoss, FaultCall, FaultPlan, FaultRule, LostData, VolatileDevice};
 use crate::external::*;
 use crate::image::{Shape, mount_in};
@@ -41,6 +41,11 @@ impl Past {
             ending: Ending::Loss,
         }
     }
+}
+
+/// The name and directory of a worker.
+pub(super) fn worker_name(index: usize) -> String {
+    format!("t{index}")
 }
 
 /// How a life ended.
@@ -110,14 +115,20 @@ impl<'p> Life<'p> {
         oracle::check(&*device).context("after recovery and unmount")
     }
 
-    /// Mounts what the past left, examines it, works on it, and ends.
-    pub fn live(mut self, past: Past, tally: &mut Tally) -> Result<Past> {
-        tally.lives += 1;
+    /// Before every other life after a loss: mounts a copy of what is left, and does nothing with it.
+    fn recover_only(&mut self, past: &Past, tally: &mut Tally) -> Result<()> {
         if past.ending == Ending::Loss && self.rng.bool() {
             let copy = MemoryDevice::from_bytes(&past.image);
             let life = Life::new(self.plan, self.shape, self.number);
             life.examine(Past::lost(&copy, Vec::new()), tally)?;
         }
+        Ok(())
+    }
+
+    /// Mounts what the past left, examines it, works on it, and ends.
+    pub fn live(mut self, past: Past, tally: &mut Tally) -> Result<Past> {
+        tally.lives += 1;
+        self.recover_only(&past, tally)?;
         let faults = FaultPlan::new();
         let lost_data = match self.rng.bool() {
             true => LostData::Cached,

@@ -13,6 +13,7 @@
 //! | [`power`] | a device whose power is lost at some write |
 //! | [`life`] | from one mount to its end |
 //! | [`run`] | the lives of one seed |
+//! | [`tally`] | what runs came to |
 //! | [`minimise`] | the smallest plan that still fails |
 //!
 //! # Locking
@@ -25,6 +26,8 @@ pub mod plan;
 mod power;
 pub mod run;
 mod scheduler;
+mod tally;
 
 pub use plan::Plan;
-pub use run::{Tally, run};
+pub use run::run;
+pub use tally::Tally;
