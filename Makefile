@@ -78,7 +78,7 @@ check: setup
 	cargo fmt --all -- --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo fmt --manifest-path fuzz/Cargo.toml -- --check
-	CUSTOM_LIBFUZZER_PATH=/dev/null cargo clippy --manifest-path fuzz/Cargo.toml --target-dir target --all-targets -- -D warnings
+	CUSTOM_LIBFUZZER_PATH=/dev/null cargo clippy --manifest-path fuzz/Cargo.toml --target-dir $${CARGO_TARGET_DIR:-target} --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 
 crash: setup

@@ -11,6 +11,7 @@
 //! | `generation` | drawing stamps, and how often they repeat |
 //! | `randrw` | random direct reads and writes of one file |
 //! | `lazytime` | writing inodes whose neighbours have pending timestamps |
+//! | `age` | an image that is filled and emptied for hours |
 //! | `icache_shrink` | reading while the inode cache shrinks |
 //! | `clone` | creating and dropping IPC namespaces, many being alive |
 //! | `mq` | messages through queues |
@@ -31,6 +32,7 @@
 // fork(2), in `conflicts`; the allocator of `transfers`.
 #![deny(unsafe_code)]
 
+mod age;
 mod aligned;
 mod all;
 pub mod chart;
@@ -128,6 +130,11 @@ enum Workload {
     /// What a reader notices while the inode cache shrinks to its limit
     #[command(after_help = "Example: uext4 bench icache-shrink --items 1440000 --inodes-max 16384")]
     IcacheShrink(icache_shrink::IcacheShrinkArgs),
+    /// Fills, ages and empties an image, round after round, with e2fsck after each
+    #[command(
+        after_help = "Example: uext4 bench age --seconds 3600 --results age.jsonl --charts charts"
+    )]
+    Age(age::AgeArgs),
     /// Creates and drops IPC namespaces of message queues, while a number of them is alive
     #[command(
         after_help = "Example: uext4 bench clone --live 10,1000,100000 --mqueue-super nodev,beyond --lock-stat\n\
@@ -218,6 +225,7 @@ fn dispatch(workload: &Workload, out: &mut dyn Write) -> anyhow::Result<()> {
         Workload::Generation(args) => generation::run(args, out),
         Workload::Lazytime(args) => lazytime::run(args, out),
         Workload::IcacheShrink(args) => icache_shrink::run(args, out),
+        Workload::Age(args) => age::run(args, out),
         Workload::Clone(args) => clone::run(args, out),
         Workload::Mq(args) => mq::run(args, out),
         Workload::MqClient(args) => mq::processes::client::run(args, out),
