@@ -20,6 +20,9 @@
 # make transfers  how many cache lines move, and locks are waited for, on 1 to 256 virtual CPUs; writes what the page of the
 #               benchmarks shows; about ten minutes with its build
 # make tsan     the stress test under ThreadSanitizer, on nightly; about five minutes with its build
+# make asan     what has unsafe code under AddressSanitizer, on nightly: devices, transports, clients, a mounted server; about six minutes
+# make miri     the lock-free parts of crates/sync under Miri, on nightly, which it completes; about five minutes
+# make age      an image that is filled, aged and emptied for AGE_SECONDS, ten minutes, with e2fsck after each round
 # make crash    the crash tests at full length; about half an hour
 # make soak     message queue namespaces by the ten thousand: nothing lost, nothing left; about five minutes
 # make explore  what crashes leave, state by state: continues where crates/testkit/results ends; EXPLORE_SECONDS, an hour
@@ -37,11 +40,12 @@ export CARGO_TERM_COLOR ?= auto
 EXPLORE_SECONDS ?= 3600
 SIMULATE_SECONDS ?= 600
 FUZZ_SECONDS ?= 600
+AGE_SECONDS ?= 600
 PREFIX ?= /usr/local
 # The command, and beside it the program that `uext4 bench` executes.
 BUILD_BENCH = cargo build --release -p uext4-cli -p uext4-bench
 
-.PHONY: quick deny api install demo test page check crash explore nightly bench regress baseline tsan soak shuttle loom simulate fuzz conflicts transfers docs setup
+.PHONY: quick deny api install demo test page check crash explore nightly bench regress baseline tsan asan miri age soak shuttle loom simulate fuzz conflicts transfers docs setup
 
 setup:
 	@tools/setup.sh
@@ -115,6 +119,22 @@ tsan: setup
 	RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" UEXT4_STRESS_SECONDS=20 \
 	TSAN_OPTIONS="halt_on_error=0 suppressions=$(CURDIR)/tools/tsan.supp" \
 	cargo +nightly test --target x86_64-unknown-linux-gnu --target-dir target/tsan -p uext4-testkit --test model stress -- --nocapture
+
+asan: export RUSTFLAGS = -Zsanitizer=address
+asan: setup
+	cargo +nightly test --target x86_64-unknown-linux-gnu --target-dir target/asan -p uext4-block -p uext4-fuse -p uext4-mqueue -p uext4-mq --lib
+	cargo +nightly test --target x86_64-unknown-linux-gnu --target-dir target/asan -p uext4-testkit --test device
+	cargo +nightly build --target x86_64-unknown-linux-gnu --target-dir target/asan -p uext4-cli
+	RUSTFLAGS= UEXT4_BIN=$(CURDIR)/target/asan/x86_64-unknown-linux-gnu/debug/uext4 cargo test -p uext4-testkit --test mount fsx
+
+miri:
+	rustup component add --toolchain nightly miri rust-src
+	MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --target-dir target/miri -p uext4-sync --lib
+
+age: setup
+	cargo build --release -p uext4-bench
+	target/release/uext4-bench age --seconds $(AGE_SECONDS) --results crates/testkit/results/aging.jsonl --charts docs/charts
+	$(MAKE) docs
 
 soak: setup
 	UEXT4_SOAK_SECONDS=300 UEXT4_SOAK_NAMESPACES=10000 cargo test --release -p uext4-testkit --test mqueue_soak -- --nocapture

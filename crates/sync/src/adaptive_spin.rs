@@ -104,6 +104,7 @@ mod tests {
     const CHECKS_MAX: u32 = 1000;
 
     #[test]
+    #[cfg_attr(miri, ignore = "under Miri no wait is short")]
     fn what_is_of_no_use_is_given_up_and_tried_again() {
         let spin = AdaptiveSpin::new(CHECKS_MAX);
         for _ in 0..CHECKS_MAX.ilog2() + 1 {
@@ -124,6 +125,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "under Miri no wait is short")]
     fn what_was_of_use_is_kept() {
         let spin = AdaptiveSpin::new(CHECKS_MAX);
         spin.spin(|| false, pause);
