@@ -28,6 +28,7 @@
 # make explore  what crashes leave, state by state: continues where crates/testkit/results ends; EXPLORE_SECONDS, an hour
 # make simulate  mounts simulated from seeds, as many as the results do not have yet: schedule, faults, power losses, clock; SIMULATE_SECONDS,
 #               ten minutes
+# make planted  plants bugs in a copy of the source and counts the seeds that the simulation takes to find each; PLANTED names some; about an hour
 # make fuzz     each fuzz target on both cores for FUZZ_SECONDS, ten minutes; nightly and cargo-fuzz, which it installs
 # make nightly  the tests at full length: the fault sweep, the whole matrix, make crash, soak and explore; about three hours
 # make docs     regenerates docs/LOCKING.md, docs/HABITS.md and the evidence in docs/TESTING.md; about a minute
@@ -45,7 +46,7 @@ PREFIX ?= /usr/local
 # The command, and beside it the program that `uext4 bench` executes.
 BUILD_BENCH = cargo build --release -p uext4-cli -p uext4-bench
 
-.PHONY: quick deny api install demo test page check crash explore nightly bench regress baseline tsan asan miri age soak shuttle loom simulate fuzz conflicts transfers docs setup
+.PHONY: quick deny api install demo test page check crash explore nightly bench regress baseline tsan asan miri age soak shuttle loom simulate planted fuzz conflicts transfers docs setup
 
 setup:
 	@tools/setup.sh
@@ -145,6 +146,10 @@ shuttle:
 simulate:
 	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tools/cfg/shuttle cargo run --profile simulate --target-dir target/simulate -p uext4-testkit --bin simulate -- \
 	--seeds 0..1000000 --seconds $(SIMULATE_SECONDS) --results crates/testkit/results/simulation.jsonl
+	$(MAKE) docs
+
+planted:
+	tools/planted.py $(PLANTED)
 	$(MAKE) docs
 
 loom:

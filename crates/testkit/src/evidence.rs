@@ -60,6 +60,7 @@ fn evidence() -> Result<String> {
     faults(&mut text, &results("faults.jsonl")?)?;
     simulated(&mut text, &results("simulation.jsonl")?)?;
     canaries(&mut text)?;
+    planted(&mut text, &results("planted.jsonl")?)?;
     Ok(text)
 }
 
@@ -195,9 +196,74 @@ fn canaries(text: &mut String) -> Result<()> {
     Ok(())
 }
 
+fn planted(text: &mut String, lines: &[Value]) -> Result<()> {
+    let found: Vec<u64> = lines
+        .iter()
+        .filter_map(|line| line["seeds"].as_u64())
+        .collect();
+    writeln!(
+        text,
+        "\nPlanted bugs of the simulation (`make planted`): {} of {} found, {} of them races. {}; commits {}.\n",
+        found.len(),
+        lines.len(),
+        lines
+            .iter()
+            .filter(|line| line["race"] == true && line["seeds"].is_u64())
+            .count(),
+        texts(lines.iter(), "date"),
+        texts(lines.iter(), "commit"),
+    )?;
+    writeln!(text, "| bug | what it does | race | seeds until found |")?;
+    writeln!(text, "| --- | --- | --- | --- |")?;
+    for line in lines {
+        let word = |field: &str| line[field].as_str().unwrap_or("").to_owned();
+        let seeds = line["seeds"].as_u64();
+        writeln!(
+            text,
+            "| `{}` | {} | {} | {} |",
+            word("name"),
+            word("what"),
+            if line["race"] == true { "yes" } else { "" },
+            seeds.map_or("not found".to_owned(), big),
+        )?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What `tools/planted.py` replaces is there, so that its list does not grow stale.
+    #[test]
+    fn planted_bugs_fit_the_source() {
+        let here: PathBuf = [env!("CARGO_MANIFEST_DIR")].iter().collect();
+        let list = std::fs::read_to_string(here.join("planted.json")).unwrap();
+        let bugs: Vec<Value> = serde_json::from_str(&list).unwrap();
+        let mut names = BTreeSet::new();
+        for bug in &bugs {
+            let word = |field: &str| {
+                bug[field]
+                    .as_str()
+                    .unwrap_or_else(|| panic!("{field}: {bug}"))
+            };
+            let source = std::fs::read_to_string(here.join("../..").join(word("file"))).unwrap();
+            let count = source.matches(word("old")).count();
+            assert_eq!(count, 1, "{}: the text in {}", word("name"), word("file"));
+            assert_ne!(word("old"), word("new"));
+            assert!(
+                names.insert(word("name")),
+                "{} is there twice",
+                word("name")
+            );
+        }
+        let races = bugs.iter().filter(|bug| bug["race"] == true).count();
+        assert!(
+            bugs.len() >= 24 && races >= 13,
+            "{} and {races}",
+            bugs.len()
+        );
+    }
 
     #[test]
     fn testing_md_is_current() {

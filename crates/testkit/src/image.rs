@@ -250,7 +250,9 @@ pub fn mount_in(
         options.dioread_nolock = rng.bool();
         options.lazytime = rng.bool();
         options.lazytime_max_age = Duration::from_millis(rng.u64(1..2000));
-        options.inodes_max = rng.usize(8..1000);
+        // Few, so that inodes are evicted that other threads find.
+        let inodes_max = if rng.bool() { 40 } else { 1000 };
+        options.inodes_max = rng.usize(8..inodes_max);
         if rng.bool() {
             options.atime = AtimeUpdate::Strict;
         }

@@ -18,8 +18,8 @@ use uext4_sync::clock;
 /// Threads that change names which all contend for.
 pub(super) const CONTENDERS: usize = 2;
 
-/// Levels of contested names: directories move between directories.
-const CONTEST_DEPTH: usize = 2;
+/// Levels of contested names: directories move into each other.
+const CONTEST_DEPTH: usize = 3;
 
 /// What earlier lives left.
 pub(super) struct Past {
@@ -82,6 +82,8 @@ struct Stage<'s> {
     fs: &'s Ext4,
     device: &'s PoweredDevice,
     faults: &'s FaultPlan,
+    /// Syncs until the power is lost soon after one; it is not after zero.
+    syncs_left: AtomicU64,
 }
 
 impl<'p> Life<'p> {
@@ -134,7 +136,7 @@ impl<'p> Life<'p> {
             true => LostData::Cached,
             false => LostData::Evicted,
         };
-        let (power_loss, fault) = self.choose_ending();
+        let (power_loss, syncs, fault) = self.choose_ending();
         let seed = self.rng.u64(..);
         let disk = VolatileDevice::new(
             past.image.clone(),
@@ -153,6 +155,7 @@ impl<'p> Life<'p> {
             fs: &fs,
             device: &device,
             faults: &faults,
+            syncs_left: AtomicU64::new(syncs),
         };
         let (mut done, models) = self.work(&stage, models)?;
         tally.operations += done.iter().map(|done| done.operations as u64).sum::<u64>();
@@ -203,8 +206,8 @@ impl<'p> Life<'p> {
         }
     }
 
-    /// The change before which the power is lost (0: never), or a call that fails.
-    fn choose_ending(&mut self) -> (u64, Option<FaultRule>) {
+    /// The change before which the power is lost, or the sync after which it is (0: never), or a call that fails.
+    fn choose_ending(&mut self) -> (u64, u64, Option<FaultRule>) {
         let far = self.rng.choice([20, 200, 1000]).unwrap_or(100);
         let nth = self.rng.u64(1..=far);
         let kind = self.rng.u8(..10);
@@ -214,9 +217,10 @@ impl<'p> Life<'p> {
             false => FaultRule::new(call).from_nth(nth),
         };
         match kind {
-            0..=4 if self.plan.power_losses => (nth, None),
-            5..=6 if self.plan.faults => (0, Some(rule)),
-            _ => (0, None),
+            0..=2 if self.plan.power_losses => (nth, 0, None),
+            3..=4 if self.plan.power_losses => (0, self.rng.u64(1..8), None),
+            5..=6 if self.plan.faults => (0, 0, Some(rule)),
+            _ => (0, 0, None),
         }
     }
 
@@ -318,8 +322,9 @@ impl Stage<'_> {
                     done.operations += 1;
                     done.note(op, &worker.model);
                     // What returned after the loss says nothing of what it left.
-                    if !self.device.is_off() {
+                    if !self.device.is_off() && guarantee.is_some() {
                         done.guarantees.extend(guarantee);
+                        self.note_sync(number);
                     }
                 }
                 Err(_) if self.has_failed() => {
@@ -333,6 +338,16 @@ impl Stage<'_> {
             }
         }
         Ok(done)
+    }
+
+    /// Counts a sync that has returned; the power may be lost soon after it.
+    fn note_sync(&self, number: usize) {
+        let left = self.syncs_left.load(Ordering::SeqCst);
+        self.syncs_left
+            .store(left.saturating_sub(1), Ordering::SeqCst);
+        if left == 1 {
+            self.device.lose_soon(number as u64 % 4 + 1);
+        }
     }
 
     /// Changes what all contend for, and the clock.

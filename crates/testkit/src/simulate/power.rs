@@ -27,6 +27,14 @@ impl PoweredDevice {
         }
     }
 
+    /// Loses its power before the `nth` change or flush from now on, unless it was lost or is to be sooner.
+    pub fn lose_soon(&self, nth: u64) {
+        let left = self.left.load(Ordering::SeqCst);
+        if !self.is_off() && (left == 0 || left > nth) {
+            self.left.store(nth, Ordering::SeqCst);
+        }
+    }
+
     /// The device without its power.
     pub fn inner(&self) -> &VolatileDevice {
         &self.inner

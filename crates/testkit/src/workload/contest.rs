@@ -7,12 +7,14 @@ use crate::tree::{Tree, show};
 /// What is written to contested files, and nothing else.
 const BYTE: u8 = 7;
 
-/// A name in the directory `contested`; one in two of those up to `depth` levels below it.
+/// A name in the directory `contested`, or with more `depth` one in two of those below it, and so on.
 fn contested_path(rng: &mut Rng, depth: usize) -> Vec<u8> {
-    let mut path = format!("contested/{}", rng.u8(..12));
+    // Few, where directories are to move into each other.
+    let names = if depth > 1 { 5 } else { 12 };
+    let mut path = format!("contested/{}", rng.u8(..names));
     for _ in 1..depth {
         if rng.bool() {
-            path += &format!("/{}", rng.u8(..12));
+            path += &format!("/{}", rng.u8(..names));
         }
     }
     path.into_bytes()
@@ -24,23 +26,29 @@ fn contested_path(rng: &mut Rng, depth: usize) -> Vec<u8> {
 /// One that no other thread explains.
 pub fn contest<F: FileSystem>(fs: &F, rng: &mut Rng, depth: usize) -> Result<()> {
     let (path, other) = (contested_path(rng, depth), contested_path(rng, depth));
-    let op = match rng.u8(..9) {
+    let op = match rng.u8(..12) {
         0..=1 => Op::Create { path, mode: 0o644 },
         2 => Op::Unlink {
             path,
             keep: rng.bool(),
         },
-        3 => Op::Mkdir { path, mode: 0o755 },
-        4 => Op::Rmdir { path },
-        5 => Op::Link {
+        3..=4 => Op::Mkdir { path, mode: 0o755 },
+        5 => Op::Rmdir { path },
+        6 => Op::Link {
             old: path,
             new: other,
         },
-        6 => Op::Append {
+        7 => Op::Append {
             path,
             data: vec![BYTE; 5000],
         },
-        7 => Op::Truncate { path, size: 0 },
+        8 => Op::Truncate { path, size: 0 },
+        9 => Op::Write {
+            path,
+            at: 0,
+            data: vec![BYTE; 8192],
+            direct: true,
+        },
         _ => Op::Rename {
             old: path,
             new: other,
