@@ -16,7 +16,7 @@ use shuttle::thread;
 use uext4_sync::clock;
 
 /// Threads that change names which all contend for.
-pub(super) const CONTENDERS: usize = 2;
+pub(super) const CONTENDERS: usize = 3;
 
 /// Levels of contested names: directories move into each other.
 const CONTEST_DEPTH: usize = 3;

@@ -3,7 +3,7 @@
 //!
 //! # Data model
 //! A [`Plan`] is what a seed decides, and what a command line says of it. A run is a series of *lives*: the file system is mounted, workers
-//! apply operations to it and to their models beside two threads that contend for other names, and it ends by an unmount, a power loss or a failed device.
+//! apply operations to it and to their models beside three threads that contend for other names, and it ends by an unmount, a power loss or a failed device.
 //! The next life mounts what that left: recovery must have kept what was guaranteed.
 //!
 //! | module | holds |

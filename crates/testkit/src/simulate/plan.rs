@@ -16,7 +16,7 @@ pub struct Plan {
     pub lives: usize,
     /// Workers.
     pub threads: usize,
-    /// Whether two more threads change names that they contend for.
+    /// Whether three more threads change names that they contend for.
     pub contest: bool,
     /// Whether the power may be lost.
     pub power_losses: bool,

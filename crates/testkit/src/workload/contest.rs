@@ -10,7 +10,7 @@ const BYTE: u8 = 7;
 /// A name in the directory `contested`, or with more `depth` one in two of those below it, and so on.
 fn contested_path(rng: &mut Rng, depth: usize) -> Vec<u8> {
     // Few, where directories are to move into each other.
-    let names = if depth > 1 { 5 } else { 12 };
+    let names = if depth > 1 { 4 } else { 12 };
     let mut path = format!("contested/{}", rng.u8(..names));
     for _ in 1..depth {
         if rng.bool() {
@@ -18,6 +18,19 @@ fn contested_path(rng: &mut Rng, depth: usize) -> Vec<u8> {
         }
     }
     path.into_bytes()
+}
+
+/// One of two renames each of which moves a directory into the other's.
+fn into_each_other(first: bool) -> Op {
+    let (old, new) = match first {
+        true => ("contested/0/0", "contested/1/1/0"),
+        false => ("contested/1/1", "contested/0/0/0"),
+    };
+    Op::Rename {
+        old: old.into(),
+        new: new.into(),
+        flags: Default::default(),
+    }
 }
 
 /// Changes names below the directory `contested`, up to `depth` levels, that all threads make, remove and rename.
@@ -49,6 +62,7 @@ pub fn contest<F: FileSystem>(fs: &F, rng: &mut Rng, depth: usize) -> Result<()>
             data: vec![BYTE; 8192],
             direct: true,
         },
+        10 if depth > 2 => into_each_other(rng.bool()),
         _ => Op::Rename {
             old: path,
             new: other,
