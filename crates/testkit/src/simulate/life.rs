@@ -132,18 +132,9 @@ impl<'p> Life<'p> {
         tally.lives += 1;
         self.recover_only(&past, tally)?;
         let faults = FaultPlan::new();
-        let lost_data = match self.rng.bool() {
-            true => LostData::Cached,
-            false => LostData::Evicted,
-        };
+        let disk = self.disk(past.image.clone(), &faults);
         let (power_loss, syncs, fault) = self.choose_ending();
         let seed = self.rng.u64(..);
-        let disk = VolatileDevice::new(
-            past.image.clone(),
-            faults.clone(),
-            AfterLoss::Fails,
-            lost_data,
-        );
         let device = Arc::new(PoweredDevice::new(disk, power_loss, seed));
         let fs = self.mount(Arc::clone(&device) as Arc<_>).context("mount")?;
         let models = judge(&fs, &past, tally)?;
@@ -195,6 +186,15 @@ impl<'p> Life<'p> {
             done: Vec::new(),
             ending: Ending::Unmount,
         })
+    }
+
+    /// A device that holds `image`.
+    fn disk(&mut self, image: Vec<u8>, faults: &FaultPlan) -> VolatileDevice {
+        let lost_data = match self.rng.bool() {
+            true => LostData::Cached,
+            false => LostData::Evicted,
+        };
+        VolatileDevice::new(image, faults.clone(), AfterLoss::Fails, lost_data)
     }
 
     /// Before the next mount; or the clock is set back.
