@@ -29,7 +29,7 @@
 # make simulate  mounts simulated from seeds, as many as the results do not have yet: schedule, faults, power losses, clock; SIMULATE_SECONDS,
 #               ten minutes
 # make planted  plants bugs in a copy of the source and counts the seeds that the simulation takes to find each; PLANTED names some;
-#               about ten minutes, and five more with its first build
+#               about ten minutes with its build
 # make fuzz     each fuzz target on both cores for FUZZ_SECONDS, ten minutes; nightly and cargo-fuzz, which it installs
 # make nightly  the tests at full length: the fault sweep, the whole matrix, make crash, soak and explore; about three hours
 # make docs     regenerates docs/LOCKING.md, docs/HABITS.md and the evidence in docs/TESTING.md; about a minute
