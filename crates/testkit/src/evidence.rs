@@ -59,6 +59,9 @@ fn evidence() -> Result<String> {
     explored(&mut text, &results("explorer.jsonl")?)?;
     faults(&mut text, &results("faults.jsonl")?)?;
     simulated(&mut text, &results("simulation.jsonl")?)?;
+    fuzzed(&mut text, &results("fuzz.jsonl")?)?;
+    mutated(&mut text, &results("mutants.jsonl")?)?;
+    aged(&mut text, &results("aging.jsonl")?)?;
     canaries(&mut text)?;
     planted(&mut text, &results("planted.jsonl")?)?;
     Ok(text)
@@ -142,6 +145,112 @@ fn simulated(text: &mut String, lines: &[Value]) -> Result<()> {
             .sum::<usize>(),
         texts(lines.iter(), "date"),
         texts(lines.iter(), "commit"),
+    )?;
+    Ok(())
+}
+
+fn fuzzed(text: &mut String, lines: &[Value]) -> Result<()> {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        text,
+        "\nFuzzing (`make fuzz`), two processes for each target:\n"
+    )?;
+    writeln!(
+        text,
+        "| target | inputs executed | minutes | minutes since the last finding | branches covered | inputs kept | findings | date | commit |"
+    )?;
+    writeln!(
+        text,
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+    )?;
+    for line in lines {
+        let number = |field: &str| line[field].as_u64().unwrap_or(0);
+        let word = |field: &str| line[field].as_str().unwrap_or("").to_owned();
+        writeln!(
+            text,
+            "| `{}` | {} | {} | {} | {} | {} | {} | {} | {} |",
+            word("target"),
+            big(number("executions")),
+            number("seconds") / 60,
+            number("seconds_since") / 60,
+            big(number("edges")),
+            big(number("inputs")),
+            number("findings"),
+            word("date"),
+            word("commit"),
+        )?;
+    }
+    Ok(())
+}
+
+/// The directory of a file, as far as a crate's second level.
+fn module_of(file: &str) -> String {
+    let parts: Vec<&str> = file
+        .split('/')
+        .skip(1)
+        .filter(|part| *part != "src")
+        .collect();
+    let name = parts.iter().take(2).copied().collect::<Vec<_>>().join("/");
+    name.trim_end_matches(".rs").to_owned()
+}
+
+fn mutated(text: &mut String, lines: &[Value]) -> Result<()> {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    let mut modules: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for line in lines {
+        let file = line["file"].as_str().unwrap_or("");
+        let module = match file.starts_with("crates/jbd2") {
+            true => "jbd2".to_owned(),
+            false => module_of(file),
+        };
+        let (all, killed) = modules.entry(module).or_default();
+        *all += 1;
+        *killed += u64::from(!line["killed_by"].is_null());
+    }
+    writeln!(
+        text,
+        "\nMutants (`tools/mutants.py`), {}:\n\n| module | tried | killed |\n| --- | --- | --- |",
+        texts(lines.iter(), "date")
+    )?;
+    for (module, (all, killed)) in modules {
+        let percent = killed * 100 / all.max(1);
+        writeln!(
+            text,
+            "| `{module}` | {} | {} ({percent} %) |",
+            big(all),
+            big(killed)
+        )?;
+    }
+    Ok(())
+}
+
+fn aged(text: &mut String, lines: &[Value]) -> Result<()> {
+    let (Some(first), Some(last)) = (lines.first(), lines.last()) else {
+        return Ok(());
+    };
+    let number = |line: &Value, field: &str| line[field].as_f64().unwrap_or(0.0);
+    let hours = lines
+        .iter()
+        .map(|line| number(line, "seconds"))
+        .sum::<f64>()
+        / 3600.0;
+    writeln!(
+        text,
+        "\nAging (`make age`): {} rounds in {hours:.1} hours, e2fsck clean after each. First and last round: creates/s at equal fullness {:.0} and {:.0},\n\
+         extents of a file {:.2} and {:.2}, MiB resident {:.0} and {:.0}. {}. Charts: [creates](charts/aging-creates.svg),\n\
+         [changes](charts/aging-changes.svg), [extents](charts/aging-extents.svg), [memory](charts/aging-memory.svg).",
+        lines.len(),
+        number(first, "creates_per_s"),
+        number(last, "creates_per_s"),
+        number(first, "extents_per_file"),
+        number(last, "extents_per_file"),
+        number(first, "resident_bytes") / f64::from(1 << 20),
+        number(last, "resident_bytes") / f64::from(1 << 20),
+        texts(lines.iter(), "date"),
     )?;
     Ok(())
 }
