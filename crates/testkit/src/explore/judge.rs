@@ -327,7 +327,7 @@ impl<'a> Judge<'a> {
         if uext4_ext4::read_superblock(state).is_err() {
             return Ok(());
         }
-        let repaired = self.others.repair(state)?;
+        let (repaired, _) = self.others.repair(state)?;
         self.tally.fsck += 1;
         let recovered = recover(self.base, &repaired)?;
         self.tally.recoveries += 1;

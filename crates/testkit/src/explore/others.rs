@@ -91,10 +91,17 @@ impl Others {
         })
     }
 
-    /// Lets e2fsck repair a state.
-    pub fn repair(&self, state: &ForkDevice) -> Result<ForkDevice> {
-        oracle::repair(&self.file(&state.freeze())?).context("e2fsck -fy")?;
-        self.load()
+    /// Lets e2fsck repair a state; gives also what it said.
+    pub fn repair(&self, state: &ForkDevice) -> Result<(ForkDevice, String)> {
+        let said = oracle::repair(&self.file(&state.freeze())?).context("e2fsck -fy")?;
+        Ok((self.load()?, said))
+    }
+
+    /// Keeps the image of a state, for a message.
+    fn keep(&self, state: &ForkDevice) -> Result<String> {
+        let kept = tempfile::Builder::new().prefix("state-").tempfile()?;
+        save(&state.freeze(), kept.path())?;
+        Ok(kept.into_temp_path().keep()?.display().to_string())
     }
 
     /// The recovery of others leaves the same tree as ours; the kernel's may leave another that is allowed, as
@@ -107,12 +114,15 @@ impl Others {
         is_allowed: &dyn Fn(&Tree) -> Result<()>,
     ) -> Result<Tally> {
         let mut tally = Tally::default();
-        let repaired = self.repair(state)?;
+        let (repaired, said) = self.repair(state)?;
         tally.fsck += 1;
         let fs = image::mount(Arc::new(repaired) as Arc<_>).context("after e2fsck")?;
         let theirs = tree::of_fs(&*fs)?;
         fs.unmount()?;
-        tree::same("our recovery / e2fsck's", &recovered.tree, &theirs)?;
+        if let Some(difference) = tree::difference(&recovered.tree, &theirs) {
+            let kept = self.keep(state)?;
+            bail!("our recovery / e2fsck's: {difference}; kept as {kept}; {said}");
+        }
         if ask == Ask::Both {
             let path = self.file(&state.freeze())?;
             let mount = oracle::KernelMount::new(&path, &self.dir.path().join("mount"), "rw")?;
