@@ -259,7 +259,8 @@ fn ask_others(
     }
     before.save_to(&theirs)?;
     let said = oracle::repair(&theirs).context("e2fsck of the image before recovery")?;
-    let their_tree = oracle::kernel_tree(&theirs, &dir.path().join("mount"))?;
+    let mut their_tree = oracle::kernel_tree(&theirs, &dir.path().join("mount"))?;
+    oracle::restore_attributes(&said, found, &mut their_tree);
     if let Some(difference) = tree::difference(found, &their_tree) {
         bail!("our recovery / e2fsck's: {difference}\n{said}");
     }

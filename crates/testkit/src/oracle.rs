@@ -58,6 +58,17 @@ pub fn repair(image: &Path) -> Result<String> {
     run("e2fsck", &["-fy", text(image)], 1)
 }
 
+/// Gives back to `theirs` what [`repair`] took that it should not have: e2fsck 1.47 removes the block of attributes of a file whose truncation it
+/// completes, as if it deleted it.
+pub fn restore_attributes(said: &str, ours: &Tree, theirs: &mut Tree) {
+    for (path, entry) in theirs {
+        let is_truncated = said.contains(&format!("Truncating orphaned inode {} ", entry.ino));
+        if let (true, Some(ours)) = (is_truncated, ours.get(path)) {
+            entry.xattrs.clone_from(&ours.xattrs);
+        }
+    }
+}
+
 /// A mount of the kernel's; ends when dropped.
 #[derive(Debug)]
 pub struct KernelMount {

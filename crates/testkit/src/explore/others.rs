@@ -117,8 +117,9 @@ impl Others {
         let (repaired, said) = self.repair(state)?;
         tally.fsck += 1;
         let fs = image::mount(Arc::new(repaired) as Arc<_>).context("after e2fsck")?;
-        let theirs = tree::of_fs(&*fs)?;
+        let mut theirs = tree::of_fs(&*fs)?;
         fs.unmount()?;
+        oracle::restore_attributes(&said, &recovered.tree, &mut theirs);
         if let Some(difference) = tree::difference(&recovered.tree, &theirs) {
             let kept = self.keep(state)?;
             bail!("our recovery / e2fsck's: {difference}; kept as {kept}; {said}");
