@@ -254,6 +254,8 @@ impl InodeTable {
         let mut result = Ok(());
         let mut writing = self.lazytime.writing.lock();
         self.lazytime.take(&mut writing);
+        // Those of one block follow each other, and a simulation does the same again.
+        writing.sort_unstable_by_key(|ino| ino.0);
         for ino in writing.drain(..) {
             let Some(inode) = self.icache.find(u64::from(ino.0)) else {
                 continue;
