@@ -58,7 +58,7 @@ pub fn repair(image: &Path) -> Result<String> {
     run("e2fsck", &["-fy", text(image)], 1)
 }
 
-/// Gives back to `theirs` what [`repair`] took that it should not have: e2fsck 1.47 removes the block of attributes of a file whose truncation it
+/// Restores in `theirs` the attributes that [`repair`] wrongly removed: e2fsck 1.47 removes the block of attributes of a file whose truncation it
 /// completes, as if it deleted it.
 pub fn restore_attributes(said: &str, ours: &Tree, theirs: &mut Tree) {
     for (path, entry) in theirs {
