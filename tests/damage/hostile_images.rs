@@ -1,5 +1,6 @@
 //! Images that were made to deceive: blocks in two roles, trees that lead back to themselves, files over metadata.
 //! Each is an error that names the place; nothing is written where it must not be.
+use uext4_check::{CheckOptions, NoProgress as NoCheckProgress};
 use uext4_ondisk::{ExtentIdx, ExtentNodeMut, Lblk};
 use uext4_testkit::prelude::*;
 
@@ -392,4 +393,152 @@ fn directories_above_each_other() {
         .rename(&me, &b, b"c", &top, b"c", RenameFlags::empty());
     assert!(matches!(renamed, Err(Ext4Error::Corrupt(_))), "{renamed:?}");
     fs.sync().expect("the journal is alive");
+}
+
+/// Writes `bytes` into an inode.
+fn change_inode(device: &MemoryDevice, inode: u64, offset: u64, bytes: &[u8]) {
+    device.write_at(inode + offset, bytes).expect("write");
+}
+
+fn set_size(device: &MemoryDevice, inode: u64, size: u64) {
+    change_inode(device, inode, 4, &(size as u32).to_le_bytes());
+    change_inode(device, inode, 0x6c, &((size >> 32) as u32).to_le_bytes());
+}
+
+/// The verifier's report, as text.
+fn faults(device: &MemoryDevice) -> Vec<String> {
+    let report = uext4_check::check(device, &CheckOptions::default(), &NoCheckProgress);
+    let report = report.expect("the verifier reads the image");
+    report.faults.iter().map(ToString::to_string).collect()
+}
+
+/// Neither what reads a range nor what frees blocks takes time in proportion to a size that is only claimed.
+#[test]
+fn a_file_of_8_eib() {
+    for size in [i64::MAX as u64, 1 << 63, u64::MAX, (1 << 32) * BLOCK + 1] {
+        let device = device();
+        let fs = mount(&device).expect("mount");
+        let file = fragments(&fs, b"f", 3);
+        let inode = place(&fs, file.ino);
+        drop(file);
+        fs.unmount().expect("unmount");
+        drop(fs);
+        set_size(&device, inode, size);
+        let found = faults(&device);
+        assert!(
+            found.iter().any(|fault| fault.contains("size")),
+            "{size:#x}: {found:?}"
+        );
+        let fs = mount(&device).expect("mount");
+        for (call, done) in use_all(&fs, b"f") {
+            let corrupt = matches!(done, Err(Ext4Error::Corrupt(_)));
+            let reads = call.starts_with("read") || call == "extents";
+            assert!(corrupt || !reads, "{size:#x}: {call}: {done:?}");
+        }
+        fs.sync().expect("the journal is alive");
+    }
+}
+
+/// A directory whose size claims 2^32 - 1 blocks, and one whose hash tree claims more entries than a block holds.
+#[test]
+fn a_directory_of_claimed_entries() {
+    let device = device();
+    let fs = mount(&device).expect("mount");
+    let large = make(&fs, b"large", NewKind::Directory);
+    let hashed = make(&fs, b"hashed", NewKind::Directory);
+    let new = NewNode {
+        mode: 0o644,
+        kind: NewKind::Regular,
+    };
+    for number in 0..200 {
+        let name = format!("{number}{}", "n".repeat(60));
+        fs.make(&hashed, name.as_bytes(), &new);
+    }
+    fs.make(&large, b"file", &new);
+    let inode = place(&fs, large.ino);
+    let root = fs.mapping.map_block(&hashed, Lblk(0)).expect("maps").pblk;
+    let root = root.expect("a block").0 * BLOCK;
+    drop((large, hashed));
+    fs.unmount().expect("unmount");
+    drop(fs);
+    set_size(&device, inode, u64::from(u32::MAX) * BLOCK);
+    // The limit and the count of the root, after two entries and the header of the index.
+    device.write_at(root + 32, &[0xff; 4]).expect("write");
+    let found = faults(&device);
+    for what in ["directory has a hole", "hash tree limit is wrong"] {
+        assert!(found.iter().any(|f| f.contains(what)), "{what}: {found:?}");
+    }
+    let me = Caller::root();
+    for name in [&b"large"[..], b"hashed"] {
+        // An error makes the mount read-only, so each is mounted by itself.
+        let fs = mount(&device).expect("mount");
+        let called = name.escape_ascii();
+        let dir = match fs.namei.lookup(&me, &fs.top(), name) {
+            Ok(dir) => dir,
+            Err(why) => {
+                assert!(matches!(why, Ext4Error::Corrupt(_)), "{called}: {why:?}");
+                continue;
+            }
+        };
+        let missed = fs.namei.lookup(&me, &dir, b"missing").map(drop);
+        assert!(
+            matches!(missed, Err(Ext4Error::Corrupt(_))),
+            "{called}: {missed:?}"
+        );
+        let made = fs.namei.create(&me, &dir, b"new", &new).map(drop);
+        assert!(made.is_err(), "{called}: {made:?}");
+    }
+}
+
+/// A directory with two names: neither path makes a loop or frees it under the other.
+#[test]
+fn a_directory_with_two_names() {
+    let device = device();
+    let fs = mount(&device).expect("mount");
+    let a = make(&fs, b"a", NewKind::Directory);
+    let b = make(&fs, b"b", NewKind::Directory);
+    let new = NewNode {
+        mode: 0o755,
+        kind: NewKind::Directory,
+    };
+    fs.make(&b, b"alias", &new);
+    let block = fs.mapping.map_block(&b, Lblk(0)).expect("maps").pblk;
+    let block = block.expect("a block").0 * BLOCK;
+    let ino = a.ino;
+    drop((a, b));
+    fs.unmount().expect("unmount");
+    drop(fs);
+    // After the entries `.` and `..`.
+    device
+        .write_at(block + 24, &ino.0.to_le_bytes())
+        .expect("write");
+    let found = faults(&device);
+    let named = format!("inode {ino}");
+    assert!(
+        found.iter().any(|fault| fault.contains(&named)),
+        "{named}: {found:?}"
+    );
+    let fs = mount(&device).expect("mount");
+    let me = Caller::root();
+    let top = fs.top();
+    let b = fs.get(&top, b"b");
+    let alias = fs.get(&b, b"alias");
+    assert_eq!(alias.ino, ino);
+    // Into itself, by the other name.
+    let rename = |from: &InodeRef, name: &[u8], into: &InodeRef| {
+        let flags = RenameFlags::empty();
+        fs.namei.rename(&me, from, name, into, b"below", flags)
+    };
+    let into_itself = rename(&top, b"a", &alias);
+    assert_eq!(into_itself.expect_err("a loop").errno(), Errno::EINVAL);
+    let below = fs.make(&alias, b"d", &new);
+    let into_below = rename(&b, b"alias", &below);
+    assert_eq!(into_below.expect_err("a loop").errno(), Errno::EINVAL);
+    drop(below);
+    fs.namei.rmdir(&me, &alias, b"d").expect("rmdir");
+    drop(alias);
+    fs.namei.rmdir(&me, &b, b"alias").expect("rmdir");
+    // What the other name leads to is gone.
+    let stale = fs.namei.lookup(&me, &top, b"a").map(drop);
+    assert!(matches!(stale, Err(Ext4Error::Corrupt(_))), "{stale:?}");
 }
