@@ -1,18 +1,37 @@
 #!/usr/bin/env python3
 """Fuzzes on both cores, a target after the other, and notes what that came to.
 usage: tools/fuzz.py SECONDS [TARGET...]
+       tools/fuzz.py coverage [TARGET...]    runs the inputs that were kept, and counts the lines of each parser that they execute
 
 Inputs that are worth keeping stay in fuzz/corpus; what fails is in fuzz/artifacts, and the exit status is 1. Results: a line for each target in
-crates/testkit/results/fuzz.jsonl, with the seconds since its last finding."""
+crates/testkit/results/fuzz.jsonl, with the seconds since its last finding, and one for each file in coverage.jsonl."""
 import datetime
 import json
 import pathlib
 import re
 import subprocess
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "crates/testkit/results/fuzz.jsonl"
+COVERAGE = ROOT / "crates/testkit/results/coverage.jsonl"
+# What parses the bytes that a target damages or writes.
+PARSERS = {
+    "attributes": ["crates/ondisk/src/xattr.rs", "crates/ondisk/src/xattr_list.rs", "crates/ondisk/src/acl.rs", "crates/ext4/src/attributes/"],
+    "directories": ["crates/ondisk/src/dirent.rs", "crates/ondisk/src/htree.rs", "crates/ondisk/src/hash.rs", "crates/ext4/src/directory/"],
+    "extents": [
+        "crates/ondisk/src/extent.rs", "crates/ondisk/src/extent_node.rs", "crates/ondisk/src/block_map.rs", "crates/ext4/src/mapping/"],
+    "fast_commit": ["crates/ondisk/src/fast_commit.rs", "crates/ext4/src/mount/fast_commit/"],
+    "fuse": ["crates/fuse/src/abi/", "crates/fuse/src/request.rs", "crates/fuse/src/server/"],
+    "image": [
+        "crates/ondisk/src/raw_superblock.rs", "crates/ondisk/src/superblock.rs", "crates/ondisk/src/geometry.rs",
+        "crates/ondisk/src/group_desc.rs", "crates/ondisk/src/inode.rs", "crates/ondisk/src/mmp.rs", "crates/ondisk/src/orphan_file.rs"],
+    "inline": ["crates/ext4/src/inline/"],
+    "queues": ["crates/mqueue/src/protocol.rs", "crates/mqueue/src/vfs_impl.rs", "crates/mqueue/src/node.rs"],
+    "recovery": ["crates/ondisk/src/jbd2.rs", "crates/ondisk/src/jbd2_super.rs", "crates/ondisk/src/jbd2_tag.rs", "crates/jbd2/src/recovery.rs"],
+}
+HOST = "x86_64-unknown-linux-gnu"
 BUILD = ["cargo", "+nightly", "fuzz", "build", "--sanitizer", "none"]
 # Far more than an input takes, and than the images.
 LIMITS = ["-timeout=30", "-rss_limit_mb=2048", "-malloc_limit_mb=512", "-max_len=600"]
@@ -28,7 +47,8 @@ def fuzz(target, seconds):
     for path in (corpus, artifacts):
         path.mkdir(parents=True, exist_ok=True)
     before = set(artifacts.iterdir())
-    program = ROOT / "fuzz/target/x86_64-unknown-linux-gnu/release" / target
+    program = ROOT / f"fuzz/target/{HOST}/release" / target
+    start = time.monotonic()
     run = subprocess.run(
         [program, corpus, "-fork=2", f"-max_total_time={seconds}", f"-artifact_prefix={artifacts}/", *LIMITS],
         cwd=ROOT / "fuzz", capture_output=True, text=True, errors="replace")
@@ -38,34 +58,68 @@ def fuzz(target, seconds):
     if run.returncode or found:
         (artifacts / "log").write_text(run.stderr)
     executions = int(re.match(r"#(\d+)", last[-1])[1]) if last else 0
-    return {"executions": executions, "edges": number("cov"), "inputs": number("corp"), "found": found}
+    # What fails a second time has the artifact's name of the first.
+    failed = bool(run.returncode or found or not last)
+    done = {"executions": executions, "edges": number("cov"), "inputs": number("corp")}
+    return done | {"seconds": round(time.monotonic() - start), "found": found, "failed": failed}
+
+
+def date_and_commit():
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        "commit": said("git", "describe", "--always", "--dirty", "--abbrev=10", "--exclude=*"),
+    }
+
+
+def read(path):
+    return list(map(json.loads, path.read_text().splitlines())) if path.exists() else []
+
+
+def write(path, lines):
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def coverage(targets):
+    """Executes the corpus of each target in a build that counts lines."""
+    llvm_cov = pathlib.Path(said("rustc", "+nightly", "--print", "target-libdir")).parent / "bin/llvm-cov"
+    program = ROOT / f"target/{HOST}/coverage/{HOST}/release"
+    kept = [line for line in read(COVERAGE) if line["target"] not in targets]
+    for target in targets:
+        subprocess.run(["cargo", "+nightly", "fuzz", "coverage", "--sanitizer", "none", target], cwd=ROOT, check=True)
+        out = said(llvm_cov, "export", "-summary-only", f"-instr-profile={ROOT}/fuzz/coverage/{target}/coverage.profdata", program / target)
+        for file in json.loads(out)["data"][0]["files"]:
+            name = file["filename"].removeprefix(f"{ROOT}/")
+            lines = file["summary"]["lines"]
+            if any(name.startswith(parser) for parser in PARSERS[target]):
+                kept.append({"target": target, "file": name, "lines": lines["count"], "covered": lines["covered"]} | date_and_commit())
+                print(f"{target}: {name}: {lines['covered']} of {lines['count']} lines, {lines['percent']:.0f} %", flush=True)
+    write(COVERAGE, sorted(kept, key=lambda line: (line["target"], line["file"])))
 
 
 def main():
-    seconds, names = int(sys.argv[1]), sys.argv[2:]
-    targets = names or sorted(path.stem for path in (ROOT / "fuzz/fuzz_targets").glob("*.rs"))
+    what, names = sys.argv[1], sys.argv[2:]
+    targets = names or sorted(PARSERS)
+    if what == "coverage":
+        return coverage(targets)
+    seconds = int(what)
     subprocess.run(BUILD, cwd=ROOT, check=True)
-    lines = {}
-    if RESULTS.exists():
-        lines = {line["target"]: line for line in map(json.loads, RESULTS.read_text().splitlines())}
+    lines = {line["target"]: line for line in read(RESULTS)}
     failed = False
     for target in targets:
         done = fuzz(target, seconds)
         old = lines.get(target, {"seconds": 0, "executions": 0, "findings": 0, "seconds_since": 0})
         lines[target] = {
             "target": target,
-            "seconds": old["seconds"] + seconds,
-            "seconds_since": 0 if done["found"] else old["seconds_since"] + seconds,
+            "seconds": old["seconds"] + done["seconds"],
+            "seconds_since": 0 if done["failed"] else old["seconds_since"] + done["seconds"],
             "executions": old["executions"] + done["executions"],
             "edges": done["edges"],
             "inputs": done["inputs"],
             "findings": old["findings"] + len(done["found"]),
-            "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
-            "commit": said("git", "describe", "--always", "--dirty", "--abbrev=10", "--exclude=*"),
-        }
+        } | date_and_commit()
         print(json.dumps(lines[target] | {"found": done["found"]}), flush=True)
-        RESULTS.write_text("".join(json.dumps(lines[name]) + "\n" for name in sorted(lines)))
-        failed |= bool(done["found"])
+        write(RESULTS, (lines[name] for name in sorted(lines)))
+        failed |= done["failed"]
     sys.exit(failed)
 
 

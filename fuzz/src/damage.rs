@@ -2,12 +2,11 @@
 
 use crate::base::{Base, bases};
 use crate::input::Input;
-use crate::work::{self, faults};
+use crate::work;
 use fastrand::Rng;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Once};
-use uext4_block::MemoryDevice;
 use uext4_ondisk::{GroupNo, Ino, InodeFlags};
 use uext4_testkit::damage::{DamagedImage, Target, mutate};
 
@@ -103,28 +102,7 @@ pub fn run(data: &[u8], kinds: &[Kind]) {
             break;
         }
     }
-    let device = base.device(&image.bytes);
-    save(&device, "before");
-    let was_clean = faults(&device).is_empty();
-    let device = Arc::new(device);
-    work::on(&device, &mut input);
-    save(&device, "after");
-    // What the verifier finds nothing wrong with, the engine leaves so.
-    if was_clean {
-        let faults = faults(&device);
-        assert!(
-            faults.is_empty(),
-            "work on a clean image damaged it: {faults:#?}"
-        );
-    }
-}
-
-/// Keeps the image in the directory that `UEXT4_FUZZ_SAVE` names, to be examined.
-fn save(device: &MemoryDevice, name: &str) {
-    if let Some(dir) = std::env::var_os("UEXT4_FUZZ_SAVE") {
-        let path = std::path::Path::new(&dir).join(name);
-        device.save_to(&path).expect("saved");
-    }
+    work::leaves_no_damage(&Arc::new(base.device(&image.bytes)), &mut input);
 }
 
 fn damage(input: &mut Input<'_>, image: &mut DamagedImage, base: &Base, kind: Kind) {

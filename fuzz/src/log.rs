@@ -305,5 +305,9 @@ fn recover(
     }
     image.fix_super();
     let device = Arc::new(base.image.device(&image.bytes));
-    work::on(&device, input);
+    // What recovery leaves may be damaged, as the log's copies are; if it is not, work leaves it so.
+    if let Ok(fs) = mount(Arc::clone(&device) as Arc<dyn BlockDevice>) {
+        let _ = fs.unmount();
+    }
+    work::leaves_no_damage(&device, input);
 }

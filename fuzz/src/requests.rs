@@ -2,6 +2,7 @@
 
 use crate::base::bases;
 use crate::input::Input;
+use crate::work::{faults, on_a_servers_stack};
 use std::sync::Arc;
 use uext4_block::BlockDevice;
 use uext4_fuse::abi::{Opcode, input as abi};
@@ -70,13 +71,16 @@ pub fn fuse(data: &[u8]) {
     let Some(base) = input.choose(bases()) else {
         return;
     };
-    let Ok(fs) = mount(Arc::new(base.device(&base.image.bytes)) as Arc<dyn BlockDevice>) else {
+    let device = Arc::new(base.device(&base.image.bytes));
+    let Ok(fs) = mount(Arc::clone(&device) as Arc<dyn BlockDevice>) else {
         return;
     };
     let handler = fuzzing::image_handler(Arc::clone(&fs)).expect("a handler");
-    answer_all(&handler, &mut input, false);
+    on_a_servers_stack(|| answer_all(&handler, &mut input, false));
     drop(handler);
-    let _ = fs.unmount();
+    fs.unmount().expect("an image without damage is unmounted");
+    let faults = faults(&device);
+    assert!(faults.is_empty(), "requests damaged an image: {faults:#?}");
 }
 
 /// Requests to the server of message queues.
@@ -89,7 +93,7 @@ pub fn queues(data: &[u8]) {
     };
     let namespace = MqueueType::default().create(limits);
     let handler = fuzzing::queue_handler(namespace).expect("a handler");
-    answer_all(&handler, &mut input, true);
+    on_a_servers_stack(|| answer_all(&handler, &mut input, true));
     handler.stop();
 }
 

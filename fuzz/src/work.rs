@@ -16,8 +16,8 @@ const NAMES_MAX: usize = 300;
 /// The most operations of a script.
 const OPERATIONS_MAX: usize = 40;
 
-/// The stack of the thread that works, twice what a server's threads have without a sanitizer.
-const STACK_BYTES: usize = 4 << 20;
+/// The stack of the thread that works: that of a server's threads.
+const STACK_BYTES: usize = 2 << 20;
 
 const ATTRIBUTES: [&[u8]; 8] = [
     b"user.small",
@@ -51,16 +51,48 @@ pub fn faults(device: &MemoryDevice) -> Vec<String> {
         Err(why) => return vec![why.to_string()],
     };
     // An error on record is none: the engine records what it finds in the content of an ACL, which verifiers do not read.
-    report.faults.iter().map(ToString::to_string).collect()
+    let mut faults: Vec<String> = report.faults.iter().map(ToString::to_string).collect();
+    if report.incomplete {
+        faults.push("the verifier left something out".to_owned());
+    }
+    faults
+}
+
+/// Runs something on a stack of a server's size.
+pub fn on_a_servers_stack(run: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+        let run = thread.spawn_scoped(scope, run).expect("a thread");
+        run.join().expect("no panic");
+    });
+}
+
+/// Works on an image: what the verifier finds nothing wrong with, the engine leaves so.
+pub fn leaves_no_damage(device: &Arc<MemoryDevice>, input: &mut Input<'_>) {
+    save(device, "before");
+    let was_clean = faults(device).is_empty();
+    on(device, input);
+    save(device, "after");
+    if was_clean {
+        let faults = faults(device);
+        assert!(
+            faults.is_empty(),
+            "work on a clean image damaged it: {faults:#?}"
+        );
+    }
+}
+
+/// Keeps the image in the directory that `UEXT4_FUZZ_SAVE` names, to be examined.
+fn save(device: &MemoryDevice, name: &str) {
+    if let Some(dir) = std::env::var_os("UEXT4_FUZZ_SAVE") {
+        let path = std::path::Path::new(&dir).join(name);
+        device.save_to(&path).expect("saved");
+    }
 }
 
 /// Mounts and works, on a stack of a server's size; errors are to be expected.
-pub fn on(device: &Arc<MemoryDevice>, input: &mut Input<'_>) {
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
-        let work = thread.spawn_scoped(scope, || mounted(device, input));
-        work.expect("a thread").join().expect("no panic");
-    });
+fn on(device: &Arc<MemoryDevice>, input: &mut Input<'_>) {
+    on_a_servers_stack(|| mounted(device, input));
 }
 
 fn mounted(device: &Arc<MemoryDevice>, input: &mut Input<'_>) {

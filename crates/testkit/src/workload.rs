@@ -172,6 +172,12 @@ impl<'f> Worker<'f> {
         }
     }
 
+    /// Whether far more is free than an operation needs.
+    fn has_room(&self) -> Result<bool> {
+        let stat = self.fs.statfs()?;
+        Ok(stat.blocks_free > stat.blocks / 3 && stat.inodes_free > stat.inodes / 3)
+    }
+
     fn both(&mut self, op: &Op) -> Result<Option<Guarantee>> {
         let mut after = self.model.clone();
         let mut expected = after.apply(op);
@@ -192,6 +198,16 @@ impl<'f> Worker<'f> {
                 Ok(guarantee_of(&self.model, op))
             }
             (Err(e), Err(errno)) if e == errno => Ok(None),
+            // Attributes have no more than a block.
+            (Err(e), expected)
+                if e == Errno::ENOSPC
+                    && self.habits.no_space
+                    && !matches!(op, Op::SetXattr { .. })
+                    && self.has_room()? =>
+            {
+                self.failed = expected.is_ok().then(|| (op.clone(), after));
+                bail!("{e:?}, and a third of the image is free")
+            }
             (Err(e), Ok(())) if e == Errno::ENOSPC && self.habits.no_space => {
                 self.failed = Some((op.clone(), after));
                 self.resize_after_short_write(op)?;

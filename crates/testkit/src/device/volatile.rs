@@ -84,10 +84,11 @@ impl VolatileDevice {
         }
     }
 
-    /// What is left after a power loss: what is durable, and of what is not, the sectors that `seed` chooses.
+    /// What is left after a power loss: what is durable, and of what is not, the sectors that `seed` chooses: none, a few, half, most or all.
     pub fn after_power_loss(&self, seed: u64) -> MemoryDevice {
         let state = self.state.lock();
         let mut rng = Rng::with_seed(seed);
+        let kept_of_255 = *rng.choice(&[0, 12, 127, 243, 255]).unwrap_or(&127);
         let mut left = state.durable.clone();
         let sectors = |range: &Range<usize>| {
             range.start / SECTOR_BYTES..range.end.div_ceil(SECTOR_BYTES).min(left.len())
@@ -96,7 +97,7 @@ impl VolatileDevice {
             .dirty
             .iter()
             .flat_map(sectors)
-            .filter(|_| rng.bool())
+            .filter(|_| rng.u8(..255) < kept_of_255)
             .collect();
         for sector in chosen {
             let end = left.len().min((sector + 1) * SECTOR_BYTES);

@@ -283,12 +283,13 @@ impl<'p> Life<'p> {
 }
 
 impl Stage<'_> {
-    /// Whether the power was lost or a call has failed: from then on errors are to be expected.
+    /// Whether a call of the device has failed: from then on errors are expected. After a power loss they are not: the device works on, and
+    /// what it left was kept before.
     fn has_failed(&self) -> bool {
-        self.device.is_off() || self.faults.failed() > 0
+        self.faults.failed() > 0
     }
 
-    /// A worker's operations, until the power is lost or one fails after a call of the device did.
+    /// A worker's operations, until the power is lost, or one fails after a call of the device did.
     fn work(&self, index: usize, worker: &mut Worker<'_>, script: &[Op]) -> Result<Done> {
         let mut done = Done {
             history: History {

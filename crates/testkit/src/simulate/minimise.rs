@@ -58,7 +58,7 @@ impl Search {
 
     /// The fewest lives.
     fn lives(&mut self) {
-        for lives in [1, 2, 3, 5, 8] {
+        for lives in [1, 2, 3, 5, 8, 12, 16, 24] {
             if lives < self.best.lives && self.simplify(|plan| plan.lives = lives) {
                 break;
             }
@@ -67,10 +67,11 @@ impl Search {
 
     /// Leaves operations out: halves of each thread's in each life, then quarters, and so on.
     fn skip(&mut self) {
-        let lives = self.best.lives.min(8);
+        let lives = self.best.lives.min(24);
         let mut len = NUMBERS_MAX;
         while len > 0 {
-            for life in 0..lives {
+            // The last one is that which fails.
+            for life in (0..lives).rev() {
                 for thread in 0..self.best.threads + CONTENDERS {
                     for first in (0..NUMBERS_MAX).step_by(len) {
                         self.skip_part((life, thread), first..first + len);
@@ -100,5 +101,6 @@ fn fails(plan: &Plan) -> bool {
             .stderr(Stdio::null())
             .status()
     });
-    status.is_ok_and(|status| !status.success())
+    // Not a wrong argument, nor a signal.
+    status.is_ok_and(|status| status.code() == Some(1))
 }
