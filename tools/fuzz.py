@@ -8,6 +8,7 @@ crates/testkit/results/fuzz.jsonl, with the seconds since its last finding, and 
 import datetime
 import json
 import pathlib
+import random
 import re
 import subprocess
 import sys
@@ -33,8 +34,10 @@ PARSERS = {
 }
 HOST = "x86_64-unknown-linux-gnu"
 BUILD = ["cargo", "+nightly", "fuzz", "build", "--sanitizer", "none"]
+# A script of many operations.
+LEN_MAX = 600
 # Far more than an input takes, and than the images.
-LIMITS = ["-timeout=30", "-rss_limit_mb=2048", "-malloc_limit_mb=512", "-max_len=600"]
+LIMITS = ["-timeout=30", "-rss_limit_mb=2048", "-malloc_limit_mb=512", f"-max_len={LEN_MAX}", "-len_control=0"]
 
 
 def said(*args):
@@ -46,6 +49,10 @@ def fuzz(target, seconds):
     corpus, artifacts = (ROOT / "fuzz" / name / target for name in ("corpus", "artifacts"))
     for path in (corpus, artifacts):
         path.mkdir(parents=True, exist_ok=True)
+    # Scripts at random to begin with: what libFuzzer makes from nothing ends before most operations.
+    draw = random.Random(target)
+    for number in range(64):
+        (corpus / f"first-{number}").write_bytes(draw.randbytes(LEN_MAX))
     before = set(artifacts.iterdir())
     program = ROOT / f"fuzz/target/{HOST}/release" / target
     start = time.monotonic()

@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use uext4_block::BlockDevice;
 use uext4_ondisk::{
-    CommitBlock, DescriptorBuilder, Incompat, JournalFormat, JournalSuper, Pblk, RawSuperblock,
-    RevokeBuilder, Tid, crc32c, journal_escape, journal_needs_escape,
+    CommitBlock, DescriptorBuilder, Incompat, JournalFormat, JournalIncompat, JournalSuper, Pblk,
+    RawSuperblock, RevokeBuilder, Tid, crc32c, journal_escape, journal_needs_escape,
 };
 use uext4_testkit::image::{mke2fs, mount};
 use zerocopy::FromBytes;
@@ -57,11 +57,21 @@ fn make(options: &str, used: bool) -> Base {
         base::fill(&fs);
         fs.unmount().expect("unmount");
     }
-    let bytes = device.snapshot();
+    let mut bytes = device.snapshot().to_vec();
     let is_log = |block: &[u8]| JournalSuper::parse(block, BLOCK as u32).is_ok();
     let first = bytes.chunks(BLOCK).position(is_log).expect("a log");
-    let log = JournalSuper::parse(&bytes[first * BLOCK..][..BLOCK], BLOCK as u32).expect("a log");
+    let log = &mut bytes[first * BLOCK..][..BLOCK];
+    let mut log = JournalSuper::parse(log, BLOCK as u32).expect("a log");
     let len = log.raw.maxlen.get() as usize;
+    if options.contains("fast_commit") {
+        // As a kernel's mount has it, and uext4's unmount does not.
+        let incompat = log.raw.feature_incompat.get() | JournalIncompat::FAST_COMMIT.bits();
+        log.raw.feature_incompat.set(incompat);
+        log.raw.num_fc_blks.set(64);
+        log.raw.update_checksum();
+        let raw = zerocopy::IntoBytes::as_bytes(&log.raw);
+        bytes[first * BLOCK..][..raw.len()].copy_from_slice(raw);
+    }
     Base {
         image: base::Base::new(&bytes),
         log: first * BLOCK..(first + len) * BLOCK,
