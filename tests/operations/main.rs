@@ -4,6 +4,7 @@ mod basic;
 mod block_map;
 mod direct_io;
 mod direct_io_review;
+mod directory_positions;
 mod failed_create;
 mod fdatasync_of_names;
 mod generations;

@@ -113,7 +113,7 @@ impl Directory {
             }
         }
         // The lowest key, or the first byte, that is wanted.
-        let from = (cookie + 1).max(FIRST) - FIRST;
+        let from = cookie.saturating_add(1).max(FIRST) - FIRST;
         let position = cookie.max(FIRST) - FIRST;
         if self.lists_in_place(dir) && position <= dir.size() {
             self.list_in_place(dir, position, &mut listed)?;
