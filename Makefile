@@ -31,7 +31,10 @@
 # make planted  plants bugs in a copy of the source and counts the seeds that the simulation takes to find each; PLANTED names some;
 #               about ten minutes with its build
 # make fuzz     each fuzz target on both cores for FUZZ_SECONDS, ten minutes; nightly and cargo-fuzz, which it installs
-# make nightly  the tests at full length: the fault sweep, the whole matrix, make crash, soak and explore; about three hours
+# make mutants  changes the journal, allocators, orphans, recovery, extents, rename and errors in one way after the other, until a test fails;
+#               continues where the results end; MUTANTS_SECONDS, half an hour, and a quarter more with its build
+# make nightly  the tests at full length: the fault sweep, the whole matrix, make crash, soak, explore, simulate, fuzz and age, sanitizers;
+#               about six hours
 # make docs     regenerates docs/LOCKING.md, docs/HABITS.md and the evidence in docs/TESTING.md; about a minute
 # make install  the command, man pages, completions, libuext4_mq.so and its header below PREFIX, /usr/local by default;
 #               about two minutes
@@ -42,12 +45,13 @@ export CARGO_TERM_COLOR ?= auto
 EXPLORE_SECONDS ?= 3600
 SIMULATE_SECONDS ?= 600
 FUZZ_SECONDS ?= 600
+MUTANTS_SECONDS ?= 1800
 AGE_SECONDS ?= 600
 PREFIX ?= /usr/local
 # The command, and beside it the program that `uext4 bench` executes.
 BUILD_BENCH = cargo build --release -p uext4-cli -p uext4-bench
 
-.PHONY: quick deny api install demo test page check crash explore nightly bench regress baseline tsan asan miri age soak shuttle loom simulate planted fuzz conflicts transfers docs setup
+.PHONY: quick deny api install demo test page check crash explore nightly bench regress baseline tsan asan miri age soak shuttle loom simulate planted mutants fuzz conflicts transfers docs setup
 
 setup:
 	@tools/setup.sh
@@ -101,7 +105,7 @@ nightly: setup
 	UEXT4_MATRIX=1 cargo test --release -p uext4-testkit --test kernel matrix::
 	UEXT4_MOMENTS=20 cargo test --release -p uext4-testkit --test command interrupted::
 	ALWAYS=1 $(MAKE) deny api
-	$(MAKE) crash soak explore
+	$(MAKE) crash soak explore simulate fuzz age tsan asan miri
 
 bench: setup
 	$(BUILD_BENCH)
@@ -144,13 +148,18 @@ soak: setup
 shuttle:
 	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tools/cfg/shuttle cargo test --workspace --test schedule
 
-simulate:
+simulate: setup
 	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tools/cfg/shuttle cargo run --profile simulate --target-dir target/simulate -p uext4-testkit --bin simulate -- \
 	--seeds 0..1000000 --seconds $(SIMULATE_SECONDS) --results crates/testkit/results/simulation.jsonl
 	$(MAKE) docs
 
-planted:
+planted: setup
 	tools/planted.py $(PLANTED)
+	$(MAKE) docs
+
+mutants: setup
+	tools/mutants.py build
+	tools/mutants.py run $(MUTANTS_SECONDS)
 	$(MAKE) docs
 
 loom:

@@ -139,7 +139,7 @@ def numbered(mutants):
 
 
 def attempt(mutant, programs):
-    """The test that kills a mutant; None if none does."""
+    """The test that kills a mutant, and whether it failed or took too long; two times None if none does."""
     env = ENV | {"UEXT4_MUTANT": str(mutant["id"]), "RUST_BACKTRACE": "0"}
     for name, args, seconds in TESTS:
         try:
@@ -147,10 +147,10 @@ def attempt(mutant, programs):
                 [programs[name], *args], cwd=TREE / "crates/testkit", env=env, timeout=seconds,
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         except subprocess.TimeoutExpired:
-            return name
+            return name, "took too long"
         if run.returncode:
-            return name
-    return None
+            return name, "failed"
+    return None, None
 
 
 def results():
@@ -162,26 +162,33 @@ def results():
 def run(seconds):
     built = json.loads(LIST.read_text())
     mutants, programs, done = numbered(built["mutants"]), built["programs"], results()
-    # Without a mutant, all pass.
-    if failed := attempt({"id": 0}, programs):
-        sys.exit(f"{failed} fails without a mutant")
+    # Without a mutant, all pass, also two at a time.
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for name, how in pool.map(lambda _: attempt({"id": 0}, programs), range(2)):
+            if name:
+                sys.exit(f"without a mutant, {name} {how}")
+    # What is no longer in the source counts no more.
+    known = {key(mutant) for mutant in mutants}
+    done = {place: line for place, line in done.items() if place in known}
+    RESULTS.write_text("".join(json.dumps(line) + "\n" for line in done.values()))
     end = time.monotonic() + seconds
     left = [mutant for mutant in mutants if key(mutant) not in done]
     date = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
 
     def one(mutant):
         if time.monotonic() < end:
-            killer = attempt(mutant, programs)
+            killer, how = attempt(mutant, programs)
             line = {name: mutant[name] for name in ("file", "line", "function", "what", "nth")}
             with open(RESULTS, "a") as out:
-                out.write(json.dumps(line | {"killed_by": killer, "date": date}) + "\n")
+                out.write(json.dumps(line | {"killed_by": killer, "how": how, "date": date}) + "\n")
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         list(pool.map(one, left))
     done = [results().get(key(mutant)) for mutant in mutants]
     tried = [line for line in done if line]
     killed = sum(line["killed_by"] is not None for line in tried)
-    print(f"{len(mutants)} mutants, {len(tried)} tried, {killed} killed")
+    late = sum(line["how"] == "took too long" for line in tried)
+    print(f"{len(mutants)} mutants, {len(tried)} tried, {killed} killed, {late} of them as a test took too long")
 
 
 def survivors():

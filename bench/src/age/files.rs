@@ -1,6 +1,6 @@
 //! The files of a worker, and what it does with them.
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 use fastrand::Rng;
 use uext4_ext4::{Ext4, InodeRef};
 use uext4_vfs::attr::{NewKind, NewNode, RenameFlags, SetAttr};
@@ -206,16 +206,36 @@ impl Files {
         }
     }
 
-    /// Files and extents of `count` files, any of them.
+    /// Files and extents of `count` files, any of them, which hold what was written, or holes.
     pub fn extents(&mut self, fs: &Ext4, count: usize) -> anyhow::Result<(u64, u64)> {
         let dirs = self.dirs(fs)?;
         let (mut files, mut extents) = (0, 0);
         for _ in 0..count.min(self.files.len()) {
             let file = self.files[self.rng.usize(..self.files.len())];
             let node = fs.lookup(&Caller::root(), &dirs[file.dir], &name(file.number))?;
+            check_data(fs, &node)?;
             files += 1;
             extents += fs.mapping.extents(&node)?.len() as u64;
         }
         Ok((files, extents))
     }
+}
+
+/// Whether a file holds what was written to files, or zeros.
+fn check_data(fs: &Ext4, node: &InodeRef) -> anyhow::Result<()> {
+    let mut data = vec![0; BYTES.len()];
+    let (size, mut at) = (fs.getattr(node)?.size, 0);
+    while at < size {
+        let len = fs.read(node, at, &mut data)?;
+        ensure!(len > 0, "byte {at} of {size} cannot be read");
+        let wrong = data[..len]
+            .iter()
+            .find(|byte| ![0, BYTES[0]].contains(byte));
+        ensure!(
+            wrong.is_none(),
+            "a file has a byte {wrong:#x?} from {at} on"
+        );
+        at += len as u64;
+    }
+    Ok(())
 }

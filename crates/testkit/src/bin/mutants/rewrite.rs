@@ -308,6 +308,7 @@ fn values_of(ty: &Type) -> Vec<String> {
         "u8" | "u16" | "u32" | "u64" | "usize" | "i32" | "i64" | "isize" => {
             vec!["0".into(), "1".into()]
         }
+        "Errno" => vec!["Errno::ENOTTY".into()],
         "Self" => Vec::new(),
         _ => vec!["Default::default()".into()],
     }
