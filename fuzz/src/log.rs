@@ -185,7 +185,8 @@ pub fn fast_commit(data: &[u8]) {
             log.transaction(tid, image, input);
             on = Tid(tid.0.wrapping_add(1));
         }
-        log.next = log.end;
+        // A block is left between the log and these.
+        log.next = log.end + 1;
         while !input.is_empty() && (log.next + 1) * BLOCK <= log.bytes.len() {
             let block = fast_commit_block(on, input);
             let at = log.next * BLOCK;
@@ -215,7 +216,10 @@ fn fast_commit_block(tid: Tid, input: &mut Input<'_>) -> Vec<u8> {
             _ => input.u32(),
         };
         let mut value = ino.to_le_bytes().to_vec();
-        let tag = u16::from(input.u8() % 9);
+        let tag = match input.u8() {
+            kind @ 0..=239 => u16::from(kind % 6) + 1,
+            kind => u16::from(kind % 10),
+        };
         match tag {
             // A range: logical block, length, and where it is.
             1 => {
@@ -258,8 +262,8 @@ fn fast_commit_block(tid: Tid, input: &mut Input<'_>) -> Vec<u8> {
         put(&mut block, tag, &value);
     }
     let mut crc = crc32c(0, &block);
-    let tail: Vec<u8> = [8u16.to_le_bytes(), 8u16.to_le_bytes()].concat();
-    block.extend(&tail);
+    let rest = (BLOCK - block.len() - 4) as u16;
+    block.extend([8u16.to_le_bytes(), rest.to_le_bytes()].concat());
     block.extend(tid.0.to_le_bytes());
     crc = match input.u8() {
         255 => 0,

@@ -194,7 +194,9 @@ fn operation(fs: &Ext4, nodes: &mut Vec<Found>, input: &mut Input<'_>) {
     let (node, other) = (&nodes[at].node, &nodes[to].node);
     match input.u8() % 20 {
         kind @ 0..=2 => {
-            let name = format!("new{}", input.u8()).into_bytes();
+            // Long ones split blocks of directories soon.
+            let long = usize::from(input.u8() % 4) * 60;
+            let name = format!("new{}{}", input.u8(), "n".repeat(long)).into_bytes();
             let new = NewNode {
                 mode: 0o755,
                 kind: [
@@ -249,7 +251,14 @@ fn operation(fs: &Ext4, nodes: &mut Vec<Found>, input: &mut Input<'_>) {
         }
         13 | 14 => {
             let what = *input.choose(&RANGES).unwrap_or(&Fallocate::PunchHole);
-            let (place, len) = (input.position(), input.position());
+            // What moves data wants whole blocks.
+            let (place, len) = match input.u8().is_multiple_of(2) {
+                true => (
+                    u64::from(input.u8() % 32) << 12,
+                    u64::from(input.u8() % 8) << 12,
+                ),
+                false => (input.position(), input.position()),
+            };
             // Allocating is bounded by the device; zeroing and moving is by the size of the file.
             let _ = fs.fallocate(node, what, place, len);
         }
