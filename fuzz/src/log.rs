@@ -22,19 +22,20 @@ struct Base {
     log: Range<usize>,
 }
 
+/// The log begins at a block after all metadata, so that it is in one piece.
 const SHAPES: [(&str, bool); 5] = [
-    ("-t ext4 -b 1024 -N 128 -J size=1", false),
-    ("-t ext4 -b 1024 -N 128 -J size=1", true),
+    ("-t ext4 -b 1024 -N 128 -J size=1,location=1500", false),
+    ("-t ext4 -b 1024 -N 128 -J size=1,location=1500", true),
     (
-        "-t ext4 -b 1024 -N 128 -O ^metadata_csum,^64bit -J size=1",
+        "-t ext4 -b 1024 -N 128 -O ^metadata_csum,^64bit -J size=1,location=1500",
         false,
     ),
     (
-        "-t ext4 -b 1024 -N 128 -O fast_commit,orphan_file -J size=1,fast_commit_size=64",
+        "-t ext4 -b 1024 -N 128 -O fast_commit,orphan_file -J size=1,location=1500,fast_commit_size=64",
         true,
     ),
     (
-        "-t ext4 -b 1024 -N 128 -O fast_commit,^metadata_csum,^64bit -J size=1,fast_commit_size=64",
+        "-t ext4 -b 1024 -N 128 -O fast_commit,^metadata_csum,^64bit -J size=1,location=1500,fast_commit_size=64",
         true,
     ),
 ];
