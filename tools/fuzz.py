@@ -88,6 +88,7 @@ def write(path, lines):
 
 def coverage(targets):
     """Executes the corpus of each target in a build that counts lines."""
+    subprocess.run(["rustup", "component", "add", "--toolchain", "nightly", "llvm-tools"], check=True)
     llvm_cov = pathlib.Path(said("rustc", "+nightly", "--print", "target-libdir")).parent / "bin/llvm-cov"
     program = ROOT / f"target/{HOST}/coverage/{HOST}/release"
     kept = [line for line in read(COVERAGE) if line["target"] not in targets]
