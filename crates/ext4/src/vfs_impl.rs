@@ -200,6 +200,11 @@ impl FileSystem for Ext4 {
         Ok(self.attributes.attr_snapshot(node))
     }
 
+    #[inline(always)]
+    fn kind(&self, node: &InodeRef) -> Result<FileKind> {
+        Ok(kind_of(node.file_type))
+    }
+
     fn access(&self, caller: &Caller, node: &InodeRef, want: Access) -> Result<()> {
         let attr = self.attributes.attr_snapshot(node);
         let on_disk = matches!(

@@ -19,6 +19,7 @@
 //! | [`rwsem`], [`range_lock`] | the locks of inodes: for many readers, and on ranges |
 //! | [`adaptive_spin`] | spinning before a thread sleeps |
 //! | [`percpu`], [`batched_count`] | values per CPU; a count that many CPUs change |
+//! | [`word_copy`] | words that a lock guards, read without it |
 //! | [`clock`] | the clock of files, which Shuttle simulates |
 //! | `virtual_cpus` | CPUs that the machine need not have, with `--cfg virtual_cpus` |
 //! | `transfers`, `counted_atomic` | how lines move between virtual CPUs, with Shuttle as well |
@@ -45,6 +46,7 @@ pub mod stat;
 pub mod transfers;
 #[cfg(virtual_cpus)]
 pub mod virtual_cpus;
+pub mod word_copy;
 
 pub use adaptive_spin::AdaptiveSpin;
 pub use batched_count::BatchedCount;
@@ -57,5 +59,6 @@ pub use percpu::{PerCpu, PerUsedCpu, thread_number};
 pub use range_lock::{RangeGuard, RangeLock};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use rwsem::{RwSem, RwSemGuard};
+pub use word_copy::WordCopy;
 
 pub use crossbeam_utils::CachePadded;

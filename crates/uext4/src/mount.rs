@@ -218,7 +218,6 @@ impl Mount {
     }
 
     /// The file system.
-    #[cfg(feature = "unstable")]
     pub fn fs(&self) -> &Arc<Ext4> {
         &self.0.fs
     }

@@ -3,13 +3,15 @@
 use crate::mount::Mount;
 use std::ops::Deref;
 use std::sync::Arc;
-use uext4_ext4::InodeRef;
+use uext4_ext4::{Ext4, InodeRef};
 use uext4_sync::PerCpu;
 use uext4_vfs::{Caller, FileSystem, Parent, Result, WalkFlags, resolve, resolve_parent};
 
 /// A mount, used on behalf of one caller.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
+    /// That of the mount.
+    fs: Arc<Ext4>,
     pub mount: Arc<SharedMount>,
     pub caller: Caller,
 }
@@ -41,6 +43,7 @@ impl Session {
     pub fn new(mount: Mount, caller: Caller) -> Session {
         let of_files = PerCpu::new(|_| mount.counted_apart());
         Session {
+            fs: Arc::clone(mount.fs()),
             mount: Arc::new(SharedMount { mount, of_files }),
             caller,
         }
@@ -49,13 +52,12 @@ impl Session {
     /// The mount through the trait of all file systems, so that errors are those of every front end.
     #[inline(always)]
     pub fn vfs(&self) -> &impl FileSystem<Node = InodeRef> {
-        &***self.mount
+        &*self.fs
     }
 
     /// The inode that a path leads to.
     pub fn resolve(&self, path: &[u8], flags: WalkFlags) -> Result<InodeRef> {
-        let root = self.vfs().root()?;
-        resolve(self.vfs(), &self.caller, &root, path, flags)
+        resolve(self.vfs(), &self.caller, None, path, flags)
     }
 
     /// The directory of a path's last name, and that name.
@@ -64,7 +66,6 @@ impl Session {
         path: &'p [u8],
         flags: WalkFlags,
     ) -> Result<Parent<'p, InodeRef>> {
-        let root = self.vfs().root()?;
-        resolve_parent(self.vfs(), &self.caller, &root, path, flags)
+        resolve_parent(self.vfs(), &self.caller, None, path, flags)
     }
 }

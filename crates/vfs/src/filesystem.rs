@@ -17,7 +17,9 @@
 //! `EUCLEAN` (damage on disk), `ENOMEM`, and every change `EROFS` (mounted read-only), `ENOSPC`
 //! and `EDQUOT`.
 
-use crate::attr::{Attr, DirEntry, FileHandle, NewNode, RenameFlags, SetAttr, StatFs, XattrFlags};
+use crate::attr::{
+    Attr, DirEntry, FileHandle, FileKind, NewNode, RenameFlags, SetAttr, StatFs, XattrFlags,
+};
 use crate::caller::Caller;
 use crate::errno::{Errno, Result};
 use crate::io::{Fallocate, IoFlags, Written};
@@ -48,6 +50,11 @@ pub trait FileSystem: Send + Sync + 'static {
 
     /// The attributes; needs no permission on the file itself (stat(2)).
     fn getattr(&self, node: &Self::Node) -> Result<Attr>;
+
+    /// What a node is, which never changes.
+    fn kind(&self, node: &Self::Node) -> Result<FileKind> {
+        Ok(self.getattr(node)?.kind)
+    }
 
     /// Checks that the caller has every permission in `want` (access(2)); open(2) calls it.
     ///

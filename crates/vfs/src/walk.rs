@@ -40,7 +40,7 @@ pub struct Parent<'p, N> {
     pub must_be_dir: bool,
 }
 
-/// The node that `path` names, from `start` if it is relative.
+/// The node that `path` names, from `start`, or the root for `None`, if it is relative.
 ///
 /// # Errors
 /// `ENOENT`: a component does not exist, or the path or a link's target is empty. `ENOTDIR`: a
@@ -50,7 +50,7 @@ pub struct Parent<'p, N> {
 pub fn resolve<F: FileSystem>(
     fs: &F,
     caller: &Caller,
-    start: &F::Node,
+    start: Option<&F::Node>,
     path: &[u8],
     flags: WalkFlags,
 ) -> Result<F::Node> {
@@ -58,7 +58,7 @@ pub fn resolve<F: FileSystem>(
     while let Some(step) = walk.next_step()? {
         let follow = !step.is_last || step.must_be_dir || flags.contains(WalkFlags::FOLLOW_LAST);
         let node = fs.lookup(caller, &walk.at, &step.name)?;
-        let kind = fs.getattr(&node)?.kind;
+        let kind = fs.kind(&node)?;
         if kind == FileKind::Symlink && follow {
             walk.follow(&node)?;
             continue;
@@ -80,7 +80,7 @@ pub fn resolve<F: FileSystem>(
 pub fn resolve_parent<'p, F: FileSystem>(
     fs: &F,
     caller: &Caller,
-    start: &F::Node,
+    start: Option<&F::Node>,
     path: &'p [u8],
     flags: WalkFlags,
 ) -> Result<Parent<'p, F::Node>> {
@@ -100,7 +100,7 @@ pub fn resolve_parent<'p, F: FileSystem>(
             });
         }
         let node = fs.lookup(caller, &walk.at, &step.name)?;
-        match fs.getattr(&node)?.kind {
+        match fs.kind(&node)? {
             FileKind::Symlink => walk.follow(&node)?,
             FileKind::Directory => walk.at = node,
             _ => return Err(Errno::ENOTDIR.into()),
@@ -137,15 +137,14 @@ impl<'a, 'p, F: FileSystem> Walk<'a, 'p, F> {
     fn new(
         fs: &'a F,
         caller: &'a Caller,
-        start: &F::Node,
+        start: Option<&F::Node>,
         path: &'p [u8],
         flags: WalkFlags,
     ) -> Result<Walk<'a, 'p, F>> {
         check_path(path)?;
-        let at = if path[0] == b'/' {
-            fs.root()?
-        } else {
-            start.clone()
+        let at = match start {
+            Some(start) if path[0] != b'/' => start.clone(),
+            _ => fs.root()?,
         };
         Ok(Walk {
             fs,
@@ -209,7 +208,7 @@ impl<'a, 'p, F: FileSystem> Walk<'a, 'p, F> {
     fn last_link(&self, name: &[u8]) -> Result<Option<F::Node>> {
         match self.fs.lookup(self.caller, &self.at, name) {
             Ok(node) => {
-                let is_link = self.fs.getattr(&node)?.kind == FileKind::Symlink;
+                let is_link = self.fs.kind(&node)? == FileKind::Symlink;
                 Ok(is_link.then_some(node))
             }
             Err(e) if e == Errno::ENOENT => Ok(None),
@@ -219,7 +218,7 @@ impl<'a, 'p, F: FileSystem> Walk<'a, 'p, F> {
 
     /// Where the walk is, which must be a directory: the start may be anything.
     fn directory(self) -> Result<F::Node> {
-        if self.fs.getattr(&self.at)?.kind == FileKind::Directory {
+        if self.fs.kind(&self.at)? == FileKind::Directory {
             Ok(self.at)
         } else {
             Err(Errno::ENOTDIR.into())
@@ -273,12 +272,12 @@ mod tests {
     }
 
     fn walk(fs: &MemoryFs, start: u64, path: &str, flags: WalkFlags) -> Result<u64, Errno> {
-        resolve(fs, &ROOT, &start, path.as_bytes(), flags).map_err(|e| e.errno())
+        resolve(fs, &ROOT, Some(&start), path.as_bytes(), flags).map_err(|e| e.errno())
     }
 
     fn parent(fs: &MemoryFs, path: &str, flags: WalkFlags) -> Result<(u64, String, bool), Errno> {
         let start = fs.root().expect("has one");
-        resolve_parent(fs, &ROOT, &start, path.as_bytes(), flags)
+        resolve_parent(fs, &ROOT, Some(&start), path.as_bytes(), flags)
             .map(|p| {
                 let name = String::from_utf8(p.name.into_owned()).expect("ascii");
                 (p.dir, name, p.must_be_dir)
@@ -407,8 +406,8 @@ mod tests {
         let (fs, a, ..) = tree();
         fs.set_mode(a, 0o600);
         let user = Caller::user(1000, 1000);
-        let denied = resolve(&fs, &user, &1, b"a/b", NONE);
+        let denied = resolve(&fs, &user, Some(&1), b"a/b", NONE);
         assert_eq!(denied.unwrap_err(), Errno::EACCES);
-        assert!(resolve(&fs, &user, &1, b"a", NONE).is_ok());
+        assert!(resolve(&fs, &user, Some(&1), b"a", NONE).is_ok());
     }
 }

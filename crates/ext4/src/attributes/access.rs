@@ -1,7 +1,7 @@
 //! Permission checks: the caller's credentials against an inode's attributes.
 
 use crate::attributes::Attributes;
-use crate::inode::{ATTR_MISSES, Inode, kind_of};
+use crate::inode::{Inode, kind_of};
 use crate::prelude::*;
 use uext4_vfs::attr::Timestamp;
 
@@ -19,20 +19,22 @@ impl Attributes {
         self.attr_of(inode, &inode.state())
     }
 
-    /// The same, for callers that change nothing: no lock, if many read them between two changes.
+    /// The same, for callers that change nothing: no lock, if it was read since the last change.
     ///
     /// # Locks
     /// May take the inode's state.
     #[inline]
     pub fn attr_snapshot(&self, inode: &Inode) -> Attr {
-        if let Some(attr) = inode.attr.read(|attr| *attr) {
-            return attr;
-        }
+        let block_size = self.volume.geometry().block_size;
+        inode.attr.read_or(block_size, || self.attr_copied(inode))
+    }
+
+    /// The attributes, which are copied for the next reader.
+    #[inline(never)]
+    fn attr_copied(&self, inode: &Inode) -> Attr {
         let state = inode.state();
         let attr = self.attr_of(inode, &state);
-        if inode.attr.missed() {
-            inode.attr.set(Some(attr), ATTR_MISSES);
-        }
+        inode.attr.set(&attr);
         attr
     }
 
@@ -95,12 +97,13 @@ impl Attributes {
         caller: &Caller,
         dir: &Inode,
         attr: &Attr,
-        target: &Attr,
+        target: &Inode,
         as_dir: bool,
     ) -> Result<()> {
-        let fixed = (InodeFlags::IMMUTABLE | InodeFlags::APPEND).bits();
-        if caller.has(ALMIGHTY) && (attr.flags | target.flags) & fixed == 0 {
-            return match (as_dir, target.kind == FileKind::Directory) {
+        let fixed = InodeFlags::IMMUTABLE | InodeFlags::APPEND;
+        let flags = InodeFlags::from_bits_retain(attr.flags) | target.flags();
+        if caller.has(ALMIGHTY) && !flags.intersects(fixed) {
+            return match (as_dir, target.is_dir()) {
                 (true, false) => Err(Ext4Error::NotDirectory),
                 (false, true) => Err(Ext4Error::IsDirectory),
                 _ => Ok(()),
@@ -108,7 +111,10 @@ impl Attributes {
         }
         self.check_access(caller, dir, attr, Access::WRITE | Access::EXEC)?;
         Ok(permission::may_delete_granted(
-            attr, target, caller, as_dir,
+            attr,
+            &self.attr(target),
+            caller,
+            as_dir,
         )?)
     }
 }

@@ -63,6 +63,22 @@ struct Cpu {
     dirs: AtomicI32,
 }
 
+impl Cpu {
+    #[inline(always)]
+    fn count(&self, free: i32, dirs: i32) {
+        self.free.fetch_add(free, Relaxed);
+        if dirs != 0 {
+            self.dirs.fetch_add(dirs, Relaxed);
+        }
+    }
+
+    /// Whether it may find a cache line of the bitmap to claim in.
+    #[inline(always)]
+    fn may_have_line(&self) -> bool {
+        self.line.load(Relaxed) != NO_LINE_LEFT || self.passes.load(Relaxed) == 0
+    }
+}
+
 impl InodeBits {
     /// The bits as read from disk.
     pub fn new(buffer: Arc<Buffer>, bytes: &[u8]) -> InodeBits {
@@ -101,11 +117,7 @@ impl InodeBits {
     /// Counts inodes that became free, and directories that came.
     #[inline]
     pub fn count(&self, free: i32, dirs: i32) {
-        let cpu = self.cpu();
-        cpu.free.fetch_add(free, Relaxed);
-        if dirs != 0 {
-            cpu.dirs.fetch_add(dirs, Relaxed);
-        }
+        self.cpu().count(free, dirs);
     }
 
     /// How many more inodes are free, and how many more directories there are, than on disk at first.
@@ -132,14 +144,18 @@ impl InodeBits {
         }
     }
 
-    /// Says that a bit was cleared. The CPU that cleared it searches for a line again, others do when they have passed the
-    /// group over often enough: what all of them read would be written by each that clears the first bit.
+    /// Says that a bit was cleared, which was a directory's or not. The CPU that cleared it searches for a line again, others do
+    /// when they have passed the group over often enough: what all of them read would be written by each that clears the first bit.
     #[inline]
-    pub fn note_room(&self) {
+    pub fn note_released(&self, is_dir: bool) {
         if self.full.load(SeqCst) {
             self.full.store(false, SeqCst);
         }
-        self.cpu().passes.store(0, Relaxed);
+        let cpu = self.cpu();
+        if cpu.passes.load(Relaxed) != 0 {
+            cpu.passes.store(0, Relaxed);
+        }
+        cpu.count(1, -i32::from(is_dir));
     }
 
     #[inline(always)]
@@ -153,19 +169,13 @@ impl InodeBits {
         })
     }
 
-    /// Whether this CPU may find a cache line of the bitmap to claim in.
-    #[inline]
-    fn may_have_line(&self) -> bool {
-        let cpu = self.cpu();
-        cpu.line.load(Relaxed) != NO_LINE_LEFT || cpu.passes.load(Relaxed) == 0
-    }
-
-    /// As [`InodeBits::may_have_line`], for a claim that goes elsewhere if not.
+    /// Whether this CPU may find a cache line of the bitmap to claim in, for a claim that goes elsewhere if not.
     #[inline]
     pub fn has_line_for_claim(&self) -> bool {
-        let may = self.may_have_line();
+        let cpu = self.cpu();
+        let may = cpu.may_have_line();
         if !may {
-            let passes = &self.cpu().passes;
+            let passes = &cpu.passes;
             passes.store(passes.load(Relaxed).saturating_sub(1), Relaxed);
         }
         may
@@ -186,7 +196,7 @@ impl InodeBits {
         retries: &mut u64,
     ) -> Option<u32> {
         let cpu = self.cpu();
-        if !self.may_have_line() {
+        if !cpu.may_have_line() {
             return None;
         }
         let own = match cpu.line.load(Relaxed) {
@@ -333,7 +343,7 @@ mod many_cpus {
         assert_eq!(passed.count(), PASSES as usize);
         assert_eq!(claim(16), None);
         assert!(!bits.has_line_for_claim());
-        bits.note_room();
+        bits.note_released(false);
         assert!(bits.has_line_for_claim());
     }
 

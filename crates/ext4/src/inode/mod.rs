@@ -20,7 +20,8 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `reference` | counted references, and what deletes an inode |
-//! | `snapshot` | a copy of what a lock guards, read without the lock |
+//! | `attr_copy` | what stat(2) shows, read without a lock |
+//! | `snapshot` | a copy of what a lock guards, of any size, read without the lock |
 //! | `map_snapshot` | the same of the mapping |
 //! | `xattr_snapshot` | the same of the extended attributes |
 //! | `direct_state` | what direct I/O keeps |
@@ -29,6 +30,7 @@
 //! | `directory_blocks` | the blocks of a directory that were used |
 
 pub(crate) mod acl_cache;
+mod attr_copy;
 mod direct_state;
 mod directory_blocks;
 pub(crate) mod map_snapshot;
@@ -39,11 +41,11 @@ pub(crate) mod xattr_snapshot;
 
 use crate::clock::now_s;
 use crate::inode::acl_cache::AclCache;
+use crate::inode::attr_copy::AttrCopy;
 use crate::inode::direct_state::DirectState;
 use crate::inode::directory_blocks::DirBlocks;
 use crate::inode::map_snapshot::MapSnapshot;
 use crate::inode::reference::{InodeOwner, Owner};
-use crate::inode::snapshot::Snapshot;
 use crate::inode::unflushed_writes::UnflushedWrites;
 use crate::inode::xattr_snapshot::XattrSnapshot;
 use crate::prelude::*;
@@ -74,7 +76,7 @@ pub struct Inode {
     /// The decoded inode.
     state: Mutex<uext4_ondisk::Inode>,
     /// What stat(2) shows of `state`.
-    pub(crate) attr: Snapshot<Attr>,
+    pub(crate) attr: AttrCopy,
     /// Of `state`, for readers: the size, and the time of the last change of data.
     size: AtomicU64,
     mtime_tick: AtomicU64,
@@ -129,10 +131,6 @@ pub struct XattrLists(());
 
 /// A cache line.
 const APART_WORDS: usize = 8;
-
-/// How many readers of an inode's attributes take the lock of its state until they are copied: replacing a copy writes a
-/// cache line of each thread.
-pub(crate) const ATTR_MISSES: u32 = 256;
 
 /// No group.
 const NO_GROUP: u32 = u32::MAX;
@@ -192,7 +190,7 @@ impl Inode {
             flags: AtomicU32::new(disk.flags.bits()),
             atime_tick: AtomicU64::new(NO_TICK),
             state: Mutex::new(&class::INODE_STATE, disk),
-            attr: Snapshot::new(ATTR_MISSES),
+            attr: AttrCopy::new(),
             map: RwLock::new(&class::EXTENT_MAP, MapTree(())),
             snapshot: MapSnapshot::new(),
             direct: OnceLock::new(),

@@ -117,14 +117,34 @@ impl InodeAllocator {
         };
         // A CPU that shares its bits is slower than one whose files are in the next group.
         let own_first = self.volume.options.ialloc == IallocVariant::LockFree && from == 0;
-        let passes: &[(bool, usize)] = match own_first {
-            true => &[(false, OWN_GROUPS_MAX), (true, usize::MAX)],
-            false => &[(true, usize::MAX)],
+        match self.claim_in_group(late, start, is_dir, from, !own_first, rest)? {
+            Some(ino) => Ok(Some(ino)),
+            None => self.claim_elsewhere(late, parent, (start, from), is_dir, own_first, rest),
+        }
+    }
+
+    /// The rest of [`InodeAllocator::claim_in_groups`], after `start` had no inode, or with `own_first` no line of its bitmap
+    /// for this CPU alone.
+    #[cold]
+    fn claim_elsewhere(
+        &self,
+        late: &LazyHandle<'_>,
+        parent: &Inode,
+        (start, from): (GroupNo, u32),
+        is_dir: bool,
+        own_first: bool,
+        rest: Option<Rest>,
+    ) -> Result<Option<Ino>> {
+        // Whether bits are shared, how many groups were searched already, and how many are searched.
+        let passes: &[(bool, usize, usize)] = match own_first {
+            true => &[(false, 1, OWN_GROUPS_MAX - 1), (true, 0, usize::MAX)],
+            false => &[(true, 1, usize::MAX)],
         };
-        for &(share, groups_max) in passes {
+        for &(share, searched, groups_max) in passes {
             let others = self.groups_after(start, parent.ino).map(|no| (no, 0));
             for (no, from) in std::iter::once((start, from))
                 .chain(others)
+                .skip(searched)
                 .take(groups_max)
             {
                 if let Some(ino) = self.claim_in_group(late, no, is_dir, from, share, rest)? {
@@ -314,8 +334,7 @@ impl InodeAllocator {
                 .into());
         }
         bits.mark_dirty();
-        bits.note_room();
-        bits.count(1, -i32::from(is_dir));
+        bits.note_released(is_dir);
         Ok(())
     }
 }

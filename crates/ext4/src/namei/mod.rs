@@ -442,7 +442,7 @@ impl Namei {
         };
         let target = self.get_entry(dir, hit.ino)?;
         self.attributes
-            .may_delete(caller, dir, &attr, &self.attributes.attr(&target), as_dir)?;
+            .may_delete(caller, dir, &attr, &target, as_dir)?;
         Ok((hit, target))
     }
 

@@ -253,20 +253,19 @@ impl Namei {
         flags: RenameFlags,
     ) -> Result<()> {
         let exchanges = flags.contains(RenameFlags::EXCHANGE);
-        let (old_attr, source_attr) = (self.attributes.attr(old.dir), self.attributes.attr(source));
+        let old_attr = self.attributes.attr(old.dir);
         self.attributes
-            .may_delete(caller, old.dir, &old_attr, &source_attr, source.is_dir())?;
+            .may_delete(caller, old.dir, &old_attr, source, source.is_dir())?;
         let new_attr = self.attributes.attr(new.dir);
         match target {
             None => self.attributes.may_change_dir(caller, new.dir, &new_attr)?,
             Some(target) => {
-                let attr = self.attributes.attr(target);
                 let as_dir = match exchanges {
                     true => target.is_dir(),
                     false => source.is_dir(),
                 };
                 self.attributes
-                    .may_delete(caller, new.dir, &new_attr, &attr, as_dir)?;
+                    .may_delete(caller, new.dir, &new_attr, target, as_dir)?;
             }
         }
         let exchanged = target.filter(|_| exchanges);
