@@ -10,8 +10,6 @@ use uext4_vfs::{Caller, FileSystem, Parent, Result, WalkFlags, resolve, resolve_
 /// A mount, used on behalf of one caller.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
-    /// That of the mount.
-    fs: Arc<Ext4>,
     pub mount: Arc<SharedMount>,
     pub caller: Caller,
 }
@@ -19,6 +17,8 @@ pub(crate) struct Session {
 /// A mount, with what open files have of it: those that different CPUs open share no count.
 #[derive(Debug)]
 pub(crate) struct SharedMount {
+    /// That of the mount.
+    fs: Arc<Ext4>,
     mount: Mount,
     of_files: PerCpu<Mount>,
 }
@@ -43,8 +43,11 @@ impl Session {
     pub fn new(mount: Mount, caller: Caller) -> Session {
         let of_files = PerCpu::new(|_| mount.counted_apart());
         Session {
-            fs: Arc::clone(mount.fs()),
-            mount: Arc::new(SharedMount { mount, of_files }),
+            mount: Arc::new(SharedMount {
+                fs: Arc::clone(mount.fs()),
+                mount,
+                of_files,
+            }),
             caller,
         }
     }
@@ -52,7 +55,7 @@ impl Session {
     /// The mount through the trait of all file systems, so that errors are those of every front end.
     #[inline(always)]
     pub fn vfs(&self) -> &impl FileSystem<Node = InodeRef> {
-        &*self.fs
+        &*self.mount.fs
     }
 
     /// The inode that a path leads to.

@@ -252,7 +252,7 @@ impl Inode {
         }
         let mtime = tick(state.mtime);
         if self.mtime_tick.load(Ordering::Relaxed) != mtime {
-            self.mtime_tick.store(mtime, Ordering::Relaxed);
+            self.mtime_tick.store(mtime, Ordering::Release);
         }
         let flags = state.flags.bits();
         if self.flags.load(Ordering::Relaxed) != flags {
@@ -279,7 +279,7 @@ impl Inode {
     /// Whether the data's last change is noted as of `time`.
     #[inline]
     pub(crate) fn is_changed_at(&self, time: Timestamp) -> bool {
-        self.mtime_tick.load(Ordering::Relaxed) == tick(time)
+        self.mtime_tick.load(Ordering::Acquire) == tick(time)
     }
 
     /// Whether the access time was checked as of `time`, and nothing changed since.
