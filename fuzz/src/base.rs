@@ -3,12 +3,14 @@
 use std::sync::{Arc, OnceLock};
 use uext4_block::{BlockDevice, MemoryDevice};
 use uext4_ext4::Ext4;
+use uext4_ondisk::RawSuperblock;
 use uext4_testkit::damage::{DamagedImage, Target, targets_of};
 use uext4_testkit::image::{mke2fs, mount};
 use uext4_testkit::operation::{Op, apply};
 use uext4_vfs::attr::{RenameFlags, XattrFlags};
 use uext4_vfs::io::Fallocate;
 use uext4_vfs::{Caller, FileSystem};
+use zerocopy::FromBytes;
 
 /// An image, and what has a block of its own in it.
 pub struct Base {
@@ -92,23 +94,49 @@ const SHAPES: [(&str, u64); 16] = [
 pub fn bases() -> &'static [Base] {
     static BASES: OnceLock<Vec<Base>> = OnceLock::new();
     BASES.get_or_init(|| {
-        let made = SHAPES.iter().map(|(options, mib)| {
-            make(options, *mib).unwrap_or_else(|why| panic!("{options}: {why:#}"))
+        let made = (0..).zip(&SHAPES).map(|(number, (options, mib))| {
+            make(options, *mib, number).unwrap_or_else(|why| panic!("{options}: {why:#}"))
         });
         made.collect()
     })
 }
 
-fn make(options: &str, mib: u64) -> anyhow::Result<Base> {
+fn make(options: &str, mib: u64, number: u8) -> anyhow::Result<Base> {
     let device = Arc::new(mke2fs(options, mib << 20)?);
+    hash_by(&device, number)?;
     // One that is not mounted is damaged as mke2fs made it.
     if let Ok(fs) = mount(Arc::clone(&device) as Arc<dyn BlockDevice>) {
         if !fs.volume.is_read_only() {
             fill(&fs);
+            if options.contains("large_dir") {
+                fill_directory(&fs);
+            }
         }
         fs.unmount()?;
     }
     Ok(Base::new(&device.snapshot()))
+}
+
+/// Sets the hash of directories: each of the versions, of signed bytes and of unsigned.
+fn hash_by(device: &MemoryDevice, number: u8) -> anyhow::Result<()> {
+    let mut sb = [0; 1024];
+    device.read_at(1024, &mut sb)?;
+    if let Ok(raw) = RawSuperblock::mut_from_bytes(&mut sb) {
+        raw.def_hash_version = number % 3;
+        raw.flags.set(1 << (number / 3 % 2));
+        raw.update_checksum();
+    }
+    device.write_at(1024, &sb)?;
+    Ok(())
+}
+
+/// Names of one file, so many that the tree of a directory has two levels.
+fn fill_directory(fs: &Ext4) {
+    for i in 0..450 {
+        let name = format!("dir/{i}{}", "l".repeat(235));
+        let (old, new) = (b"small/a".to_vec(), name.into_bytes());
+        drop(apply(fs, &Op::Link { old, new }));
+    }
 }
 
 /// A bit of every structure that the image can have: what it cannot have is left out.

@@ -25,6 +25,13 @@ pub enum Kind {
     Mutator,
 }
 
+/// Fields of the superblock that decide what follows: sizes of blocks and clusters, blocks of a group, state, what errors do, revision,
+/// first inode and inode size, features, hash, size of descriptors, first meta group, checksum.
+const FIELDS: [usize; 24] = [
+    0x18, 0x1c, 0x20, 0x28, 0x3a, 0x3c, 0x4c, 0x54, 0x58, 0x5c, 0x5d, 0x60, 0x61, 0x62, 0x64, 0x65,
+    0xfc, 0xfe, 0x104, 0x108, 0x15c, 0x160, 0x174, 0x175,
+];
+
 impl Kind {
     pub const ALL: [Kind; 9] = [
         Kind::Superblock,
@@ -112,7 +119,10 @@ fn damage(input: &mut Input<'_>, image: &mut DamagedImage, base: &Base, kind: Ki
             mutate(&mut rng, image, &base.targets);
         }
         Kind::Superblock => {
-            change(input, &mut image.bytes[1024..2048]);
+            match input.choose(&FIELDS) {
+                Some(at) if input.u8().is_multiple_of(2) => image.bytes[1024 + at] = input.u8(),
+                _ => change(input, &mut image.bytes[1024..2048]),
+            }
             if !input.u8().is_multiple_of(16) {
                 image.fix_super();
             }
@@ -198,9 +208,14 @@ fn root_of_mapping(input: &mut Input<'_>, image: &mut DamagedImage, inodes: &[In
     image.fix_inode(ino);
 }
 
-/// Changes a few bytes somewhere.
+/// Changes a few bytes somewhere: most structures have what matters at their beginning, some have a tail.
 fn change(input: &mut Input<'_>, bytes: &mut [u8]) {
-    let at = input.below(bytes.len());
+    let len = bytes.len();
+    let at = match input.u8() % 8 {
+        0..=2 => input.below(len.min(64)),
+        3 => len - 1 - input.below(len.min(16)),
+        _ => input.below(len),
+    };
     let kind = input.u8();
     let rest = &mut bytes[at..];
     match kind % 4 {

@@ -7,28 +7,43 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use uext4_block::BlockDevice;
 use uext4_ondisk::{
-    CommitBlock, DescriptorBuilder, Incompat, JournalFormat, JournalIncompat, JournalSuper, Pblk,
-    RawSuperblock, RevokeBuilder, Tid, crc32c, journal_escape, journal_needs_escape,
+    CommitBlock, DescriptorBuilder, Incompat, Ino, JournalCompat, JournalFormat, JournalIncompat,
+    JournalSuper, Pblk, RawSuperblock, RevokeBuilder, Tid, crc32_be, crc32c, journal_escape,
+    journal_needs_escape,
 };
 use uext4_testkit::image::{mke2fs, mount};
+use uext4_vfs::{Caller, FileSystem};
 use zerocopy::FromBytes;
 
 const BLOCK: usize = 1024;
+/// The checksums of a log.
+const CSUMS: JournalIncompat = JournalIncompat::CSUM_V2.union(JournalIncompat::CSUM_V3);
 
 /// An image with a log.
 struct Base {
     image: base::Base,
     /// The log on the device, which has it in one piece.
     log: Range<usize>,
+    /// Names in the root: each with its inode.
+    entries: Vec<(Vec<u8>, u32)>,
 }
 
 /// The log begins at a block after all metadata, so that it is in one piece.
-const SHAPES: [(&str, bool); 5] = [
+const SHAPES: [(&str, bool); 7] = [
     ("-t ext4 -b 1024 -N 128 -J size=1,location=1500", false),
     ("-t ext4 -b 1024 -N 128 -J size=1,location=1500", true),
     (
         "-t ext4 -b 1024 -N 128 -O ^metadata_csum,^64bit -J size=1,location=1500",
         false,
+    ),
+    // Their logs get checksums of the first and the second version.
+    (
+        "-t ext4 -b 1024 -N 128 -O ^metadata_csum,64bit -J size=1,location=1500",
+        true,
+    ),
+    (
+        "-t ext4 -b 1024 -N 128 -O 64bit -J size=1,location=1500",
+        true,
     ),
     (
         "-t ext4 -b 1024 -N 128 -O fast_commit,orphan_file -J size=1,location=1500,fast_commit_size=64",
@@ -40,22 +55,33 @@ const SHAPES: [(&str, bool); 5] = [
     ),
 ];
 
+/// Where those with fast commits begin.
+const FAST_COMMIT: usize = 5;
+
 fn bases() -> &'static [Base] {
     static BASES: OnceLock<Vec<Base>> = OnceLock::new();
     BASES.get_or_init(|| {
-        SHAPES
-            .iter()
-            .map(|(options, used)| make(options, *used))
+        (0..)
+            .zip(&SHAPES)
+            .map(|(number, (options, used))| make(number, options, *used))
             .collect()
     })
 }
 
 /// One that was used has a log whose superblock has the features that the engine sets.
-fn make(options: &str, used: bool) -> Base {
+fn make(number: usize, options: &str, used: bool) -> Base {
     let device = Arc::new(mke2fs(options, 4 << 20).expect(options));
+    let mut entries = Vec::new();
     if used {
         let fs = mount(Arc::clone(&device) as Arc<dyn BlockDevice>).expect(options);
         base::fill(&fs);
+        let root = fs.root().expect("a root");
+        let listed = fs.readdir(&Caller::root(), &root, 0, &mut |entry| {
+            entries.push((entry.name.to_vec(), entry.ino as u32));
+            true
+        });
+        listed.expect("a root");
+        drop(root);
         fs.unmount().expect("unmount");
     }
     let mut bytes = device.snapshot().to_vec();
@@ -64,11 +90,21 @@ fn make(options: &str, used: bool) -> Base {
     let log = &mut bytes[first * BLOCK..][..BLOCK];
     let mut log = JournalSuper::parse(log, BLOCK as u32).expect("a log");
     let len = log.raw.maxlen.get() as usize;
-    if options.contains("fast_commit") {
-        // As a kernel's mount has it, and uext4's unmount does not.
-        let incompat = log.raw.feature_incompat.get() | JournalIncompat::FAST_COMMIT.bits();
+    if number >= 3 {
+        let mut incompat = log.raw.feature_incompat.get();
+        match number {
+            3 => {
+                incompat &= !CSUMS.bits();
+                log.raw.feature_compat.set(JournalCompat::CHECKSUM.bits());
+            }
+            4 => incompat = incompat & !CSUMS.bits() | JournalIncompat::CSUM_V2.bits(),
+            // As a kernel's mount has it, and uext4's unmount does not.
+            _ => {
+                incompat |= JournalIncompat::FAST_COMMIT.bits();
+                log.raw.num_fc_blks.set(64);
+            }
+        }
         log.raw.feature_incompat.set(incompat);
-        log.raw.num_fc_blks.set(64);
         log.raw.update_checksum();
         let raw = zerocopy::IntoBytes::as_bytes(&log.raw);
         bytes[first * BLOCK..][..raw.len()].copy_from_slice(raw);
@@ -76,6 +112,7 @@ fn make(options: &str, used: bool) -> Base {
     Base {
         image: base::Base::new(&bytes),
         log: first * BLOCK..(first + len) * BLOCK,
+        entries,
     }
 }
 
@@ -114,6 +151,10 @@ impl Log<'_> {
             let len = usize::from(input.u8() % 8);
             let new = input.bytes(len);
             copy[at..at + new.len()].copy_from_slice(new);
+            if input.u8().is_multiple_of(8) {
+                // Such a block is escaped.
+                copy[..4].copy_from_slice(&0xc03b_3998_u32.to_be_bytes());
+            }
             let sum = self.format.data_checksum(tid, &copy);
             let escaped = journal_needs_escape(&copy);
             if escaped {
@@ -126,6 +167,8 @@ impl Log<'_> {
         builder.finish();
         self.push_changed(&mut descriptor, input);
         copies.iter().for_each(|copy| self.push(copy));
+        let all = std::iter::once(&descriptor).chain(&copies);
+        let sum = all.fold(u32::MAX, |sum, block| crc32_be(sum, block));
         let revokes = input.u8() % 4;
         if revokes > 0 {
             let mut block = vec![0; BLOCK];
@@ -141,7 +184,7 @@ impl Log<'_> {
             tid,
             sec: 1,
             nsec: 0,
-            v1_checksum: None,
+            v1_checksum: (!input.u8().is_multiple_of(8)).then_some(sum),
         }
         .encode_into(&mut commit, &self.format);
         self.push_changed(&mut commit, input);
@@ -177,7 +220,7 @@ pub fn recovery(data: &[u8]) {
 /// Fast commits, over a log with or without a transaction.
 pub fn fast_commit(data: &[u8]) {
     let mut input = Input::new(data);
-    let Some(base) = input.choose(&bases()[3..]) else {
+    let Some(base) = input.choose(&bases()[FAST_COMMIT..]) else {
         return;
     };
     recover(base, &mut input, |log, tid, image, input| {
@@ -189,7 +232,7 @@ pub fn fast_commit(data: &[u8]) {
         // A block is left between the log and these.
         log.next = log.end + 1;
         while !input.is_empty() && (log.next + 1) * BLOCK <= log.bytes.len() {
-            let block = fast_commit_block(on, input);
+            let block = fast_commit_block(base, on, input);
             let at = log.next * BLOCK;
             log.bytes[at..at + BLOCK].copy_from_slice(&block);
             log.next += 1;
@@ -201,7 +244,7 @@ pub fn fast_commit(data: &[u8]) {
 }
 
 /// A block of records, with a tail that has the right checksum, but now and then.
-fn fast_commit_block(tid: Tid, input: &mut Input<'_>) -> Vec<u8> {
+fn fast_commit_block(base: &Base, tid: Tid, input: &mut Input<'_>) -> Vec<u8> {
     let mut block = Vec::with_capacity(BLOCK);
     let put = |block: &mut Vec<u8>, tag: u16, value: &[u8]| {
         block.extend(tag.to_le_bytes());
@@ -212,54 +255,11 @@ fn fast_commit_block(tid: Tid, input: &mut Input<'_>) -> Vec<u8> {
     head[4..].copy_from_slice(&tid.0.to_le_bytes());
     put(&mut block, 9, &head);
     while !input.is_empty() && block.len() < BLOCK - 300 {
-        let ino = match input.u8() {
-            kind @ 0..=199 => u32::from(kind % 130),
-            _ => input.u32(),
-        };
-        let mut value = ino.to_le_bytes().to_vec();
         let tag = match input.u8() {
             kind @ 0..=239 => u16::from(kind % 6) + 1,
             kind => u16::from(kind % 10),
         };
-        match tag {
-            // A range: logical block, length, and where it is.
-            1 => {
-                value.extend(u32::from(input.u16() % 500).to_le_bytes());
-                value.extend((input.u16() % 40).to_le_bytes());
-                value.extend(0u16.to_le_bytes());
-                value.extend(u32::from(input.u16() % 4200).to_le_bytes());
-            }
-            2 => {
-                value.extend(u32::from(input.u16() % 500).to_le_bytes());
-                value.extend(u32::from(input.u16() % 500).to_le_bytes());
-            }
-            3..=5 => {
-                value.extend(u32::from(input.u8() % 130).to_le_bytes());
-                let names: [&[u8]; 5] = [b"file", b"dir", b"new", b"small", b"x"];
-                match input.u8() % 6 {
-                    kind @ 0..=4 => value.extend(names[usize::from(kind)]),
-                    _ => value.extend(input.bytes(30)),
-                }
-            }
-            6 => {
-                let mut raw = vec![0; 256];
-                let kinds = [0x81a4u16, 0x41ed, 0xa1ff, 0x81a4];
-                let mode = kinds[usize::from(input.u8() % 4)];
-                raw[..2].copy_from_slice(&mode.to_le_bytes());
-                raw[0x1a] = input.u8() % 4;
-                raw[0x22] = 8;
-                raw[0x80] = 32;
-                for _ in 0..input.u8() % 4 {
-                    let at = usize::from(input.u8());
-                    raw[at] = input.u8();
-                }
-                value.extend(raw);
-            }
-            _ => {
-                let len = usize::from(input.u8() % 32);
-                value.extend(input.bytes(len));
-            }
-        }
+        let value = record(base, tag, input);
         put(&mut block, tag, &value);
     }
     let mut crc = crc32c(0, &block);
@@ -276,6 +276,87 @@ fn fast_commit_block(tid: Tid, input: &mut Input<'_>) -> Vec<u8> {
     block.extend(crc.to_le_bytes());
     block.resize(BLOCK, 0);
     block
+}
+
+/// The value of a record.
+fn record(base: &Base, tag: u16, input: &mut Input<'_>) -> Vec<u8> {
+    let mut value = number(base, input).to_le_bytes().to_vec();
+    match tag {
+        // A range: logical block, length, and where it is.
+        1 => {
+            value.extend(u32::from(input.u16() % 500).to_le_bytes());
+            value.extend((input.u16() % 40).to_le_bytes());
+            value.extend(0u16.to_le_bytes());
+            value.extend(u32::from(input.u16() % 4200).to_le_bytes());
+        }
+        2 => {
+            value.extend(u32::from(input.u16() % 500).to_le_bytes());
+            value.extend(u32::from(input.u16() % 500).to_le_bytes());
+        }
+        // A name: its directory, its inode.
+        3..=5 => {
+            if input.u8() < 200 {
+                value = 2u32.to_le_bytes().to_vec();
+            }
+            let there = input.choose(&base.entries);
+            match (input.u8() % 4, there) {
+                (0 | 1, Some((name, ino))) => {
+                    value.extend(ino.to_le_bytes());
+                    value.extend(name);
+                }
+                (2, Some((name, _))) => {
+                    value.extend(number(base, input).to_le_bytes());
+                    value.extend(name);
+                }
+                _ => {
+                    value.extend(number(base, input).to_le_bytes());
+                    let names: [&[u8]; 5] = [b"new", b"x", b"y", b".", b"n/n"];
+                    value.extend(*input.choose(&names).unwrap_or(&names[0]));
+                }
+            }
+        }
+        6 => value.extend(inode(base, input)),
+        _ => {
+            let len = usize::from(input.u8() % 32);
+            value.extend(input.bytes(len));
+        }
+    }
+    value
+}
+
+/// The number of an inode: of one that is there, of one that can be, or any.
+fn number(base: &Base, input: &mut Input<'_>) -> u32 {
+    let there = input.choose(&base.entries).map_or(2, |(_, ino)| *ino);
+    match input.u8() {
+        0..=149 => there,
+        150..=199 => 100 + u32::from(input.u8() % 8),
+        200..=239 => u32::from(input.u8() % 130),
+        _ => input.u32(),
+    }
+}
+
+/// An inode as a record has it: one that is there, changed a little, or a new one without blocks.
+fn inode(base: &Base, input: &mut Input<'_>) -> Vec<u8> {
+    let there = input.choose(&base.entries).map_or(2, |(_, ino)| *ino);
+    let mut raw = vec![0; 256];
+    if input.u8().is_multiple_of(2) {
+        raw.copy_from_slice(&base.image.image.bytes[base.image.image.inode_at(Ino(there))]);
+    } else {
+        let kinds = [0x81a4u16, 0x41ed, 0xa1ff, 0x81a4];
+        let mode = kinds[usize::from(input.u8() % 4)];
+        raw[..2].copy_from_slice(&mode.to_le_bytes());
+        raw[0x1a] = input.u8() % 4;
+        raw[0x22] = 8;
+        // An empty tree.
+        raw[0x28..0x2e].copy_from_slice(&[0x0a, 0xf3, 0, 0, 4, 0]);
+        raw[0x64] = input.u8();
+        raw[0x80] = 32;
+    }
+    for _ in 0..input.u8() % 4 {
+        let at = usize::from(input.u8());
+        raw[at] = input.u8();
+    }
+    raw
 }
 
 /// Writes a log, says in the superblocks that it is in use, and works on what recovery leaves.
@@ -302,7 +383,7 @@ fn recover(
     write(&mut log, tid, before, input);
     let mut raw = sb.raw.clone();
     raw.start.set(first as u32);
-    if input.u8() >= 250 {
+    if input.u8() >= 200 {
         // A superblock that is wrong somewhere.
         let mut wrong = zerocopy::IntoBytes::as_bytes(&raw).to_vec();
         let at = input.below(0x60);

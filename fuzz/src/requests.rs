@@ -30,6 +30,9 @@ const NAMES: [&[u8]; 10] = [
     b"system.posix_acl_access",
 ];
 
+/// Attributes of the directory of queues: its limits.
+const LIMITS: [&[u8]; 3] = [b"uext4.msg_max", b"uext4.queues_max", b"uext4.none"];
+
 /// Ioctls of an image.
 const IOCTLS: [u32; 14] = [
     0x8008_6601,
@@ -211,7 +214,8 @@ fn payload(input: &mut Input<'_>) -> Vec<u8> {
     let mut payload = Vec::new();
     for _ in 0..kind % 3 {
         let name = match input.u8() {
-            known @ 0..=199 => NAMES[usize::from(known) % NAMES.len()],
+            known @ 0..=169 => NAMES[usize::from(known) % NAMES.len()],
+            known @ 170..=199 => LIMITS[usize::from(known) % LIMITS.len()],
             len => input.bytes(usize::from(len - 200) * 2),
         };
         payload.extend(name);
@@ -219,6 +223,7 @@ fn payload(input: &mut Input<'_>) -> Vec<u8> {
     }
     match kind / 3 % 4 {
         0 => payload.extend(vec![7; usize::from(input.u16())]),
+        2 => payload.extend(input.u8().to_string().into_bytes()),
         1 => payload.extend(input.bytes(48)),
         _ => {}
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use uext4_block::{BlockDevice, MemoryDevice};
 use uext4_check::{CheckOptions, NoProgress};
 use uext4_ext4::{DataMode, Ext4, InodeRef};
+use uext4_ondisk::InodeFlags;
 use uext4_testkit::image::mount_in;
 use uext4_vfs::attr::{FileKind, NewKind, NewNode, RenameFlags, SetAttr, XattrFlags};
 use uext4_vfs::io::{Fallocate, IoFlags};
@@ -187,12 +188,30 @@ fn read(fs: &Ext4, node: &InodeRef) {
     }
 }
 
+/// Writes or allocates blocks that do not touch each other: the tree of extents gets leaves, and levels.
+fn comb(fs: &Ext4, node: &InodeRef, input: &mut Input<'_>) {
+    let block = u64::from(fs.statfs().map_or(1024, |all| all.block_size));
+    let (kind, first, count) = (input.u8(), u64::from(input.u8()), u64::from(input.u8()));
+    let step = 2 + u64::from(kind / 8 % 4);
+    for at in (0..count).map(|i| (first + i * step) * block) {
+        let done = match kind % 4 {
+            0 => FileSystem::write(fs, node, at, &[1; 100]).map(drop),
+            1 => fs.fallocate(node, Fallocate::PunchHole, at, block),
+            2 => fs.fallocate(node, Fallocate::ZeroRange, at, block),
+            _ => fs.fallocate(node, Fallocate::AllocateKeepSize, at, block),
+        };
+        if done.is_err() {
+            break;
+        }
+    }
+}
+
 fn operation(fs: &Ext4, nodes: &mut Vec<Found>, input: &mut Input<'_>) {
     let caller = Caller::root();
     let at = input.below(nodes.len());
     let to = input.below(nodes.len());
     let (node, other) = (&nodes[at].node, &nodes[to].node);
-    match input.u8() % 20 {
+    match input.u8() % 25 {
         kind @ 0..=2 => {
             // Long ones split blocks of directories soon.
             let long = usize::from(input.u8() % 4) * 60;
@@ -276,6 +295,24 @@ fn operation(fs: &Ext4, nodes: &mut Vec<Found>, input: &mut Input<'_>) {
             let _ = fs.removexattr(&caller, node, name);
         }
         18 => read(fs, node),
+        19 | 20 => comb(fs, node, input),
+        21 => {
+            // Many names of one file: leaves of a directory split, and its tree grows.
+            for number in 0..input.u8() {
+                let name = format!("{number}{}", "l".repeat(usize::from(number) % 240));
+                let _ = fs.link(&caller, other, node, name.as_bytes());
+            }
+        }
+        22 => drop(fs.files.swap_boot(&caller, node)),
+        24 => {
+            let place = input.position();
+            let _ = fs.read_with(node, place, &mut [0; 5000], IoFlags::NOWAIT);
+            let _ = fs.write_with(node, place, &[4; 1000], IoFlags::NOWAIT);
+        }
+        23 => {
+            let flags = InodeFlags::from_bits_retain(input.u32());
+            let _ = fs.files.set_flags(&caller, node, flags);
+        }
         _ => {
             let _ = fs.fsync(node, input.u8().is_multiple_of(2));
             let name = input.bytes(20);
