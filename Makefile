@@ -122,20 +122,13 @@ baseline: setup
 	tools/baseline.py target/report/report.json > tools/baseline.json
 
 tsan: setup
-	RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" UEXT4_STRESS_SECONDS=20 \
-	TSAN_OPTIONS="halt_on_error=0 suppressions=$(CURDIR)/tools/tsan.supp" \
-	cargo +nightly test --target x86_64-unknown-linux-gnu --target-dir target/tsan -p uext4-testkit --test model stress -- --nocapture
+	tools/sanitize.py thread
 
-asan: export RUSTFLAGS = -Zsanitizer=address
 asan: setup
-	cargo +nightly test --target x86_64-unknown-linux-gnu --target-dir target/asan -p uext4-block -p uext4-fuse -p uext4-mqueue -p uext4-mq --lib
-	cargo +nightly test --target x86_64-unknown-linux-gnu --target-dir target/asan -p uext4-testkit --test device
-	cargo +nightly build --target x86_64-unknown-linux-gnu --target-dir target/asan -p uext4-cli
-	RUSTFLAGS= UEXT4_BIN=$(CURDIR)/target/asan/x86_64-unknown-linux-gnu/debug/uext4 cargo test -p uext4-testkit --test mount fsx
+	tools/sanitize.py address
 
 miri:
-	rustup component add --toolchain nightly miri rust-src
-	MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --target-dir target/miri -p uext4-sync --lib
+	tools/sanitize.py miri
 
 age: setup
 	cargo build --release -p uext4-bench

@@ -7,7 +7,7 @@ use fastrand::Rng;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Once};
-use uext4_ondisk::{GroupNo, Ino, InodeFlags};
+use uext4_ondisk::{GroupNo, Ino, InodeFlags, JournalDevice};
 use uext4_testkit::damage::{DamagedImage, Target, mutate};
 
 /// What is damaged.
@@ -109,6 +109,8 @@ pub fn run(data: &[u8], kinds: &[Kind]) {
             break;
         }
     }
+    // As that of a device with a journal, which it may say it is.
+    let _ = JournalDevice::parse(&image.bytes[1024..2048]);
     work::leaves_no_damage(&Arc::new(base.device(&image.bytes)), &mut input);
 }
 

@@ -62,6 +62,7 @@ fn evidence() -> Result<String> {
     fuzzed(&mut text, &results("fuzz.jsonl")?)?;
     covered(&mut text, &results("coverage.jsonl")?)?;
     mutated(&mut text, &results("mutants.jsonl")?)?;
+    sanitized(&mut text, &results("sanitizers.jsonl")?)?;
     aged(&mut text, &results("aging.jsonl")?)?;
     canaries(&mut text)?;
     planted(&mut text, &results("planted.jsonl")?)?;
@@ -177,6 +178,32 @@ fn fuzzed(text: &mut String, lines: &[Value]) -> Result<()> {
             big(number("edges")),
             big(number("inputs")),
             number("findings"),
+            word("date"),
+            word("commit"),
+        )?;
+    }
+    Ok(())
+}
+
+fn sanitized(text: &mut String, lines: &[Value]) -> Result<()> {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        text,
+        "\nSanitizers (`make tsan`, `make asan`, `make miri`), the last run of each:\n\n\
+         | sanitizer | tests | failed | reports | date | commit |\n| --- | --- | --- | --- | --- | --- |"
+    )?;
+    for line in lines {
+        let number = |field: &str| line[field].as_u64().unwrap_or(0);
+        let word = |field: &str| line[field].as_str().unwrap_or("").to_owned();
+        writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {} |",
+            word("sanitizer"),
+            number("tests"),
+            number("failed"),
+            number("reports"),
             word("date"),
             word("commit"),
         )?;
