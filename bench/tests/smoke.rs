@@ -285,6 +285,28 @@ fn assert_parts(text: &str, parts: &[&str]) {
     }
 }
 
+/// A round of each of two runs, with e2fsck after it.
+#[test]
+fn age() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("age.img");
+    let results = dir.path().join("aging.jsonl");
+    let args = format!(
+        "age --image {} --size 256M --workers 1 --seconds 0 --results {}",
+        image.display(),
+        results.display()
+    );
+    for run in 0..2 {
+        let text = print(&args).unwrap();
+        assert_parts(&text, &["round 0 ", "creates/s", "free run, KiB"]);
+        let lines = std::fs::read_to_string(&results).unwrap();
+        assert_eq!(lines.lines().count(), run + 1);
+    }
+    assert!(!image.exists(), "it is removed when all went well");
+    let why = print(&args.replace("256M", "255M")).unwrap_err();
+    assert!(why.to_string().contains("at least 256M"), "{why}");
+}
+
 #[test]
 fn a_peer_is_left_as_it_was_after_an_error() {
     let dir = peer_dir();

@@ -50,7 +50,7 @@ const SHAPES: [(&str, bool); 7] = [
         true,
     ),
     (
-        "-t ext4 -b 1024 -N 128 -O fast_commit,^metadata_csum,^64bit -J size=1,location=1500,fast_commit_size=64",
+        "-t ext4 -b 1024 -N 128 -O fast_commit,inline_data,^metadata_csum,^64bit -J size=1,location=1500,fast_commit_size=64",
         true,
     ),
 ];

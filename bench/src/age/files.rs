@@ -119,14 +119,20 @@ impl Files {
         Ok(deleted)
     }
 
-    /// Does `count` things to files, none of which changes much of what is free.
-    pub fn age(&mut self, fs: &Ext4, count: usize) -> anyhow::Result<()> {
+    /// Does `count` things to files; only deletes them while the image is crowded, as files grow more than they shrink.
+    pub fn age(
+        &mut self,
+        fs: &Ext4,
+        count: usize,
+        is_crowded: impl Fn() -> bool,
+    ) -> anyhow::Result<()> {
         let dirs = self.dirs(fs)?;
         for _ in 0..count {
             if self.files.is_empty() {
                 break;
             }
             let done = match self.rng.u8(..100) {
+                _ if is_crowded() => self.delete(fs, &dirs).map(|()| Room::Found),
                 0..=29 => self.delete(fs, &dirs).map(|()| Room::Found),
                 30..=59 => {
                     let bytes = size(&mut self.rng);
@@ -195,9 +201,11 @@ impl Files {
                 self.next += 1;
                 let (from, old, new) = (&dirs[file.dir], name(file.number), name(number));
                 let flags = RenameFlags::empty();
-                fs.rename(&caller, from, &old, &dirs[to], &new, flags)?;
-                self.files[at] = File { dir: to, number };
-                Ok(())
+                let renamed = fs.rename(&caller, from, &old, &dirs[to], &new, flags);
+                if renamed.is_ok() {
+                    self.files[at] = File { dir: to, number };
+                }
+                renamed
             }
         };
         match done {

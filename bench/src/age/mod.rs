@@ -51,7 +51,13 @@ pub struct AgeArgs {
 /// # Errors
 /// e2fsck finds a fault; the device's; the engine's, but for a full image.
 pub fn run(args: &AgeArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    ensure!(args.size >= 64 << 20, "--size: at least 64M");
+    let size_min = u64::from(args.workers) * round::WORKER_BYTES;
+    ensure!(
+        args.size >= size_min,
+        "--size: at least {}M for {} workers",
+        size_min >> 20,
+        args.workers
+    );
     let end = Instant::now() + Duration::from_secs(args.seconds);
     let mut image = Image::make(&args.image, args.size, args.workers)?;
     let run = results::next_run(args.results.as_deref())?;

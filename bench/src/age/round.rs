@@ -19,6 +19,9 @@ const MEASURED: u64 = 40;
 const FULL: u64 = 90;
 const LEFT: u64 = 10;
 
+/// It ages below this share.
+const CROWDED: u64 = 93;
+
 /// It is emptied wholly every so many rounds.
 const WHOLLY_EVERY: u64 = 8;
 
@@ -26,6 +29,9 @@ const WHOLLY_EVERY: u64 = 8;
 const CREATES: usize = 20_000;
 const CHANGES: usize = 20_000;
 const COUNTED: usize = 2000;
+
+/// What a worker needs of an image, that the creates which are measured fit into less than a half of it.
+pub const WORKER_BYTES: u64 = 256 << 20;
 
 /// A round.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -115,17 +121,20 @@ impl Image {
     /// Runs a round.
     pub fn round(&mut self, run: u64, round: u64) -> anyhow::Result<Round> {
         let since = Instant::now();
-        let device = Arc::new(FileDevice::open(&self.path, &OpenOptions::read_write())?);
-        let fs = Ext4::mount(device as Arc<dyn BlockDevice>, MountOptions::default())?;
+        let fs = self.mount()?;
         let used = || used_percent(&fs);
         self.each(|files| files.fill(&fs, || used() >= MEASURED))?;
         self.each(|files| files.empty(&fs, || used() <= MEASURED))?;
         fs.syncfs()?;
         let (_, creating) = self.each(|files| files.create_small(&fs, CREATES))?;
         self.each(|files| files.fill(&fs, || used() >= FULL))?;
-        let (_, changing) = self.each(|files| files.age(&fs, CHANGES))?;
-        fs.syncfs()?;
+        let (_, changing) = self.each(|files| files.age(&fs, CHANGES, || used() >= CROWDED))?;
+        // e2freefrag reads the device, which has all of it only now.
+        fs.unmount()?;
+        drop(fs);
         let free_run_kib = self.free_run_kib()?;
+        let fs = self.mount()?;
+        let used = || used_percent(&fs);
         let (counted, _) = self.each(|files| files.extents(&fs, COUNTED))?;
         let sampled: u64 = counted.iter().map(|(files, _)| files).sum();
         let extents: u64 = counted.iter().map(|(_, extents)| extents).sum();
@@ -164,7 +173,13 @@ impl Image {
         })
     }
 
-    /// The mean length of a free run, as e2freefrag(8) says of what was synced.
+    fn mount(&self) -> anyhow::Result<Arc<Ext4>> {
+        let device = Arc::new(FileDevice::open(&self.path, &OpenOptions::read_write())?);
+        let fs = Ext4::mount(device as Arc<dyn BlockDevice>, MountOptions::default())?;
+        Ok(fs)
+    }
+
+    /// The mean length of a free run, as e2freefrag(8) says.
     fn free_run_kib(&self) -> anyhow::Result<f64> {
         let out = Command::new("e2freefrag").arg(&self.path).output();
         let out = out.context("e2freefrag, of e2fsprogs")?;

@@ -226,12 +226,6 @@ impl<'a> DxView<'a> {
         let rest = self.raw().get(1..).unwrap_or(&[]);
         rest.partition_point(|b| raw_hash(b) <= major)
     }
-
-    /// True if names of hash `major` can continue at position `i`.
-    pub fn continues(&self, i: usize, major: u32) -> bool {
-        self.entry(i)
-            .is_some_and(|e| e.hash & 1 == 1 && e.hash & !1 == major & !1)
-    }
 }
 
 #[inline]
@@ -359,23 +353,6 @@ impl<'a> DxViewMut<'a> {
         let count = usize::from(self.as_view().count());
         let slot = self.slots().get_mut(..count).and_then(|s| s.get_mut(i));
         slot.and_then(|s| put_le32(s, 4, block.0)).is_some()
-    }
-
-    /// Removes the entry at `i`, 1 or above; false if there is none.
-    pub fn remove_at(&mut self, i: usize) -> bool {
-        let count = usize::from(self.as_view().count());
-        if i == 0 || i >= count {
-            return false;
-        }
-        let Some(used) = self.slots().get_mut(i..count) else {
-            return false;
-        };
-        used.rotate_left(1);
-        if let Some(last) = used.last_mut() {
-            *last = [0; ENTRY];
-        }
-        self.set_count(count - 1);
-        true
     }
 
     /// Moves the upper half of the entries into `to` (a fresh block of a node) and returns the hash
@@ -568,17 +545,6 @@ mod tests {
                 hash: 510,
                 block: Lblk(52)
             }
-        );
-    }
-
-    #[test]
-    fn remove() {
-        let mut b = root();
-        let mut v = DxViewMut::new(&mut b, DxKind::Root);
-        assert!(!v.remove_at(0) && !v.remove_at(100) && v.remove_at(1));
-        assert_eq!(
-            (v.as_view().count(), v.as_view().entry(1).unwrap().hash),
-            (99, 20)
         );
     }
 

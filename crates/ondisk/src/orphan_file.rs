@@ -17,14 +17,6 @@ pub const fn orphan_slots(block_len: usize) -> usize {
     block_len.saturating_sub(TAIL) / 4
 }
 
-/// The inode in a slot; 0 if it is free, `None` past the last slot.
-pub fn orphan_slot(block: &[u8], i: usize) -> Option<Ino> {
-    if i >= orphan_slots(block.len()) {
-        return None;
-    }
-    le32(block, i * 4).map(Ino)
-}
-
 /// Stores an inode in a slot, 0 to free it; false past the last slot.
 pub fn orphan_slot_set(block: &mut [u8], i: usize, ino: Ino) -> bool {
     i < orphan_slots(block.len()) && put_le32(block, i * 4, ino.0).is_some()
@@ -97,10 +89,6 @@ mod tests {
         orphan_block_init(&mut b);
         assert!(orphan_slot_set(&mut b, 3, Ino(14)) && !orphan_slot_set(&mut b, 254, Ino(1)));
         assert_eq!(orphan_entries(&b).collect::<Vec<_>>(), [(3, Ino(14))]);
-        assert_eq!(
-            (orphan_slot(&b, 3), orphan_slot(&b, 254)),
-            (Some(Ino(14)), None)
-        );
         orphan_checksum_set(&mut b, InodeSeed(2), Pblk(77));
         orphan_block_verify(&b, Some(InodeSeed(2)), Pblk(77)).unwrap();
         assert!(orphan_block_verify(&b, Some(InodeSeed(2)), Pblk(78)).is_err());
