@@ -149,6 +149,7 @@ fn walk(fs: &Ext4) -> Vec<Found> {
             names.len() < NAMES_MAX
         });
         let _ = fs.readdir(&caller, &dir, last, &mut |_| false);
+        let _ = fs.list_readable(&dir);
         for name in names {
             if name == b"." || name == b".." || found.len() >= NAMES_MAX {
                 continue;

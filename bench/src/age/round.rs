@@ -27,7 +27,7 @@ const WHOLLY_EVERY: u64 = 8;
 
 /// Files of a worker whose creation is measured, things that it does to a full image, and files whose extents are counted.
 const CREATES: usize = 20_000;
-const CHANGES: usize = 20_000;
+const CHANGES: usize = 100_000;
 const COUNTED: usize = 2000;
 
 /// What a worker needs of an image, that the creates which are measured fit into less than a half of it.

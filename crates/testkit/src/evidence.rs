@@ -296,28 +296,36 @@ fn mutated(text: &mut String, lines: &[Value]) -> Result<()> {
     Ok(())
 }
 
+/// So many rounds at the beginning and at the end are compared: one round varies by a fifth.
+const AGED_ROUNDS: usize = 20;
+
 fn aged(text: &mut String, lines: &[Value]) -> Result<()> {
-    let (Some(first), Some(last)) = (lines.first(), lines.last()) else {
+    if lines.is_empty() {
         return Ok(());
+    }
+    let compared = AGED_ROUNDS.min(lines.len());
+    let (first, last) = (&lines[..compared], &lines[lines.len() - compared..]);
+    let median = |lines: &[Value], field: &str| {
+        let mut numbers: Vec<f64> = lines.iter().filter_map(|l| l[field].as_f64()).collect();
+        numbers.sort_by(f64::total_cmp);
+        numbers.get(numbers.len() / 2).copied().unwrap_or(0.0)
     };
-    let number = |line: &Value, field: &str| line[field].as_f64().unwrap_or(0.0);
-    let hours = lines
-        .iter()
-        .map(|line| number(line, "seconds"))
-        .sum::<f64>()
-        / 3600.0;
+    let seconds = lines.iter().filter_map(|line| line["seconds"].as_f64());
+    let hours = seconds.sum::<f64>() / 3600.0;
+    let mib = f64::from(1 << 20);
     writeln!(
         text,
-        "\nAging (`make age`): {} rounds in {hours:.1} hours; e2fsck finds nothing after a round, or it is not counted and the run ends. First and last round: creates/s at equal fullness {:.0} and {:.0},\n\
-         extents of a file {:.2} and {:.2}, MiB resident {:.0} and {:.0}. {}. Charts: [creates](charts/aging-creates.svg),\n\
-         [changes](charts/aging-changes.svg), [extents](charts/aging-extents.svg), [memory](charts/aging-memory.svg).",
+        "\nAging (`make age`): {} rounds in {hours:.1} hours; e2fsck finds nothing after a round, or it is not counted and the run ends. Medians of the first {compared} rounds and\n\
+         of the last: creates/s at equal fullness {:.0} and {:.0}, extents of a file {:.2} and {:.2}, MiB resident {:.0} and {:.0}. {}.\n\
+         Charts: [creates](charts/aging-creates.svg), [changes](charts/aging-changes.svg), [extents](charts/aging-extents.svg),\n\
+         [memory](charts/aging-memory.svg).",
         lines.len(),
-        number(first, "creates_per_s"),
-        number(last, "creates_per_s"),
-        number(first, "extents_per_file"),
-        number(last, "extents_per_file"),
-        number(first, "resident_bytes") / f64::from(1 << 20),
-        number(last, "resident_bytes") / f64::from(1 << 20),
+        median(first, "creates_per_s"),
+        median(last, "creates_per_s"),
+        median(first, "extents_per_file"),
+        median(last, "extents_per_file"),
+        median(first, "resident_bytes") / mib,
+        median(last, "resident_bytes") / mib,
         texts(lines.iter(), "date"),
     )?;
     Ok(())
