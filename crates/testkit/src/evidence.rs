@@ -296,14 +296,14 @@ fn mutated(text: &mut String, lines: &[Value]) -> Result<()> {
     Ok(())
 }
 
-/// So many rounds at the beginning and at the end are compared: one round varies by a fifth.
-const AGED_ROUNDS: usize = 20;
+/// The first and the last of so many parts of all rounds are compared: one round varies by a fifth, and thirty by a tenth.
+const AGED_PARTS: usize = 4;
 
 fn aged(text: &mut String, lines: &[Value]) -> Result<()> {
     if lines.is_empty() {
         return Ok(());
     }
-    let compared = AGED_ROUNDS.min(lines.len());
+    let compared = (lines.len() / AGED_PARTS).max(1);
     let (first, last) = (&lines[..compared], &lines[lines.len() - compared..]);
     let median = |lines: &[Value], field: &str| {
         let mut numbers: Vec<f64> = lines.iter().filter_map(|l| l[field].as_f64()).collect();
