@@ -32,6 +32,14 @@ fn sum<'v>(lines: impl Iterator<Item = &'v Value>, field: &str) -> u64 {
     lines.filter_map(|line| line[field].as_u64()).sum()
 }
 
+fn number(line: &Value, field: &str) -> u64 {
+    line[field].as_u64().unwrap_or(0)
+}
+
+fn word<'v>(line: &'v Value, field: &str) -> &'v str {
+    line[field].as_str().unwrap_or("")
+}
+
 /// A number with commas.
 fn big(n: u64) -> String {
     let digits = n.to_string();
@@ -166,8 +174,7 @@ fn fuzzed(text: &mut String, lines: &[Value]) -> Result<()> {
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
     )?;
     for line in lines {
-        let number = |field: &str| line[field].as_u64().unwrap_or(0);
-        let word = |field: &str| line[field].as_str().unwrap_or("").to_owned();
+        let (number, word) = (|field| number(line, field), |field| word(line, field));
         writeln!(
             text,
             "| `{}` | {} | {} | {} | {} | {} | {} | {} | {} |",
@@ -195,8 +202,7 @@ fn sanitized(text: &mut String, lines: &[Value]) -> Result<()> {
          | sanitizer | tests | failed | reports | date | commit |\n| --- | --- | --- | --- | --- | --- |"
     )?;
     for line in lines {
-        let number = |field: &str| line[field].as_u64().unwrap_or(0);
-        let word = |field: &str| line[field].as_str().unwrap_or("").to_owned();
+        let (number, word) = (|field| number(line, field), |field| word(line, field));
         writeln!(
             text,
             "| {} | {} | {} | {} | {} | {} |",
@@ -342,8 +348,7 @@ fn faults(text: &mut String, lines: &[Value]) -> Result<()> {
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
     )?;
     for line in lines {
-        let number = |field: &str| big(line[field].as_u64().unwrap_or(0));
-        let word = |field: &str| line[field].as_str().unwrap_or("").to_owned();
+        let (number, word) = (|field| big(number(line, field)), |field| word(line, field));
         writeln!(
             text,
             "| {} | {} | {}{} | {} | {} | {} | {} | {} | {} | {} |",
