@@ -32,7 +32,7 @@ a=$(now); "$uext4" cp -a "$work/u.img:/" "$work/out/tree"; b=$(now)
 back=$(took "$a" "$b")
 tools/compare.py "$tree" "$work/out/tree"
 
-step "mke2fs -d beside it (this takes about half a minute)"
+step "mke2fs -d beside it (up to half a minute)"
 a=$(now); mke2fs -q -t ext4 -d "$tree" "$work/m.img" $((megabytes * 3 / 2 + 64))M >/dev/null 2>&1 || echo "mke2fs -d failed"; b=$(now)
 theirs=$(took "$a" "$b")
 
@@ -45,6 +45,6 @@ printf 'image: %s MB for %s MB of files; %s times as fast as mke2fs -d\n' \
   "$((size >> 20))" "$megabytes" "$(python3 -c "print(f'{$theirs/$ours:.0f}')")"
 
 report=${UEXT4_REPORT:-target/report}
-step "what a lock costs: every workload and variant, beside the peers that this machine has (about three minutes)"
+step "what a lock costs: every workload and variant, beside the peers that this machine has (three to five minutes)"
 "$uext4" bench all --quick --report "$report"
 printf '\nThe page: %s\n' "$report/report.html"

@@ -212,7 +212,7 @@ fn operation(fs: &Ext4, nodes: &mut Vec<Found>, input: &mut Input<'_>) {
     let at = input.below(nodes.len());
     let to = input.below(nodes.len());
     let (node, other) = (&nodes[at].node, &nodes[to].node);
-    match input.u8() % 25 {
+    match input.u8() % 26 {
         kind @ 0..=2 => {
             // Long ones split blocks of directories soon.
             let long = usize::from(input.u8() % 4) * 60;
@@ -305,14 +305,14 @@ fn operation(fs: &Ext4, nodes: &mut Vec<Found>, input: &mut Input<'_>) {
             }
         }
         22 => drop(fs.files.swap_boot(&caller, node)),
+        23 => {
+            let flags = InodeFlags::from_bits_retain(input.u32());
+            let _ = fs.files.set_flags(&caller, node, flags);
+        }
         24 => {
             let place = input.position();
             let _ = fs.read_with(node, place, &mut [0; 5000], IoFlags::NOWAIT);
             let _ = fs.write_with(node, place, &[4; 1000], IoFlags::NOWAIT);
-        }
-        23 => {
-            let flags = InodeFlags::from_bits_retain(input.u32());
-            let _ = fs.files.set_flags(&caller, node, flags);
         }
         _ => {
             let _ = fs.fsync(node, input.u8().is_multiple_of(2));
