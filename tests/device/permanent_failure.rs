@@ -232,20 +232,24 @@ fn a_truncated_image_is_never_taken_for_whole() {
     assert!(std::fs::metadata(&path).unwrap().len() < 1 << 20);
 }
 
-/// Our own changes of the length are none of that.
+/// Our own changes of the length are none of that: each of these writes reaches the end of the short image, so that it asks
+/// for the file's length.
 #[test]
 fn set_len_is_no_failure() {
+    const SHORT: u64 = 32 << 10;
     let (_dir, path) = image(1 << 20);
     let device = FileDevice::open(&path, &OpenOptions::read_write()).unwrap();
     std::thread::scope(|scope| {
-        let writer = scope.spawn(|| {
-            for i in 0..20_000u64 {
-                device.write_at(i % 64 * 512, &[3; 512]).unwrap();
-            }
+        let writers = [0; 4].map(|_| {
+            scope.spawn(|| {
+                for _ in 0..40_000 {
+                    device.write_at(SHORT - 512, &[3; 512]).unwrap();
+                }
+            })
         });
         let mut len = 1 << 20;
-        while !writer.is_finished() {
-            len = if len == 1 << 20 { 40_000 } else { 1 << 20 };
+        while !writers.iter().all(|writer| writer.is_finished()) {
+            len = if len == 1 << 20 { SHORT } else { 1 << 20 };
             device.set_len(len).unwrap();
             device.flush().unwrap();
         }

@@ -195,7 +195,7 @@ classes! {
     ORPHAN_LIST = "orphan_list", OrphanList, Refused, "the on-disk orphan list";
     BUFFER = "buffer", Buffer, ParentFirst, "a metadata block's content";
     DEVICE_EDGES = "device_edges", Buffer, ParentFirst, "sectors of a direct device that are read, changed and written back, per CPU";
-    DEVICE_SYNC = "device_sync", Buffer, ParentFirst, "durable writes to a file, and callers that wait to flush it";
+    DEVICE_SYNC = "device_sync", Buffer, ParentFirst, "durable writes to a file, callers that wait to flush it, changes of its length";
     GROUP = "group", Group, Refused, "a block group's block bitmap";
     JOURNAL_STATE = "journal_state", JournalState, Refused, "which transactions run and commit";
     JOURNAL_LIST = "journal_list", JournalList, Refused, "the buffers of a transaction, one shard";

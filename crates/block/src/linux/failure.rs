@@ -8,7 +8,8 @@
 //! extend the file, but never to its old length, so that the next tick still finds it shorter.
 //!
 //! # Locking
-//! None: atomics.
+//! Atomics, and class `device_sync` for a change of our own to the length: who finds the file shorter than the device takes
+//! it and asks again, as the length and the file change one after the other.
 
 use crate::error::{BlockError, BlockOp, Failure, Result};
 use rustix::fs::SeekFrom;
@@ -16,6 +17,11 @@ use rustix::time::{ClockId, clock_gettime};
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use uext4_sync::{Mutex, MutexGuard, class};
+
+/// A change of the file's length to the device's, which only the holder makes.
+#[derive(Debug)]
+pub(crate) struct Resizing(());
 
 /// Whether a device still takes changes.
 #[derive(Debug)]
@@ -23,6 +29,7 @@ pub(crate) struct Health {
     failure: OnceLock<Failure>,
     /// The tick in which the file's length was asked for last.
     asked_in: AtomicU64,
+    resizing: Mutex<Resizing>,
     /// Whether the length can change underneath. Immutable.
     is_file: bool,
 }
@@ -33,6 +40,7 @@ impl Health {
         Health {
             failure: OnceLock::new(),
             asked_in: AtomicU64::new(0),
+            resizing: Mutex::new(&class::DEVICE_SYNC, Resizing(())),
             is_file,
         }
     }
@@ -79,27 +87,53 @@ impl Health {
         self.check_len(fd, (op, offset, len), device_len)
     }
 
+    /// Lets one caller change the file's length and the device's; refused if the device has failed or its file is too short.
+    pub fn resize(
+        &self,
+        fd: &OwnedFd,
+        call: (BlockOp, u64, u64),
+        device_len: &AtomicU64,
+    ) -> Result<MutexGuard<'_, Resizing>> {
+        let resizing = self.resizing.lock();
+        if let Some(truncated) = self.truncated(fd, call, device_len)? {
+            self.fail(truncated);
+        }
+        self.check(call.0, call.1, call.2)?;
+        Ok(resizing)
+    }
+
     /// Refuses a call if the device has failed or its file is too short now.
     fn check_len(
         &self,
         fd: &OwnedFd,
-        (op, offset, len): (BlockOp, u64, u64),
+        call: (BlockOp, u64, u64),
         device_len: &AtomicU64,
     ) -> Result<()> {
-        if self.is_file {
-            // Cheaper than fstat(2), and nothing uses the position. In this order: shrinking changes the
-            // device's length first.
-            let bytes = rustix::fs::seek(fd, SeekFrom::End(0))
-                .map_err(|e| BlockError::io(op, offset, len, e))?;
-            let device_bytes = device_len.load(Ordering::Acquire);
-            if bytes < device_bytes {
-                self.fail(Failure::Truncated {
-                    bytes,
-                    device_bytes,
-                });
-            }
+        if self.truncated(fd, call, device_len)?.is_none() {
+            return self.check(call.0, call.1, call.2);
         }
-        self.check(op, offset, len)
+        // The length may have grown, ours, between the two.
+        self.resize(fd, call, device_len).map(drop)
+    }
+
+    /// The failure, if the file is shorter than the device.
+    fn truncated(
+        &self,
+        fd: &OwnedFd,
+        (op, offset, len): (BlockOp, u64, u64),
+        device_len: &AtomicU64,
+    ) -> Result<Option<Failure>> {
+        if !self.is_file {
+            return Ok(None);
+        }
+        // Cheaper than fstat(2), and nothing uses the position.
+        let bytes = rustix::fs::seek(fd, SeekFrom::End(0))
+            .map_err(|e| BlockError::io(op, offset, len, e))?;
+        let device_bytes = device_len.load(Ordering::Acquire);
+        Ok((bytes < device_bytes).then_some(Failure::Truncated {
+            bytes,
+            device_bytes,
+        }))
     }
 }
 

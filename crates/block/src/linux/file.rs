@@ -9,7 +9,7 @@
 //! good, as does one that lost writes (`failure`).
 //!
 //! # Locking
-//! Making writes durable: see `durable`. Else none unless `direct`: the host's calls are positioned, and
+//! Making writes durable: see `durable`; changing the length: see `failure`. Else none unless `direct`: the host's calls are positioned, and
 //! `len` is atomic. With `direct`, changes share or take class `device_edges`, so that `len` changes under
 //! it alone.
 
@@ -367,7 +367,8 @@ impl BlockDevice for FileDevice {
             let op = BlockOp::SetLen;
             return Err(BlockError::ReadOnly { op, offset: 0, len });
         }
-        self.health.check(BlockOp::SetLen, 0, len)?;
+        let call = (BlockOp::SetLen, 0, len);
+        let _resizing = self.health.resize(&self.host.fd, call, &self.len)?;
         let _alone = self.direct.as_ref().map(Direct::exclude);
         let before = self.len();
         let result = match self.id {
