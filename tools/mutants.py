@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Changes the engine in one small way after another, and runs tests until one fails.
-usage: tools/mutants.py build          copies the source to target/mutants, puts every mutant into it, and builds the tests once
+usage: tools/mutants.py build          copies the source to target/mutants, puts every mutant into it, builds the tests once, and notes which
+                                       test reaches which mutant
        tools/mutants.py run SECONDS    tries mutants that have no result yet, two at a time
+       tools/mutants.py again SECONDS  tries those again that no test killed
        tools/mutants.py list           prints those that no test killed
 
 cargo-mutants builds a program for each change, a minute each and 40 hours for these modules on two cores. Here one program has all of them, as
@@ -11,15 +13,18 @@ import datetime
 import json
 import os
 import pathlib
+import random
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TREE = ROOT / "target/mutants/tree"
 BUILD = ROOT / "target/mutants/build"
 LIST = ROOT / "target/mutants/list.json"
+REACHED = ROOT / "target/mutants/reached.json"
 RESULTS = ROOT / "crates/testkit/results/mutants.jsonl"
 # The journal, the allocators, orphans, recovery, extents, rename, and what errors become.
 MODULES = [
@@ -37,24 +42,31 @@ MODULES = [
     "crates/ext4/src/volume",
 ]
 CHOICE = """
-/// Whether a mutant is chosen.
+/// Whether a mutant is chosen; without a choice, those that are asked for are noted in UEXT4_REACHED.
 pub fn mutant(number: u32) -> bool {
     static CHOSEN: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+    static NOTES: std::sync::OnceLock<Option<std::fs::File>> = std::sync::OnceLock::new();
+    static NOTED: [std::sync::atomic::AtomicBool; 8192] = [const { std::sync::atomic::AtomicBool::new(false) }; 8192];
     let read = || std::env::var("UEXT4_MUTANT").ok()?.parse().ok();
-    *CHOSEN.get_or_init(|| read().unwrap_or(0)) == number
+    let chosen = *CHOSEN.get_or_init(|| read().unwrap_or(0));
+    if chosen == 0 && !NOTED[number as usize].swap(true, std::sync::atomic::Ordering::Relaxed) {
+        let open = || std::fs::File::options().append(true).open(std::env::var("UEXT4_REACHED").ok()?).ok();
+        if let Some(mut notes) = NOTES.get_or_init(open).as_ref() {
+            let _ = std::io::Write::write_all(&mut notes, &number.to_le_bytes());
+        }
+    }
+    chosen == number
 }
 """
-# Programs, fastest first, and the seconds that each may take: some changes make a loop endless.
-TESTS = [
-    ("uext4_jbd2", [], 60),
-    ("uext4_ext4", [], 60),
-    ("simulate", ["--seeds", "0..12", "--minimise", "0", "--jobs", "1"], 90),
-    ("operations", [], 240),
-    ("model", [], 240),
-    ("crash", [], 400),
-    ("damage", [], 400),
-    ("fault", [], 400),
-]
+# Programs, and what they are called with where they have no list of tests.
+TESTS = {
+    "uext4_jbd2": [], "uext4_ext4": [], "simulate": ["--seeds", "0..12", "--minimise", "0", "--jobs", "1"], "operations": [], "model": [],
+    "crash": [], "damage": [], "fault": [], "concurrency": [], "verifier": [],
+}
+# A mutant that has survived this many seconds of tests lives, and when it is tried again, this many.
+FIRST, AGAIN = 20, 120
+# Tests are run together up to this many seconds, and end after that many times what they took: some changes make a loop endless.
+TOGETHER, PATIENCE = 2, 8
 ENV = os.environ | {"RUSTFLAGS": "--cap-lints warn", "CARGO_TARGET_DIR": str(BUILD), "CARGO_INCREMENTAL": "0"}
 
 
@@ -99,7 +111,7 @@ def build():
         shutil.copy(ROOT / name, TREE / name)
     with open(TREE / "crates/sync/src/lib.rs", "a") as lib:
         lib.write(CHOICE)
-    tests = [arg for name, _, _ in TESTS[3:] for arg in ("--test", name)]
+    tests = [arg for name in list(TESTS)[3:] for arg in ("--test", name)]
     units = ["test", "--no-run", "--profile", "simulate", "-p", "uext4-jbd2", "-p", "uext4-ext4", "--lib"]
     whole = ["test", "--no-run", "--profile", "simulate", "-p", "uext4-testkit", *tests]
     shuttle = ["build", "--profile", "simulate", "-p", "uext4-testkit", "--bin", "simulate"]
@@ -138,19 +150,79 @@ def numbered(mutants):
     return mutants
 
 
-def attempt(mutant, programs):
-    """The test that kills a mutant, and whether it failed or took too long; two times None if none does."""
-    env = ENV | {"UEXT4_MUTANT": str(mutant["id"]), "RUST_BACKTRACE": "0"}
-    for name, args, seconds in TESTS:
-        try:
-            run = subprocess.run(
-                [programs[name], *args], cwd=TREE / "crates/testkit", env=env, timeout=seconds,
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        except subprocess.TimeoutExpired:
-            return name, "took too long"
-        if run.returncode:
-            return name, "failed"
-    return None, None
+def pieces(programs):
+    """What runs alone: the arguments of each test, or of a program without a list."""
+    for name, args in TESTS.items():
+        if args:
+            yield name, args
+            continue
+        said = subprocess.run([programs[name], "--list"], cwd=TREE / "crates/testkit", capture_output=True, text=True, check=True).stdout
+        for line in said.splitlines():
+            if line.endswith(": test"):
+                yield name, [line.removesuffix(": test")]
+
+
+def call(name, programs, args, env, seconds):
+    """Runs tests of a program: whether all passed, or None if they took too long."""
+    exact = [] if TESTS[name] else ["--exact", "--test-threads", "1"]
+    try:
+        done = subprocess.run(
+            [programs[name], *args, *exact], cwd=TREE / "crates/testkit", env=ENV | {"RUST_BACKTRACE": "0"} | env, timeout=seconds,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        return None
+    return done.returncode == 0
+
+
+def reach():
+    """Runs each test without a mutant and notes which it reaches, and for how long it runs."""
+    built = json.loads(LIST.read_text())
+    programs = built["programs"]
+
+    def one(piece):
+        name, args = piece
+        with tempfile.NamedTemporaryFile() as notes:
+            start = time.monotonic()
+            passed = call(name, programs, args, {"UEXT4_REACHED": notes.name}, 600)
+            seconds = time.monotonic() - start
+            numbers = memoryview(notes.read()).cast("I")
+        if not passed:
+            print(f"left out, as it {'fails' if passed is False else 'takes too long'}: {name} {args[0]}", flush=True)
+            return None
+        return {"program": name, "args": args, "seconds": round(seconds, 3), "reached": sorted(set(numbers))}
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        tests = list(filter(None, pool.map(one, pieces(programs))))
+    REACHED.write_text(json.dumps(sorted(tests, key=lambda test: test["seconds"])))
+    reached = {number for test in tests for number in test["reached"]}
+    print(f"{len(tests)} tests, {sum(test['seconds'] for test in tests):.0f} s; {len(reached)} of {len(built['mutants'])} mutants reached")
+
+
+def batches(tests):
+    """Tests of one program after the other, fastest first, some at a time."""
+    waiting = {}
+    for test in tests:
+        batch = waiting.setdefault(test["program"], [])
+        batch.append(test)
+        if sum(t["seconds"] for t in batch) > TOGETHER or TESTS[test["program"]]:
+            yield waiting.pop(test["program"])
+    yield from waiting.values()
+
+
+def attempt(mutant, programs, tests, most):
+    """The tests that kill a mutant, whether one failed or took too long, and the seconds that passed; None and why if none does."""
+    spent = 0
+    for batch in batches([test for test in tests if mutant["id"] in test["reached"]]):
+        name, seconds = batch[0]["program"], sum(test["seconds"] for test in batch)
+        args = batch[0]["args"] if TESTS[name] else [test["args"][0] for test in batch]
+        start = time.monotonic()
+        passed = call(name, programs, args, {"UEXT4_MUTANT": str(mutant["id"])}, seconds * PATIENCE + 10)
+        spent += time.monotonic() - start
+        if not passed:
+            return name, "failed" if passed is False else "took too long", spent
+        if spent > most:
+            break
+    return None, "survived" if spent else "not reached", spent
 
 
 def results():
@@ -159,28 +231,32 @@ def results():
     return {key(line): line for line in map(json.loads, RESULTS.read_text().splitlines())}
 
 
-def run(seconds):
+def run(seconds, again=False):
     built = json.loads(LIST.read_text())
     mutants, programs, done = numbered(built["mutants"]), built["programs"], results()
-    # Without a mutant, all pass, also two at a time.
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for name, how in pool.map(lambda _: attempt({"id": 0}, programs), range(2)):
-            if name:
-                sys.exit(f"without a mutant, {name} {how}")
+    if again:
+        done = {place: line for place, line in done.items() if line["killed_by"]}
+    tests = json.loads(REACHED.read_text())
+    for test in tests:
+        test["reached"] = set(test["reached"])
     # What is no longer in the source counts no more.
     known = {key(mutant) for mutant in mutants}
     done = {place: line for place, line in done.items() if place in known}
     RESULTS.write_text("".join(json.dumps(line) + "\n" for line in done.values()))
     end = time.monotonic() + seconds
     left = [mutant for mutant in mutants if key(mutant) not in done]
+    # At random, so that a part of them says what all would; those that no test reaches come last.
+    random.Random(0).shuffle(left)
+    reached = set().union(*(test["reached"] for test in tests))
+    left.sort(key=lambda mutant: mutant["id"] not in reached)
     date = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
 
     def one(mutant):
         if time.monotonic() < end:
-            killer, how = attempt(mutant, programs)
+            killer, how, spent = attempt(mutant, programs, tests, AGAIN if again else FIRST)
             line = {name: mutant[name] for name in ("file", "line", "function", "what", "nth")}
             with open(RESULTS, "a") as out:
-                out.write(json.dumps(line | {"killed_by": killer, "how": how, "date": date}) + "\n")
+                out.write(json.dumps(line | {"killed_by": killer, "how": how, "seconds": round(spent, 1), "date": date}) + "\n")
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         list(pool.map(one, left))
@@ -194,14 +270,17 @@ def run(seconds):
 def survivors():
     for line in results().values():
         if line["killed_by"] is None:
-            print(f"{line['file']}:{line['line']}: {line['function']}: {line['what']}")
+            print(f"{line['file']}:{line['line']}: {line['function']}: {line['what']}: {line['how']}")
 
 
 match sys.argv[1:]:
     case ["build"]:
         build()
+        reach()
     case ["run", seconds]:
         run(int(seconds))
+    case ["again", seconds]:
+        run(int(seconds), again=True)
     case ["list"]:
         survivors()
     case _:

@@ -390,6 +390,41 @@ impl<'ast> Visit<'ast> for Rewriter<'_> {
         self.insert(whole.end, Side::Close, close);
     }
 
+    fn visit_stmt(&mut self, stmt: &'ast syn::Stmt) {
+        let syn::Stmt::Expr(Expr::Try(tried), Some(_)) = stmt else {
+            return visit::visit_stmt(self, stmt);
+        };
+        let question = self.range(tried.question_token.span());
+        if self.is_skipped(tried.question_token.span()) {
+            return visit::visit_stmt(self, stmt);
+        }
+        let id = self.add(tried.question_token.span(), "? is deleted".into());
+        let start = self.range(tried.span()).start;
+        self.insert(start, Side::Open, "match (".into());
+        self.visit_expr(&tried.expr);
+        let close = format!(
+            ") {{ __r => if {} {{ let _ = __r; }} else {{ __r?; }} }}",
+            chosen(id)
+        );
+        self.replace(question, close);
+    }
+
+    fn visit_expr_path(&mut self, expr: &'ast syn::ExprPath) {
+        let segments = &expr.path.segments;
+        let is_errno = segments.len() == 2
+            && segments[0].ident == "Errno"
+            && segments[1].ident.to_string().starts_with('E');
+        if !is_errno || self.is_skipped(expr.span()) {
+            return;
+        }
+        let range = self.range(expr.span());
+        let what = format!("{} becomes ENOTTY", segments[1].ident);
+        let id = self.add(expr.span(), what);
+        let open = format!("(if {} {{ Errno::ENOTTY }} else {{ ", chosen(id));
+        self.insert(range.start, Side::Open, open);
+        self.insert(range.end, Side::Close, " })".into());
+    }
+
     fn visit_arm(&mut self, arm: &'ast syn::Arm) {
         if let syn::Pat::Guard(pat) = &arm.pat
             && !has_let(&pat.guard)
@@ -419,6 +454,15 @@ mod tests {
         let rewritten = rewrite(source, 1, &[]).unwrap();
         // Two returns, the sum, the comparison, the conjunction, the negation.
         assert_eq!(rewritten.mutants.len(), 6);
+        syn::parse_file(&rewritten.text).unwrap();
+    }
+
+    #[test]
+    fn errors_are_dropped_and_renamed() {
+        let source = "fn f() -> R { g(a)?; if b { return Err(Errno::EIO); } h()? }\n";
+        let rewritten = rewrite(source, 1, &[]).unwrap();
+        // The return, one `?`, the number of the error.
+        assert_eq!(rewritten.mutants.len(), 3);
         syn::parse_file(&rewritten.text).unwrap();
     }
 
