@@ -48,10 +48,7 @@ pub fn field<'a>(dump: &'a str, name: &str) -> Option<&'a str> {
 
 /// Makes an image in a file.
 pub fn make(image: &Path, options: &MkfsOptions) -> uext4_build::Result<MkfsReport> {
-    let scan = match &options.from {
-        Some(from) => Some(Scan::read(from, options.threads, &NoProgress)?),
-        None => None,
-    };
+    let scan = Scan::of(options, &NoProgress)?;
     let plan = Plan::new(options, scan)?;
     let device = FileDevice::open(image, &OpenOptions::create(plan.image_bytes()))?;
     plan.write(&device, &NoProgress)

@@ -284,7 +284,7 @@ fn read(path: &Path, start: u64, end: u64) -> Vec<u8> {
 }
 
 fn from(tree: &Path) -> MkfsOptions {
-    with(|o: &mut MkfsOptions| (o.from, o.threads) = (Some(tree.to_owned()), 2))
+    with(|o: &mut MkfsOptions| (o.from, o.threads) = (vec![tree.into()], 2))
 }
 
 fn compare(tree: &Path, image: &Path) {

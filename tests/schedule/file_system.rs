@@ -113,7 +113,7 @@ impl Base {
             inodes: Some(shape.inodes),
             features: FeatureSet::parse(shape.features).expect("features"),
             reserved_percent: Some(0.0),
-            from: Some(tree.path().to_owned()),
+            from: vec![tree.path().into()],
             // Long past: whatever is touched later shows.
             time: Some(TIME),
             threads: 1,

@@ -86,6 +86,18 @@ pub enum MkfsError {
         /// The host's error.
         source: io::Error,
     },
+    /// An archive can't be read, or holds what no tree can.
+    #[error("{layer}: {}at byte {offset}: {source}", in_entry(entry))]
+    Archive {
+        /// The archive, or the layer of a container image.
+        layer: String,
+        /// The name of the entry; `None` if it is not known.
+        entry: Option<Vec<u8>>,
+        /// Where the entry's header begins in what the archive is uncompressed.
+        offset: u64,
+        /// What is the matter.
+        source: io::Error,
+    },
     /// A file of the tree that the format has no place for.
     #[error("{}: {what}", path.display())]
     Unfit {
@@ -105,6 +117,21 @@ impl MkfsError {
         }
     }
 
+    #[cfg(target_os = "linux")]
+    pub(crate) fn archive(
+        layer: &str,
+        entry: Option<&[u8]>,
+        offset: u64,
+        source: io::Error,
+    ) -> MkfsError {
+        MkfsError::Archive {
+            layer: layer.to_owned(),
+            entry: entry.map(<[u8]>::to_vec),
+            offset,
+            source,
+        }
+    }
+
     pub(crate) fn unfit(path: PathBuf, what: impl Into<String>) -> MkfsError {
         MkfsError::Unfit {
             path,
@@ -119,4 +146,9 @@ impl MkfsError {
             why,
         }
     }
+}
+
+fn in_entry(entry: &Option<Vec<u8>>) -> String {
+    let shown = |name: &Vec<u8>| format!("entry {} ", String::from_utf8_lossy(name).escape_debug());
+    entry.as_ref().map(shown).unwrap_or_default()
 }

@@ -18,8 +18,8 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`options`], [`features`], [`usage`] | what can be asked |
-//! | [`source`] | reading a tree, and the data of its files |
+//! | [`options`], [`features`], [`usage`], [`input`] | what can be asked |
+//! | [`source`] | reading trees, archives and container images, and the data of their files |
 //! | [`xattrs`] | attributes in the inode and in a block |
 //! | [`tree`] | a tree in memory |
 //! | [`layout`], [`space`] | sizes, fixed metadata, free blocks |
@@ -42,6 +42,7 @@ mod error;
 mod extents;
 mod features;
 mod group;
+mod input;
 mod itable;
 mod layout;
 mod mapping;
@@ -66,6 +67,7 @@ mod xattrs;
 
 pub use error::{MkfsError, Result};
 pub use features::FeatureSet;
+pub use input::{Input, InputKind};
 pub use options::{MkfsOptions, Spare};
 pub use plan::Plan;
 pub use progress::{NoProgress, Progress};

@@ -8,6 +8,10 @@ use uuid::Uuid;
 
 use crate::error::{MkfsError, Result};
 use crate::features::FeatureSet;
+use crate::input::Input;
+
+/// Most bytes that come out of archives, unless an option says otherwise.
+const LIMIT_DEFAULT: u64 = 64 << 30;
 
 /// Room for later changes in an image whose size follows from a tree.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -62,8 +66,16 @@ pub struct MkfsOptions {
     pub flex_bg_size: u32,
     /// All of the image gets its space on the host, not just what is written and the journal.
     pub preallocate: bool,
-    /// The tree to fill the image with.
-    pub from: Option<PathBuf>,
+    /// What to fill the image with, in order: what comes later replaces what came before.
+    pub from: Vec<Input>,
+    /// Most bytes that may come out of all archives in [`MkfsOptions::from`] together.
+    pub limit: u64,
+    /// Directory of the host for what of archives can't be read twice, in a file without a name; `None` means the
+    /// host's directory for temporary files.
+    pub spool: Option<PathBuf>,
+    /// Which of several platforms' container images is meant, `os/architecture` or `os/architecture/variant`; `None` means Linux on
+    /// this machine's.
+    pub platform: Option<String>,
     /// Threads that read the tree and write the image; 0 means one for each CPU.
     pub threads: usize,
     /// User and group that own everything, instead of those of the tree.
@@ -100,7 +112,10 @@ impl Default for MkfsOptions {
             blocks_per_group: None,
             flex_bg_size: 16,
             preallocate: false,
-            from: None,
+            from: Vec::new(),
+            limit: LIMIT_DEFAULT,
+            spool: None,
+            platform: None,
             threads: 0,
             owner: None,
             root_owner: None,

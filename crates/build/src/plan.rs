@@ -7,7 +7,7 @@ use crate::layout::{Layout, Request, inodes_by_ratio};
 use crate::measure::{Format, Needs};
 use crate::options::{Identity, MkfsOptions, Spare};
 use crate::place::{Placer, Places};
-use crate::source::{Root, Scan};
+use crate::source::{Data, Scan};
 use crate::space::Space;
 use crate::system::System;
 use crate::tree::{NodeId, Tree};
@@ -30,8 +30,8 @@ const ATTEMPTS_MAX: u32 = 100_000;
 pub struct Plan {
     pub(crate) layout: Layout,
     pub(crate) tree: Tree,
-    /// Root of the source tree.
-    pub(crate) source: Option<Root>,
+    /// The data of the source tree.
+    pub(crate) source: Option<Data>,
     pub(crate) needs: Needs,
     pub(crate) format: Format,
     pub(crate) id: Identity,
@@ -71,7 +71,7 @@ impl Plan {
         options.check()?;
         let (mut options, id) = (options.clone(), options.identity());
         let (mut tree, source) = match scan {
-            Some(scan) => (scan.tree, Some(scan.root)),
+            Some(scan) => (scan.tree, Some(scan.data)),
             None => (Tree::empty(id.time), None),
         };
         if let Some((uid, gid)) = options.root_owner {

@@ -251,7 +251,8 @@ impl Tree {
     }
 }
 
-fn directory(permission: u16, time: Timestamp) -> Node {
+/// A directory without a name, of root.
+pub(crate) fn directory(permission: u16, time: Timestamp) -> Node {
     Node {
         kind: Kind::Directory(0..0),
         attributes: Attributes {

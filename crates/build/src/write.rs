@@ -34,10 +34,7 @@ pub fn mkfs(
 ) -> Result<MkfsReport> {
     let start = Instant::now();
     let mut options = options.clone();
-    let scan = match &options.from {
-        Some(from) => Some(Scan::read(from, options.threads, progress)?),
-        None => None,
-    };
+    let scan = Scan::of(&options, progress)?;
     if options.size.is_none() && scan.is_none() {
         options.size = Some(device.len());
     }

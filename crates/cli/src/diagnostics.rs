@@ -402,7 +402,7 @@ pub fn making(image: &Path, e: MkfsError) -> anyhow::Error {
     match e {
         MkfsError::NoSize => {
             anyhow::anyhow!(
-                "{name}: size is missing; give --size 1G, or --from DIR to take it from"
+                "{name}: size is missing; give --size 1G, or --from SOURCE to take it from"
             )
         }
         MkfsError::Device(BlockError::Open { source, .. })

@@ -56,8 +56,12 @@ pub fn mkfs(
     let there = std::fs::metadata(path).ok();
     let is_file = there.as_ref().is_none_or(Metadata::is_file);
     let mut options = options.clone();
+    if options.spool.is_none() {
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        options.spool = Some(dir.unwrap_or(Path::new(".")).to_owned());
+    }
     let mut len_min = 0;
-    if options.size.is_none() && options.from.is_none() {
+    if options.size.is_none() && options.from.is_empty() {
         match &there {
             None => return Err(MkfsError::NoSize),
             Some(there) if is_file => {
@@ -70,10 +74,7 @@ pub fn mkfs(
             }
         }
     }
-    let scan = match &options.from {
-        Some(from) => Some(Scan::read(from, options.threads, progress)?),
-        None => None,
-    };
+    let scan = Scan::of(&options, progress)?;
     let plan = Plan::new(&options, scan)?;
     let mut report = if is_file {
         let len = plan.image_bytes().max(len_min);

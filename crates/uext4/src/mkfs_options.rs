@@ -1,8 +1,9 @@
 //! What an image is made with.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
-use uext4_build::MkfsError;
 use uext4_build::MkfsOptions as BuildOptions;
+use uext4_build::{Input, MkfsError};
 use uuid::Uuid;
 
 /// What an image is made with. The default is an empty file system as mke2fs makes it; it needs
@@ -36,9 +37,30 @@ impl MkfsOptions {
         self
     }
 
-    /// The directory of the host whose tree fills the image.
-    pub fn from(mut self, directory: impl Into<PathBuf>) -> MkfsOptions {
-        self.0.from = Some(directory.into());
+    /// What fills the image: a directory of the host, or a tar archive or container image. Called again, what comes later goes on top of
+    /// what came before.
+    pub fn from(mut self, source: impl Into<PathBuf>) -> MkfsOptions {
+        self.0.from.push(Input::from(source.into()));
+        self
+    }
+
+    /// As [`MkfsOptions::from`], from `SOURCE` or `/PATH=SOURCE`, which puts it below a path; `SOURCE` is as `uext4 mkfs --from` takes it:
+    /// a path, `-` for standard input, `tar:FILE`, or `oci:PATH[:TAG][@DIGEST]`.
+    pub fn from_named(mut self, source: impl AsRef<OsStr>) -> MkfsOptions {
+        self.0.from.push(Input::parse(source.as_ref()));
+        self
+    }
+
+    /// Most bytes that may come out of archives and container images. Default 64 GiB.
+    pub fn limit(mut self, bytes: u64) -> MkfsOptions {
+        self.0.limit = bytes;
+        self
+    }
+
+    /// Which of several platforms' container images is meant: `os/architecture` or `os/architecture/variant`. Default: Linux, on this machine's
+    /// architecture.
+    pub fn platform(mut self, platform: impl Into<String>) -> MkfsOptions {
+        self.0.platform = Some(platform.into());
         self
     }
 

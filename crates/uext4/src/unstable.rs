@@ -11,7 +11,7 @@ use uext4_vfs::{Error, Result, WalkFlags};
 pub use crate::image_options::ImageConfig;
 #[cfg(target_os = "linux")]
 pub use uext4_block::LatencyDevice;
-pub use uext4_build::{FeatureSet, MkfsOptions as BuildOptions, Spare};
+pub use uext4_build::{FeatureSet, Input, InputKind, MkfsOptions as BuildOptions, Spare};
 pub use uext4_ext4::{
     BackupSuperblock, Durations, Ext4, Ext4Error, GenerationVariant, IallocVariant, InodeRef,
     MountOptions, read_superblock,
@@ -33,10 +33,7 @@ pub fn plan_mkfs(
     progress: &dyn Progress,
 ) -> std::result::Result<ondisk::Superblock, MkfsError> {
     crate::mkfs::check_features(options)?;
-    let scan = match &options.from {
-        Some(from) => Some(Scan::read(from, options.threads, progress)?),
-        None => None,
-    };
+    let scan = Scan::of(options, progress)?;
     let raw = Plan::new(options, scan)?.superblock();
     Ok(ondisk::Superblock::from_raw(raw)?)
 }

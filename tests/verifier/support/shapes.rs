@@ -113,7 +113,7 @@ fn make_deep(tree: &Path, image: &Path) {
         std::fs::hard_link(&one, tree.join(name)).expect("link");
     }
     let options = MkfsOptions {
-        from: Some(tree.to_owned()),
+        from: vec![tree.into()],
         block_size: 1024,
         inodes: Some(1024),
         features: FeatureSet::parse("large_dir,^has_journal").expect("features"),

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::path::Path;
 
 use crate::error::{MkfsError, Result};
+use crate::options::MkfsOptions;
 use crate::progress::Progress;
 use crate::tree::{NodeId, Tree};
 
@@ -12,10 +13,21 @@ use crate::tree::{NodeId, Tree};
 #[derive(Debug)]
 pub struct Scan {
     pub(crate) tree: Tree,
-    pub(crate) root: Root,
+    pub(crate) data: Data,
 }
 
 impl Scan {
+    /// Fails if there is something to be read.
+    ///
+    /// # Errors
+    /// [`MkfsError::Tree`].
+    pub fn of(options: &MkfsOptions, progress: &dyn Progress) -> Result<Option<Scan>> {
+        let first = options.from.first();
+        first
+            .map(|input| Scan::read(input.kind.path(), 1, progress))
+            .transpose()
+    }
+
     /// Fails: trees are read on Linux only.
     ///
     /// # Errors
@@ -28,13 +40,13 @@ impl Scan {
 
 /// The root of a tree; there is none.
 #[derive(Debug)]
-pub(crate) enum Root {}
+pub(crate) enum Data {}
 
 /// The files of a tree; there are none.
-pub(crate) struct Files<'a>(PhantomData<&'a Root>);
+pub(crate) struct Files<'a>(PhantomData<&'a Data>);
 
 impl<'a> Files<'a> {
-    pub fn new(_: Option<&'a Root>) -> Files<'a> {
+    pub fn new(_: Option<&'a Data>) -> Files<'a> {
         Files(PhantomData)
     }
 

@@ -1,4 +1,4 @@
-//! The data of a tree's files.
+//! The data of the files of a directory of the host.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -15,17 +15,17 @@ use crate::tree::{NodeId, Tree};
 pub(crate) struct Root(pub OwnedFd);
 
 /// Reads files one after the other; the directory of the last one stays open.
-pub(crate) struct Files<'a> {
-    root: Option<&'a Root>,
+pub(crate) struct HostFiles<'a> {
+    root: &'a Root,
     /// The directory that was opened last.
     dir: Option<(NodeId, OwnedFd)>,
     /// The file that was opened last.
     file: Option<(NodeId, OwnedFd)>,
 }
 
-impl<'a> Files<'a> {
-    pub fn new(root: Option<&'a Root>) -> Files<'a> {
-        Files {
+impl<'a> HostFiles<'a> {
+    pub fn new(root: &'a Root) -> HostFiles<'a> {
+        HostFiles {
             root,
             dir: None,
             file: None,
@@ -73,10 +73,8 @@ impl<'a> Files<'a> {
         let dir = match self.dir.take() {
             Some((open, fd)) if open == parent => fd,
             _ => {
-                // Only a tree that was read has files with data.
-                let root = self.root.ok_or(MkfsError::NoSize)?;
                 let path = tree.relative_path(parent);
-                open_dir(root.0.as_fd(), &path).map_err(|e| fail(parent, e))?
+                open_dir(self.root.0.as_fd(), &path).map_err(|e| fail(parent, e))?
             }
         };
         let name = tree.bytes(node.name);

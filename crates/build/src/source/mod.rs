@@ -5,9 +5,15 @@
 #[cfg(not(target_os = "linux"))]
 mod absent;
 #[cfg(target_os = "linux")]
+mod archive;
+#[cfg(target_os = "linux")]
+mod data;
+#[cfg(target_os = "linux")]
 mod files;
 #[cfg(target_os = "linux")]
 mod open;
+#[cfg(target_os = "linux")]
+mod read;
 #[cfg(target_os = "linux")]
 mod scan;
 #[cfg(target_os = "linux")]
@@ -16,8 +22,8 @@ mod xattrs;
 #[cfg(not(target_os = "linux"))]
 pub use absent::Scan;
 #[cfg(not(target_os = "linux"))]
-pub(crate) use absent::{Files, Root};
+pub(crate) use absent::{Data, Files};
 #[cfg(target_os = "linux")]
-pub(crate) use files::{Files, Root};
+pub(crate) use data::{Data, Files};
 #[cfg(target_os = "linux")]
 pub use scan::Scan;

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use std::collections::HashMap;
 use uext4_ondisk::{DevNo, FileType, Timestamp, XattrList};
 
+use super::data::Data;
 use super::files::Root;
 use super::open::{open_at, open_dir};
 use super::xattrs;
@@ -27,7 +28,7 @@ use crate::tree::{Attributes, Bytes, Entry, Kind, Node, NodeId, Segment, Tree};
 #[derive(Debug)]
 pub struct Scan {
     pub(crate) tree: Tree,
-    pub(crate) root: Root,
+    pub(crate) data: Data,
 }
 
 impl Scan {
@@ -65,7 +66,7 @@ impl Scan {
         }
         Ok(Scan {
             tree: builder.tree,
-            root: Root(fd),
+            data: Data::Host(Root(fd)),
         })
     }
 }

@@ -71,10 +71,10 @@ impl Reader {
 }
 
 /// Front of the name, rest of the name, value.
-type OnDisk<'a> = (XattrIndex, &'a [u8], Cow<'a, [u8]>);
+pub(crate) type OnDisk<'a> = (XattrIndex, &'a [u8], Cow<'a, [u8]>);
 
 /// An attribute in the form it has on disk; `None` if ext4 would not show it.
-fn on_disk<'a>(name: &'a [u8], value: &'a [u8]) -> Option<OnDisk<'a>> {
+pub(crate) fn on_disk<'a>(name: &'a [u8], value: &'a [u8]) -> Option<OnDisk<'a>> {
     let (index, rest) = XattrIndex::split_name(name)?;
     match index {
         XattrIndex::POSIX_ACL_ACCESS | XattrIndex::POSIX_ACL_DEFAULT => {

@@ -16,12 +16,13 @@ use crate::bar::Bar;
 use crate::size::{Extra, FsSize};
 use crate::{diagnostics, interrupt, probe, quoted, show, size};
 use anyhow::{Context, Result, bail};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use lists::{Extended, Journal};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use uext4::unstable::{BuildOptions, FeatureSet, Spare, plan_mkfs, read_superblock};
+use uext4::unstable::{BuildOptions, FeatureSet, Input, Spare, plan_mkfs, read_superblock};
 use uext4::{BlockDevice, DeviceOptions, FileDevice, MkfsError, MkfsReport};
 use uext4_mountd::printable;
 use uuid_arg::UuidArg;
@@ -32,7 +33,7 @@ const SPARE_DEFAULT: Spare = Spare::Percent(5.0);
 /// How the warning starts that is about no file.
 const NO_JOURNAL: &str = "image has no journal";
 
-/// Make an image, empty or filled from a directory
+/// Make an image, empty or filled from a directory, an archive or a container image
 ///
 /// The size is SIZE, or --size, or that of the file or block device that is there. Else, with --from, it follows from
 /// the tree: its data and 5 % more, a journal, and a quarter more inodes than the tree has, at least 1000; --spare
@@ -119,9 +120,16 @@ pub struct Args {
     /// Extended options: root_owner[=UID:GID], hash_seed=UUID, stride=, stripe_width=, and more that change nothing
     #[arg(long, short = 'E', value_name = "LIST", value_parser = Extended::parse)]
     extended: Vec<Extended>,
-    /// Directory to fill the image from
-    #[arg(long, short = 'd')]
-    from: Option<PathBuf>,
+    /// What to fill the image from: a directory, a tar archive (- is standard input), a container image; several are put on top of each
+    /// other, and /PATH=SOURCE puts one below a path
+    #[arg(long, short = 'd', value_name = "[/PATH=]SOURCE", value_parser = OsStringValueParser::new().map(|text| Input::parse(&text)))]
+    from: Vec<Input>,
+    /// Most bytes that may come out of archives, such as 200G; 64G unless given
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, requires = "from")]
+    limit: Option<u64>,
+    /// Which of several platforms' container images: linux/amd64, linux/arm/v7; that of this machine unless given
+    #[arg(long, value_name = "OS/ARCH", requires = "from")]
+    platform: Option<String>,
     /// Owner of all files, by number, instead of the owners that they have in the directory
     #[arg(long, value_name = "UID:GID", value_parser = lists::owner, requires = "from")]
     owner: Option<(u32, u32)>,
@@ -161,6 +169,8 @@ impl Args {
 const EXAMPLES: &str = "Examples:\n  \
     uext4 mkfs disk.img 4G                        an empty image\n  \
     uext4 mkfs root.img --from rootfs --spare 1G  a directory, and room for a GiB\n  \
+    uext4 mkfs root.img --from root.tar.zst       an archive; --from - reads one\n  \
+    uext4 mkfs root.img --from oci:layout:latest  a container image\n  \
     uext4 mkfs -n -b 1024 disk.img                shows where its backups are";
 
 /// Features that can be asked for, and what needs an explanation.
@@ -205,18 +215,13 @@ struct Json<'a> {
 
 pub fn run(args: &Args) -> Result<()> {
     args.mke2fs.refuse()?;
-    if let Some(from) = args.from.as_ref().filter(|from| from.is_file()) {
-        if diagnostics::has_magic(from) {
+    for from in args.from.iter().map(|from| from.kind.path()) {
+        if from.is_file() && diagnostics::has_magic(from) {
             let (from, to) = (quoted::path(from), quoted::path(&args.image));
             bail!(
-                "{from}: --from takes a directory; `uext4 cp -a {from}:/. {to}:/` copies the files of an image into another"
+                "{from}: --from takes no image; `uext4 cp -a {from}:/. {to}:/` copies the files of an image into another"
             );
         }
-        let what = probe::describe(from).map_err(|e| diagnostics::on_host(from, e))?;
-        bail!(
-            "{}: --from takes a directory, and this is {what}",
-            from.display()
-        );
     }
     let options = options(args)?;
     let failed = |e: MkfsError| match needed::needed(&options, &e) {
@@ -239,7 +244,7 @@ pub fn run(args: &Args) -> Result<()> {
     drop(bar);
     let report = made.map_err(|e| {
         let is_full = matches!(e, MkfsError::NoSpace { .. } | MkfsError::NoInodes { .. });
-        match is_full && args.from.is_some() && args.asked_size().is_none() && there {
+        match is_full && !args.from.is_empty() && args.asked_size().is_none() && there {
             true => anyhow::anyhow!(
                 "{:#}; that is the size of what is there, and --spare 5% takes one that fits",
                 diagnostics::making(&args.image, e)
@@ -310,6 +315,7 @@ fn options(args: &Args) -> Result<BuildOptions> {
         uuid: args.uuid.map(UuidArg::uuid),
         label: args.label.clone(),
         from: args.from.clone(),
+        platform: args.platform.clone(),
         owner: args.owner,
         threads: args.threads,
         preallocate: args.preallocate,
@@ -324,6 +330,9 @@ fn options(args: &Args) -> Result<BuildOptions> {
         },
         ..BuildOptions::default()
     };
+    if let Some(limit) = args.limit {
+        options.limit = limit;
+    }
     let failed = |e| diagnostics::making(&args.image, e);
     if let Some(list) = &args.usage {
         options.set_usage(list).map_err(failed)?;
@@ -391,7 +400,7 @@ fn tell(args: &Args, report: &MkfsReport) -> Result<()> {
             warnings: &report.warnings,
         });
     }
-    let what = if args.from.is_some() {
+    let what = if !args.from.is_empty() {
         format!(
             ", {} files, {} directories, {} symlinks, {} of data",
             report.files,

@@ -14,6 +14,10 @@ pub fn needed(options: &BuildOptions, e: &MkfsError) -> Option<String> {
     let (MkfsError::NoSpace { .. }, Some(asked)) = (e, options.size) else {
         return None;
     };
+    // It can be read only once.
+    if options.from.iter().any(|from| from.kind.path() == "-") {
+        return None;
+    }
     let (mut options, block) = (options.clone(), u64::from(options.block_size));
     let mut size = asked.max(of_tree(&options)?);
     for _ in 0..ATTEMPTS_MAX {
@@ -32,7 +36,7 @@ pub fn needed(options: &BuildOptions, e: &MkfsError) -> Option<String> {
 
 /// The size of the smallest image of the tree; 0 without one. It may hold fewer inodes than an image whose size is asked for.
 fn of_tree(options: &BuildOptions) -> Option<u64> {
-    if options.from.is_none() {
+    if options.from.is_empty() {
         return Some(0);
     }
     let mut options = options.clone();

@@ -1,0 +1,132 @@
+//! What a stream is compressed with, by its first bytes.
+
+use std::io::{self, BufRead, BufReader, Read};
+
+/// How a stream is compressed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Compression {
+    /// Not at all.
+    Plain,
+    /// RFC 1952, any number of members.
+    Gzip,
+    /// RFC 8878, any number of frames.
+    Zstd,
+    /// Of xz(1), any number of streams.
+    Xz,
+    /// Of bzip2(1), any number of streams.
+    Bzip2,
+}
+
+/// The most memory that a stream may ask its reader for: what `xz -9` and `zstd --ultra -22` need.
+const WINDOW_LOG_MAX: u32 = 27;
+const XZ_MEMORY_MAX: u64 = 128 << 20;
+
+impl Compression {
+    /// By the first bytes of a stream.
+    pub fn of(magic: &[u8]) -> Compression {
+        match magic {
+            [0x1f, 0x8b, ..] => Compression::Gzip,
+            // A frame, or one to be skipped.
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Compression::Zstd,
+            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Compression::Xz,
+            [b'B', b'Z', b'h', b'1'..=b'9', ..] => Compression::Bzip2,
+            _ => Compression::Plain,
+        }
+    }
+
+    /// Of a stream, of which nothing is taken.
+    pub fn peek<R: Read>(input: &mut BufReader<R>) -> io::Result<Compression> {
+        // A pipe may give a few bytes at a time, but no writer of an archive gives fewer than six first.
+        Ok(Compression::of(input.fill_buf()?))
+    }
+
+    /// What the stream holds. Damage is an error, and so is a stream that ends early.
+    pub fn decode<'r>(
+        self,
+        input: impl BufRead + Send + 'r,
+    ) -> io::Result<Box<dyn Read + Send + 'r>> {
+        Ok(match self {
+            Compression::Plain => Box::new(input),
+            Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(input)),
+            Compression::Zstd => {
+                let mut decoder = zstd::Decoder::with_buffer(input)?;
+                decoder.window_log_max(WINDOW_LOG_MAX)?;
+                Box::new(decoder)
+            }
+            Compression::Xz => {
+                let stream = liblzma::stream::Stream::new_stream_decoder(
+                    XZ_MEMORY_MAX,
+                    liblzma::stream::CONCATENATED,
+                )?;
+                Box::new(liblzma::bufread::XzDecoder::new_stream(input, stream))
+            }
+            Compression::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(input)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn packed(compression: Compression, bytes: &[u8]) -> Vec<u8> {
+        match compression {
+            Compression::Plain => bytes.to_vec(),
+            Compression::Gzip => {
+                let mut to = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+                to.write_all(bytes).unwrap();
+                to.finish().unwrap()
+            }
+            Compression::Zstd => zstd::encode_all(bytes, 1).unwrap(),
+            Compression::Xz => {
+                let mut to = liblzma::write::XzEncoder::new(Vec::new(), 1);
+                to.write_all(bytes).unwrap();
+                to.finish().unwrap()
+            }
+            Compression::Bzip2 => {
+                let mut to = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+                to.write_all(bytes).unwrap();
+                to.finish().unwrap()
+            }
+        }
+    }
+
+    const ALL: [Compression; 5] = [
+        Compression::Plain,
+        Compression::Gzip,
+        Compression::Zstd,
+        Compression::Xz,
+        Compression::Bzip2,
+    ];
+
+    fn unpacked(bytes: &[u8]) -> io::Result<Vec<u8>> {
+        let mut input = BufReader::new(bytes);
+        let compression = Compression::peek(&mut input)?;
+        let mut out = Vec::new();
+        compression.decode(input)?.read_to_end(&mut out)?;
+        Ok(out)
+    }
+
+    #[test]
+    fn each_is_known_by_its_first_bytes_also_twice_in_a_row() {
+        for compression in ALL {
+            let one = packed(compression, b"one");
+            assert_eq!(Compression::of(&one), compression);
+            assert_eq!(unpacked(&one).unwrap(), b"one");
+            let two = [one, packed(compression, b"two")].concat();
+            assert_eq!(unpacked(&two).unwrap(), b"onetwo", "{compression:?}");
+        }
+    }
+
+    #[test]
+    fn a_stream_that_ends_early_is_an_error() {
+        let text: Vec<u8> = (0..100_000u32).flat_map(u32::to_le_bytes).collect();
+        for compression in &ALL[1..] {
+            let bytes = packed(*compression, &text);
+            for len in [20, bytes.len() / 2, bytes.len() - 5] {
+                unpacked(&bytes[..len]).expect_err("a part of a stream");
+            }
+        }
+    }
+}

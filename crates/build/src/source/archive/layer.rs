@@ -1,0 +1,322 @@
+//! An archive that was read: what its headers say, and where the data of its files is.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use tar::EntryType;
+use uext4_ondisk::{DevNo, FileType, Timestamp, XattrList};
+
+use super::attributes;
+use super::compression::Compression;
+use super::digest::{Digest, Digested};
+use super::members::{Member, Members};
+use super::part::Part;
+use super::spool::Spool;
+use super::stream::{Counted, Limit, Place};
+use crate::error::{MkfsError, Result};
+use crate::progress::{Progress, go_on};
+use crate::tree::{Attributes, Segment};
+
+/// Bytes that are read at once.
+const BUFFER: usize = 1 << 20;
+/// Longest name that a directory can hold.
+const NAME_MAX: usize = 255;
+/// Longest target of a symbolic link, and longest path: more are refused where they are read.
+const PATH_MAX: usize = 1 << 16;
+
+/// What an entry is.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Directory,
+    /// A regular file, whose data begins at a byte of the store; `None` without data.
+    Regular {
+        at: Option<u64>,
+        segments: Option<Vec<Segment>>,
+    },
+    /// Another name of a file.
+    HardLink(Vec<u8>),
+    Symlink(Vec<u8>),
+    Device(DevNo),
+    Fifo,
+}
+
+/// A name in an archive.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// Where its header begins.
+    pub offset: u64,
+    /// Names from the root, none of them `.` or `..`; no slash at the ends; empty for the root.
+    pub path: Vec<u8>,
+    pub content: Content,
+    pub attributes: Attributes,
+    pub xattrs: Option<XattrList>,
+}
+
+/// An archive that was read.
+#[derive(Debug)]
+pub(crate) struct Layer {
+    /// What messages name.
+    pub name: String,
+    pub entries: Vec<Entry>,
+    /// Where the data of files is; `None` without any.
+    pub store: Option<Arc<File>>,
+    pub warnings: Vec<String>,
+}
+
+/// How archives are read.
+#[derive(Clone, Copy)]
+pub(crate) struct Reading<'a> {
+    /// Of all archives together.
+    pub limit: &'a Limit,
+    /// Where data goes that can't be read by position.
+    pub spool: &'a Path,
+    pub progress: &'a dyn Progress,
+}
+
+/// Where an archive comes from.
+pub(crate) enum LayerInput {
+    /// A file or a part of one: what is not compressed is read there again.
+    Part(Part),
+    /// Anything that is read once.
+    Stream(Box<dyn Read + Send>),
+}
+
+impl Layer {
+    /// Reads an archive, compressed or not. `name` is for messages; `digest` what its bytes must have.
+    ///
+    /// # Errors
+    /// [`MkfsError::Archive`] names layer, entry and offset.
+    pub fn read(
+        name: &str,
+        input: LayerInput,
+        digest: Option<&Digest>,
+        reading: &Reading<'_>,
+    ) -> Result<Layer> {
+        let fail = |e: io::Error| MkfsError::archive(name, None, 0, e);
+        let (stream, part): (Box<dyn Read + Send>, _) = match input {
+            LayerInput::Part(part) => (Box::new(part.clone()), Some(part)),
+            LayerInput::Stream(stream) => (stream, None),
+        };
+        let mut digested = Digested::new(stream, digest);
+        let mut buffered = BufReader::with_capacity(BUFFER, &mut digested);
+        let compression = Compression::peek(&mut buffered).map_err(fail)?;
+        let in_place = part.filter(|_| compression == Compression::Plain);
+        let stream = compression.decode(buffered).map_err(fail)?;
+        let layer = Reader::new(name, in_place, reading)?.read(stream)?;
+        digested.finish().map_err(fail)?;
+        Ok(layer)
+    }
+}
+
+/// Reads one archive.
+struct Reader<'a> {
+    layer: Layer,
+    /// A file with the bytes of the archive.
+    in_place: Option<Part>,
+    spool: Option<Spool>,
+    reading: &'a Reading<'a>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(name: &str, in_place: Option<Part>, reading: &'a Reading<'a>) -> Result<Reader<'a>> {
+        let spool = match in_place {
+            Some(_) => None,
+            None => {
+                let spool = Spool::new_in(reading.spool);
+                let path = || reading.spool.to_owned();
+                Some(spool.map_err(|e| MkfsError::tree("make a temporary file in", path(), e))?)
+            }
+        };
+        Ok(Reader {
+            layer: Layer {
+                name: name.to_owned(),
+                entries: Vec::new(),
+                store: None,
+                warnings: Vec::new(),
+            },
+            in_place,
+            spool,
+            reading,
+        })
+    }
+
+    fn read(mut self, stream: impl Read) -> Result<Layer> {
+        let place = Place::new();
+        let stream = BufReader::with_capacity(BUFFER, stream);
+        let counted = Counted::new(stream, self.reading.limit, place.clone());
+        let mut members = Members::new(counted, place);
+        let name = self.layer.name.clone();
+        loop {
+            let member = match members.next() {
+                Ok(None) => break,
+                Ok(Some(member)) => member,
+                Err(e) => return Err(MkfsError::archive(&name, None, members.position(), e)),
+            };
+            let (offset, path) = (member.offset, member.path.clone());
+            self.add(member, &mut members)
+                .map_err(|e| MkfsError::archive(&name, Some(&path), offset, e))?;
+            go_on(self.reading.progress, 1)?;
+        }
+        let position = members.position();
+        members
+            .finish()
+            .map_err(|e| MkfsError::archive(&name, None, position, e))?;
+        if let Some(spool) = self.spool {
+            let path = || self.reading.spool.to_owned();
+            let file = spool
+                .finish()
+                .map_err(|e| MkfsError::tree("write a temporary file in", path(), e))?;
+            self.layer.store = Some(Arc::new(file));
+        }
+        if let Some(part) = self.in_place {
+            self.layer.store = Some(part.file);
+        }
+        Ok(self.layer)
+    }
+
+    fn add<R: Read>(&mut self, member: Member, members: &mut Members<'_, R>) -> io::Result<()> {
+        let path = normalized(&member.path)?;
+        let kind = member.header.entry_type();
+        let (file_type, content) = match kind {
+            // As archives before POSIX have it.
+            EntryType::Regular if member.path.ends_with(b"/") => {
+                (FileType::Directory, Content::Directory)
+            }
+            EntryType::Directory => (FileType::Directory, Content::Directory),
+            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
+                let at = self.store(&member, members)?;
+                let segments = member.sparse.as_ref().map(|sparse| sparse.segments.clone());
+                (FileType::Regular, Content::Regular { at, segments })
+            }
+            EntryType::Link => (FileType::Regular, Content::HardLink(member.link.clone())),
+            EntryType::Symlink => {
+                let target = member.link.clone();
+                if target.is_empty() || target.len() > PATH_MAX || target.contains(&0) {
+                    return Err(io::Error::other("a symbolic link has no target"));
+                }
+                (FileType::Symlink, Content::Symlink(target))
+            }
+            EntryType::Char => (FileType::CharDevice, Content::Device(device(&member)?)),
+            EntryType::Block => (FileType::BlockDevice, Content::Device(device(&member)?)),
+            EntryType::Fifo => (FileType::Fifo, Content::Fifo),
+            _ => {
+                let kind = (kind.as_byte() as char).escape_default();
+                let shown = String::from_utf8_lossy(&member.path).into_owned();
+                self.warn(format!(
+                    "{shown}: left out, as its type `{kind}` is unknown"
+                ));
+                return Ok(());
+            }
+        };
+        let attributes = attributes(&member, file_type)?;
+        let (xattrs, refused) = attributes::from_records(&member.records);
+        for name in refused {
+            let shown = String::from_utf8_lossy(&member.path).into_owned();
+            self.warn(format!("{shown}: attribute {name} has no place in ext4"));
+        }
+        self.layer.entries.push(Entry {
+            offset: member.offset,
+            path,
+            content,
+            attributes,
+            xattrs,
+        });
+        Ok(())
+    }
+
+    fn warn(&mut self, text: String) {
+        self.layer
+            .warnings
+            .push(format!("{}: {text}", self.layer.name));
+    }
+
+    /// Puts the data of a file where it can be read by position.
+    fn store<R: Read>(
+        &mut self,
+        member: &Member,
+        members: &mut Members<'_, R>,
+    ) -> io::Result<Option<u64>> {
+        if member.stored == 0 {
+            return Ok(None);
+        }
+        if let Some(part) = &self.in_place {
+            return Ok(Some(part.at + member.data_at));
+        }
+        let Some(spool) = &mut self.spool else {
+            return Ok(None);
+        };
+        let at = spool.position();
+        io::copy(&mut members.data(), spool)?;
+        Ok(Some(at))
+    }
+}
+
+/// The names of a path, without those that say nothing.
+///
+/// # Errors
+/// A path that leads out of the tree, and a name that no directory holds.
+fn normalized(path: &[u8]) -> io::Result<Vec<u8>> {
+    let wrong = |what: &str| Err(io::Error::other(what.to_owned()));
+    if path.starts_with(b"/") {
+        return wrong("the name is absolute");
+    }
+    if path.is_empty() || path.contains(&0) {
+        return wrong("the name is empty or holds a zero byte");
+    }
+    if path.len() > PATH_MAX {
+        return wrong("the path is too long");
+    }
+    let mut out = Vec::with_capacity(path.len());
+    for name in path.split(|byte| *byte == b'/') {
+        match name {
+            b"" | b"." => continue,
+            b".." => return wrong("the name leads upward by `..`"),
+            _ if name.len() > NAME_MAX => return wrong("a name has more than 255 bytes"),
+            _ => {}
+        }
+        if !out.is_empty() {
+            out.push(b'/');
+        }
+        out.extend_from_slice(name);
+    }
+    Ok(out)
+}
+
+fn device(member: &Member) -> io::Result<DevNo> {
+    let (major, minor) = (member.header.device_major()?, member.header.device_minor()?);
+    match (major, minor) {
+        // What the word on disk holds.
+        (Some(major @ ..=0xfff), Some(minor @ ..=0xf_ffff)) => Ok(DevNo { major, minor }),
+        _ => Err(io::Error::other(
+            "the device has no number that ext4 can hold",
+        )),
+    }
+}
+
+fn attributes(member: &Member, file_type: FileType) -> io::Result<Attributes> {
+    let (header, records) = (&member.header, &member.records);
+    let id = |record: Option<u64>, field: io::Result<u64>| {
+        let id = record.map_or(field, Ok)?;
+        u32::try_from(id).map_err(|_| io::Error::other(format!("the owner {id} is out of range")))
+    };
+    let mtime = match records.time("mtime")? {
+        Some(time) => time,
+        // Before 1970 in the binary form.
+        None => Timestamp::new(header.mtime()? as i64, 0),
+    };
+    Ok(Attributes {
+        mode: file_type.to_mode() | (header.mode()? & 0o7777) as u16,
+        uid: id(records.number("uid")?, header.uid())?,
+        gid: id(records.number("gid")?, header.gid())?,
+        size: match file_type {
+            FileType::Regular => member.size,
+            FileType::Symlink => member.link.len() as u64,
+            _ => 0,
+        },
+        atime: records.time("atime")?.unwrap_or(mtime),
+        mtime,
+        ctime: records.time("ctime")?.unwrap_or(mtime),
+    })
+}

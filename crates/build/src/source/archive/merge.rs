@@ -1,0 +1,500 @@
+//! Layers on top of each other, in memory.
+//!
+//! # Data model
+//! Nodes as a file system has them, and directories of names in order. Each name knows the last layer that had it or
+//! something below it, so that what hides lower layers leaves names of its own layer alone.
+//!
+//! Names are looked up as a process with this root would: symbolic links on the way to a name are followed inside the tree,
+//! and no `..` in them leads out of it.
+//!
+//! Source: the image specification of the OCI, "Image Layer Filesystem Changeset".
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+
+use uext4_ondisk::{DevNo, Timestamp, XattrList};
+
+use super::layer::{Content, Entry, Layer};
+use crate::error::{MkfsError, Result};
+use crate::source::data::{Merged, Origin};
+use crate::source::{Data, Scan};
+use crate::tree::{Attributes, Bytes, Kind, Node, NodeId, Segment, Tree, directory};
+
+/// Symbolic links on the way to a name.
+const LINKS_MAX: u32 = 40;
+/// Front of names that hide.
+const WHITEOUT: &[u8] = b".wh.";
+/// The name that hides all of lower layers in its directory.
+const OPAQUE: &[u8] = b".wh..wh..opq";
+
+/// What a node is.
+enum What {
+    Directory(BTreeMap<Box<[u8]>, Name>),
+    Regular {
+        origin: Origin,
+        segments: Option<Vec<Segment>>,
+    },
+    Symlink(Box<[u8]>),
+    Device(DevNo),
+    Other,
+}
+
+/// A name in a directory.
+#[derive(Clone, Copy)]
+struct Name {
+    node: usize,
+    /// The last layer that had it or something below it.
+    layer: u32,
+}
+
+struct Merging {
+    what: What,
+    attributes: Attributes,
+    xattrs: Option<XattrList>,
+}
+
+/// A tree that layers are applied to.
+pub(crate) struct Merge {
+    nodes: Vec<Merging>,
+    /// Number of the layer that is applied.
+    layer: u32,
+    merged: Merged,
+    warnings: Vec<String>,
+    /// Of directories that no layer describes.
+    time: Timestamp,
+}
+
+/// A directory that was reached: it and those above it.
+type Above = Vec<usize>;
+
+fn wrong(what: impl Into<String>) -> io::Error {
+    io::Error::other(what.into())
+}
+
+fn shown(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
+impl Merge {
+    /// An empty tree; `time` is that of directories that no layer describes.
+    pub fn new(time: i64) -> Merge {
+        let time = Timestamp::new(time, 0);
+        let mut merge = Merge {
+            nodes: Vec::new(),
+            layer: 0,
+            merged: Merged::default(),
+            warnings: Vec::new(),
+            time,
+        };
+        merge.add_implicit();
+        merge
+    }
+
+    /// Applies an archive, below a path. With `hides`, names that start with `.wh.` hide those of the layers before.
+    ///
+    /// # Errors
+    /// [`MkfsError::Archive`].
+    pub fn apply(&mut self, layer: Layer, below: &[u8], hides: bool) -> Result<()> {
+        self.layer += 1;
+        let store = layer.store.map(|file| self.merged.add_store(file));
+        self.warnings.extend(layer.warnings);
+        for entry in layer.entries {
+            let path = joined(below, &entry.path);
+            let (offset, shown_path) = (entry.offset, entry.path.clone());
+            self.add(entry, below, &path, store, hides)
+                .map_err(|e| MkfsError::archive(&layer.name, Some(&shown_path), offset, e))?;
+        }
+        Ok(())
+    }
+
+    /// Applies a tree that was read, below a path.
+    ///
+    /// # Errors
+    /// [`MkfsError::Tree`]: a name that is no directory is on the way.
+    pub fn apply_scan(&mut self, scan: Scan, below: &[u8]) -> Result<()> {
+        self.layer += 1;
+        let Data::Host(root) = scan.data else {
+            return Err(MkfsError::NoSize);
+        };
+        let tree = scan.tree;
+        self.warnings.extend(tree.warnings.iter().cloned());
+        let host = self.merged.hosts.len() as u32;
+        let mut made: HashMap<NodeId, usize> = HashMap::new();
+        let mut level = vec![(NodeId::ROOT, below.to_vec())];
+        let mut paths = vec![(NodeId::ROOT, below.to_vec())];
+        while let Some((dir, path)) = level.pop() {
+            for entry in tree.entries_of(dir) {
+                let path = joined(&path, tree.bytes(entry.name));
+                paths.push((entry.node, path.clone()));
+                if tree.node(entry.node).is_dir() {
+                    level.push((entry.node, path));
+                }
+            }
+        }
+        for (id, path) in paths {
+            let fail = |e| MkfsError::tree("put in place", tree.path(id), e);
+            let node = tree.node(id);
+            if let Some(first) = made.get(&id) {
+                self.link(&path, *first).map_err(fail)?;
+                continue;
+            }
+            let what = match &node.kind {
+                Kind::Directory(_) => What::Directory(BTreeMap::new()),
+                Kind::Regular(range) => What::Regular {
+                    origin: Origin::Host { host, node: id },
+                    segments: range.as_ref().map(|_| tree.segments_of(id).collect()),
+                },
+                Kind::Symlink(target) => What::Symlink(tree.bytes(*target).into()),
+                Kind::Device(device) => What::Device(*device),
+                Kind::Other => What::Other,
+            };
+            let xattrs = node.xattrs.map(|i| tree.xattrs[i as usize].clone());
+            let at = self
+                .put(&path, what, node.attributes, xattrs)
+                .map_err(fail)?;
+            made.insert(id, at);
+        }
+        self.merged.hosts.push((tree, root));
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        entry: Entry,
+        below: &[u8],
+        path: &[u8],
+        store: Option<u32>,
+        hides: bool,
+    ) -> io::Result<()> {
+        let name = last_name(path);
+        if hides && name.starts_with(WHITEOUT) {
+            return self.hide(path);
+        }
+        let what = match entry.content {
+            Content::Directory => What::Directory(BTreeMap::new()),
+            Content::Regular { at, segments } => What::Regular {
+                origin: match at.zip(store) {
+                    Some((at, store)) => Origin::Store { store, at },
+                    None => Origin::Empty,
+                },
+                segments,
+            },
+            Content::HardLink(target) => {
+                let first = self.link_target(below, &target)?;
+                return self.link(path, first);
+            }
+            Content::Symlink(target) => What::Symlink(target.into()),
+            Content::Device(device) => What::Device(device),
+            Content::Fifo => What::Other,
+        };
+        self.put(path, what, entry.attributes, entry.xattrs)?;
+        Ok(())
+    }
+
+    /// The file that a hard link names.
+    fn link_target(&mut self, below: &[u8], target: &[u8]) -> io::Result<usize> {
+        let whole = joined(below, target);
+        let names = whole.split(|byte| *byte == b'/');
+        if names.clone().any(|name| name == b"..") {
+            return Err(wrong("the target of a hard link leads upward by `..`"));
+        }
+        let names: Vec<&[u8]> = names.filter(|n| !matches!(*n, b"" | b".")).collect();
+        let missing = || {
+            wrong(format!(
+                "hard link to {}, which is not there",
+                shown(target)
+            ))
+        };
+        let Some((name, above)) = names.split_last() else {
+            return Err(wrong("hard link to the root directory"));
+        };
+        let dir = self.walk(&above.join(&b'/'), false)?.ok_or_else(missing)?;
+        let found = self.names(dir).and_then(|names| names.get(*name));
+        let node = found.ok_or_else(missing)?.node;
+        match self.nodes[node].what {
+            What::Directory(_) => Err(wrong(format!(
+                "hard link to {}, a directory",
+                shown(target)
+            ))),
+            _ => Ok(node),
+        }
+    }
+
+    /// Gives a file another name.
+    fn link(&mut self, path: &[u8], node: usize) -> io::Result<()> {
+        let dir = self.parent(path)?;
+        self.insert(dir, last_name(path), node)
+    }
+
+    /// Puts a node in place of what has its name; a directory keeps what is in it.
+    fn put(
+        &mut self,
+        path: &[u8],
+        what: What,
+        attributes: Attributes,
+        xattrs: Option<XattrList>,
+    ) -> io::Result<usize> {
+        let is_dir = matches!(what, What::Directory(_));
+        let dir = self.parent(path)?;
+        let name = last_name(path);
+        let there = match name {
+            b"" => Some(0),
+            _ => self
+                .names(dir)
+                .and_then(|names| names.get(name))
+                .map(|n| n.node),
+        };
+        if let Some(there) = there
+            && is_dir
+            && matches!(self.nodes[there].what, What::Directory(_))
+        {
+            let node = &mut self.nodes[there];
+            (node.attributes, node.xattrs) = (attributes, xattrs);
+            if there != 0 {
+                self.insert(dir, name, there)?;
+            }
+            return Ok(there);
+        }
+        if name.is_empty() {
+            return Err(wrong("the root is no directory"));
+        }
+        self.nodes.push(Merging {
+            what,
+            attributes,
+            xattrs,
+        });
+        let node = self.nodes.len() - 1;
+        self.insert(dir, name, node)?;
+        Ok(node)
+    }
+
+    fn insert(&mut self, dir: usize, name: &[u8], node: usize) -> io::Result<()> {
+        let layer = self.layer;
+        match &mut self.nodes[dir].what {
+            What::Directory(names) => {
+                names.insert(name.into(), Name { node, layer });
+                Ok(())
+            }
+            _ => Err(wrong("what is above the name is no directory")),
+        }
+    }
+
+    fn names(&self, dir: usize) -> Option<&BTreeMap<Box<[u8]>, Name>> {
+        match &self.nodes[dir].what {
+            What::Directory(names) => Some(names),
+            _ => None,
+        }
+    }
+
+    /// Removes what lower layers have at a name, or of a directory that is opaque in it.
+    fn hide(&mut self, path: &[u8]) -> io::Result<()> {
+        let above = &path[..path.len() - last_name(path).len()];
+        let Some(dir) = self.walk(above, false)? else {
+            return Ok(());
+        };
+        match last_name(path) {
+            OPAQUE => self.remove_lower(dir),
+            name => {
+                let name = &name[WHITEOUT.len()..];
+                let Some(found) = self.names(dir).and_then(|n| n.get(name)).copied() else {
+                    return Ok(());
+                };
+                if found.layer == self.layer {
+                    self.remove_lower(found.node);
+                } else if let What::Directory(names) = &mut self.nodes[dir].what {
+                    names.remove(name);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes names of lower layers below a directory.
+    fn remove_lower(&mut self, dir: usize) {
+        let layer = self.layer;
+        let mut dirs = vec![dir];
+        while let Some(dir) = dirs.pop() {
+            if let What::Directory(names) = &mut self.nodes[dir].what {
+                names.retain(|_, name| name.layer == layer);
+                dirs.extend(names.values().map(|name| name.node));
+            }
+        }
+    }
+
+    /// The directory that a name goes to, made if it is missing.
+    fn parent(&mut self, path: &[u8]) -> io::Result<usize> {
+        let above = &path[..path.len() - last_name(path).len()];
+        let dir = self.walk(above, true)?;
+        dir.ok_or_else(|| wrong("the directory is missing"))
+    }
+
+    /// Walks a path to a directory, which is made, and with it all names on the way are of this layer, or nothing.
+    fn walk(&mut self, path: &[u8], make: bool) -> io::Result<Option<usize>> {
+        let mut above: Above = vec![0];
+        let mut left: Vec<Box<[u8]>> = reversed(path);
+        let mut links = 0;
+        while let Some(name) = left.pop() {
+            let dir = above[above.len() - 1];
+            if *name == *b".." {
+                if above.len() > 1 {
+                    above.pop();
+                }
+                continue;
+            }
+            let layer = self.layer;
+            let names = match &mut self.nodes[dir].what {
+                What::Directory(names) => names,
+                _ => return Err(wrong("what is above the name is no directory")),
+            };
+            let node = match names.get_mut(&name) {
+                Some(found) => {
+                    if make {
+                        found.layer = layer;
+                    }
+                    found.node
+                }
+                None if !make => return Ok(None),
+                None => {
+                    let node = self.add_implicit();
+                    self.insert(dir, &name, node)?;
+                    node
+                }
+            };
+            match &self.nodes[node].what {
+                What::Directory(_) => above.push(node),
+                What::Symlink(target) => {
+                    links += 1;
+                    if links > LINKS_MAX {
+                        return Err(wrong(format!(
+                            "too many symbolic links, at {}",
+                            shown(&name)
+                        )));
+                    }
+                    if target.starts_with(b"/") {
+                        above.truncate(1);
+                    }
+                    left.extend(reversed(target));
+                }
+                _ => return Err(wrong(format!("{} is no directory", shown(&name)))),
+            }
+        }
+        Ok(above.last().copied())
+    }
+
+    fn add_implicit(&mut self) -> usize {
+        self.nodes.push(Merging {
+            what: What::Directory(BTreeMap::new()),
+            attributes: directory(0o755, self.time).attributes,
+            xattrs: None,
+        });
+        self.nodes.len() - 1
+    }
+
+    /// The tree, in the order that a directory of the host is read in: level by level, by name.
+    pub fn finish(mut self, root: std::path::PathBuf) -> Result<Scan> {
+        let mut tree = Tree::at(root);
+        tree.warnings = std::mem::take(&mut self.warnings);
+        let mut ids: HashMap<usize, NodeId> = HashMap::new();
+        let mut level = vec![(0, self.place(&mut tree, 0, NodeId::ROOT, Bytes::default()))];
+        while !level.is_empty() {
+            let mut next = Vec::new();
+            for (dir, id) in level {
+                let What::Directory(names) =
+                    std::mem::replace(&mut self.nodes[dir].what, What::Other)
+                else {
+                    continue;
+                };
+                let first = tree.entries.len() as u32;
+                for (name, found) in names {
+                    let name = tree.push_bytes(&name);
+                    let is_dir = matches!(self.nodes[found.node].what, What::Directory(_));
+                    let node = match ids.get(&found.node) {
+                        Some(node) => {
+                            tree.nodes[node.at()].links += 1;
+                            tree.hard_links += 1;
+                            *node
+                        }
+                        None => {
+                            let node = self.place(&mut tree, found.node, id, name);
+                            ids.insert(found.node, node);
+                            node
+                        }
+                    };
+                    if is_dir {
+                        tree.nodes[id.at()].links += 1;
+                        next.push((found.node, node));
+                    }
+                    tree.entries.push(crate::tree::Entry { name, node });
+                }
+                let last = u32::try_from(tree.entries.len());
+                let last = last.map_err(|_| {
+                    MkfsError::unfit(tree.root.clone(), "more than 4294967295 names")
+                })?;
+                tree.nodes[id.at()].kind = Kind::Directory(first..last);
+            }
+            level = next;
+        }
+        Ok(Scan {
+            tree,
+            data: Data::Merged(self.merged),
+        })
+    }
+
+    /// Makes a node of the tree.
+    fn place(&mut self, tree: &mut Tree, at: usize, parent: NodeId, name: Bytes) -> NodeId {
+        let id = NodeId(tree.nodes.len() as u32);
+        let merging = &mut self.nodes[at];
+        let mut from = Origin::Empty;
+        let (kind, links) = match &merging.what {
+            What::Directory(_) => (Kind::Directory(0..0), 0),
+            What::Regular { origin, segments } => {
+                from = *origin;
+                let range = segments.as_ref().map(|segments| {
+                    let first = tree.segments.len() as u32;
+                    tree.segments.extend(segments);
+                    first..tree.segments.len() as u32
+                });
+                (Kind::Regular(range), 1)
+            }
+            What::Symlink(target) => (Kind::Symlink(tree.push_bytes(target)), 1),
+            What::Device(device) => (Kind::Device(*device), 1),
+            What::Other => (Kind::Other, 1),
+        };
+        let xattrs = merging.xattrs.take().map(|list| {
+            tree.xattrs.push(list);
+            tree.xattrs.len() as u32 - 1
+        });
+        tree.nodes.push(Node {
+            kind,
+            attributes: merging.attributes,
+            links,
+            parent,
+            name,
+            xattrs,
+        });
+        self.merged.origins.push(from);
+        id
+    }
+}
+
+fn joined(above: &[u8], path: &[u8]) -> Vec<u8> {
+    match (above, path) {
+        (b"", path) | (path, b"") => path.to_vec(),
+        _ => [above, path].join(&b'/'),
+    }
+}
+
+/// The name after the last slash.
+fn last_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+}
+
+/// The names of a path, last to first.
+fn reversed(path: &[u8]) -> Vec<Box<[u8]>> {
+    let names = path.split(|byte| *byte == b'/');
+    names
+        .filter(|name| !matches!(*name, b"" | b"."))
+        .rev()
+        .map(Into::into)
+        .collect()
+}

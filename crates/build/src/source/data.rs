@@ -1,0 +1,129 @@
+//! Where the data of a tree's files is.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use super::files::{HostFiles, Root};
+use crate::error::{MkfsError, Result};
+use crate::tree::{NodeId, Tree};
+
+/// Where the data of a node is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Origin {
+    /// It has none.
+    Empty,
+    /// In a store, all segments one after the other.
+    Store { store: u32, at: u64 },
+    /// In a file of a directory of the host, that of a node in its tree.
+    Host { host: u32, node: NodeId },
+}
+
+/// What several sources were merged from.
+#[derive(Debug, Default)]
+pub(crate) struct Merged {
+    /// By node of the merged tree.
+    pub origins: Vec<Origin>,
+    /// Files that hold the data of archives.
+    stores: Vec<Arc<File>>,
+    /// Directories of the host.
+    pub hosts: Vec<(Tree, Root)>,
+}
+
+impl Merged {
+    /// Adds a store; its number.
+    pub fn add_store(&mut self, file: Arc<File>) -> u32 {
+        self.stores.push(file);
+        self.stores.len() as u32 - 1
+    }
+}
+
+/// The data of a tree.
+#[derive(Debug)]
+pub(crate) enum Data {
+    /// The files of one directory, with its tree.
+    Host(Root),
+    Merged(Merged),
+}
+
+/// Reads files one after the other.
+pub(crate) struct Files<'a> {
+    data: Option<&'a Data>,
+    hosts: Vec<HostFiles<'a>>,
+}
+
+impl<'a> Files<'a> {
+    pub fn new(data: Option<&'a Data>) -> Files<'a> {
+        let hosts = match data {
+            None => Vec::new(),
+            Some(Data::Host(root)) => vec![HostFiles::new(root)],
+            Some(Data::Merged(merged)) => {
+                let roots = merged.hosts.iter();
+                roots.map(|(_, root)| HostFiles::new(root)).collect()
+            }
+        };
+        Files { data, hosts }
+    }
+
+    /// Reads from the byte `from` of a file until `bytes` are full or the file ends; the number of bytes that it
+    /// has.
+    pub fn read(&mut self, tree: &Tree, id: NodeId, from: u64, bytes: &mut [u8]) -> Result<usize> {
+        let merged = match self.data {
+            // Only a tree that was read has files with data.
+            None => return Err(MkfsError::NoSize),
+            Some(Data::Host(_)) => return self.hosts[0].read(tree, id, from, bytes),
+            Some(Data::Merged(merged)) => merged,
+        };
+        match merged.origins.get(id.at()).copied() {
+            None | Some(Origin::Empty) => Ok(0),
+            Some(Origin::Host { host, node }) => {
+                let tree = &merged.hosts[host as usize].0;
+                self.hosts[host as usize].read(tree, node, from, bytes)
+            }
+            Some(Origin::Store { store, at }) => {
+                let file = &merged.stores[store as usize];
+                read_stored(file, at, tree, id, from, bytes)
+                    .map_err(|e| MkfsError::tree("read", tree.path(id), e))
+            }
+        }
+    }
+
+    /// Whether the file has changed since the tree was read; closes it.
+    pub fn has_changed(&mut self, tree: &Tree, id: NodeId) -> Result<bool> {
+        match self.data {
+            Some(Data::Host(_)) => self.hosts[0].has_changed(tree, id),
+            Some(Data::Merged(merged)) => match merged.origins.get(id.at()) {
+                Some(Origin::Host { host, node }) => {
+                    let tree = &merged.hosts[*host as usize].0;
+                    self.hosts[*host as usize].has_changed(tree, *node)
+                }
+                _ => Ok(false),
+            },
+            None => Ok(false),
+        }
+    }
+}
+
+/// Reads a part of a file whose data begins at `at` of a store; holes are zeros.
+fn read_stored(
+    store: &File,
+    mut at: u64,
+    tree: &Tree,
+    id: NodeId,
+    from: u64,
+    bytes: &mut [u8],
+) -> std::io::Result<usize> {
+    let size = tree.node(id).attributes.size;
+    let end = (from + bytes.len() as u64).min(size);
+    let len = end.saturating_sub(from) as usize;
+    bytes[..len].fill(0);
+    for segment in tree.segments_of(id) {
+        let (start, stop) = (segment.start.max(from), segment.end.min(end));
+        if start < stop {
+            let part = &mut bytes[(start - from) as usize..(stop - from) as usize];
+            store.read_exact_at(part, at + (start - segment.start))?;
+        }
+        at += segment.end - segment.start;
+    }
+    Ok(len)
+}

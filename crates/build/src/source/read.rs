@@ -1,0 +1,130 @@
+//! Reading what an image is filled from.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use super::archive::{Blobs, Layer, LayerInput, Limit, Merge, Part, Reading, Wanted, layout_in};
+use super::scan::Scan;
+use crate::error::{MkfsError, Result};
+use crate::input::{Input, InputKind};
+use crate::options::MkfsOptions;
+use crate::parallel;
+use crate::progress::Progress;
+
+impl Scan {
+    /// Reads what [`MkfsOptions::from`] names; `None` if it names nothing.
+    ///
+    /// # Errors
+    /// [`MkfsError::Tree`] and [`MkfsError::Archive`].
+    pub fn of(options: &MkfsOptions, progress: &dyn Progress) -> Result<Option<Scan>> {
+        let [first, others @ ..] = &options.from[..] else {
+            return Ok(None);
+        };
+        if let InputKind::Path(path) = &first.kind
+            && others.is_empty()
+            && first.below.is_empty()
+            && path.as_os_str() != "-"
+            && is_directory(path)?
+        {
+            return Scan::read(path, options.threads, progress).map(Some);
+        }
+        progress.phase("scan", 0);
+        let spool = options.spool.clone().unwrap_or_else(std::env::temp_dir);
+        let limit = Limit::new(options.limit);
+        let reading = Reading {
+            limit: &limit,
+            spool: &spool,
+            progress,
+        };
+        let mut merge = Merge::new(options.identity().time);
+        for input in &options.from {
+            add(&mut merge, input, options, &reading)?;
+        }
+        let root = match others {
+            [] => first.kind.path().to_owned(),
+            _ => PathBuf::new(),
+        };
+        merge.finish(root).map(Some)
+    }
+}
+
+fn is_directory(path: &Path) -> Result<bool> {
+    let metadata = std::fs::metadata(path);
+    let metadata = metadata.map_err(|e| MkfsError::tree("open", path.to_owned(), e))?;
+    Ok(metadata.is_dir())
+}
+
+/// Adds a source.
+fn add(
+    merge: &mut Merge,
+    input: &Input,
+    options: &MkfsOptions,
+    reading: &Reading<'_>,
+) -> Result<()> {
+    let path = input.kind.path();
+    let name = path.display().to_string();
+    let mut wanted = Wanted {
+        platform: options.platform.as_deref(),
+        ..Wanted::default()
+    };
+    if let InputKind::Container { tag, digest, .. } = &input.kind {
+        (wanted.tag, wanted.digest) = (tag.as_deref(), digest.as_deref());
+    }
+    let is_stream = path.as_os_str() == "-";
+    let blobs = if !is_stream && is_directory(path)? {
+        match &input.kind {
+            InputKind::Path(_) => {
+                let scan = Scan::read(path, options.threads, reading.progress)?;
+                return merge.apply_scan(scan, &input.below);
+            }
+            InputKind::Tar(_) => {
+                let what = "is a directory, not an archive";
+                return Err(MkfsError::unfit(path.to_owned(), what));
+            }
+            InputKind::Container { .. } => layout_in(path),
+        }
+    } else {
+        let layer = Layer::read(&name, open(path)?, None, reading)?;
+        let blobs = match input.kind {
+            InputKind::Tar(_) => None,
+            _ => Blobs::of_archive(&layer),
+        };
+        if blobs.is_none() && !matches!(input.kind, InputKind::Container { .. }) {
+            return merge.apply(layer, &input.below, false);
+        }
+        blobs
+    };
+    let no_image = || {
+        let what = "holds no container image: neither an OCI layout nor what `docker save` writes";
+        MkfsError::unfit(path.to_owned(), what)
+    };
+    let layers = blobs.ok_or_else(no_image)?.layers(&wanted);
+    let layers = layers.map_err(|e| MkfsError::unfit(path.to_owned(), e.to_string()))?;
+    let read = parallel::run(
+        options.thread_count(),
+        layers.len(),
+        || (),
+        |(), i| {
+            let layer = &layers[i];
+            let part = LayerInput::Part(layer.part.clone());
+            Layer::read(&layer.name, part, layer.digest.as_ref(), reading)
+        },
+    )?;
+    for layer in read {
+        merge.apply(layer, &input.below, true)?;
+    }
+    Ok(())
+}
+
+/// A file, a pipe, or standard input.
+fn open(path: &Path) -> Result<LayerInput> {
+    if path.as_os_str() == "-" {
+        return Ok(LayerInput::Stream(Box::new(std::io::stdin())));
+    }
+    let fail = |e| MkfsError::tree("open", path.to_owned(), e);
+    let file = File::open(path).map_err(fail)?;
+    match file.metadata().map_err(fail)?.is_file() {
+        true => Ok(LayerInput::Part(Part::whole(file).map_err(fail)?)),
+        false => Ok(LayerInput::Stream(Box::new(file))),
+    }
+}
