@@ -306,8 +306,13 @@ fn attributes(member: &Member, file_type: FileType) -> io::Result<Attributes> {
         // Before 1970 in the binary form.
         None => Timestamp::new(header.mtime()? as i64, 0),
     };
+    let permission = match file_type {
+        // Linux has no others.
+        FileType::Symlink => 0o777,
+        _ => (header.mode()? & 0o7777) as u16,
+    };
     Ok(Attributes {
-        mode: file_type.to_mode() | (header.mode()? & 0o7777) as u16,
+        mode: file_type.to_mode() | permission,
         uid: id(records.number("uid")?, header.uid())?,
         gid: id(records.number("gid")?, header.gid())?,
         size: match file_type {

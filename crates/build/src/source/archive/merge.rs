@@ -20,6 +20,8 @@ use crate::source::data::{Merged, Origin};
 use crate::source::{Data, Scan};
 use crate::tree::{Attributes, Bytes, Kind, Node, NodeId, Segment, Tree, directory};
 
+/// The set-group-id bit.
+const SET_GID: u16 = 0o2000;
 /// Symbolic links on the way to a name.
 const LINKS_MAX: u32 = 40;
 /// Front of names that hide.
@@ -86,7 +88,7 @@ impl Merge {
             warnings: Vec::new(),
             time,
         };
-        merge.add_implicit();
+        merge.add_implicit(None);
         merge
     }
 
@@ -180,7 +182,16 @@ impl Merge {
                 segments,
             },
             Content::HardLink(target) => {
-                let first = self.link_target(below, &target)?;
+                let whole = joined(below, &target);
+                if whole
+                    .strip_prefix(path)
+                    .is_some_and(|rest| rest.starts_with(b"/"))
+                {
+                    return Err(wrong(
+                        "hard link to a file below it, which it would replace",
+                    ));
+                }
+                let first = self.link_target(&whole)?;
                 return self.link(path, first);
             }
             Content::Symlink(target) => What::Symlink(target.into()),
@@ -192,9 +203,8 @@ impl Merge {
     }
 
     /// The file that a hard link names.
-    fn link_target(&mut self, below: &[u8], target: &[u8]) -> io::Result<usize> {
-        let whole = joined(below, target);
-        let names = whole.split(|byte| *byte == b'/');
+    fn link_target(&mut self, target: &[u8]) -> io::Result<usize> {
+        let names = target.split(|byte| *byte == b'/');
         if names.clone().any(|name| name == b"..") {
             return Err(wrong("the target of a hard link leads upward by `..`"));
         }
@@ -355,7 +365,7 @@ impl Merge {
                 }
                 None if !make => return Ok(None),
                 None => {
-                    let node = self.add_implicit();
+                    let node = self.add_implicit(Some(dir));
                     self.insert(dir, &name, node)?;
                     node
                 }
@@ -375,16 +385,25 @@ impl Merge {
                     }
                     left.extend(reversed(target));
                 }
+                _ if !make => return Ok(None),
                 _ => return Err(wrong(format!("{} is no directory", shown(&name)))),
             }
         }
         Ok(above.last().copied())
     }
 
-    fn add_implicit(&mut self) -> usize {
+    /// A directory that no layer describes, as mkdir(2) by root makes it: it takes the group of one with the set-group-id bit, and the bit.
+    fn add_implicit(&mut self, above: Option<usize>) -> usize {
+        let mut attributes = directory(0o755, self.time).attributes;
+        if let Some(above) = above.map(|above| self.nodes[above].attributes)
+            && above.mode & SET_GID != 0
+        {
+            attributes.mode |= SET_GID;
+            attributes.gid = above.gid;
+        }
         self.nodes.push(Merging {
             what: What::Directory(BTreeMap::new()),
-            attributes: directory(0o755, self.time).attributes,
+            attributes,
             xattrs: None,
         });
         self.nodes.len() - 1
