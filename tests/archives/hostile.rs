@@ -59,7 +59,7 @@ fn names_that_lead_out_are_refused() {
     fails(&named(b"x", EntryType::Link, "x"), "which is not there");
     fails(
         &named(b".", EntryType::Regular, ""),
-        "the root is no directory",
+        "the root must be a directory",
     );
 }
 
@@ -123,7 +123,10 @@ fn expansion_ends_at_the_limit() {
     made(&options).unwrap();
     options.limit = 1 << 20;
     let error = made(&options).unwrap_err().to_string();
-    assert!(error.contains("limit of 1048576 bytes"), "{error}");
+    assert!(
+        error.contains("beyond the limit of 1048576 bytes"),
+        "{error}"
+    );
     // Headers without end, one after the other and in one.
     let mut to = Builder::new(Vec::new());
     to.append(&extended(20 << 20), &vec![b'a'; 20 << 20][..])

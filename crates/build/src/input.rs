@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Input {
-    /// The directory of the image that it goes to: names with slashes between, none of them `.` or `..`; empty for the root.
+    /// The directory of the image that it is put into: names with slashes between, none of them `.` or `..`; empty for the root.
     pub below: Vec<u8>,
     /// What it is.
     pub kind: InputKind,

@@ -10,7 +10,7 @@ use crate::error::{MkfsError, Result};
 use crate::features::FeatureSet;
 use crate::input::Input;
 
-/// Most bytes that come out of archives, unless an option says otherwise.
+/// Most bytes that archives expand to, unless an option says otherwise.
 const LIMIT_DEFAULT: u64 = 64 << 30;
 
 /// Room for later changes in an image whose size follows from a tree.
@@ -66,9 +66,9 @@ pub struct MkfsOptions {
     pub flex_bg_size: u32,
     /// All of the image gets its space on the host, not just what is written and the journal.
     pub preallocate: bool,
-    /// What to fill the image with, in order: what comes later replaces what came before.
+    /// What to fill the image with, in order: a later source replaces names of an earlier one.
     pub from: Vec<Input>,
-    /// Most bytes that may come out of all archives in [`MkfsOptions::from`] together.
+    /// Most bytes that all archives in [`MkfsOptions::from`] together may expand to.
     pub limit: u64,
     /// Directory of the host for what of archives can't be read twice, in a file without a name; `None` means the
     /// host's directory for temporary files.

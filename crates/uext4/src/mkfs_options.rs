@@ -37,8 +37,8 @@ impl MkfsOptions {
         self
     }
 
-    /// What fills the image: a directory of the host, or a tar archive or container image. Called again, what comes later goes on top of
-    /// what came before.
+    /// What fills the image: a directory of the host, or a tar archive or container image. Each further call adds a source, whose
+    /// names replace those of earlier ones.
     pub fn from(mut self, source: impl Into<PathBuf>) -> MkfsOptions {
         self.0.from.push(Input::from(source.into()));
         self
@@ -51,7 +51,7 @@ impl MkfsOptions {
         self
     }
 
-    /// Most bytes that may come out of archives and container images. Default 64 GiB.
+    /// Most bytes that archives and container images may expand to. Default 64 GiB.
     pub fn limit(mut self, bytes: u64) -> MkfsOptions {
         self.0.limit = bytes;
         self

@@ -8,8 +8,8 @@
 //! extend the file, but never to its old length, so that the next tick still finds it shorter.
 //!
 //! # Locking
-//! Atomics, and class `device_sync` for a change of our own to the length: who finds the file shorter than the device takes
-//! it and asks again, as the length and the file change one after the other.
+//! Atomics, and class `device_sync` for a change of our own to the length: a caller that finds the file shorter than the
+//! device takes it and asks again, as the two lengths change one after the other.
 
 use crate::error::{BlockError, BlockOp, Failure, Result};
 use rustix::fs::SeekFrom;

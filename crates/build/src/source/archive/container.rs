@@ -164,7 +164,7 @@ impl Blobs {
         let media = descriptor.media_type().to_string();
         if !media.contains("tar") {
             return Err(wrong(format!(
-                "layer {digest} is of type {media}, which is no archive"
+                "layer {digest} is of type {media}, which is not an archive"
             )));
         }
         let part = self.open(&digest.path())?;
@@ -188,69 +188,59 @@ impl Blobs {
     ) -> io::Result<Descriptor> {
         let mut found: Vec<&Descriptor> = descriptors.iter().filter(|d| is_image(d)).collect();
         if let Some(digest) = wanted.digest {
-            let digest = Digest::parse(digest)?.to_string();
-            if let Some(found) = found.iter().find(|d| d.digest().to_string() == digest) {
-                return self.descend(found, wanted, depth);
-            }
-            for index in found.iter().filter(|d| is_index(d)) {
-                if depth < DEPTH_MAX {
-                    let inner = self.index(index)?;
-                    if let Ok(found) = self.select(inner.manifests(), wanted, depth + 1) {
-                        return Ok(found);
-                    }
-                }
-            }
-            return Err(wrong(format!("no manifest has the digest {digest}")));
+            return self.by_digest(&found, &Digest::parse(digest)?, wanted, depth);
         }
         if let Some(tag) = wanted.tag.filter(|_| depth == 0) {
-            found
-                .retain(|d| tag_of(d).is_some_and(|t| t == tag || t.ends_with(&format!(":{tag}"))));
+            found.retain(|d| tag_of(d).is_some_and(|t| is_tag(t, tag)));
             if found.is_empty() {
                 let tags: Vec<&str> = descriptors.iter().filter_map(tag_of).collect();
+                let there = tags.join(", ");
                 return Err(wrong(format!(
-                    "no image has the tag {tag}; there is {}",
-                    tags.join(", ")
+                    "no image has the tag {tag}; there is {there}"
                 )));
             }
         }
         if found.len() > 1 || depth > 0 {
-            let fits: Vec<_> = found
-                .iter()
-                .copied()
-                .filter(|d| fits(d.platform().as_ref(), wanted))
-                .collect();
-            if fits.is_empty() && found.iter().all(|d| d.platform().is_some()) {
-                let platforms: Vec<String> = found
-                    .iter()
-                    .filter_map(|d| d.platform().as_ref().map(shown))
-                    .collect();
-                return Err(wrong(format!(
-                    "no image is for {}; there is {}",
-                    platform(wanted),
-                    platforms.join(", ")
-                )));
-            }
-            if !fits.is_empty() {
-                found = fits;
-            }
+            keep_platform(&mut found, wanted)?;
         }
         match found[..] {
             [] => Err(wrong("the index names no image")),
             [one] => self.descend(one, wanted, depth),
             _ => {
-                let names: Vec<String> = found
-                    .iter()
-                    .map(|d| {
-                        tag_of(d)
-                            .map_or_else(|| format!("@{}", d.digest()), |tag| format!(":{tag}"))
-                    })
-                    .collect();
+                let name = |d: &&Descriptor| match tag_of(d) {
+                    Some(tag) => format!(":{tag}"),
+                    None => format!("@{}", d.digest()),
+                };
+                let names: Vec<String> = found.iter().map(name).collect();
+                let names = names.join(", ");
                 Err(wrong(format!(
-                    "there are several images; name one of {}",
-                    names.join(", ")
+                    "there are several images; name one of {names}"
                 )))
             }
         }
+    }
+
+    /// The manifest with a digest, or that the index with it names, in this index or one in it.
+    fn by_digest(
+        &self,
+        descriptors: &[&Descriptor],
+        digest: &Digest,
+        wanted: &Wanted<'_>,
+        depth: u32,
+    ) -> io::Result<Descriptor> {
+        let text = digest.to_string();
+        if let Some(found) = descriptors.iter().find(|d| d.digest().to_string() == text) {
+            return self.descend(found, wanted, depth);
+        }
+        for index in descriptors.iter().filter(|d| is_index(d)) {
+            if depth < DEPTH_MAX {
+                let inner = self.index(index)?;
+                if let Ok(found) = self.select(inner.manifests(), wanted, depth + 1) {
+                    return Ok(found);
+                }
+            }
+        }
+        Err(wrong(format!("no manifest has the digest {digest}")))
     }
 
     fn descend(
@@ -283,9 +273,7 @@ impl Blobs {
         let images: Vec<Saved> = self.json("manifest.json", None)?;
         let tags = |image: &Saved| image.repo_tags.clone().unwrap_or_default();
         let has = |image: &&Saved| match wanted.tag {
-            Some(tag) => tags(image)
-                .iter()
-                .any(|t| t == tag || t.ends_with(&format!(":{tag}"))),
+            Some(tag) => tags(image).iter().any(|t| is_tag(t, tag)),
             None => true,
         };
         let found: Vec<&Saved> = images.iter().filter(has).collect();
@@ -333,6 +321,31 @@ fn is_index(descriptor: &Descriptor) -> bool {
 fn is_image(descriptor: &Descriptor) -> bool {
     let platform = descriptor.platform().as_ref();
     platform.is_none_or(|platform| platform.os().to_string() != "unknown")
+}
+
+/// Leaves those of the platform that is wanted, if any says its platform.
+fn keep_platform(found: &mut Vec<&Descriptor>, wanted: &Wanted<'_>) -> io::Result<()> {
+    if found.iter().any(|d| fits(d.platform().as_ref(), wanted)) {
+        found.retain(|d| fits(d.platform().as_ref(), wanted));
+        return Ok(());
+    }
+    let platforms: Option<Vec<String>> = found
+        .iter()
+        .map(|d| d.platform().as_ref().map(shown))
+        .collect();
+    match platforms {
+        Some(platforms) if !platforms.is_empty() => {
+            let (wanted, there) = (platform(wanted), platforms.join(", "));
+            Err(wrong(format!("no image is for {wanted}; there is {there}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a name is a tag, alone or after that of the repository.
+fn is_tag(name: &str, tag: &str) -> bool {
+    name.strip_suffix(tag)
+        .is_some_and(|front| front.is_empty() || front.ends_with(':'))
 }
 
 fn tag_of(descriptor: &Descriptor) -> Option<&str> {

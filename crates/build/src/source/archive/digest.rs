@@ -19,7 +19,7 @@ impl Digest {
     pub fn parse(text: &str) -> io::Result<Digest> {
         let wrong = || {
             io::Error::other(format!(
-                "`{text}` is no digest: sha256: or sha512: and its digits"
+                "`{text}` is not a digest: sha256: or sha512: and its digits"
             ))
         };
         let (algorithm, digits) = text.split_once(':').ok_or_else(wrong)?;

@@ -112,7 +112,7 @@ impl Merge {
     /// Applies a tree that was read, below a path.
     ///
     /// # Errors
-    /// [`MkfsError::Tree`]: a name that is no directory is on the way.
+    /// [`MkfsError::Tree`]: a name on the way is not a directory.
     pub fn apply_scan(&mut self, scan: Scan, below: &[u8]) -> Result<()> {
         self.layer += 1;
         let Data::Host(root) = scan.data else {
@@ -266,7 +266,7 @@ impl Merge {
             return Ok(there);
         }
         if name.is_empty() {
-            return Err(wrong("the root is no directory"));
+            return Err(wrong("the root must be a directory"));
         }
         self.nodes.push(Merging {
             what,
@@ -285,7 +285,7 @@ impl Merge {
                 names.insert(name.into(), Name { node, layer });
                 Ok(())
             }
-            _ => Err(wrong("what is above the name is no directory")),
+            _ => Err(wrong("what is above the name is not a directory")),
         }
     }
 
@@ -331,7 +331,7 @@ impl Merge {
         }
     }
 
-    /// The directory that a name goes to, made if it is missing.
+    /// The directory of a name, made if it is missing.
     fn parent(&mut self, path: &[u8]) -> io::Result<usize> {
         let above = &path[..path.len() - last_name(path).len()];
         let dir = self.walk(above, true)?;
@@ -354,7 +354,7 @@ impl Merge {
             let layer = self.layer;
             let names = match &mut self.nodes[dir].what {
                 What::Directory(names) => names,
-                _ => return Err(wrong("what is above the name is no directory")),
+                _ => return Err(wrong("what is above the name is not a directory")),
             };
             let node = match names.get_mut(&name) {
                 Some(found) => {
@@ -386,7 +386,7 @@ impl Merge {
                     left.extend(reversed(target));
                 }
                 _ if !make => return Ok(None),
-                _ => return Err(wrong(format!("{} is no directory", shown(&name)))),
+                _ => return Err(wrong(format!("{} is not a directory", shown(&name)))),
             }
         }
         Ok(above.last().copied())

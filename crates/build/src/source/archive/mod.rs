@@ -7,7 +7,7 @@
 //! other in memory ([`merge`]), so that what a later one hides takes nothing in the image.
 //!
 //! # Invariants
-//! What comes out of a stream is counted ([`stream`]): names, headers and data together are at most the limit.
+//! What streams expand to is counted ([`stream`]): names, headers and data together are at most the limit.
 //!
 //! | module | holds |
 //! | --- | --- |

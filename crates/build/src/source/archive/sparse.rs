@@ -25,7 +25,7 @@ pub(crate) struct Sparse {
 pub(crate) enum Announced {
     /// All of it.
     Whole(Sparse),
-    /// The map comes before the data; the file has so many bytes.
+    /// The map precedes the data; the file has so many bytes.
     InData(u64),
 }
 
@@ -80,7 +80,7 @@ impl Map {
     }
 }
 
-/// The map in a header of type `S`, which goes on in blocks of its own; `stored`: bytes of data that follow.
+/// The map in a header of type `S`, which continues in blocks of its own; `stored`: bytes of data that follow.
 pub(crate) fn from_header(
     header: &tar::GnuHeader,
     stored: u64,

@@ -5,10 +5,10 @@ use std::io::{self, Read};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of headers that describe one entry, long names and extended headers together: what is beyond is no name.
+/// Bytes of headers that describe one entry, long names and extended headers together.
 const HEADERS_MAX: u64 = 16 << 20;
 
-/// How much may come out of all archives of an image together.
+/// What all archives of an image together may expand to.
 #[derive(Debug)]
 pub(crate) struct Limit {
     bytes: u64,
@@ -33,7 +33,7 @@ impl Limit {
         match before.saturating_add(n) > self.bytes {
             false => Ok(()),
             true => Err(io::Error::other(format!(
-                "more than the limit of {} bytes comes out; a larger --limit allows it",
+                "it expands beyond the limit of {} bytes; a larger --limit allows it",
                 self.bytes
             ))),
         }

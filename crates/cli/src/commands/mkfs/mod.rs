@@ -124,7 +124,7 @@ pub struct Args {
     /// other, and /PATH=SOURCE puts one below a path
     #[arg(long, short = 'd', value_name = "[/PATH=]SOURCE", value_parser = OsStringValueParser::new().map(|text| Input::parse(&text)))]
     from: Vec<Input>,
-    /// Most bytes that may come out of archives, such as 200G; 64G unless given
+    /// Most bytes that archives may expand to, such as 200G; 64G unless given
     #[arg(long, value_name = "SIZE", value_parser = size::parse, requires = "from")]
     limit: Option<u64>,
     /// Which of several platforms' container images: linux/amd64, linux/arm/v7; that of this machine unless given
