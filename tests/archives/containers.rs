@@ -97,3 +97,181 @@ fn layers_are_applied_as_umoci_applies_them() {
     assert!(refused * 2 < sets(), "too few sets can be unpacked");
     eprintln!("{refused} refused");
 }
+
+/// A layer of one file.
+fn one_file(name: &str, content: &str) -> Vec<u8> {
+    let mut to = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_ustar();
+    header.set_mode(0o644);
+    header.set_size(content.len() as u64);
+    header.set_mtime(1);
+    header.set_uid(0);
+    header.set_gid(0);
+    to.append_data(&mut header, name, content.as_bytes())
+        .unwrap();
+    to.into_inner().unwrap()
+}
+
+/// The content of the file `name` of an image from a source.
+fn content(source: &str, name: &str) -> Result<String, String> {
+    let input = Input::parse(source.as_ref());
+    let (device, _) = device(&options(vec![input])).map_err(|e| e.to_string())?;
+    let options = uext4::ImageOptions::read_only();
+    let fs = uext4::Filesystem::open_device(std::sync::Arc::new(device), &options).unwrap();
+    let bytes = fs.read(name).map_err(|e| e.to_string())?;
+    Ok(String::from_utf8(bytes).unwrap())
+}
+
+/// A layout of images `one` and `two`, and `many` for two platforms.
+fn several(dir: &Path) {
+    let tagged = |mut manifest: serde_json::Value, tag: &str| {
+        manifest["annotations"] = serde_json::json!({"org.opencontainers.image.ref.name": tag});
+        manifest
+    };
+    let image = |name: &str, architecture| {
+        crate::layout::image(dir, &[(one_file("name", name), Pack::Zstd)], architecture)
+    };
+    let platforms: Vec<_> = ["amd64", "arm64", "s390x"]
+        .iter()
+        .map(|architecture| {
+            let mut manifest = image(architecture, architecture);
+            manifest["platform"] = serde_json::json!({"os": "linux", "architecture": architecture});
+            manifest
+        })
+        .collect();
+    let media = "application/vnd.oci.image.index.v1+json";
+    let inner = serde_json::json!({"schemaVersion": 2, "manifests": platforms});
+    let many = crate::layout::blob(dir, media, inner.to_string().as_bytes());
+    let all = [
+        tagged(image("one", "amd64"), "one"),
+        tagged(image("two", "amd64"), "registry/name:two"),
+        tagged(many, "many"),
+    ];
+    crate::layout::index(dir, &all);
+}
+
+#[test]
+fn an_image_is_named_by_tag_digest_and_platform() {
+    let dir = tempfile::tempdir().unwrap();
+    several(dir.path());
+    let source = |rest: &str| format!("oci:{}{rest}", dir.path().display());
+    let name = |rest: &str| content(&source(rest), "name");
+    assert_eq!(name(":one").unwrap(), "one");
+    assert_eq!(name(":two").unwrap(), "two");
+    let error = name("").unwrap_err();
+    assert!(error.contains(":one, :registry/name:two, :many"), "{error}");
+    let error = name(":three").unwrap_err();
+    assert!(error.contains("no image has the tag three"), "{error}");
+    let index = std::fs::read_to_string(dir.path().join("index.json")).unwrap();
+    let index: serde_json::Value = serde_json::from_str(&index).unwrap();
+    let digest = |i: usize| index["manifests"][i]["digest"].as_str().unwrap();
+    assert_eq!(name(&format!("@{}", digest(1))).unwrap(), "two");
+    let error = name(&format!("@{}0", digest(1))).unwrap_err();
+    assert!(error.contains("is not a digest"), "{error}");
+    for architecture in ["amd64", "arm64", "s390x"] {
+        let mut options = options(vec![Input::parse(source(":many").as_ref())]);
+        options.platform = Some(format!("linux/{architecture}"));
+        let image = made(&options).unwrap().0;
+        let is_there = image
+            .windows(5)
+            .any(|five| five == &architecture.as_bytes()[..5]);
+        assert!(is_there, "{architecture}");
+    }
+    let mut options = options(vec![Input::parse(source(":many").as_ref())]);
+    options.platform = Some("linux/riscv64".into());
+    let error = made(&options).unwrap_err().to_string();
+    assert!(
+        error.contains("linux/amd64, linux/arm64, linux/s390x"),
+        "{error}"
+    );
+}
+
+#[test]
+fn archives_of_images_are_images() {
+    let dir = tempfile::tempdir().unwrap();
+    let layers: Vec<_> = (0..3)
+        .map(|i| (Generator::new(i).layer(), Pack::Gzip))
+        .collect();
+    let image = dir.path().join("image");
+    layout(&image, &layers);
+    let expected = made(&options(vec![oci(&image)])).unwrap().0;
+    let archive = dir.path().join("oci.tar");
+    let mut to = tar::Builder::new(File::create(&archive).unwrap());
+    to.append_dir_all(".", &image).unwrap();
+    to.finish().unwrap();
+    assert!(made(&options(vec![archive.as_path().into()])).unwrap().0 == expected);
+    let packed = Pack::Zstd.pack(&std::fs::read(&archive).unwrap());
+    std::fs::write(&archive, packed).unwrap();
+    assert!(made(&options(vec![archive.as_path().into()])).unwrap().0 == expected);
+    // As an archive, it is that of the layout's own files.
+    let plain = content(&format!("tar:{}", archive.display()), "oci-layout").unwrap();
+    assert!(plain.contains("imageLayoutVersion"));
+    let saved = dir.path().join("saved.tar");
+    let (from, to) = (
+        format!("oci:{}:x", image.display()),
+        format!("docker-archive:{}:x:latest", saved.display()),
+    );
+    match Command::new("skopeo")
+        .args(["copy", "--insecure-policy", &from, &to])
+        .output()
+    {
+        Ok(copied) => {
+            assert!(
+                copied.status.success(),
+                "{}",
+                String::from_utf8_lossy(&copied.stderr)
+            );
+            assert!(made(&options(vec![saved.as_path().into()])).unwrap().0 == expected);
+        }
+        Err(e) => eprintln!("skipped: skopeo: {e}"),
+    }
+}
+
+#[test]
+fn sources_are_put_on_top_of_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    std::fs::create_dir_all(path("tree/sub")).unwrap();
+    std::fs::write(path("tree/name"), "tree").unwrap();
+    std::fs::write(path("tree/sub/kept"), "kept").unwrap();
+    std::fs::hard_link(path("tree/sub/kept"), path("tree/link")).unwrap();
+    std::fs::write(path("a.tar"), one_file("name", "archive")).unwrap();
+    std::fs::write(path("b.tar"), one_file("sub/more", "more")).unwrap();
+    let input = |text: String| Input::parse(text.as_ref());
+    let from = vec![
+        path("tree").into(),
+        path("a.tar").into(),
+        input(format!("/opt/=tar:{}", path("b.tar").display())),
+        path("b.tar").into(),
+    ];
+    let (device, report) = device(&options(from)).unwrap();
+    assert_eq!((report.files, report.hard_links), (4, 1));
+    let options = uext4::ImageOptions::read_only();
+    let fs = uext4::Filesystem::open_device(std::sync::Arc::new(device), &options).unwrap();
+    for (name, content) in [
+        ("name", "archive"),
+        ("sub/kept", "kept"),
+        ("link", "kept"),
+        ("sub/more", "more"),
+        ("opt/sub/more", "more"),
+    ] {
+        assert_eq!(fs.read(name).unwrap(), content.as_bytes(), "{name}");
+    }
+}
+
+/// The number of threads changes no byte.
+#[test]
+fn threads_change_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let packs = [Pack::Zstd, Pack::Gzip, Pack::Plain];
+    let mut generator = Generator::new(4);
+    let layers: Vec<_> = (0..6).map(|i| (generator.layer(), packs[i % 3])).collect();
+    layout(dir.path(), &layers);
+    let image = |threads| {
+        let mut options = options(vec![oci(dir.path())]);
+        options.threads = threads;
+        made(&options).unwrap().0
+    };
+    let one = image(1);
+    assert!(image(2) == one && image(8) == one);
+}
