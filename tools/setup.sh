@@ -8,7 +8,7 @@ command -v setfattr >/dev/null || missing+=(attr)
 command -v setfacl >/dev/null || missing+=(acl)
 command -v find >/dev/null || missing+=(findutils)
 command -v tree >/dev/null || missing+=(tree)
-for program in git fio sqlite3 rsync stress-ng; do
+for program in git fio sqlite3 rsync stress-ng umoci skopeo; do
   command -v "$program" >/dev/null || missing+=("$program")
 done
 command -v fusermount3 >/dev/null || missing+=(fuse3)

@@ -1,6 +1,13 @@
-//! The directory tree that an image is made from: reading it, and later the data of its files.
+//! What an image is filled from: reading it, and later the data of its files.
 //!
-//! Trees are read on Linux only; elsewhere `absent` takes the place of the rest.
+//! Sources are read on Linux only; elsewhere `absent` takes the place of the rest.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `read` | the sources of an image, put on top of each other |
+//! | `scan`, `open`, `xattrs`, `files` | a directory of the host |
+//! | `archive` | archives and container images |
+//! | `data` | where the data of each file is |
 
 #[cfg(not(target_os = "linux"))]
 mod absent;
