@@ -19,6 +19,7 @@ RESULTS = ROOT / "crates/testkit/results/fuzz.jsonl"
 COVERAGE = ROOT / "crates/testkit/results/coverage.jsonl"
 # What parses the bytes that a target damages or writes.
 PARSERS = {
+    "archives": ["crates/build/src/source/archive/"],
     "attributes": ["crates/ondisk/src/xattr.rs", "crates/ondisk/src/xattr_list.rs", "crates/ondisk/src/acl.rs", "crates/ext4/src/attributes/"],
     "directories": ["crates/ondisk/src/dirent.rs", "crates/ondisk/src/htree.rs", "crates/ondisk/src/hash.rs", "crates/ext4/src/directory/"],
     "extents": [

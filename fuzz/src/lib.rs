@@ -11,6 +11,7 @@
 //! | `fast_commit` | fast commits | the same |
 //! | `fuse` | requests of the kernel | answers them |
 //! | `queues` | requests and ioctls of message queues | the same |
+//! | `archives` | archives and container images | makes an image of them, verifies |
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -20,7 +21,9 @@
 //! | `work` | what is done with a damaged image |
 //! | `log` | logs written by a script |
 //! | `requests` | requests written by a script |
+//! | `archives` | archives written by a script |
 
+mod archives;
 mod base;
 mod damage;
 mod input;
@@ -28,6 +31,7 @@ mod log;
 mod requests;
 mod work;
 
+pub use archives::archives;
 pub use log::{fast_commit, recovery};
 pub use requests::{fuse, queues};
 

@@ -1,6 +1,6 @@
 //! What a stream is compressed with, by its first bytes.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, Read};
 
 /// How a stream is compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,6 +20,8 @@ pub(crate) enum Compression {
 /// The most memory that a stream may ask its reader for: what `xz -9` and `zstd --ultra -22` need.
 const WINDOW_LOG_MAX: u32 = 27;
 const XZ_MEMORY_MAX: u64 = 128 << 20;
+/// Bytes that tell compressions apart.
+const MAGIC_MAX: u64 = 6;
 
 impl Compression {
     /// By the first bytes of a stream.
@@ -34,10 +36,13 @@ impl Compression {
         }
     }
 
-    /// Of a stream, of which nothing is taken.
-    pub fn peek<R: Read>(input: &mut BufReader<R>) -> io::Result<Compression> {
-        // A pipe may give a few bytes at a time, but no writer of an archive gives fewer than six first.
-        Ok(Compression::of(input.fill_buf()?))
+    /// Of a stream, and the stream from its beginning.
+    pub fn detect<R: Read>(mut input: R) -> io::Result<(Compression, impl Read)> {
+        let mut magic = Vec::new();
+        // A pipe may give a byte at a time.
+        (&mut input).take(MAGIC_MAX).read_to_end(&mut magic)?;
+        let compression = Compression::of(&magic);
+        Ok((compression, io::Cursor::new(magic).chain(input)))
     }
 
     /// What the stream holds. Damage is an error, and so is a stream that ends early.
@@ -101,10 +106,11 @@ mod tests {
     ];
 
     fn unpacked(bytes: &[u8]) -> io::Result<Vec<u8>> {
-        let mut input = BufReader::new(bytes);
-        let compression = Compression::peek(&mut input)?;
+        let (compression, input) = Compression::detect(bytes)?;
         let mut out = Vec::new();
-        compression.decode(input)?.read_to_end(&mut out)?;
+        compression
+            .decode(io::BufReader::new(input))?
+            .read_to_end(&mut out)?;
         Ok(out)
     }
 

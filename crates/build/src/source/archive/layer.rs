@@ -100,9 +100,9 @@ impl Layer {
             LayerInput::Stream(stream) => (stream, None),
         };
         let mut digested = Digested::new(stream, digest);
-        let mut buffered = BufReader::with_capacity(BUFFER, &mut digested);
-        let compression = Compression::peek(&mut buffered).map_err(fail)?;
+        let (compression, input) = Compression::detect(&mut digested).map_err(fail)?;
         let in_place = part.filter(|_| compression == Compression::Plain);
+        let buffered = BufReader::with_capacity(BUFFER, input);
         let stream = compression.decode(buffered).map_err(fail)?;
         let layer = Reader::new(name, in_place, reading)?.read(stream)?;
         digested.finish().map_err(fail)?;
