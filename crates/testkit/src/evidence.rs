@@ -287,7 +287,8 @@ fn mutated(text: &mut String, lines: &[Value]) -> Result<()> {
     }
     writeln!(
         text,
-        "\nMutants (`tools/mutants.py`), {}:\n\n| module | tried | killed |\n| --- | --- | --- |",
+        "\nMutants (`tools/mutants.py`), {}. A mutant is killed when a test that reaches it fails within 20 seconds of such tests, fastest first; \
+         those that live are to be tried again for two minutes:\n\n| module | tried | killed |\n| --- | --- | --- |",
         texts(lines.iter(), "date")
     )?;
     for (module, (all, killed)) in modules {

@@ -354,7 +354,7 @@ fn tag_of(descriptor: &Descriptor) -> Option<&str> {
 }
 
 fn digest_of(descriptor: &Descriptor) -> io::Result<Digest> {
-    Digest::parse(&descriptor.digest().to_string())
+    Digest::parse(descriptor.digest().as_ref())
 }
 
 fn shown(platform: &Platform) -> String {
