@@ -20,7 +20,7 @@ pub(crate) enum Compression {
 /// The most memory that a stream may ask its reader for: what `xz -9` and `zstd --ultra -22` need.
 const WINDOW_LOG_MAX: u32 = 27;
 const XZ_MEMORY_MAX: u64 = 128 << 20;
-/// Bytes that tell compressions apart.
+/// Bytes by which compressions are distinguished.
 const MAGIC_MAX: u64 = 6;
 
 impl Compression {
