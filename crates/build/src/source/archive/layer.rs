@@ -152,14 +152,14 @@ impl<'a> Reader<'a> {
             let member = match members.next() {
                 Ok(None) => break,
                 Ok(Some(member)) => member,
-                Err(e) => return Err(MkfsError::archive(&name, None, members.position(), e)),
+                Err(e) => return Err(MkfsError::archive(&name, None, members.header_at(), e)),
             };
             let (offset, path) = (member.offset, member.path.clone());
             self.add(member, &mut members)
                 .map_err(|e| MkfsError::archive(&name, Some(&path), offset, e))?;
             go_on(self.reading.progress, 1)?;
         }
-        let position = members.position();
+        let position = members.header_at();
         members
             .finish()
             .map_err(|e| MkfsError::archive(&name, None, position, e))?;

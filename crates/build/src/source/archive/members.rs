@@ -45,6 +45,8 @@ pub(crate) struct Members<'l, R> {
     /// Bytes of data that were not read, and of what fills up their last block.
     left: u64,
     fill: u64,
+    /// Where the last header begins.
+    header_at: u64,
 }
 
 /// What describes a member before its own header does.
@@ -65,12 +67,13 @@ impl<'l, R: Read> Members<'l, R> {
             global: Records::default(),
             left: 0,
             fill: 0,
+            header_at: 0,
         }
     }
 
-    /// Bytes of the archive that were read.
-    pub fn position(&self) -> u64 {
-        self.place.position()
+    /// Where the last header that was read begins.
+    pub fn header_at(&self) -> u64 {
+        self.header_at
     }
 
     /// The data of the last member, which ends early only if the archive does.
@@ -87,7 +90,7 @@ impl<'l, R: Read> Members<'l, R> {
         let fill = std::mem::take(&mut self.fill);
         self.skip(fill)?;
         self.place.headers_begin();
-        let (mut offset, mut extended) = (self.position(), Extended::default());
+        let (mut offset, mut extended) = (self.place.position(), Extended::default());
         loop {
             let Some(header) = self.header()? else {
                 return match extended.begun {
@@ -108,7 +111,7 @@ impl<'l, R: Read> Members<'l, R> {
                     let bytes = self.bytes(size)?;
                     self.global.add(&bytes)?;
                     if !extended.begun {
-                        offset = self.position();
+                        offset = self.place.position();
                     }
                     continue;
                 }
@@ -130,6 +133,7 @@ impl<'l, R: Read> Members<'l, R> {
 
     /// A header; `None` at the end, which a block of zeros is, and the end of the stream.
     fn header(&mut self) -> io::Result<Option<Header>> {
+        self.header_at = self.place.position();
         let mut header = Header::new_old();
         let bytes = header.as_mut_bytes();
         let first = loop {
@@ -206,7 +210,7 @@ impl<'l, R: Read> Members<'l, R> {
             link,
             size: sparse.as_ref().map_or(stored, |sparse| sparse.size),
             stored,
-            data_at: self.position(),
+            data_at: self.place.position(),
             sparse,
             records,
             header,
