@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::files::{HostFiles, Root};
 use crate::error::{MkfsError, Result};
-use crate::tree::{NodeId, Tree};
+use crate::tree::{Kind, NodeId, Segment, Tree};
 
 /// Where the data of a node is.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +24,8 @@ pub(crate) enum Origin {
 pub(crate) struct Merged {
     /// By node of the merged tree.
     pub origins: Vec<Origin>,
+    /// By segment of the merged tree: bytes of its file's data before it.
+    pub before: Vec<u64>,
     /// Files that hold the data of archives.
     stores: Vec<Arc<File>>,
     /// Directories of the host.
@@ -81,8 +83,27 @@ impl<'a> Files<'a> {
                 self.hosts[host as usize].read(tree, node, from, bytes)
             }
             Some(Origin::Store { store, at }) => {
-                let file = &merged.stores[store as usize];
-                read_stored(file, at, tree, id, from, bytes)
+                let size = tree.node(id).attributes.size;
+                let whole = [Segment {
+                    start: 0,
+                    end: size,
+                }];
+                let (segments, before) = match &tree.node(id).kind {
+                    Kind::Regular(Some(range)) => {
+                        let range = range.start as usize..range.end as usize;
+                        (&tree.segments[range.clone()], &merged.before[range])
+                    }
+                    _ => (&whole[..], &[0][..]),
+                };
+                let stored = Stored {
+                    file: &merged.stores[store as usize],
+                    at,
+                    size,
+                    segments,
+                    before,
+                };
+                stored
+                    .read(from, bytes)
                     .map_err(|e| MkfsError::tree("read", tree.path(id), e))
             }
         }
@@ -104,26 +125,31 @@ impl<'a> Files<'a> {
     }
 }
 
-/// Reads a part of a file whose data begins at `at` of a store; holes are zeros.
-fn read_stored(
-    store: &File,
-    mut at: u64,
-    tree: &Tree,
-    id: NodeId,
-    from: u64,
-    bytes: &mut [u8],
-) -> std::io::Result<usize> {
-    let size = tree.node(id).attributes.size;
-    let end = (from + bytes.len() as u64).min(size);
-    let len = end.saturating_sub(from) as usize;
-    bytes[..len].fill(0);
-    for segment in tree.segments_of(id) {
-        let (start, stop) = (segment.start.max(from), segment.end.min(end));
-        if start < stop {
+/// A file in a store.
+struct Stored<'a> {
+    file: &'a File,
+    /// Where its data begins.
+    at: u64,
+    size: u64,
+    segments: &'a [Segment],
+    /// Bytes of the data before each segment.
+    before: &'a [u64],
+}
+
+impl Stored<'_> {
+    /// Reads a part of it; holes are zeros.
+    fn read(&self, from: u64, bytes: &mut [u8]) -> std::io::Result<usize> {
+        let end = (from + bytes.len() as u64).min(self.size);
+        let len = end.saturating_sub(from) as usize;
+        bytes[..len].fill(0);
+        let first = self.segments.partition_point(|segment| segment.end <= from);
+        let parts = self.segments.iter().zip(self.before).skip(first);
+        for (segment, before) in parts.take_while(|(segment, _)| segment.start < end) {
+            let (start, stop) = (segment.start.max(from), segment.end.min(end));
             let part = &mut bytes[(start - from) as usize..(stop - from) as usize];
-            store.read_exact_at(part, at + (start - segment.start))?;
+            let at = self.at + before + (start - segment.start);
+            self.file.read_exact_at(part, at)?;
         }
-        at += segment.end - segment.start;
+        Ok(len)
     }
-    Ok(len)
 }

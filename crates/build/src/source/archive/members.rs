@@ -15,6 +15,8 @@ use super::stream::{Counted, Place};
 
 /// Bytes of a block.
 const BLOCK: u64 = 512;
+/// Bytes of records that each member of an archive has a copy of.
+const GLOBAL_MAX: usize = 64 << 10;
 
 /// What the headers of a member say.
 pub(crate) struct Member {
@@ -110,6 +112,10 @@ impl<'l, R: Read> Members<'l, R> {
                 EntryType::XGlobalHeader => {
                     let bytes = self.bytes(size)?;
                     self.global.add(&bytes)?;
+                    if self.global.bytes() > GLOBAL_MAX {
+                        let what = format!("global headers have more than {GLOBAL_MAX} bytes");
+                        return Err(io::Error::other(what));
+                    }
                     if !extended.begun {
                         offset = self.place.position();
                     }

@@ -471,6 +471,11 @@ impl Merge {
                 let range = segments.as_ref().map(|segments| {
                     let first = tree.segments.len() as u32;
                     tree.segments.extend(segments);
+                    let mut bytes = 0;
+                    for segment in segments {
+                        self.merged.before.push(bytes);
+                        bytes += segment.end - segment.start;
+                    }
                     first..tree.segments.len() as u32
                 });
                 (Kind::Regular(range), 1)

@@ -54,6 +54,11 @@ impl Records {
             .transpose()
     }
 
+    /// Bytes of keys and values.
+    pub fn bytes(&self) -> usize {
+        self.0.iter().map(|(k, v)| k.len() + v.len()).sum()
+    }
+
     /// Keys and values, first to last.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.0.iter().map(|(k, v)| (&k[..], &v[..]))

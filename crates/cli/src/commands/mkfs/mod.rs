@@ -33,7 +33,7 @@ const SPARE_DEFAULT: Spare = Spare::Percent(5.0);
 /// How the warning starts that is about no file.
 const NO_JOURNAL: &str = "image has no journal";
 
-/// Make an image, empty or filled from a directory, an archive or a container image
+/// Make an image, empty or filled from a directory or an archive
 ///
 /// The size is SIZE, or --size, or that of the file or block device that is there. Else, with --from, it follows from
 /// the tree: its data and 5 % more, a journal, and a quarter more inodes than the tree has, at least 1000; --spare
