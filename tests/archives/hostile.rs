@@ -63,6 +63,33 @@ fn names_that_lead_out_are_refused() {
     );
 }
 
+#[test]
+fn sources_are_put_into_directories_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = dir.path().join("a.tar");
+    std::fs::write(&archive, named(b"./", EntryType::Directory, "")).unwrap();
+    let links = dir.path().join("links.tar");
+    std::fs::write(&links, named(b"lib", EntryType::Symlink, "usr/lib")).unwrap();
+    let archive = archive.display().to_string();
+    for below in ["..", "a/..", &"a".repeat(256)] {
+        let input = Input::parse(format!("/{below}={archive}").as_ref());
+        let error = made(&options(vec![input])).unwrap_err().to_string();
+        assert!(error.contains("names in front of a source"), "{error}");
+    }
+    // A link in the way is followed.
+    let input = Input::parse(format!("/lib={archive}").as_ref());
+    let from = vec![links.as_path().into(), input];
+    let report = made(&options(from)).unwrap().1;
+    // The root, lost+found, usr, lib.
+    assert_eq!((report.symlinks, report.directories), (1, 4));
+    let error = made(&options(vec!["-".into(), "-".into()]))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("only once"), "{error}");
+    std::fs::write(&links, "").unwrap();
+    fails(b"", "it is empty");
+}
+
 /// A link may lead out of the tree for the host, but not for what is unpacked through it.
 #[test]
 fn links_are_followed_inside_the_tree_only() {

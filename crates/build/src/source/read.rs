@@ -28,6 +28,13 @@ impl Scan {
         {
             return Scan::read(path, options.threads, progress).map(Some);
         }
+        let streams = options.from.iter().filter(|input| is_stream(input));
+        if streams.count() > 1 {
+            return Err(MkfsError::unfit(
+                "-".into(),
+                "standard input can be read only once",
+            ));
+        }
         progress.phase("scan", 0);
         let spool = options.spool.clone().unwrap_or_else(std::env::temp_dir);
         let limit = Limit::new(options.limit);
@@ -54,6 +61,25 @@ fn is_directory(path: &Path) -> Result<bool> {
     Ok(metadata.is_dir())
 }
 
+fn is_stream(input: &Input) -> bool {
+    input.kind.path().as_os_str() == "-"
+}
+
+/// Refuses a path of the image that no directory can have.
+fn check_below(input: &Input) -> Result<()> {
+    let names = input.below.split(|byte| *byte == b'/');
+    let is_wrong =
+        |name: &[u8]| matches!(name, b"." | b"..") || name.len() > 255 || name.contains(&0);
+    match !input.below.is_empty() && names.into_iter().any(is_wrong) {
+        false => Ok(()),
+        true => {
+            let path = format!("/{}", String::from_utf8_lossy(&input.below));
+            let what = "names in front of a source have 1 to 255 bytes, and none is `..`";
+            Err(MkfsError::unfit(path.into(), what))
+        }
+    }
+}
+
 /// Adds a source.
 fn add(
     merge: &mut Merge,
@@ -61,6 +87,7 @@ fn add(
     options: &MkfsOptions,
     reading: &Reading<'_>,
 ) -> Result<()> {
+    check_below(input)?;
     let path = input.kind.path();
     let name = path.display().to_string();
     let mut wanted = Wanted {
@@ -70,8 +97,7 @@ fn add(
     if let InputKind::Container { tag, digest, .. } = &input.kind {
         (wanted.tag, wanted.digest) = (tag.as_deref(), digest.as_deref());
     }
-    let is_stream = path.as_os_str() == "-";
-    let blobs = if !is_stream && is_directory(path)? {
+    let blobs = if !is_stream(input) && is_directory(path)? {
         match &input.kind {
             InputKind::Path(_) => {
                 let scan = Scan::read(path, options.threads, reading.progress)?;

@@ -41,6 +41,9 @@ impl Compression {
         let mut magic = Vec::new();
         // A pipe may give a byte at a time.
         (&mut input).take(MAGIC_MAX).read_to_end(&mut magic)?;
+        if magic.is_empty() {
+            return Err(io::Error::other("it is empty"));
+        }
         let compression = Compression::of(&magic);
         Ok((compression, io::Cursor::new(magic).chain(input)))
     }

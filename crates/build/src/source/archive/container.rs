@@ -3,7 +3,7 @@
 //! Source: the image specification of the OCI, "Image Layout", "Image Index" and "Image Manifest"; Docker's image
 //! specification 1.2, "Combined Image JSON + Filesystem Changeset Format".
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -17,6 +17,8 @@ use super::part::Part;
 
 /// Bytes of a manifest or an index: what is larger is none.
 const JSON_MAX: u64 = 16 << 20;
+/// Manifests that are searched for one with a digest.
+const INDEXES_MAX: usize = 10_000;
 /// Indexes in an index.
 const DEPTH_MAX: u32 = 8;
 /// The annotation that has the tag.
@@ -188,7 +190,7 @@ impl Blobs {
     ) -> io::Result<Descriptor> {
         let mut found: Vec<&Descriptor> = descriptors.iter().filter(|d| is_image(d)).collect();
         if let Some(digest) = wanted.digest {
-            return self.by_digest(&found, &Digest::parse(digest)?, wanted, depth);
+            return self.by_digest(&found, &Digest::parse(digest)?, wanted);
         }
         if let Some(tag) = wanted.tag.filter(|_| depth == 0) {
             found.retain(|d| tag_of(d).is_some_and(|t| is_tag(t, tag)));
@@ -226,18 +228,24 @@ impl Blobs {
         descriptors: &[&Descriptor],
         digest: &Digest,
         wanted: &Wanted<'_>,
-        depth: u32,
     ) -> io::Result<Descriptor> {
         let text = digest.to_string();
-        if let Some(found) = descriptors.iter().find(|d| d.digest().to_string() == text) {
-            return self.descend(found, wanted, depth);
-        }
-        for index in descriptors.iter().filter(|d| is_index(d)) {
-            if depth < DEPTH_MAX {
-                let inner = self.index(index)?;
-                if let Ok(found) = self.select(inner.manifests(), wanted, depth + 1) {
-                    return Ok(found);
+        let mut left: Vec<Descriptor> = descriptors.iter().copied().cloned().collect();
+        let mut seen = HashSet::new();
+        while let Some(descriptor) = left.pop() {
+            let found = descriptor.digest().to_string();
+            if found == text {
+                return self.descend(&descriptor, wanted, 0);
+            }
+            if seen.insert(found) && is_index(&descriptor) {
+                if seen.len() > INDEXES_MAX {
+                    return Err(wrong(format!(
+                        "more than {INDEXES_MAX} manifests are named"
+                    )));
                 }
+                let inner = self.index(&descriptor)?;
+                let images = inner.manifests().iter().filter(|d| is_image(d));
+                left.extend(images.cloned());
             }
         }
         Err(wrong(format!("no manifest has the digest {digest}")))

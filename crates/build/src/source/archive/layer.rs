@@ -23,8 +23,10 @@ use crate::tree::{Attributes, Segment};
 const BUFFER: usize = 1 << 20;
 /// Longest name that a directory can hold.
 const NAME_MAX: usize = 255;
-/// Longest target of a symbolic link, and longest path: more are refused where they are read.
+/// Longest path of an entry.
 const PATH_MAX: usize = 1 << 16;
+/// Longest target of a symbolic link.
+const TARGET_MAX: usize = 4095;
 
 /// What an entry is.
 #[derive(Debug)]
@@ -177,7 +179,6 @@ impl<'a> Reader<'a> {
     }
 
     fn add<R: Read>(&mut self, member: Member, members: &mut Members<'_, R>) -> io::Result<()> {
-        let path = normalized(&member.path)?;
         let kind = member.header.entry_type();
         let (file_type, content) = match kind {
             // As archives before POSIX have it.
@@ -185,6 +186,8 @@ impl<'a> Reader<'a> {
                 (FileType::Directory, Content::Directory)
             }
             EntryType::Directory => (FileType::Directory, Content::Directory),
+            // With a list of its names, as GNU tar's incremental archives have it.
+            _ if kind.as_byte() == b'D' => (FileType::Directory, Content::Directory),
             EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
                 let at = self.store(&member, members)?;
                 let segments = member.sparse.as_ref().map(|sparse| sparse.segments.clone());
@@ -193,8 +196,12 @@ impl<'a> Reader<'a> {
             EntryType::Link => (FileType::Regular, Content::HardLink(member.link.clone())),
             EntryType::Symlink => {
                 let target = member.link.clone();
-                if target.is_empty() || target.len() > PATH_MAX || target.contains(&0) {
-                    return Err(io::Error::other("a symbolic link has no target"));
+                if target.is_empty() || target.len() > TARGET_MAX || target.contains(&0) {
+                    let len = target.len();
+                    let what = format!(
+                        "a symbolic link's target has {len} bytes, not 1 to {TARGET_MAX}, or a zero byte"
+                    );
+                    return Err(io::Error::other(what));
                 }
                 (FileType::Symlink, Content::Symlink(target))
             }
@@ -210,6 +217,7 @@ impl<'a> Reader<'a> {
                 return Ok(());
             }
         };
+        let path = normalized(&member.path)?;
         let attributes = attributes(&member, file_type)?;
         let (xattrs, refused) = attributes::from_records(&member.records);
         for name in refused {
@@ -259,8 +267,10 @@ impl<'a> Reader<'a> {
 /// A path that leads out of the tree, and a name that no directory holds.
 fn normalized(path: &[u8]) -> io::Result<Vec<u8>> {
     let wrong = |what: &str| Err(io::Error::other(what.to_owned()));
-    if path.starts_with(b"/") {
-        return wrong("the name is absolute");
+    if path.starts_with(b"/") && path.iter().any(|byte| *byte != b'/') {
+        return wrong(
+            "the name is absolute, as `tar -P` makes them; without it names are relative",
+        );
     }
     if path.is_empty() || path.contains(&0) {
         return wrong("the name is empty or holds a zero byte");

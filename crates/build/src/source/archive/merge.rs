@@ -151,6 +151,11 @@ impl Merge {
                 Kind::Other => What::Other,
             };
             let xattrs = node.xattrs.map(|i| tree.xattrs[i as usize].clone());
+            if id == NodeId::ROOT {
+                self.describe(&path, node.attributes, xattrs)
+                    .map_err(fail)?;
+                continue;
+            }
             let at = self
                 .put(&path, what, node.attributes, xattrs)
                 .map_err(fail)?;
@@ -168,6 +173,12 @@ impl Merge {
         store: Option<u32>,
         hides: bool,
     ) -> io::Result<()> {
+        if entry.path.is_empty() {
+            return match entry.content {
+                Content::Directory => self.describe(below, entry.attributes, entry.xattrs),
+                _ => Err(wrong("the root must be a directory")),
+            };
+        }
         let name = last_name(path);
         if hides && name.starts_with(WHITEOUT) {
             return self.hide(path);
@@ -199,6 +210,20 @@ impl Merge {
             Content::Fifo => What::Other,
         };
         self.put(path, what, entry.attributes, entry.xattrs)?;
+        Ok(())
+    }
+
+    /// Gives the directory that a source is put into its attributes.
+    fn describe(
+        &mut self,
+        below: &[u8],
+        attributes: Attributes,
+        xattrs: Option<XattrList>,
+    ) -> io::Result<()> {
+        let dir = self.walk(below, true)?;
+        let dir = dir.ok_or_else(|| wrong("the directory is missing"))?;
+        let node = &mut self.nodes[dir];
+        (node.attributes, node.xattrs) = (attributes, xattrs);
         Ok(())
     }
 

@@ -54,9 +54,9 @@ impl Records {
             .transpose()
     }
 
-    /// Bytes of keys and values.
+    /// Bytes that records have in a header, about.
     pub fn bytes(&self) -> usize {
-        self.0.iter().map(|(k, v)| k.len() + v.len()).sum()
+        self.0.iter().map(|(k, v)| k.len() + v.len() + 4).sum()
     }
 
     /// Keys and values, first to last.
