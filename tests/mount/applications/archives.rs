@@ -12,7 +12,12 @@ const LISTED: &str = "%P %y %m %U:%G %n %T@ %l\\n";
 fn make_source(source: &Path, archive: &Path) -> Result<()> {
     fs::create_dir(source)?;
     let mut tar = Command::new("tar");
-    tar.args(["--exclude=./target", "--exclude=./fuzz/*", "--exclude=./.git", "-C"]);
+    tar.args([
+        "--exclude=./target",
+        "--exclude=./fuzz/*",
+        "--exclude=./.git",
+        "-C",
+    ]);
     run(tar.arg(workspace()?).arg("-cf").arg(archive).arg("."))?;
     run(Command::new("tar")
         .arg("-xf")
