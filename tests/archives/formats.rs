@@ -20,6 +20,19 @@ fn run(program: &str, args: &[&OsStr]) -> bool {
     }
 }
 
+/// Packs a tree with GNU tar, without its holes; false where there is none.
+fn pack(root: &Path, archive: &Path, options: &[&str]) -> bool {
+    let mut args: Vec<&OsStr> = options.iter().map(OsStr::new).collect();
+    args.extend(["--sparse", "--sort=name", "-C"].map(OsStr::new));
+    args.extend([
+        root.as_os_str(),
+        "-cf".as_ref(),
+        archive.as_os_str(),
+        ".".as_ref(),
+    ]);
+    run("tar", &args)
+}
+
 /// A tree of what archives have trouble with.
 fn tree(root: &Path) {
     let path = |name: &str| root.join(name);
@@ -93,23 +106,8 @@ fn an_archive_makes_the_image_that_its_tree_makes() {
         "--sparse-version=0.1",
         "--sparse-version=1.0",
     ] {
-        let args = [
-            "--format=pax",
-            form,
-            "--sparse",
-            "--xattrs",
-            "--xattrs-include=*",
-            "--sort=name",
-            "-C",
-        ];
-        let mut args: Vec<&OsStr> = args.iter().map(OsStr::new).collect();
-        args.extend([
-            root.as_os_str(),
-            "-cf".as_ref(),
-            archive.as_os_str(),
-            ".".as_ref(),
-        ]);
-        if !run("tar", &args) {
+        let options = ["--format=pax", form, "--xattrs", "--xattrs-include=*"];
+        if !pack(&root, &archive, &options) {
             return;
         }
         let plain = std::fs::read(&archive).unwrap();
@@ -153,17 +151,7 @@ fn older_formats_are_read() {
     let (expected, _) = made(&options(vec![root.clone().into()])).unwrap();
     for format in ["gnu", "oldgnu"] {
         let format = format!("--format={format}");
-        let args: [&OsStr; 8] = [
-            format.as_ref(),
-            "--sparse".as_ref(),
-            "--sort=name".as_ref(),
-            "-C".as_ref(),
-            root.as_os_str(),
-            "-cf".as_ref(),
-            archive.as_os_str(),
-            ".".as_ref(),
-        ];
-        if !run("tar", &args) {
+        if !pack(&root, &archive, &[&format]) {
             return;
         }
         let (image, _) = made(&options(vec![archive.as_path().into()])).unwrap();

@@ -44,6 +44,12 @@ const NO_JOURNAL: &str = "image has no journal";
 /// a terminal, which names what is there; of a device, the first 256 KiB are read for that. A file that holds data is
 /// replaced when the new image is complete, and stays as it is if that fails. With SOURCE_DATE_EPOCH set, the same
 /// tree and --uuid give the same bytes. Options of mke2fs are understood.
+///
+/// SOURCE is a directory; a file or - (standard input) with a tar archive, plain or compressed with gzip, zstd, xz or
+/// bzip2, or with a container image, as `docker save` writes it or an OCI layout that was packed; or
+/// oci:PATH[:TAG][@DIGEST], the image with that tag or digest in the OCI layout at PATH. tar:FILE is an archive whatever
+/// it holds. Data that can't be read twice is kept in a file without a name beside the image. Whiteouts of layers hide
+/// what is below them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, after_long_help = long_help())]
 pub struct Args {
@@ -130,7 +136,7 @@ pub struct Args {
     /// Which of several platforms' container images: linux/amd64, linux/arm/v7; that of this machine unless given
     #[arg(long, value_name = "OS/ARCH", requires = "from")]
     platform: Option<String>,
-    /// Owner of all files, by number, instead of the owners that they have in the directory
+    /// Owner of all files, by number, instead of the owners that they have in SOURCE
     #[arg(long, value_name = "UID:GID", value_parser = lists::owner, requires = "from")]
     owner: Option<(u32, u32)>,
     /// Threads; 0 means one for each CPU
@@ -170,7 +176,8 @@ const EXAMPLES: &str = "Examples:\n  \
     uext4 mkfs disk.img 4G                        an empty image\n  \
     uext4 mkfs root.img --from rootfs --spare 1G  a directory, and room for a GiB\n  \
     uext4 mkfs root.img --from root.tar.zst       an archive; --from - reads one\n  \
-    uext4 mkfs root.img --from oci:layout:latest  a container image\n  \
+    uext4 mkfs root.img --from oci:layout:latest  an image of an OCI layout\n  \
+    uext4 mkfs root.img --from d --from /opt=a.tar  one below a path\n  \
     uext4 mkfs -n -b 1024 disk.img                shows where its backups are";
 
 /// Features that can be asked for, and what needs an explanation.
