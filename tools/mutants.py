@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Changes the engine in one small way after another, and runs tests until one fails.
-usage: tools/mutants.py build          copies the source to target/mutants, puts every mutant into it, builds the tests once, and notes which
-                                       test reaches which mutant
-       tools/mutants.py run SECONDS    tries mutants that have no result yet, two at a time
-       tools/mutants.py again SECONDS  tries those again that no test killed
-       tools/mutants.py list           prints those that no test killed
+usage: tools/mutants.py build [PROGRAM...]        copies the source to target/mutants, puts every mutant into it, builds the tests once, all or
+                                                  those of the programs named, and notes which test reaches which mutant
+       tools/mutants.py run SECONDS [PATH...]     tries mutants that have no result yet, two at a time, all or those below the paths
+       tools/mutants.py again SECONDS [PATH...]   tries those again that no test killed
+       tools/mutants.py list [PATH...]            prints those that no test killed and that are not listed
 
 cargo-mutants builds a program for each change, a minute each and 40 hours for these modules on two cores. Here one program has all of them, as
-conditions of which UEXT4_MUTANT makes one true; what does not compile as one is left out and counted. Results: crates/testkit/results/mutants.jsonl."""
+conditions of which UEXT4_MUTANT makes one true; what does not compile as one is left out and counted. Results: crates/testkit/results/mutants.jsonl.
+mutants_listed.jsonl beside it lists, with the reason, those that change nothing that a test could see."""
 import concurrent.futures
 import datetime
 import json
@@ -26,6 +27,7 @@ BUILD = ROOT / "target/mutants/build"
 LIST = ROOT / "target/mutants/list.json"
 REACHED = ROOT / "target/mutants/reached.json"
 RESULTS = ROOT / "crates/testkit/results/mutants.jsonl"
+LISTED = ROOT / "crates/testkit/results/mutants_listed.jsonl"
 # The journal, the allocators, orphans, recovery, extents, rename, and what errors become.
 MODULES = [
     "crates/jbd2/src",
@@ -59,6 +61,7 @@ pub fn mutant(number: u32) -> bool {
 }
 """
 # Programs, and what they are called with where they have no list of tests.
+UNITS = {"uext4_jbd2", "uext4_ext4"}
 TESTS = {
     "uext4_jbd2": [], "uext4_ext4": [], "simulate": ["--seeds", "0..12", "--minimise", "0", "--jobs", "1"], "operations": [], "model": [],
     "crash": [], "damage": [], "fault": [], "concurrency": [], "verifier": [],
@@ -102,29 +105,32 @@ def cargo(args, env):
     return programs, wrong
 
 
-def build():
+def build(names):
     subprocess.run(["cargo", "build", "-p", "uext4-testkit", "--bin", "mutants"], cwd=ROOT, check=True)
     shutil.rmtree(TREE, ignore_errors=True)
-    names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
-    for name in filter(None, names):
+    files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    for name in filter(None, files):
         (TREE / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, TREE / name)
     with open(TREE / "crates/sync/src/lib.rs", "a") as lib:
         lib.write(CHOICE)
-    tests = [arg for name in list(TESTS)[3:] for arg in ("--test", name)]
-    units = ["test", "--no-run", "--profile", "simulate", "-p", "uext4-jbd2", "-p", "uext4-ext4", "--lib"]
-    whole = ["test", "--no-run", "--profile", "simulate", "-p", "uext4-testkit", *tests]
-    shuttle = ["build", "--profile", "simulate", "-p", "uext4-testkit", "--bin", "simulate"]
+    wanted = set(names or TESTS)
+    packages = [arg for name in UNITS if name in wanted for arg in ("-p", name.replace("_", "-"))]
+    tests = [arg for name in sorted(wanted - UNITS - {"simulate"}) for arg in ("--test", name)]
+    calls = [(["test", "--no-run", "--profile", "simulate", *packages, "--lib"], ENV)] if packages else []
+    if tests:
+        calls.append((["test", "--no-run", "--profile", "simulate", "-p", "uext4-testkit", *tests], ENV))
+    if "simulate" in wanted:
+        shuttle = ENV | {"RUSTC_WORKSPACE_WRAPPER": str(ROOT / "tools/cfg/shuttle")}
+        calls.append((["build", "--profile", "simulate", "-p", "uext4-testkit", "--bin", "simulate"], shuttle))
     skipped = {}
     while True:
-        mutants = rewrite(skipped)
-        programs, wrong = cargo(units, ENV)
-        if not wrong:
-            more, wrong = cargo(whole, ENV)
-            programs |= more
-        if not wrong:
-            more, wrong = cargo(shuttle, ENV | {"RUSTC_WORKSPACE_WRAPPER": str(ROOT / "tools/cfg/shuttle")})
-            programs |= more
+        mutants, programs, wrong = rewrite(skipped), {}, {}
+        for args, env in calls:
+            more, wrong = cargo(args, env)
+            programs |= {name: program for name, program in more.items() if name in wanted}
+            if wrong:
+                break
         if not wrong:
             break
         for name, lines in wrong.items():
@@ -138,14 +144,14 @@ def build():
 
 
 def key(mutant):
-    return (mutant["file"], mutant["line"], mutant["function"], mutant["what"], mutant["nth"])
+    return (mutant["file"], mutant["function"], mutant["what"], mutant["nth"])
 
 
 def numbered(mutants):
-    """Numbers those that are alike in one line, so that a result is known again after a new build."""
+    """Numbers those that are alike in one function, so that a result is known again after a new build and when lines move."""
     seen = {}
     for mutant in mutants:
-        alike = (mutant["file"], mutant["line"], mutant["function"], mutant["what"])
+        alike = (mutant["file"], mutant["function"], mutant["what"])
         mutant["nth"] = seen[alike] = seen.get(alike, -1) + 1
     return mutants
 
@@ -153,6 +159,8 @@ def numbered(mutants):
 def pieces(programs):
     """What runs alone: the arguments of each test, or of a program without a list."""
     for name, args in TESTS.items():
+        if name not in programs:
+            continue
         if args:
             yield name, args
             continue
@@ -225,17 +233,15 @@ def attempt(mutant, programs, tests, most):
     return None, "survived" if spent else "not reached", spent
 
 
-def results():
-    if not RESULTS.exists():
-        return {}
-    return {key(line): line for line in map(json.loads, RESULTS.read_text().splitlines())}
+def read(path):
+    return {key(line): line for line in map(json.loads, path.read_text().splitlines())}
 
 
-def run(seconds, again=False):
+def run(seconds, paths, again=False):
     built = json.loads(LIST.read_text())
-    mutants, programs, done = numbered(built["mutants"]), built["programs"], results()
+    mutants, programs, done, listed = numbered(built["mutants"]), built["programs"], read(RESULTS), read(LISTED)
     if again:
-        done = {place: line for place, line in done.items() if line["killed_by"]}
+        done = {place: line for place, line in done.items() if line["killed_by"] or not line["file"].startswith(paths)}
     tests = json.loads(REACHED.read_text())
     for test in tests:
         test["reached"] = set(test["reached"])
@@ -244,7 +250,7 @@ def run(seconds, again=False):
     done = {place: line for place, line in done.items() if place in known}
     RESULTS.write_text("".join(json.dumps(line) + "\n" for line in done.values()))
     end = time.monotonic() + seconds
-    left = [mutant for mutant in mutants if key(mutant) not in done]
+    left = [mutant for mutant in mutants if key(mutant) not in done | listed and mutant["file"].startswith(paths)]
     # At random, so that a part of them says what all would; those that no test reaches come last.
     random.Random(0).shuffle(left)
     reached = set().union(*(test["reached"] for test in tests))
@@ -260,28 +266,28 @@ def run(seconds, again=False):
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         list(pool.map(one, left))
-    done = [results().get(key(mutant)) for mutant in mutants]
-    tried = [line for line in done if line]
+    tried = [line for place, line in read(RESULTS).items() if place in known]
     killed = sum(line["killed_by"] is not None for line in tried)
     late = sum(line["how"] == "took too long" for line in tried)
-    print(f"{len(mutants)} mutants, {len(tried)} tried, {killed} killed, {late} of them as a test took too long")
+    print(f"{len(mutants)} mutants, {len(tried)} tried, {killed} killed, {late} of them as a test took too long; {len(listed.keys() & known)} listed")
 
 
-def survivors():
-    for line in results().values():
-        if line["killed_by"] is None:
+def survivors(paths):
+    listed = read(LISTED)
+    for place, line in sorted(read(RESULTS).items()):
+        if line["killed_by"] is None and place not in listed and line["file"].startswith(paths):
             print(f"{line['file']}:{line['line']}: {line['function']}: {line['what']}: {line['how']}")
 
 
 match sys.argv[1:]:
-    case ["build"]:
-        build()
+    case ["build", *names]:
+        build(names)
         reach()
-    case ["run", seconds]:
-        run(int(seconds))
-    case ["again", seconds]:
-        run(int(seconds), again=True)
-    case ["list"]:
-        survivors()
+    case ["run", seconds, *paths]:
+        run(int(seconds), tuple(paths) or "")
+    case ["again", seconds, *paths]:
+        run(int(seconds), tuple(paths) or "", again=True)
+    case ["list", *paths]:
+        survivors(tuple(paths) or "")
     case _:
         sys.exit(__doc__)
