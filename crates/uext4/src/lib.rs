@@ -52,6 +52,7 @@
 //! | [`metadata`], [`statfs`] | attributes of files; sizes of file systems |
 //! | [`mod@mkfs`], [`mkfs_options`], [`check_options`], [`replace`] | making and checking images in files |
 //! | `operation` | the span of an operation, and the count of failures |
+//! | `archive` | trees as archives and layers, and what differs between two |
 //! | [`session`], [`mount`] | a mount on behalf of a caller; which images are open, and how |
 //! | `unstable` | what the feature adds |
 #![forbid(unsafe_code)]
@@ -60,6 +61,7 @@
     reason = "the table is for readers of the source"
 )]
 
+mod archive;
 mod check_options;
 mod dir;
 mod file;
@@ -80,6 +82,9 @@ mod statfs;
 #[cfg(feature = "unstable")]
 pub mod unstable;
 
+pub use archive::{
+    Change, ChangeKind, Compression, Difference, ExportError, ExportOptions, ExportReport,
+};
 pub use check_options::CheckOptions;
 pub use dir::Dir;
 pub use file::File;

@@ -12,8 +12,10 @@ mod completions;
 mod cp;
 mod destination;
 mod df;
+mod diff;
 mod du;
 mod dump;
+mod export;
 mod find;
 mod getfacl;
 pub mod help;
@@ -86,6 +88,8 @@ pub enum Command {
     Trim(trim::Args),
     Xattr(xattr::Args),
     Check(check::Args),
+    Export(export::Args),
+    Diff(diff::Args),
     Dump(dump::Args),
     Label(label::Args),
     #[command(hide = true)]
@@ -109,6 +113,7 @@ impl Command {
     pub fn failure_code(&self) -> u8 {
         match self {
             Command::Check(_) => check::OPERATIONAL,
+            Command::Diff(_) => diff::TROUBLE,
             _ => 1,
         }
     }
@@ -134,6 +139,8 @@ impl Command {
     pub fn run(self) -> Result<ExitCode> {
         match self {
             Command::Check(args) => return check::run(&args),
+            Command::Diff(args) => return diff::run(&args),
+            Command::Export(args) => export::run(&args),
             Command::Mkfs(args) => mkfs::run(&args),
             Command::Info(args) => info::run(&args),
             Command::Ls(args) => ls::run(args),

@@ -25,7 +25,7 @@ const USAGE: i32 = 2;
 const FAILED: u8 = 1;
 
 /// The commands, by what they are for.
-const GROUPS: [(&str, &[&str]); 6] = [
+const GROUPS: [(&str, &[&str]); 7] = [
     ("Build", &["mkfs"]),
     (
         "Read",
@@ -41,6 +41,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "chmod", "chown", "chgrp", "chattr", "setfacl", "xattr",
         ],
     ),
+    ("Export", &["export", "diff"]),
     ("Verify", &["check", "dump", "trim"]),
     ("Mount", &["mount", "umount", "stats"]),
     ("More", &["mqueue", "bench", "completions", "man", "help"]),
