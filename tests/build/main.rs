@@ -3,3 +3,4 @@
 mod empty_images;
 mod oracle;
 mod trees;
+mod verity;

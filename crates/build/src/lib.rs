@@ -27,6 +27,7 @@
 //! | [`mapping`], [`extents`], [`blockmap`] | what names the blocks of files |
 //! | [`system`], [`place`], [`plan`] | giving places |
 //! | [`copy`], [`itable`], [`group`], [`mod@write`] | filling the device |
+//! | [`verity`] | the hash tree of dm-verity |
 //! | [`parallel`] | threads |
 //! | [`progress`], [`report`], [`error`] | what the caller learns |
 #![forbid(unsafe_code)]
@@ -62,6 +63,7 @@ mod system;
 )]
 mod tree;
 mod usage;
+mod verity;
 mod write;
 mod xattrs;
 
@@ -73,4 +75,5 @@ pub use plan::Plan;
 pub use progress::{NoProgress, Progress};
 pub use report::MkfsReport;
 pub use source::Scan;
+pub use verity::{VerityOptions, VerityReport};
 pub use write::mkfs;

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use crate::error::{MkfsError, Result};
 use crate::features::FeatureSet;
 use crate::input::Input;
+use crate::verity::{self, VerityOptions};
 
 /// Most bytes that archives expand to, unless an option says otherwise.
 const LIMIT_DEFAULT: u64 = 64 << 30;
@@ -92,6 +93,8 @@ pub struct MkfsOptions {
     pub stride: u16,
     /// Blocks of a stripe of a RAID; 0 means unknown.
     pub stripe_width: u32,
+    /// A hash tree of dm-verity behind the image.
+    pub verity: Option<VerityOptions>,
 }
 
 impl Default for MkfsOptions {
@@ -124,6 +127,7 @@ impl Default for MkfsOptions {
             hash_seed: None,
             stride: 0,
             stripe_width: 0,
+            verity: None,
         }
     }
 }
@@ -146,6 +150,9 @@ impl MkfsOptions {
         if inode < 128 || !inode.is_power_of_two() || inode > self.block_size {
             let why = "a power of two from 128 to the block size";
             return Err(MkfsError::option("inode size", inode, why));
+        }
+        if let Some(verity) = &self.verity {
+            verity::check(verity, self.block_size)?;
         }
         if self.inode_ratio < 1024 {
             return Err(MkfsError::option(

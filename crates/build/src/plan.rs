@@ -11,6 +11,7 @@ use crate::source::{Data, Scan};
 use crate::space::Space;
 use crate::system::System;
 use crate::tree::{NodeId, Tree};
+use crate::verity::{self, VerityOptions};
 
 /// Blocks that an image grows by when its last group was too short to be of use.
 const GROW_MIN: u64 = 64;
@@ -49,6 +50,7 @@ pub struct Plan {
     directories: Vec<u32>,
     lost_and_found: NodeId,
     image_bytes: u64,
+    pub(crate) verity: Option<VerityOptions>,
 }
 
 /// What of a plan depends on the size.
@@ -120,6 +122,7 @@ impl Plan {
             directories: Vec::new(),
             lost_and_found,
             image_bytes,
+            verity: options.verity.clone(),
         };
         plan.count_directories();
         if options.features.has_journal() && !plan.layout.features.has_journal() {
@@ -129,9 +132,17 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Bytes that the image has, and that a device for it needs.
+    /// Bytes that the image has.
     pub fn image_bytes(&self) -> u64 {
         self.image_bytes
+    }
+
+    /// Bytes that a device for it needs: those of the image, and of a hash tree behind it.
+    pub fn device_bytes(&self) -> u64 {
+        match self.verity {
+            Some(_) => verity::bytes_with_tree(self.image_bytes),
+            None => self.image_bytes,
+        }
     }
 
     /// The last inode in use; all before it are.

@@ -1,5 +1,7 @@
 //! What was made.
 
+use crate::verity::VerityReport;
+
 /// What an image holds and how long it took. The root and `lost+found` count as directories.
 #[derive(Clone, PartialEq, Debug, Default)]
 #[non_exhaustive]
@@ -18,6 +20,8 @@ pub struct MkfsReport {
     pub data_bytes: u64,
     /// Bytes of the image.
     pub image_bytes: u64,
+    /// The hash tree behind the image, if one was asked for.
+    pub verity: Option<VerityReport>,
     /// Seconds of wall-clock time, reading the tree included.
     pub seconds: f64,
     /// What is not as in the tree or as asked: files that changed under the copy, attributes without

@@ -18,6 +18,7 @@ use crate::report::MkfsReport;
 use crate::source::Scan;
 use crate::space::Run;
 use crate::tree::Kind;
+use crate::verity;
 
 /// Blocks that a thread takes on at once.
 const BATCH_BLOCKS: u32 = 1024;
@@ -53,7 +54,7 @@ impl Plan {
     /// [`MkfsError::DeviceTooSmall`], [`MkfsError::Device`], [`MkfsError::Tree`].
     pub fn write(&self, device: &dyn BlockDevice, progress: &dyn Progress) -> Result<MkfsReport> {
         let start = Instant::now();
-        let (have, need) = (device.len(), self.image_bytes());
+        let (have, need) = (device.len(), self.device_bytes());
         if have < need {
             return Err(MkfsError::DeviceTooSmall { have, need });
         }
@@ -65,6 +66,11 @@ impl Plan {
         let descs = self.write_groups(device, progress)?;
         self.allocate(device)?;
         self.write_supers(device, &descs)?;
+        if let Some(options) = &self.verity {
+            let (bytes, uuid) = (self.image_bytes(), self.id.uuid);
+            let tree = verity::append(device, bytes, uuid, options, self.threads, progress)?;
+            report.verity = Some(tree);
+        }
         progress.phase("flush", 0);
         device.flush()?;
         report.warnings.sort();

@@ -134,7 +134,7 @@ impl Bar {
 }
 
 fn is_in_bytes(phase: &str) -> bool {
-    phase == "data" || phase == "copy"
+    matches!(phase, "data" | "copy" | "verity")
 }
 
 /// How a phase is drawn.

@@ -77,7 +77,7 @@ pub fn mkfs(
     let scan = Scan::of(&options, progress)?;
     let plan = Plan::new(&options, scan)?;
     let mut report = if is_file {
-        let len = plan.image_bytes().max(len_min);
+        let len = plan.device_bytes().max(len_min);
         replace::write(path, len, |device| plan.write(device, progress))?
     } else {
         let device = FileDevice::open(path, &DeviceOptions::read_write())?;

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use uext4_build::MkfsOptions as BuildOptions;
-use uext4_build::{Input, MkfsError};
+use uext4_build::{Input, MkfsError, VerityOptions};
 use uuid::Uuid;
 
 /// What an image is made with. The default is an empty file system as mke2fs makes it; it needs
@@ -148,6 +148,13 @@ impl MkfsOptions {
     /// User and group that own all files. Default: those of the tree.
     pub fn owner(mut self, uid: u32, gid: u32) -> MkfsOptions {
         self.0.owner = Some((uid, gid));
+        self
+    }
+
+    /// Puts the hash tree of dm-verity behind the image; the report has its root hash. Each hash begins with `salt`, at most 256 bytes;
+    /// `None` derives 32 from the UUID.
+    pub fn verity(mut self, salt: Option<Vec<u8>>) -> MkfsOptions {
+        self.0.verity = Some(VerityOptions { salt });
         self
     }
 

@@ -1,4 +1,4 @@
-//! The lists of `-E` and `-J`, and the words of `-e`.
+//! The lists of `-E` and `-J`, the words of `-e`, and the salt of a hash tree.
 
 use crate::size;
 use uext4::ErrorsBehaviour;
@@ -148,6 +148,28 @@ pub fn errors(text: &str) -> Result<ErrorsBehaviour, String> {
     }
 }
 
+/// What the hashes of a tree begin with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Salt(pub Vec<u8>);
+
+/// Reads hexadecimal digits, or `-`.
+///
+/// # Errors
+/// What is wrong, for the user.
+pub fn salt(text: &str) -> Result<Salt, String> {
+    let digits = if text == "-" { "" } else { text };
+    let byte = |at: usize| {
+        let two = digits.get(at..at + 2).filter(|two| !two.contains('+'));
+        two.and_then(|two| u8::from_str_radix(two, 16).ok())
+    };
+    let bytes = (0..digits.len()).step_by(2).map(byte).collect();
+    let salt: Option<Vec<u8>> = bytes;
+    match salt {
+        Some(salt) if salt.len() <= 256 => Ok(Salt(salt)),
+        _ => Err("at most 256 bytes, each as two hexadecimal digits, or -".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,6 +185,15 @@ mod tests {
                 .unwrap_err()
                 .contains("tune2fs")
         );
+    }
+
+    #[test]
+    fn salts() {
+        assert_eq!(salt("00ff"), Ok(Salt(vec![0, 255])));
+        assert_eq!(salt("-"), Ok(Salt(vec![])));
+        for wrong in ["0", "0g", "+1", "é", &"00".repeat(257)] {
+            assert!(salt(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -22,8 +22,10 @@ use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use uext4::unstable::{BuildOptions, FeatureSet, Input, Spare, plan_mkfs, read_superblock};
-use uext4::{BlockDevice, DeviceOptions, FileDevice, MkfsError, MkfsReport};
+use uext4::unstable::{
+    BuildOptions, FeatureSet, Input, Spare, VerityOptions, plan_mkfs, read_superblock,
+};
+use uext4::{BlockDevice, DeviceOptions, FileDevice, MkfsError, MkfsReport, VerityReport};
 use uext4_mountd::printable;
 use uuid_arg::UuidArg;
 
@@ -145,6 +147,12 @@ pub struct Args {
     /// Give all of the image its space on the host now, so that it never finds the host full
     #[arg(long)]
     preallocate: bool,
+    /// Put the hash tree of dm-verity behind the image, and print its root hash
+    #[arg(long)]
+    verity: bool,
+    /// With --verity, what each hash begins with, in hexadecimal digits; - for nothing; made from the UUID unless given
+    #[arg(long, value_name = "HEX", value_parser = lists::salt, requires = "verity", allow_hyphen_values = true)]
+    verity_salt: Option<lists::Salt>,
     /// Report as JSON
     #[arg(long)]
     json: bool,
@@ -217,7 +225,28 @@ struct Json<'a> {
     hard_links: u64,
     data_bytes: u64,
     seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verity: Option<VerityJson>,
     warnings: &'a [String],
+}
+
+#[derive(Serialize)]
+struct VerityJson {
+    root_hash: String,
+    salt: String,
+    hash_offset: u64,
+    bytes: u64,
+}
+
+impl From<&VerityReport> for VerityJson {
+    fn from(verity: &VerityReport) -> VerityJson {
+        VerityJson {
+            root_hash: show::hex(&verity.root_hash),
+            salt: show::hex(&verity.salt),
+            hash_offset: verity.hash_offset,
+            bytes: verity.bytes,
+        }
+    }
 }
 
 pub fn run(args: &Args) -> Result<()> {
@@ -337,6 +366,9 @@ fn options(args: &Args) -> Result<BuildOptions> {
         },
         ..BuildOptions::default()
     };
+    options.verity = args.verity.then(|| VerityOptions {
+        salt: args.verity_salt.clone().map(|salt| salt.0),
+    });
     if let Some(limit) = args.limit {
         options.limit = limit;
     }
@@ -404,6 +436,7 @@ fn tell(args: &Args, report: &MkfsReport) -> Result<()> {
             hard_links: report.hard_links,
             data_bytes: report.data_bytes,
             seconds: report.seconds,
+            verity: report.verity.as_ref().map(VerityJson::from),
             warnings: &report.warnings,
         });
     }
@@ -425,5 +458,12 @@ fn tell(args: &Args, report: &MkfsReport) -> Result<()> {
         show::image(&args.image),
         report.seconds
     )?;
+    if let Some(verity) = &report.verity {
+        let (hash, offset) = (show::hex(&verity.root_hash), verity.hash_offset);
+        writeln!(
+            std::io::stdout(),
+            "root hash: {hash}\nhash offset: {offset}"
+        )?;
+    }
     Ok(())
 }
