@@ -7,6 +7,7 @@ mod damage;
 mod damaged_superblock;
 mod dump;
 mod examples;
+mod export;
 mod guards;
 mod huge_images;
 mod install;
