@@ -1,4 +1,4 @@
-//! Trees as archives and layers: what comes back is what was there.
+//! Trees of images as archives and layers, and as images again.
 use uext4_testkit::prelude::*;
 
 use crate::containers::{device, oci, options};

@@ -14,7 +14,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use uext4::{Compression, ExportError, ExportOptions, ExportReport, Filesystem};
 
-/// Write the files of an image as a tar archive or a container image
+/// Write the files of an image to a tar archive or OCI layout
 ///
 /// Owners by number, times to the nanosecond, extended attributes, ACLs, devices and hard links are kept; sockets are
 /// left out, and an empty lost+found. The same files give the same bytes, with any number of threads.

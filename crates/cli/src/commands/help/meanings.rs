@@ -8,7 +8,7 @@ const MEANINGS: &[(&[&str], &str)] = &[
         "cp FILE IMAGE:/PATH",
     ),
     (
-        &["get", "extract", "unpack", "export", "download"],
+        &["get", "extract", "unpack", "download"],
         "cp -a IMAGE:/PATH DIR",
     ),
     (&["write"], "cp - IMAGE:/PATH"),
@@ -120,7 +120,7 @@ const MEANINGS: &[(&[&str], &str)] = &[
         "cat IMAGE:/PATH` writes the file to standard output, for other programs to read",
     ),
     (
-        &["diff", "cmp"],
+        &["cmp"],
         "cat IMAGE:/PATH | cmp - FILE` compares a file, and `uext4 mount -r IMAGE DIR` shows trees to diff",
     ),
     (
