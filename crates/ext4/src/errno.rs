@@ -77,3 +77,16 @@ impl Ext4Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_aborted_journal_is_an_error_of_the_device() {
+        let why = JournalError::Aborted("a write failed".into());
+        assert_eq!(Ext4Error::from(why).errno(), Errno::EIO);
+        let why = JournalError::HostFull;
+        assert_eq!(Ext4Error::from(why).errno(), Errno::ENOSPC);
+    }
+}

@@ -445,6 +445,7 @@ impl OrphanList {
 #[cfg(all(test, not(shuttle), not(loom)))]
 mod tests {
     use super::*;
+    use crate::fixture;
     use crate::fs::Ext4;
     use crate::options::MountOptions;
     use uext4_block::MemoryDevice;
@@ -487,5 +488,75 @@ mod tests {
             .with_handle(4, |handle| fs.orphans.remove_orphan(handle, &second))
             .expect("leaves the list");
         fs.unmount().expect("unmount");
+    }
+
+    fn fs_with(features: &str) -> Arc<Ext4> {
+        let device = fixture::image_as(8 << 20, features, |options| options.inodes = Some(1024));
+        fixture::mount(&device)
+    }
+
+    fn add(fs: &Ext4, inode: &InodeRef) {
+        fs.volume
+            .with_handle(4, |handle| fs.orphans.add_orphan(handle, inode.inode()))
+            .expect("an orphan");
+    }
+
+    fn remove(fs: &Ext4, inode: &InodeRef) {
+        fs.volume
+            .with_handle(4, |handle| fs.orphans.remove_orphan(handle, inode))
+            .expect("no orphan any more");
+    }
+
+    /// How many slots are taken.
+    fn in_file(fs: &Ext4) -> usize {
+        let file = fs.orphans.orphan_file().expect("read").expect("a file");
+        let entries =
+            |block: &OrphanBlock| uext4_ondisk::orphan_entries(block.buffer.read().data()).count();
+        file.blocks.iter().map(entries).sum()
+    }
+
+    #[test]
+    fn orphans_have_a_slot_each_while_there_are_some() {
+        let fs = fs_with("");
+        let orphans: Vec<_> = (0..300)
+            .map(|i| fixture::file(&fs, &i.to_string()))
+            .collect();
+        for orphan in &orphans {
+            add(&fs, orphan);
+            add(&fs, orphan);
+        }
+        assert_eq!(in_file(&fs), 300);
+        assert!(fs.orphans.list.lock().listed.is_empty());
+        for orphan in &orphans {
+            remove(&fs, orphan);
+        }
+        assert_eq!(in_file(&fs), 0);
+        assert!(!fs.orphans.any_left());
+    }
+
+    #[test]
+    fn a_slot_from_before_the_mount_is_the_only_one() {
+        let fs = fs_with("");
+        let orphan = fixture::file(&fs, "f");
+        add(&fs, &orphan);
+        // As another mount finds it.
+        orphan.orphan_slot.store(0, Ordering::Relaxed);
+        assert_eq!(fs.orphans.load_file().expect("read"), [orphan.ino]);
+        add(&fs, &orphan);
+        assert_eq!(in_file(&fs), 1);
+        remove(&fs, &orphan);
+        assert!(!fs.orphans.any_left());
+    }
+
+    #[test]
+    fn a_damaged_orphan_file_is_found_when_mounting() {
+        let device = fixture::image(8 << 20, "");
+        let fs = fixture::mount(&device);
+        let file = fs.orphans.orphan_file().expect("read").expect("a file");
+        let place = file.blocks[0].buffer.block() << 10;
+        fs.unmount().expect("unmount");
+        device.change(place, 1024, |bytes| bytes[500] ^= 1);
+        let mounted = fixture::try_mount(&device, |_| {}).map(drop);
+        assert!(matches!(mounted, Err(Ext4Error::Corrupt(_))), "{mounted:?}");
     }
 }

@@ -160,4 +160,19 @@ mod tests {
             "past the end nothing is free or used"
         );
     }
+
+    #[test]
+    fn bits_are_found_in_their_word() {
+        let words = words_of(2);
+        assert!(set(&words, 70));
+        assert!(!set(&words, 70), "set already");
+        assert!(is_set(&words, 70));
+        assert!(!is_set(&words, 6) && !is_set(&words, 71));
+        assert!(is_set(&words, 128), "past the end");
+        assert!(clear(&words, 70) && !is_set(&words, 70));
+        assert!(!run_is(&words, 100, 40, true));
+        assign_run(&words, 100, 28, true);
+        assert!(run_is(&words, 100, 28, true));
+        assert!(!run_is(&words, 100, 29, true), "past the end");
+    }
 }

@@ -1,0 +1,197 @@
+use super::*;
+use crate::fixture::*;
+use crate::inode::reference::InodeRef;
+use crate::options::DataMode;
+use std::time::Instant;
+use uext4_block::BlockOp;
+use uext4_ondisk::{STATE_CLEAN, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+
+/// No block has a checksum.
+const PLAIN: &str = "^metadata_csum,^metadata_csum_seed,^orphan_file";
+
+fn superblock(device: &Arc<TestDevice>) -> Superblock {
+    read_superblock(&**device).expect("a superblock")
+}
+
+/// Changes the superblock of an image without checksums.
+fn change_superblock(device: &TestDevice, change: impl FnOnce(&mut uext4_ondisk::RawSuperblock)) {
+    device.change(SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, |bytes| {
+        crate::superblock::with_superblock(bytes, 0, change);
+    });
+}
+
+#[test]
+fn an_image_is_as_long_as_it_says() {
+    for (bytes, fits) in [((8 << 20) - 1024, false), (8 << 20, true), (9 << 20, true)] {
+        let device = image(8 << 20, "");
+        device.set_len(bytes).expect("a length");
+        let mounted = try_mount(&device, |_| {}).map(drop);
+        match fits {
+            true => mounted.expect("mount"),
+            false => assert!(matches!(mounted, Err(Ext4Error::Format(_))), "{mounted:?}"),
+        }
+    }
+}
+
+/// Replaces the mapping of the journal by two runs: all but its last block, and one block elsewhere.
+fn move_end_of_journal(device: &Arc<TestDevice>, to: impl FnOnce(&Ext4, Extent) -> Pblk) {
+    let fs = mount(device);
+    let journal = fs.inodes.get_inode(Ino(8)).expect("the journal");
+    let extents = fs.mapping.extents(&journal).expect("extents");
+    let mut last = *extents.last().expect("an extent");
+    last.len -= 1;
+    let moved = Extent {
+        lblk: Lblk(last.lblk.0 + u32::from(last.len)),
+        len: 1,
+        pblk: to(&fs, extents[0]),
+        unwritten: false,
+    };
+    let mut root = journal.state().i_block;
+    let place = fs.table.inode_place(journal.ino, false).expect("a place");
+    let mut node = ExtentNodeMut::new(&mut root);
+    node.set_extent(extents.len() - 1, last);
+    node.insert_extent_at(extents.len(), moved).expect("room");
+    let offset = place.buffer.block() * 1024 + place.offset as u64 + 40;
+    drop(journal);
+    fs.unmount().expect("unmount");
+    device.change(offset, 60, |bytes| bytes.copy_from_slice(&root));
+}
+
+#[test]
+fn a_journal_with_a_block_twice_is_refused() {
+    let device = image(8 << 20, PLAIN);
+    move_end_of_journal(&device, |_, first| first.pblk);
+    let mounted = try_mount(&device, |_| {}).map(drop);
+    assert!(matches!(mounted, Err(Ext4Error::Corrupt(_))), "{mounted:?}");
+}
+
+#[test]
+fn a_journal_over_an_inode_table_is_refused() {
+    let device = image(8 << 20, PLAIN);
+    move_end_of_journal(&device, |fs, _| {
+        let group = fs.volume.group(GroupNo(0)).expect("a group");
+        group.inode_table()
+    });
+    let mounted = try_mount(&device, |_| {}).map(drop);
+    assert!(matches!(mounted, Err(Ext4Error::Corrupt(_))), "{mounted:?}");
+}
+
+#[test]
+fn a_log_that_is_not_needed_is_emptied_or_the_mount_fails() {
+    let device = image(8 << 20, PLAIN);
+    let fs = mount(&device);
+    file(&fs, "f");
+    fs.volume.journal().sync().expect("sync");
+    let journal = fs.inodes.get_inode(Ino(8)).expect("the journal");
+    let first = fs.mapping.extents(&journal).expect("extents")[0].pblk.0 << 10;
+    drop(journal);
+    fs.crash();
+    drop(fs);
+    change_superblock(&device, |raw| {
+        raw.set_features(
+            raw.compat(),
+            raw.incompat() - Incompat::RECOVER,
+            raw.ro_compat(),
+        );
+    });
+    device.fail_once(BlockOp::Write, first..first + 1024, Errno::EIO);
+    let mounted = try_mount(&device, |_| {}).map(drop);
+    assert_eq!(mounted.expect_err("refused").errno(), Errno::EIO);
+    mount(&device).unmount().expect("unmount");
+}
+
+#[test]
+fn clean_blocks_in_memory_are_limited() {
+    let device = image(8 << 20, "");
+    let fs = mount_as(&device, |options| options.cache_bytes = 64 << 10);
+    for block in 0..8192 {
+        fs.volume.cache().get(block).expect("read");
+    }
+    let kept = fs.volume.cache().len();
+    assert!(kept < 4096, "{kept} blocks are kept");
+}
+
+#[test]
+fn an_image_without_a_journal_is_clean_unless_it_is_mounted() {
+    let device = image(8 << 20, "^has_journal,^orphan_file");
+    let state = || superblock(&device).raw.state.get();
+    let before = state();
+    assert_ne!(before & STATE_CLEAN, 0);
+    let fs = mount(&device);
+    assert_eq!(state(), before & !STATE_CLEAN);
+    fs.unmount().expect("unmount");
+    assert_eq!(state(), before);
+}
+
+#[test]
+fn the_superblock_says_what_becomes_of_data() {
+    const ELSE: u32 = 0x0c;
+    for (bits, wanted) in [
+        (0, DataMode::Ordered),
+        (ELSE, DataMode::Ordered),
+        (0x20 | ELSE, DataMode::Journal),
+        (0x40 | ELSE, DataMode::Ordered),
+        (0x60 | ELSE, DataMode::Writeback),
+    ] {
+        let device = image(8 << 20, PLAIN);
+        change_superblock(&device, |raw| raw.default_mount_opts = bits.into());
+        assert_eq!(mount(&device).volume.data(), wanted, "{bits:x}");
+    }
+}
+
+/// Makes a file of ten blocks, deletes it, and returns what was discarded once that was durable.
+fn discarded(fs: &Ext4, device: &TestDevice) -> Vec<(u64, u64)> {
+    let node = file(fs, "f");
+    allocate(fs, &node, 0..10);
+    let first = fs.mapping.extents(&node).expect("extents")[0].pblk.0;
+    drop(node);
+    let root = fs.namei.root().expect("root");
+    let removed = fs.namei.unlink(&Caller::root(), &root, b"f");
+    removed.expect("unlink");
+    device.take_calls(BlockOp::Discard);
+    fs.sync().expect("sync");
+    let blocks = |(from, to)| ((from >> 10) - first, (to >> 10) - first);
+    let runs = device.take_calls(BlockOp::Discard);
+    runs.into_iter().map(blocks).collect()
+}
+
+#[test]
+fn freed_blocks_are_discarded_while_the_option_is_set() {
+    let device = image(8 << 20, "");
+    let fs = mount(&device);
+    let remount = |discard| {
+        let wanted = MountOptions {
+            discard,
+            ..fs.volume.options.clone()
+        };
+        fs.remount(&wanted).expect("remount");
+    };
+    assert_eq!(discarded(&fs, &device), []);
+    remount(true);
+    assert_eq!(discarded(&fs, &device), [(0, 10)]);
+    remount(false);
+    assert_eq!(discarded(&fs, &device), []);
+}
+
+#[test]
+fn old_timestamps_are_written_after_a_remount_with_lazytime() {
+    let device = image(8 << 20, "");
+    let fs = mount_as(&device, |options| {
+        options.lazytime_max_age = Duration::from_millis(1);
+    });
+    let wanted = MountOptions {
+        lazytime: true,
+        ..fs.volume.options.clone()
+    };
+    fs.remount(&wanted).expect("remount");
+    let node: InodeRef = file(&fs, "f");
+    let changed = fs
+        .table
+        .change_times(&node, |disk| disk.mtime = Timestamp::new(1, 0));
+    changed.expect("a change");
+    let begun = Instant::now();
+    while fs.table.has_pending_times(&node) {
+        assert!(begun.elapsed() < Duration::from_secs(20), "never written");
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,222 @@
+use super::*;
+use crate::fixture::*;
+use crate::fs::Ext4;
+use uext4_block::BlockOp;
+
+const ME: Caller = Caller::root();
+const PLAIN: RenameFlags = RenameFlags::empty();
+
+fn root(fs: &Ext4) -> InodeRef {
+    fs.namei.root().expect("root")
+}
+
+fn rename(fs: &Ext4, old: (&InodeRef, &str), new: (&InodeRef, &str)) -> Result<()> {
+    rename_as(fs, &ME, old, new, PLAIN)
+}
+
+fn rename_as(
+    fs: &Ext4,
+    caller: &Caller,
+    old: (&InodeRef, &str),
+    new: (&InodeRef, &str),
+    flags: RenameFlags,
+) -> Result<()> {
+    let (old_name, new_name) = (old.1.as_bytes(), new.1.as_bytes());
+    fs.namei
+        .rename(caller, old.0, old_name, new.0, new_name, flags)
+}
+
+#[test]
+fn ancestors_are_locked_first() {
+    let (fs, _device) = small_fs();
+    let a = make(&fs, &root(&fs), "a", &DIR);
+    let b = make(&fs, &a, "b", &DIR);
+    let c = make(&fs, &b, "c", &DIR);
+    let other = make(&fs, &root(&fs), "other", &DIR);
+    let _renaming = fs.namei.rename.lock();
+    let order = |x: &InodeRef, y: &InodeRef| fs.namei.dir_order(x, y).expect("an order");
+    assert_eq!(order(&a, &c), DirOrder::FirstAbove);
+    assert_eq!(order(&c, &a), DirOrder::SecondAbove);
+    assert_eq!(order(&root(&fs), &b), DirOrder::FirstAbove);
+    assert_eq!(order(&c, &other), DirOrder::Unrelated);
+    assert_eq!(order(&other, &a), DirOrder::Unrelated);
+}
+
+#[test]
+fn names_are_looked_up_by_those_that_may_search() {
+    let (fs, _device) = small_fs();
+    let closed = NewNode { mode: 0o700, ..DIR };
+    let open = NewNode { mode: 0o777, ..DIR };
+    let closed = make(&fs, &root(&fs), "closed", &closed);
+    let open = make(&fs, &root(&fs), "open", &open);
+    let user = Caller::user(1000, 1000);
+    for (old, new) in [(&closed, &open), (&open, &closed)] {
+        let done = rename_as(&fs, &user, (old, "missing"), (new, "x"), PLAIN);
+        let errno = done.expect_err("refused").errno();
+        assert_eq!(errno, Errno::EACCES);
+    }
+}
+
+#[test]
+fn a_name_that_is_too_long_is_refused_whatever_there_is() {
+    let (fs, _device) = small_fs();
+    let (top, long) = (root(&fs), "x".repeat(256));
+    for (old, new) in [(&*long, "y"), ("missing", &*long)] {
+        let done = rename(&fs, (&top, old), (&top, new));
+        assert!(matches!(done, Err(Ext4Error::NameTooLong)), "{done:?}");
+    }
+}
+
+#[test]
+fn nothing_moves_into_a_directory_that_is_gone() {
+    let (fs, _device) = small_fs();
+    let top = root(&fs);
+    let gone = make(&fs, &top, "gone", &DIR);
+    make(&fs, &top, "f", &FILE);
+    fs.namei.rmdir(&ME, &top, b"gone").expect("rmdir");
+    let done = rename(&fs, (&top, "f"), (&gone, "f"));
+    assert!(matches!(done, Err(Ext4Error::NotFound)), "{done:?}");
+    fs.namei.lookup(&ME, &top, b"f").expect("where it was");
+}
+
+#[test]
+fn a_directory_moves_only_if_its_entries_may_change() {
+    let (fs, _device) = small_fs();
+    let open = NewNode { mode: 0o777, ..DIR };
+    let from = make(&fs, &root(&fs), "from", &open);
+    let to = make(&fs, &root(&fs), "to", &open);
+    make(&fs, &from, "d", &DIR);
+    make(&fs, &from, "f", &FILE);
+    let user = Caller::user(1000, 1000);
+    let done = rename_as(&fs, &user, (&from, "d"), (&to, "d"), PLAIN);
+    assert_eq!(done.expect_err("refused").errno(), Errno::EACCES);
+    let within = rename_as(&fs, &user, (&from, "d"), (&from, "e"), PLAIN);
+    within.expect("its parent stays");
+    let done = rename_as(&fs, &user, (&from, "f"), (&to, "f"), PLAIN);
+    done.expect("a file has no entries");
+}
+
+#[test]
+fn a_directory_has_so_many_subdirectories() {
+    let device = image(8 << 20, "^dir_nlink");
+    let fs = mount(&device);
+    let full = make(&fs, &root(&fs), "full", &DIR);
+    make(&fs, &root(&fs), "d", &DIR);
+    make(&fs, &root(&fs), "f", &FILE);
+    let links = |links| {
+        let set = |handle: &Handle<'_>| {
+            let change = |disk: &mut uext4_ondisk::Inode| disk.links = links;
+            fs.table.update_inode(&full, handle, change)
+        };
+        fs.volume.with_handle(1, set).expect("a change");
+    };
+    links(65000);
+    let done = rename(&fs, (&root(&fs), "d"), (&full, "d"));
+    assert!(matches!(done, Err(Ext4Error::TooManyLinks)), "{done:?}");
+    rename(&fs, (&root(&fs), "f"), (&full, "f")).expect("a file is no link of its own");
+    links(64999);
+    rename(&fs, (&root(&fs), "d"), (&full, "d")).expect("the last one");
+    fs.crash();
+}
+
+#[test]
+fn a_rename_from_a_directory_with_dirsync_is_durable_or_fails() {
+    for what in [FILE, DIR] {
+        let (fs, device) = small_fs();
+        let from = make(&fs, &root(&fs), "from", &DIR);
+        let to = make(&fs, &root(&fs), "to", &DIR);
+        make(&fs, &from, "x", &what);
+        let flags = from.flags() & InodeFlags::USER_VISIBLE | InodeFlags::DIRSYNC;
+        fs.files.set_flags(&ME, &from, flags).expect("a flag");
+        fs.sync().expect("sync");
+        device.fail(BlockOp::Write, 0..u64::MAX, Errno::EIO);
+        let done = rename(&fs, (&from, "x"), (&to, "x"));
+        assert_eq!(done.expect_err("not durable").errno(), Errno::EIO);
+    }
+}
+
+/// Two directories and what is in them, each in a block of the inode table of its own.
+struct Apart {
+    fs: Arc<Ext4>,
+    from: InodeRef,
+    to: InodeRef,
+    /// In `from` and in `to`.
+    moved: [InodeRef; 2],
+}
+
+fn apart(what: &NewNode) -> Apart {
+    let (fs, _device) = small_fs();
+    let top = root(&fs);
+    let mut others = 0;
+    let mut next = |dir: &InodeRef, name: &str, new: &NewNode| {
+        // Four inodes are in a block.
+        for _ in 0..4 {
+            others += 1;
+            make(&fs, &top, &format!("other {others}"), &FILE);
+        }
+        make(&fs, dir, name, new)
+    };
+    let from = next(&top, "from", &DIR);
+    let to = next(&top, "to", &DIR);
+    let moved = [next(&from, "a", what), next(&to, "b", what)];
+    let tables = [&from, &to, &moved[0], &moved[1]].map(|node| node.itable.block());
+    assert_eq!(HashSet::from(tables).len(), 4);
+    Apart {
+        fs,
+        from,
+        to,
+        moved,
+    }
+}
+
+/// The first block of a directory.
+fn entries_of(fs: &Ext4, dir: &InodeRef) -> Arc<Buffer> {
+    let extents = fs.mapping.extents(dir).expect("extents");
+    fs.volume
+        .cache()
+        .peek(extents[0].pblk.0)
+        .expect("in memory")
+}
+
+#[track_caller]
+fn assert_lost(done: Result<()>) {
+    assert!(matches!(done, Err(Ext4Error::Journal(_))), "{done:?}");
+}
+
+#[test]
+fn a_rename_without_write_access_to_a_block_fails() {
+    let block_of: [fn(&Apart) -> Arc<Buffer>; 5] = [
+        |at| entries_of(&at.fs, &at.from),
+        |at| entries_of(&at.fs, &at.to),
+        |at| Arc::clone(&at.from.itable),
+        |at| Arc::clone(&at.to.itable),
+        |at| Arc::clone(&at.moved[0].itable),
+    ];
+    for name in ["new", "b"] {
+        for block_of in block_of {
+            let at = apart(&FILE);
+            let (fs, block) = (&at.fs, block_of(&at));
+            assert_lost(losing_the_journal_at(fs, &block, || {
+                rename(fs, (&at.from, "a"), (&at.to, name))
+            }));
+        }
+    }
+}
+
+#[test]
+fn an_exchange_without_write_access_to_a_block_fails() {
+    for what in [FILE, DIR] {
+        for which in 0..2 {
+            let at = apart(&what);
+            let fs = &at.fs;
+            let block = match what == DIR {
+                true => entries_of(fs, &at.moved[which]),
+                false => Arc::clone(&at.moved[which].itable),
+            };
+            assert_lost(losing_the_journal_at(fs, &block, || {
+                let flags = RenameFlags::EXCHANGE;
+                rename_as(fs, &ME, (&at.from, "a"), (&at.to, "b"), flags)
+            }));
+        }
+    }
+}
