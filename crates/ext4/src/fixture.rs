@@ -29,6 +29,8 @@ pub(crate) struct TestDevice {
     failing: std::sync::Mutex<Vec<Failing>>,
     /// Discards and allocations so far, in bytes.
     calls: std::sync::Mutex<Vec<(BlockOp, u64, u64)>>,
+    /// What discards wait for, after they have said so.
+    held: std::sync::Mutex<Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>>,
 }
 
 impl TestDevice {
@@ -37,7 +39,15 @@ impl TestDevice {
             memory: MemoryDevice::new(bytes),
             failing: std::sync::Mutex::default(),
             calls: std::sync::Mutex::default(),
+            held: std::sync::Mutex::default(),
         })
+    }
+
+    /// The next discard waits until the other end of `released` is dropped; the result is sent to when it begins.
+    pub fn hold_discards(&self, released: mpsc::Receiver<()>) -> mpsc::Receiver<()> {
+        let (begins, begun) = mpsc::channel();
+        *self.held.lock().expect("a lock") = Some((begins, released));
+        begun
     }
 
     /// Calls of that kind that touch `within` fail from now on.
@@ -128,6 +138,11 @@ impl BlockDevice for TestDevice {
 
     fn discard(&self, offset: u64, len: u64) -> uext4_block::Result<()> {
         self.check(BlockOp::Discard, offset, len)?;
+        let held = self.held.lock().expect("a lock").take();
+        if let Some((begins, released)) = held {
+            begins.send(()).expect("a receiver");
+            let _ = released.recv();
+        }
         self.memory.discard(offset, len)
     }
 

@@ -559,4 +559,73 @@ mod tests {
         let mounted = fixture::try_mount(&device, |_| {}).map(drop);
         assert!(matches!(mounted, Err(Ext4Error::Corrupt(_))), "{mounted:?}");
     }
+
+    #[test]
+    fn a_change_of_the_list_without_write_access_fails() {
+        let with = |orphans: usize, work: fn(&OrphanList, &Handle<'_>, &InodeRef) -> Result<()>| {
+            // The block of the superblock, or that of the one before in the list.
+            for has_super in [true, false] {
+                let fs = fs_with("^orphan_file");
+                let all: Vec<_> = (0..9).map(|i| fixture::file(&fs, &i.to_string())).collect();
+                let (first, last) = (&all[0], &all[8]);
+                assert_ne!(first.itable.block(), last.itable.block());
+                [first, last][..orphans]
+                    .iter()
+                    .for_each(|orphan| add(&fs, orphan));
+                let attached = if has_super {
+                    &fs.volume.super_buffer
+                } else {
+                    &first.itable
+                };
+                let done = fixture::on_aborted_journal(&fs, &[attached], |handle| {
+                    work(&fs.orphans, handle, first)
+                });
+                assert!(matches!(done, Err(Ext4Error::Journal(_))), "{done:?}");
+            }
+        };
+        with(0, |orphans, handle, first| {
+            orphans.add_orphan(handle, first.inode())
+        });
+        with(1, |orphans, handle, first| {
+            orphans.remove_orphan(handle, first)
+        });
+        // The last one of the list, which a later one precedes.
+        with(2, |orphans, handle, first| {
+            orphans.remove_orphan(handle, first)
+        });
+    }
+
+    #[test]
+    fn a_slot_changes_with_write_access_to_its_block() {
+        let fs = fs_with("");
+        let orphan = fixture::file(&fs, "f");
+        add(&fs, &orphan);
+        let done = fixture::on_aborted_journal(&fs, &[&orphan.itable], |handle| {
+            fs.orphans.remove_orphan(handle, &orphan)
+        });
+        assert!(matches!(done, Err(Ext4Error::Journal(_))), "{done:?}");
+    }
+
+    #[test]
+    fn threads_claim_slots_of_their_own() {
+        const EACH: usize = 2000;
+        let cache = BufferCache::new(Arc::new(MemoryDevice::new(1 << 16)), 1024, 8);
+        let file = OrphanFile {
+            blocks: vec![OrphanBlock {
+                buffer: cache.get(0).expect("a block"),
+                slots: 2 * EACH,
+                used: Words::of(&[0; 512]),
+            }],
+        };
+        let claim = || -> Vec<_> {
+            let claims = (0..EACH).filter_map(|_| file.claim());
+            claims.map(|slot| slot.index).collect()
+        };
+        let all: HashSet<usize> = std::thread::scope(|scope| {
+            let claiming = [(); 2].map(|()| scope.spawn(claim));
+            let claimed = claiming.map(|thread| thread.join().expect("no panic"));
+            claimed.into_iter().flatten().collect()
+        });
+        assert_eq!(all.len(), 2 * EACH);
+    }
 }

@@ -315,3 +315,49 @@ fn nothing_is_trimmed_while_an_allocation_searches() {
         ended.recv().expect("a sender");
     });
 }
+
+#[test]
+fn a_block_in_two_roles_is_no_bitmap() {
+    let device = image(24 << 20, "");
+    let fs = mount(&device);
+    let group = group_of(&fs, 1);
+    let other = fs.volume.cache().get_unread(group.block_bitmap().0);
+    other.set_kind(kinds::EXTENT_NODE, 7);
+    let why = fs.blocks.block_bits(group).map(drop);
+    assert!(matches!(why, Err(Ext4Error::Corrupt(_))), "{why:?}");
+}
+
+#[test]
+fn nothing_is_trimmed_in_a_mount_for_reading() {
+    let device = image(8 << 20, "");
+    let fs = mount_as(&device, |options| options.read_only = true);
+    device.take_calls(BlockOp::Discard);
+    let trimmed = fs.blocks.trim(0, u64::MAX, 0);
+    assert!(matches!(trimmed, Err(Ext4Error::ReadOnly)), "{trimmed:?}");
+    assert_eq!(device.take_calls(BlockOp::Discard), []);
+}
+
+#[test]
+fn an_allocation_waits_for_the_blocks_that_are_being_trimmed() {
+    let (fs, device) = small_fs();
+    leave_only(&fs, &[(2000, 10)]);
+    let (release, released) = mpsc::channel::<()>();
+    let begun = device.hold_discards(released);
+    std::thread::scope(|scope| {
+        scope.spawn(|| fs.blocks.trim(0, u64::MAX, 0).expect("trim"));
+        begun.recv().expect("a discard");
+        let (searched, search) = mpsc::channel();
+        scope.spawn(move || {
+            // The search before it waits has ended, and the one after that too if it does not wait.
+            search.recv().expect("a search");
+            let _ = search.recv_timeout(Duration::from_millis(50));
+            drop(release);
+        });
+        let found = fs.blocks.retry_no_space(|| {
+            let found = fs.blocks.reserve_blocks(Pblk(1), 1, true);
+            let _ = searched.send(());
+            found
+        });
+        assert_eq!(found.expect("room").pblk, Pblk(2000));
+    });
+}

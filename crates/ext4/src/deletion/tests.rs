@@ -154,3 +154,30 @@ fn an_inode_without_links_is_deleted_after_a_crash() {
     assert!(!fs.orphans.any_left());
     fs.crash();
 }
+
+#[test]
+fn a_truncate_with_damage_is_left_to_the_next_mount() {
+    let (fs, _device) = small_fs();
+    let node = file(&fs, "f");
+    allocate(&fs, &node, 0..3);
+    fs.volume
+        .with_handle(2, |handle| {
+            fs.table.update_inode(&node, handle, |disk| disk.size = 0)
+        })
+        .expect("a change");
+    damage(&fs, &node);
+    let done = fs.deletion.finish_truncate(&node);
+    assert!(matches!(done, Err(Ext4Error::Corrupt(_))), "{done:?}");
+    assert_goes_on(&fs);
+    fs.crash();
+}
+
+#[test]
+fn an_inode_whose_number_cannot_be_released_is_not_deleted() {
+    let (fs, _device) = small_fs();
+    drop(file(&fs, "f"));
+    let group = fs.volume.group(GroupNo(0)).expect("a group");
+    let bitmap = &fs.numbers.inode_bits(group).expect("bits").buffer;
+    let done = losing_the_journal_at(&fs, bitmap, || unlink(&fs, "f"));
+    assert!(matches!(done, Err(Ext4Error::Journal(_))), "{done:?}");
+}

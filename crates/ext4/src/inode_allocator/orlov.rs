@@ -306,6 +306,25 @@ mod tests {
     }
 
     #[test]
+    fn where_no_flex_group_has_both_a_group_with_inodes_is_taken() {
+        let fs = two_flexes();
+        let root = fs.namei.root().expect("root");
+        let parent = make(&fs, &root, "d", &DIR);
+        for group in fs.volume.groups() {
+            let bits = fs.numbers.inode_bits(group).expect("bits");
+            match group.no.0 {
+                0 | 1 => group.free_blocks.store(0, Relaxed),
+                _ => bits.count(-1024, 0),
+            }
+        }
+        // A sum is of one transaction.
+        fs.volume.journal().sync().expect("sync");
+        let found = fs.numbers.orlov_group(&parent, GroupNo(2));
+        assert_eq!(found, GroupNo(0));
+        fs.crash();
+    }
+
+    #[test]
     fn a_sum_is_used_so_often_and_in_its_transaction_only() {
         let summed = SummedRooms::new();
         assert!(summed.reuse(5, 2).is_none());

@@ -214,3 +214,38 @@ fn a_search_in_vain_leaves_the_journal_as_it_is() {
     device.work();
     file(&fs, "f");
 }
+
+#[test]
+fn a_goal_in_a_full_part_of_a_group_is_followed_by_the_rest_of_it() {
+    let fs = four_groups(|options| options.inode_goal = 1024);
+    let made = ["f", "g"].map(|name| file(&fs, name).ino);
+    assert_eq!(made[0], Ino(1024));
+    assert_eq!(place_of(&fs, made[1]).0, 0);
+}
+
+#[test]
+fn lock_free_releases_a_number_without_the_lock_of_the_group() {
+    let fs = four_groups(|_| {});
+    let (node, group) = (file(&fs, "f"), group_of(&fs, 0));
+    let handle = fs.volume.journal().start(8).expect("start");
+    handle.access_native(&group.desc_buffer).expect("access");
+    let buffer = &bits_of(&fs, 0).buffer;
+    handle.access_native(buffer).expect("access");
+    let locked = group.changes.lock();
+    let released = fs.numbers.release_ino(&handle, node.ino, false);
+    released.expect("in use");
+    drop(locked);
+    handle.finish();
+    fs.crash();
+}
+
+#[test]
+fn a_block_of_the_inode_table_that_was_never_used_is_not_read() {
+    let device = image_as(32 << 20, "", |options| options.inodes = Some(4096));
+    let fs = mount_as(&device, |options| {
+        options.inode_goal = 1025;
+        options.ialloc = IallocVariant::RetryUnlocked;
+    });
+    device.fail_reads_of(&fs, group_of(&fs, 1).inode_table());
+    assert_eq!(place_of(&fs, file(&fs, "f").ino), (1, 0));
+}

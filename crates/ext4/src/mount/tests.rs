@@ -195,3 +195,60 @@ fn old_timestamps_are_written_after_a_remount_with_lazytime() {
         std::thread::yield_now();
     }
 }
+
+#[test]
+fn a_mount_for_reading_writes_nothing() {
+    let device = image(8 << 20, "");
+    device.fail(BlockOp::Write, 0..u64::MAX, Errno::EIO);
+    let fs = mount_as(&device, |options| options.read_only = true);
+    assert!(!fs.volume.journal().has_log());
+    let made = fs
+        .volume
+        .with_handle(1, |handle| Ok(handle.access(&fs.volume.super_buffer)?));
+    made.expect("in memory");
+    fs.unmount().expect("unmount");
+}
+
+#[test]
+fn the_mark_of_an_image_that_is_not_clean_stays() {
+    // Errors are on record, and there is no journal to recover from them.
+    let device = image(
+        8 << 20,
+        "^has_journal,^metadata_csum,^metadata_csum_seed,^orphan_file",
+    );
+    change_superblock(&device, |raw| raw.error_count = 1.into());
+    mount(&device).unmount().expect("unmount");
+    assert_eq!(superblock(&device).raw.state.get() & STATE_CLEAN, 0);
+    // With a journal it is not for a mount to set it.
+    let device = image(8 << 20, PLAIN);
+    change_superblock(&device, |raw| raw.state = 0.into());
+    mount(&device).unmount().expect("unmount");
+    assert_eq!(superblock(&device).raw.state.get() & STATE_CLEAN, 0);
+}
+
+#[test]
+fn an_unmount_counts_what_is_free() {
+    let (fs, device) = small_fs();
+    let before = superblock(&device).raw;
+    let node = file(&fs, "f");
+    allocate(&fs, &node, 0..10);
+    drop(node);
+    fs.unmount().expect("unmount");
+    let after = superblock(&device).raw;
+    assert_eq!(after.free_blocks_count(), before.free_blocks_count() - 10);
+    assert_eq!(
+        after.free_inodes_count.get(),
+        before.free_inodes_count.get() - 1
+    );
+}
+
+#[test]
+fn a_mount_that_became_read_only_still_syncs_what_was_done() {
+    let (fs, _device) = small_fs();
+    let node = file(&fs, "f");
+    let tid = node.sync_tid(false);
+    assert!(!fs.volume.journal().is_committed(tid));
+    fs.volume.set_read_only();
+    fs.sync().expect("sync");
+    assert!(fs.volume.journal().is_committed(tid));
+}

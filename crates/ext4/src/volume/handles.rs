@@ -132,4 +132,21 @@ mod tests {
         let done = fs.volume.sync_tid(0, true);
         assert_eq!(done.expect_err("a flush that fails").errno(), Errno::EIO);
     }
+
+    #[test]
+    fn a_fault_in_a_change_aborts_the_journal() {
+        let in_change = |why: Ext4Error| {
+            let (fs, _device) = small_fs();
+            let done = fs.volume.with_handle(1, |handle| {
+                handle.access(&fs.volume.super_buffer)?;
+                Err::<(), _>(why)
+            });
+            assert!(done.is_err());
+            fs.volume.journal().is_aborted()
+        };
+        assert!(in_change(CorruptKind::BlockRange.into()));
+        assert!(in_change(Ext4Error::Stale));
+        assert!(!in_change(Ext4Error::NoSpace));
+        assert!(!in_change(Ext4Error::NotFound));
+    }
 }

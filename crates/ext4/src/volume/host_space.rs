@@ -148,4 +148,14 @@ mod tests {
         fs.blocks.block_bits(group).expect("read");
         fs.numbers.inode_bits(group).expect("read");
     }
+
+    #[test]
+    fn a_host_that_fails_is_not_full() {
+        let device = image(8 << 20, "");
+        let fs = mount(&device);
+        device.fail(BlockOp::Allocate, 0..u64::MAX, Errno::EIO);
+        let pblk = Pblk(5000);
+        let done = fs.volume.allocate_on_host(Run { pblk, len: 1 });
+        assert_eq!(done.expect_err("no space").errno(), Errno::EIO);
+    }
 }

@@ -341,3 +341,69 @@ fn moving_extents_without_write_access_fails() {
         .map(drop);
     assert!(matches!(moved, Err(Ext4Error::Journal(_))), "{moved:?}");
 }
+
+#[test]
+fn a_cut_without_space_for_a_node_is_refused() {
+    let (fs, _device) = small_fs();
+    let node = file(&fs, "f");
+    // As many as the inode itself has room for.
+    for first in [0, 10, 20, 30] {
+        allocate(&fs, &node, first..first + 3);
+    }
+    let before = mapped(&fs, &node);
+    while fs.blocks.reserve_blocks(Pblk(0), 8192, true).is_ok() {}
+    let cut = fs.volume.with_handle(64, |handle| {
+        let mut map = node.map.write();
+        let range = (11, 12);
+        fs.mapping
+            .convert_extents(handle, &node, &mut map, range, Written::Yes, true)
+    });
+    assert!(matches!(cut, Err(Ext4Error::NoSpace)), "{cut:?}");
+    assert_eq!(mapped(&fs, &node), before);
+    fs.crash();
+}
+
+#[test]
+fn an_extent_becomes_part_of_the_one_before_it_or_fails() {
+    let (fs, _device) = small_fs();
+    let node = scattered(&fs, 100);
+    let last = *fs
+        .mapping
+        .extents(&node)
+        .expect("extents")
+        .last()
+        .expect("one");
+    let after = Extent {
+        lblk: Lblk(last.lblk.0 + 1),
+        pblk: Pblk(last.pblk.0 + 1),
+        ..last
+    };
+    fails(&fs, &node, &[&node.itable], |handle, map| {
+        fs.mapping.insert_extent(handle, &node, map, after, true)
+    });
+}
+
+#[test]
+fn the_first_extent_of_a_leaf_is_removed_with_its_key_or_not() {
+    use Missing::*;
+    let first = 2 * 4 * 84;
+    removal_fails(4 * 84 + 2, (first, first + 1), &[Leaf, Parent]);
+}
+
+#[test]
+fn extents_of_every_leaf_move() {
+    let (fs, _device) = small_fs();
+    let node = scattered(&fs, 300);
+    let lblks = || mapped(&fs, &node).into_iter().map(|e| e.0);
+    let shift = |from, shift| {
+        let handle = fs.volume.journal().start(64).expect("start");
+        let moved = fs.mapping.shift_extents(handle, &node, Lblk(from), shift);
+        moved.expect("moved").finish();
+    };
+    let before: Vec<_> = lblks().collect();
+    shift(100, Shift::Up(7));
+    let up = before.iter().map(|at| if *at < 100 { *at } else { at + 7 });
+    assert!(lblks().eq(up));
+    shift(107, Shift::Down(7));
+    assert!(lblks().eq(before));
+}

@@ -192,12 +192,12 @@ fn a_rename_without_write_access_to_a_block_fails() {
         |at| Arc::clone(&at.to.itable),
         |at| Arc::clone(&at.moved[0].itable),
     ];
-    for name in ["new", "b"] {
+    for (name, flags) in [("new", PLAIN), ("b", PLAIN), ("new", RenameFlags::WHITEOUT)] {
         for block_of in block_of {
             let at = apart(&FILE);
             let (fs, block) = (&at.fs, block_of(&at));
             assert_lost(losing_the_journal_at(fs, &block, || {
-                rename(fs, (&at.from, "a"), (&at.to, name))
+                rename_as(fs, &ME, (&at.from, "a"), (&at.to, name), flags)
             }));
         }
     }
@@ -205,18 +205,49 @@ fn a_rename_without_write_access_to_a_block_fails() {
 
 #[test]
 fn an_exchange_without_write_access_to_a_block_fails() {
-    for what in [FILE, DIR] {
-        for which in 0..2 {
-            let at = apart(&what);
-            let fs = &at.fs;
-            let block = match what == DIR {
-                true => entries_of(fs, &at.moved[which]),
-                false => Arc::clone(&at.moved[which].itable),
-            };
-            assert_lost(losing_the_journal_at(fs, &block, || {
-                let flags = RenameFlags::EXCHANGE;
-                rename_as(fs, &ME, (&at.from, "a"), (&at.to, "b"), flags)
-            }));
-        }
+    let block_of: [fn(&Apart) -> Arc<Buffer>; 6] = [
+        |at| entries_of(&at.fs, &at.from),
+        |at| entries_of(&at.fs, &at.to),
+        |at| entries_of(&at.fs, &at.moved[0]),
+        |at| entries_of(&at.fs, &at.moved[1]),
+        |at| Arc::clone(&at.moved[0].itable),
+        |at| Arc::clone(&at.moved[1].itable),
+    ];
+    for block_of in block_of {
+        let at = apart(&DIR);
+        let (fs, block) = (&at.fs, block_of(&at));
+        assert_lost(losing_the_journal_at(fs, &block, || {
+            let flags = RenameFlags::EXCHANGE;
+            rename_as(fs, &ME, (&at.from, "a"), (&at.to, "b"), flags)
+        }));
     }
+}
+
+#[test]
+fn names_that_are_not_there_are_not_exchanged() {
+    let (fs, _device) = small_fs();
+    let top = root(&fs);
+    make(&fs, &top, "a", &FILE);
+    let done = rename_as(&fs, &ME, (&top, "a"), (&top, "b"), RenameFlags::EXCHANGE);
+    assert!(matches!(done, Err(Ext4Error::NotFound)), "{done:?}");
+    fs.namei.lookup(&ME, &top, b"a").expect("where it was");
+}
+
+#[test]
+fn a_directory_whose_parent_entry_cannot_be_read_does_not_move() {
+    let (fs, device) = small_fs();
+    let [from, to] = ["from", "to"].map(|name| make(&fs, &root(&fs), name, &DIR));
+    let moved = make(&fs, &from, "d", &DIR);
+    let entries = Pblk(entries_of(&fs, &moved).block());
+    drop((moved, from, to));
+    fs.unmount().expect("unmount");
+    let fs = mount(&device);
+    let get = |name: &[u8]| fs.namei.lookup(&ME, &root(&fs), name).expect("there");
+    let (from, to) = (get(b"from"), get(b"to"));
+    device.fail_reads_of(&fs, entries);
+    let done = rename(&fs, (&from, "d"), (&to, "d"));
+    assert!(matches!(done, Err(Ext4Error::Device(_))), "{done:?}");
+    fs.volume.journal().sync().expect("the journal goes on");
+    device.work();
+    rename(&fs, (&from, "d"), (&to, "d")).expect("readable again");
 }
