@@ -168,11 +168,18 @@ fn nothing_is_allocated_or_freed_without_write_access() {
         assert!(matches!(done, Err(Ext4Error::Journal(_))), "{done:?}");
     };
     let publish = |fs: &Ext4, handle: &Handle<'_>, run| fs.blocks.publish_run(handle, run);
+    let claim = |fs: &Ext4, handle: &Handle<'_>, _: Run| {
+        let before = fs.blocks.free_blocks_total();
+        let claimed = fs.blocks.claim_blocks(handle, Pblk(6000), 1, true);
+        assert_eq!(fs.blocks.free_blocks_total(), before);
+        claimed.map(drop)
+    };
     let free = |fs: &Ext4, handle: &Handle<'_>, run| fs.blocks.free_run(handle, run);
     let free_node =
         |fs: &Ext4, handle: &Handle<'_>, run: Run| fs.blocks.free_metadata(handle, run.pblk);
     with(|group| [None, bits_buffer(group)], publish, true);
     with(|group| [Some(&group.desc_buffer), None], publish, true);
+    with(|group| [Some(&group.desc_buffer), None], claim, true);
     with(|group| [None, bits_buffer(group)], free, false);
     with(|group| [Some(&group.desc_buffer), None], free, false);
     with(
@@ -360,4 +367,25 @@ fn an_allocation_waits_for_the_blocks_that_are_being_trimmed() {
         });
         assert_eq!(found.expect("room").pblk, Pblk(2000));
     });
+}
+
+#[test]
+fn a_run_is_free_again_unless_the_journal_may_have_it() {
+    let (fs, _device) = small_fs();
+    let total = || fs.blocks.free_blocks_total();
+    let run = fs.blocks.reserve_blocks(Pblk(5000), 3, true).expect("room");
+    let reserved = total();
+    let lost = JournalError::Aborted("by a test".into());
+    fs.blocks.unreserve_after(&lost.into(), run);
+    assert_eq!(total(), reserved);
+    fs.blocks.unreserve_after(&Ext4Error::NoSpace, run);
+    assert_eq!(total(), reserved + 3);
+}
+
+#[test]
+fn the_first_blocks_of_an_inode_go_to_its_group() {
+    let device = image_as(24 << 20, "", |options| options.inodes = Some(3072));
+    let fs = mount(&device);
+    let goals = [1, 1024, 1025, 3072].map(|ino| fs.blocks.goal_of(Ino(ino)));
+    assert_eq!(goals, [1, 1, 8193, 16385].map(Pblk));
 }

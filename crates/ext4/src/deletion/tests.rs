@@ -181,3 +181,32 @@ fn an_inode_whose_number_cannot_be_released_is_not_deleted() {
     let done = losing_the_journal_at(&fs, bitmap, || unlink(&fs, "f"));
     assert!(matches!(done, Err(Ext4Error::Journal(_))), "{done:?}");
 }
+
+#[test]
+fn an_orphan_whose_values_cannot_be_read_stays_on_record() {
+    let device = image_as(8 << 20, "ea_inode", |options| options.inodes = Some(1024));
+    let fs = mount(&device);
+    let node = file(&fs, "f");
+    // Four inodes are in a block of their table.
+    let others = ["a", "b", "c", "d"].map(|name| file(&fs, name));
+    let flags = XattrFlags::empty();
+    fs.setxattr(&Caller::root(), &node, b"user.large", &[7; 5000], flags)
+        .expect("an attribute");
+    let is_used = |ino: &u32| fs.numbers.is_ino_used(Ino(*ino)).expect("read");
+    let value = Ino((others[3].ino.0 + 1..).find(is_used).expect("one"));
+    let place = fs.table.inode_place(value, false).expect("a place");
+    assert_ne!(place.buffer.block(), node.itable.block());
+    unlink(&fs, "f").expect("unlink");
+    fs.sync().expect("sync");
+    fs.crash();
+    drop((node, others));
+    device.fail_reads_of(&fs, Pblk(place.buffer.block()));
+    drop(fs);
+    let fs = mount(&device);
+    assert!(fs.orphans.any_left());
+    fs.unmount().expect("unmount");
+    device.work();
+    let fs = mount(&device);
+    assert!(!fs.orphans.any_left());
+    assert!(!fs.numbers.is_ino_used(value).expect("read"));
+}

@@ -102,10 +102,11 @@ pub fn count_clear(words: &[AtomicU64]) -> u32 {
     words.iter().map(|w| w.load(Relaxed).count_zeros()).sum()
 }
 
-/// Sets or clears `len` bits from `first` on.
+/// Sets or clears `len` bits from `first` on, all of them in the bitmap.
 pub fn assign_run(words: &[AtomicU64], first: u32, len: u32, set: bool) {
     let mut at = first;
     let end = first + len;
+    debug_assert!(end as usize <= words.len() * 64, "past the end");
     while at < end {
         let n = (64 - at % 64).min(end - at);
         let mask = if n == 64 {

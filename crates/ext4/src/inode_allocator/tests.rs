@@ -249,3 +249,33 @@ fn a_block_of_the_inode_table_that_was_never_used_is_not_read() {
     device.fail_reads_of(&fs, group_of(&fs, 1).inode_table());
     assert_eq!(place_of(&fs, file(&fs, "f").ino), (1, 0));
 }
+
+#[test]
+fn the_rest_of_a_flex_group_is_searched_first() {
+    let device = image_as(32 << 20, PLAIN, |options| options.flex_bg_size = 2);
+    let fs = mount(&device);
+    let groups = fs.numbers.groups_after(GroupNo(3), Ino(11));
+    let order: Vec<_> = groups.map(|no| no.0).collect();
+    // From (3 + 11) % 4 on 1 and 3 groups further.
+    assert_eq!(order, [2, 3, 3, 1, 0, 1, 2, 3]);
+}
+
+#[test]
+fn inodes_deleted_just_now_are_passed_over_and_remembered() {
+    let features = "^has_journal,^metadata_csum,^metadata_csum_seed,^orphan_file";
+    let device = image_as(16 << 20, features, |options| options.inodes = Some(32));
+    let fs = mount(&device);
+    let rest = fs.numbers.rest().expect("without a journal");
+    let (group, bits) = (group_of(&fs, 0), bits_of(&fs, 0));
+    assert!(rest.may_admit(group));
+    for index in 11..16 {
+        assert!(bitmap::set(&bits.words, index));
+    }
+    assert!(!rest.note_none(bits, 16), "none is free");
+    assert!(rest.may_admit(group));
+    bits.note_deleted(12);
+    bitmap::clear(&bits.words, 12);
+    assert!(rest.note_none(bits, 16), "one is free, and rests");
+    assert!(!rest.may_admit(group));
+    fs.crash();
+}

@@ -5,6 +5,7 @@ use crate::options::DataMode;
 use std::time::Instant;
 use uext4_block::BlockOp;
 use uext4_ondisk::{STATE_CLEAN, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+use uext4_vfs::filesystem::FileSystem;
 
 /// No block has a checksum.
 const PLAIN: &str = "^metadata_csum,^metadata_csum_seed,^orphan_file";
@@ -251,4 +252,64 @@ fn a_mount_that_became_read_only_still_syncs_what_was_done() {
     fs.volume.set_read_only();
     fs.sync().expect("sync");
     assert!(fs.volume.journal().is_committed(tid));
+}
+
+#[test]
+fn a_log_without_space_on_the_host_is_not_mounted() {
+    let device = image(8 << 20, "");
+    device.fail(BlockOp::Allocate, 0..u64::MAX, Errno::ENOSPC);
+    let mounted = try_mount(&device, |_| {}).map(drop);
+    assert_eq!(mounted.expect_err("refused").errno(), Errno::ENOSPC);
+    mount_as(&device, |options| options.read_only = true);
+}
+
+#[test]
+fn a_damaged_descriptor_is_found_when_mounting() {
+    let device = image(8 << 20, "");
+    // After the block of the superblock; the count of directories.
+    device.change(2048, 64, |bytes| bytes[16] ^= 1);
+    let mounted = try_mount(&device, |_| {}).map(drop);
+    assert!(matches!(mounted, Err(Ext4Error::Corrupt(_))), "{mounted:?}");
+}
+
+#[test]
+fn a_file_without_a_name_is_no_reason_against_other_options() {
+    let (fs, _device) = small_fs();
+    let node = file(&fs, "f");
+    let root = fs.namei.root().expect("root");
+    let removed = fs.namei.unlink(&Caller::root(), &root, b"f");
+    removed.expect("unlink");
+    let remount = |read_only| {
+        let wanted = MountOptions {
+            read_only,
+            nodiratime: true,
+            ..fs.volume.options.clone()
+        };
+        fs.remount(&wanted)
+    };
+    remount(false).expect("another option");
+    let refused = remount(true);
+    assert!(matches!(refused, Err(Ext4Error::Busy(_))), "{refused:?}");
+    drop(node);
+    remount(true).expect("no such file any more");
+}
+
+#[test]
+fn reading_a_directory_changes_its_access_time_unless_told_otherwise() {
+    for nodiratime in [false, true] {
+        let device = image(8 << 20, "");
+        let fs = mount_as(&device, |options| {
+            options.atime = crate::options::AtimeUpdate::Strict;
+            options.nodiratime = nodiratime;
+        });
+        let root = fs.namei.root().expect("root");
+        let old = fs
+            .table
+            .change_times(&root, |disk| disk.atime = Timestamp::new(1, 0));
+        old.expect("a change");
+        fs.readdir(&Caller::root(), &root, 0, &mut |_| true)
+            .expect("read");
+        let is_old = root.state().atime == Timestamp::new(1, 0);
+        assert_eq!(is_old, nodiratime);
+    }
 }

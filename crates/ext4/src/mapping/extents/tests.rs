@@ -155,6 +155,14 @@ fn so_many_nodes_are_collected() {
     assert_eq!(fs.mapping.tree_nodes(&node, 2).expect("nodes").len(), 2);
     let more = fs.mapping.tree_nodes(&node, 1).map(drop);
     assert!(matches!(more, Err(Ext4Error::TooLarge)), "{more:?}");
+    // A node above five leaves.
+    fs.files.truncate(&node, 0).expect("truncate");
+    allocate_apart(&fs, &node, 0, 4 * 84 + 1);
+    assert_eq!(fs.mapping.tree_nodes(&node, 6).expect("nodes").len(), 6);
+    for max in 0..6 {
+        let more = fs.mapping.tree_nodes(&node, max).map(drop);
+        assert!(matches!(more, Err(Ext4Error::TooLarge)), "{more:?}");
+    }
 }
 
 #[test]

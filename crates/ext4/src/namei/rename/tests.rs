@@ -251,3 +251,22 @@ fn a_directory_whose_parent_entry_cannot_be_read_does_not_move() {
     device.work();
     rename(&fs, (&from, "d"), (&to, "d")).expect("readable again");
 }
+
+#[test]
+fn a_file_stays_in_its_project() {
+    let device = image(8 << 20, "project");
+    let fs = mount(&device);
+    let [a, b, apart] = ["a", "b", "apart"].map(|name| make(&fs, &root(&fs), name, &DIR));
+    make(&fs, &a, "f", &FILE);
+    make(&fs, &apart, "g", &FILE);
+    let flags = apart.flags() & InodeFlags::USER_VISIBLE | InodeFlags::PROJINHERIT;
+    fs.files
+        .set_flags_and_project(&ME, &apart, Some(flags), Some(7))
+        .expect("a project");
+    let crosses = |done: Result<()>| done.is_err_and(|why| why.errno() == Errno::EXDEV);
+    assert!(crosses(rename(&fs, (&a, "f"), (&apart, "f"))));
+    let exchange = |old, new| rename_as(&fs, &ME, old, new, RenameFlags::EXCHANGE);
+    assert!(crosses(exchange((&a, "f"), (&apart, "g"))));
+    assert!(crosses(exchange((&apart, "g"), (&a, "f"))));
+    rename(&fs, (&a, "f"), (&b, "f")).expect("of the same project");
+}
