@@ -37,7 +37,6 @@ pub struct OrphanList {
     /// The orphan file, once it was read.
     file: OnceLock<Option<OrphanFile>>,
     has_file: bool,
-    left: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -93,7 +92,6 @@ impl OrphanList {
             found: CachePadded::new(AtomicUsize::new(0)),
             file: OnceLock::new(),
             has_file: volume.sb.compat.contains(Compat::ORPHAN_FILE),
-            left: AtomicBool::new(false),
             volume,
         }
     }
@@ -101,9 +99,7 @@ impl OrphanList {
     /// Whether some could not be dealt with and are still on record.
     pub fn any_left(&self) -> bool {
         let in_file = self.file.get().and_then(Option::as_ref);
-        self.left.load(Ordering::Relaxed)
-            || in_file.is_some_and(OrphanFile::holds_any)
-            || !self.list.lock().listed.is_empty()
+        in_file.is_some_and(OrphanFile::holds_any) || !self.list.lock().listed.is_empty()
     }
 }
 
@@ -371,11 +367,6 @@ impl OrphanList {
         Ok(found)
     }
 
-    /// Notes that an orphan stays on record.
-    pub(crate) fn set_left(&self) {
-        self.left.store(true, Ordering::Relaxed);
-    }
-
     /// The list that starts in the superblock. The references are dropped only when the list is known:
     /// a deletion takes the inode off it.
     pub(crate) fn read_orphan_list(&self) -> Result<Vec<InodeRef>> {
@@ -608,21 +599,23 @@ mod tests {
 
     #[test]
     fn threads_claim_slots_of_their_own() {
-        const EACH: usize = 2000;
+        const EACH: usize = 10_000;
         let cache = BufferCache::new(Arc::new(MemoryDevice::new(1 << 16)), 1024, 8);
         let file = OrphanFile {
             blocks: vec![OrphanBlock {
                 buffer: cache.get(0).expect("a block"),
                 slots: 2 * EACH,
-                used: Words::of(&[0; 512]),
+                used: Words::of(&[0; 2560]),
             }],
         };
+        let begin = std::sync::Barrier::new(2);
         let claim = || -> Vec<_> {
+            begin.wait();
             let claims = (0..EACH).filter_map(|_| file.claim());
             claims.map(|slot| slot.index).collect()
         };
         let all: HashSet<usize> = std::thread::scope(|scope| {
-            let claiming = [(); 2].map(|()| scope.spawn(claim));
+            let claiming = [(); 2].map(|()| scope.spawn(&claim));
             let claimed = claiming.map(|thread| thread.join().expect("no panic"));
             claimed.into_iter().flatten().collect()
         });

@@ -92,10 +92,10 @@ fn nothing_is_allocated_in_a_group_that_is_left_alone() {
 }
 
 /// Marks a used block free in the bitmap of the first group, and a free one used, so that there are as many.
-fn damage_bitmap(device: &Arc<TestDevice>, used: impl FnOnce(&Group) -> Pblk) {
+fn damage_bitmap(device: &Arc<TestDevice>, used: impl FnOnce(&Ext4, &Group) -> Pblk) {
     let fs = mount(device);
     let group = group_of(&fs, 0);
-    let (bitmap_at, used) = (group.block_bitmap().0 * KIB, used(group));
+    let (bitmap_at, used) = (group.block_bitmap().0 * KIB, used(&fs, group));
     fs.unmount().expect("unmount");
     device.change(bitmap_at, 1024, |bytes| {
         // The first bit is that of block 1.
@@ -115,7 +115,7 @@ fn a_bitmap_with_free_metadata_is_damaged() {
     ];
     for place in places {
         let device = image(8 << 20, "^metadata_csum,^metadata_csum_seed,^orphan_file");
-        damage_bitmap(&device, place);
+        damage_bitmap(&device, |_, group| place(group));
         let fs = mount(&device);
         let why = fs.blocks.block_bits(group_of(&fs, 0)).map(drop);
         assert!(matches!(why, Err(Ext4Error::Corrupt(_))), "{why:?}");
@@ -126,8 +126,10 @@ fn a_bitmap_with_free_metadata_is_damaged() {
 #[test]
 fn a_bitmap_with_a_wrong_checksum_is_damaged() {
     let device = image(8 << 20, "");
-    // A block of the journal, for one.
-    damage_bitmap(&device, |_| Pblk(4500));
+    damage_bitmap(&device, |fs, _| {
+        let root = fs.namei.root().expect("root");
+        fs.mapping.extents(&root).expect("extents")[0].pblk
+    });
     let fs = mount(&device);
     let why = fs.blocks.block_bits(group_of(&fs, 0)).map(drop);
     assert!(matches!(why, Err(Ext4Error::Corrupt(_))), "{why:?}");
@@ -388,4 +390,33 @@ fn the_first_blocks_of_an_inode_go_to_its_group() {
     let fs = mount(&device);
     let goals = [1, 1024, 1025, 3072].map(|ino| fs.blocks.goal_of(Ino(ino)));
     assert_eq!(goals, [1, 1, 8193, 16385].map(Pblk));
+}
+
+#[test]
+fn a_search_is_repeated_only_if_blocks_were_released() {
+    let (fs, _device) = small_fs();
+    let attempts = |releases: bool| {
+        let mut attempts = 0;
+        let found = fs.blocks.retry_no_space(|| {
+            attempts += 1;
+            if releases && attempts == 1 {
+                fs.blocks.release_runs(&[]);
+            }
+            Err::<(), _>(Ext4Error::NoSpace)
+        });
+        assert!(matches!(found, Err(Ext4Error::NoSpace)), "{found:?}");
+        attempts
+    };
+    assert_eq!(attempts(false), 1);
+    assert_eq!(attempts(true), 2);
+}
+
+#[test]
+fn a_group_with_as_many_free_blocks_as_wanted_is_trimmed() {
+    let (fs, device) = small_fs();
+    leave_only(&fs, &[(2000, 10)]);
+    group_of(&fs, 0).free_blocks.store(10, Relaxed);
+    let (runs, blocks) = trimmed(&fs, &device, 0..u64::MAX, 10 * KIB);
+    assert_eq!((runs, blocks), (vec![(2000, 2010)], 10));
+    fs.crash();
 }

@@ -210,3 +210,40 @@ fn an_orphan_whose_values_cannot_be_read_stays_on_record() {
     assert!(!fs.orphans.any_left());
     assert!(!fs.numbers.is_ino_used(value).expect("read"));
 }
+
+#[test]
+fn a_large_file_whose_attributes_cannot_be_read_stays_an_orphan() {
+    let (fs, device) = small_fs();
+    let node = file(&fs, "f");
+    allocate_apart(&fs, &node, 0, 10);
+    let flags = XattrFlags::empty();
+    fs.setxattr(&Caller::root(), &node, b"user.large", &[7; 500], flags)
+        .expect("an attribute");
+    let place = node.state().file_acl;
+    drop(node);
+    fs.unmount().expect("unmount");
+    let fs = mount(&device);
+    let root = fs.namei.root().expect("root");
+    let node = fs
+        .namei
+        .lookup(&Caller::root(), &root, b"f")
+        .expect("there");
+    unlink(&fs, "f").expect("unlink");
+    device.fail_reads_of(&fs, place);
+    let done = fs.deletion.delete_inode(node.inode());
+    assert!(matches!(done, Err(Ext4Error::Device(_))), "{done:?}");
+    assert_goes_on(&fs);
+    assert!(fs.orphans.any_left());
+    fs.crash();
+}
+
+#[test]
+fn a_large_file_is_unlinked_only_with_its_record() {
+    let device = image(8 << 20, "^orphan_file");
+    let fs = mount(&device);
+    let node = file(&fs, "f");
+    allocate_apart(&fs, &node, 0, 10);
+    drop(node);
+    let done = losing_the_journal_at(&fs, &fs.volume.super_buffer, || unlink(&fs, "f"));
+    assert!(matches!(done, Err(Ext4Error::Journal(_))), "{done:?}");
+}

@@ -171,6 +171,7 @@ mod tests {
         assert!(!is_set(&words, 6) && !is_set(&words, 71));
         assert!(is_set(&words, 128), "past the end");
         assert!(clear(&words, 70) && !is_set(&words, 70));
+        assert!(!clear(&words, 70), "clear already");
         assert!(!run_is(&words, 100, 40, true));
         assign_run(&words, 100, 28, true);
         assert!(run_is(&words, 100, 28, true));

@@ -325,6 +325,19 @@ mod tests {
     }
 
     #[test]
+    fn small_groups_are_summed_for_a_few_directories_each_time() {
+        let fs = two_flexes();
+        let root = fs.namei.root().expect("root");
+        for i in 0..100 {
+            make(&fs, &root, &i.to_string(), &DIR);
+        }
+        // One for each 256 inodes of a flex group on each CPU, and the one that found that it needs a sum.
+        let most = 8 * uext4_sync::percpu::cpu_shards() as u64 + 1;
+        let sums = fs.numbers.rooms.next_number.load(Relaxed) - 1;
+        assert!(sums >= 100 / most, "{sums}");
+    }
+
+    #[test]
     fn a_sum_is_used_so_often_and_in_its_transaction_only() {
         let summed = SummedRooms::new();
         assert!(summed.reuse(5, 2).is_none());

@@ -42,7 +42,9 @@ fn a_cpu_without_a_line_goes_to_the_next_group() {
         bits_of(&fs, 0).give_to_another_cpu(line);
     }
     let made = file(&fs, "f");
-    assert_ne!(place_of(&fs, made.ino).0, 0);
+    let (no, _) = place_of(&fs, made.ino);
+    assert_ne!(no, 0);
+    assert_eq!(root(&fs).alloc_group(), Some(GroupNo(no)));
 }
 
 #[test]
@@ -158,19 +160,49 @@ fn no_inode_is_claimed_without_write_access() {
 }
 
 #[test]
-fn a_bitmap_with_free_reserved_inodes_is_damaged() {
-    let device = image(8 << 20, PLAIN);
-    let fs = mount(&device);
-    let place = group_of(&fs, 0).inode_bitmap().0 << 10;
-    fs.unmount().expect("unmount");
-    device.change(place, 64, |bytes| {
-        bytes[0] &= !(1 << 4);
-        assert_eq!(bytes[20], 0, "free at first");
-        bytes[20] = 1;
-    });
-    let fs = mount(&device);
-    let why = fs.numbers.inode_bits(group_of(&fs, 0)).map(drop);
-    assert!(matches!(why, Err(Ext4Error::Corrupt(_))), "{why:?}");
+fn a_bitmap_that_is_damaged_is_not_used() {
+    // A reserved inode is free; the checksum is of other bits.
+    for (features, used) in [(PLAIN, 4), ("", 10)] {
+        let device = image(8 << 20, features);
+        let fs = mount(&device);
+        let place = group_of(&fs, 0).inode_bitmap().0 << 10;
+        fs.unmount().expect("unmount");
+        device.change(place, 64, |bytes| {
+            assert_ne!(bytes[used / 8] & 1 << (used % 8), 0);
+            bytes[used / 8] &= !(1 << (used % 8));
+            assert_eq!(bytes[20], 0, "free at first");
+            bytes[20] = 1;
+        });
+        let fs = mount(&device);
+        let why = fs.numbers.inode_bits(group_of(&fs, 0)).map(drop);
+        assert!(matches!(why, Err(Ext4Error::Corrupt(_))), "{why:?}");
+    }
+}
+
+#[test]
+fn no_inode_is_made_in_a_group_that_is_left_alone() {
+    let fs = four_groups(|_| {});
+    group_of(&fs, 0).damaged.store(true, Relaxed);
+    assert_ne!(place_of(&fs, file(&fs, "f").ino).0, 0);
+}
+
+#[test]
+fn no_inode_is_released_without_write_access() {
+    for has_bitmap in [true, false] {
+        let fs = four_groups(|_| {});
+        let (node, group) = (file(&fs, "f"), group_of(&fs, 0));
+        let attached = match has_bitmap {
+            true => &bits_of(&fs, 0).buffer,
+            false => &group.desc_buffer,
+        };
+        let released = on_aborted_journal(&fs, &[attached], |handle| {
+            fs.numbers.release_ino(handle, node.ino, false)
+        });
+        assert!(
+            matches!(released, Err(Ext4Error::Journal(_))),
+            "{released:?}"
+        );
+    }
 }
 
 /// Two groups of 16 inodes, the first one without a free inode.

@@ -313,3 +313,104 @@ fn reading_a_directory_changes_its_access_time_unless_told_otherwise() {
         assert_eq!(is_old, nodiratime);
     }
 }
+
+#[test]
+fn features_that_the_log_brings_are_checked() {
+    let (fs, device) = small_fs();
+    let unknown = Incompat::from_bits_retain(0x100);
+    let changed = fs.volume.with_handle(1, |handle| {
+        fs.volume.change_superblock(handle, |raw| {
+            raw.set_features(raw.compat(), raw.incompat() | unknown, raw.ro_compat());
+        })
+    });
+    changed.expect("a change");
+    fs.volume.journal().sync().expect("sync");
+    fs.crash();
+    drop(fs);
+    assert!(
+        !superblock(&device).incompat.contains(unknown),
+        "in the log only"
+    );
+    let mounted = try_mount(&device, |_| {}).map(drop);
+    assert!(matches!(mounted, Err(Ext4Error::Format(_))), "{mounted:?}");
+}
+
+#[test]
+fn a_descriptor_that_points_past_the_end_is_damage() {
+    let device = image(8 << 20, PLAIN);
+    // The block of the inode table.
+    device.change(2048, 64, |bytes| bytes[8..12].fill(0x7f));
+    let mounted = try_mount(&device, |_| {}).map(drop);
+    assert!(matches!(mounted, Err(Ext4Error::Corrupt(_))), "{mounted:?}");
+}
+
+#[test]
+fn an_unmount_waits_for_writers() {
+    let (fs, _device) = small_fs();
+    let node = file(&fs, "f");
+    let (done, unmounted) = std::sync::mpsc::channel();
+    let writing = ilock(&node.ilock, LockMode::Exclusive);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            fs.unmount().expect("unmount");
+            done.send(()).expect("a receiver");
+        });
+        let early = unmounted.recv_timeout(Duration::from_millis(50));
+        assert!(early.is_err(), "a write is under way");
+        drop(writing);
+        unmounted.recv().expect("a sender");
+    });
+}
+
+#[test]
+fn damage_is_counted_in_the_superblock() {
+    let device = image(8 << 20, PLAIN);
+    let fs = mount_as(&device, |options| {
+        options.errors = Some(ErrorsBehaviour::Continue);
+    });
+    for place in [100, 200, 300] {
+        let why = Corrupt::new(CorruptKind::BlockRange).pblk(Pblk(place));
+        let reported = fs.volume.report::<()>(Err(why.into()));
+        assert_eq!(reported.expect_err("damage").errno(), Errno::EUCLEAN);
+    }
+    let missing = fs.volume.report::<()>(Err(Ext4Error::NotFound));
+    assert_eq!(missing.expect_err("an answer").errno(), Errno::ENOENT);
+    fs.unmount().expect("unmount");
+    assert_eq!(superblock(&device).raw.error_count.get(), 3);
+}
+
+#[test]
+fn the_first_revision_becomes_the_second_with_its_first_feature() {
+    let (fs, _device) = small_fs();
+    let (_, at) = superblock_place(1024);
+    let raw = |work: &dyn Fn(&mut uext4_ondisk::RawSuperblock)| {
+        let changed = fs.volume.with_handle(1, |handle| {
+            let mut content = handle.modify(&fs.volume.super_buffer)?;
+            crate::superblock::with_superblock(content.data_mut(), at, |raw| work(raw));
+            Ok(())
+        });
+        changed.expect("a change");
+    };
+    let add = || {
+        let added = fs.volume.with_handle(1, |handle| {
+            let features = (Compat::empty(), RoCompat::LARGE_FILE);
+            fs.volume.add_features(handle, features.0, features.1)
+        });
+        added.expect("a change");
+    };
+    raw(&|raw| {
+        raw.rev_level = 0.into();
+        raw.first_ino = 0.into();
+        raw.inode_size = 0.into();
+    });
+    add();
+    raw(&|raw| {
+        assert_eq!(raw.rev_level.get(), 1);
+        assert_eq!((raw.first_ino.get(), raw.inode_size.get()), (11, 256));
+        assert!(raw.ro_compat().contains(RoCompat::LARGE_FILE));
+        raw.first_ino = 15.into();
+    });
+    add();
+    raw(&|raw| assert_eq!(raw.first_ino.get(), 15, "what it says stays"));
+    fs.crash();
+}

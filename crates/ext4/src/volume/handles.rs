@@ -149,4 +149,12 @@ mod tests {
         assert!(!in_change(Ext4Error::NoSpace));
         assert!(!in_change(Ext4Error::NotFound));
     }
+
+    #[test]
+    fn nothing_is_durable_any_more_once_the_journal_is_aborted() {
+        let (fs, _device) = small_fs();
+        abort(&fs);
+        let done = fs.volume.sync_tid(0, false);
+        assert!(matches!(done, Err(Ext4Error::Journal(_))), "{done:?}");
+    }
 }

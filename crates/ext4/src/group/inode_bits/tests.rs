@@ -100,3 +100,17 @@ fn inodes_that_were_deleted_are_remembered() {
         assert!(!bits.note_all_deleted(now - 1, BITS), "no bit is clear");
     });
 }
+
+#[test]
+fn a_line_without_a_clear_bit_gets_no_owner() {
+    on_one_cpu(|bits| {
+        bitmap::assign_run(&bits.words, 0, BITS, true);
+        bitmap::clear(&bits.words, 5 * LINE_BITS + 3);
+        assert!(bits.is_set(5 * LINE_BITS + 2) && !bits.is_set(5 * LINE_BITS + 3));
+        let claimed = bits.claim_own(0, BITS, &|_| true, &mut 0);
+        assert_eq!(claimed, Some(5 * LINE_BITS + 3));
+        let owned = |owner: &AtomicU32| owner.load(Relaxed) != 0;
+        assert_eq!(bits.owners.iter().position(owned), Some(5));
+        assert_eq!(bits.owners.iter().filter(|owner| owned(owner)).count(), 1);
+    });
+}

@@ -399,6 +399,103 @@ fn the_first_extent_of_a_leaf_is_removed_with_its_key_or_not() {
 }
 
 #[test]
+fn a_leaf_is_split_with_a_block_that_the_inode_counts_or_not() {
+    let (fs, _device) = small_fs();
+    let node = scattered(&fs, 4 * 84 + 1);
+    let nodes = nodes(&fs, &node);
+    let (parent, leaf) = (&nodes[0], &nodes[1]);
+    let [bitmap, descriptors] = group_blocks(&fs);
+    // One of those becomes the new leaf.
+    let near = leaf.block() + 1..leaf.block() + 1000;
+    let near: Vec<_> = near.map(|at| fs.volume.cache().get_unread(at)).collect();
+    let mut attached = vec![parent, leaf, bitmap, descriptors];
+    attached.extend(near.iter().filter(|new| !Arc::ptr_eq(new, &node.itable)));
+    fails(&fs, &node, &attached, |handle, map| {
+        let e = extent(1, 1, 8000);
+        fs.mapping.insert_extent(handle, &node, map, e, true)
+    });
+}
+
+#[test]
+fn a_node_is_freed_with_write_access_to_its_bitmap() {
+    let device = image(24 << 20, "");
+    let fs = mount(&device);
+    let node = scattered(&fs, 84);
+    // The only one of a second leaf, with its block in another group.
+    change(&fs, &node, |handle, map| {
+        let run = fs.blocks.claim_blocks(handle, Pblk(10_000), 1, true)?;
+        let e = extent(1000, 1, run.pblk.0);
+        fs.mapping.insert_extent(handle, &node, map, e, true)
+    });
+    let leaves = nodes(&fs, &node);
+    let group = |pblk| {
+        let no = fs
+            .volume
+            .geometry()
+            .group_of_block(Pblk(pblk))
+            .expect("one")
+            .0;
+        fs.volume.group(no).expect("a group")
+    };
+    let bits = |pblk| &fs.blocks.block_bits(group(pblk)).expect("bits").buffer;
+    assert_ne!(group(leaves[1].block()).no, group(10_000).no);
+    let descriptors = &group(10_000).desc_buffer;
+    let attached = [&leaves[1], &node.itable, bits(10_000), descriptors];
+    fails(&fs, &node, &attached, |handle, map| {
+        let content = Content::Data;
+        fs.mapping
+            .remove_step(handle, &node, map, 1000, 1001, content)
+    });
+}
+
+#[test]
+fn blocks_of_a_directory_are_removed_with_write_access_to_them() {
+    let (fs, _device) = small_fs();
+    let root = fs.namei.root().expect("root");
+    let dir = make(&fs, &root, "d", &DIR);
+    let [bitmap, descriptors] = group_blocks(&fs);
+    fails(
+        &fs,
+        &dir,
+        &[&dir.itable, bitmap, descriptors],
+        |handle, map| {
+            let content = Content::Metadata;
+            fs.mapping.remove_step(handle, &dir, map, 0, 1, content)
+        },
+    );
+}
+
+#[test]
+fn a_leaf_that_begins_before_its_key_is_damage() {
+    let (fs, _device) = small_fs();
+    let node = scattered(&fs, 100);
+    let mut root = node.state().i_block;
+    let find = |root, lblk| fs.mapping.find_extent(&node, root, Lblk(lblk));
+    assert_eq!(find(root, 172).expect("mapped").len, 1);
+    ExtentNodeMut::new(&mut root).set_lblk(1, Lblk(170));
+    let found = find(root, 172).map(drop);
+    assert!(matches!(found, Err(Ext4Error::Corrupt(_))), "{found:?}");
+}
+
+#[test]
+fn a_new_block_goes_where_the_file_would_continue() {
+    let (fs, _device) = small_fs();
+    let node = file(&fs, "f");
+    let goal = |lblk| {
+        fs.mapping
+            .data_goal(&node, Lblk(lblk))
+            .expect("a goal")
+            .pblk
+    };
+    assert_eq!(goal(7), Pblk(1), "the group of the inode");
+    insert(&fs, &node, &[extent(10, 2, 5000), extent(50, 1, 7000)]);
+    assert_eq!(goal(20), Pblk(5010));
+    assert_eq!(goal(60), Pblk(7010));
+    assert_eq!(goal(3), Pblk(4993), "before all that there is");
+    fs.crash();
+}
+
+#[test]
 fn extents_of_every_leaf_move() {
     let (fs, _device) = small_fs();
     let node = scattered(&fs, 300);

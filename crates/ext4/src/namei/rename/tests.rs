@@ -205,7 +205,9 @@ fn a_rename_without_write_access_to_a_block_fails() {
 
 #[test]
 fn an_exchange_without_write_access_to_a_block_fails() {
-    let block_of: [fn(&Apart) -> Arc<Buffer>; 6] = [
+    let block_of: [fn(&Apart) -> Arc<Buffer>; 8] = [
+        |at| Arc::clone(&at.from.itable),
+        |at| Arc::clone(&at.to.itable),
         |at| entries_of(&at.fs, &at.from),
         |at| entries_of(&at.fs, &at.to),
         |at| entries_of(&at.fs, &at.moved[0]),
