@@ -615,7 +615,7 @@ mod tests {
             claims.map(|slot| slot.index).collect()
         };
         let all: HashSet<usize> = std::thread::scope(|scope| {
-            let claiming = [(); 2].map(|()| scope.spawn(&claim));
+            let claiming = [(); 2].map(|()| scope.spawn(claim));
             let claimed = claiming.map(|thread| thread.join().expect("no panic"));
             claimed.into_iter().flatten().collect()
         });

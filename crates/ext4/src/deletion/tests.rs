@@ -247,3 +247,61 @@ fn a_large_file_is_unlinked_only_with_its_record() {
     let done = losing_the_journal_at(&fs, &fs.volume.super_buffer, || unlink(&fs, "f"));
     assert!(matches!(done, Err(Ext4Error::Journal(_))), "{done:?}");
 }
+
+#[test]
+fn an_inode_whose_number_is_marked_free_is_not_deleted() {
+    for small in [true, false] {
+        let (fs, _device) = small_fs();
+        let node = file(&fs, "f");
+        let group = fs.volume.group(GroupNo(0)).expect("a group");
+        let bits = fs.numbers.inode_bits(group).expect("bits");
+        let mark_free = || assert!(bitmap::clear(&bits.words, node.ino.0 - 1));
+        let done = if small {
+            mark_free();
+            unlink(&fs, "f")
+        } else {
+            allocate_apart(&fs, &node, 0, 10);
+            unlink(&fs, "f").expect("unlink");
+            mark_free();
+            fs.deletion.delete_inode(node.inode())
+        };
+        assert!(matches!(done, Err(Ext4Error::Corrupt(_))), "{done:?}");
+        assert_goes_on(&fs);
+        fs.crash();
+    }
+}
+
+#[test]
+fn an_orphan_is_deleted_with_its_record() {
+    let device = image(8 << 20, "^orphan_file");
+    let fs = mount(&device);
+    let node = file(&fs, "f");
+    allocate_apart(&fs, &node, 0, 10);
+    unlink(&fs, "f").expect("unlink");
+    let done = losing_the_journal_at(&fs, &fs.volume.super_buffer, || {
+        fs.deletion.delete_inode(node.inode())
+    });
+    assert!(matches!(done, Err(Ext4Error::Journal(_))), "{done:?}");
+}
+
+#[test]
+fn an_unlink_without_write_access_to_a_block_of_the_inode_fails() {
+    for (small, attributes) in [(true, false), (true, true), (false, false)] {
+        let (fs, _device) = small_fs();
+        let node = file(&fs, "f");
+        let mut block = Arc::clone(&node.itable);
+        if attributes {
+            let flags = XattrFlags::empty();
+            fs.setxattr(&Caller::root(), &node, b"user.large", &[7; 500], flags)
+                .expect("an attribute");
+            let place = node.state().file_acl;
+            block = fs.volume.cache().peek(place.0).expect("in memory");
+        }
+        if !small {
+            allocate_apart(&fs, &node, 0, 10);
+        }
+        drop(node);
+        let done = losing_the_journal_at(&fs, &block, || unlink(&fs, "f"));
+        assert!(matches!(done, Err(Ext4Error::Journal(_))), "{done:?}");
+    }
+}

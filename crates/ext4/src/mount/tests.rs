@@ -414,3 +414,22 @@ fn the_first_revision_becomes_the_second_with_its_first_feature() {
     raw(&|raw| assert_eq!(raw.first_ino.get(), 15, "what it says stays"));
     fs.crash();
 }
+
+#[test]
+fn a_mount_is_marked_in_the_superblock_or_fails() {
+    let (fs, device) = small_fs();
+    fs.unmount().expect("unmount");
+    drop(fs);
+    device.fail_once(BlockOp::Write, SUPERBLOCK_OFFSET..2048, Errno::EIO);
+    let mounted = try_mount(&device, |_| {}).map(drop);
+    assert_eq!(mounted.expect_err("refused").errno(), Errno::EIO);
+}
+
+#[test]
+fn what_an_aborted_journal_lost_is_not_durable_after_the_unmount() {
+    let (fs, _device) = small_fs();
+    file(&fs, "f");
+    abort(&fs);
+    assert_eq!(fs.unmount().expect_err("lost").errno(), Errno::EIO);
+    assert_eq!(fs.sync().expect_err("lost").errno(), Errno::EIO);
+}
