@@ -27,8 +27,8 @@ fn damage(fs: &Ext4, node: &Inode) {
 }
 
 #[track_caller]
-fn assert_goes_on(fs: &Ext4) {
-    fs.volume.journal().sync().expect("the journal goes on");
+fn assert_continues(fs: &Ext4) {
+    fs.volume.journal().sync().expect("the journal continues");
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_small_file_with_damage_keeps_its_name() {
     let done = unlink(&fs, "f");
     assert!(matches!(done, Err(Ext4Error::Corrupt(_))), "{done:?}");
     assert!(exists(&fs, "f"));
-    assert_goes_on(&fs);
+    assert_continues(&fs);
     fs.crash();
 }
 
@@ -62,7 +62,7 @@ fn a_small_file_whose_attributes_cannot_be_read_keeps_its_name() {
     let done = unlink(&fs, "f");
     assert!(matches!(done, Err(Ext4Error::Device(_))), "{done:?}");
     assert!(exists(&fs, "f"));
-    assert_goes_on(&fs);
+    assert_continues(&fs);
     device.work();
     unlink(&fs, "f").expect("unlink");
 }
@@ -76,7 +76,7 @@ fn a_large_file_with_damage_stays_an_orphan() {
     damage(&fs, &node);
     let done = fs.deletion.delete_inode(node.inode());
     assert!(matches!(done, Err(Ext4Error::Corrupt(_))), "{done:?}");
-    assert_goes_on(&fs);
+    assert_continues(&fs);
     fs.crash();
 }
 
@@ -168,7 +168,7 @@ fn a_truncate_with_damage_is_left_to_the_next_mount() {
     damage(&fs, &node);
     let done = fs.deletion.finish_truncate(&node);
     assert!(matches!(done, Err(Ext4Error::Corrupt(_))), "{done:?}");
-    assert_goes_on(&fs);
+    assert_continues(&fs);
     fs.crash();
 }
 
@@ -232,7 +232,7 @@ fn a_large_file_whose_attributes_cannot_be_read_stays_an_orphan() {
     device.fail_reads_of(&fs, place);
     let done = fs.deletion.delete_inode(node.inode());
     assert!(matches!(done, Err(Ext4Error::Device(_))), "{done:?}");
-    assert_goes_on(&fs);
+    assert_continues(&fs);
     assert!(fs.orphans.any_left());
     fs.crash();
 }
@@ -266,7 +266,7 @@ fn an_inode_whose_number_is_marked_free_is_not_deleted() {
             fs.deletion.delete_inode(node.inode())
         };
         assert!(matches!(done, Err(Ext4Error::Corrupt(_))), "{done:?}");
-        assert_goes_on(&fs);
+        assert_continues(&fs);
         fs.crash();
     }
 }

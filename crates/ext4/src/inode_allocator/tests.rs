@@ -36,7 +36,7 @@ fn root(fs: &Ext4) -> InodeRef {
 }
 
 #[test]
-fn a_cpu_without_a_line_goes_to_the_next_group() {
+fn a_cpu_without_a_line_claims_in_the_next_group() {
     let fs = four_groups(|_| {});
     for line in 0..2 {
         bits_of(&fs, 0).give_to_another_cpu(line);
@@ -110,7 +110,7 @@ fn a_search_goes_from_flex_group_to_probes_to_all() {
 }
 
 #[test]
-fn the_loser_of_a_race_goes_on_after_the_bit_that_it_lost() {
+fn the_loser_of_a_race_continues_after_the_bit_that_it_lost() {
     for ialloc in [IallocVariant::RetryUnlocked, IallocVariant::RetryLocked] {
         let fs = four_groups(|options| {
             options.ialloc = ialloc;
@@ -242,7 +242,7 @@ fn a_search_in_vain_leaves_the_journal_as_it_is() {
         .create(&Caller::root(), &root(&fs), b"f", &FILE)
         .map(drop);
     assert!(matches!(made, Err(Ext4Error::Device(_))), "{made:?}");
-    fs.volume.journal().sync().expect("the journal goes on");
+    fs.volume.journal().sync().expect("the journal continues");
     device.work();
     file(&fs, "f");
 }

@@ -295,7 +295,7 @@ fn a_file_without_a_name_is_no_reason_against_other_options() {
 }
 
 #[test]
-fn reading_a_directory_changes_its_access_time_unless_told_otherwise() {
+fn reading_a_directory_changes_its_access_time_unless_an_option_forbids_it() {
     for nodiratime in [false, true] {
         let device = image(8 << 20, "");
         let fs = mount_as(&device, |options| {
@@ -411,7 +411,7 @@ fn the_first_revision_becomes_the_second_with_its_first_feature() {
         raw.first_ino = 15.into();
     });
     add();
-    raw(&|raw| assert_eq!(raw.first_ino.get(), 15, "what it says stays"));
+    raw(&|raw| assert_eq!(raw.first_ino.get(), 15, "its own value stays"));
     fs.crash();
 }
 
@@ -432,4 +432,72 @@ fn what_an_aborted_journal_lost_is_not_durable_after_the_unmount() {
     abort(&fs);
     assert_eq!(fs.unmount().expect_err("lost").errno(), Errno::EIO);
     assert_eq!(fs.sync().expect_err("lost").errno(), Errno::EIO);
+}
+
+#[test]
+fn an_unknown_feature_is_refused() {
+    let device = image(8 << 20, PLAIN);
+    change_superblock(&device, |raw| {
+        let incompat = raw.incompat() | Incompat::from_bits_retain(0x100);
+        raw.set_features(raw.compat(), incompat, raw.ro_compat());
+    });
+    let mounted = try_mount(&device, |_| {}).map(drop);
+    assert!(matches!(mounted, Err(Ext4Error::Format(_))), "{mounted:?}");
+    // One that concerns writers only makes the mount one for reading.
+    let device = image(8 << 20, PLAIN);
+    change_superblock(&device, |raw| {
+        let ro_compat = raw.ro_compat() | RoCompat::from_bits_retain(0x80);
+        raw.set_features(raw.compat(), raw.incompat(), ro_compat);
+    });
+    assert!(mount(&device).volume.is_read_only());
+}
+
+#[test]
+fn a_remount_changes_what_it_can_or_fails() {
+    let device = image(8 << 20, "");
+    let fs = mount_as(&device, |options| options.barrier = false);
+    let before = fs.volume.options.clone();
+    let other = MountOptions {
+        inodes_max: 7,
+        ..before.clone()
+    };
+    let refused = fs.remount(&other);
+    assert!(matches!(refused, Err(Ext4Error::Invalid(_))), "{refused:?}");
+    let strict = MountOptions {
+        errors: Some(ErrorsBehaviour::Panic),
+        ..before.clone()
+    };
+    fs.remount(&strict).expect("remount");
+    assert_eq!(fs.errors_behaviour(), ErrorsBehaviour::Panic);
+    device.fail(BlockOp::Flush, 0..u64::MAX, Errno::EIO);
+    let barrier = MountOptions {
+        barrier: true,
+        ..before
+    };
+    let failed = fs
+        .remount(&barrier)
+        .expect_err("what was committed is not flushed");
+    assert_eq!(failed.errno(), Errno::EIO);
+}
+
+#[test]
+fn pending_timestamps_are_written_when_lazytime_ends() {
+    let device = image(8 << 20, "");
+    let fs = mount_as(&device, |options| options.lazytime = true);
+    let node: InodeRef = file(&fs, "f");
+    let changed = fs
+        .table
+        .change_times(&node, |disk| disk.mtime = Timestamp::new(1, 0));
+    changed.expect("a change");
+    let remount = |lazytime, nodiratime| {
+        let wanted = MountOptions {
+            lazytime,
+            nodiratime,
+            ..fs.volume.options.clone()
+        };
+        fs.remount(&wanted).expect("remount");
+        fs.table.has_pending_times(&node)
+    };
+    assert!(remount(true, true), "another option");
+    assert!(!remount(false, true));
 }

@@ -512,3 +512,53 @@ fn extents_of_every_leaf_move() {
     shift(107, Shift::Down(7));
     assert!(lblks().eq(before));
 }
+
+#[test]
+fn a_conversion_without_write_access_fails() {
+    let (fs, _device) = small_fs();
+    let node = file(&fs, "f");
+    allocate(&fs, &node, 0..10);
+    fails(&fs, &node, &[], |handle, map| {
+        let range = (0, 10);
+        fs.mapping
+            .convert_extents(handle, &node, map, range, Written::Yes, true)
+    });
+}
+
+#[test]
+fn an_extent_up_to_the_size_is_zeroed_or_stays_unwritten() {
+    let (fs, device) = small_fs();
+    let node = file(&fs, "f");
+    allocate(&fs, &node, 4..6);
+    let zero = || {
+        fs.volume.with_handle(4, |handle| {
+            let mut map = node.map.write();
+            fs.mapping.zero_extent(handle, &node, &mut map, Lblk(4))
+        })
+    };
+    let size = |size| {
+        fs.volume
+            .with_handle(1, |handle| {
+                fs.table
+                    .update_inode(&node, handle, |disk| disk.size = size)
+            })
+            .expect("a change");
+    };
+    size(5 << 10);
+    let past = zero();
+    assert!(matches!(past, Err(Ext4Error::NoSpace)), "{past:?}");
+    assert_eq!(mapped(&fs, &node), [(4, 2, true)]);
+    size((5 << 10) + 1);
+    zero().expect("within the size");
+    assert_eq!(mapped(&fs, &node), [(4, 2, false)]);
+    fs.files.truncate(&node, 0).expect("truncate");
+    allocate(&fs, &node, 4..6);
+    device.fail(uext4_block::BlockOp::Zero, 0..u64::MAX, Errno::EIO);
+    let failed = fs.volume.journal().start(4).map(|handle| {
+        let mut map = node.map.write();
+        fs.mapping.zero_extent(&handle, &node, &mut map, Lblk(4))
+    });
+    let failed = failed.expect("a handle");
+    assert!(matches!(failed, Err(Ext4Error::Device(_))), "{failed:?}");
+    assert_eq!(mapped(&fs, &node), [(4, 2, true)]);
+}

@@ -113,7 +113,7 @@ fn a_directory_has_so_many_subdirectories() {
     links(65000);
     let done = rename(&fs, (&root(&fs), "d"), (&full, "d"));
     assert!(matches!(done, Err(Ext4Error::TooManyLinks)), "{done:?}");
-    rename(&fs, (&root(&fs), "f"), (&full, "f")).expect("a file is no link of its own");
+    rename(&fs, (&root(&fs), "f"), (&full, "f")).expect("a file adds no link");
     links(64999);
     rename(&fs, (&root(&fs), "d"), (&full, "d")).expect("the last one");
     fs.crash();
@@ -249,7 +249,7 @@ fn a_directory_whose_parent_entry_cannot_be_read_does_not_move() {
     device.fail_reads_of(&fs, entries);
     let done = rename(&fs, (&from, "d"), (&to, "d"));
     assert!(matches!(done, Err(Ext4Error::Device(_))), "{done:?}");
-    fs.volume.journal().sync().expect("the journal goes on");
+    fs.volume.journal().sync().expect("the journal continues");
     device.work();
     rename(&fs, (&from, "d"), (&to, "d")).expect("readable again");
 }
@@ -271,4 +271,51 @@ fn a_file_stays_in_its_project() {
     assert!(crosses(exchange((&a, "f"), (&apart, "g"))));
     assert!(crosses(exchange((&apart, "g"), (&a, "f"))));
     rename(&fs, (&a, "f"), (&b, "f")).expect("of the same project");
+}
+
+#[test]
+fn what_cannot_be_renamed_stays() {
+    let (fs, _device) = small_fs();
+    let top = root(&fs);
+    let a = make(&fs, &top, "a", &DIR);
+    let b = make(&fs, &a, "b", &DIR);
+    let node = make(&fs, &top, "f", &FILE);
+    let inside = rename(&fs, (&top, "a"), (&b, "c"));
+    assert!(matches!(inside, Err(Ext4Error::Invalid(_))), "{inside:?}");
+    let above = rename(&fs, (&b, "x"), (&top, "a"));
+    assert!(matches!(above, Err(Ext4Error::NotFound)), "{above:?}");
+    make(&fs, &b, "x", &DIR);
+    let above = rename(&fs, (&b, "x"), (&top, "a"));
+    assert!(matches!(above, Err(Ext4Error::NotEmpty)), "{above:?}");
+    for (old, new) in [((&node, "x"), (&top, "y")), ((&top, "f"), (&node, "y"))] {
+        let done = rename(&fs, old, new);
+        assert!(matches!(done, Err(Ext4Error::NotDirectory)), "{done:?}");
+    }
+    for (old, new) in [(".", "y"), ("..", "y"), ("f", "."), ("f", "..")] {
+        let done = rename(&fs, (&top, old), (&top, new));
+        assert!(
+            matches!(done, Err(Ext4Error::Busy(_))),
+            "{old} {new}: {done:?}"
+        );
+    }
+    for other in [RenameFlags::NOREPLACE, RenameFlags::WHITEOUT] {
+        let flags = RenameFlags::EXCHANGE | other;
+        let done = rename_as(&fs, &ME, (&top, "a"), (&top, "f"), flags);
+        assert!(matches!(done, Err(Ext4Error::Invalid(_))), "{done:?}");
+    }
+    let user = Caller::user(1000, 1000);
+    let done = rename_as(&fs, &user, (&top, "f"), (&top, "g"), PLAIN);
+    assert_eq!(done.expect_err("not its directory").errno(), Errno::EACCES);
+}
+
+#[test]
+fn a_whiteout_is_left_where_the_flags_say_so() {
+    let (fs, _device) = small_fs();
+    let top = root(&fs);
+    make(&fs, &top, "f", &FILE);
+    rename_as(&fs, &ME, (&top, "f"), (&top, "g"), RenameFlags::WHITEOUT).expect("rename");
+    let left = fs.namei.lookup(&ME, &top, b"f").expect("a whiteout");
+    assert_eq!(left.file_type, FileType::CharDevice);
+    rename(&fs, (&top, "g"), (&top, "h")).expect("rename");
+    assert!(fs.namei.lookup(&ME, &top, b"g").is_err());
 }
