@@ -25,6 +25,8 @@ struct Failing {
 #[derive(Debug)]
 pub(crate) struct TestDevice {
     memory: MemoryDevice,
+    /// Whether it is said to refuse writes.
+    pub is_read_only: std::sync::atomic::AtomicBool,
     /// Calls that fail from now on.
     failing: std::sync::Mutex<Vec<Failing>>,
     /// Discards and allocations so far, in bytes.
@@ -37,6 +39,7 @@ impl TestDevice {
     pub fn new(bytes: u64) -> Arc<TestDevice> {
         Arc::new(TestDevice {
             memory: MemoryDevice::new(bytes),
+            is_read_only: std::sync::atomic::AtomicBool::default(),
             failing: std::sync::Mutex::default(),
             calls: std::sync::Mutex::default(),
             held: std::sync::Mutex::default(),
@@ -119,7 +122,11 @@ impl TestDevice {
 }
 
 impl BlockDevice for TestDevice {
-    uext4_block::forward_device!(self => self.memory; len, is_read_only, set_len, identity);
+    uext4_block::forward_device!(self => self.memory; len, set_len, identity);
+
+    fn is_read_only(&self) -> bool {
+        self.is_read_only.load(std::sync::atomic::Ordering::Relaxed)
+    }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> uext4_block::Result<()> {
         self.check(BlockOp::Read, offset, buf.len() as u64)?;

@@ -226,11 +226,18 @@ fn full_first_group(features: &str, ialloc: IallocVariant) -> (Arc<Ext4>, Arc<Te
 #[test]
 fn a_group_that_was_searched_in_vain_counts_as_full() {
     let features = "^has_journal,^metadata_csum,^metadata_csum_seed,^orphan_file";
-    let (fs, _device) = full_first_group(features, IallocVariant::RetryUnlocked);
+    let (fs, device) = full_first_group(features, IallocVariant::RetryUnlocked);
     let made = file(&fs, "f");
     assert_eq!(place_of(&fs, made.ino).0, 1);
-    assert!(!group_of(&fs, 0).has_free_inode());
-    assert!(group_of(&fs, 1).has_free_inode());
+    drop(made);
+    let has_free = |fs: &Ext4| [0, 1].map(|no| group_of(fs, no).has_free_inode());
+    assert_eq!(has_free(&fs), [false, true]);
+    fs.unmount().expect("unmount");
+    assert_eq!(
+        has_free(&mount(&device)),
+        [false, true],
+        "by its descriptor"
+    );
 }
 
 #[test]

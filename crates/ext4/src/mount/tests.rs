@@ -337,11 +337,19 @@ fn features_that_the_log_brings_are_checked() {
 
 #[test]
 fn a_descriptor_that_points_past_the_end_is_damage() {
-    let device = image(8 << 20, PLAIN);
-    // The block of the inode table.
-    device.change(2048, 64, |bytes| bytes[8..12].fill(0x7f));
-    let mounted = try_mount(&device, |_| {}).map(drop);
-    assert!(matches!(mounted, Err(Ext4Error::Corrupt(_))), "{mounted:?}");
+    let without_journal = format!("^has_journal,{PLAIN}");
+    for features in [PLAIN, &without_journal] {
+        let device = image(8 << 20, features);
+        // The block of the inode table.
+        device.change(2048, 64, |bytes| bytes[8..12].fill(0x7f));
+        let mounted = try_mount(&device, |_| {}).map(drop);
+        let kind = match &mounted {
+            Err(Ext4Error::Corrupt(why)) => Some(why.kind),
+            _ => None,
+        };
+        let wanted = CorruptKind::GroupDescInodeTable;
+        assert_eq!(kind, Some(wanted), "{mounted:?}");
+    }
 }
 
 #[test]
@@ -500,4 +508,37 @@ fn pending_timestamps_are_written_when_lazytime_ends() {
     };
     assert!(remount(true, true), "another option");
     assert!(!remount(false, true));
+}
+
+#[test]
+fn a_log_on_a_device_for_reading_is_not_recovered() {
+    let (fs, device) = small_fs();
+    file(&fs, "f");
+    fs.volume.journal().sync().expect("sync");
+    fs.crash();
+    drop(fs);
+    let sb = superblock(&device);
+    let device: Arc<dyn BlockDevice> = device;
+    let found = find_log(&sb, &device, None, &MountOptions::default());
+    let map = found.expect("read").expect("a log");
+    let log = TestDevice::new(device.len());
+    let mut bytes = vec![0; device.len() as usize];
+    device.read_at(0, &mut bytes).expect("read");
+    log.write_at(0, &bytes).expect("write");
+    log.is_read_only.store(true, Ordering::Relaxed);
+    let map = LogMap::new(log, 1024, map.runs().to_vec());
+    let recovered = recover_log(&map, &device, &sb, false).map(drop);
+    assert!(
+        matches!(recovered, Err(Ext4Error::Unsupported(_))),
+        "{recovered:?}"
+    );
+}
+
+#[test]
+fn a_file_system_that_is_dropped_is_unmounted() {
+    let (fs, device) = small_fs();
+    file(&fs, "f");
+    assert!(superblock(&device).incompat.contains(Incompat::RECOVER));
+    drop(fs);
+    assert!(!superblock(&device).incompat.contains(Incompat::RECOVER));
 }

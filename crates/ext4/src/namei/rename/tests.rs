@@ -135,6 +135,28 @@ fn a_rename_from_a_directory_with_dirsync_is_durable_or_fails() {
     }
 }
 
+#[test]
+fn a_rename_waits_for_the_inodes_that_it_moves() {
+    let (fs, _device) = small_fs();
+    let top = root(&fs);
+    let [a, b] = ["a", "b"].map(|name| make(&fs, &top, name, &FILE));
+    for held in [&a, &b] {
+        let (done, renamed) = std::sync::mpsc::channel();
+        let locked = ilock(&held.ilock, LockMode::Exclusive);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let flags = RenameFlags::EXCHANGE;
+                let renamed = rename_as(&fs, &ME, (&top, "a"), (&top, "b"), flags);
+                done.send(renamed.is_ok()).expect("a receiver");
+            });
+            let early = renamed.recv_timeout(Duration::from_millis(50));
+            assert!(early.is_err(), "its lock is held");
+            drop(locked);
+            assert_eq!(renamed.recv(), Ok(true));
+        });
+    }
+}
+
 /// Two directories and what is in them, each in a block of the inode table of its own.
 struct Apart {
     fs: Arc<Ext4>,
@@ -200,6 +222,14 @@ fn a_rename_without_write_access_to_a_block_fails() {
                 rename_as(fs, &ME, (&at.from, "a"), (&at.to, name), flags)
             }));
         }
+    }
+    // A directory has an entry for its parent.
+    for name in ["new", "b"] {
+        let at = apart(&DIR);
+        let (fs, block) = (&at.fs, entries_of(&at.fs, &at.moved[0]));
+        assert_lost(losing_the_journal_at(fs, &block, || {
+            rename(fs, (&at.from, "a"), (&at.to, name))
+        }));
     }
 }
 
