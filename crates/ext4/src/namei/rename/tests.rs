@@ -349,3 +349,11 @@ fn a_whiteout_is_left_where_the_flags_say_so() {
     rename(&fs, (&top, "g"), (&top, "h")).expect("rename");
     assert!(fs.namei.lookup(&ME, &top, b"g").is_err());
 }
+
+#[test]
+fn nothing_is_renamed_in_a_mount_for_reading() {
+    let device = image(8 << 20, "");
+    let fs = mount_as(&device, |options| options.read_only = true);
+    let done = rename(&fs, (&root(&fs), "missing"), (&root(&fs), "x"));
+    assert!(matches!(done, Err(Ext4Error::ReadOnly)), "{done:?}");
+}
