@@ -77,3 +77,56 @@ impl Ext4Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_answer_has_its_errno() {
+        let invalid = Ext4Error::Invalid("a value");
+        let full = JournalError::TooLarge {
+            wanted: 2,
+            limit: 1,
+        };
+        for (why, wanted) in [
+            (CorruptKind::BlockRange.into(), Errno::EUCLEAN),
+            (
+                JournalError::Unsupported("a log".into()).into(),
+                Errno::EOPNOTSUPP,
+            ),
+            (full.into(), Errno::ENOSPC),
+            (Ext4Error::NoInode, Errno::ENOSPC),
+            (Ext4Error::ReadOnly, Errno::EROFS),
+            (Ext4Error::Exists, Errno::EEXIST),
+            (Ext4Error::NotFound, Errno::ENOENT),
+            (Ext4Error::NotDirectory, Errno::ENOTDIR),
+            (Ext4Error::IsDirectory, Errno::EISDIR),
+            (Ext4Error::NotEmpty, Errno::ENOTEMPTY),
+            (Ext4Error::NameTooLong, Errno::ENAMETOOLONG),
+            (Ext4Error::TooManyLinks, Errno::EMLINK),
+            (Ext4Error::TooLarge, Errno::EFBIG),
+            (Ext4Error::Stale, Errno::ESTALE),
+            (Ext4Error::NoAttribute, Errno::ENODATA),
+            (Ext4Error::Unsupported("a call"), Errno::EOPNOTSUPP),
+            (invalid, Errno::EINVAL),
+            (Ext4Error::NotPermitted, Errno::EPERM),
+            (Ext4Error::AccessDenied, Errno::EACCES),
+            (Ext4Error::WouldBlock, Errno::EAGAIN),
+            (Ext4Error::NoData, Errno::ENXIO),
+            (Ext4Error::Busy("a file"), Errno::EBUSY),
+        ] {
+            let text = why.to_string();
+            assert_eq!(why.errno(), wanted, "{text}");
+            assert_eq!(why.into_error().errno(), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_aborted_journal_is_an_error_of_the_device() {
+        let why = JournalError::Aborted("a write failed".into());
+        assert_eq!(Ext4Error::from(why).errno(), Errno::EIO);
+        let why = JournalError::HostFull;
+        assert_eq!(Ext4Error::from(why).errno(), Errno::ENOSPC);
+    }
+}

@@ -44,6 +44,8 @@ mod directory;
 mod errno;
 mod error;
 mod file;
+#[cfg(all(test, not(shuttle), not(loom)))]
+mod fixture;
 mod fs;
 pub mod generation;
 mod group;

@@ -37,7 +37,6 @@ pub struct OrphanList {
     /// The orphan file, once it was read.
     file: OnceLock<Option<OrphanFile>>,
     has_file: bool,
-    left: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -93,7 +92,6 @@ impl OrphanList {
             found: CachePadded::new(AtomicUsize::new(0)),
             file: OnceLock::new(),
             has_file: volume.sb.compat.contains(Compat::ORPHAN_FILE),
-            left: AtomicBool::new(false),
             volume,
         }
     }
@@ -101,9 +99,7 @@ impl OrphanList {
     /// Whether some could not be dealt with and are still on record.
     pub fn any_left(&self) -> bool {
         let in_file = self.file.get().and_then(Option::as_ref);
-        self.left.load(Ordering::Relaxed)
-            || in_file.is_some_and(OrphanFile::holds_any)
-            || !self.list.lock().listed.is_empty()
+        in_file.is_some_and(OrphanFile::holds_any) || !self.list.lock().listed.is_empty()
     }
 }
 
@@ -371,11 +367,6 @@ impl OrphanList {
         Ok(found)
     }
 
-    /// Notes that an orphan stays on record.
-    pub(crate) fn set_left(&self) {
-        self.left.store(true, Ordering::Relaxed);
-    }
-
     /// The list that starts in the superblock. The references are dropped only when the list is known:
     /// a deletion takes the inode off it.
     pub(crate) fn read_orphan_list(&self) -> Result<Vec<InodeRef>> {
@@ -445,6 +436,7 @@ impl OrphanList {
 #[cfg(all(test, not(shuttle), not(loom)))]
 mod tests {
     use super::*;
+    use crate::fixture;
     use crate::fs::Ext4;
     use crate::options::MountOptions;
     use uext4_block::MemoryDevice;
@@ -487,5 +479,152 @@ mod tests {
             .with_handle(4, |handle| fs.orphans.remove_orphan(handle, &second))
             .expect("leaves the list");
         fs.unmount().expect("unmount");
+    }
+
+    fn fs_with(features: &str) -> Arc<Ext4> {
+        let device = fixture::image_as(8 << 20, features, |options| options.inodes = Some(1024));
+        fixture::mount(&device)
+    }
+
+    fn add(fs: &Ext4, inode: &InodeRef) {
+        fs.volume
+            .with_handle(4, |handle| fs.orphans.add_orphan(handle, inode.inode()))
+            .expect("an orphan");
+    }
+
+    fn remove(fs: &Ext4, inode: &InodeRef) {
+        fs.volume
+            .with_handle(4, |handle| fs.orphans.remove_orphan(handle, inode))
+            .expect("no orphan any more");
+    }
+
+    /// How many slots are taken.
+    fn in_file(fs: &Ext4) -> usize {
+        let file = fs.orphans.orphan_file().expect("read").expect("a file");
+        let entries =
+            |block: &OrphanBlock| uext4_ondisk::orphan_entries(block.buffer.read().data()).count();
+        file.blocks.iter().map(entries).sum()
+    }
+
+    #[test]
+    fn orphans_have_a_slot_each_while_there_are_some() {
+        let fs = fs_with("");
+        let orphans: Vec<_> = (0..300)
+            .map(|i| fixture::file(&fs, &i.to_string()))
+            .collect();
+        for orphan in &orphans {
+            add(&fs, orphan);
+            add(&fs, orphan);
+        }
+        assert_eq!(in_file(&fs), 300);
+        assert!(fs.orphans.list.lock().listed.is_empty());
+        for orphan in &orphans {
+            remove(&fs, orphan);
+        }
+        assert_eq!(in_file(&fs), 0);
+        assert!(!fs.orphans.any_left());
+    }
+
+    #[test]
+    fn a_slot_from_before_the_mount_is_the_only_one() {
+        let fs = fs_with("");
+        let orphan = fixture::file(&fs, "f");
+        add(&fs, &orphan);
+        // As another mount finds it.
+        orphan.orphan_slot.store(0, Ordering::Relaxed);
+        assert_eq!(fs.orphans.load_file().expect("read"), [orphan.ino]);
+        add(&fs, &orphan);
+        assert_eq!(in_file(&fs), 1);
+        remove(&fs, &orphan);
+        assert!(!fs.orphans.any_left());
+    }
+
+    #[test]
+    fn a_damaged_orphan_file_is_found_when_mounting() {
+        let device = fixture::image(8 << 20, "");
+        let fs = fixture::mount(&device);
+        let file = fs.orphans.orphan_file().expect("read").expect("a file");
+        let place = file.blocks[0].buffer.block() << 10;
+        fs.unmount().expect("unmount");
+        device.change(place, 1024, |bytes| bytes[500] ^= 1);
+        let mounted = fixture::try_mount(&device, |_| {}).map(drop);
+        assert!(matches!(mounted, Err(Ext4Error::Corrupt(_))), "{mounted:?}");
+    }
+
+    #[test]
+    fn a_change_of_the_list_without_write_access_fails() {
+        let with = |orphans: usize, work: fn(&OrphanList, &Handle<'_>, &InodeRef) -> Result<()>| {
+            // The block of the superblock, or that of the one before in the list.
+            for has_super in [true, false] {
+                let fs = fs_with("^orphan_file");
+                let all: Vec<_> = (0..9).map(|i| fixture::file(&fs, &i.to_string())).collect();
+                let (first, last) = (&all[0], &all[8]);
+                assert_ne!(first.itable.block(), last.itable.block());
+                [first, last][..orphans]
+                    .iter()
+                    .for_each(|orphan| add(&fs, orphan));
+                let attached = if has_super {
+                    &fs.volume.super_buffer
+                } else {
+                    &first.itable
+                };
+                let done = fixture::on_aborted_journal(&fs, &[attached], |handle| {
+                    work(&fs.orphans, handle, first)
+                });
+                assert!(matches!(done, Err(Ext4Error::Journal(_))), "{done:?}");
+            }
+        };
+        with(0, |orphans, handle, first| {
+            orphans.add_orphan(handle, first.inode())
+        });
+        with(1, |orphans, handle, first| {
+            orphans.remove_orphan(handle, first)
+        });
+        // The last one of the list, which a later one precedes.
+        with(2, |orphans, handle, first| {
+            orphans.remove_orphan(handle, first)
+        });
+    }
+
+    #[test]
+    fn a_slot_changes_with_write_access_to_its_block() {
+        let fs = fs_with("");
+        let orphan = fixture::file(&fs, "f");
+        add(&fs, &orphan);
+        let done = fixture::on_aborted_journal(&fs, &[&orphan.itable], |handle| {
+            fs.orphans.remove_orphan(handle, &orphan)
+        });
+        assert!(matches!(done, Err(Ext4Error::Journal(_))), "{done:?}");
+    }
+
+    #[test]
+    fn threads_claim_slots_of_their_own() {
+        const EACH: usize = 256;
+        let cache = BufferCache::new(Arc::new(MemoryDevice::new(1 << 16)), 4096, 8);
+        // One cache line, where every CPU begins.
+        let file = OrphanFile {
+            blocks: vec![OrphanBlock {
+                buffer: cache.get(0).expect("a block"),
+                slots: 2 * EACH,
+                used: Words::of(&[0; 64]),
+            }],
+        };
+        let begin = std::sync::Barrier::new(2);
+        let claim = || -> Vec<_> {
+            begin.wait();
+            let claims = (0..EACH).filter_map(|_| file.claim());
+            claims.map(|slot| slot.index).collect()
+        };
+        for _ in 0..200 {
+            let all: HashSet<usize> = std::thread::scope(|scope| {
+                let claiming = [(); 2].map(|()| scope.spawn(claim));
+                let claimed = claiming.map(|thread| thread.join().expect("no panic"));
+                claimed.into_iter().flatten().collect()
+            });
+            assert_eq!(all.len(), 2 * EACH);
+            for index in all {
+                file.release(Slot { block: 0, index });
+            }
+        }
     }
 }

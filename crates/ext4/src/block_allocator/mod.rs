@@ -14,6 +14,8 @@
 //! | `client` | what happens when a transaction is durable |
 
 mod client;
+#[cfg(all(test, not(shuttle), not(loom)))]
+mod tests;
 mod trim;
 
 use crate::block_allocator::client::CommitClient;

@@ -121,11 +121,10 @@ impl BlockAllocator {
         }
         let bits = self.block_bits(group)?;
         let mut trimmed = 0;
-        while at < end {
-            let run = self
-                .trims
-                .during(|| self.trim_run(group, bits, at..end, least))?;
-            let Some(run) = run else { break };
+        while let Some(run) = self
+            .trims
+            .during(|| self.trim_run(group, bits, at..end, least))?
+        {
             at = run.end;
             if run.end - run.start >= least {
                 trimmed += u64::from(run.end - run.start);

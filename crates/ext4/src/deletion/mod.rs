@@ -9,6 +9,8 @@
 //! | `recover` | inodes that a crash left on record |
 
 mod recover;
+#[cfg(all(test, not(shuttle), not(loom)))]
+mod tests;
 
 use crate::attributes::Attributes;
 use crate::clock::now;

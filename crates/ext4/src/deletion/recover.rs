@@ -7,9 +7,15 @@ use crate::prelude::*;
 impl Deletion {
     /// Deletes or truncates what a crash left on record.
     pub(crate) fn recover_orphans(&self) -> Result<()> {
+        // What is not finished stays on record.
+        let note = |ino: Ino, finished: Result<()>| {
+            if let Err(why) = finished {
+                tracing::error!("orphan inode {ino} stays on record: {why}");
+            }
+        };
         let found = self.orphans.load_file()?;
         for inode in self.orphans.read_orphan_list()? {
-            self.note_orphan(inode.ino, self.finish_orphan(inode));
+            note(inode.ino, self.finish_orphan(inode));
         }
         for ino in found {
             let finished = match self.inodes.get_orphan(ino) {
@@ -17,16 +23,9 @@ impl Deletion {
                 Err(Ext4Error::Stale) => self.orphans.forget_orphan(ino),
                 Err(e) => Err(e),
             };
-            self.note_orphan(ino, finished);
+            note(ino, finished);
         }
         Ok(())
-    }
-
-    fn note_orphan(&self, ino: Ino, finished: Result<()>) {
-        if let Err(why) = finished {
-            tracing::error!("orphan inode {ino} stays on record: {why}");
-            self.orphans.set_left();
-        }
     }
 
     /// Ends the truncate of an orphan; one without links is deleted with this, its last reference.

@@ -102,10 +102,11 @@ pub fn count_clear(words: &[AtomicU64]) -> u32 {
     words.iter().map(|w| w.load(Relaxed).count_zeros()).sum()
 }
 
-/// Sets or clears `len` bits from `first` on.
+/// Sets or clears `len` bits from `first` on, all of them in the bitmap.
 pub fn assign_run(words: &[AtomicU64], first: u32, len: u32, set: bool) {
     let mut at = first;
     let end = first + len;
+    debug_assert!(end as usize <= words.len() * 64, "past the end");
     while at < end {
         let n = (64 - at % 64).min(end - at);
         let mask = if n == 64 {
@@ -159,5 +160,21 @@ mod tests {
             !run_is(&words, 500, 20, true),
             "past the end nothing is free or used"
         );
+    }
+
+    #[test]
+    fn bits_are_found_in_their_word() {
+        let words = words_of(2);
+        assert!(set(&words, 70));
+        assert!(!set(&words, 70), "set already");
+        assert!(is_set(&words, 70));
+        assert!(!is_set(&words, 6) && !is_set(&words, 71));
+        assert!(is_set(&words, 128), "past the end");
+        assert!(clear(&words, 70) && !is_set(&words, 70));
+        assert!(!clear(&words, 70), "clear already");
+        assert!(!run_is(&words, 100, 40, true));
+        assign_run(&words, 100, 28, true);
+        assert!(run_is(&words, 100, 28, true));
+        assert!(!run_is(&words, 100, 29, true), "past the end");
     }
 }

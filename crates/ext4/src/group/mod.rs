@@ -85,18 +85,19 @@ pub struct Words {
     len: usize,
 }
 
-/// Bytes of a cache line.
+/// Bytes of a cache line, and words.
 const LINE_BYTES: usize = 64;
+const LINE_WORDS: usize = LINE_BYTES / 8;
 
 impl Words {
     /// As they are on disk.
     pub fn of(bytes: &[u8]) -> Words {
         let (words, _) = bytes.as_chunks::<8>();
         let values = words.iter().map(|w| u64::from_le_bytes(*w));
-        let memory: Box<[AtomicU64]> = (0..words.len() + LINE_BYTES / 8)
+        let memory: Box<[AtomicU64]> = (0..words.len() + LINE_WORDS)
             .map(|_| AtomicU64::new(0))
             .collect();
-        let start = memory.as_ptr().align_offset(LINE_BYTES) % (LINE_BYTES / 8);
+        let start = memory.as_ptr().align_offset(LINE_BYTES) % LINE_WORDS;
         for (to, value) in memory.iter().skip(start).zip(values) {
             to.store(value, Relaxed);
         }

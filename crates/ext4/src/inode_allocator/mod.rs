@@ -39,6 +39,8 @@ mod claim;
 mod load;
 mod orlov;
 mod rest;
+#[cfg(all(test, not(shuttle), not(loom), not(virtual_cpus)))]
+mod tests;
 
 use crate::group::inode_bits::{InodeBits, LINE_BITS};
 use crate::group::{Group, bitmap};

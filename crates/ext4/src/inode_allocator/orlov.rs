@@ -204,3 +204,150 @@ impl InodeAllocator {
             .map(|g| g.no)
     }
 }
+
+#[cfg(all(test, not(shuttle), not(loom), not(virtual_cpus)))]
+mod tests {
+    use super::*;
+    use crate::fixture::*;
+    use crate::fs::Ext4;
+
+    /// Two flex groups of two groups of 8192 blocks and 1024 inodes.
+    fn two_flexes() -> Arc<Ext4> {
+        let device = image_as(32 << 20, "", |options| {
+            options.flex_bg_size = 2;
+            options.inodes = Some(4096);
+        });
+        let fs = mount(&device);
+        let geometry = fs.volume.geometry();
+        let groups = (geometry.groups_count, geometry.log_groups_per_flex);
+        assert_eq!(groups, (4, 1));
+        let sizes = (geometry.blocks_per_group, geometry.inodes_per_group);
+        assert_eq!(sizes, (8192, 1024));
+        fs
+    }
+
+    fn room(inodes: u64, blocks: u64, dirs: u64) -> Room {
+        Room {
+            inodes,
+            blocks,
+            dirs,
+        }
+    }
+
+    fn rooms(flexes: &[Room], mean: Room) -> Rooms {
+        Rooms {
+            flexes: flexes.into(),
+            mean,
+            placed: flexes.iter().map(|_| AtomicU32::new(0)).collect(),
+            tid: 5,
+            number: 1,
+        }
+    }
+
+    #[test]
+    fn a_directory_stays_near_unless_its_flex_group_is_much_poorer() {
+        let fs = two_flexes();
+        let mean = room(1000, 5000, 10);
+        let near = |home: Room| {
+            let flexes = [home, room(2000, 16000, 0)];
+            fs.numbers.near_flex(&flexes, mean, 0)
+        };
+        // A quarter of its inodes and blocks below the mean, and a directory for each 16 inodes above.
+        assert_eq!(near(room(488, 904, 137)), Some(0));
+        assert_eq!(near(room(487, 904, 137)), Some(1));
+        assert_eq!(near(room(488, 903, 137)), Some(1));
+        assert_eq!(near(room(488, 904, 138)), Some(1));
+        let rich = [room(2000, 16000, 0); 3];
+        for home in 0..3 {
+            assert_eq!(fs.numbers.near_flex(&rich, mean, home), Some(home));
+        }
+        let poor = room(0, 0, 0);
+        let flexes = [rich[0], poor, poor];
+        assert_eq!(fs.numbers.near_flex(&flexes, mean, 1), Some(0));
+        assert_eq!(fs.numbers.near_flex(&[poor; 3], mean, 1), None);
+    }
+
+    #[test]
+    fn top_level_directories_spread_over_those_that_are_not_poorer_than_the_mean() {
+        let fs = two_flexes();
+        let mean = room(1000, 5000, 10);
+        let top = |flexes: &[Room]| fs.numbers.top_flex(&rooms(flexes, mean));
+        let poor = room(999, 5000, 0);
+        assert_eq!(top(&[poor, room(1000, 5000, 9), poor]), Some(1));
+        assert_eq!(top(&[room(1000, 4999, 0), mean]), Some(1));
+        assert_eq!(top(&[poor, poor]), None);
+        let few = room(1000, 5000, 3);
+        assert_eq!(top(&[mean, mean, few, mean]), Some(2));
+        let equal = rooms(&[mean; 3], mean);
+        let mut placed: Vec<_> = (0..3).filter_map(|_| fs.numbers.top_flex(&equal)).collect();
+        placed.sort_unstable();
+        assert_eq!(placed, [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_child_is_placed_in_its_parents_group() {
+        let fs = two_flexes();
+        let root = fs.namei.root().expect("root");
+        let parent = make(&fs, &root, "d", &DIR);
+        let rooms = Rooms::sum(fs.volume.groups(), 2, 5, 1);
+        for home in (0..4).map(GroupNo) {
+            let found = fs.numbers.flex_group(&rooms, &parent, home, 2);
+            assert_eq!(found, Some(home));
+        }
+    }
+
+    #[test]
+    fn any_group_has_so_many_inodes() {
+        let fs = two_flexes();
+        assert_eq!(fs.numbers.any_group(GroupNo(2), 1024), Some(GroupNo(2)));
+        // Some of the first group's are reserved.
+        assert_eq!(fs.numbers.any_group(GroupNo(0), 1024), Some(GroupNo(1)));
+        assert_eq!(fs.numbers.any_group(GroupNo(2), 1025), None);
+    }
+
+    #[test]
+    fn where_no_flex_group_has_both_a_group_with_inodes_is_taken() {
+        let fs = two_flexes();
+        let root = fs.namei.root().expect("root");
+        let parent = make(&fs, &root, "d", &DIR);
+        for group in fs.volume.groups() {
+            let bits = fs.numbers.inode_bits(group).expect("bits");
+            match group.no.0 {
+                0 | 1 => group.free_blocks.store(0, Relaxed),
+                _ => bits.count(-1024, 0),
+            }
+        }
+        // A sum is of one transaction.
+        fs.volume.journal().sync().expect("sync");
+        let found = fs.numbers.orlov_group(&parent, GroupNo(2));
+        assert_eq!(found, GroupNo(0));
+        fs.crash();
+    }
+
+    #[test]
+    fn small_groups_are_summed_for_a_few_directories_each_time() {
+        let fs = two_flexes();
+        let root = fs.namei.root().expect("root");
+        for _ in 0..100 {
+            fs.numbers.orlov_group(&root, GroupNo(0));
+        }
+        // One for each 256 inodes of a flex group on each CPU, and the one that found that it needs a sum.
+        let most = 8 * uext4_sync::percpu::cpu_shards() as u64 + 1;
+        let sums = fs.numbers.rooms.next_number.load(Relaxed) - 1;
+        assert!(sums >= 100 / most, "{sums}");
+    }
+
+    #[test]
+    fn a_sum_is_used_so_often_and_in_its_transaction_only() {
+        let summed = SummedRooms::new();
+        assert!(summed.reuse(5, 2).is_none());
+        let sum = rooms(&[], room(0, 0, 0));
+        summed.last.store(Some(Arc::new(sum)));
+        assert!(summed.reuse(6, 2).is_none());
+        assert!(summed.reuse(4, 2).is_none());
+        // Each CPU may, and the thread moves between them.
+        let uses = (0..1000).take_while(|_| summed.reuse(5, 2).is_some());
+        let (uses, cpus) = (uses.count(), uext4_sync::percpu::cpu_shards());
+        assert!((2..=2 * cpus).contains(&uses), "{uses}");
+    }
+}

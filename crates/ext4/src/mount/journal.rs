@@ -154,3 +154,22 @@ pub(crate) fn open_journal(
         _ => Ok(Journal::without_log(Arc::clone(cache), journal_options)),
     }
 }
+
+#[cfg(all(test, not(shuttle), not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_has_each_of_its_blocks_once() {
+        let check = |runs: &[(u32, u64, u32)]| {
+            let run = |&(first, pblk, len): &_| LogRun { first, pblk, len };
+            check_runs(&runs.iter().map(run).collect::<Vec<_>>()).is_ok()
+        };
+        assert!(check(&[(0, 100, 10), (10, 50, 50), (60, 110, 5)]));
+        assert!(!check(&[(1, 100, 10)]), "a hole at the start");
+        assert!(!check(&[(0, 100, 10), (11, 50, 5)]), "a hole");
+        assert!(!check(&[(0, 100, 10), (9, 50, 5)]), "two runs of one block");
+        assert!(!check(&[(0, 100, 10), (10, 50, 51)]), "a block twice");
+        assert!(!check(&[(0, 50, 10), (10, 55, 1)]), "one run in another");
+    }
+}

@@ -18,6 +18,8 @@ pub(crate) mod fast_commit;
 mod features;
 mod journal;
 mod remount;
+#[cfg(all(test, not(shuttle), not(loom)))]
+mod tests;
 
 use crate::fs::Ext4;
 use crate::group::freeze::Freezer;

@@ -6,6 +6,9 @@
 //! others, others by number. Files move without that mutex if both directories can be locked without waiting for the
 //! second: which of them is above the other is not known.
 
+#[cfg(all(test, not(shuttle), not(loom)))]
+mod tests;
+
 use crate::attributes::acl::stored::NewAcls;
 use crate::clock::now;
 use crate::deletion::DELETE_CREDITS;

@@ -28,3 +28,32 @@ impl Volume {
         }
     }
 }
+
+#[cfg(all(test, not(shuttle), not(loom)))]
+mod tests {
+    use super::*;
+    use crate::fixture::*;
+
+    #[test]
+    fn entries_have_the_type_of_their_file_if_the_feature_is_on() {
+        for (features, types) in [
+            ("", [FileType::Directory, FileType::Regular]),
+            ("^filetype", [FileType::Unknown; 2]),
+        ] {
+            let device = image(8 << 20, features);
+            let fs = mount(&device);
+            let root = fs.namei.root().expect("root");
+            make(&fs, &root, "d", &DIR);
+            make(&fs, &root, "f", &FILE);
+            let block = fs.mapping.extents(&root).expect("extents")[0].pblk;
+            let buffer = fs.volume.cache().get(block.0).expect("read");
+            let stored = |name: &[u8]| {
+                let content = buffer.read();
+                dir_entries(content.data(), fs.volume.dir_end())
+                    .flatten()
+                    .find_map(|entry| (entry.name == name).then_some(entry.file_type))
+            };
+            assert_eq!([stored(b"d"), stored(b"f")], types.map(Some));
+        }
+    }
+}

@@ -13,16 +13,17 @@ pub(crate) struct FixedBlocks(Vec<(u64, u64)>);
 impl FixedBlocks {
     /// That of all groups.
     pub fn of(groups: &[Group], geometry: &Geometry) -> FixedBlocks {
-        let mut runs = Vec::with_capacity(groups.len() * 4);
-        for group in groups {
-            let table = u64::from(geometry.itable_blocks_per_group);
+        let table = u64::from(geometry.itable_blocks_per_group);
+        let runs = groups.iter().flat_map(|group| {
             let base = u64::from(geometry.base_meta_blocks(group.no));
-            runs.push((geometry.group_first_block(group.no), base));
-            runs.push((group.block_bitmap(), 1));
-            runs.push((group.inode_bitmap(), 1));
-            runs.push((group.inode_table(), table));
-        }
-        FixedBlocks::new(runs)
+            [
+                (geometry.group_first_block(group.no), base),
+                (group.block_bitmap(), 1),
+                (group.inode_bitmap(), 1),
+                (group.inode_table(), table),
+            ]
+        });
+        FixedBlocks::new(runs.collect())
     }
 
     fn new(mut runs: Vec<(Pblk, u64)>) -> FixedBlocks {

@@ -106,7 +106,8 @@ impl<'j> LazyHandle<'j> {
 impl Volume {
     pub(crate) fn sync_tid(&self, tid: u64, unflushed: bool) -> Result<()> {
         self.journal().check_aborted()?;
-        if tid != 0 && !self.journal().is_committed(tid) {
+        // Of an inode that was never changed `tid` is 0, which counts as committed.
+        if !self.journal().is_committed(tid) {
             // The commit flushes the device; but it may have done so before the last overwrite.
             self.journal().wait_commit(tid)?;
         }
@@ -114,5 +115,46 @@ impl Volume {
             self.journal().flush_device()?;
         }
         Ok(())
+    }
+}
+
+#[cfg(all(test, not(shuttle), not(loom)))]
+mod tests {
+    use super::*;
+    use crate::fixture::*;
+    use uext4_block::BlockOp;
+
+    #[test]
+    fn a_sync_of_data_fails_with_the_flush() {
+        let (fs, device) = small_fs();
+        device.fail(BlockOp::Flush, 0..u64::MAX, Errno::EIO);
+        fs.volume.sync_tid(0, false).expect("nothing to flush");
+        let done = fs.volume.sync_tid(0, true);
+        assert_eq!(done.expect_err("a flush that fails").errno(), Errno::EIO);
+    }
+
+    #[test]
+    fn a_fault_in_a_change_aborts_the_journal() {
+        let in_change = |why: Ext4Error| {
+            let (fs, _device) = small_fs();
+            let done = fs.volume.with_handle(1, |handle| {
+                handle.access(&fs.volume.super_buffer)?;
+                Err::<(), _>(why)
+            });
+            assert!(done.is_err());
+            fs.volume.journal().is_aborted()
+        };
+        assert!(in_change(CorruptKind::BlockRange.into()));
+        assert!(in_change(Ext4Error::Stale));
+        assert!(!in_change(Ext4Error::NoSpace));
+        assert!(!in_change(Ext4Error::NotFound));
+    }
+
+    #[test]
+    fn nothing_is_durable_any_more_once_the_journal_is_aborted() {
+        let (fs, _device) = small_fs();
+        abort(&fs);
+        let done = fs.volume.sync_tid(0, false);
+        assert!(matches!(done, Err(Ext4Error::Journal(_))), "{done:?}");
     }
 }

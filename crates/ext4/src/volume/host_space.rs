@@ -94,3 +94,68 @@ impl Volume {
         }
     }
 }
+
+#[cfg(all(test, not(shuttle), not(loom)))]
+mod tests {
+    use super::*;
+    use crate::fixture::*;
+    use uext4_block::BlockOp;
+
+    const CHUNK: u64 = 64 << 10;
+
+    #[test]
+    fn each_chunk_of_the_host_is_asked_for_once() {
+        let bytes = (6 << 20) + (10 << 10);
+        let device = image(bytes, "");
+        let fs = mount(&device);
+        let asked = |pblk, len| {
+            device.take_calls(BlockOp::Allocate);
+            let pblk = Pblk(pblk);
+            let done = fs.volume.allocate_on_host(Run { pblk, len });
+            done.expect("space");
+            device.take_calls(BlockOp::Allocate)
+        };
+        assert_eq!(asked(100, 1), [(CHUNK, 2 * CHUNK)]);
+        assert_eq!(asked(127, 1), []);
+        assert_eq!(
+            asked(127, 66),
+            [(2 * CHUNK, 3 * CHUNK), (3 * CHUNK, 4 * CHUNK)]
+        );
+        assert_eq!(asked(64, 192), []);
+        assert_eq!(
+            asked(6150, 2),
+            [(6 << 20, bytes)],
+            "not past the end of the device"
+        );
+        fs.volume.host_space.forget(2 * CHUNK + 1, CHUNK);
+        assert_eq!(
+            asked(64, 192),
+            [(2 * CHUNK, 3 * CHUNK), (3 * CHUNK, 4 * CHUNK)]
+        );
+    }
+
+    #[test]
+    fn bitmaps_are_used_only_with_space_on_the_host() {
+        let device = image(8 << 20, "");
+        let fs = mount(&device);
+        device.fail(BlockOp::Allocate, 0..u64::MAX, Errno::ENOSPC);
+        let group = fs.volume.group(GroupNo(0)).expect("a group");
+        let blocks = fs.blocks.block_bits(group).map(drop);
+        assert!(matches!(blocks, Err(Ext4Error::NoSpace)), "{blocks:?}");
+        let inodes = fs.numbers.inode_bits(group).map(drop);
+        assert!(matches!(inodes, Err(Ext4Error::NoSpace)), "{inodes:?}");
+        device.work();
+        fs.blocks.block_bits(group).expect("read");
+        fs.numbers.inode_bits(group).expect("read");
+    }
+
+    #[test]
+    fn a_host_that_fails_is_not_full() {
+        let device = image(8 << 20, "");
+        let fs = mount(&device);
+        device.fail(BlockOp::Allocate, 0..u64::MAX, Errno::EIO);
+        let pblk = Pblk(5000);
+        let done = fs.volume.allocate_on_host(Run { pblk, len: 1 });
+        assert_eq!(done.expect_err("no space").errno(), Errno::EIO);
+    }
+}

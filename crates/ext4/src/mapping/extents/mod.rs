@@ -25,6 +25,8 @@ pub(crate) mod insert;
 pub(crate) mod remove;
 mod reseed;
 pub(crate) mod shift;
+#[cfg(all(test, not(shuttle), not(loom)))]
+mod tests;
 
 use crate::inode::Inode;
 use crate::kinds;
@@ -258,12 +260,7 @@ enum Look {
 fn look_in(node: ExtentNode<'_>, lblk: Lblk, next_start: u64) -> (Look, u64) {
     let at = node.find(lblk);
     let after = node.lblk(at.map_or(0, |at| at + 1));
-    let next_start = match (node.depth(), after) {
-        // The first child has what is before its key too.
-        (0, Some(after)) => u64::from(after.0).min(next_start),
-        (_, Some(after)) if after > lblk => u64::from(after.0).min(next_start),
-        _ => next_start,
-    };
+    let next_start = after.map_or(next_start, |after| u64::from(after.0).min(next_start));
     if node.depth() > 0 {
         let child = node.idx(at.unwrap_or(0)).map(|idx| Look::Child(idx.child));
         return (child.unwrap_or(Look::Hole), next_start);

@@ -93,18 +93,19 @@ impl Mapping {
 
     /// Where to go on when the leaf of `path` maps nothing between `from` and `to`.
     fn previous_end(&self, path: &Path, from: u64, to: u64) -> u64 {
-        // The path's leaf starts after `to` only if its parent's key does not fit it; the parent's
-        // key is where the leaf's range begins, and what is before it is in another leaf.
-        for level in (0..path.leaf_level()).rev() {
-            let at = path.steps.get(level).and_then(|s| s.at).unwrap_or(0);
-            let key = path
-                .with_node(level, |node| node.lblk(at))
-                .map_or(0, |l| u64::from(l.0));
-            if at > 0 && key > from && key < to && path.extent().is_none() {
-                return key;
-            }
+        if path.extent().is_some() {
+            return from;
         }
-        from
+        // The leaf starts after `to` although its parent's key is before: what else there is before `to` lies before
+        // the key that leads there, in another leaf.
+        let key_at = |level: usize| {
+            let at = path.steps.get(level).and_then(|s| s.at).unwrap_or(0);
+            path.with_node(level, |node| node.lblk(at))
+        };
+        let keys = (0..path.leaf_level()).rev().filter_map(key_at);
+        keys.map(|key| u64::from(key.0))
+            .find(|key| *key < to)
+            .map_or(from, |key| key.max(from))
     }
 
     /// Takes what is at `cut_from` and after it out of the extent that `path` leads to.
