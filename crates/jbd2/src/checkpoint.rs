@@ -28,10 +28,8 @@ impl Committer {
         for transaction in self.committed.iter().take(count) {
             buffers.extend(transaction.buffers.iter().map(Arc::clone));
         }
-        if count > 1 {
-            buffers.sort_unstable_by_key(|b| b.block());
-            buffers.dedup_by(|a, b| Arc::ptr_eq(a, b));
-        }
+        buffers.sort_unstable_by_key(|b| b.block());
+        buffers.dedup_by(|a, b| Arc::ptr_eq(a, b));
         let mut out = InPlace::new(Arc::clone(self.journal.cache()));
         for buffer in &buffers {
             let content = buffer.read();

@@ -160,7 +160,7 @@ impl Committer {
     /// next call tries again: callers that need room in the log meanwhile fail.
     fn try_checkpoint(&mut self, all: bool) -> Result<bool> {
         match self.checkpoint(all) {
-            Err(why) if self.log.is_some() && why.is_no_space() => {
+            Err(why) if why.is_no_space() => {
                 tracing::error!("what was committed stays in the log: {why}");
                 Ok(false)
             }

@@ -355,3 +355,92 @@ const _: () = {
     const fn send<T: Send>() {}
     send::<JournalError>();
 };
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use crate::JournalOptions;
+    use crate::buffer::BufferCache;
+    use uext4_block::MemoryDevice;
+
+    fn journal() -> Arc<Journal> {
+        let device = Arc::new(MemoryDevice::new(1 << 20));
+        let cache = Arc::new(BufferCache::new(device, 4096, 16));
+        Journal::without_log(cache, JournalOptions::default())
+    }
+
+    /// What is reserved and no handle has.
+    fn left(journal: &Journal) -> i64 {
+        let credits = |shard: &crate::transaction::Shard| shard.credits.load(Ordering::Relaxed);
+        journal.shards().map(credits).sum()
+    }
+
+    #[test]
+    fn credits_that_a_handle_does_not_use_are_there_for_others() {
+        let journal = journal();
+        for used in [0, 3, 200] {
+            let handle = journal.start(200).expect("starts");
+            let before = left(&journal);
+            for block in 0..used {
+                let buffer = journal.cache().get_unread(block);
+                drop(handle.create(&buffer).expect("creates"));
+            }
+            assert_eq!(u64::from(handle.credits()), 200 - used);
+            handle.finish();
+            assert_eq!(left(&journal), before + 200 - used as i64);
+            journal.sync().expect("commits");
+        }
+        assert_eq!(journal.stats().overruns, 0);
+        journal.stop();
+    }
+
+    #[test]
+    fn a_handle_that_uses_more_than_its_credits_is_counted() {
+        let journal = journal();
+        let handle = journal.start(1).expect("starts");
+        let before = journal.reserved();
+        for (block, overruns) in [(1, 0), (2, 1), (3, 2), (3, 2)] {
+            let buffer = journal.cache().get(block).expect("reads");
+            handle.access(&buffer).expect("attaches");
+            assert_eq!(journal.stats().overruns, overruns, "{block}");
+            assert_eq!(journal.reserved(), before + overruns as i64);
+            assert_eq!(handle.credits(), 0);
+        }
+        handle.finish();
+        journal.stop();
+    }
+
+    #[test]
+    fn a_handle_is_extended_or_starts_again_in_the_next_transaction() {
+        let journal = journal();
+        let most = journal.credits_max();
+        let handle = journal.start(10).expect("starts");
+        let first = handle.tid();
+        assert!(handle.extend(10) && handle.extend(5));
+        assert_eq!(handle.credits(), 10, "it had them");
+        assert!(handle.extend(30));
+        assert_eq!(handle.credits(), 30);
+        assert!(!handle.extend(most));
+        let handle = handle.extend_or_restart(40).expect("is extended");
+        assert_eq!((handle.tid(), handle.credits()), (first, 40));
+        let buffer = journal.cache().get(3).expect("reads");
+        handle.access(&buffer).expect("attaches");
+        let handle = handle.extend_or_restart(most).expect("starts again");
+        assert_eq!((handle.tid(), handle.credits()), (first + 1, most));
+        drop(handle);
+        journal.stop();
+    }
+
+    #[test]
+    fn write_access_is_not_waited_for_by_try_modify() {
+        let journal = journal();
+        let handle = journal.start(2).expect("starts");
+        let buffer = journal.cache().get(3).expect("reads");
+        let held = buffer.read();
+        assert!(matches!(handle.try_modify(&buffer), Ok(None)));
+        drop(held);
+        assert!(matches!(handle.try_modify(&buffer), Ok(Some(_))));
+        handle.finish();
+        journal.stop();
+    }
+}

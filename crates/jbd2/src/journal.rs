@@ -184,7 +184,6 @@ impl Journal {
     /// # Errors
     /// The device's, or [`JournalError::Aborted`].
     pub fn sync(&self) -> Result<()> {
-        self.check_aborted()?;
         loop {
             let running = self.running_tid();
             if self.reserved.load(Ordering::SeqCst) > 0 {

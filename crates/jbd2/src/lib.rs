@@ -55,6 +55,9 @@ mod settings;
 mod stats;
 pub mod transaction;
 
+#[cfg(all(test, not(shuttle)))]
+mod tests;
+
 pub use client::JournalClient;
 pub use durations::Durations;
 pub use error::{JournalError, Result};

@@ -114,7 +114,8 @@ impl Log {
 
     /// [`Log::room`] after a transaction of `blocks` blocks is written.
     pub fn room_after(&self, blocks: i64) -> i64 {
-        Self::without_overhead(self.free() - blocks - blocks / 128 - 16)
+        let descriptors = blocks / self.format.tags_per_block() as i64;
+        Self::without_overhead(self.free() - blocks - descriptors - 16)
     }
 
     fn without_overhead(free: i64) -> i64 {
@@ -235,12 +236,13 @@ impl Log {
         written
     }
 
-    /// Flushes the log's device where it is not `device`.
+    /// Flushes the log's device where it is not `device`. Two without an identity may be different ones.
     pub fn flush_if_apart(&self, device: &Arc<dyn BlockDevice>) -> Result<()> {
-        if !Arc::ptr_eq(device, self.map.device())
-            && device.identity() != self.map.device().identity()
-        {
-            self.map.device().flush()?;
+        let own = self.map.device();
+        let identity = own.identity();
+        let is_same = identity.is_some() && identity == device.identity();
+        if !is_same && !Arc::ptr_eq(device, own) {
+            own.flush()?;
         }
         Ok(())
     }
@@ -273,16 +275,14 @@ impl Log {
     pub fn set_tail(&mut self, tail: Option<(u64, u32)>, next: u64) -> Result<()> {
         let Some((tid, start)) = tail else {
             self.used = 0;
-            if self.sb.is_empty() && self.sb.raw.sequence.get() == next as u32 {
+            // It names the next transaction already.
+            if self.sb.is_empty() {
                 return Ok(());
             }
             return self.write_super(0, Tid(next as u32));
         };
-        self.used = if start <= self.head {
-            self.head - start
-        } else {
-            self.head + self.capacity() - start
-        };
+        let behind = i64::from(self.head) - i64::from(start);
+        self.used = behind.rem_euclid(i64::from(self.capacity())) as u32;
         if self.sb.raw.start.get() == start {
             return Ok(());
         }

@@ -60,3 +60,19 @@ pub(crate) struct Committed {
     /// transaction took over.
     pub buffers: Vec<Arc<Buffer>>,
 }
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use uext4_sync::atomic::Ordering;
+
+    #[test]
+    fn a_shard_gives_out_what_it_has_and_no_more() {
+        let shard = Shard::new();
+        shard.credits.store(7, Ordering::Relaxed);
+        assert!(!shard.take_credits(8));
+        assert!(shard.take_credits(4) && shard.take_credits(3));
+        assert!(!shard.take_credits(1));
+        assert_eq!(shard.credits.load(Ordering::Relaxed), 0);
+    }
+}

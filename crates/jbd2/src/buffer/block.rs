@@ -281,3 +281,45 @@ impl BufferWrite<'_> {
         (&mut content.data, &mut content.journaled)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_that_changed_are_taken_once() {
+        let buffer = Buffer::new(3, 16);
+        buffer.mark_dirty(0b0101);
+        buffer.mark_dirty(0b0100);
+        buffer.mark_dirty(0b1100);
+        assert_eq!(buffer.dirty(), 0b1101);
+        assert_eq!((buffer.take_dirty(), buffer.take_dirty()), (0b1101, 0));
+    }
+
+    #[test]
+    fn hints_are_bits_that_are_set_and_cleared() {
+        let buffer = Buffer::new(3, 16);
+        buffer.set_hint(0b0011);
+        buffer.add_hint(0b0110);
+        assert_eq!(buffer.hint(), 0b0111);
+        buffer.clear_hint(0b0001);
+        assert_eq!(buffer.hint(), 0b0110);
+    }
+
+    #[test]
+    fn a_role_is_a_kind_and_an_owner() {
+        let buffer = Buffer::new(3, 16);
+        let mut content = buffer.write();
+        assert!(buffer.take_role(&mut content, 1, 7));
+        assert!(buffer.take_role(&mut content, 1, 7));
+        for (kind, seed) in [(1, 8), (2, 7), (0, 0)] {
+            assert!(
+                !buffer.take_role(&mut content, kind, seed),
+                "{kind}, {seed}"
+            );
+            assert!(!buffer.has_role(kind, seed));
+        }
+        assert_eq!((buffer.block(), buffer.kind(), buffer.seed()), (3, 1, 7));
+        assert!(buffer.try_read().is_none() && buffer.try_write().is_none());
+    }
+}

@@ -108,7 +108,7 @@ impl Journal {
             shard.credits.fetch_add(batch - wanted, Ordering::Relaxed);
             return true;
         }
-        batch > wanted && self.reserve_exact(wanted)
+        self.reserve_exact(wanted)
     }
 
     fn reserve_exact(&self, n: i64) -> bool {
@@ -288,5 +288,97 @@ impl Shard {
         }
         self.credits.fetch_add(wanted, Ordering::Relaxed);
         false
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use crate::JournalOptions;
+    use crate::buffer::BufferCache;
+    use std::sync::Arc;
+    use uext4_block::MemoryDevice;
+
+    const FIRST: u64 = 1 << 32;
+
+    /// Without a thread that commits.
+    fn journal(room: i64) -> Journal {
+        let cache = BufferCache::new(Arc::new(MemoryDevice::new(1 << 20)), 4096, 16);
+        let options = JournalOptions::default();
+        Journal::new(Arc::new(cache), FIRST, room, room, true, &options)
+    }
+
+    fn is_requested(journal: &Journal) -> bool {
+        journal.state.lock().requested >= journal.running_tid()
+    }
+
+    fn enter(journal: &Journal, credits: u32) -> bool {
+        let entered = journal.try_enter(credits).expect("not aborted");
+        if let Some((shard, tid)) = entered {
+            assert_eq!(tid, FIRST);
+            journal.leave(journal.shard(shard));
+        }
+        entered.is_some()
+    }
+
+    #[test]
+    fn all_the_room_can_be_reserved_and_no_more() {
+        let journal = journal(256);
+        assert!(!enter(&journal, 257));
+        // Eight are reserved at a time where there is room for them.
+        assert!(enter(&journal, 250) && enter(&journal, 6));
+        assert_eq!(journal.reserved(), 256);
+        assert!(!enter(&journal, 1));
+        assert_eq!(journal.reserved(), 256);
+    }
+
+    #[test]
+    fn half_of_the_room_requests_a_commit() {
+        for (first, then) in [(128, None), (200, None), (127, Some(100))] {
+            let journal = journal(256);
+            assert!(!is_requested(&journal));
+            assert!(enter(&journal, first));
+            assert_eq!(is_requested(&journal), then.is_none(), "{first}");
+            assert!(then.is_none_or(|more| enter(&journal, more)));
+            assert!(is_requested(&journal), "{first}");
+        }
+        // Where the log has less room left, half of that.
+        for (credits, requests) in [(49, false), (50, true)] {
+            let journal = journal(256);
+            journal.set_room(100);
+            assert!(enter(&journal, credits));
+            assert_eq!(is_requested(&journal), requests, "{credits}");
+            assert!(!enter(&journal, 90));
+        }
+    }
+
+    #[test]
+    fn no_handle_starts_while_a_transaction_closes() {
+        let journal = journal(256);
+        assert_eq!(journal.close_gate(), FIRST);
+        assert!(!enter(&journal, 1));
+        journal.open_gate(256);
+        assert!(enter(&journal, 1));
+        journal.abort(JournalError::HostFull);
+        assert!(matches!(
+            journal.try_enter(1),
+            Err(JournalError::Aborted(_))
+        ));
+    }
+
+    #[test]
+    fn the_next_transaction_begins_with_nothing_reserved() {
+        let journal = journal(256);
+        assert!(enter(&journal, 200));
+        journal.close_gate();
+        journal.next_transaction();
+        journal.open_gate(1000);
+        assert_eq!((journal.running_tid(), journal.reserved()), (FIRST + 1, 0));
+        let entered = journal.try_enter(256).expect("not aborted");
+        assert_eq!(entered.map(|(_, tid)| tid), Some(FIRST + 1));
+        assert!(
+            matches!(journal.try_enter(1), Ok(None)),
+            "the room of a transaction"
+        );
     }
 }

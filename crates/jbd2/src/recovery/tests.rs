@@ -27,6 +27,8 @@ struct Writer {
     sb: JournalSuper,
     at: u32,
     tid: Tid,
+    /// When transactions are committed.
+    sec: u64,
     v1: u32,
 }
 
@@ -72,6 +74,7 @@ impl Writer {
             map,
             at: START,
             tid: FIRST_TID,
+            sec: 1,
             v1: u32::MAX,
         }
     }
@@ -117,7 +120,7 @@ impl Writer {
         }
         CommitBlock {
             tid: self.tid,
-            sec: 1,
+            sec: self.sec,
             nsec: 2,
             v1_checksum: (format.csum == JournalCsum::V1).then_some(self.v1),
         }
@@ -167,6 +170,7 @@ fn every_format_is_replayed() {
         let w = three(format);
         let report = recover(&w.map, &*w.device).unwrap();
         assert_eq!((report.transactions, report.replayed), (3, 4), "{format:?}");
+        assert_eq!(report.skipped, 5, "{format:?}");
         // 10 and what 12 and 13 were are revoked; 12 is revoked by the transaction that has it again.
         assert_eq!(w.seen(), [0, 4, 0, 6, 5, 0xc0, 0, 0], "{format:?}");
         assert_eq!(w.block(15), content(0xc0), "unescaped, {format:?}");
@@ -301,12 +305,114 @@ fn a_damaged_commit_block_is_refused_unless_it_is_the_last() {
 }
 
 #[test]
-fn a_log_with_too_many_records_is_refused() {
+fn a_commit_block_without_its_transaction_is_damage_where_it_was_waited_for() {
+    for format in formats() {
+        let mut w = three(format);
+        if !w.sb.format().has_block_csum() {
+            continue;
+        }
+        // The revoke block, or the descriptor block.
+        for at in [LAST.0, LAST.0 + 1] {
+            w = three(format);
+            w.map.write(at, &content(0xee)).unwrap();
+            let done = recover(&w.map, &*w.device);
+            if format.0.contains(JournalIncompat::ASYNC_COMMIT) {
+                assert_eq!(done.unwrap().transactions, 2, "{format:?}");
+            } else {
+                let why = done.unwrap_err().to_string();
+                assert!(why.contains("later ones are complete"), "{why}");
+            }
+        }
+    }
+}
+
+#[test]
+fn commit_blocks_that_are_older_than_the_log_are_ignored() {
+    let format = (JournalIncompat::REVOKE | JournalIncompat::CSUM_V3, 0);
+    let last = three(format).tid;
+    for (tid, sec, is_damage) in [
+        (Tid(last.0 + 5), 9, false),
+        (Tid(last.0 + 5), 10, true),
+        (Tid(last.0.wrapping_sub(9)), 10, false),
+        (Tid(last.0.wrapping_sub(9)), 11, false),
+    ] {
+        let mut w = Writer::new(format);
+        w.sec = 10;
+        w.transaction(&[], &[(10, 1)]);
+        w.tid = tid;
+        w.sec = sec;
+        w.at += 3;
+        w.transaction(&[], &[(11, 2)]);
+        let done = recover(&w.map, &*w.device);
+        assert_eq!(done.is_err(), is_damage, "{}, {sec}", tid.0);
+        if let Ok(report) = done {
+            assert_eq!((report.transactions, report.replayed), (1, 1));
+        }
+    }
+}
+
+#[test]
+fn what_a_skipped_log_holds_is_never_replayed() {
+    for format in formats() {
+        let w = three(format);
+        assert!(!is_empty(&w.map).unwrap());
+        skip(&w.map).unwrap();
+        assert!(is_empty(&w.map).unwrap());
+        assert_eq!(
+            recover(&w.map, &*w.device).unwrap(),
+            RecoveryReport::default()
+        );
+        assert_eq!(w.seen(), [0; 8]);
+        let sb = read_super(&w.map).unwrap();
+        assert_eq!(sb.raw.sequence.get(), FIRST_TID.0.wrapping_add(4));
+    }
+}
+
+#[test]
+fn fast_commits_on_top_of_the_last_transaction_are_reported_until_they_are_replaced() {
+    let features = JournalIncompat::REVOKE | JournalIncompat::FAST_COMMIT;
+    let mut w = Writer::new((JournalIncompat::REVOKE, 0));
+    w.at = 1;
+    w.sb.incompat = features;
+    w.sb.raw.feature_incompat = features.bits().into();
+    w.transaction(&[], &[(10, 1)]);
+    // Of transaction `tid`: a range that inode 12 no longer has.
+    let commit = |tid: Tid| {
+        let mut block = vec![0; BLOCK];
+        let head = [&[9, 0, 8, 0, 0, 0, 0, 0], &tid.0.to_le_bytes()[..]].concat();
+        let range = [2, 0, 12, 0, 12, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0];
+        let tail = [&[8, 0], &980u16.to_le_bytes()[..], &tid.0.to_le_bytes()].concat();
+        let bytes = [&head[..], &range, &tail].concat();
+        let sum = uext4_ondisk::crc32c(0, &bytes);
+        block[..bytes.len()].copy_from_slice(&bytes);
+        block[bytes.len()..bytes.len() + 4].copy_from_slice(&sum.to_le_bytes());
+        block
+    };
+    let area = w.sb.fast_commit_area();
+    for (tid, found) in [(w.tid.next(), 0), (w.tid, 1)] {
+        w.map.write(area.start, &commit(tid)).unwrap();
+        w.sb.raw.start = 1.into();
+        w.sb.raw.sequence = FIRST_TID.0.into();
+        log::write_super(&w.map, &mut w.sb).unwrap();
+        let report = recover(&w.map, &*w.device).unwrap();
+        assert_eq!((report.transactions, report.fast_commits.len()), (1, found));
+        assert_eq!(is_empty(&w.map).unwrap(), found == 0);
+    }
+    // Another recovery finds them again, and only them.
+    let report = recover(&w.map, &*w.device).unwrap();
+    assert_eq!((report.transactions, report.fast_commits.len()), (0, 1));
+    skip(&w.map).unwrap();
+    let sb = read_super(&w.map).unwrap();
+    assert!(!sb.incompat.contains(JournalIncompat::FAST_COMMIT));
+    assert_eq!(sb.raw.sequence.get(), w.tid.0.wrapping_add(1));
+}
+
+/// A log with this many revoked blocks in each transaction, and the device that it is on.
+fn revoking(counts: &[usize]) -> (Writer, Arc<MemoryDevice>) {
     let format = (JournalIncompat::REVOKE | JournalIncompat::CSUM_V3, 0);
     let mut w = Writer::new(format);
-    let per_block = RevokeBuilder::capacity(&w.sb.format()) as u64;
-    let blocks = RECORDS_MAX as u64 / per_block + 2;
-    let len = blocks as u32 + 16;
+    let per_block = RevokeBuilder::capacity(&w.sb.format());
+    let len = (counts.iter().sum::<usize>() / per_block + 16) as u32;
     let device = Arc::new(MemoryDevice::new((LOG_AT + u64::from(len)) * BLOCK as u64));
     let run = LogRun {
         first: 0,
@@ -318,15 +424,42 @@ fn a_log_with_too_many_records_is_refused() {
     w.sb.raw.start = 1.into();
     log::write_super(&w.map, &mut w.sb).unwrap();
     w.at = 1;
+    let format = w.sb.format();
     let mut block = vec![0; BLOCK];
-    for i in 0..blocks {
-        let mut builder = RevokeBuilder::new(&mut block, w.sb.format(), w.tid);
-        for j in 0..per_block {
-            assert!(builder.push(Pblk(i * per_block + j)));
+    for count in counts {
+        let mut left = *count;
+        while left > 0 {
+            let now = left.min(per_block);
+            let mut builder = RevokeBuilder::new(&mut block, format, w.tid);
+            (0..now).for_each(|i| assert!(builder.push(Pblk(i as u64))));
+            builder.finish();
+            w.put(&block);
+            left -= now;
         }
-        builder.finish();
+        CommitBlock {
+            tid: w.tid,
+            sec: 1,
+            nsec: 2,
+            v1_checksum: None,
+        }
+        .encode_into(&mut block, &format);
         w.put(&block);
+        w.tid = w.tid.next();
     }
-    let why = recover(&w.map, &*device).unwrap_err().to_string();
-    assert!(why.contains("more records"), "{why}");
+    (w, device)
+}
+
+#[test]
+fn a_log_with_too_many_records_is_refused() {
+    let half = RECORDS_MAX / 2;
+    for (counts, fits) in [
+        (&[RECORDS_MAX] as &[usize], true),
+        (&[half, half + 1], false),
+    ] {
+        let (w, device) = revoking(counts);
+        match recover(&w.map, &*device) {
+            Ok(report) => assert!(fits && report.transactions == counts.len() as u32),
+            Err(why) => assert!(!fits && why.to_string().contains("more records"), "{why}"),
+        }
+    }
 }
