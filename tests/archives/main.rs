@@ -1,5 +1,6 @@
 //! Images from archives and container images, beside what other programs make of the same.
 
+mod accepted;
 mod containers;
 mod formats;
 mod generator;

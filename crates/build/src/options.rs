@@ -33,6 +33,8 @@ pub enum Spare {
 pub struct MkfsOptions {
     /// Bytes of the image; `None` with `from` means as many as the tree needs and `spare`.
     pub size: Option<u64>,
+    /// Where `size` is too small, a size that suffices is searched for: [`MkfsError::TooSmall`] has it.
+    pub find_size: bool,
     /// What an image whose size follows from a tree has beyond it.
     pub spare: Spare,
     /// Bytes of a block: 1024, 2048 or 4096.
@@ -98,6 +100,7 @@ impl Default for MkfsOptions {
     fn default() -> Self {
         MkfsOptions {
             size: None,
+            find_size: false,
             spare: Spare::default(),
             block_size: 4096,
             inode_size: 256,

@@ -4,12 +4,10 @@
 //! | --- | --- |
 //! | [`lists`] | the lists of `-E` and `-J` |
 //! | [`uuid_arg`] | what `-U` takes |
-//! | [`needed`] | the size that suffices where one does not |
 //! | [`mke2fs`] | options of mke2fs that do nothing here, or that are refused |
 
 mod lists;
 mod mke2fs;
-mod needed;
 mod uuid_arg;
 
 use crate::bar::Bar;
@@ -29,6 +27,9 @@ use uuid_arg::UuidArg;
 
 /// Room for later data in an image that is filled from a tree, unless --spare says more.
 const SPARE_DEFAULT: Spare = Spare::Percent(5.0);
+
+/// Warnings that are printed.
+const WARNINGS_MAX: usize = 10;
 
 /// How the warning starts that is about no file.
 const NO_JOURNAL: &str = "image has no journal";
@@ -231,12 +232,13 @@ pub fn run(args: &Args) -> Result<()> {
         }
     }
     let options = options(args)?;
-    let failed = |e: MkfsError| match needed::needed(&options, &e) {
-        Some(size) => anyhow::anyhow!(
-            "{:#}; --size {size} suffices",
-            diagnostics::making(&args.image, e)
+    let failed = |e: MkfsError| match e {
+        MkfsError::TooSmall { source, suffices } => anyhow::anyhow!(
+            "{:#}; --size {}K suffices",
+            diagnostics::making(&args.image, *source),
+            suffices / 1024
         ),
-        None => diagnostics::making(&args.image, e),
+        e => diagnostics::making(&args.image, e),
     };
     if args.dry_run {
         let sb = plan_mkfs(&options, &uext4::NoProgress).map_err(failed)?;
@@ -250,7 +252,10 @@ pub fn run(args: &Args) -> Result<()> {
     let made = uext4::mkfs(&args.image, &options.clone().into(), &bar);
     drop(bar);
     let report = made.map_err(|e| {
-        let is_full = matches!(e, MkfsError::NoSpace { .. } | MkfsError::NoInodes { .. });
+        let is_full = matches!(
+            e,
+            MkfsError::NoSpace { .. } | MkfsError::NoInodes { .. } | MkfsError::TooSmall { .. }
+        );
         match is_full && !args.from.is_empty() && args.asked_size().is_none() && there {
             true => anyhow::anyhow!(
                 "{:#}; that is the size of what is there, and --spare 5% takes one that fits",
@@ -259,10 +264,7 @@ pub fn run(args: &Args) -> Result<()> {
             false => failed(e),
         }
     })?;
-    let is_shown = |warning: &&String| !(args.quiet && warning.starts_with(NO_JOURNAL));
-    for warning in report.warnings.iter().filter(is_shown) {
-        show::warn(format_args!("warning: {warning}"));
-    }
+    warn(args, &report);
     if args.quiet && !args.json {
         return Ok(());
     }
@@ -270,6 +272,23 @@ pub fn run(args: &Args) -> Result<()> {
     match args.verbose {
         true => print_superblock(&args.image),
         false => Ok(()),
+    }
+}
+
+/// Prints the first warnings, and how many there are besides.
+fn warn(args: &Args, report: &MkfsReport) {
+    let is_shown = |warning: &&String| !(args.quiet && warning.starts_with(NO_JOURNAL));
+    let mut warnings = report.warnings.iter().filter(is_shown);
+    for warning in warnings.by_ref().take(WARNINGS_MAX) {
+        show::warn(format_args!("warning: {warning}"));
+    }
+    let more = warnings.count();
+    if more > 0 {
+        let hint = match args.json {
+            true => "",
+            false => ", which --json lists",
+        };
+        show::warn(format_args!("warning: {more} more warnings{hint}"));
     }
 }
 
@@ -329,6 +348,8 @@ fn options(args: &Args) -> Result<BuildOptions> {
         blocks_per_group: args.blocks_per_group,
         reserved_percent: args.reserved,
         last_mounted: args.last_mounted.clone(),
+        find_size: true,
+        spool: Some(directory_of(&args.image).to_owned()),
         spare: match (args.compact, args.spare) {
             (true, _) => Spare::Compact,
             (false, None) => SPARE_DEFAULT,
@@ -370,6 +391,12 @@ fn options(args: &Args) -> Result<BuildOptions> {
         options.time = Some(time?);
     }
     Ok(options)
+}
+
+/// The directory that the image is in.
+fn directory_of(image: &Path) -> &Path {
+    let dir = image.parent().filter(|dir| !dir.as_os_str().is_empty());
+    dir.unwrap_or(Path::new("."))
 }
 
 /// The size that was asked for, or that of what is there, unless it is to follow from the tree.
