@@ -6,3 +6,4 @@ mod formats;
 mod generator;
 mod hostile;
 mod layout;
+mod metadata;

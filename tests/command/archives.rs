@@ -88,7 +88,7 @@ fn an_archive_that_fails_leaves_nothing() {
 fn run_with(workdir: &Workdir, before: &str, args: &[&str]) -> Output {
     let mut command = Command::new("sh");
     command.current_dir(workdir.dir()).env("UEXT4", uext4());
-    command.args(["-c", &format!("{before}; exec \"$UEXT4\" \"$@\""), "sh"]);
+    command.args(["-c", &format!("{before}\nexec \"$UEXT4\" \"$@\""), "sh"]);
     command.args(args).output().unwrap()
 }
 
@@ -171,8 +171,9 @@ fn few_of_many_warnings_are_printed() {
         out
     };
     let said = stderr(&run(&[]));
-    assert_eq!(said.lines().count(), 11, "{said}");
-    assert!(said.contains("more warnings, which --json lists"), "{said}");
+    assert_eq!(said.lines().count(), 12, "{said}");
+    assert!(said.contains("990 more, which --json lists"), "{said}");
+    assert!(said.contains("a.tar: 4000 more such warnings"), "{said}");
     let report = run(&["--json"]).stdout;
     let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
     let list = report["warnings"].as_array().unwrap();

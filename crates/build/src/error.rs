@@ -120,6 +120,16 @@ pub enum MkfsError {
         /// Bytes of an image that is large enough, not far above the least.
         suffices: u64,
     },
+    /// A line of a file that an option names can't be.
+    #[error("{}: line {line}: {what}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1 on.
+        line: usize,
+        /// What is the matter.
+        what: String,
+    },
     /// A file of the tree that the format has no place for.
     #[error("{}: {what}", path.display())]
     Unfit {
@@ -150,6 +160,15 @@ impl MkfsError {
             entry: entry.map(<[u8]>::to_vec),
             offset,
             source,
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(crate) fn line(path: &std::path::Path, line: usize, what: impl Into<String>) -> MkfsError {
+        MkfsError::Line {
+            path: path.to_owned(),
+            line,
+            what: what.into(),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::layout::{Layout, Request, inodes_by_ratio};
 use crate::measure::{Format, Needs};
 use crate::options::{Identity, MkfsOptions, Spare};
 use crate::place::{Placer, Places};
-use crate::source::{Data, Scan};
+use crate::source::{Data, Scan, describe};
 use crate::space::Space;
 use crate::system::System;
 use crate::tree::{NodeId, Tree};
@@ -40,7 +40,6 @@ pub struct Plan {
     pub(crate) needs: Needs,
     pub(crate) format: Format,
     pub(crate) id: Identity,
-    pub(crate) owner: Option<(u32, u32)>,
     /// Times of the tree end at the time of creation.
     pub(crate) reproducible: bool,
     pub(crate) threads: usize,
@@ -75,17 +74,14 @@ impl Plan {
     pub fn new(options: &MkfsOptions, scan: Option<Scan>) -> Result<Plan> {
         options.check()?;
         let (mut options, id) = (options.clone(), options.identity());
-        let (mut tree, source) = match scan {
-            Some(scan) => (scan.tree, Some(scan.data)),
-            None => (Tree::empty(id.time), None),
+        let (mut tree, source, manifest) = match scan {
+            Some(scan) => (scan.tree, Some(scan.data), scan.manifest),
+            None => (Tree::empty(id.time), None, None),
         };
-        if let Some((uid, gid)) = options.root_owner {
-            let root = &mut tree.nodes[NodeId::ROOT.at()].attributes;
-            (root.uid, root.gid) = (uid, gid);
-        }
         let lost_and_found = tree.lost_and_found(id.time);
         let lost_and_found =
             lost_and_found.map_err(|other| tree.unfit(other, "must be a directory"))?;
+        describe(&options, manifest.as_ref(), &mut tree)?;
         if tree.nodes.iter().any(|n| n.attributes.size >= LARGE_FILE) {
             options.features.ro_compat.insert(RoCompat::LARGE_FILE);
         }
@@ -120,7 +116,6 @@ impl Plan {
             needs,
             format,
             id,
-            owner: options.owner,
             reproducible: options.time.is_some(),
             threads: options.thread_count(),
             preallocate: options.preallocate,
@@ -232,20 +227,7 @@ impl Fit<'_> {
     /// A size that is not far above the least, nor below `size`.
     fn suffices(&self, size: u64) -> Option<u64> {
         let block_size = u64::from(self.options.block_size);
-        let compact = MkfsOptions {
-            size: None,
-            spare: Spare::Compact,
-            ..self.options.clone()
-        };
-        let least = Fit {
-            options: &compact,
-            ..*self
-        };
-        // It may have fewer inodes than an image whose size is asked for.
-        let blocks = least
-            .smallest()
-            .map(|fitted| fitted.layout.geo().blocks_count);
-        let mut size = size.max(blocks.unwrap_or(0).checked_mul(block_size)?);
+        let mut size = size.max(self.least_of_tree().checked_mul(block_size)?);
         for _ in 0..SIZES_MAX {
             let more = (size / SIZE_STEP).max(1);
             size = size
@@ -258,6 +240,24 @@ impl Fit<'_> {
             }
         }
         None
+    }
+
+    /// Blocks of the smallest image of the tree, which may hold fewer inodes than one whose size is asked for; 0 without a tree.
+    fn least_of_tree(&self) -> u64 {
+        if self.options.from.is_empty() {
+            return 0;
+        }
+        let compact = MkfsOptions {
+            size: None,
+            spare: Spare::Compact,
+            ..self.options.clone()
+        };
+        let least = Fit {
+            options: &compact,
+            ..*self
+        };
+        let fitted = least.smallest();
+        fitted.map_or(0, |fitted| fitted.layout.geo().blocks_count)
     }
 
     /// Inodes in use: those of the tree, ten reserved ones, the orphan file.

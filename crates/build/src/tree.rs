@@ -5,6 +5,7 @@
 //! vectors, so that a tree of millions of files is a few allocations. A directory's entries are
 //! sorted by name and lie together. Node 0 is the root. `.` and `..` are not entries.
 
+use std::collections::HashSet;
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use std::{ffi::OsStr, path::Path};
 use uext4_ondisk::{DevNo, FileType, Timestamp, XattrList};
 
 use crate::error::MkfsError;
+use crate::options::MkfsOptions;
 
 /// Index of a node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -150,6 +152,8 @@ pub(crate) struct Tree {
     pub layers: Vec<String>,
     /// By node, where its header is; fewer than nodes where no archive was read.
     pub headers: Vec<Option<Header>>,
+    /// Nodes that no source describes: their owners are those of the image.
+    pub made: HashSet<NodeId>,
     bytes: Vec<u8>,
 }
 
@@ -243,6 +247,19 @@ impl Tree {
         self.root.join(path_of(&self.relative_path(id)))
     }
 
+    /// Gives all nodes, and then the root, the owners that options name.
+    pub fn set_owners(&mut self, options: &MkfsOptions) {
+        if let Some(owner) = options.owner {
+            for node in &mut self.nodes {
+                (node.attributes.uid, node.attributes.gid) = owner;
+            }
+        }
+        if let Some(owner) = options.root_owner {
+            let root = &mut self.nodes[NodeId::ROOT.at()].attributes;
+            (root.uid, root.gid) = owner;
+        }
+    }
+
     /// An error about a node, which names layer, entry and offset if it is one of an archive.
     pub fn failed(&self, op: &'static str, id: NodeId, e: impl Into<io::Error>) -> MkfsError {
         match self.headers.get(id.at()).copied().flatten() {
@@ -278,6 +295,7 @@ impl Tree {
                 let mut node = directory(0o700, Timestamp::new(time, 0));
                 node.name = name;
                 self.nodes.push(node);
+                self.made.insert(id);
                 let start = self.entries.len() as u32;
                 self.entries.extend_from_slice(&entries);
                 self.entries

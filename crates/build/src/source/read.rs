@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use super::archive::{
     Blobs, Layer, LayerBlob, LayerInput, Limit, Merge, Part, Reading, Spool, Wanted, layout_in,
 };
-use super::scan::Scan;
+use super::scan::{Left, Scan};
 use crate::error::{MkfsError, Result};
 use crate::input::{Input, InputKind};
+use crate::metadata::{Excluded, Manifest};
 use crate::options::MkfsOptions;
 use crate::parallel;
 use crate::progress::Progress;
@@ -20,16 +21,35 @@ impl Scan {
     /// [`MkfsError::Tree`] and [`MkfsError::Archive`].
     pub fn of(options: &MkfsOptions, progress: &dyn Progress) -> Result<Option<Scan>> {
         let [first, others @ ..] = &options.from[..] else {
-            return Ok(None);
+            return match &options.manifest {
+                Some(path) => {
+                    let why = "there is no source whose files it describes";
+                    Err(MkfsError::option("manifest", path.display(), why))
+                }
+                None => Ok(None),
+            };
         };
+        let excluded = Excluded::new(&options.exclude)?;
+        let manifest = options
+            .manifest
+            .as_deref()
+            .map(Manifest::read)
+            .transpose()?;
+        let makes = |manifest: &Manifest| manifest.rules.iter().any(|rule| rule.made.is_some());
         if let InputKind::Path(path) = &first.kind
             && others.is_empty()
             && first.below.is_empty()
             && path.as_os_str() != "-"
             && options.platform.is_none()
+            && !manifest.as_ref().is_some_and(makes)
             && is_directory(path)?
         {
-            return Scan::read(path, options.threads, progress).map(Some);
+            let left = Left {
+                excluded: &excluded,
+                below: b"",
+            };
+            let scan = Scan::read_some(path, options.threads, progress, left)?;
+            return Ok(Some(Scan { manifest, ..scan }));
         }
         let streams = options.from.iter().filter(|input| is_stream(input));
         if streams.count() > 1 {
@@ -49,6 +69,7 @@ impl Scan {
                 progress,
             },
             merge: Merge::new(options.identity().time),
+            excluded: &excluded,
             spool: None,
             images: 0,
         };
@@ -65,7 +86,11 @@ impl Scan {
             [] => first.kind.path().to_owned(),
             _ => PathBuf::new(),
         };
-        sources.merge.finish(root).map(Some)
+        if let Some(manifest) = &manifest {
+            sources.merge.make(manifest)?;
+        }
+        let scan = sources.merge.finish(root, &excluded)?;
+        Ok(Some(Scan { manifest, ..scan }))
     }
 }
 
@@ -74,6 +99,7 @@ struct Sources<'a> {
     options: &'a MkfsOptions,
     reading: Reading<'a>,
     merge: Merge,
+    excluded: &'a Excluded,
     /// For data of archives that are no layers.
     spool: Option<Spool>,
     /// How many of the sources were container images.
@@ -98,7 +124,11 @@ impl Sources<'_> {
         let blobs = if !is_stream(input) && is_directory(path)? {
             match &input.kind {
                 InputKind::Path(_) => {
-                    let scan = Scan::read(path, self.options.threads, progress)?;
+                    let left = Left {
+                        excluded: self.excluded,
+                        below: &input.below,
+                    };
+                    let scan = Scan::read_some(path, self.options.threads, progress, left)?;
                     return self.merge.apply_scan(scan, &input.below);
                 }
                 InputKind::Tar(_) => {

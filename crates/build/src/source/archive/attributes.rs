@@ -6,7 +6,7 @@ use uext4_ondisk::{XattrIndex, XattrList, XattrOwnedValue, acl_encode_disk};
 
 use super::acl_text;
 use super::pax::Records;
-use crate::source::xattrs::on_disk;
+use crate::xattrs::on_disk;
 
 /// Bytes of attributes that the largest inode and a block hold.
 const BYTES_MAX: usize = 8192;

@@ -117,7 +117,11 @@ impl Layer {
             (None, Some(spool)) => Some(spool),
             (None, none) => Some(none.insert(Spool::new_in(reading.spool).map_err(fail)?)),
         };
-        let layer = Reader::new(name, in_place, spool, reading).read(stream)?;
+        let layer = Reader::new(name, in_place, spool, reading).read(stream);
+        let layer = layer.map_err(|e| match reading.progress.is_cancelled() {
+            true => MkfsError::Cancelled,
+            false => e,
+        })?;
         digested.finish().map_err(fail)?;
         Ok(layer)
     }
@@ -169,7 +173,8 @@ impl<'a> Reader<'a> {
     fn read(mut self, stream: impl Read) -> Result<Layer> {
         let place = Place::new();
         let stream = BufReader::with_capacity(BUFFER, stream);
-        let counted = Counted::new(stream, self.reading.limit, place.clone());
+        let (limit, progress) = (self.reading.limit, self.reading.progress);
+        let counted = Counted::new(stream, limit, place.clone(), progress);
         let mut members = Members::new(counted, place);
         let name = self.layer.name.clone();
         loop {

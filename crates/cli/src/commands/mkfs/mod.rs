@@ -2,10 +2,12 @@
 //!
 //! | module | holds |
 //! | --- | --- |
+//! | [`id_maps`] | what `--map-uid` and `--map-gid` take |
 //! | [`lists`] | the lists of `-E` and `-J` |
 //! | [`uuid_arg`] | what `-U` takes |
 //! | [`mke2fs`] | options of mke2fs that do nothing here, or that are refused |
 
+mod id_maps;
 mod lists;
 mod mke2fs;
 mod uuid_arg;
@@ -15,6 +17,7 @@ use crate::size::{Extra, FsSize};
 use crate::{diagnostics, interrupt, probe, quoted, show, size};
 use anyhow::{Context, Result, bail};
 use clap::builder::{OsStringValueParser, TypedValueParser};
+use id_maps::IdMapArg;
 use lists::{Extended, Journal};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
@@ -30,6 +33,9 @@ const SPARE_DEFAULT: Spare = Spare::Percent(5.0);
 
 /// Warnings that are printed.
 const WARNINGS_MAX: usize = 10;
+
+/// How the warning ends that counts those of an archive which are not kept.
+const MORE: &str = " more such warnings";
 
 /// How the warning starts that is about no file.
 const NO_JOURNAL: &str = "image has no journal";
@@ -137,6 +143,21 @@ pub struct Args {
     /// Which of several platforms' container images: linux/amd64, linux/arm/v7; that of this machine unless given
     #[arg(long, value_name = "OS/ARCH", requires = "from")]
     platform: Option<String>,
+    /// Leave out what matches, and all below it: *.pyc, /var/cache; can be repeated
+    #[arg(long, value_name = "GLOB", requires = "from")]
+    exclude: Vec<String>,
+    /// Users OUTSIDE, ... of SOURCE are INSIDE, ... of the image; `subuid` takes the ranges of the caller
+    #[arg(long, value_name = "INSIDE:OUTSIDE:COUNT", value_parser = IdMapArg::users, requires = "from", conflicts_with = "owner")]
+    map_uid: Vec<IdMapArg>,
+    /// The same for groups; with --map-uid subuid, those of the caller
+    #[arg(long, value_name = "INSIDE:OUTSIDE:COUNT", value_parser = IdMapArg::groups, requires = "from", conflicts_with = "owner")]
+    map_gid: Vec<IdMapArg>,
+    /// Owners, permission and attributes by pattern, and files to make; or mtree(5)
+    #[arg(long, value_name = "FILE", requires = "from")]
+    manifest: Option<PathBuf>,
+    /// Labels of SELinux by path: a file_contexts
+    #[arg(long, value_name = "FILE", requires = "from")]
+    contexts: Option<PathBuf>,
     /// Owner of all files, by number, instead of the owners that they have in SOURCE
     #[arg(long, value_name = "UID:GID", value_parser = lists::owner, requires = "from")]
     owner: Option<(u32, u32)>,
@@ -173,6 +194,16 @@ impl Args {
     }
 }
 
+/// What lines of a manifest are.
+const MANIFEST: &str = "Lines of a manifest, of which later ones count more:\n  \
+    /etc/shadow mode=640 gid=42                  a path from the root of the image\n  \
+    *.sh mode=755                                names at any depth\n  \
+    /usr/bin/ping xattr.security.capability=0x0100...  text, or bytes after 0x\n  \
+    /dev/null type=char major=1 minor=3 mode=666 also block, fifo, dir, file, link\n  \
+    /etc/motd type=file contents=motd.txt        a file of the host\n  \
+    /bin type=link target=usr/bin\n\
+    With #mtree as its first line it is in the format of mtree(5).";
+
 const EXAMPLES: &str = "Examples:\n  \
     uext4 mkfs disk.img 4G                        an empty image\n  \
     uext4 mkfs root.img --from rootfs --spare 1G  a directory, and room for a GiB\n  \
@@ -203,6 +234,7 @@ fn long_help() -> String {
          use of them. A directory with more names than two levels of a hash tree hold\n\
          needs large_dir. mmp, encrypt, casefold, bigalloc, quota and journal_dev\n\
          can't be made.\n\n\
+         {MANIFEST}\n\n\
          {EXAMPLES}"
     )
 }
@@ -278,17 +310,18 @@ pub fn run(args: &Args) -> Result<()> {
 /// Prints the first warnings, and how many there are besides.
 fn warn(args: &Args, report: &MkfsReport) {
     let is_shown = |warning: &&String| !(args.quiet && warning.starts_with(NO_JOURNAL));
-    let mut warnings = report.warnings.iter().filter(is_shown);
-    for warning in warnings.by_ref().take(WARNINGS_MAX) {
-        show::warn(format_args!("warning: {warning}"));
-    }
-    let more = warnings.count();
-    if more > 0 {
-        let hint = match args.json {
-            true => "",
-            false => ", which --json lists",
-        };
-        show::warn(format_args!("warning: {more} more warnings{hint}"));
+    let shown = report.warnings.iter().filter(is_shown);
+    // Of one archive, no more than some are kept, and the number of the others.
+    let (counts, warnings): (Vec<&String>, Vec<&String>) =
+        shown.partition(|warning| warning.ends_with(MORE));
+    for list in [warnings, counts] {
+        for warning in list.iter().take(WARNINGS_MAX) {
+            show::warn(format_args!("warning: {warning}"));
+        }
+        if let Some(more) = list.len().checked_sub(WARNINGS_MAX + 1) {
+            let more = more + 1;
+            show::warn(format_args!("warning: {more} more, which --json lists"));
+        }
     }
 }
 
@@ -342,6 +375,9 @@ fn options(args: &Args) -> Result<BuildOptions> {
         label: args.label.clone(),
         from: args.from.clone(),
         platform: args.platform.clone(),
+        exclude: args.exclude.clone(),
+        manifest: args.manifest.clone(),
+        contexts: args.contexts.clone(),
         owner: args.owner,
         threads: args.threads,
         preallocate: args.preallocate,
@@ -365,6 +401,7 @@ fn options(args: &Args) -> Result<BuildOptions> {
     if let Some(list) = &args.usage {
         options.set_usage(list).map_err(failed)?;
     }
+    id_maps::apply(&args.map_uid, &args.map_gid, &mut options).map_err(failed)?;
     let narrow = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
     options.block_size = args.block_size.map_or(options.block_size, narrow);
     options.inode_ratio = args.inode_ratio.map_or(options.inode_ratio, narrow);

@@ -7,7 +7,15 @@
 //! Names are looked up as a process with this root would: symbolic links on the way to a name are followed inside the tree,
 //! and no `..` in them leads out of it.
 //!
+//! | module | holds |
+//! | --- | --- |
+//! | [`finish`] | the tree that results |
+//! | [`make`] | files of a manifest |
+//!
 //! Source: the image specification of the OCI, "Image Layer Filesystem Changeset".
+
+mod finish;
+mod make;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -15,12 +23,12 @@ use std::sync::Arc;
 
 use uext4_ondisk::{DevNo, Timestamp, XattrList};
 
-use super::layer::{Content, Entry, Layer};
 use crate::error::{MkfsError, Result, shown_name as shown};
 use crate::progress::Progress;
+use crate::source::archive::layer::{Content, Entry, Layer};
 use crate::source::data::{Merged, Origin};
 use crate::source::{Data, Scan};
-use crate::tree::{Attributes, Bytes, Header, Kind, Node, NodeId, Segment, Tree, directory};
+use crate::tree::{Attributes, Header, Kind, NodeId, Segment, directory};
 
 /// The set-group-id bit.
 const SET_GID: u16 = 0o2000;
@@ -59,6 +67,8 @@ struct Merging {
     xattrs: Option<Arc<XattrList>>,
     /// The entry of an archive that describes it.
     header: Option<Header>,
+    /// No source describes it.
+    made: bool,
     /// The last layer of which only names are left below this directory.
     cleared: u32,
 }
@@ -100,6 +110,7 @@ impl Merging {
         self.attributes = described.attributes;
         self.xattrs = described.xattrs;
         self.header = described.header;
+        self.made = false;
     }
 }
 
@@ -338,6 +349,7 @@ impl Merge {
             attributes: described.attributes,
             xattrs: described.xattrs,
             header: described.header,
+            made: false,
             cleared: 0,
         });
         let node = self.nodes.len() - 1;
@@ -490,105 +502,10 @@ impl Merge {
             attributes,
             xattrs: None,
             header: None,
+            made: true,
             cleared: 0,
         });
         self.nodes.len() - 1
-    }
-
-    /// The tree, in the order that a directory of the host is read in: level by level, by name.
-    pub fn finish(mut self, root: std::path::PathBuf) -> Result<Scan> {
-        let mut tree = Tree::at(root);
-        tree.warnings = std::mem::take(&mut self.warnings);
-        tree.layers = std::mem::take(&mut self.archives);
-        let mut ids: HashMap<usize, NodeId> = HashMap::new();
-        let mut level = vec![(0, self.place(&mut tree, 0, NodeId::ROOT, Bytes::default()))];
-        while !level.is_empty() {
-            let mut next = Vec::new();
-            for (dir, id) in level {
-                let What::Directory(names) =
-                    std::mem::replace(&mut self.nodes[dir].what, What::Other)
-                else {
-                    continue;
-                };
-                let first = tree.entries.len() as u32;
-                for (name, found) in names {
-                    let name = tree.push_bytes(&name);
-                    let is_dir = matches!(self.nodes[found.node].what, What::Directory(_));
-                    let node = match ids.get(&found.node) {
-                        Some(node) => {
-                            tree.nodes[node.at()].links += 1;
-                            tree.hard_links += 1;
-                            *node
-                        }
-                        None => {
-                            let node = self.place(&mut tree, found.node, id, name);
-                            ids.insert(found.node, node);
-                            node
-                        }
-                    };
-                    if is_dir {
-                        tree.nodes[id.at()].links += 1;
-                        next.push((found.node, node));
-                    }
-                    tree.entries.push(crate::tree::Entry { name, node });
-                }
-                let last = u32::try_from(tree.entries.len());
-                let last = last.map_err(|_| {
-                    MkfsError::unfit(tree.root.clone(), "more than 4294967295 names")
-                })?;
-                tree.nodes[id.at()].kind = Kind::Directory(first..last);
-            }
-            level = next;
-        }
-        Ok(Scan {
-            tree,
-            data: Data::Merged(self.merged),
-        })
-    }
-
-    /// Makes a node of the tree.
-    fn place(&mut self, tree: &mut Tree, at: usize, parent: NodeId, name: Bytes) -> NodeId {
-        let id = NodeId(tree.nodes.len() as u32);
-        let merging = &mut self.nodes[at];
-        let mut from = Origin::Empty;
-        let (kind, links) = match &merging.what {
-            What::Directory(_) => (Kind::Directory(0..0), 0),
-            What::Regular { origin, segments } => {
-                from = *origin;
-                let range = segments.as_ref().map(|segments| {
-                    let first = tree.segments.len() as u32;
-                    tree.segments.extend(segments);
-                    let mut bytes = 0;
-                    for segment in segments {
-                        self.merged.before.push(bytes);
-                        bytes += segment.end - segment.start;
-                    }
-                    first..tree.segments.len() as u32
-                });
-                (Kind::Regular(range), 1)
-            }
-            What::Symlink(target) => (Kind::Symlink(tree.push_bytes(target)), 1),
-            What::Device(device) => (Kind::Device(*device), 1),
-            What::Other => (Kind::Other, 1),
-        };
-        let xattrs = merging.xattrs.take().map(|list| {
-            let next = self.shared.len() as u32;
-            *self.shared.entry(list).or_insert_with_key(|list| {
-                tree.xattrs.push(XattrList::clone(list));
-                next
-            })
-        });
-        tree.headers.push(merging.header);
-        tree.nodes.push(Node {
-            kind,
-            attributes: merging.attributes,
-            links,
-            parent,
-            name,
-            xattrs,
-        });
-        self.merged.origins.push(from);
-        id
     }
 }
 
