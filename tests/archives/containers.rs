@@ -113,7 +113,7 @@ fn one_file(name: &str, content: &str) -> Vec<u8> {
 }
 
 /// The content of the file `name` of an image from a source.
-fn content(source: &str, name: &str) -> Result<String, String> {
+pub fn content(source: &str, name: &str) -> Result<String, String> {
     let input = Input::parse(source.as_ref());
     let (device, _) = device(&options(vec![input])).map_err(|e| e.to_string())?;
     let options = uext4::ImageOptions::read_only();

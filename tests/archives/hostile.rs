@@ -90,6 +90,134 @@ fn sources_are_put_into_directories_only() {
     fails(b"", "it is empty");
 }
 
+/// What is found wrong after layers were merged names layer, entry and offset as well.
+#[test]
+fn what_can_not_be_placed_is_named() {
+    let big = |size: &str| {
+        let mut to = Builder::new(Vec::new());
+        let mut first = header(EntryType::Regular, 0);
+        first.set_path("first").unwrap();
+        first.set_cksum();
+        to.append(&first, &b""[..]).unwrap();
+        let records = [("GNU.sparse.size", size), ("GNU.sparse.map", "0,0")];
+        let records = records.map(|(key, value)| (key, value.as_bytes()));
+        to.append_pax_extensions(records).unwrap();
+        let mut big = header(EntryType::Regular, 0);
+        big.set_path("dir/big").unwrap();
+        big.set_cksum();
+        to.append(&big, &b""[..]).unwrap();
+        to.into_inner().unwrap()
+    };
+    fails(
+        &big("70000000000000"),
+        "archive: entry dir/big at byte 512: file is too large",
+    );
+    let mut to = Builder::new(Vec::new());
+    let value = vec![b'v'; 6000];
+    to.append_pax_extensions([("SCHILY.xattr.user.a", &value[..])])
+        .unwrap();
+    let mut root = header(EntryType::Directory, 0);
+    root.set_path("./").unwrap();
+    root.set_cksum();
+    to.append(&root, &b""[..]).unwrap();
+    fails(
+        &to.into_inner().unwrap(),
+        "entry / at byte 0: extended attributes do not fit",
+    );
+    let mut links = named(b"first", EntryType::Regular, "");
+    links.truncate(512);
+    for i in 0..65_001 {
+        links.extend(&named(format!("{i}").as_bytes(), EntryType::Link, "first")[..512]);
+    }
+    fails(&links, "at byte 0: 65002 links are too many");
+}
+
+#[test]
+fn the_root_is_shown_as_a_slash() {
+    let mut archive = named(b"./", EntryType::Symlink, "x");
+    fails(&archive, "entry / at byte 0: the root must be");
+    archive[..512].copy_from_slice(&named(b"./", EntryType::Directory, "")[..512]);
+    let file = named(b"file", EntryType::Regular, "");
+    let dir = tempfile::tempdir().unwrap();
+    let paths = ["file.tar", "root.tar"].map(|name| dir.path().join(name));
+    std::fs::write(&paths[0], file).unwrap();
+    std::fs::write(&paths[1], archive).unwrap();
+    let below = Input::parse(format!("/file={}", paths[1].display()).as_ref());
+    let from = vec![paths[0].as_path().into(), below];
+    let error = made(&options(from)).unwrap_err().to_string();
+    assert!(
+        error.contains("entry / at byte 0: file is not a"),
+        "{error}"
+    );
+}
+
+#[test]
+fn paths_longer_than_the_host_takes_are_refused() {
+    let of = |len: usize| {
+        let path = "a/".repeat(len / 2);
+        let mut to = Builder::new(Vec::new());
+        to.append_pax_extensions([("path", path.as_bytes())])
+            .unwrap();
+        let mut dir = header(EntryType::Directory, 0);
+        dir.set_path("q").unwrap();
+        dir.set_cksum();
+        to.append(&dir, &b""[..]).unwrap();
+        to.into_inner().unwrap()
+    };
+    fails(&of(5000), "has more than 4095 bytes");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("archive");
+    std::fs::write(&path, of(4000)).unwrap();
+    let report = made(&options(vec![path.as_path().into()])).unwrap().1;
+    assert_eq!(report.directories, 2002);
+}
+
+/// The time for a whiteout does not grow with the number of names beside it.
+#[test]
+fn a_directory_is_opaque_many_times() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut layer = Vec::new();
+    for i in 0..20_000 {
+        layer.extend(&named(format!("d/{i}").as_bytes(), EntryType::Regular, "")[..512]);
+    }
+    for i in 0..20_000 {
+        let name = match i % 2 {
+            0 => "d/.wh..wh..opq",
+            _ => ".wh.d",
+        };
+        layer.extend(&named(name.as_bytes(), EntryType::Regular, "")[..512]);
+    }
+    layer.extend([0; 1024]);
+    let below = named(b"d/lower", EntryType::Regular, "");
+    layout::layout(dir.path(), &[(below, Pack::Plain), (layer, Pack::Plain)]);
+    let mut options = options(vec![oci(dir.path())]);
+    options.size = Some(64 << 20);
+    let report = made(&options).unwrap().1;
+    assert_eq!(report.files, 20_000);
+}
+
+#[test]
+fn platforms_are_of_container_images() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = dir.path().join("a.tar");
+    std::fs::write(&archive, named(b"x", EntryType::Regular, "")).unwrap();
+    let tree = dir.path().join("tree");
+    std::fs::create_dir(&tree).unwrap();
+    let image = dir.path().join("image");
+    layout::layout(&image, &[(Generator::new(1).layer(), Pack::Gzip)]);
+    let platform = |from| {
+        let mut options = options(from);
+        options.platform = Some("linux/amd64".into());
+        made(&options).map(drop)
+    };
+    for path in [&archive, &tree] {
+        let error = platform(vec![path.as_path().into()]).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains("no source is a container image"), "{error}");
+    }
+    platform(vec![tree.as_path().into(), oci(&image)]).unwrap();
+}
+
 /// A link may lead out of the tree for the host, but not for what is unpacked through it.
 #[test]
 fn links_are_followed_inside_the_tree_only() {

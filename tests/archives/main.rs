@@ -1,8 +1,10 @@
 //! Images from archives and container images, beside what other programs make of the same.
 
+mod accepted;
 mod containers;
 mod export;
 mod formats;
 mod generator;
 mod hostile;
 mod layout;
+mod metadata;

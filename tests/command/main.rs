@@ -12,6 +12,7 @@ mod guards;
 mod huge_images;
 mod install;
 mod interrupted;
+mod mkfs_metadata;
 mod mkfs_options;
 mod mqueue;
 mod several_images;

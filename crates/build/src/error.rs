@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use uext4_block::BlockError;
 use uext4_ondisk::FormatError;
 
+/// Bytes of a name that messages have.
+const SHOWN_MAX: usize = 200;
+
 /// The result of everything here.
 pub type Result<T> = std::result::Result<T, MkfsError>;
 
@@ -98,6 +101,35 @@ pub enum MkfsError {
         /// What is the matter.
         source: io::Error,
     },
+    /// Data of an archive can't be kept until it is written to the image.
+    #[error(
+        "can't keep the data of archives in {}: {source}; make room there, make the image elsewhere, or unpack the archive: one that is a file and not compressed is read where it is",
+        dir.display()
+    )]
+    Spool {
+        /// The directory of the host.
+        dir: PathBuf,
+        /// The host's error.
+        source: io::Error,
+    },
+    /// The image is too small, and a larger size is known that suffices.
+    #[error("{source}")]
+    TooSmall {
+        /// [`MkfsError::NoSpace`].
+        source: Box<MkfsError>,
+        /// Bytes of an image that is large enough, not far above the least.
+        suffices: u64,
+    },
+    /// A line of a file that an option names can't be.
+    #[error("{}: line {line}: {what}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1 on.
+        line: usize,
+        /// What is the matter.
+        what: String,
+    },
     /// A file of the tree that the format has no place for.
     #[error("{}: {what}", path.display())]
     Unfit {
@@ -117,7 +149,6 @@ impl MkfsError {
         }
     }
 
-    #[cfg(target_os = "linux")]
     pub(crate) fn archive(
         layer: &str,
         entry: Option<&[u8]>,
@@ -129,6 +160,15 @@ impl MkfsError {
             entry: entry.map(<[u8]>::to_vec),
             offset,
             source,
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(crate) fn line(path: &std::path::Path, line: usize, what: impl Into<String>) -> MkfsError {
+        MkfsError::Line {
+            path: path.to_owned(),
+            line,
+            what: what.into(),
         }
     }
 
@@ -149,6 +189,35 @@ impl MkfsError {
 }
 
 fn in_entry(entry: &Option<Vec<u8>>) -> String {
-    let shown = |name: &Vec<u8>| format!("entry {} ", String::from_utf8_lossy(name).escape_debug());
+    let shown = |name: &Vec<u8>| format!("entry {} ", shown_name(name));
     entry.as_ref().map(shown).unwrap_or_default()
+}
+
+/// A name or path of an archive for a message, where a longer one is cut. That of the root is a slash.
+pub(crate) fn shown_name(name: &[u8]) -> String {
+    if matches!(name, b"" | b"." | b"./") {
+        return "/".to_owned();
+    }
+    let start = name.get(..SHOWN_MAX).unwrap_or(name);
+    let text = String::from_utf8_lossy(start).escape_debug().to_string();
+    match start.len() == name.len() {
+        true => text,
+        false => format!("{text}... ({} bytes)", name.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_shown_in_short() {
+        assert_eq!(shown_name(b""), "/");
+        assert_eq!(shown_name(b"a\x1bb"), "a\\u{1b}b");
+        let long = shown_name(&[b'a'; 5000]);
+        assert!(
+            long.ends_with("a... (5000 bytes)") && long.len() < 300,
+            "{long}"
+        );
+    }
 }

@@ -51,12 +51,11 @@ impl<'a> InodeEncoder<'a> {
         let (plan, places): (&Plan, &Places) = (self.plan, &self.plan.places);
         let (node, place) = (plan.tree.node(id), &places.places[id.at()]);
         let a = &node.attributes;
-        let (uid, gid) = plan.owner.unwrap_or((a.uid, a.gid));
         let (atime, ctime, mtime) = self.times(a);
         let mut inode = Inode {
             mode: a.mode,
-            uid,
-            gid,
+            uid: a.uid,
+            gid: a.gid,
             size: a.size,
             links: node.links,
             blocks: place.blocks * u64::from(self.params.block_size / 512),

@@ -18,8 +18,9 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`options`], [`features`], [`usage`], [`input`] | what can be asked |
+//! | [`options`], [`features`], [`usage`], [`input`], [`id_range`] | what can be asked |
 //! | [`source`] | reading trees, archives and container images, and the data of their files |
+//! | [`metadata`] | owners, attributes and labels that options give to files of any source |
 //! | [`xattrs`] | attributes in the inode and in a block |
 //! | [`tree`] | a tree in memory |
 //! | [`layout`], [`space`] | sizes, fixed metadata, free blocks |
@@ -43,11 +44,14 @@ mod error;
 mod extents;
 mod features;
 mod group;
+mod id_range;
 mod input;
 mod itable;
 mod layout;
 mod mapping;
 mod measure;
+#[cfg(target_os = "linux")]
+mod metadata;
 mod options;
 mod parallel;
 mod place;
@@ -69,7 +73,10 @@ mod xattrs;
 
 pub use error::{MkfsError, Result};
 pub use features::FeatureSet;
+pub use id_range::IdRange;
 pub use input::{Input, InputKind};
+#[cfg(target_os = "linux")]
+pub use metadata::subordinate_ids;
 pub use options::{MkfsOptions, Spare};
 pub use plan::Plan;
 pub use progress::{NoProgress, Progress};

@@ -134,7 +134,7 @@ impl Needs {
                         false => 0,
                     };
                     let plan = directory::divide(&format.dir, tree, id, list_blocks)
-                        .map_err(|()| MkfsError::unfit(tree.path(id), "too many names"))?;
+                        .map_err(|()| tree.unfit(id, "too many names"))?;
                     let blocks = plan.as_ref().map_or(1, |p| u64::from(p.blocks));
                     needs.blocks += blocks;
                     if Mapping::of(&options.features) == Mapping::Blocks {
@@ -169,13 +169,13 @@ impl Needs {
         let mapping = Mapping::of(&options.features);
         let size = tree.node(id).attributes.size;
         if size.div_ceil(u64::from(format.block_size)) > mapping.blocks_max(format.block_size) {
-            return Err(MkfsError::unfit(tree.path(id), "file is too large"));
+            return Err(tree.unfit(id, "file is too large"));
         }
         let sectors = blocks * u64::from(format.block_size / 512);
         let huge_file = options.features.ro_compat.contains(RoCompat::HUGE_FILE);
         if sectors >= 1 << 32 && !huge_file {
             let what = "file needs the feature huge_file";
-            return Err(MkfsError::unfit(tree.path(id), what));
+            return Err(tree.unfit(id, what));
         }
         self.blocks += blocks;
         self.data_bytes += tree.segments_of(id).map(|s| s.end - s.start).sum::<u64>();
@@ -197,26 +197,29 @@ impl Needs {
         let size = tree.node(id).attributes.size;
         if size == 0 || size >= u64::from(format.block_size) {
             let what = format!("target of {size} bytes does not fit a block");
-            return Err(MkfsError::unfit(tree.path(id), what));
+            return Err(tree.unfit(id, what));
         }
         self.blocks += u64::from(!is_fast_symlink(size));
         Ok(())
     }
 
+    /// Files may share a list; each has a block of its own.
     fn add_xattrs(&mut self, format: &Format, tree: &Tree) -> Result<()> {
         let (inode_size, extra) = (format.inode_size, format.extra_isize);
-        for (i, list) in tree.xattrs.iter().enumerate() {
-            let Some(divided) = xattrs::divide(list, inode_size, extra, format.block_size) else {
-                let owner = tree
-                    .ids()
-                    .find(|id| tree.node(*id).xattrs == Some(i as u32));
-                let path = tree.path(owner.unwrap_or(NodeId::ROOT));
+        let divide = |list| xattrs::divide(list, inode_size, extra, format.block_size);
+        let divided: Vec<Option<Divided>> = tree.xattrs.iter().map(divide).collect();
+        for id in tree.ids() {
+            let Some(i) = tree.node(id).xattrs else {
+                continue;
+            };
+            let Some(divided) = &divided[i as usize] else {
                 let what = "extended attributes do not fit an inode and a block";
-                return Err(MkfsError::unfit(path, what));
+                return Err(tree.unfit(id, what));
             };
             self.blocks += u64::from(!divided.block.is_empty());
-            self.xattrs.push(divided);
         }
+        // Lists that no node has need no place.
+        self.xattrs = divided.into_iter().map(Option::unwrap_or_default).collect();
         Ok(())
     }
 }
@@ -235,7 +238,7 @@ fn check_links(options: &MkfsOptions, tree: &Tree, id: NodeId) -> Result<()> {
         || !options.features.ro_compat.contains(RoCompat::DIR_NLINK);
     if counted && node.links > LINKS_MAX - 2 {
         let what = format!("{} links are too many", node.links);
-        return Err(MkfsError::unfit(tree.path(id), what));
+        return Err(tree.unfit(id, what));
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use crate::error::{MkfsError, Result};
 use crate::features::FeatureSet;
+use crate::id_range::IdRange;
 use crate::input::Input;
 use crate::verity::{self, VerityOptions};
 
@@ -34,6 +35,8 @@ pub enum Spare {
 pub struct MkfsOptions {
     /// Bytes of the image; `None` with `from` means as many as the tree needs and `spare`.
     pub size: Option<u64>,
+    /// Where `size` is too small, a size that suffices is searched for: [`MkfsError::TooSmall`] has it.
+    pub find_size: bool,
     /// What an image whose size follows from a tree has beyond it.
     pub spare: Spare,
     /// Bytes of a block: 1024, 2048 or 4096.
@@ -79,6 +82,17 @@ pub struct MkfsOptions {
     pub platform: Option<String>,
     /// Threads that read the tree and write the image; 0 means one for each CPU.
     pub threads: usize,
+    /// Patterns of what is left out, with all below it: one with a slash matches paths from the root of the image, one without names at
+    /// any depth. Files that have a name that is not left out keep it.
+    pub exclude: Vec<String>,
+    /// Users of the image, by those of the sources; without ranges, they are the same.
+    pub map_uid: Vec<IdRange>,
+    /// Groups of the image, by those of the sources; without ranges, they are the same.
+    pub map_gid: Vec<IdRange>,
+    /// A file with owners, permission, attributes of files, and files to make.
+    pub manifest: Option<PathBuf>,
+    /// A file of labels of SELinux, by regular expressions of paths.
+    pub contexts: Option<PathBuf>,
     /// User and group that own everything, instead of those of the tree.
     pub owner: Option<(u32, u32)>,
     /// User and group that own the root directory.
@@ -101,6 +115,7 @@ impl Default for MkfsOptions {
     fn default() -> Self {
         MkfsOptions {
             size: None,
+            find_size: false,
             spare: Spare::default(),
             block_size: 4096,
             inode_size: 256,
@@ -120,6 +135,11 @@ impl Default for MkfsOptions {
             spool: None,
             platform: None,
             threads: 0,
+            exclude: Vec::new(),
+            map_uid: Vec::new(),
+            map_gid: Vec::new(),
+            manifest: None,
+            contexts: None,
             owner: None,
             root_owner: None,
             errors: ErrorsBehaviour::Continue,
@@ -173,6 +193,11 @@ impl MkfsOptions {
         {
             let why = "a multiple of 8 from 256 to 8 times the block size";
             return Err(MkfsError::option("group size", n, why));
+        }
+        if self.owner.is_some() && !(self.map_uid.is_empty() && self.map_gid.is_empty()) {
+            let (uid, gid) = self.owner.unwrap_or_default();
+            let why = "owners are mapped, so that files have several";
+            return Err(MkfsError::option("owner", format!("{uid}:{gid}"), why));
         }
         // The field ends with a zero.
         if self.last_mounted.len() > 63 {

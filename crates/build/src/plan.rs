@@ -7,7 +7,7 @@ use crate::layout::{Layout, Request, inodes_by_ratio};
 use crate::measure::{Format, Needs};
 use crate::options::{Identity, MkfsOptions, Spare};
 use crate::place::{Placer, Places};
-use crate::source::{Data, Scan};
+use crate::source::{Data, Scan, describe};
 use crate::space::Space;
 use crate::system::System;
 use crate::tree::{NodeId, Tree};
@@ -26,6 +26,11 @@ const LARGE_FILE: u64 = 1 << 31;
 /// Attempts to find a size; each comes nearer, so that many are a bug.
 const ATTEMPTS_MAX: u32 = 100_000;
 
+/// Sizes that are tried where one is too small: each is larger than the one before by this fraction of it, so that the last is
+/// 10^10 times the first.
+const SIZES_MAX: u32 = 380;
+const SIZE_STEP: u64 = 16;
+
 /// An image that is planned.
 #[derive(Debug)]
 pub struct Plan {
@@ -36,7 +41,6 @@ pub struct Plan {
     pub(crate) needs: Needs,
     pub(crate) format: Format,
     pub(crate) id: Identity,
-    pub(crate) owner: Option<(u32, u32)>,
     /// Times of the tree end at the time of creation.
     pub(crate) reproducible: bool,
     pub(crate) threads: usize,
@@ -72,18 +76,14 @@ impl Plan {
     pub fn new(options: &MkfsOptions, scan: Option<Scan>) -> Result<Plan> {
         options.check()?;
         let (mut options, id) = (options.clone(), options.identity());
-        let (mut tree, source) = match scan {
-            Some(scan) => (scan.tree, Some(scan.data)),
-            None => (Tree::empty(id.time), None),
+        let (mut tree, source, manifest) = match scan {
+            Some(scan) => (scan.tree, Some(scan.data), scan.manifest),
+            None => (Tree::empty(id.time), None, None),
         };
-        if let Some((uid, gid)) = options.root_owner {
-            let root = &mut tree.nodes[NodeId::ROOT.at()].attributes;
-            (root.uid, root.gid) = (uid, gid);
-        }
-        let Some(lost_and_found) = tree.lost_and_found(id.time) else {
-            let path = tree.root.join("lost+found");
-            return Err(MkfsError::unfit(path, "must be a directory"));
-        };
+        let lost_and_found = tree.lost_and_found(id.time);
+        let lost_and_found =
+            lost_and_found.map_err(|other| tree.unfit(other, "must be a directory"))?;
+        describe(&options, manifest.as_ref(), &mut tree)?;
         if tree.nodes.iter().any(|n| n.attributes.size >= LARGE_FILE) {
             options.features.ro_compat.insert(RoCompat::LARGE_FILE);
         }
@@ -97,7 +97,10 @@ impl Plan {
             lost_and_found,
         };
         let (fitted, image_bytes) = match options.size {
-            Some(size) => (fit.of_size(size)?, size),
+            Some(size) => match fit.of_size(size) {
+                Ok(fitted) => (fitted, size),
+                Err(e) => return Err(fit.explained(e, size)),
+            },
             None if source.is_none() => return Err(MkfsError::NoSize),
             None => {
                 let fitted = fit.smallest()?;
@@ -115,7 +118,6 @@ impl Plan {
             needs,
             format,
             id,
-            owner: options.owner,
             reproducible: options.time.is_some(),
             threads: options.thread_count(),
             preallocate: options.preallocate,
@@ -217,6 +219,56 @@ impl Fit<'_> {
         let inodes = inodes_by_ratio(self.options, blocks).max(spare(self.inodes()));
         let request = self.request(blocks, inodes, 5.0);
         self.place(Layout::new(self.options, self.id, request)?)
+    }
+
+    /// The error of an image that is too small, with a size that suffices if [`MkfsOptions::find_size`] asks for one.
+    fn explained(&self, e: MkfsError, size: u64) -> MkfsError {
+        if !self.options.find_size || !matches!(e, MkfsError::NoSpace { .. }) {
+            return e;
+        }
+        match self.suffices(size) {
+            Some(suffices) => MkfsError::TooSmall {
+                source: Box::new(e),
+                suffices,
+            },
+            None => e,
+        }
+    }
+
+    /// A size that is not far above the least, nor below `size`.
+    fn suffices(&self, size: u64) -> Option<u64> {
+        let block_size = u64::from(self.options.block_size);
+        let mut size = size.max(self.least_of_tree().checked_mul(block_size)?);
+        for _ in 0..SIZES_MAX {
+            let more = (size / SIZE_STEP).max(1);
+            size = size
+                .checked_add(more)?
+                .checked_next_multiple_of(block_size)?;
+            match self.of_size(size) {
+                Ok(_) => return Some(size),
+                Err(MkfsError::NoSpace { .. }) => {}
+                Err(_) => return None,
+            }
+        }
+        None
+    }
+
+    /// Blocks of the smallest image of the tree, which may hold fewer inodes than one whose size is asked for; 0 without a tree.
+    fn least_of_tree(&self) -> u64 {
+        if self.options.from.is_empty() {
+            return 0;
+        }
+        let compact = MkfsOptions {
+            size: None,
+            spare: Spare::Compact,
+            ..self.options.clone()
+        };
+        let least = Fit {
+            options: &compact,
+            ..*self
+        };
+        let fitted = least.smallest();
+        fitted.map_or(0, |fitted| fitted.layout.geo().blocks_count)
     }
 
     /// Inodes in use: those of the tree, ten reserved ones, the orphan file.

@@ -5,12 +5,17 @@
 //! vectors, so that a tree of millions of files is a few allocations. A directory's entries are
 //! sorted by name and lie together. Node 0 is the root. `.` and `..` are not entries.
 
+use std::collections::HashSet;
+use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 #[cfg(unix)]
 use std::{ffi::OsStr, path::Path};
 
 use uext4_ondisk::{DevNo, FileType, Timestamp, XattrList};
+
+use crate::error::MkfsError;
+use crate::options::MkfsOptions;
 
 /// Index of a node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -143,7 +148,22 @@ pub(crate) struct Tree {
     pub hard_links: u64,
     /// What was left out.
     pub warnings: Vec<String>,
+    /// Archives and layers that nodes come from.
+    pub layers: Vec<String>,
+    /// By node, where its header is; fewer than nodes where no archive was read.
+    pub headers: Vec<Option<Header>>,
+    /// Nodes that no source describes: their owners are those of the image.
+    pub made: HashSet<NodeId>,
     bytes: Vec<u8>,
+}
+
+/// Where an archive describes a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Header {
+    /// Index of the archive or layer.
+    pub layer: u32,
+    /// Bytes before the header.
+    pub offset: u64,
 }
 
 impl Tree {
@@ -227,17 +247,55 @@ impl Tree {
         self.root.join(path_of(&self.relative_path(id)))
     }
 
-    /// The `lost+found` of the root, made if there is none; `None` if something else has the name.
-    pub fn lost_and_found(&mut self, time: i64) -> Option<NodeId> {
+    /// Gives all nodes, and then the root, the owners that options name.
+    pub fn set_owners(&mut self, options: &MkfsOptions) {
+        if let Some(owner) = options.owner {
+            for node in &mut self.nodes {
+                (node.attributes.uid, node.attributes.gid) = owner;
+            }
+        }
+        if let Some(owner) = options.root_owner {
+            let root = &mut self.nodes[NodeId::ROOT.at()].attributes;
+            (root.uid, root.gid) = owner;
+        }
+    }
+
+    /// An error about a node, which names layer, entry and offset if it is one of an archive.
+    pub fn failed(&self, op: &'static str, id: NodeId, e: impl Into<io::Error>) -> MkfsError {
+        match self.headers.get(id.at()).copied().flatten() {
+            Some(header) => {
+                let layer = &self.layers[header.layer as usize];
+                let entry = self.relative_path(id);
+                MkfsError::archive(layer, Some(&entry), header.offset, e.into())
+            }
+            None => MkfsError::tree(op, self.path(id), e),
+        }
+    }
+
+    /// As [`Tree::failed`], where the format has no place for the node.
+    pub fn unfit(&self, id: NodeId, what: impl Into<String>) -> MkfsError {
+        match self.headers.get(id.at()).copied().flatten() {
+            Some(_) => self.failed("", id, io::Error::other(what.into())),
+            None => MkfsError::unfit(self.path(id), what),
+        }
+    }
+
+    /// The `lost+found` of the root, made if there is none.
+    ///
+    /// # Errors
+    /// What has the name instead.
+    pub fn lost_and_found(&mut self, time: i64) -> Result<NodeId, NodeId> {
         const NAME: &[u8] = b"lost+found";
         let entries = self.entries_of(NodeId::ROOT).to_vec();
         match entries.binary_search_by(|e| self.bytes(e.name).cmp(NAME)) {
-            Ok(i) => Some(entries[i].node).filter(|id| self.node(*id).is_dir()),
+            Ok(i) if self.node(entries[i].node).is_dir() => Ok(entries[i].node),
+            Ok(i) => Err(entries[i].node),
             Err(i) => {
                 let (id, name) = (NodeId(self.nodes.len() as u32), self.push_bytes(NAME));
                 let mut node = directory(0o700, Timestamp::new(time, 0));
                 node.name = name;
                 self.nodes.push(node);
+                self.made.insert(id);
                 let start = self.entries.len() as u32;
                 self.entries.extend_from_slice(&entries);
                 self.entries
@@ -245,7 +303,7 @@ impl Tree {
                 let root = &mut self.nodes[0];
                 root.kind = Kind::Directory(start..self.entries.len() as u32);
                 root.links += 1;
-                Some(id)
+                Ok(id)
             }
         }
     }
@@ -311,7 +369,7 @@ mod tests {
     fn lost_and_found_is_made_once() {
         let mut tree = Tree::empty(1);
         let id = tree.lost_and_found(1).unwrap();
-        assert_eq!(tree.lost_and_found(1), Some(id));
+        assert_eq!(tree.lost_and_found(1), Ok(id));
         assert_eq!(tree.relative_path(id), b"lost+found");
         assert_eq!(tree.entries_of(NodeId::ROOT).len(), 1);
         assert_eq!(tree.node(NodeId::ROOT).links, 1);

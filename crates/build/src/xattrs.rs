@@ -1,6 +1,11 @@
-//! Extended attributes, divided between inode and block.
+//! Extended attributes: in the form of the disk, divided between inode and block.
+
+#[cfg(target_os = "linux")]
+use std::borrow::Cow;
 
 use uext4_ondisk::XattrList;
+#[cfg(target_os = "linux")]
+use uext4_ondisk::{XattrIndex, acl_decode_xattr, acl_encode_disk};
 
 /// Attributes of an inode, divided.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +43,26 @@ pub(crate) fn divide(
     fits.then_some(divided)
 }
 
+/// Front of the name, rest of the name, value.
+#[cfg(target_os = "linux")]
+pub(crate) type OnDisk<'a> = (XattrIndex, &'a [u8], Cow<'a, [u8]>);
+
+/// An attribute in the form it has on disk; `None` if ext4 would not show it.
+#[cfg(target_os = "linux")]
+pub(crate) fn on_disk<'a>(name: &'a [u8], value: &'a [u8]) -> Option<OnDisk<'a>> {
+    let (index, rest) = XattrIndex::split_name(name)?;
+    match index {
+        XattrIndex::POSIX_ACL_ACCESS | XattrIndex::POSIX_ACL_DEFAULT => {
+            let entries = acl_decode_xattr(value).ok()?;
+            Some((index, rest, Cow::Owned(acl_encode_disk(&entries))))
+        }
+        XattrIndex::USER | XattrIndex::TRUSTED | XattrIndex::SECURITY => {
+            Some((index, rest, Cow::Borrowed(value)))
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,5 +81,14 @@ mod tests {
         assert_eq!(divide(&list, 128, 0, 4096).unwrap().block.len(), 2);
         list.set(XattrIndex::USER, b"huge", value(3000));
         assert!(divide(&list, 256, 32, 4096).is_none());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn keeps_what_ext4_shows() {
+        assert!(on_disk(b"btrfs.compression", b"zstd").is_none());
+        assert!(on_disk(b"system.nfs4_acl", b"").is_none());
+        let (index, rest, _) = on_disk(b"security.capability", b"x").unwrap();
+        assert_eq!((index, rest), (XattrIndex::SECURITY, &b"capability"[..]));
     }
 }

@@ -11,7 +11,7 @@ use crate::xattr::*;
 pub struct XattrNoSpace;
 
 /// A value to be stored.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum XattrOwnedValue {
     /// Next to the entry.
     Inline(Vec<u8>),
@@ -27,7 +27,7 @@ pub enum XattrOwnedValue {
 }
 
 /// An attribute to be stored.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Xattr {
     /// Front of the name.
     pub index: XattrIndex,
@@ -55,7 +55,7 @@ impl Xattr {
 }
 
 /// Attributes to be stored, in the order of blocks: by index, length of name, name.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct XattrList {
     list: Vec<Xattr>,
 }

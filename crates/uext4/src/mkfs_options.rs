@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use uext4_build::MkfsOptions as BuildOptions;
-use uext4_build::{Input, MkfsError, VerityOptions};
+use uext4_build::{IdRange, Input, MkfsError, VerityOptions};
 use uuid::Uuid;
 
 /// What an image is made with. The default is an empty file system as mke2fs makes it; it needs
@@ -155,6 +155,61 @@ impl MkfsOptions {
     /// `None` derives 32 from the UUID.
     pub fn verity(mut self, salt: Option<Vec<u8>>) -> MkfsOptions {
         self.0.verity = Some(VerityOptions { salt });
+        self
+    }
+
+    /// Leaves out what a pattern matches, with all below it: one with a slash matches paths from the root of the image, one without names at any
+    /// depth, as in `*.pyc`; `**` matches slashes too. Each further call adds a pattern. A file with a name that is not left out keeps that.
+    pub fn exclude(mut self, pattern: impl Into<String>) -> MkfsOptions {
+        self.0.exclude.push(pattern.into());
+        self
+    }
+
+    /// Users of the sources from `outside` on are, one after the other, those of the image from `inside` on, `count` of them, as in a user
+    /// namespace; a user in no range is an error. Each further call adds a range. Default: users are the same.
+    pub fn map_uid(mut self, inside: u32, outside: u32, count: u32) -> MkfsOptions {
+        self.0.map_uid.push(IdRange {
+            inside,
+            outside,
+            count,
+        });
+        self
+    }
+
+    /// As [`MkfsOptions::map_uid`], of groups.
+    pub fn map_gid(mut self, inside: u32, outside: u32, count: u32) -> MkfsOptions {
+        self.0.map_gid.push(IdRange {
+            inside,
+            outside,
+            count,
+        });
+        self
+    }
+
+    /// Maps users and groups as `podman unshare` does for the caller, which is root of the image, by /etc/subuid and /etc/subgid.
+    ///
+    /// # Errors
+    /// [`MkfsError::Tree`]: these files can't be read, or have no range for the caller.
+    #[cfg(target_os = "linux")]
+    pub fn map_subordinate_ids(mut self) -> Result<MkfsOptions, MkfsError> {
+        let (users, groups) = uext4_build::subordinate_ids()?;
+        self.0.map_uid.extend(users);
+        self.0.map_gid.extend(groups);
+        Ok(self)
+    }
+
+    /// A file of lines `PATTERN KEY=VALUE...`, by which files of all sources are given owners, permission and attributes, and files are made that no
+    /// source has; later lines count more. Keys are `uid`, `gid`, `mode`, `xattr.NAME` (text, or bytes after `0x`), and to make a file `type` (`char`,
+    /// `block`, `fifo`, `dir`, `file`, `link`) with `major`, `minor`, `target` and `contents`, a file of the host. A file that begins with `#mtree` is
+    /// in the format of mtree(5).
+    pub fn manifest(mut self, file: impl Into<PathBuf>) -> MkfsOptions {
+        self.0.manifest = Some(file.into());
+        self
+    }
+
+    /// A file of labels of SELinux, `file_contexts`: files get the label of the last line that matches their path.
+    pub fn contexts(mut self, file: impl Into<PathBuf>) -> MkfsOptions {
+        self.0.contexts = Some(file.into());
         self
     }
 

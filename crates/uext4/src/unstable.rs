@@ -11,8 +11,10 @@ use uext4_vfs::{Error, Result, WalkFlags};
 pub use crate::image_options::ImageConfig;
 #[cfg(target_os = "linux")]
 pub use uext4_block::LatencyDevice;
+#[cfg(target_os = "linux")]
+pub use uext4_build::subordinate_ids;
 pub use uext4_build::{
-    FeatureSet, Input, InputKind, MkfsOptions as BuildOptions, Spare, VerityOptions,
+    FeatureSet, IdRange, Input, InputKind, MkfsOptions as BuildOptions, Spare, VerityOptions,
 };
 pub use uext4_ext4::{
     BackupSuperblock, Durations, Ext4, Ext4Error, GenerationVariant, IallocVariant, InodeRef,

@@ -14,6 +14,17 @@ use crate::tree::{NodeId, Tree};
 pub struct Scan {
     pub(crate) tree: Tree,
     pub(crate) data: Data,
+    pub(crate) manifest: Option<Manifest>,
+}
+
+/// What files of a tree are given; nothing is read on this host.
+#[derive(Debug)]
+pub(crate) enum Manifest {}
+
+/// Gives files the owners that options name.
+pub(crate) fn describe(options: &MkfsOptions, _: Option<&Manifest>, tree: &mut Tree) -> Result<()> {
+    tree.set_owners(options);
+    Ok(())
 }
 
 impl Scan {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use super::archive::Store;
 use super::files::{HostFiles, Root};
 use crate::error::{MkfsError, Result};
 use crate::tree::{Kind, NodeId, Segment, Tree};
@@ -27,15 +28,15 @@ pub(crate) struct Merged {
     /// By segment of the merged tree: bytes of its file's data before it.
     pub before: Vec<u64>,
     /// Files that hold the data of archives.
-    stores: Vec<Arc<File>>,
+    stores: Vec<Store>,
     /// Directories of the host.
     pub hosts: Vec<(Tree, Root)>,
 }
 
 impl Merged {
     /// Adds a store; its number.
-    pub fn add_store(&mut self, file: Arc<File>) -> u32 {
-        self.stores.push(file);
+    pub fn add_store(&mut self, store: Store) -> u32 {
+        self.stores.push(store);
         self.stores.len() as u32 - 1
     }
 }
@@ -52,6 +53,8 @@ pub(crate) enum Data {
 pub(crate) struct Files<'a> {
     data: Option<&'a Data>,
     hosts: Vec<HostFiles<'a>>,
+    /// The store that was read last.
+    store: Option<(u32, Arc<File>)>,
 }
 
 impl<'a> Files<'a> {
@@ -64,7 +67,11 @@ impl<'a> Files<'a> {
                 roots.map(|(_, root)| HostFiles::new(root)).collect()
             }
         };
-        Files { data, hosts }
+        Files {
+            data,
+            hosts,
+            store: None,
+        }
     }
 
     /// Reads from the byte `from` of a file until `bytes` are full or the file ends; the number of bytes that it
@@ -95,16 +102,20 @@ impl<'a> Files<'a> {
                     }
                     _ => (&whole[..], &[0][..]),
                 };
+                let fail = |e| tree.failed("read", id, e);
+                let file = match self.store.take() {
+                    Some((open, file)) if open == store => file,
+                    _ => merged.stores[store as usize].file().map_err(fail)?,
+                };
+                let file = &self.store.insert((store, file)).1;
                 let stored = Stored {
-                    file: &merged.stores[store as usize],
+                    file,
                     at,
                     size,
                     segments,
                     before,
                 };
-                stored
-                    .read(from, bytes)
-                    .map_err(|e| MkfsError::tree("read", tree.path(id), e))
+                stored.read(from, bytes).map_err(fail)
             }
         }
     }
@@ -126,19 +137,19 @@ impl<'a> Files<'a> {
 }
 
 /// A file in a store.
-struct Stored<'a> {
-    file: &'a File,
+pub(crate) struct Stored<'a> {
+    pub file: &'a File,
     /// Where its data begins.
-    at: u64,
-    size: u64,
-    segments: &'a [Segment],
+    pub at: u64,
+    pub size: u64,
+    pub segments: &'a [Segment],
     /// Bytes of the data before each segment.
-    before: &'a [u64],
+    pub before: &'a [u64],
 }
 
 impl Stored<'_> {
     /// Reads a part of it; holes are zeros.
-    fn read(&self, from: u64, bytes: &mut [u8]) -> std::io::Result<usize> {
+    pub fn read(&self, from: u64, bytes: &mut [u8]) -> std::io::Result<usize> {
         let end = (from + bytes.len() as u64).min(self.size);
         let len = end.saturating_sub(from) as usize;
         bytes[..len].fill(0);

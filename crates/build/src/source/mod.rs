@@ -26,10 +26,12 @@ mod scan;
 #[cfg(target_os = "linux")]
 mod xattrs;
 
+#[cfg(target_os = "linux")]
+pub(crate) use crate::metadata::describe;
 #[cfg(not(target_os = "linux"))]
 pub use absent::Scan;
 #[cfg(not(target_os = "linux"))]
-pub(crate) use absent::{Data, Files};
+pub(crate) use absent::{Data, Files, describe};
 #[cfg(target_os = "linux")]
 pub(crate) use data::{Data, Files};
 #[cfg(target_os = "linux")]

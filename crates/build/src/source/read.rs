@@ -3,10 +3,13 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use super::archive::{Blobs, Layer, LayerInput, Limit, Merge, Part, Reading, Wanted, layout_in};
-use super::scan::Scan;
+use super::archive::{
+    Blobs, Layer, LayerBlob, LayerInput, Limit, Merge, Part, Reading, Spool, Wanted, layout_in,
+};
+use super::scan::{Left, Scan};
 use crate::error::{MkfsError, Result};
 use crate::input::{Input, InputKind};
+use crate::metadata::{Excluded, Manifest};
 use crate::options::MkfsOptions;
 use crate::parallel;
 use crate::progress::Progress;
@@ -18,15 +21,35 @@ impl Scan {
     /// [`MkfsError::Tree`] and [`MkfsError::Archive`].
     pub fn of(options: &MkfsOptions, progress: &dyn Progress) -> Result<Option<Scan>> {
         let [first, others @ ..] = &options.from[..] else {
-            return Ok(None);
+            return match &options.manifest {
+                Some(path) => {
+                    let why = "there is no source whose files it describes";
+                    Err(MkfsError::option("manifest", path.display(), why))
+                }
+                None => Ok(None),
+            };
         };
+        let excluded = Excluded::new(&options.exclude)?;
+        let manifest = options
+            .manifest
+            .as_deref()
+            .map(Manifest::read)
+            .transpose()?;
+        let makes = |manifest: &Manifest| manifest.rules.iter().any(|rule| rule.made.is_some());
         if let InputKind::Path(path) = &first.kind
             && others.is_empty()
             && first.below.is_empty()
             && path.as_os_str() != "-"
+            && options.platform.is_none()
+            && !manifest.as_ref().is_some_and(makes)
             && is_directory(path)?
         {
-            return Scan::read(path, options.threads, progress).map(Some);
+            let left = Left {
+                excluded: &excluded,
+                below: b"",
+            };
+            let scan = Scan::read_some(path, options.threads, progress, left)?;
+            return Ok(Some(Scan { manifest, ..scan }));
         }
         let streams = options.from.iter().filter(|input| is_stream(input));
         if streams.count() > 1 {
@@ -36,22 +59,126 @@ impl Scan {
             ));
         }
         progress.phase("scan", 0);
-        let spool = options.spool.clone().unwrap_or_else(std::env::temp_dir);
+        let dir = options.spool.clone().unwrap_or_else(std::env::temp_dir);
         let limit = Limit::new(options.limit);
-        let reading = Reading {
-            limit: &limit,
-            spool: &spool,
-            progress,
+        let mut sources = Sources {
+            options,
+            reading: Reading {
+                limit: &limit,
+                spool: &dir,
+                progress,
+            },
+            merge: Merge::new(options.identity().time),
+            excluded: &excluded,
+            spool: None,
+            images: 0,
         };
-        let mut merge = Merge::new(options.identity().time);
         for input in &options.from {
-            add(&mut merge, input, options, &reading)?;
+            sources.add(input)?;
+        }
+        if let Some(platform) = &options.platform
+            && sources.images == 0
+        {
+            let why = "no source is a container image";
+            return Err(MkfsError::option("platform", platform, why));
         }
         let root = match others {
             [] => first.kind.path().to_owned(),
             _ => PathBuf::new(),
         };
-        merge.finish(root).map(Some)
+        if let Some(manifest) = &manifest {
+            sources.merge.make(manifest)?;
+        }
+        let scan = sources.merge.finish(root, &excluded)?;
+        Ok(Some(Scan { manifest, ..scan }))
+    }
+}
+
+/// Sources that are put on top of each other.
+struct Sources<'a> {
+    options: &'a MkfsOptions,
+    reading: Reading<'a>,
+    merge: Merge,
+    excluded: &'a Excluded,
+    /// For data of archives that are no layers.
+    spool: Option<Spool>,
+    /// How many of the sources were container images.
+    images: usize,
+}
+
+impl Sources<'_> {
+    /// Adds a source.
+    fn add(&mut self, input: &Input) -> Result<()> {
+        check_below(input)?;
+        let (reading, progress) = (&self.reading, self.reading.progress);
+        let path = input.kind.path();
+        let name = path.display().to_string();
+        let mut wanted = Wanted {
+            platform: self.options.platform.as_deref(),
+            progress: Some(progress),
+            ..Wanted::default()
+        };
+        if let InputKind::Container { tag, digest, .. } = &input.kind {
+            (wanted.tag, wanted.digest) = (tag.as_deref(), digest.as_deref());
+        }
+        let blobs = if !is_stream(input) && is_directory(path)? {
+            match &input.kind {
+                InputKind::Path(_) => {
+                    let left = Left {
+                        excluded: self.excluded,
+                        below: &input.below,
+                    };
+                    let scan = Scan::read_some(path, self.options.threads, progress, left)?;
+                    return self.merge.apply_scan(scan, &input.below);
+                }
+                InputKind::Tar(_) => {
+                    let what = "is a directory, not an archive";
+                    return Err(MkfsError::unfit(path.to_owned(), what));
+                }
+                InputKind::Container { .. } => layout_in(path),
+            }
+        } else {
+            let layer = Layer::read(&name, open(path)?, None, reading, &mut self.spool)?;
+            let blobs = match input.kind {
+                InputKind::Tar(_) => None,
+                _ => Blobs::of_archive(&layer),
+            };
+            if blobs.is_none() && !matches!(input.kind, InputKind::Container { .. }) {
+                return self.merge.apply(layer, &input.below, false, progress);
+            }
+            blobs
+        };
+        let no_image = || {
+            let what =
+                "holds no container image: neither an OCI layout nor what `docker save` writes";
+            MkfsError::unfit(path.to_owned(), what)
+        };
+        let layers = blobs.ok_or_else(no_image)?.layers(&wanted);
+        let layers = layers.map_err(|e| match progress.is_cancelled() {
+            true => MkfsError::Cancelled,
+            false => MkfsError::unfit(path.to_owned(), e.to_string()),
+        })?;
+        self.images += 1;
+        self.add_layers(&layers, &input.below)
+    }
+
+    /// Adds the layers of a container image. Those that a thread reads share a file for their data.
+    fn add_layers(&mut self, layers: &[LayerBlob], below: &[u8]) -> Result<()> {
+        let reading = &self.reading;
+        let read = parallel::run(
+            self.options.thread_count(),
+            layers.len(),
+            || None,
+            |spool, i| {
+                let layer = &layers[i];
+                let part = LayerInput::Part(layer.part.clone());
+                Layer::read(&layer.name, part, layer.digest.as_ref(), reading, spool)
+            },
+        )?;
+        for layer in read {
+            self.merge.apply(layer, below, true, reading.progress)?;
+        }
+        Ok(())
     }
 }
 
@@ -78,68 +205,6 @@ fn check_below(input: &Input) -> Result<()> {
             Err(MkfsError::unfit(path.into(), what))
         }
     }
-}
-
-/// Adds a source.
-fn add(
-    merge: &mut Merge,
-    input: &Input,
-    options: &MkfsOptions,
-    reading: &Reading<'_>,
-) -> Result<()> {
-    check_below(input)?;
-    let path = input.kind.path();
-    let name = path.display().to_string();
-    let mut wanted = Wanted {
-        platform: options.platform.as_deref(),
-        ..Wanted::default()
-    };
-    if let InputKind::Container { tag, digest, .. } = &input.kind {
-        (wanted.tag, wanted.digest) = (tag.as_deref(), digest.as_deref());
-    }
-    let blobs = if !is_stream(input) && is_directory(path)? {
-        match &input.kind {
-            InputKind::Path(_) => {
-                let scan = Scan::read(path, options.threads, reading.progress)?;
-                return merge.apply_scan(scan, &input.below);
-            }
-            InputKind::Tar(_) => {
-                let what = "is a directory, not an archive";
-                return Err(MkfsError::unfit(path.to_owned(), what));
-            }
-            InputKind::Container { .. } => layout_in(path),
-        }
-    } else {
-        let layer = Layer::read(&name, open(path)?, None, reading)?;
-        let blobs = match input.kind {
-            InputKind::Tar(_) => None,
-            _ => Blobs::of_archive(&layer),
-        };
-        if blobs.is_none() && !matches!(input.kind, InputKind::Container { .. }) {
-            return merge.apply(layer, &input.below, false);
-        }
-        blobs
-    };
-    let no_image = || {
-        let what = "holds no container image: neither an OCI layout nor what `docker save` writes";
-        MkfsError::unfit(path.to_owned(), what)
-    };
-    let layers = blobs.ok_or_else(no_image)?.layers(&wanted);
-    let layers = layers.map_err(|e| MkfsError::unfit(path.to_owned(), e.to_string()))?;
-    let read = parallel::run(
-        options.thread_count(),
-        layers.len(),
-        || (),
-        |(), i| {
-            let layer = &layers[i];
-            let part = LayerInput::Part(layer.part.clone());
-            Layer::read(&layer.name, part, layer.digest.as_ref(), reading)
-        },
-    )?;
-    for layer in read {
-        merge.apply(layer, &input.below, true)?;
-    }
-    Ok(())
 }
 
 /// A file, a pipe, or standard input.

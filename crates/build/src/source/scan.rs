@@ -20,6 +20,7 @@ use super::files::Root;
 use super::open::{open_at, open_dir};
 use super::xattrs;
 use crate::error::{MkfsError, Result};
+use crate::metadata::{Excluded, Manifest};
 use crate::parallel;
 use crate::progress::{Progress, go_on};
 use crate::tree::{Attributes, Bytes, Entry, Kind, Node, NodeId, Segment, Tree};
@@ -29,6 +30,28 @@ use crate::tree::{Attributes, Bytes, Entry, Kind, Node, NodeId, Segment, Tree};
 pub struct Scan {
     pub(crate) tree: Tree,
     pub(crate) data: Data,
+    /// What its files are given besides.
+    pub(crate) manifest: Option<Manifest>,
+}
+
+/// What of a directory is left out.
+#[derive(Clone, Copy)]
+pub(crate) struct Left<'a> {
+    pub excluded: &'a Excluded,
+    /// The directory of the image that the tree is put into.
+    pub below: &'a [u8],
+}
+
+impl Left<'_> {
+    /// Whether a name in a directory of the tree is left out.
+    fn out(&self, dir: &[u8], name: &[u8]) -> bool {
+        if self.excluded.is_empty() {
+            return false;
+        }
+        let parts = [self.below, dir, name].into_iter();
+        let parts: Vec<&[u8]> = parts.filter(|part| !part.is_empty()).collect();
+        self.excluded.has(&parts.join(&b'/'))
+    }
 }
 
 impl Scan {
@@ -38,7 +61,20 @@ impl Scan {
     /// # Errors
     /// [`MkfsError::Tree`] for the first file that can't be read, by name.
     pub fn read(root: impl AsRef<Path>, threads: usize, progress: &dyn Progress) -> Result<Scan> {
-        let root = root.as_ref();
+        let left = Left {
+            excluded: &Excluded::default(),
+            below: b"",
+        };
+        Scan::read_some(root.as_ref(), threads, progress, left)
+    }
+
+    /// As [`Scan::read`], without what is left out.
+    pub(crate) fn read_some(
+        root: &Path,
+        threads: usize,
+        progress: &dyn Progress,
+        left: Left<'_>,
+    ) -> Result<Scan> {
         let threads = crate::MkfsOptions {
             threads,
             ..crate::MkfsOptions::default()
@@ -54,7 +90,7 @@ impl Scan {
             let tree = &builder.tree;
             let found = parallel::run(threads, level.len(), Reader::new, |reader, i| {
                 let dir = tree.relative_path(level[i]);
-                let found = reader.read_dir(root, fd.as_fd(), &dir)?;
+                let found = reader.read_dir(root, fd.as_fd(), &dir, left)?;
                 go_on(progress, found.files.len() as u64)?;
                 Ok(found)
             })?;
@@ -67,6 +103,7 @@ impl Scan {
         Ok(Scan {
             tree: builder.tree,
             data: Data::Host(Root(fd)),
+            manifest: None,
         })
     }
 }
@@ -115,7 +152,13 @@ impl Reader {
     }
 
     /// Reads a directory and all there is to know of what is in it.
-    fn read_dir(&mut self, root: &Path, root_fd: BorrowedFd<'_>, dir: &[u8]) -> Result<FoundDir> {
+    fn read_dir(
+        &mut self,
+        root: &Path,
+        root_fd: BorrowedFd<'_>,
+        dir: &[u8],
+        left: Left<'_>,
+    ) -> Result<FoundDir> {
         let dir_path = || root.join(OsStr::from_bytes(dir));
         let fd = open_dir(root_fd, dir).map_err(|e| MkfsError::tree("open", dir_path(), e))?;
         let mut found = FoundDir::default();
@@ -123,7 +166,7 @@ impl Reader {
         while let Some(entry) = listing.next() {
             let entry = entry.map_err(|e| MkfsError::tree("list", dir_path(), e))?;
             let name = entry.file_name();
-            if matches!(name.to_bytes(), b"." | b"..") {
+            if matches!(name.to_bytes(), b"." | b"..") || left.out(dir, name.to_bytes()) {
                 continue;
             }
             let full = || dir_path().join(OsStr::from_bytes(name.to_bytes()));

@@ -1,12 +1,12 @@
 //! Reading extended attributes from the host.
 
-use std::borrow::Cow;
 use std::path::PathBuf;
 
 use rustix::io::Errno;
-use uext4_ondisk::{XattrIndex, XattrList, XattrOwnedValue, acl_decode_xattr, acl_encode_disk};
+use uext4_ondisk::{XattrList, XattrOwnedValue};
 
 use crate::error::{MkfsError, Result};
+use crate::xattrs::on_disk;
 
 /// The path of something found, for messages.
 pub(crate) type FullPath<'a> = &'a dyn Fn() -> PathBuf;
@@ -67,36 +67,5 @@ impl Reader {
             }
         }
         Ok((!list.is_empty()).then_some(list))
-    }
-}
-
-/// Front of the name, rest of the name, value.
-pub(crate) type OnDisk<'a> = (XattrIndex, &'a [u8], Cow<'a, [u8]>);
-
-/// An attribute in the form it has on disk; `None` if ext4 would not show it.
-pub(crate) fn on_disk<'a>(name: &'a [u8], value: &'a [u8]) -> Option<OnDisk<'a>> {
-    let (index, rest) = XattrIndex::split_name(name)?;
-    match index {
-        XattrIndex::POSIX_ACL_ACCESS | XattrIndex::POSIX_ACL_DEFAULT => {
-            let entries = acl_decode_xattr(value).ok()?;
-            Some((index, rest, Cow::Owned(acl_encode_disk(&entries))))
-        }
-        XattrIndex::USER | XattrIndex::TRUSTED | XattrIndex::SECURITY => {
-            Some((index, rest, Cow::Borrowed(value)))
-        }
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keeps_what_ext4_shows() {
-        assert!(on_disk(b"btrfs.compression", b"zstd").is_none());
-        assert!(on_disk(b"system.nfs4_acl", b"").is_none());
-        let (index, rest, _) = on_disk(b"security.capability", b"x").unwrap();
-        assert_eq!((index, rest), (XattrIndex::SECURITY, &b"capability"[..]));
     }
 }

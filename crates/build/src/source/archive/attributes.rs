@@ -1,13 +1,21 @@
 //! The extended attributes of an entry: `SCHILY.xattr.*`, `LIBARCHIVE.xattr.*`, `SCHILY.acl.*`, `RHT.security.selinux`.
 
+use std::io;
+
 use uext4_ondisk::{XattrIndex, XattrList, XattrOwnedValue, acl_encode_disk};
 
 use super::acl_text;
 use super::pax::Records;
-use crate::source::xattrs::on_disk;
+use crate::xattrs::on_disk;
+
+/// Bytes of attributes that the largest inode and a block hold.
+const BYTES_MAX: usize = 8192;
 
 /// The attributes that records give, and what of them has no place in ext4.
-pub(crate) fn from_records(records: &Records) -> (Option<XattrList>, Vec<String>) {
+///
+/// # Errors
+/// More of them than any image holds.
+pub(crate) fn from_records(records: &Records) -> io::Result<(Option<XattrList>, Vec<String>)> {
     let (mut list, mut refused) = (XattrList::default(), Vec::new());
     // In this order, later ones count more.
     for (key, value) in records.iter() {
@@ -56,7 +64,12 @@ pub(crate) fn from_records(records: &Records) -> (Option<XattrList>, Vec<String>
             set(&mut list, &mut refused, name, value);
         }
     }
-    ((!list.is_empty()).then_some(list), refused)
+    match list.encoded_size() {
+        bytes if bytes > BYTES_MAX => Err(io::Error::other(format!(
+            "extended attributes of {bytes} bytes do not fit an inode and a block"
+        ))),
+        _ => Ok(((!list.is_empty()).then_some(list), refused)),
+    }
 }
 
 fn set(list: &mut XattrList, refused: &mut Vec<String>, name: &[u8], value: &[u8]) {
@@ -134,7 +147,7 @@ mod tests {
             bytes.push(b'\n');
             records.add(&bytes).unwrap();
         }
-        from_records(&records)
+        from_records(&records).unwrap()
     }
 
     fn value(list: &XattrList, index: XattrIndex, name: &[u8]) -> Vec<u8> {
@@ -166,6 +179,18 @@ mod tests {
         assert!(!value(&list, XattrIndex::POSIX_ACL_ACCESS, b"").is_empty());
         assert_eq!(refused, ["system.nfs4_acl"]);
         assert!(found(&[("path", b"x")]).0.is_none());
+    }
+
+    #[test]
+    fn no_more_than_an_image_holds() {
+        let value = vec![b'v'; 9000];
+        let len = value.len() + "9000 SCHILY.xattr.user.a=\n".len();
+        let mut record = format!("{len} SCHILY.xattr.user.a=").into_bytes();
+        record.extend([&value[..], b"\n"].concat());
+        let mut records = Records::default();
+        records.add(&record).unwrap();
+        let error = from_records(&records).unwrap_err().to_string();
+        assert!(error.contains("do not fit"), "{error}");
     }
 
     #[test]

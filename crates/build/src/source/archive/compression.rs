@@ -2,12 +2,14 @@
 
 use std::io::{self, BufRead, Read};
 
+use flate2::bufread::GzDecoder;
+
 /// How a stream is compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Compression {
     /// Not at all.
     Plain,
-    /// RFC 1952, any number of members.
+    /// RFC 1952, any number of members, and zeros after them, as tapes have them.
     Gzip,
     /// RFC 8878, any number of frames.
     Zstd,
@@ -55,7 +57,7 @@ impl Compression {
     ) -> io::Result<Box<dyn Read + Send + 'r>> {
         Ok(match self {
             Compression::Plain => Box::new(input),
-            Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(input)),
+            Compression::Gzip => Box::new(Members(Some(GzDecoder::new(input)))),
             Compression::Zstd => {
                 let mut decoder = zstd::Decoder::with_buffer(input)?;
                 decoder.window_log_max(WINDOW_LOG_MAX)?;
@@ -70,6 +72,46 @@ impl Compression {
             }
             Compression::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(input)),
         })
+    }
+}
+
+/// The members of a gzip stream; `None` after the last.
+struct Members<R>(Option<GzDecoder<R>>);
+
+impl<R: BufRead> Read for Members<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.0 {
+            let n = member.read(bytes)?;
+            if n > 0 || bytes.is_empty() {
+                return Ok(n);
+            }
+            let rest = self.0.take().map(GzDecoder::into_inner);
+            self.0 = rest.map(after_zeros).transpose()?.flatten();
+        }
+        Ok(0)
+    }
+}
+
+/// The member after zeros, which are allowed at the end only; `None` at the end.
+fn after_zeros<R: BufRead>(mut input: R) -> io::Result<Option<GzDecoder<R>>> {
+    let mut zeros = false;
+    loop {
+        let buffer = input.fill_buf()?;
+        let len = buffer.len();
+        if len == 0 {
+            return Ok(None);
+        }
+        match buffer.iter().position(|byte| *byte != 0) {
+            Some(0) if !zeros => return Ok(Some(GzDecoder::new(input))),
+            Some(_) => {
+                let what = "other bytes follow the zeros at the end of a gzip stream";
+                return Err(io::Error::other(what));
+            }
+            None => {
+                zeros = true;
+                input.consume(len);
+            }
+        }
     }
 }
 

@@ -4,7 +4,6 @@
 //! specification 1.2, "Combined Image JSON + Filesystem Changeset Format".
 
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -13,7 +12,8 @@ use serde::Deserialize;
 
 use super::digest::{Digest, Digested};
 use super::layer::{Content, Layer};
-use super::part::Part;
+use super::part::{Holes, Part};
+use crate::progress::Progress;
 
 /// Bytes of a manifest or an index: what is larger is none.
 const JSON_MAX: u64 = 16 << 20;
@@ -38,12 +38,14 @@ pub(crate) enum Place {
 }
 
 /// Which image is meant, of several.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Wanted<'a> {
     pub tag: Option<&'a str>,
     pub digest: Option<&'a str>,
     /// `os/architecture` or `os/architecture/variant`; that of this machine unless given.
     pub platform: Option<&'a str>,
+    /// Whether to give up is asked before each index.
+    pub progress: Option<&'a dyn Progress>,
 }
 
 /// A layer that is to be read.
@@ -84,13 +86,13 @@ impl Blobs {
         let mut files = HashMap::new();
         for entry in &layer.entries {
             let place = match &entry.content {
-                // One with holes is read as nothing else is: no writer of images packs any.
-                Content::Regular {
-                    segments: Some(_), ..
-                } => continue,
-                Content::Regular { at, .. } => {
-                    let (at, len) = at.map_or((0, 0), |at| (at, entry.attributes.size));
-                    Place::Data(Part::new(layer.store.clone()?, at, len))
+                Content::Regular { at, segments } => {
+                    let part =
+                        Part::new(layer.store.clone()?, at.unwrap_or(0), entry.attributes.size);
+                    Place::Data(match segments {
+                        Some(segments) => part.with_holes(Holes::between(segments.clone())),
+                        None => part,
+                    })
                 }
                 Content::HardLink(target) | Content::Symlink(target) => Place::Link(target.clone()),
                 _ => continue,
@@ -114,13 +116,10 @@ impl Blobs {
     fn open(&self, path: &str) -> io::Result<Part> {
         let missing = || wrong(format!("{path} is missing"));
         match self {
-            Blobs::Directory(dir) => {
-                let file = File::open(dir.join(path)).map_err(|e| match e.kind() {
-                    io::ErrorKind::NotFound => missing(),
-                    _ => wrong(format!("{path}: {e}")),
-                })?;
-                Part::whole(file)
-            }
+            Blobs::Directory(dir) => Part::of_path(dir.join(path)).map_err(|e| match e.kind() {
+                io::ErrorKind::NotFound => missing(),
+                _ => wrong(format!("{path}: {e}")),
+            }),
             Blobs::Archive(files) => {
                 let mut at = path.as_bytes().to_vec();
                 // Older archives have links to layers that images share.
@@ -174,7 +173,7 @@ impl Blobs {
             )));
         }
         let part = self.open(&digest.path())?;
-        let (len, said) = (part.end - part.at, descriptor.size());
+        let (len, said) = (part.len, descriptor.size());
         if len != said {
             return Err(wrong(format!("layer {digest} has {len} bytes, not {said}")));
         }
@@ -247,7 +246,7 @@ impl Blobs {
                         "more than {INDEXES_MAX} manifests are named"
                     )));
                 }
-                let inner = self.index(&descriptor)?;
+                let inner = self.index(&descriptor, wanted)?;
                 let images = inner.manifests().iter().filter(|d| is_image(d));
                 left.extend(images.cloned());
             }
@@ -267,7 +266,7 @@ impl Blobs {
         if depth == DEPTH_MAX {
             return Err(wrong("indexes name each other without end"));
         }
-        let inner = self.index(found)?;
+        let inner = self.index(found, wanted)?;
         let wanted = Wanted {
             digest: None,
             ..wanted.clone()
@@ -275,7 +274,10 @@ impl Blobs {
         self.select(inner.manifests(), &wanted, depth + 1)
     }
 
-    fn index(&self, descriptor: &Descriptor) -> io::Result<ImageIndex> {
+    fn index(&self, descriptor: &Descriptor, wanted: &Wanted<'_>) -> io::Result<ImageIndex> {
+        if wanted.progress.is_some_and(Progress::is_cancelled) {
+            return Err(wrong("given up"));
+        }
         let digest = digest_of(descriptor)?;
         self.json(&digest.path(), Some(&digest))
     }

@@ -1,6 +1,6 @@
 //! An archive that was read: what its headers say, and where the data of its files is.
 
-use std::fs::File;
+use std::collections::HashSet;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,10 +12,11 @@ use super::attributes;
 use super::compression::Compression;
 use super::digest::{Digest, Digested};
 use super::members::{Member, Members};
-use super::part::Part;
-use super::spool::Spool;
+use super::numbers::or_zero;
+use super::part::{Part, Store};
+use super::spool::{Spool, SpoolError};
 use super::stream::{Counted, Limit, Place};
-use crate::error::{MkfsError, Result};
+use crate::error::{MkfsError, Result, shown_name};
 use crate::progress::{Progress, go_on};
 use crate::tree::{Attributes, Segment};
 
@@ -23,10 +24,12 @@ use crate::tree::{Attributes, Segment};
 const BUFFER: usize = 1 << 20;
 /// Longest name that a directory can hold.
 const NAME_MAX: usize = 255;
-/// Longest path of an entry.
-const PATH_MAX: usize = 1 << 16;
+/// Longest path of an entry, which is what system calls take.
+const PATH_MAX: usize = 4095;
 /// Longest target of a symbolic link.
 const TARGET_MAX: usize = 4095;
+/// Warnings that are kept of one archive.
+const WARNINGS_MAX: usize = 1000;
 
 /// What an entry is.
 #[derive(Debug)]
@@ -53,7 +56,8 @@ pub(crate) struct Entry {
     pub path: Vec<u8>,
     pub content: Content,
     pub attributes: Attributes,
-    pub xattrs: Option<XattrList>,
+    /// Shared by all entries with the same.
+    pub xattrs: Option<Arc<XattrList>>,
 }
 
 /// An archive that was read.
@@ -63,7 +67,7 @@ pub(crate) struct Layer {
     pub name: String,
     pub entries: Vec<Entry>,
     /// Where the data of files is; `None` without any.
-    pub store: Option<Arc<File>>,
+    pub store: Option<Store>,
     pub warnings: Vec<String>,
 }
 
@@ -86,7 +90,8 @@ pub(crate) enum LayerInput {
 }
 
 impl Layer {
-    /// Reads an archive, compressed or not. `name` is for messages; `digest` what its bytes must have.
+    /// Reads an archive, compressed or not. `name` is for messages; `digest` what its bytes must have. Data goes to `spool`, which
+    /// is made if it is needed.
     ///
     /// # Errors
     /// [`MkfsError::Archive`] names layer, entry and offset.
@@ -95,20 +100,38 @@ impl Layer {
         input: LayerInput,
         digest: Option<&Digest>,
         reading: &Reading<'_>,
+        spool: &mut Option<Spool>,
     ) -> Result<Layer> {
-        let fail = |e: io::Error| MkfsError::archive(name, None, 0, e);
+        let fail = |e: io::Error| failed(name, None, 0, e);
         let (stream, part): (Box<dyn Read + Send>, _) = match input {
             LayerInput::Part(part) => (Box::new(part.clone()), Some(part)),
             LayerInput::Stream(stream) => (stream, None),
         };
         let mut digested = Digested::new(stream, digest);
         let (compression, input) = Compression::detect(&mut digested).map_err(fail)?;
-        let in_place = part.filter(|_| compression == Compression::Plain);
+        let in_place = part.filter(|part| compression == Compression::Plain && part.is_dense());
         let buffered = BufReader::with_capacity(BUFFER, input);
         let stream = compression.decode(buffered).map_err(fail)?;
-        let layer = Reader::new(name, in_place, reading)?.read(stream)?;
+        let spool = match (&in_place, spool) {
+            (Some(_), _) => None,
+            (None, Some(spool)) => Some(spool),
+            (None, none) => Some(none.insert(Spool::new_in(reading.spool).map_err(fail)?)),
+        };
+        let layer = Reader::new(name, in_place, spool, reading).read(stream);
+        let layer = layer.map_err(|e| match reading.progress.is_cancelled() {
+            true => MkfsError::Cancelled,
+            false => e,
+        })?;
         digested.finish().map_err(fail)?;
         Ok(layer)
+    }
+}
+
+/// An error with its place; that of a spool is not the archive's.
+fn failed(name: &str, entry: Option<&[u8]>, offset: u64, e: io::Error) -> MkfsError {
+    match e.downcast::<SpoolError>() {
+        Ok(SpoolError { dir, source }) => MkfsError::Spool { dir, source },
+        Err(e) => MkfsError::archive(name, entry, offset, e),
     }
 }
 
@@ -117,21 +140,22 @@ struct Reader<'a> {
     layer: Layer,
     /// A file with the bytes of the archive.
     in_place: Option<Part>,
-    spool: Option<Spool>,
+    spool: Option<&'a mut Spool>,
     reading: &'a Reading<'a>,
+    /// Extended attributes that entries have, each list once.
+    xattrs: HashSet<Arc<XattrList>>,
+    /// Warnings that are not kept.
+    unkept: u64,
 }
 
 impl<'a> Reader<'a> {
-    fn new(name: &str, in_place: Option<Part>, reading: &'a Reading<'a>) -> Result<Reader<'a>> {
-        let spool = match in_place {
-            Some(_) => None,
-            None => {
-                let spool = Spool::new_in(reading.spool);
-                let path = || reading.spool.to_owned();
-                Some(spool.map_err(|e| MkfsError::tree("make a temporary file in", path(), e))?)
-            }
-        };
-        Ok(Reader {
+    fn new(
+        name: &str,
+        in_place: Option<Part>,
+        spool: Option<&'a mut Spool>,
+        reading: &'a Reading<'a>,
+    ) -> Reader<'a> {
+        Reader {
             layer: Layer {
                 name: name.to_owned(),
                 entries: Vec::new(),
@@ -141,39 +165,43 @@ impl<'a> Reader<'a> {
             in_place,
             spool,
             reading,
-        })
+            xattrs: HashSet::new(),
+            unkept: 0,
+        }
     }
 
     fn read(mut self, stream: impl Read) -> Result<Layer> {
         let place = Place::new();
         let stream = BufReader::with_capacity(BUFFER, stream);
-        let counted = Counted::new(stream, self.reading.limit, place.clone());
+        let (limit, progress) = (self.reading.limit, self.reading.progress);
+        let counted = Counted::new(stream, limit, place.clone(), progress);
         let mut members = Members::new(counted, place);
         let name = self.layer.name.clone();
         loop {
             let member = match members.next() {
                 Ok(None) => break,
                 Ok(Some(member)) => member,
-                Err(e) => return Err(MkfsError::archive(&name, None, members.header_at(), e)),
+                Err(e) => return Err(failed(&name, None, members.header_at(), e)),
             };
             let (offset, path) = (member.offset, member.path.clone());
             self.add(member, &mut members)
-                .map_err(|e| MkfsError::archive(&name, Some(&path), offset, e))?;
+                .map_err(|e| failed(&name, Some(&path), offset, e))?;
             go_on(self.reading.progress, 1)?;
         }
         let position = members.header_at();
         members
             .finish()
-            .map_err(|e| MkfsError::archive(&name, None, position, e))?;
+            .map_err(|e| failed(&name, None, position, e))?;
         if let Some(spool) = self.spool {
-            let path = || self.reading.spool.to_owned();
-            let file = spool
-                .finish()
-                .map_err(|e| MkfsError::tree("write a temporary file in", path(), e))?;
-            self.layer.store = Some(Arc::new(file));
+            let file = spool.file().map_err(|e| failed(&name, None, position, e))?;
+            self.layer.store = Some(Store::Open(file));
         }
         if let Some(part) = self.in_place {
-            self.layer.store = Some(part.file);
+            self.layer.store = Some(part.store);
+        }
+        if self.unkept > 0 {
+            let text = format!("{name}: {} more such warnings", self.unkept);
+            self.layer.warnings.push(text);
         }
         Ok(self.layer)
     }
@@ -210,7 +238,7 @@ impl<'a> Reader<'a> {
             EntryType::Fifo => (FileType::Fifo, Content::Fifo),
             _ => {
                 let kind = (kind.as_byte() as char).escape_default();
-                let shown = String::from_utf8_lossy(&member.path).into_owned();
+                let shown = shown_name(&member.path);
                 self.warn(format!(
                     "{shown}: left out, as its type `{kind}` is unknown"
                 ));
@@ -219,11 +247,19 @@ impl<'a> Reader<'a> {
         };
         let path = normalized(&member.path)?;
         let attributes = attributes(&member, file_type)?;
-        let (xattrs, refused) = attributes::from_records(&member.records);
+        let (xattrs, refused) = attributes::from_records(&member.records)?;
         for name in refused {
-            let shown = String::from_utf8_lossy(&member.path).into_owned();
+            let (shown, name) = (shown_name(&member.path), shown_name(name.as_bytes()));
             self.warn(format!("{shown}: attribute {name} has no place in ext4"));
         }
+        let xattrs = xattrs.map(|list| match self.xattrs.get(&list) {
+            Some(same) => same.clone(),
+            None => {
+                let list = Arc::new(list);
+                self.xattrs.insert(list.clone());
+                list
+            }
+        });
         self.layer.entries.push(Entry {
             offset: member.offset,
             path,
@@ -235,9 +271,13 @@ impl<'a> Reader<'a> {
     }
 
     fn warn(&mut self, text: String) {
-        self.layer
-            .warnings
-            .push(format!("{}: {text}", self.layer.name));
+        match self.layer.warnings.len() < WARNINGS_MAX {
+            true => {
+                let text = format!("{}: {text}", self.layer.name);
+                self.layer.warnings.push(text);
+            }
+            false => self.unkept += 1,
+        }
     }
 
     /// Puts the data of a file where it can be read by position.
@@ -276,7 +316,8 @@ fn normalized(path: &[u8]) -> io::Result<Vec<u8>> {
         return wrong("the name is empty or holds a zero byte");
     }
     if path.len() > PATH_MAX {
-        return wrong("the path is too long");
+        let what = format!("the path has more than {PATH_MAX} bytes");
+        return wrong(&what);
     }
     let mut out = Vec::with_capacity(path.len());
     for name in path.split(|byte| *byte == b'/') {
@@ -295,7 +336,10 @@ fn normalized(path: &[u8]) -> io::Result<Vec<u8>> {
 }
 
 fn device(member: &Member) -> io::Result<DevNo> {
-    let (major, minor) = (member.header.device_major()?, member.header.device_minor()?);
+    let header = &member.header;
+    let bytes = header.as_bytes();
+    let major = or_zero(&bytes[329..337], header.device_major())?;
+    let minor = or_zero(&bytes[337..345], header.device_minor())?;
     match (major, minor) {
         // What the word on disk holds.
         (Some(major @ ..=0xfff), Some(minor @ ..=0xf_ffff)) => Ok(DevNo { major, minor }),
@@ -307,6 +351,7 @@ fn device(member: &Member) -> io::Result<DevNo> {
 
 fn attributes(member: &Member, file_type: FileType) -> io::Result<Attributes> {
     let (header, records) = (&member.header, &member.records);
+    let fields = header.as_old();
     let id = |record: Option<u64>, field: io::Result<u64>| {
         let id = record.map_or(field, Ok)?;
         u32::try_from(id).map_err(|_| io::Error::other(format!("the owner {id} is out of range")))
@@ -314,17 +359,17 @@ fn attributes(member: &Member, file_type: FileType) -> io::Result<Attributes> {
     let mtime = match records.time("mtime")? {
         Some(time) => time,
         // Before 1970 in the binary form.
-        None => Timestamp::new(header.mtime()? as i64, 0),
+        None => Timestamp::new(or_zero(&fields.mtime, header.mtime())? as i64, 0),
     };
     let permission = match file_type {
         // Linux has no others.
         FileType::Symlink => 0o777,
-        _ => (header.mode()? & 0o7777) as u16,
+        _ => (or_zero(&fields.mode, header.mode())? & 0o7777) as u16,
     };
     Ok(Attributes {
         mode: file_type.to_mode() | permission,
-        uid: id(records.number("uid")?, header.uid())?,
-        gid: id(records.number("gid")?, header.gid())?,
+        uid: id(records.number("uid")?, or_zero(&fields.uid, header.uid()))?,
+        gid: id(records.number("gid")?, or_zero(&fields.gid, header.gid()))?,
         size: match file_type {
             FileType::Regular => member.size,
             FileType::Symlink => member.link.len() as u64,

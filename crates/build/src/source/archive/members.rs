@@ -9,14 +9,16 @@ use std::io::{self, Read};
 
 use tar::{EntryType, Header};
 
+use super::numbers;
 use super::pax::Records;
 use super::sparse::{self, Announced, Sparse};
 use super::stream::{Counted, Place};
 
 /// Bytes of a block.
 const BLOCK: u64 = 512;
-/// Bytes of records that each member of an archive has a copy of.
-const GLOBAL_MAX: usize = 64 << 10;
+/// Bytes and number of records that hold for all members of an archive: each of them is searched for what it says.
+const GLOBAL_BYTES_MAX: usize = 64 << 10;
+const GLOBAL_RECORDS_MAX: usize = 1000;
 
 /// What the headers of a member say.
 pub(crate) struct Member {
@@ -92,7 +94,9 @@ impl<'l, R: Read> Members<'l, R> {
         let fill = std::mem::take(&mut self.fill);
         self.skip(fill)?;
         self.place.headers_begin();
-        let (mut offset, mut extended) = (self.place.position(), Extended::default());
+        let mut offset = self.place.position();
+        let mut extended = Extended::default();
+        let mut records = Records::default();
         loop {
             let Some(header) = self.header()? else {
                 return match extended.begun {
@@ -100,28 +104,26 @@ impl<'l, R: Read> Members<'l, R> {
                     true => Err(io::Error::other("an extended header has no member")),
                 };
             };
-            let size = header.entry_size()?;
+            let size = numbers::or_zero(&header.as_old().size, header.entry_size())?;
             let kind = header.entry_type();
             match kind {
                 EntryType::GNULongName => extended.name = Some(self.text(size)?),
                 EntryType::GNULongLink => extended.link = Some(self.text(size)?),
                 EntryType::XHeader => {
                     let bytes = self.bytes(size)?;
-                    extended.records.add(&bytes)?;
+                    records.add(&bytes)?;
                 }
                 EntryType::XGlobalHeader => {
                     let bytes = self.bytes(size)?;
-                    self.global.add(&bytes)?;
-                    if self.global.bytes() > GLOBAL_MAX {
-                        let what = format!("global headers have more than {GLOBAL_MAX} bytes");
-                        return Err(io::Error::other(what));
-                    }
+                    let (most, records) = (GLOBAL_BYTES_MAX, GLOBAL_RECORDS_MAX);
+                    self.global.add_global(&bytes, most, records)?;
                     if !extended.begun {
                         offset = self.place.position();
                     }
                     continue;
                 }
                 _ => {
+                    extended.records = records.with_global(&self.global);
                     let member = self.member(offset, header, extended)?;
                     self.place.data_begins();
                     return Ok(Some(member));
@@ -155,10 +157,9 @@ impl<'l, R: Read> Members<'l, R> {
         if bytes.iter().all(|byte| *byte == 0) {
             return Ok(None);
         }
-        let sum = |bytes: &[u8]| bytes.iter().map(|byte| u32::from(*byte)).sum::<u32>();
-        let expected = sum(&bytes[..148]) + sum(&bytes[156..]) + 8 * u32::from(b' ');
+        let [unsigned, signed] = numbers::checksums(bytes);
         match header.cksum() {
-            Ok(found) if found == expected => Ok(Some(header)),
+            Ok(found) if found == unsigned || found == signed => Ok(Some(header)),
             _ => Err(io::Error::other(
                 "no header of an archive, or a damaged one",
             )),
@@ -166,12 +167,11 @@ impl<'l, R: Read> Members<'l, R> {
     }
 
     fn member(&mut self, offset: u64, header: Header, extended: Extended) -> io::Result<Member> {
-        let mut records = self.global.clone();
-        records.extend(extended.records);
+        let records = extended.records;
         let kind = header.entry_type();
         let mut stored = match records.number("size")? {
             Some(size) => size,
-            None => header.entry_size()?,
+            None => numbers::or_zero(&header.as_old().size, header.entry_size())?,
         };
         // Some writers keep the length of a link's target or of a directory's list there.
         if !(kind.is_file() || kind.is_contiguous() || kind.is_gnu_sparse() || is_unknown(kind)) {

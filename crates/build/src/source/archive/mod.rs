@@ -14,6 +14,7 @@
 //! | [`compression`] | what a stream is compressed with |
 //! | [`stream`] | counting what is read, within the limit |
 //! | [`spool`] | data by position |
+//! | [`numbers`] | numbers of headers |
 //! | [`pax`] | records of extended headers |
 //! | [`sparse`] | where the data of a sparse file lies |
 //! | [`acl_text`] | access control lists as text |
@@ -32,14 +33,16 @@ mod digest;
 mod layer;
 mod members;
 mod merge;
+mod numbers;
 mod part;
 mod pax;
 mod sparse;
 mod spool;
 mod stream;
 
-pub(super) use container::{Blobs, Wanted, layout_in};
+pub(super) use container::{Blobs, LayerBlob, Wanted, layout_in};
 pub(super) use layer::{Layer, LayerInput, Reading};
 pub(super) use merge::Merge;
-pub(super) use part::Part;
+pub(super) use part::{Part, Store};
+pub(super) use spool::Spool;
 pub(super) use stream::Limit;

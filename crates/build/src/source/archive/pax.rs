@@ -1,13 +1,59 @@
 //! Records of extended headers, as pax(1) has them: `LENGTH KEY=VALUE\n`, where a value is any bytes.
 
 use std::io;
+use std::sync::Arc;
+
 use uext4_ondisk::Timestamp;
+
+/// Most records of one entry. A map of holes as GNU tar 1.14 wrote it has two for each part of a file.
+const RECORDS_MAX: usize = 1 << 20;
 
 /// Records by key; of several with one key, the last counts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Records(Vec<(Vec<u8>, Vec<u8>)>);
+pub(crate) struct Records {
+    /// Those that hold for all entries from some point on, shared by them; the others count more.
+    global: Option<Arc<List>>,
+    own: List,
+}
+
+/// Records in their order, in one buffer.
+#[derive(Clone, Debug, Default)]
+struct List {
+    bytes: Vec<u8>,
+    records: Vec<Record>,
+}
+
+/// Where a record is: its key, which the value follows.
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    key: u32,
+    value: u32,
+    end: u32,
+}
+
+impl List {
+    fn of(&self, record: &Record) -> (&[u8], &[u8]) {
+        let part = |from: u32, to: u32| &self.bytes[from as usize..to as usize];
+        (
+            part(record.key, record.value),
+            part(record.value, record.end),
+        )
+    }
+
+    fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], &[u8])> {
+        self.records.iter().map(|record| self.of(record))
+    }
+}
 
 impl Records {
+    /// These, and below them those of global headers.
+    pub fn with_global(self, global: &Records) -> Records {
+        Records {
+            global: global.global.clone(),
+            own: self.own,
+        }
+    }
+
     /// Adds those of an extended header.
     ///
     /// # Errors
@@ -15,23 +61,56 @@ impl Records {
     pub fn add(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         // Some writers fill up with zeros.
         while bytes.first().is_some_and(|byte| *byte != 0) {
-            let (record, rest) = split_record(bytes)
+            let (key, value, rest) = split_record(bytes)
                 .ok_or_else(|| io::Error::other("a record of an extended header is damaged"))?;
-            self.0.push(record);
+            if self.own.records.len() == RECORDS_MAX {
+                let what = format!("extended headers have more than {RECORDS_MAX} records");
+                return Err(io::Error::other(what));
+            }
+            let own = &mut self.own;
+            // Headers of one entry are limited, far below what the number holds.
+            let at = own.bytes.len() as u32;
+            own.bytes.extend_from_slice(key);
+            own.bytes.extend_from_slice(value);
+            own.records.push(Record {
+                key: at,
+                value: at + key.len() as u32,
+                end: own.bytes.len() as u32,
+            });
             bytes = rest;
         }
         Ok(())
     }
 
-    /// Adds those of another, which count more.
-    pub fn extend(&mut self, others: Records) {
-        self.0.extend(others.0);
+    /// Adds a global header to `self`, which has nothing but these.
+    ///
+    /// # Errors
+    /// A record that is none; more than `bytes_max` bytes or `records_max` records in all.
+    pub fn add_global(
+        &mut self,
+        bytes: &[u8],
+        bytes_max: usize,
+        records_max: usize,
+    ) -> io::Result<()> {
+        let own = self.global.take().map(|list| (*list).clone());
+        let mut all = Records {
+            global: None,
+            own: own.unwrap_or_default(),
+        };
+        all.add(bytes)?;
+        if all.own.bytes.len() > bytes_max || all.own.records.len() > records_max {
+            let what =
+                format!("global headers have more than {bytes_max} bytes or {records_max} records");
+            return Err(io::Error::other(what));
+        }
+        self.global = Some(Arc::new(all.own));
+        Ok(())
     }
 
     /// The value of a key; one that is empty takes back what was said before.
     pub fn get(&self, key: &str) -> Option<&[u8]> {
-        let found = self.0.iter().rfind(|(k, _)| k == key.as_bytes());
-        found.map(|(_, v)| &v[..]).filter(|v| !v.is_empty())
+        let found = self.iter().rfind(|(k, _)| *k == key.as_bytes());
+        found.map(|(_, v)| v).filter(|v| !v.is_empty())
     }
 
     /// The value of a key as a number.
@@ -54,14 +133,10 @@ impl Records {
             .transpose()
     }
 
-    /// Bytes that records have in a header, about.
-    pub fn bytes(&self) -> usize {
-        self.0.iter().map(|(k, v)| k.len() + v.len() + 4).sum()
-    }
-
-    /// Keys and values, first to last.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.0.iter().map(|(k, v)| (&k[..], &v[..]))
+    /// Keys and values, first to last, those of global headers before the others.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], &[u8])> {
+        let global = self.global.iter().flat_map(|list| list.iter());
+        global.chain(self.own.iter())
     }
 }
 
@@ -72,18 +147,14 @@ fn wrong(key: &str, value: &[u8]) -> io::Error {
     ))
 }
 
-type Record = (Vec<u8>, Vec<u8>);
-
-fn split_record(bytes: &[u8]) -> Option<(Record, &[u8])> {
+/// Key, value and what follows the first record.
+fn split_record(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let space = bytes.iter().take(20).position(|byte| *byte == b' ')?;
     let len = usize::try_from(number(&bytes[..space])?).ok()?;
     let (record, rest) = bytes.split_at_checked(len)?;
     let record = record.get(space + 1..)?.strip_suffix(b"\n")?;
     let equals = record.iter().position(|byte| *byte == b'=')?;
-    Some((
-        (record[..equals].to_vec(), record[equals + 1..].to_vec()),
-        rest,
-    ))
+    Some((&record[..equals], &record[equals + 1..], rest))
 }
 
 /// Decimal digits, and nothing else.

@@ -3,24 +3,46 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Bytes that are written at once.
 const BUFFER: usize = 1 << 20;
 
-/// A file without a name, to which data is added.
+/// A file without a name, to which data is added. Several archives that are read one after the other share one.
 pub(crate) struct Spool {
-    file: File,
+    dir: PathBuf,
+    file: Arc<File>,
     buffer: Vec<u8>,
     /// Bytes in the file.
     written: u64,
 }
 
+/// The directory of a spool has no room, or refuses it otherwise.
+#[derive(Debug, thiserror::Error)]
+#[error("{source}")]
+pub(crate) struct SpoolError {
+    pub dir: PathBuf,
+    pub source: io::Error,
+}
+
+impl SpoolError {
+    fn of(dir: &Path, source: io::Error) -> io::Error {
+        let dir = dir.to_owned();
+        io::Error::other(SpoolError { dir, source })
+    }
+}
+
 impl Spool {
     /// An empty one in a directory of the host. What it takes there is free again when it is closed, however this process ends.
+    ///
+    /// # Errors
+    /// [`SpoolError`], in an error of the host.
     pub fn new_in(dir: &Path) -> io::Result<Spool> {
+        let file = tempfile::tempfile_in(dir).map_err(|e| SpoolError::of(dir, e))?;
         Ok(Spool {
-            file: tempfile::tempfile_in(dir)?,
+            dir: dir.to_owned(),
+            file: Arc::new(file),
             buffer: Vec::with_capacity(BUFFER),
             written: 0,
         })
@@ -31,10 +53,18 @@ impl Spool {
         self.written + self.buffer.len() as u64
     }
 
-    /// The file, complete.
-    pub fn finish(mut self) -> io::Result<File> {
+    /// The file, with all that was added so far.
+    ///
+    /// # Errors
+    /// [`SpoolError`], in an error of the host.
+    pub fn file(&mut self) -> io::Result<Arc<File>> {
         self.flush()?;
-        Ok(self.file)
+        Ok(self.file.clone())
+    }
+
+    fn put(&self, bytes: &[u8]) -> io::Result<()> {
+        let written = self.file.write_all_at(bytes, self.written);
+        written.map_err(|e| SpoolError::of(&self.dir, e))
     }
 }
 
@@ -46,7 +76,7 @@ impl Write for Spool {
         match bytes.len() < BUFFER {
             true => self.buffer.extend_from_slice(bytes),
             false => {
-                self.file.write_all_at(bytes, self.written)?;
+                self.put(bytes)?;
                 self.written += bytes.len() as u64;
             }
         }
@@ -54,7 +84,7 @@ impl Write for Spool {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.write_all_at(&self.buffer, self.written)?;
+        self.put(&self.buffer)?;
         self.written += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
@@ -80,7 +110,7 @@ mod tests {
             spool.write_all(part).unwrap();
             at
         });
-        let file = spool.finish().unwrap();
+        let file = spool.file().unwrap();
         for (part, at) in parts.iter().zip(places) {
             let mut bytes = vec![0; part.len()];
             file.read_exact_at(&mut bytes, at).unwrap();

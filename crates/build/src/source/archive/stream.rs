@@ -5,6 +5,8 @@ use std::io::{self, Read};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::progress::Progress;
+
 /// Bytes of headers that describe one entry, long names and extended headers together.
 const HEADERS_MAX: u64 = 16 << 20;
 
@@ -72,21 +74,27 @@ pub(crate) struct Counted<'l, R> {
     input: R,
     limit: &'l Limit,
     place: Place,
+    progress: &'l dyn Progress,
 }
 
 impl<'l, R: Read> Counted<'l, R> {
     /// Counts what is read of `input`.
-    pub fn new(input: R, limit: &'l Limit, place: Place) -> Self {
+    pub fn new(input: R, limit: &'l Limit, place: Place, progress: &'l dyn Progress) -> Self {
         Counted {
             input,
             limit,
             place,
+            progress,
         }
     }
 }
 
 impl<R: Read> Read for Counted<'_, R> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        // Data of one entry may take long to read.
+        if self.progress.is_cancelled() {
+            return Err(io::Error::other("given up"));
+        }
         let n = self.input.read(bytes)?;
         self.limit.take(n as u64)?;
         let (at, end) = self.place.0.get();
@@ -104,12 +112,36 @@ impl<R: Read> Read for Counted<'_, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::progress::NoProgress;
+
+    /// Cancelled from the start.
+    struct Cancelled;
+
+    impl Progress for Cancelled {
+        fn phase(&self, _name: &str, _total: u64) {}
+        fn advance(&self, _n: u64) {}
+        fn is_cancelled(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn a_stream_ends_when_the_work_is_given_up() {
+        let limit = Limit::new(u64::MAX);
+        let mut stream = Counted::new(io::repeat(1), &limit, Place::new(), &Cancelled);
+        io::copy(&mut stream, &mut io::sink()).unwrap_err();
+    }
 
     #[test]
     fn the_limit_is_for_all_streams() {
         let limit = Limit::new(10);
         let read = |n: usize| {
-            let mut stream = Counted::new(io::repeat(1).take(n as u64), &limit, Place::new());
+            let mut stream = Counted::new(
+                io::repeat(1).take(n as u64),
+                &limit,
+                Place::new(),
+                &NoProgress,
+            );
             stream.read_to_end(&mut Vec::new())
         };
         assert_eq!(read(6).unwrap(), 6);
@@ -119,7 +151,7 @@ mod tests {
     #[test]
     fn headers_without_end_are_refused() {
         let (limit, place) = (Limit::new(u64::MAX), Place::new());
-        let mut stream = Counted::new(io::repeat(1), &limit, place.clone());
+        let mut stream = Counted::new(io::repeat(1), &limit, place.clone(), &NoProgress);
         place.headers_begin();
         io::copy(&mut stream, &mut io::sink()).unwrap_err();
         place.data_begins();

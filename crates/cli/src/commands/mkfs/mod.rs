@@ -2,14 +2,14 @@
 //!
 //! | module | holds |
 //! | --- | --- |
+//! | [`id_maps`] | what `--map-uid` and `--map-gid` take |
 //! | [`lists`] | the lists of `-E` and `-J` |
 //! | [`uuid_arg`] | what `-U` takes |
-//! | [`needed`] | the size that suffices where one does not |
 //! | [`mke2fs`] | options of mke2fs that do nothing here, or that are refused |
 
+mod id_maps;
 mod lists;
 mod mke2fs;
-mod needed;
 mod uuid_arg;
 
 use crate::bar::Bar;
@@ -17,6 +17,7 @@ use crate::size::{Extra, FsSize};
 use crate::{diagnostics, interrupt, probe, quoted, show, size};
 use anyhow::{Context, Result, bail};
 use clap::builder::{OsStringValueParser, TypedValueParser};
+use id_maps::IdMapArg;
 use lists::{Extended, Journal};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
@@ -31,6 +32,12 @@ use uuid_arg::UuidArg;
 
 /// Room for later data in an image that is filled from a tree, unless --spare says more.
 const SPARE_DEFAULT: Spare = Spare::Percent(5.0);
+
+/// Warnings that are printed.
+const WARNINGS_MAX: usize = 10;
+
+/// How the warning ends that counts those of an archive which are not kept.
+const MORE: &str = " more such warnings";
 
 /// How the warning starts that is about no file.
 const NO_JOURNAL: &str = "image has no journal";
@@ -138,6 +145,21 @@ pub struct Args {
     /// Which of several platforms' container images: linux/amd64, linux/arm/v7; that of this machine unless given
     #[arg(long, value_name = "OS/ARCH", requires = "from")]
     platform: Option<String>,
+    /// Leave out what matches, and all below it: *.pyc, /var/cache; can be repeated
+    #[arg(long, value_name = "GLOB", requires = "from")]
+    exclude: Vec<String>,
+    /// Users OUTSIDE, ... of SOURCE are INSIDE, ... of the image; `subuid` takes the ranges of the caller
+    #[arg(long, value_name = "INSIDE:OUTSIDE:COUNT", value_parser = IdMapArg::users, requires = "from", conflicts_with = "owner")]
+    map_uid: Vec<IdMapArg>,
+    /// The same for groups; with --map-uid subuid, those of the caller
+    #[arg(long, value_name = "INSIDE:OUTSIDE:COUNT", value_parser = IdMapArg::groups, requires = "from", conflicts_with = "owner")]
+    map_gid: Vec<IdMapArg>,
+    /// Owners, permission and attributes by pattern, and files to make; or mtree(5)
+    #[arg(long, value_name = "FILE", requires = "from")]
+    manifest: Option<PathBuf>,
+    /// Labels of SELinux by path: a file_contexts
+    #[arg(long, value_name = "FILE", requires = "from")]
+    contexts: Option<PathBuf>,
     /// Owner of all files, by number, instead of the owners that they have in SOURCE
     #[arg(long, value_name = "UID:GID", value_parser = lists::owner, requires = "from")]
     owner: Option<(u32, u32)>,
@@ -180,6 +202,16 @@ impl Args {
     }
 }
 
+/// What lines of a manifest are.
+const MANIFEST: &str = "Lines of a manifest, of which later ones count more:\n  \
+    /etc/shadow mode=640 gid=42                  a path from the root of the image\n  \
+    *.sh mode=755                                names at any depth\n  \
+    /usr/bin/ping xattr.security.capability=0x0100...  text, or bytes after 0x\n  \
+    /dev/null type=char major=1 minor=3 mode=666 also block, fifo, dir, file, link\n  \
+    /etc/motd type=file contents=motd.txt        a file of the host\n  \
+    /bin type=link target=usr/bin\n\
+    With #mtree as its first line it is in the format of mtree(5).";
+
 const EXAMPLES: &str = "Examples:\n  \
     uext4 mkfs disk.img 4G                        an empty image\n  \
     uext4 mkfs root.img --from rootfs --spare 1G  a directory, and room for a GiB\n  \
@@ -210,6 +242,7 @@ fn long_help() -> String {
          use of them. A directory with more names than two levels of a hash tree hold\n\
          needs large_dir. mmp, encrypt, casefold, bigalloc, quota and journal_dev\n\
          can't be made.\n\n\
+         {MANIFEST}\n\n\
          {EXAMPLES}"
     )
 }
@@ -260,12 +293,13 @@ pub fn run(args: &Args) -> Result<()> {
         }
     }
     let options = options(args)?;
-    let failed = |e: MkfsError| match needed::needed(&options, &e) {
-        Some(size) => anyhow::anyhow!(
-            "{:#}; --size {size} suffices",
-            diagnostics::making(&args.image, e)
+    let failed = |e: MkfsError| match e {
+        MkfsError::TooSmall { source, suffices } => anyhow::anyhow!(
+            "{:#}; --size {}K suffices",
+            diagnostics::making(&args.image, *source),
+            suffices / 1024
         ),
-        None => diagnostics::making(&args.image, e),
+        e => diagnostics::making(&args.image, e),
     };
     if args.dry_run {
         let sb = plan_mkfs(&options, &uext4::NoProgress).map_err(failed)?;
@@ -279,7 +313,10 @@ pub fn run(args: &Args) -> Result<()> {
     let made = uext4::mkfs(&args.image, &options.clone().into(), &bar);
     drop(bar);
     let report = made.map_err(|e| {
-        let is_full = matches!(e, MkfsError::NoSpace { .. } | MkfsError::NoInodes { .. });
+        let is_full = matches!(
+            e,
+            MkfsError::NoSpace { .. } | MkfsError::NoInodes { .. } | MkfsError::TooSmall { .. }
+        );
         match is_full && !args.from.is_empty() && args.asked_size().is_none() && there {
             true => anyhow::anyhow!(
                 "{:#}; that is the size of what is there, and --spare 5% takes one that fits",
@@ -288,10 +325,7 @@ pub fn run(args: &Args) -> Result<()> {
             false => failed(e),
         }
     })?;
-    let is_shown = |warning: &&String| !(args.quiet && warning.starts_with(NO_JOURNAL));
-    for warning in report.warnings.iter().filter(is_shown) {
-        show::warn(format_args!("warning: {warning}"));
-    }
+    warn(args, &report);
     if args.quiet && !args.json {
         return Ok(());
     }
@@ -299,6 +333,24 @@ pub fn run(args: &Args) -> Result<()> {
     match args.verbose {
         true => print_superblock(&args.image),
         false => Ok(()),
+    }
+}
+
+/// Prints the first warnings, and how many there are besides.
+fn warn(args: &Args, report: &MkfsReport) {
+    let is_shown = |warning: &&String| !(args.quiet && warning.starts_with(NO_JOURNAL));
+    let shown = report.warnings.iter().filter(is_shown);
+    // Of one archive, no more than some are kept, and the number of the others.
+    let (counts, warnings): (Vec<&String>, Vec<&String>) =
+        shown.partition(|warning| warning.ends_with(MORE));
+    for list in [warnings, counts] {
+        for warning in list.iter().take(WARNINGS_MAX) {
+            show::warn(format_args!("warning: {warning}"));
+        }
+        if let Some(more) = list.len().checked_sub(WARNINGS_MAX + 1) {
+            let more = more + 1;
+            show::warn(format_args!("warning: {more} more, which --json lists"));
+        }
     }
 }
 
@@ -352,12 +404,17 @@ fn options(args: &Args) -> Result<BuildOptions> {
         label: args.label.clone(),
         from: args.from.clone(),
         platform: args.platform.clone(),
+        exclude: args.exclude.clone(),
+        manifest: args.manifest.clone(),
+        contexts: args.contexts.clone(),
         owner: args.owner,
         threads: args.threads,
         preallocate: args.preallocate,
         blocks_per_group: args.blocks_per_group,
         reserved_percent: args.reserved,
         last_mounted: args.last_mounted.clone(),
+        find_size: true,
+        spool: Some(directory_of(&args.image).to_owned()),
         spare: match (args.compact, args.spare) {
             (true, _) => Spare::Compact,
             (false, None) => SPARE_DEFAULT,
@@ -376,6 +433,7 @@ fn options(args: &Args) -> Result<BuildOptions> {
     if let Some(list) = &args.usage {
         options.set_usage(list).map_err(failed)?;
     }
+    id_maps::apply(&args.map_uid, &args.map_gid, &mut options).map_err(failed)?;
     let narrow = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
     options.block_size = args.block_size.map_or(options.block_size, narrow);
     options.inode_ratio = args.inode_ratio.map_or(options.inode_ratio, narrow);
@@ -402,6 +460,12 @@ fn options(args: &Args) -> Result<BuildOptions> {
         options.time = Some(time?);
     }
     Ok(options)
+}
+
+/// The directory that the image is in.
+fn directory_of(image: &Path) -> &Path {
+    let dir = image.parent().filter(|dir| !dir.as_os_str().is_empty());
+    dir.unwrap_or(Path::new("."))
 }
 
 /// The size that was asked for, or that of what is there, unless it is to follow from the tree.

@@ -7,23 +7,35 @@
 //! Names are looked up as a process with this root would: symbolic links on the way to a name are followed inside the tree,
 //! and no `..` in them leads out of it.
 //!
+//! | module | holds |
+//! | --- | --- |
+//! | [`finish`] | the tree that results |
+//! | [`make`] | files of a manifest |
+//!
 //! Source: the image specification of the OCI, "Image Layer Filesystem Changeset".
+
+mod finish;
+mod make;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
+use std::sync::Arc;
 
 use uext4_ondisk::{DevNo, Timestamp, XattrList};
 
-use super::layer::{Content, Entry, Layer};
-use crate::error::{MkfsError, Result};
+use crate::error::{MkfsError, Result, shown_name as shown};
+use crate::progress::Progress;
+use crate::source::archive::layer::{Content, Entry, Layer};
 use crate::source::data::{Merged, Origin};
 use crate::source::{Data, Scan};
-use crate::tree::{Attributes, Bytes, Kind, Node, NodeId, Segment, Tree, directory};
+use crate::tree::{Attributes, Header, Kind, NodeId, Segment, directory};
 
 /// The set-group-id bit.
 const SET_GID: u16 = 0o2000;
 /// Symbolic links on the way to a name.
 const LINKS_MAX: u32 = 40;
+/// Directories that no entry describes: so many, and two for each entry. A path of 4 KiB may need 2000.
+const IMPLICIT_MAX: u64 = 100_000;
 /// Front of names that hide.
 const WHITEOUT: &[u8] = b".wh.";
 /// The name that hides all of lower layers in its directory.
@@ -52,7 +64,20 @@ struct Name {
 struct Merging {
     what: What,
     attributes: Attributes,
-    xattrs: Option<XattrList>,
+    xattrs: Option<Arc<XattrList>>,
+    /// The entry of an archive that describes it.
+    header: Option<Header>,
+    /// No source describes it.
+    made: bool,
+    /// The last layer of which only names are left below this directory.
+    cleared: u32,
+}
+
+/// What describes a node.
+struct Described {
+    attributes: Attributes,
+    xattrs: Option<Arc<XattrList>>,
+    header: Option<Header>,
 }
 
 /// A tree that layers are applied to.
@@ -61,6 +86,13 @@ pub(crate) struct Merge {
     /// Number of the layer that is applied.
     layer: u32,
     merged: Merged,
+    /// Names of the archives that were applied.
+    archives: Vec<String>,
+    /// Entries that were applied, and directories that none of them describes.
+    entries: u64,
+    implicit: u64,
+    /// Attributes of the tree, by what they are.
+    shared: HashMap<Arc<XattrList>, u32>,
     warnings: Vec<String>,
     /// Of directories that no layer describes.
     time: Timestamp,
@@ -73,8 +105,13 @@ fn wrong(what: impl Into<String>) -> io::Error {
     io::Error::other(what.into())
 }
 
-fn shown(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).into_owned()
+impl Merging {
+    fn describe(&mut self, described: Described) {
+        self.attributes = described.attributes;
+        self.xattrs = described.xattrs;
+        self.header = described.header;
+        self.made = false;
+    }
 }
 
 impl Merge {
@@ -85,25 +122,42 @@ impl Merge {
             nodes: Vec::new(),
             layer: 0,
             merged: Merged::default(),
+            archives: Vec::new(),
+            entries: 0,
+            implicit: 0,
+            shared: HashMap::new(),
             warnings: Vec::new(),
             time,
         };
-        merge.add_implicit(None);
+        merge.push_directory(None);
         merge
     }
 
     /// Applies an archive, below a path. With `hides`, names that start with `.wh.` hide those of the layers before.
     ///
     /// # Errors
-    /// [`MkfsError::Archive`].
-    pub fn apply(&mut self, layer: Layer, below: &[u8], hides: bool) -> Result<()> {
+    /// [`MkfsError::Archive`]; [`MkfsError::Cancelled`].
+    pub fn apply(
+        &mut self,
+        layer: Layer,
+        below: &[u8],
+        hides: bool,
+        progress: &dyn Progress,
+    ) -> Result<()> {
         self.layer += 1;
         let store = layer.store.map(|file| self.merged.add_store(file));
         self.warnings.extend(layer.warnings);
+        let archive = self.archives.len() as u32;
+        self.archives.push(layer.name.clone());
         for entry in layer.entries {
+            if progress.is_cancelled() {
+                return Err(MkfsError::Cancelled);
+            }
             let path = joined(below, &entry.path);
             let (offset, shown_path) = (entry.offset, entry.path.clone());
-            self.add(entry, below, &path, store, hides)
+            let source = (archive, store);
+            self.entries += 1;
+            self.add(entry, below, &path, source, hides)
                 .map_err(|e| MkfsError::archive(&layer.name, Some(&shown_path), offset, e))?;
         }
         Ok(())
@@ -151,14 +205,16 @@ impl Merge {
                 Kind::Other => What::Other,
             };
             let xattrs = node.xattrs.map(|i| tree.xattrs[i as usize].clone());
+            let described = Described {
+                attributes: node.attributes,
+                xattrs: xattrs.map(Arc::new),
+                header: None,
+            };
             if id == NodeId::ROOT {
-                self.describe(&path, node.attributes, xattrs)
-                    .map_err(fail)?;
+                self.describe(&path, described).map_err(fail)?;
                 continue;
             }
-            let at = self
-                .put(&path, what, node.attributes, xattrs)
-                .map_err(fail)?;
+            let at = self.put(&path, what, described).map_err(fail)?;
             made.insert(id, at);
         }
         self.merged.hosts.push((tree, root));
@@ -170,12 +226,20 @@ impl Merge {
         entry: Entry,
         below: &[u8],
         path: &[u8],
-        store: Option<u32>,
+        (archive, store): (u32, Option<u32>),
         hides: bool,
     ) -> io::Result<()> {
+        let described = Described {
+            attributes: entry.attributes,
+            xattrs: entry.xattrs,
+            header: Some(Header {
+                layer: archive,
+                offset: entry.offset,
+            }),
+        };
         if entry.path.is_empty() {
             return match entry.content {
-                Content::Directory => self.describe(below, entry.attributes, entry.xattrs),
+                Content::Directory => self.describe(below, described),
                 _ => Err(wrong("the root must be a directory")),
             };
         }
@@ -209,21 +273,15 @@ impl Merge {
             Content::Device(device) => What::Device(device),
             Content::Fifo => What::Other,
         };
-        self.put(path, what, entry.attributes, entry.xattrs)?;
+        self.put(path, what, described)?;
         Ok(())
     }
 
     /// Gives the directory that a source is put into its attributes.
-    fn describe(
-        &mut self,
-        below: &[u8],
-        attributes: Attributes,
-        xattrs: Option<XattrList>,
-    ) -> io::Result<()> {
+    fn describe(&mut self, below: &[u8], described: Described) -> io::Result<()> {
         let dir = self.walk(below, true)?;
         let dir = dir.ok_or_else(|| wrong("the directory is missing"))?;
-        let node = &mut self.nodes[dir];
-        (node.attributes, node.xattrs) = (attributes, xattrs);
+        self.nodes[dir].describe(described);
         Ok(())
     }
 
@@ -262,13 +320,7 @@ impl Merge {
     }
 
     /// Puts a node in place of what has its name; a directory keeps what is in it.
-    fn put(
-        &mut self,
-        path: &[u8],
-        what: What,
-        attributes: Attributes,
-        xattrs: Option<XattrList>,
-    ) -> io::Result<usize> {
+    fn put(&mut self, path: &[u8], what: What, described: Described) -> io::Result<usize> {
         let is_dir = matches!(what, What::Directory(_));
         let dir = self.parent(path)?;
         let name = last_name(path);
@@ -283,8 +335,7 @@ impl Merge {
             && is_dir
             && matches!(self.nodes[there].what, What::Directory(_))
         {
-            let node = &mut self.nodes[there];
-            (node.attributes, node.xattrs) = (attributes, xattrs);
+            self.nodes[there].describe(described);
             if there != 0 {
                 self.insert(dir, name, there)?;
             }
@@ -295,8 +346,11 @@ impl Merge {
         }
         self.nodes.push(Merging {
             what,
-            attributes,
-            xattrs,
+            attributes: described.attributes,
+            xattrs: described.xattrs,
+            header: described.header,
+            made: false,
+            cleared: 0,
         });
         let node = self.nodes.len() - 1;
         self.insert(dir, name, node)?;
@@ -344,12 +398,16 @@ impl Merge {
         Ok(())
     }
 
-    /// Removes names of lower layers below a directory.
+    /// Removes names of lower layers below a directory: once for each layer, as this one adds no more of them there.
     fn remove_lower(&mut self, dir: usize) {
         let layer = self.layer;
         let mut dirs = vec![dir];
         while let Some(dir) = dirs.pop() {
-            if let What::Directory(names) = &mut self.nodes[dir].what {
+            let node = &mut self.nodes[dir];
+            if std::mem::replace(&mut node.cleared, layer) == layer {
+                continue;
+            }
+            if let What::Directory(names) = &mut node.what {
                 names.retain(|_, name| name.layer == layer);
                 dirs.extend(names.values().map(|name| name.node));
             }
@@ -390,7 +448,7 @@ impl Merge {
                 }
                 None if !make => return Ok(None),
                 None => {
-                    let node = self.add_implicit(Some(dir));
+                    let node = self.add_implicit(dir)?;
                     self.insert(dir, &name, node)?;
                     node
                 }
@@ -417,8 +475,21 @@ impl Merge {
         Ok(above.last().copied())
     }
 
-    /// A directory that no layer describes, as mkdir(2) by root makes it: it takes the group of one with the set-group-id bit, and the bit.
-    fn add_implicit(&mut self, above: Option<usize>) -> usize {
+    /// A directory that no layer describes.
+    ///
+    /// # Errors
+    /// There are too many.
+    fn add_implicit(&mut self, above: usize) -> io::Result<usize> {
+        self.implicit += 1;
+        if self.implicit > IMPLICIT_MAX + 2 * self.entries {
+            let what = "paths lead through more directories without an entry than are allowed";
+            return Err(wrong(format!("{what}: {}", self.implicit - 1)));
+        }
+        Ok(self.push_directory(Some(above)))
+    }
+
+    /// A directory as mkdir(2) by root makes it: it takes the group of one with the set-group-id bit, and the bit.
+    fn push_directory(&mut self, above: Option<usize>) -> usize {
         let mut attributes = directory(0o755, self.time).attributes;
         if let Some(above) = above.map(|above| self.nodes[above].attributes)
             && above.mode & SET_GID != 0
@@ -430,99 +501,11 @@ impl Merge {
             what: What::Directory(BTreeMap::new()),
             attributes,
             xattrs: None,
+            header: None,
+            made: true,
+            cleared: 0,
         });
         self.nodes.len() - 1
-    }
-
-    /// The tree, in the order that a directory of the host is read in: level by level, by name.
-    pub fn finish(mut self, root: std::path::PathBuf) -> Result<Scan> {
-        let mut tree = Tree::at(root);
-        tree.warnings = std::mem::take(&mut self.warnings);
-        let mut ids: HashMap<usize, NodeId> = HashMap::new();
-        let mut level = vec![(0, self.place(&mut tree, 0, NodeId::ROOT, Bytes::default()))];
-        while !level.is_empty() {
-            let mut next = Vec::new();
-            for (dir, id) in level {
-                let What::Directory(names) =
-                    std::mem::replace(&mut self.nodes[dir].what, What::Other)
-                else {
-                    continue;
-                };
-                let first = tree.entries.len() as u32;
-                for (name, found) in names {
-                    let name = tree.push_bytes(&name);
-                    let is_dir = matches!(self.nodes[found.node].what, What::Directory(_));
-                    let node = match ids.get(&found.node) {
-                        Some(node) => {
-                            tree.nodes[node.at()].links += 1;
-                            tree.hard_links += 1;
-                            *node
-                        }
-                        None => {
-                            let node = self.place(&mut tree, found.node, id, name);
-                            ids.insert(found.node, node);
-                            node
-                        }
-                    };
-                    if is_dir {
-                        tree.nodes[id.at()].links += 1;
-                        next.push((found.node, node));
-                    }
-                    tree.entries.push(crate::tree::Entry { name, node });
-                }
-                let last = u32::try_from(tree.entries.len());
-                let last = last.map_err(|_| {
-                    MkfsError::unfit(tree.root.clone(), "more than 4294967295 names")
-                })?;
-                tree.nodes[id.at()].kind = Kind::Directory(first..last);
-            }
-            level = next;
-        }
-        Ok(Scan {
-            tree,
-            data: Data::Merged(self.merged),
-        })
-    }
-
-    /// Makes a node of the tree.
-    fn place(&mut self, tree: &mut Tree, at: usize, parent: NodeId, name: Bytes) -> NodeId {
-        let id = NodeId(tree.nodes.len() as u32);
-        let merging = &mut self.nodes[at];
-        let mut from = Origin::Empty;
-        let (kind, links) = match &merging.what {
-            What::Directory(_) => (Kind::Directory(0..0), 0),
-            What::Regular { origin, segments } => {
-                from = *origin;
-                let range = segments.as_ref().map(|segments| {
-                    let first = tree.segments.len() as u32;
-                    tree.segments.extend(segments);
-                    let mut bytes = 0;
-                    for segment in segments {
-                        self.merged.before.push(bytes);
-                        bytes += segment.end - segment.start;
-                    }
-                    first..tree.segments.len() as u32
-                });
-                (Kind::Regular(range), 1)
-            }
-            What::Symlink(target) => (Kind::Symlink(tree.push_bytes(target)), 1),
-            What::Device(device) => (Kind::Device(*device), 1),
-            What::Other => (Kind::Other, 1),
-        };
-        let xattrs = merging.xattrs.take().map(|list| {
-            tree.xattrs.push(list);
-            tree.xattrs.len() as u32 - 1
-        });
-        tree.nodes.push(Node {
-            kind,
-            attributes: merging.attributes,
-            links,
-            parent,
-            name,
-            xattrs,
-        });
-        self.merged.origins.push(from);
-        id
     }
 }
 
