@@ -9,7 +9,8 @@ use uext4_ondisk::{
 use super::contexts::Contexts;
 use super::globs::Builder;
 use super::id_map::IdMap;
-use super::manifest::{Manifest, Rule, Target};
+use super::manifest::Manifest;
+use super::rule::{Rule, Target};
 use super::xattr_lists::XattrLists;
 use crate::error::{MkfsError, Result, shown_name};
 use crate::options::MkfsOptions;

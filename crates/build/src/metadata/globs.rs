@@ -127,7 +127,7 @@ impl Excluded {
     /// By the patterns of an option.
     ///
     /// # Errors
-    /// [`MkfsError::Option`]: text that is no pattern.
+    /// [`MkfsError::Option`]: text that is not a pattern.
     pub fn new(patterns: &[String]) -> Result<Excluded> {
         if patterns.is_empty() {
             return Ok(Excluded(None));

@@ -8,7 +8,8 @@
 //! | --- | --- |
 //! | [`globs`] | patterns of paths and names |
 //! | [`id_map`] | owners of the host and of the image |
-//! | [`manifest`], [`mtree`] | attributes of files, in the two formats of a manifest |
+//! | [`rule`] | what a line of a manifest says |
+//! | [`manifest`], [`mtree`] | lines, in the two formats of a manifest |
 //! | [`contexts`] | labels of SELinux |
 //! | [`xattr_lists`] | changing extended attributes of a tree |
 
@@ -24,12 +25,14 @@ mod globs;
 mod id_map;
 mod manifest;
 mod mtree;
+mod rule;
 mod xattr_lists;
 
 pub(crate) use apply::describe;
 pub(crate) use globs::Excluded;
 pub use id_map::subordinate_ids;
-pub(crate) use manifest::{Made, Manifest, Rule, Target};
+pub(crate) use manifest::Manifest;
+pub(crate) use rule::{Made, Rule, Target};
 
 /// All of a file or pipe of the host that an option names.
 ///

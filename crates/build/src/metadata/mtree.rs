@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use uext4_ondisk::{DevNo, Timestamp};
 
-use super::manifest::{Made, Rule, Target, Wrong, device, link_target, mode, number, path};
+use super::rule::{Made, Rule, Target, Wrong, device, link_target, mode, number, path};
 
 /// Keywords that change nothing.
 const IGNORED: [&str; 26] = [

@@ -1,11 +1,10 @@
 //! Where the data of a tree's files is.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use super::archive::Store;
 use super::files::{HostFiles, Root};
+use super::part::{Store, Stored};
 use crate::error::{MkfsError, Result};
 use crate::tree::{Kind, NodeId, Segment, Tree};
 
@@ -133,34 +132,5 @@ impl<'a> Files<'a> {
             },
             None => Ok(false),
         }
-    }
-}
-
-/// A file in a store.
-pub(crate) struct Stored<'a> {
-    pub file: &'a File,
-    /// Where its data begins.
-    pub at: u64,
-    pub size: u64,
-    pub segments: &'a [Segment],
-    /// Bytes of the data before each segment.
-    pub before: &'a [u64],
-}
-
-impl Stored<'_> {
-    /// Reads a part of it; holes are zeros.
-    pub fn read(&self, from: u64, bytes: &mut [u8]) -> std::io::Result<usize> {
-        let end = (from + bytes.len() as u64).min(self.size);
-        let len = end.saturating_sub(from) as usize;
-        bytes[..len].fill(0);
-        let first = self.segments.partition_point(|segment| segment.end <= from);
-        let parts = self.segments.iter().zip(self.before).skip(first);
-        for (segment, before) in parts.take_while(|(segment, _)| segment.start < end) {
-            let (start, stop) = (segment.start.max(from), segment.end.min(end));
-            let part = &mut bytes[(start - from) as usize..(stop - from) as usize];
-            let at = self.at + before + (start - segment.start);
-            self.file.read_exact_at(part, at)?;
-        }
-        Ok(len)
     }
 }

@@ -7,6 +7,7 @@
 //! | `read` | the sources of an image, put on top of each other |
 //! | `scan`, `open`, `xattrs`, `files` | a directory of the host |
 //! | `archive` | archives and container images |
+//! | `part` | files of the host that hold data, and parts of them |
 //! | `data` | where the data of each file is |
 
 #[cfg(not(target_os = "linux"))]
@@ -19,6 +20,8 @@ mod data;
 mod files;
 #[cfg(target_os = "linux")]
 mod open;
+#[cfg(target_os = "linux")]
+mod part;
 #[cfg(target_os = "linux")]
 mod read;
 #[cfg(target_os = "linux")]

@@ -4,8 +4,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use super::archive::{
-    Blobs, Layer, LayerBlob, LayerInput, Limit, Merge, Part, Reading, Spool, Wanted, layout_in,
+    Blobs, Layer, LayerBlob, LayerInput, Limit, Merge, Reading, Spool, Wanted, layout_in,
 };
+use super::part::Part;
 use super::scan::{Left, Scan};
 use crate::error::{MkfsError, Result};
 use crate::input::{Input, InputKind};
@@ -51,13 +52,7 @@ impl Scan {
             let scan = Scan::read_some(path, options.threads, progress, left)?;
             return Ok(Some(Scan { manifest, ..scan }));
         }
-        let streams = options.from.iter().filter(|input| is_stream(input));
-        if streams.count() > 1 {
-            return Err(MkfsError::unfit(
-                "-".into(),
-                "standard input can be read only once",
-            ));
-        }
+        check_streams(&options.from)?;
         progress.phase("scan", 0);
         let dir = options.spool.clone().unwrap_or_else(std::env::temp_dir);
         let limit = Limit::new(options.limit);
@@ -94,13 +89,24 @@ impl Scan {
     }
 }
 
+/// Refuses a second source on standard input.
+fn check_streams(inputs: &[Input]) -> Result<()> {
+    match inputs.iter().filter(|input| is_stream(input)).count() {
+        0 | 1 => Ok(()),
+        _ => Err(MkfsError::unfit(
+            "-".into(),
+            "standard input can be read only once",
+        )),
+    }
+}
+
 /// Sources that are put on top of each other.
 struct Sources<'a> {
     options: &'a MkfsOptions,
     reading: Reading<'a>,
     merge: Merge,
     excluded: &'a Excluded,
-    /// For data of archives that are no layers.
+    /// For data of archives that are not layers.
     spool: Option<Spool>,
     /// How many of the sources were container images.
     images: usize,

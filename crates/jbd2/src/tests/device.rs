@@ -1,4 +1,4 @@
-//! A device in memory that records the calls it receives, fails those it is told to, and holds others up.
+//! A device in memory that records the calls it receives, fails those that a test names, and holds others up.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use uext4_block::{BlockDevice, BlockError, BlockOp, DeviceId, MemoryDevice, forward_device};

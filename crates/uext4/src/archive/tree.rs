@@ -15,6 +15,9 @@ pub(super) struct Visited {
     node: InodeRef,
 }
 
+/// Names and values of extended attributes, in the order of names.
+pub(super) type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// A tree of an image.
 pub(super) struct Tree<'f> {
     fs: &'f Filesystem,
@@ -139,7 +142,7 @@ impl<'f> Tree<'f> {
     }
 
     /// The extended attributes, sorted by name.
-    pub fn xattrs(&self, file: &Visited) -> Result<Vec<(Vec<u8>, Vec<u8>)>, ExportError> {
+    pub fn xattrs(&self, file: &Visited) -> Result<Xattrs, ExportError> {
         let (vfs, caller) = (self.fs.vfs(), self.fs.caller());
         let read = || {
             let mut names = vfs.listxattr(caller, &file.node)?;

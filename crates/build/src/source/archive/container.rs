@@ -12,8 +12,8 @@ use serde::Deserialize;
 
 use super::digest::{Digest, Digested};
 use super::layer::{Content, Layer};
-use super::part::{Holes, Part};
 use crate::progress::Progress;
+use crate::source::part::{Holes, Part};
 
 /// Bytes of a manifest or an index: what is larger is none.
 const JSON_MAX: u64 = 16 << 20;

@@ -13,11 +13,11 @@ use super::compression::Compression;
 use super::digest::{Digest, Digested};
 use super::members::{Member, Members};
 use super::numbers::or_zero;
-use super::part::{Part, Store};
 use super::spool::{Spool, SpoolError};
 use super::stream::{Counted, Limit, Place};
 use crate::error::{MkfsError, Result, shown_name};
 use crate::progress::{Progress, go_on};
+use crate::source::part::{Part, Store};
 use crate::tree::{Attributes, Segment};
 
 /// Bytes that are read at once.
@@ -90,7 +90,7 @@ pub(crate) enum LayerInput {
 }
 
 impl Layer {
-    /// Reads an archive, compressed or not. `name` is for messages; `digest` what its bytes must have. Data goes to `spool`, which
+    /// Reads an archive, compressed or not. `name` is for messages; `digest` what its bytes must have. Data is written to `spool`, which
     /// is made if it is needed.
     ///
     /// # Errors

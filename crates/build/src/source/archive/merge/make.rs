@@ -8,8 +8,8 @@ use uext4_ondisk::FileType;
 use super::{Described, Merge, What, last_name, wrong};
 use crate::error::Result;
 use crate::metadata::{Made, Manifest, Rule, Target};
-use crate::source::archive::part::Part;
 use crate::source::data::Origin;
+use crate::source::part::Part;
 use crate::tree::directory;
 
 /// Permission of what is made, unless the manifest has it.

@@ -26,8 +26,8 @@ use uext4_ondisk::{DevNo, Timestamp, XattrList};
 use crate::error::{MkfsError, Result, shown_name as shown};
 use crate::progress::Progress;
 use crate::source::archive::layer::{Content, Entry, Layer};
-use crate::source::data::{Merged, Origin};
-use crate::source::{Data, Scan};
+use crate::source::data::{Data, Merged, Origin};
+use crate::source::scan::Scan;
 use crate::tree::{Attributes, Header, Kind, NodeId, Segment, directory};
 
 /// The set-group-id bit.

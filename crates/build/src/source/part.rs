@@ -1,4 +1,4 @@
-//! A part of a file, read from its beginning.
+//! Files of the host that hold data of archives, and parts of them.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -6,7 +6,6 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::source::data::Stored;
 use crate::tree::Segment;
 
 /// A file of the host.
@@ -53,6 +52,35 @@ impl Store {
             true => Ok(Arc::new(file)),
             false => Err(fail(io::Error::other("changed since it was first read"))),
         }
+    }
+}
+
+/// A file in a store.
+pub(crate) struct Stored<'a> {
+    pub file: &'a File,
+    /// Where its data begins.
+    pub at: u64,
+    pub size: u64,
+    pub segments: &'a [Segment],
+    /// Bytes of the data before each segment.
+    pub before: &'a [u64],
+}
+
+impl Stored<'_> {
+    /// Reads a part of it; holes are zeros.
+    pub fn read(&self, from: u64, bytes: &mut [u8]) -> std::io::Result<usize> {
+        let end = (from + bytes.len() as u64).min(self.size);
+        let len = end.saturating_sub(from) as usize;
+        bytes[..len].fill(0);
+        let first = self.segments.partition_point(|segment| segment.end <= from);
+        let parts = self.segments.iter().zip(self.before).skip(first);
+        for (segment, before) in parts.take_while(|(segment, _)| segment.start < end) {
+            let (start, stop) = (segment.start.max(from), segment.end.min(end));
+            let part = &mut bytes[(start - from) as usize..(stop - from) as usize];
+            let at = self.at + before + (start - segment.start);
+            self.file.read_exact_at(part, at)?;
+        }
+        Ok(len)
     }
 }
 
