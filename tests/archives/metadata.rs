@@ -103,7 +103,7 @@ fn what_is_excluded_is_not_even_read() {
     assert!(fs.exists("opt/usr/bin").unwrap() && !fs.exists("usr").unwrap());
     if !rustix::process::geteuid().is_root() {
         let closed = root.join("var");
-        std::fs::set_permissions(&closed, PermissionsExt::from_mode(0)).unwrap();
+        std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o0)).unwrap();
         options.exclude.push("var".into());
         opened(&options).unwrap();
         std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o700)).unwrap();

@@ -198,6 +198,7 @@ fn unescaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use uext4_ondisk::DevNo;
 
     fn rules(text: &str) -> Result<Vec<Rule>> {
         Ok(Manifest::parse("m".as_ref(), text.as_bytes())?.rules)

@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::ffi::OsString;
 use std::io::{BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use uext4::{Change, ChangeKind, Difference, ExportError, Filesystem};
 
@@ -114,7 +114,7 @@ impl Images {
     }
 }
 
-fn layer(args: &Args, images: &Images, file: &PathBuf) -> Result<ExitCode> {
+fn layer(args: &Args, images: &Images, file: &Path) -> Result<ExitCode> {
     let options = args.pack.options_for(file)?.digests(args.json);
     let bar = Bar::unless(args.quiet);
     let [old, new] = images.paths();
@@ -125,7 +125,7 @@ fn layer(args: &Args, images: &Images, file: &PathBuf) -> Result<ExitCode> {
     drop(bar);
     interrupt::check()?;
     let quiet = args.quiet || file.as_os_str() == "-";
-    export::report_of(&written?, args.json, quiet, &file.clone().into())?;
+    export::report_of(&written?, args.json, quiet, &file.into())?;
     Ok(ExitCode::SUCCESS)
 }
 
