@@ -64,7 +64,7 @@ pub fn mutant(number: u32) -> bool {
 UNITS = {"uext4_jbd2", "uext4_ext4"}
 TESTS = {
     "uext4_jbd2": [], "uext4_ext4": [], "simulate": ["--seeds", "0..12", "--minimise", "0", "--jobs", "1"], "operations": [], "model": [],
-    "crash": [], "damage": [], "fault": [], "concurrency": [], "verifier": [],
+    "crash": [], "damage": [], "fault": [], "concurrency": [], "verifier": [], "kernel": [],
 }
 # A mutant that has survived this many seconds of tests lives, and when it is tried again, this many.
 FIRST, AGAIN = 20, 120
@@ -207,14 +207,17 @@ def reach():
 
 
 def batches(tests):
-    """Tests of one program after the other, fastest first, some at a time."""
-    waiting = {}
-    for test in tests:
-        batch = waiting.setdefault(test["program"], [])
-        batch.append(test)
-        if sum(t["seconds"] for t in batch) > TOGETHER or TESTS[test["program"]]:
-            yield waiting.pop(test["program"])
-    yield from waiting.values()
+    """Tests of one program after the other, unit tests and then the fastest first, some at a time."""
+    for units in (True, False):
+        waiting = {}
+        for test in tests:
+            if (test["program"] in UNITS) != units:
+                continue
+            batch = waiting.setdefault(test["program"], [])
+            batch.append(test)
+            if sum(t["seconds"] for t in batch) > TOGETHER or TESTS[test["program"]]:
+                yield waiting.pop(test["program"])
+        yield from waiting.values()
 
 
 def attempt(mutant, programs, tests, most):
