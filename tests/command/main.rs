@@ -1,5 +1,6 @@
 //! The command: what it prints, its exit codes, what it refuses, and what it leaves on disk.
 
+mod apply;
 mod archives;
 mod command_line;
 mod completions;

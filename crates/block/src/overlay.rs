@@ -56,6 +56,33 @@ impl OverlayDevice {
         }
     }
 
+    /// Which blocks of `block_size` bytes, a power of two, differ from those of the device below, in ascending order.
+    ///
+    /// # Errors
+    /// Those of reading the device below.
+    pub fn changed(&self, block_size: u64) -> Result<Vec<u64>> {
+        let page_bytes = PAGE_BYTES as u64;
+        let mut blocks = Vec::new();
+        let mut below = vec![0; block_size as usize];
+        let mut above = vec![0; block_size as usize];
+        let pages: Vec<u64> = self.pages.read().keys().copied().collect();
+        for page in pages {
+            let (start, end) = (page * page_bytes, (page + 1) * page_bytes);
+            for block in start / block_size..end.div_ceil(block_size) {
+                let at = block * block_size;
+                if blocks.last() >= Some(&block) || at + block_size > self.len() {
+                    continue;
+                }
+                self.below.read_at(at, &mut below)?;
+                self.read_at(at, &mut above)?;
+                if below != above {
+                    blocks.push(block);
+                }
+            }
+        }
+        Ok(blocks)
+    }
+
     /// The page as the device below has it, zeros past its end.
     fn page_below(&self, page: u64) -> Result<Box<[u8; PAGE_BYTES]>> {
         let mut bytes = Box::new([0; PAGE_BYTES]);
@@ -174,6 +201,13 @@ mod tests {
         over.read_batch(&mut reads).unwrap();
         assert_eq!((&first[..], &last[..]), (&want[..5000], &want[9000..]));
         assert_eq!(below.snapshot(), vec![7; 10_000]);
+        over.write_at(0, &[7; 10]).unwrap();
+        assert_eq!(over.changed(1000).unwrap(), [4, 9]);
+        assert_eq!(
+            over.changed(4096).unwrap(),
+            [0, 1],
+            "not a whole block at the end"
+        );
         over.write_at(9_999, &[1; 2]).unwrap_err();
         over.set_len(5).unwrap_err();
     }

@@ -5,13 +5,21 @@ use anyhow::Result;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static ANY: AtomicBool = AtomicBool::new(false);
+static IS_FIRST_LAST: AtomicBool = AtomicBool::new(false);
+
+/// From now on the first failure ends the command.
+pub fn end_at_first() {
+    IS_FIRST_LAST.store(true, Ordering::Relaxed);
+}
 
 /// Reports the failure of one operand, or of one file below it, so that the command can go on with the next.
 ///
 /// # Errors
-/// The error itself, where nothing after it can be done: a signal, or output that can not be written.
+/// The error itself, where nothing after it can be done: a signal, output that can not be written, or
+/// after [`end_at_first`].
 pub fn report(e: anyhow::Error) -> Result<()> {
-    if e.is::<interrupt::Interrupted>() || diagnostics::is_of_output(&e) {
+    let is_last = IS_FIRST_LAST.load(Ordering::Relaxed);
+    if is_last || e.is::<interrupt::Interrupted>() || diagnostics::is_of_output(&e) {
         return Err(e);
     }
     count();

@@ -7,7 +7,7 @@ use anyhow::Result;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use uext4::{Caller, DeviceOptions, Filesystem, ImageOptions};
+use uext4::{Caller, DeviceOptions, Edit, Filesystem, ImageOptions};
 use uext4_mountd::{second_mount, stats};
 
 /// Where the journal of images is that have it on another device.
@@ -21,6 +21,47 @@ pub fn set_journal(device: PathBuf) {
 /// Where it is, if that was said.
 pub fn journal() -> Option<&'static Path> {
     JOURNAL.get().map(PathBuf::as_path)
+}
+
+/// The image that all commands of a script change, by its canonical path.
+static EDITED: OnceLock<(PathBuf, Filesystem)> = OnceLock::new();
+
+/// Opens an image to be changed by several commands, which find it open.
+///
+/// # Errors
+/// One that says what to do.
+pub fn edit(image: &Path) -> Result<Edit> {
+    let failed = |e: &uext4::Error| diagnostics::opening_to_write(image, e);
+    let open = |path: &Path| {
+        let device = device::open(path, &DeviceOptions::read_write());
+        device.map_err(|e| failed(&diagnostics::of_device(e)))
+    };
+    let journal = journal().map(open).transpose()?;
+    let edit = Edit::open_device(open(image)?, journal, &ImageOptions::read_write());
+    let edit = edit.map_err(|e| failed(&e))?;
+    check_writable(image, edit.fs())?;
+    let _ = EDITED.set((key(image), edit.fs().with_caller(caller())));
+    Ok(edit)
+}
+
+fn edited(key: &Path) -> Option<&'static Filesystem> {
+    let (path, fs) = EDITED.get()?;
+    (path == key).then_some(fs)
+}
+
+/// What a command makes gets the modes that the host's programs would give it.
+fn caller() -> Caller {
+    Caller::root().with_umask(mode::umask())
+}
+
+fn check_writable(image: &Path, fs: &Filesystem) -> Result<()> {
+    if fs.is_read_only() {
+        anyhow::bail!(
+            "{}: has features that can only be read; `uext4 info` lists them",
+            image.display()
+        );
+    }
+    Ok(())
 }
 
 /// An image that is open in this process.
@@ -48,7 +89,10 @@ impl Images {
         if let Some(open) = self.open.iter().find(|open| open.key == key) {
             return Ok(Arc::clone(&open.endpoint));
         }
-        let fs = open(image, write)?;
+        let fs = match edited(&key) {
+            Some(fs) => fs.clone(),
+            None => open(image, write)?,
+        };
         let endpoint = Arc::new(Image::new(self.next_id(), image.to_owned(), fs));
         self.open.push(Open {
             key,
@@ -117,6 +161,9 @@ impl Images {
     /// A device that failed.
     pub fn close(self) -> Result<()> {
         for open in self.open {
+            if edited(&open.key).is_some() {
+                continue;
+            }
             let image = open.endpoint.image().to_owned();
             let closed = open.endpoint.fs().clone().unmount();
             closed.map_err(|e| diagnostics::opening(&image, &e))?;
@@ -226,8 +273,7 @@ pub fn open(image: &Path, write: bool) -> Result<Filesystem> {
         true => open_to_write(image, &options)?,
         false => open_to_read(image, &options)?,
     };
-    // What it makes gets the modes that the host's programs would give it.
-    Ok(fs.with_caller(Caller::root().with_umask(mode::umask())))
+    Ok(fs.with_caller(caller()))
 }
 
 fn open_image(
@@ -249,12 +295,7 @@ fn open_to_write(image: &Path, options: &ImageOptions) -> Result<Filesystem> {
     }
     let fs = open_image(image, &DeviceOptions::read_write(), options);
     let fs = fs.map_err(|e| diagnostics::opening_to_write(image, &e))?;
-    if fs.is_read_only() {
-        anyhow::bail!(
-            "{}: has features that can only be read; `uext4 info` lists them",
-            image.display()
-        );
-    }
+    check_writable(image, &fs)?;
     Ok(fs)
 }
 

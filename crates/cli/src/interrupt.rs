@@ -4,12 +4,15 @@ use anyhow::Result;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// The signal that came, or zero.
 static SIGNAL: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether what was done is forgotten when the command ends early.
+static IS_FORGOTTEN: AtomicBool = AtomicBool::new(false);
 
 /// A signal within this time of the first one is the same one.
 const REPEATED: Duration = Duration::from_secs(1);
@@ -29,7 +32,10 @@ impl Interrupted {
 
 impl std::fmt::Display for Interrupted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("interrupted; what was done before is kept")
+        f.write_str(match IS_FORGOTTEN.load(Ordering::Relaxed) {
+            true => "interrupted; nothing was changed",
+            false => "interrupted; what was done before is kept",
+        })
     }
 }
 
@@ -66,6 +72,11 @@ pub fn catch() -> Result<()> {
         .name("signals".to_owned())
         .spawn(receive)?;
     Ok(())
+}
+
+/// What was done is forgotten when the command ends early.
+pub fn keeps_nothing() {
+    IS_FORGOTTEN.store(true, Ordering::Relaxed);
 }
 
 /// The signals that are ignored, as nohup(1) and a shell's background do, a bit for each.

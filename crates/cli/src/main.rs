@@ -96,6 +96,17 @@ struct Cli {
     command: Command,
 }
 
+impl Cli {
+    /// Whether options of all commands are given that are for a process, not for a command.
+    fn has_options_of_process(&self) -> bool {
+        let is_given = [self.progress, self.no_progress, self.no_glob];
+        is_given.contains(&true)
+            || self.journal.is_some()
+            || self.superblock.is_some()
+            || self.offset.is_some()
+    }
+}
+
 /// The heading of the options that every command has.
 const GLOBAL: &str = "Options of all commands";
 

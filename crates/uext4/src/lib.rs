@@ -46,6 +46,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`filesystem`], [`image_options`] | an open image; how it is opened |
+//! | [`edit`] | changes that are made together |
 //! | [`paths`], [`image_path`] | operations by path; paths |
 //! | [`mod@file`], [`open_options`] | open files; how they are opened |
 //! | [`dir`], [`read_dir`] | directories |
@@ -64,6 +65,7 @@
 mod archive;
 mod check_options;
 mod dir;
+mod edit;
 mod file;
 mod filesystem;
 mod image_options;
@@ -87,6 +89,7 @@ pub use archive::{
 };
 pub use check_options::CheckOptions;
 pub use dir::Dir;
+pub use edit::Edit;
 pub use file::File;
 pub use filesystem::Filesystem;
 pub use image_options::ImageOptions;

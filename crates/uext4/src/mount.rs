@@ -276,7 +276,7 @@ fn needs_recovery(device: &dyn BlockDevice) -> Result<bool> {
 }
 
 /// The errno of a device's error, the reason kept.
-fn device_error(e: BlockError) -> Error {
+pub(crate) fn device_error(e: BlockError) -> Error {
     let errno = e.raw_os_error().map_or(Errno::EIO, Errno);
     Error::from_source(errno, e)
 }

@@ -1,5 +1,6 @@
 //! The commands, a file for each.
 
+mod apply;
 mod bench;
 mod cat;
 mod change;
@@ -87,6 +88,7 @@ pub enum Command {
     Truncate(truncate::Args),
     Trim(trim::Args),
     Xattr(xattr::Args),
+    Apply(apply::Args),
     Check(check::Args),
     Export(export::Args),
     Diff(diff::Args),
@@ -132,6 +134,29 @@ impl Command {
         )
     }
 
+    /// Whether it changes files of an image, so that it can be one of several.
+    fn changes_files(&self) -> bool {
+        matches!(
+            self,
+            Command::Cp(_)
+                | Command::Mkdir(_)
+                | Command::Rm(_)
+                | Command::Rmdir(_)
+                | Command::Mknod(_)
+                | Command::Mkfifo(_)
+                | Command::Mv(_)
+                | Command::Ln(_)
+                | Command::Chmod(_)
+                | Command::Chown(_)
+                | Command::Chgrp(_)
+                | Command::Chattr(_)
+                | Command::Setfacl(_)
+                | Command::Touch(_)
+                | Command::Truncate(_)
+                | Command::Xattr(_)
+        )
+    }
+
     /// Does it.
     ///
     /// # Errors
@@ -140,6 +165,7 @@ impl Command {
         match self {
             Command::Check(args) => return check::run(&args),
             Command::Diff(args) => return diff::run(&args),
+            Command::Apply(args) => return apply::run(&args),
             Command::Export(args) => export::run(&args),
             Command::Mkfs(args) => mkfs::run(&args),
             Command::Info(args) => info::run(&args),

@@ -499,6 +499,15 @@ impl BlockAllocator {
         Ok(bits)
     }
 
+    /// Whether a block is free on disk.
+    ///
+    /// # Errors
+    /// A bitmap that is damaged or can't be read.
+    pub(crate) fn is_free(&self, no: GroupNo, block: u32) -> Result<bool> {
+        let bits = self.block_bits(self.volume.group(no)?)?;
+        Ok(bitmap::run_is(&bits.on_disk, block, 1, false))
+    }
+
     /// The bitmap of a group whose flag says that nothing but metadata is in it.
     fn fill_uninit_bitmap(&self, group: &Group, bytes: &mut [u8]) {
         let geometry = self.volume.geometry();

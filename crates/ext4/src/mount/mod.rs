@@ -11,6 +11,7 @@
 //! | `journal` | finding, recovering and opening the journal |
 //! | `external_journal` | a journal on a device of its own |
 //! | `fast_commit` | replaying fast commits of other systems |
+//! | `replace_blocks` | replacing blocks of an image, all or none |
 //! | `remount` | options that change while the file system is in use |
 
 mod external_journal;
@@ -18,6 +19,7 @@ pub(crate) mod fast_commit;
 mod features;
 mod journal;
 mod remount;
+mod replace_blocks;
 #[cfg(all(test, not(shuttle), not(loom)))]
 mod tests;
 

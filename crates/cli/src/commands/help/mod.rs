@@ -38,7 +38,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
         "Change",
         &[
             "cp", "mv", "rm", "mkdir", "rmdir", "ln", "mknod", "mkfifo", "touch", "truncate",
-            "chmod", "chown", "chgrp", "chattr", "setfacl", "xattr",
+            "chmod", "chown", "chgrp", "chattr", "setfacl", "xattr", "apply",
         ],
     ),
     ("Export", &["export", "diff"]),

@@ -1,0 +1,191 @@
+//! `uext4 apply`.
+
+use super::Command;
+use crate::diagnostics::Usage;
+use crate::{Cli, diagnostics, failures, images, interrupt, show};
+use anyhow::{Context, Result};
+use clap::FromArgMatches;
+use serde::Serialize;
+use std::ffi::{OsStr, OsString};
+use std::io::{Read, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Change an image by a list of commands: all of them, or none
+///
+/// Each line of SCRIPT is a command of uext4 that changes files, without `uext4`, quoted as for a shell; # begins a comment.
+/// In it :/path is a file of IMAGE, and other names are files of the host. The first command that fails ends the list.
+///
+/// What the commands change is kept in memory, and written when the last is done, as one transaction of the
+/// journal: after a failure or a crash the image has all of it or nothing. An image without a journal has no such
+/// guarantee against a crash; one whose journal is too small for the transaction is refused.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  uext4 apply disk.img changes
+  printf 'rm :/etc/motd\\ncp -a motd :/etc/' | uext4 apply disk.img -
+  uext4 apply -n disk.img changes          # tries it
+
+A script:
+  mkdir -p :/srv/app
+  cp -a build/app :/srv/app/          # from the host
+  ln -s /srv/app/app :/usr/bin/app
+  chmod 4755 :/srv/app/app
+  rm -r ':/var/cache/old files'")]
+pub struct Args {
+    /// Try the commands, and write nothing
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// Say nothing
+    #[arg(short, long)]
+    quiet: bool,
+    /// What was done as JSON
+    #[arg(long, conflicts_with = "quiet")]
+    json: bool,
+    /// The image
+    image: PathBuf,
+    /// The commands, one on each line; - for standard input
+    script: PathBuf,
+}
+
+/// A command of a script.
+struct Line {
+    number: usize,
+    command: Command,
+}
+
+#[derive(Serialize)]
+struct Json {
+    commands: usize,
+    changed_bytes: u64,
+    written: bool,
+}
+
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let lines = read(args)?;
+    interrupt::catch()?;
+    interrupt::keeps_nothing();
+    failures::end_at_first();
+    let edit = images::edit(&args.image)?;
+    let commands = lines.len();
+    for line in lines {
+        interrupt::check()?;
+        let place = || format!("{}: nothing was changed", at(args, line.number));
+        line.command.run().with_context(place)?;
+    }
+    let written = !args.dry_run;
+    let changed_bytes = match written {
+        true => edit.commit().map_err(|e| failed(args, e))?,
+        false => 0,
+    };
+    if args.json {
+        show::json(&Json {
+            commands,
+            changed_bytes,
+            written,
+        })?;
+    } else if !args.quiet {
+        let what = match written {
+            true => format!("{} changed", show::bytes(changed_bytes)),
+            false => "nothing was written".to_owned(),
+        };
+        let commands = show::count(commands as u64, "command", "commands");
+        let image = args.image.display();
+        writeln!(std::io::stdout(), "{image}: {commands}, {what}")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The changes can't be made.
+fn failed(args: &Args, e: uext4::Error) -> anyhow::Error {
+    match e.errno() {
+        uext4::Errno::ENOSPC => anyhow::anyhow!(
+            "{}: {e}; nothing was changed: use several scripts, or an image with a larger journal (`uext4 mkfs --journal-size`)",
+            args.image.display()
+        ),
+        _ => diagnostics::opening_to_write(&args.image, &e),
+    }
+}
+
+/// Where a line is, for messages.
+fn at(args: &Args, number: usize) -> String {
+    format!("{}:{number}", args.script.display())
+}
+
+/// Reads the script. All of it is examined before the first command.
+fn read(args: &Args) -> Result<Vec<Line>> {
+    let mut bytes = Vec::new();
+    let read = match args.script.as_os_str() == "-" {
+        true => std::io::stdin().read_to_end(&mut bytes),
+        false => {
+            std::fs::File::open(&args.script).and_then(|mut file| file.read_to_end(&mut bytes))
+        }
+    };
+    read.map_err(|e| anyhow::anyhow!("{}: {e}", args.script.display()))?;
+    let mut lines = Vec::new();
+    for (i, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
+        let number = i + 1;
+        let wrong = |why: String| Usage(format!("{}: {why}", at(args, number)));
+        let words = shlex::bytes::split(line)
+            .ok_or_else(|| wrong("a quotation mark or backslash has no end".to_owned()))?;
+        if !words.is_empty() {
+            let command = parse(&args.image, words).map_err(wrong)?;
+            lines.push(Line { number, command });
+        }
+    }
+    Ok(lines)
+}
+
+/// Parses a command; why it can't be one of a script.
+fn parse(image: &Path, words: Vec<Vec<u8>>) -> Result<Command, String> {
+    let name = words
+        .first()
+        .map(|name| String::from_utf8_lossy(name).into_owned());
+    let words = words.into_iter().map(|word| in_image(image, &word));
+    let words = std::iter::once(OsString::from("uext4")).chain(words);
+    let matches = super::help::command().try_get_matches_from(words);
+    let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = cli.map_err(|e| {
+        let text = e.to_string();
+        let first = text.lines().next().unwrap_or_default();
+        first.trim_start_matches("error: ").to_owned()
+    })?;
+    if cli.has_options_of_process() {
+        return Err("options of all commands are given to `uext4 apply` itself".to_owned());
+    }
+    match cli.command.changes_files() {
+        true => Ok(cli.command),
+        false => Err(format!(
+            "{} is not a command that changes files",
+            name.unwrap_or_default()
+        )),
+    }
+}
+
+/// A word with the image put in front of `:/path`, also behind `--option=`.
+fn in_image(image: &Path, word: &[u8]) -> OsString {
+    let option = match word.iter().position(|byte| *byte == b'=') {
+        Some(at) if word.starts_with(b"--") => at + 1,
+        _ => 0,
+    };
+    let (option, path) = word.split_at(option);
+    if !path.starts_with(b":/") {
+        return OsStr::from_bytes(word).to_owned();
+    }
+    OsString::from_vec([option, image.as_os_str().as_bytes(), path].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_the_image_are_completed() {
+        let put = |word: &str| in_image(Path::new("a.img"), word.as_bytes());
+        assert_eq!(put(":/etc"), "a.img:/etc");
+        assert_eq!(put("--reference=:/etc"), "--reference=a.img:/etc");
+        for other in ["etc", "x:/etc", "-a", "a=:/b", ""] {
+            assert_eq!(put(other), other);
+        }
+    }
+}
