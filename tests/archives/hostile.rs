@@ -5,7 +5,7 @@ use crate::layout::{self, Pack};
 use tar::{Builder, EntryType, Header};
 use uext4_build::Input;
 
-fn header(kind: EntryType, size: u64) -> Header {
+pub fn header(kind: EntryType, size: u64) -> Header {
     let mut header = Header::new_ustar();
     header.set_entry_type(kind);
     header.set_mode(0o644);

@@ -3,6 +3,7 @@
 mod accepted;
 mod containers;
 mod export;
+mod extremes;
 mod formats;
 mod generator;
 mod hostile;

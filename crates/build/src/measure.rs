@@ -234,10 +234,14 @@ pub(crate) fn dir_links(subdirectories: u32) -> u32 {
 
 fn check_links(options: &MkfsOptions, tree: &Tree, id: NodeId) -> Result<()> {
     let node = tree.node(id);
-    let counted = node.file_type() != FileType::Directory
-        || !options.features.ro_compat.contains(RoCompat::DIR_NLINK);
-    if counted && node.links > LINKS_MAX - 2 {
-        let what = format!("{} links are too many", node.links);
+    let most = match node.file_type() {
+        FileType::Directory if options.features.ro_compat.contains(RoCompat::DIR_NLINK) => u32::MAX,
+        // Two are its own.
+        FileType::Directory => LINKS_MAX - 2,
+        _ => LINKS_MAX,
+    };
+    if node.links > most {
+        let what = format!("{} links are more than {most}", node.links);
         return Err(tree.unfit(id, what));
     }
     Ok(())
