@@ -79,7 +79,12 @@ impl<'a> InodeEncoder<'a> {
                     inode.flags |= InodeFlags::INDEX;
                 }
             }
-            Kind::Regular(_) => self.map(&mut inode, id),
+            Kind::Regular(_) => {
+                self.map(&mut inode, id);
+                if plan.tree.fsverity.contains(&id) {
+                    inode.flags |= InodeFlags::VERITY;
+                }
+            }
             Kind::Symlink(target) if measure::is_fast_symlink(a.size) => {
                 let target = plan.tree.bytes(*target);
                 inode.i_block[..target.len()].copy_from_slice(target);

@@ -28,7 +28,7 @@
 //! | [`mapping`], [`extents`], [`blockmap`] | what names the blocks of files |
 //! | [`system`], [`place`], [`plan`] | giving places |
 //! | [`copy`], [`itable`], [`group`], [`mod@write`] | filling the device |
-//! | [`verity`] | the hash tree of dm-verity |
+//! | [`hash_tree`], [`verity`], [`fs_verity`], [`verity_files`] | trees of hashes, of dm-verity and of fs-verity |
 //! | [`parallel`] | threads |
 //! | [`progress`], [`report`], [`error`] | what the caller learns |
 #![forbid(unsafe_code)]
@@ -43,7 +43,9 @@ mod directory;
 mod error;
 mod extents;
 mod features;
+mod fs_verity;
 mod group;
+mod hash_tree;
 mod id_range;
 mod input;
 mod itable;
@@ -68,11 +70,13 @@ mod system;
 mod tree;
 mod usage;
 mod verity;
+mod verity_files;
 mod write;
 mod xattrs;
 
 pub use error::{MkfsError, Result};
 pub use features::FeatureSet;
+pub use fs_verity::FsVerityFile;
 pub use id_range::IdRange;
 pub use input::{Input, InputKind};
 #[cfg(target_os = "linux")]

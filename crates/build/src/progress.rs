@@ -4,8 +4,8 @@ use crate::error::{MkfsError, Result};
 
 /// Receives what is being done and how far it is; called from many threads.
 pub trait Progress: Sync {
-    /// A phase begins: `scan` counts entries of the tree (its total is not known, 0), `data` bytes,
-    /// `metadata` groups, `flush` nothing.
+    /// A phase begins: `scan` counts entries of the tree (its total is not known, 0), `data`, `verity` and
+    /// `fsverity` bytes, `metadata` groups, `flush` nothing.
     fn phase(&self, name: &str, total: u64);
 
     /// `n` more of the phase's units are done.

@@ -213,6 +213,13 @@ impl MkfsOptions {
         self
     }
 
+    /// Gives regular files that a pattern of the sources matches, as [`MkfsOptions::exclude`] has it, fs-verity: the kernel checks each read of
+    /// them, and they can't be written. The report has their digests. Each further call adds a pattern. Needs blocks of 4096 bytes.
+    pub fn fsverity(mut self, pattern: impl Into<String>) -> MkfsOptions {
+        self.0.fsverity.push(pattern.into());
+        self
+    }
+
     /// Threads that read the tree and write the image. Default 0: one for each CPU.
     pub fn threads(mut self, count: usize) -> MkfsOptions {
         self.0.threads = count;

@@ -26,7 +26,9 @@ use std::path::{Path, PathBuf};
 use uext4::unstable::{
     BuildOptions, FeatureSet, Input, Spare, VerityOptions, plan_mkfs, read_superblock,
 };
-use uext4::{BlockDevice, DeviceOptions, FileDevice, MkfsError, MkfsReport, VerityReport};
+use uext4::{
+    BlockDevice, DeviceOptions, FileDevice, FsVerityFile, MkfsError, MkfsReport, VerityReport,
+};
 use uext4_mountd::printable;
 use uuid_arg::UuidArg;
 
@@ -160,6 +162,9 @@ pub struct Args {
     /// Labels of SELinux by path: a file_contexts
     #[arg(long, value_name = "FILE", requires = "from")]
     contexts: Option<PathBuf>,
+    /// Give regular files that match fs-verity; can be repeated; --json lists digests
+    #[arg(long, value_name = "GLOB", requires = "from")]
+    fsverity: Vec<String>,
     /// Owner of all files, by number, instead of the owners that they have in SOURCE
     #[arg(long, value_name = "UID:GID", value_parser = lists::owner, requires = "from")]
     owner: Option<(u32, u32)>,
@@ -237,9 +242,9 @@ fn long_help() -> String {
     format!(
         "Features:\n{lines}\n\n\
          Those of mke2fs's ext4 are on unless left out with ^. meta_bg and\n\
-         resize_inode exclude each other. inline_data, ea_inode, verity, project and\n\
+         resize_inode exclude each other. inline_data, ea_inode, project and\n\
          stable_inodes are marked in the superblock; no file that --from copies makes\n\
-         use of them. A directory with more names than two levels of a hash tree hold\n\
+         use of them. verity is on with --fsverity. A directory with more names than two levels of a hash tree hold\n\
          needs large_dir. mmp, encrypt, casefold, bigalloc, quota and journal_dev\n\
          can't be made.\n\n\
          {MANIFEST}\n\n\
@@ -260,7 +265,25 @@ struct Json<'a> {
     seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     verity: Option<VerityJson>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    fsverity: Vec<FsVerityJson>,
     warnings: &'a [String],
+}
+
+#[derive(Serialize)]
+struct FsVerityJson {
+    #[serde(flatten)]
+    path: show::PathJson,
+    digest: String,
+}
+
+impl From<&FsVerityFile> for FsVerityJson {
+    fn from(file: &FsVerityFile) -> FsVerityJson {
+        FsVerityJson {
+            path: show::PathJson::new(&file.path),
+            digest: format!("sha256:{}", show::hex(&file.digest)),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -407,6 +430,7 @@ fn options(args: &Args) -> Result<BuildOptions> {
         exclude: args.exclude.clone(),
         manifest: args.manifest.clone(),
         contexts: args.contexts.clone(),
+        fsverity: args.fsverity.clone(),
         owner: args.owner,
         threads: args.threads,
         preallocate: args.preallocate,
@@ -501,10 +525,11 @@ fn tell(args: &Args, report: &MkfsReport) -> Result<()> {
             data_bytes: report.data_bytes,
             seconds: report.seconds,
             verity: report.verity.as_ref().map(VerityJson::from),
+            fsverity: report.fsverity.iter().map(FsVerityJson::from).collect(),
             warnings: &report.warnings,
         });
     }
-    let what = if !args.from.is_empty() {
+    let mut what = if !args.from.is_empty() {
         format!(
             ", {} files, {} directories, {} symlinks, {} of data",
             report.files,
@@ -515,6 +540,9 @@ fn tell(args: &Args, report: &MkfsReport) -> Result<()> {
     } else {
         String::new()
     };
+    if !report.fsverity.is_empty() {
+        what += &format!(", {} with fs-verity", report.fsverity.len());
+    }
     let size = show::bytes(report.image_bytes);
     writeln!(
         std::io::stdout(),
