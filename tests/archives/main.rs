@@ -6,5 +6,6 @@ mod export;
 mod formats;
 mod generator;
 mod hostile;
+mod images;
 mod layout;
 mod metadata;

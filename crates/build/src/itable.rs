@@ -52,6 +52,7 @@ impl<'a> InodeEncoder<'a> {
         let (node, place) = (plan.tree.node(id), &places.places[id.at()]);
         let a = &node.attributes;
         let (atime, ctime, mtime) = self.times(a);
+        let made = Timestamp::new(plan.id.time, 0);
         let mut inode = Inode {
             mode: a.mode,
             uid: a.uid,
@@ -62,7 +63,7 @@ impl<'a> InodeEncoder<'a> {
             atime,
             ctime,
             mtime,
-            crtime: Timestamp::new(plan.id.time, 0),
+            crtime: a.crtime.filter(|_| !plan.reproducible).unwrap_or(made),
             generation: generation(&self.layout().sb.raw.uuid, ino),
             file_acl: place.xattr_block,
             extra_isize: self.layout().geo().want_extra_isize,

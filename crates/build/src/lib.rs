@@ -22,6 +22,7 @@
 //! | [`source`] | reading trees, archives and container images, and the data of their files |
 //! | [`metadata`] | owners, attributes and labels that options give to files of any source |
 //! | [`xattrs`] | attributes in the inode and in a block |
+//! | [`tree_source`] | trees that a program provides |
 //! | [`tree`] | a tree in memory |
 //! | [`layout`], [`space`] | sizes, fixed metadata, free blocks |
 //! | [`measure`], [`directory`] | what a tree needs; directory blocks |
@@ -68,6 +69,7 @@ mod system;
     expect(dead_code, reason = "no tree is read there")
 )]
 mod tree;
+mod tree_source;
 mod usage;
 mod verity;
 mod verity_files;
@@ -86,5 +88,6 @@ pub use plan::Plan;
 pub use progress::{NoProgress, Progress};
 pub use report::MkfsReport;
 pub use source::Scan;
+pub use tree_source::{NamedTree, SourceFile, SourceKind, TreeSource};
 pub use verity::{VerityOptions, VerityReport};
 pub use write::mkfs;

@@ -70,6 +70,8 @@ pub(crate) struct Attributes {
     pub mtime: Timestamp,
     /// Last change of the inode.
     pub ctime: Timestamp,
+    /// Creation; `None` means that of the image.
+    pub crtime: Option<Timestamp>,
 }
 
 /// An inode.
@@ -323,6 +325,7 @@ pub(crate) fn directory(permission: u16, time: Timestamp) -> Node {
             atime: time,
             mtime: time,
             ctime: time,
+            crtime: None,
         },
         links: 0,
         parent: NodeId::ROOT,

@@ -14,7 +14,7 @@ mod uuid_arg;
 
 use crate::bar::Bar;
 use crate::size::{Extra, FsSize};
-use crate::{diagnostics, interrupt, probe, quoted, show, size};
+use crate::{diagnostics, interrupt, probe, show, size};
 use anyhow::{Context, Result, bail};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use id_maps::IdMapArg;
@@ -56,11 +56,11 @@ const NO_JOURNAL: &str = "image has no journal";
 /// replaced when the new image is complete, and stays as it is if that fails. With SOURCE_DATE_EPOCH set, the same
 /// tree and --uuid give the same bytes. Options of mke2fs are understood.
 ///
-/// SOURCE is a directory; a file or - (standard input) with a tar archive, plain or compressed with gzip, zstd, xz or
-/// bzip2, or with a container image, as `docker save` writes it or an OCI layout that was packed; or
-/// oci:PATH[:TAG][@DIGEST], the image with that tag or digest in the OCI layout at PATH. tar:FILE is an archive whatever
-/// it holds. Data that can't be read twice is kept in a file without a name beside the image. Whiteouts of layers hide
-/// what is below them.
+/// SOURCE is a directory; another image, of whose files all but flags, projects and fs-verity is kept; a file or -
+/// (standard input) with a tar archive, plain or compressed with gzip, zstd, xz or bzip2, or with a container image, as
+/// `docker save` writes it or an OCI layout that was packed; or oci:PATH[:TAG][@DIGEST], the image with that tag or
+/// digest in the OCI layout at PATH. tar:FILE is an archive whatever it holds. Data that can't be read twice is kept in
+/// a file without a name beside the image. Whiteouts of layers hide what is below them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, after_long_help = long_help())]
 pub struct Args {
@@ -137,8 +137,8 @@ pub struct Args {
     /// Extended options: root_owner[=UID:GID], hash_seed=UUID, stride=, stripe_width=, and more that change nothing
     #[arg(long, short = 'E', value_name = "LIST", value_parser = Extended::parse)]
     extended: Vec<Extended>,
-    /// What to fill the image from: a directory, a tar archive (- is standard input), a container image; several are put on top of each
-    /// other, and /PATH=SOURCE puts one below a path
+    /// What to fill the image from: a directory, a tar archive (- is standard input), a container image, another image; several are put
+    /// on top of each other, and /PATH=SOURCE puts one below a path
     #[arg(long, short = 'd', value_name = "[/PATH=]SOURCE", value_parser = OsStringValueParser::new().map(|text| Input::parse(&text)))]
     from: Vec<Input>,
     /// Most bytes that archives may expand to, such as 200G; 64G unless given
@@ -223,6 +223,7 @@ const EXAMPLES: &str = "Examples:\n  \
     uext4 mkfs root.img --from root.tar.zst       an archive; --from - reads one\n  \
     uext4 mkfs root.img --from oci:layout:latest  an image of an OCI layout\n  \
     uext4 mkfs root.img --from d --from /opt=a.tar  one below a path\n  \
+    uext4 mkfs new.img --from old.img             the files of another image\n  \
     uext4 mkfs -n -b 1024 disk.img                shows where its backups are";
 
 /// Features that can be asked for, and what needs an explanation.
@@ -244,9 +245,9 @@ fn long_help() -> String {
          Those of mke2fs's ext4 are on unless left out with ^. meta_bg and\n\
          resize_inode exclude each other. inline_data, ea_inode, project and\n\
          stable_inodes are marked in the superblock; no file that --from copies makes\n\
-         use of them. verity is on with --fsverity. A directory with more names than two levels of a hash tree hold\n\
-         needs large_dir. mmp, encrypt, casefold, bigalloc, quota and journal_dev\n\
-         can't be made.\n\n\
+         use of them. verity is on with --fsverity. A directory with more names than\n\
+         two levels of a hash tree hold needs large_dir. mmp, encrypt, casefold,\n\
+         bigalloc, quota and journal_dev can't be made.\n\n\
          {MANIFEST}\n\n\
          {EXAMPLES}"
     )
@@ -307,14 +308,6 @@ impl From<&VerityReport> for VerityJson {
 
 pub fn run(args: &Args) -> Result<()> {
     args.mke2fs.refuse()?;
-    for from in args.from.iter().map(|from| from.kind.path()) {
-        if from.is_file() && diagnostics::has_magic(from) {
-            let (from, to) = (quoted::path(from), quoted::path(&args.image));
-            bail!(
-                "{from}: --from takes no image; `uext4 cp -a {from}:/. {to}:/` copies the files of an image into another"
-            );
-        }
-    }
     let options = options(args)?;
     let failed = |e: MkfsError| match e {
         MkfsError::TooSmall { source, suffices } => anyhow::anyhow!(
