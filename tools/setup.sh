@@ -11,6 +11,7 @@ command -v tree >/dev/null || missing+=(tree)
 for program in git fio sqlite3 rsync stress-ng umoci skopeo; do
   command -v "$program" >/dev/null || missing+=("$program")
 done
+command -v fsverity >/dev/null || missing+=(fsverity)
 command -v veritysetup >/dev/null || [ -x /usr/sbin/veritysetup ] || missing+=(cryptsetup-bin)
 command -v fusermount3 >/dev/null || missing+=(fuse3)
 command -v fuse2fs >/dev/null || missing+=(fuse2fs)

@@ -11,13 +11,13 @@ use uext4::{
 };
 use uext4_build::Input;
 
-fn open(device: MemoryDevice) -> Filesystem {
+pub fn open(device: MemoryDevice) -> Filesystem {
     let options = ImageOptions::read_write().atime(AtimeUpdate::Never);
     Filesystem::open_device(Arc::new(device), &options).unwrap()
 }
 
 /// The image of sources, if they make one; times of files are cut to one before today.
-fn made(from: Vec<Input>) -> Option<Filesystem> {
+pub fn made(from: Vec<Input>) -> Option<Filesystem> {
     let (device, report) = device(&options(from)).ok()?;
     assert_eq!(report.warnings, [""; 0]);
     Some(open(device))
@@ -52,7 +52,7 @@ fn plain(fs: &Filesystem) -> Vec<u8> {
 }
 
 /// The differences, as text.
-fn diff(old: &Filesystem, new: &Filesystem) -> Vec<String> {
+pub fn diff(old: &Filesystem, new: &Filesystem) -> Vec<String> {
     let mut changes = Vec::new();
     let found = |change: Change| {
         let path = change.path.escape_ascii();
@@ -87,7 +87,7 @@ fn an_archive_of_an_image_makes_the_same_image() {
 }
 
 /// A layout of layers, and it as a source.
-fn in_layout(layers: &[Vec<u8>]) -> (tempfile::TempDir, Vec<Input>) {
+pub fn in_layout(layers: &[Vec<u8>]) -> (tempfile::TempDir, Vec<Input>) {
     let dir = tempfile::tempdir().unwrap();
     let layers: Vec<_> = layers.iter().map(|l| (l.clone(), Pack::Plain)).collect();
     layout(dir.path(), &layers);
@@ -152,7 +152,7 @@ fn umoci_unpacks_a_layer_of_changes() {
 }
 
 /// A tree of what is rare.
-fn rare() -> Filesystem {
+pub fn rare() -> Filesystem {
     let fs = image(vec![]);
     let long = "n".repeat(255);
     let deep = format!("/{long}/{long}/{long}");

@@ -7,5 +7,6 @@ mod extremes;
 mod formats;
 mod generator;
 mod hostile;
+mod images;
 mod layout;
 mod metadata;

@@ -129,3 +129,39 @@ fn what_options_can_not_say_is_refused() {
     let out = workdir.run(&both);
     assert_eq!(out.status.code(), Some(2));
 }
+
+#[test]
+fn digests_of_files_with_fsverity_are_listed() {
+    let workdir = Workdir::new();
+    workdir.tree();
+    let glob = "/etc/passwd";
+    let args = [
+        "mkfs",
+        "a.img",
+        "--from",
+        "tree",
+        "--fsverity",
+        glob,
+        "--json",
+    ];
+    let list: serde_json::Value = serde_json::from_str(&workdir.ok(&args)).unwrap();
+    let files = list["fsverity"].as_array().unwrap();
+    assert_eq!(files.len(), 1);
+    assert_eq!(files[0]["path"], glob);
+    assert!(files[0]["digest"].as_str().unwrap().starts_with("sha256:"));
+    workdir.assert_clean("a.img");
+    workdir.prints(&["lsattr", "a.img:/etc/passwd"], "V");
+}
+
+#[test]
+fn an_image_is_a_source() {
+    let workdir = Workdir::new();
+    workdir.tree();
+    workdir.ok(&["mkfs", "old.img", "--from", "tree"]);
+    workdir.ok(&["mkfs", "new.img", "--from", "old.img"]);
+    workdir.assert_clean("new.img");
+    assert_eq!(workdir.ok(&["diff", "old.img", "new.img"]), "");
+    let out = workdir.run(&["mkfs", "old.img", "--force", "--from", "old.img"]);
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(said.contains("is the image to be made"), "{said}");
+}

@@ -3,6 +3,8 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use crate::tree_source::NamedTree;
+
 /// What an image is filled from; several are put on top of each other, in order.
 ///
 /// # Examples
@@ -39,6 +41,8 @@ pub enum InputKind {
         /// The digest of the manifest, if there are several images.
         digest: Option<String>,
     },
+    /// A tree that the program provides.
+    Tree(NamedTree),
 }
 
 impl Input {
@@ -49,16 +53,18 @@ impl Input {
             && let Some(equals) = bytes.iter().position(|byte| *byte == b'=')
             && !Path::new(text).exists()
         {
-            let names = bytes[..equals].split(|byte| *byte == b'/');
-            let names: Vec<&[u8]> = names.filter(|n| !matches!(*n, b"" | b".")).collect();
-            return Input {
-                below: names.join(&b'/'),
-                kind: InputKind::parse(&bytes[equals + 1..]),
-            };
+            return Input::at(&bytes[..equals], InputKind::parse(&bytes[equals + 1..]));
         }
+        Input::at(b"", InputKind::parse(bytes))
+    }
+
+    /// A source that is put below a path of the image.
+    pub fn at(path: &[u8], kind: InputKind) -> Input {
+        let names = path.split(|byte| *byte == b'/');
+        let names: Vec<&[u8]> = names.filter(|n| !matches!(*n, b"" | b".")).collect();
         Input {
-            below: Vec::new(),
-            kind: InputKind::parse(bytes),
+            below: names.join(&b'/'),
+            kind,
         }
     }
 }
@@ -98,12 +104,13 @@ impl InputKind {
         }
     }
 
-    /// The path of the host.
+    /// The path of the host, or the name of a tree.
     pub fn path(&self) -> &Path {
         match self {
             InputKind::Path(path) | InputKind::Tar(path) | InputKind::Container { path, .. } => {
                 path
             }
+            InputKind::Tree(tree) => tree.name(),
         }
     }
 }

@@ -52,6 +52,7 @@ impl<'a> InodeEncoder<'a> {
         let (node, place) = (plan.tree.node(id), &places.places[id.at()]);
         let a = &node.attributes;
         let (atime, ctime, mtime) = self.times(a);
+        let made = Timestamp::new(plan.id.time, 0);
         let mut inode = Inode {
             mode: a.mode,
             uid: a.uid,
@@ -62,7 +63,7 @@ impl<'a> InodeEncoder<'a> {
             atime,
             ctime,
             mtime,
-            crtime: Timestamp::new(plan.id.time, 0),
+            crtime: a.crtime.filter(|_| !plan.reproducible).unwrap_or(made),
             generation: generation(&self.layout().sb.raw.uuid, ino),
             file_acl: place.xattr_block,
             extra_isize: self.layout().geo().want_extra_isize,
@@ -79,7 +80,12 @@ impl<'a> InodeEncoder<'a> {
                     inode.flags |= InodeFlags::INDEX;
                 }
             }
-            Kind::Regular(_) => self.map(&mut inode, id),
+            Kind::Regular(_) => {
+                self.map(&mut inode, id);
+                if plan.tree.fsverity.contains(&id) {
+                    inode.flags |= InodeFlags::VERITY;
+                }
+            }
             Kind::Symlink(target) if measure::is_fast_symlink(a.size) => {
                 let target = plan.tree.bytes(*target);
                 inode.i_block[..target.len()].copy_from_slice(target);

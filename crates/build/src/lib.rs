@@ -22,13 +22,14 @@
 //! | [`source`] | reading trees, archives and container images, and the data of their files |
 //! | [`metadata`] | owners, attributes and labels that options give to files of any source |
 //! | [`xattrs`] | attributes in the inode and in a block |
+//! | [`tree_source`] | trees that a program provides |
 //! | [`tree`] | a tree in memory |
 //! | [`layout`], [`space`] | sizes, fixed metadata, free blocks |
 //! | [`measure`], [`directory`] | what a tree needs; directory blocks |
 //! | [`mapping`], [`extents`], [`blockmap`] | what names the blocks of files |
 //! | [`system`], [`place`], [`plan`] | giving places |
 //! | [`copy`], [`itable`], [`group`], [`mod@write`] | filling the device |
-//! | [`verity`] | the hash tree of dm-verity |
+//! | [`hash_tree`], [`verity`], [`fs_verity`], [`verity_files`] | trees of hashes, of dm-verity and of fs-verity |
 //! | [`parallel`] | threads |
 //! | [`progress`], [`report`], [`error`] | what the caller learns |
 #![forbid(unsafe_code)]
@@ -43,7 +44,9 @@ mod directory;
 mod error;
 mod extents;
 mod features;
+mod fs_verity;
 mod group;
+mod hash_tree;
 mod id_range;
 mod input;
 mod itable;
@@ -66,13 +69,16 @@ mod system;
     expect(dead_code, reason = "no tree is read there")
 )]
 mod tree;
+mod tree_source;
 mod usage;
 mod verity;
+mod verity_files;
 mod write;
 mod xattrs;
 
 pub use error::{MkfsError, Result};
 pub use features::FeatureSet;
+pub use fs_verity::FsVerityFile;
 pub use id_range::IdRange;
 pub use input::{Input, InputKind};
 #[cfg(target_os = "linux")]
@@ -82,5 +88,6 @@ pub use plan::Plan;
 pub use progress::{NoProgress, Progress};
 pub use report::MkfsReport;
 pub use source::Scan;
+pub use tree_source::{NamedTree, SourceFile, SourceKind, TreeSource};
 pub use verity::{VerityOptions, VerityReport};
 pub use write::mkfs;

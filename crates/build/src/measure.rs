@@ -5,6 +5,7 @@ use uext4_ondisk::{Compat, FileType, HashParams, HashVersion, Incompat, RoCompat
 
 use crate::directory::{self, DirFormat, DirPlan};
 use crate::error::{MkfsError, Result};
+use crate::fs_verity;
 use crate::mapping::Mapping;
 use crate::options::{Identity, MkfsOptions};
 use crate::tree::{Kind, NodeId, Tree};
@@ -97,6 +98,12 @@ pub(crate) fn pieces(tree: &Tree, id: NodeId, block_size: u32) -> impl Iterator<
     })
 }
 
+/// The piece of the hash tree of a regular file with fs-verity.
+pub(crate) fn verity_piece(tree: &Tree, id: NodeId) -> Option<Piece> {
+    let (lblk, len) = fs_verity::blocks_of(tree.node(id).attributes.size);
+    tree.fsverity.contains(&id).then_some(Piece { lblk, len })
+}
+
 /// True if the target of a symbolic link is kept in the inode.
 pub(crate) fn is_fast_symlink(size: u64) -> bool {
     size <= FAST_SYMLINK_MAX
@@ -162,13 +169,16 @@ impl Needs {
         id: NodeId,
     ) -> Result<()> {
         let (mut blocks, mut extents) = (0, 0);
-        for piece in pieces(tree, id, format.block_size) {
+        let verity = verity_piece(tree, id);
+        for piece in pieces(tree, id, format.block_size).chain(verity) {
             blocks += piece.len;
             extents += piece.len.div_ceil(32768);
         }
         let mapping = Mapping::of(&options.features);
         let size = tree.node(id).attributes.size;
-        if size.div_ceil(u64::from(format.block_size)) > mapping.blocks_max(format.block_size) {
+        let end = size.div_ceil(u64::from(format.block_size));
+        let end = verity.map_or(end, |piece| piece.lblk + piece.len);
+        if end > mapping.blocks_max(format.block_size) {
             return Err(tree.unfit(id, "file is too large"));
         }
         let sectors = blocks * u64::from(format.block_size / 512);

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use crate::error::{MkfsError, Result};
 use crate::features::FeatureSet;
+use crate::fs_verity;
 use crate::id_range::IdRange;
 use crate::input::Input;
 use crate::verity::{self, VerityOptions};
@@ -93,6 +94,8 @@ pub struct MkfsOptions {
     pub manifest: Option<PathBuf>,
     /// A file of labels of SELinux, by regular expressions of paths.
     pub contexts: Option<PathBuf>,
+    /// Patterns, as [`MkfsOptions::exclude`] has them, of regular files that get fs-verity.
+    pub fsverity: Vec<String>,
     /// User and group that own everything, instead of those of the tree.
     pub owner: Option<(u32, u32)>,
     /// User and group that own the root directory.
@@ -140,6 +143,7 @@ impl Default for MkfsOptions {
             map_gid: Vec::new(),
             manifest: None,
             contexts: None,
+            fsverity: Vec::new(),
             owner: None,
             root_owner: None,
             errors: ErrorsBehaviour::Continue,
@@ -174,6 +178,7 @@ impl MkfsOptions {
         if let Some(verity) = &self.verity {
             verity::check(verity, self.block_size)?;
         }
+        fs_verity::check(&self.fsverity, self.block_size, &self.features)?;
         if self.inode_ratio < 1024 {
             return Err(MkfsError::option(
                 "inode ratio",

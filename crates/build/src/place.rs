@@ -200,15 +200,19 @@ impl<'a> Placer<'a> {
             Kind::Directory(_) => {
                 let plan: Option<&DirPlan> = self.needs.dirs.get(&id);
                 let len = plan.map_or(1, |p| u64::from(p.blocks));
-                self.take(id, Piece { lblk: 0, len }, Content::Directory)?;
+                self.take(id, Piece { lblk: 0, len }, Some(Content::Directory))?;
             }
             Kind::Regular(_) => {
                 for piece in measure::pieces(self.tree, id, self.block_size) {
-                    self.take(id, piece, Content::Data)?;
+                    self.take(id, piece, Some(Content::Data))?;
+                }
+                if let Some(piece) = measure::verity_piece(self.tree, id) {
+                    self.take(id, piece, None)?;
                 }
             }
             Kind::Symlink(_) if !measure::is_fast_symlink(node.attributes.size) => {
-                self.take(id, Piece { lblk: 0, len: 1 }, Content::Symlink)?;
+                let piece = Piece { lblk: 0, len: 1 };
+                self.take(id, piece, Some(Content::Symlink))?;
             }
             _ => return Ok(()),
         }
@@ -240,15 +244,17 @@ impl<'a> Placer<'a> {
         Ok(())
     }
 
-    /// Takes the blocks of a piece and says what to write there.
-    fn take(&mut self, id: NodeId, piece: Piece, content: Content) -> Result<()> {
+    /// Takes the blocks of a piece; `content` is written there with the data of all files.
+    fn take(&mut self, id: NodeId, piece: Piece, content: Option<Content>) -> Result<()> {
         let from = self.out.places[id.at()].first_extent as usize;
         let mut lblk = piece.lblk;
         let (extents, items) = (&mut self.out.extents, &mut self.out.items);
         let ok = self.space.take_first(piece.len, |run| {
             extents::push_run(extents, from, lblk, run);
             let mut done = 0;
-            while done < run.len {
+            while let Some(content) = content
+                && done < run.len
+            {
                 let len = (run.len - done).min(ITEM_BLOCKS_MAX);
                 items.push(Item {
                     pblk: Pblk(run.start + done),

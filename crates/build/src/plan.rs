@@ -87,6 +87,9 @@ impl Plan {
         if tree.nodes.iter().any(|n| n.attributes.size >= LARGE_FILE) {
             options.features.ro_compat.insert(RoCompat::LARGE_FILE);
         }
+        if !tree.fsverity.is_empty() {
+            options.features.ro_compat.insert(RoCompat::VERITY);
+        }
         let format = Format::new(&options, &id);
         let needs = Needs::of(&options, &format, &tree, lost_and_found)?;
         let fit = Fit {

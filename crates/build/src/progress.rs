@@ -2,16 +2,43 @@
 
 use crate::error::{MkfsError, Result};
 
-/// Receives what is being done and how far it is; called from many threads.
+/// Receives what is being done and how far it is, and can cancel it; called from many threads.
+///
+/// # Examples
+/// ```
+/// use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+/// use uext4_build::Progress;
+///
+/// #[derive(Default)]
+/// struct Units {
+///     done: AtomicU64,
+///     cancelled: AtomicBool,
+/// }
+///
+/// impl Progress for Units {
+///     fn phase(&self, _name: &str, _total: u64) {
+///         self.done.store(0, Ordering::Relaxed);
+///     }
+///
+///     fn advance(&self, n: u64) {
+///         self.done.fetch_add(n, Ordering::Relaxed);
+///     }
+///
+///     fn is_cancelled(&self) -> bool {
+///         self.cancelled.load(Ordering::Relaxed)
+///     }
+/// }
+/// ```
 pub trait Progress: Sync {
-    /// A phase begins: `scan` counts entries of the tree (its total is not known, 0), `data` bytes,
-    /// `metadata` groups, `flush` nothing.
+    /// A phase begins: `scan` counts entries of the tree (its total is not known, 0), `data`, `verity` and
+    /// `fsverity` bytes, `metadata` groups, `flush` nothing.
     fn phase(&self, name: &str, total: u64);
 
     /// `n` more of the phase's units are done.
     fn advance(&self, n: u64);
 
-    /// Whether to give up, which is asked between pieces of work.
+    /// Whether to cancel, which is asked between pieces of work: then making the image fails with [`MkfsError::Cancelled`], and a file that it
+    /// would replace stays as it was.
     fn is_cancelled(&self) -> bool {
         false
     }

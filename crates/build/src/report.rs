@@ -1,5 +1,6 @@
 //! What was made.
 
+use crate::fs_verity::FsVerityFile;
 use crate::verity::VerityReport;
 
 /// What an image holds and how long it took. The root and `lost+found` count as directories.
@@ -22,6 +23,8 @@ pub struct MkfsReport {
     pub image_bytes: u64,
     /// The hash tree behind the image, if one was asked for.
     pub verity: Option<VerityReport>,
+    /// Files with fs-verity, in the order of their paths.
+    pub fsverity: Vec<FsVerityFile>,
     /// Seconds of wall-clock time, reading the tree included.
     pub seconds: f64,
     /// What is not as in the tree or as asked: files that changed under the copy, attributes without

@@ -5,7 +5,7 @@
 //! vectors, so that a tree of millions of files is a few allocations. A directory's entries are
 //! sorted by name and lie together. Node 0 is the root. `.` and `..` are not entries.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -70,6 +70,8 @@ pub(crate) struct Attributes {
     pub mtime: Timestamp,
     /// Last change of the inode.
     pub ctime: Timestamp,
+    /// Creation; `None` means that of the image.
+    pub crtime: Option<Timestamp>,
 }
 
 /// An inode.
@@ -154,6 +156,8 @@ pub(crate) struct Tree {
     pub headers: Vec<Option<Header>>,
     /// Nodes that no source describes: their owners are those of the image.
     pub made: HashSet<NodeId>,
+    /// Regular files that get fs-verity.
+    pub fsverity: BTreeSet<NodeId>,
     bytes: Vec<u8>,
 }
 
@@ -321,6 +325,7 @@ pub(crate) fn directory(permission: u16, time: Timestamp) -> Node {
             atime: time,
             mtime: time,
             ctime: time,
+            crtime: None,
         },
         links: 0,
         parent: NodeId::ROOT,

@@ -18,7 +18,7 @@ use crate::report::MkfsReport;
 use crate::source::Scan;
 use crate::space::Run;
 use crate::tree::Kind;
-use crate::verity;
+use crate::{verity, verity_files};
 
 /// Blocks that a thread takes on at once.
 const BATCH_BLOCKS: u32 = 1024;
@@ -61,6 +61,7 @@ impl Plan {
         device.discard(0, need)?;
         let mut report = self.count();
         self.write_items(device, progress, &mut report)?;
+        report.fsverity = verity_files::write(self, device, progress)?;
         self.write_blocks(device)?;
         progress.phase("metadata", u64::from(self.layout.geo().groups_count));
         let descs = self.write_groups(device, progress)?;

@@ -134,7 +134,7 @@ impl Bar {
 }
 
 fn is_in_bytes(phase: &str) -> bool {
-    matches!(phase, "data" | "copy" | "verity")
+    matches!(phase, "data" | "copy" | "verity" | "fsverity")
 }
 
 /// How a phase is drawn.

@@ -106,7 +106,10 @@ pub use uext4_block::{
     BlockDevice, BlockError, BlockOp, DeviceId, FileDevice, IoEngine, MemoryDevice,
     OpenOptions as DeviceOptions, OverlayDevice, RangeDevice,
 };
-pub use uext4_build::{MkfsError, MkfsReport, NoProgress, Progress, VerityReport};
+pub use uext4_build::{
+    FsVerityFile, MkfsError, MkfsReport, NoProgress, Progress, SourceFile, SourceKind, TreeSource,
+    VerityReport,
+};
 pub use uext4_check::{
     CheckError, CheckReport, Fault, FaultKind, Level as FaultLevel, NoProgress as NoCheckProgress,
     Progress as CheckProgress,

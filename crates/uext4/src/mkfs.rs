@@ -1,20 +1,27 @@
 //! Making and checking the image in a file.
 
 use crate::check_options::CheckOptions;
+use crate::filesystem::Filesystem;
+use crate::image_options::ImageOptions;
 use crate::mkfs_options::MkfsOptions;
 use crate::replace;
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
-use uext4_block::{BlockDevice, FileDevice, OpenOptions as DeviceOptions};
+use std::sync::Arc;
+use uext4_block::{BlockDevice, DeviceId, FileDevice, OpenOptions as DeviceOptions};
 use uext4_build::MkfsOptions as BuildOptions;
-use uext4_build::{FeatureSet, MkfsError, MkfsReport, Plan, Progress, Scan};
+use uext4_build::{FeatureSet, InputKind, MkfsError, MkfsReport, NamedTree, Plan, Progress, Scan};
 use uext4_check::{CheckError, CheckReport, Progress as CheckProgress};
-use uext4_ondisk::Incompat;
+use uext4_ondisk::{EXT4_MAGIC, Incompat, SUPERBLOCK_OFFSET};
 
 /// Features that an image can be made with, but with which it can't be opened.
 const UNOPENED: Incompat = Incompat::MMP
     .union(Incompat::ENCRYPT)
     .union(Incompat::CASEFOLD);
+
+/// Where the magic number is in the superblock.
+const MAGIC_OFFSET: u64 = 56;
 
 /// Names of the features that [`mkfs()`] makes images with.
 pub fn feature_names() -> impl Iterator<Item = &'static str> {
@@ -22,11 +29,71 @@ pub fn feature_names() -> impl Iterator<Item = &'static str> {
     FeatureSet::names().filter(move |name| !unopened(name))
 }
 
-pub(crate) fn check_features(options: &BuildOptions) -> Result<(), MkfsError> {
-    match options.features.incompat.intersection(UNOPENED) {
-        none if none.is_empty() => Ok(()),
-        some => Err(MkfsError::UnsupportedFeature(some.describe())),
+/// The options, with the images among the sources open.
+pub(crate) fn prepared(options: &BuildOptions) -> Result<BuildOptions, MkfsError> {
+    let refused = options.features.incompat.intersection(UNOPENED);
+    if !refused.is_empty() {
+        return Err(MkfsError::UnsupportedFeature(refused.describe()));
     }
+    let mut options = options.clone();
+    for input in &mut options.from {
+        if let InputKind::Path(path) = &input.kind
+            && is_image(path)
+        {
+            let image = Filesystem::open(path, &ImageOptions::read_only());
+            let image = image.map_err(|e| MkfsError::Tree {
+                op: "open",
+                path: path.clone(),
+                source: e.into(),
+            })?;
+            input.kind = InputKind::Tree(NamedTree::new(path, Arc::new(image)));
+        }
+    }
+    Ok(options)
+}
+
+/// Refuses an image as its own source.
+fn refuse_itself(path: &Path, options: &BuildOptions) -> Result<(), MkfsError> {
+    let Ok(image) = DeviceId::of_path(path) else {
+        return Ok(());
+    };
+    let is_itself = |from: &&Path| DeviceId::of_path(from).is_ok_and(|id| id == image);
+    let mut sources = options.from.iter().map(|input| input.kind.path());
+    match sources.find(is_itself).filter(|from| is_image(from)) {
+        None => Ok(()),
+        Some(from) => Err(MkfsError::Unfit {
+            path: from.to_owned(),
+            what: "is the image to be made".to_owned(),
+        }),
+    }
+}
+
+/// Whether a file or block device has the magic number of an image.
+fn is_image(path: &Path) -> bool {
+    // A pipe is neither, and opening it would wait.
+    let Ok(there) = std::fs::metadata(path) else {
+        return false;
+    };
+    if !(there.is_file() || is_block_device(&there)) {
+        return false;
+    }
+    let read = || -> std::io::Result<[u8; 2]> {
+        let (mut file, mut magic) = (File::open(path)?, [0; 2]);
+        file.seek(SeekFrom::Start(SUPERBLOCK_OFFSET + MAGIC_OFFSET))?;
+        file.read_exact(&mut magic)?;
+        Ok(magic)
+    };
+    read().is_ok_and(|magic| u16::from_le_bytes(magic) == EXT4_MAGIC)
+}
+
+#[cfg(unix)]
+fn is_block_device(there: &Metadata) -> bool {
+    std::os::unix::fs::FileTypeExt::is_block_device(&there.file_type())
+}
+
+#[cfg(not(unix))]
+fn is_block_device(_: &Metadata) -> bool {
+    false
 }
 
 /// Makes the image `path`, a file of just the size that `options` ask for, or a block device. Without a
@@ -50,12 +117,11 @@ pub fn mkfs(
     progress: &dyn Progress,
 ) -> Result<MkfsReport, MkfsError> {
     let path = path.as_ref();
-    let options = options.build();
-    check_features(options)?;
     let start = std::time::Instant::now();
+    refuse_itself(path, options.build())?;
+    let mut options = prepared(options.build())?;
     let there = std::fs::metadata(path).ok();
     let is_file = there.as_ref().is_none_or(Metadata::is_file);
-    let mut options = options.clone();
     if options.spool.is_none() {
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
         options.spool = Some(dir.unwrap_or(Path::new(".")).to_owned());
@@ -96,8 +162,7 @@ pub fn mkfs_on(
     options: &MkfsOptions,
     progress: &dyn Progress,
 ) -> Result<MkfsReport, MkfsError> {
-    check_features(options.build())?;
-    uext4_build::mkfs(device, options.build(), progress)
+    uext4_build::mkfs(device, &prepared(options.build())?, progress)
 }
 
 /// Checks everything of the image `path`, and changes nothing.

@@ -1,9 +1,11 @@
 //! What an image is made with.
 
+use crate::image_path::ImagePath;
 use std::ffi::OsStr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use uext4_build::MkfsOptions as BuildOptions;
-use uext4_build::{IdRange, Input, MkfsError, VerityOptions};
+use uext4_build::{IdRange, Input, InputKind, MkfsError, NamedTree, TreeSource, VerityOptions};
 use uuid::Uuid;
 
 /// What an image is made with. The default is an empty file system as mke2fs makes it; it needs
@@ -37,7 +39,7 @@ impl MkfsOptions {
         self
     }
 
-    /// What fills the image: a directory of the host, or a tar archive or container image. Each further call adds a source, whose
+    /// What fills the image: a directory of the host, a tar archive or container image, or another image. Each further call adds a source, whose
     /// names replace those of earlier ones.
     pub fn from(mut self, source: impl Into<PathBuf>) -> MkfsOptions {
         self.0.from.push(Input::from(source.into()));
@@ -48,6 +50,36 @@ impl MkfsOptions {
     /// a path, `-` for standard input, `tar:FILE`, or `oci:PATH[:TAG][@DIGEST]`.
     pub fn from_named(mut self, source: impl AsRef<OsStr>) -> MkfsOptions {
         self.0.from.push(Input::parse(source.as_ref()));
+        self
+    }
+
+    /// As [`MkfsOptions::from`], from a tree that the program provides, such as an open [`Filesystem`](crate::Filesystem), below a path of
+    /// the image; errors have `name`.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use uext4::{Filesystem, ImageOptions, MemoryDevice, MkfsOptions, NoProgress, mkfs_on};
+    ///
+    /// let device = Arc::new(MemoryDevice::new(8 << 20));
+    /// mkfs_on(&*device, &MkfsOptions::new(), &NoProgress)?;
+    /// let old = Filesystem::open_device(device, &ImageOptions::read_write())?;
+    /// old.write("/greeting", b"hello")?;
+    ///
+    /// let device = Arc::new(MemoryDevice::new(16 << 20));
+    /// let options = MkfsOptions::new().size(16 << 20).from_tree("/copy", "old", Arc::new(old));
+    /// mkfs_on(&*device, &options, &NoProgress)?;
+    /// let new = Filesystem::open_device(device, &ImageOptions::read_only())?;
+    /// assert_eq!(new.read("/copy/greeting")?, b"hello");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn from_tree(
+        mut self,
+        below: impl ImagePath,
+        name: impl Into<PathBuf>,
+        tree: Arc<dyn TreeSource>,
+    ) -> MkfsOptions {
+        let kind = InputKind::Tree(NamedTree::new(name, tree));
+        self.0.from.push(Input::at(below.as_bytes(), kind));
         self
     }
 
@@ -210,6 +242,13 @@ impl MkfsOptions {
     /// A file of labels of SELinux, `file_contexts`: files get the label of the last line that matches their path.
     pub fn contexts(mut self, file: impl Into<PathBuf>) -> MkfsOptions {
         self.0.contexts = Some(file.into());
+        self
+    }
+
+    /// Gives regular files that a pattern of the sources matches, as [`MkfsOptions::exclude`] has it, fs-verity: the kernel checks each read of
+    /// them, and they can't be written. The report has their digests. Each further call adds a pattern. Needs blocks of 4096 bytes.
+    pub fn fsverity(mut self, pattern: impl Into<String>) -> MkfsOptions {
+        self.0.fsverity.push(pattern.into());
         self
     }
 

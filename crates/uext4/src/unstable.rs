@@ -36,9 +36,9 @@ pub fn plan_mkfs(
     options: &BuildOptions,
     progress: &dyn Progress,
 ) -> std::result::Result<ondisk::Superblock, MkfsError> {
-    crate::mkfs::check_features(options)?;
-    let scan = Scan::of(options, progress)?;
-    let raw = Plan::new(options, scan)?.superblock();
+    let options = crate::mkfs::prepared(options)?;
+    let scan = Scan::of(&options, progress)?;
+    let raw = Plan::new(&options, scan)?.superblock();
     Ok(ondisk::Superblock::from_raw(raw)?)
 }
 

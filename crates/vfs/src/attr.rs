@@ -139,6 +139,8 @@ impl Attr {
     pub const FLAG_IMMUTABLE: u32 = 0x10;
     /// `FS_APPEND_FL` in [`Attr::flags`]: the file can only be appended to.
     pub const FLAG_APPEND: u32 = 0x20;
+    /// `FS_VERITY_FL` in [`Attr::flags`]: the data of the file cannot be changed.
+    pub const FLAG_VERITY: u32 = 0x10_0000;
 
     /// Type and permission bits together, as in `st_mode`.
     pub const fn st_mode(&self) -> u32 {

@@ -8,7 +8,7 @@
 //! The position is guarded by its `file_pos` lock, which is held during the read or write and is
 //! therefore the outermost: no caller holds a lock.
 
-use crate::attr::{FileKind, SetAttr};
+use crate::attr::{Attr, FileKind, SetAttr};
 use crate::caller::{Caller, Capabilities};
 use crate::errno::{Errno, Result};
 use crate::filesystem::FileSystem;
@@ -91,7 +91,7 @@ impl<F: FileSystem, M: Deref<Target = F>> OpenFile<M> {
     ///
     /// # Errors
     /// `EACCES`: the mode forbids it. `EISDIR`: a directory, to be written. `ELOOP`: a symbolic link.
-    /// `EPERM`: an append-only file, opened to write elsewhere or to truncate. `EINVAL`: neither reading nor
+    /// `EPERM`: an append-only file, opened to write elsewhere or to truncate; a file with fs-verity, opened to write. `EINVAL`: neither reading nor
     /// writing, or truncating without writing. `ENXIO`: a socket.
     pub fn open(mount: M, caller: &Caller, node: F::Node, flags: OpenFlags) -> Result<OpenFile<M>> {
         let writes = flags.contains(OpenFlags::WRITE);
@@ -111,11 +111,10 @@ impl<F: FileSystem, M: Deref<Target = F>> OpenFile<M> {
         want.set(Access::READ, flags.contains(OpenFlags::READ));
         want.set(Access::WRITE, writes);
         mount.access(caller, &node, want)?;
-        let append_only = attr.flags & crate::attr::Attr::FLAG_APPEND != 0;
-        if append_only
-            && writes
-            && flags & (OpenFlags::APPEND | OpenFlags::TRUNCATE) != OpenFlags::APPEND
-        {
+        let append_only = attr.flags & Attr::FLAG_APPEND != 0;
+        let elsewhere = flags & (OpenFlags::APPEND | OpenFlags::TRUNCATE) != OpenFlags::APPEND;
+        let verity = attr.flags & Attr::FLAG_VERITY != 0;
+        if writes && (verity || append_only && elsewhere) {
             return Err(Errno::EPERM.into());
         }
         let file = OpenFile::new(mount, caller, node, flags);

@@ -286,7 +286,7 @@ fn sets_times(change: &SetAttr) -> bool {
         || change.crtime.is_some()
 }
 
-/// Immutable files keep everything; append-only ones everything but both times set to now.
+/// Immutable files keep everything; append-only ones everything but both times set to now; those with fs-verity their data.
 fn check_fixed(attr: &Attr, change: &SetAttr) -> Result<()> {
     let beyond_touch = change.mode.is_some()
         || change.uid.is_some()
@@ -295,7 +295,8 @@ fn check_fixed(attr: &Attr, change: &SetAttr) -> Result<()> {
         || sets_times(change);
     let immutable = attr.flags & Attr::FLAG_IMMUTABLE != 0 && (beyond_touch || is_touch(change));
     let append_only = attr.flags & Attr::FLAG_APPEND != 0 && beyond_touch;
-    if immutable || append_only {
+    let verity = attr.flags & Attr::FLAG_VERITY != 0 && change.size.is_some();
+    if immutable || append_only || verity {
         return Err(Errno::EPERM.into());
     }
     Ok(())

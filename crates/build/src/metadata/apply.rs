@@ -1,13 +1,13 @@
 //! Changing a tree as options say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use uext4_ondisk::{
     AclTag, FileType, XattrIndex, XattrList, XattrOwnedValue, acl_decode_disk, acl_encode_disk,
 };
 
 use super::contexts::Contexts;
-use super::globs::Builder;
+use super::globs::{Builder, Globs};
 use super::id_map::IdMap;
 use super::manifest::Manifest;
 use super::rule::{Rule, Target};
@@ -42,6 +42,29 @@ pub(crate) fn describe(
     if let Some(path) = &options.contexts {
         label(&Contexts::read(path)?, tree, &mut lists);
     }
+    mark_fsverity(&options.fsverity, tree)
+}
+
+/// Marks the regular files that get fs-verity.
+fn mark_fsverity(patterns: &[String], tree: &mut Tree) -> Result<()> {
+    let globs = Globs::of_option("fsverity", patterns)?;
+    let (mut marked, mut found) = (BTreeSet::new(), Vec::new());
+    let mut is_used = vec![false; patterns.len()];
+    each_name(tree, |id, path| {
+        if matches!(tree.node(id).kind, Kind::Regular(_)) {
+            found.clear();
+            globs.matches(path, &mut found);
+            for i in &found {
+                is_used[*i] = true;
+                marked.insert(id);
+            }
+        }
+    });
+    for (pattern, _) in patterns.iter().zip(is_used).filter(|(_, used)| !used) {
+        let warning = format!("fsverity: no regular file matches {pattern}");
+        tree.warnings.push(warning);
+    }
+    tree.fsverity = marked;
     Ok(())
 }
 

@@ -101,6 +101,19 @@ fn last_name(path: &[u8]) -> &[u8] {
 }
 
 impl Globs {
+    /// The patterns of an option, by their places in its list.
+    ///
+    /// # Errors
+    /// [`MkfsError::Option`]: text that is not a pattern.
+    pub fn of_option(option: &'static str, patterns: &[String]) -> Result<Globs> {
+        let wrong = |text: &str| MkfsError::option(option, text, "not a pattern");
+        let mut builder = Builder::new();
+        for (i, pattern) in patterns.iter().enumerate() {
+            builder.add(pattern, i).map_err(|_| wrong(pattern))?;
+        }
+        builder.build().map_err(|e| wrong(&e.to_string()))
+    }
+
     /// Whether any matches a path, which has no slash in front.
     pub fn is_match(&self, path: &[u8]) -> bool {
         let names = &self.names.set;
@@ -132,13 +145,7 @@ impl Excluded {
         if patterns.is_empty() {
             return Ok(Excluded(None));
         }
-        let wrong = |text: &str| MkfsError::option("exclude", text, "not a pattern");
-        let mut builder = Builder::new();
-        for pattern in patterns {
-            builder.add(pattern, 0).map_err(|_| wrong(pattern))?;
-        }
-        let globs = builder.build().map_err(|e| wrong(&e.to_string()))?;
-        Ok(Excluded(Some(globs)))
+        Ok(Excluded(Some(Globs::of_option("exclude", patterns)?)))
     }
 
     /// Whether a path is left out, with all below it. Those above it are asked for first.

@@ -1,12 +1,14 @@
 //! Where the data of a tree's files is.
 
 use std::fs::File;
+use std::io;
 use std::sync::Arc;
 
 use super::files::{HostFiles, Root};
 use super::part::{Store, Stored};
-use crate::error::{MkfsError, Result};
+use crate::error::{MkfsError, Result, shown_name};
 use crate::tree::{Kind, NodeId, Segment, Tree};
+use crate::tree_source::NamedTree;
 
 /// Where the data of a node is.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +19,8 @@ pub(crate) enum Origin {
     Store { store: u32, at: u64 },
     /// In a file of a directory of the host, that of a node in its tree.
     Host { host: u32, node: NodeId },
+    /// In a tree that the program provides, by its id there.
+    Tree { source: u32, id: u64 },
 }
 
 /// What several sources were merged from.
@@ -30,6 +34,8 @@ pub(crate) struct Merged {
     stores: Vec<Store>,
     /// Directories of the host.
     pub hosts: Vec<(Tree, Root)>,
+    /// Trees that the program provides.
+    trees: Vec<NamedTree>,
 }
 
 impl Merged {
@@ -37,6 +43,12 @@ impl Merged {
     pub fn add_store(&mut self, store: Store) -> u32 {
         self.stores.push(store);
         self.stores.len() as u32 - 1
+    }
+
+    /// Adds a tree that the program provides; its number.
+    pub fn add_tree(&mut self, tree: NamedTree) -> u32 {
+        self.trees.push(tree);
+        self.trees.len() as u32 - 1
     }
 }
 
@@ -87,6 +99,13 @@ impl<'a> Files<'a> {
             Some(Origin::Host { host, node }) => {
                 let tree = &merged.hosts[host as usize].0;
                 self.hosts[host as usize].read(tree, node, from, bytes)
+            }
+            Some(Origin::Tree { source, id: file }) => {
+                let named = &merged.trees[source as usize];
+                named.tree().read(file, from, bytes).map_err(|e| {
+                    let path = shown_name(&tree.relative_path(id));
+                    named.failed(io::Error::other(format!("/{path}: {e}")))
+                })
             }
             Some(Origin::Store { store, at }) => {
                 let size = tree.node(id).attributes.size;

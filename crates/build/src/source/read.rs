@@ -116,6 +116,11 @@ impl Sources<'_> {
     /// Adds a source.
     fn add(&mut self, input: &Input) -> Result<()> {
         check_below(input)?;
+        if let InputKind::Tree(named) = &input.kind {
+            return self
+                .merge
+                .apply_tree(named, &input.below, self.reading.progress);
+        }
         let (reading, progress) = (&self.reading, self.reading.progress);
         let path = input.kind.path();
         let name = path.display().to_string();
@@ -142,6 +147,7 @@ impl Sources<'_> {
                     return Err(MkfsError::unfit(path.to_owned(), what));
                 }
                 InputKind::Container { .. } => layout_in(path),
+                InputKind::Tree(_) => None,
             }
         } else {
             let layer = Layer::read(&name, open(path)?, None, reading, &mut self.spool)?;
@@ -195,7 +201,7 @@ fn is_directory(path: &Path) -> Result<bool> {
 }
 
 fn is_stream(input: &Input) -> bool {
-    input.kind.path().as_os_str() == "-"
+    !matches!(input.kind, InputKind::Tree(_)) && input.kind.path().as_os_str() == "-"
 }
 
 /// Refuses a path of the image that no directory can have.

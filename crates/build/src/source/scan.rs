@@ -396,6 +396,7 @@ fn attributes(stat: &Stat) -> Attributes {
         atime: Timestamp::new(stat.st_atime, stat.st_atime_nsec as u32),
         mtime: Timestamp::new(stat.st_mtime, stat.st_mtime_nsec as u32),
         ctime: Timestamp::new(stat.st_ctime, stat.st_ctime_nsec as u32),
+        crtime: None,
     }
 }
 

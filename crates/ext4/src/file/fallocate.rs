@@ -7,6 +7,7 @@
 //! # Locking
 //! The inode's `ilock`, alone; then handles; then the `map` lock.
 
+use crate::file::flags::FIXED_DATA;
 use crate::file::{FileIo, check_regular};
 use crate::inode::Inode;
 use crate::inode::reference::InodeRef;
@@ -51,9 +52,7 @@ impl FileIo {
         self.volume.check_writable()?;
         let flags = inode.flags();
         let changes_data = !matches!(what, Fallocate::Allocate | Fallocate::AllocateKeepSize);
-        if flags.contains(InodeFlags::IMMUTABLE)
-            || changes_data && flags.contains(InodeFlags::APPEND)
-        {
+        if flags.intersects(FIXED_DATA) || changes_data && flags.contains(InodeFlags::APPEND) {
             return Err(Ext4Error::NotPermitted);
         }
         self.attributes.forfeit_capability(inode)?;

@@ -15,6 +15,9 @@ use uext4_vfs::errno::Error;
 /// What only a privileged caller may change.
 pub(crate) const FIXING: InodeFlags = InodeFlags::IMMUTABLE.union(InodeFlags::APPEND);
 
+/// Flags of files whose data cannot be changed.
+pub(crate) const FIXED_DATA: InodeFlags = InodeFlags::IMMUTABLE.union(InodeFlags::VERITY);
+
 /// What means something for directories only.
 pub(crate) const OF_DIRECTORIES: InodeFlags = InodeFlags::DIRSYNC
     .union(InodeFlags::TOPDIR)

@@ -37,6 +37,7 @@ use crate::clock::now;
 use crate::deletion::DELETE_CREDITS;
 use crate::file::direct::fill::SplitUnwritten;
 use crate::file::direct::lock_inode;
+use crate::file::flags::FIXED_DATA;
 use crate::inline::InlineData;
 use crate::inode::Inode;
 use crate::inode::reference::InodeRef;
@@ -644,9 +645,9 @@ fn changed_now(disk: &mut uext4_ondisk::Inode) {
     disk.ctime = time;
 }
 
-/// Refuses what must not change.
+/// Refuses a file whose data must not change.
 pub(crate) fn check_mutable(inode: &Inode) -> Result<()> {
-    match inode.flags().contains(InodeFlags::IMMUTABLE) {
+    match inode.flags().intersects(FIXED_DATA) {
         true => Err(Ext4Error::NotPermitted),
         false => Ok(()),
     }

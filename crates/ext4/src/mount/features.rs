@@ -23,6 +23,7 @@ const READS_RO_COMPAT: RoCompat = RoCompat::SPARSE_SUPER
     .union(RoCompat::DIR_NLINK)
     .union(RoCompat::EXTRA_ISIZE)
     .union(RoCompat::METADATA_CSUM.union(RoCompat::PROJECT))
+    .union(RoCompat::VERITY)
     .union(RoCompat::ORPHAN_PRESENT);
 
 pub(crate) fn check_features(sb: &Superblock, options: &mut MountOptions) -> Result<()> {

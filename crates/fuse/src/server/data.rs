@@ -78,7 +78,7 @@ impl<F: FuseFileSystem> Server<F> {
     /// Checks what the kernel cannot check, and truncates the file for `O_TRUNC`.
     ///
     /// # Errors
-    /// `EPERM`: the file is immutable or append-only.
+    /// `EPERM`: the file is immutable or append-only, or has fs-verity.
     pub fn prepare_open(
         &self,
         request: &Request<'_>,
@@ -91,7 +91,7 @@ impl<F: FuseFileSystem> Server<F> {
         }
         let attr = self.fs().getattr(node)?;
         let append_only = attr.flags & Attr::FLAG_APPEND != 0;
-        if attr.flags & Attr::FLAG_IMMUTABLE != 0
+        if attr.flags & (Attr::FLAG_IMMUTABLE | Attr::FLAG_VERITY) != 0
             || append_only && flags & (O_APPEND | O_TRUNC) != O_APPEND
         {
             return Err(Errno::EPERM.into());

@@ -14,6 +14,7 @@
 //! | [`layout`] | an archive as the only layer of an image in an OCI layout |
 //! | [`changes`] | what differs between two trees |
 //! | [`layer`] | these as a layer |
+//! | [`source`] | an image as the source of another |
 
 mod changes;
 mod export;
@@ -22,6 +23,7 @@ mod layout;
 mod member;
 mod options;
 mod output;
+mod source;
 mod tree;
 
 pub use changes::{Change, ChangeKind, Difference};

@@ -378,5 +378,6 @@ fn attributes(member: &Member, file_type: FileType) -> io::Result<Attributes> {
         atime: records.time("atime")?.unwrap_or(mtime),
         mtime,
         ctime: records.time("ctime")?.unwrap_or(mtime),
+        crtime: None,
     })
 }

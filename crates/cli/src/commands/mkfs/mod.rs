@@ -14,7 +14,7 @@ mod uuid_arg;
 
 use crate::bar::Bar;
 use crate::size::{Extra, FsSize};
-use crate::{diagnostics, interrupt, probe, quoted, show, size};
+use crate::{diagnostics, interrupt, probe, show, size};
 use anyhow::{Context, Result, bail};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use id_maps::IdMapArg;
@@ -26,7 +26,9 @@ use std::path::{Path, PathBuf};
 use uext4::unstable::{
     BuildOptions, FeatureSet, Input, Spare, VerityOptions, plan_mkfs, read_superblock,
 };
-use uext4::{BlockDevice, DeviceOptions, FileDevice, MkfsError, MkfsReport, VerityReport};
+use uext4::{
+    BlockDevice, DeviceOptions, FileDevice, FsVerityFile, MkfsError, MkfsReport, VerityReport,
+};
 use uext4_mountd::printable;
 use uuid_arg::UuidArg;
 
@@ -54,11 +56,11 @@ const NO_JOURNAL: &str = "image has no journal";
 /// replaced when the new image is complete, and stays as it is if that fails. With SOURCE_DATE_EPOCH set, the same
 /// tree and --uuid give the same bytes. Options of mke2fs are understood.
 ///
-/// SOURCE is a directory; a file or - (standard input) with a tar archive, plain or compressed with gzip, zstd, xz or
-/// bzip2, or with a container image, as `docker save` writes it or an OCI layout that was packed; or
-/// oci:PATH[:TAG][@DIGEST], the image with that tag or digest in the OCI layout at PATH. tar:FILE is an archive whatever
-/// it holds. Data that can't be read twice is kept in a file without a name beside the image. Whiteouts of layers hide
-/// what is below them.
+/// SOURCE is a directory; another image, of whose files all but flags, projects and fs-verity is kept; a file or -
+/// (standard input) with a tar archive, plain or compressed with gzip, zstd, xz or bzip2, or with a container image, as
+/// `docker save` writes it or an OCI layout that was packed; or oci:PATH[:TAG][@DIGEST], the image with that tag or
+/// digest in the OCI layout at PATH. tar:FILE is an archive whatever it holds. Data that can't be read twice is kept in
+/// a file without a name beside the image. Whiteouts of layers hide what is below them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, after_long_help = long_help())]
 pub struct Args {
@@ -135,8 +137,8 @@ pub struct Args {
     /// Extended options: root_owner[=UID:GID], hash_seed=UUID, stride=, stripe_width=, and more that change nothing
     #[arg(long, short = 'E', value_name = "LIST", value_parser = Extended::parse)]
     extended: Vec<Extended>,
-    /// What to fill the image from: a directory, a tar archive (- is standard input), a container image; several are put on top of each
-    /// other, and /PATH=SOURCE puts one below a path
+    /// What to fill the image from: a directory, a tar archive (- is standard input), a container image, another image; several are put
+    /// on top of each other, and /PATH=SOURCE puts one below a path
     #[arg(long, short = 'd', value_name = "[/PATH=]SOURCE", value_parser = OsStringValueParser::new().map(|text| Input::parse(&text)))]
     from: Vec<Input>,
     /// Most bytes that archives may expand to, such as 200G; 64G unless given
@@ -160,6 +162,9 @@ pub struct Args {
     /// Labels of SELinux by path: a file_contexts
     #[arg(long, value_name = "FILE", requires = "from")]
     contexts: Option<PathBuf>,
+    /// Give regular files that match fs-verity; can be repeated; --json lists digests
+    #[arg(long, value_name = "GLOB", requires = "from")]
+    fsverity: Vec<String>,
     /// Owner of all files, by number, instead of the owners that they have in SOURCE
     #[arg(long, value_name = "UID:GID", value_parser = lists::owner, requires = "from")]
     owner: Option<(u32, u32)>,
@@ -218,6 +223,7 @@ const EXAMPLES: &str = "Examples:\n  \
     uext4 mkfs root.img --from root.tar.zst       an archive; --from - reads one\n  \
     uext4 mkfs root.img --from oci:layout:latest  an image of an OCI layout\n  \
     uext4 mkfs root.img --from d --from /opt=a.tar  one below a path\n  \
+    uext4 mkfs new.img --from old.img             the files of another image\n  \
     uext4 mkfs -n -b 1024 disk.img                shows where its backups are";
 
 /// Features that can be asked for, and what needs an explanation.
@@ -237,11 +243,11 @@ fn long_help() -> String {
     format!(
         "Features:\n{lines}\n\n\
          Those of mke2fs's ext4 are on unless left out with ^. meta_bg and\n\
-         resize_inode exclude each other. inline_data, ea_inode, verity, project and\n\
+         resize_inode exclude each other. inline_data, ea_inode, project and\n\
          stable_inodes are marked in the superblock; no file that --from copies makes\n\
-         use of them. A directory with more names than two levels of a hash tree hold\n\
-         needs large_dir. mmp, encrypt, casefold, bigalloc, quota and journal_dev\n\
-         can't be made.\n\n\
+         use of them. verity is on with --fsverity. A directory with more names than\n\
+         two levels of a hash tree hold needs large_dir. mmp, encrypt, casefold,\n\
+         bigalloc, quota and journal_dev can't be made.\n\n\
          {MANIFEST}\n\n\
          {EXAMPLES}"
     )
@@ -260,7 +266,25 @@ struct Json<'a> {
     seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     verity: Option<VerityJson>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    fsverity: Vec<FsVerityJson>,
     warnings: &'a [String],
+}
+
+#[derive(Serialize)]
+struct FsVerityJson {
+    #[serde(flatten)]
+    path: show::PathJson,
+    digest: String,
+}
+
+impl From<&FsVerityFile> for FsVerityJson {
+    fn from(file: &FsVerityFile) -> FsVerityJson {
+        FsVerityJson {
+            path: show::PathJson::new(&file.path),
+            digest: format!("sha256:{}", show::hex(&file.digest)),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -284,14 +308,6 @@ impl From<&VerityReport> for VerityJson {
 
 pub fn run(args: &Args) -> Result<()> {
     args.mke2fs.refuse()?;
-    for from in args.from.iter().map(|from| from.kind.path()) {
-        if from.is_file() && diagnostics::has_magic(from) {
-            let (from, to) = (quoted::path(from), quoted::path(&args.image));
-            bail!(
-                "{from}: --from takes no image; `uext4 cp -a {from}:/. {to}:/` copies the files of an image into another"
-            );
-        }
-    }
     let options = options(args)?;
     let failed = |e: MkfsError| match e {
         MkfsError::TooSmall { source, suffices } => anyhow::anyhow!(
@@ -407,6 +423,7 @@ fn options(args: &Args) -> Result<BuildOptions> {
         exclude: args.exclude.clone(),
         manifest: args.manifest.clone(),
         contexts: args.contexts.clone(),
+        fsverity: args.fsverity.clone(),
         owner: args.owner,
         threads: args.threads,
         preallocate: args.preallocate,
@@ -501,10 +518,11 @@ fn tell(args: &Args, report: &MkfsReport) -> Result<()> {
             data_bytes: report.data_bytes,
             seconds: report.seconds,
             verity: report.verity.as_ref().map(VerityJson::from),
+            fsverity: report.fsverity.iter().map(FsVerityJson::from).collect(),
             warnings: &report.warnings,
         });
     }
-    let what = if !args.from.is_empty() {
+    let mut what = if !args.from.is_empty() {
         format!(
             ", {} files, {} directories, {} symlinks, {} of data",
             report.files,
@@ -515,6 +533,9 @@ fn tell(args: &Args, report: &MkfsReport) -> Result<()> {
     } else {
         String::new()
     };
+    if !report.fsverity.is_empty() {
+        what += &format!(", {} with fs-verity", report.fsverity.len());
+    }
     let size = show::bytes(report.image_bytes);
     writeln!(
         std::io::stdout(),

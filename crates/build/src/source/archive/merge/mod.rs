@@ -11,11 +11,13 @@
 //! | --- | --- |
 //! | [`finish`] | the tree that results |
 //! | [`make`] | files of a manifest |
+//! | [`provided`] | trees that a program provides |
 //!
 //! Source: the image specification of the OCI, "Image Layer Filesystem Changeset".
 
 mod finish;
 mod make;
+mod provided;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
