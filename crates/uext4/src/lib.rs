@@ -93,15 +93,17 @@ pub use image_options::ImageOptions;
 pub use image_path::ImagePath;
 pub use metadata::Metadata;
 pub use mkfs::{check, check_on, feature_names, mkfs, mkfs_on};
-pub use mkfs_options::MkfsOptions;
+pub use mkfs_options::{ImageFormat, MkfsOptions};
 pub use open_options::OpenOptions;
 pub use operation::failures;
 pub use read_dir::{DirEntry, ReadDir};
 pub use statfs::StatFs;
 
+pub use uext4_block::partitions::Partition;
 pub use uext4_block::{
-    BlockDevice, BlockError, BlockOp, DeviceId, FileDevice, IoEngine, MemoryDevice,
-    OpenOptions as DeviceOptions, OverlayDevice, RangeDevice,
+    BlockDevice, BlockError, BlockOp, DeviceId, FileDevice, ImageFiles, ImageName, IoEngine,
+    MemoryDevice, OpenOptions as DeviceOptions, OverlayDevice, Qcow2Device, RangeDevice,
+    open_image,
 };
 pub use uext4_build::{MkfsError, MkfsReport, NoProgress, Progress, VerityReport};
 pub use uext4_check::{

@@ -1,15 +1,19 @@
 //! Making and checking the image in a file.
 
 use crate::check_options::CheckOptions;
-use crate::mkfs_options::MkfsOptions;
+use crate::mkfs_options::{ImageFormat, MkfsOptions};
 use crate::replace;
 use std::fs::Metadata;
 use std::path::Path;
-use uext4_block::{BlockDevice, FileDevice, OpenOptions as DeviceOptions};
+use std::sync::Arc;
+use uext4_block::{
+    BlockDevice, FileDevice, ImageName, OpenOptions as DeviceOptions, Qcow2Device, open_image,
+};
 use uext4_build::MkfsOptions as BuildOptions;
 use uext4_build::{FeatureSet, MkfsError, MkfsReport, Plan, Progress, Scan};
 use uext4_check::{CheckError, CheckReport, Progress as CheckProgress};
 use uext4_ondisk::Incompat;
+use uuid::Uuid;
 
 /// Features that an image can be made with, but with which it can't be opened.
 const UNOPENED: Incompat = Incompat::MMP
@@ -29,8 +33,8 @@ pub(crate) fn check_features(options: &BuildOptions) -> Result<(), MkfsError> {
     }
 }
 
-/// Makes the image `path`, a file of just the size that `options` ask for, or a block device. Without a
-/// size and a tree the image is as large as what is there.
+/// Makes the image `path`, a file of just the size that `options` ask for, or a block device, or an existing partition
+/// (`PATH?partition=N`). Without a size and a tree the image is as large as what is there.
 ///
 /// A file that holds data is replaced once its successor is complete: until then, and if that fails, it stays as it
 /// was, and the host needs room for both. A file without data is written where it is, so that it keeps what is
@@ -50,41 +54,58 @@ pub fn mkfs(
     progress: &dyn Progress,
 ) -> Result<MkfsReport, MkfsError> {
     let path = path.as_ref();
-    let options = options.build();
-    check_features(options)?;
     let start = std::time::Instant::now();
-    let there = std::fs::metadata(path).ok();
+    let name = ImageName::parse(path);
+    let mut plan_options = options.for_plan()?;
+    if plan_options.spool.is_none() {
+        let dir = name.path().parent();
+        let dir = dir.filter(|dir| !dir.as_os_str().is_empty());
+        plan_options.spool = Some(dir.unwrap_or(Path::new(".")).to_owned());
+    }
+    let there = std::fs::metadata(name.path()).ok();
     let is_file = there.as_ref().is_none_or(Metadata::is_file);
-    let mut options = options.clone();
-    if options.spool.is_none() {
-        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-        options.spool = Some(dir.unwrap_or(Path::new(".")).to_owned());
+    if name.partition().is_some() || !is_file {
+        options.check_for_device(name.partition().is_some())?;
+        let device = open_to_fill(path)?;
+        let device = options.lay_out(device, plan_options.uuid)?;
+        return uext4_build::mkfs(&*device, &plan_options, progress);
     }
     let mut len_min = 0;
-    if options.size.is_none() && options.from.is_empty() {
+    if options.build().size.is_none() && plan_options.from.is_empty() {
         match &there {
-            None => return Err(MkfsError::NoSize),
-            Some(there) if is_file => {
+            Some(there) if options.format == ImageFormat::Raw => {
                 len_min = there.len();
-                options.size = Some(len_min);
+                plan_options.size = Some(options.inside(len_min));
             }
-            Some(_) => {
-                let device = FileDevice::open(path, &DeviceOptions::read_write())?;
-                return uext4_build::mkfs(&device, &options, progress);
-            }
+            _ => return Err(MkfsError::NoSize),
         }
     }
-    let scan = Scan::of(&options, progress)?;
-    let plan = Plan::new(&options, scan)?;
-    let mut report = if is_file {
-        let len = plan.device_bytes().max(len_min);
-        replace::write(path, len, |device| plan.write(device, progress))?
-    } else {
-        let device = FileDevice::open(path, &DeviceOptions::read_write())?;
-        plan.write(&device, progress)?
+    let scan = Scan::of(&plan_options, progress)?;
+    let plan = Plan::new(&plan_options, scan)?;
+    let uuid = Uuid::from_bytes(plan.superblock().uuid);
+    let len = options.around(plan.device_bytes()).max(len_min);
+    let file_len = match options.format {
+        ImageFormat::Raw => len,
+        ImageFormat::Qcow2 => 0,
     };
+    let mut report = replace::write(path, file_len, |file| {
+        let device: Arc<dyn BlockDevice> = match options.format {
+            ImageFormat::Raw => file,
+            ImageFormat::Qcow2 => Arc::new(Qcow2Device::create(path, file, len)?),
+        };
+        plan.write(&*options.lay_out(device, Some(uuid))?, progress)
+    })?;
     report.seconds = start.elapsed().as_secs_f64();
     Ok(report)
+}
+
+/// What is to be filled as it is: a block device, or a partition.
+fn open_to_fill(name: &Path) -> Result<Arc<dyn BlockDevice>, MkfsError> {
+    let options = DeviceOptions::read_write();
+    match ImageName::parse(name).partition() {
+        Some(_) => Ok(open_image(name, &options)?),
+        None => Ok(Arc::new(FileDevice::open(name, &options)?)),
+    }
 }
 
 /// Makes an image on a device. Without a size and a tree it fills the device.
@@ -100,7 +121,7 @@ pub fn mkfs_on(
     uext4_build::mkfs(device, options.build(), progress)
 }
 
-/// Checks everything of the image `path`, and changes nothing.
+/// Checks everything of the image with this name, and changes nothing.
 ///
 /// # Errors
 /// Only what makes a check impossible: the image is busy or can't be read, or is not ext4.
@@ -109,8 +130,8 @@ pub fn check(
     options: &CheckOptions,
     progress: &dyn CheckProgress,
 ) -> Result<CheckReport, CheckError> {
-    let device = FileDevice::open(path, &DeviceOptions::read_only())?;
-    check_on(&device, options, progress)
+    let device = open_image(path.as_ref(), &DeviceOptions::read_only())?;
+    check_on(&*device, options, progress)
 }
 
 /// Checks everything of the image on a device, and changes nothing.
